@@ -1,0 +1,338 @@
+"""Everything that is claimed of a GPU, run again: `make evidence`, or `python benchmarks/evidence.py --help`.
+
+Runs the suite, the sanitizers, the demo and the benchmarks one after another, each in a process of its own with a time
+limit, and writes the result files of benchmarks/results/<gpu>/. Needs a built tree, a Python with torch, pytest,
+hypothesis and matplotlib, and compute-sanitizer; neither a network nor git. A failed stage does not stop the others;
+the exit status is 0 only if all passed.
+
+Full logs stand in <out>/logs, which git ignores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from commit import ROOT, commit
+from result_file import aligned, gpu_name, header, portable_command, portable_path
+
+PYTHON = sys.executable
+BENCHMARKS = ROOT / "benchmarks"
+_TIMED_OUT = 124  # as timeout(1) says it
+_LEFT_OUT = 127
+_UNPROVEN = -1
+
+
+@dataclass(frozen=True)
+class Step:
+    """One process: its command line, its limit in seconds, what its environment has besides ours, and patterns that
+    must all be found in what it prints: an exit status of 0 alone does not prove that anything ran."""
+
+    name: str
+    command: list[str]
+    seconds: int
+    environment: dict[str, str] = field(default_factory=dict)
+    proofs: tuple[str, ...] = ()
+
+    def shown(self) -> str:
+        """The command as it is recorded: typed at the top of the tree, without this machine's paths."""
+        settings = [f"{key}={value}" for key, value in self.environment.items() if key != "TILEON_COMMIT"]
+        return " ".join([*settings, portable_command([_bare(self.command[0]), *self.command[1:]])])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a step: exit status, wall time, and everything it printed."""
+
+    step: Step
+    status: int
+    seconds: float
+    output: str
+
+    @property
+    def verdict(self) -> str:
+        if self.status == _TIMED_OUT:
+            return f"over its {self.step.seconds} s"
+        if self.status == _LEFT_OUT:
+            return "not run"
+        if self.status == _UNPROVEN:
+            return "FAILED (no clean summary)"
+        return "passed" if self.status == 0 else f"FAILED ({self.status})"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Steps that belong together, and the function that writes their result file from the outcomes, if they do not
+    write it themselves."""
+
+    steps: Callable[[Path], list[Step]]
+    write: Callable[[Path, list[Outcome]], None] | None
+    by_default: bool = True
+
+
+def _bare(program: str) -> str:
+    return PYTHON if program == PYTHON else Path(program).name
+
+
+def _script(name: str, *arguments: str) -> list[str]:
+    return [PYTHON, str(BENCHMARKS / name), *arguments]
+
+
+# The suite.
+
+_PASSED = r"\b[1-9]\d* passed"
+
+
+def _test_steps(out: Path) -> list[Step]:
+    return [Step("tests", [PYTHON, "-m", "pytest", "-q", "--durations=5"], 200, proofs=(_PASSED,))]
+
+
+def _last_lines(output: str, count: int) -> str:
+    lines = [line.rstrip() for line in output.strip().splitlines()]
+    return "\n".join(lines[-count:]) + "\n"
+
+
+def _write_tests(out: Path, outcomes: list[Outcome]) -> None:
+    (outcome,) = outcomes
+    head = header(outcome.step.shown(), {"result": outcome.verdict, "seconds": f"{outcome.seconds:.0f}"})
+    (out / "tests.txt").write_text(head + _last_lines(outcome.output, 25))
+
+
+# The sanitizers, over the reduced set that `pytest -m sanitizer` selects.
+
+
+def _find_sanitizer() -> str | None:
+    """compute-sanitizer on PATH, else where a toolkit or a profiler's package puts it."""
+    found = shutil.which("compute-sanitizer")
+    if found:
+        return found
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    places = [Path(home) / part for home in homes if home for part in ("bin", "compute-sanitizer")]
+    candidates = [place / "compute-sanitizer" for place in places]
+    if Path("/opt/nvidia").is_dir():
+        candidates += sorted(Path("/opt/nvidia").glob("**/compute-sanitizer"))
+    return next((str(path) for path in candidates if path.is_file() and os.access(path, os.X_OK)), None)
+
+
+# The caching allocator hands out pieces of large blocks, and a read past a tensor's end would land in a neighbour's
+# piece unseen: with it off each tensor is an allocation that memcheck knows the end of.
+_NO_CACHE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+_CLEAN = r"ERROR SUMMARY: 0 errors"
+_TOOLS: dict[str, tuple[int, dict[str, str], str]] = {
+    "memcheck": (80, _NO_CACHE, _CLEAN),
+    "racecheck": (80, {}, r"RACECHECK SUMMARY: 0 hazards"),
+    "synccheck": (60, {}, _CLEAN),
+}
+
+
+def _sanitizer_steps(out: Path) -> list[Step]:
+    program = _find_sanitizer() or "compute-sanitizer"
+    suite = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "sanitizer"]
+    return [
+        Step(
+            tool,
+            [program, "--tool", tool, "--error-exitcode", "99", *suite],
+            seconds,
+            environment,
+            (_PASSED, clean),
+        )
+        for tool, (seconds, environment, clean) in _TOOLS.items()
+    ]
+
+
+# Lines that count: pytest's last, and the sanitizer's own.
+_SUMMARY = re.compile(
+    r"ERROR SUMMARY|RACECHECK SUMMARY|Internal Sanitizer Error|Target application|Device not supported"
+)
+_COUNTS = re.compile(r"\d+ (passed|failed|errors?|skipped|deselected)\b.* in [\d.]+s")
+
+
+def _write_sanitizers(out: Path, outcomes: list[Outcome]) -> None:
+    parts = [header(extra={"sanitizer": _sanitizer_version()})]
+    for outcome in outcomes:
+        lines = outcome.output.splitlines()
+        counts = [line.strip("= ") for line in lines if _COUNTS.search(line)][-1:]
+        summary = [line.strip("= ") for line in lines if _SUMMARY.search(line)]
+        parts.append(f"\n{outcome.step.name}: {outcome.verdict}, {outcome.seconds:.0f} s\n$ {outcome.step.shown()}\n")
+        parts += [f"{line}\n" for line in counts + summary[-3:]] or ["no summary was printed\n"]
+    (out / "sanitizer.txt").write_text("".join(parts))
+
+
+def _sanitizer_version() -> str:
+    program = _find_sanitizer()
+    if program is None:
+        return "compute-sanitizer was not found"
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    versions = [line for line in done.stdout.splitlines() if line.startswith("Version")]
+    return versions[0] if versions else "unknown"
+
+
+# The demo and the benchmarks. The scripts write their own files.
+
+
+def _demo_steps(out: Path) -> list[Step]:
+    picture = ["--csv", str(out / "logs" / "demo.csv"), "--plot", str(out / "logs" / "demo.png")]
+    return [
+        Step("verify", [PYTHON, "-m", "tileon_ops"], 15),
+        Step("demo", _script("matmul.py", "--preset", "demo", "--seconds", "0.2", *picture), 25),
+    ]
+
+
+def _write_demo(out: Path, outcomes: list[Outcome]) -> None:
+    parts = [header()]
+    for outcome in outcomes:
+        parts.append(f"\n$ {outcome.step.shown()}   ({outcome.verdict})\n{outcome.output.strip()}\n")
+    (out / "demo.txt").write_text("".join(parts))
+
+
+def _portable_steps(out: Path) -> list[Step]:
+    files = ["--csv", str(out / "portable.csv"), "--plot", str(out / "portable.png")]
+    limits = ["--seconds", "0.4", "--warmup-seconds", "0.8"]
+    return [Step("portable", _script("matmul.py", "--preset", "portable", *limits, *files), 100)]
+
+
+def _accuracy_steps(out: Path) -> list[Step]:
+    return [Step("accuracy", _script("accuracy.py", "--csv", str(out / "accuracy.csv")), 20)]
+
+
+def _host_time_steps(out: Path) -> list[Step]:
+    return [Step("host_time", _script("host_time.py", "--csv", str(out / "host_time.csv")), 20)]
+
+
+def _sweep_steps(out: Path) -> list[Step]:
+    command = ["--preset", "sweep", "--config", "all", "--providers", "tileon", "--seconds", "0.2"]
+    limits = ["--warmup-seconds", "0.3", "--csv", str(out / "sweep.csv")]
+    return [Step("sweep", _script("matmul.py", *command, *limits), 200)]
+
+
+def _squares_steps(out: Path) -> list[Step]:
+    files = ["--csv", str(out / "matmul.csv"), "--plot", str(out / "matmul.png")]
+    limits = ["--seconds", "0.5", "--warmup-seconds", "0.5"]
+    return [Step("squares", _script("matmul.py", "--preset", "squares", *limits, *files), 300)]
+
+
+# The limits of the default stages sum up to 600 s.
+STAGES: dict[str, Stage] = {
+    "tests": Stage(_test_steps, _write_tests),
+    "sanitizers": Stage(_sanitizer_steps, _write_sanitizers),
+    "demo": Stage(_demo_steps, _write_demo),
+    "portable": Stage(_portable_steps, None),
+    "accuracy": Stage(_accuracy_steps, None),
+    "host_time": Stage(_host_time_steps, None),
+    "sweep": Stage(_sweep_steps, None, by_default=False),
+    "squares": Stage(_squares_steps, None, by_default=False),
+}
+
+
+def _without_paths(text: str) -> str:
+    """The text with the places of tree, interpreter and home directory taken out."""
+    places = {str(ROOT): ".", sys.prefix: "<python>", sys.base_prefix: "<python>", str(Path.home()): "~"}
+    for place, short in sorted(places.items(), key=lambda item: -len(item[0])):
+        text = text.replace(place, short) if len(place) > 1 else text
+    return text
+
+
+def _run(step: Step, out: Path) -> Outcome:
+    """Runs one step with its limit; a step that goes over it is ended with every process that it started."""
+    print(f"== {step.name} (at most {step.seconds} s): {step.shown()}", flush=True)
+    log = out / "logs" / f"{step.name}.log"
+    begin = time.monotonic()
+    try:
+        with log.open("wb") as sink:
+            process = subprocess.Popen(
+                step.command,
+                cwd=ROOT,
+                env=os.environ | step.environment,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                status = process.wait(timeout=step.seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                status = _TIMED_OUT
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+    except OSError as error:
+        status = _LEFT_OUT
+        log.write_text(f"{_bare(step.command[0])} cannot be run: {error.strerror}\n")
+    output = _without_paths(log.read_text(errors="replace"))
+    if status == 0 and not all(re.search(proof, output) for proof in step.proofs):
+        status = _UNPROVEN
+    outcome = Outcome(step, status, time.monotonic() - begin, output)
+    print(f"   {outcome.verdict}, {outcome.seconds:.0f} s", flush=True)
+    if status != 0:
+        print("   | " + _last_lines(output, 15).strip().replace("\n", "\n   | "), flush=True)
+    return outcome
+
+
+def default_out() -> Path:
+    """benchmarks/results/h200 on an H200, else results/<the GPU's name in small letters>, or results/cpu."""
+    name = gpu_name()
+    if "H200" in name:
+        folder = "h200"
+    else:
+        folder = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") if name != "none" else "cpu"
+    return BENCHMARKS / "results" / folder
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stages", help=f"some of {','.join(STAGES)}, or all (default: all but sweep and squares)")
+    parser.add_argument("--out", type=Path, help="folder of the result files (default: benchmarks/results/<gpu>)")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor on every time limit, for a slower machine")
+    parser.add_argument("--list", action="store_true", help="print the stages with commands and limits, run nothing")
+    return parser
+
+
+def main() -> int:
+    parser = _parser()
+    arguments = parser.parse_args()
+    names = [name for name, stage in STAGES.items() if stage.by_default]
+    if arguments.stages:
+        names = list(STAGES) if arguments.stages == "all" else arguments.stages.split(",")
+    unknown = [name for name in names if name not in STAGES]
+    if unknown:
+        parser.error(f"unknown stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
+
+    out = (arguments.out or default_out()).resolve()
+    steps = {name: STAGES[name].steps(out) for name in names}
+    if arguments.list:
+        rows = [[name, f"{step.seconds} s", step.shown()] for name in names for step in steps[name]]
+        print(aligned([["stage", "limit", "command"], *rows]))
+        return 0
+
+    (out / "logs").mkdir(parents=True, exist_ok=True)
+    os.environ["TILEON_COMMIT"] = commit()  # asked once: every file of one run names the same commit
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    print(f"commit {os.environ['TILEON_COMMIT']}, gpu {gpu_name()}, results in {portable_path(out)}", flush=True)
+    table, good = [["stage", "step", "result", "seconds"]], True
+    for name in names:
+        outcomes = []
+        for step in steps[name]:
+            limit = max(1, round(step.seconds * arguments.scale))
+            outcomes.append(_run(replace(step, seconds=limit), out))
+        writer = STAGES[name].write
+        if writer is not None:
+            writer(out, outcomes)
+        for outcome in outcomes:
+            good = good and outcome.status == 0
+            table.append([name, outcome.step.name, outcome.verdict, f"{outcome.seconds:.0f}"])
+    print(f"\n{aligned(table)}\nresults in {portable_path(out)}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""What is measured: a product's dtype, layout, size and epilogue, and random operands for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+# By the name used in the files. `tf32` is float32 operands with TF32 allowed.
+DTYPES: dict[str, torch.dtype] = {
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "tf32": torch.float32,
+    "float64": torch.float64,
+}
+LAYOUTS = ("NN", "NT", "TN", "TT")
+ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
+EPILOGUES = ("none", "leaky_relu", "bias", "bias+leaky_relu")  # what is measured by default
+SLOPE = 0.01
+
+
+@dataclass(frozen=True)
+class Case:
+    """One product: (m, k) @ (k, n).
+
+    The layout's first letter is a's, the second b's. N: contiguous as it stands; T: a transposed view of a contiguous
+    tensor of the transposed shape. The epilogue is an activation, `bias`, or `bias+<activation>`.
+    """
+
+    dtype: str
+    layout: str
+    m: int
+    n: int
+    k: int
+    epilogue: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"unknown dtype {self.dtype!r}; there are {', '.join(DTYPES)}")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"unknown layout {self.layout!r}; there are {', '.join(LAYOUTS)}")
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(
+                f"unknown epilogue {self.epilogue!r}; it is 'bias', an activation or 'bias+<activation>', with the "
+                f"activations {', '.join(ACTIVATIONS)}"
+            )
+
+    @property
+    def has_bias(self) -> bool:
+        return self.epilogue.split("+")[0] == "bias"
+
+    @property
+    def activation(self) -> str:
+        parts = self.epilogue.split("+")
+        return "+".join(parts[1:] if parts[0] == "bias" else parts) or "none"
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return DTYPES[self.dtype]
+
+    @property
+    def allow_tf32(self) -> bool:
+        return self.dtype == "tf32"
+
+    @property
+    def bytes(self) -> int:
+        """Of both operands and the result."""
+        return (self.m * self.k + self.k * self.n + self.m * self.n) * self.torch_dtype.itemsize
+
+    def tflops(self, microseconds: float) -> float:
+        """Rate of the product alone (2 m n k operations), whatever the epilogue."""
+        return 2.0 * self.m * self.n * self.k / microseconds * 1e-6
+
+
+@dataclass(frozen=True)
+class Operands:
+    """a: (m, k), b: (k, n), bias: (n,) in the operands' dtype, or None."""
+
+    a: torch.Tensor
+    b: torch.Tensor
+    bias: torch.Tensor | None
+
+
+def make_operands(case: Case, device: torch.device, seed: int = 0) -> Operands:
+    """Normal random data (zeros run faster than real data: fewer bits toggle), in the case's layout."""
+    generator = torch.Generator(device=device).manual_seed(seed)
+
+    def normal(*shape: int) -> torch.Tensor:
+        draw = torch.float64 if case.dtype == "float64" else torch.float32
+        return torch.randn(*shape, generator=generator, device=device, dtype=draw).to(case.torch_dtype)
+
+    def matrix(rows: int, columns: int, letter: str) -> torch.Tensor:
+        return normal(rows, columns) if letter == "N" else normal(columns, rows).t()
+
+    return Operands(
+        a=matrix(case.m, case.k, case.layout[0]),
+        b=matrix(case.k, case.n, case.layout[1]),
+        bias=normal(case.n) if case.has_bias else None,
+    )

@@ -1,0 +1,107 @@
+"""Who computes it: one function per provider, from a case and its operands to a call without arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from problems import SLOPE, Case, Operands, make_operands
+from timing import Arm, graph_arm, rotation
+from tree import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Call = Callable[[], torch.Tensor]
+
+
+class NotOffered(Exception):
+    """This provider does not compute this case, or not on this machine."""
+
+
+def tileon_call(case: Case, operands: Operands, config: int | None = None) -> Call:
+    """`torch.ops.tileon.matmul`, or one row of the tile table by its index."""
+    if case.allow_tf32 and operands.a.device.type != "cuda":
+        raise NotOffered("TF32 is the GPU's")
+    op = torch.ops.tileon.matmul if config is None else torch.ops.tileon._matmul_with_config
+    index = {} if config is None else {"config": config}
+    a, b, bias, activation, allow_tf32 = operands.a, operands.b, operands.bias, case.activation, case.allow_tf32
+    return lambda: op(a, b, bias, activation=activation, slope=SLOPE, allow_tf32=allow_tf32, **index)
+
+
+_TORCH_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "none": lambda x: x,
+    "relu": F.relu_,
+    "leaky_relu": lambda x: F.leaky_relu_(x, SLOPE),
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": lambda x: F.silu(x, inplace=True),
+}
+
+
+def torch_call(case: Case, operands: Operands) -> Call:
+    """torch's fastest eager spelling: addmm takes the bias into the product; the activation follows, in place where
+    torch has it so."""
+    if case.allow_tf32 and operands.a.device.type != "cuda":
+        raise NotOffered("TF32 is the GPU's")
+    a, b, bias, activate = operands.a, operands.b, operands.bias, _TORCH_ACTIVATIONS[case.activation]
+    if bias is None:
+        return lambda: activate(torch.matmul(a, b))
+    return lambda: activate(torch.addmm(bias, a, b))
+
+
+def triton_call(case: Case, operands: Operands) -> Call:
+    """Triton's kernel, for what it offers: see triton_matmul.py."""
+    if operands.a.device.type != "cuda":
+        raise NotOffered("Triton needs a GPU")
+    if case.dtype not in ("float16", "bfloat16") or case.layout != "NN":
+        raise NotOffered("the peer is float16 and bfloat16, NN")
+    if case.has_bias or case.activation not in ("none", "leaky_relu"):
+        raise NotOffered("the peer's epilogues are none and leaky_relu")
+    try:
+        from triton_matmul import triton_matmul
+    except ImportError as error:
+        raise NotOffered(f"Triton cannot be imported: {error}") from error
+    a, b, activation = operands.a, operands.b, case.activation
+    return lambda: triton_matmul(a, b, activation, SLOPE)
+
+
+_CALLS: dict[str, Callable[[Case, Operands], Call]] = {
+    "tileon": tileon_call,
+    "torch": torch_call,
+    "triton": triton_call,
+}
+PROVIDERS = (*_CALLS, *(f"{name}_graph" for name in _CALLS))
+
+
+def arm(provider: str, case: Case, operands: Operands) -> Arm:
+    """The provider's arm on these operands; `<provider>_graph` rotates over operand sets of its own.
+
+    Raises:
+        NotOffered: with the reason.
+    """
+    name = provider.removesuffix("_graph")
+    if name == provider:
+        return Arm(_CALLS[name](case, operands))
+    device = operands.a.device
+    if device.type != "cuda":
+        raise NotOffered("CUDA graphs need a GPU")
+    count = rotation(case.bytes, device)
+    return graph_arm([_CALLS[name](case, make_operands(case, device, seed)) for seed in range(count)])
+
+
+def config_arms(case: Case, operands: Operands, indices: Iterable[int] | None) -> dict[str, Arm]:
+    """An arm for each row of the tile table that takes the case's dtype, as `tileon:<row's name>`.
+
+    Args:
+        indices: of the rows wanted; None is all of them.
+    """
+    arms: dict[str, Arm] = {}
+    for line in torch.ops.tileon._matmul_configs().splitlines():
+        index, name, dtypes = line.split()
+        wanted = indices is None or int(index) in indices
+        if wanted and case.dtype in dtypes.split(","):
+            arms[f"tileon:{name}"] = Arm(tileon_call(case, operands, int(index)))
+    return arms

@@ -1,0 +1,190 @@
+"""Writes the measured parts of README.md from the committed results: `python benchmarks/readme_tables.py`.
+
+What stands between `<!-- begin: NAME -->` and `<!-- end: NAME -->` in README.md is replaced. Where a result file is
+missing, its part is left out. `--check` changes nothing and exits with 1 where README.md is not what the results say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from commit import ROOT
+from result_file import read_csv
+
+RESULTS = ROOT / "benchmarks" / "results" / "h200"
+README = ROOT / "README.md"
+SIZE = "4096"  # m = n = k of the table
+
+_DTYPE_ORDER = ("bfloat16", "float16", "float32", "tf32", "float64")
+_DTYPE_WORDS = {"tf32": "float32, TF32 allowed"}
+_STATE_WORDS = {
+    "inference_mode": "`torch.inference_mode`",
+    "grad_unneeded": "grad mode, nothing requires a gradient",
+    "grad_recorded": "a gradient is recorded",
+}
+
+
+def _table(head: list[str], rows: list[list[str]], figures_from: int) -> list[str]:
+    """Markdown, the columns from `figures_from` on flush right."""
+    rule = ["---" if column < figures_from else "---:" for column in range(len(head))]
+    return [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]
+
+
+def _source(path: Path, head: dict[str, str]) -> str:
+    """The sentence that makes a table reproducible."""
+    return (
+        f"{head['gpu']}, driver {head['driver']}, torch {head['torch']}, {head['date'].split()[0]}, "
+        f"commit `{head['commit'][:12]}`, `{head['command']}`: [{path.name}]({path.relative_to(ROOT)})."
+    )
+
+
+def plot_part(results: Path) -> list[str]:
+    """The picture, if there is one."""
+    picture, source = results / "portable.png", results / "portable.csv"
+    if not picture.exists() or not source.exists():
+        return []
+    head, _ = read_csv(source)
+    return [f"![Rate over size on one {head['gpu']}, by dtype]({picture.relative_to(ROOT)})"]
+
+
+def speed_part(results: Path) -> list[str]:
+    """TFLOP/s at 4096 x 4096 x 4096, NN, by dtype and epilogue."""
+    source = results / "portable.csv"
+    if not source.exists():
+        return []
+    head, rows = read_csv(source)
+    rates: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        if row["layout"] == "NN" and row["m"] == row["n"] == row["k"] == SIZE:
+            rates.setdefault((row["dtype"], row["epilogue"]), {})[row["provider"]] = float(row["tflops"])
+    table = []
+    for dtype, epilogue in sorted(rates, key=lambda key: _DTYPE_ORDER.index(key[0])):  # stable: epilogues as measured
+        rate = rates[dtype, epilogue]
+        cells = [f"{rate[name]:.1f}" if name in rate else "" for name in ("tileon", "torch", "triton")]
+        ratio = f"{rate['tileon'] / rate['torch']:.2f}" if {"tileon", "torch"} <= rate.keys() else ""
+        table.append([_DTYPE_WORDS.get(dtype, dtype), f"`{epilogue}`", *cells, ratio])
+    columns = ["dtype", "epilogue", "tileon", "torch", "triton", "tileon / torch"]
+    return [
+        f"TFLOP/s at m = n = k = {SIZE}, NN, {head.get('timing', '')}:",
+        "",
+        *_table(columns, table, 2),
+        "",
+        _source(source, head),
+    ]
+
+
+def accuracy_part(results: Path) -> list[str]:
+    """Errors of the float32 product against float64."""
+    source = results / "accuracy.csv"
+    if not source.exists():
+        return []
+    head, rows = read_csv(source)
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for row in rows:
+        if row["dtype"] == "float32":
+            found.setdefault(f"{row['m']} x {row['n']} x {row['k']}", {})[row["provider"]] = row
+    table = [
+        [shape, *(by[name][error] for error in ("max_error", "rms_error") for name in ("tileon", "torch"))]
+        for shape, by in found.items()
+        if {"tileon", "torch"} <= by.keys()
+    ]
+    columns = ["m x n x k", "tileon, max", "torch, max", "tileon, rms", "torch, rms"]
+    return [
+        "Error of the float32 product (no TF32) against float64:",
+        "",
+        *_table(columns, table, 1),
+        "",
+        _source(source, head),
+    ]
+
+
+def host_time_part(results: Path) -> list[str]:
+    """Host time of one eager call."""
+    source = results / "host_time.csv"
+    if not source.exists():
+        return []
+    head, rows = read_csv(source)
+    times: dict[str, dict[str, str]] = {}
+    for row in rows:
+        times.setdefault(row["state"], {})[row["provider"]] = f"{float(row['median_us']):.1f}"
+    providers = {"tileon": "torch.ops.tileon.matmul", "tileon_python": "tileon_ops.matmul", "torch": "torch.matmul"}
+    table = [[_STATE_WORDS.get(state, state), *(by.get(name, "") for name in providers)] for state, by in times.items()]
+    return [
+        f"Microseconds of host time for one eager call ({head.get('timing', '')}):",
+        "",
+        *_table(["state", *(f"`{name}`" for name in providers.values())], table, 1),
+        "",
+        _source(source, head),
+    ]
+
+
+def proven_part(results: Path) -> list[str]:
+    """What the suite and the sanitizers said on the GPU, in their own words."""
+    tests, sanitizers = results / "tests.txt", results / "sanitizer.txt"
+    if not tests.exists() or not sanitizers.exists():
+        return []
+    head, _ = read_csv(tests)
+    counts = re.findall(r"^=* ?(\d+ (?:passed|failed).*?) in [\d.]+s", tests.read_text(), re.MULTILINE)
+    verdicts = re.findall(r"^(memcheck|racecheck|synccheck): (.+), \d+ s$", sanitizers.read_text(), re.MULTILINE)
+    said = "; ".join(f"{tool} {verdict}" for tool, verdict in verdicts)
+    sentence = (
+        f"On one {head['gpu']} (driver {head['driver']}, torch {head['torch']}, commit `{head['commit'][:12]}`): "
+        f"{counts[-1] if counts else 'no counts'} ([tests.txt]({tests.relative_to(ROOT)})); over the reduced set for "
+        f"compute-sanitizer: {said} ([sanitizer.txt]({sanitizers.relative_to(ROOT)}))."
+    )
+    return [sentence]
+
+
+def numbers_part(results: Path) -> list[str]:
+    """The whole section, or nothing while there is no result."""
+    parts = [part for part in (speed_part(results), accuracy_part(results), host_time_part(results)) if part]
+    if not parts:
+        return []
+    lines = ["## Measured", "", "`make evidence` makes these figures again; each names what it was measured with.", ""]
+    for part in parts:
+        lines += [*part, ""]
+    return lines[:-1]
+
+
+_PARTS = {"plot": plot_part, "proven": proven_part, "numbers": numbers_part}
+
+
+def filled(text: str, results: Path) -> str:
+    """README's text with every part replaced.
+
+    Raises:
+        ValueError: where a part's marks are missing.
+    """
+    for name, part in _PARTS.items():
+        lines = part(results)
+        begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+        pattern = re.compile(re.escape(begin) + r"\n.*?" + re.escape(end), re.DOTALL)
+        if len(pattern.findall(text)) != 1:
+            raise ValueError(f"README.md must hold {begin} and {end} once, each on a line of its own")
+        body = "\n".join([begin, *lines, end])
+        text = pattern.sub(body.replace("\\", r"\\"), text)
+    return text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only say whether README.md is up to date")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the result files")
+    arguments = parser.parse_args()
+    before = README.read_text()
+    after = filled(before, arguments.results.resolve())
+    if after == before:
+        return 0
+    if arguments.check:
+        print("README.md does not say what benchmarks/results says: run `python benchmarks/readme_tables.py`")
+        return 1
+    README.write_text(after)
+    print("README.md: the measured parts were written anew")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

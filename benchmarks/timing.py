@@ -1,0 +1,192 @@
+"""Times several ways ("arms") of computing the same thing, fairly.
+
+How, and why it is so:
+- The arms are interleaved, in a new random order every round, so that a drift of clocks or temperature meets all alike.
+- On a GPU every run starts with a cold L2 (a buffer of twice its size is overwritten before it), is timed by CUDA
+  events, and is queued behind a spin long enough that no gap of the host's lands between two events.
+- Warming goes on until the times stop moving (a GPU takes a while to reach its power limit), up to a cap.
+- The figure is the median; the quartiles' distance over the median says how far it can be trusted.
+- For small sizes a CUDA graph of many launches over rotated operands (`graph_arm`) takes the host out altogether.
+- On a CPU it is `time.perf_counter` with warm caches.
+"""
+
+# mypy: allow-untyped-calls
+# (torch.cuda's events, streams and spin have no annotations)
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+_SPIN_CYCLES_PER_SECOND = 2.0e9  # no GPU's clock is much above: a spin is never shorter than asked
+_ROUNDS_PER_BLOCK = 10  # queued before the GPU is waited for: 10 rounds of 6 arms stay under the queue's 1024 entries
+_SETTLED = 0.005  # two windows of warming that differ by less are the same
+_WINDOW_SECONDS = 0.05  # of warming between two looks
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way of computing: `run` does `launches` of the thing being timed."""
+
+    run: Callable[[], object]
+    launches: int = 1
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Median time of one launch in microseconds, (third - first quartile) / median, and how many runs it rests on."""
+
+    median_us: float
+    spread: float
+    samples: int
+
+
+Samples = dict[str, list[float]]  # seconds of one run, by arm
+
+
+class _CpuClock:
+    def measure(self, arms: Mapping[str, Arm], rounds: int, shuffle: random.Random) -> Samples:
+        samples: Samples = {name: [] for name in arms}
+        for _ in range(rounds):
+            for name in shuffle.sample(list(arms), len(arms)):
+                start = time.perf_counter()
+                arms[name].run()
+                samples[name].append(time.perf_counter() - start)
+        return samples
+
+
+class _CudaClock:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._flush = torch.empty(2 * l2_bytes(device), dtype=torch.int8, device=device)
+        self._host_seconds = 1e-3  # of queueing one round; measured as we go
+        self._gpu_seconds = 0.0  # of running it
+
+    def measure(self, arms: Mapping[str, Arm], rounds: int, shuffle: random.Random) -> Samples:
+        samples: Samples = {name: [] for name in arms}
+        while rounds > 0:
+            block = min(rounds, _ROUNDS_PER_BLOCK)
+            rounds -= block
+            for name, seconds in self._measure_block(arms, block, shuffle):
+                samples[name].append(seconds)
+        return samples
+
+    def _measure_block(self, arms: Mapping[str, Arm], rounds: int, shuffle: random.Random) -> list[tuple[str, float]]:
+        # The head start lets the host queue one round ahead, and stay ahead where it is slower than the GPU.
+        behind = max(0.0, self._host_seconds - self._gpu_seconds)
+        self._spin(1.5 * self._host_seconds + behind * rounds)
+        events: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
+        first = _event()
+        first.record()
+        queueing = time.perf_counter()
+        for _ in range(rounds):
+            for name in shuffle.sample(list(arms), len(arms)):
+                start, end = _event(), _event()
+                self._flush.zero_()
+                start.record()
+                arms[name].run()
+                end.record()
+                events.append((name, start, end))
+        self._host_seconds = (time.perf_counter() - queueing) / rounds
+        torch.cuda.synchronize(self._device)
+        self._gpu_seconds = first.elapsed_time(events[-1][2]) * 1e-3 / rounds
+        return [(name, start.elapsed_time(end) * 1e-3) for name, start, end in events]
+
+    def _spin(self, seconds: float) -> None:
+        torch.cuda._sleep(int(seconds * _SPIN_CYCLES_PER_SECOND))
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)
+
+
+def l2_bytes(device: torch.device) -> int:
+    """Size of the GPU's L2 cache in bytes."""
+    return int(torch.cuda.get_device_properties(device).L2_cache_size)
+
+
+def time_arms(
+    arms: Mapping[str, Arm],
+    device: torch.device,
+    *,
+    seconds: float = 0.5,
+    warmup_seconds: float = 1.0,
+    min_rounds: int = 7,
+    max_rounds: int = 300,
+) -> dict[str, Timing]:
+    """Times all arms against each other.
+
+    Args:
+        arms: by name. Each has its inputs bound and works on `device`'s current stream.
+        device: where they run; decides the clock.
+        seconds: about how long the timed part may take, all arms together, with what surrounds them.
+        warmup_seconds: cap on the warming before it.
+        min_rounds: taken even where `seconds` is too short for it.
+        max_rounds: enough, however short the arms are.
+
+    Raises:
+        Whatever an arm raises: all of them run once before anything is timed.
+    """
+    if not arms:
+        return {}
+    for arm in arms.values():
+        arm.run()  # module load, run-time compilation, autotuning, library handles
+    clock: _CpuClock | _CudaClock = _CpuClock()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        clock = _CudaClock(device)
+    shuffle = random.Random(0)
+    round_seconds = _warm(clock, arms, shuffle, warmup_seconds)
+    rounds = max(min_rounds, min(max_rounds, int(seconds / round_seconds)))
+    return {name: _timing(values, arms[name].launches) for name, values in clock.measure(arms, rounds, shuffle).items()}
+
+
+def _warm(clock: _CpuClock | _CudaClock, arms: Mapping[str, Arm], shuffle: random.Random, cap: float) -> float:
+    """Runs the arms until their times settle or `cap` seconds are over; returns the seconds that a round takes."""
+    begin = time.perf_counter()
+    rounds, before, settled = 1, float("inf"), 0
+    while True:
+        start = time.perf_counter()
+        samples = clock.measure(arms, rounds, shuffle)
+        now = time.perf_counter()
+        round_seconds = (now - start) / rounds
+        total = sum(statistics.median(values) for values in samples.values())
+        settled = settled + 1 if abs(total - before) <= _SETTLED * before else 0
+        before = total
+        if settled >= 2 or now - begin + rounds * round_seconds > cap:
+            return round_seconds
+        rounds = max(1, min(100, int(_WINDOW_SECONDS / round_seconds)))
+
+
+def _timing(values: Sequence[float], launches: int) -> Timing:
+    median = statistics.median(values)
+    first, _, third = statistics.quantiles(values, n=4)
+    return Timing(median_us=median * 1e6 / launches, spread=(third - first) / median, samples=len(values))
+
+
+def rotation(bytes_per_call: int, device: torch.device) -> int:
+    """How many operand sets a graph must go round so that each is out of L2 when its turn comes again (4 to 400)."""
+    return max(4, min(400, -(-2 * l2_bytes(device) // max(1, bytes_per_call))))
+
+
+def graph_arm(calls: Sequence[Callable[[], torch.Tensor]]) -> Arm:
+    """An arm that replays one CUDA graph in which every call is launched once, back to back.
+
+    Each call has operands of its own, and the results stay apart: between two uses of the same memory lies the
+    whole rotation.
+    """
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        calls[0]()  # what a first call sets up may not happen under capture
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = [call() for call in calls]
+    del results  # alive until here, so that no two calls were given the same memory
+    return Arm(run=graph.replay, launches=len(calls))

@@ -1,0 +1,12 @@
+"""Makes `import tileon_ops` mean this tree's package, whether or not it is installed, and loads it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+import tileon_ops as tileon_ops  # noqa: E402  (after the path is set; loading it registers torch.ops.tileon)

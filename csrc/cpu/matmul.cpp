@@ -1,0 +1,172 @@
+// matmul on CPU tensors. ATen multiplies in the accumulator's dtype; bias, activation and the one rounding follow in a
+// single pass. float32 products are IEEE unless the user's own torch setting (torch.set_float32_matmul_precision)
+// allows ATen less.
+#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/util/BFloat16.h>
+#include <torch/headeronly/util/Half.h>
+
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "../checks.h"
+#include "../kernel_log.h"
+
+namespace tileon {
+namespace {
+
+using torch::headeronly::IntHeaderOnlyArrayRef;
+
+// ATen must not record what it computes for us: the op's gradient is its own (tileon_ops/_autograd.py).
+class NoGrad {
+ public:
+  NoGrad() : enabled_(aoti_torch_grad_mode_is_enabled()) { aoti_torch_grad_mode_set_enabled(false); }
+  ~NoGrad() { aoti_torch_grad_mode_set_enabled(enabled_); }
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool enabled_;
+};
+
+Tensor viewed(const Tensor& tensor, std::initializer_list<int64_t> sizes) {
+  return torch::stable::view(tensor, IntHeaderOnlyArrayRef(sizes.begin(), sizes.size()));
+}
+
+Tensor expanded(const Tensor& matrix, int64_t batch) {
+  const std::array<int64_t, 3> sizes{batch, matrix.size(0), matrix.size(1)};
+  std::array<StableIValue, 3> stack{torch::stable::detail::from(matrix),
+                                    torch::stable::detail::from(IntHeaderOnlyArrayRef(sizes.data(), sizes.size())),
+                                    torch::stable::detail::from(false)};
+  if (torch_call_dispatcher("aten::expand", "", stack.data(), TORCH_ABI_VERSION) != 0)
+    fail("matmul: torch could not expand a matrix over the batch");
+  return torch::stable::detail::to<Tensor>(stack[0]);
+}
+
+// The operand in the accumulator's dtype, 2-D where the whole batch shares it.
+Tensor accumulator_operand(const Tensor& operand, DType accumulator) {
+  Tensor matrix = operand;
+  if (operand.dim() == 3 && operand.size(0) == 1) matrix = torch::stable::select(matrix, 0, 0);
+  return torch::stable::to(matrix, scalar_type(accumulator));
+}
+
+// Writes a @ b into `sums`: contiguous, of the accumulator's dtype and batch * m * n elements in any shape. ATen's CPU
+// kernels are called past the dispatcher, where autocast would multiply in 16 bits.
+void multiply(const GemmProblem& problem, const Tensor& a, const Tensor& b, DType accumulator, const Tensor& sums) {
+  const Tensor wide_a = accumulator_operand(a, accumulator);
+  const Tensor wide_b = accumulator_operand(b, accumulator);
+  const int64_t rows = problem.batch * problem.m;
+  AOTITorchError error = 0;
+  if (wide_b.dim() == 2) {
+    const std::array<int64_t, 2> flat{rows, problem.k};
+    const Tensor flat_a = wide_a.dim() == 2 ? wide_a : torch::stable::reshape(wide_a, {flat.data(), flat.size()});
+    error = aoti_torch_cpu_mm_out(viewed(sums, {rows, problem.n}).get(), flat_a.get(), wide_b.get());
+  } else {
+    const Tensor batch_a = wide_a.dim() == 2 ? expanded(wide_a, problem.batch) : wide_a;
+    error = aoti_torch_cpu_bmm_out(viewed(sums, {problem.batch, problem.m, problem.n}).get(), batch_a.get(),
+                                   wide_b.get());
+  }
+  if (error != 0) fail("matmul: torch's own product failed on the CPU");
+}
+
+// Bias, activation and rounding of every sum; the output may be the sums' own memory.
+template <typename Accumulator, typename Out>
+void write_output(const GemmProblem& problem, const Accumulator* sums, const Accumulator* bias) {
+  constexpr int64_t kElementsPerTask = 1 << 15;  // some 10 us of work: far more than waking a thread costs
+  const int64_t rows_per_task = 1 + kElementsPerTask / problem.n;
+  const auto slope = static_cast<Accumulator>(problem.epilogue.slope);
+  const Activation activation = problem.epilogue.activation;
+  const Output& out = problem.out;
+  torch::stable::parallel_for(0, problem.batch * problem.m, rows_per_task, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const Accumulator* in = sums + row * problem.n;
+      Out* to = static_cast<Out*>(out.data) + row / problem.m * out.stride_batch + row % problem.m * out.stride_m;
+      for (int64_t column = 0; column < problem.n; ++column) {
+        const Accumulator sum = bias == nullptr ? in[column] : in[column] + bias[column];
+        to[column * out.stride_n] = static_cast<Out>(activate(sum, activation, slope));
+      }
+    }
+  });
+}
+
+template <typename Accumulator>
+void write_output(const GemmProblem& problem, const Tensor& sums, const std::optional<Tensor>& bias) {
+  const auto* in = static_cast<const Accumulator*>(sums.const_data_ptr());
+  const auto* added = bias ? static_cast<const Accumulator*>(bias->const_data_ptr()) : nullptr;
+  if constexpr (std::is_same_v<Accumulator, double>) {
+    write_output<double, double>(problem, in, added);
+  } else {
+    switch (problem.out_dtype) {
+      case DType::kFloat16:
+        return write_output<float, torch::headeronly::Half>(problem, in, added);
+      case DType::kBFloat16:
+        return write_output<float, torch::headeronly::BFloat16>(problem, in, added);
+      case DType::kFloat32:
+        return write_output<float, float>(problem, in, added);
+      case DType::kFloat64:
+        fail("matmul: no float64 output of float32 sums");  // check_out_dtype has refused it
+    }
+  }
+}
+
+// Fills `out`, which is complete but for its elements.
+void run_matmul(GemmProblem& problem, const MatmulArguments& arguments, const Tensor& out) {
+  if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
+  const NoGrad no_grad;
+  const DType accumulator = problem.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  const bool in_place = problem.out_dtype == accumulator && out.is_contiguous();
+  const std::array<int64_t, 1> elements{problem.batch * problem.m * problem.n};
+  const Tensor sums =
+      in_place ? out : torch::stable::new_empty(out, {elements.data(), elements.size()}, scalar_type(accumulator));
+  multiply(problem, arguments.a, arguments.b, accumulator, sums);
+
+  std::optional<Tensor> bias;
+  if (arguments.bias)
+    bias = torch::stable::contiguous(torch::stable::to(*arguments.bias, scalar_type(accumulator)));
+  bind_output(problem, out);
+  if (accumulator == DType::kFloat64)
+    write_output<double>(problem, sums, bias);
+  else
+    write_output<float>(problem, sums, bias);
+  record_kernel("cpu_aten");
+  log_call(problem);
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
+              double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum) {
+  const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum};
+  GemmProblem problem = check_matmul(arguments);
+  const Tensor out = new_output(problem, arguments);
+  run_matmul(problem, arguments, out);
+  return out;
+}
+
+void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
+                double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum, Tensor out) {
+  const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum};
+  GemmProblem problem = check_matmul(arguments);
+  check_out(problem, arguments, out);
+  run_matmul(problem, arguments, out);
+}
+
+Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, int64_t config,
+                          const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                          bool allow_tf32) {
+  check_matmul({a, b, bias, activation, slope, out_dtype, allow_tf32, false});
+  if (config < 0) fail("matmul: `config` must not be negative, got ", config);
+  fail("matmul: `config` ", config, " is a row of the GPU's tile table, got operands on the CPU");
+}
+
+}  // namespace
+}  // namespace tileon
+
+STABLE_TORCH_LIBRARY_IMPL(tileon, CPU, m) {
+  m.impl("matmul", TORCH_BOX(&tileon::matmul));
+  m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
+  m.impl("_matmul_with_config", TORCH_BOX(&tileon::matmul_with_config));
+}

@@ -1,0 +1,189 @@
+// The ops on CUDA tensors: which backend takes a call, on which device and stream, and what is copied first.
+#include <cuda_runtime_api.h>
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/accelerator.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <array>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "../checks.h"
+#include "../kernel_log.h"
+#include "error.h"
+#include "sm80/sm80.h"
+
+namespace tileon {
+namespace {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+// What dispatch knows of a family of kernels. Rows of the tile table are numbered through all backends, in order.
+struct Backend {
+  int min_capability;  // major * 10 + minor
+  int (*row_count)();
+  const char* (*row_name)(int row);
+  std::string (*row_dtypes)(int row);
+  bool (*row_supports)(int row, const GemmProblem&, const Gpu&);
+  int (*choose_row)(const GemmProblem&, const Gpu&);
+  bool (*copy_pays)(const Operand&, int64_t mn, const GemmProblem&);
+  void (*run)(int row, const GemmProblem&, cudaStream_t);
+};
+
+// The first one that the GPU is new enough for takes the call.
+constexpr Backend kBackends[] = {
+    {80, sm80::row_count, sm80::row_name, sm80::row_dtypes, sm80::row_supports, sm80::choose_row, sm80::copy_pays,
+     sm80::run},
+};
+
+// Asked for once a device: the queries cost more than a launch.
+const Gpu& gpu_of(int device) {
+  constexpr int kMaxDevices = 64;
+  static std::array<Gpu, kMaxDevices> gpus;
+  static std::array<std::once_flag, kMaxDevices> asked;
+  if (device < 0 || device >= kMaxDevices) fail("matmul: device index ", device, " is beyond what this library counts");
+  std::call_once(asked[device], [device] {
+    const auto attribute = [device](cudaDeviceAttr which) {
+      int value = 0;
+      check_cuda(cudaDeviceGetAttribute(&value, which, device), "asking for a device attribute");
+      return value;
+    };
+    gpus[device] = {attribute(cudaDevAttrComputeCapabilityMajor) * 10 + attribute(cudaDevAttrComputeCapabilityMinor),
+                    attribute(cudaDevAttrMultiProcessorCount), attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)};
+  });
+  return gpus[device];
+}
+
+const Backend& backend_for(const Gpu& gpu) {
+  for (const Backend& backend : kBackends)
+    if (gpu.capability >= backend.min_capability) return backend;
+  fail("matmul: needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
+}
+
+// Makes the tensors' device the current one, and puts the old one back. Torch's guard costs a call into torch, so it
+// is taken only where it changes anything.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) {
+    int current = -1;
+    check_cuda(cudaGetDevice(&current), "asking for the current device");
+    if (current != device) guard_.emplace(device);
+  }
+
+ private:
+  std::optional<torch::stable::accelerator::DeviceGuard> guard_;
+};
+
+cudaStream_t current_stream(int device) {
+  void* stream = nullptr;
+  if (aoti_torch_get_current_cuda_stream(device, &stream) != 0) fail("matmul: torch gave no current stream");
+  return static_cast<cudaStream_t>(stream);
+}
+
+// A copy of `operand` whose rows (columns, where those are adjacent in it) start at multiples of 16 bytes.
+Tensor aligned_copy(const Tensor& operand) {
+  const int64_t dims = operand.dim();
+  // one matrix of an expanded batch stands for all
+  const bool shared = dims == 3 && operand.stride(0) == 0 && operand.size(0) > 1;
+  const Tensor source = shared ? torch::stable::narrow(const_cast<Tensor&>(operand), 0, 0, 1) : operand;
+  const bool columns_adjacent = source.stride(dims - 2) < source.stride(dims - 1);
+  const int64_t outer = columns_adjacent ? dims - 1 : dims - 2;
+  const int64_t inner = columns_adjacent ? dims - 2 : dims - 1;
+  const int64_t per_vector = 16 / static_cast<int64_t>(source.element_size());
+  const int64_t pitch = (source.size(inner) + per_vector - 1) / per_vector * per_vector;
+  Tensor buffer = dims == 3 ? torch::stable::new_empty(source, {source.size(0), source.size(outer), pitch})
+                            : torch::stable::new_empty(source, {source.size(outer), pitch});
+  Tensor target = torch::stable::narrow(buffer, dims - 1, 0, source.size(inner));
+  if (columns_adjacent) target = torch::stable::transpose(target, dims - 2, dims - 1);
+  torch::stable::copy_(target, source);
+  return target;
+}
+
+// The operand as the kernels will read it: `mn_dim` and `k_dim` counted from the matrix's first dimension.
+Operand operand_of(const Tensor& tensor, int mn_dim, int k_dim) {
+  const int64_t first = tensor.dim() - 2;
+  const int64_t batch_stride = tensor.dim() == 3 && tensor.size(0) > 1 ? tensor.stride(0) : 0;
+  return {tensor.data_ptr(), tensor.stride(first + mn_dim), tensor.stride(first + k_dim), batch_stride};
+}
+
+// Runs row `config` of the table, or the row of the backend's choice where it is negative. `problem` is complete.
+void run_matmul(GemmProblem& problem, const Tensor& a, const Tensor& b, int64_t config) {
+  if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
+  const int device = a.get_device_index();
+  const CurrentDevice current_device(device);
+  const Gpu& gpu = gpu_of(device);
+  const Backend& backend = backend_for(gpu);
+
+  std::optional<Tensor> copy_of_a, copy_of_b;  // torch's allocator keeps them alive for the kernel, in stream order
+  int row = static_cast<int>(config);
+  if (config < 0) {
+    if (backend.copy_pays(problem.a, problem.m, problem)) copy_of_a = aligned_copy(a);
+    if (backend.copy_pays(problem.b, problem.n, problem)) copy_of_b = aligned_copy(b);
+    if (copy_of_a) problem.a = operand_of(*copy_of_a, 0, 1);
+    if (copy_of_b) problem.b = operand_of(*copy_of_b, 1, 0);
+    row = backend.choose_row(problem, gpu);
+  } else if (row >= backend.row_count()) {
+    fail("matmul: `config` must be below ", backend.row_count(), ", the rows of the tile table here, got ", config);
+  } else if (!backend.row_supports(row, problem, gpu)) {
+    fail("matmul: `config` ", config, " (", backend.row_name(row), ", ", backend.row_dtypes(row),
+         ") cannot run these operands: it does not take their dtype, cannot read their strides or alignment, or needs "
+         "a larger GPU");
+  }
+  backend.run(row, problem, current_stream(device));
+  record_kernel(backend.row_name(row), copy_of_a.has_value(), copy_of_b.has_value());
+  log_call(problem);
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
+              double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum) {
+  const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum};
+  GemmProblem problem = check_matmul(arguments);
+  Tensor out = new_output(problem, arguments);
+  bind_output(problem, out);
+  run_matmul(problem, a, b, -1);
+  return out;
+}
+
+void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
+                double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum, Tensor out) {
+  const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum};
+  GemmProblem problem = check_matmul(arguments);
+  check_out(problem, arguments, out);
+  bind_output(problem, out);
+  run_matmul(problem, a, b, -1);
+}
+
+Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, int64_t config,
+                          const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                          bool allow_tf32) {
+  const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, false};
+  GemmProblem problem = check_matmul(arguments);
+  if (config < 0) fail("matmul: `config` must not be negative, got ", config);
+  Tensor out = new_output(problem, arguments);
+  bind_output(problem, out);
+  run_matmul(problem, a, b, config);
+  return out;
+}
+
+}  // namespace
+
+std::string matmul_configs() {
+  std::string table;
+  int index = 0;
+  for (const Backend& backend : kBackends)
+    for (int row = 0; row < backend.row_count(); ++row)
+      table += std::to_string(index++) + " " + backend.row_name(row) + " " + backend.row_dtypes(row) + "\n";
+  return table;
+}
+
+}  // namespace tileon
+
+STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
+  m.impl("matmul", TORCH_BOX(&tileon::matmul));
+  m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
+  m.impl("_matmul_with_config", TORCH_BOX(&tileon::matmul_with_config));
+}

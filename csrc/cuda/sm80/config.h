@@ -1,0 +1,160 @@
+// The portable kernels' tile table and the choice of a row: data and a pure function, compiled by any C++ compiler.
+#pragma once
+
+#include <cstdint>
+
+#include "../../problem.h"
+#include "../gpu.h"
+#include "../tile/tile_order.h"
+#include "operand_access.h"
+
+namespace tileon::sm80 {
+
+enum class Family : int8_t {
+  kMma,        // tensor cores (mma.sync) fed by 16-byte cp.async
+  kMmaGather,  // the same, every element fetched through its strides: any alignment, any stride
+  kSimt,       // FFMA: IEEE float32, any alignment, any stride
+  kDmma,       // tensor cores in float64, any alignment, any stride
+};
+
+// Everything that shapes a kernel. A row of the table is used as a template argument as it stands.
+struct TileConfig {
+  Family family;
+  int tile_m;
+  int tile_n;
+  int block_k;  // elements of k in one stage
+  int warps_m;  // the tile is split evenly over warps_m x warps_n warps
+  int warps_n;
+  int stages;    // k-blocks in shared memory; stages - 1 are in flight
+  int group_m;   // rows of tiles in a group (tile_order.h)
+  int resident;  // CTAs that one SM shall hold: bounds the registers
+
+  constexpr int threads() const { return warps_m * warps_n * 32; }
+  constexpr int warp_m() const { return tile_m / warps_m; }
+  constexpr int warp_n() const { return tile_n / warps_n; }
+};
+
+// What a row multiplies. Float32 operands are kTf32 or kFloat32, as `allow_tf32` says.
+enum class Kind : int8_t { kFloat16, kBFloat16, kTf32, kFloat32, kFloat64 };
+
+inline Kind kind_of(const GemmProblem& problem) {
+  switch (problem.dtype) {
+    case DType::kFloat16:
+      return Kind::kFloat16;
+    case DType::kBFloat16:
+      return Kind::kBFloat16;
+    case DType::kFloat32:
+      return problem.allow_tf32 ? Kind::kTf32 : Kind::kFloat32;
+    default:
+      return Kind::kFloat64;
+  }
+}
+
+constexpr int bit(Kind kind) { return 1 << static_cast<int>(kind); }
+
+struct Row {
+  const char* name;
+  int kinds;  // bits of Kind
+  TileConfig tile;
+  // Time of one CTA that has an SM to itself: ns_per_k * k + ns_fixed. `share` is the part of the SM that it then uses:
+  // c CTAs together take max(1, c * share) times as long. Fitted on an H200 (benchmarks/fit_portable.py).
+  float ns_per_k;
+  float ns_fixed;
+  float share;
+};
+
+constexpr int k16 = bit(Kind::kFloat16) | bit(Kind::kBFloat16);
+constexpr int kTf32 = bit(Kind::kTf32);
+constexpr int k32 = bit(Kind::kFloat32);
+constexpr int k64 = bit(Kind::kFloat64);
+
+// clang-format off
+constexpr Row kRows[] = {
+    // name                        kinds        family               tile m, n  k   warps  stages, group, resident   ns_per_k, ns_fixed, share
+    {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1},   16.90f, 12200.0f, 1.00f},
+    {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2},   15.90f, 10100.0f, 0.56f},
+    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 3},    8.64f,  5970.0f, 0.53f},
+    {"sm80_mma_64x64x64",          k16,         {Family::kMma,        64,  64, 64,  2, 2,  3, 8, 3},    7.83f,  4410.0f, 0.35f},
+    {"sm80_mma_16x128x64",         k16,         {Family::kMma,        16, 128, 64,  1, 4,  4, 8, 3},    5.73f,  3210.0f, 0.43f},
+    {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},   48.70f, 11900.0f, 1.00f},
+    {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},   19.30f,  6070.0f, 0.80f},
+    {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},   15.30f,  3770.0f, 0.61f},
+    {"sm80_mma_gather_64x64x32",   k16 | kTf32, {Family::kMmaGather,  64,  64, 32,  2, 2,  3, 8, 2},   73.20f,  3600.0f, 0.36f},
+    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1},  179.00f, 12300.0f, 1.00f},
+    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2},  101.00f, 10800.0f, 0.83f},
+    {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},   55.90f,  7140.0f, 0.76f},
+    {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},   33.90f,  3930.0f, 0.77f},
+    {"sm80_dmma_128x64x16",        k64,         {Family::kDmma,      128,  64, 16,  2, 2,  3, 8, 2},   42.10f,  5760.0f, 0.96f},
+    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},   29.40f,  3200.0f, 0.77f},
+};
+// clang-format on
+constexpr int kRowCount = sizeof(kRows) / sizeof(kRows[0]);
+
+// Bytes behind each row of a panel (operand_panel.cuh). SIMT: a row starts four banks after the one above, so that
+// element-wise writes, eight rows at a time, meet every bank once. DMMA: eight banks, for reads of four rows at a time.
+constexpr int panel_padding(Family family) { return family == Family::kSimt ? 16 : family == Family::kDmma ? 32 : 0; }
+
+// The slabs through which a warp stores (store.cuh): rows, and what pads them, so that an accumulator fragment's writes
+// are spread over the banks.
+constexpr int slab_rows(Family family) { return family == Family::kSimt ? 8 : 16; }
+constexpr int slab_padding(Family family) { return family == Family::kSimt ? 16 : 8; }
+
+// Dynamic shared memory of a row's kernel: the ring of k-blocks, or the slabs where those need more.
+constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
+  const int accumulator_bytes = element_bytes == 8 ? 8 : 4;
+  const int k_row = (tile.tile_m + tile.tile_n) * element_bytes + 2 * panel_padding(tile.family);
+  const int ring = tile.stages * tile.block_k * k_row;
+  const int slab = slab_rows(tile.family) * (tile.warp_n() + slab_padding(tile.family)) * accumulator_bytes;
+  const int slabs = tile.warps_m * tile.warps_n * slab;
+  return ring > slabs ? ring : slabs;
+}
+
+// Products (batch * m * n * k) from which a copy into an aligned buffer is cheaper than the gather kernel.
+// Measured on an H200 (benchmarks/results/h200/awkward.csv).
+constexpr double kCopyPaysFrom = 256.0 * 256.0 * 256.0;
+
+// Whether row `row` can run the problem: it multiplies this kind, fits the GPU, and can read both operands as they lie.
+inline bool supports(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
+  const int bytes = info(problem.dtype).bytes;
+  if (!(row.kinds & bit(kind_of(problem))) || shared_bytes(row.tile, bytes) > gpu.shared_bytes_per_block) return false;
+  if (row.tile.family != Family::kMma) return true;  // the others read anything
+  return operand_access(problem.a, problem.batch, problem.m, problem.k, bytes).vectors &&
+         operand_access(problem.b, problem.batch, problem.n, problem.k, bytes).vectors;
+}
+
+inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
+  return {static_cast<int>((m + tile.tile_m - 1) / tile.tile_m), static_cast<int>((n + tile.tile_n - 1) / tile.tile_n),
+          tile.group_m};
+}
+
+// Nanoseconds that the model expects on an H200's SMs: full waves of resident CTAs, then one of what is left, which
+// takes as long as its fullest SM.
+inline double expected_ns(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
+  const int64_t tiles = tile_order(row.tile, problem.m, problem.n).count() * problem.batch;
+  const int64_t slots = static_cast<int64_t>(gpu.sm_count) * row.tile.resident;
+  const double alone = static_cast<double>(row.ns_per_k) * static_cast<double>(problem.k) + row.ns_fixed;
+  const auto together = [&](int64_t ctas) {
+    const double used = static_cast<double>(ctas) * row.share;
+    return ctas == 0 ? 0.0 : alone * (used > 1 ? used : 1);
+  };
+  const int64_t left = tiles % slots;
+  return static_cast<double>(tiles / slots) * together(row.tile.resident) +
+         together((left + gpu.sm_count - 1) / gpu.sm_count);
+}
+
+// The row that is expected to be fastest, by index; -1 where no row supports the problem (one always does).
+inline int choose(const GemmProblem& problem, const Gpu& gpu) {
+  int best = -1;
+  double best_ns = 0;
+  for (int i = 0; i < kRowCount; ++i) {
+    if (!supports(kRows[i], problem, gpu)) continue;
+    const double ns = expected_ns(kRows[i], problem, gpu);
+    if (best < 0 || ns < best_ns) {
+      best = i;
+      best_ns = ns;
+    }
+  }
+  return best;
+}
+
+}  // namespace tileon::sm80

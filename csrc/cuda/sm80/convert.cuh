@@ -1,0 +1,28 @@
+// Between a dtype's elements and the accumulators' type, by the intrinsics that say how they round.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <type_traits>
+
+namespace tileon::sm80 {
+
+__device__ __forceinline__ float widen(__half value) { return __half2float(value); }
+__device__ __forceinline__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
+__device__ __forceinline__ float widen(float value) { return value; }
+__device__ __forceinline__ double widen(double value) { return value; }
+
+// To nearest, ties to even; what lies beyond the largest value becomes infinity.
+template <typename Element, typename Accumulator>
+__device__ __forceinline__ Element round_to(Accumulator value) {
+  if constexpr (sizeof(Element) >= 4) {
+    return value;
+  } else if constexpr (std::is_same_v<Element, __half>) {
+    return __float2half_rn(value);
+  } else {
+    return __float2bfloat16_rn(value);
+  }
+}
+
+}  // namespace tileon::sm80

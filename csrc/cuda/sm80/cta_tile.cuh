@@ -1,0 +1,31 @@
+// Which part of the output a CTA and its warps compute.
+#pragma once
+
+#include <cstdint>
+
+#include "config.h"
+#include "kernel_params.h"
+
+namespace tileon::sm80 {
+
+struct CtaTile {
+  int64_t batch;
+  int64_t m_begin;  // of the CTA's tile
+  int64_t n_begin;
+  int warp_m;  // where this warp's part of the tile begins
+  int warp_n;
+  int k_blocks;  // in all of k
+
+  __device__ __forceinline__ CtaTile(const KernelParams& params, const TileConfig& config) {
+    batch = params.first_batch + blockIdx.x / params.tiles_per_batch;
+    const TileCoordinate tile = params.order.at(blockIdx.x % params.tiles_per_batch);
+    m_begin = static_cast<int64_t>(tile.m) * config.tile_m;
+    n_begin = static_cast<int64_t>(tile.n) * config.tile_n;
+    const int warp = threadIdx.x / 32;
+    warp_m = warp % config.warps_m * config.warp_m();
+    warp_n = warp / config.warps_m * config.warp_n();
+    k_blocks = static_cast<int>((params.problem.k + config.block_k - 1) / config.block_k);
+  }
+};
+
+}  // namespace tileon::sm80

@@ -1,0 +1,100 @@
+// Float64 GEMM on the tensor cores: the ring and panels of the SIMT kernel, mma.sync in float64, its sums in float64.
+#pragma once
+
+#include <cstdint>
+
+#include "../../ptx/mma_float64.cuh"
+#include "../../ptx/shared.cuh"
+#include "../config.h"
+#include "../cta_tile.cuh"
+#include "../fragment_store.cuh"
+#include "../kernel_params.h"
+#include "../operand_panel.cuh"
+#include "../ring.cuh"
+
+namespace tileon::sm80 {
+
+constexpr int kKPerDmma = 4;
+
+template <TileConfig kConfig, PanelAccess kAccessA, PanelAccess kAccessB>
+struct DmmaKernel {
+  static constexpr TileConfig config = kConfig;
+  static constexpr int threads = kConfig.threads();
+  static constexpr int padding = panel_padding(kConfig.family);
+  using PanelA = Panel<double, kConfig.tile_m, kConfig.block_k, padding>;
+  using PanelB = Panel<double, kConfig.tile_n, kConfig.block_k, padding>;
+  using ReaderA = PanelReader<PanelA, kAccessA, threads>;
+  using ReaderB = PanelReader<PanelB, kAccessB, threads>;
+  using Ring = sm80::Ring<kConfig.stages, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
+  using Slab = FragmentSlab<double, kConfig>;
+  static constexpr int k_steps = kConfig.block_k / kKPerDmma;
+  static_assert(k_steps % 2 == 0, "two fragment buffers take turns");
+  static constexpr int fragments_m = kConfig.warp_m() / 16;
+  static constexpr int fragments_n = kConfig.warp_n() / 8;
+  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(double));
+  static_assert(shared_bytes >= Ring::bytes && shared_bytes >= threads / 32 * Slab::bytes);
+};
+
+// Sums a @ b over all of k into one warp's accumulators. `warp_m` and `warp_n` say where the warp's tile begins.
+template <typename Kernel>
+__device__ __forceinline__ void multiply(typename Kernel::Ring& ring, int warp_m, int warp_n, int blocks,
+                                         double (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
+  const int lane = threadIdx.x % 32;
+  const int lane_k = lane % 4;
+  const int lane_mn = lane / 4;
+  // Double-buffered: the fragments of the next k-step load while this one's are multiplied.
+  double a[2][Kernel::fragments_m][2];
+  double b[2][Kernel::fragments_n];
+  auto load_fragments = [&](int k_step, int buffer) {
+    const int k = k_step * kKPerDmma + lane_k;
+    const uint32_t a_row = ring.a() + (k * Kernel::PanelA::pitch + warp_m + lane_mn) * int(sizeof(double));
+    const uint32_t b_row = ring.b() + (k * Kernel::PanelB::pitch + warp_n + lane_mn) * int(sizeof(double));
+#pragma unroll
+    for (int m = 0; m < Kernel::fragments_m; ++m) {
+      a[buffer][m][0] = ptx::load_shared_double(a_row + m * 16 * int(sizeof(double)));
+      a[buffer][m][1] = ptx::load_shared_double(a_row + (m * 16 + 8) * int(sizeof(double)));
+    }
+#pragma unroll
+    for (int n = 0; n < Kernel::fragments_n; ++n)
+      b[buffer][n] = ptx::load_shared_double(b_row + n * 8 * int(sizeof(double)));
+  };
+
+  if (blocks == 0) return;
+  ring.wait_for_next();
+  load_fragments(0, 0);
+#pragma unroll 1
+  for (int block = 0; block < blocks; ++block) {
+#pragma unroll
+    for (int k_step = 0; k_step < Kernel::k_steps; ++k_step) {
+      if (k_step == Kernel::k_steps - 1) ring.wait_for_next();
+      load_fragments((k_step + 1) % Kernel::k_steps, (k_step + 1) % 2);
+      if (k_step == 0) ring.fetch_next();
+#pragma unroll
+      for (int m = 0; m < Kernel::fragments_m; ++m) {
+#pragma unroll
+        for (int n = 0; n < Kernel::fragments_n; ++n) ptx::mma_m16n8k4(sums[m][n], a[k_step % 2][m], b[k_step % 2][n]);
+      }
+    }
+  }
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
+    gemm_dmma(const __grid_constant__ KernelParams params) {
+  extern __shared__ __align__(128) unsigned char shared_memory[];
+  constexpr TileConfig config = Kernel::config;
+  const GemmProblem& problem = params.problem;
+  const CtaTile tile(params, config);
+
+  typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m, problem.k);
+  typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n, problem.k);
+  typename Kernel::Ring ring(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a, reader_b,
+                             tile.k_blocks);
+  double sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
+  multiply<Kernel>(ring, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
+  ring.drain();  // from here on the slabs overwrite it
+  store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+                                         shared_memory, sums);
+}
+
+}  // namespace tileon::sm80

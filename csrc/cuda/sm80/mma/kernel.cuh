@@ -1,0 +1,102 @@
+// Tensor-core GEMM for any GPU from Ampere on: a ring of k-blocks filled by cp.async, ldmatrix, mma.sync.
+#pragma once
+
+#include <cstdint>
+
+#include "../config.h"
+#include "../cta_tile.cuh"
+#include "../fragment_store.cuh"
+#include "../kernel_params.h"
+#include "../operand_tile.cuh"
+#include "../ring.cuh"
+#include "fragments.cuh"
+
+namespace tileon::sm80 {
+
+// The types and sizes of one kernel, from a row of the table, the operands' dtype and majors.
+template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB>
+struct MmaKernel {
+  using Element = Element_;
+  static constexpr TileConfig config = kConfig;
+  static constexpr int threads = kConfig.threads();
+  using TileA = OperandTile<Element, kConfig.tile_m, kConfig.block_k, kMajorA>;
+  using TileB = OperandTile<Element, kConfig.tile_n, kConfig.block_k, kMajorB>;
+  template <typename Tile, int kTileMn>
+  using Reader = std::conditional_t<kConfig.family == Family::kMmaGather,
+                                    GatherReader<Element, Tile, kTileMn, kConfig.block_k, threads>,
+                                    VectorReader<Element, Tile, kTileMn, kConfig.block_k, threads>>;
+  using ReaderA = Reader<TileA, kConfig.tile_m>;
+  using ReaderB = Reader<TileB, kConfig.tile_n>;
+  using LoaderA = FragmentLoader<Element, TileA, Side::kA, kConfig.warp_m()>;
+  using LoaderB = FragmentLoader<Element, TileB, Side::kB, kConfig.warp_n()>;
+
+  static constexpr int k_steps = kConfig.block_k * int(sizeof(Element)) / kBytesPerKStep;
+  static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
+  static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
+  static_assert(k_steps % 2 == 0, "two fragment buffers take turns");
+  using Ring = sm80::Ring<kConfig.stages, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
+  static_assert(kConfig.family != Family::kMmaGather || kConfig.stages >= 3, "a gathered block lands one fetch later");
+  // The store's slabs, one a warp, take the ring's place when the sums are done.
+  using Slab = FragmentSlab<float, kConfig>;
+  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
+  static_assert(shared_bytes >= Ring::bytes && shared_bytes >= threads / 32 * Slab::bytes);
+};
+
+// Sums a @ b over all of k into one warp's accumulators.
+template <typename Kernel>
+__device__ __forceinline__ void multiply(typename Kernel::Ring& ring, const typename Kernel::LoaderA& loader_a,
+                                         const typename Kernel::LoaderB& loader_b, int blocks,
+                                         float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
+  // Fragments are double-buffered: those of the next k-step load while this one's are multiplied.
+  uint32_t a[2][Kernel::LoaderA::kCount][4];
+  uint32_t b[2][Kernel::LoaderB::kCount][4];
+  auto load_fragments = [&](int k_step, int buffer) {
+    loader_a.load(ring.a(), k_step, a[buffer]);
+    loader_b.load(ring.b(), k_step, b[buffer]);
+  };
+
+  if (blocks == 0) return;
+  ring.wait_for_next();
+  load_fragments(0, 0);
+#pragma unroll 1
+  for (int block = 0; block < blocks; ++block) {
+#pragma unroll
+    for (int k_step = 0; k_step < Kernel::k_steps; ++k_step) {
+      if (k_step == Kernel::k_steps - 1) ring.wait_for_next();
+      load_fragments((k_step + 1) % Kernel::k_steps, (k_step + 1) % 2);
+      if (k_step == 0) ring.fetch_next();
+#pragma unroll
+      for (int m = 0; m < Kernel::fragments_m; ++m) {
+#pragma unroll
+        for (int step = 0; step < Kernel::fragments_n; ++step) {
+          const int n = m % 2 ? Kernel::fragments_n - 1 - step : step;  // there and back: the last b serves twice
+          const auto& pair = b[k_step % 2][n / 2];
+          ptx::mma_m16n8<typename Kernel::Element>(sums[m][n], a[k_step % 2][m], pair[n % 2 * 2], pair[n % 2 * 2 + 1]);
+        }
+      }
+    }
+  }
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
+    gemm_mma(const __grid_constant__ KernelParams params) {
+  extern __shared__ __align__(128) unsigned char shared_memory[];
+  constexpr TileConfig config = Kernel::config;
+  const GemmProblem& problem = params.problem;
+  const CtaTile tile(params, config);
+
+  typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m, problem.k);
+  typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n, problem.k);
+  const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
+  const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
+  typename Kernel::Ring ring(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a, reader_b,
+                             tile.k_blocks);
+  float sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
+  multiply<Kernel>(ring, loader_a, loader_b, tile.k_blocks, sums);
+  ring.drain();  // from here on the slabs overwrite it
+  store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+                                         shared_memory, sums);
+}
+
+}  // namespace tileon::sm80

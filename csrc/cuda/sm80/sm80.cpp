@@ -1,0 +1,74 @@
+#include "sm80.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "config.h"
+#include "rows.h"
+
+namespace tileon::sm80 {
+namespace {
+
+template <typename Element>
+bool run_mma_majors(int row, const GemmProblem& problem, cudaStream_t stream) {
+  if (kRows[row].tile.family == Family::kMmaGather) return run_mma<Element, Major::kK, Major::kK>(row, problem, stream);
+  const int bytes = info(problem.dtype).bytes;
+  const Major a = operand_access(problem.a, problem.batch, problem.m, problem.k, bytes).major;
+  const Major b = operand_access(problem.b, problem.batch, problem.n, problem.k, bytes).major;
+  if (a == Major::kK) {
+    return b == Major::kK ? run_mma<Element, Major::kK, Major::kK>(row, problem, stream)
+                          : run_mma<Element, Major::kK, Major::kMn>(row, problem, stream);
+  }
+  return b == Major::kK ? run_mma<Element, Major::kMn, Major::kK>(row, problem, stream)
+                        : run_mma<Element, Major::kMn, Major::kMn>(row, problem, stream);
+}
+
+bool run_kind(int row, const GemmProblem& problem, cudaStream_t stream) {
+  switch (kind_of(problem)) {
+    case Kind::kFloat16:
+      return run_mma_majors<__half>(row, problem, stream);
+    case Kind::kBFloat16:
+      return run_mma_majors<__nv_bfloat16>(row, problem, stream);
+    case Kind::kTf32:
+      return run_mma_majors<float>(row, problem, stream);
+    case Kind::kFloat32:
+      return run_simt(row, problem, stream);
+    case Kind::kFloat64:
+      return run_dmma(row, problem, stream);
+  }
+  return false;
+}
+
+}  // namespace
+
+int row_count() { return kRowCount; }
+const char* row_name(int row) { return kRows[row].name; }
+
+std::string row_dtypes(int row) {
+  constexpr const char* names[] = {"float16", "bfloat16", "tf32", "float32", "float64"};  // in the order of Kind
+  std::string text;
+  for (int kind = 0; kind < 5; ++kind)
+    if (kRows[row].kinds & bit(static_cast<Kind>(kind))) text += (text.empty() ? "" : ",") + std::string(names[kind]);
+  return text;
+}
+
+bool row_supports(int row, const GemmProblem& problem, const Gpu& gpu) { return supports(kRows[row], problem, gpu); }
+int choose_row(const GemmProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
+
+bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem) {
+  const Kind kind = kind_of(problem);
+  if (kind == Kind::kFloat32 || kind == Kind::kFloat64) return false;  // the SIMT kernels read any stride at full rate
+  if (operand_access(operand, problem.batch, mn, problem.k, info(problem.dtype).bytes).vectors) return false;
+  return static_cast<double>(problem.batch) * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
+             static_cast<double>(problem.k) >=
+         kCopyPaysFrom;
+}
+
+void run(int row, const GemmProblem& problem, cudaStream_t stream) {
+  if (!run_kind(row, problem, stream)) throw std::runtime_error("tileon: this row has no kernel for this dtype");
+}
+
+}  // namespace tileon::sm80

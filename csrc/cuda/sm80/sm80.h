@@ -1,0 +1,30 @@
+// What the rest of the library may know of the portable kernels (any GPU from Ampere on).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "../../problem.h"
+#include "../gpu.h"
+
+namespace tileon::sm80 {
+
+int row_count();
+const char* row_name(int row);
+std::string row_dtypes(int row);  // comma-separated; float32 with allow_tf32 is tf32
+
+// Whether row `row` of the tile table can run the problem as its operands lie.
+bool row_supports(int row, const GemmProblem& problem, const Gpu& gpu);
+
+// The row that is expected to be fastest on a GPU. There is one for every problem.
+int choose_row(const GemmProblem& problem, const Gpu& gpu);
+
+// Whether the kernels read operand `operand` ([mn, k], `mn` long) faster once it lies in an aligned buffer, by more
+// than the copy costs.
+bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem);
+
+// Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
+void run(int row, const GemmProblem& problem, cudaStream_t stream);
+
+}  // namespace tileon::sm80

@@ -1,0 +1,64 @@
+// Bias and activation: the one definition of the formulas, for the CPU and every GPU kernel.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "dtypes.h"
+
+#ifdef __CUDACC__
+#define TILEON_HOST_DEVICE __host__ __device__ __forceinline__
+#else
+#define TILEON_HOST_DEVICE inline
+#endif
+
+namespace tileon {
+
+enum class Activation : int8_t { kNone, kRelu, kLeakyRelu, kGelu, kGeluTanh, kSilu };
+
+struct ActivationInfo {
+  Activation activation;
+  const char* name;  // as the ops take it
+};
+
+constexpr ActivationInfo kActivations[] = {
+    {Activation::kNone, "none"}, {Activation::kRelu, "relu"},          {Activation::kLeakyRelu, "leaky_relu"},
+    {Activation::kGelu, "gelu"}, {Activation::kGeluTanh, "gelu_tanh"}, {Activation::kSilu, "silu"},
+};
+
+// What happens to a sum before it is rounded to the output's dtype: add the column's bias, then activate.
+struct Epilogue {
+  const void* bias = nullptr;  // [n] or null
+  int64_t bias_stride = 1;     // in elements; 0 where the bias is an expanded scalar
+  DType bias_dtype = DType::kFloat32;
+  Activation activation = Activation::kNone;
+  double slope = 0.01;  // of leaky_relu
+};
+
+// `T` is the accumulator: float, or double for float64 operands. The formulas are torch's, so NaN stays NaN and
+// the limits at infinity are torch's too (gelu and silu of -inf are NaN there).
+template <typename T>
+TILEON_HOST_DEVICE T activate(T x, Activation activation, T slope) {
+  using std::erf;  // the overloads for float
+  using std::exp;
+  using std::tanh;
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return x < T(0) ? T(0) : x;  // this order keeps NaN
+    case Activation::kLeakyRelu:
+      return x >= T(0) ? x : slope * x;
+    case Activation::kGelu:  // x Phi(x)
+      return x * T(0.5) * (T(1) + erf(x * T(0.70710678118654752440)));
+    case Activation::kGeluTanh: {  // Hendrycks and Gimpel, arXiv 1606.08415
+      const T inner = T(0.79788456080286535588) * (x + T(0.044715) * x * x * x);  // sqrt(2 / pi)
+      return T(0.5) * x * (T(1) + tanh(inner));
+    }
+    case Activation::kSilu:
+      return x / (T(1) + exp(-x));
+  }
+  return x;
+}
+
+}  // namespace tileon

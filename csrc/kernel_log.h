@@ -1,0 +1,19 @@
+// Which kernel ran: the answer for tests and benchmarks, and a line on stderr for whoever sets TILEON_LOG=1.
+#pragma once
+
+#include <string>
+
+#include "problem.h"
+
+namespace tileon {
+
+// Remembers, for this thread, what it ran and which operands were copied first. `kernel` must live forever.
+void record_kernel(const char* kernel, bool copied_a = false, bool copied_b = false);
+
+// "sm80_mma_128x256x32", "sm80_mma_128x256x32 (a copied)"; "" before this thread's first op.
+std::string last_kernel();
+
+// With TILEON_LOG=1 (read once), one line about the call that was last recorded; free otherwise.
+void log_call(const GemmProblem& problem);
+
+}  // namespace tileon

@@ -1,0 +1,66 @@
+// The public surface: every op of the library by its schema. The CPU's kernels are in cpu/, the GPU's are registered by
+// cuda/dispatch.cpp; fake, autograd and autocast rules are Python's (tileon_ops/).
+#include <torch/csrc/stable/library.h>
+
+#include <string>
+
+#include "kernel_log.h"
+
+// setup.py hands these over as bare words: no quoting that a shell or ninja could break.
+#define TILEON_TEXT_OF(...) #__VA_ARGS__
+#define TILEON_TEXT(...) TILEON_TEXT_OF(__VA_ARGS__)
+#ifndef TILEON_VERSION
+#define TILEON_VERSION unknown
+#endif
+#ifndef TILEON_NVCC
+#define TILEON_NVCC none
+#endif
+#ifndef TILEON_TARGETS
+#define TILEON_TARGETS none
+#endif
+#ifndef TILEON_TORCH
+#define TILEON_TORCH unknown
+#endif
+
+STABLE_TORCH_LIBRARY(tileon, m) {
+  // activation(a @ b + bias); a is (m, k) or (batch, m, k), b is (k, n) or (batch, k, n), bias is (n,)
+  m.def(
+      "matmul(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
+      "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False) -> Tensor");
+  m.def(
+      "matmul.out(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
+      "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False, Tensor(a!) out) -> ()");
+
+  // the same by one row of the GPU's tile table, for tests and sweeps; "index name dtypes", one row a line
+  m.def(
+      "_matmul_with_config(Tensor a, Tensor b, Tensor? bias=None, *, int config, str activation=\"none\", "
+      "float slope=0.01, ScalarType? out_dtype=None, bool allow_tf32=False) -> Tensor");
+  m.def("_matmul_configs() -> str");
+
+  m.def("_last_kernel() -> str");  // what this thread's last op ran
+  m.def("_build_info() -> str");   // "key: value", one a line
+}
+
+namespace tileon {
+
+#ifdef TILEON_WITH_CUDA
+std::string matmul_configs();  // cuda/dispatch.cpp
+#else
+std::string matmul_configs() { return ""; }
+#endif
+
+namespace {
+
+std::string build_info() {
+  return "version: " TILEON_TEXT(TILEON_VERSION) "\ncuda: " TILEON_TEXT(TILEON_NVCC) "\narchs: " TILEON_TEXT(
+      TILEON_TARGETS) "\ntorch: " TILEON_TEXT(TILEON_TORCH) "\ntarget: 2.11\n";
+}
+
+}  // namespace
+}  // namespace tileon
+
+STABLE_TORCH_LIBRARY_IMPL(tileon, CompositeExplicitAutograd, m) {
+  m.impl("_matmul_configs", TORCH_BOX(&tileon::matmul_configs));
+  m.impl("_last_kernel", TORCH_BOX(&tileon::last_kernel));
+  m.impl("_build_info", TORCH_BOX(&tileon::build_info));
+}

@@ -1,0 +1,216 @@
+"""Builds tileon_ops/_C.so: with CUDA wherever nvcc is found (a GPU is not needed), for the CPU alone otherwise.
+
+    python setup.py build_ext --inplace      # does nothing when the library is up to date (--force builds anyway)
+
+Environment: TILEON_CPU_ONLY=1 leaves CUDA out; FORCE_CUDA=1 insists on it; TORCH_CUDA_ARCH_LIST="9.0;12.0+PTX" names the
+GPUs; MAX_JOBS compilers run at a time (2, since one takes up to 5 GB); CUDA_HOME, CXX and PYTORCH_NVCC as in torch.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from torch.utils import cpp_extension
+
+ROOT = Path(__file__).resolve().parent
+OLDEST_TORCH = (2, 11)
+TORCH_TARGET_VERSION = "0x020b000000000000"  # 2.11: the stable ABI that the library keeps to
+
+# Every architecture the kernels were compiled for and, as PTX that the driver compiles, every later one: the portable
+# kernel uses nothing newer than 8.0.
+DEFAULT_TARGETS = ["8.0", "8.6", "8.9", "9.0", "10.0", "12.0", "8.0+PTX"]
+
+
+def load_file(name: str) -> ModuleType:
+    """A module of the package by its path: importing the package would look for the library that is yet to be built."""
+    spec = importlib.util.spec_from_file_location(f"_tileon_{name}", ROOT / "tileon_ops" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+VERSION: str = load_file("_version").__version__
+build_state = load_file("_build_state")
+
+
+def asked(variable: str) -> bool:
+    return os.environ.get(variable, "0") == "1"
+
+
+def run_nvcc(*arguments: str) -> str:
+    """nvcc's answer, or "" where there is no nvcc that runs."""
+    if cpp_extension.CUDA_HOME is None:
+        return ""
+    try:
+        return subprocess.run(
+            [f"{cpp_extension.CUDA_HOME}/bin/nvcc", *arguments], capture_output=True, text=True, check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def nvcc_version() -> str | None:
+    match = re.search(r"release (\d+\.\d+)", run_nvcc("--version"))
+    return match[1] if match else None
+
+
+def wanted_targets() -> list[str] | None:
+    """The GPUs that TORCH_CUDA_ARCH_LIST names, as "9.0" and "9.0+PTX"; None where it names none."""
+    words = re.split(r"[;\s]+", os.environ.get("TORCH_CUDA_ARCH_LIST", "").strip())
+    targets: list[str] = []
+    for word in filter(None, words):
+        match = re.fullmatch(r"(\d+\.\d[af]?)(\+PTX)?", word)
+        if match is None:
+            sys.exit(f'TORCH_CUDA_ARCH_LIST: "{word}" is not like 9.0 or 9.0+PTX')
+        targets += [match[1], match[1] + "+PTX"] if match[2] else [match[1]]
+    return targets or None
+
+
+def default_targets() -> list[str]:
+    """DEFAULT_TARGETS, less those that this nvcc does not know."""
+    known = re.findall(r"sm_(\d+)", run_nvcc("--list-gpu-code"))
+    return [target for target in DEFAULT_TARGETS if re.sub(r"\D", "", target) in known or not known]
+
+
+def gencode(target: str) -> str:
+    number = target.removesuffix("+PTX").replace(".", "")
+    return f"-gencode=arch=compute_{number},code={'compute' if target.endswith('+PTX') else 'sm'}_{number}"
+
+
+if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) < OLDEST_TORCH:
+    sys.exit(f"tileon_ops needs torch {OLDEST_TORCH[0]}.{OLDEST_TORCH[1]} or newer, this is {torch.__version__}")
+
+NVCC = None if asked("TILEON_CPU_ONLY") else nvcc_version()
+if asked("FORCE_CUDA") and NVCC is None:
+    sys.exit("FORCE_CUDA=1, but there is no nvcc (looked in CUDA_HOME, PATH and /usr/local/cuda)")
+WITH_CUDA = NVCC is not None and (torch.version.cuda is not None or asked("FORCE_CUDA"))
+TARGETS = (wanted_targets() or default_targets()) if WITH_CUDA else []
+
+
+def why_no_cuda() -> str:
+    if asked("TILEON_CPU_ONLY"):
+        return "TILEON_CPU_ONLY=1"
+    return "no nvcc was found" if NVCC is None else "this torch was built without CUDA"
+
+
+def extension() -> Extension:
+    sources = [*ROOT.glob("csrc/*.cpp"), *ROOT.glob("csrc/cpu/*.cpp")]
+    libraries = ["torch", "torch_cpu", "c10"]
+    macros = [
+        f"-DTORCH_TARGET_VERSION={TORCH_TARGET_VERSION}",
+        f"-DTILEON_VERSION={VERSION}",
+        f"-DTILEON_TORCH={torch.__version__}",
+    ]
+    device = "cuda" if WITH_CUDA else "cpu"
+    includes = [ROOT / "csrc"]
+    system_includes = [Path(path) for path in cpp_extension.include_paths(device)]
+    if WITH_CUDA:
+        sources += [ROOT / "csrc/cuda/dispatch.cpp", *ROOT.glob("csrc/cuda/**/*.cpp"), *ROOT.glob("csrc/cuda/**/*.cu")]
+        # the runtime inside: the binary then runs beside any torch's own copy of it, and needs no libcuda to load
+        libraries += ["torch_cuda", "cudart_static", "rt", "dl", "pthread"]
+        macros += ["-DTILEON_WITH_CUDA", "-DUSE_CUDA", f"-DTILEON_NVCC={NVCC}", f"-DTILEON_TARGETS={','.join(TARGETS)}"]
+        system_includes.append(Path(str(cpp_extension.CUDA_HOME)) / "include/cccl")
+    include_flags = [f"-I{path}" for path in includes]
+    include_flags += [flag for path in system_includes if path.is_dir() for flag in ("-isystem", str(path))]
+    # torch writes __FILE__ into the binary and into messages: nobody else has our paths
+    prefixes = [ROOT, *(path for path in system_includes if path.is_dir())]
+    relative_paths = [f"-fmacro-prefix-map={path}/=" for path in prefixes]
+    common = ["-O3", "-std=c++20", *macros, *include_flags]
+    return Extension(
+        "tileon_ops._C",
+        sources=sorted({str(path.relative_to(ROOT)) for path in sources}),
+        libraries=libraries,
+        library_dirs=cpp_extension.library_paths(device),
+        extra_compile_args={
+            "cxx": [*common, *relative_paths, "-g0", "-Wall", "-Wextra", "-fvisibility=hidden"],
+            "nvcc": [
+                *common,
+                *map(gencode, TARGETS),
+                "--expt-relaxed-constexpr",
+                "--compress-mode=size",
+                *(f"-Xcompiler={flag}" for flag in (*relative_paths, "-fvisibility=hidden")),
+                # registers that spill and arrays in local memory: a kernel that does either is a mistake
+                "-Xptxas=-warn-spills,-warn-lmem-usage,-Werror",
+            ],
+        },
+        extra_link_args=["-Wl,-s", "-Wl,--as-needed", "-Wl,--exclude-libs,ALL"],
+        py_limited_api=True,  # no Python symbol at all: any Python loads it
+        language="c++",
+    )
+
+
+def copy_pair(source: Path, target: Path) -> None:
+    """Copies _C.so and _C.json; a process that has the old library loaded keeps it whole."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in (build_state.LIBRARY.name, build_state.RECORD.name):
+        shutil.copy2(source / name, target / f"{name}.new")
+        os.replace(target / f"{name}.new", target / name)
+
+
+class BuildLibrary(cpp_extension.BuildExtension):  # type: ignore[misc]
+    """build_ext that skips a library that is up to date and records what it built."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        os.environ.setdefault("MAX_JOBS", "2")
+        options["no_python_abi_suffix"] = True  # _C.so
+        options["use_ninja"] = cpp_extension.is_ninja_available()
+        super().__init__(*arguments, **options)
+
+    def finalize_options(self) -> None:
+        self.told_to_build = bool(self.force)  # torch sets `force` for every build with ninja
+        super().finalize_options()
+
+    def run(self) -> None:
+        reason = "--force" if self.told_to_build else None
+        reason = reason or build_state.why_rebuild(
+            ROOT, cuda=WITH_CUDA, cpu_only=asked("TILEON_CPU_ONLY"), targets=wanted_targets()
+        )
+        if reason is None:
+            print("tileon_ops: _C.so is up to date")
+            if not self.inplace:
+                copy_pair(build_state.PACKAGE, Path(self.build_lib) / "tileon_ops")
+            return
+        kind = f"CUDA {NVCC} for {' '.join(TARGETS)}" if WITH_CUDA else f"the CPU alone ({why_no_cuda()})"
+        print(f"tileon_ops: building for {kind}: {reason}", flush=True)
+        self.force = True  # distutils looks at .cpp files alone; ninja knows the headers, and compiles what changed
+        super().run()
+
+    def copy_extensions_to_source(self) -> None:
+        copy_pair(Path(self.build_lib) / "tileon_ops", build_state.PACKAGE)
+
+    def build_extension(self, ext: Extension) -> None:
+        sources = build_state.source_hash(ROOT)  # before the build: an edit during it makes the library stale
+        super().build_extension(ext)
+        library = Path(self.get_ext_fullpath(ext.name))
+        record = build_state.BuildRecord(
+            sources=sources,
+            library=build_state.file_hash(library),
+            version=VERSION,
+            cuda=NVCC if WITH_CUDA else "none",
+            targets=TARGETS,
+            torch=torch.__version__,
+        )
+        build_state.write_record(record, library.with_name(build_state.RECORD.name))
+
+
+class AnyPythonWheel(bdist_wheel):  # type: ignore[misc]
+    """The library calls nothing of Python's, so one wheel serves every Python 3 of a platform."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
+setup(ext_modules=[extension()], cmdclass={"build_ext": BuildLibrary, "bdist_wheel": AnyPythonWheel})

@@ -1,0 +1,72 @@
+"""Devices, markers and the account of what was left out.
+
+Every test that takes `device` runs on the CPU and, where there is one, on the GPU. Without a GPU the second half is
+skipped and the summary says how many tests that were. `-m sanitizer` picks the small set that compute-sanitizer can go
+through.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+
+import pytest
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+for folder in (ROOT, ROOT / "tests"):  # the package is used in place; no installation is needed
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+import tileon_ops  # noqa: E402, F401
+
+HAS_GPU = torch.cuda.is_available()
+NO_GPU = "needs a GPU"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "gpu: runs on a GPU; skipped where there is none")
+    config.addinivalue_line("markers", "slow: takes long or needs much memory (deselect with -m 'not slow')")
+    config.addinivalue_line("markers", "sanitizer: the small set that runs under compute-sanitizer")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is not None and callspec.params.get("device") == "cuda":
+            item.add_marker(pytest.mark.gpu)
+        if item.get_closest_marker("gpu") and not HAS_GPU:
+            item.add_marker(pytest.mark.skip(reason=NO_GPU))
+
+
+@pytest.fixture(scope="session", params=["cpu", "cuda"])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """The device of a test's tensors. Of session scope, so that hypothesis may use it."""
+    return torch.device(request.param)
+
+
+@pytest.fixture(autouse=True)
+def _exact_torch_matmul() -> None:
+    """torch's own float32 products, which some tests compare with, are IEEE unless a test says otherwise."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def pytest_report_header() -> list[str]:
+    gpu = torch.cuda.get_device_name(0) if HAS_GPU else "none"
+    rows = len([line for line in torch.ops.tileon._matmul_configs().splitlines() if line.strip()])
+    return [f"torch {torch.__version__}, GPU: {gpu}, tile table: {rows} rows, {os.cpu_count()} CPUs"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    without_gpu = sum(1 for report in skipped if isinstance(report.longrepr, tuple) and NO_GPU in report.longrepr[2])
+    if not HAS_GPU:
+        terminalreporter.write_sep("-", f"no GPU here: {without_gpu} GPU tests were left out", yellow=True)
+    others: dict[str, int] = {}
+    for report in skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if NO_GPU not in reason:
+            others[reason] = others.get(reason, 0) + 1
+    for reason, count in sorted(others.items()):
+        terminalreporter.write_line(f"left out: {count} x {reason}")

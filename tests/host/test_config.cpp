@@ -1,0 +1,107 @@
+// The portable tile table and the choice of a row: every problem has a row, the row can run it, and the choice is the
+// cheapest one under the model.
+#include <cstdio>
+#include <initializer_list>
+
+#include "cuda/sm80/config.h"
+
+using namespace tileon;
+using namespace tileon::sm80;
+
+namespace {
+
+constexpr Gpu kGpus[] = {{90, 132, 227 * 1024}, {80, 108, 163 * 1024}, {86, 46, 99 * 1024}, {120, 1, 99 * 1024}};
+
+int failures = 0;
+
+void expect(bool condition, const char* what) {
+  if (condition) return;
+  ++failures;
+  std::printf("failed: %s\n", what);
+}
+
+GemmProblem problem(DType dtype, bool tf32, int64_t batch, int64_t m, int64_t n, int64_t k) {
+  GemmProblem result;
+  result.batch = batch;
+  result.m = m;
+  result.n = n;
+  result.k = k;
+  result.dtype = result.out_dtype = dtype;
+  result.allow_tf32 = tf32;
+  result.a = {reinterpret_cast<void*>(4096), k, 1, m * k};
+  result.b = {reinterpret_cast<void*>(4096), 1, n, k * n};
+  return result;
+}
+
+void test_table() {
+  for (const Row& row : kRows) {
+    const TileConfig& tile = row.tile;
+    expect(tile.tile_m % tile.warps_m == 0 && tile.tile_n % tile.warps_n == 0, "warps split the tile evenly");
+    expect(tile.warp_m() % 16 == 0 && tile.warp_n() % 16 == 0, "a warp's tile is made of whole fragments");
+    expect(tile.stages >= 2 && tile.threads() <= 1024 && tile.resident >= 1 && row.ns_per_k > 0 && row.share > 0,
+           "a row is sound");
+    expect(shared_bytes(tile, 2) <= 227 * 1024, "a row fits some GPU");
+  }
+}
+
+void test_every_problem_has_a_row() {
+  for (DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+    for (bool tf32 : {false, true}) {
+      for (int64_t size : {1, 2, 63, 64, 65, 1000, 4096, 100000}) {
+        for (const Gpu& gpu : kGpus) {
+          GemmProblem whole = problem(dtype, tf32, 3, size, 64, size);
+          GemmProblem awkward = whole;
+          awkward.b.stride_k += 1;
+          for (const GemmProblem& each : {whole, awkward}) {
+            const int row = choose(each, gpu);
+            expect(row >= 0 && row < kRowCount && supports(kRows[row], each, gpu), "the chosen row runs the problem");
+            for (const Row& other : kRows)
+              expect(!supports(other, each, gpu) || expected_ns(kRows[row], each, gpu) <= expected_ns(other, each, gpu),
+                     "the chosen row is the cheapest");
+          }
+        }
+      }
+    }
+  }
+}
+
+void test_more_work_never_costs_less() {
+  for (const Row& row : kRows) {
+    double last = 0;
+    for (int64_t m = 1; m < 4096; m += 37) {
+      const double now = expected_ns(row, problem(DType::kFloat16, false, 2, m, 777, 64), kGpus[0]);
+      expect(now >= last, "time grows with m");
+      last = now;
+    }
+  }
+}
+
+void test_operand_access() {
+  const auto access = [](uintptr_t data, int64_t stride_mn, int64_t stride_k, int64_t stride_batch, int64_t batch,
+                         int64_t mn, int64_t k, int bytes) {
+    return operand_access({reinterpret_cast<void*>(data), stride_mn, stride_k, stride_batch}, batch, mn, k, bytes);
+  };
+  expect(access(4096, 64, 1, 0, 1, 100, 64, 2).vectors, "row-major");
+  expect(access(4096, 64, 1, 0, 1, 100, 64, 2).major == Major::kK, "row-major is k-major");
+  expect(access(4096, 1, 64, 0, 1, 64, 100, 2).major == Major::kMn, "a transposed view is mn-major");
+  expect(!access(4098, 64, 1, 0, 1, 100, 64, 2).vectors, "an odd storage offset");
+  expect(!access(4096, 63, 1, 0, 1, 100, 63, 2).vectors, "an odd row length");
+  expect(!access(4096, 128, 2, 0, 1, 100, 64, 2).vectors, "every other column");
+  expect(!access(4096, 64, 1, 6401, 2, 100, 64, 2).vectors, "an odd batch stride");
+  expect(access(4096, 64, 1, 6401, 1, 100, 64, 2).vectors, "a batch of one has no batch stride");
+  expect(access(4096, 0, 1, 0, 5, 100, 64, 2).vectors, "an expanded row");
+  expect(!access(4096, 0, 0, 0, 5, 100, 64, 2).vectors, "an expanded scalar");
+  expect(access(4096, 77, 1, 0, 1, 1, 64, 2).vectors, "one row has no row stride");
+  expect(access(4096, 1, 77, 0, 1, 64, 1, 4).vectors, "one k has no k stride");
+}
+
+}  // namespace
+
+int main() {
+  test_table();
+  test_every_problem_has_a_row();
+  test_more_work_never_costs_less();
+  test_operand_access();
+  std::printf("config: %d failures\n", failures);
+  return failures != 0;
+}

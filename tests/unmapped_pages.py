@@ -1,0 +1,159 @@
+"""Runs the op on operands that end where mapped memory ends; test_gpu.py runs this in a process of its own.
+
+The memory comes from the driver's virtual-memory calls: one granule is mapped and the address range behind it is
+reserved but not mapped, so that a read or a write past the end is an error at once (an ordinary allocation rounds its
+size up and hides it). Exit status 77: the driver cannot do this here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pathlib
+import sys
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from operands import LAYOUTS, integers  # noqa: E402
+from reference import MATMUL_DTYPES, OUT_DTYPES, assert_exact  # noqa: E402
+from torch import Tensor  # noqa: E402
+
+import tileon_ops  # noqa: E402, F401
+
+CANNOT = 77
+
+
+class Location(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+
+
+class AllocationProp(ctypes.Structure):
+    """CUmemAllocationProp of cuda.h."""
+
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("requested_handle_types", ctypes.c_int),
+        ("location", Location),
+        ("win32_handle_meta_data", ctypes.c_void_p),
+        ("alloc_flags", ctypes.c_ubyte * 8),
+    ]
+
+
+class AccessDesc(ctypes.Structure):
+    _fields_ = [("location", Location), ("flags", ctypes.c_int)]
+
+
+PINNED, ON_DEVICE, READ_WRITE = (
+    1,
+    1,
+    3,
+)  # CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+
+
+class GuardedMemory:
+    """A mapped granule with nothing mapped behind it."""
+
+    def __init__(self, driver: ctypes.CDLL) -> None:
+        location = Location(ON_DEVICE, torch.cuda.current_device())
+        prop = AllocationProp(PINNED, 0, location, None)
+        granularity = ctypes.c_size_t()
+        self._check(driver.cuMemGetAllocationGranularity(ctypes.byref(granularity), ctypes.byref(prop), 0))
+        self.size = granularity.value
+        address, handle = ctypes.c_uint64(), ctypes.c_uint64()
+        size, none = ctypes.c_size_t(self.size), ctypes.c_size_t(0)
+        twice = ctypes.c_size_t(2 * self.size)
+        self._check(
+            driver.cuMemAddressReserve(ctypes.byref(address), twice, none, ctypes.c_uint64(0), ctypes.c_uint64(0))
+        )
+        self._check(driver.cuMemCreate(ctypes.byref(handle), size, ctypes.byref(prop), ctypes.c_uint64(0)))
+        self._check(driver.cuMemMap(address, size, none, handle, ctypes.c_uint64(0)))
+        access = AccessDesc(location, READ_WRITE)
+        self._check(driver.cuMemSetAccess(address, size, ctypes.byref(access), ctypes.c_size_t(1)))
+        self.address = address.value
+
+    @staticmethod
+    def _check(status: int) -> None:
+        if status != 0:
+            print(f"the driver's virtual-memory calls are not available here (status {status})")
+            sys.exit(CANNOT)
+
+    def at(self, offset: int, size: int) -> Tensor:
+        """The `size` bytes from `offset` on, whether mapped or not."""
+        holder = type("Holder", (), {})()
+        holder.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (self.address + offset, False),
+            "version": 3,
+        }
+        return torch.as_tensor(holder, device="cuda")
+
+    def last(self, count: int, dtype: torch.dtype) -> Tensor:
+        """The last `count` elements as a flat tensor."""
+        size = count * dtype.itemsize
+        return self.at(self.size - size, size).view(dtype)
+
+
+def at_the_end(memory: GuardedMemory, values: Tensor, transposed: bool) -> Tensor:
+    rows, cols = values.shape[-2:]
+    flat = memory.last(values.numel(), values.dtype)
+    view = flat.view(*values.shape[:-2], cols, rows).transpose(-1, -2) if transposed else flat.view(values.shape)
+    view.copy_(values)
+    return view
+
+
+def main() -> int:
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")  # makes the context current
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        print("no libcuda.so.1 here")
+        return CANNOT
+    memory_a, memory_b, memory_out, memory_bias = (GuardedMemory(driver) for _ in range(4))
+
+    if "--prove" in sys.argv:  # shows that a read past the end is an error, as the test relies on
+        memory_a.at(memory_a.size - 16, 32).sum().item()
+        return 0
+
+    shapes = (
+        (128, 128, 64),
+        (127, 129, 63),
+        (65, 67, 33),
+        (1, 1, 1),
+        (3, 5, 129),
+        (129, 3, 40),
+        (40, 136, 72),
+        (16, 16, 8),
+        (200, 264, 136),
+    )
+    count = 0
+    for dtype in MATMUL_DTYPES:
+        for layout in LAYOUTS:
+            for m, n, k in shapes:
+                for batch in ((), (2,)):
+                    a_values = integers(*batch, m, k, dtype=dtype, device="cuda")
+                    b_values = integers(*batch, k, n, dtype=dtype, device="cuda", seed=1)
+                    a = at_the_end(memory_a, a_values, layout[0] == "T")
+                    b = at_the_end(memory_b, b_values, layout[1] == "T")
+                    for out_dtype in OUT_DTYPES[dtype]:
+                        bias = memory_bias.last(n, out_dtype)
+                        bias.copy_(integers(n, dtype=out_dtype, device="cuda", seed=2))
+                        out = at_the_end(
+                            memory_out, torch.full((*batch, m, n), float("nan"), dtype=out_dtype, device="cuda"), False
+                        )
+                        torch.ops.tileon.matmul.out(a, b, bias, out_dtype=out_dtype, out=out)
+                        torch.cuda.synchronize()
+                        expected = a_values.double() @ b_values.double() + bias.double()
+                        assert_exact(
+                            out, expected, out_dtype, f"{dtype} {layout} {m}x{n}x{k} batch {batch} -> {out_dtype}"
+                        )
+                        count += 1
+    print(f"{count} products at the end of mapped memory")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
