@@ -12,7 +12,7 @@ SHELL := /bin/sh
 VENV := .venv
 BASE_PYTHON ?=
 RESULTS := benchmarks/results
-MYPY_TARGETS := tileon_ops benchmarks setup.py .ci/requirements.py
+MYPY_TARGETS := tileon_ops benchmarks setup.py $(wildcard .ci/*.py)
 CXX_SOURCES = $(shell find csrc tests -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
 
 ifeq ($(strip $(PYTHON)),)
@@ -63,12 +63,12 @@ evidence: library
 compat: library
 	.ci/compat $(COMPAT_PYTHONS)
 
-# The library. setup.py compares a fingerprint of sources and settings with that of the library that is there, and
-# does nothing where they agree; file times do not matter, so a library built elsewhere can be dropped in.
+# The library. A fingerprint of the sources is compared with that of the library that is there, and nothing is done where
+# they agree; file times do not matter, so a library built elsewhere can be dropped in.
 
 .PHONY: library
 library: $(READY)
-	@$(PY) setup.py build_ext --inplace
+	@$(PY) .ci/build_library.py
 
 # The interpreter: one that was named must have torch, and is left as it is.
 
@@ -97,13 +97,13 @@ $(VENV)/.ready: pyproject.toml .ci/requirements.py
 	fi
 	@echo '== installing torch and the test and benchmark packages into $(VENV) (some GB, once)'
 	@$(PY) .ci/requirements.py build project test bench > $(VENV)/requirements.txt
-	@$(PY) -m pip install --disable-pip-version-check --progress-bar off -q -r $(VENV)/requirements.txt
+	@$(PY) -m pip install --disable-pip-version-check -r $(VENV)/requirements.txt
 	@touch $@
 
 $(VENV)/.ready-lint: $(VENV)/.ready pyproject.toml
 	@echo '== installing the linters into $(VENV)'
 	@$(PY) .ci/requirements.py dev > $(VENV)/requirements-lint.txt
-	@$(PY) -m pip install --disable-pip-version-check --progress-bar off -q -r $(VENV)/requirements-lint.txt
+	@$(PY) -m pip install --disable-pip-version-check -r $(VENV)/requirements-lint.txt
 	@touch $@
 
 # Linters.

@@ -2,8 +2,8 @@
 
     python setup.py build_ext --inplace      # does nothing when the library is up to date (--force builds anyway)
 
-Environment: TILEON_CPU_ONLY=1 leaves CUDA out; FORCE_CUDA=1 insists on it; TORCH_CUDA_ARCH_LIST="9.0;12.0+PTX" names the
-GPUs; MAX_JOBS compilers run at a time (2, since one takes up to 5 GB); CUDA_HOME, CXX and PYTORCH_NVCC as in torch.
+Environment: TILEON_CPU_ONLY=1 leaves CUDA out; FORCE_CUDA=1 insists on it; TORCH_CUDA_ARCH_LIST="9.0;12.0+PTX" names
+the GPUs; MAX_JOBS compilers run at a time (2, since one takes up to 5 GB); CUDA_HOME, CXX, PYTORCH_NVCC as in torch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any
 
 import torch
 from setuptools import Extension, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from torch.utils import cpp_extension
 
 ROOT = Path(__file__).resolve().parent
@@ -35,7 +34,8 @@ DEFAULT_TARGETS = ["8.0", "8.6", "8.9", "9.0", "10.0", "12.0", "8.0+PTX"]
 def load_file(name: str) -> ModuleType:
     """A module of the package by its path: importing the package would look for the library that is yet to be built."""
     spec = importlib.util.spec_from_file_location(f"_tileon_{name}", ROOT / "tileon_ops" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -109,11 +109,8 @@ def why_no_cuda() -> str:
 def extension() -> Extension:
     sources = [*ROOT.glob("csrc/*.cpp"), *ROOT.glob("csrc/cpu/*.cpp")]
     libraries = ["torch", "torch_cpu", "c10"]
-    macros = [
-        f"-DTORCH_TARGET_VERSION={TORCH_TARGET_VERSION}",
-        f"-DTILEON_VERSION={VERSION}",
-        f"-DTILEON_TORCH={torch.__version__}",
-    ]
+    macros = [f"-DTORCH_TARGET_VERSION={TORCH_TARGET_VERSION}"]
+    build_info = [f"-DTILEON_VERSION={VERSION}", f"-DTILEON_TORCH={torch.__version__}"]  # for ops.cpp
     device = "cuda" if WITH_CUDA else "cpu"
     includes = [ROOT / "csrc"]
     system_includes = [Path(path) for path in cpp_extension.include_paths(device)]
@@ -121,7 +118,8 @@ def extension() -> Extension:
         sources += [ROOT / "csrc/cuda/dispatch.cpp", *ROOT.glob("csrc/cuda/**/*.cpp"), *ROOT.glob("csrc/cuda/**/*.cu")]
         # the runtime inside: the binary then runs beside any torch's own copy of it, and needs no libcuda to load
         libraries += ["torch_cuda", "cudart_static", "rt", "dl", "pthread"]
-        macros += ["-DTILEON_WITH_CUDA", "-DUSE_CUDA", f"-DTILEON_NVCC={NVCC}", f"-DTILEON_TARGETS={','.join(TARGETS)}"]
+        macros += ["-DTILEON_WITH_CUDA", "-DUSE_CUDA"]
+        build_info += [f"-DTILEON_NVCC={NVCC}", f"-DTILEON_TARGETS={','.join(TARGETS)}"]
         system_includes.append(Path(str(cpp_extension.CUDA_HOME)) / "include/cccl")
     include_flags = [f"-I{path}" for path in includes]
     include_flags += [flag for path in system_includes if path.is_dir() for flag in ("-isystem", str(path))]
@@ -135,7 +133,7 @@ def extension() -> Extension:
         libraries=libraries,
         library_dirs=cpp_extension.library_paths(device),
         extra_compile_args={
-            "cxx": [*common, *relative_paths, "-g0", "-Wall", "-Wextra", "-fvisibility=hidden"],
+            "cxx": [*common, *build_info, *relative_paths, "-g0", "-Wall", "-Wextra", "-fvisibility=hidden"],
             "nvcc": [
                 *common,
                 *map(gencode, TARGETS),
@@ -160,7 +158,7 @@ def copy_pair(source: Path, target: Path) -> None:
         os.replace(target / f"{name}.new", target / name)
 
 
-class BuildLibrary(cpp_extension.BuildExtension):  # type: ignore[misc]
+class BuildLibrary(cpp_extension.BuildExtension):
     """build_ext that skips a library that is up to date and records what it built."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -191,6 +189,13 @@ class BuildLibrary(cpp_extension.BuildExtension):  # type: ignore[misc]
     def copy_extensions_to_source(self) -> None:
         copy_pair(Path(self.build_lib) / "tileon_ops", build_state.PACKAGE)
 
+    def build_extensions(self) -> None:
+        for linker in ("linker_so", "linker_so_cxx"):  # some Pythons have the folder of their own libraries there
+            flags = getattr(self.compiler, linker, None)
+            if flags:
+                setattr(self.compiler, linker, [flag for flag in flags if not flag.startswith("-Wl,-rpath")])
+        super().build_extensions()
+
     def build_extension(self, ext: Extension) -> None:
         sources = build_state.source_hash(ROOT)  # before the build: an edit during it makes the library stale
         super().build_extension(ext)
@@ -206,11 +211,27 @@ class BuildLibrary(cpp_extension.BuildExtension):  # type: ignore[misc]
         build_state.write_record(record, library.with_name(build_state.RECORD.name))
 
 
-class AnyPythonWheel(bdist_wheel):  # type: ignore[misc]
-    """The library calls nothing of Python's, so one wheel serves every Python 3 of a platform."""
+def wheel_command() -> dict[str, type]:
+    """The command that builds wheels; an interpreter whose setuptools has none can still build the library."""
+    try:
+        from setuptools.command.bdist_wheel import bdist_wheel
+    except ImportError:
+        try:
+            from wheel.bdist_wheel import bdist_wheel
+        except ImportError:
+            return {}
 
-    def get_tag(self) -> tuple[str, str, str]:
-        return "py3", "none", super().get_tag()[2]
+    class AnyPythonWheel(bdist_wheel):  # type: ignore[misc]
+        """The library calls nothing of Python's, so one wheel serves every Python 3 of a platform."""
+
+        def get_tag(self) -> tuple[str, str, str]:
+            return "py3", "none", super().get_tag()[2]
+
+    return {"bdist_wheel": AnyPythonWheel}
 
 
-setup(ext_modules=[extension()], cmdclass={"build_ext": BuildLibrary, "bdist_wheel": AnyPythonWheel})
+setup(
+    license="Apache-2.0",  # here, since setuptools before 77 refuses this form of it in pyproject.toml
+    ext_modules=[extension()],
+    cmdclass={"build_ext": BuildLibrary, **wheel_command()},
+)

@@ -93,7 +93,7 @@ _PASSED = r"\b[1-9]\d* passed"
 
 
 def _test_steps(out: Path) -> list[Step]:
-    return [Step("tests", [PYTHON, "-m", "pytest", "-q", "--durations=5"], 200, proofs=(_PASSED,))]
+    return [Step("tests", [PYTHON, "-m", "pytest", "-q", "--durations=5"], 420, proofs=(_PASSED,))]
 
 
 def _last_lines(output: str, count: int) -> str:
@@ -208,9 +208,13 @@ def _host_time_steps(out: Path) -> list[Step]:
     return [Step("host_time", _script("host_time.py", "--csv", str(out / "host_time.csv")), 20)]
 
 
+def _awkward_steps(out: Path) -> list[Step]:
+    return [Step("awkward", _script("awkward.py", "--csv", str(out / "awkward.csv")), 45)]
+
+
 def _sweep_steps(out: Path) -> list[Step]:
-    command = ["--preset", "sweep", "--config", "all", "--providers", "tileon", "--seconds", "0.2"]
-    limits = ["--warmup-seconds", "0.3", "--csv", str(out / "sweep.csv")]
+    command = ["--preset", "sweep", "--config", "all", "--providers", "tileon", "--seconds", "0.05"]
+    limits = ["--warmup-seconds", "0.1", "--csv", str(out / "sweep.csv")]
     return [Step("sweep", _script("matmul.py", *command, *limits), 200)]
 
 
@@ -220,7 +224,7 @@ def _squares_steps(out: Path) -> list[Step]:
     return [Step("squares", _script("matmul.py", "--preset", "squares", *limits, *files), 300)]
 
 
-# The limits of the default stages sum up to 600 s.
+# The limits of the default stages sum up to 865 s; tests and sanitizers are two thirds of it.
 STAGES: dict[str, Stage] = {
     "tests": Stage(_test_steps, _write_tests),
     "sanitizers": Stage(_sanitizer_steps, _write_sanitizers),
@@ -228,6 +232,7 @@ STAGES: dict[str, Stage] = {
     "portable": Stage(_portable_steps, None),
     "accuracy": Stage(_accuracy_steps, None),
     "host_time": Stage(_host_time_steps, None),
+    "awkward": Stage(_awkward_steps, None),
     "sweep": Stage(_sweep_steps, None, by_default=False),
     "squares": Stage(_squares_steps, None, by_default=False),
 }

@@ -41,7 +41,11 @@ def measure(state: str, device: torch.device, dtype: torch.dtype, *, calls: int,
     context, requires_grad = _STATES[state]
     a = torch.randn(SIZE, SIZE, device=device).to(dtype).requires_grad_(requires_grad)
     b = torch.randn(SIZE, SIZE, device=device).to(dtype).requires_grad_(requires_grad)
-    functions = {"tileon": torch.ops.tileon.matmul, "tileon_python": tileon_ops.matmul, "torch": torch.matmul}
+    functions: dict[str, Callable[..., object]] = {
+        "tileon": torch.ops.tileon.matmul,
+        "tileon_python": tileon_ops.matmul,
+        "torch": torch.matmul,
+    }
     times: dict[str, list[float]] = {name: [] for name in functions}
     shuffle = random.Random(0)
     with context():

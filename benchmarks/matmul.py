@@ -74,14 +74,6 @@ def preset_cases(name: str, device: torch.device) -> list[Case]:
             + squares([4096], dtypes, ["NN"], ["leaky_relu", "bias", "bias+leaky_relu"])
             + squares([4096], ["bfloat16"], ["NT", "TN", "TT"], ["none"])
         )
-    if name == "sweep":  # for fit_portable.py, with --config all
-        return [
-            Case(dtype, "NN", m, n, k)
-            for dtype in ("bfloat16", "tf32", "float32", "float64")
-            for m in (16, 256, 1024, 4096)
-            for n in (256, 1024, 4096)
-            for k in (256, 1024, 4096)
-        ]
     if name == "squares":
         return squares([*range(256, 4097, 128), 8192], ["float16", "bfloat16"], ["NN", "NT"], ["none"])
     raise ValueError(f"unknown preset {name!r}")

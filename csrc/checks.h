@@ -289,8 +289,7 @@ inline void check_out(const GemmProblem& problem, const MatmulArguments& argumen
   if (!out.same_device(a))
     fail("matmul: `out` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{out});
   if (out.type() != scalar_type(problem.out_dtype))
-    fail("matmul: `out` must have the output's dtype ", info(problem.out_dtype).name, ", got ",
-         dtype_name(out.type()));
+    fail("matmul: `out` must have the output's dtype ", info(problem.out_dtype).name, ", got ", dtype_name(out.type()));
   const OutputShape shape(problem, arguments);
   bool same_shape = out.dims == shape.dims;
   for (int64_t i = 0; same_shape && i < shape.dims; ++i) same_shape = out.sizes[i] == shape.sizes[i];

@@ -35,6 +35,12 @@ struct Epilogue {
   double slope = 0.01;  // of leaky_relu
 };
 
+// x >= 0 ? x : slope x. With slope 1 it is the identity, NaN and infinities included.
+template <typename T>
+TILEON_HOST_DEVICE T leaky_relu(T x, T slope) {
+  return x >= T(0) ? x : slope * x;
+}
+
 // `T` is the accumulator: float, or double for float64 operands. The formulas are torch's, so NaN stays NaN and
 // the limits at infinity are torch's too (gelu and silu of -inf are NaN there).
 template <typename T>
@@ -48,7 +54,7 @@ TILEON_HOST_DEVICE T activate(T x, Activation activation, T slope) {
     case Activation::kRelu:
       return x < T(0) ? T(0) : x;  // this order keeps NaN
     case Activation::kLeakyRelu:
-      return x >= T(0) ? x : slope * x;
+      return leaky_relu(x, slope);
     case Activation::kGelu:  // x Phi(x)
       return x * T(0.5) * (T(1) + erf(x * T(0.70710678118654752440)));
     case Activation::kGeluTanh: {  // Hendrycks and Gimpel, arXiv 1606.08415

@@ -2,6 +2,7 @@
 // cuda/dispatch.cpp; fake, autograd and autocast rules are Python's (tileon_ops/).
 #include <torch/csrc/stable/library.h>
 
+#include <algorithm>
 #include <string>
 
 #include "kernel_log.h"
@@ -52,8 +53,10 @@ std::string matmul_configs() { return ""; }
 namespace {
 
 std::string build_info() {
-  return "version: " TILEON_TEXT(TILEON_VERSION) "\ncuda: " TILEON_TEXT(TILEON_NVCC) "\narchs: " TILEON_TEXT(
-      TILEON_TARGETS) "\ntorch: " TILEON_TEXT(TILEON_TORCH) "\ntarget: 2.11\n";
+  std::string targets = TILEON_TEXT(TILEON_TARGETS);  // separated by commas
+  std::replace(targets.begin(), targets.end(), ',', ' ');
+  return "version: " TILEON_TEXT(TILEON_VERSION) "\ncuda: " TILEON_TEXT(TILEON_NVCC) "\narchs: " + targets +
+         "\ntorch: " TILEON_TEXT(TILEON_TORCH) "\ntarget: 2.11\n";
 }
 
 }  // namespace

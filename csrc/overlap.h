@@ -26,12 +26,13 @@ inline bool overlap(const ByteRange& x, const ByteRange& y) { return x.first < y
 
 // Whether two elements of a view of at most 3 dimensions stand at one address. Exact.
 constexpr bool overlaps_itself(const int64_t* sizes, const int64_t* strides, int64_t dims) {
+  for (int64_t i = 0; i < dims; ++i)
+    if (sizes[i] == 0) return false;
   // The dimensions that have more than one element, by ascending stride.
   int64_t size[3] = {1, 1, 1};
   int64_t stride[3] = {0, 0, 0};
   int count = 0;
   for (int64_t i = 0; i < dims; ++i) {
-    if (sizes[i] == 0) return false;
     if (sizes[i] == 1) continue;
     if (strides[i] == 0) return true;
     int at = count++;
@@ -72,6 +73,7 @@ constexpr bool overlaps_itself(const int64_t* sizes, const int64_t* strides, int
 namespace overlap_examples {
 
 constexpr int64_t kSizes[] = {3, 2};
+constexpr int64_t kNoElements[] = {3, 0};
 constexpr int64_t kContiguous[] = {2, 1};
 constexpr int64_t kInterleaved[] = {2, 3};  // 0 3 2 5 4 7: neither stride steps over the other's reach
 constexpr int64_t kMeeting[] = {1, 2};      // 0 2 1 3 2 4
@@ -80,6 +82,7 @@ static_assert(!overlaps_itself(kSizes, kContiguous, 2));
 static_assert(!overlaps_itself(kSizes, kInterleaved, 2));
 static_assert(overlaps_itself(kSizes, kMeeting, 2));
 static_assert(overlaps_itself(kSizes, kExpanded, 2));
+static_assert(!overlaps_itself(kNoElements, kExpanded, 2));
 
 }  // namespace overlap_examples
 }  // namespace tileon

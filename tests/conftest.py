@@ -67,6 +67,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         if NO_GPU not in reason:
+            reason = reason.removeprefix("Skipped: ")
             others[reason] = others.get(reason, 0) + 1
     for reason, count in sorted(others.items()):
         terminalreporter.write_line(f"left out: {count} x {reason}")

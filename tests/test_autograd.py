@@ -230,6 +230,16 @@ class TestNarrowDtypes:
                 assert [g.dtype for g in grads] == [dtype, dtype, torch.float32]
                 assert all(bool(g.isfinite().all()) for g in grads)
 
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+    def test_the_gradient_of_a_float32_bias_is_summed_in_float32(
+        self, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        """2049 ones: neither 16-bit dtype holds their sum."""
+        bias = torch.zeros(3, device=device, requires_grad=True)
+        a, b = torch.ones(2049, 2, dtype=dtype, device=device), torch.ones(2, 3, dtype=dtype, device=device)
+        (grad,) = torch.autograd.grad(matmul(a, b, bias).sum(), (bias,))
+        assert torch.equal(grad, torch.full((3,), 2049.0, device=device))
+
 
 class TestRecording:
     def test_out_with_an_operand_that_requires_grad_is_an_error(self, device: torch.device) -> None:

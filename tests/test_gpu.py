@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -111,7 +112,8 @@ class TestGraphs:
         )
         root = pathlib.Path(__file__).resolve().parent.parent
         result = subprocess.run([sys.executable, "-c", program, str(root)], capture_output=True, text=True, timeout=300)
-        assert result.returncode == 0 and "replayed" in result.stdout, result.stderr[-2000:]
+        assert result.returncode == 0, result.stderr[-2000:]
+        assert "replayed" in result.stdout
 
 
 class TestThreads:
@@ -330,11 +332,11 @@ class TestWhichKernelRan:
             a, b = in_layout(*(normal(size, size, dtype=dtype, device="cuda", seed=seed) for seed in (0, 1)), layout)
             actual = matmul(a, b)
             kernel = torch.ops.tileon._last_kernel()
-            assert "mma" in kernel and "gather" not in kernel, kernel
+            assert re.search(r"_mma_\d+x\d+x\d+$", kernel), kernel
             check_matmul(actual, a, b)
 
-    def test_a_large_unaligned_product_does_not_crawl(self) -> None:
-        """Whichever way it goes (gather or a copy first), the log says which."""
+    def test_a_large_unaligned_product_says_how_it_was_read(self) -> None:
+        """By gathering, or from a copy made first."""
         a = torch.ones(2049, 2049, dtype=torch.float16, device="cuda")
         matmul(a, a)
         kernel = torch.ops.tileon._last_kernel()

@@ -16,7 +16,7 @@ LONGEST_FILE = 400  # lines: one subject a file
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/|^Python\.h$")
-STABLE_TORCH = re.compile(r"^torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch/c)/")
+STABLE_TORCH = re.compile(r"^torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch/(c|generated))/")
 CUDA = re.compile(r"^(cuda|cooperative_groups|mma\.h|cute/|cutlass/|cub/|thrust/)")
 MAY_SEE_TORCH = re.compile(r"^(ops\.cpp|checks\.(h|cpp)|cpu/[^/]+|cuda/dispatch\.cpp)$")
 

@@ -168,6 +168,25 @@ class TestOut:
         assert tileon_ops.matmul(a, b, out=out) is out
         assert_exact(out, a.double() @ b.double(), torch.float32)
 
+    @pytest.mark.parametrize("strides", [(0, 35, 7, 1), (105, 35, 7, 0), (105, 35, 1, 1), (1, 35, 7, 1)], ids=str)
+    def test_of_four_dimensions_that_overlaps_itself_is_refused(
+        self, device: torch.device, strides: tuple[int, ...]
+    ) -> None:
+        a, b = torch.ones(2, 3, 5, 6, device=device), torch.ones(2, 3, 6, 7, device=device)
+        out = torch.full((400,), 7.0, device=device).as_strided((2, 3, 5, 7), strides)
+        with pytest.raises(RuntimeError, match=r"^matmul: .*`out`.*overlap"):
+            tileon_ops.matmul(a, b, out=out)
+        assert bool((out == 7).all())
+
+    def test_of_four_dimensions_that_overlaps_an_operand_is_refused(self, device: torch.device) -> None:
+        storage = torch.ones(2000, device=device)
+        a = storage[:360].view(2, 3, 10, 6)[:, :, ::2]
+        b = torch.ones(2, 3, 6, 7, device=device)
+        for out in (storage[300:510].view(2, 3, 5, 7), storage[300:510].view(3, 2, 7, 5).permute(1, 0, 3, 2)):
+            with pytest.raises(RuntimeError, match=r"^matmul: .*`out`.*overlap.*`a`"):
+                tileon_ops.matmul(a, b, out=out)
+        assert bool((storage == 1).all())
+
     def test_takes_its_dtype_from_out_dtype(self, device: torch.device) -> None:
         a = integers(4, 4, dtype=torch.float16, device=device)
         out = torch.empty(4, 4, device=device)

@@ -1,13 +1,24 @@
 """Matrix products with a fused epilogue as PyTorch ops: `torch.ops.tileon.*`, and a thin Python face over them."""
 
+import sys as _sys
+
 from tileon_ops import _library
 from tileon_ops._version import __version__
 
-_library.load()
+# `python -m tileon_ops.info` is there for whoever cannot load the library.
+_is_info = any(pair == ("-m", "tileon_ops.info") for pair in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False))
 
-from tileon_ops import _autocast, _autograd, _fake, _out  # noqa: E402  (their ops exist only now)
+try:
+    _library.load()
+except ImportError:
+    if not _is_info:
+        raise
+else:
+    from tileon_ops import _autocast, _autograd, _fake, _out  # their ops exist only now
+    from tileon_ops.matmul import matmul
+    from tileon_ops.verify import verify
 
-for _rules in (_fake, _autograd, _out, _autocast):
-    _rules.register()
+    for _rules in (_fake, _autograd, _out, _autocast):
+        _rules.register()
 
-__all__ = ["__version__"]
+__all__ = ["__version__", "matmul", "verify"]

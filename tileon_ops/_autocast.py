@@ -1,7 +1,7 @@
 """Autocast: the operands take autocast's dtype, as those of torch.matmul do.
 
-float64 and fp8 operands are left alone. A float32 bias stays float32, since the kernels add it in float32 anyway; one of 16
-bits follows the output's dtype.
+float64 and fp8 operands are left alone. A float32 bias stays float32, since the kernels add it in float32 anyway; one
+of 16 bits follows the output's dtype.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def _kernel(device_type: str, key: torch.DispatchKey) -> Callable[..., Tensor]:
         if bias is not None and bias.dtype != torch.float32:
             bias = _cast(bias, options.get("out_dtype") or dtype, device_type)
         with torch._C._ExcludeDispatchKeyGuard(excluded):
-            return torch.ops.tileon.matmul(
-                _cast(a, dtype, device_type), _cast(b, dtype, device_type), bias, **options
-            )
+            return torch.ops.tileon.matmul(_cast(a, dtype, device_type), _cast(b, dtype, device_type), bias, **options)
 
     return matmul
 

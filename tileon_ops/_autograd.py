@@ -1,9 +1,9 @@
 """Gradients of tileon::matmul. They are made of the op itself and of torch's own, so they can be differentiated again.
 
-With z = a @ b + bias and y = activation(z): grad_z = grad_y * activation'(z), grad_a = grad_z @ b^T, grad_b = a^T @ grad_z,
-grad_bias = the sum of grad_z over the rows. An operand that a batch shares gets the sum over the batch, which is one longer
-product. Each gradient has its operand's dtype; where the operands have 16 bits and y has 32, grad_z is rounded to the
-operands' dtype before the products, so that they run on the same kernels as the forward product.
+With z = a @ b + bias and y = activation(z): grad_z = grad_y * activation'(z), grad_a = grad_z @ b^T,
+grad_b = a^T @ grad_z, grad_bias = the sum of grad_z over the rows. An operand that a batch shares gets the sum over the
+batch, which is one longer product. Each gradient has its operand's dtype; where the operands have 16 bits and y has 32,
+grad_z is rounded to the operands' dtype before the products, so that they run on the forward product's kernels.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def _through_activation(ctx: Any, grad: Tensor, a: Tensor, b: Tensor, bias: Tens
     if ctx.activation == "leaky_relu":  # a negative slope: y does not tell the sign of z
         return _aten.leaky_relu_backward(grad, z, ctx.slope, False)
     if ctx.activation == "silu":
-        return _aten.silu_backward(grad, z)
+        if not torch.is_grad_enabled():
+            return _aten.silu_backward(grad, z)
+        sigmoid = z.sigmoid()  # torch's kernel has no gradient of its own
+        return grad * (sigmoid * (1 + z * (1 - sigmoid)))
     return _aten.gelu_backward(grad, z, approximate="tanh" if ctx.activation == "gelu_tanh" else "none")
 
 

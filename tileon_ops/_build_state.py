@@ -1,7 +1,7 @@
-"""Does the library in this tree come from these sources? The standard library alone: setup.py uses this file by its path.
+"""Does the library in this tree come from these sources? Python's own modules alone: setup.py loads this by its path.
 
-`_C.json` lies beside `_C.so` and says what it was built from and for. A pair made elsewhere is as good as one made here:
-only the sources have to match, not the compiler or the torch that built it.
+`_C.json` lies beside `_C.so` and says what it was built from and for. A pair made elsewhere is as good as one made
+here: only the sources have to match, not the compiler or the torch that built it.
 """
 
 from __future__ import annotations

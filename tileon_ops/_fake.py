@@ -1,7 +1,7 @@
 """What the ops return for tensors without data: under torch.compile and torch.export, and on the meta device.
 
-The rules are those of csrc/checks.h, in its order and its words. Overlap and alignment cannot be seen here, and sizes may
-be symbols: they are compared through torch._check, which turns a comparison that cannot be decided into one at run time.
+The rules are those of csrc/checks.h, in its order and its words. Overlap and alignment cannot be seen here, and sizes
+may be symbols: torch._check compares them, and turns a comparison that cannot be decided into one at run time.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def _batch(a: Tensor, b: Tensor) -> Size:
 
 def _check_bias(bias: Tensor, a: Tensor, n: Size, out_dtype: torch.dtype) -> None:
     _check(bias.dim() == 1, f"matmul: `bias` must be 1-D (n,), got {bias.dim()}-D")
-    _check(
-        bias.device == a.device, f"matmul: `bias` must be on the device of `a`, {a.device}, got {bias.device}"
-    )
+    _check(bias.device == a.device, f"matmul: `bias` must be on the device of `a`, {a.device}, got {bias.device}")
     offered = (out_dtype,) if out_dtype == torch.float32 else (out_dtype, torch.float32)
     _check(
         bias.dtype in offered,
@@ -83,9 +81,7 @@ def check_matmul(
         + ", ".join(f"{_name(dtype)} x {_name(dtype)}" for dtype in OUTPUTS),
     )
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    _check(
-        b.shape[-2] == k, f"matmul: `b` must have as many rows as `a` has columns, k = {k}, got {b.shape[-2]}"
-    )
+    _check(b.shape[-2] == k, f"matmul: `b` must have as many rows as `a` has columns, k = {k}, got {b.shape[-2]}")
     shape: tuple[Size, ...] = (m, n) if a.dim() == 2 and b.dim() == 2 else (_batch(a, b), m, n)
     offered = OUTPUTS[a.dtype]
     dtype = offered[0] if out_dtype is None else out_dtype
@@ -132,9 +128,7 @@ def _matmul_out(
 ) -> None:
     shape, dtype = check_matmul(a, b, bias, activation, out_dtype)
     _check(out.device == a.device, f"matmul: `out` must be on the device of `a`, {a.device}, got {out.device}")
-    _check(
-        out.dtype == dtype, f"matmul: `out` must have the output's dtype {_name(dtype)}, got {_name(out.dtype)}"
-    )
+    _check(out.dtype == dtype, f"matmul: `out` must have the output's dtype {_name(dtype)}, got {_name(out.dtype)}")
     message = f"matmul: `out` must have the shape {shape}, got {tuple(out.shape)}"
     _check(out.dim() == len(shape), message)
     for size, wanted in zip(out.shape, shape, strict=True):

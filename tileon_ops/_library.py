@@ -47,4 +47,6 @@ def load() -> None:
             if "libtorch_cuda" in str(error)
             else "Build it again here: `python setup.py build_ext --inplace --force`."
         )
-        raise ImportError(f"tileon_ops could not load {LIBRARY}: {error}. {_built()} Here is {here}. {advice}") from error
+        raise ImportError(
+            f"tileon_ops could not load {LIBRARY}: {error}. {_built()} Here is {here}. {advice}"
+        ) from error

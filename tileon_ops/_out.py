@@ -21,9 +21,7 @@ def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, *, 
                     f"matmul: `out` does not support automatic differentiation, but `{name}` requires grad"
                 )
     with torch._C._AutoDispatchBelowAutograd():
-        torch.ops.tileon.matmul.out.redispatch(
-            keyset & torch._C._after_autograd_keyset, a, b, bias, out=out, **options
-        )
+        torch.ops.tileon.matmul.out.redispatch(keyset & torch._C._after_autograd_keyset, a, b, bias, out=out, **options)
 
 
 def _count_write(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, *, out: Tensor, **options: Any) -> None:

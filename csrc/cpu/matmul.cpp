@@ -1,7 +1,5 @@
 // matmul on CPU tensors. ATen multiplies in the accumulator's dtype; bias, activation and the one rounding follow in a
-// single pass. float32 products are IEEE unless the user's own torch setting (torch.set_float32_matmul_precision)
-// allows ATen less.
-#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
+// single pass. float32 products are IEEE whatever torch's own settings allow.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
@@ -55,23 +53,48 @@ Tensor accumulator_operand(const Tensor& operand, DType accumulator) {
   return torch::stable::to(matrix, scalar_type(accumulator));
 }
 
-// Writes a @ b into `sums`: contiguous, of the accumulator's dtype and batch * m * n elements in any shape. ATen's CPU
-// kernels are called past the dispatcher, where autocast would multiply in 16 bits.
+// `op` is aten::mm (2-D x 2-D) or aten::bmm (3-D x 3-D). Their `out` overloads are those that autocast leaves alone:
+// the others would multiply in 16 bits under it.
+void multiply_into(const Tensor& sums, const char* op, const Tensor& a, const Tensor& b) {
+  std::array<StableIValue, 3> stack{torch::stable::detail::from(a), torch::stable::detail::from(b),
+                                    torch::stable::detail::from(sums)};
+  if (torch_call_dispatcher(op, "out", stack.data(), TORCH_ABI_VERSION) != 0)
+    fail("matmul: torch's own ", op, " failed on the CPU");
+  static_cast<void>(torch::stable::detail::to<Tensor>(stack[0]));  // takes the returned reference back
+}
+
+// Whether ATen multiplies float32 as IEEE says. torch.set_float32_matmul_precision and its kin let it round the
+// operands to bfloat16 or TF32 on some CPUs; the stable ABI does not tell, so a small product does.
+bool float32_products_are_ieee() {
+  constexpr int64_t kSize = 32;
+  constexpr double kElement = 1 + 1.0 / (1 << 12);  // rounds to 1 in bfloat16 and TF32
+  const std::array<int64_t, 2> shape{kSize, kSize};
+  const Tensor factor = torch::stable::full({shape.data(), shape.size()}, kElement, ScalarType::Float);
+  const Tensor sums = torch::stable::new_empty(factor, {shape.data(), shape.size()});
+  multiply_into(sums, "aten::mm", factor, factor);
+  return *static_cast<const float*>(sums.const_data_ptr()) > kSize * kElement;  // the square is larger still
+}
+
+// Writes a @ b into `sums`: contiguous, of the accumulator's dtype and batch * m * n elements in any shape.
 void multiply(const GemmProblem& problem, const Tensor& a, const Tensor& b, DType accumulator, const Tensor& sums) {
+  if (accumulator == DType::kFloat32 && !float32_products_are_ieee()) {
+    const std::array<int64_t, 2> rows{problem.batch * problem.m, problem.n};
+    Tensor wide_sums = torch::stable::new_empty(sums, {rows.data(), rows.size()}, ScalarType::Double);
+    multiply(problem, a, b, DType::kFloat64, wide_sums);
+    Tensor narrow_sums = viewed(sums, {rows[0], rows[1]});
+    torch::stable::copy_(narrow_sums, wide_sums);
+    return;
+  }
   const Tensor wide_a = accumulator_operand(a, accumulator);
   const Tensor wide_b = accumulator_operand(b, accumulator);
-  const int64_t rows = problem.batch * problem.m;
-  AOTITorchError error = 0;
   if (wide_b.dim() == 2) {
-    const std::array<int64_t, 2> flat{rows, problem.k};
+    const std::array<int64_t, 2> flat{problem.batch * problem.m, problem.k};
     const Tensor flat_a = wide_a.dim() == 2 ? wide_a : torch::stable::reshape(wide_a, {flat.data(), flat.size()});
-    error = aoti_torch_cpu_mm_out(viewed(sums, {rows, problem.n}).get(), flat_a.get(), wide_b.get());
+    multiply_into(viewed(sums, {problem.batch * problem.m, problem.n}), "aten::mm", flat_a, wide_b);
   } else {
-    const Tensor batch_a = wide_a.dim() == 2 ? expanded(wide_a, problem.batch) : wide_a;
-    error = aoti_torch_cpu_bmm_out(viewed(sums, {problem.batch, problem.m, problem.n}).get(), batch_a.get(),
-                                   wide_b.get());
+    multiply_into(viewed(sums, {problem.batch, problem.m, problem.n}), "aten::bmm",
+                  wide_a.dim() == 2 ? expanded(wide_a, problem.batch) : wide_a, wide_b);
   }
-  if (error != 0) fail("matmul: torch's own product failed on the CPU");
 }
 
 // Bias, activation and rounding of every sum; the output may be the sums' own memory.
@@ -126,8 +149,7 @@ void run_matmul(GemmProblem& problem, const MatmulArguments& arguments, const Te
   multiply(problem, arguments.a, arguments.b, accumulator, sums);
 
   std::optional<Tensor> bias;
-  if (arguments.bias)
-    bias = torch::stable::contiguous(torch::stable::to(*arguments.bias, scalar_type(accumulator)));
+  if (arguments.bias) bias = torch::stable::contiguous(torch::stable::to(*arguments.bias, scalar_type(accumulator)));
   bind_output(problem, out);
   if (accumulator == DType::kFloat64)
     write_output<double>(problem, sums, bias);

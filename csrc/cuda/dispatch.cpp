@@ -6,6 +6,7 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <optional>
@@ -28,7 +29,7 @@ struct Backend {
   int (*row_count)();
   const char* (*row_name)(int row);
   std::string (*row_dtypes)(int row);
-  bool (*row_supports)(int row, const GemmProblem&, const Gpu&);
+  const char* (*why_not)(int row, const GemmProblem&, const Gpu&);
   int (*choose_row)(const GemmProblem&, const Gpu&);
   bool (*copy_pays)(const Operand&, int64_t mn, const GemmProblem&);
   void (*run)(int row, const GemmProblem&, cudaStream_t);
@@ -36,7 +37,7 @@ struct Backend {
 
 // The first one that the GPU is new enough for takes the call.
 constexpr Backend kBackends[] = {
-    {80, sm80::row_count, sm80::row_name, sm80::row_dtypes, sm80::row_supports, sm80::choose_row, sm80::copy_pays,
+    {80, sm80::row_count, sm80::row_name, sm80::row_dtypes, sm80::why_not, sm80::choose_row, sm80::copy_pays,
      sm80::run},
 };
 
@@ -52,8 +53,11 @@ const Gpu& gpu_of(int device) {
       check_cuda(cudaDeviceGetAttribute(&value, which, device), "asking for a device attribute");
       return value;
     };
-    gpus[device] = {attribute(cudaDevAttrComputeCapabilityMajor) * 10 + attribute(cudaDevAttrComputeCapabilityMinor),
-                    attribute(cudaDevAttrMultiProcessorCount), attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)};
+    const int capability =
+        attribute(cudaDevAttrComputeCapabilityMajor) * 10 + attribute(cudaDevAttrComputeCapabilityMinor);
+    const int shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    gpus[device] = {capability, attribute(cudaDevAttrMultiProcessorCount),
+                    std::min(shared_bytes, shared_limit(capability))};
   });
   return gpus[device];
 }
@@ -119,19 +123,20 @@ void run_matmul(GemmProblem& problem, const Tensor& a, const Tensor& b, int64_t 
   const Backend& backend = backend_for(gpu);
 
   std::optional<Tensor> copy_of_a, copy_of_b;  // torch's allocator keeps them alive for the kernel, in stream order
-  int row = static_cast<int>(config);
+  int row = 0;
   if (config < 0) {
     if (backend.copy_pays(problem.a, problem.m, problem)) copy_of_a = aligned_copy(a);
     if (backend.copy_pays(problem.b, problem.n, problem)) copy_of_b = aligned_copy(b);
     if (copy_of_a) problem.a = operand_of(*copy_of_a, 0, 1);
     if (copy_of_b) problem.b = operand_of(*copy_of_b, 1, 0);
     row = backend.choose_row(problem, gpu);
-  } else if (row >= backend.row_count()) {
-    fail("matmul: `config` must be below ", backend.row_count(), ", the rows of the tile table here, got ", config);
-  } else if (!backend.row_supports(row, problem, gpu)) {
-    fail("matmul: `config` ", config, " (", backend.row_name(row), ", ", backend.row_dtypes(row),
-         ") cannot run these operands: it does not take their dtype, cannot read their strides or alignment, or needs "
-         "a larger GPU");
+  } else {
+    if (config >= backend.row_count())
+      fail("matmul: `config` must be below ", backend.row_count(), ", the rows of the tile table here, got ", config);
+    row = static_cast<int>(config);
+    if (const char* reason = backend.why_not(row, problem, gpu))
+      fail("matmul: `config` ", row, " (", backend.row_name(row), ", ", backend.row_dtypes(row),
+           ") cannot run these operands: ", reason);
   }
   backend.run(row, problem, current_stream(device));
   record_kernel(backend.row_name(row), copy_of_a.has_value(), copy_of_b.has_value());

@@ -17,6 +17,14 @@ __device__ __forceinline__ double load_shared_double(uint32_t shared) {
   return value;
 }
 
+__device__ __forceinline__ void store_shared(uint32_t shared, float value) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared), "f"(value) : "memory");
+}
+
+__device__ __forceinline__ void store_shared(uint32_t shared, double value) {
+  asm volatile("st.shared.f64 [%0], %1;" ::"r"(shared), "d"(value) : "memory");
+}
+
 __device__ __forceinline__ void store_shared_16(uint32_t shared, const uint4& words) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(words.x), "r"(words.y), "r"(words.z),
                "r"(words.w)

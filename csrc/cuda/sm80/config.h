@@ -73,18 +73,19 @@ constexpr Row kRows[] = {
     // name                        kinds        family               tile m, n  k   warps  stages, group, resident   ns_per_k, ns_fixed, share
     {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1},   16.90f, 12200.0f, 1.00f},
     {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2},   15.90f, 10100.0f, 0.56f},
-    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 3},    8.64f,  5970.0f, 0.53f},
+    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 2},    8.64f,  5970.0f, 0.53f},
     {"sm80_mma_64x64x64",          k16,         {Family::kMma,        64,  64, 64,  2, 2,  3, 8, 3},    7.83f,  4410.0f, 0.35f},
     {"sm80_mma_16x128x64",         k16,         {Family::kMma,        16, 128, 64,  1, 4,  4, 8, 3},    5.73f,  3210.0f, 0.43f},
     {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},   48.70f, 11900.0f, 1.00f},
     {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},   19.30f,  6070.0f, 0.80f},
     {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},   15.30f,  3770.0f, 0.61f},
     {"sm80_mma_gather_64x64x32",   k16 | kTf32, {Family::kMmaGather,  64,  64, 32,  2, 2,  3, 8, 2},   73.20f,  3600.0f, 0.36f},
-    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1},  179.00f, 12300.0f, 1.00f},
-    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2},  101.00f, 10800.0f, 0.83f},
+    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1},  168.00f, 12300.0f, 1.00f},
+    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2},  107.00f, 10800.0f, 0.83f},
     {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},   55.90f,  7140.0f, 0.76f},
     {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},   33.90f,  3930.0f, 0.77f},
-    {"sm80_dmma_128x64x16",        k64,         {Family::kDmma,      128,  64, 16,  2, 2,  3, 8, 2},   42.10f,  5760.0f, 0.96f},
+    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},   80.50f,  8000.0f, 1.00f},
+    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},   51.00f,  5000.0f, 0.81f},
     {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},   29.40f,  3200.0f, 0.77f},
 };
 // clang-format on
@@ -111,15 +112,23 @@ constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
 
 // Products (batch * m * n * k) from which a copy into an aligned buffer is cheaper than the gather kernel.
 // Measured on an H200 (benchmarks/results/h200/awkward.csv).
-constexpr double kCopyPaysFrom = 256.0 * 256.0 * 256.0;
+constexpr double kCopyPaysFrom = 192.0 * 192.0 * 192.0;
 
-// Whether row `row` can run the problem: it multiplies this kind, fits the GPU, and can read both operands as they lie.
-inline bool supports(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
+// Why row `row` cannot run the problem on this GPU; null where it can.
+inline const char* why_not(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
   const int bytes = info(problem.dtype).bytes;
-  if (!(row.kinds & bit(kind_of(problem))) || shared_bytes(row.tile, bytes) > gpu.shared_bytes_per_block) return false;
-  if (row.tile.family != Family::kMma) return true;  // the others read anything
-  return operand_access(problem.a, problem.batch, problem.m, problem.k, bytes).vectors &&
-         operand_access(problem.b, problem.batch, problem.n, problem.k, bytes).vectors;
+  if (!(row.kinds & bit(kind_of(problem)))) return "it does not take operands of this dtype";
+  if (shared_bytes(row.tile, bytes) > gpu.shared_bytes_per_block) return "this GPU has too little shared memory for it";
+  if (row.tile.family != Family::kMma) return nullptr;  // the others read anything
+  if (!operand_access(problem.a, problem.batch, problem.m, problem.k, bytes).vectors)
+    return "it cannot read the strides or the alignment of `a`";
+  if (!operand_access(problem.b, problem.batch, problem.n, problem.k, bytes).vectors)
+    return "it cannot read the strides or the alignment of `b`";
+  return nullptr;
+}
+
+inline bool supports(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
+  return why_not(row, problem, gpu) == nullptr;
 }
 
 inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {

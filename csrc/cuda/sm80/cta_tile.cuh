@@ -8,6 +8,17 @@
 
 namespace tileon::sm80 {
 
+// Whether the architecture that is being compiled for has this much shared memory for a CTA. Where it has not,
+// `supports` never lets the kernel run, and its body is left out.
+template <int kSharedBytes>
+__device__ constexpr bool fits_this_architecture() {
+#ifdef __CUDA_ARCH__
+  return kSharedBytes <= shared_limit(__CUDA_ARCH__ / 10);
+#else
+  return true;
+#endif
+}
+
 struct CtaTile {
   int64_t batch;
   int64_t m_begin;  // of the CTA's tile

@@ -44,7 +44,7 @@ class VectorReader {
   static_assert(Tile::rows * Tile::chunks_per_row % kThreads == 0 && kThreads % Tile::chunks_per_row == 0);
 
  public:
-  __device__ VectorReader(const Operand& operand, int64_t batch, int64_t mn_begin, int64_t mn_size, int64_t k_size) {
+  __device__ VectorReader(const Operand& operand, int64_t batch, int64_t mn_begin, int64_t mn_size) {
     row_ = threadIdx.x / Tile::chunks_per_row;
     chunk_ = threadIdx.x % Tile::chunks_per_row;
     const auto* data = static_cast<const Element*>(operand.data) + batch * operand.stride_batch;
@@ -53,29 +53,27 @@ class VectorReader {
       source_ = data + (mn_begin + row_) * operand.stride_mn + in_row;
       row_step_ = kRowStep * operand.stride_mn;
       block_step_ = kBlockK;
-      k_left_ = k_size - in_row;
       for (int i = 0; i < kChunksPerThread; ++i)
         valid_rows_ |= static_cast<uint32_t>(mn_begin + row_ + i * kRowStep < mn_size) << i;
     } else {
       source_ = data + row_ * operand.stride_k + mn_begin + in_row;
       row_step_ = kRowStep * operand.stride_k;
       block_step_ = kBlockK * operand.stride_k;
-      k_left_ = k_size - row_;
       chunk_bytes_ = clamp_to_chunk((mn_size - mn_begin - in_row) * int(sizeof(Element)));
     }
   }
 
-  // Starts the copies of the next k-block into the tile at `shared`.
-  __device__ __forceinline__ void fetch(uint32_t shared) {
-    if constexpr (Tile::major == Major::kK) chunk_bytes_ = clamp_to_chunk(k_left_ * int(sizeof(Element)));
+  // Starts the copies of the next k-block, of which `k_count` lie inside the operand, into the tile at `shared`.
+  __device__ __forceinline__ void fetch(uint32_t shared, int k_count) {
+    if constexpr (Tile::major == Major::kK)
+      chunk_bytes_ = clamp_to_chunk((k_count - chunk_ * Tile::elements_per_chunk) * int(sizeof(Element)));
 #pragma unroll
     for (int i = 0; i < kChunksPerThread; ++i) {
-      const bool valid = Tile::major == Major::kK ? (valid_rows_ >> i & 1) : i * kRowStep < k_left_;
+      const bool valid = Tile::major == Major::kK ? (valid_rows_ >> i & 1) : row_ + i * kRowStep < k_count;
       ptx::cp_async_16(shared + Tile::offset(row_ + i * kRowStep, chunk_), source_ + i * row_step_,
                        valid ? chunk_bytes_ : 0);
     }
     source_ += block_step_;
-    k_left_ -= kBlockK;
   }
 
   // The hardware puts the copies where they belong.
@@ -87,7 +85,6 @@ class VectorReader {
   const Element* source_;
   int64_t row_step_;    // in elements
   int64_t block_step_;  // in elements
-  int64_t k_left_;      // elements of k from this thread's first one to the end
   int chunk_bytes_ = 0;
   uint32_t valid_rows_ = 0;
 };
@@ -101,19 +98,18 @@ class GatherReader {
   static_assert(Tile::rows * Tile::chunks_per_row % kThreads == 0);
 
  public:
-  __device__ GatherReader(const Operand& operand, int64_t batch, int64_t mn_begin, int64_t mn_size, int64_t k_size)
+  __device__ GatherReader(const Operand& operand, int64_t batch, int64_t mn_begin, int64_t mn_size)
       : source_(static_cast<const Element*>(operand.data) + batch * operand.stride_batch +
                 mn_begin * operand.stride_mn),
         stride_mn_(operand.stride_mn),
         stride_k_(operand.stride_k),
         row_last_(static_cast<int>(mn_size - mn_begin < kTileMn ? mn_size - mn_begin : kTileMn) - 1),
-        k_left_(k_size),
         lanes_along_k_(operand.stride_k <= operand.stride_mn) {}
 
   // Every load is of some element of the operand, without a branch: rows past its end repeat the last one (they are
   // never stored), and what lies past the end of k becomes zero in `land`.
-  __device__ __forceinline__ void fetch(uint32_t shared) {
-    const int k_last = static_cast<int>(k_left_ < kBlockK ? k_left_ : kBlockK) - 1;
+  __device__ __forceinline__ void fetch(uint32_t shared, int k_count) {
+    const int k_last = k_count - 1;
 #pragma unroll
     for (int i = 0; i < kChunksPerThread; ++i) {
       const Place place = place_of(i);
@@ -127,7 +123,6 @@ class GatherReader {
     landing_ = shared;
     waiting_k_last_ = k_last;
     source_ += kBlockK * stride_k_;
-    k_left_ -= kBlockK;
   }
 
   __device__ __forceinline__ void land() {
@@ -162,7 +157,6 @@ class GatherReader {
   int64_t stride_mn_;
   int64_t stride_k_;
   int row_last_;  // of the tile's rows inside the operand
-  int64_t k_left_;
   bool lanes_along_k_;
   int waiting_k_last_ = -1;  // of the k-block in registers; -1 where there is none
   uint32_t landing_ = 0;

@@ -14,18 +14,19 @@ bool launch_panels_if(int row, const GemmProblem& problem, cudaStream_t stream) 
   constexpr TileConfig config = kRows[kRow].tile;
   if constexpr (config.family == kFamily) {
     if (row != kRow) return false;
-    constexpr auto vectors = PanelAccess::kVectorsAlongMn;
+    constexpr auto along_k = PanelAccess::kVectorsAlongK;
+    constexpr auto along_mn = PanelAccess::kVectorsAlongMn;
     constexpr auto elements = PanelAccess::kElements;
-    const bool vectors_a = panel_access(problem.a, problem, problem.m) == vectors;
-    const bool vectors_b = panel_access(problem.b, problem, problem.n) == vectors;
-    if (vectors_a && vectors_b) {
-      Launch<config, vectors, vectors>::run(problem, stream);
-    } else if (vectors_a) {
-      Launch<config, vectors, elements>::run(problem, stream);
-    } else if (vectors_b) {
-      Launch<config, elements, vectors>::run(problem, stream);
-    } else {
+    const PanelAccess a = panel_access(problem.a, problem, problem.m);
+    const PanelAccess b = panel_access(problem.b, problem, problem.n);
+    if (a == elements || b == elements) {  // rare enough to share one instance, which reads anything
       Launch<config, elements, elements>::run(problem, stream);
+    } else if (a == along_k) {
+      b == along_k ? Launch<config, along_k, along_k>::run(problem, stream)
+                   : Launch<config, along_k, along_mn>::run(problem, stream);
+    } else {
+      b == along_k ? Launch<config, along_mn, along_k>::run(problem, stream)
+                   : Launch<config, along_mn, along_mn>::run(problem, stream);
     }
     return true;
   }

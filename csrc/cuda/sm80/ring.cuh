@@ -8,15 +8,19 @@
 namespace tileon::sm80 {
 
 // Fetches kStages - 1 k-blocks ahead of the one that is being multiplied. All threads of the CTA take part.
-template <int kStages, int kABytes, int kBBytes, typename ReaderA, typename ReaderB>
+template <int kStages, int kBlockK, int kABytes, int kBBytes, typename ReaderA, typename ReaderB>
 class Ring {
   static constexpr int kStageBytes = kABytes + kBBytes;
 
  public:
   static constexpr int bytes = kStages * kStageBytes;
 
-  __device__ Ring(uint32_t shared, ReaderA& reader_a, ReaderB& reader_b, int blocks)
-      : shared_(shared), reader_a_(reader_a), reader_b_(reader_b), blocks_left_(blocks) {
+  __device__ Ring(uint32_t shared, ReaderA& reader_a, ReaderB& reader_b, int64_t k_size)
+      : shared_(shared),
+        reader_a_(reader_a),
+        reader_b_(reader_b),
+        blocks_left_(static_cast<int>((k_size + kBlockK - 1) / kBlockK)),
+        last_k_count_(static_cast<int>(k_size - (blocks_left_ - int64_t{1}) * kBlockK)) {
     for (int stage = 0; stage < kStages - 1; ++stage) fetch_next();
   }
 
@@ -26,8 +30,9 @@ class Ring {
     reader_a_.land();
     reader_b_.land();
     if (blocks_left_ > 0) {
-      reader_a_.fetch(shared_ + write_);
-      reader_b_.fetch(shared_ + write_ + kABytes);
+      const int k_count = blocks_left_ == 1 ? last_k_count_ : kBlockK;
+      reader_a_.fetch(shared_ + write_, k_count);
+      reader_b_.fetch(shared_ + write_ + kABytes, k_count);
     }
     --blocks_left_;
     ptx::cp_async_commit();  // an empty group too: a count of groups stays a count of k-blocks
@@ -60,6 +65,7 @@ class Ring {
   ReaderA& reader_a_;
   ReaderB& reader_b_;
   int blocks_left_;                         // to fetch
+  int last_k_count_;                        // how much of k the last block holds
   int write_ = 0;                           // the stage to fetch into, in bytes from the ring's start
   int read_ = (kStages - 1) * kStageBytes;  // the stage to read; the first wait moves it to 0
 };

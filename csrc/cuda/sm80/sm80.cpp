@@ -55,7 +55,7 @@ std::string row_dtypes(int row) {
   return text;
 }
 
-bool row_supports(int row, const GemmProblem& problem, const Gpu& gpu) { return supports(kRows[row], problem, gpu); }
+const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) { return why_not(kRows[row], problem, gpu); }
 int choose_row(const GemmProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 
 bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem) {

@@ -14,8 +14,8 @@ int row_count();
 const char* row_name(int row);
 std::string row_dtypes(int row);  // comma-separated; float32 with allow_tf32 is tf32
 
-// Whether row `row` of the tile table can run the problem as its operands lie.
-bool row_supports(int row, const GemmProblem& problem, const Gpu& gpu);
+// Why row `row` of the tile table cannot run the problem as its operands lie on this GPU; null where it can.
+const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu);
 
 // The row that is expected to be fastest on a GPU. There is one for every problem.
 int choose_row(const GemmProblem& problem, const Gpu& gpu);

@@ -61,49 +61,76 @@ class WarpStore {
   // `row_begin` + i `row_step` of the output.
   template <int kRows, int kPitch>
   __device__ __forceinline__ void store(const Accumulator* slab, int64_t row_begin, int row_step) const {
-    static_assert(kRows % kRowsAtOnce == 0);
-#pragma unroll 1
-    for (int i = lane_row_; i < kRows; i += kRowsAtOnce) {
-      const int64_t row = row_begin + i * row_step;
-      if (row >= problem_.m) return;
-      Quad<Accumulator> sums = *reinterpret_cast<const Quad<Accumulator>*>(slab + i * kPitch + lane_column_);
-      const auto slope = static_cast<Accumulator>(problem_.epilogue.slope);
-#pragma unroll
-      for (int j = 0; j < kColumnsPerLane; ++j)
-        sums.values[j] = activate(sums.values[j] + bias_[j], problem_.epilogue.activation, slope);
-      store_row(sums, row);
+    const Slab rows{slab + lane_row_ * kPitch + lane_column_, row_begin + lane_row_ * row_step, row_step};
+    if constexpr (sizeof(Accumulator) == 8) {
+      store_as<double, kRows, kPitch>(rows);
+    } else {
+      switch (problem_.out_dtype) {
+        case DType::kFloat16:
+          return store_as<__half, kRows, kPitch>(rows);
+        case DType::kBFloat16:
+          return store_as<__nv_bfloat16, kRows, kPitch>(rows);
+        default:
+          return store_as<float, kRows, kPitch>(rows);
+      }
     }
   }
 
  private:
-  __device__ __forceinline__ void store_row(const Quad<Accumulator>& values, int64_t row) const {
-    if constexpr (sizeof(Accumulator) == 8) {
-      store_as<double>(values, row);
+  // This lane's part of a slab.
+  struct Slab {
+    const Accumulator* first;  // in shared memory
+    int64_t row;               // of the output, where that goes
+    int row_step;
+  };
+
+  template <typename Element, int kRows, int kPitch>
+  __device__ __forceinline__ void store_as(const Slab& slab) const {
+    const Epilogue& epilogue = problem_.epilogue;
+    const auto slope = static_cast<Accumulator>(epilogue.slope);
+    if (epilogue.activation == Activation::kNone || epilogue.activation == Activation::kLeakyRelu) {
+      const Accumulator slope_or_1 = epilogue.activation == Activation::kNone ? Accumulator(1) : slope;
+      store_rows<Element, kRows, kPitch, 4>(slab, [=](Accumulator x) { return leaky_relu(x, slope_or_1); });
     } else {
-      switch (problem_.out_dtype) {
-        case DType::kFloat16:
-          return store_as<__half>(values, row);
-        case DType::kBFloat16:
-          return store_as<__nv_bfloat16>(values, row);
-        default:
-          return store_as<float>(values, row);
+      const Activation activation = epilogue.activation;
+      store_rows<Element, kRows, kPitch, 1>(slab, [=](Accumulator x) { return activate(x, activation, slope); });
+    }
+  }
+
+  // kAtOnce rows are read before the first is written: the cheap activations wait for memory, not for arithmetic.
+  template <typename Element, int kRows, int kPitch, int kAtOnce, typename Function>
+  __device__ __forceinline__ void store_rows(const Slab& slab, const Function& function) const {
+    constexpr int lane_rows = kRows / kRowsAtOnce;
+    constexpr int at_once = kAtOnce < lane_rows ? kAtOnce : lane_rows;
+    static_assert(kRows % kRowsAtOnce == 0 && lane_rows % at_once == 0);
+#pragma unroll 1
+    for (int begin = 0; begin < lane_rows; begin += at_once) {
+      Quad<Accumulator> sums[at_once];
+#pragma unroll
+      for (int i = 0; i < at_once; ++i)
+        sums[i] = *reinterpret_cast<const Quad<Accumulator>*>(slab.first + (begin + i) * kRowsAtOnce * kPitch);
+#pragma unroll
+      for (int i = 0; i < at_once; ++i) {
+        Quad<Element> rounded;
+#pragma unroll
+        for (int j = 0; j < kColumnsPerLane; ++j)
+          rounded.values[j] = round_to<Element>(function(sums[i].values[j] + bias_[j]));
+        store_quad(rounded, slab.row + (begin + i) * kRowsAtOnce * slab.row_step);
       }
     }
   }
 
   template <typename Element>
-  __device__ __forceinline__ void store_as(const Quad<Accumulator>& values, int64_t row) const {
-    Quad<Element> rounded;
-#pragma unroll
-    for (int j = 0; j < kColumnsPerLane; ++j) rounded.values[j] = round_to<Element>(values.values[j]);
+  __device__ __forceinline__ void store_quad(const Quad<Element>& quad, int64_t row) const {
+    if (row >= problem_.m) return;
     Element* out = static_cast<Element*>(problem_.out.data) + batch_offset_ + row * problem_.out.stride_m +
                    column_ * problem_.out.stride_n;
     if (vectors_) {
-      *reinterpret_cast<Quad<Element>*>(out) = rounded;
+      *reinterpret_cast<Quad<Element>*>(out) = quad;
     } else {
 #pragma unroll
       for (int j = 0; j < kColumnsPerLane; ++j)
-        if (column_ + j < problem_.n) out[j * problem_.out.stride_n] = rounded.values[j];
+        if (column_ + j < problem_.n) out[j * problem_.out.stride_n] = quad.values[j];
     }
   }
 

@@ -25,7 +25,8 @@ struct DmmaKernel {
   using PanelB = Panel<double, kConfig.tile_n, kConfig.block_k, padding>;
   using ReaderA = PanelReader<PanelA, kAccessA, threads>;
   using ReaderB = PanelReader<PanelB, kAccessB, threads>;
-  using Ring = sm80::Ring<kConfig.stages, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
+  static_assert(kConfig.stages >= 3, "a transposed block lands one fetch later");
+  using Ring = sm80::Ring<kConfig.stages, kConfig.block_k, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
   using Slab = FragmentSlab<double, kConfig>;
   static constexpr int k_steps = kConfig.block_k / kKPerDmma;
   static_assert(k_steps % 2 == 0, "two fragment buffers take turns");
@@ -86,10 +87,10 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
   const GemmProblem& problem = params.problem;
   const CtaTile tile(params, config);
 
-  typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m, problem.k);
-  typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n, problem.k);
+  typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m);
+  typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n);
   typename Kernel::Ring ring(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a, reader_b,
-                             tile.k_blocks);
+                             problem.k);
   double sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
   multiply<Kernel>(ring, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
   ring.drain();  // from here on the slabs overwrite it

@@ -34,7 +34,7 @@ struct MmaKernel {
   static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
   static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
   static_assert(k_steps % 2 == 0, "two fragment buffers take turns");
-  using Ring = sm80::Ring<kConfig.stages, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
+  using Ring = sm80::Ring<kConfig.stages, kConfig.block_k, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
   static_assert(kConfig.family != Family::kMmaGather || kConfig.stages >= 3, "a gathered block lands one fetch later");
   // The store's slabs, one a warp, take the ring's place when the sums are done.
   using Slab = FragmentSlab<float, kConfig>;
@@ -82,21 +82,25 @@ template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     gemm_mma(const __grid_constant__ KernelParams params) {
   extern __shared__ __align__(128) unsigned char shared_memory[];
-  constexpr TileConfig config = Kernel::config;
-  const GemmProblem& problem = params.problem;
-  const CtaTile tile(params, config);
+  if constexpr (!fits_this_architecture<Kernel::shared_bytes>()) {
+    __trap();
+  } else {
+    const GemmProblem& problem = params.problem;
+    constexpr TileConfig config = Kernel::config;
+    const CtaTile tile(params, config);
 
-  typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m, problem.k);
-  typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n, problem.k);
-  const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
-  const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
-  typename Kernel::Ring ring(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a, reader_b,
-                             tile.k_blocks);
-  float sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
-  multiply<Kernel>(ring, loader_a, loader_b, tile.k_blocks, sums);
-  ring.drain();  // from here on the slabs overwrite it
-  store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
-                                         shared_memory, sums);
+    typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m);
+    typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n);
+    const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
+    const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
+    typename Kernel::Ring ring(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a, reader_b,
+                               problem.k);
+    float sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
+    multiply<Kernel>(ring, loader_a, loader_b, tile.k_blocks, sums);
+    ring.drain();  // from here on the slabs overwrite it
+    store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+                                           shared_memory, sums);
+  }
 }
 
 }  // namespace tileon::sm80

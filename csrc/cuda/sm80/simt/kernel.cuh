@@ -30,7 +30,8 @@ struct SimtKernel {
   using PanelB = Panel<Element, kConfig.tile_n, kConfig.block_k, padding>;
   using ReaderA = PanelReader<PanelA, kAccessA, threads>;
   using ReaderB = PanelReader<PanelB, kAccessB, threads>;
-  using Ring = sm80::Ring<kConfig.stages, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
+  static_assert(kConfig.stages >= 3, "a transposed block lands one fetch later");
+  using Ring = sm80::Ring<kConfig.stages, kConfig.block_k, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
   // A slab is one row of every patch in the warp. It takes the ring's place when the sums are done.
   static constexpr int slab_rows = sm80::slab_rows(kConfig.family);
   static_assert(slab_rows == kLanesM);
@@ -139,10 +140,10 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
   const GemmProblem& problem = params.problem;
   const CtaTile tile(params, config);
 
-  typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m, problem.k);
-  typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n, problem.k);
+  typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m);
+  typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n);
   const auto shared_base = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
-  typename Kernel::Ring ring(shared_base, reader_a, reader_b, tile.k_blocks);
+  typename Kernel::Ring ring(shared_base, reader_a, reader_b, problem.k);
   Element sums[Kernel::thread_m][Kernel::thread_n] = {};
   multiply<Kernel>(ring, shared_memory, shared_base, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
   ring.drain();  // from here on the slabs overwrite it

@@ -1,0 +1,61 @@
+"""Builds tileon_ops/_C.so in place if it is not up to date: what `make library` runs.
+
+The check comes first and needs the standard library alone, so that a library built elsewhere is taken as it is on a
+machine whose setuptools is too old to build one, or that has none.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+OLDEST_SETUPTOOLS = 77  # reads pyproject.toml's licence field
+
+
+def is_current() -> bool:
+    """Whether the library will certainly do. Where that hangs on what can be built here, setup.py has the last word."""
+    if os.environ.get("TORCH_CUDA_ARCH_LIST"):
+        return False
+    path = ROOT / "tileon_ops" / "_build_state.py"  # by its path: the package would want the library
+    spec = importlib.util.spec_from_file_location("_tileon_build_state", path)
+    assert spec is not None
+    assert spec.loader is not None
+    build_state = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = build_state  # dataclasses looks its module up there
+    spec.loader.exec_module(build_state)
+    cpu_only = os.environ.get("TILEON_CPU_ONLY", "0") == "1"
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    nvcc = shutil.which("nvcc") or any(home and Path(home, "bin", "nvcc").exists() for home in homes)
+    reason = build_state.why_rebuild(ROOT, cuda=bool(nvcc) and not cpu_only, cpu_only=cpu_only, targets=None)
+    return reason is None
+
+
+def setuptools_version() -> str:
+    """The version, or `none`."""
+    try:
+        return metadata.version("setuptools")
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def main() -> int:
+    if is_current():
+        print("tileon_ops: _C.so is up to date")
+        return 0
+    version = setuptools_version()
+    major = re.match(r"\d+", version)
+    if major is None or int(major[0]) < OLDEST_SETUPTOOLS:
+        print(f"the library must be built, and that needs setuptools {OLDEST_SETUPTOOLS} or later; here is {version}")
+        return 1
+    return subprocess.run([sys.executable, "setup.py", "build_ext", "--inplace"], cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

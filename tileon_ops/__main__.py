@@ -1,0 +1,8 @@
+"""`python -m tileon_ops`: verify, with exit code 0 where every case passes and 1 where one does not."""
+
+import sys
+
+from tileon_ops.verify import verify
+
+if __name__ == "__main__":
+    sys.exit(0 if verify() else 1)

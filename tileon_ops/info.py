@@ -1,0 +1,118 @@
+"""What is here: torch, CUDA, GPUs, what the library was built for, and which backend each dtype would take.
+
+    python -m tileon_ops.info
+
+never raises: what cannot be found out is said in its place. That is also why `import tileon_ops` does not insist on the
+library when it is this module that is wanted.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from tileon_ops import _build_state, _library
+from tileon_ops._version import __version__
+
+_DTYPES = ("float16", "bfloat16", "float32", "float64")
+
+
+def _gpus() -> Iterator[tuple[str, str]]:
+    if not torch.cuda.is_available():
+        yield "GPU", "none that torch can use"
+        return
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        yield (
+            f"GPU {index}",
+            f"{properties.name}, compute capability {properties.major}.{properties.minor}, "
+            f"{properties.total_memory / 2**30:.0f} GiB",
+        )
+
+
+def _driver() -> str:
+    """The version of NVIDIA's kernel module."""
+    try:
+        return Path("/proc/driver/nvidia/version").read_text().splitlines()[0].strip()
+    except (OSError, IndexError):
+        return "none found"
+
+
+def _build() -> Iterator[tuple[str, str]]:
+    """What the library says of itself, once it is loaded."""
+    for line in torch.ops.tileon._build_info().splitlines():
+        key, _, value = line.partition(": ")
+        yield f"built: {key}", value
+    rows = len(torch.ops.tileon._matmul_configs().splitlines())
+    yield "tile table", f"{rows} rows" if rows else "empty: a library for the CPU alone"
+
+
+def _sources() -> str:
+    root = _build_state.PACKAGE.parent
+    if not (root / "csrc").is_dir():
+        return "not here (an installed package)"
+    record = _build_state.read_record()
+    if record is None:
+        return "unknown: there is no _C.json"
+    return "the tree's" if record.sources == _build_state.source_hash(root) else "not the tree's: build again"
+
+
+def _backend(device: str, dtype: str) -> str:
+    """The kernel that a product of two 1024 x 1024 matrices takes."""
+    operand = torch.ones(1024, 1024, dtype=getattr(torch, dtype), device=device)
+    with torch.inference_mode():
+        torch.ops.tileon.matmul(operand, operand)
+    return str(torch.ops.tileon._last_kernel())
+
+
+def _backends() -> Iterator[tuple[str, str]]:
+    for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+        for dtype in _DTYPES:
+            yield f"matmul {dtype} on {device}", _said(lambda: _backend(device, dtype))  # noqa: B023 (called at once)
+
+
+def _said(ask: Callable[[], str]) -> str:
+    try:
+        return ask()
+    except Exception as error:
+        return f"failed: {type(error).__name__}: {error}"
+
+
+def _section(ask: Callable[[], Iterator[tuple[str, str]]]) -> Iterator[tuple[str, str]]:
+    try:
+        yield from ask()
+    except Exception as error:
+        yield "failed", f"{type(error).__name__}: {error}"
+
+
+def _load() -> str:
+    _library.load()
+    return str(_build_state.LIBRARY)
+
+
+def lines() -> Iterator[tuple[str, str]]:
+    """Pairs of what and what of it."""
+    yield "tileon_ops", __version__
+    yield "Python", f"{platform.python_version()} on {platform.platform()}"
+    yield "torch", torch.__version__
+    yield "torch's CUDA", torch.version.cuda or "none: a torch for the CPU alone"
+    yield from _section(_gpus)
+    yield "GPU driver", _said(_driver)
+    library = _said(_load)
+    yield "library", library
+    yield "library's sources", _said(_sources)
+    if not library.startswith("failed"):
+        yield from _section(_build)
+        yield from _section(_backends)
+
+
+def main() -> None:
+    for key, value in lines():
+        print(f"{key + ':':28}{value}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

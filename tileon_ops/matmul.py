@@ -1,0 +1,128 @@
+"""`tileon_ops.matmul`: the op `torch.ops.tileon.matmul` for operands of torch.matmul's shapes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tileon_ops._overlap import check_apart, merged
+
+# Registered when tileon_ops is imported. The overloads by name: a packet has to search for the right one at every call.
+_op = torch.ops.tileon.matmul.default
+_out_op = torch.ops.tileon.matmul.out
+
+
+@torch.compiler.assume_constant_result  # a compiled frame is guarded on torch's global settings, this one included
+def _torch_allows_tf32() -> bool:
+    return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
+
+
+def _batch_shape(a: Tensor, b: Tensor) -> tuple[int, ...]:
+    try:
+        return tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"matmul: the batches of `a` and `b` must broadcast, got {tuple(a.shape[:-2])} and {tuple(b.shape[:-2])}"
+        ) from error
+
+
+def _batched(operand: Tensor, batch: tuple[int, ...]) -> Tensor:
+    """The operand as the op takes it: (batch, rows, columns), or (rows, columns) where the whole batch shares it."""
+    own, matrix = operand.shape[:-2], operand.shape[-2:]
+    if all(size == 1 for size in own):
+        return operand.reshape(matrix)
+    if tuple(own) != batch:
+        operand = operand.expand(*batch, *matrix)
+    return operand if len(batch) == 1 else operand.reshape(math.prod(batch), *matrix)
+
+
+def _as_op_takes(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...], tuple[int, ...]]:
+    """Both operands in the op's shapes, the op's result shape, and torch.matmul's."""
+    for name, operand in (("a", a), ("b", b)):
+        if operand.dim() == 0:
+            raise RuntimeError(f"matmul: `{name}` must have at least one dimension, got 0-D")
+    row, column = a.dim() == 1, b.dim() == 1
+    a = a.unsqueeze(0) if row else a
+    b = b.unsqueeze(1) if column else b
+    batch = _batch_shape(a, b)
+    m, n = a.shape[-2], b.shape[-1]
+    shape = (*batch, *(() if row else (m,)), *(() if column else (n,)))
+    if b.dim() == 2 and len(batch) > 0 and (len(batch) > 1 or a.is_contiguous()):  # one product of all the rows
+        rows = math.prod(batch) * m
+        return a.reshape(rows, a.shape[-1]), b, (rows, n), shape
+    a, b = _batched(a, batch), _batched(b, batch)
+    op_shape = (m, n) if a.dim() == 2 and b.dim() == 2 else (math.prod(batch), m, n)
+    return a, b, op_shape, shape
+
+
+def matmul(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None = None,
+    *,
+    activation: str = "none",
+    slope: float = 0.01,
+    out_dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
+    allow_tf32: bool | None = None,
+    fast_accum: bool = False,
+) -> Tensor:
+    """activation(a @ b + bias) for operands of any shapes that torch.matmul takes.
+
+    Args:
+        a: (..., m, k) or (k,).
+        b: (..., k, n) or (k,). Both operands have one dtype: float16, bfloat16, float32 or float64. Any strides.
+        bias: (n,), of the output's dtype or float32, added before the activation. n is 1 where `b` is 1-D.
+        activation: "none", "relu", "leaky_relu", "gelu" (by erf), "gelu_tanh" or "silu".
+        slope: of leaky_relu for negative arguments.
+        out_dtype: the result's dtype, the operands' unless told. Operands of float16, bfloat16 and float32 offer all
+            three; float64 only itself.
+        out: where to write the result: exactly its shape and dtype, not overlapping itself or an input.
+        allow_tf32: products of float32 operands may round them to TF32 on a GPU. None is torch's own setting
+            (torch.backends.cuda.matmul). On the CPU they are always IEEE.
+        fast_accum: for fp8 operands; the other dtypes ignore it.
+
+    Returns:
+        A fresh contiguous tensor of torch.matmul's shape, or `out`. Sums, bias and activation are computed in float32
+        (float64 for float64 operands) and rounded once. Under autocast the operands take autocast's dtype first; with
+        `out` they do not, as in torch.
+
+    The error of a sum, before the result is rounded, is below (4 + 2 sqrt(k)) 2^-23 times sum |a||b| for operands of
+    float16, bfloat16 and float32. On a GPU's tensor cores (float16, bfloat16) products of one sign all through a long k
+    add up to k / 8 to that factor: the hardware cuts its float32 sum at every step of 16 k instead of rounding it.
+    TF32 keeps 11 bits of each operand.
+
+    Raises:
+        RuntimeError: "matmul: ...", for shapes, dtypes, devices or names that do not fit. Nothing is written then.
+    """
+    if allow_tf32 is None:
+        allow_tf32 = a.dtype is torch.float32 and _torch_allows_tf32()
+    options = {
+        "activation": activation,
+        "slope": slope,
+        "out_dtype": out_dtype,
+        "allow_tf32": allow_tf32,
+        "fast_accum": fast_accum,
+    }
+    if a.dim() == 2 and b.dim() == 2:
+        if out is None:
+            return _op(a, b, bias, **options)
+        _out_op(a, b, bias, out=out, **options)
+        return out
+
+    a_matrices, b_matrices, op_shape, shape = _as_op_takes(a, b)
+    if out is None:
+        return _op(a_matrices, b_matrices, bias, **options).view(shape)
+    if tuple(out.shape) != shape:
+        raise RuntimeError(f"matmul: `out` must have the shape {shape}, got {tuple(out.shape)}")
+    whole = merged(out, op_shape)
+    if whole is not None:
+        _out_op(a_matrices, b_matrices, bias, out=whole, **options)
+    else:
+        check_apart(out, {"a": a, "b": b, "bias": bias})
+        result = out.new_empty(op_shape)
+        _out_op(a_matrices, b_matrices, bias, out=result, **options)
+        out.copy_(result.view(shape))
+    return out
