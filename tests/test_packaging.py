@@ -16,6 +16,7 @@ import setuptools
 import torch
 
 import tileon_ops
+from tileon_ops import _build_state
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIBRARY = ROOT / "tileon_ops" / "_C.so"
@@ -137,6 +138,24 @@ def build_in(tree: pathlib.Path, **environment: str) -> subprocess.CompletedProc
 def same_build_again() -> dict[str, str]:
     """What asks for the library that is there: one for the CPU alone stays so only if that is asked for."""
     return {"TILEON_CPU_ONLY": "1"} if json.loads(RECORD.read_text())["cuda"] == "none" else {}
+
+
+class TestTargets:
+    """A library is good for the GPUs asked for if it holds code for each, whatever else it holds."""
+
+    @pytest.mark.parametrize(("asked", "good"), [(["9.0"], True), (["9.0a", "8.0+PTX"], True), (["7.0"], False)])
+    def test_which_targets_are_served(self, monkeypatch: pytest.MonkeyPatch, asked: list[str], good: bool) -> None:
+        record = _build_state.BuildRecord(
+            sources=_build_state.source_hash(ROOT),
+            library=_build_state.file_hash(LIBRARY),
+            version="0",
+            cuda="13.0",
+            targets=["8.0", "9.0", "8.0+PTX"],
+            torch="0",
+        )
+        monkeypatch.setattr(_build_state, "read_record", lambda: record)
+        reason = _build_state.why_rebuild(ROOT, cuda=True, cpu_only=False, targets=asked)
+        assert reason is None if good else "asked for is 7.0" in str(reason)
 
 
 class TestBuild:

@@ -56,6 +56,11 @@ def write_record(record: BuildRecord, path: Path = RECORD) -> None:
     path.write_text(json.dumps(asdict(record), indent=2) + "\n")
 
 
+def plain(target: str) -> str:
+    """The target without the letter of architecture-specific code: "9.0a" is "9.0". No kernel here needs that code."""
+    return target.replace("a", "").replace("f", "")
+
+
 def why_rebuild(root: Path, *, cuda: bool, cpu_only: bool, targets: list[str] | None) -> str | None:
     """Why the library in the tree will not do; None where it will.
 
@@ -78,6 +83,7 @@ def why_rebuild(root: Path, *, cuda: bool, cpu_only: bool, targets: list[str] | 
         return "a library for the CPU alone is asked for"
     if cuda and record.cuda == "none":
         return "_C.so is for the CPU alone, and nvcc is here"
-    if cuda and targets is not None and sorted(targets) != sorted(record.targets):
-        return f"_C.so is for {' '.join(record.targets)}, asked for is {' '.join(targets)}"
+    lacking = [target for target in targets or [] if plain(target) not in map(plain, record.targets)]
+    if cuda and lacking:
+        return f"_C.so is for {' '.join(record.targets)}, asked for is {' '.join(lacking)} as well"
     return None

@@ -57,7 +57,8 @@ struct Row {
   int kinds;  // bits of Kind
   TileConfig tile;
   // Time of one CTA that has an SM to itself: ns_per_k * k + ns_fixed. `share` is the part of the SM that it then uses:
-  // c CTAs together take max(1, c * share) times as long. Fitted on an H200 (benchmarks/fit_portable.py).
+  // c CTAs together take max(1, c * share) times as long. Fitted on an H200 to
+  // benchmarks/results/h200/sweep.csv by benchmarks/fit_portable.py, which also says what the choice loses.
   float ns_per_k;
   float ns_fixed;
   float share;
@@ -79,7 +80,7 @@ constexpr Row kRows[] = {
     {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},   48.70f, 11900.0f, 1.00f},
     {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},   19.30f,  6070.0f, 0.80f},
     {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},   15.30f,  3770.0f, 0.61f},
-    {"sm80_mma_gather_64x64x32",   k16 | kTf32, {Family::kMmaGather,  64,  64, 32,  2, 2,  3, 8, 2},   73.20f,  3600.0f, 0.36f},
+    {"sm80_mma_gather_64x64x32",   k16 | kTf32, {Family::kMmaGather,  64,  64, 32,  2, 2,  3, 8, 2},   36.60f,  4160.0f, 0.58f},
     {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1},  168.00f, 12300.0f, 1.00f},
     {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2},  107.00f, 10800.0f, 0.83f},
     {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},   55.90f,  7140.0f, 0.76f},
@@ -110,9 +111,10 @@ constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
   return ring > slabs ? ring : slabs;
 }
 
-// Products (batch * m * n * k) from which a copy into an aligned buffer is cheaper than the gather kernel.
-// Measured on an H200 (benchmarks/results/h200/awkward.csv).
-constexpr double kCopyPaysFrom = 192.0 * 192.0 * 192.0;
+// Products (batch * m * n * k) from which an operand is copied into an aligned buffer rather than gathered. On an H200
+// the copy saves GPU time from about 160^3 on, but costs the host two more launches, which an eager caller waits for up
+// to about 512^3: between the two (benchmarks/results/h200/awkward.csv).
+constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
 
 // Why row `row` cannot run the problem on this GPU; null where it can.
 inline const char* why_not(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
