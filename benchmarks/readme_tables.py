@@ -131,7 +131,7 @@ def proven_part(results: Path) -> list[str]:
     verdicts = re.findall(r"^(memcheck|racecheck|synccheck): (.+), \d+ s$", sanitizers.read_text(), re.MULTILINE)
     said = "; ".join(f"{tool} {verdict}" for tool, verdict in verdicts)
     sentence = (
-        f"On one {head['gpu']} (driver {head['driver']}, torch {head['torch']}, commit `{head['commit'][:12]}`): "
+        f"On the {head['gpu']} (driver {head['driver']}, torch {head['torch']}, commit `{head['commit'][:12]}`): "
         f"{counts[-1] if counts else 'no counts'} ([tests.txt]({tests.relative_to(ROOT)})); over the reduced set for "
         f"compute-sanitizer: {said} ([sanitizer.txt]({sanitizers.relative_to(ROOT)}))."
     )
