@@ -126,6 +126,7 @@ def extension() -> Extension:
     # torch writes __FILE__ into the binary and into messages: nobody else has our paths
     prefixes = [ROOT, *(path for path in system_includes if path.is_dir())]
     relative_paths = [f"-fmacro-prefix-map={path}/=" for path in prefixes]
+    vectors = ["-fno-trapping-math"]  # nobody reads the exception flags, and a selection may then compute both sides
     common = ["-O3", "-std=c++20", *macros, *include_flags]
     return Extension(
         "tileon_ops._C",
@@ -133,7 +134,7 @@ def extension() -> Extension:
         libraries=libraries,
         library_dirs=cpp_extension.library_paths(device),
         extra_compile_args={
-            "cxx": [*common, *build_info, *relative_paths, "-g0", "-Wall", "-Wextra", "-fvisibility=hidden"],
+            "cxx": [*common, *build_info, *relative_paths, "-g0", "-Wall", "-Wextra", "-fvisibility=hidden", *vectors],
             "nvcc": [
                 *common,
                 *map(gencode, TARGETS),

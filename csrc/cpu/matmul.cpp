@@ -97,24 +97,45 @@ void multiply(const GemmProblem& problem, const Tensor& a, const Tensor& b, DTyp
   }
 }
 
-// Bias, activation and rounding of every sum; the output may be the sums' own memory.
-template <typename Accumulator, typename Out>
-void write_output(const GemmProblem& problem, const Accumulator* sums, const Accumulator* bias) {
+// One row: `function` of every sum plus its bias, rounded. With adjacent columns the compiler makes vectors of it.
+template <typename Accumulator, typename Out, typename Function>
+void write_row(const Accumulator* sums, const Accumulator* bias, int64_t columns, Out* out, int64_t stride,
+               const Function& function) {
+  if (stride == 1 && bias == nullptr) {
+    for (int64_t i = 0; i < columns; ++i) out[i] = static_cast<Out>(function(sums[i]));
+  } else if (stride == 1) {
+    for (int64_t i = 0; i < columns; ++i) out[i] = static_cast<Out>(function(sums[i] + bias[i]));
+  } else {
+    for (int64_t i = 0; i < columns; ++i)
+      out[i * stride] = static_cast<Out>(function(bias == nullptr ? sums[i] : sums[i] + bias[i]));
+  }
+}
+
+template <typename Accumulator, typename Out, typename Function>
+void write_rows(const GemmProblem& problem, const Accumulator* sums, const Accumulator* bias,
+                const Function& function) {
   constexpr int64_t kElementsPerTask = 1 << 15;  // some 10 us of work: far more than waking a thread costs
   const int64_t rows_per_task = 1 + kElementsPerTask / problem.n;
-  const auto slope = static_cast<Accumulator>(problem.epilogue.slope);
-  const Activation activation = problem.epilogue.activation;
   const Output& out = problem.out;
   torch::stable::parallel_for(0, problem.batch * problem.m, rows_per_task, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const Accumulator* in = sums + row * problem.n;
       Out* to = static_cast<Out*>(out.data) + row / problem.m * out.stride_batch + row % problem.m * out.stride_m;
-      for (int64_t column = 0; column < problem.n; ++column) {
-        const Accumulator sum = bias == nullptr ? in[column] : in[column] + bias[column];
-        to[column * out.stride_n] = static_cast<Out>(activate(sum, activation, slope));
-      }
+      write_row(sums + row * problem.n, bias, problem.n, to, out.stride_n, function);
     }
   });
+}
+
+// Bias, activation and rounding of every sum; the output may be the sums' own memory.
+template <typename Accumulator, typename Out>
+void write_output(const GemmProblem& problem, const Accumulator* sums, const Accumulator* bias) {
+  const auto slope = static_cast<Accumulator>(problem.epilogue.slope);
+  const Activation activation = problem.epilogue.activation;
+  if (activation == Activation::kNone || activation == Activation::kLeakyRelu) {  // the cheap ones, without a branch
+    const Accumulator slope_or_1 = activation == Activation::kNone ? Accumulator(1) : slope;
+    write_rows<Accumulator, Out>(problem, sums, bias, [=](Accumulator x) { return leaky_relu(x, slope_or_1); });
+  } else {
+    write_rows<Accumulator, Out>(problem, sums, bias, [=](Accumulator x) { return activate(x, activation, slope); });
+  }
 }
 
 template <typename Accumulator>
@@ -148,6 +169,9 @@ void run_matmul(GemmProblem& problem, const MatmulArguments& arguments, const Te
       in_place ? out : torch::stable::new_empty(out, {elements.data(), elements.size()}, scalar_type(accumulator));
   multiply(problem, arguments.a, arguments.b, accumulator, sums);
 
+  record_kernel("cpu_aten");
+  log_call(problem);
+  if (in_place && !arguments.bias && problem.epilogue.activation == Activation::kNone) return;  // nothing to add
   std::optional<Tensor> bias;
   if (arguments.bias) bias = torch::stable::contiguous(torch::stable::to(*arguments.bias, scalar_type(accumulator)));
   bind_output(problem, out);
@@ -155,8 +179,6 @@ void run_matmul(GemmProblem& problem, const MatmulArguments& arguments, const Te
     write_output<double>(problem, sums, bias);
   else
     write_output<float>(problem, sums, bias);
-  record_kernel("cpu_aten");
-  log_call(problem);
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
