@@ -224,7 +224,7 @@ def _squares_steps(out: Path) -> list[Step]:
     return [Step("squares", _script("matmul.py", "--preset", "squares", *limits, *files), 300)]
 
 
-# The limits of the default stages sum up to 890 s; tests and sanitizers are two thirds of it.
+# The limits of the default stages sum up to 890 s; tests and sanitizers are most of it.
 STAGES: dict[str, Stage] = {
     "tests": Stage(_test_steps, _write_tests),
     "sanitizers": Stage(_sanitizer_steps, _write_sanitizers),
