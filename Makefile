@@ -34,6 +34,7 @@ help:
 	@echo 'make lint      ruff, mypy, clang-format, and whether the README says what the results say'
 	@echo 'make evidence  on a GPU machine: suite, sanitizers and benchmarks into $(RESULTS)/<gpu>'
 	@echo 'make library   build only'
+	@echo 'make watchdog  build build/watchdog/tileon_ops/_C.so, whose Hopper kernels fail instead of hanging'
 	@echo 'make compat    the built library under the oldest and the newest torch'
 	@echo 'make COMMIT    note the commit in a file, before the tree is copied to a machine without git'
 	@echo 'make clean     remove what was built;  make distclean: and .venv'
@@ -69,6 +70,11 @@ compat: library
 .PHONY: library
 library: $(READY)
 	@$(PY) .ci/build_library.py
+
+# Another library, of the same sources, for TILEON_LIBRARY to name.
+.PHONY: watchdog
+watchdog: $(READY)
+	@TILEON_WATCHDOG=1 $(PY) .ci/build_library.py
 
 # The interpreter: one that was named must have torch, and is left as it is.
 

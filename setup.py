@@ -4,6 +4,8 @@
 
 Environment: TILEON_CPU_ONLY=1 leaves CUDA out; FORCE_CUDA=1 insists on it; TORCH_CUDA_ARCH_LIST="9.0;12.0+PTX" names
 the GPUs; MAX_JOBS compilers run at a time (2, since one takes up to 5 GB); CUDA_HOME, CXX, PYTORCH_NVCC as in torch.
+TILEON_WATCHDOG=1 builds another library, build/watchdog/tileon_ops/_C.so, for Hopper alone: its kernels fault where
+they would wait for ever.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,9 +29,13 @@ ROOT = Path(__file__).resolve().parent
 OLDEST_TORCH = (2, 11)
 TORCH_TARGET_VERSION = "0x020b000000000000"  # 2.11: the stable ABI that the library keeps to
 
+# Hopper's own kernels use instructions that only this target has; no other architecture runs them, not as PTX either.
+HOPPER = "9.0a"
+HOPPER_FOLDER = "csrc/cuda/sm90/"  # compiled for HOPPER alone, everything else for the plain targets
+
 # Every architecture the kernels were compiled for and, as PTX that the driver compiles, every later one: the portable
 # kernel uses nothing newer than 8.0.
-DEFAULT_TARGETS = ["8.0", "8.6", "8.9", "9.0", "10.0", "12.0", "8.0+PTX"]
+DEFAULT_TARGETS = ["8.0", "8.6", "8.9", HOPPER, "10.0", "12.0", "8.0+PTX"]
 
 
 def load_file(name: str) -> ModuleType:
@@ -80,9 +87,18 @@ def wanted_targets() -> list[str] | None:
 
 
 def default_targets() -> list[str]:
-    """DEFAULT_TARGETS, less those that this nvcc does not know."""
+    """DEFAULT_TARGETS, less those that this nvcc does not know; the watchdog is for Hopper's kernels alone."""
+    if WATCHDOG:
+        return [HOPPER]
     known = re.findall(r"sm_(\d+)", run_nvcc("--list-gpu-code"))
     return [target for target in DEFAULT_TARGETS if re.sub(r"\D", "", target) in known or not known]
+
+
+def built_targets(asked_for: list[str]) -> list[str]:
+    """What a build for these targets has in the end: HOPPER in place of 9.0 where Hopper's kernels come with it."""
+    plain = dict.fromkeys(build_state.plain(target) for target in asked_for)
+    hopper_is_here = any(ROOT.glob(f"{HOPPER_FOLDER}**/*.cu"))
+    return [HOPPER if target == build_state.plain(HOPPER) and hopper_is_here else target for target in plain]
 
 
 def gencode(target: str) -> str:
@@ -93,11 +109,15 @@ def gencode(target: str) -> str:
 if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) < OLDEST_TORCH:
     sys.exit(f"tileon_ops needs torch {OLDEST_TORCH[0]}.{OLDEST_TORCH[1]} or newer, this is {torch.__version__}")
 
+WATCHDOG = asked("TILEON_WATCHDOG")
 NVCC = None if asked("TILEON_CPU_ONLY") else nvcc_version()
 if asked("FORCE_CUDA") and NVCC is None:
     sys.exit("FORCE_CUDA=1, but there is no nvcc (looked in CUDA_HOME, PATH and /usr/local/cuda)")
 WITH_CUDA = NVCC is not None and (torch.version.cuda is not None or asked("FORCE_CUDA"))
-TARGETS = (wanted_targets() or default_targets()) if WITH_CUDA else []
+if WATCHDOG and not WITH_CUDA:
+    sys.exit("TILEON_WATCHDOG=1 is for the GPU's kernels, and this would be a build for the CPU alone")
+TARGETS = built_targets(wanted_targets() or default_targets()) if WITH_CUDA else []
+WITH_HOPPER = HOPPER in TARGETS
 
 
 def why_no_cuda() -> str:
@@ -119,6 +139,10 @@ def extension() -> Extension:
         # the runtime inside: the binary then runs beside any torch's own copy of it, and needs no libcuda to load
         libraries += ["torch_cuda", "cudart_static", "rt", "dl", "pthread"]
         macros += ["-DTILEON_WITH_CUDA", "-DUSE_CUDA"]
+        if WITH_HOPPER:
+            macros.append("-DTILEON_WITH_SM90")
+        if WATCHDOG:
+            macros.append("-DTILEON_WATCHDOG")
         build_info += [f"-DTILEON_NVCC={NVCC}", f"-DTILEON_TARGETS={','.join(TARGETS)}"]
         system_includes.append(Path(str(cpp_extension.CUDA_HOME)) / "include/cccl")
     include_flags = [f"-I{path}" for path in includes]
@@ -128,16 +152,17 @@ def extension() -> Extension:
     relative_paths = [f"-fmacro-prefix-map={path}/=" for path in prefixes]
     vectors = ["-fno-trapping-math"]  # nobody reads the exception flags, and a selection may then compute both sides
     common = ["-O3", "-std=c++20", *macros, *include_flags]
+    names = {str(path.relative_to(ROOT)) for path in sources}
     return Extension(
         "tileon_ops._C",
-        sources=sorted({str(path.relative_to(ROOT)) for path in sources}),
+        sources=sorted(name for name in names if WITH_HOPPER or not name.startswith(HOPPER_FOLDER)),
         libraries=libraries,
         library_dirs=cpp_extension.library_paths(device),
         extra_compile_args={
             "cxx": [*common, *build_info, *relative_paths, "-g0", "-Wall", "-Wextra", "-fvisibility=hidden", *vectors],
             "nvcc": [
                 *common,
-                *map(gencode, TARGETS),
+                *(gencode(build_state.plain(target)) for target in TARGETS),  # hopper_flags changes these
                 "--expt-relaxed-constexpr",
                 "--compress-mode=size",
                 *(f"-Xcompiler={flag}" for flag in (*relative_paths, "-fvisibility=hidden")),
@@ -149,6 +174,12 @@ def extension() -> Extension:
         py_limited_api=True,  # no Python symbol at all: any Python loads it
         language="c++",
     )
+
+
+def hopper_flags(flags: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The compilers' flags for the kernels in HOPPER_FOLDER."""
+    portable = [flag for flag in flags["nvcc"] if not flag.startswith("-gencode")]
+    return {**flags, "nvcc": [*portable, gencode(HOPPER)]}
 
 
 def copy_pair(source: Path, target: Path) -> None:
@@ -170,19 +201,26 @@ class BuildLibrary(cpp_extension.BuildExtension):
 
     def finalize_options(self) -> None:
         self.told_to_build = bool(self.force)  # torch sets `force` for every build with ninja
+        if WATCHDOG:  # never into the package
+            self.inplace = False
+            self.build_lib = str(build_state.WATCHDOG_LIBRARY.parents[1])
+            self.build_temp = f"{self.build_lib}/temp"
         super().finalize_options()
 
     def run(self) -> None:
+        if WATCHDOG and self.distribution.commands != ["build_ext"]:
+            sys.exit("TILEON_WATCHDOG=1 is for `python setup.py build_ext`: no package is made of that library")
         reason = "--force" if self.told_to_build else None
         reason = reason or build_state.why_rebuild(
-            ROOT, cuda=WITH_CUDA, cpu_only=asked("TILEON_CPU_ONLY"), targets=wanted_targets()
+            ROOT, cuda=WITH_CUDA, cpu_only=asked("TILEON_CPU_ONLY"), targets=wanted_targets(), watchdog=WATCHDOG
         )
         if reason is None:
             print("tileon_ops: _C.so is up to date")
-            if not self.inplace:
+            if not self.inplace and not WATCHDOG:
                 copy_pair(build_state.PACKAGE, Path(self.build_lib) / "tileon_ops")
             return
-        kind = f"CUDA {NVCC} for {' '.join(TARGETS)}" if WITH_CUDA else f"the CPU alone ({why_no_cuda()})"
+        kind = "the watchdog, " if WATCHDOG else ""
+        kind += f"CUDA {NVCC} for {' '.join(TARGETS)}" if WITH_CUDA else f"the CPU alone ({why_no_cuda()})"
         print(f"tileon_ops: building for {kind}: {reason}", flush=True)
         self.force = True  # distutils looks at .cpp files alone; ninja knows the headers, and compiles what changed
         super().run()
@@ -195,9 +233,48 @@ class BuildLibrary(cpp_extension.BuildExtension):
             flags = getattr(self.compiler, linker, None)
             if flags:
                 setattr(self.compiler, linker, [flag for flag in flags if not flag.startswith("-Wl,-rpath")])
+        if WITH_CUDA:
+            self.check_nvcc()
         super().build_extensions()
 
+    def compile_by_folder(self) -> None:
+        """Makes the compiler take Hopper's kernels apart: torch knows one list of flags for all .cu files.
+
+        Their objects go to a folder of their own, since torch writes one build.ninja into each.
+        """
+        compile_alike = self.compiler.compile
+
+        def compile_all(sources: list[str], *, output_dir: str, extra_postargs: Any, **options: Any) -> list[str]:
+            hopper = [name for name in sources if name.startswith(HOPPER_FOLDER) and name.endswith(".cu")]
+            rest = [name for name in sources if name not in hopper]
+            objects: list[str] = []
+            for names, folder, flags in (
+                (hopper, str(Path(output_dir) / "sm_90a"), hopper_flags(extra_postargs)),
+                (rest, output_dir, extra_postargs),
+            ):
+                if names:
+                    objects += compile_alike(names, output_dir=folder, extra_postargs=flags, **options)
+            return objects
+
+        self.compiler.compile = compile_all
+
+    def check_nvcc(self) -> None:
+        """Puts .ci/nvcc.py, which fails on what ptxas only notes, before nvcc: torch's own or PYTORCH_NVCC."""
+        checked = [sys.executable, str(ROOT / ".ci/nvcc.py")]
+        nvcc = os.environ.get("PYTORCH_NVCC") or shlex.quote(f"{cpp_extension.CUDA_HOME}/bin/nvcc")
+        os.environ["PYTORCH_NVCC"] = f"{shlex.join(checked)} {nvcc}"  # which torch reads for ninja alone
+        compile_one = self.compiler._compile
+
+        def checked_compile(target: str, source: str, *arguments: Any) -> None:
+            if source.endswith(".cu"):  # torch has nvcc there for as long as this takes
+                self.compiler.compiler_so = [*checked, *self.compiler.compiler_so]
+            compile_one(target, source, *arguments)
+
+        self.compiler._compile = checked_compile
+
     def build_extension(self, ext: Extension) -> None:
+        if WITH_CUDA:
+            self.compile_by_folder()
         sources = build_state.source_hash(ROOT)  # before the build: an edit during it makes the library stale
         super().build_extension(ext)
         library = Path(self.get_ext_fullpath(ext.name))
@@ -208,8 +285,9 @@ class BuildLibrary(cpp_extension.BuildExtension):
             cuda=NVCC if WITH_CUDA else "none",
             targets=TARGETS,
             torch=torch.__version__,
+            watchdog=WATCHDOG,
         )
-        build_state.write_record(record, library.with_name(build_state.RECORD.name))
+        build_state.write_record(record, build_state.record_of(library))
 
 
 def wheel_command() -> dict[str, type]:

@@ -1,4 +1,4 @@
-"""Builds tileon_ops/_C.so in place if it is not up to date: what `make library` runs.
+"""Builds tileon_ops/_C.so in place if it is not up to date: what `make library` runs, and `make watchdog` for its own.
 
 The check comes first and needs the standard library alone, so that a library built elsewhere is taken as it is on a
 machine without setuptools.
@@ -30,7 +30,10 @@ def is_current() -> bool:
     cpu_only = os.environ.get("TILEON_CPU_ONLY", "0") == "1"
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     nvcc = shutil.which("nvcc") or any(home and Path(home, "bin", "nvcc").exists() for home in homes)
-    reason = build_state.why_rebuild(ROOT, cuda=bool(nvcc) and not cpu_only, cpu_only=cpu_only, targets=None)
+    watchdog = os.environ.get("TILEON_WATCHDOG", "0") == "1"
+    reason = build_state.why_rebuild(
+        ROOT, cuda=bool(nvcc) and not cpu_only, cpu_only=cpu_only, targets=None, watchdog=watchdog
+    )
     return reason is None
 
 

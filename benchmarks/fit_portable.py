@@ -1,11 +1,12 @@
 """Fits the portable tile table's cost model to a sweep, and says what the choice loses.
 
-    python benchmarks/matmul.py --preset sweep --config all --providers tileon --csv sweep.csv     # on the GPU
-    python benchmarks/fit_portable.py sweep.csv                                                     # anywhere
+    python benchmarks/sweep.py --csv sweep.csv        # on the GPU
+    python benchmarks/fit_portable.py sweep.csv       # anywhere
 
 Prints each row's three numbers as csrc/cuda/sm80/config.h wants them, and the regret: the time of the row that the
 model chooses over the time of the best row, in geometric mean and at worst, for the numbers in config.h and for the new
 ones. The model is `expected_ns` of config.h; what one launch costs is the same for all rows and left out of it.
+Other backends' rows in the sweep are passed over.
 """
 
 from __future__ import annotations
@@ -72,13 +73,14 @@ def read_table() -> dict[str, Row]:
     return rows
 
 
-def read_sweep(path: Path) -> Sweep:
+def read_sweep(path: Path, table: dict[str, Row]) -> Sweep:
     sweep: Sweep = defaultdict(dict)
     with path.open() as file:
         for line in csv.DictReader(line for line in file if not line.startswith("#")):
-            if line["provider"].startswith("tileon:"):
+            row = line["provider"].removeprefix("tileon:")
+            if row in table:
                 case = Case(line["dtype"], line["layout"], int(line["m"]), int(line["n"]), int(line["k"]))
-                sweep[case][line["provider"].removeprefix("tileon:")] = float(line["median_us"]) * 1e3
+                sweep[case][row] = float(line["median_us"]) * 1e3
     return sweep
 
 
@@ -114,10 +116,11 @@ def regret(rows: dict[str, Row], sweep: Sweep, sm_count: int) -> tuple[float, fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweep", type=Path, help="CSV of benchmarks/matmul.py with --config all")
+    parser.add_argument("sweep", type=Path, help="CSV of benchmarks/sweep.py")
     parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
     arguments = parser.parse_args()
-    sweep, table = read_sweep(arguments.sweep), read_table()
+    table = read_table()
+    sweep = read_sweep(arguments.sweep, table)
     fitted = {name: fit(row, sweep, arguments.sm_count) for name, row in table.items()}
     for row in fitted.values():
         print(f"{row.name:28} {row.ns_per_k:7.2f}f, {row.ns_fixed:7.0f}.0f, {row.share:.2f}f")

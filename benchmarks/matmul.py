@@ -3,20 +3,23 @@
     python benchmarks/matmul.py --sizes 256,1024:4096:512 --dtype bfloat16 --layout NN,NT --csv out.csv --plot out.png
     python benchmarks/matmul.py --shapes 1x4096x4096 --activation bias+leaky_relu
     python benchmarks/matmul.py --sizes 2048 --config all            # every row of the tile table
-    python benchmarks/matmul.py --preset portable                    # the set of results/<gpu>/portable.csv
+    python benchmarks/matmul.py --preset hopper                      # the set of results/<gpu>/matmul.csv
+    python benchmarks/matmul.py --preset hopper --dtype float16 --layout TN,TT --providers tileon,torch
 
 The CSV's columns are op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops; the rate counts the product's
-operations alone. How it is timed: timing.py.
+operations alone. How it is timed: timing.py; who the providers are: providers.py; the fixed sets: presets.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from plot import draw_if_possible
+from presets import PRESETS, Work, parse_shapes, preset_work, squares
 from problems import DTYPES, EPILOGUES, LAYOUTS, Case, make_operands
 from providers import PROVIDERS, NotOffered, arm, config_arms
 from result_file import CsvWriter, aligned, portable_path
@@ -24,59 +27,11 @@ from timing import Arm, Timing, time_arms
 
 COLUMNS = ("op", "dtype", "layout", "m", "n", "k", "epilogue", "provider", "median_us", "tflops")
 
-SWEEP_SHAPES = (
-    *((size, size, size) for size in (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)),
-    *((rows, 4096, 4096) for rows in (1, 16, 64, 256)),
-    *((8192, 1024, 1024), (4096, 64, 4096), (4096, 4096, 256), (256, 256, 16384), (1000, 1500, 2000)),
-)
-
 # Above this size a launch takes far longer than its gap, and a graph says nothing that events do not.
 GRAPH_LIMIT = 1024
 
-
-def squares(sizes: list[int], dtypes: list[str], layouts: list[str], epilogues: list[str]) -> list[Case]:
-    """Every combination, m = n = k."""
-    return [
-        Case(dtype, layout, size, size, size, epilogue)
-        for dtype in dtypes
-        for layout in layouts
-        for epilogue in epilogues
-        for size in sizes
-    ]
-
-
-def preset_cases(name: str, device: torch.device) -> list[Case]:
-    """The cases of a preset.
-
-    demo: a few squares, as large as the machine does quickly.
-    portable: squares of every dtype, and every epilogue and layout at 4096.
-    sweep: what a cost model is fitted to, with `--config all` (fit_portable.py): squares, few rows, few columns, and
-        short and long k, in every dtype, NN, and for the tensor cores' 16-bit types NT as well.
-    squares: 256 to 4096 in steps of 128 and 8192, float16 and bfloat16, NN and NT.
-    """
-    if name == "demo" and device.type != "cuda":
-        return squares([256, 512, 1024], ["float32"], ["NN"], ["none", "bias+leaky_relu"])
-    if name == "demo":
-        return squares([512, 1024, 2048, 4096], ["float16", "float32"], ["NN"], ["none"]) + squares(
-            [4096], ["float16"], ["NN"], ["bias+leaky_relu"]
-        )
-    dtypes = ["bfloat16", "float16", "float32", "tf32", "float64"]
-    if name == "sweep":
-        return [
-            Case(dtype, layout, m, n, k)
-            for dtype in dtypes
-            for layout in (["NN", "NT"] if dtype in ("bfloat16", "float16") else ["NN"])
-            for m, n, k in SWEEP_SHAPES
-        ]
-    if name == "portable":
-        return (
-            squares([256, 512, 1024, 2048, 4096], dtypes, ["NN"], ["none"])
-            + squares([4096], dtypes, ["NN"], ["leaky_relu", "bias", "bias+leaky_relu"])
-            + squares([4096], ["bfloat16"], ["NT", "TN", "TT"], ["none"])
-        )
-    if name == "squares":
-        return squares([*range(256, 4097, 128), 8192], ["float16", "bfloat16"], ["NN", "NT"], ["none"])
-    raise ValueError(f"unknown preset {name!r}")
+# Seconds of a case besides its timing: operands and first calls, the capture of a graph, Triton's trying of its rows.
+_SETUP_SECONDS, _GRAPH_SECONDS, _TRITON_SECONDS = 0.1, 0.2, 0.5
 
 
 def parse_sizes(text: str) -> list[int]:
@@ -93,17 +48,6 @@ def parse_sizes(text: str) -> list[int]:
     return sizes
 
 
-def parse_shapes(text: str) -> list[tuple[int, int, int]]:
-    """`MxNxK`, several with commas."""
-    shapes = []
-    for part in text.split(","):
-        numbers = part.split("x")
-        if len(numbers) != 3:
-            raise argparse.ArgumentTypeError(f"{part!r} is not MxNxK")
-        shapes.append((int(numbers[0]), int(numbers[1]), int(numbers[2])))
-    return shapes
-
-
 def _names(text: str) -> list[str]:
     return text.split(",")
 
@@ -111,17 +55,18 @@ def _names(text: str) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_argument_group("what is measured")
-    what.add_argument("--preset", choices=["demo", "portable", "sweep", "squares"], help="a fixed set of cases")
+    what.add_argument(
+        "--preset", choices=PRESETS, help="a fixed set of cases, narrowed by --dtype, --layout and --activation"
+    )
     what.add_argument("--sizes", type=parse_sizes, help="m = n = k: 256,512 or START:STOP:STEP (default 512,1024,2048)")
     what.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...], instead of or beside --sizes")
-    what.add_argument("--dtype", type=_names, default=["float32"], help=f"some of {','.join(DTYPES)}, or all")
-    what.add_argument("--layout", type=_names, default=["NN"], help=f"some of {','.join(LAYOUTS)}, or all")
+    what.add_argument("--dtype", type=_names, help=f"some of {','.join(DTYPES)}, or all (default float32)")
+    what.add_argument("--layout", type=_names, help=f"some of {','.join(LAYOUTS)}, or all (default NN)")
     what.add_argument(
         "--activation",
         "--epilogue",
         type=_names,
-        default=["none"],
-        help=f"bias, an activation or bias+<activation>, several with commas; all is {','.join(EPILOGUES)}",
+        help=f"bias, an activation or bias+<activation>, or several, or all: {','.join(EPILOGUES)} (default none)",
     )
     what.add_argument(
         "--providers",
@@ -133,31 +78,66 @@ def _parser() -> argparse.ArgumentParser:
     how = parser.add_argument_group("how")
     how.add_argument("--seconds", type=float, default=0.5, help="timed part of one case, all providers (default 0.5)")
     how.add_argument("--warmup-seconds", type=float, default=1.0, help="cap on warming for one case (default 1)")
+    how.add_argument("--dry-run", action="store_true", help="list the cases and about what they cost, run nothing")
     how.add_argument("--csv", type=Path, help="write the figures here")
     how.add_argument("--plot", type=Path, help="draw them here (needs --csv and matplotlib)")
     return parser
 
 
-def _cases(arguments: argparse.Namespace, device: torch.device) -> list[Case]:
+def _named(given: list[str] | None, every: Sequence[str], default: str) -> list[str]:
+    return [default] if given is None else [*every] if given == ["all"] else given
+
+
+def _work(arguments: argparse.Namespace, device: torch.device) -> list[Work]:
     if arguments.preset:
-        return preset_cases(arguments.preset, device)
-    dtypes = list(DTYPES) if arguments.dtype == ["all"] else arguments.dtype
-    layouts = list(LAYOUTS) if arguments.layout == ["all"] else arguments.layout
-    epilogues = list(EPILOGUES) if arguments.activation == ["all"] else arguments.activation
+        chosen = [
+            (set(given), field)
+            for field, given in (
+                ("dtype", arguments.dtype),
+                ("layout", arguments.layout),
+                ("epilogue", arguments.activation),
+            )
+            if given not in (None, ["all"])
+        ]
+        work = preset_work(arguments.preset, device)
+        return [item for item in work if all(getattr(item.case, field) in names for names, field in chosen)]
+    dtypes = _named(arguments.dtype, list(DTYPES), "float32")
+    layouts = _named(arguments.layout, LAYOUTS, "NN")
+    epilogues = _named(arguments.activation, EPILOGUES, "none")
     sizes = arguments.sizes or ([] if arguments.shapes else [512, 1024, 2048])
-    return squares(sizes, dtypes, layouts, epilogues) + [
+    shapes = [
         Case(dtype, layout, m, n, k, epilogue)
         for dtype in dtypes
         for layout in layouts
         for epilogue in epilogues
         for m, n, k in arguments.shapes or []
     ]
+    return [Work(case) for case in squares(sizes, dtypes, layouts, epilogues) + shapes]
 
 
-def _arms(case: Case, device: torch.device, providers: list[str] | None, config: str | None) -> dict[str, Arm]:
+def _wanted(work: Work, providers: list[str] | None) -> Sequence[str]:
+    if providers:
+        return providers
+    if work.providers:
+        return work.providers
+    small = max(work.case.m, work.case.n, work.case.k) <= GRAPH_LIMIT
+    return ["tileon", "torch", "triton", *(["tileon_graph", "torch_graph"] if small else [])]
+
+
+def _expected_seconds(work: list[Work], arguments: argparse.Namespace) -> float:
+    """About what a GPU takes for it all, warming in full."""
+    total = 0.0
+    for item in work:
+        wanted = _wanted(item, arguments.providers)
+        graphs = sum("_graph" in name for name in wanted)
+        triton = item.case.layout == "NN" and any(name.startswith("triton") for name in wanted)
+        total += arguments.seconds + arguments.warmup_seconds + _SETUP_SECONDS
+        total += graphs * _GRAPH_SECONDS + triton * _TRITON_SECONDS
+    return total
+
+
+def _arms(case: Case, device: torch.device, wanted: Sequence[str], config: str | None) -> dict[str, Arm]:
     operands = make_operands(case, device)
-    small = max(case.m, case.n, case.k) <= GRAPH_LIMIT
-    wanted = providers or ["tileon", "torch", "triton", *(["tileon_graph", "torch_graph"] if small else [])]
     arms: dict[str, Arm] = {}
     for provider in wanted:
         try:
@@ -167,6 +147,13 @@ def _arms(case: Case, device: torch.device, providers: list[str] | None, config:
     if config is not None:
         arms |= config_arms(case, operands, None if config == "all" else [int(index) for index in config.split(",")])
     return arms
+
+
+def _measure(work: Work, device: torch.device, arguments: argparse.Namespace) -> dict[str, Timing]:
+    """The arms, and with them operands and graphs, are gone when it returns."""
+    torch.set_float32_matmul_precision("high" if work.case.allow_tf32 else "highest")
+    arms = _arms(work.case, device, _wanted(work, arguments.providers), arguments.config)
+    return time_arms(arms, device, seconds=arguments.seconds, warmup_seconds=arguments.warmup_seconds)
 
 
 def _report(case: Case, timings: dict[str, Timing], writer: CsvWriter, table: list[list[str]]) -> None:
@@ -190,35 +177,44 @@ def main() -> int:
     if unknown:
         parser.error(f"unknown provider {', '.join(sorted(unknown))}; there are {', '.join(PROVIDERS)}")
     try:
-        cases = _cases(arguments, device)
+        work = _work(arguments, device)
     except ValueError as error:
         parser.error(str(error))
+    if device.type == "cuda" or arguments.dry_run:
+        print(f"{len(work)} cases, about {_expected_seconds(work, arguments):.0f} s on a GPU", flush=True)
 
     clock = "CUDA events, cold L2" if device.type == "cuda" else "perf_counter, warm caches"
-    timing_line = f"{clock}, interleaved arms, median of about {arguments.seconds:g} s a case, normal random data"
+    graphs = "; _graph: CUDA-graph replay, warm L2" if device.type == "cuda" else ""
+    timing_line = (
+        f"{clock}, interleaved arms, median of about {arguments.seconds:g} s a case, normal random data{graphs}"
+    )
     head = ["dtype", "layout", "m x n x k", "epilogue", "provider", "median us", "TFLOP/s", "against torch", "spread"]
     table, failed = [head], 0
-    with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"timing": timing_line}) as writer:
-        for done, case in enumerate(cases, start=1):
-            print(
-                f"[{done}/{len(cases)}] {case.dtype} {case.layout} {case.m}x{case.n}x{case.k} {case.epilogue}",
-                flush=True,
-            )
-            torch.set_float32_matmul_precision("high" if case.allow_tf32 else "highest")
+    with (
+        torch.inference_mode(),
+        CsvWriter(None if arguments.dry_run else arguments.csv, COLUMNS, {"timing": timing_line}) as writer,
+    ):
+        for done, item in enumerate(work, start=1):
+            case = item.case
+            name = f"{case.dtype} {case.layout} {case.m}x{case.n}x{case.k} {case.epilogue}"
+            print(f"[{done}/{len(work)}] {name}", flush=True)
+            if arguments.dry_run:
+                print(f"  {', '.join(_wanted(item, arguments.providers))}")
+                continue
             try:
-                arms = _arms(case, device, arguments.providers, arguments.config)
-                limits = {"seconds": arguments.seconds, "warmup_seconds": arguments.warmup_seconds}
-                _report(case, time_arms(arms, device, **limits), writer, table)
+                _report(case, _measure(item, device, arguments), writer, table)
             except RuntimeError as error:  # the other cases are still worth measuring
                 failed += 1
                 print(f"  failed: {error}", flush=True)
+    if arguments.dry_run:
+        return 0
     print(f"\n{aligned(table)}\n\n{timing_line}")
     if arguments.csv:
         print(f"figures: {portable_path(arguments.csv)}")
         if arguments.plot:
             draw_if_possible(arguments.csv, arguments.plot)
     if failed:
-        print(f"{failed} of {len(cases)} cases failed")
+        print(f"{failed} of {len(work)} cases failed")
     return 1 if failed else 0
 
 

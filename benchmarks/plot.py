@@ -1,7 +1,9 @@
-"""Draws a file of matmul.py: `python benchmarks/plot.py benchmarks/results/h200/portable.csv [picture.png]`.
+"""Draws a file of matmul.py: `python benchmarks/plot.py benchmarks/results/h200/matmul.csv [picture.png]`.
 
-Rate over size, one panel for each dtype and layout, for the plain product of square matrices; where the file holds
-other epilogues at the largest size, a panel of bars for the first dtype that does. The head of the CSV is the caption.
+Rate over size, one panel for each dtype and layout, for the plain product of square matrices. Where a file has many
+sizes (matmul.csv), a strip under each panel shows the peers' time over ours, and layouts with fewer sizes are left to
+the tables; where it has few (portable.csv) and other epilogues at the largest size, a panel of bars follows for the
+first dtype that does. The head of the CSV is the caption.
 """
 
 from __future__ import annotations
@@ -16,32 +18,56 @@ from result_file import portable_path, read_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Row = dict[str, str]
+Panel = tuple[str, list[Row]]  # title, and what is drawn
 
 _COLOURS = {"tileon": "tab:blue", "torch": "tab:orange", "triton": "tab:green"}
 _EXTRA_COLOURS = ("tab:red", "tab:purple", "tab:brown", "tab:pink", "tab:gray", "tab:olive", "tab:cyan")
 _PANELS_ACROSS = 3
+_MANY_SIZES = 16  # from here on differences are too small to be seen in the rates
 
 
 def _colours(rows: list[Row]) -> dict[str, str]:
     """A colour for each provider, in the order of the file; a provider and its graph share one."""
     providers = dict.fromkeys(row["provider"] for row in rows)
     extra = itertools.cycle(_EXTRA_COLOURS)
-    return {name: _COLOURS.get(name.removesuffix("_graph")) or next(extra) for name in providers}
+    return {name: _COLOURS.get(name.partition("_graph")[0]) or next(extra) for name in providers}
+
+
+def _size_axis(axes: Axes, rows: list[Row]) -> None:
+    sizes = sorted({int(row["m"]) for row in rows})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes if len(sizes) <= 8 else [size for size in sizes if size & (size - 1) == 0])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
+    axes.set_xlabel("m = n = k")
 
 
 def _draw_sizes(axes: Axes, rows: list[Row]) -> None:
     for provider, colour in _colours(rows).items():
         points = sorted((int(row["m"]), float(row["tflops"])) for row in rows if row["provider"] == provider)
         sizes, rates = zip(*points, strict=True)
-        line = "--" if provider.endswith("_graph") else "-"
+        line = "--" if "_graph" in provider else "-"
         axes.plot(sizes, rates, line, marker="o", markersize=3, label=provider, color=colour)
-    sizes_all = sorted({int(row["m"]) for row in rows})
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes_all if len(sizes_all) <= 8 else [s for s in sizes_all if s & (s - 1) == 0])
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
-    axes.set_xlabel("m = n = k")
+    _size_axis(axes, rows)
+
+
+def _draw_ratios(axes: Axes, rows: list[Row]) -> None:
+    """Each peer's time over ours: above 1 we are faster."""
+    times = {(row["provider"], int(row["m"])): float(row["median_us"]) for row in rows}
+    for provider, colour in _colours(rows).items():
+        points = sorted(
+            (size, time / times["tileon", size])
+            for (name, size), time in times.items()
+            if name == provider != "tileon" and ("tileon", size) in times
+        )
+        if points:
+            axes.plot(*zip(*points, strict=True), marker="o", markersize=2, color=colour)
+    axes.axhline(1.0, color=_COLOURS["tileon"], linewidth=1)
+    _size_axis(axes, rows)
+    axes.set_ylabel("time / tileon's", fontsize="small")
+    axes.grid(alpha=0.3)
 
 
 def _draw_epilogues(axes: Axes, rows: list[Row]) -> None:
@@ -54,6 +80,78 @@ def _draw_epilogues(axes: Axes, rows: list[Row]) -> None:
         heights = [rates.get(epilogue, 0.0) for epilogue in epilogues]
         axes.bar(where, heights, width, label=provider, color=colour)
     axes.set_xticks(range(len(epilogues)), epilogues, fontsize="small", rotation=15)
+
+
+def _dress(axes: Axes, title: str, rows: list[Row]) -> None:
+    axes.set_title(title, fontsize="medium")
+    axes.set_ylabel("TFLOP/s")
+    axes.set_ylim(0, 1.25 * max(float(row["tflops"]) for row in rows))  # the legend stands above the figures
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="x-small", loc="upper left", ncols=3)
+
+
+def _sizes(rows: list[Row]) -> int:
+    return len({row["m"] for row in rows})
+
+
+def _panels(rows: list[Row]) -> tuple[list[Panel], list[Panel]]:
+    """Rate over size, and bars by epilogue."""
+    squares = [row for row in rows if row["m"] == row["n"] == row["k"]]
+    lines: list[Panel] = []
+    bars: list[Panel] = []
+    for dtype, layout in dict.fromkeys((row["dtype"], row["layout"]) for row in squares):
+        mine = [row for row in squares if (row["dtype"], row["layout"]) == (dtype, layout)]
+        plain = [row for row in mine if row["epilogue"] == "none"]
+        if _sizes(plain) > 1:
+            lines.append((f"{dtype} {layout}", plain))
+        largest = max(int(row["m"]) for row in mine)
+        fused = [row for row in mine if int(row["m"]) == largest and "_graph" not in row["provider"]]
+        if len({row["epilogue"] for row in fused}) > 1:
+            bars.append((f"{dtype} {layout}, {largest}, by epilogue", fused))
+    return lines, bars[:1]
+
+
+def _figure_of_rates(lines: list[Panel], bars: list[Panel]) -> Figure:
+    import matplotlib.pyplot as plt
+
+    panels = lines + bars
+    across = min(_PANELS_ACROSS, len(panels))
+    down = -(-len(panels) // across)
+    figure, grid = plt.subplots(down, across, figsize=(5 * across, 3.4 * down), squeeze=False, layout="constrained")
+    for place, (title, rows) in enumerate(panels):
+        axes = grid.flat[place]
+        (_draw_sizes if place < len(lines) else _draw_epilogues)(axes, rows)
+        _dress(axes, title, rows)
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def _figure_of_ratios(panels: list[Panel]) -> Figure:
+    import matplotlib.pyplot as plt
+
+    across = min(2, len(panels))
+    down = -(-len(panels) // across)
+    figure, grid = plt.subplots(
+        2 * down,
+        across,
+        figsize=(6.5 * across, 5 * down),
+        squeeze=False,
+        layout="constrained",
+        height_ratios=[3, 1.6] * down,
+        sharey="row",
+    )
+    for place, (title, rows) in enumerate(panels):
+        eager = [row for row in rows if "_graph" not in row["provider"]]
+        above, below = grid[2 * (place // across), place % across], grid[2 * (place // across) + 1, place % across]
+        _draw_sizes(above, eager)
+        _dress(above, title, eager)
+        above.set_xlabel("")
+        _draw_ratios(below, eager)
+    for place in range(len(panels), down * across):
+        grid[2 * (place // across), place % across].set_visible(False)
+        grid[2 * (place // across) + 1, place % across].set_visible(False)
+    return figure
 
 
 def draw(source: Path, target: Path) -> None:
@@ -71,36 +169,11 @@ def draw(source: Path, target: Path) -> None:
     head, rows = read_csv(source)
     if not rows:
         raise ValueError(f"{portable_path(source)} holds no measurement")
-    squares = [row for row in rows if row["m"] == row["n"] == row["k"]]
-    panels: list[tuple[str, list[Row]]] = []  # rate over size
-    bars: list[tuple[str, list[Row]]] = []  # by epilogue
-    for dtype, layout in dict.fromkeys((row["dtype"], row["layout"]) for row in squares):
-        mine = [row for row in squares if (row["dtype"], row["layout"]) == (dtype, layout)]
-        plain = [row for row in mine if row["epilogue"] == "none"]
-        if len({row["m"] for row in plain}) > 1:
-            panels.append((f"{dtype} {layout}", plain))
-        largest = max(int(row["m"]) for row in mine)
-        fused = [row for row in mine if int(row["m"]) == largest and not row["provider"].endswith("_graph")]
-        if len({row["epilogue"] for row in fused}) > 1:
-            bars.append((f"{dtype} {layout}, {largest}, by epilogue", fused))
-    if not panels and not bars:
+    lines, bars = _panels(rows)
+    if not lines and not bars:
         raise ValueError(f"{portable_path(source)} holds neither several sizes nor several epilogues of one dtype")
-    lines = len(panels)
-    panels += bars[:1]
-
-    across = min(_PANELS_ACROSS, len(panels))
-    down = -(-len(panels) // across)
-    figure, grid = plt.subplots(down, across, figsize=(5 * across, 3.4 * down), squeeze=False, layout="constrained")
-    for place, (title, panel_rows) in enumerate(panels):
-        axes = grid.flat[place]
-        (_draw_sizes if place < lines else _draw_epilogues)(axes, panel_rows)
-        axes.set_title(title, fontsize="medium")
-        axes.set_ylabel("TFLOP/s")
-        axes.set_ylim(0, 1.25 * max(float(row["tflops"]) for row in panel_rows))  # the legend stands above the figures
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize="x-small", loc="upper left", ncols=3)
-    for axes in list(grid.flat)[len(panels) :]:
-        axes.set_visible(False)
+    many = [(title, mine) for title, mine in lines if _sizes(mine) >= _MANY_SIZES]
+    figure = _figure_of_ratios(many) if many else _figure_of_rates(lines, bars)
     machine = head.get("gpu", "none") if head.get("gpu", "none") != "none" else head.get("cpu", "CPU")
     figure.suptitle(
         f"{machine}, torch {head.get('torch')}, {head.get('date')}, commit {head.get('commit', '')[:12]}\n"

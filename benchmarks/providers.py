@@ -1,14 +1,20 @@
-"""Who computes it: one function per provider, from a case and its operands to a call without arguments."""
+"""Who computes it: one function per provider, from a case and its operands to a call without arguments.
+
+`tileon`, `torch` and `triton` are eager calls. `<one of them>_graph` is CUDA-graph replay back to back with operands
+that stay in L2 (warm), `<one of them>_graph_cold` the same with operands that have left it; see timing.py.
+`tileon_plain` is our product without the case's epilogue, to have both in one interleaved run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from problems import SLOPE, Case, Operands, make_operands
-from timing import Arm, graph_arm, rotation
+from timing import Arm, cold_graph_arm, cold_sets, l2_bytes, warm_graph_arm, warm_sets
 from tree import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 
 if TYPE_CHECKING:
@@ -68,28 +74,40 @@ def triton_call(case: Case, operands: Operands) -> Call:
     return lambda: triton_matmul(a, b, activation, SLOPE)
 
 
+def plain_call(case: Case, operands: Operands) -> Call:
+    """`torch.ops.tileon.matmul` without bias and activation."""
+    if case.epilogue == "none":
+        raise NotOffered("the case is the plain product itself")
+    return tileon_call(replace(case, epilogue="none"), replace(operands, bias=None))
+
+
 _CALLS: dict[str, Callable[[Case, Operands], Call]] = {
     "tileon": tileon_call,
     "torch": torch_call,
     "triton": triton_call,
+    "tileon_plain": plain_call,
 }
-PROVIDERS = (*_CALLS, *(f"{name}_graph" for name in _CALLS))
+_GRAPHED = ("tileon", "torch", "triton")
+PROVIDERS = (*_CALLS, *(f"{name}{graph}" for graph in ("_graph", "_graph_cold") for name in _GRAPHED))
 
 
 def arm(provider: str, case: Case, operands: Operands) -> Arm:
-    """The provider's arm on these operands; `<provider>_graph` rotates over operand sets of its own.
+    """The provider's arm on these operands; a graph goes round operand sets of its own.
 
     Raises:
         NotOffered: with the reason.
     """
-    name = provider.removesuffix("_graph")
+    name, _, graph = provider.partition("_graph")
+    make_call = _CALLS[name]
     if name == provider:
-        return Arm(_CALLS[name](case, operands))
+        return Arm(make_call(case, operands))
     device = operands.a.device
     if device.type != "cuda":
         raise NotOffered("CUDA graphs need a GPU")
-    count = rotation(case.bytes, device)
-    return graph_arm([_CALLS[name](case, make_operands(case, device, seed)) for seed in range(count)])
+    cold = graph == "_cold"
+    sets = cold_sets(case.bytes, device) if cold else warm_sets(case.bytes, l2_bytes(device))
+    calls = [make_call(case, make_operands(case, device, seed)) for seed in range(sets)]
+    return cold_graph_arm(calls) if cold else warm_graph_arm(calls)
 
 
 def config_arms(case: Case, operands: Operands, indices: Iterable[int] | None) -> dict[str, Arm]:

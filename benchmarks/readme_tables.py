@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 from commit import ROOT
+from readme_format import link, source_line, table
+from readme_matmul import peers_part
 from result_file import read_csv
 
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
@@ -27,27 +29,14 @@ _STATE_WORDS = {
 }
 
 
-def _table(head: list[str], rows: list[list[str]], figures_from: int) -> list[str]:
-    """Markdown, the columns from `figures_from` on flush right."""
-    rule = ["---" if column < figures_from else "---:" for column in range(len(head))]
-    return [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]
-
-
-def _source(path: Path, head: dict[str, str]) -> str:
-    """The sentence that makes a table reproducible."""
-    return (
-        f"{head['gpu']}, driver {head['driver']}, torch {head['torch']}, {head['date'].split()[0]}, "
-        f"commit `{head['commit'][:12]}`, `{head['command']}`: [{path.name}]({path.relative_to(ROOT)})."
-    )
-
-
 def plot_part(results: Path) -> list[str]:
-    """The picture, if there is one."""
-    picture, source = results / "portable.png", results / "portable.csv"
-    if not picture.exists() or not source.exists():
-        return []
-    head, _ = read_csv(source)
-    return [f"![Rate over size on one {head['gpu']}, by dtype]({picture.relative_to(ROOT)})"]
+    """The picture of matmul.csv, or while there is none that of portable.csv."""
+    for name, what in (("matmul", "float16 and bfloat16 against torch and Triton"), ("portable", "by dtype")):
+        picture, source = results / f"{name}.png", results / f"{name}.csv"
+        if picture.exists() and source.exists():
+            head, _ = read_csv(source)
+            return [f"![Rate over size on one {head['gpu']}, {what}]({link(picture)})"]
+    return []
 
 
 def speed_part(results: Path) -> list[str]:
@@ -60,19 +49,19 @@ def speed_part(results: Path) -> list[str]:
     for row in rows:
         if row["layout"] == "NN" and row["m"] == row["n"] == row["k"] == SIZE:
             rates.setdefault((row["dtype"], row["epilogue"]), {})[row["provider"]] = float(row["tflops"])
-    table = []
+    lines = []
     for dtype, epilogue in sorted(rates, key=lambda key: _DTYPE_ORDER.index(key[0])):  # stable: epilogues as measured
         rate = rates[dtype, epilogue]
         cells = [f"{rate[name]:.1f}" if name in rate else "" for name in ("tileon", "torch", "triton")]
         ratio = f"{rate['tileon'] / rate['torch']:.2f}" if {"tileon", "torch"} <= rate.keys() else ""
-        table.append([_DTYPE_WORDS.get(dtype, dtype), f"`{epilogue}`", *cells, ratio])
+        lines.append([_DTYPE_WORDS.get(dtype, dtype), f"`{epilogue}`", *cells, ratio])
     columns = ["dtype", "epilogue", "tileon", "torch", "triton", "tileon / torch"]
     return [
         f"TFLOP/s at m = n = k = {SIZE}, NN, {head.get('timing', '')}:",
         "",
-        *_table(columns, table, 2),
+        *table(columns, lines, 2),
         "",
-        _source(source, head),
+        source_line(source, head),
     ]
 
 
@@ -86,7 +75,7 @@ def accuracy_part(results: Path) -> list[str]:
     for row in rows:
         if row["dtype"] == "float32":
             found.setdefault(f"{row['m']} x {row['n']} x {row['k']}", {})[row["provider"]] = row
-    table = [
+    lines = [
         [shape, *(by[name][error] for error in ("max_error", "rms_error") for name in ("tileon", "torch"))]
         for shape, by in found.items()
         if {"tileon", "torch"} <= by.keys()
@@ -95,9 +84,9 @@ def accuracy_part(results: Path) -> list[str]:
     return [
         "Error of the float32 product (no TF32) against float64:",
         "",
-        *_table(columns, table, 1),
+        *table(columns, lines, 1),
         "",
-        _source(source, head),
+        source_line(source, head),
     ]
 
 
@@ -111,13 +100,13 @@ def host_time_part(results: Path) -> list[str]:
     for row in rows:
         times.setdefault(row["state"], {})[row["provider"]] = f"{float(row['median_us']):.1f}"
     providers = {"tileon": "torch.ops.tileon.matmul", "tileon_python": "tileon_ops.matmul", "torch": "torch.matmul"}
-    table = [[_STATE_WORDS.get(state, state), *(by.get(name, "") for name in providers)] for state, by in times.items()]
+    lines = [[_STATE_WORDS.get(state, state), *(by.get(name, "") for name in providers)] for state, by in times.items()]
     return [
         f"Microseconds of host time for one eager call ({head.get('timing', '')}):",
         "",
-        *_table(["state", *(f"`{name}`" for name in providers.values())], table, 1),
+        *table(["state", *(f"`{name}`" for name in providers.values())], lines, 1),
         "",
-        _source(source, head),
+        source_line(source, head),
     ]
 
 
@@ -132,18 +121,25 @@ def proven_part(results: Path) -> list[str]:
     said = "; ".join(f"{tool} {verdict}" for tool, verdict in verdicts)
     sentence = (
         f"On the {head['gpu']} (driver {head['driver']}, torch {head['torch']}, commit `{head['commit'][:12]}`): "
-        f"{counts[-1] if counts else 'no counts'} ([tests.txt]({tests.relative_to(ROOT)})); over the reduced set for "
-        f"compute-sanitizer: {said} ([sanitizer.txt]({sanitizers.relative_to(ROOT)}))."
+        f"{counts[-1] if counts else 'no counts'} ([tests.txt]({link(tests)})); over the reduced set for "
+        f"compute-sanitizer: {said} ([sanitizer.txt]({link(sanitizers)}))."
     )
     return [sentence]
 
 
 def numbers_part(results: Path) -> list[str]:
     """The whole section, or nothing while there is no result."""
-    parts = [part for part in (speed_part(results), accuracy_part(results), host_time_part(results)) if part]
+    makers = (peers_part, speed_part, accuracy_part, host_time_part)
+    parts = [part for part in (make(results) for make in makers) if part]
     if not parts:
         return []
-    lines = ["## Measured", "", "`make evidence` makes these figures again; each names what it was measured with.", ""]
+    lines = [
+        "## Measured",
+        "",
+        "`make evidence` makes these figures again, and `python benchmarks/readme_tables.py` writes them here;",
+        "each names what it was measured with.",
+        "",
+    ]
     for part in parts:
         lines += [*part, ""]
     return lines[:-1]

@@ -6,7 +6,8 @@ How, and why it is so:
   events, and is queued behind a spin long enough that no gap of the host's lands between two events.
 - Warming goes on until the times stop moving (a GPU takes a while to reach its power limit), up to a cap.
 - The figure is the median; the quartiles' distance over the median says how far it can be trusted.
-- For small sizes a CUDA graph of many launches over rotated operands (`graph_arm`) takes the host out altogether.
+- For small sizes a CUDA graph of many launches takes the host out altogether: back to back over a few operand sets that
+  stay in L2 (`warm_graph_arm`), or over so many that each has left it (`cold_graph_arm`).
 - On a CPU it is `time.perf_counter` with warm caches.
 """
 
@@ -18,23 +19,30 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 _SPIN_CYCLES_PER_SECOND = 2.0e9  # no GPU's clock is much above: a spin is never shorter than asked
-_ROUNDS_PER_BLOCK = 10  # queued before the GPU is waited for: 10 rounds of 6 arms stay under the queue's 1024 entries
+# Queued before the GPU is waited for. A run is a few entries of the launch queue, which holds 1024.
+_ROUNDS_PER_BLOCK = 10
+_RUNS_PER_BLOCK = 120
 _SETTLED = 0.005  # two windows of warming that differ by less are the same
 _WINDOW_SECONDS = 0.05  # of warming between two looks
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One way of computing: `run` does `launches` of the thing being timed."""
+    """One way of computing: `run` does `launches` of the thing being timed.
+
+    A `warm` arm is timed right after a run of its own, not from a cold L2.
+    """
 
     run: Callable[[], object]
     launches: int = 1
+    warm: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class _CudaClock:
     def measure(self, arms: Mapping[str, Arm], rounds: int, shuffle: random.Random) -> Samples:
         samples: Samples = {name: [] for name in arms}
         while rounds > 0:
-            block = min(rounds, _ROUNDS_PER_BLOCK)
+            block = min(rounds, _ROUNDS_PER_BLOCK, max(1, _RUNS_PER_BLOCK // len(arms)))
             rounds -= block
             for name, seconds in self._measure_block(arms, block, shuffle):
                 samples[name].append(seconds)
@@ -87,7 +95,10 @@ class _CudaClock:
         for _ in range(rounds):
             for name in shuffle.sample(list(arms), len(arms)):
                 start, end = _event(), _event()
-                self._flush.zero_()
+                if arms[name].warm:
+                    arms[name].run()
+                else:
+                    self._flush.zero_()
                 start.record()
                 arms[name].run()
                 end.record()
@@ -118,8 +129,10 @@ def time_arms(
     warmup_seconds: float = 1.0,
     min_rounds: int = 7,
     max_rounds: int = 300,
+    hopeless: float | None = None,
+    keep: Container[str] = (),
 ) -> dict[str, Timing]:
-    """Times all arms against each other.
+    """Times all arms against each other; returns their timings by name.
 
     Args:
         arms: by name. Each has its inputs bound and works on `device`'s current stream.
@@ -128,6 +141,8 @@ def time_arms(
         warmup_seconds: cap on the warming before it.
         min_rounds: taken even where `seconds` is too short for it.
         max_rounds: enough, however short the arms are.
+        hopeless: arms that take more than this many times the quickest one's time are left out after a first look,
+            except those named in `keep`.
 
     Raises:
         Whatever an arm raises: all of them run once before anything is timed.
@@ -141,9 +156,25 @@ def time_arms(
         torch.cuda.synchronize(device)
         clock = _CudaClock(device)
     shuffle = random.Random(0)
+    if hopeless is not None:
+        arms = _without_hopeless(clock, arms, shuffle, hopeless, keep)
     round_seconds = _warm(clock, arms, shuffle, warmup_seconds)
     rounds = max(min_rounds, min(max_rounds, int(seconds / round_seconds)))
     return {name: _timing(values, arms[name].launches) for name, values in clock.measure(arms, rounds, shuffle).items()}
+
+
+def _without_hopeless(
+    clock: _CpuClock | _CudaClock,
+    arms: Mapping[str, Arm],
+    shuffle: random.Random,
+    factor: float,
+    keep: Container[str],
+) -> dict[str, Arm]:
+    """The arms that came within `factor` of the quickest in the better of two runs, and those in `keep`."""
+    samples = clock.measure(arms, 2, shuffle)
+    launch_seconds = {name: min(values) / arms[name].launches for name, values in samples.items()}
+    quickest = min(launch_seconds.values())
+    return {name: arm for name, arm in arms.items() if name in keep or launch_seconds[name] <= factor * quickest}
 
 
 def _warm(clock: _CpuClock | _CudaClock, arms: Mapping[str, Arm], shuffle: random.Random, cap: float) -> float:
@@ -169,24 +200,49 @@ def _timing(values: Sequence[float], launches: int) -> Timing:
     return Timing(median_us=median * 1e6 / launches, spread=(third - first) / median, samples=len(values))
 
 
-def rotation(bytes_per_call: int, device: torch.device) -> int:
+_WARM_SETS = 8
+_WARM_LAUNCHES = 200  # a replay's own start, some microseconds, is then a hundredth of it or less
+
+
+def cold_sets(bytes_per_call: int, device: torch.device) -> int:
     """How many operand sets a graph must go round so that each is out of L2 when its turn comes again (4 to 400)."""
     return max(4, min(400, -(-2 * l2_bytes(device) // max(1, bytes_per_call))))
 
 
-def graph_arm(calls: Sequence[Callable[[], torch.Tensor]]) -> Arm:
+def warm_sets(bytes_per_call: int, l2: int) -> int:
+    """How many operand sets a graph goes round that shall find them in an L2 of `l2` bytes: 8, or as many as fill a
+    quarter of it, at least 1."""
+    return max(1, min(_WARM_SETS, l2 // 4 // max(1, bytes_per_call)))
+
+
+def cold_graph_arm(calls: Sequence[Callable[[], torch.Tensor]]) -> Arm:
     """An arm that replays one CUDA graph in which every call is launched once, back to back.
 
     Each call has operands of its own, and the results stay apart: between two uses of the same memory lies the
     whole rotation.
     """
+    return Arm(_replay(calls, results_apart=len(calls)), launches=len(calls))
+
+
+def warm_graph_arm(calls: Sequence[Callable[[], torch.Tensor]]) -> Arm:
+    """An arm that replays one CUDA graph of some 200 launches, the calls in turn, back to back.
+
+    The results take turns in as many buffers as there are calls and one more, so that they stay in L2 too.
+    """
+    turns = -(-_WARM_LAUNCHES // len(calls))
+    return Arm(_replay([*calls] * turns, results_apart=len(calls)), launches=turns * len(calls), warm=True)
+
+
+def _replay(calls: Sequence[Callable[[], torch.Tensor]], results_apart: int) -> Callable[[], None]:
+    """Captures the calls; a result's memory is free for another after `results_apart` more."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         calls[0]()  # what a first call sets up may not happen under capture
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
+    results: deque[torch.Tensor] = deque(maxlen=results_apart)
     with torch.cuda.graph(graph):
-        results = [call() for call in calls]
-    del results  # alive until here, so that no two calls were given the same memory
-    return Arm(run=graph.replay, launches=len(calls))
+        for call in calls:
+            results.append(call())
+    return graph.replay

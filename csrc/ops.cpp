@@ -23,6 +23,12 @@
 #define TILEON_TORCH unknown
 #endif
 
+#ifdef TILEON_WATCHDOG
+#define TILEON_WATCHDOG_TEXT "yes"
+#else
+#define TILEON_WATCHDOG_TEXT "no"
+#endif
+
 STABLE_TORCH_LIBRARY(tileon, m) {
   // activation(a @ b + bias); a is (m, k) or (batch, m, k), b is (k, n) or (batch, k, n), bias is (n,)
   m.def(
@@ -56,7 +62,7 @@ std::string build_info() {
   std::string targets = TILEON_TEXT(TILEON_TARGETS);  // separated by commas
   std::replace(targets.begin(), targets.end(), ',', ' ');
   return "version: " TILEON_TEXT(TILEON_VERSION) "\ncuda: " TILEON_TEXT(TILEON_NVCC) "\narchs: " + targets +
-         "\ntorch: " TILEON_TEXT(TILEON_TORCH) "\ntarget: 2.11\n";
+         "\ntorch: " TILEON_TEXT(TILEON_TORCH) "\ntarget: 2.11\nwatchdog: " TILEON_WATCHDOG_TEXT "\n";
 }
 
 }  // namespace

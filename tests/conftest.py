@@ -2,7 +2,7 @@
 
 Every test that takes `device` runs on the CPU and, where there is one, on the GPU. Without a GPU the second half is
 skipped and the summary says how many tests that were. `-m sanitizer` picks the small set that compute-sanitizer can go
-through.
+through. A GPU test that does not end ends the run, and so does one that has cost the process its GPU.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+from collections.abc import Generator
 
 import pytest
 import torch
@@ -19,6 +20,8 @@ for folder in (ROOT, ROOT / "tests"):  # the package is used in place; no instal
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
+import hang_guard  # noqa: E402
+
 import tileon_ops  # noqa: E402, F401
 
 HAS_GPU = torch.cuda.is_available()
@@ -26,6 +29,8 @@ NO_GPU = "needs a GPU"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if HAS_GPU:
+        hang_guard.start()
     config.addinivalue_line("markers", "gpu: runs on a GPU; skipped where there is none")
     config.addinivalue_line("markers", "slow: takes long or needs much memory (deselect with -m 'not slow')")
     config.addinivalue_line("markers", "sanitizer: the small set that runs under compute-sanitizer")
@@ -38,6 +43,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.gpu)
         if item.get_closest_marker("gpu") and not HAS_GPU:
             item.add_marker(pytest.mark.skip(reason=NO_GPU))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    with hang_guard.watch(item.nodeid if HAS_GPU and item.get_closest_marker("gpu") else None):
+        return (yield)
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """After an illegal access every later call fails as well: the run ends where the first one was."""
+    if call.excinfo is None or not HAS_GPU or not item.get_closest_marker("gpu"):
+        return
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        item.session.shouldstop = f"the GPU is lost to this process after {item.nodeid}: {str(error).splitlines()[0]}"
 
 
 @pytest.fixture(scope="session", params=["cpu", "cuda"])
@@ -55,7 +76,9 @@ def _exact_torch_matmul() -> None:
 def pytest_report_header() -> list[str]:
     gpu = torch.cuda.get_device_name(0) if HAS_GPU else "none"
     rows = len([line for line in torch.ops.tileon._matmul_configs().splitlines() if line.strip()])
-    return [f"torch {torch.__version__}, GPU: {gpu}, tile table: {rows} rows, {os.cpu_count()} CPUs"]
+    watchdog = "watchdog: yes" in torch.ops.tileon._build_info()
+    library = "the watchdog library" if watchdog else "the library"
+    return [f"torch {torch.__version__}, GPU: {gpu}, {library}'s tile table: {rows} rows, {os.cpu_count()} CPUs"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

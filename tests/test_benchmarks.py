@@ -1,4 +1,5 @@
-"""Smoke: the benchmark's command line runs on the CPU and writes the promised format."""
+"""Smoke: the command lines run on the CPU and write the promised formats, and what is made of result files is
+right."""
 
 from __future__ import annotations
 
@@ -7,17 +8,19 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+BENCHMARKS = ROOT / "benchmarks"
 COLUMNS = ["op", "dtype", "layout", "m", "n", "k", "epilogue", "provider", "median_us", "tflops"]
 HEAD_KEYS = {"date", "commit", "gpu", "driver", "torch", "cuda", "command"}
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, script: str = "matmul.py") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, str(ROOT / "benchmarks" / "matmul.py"), *arguments]
+    command = [sys.executable, str(BENCHMARKS / script), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, env=environment)
 
 
@@ -39,6 +42,8 @@ def test_writes_the_promised_csv(tmp_path: pathlib.Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     head, rows = read(path)
     assert head.keys() >= HEAD_KEYS
+    assert str(tmp_path) not in str(head), "the head names no folder of this machine"
+    assert str(ROOT) not in str(head)
     assert list(rows[0]) == COLUMNS
     assert len(rows) == 2 * 2 * 2 * 2
     for row in rows:
@@ -54,14 +59,6 @@ def test_writes_the_promised_csv(tmp_path: pathlib.Path) -> None:
         assert float(row["tflops"]) == pytest.approx(2 * size**3 / microseconds / 1e6, rel=0.02)
 
 
-def test_the_head_names_no_folder_of_this_machine(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "out.csv"
-    assert run("--sizes", "16", "--seconds", "0.01", "--csv", str(path)).returncode == 0
-    head, _ = read(path)
-    assert str(tmp_path) not in str(head)
-    assert str(ROOT) not in str(head)
-
-
 @pytest.mark.parametrize("arguments", [("--sizes", "8", "--dtype", "int3"), ("--no-such-option",)], ids=str)
 def test_nonsense_is_refused(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).returncode != 0
@@ -71,3 +68,151 @@ def test_help_names_the_fixed_options() -> None:
     text = run("--help").stdout
     for option in ("--sizes", "--dtype", "--layout", "--activation", "--csv", "--plot"):
         assert option in text
+
+
+def test_the_hopper_preset_costs_what_a_stage_may_take() -> None:
+    result = run("--preset", "hopper", "--dry-run", "--seconds", "0.3", "--warmup-seconds", "0.3")
+    assert result.returncode == 0, result.stderr
+    first = result.stdout.splitlines()[0].split()
+    assert (int(first[0]), first[1]) == (208, "cases,")
+    assert float(first[3]) < 240
+
+
+class TestModules:
+    """The scripts' own functions, imported as they import each other."""
+
+    @pytest.fixture(autouse=True)
+    def _path(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+    def test_warm_operands_fill_at_most_a_quarter_of_l2(self) -> None:
+        from timing import warm_sets
+
+        l2 = 60 << 20
+        assert warm_sets(3 * 256 * 256 * 2, l2) == 8
+        assert warm_sets(3 * 1024 * 1024 * 2, l2) == 2
+        assert warm_sets(3 * 1408 * 1408 * 2, l2) == 1
+        assert warm_sets(l2, l2) == 1, "never none"
+
+    def test_hopeless_arms_are_left_out_unless_kept(self) -> None:
+        import torch
+        from timing import Arm, time_arms
+
+        def sleeping(milliseconds: float) -> Arm:
+            return Arm(lambda: time.sleep(milliseconds * 1e-3))
+
+        arms = {"quick": sleeping(1), "slow": sleeping(20), "chosen": sleeping(20)}
+        timings = time_arms(
+            arms, torch.device("cpu"), seconds=0.01, warmup_seconds=0.01, min_rounds=2, hopeless=5, keep=("chosen",)
+        )
+        assert set(timings) == {"quick", "chosen"}
+
+    def test_the_sweep_covers_the_benchmark_sizes_once(self) -> None:
+        import torch
+        from presets import LINEAR_SHAPES, SQUARES, preset_work
+
+        cases = [work.case for work in preset_work("sweep", torch.device("cpu"))]
+        assert len(set(cases)) == len(cases)
+        for layout in ("NN", "NT"):
+            squares = {case.m for case in cases if (case.dtype, case.layout) == ("float16", layout)}
+            assert squares >= set(SQUARES)
+        layers = {(case.m, case.n, case.k) for case in cases if (case.dtype, case.layout) == ("bfloat16", "NT")}
+        assert layers >= set(LINEAR_SHAPES)
+
+    def test_copies_of_awkward_operands_are_aligned_and_equal(self) -> None:
+        import torch
+        from awkward import CASES, aligned_copy, operands, readable
+
+        for case in CASES:
+            for operand in operands(case, 63 if case == "odd_size" else 64, torch.bfloat16, torch.device("cpu")):
+                copy = aligned_copy(operand)
+                assert readable(copy), case
+                assert torch.equal(copy, operand), case
+
+
+# A result folder as the scripts write it, from made-up times.
+
+HEAD = """# date: 2026-01-01 00:00 UTC
+# commit: 0123456789abcdef
+# gpu: a GPU
+# driver: 1.2
+# torch: 2.11
+# command: python benchmarks/matmul.py --preset hopper
+# timing: made up
+"""
+
+
+def _line(dtype: str, layout: str, shape: tuple[int, int, int], epilogue: str, provider: str, time_us: float) -> str:
+    m, n, k = shape
+    figures = f"{time_us:.3f},{2 * m * n * k / time_us * 1e-6:.4g}"
+    return f"matmul,{dtype},{layout},{m},{n},{k},{epilogue},{provider},{figures}"
+
+
+def _made_up_results(folder: pathlib.Path) -> None:
+    """Ours takes 10 us everywhere, torch 11, Triton 12; by graph 5 against 6; fused 10.1 over 10. Two marks are missed:
+    torch takes 8 at 512 of bfloat16 NT, and the choice loses 20 % once."""
+    folder.mkdir(exist_ok=True)
+    lines = [",".join(COLUMNS)]
+    for dtype in ("float16", "bfloat16"):
+        for layout in ("NN", "NT", "TN", "TT"):
+            for size in (256, *range(512, 8193, 512)):
+                times = {"tileon": 10.0, "torch": 8.0 if (dtype, layout, size) == ("bfloat16", "NT", 512) else 11.0}
+                times |= {"triton": 12.0} if layout == "NN" else {}
+                times |= {"tileon_graph": 5.0, "torch_graph": 6.0} if dtype == "float16" and size <= 1024 else {}
+                lines += [_line(dtype, layout, (size,) * 3, "none", name, time) for name, time in times.items()]
+        fused = {"tileon": 10.1, "tileon_plain": 10.0, "torch": 12.0}
+        lines += [_line(dtype, "NN", (1024,) * 3, "bias+leaky_relu", name, time) for name, time in fused.items()]
+    for rows in (1, 64):
+        layers = {"tileon": 10.0, "torch": 10.5}
+        lines += [_line("bfloat16", "NT", (rows, 4096, 4096), "none", name, time) for name, time in layers.items()]
+    (folder / "matmul.csv").write_text(HEAD + "\n".join(lines) + "\n")
+
+    lines = [",".join([*COLUMNS, "kernel"])]
+    for size, chosen in ((256, 10.0), (512, 12.0)):
+        for row, time_us in (("sm90_x", chosen), ("sm90_y", 10.0)):
+            lines.append(_line("float16", "NN", (size,) * 3, "none", f"tileon:{row}", time_us) + f",{row}")
+        lines.append(_line("float16", "NN", (size,) * 3, "none", "tileon", chosen) + ",sm90_x")
+    (folder / "sweep.csv").write_text(HEAD + "\n".join(lines) + "\n")
+
+
+def test_bars_say_what_holds_and_what_does_not(tmp_path: pathlib.Path) -> None:
+    _made_up_results(tmp_path)
+    result = run("--results", str(tmp_path), script="bars.py")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    missed = [line for line in lines if "DOES NOT HOLD" in line]
+    assert len(missed) == 3, result.stdout
+    assert missed[0].startswith("bfloat16 NT squares")
+    assert "512 0.800" in missed[0]
+    assert "9.54 % over 2" in missed[1], "the geometric mean of 1 and 1.2"
+    assert "worst 20.0 % at float16 NN 512: sm90_x, best sm90_y" in missed[2]
+    assert "not measured" not in result.stdout
+    assert run("--results", str(tmp_path), "--strict", script="bars.py").returncode == 1
+
+
+def test_bars_of_an_empty_folder_are_not_measured(tmp_path: pathlib.Path) -> None:
+    result = run("--results", str(tmp_path), script="bars.py")
+    assert result.returncode == 0, result.stderr
+    assert "holds" not in result.stdout.lower().replace("does not hold", "")
+    assert "not measured" in result.stdout
+
+
+def test_readme_tables_and_plot_of_made_up_results(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _made_up_results(tmp_path)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from readme_tables import README, filled
+
+    before = README.read_text()
+    text = filled(before, tmp_path)
+    assert "| bfloat16 NT | 1.080 | 16 | 0 | 1 | 0.80 at 512," in text, "losses are shown with wins"
+    assert "| mean of 256 to 640 |  |  | 1.20 |  |  | 1.20 |" in text
+    assert "| float16 1024 | 10.0 | 10.1 | +1.0 % | 12.0 | 1.19 |" in text
+    assert "| 64 | 1.05 |" in text
+    assert "- bfloat16 NT squares, torch / ours, each >= 0.90: 512 0.800" in text
+    assert filled(text, tmp_path) == text
+
+    pytest.importorskip("matplotlib")
+    from plot import draw
+
+    draw(tmp_path / "matmul.csv", tmp_path / "matmul.png")
+    assert (tmp_path / "matmul.png").stat().st_size > 10_000

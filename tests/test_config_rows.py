@@ -3,208 +3,199 @@
 from __future__ import annotations
 
 import itertools
-import re
+import random
 
 import pytest
 import torch
-from operands import LAYOUTS, config_rows, full_precision, in_aligned_layout, in_layout, integers, place
+from exact_products import check_row, operands
+from operands import config_rows, full_precision, in_layout, integers, place
 from reference import OUT_DTYPES, assert_exact, check_matmul
-from torch import Tensor
+from tile_table import DTYPES, Row, each_row, each_row_and_layout
 
 pytestmark = pytest.mark.gpu
 
-DTYPES = {
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float32": torch.float32,
-    "tf32": torch.float32,
-    "float64": torch.float64,
-}
-ROWS = [pytest.param(index, name, kind, id=f"{name}-{kind}") for index, name, kinds in config_rows() for kind in kinds]
-if not ROWS:
-    no_rows = pytest.mark.skipif(torch.cuda.is_available(), reason="CPU-only build: the tile table is empty")
-    ROWS = [pytest.param(-1, "", "", marks=no_rows, id="no_rows")]
-every_row = pytest.mark.parametrize(("index", "name", "kind"), ROWS)
-
-# What a row says of an operand that it cannot load in 16-byte pieces; nothing else may make a test pass a row over.
-CANNOT_READ = re.compile(r"^matmul: .*cannot read")
+every_row = each_row()
+every_row_and_layout = each_row_and_layout()
 
 
-def tile_of(name: str) -> tuple[int, int, int]:
-    match = re.search(r"(\d+)x(\d+)x(\d+)", name)
-    assert match is not None, f"a row's name holds its tile: {name}"
-    return int(match[1]), int(match[2]), int(match[3])
+def prime_above(number: int) -> int:
+    return next(n for n in itertools.count(number + 1) if all(n % d for d in range(2, int(n**0.5) + 1)))
 
 
-def reads_any_strides(name: str) -> bool:
-    return any(family in name for family in ("gather", "simt", "dmma"))
+def sizes(tile: int) -> tuple[int, ...]:
+    return tuple(sorted({1, tile - 1, tile, tile + 1, prime_above(2 * tile)} - {0}))
 
 
-def run_row(
-    index: int, name: str, kind: str, a: Tensor, b: Tensor, bias: Tensor | None = None, **epilogue: object
-) -> Tensor:
-    """The row's result; asserts that this row ran and nothing was copied."""
-    result = torch.ops.tileon._matmul_with_config(a, b, bias, config=index, allow_tf32=kind == "tf32", **epilogue)
-    if result.numel() and a.shape[-1]:
-        assert torch.ops.tileon._last_kernel() == name
-    return result
+def k_sizes(block_k: int) -> tuple[int, ...]:
+    """Also a multiple of 64 that is none of every block_k, and more blocks than any row has stages."""
+    return (0, *sizes(block_k), 5 * 64, 14 * block_k + 8)
 
 
-def sizes(tile: int, prime: int) -> tuple[int, ...]:
-    return (0, 1, tile - 1, tile, tile + 1, prime)
-
-
-@every_row
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_size_class_exactly(index: int, name: str, kind: str, layout: str) -> None:
+@every_row_and_layout
+def test_every_size_class_exactly(row: Row, layout: str) -> None:
     """Lines of the operands start at multiples of 16 bytes here, so every row must run every size."""
-    dtype = DTYPES[kind]
-    tile_m, tile_n, block_k = tile_of(name)
-    for m, n, k in itertools.product(
-        sizes(tile_m, 2 * tile_m + 67), sizes(tile_n, 2 * tile_n + 67), (*sizes(block_k, 211), 4 * block_k)
-    ):
-        a = integers(m, k, dtype=dtype, device="cuda")
-        b = integers(k, n, dtype=dtype, device="cuda", seed=1)
-        actual = run_row(index, name, kind, *in_aligned_layout(a, b, layout))
-        assert_exact(actual, a.double() @ b.double(), dtype, f"{m}x{n}x{k}")
+    tile_m, tile_n, block_k = row.tile
+    sizes_m = (1,) if row.is_gemv else sizes(tile_m)
+    for m, n, k in itertools.product(sizes_m, sizes(tile_n), k_sizes(block_k)):
+        check_row(row, (m, k), (k, n), layout)
+    for m, n, k in itertools.product((0, row.rows(tile_m)), (0, tile_n), (0, block_k)):
+        check_row(row, (m, k), (k, n), layout)
 
 
-@every_row
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_long_k(index: int, name: str, kind: str, layout: str) -> None:
-    dtype = DTYPES[kind]
+@every_row_and_layout
+def test_long_k(row: Row, layout: str) -> None:
     for m, n, k in ((5, 7, 10007), (65, 130, 8192)):
-        a = integers(m, k, dtype=dtype, device="cuda")
-        b = integers(k, n, dtype=dtype, device="cuda", seed=1)
-        actual = run_row(index, name, kind, *in_aligned_layout(a, b, layout))
-        assert_exact(actual, a.double() @ b.double(), dtype, f"{m}x{n}x{k}")
+        check_row(row, (row.rows(m), k), (k, n), layout)
 
 
-@every_row
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_unaligned_operands_run_or_are_refused_by_name(index: int, name: str, kind: str, layout: str) -> None:
-    dtype = DTYPES[kind]
+@every_row_and_layout
+def test_unaligned_operands_run_or_are_refused_by_name(row: Row, layout: str) -> None:
     refused = 0
     for (m, n, k), offset in itertools.product(((129, 131, 67), (65, 67, 35), (3, 5, 1)), (0, 1)):
-        a = integers(m, k, dtype=dtype, device="cuda")
-        b = integers(k, n, dtype=dtype, device="cuda", seed=1)
-        try:
-            actual = run_row(index, name, kind, *in_layout(a, b, layout, offset=offset))
-        except RuntimeError as error:
-            if not CANNOT_READ.search(str(error)):
-                raise
+        a = integers(row.rows(m), k, dtype=row.dtype, device="cuda")
+        b = integers(k, n, dtype=row.dtype, device="cuda", seed=1)
+        actual = row.run_or_refuse(*in_layout(a, b, layout, offset=offset))
+        if actual is None:
             refused += 1
-            continue
-        assert_exact(actual, a.double() @ b.double(), dtype, f"{m}x{n}x{k} offset {offset}")
-    assert not (refused and reads_any_strides(name)), "this row reads any strides"
+        else:
+            assert_exact(actual, a.double() @ b.double(), row.dtype, f"{m}x{n}x{k} offset {offset}")
+    assert not (refused and row.reads_any_strides), "this row reads any strides"
 
 
 @every_row
-def test_strides_that_only_some_rows_read(index: int, name: str, kind: str) -> None:
-    dtype = DTYPES[kind]
-    values_a = integers(66, 72, dtype=dtype, device="cuda")
-    values_b = integers(72, 68, dtype=dtype, device="cuda", seed=1)
+def test_strides_that_only_some_rows_read(row: Row) -> None:
+    m = row.rows(66)
+    values_a = integers(m, 72, dtype=row.dtype, device="cuda")
+    values_b = integers(72, 88, dtype=row.dtype, device="cuda", seed=1)
     for a, b in (
         (place(values_a, step=2).view, values_b),
         (values_a, place(values_b, step=3, offset=1).view),
         (values_a[:1].expand(66, 72), values_b),
-        (values_a, values_b[:, :1].expand(72, 68)),
-        (values_a[:, :1].expand(66, 72), values_b[:1].expand(72, 68)),
+        (values_a, values_b[:, :1].expand(72, 88)),
+        (values_a[:, :1].expand(m, 72), values_b[:1].expand(72, 88)),
     ):
-        try:
-            actual = run_row(index, name, kind, a, b)
-        except RuntimeError as error:
-            if not CANNOT_READ.search(str(error)):
-                raise
-            assert not reads_any_strides(name)
+        if row.is_gemv and a.shape[0] != 1:
             continue
-        assert_exact(actual, a.double() @ b.double(), dtype, f"{a.stride()} {b.stride()}")
+        actual = row.run_or_refuse(a, b)
+        if actual is None:
+            assert not row.reads_any_strides
+        else:
+            assert_exact(actual, a.double() @ b.double(), row.dtype, f"{a.stride()} {b.stride()}")
+
+
+@every_row_and_layout
+def test_batches(row: Row, layout: str) -> None:
+    tile_m, tile_n, block_k = row.tile
+    matrix_a, matrix_b = (row.rows(tile_m + 8), block_k + 8), (block_k + 8, tile_n + 8)
+    for batch_a, batch_b in (((3,), (3,)), ((3,), ()), ((), (3,)), ((1,), (3,)), ((3,), (1,)), ((0,), (0,))):
+        check_row(row, (*batch_a, *matrix_a), (*batch_b, *matrix_b), layout)
+
+
+@every_row_and_layout
+def test_a_batch_may_have_a_stride_of_zero(row: Row, layout: str) -> None:
+    tile_m, tile_n, block_k = row.tile
+    k = 2 * block_k + 8
+    a, b = operands(row, (row.rows(tile_m + 8), k), (k, tile_n + 8), layout)
+    more_a, more_b = operands(row, (3, row.rows(tile_m + 8), k), (3, k, tile_n + 8), layout)
+    for left, right in ((a.expand(3, -1, -1), more_b), (more_a, b.expand(3, -1, -1))):
+        actual = row.run(left, right)
+        assert_exact(actual, torch.matmul(left.double(), right.double()), row.dtype, f"{left.stride()}")
 
 
 @every_row
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_batches(index: int, name: str, kind: str, layout: str) -> None:
-    dtype = DTYPES[kind]
-    tile_m, tile_n, block_k = tile_of(name)
-    for batch_a, batch_b in (((3,), (3,)), ((3,), ()), ((), (3,)), ((1,), (3,)), ((3,), (1,))):
-        a = integers(*batch_a, tile_m + 8, block_k + 8, dtype=dtype, device="cuda")
-        b = integers(*batch_b, block_k + 8, tile_n + 8, dtype=dtype, device="cuda", seed=1)
-        actual = run_row(index, name, kind, *in_aligned_layout(a, b, layout))
-        assert_exact(actual, torch.matmul(a.double(), b.double()), dtype, f"{batch_a} {batch_b}")
+def test_many_tiles_in_groups(row: Row) -> None:
+    """Several groups of rows, the last one partial; several waves of tiles, with a ring that goes on between them."""
+    tile_m, tile_n, block_k = row.tile
+    m, n = row.rows(21 * tile_m + 8), max(13 * tile_n, 1024) + 8
+    for layout in (row.layouts[0], row.layouts[-1]):
+        for k in (40, 3 * block_k + 8):
+            check_row(row, (m, k), (k, n), layout)
 
 
 @every_row
-def test_many_tiles_in_groups(index: int, name: str, kind: str) -> None:
-    """Several groups of rows, the last one partial, and several waves of tiles."""
-    dtype = DTYPES[kind]
-    tile_m, tile_n, _ = tile_of(name)
-    m, n, k = 21 * tile_m + 8, 13 * tile_n + 8, 40
-    a, b = integers(m, k, dtype=dtype, device="cuda"), integers(k, n, dtype=dtype, device="cuda", seed=1)
-    assert_exact(run_row(index, name, kind, a, b), a.double() @ b.double(), dtype)
+def test_random_shapes(row: Row) -> None:
+    """Shapes, batches, layouts and output dtypes that nobody thought of; the same ones in every run."""
+    draw = random.Random(str(row))
+    tile_m, tile_n, block_k = row.tile
+    for _ in range(30):
+        m, n = row.rows(draw.randint(1, 3 * tile_m)), draw.randint(1, 3 * tile_n)
+        k = draw.randint(1, 10 * block_k)
+        batch_a, batch_b = draw.choice([((), ()), ((), ()), ((2,), (2,)), ((5,), ()), ((), (4,))])
+        if row.is_gemv and batch_a:
+            k = -(-k // 8) * 8  # the stride from one packed row of `a` to the next
+        layout, out_dtype = draw.choice(row.layouts), draw.choice(OUT_DTYPES[row.dtype])
+        a = integers(*batch_a, m, k, dtype=row.dtype, device="cuda")
+        b = integers(*batch_b, k, n, dtype=row.dtype, device="cuda", seed=1)
+        bias = integers(n + 1, dtype=out_dtype, device="cuda", seed=2)[1:] if draw.random() < 0.5 else None
+        expected = torch.matmul(a.double(), b.double()) + (0 if bias is None else bias.double())
+        actual = row.run(*row.in_layout(a, b, layout), bias, out_dtype=out_dtype)
+        what = f"{batch_a} {batch_b} {m}x{n}x{k} {layout}{'' if bias is None else ' + bias'}"
+        assert_exact(actual, expected, out_dtype, what)
 
 
-@every_row
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_error_bound(index: int, name: str, kind: str, layout: str) -> None:
-    dtype = DTYPES[kind]
+@every_row_and_layout
+def test_error_bound(row: Row, layout: str) -> None:
     for m, n, k in ((136, 264, 1032), (72, 72, 8)):
-        a, b = (
-            full_precision(m, k, dtype=dtype, device="cuda"),
-            full_precision(k, n, dtype=dtype, device="cuda", seed=1),
-        )
-        actual = run_row(index, name, kind, *in_aligned_layout(a, b, layout))
-        check_matmul(actual, a, b, tf32=kind == "tf32", what=f"{m}x{n}x{k}")
+        a = full_precision(row.rows(m), k, dtype=row.dtype, device="cuda")
+        b = full_precision(k, n, dtype=row.dtype, device="cuda", seed=1)
+        actual = row.run(*row.in_layout(a, b, layout))
+        check_matmul(actual, a, b, tf32=row.kind == "tf32", what=f"{m}x{n}x{k}")
 
 
 @every_row
-def test_epilogue_and_out_dtype(index: int, name: str, kind: str) -> None:
-    dtype = DTYPES[kind]
-    a, b = (
-        full_precision(137, 72, dtype=dtype, device="cuda"),
-        full_precision(72, 264, dtype=dtype, device="cuda", seed=1),
-    )
-    for out_dtype in OUT_DTYPES[dtype]:
+@pytest.mark.parametrize("n", [264, 261])
+def test_epilogue_and_out_dtype(row: Row, n: int) -> None:
+    """Where rows of the output start at multiples of 16 bytes, and where they do not."""
+    values_a = full_precision(row.rows(137), 72, dtype=row.dtype, device="cuda")
+    values_b = full_precision(72, n, dtype=row.dtype, device="cuda", seed=1)
+    a, b = row.in_layout(values_a, values_b, row.layouts[0])
+    for out_dtype in OUT_DTYPES[row.dtype]:
         for bias_dtype in {out_dtype, torch.float32}:
-            bias = full_precision(264, dtype=bias_dtype, device="cuda", seed=2)
-            for activation in ("none", "leaky_relu", "gelu"):
+            bias = full_precision(2 * n + 1, dtype=bias_dtype, device="cuda", seed=2)
+            for activation, some_bias in (  # a bias may start anywhere and have any stride
+                ("none", bias[1 : n + 1]),
+                ("relu", bias[:n]),
+                ("leaky_relu", bias[1::2]),
+                ("leaky_relu", None),
+                ("gelu", bias[:n]),
+            ):
                 epilogue = {"activation": activation, "slope": 0.25, "out_dtype": out_dtype}
-                actual = run_row(index, name, kind, a, b, bias, **epilogue)
-                check_matmul(actual, a, b, bias, tf32=kind == "tf32", what=f"{out_dtype} {activation}", **epilogue)
+                actual = row.run(a, b, some_bias, **epilogue)
+                what = f"{out_dtype} {activation}{'' if some_bias is None else f' + {bias_dtype}'}"
+                check_matmul(actual, values_a, values_b, some_bias, tf32=row.kind == "tf32", what=what, **epilogue)
 
 
 @every_row
-def test_the_bits_are_the_same_every_time(index: int, name: str, kind: str) -> None:
+def test_the_bits_are_the_same_every_time(row: Row) -> None:
     """A race between the stages of the pipeline shows as changing bits."""
-    dtype = DTYPES[kind]
-    a, b = (
-        full_precision(1032, 2056, dtype=dtype, device="cuda"),
-        full_precision(2056, 1032, dtype=dtype, device="cuda", seed=1),
-    )
-    first = run_row(index, name, kind, a, b)
+    values_a = full_precision(row.rows(1032), 2056, dtype=row.dtype, device="cuda")
+    values_b = full_precision(2056, 1032, dtype=row.dtype, device="cuda", seed=1)
+    a, b = row.in_layout(values_a, values_b, row.layouts[0])
+    first = row.run(a, b)
     for _ in range(20):
-        assert torch.equal(run_row(index, name, kind, a, b), first)
-    check_matmul(first, a, b, tf32=kind == "tf32")
+        assert torch.equal(row.run(a, b), first)
+    check_matmul(first, values_a, values_b, tf32=row.kind == "tf32")
 
 
 @every_row
-def test_non_finite_values_stay_in_their_row_and_column(index: int, name: str, kind: str) -> None:
-    dtype = DTYPES[kind]
+def test_non_finite_values_stay_in_their_row_and_column(row: Row) -> None:
     for value in (float("nan"), float("inf")):
-        a, b = integers(130, 72, dtype=dtype, device="cuda"), integers(72, 136, dtype=dtype, device="cuda", seed=1)
-        a[129, 71] = value
+        a = integers(row.rows(130), 72, dtype=row.dtype, device="cuda")
+        b = integers(72, 136, dtype=row.dtype, device="cuda", seed=1)
+        a[-1, 71] = value
         b[71, 135] = value
-        actual = run_row(index, name, kind, *in_aligned_layout(a, b, "NN"))
-        check_matmul(actual, a, b, tf32=kind == "tf32", what=str(value))
+        actual = row.run(*row.in_layout(a, b, row.layouts[0]))
+        check_matmul(actual, a, b, tf32=row.kind == "tf32", what=str(value))
 
 
 @every_row
-def test_a_dtype_that_the_row_does_not_multiply_is_refused(index: int, name: str, kind: str) -> None:
-    row_kinds = {k for i, _, kinds in config_rows() if i == index for k in kinds}
+def test_a_dtype_that_the_row_does_not_multiply_is_refused(row: Row) -> None:
+    row_kinds = {k for i, _, kinds in config_rows() if i == row.index for k in kinds}
     a = torch.ones(64, 64, device="cuda")
     for other in set(DTYPES) - row_kinds:
         operand = a.to(DTYPES[other])
-        with pytest.raises(RuntimeError, match=r"^matmul: "):
-            torch.ops.tileon._matmul_with_config(operand, operand, config=index, allow_tf32=other == "tf32")
+        with pytest.raises(RuntimeError, match=r"^matmul: .*does not take operands of this dtype"):
+            torch.ops.tileon._matmul_with_config(operand, operand, config=row.index, allow_tf32=other == "tf32")
 
 
 def test_an_index_outside_the_table_is_refused() -> None:
@@ -212,18 +203,3 @@ def test_an_index_outside_the_table_is_refused() -> None:
     for index in (-1, len(config_rows()), 10**6, 2**40):
         with pytest.raises(RuntimeError, match=r"^matmul: .*config"):
             torch.ops.tileon._matmul_with_config(a, a, config=index)
-
-
-def test_the_choice_takes_the_fast_rows_where_it_should() -> None:
-    """Large, aligned products of 16-bit operands run on tensor cores; float32 without TF32 never does."""
-    for dtype in (torch.float16, torch.bfloat16):
-        for layout in LAYOUTS:
-            a, b = in_layout(*(torch.ones(1024, 1024, dtype=dtype, device="cuda") for _ in range(2)), layout)
-            torch.ops.tileon.matmul(a, b)
-            kernel = torch.ops.tileon._last_kernel()
-            assert re.search(r"_mma_\d+x\d+x\d+$", kernel), f"{dtype} {layout}: {kernel}"
-    a = torch.ones(1024, 1024, device="cuda")
-    torch.ops.tileon.matmul(a, a)
-    assert "mma" not in torch.ops.tileon._last_kernel()
-    torch.ops.tileon.matmul(a, a, allow_tf32=True)
-    assert "tf32" in torch.ops.tileon._last_kernel()

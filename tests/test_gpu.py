@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import re
 import subprocess
 import sys
 import threading
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from operands import LAYOUTS, full_precision, in_layout, integers, normal
-from reference import MATMUL_DTYPES, assert_exact, check_matmul
+from reference import MATMUL_DTYPES, assert_exact
 
 matmul = torch.ops.tileon.matmul
 
@@ -201,7 +200,7 @@ class TestTwoDevices:
 def test_operands_that_end_where_mapped_memory_ends() -> None:
     """In a process of its own, because a read past the end is an error that ends the CUDA context."""
     script = pathlib.Path(__file__).with_name("unmapped_pages.py")
-    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=500)
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100)
     if result.returncode == 77:
         pytest.skip(result.stdout.strip().splitlines()[-1])
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
@@ -322,22 +321,3 @@ class TestFloat32Accuracy:
         exact = a.double() @ b.double()
         ours, torchs = ((c.double() - exact).square().mean().sqrt().item() for c in (matmul(a, b), torch.matmul(a, b)))
         assert ours <= 1.05 * torchs, f"rms error {ours:.3g}, torch {torchs:.3g}"
-
-
-class TestWhichKernelRan:
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-    @pytest.mark.parametrize("layout", LAYOUTS)
-    def test_aligned_products_run_on_tensor_cores(self, layout: str, dtype: torch.dtype) -> None:
-        for size in (256, 2048):
-            a, b = in_layout(*(normal(size, size, dtype=dtype, device="cuda", seed=seed) for seed in (0, 1)), layout)
-            actual = matmul(a, b)
-            kernel = torch.ops.tileon._last_kernel()
-            assert re.search(r"_mma_\d+x\d+x\d+$", kernel), kernel
-            check_matmul(actual, a, b)
-
-    def test_a_large_unaligned_product_says_how_it_was_read(self) -> None:
-        """By gathering, or from a copy made first."""
-        a = torch.ones(2049, 2049, dtype=torch.float16, device="cuda")
-        matmul(a, a)
-        kernel = torch.ops.tileon._last_kernel()
-        assert "copied" in kernel or "gather" in kernel, kernel

@@ -28,10 +28,11 @@ ROOMS = {
     "cpu": ("plain", "checks"),
     "ptx": (),
     "tile": ("ptx",),  # knows ptx, not the problem
+    "output": ("plain", "ptx"),  # from accumulators to the output: what the architectures' epilogues share
     "cuda": ("plain",),  # error.h, tensor_map.h, gpu.h: what the architectures share
     "dispatch": ("plain", "checks", "cuda"),  # and each architecture's own header, below
 }
-ARCHITECTURE = ("plain", "ptx", "tile", "cuda")
+ARCHITECTURE = ("plain", "ptx", "tile", "output", "cuda")
 
 # Inside an architecture's folder: kernels <- launch <- instances <- the header that others may know.
 KERNEL, LAUNCH, INSTANCES, FACE = range(4)
@@ -114,6 +115,13 @@ def test_includes_go_down_only() -> None:
         ("cuda/sm80/config.h", "cuda/sm80/launch.cuh"),
         ("cuda/sm80/mma/kernel.cuh", "cuda/sm80/launch.cuh"),
         ("cuda/sm80/config.h", "cuda/sm90/config.h"),
+        ("cuda/sm90/config.h", "cuda/sm80/operand_access.h"),
+        ("cuda/sm90/config.h", "cuda/sm90/gemm/rows.cuh"),
+        ("cuda/output/store.cuh", "cuda/sm90/config.h"),
+        ("cuda/output/store.cuh", "cuda/tile/swizzle.h"),
+        ("cuda/tile/pipeline.cuh", "cuda/output/store.cuh"),
+        ("cuda/tensor_map.h", "cuda/sm90/tma_access.h"),
+        ("cuda/dispatch.cpp", "cuda/sm90/config.h"),
         ("cuda/sm80/config.h", "checks.h"),
         ("cuda/dispatch.cpp", "cuda/sm80/config.h"),
         ("cpu/matmul.cpp", "cuda/error.h"),
@@ -154,6 +162,14 @@ def test_instructions_stay_in_ptx() -> None:
             assert not re.search(r"\basm\b", path.read_text()), f"{path.relative_to(ROOT)} has inline assembly"
 
 
+def test_tensor_maps_are_encoded_in_one_place() -> None:
+    """By the driver's entry point at run time: the library must load where there is no driver."""
+    for path in SOURCES:
+        if path.relative_to(CSRC).as_posix() not in ("cuda/tensor_map.h", "cuda/tensor_map.cpp"):
+            assert "cuTensorMapEncode" not in path.read_text(), path.relative_to(ROOT)
+    assert "-lcuda" not in (ROOT / "setup.py").read_text()
+
+
 def test_no_file_is_too_long() -> None:
     folders = ("csrc", "tileon_ops", "tests", "benchmarks")
     files = [
@@ -173,13 +189,14 @@ def test_headers_are_included_once() -> None:
             assert "#pragma once" in path.read_text(), path.relative_to(ROOT)
 
 
+PURE_IN_AN_ARCHITECTURE = ("config.h", "choice.h", "operand_access.h", "operand_tile.h", "tma_access.h")
 PURE = [
     path
     for path in SOURCES
     if path.suffix == ".h"
     and (
-        room(path) in ("plain", "tile")
-        or (path.name in ("config.h", "operand_access.h") and is_architecture(room(path)))
+        room(path) in ("plain", "tile", "output")
+        or (path.name in PURE_IN_AN_ARCHITECTURE and is_architecture(room(path)))
     )
 ]
 

@@ -1,6 +1,6 @@
 """The small set for compute-sanitizer: every kernel row at an awkward shape, then gather, epilogue, strides, batches.
 
-compute-sanitizer slows a kernel 10 to 100 times, so there are some 60 launches of ours and the oracle runs on the CPU.
+compute-sanitizer slows a kernel 10 to 100 times, so there are some 120 launches of ours and the oracle runs on the CPU.
 Run it with PYTORCH_NO_CUDA_MEMORY_CACHING=1, so that every tensor is an allocation of its own and its end is known to
 the tool.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from operands import LAYOUTS, aligned_pad, config_rows, integers, place
+from operands import LAYOUTS, aligned_pad, integers, place
 from reference import MATMUL_DTYPES, assert_exact
-from test_config_rows import DTYPES, ROWS, run_row, tile_of
+from tile_table import HOPPER_ROWS, NO_HOPPER_ROWS, TABLE, Row, each_row, on_hopper
 from torch import Tensor
 
 pytestmark = [pytest.mark.gpu, pytest.mark.sanitizer]
@@ -29,17 +29,40 @@ def on_gpu(values: Tensor, *, transposed: bool = False, aligned: bool = False) -
     return moved.transpose(-1, -2) if transposed else moved
 
 
-@pytest.mark.parametrize(("index", "name", "kind"), ROWS)
-@pytest.mark.parametrize("layout", ["NN", "TT"])
-def test_every_row(index: int, name: str, kind: str, layout: str) -> None:
-    dtype = DTYPES[kind]
-    tile_m, tile_n, block_k = tile_of(name)
-    m, n, k = tile_m + 1, tile_n + 3, 2 * block_k + 5
-    a, b = integers(m, k, dtype=dtype, device="cpu"), integers(k, n, dtype=dtype, device="cpu", seed=1)
+PORTABLE_ROWS = [row for row in TABLE if not row.is_hopper]
+# One of each Hopper row, the dtypes in turn.
+HOPPER_INSTANCES = [row for row in HOPPER_ROWS if row.kind == ("float16", "bfloat16")[row.index % 2]]
+
+
+def check(row: Row, layout: str, m: int, n: int, k: int) -> None:
+    a, b = integers(m, k, dtype=row.dtype, device="cpu"), integers(k, n, dtype=row.dtype, device="cpu", seed=1)
     on_a = on_gpu(a, transposed=layout[0] == "T", aligned=True)
     on_b = on_gpu(b, transposed=layout[1] == "T", aligned=True)
-    actual = run_row(index, name, kind, on_a, on_b)
-    assert_exact(actual.cpu(), a.double() @ b.double(), dtype, f"{m}x{n}x{k}")
+    actual = row.run(on_a, on_b)
+    assert_exact(actual.cpu(), a.double() @ b.double(), row.dtype, f"{layout} {m}x{n}x{k}")
+
+
+@each_row(PORTABLE_ROWS)
+@pytest.mark.parametrize("layout", ["NN", "TT"])
+def test_every_row(row: Row, layout: str) -> None:
+    tile_m, tile_n, block_k = row.tile
+    check(row, layout, tile_m + 1, tile_n + 3, 2 * block_k + 5)
+
+
+@each_row(HOPPER_INSTANCES, NO_HOPPER_ROWS)
+def test_every_hopper_row(row: Row) -> None:
+    """The layouts in turn; every CTA of a split has work, and one has a partial block of k."""
+    tile_m, tile_n, block_k = row.tile
+    layout = "NT" if row.is_gemv else LAYOUTS[row.index // 2 % 4]
+    check(row, layout, row.rows(tile_m + 1), tile_n + 3, (row.splits + 1) * block_k + 5)
+
+
+@on_hopper
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_persistent_hopper_kernel_over_several_tiles(layout: str) -> None:
+    """More tiles than SMs: the ring and the store's buffers go on from one tile to the next."""
+    row = next(row for row in HOPPER_INSTANCES if "_gemm_" in row.name and row.tile[:2] == (64, 64))
+    check(row, layout, 64 * 15, 64 * 10 + 8, 136)
 
 
 @pytest.mark.parametrize("dtype", MATMUL_DTYPES, ids=str)
@@ -72,6 +95,19 @@ def test_expanded_operands_and_k_of_zero(dtype: torch.dtype) -> None:
     assert not empty.any()
 
 
+@on_hopper
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_hopper_epilogue_bias_and_batch(dtype: torch.dtype) -> None:
+    """By the choice, from aligned operands into an output that TMA can write and into one that it cannot."""
+    a, b = integers(2, 72, 136, dtype=dtype, device="cpu"), integers(136, 200, dtype=dtype, device="cpu", seed=1)
+    bias = integers(200, dtype=torch.float32, device="cpu", seed=2)
+    expected = (a.double() @ b.double() + bias.double()).relu()
+    for transposed in (False, True):
+        out = torch.full((2, 200, 72) if transposed else (2, 72, 200), float("nan"), dtype=dtype, device="cuda")
+        view = out.mT if transposed else out
+        matmul.out(on_gpu(a), on_gpu(b), on_gpu(bias), activation="relu", out=view)
+        assert_exact(view.cpu(), expected, dtype)
+
+
 def test_the_set_is_small() -> None:
-    rows = sum(len(kinds) for _, _, kinds in config_rows())
-    assert 2 * rows + 4 + 4 + 2 * 4 <= 64
+    assert 2 * len(PORTABLE_ROWS) + len(HOPPER_INSTANCES) + 4 + 4 + 4 + 4 + 2 * 4 <= 130

@@ -9,18 +9,31 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import torch
 from operands import config_rows
 
 LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "tileon_ops" / "_C.so"
-IMAGE = "sm_90"
+PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
 
-# The family of a row, as its enumerator appears in a mangled name; config.h.
+# The family of a row, as its enumerator appears in a mangled name, by a word of the row's name; each config.h.
 MMA, GATHER, SIMT, DMMA = "0", "1", "2", "3"
-FAMILIES = {"_gather_": GATHER, "_simt_": SIMT, "_dmma_": DMMA, "_mma_": MMA}  # by a word of the row's name, in order
+PORTABLE_FAMILIES = {"_gather_": GATHER, "_simt_": SIMT, "_dmma_": DMMA, "_mma_": MMA}  # in order
+GEMM, PING_PONG, SPLIT_K, FEW_ROWS = "0", "1", "2", "3"
+HOPPER_FAMILIES = {
+    "_few_rows_": FEW_ROWS,
+    "_split": SPLIT_K,
+    "_pingpong_": PING_PONG,
+    "_gemm_": GEMM,
+}
+GEMV = "4sm904gemvI"  # in the name of its kernel, which no tile configuration shapes
 DTYPE_IN_NAME = {"float16": "6__half", "bfloat16": "13__nv_bfloat16", "tf32": "f", "float32": "f", "float64": "d"}
+
+ROWS = config_rows()
+PORTABLE_ROWS = [row for row in ROWS if row[1].startswith("sm80_")]
+HOPPER_ROWS = [row for row in ROWS if row[1].startswith("sm90_")]
 
 
 def cuobjdump() -> str | None:
@@ -34,15 +47,36 @@ def cuobjdump() -> str | None:
     return next((path for path in candidates if path and os.access(path, os.X_OK)), None)
 
 
-@functools.cache
-def kernels() -> dict[str, str]:
-    """SASS by mangled name of every kernel in the library's image for IMAGE."""
+def run_tool(*arguments: str, **options: object) -> str:
     tool = cuobjdump()
     assert tool is not None
-    dump = subprocess.run([tool, "-sass", "-arch", IMAGE, str(LIBRARY)], capture_output=True, text=True, timeout=600)
+    dump = subprocess.run([tool, *arguments], capture_output=True, text=True, timeout=600, **options)  # type: ignore[call-overload]
     assert dump.returncode == 0, dump.stderr
-    pieces = re.split(r"^\s*Function\s*:\s*(\S+)\s*$", dump.stdout, flags=re.MULTILINE)
-    return {name: body for name, body in zip(pieces[1::2], pieces[2::2], strict=True) if "tileon" in name}
+    return str(dump.stdout)
+
+
+@functools.cache
+def images() -> dict[str, dict[str, str]]:
+    """SASS by mangled name of every kernel, for each architecture that the library has an image for and that is read.
+
+    The library's images are disassembled side by side: there is one for each source file.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        run_tool("-xelf", "all", str(LIBRARY), cwd=folder)
+        found = {path: path.name.split(".")[-2] for path in sorted(pathlib.Path(folder).glob("*.cubin"))}
+        wanted = [path for path, architecture in found.items() if architecture in (PORTABLE, HOPPER)]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            dumps = list(pool.map(lambda path: run_tool("-sass", str(path)), wanted))
+    result: dict[str, dict[str, str]] = {}
+    for path, dump in zip(wanted, dumps, strict=True):
+        pieces = re.split(r"^\s*Function\s*:\s*(\S+)\s*$", dump, flags=re.MULTILINE)
+        kernels_here = {name: body for name, body in zip(pieces[1::2], pieces[2::2], strict=True) if "tileon" in name}
+        result.setdefault(found[path], {}).update(kernels_here)
+    return result
+
+
+def kernels(image: str) -> dict[str, str]:
+    return images().get(image, {})
 
 
 def instructions(body: str) -> set[str]:
@@ -59,8 +93,19 @@ def family(name: str) -> str | None:
     return match[1] if match else None
 
 
+def of_row(image: str, row: str, families: dict[str, str]) -> list[str]:
+    """The kernels of a row: those of its family and its tile."""
+    if "_gemv_" in row:
+        return [name for name in kernels(image) if GEMV in name]
+    tile = re.search(r"(\d+)x(\d+)x(\d+)", row)
+    assert tile is not None
+    sizes = "".join(f"Li{size}E" for size in tile.groups())
+    wanted = families[next(word for word in families if word in row)]
+    return [name for name in kernels(image) if f"6FamilyE{wanted}E{sizes}" in name]
+
+
 needs_sass = pytest.mark.skipif(
-    not torch.ops.tileon._matmul_configs().strip() or cuobjdump() is None,
+    not ROWS or cuobjdump() is None,
     reason="CPU-only build or no cuobjdump: no SASS to read",
 )
 
@@ -73,40 +118,44 @@ def test_the_parser_reads_opcodes() -> None:
         /*0010*/              @!P0 LDGSTS.E.BYPASS.128 [R2], desc[UR4][R4.64] ;  /* 0x1 */
         /*0020*/               @P1 STL.64 [R1], R4 ;   /* 0x2 */
         /*0030*/              @UP0 UMOV UR4, 0x1 ;   /* 0x3 */
+        /*0040*/              @!UPT UIADD3 URZ, URZ, URZ, URZ ;   /* 0x4 */
+        /*0050*/                   HGMMA.64x128x16.F32 R24, gdesc[UR8], RZ, !UPT ;   /* 0x5 */
     """
-    assert opcodes(body) == {"LDC", "LDGSTS", "STL", "UMOV"}
+    assert opcodes(body) == {"LDC", "LDGSTS", "STL", "UMOV", "UIADD3", "HGMMA"}
 
 
 @needs_sass
-class TestKernels:
-    def test_there_is_an_image(self) -> None:
-        assert len(kernels()) >= len(config_rows())
+class TestEveryKernel:
+    def test_there_are_images(self) -> None:
+        assert len(kernels(PORTABLE)) >= len(PORTABLE_ROWS) > 0
+        assert bool(kernels(HOPPER)) == bool(HOPPER_ROWS)
 
     def test_no_kernel_uses_local_memory(self) -> None:
-        for name, body in kernels().items():
-            assert not opcodes(body) & {"LDL", "STL"}, f"{name} spills or has an array in local memory"
+        for image in (PORTABLE, HOPPER):
+            for name, body in kernels(image).items():
+                assert not opcodes(body) & {"LDL", "STL"}, f"{name} spills or has an array in local memory"
 
     def test_no_kernel_calls_a_function(self) -> None:
         """A call means that something was not inlined. The slow path of a division is a relative call, and fine."""
-        for name, body in kernels().items():
-            if family(name) in (MMA, GATHER):
-                assert not any(i.startswith("CALL.ABS") for i in instructions(body)), name
+        for image in (PORTABLE, HOPPER):
+            for name, body in kernels(image).items():
+                if image == HOPPER or family(name) in (MMA, GATHER):
+                    assert not any(i.startswith("CALL.ABS") for i in instructions(body)), name
 
-    @pytest.mark.parametrize(("index", "row", "kinds"), config_rows(), ids=[row for _, row, _ in config_rows()] or None)
+
+@needs_sass
+@pytest.mark.skipif(bool(ROWS) and not PORTABLE_ROWS, reason="this library has no portable kernels")
+class TestPortableKernels:
+    @pytest.mark.parametrize(("index", "row", "kinds"), PORTABLE_ROWS, ids=[row for _, row, _ in PORTABLE_ROWS] or None)
     def test_every_row_has_its_kernels_for_every_dtype(self, index: int, row: str, kinds: tuple[str, ...]) -> None:
-        tile = re.search(r"(\d+)x(\d+)x(\d+)", row)
-        assert tile is not None
-        sizes = "".join(f"Li{size}E" for size in tile.groups())
-        word = next(word for word in FAMILIES if word in row)
-        wanted_family = FAMILIES[word]
-        same_tile = [name for name in kernels() if sizes in name and family(name) == wanted_family]
-        assert same_tile, f"no kernel of {row}"
-        if wanted_family in (MMA, GATHER):  # the other families are for one dtype each, and do not name it
+        found = of_row(PORTABLE, row, PORTABLE_FAMILIES)
+        assert found, f"no kernel of {row}"
+        if "_mma_" in row:  # the other families are for one dtype each, and do not name it
             for kind in kinds:
-                assert any(DTYPE_IN_NAME[kind] in name for name in same_tile), f"no kernel of {row} for {kind}"
+                assert any(DTYPE_IN_NAME[kind] in name for name in found), f"no kernel of {row} for {kind}"
 
     def test_tensor_core_kernels_hold_their_instructions(self) -> None:
-        found = {name: body for name, body in kernels().items() if family(name) == MMA}
+        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == MMA}
         assert found
         for name, body in found.items():
             assert {"HMMA", "LDGSTS"} <= opcodes(body), name
@@ -120,12 +169,12 @@ class TestKernels:
                 assert any("TF32" in i for i in instructions(body)), name
 
     def test_gather_kernels_use_tensor_cores(self) -> None:
-        found = [body for name, body in kernels().items() if family(name) == GATHER]
+        found = [body for name, body in kernels(PORTABLE).items() if family(name) == GATHER]
         assert found
         assert all("HMMA" in opcodes(body) for body in found)
 
     def test_simt_kernels_are_ieee(self) -> None:
-        found = {name: body for name, body in kernels().items() if family(name) == SIMT}
+        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == SIMT}
         assert found
         for name, body in found.items():
             assert "FFMA" in opcodes(body), name
@@ -133,7 +182,49 @@ class TestKernels:
             assert not any(i.startswith("FFMA.FTZ") for i in instructions(body)), f"{name} flushes subnormal numbers"
 
     def test_float64_kernels_use_tensor_cores(self) -> None:
-        found = {name: body for name, body in kernels().items() if family(name) == DMMA}
+        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == DMMA}
         assert found
         for name, body in found.items():
             assert "DMMA" in opcodes(body), name
+
+
+@needs_sass
+@pytest.mark.skipif(bool(ROWS) and not HOPPER_ROWS, reason="this library has no Hopper kernels")
+class TestHopperKernels:
+    @pytest.mark.parametrize(("index", "row", "kinds"), HOPPER_ROWS, ids=[row for _, row, _ in HOPPER_ROWS] or None)
+    def test_every_row_has_its_kernels_for_every_dtype(self, index: int, row: str, kinds: tuple[str, ...]) -> None:
+        """One for each pair of majors; the gemv has one pair."""
+        for kind in kinds:
+            found = [name for name in of_row(HOPPER, row, HOPPER_FAMILIES) if DTYPE_IN_NAME[kind] in name]
+            assert len(found) >= (1 if "_gemv_" in row else 4), f"{row}, {kind}: {found}"
+
+    def test_they_are_in_the_image_of_9_0a_alone(self) -> None:
+        assert all("4sm90" in name for name in kernels(HOPPER))
+        assert not any("4sm90" in name for name in kernels(PORTABLE))
+
+    def test_they_use_wgmma_and_tma(self) -> None:
+        found = {name: body for name, body in kernels(HOPPER).items() if GEMV not in name}
+        assert found
+        for name, body in found.items():
+            there = opcodes(body)
+            assert {"HGMMA", "UTMALDG"} <= there, f"{name}: {sorted(there)}"
+            assert not there & {"HMMA", "LDGSTS"}, name
+            dtype = "BF16" if DTYPE_IN_NAME["bfloat16"] in name else "F32"
+            assert all(dtype in i for i in instructions(body) if i.startswith("HGMMA")), name
+
+    def test_persistent_kernels_store_by_tma(self) -> None:
+        for name, body in kernels(HOPPER).items():
+            if family(name) in (GEMM, PING_PONG):
+                assert "UTMASTG" in opcodes(body), name
+
+    def test_they_wait_for_the_kernel_before(self) -> None:
+        """Programmatic dependent launch is on for all of them; ACQBULK is griddepcontrol.wait."""
+        for name, body in kernels(HOPPER).items():
+            assert "ACQBULK" in opcodes(body), f"{name} does not wait for the kernel that it is launched behind"
+
+    def test_the_gemv_uses_no_tensor_cores(self) -> None:
+        found = {name: body for name, body in kernels(HOPPER).items() if GEMV in name}
+        assert found
+        for name, body in found.items():
+            assert not opcodes(body) & {"HMMA", "HGMMA"}, name
+            assert any(re.match(r"LDG\.E.*\.128", i) for i in instructions(body)), f"{name}: not 16 bytes at a time"

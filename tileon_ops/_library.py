@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 import torch
 
-from tileon_ops._build_state import LIBRARY, read_record
+from tileon_ops._build_state import LIBRARY, read_record, record_of
 
 OLDEST_TORCH = (2, 11)
+_OTHERWISE = "Without that variable the package's own library loads."
 
 
 def _torch_is_too_old() -> bool:
@@ -16,12 +19,38 @@ def _torch_is_too_old() -> bool:
     return tuple(numbers) < OLDEST_TORCH
 
 
-def _built() -> str:
-    record = read_record()
+def path() -> Path:
+    """The file to load: the package's own `_C.so`, or the one that TILEON_LIBRARY names."""
+    named = os.environ.get("TILEON_LIBRARY")
+    return Path(named).absolute() if named else LIBRARY
+
+
+def _what_is_missing(library: Path) -> str:
+    if library != LIBRARY:
+        return f"TILEON_LIBRARY names {library}, and there is no such file. {_OTHERWISE}"
+    return (
+        f"tileon_ops is not built: there is no {library}. Run `make` targets such as `make demo`, or "
+        "`python setup.py build_ext --inplace`, in the source tree; or install a wheel."
+    )
+
+
+def _built(library: Path) -> str:
+    record = read_record(record_of(library))
     if record is None:
         return "It does not say what it was built for (no _C.json)."
     kind = "the CPU alone" if record.cuda == "none" else f"CUDA {record.cuda} ({' '.join(record.targets)})"
     return f"It was built for {kind} with torch {record.torch}."
+
+
+def _advice(library: Path, error: str) -> str:
+    if "libtorch_cuda" in error:
+        return (
+            "A library built with CUDA needs a torch built with CUDA: install one, or build again here with "
+            "TILEON_CPU_ONLY=1."
+        )
+    if library != LIBRARY:
+        return f"TILEON_LIBRARY names it. {_OTHERWISE}"
+    return "Build it again here: `python setup.py build_ext --inplace --force`."
 
 
 def load() -> None:
@@ -33,20 +62,15 @@ def load() -> None:
     here = f"torch {torch.__version__} with {f'CUDA {torch.version.cuda}' if torch.version.cuda else 'no CUDA'}"
     if _torch_is_too_old():
         raise ImportError(f"tileon_ops needs torch {OLDEST_TORCH[0]}.{OLDEST_TORCH[1]} or newer; this is {here}.")
-    if not LIBRARY.exists():
-        raise ImportError(
-            f"tileon_ops is not built: there is no {LIBRARY}. Run `make` targets such as `make demo`, or "
-            "`python setup.py build_ext --inplace`, in the source tree; or install a wheel."
-        )
+    library = path()
+    if not library.is_file():
+        raise ImportError(_what_is_missing(library))
     try:
-        torch.ops.load_library(str(LIBRARY))
+        torch.ops.load_library(str(library))
+        if not hasattr(torch.ops.tileon, "_build_info"):
+            raise OSError("it is another library, which has none of the ops")
     except OSError as error:
-        advice = (
-            "A library built with CUDA needs a torch built with CUDA: install one, or build again here with "
-            "TILEON_CPU_ONLY=1."
-            if "libtorch_cuda" in str(error)
-            else "Build it again here: `python setup.py build_ext --inplace --force`."
-        )
         raise ImportError(
-            f"tileon_ops could not load {LIBRARY}: {error}. {_built()} Here is {here}. {advice}"
+            f"tileon_ops could not load {library}: {error}. {_built(library)} Here is {here}. "
+            f"{_advice(library, str(error))}"
         ) from error

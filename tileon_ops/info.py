@@ -8,6 +8,7 @@ library when it is this module that is wanted.
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,14 @@ from tileon_ops import _build_state, _library
 from tileon_ops._version import __version__
 
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
+_TENSOR_CORE_DTYPES = _DTYPES[:2]  # those that Hopper's own kernels take
+
+# The variables that change what runs, each read once a process.
+_VARIABLES = {
+    "TILEON_LIBRARY": "the package's own library",
+    "TILEON_PDL": "programmatic dependent launch is on; 0 turns it off",
+    "TILEON_LOG": "no log; 1 prints the kernel of every call",
+}
 
 
 def _gpus() -> Iterator[tuple[str, str]]:
@@ -46,32 +55,42 @@ def _build() -> Iterator[tuple[str, str]]:
     for line in torch.ops.tileon._build_info().splitlines():
         key, _, value = line.partition(": ")
         yield f"built: {key}", value
-    rows = len(torch.ops.tileon._matmul_configs().splitlines())
-    yield "tile table", f"{rows} rows" if rows else "empty: a library for the CPU alone"
+    rows = [line.split()[1] for line in torch.ops.tileon._matmul_configs().splitlines() if line.strip()]
+    yield "tile table", f"{len(rows)} rows" if rows else "empty: a library for the CPU alone"
+    hopper = sum(row.startswith("sm90_") for row in rows)
+    yield "Hopper's kernels", f"{hopper} rows" if hopper else "not in this library"
+
+
+def _variables() -> Iterator[tuple[str, str]]:
+    for name, otherwise in _VARIABLES.items():
+        yield name, os.environ.get(name) or f"not set: {otherwise}"
 
 
 def _sources() -> str:
     root = _build_state.PACKAGE.parent
     if not (root / "csrc").is_dir():
         return "not here (an installed package)"
-    record = _build_state.read_record()
+    record = _build_state.read_record(_build_state.record_of(_library.path()))
     if record is None:
         return "unknown: there is no _C.json"
     return "the tree's" if record.sources == _build_state.source_hash(root) else "not the tree's: build again"
 
 
-def _backend(device: str, dtype: str) -> str:
-    """The kernel that a product of two 1024 x 1024 matrices takes."""
-    operand = torch.ones(1024, 1024, dtype=getattr(torch, dtype), device=device)
+def _backend(device: str, dtype: str, row_stride: int = 1024) -> str:
+    """The kernel that a product of two 1024 x 1024 matrices takes whose rows lie `row_stride` elements apart."""
+    operand = torch.ones(1024, row_stride, dtype=getattr(torch, dtype), device=device)[:, :1024]
     with torch.inference_mode():
         torch.ops.tileon.matmul(operand, operand)
     return str(torch.ops.tileon._last_kernel())
 
 
 def _backends() -> Iterator[tuple[str, str]]:
-    for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+    has_gpu = torch.cuda.is_available()
+    for device in ("cpu", "cuda") if has_gpu else ("cpu",):
         for dtype in _DTYPES:
             yield f"matmul {dtype} on {device}", _said(lambda: _backend(device, dtype))  # noqa: B023 (called at once)
+    for dtype in _TENSOR_CORE_DTYPES if has_gpu else ():  # an odd stride is beyond what Hopper's loads can read
+        yield f"matmul {dtype} on cuda, odd strides", _said(lambda: _backend("cuda", dtype, 1025))  # noqa: B023
 
 
 def _said(ask: Callable[[], str]) -> str:
@@ -90,7 +109,7 @@ def _section(ask: Callable[[], Iterator[tuple[str, str]]]) -> Iterator[tuple[str
 
 def _load() -> str:
     _library.load()
-    return str(_build_state.LIBRARY)
+    return str(_library.path())
 
 
 def lines() -> Iterator[tuple[str, str]]:
@@ -104,6 +123,7 @@ def lines() -> Iterator[tuple[str, str]]:
     library = _said(_load)
     yield "library", library
     yield "library's sources", _said(_sources)
+    yield from _section(_variables)
     if not library.startswith("failed"):
         yield from _section(_build)
         yield from _section(_backends)
@@ -111,7 +131,7 @@ def lines() -> Iterator[tuple[str, str]]:
 
 def main() -> None:
     for key, value in lines():
-        print(f"{key + ':':28}{value}", flush=True)
+        print(f"{key + ':':38}{value}", flush=True)
 
 
 if __name__ == "__main__":

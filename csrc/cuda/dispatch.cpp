@@ -16,6 +16,9 @@
 #include "../kernel_log.h"
 #include "error.h"
 #include "sm80/sm80.h"
+#ifdef TILEON_WITH_SM90
+#include "sm90/sm90.h"
+#endif
 
 namespace tileon {
 namespace {
@@ -23,21 +26,28 @@ namespace {
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-// What dispatch knows of a family of kernels. Rows of the tile table are numbered through all backends, in order.
+// What dispatch knows of a folder of kernels. Rows of the tile table are numbered through all backends, in order.
 struct Backend {
   int min_capability;  // major * 10 + minor
+  int max_capability;
   int (*row_count)();
   const char* (*row_name)(int row);
   std::string (*row_dtypes)(int row);
   const char* (*why_not)(int row, const GemmProblem&, const Gpu&);
-  int (*choose_row)(const GemmProblem&, const Gpu&);
-  bool (*copy_pays)(const Operand&, int64_t mn, const GemmProblem&);
-  void (*run)(int row, const GemmProblem&, cudaStream_t);
+  int (*choose_row)(const GemmProblem&, const Gpu&);  // negative where no row takes the problem
+  bool (*copy_pays)(const Operand&, int64_t mn, const GemmProblem&, const Gpu&);
+  void (*run)(int row, const GemmProblem&, const Gpu&, cudaStream_t);
+
+  bool is_for(const Gpu& gpu) const { return gpu.capability >= min_capability && gpu.capability <= max_capability; }
 };
 
-// The first one that the GPU is new enough for takes the call.
+// A call goes to the first one that is for the GPU and takes the problem. The portable kernels take every one.
 constexpr Backend kBackends[] = {
-    {80, sm80::row_count, sm80::row_name, sm80::row_dtypes, sm80::why_not, sm80::choose_row, sm80::copy_pays,
+#ifdef TILEON_WITH_SM90
+    {90, 90, sm90::row_count, sm90::row_name, sm90::row_dtypes, sm90::why_not, sm90::choose_row, sm90::copy_pays,
+     sm90::run},
+#endif
+    {80, 999, sm80::row_count, sm80::row_name, sm80::row_dtypes, sm80::why_not, sm80::choose_row, sm80::copy_pays,
      sm80::run},
 };
 
@@ -62,10 +72,32 @@ const Gpu& gpu_of(int device) {
   return gpus[device];
 }
 
-const Backend& backend_for(const Gpu& gpu) {
-  for (const Backend& backend : kBackends)
-    if (gpu.capability >= backend.min_capability) return backend;
-  fail("matmul: needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
+// One row of the tile table.
+struct TableRow {
+  const Backend* backend;
+  int row;  // the backend's own number
+
+  const char* name() const { return backend->row_name(row); }
+};
+
+int row_count() {
+  int count = 0;
+  for (const Backend& backend : kBackends) count += backend.row_count();
+  return count;
+}
+
+// Row `config` of the table, which must be able to run the problem.
+TableRow row_by_index(int64_t config, const GemmProblem& problem, const Gpu& gpu) {
+  if (config >= row_count())
+    fail("matmul: `config` must be below ", row_count(), ", the rows of the tile table here, got ", config);
+  int row = static_cast<int>(config);
+  const Backend* backend = kBackends;
+  while (row >= backend->row_count()) row -= (backend++)->row_count();
+  const char* reason = backend->why_not(row, problem, gpu);
+  if (reason != nullptr)
+    fail("matmul: `config` ", config, " (", backend->row_name(row), ", ", backend->row_dtypes(row),
+         ") cannot run these operands: ", reason);
+  return {backend, row};
 }
 
 // Makes the tensors' device the current one, and puts the old one back. Torch's guard costs a call into torch, so it
@@ -114,32 +146,39 @@ Operand operand_of(const Tensor& tensor, int mn_dim, int k_dim) {
   return {tensor.data_ptr(), tensor.stride(first + mn_dim), tensor.stride(first + k_dim), batch_stride};
 }
 
-// Runs row `config` of the table, or the row of the backend's choice where it is negative. `problem` is complete.
+// Operands that were copied before the kernel reads them. Torch's allocator keeps them alive for it, in stream order.
+struct Copies {
+  std::optional<Tensor> a, b;
+};
+
+// The row that the first willing backend chooses, after the copies that pay for it.
+TableRow choose_row(GemmProblem& problem, const Tensor& a, const Tensor& b, const Gpu& gpu, Copies& copies) {
+  for (const Backend& backend : kBackends) {
+    if (!backend.is_for(gpu)) continue;
+    if (!copies.a && backend.copy_pays(problem.a, problem.m, problem, gpu)) {
+      copies.a = aligned_copy(a);
+      problem.a = operand_of(*copies.a, 0, 1);
+    }
+    if (!copies.b && backend.copy_pays(problem.b, problem.n, problem, gpu)) {
+      copies.b = aligned_copy(b);
+      problem.b = operand_of(*copies.b, 1, 0);
+    }
+    const int row = backend.choose_row(problem, gpu);
+    if (row >= 0) return {&backend, row};
+  }
+  fail("matmul: needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
+}
+
+// Runs row `config` of the table, or the row of the library's choice where it is negative. `problem` is complete.
 void run_matmul(GemmProblem& problem, const Tensor& a, const Tensor& b, int64_t config) {
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
   const int device = a.get_device_index();
   const CurrentDevice current_device(device);
   const Gpu& gpu = gpu_of(device);
-  const Backend& backend = backend_for(gpu);
-
-  std::optional<Tensor> copy_of_a, copy_of_b;  // torch's allocator keeps them alive for the kernel, in stream order
-  int row = 0;
-  if (config < 0) {
-    if (backend.copy_pays(problem.a, problem.m, problem)) copy_of_a = aligned_copy(a);
-    if (backend.copy_pays(problem.b, problem.n, problem)) copy_of_b = aligned_copy(b);
-    if (copy_of_a) problem.a = operand_of(*copy_of_a, 0, 1);
-    if (copy_of_b) problem.b = operand_of(*copy_of_b, 1, 0);
-    row = backend.choose_row(problem, gpu);
-  } else {
-    if (config >= backend.row_count())
-      fail("matmul: `config` must be below ", backend.row_count(), ", the rows of the tile table here, got ", config);
-    row = static_cast<int>(config);
-    if (const char* reason = backend.why_not(row, problem, gpu))
-      fail("matmul: `config` ", row, " (", backend.row_name(row), ", ", backend.row_dtypes(row),
-           ") cannot run these operands: ", reason);
-  }
-  backend.run(row, problem, current_stream(device));
-  record_kernel(backend.row_name(row), copy_of_a.has_value(), copy_of_b.has_value());
+  Copies copies;
+  const TableRow row = config < 0 ? choose_row(problem, a, b, gpu, copies) : row_by_index(config, problem, gpu);
+  row.backend->run(row.row, problem, gpu, current_stream(device));
+  record_kernel(row.name(), copies.a.has_value(), copies.b.has_value());
   log_call(problem);
 }
 

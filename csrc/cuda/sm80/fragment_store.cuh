@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "../output/store.cuh"
 #include "config.h"
 #include "kernel_params.h"
-#include "store.cuh"
 
 namespace tileon::sm80 {
 

@@ -4,14 +4,9 @@
 #include <cstdint>
 
 #include "../../problem.h"
+#include "../tile/major.h"
 
 namespace tileon::sm80 {
-
-// The dimension along which an operand's elements are adjacent.
-enum class Major : int8_t {
-  kK,   // row-major a, or b as the transposed view of a contiguous (n, k)
-  kMn,  // row-major b, or a as the transposed view of a contiguous (k, m)
-};
 
 struct OperandAccess {
   bool vectors;  // 16-byte chunks along `major`, all of them aligned; else element by element through both strides

@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "../../problem.h"
+#include "../output/convert.cuh"
 #include "../ptx/cp_async.cuh"
 #include "../ptx/shared.cuh"
 #include "../tile/swizzle.h"
-#include "convert.cuh"
 #include "operand_access.h"
 
 namespace tileon::sm80 {

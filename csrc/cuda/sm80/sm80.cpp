@@ -58,7 +58,7 @@ std::string row_dtypes(int row) {
 const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) { return why_not(kRows[row], problem, gpu); }
 int choose_row(const GemmProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 
-bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem) {
+bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu&) {
   const Kind kind = kind_of(problem);
   if (kind == Kind::kFloat32 || kind == Kind::kFloat64) return false;  // the SIMT kernels read any stride at full rate
   if (operand_access(operand, problem.batch, mn, problem.k, info(problem.dtype).bytes).vectors) return false;
@@ -67,7 +67,7 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem) {
          kCopyPaysFrom;
 }
 
-void run(int row, const GemmProblem& problem, cudaStream_t stream) {
+void run(int row, const GemmProblem& problem, const Gpu&, cudaStream_t stream) {
   if (!run_kind(row, problem, stream)) throw std::runtime_error("tileon: this row has no kernel for this dtype");
 }
 

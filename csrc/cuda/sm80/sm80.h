@@ -22,9 +22,9 @@ int choose_row(const GemmProblem& problem, const Gpu& gpu);
 
 // Whether the kernels read operand `operand` ([mn, k], `mn` long) faster once it lies in an aligned buffer, by more
 // than the copy costs.
-bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem);
+bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu);
 
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
-void run(int row, const GemmProblem& problem, cudaStream_t stream);
+void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream);
 
 }  // namespace tileon::sm80

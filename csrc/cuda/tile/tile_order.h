@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "fast_divide.h"
+
 #ifdef __CUDACC__
 #define TILEON_TILE_FUNCTION __host__ __device__ __forceinline__ constexpr
 #else
@@ -35,7 +37,37 @@ struct TileOrder {
   }
 };
 
+// The same order with its divisions prepared on the host.
+class FastTileOrder {
+ public:
+  FastTileOrder() = default;
+
+  constexpr explicit FastTileOrder(const TileOrder& order)
+      : group_m_(order.group_m),
+        full_groups_(order.tiles_m / order.group_m),
+        tiles_per_group_(order.group_m * order.tiles_n),
+        full_rows_(order.group_m),
+        last_rows_(order.tiles_m % order.group_m == 0 ? order.group_m : order.tiles_m % order.group_m) {}
+
+  TILEON_TILE_FUNCTION TileCoordinate at(int tile) const {
+    const int group = tiles_per_group_.divide(tile);
+    const int within = tile - group * tiles_per_group_.divisor();
+    const FastDivisor& rows = group < full_groups_ ? full_rows_ : last_rows_;
+    const int column = rows.divide(within);
+    return {group * group_m_ + within - column * rows.divisor(), column};
+  }
+
+ private:
+  int group_m_ = 1;
+  int full_groups_ = 1;
+  FastDivisor tiles_per_group_;
+  FastDivisor full_rows_;
+  FastDivisor last_rows_;
+};
+
 static_assert(TileOrder{3, 2, 2}.at(0).m == 0 && TileOrder{3, 2, 2}.at(1).m == 1 && TileOrder{3, 2, 2}.at(2).n == 1);
 static_assert(TileOrder{3, 2, 2}.at(4).m == 2 && TileOrder{3, 2, 2}.at(4).n == 0 && TileOrder{3, 2, 2}.at(5).n == 1);
+
+static_assert(FastTileOrder(TileOrder{3, 2, 2}).at(3).m == 1 && FastTileOrder(TileOrder{3, 2, 2}).at(5).n == 1);
 
 }  // namespace tileon

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 
+#include "../../output/store.cuh"
 #include "../config.h"
 #include "../cta_tile.cuh"
 #include "../kernel_params.h"
 #include "../operand_panel.cuh"
 #include "../ring.cuh"
-#include "../store.cuh"
 
 namespace tileon::sm80 {
 

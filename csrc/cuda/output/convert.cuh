@@ -4,9 +4,10 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cstdint>
 #include <type_traits>
 
-namespace tileon::sm80 {
+namespace tileon {
 
 __device__ __forceinline__ float widen(__half value) { return __half2float(value); }
 __device__ __forceinline__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
@@ -25,4 +26,16 @@ __device__ __forceinline__ Element round_to(Accumulator value) {
   }
 }
 
-}  // namespace tileon::sm80
+// Two of them, the first in the low half.
+template <typename Element>
+__device__ __forceinline__ uint32_t round_pair(float first, float second) {
+  if constexpr (std::is_same_v<Element, __half>) {
+    const __half2 pair = __floats2half2_rn(first, second);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  }
+}
+
+}  // namespace tileon

@@ -1,7 +1,8 @@
 // From a warp's accumulators to global memory: bias, activation, one rounding, whole 128-byte lines where they can be.
 //
 // A slab (a few rows of the warp's tile) goes through shared memory, so that a lane gets four neighbouring columns
-// whatever the accumulators' layout was, and so that the formulas stand in the code once, not once an accumulator.
+// whatever the accumulators' layout was, and so that the formulas stand in the code once an output dtype, not once an
+// accumulator.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 #include "../../problem.h"
 #include "convert.cuh"
 
-namespace tileon::sm80 {
+namespace tileon {
 
 constexpr int kColumnsPerLane = 4;
 
@@ -31,6 +32,20 @@ __device__ __forceinline__ Accumulator load_bias(const Epilogue& epilogue, int64
       return widen(static_cast<const float*>(epilogue.bias)[at]);
     default:
       return static_cast<Accumulator>(static_cast<const double*>(epilogue.bias)[at]);
+  }
+}
+
+// Stores one value as the output's dtype; `at` counts elements.
+__device__ __forceinline__ void store_as(void* out, DType dtype, int64_t at, float value) {
+  switch (dtype) {
+    case DType::kFloat16:
+      static_cast<__half*>(out)[at] = round_to<__half>(value);
+      break;
+    case DType::kBFloat16:
+      static_cast<__nv_bfloat16*>(out)[at] = round_to<__nv_bfloat16>(value);
+      break;
+    default:
+      static_cast<float*>(out)[at] = value;
   }
 }
 
@@ -143,4 +158,4 @@ class WarpStore {
   Accumulator bias_[kColumnsPerLane];
 };
 
-}  // namespace tileon::sm80
+}  // namespace tileon

@@ -1,0 +1,195 @@
+"""Holds the results against the marks they are to meet: `python benchmarks/bars.py [--results FOLDER]`.
+
+Reads matmul.csv and sweep.csv of the folder, and prints one line for each mark: the figure, where it is worst, and
+whether it holds. Needs no GPU. The exit status is 0 whatever holds, and with --strict 1 unless everything does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from commit import ROOT
+from result_file import aligned, portable_path
+from summary import Key, Loss, Ratios, Times, geometric_mean, losses, ratios, read_times
+
+RESULTS = ROOT / "benchmarks" / "results" / "h200"
+
+LAYOUTS_16 = [(dtype, layout) for dtype in ("float16", "bfloat16") for layout in ("NN", "NT")]
+OTHER_LAYOUTS_16 = [(dtype, layout) for dtype in ("float16", "bfloat16") for layout in ("TN", "TT")]
+GRAPH_RANGES = ((256, 640, 1.15), (768, 1408, 0.97))  # first and last size, least mean
+FUSED_SLACK = 1.02  # time with bias and activation over the plain product's
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One mark: what is asked, the figure, and whether it holds; None where nothing was measured."""
+
+    what: str
+    asked: str
+    figure: str
+    holds: bool | None
+
+
+def plain(dtype: str, layout: str, *, squares: bool = True) -> Callable[[Key], bool]:
+    """Whether a case is a plain product of this dtype and layout, square or not."""
+    return lambda key: (key.dtype, key.layout, key.epilogue, key.is_square) == (dtype, layout, "none", squares)
+
+
+def linear(times: Times) -> Ratios | None:
+    """torch's time over ours for the linear layers: the rectangles of the file."""
+    return ratios(times, "torch", "tileon", plain("bfloat16", "NT", squares=False))
+
+
+def _mean_bar(what: str, found: Ratios | None, least: float) -> Bar:
+    asked = f"mean >= {least:.2f}"
+    if found is None:
+        return Bar(what, asked, "", None)
+    key, worst = found.worst
+    figure = f"{found.mean:.3f} over {len(found.by_case)}, worst {worst:.3f} at {key.shape}"
+    return Bar(what, asked, figure, found.mean >= least)
+
+
+def _worst_bar(what: str, found: Ratios | None, least: float) -> Bar:
+    asked = f"each >= {least:.2f}"
+    if found is None:
+        return Bar(what, asked, "", None)
+    below = sorted((item for item in found.by_case.items() if item[1] < least), key=lambda item: item[1])
+    shown = ", ".join(f"{key.shape} {ratio:.3f}" for key, ratio in below)
+    return Bar(what, asked, shown or f"worst {found.worst[1]:.3f} at {found.worst[0].shape}", not below)
+
+
+def squares_bars(times: Times) -> list[Bar]:
+    bars = []
+    for dtype, layout in LAYOUTS_16:
+        found = ratios(times, "torch", "tileon", plain(dtype, layout))
+        name = f"{dtype} {layout} squares, torch / ours"
+        bars += [_mean_bar(name, found, 1.00), _worst_bar(name, found, 0.90)]
+    for dtype in ("float16", "bfloat16"):
+        found = ratios(times, "triton", "tileon", plain(dtype, "NN"))
+        bars.append(_mean_bar(f"{dtype} NN squares, Triton / ours", found, 1.12))
+    return bars
+
+
+def graph_ratios(times: Times, layout: str, first: int, last: int) -> Ratios | None:
+    """torch's time over ours by graph replay, float16 squares from `first` to `last`."""
+    squares = plain("float16", layout)
+    return ratios(times, "torch_graph", "tileon_graph", lambda key: squares(key) and first <= key.m <= last)
+
+
+def graph_bars(times: Times) -> list[Bar]:
+    return [
+        _mean_bar(
+            f"float16 {layout} graph replay {first}..{last}, torch / ours",
+            graph_ratios(times, layout, first, last),
+            least,
+        )
+        for first, last, least in GRAPH_RANGES
+        for layout in ("NN", "NT")
+    ]
+
+
+def layout_bars(times: Times) -> list[Bar]:
+    return [
+        _mean_bar(
+            f"{dtype} {layout} squares, torch / ours", ratios(times, "torch", "tileon", plain(dtype, layout)), 0.98
+        )
+        for dtype, layout in OTHER_LAYOUTS_16
+    ]
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A product with bias and leaky_relu, in microseconds: ours, ours without them, torch's."""
+
+    key: Key
+    ours: float
+    plain: float
+    torch: float
+
+    @property
+    def over_plain(self) -> float:
+        return self.ours / self.plain
+
+    @property
+    def against_torch(self) -> float:
+        return self.torch / self.ours
+
+
+def fused(times: Times) -> list[Fused]:
+    return [
+        Fused(key, by["tileon"], by["tileon_plain"], by["torch"])
+        for key, by in times.items()
+        if key.epilogue == "bias+leaky_relu" and {"tileon", "tileon_plain", "torch"} <= by.keys()
+    ]
+
+
+def epilogue_bars(times: Times) -> list[Bar]:
+    found = fused(times)
+    whats = ("bias+leaky_relu, time over our plain product's", "bias+leaky_relu, torch / ours")
+    asked = (f"each <= {FUSED_SLACK:.2f}", "each > 1.00")
+    if not found:
+        return [Bar(what, ask, "", None) for what, ask in zip(whats, asked, strict=True)]
+
+    def name(case: Fused) -> str:
+        return f"{case.key.dtype} {case.key.shape}"
+
+    dearest, slowest = max(found, key=lambda c: c.over_plain), min(found, key=lambda c: c.against_torch)
+    over = [f"{name(case)} {case.over_plain:.3f}" for case in found if case.over_plain > FUSED_SLACK]
+    behind = [f"{name(case)} {case.against_torch:.3f}" for case in found if case.against_torch <= 1]
+    return [
+        Bar(whats[0], asked[0], ", ".join(over) or f"worst {dearest.over_plain:.3f} at {name(dearest)}", not over),
+        Bar(
+            whats[1], asked[1], ", ".join(behind) or f"worst {slowest.against_torch:.3f} at {name(slowest)}", not behind
+        ),
+    ]
+
+
+def linear_bars(times: Times) -> list[Bar]:
+    found, name = linear(times), "bfloat16 linear layers, torch / ours"
+    return [_mean_bar(name, found, 1.00), _worst_bar(name, found, 0.92)]
+
+
+def choice_bars(found: list[Loss]) -> list[Bar]:
+    """Of the 16-bit types, whose rows are the choice in question."""
+    mine = [loss for loss in found if loss.key.dtype in ("float16", "bfloat16")]
+    what = "choice of the row over the best row"
+    if not mine:
+        return [Bar(what, "mean <= 3 %", "", None), Bar(what, "each <= 10 %", "", None)]
+    mean, worst = geometric_mean(loss.ratio for loss in mine), max(mine, key=lambda loss: loss.ratio)
+    over = sum(loss.ratio > 1.10 for loss in mine)
+    place = f"{worst.key.dtype} {worst.key.layout} {worst.key.shape}: {worst.chosen}, best {worst.best}"
+    return [
+        Bar(what, "mean <= 3 %", f"{100 * (mean - 1):.2f} % over {len(mine)}", mean <= 1.03),
+        Bar(what, "each <= 10 %", f"{over} beyond, worst {100 * (worst.ratio - 1):.1f} % at {place}", not over),
+    ]
+
+
+def all_bars(results: Path) -> list[Bar]:
+    """Every mark, from the result files of a folder."""
+    matmul, sweep = results / "matmul.csv", results / "sweep.csv"
+    times: Times = read_times(matmul)[1] if matmul.exists() else {}
+    groups = (squares_bars, graph_bars, layout_bars, epilogue_bars, linear_bars)
+    bars = [bar for group in groups for bar in group(times)]
+    return bars + choice_bars(losses(sweep) if sweep.exists() else [])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder with matmul.csv and sweep.csv")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 unless every mark holds")
+    arguments = parser.parse_args()
+    bars = all_bars(arguments.results.resolve())
+    words = {True: "holds", False: "DOES NOT HOLD", None: "not measured"}
+    rows = [[bar.what, bar.asked, words[bar.holds], bar.figure] for bar in bars]
+    print(aligned([["what", "asked", "", "figure"], *rows]))
+    held = sum(bar.holds is True for bar in bars)
+    print(f"\n{held} of {len(bars)} hold ({portable_path(arguments.results)})")
+    return 1 if arguments.strict and held < len(bars) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

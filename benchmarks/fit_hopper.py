@@ -1,0 +1,230 @@
+"""Fits the Hopper tile table's cost model to a sweep, and says what the choice loses.
+
+    python benchmarks/sweep.py --csv sweep.csv            # on the GPU
+    python benchmarks/fit_hopper.py sweep.csv             # anywhere: prints the fit and the regret
+    python benchmarks/fit_hopper.py sweep.csv --write     # and puts the numbers into csrc/cuda/sm90/config.h
+
+First every row's model is fitted to its times, then all of them together to the choice they lead to. The regret is the
+time of the row that the model chooses over the time of the best row, in geometric mean and at worst, for the numbers in
+config.h and for the new ones. The model is `expected_ns` of csrc/cuda/sm90/choice.h:
+start + max(waves * (per_tile + per_k * k), bytes / bytes_per_ns).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SM90 = Path(__file__).resolve().parent.parent / "csrc" / "cuda" / "sm90"
+_ROW = re.compile(
+    r'\{"(?P<name>sm90_\w+)",\s*\{Family::k(?P<family>\w+),\s*(?P<tile>[\d,\s]+)\},\s*(?P<splits>\d+),'
+    r"\s*(?P<resident>\d+),(?P<numbers>(?:\s*[\d.]+f,?){5})\}"
+)
+_NUMBERS = 5  # start, per_tile, per_k, per_k_mn, bytes_per_ns
+_TIED = 0.01  # rows that the model puts this close together are as good as equal
+_LEFT_OUT = 3.0  # times the best one: what a row counts that was left out of a case as hopeless
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product of 16-bit operands; the layout's second letter T is a k-major b."""
+
+    dtype: str
+    layout: str
+    m: int
+    n: int
+    k: int
+
+    @property
+    def bytes(self) -> int:
+        return 2 * (self.m * self.k + self.k * self.n + self.m * self.n)
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.layout} {self.m}x{self.n}x{self.k}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table: the tile, the CTAs that share a tile's k, those that an SM holds, and the model's numbers."""
+
+    name: str
+    tile_m: int
+    tile_n: int
+    splits: int
+    resident: int
+    numbers: tuple[float, ...]
+
+    def waves(self, case: Case, sm_count: int) -> float:
+        tiles = math.ceil(case.m / self.tile_m) * math.ceil(case.n / self.tile_n)
+        if self.resident > 1:
+            return max(1.0, tiles * self.splits / sm_count)
+        return math.ceil(tiles / (sm_count // self.splits))
+
+
+def read_table() -> list[Row]:
+    rows = []
+    for match in _ROW.finditer((SM90 / "config.h").read_text()):
+        tile = [int(number) for number in match["tile"].split(",")]
+        numbers = tuple(float(number) for number in re.findall(r"([\d.]+)f", match["numbers"]))
+        rows.append(Row(match["name"], tile[0], tile[1], int(match["splits"]), int(match["resident"]), numbers))
+    return rows
+
+
+class Sweep:
+    """The measured times and what the model needs of the cases, as arrays of rows by cases."""
+
+    def __init__(self, path: Path, table: list[Row], sm_count: int) -> None:
+        index = {row.name: number for number, row in enumerate(table)}
+        measured: dict[Case, dict[int, float]] = defaultdict(dict)
+        with path.open() as file:
+            for line in csv.DictReader(line for line in file if not line.startswith("#")):
+                name = line["provider"].removeprefix("tileon:")
+                if name in index and line["epilogue"] == "none":
+                    case = Case(line["dtype"], line["layout"], int(line["m"]), int(line["n"]), int(line["k"]))
+                    measured[case][index[name]] = float(line["median_us"]) * 1e3
+        self.cases = list(measured)
+        self.measured = np.full((len(table), len(self.cases)), math.nan)
+        for column, case in enumerate(self.cases):
+            for row, nanoseconds in measured[case].items():
+                self.measured[row, column] = nanoseconds
+        self.best = np.nanmin(self.measured, axis=0)
+        self.times = np.where(np.isnan(self.measured), _LEFT_OUT * self.best, self.measured)
+        gemv = np.array([row.name.startswith("sm90_gemv") for row in table])
+        self.offered = ~(gemv[:, None] & np.isnan(self.measured))
+        self.waves = np.array([[row.waves(case, sm_count) for case in self.cases] for row in table])
+        self.k = np.array([float(case.k) for case in self.cases])
+        self.k_major = np.array([case.layout[1] == "T" for case in self.cases])
+        self.bytes = np.array([float(case.bytes) for case in self.cases])
+
+    def expected(self, numbers: Array) -> Array:
+        """Nanoseconds by the model; `numbers` is [rows][5]. The counterpart of expected_ns in choice.h."""
+        start, per_tile, per_k, per_k_mn, bytes_per_ns = (column[:, None] for column in numbers.T)
+        slope = np.where(self.k_major, per_k, per_k_mn)
+        return start + np.maximum(self.waves * (per_tile + slope * self.k), self.bytes / bytes_per_ns)
+
+    def regrets(self, numbers: Array) -> Array:
+        """By case: time of the chosen row over that of the best one."""
+        chosen = np.where(self.offered, self.expected(numbers), math.inf).argmin(axis=0)
+        return self.times[chosen, np.arange(len(self.cases))] / self.best
+
+    def loss(self, numbers: Array) -> float:
+        """The mean regret, where rows that the model holds for nearly equal share a case: that makes it smooth, and
+        keeps noise from deciding. Great losses count more, and so does, a little, the model's own error."""
+        expected = np.where(self.offered, self.expected(numbers), math.inf)
+        shares = np.exp(-(expected / expected.min(axis=0) - 1.0) / _TIED)
+        shares /= shares.sum(axis=0)
+        regret = np.log((shares * self.times).sum(axis=0) / self.best)
+        near = ~np.isnan(self.measured) & (self.times < 1.5 * self.best)
+        error = np.abs(np.log(expected[near] / self.times[near]))
+        return float(regret.mean() + 3.0 * np.square(regret).mean() + 0.05 * error.mean())
+
+
+def first_fit(row: int, numbers: Array, sweep: Sweep) -> Array:
+    """Least squares of the relative error where the row is near the best one; elsewhere nobody would choose it.
+
+    What the memory bounds says nothing about the tile, so the two parts are told apart by iteration.
+    """
+    here = ~np.isnan(sweep.measured[row])
+    if not here.any():
+        return numbers
+    times, waves, k, k_major = sweep.times[row][here], sweep.waves[row][here], sweep.k[here], sweep.k_major[here]
+    weights = np.sqrt(np.exp(-(times / sweep.best[here] - 1.0) / 0.15) + 0.01) / times
+    last = numbers.copy()
+    for _ in range(10):
+        tile = waves * (last[1] + np.where(k_major, last[2], last[3]) * k)
+        bound = sweep.bytes[here] / last[4] > tile
+        columns = [np.ones_like(k), waves * ~bound, waves * k * k_major * ~bound, waves * k * ~k_major * ~bound]
+        columns.append(sweep.bytes[here] * bound)
+        inverse = np.array([*last[:4], 1.0 / last[4]])
+        pull = np.diag(1e-3 / np.maximum(inverse, [1.0, 1.0, 1e-2, 1e-2, 1e-5]))  # for what the sweep leaves open
+        system = np.concatenate([np.stack(columns, axis=1) * weights[:, None], pull])
+        solution = _non_negative(system, np.concatenate([times * weights, pull @ inverse]))
+        last = np.array([*solution[:4], 1.0 / np.clip(solution[4], 1 / 4700, 1 / 2000)])
+    return last
+
+
+def _non_negative(system: Array, target: Array) -> Array:
+    """Least squares with non-negative unknowns, by leaving out those that come out negative."""
+    active = np.ones(system.shape[1], dtype=bool)
+    while True:
+        solution = np.zeros(system.shape[1])
+        solution[active] = np.linalg.lstsq(system[:, active], target, rcond=None)[0]
+        if not (solution < 0).any():
+            return solution
+        active &= solution >= 0
+
+
+def descend(numbers: Array, sweep: Sweep, rounds: int) -> Array:
+    """Moves one number of one row at a time, by less and less, as long as the loss falls."""
+    numbers, least = numbers.copy(), sweep.loss(numbers)
+    for factor in np.geomspace(0.15, 0.004, rounds):
+        for row in range(numbers.shape[0]):
+            for number in range(_NUMBERS):
+                for sign in (1, -1):
+                    before = numbers[row, number]
+                    nanoseconds = 300.0 * factor if number < 2 else 0.0  # the first two may be 0, and leave it
+                    numbers[row, number] = max(0.0, before * (1 + factor) ** sign + sign * nanoseconds)
+                    now = sweep.loss(numbers)
+                    if now < least:
+                        least = now
+                    else:
+                        numbers[row, number] = before
+    return numbers
+
+
+def _report(title: str, numbers: Array, sweep: Sweep) -> None:
+    found = sweep.regrets(numbers)
+    worst = np.argsort(-found)[:5]
+    listed = ", ".join(f"{sweep.cases[case]} {100 * (found[case] - 1):.1f} %" for case in worst)
+    mean = math.exp(np.log(found).mean())
+    print(f"{title:9} regret {100 * (mean - 1):.2f} % in mean over {len(found)} cases; worst: {listed}")
+
+
+def _write(table: list[Row], numbers: Array) -> None:
+    path = SM90 / "config.h"
+    by_name = {row.name: values for row, values in zip(table, numbers, strict=True)}
+
+    def line(match: re.Match[str]) -> str:
+        start, per_tile, per_k, per_k_mn, bytes_per_ns = by_name[match["name"]]
+        text = f"  {start:7.1f}f, {per_tile:7.1f}f, {per_k:7.4f}f, {per_k_mn:7.4f}f, {bytes_per_ns:6.1f}f"
+        return match[0][: match.start("numbers") - match.start()] + text + "}"
+
+    path.write_text(_ROW.sub(line, path.read_text()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sweep", type=Path, help="CSV of benchmarks/sweep.py")
+    parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
+    parser.add_argument("--rounds", type=int, default=12, help="of the descent (default 12)")
+    parser.add_argument("--write", action="store_true", help="put the fitted numbers into config.h")
+    arguments = parser.parse_args()
+    table = read_table()
+    sweep = Sweep(arguments.sweep, table, arguments.sm_count)
+    here = np.array([row.numbers for row in table])
+    _report("config.h", here, sweep)
+    first = np.stack([first_fit(row, here[row], sweep) for row in range(len(table))])
+    _report("first", first, sweep)
+    fitted = descend(first, sweep, arguments.rounds)
+    _report("fitted", fitted, sweep)
+    best = sweep.times.argmin(axis=0)
+    for number, row in enumerate(table):
+        values = " ".join(f"{value:9.4g}" for value in fitted[number])
+        print(f"{row.name:34}{values}   best {(best == number).sum()} times")
+    if arguments.write:
+        _write(table, fitted)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Fixed sets of cases: what results/<gpu>/*.csv hold, and what the demo shows.
+
+demo: a few squares, as large as the machine does quickly.
+portable: squares of every dtype, and every epilogue and layout at 4096.
+hopper: float16 and bfloat16 against their peers, for matmul.csv. Squares from 256 to 4096 in steps of 128 and 8192, NN
+    and NT, up to 1408 in float16 by CUDA-graph replay as well; TN and TT at every 512; a fused epilogue from 1024 to
+    8192; and linear layers, NT: from 1 to 8192 rows against four weights.
+sweep: what the cost models are fitted to, every row of the tile table (sweep.py). The plain products of hopper in one
+    of the two dtypes (they take the same time), random rectangles, and shapes in every dtype for the portable kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from problems import Case
+
+Shape = tuple[int, int, int]  # m, n, k
+
+PRESETS = ("demo", "portable", "hopper", "sweep")
+
+SQUARES = (*range(256, 4097, 128), 8192)
+GRAPH_SQUARES = tuple(range(256, 1409, 128))  # beyond, a launch takes far longer than its gap
+OTHER_LAYOUT_SQUARES = (*range(512, 4097, 512), 8192)
+EPILOGUE_SQUARES = (1024, 2048, 4096, 8192)
+LINEAR_ROWS = (1, 8, 16, 32, 64, 128, 512, 2048, 8192)
+LINEAR_WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336), (28672, 8192))  # n, k
+LINEAR_SHAPES: tuple[Shape, ...] = tuple((m, n, k) for n, k in LINEAR_WEIGHTS for m in LINEAR_ROWS)
+
+PORTABLE_SWEEP_SHAPES: tuple[Shape, ...] = (
+    *((size, size, size) for size in (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)),
+    *((rows, 4096, 4096) for rows in (1, 16, 64, 256)),
+    *((8192, 1024, 1024), (4096, 64, 4096), (4096, 4096, 256), (256, 256, 16384), (1000, 1500, 2000)),
+)
+
+_PEERS = ("tileon", "torch", "triton")
+
+
+@dataclass(frozen=True)
+class Work:
+    """A case, and who computes it; None is matmul.py's default."""
+
+    case: Case
+    providers: tuple[str, ...] | None = None
+
+
+def parse_shapes(text: str) -> list[Shape]:
+    """`MxNxK`, several with commas."""
+    shapes = []
+    for part in text.split(","):
+        numbers = part.split("x")
+        if len(numbers) != 3:
+            raise argparse.ArgumentTypeError(f"{part!r} is not MxNxK")
+        shapes.append((int(numbers[0]), int(numbers[1]), int(numbers[2])))
+    return shapes
+
+
+def squares(
+    sizes: Sequence[int], dtypes: Sequence[str], layouts: Sequence[str], epilogues: Sequence[str]
+) -> list[Case]:
+    """Every combination, m = n = k."""
+    return [
+        Case(dtype, layout, size, size, size, epilogue)
+        for dtype in dtypes
+        for layout in layouts
+        for epilogue in epilogues
+        for size in sizes
+    ]
+
+
+def rectangles(count: int = 24, seed: int = 0) -> list[Case]:
+    """Random shapes, layouts and 16-bit dtypes in turn.
+
+    Sizes are multiples of 8 from 8 to 8192, spread evenly on a logarithmic scale; products of more than 4096^3 are
+    drawn again.
+    """
+    draw = random.Random(seed)
+    cases: list[Case] = []
+    while len(cases) < count:
+        m, n, k = (8 * round(2 ** draw.uniform(0, 10)) for _ in range(3))
+        if m * n * k <= 4096**3:
+            dtype, layout = ("float16", "bfloat16")[len(cases) // 4 % 2], ("NN", "NT", "TN", "TT")[len(cases) % 4]
+            cases.append(Case(dtype, layout, m, n, k))
+    return cases
+
+
+def _demo(device: torch.device) -> list[Case]:
+    if device.type != "cuda":
+        return squares([256, 512, 1024], ["float32"], ["NN"], ["none", "bias+leaky_relu"])
+    plain = squares([512, 1024, 2048, 4096], ["float16", "float32"], ["NN"], ["none"])
+    return plain + squares([4096], ["float16"], ["NN"], ["bias+leaky_relu"])
+
+
+def _portable() -> list[Case]:
+    dtypes = ["bfloat16", "float16", "float32", "tf32", "float64"]
+    return (
+        squares([256, 512, 1024, 2048, 4096], dtypes, ["NN"], ["none"])
+        + squares([4096], dtypes, ["NN"], ["leaky_relu", "bias", "bias+leaky_relu"])
+        + squares([4096], ["bfloat16"], ["NT", "TN", "TT"], ["none"])
+    )
+
+
+def _hopper() -> list[Work]:
+    dtypes = ["float16", "bfloat16"]
+    work = []
+    for case in squares(SQUARES, dtypes, ["NN", "NT"], ["none"]):
+        graphs = ("tileon_graph", "torch_graph") if case.dtype == "float16" and case.m in GRAPH_SQUARES else ()
+        work.append(Work(case, (*_PEERS, *graphs)))
+    work += [Work(case, ("tileon", "torch")) for case in squares(OTHER_LAYOUT_SQUARES, dtypes, ["TN", "TT"], ["none"])]
+    fused = squares(EPILOGUE_SQUARES, dtypes, ["NN"], ["bias+leaky_relu"])
+    work += [Work(case, ("tileon", "tileon_plain", "torch")) for case in fused]
+    return work + [Work(Case("bfloat16", "NT", *shape), ("tileon", "torch")) for shape in LINEAR_SHAPES]
+
+
+def _sweep() -> list[Case]:
+    cases = (
+        squares(SQUARES, ["float16"], ["NN", "NT"], ["none"])
+        + squares(OTHER_LAYOUT_SQUARES, ["float16"], ["TN", "TT"], ["none"])
+        + [Case("bfloat16", "NT", *shape) for shape in LINEAR_SHAPES]
+        + rectangles()
+        + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in PORTABLE_SWEEP_SHAPES]
+        + [Case(dtype, "NN", *shape) for dtype in ("float32", "tf32", "float64") for shape in PORTABLE_SWEEP_SHAPES]
+    )
+    return list(dict.fromkeys(cases))  # a few shapes are in two of the sets
+
+
+def preset_work(name: str, device: torch.device) -> list[Work]:
+    """The work of a preset; see the head of this file."""
+    if name == "hopper":
+        return _hopper()
+    cases = {"demo": lambda: _demo(device), "portable": _portable, "sweep": _sweep}[name]()
+    return [Work(case) for case in cases]

@@ -1,0 +1,26 @@
+"""Markdown for README's measured parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from commit import ROOT
+
+
+def table(head: list[str], rows: list[list[str]], figures_from: int) -> list[str]:
+    """Markdown, the columns from `figures_from` on flush right."""
+    rule = ["---" if column < figures_from else "---:" for column in range(len(head))]
+    return [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]
+
+
+def source_line(path: Path, head: dict[str, str]) -> str:
+    """The sentence that makes a table reproducible."""
+    return (
+        f"{head['gpu']}, driver {head['driver']}, torch {head['torch']}, {head['date'].split()[0]}, "
+        f"commit `{head['commit'][:12]}`, `{head['command']}`: [{path.name}]({link(path)})."
+    )
+
+
+def link(path: Path) -> str:
+    """The path as README.md names it."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)

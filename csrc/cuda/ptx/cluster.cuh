@@ -1,0 +1,36 @@
+// CTAs of one cluster (sm_90): their barrier and each other's shared memory.
+#pragma once
+
+#include <cstdint>
+
+namespace tileon::ptx {
+
+__device__ __forceinline__ uint32_t cluster_rank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// Arrives at the cluster's barrier; this thread's writes to shared memory become visible to those who then wait there.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+
+// Returns when every thread of the cluster that has not exited has arrived.
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+// The address, in the cluster's window, of what lies at `shared` in CTA `rank`.
+__device__ __forceinline__ uint32_t map_to_cta(uint32_t shared, uint32_t rank) {
+  uint32_t address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
+  return address;
+}
+
+__device__ __forceinline__ float4 load_cluster_16(uint32_t address) {
+  float4 values;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values.x), "=f"(values.y), "=f"(values.z), "=f"(values.w)
+               : "r"(address)
+               : "memory");
+  return values;
+}
+
+}  // namespace tileon::ptx

@@ -1,0 +1,42 @@
+// The tensor memory accelerator (sm_90): boxes of a tensor between global and shared memory. Coordinates run innermost
+// first. What lies outside the tensor is read as zeros, which count as bytes all the same, and is not written.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace tileon::ptx {
+
+// Starts loading one box of a tensor of four dimensions; its bytes arrive at `barrier`.
+__device__ __forceinline__ void tma_load_4d(uint32_t shared, const CUtensorMap& map, uint32_t barrier, int x, int y,
+                                            int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
+// Starts storing one box of a tensor of three dimensions, as part of this thread's next group.
+__device__ __forceinline__ void tma_store_3d(const CUtensorMap& map, uint32_t shared, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
+               "r"(shared), "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+
+// Closes the group of stores that this thread has started since the last commit.
+__device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Returns when all but the newest kPending of this thread's groups have read their shared memory.
+template <int kPending>
+__device__ __forceinline__ void tma_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+// Fetches the descriptor before it is needed.
+__device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+}  // namespace tileon::ptx

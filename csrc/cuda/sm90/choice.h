@@ -1,0 +1,62 @@
+// Which row of the Hopper tile table takes a problem: a pure function, compiled by any C++ compiler.
+#pragma once
+
+#include <cstdint>
+
+#include "config.h"
+
+namespace tileon::sm90 {
+
+// How many times an SM's time for one tile the product takes. Where an SM holds several CTAs they even out what is left
+// over in the last wave.
+inline double waves(const Row& row, int64_t tiles, int sm_count) {
+  const int64_t ctas = tiles * row.splits;
+  if (row.resident > 1) {
+    const double share = static_cast<double>(ctas) / sm_count;
+    return share > 1 ? share : 1;
+  }
+  const int64_t slots = sm_count / row.splits;  // for clusters
+  return static_cast<double>((tiles + slots - 1) / slots);
+}
+
+// What the cost of every row depends on.
+struct Work {
+  double k;
+  double bytes;  // of both operands and the output, each once
+  bool b_k_major;
+
+  explicit Work(const GemmProblem& problem) : k(static_cast<double>(problem.k)) {
+    const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
+    const double batch = static_cast<double>(problem.batch);
+    const double a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
+    bytes = (a_batch * m * k + b_batch * k * n) * kElementBytes + batch * m * n * info(problem.out_dtype).bytes;
+    b_k_major = tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes).major == Major::kK;
+  }
+};
+
+inline double expected_ns(const Row& row, const GemmProblem& problem, const Work& work, int sm_count) {
+  const int64_t tiles = tile_order(row.tile, problem.m, problem.n).count() * problem.batch;
+  const double per_k = work.b_k_major ? row.per_k : row.per_k_mn;
+  const double compute = waves(row, tiles, sm_count) * (row.per_tile + per_k * work.k);
+  const double memory = work.bytes / row.bytes_per_ns;
+  return row.start + (compute > memory ? compute : memory);
+}
+
+// The row that is expected to be fastest, by index; -1 where no row can run the problem.
+inline int choose(const GemmProblem& problem, const Gpu& gpu) {
+  if (why_not_hopper(problem, gpu) != nullptr) return -1;
+  const Work work(problem);
+  int best = -1;
+  double best_ns = 0;
+  for (int i = 0; i < kRowCount; ++i) {
+    if (kRows[i].tile.family == Family::kGemv && why_not(kRows[i], problem, gpu) != nullptr) continue;
+    const double ns = expected_ns(kRows[i], problem, work, gpu.sm_count);
+    if (best < 0 || ns < best_ns) {
+      best = i;
+      best_ns = ns;
+    }
+  }
+  return best;
+}
+
+}  // namespace tileon::sm90

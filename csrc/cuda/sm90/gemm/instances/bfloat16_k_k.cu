@@ -1,0 +1,7 @@
+#include <cuda_bf16.h>
+
+#include "../rows.cuh"
+
+namespace tileon::sm90 {
+template const void* find_gemm<__nv_bfloat16, Major::kK, Major::kK>(int);
+}

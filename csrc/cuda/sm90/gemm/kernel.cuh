@@ -1,0 +1,132 @@
+// GEMM for Hopper: one producer warp feeds a ring through TMA, consumer warpgroups multiply by wgmma and store, and
+// every CTA walks over tiles of the output. In the cooperative form the consumers share each tile by its rows; in
+// ping-pong they own tiles in turn, and one stores while the other multiplies.
+#pragma once
+
+#include "../../ptx/grid_dependency.cuh"
+#include "../consumer.cuh"
+#include "../kernel_types.cuh"
+#include "../producer.cuh"
+#include "bias.cuh"
+#include "slab_store.cuh"
+#include "tma_store.cuh"
+
+namespace tileon::sm90 {
+
+template <typename Kernel>
+__device__ __forceinline__ TilePosition position_of(const KernelParams& params, int tile) {
+  constexpr TileConfig config = Kernel::config;
+  return TilePosition(params, config, tile);
+}
+
+// Sets up the barriers and loads the first block: the loads' latency then runs while the rest of the CTA sets itself
+// up.
+template <typename Kernel>
+__device__ __forceinline__ void start_producing(const KernelParams& params, const Ring& ring,
+                                                Producer<Kernel>& producer) {
+  ptx::prefetch_tensor_map(params.map_a);
+  ptx::prefetch_tensor_map(params.map_b);
+  ring.init_full(0, 1);
+  ptx::grid_dependency_wait();
+  producer.load_first_block(position_of<Kernel>(params, blockIdx.x));
+  ring.init_full(1, ring.stages());
+}
+
+template <typename Kernel>
+__device__ __forceinline__ void produce(const KernelParams& params, Producer<Kernel>& producer) {
+  Watchdog watchdog;
+  int begin = 1;  // the first tile's first block is on its way
+  for (int tile = blockIdx.x; tile < params.tiles; tile += gridDim.x) {
+    watchdog.tick();
+    producer.load_blocks(position_of<Kernel>(params, tile), begin, params.k_blocks);
+    begin = 0;
+  }
+}
+
+// Bias, activation and rounding of one consumer's part of a tile. Collective for the warpgroup.
+template <typename Kernel>
+__device__ __forceinline__ void round_tile(const Epilogue& epilogue, const TileBias<Kernel::config.tile_n>& bias,
+                                           float* shared_bias, int consumer, const typename Kernel::Sums& sums,
+                                           RoundedSums<Kernel>& rounded) {
+  if (epilogue.bias == nullptr && epilogue.activation == Activation::kNone) {
+    rounded.round(sums, nullptr, Unchanged{});
+    return;
+  }
+  bias.lay_out(shared_bias, consumer);
+  if (epilogue.activation == Activation::kRelu) {
+    rounded.round(sums, shared_bias, BiasAndRelu{});
+  } else {
+    const float slope = epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(epilogue.slope);
+    rounded.round(sums, shared_bias, BiasAndLeakyRelu{slope});
+  }
+}
+
+template <typename Kernel>
+__device__ __forceinline__ void consume(const KernelParams& params, const Ring& ring,
+                                        const typename Kernel::Shared& shared) {
+  constexpr bool ping_pong = Kernel::config.family == Family::kPingPong;
+  const int consumer = threadIdx.x / 128;
+  const int first_row = ping_pong ? 0 : consumer * Kernel::config.consumer_rows();
+  const int warp_row = first_row + threadIdx.x % 128 / 32 * kStoreRows;
+  ptx::grid_dependency_wait();  // before the bias is read and the output written
+  RingPosition at;
+  int first_tile = blockIdx.x;
+  const int step = ping_pong ? 2 * gridDim.x : gridDim.x;
+  if (ping_pong && consumer == 1) {
+    ptx::barrier_arrive(main_loop_barrier(0), 256);  // consumer 0 begins
+    first_tile += gridDim.x;
+    at.advance_by(params.k_blocks, ring.stages());
+  }
+  unsigned char* warp_shared = shared.warp_store(threadIdx.x / 32);
+  Watchdog watchdog;
+  for (int tile = first_tile; tile < params.tiles; tile += step) {
+    watchdog.tick();
+    const TilePosition position = position_of<Kernel>(params, tile);
+    TileBias<Kernel::config.tile_n> bias;
+    bias.read(params.problem, position.n_begin);
+    typename Kernel::Sums sums;
+    // The main loops take turns: one that waited two rounds of the ring ahead would find the parity it asks for there
+    // already, and read a stage before its time.
+    if (ping_pong) ptx::barrier_sync(main_loop_barrier(consumer), 256);
+    multiply<Kernel>(ring, at, params.k_blocks, first_row, sums);
+    if (ping_pong) {
+      ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
+      at.advance_by(params.k_blocks, ring.stages());  // the other one's tile
+    }
+    const StorePlace place{position.m_begin + warp_row, position.n_begin, position.batch};
+    if (params.store_by_tma) {
+      RoundedSums<Kernel> rounded;
+      round_tile<Kernel>(params.problem.epilogue, bias, shared.bias(consumer), consumer, sums, rounded);
+      store_by_tma<Kernel>(params, warp_shared, rounded, place);
+    } else {
+      store_through_slab<Kernel>(params, warp_shared, sums, place);
+    }
+  }
+  wait_for_tma_stores();
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::config.threads(), 1) gemm(const __grid_constant__ KernelParams params) {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared[];
+  const typename Kernel::Shared shared(dynamic_shared);
+  const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);
+  const int warp = threadIdx.x / 32;
+  const bool is_producer = threadIdx.x == Kernel::producer_warp * 32;
+  Producer<Kernel> producer(params, ring);
+
+  if (is_producer) start_producing(params, ring, producer);
+  if (threadIdx.x == 0) {
+    ring.init_empty(Kernel::config.family == Family::kPingPong ? 1 : Kernel::config.consumers);
+    if (params.store_by_tma) ptx::prefetch_tensor_map(params.map_out);
+  }
+  __syncthreads();
+  ptx::grid_dependency_launch();
+
+  if (warp < Kernel::producer_warp) {
+    consume<Kernel>(params, ring, shared);
+  } else if (is_producer) {
+    produce<Kernel>(params, producer);
+  }
+}
+
+}  // namespace tileon::sm90

@@ -1,0 +1,39 @@
+// What the host hands to a Hopper kernel.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "../../problem.h"
+#include "../tile/tile_order.h"
+
+namespace tileon::sm90 {
+
+// How the producer reads an operand.
+struct OperandMap {
+  bool one_box;  // all panels of a tile in one box: the tensor then counts panels as a dimension of its own
+  bool shared;   // one matrix for the whole batch
+};
+
+struct KernelParams {
+  CUtensorMap map_a;
+  CUtensorMap map_b;
+  CUtensorMap map_out;       // only where store_by_tma: boxes of 64 columns
+  CUtensorMap map_out_tail;  // and of the tile's columns that are left
+  GemmProblem problem;
+  FastTileOrder order;
+  FastDivisor tiles_per_batch;
+  int tiles;     // of all batches
+  int k_blocks;  // at least one: where k is 0, it begins behind the end of the tensors, and comes as zeros
+  int k_begin;
+  int stages;            // of the ring: no more than a CTA fills
+  int splits;            // CTAs of a cluster
+  int blocks_per_split;  // of k; all splits together may reach past the end
+  OperandMap a;
+  OperandMap b;
+  bool store_by_tma;   // 16-bit rows that TMA can write, and a cheap activation
+  bool vector_stores;  // four neighbouring columns of the output can be stored at once
+};
+
+}  // namespace tileon::sm90

@@ -1,0 +1,62 @@
+// How an operand's tile lies in shared memory: as TMA writes it and as wgmma reads it.
+#pragma once
+
+#include <cstdint>
+
+#include "../tile/major.h"
+
+#ifdef __CUDACC__
+#define TILEON_OPERAND_FUNCTION __host__ __device__ __forceinline__ constexpr
+#else
+#define TILEON_OPERAND_FUNCTION inline constexpr
+#endif
+
+namespace tileon::sm90 {
+
+constexpr int kElementBytes = 2;  // float16, bfloat16
+constexpr int kPanel = 64;        // elements along the major dimension: one line of the 128-byte swizzle
+constexpr int kLineBytes = kPanel * kElementBytes;
+constexpr int kMmaK = 16;  // k of one wgmma
+
+// The tile is cut into panels, 64 elements wide along the operand's major dimension; a panel is a stack of lines along
+// the other one, 128-byte swizzled. One box of TMA is one panel, or all of them.
+//   k-major:  panel = 64 of k,  line = one row of a (column of b)     [block_k / 64][tile_mn][64]
+//   mn-major: panel = 64 of mn, line = one k                          [ceil(tile_mn / 64)][block_k][64]
+// An mn-major tile is loaded in whole panels: narrower ones are slow to read.
+template <int kTileMn, int kBlockK, Major kMajor>
+struct OperandTile {
+  static constexpr Major major = kMajor;
+  static constexpr int tile_mn = kTileMn;
+  static constexpr int lines = kMajor == Major::kK ? kTileMn : kBlockK;
+  static constexpr int panels = kMajor == Major::kK ? kBlockK / kPanel : (kTileMn + kPanel - 1) / kPanel;
+  static constexpr int panel_bytes = lines * kLineBytes;
+  static constexpr int bytes = panels * panel_bytes;
+  // All panels of a tile can come in one box where tiles begin at whole panels of the tensor.
+  static constexpr bool tiles_begin_at_panels = kMajor == Major::kK || kTileMn % kPanel == 0;
+  static_assert(kBlockK % kPanel == 0 && kTileMn % 8 == 0 && lines <= 256 && panel_bytes % 1024 == 0);
+
+  // Bytes from the tile's start to where wgmma finds row (column) `mn`, a multiple of 64 (8 where it is the first), and
+  // k-step `step` of 16.
+  TILEON_OPERAND_FUNCTION static int offset(int mn, int step) {
+    if (kMajor == Major::kK)
+      return step / (kPanel / kMmaK) * panel_bytes + step % (kPanel / kMmaK) * kMmaK * kElementBytes + mn * kLineBytes;
+    return mn / kPanel * panel_bytes + step * kMmaK * kLineBytes;
+  }
+
+  // The matrix descriptor (PTX ISA, "Matrix Descriptor Format") of what starts at `shared`, whose low 14 bits count 16
+  // bytes: leading byte offset at bit 16, stride byte offset at bit 32, swizzle mode at bit 62 (1: 128 bytes).
+  //   k-major:  the stride leads from 8 lines to the next 8; the leading offset is not used.
+  //   mn-major: the stride leads from 8 k to the next 8, the leading offset from one panel to the next.
+  TILEON_OPERAND_FUNCTION static uint64_t descriptor(uint32_t shared) {
+    constexpr uint64_t leading = kMajor == Major::kK ? 1 : panel_bytes / 16;
+    constexpr uint64_t stride = 8 * kLineBytes / 16;
+    return ((shared & 0x3ffff) >> 4) | leading << 16 | stride << 32 | uint64_t{1} << 62;
+  }
+};
+
+static_assert(OperandTile<128, 64, Major::kK>::bytes == 128 * 64 * 2);
+static_assert(OperandTile<128, 128, Major::kK>::offset(64, 5) == 128 * 128 + 32 + 64 * 128);
+static_assert(OperandTile<176, 64, Major::kMn>::bytes == 192 * 64 * 2);
+static_assert(OperandTile<192, 64, Major::kMn>::offset(128, 1) == 2 * 64 * 128 + 16 * 128);
+
+}  // namespace tileon::sm90

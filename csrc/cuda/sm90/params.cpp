@@ -1,0 +1,117 @@
+#include "params.h"
+
+#include <algorithm>
+
+#include "../output/vector_stores.h"
+#include "../tensor_map.h"
+
+namespace tileon::sm90 {
+namespace {
+
+// An operand's tile as TMA shall bring it; the counterpart of OperandTile (operand_tile.h) and load_operand
+// (producer.cuh).
+struct OperandBox {
+  Major major;
+  int lines;
+  int panels;
+  bool tiles_begin_at_panels;
+
+  OperandBox(Major major, int tile_mn, int block_k)
+      : major(major),
+        lines(major == Major::kK ? tile_mn : block_k),
+        panels(major == Major::kK ? block_k / kPanel : (tile_mn + kPanel - 1) / kPanel),
+        tiles_begin_at_panels(major == Major::kK || tile_mn % kPanel == 0) {}
+};
+
+CUtensorMap map_operand(const Operand& operand, const void* valid_address, const GemmProblem& problem, int64_t mn,
+                        const TmaAccess& access, const OperandBox& box, OperandMap& operand_map) {
+  const bool k_major = box.major == Major::kK;
+  // Where k is 0 nothing is read: the producer stays outside the tensor, whatever it is.
+  const uint64_t k = std::max<int64_t>(problem.k, 1);
+  const uint64_t inner = k_major ? k : static_cast<uint64_t>(mn);
+  const uint64_t outer = k_major ? static_cast<uint64_t>(mn) : k;
+  const auto line = static_cast<uint64_t>(access.line_bytes);
+  operand_map.shared = problem.batch == 1 || operand.stride_batch == 0 || problem.k == 0;
+  const uint64_t matrices = operand_map.shared ? 1 : static_cast<uint64_t>(problem.batch);
+  const uint64_t matrix = operand_map.shared ? line : static_cast<uint64_t>(operand.stride_batch) * kElementBytes;
+  operand_map.one_box = box.panels > 1 && box.tiles_begin_at_panels && inner % kPanel == 0;
+  const auto lines = static_cast<uint32_t>(box.lines);
+  const TensorBox tensor =
+      operand_map.one_box ? TensorBox{4,
+                                      {kPanel, outer, inner / kPanel, matrices},
+                                      {0, line, kLineBytes, matrix},
+                                      {kPanel, lines, static_cast<uint32_t>(box.panels), 1}}
+                          : TensorBox{4, {inner, outer, 1, matrices}, {0, line, line, matrix}, {kPanel, lines, 1, 1}};
+  const void* data = problem.k == 0 ? valid_address : operand.data;
+  return encode_tensor_map(data, problem.dtype == DType::kBFloat16, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
+}
+
+bool takes_tma_store(const Row& row, const GemmProblem& problem) {
+  const Activation activation = problem.epilogue.activation;
+  const bool cheap =
+      activation == Activation::kNone || activation == Activation::kRelu || activation == Activation::kLeakyRelu;
+  return persistent(row.tile) && problem.out_dtype == problem.dtype && cheap &&
+         tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
+}
+
+// The output in boxes of `columns`; the counterpart of TmaStore (gemm/tma_store.cuh).
+CUtensorMap map_output(int columns, const GemmProblem& problem) {
+  const auto stride = [](bool used, int64_t elements) -> uint64_t {
+    return used ? static_cast<uint64_t>(elements) * kElementBytes : kTmaAlignment;
+  };
+  const TensorBox tensor{
+      3,
+      {static_cast<uint64_t>(problem.n), static_cast<uint64_t>(problem.m), static_cast<uint64_t>(problem.batch)},
+      {0, stride(problem.m > 1, problem.out.stride_m), stride(problem.batch > 1, problem.out.stride_batch)},
+      {static_cast<uint32_t>(columns), kStoreRows, 1}};
+  const auto swizzle = columns == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
+                       : columns == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                       : CU_TENSOR_MAP_SWIZZLE_NONE;
+  return encode_tensor_map(problem.out.data, problem.out_dtype == DType::kBFloat16, tensor, swizzle);
+}
+
+}  // namespace
+
+LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
+  const TileConfig& tile = row.tile;
+  LaunchPlan plan;
+  KernelParams& params = plan.params;
+  const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes);
+  const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes);
+  plan.major_a = a.major;
+  plan.major_b = b.major;
+
+  params.problem = problem;
+  const TileOrder order = tile_order(tile, problem.m, problem.n);
+  params.order = FastTileOrder(order);
+  params.tiles_per_batch = FastDivisor(static_cast<int>(order.count()));
+  params.tiles = static_cast<int>(order.count() * problem.batch);
+  params.k_blocks = static_cast<int>((std::max<int64_t>(problem.k, 1) + tile.block_k - 1) / tile.block_k);
+  params.k_begin = problem.k == 0 ? tile.block_k : 0;
+  params.splits = row.splits;
+  params.blocks_per_split = (params.k_blocks + row.splits - 1) / row.splits;
+
+  // The output's address serves where an operand has none; aligned down, since it is never read.
+  const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
+  const OperandBox box_a(a.major, tile.tile_m, tile.block_k), box_b(b.major, tile.tile_n, tile.block_k);
+  params.map_a = map_operand(problem.a, valid, problem, problem.m, a, box_a, params.a);
+  params.map_b = map_operand(problem.b, valid, problem, problem.n, b, box_b, params.b);
+  params.store_by_tma = takes_tma_store(row, problem);
+  if (params.store_by_tma) {
+    const int tail = store_tail(tile.tile_n);
+    if (tile.tile_n >= kStoreColumns) params.map_out = map_output(kStoreColumns, problem);
+    if (tail > 0) params.map_out_tail = map_output(tail, problem);
+  }
+  params.vector_stores = takes_vector_stores(problem);
+
+  const int clusters = persistent(tile) ? std::min(params.tiles, gpu.sm_count) : params.tiles;
+  const int64_t tiles_per_cta = (params.tiles + clusters - 1) / clusters;
+  // A deeper ring than the work of a CTA would only take time to set up.
+  const int64_t blocks_per_cta = tiles_per_cta * params.blocks_per_split;
+  params.stages = static_cast<int>(std::min<int64_t>(ring_stages(tile, a.major, b.major), blocks_per_cta));
+  plan.ctas = clusters * row.splits;
+  plan.shared_bytes = shared_bytes(tile, a.major, b.major, params.stages);
+  return plan;
+}
+
+}  // namespace tileon::sm90

@@ -1,0 +1,20 @@
+// From a problem and a row of the table to a kernel's parameters.
+#pragma once
+
+#include "config.h"
+#include "kernel_params.h"
+
+namespace tileon::sm90 {
+
+struct LaunchPlan {
+  KernelParams params;
+  Major major_a;
+  Major major_b;
+  int ctas;
+  int shared_bytes;
+};
+
+// The problem is not empty (k may be 0) and the row supports it.
+LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gpu);
+
+}  // namespace tileon::sm90

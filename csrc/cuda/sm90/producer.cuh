@@ -1,0 +1,63 @@
+// The producer: one thread that fills the ring through TMA.
+#pragma once
+
+#include "../ptx/tma.cuh"
+#include "../tile/pipeline.cuh"
+#include "kernel_params.h"
+#include "tile_position.cuh"
+
+namespace tileon::sm90 {
+
+// Starts loading one operand's tile that begins at `mn` and `k`.
+template <typename Tile>
+__device__ __forceinline__ void load_operand(const CUtensorMap& map, const OperandMap& operand, uint32_t shared,
+                                             uint32_t barrier, int batch, int mn, int k) {
+  const int inner = Tile::major == Major::kK ? k : mn;
+  const int outer = Tile::major == Major::kK ? mn : k;
+  const int matrix = operand.shared ? 0 : batch;
+  if (Tile::panels > 1 && Tile::tiles_begin_at_panels && operand.one_box) {
+    ptx::tma_load_4d(shared, map, barrier, 0, outer, inner / kPanel, matrix);
+    return;
+  }
+#pragma unroll
+  for (int panel = 0; panel < Tile::panels; ++panel)
+    ptx::tma_load_4d(shared + panel * Tile::panel_bytes, map, barrier, inner + panel * kPanel, outer, 0, matrix);
+}
+
+template <typename Kernel>
+class Producer {
+ public:
+  __device__ __forceinline__ Producer(const KernelParams& params, const Ring& ring) : params_(params), ring_(ring) {}
+
+  // Fills the ring's first stage, which is free, with block `block` of the tile at `position`.
+  __device__ __forceinline__ void load_first_block(const TilePosition& position, int block = 0) {
+    fill_stage(position, block);
+  }
+
+  __device__ __forceinline__ void load_blocks(const TilePosition& position, int begin, int end) {
+#pragma unroll 1
+    for (int block = begin; block < end; ++block) {
+      ring_.wait_until_empty(at_);
+      fill_stage(position, block);
+    }
+  }
+
+ private:
+  // The ring's next stage gets one block of k.
+  __device__ __forceinline__ void fill_stage(const TilePosition& position, int block) {
+    const uint32_t barrier = ring_.full(at_.stage);
+    const uint32_t stage = ring_.data(at_.stage);
+    const int k = params_.k_begin + block * Kernel::config.block_k;
+    ptx::mbarrier_arrive_expect_tx(barrier, Kernel::stage_bytes);
+    load_operand<typename Kernel::TileA>(params_.map_a, params_.a, stage, barrier, position.batch, position.m_begin, k);
+    load_operand<typename Kernel::TileB>(params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier,
+                                         position.batch, position.n_begin, k);
+    at_.advance(ring_.stages());
+  }
+
+  const KernelParams& params_;
+  const Ring& ring_;
+  RingPosition at_;
+};
+
+}  // namespace tileon::sm90

@@ -1,0 +1,38 @@
+// The parts of a kernel's shared memory; config.h has their sizes.
+#pragma once
+
+#include <cstdint>
+
+#include "../tile/pipeline.cuh"
+#include "config.h"
+
+namespace tileon::sm90 {
+
+static_assert(Ring::kBarrierBytes <= kBarrierBytes);
+
+template <TileConfig kConfig>
+struct SharedMemory {
+  unsigned char* base;
+  uint32_t address;  // of base, in the shared window
+
+  // `base` is the dynamic shared memory. Nothing is static, so it begins at a multiple of 1024 bytes, as swizzled tiles
+  // want it.
+  __device__ __forceinline__ explicit SharedMemory(unsigned char* dynamic)
+      : base(dynamic), address(static_cast<uint32_t>(__cvta_generic_to_shared(dynamic))) {
+    if (kWatchdog && address % 1024 != 0) ptx::fault();
+  }
+
+  __device__ __forceinline__ Ring ring(int stage_bytes, int stages) const {
+    return Ring(address, address + ring_begin(kConfig), stage_bytes, stages);
+  }
+  __device__ __forceinline__ float* bias(int consumer) const {
+    return reinterpret_cast<float*>(base + kBarrierBytes + consumer * kBiasBytes);
+  }
+  // Where warp `warp` of the consumers stores through.
+  __device__ __forceinline__ unsigned char* warp_store(int warp) const {
+    return base + staging_begin(kConfig) + warp * warp_store_bytes(kConfig);
+  }
+  __device__ __forceinline__ float* slab() const { return reinterpret_cast<float*>(base + ring_begin(kConfig)); }
+};
+
+}  // namespace tileon::sm90

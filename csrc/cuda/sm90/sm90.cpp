@@ -1,0 +1,143 @@
+#include "sm90.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "../error.h"
+#include "choice.h"
+#include "gemv/params.h"
+#include "params.h"
+#include "rows.h"
+
+namespace tileon::sm90 {
+namespace {
+
+constexpr int kMajorPairs = 4;
+constexpr int major_pair(Major a, Major b) { return static_cast<int>(a) * 2 + static_cast<int>(b); }
+
+// A kernel, and on which devices it may have its shared memory already (a bit a device).
+struct Kernel {
+  const void* function = nullptr;
+  std::atomic<uint64_t> allowed{0};
+};
+
+template <typename Element, Major kMajorA, Major kMajorB>
+const void* find_kernel(int row) {
+  if (kRows[row].tile.family == Family::kGemv) return find_gemv<Element>();
+  return persistent(kRows[row].tile) ? find_gemm<Element, kMajorA, kMajorB>(row)
+                                     : find_split_k<Element, kMajorA, kMajorB>(row);
+}
+
+class Kernels {
+ public:
+  Kernels() {
+    for (int row = 0; row < kRowCount; ++row) {
+      add<__half>(DType::kFloat16, row);
+      add<__nv_bfloat16>(DType::kBFloat16, row);
+    }
+  }
+
+  Kernel& at(DType dtype, int row, Major a, Major b) {
+    return kernels_[dtype == DType::kBFloat16][row][major_pair(a, b)];
+  }
+
+ private:
+  template <typename Element>
+  void add(DType dtype, int row) {
+    at(dtype, row, Major::kK, Major::kK).function = find_kernel<Element, Major::kK, Major::kK>(row);
+    at(dtype, row, Major::kK, Major::kMn).function = find_kernel<Element, Major::kK, Major::kMn>(row);
+    at(dtype, row, Major::kMn, Major::kK).function = find_kernel<Element, Major::kMn, Major::kK>(row);
+    at(dtype, row, Major::kMn, Major::kMn).function = find_kernel<Element, Major::kMn, Major::kMn>(row);
+  }
+
+  std::array<std::array<std::array<Kernel, kMajorPairs>, kRowCount>, 2> kernels_;
+};
+
+Kernel& kernel_of(DType dtype, int row, Major a, Major b) {
+  static Kernels kernels;
+  return kernels.at(dtype, row, a, b);
+}
+
+// Lets the kernel have any shared memory on the current device.
+void allow_shared_memory(Kernel& kernel) {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  const uint64_t bit = device < 64 ? uint64_t{1} << device : 0;
+  if (kernel.allowed.load(std::memory_order_relaxed) & bit) return;
+  check_cuda(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kSmemLimit),
+             "asking for shared memory");
+  kernel.allowed.fetch_or(bit, std::memory_order_relaxed);
+}
+
+bool use_dependent_launch() {
+  static const bool use = [] {
+    const char* setting = std::getenv("TILEON_PDL");
+    return setting == nullptr || std::strcmp(setting, "0") != 0;
+  }();
+  return use;
+}
+
+// The one place that launches. The kernel may start while the one before it in the stream still runs: all of them wait
+// for it before they touch memory.
+void launch(Kernel& kernel, dim3 grid, int threads, int cluster, int shared_bytes, void* params, cudaStream_t stream) {
+  allow_shared_memory(kernel);
+  cudaLaunchAttribute attributes[2];
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = stream;
+  config.attrs = attributes;
+  if (cluster > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  }
+  if (use_dependent_launch()) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  void* arguments[] = {params};
+  check_cuda(cudaLaunchKernelExC(&config, kernel.function, arguments), "launching a Hopper kernel");
+}
+
+void run_gemv(int row, const GemmProblem& problem, cudaStream_t stream) {
+  constexpr int64_t max_batch = 65535;  // of a grid's y dimension
+  const int columns = kRows[row].tile.tile_n;
+  Kernel& kernel = kernel_of(problem.dtype, row, Major::kK, Major::kK);
+  GemvParams params{problem, 0};
+  for (; params.first_batch < problem.batch; params.first_batch += max_batch) {
+    const int64_t batch = std::min(max_batch, problem.batch - params.first_batch);
+    const dim3 grid(static_cast<unsigned>((problem.n + columns - 1) / columns), static_cast<unsigned>(batch));
+    launch(kernel, grid, kGemvThreads, 1, gemv_shared_bytes(problem.k), &params, stream);
+  }
+}
+
+}  // namespace
+
+int row_count() { return kRowCount; }
+const char* row_name(int row) { return kRows[row].name; }
+std::string row_dtypes(int) { return "float16,bfloat16"; }
+const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) { return why_not(kRows[row], problem, gpu); }
+int choose_row(const GemmProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
+
+bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu) {
+  const bool ours = problem.dtype == DType::kFloat16 || problem.dtype == DType::kBFloat16;
+  return ours && gpu.capability == 90 && !tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable &&
+         products(problem) >= kCopyPaysFrom;
+}
+
+void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream) {
+  if (kRows[row].tile.family == Family::kGemv) return run_gemv(row, problem, stream);
+  LaunchPlan plan = plan_launch(kRows[row], problem, gpu);
+  Kernel& kernel = kernel_of(problem.dtype, row, plan.major_a, plan.major_b);
+  launch(kernel, dim3(static_cast<unsigned>(plan.ctas)), kRows[row].tile.threads(), kRows[row].splits,
+         plan.shared_bytes, &plan.params, stream);
+}
+
+}  // namespace tileon::sm90

@@ -1,0 +1,30 @@
+// What the rest of the library may know of the Hopper kernels (compute capability 9.0).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "../../problem.h"
+#include "../gpu.h"
+
+namespace tileon::sm90 {
+
+int row_count();
+const char* row_name(int row);
+std::string row_dtypes(int row);  // comma-separated
+
+// Why row `row` of the tile table cannot run the problem as its operands lie on this GPU; null where it can.
+const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu);
+
+// The row that is expected to be fastest; -1 where none can run the problem.
+int choose_row(const GemmProblem& problem, const Gpu& gpu);
+
+// Whether operand `operand` ([mn, k], `mn` long) is worth a copy into an aligned buffer: TMA cannot read it, and the
+// product is large enough for the copy to cost less than the portable kernel would.
+bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu);
+
+// Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
+void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream);
+
+}  // namespace tileon::sm90

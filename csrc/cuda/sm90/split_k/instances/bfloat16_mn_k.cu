@@ -1,0 +1,7 @@
+#include <cuda_bf16.h>
+
+#include "../rows.cuh"
+
+namespace tileon::sm90 {
+template const void* find_split_k<__nv_bfloat16, Major::kMn, Major::kK>(int);
+}

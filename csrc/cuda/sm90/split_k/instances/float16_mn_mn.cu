@@ -1,0 +1,7 @@
+#include <cuda_fp16.h>
+
+#include "../rows.cuh"
+
+namespace tileon::sm90 {
+template const void* find_split_k<__half, Major::kMn, Major::kMn>(int);
+}

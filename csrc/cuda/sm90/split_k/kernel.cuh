@@ -1,0 +1,76 @@
+// One tile of the output a cluster: its CTAs split k and add their sums through each other's shared memory, in a fixed
+// order. For few tiles with a long k and, with the operands swapped, for few rows of a, which read b at the memory's
+// rate.
+#pragma once
+
+#include "../../ptx/cluster.cuh"
+#include "../../ptx/grid_dependency.cuh"
+#include "../../ptx/named_barrier.cuh"
+#include "../consumer.cuh"
+#include "../kernel_types.cuh"
+#include "../named_barriers.cuh"
+#include "../producer.cuh"
+#include "slab.cuh"
+
+namespace tileon::sm90 {
+
+template <typename Kernel>
+__device__ __forceinline__ void multiply_into_slab(const Ring& ring, int blocks, float* slab) {
+  const int first_row = threadIdx.x / 128 * Kernel::config.consumer_rows();
+  RingPosition at;
+  typename Kernel::Sums sums;
+  multiply<Kernel>(ring, at, blocks, first_row, sums);
+  ptx::barrier_sync(kAllConsumers, Kernel::config.consumers * 128);  // the slab takes the ring's place
+  write_slab<Kernel>(slab, sums, first_row);
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::config.threads(), 1) split_k(const __grid_constant__ KernelParams params) {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared[];
+  const typename Kernel::Shared shared(dynamic_shared);
+  const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);
+  const int splits = params.splits;
+  const int rank = splits == 1 ? 0 : ptx::cluster_rank();
+  const int tile = splits == 1 ? blockIdx.x : blockIdx.x / splits;
+  constexpr TileConfig config = Kernel::config;
+  const TilePosition position(params, config, tile);
+  // Every CTA of a cluster multiplies as many blocks of k; those past the last one come as zeros.
+  const int first_block = rank * params.blocks_per_split;
+  const bool is_producer = threadIdx.x == Kernel::producer_warp * 32;
+  const bool is_consumer = threadIdx.x < Kernel::producer_warp * 32;
+  Producer<Kernel> producer(params, ring);
+
+  if (is_producer) {  // the first block's latency runs while the rest of the CTA sets itself up
+    ptx::prefetch_tensor_map(params.map_a);
+    ptx::prefetch_tensor_map(params.map_b);
+    ring.init_full(0, 1);
+    ptx::grid_dependency_wait();
+    producer.load_first_block(position, first_block);
+    ring.init_full(1, ring.stages());
+  }
+  if (threadIdx.x == 0) ring.init_empty(Kernel::config.consumers);
+  __syncthreads();
+  ptx::grid_dependency_launch();
+
+  if (is_producer) producer.load_blocks(position, first_block + 1, first_block + params.blocks_per_split);
+  if (is_consumer) multiply_into_slab<Kernel>(ring, params.blocks_per_split, shared.slab());
+
+  __syncwarp();
+  if (splits > 1) {
+    ptx::cluster_arrive();
+    ptx::cluster_wait();  // all slabs are written
+  } else {
+    __syncthreads();
+  }
+  if (is_consumer) {
+    ptx::grid_dependency_wait();  // before the bias is read and the output written
+    store_share<Kernel>(params, shared.slab(), position.m_begin, position.n_begin, position.batch, rank, splits);
+  }
+  __syncwarp();
+  if (splits > 1) {
+    ptx::cluster_arrive();
+    ptx::cluster_wait();  // nobody leaves while another reads its slab
+  }
+}
+
+}  // namespace tileon::sm90

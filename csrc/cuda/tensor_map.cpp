@@ -1,0 +1,42 @@
+#include "tensor_map.h"
+
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "error.h"
+
+namespace tileon {
+namespace {
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+Encode find_encode() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  constexpr unsigned version = 12000;  // of CUDA, whose form of the function this is
+  check_cuda(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, version, cudaEnableDefault, &found),
+             "looking for cuTensorMapEncodeTiled");
+  if (found != cudaDriverEntryPointSuccess || function == nullptr)
+    throw std::runtime_error("tileon: this GPU driver has no cuTensorMapEncodeTiled: it is older than CUDA 12");
+  return reinterpret_cast<Encode>(function);
+}
+
+}  // namespace
+
+CUtensorMap encode_tensor_map(const void* data, bool bfloat16, const TensorBox& tensor, CUtensorMapSwizzle swizzle) {
+  static const Encode encode = find_encode();
+  constexpr uint32_t dense[5] = {1, 1, 1, 1, 1};
+  CUtensorMap map;
+  const CUresult result = encode(&map, bfloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                                 tensor.dimensions, const_cast<void*>(data), tensor.sizes, tensor.strides + 1,
+                                 tensor.box, dense, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    throw std::runtime_error("tileon: cuTensorMapEncodeTiled refused a tensor, CUresult " +
+                             std::to_string(static_cast<int>(result)));
+  return map;
+}
+
+}  // namespace tileon

@@ -1,0 +1,154 @@
+// The Hopper tile table, the choice of a row, and how operands lie in shared memory.
+#include <cstdio>
+#include <initializer_list>
+#include <set>
+#include <string>
+
+#include "cuda/sm90/choice.h"
+
+using namespace tileon;
+using namespace tileon::sm90;
+
+namespace {
+
+constexpr Gpu kH200 = {90, 132, 227 * 1024};
+
+int failures = 0;
+
+void expect(bool condition, const char* what, const char* where = "") {
+  if (condition) return;
+  ++failures;
+  std::printf("failed: %s %s\n", what, where);
+}
+
+// Contiguous operands: a is (m, k) or the transposed view of (k, m), b is (k, n) or the transposed view of (n, k).
+GemmProblem problem(int64_t batch, int64_t m, int64_t n, int64_t k, bool a_transposed = false,
+                    bool b_transposed = false) {
+  GemmProblem result;
+  result.batch = batch;
+  result.m = m;
+  result.n = n;
+  result.k = k;
+  result.dtype = result.out_dtype = DType::kBFloat16;
+  void* data = reinterpret_cast<void*>(4096);
+  result.a = a_transposed ? Operand{data, 1, m, m * k} : Operand{data, k, 1, m * k};
+  result.b = b_transposed ? Operand{data, k, 1, k * n} : Operand{data, 1, n, k * n};
+  result.out = {data, n, 1, m * n};
+  return result;
+}
+
+void test_table() {
+  std::set<std::string> names;
+  for (const Row& row : kRows) {
+    const TileConfig& tile = row.tile;
+    names.insert(row.name);
+    const std::string size =
+        std::to_string(tile.tile_m) + "x" + std::to_string(tile.tile_n) + "x" + std::to_string(tile.block_k);
+    expect(std::string(row.name).find(size) != std::string::npos, "a row's name holds its tile", row.name);
+    if (tile.family == Family::kGemv) continue;
+    expect(tile.consumer_rows() % 64 == 0 && tile.mma_columns() % 8 == 0 && tile.mma_columns() <= kMaxColumns,
+           "a consumer has whole rows of wgmma", row.name);
+    expect(tile.consumer_rows() / 64 * tile.mma_columns() / 2 <= 128, "the sums fit into registers", row.name);
+    expect(tile.block_k % kPanel == 0 && tile.consumers <= 3, "a row is sound", row.name);
+    expect(row.splits == 1 || !persistent(tile), "persistent kernels do not split k", row.name);
+    for (Major a : {Major::kK, Major::kMn}) {
+      for (Major b : {Major::kK, Major::kMn}) {
+        const int stages = ring_stages(tile, a, b);
+        constexpr int per_sm = 228 * 1024, reserved_per_cta = 1024;
+        const int used = shared_bytes(tile, a, b, stages) + reserved_per_cta;
+        if (a == Major::kK && b == Major::kK)
+          expect(row.resident == per_sm / used, "the table says how many CTAs an SM holds", row.name);
+        expect(stages >= 3 && stages <= 16, "the ring has its stages", row.name);
+        expect(shared_bytes(tile, a, b, stages) <= kSmemLimit, "a kernel fits into shared memory", row.name);
+        expect(stage_bytes(tile, a, b) % 1024 == 0 && ring_begin(tile) % 1024 == 0 && staging_begin(tile) % 1024 == 0 &&
+                   warp_store_bytes(tile) % 1024 == 0,
+               "swizzled tiles begin at multiples of 1024", row.name);
+      }
+    }
+  }
+  expect(names.size() == static_cast<size_t>(kRowCount), "names are distinct");
+}
+
+void test_every_readable_problem_has_a_row() {
+  for (int64_t m : {1, 8, 63, 64, 1000, 4096})
+    for (int64_t n : {8, 64, 1000, 4096})
+      for (int64_t k : {8, 64, 1000, 28672})
+        for (bool a_transposed : {false, true})
+          for (bool b_transposed : {false, true}) {
+            const GemmProblem each = problem(3, m, n, k, a_transposed, b_transposed);
+            const bool readable = !a_transposed || m % 8 == 0;
+            const int row = choose(each, kH200);
+            expect((row >= 0) == (readable || m == 1), "readable problems have a row, others none");
+            if (row < 0) continue;
+            expect(why_not(kRows[row], each, kH200) == nullptr, "the chosen row runs the problem", kRows[row].name);
+            for (const Row& other : kRows)
+              expect(
+                  why_not(other, each, kH200) != nullptr || expected_ns(kRows[row], each, Work(each), kH200.sm_count) <=
+                                                                expected_ns(other, each, Work(each), kH200.sm_count),
+                  "the chosen row is the cheapest", kRows[row].name);
+          }
+}
+
+void test_refusals() {
+  GemmProblem plain = problem(1, 64, 64, 64);
+  expect(choose(plain, {80, 108, 163 * 1024}) < 0 && choose(plain, {100, 148, 227 * 1024}) < 0, "only on Hopper");
+  plain.dtype = DType::kFloat32;
+  expect(choose(plain, kH200) < 0, "16-bit operands alone");
+  expect(choose(problem(1, int64_t{1} << 31, 8, 8), kH200) < 0, "sizes that TMA cannot count");
+  expect(choose(problem(1 << 20, 1 << 12, 1 << 12, 8), kH200) < 0, "more tiles than an int counts");
+}
+
+void test_tma_access() {
+  const auto access = [](uintptr_t data, int64_t stride_mn, int64_t stride_k, int64_t stride_batch, int64_t batch,
+                         int64_t mn, int64_t k) {
+    return tma_access({reinterpret_cast<void*>(data), stride_mn, stride_k, stride_batch}, batch, mn, k, 2);
+  };
+  expect(access(4096, 64, 1, 0, 1, 100, 64).readable && access(4096, 64, 1, 0, 1, 100, 64).major == Major::kK,
+         "row-major");
+  expect(access(4096, 1, 64, 0, 1, 64, 100).major == Major::kMn, "a transposed view");
+  expect(!access(4098, 64, 1, 0, 1, 100, 64).readable, "an odd storage offset");
+  expect(!access(4096, 63, 1, 0, 1, 100, 63).readable, "an odd row length");
+  expect(!access(4096, 128, 2, 0, 1, 100, 64).readable, "every other column");
+  expect(!access(4096, 64, 1, 6401, 2, 100, 64).readable, "an odd batch stride");
+  expect(access(4096, 64, 1, 6401, 1, 100, 64).readable, "a batch of one has no batch stride");
+  expect(access(4096, 64, 1, 0, 5, 100, 64).readable, "one matrix for the whole batch");
+  expect(!access(4096, 0, 1, 0, 1, 100, 64).readable, "an expanded row");
+  expect(access(4096, 77, 1, 0, 1, 1, 64).line_bytes == kTmaAlignment, "one row has no row stride");
+  expect(access(4096, 1, 77, 0, 1, 64, 1).readable, "one k has no k stride");
+  expect(!access(4096, int64_t{1} << 40, 1, 0, 1, 2, 8).readable, "a stride that TMA cannot count");
+  expect(access(4097, 3, 5, 7, 0, 100, 64).readable && access(4097, 3, 5, 7, 2, 100, 0).readable, "nothing is read");
+}
+
+// The bytes of a tile are visited once by (panel, line, element), and wgmma's offsets lead to the right ones.
+template <int kTileMn, int kBlockK, Major kMajor>
+void test_operand_tile() {
+  using Tile = OperandTile<kTileMn, kBlockK, kMajor>;
+  expect(Tile::bytes == operand_bytes(kTileMn, kBlockK, kMajor), "the table counts a tile's bytes as the kernel does");
+  for (int mn = 0; mn < kTileMn; mn += 64)
+    for (int step = 0; step < kBlockK / kMmaK; ++step) {
+      const int k = step * kMmaK;
+      const int inner = kMajor == Major::kK ? k : mn, line = kMajor == Major::kK ? mn : k;
+      const int place = inner / kPanel * Tile::panel_bytes + line * kLineBytes + inner % kPanel * kElementBytes;
+      expect(Tile::offset(mn, step) == place, "wgmma finds what TMA wrote");
+      expect(Tile::offset(mn, step) == Tile::offset(mn, 0) + Tile::offset(0, step), "offsets add up");
+      expect(Tile::descriptor(1024) + Tile::offset(mn, step) / 16 == Tile::descriptor(1024 + Tile::offset(mn, step)),
+             "descriptors add up");
+    }
+}
+
+}  // namespace
+
+int main() {
+  test_table();
+  test_every_readable_problem_has_a_row();
+  test_refusals();
+  test_tma_access();
+  test_operand_tile<128, 64, Major::kK>();
+  test_operand_tile<176, 64, Major::kK>();
+  test_operand_tile<64, 128, Major::kK>();
+  test_operand_tile<256, 64, Major::kMn>();
+  test_operand_tile<176, 64, Major::kMn>();
+  test_operand_tile<64, 128, Major::kMn>();
+  std::printf("hopper config: %d failures\n", failures);
+  return failures != 0;
+}

@@ -1,0 +1,147 @@
+"""The tile table as the tests see it: what each row can run, and the parameters of tests that go through the rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pytest
+import torch
+from operands import LAYOUTS, aligned_pad, config_rows, place
+from torch import Tensor
+
+import tileon_ops  # noqa: F401
+
+DTYPES = {
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "tf32": torch.float32,
+    "float64": torch.float64,
+}
+HAS_GPU = torch.cuda.is_available()
+HAS_HOPPER_GPU = HAS_GPU and torch.cuda.get_device_capability() == (9, 0)
+NO_ROWS = "CPU-only build: the tile table is empty"
+NO_HOPPER_ROWS = "this library has no Hopper kernels"
+NO_HOPPER_GPU = "Hopper kernels run on compute capability 9.0 alone"
+
+# What a row says of an operand that it cannot load in 16-byte pieces; nothing else may make a test pass a row over.
+CANNOT_READ = re.compile(r"^matmul: .*cannot read the strides or the alignment of `[ab]`")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the tile table, for one of the dtypes that it multiplies (`kind`: a dtype's name, or tf32)."""
+
+    index: int
+    name: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.kind}"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return DTYPES[self.kind]
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        """(m, n, k) of the output's tile and of one block of k."""
+        match = re.search(r"(\d+)x(\d+)x(\d+)", self.name)
+        assert match is not None, f"a row's name holds its tile: {self.name}"
+        return int(match[1]), int(match[2]), int(match[3])
+
+    @property
+    def splits(self) -> int:
+        """How many CTAs share a tile's k."""
+        match = re.search(r"_split(\d+)_", self.name)
+        return int(match[1]) if match else 1
+
+    @property
+    def is_hopper(self) -> bool:
+        return self.name.startswith("sm90_")
+
+    @property
+    def is_gemv(self) -> bool:
+        return "_gemv_" in self.name
+
+    @property
+    def reads_any_strides(self) -> bool:
+        return any(family in self.name for family in ("gather", "simt", "dmma"))
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """The gemv reads b along k alone."""
+        return tuple(layout for layout in LAYOUTS if layout[1] == "T") if self.is_gemv else LAYOUTS
+
+    def rows(self, m: int) -> int:
+        """`m`, or the one row of `a` that the gemv takes."""
+        return 1 if self.is_gemv else m
+
+    def placed(self, values: Tensor, letter: str, *, is_a: bool) -> Tensor:
+        """One operand, transposed where `letter` is T, every line at a multiple of 16 bytes, inside NaN margins.
+
+        The gemv reads `a` along k too, so its single row stays packed when it is transposed.
+        """
+        inner = values.shape[-2] if letter == "T" else values.shape[-1]
+        packed = self.is_gemv and is_a and letter == "T"
+        pad = 0 if packed else aligned_pad(inner, values.element_size())
+        return place(values, transposed=letter == "T", pad=pad).view
+
+    def in_layout(self, a: Tensor, b: Tensor, layout: str) -> tuple[Tensor, Tensor]:
+        return self.placed(a, layout[0], is_a=True), self.placed(b, layout[1], is_a=False)
+
+    def run(self, a: Tensor, b: Tensor, bias: Tensor | None = None, **epilogue: object) -> Tensor:
+        """This row's result; asserts that this row ran and nothing was copied."""
+        op = torch.ops.tileon._matmul_with_config
+        result: Tensor = op(a, b, bias, config=self.index, allow_tf32=self.kind == "tf32", **epilogue)
+        if result.numel() and a.shape[-1]:
+            assert torch.ops.tileon._last_kernel() == self.name
+        return result
+
+    def run_or_refuse(self, a: Tensor, b: Tensor) -> Tensor | None:
+        """None where the row says that it cannot read an operand; any other error is raised."""
+        try:
+            return self.run(a, b)
+        except RuntimeError as error:
+            if not CANNOT_READ.search(str(error)):
+                raise
+            return None
+
+
+TABLE = [Row(index, name, kind) for index, name, kinds in config_rows() for kind in kinds]
+HOPPER_ROWS = [row for row in TABLE if row.is_hopper]
+HAS_HOPPER = HAS_HOPPER_GPU and bool(HOPPER_ROWS)
+
+on_hopper = pytest.mark.skipif(
+    HAS_GPU and not HAS_HOPPER, reason=NO_HOPPER_GPU if HOPPER_ROWS and not HAS_HOPPER_GPU else NO_HOPPER_ROWS
+)
+
+
+def _left_out(reason: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(HAS_GPU, reason=reason)  # without a GPU that is the reason, for every row alike
+
+
+def _marks(row: Row) -> tuple[pytest.MarkDecorator, ...]:
+    return (_left_out(NO_HOPPER_GPU),) if row.is_hopper and not HAS_HOPPER_GPU else ()
+
+
+def each_row(rows: Iterable[Row] = TABLE, none: str = NO_ROWS) -> pytest.MarkDecorator:
+    """Parametrizes `row`; where there are none, one test is left out for the reason `none`."""
+    parameters: list[object] = [pytest.param(row, id=str(row), marks=_marks(row)) for row in rows]
+    return pytest.mark.parametrize("row", parameters or [pytest.param(None, id="no_rows", marks=_left_out(none))])
+
+
+def each_row_and_layout(rows: Iterable[Row] = TABLE, none: str = NO_ROWS) -> pytest.MarkDecorator:
+    """Parametrizes `row` and `layout`, all layouts of one row in sequence, so that they share what is cached."""
+    parameters: list[object] = [
+        pytest.param(row, layout, id=f"{row}-{layout}", marks=_marks(row)) for row in rows for layout in row.layouts
+    ]
+    none_at_all = [pytest.param(None, "NN", id="no_rows", marks=_left_out(none))]
+    return pytest.mark.parametrize(("row", "layout"), parameters or none_at_all)
+
+
+def hopper_rows(*words: str) -> list[Row]:
+    """The Hopper rows whose names hold one of these words; all of them without a word."""
+    return [row for row in HOPPER_ROWS if not words or any(word in row.name for word in words)]
