@@ -69,7 +69,8 @@ class Row:
         tiles = math.ceil(case.m / self.tile_m) * math.ceil(case.n / self.tile_n)
         if self.resident > 1:
             return max(1.0, tiles * self.splits / sm_count)
-        return math.ceil(tiles / (sm_count // self.splits))
+        usable = sm_count if self.splits <= 2 else sm_count * 10 // 11  # clusters leave some of a GPC's SMs over
+        return math.ceil(tiles / (usable // self.splits))
 
 
 def read_table() -> list[Row]:
@@ -100,8 +101,6 @@ class Sweep:
                 self.measured[row, column] = nanoseconds
         self.best = np.nanmin(self.measured, axis=0)
         self.times = np.where(np.isnan(self.measured), _LEFT_OUT * self.best, self.measured)
-        gemv = np.array([row.name.startswith("sm90_gemv") for row in table])
-        self.offered = ~(gemv[:, None] & np.isnan(self.measured))
         self.waves = np.array([[row.waves(case, sm_count) for case in self.cases] for row in table])
         self.k = np.array([float(case.k) for case in self.cases])
         self.k_major = np.array([case.layout[1] == "T" for case in self.cases])
@@ -115,13 +114,13 @@ class Sweep:
 
     def regrets(self, numbers: Array) -> Array:
         """By case: time of the chosen row over that of the best one."""
-        chosen = np.where(self.offered, self.expected(numbers), math.inf).argmin(axis=0)
+        chosen = self.expected(numbers).argmin(axis=0)
         return self.times[chosen, np.arange(len(self.cases))] / self.best
 
     def loss(self, numbers: Array) -> float:
         """The mean regret, where rows that the model holds for nearly equal share a case: that makes it smooth, and
         keeps noise from deciding. Great losses count more, and so does, a little, the model's own error."""
-        expected = np.where(self.offered, self.expected(numbers), math.inf)
+        expected = self.expected(numbers)
         shares = np.exp(-(expected / expected.min(axis=0) - 1.0) / _TIED)
         shares /= shares.sum(axis=0)
         regret = np.log((shares * self.times).sum(axis=0) / self.best)

@@ -6,7 +6,8 @@ hopper: float16 and bfloat16 against their peers, for matmul.csv. Squares from 2
     and NT, up to 1408 in float16 by CUDA-graph replay as well; TN and TT at every 512; a fused epilogue from 1024 to
     8192; and linear layers, NT: from 1 to 8192 rows against four weights.
 sweep: what the cost models are fitted to, every row of the tile table (sweep.py). The plain products of hopper in one
-    of the two dtypes (they take the same time), random rectangles, and shapes in every dtype for the portable kernels.
+    of the two dtypes (they take the same time), random rectangles, few tiles with a long k, and shapes in every dtype
+    for the portable kernels.
 """
 
 from __future__ import annotations
@@ -72,6 +73,12 @@ def squares(
     ]
 
 
+# Few tiles and a long k.
+LONG_K_SHAPES: tuple[Shape, ...] = (
+    *((64, 64, 65536), (128, 128, 16384), (256, 256, 65536), (512, 512, 16384), (1024, 1024, 16384), (256, 1024, 8192)),
+)
+
+
 def rectangles(count: int = 24, seed: int = 0) -> list[Case]:
     """Random shapes, layouts and 16-bit dtypes in turn.
 
@@ -122,6 +129,7 @@ def _sweep() -> list[Case]:
         + squares(OTHER_LAYOUT_SQUARES, ["float16"], ["TN", "TT"], ["none"])
         + [Case("bfloat16", "NT", *shape) for shape in LINEAR_SHAPES]
         + rectangles()
+        + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in LONG_K_SHAPES]
         + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in PORTABLE_SWEEP_SHAPES]
         + [Case(dtype, "NN", *shape) for dtype in ("float32", "tf32", "float64") for shape in PORTABLE_SWEEP_SHAPES]
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 import torch
-from operands import integers
+from operands import aligned, integers
 from reference import assert_exact
 from tile_table import Row
 from torch import Tensor
@@ -34,15 +34,15 @@ def _keep(key: Hashable, make: Callable[[], Tensor]) -> Tensor:
 
 
 def operands(row: Row, shape_a: Shape, shape_b: Shape, layout: str) -> tuple[Tensor, Tensor]:
-    """The integers of these shapes in the row's dtype, as `Row.placed` has them. Not to be written to."""
+    """The integers of these shapes in the row's dtype, every line at a multiple of 16 bytes. Not to be written to."""
     pair = []
     for at, shape in enumerate((shape_a, shape_b)):
 
         def make(at: int = at, shape: Shape = shape) -> Tensor:
             values = integers(*shape, dtype=row.dtype, device="cuda", seed=at)
-            return row.placed(values, layout[at], is_a=at == 0)
+            return aligned(values, layout[at])
 
-        pair.append(_keep((shape, at, row.dtype, layout[at], row.is_gemv), make))
+        pair.append(_keep((shape, at, row.dtype, layout[at]), make))
     return pair[0], pair[1]
 
 

@@ -90,14 +90,15 @@ def aligned_pad(inner: int, element_bytes: int) -> int:
     return -inner % (16 // element_bytes)
 
 
+def aligned(values: Tensor, letter: str) -> Tensor:
+    """One operand, transposed where `letter` is T, every line at a multiple of 16 bytes, inside NaN margins."""
+    inner = values.shape[-2] if letter == "T" else values.shape[-1]
+    return place(values, transposed=letter == "T", pad=aligned_pad(inner, values.element_size())).view
+
+
 def in_aligned_layout(a: Tensor, b: Tensor, layout: str) -> tuple[Tensor, Tensor]:
     """As `in_layout`, every line starting at a multiple of 16 bytes, whatever the sizes."""
-    placed = []
-    for values, letter in ((a, layout[0]), (b, layout[1])):
-        inner = values.shape[-2] if letter == "T" else values.shape[-1]
-        pad = aligned_pad(inner, values.element_size())
-        placed.append(place(values, transposed=letter == "T", pad=pad).view)
-    return placed[0], placed[1]
+    return aligned(a, layout[0]), aligned(b, layout[1])
 
 
 def config_rows() -> list[tuple[int, str, tuple[str, ...]]]:

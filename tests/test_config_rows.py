@@ -8,7 +8,7 @@ import random
 import pytest
 import torch
 from exact_products import check_row, operands
-from operands import config_rows, full_precision, in_layout, integers, place
+from operands import LAYOUTS, config_rows, full_precision, in_aligned_layout, in_layout, integers, place
 from reference import OUT_DTYPES, assert_exact, check_matmul
 from tile_table import DTYPES, Row, each_row, each_row_and_layout
 
@@ -35,24 +35,23 @@ def k_sizes(block_k: int) -> tuple[int, ...]:
 def test_every_size_class_exactly(row: Row, layout: str) -> None:
     """Lines of the operands start at multiples of 16 bytes here, so every row must run every size."""
     tile_m, tile_n, block_k = row.tile
-    sizes_m = (1,) if row.is_gemv else sizes(tile_m)
-    for m, n, k in itertools.product(sizes_m, sizes(tile_n), k_sizes(block_k)):
+    for m, n, k in itertools.product(sizes(tile_m), sizes(tile_n), k_sizes(block_k)):
         check_row(row, (m, k), (k, n), layout)
-    for m, n, k in itertools.product((0, row.rows(tile_m)), (0, tile_n), (0, block_k)):
+    for m, n, k in itertools.product((0, tile_m), (0, tile_n), (0, block_k)):
         check_row(row, (m, k), (k, n), layout)
 
 
 @every_row_and_layout
 def test_long_k(row: Row, layout: str) -> None:
     for m, n, k in ((5, 7, 10007), (65, 130, 8192)):
-        check_row(row, (row.rows(m), k), (k, n), layout)
+        check_row(row, (m, k), (k, n), layout)
 
 
 @every_row_and_layout
 def test_unaligned_operands_run_or_are_refused_by_name(row: Row, layout: str) -> None:
     refused = 0
     for (m, n, k), offset in itertools.product(((129, 131, 67), (65, 67, 35), (3, 5, 1)), (0, 1)):
-        a = integers(row.rows(m), k, dtype=row.dtype, device="cuda")
+        a = integers(m, k, dtype=row.dtype, device="cuda")
         b = integers(k, n, dtype=row.dtype, device="cuda", seed=1)
         actual = row.run_or_refuse(*in_layout(a, b, layout, offset=offset))
         if actual is None:
@@ -64,18 +63,15 @@ def test_unaligned_operands_run_or_are_refused_by_name(row: Row, layout: str) ->
 
 @every_row
 def test_strides_that_only_some_rows_read(row: Row) -> None:
-    m = row.rows(66)
-    values_a = integers(m, 72, dtype=row.dtype, device="cuda")
+    values_a = integers(66, 72, dtype=row.dtype, device="cuda")
     values_b = integers(72, 88, dtype=row.dtype, device="cuda", seed=1)
     for a, b in (
         (place(values_a, step=2).view, values_b),
         (values_a, place(values_b, step=3, offset=1).view),
         (values_a[:1].expand(66, 72), values_b),
         (values_a, values_b[:, :1].expand(72, 88)),
-        (values_a[:, :1].expand(m, 72), values_b[:1].expand(72, 88)),
+        (values_a[:, :1].expand(66, 72), values_b[:1].expand(72, 88)),
     ):
-        if row.is_gemv and a.shape[0] != 1:
-            continue
         actual = row.run_or_refuse(a, b)
         if actual is None:
             assert not row.reads_any_strides
@@ -86,7 +82,7 @@ def test_strides_that_only_some_rows_read(row: Row) -> None:
 @every_row_and_layout
 def test_batches(row: Row, layout: str) -> None:
     tile_m, tile_n, block_k = row.tile
-    matrix_a, matrix_b = (row.rows(tile_m + 8), block_k + 8), (block_k + 8, tile_n + 8)
+    matrix_a, matrix_b = (tile_m + 8, block_k + 8), (block_k + 8, tile_n + 8)
     for batch_a, batch_b in (((3,), (3,)), ((3,), ()), ((), (3,)), ((1,), (3,)), ((3,), (1,)), ((0,), (0,))):
         check_row(row, (*batch_a, *matrix_a), (*batch_b, *matrix_b), layout)
 
@@ -95,8 +91,8 @@ def test_batches(row: Row, layout: str) -> None:
 def test_a_batch_may_have_a_stride_of_zero(row: Row, layout: str) -> None:
     tile_m, tile_n, block_k = row.tile
     k = 2 * block_k + 8
-    a, b = operands(row, (row.rows(tile_m + 8), k), (k, tile_n + 8), layout)
-    more_a, more_b = operands(row, (3, row.rows(tile_m + 8), k), (3, k, tile_n + 8), layout)
+    a, b = operands(row, (tile_m + 8, k), (k, tile_n + 8), layout)
+    more_a, more_b = operands(row, (3, tile_m + 8, k), (3, k, tile_n + 8), layout)
     for left, right in ((a.expand(3, -1, -1), more_b), (more_a, b.expand(3, -1, -1))):
         actual = row.run(left, right)
         assert_exact(actual, torch.matmul(left.double(), right.double()), row.dtype, f"{left.stride()}")
@@ -106,8 +102,8 @@ def test_a_batch_may_have_a_stride_of_zero(row: Row, layout: str) -> None:
 def test_many_tiles_in_groups(row: Row) -> None:
     """Several groups of rows, the last one partial; several waves of tiles, with a ring that goes on between them."""
     tile_m, tile_n, block_k = row.tile
-    m, n = row.rows(21 * tile_m + 8), max(13 * tile_n, 1024) + 8
-    for layout in (row.layouts[0], row.layouts[-1]):
+    m, n = 21 * tile_m + 8, max(13 * tile_n, 1024) + 8
+    for layout in ("NN", "TT"):
         for k in (40, 3 * block_k + 8):
             check_row(row, (m, k), (k, n), layout)
 
@@ -118,17 +114,15 @@ def test_random_shapes(row: Row) -> None:
     draw = random.Random(str(row))
     tile_m, tile_n, block_k = row.tile
     for _ in range(30):
-        m, n = row.rows(draw.randint(1, 3 * tile_m)), draw.randint(1, 3 * tile_n)
+        m, n = draw.randint(1, 3 * tile_m), draw.randint(1, 3 * tile_n)
         k = draw.randint(1, 10 * block_k)
         batch_a, batch_b = draw.choice([((), ()), ((), ()), ((2,), (2,)), ((5,), ()), ((), (4,))])
-        if row.is_gemv and batch_a:
-            k = -(-k // 8) * 8  # the stride from one packed row of `a` to the next
-        layout, out_dtype = draw.choice(row.layouts), draw.choice(OUT_DTYPES[row.dtype])
+        layout, out_dtype = draw.choice(LAYOUTS), draw.choice(OUT_DTYPES[row.dtype])
         a = integers(*batch_a, m, k, dtype=row.dtype, device="cuda")
         b = integers(*batch_b, k, n, dtype=row.dtype, device="cuda", seed=1)
         bias = integers(n + 1, dtype=out_dtype, device="cuda", seed=2)[1:] if draw.random() < 0.5 else None
         expected = torch.matmul(a.double(), b.double()) + (0 if bias is None else bias.double())
-        actual = row.run(*row.in_layout(a, b, layout), bias, out_dtype=out_dtype)
+        actual = row.run(*in_aligned_layout(a, b, layout), bias, out_dtype=out_dtype)
         what = f"{batch_a} {batch_b} {m}x{n}x{k} {layout}{'' if bias is None else ' + bias'}"
         assert_exact(actual, expected, out_dtype, what)
 
@@ -136,9 +130,9 @@ def test_random_shapes(row: Row) -> None:
 @every_row_and_layout
 def test_error_bound(row: Row, layout: str) -> None:
     for m, n, k in ((136, 264, 1032), (72, 72, 8)):
-        a = full_precision(row.rows(m), k, dtype=row.dtype, device="cuda")
+        a = full_precision(m, k, dtype=row.dtype, device="cuda")
         b = full_precision(k, n, dtype=row.dtype, device="cuda", seed=1)
-        actual = row.run(*row.in_layout(a, b, layout))
+        actual = row.run(*in_aligned_layout(a, b, layout))
         check_matmul(actual, a, b, tf32=row.kind == "tf32", what=f"{m}x{n}x{k}")
 
 
@@ -146,9 +140,9 @@ def test_error_bound(row: Row, layout: str) -> None:
 @pytest.mark.parametrize("n", [264, 261])
 def test_epilogue_and_out_dtype(row: Row, n: int) -> None:
     """Where rows of the output start at multiples of 16 bytes, and where they do not."""
-    values_a = full_precision(row.rows(137), 72, dtype=row.dtype, device="cuda")
+    values_a = full_precision(137, 72, dtype=row.dtype, device="cuda")
     values_b = full_precision(72, n, dtype=row.dtype, device="cuda", seed=1)
-    a, b = row.in_layout(values_a, values_b, row.layouts[0])
+    a, b = in_aligned_layout(values_a, values_b, "NN")
     for out_dtype in OUT_DTYPES[row.dtype]:
         for bias_dtype in {out_dtype, torch.float32}:
             bias = full_precision(2 * n + 1, dtype=bias_dtype, device="cuda", seed=2)
@@ -168,9 +162,9 @@ def test_epilogue_and_out_dtype(row: Row, n: int) -> None:
 @every_row
 def test_the_bits_are_the_same_every_time(row: Row) -> None:
     """A race between the stages of the pipeline shows as changing bits."""
-    values_a = full_precision(row.rows(1032), 2056, dtype=row.dtype, device="cuda")
+    values_a = full_precision(1032, 2056, dtype=row.dtype, device="cuda")
     values_b = full_precision(2056, 1032, dtype=row.dtype, device="cuda", seed=1)
-    a, b = row.in_layout(values_a, values_b, row.layouts[0])
+    a, b = in_aligned_layout(values_a, values_b, "NN")
     first = row.run(a, b)
     for _ in range(20):
         assert torch.equal(row.run(a, b), first)
@@ -180,11 +174,11 @@ def test_the_bits_are_the_same_every_time(row: Row) -> None:
 @every_row
 def test_non_finite_values_stay_in_their_row_and_column(row: Row) -> None:
     for value in (float("nan"), float("inf")):
-        a = integers(row.rows(130), 72, dtype=row.dtype, device="cuda")
+        a = integers(130, 72, dtype=row.dtype, device="cuda")
         b = integers(72, 136, dtype=row.dtype, device="cuda", seed=1)
         a[-1, 71] = value
         b[71, 135] = value
-        actual = row.run(*row.in_layout(a, b, row.layouts[0]))
+        actual = row.run(*in_aligned_layout(a, b, "NN"))
         check_matmul(actual, a, b, tf32=row.kind == "tf32", what=str(value))
 
 

@@ -41,10 +41,9 @@ def _settle() -> Iterator[None]:
         torch.cuda.synchronize()
 
 
-def rows_of(dtype: torch.dtype, m: int) -> list[Row]:
-    """The rows that a chain of `m` rows can go through: Hopper's, where those run here."""
-    rows = [row for row in TABLE if row.dtype == dtype and row.is_hopper == HAS_HOPPER]
-    return [row for row in rows if not row.is_gemv or m == 1]
+def rows_of(dtype: torch.dtype) -> list[Row]:
+    """The rows that a chain goes through: Hopper's, where those run here."""
+    return [row for row in TABLE if row.dtype == dtype and row.is_hopper == HAS_HOPPER]
 
 
 def pick_columns(k: int, n: int, dtype: torch.dtype, seed: int, *, transposed: bool) -> Tensor:
@@ -65,14 +64,12 @@ class Chain:
     then lie one too low, so that a product that runs ahead of the change multiplies by a dense matrix of wrong values.
     """
 
-    def __init__(self, dtype: torch.dtype, m: int, first_row: int, *, interleaved: bool) -> None:
+    def __init__(self, dtype: torch.dtype, first_row: int, *, interleaved: bool) -> None:
         self.interleaved = interleaved
-        rows: list[Row | None] = [None, *rows_of(dtype, m)]
+        rows: list[Row | None] = [None, *rows_of(dtype)]
         widths = [WIDTHS[i % len(WIDTHS)] for i in range(DEPTH + 1)]
         self.rows = [rows[(first_row + i) % len(rows)] for i in range(DEPTH)]
-        self.weights = [
-            pick_columns(widths[i], widths[i + 1], dtype, i, transposed=i % 2 == 1 or m == 1) for i in range(DEPTH)
-        ]
+        self.weights = [pick_columns(widths[i], widths[i + 1], dtype, i, transposed=i % 2 == 1) for i in range(DEPTH)]
         self.exact = [weight.double() for weight in self.weights]
         if interleaved:
             self.weights = [weight.sub_(1) for weight in self.weights]
@@ -103,8 +100,8 @@ class Chain:
 @pytest.mark.parametrize("interleaved", [True, False], ids=["interleaved", "bare"])
 class TestChains:
     def test_are_exact(self, interleaved: bool, m: int, dtype: torch.dtype) -> None:
-        for first_row in range(0, len(rows_of(dtype, m)) + 1, DEPTH):
-            chain = Chain(dtype, m, first_row, interleaved=interleaved)
+        for first_row in range(0, len(rows_of(dtype)) + 1, DEPTH):
+            chain = Chain(dtype, first_row, interleaved=interleaved)
             inputs = [integers(m, WIDTHS[0], dtype=dtype, device="cuda", seed=seed) for seed in range(4)]
             copies = [x.clone() for x in inputs]
             torch.cuda.synchronize()
@@ -114,8 +111,8 @@ class TestChains:
                 assert_exact(result, chain.expected(x), dtype, f"rows from {first_row}")
 
     def test_are_exact_in_a_graph(self, interleaved: bool, m: int, dtype: torch.dtype) -> None:
-        for first_row in range(0, len(rows_of(dtype, m)) + 1, DEPTH):
-            chain = Chain(dtype, m, first_row, interleaved=interleaved)
+        for first_row in range(0, len(rows_of(dtype)) + 1, DEPTH):
+            chain = Chain(dtype, first_row, interleaved=interleaved)
             inputs = [integers(m, WIDTHS[0], dtype=dtype, device="cuda", seed=seed) for seed in range(REPLAYS)]
             x = torch.zeros_like(inputs[0])
             graph = torch.cuda.CUDAGraph()
@@ -132,7 +129,7 @@ class TestChains:
 
     def test_on_many_streams_do_not_meet(self, interleaved: bool, m: int, dtype: torch.dtype) -> None:
         streams = [torch.cuda.Stream() for _ in range(6)]
-        chains = [Chain(dtype, m, 7 * i, interleaved=interleaved) for i in range(len(streams))]
+        chains = [Chain(dtype, 7 * i, interleaved=interleaved) for i in range(len(streams))]
         inputs = [integers(m, WIDTHS[0], dtype=dtype, device="cuda", seed=i) for i in range(len(streams))]
         copies = [x.clone() for x in inputs]
         torch.cuda.synchronize()
@@ -177,7 +174,7 @@ def overwrite_by(dtype: torch.dtype, shape: torch.Size) -> dict[str, tuple[Calla
 class TestEveryHopperRow:
     @pytest.mark.parametrize("operand", [0, 1], ids=["a", "b"])
     def test_its_operands_may_be_overwritten_by_the_next_kernel(self, row: Row, operand: int) -> None:
-        m, n, k = (1, 4096, 4096) if row.is_gemv else (40, 136, LONG_K)
+        m, n, k = 40, 136, LONG_K
         values = (
             integers(m, k, dtype=row.dtype, device="cuda"),
             integers(k, n, dtype=row.dtype, device="cuda", seed=1),
@@ -199,7 +196,7 @@ class TestEveryHopperRow:
         """A kernel is done only when all before it are: whoever waits for it alone then sees their results too."""
         n = 72
         a, b, expected = long_product(row, n)
-        small = integers(row.rows(24), 64, dtype=row.dtype, device="cuda")
+        small = integers(24, 64, dtype=row.dtype, device="cuda")
         weight = integers(40, 64, dtype=row.dtype, device="cuda", seed=1).t()
         pick = pick_columns(n, 64, row.dtype, 3, transposed=True)
         for between in (0, 1, 3):
@@ -217,10 +214,8 @@ class TestEveryHopperRow:
                 assert_exact(short, small.double() @ weight.double(), row.dtype, "the short product")
 
     def test_its_bias_may_come_from_the_kernel_before(self, row: Row) -> None:
-        a, b = (
-            integers(row.rows(40), 64, dtype=row.dtype, device="cuda"),
-            integers(136, 64, dtype=row.dtype, device="cuda", seed=1).t(),
-        )
+        a = integers(40, 64, dtype=row.dtype, device="cuda")
+        b = integers(136, 64, dtype=row.dtype, device="cuda", seed=1).t()
         long_a, long_b, bias = long_product(row, 136)
         buffer = torch.empty(1, 136, dtype=row.dtype, device="cuda")
         product = a.double() @ b.double()
@@ -242,7 +237,7 @@ class TestEveryHopperRow:
 
     def test_it_may_write_where_the_kernel_before_has_written(self, row: Row) -> None:
         """Results that nobody keeps share memory; the last one to be written must stand."""
-        values_a = [integers(row.rows(40), 64, dtype=row.dtype, device="cuda", seed=seed) for seed in range(8)]
+        values_a = [integers(40, 64, dtype=row.dtype, device="cuda", seed=seed) for seed in range(8)]
         b = integers(136, 64, dtype=row.dtype, device="cuda", seed=1).t()
         torch.cuda.synchronize()
         torch.cuda._sleep(SPIN_CYCLES // 20)

@@ -28,7 +28,6 @@ HOPPER_FAMILIES = {
     "_pingpong_": PING_PONG,
     "_gemm_": GEMM,
 }
-GEMV = "4sm904gemvI"  # in the name of its kernel, which no tile configuration shapes
 DTYPE_IN_NAME = {"float16": "6__half", "bfloat16": "13__nv_bfloat16", "tf32": "f", "float32": "f", "float64": "d"}
 
 ROWS = config_rows()
@@ -81,7 +80,7 @@ def kernels(image: str) -> dict[str, str]:
 
 def instructions(body: str) -> set[str]:
     """The opcodes of a kernel, with their modifiers: HMMA.16816.F32.BF16, LDGSTS.E.BYPASS.128, ..."""
-    return set(re.findall(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)", body, flags=re.MULTILINE))
+    return set(re.findall(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)", body, flags=re.MULTILINE))
 
 
 def opcodes(body: str) -> set[str]:
@@ -95,8 +94,6 @@ def family(name: str) -> str | None:
 
 def of_row(image: str, row: str, families: dict[str, str]) -> list[str]:
     """The kernels of a row: those of its family and its tile."""
-    if "_gemv_" in row:
-        return [name for name in kernels(image) if GEMV in name]
     tile = re.search(r"(\d+)x(\d+)x(\d+)", row)
     assert tile is not None
     sizes = "".join(f"Li{size}E" for size in tile.groups())
@@ -193,19 +190,18 @@ class TestPortableKernels:
 class TestHopperKernels:
     @pytest.mark.parametrize(("index", "row", "kinds"), HOPPER_ROWS, ids=[row for _, row, _ in HOPPER_ROWS] or None)
     def test_every_row_has_its_kernels_for_every_dtype(self, index: int, row: str, kinds: tuple[str, ...]) -> None:
-        """One for each pair of majors; the gemv has one pair."""
+        """One for each pair of majors."""
         for kind in kinds:
             found = [name for name in of_row(HOPPER, row, HOPPER_FAMILIES) if DTYPE_IN_NAME[kind] in name]
-            assert len(found) >= (1 if "_gemv_" in row else 4), f"{row}, {kind}: {found}"
+            assert len(found) >= 4, f"{row}, {kind}: {found}"
 
     def test_they_are_in_the_image_of_9_0a_alone(self) -> None:
         assert all("4sm90" in name for name in kernels(HOPPER))
         assert not any("4sm90" in name for name in kernels(PORTABLE))
 
     def test_they_use_wgmma_and_tma(self) -> None:
-        found = {name: body for name, body in kernels(HOPPER).items() if GEMV not in name}
-        assert found
-        for name, body in found.items():
+        assert kernels(HOPPER)
+        for name, body in kernels(HOPPER).items():
             there = opcodes(body)
             assert {"HGMMA", "UTMALDG"} <= there, f"{name}: {sorted(there)}"
             assert not there & {"HMMA", "LDGSTS"}, name
@@ -221,10 +217,3 @@ class TestHopperKernels:
         """Programmatic dependent launch is on for all of them; ACQBULK is griddepcontrol.wait."""
         for name, body in kernels(HOPPER).items():
             assert "ACQBULK" in opcodes(body), f"{name} does not wait for the kernel that it is launched behind"
-
-    def test_the_gemv_uses_no_tensor_cores(self) -> None:
-        found = {name: body for name, body in kernels(HOPPER).items() if GEMV in name}
-        assert found
-        for name, body in found.items():
-            assert not opcodes(body) & {"HMMA", "HGMMA"}, name
-            assert any(re.match(r"LDG\.E.*\.128", i) for i in instructions(body)), f"{name}: not 16 bytes at a time"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from operands import LAYOUTS, aligned_pad, config_rows, place
+from operands import LAYOUTS, config_rows
 from torch import Tensor
 
 import tileon_ops  # noqa: F401
@@ -63,34 +63,8 @@ class Row:
         return self.name.startswith("sm90_")
 
     @property
-    def is_gemv(self) -> bool:
-        return "_gemv_" in self.name
-
-    @property
     def reads_any_strides(self) -> bool:
         return any(family in self.name for family in ("gather", "simt", "dmma"))
-
-    @property
-    def layouts(self) -> tuple[str, ...]:
-        """The gemv reads b along k alone."""
-        return tuple(layout for layout in LAYOUTS if layout[1] == "T") if self.is_gemv else LAYOUTS
-
-    def rows(self, m: int) -> int:
-        """`m`, or the one row of `a` that the gemv takes."""
-        return 1 if self.is_gemv else m
-
-    def placed(self, values: Tensor, letter: str, *, is_a: bool) -> Tensor:
-        """One operand, transposed where `letter` is T, every line at a multiple of 16 bytes, inside NaN margins.
-
-        The gemv reads `a` along k too, so its single row stays packed when it is transposed.
-        """
-        inner = values.shape[-2] if letter == "T" else values.shape[-1]
-        packed = self.is_gemv and is_a and letter == "T"
-        pad = 0 if packed else aligned_pad(inner, values.element_size())
-        return place(values, transposed=letter == "T", pad=pad).view
-
-    def in_layout(self, a: Tensor, b: Tensor, layout: str) -> tuple[Tensor, Tensor]:
-        return self.placed(a, layout[0], is_a=True), self.placed(b, layout[1], is_a=False)
 
     def run(self, a: Tensor, b: Tensor, bias: Tensor | None = None, **epilogue: object) -> Tensor:
         """This row's result; asserts that this row ran and nothing was copied."""
@@ -136,7 +110,7 @@ def each_row(rows: Iterable[Row] = TABLE, none: str = NO_ROWS) -> pytest.MarkDec
 def each_row_and_layout(rows: Iterable[Row] = TABLE, none: str = NO_ROWS) -> pytest.MarkDecorator:
     """Parametrizes `row` and `layout`, all layouts of one row in sequence, so that they share what is cached."""
     parameters: list[object] = [
-        pytest.param(row, layout, id=f"{row}-{layout}", marks=_marks(row)) for row in rows for layout in row.layouts
+        pytest.param(row, layout, id=f"{row}-{layout}", marks=_marks(row)) for row in rows for layout in LAYOUTS
     ]
     none_at_all = [pytest.param(None, "NN", id="no_rows", marks=_left_out(none))]
     return pytest.mark.parametrize(("row", "layout"), parameters or none_at_all)

@@ -108,9 +108,8 @@ def aligned_at_the_end(memory: GuardedMemory, values: Tensor, transposed: bool) 
     """The matrix with lines at multiples of 16 bytes, up to the last 16 bytes that the last one reaches into."""
     rows, cols = values.shape
     inner, outer = (rows, cols) if transposed else (cols, rows)
-    packed = transposed and inner == 1  # the gemv reads a single row of `a` only so
     per_vector = 16 // values.element_size()
-    pitch = 1 if packed else inner + aligned_pad(inner, values.element_size())
+    pitch = inner + aligned_pad(inner, values.element_size())
     count = (outer - 1) * pitch + inner
     flat = memory.last(-(-count // per_vector) * per_vector, values.dtype)
     view = flat.as_strided((rows, cols), (1, pitch) if transposed else (pitch, 1))
@@ -157,8 +156,7 @@ def products_by_every_hopper_row(memory_a: GuardedMemory, memory_b: GuardedMemor
     shapes += ((127, 129, 63), (3, 5, 129), (65, 67, 33), (1, 1, 1))
     count = 0
     for row in HOPPER_ROWS if HAS_HOPPER else ():
-        for layout, (rows, n, k) in itertools.product(row.layouts, shapes):
-            m = row.rows(rows)
+        for layout, (m, n, k) in itertools.product(LAYOUTS, shapes):
             a_values = integers(m, k, dtype=row.dtype, device="cuda")
             b_values = integers(k, n, dtype=row.dtype, device="cuda", seed=1)
             a = aligned_at_the_end(memory_a, a_values, layout[0] == "T")

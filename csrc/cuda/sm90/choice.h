@@ -15,7 +15,8 @@ inline double waves(const Row& row, int64_t tiles, int sm_count) {
     const double share = static_cast<double>(ctas) / sm_count;
     return share > 1 ? share : 1;
   }
-  const int64_t slots = sm_count / row.splits;  // for clusters
+  // Clusters of four and more leave some of each GPC's SMs over: 120 of an H200's 132 take part.
+  const int64_t slots = (row.splits <= 2 ? sm_count : sm_count * 10 / 11) / row.splits;
   return static_cast<double>((tiles + slots - 1) / slots);
 }
 
@@ -42,14 +43,13 @@ inline double expected_ns(const Row& row, const GemmProblem& problem, const Work
   return row.start + (compute > memory ? compute : memory);
 }
 
-// The row that is expected to be fastest, by index; -1 where no row can run the problem.
+// The row that is expected to be fastest, by index; -1 where none can run the problem.
 inline int choose(const GemmProblem& problem, const Gpu& gpu) {
-  if (why_not_hopper(problem, gpu) != nullptr) return -1;
+  if (why_not(problem, gpu) != nullptr) return -1;
   const Work work(problem);
   int best = -1;
   double best_ns = 0;
   for (int i = 0; i < kRowCount; ++i) {
-    if (kRows[i].tile.family == Family::kGemv && why_not(kRows[i], problem, gpu) != nullptr) continue;
     const double ns = expected_ns(kRows[i], problem, work, gpu.sm_count);
     if (best < 0 || ns < best_ns) {
       best = i;

@@ -16,7 +16,6 @@ enum class Family : int8_t {
   kPingPong,  // persistent; two warpgroups take whole tiles in turn, one stores while the other multiplies
   kSplitK,    // one tile a cluster: its CTAs split k and add their sums through each other's shared memory
   kFewRows,   // the same with b's columns on wgmma's row axis, which has 64, so that a few rows of a waste nothing
-  kGemv,      // a single row of a, no tensor cores
 };
 
 // Everything that shapes a kernel. A row of the table is used as a template argument as it stands.
@@ -33,8 +32,7 @@ struct TileConfig {
   constexpr int mma_rows() const { return swapped() ? tile_n : tile_m; }
   constexpr int mma_columns() const { return swapped() ? tile_m : tile_n; }
   constexpr int consumer_rows() const { return family == Family::kPingPong ? mma_rows() : mma_rows() / consumers; }
-  constexpr bool has_producer() const { return family != Family::kGemv; }
-  constexpr int threads() const { return consumers * 128 + (has_producer() ? 32 : 0); }  // one producer warp
+  constexpr int threads() const { return consumers * 128 + 32; }  // and one producer warp
 };
 
 constexpr int kGroupM = 8;  // rows of tiles in a group (tile_order.h); 2 to 16 lie within 1 %
@@ -57,57 +55,46 @@ struct Row {
 // clang-format off
 constexpr Row kRows[] = {
     // name                              family              tile m, n, k    consumers, stages  splits, resident   start, per_tile, per_k, per_k_mn, bytes_per_ns
-    {"sm90_gemm_128x256x64",             {Family::kGemm,     128, 256,  64,  2, 16},  1,  1,   5488.9f,  1667.2f, 10.9131f, 10.1266f, 4458.6f},
-    {"sm90_gemm_128x240x64",             {Family::kGemm,     128, 240,  64,  2, 16},  1,  1,   5488.9f,  1667.2f, 10.2310f,  9.4937f, 4458.6f},
-    {"sm90_gemm_256x128x64",             {Family::kGemm,     256, 128,  64,  2, 16},  1,  1,   4988.7f,  2068.6f, 11.4963f, 10.8838f, 4300.0f},
-    {"sm90_gemm_128x224x64",             {Family::kGemm,     128, 224,  64,  2, 16},  1,  1,   3432.1f,  2900.9f,  9.5737f,  9.0197f, 3202.2f},
-    {"sm90_gemm_128x216x64",             {Family::kGemm,     128, 216,  64,  2, 16},  1,  1,   3432.1f,  2900.9f,  9.2318f,  8.6976f, 3202.2f},
-    {"sm90_gemm_128x208x64",             {Family::kGemm,     128, 208,  64,  2, 16},  1,  1,   4976.3f,  1321.0f,  9.0877f,  9.8898f, 4300.0f},
-    {"sm90_gemm_128x200x64",             {Family::kGemm,     128, 200,  64,  2, 16},  1,  1,   4976.3f,  1321.0f,  8.7382f,  9.5094f, 4300.0f},
-    {"sm90_gemm_128x192x64",             {Family::kGemm,     128, 192,  64,  2, 16},  1,  1,   5697.6f,   789.8f,  8.3768f,  7.6678f, 4982.1f},
-    {"sm90_gemm_128x176x64",             {Family::kGemm,     128, 176,  64,  2, 16},  1,  1,   5380.9f,  1269.1f,  7.5032f,  7.2832f, 4250.2f},
-    {"sm90_gemm_128x168x64",             {Family::kGemm,     128, 168,  64,  2, 16},  1,  1,   5380.9f,  1269.1f,  7.1621f,  6.9521f, 4250.2f},
-    {"sm90_gemm_128x160x64",             {Family::kGemm,     128, 160,  64,  2, 16},  1,  1,   5141.9f,  1010.3f,  7.1071f,  7.0896f, 2246.1f},
-    {"sm90_gemm_128x152x64",             {Family::kGemm,     128, 152,  64,  2, 16},  1,  1,   5141.9f,  1010.3f,  6.7517f,  6.7351f, 2246.1f},
-    {"sm90_gemm_128x144x64",             {Family::kGemm,     128, 144,  64,  2, 16},  1,  1,   5061.4f,  1519.9f,  6.2461f,  7.3739f, 2606.9f},
-    {"sm90_gemm_128x128x64",             {Family::kGemm,     128, 128,  64,  2, 16},  1,  1,   5393.8f,   638.2f,  5.8345f,  5.8057f, 3957.4f},
-    {"sm90_gemm_128x120x64",             {Family::kGemm,     128, 120,  64,  2, 16},  1,  1,   5393.8f,   638.2f,  5.5428f,  5.5154f, 3957.4f},
-    {"sm90_gemm_128x104x64",             {Family::kGemm,     128, 104,  64,  2, 16},  1,  1,   5393.8f,   638.2f,  4.9885f,  4.9639f, 3957.4f},
-    {"sm90_gemm_128x96x64",              {Family::kGemm,     128,  96,  64,  2, 16},  1,  1,   5206.3f,   695.4f,  4.9462f,  5.3897f, 3179.5f},
-    {"sm90_gemm_192x96x64",              {Family::kGemm,     192,  96,  64,  3, 16},  1,  1,   4544.1f,  1789.9f,  6.5747f,  7.5485f, 4300.0f},
-    {"sm90_gemm_64x176x64",              {Family::kGemm,      64, 176,  64,  1, 16},  1,  1,   5770.6f,   577.8f,  4.3123f,  5.5517f, 3285.4f},
-    {"sm90_gemm_64x168x64",              {Family::kGemm,      64, 168,  64,  1, 16},  1,  1,   5770.6f,   577.8f,  4.1163f,  5.2994f, 3285.4f},
-    {"sm90_gemm_64x128x128",             {Family::kGemm,      64, 128, 128,  1, 16},  1,  1,   6281.8f,   172.4f,  3.3969f,  3.3564f, 3317.9f},
-    {"sm90_gemm_64x104x128",             {Family::kGemm,      64, 104, 128,  1, 16},  1,  1,   6281.8f,   172.4f,  2.9893f,  2.9536f, 3317.9f},
-    {"sm90_gemm_64x96x128",              {Family::kGemm,      64,  96, 128,  1, 16},  1,  1,   5885.4f,   458.6f,  2.7206f,  3.0594f, 2549.4f},
-    {"sm90_gemm_64x72x128",              {Family::kGemm,      64,  72, 128,  1, 16},  1,  1,   5885.4f,   458.6f,  2.3125f,  2.6005f, 2549.4f},
-    {"sm90_gemm_64x64x128",              {Family::kGemm,      64,  64, 128,  1, 16},  1,  1,   5940.5f,    31.6f,  2.8436f,  2.3099f, 4273.0f},
-    {"sm90_gemm_64x56x128",              {Family::kGemm,      64,  56, 128,  1, 16},  1,  1,   5940.5f,    31.6f,  2.7014f,  2.1944f, 4273.0f},
-    {"sm90_gemm_64x32x128",              {Family::kGemm,      64,  32, 128,  1, 16},  1,  1,   5607.2f,   142.4f,  2.6849f,  7.6732f, 4300.0f},
-    {"sm90_pingpong_128x128x64",         {Family::kPingPong, 128, 128,  64,  2, 16},  1,  1,   6251.8f,     0.0f,  5.8946f,  5.4930f, 2628.1f},
-    {"sm90_split2_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  2,  1,   8526.6f,    35.9f,  2.0080f,  1.6080f, 2927.1f},
-    {"sm90_split4_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  4,  1,   6840.5f,   991.5f,  0.5806f,  0.7748f, 1759.2f},
-    {"sm90_split8_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  8,  1,   6791.6f,  1095.3f,  0.8894f,  0.8923f, 4300.0f},
-    {"sm90_split2_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  2,  1,   5358.7f,  5866.1f,  3.4251f,  3.4988f, 4300.0f},
-    {"sm90_split4_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  4,  1,   6022.3f,  2991.3f,  2.1969f,  2.4441f, 2193.2f},
-    {"sm90_split8_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  8,  1,   1139.3f,  8668.9f,  1.4647f,  1.0759f, 4300.0f},
-    {"sm90_few_rows_8x64x128",           {Family::kFewRows,    8,  64, 128,  1,  5},  1,  2,   6583.2f,    94.1f,  1.7954f,  2.2875f, 2835.6f},
-    {"sm90_few_rows_16x64x128",          {Family::kFewRows,   16,  64, 128,  1,  5},  1,  2,   6981.9f,    46.5f,  1.7684f,  2.0234f, 2834.5f},
-    {"sm90_few_rows_32x64x128",          {Family::kFewRows,   32,  64, 128,  1,  4},  1,  2,   6512.2f,   451.8f,  3.3239f,  3.6316f, 3393.9f},
-    {"sm90_few_rows_64x64x128",          {Family::kFewRows,   64,  64, 128,  1,  3},  1,  2,   7958.0f,     0.0f,  3.6747f,  2.9372f, 2817.5f},
-    {"sm90_few_rows_8x128x64",           {Family::kFewRows,    8, 128,  64,  2,  5},  1,  2,   6189.6f,    54.6f,  5.0758f,  4.9154f, 5336.0f},
-    {"sm90_few_rows_16x128x64",          {Family::kFewRows,   16, 128,  64,  2,  5},  1,  2,   5989.0f,   411.0f,  5.1720f,  5.1431f, 4967.1f},
-    {"sm90_few_rows_32x128x64",          {Family::kFewRows,   32, 128,  64,  2,  5},  1,  2,   6903.3f,     0.0f,  4.9264f,  4.9453f, 4821.9f},
-    {"sm90_few_rows_64x128x64",          {Family::kFewRows,   64, 128,  64,  2,  4},  1,  2,   8473.7f,     0.0f,  4.2942f,  4.4982f, 3291.9f},
-    {"sm90_few_rows_split2_8x64x128",    {Family::kFewRows,    8,  64, 128,  1,  5},  2,  2,   6838.0f,    48.5f,  1.4626f,  1.7017f, 4258.9f},
-    {"sm90_few_rows_split2_16x64x128",   {Family::kFewRows,   16,  64, 128,  1,  5},  2,  2,   6544.3f,   412.7f,  2.0612f,  1.3522f, 4421.4f},
-    {"sm90_few_rows_split2_32x64x128",   {Family::kFewRows,   32,  64, 128,  1,  4},  2,  2,   6677.8f,   774.5f,  2.0840f,  2.4396f, 3656.1f},
-    {"sm90_few_rows_split2_64x64x128",   {Family::kFewRows,   64,  64, 128,  1,  3},  2,  2,   8568.2f,     2.8f,  2.0164f,  2.2563f, 2410.8f},
-    {"sm90_few_rows_split4_8x64x128",    {Family::kFewRows,    8,  64, 128,  1,  5},  4,  2,   7123.7f,   126.7f,  0.8397f,  1.1541f, 3036.0f},
-    {"sm90_few_rows_split4_16x64x128",   {Family::kFewRows,   16,  64, 128,  1,  5},  4,  2,   7093.7f,    41.6f,  0.9445f,  1.7017f, 3036.5f},
-    {"sm90_few_rows_split4_32x64x128",   {Family::kFewRows,   32,  64, 128,  1,  4},  4,  2,   7329.1f,     0.0f,  1.5470f,  2.3025f, 2622.1f},
-    {"sm90_few_rows_split4_64x64x128",   {Family::kFewRows,   64,  64, 128,  1,  3},  4,  2,   8199.5f,     0.0f,  0.9994f,  1.4794f, 2356.0f},
-    {"sm90_gemv_1x16x256",               {Family::kGemv,       1,  16, 256,  2,  1},  1,  8,   8616.8f,  1000.0f,  0.2400f,  0.2400f, 3544.0f},
+    {"sm90_gemm_128x256x64",             {Family::kGemm,     128, 256,  64,  2, 16},  1,  1,   5672.5f,  1418.9f, 10.5231f, 10.2132f, 4021.6f},
+    {"sm90_gemm_128x240x64",             {Family::kGemm,     128, 240,  64,  2, 16},  1,  1,   4366.5f,  1767.7f, 10.0476f,  9.9960f, 3250.3f},
+    {"sm90_gemm_128x224x64",             {Family::kGemm,     128, 224,  64,  2, 16},  1,  1,   5611.5f,  1151.8f,  9.2787f,  9.2516f, 3096.4f},
+    {"sm90_gemm_128x208x64",             {Family::kGemm,     128, 208,  64,  2, 16},  1,  1,   3732.9f,  2289.7f,  8.7254f,  9.5619f, 4300.0f},
+    {"sm90_gemm_128x192x64",             {Family::kGemm,     128, 192,  64,  2, 16},  1,  1,   6232.3f,     0.0f,  8.3458f,  7.9395f, 2512.4f},
+    {"sm90_gemm_128x176x64",             {Family::kGemm,     128, 176,  64,  2, 16},  1,  1,   4505.4f,  1505.9f,  7.2985f,  7.8171f, 2609.6f},
+    {"sm90_gemm_128x160x64",             {Family::kGemm,     128, 160,  64,  2, 16},  1,  1,   5674.4f,    52.5f,  7.1146f,  7.3003f, 2312.6f},
+    {"sm90_gemm_128x144x64",             {Family::kGemm,     128, 144,  64,  2, 16},  1,  1,   4434.9f,  1584.9f,  6.0869f,  7.6605f, 2643.2f},
+    {"sm90_gemm_128x128x64",             {Family::kGemm,     128, 128,  64,  2, 16},  1,  1,   5010.4f,   764.9f,  5.5854f,  5.5657f, 3484.3f},
+    {"sm90_gemm_128x104x64",             {Family::kGemm,     128, 104,  64,  2, 16},  1,  1,   4908.9f,  1092.9f,  4.9644f,  6.6088f, 3113.1f},
+    {"sm90_gemm_128x96x64",              {Family::kGemm,     128,  96,  64,  2, 16},  1,  1,   4942.0f,   693.0f,  4.7322f,  5.3082f, 2167.1f},
+    {"sm90_gemm_64x176x64",              {Family::kGemm,      64, 176,  64,  1, 16},  1,  1,   5686.6f,   825.3f,  4.3280f,  5.1531f, 3261.7f},
+    {"sm90_gemm_64x128x128",             {Family::kGemm,      64, 128, 128,  1, 16},  1,  1,   5781.6f,   149.8f,  3.4455f,  3.3935f, 2692.8f},
+    {"sm90_gemm_64x104x128",             {Family::kGemm,      64, 104, 128,  1, 16},  1,  1,   5966.8f,    48.5f,  3.2421f,  4.9366f, 2375.7f},
+    {"sm90_gemm_64x96x128",              {Family::kGemm,      64,  96, 128,  1, 16},  1,  1,   5505.3f,   402.7f,  2.7601f,  3.6530f, 2533.4f},
+    {"sm90_gemm_64x64x128",              {Family::kGemm,      64,  64, 128,  1, 16},  1,  1,   5495.4f,     0.0f,  2.3243f,  2.3083f, 2802.9f},
+    {"sm90_gemm_64x32x128",              {Family::kGemm,      64,  32, 128,  1, 16},  1,  1,   6256.1f,    22.6f,  1.9042f,  2.2602f, 2362.3f},
+    {"sm90_pingpong_128x128x64",         {Family::kPingPong, 128, 128,  64,  2, 16},  1,  1,   6385.5f,     0.0f,  5.6079f,  5.4683f, 2815.3f},
+    {"sm90_split2_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  2,  1,   8310.1f,   288.6f,  2.6114f,  1.3672f, 3171.7f},
+    {"sm90_split4_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  4,  1,   7821.0f,   235.9f,  0.5613f,  0.7761f, 1836.3f},
+    {"sm90_split8_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  8,  1,   6367.7f,  1268.7f,  0.4238f,  0.4264f, 2177.8f},
+    {"sm90_split2_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  2,  1,   4152.5f,  7025.8f,  3.2921f,  3.4105f, 2682.7f},
+    {"sm90_split4_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  4,  1,   3901.4f,  5465.5f,  1.6547f,  1.6490f, 4300.0f},
+    {"sm90_split8_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  8,  1,   2203.6f,  8078.7f,  0.8154f,  0.7997f, 4300.0f},
+    {"sm90_few_rows_8x64x128",           {Family::kFewRows,    8,  64, 128,  1,  5},  1,  2,   6277.7f,     3.2f,  1.8759f,  3.6517f, 2987.9f},
+    {"sm90_few_rows_16x64x128",          {Family::kFewRows,   16,  64, 128,  1,  5},  1,  2,   6961.5f,     0.0f,  1.8032f,  1.8789f, 2714.6f},
+    {"sm90_few_rows_32x64x128",          {Family::kFewRows,   32,  64, 128,  1,  4},  1,  2,   6593.1f,    99.2f,  3.4284f,  4.0043f, 3376.9f},
+    {"sm90_few_rows_64x64x128",          {Family::kFewRows,   64,  64, 128,  1,  3},  1,  2,   7936.4f,     0.0f,  3.4171f,  2.9456f, 2958.2f},
+    {"sm90_few_rows_8x128x64",           {Family::kFewRows,    8, 128,  64,  2,  5},  1,  2,   6281.7f,     0.0f,  4.7285f,  4.8936f, 4581.0f},
+    {"sm90_few_rows_16x128x64",          {Family::kFewRows,   16, 128,  64,  2,  5},  1,  2,   5917.5f,   316.6f,  5.2001f,  5.1635f, 4480.2f},
+    {"sm90_few_rows_32x128x64",          {Family::kFewRows,   32, 128,  64,  2,  5},  1,  2,   6789.2f,     0.0f,  4.4237f,  5.0364f, 4315.7f},
+    {"sm90_few_rows_64x128x64",          {Family::kFewRows,   64, 128,  64,  2,  4},  1,  2,   8190.7f,     0.0f,  4.2411f,  4.5004f, 3316.7f},
+    {"sm90_few_rows_split2_8x64x128",    {Family::kFewRows,    8,  64, 128,  1,  5},  2,  2,   7016.0f,     0.0f,  1.5580f,  1.6986f, 3311.3f},
+    {"sm90_few_rows_split2_16x64x128",   {Family::kFewRows,   16,  64, 128,  1,  5},  2,  2,   6734.5f,   320.9f,  1.4753f,  1.0866f, 3610.8f},
+    {"sm90_few_rows_split2_32x64x128",   {Family::kFewRows,   32,  64, 128,  1,  4},  2,  2,   8222.3f,     0.0f,  1.5991f,  1.5498f, 3327.2f},
+    {"sm90_few_rows_split2_64x64x128",   {Family::kFewRows,   64,  64, 128,  1,  3},  2,  2,   8447.8f,    81.3f,  1.9565f,  2.2292f, 2388.9f},
+    {"sm90_few_rows_split4_8x64x128",    {Family::kFewRows,    8,  64, 128,  1,  5},  4,  2,   7141.6f,   118.5f,  0.8559f,  1.1777f, 2980.3f},
+    {"sm90_few_rows_split4_16x64x128",   {Family::kFewRows,   16,  64, 128,  1,  5},  4,  2,   7256.2f,    43.6f,  0.8916f,  1.2676f, 2967.7f},
+    {"sm90_few_rows_split4_32x64x128",   {Family::kFewRows,   32,  64, 128,  1,  4},  4,  2,   7511.6f,    44.7f,  1.1763f,  1.1771f, 2767.6f},
+    {"sm90_few_rows_split4_64x64x128",   {Family::kFewRows,   64,  64, 128,  1,  3},  4,  2,   8341.4f,    62.4f,  0.9921f,  1.2215f, 2298.7f},
 };
 // clang-format on
 constexpr int kRowCount = sizeof(kRows) / sizeof(kRows[0]);
@@ -167,7 +154,6 @@ constexpr int slab_pitch(const TileConfig& tile) { return tile.tile_n + (tile.sw
 constexpr int slab_bytes(const TileConfig& tile) { return tile.tile_m * slab_pitch(tile) * 4; }
 
 constexpr int shared_bytes(const TileConfig& tile, Major major_a, Major major_b, int stages) {
-  if (tile.family == Family::kGemv) return 0;
   const int ring = stages * stage_bytes(tile, major_a, major_b);
   const int slab = persistent(tile) ? 0 : slab_bytes(tile);
   return ring_begin(tile) + (ring > slab ? ring : slab);
@@ -178,8 +164,6 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
           kGroupM};
 }
 
-constexpr int64_t kGemvMaxK = 32 * 1024;  // the gemv keeps its row of a in shared memory, with room for two CTAs an SM
-
 // Products (batch * m * n * k) from which operands that TMA cannot read are copied into aligned buffers; smaller
 // problems go to the portable kernels (benchmarks/results/h200/awkward.csv).
 constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
@@ -189,8 +173,8 @@ inline double products(const GemmProblem& problem) {
          static_cast<double>(problem.k);
 }
 
-// Why no row can run the problem on this GPU; null where all but the gemv can.
-inline const char* why_not_hopper(const GemmProblem& problem, const Gpu& gpu) {
+// Why the Hopper kernels cannot run the problem on this GPU; null where every row can.
+inline const char* why_not(const GemmProblem& problem, const Gpu& gpu) {
   if (problem.dtype != DType::kFloat16 && problem.dtype != DType::kBFloat16)
     return "it does not take operands of this dtype";
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
@@ -204,16 +188,6 @@ inline const char* why_not_hopper(const GemmProblem& problem, const Gpu& gpu) {
   if (!tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes).readable)
     return "it cannot read the strides or the alignment of `b`";
   return nullptr;
-}
-
-inline const char* why_not(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
-  if (const char* reason = why_not_hopper(problem, gpu)) return reason;
-  if (row.tile.family != Family::kGemv) return nullptr;
-  if (problem.m != 1) return "it takes a single row of `a`";
-  if (problem.k > kGemvMaxK) return "k is too long for it";
-  if (problem.k > 1 && problem.a.stride_k != 1) return "it cannot read the strides or the alignment of `a`";
-  const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes);
-  return b.major == Major::kK ? nullptr : "it cannot read the strides or the alignment of `b`";
 }
 
 }  // namespace tileon::sm90

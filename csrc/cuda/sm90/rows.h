@@ -13,8 +13,4 @@ const void* find_gemm(int row);
 template <typename Element, Major kMajorA, Major kMajorB>
 const void* find_split_k(int row);
 
-// A __global__ function of GemvParams.
-template <typename Element>
-const void* find_gemv();
-
 }  // namespace tileon::sm90

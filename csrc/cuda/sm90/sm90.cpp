@@ -11,7 +11,6 @@
 
 #include "../error.h"
 #include "choice.h"
-#include "gemv/params.h"
 #include "params.h"
 #include "rows.h"
 
@@ -29,7 +28,6 @@ struct Kernel {
 
 template <typename Element, Major kMajorA, Major kMajorB>
 const void* find_kernel(int row) {
-  if (kRows[row].tile.family == Family::kGemv) return find_gemv<Element>();
   return persistent(kRows[row].tile) ? find_gemm<Element, kMajorA, kMajorB>(row)
                                      : find_split_k<Element, kMajorA, kMajorB>(row);
 }
@@ -106,24 +104,12 @@ void launch(Kernel& kernel, dim3 grid, int threads, int cluster, int shared_byte
   check_cuda(cudaLaunchKernelExC(&config, kernel.function, arguments), "launching a Hopper kernel");
 }
 
-void run_gemv(int row, const GemmProblem& problem, cudaStream_t stream) {
-  constexpr int64_t max_batch = 65535;  // of a grid's y dimension
-  const int columns = kRows[row].tile.tile_n;
-  Kernel& kernel = kernel_of(problem.dtype, row, Major::kK, Major::kK);
-  GemvParams params{problem, 0};
-  for (; params.first_batch < problem.batch; params.first_batch += max_batch) {
-    const int64_t batch = std::min(max_batch, problem.batch - params.first_batch);
-    const dim3 grid(static_cast<unsigned>((problem.n + columns - 1) / columns), static_cast<unsigned>(batch));
-    launch(kernel, grid, kGemvThreads, 1, gemv_shared_bytes(problem.k), &params, stream);
-  }
-}
-
 }  // namespace
 
 int row_count() { return kRowCount; }
 const char* row_name(int row) { return kRows[row].name; }
 std::string row_dtypes(int) { return "float16,bfloat16"; }
-const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) { return why_not(kRows[row], problem, gpu); }
+const char* why_not(int, const GemmProblem& problem, const Gpu& gpu) { return sm90::why_not(problem, gpu); }
 int choose_row(const GemmProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 
 bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu) {
@@ -133,7 +119,6 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, c
 }
 
 void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream) {
-  if (kRows[row].tile.family == Family::kGemv) return run_gemv(row, problem, stream);
   LaunchPlan plan = plan_launch(kRows[row], problem, gpu);
   Kernel& kernel = kernel_of(problem.dtype, row, plan.major_a, plan.major_b);
   launch(kernel, dim3(static_cast<unsigned>(plan.ctas)), kRows[row].tile.threads(), kRows[row].splits,
