@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from commit import ROOT
+from fit_hopper import losses_of_table
 from result_file import aligned, portable_path
 from summary import Key, Loss, Ratios, Times, geometric_mean, losses, ratios, read_times
 
@@ -153,6 +154,17 @@ def linear_bars(times: Times) -> list[Bar]:
     return [_mean_bar(name, found, 1.00), _worst_bar(name, found, 0.92)]
 
 
+def choice_losses(sweep: Path) -> list[Loss]:
+    """What the choice loses: by the cost model as it stands, where the sweep has the table's rows; else as recorded."""
+    by_model = losses_of_table(sweep)
+    if not by_model:
+        return losses(sweep)
+    return [
+        Loss(Key(case.dtype, case.layout, case.m, case.n, case.k, "none"), chosen, best, ratio)
+        for case, chosen, best, ratio in by_model
+    ]
+
+
 def choice_bars(found: list[Loss]) -> list[Bar]:
     """Of the 16-bit types, whose rows are the choice in question."""
     mine = [loss for loss in found if loss.key.dtype in ("float16", "bfloat16")]
@@ -174,7 +186,7 @@ def all_bars(results: Path) -> list[Bar]:
     times: Times = read_times(matmul)[1] if matmul.exists() else {}
     groups = (squares_bars, graph_bars, layout_bars, epilogue_bars, linear_bars)
     bars = [bar for group in groups for bar in group(times)]
-    return bars + choice_bars(losses(sweep) if sweep.exists() else [])
+    return bars + choice_bars(choice_losses(sweep) if sweep.exists() else [])
 
 
 def main() -> int:

@@ -99,7 +99,7 @@ class Sweep:
         for column, case in enumerate(self.cases):
             for row, nanoseconds in measured[case].items():
                 self.measured[row, column] = nanoseconds
-        self.best = np.nanmin(self.measured, axis=0)
+        self.best = np.nanmin(self.measured, axis=0) if self.cases else np.zeros(0)
         self.times = np.where(np.isnan(self.measured), _LEFT_OUT * self.best, self.measured)
         self.waves = np.array([[row.waves(case, sm_count) for case in self.cases] for row in table])
         self.k = np.array([float(case.k) for case in self.cases])
@@ -127,6 +127,20 @@ class Sweep:
         near = ~np.isnan(self.measured) & (self.times < 1.5 * self.best)
         error = np.abs(np.log(expected[near] / self.times[near]))
         return float(regret.mean() + 3.0 * np.square(regret).mean() + 0.05 * error.mean())
+
+
+def losses_of_table(path: Path, sm_count: int = 132) -> list[tuple[Case, str, str, float]]:
+    """What the choice by config.h as it stands loses in every case of a sweep: case, chosen row, best row, ratio."""
+    table = read_table()
+    sweep = Sweep(path, table, sm_count)
+    if not sweep.cases:
+        return []
+    chosen = sweep.expected(np.array([row.numbers for row in table])).argmin(axis=0)
+    best = sweep.times.argmin(axis=0)
+    return [
+        (case, table[mine].name, table[other].name, float(sweep.times[mine, at] / sweep.best[at]))
+        for at, (case, mine, other) in enumerate(zip(sweep.cases, chosen, best, strict=True))
+    ]
 
 
 def first_fit(row: int, numbers: Array, sweep: Sweep) -> Array:

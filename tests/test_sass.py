@@ -21,11 +21,12 @@ PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
 # The family of a row, as its enumerator appears in a mangled name, by a word of the row's name; each config.h.
 MMA, GATHER, SIMT, DMMA = "0", "1", "2", "3"
 PORTABLE_FAMILIES = {"_gather_": GATHER, "_simt_": SIMT, "_dmma_": DMMA, "_mma_": MMA}  # in order
-GEMM, PING_PONG, SPLIT_K, FEW_ROWS = "0", "1", "2", "3"
+GEMM, PING_PONG, SPLIT_K, FEW_ROWS, SWAPPED = "0", "1", "2", "3", "4"
 HOPPER_FAMILIES = {
     "_few_rows_": FEW_ROWS,
     "_split": SPLIT_K,
     "_pingpong_": PING_PONG,
+    "_swapped_": SWAPPED,
     "_gemm_": GEMM,
 }
 DTYPE_IN_NAME = {"float16": "6__half", "bfloat16": "13__nv_bfloat16", "tf32": "f", "float32": "f", "float64": "d"}
@@ -210,7 +211,7 @@ class TestHopperKernels:
 
     def test_persistent_kernels_store_by_tma(self) -> None:
         for name, body in kernels(HOPPER).items():
-            if family(name) in (GEMM, PING_PONG):
+            if family(name) in (GEMM, PING_PONG, SWAPPED):
                 assert "UTMASTG" in opcodes(body), name
 
     def test_they_wait_for_the_kernel_before(self) -> None:

@@ -15,7 +15,8 @@ enum class Family : int8_t {
   kGemm,      // persistent; the warpgroups share each tile by its rows
   kPingPong,  // persistent; two warpgroups take whole tiles in turn, one stores while the other multiplies
   kSplitK,    // one tile a cluster: its CTAs split k and add their sums through each other's shared memory
-  kFewRows,   // the same with b's columns on wgmma's row axis, which has 64, so that a few rows of a waste nothing
+  kFewRows,   // the same, swapped, so that a few rows of a waste nothing
+  kSwapped,   // as kGemm, swapped: an mn-major b is then read in whole panels whatever the tile's height
 };
 
 // Everything that shapes a kernel. A row of the table is used as a template argument as it stands.
@@ -27,8 +28,9 @@ struct TileConfig {
   int consumers;   // warpgroups that multiply
   int max_stages;  // as many as fit, but no more than these
 
-  // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns.
-  constexpr bool swapped() const { return family == Family::kFewRows; }
+  // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
+  // rows are a's, or, swapped, the columns of b.
+  constexpr bool swapped() const { return family == Family::kFewRows || family == Family::kSwapped; }
   constexpr int mma_rows() const { return swapped() ? tile_n : tile_m; }
   constexpr int mma_columns() const { return swapped() ? tile_m : tile_n; }
   constexpr int consumer_rows() const { return family == Family::kPingPong ? mma_rows() : mma_rows() / consumers; }
@@ -73,6 +75,14 @@ constexpr Row kRows[] = {
     {"sm90_gemm_64x64x128",              {Family::kGemm,      64,  64, 128,  1, 16},  1,  1,   5495.4f,     0.0f,  2.3243f,  2.3083f, 2802.9f},
     {"sm90_gemm_64x32x128",              {Family::kGemm,      64,  32, 128,  1, 16},  1,  1,   6256.1f,    22.6f,  1.9042f,  2.2602f, 2362.3f},
     {"sm90_pingpong_128x128x64",         {Family::kPingPong, 128, 128,  64,  2, 16},  1,  1,   6385.5f,     0.0f,  5.6079f,  5.4683f, 2815.3f},
+    {"sm90_swapped_208x128x64",           {Family::kSwapped,  208, 128,  64,  2, 16},  1,  1,   3732.9f,  2289.7f,  8.7254f,  8.7254f, 4300.0f},
+    {"sm90_swapped_176x128x64",           {Family::kSwapped,  176, 128,  64,  2, 16},  1,  1,   4505.4f,  1505.9f,  7.2985f,  7.2985f, 2609.6f},
+    {"sm90_swapped_160x128x64",           {Family::kSwapped,  160, 128,  64,  2, 16},  1,  1,   5674.4f,    52.5f,  7.1146f,  7.1146f, 2312.6f},
+    {"sm90_swapped_144x128x64",           {Family::kSwapped,  144, 128,  64,  2, 16},  1,  1,   4434.9f,  1584.9f,  6.0869f,  6.0869f, 2643.2f},
+    {"sm90_swapped_104x128x64",           {Family::kSwapped,  104, 128,  64,  2, 16},  1,  1,   4908.9f,  1092.9f,  4.9644f,  4.9644f, 3113.1f},
+    {"sm90_swapped_96x128x64",            {Family::kSwapped,   96, 128,  64,  2, 16},  1,  1,   4942.0f,   693.0f,  4.7322f,  4.7322f, 2167.1f},
+    {"sm90_swapped_96x64x128",            {Family::kSwapped,   96,  64, 128,  1, 16},  1,  1,   5505.3f,   402.7f,  2.7601f,  2.7601f, 2533.4f},
+    {"sm90_swapped_104x64x128",           {Family::kSwapped,  104,  64, 128,  1, 16},  1,  1,   5966.8f,    48.5f,  3.2421f,  3.2421f, 2375.7f},
     {"sm90_split2_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  2,  1,   8310.1f,   288.6f,  2.6114f,  1.3672f, 3171.7f},
     {"sm90_split4_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  4,  1,   7821.0f,   235.9f,  0.5613f,  0.7761f, 1836.3f},
     {"sm90_split8_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  8,  1,   6367.7f,  1268.7f,  0.4238f,  0.4264f, 2177.8f},
@@ -106,24 +116,24 @@ constexpr int kBarrierBytes = 1024;
 constexpr int kMaxColumns = 256;  // of a tile
 constexpr int kBiasBytes = kMaxColumns * 4;
 
-// A warp of a persistent kernel stores its 16 rows in chunks of 64 columns, 128-byte swizzled, and one of the columns
-// that are left. Two buffers take turns: more would cost a stage of the ring.
+// A warp of a persistent kernel stores its 16 of wgmma's rows in chunks of 64 of wgmma's columns, and one of the
+// columns that are left. Two buffers take turns: more would cost a stage of the ring.
 constexpr int kStoreRows = 16;
 constexpr int kStoreColumns = 64;
 constexpr int kStoreBuffers = 2;
 constexpr int kStoreBufferBytes = kStoreRows * kStoreColumns * kElementBytes;
-constexpr int store_tail(int tile_n) { return tile_n % kStoreColumns; }
-constexpr int store_chunks(int tile_n) { return (tile_n + kStoreColumns - 1) / kStoreColumns; }  // of a row
+constexpr int store_tail(int columns) { return columns % kStoreColumns; }
+constexpr int store_chunks(int columns) { return (columns + kStoreColumns - 1) / kStoreColumns; }
 constexpr int warp_store_bytes(const TileConfig& tile) {
-  const int chunks = tile.consumer_rows() / 64 * store_chunks(tile.tile_n);
+  const int chunks = tile.consumer_rows() / 64 * store_chunks(tile.mma_columns());
   if (chunks > kStoreBuffers) return kStoreBuffers * kStoreBufferBytes;
-  const int bytes = kStoreRows * tile.tile_n * kElementBytes;  // all chunks at once
+  const int bytes = kStoreRows * tile.mma_columns() * kElementBytes;  // all chunks at once
   const int least = kStoreBufferBytes;  // for the outputs that TMA cannot write (gemm/slab_store.cuh)
   return bytes > least ? (bytes + 1023) / 1024 * 1024 : least;
 }
 
 constexpr bool persistent(const TileConfig& tile) {
-  return tile.family == Family::kGemm || tile.family == Family::kPingPong;
+  return tile.family == Family::kGemm || tile.family == Family::kPingPong || tile.family == Family::kSwapped;
 }
 constexpr int staging_begin(const TileConfig& tile) {
   return kBarrierBytes + (persistent(tile) ? tile.consumers * kBiasBytes : 0);

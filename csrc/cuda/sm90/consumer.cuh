@@ -30,10 +30,10 @@ __device__ __forceinline__ void multiply_stage(uint32_t stage, int first_row, in
 }
 
 // Sums `blocks` stages, at least one, from `at` on, which moves along. One stage is multiplied while the one before is
-// given back.
-template <typename Kernel>
+// given back. `meanwhile` is called while the last one is multiplied.
+template <typename Kernel, typename Meanwhile>
 __device__ __forceinline__ void multiply(const Ring& ring, RingPosition& at, int blocks, int first_row,
-                                         typename Kernel::Sums& sums) {
+                                         typename Kernel::Sums& sums, const Meanwhile& meanwhile) {
   const bool elected = threadIdx.x % 128 == 0;
   ring.wait_until_full(at);
   multiply_stage<Kernel>(ring.data(at.stage), first_row, 0, sums);  // before the loop: it defines the sums
@@ -48,6 +48,7 @@ __device__ __forceinline__ void multiply(const Ring& ring, RingPosition& at, int
     previous = at.stage;
     at.advance(ring.stages());
   }
+  meanwhile();
   ptx::wgmma_wait<0>();
   if (elected) ring.release(previous);
 }

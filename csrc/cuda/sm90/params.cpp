@@ -46,27 +46,30 @@ CUtensorMap map_operand(const Operand& operand, const void* valid_address, const
   return encode_tensor_map(data, problem.dtype == DType::kBFloat16, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
+// Whether the sums become 16-bit rows by the cheap formulas of gemm/tma_store.cuh.
 bool takes_tma_store(const Row& row, const GemmProblem& problem) {
-  const Activation activation = problem.epilogue.activation;
-  const bool cheap =
-      activation == Activation::kNone || activation == Activation::kRelu || activation == Activation::kLeakyRelu;
+  const Epilogue& epilogue = problem.epilogue;
+  const bool cheap = epilogue.activation == Activation::kNone || epilogue.activation == Activation::kRelu ||
+                     (epilogue.activation == Activation::kLeakyRelu && epilogue.slope > 0 && epilogue.slope <= 1);
   return persistent(row.tile) && problem.out_dtype == problem.dtype && cheap &&
          tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
 
-// The output in boxes of `columns`; the counterpart of TmaStore (gemm/tma_store.cuh).
-CUtensorMap map_output(int columns, const GemmProblem& problem) {
+// The output in boxes of `columns` of wgmma's; the counterpart of store_by_tma (gemm/tma_store.cuh).
+CUtensorMap map_output(const TileConfig& tile, int columns, const GemmProblem& problem) {
   const auto stride = [](bool used, int64_t elements) -> uint64_t {
     return used ? static_cast<uint64_t>(elements) * kElementBytes : kTmaAlignment;
   };
+  const auto box_columns = static_cast<uint32_t>(tile.swapped() ? kStoreRows : columns);
+  const auto box_rows = static_cast<uint32_t>(tile.swapped() ? columns : kStoreRows);
   const TensorBox tensor{
       3,
       {static_cast<uint64_t>(problem.n), static_cast<uint64_t>(problem.m), static_cast<uint64_t>(problem.batch)},
       {0, stride(problem.m > 1, problem.out.stride_m), stride(problem.batch > 1, problem.out.stride_batch)},
-      {static_cast<uint32_t>(columns), kStoreRows, 1}};
-  const auto swizzle = columns == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
-                       : columns == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
-                                       : CU_TENSOR_MAP_SWIZZLE_NONE;
+      {box_columns, box_rows, 1}};
+  const auto swizzle = box_columns == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
+                       : box_columns == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                           : CU_TENSOR_MAP_SWIZZLE_NONE;
   return encode_tensor_map(problem.out.data, problem.out_dtype == DType::kBFloat16, tensor, swizzle);
 }
 
@@ -98,9 +101,9 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   params.map_b = map_operand(problem.b, valid, problem, problem.n, b, box_b, params.b);
   params.store_by_tma = takes_tma_store(row, problem);
   if (params.store_by_tma) {
-    const int tail = store_tail(tile.tile_n);
-    if (tile.tile_n >= kStoreColumns) params.map_out = map_output(kStoreColumns, problem);
-    if (tail > 0) params.map_out_tail = map_output(tail, problem);
+    const int columns = tile.mma_columns(), tail = store_tail(columns);
+    if (columns >= kStoreColumns) params.map_out = map_output(tile, kStoreColumns, problem);
+    if (tail > 0) params.map_out_tail = map_output(tile, tail, problem);
   }
   params.vector_stores = takes_vector_stores(problem);
 

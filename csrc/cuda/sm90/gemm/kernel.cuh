@@ -43,21 +43,17 @@ __device__ __forceinline__ void produce(const KernelParams& params, Producer<Ker
   }
 }
 
-// Bias, activation and rounding of one consumer's part of a tile. Collective for the warpgroup.
+// Bias, activation and rounding of a warp's part of a tile; `bias` is for its first row or column of the output.
 template <typename Kernel>
-__device__ __forceinline__ void round_tile(const Epilogue& epilogue, const TileBias<Kernel::config.tile_n>& bias,
-                                           float* shared_bias, int consumer, const typename Kernel::Sums& sums,
-                                           RoundedSums<Kernel>& rounded) {
-  if (epilogue.bias == nullptr && epilogue.activation == Activation::kNone) {
+__device__ __forceinline__ void round_tile(const Epilogue& epilogue, const float* bias,
+                                           const typename Kernel::Sums& sums, RoundedSums<Kernel>& rounded) {
+  if (!has_epilogue(epilogue)) {
     rounded.round(sums, nullptr, Unchanged{});
-    return;
-  }
-  bias.lay_out(shared_bias, consumer);
-  if (epilogue.activation == Activation::kRelu) {
-    rounded.round(sums, shared_bias, BiasAndRelu{});
+  } else if (epilogue.activation == Activation::kRelu) {
+    rounded.round(sums, bias, BiasAndRelu{});
   } else {
     const float slope = epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(epilogue.slope);
-    rounded.round(sums, shared_bias, BiasAndLeakyRelu{slope});
+    rounded.round(sums, bias, BiasAndLeakyRelu{slope});
   }
 }
 
@@ -67,7 +63,8 @@ __device__ __forceinline__ void consume(const KernelParams& params, const Ring& 
   constexpr bool ping_pong = Kernel::config.family == Family::kPingPong;
   const int consumer = threadIdx.x / 128;
   const int first_row = ping_pong ? 0 : consumer * Kernel::config.consumer_rows();
-  const int warp_row = first_row + threadIdx.x % 128 / 32 * kStoreRows;
+  const int warp_row = first_row + threadIdx.x % 128 / 32 * kStoreRows;  // wgmma's
+  const float* warp_bias = shared.bias(consumer) + (Kernel::swapped ? warp_row : 0);
   ptx::grid_dependency_wait();  // before the bias is read and the output written
   RingPosition at;
   int first_tile = blockIdx.x;
@@ -88,15 +85,19 @@ __device__ __forceinline__ void consume(const KernelParams& params, const Ring& 
     // The main loops take turns: one that waited two rounds of the ring ahead would find the parity it asks for there
     // already, and read a stage before its time.
     if (ping_pong) ptx::barrier_sync(main_loop_barrier(consumer), 256);
-    multiply<Kernel>(ring, at, params.k_blocks, first_row, sums);
+    multiply<Kernel>(ring, at, params.k_blocks, first_row, sums, [&] {
+      if (params.store_by_tma && has_epilogue(params.problem.epilogue))
+        bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
+    });
     if (ping_pong) {
       ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
       at.advance_by(params.k_blocks, ring.stages());  // the other one's tile
     }
-    const StorePlace place{position.m_begin + warp_row, position.n_begin, position.batch};
+    const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
+                           position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
     if (params.store_by_tma) {
       RoundedSums<Kernel> rounded;
-      round_tile<Kernel>(params.problem.epilogue, bias, shared.bias(consumer), consumer, sums, rounded);
+      round_tile<Kernel>(params.problem.epilogue, warp_bias, sums, rounded);
       store_by_tma<Kernel>(params, warp_shared, rounded, place);
     } else {
       store_through_slab<Kernel>(params, warp_shared, sums, place);

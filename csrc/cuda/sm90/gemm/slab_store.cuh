@@ -9,37 +9,62 @@
 
 namespace tileon::sm90 {
 
-// Eight words more than the columns: the rows of a fragment's writes then meet different banks.
-constexpr int kSlabPadding = 8;
+// How a warp's sums lie in its slab: 16 of wgmma's rows by `columns` of its columns. Rows of the slab are rows of the
+// output, so swapped operands lie transposed. The padding leads a fragment's writes to different banks.
+template <typename Kernel>
+struct WarpSlab {
+  static constexpr TileConfig config = Kernel::config;
+  static constexpr int pitch_of(int columns) { return Kernel::swapped ? kStoreRows + 4 : columns + 8; }
+  static constexpr int bytes_of(int columns) {
+    return (Kernel::swapped ? columns : kStoreRows) * pitch_of(columns) * int(sizeof(float));
+  }
+  static constexpr bool takes(int columns) {
+    return Kernel::columns % columns == 0 && bytes_of(columns) <= warp_store_bytes(config);
+  }
+  static constexpr int columns = takes(32) ? 32 : takes(16) ? 16 : 8;
+  static_assert(takes(columns));
+  static constexpr int pitch = pitch_of(columns);
+};
+
+template <typename Kernel>
+__device__ __forceinline__ void write_warp_slab(float* slab, const float* fragments) {
+  using Slab = WarpSlab<Kernel>;
+  const int row = threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;  // wgmma's
+#pragma unroll
+  for (int j = 0; j < Slab::columns / 8; ++j) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float first = fragments[j * 4 + half * 2], second = fragments[j * 4 + half * 2 + 1];
+      if constexpr (Kernel::swapped) {
+        slab[(column + j * 8) * Slab::pitch + row + half * 8] = first;
+        slab[(column + j * 8 + 1) * Slab::pitch + row + half * 8] = second;
+      } else {
+        *reinterpret_cast<float2*>(slab + (row + half * 8) * Slab::pitch + column + j * 8) = {first, second};
+      }
+    }
+  }
+}
 
 template <typename Kernel>
 __device__ __forceinline__ void store_through_slab(const KernelParams& params, unsigned char* shared,
                                                    const typename Kernel::Sums& sums, const StorePlace& place) {
-  constexpr TileConfig config = Kernel::config;
-  constexpr bool wide = config.tile_n % 32 == 0 && kStoreRows * (32 + kSlabPadding) * 4 <= warp_store_bytes(config);
-  constexpr int columns = wide ? 32 : config.tile_n % 16 == 0 ? 16 : 8;
-  constexpr int pitch = columns + kSlabPadding;
-  static_assert(kStoreRows * pitch * 4 <= warp_store_bytes(config) && config.tile_n % columns == 0);
-
+  using Slab = WarpSlab<Kernel>;
+  constexpr int slab_rows = Kernel::swapped ? Slab::columns : kStoreRows;
+  constexpr int slab_columns = Kernel::swapped ? kStoreRows : Slab::columns;
+  constexpr int per_block = Kernel::columns / Slab::columns;
   float* slab = reinterpret_cast<float*>(shared);
-  const int lane = threadIdx.x % 32;
-  float* lane_slab = slab + lane / 4 * pitch + lane % 4 * 2;
-  constexpr int slabs_per_block = config.tile_n / columns;
 #pragma unroll 1
-  for (int index = 0; index < Kernel::row_blocks * slabs_per_block; ++index) {
+  for (int index = 0; index < Kernel::row_blocks * per_block; ++index) {
 #pragma unroll
-    for (int this_index = 0; this_index < Kernel::row_blocks * slabs_per_block; ++this_index) {
+    for (int this_index = 0; this_index < Kernel::row_blocks * per_block; ++this_index) {
       if (this_index != index) continue;  // registers take constant indices only; the branch is the same in all lanes
-      const float* fragment = &sums[this_index / slabs_per_block][this_index % slabs_per_block * (columns / 2)];
-#pragma unroll
-      for (int j = 0; j < columns / 8; ++j) {
-        *reinterpret_cast<float2*>(lane_slab + j * 8) = {fragment[j * 4], fragment[j * 4 + 1]};
-        *reinterpret_cast<float2*>(lane_slab + 8 * pitch + j * 8) = {fragment[j * 4 + 2], fragment[j * 4 + 3]};
-      }
+      write_warp_slab<Kernel>(slab, &sums[this_index / per_block][this_index % per_block * (Slab::columns / 2)]);
     }
     __syncwarp();
-    store_by_columns<kStoreRows, columns, pitch>(params.problem, place.batch, place.row + index / slabs_per_block * 64,
-                                                 place.column + index % slabs_per_block * columns, slab);
+    const int down = index / per_block * 64, along = index % per_block * Slab::columns;  // wgmma's rows and columns
+    store_by_columns<slab_rows, slab_columns, Slab::pitch>(params.problem, place.batch,
+                                                           place.row + (Kernel::swapped ? along : down),
+                                                           place.column + (Kernel::swapped ? down : along), slab);
     __syncwarp();
   }
 }

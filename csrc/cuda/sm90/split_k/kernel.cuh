@@ -19,7 +19,7 @@ __device__ __forceinline__ void multiply_into_slab(const Ring& ring, int blocks,
   const int first_row = threadIdx.x / 128 * Kernel::config.consumer_rows();
   RingPosition at;
   typename Kernel::Sums sums;
-  multiply<Kernel>(ring, at, blocks, first_row, sums);
+  multiply<Kernel>(ring, at, blocks, first_row, sums, [] {});
   ptx::barrier_sync(kAllConsumers, Kernel::config.consumers * 128);  // the slab takes the ring's place
   write_slab<Kernel>(slab, sums, first_row);
 }
