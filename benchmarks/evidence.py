@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -77,6 +78,7 @@ class Stage:
     steps: Callable[[Path], list[Step]]
     write: Callable[[Path, list[Outcome]], None] | None
     by_default: bool = True
+    together: bool = False  # the steps run side by side: where they claim nothing about time
 
 
 def _bare(program: str) -> str:
@@ -96,13 +98,22 @@ _WATCHDOG = ROOT / "build" / "watchdog" / "tileon_ops" / "_C.so"
 _HOPPER_TESTS = ("test_config_rows.py", "test_hopper_rows.py", "test_dependent_launch.py", "test_choice.py")
 
 
+_TEST_PROCESSES = 6
+
+
 def _test_steps(out: Path) -> list[Step]:
-    pytest = [PYTHON, "-m", "pytest", "-q", "--durations=5"]
-    steps = [Step("tests", pytest, 520, proofs=(_PASSED,))]
-    if _WATCHDOG.exists():  # first: a kernel that would hang ends with an error there
+    """The suite in several processes, a share of its files each, and Hopper's tests with the watchdog library, where a
+    kernel that would hang ends with an error."""
+    pytest = [PYTHON, "-m", "pytest", "-q", "--durations=3"]
+    files = sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
+    steps = []
+    for number in range(_TEST_PROCESSES):
+        share = [f"tests/{name}" for name in files[number::_TEST_PROCESSES]]
+        steps.append(Step(f"tests_{number + 1}", [*pytest, *share], 400, proofs=(_PASSED,)))
+    if _WATCHDOG.exists():
         tests = [f"tests/{name}" for name in _HOPPER_TESTS]
         library = {"TILEON_LIBRARY": _WATCHDOG.relative_to(ROOT).as_posix()}
-        steps.insert(0, Step("watchdog", [*pytest, *tests, "-k", "not sm80"], 120, library, (_PASSED,)))
+        steps.append(Step("watchdog", [*pytest, *tests, "-k", "not sm80"], 400, library, (_PASSED,)))
     return steps
 
 
@@ -111,12 +122,23 @@ def _last_lines(output: str, count: int) -> str:
     return "\n".join(lines[-count:]) + "\n"
 
 
+_COUNT = re.compile(r"(\d+) (passed|failed|skipped|errors?|warnings?)\b")
+
+
 def _write_tests(out: Path, outcomes: list[Outcome]) -> None:
-    parts = []
-    for outcome in outcomes:  # the suite last: the README quotes the last counts
-        extra = {"result": outcome.verdict, "seconds": f"{outcome.seconds:.0f}"}
-        lines = 25 if outcome.step.name == "tests" else 1
-        parts.append(header(outcome.step.shown(), extra) + _last_lines(outcome.output, lines))
+    parts, totals = [header()], dict.fromkeys(("passed", "failed", "error", "skipped"), 0)
+    for outcome in outcomes:
+        lines = [line.strip("= ") for line in outcome.output.splitlines()]
+        last = next((line for line in reversed(lines) if _COUNTS.search(line)), "no counts were printed")
+        trouble = [line for line in lines if line.startswith(("FAILED", "ERROR"))][:20]
+        left_out = [line for line in lines if line.startswith("left out:")]
+        parts.append("\n".join([f"$ {outcome.step.shown()}   ({outcome.verdict})", *trouble, *left_out, last]) + "\n")
+        if outcome.step.name != "watchdog":
+            for count, what in _COUNT.findall(last):
+                totals[what.removesuffix("s")] = totals.get(what.removesuffix("s"), 0) + int(count)
+    counts = ", ".join(f"{count} {what}" for what, count in totals.items() if count or what == "passed")
+    seconds = max(outcome.seconds for outcome in outcomes)
+    parts.append(f"The suite, all its processes together:\n{counts} in {seconds:.1f}s\n")
     (out / "tests.txt").write_text("\n".join(parts))
 
 
@@ -247,10 +269,10 @@ def _bars_steps(out: Path) -> list[Step]:
     return [Step("bars", _script("bars.py", "--results", str(out)), 20)]
 
 
-# The limits of the default stages sum up to 1465 s; tests and sanitizers are most of it.
+# Steps of one stage that run together count once.
 STAGES: dict[str, Stage] = {
-    "tests": Stage(_test_steps, _write_tests),
-    "sanitizers": Stage(_sanitizer_steps, _write_sanitizers),
+    "tests": Stage(_test_steps, _write_tests, together=True),
+    "sanitizers": Stage(_sanitizer_steps, _write_sanitizers, together=True),
     "demo": Stage(_demo_steps, _write_demo),
     "portable": Stage(_portable_steps, None),
     "accuracy": Stage(_accuracy_steps, None),
@@ -301,7 +323,7 @@ def _run(step: Step, out: Path) -> Outcome:
     if status == 0 and not all(re.search(proof, output) for proof in step.proofs):
         status = _UNPROVEN
     outcome = Outcome(step, status, time.monotonic() - begin, output)
-    print(f"   {outcome.verdict}, {outcome.seconds:.0f} s", flush=True)
+    print(f"   {step.name}: {outcome.verdict}, {outcome.seconds:.0f} s", flush=True)
     if status != 0:
         print("   | " + _last_lines(output, 15).strip().replace("\n", "\n   | "), flush=True)
     return outcome
@@ -349,10 +371,9 @@ def main() -> int:
     print(f"commit {os.environ['TILEON_COMMIT']}, gpu {gpu_name()}, results in {portable_path(out)}", flush=True)
     table, good = [["stage", "step", "result", "seconds"]], True
     for name in names:
-        outcomes = []
-        for step in steps[name]:
-            limit = max(1, round(step.seconds * arguments.scale))
-            outcomes.append(_run(replace(step, seconds=limit), out))
+        limited = [replace(step, seconds=max(1, round(step.seconds * arguments.scale))) for step in steps[name]]
+        with ThreadPoolExecutor(len(limited) if STAGES[name].together else 1) as pool:
+            outcomes = list(pool.map(lambda step: _run(step, out), limited))
         writer = STAGES[name].write
         if writer is not None:
             writer(out, outcomes)
