@@ -122,7 +122,7 @@ def _last_lines(output: str, count: int) -> str:
     return "\n".join(lines[-count:]) + "\n"
 
 
-_COUNT = re.compile(r"(\d+) (passed|failed|skipped|errors?|warnings?)\b")
+_COUNT = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
 
 
 def _write_tests(out: Path, outcomes: list[Outcome]) -> None:
