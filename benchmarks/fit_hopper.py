@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A product of 16-bit operands; the layout's second letter T is a k-major b."""
+    """A product of 16-bit operands; first letter N is a k-major a, second letter T a k-major b."""
 
     dtype: str
     layout: str
@@ -64,6 +64,10 @@ class Row:
     splits: int
     resident: int
     numbers: tuple[float, ...]
+
+    def wide_operand_is_k_major(self, case: Case) -> bool:
+        """Of the operand whose tile may be of any width: b, and a where the operands are swapped."""
+        return case.layout[0] == "N" if "_swapped_" in self.name else case.layout[1] == "T"
 
     def waves(self, case: Case, sm_count: int) -> float:
         tiles = math.ceil(case.m / self.tile_m) * math.ceil(case.n / self.tile_n)
@@ -103,7 +107,7 @@ class Sweep:
         self.times = np.where(np.isnan(self.measured), _LEFT_OUT * self.best, self.measured)
         self.waves = np.array([[row.waves(case, sm_count) for case in self.cases] for row in table])
         self.k = np.array([float(case.k) for case in self.cases])
-        self.k_major = np.array([case.layout[1] == "T" for case in self.cases])
+        self.k_major = np.array([[row.wide_operand_is_k_major(case) for case in self.cases] for row in table])
         self.bytes = np.array([float(case.bytes) for case in self.cases])
 
     def expected(self, numbers: Array) -> Array:
@@ -151,7 +155,7 @@ def first_fit(row: int, numbers: Array, sweep: Sweep) -> Array:
     here = ~np.isnan(sweep.measured[row])
     if not here.any():
         return numbers
-    times, waves, k, k_major = sweep.times[row][here], sweep.waves[row][here], sweep.k[here], sweep.k_major[here]
+    times, waves, k, k_major = sweep.times[row][here], sweep.waves[row][here], sweep.k[here], sweep.k_major[row][here]
     weights = np.sqrt(np.exp(-(times / sweep.best[here] - 1.0) / 0.15) + 0.01) / times
     last = numbers.copy()
     for _ in range(10):

@@ -24,6 +24,7 @@ inline double waves(const Row& row, int64_t tiles, int sm_count) {
 struct Work {
   double k;
   double bytes;  // of both operands and the output, each once
+  bool a_k_major;
   bool b_k_major;
 
   explicit Work(const GemmProblem& problem) : k(static_cast<double>(problem.k)) {
@@ -31,13 +32,16 @@ struct Work {
     const double batch = static_cast<double>(problem.batch);
     const double a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
     bytes = (a_batch * m * k + b_batch * k * n) * kElementBytes + batch * m * n * info(problem.out_dtype).bytes;
+    a_k_major = tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes).major == Major::kK;
     b_k_major = tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes).major == Major::kK;
   }
 };
 
 inline double expected_ns(const Row& row, const GemmProblem& problem, const Work& work, int sm_count) {
   const int64_t tiles = tile_order(row.tile, problem.m, problem.n).count() * problem.batch;
-  const double per_k = work.b_k_major ? row.per_k : row.per_k_mn;
+  // The operand whose tile may be of any width: mn-major, it comes in whole panels.
+  const bool k_major = row.tile.family == Family::kSwapped ? work.a_k_major : work.b_k_major;
+  const double per_k = k_major ? row.per_k : row.per_k_mn;
   const double compute = waves(row, tiles, sm_count) * (row.per_tile + per_k * work.k);
   const double memory = work.bytes / row.bytes_per_ns;
   return row.start + (compute > memory ? compute : memory);
