@@ -86,8 +86,29 @@ def read_table() -> list[Row]:
     return rows
 
 
+class Features:
+    """What the model needs of the cases, as arrays of rows by cases or of cases alone."""
+
+    def __init__(self, table: list[Row], cases: list[Case], sm_count: int) -> None:
+        self.waves = np.array([[row.waves(case, sm_count) for case in cases] for row in table])
+        self.k = np.array([float(case.k) for case in cases])
+        self.k_major = np.array([[row.wide_operand_is_k_major(case) for case in cases] for row in table])
+        self.bytes = np.array([float(case.bytes) for case in cases])
+
+    def expected(self, numbers: Array) -> Array:
+        """Nanoseconds by the model; `numbers` is [rows][5]. The counterpart of expected_ns in choice.h."""
+        start, per_tile, per_k, per_k_mn, bytes_per_ns = (column[:, None] for column in numbers.T)
+        slope = np.where(self.k_major, per_k, per_k_mn)
+        return start + np.maximum(self.waves * (per_tile + slope * self.k), self.bytes / bytes_per_ns)
+
+
+def expected_ns(table: list[Row], cases: list[Case], sm_count: int) -> Array:
+    """Nanoseconds of every row in every case, by the numbers in config.h."""
+    return Features(table, cases, sm_count).expected(np.array([row.numbers for row in table]))
+
+
 class Sweep:
-    """The measured times and what the model needs of the cases, as arrays of rows by cases."""
+    """The measured times, as arrays of rows by cases."""
 
     def __init__(self, path: Path, table: list[Row], sm_count: int) -> None:
         index = {row.name: number for number, row in enumerate(table)}
@@ -105,16 +126,10 @@ class Sweep:
                 self.measured[row, column] = nanoseconds
         self.best = np.nanmin(self.measured, axis=0) if self.cases else np.zeros(0)
         self.times = np.where(np.isnan(self.measured), _LEFT_OUT * self.best, self.measured)
-        self.waves = np.array([[row.waves(case, sm_count) for case in self.cases] for row in table])
-        self.k = np.array([float(case.k) for case in self.cases])
-        self.k_major = np.array([[row.wide_operand_is_k_major(case) for case in self.cases] for row in table])
-        self.bytes = np.array([float(case.bytes) for case in self.cases])
+        self.features = Features(table, self.cases, sm_count)
 
     def expected(self, numbers: Array) -> Array:
-        """Nanoseconds by the model; `numbers` is [rows][5]. The counterpart of expected_ns in choice.h."""
-        start, per_tile, per_k, per_k_mn, bytes_per_ns = (column[:, None] for column in numbers.T)
-        slope = np.where(self.k_major, per_k, per_k_mn)
-        return start + np.maximum(self.waves * (per_tile + slope * self.k), self.bytes / bytes_per_ns)
+        return self.features.expected(numbers)
 
     def regrets(self, numbers: Array) -> Array:
         """By case: time of the chosen row over that of the best one."""
@@ -155,14 +170,16 @@ def first_fit(row: int, numbers: Array, sweep: Sweep) -> Array:
     here = ~np.isnan(sweep.measured[row])
     if not here.any():
         return numbers
-    times, waves, k, k_major = sweep.times[row][here], sweep.waves[row][here], sweep.k[here], sweep.k_major[row][here]
+    features, times = sweep.features, sweep.times[row][here]
+    waves, k, k_major = features.waves[row][here], features.k[here], features.k_major[row][here]
+    traffic = features.bytes[here]
     weights = np.sqrt(np.exp(-(times / sweep.best[here] - 1.0) / 0.15) + 0.01) / times
     last = numbers.copy()
     for _ in range(10):
         tile = waves * (last[1] + np.where(k_major, last[2], last[3]) * k)
-        bound = sweep.bytes[here] / last[4] > tile
+        bound = traffic / last[4] > tile
         columns = [np.ones_like(k), waves * ~bound, waves * k * k_major * ~bound, waves * k * ~k_major * ~bound]
-        columns.append(sweep.bytes[here] * bound)
+        columns.append(traffic * bound)
         inverse = np.array([*last[:4], 1.0 / last[4]])
         pull = np.diag(1e-3 / np.maximum(inverse, [1.0, 1.0, 1e-2, 1e-2, 1e-5]))  # for what the sweep leaves open
         system = np.concatenate([np.stack(columns, axis=1) * weights[:, None], pull])
