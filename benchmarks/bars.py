@@ -156,13 +156,7 @@ def linear_bars(times: Times) -> list[Bar]:
 
 def choice_losses(sweep: Path) -> list[Loss]:
     """What the choice loses: by the cost model as it stands, where the sweep has the table's rows; else as recorded."""
-    by_model = losses_of_table(sweep)
-    if not by_model:
-        return losses(sweep)
-    return [
-        Loss(Key(case.dtype, case.layout, case.m, case.n, case.k, "none"), chosen, best, ratio)
-        for case, chosen, best, ratio in by_model
-    ]
+    return losses_of_table(sweep) or losses(sweep)
 
 
 def choice_bars(found: list[Loss]) -> list[Bar]:

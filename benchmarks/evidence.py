@@ -1,9 +1,9 @@
 """Everything that is claimed of a GPU, run again: `make evidence`, or `python benchmarks/evidence.py --help`.
 
-Runs the suite, the sanitizers, the demo and the benchmarks one after another, each in a process of its own with a time
-limit, and writes the result files of benchmarks/results/<gpu>/. Needs a built tree, a Python with torch, pytest,
-hypothesis and matplotlib, and compute-sanitizer; neither a network nor git. A failed stage does not stop the others;
-the exit status is 0 only if all passed.
+Runs the suite and the sanitizers, each in several processes side by side, then the demo and the benchmarks one after
+another, all of them with a time limit, and writes the result files of benchmarks/results/<gpu>/. Needs a built tree, a
+Python with torch, pytest, hypothesis and matplotlib, and compute-sanitizer; neither a network nor git. A failed stage
+does not stop the others; the exit status is 0 only if all passed.
 
 Full logs stand in <out>/logs, which git ignores.
 """

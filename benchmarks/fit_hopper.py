@@ -13,16 +13,15 @@ start + max(waves * (per_tile + per_k * k), bytes / bytes_per_ns).
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import re
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from summary import Key, Loss, geometric_mean, read_row_times
 
 SM90 = Path(__file__).resolve().parent.parent / "csrc" / "cuda" / "sm90"
 _ROW = re.compile(
@@ -36,22 +35,9 @@ _LEFT_OUT = 3.0  # times the best one: what a row counts that was left out of a 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Case:
-    """A product of 16-bit operands; first letter N is a k-major a, second letter T a k-major b."""
-
-    dtype: str
-    layout: str
-    m: int
-    n: int
-    k: int
-
-    @property
-    def bytes(self) -> int:
-        return 2 * (self.m * self.k + self.k * self.n + self.m * self.n)
-
-    def __str__(self) -> str:
-        return f"{self.dtype} {self.layout} {self.m}x{self.n}x{self.k}"
+def traffic(case: Key) -> float:
+    """Bytes of both operands and the output, each once, all of 16 bits."""
+    return 2.0 * (case.m * case.k + case.k * case.n + case.m * case.n)
 
 
 @dataclass(frozen=True)
@@ -65,11 +51,11 @@ class Row:
     resident: int
     numbers: tuple[float, ...]
 
-    def wide_operand_is_k_major(self, case: Case) -> bool:
+    def wide_operand_is_k_major(self, case: Key) -> bool:
         """Of the operand whose tile may be of any width: b, and a where the operands are swapped."""
         return case.layout[0] == "N" if "_swapped_" in self.name else case.layout[1] == "T"
 
-    def waves(self, case: Case, sm_count: int) -> float:
+    def waves(self, case: Key, sm_count: int) -> float:
         tiles = math.ceil(case.m / self.tile_m) * math.ceil(case.n / self.tile_n)
         if self.resident > 1:
             return max(1.0, tiles * self.splits / sm_count)
@@ -87,13 +73,14 @@ def read_table() -> list[Row]:
 
 
 class Features:
-    """What the model needs of the cases, as arrays of rows by cases or of cases alone."""
+    """What the model needs of the cases, as arrays of rows by cases or of cases alone. A layout's first letter N is a
+    k-major a, its second letter T a k-major b."""
 
-    def __init__(self, table: list[Row], cases: list[Case], sm_count: int) -> None:
+    def __init__(self, table: list[Row], cases: list[Key], sm_count: int) -> None:
         self.waves = np.array([[row.waves(case, sm_count) for case in cases] for row in table])
         self.k = np.array([float(case.k) for case in cases])
         self.k_major = np.array([[row.wide_operand_is_k_major(case) for case in cases] for row in table])
-        self.bytes = np.array([float(case.bytes) for case in cases])
+        self.bytes = np.array([traffic(case) for case in cases])
 
     def expected(self, numbers: Array) -> Array:
         """Nanoseconds by the model; `numbers` is [rows][5]. The counterpart of expected_ns in choice.h."""
@@ -102,7 +89,7 @@ class Features:
         return start + np.maximum(self.waves * (per_tile + slope * self.k), self.bytes / bytes_per_ns)
 
 
-def expected_ns(table: list[Row], cases: list[Case], sm_count: int) -> Array:
+def expected_ns(table: list[Row], cases: list[Key], sm_count: int) -> Array:
     """Nanoseconds of every row in every case, by the numbers in config.h."""
     return Features(table, cases, sm_count).expected(np.array([row.numbers for row in table]))
 
@@ -111,19 +98,10 @@ class Sweep:
     """The measured times, as arrays of rows by cases."""
 
     def __init__(self, path: Path, table: list[Row], sm_count: int) -> None:
-        index = {row.name: number for number, row in enumerate(table)}
-        measured: dict[Case, dict[int, float]] = defaultdict(dict)
-        with path.open() as file:
-            for line in csv.DictReader(line for line in file if not line.startswith("#")):
-                name = line["provider"].removeprefix("tileon:")
-                if name in index and line["epilogue"] == "none":
-                    case = Case(line["dtype"], line["layout"], int(line["m"]), int(line["n"]), int(line["k"]))
-                    measured[case][index[name]] = float(line["median_us"]) * 1e3
+        measured = read_row_times(path, {row.name for row in table})
         self.cases = list(measured)
-        self.measured = np.full((len(table), len(self.cases)), math.nan)
-        for column, case in enumerate(self.cases):
-            for row, nanoseconds in measured[case].items():
-                self.measured[row, column] = nanoseconds
+        nanoseconds = [[1e3 * by_row.get(row.name, math.nan) for by_row in measured.values()] for row in table]
+        self.measured = np.array(nanoseconds).reshape(len(table), len(self.cases))
         self.best = np.nanmin(self.measured, axis=0) if self.cases else np.zeros(0)
         self.times = np.where(np.isnan(self.measured), _LEFT_OUT * self.best, self.measured)
         self.features = Features(table, self.cases, sm_count)
@@ -148,17 +126,18 @@ class Sweep:
         return float(regret.mean() + 3.0 * np.square(regret).mean() + 0.05 * error.mean())
 
 
-def losses_of_table(path: Path, sm_count: int = 132) -> list[tuple[Case, str, str, float]]:
-    """What the choice by config.h as it stands loses in every case of a sweep: case, chosen row, best row, ratio."""
+def losses_of_table(path: Path, sm_count: int = 132) -> list[Loss]:
+    """What the choice by config.h as it stands loses in every case of a sweep."""
     table = read_table()
     sweep = Sweep(path, table, sm_count)
     if not sweep.cases:
         return []
     chosen = sweep.expected(np.array([row.numbers for row in table])).argmin(axis=0)
     best = sweep.times.argmin(axis=0)
+    ratios = sweep.times[chosen, np.arange(len(sweep.cases))] / sweep.best
     return [
-        (case, table[mine].name, table[other].name, float(sweep.times[mine, at] / sweep.best[at]))
-        for at, (case, mine, other) in enumerate(zip(sweep.cases, chosen, best, strict=True))
+        Loss(case, table[mine].name, table[other].name, float(ratio))
+        for case, mine, other, ratio in zip(sweep.cases, chosen, best, ratios, strict=True)
     ]
 
 
@@ -221,7 +200,7 @@ def _report(title: str, numbers: Array, sweep: Sweep) -> None:
     found = sweep.regrets(numbers)
     worst = np.argsort(-found)[:5]
     listed = ", ".join(f"{sweep.cases[case]} {100 * (found[case] - 1):.1f} %" for case in worst)
-    mean = math.exp(np.log(found).mean())
+    mean = geometric_mean(found)
     print(f"{title:9} regret {100 * (mean - 1):.2f} % in mean over {len(found)} cases; worst: {listed}")
 
 

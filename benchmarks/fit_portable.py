@@ -12,14 +12,13 @@ Other backends' rows in the sweep are passed over.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import re
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from summary import Key, Times, geometric_mean, read_row_times
 
 CONFIG = Path(__file__).resolve().parent.parent / "csrc" / "cuda" / "sm80" / "config.h"
 LAUNCH_NS = 2000.0  # of an empty kernel between two events
@@ -41,27 +40,15 @@ class Row:
     ns_fixed: float
     share: float
 
-    def turns(self, case: Case, sm_count: int, share: float) -> float:
+    def turns(self, case: Key, sm_count: int, share: float) -> float:
         """How many times a lone CTA's time the product takes."""
         tiles = math.ceil(case.m / self.tile_m) * math.ceil(case.n / self.tile_n)
         whole, left = divmod(tiles, sm_count * self.resident)
         last = math.ceil(left / sm_count)
         return whole * max(1.0, self.resident * share) + (max(1.0, last * share) if last else 0.0)
 
-    def expected_ns(self, case: Case, sm_count: int) -> float:
+    def expected_ns(self, case: Key, sm_count: int) -> float:
         return self.turns(case, sm_count, self.share) * (self.ns_per_k * case.k + self.ns_fixed)
-
-
-@dataclass(frozen=True)
-class Case:
-    dtype: str
-    layout: str
-    m: int
-    n: int
-    k: int
-
-
-Sweep = dict[Case, dict[str, float]]  # nanoseconds by row
 
 
 def read_table() -> dict[str, Row]:
@@ -73,18 +60,13 @@ def read_table() -> dict[str, Row]:
     return rows
 
 
-def read_sweep(path: Path, table: dict[str, Row]) -> Sweep:
-    sweep: Sweep = defaultdict(dict)
-    with path.open() as file:
-        for line in csv.DictReader(line for line in file if not line.startswith("#")):
-            row = line["provider"].removeprefix("tileon:")
-            if row in table:
-                case = Case(line["dtype"], line["layout"], int(line["m"]), int(line["n"]), int(line["k"]))
-                sweep[case][row] = float(line["median_us"]) * 1e3
-    return sweep
+def read_sweep(path: Path, table: dict[str, Row]) -> Times:
+    """Nanoseconds by row."""
+    times = read_row_times(path, table)
+    return {case: {row: 1e3 * us for row, us in by_row.items()} for case, by_row in times.items()}
 
 
-def fit(row: Row, sweep: Sweep, sm_count: int) -> Row:
+def fit(row: Row, sweep: Times, sm_count: int) -> Row:
     """Least squares of the relative error; the share by search, the other two are linear then."""
     cases = [case for case, times in sweep.items() if row.name in times]
     if not cases:
@@ -104,14 +86,14 @@ def fit(row: Row, sweep: Sweep, sm_count: int) -> Row:
     return best[1]
 
 
-def regret(rows: dict[str, Row], sweep: Sweep, sm_count: int) -> tuple[float, float, Case]:
+def regret(rows: dict[str, Row], sweep: Times, sm_count: int) -> tuple[float, float, Key]:
     """Geometric mean and worst of chosen over best, and the case of the worst."""
     losses = {}
     for case, times in sweep.items():
         chosen = min(times, key=lambda name: rows[name].expected_ns(case, sm_count))
         losses[case] = times[chosen] / min(times.values())
     worst = max(losses, key=lambda case: losses[case])
-    return math.exp(sum(math.log(loss) for loss in losses.values()) / len(losses)), losses[worst], worst
+    return geometric_mean(losses.values()), losses[worst], worst
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ Plain data: neither torch nor a GPU is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +23,9 @@ class Key(NamedTuple):
     n: int
     k: int
     epilogue: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.layout} {self.m}x{self.n}x{self.k}"
 
     @property
     def is_square(self) -> bool:
@@ -47,6 +50,17 @@ def read_times(path: Path) -> tuple[dict[str, str], Times]:
     for row in rows:
         times.setdefault(key_of(row), {})[row["provider"]] = float(row["median_us"])
     return head, times
+
+
+def read_row_times(path: Path, rows: Collection[str]) -> Times:
+    """Of sweep.py's file: times of the plain products by row of the tile table, of these rows alone."""
+    times: Times = {}
+    for key, by_provider in read_times(path)[1].items():
+        mine = {name.removeprefix("tileon:"): us for name, us in by_provider.items()}
+        found = {name: us for name, us in mine.items() if name in rows}
+        if found and key.epilogue == "none":
+            times[key] = found
+    return times
 
 
 def geometric_mean(values: Iterable[float]) -> float:

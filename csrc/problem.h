@@ -37,6 +37,11 @@ struct GemmProblem {
   Operand b;
   Output out;
   Epilogue epilogue;
+
+  // Multiplications; a double, since they may be more than an integer holds.
+  double products() const {
+    return static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
 };
 
 }  // namespace tileon

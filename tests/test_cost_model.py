@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 np = pytest.importorskip("numpy")
 import fit_hopper  # noqa: E402
+from summary import Key  # noqa: E402
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 SM_COUNT = 132
@@ -44,13 +45,12 @@ int main() {
 """
 
 
-def random_cases(count: int) -> list[fit_hopper.Case]:
+def random_cases(count: int) -> list[Key]:
     """Sizes that are multiples of 8 and above 8, so that every layout is one that TMA reads as the letters say."""
     draw = random.Random(0)
     sizes = lambda: 8 * round(2 ** draw.uniform(1, 11))  # noqa: E731
     return [
-        fit_hopper.Case("bfloat16", draw.choice(["NN", "NT", "TN", "TT"]), sizes(), sizes(), sizes())
-        for _ in range(count)
+        Key("bfloat16", draw.choice(["NN", "NT", "TN", "TT"]), sizes(), sizes(), sizes(), "none") for _ in range(count)
     ]
 
 

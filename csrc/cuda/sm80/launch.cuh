@@ -9,26 +9,13 @@
 #include <stdexcept>
 
 #include "../error.h"
+#include "../shared_memory_attribute.h"
 #include "config.h"
 #include "kernel_params.h"
 
 namespace tileon::sm80 {
 
-constexpr int kStaticSharedLimit = 48 * 1024;  // above it a kernel needs an attribute, once on each device
-constexpr int64_t kMaxBlocks = 0x7fffffff;     // of a grid's x dimension
-constexpr int kMaxDevices = 64;
-
-// Lets `kernel` have `bytes` of dynamic shared memory on the current device. `done` belongs to the kernel.
-inline void allow_shared_memory(const void* kernel, int bytes, std::atomic<uint64_t>& done) {
-  if (bytes <= kStaticSharedLimit) return;
-  int device = 0;
-  check_cuda(cudaGetDevice(&device), "asking for the current device");
-  const uint64_t bit = device < kMaxDevices ? uint64_t{1} << device : 0;
-  if (done.load(std::memory_order_relaxed) & bit) return;
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-             "asking for shared memory");
-  done.fetch_or(bit, std::memory_order_relaxed);
-}
+constexpr int64_t kMaxBlocks = 0x7fffffff;  // of a grid's x dimension
 
 // `kKernel` is a __global__ function of KernelParams alone, `kConfig` its row of the table.
 template <auto kKernel, TileConfig kConfig, int kSharedBytes>

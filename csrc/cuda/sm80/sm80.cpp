@@ -62,9 +62,7 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, c
   const Kind kind = kind_of(problem);
   if (kind == Kind::kFloat32 || kind == Kind::kFloat64) return false;  // the SIMT kernels read any stride at full rate
   if (operand_access(operand, problem.batch, mn, problem.k, info(problem.dtype).bytes).vectors) return false;
-  return static_cast<double>(problem.batch) * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
-             static_cast<double>(problem.k) >=
-         kCopyPaysFrom;
+  return problem.products() >= kCopyPaysFrom;
 }
 
 void run(int row, const GemmProblem& problem, const Gpu&, cudaStream_t stream) {

@@ -178,11 +178,6 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
 // problems go to the portable kernels (benchmarks/results/h200/awkward.csv).
 constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
 
-inline double products(const GemmProblem& problem) {
-  return static_cast<double>(problem.batch) * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
-         static_cast<double>(problem.k);
-}
-
 // Why the Hopper kernels cannot run the problem on this GPU; null where every row can.
 inline const char* why_not(const GemmProblem& problem, const Gpu& gpu) {
   if (problem.dtype != DType::kFloat16 && problem.dtype != DType::kBFloat16)

@@ -1,6 +1,7 @@
 // The producer: one thread that fills the ring through TMA.
 #pragma once
 
+#include "../ptx/grid_dependency.cuh"
 #include "../ptx/tma.cuh"
 #include "../tile/pipeline.cuh"
 #include "kernel_params.h"
@@ -29,9 +30,19 @@ class Producer {
  public:
   __device__ __forceinline__ Producer(const KernelParams& params, const Ring& ring) : params_(params), ring_(ring) {}
 
-  // Fills the ring's first stage, which is free, with block `block` of the tile at `position`.
-  __device__ __forceinline__ void load_first_block(const TilePosition& position, int block = 0) {
-    fill_stage(position, block);
+  // Fetches the descriptors and sets up the first stage's barrier: the tile's position is found out meanwhile.
+  __device__ __forceinline__ void prepare() const {
+    ptx::prefetch_tensor_map(params_.map_a);
+    ptx::prefetch_tensor_map(params_.map_b);
+    ring_.init_full(0, 1);
+  }
+
+  // Loads the first block of the CTA's first tile, and sets up the other stages' barriers: the load's latency then runs
+  // while the CTA sets itself up.
+  __device__ __forceinline__ void start(const TilePosition& position, int first_block) {
+    ptx::grid_dependency_wait();
+    fill_stage(position, first_block);
+    ring_.init_full(1, ring_.stages());
   }
 
   __device__ __forceinline__ void load_blocks(const TilePosition& position, int begin, int end) {

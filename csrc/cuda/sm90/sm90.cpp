@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "../error.h"
+#include "../shared_memory_attribute.h"
 #include "choice.h"
 #include "params.h"
 #include "rows.h"
@@ -62,17 +63,6 @@ Kernel& kernel_of(DType dtype, int row, Major a, Major b) {
   return kernels.at(dtype, row, a, b);
 }
 
-// Lets the kernel have any shared memory on the current device.
-void allow_shared_memory(Kernel& kernel) {
-  int device = 0;
-  check_cuda(cudaGetDevice(&device), "asking for the current device");
-  const uint64_t bit = device < 64 ? uint64_t{1} << device : 0;
-  if (kernel.allowed.load(std::memory_order_relaxed) & bit) return;
-  check_cuda(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kSmemLimit),
-             "asking for shared memory");
-  kernel.allowed.fetch_or(bit, std::memory_order_relaxed);
-}
-
 bool use_dependent_launch() {
   static const bool use = [] {
     const char* setting = std::getenv("TILEON_PDL");
@@ -84,7 +74,7 @@ bool use_dependent_launch() {
 // The one place that launches. The kernel may start while the one before it in the stream still runs: all of them wait
 // for it before they touch memory.
 void launch(Kernel& kernel, dim3 grid, int threads, int cluster, int shared_bytes, void* params, cudaStream_t stream) {
-  allow_shared_memory(kernel);
+  allow_shared_memory(kernel.function, kSmemLimit, kernel.allowed);
   cudaLaunchAttribute attributes[2];
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
@@ -115,7 +105,7 @@ int choose_row(const GemmProblem& problem, const Gpu& gpu) { return choose(probl
 bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu) {
   const bool ours = problem.dtype == DType::kFloat16 || problem.dtype == DType::kBFloat16;
   return ours && gpu.capability == 90 && !tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable &&
-         products(problem) >= kCopyPaysFrom;
+         problem.products() >= kCopyPaysFrom;
 }
 
 void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream) {

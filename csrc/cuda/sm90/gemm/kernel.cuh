@@ -19,19 +19,6 @@ __device__ __forceinline__ TilePosition position_of(const KernelParams& params, 
   return TilePosition(params, config, tile);
 }
 
-// Sets up the barriers and loads the first block: the loads' latency then runs while the rest of the CTA sets itself
-// up.
-template <typename Kernel>
-__device__ __forceinline__ void start_producing(const KernelParams& params, const Ring& ring,
-                                                Producer<Kernel>& producer) {
-  ptx::prefetch_tensor_map(params.map_a);
-  ptx::prefetch_tensor_map(params.map_b);
-  ring.init_full(0, 1);
-  ptx::grid_dependency_wait();
-  producer.load_first_block(position_of<Kernel>(params, blockIdx.x));
-  ring.init_full(1, ring.stages());
-}
-
 template <typename Kernel>
 __device__ __forceinline__ void produce(const KernelParams& params, Producer<Kernel>& producer) {
   Watchdog watchdog;
@@ -115,7 +102,10 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1) gemm(const __grid
   const bool is_producer = threadIdx.x == Kernel::producer_warp * 32;
   Producer<Kernel> producer(params, ring);
 
-  if (is_producer) start_producing(params, ring, producer);
+  if (is_producer) {
+    producer.prepare();
+    producer.start(position_of<Kernel>(params, blockIdx.x), 0);
+  }
   if (threadIdx.x == 0) {
     ring.init_empty(Kernel::config.family == Family::kPingPong ? 1 : Kernel::config.consumers);
     if (params.store_by_tma) ptx::prefetch_tensor_map(params.map_out);

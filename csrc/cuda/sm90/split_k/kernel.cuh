@@ -40,13 +40,9 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1) split_k(const __g
   const bool is_consumer = threadIdx.x < Kernel::producer_warp * 32;
   Producer<Kernel> producer(params, ring);
 
-  if (is_producer) {  // the first block's latency runs while the rest of the CTA sets itself up
-    ptx::prefetch_tensor_map(params.map_a);
-    ptx::prefetch_tensor_map(params.map_b);
-    ring.init_full(0, 1);
-    ptx::grid_dependency_wait();
-    producer.load_first_block(position, first_block);
-    ring.init_full(1, ring.stages());
+  if (is_producer) {
+    producer.prepare();
+    producer.start(position, first_block);
   }
   if (threadIdx.x == 0) ring.init_empty(Kernel::config.consumers);
   __syncthreads();

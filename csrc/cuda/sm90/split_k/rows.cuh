@@ -1,33 +1,22 @@
-// The kernels of the split rows of the table, for one dtype and one pair of majors.
+// The kernels of the other rows of the table, for one dtype and one pair of majors.
 #pragma once
 
-#include <utility>
-
+#include "../find_row.h"
 #include "../rows.h"
 #include "kernel.cuh"
 
 namespace tileon::sm90 {
 
-template <int kRow, typename Element, Major kMajorA, Major kMajorB>
-const void* split_k_of_row() {
-  constexpr TileConfig config = kRows[kRow].tile;
-  if constexpr (config.family == Family::kSplitK || config.family == Family::kFewRows) {
-    return reinterpret_cast<const void*>(&split_k<KernelTypes<config, Element, kMajorA, kMajorB>>);
-  } else {
-    return nullptr;
-  }
-}
-
-template <typename Element, Major kMajorA, Major kMajorB, int... kRow>
-const void* find_split_among(std::integer_sequence<int, kRow...>, int row) {
-  const void* found = nullptr;
-  static_cast<void>(((row == kRow && (found = split_k_of_row<kRow, Element, kMajorA, kMajorB>(), true)) || ...));
-  return found;
-}
-
 template <typename Element, Major kMajorA, Major kMajorB>
 const void* find_split_k(int row) {
-  return find_split_among<Element, kMajorA, kMajorB>(std::make_integer_sequence<int, kRowCount>(), row);
+  return find_row(row, [](auto number) -> const void* {
+    constexpr TileConfig config = kRows[number].tile;
+    if constexpr (!persistent(config)) {
+      return reinterpret_cast<const void*>(&split_k<KernelTypes<config, Element, kMajorA, kMajorB>>);
+    } else {
+      return nullptr;
+    }
+  });
 }
 
 }  // namespace tileon::sm90
