@@ -35,6 +35,10 @@ struct Epilogue {
   double slope = 0.01;  // of leaky_relu
 };
 
+TILEON_HOST_DEVICE bool has_epilogue(const Epilogue& epilogue) {
+  return epilogue.bias != nullptr || epilogue.activation != Activation::kNone;
+}
+
 // x >= 0 ? x : slope x. With slope 1 it is the identity, NaN and infinities included.
 template <typename T>
 TILEON_HOST_DEVICE T leaky_relu(T x, T slope) {

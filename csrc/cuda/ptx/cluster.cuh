@@ -5,12 +5,6 @@
 
 namespace tileon::ptx {
 
-__device__ __forceinline__ uint32_t cluster_rank() {
-  uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
 // Arrives at the cluster's barrier; this thread's writes to shared memory become visible to those who then wait there.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 

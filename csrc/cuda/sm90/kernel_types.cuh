@@ -28,6 +28,7 @@ struct KernelTypes {
   using Sums = float[row_blocks][columns / 2];
 
   static constexpr int producer_warp = kConfig.consumers * 4;
+  static constexpr int consumers_of_a_stage = kConfig.family == Family::kPingPong ? 1 : kConfig.consumers;
   using Shared = SharedMemory<kConfig>;
 };
 

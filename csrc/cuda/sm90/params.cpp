@@ -112,7 +112,7 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   // A deeper ring than the work of a CTA would only take time to set up.
   const int64_t blocks_per_cta = tiles_per_cta * params.blocks_per_split;
   params.stages = static_cast<int>(std::min<int64_t>(ring_stages(tile, a.major, b.major), blocks_per_cta));
-  plan.ctas = clusters * row.splits;
+  plan.clusters = clusters;
   plan.shared_bytes = shared_bytes(tile, a.major, b.major, params.stages);
   return plan;
 }

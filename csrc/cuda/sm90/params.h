@@ -10,7 +10,7 @@ struct LaunchPlan {
   KernelParams params;
   Major major_a;
   Major major_b;
-  int ctas;
+  int clusters;  // along the grid's x; along y the CTAs of each, as many as the row splits k
   int shared_bytes;
 };
 

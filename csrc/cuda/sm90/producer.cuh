@@ -1,6 +1,7 @@
-// The producer: one thread that fills the ring through TMA.
+// The producer: one warp that fills the ring through TMA. All its lanes walk along, one of them issues.
 #pragma once
 
+#include "../ptx/elect.cuh"
 #include "../ptx/grid_dependency.cuh"
 #include "../ptx/tma.cuh"
 #include "../tile/pipeline.cuh"
@@ -30,45 +31,48 @@ class Producer {
  public:
   __device__ __forceinline__ Producer(const KernelParams& params, const Ring& ring) : params_(params), ring_(ring) {}
 
-  // Fetches the descriptors and sets up the first stage's barrier: the tile's position is found out meanwhile.
-  __device__ __forceinline__ void prepare() const {
-    ptx::prefetch_tensor_map(params_.map_a);
-    ptx::prefetch_tensor_map(params_.map_b);
-    ring_.init_full(0, 1);
-  }
-
-  // Loads the first block of the CTA's first tile, and sets up the other stages' barriers: the load's latency then runs
-  // while the CTA sets itself up.
+  // Loads the first block of the CTA's first tile. Nothing else has to be set up for it, so its latency runs while the
+  // CTA sets itself up.
   __device__ __forceinline__ void start(const TilePosition& position, int first_block) {
+    if (ptx::elect_one()) ring_.init_full(0, 1);
+    __syncwarp();
+    move_to(position);
     ptx::grid_dependency_wait();
-    fill_stage(position, first_block);
-    ring_.init_full(1, ring_.stages());
+    fill_stage(first_block);
   }
 
-  __device__ __forceinline__ void load_blocks(const TilePosition& position, int begin, int end) {
+  // The tile whose blocks are loaded from now on.
+  __device__ __forceinline__ void move_to(const TilePosition& position) { position_ = position; }
+
+  __device__ __forceinline__ void load_blocks(int begin, int end) {
 #pragma unroll 1
     for (int block = begin; block < end; ++block) {
       ring_.wait_until_empty(at_);
-      fill_stage(position, block);
+      fill_stage(block);
     }
   }
 
  private:
   // The ring's next stage gets one block of k.
-  __device__ __forceinline__ void fill_stage(const TilePosition& position, int block) {
-    const uint32_t barrier = ring_.full(at_.stage);
-    const uint32_t stage = ring_.data(at_.stage);
-    const int k = params_.k_begin + block * Kernel::config.block_k;
-    ptx::mbarrier_arrive_expect_tx(barrier, Kernel::stage_bytes);
-    load_operand<typename Kernel::TileA>(params_.map_a, params_.a, stage, barrier, position.batch, position.m_begin, k);
-    load_operand<typename Kernel::TileB>(params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier,
-                                         position.batch, position.n_begin, k);
+  __device__ __forceinline__ void fill_stage(int block) {
+    if (ptx::elect_one()) {
+      const uint32_t barrier = ring_.full(at_.stage);
+      const uint32_t stage = ring_.data(at_.stage);
+      const int k = params_.k_begin + block * Kernel::config.block_k;
+      ptx::mbarrier_arrive_expect_tx(barrier, Kernel::stage_bytes);
+      load_operand<typename Kernel::TileA>(params_.map_a, params_.a, stage, barrier, position_.batch, position_.m_begin,
+                                           k);
+      load_operand<typename Kernel::TileB>(params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier,
+                                           position_.batch, position_.n_begin, k);
+    }
+    __syncwarp();
     at_.advance(ring_.stages());
   }
 
   const KernelParams& params_;
   const Ring& ring_;
   RingPosition at_;
+  TilePosition position_;
 };
 
 }  // namespace tileon::sm90

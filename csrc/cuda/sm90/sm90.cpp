@@ -73,7 +73,7 @@ bool use_dependent_launch() {
 
 // The one place that launches. The kernel may start while the one before it in the stream still runs: all of them wait
 // for it before they touch memory.
-void launch(Kernel& kernel, dim3 grid, int threads, int cluster, int shared_bytes, void* params, cudaStream_t stream) {
+void launch(Kernel& kernel, dim3 grid, int threads, int shared_bytes, void* params, cudaStream_t stream) {
   allow_shared_memory(kernel.function, kSmemLimit, kernel.allowed);
   cudaLaunchAttribute attributes[2];
   cudaLaunchConfig_t config{};
@@ -82,9 +82,9 @@ void launch(Kernel& kernel, dim3 grid, int threads, int cluster, int shared_byte
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
   config.stream = stream;
   config.attrs = attributes;
-  if (cluster > 1) {
+  if (grid.y > 1) {  // a column of the grid is a cluster
     attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+    attributes[config.numAttrs++].val.clusterDim = {1, grid.y, 1};
   }
   if (use_dependent_launch()) {
     attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -111,8 +111,8 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, c
 void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream) {
   LaunchPlan plan = plan_launch(kRows[row], problem, gpu);
   Kernel& kernel = kernel_of(problem.dtype, row, plan.major_a, plan.major_b);
-  launch(kernel, dim3(static_cast<unsigned>(plan.ctas)), kRows[row].tile.threads(), kRows[row].splits,
-         plan.shared_bytes, &plan.params, stream);
+  const dim3 grid(static_cast<unsigned>(plan.clusters), static_cast<unsigned>(kRows[row].splits));
+  launch(kernel, grid, kRows[row].tile.threads(), plan.shared_bytes, &plan.params, stream);
 }
 
 }  // namespace tileon::sm90

@@ -12,6 +12,7 @@ struct TilePosition {
   int m_begin;
   int n_begin;
 
+  TilePosition() = default;
   __device__ __forceinline__ TilePosition(const KernelParams& params, const TileConfig& config, int tile) {
     batch = params.tiles_per_batch.divide(tile);
     const TileCoordinate at = params.order.at(tile - batch * params.tiles_per_batch.divisor());

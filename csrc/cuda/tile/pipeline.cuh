@@ -1,4 +1,4 @@
-// A ring of stages in shared memory between one producer thread and the warpgroups that consume: two barriers a stage.
+// A ring of stages in shared memory between one producer warp and the warpgroups that consume: two barriers a stage.
 #pragma once
 
 #include <cstdint>
@@ -65,12 +65,14 @@ class Ring {
   __device__ __forceinline__ uint32_t empty(int stage) const { return barriers_ + (kMaxStages + stage) * 8; }
 
   // By one thread each, before a barrier of the CTA; one thread for both is slower. The `full` ones from stage `begin`
-  // up to `end`.
+  // up to `end`. Not unrolled: cold instructions cost more than the loop.
   __device__ __forceinline__ void init_full(int begin, int end) const {
+#pragma unroll 1
     for (int stage = begin; stage < end; ++stage) ptx::mbarrier_init(full(stage), 1);
     ptx::fence_mbarrier_init();
   }
   __device__ __forceinline__ void init_empty(int consumers) const {
+#pragma unroll 1
     for (int stage = 0; stage < stages_; ++stage) ptx::mbarrier_init(empty(stage), consumers);
     ptx::fence_mbarrier_init();
   }

@@ -7,6 +7,7 @@
 #include "../consumer.cuh"
 #include "../kernel_types.cuh"
 #include "../producer.cuh"
+#include "../start.cuh"
 #include "bias.cuh"
 #include "slab_store.cuh"
 #include "tma_store.cuh"
@@ -21,26 +22,12 @@ __device__ __forceinline__ TilePosition position_of(const KernelParams& params, 
 
 template <typename Kernel>
 __device__ __forceinline__ void produce(const KernelParams& params, Producer<Kernel>& producer) {
+  producer.load_blocks(1, params.k_blocks);  // the first tile's first block is on its way
   Watchdog watchdog;
-  int begin = 1;  // the first tile's first block is on its way
-  for (int tile = blockIdx.x; tile < params.tiles; tile += gridDim.x) {
+  for (int tile = blockIdx.x + gridDim.x; tile < params.tiles; tile += gridDim.x) {
     watchdog.tick();
-    producer.load_blocks(position_of<Kernel>(params, tile), begin, params.k_blocks);
-    begin = 0;
-  }
-}
-
-// Bias, activation and rounding of a warp's part of a tile; `bias` is for its first row or column of the output.
-template <typename Kernel>
-__device__ __forceinline__ void round_tile(const Epilogue& epilogue, const float* bias,
-                                           const typename Kernel::Sums& sums, RoundedSums<Kernel>& rounded) {
-  if (!has_epilogue(epilogue)) {
-    rounded.round(sums, nullptr, Unchanged{});
-  } else if (epilogue.activation == Activation::kRelu) {
-    rounded.round(sums, bias, BiasAndRelu{});
-  } else {
-    const float slope = epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(epilogue.slope);
-    rounded.round(sums, bias, BiasAndLeakyRelu{slope});
+    producer.move_to(position_of<Kernel>(params, tile));
+    producer.load_blocks(0, params.k_blocks);
   }
 }
 
@@ -83,9 +70,7 @@ __device__ __forceinline__ void consume(const KernelParams& params, const Ring& 
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
     if (params.store_by_tma) {
-      RoundedSums<Kernel> rounded;
-      round_tile<Kernel>(params.problem.epilogue, warp_bias, sums, rounded);
-      store_by_tma<Kernel>(params, warp_shared, rounded, place);
+      store_by_tma<Kernel>(params, warp_shared, sums, warp_bias, place);
     } else {
       store_through_slab<Kernel>(params, warp_shared, sums, place);
     }
@@ -98,24 +83,13 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1) gemm(const __grid
   extern __shared__ __align__(1024) unsigned char dynamic_shared[];
   const typename Kernel::Shared shared(dynamic_shared);
   const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);
-  const int warp = threadIdx.x / 32;
-  const bool is_producer = threadIdx.x == Kernel::producer_warp * 32;
+  const int warp = warp_index();
   Producer<Kernel> producer(params, ring);
-
-  if (is_producer) {
-    producer.prepare();
-    producer.start(position_of<Kernel>(params, blockIdx.x), 0);
-  }
-  if (threadIdx.x == 0) {
-    ring.init_empty(Kernel::config.family == Family::kPingPong ? 1 : Kernel::config.consumers);
-    if (params.store_by_tma) ptx::prefetch_tensor_map(params.map_out);
-  }
-  __syncthreads();
-  ptx::grid_dependency_launch();
+  start<Kernel>(params, ring, warp, [&] { producer.start(position_of<Kernel>(params, blockIdx.x), 0); });
 
   if (warp < Kernel::producer_warp) {
     consume<Kernel>(params, ring, shared);
-  } else if (is_producer) {
+  } else {
     produce<Kernel>(params, producer);
   }
 }

@@ -10,6 +10,7 @@
 #include "../kernel_types.cuh"
 #include "../named_barriers.cuh"
 #include "../producer.cuh"
+#include "../start.cuh"
 #include "slab.cuh"
 
 namespace tileon::sm90 {
@@ -30,26 +31,25 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1) split_k(const __g
   const typename Kernel::Shared shared(dynamic_shared);
   const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);
   const int splits = params.splits;
-  const int rank = splits == 1 ? 0 : ptx::cluster_rank();
-  const int tile = splits == 1 ? blockIdx.x : blockIdx.x / splits;
-  constexpr TileConfig config = Kernel::config;
-  const TilePosition position(params, config, tile);
+  const int rank = blockIdx.y;  // in the cluster
+  const auto position_of_tile = [&] {
+    constexpr TileConfig config = Kernel::config;
+    return TilePosition(params, config, blockIdx.x);
+  };
   // Every CTA of a cluster multiplies as many blocks of k; those past the last one come as zeros.
-  const int first_block = rank * params.blocks_per_split;
-  const bool is_producer = threadIdx.x == Kernel::producer_warp * 32;
-  const bool is_consumer = threadIdx.x < Kernel::producer_warp * 32;
+  const auto first_block = [&] { return rank * params.blocks_per_split; };
+  const int warp = warp_index();
+  const bool is_consumer = warp < Kernel::producer_warp;
   Producer<Kernel> producer(params, ring);
+  start<Kernel>(params, ring, warp, [&] { producer.start(position_of_tile(), first_block()); });
 
-  if (is_producer) {
-    producer.prepare();
-    producer.start(position, first_block);
+  TilePosition position;
+  if (is_consumer) {
+    position = position_of_tile();
+    multiply_into_slab<Kernel>(ring, params.blocks_per_split, shared.slab());
+  } else {
+    producer.load_blocks(first_block() + 1, first_block() + params.blocks_per_split);
   }
-  if (threadIdx.x == 0) ring.init_empty(Kernel::config.consumers);
-  __syncthreads();
-  ptx::grid_dependency_launch();
-
-  if (is_producer) producer.load_blocks(position, first_block + 1, first_block + params.blocks_per_split);
-  if (is_consumer) multiply_into_slab<Kernel>(ring, params.blocks_per_split, shared.slab());
 
   __syncwarp();
   if (splits > 1) {
