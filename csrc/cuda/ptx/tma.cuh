@@ -18,15 +18,20 @@ __device__ __forceinline__ void tma_load_4d(uint32_t shared, const CUtensorMap& 
       : "memory");
 }
 
-// Starts storing one box of a tensor of three dimensions, as part of this thread's next group.
-__device__ __forceinline__ void tma_store_3d(const CUtensorMap& map, uint32_t shared, int x, int y, int z) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
-               "r"(shared), "r"(x), "r"(y), "r"(z)
-               : "memory");
+// Starts storing one box of a tensor of three dimensions, as a group of its own. Called by the whole warp, whose
+// elected lane (elect.cuh) stores. In one piece, since ptxas moves what follows a branch, arithmetic too, in front of
+// it: behind `if (elect_one())` the store would wait for the next one's rounding.
+__device__ __forceinline__ void tma_store_3d_by_warp(const CUtensorMap& map, uint32_t shared, int x, int y, int z) {
+  asm volatile(
+      "{\n"
+      ".reg .pred elected;\n"
+      "elect.sync _|elected, 0xffffffff;\n"
+      "@elected cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];\n"
+      "@elected cp.async.bulk.commit_group;\n"
+      "}" ::"l"(&map),
+      "r"(shared), "r"(x), "r"(y), "r"(z)
+      : "memory");
 }
-
-// Closes the group of stores that this thread has started since the last commit.
-__device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
 // Returns when all but the newest kPending of this thread's groups have read their shared memory.
 template <int kPending>

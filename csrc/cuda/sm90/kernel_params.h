@@ -17,6 +17,9 @@ struct OperandMap {
   bool shared;   // one matrix for the whole batch
 };
 
+// What becomes of the sums that TMA stores, before they are rounded (gemm/round.cuh).
+enum class Finish : int8_t { kNothing, kBiasAndRelu, kBiasAndLeakyRelu };
+
 struct KernelParams {
   CUtensorMap map_a;
   CUtensorMap map_b;
@@ -37,7 +40,9 @@ struct KernelParams {
   int splits;            // CTAs of a cluster
   int blocks_per_split;  // of k; all splits together may reach past the end
   bool store_by_tma;     // 16-bit rows that TMA can write, and a cheap activation
-  bool vector_stores;    // four neighbouring columns of the output can be stored at once
+  Finish finish;
+  float slope;         // of kBiasAndLeakyRelu; 1 where the bias is all there is
+  bool vector_stores;  // four neighbouring columns of the output can be stored at once
   GemmProblem problem;
 };
 static_assert(offsetof(KernelParams, tiles) - offsetof(KernelParams, order) == 64);

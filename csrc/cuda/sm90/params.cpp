@@ -55,6 +55,11 @@ bool takes_tma_store(const Row& row, const GemmProblem& problem) {
          tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
 
+Finish finish_of(const Epilogue& epilogue) {
+  if (!has_epilogue(epilogue)) return Finish::kNothing;
+  return epilogue.activation == Activation::kRelu ? Finish::kBiasAndRelu : Finish::kBiasAndLeakyRelu;
+}
+
 // The output in boxes of `columns` of wgmma's; the counterpart of store_by_tma (gemm/tma_store.cuh).
 CUtensorMap map_output(const TileConfig& tile, int columns, const GemmProblem& problem) {
   const auto stride = [](bool used, int64_t elements) -> uint64_t {
@@ -100,6 +105,8 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   params.map_a = map_operand(problem.a, valid, problem, problem.m, a, box_a, params.a);
   params.map_b = map_operand(problem.b, valid, problem, problem.n, b, box_b, params.b);
   params.store_by_tma = takes_tma_store(row, problem);
+  params.finish = params.store_by_tma ? finish_of(problem.epilogue) : Finish::kNothing;
+  params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);
   if (params.store_by_tma) {
     const int columns = tile.mma_columns(), tail = store_tail(columns);
     if (columns >= kStoreColumns) params.map_out = map_output(tile, kStoreColumns, problem);

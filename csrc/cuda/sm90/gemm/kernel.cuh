@@ -33,11 +33,11 @@ __device__ __forceinline__ void produce(const KernelParams& params, Producer<Ker
 
 template <typename Kernel>
 __device__ __forceinline__ void consume(const KernelParams& params, const Ring& ring,
-                                        const typename Kernel::Shared& shared) {
+                                        const typename Kernel::Shared& shared, int warp) {
   constexpr bool ping_pong = Kernel::config.family == Family::kPingPong;
-  const int consumer = threadIdx.x / 128;
+  const int consumer = Kernel::config.consumers == 1 ? 0 : warp / 4;
   const int first_row = ping_pong ? 0 : consumer * Kernel::config.consumer_rows();
-  const int warp_row = first_row + threadIdx.x % 128 / 32 * kStoreRows;  // wgmma's
+  const int warp_row = first_row + warp % 4 * kStoreRows;  // wgmma's
   const float* warp_bias = shared.bias(consumer) + (Kernel::swapped ? warp_row : 0);
   ptx::grid_dependency_wait();  // before the bias is read and the output written
   RingPosition at;
@@ -48,7 +48,7 @@ __device__ __forceinline__ void consume(const KernelParams& params, const Ring& 
     first_tile += gridDim.x;
     at.advance_by(params.k_blocks, ring.stages());
   }
-  unsigned char* warp_shared = shared.warp_store(threadIdx.x / 32);
+  unsigned char* warp_shared = shared.warp_store(warp);
   Watchdog watchdog;
   for (int tile = first_tile; tile < params.tiles; tile += step) {
     watchdog.tick();
@@ -60,8 +60,7 @@ __device__ __forceinline__ void consume(const KernelParams& params, const Ring& 
     // already, and read a stage before its time.
     if (ping_pong) ptx::barrier_sync(main_loop_barrier(consumer), 256);
     multiply<Kernel>(ring, at, params.k_blocks, first_row, sums, [&] {
-      if (params.store_by_tma && has_epilogue(params.problem.epilogue))
-        bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
+      if (params.finish != Finish::kNothing) bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
     });
     if (ping_pong) {
       ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
@@ -88,7 +87,7 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1) gemm(const __grid
   start<Kernel>(params, ring, warp, [&] { producer.start(position_of<Kernel>(params, blockIdx.x), 0); });
 
   if (warp < Kernel::producer_warp) {
-    consume<Kernel>(params, ring, shared);
+    consume<Kernel>(params, ring, shared, warp);
   } else {
     produce<Kernel>(params, producer);
   }

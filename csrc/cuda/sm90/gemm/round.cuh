@@ -25,26 +25,26 @@ struct BiasAndRelu {
 };
 
 // kColumns of a warp's sums, finished and rounded: two columns a word, in the order in which stmatrix takes them.
-// `fragments` are the sums from the first of these columns on; `bias` is for the same place of the output, and is read
-// where the epilogue is biased.
-template <typename Kernel, int kColumns, typename Finish>
-__device__ __forceinline__ void round_chunk(const float* fragments, const float* bias, const Finish& finish,
+// `fragments` are the sums from the first of these columns on; `bias`, in shared memory, is for the same place of the
+// output, and is read where the epilogue is biased.
+template <typename Kernel, int kColumns, typename FinishSum>
+__device__ __forceinline__ void round_chunk(const float* fragments, const float* bias, const FinishSum& finish,
                                             uint32_t (&words)[kColumns / 4]) {
   const int lane = threadIdx.x % 32;
   float row_bias[2] = {0.0f, 0.0f};  // swapped, wgmma's rows are columns of the output
-  if constexpr (Finish::biased && Kernel::swapped) {
+  if constexpr (FinishSum::biased && Kernel::swapped) {
     row_bias[0] = bias[lane / 4];
     row_bias[1] = bias[lane / 4 + 8];
   }
 #pragma unroll
   for (int j = 0; j < kColumns / 8; ++j) {
     float2 pair = {0.0f, 0.0f};  // a lane has the same two of every eight columns, in two rows
-    if constexpr (Finish::biased && !Kernel::swapped)
+    if constexpr (FinishSum::biased && !Kernel::swapped)
       pair = *reinterpret_cast<const float2*>(bias + j * 8 + lane % 4 * 2);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float first = fragments[j * 4 + half * 2], second = fragments[j * 4 + half * 2 + 1];
-      if constexpr (Finish::biased) {
+      if constexpr (FinishSum::biased) {
         first += Kernel::swapped ? row_bias[half] : pair.x;
         second += Kernel::swapped ? row_bias[half] : pair.y;
       }

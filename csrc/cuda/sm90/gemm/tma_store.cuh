@@ -60,10 +60,10 @@ __device__ __forceinline__ void write_chunk_transposed(const uint32_t (&words)[k
 
 // Finishes, rounds and stores one chunk through `buffers`, which are the warp's own. `bias` is for the warp's first row
 // or column of the output.
-template <typename Kernel, int kChunk, typename Finish>
+template <typename Kernel, int kChunk, typename FinishSum>
 __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t buffers,
-                                            const typename Kernel::Sums& sums, const float* bias, const Finish& finish,
-                                            const StorePlace& place) {
+                                            const typename Kernel::Sums& sums, const float* bias,
+                                            const FinishSum& finish, const StorePlace& place) {
   constexpr int chunks_per_row = store_chunks(Kernel::columns);
   constexpr int chunks = Kernel::row_blocks * chunks_per_row;
   constexpr int block = kChunk / chunks_per_row, begin = kChunk % chunks_per_row * kStoreColumns;
@@ -85,11 +85,8 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
   Kernel::swapped ? write_chunk_transposed<columns>(words, buffer) : write_chunk<columns>(words, buffer);
   ptx::fence_proxy_async();
   __syncwarp();
-  if (ptx::elect_one()) {
-    const CUtensorMap& map = is_tail ? params.map_out_tail : params.map_out;
-    ptx::tma_store_3d(map, buffer, place.column + moved.column, place.row + moved.row, place.batch);
-    ptx::tma_commit();
-  }
+  const CUtensorMap& map = is_tail ? params.map_out_tail : params.map_out;
+  ptx::tma_store_3d_by_warp(map, buffer, place.column + moved.column, place.row + moved.row, place.batch);
 }
 
 // Finishes and stores a warp's part of a tile. The three ways to finish are three copies of the code: decided in each
@@ -104,14 +101,13 @@ __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigne
     (store_chunk<Kernel, kChunk>(params, shared, sums, bias, finish, place), ...);
   };
   const std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)> chunks;
-  const Epilogue& epilogue = params.problem.epilogue;
-  if (!has_epilogue(epilogue)) {
-    store(Unchanged{}, chunks);
-  } else if (epilogue.activation == Activation::kRelu) {
-    store(BiasAndRelu{}, chunks);
-  } else {
-    const float slope = epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(epilogue.slope);
-    store(BiasAndLeakyRelu{slope}, chunks);
+  switch (params.finish) {
+    case Finish::kNothing:
+      return store(Unchanged{}, chunks);
+    case Finish::kBiasAndRelu:
+      return store(BiasAndRelu{}, chunks);
+    case Finish::kBiasAndLeakyRelu:
+      return store(BiasAndLeakyRelu{params.slope}, chunks);
   }
 }
 

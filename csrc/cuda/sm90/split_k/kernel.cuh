@@ -16,8 +16,8 @@
 namespace tileon::sm90 {
 
 template <typename Kernel>
-__device__ __forceinline__ void multiply_into_slab(const Ring& ring, int blocks, float* slab) {
-  const int first_row = threadIdx.x / 128 * Kernel::config.consumer_rows();
+__device__ __forceinline__ void multiply_into_slab(const Ring& ring, int blocks, float* slab, int warp) {
+  const int first_row = warp / 4 * Kernel::config.consumer_rows();
   RingPosition at;
   typename Kernel::Sums sums;
   multiply<Kernel>(ring, at, blocks, first_row, sums, [] {});
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1) split_k(const __g
   TilePosition position;
   if (is_consumer) {
     position = position_of_tile();
-    multiply_into_slab<Kernel>(ring, params.blocks_per_split, shared.slab());
+    multiply_into_slab<Kernel>(ring, params.blocks_per_split, shared.slab(), warp);
   } else {
     producer.load_blocks(first_block() + 1, first_block() + params.blocks_per_split);
   }
