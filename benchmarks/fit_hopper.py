@@ -4,10 +4,11 @@
     python benchmarks/fit_hopper.py sweep.csv             # anywhere: prints the fit and the regret
     python benchmarks/fit_hopper.py sweep.csv --write     # and puts the numbers into csrc/cuda/sm90/config.h
 
-First every row's model is fitted to its times, then all of them together to the choice they lead to. The regret is the
+The numbers in config.h, and others that are fitted to every row's times alone, are both moved towards the choice that
+they lead to, all together; the better ones are kept. The regret is the
 time of the row that the model chooses over the time of the best row, in geometric mean and at worst, for the numbers in
 config.h and for the new ones. The model is `expected_ns` of csrc/cuda/sm90/choice.h:
-start + max(waves * (per_tile + per_k * k), bytes / bytes_per_ns).
+start + max(waves * (per_tile + per_k * k), bytes / bytes_per_ns, bytes that L2 hands out / kL2BytesPerNs).
 """
 
 from __future__ import annotations
@@ -40,6 +41,23 @@ def traffic(case: Key) -> float:
     return 2.0 * (case.m * case.k + case.k * case.n + case.m * case.n)
 
 
+def l2_bytes_per_ns() -> float:
+    """kL2BytesPerNs of choice.h."""
+    match = re.search(r"kL2BytesPerNs = ([\d.]+);", (SM90 / "choice.h").read_text())
+    assert match is not None
+    return float(match[1])
+
+
+def _panels(tile_mn: int, k_major: bool) -> int:
+    """What an operand's tile is loaded as: an mn-major one comes in whole panels of 64."""
+    return tile_mn if k_major else -(-tile_mn // 64) * 64
+
+
+def _lines_of_l2(pitch: int, lines: int) -> int:
+    """How many lines of L2 (128 bytes) a line of a tile takes, where the operand's `lines` are `pitch` elements apart."""
+    return 1 if lines == 1 or 2 * pitch % 128 == 0 else 2
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of the table: the tile, the CTAs that share a tile's k, those that an SM holds, and the model's numbers."""
@@ -55,8 +73,19 @@ class Row:
         """Of the operand whose tile may be of any width: b, and a where the operands are swapped."""
         return case.layout[0] == "N" if "_swapped_" in self.name else case.layout[1] == "T"
 
+    def tiles(self, case: Key) -> int:
+        return math.ceil(case.m / self.tile_m) * math.ceil(case.n / self.tile_n)
+
+    def delivered(self, case: Key) -> float:
+        """Bytes of whole lines that L2 hands to the SMs."""
+        a_k_major, b_k_major = case.layout[0] == "N", case.layout[1] == "T"
+        a_lines = _lines_of_l2(case.k, case.m) if a_k_major else _lines_of_l2(case.m, case.k)
+        b_lines = _lines_of_l2(case.k, case.n) if b_k_major else _lines_of_l2(case.n, case.k)
+        per_k = 2.0 * (_panels(self.tile_m, a_k_major) * a_lines + _panels(self.tile_n, b_k_major) * b_lines)
+        return self.tiles(case) * per_k * case.k
+
     def waves(self, case: Key, sm_count: int) -> float:
-        tiles = math.ceil(case.m / self.tile_m) * math.ceil(case.n / self.tile_n)
+        tiles = self.tiles(case)
         if self.resident > 1:
             return max(1.0, tiles * self.splits / sm_count)
         usable = sm_count if self.splits <= 2 else sm_count * 10 // 11  # clusters leave some of a GPC's SMs over
@@ -81,12 +110,14 @@ class Features:
         self.k = np.array([float(case.k) for case in cases])
         self.k_major = np.array([[row.wide_operand_is_k_major(case) for case in cases] for row in table])
         self.bytes = np.array([traffic(case) for case in cases])
+        self.delivery = np.array([[row.delivered(case) for case in cases] for row in table]) / l2_bytes_per_ns()
 
     def expected(self, numbers: Array) -> Array:
         """Nanoseconds by the model; `numbers` is [rows][5]. The counterpart of expected_ns in choice.h."""
         start, per_tile, per_k, per_k_mn, bytes_per_ns = (column[:, None] for column in numbers.T)
         slope = np.where(self.k_major, per_k, per_k_mn)
-        return start + np.maximum(self.waves * (per_tile + slope * self.k), self.bytes / bytes_per_ns)
+        compute, memory = self.waves * (per_tile + slope * self.k), self.bytes / bytes_per_ns
+        return start + np.maximum(np.maximum(compute, memory), self.delivery)
 
 
 def expected_ns(table: list[Row], cases: list[Key], sm_count: int) -> Array:
@@ -220,7 +251,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweep", type=Path, help="CSV of benchmarks/sweep.py")
     parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
-    parser.add_argument("--rounds", type=int, default=12, help="of the descent (default 12)")
+    parser.add_argument("--rounds", type=int, default=16, help="of the descent (default 16)")
     parser.add_argument("--write", action="store_true", help="put the fitted numbers into config.h")
     arguments = parser.parse_args()
     table = read_table()
@@ -229,7 +260,7 @@ def main() -> None:
     _report("config.h", here, sweep)
     first = np.stack([first_fit(row, here[row], sweep) for row in range(len(table))])
     _report("first", first, sweep)
-    fitted = descend(first, sweep, arguments.rounds)
+    fitted = min((descend(start, sweep, arguments.rounds) for start in (here, first)), key=sweep.loss)
     _report("fitted", fitted, sweep)
     best = sweep.times.argmin(axis=0)
     for number, row in enumerate(table):

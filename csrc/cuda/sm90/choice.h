@@ -1,6 +1,7 @@
 // Which row of the Hopper tile table takes a problem: a pure function, compiled by any C++ compiler.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "config.h"
@@ -20,31 +21,51 @@ inline double waves(const Row& row, int64_t tiles, int sm_count) {
   return static_cast<double>((tiles + slots - 1) / slots);
 }
 
+// What L2 hands to all SMs at most, in bytes of whole lines; the value that leads to the best choices.
+constexpr double kL2BytesPerNs = 20000.0;
+
+// How many of L2's lines a line of a tile takes: two, where the operand's lines do not begin at theirs.
+inline int lines_of_l2(const Operand& operand, const TmaAccess& access, int64_t mn, int64_t k) {
+  const int64_t outer = access.major == Major::kK ? mn : k;
+  const bool aligned = reinterpret_cast<uintptr_t>(operand.data) % kLineBytes == 0 &&
+                       (outer == 1 || access.line_bytes % kLineBytes == 0);
+  return aligned ? 1 : 2;
+}
+
 // What the cost of every row depends on.
 struct Work {
   double k;
   double bytes;  // of both operands and the output, each once
-  bool a_k_major;
-  bool b_k_major;
+  Major a_major;
+  Major b_major;
+  int a_lines;  // lines_of_l2
+  int b_lines;
 
   explicit Work(const GemmProblem& problem) : k(static_cast<double>(problem.k)) {
     const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
     const double batch = static_cast<double>(problem.batch);
     const double a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
     bytes = (a_batch * m * k + b_batch * k * n) * kElementBytes + batch * m * n * info(problem.out_dtype).bytes;
-    a_k_major = tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes).major == Major::kK;
-    b_k_major = tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes).major == Major::kK;
+    const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes);
+    const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes);
+    a_major = a.major;
+    b_major = b.major;
+    a_lines = lines_of_l2(problem.a, a, problem.m, problem.k);
+    b_lines = lines_of_l2(problem.b, b, problem.n, problem.k);
   }
 };
 
 inline double expected_ns(const Row& row, const GemmProblem& problem, const Work& work, int sm_count) {
   const int64_t tiles = tile_order(row.tile, problem.m, problem.n).count() * problem.batch;
   // The operand whose tile may be of any width: mn-major, it comes in whole panels.
-  const bool k_major = row.tile.family == Family::kSwapped ? work.a_k_major : work.b_k_major;
-  const double per_k = k_major ? row.per_k : row.per_k_mn;
+  const Major major = row.tile.family == Family::kSwapped ? work.a_major : work.b_major;
+  const double per_k = major == Major::kK ? row.per_k : row.per_k_mn;
   const double compute = waves(row, tiles, sm_count) * (row.per_tile + per_k * work.k);
   const double memory = work.bytes / row.bytes_per_ns;
-  return row.start + (compute > memory ? compute : memory);
+  const double delivered_per_k = operand_bytes(row.tile.tile_m, 1, work.a_major) * work.a_lines +
+                                 operand_bytes(row.tile.tile_n, 1, work.b_major) * work.b_lines;  // to one tile
+  const double delivery = static_cast<double>(tiles) * delivered_per_k * work.k / kL2BytesPerNs;
+  return row.start + std::max({compute, memory, delivery});
 }
 
 // The row that is expected to be fastest, by index; -1 where none can run the problem.

@@ -59,8 +59,11 @@ __device__ __forceinline__ void consume(const KernelParams& params, const Ring& 
     // The main loops take turns: one that waited two rounds of the ring ahead would find the parity it asks for there
     // already, and read a stage before its time.
     if (ping_pong) ptx::barrier_sync(main_loop_barrier(consumer), 256);
+    FirstBias<Kernel> first_bias;
     multiply<Kernel>(ring, at, params.k_blocks, first_row, sums, [&] {
-      if (params.finish != Finish::kNothing) bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
+      if (params.finish == Finish::kNothing) return;
+      bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
+      first_bias.read(warp_bias);
     });
     if (ping_pong) {
       ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
@@ -69,7 +72,7 @@ __device__ __forceinline__ void consume(const KernelParams& params, const Ring& 
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
     if (params.store_by_tma) {
-      store_by_tma<Kernel>(params, warp_shared, sums, warp_bias, place);
+      store_by_tma<Kernel>(params, warp_shared, sums, warp_bias, first_bias, place);
     } else {
       store_through_slab<Kernel>(params, warp_shared, sums, place);
     }

@@ -58,12 +58,16 @@ __device__ __forceinline__ void write_chunk_transposed(const uint32_t (&words)[k
   }
 }
 
+template <typename Kernel>
+using FirstBias = ChunkBias<Kernel, (Kernel::columns < kStoreColumns ? Kernel::columns : kStoreColumns)>;
+
 // Finishes, rounds and stores one chunk through `buffers`, which are the warp's own. `bias` is for the warp's first row
 // or column of the output.
 template <typename Kernel, int kChunk, typename FinishSum>
 __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t buffers,
                                             const typename Kernel::Sums& sums, const float* bias,
-                                            const FinishSum& finish, const StorePlace& place) {
+                                            const FirstBias<Kernel>& first_bias, const FinishSum& finish,
+                                            const StorePlace& place) {
   constexpr int chunks_per_row = store_chunks(Kernel::columns);
   constexpr int chunks = Kernel::row_blocks * chunks_per_row;
   constexpr int block = kChunk / chunks_per_row, begin = kChunk % chunks_per_row * kStoreColumns;
@@ -73,7 +77,13 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
   const StorePlace moved{Kernel::swapped ? begin : block * 64, Kernel::swapped ? block * 64 : begin, 0};
 
   uint32_t words[columns / 4];
-  round_chunk<Kernel, columns>(&sums[block][begin / 2], bias + moved.column, finish, words);
+  ChunkBias<Kernel, columns> chunk_bias;
+  if constexpr (kChunk == 0) {
+    chunk_bias = first_bias;
+  } else if constexpr (FinishSum::biased) {
+    chunk_bias.read(bias + moved.column);
+  }
+  round_chunk<Kernel, columns>(&sums[block][begin / 2], chunk_bias, finish, words);
   if (ptx::elect_one()) {  // what was stored through this buffer last must have been read
     if (kChunk == 0 && chunks % kStoreBuffers != 0) {
       ptx::tma_wait_read<0>();  // that was the last tile's last chunk
@@ -94,11 +104,11 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
 template <typename Kernel>
 __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigned char* buffers,
                                              const typename Kernel::Sums& sums, const float* bias,
-                                             const StorePlace& place) {
+                                             const FirstBias<Kernel>& first_bias, const StorePlace& place) {
   static_assert(Kernel::columns % 8 == 0);
   const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(buffers));
   const auto store = [&]<int... kChunk>(const auto& finish, std::integer_sequence<int, kChunk...>) {
-    (store_chunk<Kernel, kChunk>(params, shared, sums, bias, finish, place), ...);
+    (store_chunk<Kernel, kChunk>(params, shared, sums, bias, first_bias, finish, place), ...);
   };
   const std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)> chunks;
   switch (params.finish) {
