@@ -18,7 +18,7 @@ struct OperandMap {
 };
 
 // What becomes of the sums that TMA stores, before they are rounded (gemm/round.cuh).
-enum class Finish : int8_t { kNothing, kBiasAndRelu, kBiasAndLeakyRelu };
+enum class Finish : int32_t { kNothing, kBiasAndRelu, kBiasAndLeakyRelu };
 
 struct KernelParams {
   CUtensorMap map_a;
@@ -26,8 +26,8 @@ struct KernelParams {
   CUtensorMap map_out;       // only where store_by_tma: boxes of 64 columns
   CUtensorMap map_out_tail;  // and of the tile's columns that are left
 
-  // What the first load depends on, in one line of the constant cache: a launch finds it cold, and each line that has to
-  // be fetched after another delays the load by some 600 cycles.
+  // What the first load depends on, in one line of the constant cache: a launch finds it cold, and each line that has
+  // to be fetched after another delays the load by some 600 cycles.
   alignas(64) FastTileOrder order;
   FastDivisor tiles_per_batch;
   int k_begin;

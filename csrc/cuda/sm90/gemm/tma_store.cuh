@@ -111,13 +111,12 @@ __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigne
     (store_chunk<Kernel, kChunk>(params, shared, sums, bias, first_bias, finish, place), ...);
   };
   const std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)> chunks;
-  switch (params.finish) {
-    case Finish::kNothing:
-      return store(Unchanged{}, chunks);
-    case Finish::kBiasAndRelu:
-      return store(BiasAndRelu{}, chunks);
-    case Finish::kBiasAndLeakyRelu:
-      return store(BiasAndLeakyRelu{params.slope}, chunks);
+  if (params.finish == Finish::kBiasAndLeakyRelu) {
+    store(BiasAndLeakyRelu{params.slope}, chunks);
+  } else if (params.finish == Finish::kBiasAndRelu) {
+    store(BiasAndRelu{}, chunks);
+  } else {
+    store(Unchanged{}, chunks);
   }
 }
 
