@@ -54,7 +54,7 @@ def _panels(tile_mn: int, k_major: bool) -> int:
 
 
 def _lines_of_l2(pitch: int, lines: int) -> int:
-    """How many lines of L2 (128 bytes) a line of a tile takes, where the operand's `lines` are `pitch` elements apart."""
+    """How many lines of L2 (128 bytes) a line of a tile takes; the operand has `lines`, `pitch` elements apart."""
     return 1 if lines == 1 or 2 * pitch % 128 == 0 else 2
 
 
