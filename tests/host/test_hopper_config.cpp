@@ -37,6 +37,13 @@ GemmProblem problem(int64_t batch, int64_t m, int64_t n, int64_t k, bool a_trans
   return result;
 }
 
+int row_named(const std::string& name) {
+  for (int row = 0; row < kRowCount; ++row)
+    if (name == kRows[row].name) return row;
+  expect(false, "there is a row of this name", name.c_str());
+  return 0;
+}
+
 void test_table() {
   std::set<std::string> names;
   for (const Row& row : kRows) {
@@ -117,6 +124,25 @@ void test_tma_access() {
   expect(access(4097, 3, 5, 7, 0, 100, 64).readable && access(4097, 3, 5, 7, 2, 100, 0).readable, "nothing is read");
 }
 
+void test_lines_of_l2() {
+  const auto lines = [](uintptr_t data, int64_t stride_mn, int64_t stride_k, int64_t mn, int64_t k) {
+    const Operand operand{reinterpret_cast<void*>(data), stride_mn, stride_k, 0};
+    return lines_of_l2(operand, tma_access(operand, 1, mn, k, kElementBytes), mn, k);
+  };
+  expect(lines(4096, 640, 1, 100, 640) == 1 && lines(4096, 1, 640, 640, 100) == 1, "whole lines");
+  expect(lines(4096, 648, 1, 100, 648) == 2 && lines(4096, 1, 648, 648, 100) == 2, "rows that are no whole lines");
+  expect(lines(4096 + 16, 640, 1, 100, 640) == 2, "an address within a line");
+  expect(lines(4096, 648, 1, 1, 648) == 1, "one row has no row stride");
+}
+
+// A straddling operand makes the tiles dearer that read it more often.
+void test_delivery_counts() {
+  const Row& small = kRows[row_named("sm90_gemm_64x64x128")];
+  const GemmProblem aligned = problem(1, 4096, 4096, 8192), straddling = problem(1, 4096, 4096, 8192 + 8);
+  expect(expected_ns(small, straddling, Work(straddling), 132) > 1.2 * expected_ns(small, aligned, Work(aligned), 132),
+         "rows that straddle L2's lines cost more");
+}
+
 // The bytes of a tile are visited once by (panel, line, element), and wgmma's offsets lead to the right ones.
 template <int kTileMn, int kBlockK, Major kMajor>
 void test_operand_tile() {
@@ -141,6 +167,8 @@ int main() {
   test_every_readable_problem_has_a_row();
   test_refusals();
   test_tma_access();
+  test_lines_of_l2();
+  test_delivery_counts();
   test_operand_tile<128, 64, Major::kK>();
   test_operand_tile<176, 64, Major::kK>();
   test_operand_tile<64, 128, Major::kK>();

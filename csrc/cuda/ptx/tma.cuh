@@ -19,8 +19,9 @@ __device__ __forceinline__ void tma_load_4d(uint32_t shared, const CUtensorMap& 
 }
 
 // Starts storing one box of a tensor of three dimensions, as a group of its own. Called by the whole warp, whose
-// elected lane (elect.cuh) stores. In one piece, since ptxas moves what follows a branch, arithmetic too, in front of
-// it: behind `if (elect_one())` the store would wait for the next one's rounding.
+// elected lane (elect.cuh) stores; that lane waits for it too. In one piece with the election: behind `if
+// (elect_one())`, a short branch, ptxas moves the arithmetic that follows it, the next chunk's rounding, in front of
+// the store.
 __device__ __forceinline__ void tma_store_3d_by_warp(const CUtensorMap& map, uint32_t shared, int x, int y, int z) {
   asm volatile(
       "{\n"
@@ -33,7 +34,7 @@ __device__ __forceinline__ void tma_store_3d_by_warp(const CUtensorMap& map, uin
       : "memory");
 }
 
-// Returns when all but the newest kPending of this thread's groups have read their shared memory.
+// Returns when all but the newest kPending of this thread's groups, one a store, have read their shared memory.
 template <int kPending>
 __device__ __forceinline__ void tma_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");

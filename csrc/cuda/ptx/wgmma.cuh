@@ -127,7 +127,7 @@ __device__ __forceinline__ void wgmma_wait() {
       TILEON_WGMMA_TYPED(n, count, "f16", __VA_ARGS__);  \
     else                                                 \
       TILEON_WGMMA_TYPED(n, count, "bf16", __VA_ARGS__); \
-  }
+  } else
 
 // `a` and `b` are shared-memory descriptors (sm90/operand_tile.h). An operand is transposed where its m or n, not its
 // k, runs along the rows in shared memory. `accumulate` of 0 overwrites the sums.
@@ -148,6 +148,7 @@ __device__ __forceinline__ void wgmma_m64k16(float (&sums)[kColumns / 2], uint64
   TILEON_WGMMA(224, 112, "%112", "%113", "%114", "%115", "%116")
   TILEON_WGMMA(240, 120, "%120", "%121", "%122", "%123", "%124")
   TILEON_WGMMA(256, 128, "%128", "%129", "%130", "%131", "%132")
+  static_assert(kColumns == 0, "wgmma with as many columns is not listed here");
 }
 
 #undef TILEON_WGMMA

@@ -169,9 +169,14 @@ constexpr int shared_bytes(const TileConfig& tile, Major major_a, Major major_b,
   return ring_begin(tile) + (ring > slab ? ring : slab);
 }
 
+// Sizes that the kernels take fit 32 bits (why_not), in which a division is several times as fast.
+inline int ceil_divide(int64_t dividend, int divisor) {
+  const auto positive = static_cast<uint32_t>(divisor);
+  return static_cast<int>((static_cast<uint32_t>(dividend) + positive - 1) / positive);
+}
+
 inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
-  return {static_cast<int>((m + tile.tile_m - 1) / tile.tile_m), static_cast<int>((n + tile.tile_n - 1) / tile.tile_n),
-          kGroupM};
+  return {ceil_divide(m, tile.tile_m), ceil_divide(n, tile.tile_n), kGroupM};
 }
 
 // Products (batch * m * n * k) from which operands that TMA cannot read are copied into aligned buffers; smaller

@@ -111,6 +111,7 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
     const int columns = tile.mma_columns(), tail = store_tail(columns);
     if (columns >= kStoreColumns) params.map_out = map_output(tile, kStoreColumns, problem);
     if (tail > 0) params.map_out_tail = map_output(tile, tail, problem);
+    if (columns < kStoreColumns) params.map_out = params.map_out_tail;  // the one that the kernel fetches early
   }
   params.vector_stores = takes_vector_stores(problem);
 

@@ -6,19 +6,18 @@
 
 namespace tileon::sm90 {
 
-// Of tile `tile` in the order of tiles.
 struct TilePosition {
   int batch;
   int m_begin;
   int n_begin;
-
-  TilePosition() = default;
-  __device__ __forceinline__ TilePosition(const KernelParams& params, const TileConfig& config, int tile) {
-    batch = params.tiles_per_batch.divide(tile);
-    const TileCoordinate at = params.order.at(tile - batch * params.tiles_per_batch.divisor());
-    m_begin = at.m * config.tile_m;
-    n_begin = at.n * config.tile_n;
-  }
 };
+
+// Of tile `tile` in the order of tiles.
+template <typename Kernel>
+__device__ __forceinline__ TilePosition position_of(const KernelParams& params, int tile) {
+  const int batch = params.tiles_per_batch.divide(tile);
+  const TileCoordinate at = params.order.at(tile - batch * params.tiles_per_batch.divisor());
+  return {batch, at.m * Kernel::config.tile_m, at.n * Kernel::config.tile_n};
+}
 
 }  // namespace tileon::sm90

@@ -43,8 +43,7 @@ class FastTileOrder {
   FastTileOrder() = default;
 
   constexpr explicit FastTileOrder(const TileOrder& order)
-      : group_m_(order.group_m),
-        full_groups_(order.tiles_m / order.group_m),
+      : full_groups_(order.tiles_m / order.group_m),
         tiles_per_group_(order.group_m * order.tiles_n),
         full_rows_(order.group_m),
         last_rows_(order.tiles_m % order.group_m == 0 ? order.group_m : order.tiles_m % order.group_m) {}
@@ -54,12 +53,11 @@ class FastTileOrder {
     const int within = tile - group * tiles_per_group_.divisor();
     const FastDivisor& rows = group < full_groups_ ? full_rows_ : last_rows_;
     const int column = rows.divide(within);
-    return {group * group_m_ + within - column * rows.divisor(), column};
+    return {group * full_rows_.divisor() + within - column * rows.divisor(), column};
   }
 
  private:
-  int group_m_ = 1;
-  int full_groups_ = 1;
+  int full_groups_ = 1;  // of group_m rows of tiles
   FastDivisor tiles_per_group_;
   FastDivisor full_rows_;
   FastDivisor last_rows_;

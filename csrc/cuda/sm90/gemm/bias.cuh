@@ -1,4 +1,4 @@
-// A tile's bias on its way to the epilogue: read before the main loop, which hides the latency, laid out after it.
+// A tile's bias on its way to the epilogue: read before the main loop, which hides the latency, laid out at its end.
 #pragma once
 
 #include <cuda_fp16.h>

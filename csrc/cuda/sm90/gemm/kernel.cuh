@@ -15,12 +15,6 @@
 namespace tileon::sm90 {
 
 template <typename Kernel>
-__device__ __forceinline__ TilePosition position_of(const KernelParams& params, int tile) {
-  constexpr TileConfig config = Kernel::config;
-  return TilePosition(params, config, tile);
-}
-
-template <typename Kernel>
 __device__ __forceinline__ void produce(const KernelParams& params, Producer<Kernel>& producer) {
   producer.load_blocks(1, params.k_blocks);  // the first tile's first block is on its way
   Watchdog watchdog;

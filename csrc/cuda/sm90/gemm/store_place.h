@@ -4,7 +4,7 @@
 namespace tileon::sm90 {
 
 struct StorePlace {
-  int row;  // the first of the warp's 16
+  int row;  // the first of the output's rows and columns that it has
   int column;
   int batch;
 };

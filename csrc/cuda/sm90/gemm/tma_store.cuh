@@ -62,8 +62,8 @@ __device__ __forceinline__ void write_chunk_transposed(const uint32_t (&words)[k
 template <typename Kernel>
 using FirstBias = ChunkBias<Kernel, (Kernel::columns < kStoreColumns ? Kernel::columns : kStoreColumns)>;
 
-// Finishes, rounds and stores one chunk through `buffers`, which are the warp's own. `bias` is for the warp's first row
-// or column of the output.
+// Finishes, rounds and stores one chunk through `buffers`, which are the warp's own. `bias` is for the output's column
+// that the warp's part begins with.
 template <typename Kernel, int kChunk, typename FinishSum>
 __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t buffers,
                                             const typename Kernel::Sums& sums, const float* bias,
@@ -75,18 +75,21 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
   constexpr bool is_tail = begin + kStoreColumns > Kernel::columns;
   constexpr int columns = is_tail ? store_tail(Kernel::columns) : kStoreColumns;
   const uint32_t buffer = buffers + kChunk % kStoreBuffers * kStoreBufferBytes;
-  const StorePlace moved{Kernel::swapped ? begin : block * 64, Kernel::swapped ? block * 64 : begin, 0};
+  constexpr int down = Kernel::swapped ? begin : block * 64;  // in the output, from the warp's place on
+  constexpr int along = Kernel::swapped ? block * 64 : begin;
 
   uint32_t words[columns / 4];
   ChunkBias<Kernel, columns> chunk_bias;
-  if constexpr (kChunk == 0) {
-    chunk_bias = first_bias;
-  } else if constexpr (FinishSum::biased) {
-    chunk_bias.read(bias + moved.column);
+  if constexpr (FinishSum::biased) {
+    if constexpr (kChunk == 0) {
+      chunk_bias = first_bias;
+    } else {
+      chunk_bias.read(bias + along);
+    }
   }
   round_chunk<Kernel, columns>(&sums[block][begin / 2], chunk_bias, finish, words);
-  // What was stored through this buffer last must have been read. The branch also keeps ptxas from finishing the next
-  // chunk before this one is stored.
+  // What was stored through this buffer last must have been read. The next chunk's wait, a branch like this one, is
+  // also what keeps ptxas from finishing that chunk before this one is stored.
   if (ptx::elect_one()) {
     if (kChunk == 0 && chunks % kStoreBuffers != 0) {
       ptx::tma_wait_read<0>();  // that was the last tile's last chunk
@@ -99,7 +102,7 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
   ptx::fence_proxy_async();
   __syncwarp();
   const CUtensorMap& map = is_tail ? params.map_out_tail : params.map_out;
-  ptx::tma_store_3d_by_warp(map, buffer, place.column + moved.column, place.row + moved.row, place.batch);
+  ptx::tma_store_3d_by_warp(map, buffer, place.column + along, place.row + down, place.batch);
 }
 
 // Finishes and stores a warp's part of a tile. The three ways to finish are three copies of the code: decided in each

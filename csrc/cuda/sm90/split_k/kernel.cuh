@@ -32,20 +32,16 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1) split_k(const __g
   const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);
   const int splits = params.splits;
   const int rank = blockIdx.y;  // in the cluster
-  const auto position_of_tile = [&] {
-    constexpr TileConfig config = Kernel::config;
-    return TilePosition(params, config, blockIdx.x);
-  };
   // Every CTA of a cluster multiplies as many blocks of k; those past the last one come as zeros.
   const auto first_block = [&] { return rank * params.blocks_per_split; };
   const int warp = warp_index();
   const bool is_consumer = warp < Kernel::producer_warp;
   Producer<Kernel> producer(params, ring);
-  start<Kernel>(params, ring, warp, [&] { producer.start(position_of_tile(), first_block()); });
+  start<Kernel>(params, ring, warp, [&] { producer.start(position_of<Kernel>(params, blockIdx.x), first_block()); });
 
   TilePosition position;
   if (is_consumer) {
-    position = position_of_tile();
+    position = position_of<Kernel>(params, blockIdx.x);
     multiply_into_slab<Kernel>(ring, params.blocks_per_split, shared.slab(), warp);
   } else {
     producer.load_blocks(first_block() + 1, first_block() + params.blocks_per_split);
