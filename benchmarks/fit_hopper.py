@@ -6,7 +6,8 @@
 
 The numbers in config.h, and others that are fitted to every row's times alone, are both moved towards the choice that
 they lead to, all together; the better ones are kept. The regret is the time of the row that the model chooses over the
-time of the best row, in geometric mean and at worst, for the numbers in config.h and for the new ones. The model is `expected_ns` of csrc/cuda/sm90/choice.h:
+time of the best row, in geometric mean and at worst, for the numbers in config.h and for the new ones. The model is
+`expected_ns` of csrc/cuda/sm90/choice.h:
 start + max(waves * (per_tile + per_k * k), bytes / bytes_per_ns, bytes that L2 hands out / kL2BytesPerNs).
 """
 
