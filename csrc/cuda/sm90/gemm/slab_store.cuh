@@ -4,6 +4,7 @@
 
 #include "../../output/column_store.cuh"
 #include "../config.h"
+#include "../fragment_slab.cuh"
 #include "../kernel_params.h"
 #include "store_place.h"
 
@@ -27,25 +28,6 @@ struct WarpSlab {
 };
 
 template <typename Kernel>
-__device__ __forceinline__ void write_warp_slab(float* slab, const float* fragments) {
-  using Slab = WarpSlab<Kernel>;
-  const int row = threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;  // wgmma's
-#pragma unroll
-  for (int j = 0; j < Slab::columns / 8; ++j) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float first = fragments[j * 4 + half * 2], second = fragments[j * 4 + half * 2 + 1];
-      if constexpr (Kernel::swapped) {
-        slab[(column + j * 8) * Slab::pitch + row + half * 8] = first;
-        slab[(column + j * 8 + 1) * Slab::pitch + row + half * 8] = second;
-      } else {
-        *reinterpret_cast<float2*>(slab + (row + half * 8) * Slab::pitch + column + j * 8) = {first, second};
-      }
-    }
-  }
-}
-
-template <typename Kernel>
 __device__ __forceinline__ void store_through_slab(const KernelParams& params, unsigned char* shared,
                                                    const typename Kernel::Sums& sums, const StorePlace& place) {
   using Slab = WarpSlab<Kernel>;
@@ -58,7 +40,8 @@ __device__ __forceinline__ void store_through_slab(const KernelParams& params, u
 #pragma unroll
     for (int this_index = 0; this_index < Kernel::row_blocks * per_block; ++this_index) {
       if (this_index != index) continue;  // registers take constant indices only; the branch is the same in all lanes
-      write_warp_slab<Kernel>(slab, &sums[this_index / per_block][this_index % per_block * (Slab::columns / 2)]);
+      write_fragments<Kernel::swapped, Slab::pitch, Slab::columns>(
+          slab, &sums[this_index / per_block][this_index % per_block * (Slab::columns / 2)]);
     }
     __syncwarp();
     const int down = index / per_block * 64, along = index % per_block * Slab::columns;  // wgmma's rows and columns

@@ -6,34 +6,20 @@
 #include "../../output/store.cuh"
 #include "../../ptx/cluster.cuh"
 #include "../config.h"
+#include "../fragment_slab.cuh"
 #include "../kernel_params.h"
 
 namespace tileon::sm90 {
 
-// Writes one consumer's sums to the slab. Rows of the slab are rows of the output: where the operands are swapped,
-// those are wgmma's columns.
+// Writes one consumer's sums to the slab.
 template <typename Kernel>
 __device__ __forceinline__ void write_slab(float* slab, const typename Kernel::Sums& sums, int first_row) {
   constexpr int pitch = slab_pitch(Kernel::config);
-  const int lane = threadIdx.x % 32;
-  const int row = first_row + threadIdx.x % 128 / 32 * 16 + lane / 4;  // wgmma's
-  const int column = lane % 4 * 2;
+  const int warp_row = first_row + threadIdx.x % 128 / 32 * kStoreRows;  // wgmma's
 #pragma unroll
   for (int block = 0; block < Kernel::row_blocks; ++block) {
-#pragma unroll
-    for (int j = 0; j < Kernel::columns / 8; ++j) {
-      const float* fragment = &sums[block][j * 4];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {  // eight rows apart
-        const int at_row = row + block * 64 + half * 8, at_column = column + j * 8;
-        if constexpr (Kernel::swapped) {
-          slab[at_column * pitch + at_row] = fragment[half * 2];
-          slab[(at_column + 1) * pitch + at_row] = fragment[half * 2 + 1];
-        } else {
-          *reinterpret_cast<float2*>(slab + at_row * pitch + at_column) = {fragment[half * 2], fragment[half * 2 + 1]};
-        }
-      }
-    }
+    const int row = warp_row + block * 64;
+    write_fragments<Kernel::swapped, pitch, Kernel::columns>(slab + (Kernel::swapped ? row : row * pitch), sums[block]);
   }
 }
 
