@@ -2,26 +2,38 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
-#include "../../../epilogue.h"
 #include "../../output/convert.cuh"
+#include "../../ptx/convert.cuh"
 
 namespace tileon::sm90 {
 
-// What happens to a sum before it is rounded; the formulas of epilogue.h.
+// What becomes of two sums, the bias added where there is one: the formulas of epilogue.h, rounded to Element.
 struct Unchanged {
   static constexpr bool biased = false;
-  __device__ __forceinline__ float operator()(float x) const { return x; }
+  template <typename Element>
+  __device__ __forceinline__ uint32_t round(float first, float second) const {
+    return round_pair<Element>(first, second);
+  }
 };
 // For slopes above 0 and up to 1, of which 1 is the bias alone: the larger one of x and slope x is then leaky_relu's.
 struct BiasAndLeakyRelu {
   static constexpr bool biased = true;
   float slope;
-  __device__ __forceinline__ float operator()(float x) const { return fmaxf(x, slope * x); }
+  template <typename Element>
+  __device__ __forceinline__ uint32_t round(float first, float second) const {
+    return round_pair<Element>(fmaxf(first, slope * first), fmaxf(second, slope * second));
+  }
 };
+// The conversion does it: rounding keeps the order, and 0.
 struct BiasAndRelu {
   static constexpr bool biased = true;
-  __device__ __forceinline__ float operator()(float x) const { return activate(x, Activation::kRelu, 0.0f); }
+  template <typename Element>
+  __device__ __forceinline__ uint32_t round(float first, float second) const {
+    if constexpr (std::is_same_v<Element, __half>) return ptx::convert_relu_float16(first, second);
+    return ptx::convert_relu_bfloat16(first, second);
+  }
 };
 
 // A lane's share of the bias of kColumns of a warp's sums: the same two of every eight columns; swapped, wgmma's rows
@@ -56,7 +68,7 @@ __device__ __forceinline__ void round_chunk(const float* fragments, const ChunkB
         first += !Kernel::swapped ? bias.pairs[j].x : half == 0 ? bias.pairs[0].x : bias.pairs[0].y;
         second += !Kernel::swapped ? bias.pairs[j].y : half == 0 ? bias.pairs[0].x : bias.pairs[0].y;
       }
-      words[j * 2 + half] = round_pair<typename Kernel::Element>(finish(first), finish(second));
+      words[j * 2 + half] = finish.template round<typename Kernel::Element>(first, second);
     }
   }
 }
