@@ -22,7 +22,7 @@ inline double waves(const Row& row, int64_t tiles, int sm_count) {
 }
 
 // What L2 hands to all SMs at most, in bytes of the lines that the tiles take as they are counted here. Not a measured
-// rate: of 11000, 13000, 15000, 17000, 20000 and none, the one whose fit chooses best at worst.
+// rate: set by hand, by the regret that benchmarks/fit_hopper.py prints.
 constexpr double kL2BytesPerNs = 20000.0;
 
 // How many of L2's lines a line of a tile takes: two, where the operand's lines do not begin at theirs.
@@ -63,9 +63,9 @@ inline double expected_ns(const Row& row, const GemmProblem& problem, const Work
   const double per_k = major == Major::kK ? row.per_k : row.per_k_mn;
   const double compute = waves(row, tiles, sm_count) * (row.per_tile + per_k * work.k);
   const double memory = work.bytes / row.bytes_per_ns;
-  const double delivered_per_k = operand_bytes(row.tile.tile_m, 1, work.a_major) * work.a_lines +
-                                 operand_bytes(row.tile.tile_n, 1, work.b_major) * work.b_lines;  // to one tile
-  const double delivery = static_cast<double>(tiles) * delivered_per_k * work.k / kL2BytesPerNs;
+  const double per_block = operand_bytes(row.tile.tile_m, row.tile.block_k, work.a_major) * work.a_lines +
+                           operand_bytes(row.tile.tile_n, row.tile.block_k, work.b_major) * work.b_lines;
+  const double delivery = static_cast<double>(tiles) * per_block / row.tile.block_k * work.k / kL2BytesPerNs;
   return row.start + std::max({compute, memory, delivery});
 }
 

@@ -1,4 +1,5 @@
-// The Hopper kernels' tile table and the choice of a row: data and a pure function, compiled by any C++ compiler.
+// The Hopper kernels' tile table, the sizes that follow from a row, and what the kernels take: data and pure functions,
+// compiled by any C++ compiler. Which row takes a problem: choice.h.
 #pragma once
 
 #include <cstdint>
@@ -144,8 +145,7 @@ constexpr int ring_begin(const TileConfig& tile) {
 }
 
 constexpr int operand_bytes(int tile_mn, int block_k, Major major) {
-  const int lines = major == Major::kK ? tile_mn : (tile_mn + kPanel - 1) / kPanel * kPanel;
-  return lines * block_k * kElementBytes;
+  return TilePanels(major, tile_mn, block_k).bytes();
 }
 
 // `major_a` and `major_b` are the operands' as the problem has them.
@@ -170,7 +170,7 @@ constexpr int shared_bytes(const TileConfig& tile, Major major_a, Major major_b,
 }
 
 // Sizes that the kernels take fit 32 bits (why_not), in which a division is several times as fast.
-inline int ceil_divide(int64_t dividend, int divisor) {
+constexpr int ceil_divide(int64_t dividend, int divisor) {
   const auto positive = static_cast<uint32_t>(divisor);
   return static_cast<int>((static_cast<uint32_t>(dividend) + positive - 1) / positive);
 }

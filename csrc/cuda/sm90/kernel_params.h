@@ -27,7 +27,7 @@ struct KernelParams {
   CUtensorMap map_out_tail;  // and of the tile's columns that are left
 
   // What the first load depends on, in one line of the constant cache: a launch finds it cold, and each line that has
-  // to be fetched after another delays the load (by some 600 cycles on an H200).
+  // to be fetched after another delays the load.
   alignas(64) FastTileOrder order;
   FastDivisor tiles_per_batch;
   int k_begin;

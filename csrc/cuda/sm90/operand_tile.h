@@ -23,17 +23,29 @@ constexpr int kMmaK = 16;  // k of one wgmma
 //   k-major:  panel = 64 of k,  line = one row of a (column of b)     [block_k / 64][tile_mn][64]
 //   mn-major: panel = 64 of mn, line = one k                          [ceil(tile_mn / 64)][block_k][64]
 // An mn-major tile is loaded in whole panels: narrower ones are slow to read.
+struct TilePanels {
+  int lines;  // of one panel
+  int panels;
+  // All panels of a tile can come in one box where tiles begin at whole panels of the tensor.
+  bool tiles_begin_at_panels;
+
+  constexpr TilePanels(Major major, int tile_mn, int block_k)
+      : lines(major == Major::kK ? tile_mn : block_k),
+        panels(major == Major::kK ? block_k / kPanel : (tile_mn + kPanel - 1) / kPanel),
+        tiles_begin_at_panels(major == Major::kK || tile_mn % kPanel == 0) {}
+
+  constexpr int bytes() const { return panels * lines * kLineBytes; }
+};
+
 template <int kTileMn, int kBlockK, Major kMajor>
 struct OperandTile {
   static constexpr Major major = kMajor;
-  static constexpr int tile_mn = kTileMn;
-  static constexpr int lines = kMajor == Major::kK ? kTileMn : kBlockK;
-  static constexpr int panels = kMajor == Major::kK ? kBlockK / kPanel : (kTileMn + kPanel - 1) / kPanel;
-  static constexpr int panel_bytes = lines * kLineBytes;
-  static constexpr int bytes = panels * panel_bytes;
-  // All panels of a tile can come in one box where tiles begin at whole panels of the tensor.
-  static constexpr bool tiles_begin_at_panels = kMajor == Major::kK || kTileMn % kPanel == 0;
-  static_assert(kBlockK % kPanel == 0 && kTileMn % 8 == 0 && lines <= 256 && panel_bytes % 1024 == 0);
+  static constexpr int panels = TilePanels(kMajor, kTileMn, kBlockK).panels;
+  static constexpr bool tiles_begin_at_panels = TilePanels(kMajor, kTileMn, kBlockK).tiles_begin_at_panels;
+  static constexpr int bytes = TilePanels(kMajor, kTileMn, kBlockK).bytes();
+  static constexpr int panel_bytes = bytes / panels;
+  static_assert(kBlockK % kPanel == 0 && kTileMn % 8 == 0 && panel_bytes <= 256 * kLineBytes &&
+                panel_bytes % 1024 == 0);
 
   // Bytes from the tile's start to where wgmma finds row (column) `mn`, a multiple of 64 (8 where it is the first), and
   // k-step `step` of 16.

@@ -8,24 +8,10 @@
 namespace tileon::sm90 {
 namespace {
 
-// An operand's tile as TMA shall bring it; the counterpart of OperandTile (operand_tile.h) and load_operand
-// (producer.cuh).
-struct OperandBox {
-  Major major;
-  int lines;
-  int panels;
-  bool tiles_begin_at_panels;
-
-  OperandBox(Major major, int tile_mn, int block_k)
-      : major(major),
-        lines(major == Major::kK ? tile_mn : block_k),
-        panels(major == Major::kK ? block_k / kPanel : (tile_mn + kPanel - 1) / kPanel),
-        tiles_begin_at_panels(major == Major::kK || tile_mn % kPanel == 0) {}
-};
-
+// Boxes of `tile`, as load_operand (producer.cuh) asks for them.
 CUtensorMap map_operand(const Operand& operand, const void* valid_address, const GemmProblem& problem, int64_t mn,
-                        const TmaAccess& access, const OperandBox& box, OperandMap& operand_map) {
-  const bool k_major = box.major == Major::kK;
+                        const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map) {
+  const bool k_major = access.major == Major::kK;
   // Where k is 0 nothing is read: the producer stays outside the tensor, whatever it is.
   const uint64_t k = std::max<int64_t>(problem.k, 1);
   const uint64_t inner = k_major ? k : static_cast<uint64_t>(mn);
@@ -34,13 +20,13 @@ CUtensorMap map_operand(const Operand& operand, const void* valid_address, const
   operand_map.shared = problem.batch == 1 || operand.stride_batch == 0 || problem.k == 0;
   const uint64_t matrices = operand_map.shared ? 1 : static_cast<uint64_t>(problem.batch);
   const uint64_t matrix = operand_map.shared ? line : static_cast<uint64_t>(operand.stride_batch) * kElementBytes;
-  operand_map.one_box = box.panels > 1 && box.tiles_begin_at_panels && inner % kPanel == 0;
-  const auto lines = static_cast<uint32_t>(box.lines);
+  operand_map.one_box = tile.panels > 1 && tile.tiles_begin_at_panels && inner % kPanel == 0;
+  const auto lines = static_cast<uint32_t>(tile.lines);
   const TensorBox tensor =
       operand_map.one_box ? TensorBox{4,
                                       {kPanel, outer, inner / kPanel, matrices},
                                       {0, line, kLineBytes, matrix},
-                                      {kPanel, lines, static_cast<uint32_t>(box.panels), 1}}
+                                      {kPanel, lines, static_cast<uint32_t>(tile.panels), 1}}
                           : TensorBox{4, {inner, outer, 1, matrices}, {0, line, line, matrix}, {kPanel, lines, 1, 1}};
   const void* data = problem.k == 0 ? valid_address : operand.data;
   return encode_tensor_map(data, problem.dtype == DType::kBFloat16, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
@@ -94,16 +80,16 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   params.order = FastTileOrder(order);
   params.tiles_per_batch = FastDivisor(static_cast<int>(order.count()));
   params.tiles = static_cast<int>(order.count() * problem.batch);
-  params.k_blocks = static_cast<int>((std::max<int64_t>(problem.k, 1) + tile.block_k - 1) / tile.block_k);
+  params.k_blocks = ceil_divide(std::max<int64_t>(problem.k, 1), tile.block_k);
   params.k_begin = problem.k == 0 ? tile.block_k : 0;
   params.splits = row.splits;
-  params.blocks_per_split = (params.k_blocks + row.splits - 1) / row.splits;
+  params.blocks_per_split = ceil_divide(params.k_blocks, row.splits);
 
   // The output's address serves where an operand has none; aligned down, since it is never read.
   const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
-  const OperandBox box_a(a.major, tile.tile_m, tile.block_k), box_b(b.major, tile.tile_n, tile.block_k);
-  params.map_a = map_operand(problem.a, valid, problem, problem.m, a, box_a, params.a);
-  params.map_b = map_operand(problem.b, valid, problem, problem.n, b, box_b, params.b);
+  const TilePanels tile_a(a.major, tile.tile_m, tile.block_k), tile_b(b.major, tile.tile_n, tile.block_k);
+  params.map_a = map_operand(problem.a, valid, problem, problem.m, a, tile_a, params.a);
+  params.map_b = map_operand(problem.b, valid, problem, problem.n, b, tile_b, params.b);
   params.store_by_tma = takes_tma_store(row, problem);
   params.finish = params.store_by_tma ? finish_of(problem.epilogue) : Finish::kNothing;
   params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);
@@ -116,7 +102,7 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   params.vector_stores = takes_vector_stores(problem);
 
   const int clusters = persistent(tile) ? std::min(params.tiles, gpu.sm_count) : params.tiles;
-  const int64_t tiles_per_cta = (params.tiles + clusters - 1) / clusters;
+  const int64_t tiles_per_cta = ceil_divide(params.tiles, clusters);
   // A deeper ring than the work of a CTA would only take time to set up.
   const int64_t blocks_per_cta = tiles_per_cta * params.blocks_per_split;
   params.stages = static_cast<int>(std::min<int64_t>(ring_stages(tile, a.major, b.major), blocks_per_cta));

@@ -1,6 +1,5 @@
 // How a CTA starts: its first load goes out as early as can be, and what else there is to set up is shared out over the
-// warps and runs meanwhile. It is most of a small product: with a cold L2 an H200 takes 3700 cycles for one of 256 x
-// 256 x 256, and its first data are there after 2500.
+// warps and runs meanwhile. Most of a small product's time passes before its first data are there.
 #pragma once
 
 #include "../ptx/elect.cuh"

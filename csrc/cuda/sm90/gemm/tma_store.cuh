@@ -1,8 +1,8 @@
 // From accumulators to 16-bit rows of the output through TMA, while the next tile is being multiplied.
 //
 // Every warp works alone: its 16 rows go in chunks of columns through buffers of its own, so that no warp waits for
-// another. A chunk is finished when it is its turn, while the ones before are on their way: an SM stores some 32 bytes
-// a cycle, and the arithmetic hides behind that.
+// another. A chunk is finished when it is its turn, while the ones before are on their way: storing a large
+// tile takes longer than the arithmetic, which hides behind it.
 #pragma once
 
 #include <cstdint>
@@ -118,7 +118,7 @@ __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigne
   };
   const std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)> chunks;
   // ptxas lays out the last case first, right behind the main loop, where the prefetching of instructions reaches it.
-  // It is the longest: elsewhere its cold instructions cost 0.15 us more where other kernels run in between.
+  // It is the longest: elsewhere it waits for its instructions once other kernels have run in between.
   switch (params.finish) {
     case Finish::kNothing:
       return store(Unchanged{}, chunks);
