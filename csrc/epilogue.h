@@ -5,12 +5,7 @@
 #include <cstdint>
 
 #include "dtypes.h"
-
-#ifdef __CUDACC__
-#define TILEON_HOST_DEVICE __host__ __device__ __forceinline__
-#else
-#define TILEON_HOST_DEVICE inline
-#endif
+#include "host_device.h"
 
 namespace tileon {
 

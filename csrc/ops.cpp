@@ -44,6 +44,31 @@ STABLE_TORCH_LIBRARY(tileon, m) {
       "float slope=0.01, ScalarType? out_dtype=None, bool allow_tf32=False) -> Tensor");
   m.def("_matmul_configs() -> str");
 
+  // activation(global_scale * (a * scale_a) @ (b * scale_b)^T + bias); a is (m, k), b is (n, k), fp4 two in a byte;
+  // scales are (rows, k / vec) or packed (scale_layout.h)
+  m.def(
+      "block_scaled_matmul(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+      "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
+      "bool fast_accum=False) -> Tensor");
+  m.def(
+      "block_scaled_matmul.out(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+      "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
+      "bool fast_accum=False, Tensor(a!) out) -> ()");
+  m.def(
+      "_block_scaled_matmul_with_config(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+      "Tensor? global_scale=None, *, int config, str activation=\"none\", float slope=0.01, "
+      "ScalarType? out_dtype=None) -> Tensor");
+  m.def("_block_scaled_matmul_configs() -> str");
+
+  // x is (rows, k); data is (rows, k) or, two in a byte, (rows, k / 2); scales come out packed
+  m.def(
+      "quantize(Tensor x, str format, Tensor? global_scale=None, *, str scale_rounding=\"floor\") -> (Tensor, Tensor)");
+  m.def(
+      "dequantize(Tensor data, Tensor scale, str format, Tensor? global_scale=None, *, ScalarType? out_dtype=None) -> "
+      "Tensor");
+  m.def("pack_scales(Tensor scale) -> Tensor");
+  m.def("unpack_scales(Tensor packed, SymInt rows, SymInt cols) -> Tensor");
+
   m.def("_last_kernel() -> str");  // what this thread's last op ran
   m.def("_build_info() -> str");   // "key: value", one a line
 }

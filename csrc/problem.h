@@ -3,8 +3,10 @@
 
 #include <cstdint>
 
+#include "block_formats.h"
 #include "dtypes.h"
 #include "epilogue.h"
+#include "scale_layout.h"
 
 namespace tileon {
 
@@ -30,7 +32,8 @@ struct GemmProblem {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
-  DType dtype = DType::kFloat32;  // of both operands
+  DType dtype = DType::kFloat32;  // of both operands; of a where both are fp8
+  DType b_dtype = DType::kFloat32;
   DType out_dtype = DType::kFloat32;
   bool allow_tf32 = false;  // only read where dtype is float32
   Operand a;
@@ -42,6 +45,31 @@ struct GemmProblem {
   double products() const {
     return static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
+};
+
+// One operand of a block-scaled product: rows of k elements. Strides are in bytes.
+struct BlockScaledOperand {
+  const void* data = nullptr;
+  int64_t stride_row = 0;
+  int64_t stride_k = 0;  // from byte to byte: of e2m1, from pair to pair
+  ElementType element = ElementType::kE4M3;
+  const void* scale = nullptr;
+  ScaleStrides scale_strides{};
+};
+
+// out = activation(global_scale * (a * scale_a) @ (b * scale_b)^T + bias); b has a row for every column of the output.
+struct BlockScaledProblem {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;  // a multiple of vec
+  ScaleType scale_type = ScaleType::kE8M0;
+  int vec = 32;  // elements that share a scale
+  DType out_dtype = DType::kFloat16;
+  BlockScaledOperand a;
+  BlockScaledOperand b;
+  Output out;
+  Epilogue epilogue;
+  const float* global_scale = nullptr;  // one element, or null: 1
 };
 
 }  // namespace tileon

@@ -12,8 +12,8 @@
 #include <string>
 #include <type_traits>
 
-#include "../checks.h"
 #include "../kernel_log.h"
+#include "../matmul_checks.h"
 
 namespace tileon {
 namespace {
@@ -152,8 +152,8 @@ void write_output(const GemmProblem& problem, const Tensor& sums, const std::opt
         return write_output<float, torch::headeronly::BFloat16>(problem, in, added);
       case DType::kFloat32:
         return write_output<float, float>(problem, in, added);
-      case DType::kFloat64:
-        fail("matmul: no float64 output of float32 sums");  // check_out_dtype has refused it
+      default:
+        fail("matmul: no ", info(problem.out_dtype).name, " output of float32 sums");  // check_out_dtype has refused it
     }
   }
 }
@@ -174,7 +174,7 @@ void run_matmul(GemmProblem& problem, const MatmulArguments& arguments, const Te
   if (in_place && !arguments.bias && problem.epilogue.activation == Activation::kNone) return;  // nothing to add
   std::optional<Tensor> bias;
   if (arguments.bias) bias = torch::stable::contiguous(torch::stable::to(*arguments.bias, scalar_type(accumulator)));
-  bind_output(problem, out);
+  problem.out = output_of(out);
   if (accumulator == DType::kFloat64)
     write_output<double>(problem, sums, bias);
   else

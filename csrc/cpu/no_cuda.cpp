@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "../checks.h"
+#include "../matmul_checks.h"
 
 namespace tileon {
 namespace {

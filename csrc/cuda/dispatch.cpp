@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "../checks.h"
+#include "../matmul_checks.h"
 #include "../kernel_log.h"
 #include "error.h"
 #include "sm80/sm80.h"
@@ -187,7 +187,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bia
   const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum};
   GemmProblem problem = check_matmul(arguments);
   Tensor out = new_output(problem, arguments);
-  bind_output(problem, out);
+  problem.out = output_of(out);
   run_matmul(problem, a, b, -1);
   return out;
 }
@@ -197,7 +197,7 @@ void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& b
   const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum};
   GemmProblem problem = check_matmul(arguments);
   check_out(problem, arguments, out);
-  bind_output(problem, out);
+  problem.out = output_of(out);
   run_matmul(problem, a, b, -1);
 }
 
@@ -208,7 +208,7 @@ Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<
   GemmProblem problem = check_matmul(arguments);
   if (config < 0) fail("matmul: `config` must not be negative, got ", config);
   Tensor out = new_output(problem, arguments);
-  bind_output(problem, out);
+  problem.out = output_of(out);
   run_matmul(problem, a, b, config);
   return out;
 }
