@@ -1,0 +1,126 @@
+"""tileon::matmul without data: the rules of csrc/matmul_checks.h, in its order and its words."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tileon_ops._fake_rules import (
+    Implementations,
+    Size,
+    check,
+    check_activation,
+    check_bias,
+    check_out,
+    check_same_device,
+    dtype_name,
+    dtype_names,
+    same,
+)
+
+# What a product of operands of one dtype may be written as; the first is the default.
+OUTPUTS: dict[torch.dtype, tuple[torch.dtype, ...]] = {
+    torch.float16: (torch.float16, torch.float32, torch.bfloat16),
+    torch.bfloat16: (torch.bfloat16, torch.float32, torch.float16),
+    torch.float32: (torch.float32, torch.float16, torch.bfloat16),
+    torch.float64: (torch.float64,),
+}
+
+
+def _batch(a: Tensor, b: Tensor) -> Size:
+    a_batch: Size = a.shape[0] if a.dim() == 3 else 1
+    b_batch: Size = b.shape[0] if b.dim() == 3 else 1
+    if same(a_batch, 1):
+        return b_batch
+    if not same(b_batch, 1):
+        check(
+            a_batch == b_batch,
+            f"matmul: the batches of `a` and `b` must be equal, or one of them 1, got {a_batch} and {b_batch}",
+        )
+    return a_batch
+
+
+def _check_matmul(
+    a: Tensor, b: Tensor, bias: Tensor | None, activation: str, out_dtype: torch.dtype | None
+) -> tuple[tuple[Size, ...], torch.dtype]:
+    """The result's shape and dtype; RuntimeError as the op itself raises it."""
+    check(a.dim() in (2, 3), f"matmul: `a` must be 2-D (m, k) or 3-D (batch, m, k), got {a.dim()}-D")
+    check(b.dim() in (2, 3), f"matmul: `b` must be 2-D (k, n) or 3-D (batch, k, n), got {b.dim()}-D")
+    check_same_device("matmul", "b", b, a)
+    check(
+        a.dtype in OUTPUTS and a.dtype == b.dtype,
+        f"matmul: operands `a` x `b` of dtypes {dtype_name(a.dtype)} x {dtype_name(b.dtype)} are not offered; "
+        "offered are " + ", ".join(f"{dtype_name(dtype)} x {dtype_name(dtype)}" for dtype in OUTPUTS),
+    )
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    check(b.shape[-2] == k, f"matmul: `b` must have as many rows as `a` has columns, k = {k}, got {b.shape[-2]}")
+    shape: tuple[Size, ...] = (m, n) if a.dim() == 2 and b.dim() == 2 else (_batch(a, b), m, n)
+    offered = OUTPUTS[a.dtype]
+    dtype = offered[0] if out_dtype is None else out_dtype
+    check(
+        dtype in offered,
+        f"matmul: `out_dtype` {dtype_name(dtype)} is not offered for operands of {dtype_name(a.dtype)}; "
+        f"offered are {dtype_names(offered)}",
+    )
+    check_activation("matmul", activation)
+    if bias is not None:
+        check_bias("matmul", bias, a, n, dtype)
+    return shape, dtype
+
+
+def _matmul(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None = None,
+    *,
+    activation: str = "none",
+    slope: float = 0.01,
+    out_dtype: torch.dtype | None = None,
+    allow_tf32: bool = False,
+    fast_accum: bool = False,
+) -> Tensor:
+    shape, dtype = _check_matmul(a, b, bias, activation, out_dtype)
+    return a.new_empty(shape, dtype=dtype)
+
+
+def _matmul_out(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None = None,
+    *,
+    activation: str = "none",
+    slope: float = 0.01,
+    out_dtype: torch.dtype | None = None,
+    allow_tf32: bool = False,
+    fast_accum: bool = False,
+    out: Tensor,
+) -> None:
+    shape, dtype = _check_matmul(a, b, bias, activation, out_dtype)
+    check_out("matmul", out, a, dtype, shape)
+
+
+def _matmul_with_config(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None = None,
+    *,
+    config: int,
+    activation: str = "none",
+    slope: float = 0.01,
+    out_dtype: torch.dtype | None = None,
+    allow_tf32: bool = False,
+) -> Tensor:
+    shape, dtype = _check_matmul(a, b, bias, activation, out_dtype)
+    check(config >= 0, f"matmul: `config` must not be negative, got {config}")
+    check(
+        a.device.type != "cpu",
+        f"matmul: `config` {config} is a row of the GPU's tile table, got operands on the CPU",
+    )
+    return a.new_empty(shape, dtype=dtype)
+
+
+IMPLEMENTATIONS: Implementations = {
+    "matmul": _matmul,
+    "matmul.out": _matmul_out,
+    "_matmul_with_config": _matmul_with_config,
+}

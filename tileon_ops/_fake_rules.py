@@ -1,0 +1,82 @@
+"""What the fake implementations share: the rules of csrc/checks.h, in its words. `op` is the op's name.
+
+Overlap and alignment cannot be seen here, and sizes may be symbols: torch._check compares them, and turns a comparison
+that cannot be decided into one at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
+
+Size = int | torch.SymInt
+Implementations = dict[str, Callable[..., Any]]  # by the op's name
+
+
+def check(holds: bool | torch.SymBool, message: str) -> None:
+    torch._check(holds, lambda: message)  # RuntimeError
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def dtype_names(dtypes: Iterable[torch.dtype], separator: str = ", ") -> str:
+    return separator.join(map(dtype_name, dtypes))
+
+
+def same(x: Size, y: Size) -> bool:
+    """Whether two sizes are known to be equal; False where symbols leave it open."""
+    if isinstance(x, torch.SymInt) or isinstance(y, torch.SymInt):
+        from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+        return guard_or_false(x == y)
+    return x == y
+
+
+def check_same_device(op: str, argument: str, tensor: Tensor, a: Tensor) -> None:
+    check(
+        tensor.device == a.device,
+        f"{op}: `{argument}` must be on the device of `a`, {a.device}, got {tensor.device}",
+    )
+
+
+def check_activation(op: str, activation: str) -> None:
+    check(
+        activation in ACTIVATIONS,
+        f'{op}: `activation` must be one of {", ".join(ACTIVATIONS)}, got "{activation}"',
+    )
+
+
+def check_bias(op: str, bias: Tensor, a: Tensor, n: Size, out_dtype: torch.dtype) -> None:
+    check(bias.dim() == 1, f"{op}: `bias` must be 1-D (n,), got {bias.dim()}-D")
+    check_same_device(op, "bias", bias, a)
+    got = dtype_name(bias.dtype)
+    if out_dtype.itemsize == 1:
+        check(
+            bias.dtype == torch.float32,
+            f"{op}: `bias` must be float32 where the output is {dtype_name(out_dtype)}, got {got}",
+        )
+    offered = (out_dtype,) if out_dtype == torch.float32 else (out_dtype, torch.float32)
+    check(
+        bias.dtype in offered,
+        f"{op}: `bias` must be {dtype_names(offered, ' or ')} (the output's dtype or float32), got {got}",
+    )
+    check(bias.shape[0] == n, f"{op}: `bias` must have n = {n} elements, got {bias.shape[0]}")
+
+
+def check_out(op: str, out: Tensor, a: Tensor, dtype: torch.dtype, shape: tuple[Size, ...]) -> None:
+    check_same_device(op, "out", out, a)
+    check(
+        out.dtype == dtype,
+        f"{op}: `out` must have the output's dtype {dtype_name(dtype)}, got {dtype_name(out.dtype)}",
+    )
+    message = f"{op}: `out` must have the shape {shape}, got {tuple(out.shape)}"
+    check(out.dim() == len(shape), message)
+    for size, wanted in zip(out.shape, shape, strict=True):
+        check(size == wanted, message)
