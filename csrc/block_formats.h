@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "host_device.h"
+
 namespace tileon {
 
 enum class ElementType : int8_t { kE4M3, kE2M1 };  // e2m1: two in a byte, the even k in its low half
@@ -30,6 +32,8 @@ static_assert(info(Format::kMxfp8).format == Format::kMxfp8 && info(Format::kMxf
                   info(Format::kNvfp4).format == Format::kNvfp4,
               "rows stand in the order of the enum");
 
-constexpr int elements_per_byte(ElementType element) { return element == ElementType::kE2M1 ? 2 : 1; }
+TILEON_HOST_DEVICE constexpr int elements_per_byte(ElementType element) {
+  return element == ElementType::kE2M1 ? 2 : 1;
+}
 
 }  // namespace tileon
