@@ -68,8 +68,9 @@ TILEON_HOST_DEVICE float e8m0_value(uint32_t byte) {
 
 // ---- encoding: to nearest, ties to even; what lies beyond the largest value becomes that, infinity too ----
 
-// NaN, for which there is no code, becomes the largest value.
+// NaN, for which there is no code, becomes 6 whatever its sign, which is the processor's own choice.
 TILEON_HOST_DEVICE uint32_t e2m1_code(float value) {
+  if (value != value) return 7;
   const float magnitude = float_of(bits_of(value) & 0x7fffffffu);
   // between two values; the tie goes to the even code
   const uint32_t code = (magnitude <= 0.25f) + (magnitude < 0.75f) + (magnitude <= 1.25f) + (magnitude < 1.75f) +
