@@ -15,5 +15,6 @@ std::string last_kernel();
 
 // With TILEON_LOG=1 (read once), one line about the call that was last recorded; free otherwise.
 void log_call(const GemmProblem& problem);
+void log_call(const BlockScaledProblem& problem);
 
 }  // namespace tileon
