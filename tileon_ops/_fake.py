@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import torch
 
-from tileon_ops import _fake_matmul
+from tileon_ops import _fake_block_scaled, _fake_matmul
 
 
 def register() -> None:
-    for implementations in (_fake_matmul.IMPLEMENTATIONS,):
+    for implementations in (_fake_matmul.IMPLEMENTATIONS, _fake_block_scaled.IMPLEMENTATIONS):
         for op, implementation in implementations.items():
             torch.library.register_fake(f"tileon::{op}", implementation)
