@@ -32,6 +32,16 @@ static_assert(info(Format::kMxfp8).format == Format::kMxfp8 && info(Format::kMxf
                   info(Format::kNvfp4).format == Format::kNvfp4,
               "rows stand in the order of the enum");
 
+// Of a product; both of its operands have scales of one type.
+constexpr int vec_of(ScaleType scale) { return info(scale == ScaleType::kE8M0 ? Format::kMxfp8 : Format::kNvfp4).vec; }
+static_assert(info(Format::kMxfp8).vec == info(Format::kMxfp4).vec, "mixed products read both with one vec");
+
+constexpr const char* product_name(ElementType a, ElementType b, ScaleType scale) {
+  if (a != b) return "mixed";
+  if (scale == ScaleType::kE4M3) return info(Format::kNvfp4).name;
+  return info(a == ElementType::kE4M3 ? Format::kMxfp8 : Format::kMxfp4).name;
+}
+
 TILEON_HOST_DEVICE constexpr int elements_per_byte(ElementType element) {
   return element == ElementType::kE2M1 ? 2 : 1;
 }

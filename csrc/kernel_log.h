@@ -19,5 +19,6 @@ void log_call(const GemmProblem& problem);
 void log_call(const QuantizeProblem& problem);
 void log_call(const DequantizeProblem& problem);
 void log_call(const ScalePackProblem& problem);
+void log_call(const BlockScaledProblem& problem);
 
 }  // namespace tileon

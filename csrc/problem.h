@@ -66,6 +66,7 @@ struct BlockScaledProblem {
   ScaleType scale_type = ScaleType::kE8M0;
   int vec = 32;  // elements that share a scale
   DType out_dtype = DType::kFloat16;
+  bool fast_accum = false;  // an error of 2^-12 of sum |a||b| is allowed
   BlockScaledOperand a;
   BlockScaledOperand b;
   Output out;

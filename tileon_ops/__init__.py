@@ -15,6 +15,7 @@ except ImportError:
         raise
 else:
     from tileon_ops import _autocast, _autograd, _fake, _no_grad, _out  # their ops exist only now
+    from tileon_ops.block_scaled import block_scaled_matmul
     from tileon_ops.matmul import matmul
     from tileon_ops.quantize import dequantize, nvfp4_global_scale, pack_scales, quantize, unpack_scales
     from tileon_ops.verify import verify
@@ -24,6 +25,7 @@ else:
 
 __all__ = [
     "__version__",
+    "block_scaled_matmul",
     "dequantize",
     "matmul",
     "nvfp4_global_scale",

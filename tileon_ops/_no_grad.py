@@ -1,4 +1,4 @@
-"""The ops on quantized operands have no gradient: an argument that requires grad is an error, not a silent zero."""
+"""No gradient flows through quantized operands: while gradients are recorded, one that requires grad is refused."""
 
 from __future__ import annotations
 
@@ -10,32 +10,30 @@ from torch import Tensor
 
 _library = torch.library.Library("tileon", "IMPL")
 
+_OPS = ("block_scaled_matmul", "block_scaled_matmul.out", "quantize", "dequantize", "pack_scales", "unpack_scales")
 
-def _kernel(op: str, names: tuple[str, ...]) -> Callable[..., Any]:
-    overload = getattr(torch.ops.tileon, op).default
-    positions = [(name, [argument.name for argument in overload._schema.arguments].index(name)) for name in names]
 
-    def autograd(keyset: Any, *arguments: Any, **options: Any) -> Any:
+def _refuse(op: str, name: str, argument: Any) -> None:
+    if isinstance(argument, Tensor) and argument.requires_grad:
+        raise RuntimeError(f"{op}: `{name}` requires grad, and no gradient flows through quantized operands")
+
+
+def _kernel(op: str, overload: Any) -> Callable[..., Any]:
+    names = [argument.name for argument in overload._schema.arguments if not argument.kwarg_only]
+
+    def kernel(keyset: Any, *arguments: Any, **options: Any) -> Any:
         if torch._C.is_grad_enabled():
-            for name, position in positions:
-                tensor = arguments[position] if position < len(arguments) else None  # trailing defaults are left out
-                if isinstance(tensor, Tensor) and tensor.requires_grad:
-                    raise RuntimeError(
-                        f"{op}: `{name}` requires grad, and no gradient flows through quantized operands"
-                    )
+            for name, argument in zip(names, arguments, strict=False):  # trailing defaults are left out
+                _refuse(op, name, argument)
+            _refuse(op, "out", options.get("out"))
         with torch._C._AutoDispatchBelowAutograd():
             return overload.redispatch(keyset & torch._C._after_autograd_keyset, *arguments, **options)
 
-    return autograd
-
-
-def refuse_gradients(op: str, *names: str) -> None:
-    """Makes `op`, which returns fresh tensors, refuse positional tensor arguments `names` that require grad."""
-    _library.impl(op, _kernel(op, names), "Autograd", with_keyset=True)
+    return kernel
 
 
 def register() -> None:
-    refuse_gradients("quantize", "x", "global_scale")
-    refuse_gradients("dequantize", "data", "scale", "global_scale")
-    refuse_gradients("pack_scales", "scale")
-    refuse_gradients("unpack_scales", "packed")
+    for name in _OPS:
+        op, _, overload = name.partition(".")
+        packet = getattr(torch.ops.tileon, op)
+        _library.impl(name, _kernel(op, getattr(packet, overload or "default")), "Autograd", with_keyset=True)

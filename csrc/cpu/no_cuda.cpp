@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 
+#include "../block_scaled_checks.h"
 #include "../matmul_checks.h"
 #include "../quantize_checks.h"
 
@@ -61,6 +62,32 @@ Tensor unpack_scales(const Tensor& packed, int64_t rows, int64_t cols) {
   refuse_cuda("unpack_scales");
 }
 
+Tensor block_scaled_matmul(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                           const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                           const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                           bool fast_accum) {
+  check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum});
+  refuse_cuda("block_scaled_matmul");
+}
+
+void block_scaled_matmul_out(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                             const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                             const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                             bool fast_accum, Tensor out) {
+  const BlockScaledArguments arguments{a,          b,     scale_a,   scale_b,   bias, global_scale,
+                                       activation, slope, out_dtype, fast_accum};
+  check_out(check_block_scaled(arguments), arguments, out);
+  refuse_cuda("block_scaled_matmul");
+}
+
+Tensor block_scaled_matmul_with_config(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                       const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                                       int64_t, const std::string& activation, double slope,
+                                       std::optional<ScalarType> out_dtype) {
+  check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, false});
+  refuse_cuda("block_scaled_matmul");
+}
+
 }  // namespace
 }  // namespace tileon
 
@@ -72,6 +99,9 @@ STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
   m.impl("dequantize", TORCH_BOX(&tileon::dequantize));
   m.impl("pack_scales", TORCH_BOX(&tileon::pack_scales));
   m.impl("unpack_scales", TORCH_BOX(&tileon::unpack_scales));
+  m.impl("block_scaled_matmul", TORCH_BOX(&tileon::block_scaled_matmul));
+  m.impl("block_scaled_matmul.out", TORCH_BOX(&tileon::block_scaled_matmul_out));
+  m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&tileon::block_scaled_matmul_with_config));
 }
 
 #endif  // TILEON_WITH_CUDA
