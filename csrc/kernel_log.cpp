@@ -42,9 +42,11 @@ void log_call(const GemmProblem& problem) {
   const char* bias = epilogue.bias == nullptr ? "" : activated ? "bias+" : "bias";
   const char* activation =
       activated || epilogue.bias == nullptr ? kActivations[static_cast<int>(epilogue.activation)].name : "";
-  std::fprintf(stderr, "tileon: matmul batch=%lld m=%lld n=%lld k=%lld %s%s->%s %s%s %s%s\n",
+  const bool mixed = problem.dtype != problem.b_dtype;
+  std::fprintf(stderr, "tileon: matmul batch=%lld m=%lld n=%lld k=%lld %s%s%s%s->%s %s%s %s%s\n",
                static_cast<long long>(problem.batch), static_cast<long long>(problem.m),
                static_cast<long long>(problem.n), static_cast<long long>(problem.k), info(problem.dtype).name,
+               mixed ? "*" : "", mixed ? info(problem.b_dtype).name : "",
                problem.allow_tf32 && problem.dtype == DType::kFloat32 ? "(tf32)" : "", info(problem.out_dtype).name,
                bias, activation, last_record.kernel, copies(last_record));
 }
