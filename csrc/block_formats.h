@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "host_device.h"
+
 namespace tileon {
 
 enum class ElementType : int8_t { kE4M3, kE2M1 };  // e2m1: two in a byte, the even k in its low half
@@ -30,6 +32,18 @@ static_assert(info(Format::kMxfp8).format == Format::kMxfp8 && info(Format::kMxf
                   info(Format::kNvfp4).format == Format::kNvfp4,
               "rows stand in the order of the enum");
 
-constexpr int elements_per_byte(ElementType element) { return element == ElementType::kE2M1 ? 2 : 1; }
+// Of a product; both of its operands have scales of one type.
+constexpr int vec_of(ScaleType scale) { return info(scale == ScaleType::kE8M0 ? Format::kMxfp8 : Format::kNvfp4).vec; }
+static_assert(info(Format::kMxfp8).vec == info(Format::kMxfp4).vec, "mixed products read both with one vec");
+
+constexpr const char* product_name(ElementType a, ElementType b, ScaleType scale) {
+  if (a != b) return "mixed";
+  if (scale == ScaleType::kE4M3) return info(Format::kNvfp4).name;
+  return info(a == ElementType::kE4M3 ? Format::kMxfp8 : Format::kMxfp4).name;
+}
+
+TILEON_HOST_DEVICE constexpr int elements_per_byte(ElementType element) {
+  return element == ElementType::kE2M1 ? 2 : 1;
+}
 
 }  // namespace tileon

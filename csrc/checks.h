@@ -181,6 +181,19 @@ inline void bind_bias(Epilogue& epilogue, const TensorView& bias) {
   epilogue.bias_dtype = *dtype_of(bias.type());
 }
 
+// One float32 on the device of the op's first tensor, whose name is `first_name`.
+inline void check_global_scale(const char* op, const TensorView& global_scale, const char* first_name,
+                               const TensorView& first) {
+  if (global_scale.dims > 1 || (global_scale.dims == 1 && global_scale.sizes[0] != 1))
+    fail(op, ": `global_scale` must have one element, in the shape () or (1,), got ",
+         TupleText{global_scale.sizes, global_scale.dims});
+  if (!global_scale.same_device(first))
+    fail(op, ": `global_scale` must be on the device of `", first_name, "`, ", DeviceText{first}, ", got ",
+         DeviceText{global_scale});
+  if (global_scale.type() != ScalarType::Float)
+    fail(op, ": `global_scale` must be float32, got ", dtype_name(global_scale.type()));
+}
+
 // ---- results ----
 
 struct Shape {
@@ -188,15 +201,19 @@ struct Shape {
   int64_t sizes[5];
 };
 
+inline bool has_shape(const TensorView& tensor, const Shape& shape) {
+  bool same = tensor.dims == shape.dims;
+  for (int64_t i = 0; same && i < shape.dims; ++i) same = tensor.sizes[i] == shape.sizes[i];
+  return same;
+}
+
 // The rules of `out` but for its distance from the inputs; `a` says the device.
 inline void check_out_tensor(const char* op, const TensorView& out, const TensorView& a, DType dtype,
                              const Shape& shape) {
   if (!out.same_device(a)) fail(op, ": `out` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{out});
   if (out.type() != scalar_type(dtype))
     fail(op, ": `out` must have the output's dtype ", info(dtype).name, ", got ", dtype_name(out.type()));
-  bool same_shape = out.dims == shape.dims;
-  for (int64_t i = 0; same_shape && i < shape.dims; ++i) same_shape = out.sizes[i] == shape.sizes[i];
-  if (!same_shape)
+  if (!has_shape(out, shape))
     fail(op, ": `out` must have the shape ", TupleText{shape.sizes, shape.dims}, ", got ",
          TupleText{out.sizes, out.dims});
   if (overlaps_itself(out.sizes, out.strides, out.dims))

@@ -29,6 +29,13 @@ bool log_is_on() {
   return on;
 }
 
+// "none", "relu", "bias", "bias+relu"
+std::string epilogue_name(const Epilogue& epilogue) {
+  const std::string activation = kActivations[static_cast<int>(epilogue.activation)].name;
+  if (epilogue.bias == nullptr) return activation;
+  return epilogue.activation == Activation::kNone ? "bias" : "bias+" + activation;
+}
+
 }  // namespace
 
 void record_kernel(const char* kernel, bool copied_a, bool copied_b) { last_record = {kernel, copied_a, copied_b}; }
@@ -37,18 +44,42 @@ std::string last_kernel() { return std::string(last_record.kernel) + copies(last
 
 void log_call(const GemmProblem& problem) {
   if (!log_is_on()) return;
-  const Epilogue& epilogue = problem.epilogue;
-  const bool activated = epilogue.activation != Activation::kNone;
-  const char* bias = epilogue.bias == nullptr ? "" : activated ? "bias+" : "bias";
-  const char* activation =
-      activated || epilogue.bias == nullptr ? kActivations[static_cast<int>(epilogue.activation)].name : "";
   const bool mixed = problem.dtype != problem.b_dtype;
-  std::fprintf(stderr, "tileon: matmul batch=%lld m=%lld n=%lld k=%lld %s%s%s%s->%s %s%s %s%s\n",
+  std::fprintf(stderr, "tileon: matmul batch=%lld m=%lld n=%lld k=%lld %s%s%s%s->%s %s %s%s\n",
                static_cast<long long>(problem.batch), static_cast<long long>(problem.m),
                static_cast<long long>(problem.n), static_cast<long long>(problem.k), info(problem.dtype).name,
                mixed ? "*" : "", mixed ? info(problem.b_dtype).name : "",
                problem.allow_tf32 && problem.dtype == DType::kFloat32 ? "(tf32)" : "", info(problem.out_dtype).name,
-               bias, activation, last_record.kernel, copies(last_record));
+               epilogue_name(problem.epilogue).c_str(), last_record.kernel, copies(last_record));
+}
+
+void log_call(const BlockScaledProblem& problem) {
+  if (!log_is_on()) return;
+  std::fprintf(stderr, "tileon: block_scaled_matmul m=%lld n=%lld k=%lld %s%s->%s %s %s%s\n",
+               static_cast<long long>(problem.m), static_cast<long long>(problem.n), static_cast<long long>(problem.k),
+               product_name(problem.a.element, problem.b.element, problem.scale_type),
+               problem.fast_accum ? "(fast)" : "", info(problem.out_dtype).name,
+               epilogue_name(problem.epilogue).c_str(), last_record.kernel, copies(last_record));
+}
+
+void log_call(const QuantizeProblem& problem) {
+  if (!log_is_on()) return;
+  std::fprintf(stderr, "tileon: quantize rows=%lld k=%lld %s->%s %s\n", static_cast<long long>(problem.rows),
+               static_cast<long long>(problem.k), info(problem.dtype).name, info(problem.format).name,
+               last_record.kernel);
+}
+
+void log_call(const DequantizeProblem& problem) {
+  if (!log_is_on()) return;
+  std::fprintf(stderr, "tileon: dequantize rows=%lld k=%lld %s->%s %s\n", static_cast<long long>(problem.rows),
+               static_cast<long long>(problem.k), info(problem.format).name, info(problem.out_dtype).name,
+               last_record.kernel);
+}
+
+void log_call(const ScalePackProblem& problem) {
+  if (!log_is_on()) return;
+  std::fprintf(stderr, "tileon: %s rows=%lld cols=%lld %s\n", problem.to_packed ? "pack_scales" : "unpack_scales",
+               static_cast<long long>(problem.rows), static_cast<long long>(problem.cols), last_record.kernel);
 }
 
 }  // namespace tileon

@@ -76,9 +76,11 @@ STABLE_TORCH_LIBRARY(tileon, m) {
 namespace tileon {
 
 #ifdef TILEON_WITH_CUDA
-std::string matmul_configs();  // cuda/dispatch.cpp
+std::string matmul_configs();        // cuda/dispatch.cpp
+std::string block_scaled_configs();  // cuda/dispatch_block_scaled.cpp
 #else
 std::string matmul_configs() { return ""; }
+std::string block_scaled_configs() { return ""; }
 #endif
 
 namespace {
@@ -95,6 +97,7 @@ std::string build_info() {
 
 STABLE_TORCH_LIBRARY_IMPL(tileon, CompositeExplicitAutograd, m) {
   m.impl("_matmul_configs", TORCH_BOX(&tileon::matmul_configs));
+  m.impl("_block_scaled_matmul_configs", TORCH_BOX(&tileon::block_scaled_configs));
   m.impl("_last_kernel", TORCH_BOX(&tileon::last_kernel));
   m.impl("_build_info", TORCH_BOX(&tileon::build_info));
 }

@@ -11,6 +11,7 @@ from tileon_ops._fake_rules import (
     check,
     check_activation,
     check_bias,
+    check_config,
     check_out,
     check_same_device,
     dtype_name,
@@ -116,11 +117,7 @@ def _matmul_with_config(
     allow_tf32: bool = False,
 ) -> Tensor:
     shape, dtype = _check_matmul(a, b, bias, activation, out_dtype)
-    check(config >= 0, f"matmul: `config` must not be negative, got {config}")
-    check(
-        a.device.type != "cpu",
-        f"matmul: `config` {config} is a row of the GPU's tile table, got operands on the CPU",
-    )
+    check_config("matmul", config, a)
     return a.new_empty(shape, dtype=dtype)
 
 

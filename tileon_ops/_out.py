@@ -1,16 +1,20 @@
 """What `out=` asks of torch's dispatcher: no gradients through it, and a version counter that notices the write.
 
-One kernel for each key that has something to do; each hands the call on to the keys below its own.
+One kernel for each key that has something to do; each hands the call on to the keys below its own. The tensors that an
+op reads are its positional arguments.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 _library = torch.library.Library("tileon", "IMPL")
+
+_OPS = ("matmul", "block_scaled_matmul")  # the second one refuses gradients itself (_no_grad.py)
 
 
 def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, *, out: Tensor, **options: Any) -> None:
@@ -24,23 +28,28 @@ def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, *, 
         torch.ops.tileon.matmul.out.redispatch(keyset & torch._C._after_autograd_keyset, a, b, bias, out=out, **options)
 
 
-def _count_write(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, *, out: Tensor, **options: Any) -> None:
-    with torch._C._AutoDispatchBelowADInplaceOrView():
-        torch.ops.tileon.matmul.out.redispatch(
-            keyset & torch._C._after_ADInplaceOrView_keyset, a, b, bias, out=out, **options
-        )
-    torch.autograd.graph.increment_version(out)
+def _count_write(overload: Any) -> Callable[..., None]:
+    def kernel(keyset: Any, *inputs: Tensor | None, out: Tensor, **options: Any) -> None:
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            overload.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *inputs, out=out, **options)
+        torch.autograd.graph.increment_version(out)
+
+    return kernel
 
 
-def _resolve_negative(a: Tensor, b: Tensor, bias: Tensor | None = None, *, out: Tensor, **options: Any) -> None:
-    # torch's own fallback for negated views expects a mutated argument to be returned.
-    if out.is_neg():
-        raise RuntimeError("matmul: `out` must not be a negated view of memory (is_neg() is true)")
-    bias = bias if bias is None else bias.resolve_neg()
-    torch.ops.tileon.matmul.out(a.resolve_neg(), b.resolve_neg(), bias, out=out, **options)
+def _resolve_negative(op: str, overload: Any) -> Callable[..., None]:
+    def kernel(*inputs: Tensor | None, out: Tensor, **options: Any) -> None:
+        # torch's own fallback for negated views expects a mutated argument to be returned.
+        if out.is_neg():
+            raise RuntimeError(f"{op}: `out` must not be a negated view of memory (is_neg() is true)")
+        overload(*(tensor if tensor is None else tensor.resolve_neg() for tensor in inputs), out=out, **options)
+
+    return kernel
 
 
 def register() -> None:
     _library.impl("matmul.out", _autograd, "Autograd", with_keyset=True)
-    _library.impl("matmul.out", _count_write, "ADInplaceOrView", with_keyset=True)
-    _library.impl("matmul.out", _resolve_negative, "Negative")
+    for op in _OPS:
+        overload = getattr(torch.ops.tileon, op).out
+        _library.impl(f"{op}.out", _count_write(overload), "ADInplaceOrView", with_keyset=True)
+        _library.impl(f"{op}.out", _resolve_negative(op, overload), "Negative")

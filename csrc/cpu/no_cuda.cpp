@@ -6,35 +6,86 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 
+#include "../block_scaled_checks.h"
 #include "../matmul_checks.h"
+#include "../quantize_checks.h"
 
 namespace tileon {
 namespace {
 
-[[noreturn]] void refuse_cuda() {
-  fail("matmul: this library was built for the CPU alone, got CUDA tensors; build it where nvcc is found ",
+[[noreturn]] void refuse_cuda(const char* op) {
+  fail(op, ": this library was built for the CPU alone, got CUDA tensors; build it where nvcc is found ",
        "(see python -m tileon_ops.info)");
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
               double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum) {
   check_matmul({a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum});
-  refuse_cuda();
+  refuse_cuda("matmul");
 }
 
 void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
                 double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum, Tensor out) {
   const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum};
   check_out(check_matmul(arguments), arguments, out);
-  refuse_cuda();
+  refuse_cuda("matmul");
 }
 
 Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, int64_t,
                           const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
                           bool allow_tf32) {
   check_matmul({a, b, bias, activation, slope, out_dtype, allow_tf32, false});
-  refuse_cuda();
+  refuse_cuda("matmul");
+}
+
+std::tuple<Tensor, Tensor> quantize(const Tensor& x, const std::string& format,
+                                    const std::optional<Tensor>& global_scale, const std::string& scale_rounding) {
+  check_quantize({x, format, global_scale, scale_rounding});
+  refuse_cuda("quantize");
+}
+
+Tensor dequantize(const Tensor& data, const Tensor& scale, const std::string& format,
+                  const std::optional<Tensor>& global_scale, std::optional<ScalarType> out_dtype) {
+  check_dequantize({data, scale, format, global_scale, out_dtype});
+  refuse_cuda("dequantize");
+}
+
+Tensor pack_scales(const Tensor& scale) {
+  check_pack_scales(scale);
+  refuse_cuda("pack_scales");
+}
+
+Tensor unpack_scales(const Tensor& packed, int64_t rows, int64_t cols) {
+  check_unpack_scales(packed, rows, cols);
+  refuse_cuda("unpack_scales");
+}
+
+Tensor block_scaled_matmul(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                           const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                           const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                           bool fast_accum) {
+  check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum});
+  refuse_cuda("block_scaled_matmul");
+}
+
+void block_scaled_matmul_out(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                             const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                             const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                             bool fast_accum, Tensor out) {
+  const BlockScaledArguments arguments{a,          b,     scale_a,   scale_b,   bias, global_scale,
+                                       activation, slope, out_dtype, fast_accum};
+  check_out(check_block_scaled(arguments), arguments, out);
+  refuse_cuda("block_scaled_matmul");
+}
+
+Tensor block_scaled_matmul_with_config(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                       const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                                       int64_t, const std::string& activation, double slope,
+                                       std::optional<ScalarType> out_dtype) {
+  check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, false});
+  refuse_cuda("block_scaled_matmul");
 }
 
 }  // namespace
@@ -44,6 +95,13 @@ STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
   m.impl("matmul", TORCH_BOX(&tileon::matmul));
   m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
   m.impl("_matmul_with_config", TORCH_BOX(&tileon::matmul_with_config));
+  m.impl("quantize", TORCH_BOX(&tileon::quantize));
+  m.impl("dequantize", TORCH_BOX(&tileon::dequantize));
+  m.impl("pack_scales", TORCH_BOX(&tileon::pack_scales));
+  m.impl("unpack_scales", TORCH_BOX(&tileon::unpack_scales));
+  m.impl("block_scaled_matmul", TORCH_BOX(&tileon::block_scaled_matmul));
+  m.impl("block_scaled_matmul.out", TORCH_BOX(&tileon::block_scaled_matmul_out));
+  m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&tileon::block_scaled_matmul_with_config));
 }
 
 #endif  // TILEON_WITH_CUDA

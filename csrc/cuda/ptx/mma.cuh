@@ -11,7 +11,7 @@
 
 namespace tileon::ptx {
 
-template <typename ElementA, typename ElementB>
+template <typename ElementA, typename ElementB = ElementA>
 __device__ __forceinline__ void mma_m16n8(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 
 template <>

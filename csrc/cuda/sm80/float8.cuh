@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "../../dtypes.h"
+#include "../ptx/prmt.cuh"
 
 namespace tileon::sm80 {
 
@@ -26,9 +26,9 @@ struct InTile<AnyFloat8> {
 
 // Two float16 numbers, the first in the low half. Exact; NaN stays NaN.
 __device__ __forceinline__ uint32_t float16_pair(AnyFloat8 first, AnyFloat8 second, bool e4m3) {
-  const uint32_t codes = __byte_perm(first.code, second.code, 0x4101);  // each the high byte of its half
-  if (!e4m3) return codes;                                              // e5m2 is float16 without its low byte
-  const uint32_t magnitudes = (codes & 0x7f007f00u) >> 1;               // exponent and fraction at float16's places
+  const uint32_t codes = ptx::prmt(first.code, second.code, 0x4101);  // each the high byte of its half
+  if (!e4m3) return codes;                                            // e5m2 is float16 without its low byte
+  const uint32_t magnitudes = (codes & 0x7f007f00u) >> 1;             // exponent and fraction at float16's places
   __half2 values = *reinterpret_cast<const __half2*>(&magnitudes);
   values = __hmul2(values, __float2half2_rn(256.0f));  // the exponents' biases are 7 and 15
   // 0x7f, which is NaN, is 480 now. It alone overflows here (448 * 146 is 65408), and infinity * 0 is NaN.

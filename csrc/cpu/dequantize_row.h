@@ -1,0 +1,57 @@
+// A row of a block-scaled operand as float32: each element times its scale.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "../problem.h"
+#include "../small_floats.h"
+
+namespace tileon {
+
+// Decoding by table: one load a byte. Of e2m1 a byte holds two elements, and so does a row of the table.
+template <int kPerByte, typename Decode>
+std::array<std::array<float, kPerByte>, 256> decoding_table(const Decode& decode) {
+  std::array<std::array<float, kPerByte>, 256> table;
+  for (uint32_t byte = 0; byte < table.size(); ++byte)
+    for (int i = 0; i < kPerByte; ++i) table[byte][i] = decode(byte, i);
+  return table;
+}
+
+inline const auto& e4m3_values() {
+  static const auto table = decoding_table<1>([](uint32_t byte, int) { return e4m3_value(byte); });
+  return table;
+}
+
+inline const auto& e2m1_pairs() {
+  static const auto table = decoding_table<2>([](uint32_t byte, int i) { return e2m1_value(byte >> 4 * i & 15); });
+  return table;
+}
+
+inline float scale_value(ScaleType type, uint8_t byte) {
+  return type == ScaleType::kE8M0 ? e8m0_value(byte) : e4m3_values()[byte][0];
+}
+
+template <int kPerByte>
+void dequantize_row_with(const std::array<std::array<float, kPerByte>, 256>& values, const BlockScaledOperand& operand,
+                         ScaleType scale_type, int vec, int64_t row, int64_t k, float* to) {
+  const auto* bytes = static_cast<const uint8_t*>(operand.data) + row * operand.stride_row;
+  const auto* scales = static_cast<const uint8_t*>(operand.scale) + operand.scale_strides.of_row(row);
+  const int bytes_per_scale = vec / kPerByte;
+  for (int64_t block = 0; block < k / vec; ++block) {
+    const float scale = scale_value(scale_type, scales[operand.scale_strides.of_col(block)]);
+    for (int i = 0; i < bytes_per_scale; ++i, bytes += operand.stride_k)
+      for (const float value : values[*bytes]) *to++ = value * scale;
+  }
+}
+
+// Row `row`, of k elements, into to[k].
+inline void dequantize_row(const BlockScaledOperand& operand, ScaleType scale_type, int vec, int64_t row, int64_t k,
+                           float* to) {
+  if (operand.element == ElementType::kE4M3)
+    dequantize_row_with<1>(e4m3_values(), operand, scale_type, vec, row, k, to);
+  else
+    dequantize_row_with<2>(e2m1_pairs(), operand, scale_type, vec, row, k, to);
+}
+
+}  // namespace tileon

@@ -1,0 +1,38 @@
+// What the products on CPU tensors share: ATen multiplies in the accumulator's dtype, float32 or float64; global scale,
+// bias, activation and the one rounding follow in a single pass.
+#pragma once
+
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <optional>
+
+#include "../epilogue.h"
+
+namespace tileon {
+
+// ATen must not record what it computes for an op: the op's gradient is its own (tileon_ops/).
+class NoGrad {
+ public:
+  NoGrad() : enabled_(aoti_torch_grad_mode_is_enabled()) { aoti_torch_grad_mode_set_enabled(false); }
+  ~NoGrad() { aoti_torch_grad_mode_set_enabled(enabled_); }
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool enabled_;
+};
+
+// Where the sums of a product go before they are finished: `out` itself if that is possible.
+torch::stable::Tensor sums_for(const torch::stable::Tensor& out, DType accumulator);
+
+// sums = a @ b, all of the accumulator's dtype, all 2-D or all 3-D. float32 products are IEEE whatever torch's own
+// settings allow.
+void multiply_into(const torch::stable::Tensor& sums, const torch::stable::Tensor& a, const torch::stable::Tensor& b);
+
+// out = activation(global_scale * sums + bias), rounded; `sums` comes from sums_for. `bias` is the epilogue's.
+void write_output(const torch::stable::Tensor& sums, const Epilogue& epilogue,
+                  const std::optional<torch::stable::Tensor>& bias, float global_scale,
+                  const torch::stable::Tensor& out);
+
+}  // namespace tileon
