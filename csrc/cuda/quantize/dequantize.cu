@@ -9,66 +9,70 @@
 namespace tileon {
 namespace {
 
-// Sixteen codes of a row: two words of e2m1, four of e4m3.
-template <int kWords>
-__device__ __forceinline__ void load_codes(const uint8_t* from, int64_t stride, bool vectors,
-                                           uint32_t (&words)[kWords]) {
-  if (vectors) {
-    struct alignas(kWords * 4) Vector {
-      uint32_t words[kWords];
-    };
-    const Vector vector = *reinterpret_cast<const Vector*>(from);
+// A lane's codes and their scale: a word of e2m1, two of e4m3.
+template <Format kFormat>
+struct LaneCodes {
+  static constexpr FormatInfo format = info(kFormat);
+  static constexpr int bits = format.element == ElementType::kE4M3 ? 8 : 4;
+  static constexpr int words = kLaneElements * bits / 32;
+  struct alignas(words * 4) Vector {
+    uint32_t words[LaneCodes::words];
+  };
+
+  Vector codes;
+  uint8_t scale_byte;
+
+  __device__ __forceinline__ void load(const uint8_t* from, int64_t stride, bool vectors) {
+    if (vectors) {
+      codes = *reinterpret_cast<const Vector*>(from);
+      return;
+    }
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) words[i] = vector.words[i];
-  } else {
+    for (int i = 0; i < words; ++i) {
+      codes.words[i] = 0;
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      words[i] = 0;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) words[i] |= static_cast<uint32_t>(from[(i * 4 + j) * stride]) << (8 * j);
+      for (int j = 0; j < 4; ++j) codes.words[i] |= static_cast<uint32_t>(from[(i * 4 + j) * stride]) << (8 * j);
     }
   }
-}
 
-template <typename Element>
-__device__ __forceinline__ void store_numbers(Element* to, const float (&numbers)[kLaneElements]) {
-  constexpr int per_vector = 16 / int(sizeof(Element));
-  struct alignas(16) Vector {
-    Element elements[per_vector];
-  };
-#pragma unroll
-  for (int i = 0; i < kLaneElements; i += per_vector) {
-    Vector vector;
-#pragma unroll
-    for (int j = 0; j < per_vector; ++j) vector.elements[j] = round_to<Element>(numbers[i + j]);
-    *reinterpret_cast<Vector*>(to + i) = vector;
+  __device__ __forceinline__ float scale() const {
+    return format.scale == ScaleType::kE8M0 ? e8m0_value(scale_byte) : e4m3_value(scale_byte);
   }
-}
+
+  __device__ __forceinline__ float value(int i) const {
+    const uint32_t code = codes.words[i * bits / 32] >> (i * bits % 32) & ((1 << bits) - 1);
+    return bits == 8 ? e4m3_value(code) : e2m1_value(code);
+  }
+};
+
+// In vectors of 16 bytes.
+template <typename Element>
+struct alignas(16) LaneNumbers {
+  Element numbers[kLaneElements];
+};
 
 template <Format kFormat, typename Element>
 __global__ void __launch_bounds__(kWalkWarps * 32) dequantize(const __grid_constant__ DequantizeProblem problem) {
-  constexpr FormatInfo format = info(kFormat);
-  constexpr int bits = format.element == ElementType::kE4M3 ? 8 : 4;
-  constexpr int words = kLaneElements * bits / 32;
+  using Lane = LaneCodes<kFormat>;
   const float global = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
-  constexpr int64_t vector_bytes = words * 4;
+  constexpr int64_t vector_bytes = Lane::words * 4;
   const bool vectors = problem.stride_k == 1 && problem.stride_row % vector_bytes == 0 &&
                        reinterpret_cast<uintptr_t>(problem.data) % vector_bytes == 0;
 
-  walk_rows(problem.rows, problem.k, [&](int64_t row, int64_t k) {
+  Lane lanes[kSpansPerCta];
+  const auto load = [&](int64_t row, int64_t k, int span) {
     if (k >= problem.k) return;
-    uint32_t codes[words];
-    load_codes(problem.data + row * problem.stride_row + k * bits / 8 * problem.stride_k, problem.stride_k, vectors,
-               codes);
-    const uint32_t byte = problem.scale[problem.scale_strides.offset(row, k / format.vec)];
-    const float scale = format.scale == ScaleType::kE8M0 ? e8m0_value(byte) : e4m3_value(byte);
-    float numbers[kLaneElements];
+    lanes[span].load(problem.data + row * problem.stride_row + k * Lane::bits / 8 * problem.stride_k, problem.stride_k,
+                     vectors);
+    lanes[span].scale_byte = problem.scale[problem.scale_strides.offset(row, k / Lane::format.vec)];
+  };
+  walk_rows(problem.rows, problem.k, load, [&](int64_t row, int64_t k, int span) {
+    if (k >= problem.k) return;
+    const float scale = lanes[span].scale();
+    LaneNumbers<Element> out;
 #pragma unroll
-    for (int i = 0; i < kLaneElements; ++i) {
-      const uint32_t code = codes[i * bits / 32] >> (i * bits % 32) & ((1 << bits) - 1);
-      numbers[i] = (bits == 8 ? e4m3_value(code) : e2m1_value(code)) * scale * global;
-    }
-    store_numbers(static_cast<Element*>(problem.out) + row * problem.k + k, numbers);
+    for (int i = 0; i < kLaneElements; ++i) out.numbers[i] = round_to<Element>(lanes[span].value(i) * scale * global);
+    *reinterpret_cast<LaneNumbers<Element>*>(static_cast<Element*>(problem.out) + row * problem.k + k) = out;
   });
 }
 

@@ -1,7 +1,8 @@
-// How the kernels that quantize and dequantize go over a matrix: sixteen elements a lane, a row a warp.
+// How the kernels that quantize and dequantize go over a matrix: eight elements a lane, a row a warp.
 //
-// Sixteen elements are nvfp4's block and half of one of the mx formats, and 16 bytes or more on either side. A warp
-// takes a row in spans of 512 elements; rows and columns go up to where the packed scales' padding ends.
+// With eight, a warp's loads and stores are whole sectors on either side: of 16 bytes a lane where elements have 16
+// bits, of 4 or 8 where they are codes. (Sixteen elements a lane, stored as two halves, took more than twice the time.)
+// Rows and columns go up to where the packed scales' padding ends.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,9 +14,9 @@
 
 namespace tileon {
 
-constexpr int kLaneElements = 16;
-constexpr int kSpanElements = 32 * kLaneElements;
-constexpr int kWalkWarps = 8;  // of a CTA
+constexpr int kLaneElements = 8;
+constexpr int kSpanElements = 32 * kLaneElements;  // of a warp at a time
+constexpr int kWalkWarps = 8;                      // of a CTA
 constexpr int kSpansPerCta = 4;
 
 // Launches `kKernel` over `rows` rows of `elements` elements.
@@ -30,20 +31,23 @@ void launch_row_walk(const Problem& problem, int64_t rows, int64_t elements, cud
   check_cuda(cudaGetLastError(), "launching a kernel that quantizes");
 }
 
-// Calls visit(row, first element) for what this lane has of a grid of launch_row_walk: all lanes of a warp together, in
-// one row.
-template <typename Visit>
-__device__ __forceinline__ void walk_rows(int64_t rows, int64_t elements, const Visit& visit) {
+// What a lane has of a row at a time, for a grid of launch_row_walk: `load(row, k, span)` is called for kSpansPerCta
+// spans before `use(row, k, span)` is for the first, so that their loads are under way together. All lanes of a warp
+// make the same calls; `k` may lie beyond the row.
+template <typename Load, typename Use>
+__device__ __forceinline__ void walk_rows(int64_t rows, int64_t elements, const Load& load, const Use& use) {
   const int64_t row_step = static_cast<int64_t>(gridDim.x) * kWalkWarps;
   const int64_t k_step = static_cast<int64_t>(gridDim.y) * kSpansPerCta * kSpanElements;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWalkWarps + threadIdx.x / 32; row < rows; row += row_step)
     for (int64_t begin = static_cast<int64_t>(blockIdx.y) * kSpansPerCta * kSpanElements; begin < elements;
-         begin += k_step)
+         begin += k_step) {
+      const int64_t k = begin + threadIdx.x % 32 * kLaneElements;
 #pragma unroll
-      for (int span = 0; span < kSpansPerCta; ++span) {
-        const int64_t k = begin + span * kSpanElements + threadIdx.x % 32 * kLaneElements;
-        if (k - threadIdx.x % 32 * kLaneElements < elements) visit(row, k);
-      }
+      for (int span = 0; span < kSpansPerCta; ++span) load(row, k + span * kSpanElements, span);
+#pragma unroll
+      for (int span = 0; span < kSpansPerCta; ++span)
+        if (begin + span * kSpanElements < elements) use(row, k + span * kSpanElements, span);
+    }
 }
 
 }  // namespace tileon
