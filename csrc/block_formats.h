@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "host_device.h"
+
 namespace tileon {
 
 enum class ElementType : int8_t { kE4M3, kE2M1 };  // e2m1: two in a byte, the even k in its low half
@@ -40,6 +42,8 @@ constexpr const char* product_name(ElementType a, ElementType b, ScaleType scale
   return info(a == ElementType::kE4M3 ? Format::kMxfp8 : Format::kMxfp4).name;
 }
 
-constexpr int elements_per_byte(ElementType element) { return element == ElementType::kE2M1 ? 2 : 1; }
+TILEON_HOST_DEVICE constexpr int elements_per_byte(ElementType element) {
+  return element == ElementType::kE2M1 ? 2 : 1;
+}
 
 }  // namespace tileon

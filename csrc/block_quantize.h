@@ -45,7 +45,8 @@ TILEON_HOST_DEVICE BlockScale nvfp4_scale(float amax, float global, float invers
   float relative = amax / kE2M1Max / global;
   if (relative < kE4M3MinNormal) relative = kE4M3MinNormal;
   if (relative > kE4M3Max) relative = kE4M3Max;
-  const auto byte = static_cast<uint8_t>(e4m3_code(relative));
+  const bool is_nan = relative != relative;  // its sign is the processor's own choice
+  const auto byte = is_nan ? kE4M3NaN : static_cast<uint8_t>(e4m3_code(relative));
   return {byte, inverse / e4m3_value(byte)};
 }
 

@@ -201,15 +201,19 @@ struct Shape {
   int64_t sizes[5];
 };
 
+inline bool has_shape(const TensorView& tensor, const Shape& shape) {
+  bool same = tensor.dims == shape.dims;
+  for (int64_t i = 0; same && i < shape.dims; ++i) same = tensor.sizes[i] == shape.sizes[i];
+  return same;
+}
+
 // The rules of `out` but for its distance from the inputs; `a` says the device.
 inline void check_out_tensor(const char* op, const TensorView& out, const TensorView& a, DType dtype,
                              const Shape& shape) {
   if (!out.same_device(a)) fail(op, ": `out` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{out});
   if (out.type() != scalar_type(dtype))
     fail(op, ": `out` must have the output's dtype ", info(dtype).name, ", got ", dtype_name(out.type()));
-  bool same_shape = out.dims == shape.dims;
-  for (int64_t i = 0; same_shape && i < shape.dims; ++i) same_shape = out.sizes[i] == shape.sizes[i];
-  if (!same_shape)
+  if (!has_shape(out, shape))
     fail(op, ": `out` must have the shape ", TupleText{shape.sizes, shape.dims}, ", got ",
          TupleText{out.sizes, out.dims});
   if (overlaps_itself(out.sizes, out.strides, out.dims))

@@ -60,4 +60,24 @@ void log_call(const BlockScaledProblem& problem) {
                epilogue_name(problem.epilogue).c_str(), last_record.kernel, copies(last_record));
 }
 
+void log_call(const QuantizeProblem& problem) {
+  if (!log_is_on()) return;
+  std::fprintf(stderr, "tileon: quantize rows=%lld k=%lld %s->%s %s\n", static_cast<long long>(problem.rows),
+               static_cast<long long>(problem.k), info(problem.dtype).name, info(problem.format).name,
+               last_record.kernel);
+}
+
+void log_call(const DequantizeProblem& problem) {
+  if (!log_is_on()) return;
+  std::fprintf(stderr, "tileon: dequantize rows=%lld k=%lld %s->%s %s\n", static_cast<long long>(problem.rows),
+               static_cast<long long>(problem.k), info(problem.format).name, info(problem.out_dtype).name,
+               last_record.kernel);
+}
+
+void log_call(const ScalePackProblem& problem) {
+  if (!log_is_on()) return;
+  std::fprintf(stderr, "tileon: %s rows=%lld cols=%lld %s\n", problem.to_packed ? "pack_scales" : "unpack_scales",
+               static_cast<long long>(problem.rows), static_cast<long long>(problem.cols), last_record.kernel);
+}
+
 }  // namespace tileon

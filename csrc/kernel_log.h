@@ -4,6 +4,7 @@
 #include <string>
 
 #include "problem.h"
+#include "quantize_problem.h"
 
 namespace tileon {
 
@@ -15,6 +16,9 @@ std::string last_kernel();
 
 // With TILEON_LOG=1 (read once), one line about the call that was last recorded; free otherwise.
 void log_call(const GemmProblem& problem);
+void log_call(const QuantizeProblem& problem);
+void log_call(const DequantizeProblem& problem);
+void log_call(const ScalePackProblem& problem);
 void log_call(const BlockScaledProblem& problem);
 
 }  // namespace tileon

@@ -59,6 +59,7 @@ struct BlockScaledOperand {
 
 // out = activation(global_scale * (a * scale_a) @ (b * scale_b)^T + bias); b has a row for every column of the output.
 struct BlockScaledProblem {
+  static constexpr int64_t batch = 1;  // what products of matrices share reads it
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;  // a multiple of vec
@@ -71,6 +72,8 @@ struct BlockScaledProblem {
   Output out;
   Epilogue epilogue;
   const float* global_scale = nullptr;  // one element, or null: 1
+
+  double products() const { return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
 };
 
 }  // namespace tileon

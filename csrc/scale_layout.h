@@ -49,6 +49,11 @@ constexpr ScaleStrides packed_scales(int64_t cols) {
   return {scale_col_blocks(cols) * kScaleBlockBytes, kScaleBlockBytes, 16, 4, 1};
 }
 
+constexpr int64_t packed_scale_bytes(int64_t rows, int64_t cols) {
+  return scale_row_blocks(rows) * scale_col_blocks(cols) * kScaleBlockBytes;
+}
+
+static_assert(packed_scale_bytes(0, 5) == 0 && packed_scale_bytes(129, 5) == 4 * 512);
 static_assert(packed_scales(8).offset(0, 0) == 0 && packed_scales(8).offset(1, 0) == 16 &&
               packed_scales(8).offset(32, 0) == 4 && packed_scales(8).offset(0, 1) == 1 &&
               packed_scales(8).offset(0, 4) == 512 && packed_scales(8).offset(128, 0) == 1024 &&

@@ -44,26 +44,21 @@ TILEON_HOST_DEVICE float power_of_two(int exponent) {
 
 // ---- decoding: exact ----
 
+// The bits of exponent and mantissa, moved to where float32 has its own, are the same number under another bias;
+// subnormals too, which float32's own subnormals then stand for.
+
 TILEON_HOST_DEVICE float e2m1_value(uint32_t code) {
-  const uint32_t exponent = code >> 1 & 3, mantissa = code & 1;
-  const float magnitude = exponent == 0 ? 0.5f * static_cast<float>(mantissa)
-                                        : float_of((exponent + 126) << 23 | mantissa << 22);  // 2^(e - 1) (1 + m / 2)
-  return with_sign_of(magnitude, (code & 8) != 0);
+  return with_sign_of(float_of((code & 7) << 22) * power_of_two(126), (code & 8) != 0);
 }
 
 TILEON_HOST_DEVICE float e4m3_value(uint32_t code) {
-  const uint32_t exponent = code >> 3 & 15, mantissa = code & 7;
-  float magnitude = float_of((exponent + 120) << 23 | mantissa << 20);         // 2^(e - 7) (1 + m / 8)
-  if (exponent == 0) magnitude = static_cast<float>(mantissa) * 0.001953125f;  // 2^-9
-  if ((code & 0x7f) == kE4M3NaN) magnitude = float_of(0x7fc00000u);
-  return with_sign_of(magnitude, (code & 0x80) != 0);
+  const float magnitude = float_of((code & 0x7f) << 20) * power_of_two(120);
+  return with_sign_of((code & 0x7f) == kE4M3NaN ? float_of(0x7fc00000u) : magnitude, (code & 0x80) != 0);
 }
 
 TILEON_HOST_DEVICE float e5m2_value(uint32_t code) {
-  const uint32_t exponent = code >> 2 & 31, mantissa = code & 3;
-  float magnitude = float_of((exponent + 112) << 23 | mantissa << 21);                // 2^(e - 15) (1 + m / 4)
-  if (exponent == 0) magnitude = static_cast<float>(mantissa) * 0.0000152587890625f;  // 2^-16
-  if (exponent == 31) magnitude = float_of(mantissa == 0 ? 0x7f800000u : 0x7fc00000u);
+  const uint32_t bits = (code & 0x7f) << 21;
+  const float magnitude = (code & 0x7c) == 0x7c ? float_of(bits | 0x7f800000u) : float_of(bits) * power_of_two(112);
   return with_sign_of(magnitude, (code & 0x80) != 0);
 }
 
@@ -73,8 +68,9 @@ TILEON_HOST_DEVICE float e8m0_value(uint32_t byte) {
 
 // ---- encoding: to nearest, ties to even; what lies beyond the largest value becomes that, infinity too ----
 
-// NaN, for which there is no code, becomes the largest value.
+// NaN, for which there is no code, becomes 6 whatever its sign, which is the processor's own choice.
 TILEON_HOST_DEVICE uint32_t e2m1_code(float value) {
+  if (value != value) return 7;
   const float magnitude = float_of(bits_of(value) & 0x7fffffffu);
   // between two values; the tie goes to the even code
   const uint32_t code = (magnitude <= 0.25f) + (magnitude < 0.75f) + (magnitude <= 1.25f) + (magnitude < 1.75f) +

@@ -18,7 +18,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/|^Python\.h$")
 STABLE_TORCH = re.compile(r"^torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch/(c|generated))/")
 CUDA = re.compile(r"^(cuda|cooperative_groups|mma\.h|cute/|cutlass/|cub/|thrust/)")
-MAY_SEE_TORCH = re.compile(r"^(ops\.cpp|(\w+_)?checks\.h|cpu/[^/]+|cuda/dispatch(_\w+)?\.cpp)$")
+MAY_SEE_TORCH = re.compile(r"^(ops\.cpp|(\w+_)?checks\.h|cpu/[^/]+|cuda/dispatch(_\w+)?\.(cpp|h))$")
 
 # Each room and the rooms it may include. A room may always include itself.
 ROOMS = {
@@ -30,7 +30,8 @@ ROOMS = {
     "tile": ("ptx",),  # knows ptx, not the problem
     "output": ("plain", "ptx"),  # from accumulators to the output: what the architectures' epilogues share
     "cuda": ("plain",),  # error.h, tensor_map.h, gpu.h: what the architectures share
-    "dispatch": ("plain", "checks", "cuda"),  # and each architecture's own header, below
+    "quantize": ("plain", "output", "cuda"),  # kernels that no architecture has of its own
+    "dispatch": ("plain", "checks", "cuda", "quantize"),  # and each architecture's own header, below
 }
 ARCHITECTURE = ("plain", "ptx", "tile", "output", "cuda")
 

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import torch
 
-from tileon_ops import _fake_block_scaled, _fake_matmul
+from tileon_ops import _fake_block_scaled, _fake_matmul, _fake_quantize
 
 
 def register() -> None:
-    for implementations in (_fake_matmul.IMPLEMENTATIONS, _fake_block_scaled.IMPLEMENTATIONS):
+    for implementations in (
+        _fake_matmul.IMPLEMENTATIONS,
+        _fake_block_scaled.IMPLEMENTATIONS,
+        _fake_quantize.IMPLEMENTATIONS,
+    ):
         for op, implementation in implementations.items():
             torch.library.register_fake(f"tileon::{op}", implementation)

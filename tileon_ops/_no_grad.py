@@ -10,7 +10,7 @@ from torch import Tensor
 
 _library = torch.library.Library("tileon", "IMPL")
 
-_OPS = ("block_scaled_matmul", "block_scaled_matmul.out", "quantize", "dequantize")
+_OPS = ("block_scaled_matmul", "block_scaled_matmul.out", "quantize", "dequantize", "pack_scales", "unpack_scales")
 
 
 def _refuse(op: str, name: str, argument: Any) -> None:

@@ -6,9 +6,11 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "../block_scaled_checks.h"
 #include "../matmul_checks.h"
+#include "../quantize_checks.h"
 
 namespace tileon {
 namespace {
@@ -36,6 +38,28 @@ Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<
                           bool allow_tf32) {
   check_matmul({a, b, bias, activation, slope, out_dtype, allow_tf32, false});
   refuse_cuda("matmul");
+}
+
+std::tuple<Tensor, Tensor> quantize(const Tensor& x, const std::string& format,
+                                    const std::optional<Tensor>& global_scale, const std::string& scale_rounding) {
+  check_quantize({x, format, global_scale, scale_rounding});
+  refuse_cuda("quantize");
+}
+
+Tensor dequantize(const Tensor& data, const Tensor& scale, const std::string& format,
+                  const std::optional<Tensor>& global_scale, std::optional<ScalarType> out_dtype) {
+  check_dequantize({data, scale, format, global_scale, out_dtype});
+  refuse_cuda("dequantize");
+}
+
+Tensor pack_scales(const Tensor& scale) {
+  check_pack_scales(scale);
+  refuse_cuda("pack_scales");
+}
+
+Tensor unpack_scales(const Tensor& packed, int64_t rows, int64_t cols) {
+  check_unpack_scales(packed, rows, cols);
+  refuse_cuda("unpack_scales");
 }
 
 Tensor block_scaled_matmul(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
@@ -71,6 +95,10 @@ STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
   m.impl("matmul", TORCH_BOX(&tileon::matmul));
   m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
   m.impl("_matmul_with_config", TORCH_BOX(&tileon::matmul_with_config));
+  m.impl("quantize", TORCH_BOX(&tileon::quantize));
+  m.impl("dequantize", TORCH_BOX(&tileon::dequantize));
+  m.impl("pack_scales", TORCH_BOX(&tileon::pack_scales));
+  m.impl("unpack_scales", TORCH_BOX(&tileon::unpack_scales));
   m.impl("block_scaled_matmul", TORCH_BOX(&tileon::block_scaled_matmul));
   m.impl("block_scaled_matmul.out", TORCH_BOX(&tileon::block_scaled_matmul_out));
   m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&tileon::block_scaled_matmul_with_config));

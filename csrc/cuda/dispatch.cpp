@@ -1,20 +1,14 @@
 // The ops on CUDA tensors: which backend takes a call, on which device and stream, and what is copied first.
-#include <cuda_runtime_api.h>
-#include <torch/csrc/inductor/aoti_torch/c/shim.h>
-#include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
-#include <algorithm>
-#include <array>
-#include <mutex>
 #include <optional>
 #include <string>
 
-#include "../matmul_checks.h"
 #include "../kernel_log.h"
-#include "error.h"
+#include "../matmul_checks.h"
+#include "dispatch_device.h"
 #include "sm80/sm80.h"
 #ifdef TILEON_WITH_SM90
 #include "sm90/sm90.h"
@@ -51,27 +45,6 @@ constexpr Backend kBackends[] = {
      sm80::run},
 };
 
-// Asked for once a device: the queries cost more than a launch.
-const Gpu& gpu_of(int device) {
-  constexpr int kMaxDevices = 64;
-  static std::array<Gpu, kMaxDevices> gpus;
-  static std::array<std::once_flag, kMaxDevices> asked;
-  if (device < 0 || device >= kMaxDevices) fail("matmul: device index ", device, " is beyond what this library counts");
-  std::call_once(asked[device], [device] {
-    const auto attribute = [device](cudaDeviceAttr which) {
-      int value = 0;
-      check_cuda(cudaDeviceGetAttribute(&value, which, device), "asking for a device attribute");
-      return value;
-    };
-    const int capability =
-        attribute(cudaDevAttrComputeCapabilityMajor) * 10 + attribute(cudaDevAttrComputeCapabilityMinor);
-    const int shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    gpus[device] = {capability, attribute(cudaDevAttrMultiProcessorCount),
-                    std::min(shared_bytes, shared_limit(capability))};
-  });
-  return gpus[device];
-}
-
 // One row of the tile table.
 struct TableRow {
   const Backend* backend;
@@ -98,26 +71,6 @@ TableRow row_by_index(int64_t config, const GemmProblem& problem, const Gpu& gpu
     fail("matmul: `config` ", config, " (", backend->row_name(row), ", ", backend->row_dtypes(row),
          ") cannot run these operands: ", reason);
   return {backend, row};
-}
-
-// Makes the tensors' device the current one, and puts the old one back. Torch's guard costs a call into torch, so it
-// is taken only where it changes anything.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(int device) {
-    int current = -1;
-    check_cuda(cudaGetDevice(&current), "asking for the current device");
-    if (current != device) guard_.emplace(device);
-  }
-
- private:
-  std::optional<torch::stable::accelerator::DeviceGuard> guard_;
-};
-
-cudaStream_t current_stream(int device) {
-  void* stream = nullptr;
-  if (aoti_torch_get_current_cuda_stream(device, &stream) != 0) fail("matmul: torch gave no current stream");
-  return static_cast<cudaStream_t>(stream);
 }
 
 // A copy of `operand` whose rows (columns, where those are adjacent in it) start at multiples of 16 bytes.
@@ -174,10 +127,10 @@ void run_matmul(GemmProblem& problem, const Tensor& a, const Tensor& b, int64_t 
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
   const int device = a.get_device_index();
   const CurrentDevice current_device(device);
-  const Gpu& gpu = gpu_of(device);
+  const Gpu& gpu = gpu_of("matmul", device);
   Copies copies;
   const TableRow row = config < 0 ? choose_row(problem, a, b, gpu, copies) : row_by_index(config, problem, gpu);
-  row.backend->run(row.row, problem, gpu, current_stream(device));
+  row.backend->run(row.row, problem, gpu, current_stream("matmul", device));
   record_kernel(row.name(), copies.a.has_value(), copies.b.has_value());
   log_call(problem);
 }

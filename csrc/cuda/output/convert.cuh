@@ -3,6 +3,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -14,11 +15,18 @@ __device__ __forceinline__ float widen(__nv_bfloat16 value) { return __bfloat162
 __device__ __forceinline__ float widen(float value) { return value; }
 __device__ __forceinline__ double widen(double value) { return value; }
 
-// To nearest, ties to even; what lies beyond the largest value becomes infinity.
+// A code of small_floats.h, as an element of its own.
+struct E4M3 {
+  uint8_t code;
+};
+
+// To nearest, ties to even; what lies beyond the largest value becomes infinity, in e4m3 the largest value.
 template <typename Element, typename Accumulator>
 __device__ __forceinline__ Element round_to(Accumulator value) {
   if constexpr (sizeof(Element) >= 4) {
     return value;
+  } else if constexpr (std::is_same_v<Element, E4M3>) {
+    return {static_cast<uint8_t>(__nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3))};
   } else if constexpr (std::is_same_v<Element, __half>) {
     return __float2half_rn(value);
   } else {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "../../problem.h"
 #include "convert.cuh"
@@ -44,13 +45,16 @@ __device__ __forceinline__ void store_as(void* out, DType dtype, int64_t at, flo
     case DType::kBFloat16:
       static_cast<__nv_bfloat16*>(out)[at] = round_to<__nv_bfloat16>(value);
       break;
+    case DType::kFloat8E4M3:
+      static_cast<E4M3*>(out)[at] = round_to<E4M3>(value);
+      break;
     default:
       static_cast<float*>(out)[at] = value;
   }
 }
 
 // One warp's way out. kColumns is the width of its tile; its lanes keep their columns from slab to slab.
-template <typename Accumulator, int kColumns>
+template <typename Accumulator, int kColumns, typename Problem = GemmProblem>
 class WarpStore {
   static constexpr int kLanesPerRow = kColumns / kColumnsPerLane;
   static constexpr int kRowsAtOnce = 32 / kLanesPerRow;
@@ -58,7 +62,7 @@ class WarpStore {
 
  public:
   // `column_begin` is the warp's first column of the output, `vectors` whether four columns may be stored at once.
-  __device__ WarpStore(const GemmProblem& problem, bool vectors, int64_t batch, int64_t column_begin, int lane)
+  __device__ WarpStore(const Problem& problem, bool vectors, int64_t batch, int64_t column_begin, int lane)
       : problem_(problem),
         lane_row_(lane / kLanesPerRow),
         lane_column_(lane % kLanesPerRow * kColumnsPerLane),
@@ -85,6 +89,10 @@ class WarpStore {
           return store_as<__half, kRows, kPitch>(rows);
         case DType::kBFloat16:
           return store_as<__nv_bfloat16, kRows, kPitch>(rows);
+        case DType::kFloat8E4M3:
+
+          if constexpr (std::is_same_v<Problem, BlockScaledProblem>) return store_as<E4M3, kRows, kPitch>(rows);
+          return;
         default:
           return store_as<float, kRows, kPitch>(rows);
       }
@@ -149,7 +157,7 @@ class WarpStore {
     }
   }
 
-  const GemmProblem& problem_;
+  const Problem& problem_;
   int lane_row_;
   int lane_column_;
   int64_t column_;

@@ -8,7 +8,8 @@
 namespace tileon {
 
 // Whether rows of the output lie so that every fourth column is aligned for four elements.
-inline bool takes_vector_stores(const GemmProblem& problem) {
+template <typename Problem>
+inline bool takes_vector_stores(const Problem& problem) {
   const int64_t bytes = 4 * info(problem.out_dtype).bytes;
   const int64_t element = info(problem.out_dtype).bytes;
   return (problem.out.stride_n == 1 || problem.n <= 1) && problem.out.stride_m * element % bytes == 0 &&

@@ -140,7 +140,8 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
 
 // Nanoseconds that the model expects on an H200's SMs: full waves of resident CTAs, then one of what is left, which
 // takes as long as its fullest SM.
-inline double expected_ns(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
+template <typename AnyRow, typename Problem>
+double expected_ns(const AnyRow& row, const Problem& problem, const Gpu& gpu) {
   const int64_t tiles = tile_order(row.tile, problem.m, problem.n).count() * problem.batch;
   const int64_t slots = static_cast<int64_t>(gpu.sm_count) * row.tile.resident;
   const double alone = static_cast<double>(row.ns_per_k) * static_cast<double>(problem.k) + row.ns_fixed;

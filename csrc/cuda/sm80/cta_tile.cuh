@@ -27,7 +27,8 @@ struct CtaTile {
   int warp_n;
   int k_blocks;  // in all of k
 
-  __device__ __forceinline__ CtaTile(const KernelParams& params, const TileConfig& config) {
+  template <typename Params>
+  __device__ __forceinline__ CtaTile(const Params& params, const TileConfig& config) {
     batch = params.first_batch + blockIdx.x / params.tiles_per_batch;
     const TileCoordinate tile = params.order.at(blockIdx.x % params.tiles_per_batch);
     m_begin = static_cast<int64_t>(tile.m) * config.tile_m;

@@ -22,8 +22,8 @@ struct FragmentSlab {
 
 // Takes one warp's sums through its slab in `shared_memory` (each warp has one of its own) to the output. Lane l holds
 // columns 2 (l % 4) and 2 (l % 4) + 1 of each n8, in row l / 4 first, then in row l / 4 + 8.
-template <typename Slab, int kFragmentsM, int kFragmentsN>
-__device__ __forceinline__ void store_fragments(const KernelParams& params, int64_t batch, int64_t row_begin,
+template <typename Slab, typename Problem, int kFragmentsM, int kFragmentsN>
+__device__ __forceinline__ void store_fragments(const TileParams<Problem>& params, int64_t batch, int64_t row_begin,
                                                 int64_t column_begin, unsigned char* shared_memory,
                                                 const typename Slab::Accumulator (&sums)[kFragmentsM][kFragmentsN][4]) {
   using Accumulator = typename Slab::Accumulator;
@@ -33,8 +33,8 @@ __device__ __forceinline__ void store_fragments(const KernelParams& params, int6
   const int lane = threadIdx.x % 32;
   auto* slab = reinterpret_cast<Accumulator*>(shared_memory + threadIdx.x / 32 * Slab::bytes);
   Accumulator* lane_slab = slab + lane / 4 * Slab::pitch + lane % 4 * 2;
-  const WarpStore<Accumulator, Slab::columns> warp_store(params.problem, params.vector_stores, batch, column_begin,
-                                                         lane);
+  const WarpStore<Accumulator, Slab::columns, Problem> warp_store(params.problem, params.vector_stores, batch,
+                                                                  column_begin, lane);
 #pragma unroll 1
   for (int m = 0; m < kFragmentsM; ++m) {
 #pragma unroll

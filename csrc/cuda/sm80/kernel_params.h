@@ -9,12 +9,16 @@
 
 namespace tileon::sm80 {
 
-struct KernelParams {
-  GemmProblem problem;
+template <typename Problem_>
+struct TileParams {
+  using Problem = Problem_;
+  Problem problem;
   TileOrder order;
   int tiles_per_batch;  // order.count(); block index = batch * tiles_per_batch + tile
   int64_t first_batch;  // of this launch
   bool vector_stores;   // four neighbouring columns of the output can be stored at once
 };
+using KernelParams = TileParams<GemmProblem>;
+using BlockScaledParams = TileParams<BlockScaledProblem>;
 
 }  // namespace tileon::sm80

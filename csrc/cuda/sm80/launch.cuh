@@ -17,12 +17,12 @@ namespace tileon::sm80 {
 
 constexpr int64_t kMaxBlocks = 0x7fffffff;  // of a grid's x dimension
 
-// `kKernel` is a __global__ function of KernelParams alone, `kConfig` its row of the table.
-template <auto kKernel, TileConfig kConfig, int kSharedBytes>
-void launch(const GemmProblem& problem, cudaStream_t stream) {
+// `kKernel` is a __global__ function of TileParams<Problem> alone, `kConfig` its row of the table.
+template <auto kKernel, TileConfig kConfig, int kSharedBytes, typename Problem>
+void launch(const Problem& problem, cudaStream_t stream) {
   static std::atomic<uint64_t> done{0};  // a bit a device, for this kernel
   allow_shared_memory(reinterpret_cast<const void*>(kKernel), kSharedBytes, done);
-  KernelParams params{problem, tile_order(kConfig, problem.m, problem.n), 0, 0, takes_vector_stores(problem)};
+  TileParams<Problem> params{problem, tile_order(kConfig, problem.m, problem.n), 0, 0, takes_vector_stores(problem)};
   const int64_t tiles = params.order.count();
   if (tiles > kMaxBlocks) throw std::runtime_error("tileon: the output has more than 2^31 tiles");
   params.tiles_per_batch = static_cast<int>(tiles);

@@ -6,6 +6,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "block_scaled/config.h"
+#include "block_scaled/operand_access.h"
+#include "block_scaled/rows.h"
 #include "config.h"
 #include "rows.h"
 
@@ -67,6 +70,30 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, c
 
 void run(int row, const GemmProblem& problem, const Gpu&, cudaStream_t stream) {
   if (!run_kind(row, problem, stream)) throw std::runtime_error("tileon: this row has no kernel for this dtype");
+}
+
+int block_scaled_row_count() { return kBlockScaledRowCount; }
+const char* block_scaled_row_name(int row) { return kBlockScaledRows[row].name; }
+const char* why_not(int row, const BlockScaledProblem&, const Gpu& gpu) { return why_not(kBlockScaledRows[row], gpu); }
+int choose_row(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
+
+bool copy_pays(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem) {
+  return code_access(operand, rows, problem.k) == CodeAccess::kBytes && problem.products() >= kCopyPaysFrom;
+}
+
+void run(int row, const BlockScaledProblem& problem, cudaStream_t stream) {
+  constexpr auto e4m3 = ElementType::kE4M3, e2m1 = ElementType::kE2M1;
+  constexpr auto e8m0 = ScaleType::kE8M0;
+  const ElementType a = problem.a.element, b = problem.b.element;
+  if (problem.scale_type == ScaleType::kE4M3) {
+    run_block_scaled<e2m1, e2m1, ScaleType::kE4M3>(row, problem, stream);
+  } else if (a == e4m3) {
+    b == e4m3 ? run_block_scaled<e4m3, e4m3, e8m0>(row, problem, stream)
+              : run_block_scaled<e4m3, e2m1, e8m0>(row, problem, stream);
+  } else {
+    b == e4m3 ? run_block_scaled<e2m1, e4m3, e8m0>(row, problem, stream)
+              : run_block_scaled<e2m1, e2m1, e8m0>(row, problem, stream);
+  }
 }
 
 }  // namespace tileon::sm80

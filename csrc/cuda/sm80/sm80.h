@@ -27,4 +27,13 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, c
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
 void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream);
 
+// The same for block-scaled products, whose rows have a table of their own. Every row takes every format, layout of
+// scales, stride and alignment.
+int block_scaled_row_count();
+const char* block_scaled_row_name(int row);
+const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu);
+int choose_row(const BlockScaledProblem& problem, const Gpu& gpu);
+bool copy_pays(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem);
+void run(int row, const BlockScaledProblem& problem, cudaStream_t stream);
+
 }  // namespace tileon::sm80

@@ -17,6 +17,7 @@ namespace tileon::sm80 {
 template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB>
 struct MmaKernel {
   using Element = Element_;
+  static constexpr bool decodes = false;  // what is in memory is what is multiplied
   static constexpr TileConfig config = kConfig;
   static constexpr int threads = kConfig.threads();
   using TileA = OperandTile<Element, kConfig.tile_m, kConfig.block_k, kMajorA>;
@@ -64,7 +65,7 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, const type
     for (int k_step = 0; k_step < Kernel::k_steps; ++k_step) {
       if (k_step == Kernel::k_steps - 1) ring.wait_for_next();
       load_fragments((k_step + 1) % Kernel::k_steps, (k_step + 1) % 2);
-      if (k_step == 0) ring.fetch_next();
+      if (k_step == 0 && !Kernel::decodes) ring.fetch_next();
 #pragma unroll
       for (int m = 0; m < Kernel::fragments_m; ++m) {
 #pragma unroll
@@ -74,6 +75,8 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, const type
           ptx::mma_m16n8<typename Kernel::Element>(sums[m][n], a[k_step % 2][m], pair[n % 2 * 2], pair[n % 2 * 2 + 1]);
         }
       }
+      // Here only one set of fragments is alive, and decoding a k-block takes registers.
+      if (k_step == 0 && Kernel::decodes) ring.fetch_next();
     }
   }
 }

@@ -1,0 +1,130 @@
+// block_scaled_matmul on CUDA tensors: which kernel takes a call, and what is copied first.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+
+#include <optional>
+#include <string>
+
+#include "../block_scaled_checks.h"
+#include "../kernel_log.h"
+#include "dispatch_device.h"
+#include "sm80/sm80.h"
+
+namespace tileon {
+namespace {
+
+using block_scaled::kOp;
+
+// Operands that were copied before the kernel reads them. Torch's allocator keeps them alive for it, in stream order.
+struct CodeCopies {
+  std::optional<Tensor> a, b;
+};
+
+// A copy of an operand's codes whose rows are contiguous, at multiples of 16 bytes. It is made of bytes: torch has no
+// kernels that copy fp4.
+Tensor aligned_codes(const Tensor& codes) {
+  const Tensor bytes =
+      torch::stable::from_blob(codes.data_ptr(), codes.sizes(), codes.strides(), codes.device(), ScalarType::Byte);
+  const int64_t pitch = (codes.size(1) + 15) / 16 * 16;
+  Tensor buffer = torch::stable::new_empty(bytes, {codes.size(0), pitch});
+  Tensor target = torch::stable::narrow(buffer, 1, 0, codes.size(1));
+  torch::stable::copy_(target, bytes);
+  return buffer;
+}
+
+void copy_if_it_pays(BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem, const Tensor& codes,
+                     std::optional<Tensor>& copy) {
+  if (!sm80::copy_pays(operand, rows, problem)) return;
+  copy = aligned_codes(codes);
+  operand.data = copy->data_ptr();
+  operand.stride_row = copy->stride(0);
+  operand.stride_k = 1;
+}
+
+int row_by_index(int64_t config, const BlockScaledProblem& problem, const Gpu& gpu) {
+  if (config >= sm80::block_scaled_row_count())
+    fail(kOp, ": `config` must be below ", sm80::block_scaled_row_count(), ", the rows of the tile table here, got ",
+         config);
+  const int row = static_cast<int>(config);
+  const char* reason = sm80::why_not(row, problem, gpu);
+  if (reason != nullptr)
+    fail(kOp, ": `config` ", config, " (", sm80::block_scaled_row_name(row), ") cannot run these operands: ", reason);
+  return row;
+}
+
+// Runs row `config` of the table, or the row of the library's choice where it is negative. `problem` is complete.
+void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& arguments, int64_t config) {
+  if (problem.m == 0 || problem.n == 0) return;
+  const int device = arguments.a.get_device_index();
+  const CurrentDevice current_device(device);
+  const Gpu& gpu = gpu_of(kOp, device);
+  if (gpu.capability < 80)
+    fail(kOp, ": needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
+  CodeCopies copies;
+  int row;
+  if (config < 0) {
+    copy_if_it_pays(problem.a, problem.m, problem, arguments.a, copies.a);
+    copy_if_it_pays(problem.b, problem.n, problem, arguments.b, copies.b);
+    row = sm80::choose_row(problem, gpu);
+  } else {
+    row = row_by_index(config, problem, gpu);
+  }
+  sm80::run(row, problem, current_stream(kOp, device));
+  record_kernel(sm80::block_scaled_row_name(row), copies.a.has_value(), copies.b.has_value());
+  log_call(problem);
+}
+
+Tensor block_scaled_matmul(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                           const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                           const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                           bool fast_accum) {
+  const BlockScaledArguments arguments{a,          b,     scale_a,   scale_b,   bias, global_scale,
+                                       activation, slope, out_dtype, fast_accum};
+  BlockScaledProblem problem = check_block_scaled(arguments);
+  Tensor out = new_output(problem, arguments);
+  problem.out = output_of(out);
+  run_block_scaled(problem, arguments, -1);
+  return out;
+}
+
+void block_scaled_matmul_out(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                             const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                             const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                             bool fast_accum, Tensor out) {
+  const BlockScaledArguments arguments{a,          b,     scale_a,   scale_b,   bias, global_scale,
+                                       activation, slope, out_dtype, fast_accum};
+  BlockScaledProblem problem = check_block_scaled(arguments);
+  check_out(problem, arguments, out);
+  problem.out = output_of(out);
+  run_block_scaled(problem, arguments, -1);
+}
+
+Tensor block_scaled_matmul_with_config(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                       const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                                       int64_t config, const std::string& activation, double slope,
+                                       std::optional<ScalarType> out_dtype) {
+  const BlockScaledArguments arguments{a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, false};
+  BlockScaledProblem problem = check_block_scaled(arguments);
+  if (config < 0) fail(kOp, ": `config` must not be negative, got ", config);
+  Tensor out = new_output(problem, arguments);
+  problem.out = output_of(out);
+  run_block_scaled(problem, arguments, config);
+  return out;
+}
+
+}  // namespace
+
+std::string block_scaled_configs() {
+  std::string table;
+  for (int row = 0; row < sm80::block_scaled_row_count(); ++row)
+    table += std::to_string(row) + " " + sm80::block_scaled_row_name(row) + " mxfp8,mxfp4,mixed,nvfp4\n";
+  return table;
+}
+
+}  // namespace tileon
+
+STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
+  m.impl("block_scaled_matmul", TORCH_BOX(&tileon::block_scaled_matmul));
+  m.impl("block_scaled_matmul.out", TORCH_BOX(&tileon::block_scaled_matmul_out));
+  m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&tileon::block_scaled_matmul_with_config));
+}

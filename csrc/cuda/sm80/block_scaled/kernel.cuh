@@ -1,0 +1,96 @@
+// Block-scaled GEMM for any GPU from Ampere on: codes become bfloat16 on their way to shared memory, exactly, and the
+// tensor cores multiply those as in the dense kernel (mma/kernel.cuh).
+#pragma once
+
+#include <cstdint>
+
+#include "../../../problem.h"
+#include "../cta_tile.cuh"
+#include "../fragment_store.cuh"
+#include "../kernel_params.h"
+#include "../mma/kernel.cuh"
+#include "../ring.cuh"
+#include "config.h"
+#include "reader.cuh"
+#include "wide.cuh"
+
+namespace tileon::sm80 {
+
+// The types and sizes of one kernel, from a row of the table and the operands' formats.
+template <TileConfig kConfig, ElementType kA, ElementType kB, ScaleType kScale>
+struct BlockScaledKernel {
+  using Element = __nv_bfloat16;  // as multiplied
+  static constexpr bool decodes = true;
+  static constexpr TileConfig config = kConfig;
+  static constexpr int threads = kConfig.threads();
+  static_assert(kConfig.block_k == kScaledBlockK && kConfig.stages >= 3, "a k-block lands one fetch later");
+  using ChunkA = CodeChunk<kA, kScale>;
+  using ChunkB = CodeChunk<kB, kScale>;
+  using TileA = OperandTile<Element, kConfig.tile_m, kScaledBlockK, Major::kK>;
+  using TileB = OperandTile<Element, kConfig.tile_n, kScaledBlockK, Major::kK>;
+  using ReaderA = DequantizingReader<ChunkA, TileA, kConfig.tile_m, threads>;
+  using ReaderB = DequantizingReader<ChunkB, TileB, kConfig.tile_n, threads>;
+  using LoaderA = FragmentLoader<Element, TileA, Side::kA, kConfig.warp_m()>;
+  using LoaderB = FragmentLoader<Element, TileB, Side::kB, kConfig.warp_n()>;
+
+  static constexpr int k_steps = kScaledBlockK * int(sizeof(Element)) / kBytesPerKStep;
+  static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
+  static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
+  using Ring = sm80::Ring<kConfig.stages, kScaledBlockK, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
+  using Slab = FragmentSlab<float, kConfig>;
+
+  // bfloat16 holds every product of e2m1 and a scale
+  static constexpr bool may_be_wide = kA == ElementType::kE4M3 || kB == ElementType::kE4M3;
+  using WideA = WideOperand<ChunkA, kConfig.tile_m, threads>;
+  using WideB = WideOperand<ChunkB, kConfig.tile_n, threads>;
+
+  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
+  static_assert(shared_bytes >= Ring::bytes && shared_bytes >= threads / 32 * Slab::bytes &&
+                shared_bytes >= WideA::Tile::bytes + WideB::Tile::bytes);
+};
+
+template <typename Kernel>
+__device__ __forceinline__ void multiply_by(float factor, float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
+#pragma unroll
+  for (auto& row : sums)
+#pragma unroll
+    for (auto& fragment : row)
+#pragma unroll
+      for (float& sum : fragment) sum *= factor;
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
+    gemm_block_scaled(const __grid_constant__ BlockScaledParams params) {
+  extern __shared__ __align__(128) unsigned char shared_memory[];
+  if constexpr (!fits_this_architecture<Kernel::shared_bytes>()) {
+    __trap();
+  } else {
+    const BlockScaledProblem& problem = params.problem;
+    constexpr TileConfig config = Kernel::config;
+    const CtaTile tile(params, config);
+    const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
+    const CodeAccess access_a = code_access(problem.a, problem.m, problem.k);
+    const CodeAccess access_b = code_access(problem.b, problem.n, problem.k);
+
+    float sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
+    typename Kernel::ReaderA reader_a(problem.a, access_a, tile.m_begin, problem.m);
+    typename Kernel::ReaderB reader_b(problem.b, access_b, tile.n_begin, problem.n);
+    const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
+    const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
+    typename Kernel::Ring ring(shared, reader_a, reader_b, problem.k);
+    multiply<Kernel>(ring, loader_a, loader_b, tile.k_blocks, sums);
+    ring.drain();
+    if constexpr (Kernel::may_be_wide) {
+      if (__syncthreads_or(reader_a.saw_below_bfloat16() || reader_b.saw_below_bfloat16())) {
+        multiply_wide<Kernel>({problem.a, access_a, tile.m_begin, problem.m},
+                              {problem.b, access_b, tile.n_begin, problem.n}, problem.k, tile, shared, sums);
+      }
+    }
+    if (problem.global_scale != nullptr) multiply_by<Kernel>(*problem.global_scale, sums);
+    store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+                                           shared_memory, sums);
+  }
+}
+
+}  // namespace tileon::sm80
