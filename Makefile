@@ -49,6 +49,9 @@ demo: library
 	@$(PY) -m tileon_ops
 	@echo '== benchmark'
 	@$(PY) benchmarks/matmul.py --preset demo --csv $(RESULTS)/demo/matmul.csv --plot $(RESULTS)/demo/matmul.png
+	@echo '== block-scaled products: every format against dequantization, then a short benchmark'
+	@$(PY) benchmarks/block_scaled_matmul.py --preset demo --seconds 0.1 \
+	  --csv $(RESULTS)/demo/block_scaled.csv --plot $(RESULTS)/demo/block_scaled.png
 
 .PHONY: test
 test: library

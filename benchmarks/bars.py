@@ -1,7 +1,8 @@
 """Holds the results against the marks they are to meet: `python benchmarks/bars.py [--results FOLDER]`.
 
-Reads matmul.csv and sweep.csv of the folder, and prints one line for each mark: the figure, where it is worst, and
-whether it holds. Needs no GPU. The exit status is 0 whatever holds, and with --strict 1 unless everything does.
+Reads matmul.csv and sweep.csv of the folder, and where they are there block_scaled_portable.csv and quantize.csv, and
+prints one line for each mark: the figure, where it is worst, and whether it holds. Needs no GPU. The exit status is 0
+whatever holds, and with --strict 1 unless everything does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from commit import ROOT
 from fit_hopper import losses_of_table
-from result_file import aligned, portable_path
+from result_file import aligned, portable_path, read_csv
 from summary import Key, Loss, Ratios, Times, geometric_mean, losses, ratios, read_times
 
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
@@ -23,16 +24,28 @@ LAYOUTS_16 = [(dtype, layout) for dtype in ("float16", "bfloat16") for layout in
 OTHER_LAYOUTS_16 = [(dtype, layout) for dtype in ("float16", "bfloat16") for layout in ("TN", "TT")]
 GRAPH_RANGES = ((256, 640, 1.15), (768, 1408, 0.97))  # first and last size, least mean
 FUSED_SLACK = 1.02  # time with bias and activation over the plain product's
+BLOCK_SCALED_FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")
+H200_COPY_TB_S = 4.29  # read and written by a large copy on an H200
+COPY_SHARE = 0.70  # of that, for what only moves bytes
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One mark: what is asked, the figure, and whether it holds; None where nothing was measured."""
+    """One mark: what is asked, the figure, and whether it holds; None where nothing was measured.
+
+    Where the peer does not compute the thing at all, `no_peer`, there is no mark to hold or to miss.
+    """
 
     what: str
     asked: str
     figure: str
     holds: bool | None
+    no_peer: bool = False
+
+    @property
+    def verdict(self) -> str:
+        words = {True: "holds", False: "DOES NOT HOLD", None: "not measured"}
+        return "no peer" if self.no_peer else words[self.holds]
 
 
 def plain(dtype: str, layout: str, *, squares: bool = True) -> Callable[[Key], bool]:
@@ -174,8 +187,49 @@ def choice_bars(found: list[Loss]) -> list[Bar]:
     ]
 
 
-def all_bars(results: Path) -> list[Bar]:
-    """Every mark, from the result files of a folder."""
+def block_scaled_bars(results: Path) -> list[Bar]:
+    """Of the formats that Triton has; nothing while there is no block_scaled_portable.csv."""
+    source = results / "block_scaled_portable.csv"
+    if not source.exists():
+        return []
+    times, least, bars = read_times(source)[1], 1.20, []
+    for name in BLOCK_SCALED_FORMATS:
+        what, asked = f"{name} 8192 square, Triton / ours", f">= {least:.2f}"
+        by = times.get(Key(name, "NT", 8192, 8192, 8192, "none"), {})
+        if {"triton", "tileon"} <= by.keys():
+            ratio = by["triton"] / by["tileon"]
+            figure = f"{ratio:.2f} ({by['tileon']:.0f} us, Triton's {by['triton']:.0f} us)"
+            bars.append(Bar(what, asked, figure, ratio >= least))
+        elif name == "nvfp4":
+            bars.append(Bar(what, asked, "Triton does not compile it", None, no_peer=True))
+        else:
+            bars.append(Bar(what, asked, "", None))
+    return bars
+
+
+def quantize_bars(results: Path) -> list[Bar]:
+    """Bandwidth on 8192 x 8192; nothing while there is no quantize.csv."""
+    source = results / "quantize.csv"
+    if not source.exists():
+        return []
+    found = {
+        (row["op"], row["format"]): float(row["tb_s"])
+        for row in read_csv(source)[1]
+        if row["m"] == row["k"] == "8192" and row["provider"] == "tileon"
+    }
+    asked = f">= {100 * COPY_SHARE:.0f} % of {H200_COPY_TB_S} TB/s"
+    bars = []
+    for op in ("quantize", "dequantize"):
+        for name in ("mxfp8", "mxfp4", "nvfp4"):
+            rate = found.get((op, name))
+            share = None if rate is None else rate / H200_COPY_TB_S
+            figure = "" if share is None else f"{100 * share:.0f} % ({rate:.2f} TB/s)"
+            bars.append(Bar(f"{op} {name} 8192 x 8192", asked, figure, None if share is None else share >= COPY_SHARE))
+    return bars
+
+
+def matmul_bars(results: Path) -> list[Bar]:
+    """Every mark of matmul, from the result files of a folder."""
     matmul, sweep = results / "matmul.csv", results / "sweep.csv"
     times: Times = read_times(matmul)[1] if matmul.exists() else {}
     groups = (squares_bars, graph_bars, layout_bars, epilogue_bars, linear_bars)
@@ -183,18 +237,22 @@ def all_bars(results: Path) -> list[Bar]:
     return bars + choice_bars(choice_losses(sweep) if sweep.exists() else [])
 
 
+def all_bars(results: Path) -> list[Bar]:
+    """Every mark, from the result files of a folder."""
+    return matmul_bars(results) + block_scaled_bars(results) + quantize_bars(results)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder with matmul.csv and sweep.csv")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the result files")
     parser.add_argument("--strict", action="store_true", help="exit with 1 unless every mark holds")
     arguments = parser.parse_args()
     bars = all_bars(arguments.results.resolve())
-    words = {True: "holds", False: "DOES NOT HOLD", None: "not measured"}
-    rows = [[bar.what, bar.asked, words[bar.holds], bar.figure] for bar in bars]
+    rows = [[bar.what, bar.asked, bar.verdict, bar.figure] for bar in bars]
     print(aligned([["what", "asked", "", "figure"], *rows]))
-    held = sum(bar.holds is True for bar in bars)
-    print(f"\n{held} of {len(bars)} hold ({portable_path(arguments.results)})")
-    return 1 if arguments.strict and held < len(bars) else 0
+    held, marks = sum(bar.holds is True for bar in bars), sum(not bar.no_peer for bar in bars)
+    print(f"\n{held} of {marks} hold ({portable_path(arguments.results)})")
+    return 1 if arguments.strict and held < marks else 0
 
 
 if __name__ == "__main__":

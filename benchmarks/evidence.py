@@ -18,76 +18,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from commit import ROOT, commit
-from result_file import aligned, gpu_name, header, portable_command, portable_path
-
-PYTHON = sys.executable
-BENCHMARKS = ROOT / "benchmarks"
-_TIMED_OUT = 124  # as timeout(1) says it
-_LEFT_OUT = 127
-_UNPROVEN = -1
-
-
-@dataclass(frozen=True)
-class Step:
-    """One process: its command line, its limit in seconds, what its environment has besides ours, and patterns that
-    must all be found in what it prints: an exit status of 0 alone does not prove that anything ran."""
-
-    name: str
-    command: list[str]
-    seconds: int
-    environment: dict[str, str] = field(default_factory=dict)
-    proofs: tuple[str, ...] = ()
-
-    def shown(self) -> str:
-        """The command as it is recorded: typed at the top of the tree, without this machine's paths."""
-        settings = [f"{key}={value}" for key, value in self.environment.items() if key != "TILEON_COMMIT"]
-        return " ".join([*settings, portable_command([_bare(self.command[0]), *self.command[1:]])])
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a step: exit status, wall time, and everything it printed."""
-
-    step: Step
-    status: int
-    seconds: float
-    output: str
-
-    @property
-    def verdict(self) -> str:
-        if self.status == _TIMED_OUT:
-            return f"over its {self.step.seconds} s"
-        if self.status == _LEFT_OUT:
-            return "not run"
-        if self.status == _UNPROVEN:
-            return "FAILED (no clean summary)"
-        return "passed" if self.status == 0 else f"FAILED ({self.status})"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Steps that belong together, and the function that writes their result file from the outcomes, if they do not
-    write it themselves."""
-
-    steps: Callable[[Path], list[Step]]
-    write: Callable[[Path, list[Outcome]], None] | None
-    by_default: bool = True
-    together: bool = False  # the steps run side by side: where they claim nothing about time
-
-
-def _bare(program: str) -> str:
-    return PYTHON if program == PYTHON else Path(program).name
-
-
-def _script(name: str, *arguments: str) -> list[str]:
-    return [PYTHON, str(BENCHMARKS / name), *arguments]
-
+from evidence_benchmarks import BENCHMARK_STAGES
+from evidence_steps import BENCHMARKS, LEFT_OUT, PYTHON, TIMED_OUT, UNPROVEN, Outcome, Stage, Step, bare
+from result_file import aligned, gpu_name, header, portable_path
 
 # The suite.
 
@@ -211,76 +149,11 @@ def _sanitizer_version() -> str:
     return versions[0] if versions else "unknown"
 
 
-# The demo and the benchmarks. The scripts write their own files.
-
-
-def _demo_steps(out: Path) -> list[Step]:
-    picture = ["--csv", str(out / "logs" / "demo.csv"), "--plot", str(out / "logs" / "demo.png")]
-    return [
-        Step("verify", [PYTHON, "-m", "tileon_ops"], 15),
-        Step("demo", _script("matmul.py", "--preset", "demo", "--seconds", "0.2", *picture), 25),
-    ]
-
-
-def _write_demo(out: Path, outcomes: list[Outcome]) -> None:
-    _write_outputs(out / "demo.txt", outcomes)
-
-
-def _write_bars(out: Path, outcomes: list[Outcome]) -> None:
-    _write_outputs(out / "bars.txt", outcomes)
-
-
-def _write_outputs(path: Path, outcomes: list[Outcome]) -> None:
-    parts = [header()]
-    for outcome in outcomes:
-        parts.append(f"\n$ {outcome.step.shown()}   ({outcome.verdict})\n{outcome.output.strip()}\n")
-    path.write_text("".join(parts))
-
-
-def _portable_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "portable.csv"), "--plot", str(out / "portable.png")]
-    limits = ["--seconds", "0.4", "--warmup-seconds", "0.8"]
-    return [Step("portable", _script("matmul.py", "--preset", "portable", *limits, *files), 100)]
-
-
-def _accuracy_steps(out: Path) -> list[Step]:
-    return [Step("accuracy", _script("accuracy.py", "--csv", str(out / "accuracy.csv")), 20)]
-
-
-def _host_time_steps(out: Path) -> list[Step]:
-    return [Step("host_time", _script("host_time.py", "--csv", str(out / "host_time.csv")), 45)]
-
-
-def _awkward_steps(out: Path) -> list[Step]:
-    return [Step("awkward", _script("awkward.py", "--csv", str(out / "awkward.csv")), 90)]
-
-
-def _sweep_steps(out: Path) -> list[Step]:
-    return [Step("sweep", _script("sweep.py", "--csv", str(out / "sweep.csv")), 300)]
-
-
-def _matmul_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "matmul.csv"), "--plot", str(out / "matmul.png")]
-    limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
-    return [Step("matmul", _script("matmul.py", "--preset", "hopper", *limits, *files), 330)]
-
-
-def _bars_steps(out: Path) -> list[Step]:
-    return [Step("bars", _script("bars.py", "--results", str(out)), 20)]
-
-
 # Steps of one stage that run together count once.
 STAGES: dict[str, Stage] = {
     "tests": Stage(_test_steps, _write_tests, together=True),
     "sanitizers": Stage(_sanitizer_steps, _write_sanitizers, together=True),
-    "demo": Stage(_demo_steps, _write_demo),
-    "portable": Stage(_portable_steps, None),
-    "accuracy": Stage(_accuracy_steps, None),
-    "host_time": Stage(_host_time_steps, None),
-    "awkward": Stage(_awkward_steps, None),
-    "sweep": Stage(_sweep_steps, None, by_default=False),
-    "matmul": Stage(_matmul_steps, None),
-    "bars": Stage(_bars_steps, _write_bars),
+    **BENCHMARK_STAGES,
 }
 
 
@@ -312,16 +185,16 @@ def _run(step: Step, out: Path) -> Outcome:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-                status = _TIMED_OUT
+                status = TIMED_OUT
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
     except OSError as error:
-        status = _LEFT_OUT
-        log.write_text(f"{_bare(step.command[0])} cannot be run: {error.strerror}\n")
+        status = LEFT_OUT
+        log.write_text(f"{bare(step.command[0])} cannot be run: {error.strerror}\n")
     output = _without_paths(log.read_text(errors="replace"))
     if status == 0 and not all(re.search(proof, output) for proof in step.proofs):
-        status = _UNPROVEN
+        status = UNPROVEN
     outcome = Outcome(step, status, time.monotonic() - begin, output)
     print(f"   {step.name}: {outcome.verdict}, {outcome.seconds:.0f} s", flush=True)
     if status != 0:

@@ -23,7 +23,7 @@ from presets import PRESETS, Work, parse_shapes, preset_work, squares
 from problems import DTYPES, EPILOGUES, LAYOUTS, Case, make_operands
 from providers import PROVIDERS, NotOffered, arm, config_arms
 from result_file import CsvWriter, aligned, portable_path
-from timing import Arm, Timing, time_arms
+from timing import Arm, Timing, clock_words, time_arms
 
 COLUMNS = ("op", "dtype", "layout", "m", "n", "k", "epilogue", "provider", "median_us", "tflops")
 
@@ -183,11 +183,9 @@ def main() -> int:
     if device.type == "cuda" or arguments.dry_run:
         print(f"{len(work)} cases, about {_expected_seconds(work, arguments):.0f} s on a GPU", flush=True)
 
-    clock = "CUDA events, cold L2" if device.type == "cuda" else "perf_counter, warm caches"
     graphs = "; _graph: CUDA-graph replay, warm L2" if device.type == "cuda" else ""
-    timing_line = (
-        f"{clock}, interleaved arms, median of about {arguments.seconds:g} s a case, normal random data{graphs}"
-    )
+    timing_line = f"{clock_words(device)}, interleaved arms, median of about {arguments.seconds:g} s a case, "
+    timing_line += f"normal random data{graphs}"
     head = ["dtype", "layout", "m x n x k", "epilogue", "provider", "median us", "TFLOP/s", "against torch", "spread"]
     table, failed = [head], 0
     with (

@@ -1,9 +1,10 @@
-"""Draws a file of matmul.py: `python benchmarks/plot.py benchmarks/results/h200/matmul.csv [picture.png]`.
+"""Draws a file of matmul.py or block_scaled_matmul.py: `python benchmarks/plot.py <file>.csv [picture.png]`.
 
-Rate over size, one panel for each dtype and layout, for the plain product of square matrices. Where a file has many
-sizes (matmul.csv), a strip under each panel shows the peers' time over ours, and layouts with fewer sizes are left to
-the tables; where it has few (portable.csv) and other epilogues at the largest size, a panel of bars follows for the
-first dtype that does. The head of the CSV is the caption.
+Rate over size, one panel for each dtype and layout, for the plain product of square matrices; where a dtype has no
+several squares but several k at the same m and n, rate over k. Where a file has many sizes (matmul.csv), a strip under
+each panel shows the peers' time over ours, and layouts with fewer sizes are left to the tables; where it has few
+(portable.csv) and other epilogues at the largest size, a panel of bars follows for the first dtype that does. The head
+of the CSV is the caption.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Row = dict[str, str]
 Panel = tuple[str, list[Row]]  # title, and what is drawn
 
-_COLOURS = {"tileon": "tab:blue", "torch": "tab:orange", "triton": "tab:green"}
+_COLOURS = {"tileon": "tab:blue", "torch": "tab:orange", "torch_dequantize": "tab:orange", "triton": "tab:green"}
 _EXTRA_COLOURS = ("tab:red", "tab:purple", "tab:brown", "tab:pink", "tab:gray", "tab:olive", "tab:cyan")
 _PANELS_ACROSS = 3
 _MANY_SIZES = 16  # from here on differences are too small to be seen in the rates
@@ -36,17 +37,28 @@ def _colours(rows: list[Row]) -> dict[str, str]:
     return {name: _COLOURS.get(name.partition("_graph")[0]) or next(extra) for name in providers}
 
 
+def _along(rows: list[Row]) -> str:
+    """The column that is a panel's size: m of squares, or k at fixed m and n."""
+    return "m" if len({row["m"] for row in rows}) > 1 else "k"
+
+
+def _sizes(rows: list[Row]) -> list[int]:
+    along = _along(rows)
+    return sorted({int(row[along]) for row in rows})
+
+
 def _size_axis(axes: Axes, rows: list[Row]) -> None:
-    sizes = sorted({int(row["m"]) for row in rows})
+    sizes = _sizes(rows)
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes if len(sizes) <= 8 else [size for size in sizes if size & (size - 1) == 0])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
-    axes.set_xlabel("m = n = k")
+    axes.set_xlabel("m = n = k" if _along(rows) == "m" else "k")
 
 
 def _draw_sizes(axes: Axes, rows: list[Row]) -> None:
+    along = _along(rows)
     for provider, colour in _colours(rows).items():
-        points = sorted((int(row["m"]), float(row["tflops"])) for row in rows if row["provider"] == provider)
+        points = sorted((int(row[along]), float(row["tflops"])) for row in rows if row["provider"] == provider)
         sizes, rates = zip(*points, strict=True)
         line = "--" if "_graph" in provider else "-"
         axes.plot(sizes, rates, line, marker="o", markersize=3, label=provider, color=colour)
@@ -55,7 +67,8 @@ def _draw_sizes(axes: Axes, rows: list[Row]) -> None:
 
 def _draw_ratios(axes: Axes, rows: list[Row]) -> None:
     """Each peer's time over ours: above 1 we are faster."""
-    times = {(row["provider"], int(row["m"])): float(row["median_us"]) for row in rows}
+    along = _along(rows)
+    times = {(row["provider"], int(row[along])): float(row["median_us"]) for row in rows}
     for provider, colour in _colours(rows).items():
         points = sorted(
             (size, time / times["tileon", size])
@@ -90,20 +103,27 @@ def _dress(axes: Axes, title: str, rows: list[Row]) -> None:
     axes.legend(fontsize="x-small", loc="upper left", ncols=3)
 
 
-def _sizes(rows: list[Row]) -> int:
-    return len({row["m"] for row in rows})
+def _sweeps(rows: list[Row]) -> list[Panel]:
+    """The plain products with several k at the same m and n, of one dtype and layout."""
+    panels: list[Panel] = []
+    for m, n in dict.fromkeys((row["m"], row["n"]) for row in rows):
+        mine = [row for row in rows if (row["m"], row["n"], row["epilogue"]) == (m, n, "none")]
+        if len(_sizes(mine)) > 1:
+            panels.append((f"{mine[0]['dtype']} {mine[0]['layout']}, m = {m}, n = {n}", mine))
+    return panels
 
 
 def _panels(rows: list[Row]) -> tuple[list[Panel], list[Panel]]:
     """Rate over size, and bars by epilogue."""
-    squares = [row for row in rows if row["m"] == row["n"] == row["k"]]
     lines: list[Panel] = []
     bars: list[Panel] = []
-    for dtype, layout in dict.fromkeys((row["dtype"], row["layout"]) for row in squares):
-        mine = [row for row in squares if (row["dtype"], row["layout"]) == (dtype, layout)]
+    for dtype, layout in dict.fromkeys((row["dtype"], row["layout"]) for row in rows):
+        every = [row for row in rows if (row["dtype"], row["layout"]) == (dtype, layout)]
+        mine = [row for row in every if row["m"] == row["n"] == row["k"]]
         plain = [row for row in mine if row["epilogue"] == "none"]
-        if _sizes(plain) > 1:
-            lines.append((f"{dtype} {layout}", plain))
+        lines += [(f"{dtype} {layout}", plain)] if len(_sizes(plain)) > 1 else _sweeps(every)
+        if not mine:
+            continue
         largest = max(int(row["m"]) for row in mine)
         fused = [row for row in mine if int(row["m"]) == largest and "_graph" not in row["provider"]]
         if len({row["epilogue"] for row in fused}) > 1:
@@ -172,7 +192,7 @@ def draw(source: Path, target: Path) -> None:
     lines, bars = _panels(rows)
     if not lines and not bars:
         raise ValueError(f"{portable_path(source)} holds neither several sizes nor several epilogues of one dtype")
-    many = [(title, mine) for title, mine in lines if _sizes(mine) >= _MANY_SIZES]
+    many = [(title, mine) for title, mine in lines if len(_sizes(mine)) >= _MANY_SIZES]
     figure = _figure_of_ratios(many) if many else _figure_of_rates(lines, bars)
     machine = head.get("gpu", "none") if head.get("gpu", "none") != "none" else head.get("cpu", "CPU")
     figure.suptitle(
@@ -201,7 +221,7 @@ def draw_if_possible(source: Path, target: Path) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("csv", type=Path, help="a result file of matmul.py")
+    parser.add_argument("csv", type=Path, help="a result file of matmul.py or block_scaled_matmul.py")
     parser.add_argument("png", type=Path, nargs="?", help="the picture (default: beside the CSV)")
     arguments = parser.parse_args()
     return 0 if draw_if_possible(arguments.csv, arguments.png or arguments.csv.with_suffix(".png")) else 1

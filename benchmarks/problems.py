@@ -20,6 +20,11 @@ EPILOGUES = ("none", "leaky_relu", "bias", "bias+leaky_relu")  # what is measure
 SLOPE = 0.01
 
 
+def tflops(m: int, n: int, k: int, microseconds: float) -> float:
+    """Rate of a product: 2 m n k operations."""
+    return 2.0 * m * n * k / microseconds * 1e-6
+
+
 @dataclass(frozen=True)
 class Case:
     """One product: (m, k) @ (k, n).
@@ -70,7 +75,7 @@ class Case:
 
     def tflops(self, microseconds: float) -> float:
         """Rate of the product alone (2 m n k operations), whatever the epilogue."""
-        return 2.0 * self.m * self.n * self.k / microseconds * 1e-6
+        return tflops(self.m, self.n, self.k, microseconds)
 
 
 @dataclass(frozen=True)

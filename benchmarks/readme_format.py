@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bars import Bar
 from commit import ROOT
 
 
@@ -24,3 +25,11 @@ def source_line(path: Path, head: dict[str, str]) -> str:
 def link(path: Path) -> str:
     """The path as README.md names it."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+def not_met(bars: list[Bar]) -> list[str]:
+    """The marks of bars.py that the figures miss, as a list with a sentence before it."""
+    missed = [f"- {bar.what}, {bar.asked}: {bar.figure}" for bar in bars if bar.holds is False]
+    if not missed:
+        return []
+    return ["What these figures fall short of (`python benchmarks/bars.py` has every mark):", "", *missed, ""]

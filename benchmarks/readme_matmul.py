@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bars import GRAPH_RANGES, LAYOUTS_16, OTHER_LAYOUTS_16, Bar, all_bars, fused, graph_ratios, linear, plain
-from readme_format import source_line, table
+from bars import GRAPH_RANGES, LAYOUTS_16, OTHER_LAYOUTS_16, fused, graph_ratios, linear, matmul_bars, plain
+from readme_format import not_met, source_line, table
 from summary import Key, Ratios, Times, ratios, read_times
 
 _SHOWN_SQUARES = (256, 512, 1024, 2048, 4096, 8192)
@@ -116,14 +116,6 @@ def _linear(times: Times) -> list[str]:
     ]
 
 
-def _not_met(bars: list[Bar]) -> list[str]:
-    """The marks of bars.py that the figures miss."""
-    missed = [f"- {bar.what}, {bar.asked}: {bar.figure}" for bar in bars if bar.holds is False]
-    if not missed:
-        return []
-    return ["What these figures fall short of (`python benchmarks/bars.py` has every mark):", "", *missed, ""]
-
-
 def peers_part(results: Path) -> list[str]:
     """Everything, or nothing while there is no matmul.csv."""
     source = results / "matmul.csv"
@@ -133,4 +125,4 @@ def peers_part(results: Path) -> list[str]:
     parts = (_rates, _squares, _graphs, _fused, _linear)
     lines = [line for part in parts for line in part(times)]
     timing = f"float16 and bfloat16 against their peers: {head.get('timing', '')}. No size is treated specially."
-    return [timing, "", *lines, *_not_met(all_bars(results)), source_line(source, head)]
+    return [timing, "", *lines, *not_met(matmul_bars(results)), source_line(source, head)]

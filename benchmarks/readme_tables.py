@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from commit import ROOT
+from readme_block_scaled import block_scaled_part
 from readme_format import link, source_line, table
 from readme_matmul import peers_part
 from result_file import read_csv
@@ -147,7 +148,7 @@ def numbers_part(results: Path) -> list[str]:
     return lines[:-1]
 
 
-_PARTS = {"plot": plot_part, "proven": proven_part, "numbers": numbers_part}
+_PARTS = {"plot": plot_part, "proven": proven_part, "numbers": numbers_part, "block_scaled": block_scaled_part}
 
 
 def filled(text: str, results: Path) -> str:

@@ -1,0 +1,76 @@
+"""Who computes a block-scaled product: one function per provider, from a case and its operands to a call without
+arguments. Each holds the scales in the layout that it reads, made beforehand.
+
+`tileon` is torch.ops.tileon.block_scaled_matmul on packed scales. `triton` is one kernel with tl.dot_scaled.
+`torch_dequantize` turns each operand into bfloat16, by one compiled kernel each on a GPU, for cuBLAS to multiply. Its
+result is bfloat16, where the others' is float16: torch has no product of the one into the other, and a conversion
+behind it would only slow it down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from block_scaled_problems import FORMATS, BlockScaledCase, BlockScaledOperands, dequantized
+from providers import Call, NotOffered
+from timing import Arm
+from tree import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
+
+_BLACKWELL = (10, 0)  # the first compute capability with block-scaled instructions
+
+
+def tileon_call(case: BlockScaledCase, operands: BlockScaledOperands) -> Call:
+    """`torch.ops.tileon.block_scaled_matmul`."""
+    op = torch.ops.tileon.block_scaled_matmul
+    a, b = operands.a, operands.b
+    scale_a, scale_b = (torch.ops.tileon.pack_scales(scale) for scale in (operands.scale_a, operands.scale_b))
+    return lambda: op(a, b, scale_a, scale_b, out_dtype=torch.float16)
+
+
+def triton_call(case: BlockScaledCase, operands: BlockScaledOperands) -> Call:
+    """Triton's kernel in the quickest of its configurations: see triton_block_scaled.py."""
+    device = operands.a.device
+    if device.type != "cuda":
+        raise NotOffered("Triton needs a GPU")
+    if FORMATS[case.format].scale == "e4m3" and torch.cuda.get_device_capability(device) < _BLACKWELL:
+        raise NotOffered("Triton does not compile e4m3 scales for this GPU")
+    try:
+        from triton_block_scaled import BLOCK_K, quickest_config, triton_block_scaled_matmul
+    except ImportError as error:
+        raise NotOffered(f"Triton cannot be imported: {error}") from error
+    if case.k % BLOCK_K != 0:
+        raise NotOffered(f"the peer wants k a multiple of {BLOCK_K}")
+    tensors = (operands.a, operands.b, operands.scale_a, operands.scale_b)
+    config = quickest_config(*tensors)
+    return lambda: triton_block_scaled_matmul(*tensors, config)
+
+
+def torch_dequantize_call(case: BlockScaledCase, operands: BlockScaledOperands) -> Call:
+    """Both operands to bfloat16, then torch.matmul."""
+    a, b, scale_a, scale_b = operands.a, operands.b, operands.scale_a, operands.scale_b
+    dequantize = dequantized
+    if a.device.type == "cuda":
+        # Each case is compiled for its own sizes. Without the reset the later ones would run into dynamo's limit on
+        # recompilations.
+        torch.compiler.reset()
+        dequantize = torch.compile(dequantized, dynamic=False, fullgraph=True)
+    dtype = torch.bfloat16
+    return lambda: torch.matmul(dequantize(a, scale_a, dtype), dequantize(b, scale_b, dtype).t())
+
+
+_CALLS: dict[str, Callable[[BlockScaledCase, BlockScaledOperands], Call]] = {
+    "tileon": tileon_call,
+    "triton": triton_call,
+    "torch_dequantize": torch_dequantize_call,
+}
+PROVIDERS = tuple(_CALLS)
+
+
+def block_scaled_arm(provider: str, case: BlockScaledCase, operands: BlockScaledOperands) -> Arm:
+    """The provider's arm on these operands.
+
+    Raises:
+        NotOffered: with the reason.
+    """
+    return Arm(_CALLS[provider](case, operands))

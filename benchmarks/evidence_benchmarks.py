@@ -1,0 +1,85 @@
+"""The stages of evidence.py that run the demo and the benchmarks. The scripts write their own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evidence_steps import PYTHON, Outcome, Stage, Step, script, write_outputs
+
+
+def _demo_steps(out: Path) -> list[Step]:
+    def files(name: str) -> list[str]:
+        return ["--csv", str(out / "logs" / f"{name}.csv"), "--plot", str(out / "logs" / f"{name}.png")]
+
+    demo = ["--preset", "demo", "--seconds", "0.2"]
+    return [
+        Step("verify", [PYTHON, "-m", "tileon_ops"], 15),
+        Step("demo", script("matmul.py", *demo, *files("demo")), 25),
+        Step("demo_block_scaled", script("block_scaled_matmul.py", *demo, *files("demo_block_scaled")), 40),
+    ]
+
+
+def _write_demo(out: Path, outcomes: list[Outcome]) -> None:
+    write_outputs(out / "demo.txt", outcomes)
+
+
+def _write_bars(out: Path, outcomes: list[Outcome]) -> None:
+    write_outputs(out / "bars.txt", outcomes)
+
+
+def _portable_steps(out: Path) -> list[Step]:
+    files = ["--csv", str(out / "portable.csv"), "--plot", str(out / "portable.png")]
+    limits = ["--seconds", "0.4", "--warmup-seconds", "0.8"]
+    return [Step("portable", script("matmul.py", "--preset", "portable", *limits, *files), 100)]
+
+
+def _accuracy_steps(out: Path) -> list[Step]:
+    return [Step("accuracy", script("accuracy.py", "--csv", str(out / "accuracy.csv")), 20)]
+
+
+def _host_time_steps(out: Path) -> list[Step]:
+    return [Step("host_time", script("host_time.py", "--csv", str(out / "host_time.csv")), 45)]
+
+
+def _awkward_steps(out: Path) -> list[Step]:
+    return [Step("awkward", script("awkward.py", "--csv", str(out / "awkward.csv")), 90)]
+
+
+def _sweep_steps(out: Path) -> list[Step]:
+    return [Step("sweep", script("sweep.py", "--csv", str(out / "sweep.csv")), 300)]
+
+
+def _matmul_steps(out: Path) -> list[Step]:
+    files = ["--csv", str(out / "matmul.csv"), "--plot", str(out / "matmul.png")]
+    limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
+    return [Step("matmul", script("matmul.py", "--preset", "hopper", *limits, *files), 330)]
+
+
+def _block_scaled_portable_steps(out: Path) -> list[Step]:
+    files = ["--csv", str(out / "block_scaled_portable.csv"), "--plot", str(out / "block_scaled_portable.png")]
+    limits = ["--seconds", "0.4", "--warmup-seconds", "0.8"]
+    command = script("block_scaled_matmul.py", "--preset", "portable", *limits, *files)
+    return [Step("block_scaled_portable", command, 240)]  # compiling the peers is most of it
+
+
+def _quantize_steps(out: Path) -> list[Step]:
+    return [Step("quantize", script("quantize.py", "--csv", str(out / "quantize.csv")), 40)]
+
+
+def _bars_steps(out: Path) -> list[Step]:
+    return [Step("bars", script("bars.py", "--results", str(out)), 20)]
+
+
+# Bars last: they read the others' files.
+BENCHMARK_STAGES: dict[str, Stage] = {
+    "demo": Stage(_demo_steps, _write_demo),
+    "portable": Stage(_portable_steps, None),
+    "accuracy": Stage(_accuracy_steps, None),
+    "host_time": Stage(_host_time_steps, None),
+    "awkward": Stage(_awkward_steps, None),
+    "sweep": Stage(_sweep_steps, None, by_default=False),
+    "matmul": Stage(_matmul_steps, None),
+    "block_scaled_portable": Stage(_block_scaled_portable_steps, None),
+    "quantize": Stage(_quantize_steps, None),
+    "bars": Stage(_bars_steps, _write_bars),
+}
