@@ -132,6 +132,7 @@ def _sweep() -> list[Case]:
         + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in LONG_K_SHAPES]
         + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in PORTABLE_SWEEP_SHAPES]
         + [Case(dtype, "NN", *shape) for dtype in ("float32", "tf32", "float64") for shape in PORTABLE_SWEEP_SHAPES]
+        + [Case("float8_e4m3fn", "NT", *shape) for shape in PORTABLE_SWEEP_SHAPES]
     )
     return list(dict.fromkeys(cases))  # a few shapes are in two of the sets
 

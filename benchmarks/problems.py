@@ -13,6 +13,8 @@ DTYPES: dict[str, torch.dtype] = {
     "float32": torch.float32,
     "tf32": torch.float32,
     "float64": torch.float64,
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e5m2": torch.float8_e5m2,
 }
 LAYOUTS = ("NN", "NT", "TN", "TT")
 ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
@@ -69,9 +71,19 @@ class Case:
         return self.dtype == "tf32"
 
     @property
+    def is_fp8(self) -> bool:
+        return self.torch_dtype.itemsize == 1
+
+    @property
+    def out_dtype(self) -> torch.dtype:
+        """The result's and the bias's."""
+        return torch.float16 if self.is_fp8 else self.torch_dtype
+
+    @property
     def bytes(self) -> int:
         """Of both operands and the result."""
-        return (self.m * self.k + self.k * self.n + self.m * self.n) * self.torch_dtype.itemsize
+        operands = (self.m * self.k + self.k * self.n) * self.torch_dtype.itemsize
+        return operands + self.m * self.n * self.out_dtype.itemsize
 
     def tflops(self, microseconds: float) -> float:
         """Rate of the product alone (2 m n k operations), whatever the epilogue."""
@@ -80,7 +92,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Operands:
-    """a: (m, k), b: (k, n), bias: (n,) in the operands' dtype, or None."""
+    """a: (m, k), b: (k, n), bias: (n,) in the result's dtype, or None."""
 
     a: torch.Tensor
     b: torch.Tensor
@@ -91,9 +103,9 @@ def make_operands(case: Case, device: torch.device, seed: int = 0) -> Operands:
     """Normal random data (zeros run faster than real data: fewer bits toggle), in the case's layout."""
     generator = torch.Generator(device=device).manual_seed(seed)
 
-    def normal(*shape: int) -> torch.Tensor:
+    def normal(*shape: int, dtype: torch.dtype = case.torch_dtype) -> torch.Tensor:
         draw = torch.float64 if case.dtype == "float64" else torch.float32
-        return torch.randn(*shape, generator=generator, device=device, dtype=draw).to(case.torch_dtype)
+        return torch.randn(*shape, generator=generator, device=device, dtype=draw).to(dtype)
 
     def matrix(rows: int, columns: int, letter: str) -> torch.Tensor:
         return normal(rows, columns) if letter == "N" else normal(columns, rows).t()
@@ -101,5 +113,5 @@ def make_operands(case: Case, device: torch.device, seed: int = 0) -> Operands:
     return Operands(
         a=matrix(case.m, case.k, case.layout[0]),
         b=matrix(case.k, case.n, case.layout[1]),
-        bias=normal(case.n) if case.has_bias else None,
+        bias=normal(case.n, dtype=case.out_dtype) if case.has_bias else None,
     )

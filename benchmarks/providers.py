@@ -52,6 +52,8 @@ def torch_call(case: Case, operands: Operands) -> Call:
     torch has it so."""
     if case.allow_tf32 and operands.a.device.type != "cuda":
         raise NotOffered("TF32 is the GPU's")
+    if case.is_fp8:
+        raise NotOffered("torch.matmul does not multiply fp8")
     a, b, bias, activate = operands.a, operands.b, operands.bias, _TORCH_ACTIVATIONS[case.activation]
     if bias is None:
         return lambda: activate(torch.matmul(a, b))

@@ -44,9 +44,11 @@ std::string last_kernel() { return std::string(last_record.kernel) + copies(last
 
 void log_call(const GemmProblem& problem) {
   if (!log_is_on()) return;
-  std::fprintf(stderr, "tileon: matmul batch=%lld m=%lld n=%lld k=%lld %s%s->%s %s %s%s\n",
+  const bool mixed = problem.dtype != problem.b_dtype;
+  std::fprintf(stderr, "tileon: matmul batch=%lld m=%lld n=%lld k=%lld %s%s%s%s->%s %s %s%s\n",
                static_cast<long long>(problem.batch), static_cast<long long>(problem.m),
                static_cast<long long>(problem.n), static_cast<long long>(problem.k), info(problem.dtype).name,
+               mixed ? "*" : "", mixed ? info(problem.b_dtype).name : "",
                problem.allow_tf32 && problem.dtype == DType::kFloat32 ? "(tf32)" : "", info(problem.out_dtype).name,
                epilogue_name(problem.epilogue).c_str(), last_record.kernel, copies(last_record));
 }

@@ -13,10 +13,10 @@ struct MatmulArguments {
   double slope;
   std::optional<ScalarType> out_dtype;
   bool allow_tf32;
-  bool fast_accum;  // for fp8 operands only, which are not offered yet
+  bool fast_accum;  // what fp8 products may lose by it is the kernels' to use; none does
 };
 
-// What a product of operands of one dtype may be written as; the first is the default.
+// What a product may be written as, by the dtype of `a`; the first is the default.
 struct OfferedOutputs {
   DType operands;
   int count;
@@ -28,23 +28,34 @@ constexpr OfferedOutputs kOfferedOutputs[] = {
     {DType::kBFloat16, 3, {DType::kBFloat16, DType::kFloat32, DType::kFloat16}},
     {DType::kFloat32, 3, {DType::kFloat32, DType::kFloat16, DType::kBFloat16}},
     {DType::kFloat64, 1, {DType::kFloat64}},
+    {DType::kFloat8E4M3, 3, {DType::kFloat16, DType::kBFloat16, DType::kFloat32}},
+    {DType::kFloat8E5M2, 3, {DType::kFloat16, DType::kBFloat16, DType::kFloat32}},
 };
 
 constexpr const OfferedOutputs& offered_outputs(DType dtype) { return kOfferedOutputs[static_cast<int>(dtype)]; }
 
-static_assert(offered_outputs(DType::kFloat16).operands == DType::kFloat16 &&
-                  offered_outputs(DType::kBFloat16).operands == DType::kBFloat16 &&
-                  offered_outputs(DType::kFloat32).operands == DType::kFloat32 &&
-                  offered_outputs(DType::kFloat64).operands == DType::kFloat64,
-              "rows stand in the order of the enum");
-
-inline DType check_operand_dtypes(const TensorView& a, const TensorView& b) {
-  const std::optional<DType> dtype = dtype_of(a.type());
-  if (dtype && a.dtype == b.dtype && !is_float8(*dtype)) return *dtype;
-  std::string offered;
+constexpr bool in_order_of_dtypes() {
   for (const DTypeInfo& row : kDTypes)
-    if (!is_float8(row.dtype))
-      offered += (offered.empty() ? "" : ", ") + std::string(row.name) + " x " + std::string(row.name);
+    if (offered_outputs(row.dtype).operands != row.dtype) return false;
+  return true;
+}
+static_assert(in_order_of_dtypes());
+
+constexpr bool offered_operands(DType a, DType b) { return a == b || (is_float8(a) && is_float8(b)); }
+
+inline void check_operand_dtypes(const TensorView& a, const TensorView& b, GemmProblem& problem) {
+  const std::optional<DType> a_dtype = dtype_of(a.type());
+  const std::optional<DType> b_dtype = dtype_of(b.type());
+  if (a_dtype && b_dtype && offered_operands(*a_dtype, *b_dtype)) {
+    problem.dtype = *a_dtype;
+    problem.b_dtype = *b_dtype;
+    return;
+  }
+  std::string offered;
+  for (const DTypeInfo& a_row : kDTypes)
+    for (const DTypeInfo& b_row : kDTypes)
+      if (offered_operands(a_row.dtype, b_row.dtype))
+        offered += (offered.empty() ? "" : ", ") + std::string(a_row.name) + " x " + std::string(b_row.name);
   fail("matmul: operands `a` x `b` of dtypes ", dtype_name(a.type()), " x ", dtype_name(b.type()),
        " are not offered; offered are ", offered);
 }
@@ -70,7 +81,7 @@ inline GemmProblem check_matmul(const MatmulArguments& arguments) {
   if (!a.same_device(b)) fail("matmul: `b` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{b});
 
   GemmProblem problem;
-  problem.dtype = problem.b_dtype = check_operand_dtypes(a, b);
+  check_operand_dtypes(a, b, problem);
   const int64_t a_first = a.dims - 2;  // of the matrix's own two dimensions
   const int64_t b_first = b.dims - 2;
   problem.m = a.sizes[a_first];

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 
 
 @dataclass(frozen=True)
@@ -89,14 +90,19 @@ BAD_CALLS = (
             torch.bool,
             torch.complex64,
             torch.complex128,
-            torch.float8_e4m3fn,
-            torch.float8_e5m2,
+            torch.float8_e4m3fnuz,
+            torch.float8_e5m2fnuz,
         )
     ),
-    BadCall(
-        "float8_e4m3fn with fast_accum",
-        lambda t: call(t(16, 16, dtype=torch.float8_e4m3fn), t(16, 16, dtype=torch.float8_e4m3fn), fast_accum=True),
-        ("float8_e4m3fn", "float16", "bfloat16", "float32", "float64"),
+    *(
+        BadCall(
+            f"{a_dtype} x {b_dtype}".replace("torch.", ""),
+            lambda t, a_dtype=a_dtype, b_dtype=b_dtype: call(  # type: ignore[misc]
+                t(16, 16, dtype=a_dtype), t(16, 16, dtype=b_dtype), fast_accum=True
+            ),
+            (str(a_dtype).removeprefix("torch."), str(b_dtype).removeprefix("torch."), "e4m3fn x float8_e5m2"),
+        )
+        for a_dtype, b_dtype in ((E4M3, F16), (F32, E5M2), (E5M2, BF16), (E4M3, torch.float8_e4m3fnuz))
     ),
     # out_dtype
     *(
@@ -118,7 +124,10 @@ BAD_CALLS = (
             (F32, torch.int8),
             (BF16, torch.bool),
             (F32, torch.complex64),
-            (F16, torch.float8_e4m3fn),
+            (F16, E4M3),
+            (E4M3, E4M3),
+            (E4M3, E5M2),
+            (E5M2, F64),
         )
     ),
     # bias
@@ -149,6 +158,16 @@ BAD_CALLS = (
         "bias float16 with float64",
         lambda t: call(t(2, 3, dtype=F64), t(3, 4, dtype=F64), t(4, dtype=F16)),
         ("`bias`", "float64", "float16"),
+    ),
+    BadCall(
+        "bias of fp8 operands' dtype",
+        lambda t: call(t(2, 3, dtype=E5M2), t(3, 4, dtype=E4M3), t(4, dtype=E5M2)),
+        ("`bias`", "float16", "float32", "float8_e5m2"),
+    ),
+    BadCall(
+        "bias bfloat16 with fp8 operands to float16",
+        lambda t: call(t(2, 3, dtype=E4M3), t(3, 4, dtype=E4M3), t(4, dtype=BF16)),
+        ("`bias`", "float16", "bfloat16"),
     ),
     # activation
     *(

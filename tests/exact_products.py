@@ -36,13 +36,13 @@ def _keep(key: Hashable, make: Callable[[], Tensor]) -> Tensor:
 def operands(row: Row, shape_a: Shape, shape_b: Shape, layout: str) -> tuple[Tensor, Tensor]:
     """The integers of these shapes in the row's dtype, every line at a multiple of 16 bytes. Not to be written to."""
     pair = []
-    for at, shape in enumerate((shape_a, shape_b)):
+    for at, (shape, dtype) in enumerate(((shape_a, row.dtype), (shape_b, row.b_dtype))):
 
-        def make(at: int = at, shape: Shape = shape) -> Tensor:
-            values = integers(*shape, dtype=row.dtype, device="cuda", seed=at)
+        def make(at: int = at, shape: Shape = shape, dtype: torch.dtype = dtype) -> Tensor:
+            values = integers(*shape, dtype=dtype, device="cuda", seed=at)
             return aligned(values, layout[at])
 
-        pair.append(_keep((shape, at, row.dtype, layout[at]), make))
+        pair.append(_keep((shape, at, dtype, layout[at]), make))
     return pair[0], pair[1]
 
 
@@ -61,8 +61,8 @@ def check_row(row: Row, shape_a: Shape, shape_b: Shape, layout: str) -> None:
     """The row's product of the integers of these shapes is exact."""
     actual = row.run(*operands(row, shape_a, shape_b, layout))
     expected = product(shape_a, shape_b)
-    if actual.dtype == row.dtype and torch.equal(actual, expected.to(row.dtype)):
+    if actual.dtype == row.out_dtype and torch.equal(actual, expected.to(row.out_dtype)):
         return
     what = f"{row} {layout} {shape_a} x {shape_b}"
-    assert_exact(actual, expected, row.dtype, what)
+    assert_exact(actual, expected, row.out_dtype, what)
     raise AssertionError(f"{what}: not equal to the exact product")

@@ -23,12 +23,16 @@ OUT_DTYPES = {
     torch.bfloat16: (torch.bfloat16, torch.float32, torch.float16),
     torch.float32: (torch.float32, torch.float16, torch.bfloat16),
     torch.float64: (torch.float64,),
+    torch.float8_e4m3fn: (torch.float16, torch.bfloat16, torch.float32),
+    torch.float8_e5m2: (torch.float16, torch.bfloat16, torch.float32),
 }
 DTYPE_PAIRS = tuple((dtype, out_dtype) for dtype in MATMUL_DTYPES for out_dtype in OUT_DTYPES[dtype])
 
 SMALLEST_FLOAT32 = 2.0**-149
 # TF32 keeps 10 bits of the fraction: dropping the others errs by up to 2^-10 of an operand, and there are two operands.
 TF32_OPERANDS = 2.0**-9
+# fp8 instructions keep some 14 bits of 32 products, which they align to the largest.
+FLOAT8_PRODUCTS = 2.0**-15
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ def sum_bound(k: int, dtype: torch.dtype, tf32: bool) -> float:
     if dtype == torch.float64:  # the oracle computes in float64 itself, so its own error of the same size comes on top
         return 2.0 * (4.0 + 2.0 * math.sqrt(k)) * 2.0**-52
     bound = (4.0 + 2.0 * math.sqrt(k)) * 2.0**-23
+    if dtype.itemsize == 1:
+        return bound + FLOAT8_PRODUCTS
     return bound + TF32_OPERANDS if tf32 else bound
 
 
@@ -98,7 +104,7 @@ def expected_matmul(
         # leaky_relu rounds the slope and the product; the curved ones round a few times at the size of x.
         own = 8.0 * unit * total.abs() if activation in CURVED else 2.0 * unit * value.abs()
         error = activation_gain(activation, slope) * error + own + SMALLEST_FLOAT32 * (a.dtype != torch.float64)
-    return Expected(value, error, out_dtype or a.dtype)
+    return Expected(value, error, out_dtype or OUT_DTYPES[a.dtype][0])
 
 
 def assert_matches(actual: Tensor, expected: Expected, what: str = "") -> None:

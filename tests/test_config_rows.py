@@ -8,7 +8,7 @@ import random
 import pytest
 import torch
 from exact_products import check_row, operands
-from operands import LAYOUTS, config_rows, full_precision, in_aligned_layout, in_layout, integers, place
+from operands import config_rows, full_precision, in_aligned_layout, in_layout, integers, place
 from reference import OUT_DTYPES, assert_exact, check_matmul
 from tile_table import DTYPES, Row, each_row, each_row_and_layout
 
@@ -52,19 +52,19 @@ def test_unaligned_operands_run_or_are_refused_by_name(row: Row, layout: str) ->
     refused = 0
     for (m, n, k), offset in itertools.product(((129, 131, 67), (65, 67, 35), (3, 5, 1)), (0, 1)):
         a = integers(m, k, dtype=row.dtype, device="cuda")
-        b = integers(k, n, dtype=row.dtype, device="cuda", seed=1)
+        b = integers(k, n, dtype=row.b_dtype, device="cuda", seed=1)
         actual = row.run_or_refuse(*in_layout(a, b, layout, offset=offset))
         if actual is None:
             refused += 1
         else:
-            assert_exact(actual, a.double() @ b.double(), row.dtype, f"{m}x{n}x{k} offset {offset}")
+            assert_exact(actual, a.double() @ b.double(), row.out_dtype, f"{m}x{n}x{k} offset {offset}")
     assert not (refused and row.reads_any_strides), "this row reads any strides"
 
 
 @every_row
 def test_strides_that_only_some_rows_read(row: Row) -> None:
     values_a = integers(66, 72, dtype=row.dtype, device="cuda")
-    values_b = integers(72, 88, dtype=row.dtype, device="cuda", seed=1)
+    values_b = integers(72, 88, dtype=row.b_dtype, device="cuda", seed=1)
     for a, b in (
         (place(values_a, step=2).view, values_b),
         (values_a, place(values_b, step=3, offset=1).view),
@@ -76,7 +76,7 @@ def test_strides_that_only_some_rows_read(row: Row) -> None:
         if actual is None:
             assert not row.reads_any_strides
         else:
-            assert_exact(actual, a.double() @ b.double(), row.dtype, f"{a.stride()} {b.stride()}")
+            assert_exact(actual, a.double() @ b.double(), row.out_dtype, f"{a.stride()} {b.stride()}")
 
 
 @every_row_and_layout
@@ -95,7 +95,7 @@ def test_a_batch_may_have_a_stride_of_zero(row: Row, layout: str) -> None:
     more_a, more_b = operands(row, (3, tile_m + 8, k), (3, k, tile_n + 8), layout)
     for left, right in ((a.expand(3, -1, -1), more_b), (more_a, b.expand(3, -1, -1))):
         actual = row.run(left, right)
-        assert_exact(actual, torch.matmul(left.double(), right.double()), row.dtype, f"{left.stride()}")
+        assert_exact(actual, torch.matmul(left.double(), right.double()), row.out_dtype, f"{left.stride()}")
 
 
 @every_row
@@ -103,7 +103,7 @@ def test_many_tiles_in_groups(row: Row) -> None:
     """Several groups of rows, the last one partial; several waves of tiles, with a ring that goes on between them."""
     tile_m, tile_n, block_k = row.tile
     m, n = 21 * tile_m + 8, max(13 * tile_n, 1024) + 8
-    for layout in ("NN", "TT"):
+    for layout in row.layouts[::3]:
         for k in (40, 3 * block_k + 8):
             check_row(row, (m, k), (k, n), layout)
 
@@ -117,9 +117,9 @@ def test_random_shapes(row: Row) -> None:
         m, n = draw.randint(1, 3 * tile_m), draw.randint(1, 3 * tile_n)
         k = draw.randint(1, 10 * block_k)
         batch_a, batch_b = draw.choice([((), ()), ((), ()), ((2,), (2,)), ((5,), ()), ((), (4,))])
-        layout, out_dtype = draw.choice(LAYOUTS), draw.choice(OUT_DTYPES[row.dtype])
+        layout, out_dtype = draw.choice(row.layouts), draw.choice(OUT_DTYPES[row.dtype])
         a = integers(*batch_a, m, k, dtype=row.dtype, device="cuda")
-        b = integers(*batch_b, k, n, dtype=row.dtype, device="cuda", seed=1)
+        b = integers(*batch_b, k, n, dtype=row.b_dtype, device="cuda", seed=1)
         bias = integers(n + 1, dtype=out_dtype, device="cuda", seed=2)[1:] if draw.random() < 0.5 else None
         expected = torch.matmul(a.double(), b.double()) + (0 if bias is None else bias.double())
         actual = row.run(*in_aligned_layout(a, b, layout), bias, out_dtype=out_dtype)
@@ -131,7 +131,7 @@ def test_random_shapes(row: Row) -> None:
 def test_error_bound(row: Row, layout: str) -> None:
     for m, n, k in ((136, 264, 1032), (72, 72, 8)):
         a = full_precision(m, k, dtype=row.dtype, device="cuda")
-        b = full_precision(k, n, dtype=row.dtype, device="cuda", seed=1)
+        b = full_precision(k, n, dtype=row.b_dtype, device="cuda", seed=1)
         actual = row.run(*in_aligned_layout(a, b, layout))
         check_matmul(actual, a, b, tf32=row.kind == "tf32", what=f"{m}x{n}x{k}")
 
@@ -141,8 +141,8 @@ def test_error_bound(row: Row, layout: str) -> None:
 def test_epilogue_and_out_dtype(row: Row, n: int) -> None:
     """Where rows of the output start at multiples of 16 bytes, and where they do not."""
     values_a = full_precision(137, 72, dtype=row.dtype, device="cuda")
-    values_b = full_precision(72, n, dtype=row.dtype, device="cuda", seed=1)
-    a, b = in_aligned_layout(values_a, values_b, "NN")
+    values_b = full_precision(72, n, dtype=row.b_dtype, device="cuda", seed=1)
+    a, b = in_aligned_layout(values_a, values_b, row.layouts[0])
     for out_dtype in OUT_DTYPES[row.dtype]:
         for bias_dtype in {out_dtype, torch.float32}:
             bias = full_precision(2 * n + 1, dtype=bias_dtype, device="cuda", seed=2)
@@ -163,8 +163,8 @@ def test_epilogue_and_out_dtype(row: Row, n: int) -> None:
 def test_the_bits_are_the_same_every_time(row: Row) -> None:
     """A race between the stages of the pipeline shows as changing bits."""
     values_a = full_precision(1032, 2056, dtype=row.dtype, device="cuda")
-    values_b = full_precision(2056, 1032, dtype=row.dtype, device="cuda", seed=1)
-    a, b = in_aligned_layout(values_a, values_b, "NN")
+    values_b = full_precision(2056, 1032, dtype=row.b_dtype, device="cuda", seed=1)
+    a, b = in_aligned_layout(values_a, values_b, row.layouts[0])
     first = row.run(a, b)
     for _ in range(20):
         assert torch.equal(row.run(a, b), first)
@@ -175,10 +175,10 @@ def test_the_bits_are_the_same_every_time(row: Row) -> None:
 def test_non_finite_values_stay_in_their_row_and_column(row: Row) -> None:
     for value in (float("nan"), float("inf")):
         a = integers(130, 72, dtype=row.dtype, device="cuda")
-        b = integers(72, 136, dtype=row.dtype, device="cuda", seed=1)
+        b = integers(72, 136, dtype=row.b_dtype, device="cuda", seed=1)
         a[-1, 71] = value
         b[71, 135] = value
-        actual = row.run(*in_aligned_layout(a, b, "NN"))
+        actual = row.run(*in_aligned_layout(a, b, row.layouts[0]))
         check_matmul(actual, a, b, tf32=row.kind == "tf32", what=str(value))
 
 

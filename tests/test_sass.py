@@ -17,6 +17,7 @@ from operands import config_rows
 
 LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "tileon_ops" / "_C.so"
 PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
+ADA = "sm_89"  # and of this one the fp8 kernels: it has the instructions that ptxas makes conversions of on sm_90
 
 # The family of a row, as its enumerator appears in a mangled name, by a word of the row's name; each config.h.
 MMA, GATHER, SIMT, DMMA = "0", "1", "2", "3"
@@ -29,7 +30,16 @@ HOPPER_FAMILIES = {
     "_swapped_": SWAPPED,
     "_gemm_": GEMM,
 }
-DTYPE_IN_NAME = {"float16": "6__half", "bfloat16": "13__nv_bfloat16", "tf32": "f", "float32": "f", "float64": "d"}
+DTYPE_IN_NAME = {
+    "float16": "6__half",
+    "bfloat16": "13__nv_bfloat16",
+    "tf32": "f",
+    "float32": "f",
+    "float64": "d",
+    "float8_e4m3fn": "13__nv_fp8_e4m3",
+    "float8_e5m2": "13__nv_fp8_e5m2",
+}
+FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
 
 ROWS = config_rows()
 PORTABLE_ROWS = [row for row in ROWS if row[1].startswith("sm80_")]
@@ -64,7 +74,11 @@ def images() -> dict[str, dict[str, str]]:
     with tempfile.TemporaryDirectory() as folder:
         run_tool("-xelf", "all", str(LIBRARY), cwd=folder)
         found = {path: path.name.split(".")[-2] for path in sorted(pathlib.Path(folder).glob("*.cubin"))}
-        wanted = [path for path, architecture in found.items() if architecture in (PORTABLE, HOPPER)]
+        wanted = [
+            path
+            for path, architecture in found.items()
+            if architecture in (PORTABLE, HOPPER) or (architecture == ADA and b"__nv_fp8" in path.read_bytes())
+        ]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             dumps = list(pool.map(lambda path: run_tool("-sass", str(path)), wanted))
     result: dict[str, dict[str, str]] = {}
@@ -91,6 +105,19 @@ def opcodes(body: str) -> set[str]:
 def family(name: str) -> str | None:
     match = re.search(r"6FamilyE(\d)E", name)
     return match[1] if match else None
+
+
+def is_for(name: str, kind: str) -> bool:
+    """Whether a tensor-core kernel multiplies operands of this kind: one dtype, or a's and b's with a * between."""
+    if kind.startswith("float8") and family(name) == GATHER:
+        return "AnyFloat8" in name  # one kernel for all
+    first, _, second = kind.partition("*")
+    if first.startswith("float8"):
+        named = re.findall("__nv_fp8_e.m.", name)
+        return {DTYPE_IN_NAME[first], DTYPE_IN_NAME[second or first]} == {f"13{word}" for word in named} and (
+            named[0] in DTYPE_IN_NAME[first]
+        )
+    return DTYPE_IN_NAME[kind] in name
 
 
 def of_row(image: str, row: str, families: dict[str, str]) -> list[str]:
@@ -150,7 +177,7 @@ class TestPortableKernels:
         assert found, f"no kernel of {row}"
         if "_mma_" in row:  # the other families are for one dtype each, and do not name it
             for kind in kinds:
-                assert any(DTYPE_IN_NAME[kind] in name for name in found), f"no kernel of {row} for {kind}"
+                assert any(is_for(name, kind) for name in found), f"no kernel of {row} for {kind}"
 
     def test_tensor_core_kernels_hold_their_instructions(self) -> None:
         found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == MMA}
@@ -160,11 +187,24 @@ class TestPortableKernels:
             assert any(re.match(r"LDGSTS\.E\.BYPASS.*\.128", i) for i in instructions(body)), (
                 f"{name}: not 16 bytes at a time, past L1"
             )
-            if "6__half" in name or "13__nv_bfloat16" in name:
+            if any(word in name for word in ("6__half", "13__nv_bfloat16", "__nv_fp8")):
                 assert "LDSM" in opcodes(body), name
                 assert any(i.startswith("HMMA.16816.F32") for i in instructions(body)), name
             else:
                 assert any("TF32" in i for i in instructions(body)), name
+
+    @pytest.mark.parametrize("b_dtype", FP8_FORMATS)
+    @pytest.mark.parametrize("a_dtype", FP8_FORMATS)
+    def test_fp8_kernels_multiply_fp8(self, a_dtype: str, b_dtype: str) -> None:
+        """By instructions for it on sm_89; sm_90 has none for mma.sync, and ptxas converts to float16 there."""
+        kind = a_dtype if a_dtype == b_dtype else f"{a_dtype}*{b_dtype}"
+        formats = f"{FP8_FORMATS[a_dtype]}.{FP8_FORMATS[b_dtype]}"
+        for image, wanted in ((ADA, f"QMMA.16832.F32.{formats}"), (PORTABLE, f"F2FP.F16.{formats[:4]}.UNPACK_B")):
+            found = {n: body for n, body in kernels(image).items() if "__nv_fp8" in n and is_for(n, kind)}
+            assert found or image not in images(), f"no kernel for {kind} in the image of {image}"
+            for name, body in found.items():
+                assert any(i.startswith(wanted) for i in instructions(body)), f"{image}: {name} has no {wanted}"
+                assert not opcodes(body) & {"LDL", "STL"}, f"{image}: {name} spills"
 
     def test_gather_kernels_use_tensor_cores(self) -> None:
         found = [body for name, body in kernels(PORTABLE).items() if family(name) == GATHER]

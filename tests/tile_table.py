@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from operands import LAYOUTS, config_rows
+from reference import OUT_DTYPES
 from torch import Tensor
 
 import tileon_ops  # noqa: F401
@@ -19,6 +20,8 @@ DTYPES = {
     "float32": torch.float32,
     "tf32": torch.float32,
     "float64": torch.float64,
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e5m2": torch.float8_e5m2,
 }
 HAS_GPU = torch.cuda.is_available()
 HAS_HOPPER_GPU = HAS_GPU and torch.cuda.get_device_capability() == (9, 0)
@@ -32,7 +35,10 @@ CANNOT_READ = re.compile(r"^matmul: .*cannot read the strides or the alignment o
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the tile table, for one of the dtypes that it multiplies (`kind`: a dtype's name, or tf32)."""
+    """One row of the tile table, for one of the dtypes that it multiplies.
+
+    `kind` is a dtype's name, tf32, or the names of a's and b's with a * between them.
+    """
 
     index: int
     name: str
@@ -43,7 +49,22 @@ class Row:
 
     @property
     def dtype(self) -> torch.dtype:
-        return DTYPES[self.kind]
+        """Of `a`, and of `b` unless that has another."""
+        return DTYPES[self.kind.partition("*")[0]]
+
+    @property
+    def b_dtype(self) -> torch.dtype:
+        return DTYPES[self.kind.rpartition("*")[2]]
+
+    @property
+    def out_dtype(self) -> torch.dtype:
+        """Of the result, unless told."""
+        return OUT_DTYPES[self.dtype][0]
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """Those that the row reads where every line starts at a multiple of 16 bytes: fp8 instructions take k-major."""
+        return ("NT",) if self.name.endswith("_fp8") else LAYOUTS
 
     @property
     def tile(self) -> tuple[int, int, int]:
@@ -110,7 +131,7 @@ def each_row(rows: Iterable[Row] = TABLE, none: str = NO_ROWS) -> pytest.MarkDec
 def each_row_and_layout(rows: Iterable[Row] = TABLE, none: str = NO_ROWS) -> pytest.MarkDecorator:
     """Parametrizes `row` and `layout`, all layouts of one row in sequence, so that they share what is cached."""
     parameters: list[object] = [
-        pytest.param(row, layout, id=f"{row}-{layout}", marks=_marks(row)) for row in rows for layout in LAYOUTS
+        pytest.param(row, layout, id=f"{row}-{layout}", marks=_marks(row)) for row in rows for layout in row.layouts
     ]
     none_at_all = [pytest.param(None, "NN", id="no_rows", marks=_left_out(none))]
     return pytest.mark.parametrize(("row", "layout"), parameters or none_at_all)

@@ -1,7 +1,7 @@
 """Autocast: the operands take autocast's dtype, as those of torch.matmul do.
 
-float64 and fp8 operands are left alone. A float32 bias stays float32, since the kernels add it in float32 anyway; one
-of 16 bits follows the output's dtype.
+float64 and fp8 operands are left alone, and so is the bias of fp8 ones. A float32 bias stays float32, since the kernels
+add it in float32 anyway; one of 16 bits follows the output's dtype.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _kernel(device_type: str, key: torch.DispatchKey) -> Callable[..., Tensor]:
 
     def matmul(a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Tensor:
         dtype = torch.get_autocast_dtype(device_type)
-        if bias is not None and bias.dtype != torch.float32:
+        if bias is not None and bias.dtype != torch.float32 and a.dtype in _CAST:
             bias = _cast(bias, options.get("out_dtype") or dtype, device_type)
         with torch._C._ExcludeDispatchKeyGuard(excluded):
             return torch.ops.tileon.matmul(_cast(a, dtype, device_type), _cast(b, dtype, device_type), bias, **options)

@@ -4,6 +4,7 @@ With z = a @ b + bias and y = activation(z): grad_z = grad_y * activation'(z), g
 grad_b = a^T @ grad_z, grad_bias = the sum of grad_z over the rows. An operand that a batch shares gets the sum over the
 batch, which is one longer product. Each gradient has its operand's dtype; where the operands have 16 bits and y has 32,
 grad_z is rounded to the operands' dtype before the products, so that they run on the forward product's kernels.
+No gradient flows through fp8 operands: one that requires grad is refused before anything is computed.
 """
 
 from __future__ import annotations
@@ -14,16 +15,9 @@ import torch
 from torch import Tensor
 
 _aten = torch.ops.aten
+_library = torch.library.Library("tileon", "IMPL")
 
-
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: Tensor) -> None:
-    a, b, bias = inputs
-    activation, slope = keyword_only_inputs["activation"], keyword_only_inputs["slope"]
-    # relu and leaky_relu keep the sign of what they take, so the output says enough; the others compute z again.
-    ctx.from_output = activation == "relu" or (activation == "leaky_relu" and slope >= 0)
-    ctx.save_for_backward(a, b, bias, output if ctx.from_output else None)
-    ctx.activation, ctx.slope, ctx.out_dtype = activation, slope, output.dtype
-    ctx.precision = {"allow_tf32": keyword_only_inputs["allow_tf32"], "fast_accum": keyword_only_inputs["fast_accum"]}
+_FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def _through_activation(ctx: Any, grad: Tensor, a: Tensor, b: Tensor, bias: Tensor | None, y: Tensor | None) -> Tensor:
@@ -70,19 +64,52 @@ def _grad_b(ctx: Any, grad: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return torch.ops.tileon.matmul(rows.mT, grad.reshape(batch * m, n), **ctx.precision).view(b.shape)
 
 
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    a, b, bias, y = ctx.saved_tensors
-    grad_z = _through_activation(ctx, grad, a, b, bias, y)
-    grad_a = grad_b = grad_bias = None
-    needs_a, needs_b = ctx.needs_input_grad[:2]
-    if needs_a or needs_b:
-        grad_product = grad_z.to(a.dtype)
-        grad_a = _grad_a(ctx, grad_product, a, b) if needs_a else None
-        grad_b = _grad_b(ctx, grad_product, a, b) if needs_b else None
-    if bias is not None and ctx.needs_input_grad[2]:
-        grad_bias = grad_z.sum(tuple(range(grad_z.dim() - 1)), dtype=bias.dtype)
-    return grad_a, grad_b, grad_bias
+class _Matmul(torch.autograd.Function):
+    """The product, and what its gradients need of it. `keyset` and `options` are as _autograd has them."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, bias: Tensor | None, keyset: Any, options: dict[str, Any]) -> Tensor:
+        output = _below_autograd(keyset, a, b, bias, options)
+        activation, slope = options.get("activation", "none"), options.get("slope", 0.01)
+        # relu and leaky_relu keep the sign of what they take, so the output says enough; the others compute z again.
+        ctx.from_output = activation == "relu" or (activation == "leaky_relu" and slope >= 0)
+        ctx.save_for_backward(a, b, bias, output if ctx.from_output else None)
+        ctx.activation, ctx.slope, ctx.out_dtype = activation, slope, output.dtype
+        ctx.precision = {name: options.get(name, False) for name in ("allow_tf32", "fast_accum")}
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        a, b, bias, y = ctx.saved_tensors
+        grad_z = _through_activation(ctx, grad, a, b, bias, y)
+        grad_a = grad_b = grad_bias = None
+        needs_a, needs_b, needs_bias = ctx.needs_input_grad[:3]
+        if needs_a or needs_b:
+            grad_product = grad_z.to(a.dtype)
+            grad_a = _grad_a(ctx, grad_product, a, b) if needs_a else None
+            grad_b = _grad_b(ctx, grad_product, a, b) if needs_b else None
+        if bias is not None and needs_bias:
+            grad_bias = grad_z.sum(tuple(range(grad_z.dim() - 1)), dtype=bias.dtype)
+        return grad_a, grad_b, grad_bias, None, None
+
+
+def _below_autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
+    with torch._C._AutoDispatchBelowAutograd():
+        keys = keyset & torch._C._after_autograd_keyset
+        result: Tensor = torch.ops.tileon.matmul.default.redispatch(keys, a, b, bias, **options)
+    return result
+
+
+def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Tensor:
+    """The kernel on the Autograd key; `keyset` is what the dispatcher calls it with. It leaves defaults out."""
+    if not torch._C.is_grad_enabled() or not torch._C._any_requires_grad(a, b, bias):
+        return _below_autograd(keyset, a, b, bias, options)
+    for name, operand in (("a", a), ("b", b)):
+        if operand.requires_grad and operand.dtype in _FLOAT8:
+            raise RuntimeError(f"matmul: `{name}` requires grad, and no gradient flows through fp8 operands")
+    result: Tensor = _Matmul.apply(a, b, bias, keyset, options)
+    return result
 
 
 def register() -> None:
-    torch.library.register_autograd("tileon::matmul", _backward, setup_context=_setup_context)
+    _library.impl("matmul", _autograd, "Autograd", with_keyset=True)

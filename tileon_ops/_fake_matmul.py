@@ -19,13 +19,18 @@ from tileon_ops._fake_rules import (
     same,
 )
 
-# What a product of operands of one dtype may be written as; the first is the default.
+# What a product may be written as, by the dtype of `a`; the first is the default.
 OUTPUTS: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.float16: (torch.float16, torch.float32, torch.bfloat16),
     torch.bfloat16: (torch.bfloat16, torch.float32, torch.float16),
     torch.float32: (torch.float32, torch.float16, torch.bfloat16),
     torch.float64: (torch.float64,),
+    torch.float8_e4m3fn: (torch.float16, torch.bfloat16, torch.float32),
+    torch.float8_e5m2: (torch.float16, torch.bfloat16, torch.float32),
 }
+
+# The pairs of operands that are offered: of one dtype, or fp8 in any pairing.
+OPERANDS = [(a, b) for a in OUTPUTS for b in OUTPUTS if a == b or a.itemsize == b.itemsize == 1]
 
 
 def _batch(a: Tensor, b: Tensor) -> Size:
@@ -49,9 +54,9 @@ def _check_matmul(
     check(b.dim() in (2, 3), f"matmul: `b` must be 2-D (k, n) or 3-D (batch, k, n), got {b.dim()}-D")
     check_same_device("matmul", "b", b, a)
     check(
-        a.dtype in OUTPUTS and a.dtype == b.dtype,
+        (a.dtype, b.dtype) in OPERANDS,
         f"matmul: operands `a` x `b` of dtypes {dtype_name(a.dtype)} x {dtype_name(b.dtype)} are not offered; "
-        "offered are " + ", ".join(f"{dtype_name(dtype)} x {dtype_name(dtype)}" for dtype in OUTPUTS),
+        "offered are " + ", ".join(dtype_names(pair, " x ") for pair in OPERANDS),
     )
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     check(b.shape[-2] == k, f"matmul: `b` must have as many rows as `a` has columns, k = {k}, got {b.shape[-2]}")

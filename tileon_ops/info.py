@@ -18,7 +18,7 @@ import torch
 from tileon_ops import _build_state, _library
 from tileon_ops._version import __version__
 
-_DTYPES = ("float16", "bfloat16", "float32", "float64")
+_DTYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 _TENSOR_CORE_DTYPES = _DTYPES[:2]  # those that Hopper's own kernels take
 
 # The variables that change what runs, each read once a process.
@@ -78,9 +78,10 @@ def _sources() -> str:
 
 def _backend(device: str, dtype: str, row_stride: int = 1024) -> str:
     """The kernel that a product of two 1024 x 1024 matrices takes whose rows lie `row_stride` elements apart."""
-    operand = torch.ones(1024, row_stride, dtype=getattr(torch, dtype), device=device)[:, :1024]
+    a = torch.ones(1024, row_stride, device=device).to(getattr(torch, dtype))[:, :1024]
+    b = a.t() if a.element_size() == 1 else a  # fp8 kernels read k-major operands
     with torch.inference_mode():
-        torch.ops.tileon.matmul(operand, operand)
+        torch.ops.tileon.matmul(a, b)
     return str(torch.ops.tileon._last_kernel())
 
 

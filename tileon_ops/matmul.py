@@ -73,16 +73,17 @@ def matmul(
 
     Args:
         a: (..., m, k) or (k,).
-        b: (..., k, n) or (k,). Both operands have one dtype: float16, bfloat16, float32 or float64. Any strides.
+        b: (..., k, n) or (k,). Both operands have one dtype, float16, bfloat16, float32 or float64, or each is
+            float8_e4m3fn or float8_e5m2, in any pairing. Any strides.
         bias: (n,), of the output's dtype or float32, added before the activation. n is 1 where `b` is 1-D.
         activation: "none", "relu", "leaky_relu", "gelu" (by erf), "gelu_tanh" or "silu".
         slope: of leaky_relu for negative arguments.
-        out_dtype: the result's dtype, the operands' unless told. Operands of float16, bfloat16 and float32 offer all
-            three; float64 only itself.
+        out_dtype: the result's dtype, the operands' unless told, of fp8 operands float16. Operands of float16,
+            bfloat16, float32 and fp8 offer float16, bfloat16 and float32; float64 only itself.
         out: where to write the result: exactly its shape and dtype, not overlapping itself or an input.
         allow_tf32: products of float32 operands may round them to TF32 on a GPU. None is torch's own setting
             (torch.backends.cuda.matmul). On the CPU they are always IEEE.
-        fast_accum: for fp8 operands; the other dtypes ignore it.
+        fast_accum: lets sums of fp8 products on a GPU lose up to 2^-12 of sum |a||b|. The other dtypes ignore it.
 
     Returns:
         A fresh contiguous tensor of torch.matmul's shape, or `out`. Sums, bias and activation are computed in float32
@@ -92,10 +93,15 @@ def matmul(
     The error of a sum, before the result is rounded, is below (4 + 2 sqrt(k)) 2^-23 times sum |a||b| for operands of
     float16, bfloat16 and float32. On a GPU's tensor cores (float16, bfloat16) products of one sign all through a long k
     add up to k / 8 to that factor: the hardware cuts its float32 sum at every step of 16 k instead of rounding it.
-    TF32 keeps 11 bits of each operand.
+    TF32 keeps 11 bits of each operand. fp8 products are exact to float32 on the CPU; on a GPU their sums err by about
+    2^-15 of sum |a||b| where no product dominates, and never by more than 2^-8: its tensor cores align 32 products to
+    the largest of them and keep some 14 bits.
+
+    Differentiable twice, but for fp8 operands.
 
     Raises:
-        RuntimeError: "matmul: ...", for shapes, dtypes, devices or names that do not fit. Nothing is written then.
+        RuntimeError: "matmul: ...", for shapes, dtypes, devices or names that do not fit, and for fp8 operands that
+            require grad while gradients are recorded. Nothing is written then.
     """
     if allow_tf32 is None:
         allow_tf32 = a.dtype is torch.float32 and _torch_allows_tf32()

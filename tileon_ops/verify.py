@@ -13,7 +13,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Case:
-    """One product, its operands uniform in [-0.5, 0.5), and how close to torch's result it must come."""
+    """One product, and how close to torch's result it must come.
+
+    Operands are uniform in [-0.5, 0.5); those of fp8 are normal, rounded from float16, and torch multiplies them in
+    float16.
+    """
 
     name: str
     dtype: torch.dtype
@@ -26,7 +30,20 @@ class Case:
     activation: str = "none"
     slope: float = 0.01
     out_dtype: torch.dtype | None = None
+    b_dtype: torch.dtype | None = None  # where it is not `dtype`
 
+    @property
+    def is_fp8(self) -> bool:
+        return self.dtype in _FP8
+
+    @property
+    def dtype_name(self) -> str:
+        dtypes = (self.dtype,) if self.b_dtype is None else (self.dtype, self.b_dtype)
+        return " x ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+
+
+_FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+_FP8_ATOL = 0.125  # the tutorial's: two roundings to float16 of sums below 256
 
 # dtype: (atol, rtol) where torch may round a 16-bit result the other way
 _TOLERANCES = {
@@ -45,6 +62,8 @@ def _cases() -> Iterator[Case]:
     yield Case("(512x256) x (256x512)", torch.float32, 1e-3, a_shape=(512, 256), b_shape=(256, 512))
     yield Case("512x512", torch.float16, 1e-2)
     yield Case("512x512 leaky_relu", torch.float16, 1e-2, activation="leaky_relu")
+    yield Case("512x512 NT", torch.float8_e5m2, _FP8_ATOL, layout="NT")
+    yield from _fp8_cases()
     for dtype, (atol, rtol) in _TOLERANCES.items():
         yield Case("512x512 bias", dtype, atol, rtol, bias=True)
         yield Case("512x512 bias + leaky_relu 0.2", dtype, atol, rtol, bias=True, activation="leaky_relu", slope=0.2)
@@ -62,11 +81,26 @@ def _cases() -> Iterator[Case]:
     yield Case("512x512 to bfloat16", torch.float32, *_TOLERANCES[torch.bfloat16], out_dtype=torch.bfloat16)
 
 
-def _operand(shape: tuple[int, ...], case: Case, letter: str, device: torch.device, seed: int) -> Tensor:
+def _fp8_cases() -> Iterator[Case]:
+    e4m3, e5m2 = _FP8
+    for dtype, other in ((e4m3, None), (e4m3, e5m2), (e5m2, e4m3)):
+        yield Case("512x512 NT", dtype, _FP8_ATOL, layout="NT", b_dtype=other)
+    for dtype in _FP8:
+        yield Case("512x512 NN bias + leaky_relu", dtype, _FP8_ATOL, bias=True, activation="leaky_relu")
+        for a_shape, b_shape in _ODD_SHAPES:
+            name = f"({a_shape[0]}x{a_shape[1]}) x ({b_shape[0]}x{b_shape[1]})"
+            yield Case(name, dtype, _FP8_ATOL, a_shape=a_shape, b_shape=b_shape)
+        yield Case("512x512 NT to float32", dtype, 1e-2, layout="NT", out_dtype=torch.float32)
+
+
+def _operand(shape: tuple[int, ...], dtype: torch.dtype, letter: str, device: torch.device, seed: int) -> Tensor:
     generator = torch.Generator(device=device).manual_seed(seed)
     stored = shape if letter == "N" else (*shape[:-2], shape[-1], shape[-2])
-    values = torch.rand(stored, generator=generator, device=device) - 0.5
-    values = values.to(case.dtype)
+    if dtype in _FP8:
+        values = torch.randn(stored, generator=generator, device=device).half()
+    else:
+        values = torch.rand(stored, generator=generator, device=device) - 0.5
+    values = values.to(dtype)
     return values if letter == "N" else values.mT
 
 
@@ -80,12 +114,13 @@ def _activated(x: Tensor, case: Case) -> Tensor:
 
 def _run(case: Case, device: torch.device) -> tuple[float, str, bool]:
     """The largest error, the kernel that ran, and whether torch.allclose holds."""
-    a = _operand(case.a_shape, case, case.layout[0], device, 0)
-    b = _operand(case.b_shape, case, case.layout[1], device, 1)
-    bias = _operand(case.b_shape[-1:], case, "N", device, 2) if case.bias else None
+    narrow = torch.float16 if case.is_fp8 else case.dtype
+    a = _operand(case.a_shape, case.dtype, case.layout[0], device, 0)
+    b = _operand(case.b_shape, case.b_dtype or case.dtype, case.layout[1], device, 1)
+    bias = _operand(case.b_shape[-1:], narrow, "N", device, 2) if case.bias else None
     actual = torch.ops.tileon.matmul(a, b, bias, activation=case.activation, slope=case.slope, out_dtype=case.out_dtype)
     kernel = torch.ops.tileon._last_kernel()
-    wide = torch.float32 if case.out_dtype == torch.float32 else case.dtype
+    wide = torch.float32 if case.out_dtype == torch.float32 else narrow
     expected = torch.matmul(a.to(wide), b.to(wide))
     if bias is not None:
         expected = expected + bias
@@ -120,9 +155,8 @@ def verify(device: torch.device | str | None = None) -> bool:
         with torch.inference_mode():
             for case in _cases():
                 error, kernel, good = _run(case, device)
-                tolerance = f"{case.atol:.0e}" + (f" + 2^{round(math.log2(case.rtol))} |x|" if case.rtol else "")
-                dtype = str(case.dtype).removeprefix("torch.")
-                rows.append((case.name, dtype, f"{error:.2e}", tolerance, kernel, "pass" if good else "FAIL"))
+                tolerance = f"{case.atol:g}" + (f" + 2^{round(math.log2(case.rtol))} |x|" if case.rtol else "")
+                rows.append((case.name, case.dtype_name, f"{error:.2e}", tolerance, kernel, "pass" if good else "FAIL"))
     finally:
         torch.backends.cuda.matmul.fp32_precision = precision
 

@@ -30,6 +30,7 @@ struct Backend {
   const char* (*why_not)(int row, const GemmProblem&, const Gpu&);
   int (*choose_row)(const GemmProblem&, const Gpu&);  // negative where no row takes the problem
   bool (*copy_pays)(const Operand&, int64_t mn, const GemmProblem&, const Gpu&);
+  bool (*widening_pays)(const GemmProblem&, const Gpu&);  // null where no row takes fp8
   void (*run)(int row, const GemmProblem&, const Gpu&, cudaStream_t);
 
   bool is_for(const Gpu& gpu) const { return gpu.capability >= min_capability && gpu.capability <= max_capability; }
@@ -39,10 +40,10 @@ struct Backend {
 constexpr Backend kBackends[] = {
 #ifdef TILEON_WITH_SM90
     {90, 90, sm90::row_count, sm90::row_name, sm90::row_dtypes, sm90::why_not, sm90::choose_row, sm90::copy_pays,
-     sm90::run},
+     nullptr, sm90::run},
 #endif
     {80, 999, sm80::row_count, sm80::row_name, sm80::row_dtypes, sm80::why_not, sm80::choose_row, sm80::copy_pays,
-     sm80::run},
+     sm80::widening_pays, sm80::run},
 };
 
 // One row of the tile table.
@@ -73,8 +74,8 @@ TableRow row_by_index(int64_t config, const GemmProblem& problem, const Gpu& gpu
   return {backend, row};
 }
 
-// A copy of `operand` whose rows (columns, where those are adjacent in it) start at multiples of 16 bytes.
-Tensor aligned_copy(const Tensor& operand) {
+// A copy of `operand` in `dtype` whose rows (columns, where those are adjacent in it) start at multiples of 16 bytes.
+Tensor aligned_copy(const Tensor& operand, DType dtype) {
   const int64_t dims = operand.dim();
   // one matrix of an expanded batch stands for all
   const bool shared = dims == 3 && operand.stride(0) == 0 && operand.size(0) > 1;
@@ -82,10 +83,11 @@ Tensor aligned_copy(const Tensor& operand) {
   const bool columns_adjacent = source.stride(dims - 2) < source.stride(dims - 1);
   const int64_t outer = columns_adjacent ? dims - 1 : dims - 2;
   const int64_t inner = columns_adjacent ? dims - 2 : dims - 1;
-  const int64_t per_vector = 16 / static_cast<int64_t>(source.element_size());
+  const int64_t per_vector = 16 / info(dtype).bytes;
   const int64_t pitch = (source.size(inner) + per_vector - 1) / per_vector * per_vector;
-  Tensor buffer = dims == 3 ? torch::stable::new_empty(source, {source.size(0), source.size(outer), pitch})
-                            : torch::stable::new_empty(source, {source.size(outer), pitch});
+  const ScalarType type = scalar_type(dtype);
+  Tensor buffer = dims == 3 ? torch::stable::new_empty(source, {source.size(0), source.size(outer), pitch}, type)
+                            : torch::stable::new_empty(source, {source.size(outer), pitch}, type);
   Tensor target = torch::stable::narrow(buffer, dims - 1, 0, source.size(inner));
   if (columns_adjacent) target = torch::stable::transpose(target, dims - 2, dims - 1);
   torch::stable::copy_(target, source);
@@ -104,18 +106,30 @@ struct Copies {
   std::optional<Tensor> a, b;
 };
 
-// The row that the first willing backend chooses, after the copies that pay for it.
+void copy_a(GemmProblem& problem, const Tensor& a, DType dtype, Copies& copies) {
+  copies.a = aligned_copy(a, dtype);
+  problem.a = operand_of(*copies.a, 0, 1);
+  problem.dtype = dtype;
+}
+
+void copy_b(GemmProblem& problem, const Tensor& b, DType dtype, Copies& copies) {
+  copies.b = aligned_copy(b, dtype);
+  problem.b = operand_of(*copies.b, 1, 0);
+  problem.b_dtype = dtype;
+}
+
+// The row that the first willing backend chooses, after the copies that pay for it: of an operand as it is where the
+// kernels cannot read it well, of both fp8 operands as float16 where they cannot read one of them well.
 TableRow choose_row(GemmProblem& problem, const Tensor& a, const Tensor& b, const Gpu& gpu, Copies& copies) {
   for (const Backend& backend : kBackends) {
     if (!backend.is_for(gpu)) continue;
-    if (!copies.a && backend.copy_pays(problem.a, problem.m, problem, gpu)) {
-      copies.a = aligned_copy(a);
-      problem.a = operand_of(*copies.a, 0, 1);
+    if (backend.widening_pays != nullptr && backend.widening_pays(problem, gpu)) {
+      copy_a(problem, a, DType::kFloat16, copies);
+      copy_b(problem, b, DType::kFloat16, copies);
+      return choose_row(problem, a, b, gpu, copies);  // from the first backend on: they may take float16
     }
-    if (!copies.b && backend.copy_pays(problem.b, problem.n, problem, gpu)) {
-      copies.b = aligned_copy(b);
-      problem.b = operand_of(*copies.b, 1, 0);
-    }
+    if (!copies.a && backend.copy_pays(problem.a, problem.m, problem, gpu)) copy_a(problem, a, problem.dtype, copies);
+    if (!copies.b && backend.copy_pays(problem.b, problem.n, problem, gpu)) copy_b(problem, b, problem.b_dtype, copies);
     const int row = backend.choose_row(problem, gpu);
     if (row >= 0) return {&backend, row};
   }
@@ -123,14 +137,15 @@ TableRow choose_row(GemmProblem& problem, const Tensor& a, const Tensor& b, cons
 }
 
 // Runs row `config` of the table, or the row of the library's choice where it is negative. `problem` is complete.
-void run_matmul(GemmProblem& problem, const Tensor& a, const Tensor& b, int64_t config) {
+void run_matmul(const GemmProblem& problem, const Tensor& a, const Tensor& b, int64_t config) {
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
   const int device = a.get_device_index();
   const CurrentDevice current_device(device);
   const Gpu& gpu = gpu_of("matmul", device);
+  GemmProblem as_copied = problem;
   Copies copies;
-  const TableRow row = config < 0 ? choose_row(problem, a, b, gpu, copies) : row_by_index(config, problem, gpu);
-  row.backend->run(row.row, problem, gpu, current_stream("matmul", device));
+  const TableRow row = config < 0 ? choose_row(as_copied, a, b, gpu, copies) : row_by_index(config, problem, gpu);
+  row.backend->run(row.row, as_copied, gpu, current_stream("matmul", device));
   record_kernel(row.name(), copies.a.has_value(), copies.b.has_value());
   log_call(problem);
 }

@@ -8,6 +8,7 @@
 #include "../block_scaled_checks.h"
 #include "../kernel_log.h"
 #include "dispatch_device.h"
+#include "dispatch_scaled_mm.h"
 #include "sm80/sm80.h"
 
 namespace tileon {
@@ -52,8 +53,11 @@ int row_by_index(int64_t config, const BlockScaledProblem& problem, const Gpu& g
   return row;
 }
 
-// Runs row `config` of the table, or the row of the library's choice where it is negative. `problem` is complete.
-void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& arguments, int64_t config) {
+// Runs row `config` of the table, or what the library chooses where it is negative. `problem` is complete but for
+// `out`.
+void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& arguments, const Tensor& out,
+                      int64_t config) {
+  problem.out = output_of(out);
   if (problem.m == 0 || problem.n == 0) return;
   const int device = arguments.a.get_device_index();
   const CurrentDevice current_device(device);
@@ -62,6 +66,11 @@ void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& a
     fail(kOp, ": needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
   CodeCopies copies;
   int row;
+  if (config < 0 && has_block_scaled_tensor_cores(gpu.capability) && scaled_mm_takes(problem)) {
+    run_scaled_mm(problem, arguments, out);
+    record_kernel("torch_scaled_mm");
+    return log_call(problem);
+  }
   if (config < 0) {
     copy_if_it_pays(problem.a, problem.m, problem, arguments.a, copies.a);
     copy_if_it_pays(problem.b, problem.n, problem, arguments.b, copies.b);
@@ -81,9 +90,8 @@ Tensor block_scaled_matmul(const Tensor& a, const Tensor& b, const Tensor& scale
   const BlockScaledArguments arguments{a,          b,     scale_a,   scale_b,   bias, global_scale,
                                        activation, slope, out_dtype, fast_accum};
   BlockScaledProblem problem = check_block_scaled(arguments);
-  Tensor out = new_output(problem, arguments);
-  problem.out = output_of(out);
-  run_block_scaled(problem, arguments, -1);
+  const Tensor out = new_output(problem, arguments);
+  run_block_scaled(problem, arguments, out, -1);
   return out;
 }
 
@@ -95,8 +103,7 @@ void block_scaled_matmul_out(const Tensor& a, const Tensor& b, const Tensor& sca
                                        activation, slope, out_dtype, fast_accum};
   BlockScaledProblem problem = check_block_scaled(arguments);
   check_out(problem, arguments, out);
-  problem.out = output_of(out);
-  run_block_scaled(problem, arguments, -1);
+  run_block_scaled(problem, arguments, out, -1);
 }
 
 Tensor block_scaled_matmul_with_config(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
@@ -106,9 +113,8 @@ Tensor block_scaled_matmul_with_config(const Tensor& a, const Tensor& b, const T
   const BlockScaledArguments arguments{a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, false};
   BlockScaledProblem problem = check_block_scaled(arguments);
   if (config < 0) fail(kOp, ": `config` must not be negative, got ", config);
-  Tensor out = new_output(problem, arguments);
-  problem.out = output_of(out);
-  run_block_scaled(problem, arguments, config);
+  const Tensor out = new_output(problem, arguments);
+  run_block_scaled(problem, arguments, out, config);
   return out;
 }
 

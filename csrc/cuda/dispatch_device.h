@@ -13,6 +13,7 @@
 #include "../checks.h"
 #include "error.h"
 #include "gpu.h"
+#include "sm80/sm80.h"
 
 namespace tileon {
 
@@ -32,7 +33,7 @@ inline const Gpu& gpu_of(const char* op, int device) {
         attribute(cudaDevAttrComputeCapabilityMajor) * 10 + attribute(cudaDevAttrComputeCapabilityMinor);
     const int shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     gpus[device] = {capability, attribute(cudaDevAttrMultiProcessorCount),
-                    std::min(shared_bytes, shared_limit(capability))};
+                    std::min(shared_bytes, shared_limit(capability)), capability >= 80 ? sm80::image_capability() : 0};
   });
   return gpus[device];
 }

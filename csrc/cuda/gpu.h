@@ -7,6 +7,7 @@ struct Gpu {
   int capability;  // major * 10 + minor
   int sm_count;
   int shared_bytes_per_block;  // at most shared_limit(capability)
+  int image = capability;      // what its image of the portable kernels was compiled for: less, where that is PTX
 };
 
 // The most shared memory that one CTA may have on a GPU of this capability. Kernels that need more are left empty in

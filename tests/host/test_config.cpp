@@ -10,7 +10,9 @@ using namespace tileon::sm80;
 
 namespace {
 
-constexpr Gpu kGpus[] = {{90, 132, 227 * 1024}, {80, 108, 163 * 1024}, {86, 46, 99 * 1024}, {120, 1, 99 * 1024}};
+constexpr Gpu kGpus[] = {{90, 132, 227 * 1024}, {80, 108, 163 * 1024},    {86, 46, 99 * 1024}, {89, 128, 99 * 1024},
+                         {120, 1, 99 * 1024},   {110, 20, 227 * 1024, 80}};  // the last: PTX of 8.0
+constexpr DType kFloat8s[] = {DType::kFloat8E4M3, DType::kFloat8E5M2};
 
 int failures = 0;
 
@@ -26,7 +28,7 @@ GemmProblem problem(DType dtype, bool tf32, int64_t batch, int64_t m, int64_t n,
   result.m = m;
   result.n = n;
   result.k = k;
-  result.dtype = result.out_dtype = dtype;
+  result.dtype = result.b_dtype = result.out_dtype = dtype;
   result.allow_tf32 = tf32;
   result.a = {reinterpret_cast<void*>(4096), k, 1, m * k};
   result.b = {reinterpret_cast<void*>(4096), 1, n, k * n};
@@ -44,8 +46,18 @@ void test_table() {
   }
 }
 
+// k-major operands of fp8, whose rows are multiples of 16 bytes where k is.
+GemmProblem float8_problem(DType a, DType b, int64_t m, int64_t n, int64_t k) {
+  GemmProblem result = problem(a, false, 1, m, n, k);
+  result.b_dtype = b;
+  result.out_dtype = DType::kFloat16;
+  result.b = {reinterpret_cast<void*>(4096), k, 1, k * n};
+  return result;
+}
+
 void test_every_problem_has_a_row() {
-  for (DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+  for (const DTypeInfo& dtype_row : kDTypes) {
+    const DType dtype = dtype_row.dtype;
     for (bool tf32 : {false, true}) {
       for (int64_t size : {1, 2, 63, 64, 65, 1000, 4096, 100000}) {
         for (const Gpu& gpu : kGpus) {
@@ -63,6 +75,54 @@ void test_every_problem_has_a_row() {
       }
     }
   }
+}
+
+int with_tensor_cores(const GemmProblem& problem, const Gpu& gpu) {
+  int count = 0;
+  for (const Row& row : kRows) count += row.tile.family == Family::kMma && supports(row, problem, gpu);
+  return count;
+}
+
+void test_float8_rows() {
+  for (DType a : kFloat8s) {
+    for (DType b : kFloat8s) {
+      const GemmProblem whole = float8_problem(a, b, 100, 200, 64);
+      for (const Gpu& gpu : kGpus) {
+        expect((with_tensor_cores(whole, gpu) > 0) == (gpu.image >= kFloat8Capability), "fp8 MMA from 8.9 on");
+        GemmProblem mn_major = whole;
+        mn_major.b = {whole.b.data, 1, 208, 0};
+        GemmProblem unaligned = whole;
+        unaligned.a.stride_mn = 65;
+        GemmProblem offset = whole;
+        offset.a.data = reinterpret_cast<void*>(4097);
+        for (const GemmProblem& each : {mn_major, unaligned, offset}) {
+          expect(with_tensor_cores(each, gpu) == 0, "fp8 MMA reads aligned rows along k");
+          expect(kRows[choose(each, gpu)].tile.family == Family::kMmaGather, "the gather row takes what is left");
+        }
+      }
+    }
+  }
+}
+
+void test_large_float8_is_widened_where_it_cannot_be_read() {
+  const Gpu& ada = kGpus[3];
+  const GemmProblem small = float8_problem(DType::kFloat8E4M3, DType::kFloat8E5M2, 256, 256, 256);
+  const GemmProblem large = float8_problem(DType::kFloat8E4M3, DType::kFloat8E5M2, 1024, 1024, 1024);
+  for (const GemmProblem& aligned : {small, large}) {
+    GemmProblem mn_major = aligned;
+    mn_major.b.stride_mn = 1;
+    mn_major.b.stride_k = aligned.n;
+    const bool is_large = aligned.n == large.n;
+    expect(!widens_float8(aligned, ada), "what the fp8 rows read stays fp8");
+    expect(widens_float8(mn_major, ada) == is_large, "of the rest, what is large becomes float16");
+    expect(widens_float8(aligned, kGpus[1]) == is_large, "without fp8 MMA everything large does");
+  }
+  expect(!widens_float8(problem(DType::kFloat16, false, 1, 1024, 1024, 1024), ada), "float16 is wide");
+}
+
+void test_gathered_float8_takes_the_room_of_float16() {
+  expect(tile_element_bytes(Family::kMmaGather, 1) == 2, "gathered");
+  expect(tile_element_bytes(Family::kMma, 1) == 1 && tile_element_bytes(Family::kMmaGather, 4) == 4, "as they are");
 }
 
 void test_more_work_never_costs_less() {
@@ -100,6 +160,9 @@ void test_operand_access() {
 int main() {
   test_table();
   test_every_problem_has_a_row();
+  test_float8_rows();
+  test_large_float8_is_widened_where_it_cannot_be_read();
+  test_gathered_float8_takes_the_room_of_float16();
   test_more_work_never_costs_less();
   test_operand_access();
   std::printf("config: %d failures\n", failures);

@@ -1,20 +1,22 @@
 // Warp-wide matrix products with float32 accumulators: d += a b, with a 16 x K, b K x 8.
-// K is 32 bytes of elements: 16 of float16 or bfloat16, 8 of tf32. Fragment layouts: PTX ISA, "mma.m16n8k16",
-// "mma.m16n8k8".
+// K is 32 bytes of elements: 32 of fp8 (sm_89), 16 of float16 or bfloat16, 8 of tf32. Fragment layouts: PTX ISA,
+// "mma.m16n8k32", "mma.m16n8k16", "mma.m16n8k8".
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstdint>
 
 namespace tileon::ptx {
 
-template <typename Element>
+template <typename ElementA, typename ElementB = ElementA>
 __device__ __forceinline__ void mma_m16n8(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 
 template <>
-__device__ __forceinline__ void mma_m16n8<__half>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+__device__ __forceinline__ void mma_m16n8<__half, __half>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                          uint32_t b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
@@ -23,8 +25,8 @@ __device__ __forceinline__ void mma_m16n8<__half>(float (&d)[4], const uint32_t 
 }
 
 template <>
-__device__ __forceinline__ void mma_m16n8<__nv_bfloat16>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                                         uint32_t b1) {
+__device__ __forceinline__ void mma_m16n8<__nv_bfloat16, __nv_bfloat16>(float (&d)[4], const uint32_t (&a)[4],
+                                                                        uint32_t b0, uint32_t b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
@@ -34,13 +36,29 @@ __device__ __forceinline__ void mma_m16n8<__nv_bfloat16>(float (&d)[4], const ui
 
 // float stands for tf32 here: the registers hold what float_to_tf32 returned.
 template <>
-__device__ __forceinline__ void mma_m16n8<float>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+__device__ __forceinline__ void mma_m16n8<float, float>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                        uint32_t b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+
+// No function can put the names into the instruction's text.
+#define TILEON_MMA_FLOAT8(A, B, NAMES)                                                                             \
+  template <>                                                                                                      \
+  __device__ __forceinline__ void mma_m16n8<A, B>(float(&d)[4], const uint32_t(&a)[4], uint32_t b0, uint32_t b1) { \
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.f32." NAMES                                                    \
+                 ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                            \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                  \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                  \
+  }
+TILEON_MMA_FLOAT8(__nv_fp8_e4m3, __nv_fp8_e4m3, "e4m3.e4m3")
+TILEON_MMA_FLOAT8(__nv_fp8_e4m3, __nv_fp8_e5m2, "e4m3.e5m2")
+TILEON_MMA_FLOAT8(__nv_fp8_e5m2, __nv_fp8_e4m3, "e5m2.e4m3")
+TILEON_MMA_FLOAT8(__nv_fp8_e5m2, __nv_fp8_e5m2, "e5m2.e5m2")
+#undef TILEON_MMA_FLOAT8
 
 // Rounds to nearest, ties away: the tensor core itself would cut the low 13 bits off, which biases sums.
 __device__ __forceinline__ uint32_t float_to_tf32(uint32_t float_bits) {

@@ -34,8 +34,9 @@ struct TileConfig {
   constexpr int warp_n() const { return tile_n / warps_n; }
 };
 
-// What a row multiplies. Float32 operands are kTf32 or kFloat32, as `allow_tf32` says.
-enum class Kind : int8_t { kFloat16, kBFloat16, kTf32, kFloat32, kFloat64 };
+// What a row multiplies. Float32 operands are kTf32 or kFloat32, as `allow_tf32` says; of fp8 each pairing is one.
+enum class Kind : int8_t { kFloat16, kBFloat16, kTf32, kFloat32, kFloat64, kE4M3, kE4M3E5M2, kE5M2E4M3, kE5M2 };
+constexpr int kKindCount = 9;
 
 inline Kind kind_of(const GemmProblem& problem) {
   switch (problem.dtype) {
@@ -45,9 +46,14 @@ inline Kind kind_of(const GemmProblem& problem) {
       return Kind::kBFloat16;
     case DType::kFloat32:
       return problem.allow_tf32 ? Kind::kTf32 : Kind::kFloat32;
-    default:
+    case DType::kFloat64:
       return Kind::kFloat64;
+    case DType::kFloat8E4M3:
+      return problem.b_dtype == DType::kFloat8E4M3 ? Kind::kE4M3 : Kind::kE4M3E5M2;
+    case DType::kFloat8E5M2:
+      return problem.b_dtype == DType::kFloat8E4M3 ? Kind::kE5M2E4M3 : Kind::kE5M2;
   }
+  return Kind::kFloat64;
 }
 
 constexpr int bit(Kind kind) { return 1 << static_cast<int>(kind); }
@@ -58,16 +64,20 @@ struct Row {
   TileConfig tile;
   // Time of one CTA that has an SM to itself: ns_per_k * k + ns_fixed. `share` is the part of the SM that it then uses:
   // c CTAs together take max(1, c * share) times as long. Fitted on an H200 to
-  // benchmarks/results/h200/sweep.csv by benchmarks/fit_portable.py, which also says what the choice loses.
+  // benchmarks/results/h200/sweep.csv by benchmarks/fit_portable.py, which also says what the choice loses. Those of
+  // the _fp8 rows are estimates still: of the 16-bit rows with their tiles, a fifth slower, since an H200's mma.sync of
+  // fp8 is two of float16 and the conversions.
   float ns_per_k;
   float ns_fixed;
   float share;
 };
 
+constexpr int k8 = bit(Kind::kE4M3) | bit(Kind::kE4M3E5M2) | bit(Kind::kE5M2E4M3) | bit(Kind::kE5M2);
 constexpr int k16 = bit(Kind::kFloat16) | bit(Kind::kBFloat16);
 constexpr int kTf32 = bit(Kind::kTf32);
 constexpr int k32 = bit(Kind::kFloat32);
 constexpr int k64 = bit(Kind::kFloat64);
+constexpr int kGathered = k8 | k16 | kTf32;
 
 // clang-format off
 constexpr Row kRows[] = {
@@ -80,7 +90,9 @@ constexpr Row kRows[] = {
     {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},   48.70f, 11900.0f, 1.00f},
     {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},   19.30f,  6070.0f, 0.80f},
     {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},   15.30f,  3770.0f, 0.61f},
-    {"sm80_mma_gather_64x64x32",   k16 | kTf32, {Family::kMmaGather,  64,  64, 32,  2, 2,  3, 8, 2},   36.60f,  4160.0f, 0.58f},
+    {"sm80_mma_128x128x64_fp8",    k8,          {Family::kMma,       128, 128, 64,  4, 2,  4, 8, 1},   10.70f, 10100.0f, 1.00f},
+    {"sm80_mma_64x64x128_fp8",     k8,          {Family::kMma,        64,  64, 128, 2, 2,  3, 8, 2},    9.40f,  4410.0f, 0.42f},
+    {"sm80_mma_gather_64x64x32",   kGathered,   {Family::kMmaGather,  64,  64, 32,  2, 2,  3, 8, 2},   36.60f,  4160.0f, 0.58f},
     {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1},  168.00f, 12300.0f, 1.00f},
     {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2},  107.00f, 10800.0f, 0.83f},
     {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},   55.90f,  7140.0f, 0.76f},
@@ -116,17 +128,40 @@ constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
 // to about 512^3: between the two (benchmarks/results/h200/awkward.csv).
 constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
 
+// The bytes of an element in shared memory: the gather kernels have no fp8 instructions, and make float16 of fp8.
+constexpr int tile_element_bytes(Family family, int operand_bytes) {
+  return family == Family::kMmaGather && operand_bytes == 1 ? 2 : operand_bytes;
+}
+
+// Whether the tensor-core rows load operand `operand` ([mn, k], `mn` long) in 16-byte chunks. Of fp8 that must be along
+// k: no ldmatrix transposes single bytes.
+inline bool reads_vectors(const Operand& operand, const GemmProblem& problem, int64_t mn) {
+  const OperandAccess access = operand_access(operand, problem.batch, mn, problem.k, info(problem.dtype).bytes);
+  return access.vectors && (access.major == Major::kK || !is_float8(problem.dtype));
+}
+
+constexpr int kFloat8Capability = 89;  // mma.sync takes fp8 from there on
+
 // Why row `row` cannot run the problem on this GPU; null where it can.
 inline const char* why_not(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
   const int bytes = info(problem.dtype).bytes;
   if (!(row.kinds & bit(kind_of(problem)))) return "it does not take operands of this dtype";
-  if (shared_bytes(row.tile, bytes) > gpu.shared_bytes_per_block) return "this GPU has too little shared memory for it";
+  if (shared_bytes(row.tile, tile_element_bytes(row.tile.family, bytes)) > gpu.shared_bytes_per_block)
+    return "this GPU has too little shared memory for it";
   if (row.tile.family != Family::kMma) return nullptr;  // the others read anything
-  if (!operand_access(problem.a, problem.batch, problem.m, problem.k, bytes).vectors)
-    return "it cannot read the strides or the alignment of `a`";
-  if (!operand_access(problem.b, problem.batch, problem.n, problem.k, bytes).vectors)
-    return "it cannot read the strides or the alignment of `b`";
+  if (is_float8(problem.dtype) && gpu.image < kFloat8Capability)
+    return "fp8 needs code for compute capability 8.9 or newer";
+  if (!reads_vectors(problem.a, problem, problem.m)) return "it cannot read the strides or the alignment of `a`";
+  if (!reads_vectors(problem.b, problem, problem.n)) return "it cannot read the strides or the alignment of `b`";
   return nullptr;
+}
+
+// Whether fp8 operands are multiplied faster as float16, conversion included: where the rows with fp8 instructions
+// cannot run, and from the size on from which a copy pays.
+inline bool widens_float8(const GemmProblem& problem, const Gpu& gpu) {
+  if (!is_float8(problem.dtype) || problem.products() < kCopyPaysFrom) return false;
+  return gpu.image < kFloat8Capability || !reads_vectors(problem.a, problem, problem.m) ||
+         !reads_vectors(problem.b, problem, problem.n);
 }
 
 inline bool supports(const Row& row, const GemmProblem& problem, const Gpu& gpu) {

@@ -8,12 +8,12 @@
 
 namespace tileon::sm80 {
 
-// Whether the architecture that is being compiled for has this much shared memory for a CTA. Where it has not,
-// `supports` never lets the kernel run, and its body is left out.
-template <int kSharedBytes>
+// Whether the architecture that is being compiled for has this much shared memory for a CTA, and the instructions that
+// came with `kCapability`. Where it has not, `supports` never lets the kernel run, and its body is left out.
+template <int kSharedBytes, int kCapability = 80>
 __device__ constexpr bool fits_this_architecture() {
 #ifdef __CUDA_ARCH__
-  return kSharedBytes <= shared_limit(__CUDA_ARCH__ / 10);
+  return kSharedBytes <= shared_limit(__CUDA_ARCH__ / 10) && kCapability <= __CUDA_ARCH__ / 10;
 #else
   return true;
 #endif

@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "../../problem.h"
-#include "../output/convert.cuh"
 #include "../ptx/cp_async.cuh"
 #include "../ptx/shared.cuh"
 #include "../tile/swizzle.h"
+#include "float8.cuh"
 #include "operand_access.h"
 
 namespace tileon::sm80 {
@@ -22,7 +22,8 @@ struct OperandTile {
   static constexpr int chunks_per_row = (kMajor == Major::kK ? kBlockK : kTileMn) / elements_per_chunk;
   static constexpr int row_bytes = chunks_per_row * kChunkBytes;
   static constexpr int bytes = rows * row_bytes;
-  // 16-bit fragments come through ldmatrix in both majors; 32-bit ones cannot be transposed by it.
+  // 16-bit fragments come through ldmatrix in both majors; others cannot be transposed by it.
+  static_assert(sizeof(Element) > 1 || kMajor == Major::kK);
   static constexpr Swizzle swizzle =
       kMajor == Major::kMn && sizeof(Element) == 4 ? Swizzle::kWordColumns : Swizzle::kChunkColumns;
 
@@ -44,7 +45,7 @@ class VectorReader {
   static_assert(Tile::rows * Tile::chunks_per_row % kThreads == 0 && kThreads % Tile::chunks_per_row == 0);
 
  public:
-  __device__ VectorReader(const Operand& operand, int64_t batch, int64_t mn_begin, int64_t mn_size) {
+  __device__ VectorReader(const Operand& operand, DType, int64_t batch, int64_t mn_begin, int64_t mn_size) {
     row_ = threadIdx.x / Tile::chunks_per_row;
     chunk_ = threadIdx.x % Tile::chunks_per_row;
     const auto* data = static_cast<const Element*>(operand.data) + batch * operand.stride_batch;
@@ -91,20 +92,21 @@ class VectorReader {
 
 // The same for operands that no 16-byte chunk fits: eight (or four) elements, each through both strides, make a chunk.
 // A k-block waits in registers from `fetch` to the next `land`, so that its loads overlap one k-block's products.
-template <typename Element, typename Tile, int kTileMn, int kBlockK, int kThreads>
+// `Stored` is an element in global memory, which may be fp8 as `dtype` says; float8.cuh says what it is in the tile.
+template <typename Stored, typename Tile, int kTileMn, int kBlockK, int kThreads>
 class GatherReader {
   static_assert(Tile::major == Major::kK);
   static constexpr int kChunksPerThread = Tile::rows * Tile::chunks_per_row / kThreads;
   static_assert(Tile::rows * Tile::chunks_per_row % kThreads == 0);
 
  public:
-  __device__ GatherReader(const Operand& operand, int64_t batch, int64_t mn_begin, int64_t mn_size)
-      : source_(static_cast<const Element*>(operand.data) + batch * operand.stride_batch +
-                mn_begin * operand.stride_mn),
+  __device__ GatherReader(const Operand& operand, DType dtype, int64_t batch, int64_t mn_begin, int64_t mn_size)
+      : source_(static_cast<const Stored*>(operand.data) + batch * operand.stride_batch + mn_begin * operand.stride_mn),
         stride_mn_(operand.stride_mn),
         stride_k_(operand.stride_k),
         row_last_(static_cast<int>(mn_size - mn_begin < kTileMn ? mn_size - mn_begin : kTileMn) - 1),
-        lanes_along_k_(operand.stride_k <= operand.stride_mn) {}
+        lanes_along_k_(operand.stride_k <= operand.stride_mn),
+        e4m3_(dtype == DType::kFloat8E4M3) {}
 
   // Every load is of some element of the operand, without a branch: rows past its end repeat the last one (they are
   // never stored), and what lies past the end of k becomes zero in `land`.
@@ -113,7 +115,7 @@ class GatherReader {
 #pragma unroll
     for (int i = 0; i < kChunksPerThread; ++i) {
       const Place place = place_of(i);
-      const Element* row = source_ + (place.row < row_last_ ? place.row : row_last_) * stride_mn_;
+      const Stored* row = source_ + (place.row < row_last_ ? place.row : row_last_) * stride_mn_;
 #pragma unroll
       for (int j = 0; j < Tile::elements_per_chunk; ++j) {
         const int k = place.chunk * Tile::elements_per_chunk + j;
@@ -130,12 +132,11 @@ class GatherReader {
 #pragma unroll
     for (int i = 0; i < kChunksPerThread; ++i) {
       const Place place = place_of(i);
-      alignas(kChunkBytes) Element chunk[Tile::elements_per_chunk];
+      Stored elements[Tile::elements_per_chunk];
 #pragma unroll
       for (int j = 0; j < Tile::elements_per_chunk; ++j)
-        chunk[j] =
-            place.chunk * Tile::elements_per_chunk + j <= waiting_k_last_ ? waiting_[i][j] : round_to<Element>(0.0f);
-      ptx::store_shared_16(landing_ + Tile::offset(place.row, place.chunk), *reinterpret_cast<const uint4*>(chunk));
+        elements[j] = place.chunk * Tile::elements_per_chunk + j <= waiting_k_last_ ? waiting_[i][j] : Stored{};
+      ptx::store_shared_16(landing_ + Tile::offset(place.row, place.chunk), chunk_of(elements, e4m3_));
     }
     waiting_k_last_ = -1;
   }
@@ -153,15 +154,16 @@ class GatherReader {
                           : Place{index % Tile::rows, index / Tile::rows};
   }
 
-  const Element* source_;
+  const Stored* source_;
   int64_t stride_mn_;
   int64_t stride_k_;
   int row_last_;  // of the tile's rows inside the operand
   bool lanes_along_k_;
+  bool e4m3_;                // else e5m2, of fp8
   int waiting_k_last_ = -1;  // of the k-block in registers; -1 where there is none
   uint32_t landing_ = 0;
   // a register an element: packing would wait for the loads
-  Element waiting_[kChunksPerThread][Tile::elements_per_chunk];
+  Stored waiting_[kChunksPerThread][Tile::elements_per_chunk];
 };
 
 }  // namespace tileon::sm80

@@ -1,4 +1,4 @@
-// Who launches which rows: one function for each dtype and pair of majors, instantiated in instances/.
+// Who launches which rows: one function for each pair of dtypes and of majors, instantiated in instances/.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,10 +8,13 @@
 
 namespace tileon::sm80 {
 
-// Launches row `row` of the table; false where the row has no kernel for this dtype. `Element` is __half,
-// __nv_bfloat16 or float (tf32).
-template <typename Element, Major kMajorA, Major kMajorB>
+// Launches row `row` of the table; false where the row has no kernel for this dtype. Both elements are __half,
+// __nv_bfloat16 or float (tf32), or each is __nv_fp8_e4m3 or __nv_fp8_e5m2.
+template <typename ElementA, Major kMajorA, Major kMajorB, typename ElementB = ElementA>
 bool run_mma(int row, const GemmProblem& problem, cudaStream_t stream);
+
+// The same for fp8 operands of any kind and the gather rows.
+bool run_gather_float8(int row, const GemmProblem& problem, cudaStream_t stream);
 
 // The same for the SIMT rows (float32) and the float64 rows.
 bool run_simt(int row, const GemmProblem& problem, cudaStream_t stream);

@@ -2,6 +2,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <stdexcept>
 #include <string>
@@ -29,6 +30,12 @@ bool run_mma_majors(int row, const GemmProblem& problem, cudaStream_t stream) {
                         : run_mma<Element, Major::kMn, Major::kMn>(row, problem, stream);
 }
 
+template <typename ElementA, typename ElementB>
+bool run_float8(int row, const GemmProblem& problem, cudaStream_t stream) {
+  if (kRows[row].tile.family == Family::kMmaGather) return run_gather_float8(row, problem, stream);
+  return run_mma<ElementA, Major::kK, Major::kK, ElementB>(row, problem, stream);
+}
+
 bool run_kind(int row, const GemmProblem& problem, cudaStream_t stream) {
   switch (kind_of(problem)) {
     case Kind::kFloat16:
@@ -41,6 +48,14 @@ bool run_kind(int row, const GemmProblem& problem, cudaStream_t stream) {
       return run_simt(row, problem, stream);
     case Kind::kFloat64:
       return run_dmma(row, problem, stream);
+    case Kind::kE4M3:
+      return run_float8<__nv_fp8_e4m3, __nv_fp8_e4m3>(row, problem, stream);
+    case Kind::kE4M3E5M2:
+      return run_float8<__nv_fp8_e4m3, __nv_fp8_e5m2>(row, problem, stream);
+    case Kind::kE5M2E4M3:
+      return run_float8<__nv_fp8_e5m2, __nv_fp8_e4m3>(row, problem, stream);
+    case Kind::kE5M2:
+      return run_float8<__nv_fp8_e5m2, __nv_fp8_e5m2>(row, problem, stream);
   }
   return false;
 }
@@ -51,9 +66,17 @@ int row_count() { return kRowCount; }
 const char* row_name(int row) { return kRows[row].name; }
 
 std::string row_dtypes(int row) {
-  constexpr const char* names[] = {"float16", "bfloat16", "tf32", "float32", "float64"};  // in the order of Kind
+  constexpr const char* names[] = {"float16",
+                                   "bfloat16",
+                                   "tf32",
+                                   "float32",
+                                   "float64",
+                                   "float8_e4m3fn",
+                                   "float8_e4m3fn*float8_e5m2",
+                                   "float8_e5m2*float8_e4m3fn",
+                                   "float8_e5m2"};  // in the order of Kind
   std::string text;
-  for (int kind = 0; kind < 5; ++kind)
+  for (int kind = 0; kind < kKindCount; ++kind)
     if (kRows[row].kinds & bit(static_cast<Kind>(kind))) text += (text.empty() ? "" : ",") + std::string(names[kind]);
   return text;
 }
@@ -64,9 +87,11 @@ int choose_row(const GemmProblem& problem, const Gpu& gpu) { return choose(probl
 bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu&) {
   const Kind kind = kind_of(problem);
   if (kind == Kind::kFloat32 || kind == Kind::kFloat64) return false;  // the SIMT kernels read any stride at full rate
-  if (operand_access(operand, problem.batch, mn, problem.k, info(problem.dtype).bytes).vectors) return false;
+  if (is_float8(problem.dtype) || reads_vectors(operand, problem, mn)) return false;  // of fp8, widens_float8 decides
   return problem.products() >= kCopyPaysFrom;
 }
+
+bool widening_pays(const GemmProblem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }
 
 void run(int row, const GemmProblem& problem, const Gpu&, cudaStream_t stream) {
   if (!run_kind(row, problem, stream)) throw std::runtime_error("tileon: this row has no kernel for this dtype");

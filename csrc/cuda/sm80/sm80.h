@@ -12,7 +12,12 @@ namespace tileon::sm80 {
 
 int row_count();
 const char* row_name(int row);
-std::string row_dtypes(int row);  // comma-separated; float32 with allow_tf32 is tf32
+// Comma-separated; float32 with allow_tf32 is tf32, two dtypes with a * between them are those of `a` and `b`.
+std::string row_dtypes(int row);
+
+// What the current device's image of these kernels was compiled for, major * 10 + minor: its own compute capability or,
+// where the driver compiled it from PTX, an older one.
+int image_capability();
 
 // Why row `row` of the tile table cannot run the problem as its operands lie on this GPU; null where it can.
 const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu);
@@ -23,6 +28,9 @@ int choose_row(const GemmProblem& problem, const Gpu& gpu);
 // Whether the kernels read operand `operand` ([mn, k], `mn` long) faster once it lies in an aligned buffer, by more
 // than the copy costs.
 bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu);
+
+// Whether fp8 operands are multiplied faster as float16, which holds every fp8 number, by more than both copies cost.
+bool widening_pays(const GemmProblem& problem, const Gpu& gpu);
 
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
 void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream);

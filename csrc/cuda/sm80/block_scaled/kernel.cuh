@@ -20,6 +20,8 @@ namespace tileon::sm80 {
 template <TileConfig kConfig, ElementType kA, ElementType kB, ScaleType kScale>
 struct BlockScaledKernel {
   using Element = __nv_bfloat16;  // as multiplied
+  using ElementA = Element;
+  using ElementB = Element;
   static constexpr bool decodes = true;
   static constexpr TileConfig config = kConfig;
   static constexpr int threads = kConfig.threads();

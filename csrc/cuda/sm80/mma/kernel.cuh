@@ -13,25 +13,27 @@
 
 namespace tileon::sm80 {
 
-// The types and sizes of one kernel, from a row of the table, the operands' dtype and majors.
-template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB>
+// The types and sizes of one kernel, from a row of the table, the operands' dtypes and majors.
+template <TileConfig kConfig, typename StoredA, Major kMajorA, Major kMajorB, typename StoredB>
 struct MmaKernel {
-  using Element = Element_;
+  using ElementA = typename InTile<StoredA>::Element;
+  using ElementB = typename InTile<StoredB>::Element;
+  static_assert(sizeof(ElementA) == sizeof(ElementB));
   static constexpr bool decodes = false;  // what is in memory is what is multiplied
   static constexpr TileConfig config = kConfig;
   static constexpr int threads = kConfig.threads();
-  using TileA = OperandTile<Element, kConfig.tile_m, kConfig.block_k, kMajorA>;
-  using TileB = OperandTile<Element, kConfig.tile_n, kConfig.block_k, kMajorB>;
-  template <typename Tile, int kTileMn>
+  using TileA = OperandTile<ElementA, kConfig.tile_m, kConfig.block_k, kMajorA>;
+  using TileB = OperandTile<ElementB, kConfig.tile_n, kConfig.block_k, kMajorB>;
+  template <typename Stored, typename Tile, int kTileMn>
   using Reader = std::conditional_t<kConfig.family == Family::kMmaGather,
-                                    GatherReader<Element, Tile, kTileMn, kConfig.block_k, threads>,
-                                    VectorReader<Element, Tile, kTileMn, kConfig.block_k, threads>>;
-  using ReaderA = Reader<TileA, kConfig.tile_m>;
-  using ReaderB = Reader<TileB, kConfig.tile_n>;
-  using LoaderA = FragmentLoader<Element, TileA, Side::kA, kConfig.warp_m()>;
-  using LoaderB = FragmentLoader<Element, TileB, Side::kB, kConfig.warp_n()>;
+                                    GatherReader<Stored, Tile, kTileMn, kConfig.block_k, threads>,
+                                    VectorReader<Stored, Tile, kTileMn, kConfig.block_k, threads>>;
+  using ReaderA = Reader<StoredA, TileA, kConfig.tile_m>;
+  using ReaderB = Reader<StoredB, TileB, kConfig.tile_n>;
+  using LoaderA = FragmentLoader<ElementA, TileA, Side::kA, kConfig.warp_m()>;
+  using LoaderB = FragmentLoader<ElementB, TileB, Side::kB, kConfig.warp_n()>;
 
-  static constexpr int k_steps = kConfig.block_k * int(sizeof(Element)) / kBytesPerKStep;
+  static constexpr int k_steps = kConfig.block_k * int(sizeof(ElementA)) / kBytesPerKStep;
   static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
   static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
   static_assert(k_steps % 2 == 0, "two fragment buffers take turns");
@@ -39,8 +41,9 @@ struct MmaKernel {
   static_assert(kConfig.family != Family::kMmaGather || kConfig.stages >= 3, "a gathered block lands one fetch later");
   // The store's slabs, one a warp, take the ring's place when the sums are done.
   using Slab = FragmentSlab<float, kConfig>;
-  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
+  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(ElementA));
   static_assert(shared_bytes >= Ring::bytes && shared_bytes >= threads / 32 * Slab::bytes);
+  static constexpr int min_capability = sizeof(ElementA) == 1 ? kFloat8Capability : 80;
 };
 
 // Sums a @ b over all of k into one warp's accumulators.
@@ -72,7 +75,8 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, const type
         for (int step = 0; step < Kernel::fragments_n; ++step) {
           const int n = m % 2 ? Kernel::fragments_n - 1 - step : step;  // there and back: the last b serves twice
           const auto& pair = b[k_step % 2][n / 2];
-          ptx::mma_m16n8<typename Kernel::Element>(sums[m][n], a[k_step % 2][m], pair[n % 2 * 2], pair[n % 2 * 2 + 1]);
+          ptx::mma_m16n8<typename Kernel::ElementA, typename Kernel::ElementB>(sums[m][n], a[k_step % 2][m],
+                                                                               pair[n % 2 * 2], pair[n % 2 * 2 + 1]);
         }
       }
       // Here only one set of fragments is alive, and decoding a k-block takes registers.
@@ -85,15 +89,15 @@ template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     gemm_mma(const __grid_constant__ KernelParams params) {
   extern __shared__ __align__(128) unsigned char shared_memory[];
-  if constexpr (!fits_this_architecture<Kernel::shared_bytes>()) {
+  if constexpr (!fits_this_architecture<Kernel::shared_bytes, Kernel::min_capability>()) {
     __trap();
   } else {
     const GemmProblem& problem = params.problem;
     constexpr TileConfig config = Kernel::config;
     const CtaTile tile(params, config);
 
-    typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m);
-    typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n);
+    typename Kernel::ReaderA reader_a(problem.a, problem.dtype, tile.batch, tile.m_begin, problem.m);
+    typename Kernel::ReaderB reader_b(problem.b, problem.b_dtype, tile.batch, tile.n_begin, problem.n);
     const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
     const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
     typename Kernel::Ring ring(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a, reader_b,
