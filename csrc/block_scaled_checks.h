@@ -1,7 +1,7 @@
 // block_scaled_matmul's arguments -> problem: its rules with their messages (see checks.h).
 #pragma once
 
-#include "checks.h"
+#include "scale_checks.h"
 
 namespace tileon {
 
@@ -26,14 +26,8 @@ constexpr const char* kOp = "block_scaled_matmul";
 constexpr DType kOutputs[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat8E4M3};
 
 constexpr std::optional<ElementType> element_of(ScalarType type) {
-  if (type == ScalarType::Float8_e4m3fn) return ElementType::kE4M3;
-  if (type == ScalarType::Float4_e2m1fn_x2 || type == ScalarType::Byte) return ElementType::kE2M1;
-  return std::nullopt;
-}
-
-constexpr std::optional<ScaleType> scale_of(ScalarType type) {
-  if (type == ScalarType::Float8_e8m0fnu || type == ScalarType::Byte) return ScaleType::kE8M0;
-  if (type == ScalarType::Float8_e4m3fn) return ScaleType::kE4M3;
+  for (const ElementType element : {ElementType::kE4M3, ElementType::kE2M1})
+    if (holds(type, element)) return element;
   return std::nullopt;
 }
 
@@ -45,34 +39,24 @@ inline void check_place(const char* name, const TensorView& tensor, const Tensor
 inline void check_elements(const TensorView& a, const TensorView& b) {
   if (element_of(a.type()) && element_of(b.type())) return;
   fail(kOp, ": operands `a` x `b` of dtypes ", dtype_name(a.type()), " x ", dtype_name(b.type()),
-       " are not offered; offered are float8_e4m3fn and, as fp4, float4_e2m1fn_x2 and uint8, in every pairing");
+       " are not offered; offered are, in every pairing, ", dtypes_of(ElementType::kE4M3), " and, for fp4, ",
+       dtypes_of(ElementType::kE2M1));
 }
 
-// e8m0 scales go with every pairing of elements, e4m3 with fp4 alone; both operands have scales of one kind.
+// e8m0 scales go with every pairing of elements, e4m3 with fp4 alone; both operands have scales of one type.
 inline ScaleType check_scale_types(const TensorView& scale_a, const TensorView& scale_b, bool both_fp4) {
-  const std::optional<ScaleType> type = scale_of(scale_a.type());
-  if (!both_fp4 && type != ScaleType::kE8M0)
-    fail(kOp, ": `scale_a` must be float8_e8m0fnu or uint8 where an operand is float8_e4m3fn, got ",
-         dtype_name(scale_a.type()));
-  if (!type)
-    fail(kOp, ": `scale_a` must be float8_e8m0fnu or uint8 (mxfp4), or float8_e4m3fn (nvfp4), got ",
-         dtype_name(scale_a.type()));
-  if (scale_of(scale_b.type()) != type)
-    fail(kOp, ": `scale_b` must be ", *type == ScaleType::kE8M0 ? "float8_e8m0fnu or uint8" : "float8_e4m3fn",
-         " where `scale_a` is ", dtype_name(scale_a.type()), ", got ", dtype_name(scale_b.type()));
-  return *type;
-}
-
-inline void check_scale_shape(const char* name, const TensorView& scale, int64_t rows, int64_t cols) {
-  const int64_t flat[] = {rows, cols};
-  const int64_t packed[] = {scale_row_blocks(rows), scale_col_blocks(cols), kScaleRowsApart,
-                            kScaleBlockRows / kScaleRowsApart, kScaleBlockCols};
-  const int64_t* wanted = scale.dims == 2 ? flat : packed;
-  bool fits = scale.dims == 2 || scale.dims == 5;
-  for (int64_t i = 0; fits && i < scale.dims; ++i) fits = scale.sizes[i] == wanted[i];
-  if (!fits)
-    fail(kOp, ": `", name, "` must have the shape ", TupleText{flat, 2}, " or, packed, ", TupleText{packed, 5},
-         ", got ", TupleText{scale.sizes, scale.dims});
+  const bool is_e8m0 = holds(scale_a.type(), ScaleType::kE8M0);
+  if (!is_e8m0 && !both_fp4)
+    fail(kOp, ": `scale_a` must be ", dtypes_of(ScaleType::kE8M0), " where an operand is ",
+         dtypes_of(ElementType::kE4M3), ", got ", dtype_name(scale_a.type()));
+  if (!is_e8m0 && !holds(scale_a.type(), ScaleType::kE4M3))
+    fail(kOp, ": `scale_a` must be ", dtypes_of(ScaleType::kE8M0), " (mxfp4), or ", dtypes_of(ScaleType::kE4M3),
+         " (nvfp4), got ", dtype_name(scale_a.type()));
+  const ScaleType type = is_e8m0 ? ScaleType::kE8M0 : ScaleType::kE4M3;
+  if (!holds(scale_b.type(), type))
+    fail(kOp, ": `scale_b` must be ", dtypes_of(type), " where `scale_a` is ", dtype_name(scale_a.type()), ", got ",
+         dtype_name(scale_b.type()));
+  return type;
 }
 
 inline DType check_out_dtype(std::optional<ScalarType> wanted) {
@@ -86,10 +70,7 @@ inline DType check_out_dtype(std::optional<ScalarType> wanted) {
 }
 
 inline BlockScaledOperand operand_of(const TensorView& data, ElementType element, const TensorView& scale) {
-  const int64_t* s = scale.strides;
-  return {data.data,       data.strides[0],
-          data.strides[1], element,
-          scale.data,      scale.dims == 2 ? flat_scales(s[0], s[1]) : ScaleStrides{s[0], s[1], s[2], s[3], s[4]}};
+  return {data.data, data.strides[0], data.strides[1], element, scale.data, scale_strides(scale)};
 }
 
 }  // namespace block_scaled
@@ -103,6 +84,8 @@ inline BlockScaledProblem check_block_scaled(const BlockScaledArguments& argumen
   const TensorView scale_b(arguments.scale_b);
   if (a.dims != 2) fail(kOp, ": `a` must be 2-D (m, k), got ", a.dims, "-D");
   if (b.dims != 2) fail(kOp, ": `b` must be 2-D (n, k), got ", b.dims, "-D");
+  check_scale_dims(kOp, "scale_a", scale_a);
+  check_scale_dims(kOp, "scale_b", scale_b);
   check_place("b", b, a);
   check_place("scale_a", scale_a, a);
   check_place("scale_b", scale_b, a);
@@ -123,14 +106,14 @@ inline BlockScaledProblem check_block_scaled(const BlockScaledArguments& argumen
   if (problem.k % problem.vec != 0)
     fail(kOp, ": `a` and `b` must have a multiple of ", problem.vec, " elements in a row, of which ", problem.vec,
          " share a scale, got k = ", problem.k);
-  check_scale_shape("scale_a", scale_a, problem.m, problem.k / problem.vec);
-  check_scale_shape("scale_b", scale_b, problem.n, problem.k / problem.vec);
+  check_scale_shape(kOp, "scale_a", scale_a, problem.m, problem.k / problem.vec);
+  check_scale_shape(kOp, "scale_b", scale_b, problem.n, problem.k / problem.vec);
   problem.a = operand_of(a, a_element, scale_a);
   problem.b = operand_of(b, b_element, scale_b);
 
   if (arguments.global_scale) {
     const TensorView global_scale(*arguments.global_scale);
-    check_global_scale(kOp, global_scale, "a", a);
+    check_global_scale(kOp, global_scale, a, "a");
     problem.global_scale = static_cast<const float*>(global_scale.data);
   }
   problem.out_dtype = check_out_dtype(arguments.out_dtype);

@@ -181,19 +181,6 @@ inline void bind_bias(Epilogue& epilogue, const TensorView& bias) {
   epilogue.bias_dtype = *dtype_of(bias.type());
 }
 
-// One float32 on the device of the op's first tensor, whose name is `first_name`.
-inline void check_global_scale(const char* op, const TensorView& global_scale, const char* first_name,
-                               const TensorView& first) {
-  if (global_scale.dims > 1 || (global_scale.dims == 1 && global_scale.sizes[0] != 1))
-    fail(op, ": `global_scale` must have one element, in the shape () or (1,), got ",
-         TupleText{global_scale.sizes, global_scale.dims});
-  if (!global_scale.same_device(first))
-    fail(op, ": `global_scale` must be on the device of `", first_name, "`, ", DeviceText{first}, ", got ",
-         DeviceText{global_scale});
-  if (global_scale.type() != ScalarType::Float)
-    fail(op, ": `global_scale` must be float32, got ", dtype_name(global_scale.type()));
-}
-
 // ---- results ----
 
 struct Shape {

@@ -12,63 +12,55 @@ from tileon_ops._fake_rules import (
     check_activation,
     check_bias,
     check_config,
-    check_global_scale,
     check_out,
     check_same_device,
     dtype_name,
     dtype_names,
 )
+from tileon_ops._fake_scales import FORMATS, check_global_scale, check_scale_dims, check_scale_shape
 
 _OP = "block_scaled_matmul"
 
-FP8 = (torch.float8_e4m3fn,)
-FP4 = (torch.float4_e2m1fn_x2, torch.uint8)  # two in a byte
-E8M0 = (torch.float8_e8m0fnu, torch.uint8)
-E4M3 = (torch.float8_e4m3fn,)
+_FP8, _FP4 = FORMATS["mxfp8"].elements, FORMATS["mxfp4"].elements
+_E8M0, _E4M3 = FORMATS["mxfp8"].scales, FORMATS["nvfp4"].scales
 
 # The first is the default.
-OUTPUTS = (torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn)
+_OUTPUTS = (torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn)
+
+
+def _either(dtypes: tuple[torch.dtype, ...]) -> str:
+    return dtype_names(dtypes, " or ")
 
 
 def _check_elements(a: Tensor, b: Tensor) -> None:
     check(
-        a.dtype in FP8 + FP4 and b.dtype in FP8 + FP4,
+        a.dtype in _FP8 + _FP4 and b.dtype in _FP8 + _FP4,
         f"{_OP}: operands `a` x `b` of dtypes {dtype_name(a.dtype)} x {dtype_name(b.dtype)} are not offered; offered "
-        f"are {dtype_names(FP8)} and, as fp4, {dtype_names(FP4, ' and ')}, in every pairing",
+        f"are, in every pairing, {_either(_FP8)} and, for fp4, {_either(_FP4)}",
     )
 
 
 def _elements_in_a_row(operand: Tensor) -> Size:
-    return operand.shape[1] * 2 if operand.dtype in FP4 else operand.shape[1]
+    return operand.shape[1] * 2 if operand.dtype in _FP4 else operand.shape[1]
 
 
-def _check_scale_types(scale_a: Tensor, scale_b: Tensor, both_fp4: bool) -> tuple[torch.dtype, ...]:
-    """The dtypes that the scales may have here: those of e8m0, or of e4m3."""
-    e8m0, e4m3, got = dtype_names(E8M0, " or "), dtype_names(E4M3), dtype_name(scale_a.dtype)
+def _check_scale_types(scale_a: Tensor, scale_b: Tensor, both_fp4: bool) -> int:
+    """How many elements share a scale."""
+    got = dtype_name(scale_a.dtype)
     check(
-        both_fp4 or scale_a.dtype in E8M0,
-        f"{_OP}: `scale_a` must be {e8m0} where an operand is {dtype_names(FP8)}, got {got}",
+        both_fp4 or scale_a.dtype in _E8M0,
+        f"{_OP}: `scale_a` must be {_either(_E8M0)} where an operand is {_either(_FP8)}, got {got}",
     )
     check(
-        scale_a.dtype in E8M0 + E4M3,
-        f"{_OP}: `scale_a` must be {e8m0} (mxfp4), or {e4m3} (nvfp4), got {got}",
+        scale_a.dtype in _E8M0 + _E4M3,
+        f"{_OP}: `scale_a` must be {_either(_E8M0)} (mxfp4), or {_either(_E4M3)} (nvfp4), got {got}",
     )
-    offered = E8M0 if scale_a.dtype in E8M0 else E4M3
+    offered = _E8M0 if scale_a.dtype in _E8M0 else _E4M3
     check(
         scale_b.dtype in offered,
-        f"{_OP}: `scale_b` must be {dtype_names(offered, ' or ')} where `scale_a` is {got}, "
-        f"got {dtype_name(scale_b.dtype)}",
+        f"{_OP}: `scale_b` must be {_either(offered)} where `scale_a` is {got}, got {dtype_name(scale_b.dtype)}",
     )
-    return offered
-
-
-def _check_scale_shape(name: str, scale: Tensor, rows: Size, cols: Size) -> None:
-    flat: tuple[Size, ...] = (rows, cols)
-    packed: tuple[Size, ...] = ((rows + 127) // 128, (cols + 3) // 4, 32, 4, 4)
-    message = f"{_OP}: `{name}` must have the shape {flat} or, packed, {packed}, got {tuple(scale.shape)}"
-    check(scale.dim() in (2, 5), message)
-    for size, wanted in zip(scale.shape, flat if scale.dim() == 2 else packed, strict=True):
-        check(size == wanted, message)
+    return FORMATS["nvfp4" if offered is _E4M3 else "mxfp4"].vec
 
 
 def _check_block_scaled(
@@ -84,26 +76,28 @@ def _check_block_scaled(
     """The result's shape and dtype; RuntimeError as the op itself raises it."""
     check(a.dim() == 2, f"{_OP}: `a` must be 2-D (m, k), got {a.dim()}-D")
     check(b.dim() == 2, f"{_OP}: `b` must be 2-D (n, k), got {b.dim()}-D")
+    check_scale_dims(_OP, "scale_a", scale_a)
+    check_scale_dims(_OP, "scale_b", scale_b)
     for name, tensor in (("b", b), ("scale_a", scale_a), ("scale_b", scale_b)):
         check_same_device(_OP, name, tensor, a)
     _check_elements(a, b)
     m, n = a.shape[0], b.shape[0]
     k, b_k = _elements_in_a_row(a), _elements_in_a_row(b)
     check(b_k == k, f"{_OP}: `b` must have as many elements in a row as `a`, k = {k}, got {b_k}")
-    vec = 32 if _check_scale_types(scale_a, scale_b, a.dtype in FP4 and b.dtype in FP4) is E8M0 else 16
+    vec = _check_scale_types(scale_a, scale_b, a.dtype in _FP4 and b.dtype in _FP4)
     check(
         k % vec == 0,
         f"{_OP}: `a` and `b` must have a multiple of {vec} elements in a row, of which {vec} share a scale, "
         f"got k = {k}",
     )
-    _check_scale_shape("scale_a", scale_a, m, k // vec)
-    _check_scale_shape("scale_b", scale_b, n, k // vec)
+    check_scale_shape(_OP, "scale_a", scale_a, m, k // vec)
+    check_scale_shape(_OP, "scale_b", scale_b, n, k // vec)
     if global_scale is not None:
-        check_global_scale(_OP, global_scale, "a", a)
-    dtype = OUTPUTS[0] if out_dtype is None else out_dtype
+        check_global_scale(_OP, global_scale, a, "a")
+    dtype = _OUTPUTS[0] if out_dtype is None else out_dtype
     check(
-        dtype in OUTPUTS,
-        f"{_OP}: `out_dtype` {dtype_name(dtype)} is not offered; offered are {dtype_names(OUTPUTS)}",
+        dtype in _OUTPUTS,
+        f"{_OP}: `out_dtype` {dtype_name(dtype)} is not offered; offered are {dtype_names(_OUTPUTS)}",
     )
     check_activation(_OP, activation)
     if bias is not None:

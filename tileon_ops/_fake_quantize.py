@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tileon_ops._fake_rules import Implementations, Size, check, dtype_name, dtype_names
+from tileon_ops._fake_rules import Implementations, Size, check, check_same_device, dtype_name, dtype_names
 from tileon_ops._fake_scales import (
     BLOCK,
     BLOCK_COLS,
@@ -19,7 +19,6 @@ from tileon_ops._fake_scales import (
     FORMATS,
     Format,
     check_global_scale,
-    check_on_device_of,
     check_scale_dims,
     check_scale_shape,
     packed_scale_shape,
@@ -95,7 +94,7 @@ def _dequantize(
         )
     rows, k = data.shape[0], data.shape[1] * known.per_byte
     _check_k("dequantize", "data", k, known)
-    check_on_device_of("dequantize", "scale", scale, data, "data")
+    check_same_device("dequantize", "scale", scale, data, "data")
     check_scale_shape("dequantize", "scale", scale, rows, k // known.vec)
     _check_own_global_scale("dequantize", global_scale, data, "data", known)
     dtype = torch.float32 if out_dtype is None else out_dtype

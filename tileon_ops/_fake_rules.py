@@ -39,10 +39,10 @@ def same(x: Size, y: Size) -> bool:
     return x == y
 
 
-def check_same_device(op: str, argument: str, tensor: Tensor, first: Tensor, first_name: str = "a") -> None:
+def check_same_device(op: str, name: str, tensor: Tensor, like: Tensor, like_name: str = "a") -> None:
     check(
-        tensor.device == first.device,
-        f"{op}: `{argument}` must be on the device of `{first_name}`, {first.device}, got {tensor.device}",
+        tensor.device == like.device,
+        f"{op}: `{name}` must be on the device of `{like_name}`, {like.device}, got {tensor.device}",
     )
 
 
@@ -68,19 +68,6 @@ def check_bias(op: str, bias: Tensor, a: Tensor, n: Size, out_dtype: torch.dtype
         f"{op}: `bias` must be {dtype_names(offered, ' or ')} (the output's dtype or float32), got {got}",
     )
     check(bias.shape[0] == n, f"{op}: `bias` must have n = {n} elements, got {bias.shape[0]}")
-
-
-def check_global_scale(op: str, global_scale: Tensor, first_name: str, first: Tensor) -> None:
-    shape = tuple(global_scale.shape)
-    message = f"{op}: `global_scale` must have one element, in the shape () or (1,), got {shape}"
-    check(len(shape) <= 1, message)
-    for size in shape:
-        check(size == 1, message)
-    check_same_device(op, "global_scale", global_scale, first, first_name)
-    check(
-        global_scale.dtype == torch.float32,
-        f"{op}: `global_scale` must be float32, got {dtype_name(global_scale.dtype)}",
-    )
 
 
 def check_config(op: str, config: int, a: Tensor) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tileon_ops._fake_rules import Size, check, dtype_name
+from tileon_ops._fake_rules import Size, check, check_same_device, dtype_name
 
 E4M3, E8M0, FP4, BYTE = torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2, torch.uint8
 
@@ -60,15 +60,8 @@ def check_scale_shape(op: str, name: str, scale: Tensor, rows: Size, cols: Size)
         check(size == wanted, message)
 
 
-def check_on_device_of(op: str, name: str, tensor: Tensor, like: Tensor, like_name: str) -> None:
-    check(
-        tensor.device == like.device,
-        f"{op}: `{name}` must be on the device of `{like_name}`, {like.device}, got {tensor.device}",
-    )
-
-
 def check_global_scale(op: str, global_scale: Tensor, like: Tensor, like_name: str) -> None:
-    check_on_device_of(op, "global_scale", global_scale, like, like_name)
+    check_same_device(op, "global_scale", global_scale, like, like_name)
     check(
         global_scale.dtype == torch.float32,
         f"{op}: `global_scale` must be float32, got {dtype_name(global_scale.dtype)}",

@@ -13,19 +13,18 @@ _library = torch.library.Library("tileon", "IMPL")
 _OPS = ("block_scaled_matmul", "block_scaled_matmul.out", "quantize", "dequantize", "pack_scales", "unpack_scales")
 
 
-def _refuse(op: str, name: str, argument: Any) -> None:
-    if isinstance(argument, Tensor) and argument.requires_grad:
-        raise RuntimeError(f"{op}: `{name}` requires grad, and no gradient flows through quantized operands")
+def _refuse(op: str, arguments: dict[str, Any]) -> None:
+    for name, argument in arguments.items():
+        if isinstance(argument, Tensor) and argument.requires_grad:
+            raise RuntimeError(f"{op}: `{name}` requires grad, and no gradient flows through quantized operands")
 
 
 def _kernel(op: str, overload: Any) -> Callable[..., Any]:
-    names = [argument.name for argument in overload._schema.arguments if not argument.kwarg_only]
+    names = [argument.name for argument in overload._schema.arguments]
 
     def kernel(keyset: Any, *arguments: Any, **options: Any) -> Any:
-        if torch._C.is_grad_enabled():
-            for name, argument in zip(names, arguments, strict=False):  # trailing defaults are left out
-                _refuse(op, name, argument)
-            _refuse(op, "out", options.get("out"))
+        if torch._C.is_grad_enabled() and torch._C._any_requires_grad(*arguments, *options.values()):
+            _refuse(op, {**dict(zip(names, arguments, strict=False)), **options})  # the dispatcher leaves defaults out
         with torch._C._AutoDispatchBelowAutograd():
             return overload.redispatch(keyset & torch._C._after_autograd_keyset, *arguments, **options)
 

@@ -23,7 +23,7 @@ Tensor dequantized(const BlockScaledProblem& problem, const BlockScaledOperand& 
   const int64_t rows_per_task = 1 + kElementsPerTask / (problem.k + 1);
   torch::stable::parallel_for(0, rows, rows_per_task, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row)
-      dequantize_row(operand, problem.scale_type, problem.vec, row, problem.k, to + row * problem.k);
+      dequantize_row(operand, problem.scale_type, problem.vec, row, problem.k, 1, to + row * problem.k);
   });
   return values;
 }

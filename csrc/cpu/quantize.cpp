@@ -14,6 +14,7 @@
 
 #include "../kernel_log.h"
 #include "../quantize_checks.h"
+#include "dequantize_row.h"
 
 namespace tileon {
 namespace {
@@ -136,49 +137,16 @@ void run(const QuantizeProblem& problem) {
 
 // ---- dequantize ----
 
-// Every element by its code.
-template <ElementType kElement>
-const auto& elements() {
-  constexpr int kCodes = kElement == ElementType::kE4M3 ? 256 : 16;
-  static const std::array<float, kCodes> table = [] {
-    std::array<float, kCodes> values;
-    for (int code = 0; code < kCodes; ++code)
-      values[code] = kElement == ElementType::kE4M3 ? e4m3_value(code) : e2m1_value(code);
-    return values;
-  }();
-  return table;
-}
-
-template <Format kFormat, typename Out>
-void dequantize_row(const DequantizeProblem& problem, int64_t row, float global) {
-  constexpr FormatInfo kInfo = info(kFormat);
-  constexpr int kBytes = kInfo.vec / elements_per_byte(kInfo.element);
-  const auto& values = elements<kInfo.element>();
-  const uint8_t* codes = problem.data + row * problem.stride_row;
-  const uint8_t* scales = problem.scale + problem.scale_strides.of_row(row);
-  Out* out = static_cast<Out*>(problem.out) + row * problem.k;
-  for (int64_t col = 0; col < problem.cols(); ++col, codes += kBytes * problem.stride_k, out += kInfo.vec) {
-    const uint8_t byte = scales[problem.scale_strides.of_col(col)];
-    const float scale = kInfo.scale == ScaleType::kE4M3 ? e4m3_value(byte) : e8m0_value(byte);
-    for (int i = 0; i < kBytes; ++i) {
-      const uint8_t code = codes[i * problem.stride_k];
-      if constexpr (kInfo.element == ElementType::kE4M3) {
-        out[i] = static_cast<Out>(values[code] * scale * global);
-      } else {
-        out[2 * i] = static_cast<Out>(values[code & 15] * scale * global);
-        out[2 * i + 1] = static_cast<Out>(values[code >> 4] * scale * global);
-      }
-    }
-  }
-}
-
 void run(const DequantizeProblem& problem) {
   if (problem.rows == 0 || problem.k == 0) return;
   const float global = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
-  with_format(problem.format, [&](auto format) {
-    with_type(problem.out_dtype, [&](auto zero) {
-      for_rows(problem.rows, problem.k,
-               [&](int64_t row) { dequantize_row<decltype(format)::format, decltype(zero)>(problem, row, global); });
+  const FormatInfo& format = info(problem.format);
+  const BlockScaledOperand operand{problem.data,   problem.stride_row, problem.stride_k,
+                                   format.element, problem.scale,      problem.scale_strides};
+  with_type(problem.out_dtype, [&](auto zero) {
+    auto* const out = static_cast<decltype(zero)*>(problem.out);
+    for_rows(problem.rows, problem.k, [&](int64_t row) {
+      dequantize_row(operand, format.scale, format.vec, row, problem.k, global, out + row * problem.k);
     });
   });
   record_kernel("cpu_dequantize");
