@@ -29,7 +29,7 @@ struct alignas(16) LaneNumbers {
 
 // e2m1_code of small_floats.h in half as many instructions, for numbers that are not NaN. Where numbers have steps of
 // p / 2 (p = 1 below 2, then 2, then 4), adding 2^22 p rounds to them and leaves their count at the bottom of the sum,
-// the logarithm of p above it; 3 p more makes the code of both added. Code 8 is left to nobody: 6 is the largest.
+// the logarithm of p above it; 3 p more makes the two, added, the code.
 __device__ __forceinline__ uint32_t fast_e2m1_code(float value) {
   const float magnitude = fminf(fabsf(value), kE2M1Max);
   const float power = float_of(bits_of(fmaxf(magnitude, 1.0f)) & 0x7f800000u);

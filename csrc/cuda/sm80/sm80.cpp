@@ -103,7 +103,7 @@ const char* why_not(int row, const BlockScaledProblem&, const Gpu& gpu) { return
 int choose_row(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 
 bool copy_pays(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem) {
-  return code_access(operand, rows, problem.k) == CodeAccess::kBytes && problem.products() >= kCopyPaysFrom;
+  return !reads_chunks(operand, rows, problem.k) && problem.products() >= kCopyPaysFrom;
 }
 
 void run(int row, const BlockScaledProblem& problem, cudaStream_t stream) {

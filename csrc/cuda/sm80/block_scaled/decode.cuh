@@ -1,7 +1,8 @@
 // Codes times their scale, as bfloat16, in words of two: the lower k in the low half.
 //
 // bfloat16 has float32's exponents, so it holds what float32 does but for the smallest: a product of e2m1 always, one
-// of e4m3 unless the scale is below 2^-124 (reader.cuh says what happens then). Each decoder takes 16 bytes of codes.
+// of e4m3 unless the scale is below 2^-124 (wide.cuh says what happens then). Sixteen codes, which share a scale, are
+// decoded at a time: two chunks of 16 bytes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -77,9 +78,9 @@ __device__ __forceinline__ void move_e4m3(uint32_t codes, uint32_t& first, uint3
   second = moved(ptx::prmt(codes, 0, 0x3424));
 }
 
-__device__ __forceinline__ bool holds_e4m3_nan(const uint4& codes) {
+__device__ __forceinline__ bool holds_e4m3_nan(const uint32_t (&codes)[4]) {
   const auto carried = [](uint32_t word) { return (word & 0x7f7f7f7f) + 0x01010101; };  // 0x7f alone reaches bit 7
-  return ((carried(codes.x) | carried(codes.y) | carried(codes.z) | carried(codes.w)) & 0x80808080) != 0;
+  return ((carried(codes[0]) | carried(codes[1]) | carried(codes[2]) | carried(codes[3])) & 0x80808080) != 0;
 }
 
 // Puts the NaNs of four codes of e4m3 where move_e4m3 made numbers of them.
@@ -89,29 +90,30 @@ __device__ __forceinline__ void mend_e4m3_nan(uint32_t codes, uint32_t& first, u
   second |= nan(2) | nan(3) << 16;
 }
 
-// Sixteen codes of e4m3 under an e8m0 scale: `words` get two chunks of eight elements.
-__device__ __forceinline__ void decode_e4m3(const uint4& codes, uint32_t scale_byte, uint4 (&chunks)[2]) {
+template <ScaleType kScale>
+__device__ __forceinline__ void decode(const uint32_t (&codes)[2], uint32_t scale_byte, uint4 (&chunks)[2]) {
+  const E2M1Table table(scale_pair<kScale>(scale_byte));
+  chunks[0] = table.decode(codes[0]);
+  chunks[1] = table.decode(codes[1]);
+}
+
+template <ScaleType kScale>
+__device__ __forceinline__ void decode(const uint32_t (&codes)[4], uint32_t scale_byte, uint4 (&chunks)[2]) {
+  static_assert(kScale == ScaleType::kE8M0);
   constexpr uint32_t kLastInOneFactor = 127 + 7;  // 2^120 2^7 is bfloat16's largest power of two
   constexpr uint32_t k2To120 = 0x7b807b80;
   uint32_t words[8];
-  move_e4m3(codes.x, words[0], words[1]);
-  move_e4m3(codes.y, words[2], words[3]);
-  move_e4m3(codes.z, words[4], words[5]);
-  move_e4m3(codes.w, words[6], words[7]);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) move_e4m3(codes[i], words[2 * i], words[2 * i + 1]);
   if (holds_e4m3_nan(codes)) {
-    mend_e4m3_nan(codes.x, words[0], words[1]);
-    mend_e4m3_nan(codes.y, words[2], words[3]);
-    mend_e4m3_nan(codes.z, words[4], words[5]);
-    mend_e4m3_nan(codes.w, words[6], words[7]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) mend_e4m3_nan(codes[i], words[2 * i], words[2 * i + 1]);
   }
-  uint32_t factor;
-  if (scale_byte <= kLastInOneFactor) {
-    const uint32_t bits = (scale_byte + 120) << 7;
-    factor = ptx::prmt(bits, 0, 0x1010);
-  } else {
+  uint32_t factor = ptx::prmt((scale_byte + 120) << 7, 0, 0x1010);
+  if (scale_byte > kLastInOneFactor) {
 #pragma unroll
     for (uint32_t& word : words) word = multiply_pair(word, k2To120);
-    factor = scale_pair<ScaleType::kE8M0>(scale_byte);
+    factor = scale_pair<kScale>(scale_byte);
   }
 #pragma unroll
   for (uint32_t& word : words) word = multiply_pair(word, factor);

@@ -8,10 +8,8 @@
 #include "../cta_tile.cuh"
 #include "../fragment_store.cuh"
 #include "../kernel_params.h"
-#include "../mma/kernel.cuh"
-#include "../ring.cuh"
 #include "config.h"
-#include "reader.cuh"
+#include "main_loop.cuh"
 #include "wide.cuh"
 
 namespace tileon::sm80 {
@@ -22,14 +20,15 @@ struct BlockScaledKernel {
   using Element = __nv_bfloat16;  // as multiplied
   using ElementA = Element;
   using ElementB = Element;
-  static constexpr bool decodes = true;
   static constexpr TileConfig config = kConfig;
   static constexpr int threads = kConfig.threads();
-  static_assert(kConfig.block_k == kScaledBlockK && kConfig.stages >= 3, "a k-block lands one fetch later");
+  static_assert(kConfig.block_k == kScaledBlockK && kConfig.stages == 2);
   using ChunkA = CodeChunk<kA, kScale>;
   using ChunkB = CodeChunk<kB, kScale>;
   using TileA = OperandTile<Element, kConfig.tile_m, kScaledBlockK, Major::kK>;
   using TileB = OperandTile<Element, kConfig.tile_n, kScaledBlockK, Major::kK>;
+  using ChunksA = ChunkLoader<ChunkA, kConfig.tile_m, threads>;
+  using ChunksB = ChunkLoader<ChunkB, kConfig.tile_n, threads>;
   using ReaderA = DequantizingReader<ChunkA, TileA, kConfig.tile_m, threads>;
   using ReaderB = DequantizingReader<ChunkB, TileB, kConfig.tile_n, threads>;
   using LoaderA = FragmentLoader<Element, TileA, Side::kA, kConfig.warp_m()>;
@@ -38,7 +37,6 @@ struct BlockScaledKernel {
   static constexpr int k_steps = kScaledBlockK * int(sizeof(Element)) / kBytesPerKStep;
   static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
   static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
-  using Ring = sm80::Ring<kConfig.stages, kScaledBlockK, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
   using Slab = FragmentSlab<float, kConfig>;
 
   // bfloat16 holds every product of e2m1 and a scale
@@ -47,7 +45,7 @@ struct BlockScaledKernel {
   using WideB = WideOperand<ChunkB, kConfig.tile_n, threads>;
 
   static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
-  static_assert(shared_bytes >= Ring::bytes && shared_bytes >= threads / 32 * Slab::bytes &&
+  static_assert(shared_bytes >= DecodedBlocks<BlockScaledKernel>::bytes && shared_bytes >= threads / 32 * Slab::bytes &&
                 shared_bytes >= WideA::Tile::bytes + WideB::Tile::bytes);
 };
 
@@ -72,22 +70,19 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     constexpr TileConfig config = Kernel::config;
     const CtaTile tile(params, config);
     const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
-    const CodeAccess access_a = code_access(problem.a, problem.m, problem.k);
-    const CodeAccess access_b = code_access(problem.b, problem.n, problem.k);
-
     float sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
-    typename Kernel::ReaderA reader_a(problem.a, access_a, tile.m_begin, problem.m);
-    typename Kernel::ReaderB reader_b(problem.b, access_b, tile.n_begin, problem.n);
+    const typename Kernel::ChunksA chunks_a(problem.a, problem.m, problem.k, tile.m_begin);
+    const typename Kernel::ChunksB chunks_b(problem.b, problem.n, problem.k, tile.n_begin);
+    typename Kernel::ReaderA reader_a(chunks_a);
+    typename Kernel::ReaderB reader_b(chunks_b);
     const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
     const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
-    typename Kernel::Ring ring(shared, reader_a, reader_b, problem.k);
-    multiply<Kernel>(ring, loader_a, loader_b, tile.k_blocks, sums);
-    ring.drain();
+    DecodedBlocks<Kernel> blocks(shared, reader_a, reader_b);
+    multiply_decoded<Kernel>(blocks, loader_a, loader_b, tile.k_blocks, sums);
+    __syncthreads();  // from here on others use the stages' memory
     if constexpr (Kernel::may_be_wide) {
-      if (__syncthreads_or(reader_a.saw_below_bfloat16() || reader_b.saw_below_bfloat16())) {
-        multiply_wide<Kernel>({problem.a, access_a, tile.m_begin, problem.m},
-                              {problem.b, access_b, tile.n_begin, problem.n}, problem.k, tile, shared, sums);
-      }
+      if (__syncthreads_or(reader_a.saw_below_bfloat16() || reader_b.saw_below_bfloat16()))
+        multiply_wide<Kernel>(chunks_a, chunks_b, tile, shared, sums);
     }
     if (problem.global_scale != nullptr) multiply_by<Kernel>(*problem.global_scale, sums);
     store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,

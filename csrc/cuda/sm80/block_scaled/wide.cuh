@@ -15,39 +15,33 @@ struct WideOperand {
   using Tile = OperandTile<float, kTileMn, kScaledBlockK, Major::kK>;
   using Loader = ChunkLoader<Chunk, kTileMn, kThreads>;
 
-  // Decodes one chunk into row `row`; `first` is its first element in the k-block.
-  static __device__ __forceinline__ void store(uint32_t shared, const Chunk& chunk, int row, int first) {
-    constexpr int bits = Chunk::kElement == ElementType::kE4M3 ? 8 : 4;
-    const uint32_t words[4] = {chunk.codes.x, chunk.codes.y, chunk.codes.z, chunk.codes.w};
+  static __device__ __forceinline__ void store(uint32_t shared, const Chunk& chunk, int row) {
+    const float scale = Chunk::kScale == ScaleType::kE8M0 ? e8m0_value(chunk.scale) : e4m3_value(chunk.scale);
 #pragma unroll
-    for (int i = 0; i < Chunk::elements; i += 4) {
-      const uint32_t codes = words[i * bits / 32] >> (i * bits % 32);
-      const uint32_t scale_byte = chunk.scale[i / (Chunk::elements / Chunk::scales)];
-      const float scale = Chunk::kScale == ScaleType::kE8M0 ? e8m0_value(scale_byte) : e4m3_value(scale_byte);
+    for (int i = 0; i < kChunkElements; i += 4) {
+      const uint32_t codes = chunk.codes[i * Chunk::bits / 32] >> (i * Chunk::bits % 32);
       uint32_t values[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const uint32_t code = codes >> (j * bits) & ((1 << bits) - 1);
-        values[j] = bits_of((bits == 8 ? e4m3_value(code) : e2m1_value(code)) * scale);
+        const uint32_t code = codes >> (j * Chunk::bits) & ((1 << Chunk::bits) - 1);
+        values[j] = bits_of((Chunk::bits == 8 ? e4m3_value(code) : e2m1_value(code)) * scale);
       }
-      ptx::store_shared_16(shared + Tile::offset(row, (first + i) / 4), {values[0], values[1], values[2], values[3]});
+      ptx::store_shared_16(shared + Tile::offset(row, (Loader::half() * kChunkElements + i) / 4),
+                           {values[0], values[1], values[2], values[3]});
     }
   }
 
-  static __device__ __forceinline__ void decode_next(Loader& loader, uint32_t shared, int k_count) {
-    Chunk chunks[Loader::kCount];
-    loader.load(k_count, chunks);
+  static __device__ __forceinline__ void decode_block(const Loader& loader, uint32_t shared, int block) {
 #pragma unroll
     for (int i = 0; i < Loader::kCount; ++i)
-      if (Loader::in_tile(i))
-        store(shared, chunks[i], Loader::row(i), threadIdx.x % Chunk::chunks_per_row * Chunk::elements);
+      if (Loader::in_tile(i)) store(shared, loader.load(i, block), Loader::row(i));
   }
 };
 
 // Sums the whole of k anew. All threads of the CTA take part; `shared` is theirs.
 template <typename Kernel>
-__device__ __forceinline__ void multiply_wide(typename Kernel::WideA::Loader load_a,
-                                              typename Kernel::WideB::Loader load_b, int64_t k, const CtaTile& tile,
+__device__ __forceinline__ void multiply_wide(const typename Kernel::WideA::Loader& load_a,
+                                              const typename Kernel::WideB::Loader& load_b, const CtaTile& tile,
                                               uint32_t shared,
                                               float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
   using WideA = typename Kernel::WideA;
@@ -64,10 +58,9 @@ __device__ __forceinline__ void multiply_wide(typename Kernel::WideA::Loader loa
 #pragma unroll
       for (float& sum : fragment) sum = 0;
 #pragma unroll 1
-  for (int64_t begin = 0; begin < k; begin += kScaledBlockK) {
-    const int k_count = k - begin < kScaledBlockK ? static_cast<int>(k - begin) : kScaledBlockK;
-    WideA::decode_next(load_a, shared, k_count);
-    WideB::decode_next(load_b, shared_b, k_count);
+  for (int block = 0; block < tile.k_blocks; ++block) {
+    WideA::decode_block(load_a, shared, block);
+    WideB::decode_block(load_b, shared_b, block);
     __syncthreads();
 #pragma unroll 1
     for (int k_step = 0; k_step < kScaledBlockK * 4 / kBytesPerKStep; ++k_step) {

@@ -19,7 +19,6 @@ struct MmaKernel {
   using ElementA = typename InTile<StoredA>::Element;
   using ElementB = typename InTile<StoredB>::Element;
   static_assert(sizeof(ElementA) == sizeof(ElementB));
-  static constexpr bool decodes = false;  // what is in memory is what is multiplied
   static constexpr TileConfig config = kConfig;
   static constexpr int threads = kConfig.threads();
   using TileA = OperandTile<ElementA, kConfig.tile_m, kConfig.block_k, kMajorA>;
@@ -68,7 +67,7 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, const type
     for (int k_step = 0; k_step < Kernel::k_steps; ++k_step) {
       if (k_step == Kernel::k_steps - 1) ring.wait_for_next();
       load_fragments((k_step + 1) % Kernel::k_steps, (k_step + 1) % 2);
-      if (k_step == 0 && !Kernel::decodes) ring.fetch_next();
+      if (k_step == 0) ring.fetch_next();
 #pragma unroll
       for (int m = 0; m < Kernel::fragments_m; ++m) {
 #pragma unroll
@@ -79,8 +78,6 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, const type
                                                                                pair[n % 2 * 2], pair[n % 2 * 2 + 1]);
         }
       }
-      // Here only one set of fragments is alive, and decoding a k-block takes registers.
-      if (k_step == 0 && Kernel::decodes) ring.fetch_next();
     }
   }
 }
