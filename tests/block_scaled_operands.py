@@ -85,6 +85,9 @@ class Operand:
     def to(self, device: torch.device | str) -> Operand:
         return replace(self, codes=self.codes.to(device), scales=self.scales.to(device))
 
+    def first(self, rows: int) -> Operand:
+        return replace(self, codes=self.codes[:rows], scales=self.scales[:rows])
+
     def bytes(self) -> Tensor:
         """The data as the op has it in memory, as uint8."""
         return pack_nibbles(self.codes) if self.element == "e2m1" else self.codes

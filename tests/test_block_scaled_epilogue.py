@@ -1,4 +1,4 @@
-"""What `block_scaled_matmul` does to its sums: global_scale, bias, activation, and the rounding to the output's dtype."""
+"""What `block_scaled_matmul` does to its sums: global_scale, bias, activation, the rounding to the output's dtype."""
 
 from __future__ import annotations
 

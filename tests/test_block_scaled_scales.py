@@ -90,7 +90,7 @@ class TestPowersOfTwo:
     @each_form
     @each_e8m0_format
     def test_every_pair_of_bytes(self, device: torch.device, fmt: Format, form: str) -> None:
-        """32 x 2^(i - 127) x 2^(j - 127) for all i and j: byte 0 is 2^-127, overflow is infinity, tiny sums are tiny."""
+        """32 x 2^(i - 127) x 2^(j - 127) for all i and j: byte 0 is 2^-127, and overflow is infinity."""
         steps = torch.arange(255)[:, None]
         a = with_scales(constant(fmt, "a", 255, 32), steps).to(device)
         b = with_scales(constant(fmt, "b", 255, 32), steps).to(device)
@@ -154,7 +154,7 @@ class TestPowersOfTwo:
     @pytest.mark.parametrize("low", [0, 1, 2])
     @pytest.mark.parametrize("high", [252, 253, 254])
     def test_mxfp8_at_both_ends(self, device: torch.device, high: int, low: int) -> None:
-        """All finite elements under the smallest scales, those below 2 under the largest: no step over- or underflows."""
+        """All finite elements under the smallest scales, those below 2 under the largest: no step overflows."""
         small, large = random_codes(MXFP8, "a", 66, 96), random_codes(MXFP8, "b", 65, 96)
         large = replace(large, codes=large.codes & 0xBF)  # without the top bit of the exponent: below 2
         for a, b in ((small, large), (large, small)):
