@@ -1,4 +1,4 @@
-"""`block_scaled_matmul` where every order of summation gives the same bits: small integers, structured operands, sizes."""
+"""`block_scaled_matmul` where any order of summation gives the same bits: small integers, structured operands."""
 
 from __future__ import annotations
 
