@@ -88,7 +88,12 @@ BAD_CALLS = (
         for shape in ((), (64,), (1, 3, 64), (1, 1, 3, 64))
     ),
     *(
-        bad(f"{name} {len(shape)}-D", f"`{name}`", f"{len(shape)}-D", **{name: of(*shape, dtype=E8M0)})
+        bad(
+            f"{name} {len(shape)}-D",
+            f"`{name}`",
+            f"{len(shape)}-D|{re.escape(str(shape))}",
+            **{name: of(*shape, dtype=E8M0)},
+        )
         for name in ("scale_a", "scale_b")
         for shape in ((), (2,), (1, 3, 2), (1, 32, 4, 4), (1, 1, 1, 32, 4, 4))
     ),

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from block_scaled_operands import FORMATS, NVFP4, Format, constant, each_format, in_poison, multiply, small_integers
+from block_scaled_operands import (
+    FORMATS,
+    MXFP4,
+    NVFP4,
+    Format,
+    constant,
+    each_format,
+    in_poison,
+    multiply,
+    small_integers,
+)
 from block_scaled_reference import assert_product, expected, product
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -15,7 +25,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 E4M3 = torch.float8_e4m3fn
 OUT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, E4M3)
-OPCHECK_TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+# test_schema compares the arguments by arithmetic that torch does not have for dtypes of one byte, uint8 aside.
+OPCHECK_TESTS = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 op = torch.ops.tileon.block_scaled_matmul
 
 
@@ -65,6 +76,14 @@ class TestOpcheck:
             out = torch.empty_like(op(*arguments, **options))
             torch.library.opcheck(op.out, arguments, {**options, "out": out}, test_utils=OPCHECK_TESTS)
 
+    def test_everything_where_all_operands_are_uint8(self, device: torch.device) -> None:
+        for arguments, options in opcheck_inputs(MXFP4, device):
+            as_uint8 = tuple(t.view(torch.uint8) if t is not None and t.dim() > 1 else t for t in arguments)
+            tests = ("test_schema", *OPCHECK_TESTS)
+            torch.library.opcheck(op.default, as_uint8, options, test_utils=tests)
+            out = torch.empty_like(op(*as_uint8, **options))
+            torch.library.opcheck(op.out, as_uint8, {**options, "out": out}, test_utils=tests)
+
     @pytest.mark.gpu
     @each_format
     def test_a_row_by_index(self, fmt: Format) -> None:
@@ -102,7 +121,8 @@ class TestCompile:
             counter = CompileCounterWithBackend("aot_eager")
             compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=counter)
             factor = torch.tensor(0.5, device=device)
-            for m, n, k in ((130, 140, 192), (300, 400, 320), (257, 129, 448)):
+            # no two numbers of blocks are the same in the first: the compiler would take them for one
+            for m, n, k in ((130, 300, 640), (257, 129, 448), (600, 700, 1024)):
                 inputs = (*tensors(fmt, device, m, n, k, forms), torch.arange(float(n), device=device))
                 torch.testing.assert_close(compiled(*inputs, factor), model(*inputs, factor))
             assert counter.frame_count == 1, fmt
@@ -192,8 +212,9 @@ class TestFake:
         assert (actual.shape, actual.dtype, actual.device.type) == ((size, size), torch.float16, "meta")
 
     def test_out_returns_nothing(self) -> None:
-        with FakeTensorMode():
-            operands = tensors(NVFP4, torch.device("cpu"))
+        operands = tensors(NVFP4, torch.device("cpu"))
+        with FakeTensorMode() as mode:
+            operands = tuple(mode.from_tensor(t) for t in operands)
             assert op.out(*operands, out=torch.empty(3, 5, dtype=torch.float16)) is None
 
 

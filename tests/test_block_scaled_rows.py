@@ -6,9 +6,10 @@ import itertools
 
 import pytest
 import torch
-from block_scaled_operands import SCALE_PAIRS, in_poison, quantized_normal, random_codes, small_integers
+from block_scaled_operands import SCALE_PAIRS, constant, in_poison, quantized_normal, random_codes, small_integers
 from block_scaled_reference import assert_exact_product, assert_product, documented_bound, expected, product
 from block_scaled_table import CANNOT_READ, TABLE, BlockScaledRow, each_block_scaled_row
+from test_block_scaled_scales import with_scales
 
 pytestmark = pytest.mark.gpu
 
@@ -82,6 +83,17 @@ def test_nan_stays_in_its_row_and_column(row: BlockScaledRow) -> None:
     actual = row.run(a, b, out_dtype=F32)
     assert_exact_product(actual, a, b)
     assert int(actual.isnan().sum()) == 130 + 136 - 1
+
+
+@every_row
+def test_scales_of_the_whole_range(row: BlockScaledRow) -> None:
+    """Every scale byte against every other: 2^-127, signs, NaN, and sums that overflow or all but vanish."""
+    fmt = row.fmt
+    count = 256 if fmt.scale == "e4m3" else 255
+    steps = torch.arange(count)[:, None]
+    a, b = (with_scales(constant(fmt, side, count, fmt.vec), steps).to("cuda") for side in ("a", "b"))
+    wanted = expected(product(a, b), out_dtype=F32, bound=documented_bound(fmt.vec))
+    assert_product(row.run(a, b, out_dtype=F32), wanted)
 
 
 @every_row

@@ -121,7 +121,8 @@ class TestGradients:
 
 
 class TestTransformations:
-    OPCHECK_TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+    # test_schema compares the arguments by arithmetic that torch does not have for fp8.
+    OPCHECK_TESTS = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
     @each_pair
     def test_opcheck(self, device: torch.device, dtype_a: torch.dtype, dtype_b: torch.dtype) -> None:
