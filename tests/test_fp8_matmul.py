@@ -203,7 +203,7 @@ class TestSpecialValues:
         a = torch.full((3, 64), 448.0, device=device).to(E4M3)
         actual = matmul(a, a.t())
         assert bool((actual == INF).all())
-        assert bool((matmul(a, -a.t().float().to(E4M3)) == -INF).all())
+        assert bool((matmul(a, (-a.t().float()).to(E4M3)) == -INF).all())
         assert bool((matmul(a, a.t(), out_dtype=F32) == 64 * 448.0**2).all())
 
     def test_no_k_gives_the_activation_of_the_bias(self, device: torch.device) -> None:
