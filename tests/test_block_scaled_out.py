@@ -1,4 +1,4 @@
-"""`block_scaled_matmul.out`: an output of any strides, and nothing outside it."""
+"""`block_scaled_matmul.out`: an output of any strides, and nothing outside it; the same through the wrapper."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from block_scaled_reference import assert_product, expected, product
 from operands import place
 from test_out import OUTPUTS
 from torch import Tensor
+
+import tileon_ops
 
 E4M3 = torch.float8_e4m3fn
 OUT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, E4M3)
@@ -75,3 +77,31 @@ def test_bumps_the_version(device: torch.device) -> None:
     version = out._version
     torch.ops.tileon.block_scaled_matmul.out(a, a, ones, ones, out_dtype=torch.float32, out=out)
     assert out._version > version
+
+
+class TestWrapper:
+    @each_format
+    def test_gives_the_bits_of_the_op(self, device: torch.device, fmt: Format) -> None:
+        a = quantized_normal(fmt, "a", 65, 160).to(device)
+        b = quantized_normal(fmt, "b", 67, 160, seed=1).to(device)
+        bias, factor = torch.arange(67.0, device=device), torch.tensor(0.37, device=device)
+        tensors = (a.data(), b.data(), a.scale_tensor("packed"), b.scale_tensor(), bias, factor)
+        options = {"activation": "leaky_relu", "slope": 0.3, "out_dtype": torch.float32, "fast_accum": False}
+        wanted = multiply(a, b, bias, factor, forms=("packed", "2d"), **options)
+        assert torch.equal(tileon_ops.block_scaled_matmul(*tensors, **options), wanted)
+        assert torch.equal(tileon_ops.block_scaled_matmul(*tensors[:4]), multiply(a, b, forms=("packed", "2d")))
+
+    def test_returns_out(self, device: torch.device) -> None:
+        a = torch.full((4, 32), 0x38, dtype=torch.uint8, device=device).view(E4M3)
+        ones, out = torch.full((4, 1), 127, dtype=torch.uint8, device=device), torch.empty(4, 4, device=device)
+        result = tileon_ops.block_scaled_matmul(a, a, ones, ones, out_dtype=torch.float32, out=out)
+        assert result is out
+        assert bool((out == 32).all())
+
+    def test_refuses_as_the_op_does(self, device: torch.device) -> None:
+        a = torch.ones(4, 32, device=device).to(E4M3)
+        ones, out = torch.ones(4, 1, dtype=torch.uint8, device=device), torch.ones(4, 4, device=device)
+        for bad in ({"activation": "swish"}, {"out_dtype": torch.float64}, {"out": out}):
+            with pytest.raises(RuntimeError, match=r"^block_scaled_matmul: `"):
+                tileon_ops.block_scaled_matmul(a, a, ones, ones, **bad)
+        assert bool((out == 1).all())
