@@ -1,0 +1,88 @@
+"""The tile table of block-scaled products as the tests see it, and the parameters of tests that go through its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pytest
+import torch
+from block_scaled_operands import FORMATS, Format, Operand
+from torch import Tensor
+
+import tileon_ops  # noqa: F401
+
+HAS_GPU = torch.cuda.is_available()
+HAS_HOPPER_GPU = HAS_GPU and torch.cuda.get_device_capability() == (9, 0)
+NO_ROWS = "CPU-only build: the table of block-scaled products is empty"
+NO_HOPPER_GPU = "Hopper kernels run on compute capability 9.0 alone"
+
+# What a row says of an operand that it cannot load; nothing else may make a test pass a row over.
+CANNOT_READ = re.compile(r"^block_scaled_matmul: .*cannot read the strides or the alignment of `(a|b|scale_a|scale_b)`")
+
+
+@dataclass(frozen=True)
+class BlockScaledRow:
+    """One row of the table, for one of the formats that it multiplies."""
+
+    index: int
+    name: str
+    fmt: Format
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.fmt}"
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        """(m, n, k) of the output's tile and of one block of k."""
+        match = re.search(r"(\d+)x(\d+)x(\d+)", self.name)
+        assert match is not None, f"a row's name holds its tile: {self.name}"
+        return int(match[1]), int(match[2]), int(match[3])
+
+    def run(
+        self,
+        a: Operand,
+        b: Operand,
+        *tail: Tensor | None,
+        forms: tuple[str, str] = ("packed", "packed"),
+        **options: object,
+    ) -> Tensor:
+        """This row's result, from contiguous operands; asserts that this row ran."""
+        datas = a.data(), b.data()
+        return self.run_on(*datas, a.scale_tensor(forms[0]), b.scale_tensor(forms[1]), *tail, **options)
+
+    def run_on(
+        self, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, *tail: Tensor | None, **options: object
+    ) -> Tensor:
+        op = torch.ops.tileon._block_scaled_matmul_with_config
+        result: Tensor = op(a, b, scale_a, scale_b, *tail, config=self.index, **options)
+        if result.numel() and a.shape[-1]:
+            assert torch.ops.tileon._last_kernel() == self.name
+        return result
+
+
+def block_scaled_rows() -> list[BlockScaledRow]:
+    """One row a line, "index name formats"; a row for mixed takes its two orders. Empty in a CPU-only build."""
+    rows = []
+    for line in torch.ops.tileon._block_scaled_matmul_configs().splitlines():
+        if line.strip():
+            index, name, formats = line.split()
+            taken = formats.split(",")
+            rows += [
+                BlockScaledRow(int(index), name, fmt) for fmt in FORMATS if fmt.name.removesuffix("_reversed") in taken
+            ]
+    return rows
+
+
+TABLE = block_scaled_rows()
+
+
+def each_block_scaled_row(rows: Iterable[BlockScaledRow] = TABLE) -> pytest.MarkDecorator:
+    """Parametrizes `row`; where there are none, one test is left out for that reason."""
+    no_rows = pytest.mark.skipif(HAS_GPU, reason=NO_ROWS)  # without a GPU that is the reason
+    no_hopper = pytest.mark.skipif(HAS_GPU and not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)
+    parameters: list[object] = [
+        pytest.param(row, id=str(row), marks=(no_hopper,) if row.name.startswith("sm90_") else ()) for row in rows
+    ]
+    return pytest.mark.parametrize("row", parameters or [pytest.param(None, id="no_rows", marks=no_rows)])

@@ -1,0 +1,69 @@
+"""The small set of block-scaled and fp8 products for compute-sanitizer, as test_sanitizer.py has it for the others.
+
+Every tensor is an allocation of its own without room to spare, and the oracle runs on the CPU.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from block_scaled_operands import FORMATS, Format, Operand, each_format, small_integers
+from block_scaled_reference import assert_exact_product, assert_product, expected, product
+from block_scaled_table import TABLE, BlockScaledRow, each_block_scaled_row
+from operands import integers, place
+from reference import assert_exact
+from torch import Tensor
+
+pytestmark = [pytest.mark.gpu, pytest.mark.sanitizer]
+
+F32 = torch.float32
+
+
+def on_gpu(a: Operand, b: Operand, forms: tuple[str, str]) -> tuple[Tensor, ...]:
+    pair = (a, b)
+    scales = [x.scale_tensor(form) for x, form in zip(pair, forms, strict=True)]
+    return tuple(t.cuda() for t in (*(x.data() for x in pair), *scales))
+
+
+@each_block_scaled_row()
+@pytest.mark.parametrize("forms", [("2d", "packed"), ("packed", "2d")], ids="-".join)
+def test_every_row(row: BlockScaledRow, forms: tuple[str, str]) -> None:
+    tile_m, tile_n, block_k = row.tile
+    k = 2 * block_k + row.fmt.vec
+    a = small_integers(row.fmt, "a", tile_m + 1, k)
+    b = small_integers(row.fmt, "b", tile_n + 3, k, seed=1)
+    assert_exact_product(row.run_on(*on_gpu(a, b, forms), out_dtype=F32).cpu(), a, b)
+
+
+@each_format
+def test_copied_operands_epilogue_and_a_strided_out(fmt: Format) -> None:
+    m, n, k = 65, 67, 96
+    a, b = small_integers(fmt, "a", m, k), small_integers(fmt, "b", n, k, seed=1)
+    bias, factor = torch.arange(float(n)), torch.tensor(0.5)
+    data_a, data_b = (x.typed(x.bytes().t().contiguous().cuda().t()) for x in (a, b))
+    scale_a = a.typed_scale(a.scales.t().contiguous().cuda().t())
+    scale_b = b.scale_tensor("packed").cuda()
+    out = place(torch.full((m, n), float("nan"), device="cuda"), transposed=True, step=2, offset=1)
+    torch.ops.tileon.block_scaled_matmul.out(
+        data_a, data_b, scale_a, scale_b, bias.cuda(), factor.cuda(), activation="relu", out_dtype=F32, out=out.view
+    )
+    assert_product(out.view.cpu(), expected(product(a, b), bias, factor, activation="relu", out_dtype=F32))
+    assert out.margin_is_intact()
+
+
+@each_format
+def test_no_k(fmt: Format) -> None:
+    a, b = small_integers(fmt, "a", 5, 0), small_integers(fmt, "b", 7, 0)
+    assert not torch.ops.tileon.block_scaled_matmul(*on_gpu(a, b, ("2d", "2d"))).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_fp8_operands(dtype: torch.dtype) -> None:
+    m, n, k = 65, 67, 35
+    a, b = integers(m, k, dtype=dtype, device="cpu"), integers(k, n, dtype=dtype, device="cpu", seed=1)
+    for on_a, on_b in ((a.cuda(), b.cuda()), (a.t().contiguous().cuda().t(), b.t().contiguous().cuda().t())):
+        assert_exact(torch.ops.tileon.matmul(on_a, on_b).cpu(), a.double() @ b.double(), torch.float16)
+
+
+def test_the_set_is_small() -> None:
+    assert 2 * len(TABLE) + 2 * len(FORMATS) + 4 <= 60
