@@ -44,21 +44,29 @@ TILEON_HOST_DEVICE float power_of_two(int exponent) {
 
 // ---- decoding: exact ----
 
-// The bits of exponent and mantissa, moved to where float32 has its own, are the same number under another bias;
-// subnormals too, which float32's own subnormals then stand for.
+// Exponent and mantissa moved to where float32 has its own, under its bias. Subnormals, whose exponent is 0, get the
+// leading 1 that they do not have and lose it again: float32's subnormals would do as well, but for threads that flush
+// them.
 
 TILEON_HOST_DEVICE float e2m1_value(uint32_t code) {
-  return with_sign_of(float_of((code & 7) << 22) * power_of_two(126), (code & 8) != 0);
+  const uint32_t bits = (code & 7) << 22;
+  const float magnitude = (code & 6) == 0 ? float_of(bits + (127u << 23)) - 1.0f : float_of(bits + (126u << 23));
+  return with_sign_of(magnitude, (code & 8) != 0);
 }
 
 TILEON_HOST_DEVICE float e4m3_value(uint32_t code) {
-  const float magnitude = float_of((code & 0x7f) << 20) * power_of_two(120);
-  return with_sign_of((code & 0x7f) == kE4M3NaN ? float_of(0x7fc00000u) : magnitude, (code & 0x80) != 0);
+  const uint32_t bits = (code & 0x7f) << 20;
+  float magnitude = float_of(bits + (120u << 23));
+  if ((code & 0x78) == 0) magnitude = float_of(bits + (121u << 23)) - kE4M3MinNormal;
+  if ((code & 0x7f) == kE4M3NaN) magnitude = float_of(0x7fc00000u);
+  return with_sign_of(magnitude, (code & 0x80) != 0);
 }
 
 TILEON_HOST_DEVICE float e5m2_value(uint32_t code) {
   const uint32_t bits = (code & 0x7f) << 21;
-  const float magnitude = (code & 0x7c) == 0x7c ? float_of(bits | 0x7f800000u) : float_of(bits) * power_of_two(112);
+  float magnitude = float_of(bits + (112u << 23));
+  if ((code & 0x7c) == 0) magnitude = float_of(bits + (113u << 23)) - power_of_two(-14);
+  if ((code & 0x7c) == 0x7c) magnitude = float_of(bits | 0x7f800000u);
   return with_sign_of(magnitude, (code & 0x80) != 0);
 }
 

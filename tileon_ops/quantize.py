@@ -149,5 +149,6 @@ def nvfp4_global_scale(x: Tensor) -> Tensor:
         return torch.ones((), dtype=torch.float32, device=x.device)
     magnitudes = x.detach().abs()
     amax = magnitudes.masked_fill(~magnitudes.isfinite(), 0).amax().float()
-    scale = amax / (_LARGEST_E4M3 * _LARGEST_E2M1)
+    # by a tensor: torch multiplies one on a GPU by the inverse of a number, which rounds twice
+    scale = amax / torch.full_like(amax, _LARGEST_E4M3 * _LARGEST_E2M1)
     return torch.where(scale == 0, 1.0, scale)

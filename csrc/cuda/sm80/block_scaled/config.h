@@ -21,9 +21,9 @@ struct BlockScaledRow {
 // clang-format off
 constexpr BlockScaledRow kBlockScaledRows[] = {
     // name                             family         tile m, n  k   warps  stages, group, resident   ns_per_k, ns_fixed, share
-    {"sm80_block_scaled_256x128x32",    {Family::kMma, 256, 128, 32,  4, 2,  2, 8, 1},   22.0f, 13000.0f, 1.00f},
-    {"sm80_block_scaled_64x128x32",     {Family::kMma,  64, 128, 32,  2, 2,  2, 8, 2},   13.0f,  6000.0f, 0.60f},
-    {"sm80_block_scaled_16x128x32",     {Family::kMma,  16, 128, 32,  1, 4,  2, 8, 2},    9.0f,  3500.0f, 0.50f},
+    {"sm80_block_scaled_256x128x32",    {Family::kMma, 256, 128, 32,  4, 2,  3, 8, 1},   22.0f, 13000.0f, 1.00f},
+    {"sm80_block_scaled_64x128x32",     {Family::kMma,  64, 128, 32,  2, 2,  3, 8, 2},   13.0f,  6000.0f, 0.60f},
+    {"sm80_block_scaled_16x128x32",     {Family::kMma,  16, 128, 32,  1, 4,  3, 8, 2},    9.0f,  3500.0f, 0.50f},
 };
 // clang-format on
 constexpr int kBlockScaledRowCount = sizeof(kBlockScaledRows) / sizeof(kBlockScaledRows[0]);

@@ -22,7 +22,7 @@ struct BlockScaledKernel {
   using ElementB = Element;
   static constexpr TileConfig config = kConfig;
   static constexpr int threads = kConfig.threads();
-  static_assert(kConfig.block_k == kScaledBlockK && kConfig.stages == 2);
+  static_assert(kConfig.block_k == kScaledBlockK && kConfig.stages == 3);
   using ChunkA = CodeChunk<kA, kScale>;
   using ChunkB = CodeChunk<kB, kScale>;
   using TileA = OperandTile<Element, kConfig.tile_m, kScaledBlockK, Major::kK>;
@@ -45,7 +45,7 @@ struct BlockScaledKernel {
   using WideB = WideOperand<ChunkB, kConfig.tile_n, threads>;
 
   static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
-  static_assert(shared_bytes >= DecodedBlocks<BlockScaledKernel>::bytes && shared_bytes >= threads / 32 * Slab::bytes &&
+  static_assert(shared_bytes >= DecodedStages<BlockScaledKernel>::bytes && shared_bytes >= threads / 32 * Slab::bytes &&
                 shared_bytes >= WideA::Tile::bytes + WideB::Tile::bytes);
 };
 
@@ -77,9 +77,8 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     typename Kernel::ReaderB reader_b(chunks_b);
     const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
     const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
-    DecodedBlocks<Kernel> blocks(shared, reader_a, reader_b);
-    multiply_decoded<Kernel>(blocks, loader_a, loader_b, tile.k_blocks, sums);
-    __syncthreads();  // from here on others use the stages' memory
+    DecodedStages<Kernel> stages(shared, reader_a, reader_b);
+    multiply_decoded<Kernel>(stages, loader_a, loader_b, tile.k_blocks, sums);
     if constexpr (Kernel::may_be_wide) {
       if (__syncthreads_or(reader_a.saw_below_bfloat16() || reader_b.saw_below_bfloat16()))
         multiply_wide<Kernel>(chunks_a, chunks_b, tile, shared, sums);

@@ -1,10 +1,9 @@
 // The products of all k-blocks, and between them, piece by piece, the decoding of those to come.
 //
 // Tensor cores and the arithmetic that decodes are different parts of an SM: they work at the same time only where a
-// warp's instructions alternate between them. A piece is a chunk of one thread: it is decoded into shared memory and
-// the same chunk of the k-block after that is loaded. Two stages take turns. One is being read until the barrier in the
-// middle of a k-block, when the fragments of its second half are in registers; from there to the barrier in the next
-// k-block the other's successor is decoded into it.
+// warp's instructions alternate between them. A piece is one chunk of a thread: it is decoded into shared memory, and
+// the same chunk of the k-block after that is loaded. Of three stages one is multiplied, the next one is complete, so
+// that its first fragments can be loaded early, and the third one is decoded into.
 #pragma once
 
 #include <cstdint>
@@ -14,41 +13,56 @@
 
 namespace tileon::sm80 {
 
+// The three stages; a k-block moves from one role to the next at each barrier.
 template <typename Kernel>
-class DecodedBlocks {
+class DecodedStages {
   static constexpr int kPieces = Kernel::ReaderA::kCount + Kernel::ReaderB::kCount;
-  static constexpr int kFirstPieces = kPieces / 2;  // behind the barrier; the others come before the next one
   static constexpr int kStageBytes = Kernel::TileA::bytes + Kernel::TileB::bytes;
 
  public:
-  static constexpr int bytes = 2 * kStageBytes;
+  static constexpr int bytes = 3 * kStageBytes;
 
-  __device__ __forceinline__ DecodedBlocks(uint32_t shared, typename Kernel::ReaderA& a, typename Kernel::ReaderB& b)
-      : shared_(shared), reader_a_(a), reader_b_(b) {}
-
-  // Lands k-block 0, and of k-block 1 what the main loop would have landed before it begins.
-  __device__ __forceinline__ void begin() {
+  // Lands k-blocks 0 and 1, and loads 2.
+  __device__ __forceinline__ DecodedStages(uint32_t shared, typename Kernel::ReaderA& a, typename Kernel::ReaderB& b)
+      : current_(shared), next_(shared + kStageBytes), landing_(shared + 2 * kStageBytes), reader_a_(a), reader_b_(b) {
 #pragma unroll
     for (int piece = 0; piece < kPieces; ++piece) load(piece, 0);
 #pragma unroll
-    for (int piece = 0; piece < kPieces; ++piece) move(piece, 0);
+    for (int piece = 0; piece < kPieces; ++piece) {
+      land(piece, current_);
+      load(piece, 1);
+    }
 #pragma unroll
-    for (int piece = 0; piece < kFirstPieces; ++piece) move(piece, 1);
+    for (int piece = 0; piece < kPieces; ++piece) {
+      land(piece, next_);
+      load(piece, 2);
+    }
     __syncthreads();
   }
 
-  // Pieces of the first or the second part that belong behind products `slot` of `kSlots`; of k-block `block`.
-  template <bool kFirst, int kSlots>
+  // The pieces that belong behind products `slot` of `kSlots` of k-block `block`.
+  template <int kSlots>
   __device__ __forceinline__ void move_pieces(int slot, int block) {
-    constexpr int begin = kFirst ? 0 : kFirstPieces;
-    constexpr int count = kFirst ? kFirstPieces : kPieces - kFirstPieces;
 #pragma unroll
-    for (int i = 0; i < count; ++i)
-      if (i * kSlots / count == slot) move(begin + i, block);
+    for (int piece = 0; piece < kPieces; ++piece)
+      if (piece * kSlots / kPieces == slot) {
+        land(piece, landing_);
+        load(piece, block + 3);
+      }
   }
 
-  __device__ __forceinline__ uint32_t a(int block) const { return shared_ + block % 2 * kStageBytes; }
-  __device__ __forceinline__ uint32_t b(int block) const { return a(block) + Kernel::TileA::bytes; }
+  // Ends a k-block: returns when all threads have read it and the one that was landing lies there for all of them.
+  __device__ __forceinline__ void turn() {
+    __syncthreads();
+    const uint32_t free = current_;
+    current_ = next_;
+    next_ = landing_;
+    landing_ = free;
+  }
+
+  // Where k-blocks lie: the one being multiplied, and the one behind it.
+  __device__ __forceinline__ uint32_t current() const { return current_; }
+  __device__ __forceinline__ uint32_t next() const { return next_; }
 
  private:
   __device__ __forceinline__ void load(int piece, int block) {
@@ -56,52 +70,51 @@ class DecodedBlocks {
                                     : reader_b_.load(piece - Kernel::ReaderA::kCount, block);
   }
 
-  __device__ __forceinline__ void move(int piece, int block) {
-    piece < Kernel::ReaderA::kCount ? reader_a_.land(piece, a(block))
-                                    : reader_b_.land(piece - Kernel::ReaderA::kCount, b(block));
-    load(piece, block + 1);
+  __device__ __forceinline__ void land(int piece, uint32_t stage) {
+    piece < Kernel::ReaderA::kCount ? reader_a_.land(piece, stage)
+                                    : reader_b_.land(piece - Kernel::ReaderA::kCount, stage + Kernel::TileA::bytes);
   }
 
-  uint32_t shared_;
+  uint32_t current_, next_, landing_;
   typename Kernel::ReaderA& reader_a_;
   typename Kernel::ReaderB& reader_b_;
 };
 
+// Fragments are loaded ahead: those of b for half a k-block, those of a for sixteen rows of it, since more would take
+// the registers that decoding needs.
 template <typename Kernel>
-__device__ __forceinline__ void multiply_decoded(DecodedBlocks<Kernel>& blocks,
+__device__ __forceinline__ void multiply_decoded(DecodedStages<Kernel>& stages,
                                                  const typename Kernel::LoaderA& loader_a,
-                                                 const typename Kernel::LoaderB& loader_b, int count,
+                                                 const typename Kernel::LoaderB& loader_b, int blocks,
                                                  float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
-  static_assert(Kernel::k_steps == 2, "two fragment buffers take turns, one half of a k-block each");
-  uint32_t a[2][Kernel::LoaderA::kCount][4];
+  static_assert(Kernel::k_steps == 2);
+  constexpr int kSlots = 2 * Kernel::fragments_m;
+  if (blocks == 0) return;
+  uint32_t a[2][4];
   uint32_t b[2][Kernel::LoaderB::kCount][4];
-  const auto load_fragments = [&](int block, int half) {
-    loader_a.load(blocks.a(block), half, a[half]);
-    loader_b.load(blocks.b(block), half, b[half]);
-  };
-  const auto multiply_half = [&](int half, const auto& meanwhile) {
+  loader_a.load_one(stages.current(), 0, 0, a[0]);
+  loader_b.load(stages.current() + Kernel::TileA::bytes, 0, b[0]);
+#pragma unroll 1
+  for (int block = 0; block < blocks; ++block) {
 #pragma unroll
-    for (int m = 0; m < Kernel::fragments_m; ++m) {
+    for (int slot = 0; slot < kSlots; ++slot) {
+      const int half = slot / Kernel::fragments_m, m = slot % Kernel::fragments_m;
+      const bool is_last = slot + 1 == kSlots;
+      loader_a.load_one(is_last ? stages.next() : stages.current(), (slot + 1) % kSlots / Kernel::fragments_m,
+                        (slot + 1) % Kernel::fragments_m, a[(slot + 1) % 2]);
+      if (m == 0) {
+        const uint32_t stage = half == 0 ? stages.current() : stages.next();
+        loader_b.load(stage + Kernel::TileA::bytes, 1 - half, b[1 - half]);
+      }
 #pragma unroll
       for (int step = 0; step < Kernel::fragments_n; ++step) {
         const int n = m % 2 ? Kernel::fragments_n - 1 - step : step;  // there and back: the last b serves twice
         const auto& pair = b[half][n / 2];
-        ptx::mma_m16n8<typename Kernel::Element>(sums[m][n], a[half][m], pair[n % 2 * 2], pair[n % 2 * 2 + 1]);
+        ptx::mma_m16n8<typename Kernel::Element>(sums[m][n], a[slot % 2], pair[n % 2 * 2], pair[n % 2 * 2 + 1]);
       }
-      meanwhile(m);
+      stages.template move_pieces<kSlots>(slot, block);
     }
-  };
-
-  if (count == 0) return;
-  blocks.begin();
-  load_fragments(0, 0);
-#pragma unroll 1
-  for (int block = 0; block < count; ++block) {
-    load_fragments(block, 1);
-    multiply_half(0, [&](int slot) { blocks.template move_pieces<false, Kernel::fragments_m>(slot, block + 1); });
-    __syncthreads();
-    load_fragments(block + 1, 0);  // behind the last k-block: zeros
-    multiply_half(1, [&](int slot) { blocks.template move_pieces<true, Kernel::fragments_m>(slot, block + 2); });
+    stages.turn();
   }
 }
 

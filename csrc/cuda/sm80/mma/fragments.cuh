@@ -41,19 +41,21 @@ class FragmentLoader {
 
   __device__ __forceinline__ void load(uint32_t shared, int k_step, uint32_t (&fragments)[kCount][4]) const {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if constexpr (Tile::major == Major::kK) {
-        ptx::ldmatrix_x4(fragments[i], shared + (lane_offset_ ^ (k_step * kBytesPerKStep)) + i * 16 * Tile::row_bytes);
-      } else if constexpr (sizeof(Element) == 2) {
-        ptx::ldmatrix_x4_trans(fragments[i],
-                               shared + (lane_offset_ ^ (i * 16 * 2)) + k_step * kElementsPerKStep * Tile::row_bytes);
-      } else {
-        load_words(shared + k_step * kElementsPerKStep * Tile::row_bytes, i, fragments[i]);
-      }
-      if constexpr (sizeof(Element) == 4) {
+    for (int i = 0; i < kCount; ++i) load_one(shared, k_step, i, fragments[i]);
+  }
+
+  __device__ __forceinline__ void load_one(uint32_t shared, int k_step, int i, uint32_t (&fragment)[4]) const {
+    if constexpr (Tile::major == Major::kK) {
+      ptx::ldmatrix_x4(fragment, shared + (lane_offset_ ^ (k_step * kBytesPerKStep)) + i * 16 * Tile::row_bytes);
+    } else if constexpr (sizeof(Element) == 2) {
+      ptx::ldmatrix_x4_trans(fragment,
+                             shared + (lane_offset_ ^ (i * 16 * 2)) + k_step * kElementsPerKStep * Tile::row_bytes);
+    } else {
+      load_words(shared + k_step * kElementsPerKStep * Tile::row_bytes, i, fragment);
+    }
+    if constexpr (sizeof(Element) == 4) {
 #pragma unroll
-        for (uint32_t& word : fragments[i]) word = ptx::float_to_tf32(word);
-      }
+      for (uint32_t& word : fragment) word = ptx::float_to_tf32(word);
     }
   }
 
