@@ -33,9 +33,9 @@ Tensor aligned_codes(const Tensor& codes) {
   return buffer;
 }
 
-void copy_if_it_pays(BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem, const Tensor& codes,
-                     std::optional<Tensor>& copy) {
-  if (!sm80::copy_pays(operand, rows, problem)) return;
+void copy_unless_read(BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem, const Tensor& codes,
+                      std::optional<Tensor>& copy) {
+  if (sm80::reads(operand, rows, problem)) return;
   copy = aligned_codes(codes);
   operand.data = copy->data_ptr();
   operand.stride_row = copy->stride(0);
@@ -64,20 +64,15 @@ void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& a
   const Gpu& gpu = gpu_of(kOp, device);
   if (gpu.capability < 80)
     fail(kOp, ": needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
-  CodeCopies copies;
-  int row;
   if (config < 0 && has_block_scaled_tensor_cores(gpu.capability) && scaled_mm_takes(problem)) {
     run_scaled_mm(problem, arguments, out);
     record_kernel("torch_scaled_mm");
     return log_call(problem);
   }
-  if (config < 0) {
-    copy_if_it_pays(problem.a, problem.m, problem, arguments.a, copies.a);
-    copy_if_it_pays(problem.b, problem.n, problem, arguments.b, copies.b);
-    row = sm80::choose_row(problem, gpu);
-  } else {
-    row = row_by_index(config, problem, gpu);
-  }
+  const int row = config < 0 ? sm80::choose_row(problem, gpu) : row_by_index(config, problem, gpu);
+  CodeCopies copies;
+  copy_unless_read(problem.a, problem.m, problem, arguments.a, copies.a);
+  copy_unless_read(problem.b, problem.n, problem, arguments.b, copies.b);
   sm80::run(row, problem, current_stream(kOp, device));
   record_kernel(sm80::block_scaled_row_name(row), copies.a.has_value(), copies.b.has_value());
   log_call(problem);

@@ -12,7 +12,9 @@
 namespace tileon {
 namespace {
 
-// A lane's numbers as they are in memory, in a register each for those of 32 bits and for two of 16.
+constexpr int kLaneElements = 16;
+
+// A lane's numbers as they are in memory.
 template <typename Element>
 struct alignas(16) LaneNumbers {
   Element numbers[kLaneElements];
@@ -37,10 +39,10 @@ __device__ __forceinline__ uint32_t fast_e2m1_code(float value) {
   return ((sum + (sum >> 22)) & 7) | (bits_of(value) >> 28 & 8);
 }
 
-// The codes of a lane's numbers: a word of e2m1, two of e4m3.
+// The codes of a lane's numbers: two words of e2m1, four of e4m3.
 template <ElementType kElement>
 struct LaneCodes {
-  static constexpr int words = kElement == ElementType::kE4M3 ? 2 : 1;
+  static constexpr int words = kElement == ElementType::kE4M3 ? 4 : 2;
   uint32_t word[words] = {};
 
   template <typename Element>
@@ -54,15 +56,15 @@ struct LaneCodes {
     } else {
 #pragma unroll
       for (int i = 0; i < kLaneElements; ++i)
-        word[0] = __funnelshift_r(word[0], fast_e2m1_code(widen(lane.numbers[i]) * factor), 4);
+        word[i / 8] = __funnelshift_r(word[i / 8], fast_e2m1_code(widen(lane.numbers[i]) * factor), 4);
     }
   }
 
   __device__ __forceinline__ void store(uint8_t* to) const {
-    if constexpr (words == 2) {
-      *reinterpret_cast<uint2*>(to) = {word[0], word[1]};
+    if constexpr (words == 4) {
+      *reinterpret_cast<uint4*>(to) = {word[0], word[1], word[2], word[3]};
     } else {
-      *reinterpret_cast<uint32_t*>(to) = word[0];
+      *reinterpret_cast<uint2*>(to) = {word[0], word[1]};
     }
   }
 };
@@ -113,13 +115,13 @@ __global__ void __launch_bounds__(kWalkWarps * 32) quantize(const __grid_constan
       problem.stride_k == 1 && problem.stride_row % vector_elements == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
   const auto is_inside = [&](int64_t row, int64_t k) { return row < problem.rows && k < problem.k; };
 
-  LaneNumbers<Element> lanes[kSpansPerCta];
+  LaneNumbers<Element> lanes[kSpans<kLaneElements>];
   const auto load = [&](int64_t row, int64_t k, int span) {
     lanes[span] = {};
     if (is_inside(row, k))
       lanes[span].load(x + row * problem.stride_row + k * problem.stride_k, problem.stride_k, vectors);
   };
-  walk_rows(padded_rows, padded_k, load, [&](int64_t row, int64_t k, int span) {
+  walk_rows<kLaneElements>(padded_rows, padded_k, load, [&](int64_t row, int64_t k, int span) {
     const float amax = block_amax<format.vec / kLaneElements>(lanes[span]);
     if (k >= padded_k) return;
     BlockScale scale = scaling.of(amax);
@@ -137,9 +139,9 @@ __global__ void __launch_bounds__(kWalkWarps * 32) quantize(const __grid_constan
 
 template <Format kFormat, typename Element>
 void launch_quantize(const QuantizeProblem& problem, cudaStream_t stream) {
-  launch_row_walk<&quantize<kFormat, Element>>(problem, scale_row_blocks(problem.rows) * kScaleBlockRows,
-                                               scale_col_blocks(problem.cols()) * kScaleBlockCols * info(kFormat).vec,
-                                               stream);
+  launch_row_walk<&quantize<kFormat, Element>, kLaneElements>(
+      problem, scale_row_blocks(problem.rows) * kScaleBlockRows,
+      scale_col_blocks(problem.cols()) * kScaleBlockCols * info(kFormat).vec, stream);
 }
 
 template <Format kFormat>

@@ -102,8 +102,8 @@ const char* block_scaled_row_name(int row) { return kBlockScaledRows[row].name; 
 const char* why_not(int row, const BlockScaledProblem&, const Gpu& gpu) { return why_not(kBlockScaledRows[row], gpu); }
 int choose_row(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 
-bool copy_pays(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem) {
-  return !reads_chunks(operand, rows, problem.k) && problem.products() >= kCopyPaysFrom;
+bool reads(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem) {
+  return reads_chunks(operand, rows, problem.k);
 }
 
 void run(int row, const BlockScaledProblem& problem, cudaStream_t stream) {

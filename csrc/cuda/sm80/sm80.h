@@ -35,13 +35,13 @@ bool widening_pays(const GemmProblem& problem, const Gpu& gpu);
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
 void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream);
 
-// The same for block-scaled products, whose rows have a table of their own. Every row takes every format, layout of
-// scales, stride and alignment.
+// The same for block-scaled products, whose rows have a table of their own. Every row takes every format and layout of
+// scales; operands that it does not read are copied first.
 int block_scaled_row_count();
 const char* block_scaled_row_name(int row);
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu);
 int choose_row(const BlockScaledProblem& problem, const Gpu& gpu);
-bool copy_pays(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem);
+bool reads(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem);
 void run(int row, const BlockScaledProblem& problem, cudaStream_t stream);
 
 }  // namespace tileon::sm80

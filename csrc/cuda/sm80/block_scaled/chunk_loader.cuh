@@ -22,36 +22,37 @@ struct CodeChunk {
 
   uint32_t codes[words];
   uint8_t scale;
-
-  // Whether it holds numbers that are too small for bfloat16.
-  __device__ __forceinline__ bool is_below_bfloat16() const {
-    if constexpr (kElement == ElementType::kE2M1) {
-      return false;
-    } else {
-      constexpr uint32_t first_that_fits = 127 - 124;
-      return scale < first_that_fits && ((codes[0] | codes[1] | codes[2] | codes[3]) & 0x7f7f7f7f) != 0;
-    }
-  }
 };
 
-// Two threads have a row's k-block, a chunk each, in every kRowStep'th row of the tile. What lies outside the operand
-// is zero.
+// Two threads have a row's k-block, a chunk each, in every kRowStep'th row of the tile. There is no branch here, so
+// that the main loop stays one sequence of instructions: rows and k-blocks that lie outside the operand repeat the last
+// one, and nobody stores or multiplies them.
 template <typename Chunk, int kTileMn, int kThreads>
 class ChunkLoader {
+  struct alignas(Chunk::words * 4) Vector {
+    uint32_t words[Chunk::words];
+  };
+
  public:
   static constexpr int kRowStep = kThreads / kChunksPerRow;
   static constexpr int kCount = (kTileMn + kRowStep - 1) / kRowStep;  // chunks of a thread in a k-block
 
+  // The operand has rows and a k.
   __device__ ChunkLoader(const BlockScaledOperand& operand, int64_t rows, int64_t k, int64_t mn_begin)
-      : operand_(operand), k_(k), vectors_(reads_chunks(operand, rows, k)) {
-    codes_ = static_cast<const uint8_t*>(operand.data) + (mn_begin + row(0)) * operand.stride_row +
-             half() * chunk_bytes(Chunk::kElement) * operand.stride_k;
+      : stride_row_(operand.stride_row), strides_(operand.scale_strides) {
+    const int chunks = static_cast<int>(k / kChunkElements);
+    last_block_ = (chunks - 1) / kChunksPerRow;
+    lacks_last_half_ = chunks % kChunksPerRow != 0 && half() != 0;
+    const int64_t in_row = lacks_last_half_ && chunks == 1 ? 0 : half() * chunk_bytes(Chunk::kElement);
+    const int64_t rows_left = rows - mn_begin - row(0);
+    last_ = rows_left <= 0                        ? 0
+            : rows_left > (kCount - 1) * kRowStep ? kCount - 1
+                                                  : static_cast<int>(rows_left - 1) / kRowStep;
+    const int64_t first = rows_left > 0 ? mn_begin + row(0) : rows - 1;
+    codes_ = static_cast<const uint8_t*>(operand.data) + first * operand.stride_row + in_row;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int64_t mn = mn_begin + row(i);
-      if (i < kScaleRows) scales_[i] = static_cast<const uint8_t*>(operand.scale) + operand.scale_strides.of_row(mn);
-      valid_ |= static_cast<uint32_t>(in_tile(i) && mn < rows) << i;
-    }
+    for (int i = 0; i < kScaleRows; ++i)
+      scales_[i] = static_cast<const uint8_t*>(operand.scale) + strides_.of_row(first + within(i) * kRowStep);
   }
 
   // Of this thread's chunk `i`, in the tile.
@@ -59,51 +60,47 @@ class ChunkLoader {
   static __device__ __forceinline__ int half() { return threadIdx.x % kChunksPerRow; }
   static __device__ __forceinline__ bool in_tile(int i) { return kTileMn % kRowStep == 0 || row(i) < kTileMn; }
 
-  // This thread's chunk `i` of k-block `block`, which may lie behind the last.
+  // This thread's chunk `i` of k-block `block`.
   __device__ __forceinline__ Chunk load(int i, int block) const {
-    Chunk chunk = {};
-    if (!(valid_ >> i & 1) || block * kScaledBlockK + half() * kChunkElements >= k_) return chunk;
-    const uint8_t* codes =
-        codes_ + i * kRowStep * operand_.stride_row +
-        static_cast<int64_t>(block) * (kChunksPerRow * chunk_bytes(Chunk::kElement)) * operand_.stride_k;
-    const int scale = Chunk::kScale == ScaleType::kE4M3 ? block * kChunksPerRow + half() : block;
-    const ScaleStrides& strides = operand_.scale_strides;
-    chunk.scale = kScaleRows == 1
-                      ? scales_[0][i * (kRowStep / kScaleBlockRows) * strides.row_block + strides.of_col(scale)]
-                      : scales_[i][strides.of_col(scale)];
-    if (vectors_) {
-      struct alignas(Chunk::words * 4) Vector {
-        uint32_t words[Chunk::words];
-      };
-      const Vector vector = *reinterpret_cast<const Vector*>(codes);
-#pragma unroll
-      for (int w = 0; w < Chunk::words; ++w) chunk.codes[w] = vector.words[w];
-    } else {
-      gather(codes, chunk.codes);
+    Chunk chunk;
+    if constexpr (Chunk::kScale == ScaleType::kE8M0) {  // whole k-blocks
+      block = block < last_block_ ? block : last_block_;
+      chunk.scale = *scale_at(i, block);
+    } else {  // where the last one is half, its other half is the one before, times 0
+      const bool lacks = lacks_last_half_ && block >= last_block_;
+      const int last = last_block_ - (lacks_last_half_ && last_block_ > 0);
+      block = block < last ? block : last;
+      const int col = block * kChunksPerRow + (lacks_last_half_ && last_block_ == 0 ? 0 : half());
+      chunk.scale = lacks ? 0 : *scale_at(i, col);
     }
+    const uint8_t* codes = codes_ + within(i) * kRowStep * stride_row_ + static_cast<int64_t>(block) * kBlockBytes;
+    const auto vector = *reinterpret_cast<const Vector*>(codes);
+#pragma unroll
+    for (int w = 0; w < Chunk::words; ++w) chunk.codes[w] = vector.words[w];
     return chunk;
   }
 
  private:
-  // Rows that are whole row blocks apart are so in the scales, too.
+  static constexpr int kBlockBytes = kChunksPerRow * chunk_bytes(Chunk::kElement);
+  // Rows that are whole row blocks apart are so in their scales, too.
   static constexpr int kScaleRows = kRowStep % kScaleBlockRows == 0 ? 1 : kCount;
 
-  // Through the top, byte by byte: a loop without arrays keeps this rare way out of the registers of the usual one.
-  __device__ __forceinline__ void gather(const uint8_t* codes, uint32_t (&words)[Chunk::words]) const {
-#pragma unroll 1
-    for (int i = 0; i < Chunk::words * 4; ++i) {
-#pragma unroll
-      for (int w = 0; w + 1 < Chunk::words; ++w) words[w] = __funnelshift_r(words[w], words[w + 1], 8);
-      words[Chunk::words - 1] = __funnelshift_r(words[Chunk::words - 1], codes[i * operand_.stride_k], 8);
-    }
+  // `i`, or the last one whose row lies inside.
+  __device__ __forceinline__ int within(int i) const { return i == 0 ? 0 : i < last_ ? i : last_; }
+
+  __device__ __forceinline__ const uint8_t* scale_at(int i, int col) const {
+    const int64_t at = strides_.of_col(col);
+    if constexpr (kScaleRows == kCount) return scales_[i] + at;
+    return scales_[0] + within(i) * (kRowStep / kScaleBlockRows) * strides_.row_block + at;
   }
 
-  const BlockScaledOperand& operand_;
-  const int64_t& k_;  // in the parameters, where it costs no register
-  bool vectors_;
+  const int64_t& stride_row_;  // in the parameters, where they take no register
+  const ScaleStrides& strides_;
+  int last_block_;
+  bool lacks_last_half_;               // of nvfp4, where k is an odd number of chunks and this thread has second ones
+  int last_;                           // of this thread's chunks inside the operand
   const uint8_t* codes_;               // of this thread's first row, in k-block 0
   const uint8_t* scales_[kScaleRows];  // of each row, at column 0
-  uint32_t valid_ = 0;
 };
 
 }  // namespace tileon::sm80

@@ -78,17 +78,18 @@ __device__ __forceinline__ void move_e4m3(uint32_t codes, uint32_t& first, uint3
   second = moved(ptx::prmt(codes, 0, 0x3424));
 }
 
-__device__ __forceinline__ bool holds_e4m3_nan(const uint32_t (&codes)[4]) {
-  const auto carried = [](uint32_t word) { return (word & 0x7f7f7f7f) + 0x01010101; };  // 0x7f alone reaches bit 7
-  return ((carried(codes[0]) | carried(codes[1]) | carried(codes[2]) | carried(codes[3])) & 0x80808080) != 0;
+// Whether bfloat16, or the way that numbers take to it here, would lose something of sixteen codes of e4m3 and their
+// scale: NaNs, and products below its smallest steps.
+__device__ __forceinline__ bool is_beyond_bfloat16(const uint32_t (&codes)[4], uint32_t scale_byte) {
+  constexpr uint32_t kFirstThatFits = 127 - 124;
+  const auto magnitudes = [&](int i) { return codes[i] & 0x7f7f7f7f; };
+  const auto carried = [&](int i) { return magnitudes(i) + 0x01010101; };  // 0x7f, NaN, alone reaches bit 7
+  const bool has_nan = ((carried(0) | carried(1) | carried(2) | carried(3)) & 0x80808080) != 0;
+  const bool is_zero = (magnitudes(0) | magnitudes(1) | magnitudes(2) | magnitudes(3)) == 0;
+  return has_nan | (scale_byte == kE8M0NaN) | ((scale_byte < kFirstThatFits) & !is_zero);
 }
 
-// Puts the NaNs of four codes of e4m3 where move_e4m3 made numbers of them.
-__device__ __forceinline__ void mend_e4m3_nan(uint32_t codes, uint32_t& first, uint32_t& second) {
-  const auto nan = [codes](int i) { return (codes >> (8 * i) & 0x7f) == kE4M3NaN ? 0x7fc0u : 0u; };
-  first |= nan(0) | nan(1) << 16;
-  second |= nan(2) | nan(3) << 16;
-}
+__device__ __forceinline__ bool is_beyond_bfloat16(const uint32_t (&)[2], uint32_t) { return false; }
 
 template <ScaleType kScale>
 __device__ __forceinline__ void decode(const uint32_t (&codes)[2], uint32_t scale_byte, uint4 (&chunks)[2]) {
@@ -100,23 +101,13 @@ __device__ __forceinline__ void decode(const uint32_t (&codes)[2], uint32_t scal
 template <ScaleType kScale>
 __device__ __forceinline__ void decode(const uint32_t (&codes)[4], uint32_t scale_byte, uint4 (&chunks)[2]) {
   static_assert(kScale == ScaleType::kE8M0);
-  constexpr uint32_t kLastInOneFactor = 127 + 7;  // 2^120 2^7 is bfloat16's largest power of two
   constexpr uint32_t k2To120 = 0x7b807b80;
+  const uint32_t scale = scale_byte * 0x00800080;  // 0 for 2^-127 and infinity for NaN, which are beyond bfloat16 here
   uint32_t words[8];
 #pragma unroll
   for (int i = 0; i < 4; ++i) move_e4m3(codes[i], words[2 * i], words[2 * i + 1]);
-  if (holds_e4m3_nan(codes)) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) mend_e4m3_nan(codes[i], words[2 * i], words[2 * i + 1]);
-  }
-  uint32_t factor = ptx::prmt((scale_byte + 120) << 7, 0, 0x1010);
-  if (scale_byte > kLastInOneFactor) {
-#pragma unroll
-    for (uint32_t& word : words) word = multiply_pair(word, k2To120);
-    factor = scale_pair<kScale>(scale_byte);
-  }
-#pragma unroll
-  for (uint32_t& word : words) word = multiply_pair(word, factor);
+  for (uint32_t& word : words) word = multiply_pair(multiply_pair(word, k2To120), scale);
   chunks[0] = {words[0], words[1], words[2], words[3]};
   chunks[1] = {words[4], words[5], words[6], words[7]};
 }

@@ -59,6 +59,24 @@ __device__ __forceinline__ void multiply_by(float factor, float (&sums)[Kernel::
       for (float& sum : fragment) sum *= factor;
 }
 
+// Sums all of k, through bfloat16 and, where that loses something of this tile's operands, once more.
+template <typename Kernel>
+__device__ __forceinline__ void multiply_tile(const BlockScaledProblem& problem, const CtaTile& tile, uint32_t shared,
+                                              float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
+  const typename Kernel::ChunksA chunks_a(problem.a, problem.m, problem.k, tile.m_begin);
+  const typename Kernel::ChunksB chunks_b(problem.b, problem.n, problem.k, tile.n_begin);
+  typename Kernel::ReaderA reader_a(chunks_a);
+  typename Kernel::ReaderB reader_b(chunks_b);
+  const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
+  const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
+  DecodedStages<Kernel> stages(shared, reader_a, reader_b);
+  multiply_decoded<Kernel>(stages, loader_a, loader_b, tile.k_blocks, sums);
+  if constexpr (Kernel::may_be_wide) {
+    if (__syncthreads_or(reader_a.saw_beyond_bfloat16() || reader_b.saw_beyond_bfloat16()))
+      multiply_wide<Kernel>(chunks_a, chunks_b, tile, shared, sums);
+  }
+}
+
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     gemm_block_scaled(const __grid_constant__ BlockScaledParams params) {
@@ -71,18 +89,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     const CtaTile tile(params, config);
     const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
     float sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
-    const typename Kernel::ChunksA chunks_a(problem.a, problem.m, problem.k, tile.m_begin);
-    const typename Kernel::ChunksB chunks_b(problem.b, problem.n, problem.k, tile.n_begin);
-    typename Kernel::ReaderA reader_a(chunks_a);
-    typename Kernel::ReaderB reader_b(chunks_b);
-    const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
-    const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
-    DecodedStages<Kernel> stages(shared, reader_a, reader_b);
-    multiply_decoded<Kernel>(stages, loader_a, loader_b, tile.k_blocks, sums);
-    if constexpr (Kernel::may_be_wide) {
-      if (__syncthreads_or(reader_a.saw_below_bfloat16() || reader_b.saw_below_bfloat16()))
-        multiply_wide<Kernel>(chunks_a, chunks_b, tile, shared, sums);
-    }
+    if (problem.k > 0) multiply_tile<Kernel>(problem, tile, shared, sums);
     if (problem.global_scale != nullptr) multiply_by<Kernel>(*problem.global_scale, sums);
     store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
                                            shared_memory, sums);

@@ -80,8 +80,8 @@ class DecodedStages {
   typename Kernel::ReaderB& reader_b_;
 };
 
-// Fragments are loaded ahead: those of b for half a k-block, those of a for sixteen rows of it, since more would take
-// the registers that decoding needs.
+// Fragments are loaded sixteen rows ahead, those of b for half a k-block, those of a for these rows of it: earlier,
+// they would take the registers that decoding needs.
 template <typename Kernel>
 __device__ __forceinline__ void multiply_decoded(DecodedStages<Kernel>& stages,
                                                  const typename Kernel::LoaderA& loader_a,
@@ -89,7 +89,6 @@ __device__ __forceinline__ void multiply_decoded(DecodedStages<Kernel>& stages,
                                                  float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
   static_assert(Kernel::k_steps == 2);
   constexpr int kSlots = 2 * Kernel::fragments_m;
-  if (blocks == 0) return;
   uint32_t a[2][4];
   uint32_t b[2][Kernel::LoaderB::kCount][4];
   loader_a.load_one(stages.current(), 0, 0, a[0]);
@@ -102,7 +101,7 @@ __device__ __forceinline__ void multiply_decoded(DecodedStages<Kernel>& stages,
       const bool is_last = slot + 1 == kSlots;
       loader_a.load_one(is_last ? stages.next() : stages.current(), (slot + 1) % kSlots / Kernel::fragments_m,
                         (slot + 1) % Kernel::fragments_m, a[(slot + 1) % 2]);
-      if (m == 0) {
+      if (m == Kernel::fragments_m - 1) {
         const uint32_t stage = half == 0 ? stages.current() : stages.next();
         loader_b.load(stage + Kernel::TileA::bytes, 1 - half, b[1 - half]);
       }

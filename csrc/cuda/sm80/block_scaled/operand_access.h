@@ -12,7 +12,7 @@ TILEON_HOST_DEVICE constexpr int chunk_bytes(ElementType element) {
   return kChunkElements / elements_per_byte(element);
 }
 
-// Whether every chunk can be loaded by one instruction; else byte by byte through both strides.
+// Whether every chunk can be loaded by one instruction. Other operands are copied first.
 TILEON_HOST_DEVICE bool reads_chunks(const BlockScaledOperand& operand, int64_t rows, int64_t k) {
   const int64_t row_bytes = k / elements_per_byte(operand.element);
   if (rows == 0 || k == 0) return true;  // nothing is read

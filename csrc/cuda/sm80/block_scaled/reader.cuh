@@ -27,19 +27,19 @@ class DequantizingReader {
   __device__ __forceinline__ void land(int i, uint32_t shared) {
     if (!Loader::in_tile(i)) return;
     const Chunk& chunk = waiting_[i];
-    saw_below_bfloat16_ = saw_below_bfloat16_ || chunk.is_below_bfloat16();
+    saw_beyond_bfloat16_ |= is_beyond_bfloat16(chunk.codes, chunk.scale);
     uint4 decoded[2];
     decode<Chunk::kScale>(chunk.codes, chunk.scale, decoded);
     ptx::store_shared_16(shared + Tile::offset(Loader::row(i), Loader::half() * 2), decoded[0]);
     ptx::store_shared_16(shared + Tile::offset(Loader::row(i), Loader::half() * 2 + 1), decoded[1]);
   }
 
-  // Whether a number has met this thread that bfloat16 does not hold.
-  __device__ __forceinline__ bool saw_below_bfloat16() const { return saw_below_bfloat16_; }
+  // Whether codes have met this thread of which `decode` has lost something.
+  __device__ __forceinline__ bool saw_beyond_bfloat16() const { return saw_beyond_bfloat16_; }
 
  private:
   Loader loader_;
-  bool saw_below_bfloat16_ = false;
+  bool saw_beyond_bfloat16_ = false;
   Chunk waiting_[kCount];
 };
 

@@ -1,6 +1,7 @@
-// The tile once more, for numbers that are too small for bfloat16: e4m3 under scales below 2^-124. As TF32, which keeps
-// 2^-136 and so every product of a code and its scale, the tensor core multiplies them exactly too. Such scales are as
-// good as zero, so this is short instead of fast: a k-block is decoded, then multiplied.
+// The tile once more, for e4m3 of which bfloat16 loses something: numbers under scales below 2^-124, and NaNs, for
+// which the fast way has no time. As TF32, which keeps 2^-136 and so every product of a code and its scale, the tensor
+// core multiplies them exactly too. Such numbers are as good as zero, or an error, so this is short instead of fast: a
+// k-block is decoded, then multiplied.
 #pragma once
 
 #include <cstdint>
