@@ -7,6 +7,7 @@
 #include "../../block_quantize.h"
 #include "../output/convert.cuh"
 #include "../ptx/max_nan.cuh"
+#include "../ptx/prmt.cuh"
 #include "quantize.h"
 #include "row_walk.cuh"
 
@@ -30,15 +31,47 @@ struct alignas(16) LaneNumbers {
   }
 };
 
-// e2m1_code of small_floats.h in a third of the instructions, in the lowest four bits of the result; not for NaN. Where
-// numbers have steps of p / 2 (p = 1 below 2, then 2, then 4), adding 2^22 p rounds to them and leaves their count at
-// the bottom of the sum. Above it stand the logarithm of p, twice of which the code has more, and, once it is put
-// there, the sign. What else the shifted bits bring is a constant, which another p makes a multiple of sixteen.
-__device__ __forceinline__ uint32_t fast_e2m1_code(float value) {
-  const float magnitude = fminf(fabsf(value), kE2M1Max);
-  const float power = float_of(bits_of(fmaxf(magnitude, 1.0f)) & 0x7f800000u);
-  const uint32_t sum = bits_of(fmaf(power, 4194304.0f + 1.0f, magnitude)) | (bits_of(value) & 0x80000000u);
-  return sum + (sum >> 22) + (sum >> 28);
+// ---- e2m1: as much of it as can be in float32's arithmetic, which has twice the rate of the integers' ----
+
+// Adding 2^22 to a number rounds it to a multiple of 1/2 and leaves its count of halves at the bottom of the sum.
+constexpr float k2To22 = 4194304.0f;
+
+// 2^22 plus half the code of a magnitude. Where e2m1 has steps of 1/2, the code is the count of halves; where they are
+// 1, that of ones plus two; where they are 2, that of twos plus four. Of the three the right one is the least; 7 is the
+// last.
+__device__ __forceinline__ float e2m1_sum(float magnitude) {
+  const float halves = magnitude + k2To22;
+  const float ones = fmaf(magnitude, 0.5f, k2To22 + 1.0f);
+  const float twos = fmaf(magnitude, 0.25f, k2To22 + 2.0f);
+  return fminf(fminf(halves, ones), fminf(twos, k2To22 + 3.5f));
+}
+
+// The codes of eight magnitudes, the first in the lowest bits.
+__device__ __forceinline__ uint32_t e2m1_codes(const float (&magnitudes)[8]) {
+  // the sum's own upper bits, which are the same for all, have moved as far as they are still in the word
+  constexpr uint32_t sum = 0x4a800000u, moved = sum + (sum << 4) + (sum << 8);
+  uint32_t word = 0;
+#pragma unroll
+  for (int i = 7; i >= 0; --i) word = word * 16 + bits_of(e2m1_sum(magnitudes[i]));
+  return word - moved;
+}
+
+// Bit 4 i + 3 is the sign of number i of eight; the other bits are anything.
+__device__ __forceinline__ uint32_t sign_bits(const float* numbers) {
+  uint32_t signs = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) signs = signs >> 4 | (bits_of(numbers[i]) & 0x80000000u);
+  return signs;
+}
+
+// Of numbers of 16 bits, two in a word.
+template <typename Element>
+__device__ __forceinline__ uint32_t sign_bits(const Element* numbers) {
+  const auto* words = reinterpret_cast<const uint32_t*>(numbers);
+  // a byte of signs for each even number, then for each odd one
+  const uint32_t even = ptx::prmt(ptx::prmt(words[0], words[1], 0xd9d9), ptx::prmt(words[2], words[3], 0xd9d9), 0x5410);
+  const uint32_t odd = ptx::prmt(ptx::prmt(words[0], words[1], 0xfbfb), ptx::prmt(words[2], words[3], 0xfbfb), 0x5410);
+  return (even & 0x0f0f0f0fu) | (odd & 0xf0f0f0f0u);
 }
 
 // The codes of a lane's numbers: two words of e2m1, four of e4m3.
@@ -56,9 +89,14 @@ struct LaneCodes {
         word[i / 4] |= static_cast<uint32_t>(__nv_cvt_float2_to_fp8x2(pair, __NV_SATFINITE, __NV_E4M3)) << (i % 4 * 8);
       }
     } else {
+      const uint32_t flipped = factor < 0 ? 0x88888888u : 0;
 #pragma unroll
-      for (int i = 0; i < kLaneElements; ++i)
-        word[i / 8] = __funnelshift_r(word[i / 8], fast_e2m1_code(widen(lane.numbers[i]) * factor), 4);
+      for (int begin = 0; begin < kLaneElements; begin += 8) {
+        float magnitudes[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) magnitudes[i] = fabsf(widen(lane.numbers[begin + i]) * factor);
+        word[begin / 8] = e2m1_codes(magnitudes) | ((sign_bits(lane.numbers + begin) ^ flipped) & 0x88888888u);
+      }
     }
   }
 

@@ -1,9 +1,9 @@
-// The products of all k-blocks, and between them, piece by piece, the decoding of those to come.
+// The products of all k-blocks, and beside them the decoding of those to come.
 //
-// Tensor cores and the arithmetic that decodes are different parts of an SM: they work at the same time only where a
-// warp's instructions alternate between them. A piece is one chunk of a thread: it is decoded into shared memory, and
-// the same chunk of the k-block after that is loaded. Of three stages one is multiplied, the next one is complete, so
-// that its first fragments can be loaded early, and the third one is decoded into.
+// Tensor cores and the arithmetic that decodes are different parts of an SM, which work at the same time only for
+// different warps, or for one whose instructions alternate. So half of the warps decode before they multiply, the
+// others after it: of the two that share a scheduler one has work for either. Of three stages one is multiplied, the
+// next one is complete, so that its first fragments can be loaded early, and the third one is decoded into.
 #pragma once
 
 #include <cstdint>
@@ -40,15 +40,13 @@ class DecodedStages {
     __syncthreads();
   }
 
-  // The pieces that belong behind products `slot` of `kSlots` of k-block `block`.
-  template <int kSlots>
-  __device__ __forceinline__ void move_pieces(int slot, int block) {
+  // While k-block `block` is multiplied: decodes the one after the next, and loads the one after that.
+  __device__ __forceinline__ void move(int block) {
 #pragma unroll
-    for (int piece = 0; piece < kPieces; ++piece)
-      if (piece * kSlots / kPieces == slot) {
-        land(piece, landing_);
-        load(piece, block + 3);
-      }
+    for (int piece = 0; piece < kPieces; ++piece) {
+      land(piece, landing_);
+      load(piece, block + 3);
+    }
   }
 
   // Ends a k-block: returns when all threads have read it and the one that was landing lies there for all of them.
@@ -88,6 +86,7 @@ __device__ __forceinline__ void multiply_decoded(DecodedStages<Kernel>& stages,
                                                  const typename Kernel::LoaderB& loader_b, int blocks,
                                                  float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
   static_assert(Kernel::k_steps == 2);
+  const bool decodes_first = threadIdx.x < Kernel::threads / 2;
   constexpr int kSlots = 2 * Kernel::fragments_m;
   uint32_t a[2][4];
   uint32_t b[2][Kernel::LoaderB::kCount][4];
@@ -95,6 +94,7 @@ __device__ __forceinline__ void multiply_decoded(DecodedStages<Kernel>& stages,
   loader_b.load(stages.current() + Kernel::TileA::bytes, 0, b[0]);
 #pragma unroll 1
   for (int block = 0; block < blocks; ++block) {
+    if (decodes_first) stages.move(block);
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
       const int half = slot / Kernel::fragments_m, m = slot % Kernel::fragments_m;
@@ -111,8 +111,8 @@ __device__ __forceinline__ void multiply_decoded(DecodedStages<Kernel>& stages,
         const auto& pair = b[half][n / 2];
         ptx::mma_m16n8<typename Kernel::Element>(sums[m][n], a[slot % 2], pair[n % 2 * 2], pair[n % 2 * 2 + 1]);
       }
-      stages.template move_pieces<kSlots>(slot, block);
     }
+    if (!decodes_first) stages.move(block);
     stages.turn();
   }
 }
