@@ -164,6 +164,22 @@ __device__ __forceinline__ float block_amax(const LaneNumbers<Element>& lane) {
   return amax;
 }
 
+// nvfp4_scale of block_quantize.h by the processor's own conversions.
+__device__ __forceinline__ BlockScale fast_nvfp4_scale(float amax, float global, float inverse) {
+  // amax / 6 as IEEE rounds it: the quotient's error is exact, and corrects it. Not among the smallest numbers, which
+  // the clamp makes one.
+  constexpr float sixth = 1.0f / kE2M1Max;
+  const float quotient = amax * sixth;
+  float relative = fmaf(fmaf(-kE2M1Max, quotient, amax), sixth, quotient);
+  if (global != 1.0f) relative = amax / kE2M1Max / global;
+  if (relative < kE4M3MinNormal) relative = kE4M3MinNormal;  // NaN stays
+  const auto byte = static_cast<uint8_t>(__nv_cvt_float_to_fp8(relative, __NV_SATFINITE, __NV_E4M3) & 0x7f);
+  const float scale = __half2float(__half(__nv_cvt_fp8_to_halfraw(byte, __NV_E4M3)));
+  const float factor = inverse / scale;
+  const bool is_finite = (bits_of(factor) & 0x7fffffffu) < 0x7f800000u;
+  return {byte, is_finite ? factor : 0.0f};
+}
+
 // What makes a block's scale of its largest magnitude, once a thread.
 template <Format kFormat>
 struct Scaling {
@@ -178,7 +194,7 @@ struct Scaling {
   }
 
   __device__ __forceinline__ BlockScale of(float amax) const {
-    if constexpr (kFormat == Format::kNvfp4) return nvfp4_scale(amax, global, inverse);
+    if constexpr (kFormat == Format::kNvfp4) return fast_nvfp4_scale(amax, global, inverse);
     return e8m0_scale<info(kFormat).element>(amax, rounding);
   }
 };

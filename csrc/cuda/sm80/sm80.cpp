@@ -103,7 +103,7 @@ const char* why_not(int row, const BlockScaledProblem&, const Gpu& gpu) { return
 int choose_row(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 
 bool reads(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem) {
-  return reads_chunks(operand, rows, problem.k);
+  return reads_rows(operand, problem.scale_type, rows, problem.k);
 }
 
 void run(int row, const BlockScaledProblem& problem, cudaStream_t stream) {

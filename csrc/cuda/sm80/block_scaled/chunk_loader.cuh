@@ -8,25 +8,32 @@
 
 namespace tileon::sm80 {
 
-// A k-block is two chunks of every row: one scale of the mx formats, two of nvfp4. k is a multiple of 16.
+// A k-block of a row has one scale of the mx formats, two of nvfp4. k is a multiple of 16.
 constexpr int kScaledBlockK = 32;
-constexpr int kChunksPerRow = kScaledBlockK / kChunkElements;
 
-// Sixteen elements of a row, and their scale.
-template <ElementType kElement_, ScaleType kScale_>
+// Elements of a row, 16 or 32, and the scale that they share.
+template <ElementType kElement_, ScaleType kScale_, int kElements>
 struct CodeChunk {
   static constexpr ElementType kElement = kElement_;
   static constexpr ScaleType kScale = kScale_;
   static constexpr int bits = kElement == ElementType::kE4M3 ? 8 : 4;
-  static constexpr int words = kChunkElements * bits / 32;
+  static constexpr int elements = kElements;
+  static constexpr int words = kElements * bits / 32;
 
   uint32_t codes[words];
   uint8_t scale;
 };
 
-// Two threads have a row's k-block, a chunk each, in every kRowStep'th row of the tile. There is no branch here, so
-// that the main loop stays one sequence of instructions: rows and k-blocks that lie outside the operand repeat the last
-// one, and nobody stores or multiplies them.
+// Thirty-two of mxfp4, where a tile has a row for every thread: a scale costs about as much as eight codes. Else
+// sixteen.
+template <ElementType kElement, ScaleType kScale, int kTileMn, int kThreads>
+using ChunkOf =
+    CodeChunk<kElement, kScale,
+              kElement == ElementType::kE2M1 && kScale == ScaleType::kE8M0 && kTileMn >= kThreads ? 32 : 16>;
+
+// One or two threads have a row's k-block, a chunk each, in every kRowStep'th row of the tile. There is no branch here,
+// so that the main loop stays one sequence of instructions: rows and k-blocks that lie outside the operand repeat the
+// last one, and nobody stores or multiplies them.
 template <typename Chunk, int kTileMn, int kThreads>
 class ChunkLoader {
   struct alignas(Chunk::words * 4) Vector {
@@ -34,16 +41,16 @@ class ChunkLoader {
   };
 
  public:
+  static constexpr int kChunksPerRow = kScaledBlockK / Chunk::elements;
   static constexpr int kRowStep = kThreads / kChunksPerRow;
   static constexpr int kCount = (kTileMn + kRowStep - 1) / kRowStep;  // chunks of a thread in a k-block
 
   // The operand has rows and a k.
   __device__ ChunkLoader(const BlockScaledOperand& operand, int64_t rows, int64_t k, int64_t mn_begin)
       : stride_row_(operand.stride_row), strides_(operand.scale_strides) {
-    const int chunks = static_cast<int>(k / kChunkElements);
-    last_block_ = (chunks - 1) / kChunksPerRow;
-    lacks_last_half_ = chunks % kChunksPerRow != 0 && half() != 0;
-    const int64_t in_row = lacks_last_half_ && chunks == 1 ? 0 : half() * chunk_bytes(Chunk::kElement);
+    last_block_ = static_cast<int>((k - 1) / kScaledBlockK);
+    lacks_last_half_ = k % kScaledBlockK != 0 && half() != 0;
+    const int64_t in_row = lacks_last_half_ && last_block_ == 0 ? 0 : half() * kChunkBytes;
     const int64_t rows_left = rows - mn_begin - row(0);
     last_ = rows_left <= 0                        ? 0
             : rows_left > (kCount - 1) * kRowStep ? kCount - 1
@@ -81,7 +88,8 @@ class ChunkLoader {
   }
 
  private:
-  static constexpr int kBlockBytes = kChunksPerRow * chunk_bytes(Chunk::kElement);
+  static constexpr int kChunkBytes = Chunk::words * 4;
+  static constexpr int kBlockBytes = kChunksPerRow * kChunkBytes;
   // Rows that are whole row blocks apart are so in their scales, too.
   static constexpr int kScaleRows = kRowStep % kScaleBlockRows == 0 ? 1 : kCount;
 

@@ -89,17 +89,17 @@ __device__ __forceinline__ bool is_beyond_bfloat16(const uint32_t (&codes)[4], u
   return has_nan | (scale_byte == kE8M0NaN) | ((scale_byte < kFirstThatFits) & !is_zero);
 }
 
-__device__ __forceinline__ bool is_beyond_bfloat16(const uint32_t (&)[2], uint32_t) { return false; }
-
-template <ScaleType kScale>
-__device__ __forceinline__ void decode(const uint32_t (&codes)[2], uint32_t scale_byte, uint4 (&chunks)[2]) {
+// The elements of a chunk of codes, times their scale, eight in 16 bytes.
+template <ScaleType kScale, int kWords>
+__device__ __forceinline__ void decode_e2m1(const uint32_t (&codes)[kWords], uint32_t scale_byte,
+                                            uint4 (&elements)[kWords]) {
   const E2M1Table table(scale_pair<kScale>(scale_byte));
-  chunks[0] = table.decode(codes[0]);
-  chunks[1] = table.decode(codes[1]);
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) elements[i] = table.decode(codes[i]);
 }
 
 template <ScaleType kScale>
-__device__ __forceinline__ void decode(const uint32_t (&codes)[4], uint32_t scale_byte, uint4 (&chunks)[2]) {
+__device__ __forceinline__ void decode_e4m3(const uint32_t (&codes)[4], uint32_t scale_byte, uint4 (&elements)[2]) {
   static_assert(kScale == ScaleType::kE8M0);
   constexpr uint32_t k2To120 = 0x7b807b80;
   const uint32_t scale = scale_byte * 0x00800080;  // 0 for 2^-127 and infinity for NaN, which are beyond bfloat16 here
@@ -108,8 +108,8 @@ __device__ __forceinline__ void decode(const uint32_t (&codes)[4], uint32_t scal
   for (int i = 0; i < 4; ++i) move_e4m3(codes[i], words[2 * i], words[2 * i + 1]);
 #pragma unroll
   for (uint32_t& word : words) word = multiply_pair(multiply_pair(word, k2To120), scale);
-  chunks[0] = {words[0], words[1], words[2], words[3]};
-  chunks[1] = {words[4], words[5], words[6], words[7]};
+  elements[0] = {words[0], words[1], words[2], words[3]};
+  elements[1] = {words[4], words[5], words[6], words[7]};
 }
 
 }  // namespace tileon::sm80

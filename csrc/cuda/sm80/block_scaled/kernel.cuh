@@ -23,8 +23,8 @@ struct BlockScaledKernel {
   static constexpr TileConfig config = kConfig;
   static constexpr int threads = kConfig.threads();
   static_assert(kConfig.block_k == kScaledBlockK && kConfig.stages == 3);
-  using ChunkA = CodeChunk<kA, kScale>;
-  using ChunkB = CodeChunk<kB, kScale>;
+  using ChunkA = ChunkOf<kA, kScale, kConfig.tile_m, threads>;
+  using ChunkB = ChunkOf<kB, kScale, kConfig.tile_n, threads>;
   using TileA = OperandTile<Element, kConfig.tile_m, kScaledBlockK, Major::kK>;
   using TileB = OperandTile<Element, kConfig.tile_n, kScaledBlockK, Major::kK>;
   using ChunksA = ChunkLoader<ChunkA, kConfig.tile_m, threads>;

@@ -27,11 +27,17 @@ class DequantizingReader {
   __device__ __forceinline__ void land(int i, uint32_t shared) {
     if (!Loader::in_tile(i)) return;
     const Chunk& chunk = waiting_[i];
-    saw_beyond_bfloat16_ |= is_beyond_bfloat16(chunk.codes, chunk.scale);
-    uint4 decoded[2];
-    decode<Chunk::kScale>(chunk.codes, chunk.scale, decoded);
-    ptx::store_shared_16(shared + Tile::offset(Loader::row(i), Loader::half() * 2), decoded[0]);
-    ptx::store_shared_16(shared + Tile::offset(Loader::row(i), Loader::half() * 2 + 1), decoded[1]);
+    constexpr int vectors = Chunk::elements / 8;
+    uint4 elements[vectors];
+    if constexpr (Chunk::kElement == ElementType::kE4M3) {
+      saw_beyond_bfloat16_ |= is_beyond_bfloat16(chunk.codes, chunk.scale);
+      decode_e4m3<Chunk::kScale>(chunk.codes, chunk.scale, elements);
+    } else {
+      decode_e2m1<Chunk::kScale>(chunk.codes, chunk.scale, elements);
+    }
+#pragma unroll
+    for (int j = 0; j < vectors; ++j)
+      ptx::store_shared_16(shared + Tile::offset(Loader::row(i), Loader::half() * vectors + j), elements[j]);
   }
 
   // Whether codes have met this thread of which `decode` has lost something.

@@ -19,7 +19,7 @@ struct WideOperand {
   static __device__ __forceinline__ void store(uint32_t shared, const Chunk& chunk, int row) {
     const float scale = Chunk::kScale == ScaleType::kE8M0 ? e8m0_value(chunk.scale) : e4m3_value(chunk.scale);
 #pragma unroll
-    for (int i = 0; i < kChunkElements; i += 4) {
+    for (int i = 0; i < Chunk::elements; i += 4) {
       const uint32_t codes = chunk.codes[i * Chunk::bits / 32] >> (i * Chunk::bits % 32);
       uint32_t values[4];
 #pragma unroll
@@ -27,7 +27,7 @@ struct WideOperand {
         const uint32_t code = codes >> (j * Chunk::bits) & ((1 << Chunk::bits) - 1);
         values[j] = bits_of((Chunk::bits == 8 ? e4m3_value(code) : e2m1_value(code)) * scale);
       }
-      ptx::store_shared_16(shared + Tile::offset(row, (Loader::half() * kChunkElements + i) / 4),
+      ptx::store_shared_16(shared + Tile::offset(row, (Loader::half() * Chunk::elements + i) / 4),
                            {values[0], values[1], values[2], values[3]});
     }
   }
