@@ -58,7 +58,8 @@ class BlockScaledRow:
         op = torch.ops.tileon._block_scaled_matmul_with_config
         result: Tensor = op(a, b, scale_a, scale_b, *tail, config=self.index, **options)
         if result.numel() and a.shape[-1]:
-            assert torch.ops.tileon._last_kernel() == self.name
+            # operands that the row does not read were copied first, and are named behind it
+            assert torch.ops.tileon._last_kernel().split(" (")[0] == self.name
         return result
 
 

@@ -30,7 +30,7 @@ ROOMS = {
     "tile": ("ptx",),  # knows ptx, not the problem
     "output": ("plain", "ptx"),  # from accumulators to the output: what the architectures' epilogues share
     "cuda": ("plain",),  # error.h, tensor_map.h, gpu.h: what the architectures share
-    "quantize": ("plain", "output", "cuda"),  # kernels that no architecture has of its own
+    "quantize": ("plain", "ptx", "output", "cuda"),  # kernels that no architecture has of its own
     "dispatch": ("plain", "checks", "cuda", "quantize"),  # and each architecture's own header, below
 }
 ARCHITECTURE = ("plain", "ptx", "tile", "output", "cuda")

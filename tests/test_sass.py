@@ -180,7 +180,7 @@ class TestPortableKernels:
                 assert any(is_for(name, kind) for name in found), f"no kernel of {row} for {kind}"
 
     def test_tensor_core_kernels_hold_their_instructions(self) -> None:
-        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == MMA}
+        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == MMA and "BlockScaled" not in name}
         assert found
         for name, body in found.items():
             assert {"HMMA", "LDGSTS"} <= opcodes(body), name
@@ -192,6 +192,15 @@ class TestPortableKernels:
                 assert any(i.startswith("HMMA.16816.F32") for i in instructions(body)), name
             else:
                 assert any("TF32" in i for i in instructions(body)), name
+
+    def test_block_scaled_kernels_hold_their_instructions(self) -> None:
+        """Codes by whole chunks, looked up or moved byte by byte, multiplied as bfloat16."""
+        found = {name: body for name, body in kernels(PORTABLE).items() if "gemm_block_scaled" in name}
+        assert len(found) == 5 * len(torch.ops.tileon._block_scaled_matmul_configs().splitlines())
+        for name, body in found.items():
+            assert {"LDSM", "STS", "PRMT"} <= opcodes(body), name
+            assert any(i.startswith("HMMA.16816.F32.BF16") for i in instructions(body)), name
+            assert any(re.match(r"LDG\.E\.(64|128)", i) for i in instructions(body)), name
 
     @pytest.mark.parametrize("b_dtype", FP8_FORMATS)
     @pytest.mark.parametrize("a_dtype", FP8_FORMATS)

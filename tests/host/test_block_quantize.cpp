@@ -75,7 +75,8 @@ int check_nvfp4_scales(float global) {
       continue;
     }
     const int byte = nearest_e4m3(std::clamp(relative, 0.015625f, 448.0f));
-    failures += scale.byte != byte || !(scale.factor == 1.0f / global / tileon::e4m3_value(byte));
+    const float factor = 1.0f / global / tileon::e4m3_value(byte);
+    failures += scale.byte != byte || !(scale.factor == (std::isfinite(factor) ? factor : 0.0f));
   }
   return failures;
 }
