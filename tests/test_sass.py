@@ -13,6 +13,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 from operands import config_rows
 
 LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "tileon_ops" / "_C.so"
@@ -180,7 +181,9 @@ class TestPortableKernels:
                 assert any(is_for(name, kind) for name in found), f"no kernel of {row} for {kind}"
 
     def test_tensor_core_kernels_hold_their_instructions(self) -> None:
-        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == MMA and "BlockScaled" not in name}
+        found = {
+            name: body for name, body in kernels(PORTABLE).items() if family(name) == MMA and "BlockScaled" not in name
+        }
         assert found
         for name, body in found.items():
             assert {"HMMA", "LDGSTS"} <= opcodes(body), name

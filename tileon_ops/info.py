@@ -20,6 +20,7 @@ from tileon_ops._version import __version__
 
 _DTYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 _TENSOR_CORE_DTYPES = _DTYPES[:2]  # those that Hopper's own kernels take
+_FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")
 
 # The variables that change what runs, each read once a process.
 _VARIABLES = {
@@ -85,11 +86,24 @@ def _backend(device: str, dtype: str, row_stride: int = 1024) -> str:
     return str(torch.ops.tileon._last_kernel())
 
 
+def _block_scaled_backend(device: str, fmt: str) -> str:
+    """The kernel that a block-scaled product of two 1024 x 1024 matrices takes."""
+    x = torch.ones(1024, 1024, device=device)
+    with torch.inference_mode():
+        (a, scale_a), (b, scale_b) = (
+            torch.ops.tileon.quantize(x, own) for own in (("mxfp8", "mxfp4") if fmt == "mixed" else (fmt, fmt))
+        )
+        torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b)
+    return str(torch.ops.tileon._last_kernel())
+
+
 def _backends() -> Iterator[tuple[str, str]]:
     has_gpu = torch.cuda.is_available()
     for device in ("cpu", "cuda") if has_gpu else ("cpu",):
         for dtype in _DTYPES:
             yield f"matmul {dtype} on {device}", _said(lambda: _backend(device, dtype))  # noqa: B023 (called at once)
+        for fmt in _FORMATS:
+            yield f"block_scaled {fmt} on {device}", _said(lambda: _block_scaled_backend(device, fmt))  # noqa: B023
     for dtype in _TENSOR_CORE_DTYPES if has_gpu else ():  # an odd stride is beyond what Hopper's loads can read
         yield f"matmul {dtype} on cuda, odd strides", _said(lambda: _backend("cuda", dtype, 1025))  # noqa: B023
 

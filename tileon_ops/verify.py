@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tileon_ops import _verify_block_scaled
+
 
 @dataclass(frozen=True)
 class Case:
@@ -157,6 +159,8 @@ def verify(device: torch.device | str | None = None) -> bool:
                 error, kernel, good = _run(case, device)
                 tolerance = f"{case.atol:g}" + (f" + 2^{round(math.log2(case.rtol))} |x|" if case.rtol else "")
                 rows.append((case.name, case.dtype_name, f"{error:.2e}", tolerance, kernel, "pass" if good else "FAIL"))
+            for name, fmt, error, tolerance, kernel, good in _verify_block_scaled.rows(device):
+                rows.append((name, fmt, f"{error:.2e}", tolerance, kernel, "pass" if good else "FAIL"))
     finally:
         torch.backends.cuda.matmul.fp32_precision = precision
 

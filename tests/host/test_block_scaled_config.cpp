@@ -1,0 +1,99 @@
+// The choice of the portable block-scaled kernels, how they read an operand, and what torch's scaled_mm takes instead.
+#include <cstdio>
+#include <initializer_list>
+
+#include "cuda/scaled_mm_rules.h"
+#include "cuda/sm80/block_scaled/config.h"
+#include "cuda/sm80/block_scaled/operand_access.h"
+
+namespace {
+
+using namespace tileon;
+
+constexpr Gpu kH200{90, 132, 227 * 1024, 90};
+constexpr Gpu kAda{89, 128, 99 * 1024, 89};
+
+int failures = 0;
+
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  std::printf("FAILED: %s\n", what);
+  ++failures;
+}
+
+BlockScaledProblem problem_of(int64_t m, int64_t n, int64_t k) {
+  BlockScaledProblem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  return problem;
+}
+
+BlockScaledOperand operand_at(uintptr_t address, int64_t stride_row, int64_t stride_k, ElementType element) {
+  BlockScaledOperand operand;
+  operand.data = reinterpret_cast<const void*>(address);
+  operand.stride_row = stride_row;
+  operand.stride_k = stride_k;
+  operand.element = element;
+  return operand;
+}
+
+void check_choice() {
+  const auto tile_m = [](int64_t m, int64_t n, const Gpu& gpu) {
+    const int row = sm80::choose(problem_of(m, n, 4096), gpu);
+    return row < 0 ? -1 : sm80::kBlockScaledRows[row].tile.tile_m;
+  };
+  for (const Gpu& gpu : {kH200, kAda}) {
+    for (const sm80::BlockScaledRow& row : sm80::kBlockScaledRows)
+      expect(sm80::why_not(row, gpu) == nullptr, "every row fits every GPU that has the portable kernels");
+    expect(tile_m(8192, 8192, gpu) == 256, "large products take the largest tile");
+    expect(tile_m(1, 4096, gpu) == 16, "a single row takes the lowest tile");
+    expect(tile_m(1, 1, gpu) > 0, "there is a row for the smallest product");
+  }
+}
+
+void check_access() {
+  constexpr auto e2m1 = ElementType::kE2M1;
+  constexpr auto e8m0 = ScaleType::kE8M0, e4m3 = ScaleType::kE4M3;
+  expect(sm80::reads_rows(operand_at(256, 32, 1, e2m1), e8m0, 5, 64), "aligned rows");
+  expect(!sm80::reads_rows(operand_at(257, 32, 1, e2m1), e8m0, 5, 64), "an odd address");
+  expect(!sm80::reads_rows(operand_at(256, 40, 1, e2m1), e8m0, 5, 64), "rows 40 bytes apart, for loads of 16");
+  expect(sm80::reads_rows(operand_at(256, 40, 1, e2m1), e4m3, 5, 80), "and for loads of 8");
+  expect(sm80::reads_rows(operand_at(256, 33, 1, e2m1), e8m0, 1, 64), "the stride of a single row is never used");
+  expect(!sm80::reads_rows(operand_at(256, 1, 64, e2m1), e8m0, 5, 64), "a transposed view");
+  expect(sm80::reads_rows(operand_at(1, 3, 7, e2m1), e8m0, 0, 64), "nothing is read of an empty operand");
+}
+
+void check_scaled_mm() {
+  BlockScaledProblem problem = problem_of(256, 128, 512);
+  problem.out = {nullptr, 128, 1, 0};
+  problem.a = operand_at(256, 512, 1, ElementType::kE4M3);
+  problem.b = operand_at(512, 512, 1, ElementType::kE4M3);
+  problem.a.scale_strides = problem.b.scale_strides = packed_scales(512 / 32);
+  expect(scaled_mm_takes(problem), "plain mxfp8");
+  const auto refused = [&](auto change) {
+    BlockScaledProblem other = problem;
+    change(other);
+    return !scaled_mm_takes(other);
+  };
+  expect(refused([](auto& p) { p.a.element = ElementType::kE2M1; }), "mixed operands");
+  expect(refused([](auto& p) { p.scale_type = ScaleType::kE4M3; }), "signed scales");
+  expect(refused([](auto& p) { p.b.scale_strides = flat_scales(16, 1); }), "2-D scales");
+  expect(refused([](auto& p) { p.a.stride_row = 528; }), "rows with gaps");
+  expect(refused([](auto& p) { p.n = 120; }), "columns that are no multiple of 16");
+  expect(refused([](auto& p) { p.out_dtype = DType::kFloat8E4M3; }), "an output of e4m3");
+  expect(refused([](auto& p) { p.epilogue.activation = Activation::kRelu; }), "an activation");
+  expect(
+      !has_block_scaled_tensor_cores(90) && has_block_scaled_tensor_cores(100) && !has_block_scaled_tensor_cores(120),
+      "which GPUs are asked");
+}
+
+}  // namespace
+
+int main() {
+  check_choice();
+  check_access();
+  check_scaled_mm();
+  std::printf("block-scaled config: %d failures\n", failures);
+  return failures == 0 ? 0 : 1;
+}
