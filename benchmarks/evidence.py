@@ -36,7 +36,9 @@ _WATCHDOG = ROOT / "build" / "watchdog" / "tileon_ops" / "_C.so"
 _HOPPER_TESTS = ("test_config_rows.py", "test_hopper_rows.py", "test_dependent_launch.py", "test_choice.py")
 
 
-_TEST_PROCESSES = 6
+# Side by side, each with few threads: the references are computed on the CPU.
+_TEST_PROCESSES = 8
+_FEW_THREADS = {"OMP_NUM_THREADS": "2"}
 
 
 def _test_steps(out: Path) -> list[Step]:
@@ -47,10 +49,10 @@ def _test_steps(out: Path) -> list[Step]:
     steps = []
     for number in range(_TEST_PROCESSES):
         share = [f"tests/{name}" for name in files[number::_TEST_PROCESSES]]
-        steps.append(Step(f"tests_{number + 1}", [*pytest, *share], 400, proofs=(_PASSED,)))
+        steps.append(Step(f"tests_{number + 1}", [*pytest, *share], 400, _FEW_THREADS, (_PASSED,)))
     if _WATCHDOG.exists():
         tests = [f"tests/{name}" for name in _HOPPER_TESTS]
-        library = {"TILEON_LIBRARY": _WATCHDOG.relative_to(ROOT).as_posix()}
+        library = {**_FEW_THREADS, "TILEON_LIBRARY": _WATCHDOG.relative_to(ROOT).as_posix()}
         steps.append(Step("watchdog", [*pytest, *tests, "-k", "not sm80"], 400, library, (_PASSED,)))
     return steps
 
