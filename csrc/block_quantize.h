@@ -1,4 +1,5 @@
-// How a block of numbers gets its scale and its codes: one definition, for the CPU and the GPU. All in float32.
+// How a block of numbers gets its scale: the definition, for the CPU and the GPU, all in float32. The GPU finds nvfp4's
+// scales in another way (cuda/quantize/quantize.cu), which must come to the same bits.
 #pragma once
 
 #include <cmath>

@@ -101,11 +101,6 @@ Operand operand_of(const Tensor& tensor, int mn_dim, int k_dim) {
   return {tensor.data_ptr(), tensor.stride(first + mn_dim), tensor.stride(first + k_dim), batch_stride};
 }
 
-// Operands that were copied before the kernel reads them. Torch's allocator keeps them alive for it, in stream order.
-struct Copies {
-  std::optional<Tensor> a, b;
-};
-
 void copy_a(GemmProblem& problem, const Tensor& a, DType dtype, Copies& copies) {
   copies.a = aligned_copy(a, dtype);
   problem.a = operand_of(*copies.a, 0, 1);

@@ -16,11 +16,6 @@ namespace {
 
 using block_scaled::kOp;
 
-// Operands that were copied before the kernel reads them. Torch's allocator keeps them alive for it, in stream order.
-struct CodeCopies {
-  std::optional<Tensor> a, b;
-};
-
 // A copy of an operand's codes whose rows are contiguous, at multiples of 16 bytes. It is made of bytes: torch has no
 // kernels that copy fp4.
 Tensor aligned_codes(const Tensor& codes) {
@@ -70,7 +65,7 @@ void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& a
     return log_call(problem);
   }
   const int row = config < 0 ? sm80::choose_row(problem, gpu) : row_by_index(config, problem, gpu);
-  CodeCopies copies;
+  Copies copies;
   copy_unless_read(problem.a, problem.m, problem, arguments.a, copies.a);
   copy_unless_read(problem.b, problem.n, problem, arguments.b, copies.b);
   sm80::run(row, problem, current_stream(kOp, device));

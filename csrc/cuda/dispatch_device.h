@@ -1,4 +1,5 @@
-// Where a call runs: the GPU, its properties, the current stream. What the ops' dispatch shares.
+// Where a call runs: the GPU, its properties, the current stream, and what is copied first. What the ops' dispatch
+// shares.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -37,6 +38,11 @@ inline const Gpu& gpu_of(const char* op, int device) {
   });
   return gpus[device];
 }
+
+// Operands that were copied before the kernel reads them. Torch's allocator keeps them alive for it, in stream order.
+struct Copies {
+  std::optional<Tensor> a, b;
+};
 
 // Makes the tensors' device the current one, and puts the old one back. Torch's guard costs a call into torch, so it
 // is taken only where it changes anything.

@@ -1,8 +1,7 @@
 // Codes times their scale, as bfloat16, in words of two: the lower k in the low half.
 //
 // bfloat16 has float32's exponents, so it holds what float32 does but for the smallest: a product of e2m1 always, one
-// of e4m3 unless the scale is below 2^-124 (wide.cuh says what happens then). Sixteen codes, which share a scale, are
-// decoded at a time: two chunks of 16 bytes.
+// of e4m3 unless the scale is below 2^-124 (wide.cuh says what happens then).
 #pragma once
 
 #include <cuda_bf16.h>

@@ -18,8 +18,6 @@ namespace tileon::sm80 {
 template <TileConfig kConfig, ElementType kA, ElementType kB, ScaleType kScale>
 struct BlockScaledKernel {
   using Element = __nv_bfloat16;  // as multiplied
-  using ElementA = Element;
-  using ElementB = Element;
   static constexpr TileConfig config = kConfig;
   static constexpr int threads = kConfig.threads();
   static_assert(kConfig.block_k == kScaledBlockK && kConfig.stages == 3);

@@ -1,9 +1,9 @@
 // The products of all k-blocks, and beside them the decoding of those to come.
 //
-// Tensor cores and the arithmetic that decodes are different parts of an SM, which work at the same time only for
-// different warps, or for one whose instructions alternate. So half of the warps decode before they multiply, the
-// others after it: of the two that share a scheduler one has work for either. Of three stages one is multiplied, the
-// next one is complete, so that its first fragments can be loaded early, and the third one is decoded into.
+// Half of the warps decode before they multiply, the others after it, so that of the two that share a scheduler one has
+// work for the tensor cores while the other one decodes; in step with each other they would do both one after the
+// other. Of three stages one is multiplied, the next one is complete, so that its first fragments can be loaded early,
+// and the third one is decoded into.
 #pragma once
 
 #include <cstdint>
