@@ -49,7 +49,7 @@ TILEON_HOST_DEVICE BlockScale nvfp4_scale(float amax, float global, float invers
   if (relative > kE4M3Max) relative = kE4M3Max;
   const bool is_nan = relative != relative;  // its sign is the processor's own choice
   const auto byte = is_nan ? kE4M3NaN : static_cast<uint8_t>(e4m3_code(relative));
-  const float factor = inverse / e4m3_value(byte);
+  const float factor = 0.125f * (inverse / e4m3_value(byte)) * 8.0f;  // so that an eighth of it is exact
   const bool is_finite = (bits_of(factor) & 0x7fffffffu) < 0x7f800000u;
   return {byte, is_finite ? factor : 0.0f};  // under a `global` of 0 or NaN all codes are zeros
 }

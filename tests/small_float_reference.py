@@ -195,7 +195,9 @@ def expected_quantize(
         unit = torch.tensor(1.0)
         whole = unit if global_scale is None else global_scale.cpu().reshape(())
         scale = nvfp4_scale(amax, whole)
-        scaled = (blocks * ((unit / whole) / form.scales.float()[scale.long()]).unsqueeze(-1)).double()
+        factor = (unit / whole) / form.scales.float()[scale.long()]
+        factor = factor * 0.125 * 8  # a multiple of 2^-146, as block_quantize.h says
+        scaled = (blocks * factor.unsqueeze(-1)).double()
         usable &= scale != form.nan_scale
     else:
         scale = floor_scale(amax, form) if scale_rounding == "floor" else rceil_scale(amax, form)

@@ -38,18 +38,42 @@ BlockScaledOperand operand_at(uintptr_t address, int64_t stride_row, int64_t str
   return operand;
 }
 
+sm80::TileConfig chosen(const BlockScaledProblem& problem, const Gpu& gpu) {
+  return sm80::kBlockScaledRows[sm80::choose(problem, gpu)].tile;
+}
+
 void check_choice() {
-  const auto tile_m = [](int64_t m, int64_t n, const Gpu& gpu) {
-    const int row = sm80::choose(problem_of(m, n, 4096), gpu);
-    return row < 0 ? -1 : sm80::kBlockScaledRows[row].tile.tile_m;
-  };
   for (const Gpu& gpu : {kH200, kAda}) {
     for (const sm80::BlockScaledRow& row : sm80::kBlockScaledRows)
       expect(sm80::why_not(row, gpu) == nullptr, "every row fits every GPU that has the portable kernels");
-    expect(tile_m(8192, 8192, gpu) == 256, "large products take the largest tile");
-    expect(tile_m(1, 4096, gpu) == 16, "a single row takes the lowest tile");
-    expect(tile_m(1, 1, gpu) > 0, "there is a row for the smallest product");
+    const sm80::TileConfig large = chosen(problem_of(8192, 8192, 4096), gpu);
+    expect(large.tile_m * large.tile_n == 256 * 128, "large products take the largest tiles");
+    expect(chosen(problem_of(1, 4096, 4096), gpu).tile_m < 128, "a single row takes a low tile");
+    expect(chosen(problem_of(1, 1, 4096), gpu).tile_m > 0, "there is a row for the smallest product");
+    BlockScaledProblem mixed = problem_of(8192, 8192, 4096);
+    mixed.b.element = ElementType::kE2M1;
+    expect(chosen(mixed, gpu).tile_n == 256, "the long side of the tile is where the elements are short");
+    mixed.b.element = ElementType::kE4M3;
+    mixed.a.element = ElementType::kE2M1;
+    expect(chosen(mixed, gpu).tile_m == 256, "in either order");
   }
+}
+
+void check_pairings() {
+  BlockScaledProblem problem = problem_of(1, 1, 32);
+  const auto is = [&](ElementType a, ElementType b, ScaleType scale, sm80::Pairing pairing) {
+    problem.a.element = a;
+    problem.b.element = b;
+    problem.scale_type = scale;
+    return sm80::pairing_of(problem) == pairing;
+  };
+  constexpr auto e4m3 = ElementType::kE4M3, e2m1 = ElementType::kE2M1;
+  using sm80::Pairing;
+  expect(is(e2m1, e2m1, ScaleType::kE4M3, Pairing::kNvfp4) && is(e2m1, e2m1, ScaleType::kE8M0, Pairing::kMxfp4) &&
+             is(e4m3, e4m3, ScaleType::kE8M0, Pairing::kMxfp8) &&
+             is(e4m3, e2m1, ScaleType::kE8M0, Pairing::kE4M3E2M1) &&
+             is(e2m1, e4m3, ScaleType::kE8M0, Pairing::kE2M1E4M3),
+         "pairings");
 }
 
 void check_access() {
@@ -92,6 +116,7 @@ void check_scaled_mm() {
 
 int main() {
   check_choice();
+  check_pairings();
   check_access();
   check_scaled_mm();
   std::printf("block-scaled config: %d failures\n", failures);

@@ -14,6 +14,13 @@ __device__ __forceinline__ float widen(__half value) { return __half2float(value
 __device__ __forceinline__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
 __device__ __forceinline__ float widen(float value) { return value; }
 __device__ __forceinline__ double widen(double value) { return value; }
+__device__ __forceinline__ float2 widen(__half2 pair) { return __half22float2(pair); }
+
+// bfloat16 is the upper half of float32.
+__device__ __forceinline__ float2 widen(__nv_bfloat162 pair) {
+  const uint32_t word = *reinterpret_cast<const uint32_t*>(&pair);
+  return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+}
 
 // A code of small_floats.h, as an element of its own.
 struct E4M3 {

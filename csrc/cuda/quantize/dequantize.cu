@@ -10,6 +10,7 @@ namespace tileon {
 namespace {
 
 constexpr int kLaneElements = 8;
+using Walk = RowWalk<kLaneElements, 4, 6>;
 
 // e2m1_value and e4m3_value of small_floats.h in fewer instructions, of a code that is the top of `bits`: no thread
 // here flushes float32's subnormals.
@@ -37,11 +38,7 @@ struct LaneCodes {
   Vector codes;
   uint8_t scale_byte;
 
-  __device__ __forceinline__ void load(const uint8_t* from, int64_t stride, bool vectors) {
-    if (vectors) {
-      codes = *reinterpret_cast<const Vector*>(from);
-      return;
-    }
+  __device__ __forceinline__ void gather(const uint8_t* from, int64_t stride) {
 #pragma unroll
     for (int i = 0; i < words; ++i) {
       codes.words[i] = 0;
@@ -59,47 +56,76 @@ struct LaneCodes {
   }
 };
 
-// In vectors of 16 bytes.
+// Rounds and stores a lane's numbers. (By vectors that say so: of a struct of elements the compiler stores some alone.)
 template <typename Element>
-struct alignas(16) LaneNumbers {
-  Element numbers[kLaneElements];
-};
+__device__ __forceinline__ void store_numbers(Element* to, const float (&numbers)[kLaneElements]) {
+  if constexpr (sizeof(Element) == 4) {
+    auto* vectors = reinterpret_cast<float4*>(to);
+    vectors[0] = {numbers[0], numbers[1], numbers[2], numbers[3]};
+    vectors[1] = {numbers[4], numbers[5], numbers[6], numbers[7]};
+  } else {
+    const auto pair = [&](int i) { return round_pair<Element>(numbers[2 * i], numbers[2 * i + 1]); };
+    *reinterpret_cast<uint4*>(to) = {pair(0), pair(1), pair(2), pair(3)};
+  }
+}
+
+template <Format kFormat, typename Element, bool kVectors>
+__global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1)
+    dequantize(const __grid_constant__ DequantizeProblem problem) {
+  using Lane = LaneCodes<kFormat>;
+  constexpr int vec = Lane::format.vec;
+  const float global = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
+
+  Walk::walk(problem.rows, [&](int64_t row, int64_t begin) {
+    const int inside = Walk::inside(begin, problem.k) - Walk::lane_begin();  // of this lane's spans
+    const int64_t k = begin + Walk::lane_begin();
+    const uint8_t* from = problem.data + row * problem.stride_row + k * Lane::bits / 8 * problem.stride_k;
+    const uint8_t* scales = problem.scale + problem.scale_strides.offset(row, k / vec);
+    Element* out = static_cast<Element*>(problem.out) + row * problem.k + k;
+
+    Lane lanes[Walk::kCount];
+#pragma unroll
+    for (int span = 0; span < Walk::kCount; ++span) {
+      constexpr int span_bytes = Walk::kSpanElements * Lane::bits / 8;
+      static_assert(Walk::kSpanElements / vec % kScaleBlockCols == 0, "a span begins where a block of scales does");
+      if (span * Walk::kSpanElements >= inside) continue;
+      if constexpr (kVectors) {
+        lanes[span].codes = *reinterpret_cast<const typename Lane::Vector*>(from + span * span_bytes);
+      } else {
+        lanes[span].gather(from + span * span_bytes * problem.stride_k, problem.stride_k);
+      }
+      lanes[span].scale_byte = scales[problem.scale_strides.of_col(span * Walk::kSpanElements / vec)];
+    }
+#pragma unroll
+    for (int span = 0; span < Walk::kCount; ++span) {
+      if (span * Walk::kSpanElements >= inside) continue;
+      const float scale = lanes[span].scale();
+      float numbers[kLaneElements];
+#pragma unroll
+      for (int i = 0; i < kLaneElements; ++i) numbers[i] = lanes[span].value(i) * scale * global;
+      store_numbers(out + span * Walk::kSpanElements, numbers);
+    }
+  });
+}
 
 template <Format kFormat, typename Element>
-__global__ void __launch_bounds__(kWalkWarps * 32) dequantize(const __grid_constant__ DequantizeProblem problem) {
-  using Lane = LaneCodes<kFormat>;
-  const float global = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
-  constexpr int64_t vector_bytes = Lane::words * 4;
-  const bool vectors = problem.stride_k == 1 && problem.stride_row % vector_bytes == 0 &&
-                       reinterpret_cast<uintptr_t>(problem.data) % vector_bytes == 0;
-
-  Lane lanes[kSpans<kLaneElements>];
-  const auto load = [&](int64_t row, int64_t k, int span) {
-    if (k >= problem.k) return;
-    lanes[span].load(problem.data + row * problem.stride_row + k * Lane::bits / 8 * problem.stride_k, problem.stride_k,
-                     vectors);
-    lanes[span].scale_byte = problem.scale[problem.scale_strides.offset(row, k / Lane::format.vec)];
-  };
-  walk_rows<kLaneElements>(problem.rows, problem.k, load, [&](int64_t row, int64_t k, int span) {
-    if (k >= problem.k) return;
-    const float scale = lanes[span].scale();
-    LaneNumbers<Element> out;
-#pragma unroll
-    for (int i = 0; i < kLaneElements; ++i) out.numbers[i] = round_to<Element>(lanes[span].value(i) * scale * global);
-    *reinterpret_cast<LaneNumbers<Element>*>(static_cast<Element*>(problem.out) + row * problem.k + k) = out;
-  });
+void launch_dequantize(const DequantizeProblem& problem, cudaStream_t stream) {
+  constexpr int64_t bytes = sizeof(typename LaneCodes<kFormat>::Vector);
+  const bool vectors = has_vectors(problem.data, problem.stride_row, problem.stride_k, bytes);
+  const auto launch = vectors ? launch_row_walk<Walk, &dequantize<kFormat, Element, true>, DequantizeProblem>
+                              : launch_row_walk<Walk, &dequantize<kFormat, Element, false>, DequantizeProblem>;
+  launch(problem, problem.rows, problem.k, stream);
 }
 
 template <Format kFormat>
 void launch_dequantize(const DequantizeProblem& problem, cudaStream_t stream) {
   switch (problem.out_dtype) {
     case DType::kFloat16:
-      return launch_row_walk<&dequantize<kFormat, __half>, kLaneElements>(problem, problem.rows, problem.k, stream);
+      return launch_dequantize<kFormat, __half>(problem, stream);
     case DType::kBFloat16:
-      return launch_row_walk<&dequantize<kFormat, __nv_bfloat16>, kLaneElements>(problem, problem.rows, problem.k,
-                                                                                 stream);
+      return launch_dequantize<kFormat, __nv_bfloat16>(problem, stream);
     default:
-      return launch_row_walk<&dequantize<kFormat, float>, kLaneElements>(problem, problem.rows, problem.k, stream);
+      return launch_dequantize<kFormat, float>(problem, stream);
   }
 }
 

@@ -11,48 +11,52 @@
 
 namespace tileon {
 
+// Magnitudes come as eighths, cut off at 1 (which costs nothing, as part of a multiplication): then no code is above 8,
+// and an 8, which stands for all that is too large, leaves its neighbours alone until it becomes 7.
+
 // Adding 2^22 to a number rounds it to a multiple of 1/2 and leaves its count of halves at the bottom of the sum.
 constexpr float k2To22 = 4194304.0f;
 
-// 2^22 plus half the code of a magnitude below 7. Where e2m1 has steps of 1/2, the code is the count of halves; where
-// they are 1, that of ones plus two; where they are 2, that of twos plus four. Of the three the right one is the least.
-__device__ __forceinline__ float e2m1_sum(float magnitude) {
-  const float halves = magnitude + k2To22;
-  const float ones = fmaf(magnitude, 0.5f, k2To22 + 1.0f);
-  const float twos = fmaf(magnitude, 0.25f, k2To22 + 2.0f);
+// 2^22 plus half the code. Where e2m1 has steps of 1/2, the code is the count of halves; where they are 1, that of ones
+// plus two; where they are 2, that of twos plus four. Of the three the right one is the least.
+__device__ __forceinline__ float e2m1_sum(float eighths) {
+  const float halves = fmaf(eighths, 8.0f, k2To22);
+  const float ones = fmaf(eighths, 4.0f, k2To22 + 1.0f);
+  const float twos = fmaf(eighths, 2.0f, k2To22 + 2.0f);
   return fminf(fminf(halves, ones), twos);
 }
 
-// The codes of eight magnitudes, the first in the lowest bits. `may_saturate`: they may be 7 or more.
-__device__ __forceinline__ uint32_t e2m1_codes(float (&magnitudes)[8], bool may_saturate) {
-  if (may_saturate) {
-#pragma unroll
-    for (float& magnitude : magnitudes) magnitude = fminf(magnitude, kE2M1Max);
-  }
+// Eight codes, of which 8 becomes 7.
+__device__ __forceinline__ uint32_t cut_off(uint32_t codes) {
+  return (codes - ((codes & 0x88888888u) >> 3)) & 0x77777777u;
+}
+
+// The codes of eight magnitudes, the first in the lowest bits.
+__device__ __forceinline__ uint32_t e2m1_codes(const float (&eighths)[8]) {
   // the sum's own upper bits, which are the same for all, have moved as far as they are still in the word
   constexpr uint32_t sum = 0x4a800000u, moved = sum + (sum << 4) + (sum << 8);
   uint32_t word = 0;
 #pragma unroll
-  for (int i = 7; i >= 0; --i) word = word * 16 + bits_of(e2m1_sum(magnitudes[i]));
-  return word - moved;
+  for (int i = 7; i >= 0; --i) word = word * 16 + bits_of(e2m1_sum(eighths[i]));
+  return cut_off(word - moved);
 }
 
-// The same in float16's arithmetic, two at a time, for magnitudes that float16 holds where it matters: those of numbers
-// of 16 bits times a power of two. It has steps of 1/2 from 2^9 on.
-__device__ __forceinline__ uint32_t e2m1_codes_of_float16(const float (&magnitudes)[8]) {
+// The same in float16's arithmetic, two at a time, for eighths that float16 holds where it matters: those of numbers of
+// 16 bits times a power of two. It has steps of 1/2 from 2^9 on.
+__device__ __forceinline__ uint32_t e2m1_codes_of_float16(const float (&eighths)[8]) {
   const auto both = [](float value) { return __float2half2_rn(value); };
   constexpr uint32_t sum = 0x60006000u, moved = sum + (sum << 4) + (sum << 8) + (sum << 12);
   uint32_t word = 0;
 #pragma unroll
   for (int i = 3; i >= 0; --i) {
-    const __half2 pair = __floats2half2_rn(magnitudes[i], magnitudes[i + 4]);
-    const __half2 halves = __hadd2(pair, both(512.0f));
-    const __half2 ones = __hfma2(pair, both(0.5f), both(513.0f));
-    const __half2 twos = __hfma2(pair, both(0.25f), both(514.0f));
-    const __half2 least = __hmin2(__hmin2(halves, ones), __hmin2(twos, both(515.5f)));
+    const __half2 pair = __floats2half2_rn(eighths[i], eighths[i + 4]);
+    const __half2 halves = __hfma2(pair, both(8.0f), both(512.0f));
+    const __half2 ones = __hfma2(pair, both(4.0f), both(513.0f));
+    const __half2 twos = __hfma2(pair, both(2.0f), both(514.0f));
+    const __half2 least = __hmin2(__hmin2(halves, ones), twos);
     word = word * 16 + *reinterpret_cast<const uint32_t*>(&least);
   }
-  return word - moved;
+  return cut_off(word - moved);
 }
 
 // Bit 4 i + 3 is the sign of number i of eight; the other bits are anything.

@@ -7,6 +7,7 @@
 #include "../../block_quantize.h"
 #include "../output/convert.cuh"
 #include "../ptx/max_nan.cuh"
+#include "../ptx/reciprocal.cuh"
 #include "e2m1_codes.cuh"
 #include "quantize.h"
 #include "row_walk.cuh"
@@ -15,19 +16,44 @@ namespace tileon {
 namespace {
 
 constexpr int kLaneElements = 16;
+using Walk = RowWalk<kLaneElements, 2, 4>;
+constexpr int kVectorBytes = 16;  // of a load
 
 // A lane's numbers as they are in memory.
 template <typename Element>
-struct alignas(16) LaneNumbers {
+struct alignas(kVectorBytes) LaneNumbers {
+  using Pair = std::conditional_t<std::is_same_v<Element, __half>, __half2, __nv_bfloat162>;
+
   Element numbers[kLaneElements];
 
-  __device__ __forceinline__ void load(const Element* from, int64_t stride, bool vectors) {
-    if (vectors) {
-      *this = *reinterpret_cast<const LaneNumbers*>(from);
+  __device__ __forceinline__ void gather(const Element* from, int64_t stride) {
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) numbers[i] = from[i * stride];
+  }
+
+  // Of 16 bits.
+  __device__ __forceinline__ Pair& pair(int i) { return reinterpret_cast<Pair*>(numbers)[i]; }
+  __device__ __forceinline__ const Pair& pair(int i) const { return reinterpret_cast<const Pair*>(numbers)[i]; }
+
+  // Numbers 2 i and 2 i + 1.
+  __device__ __forceinline__ float2 two(int i) const {
+    if constexpr (std::is_same_v<Element, float>) {
+      return {numbers[2 * i], numbers[2 * i + 1]};
+    } else {
+      return widen(pair(i));
+    }
+  }
+
+  __device__ __forceinline__ LaneNumbers magnitudes() const {
+    LaneNumbers result;
+    if constexpr (std::is_same_v<Element, float>) {
+#pragma unroll
+      for (int i = 0; i < kLaneElements; ++i) result.numbers[i] = fabsf(numbers[i]);
     } else {
 #pragma unroll
-      for (int i = 0; i < kLaneElements; ++i) numbers[i] = from[i * stride];
+      for (int i = 0; i < kLaneElements / 2; ++i) result.pair(i) = __habs2(pair(i));
     }
+    return result;
   }
 };
 
@@ -39,24 +65,30 @@ struct LaneCodes {
 
   // `kExact`: the factor is a power of two.
   template <bool kExact, typename Element>
-  __device__ __forceinline__ void encode(const LaneNumbers<Element>& lane, float amax, float factor) {
+  __device__ __forceinline__ void encode(const LaneNumbers<Element>& lane, const LaneNumbers<Element>& magnitudes,
+                                         float factor) {
     if constexpr (kElement == ElementType::kE4M3) {
 #pragma unroll
-      for (int i = 0; i < kLaneElements; i += 2) {
-        const float2 pair{widen(lane.numbers[i]) * factor, widen(lane.numbers[i + 1]) * factor};
-        word[i / 4] |= static_cast<uint32_t>(__nv_cvt_float2_to_fp8x2(pair, __NV_SATFINITE, __NV_E4M3)) << (i % 4 * 8);
+      for (int i = 0; i < kLaneElements / 2; ++i) {
+        const float2 two = lane.two(i);
+        const float2 scaled{two.x * factor, two.y * factor};
+        word[i / 2] |= static_cast<uint32_t>(__nv_cvt_float2_to_fp8x2(scaled, __NV_SATFINITE, __NV_E4M3))
+                       << (i % 2 * 16);
       }
     } else {
-      const bool may_saturate = amax * fabsf(factor) > kE2M1Max + 0.5f;
+      const float eighth = fabsf(factor) * 0.125f;
       const uint32_t flipped = bits_of(factor) >> 31 ? 0x88888888u : 0;
 #pragma unroll
-      for (int begin = 0; begin < kLaneElements; begin += 8) {
-        float magnitudes[8];
+      for (int w = 0; w < words; ++w) {
+        float eighths[8];
 #pragma unroll
-        for (int i = 0; i < 8; ++i) magnitudes[i] = fabsf(widen(lane.numbers[begin + i]) * factor);
-        const uint32_t codes =
-            kExact && sizeof(Element) == 2 ? e2m1_codes_of_float16(magnitudes) : e2m1_codes(magnitudes, may_saturate);
-        word[begin / 8] = codes | ((sign_bits(lane.numbers + begin) ^ flipped) & 0x88888888u);
+        for (int i = 0; i < 4; ++i) {
+          const float2 two = magnitudes.two(4 * w + i);
+          eighths[2 * i] = __saturatef(two.x * eighth);
+          eighths[2 * i + 1] = __saturatef(two.y * eighth);
+        }
+        const uint32_t codes = kExact && sizeof(Element) == 2 ? e2m1_codes_of_float16(eighths) : e2m1_codes(eighths);
+        word[w] = codes | ((sign_bits(lane.numbers + 8 * w) ^ flipped) & 0x88888888u);
       }
     }
   }
@@ -70,33 +102,38 @@ struct LaneCodes {
   }
 };
 
-// The largest magnitude of a lane's numbers; NaN where one of them is.
-__device__ __forceinline__ float lane_amax(const LaneNumbers<float>& lane) {
-  float amax = 0;
-#pragma unroll
-  for (const float number : lane.numbers) amax = ptx::max_nan(amax, fabsf(number));
-  return amax;
-}
-
-// Two at a time.
+// The largest of a lane's magnitudes; NaN where one of them is.
 template <typename Element>
-__device__ __forceinline__ float lane_amax(const LaneNumbers<Element>& lane) {
-  using Pair = std::conditional_t<std::is_same_v<Element, __half>, __half2, __nv_bfloat162>;
-  const auto* pairs = reinterpret_cast<const Pair*>(lane.numbers);
-  Pair amax = __habs2(pairs[0]);
+__device__ __forceinline__ float lane_amax(const LaneNumbers<Element>& magnitudes) {
+  if constexpr (std::is_same_v<Element, float>) {
+    float amax = 0;
 #pragma unroll
-  for (int i = 1; i < kLaneElements / 2; ++i) amax = __hmax2_nan(amax, __habs2(pairs[i]));
-  return widen(__hmax_nan(amax.x, amax.y));
+    for (const float magnitude : magnitudes.numbers) amax = ptx::max_nan(amax, magnitude);
+    return amax;
+  } else {
+    auto amax = magnitudes.pair(0);
+#pragma unroll
+    for (int i = 1; i < kLaneElements / 2; ++i) amax = __hmax2_nan(amax, magnitudes.pair(i));
+    return widen(__hmax_nan(amax.x, amax.y));
+  }
 }
 
 // Of a block, in all of its lanes.
 template <int kLanesPerBlock, typename Element>
-__device__ __forceinline__ float block_amax(const LaneNumbers<Element>& lane) {
-  float amax = lane_amax(lane);
+__device__ __forceinline__ float block_amax(const LaneNumbers<Element>& magnitudes) {
+  float amax = lane_amax(magnitudes);
 #pragma unroll
   for (int apart = 1; apart < kLanesPerBlock; apart *= 2)
     amax = ptx::max_nan(amax, __shfl_xor_sync(0xffffffffu, amax, apart));
   return amax;
+}
+
+// 1 / scale for a scale of e4m3 that is normal, as IEEE rounds it. No quotient of so short a number lies near the
+// middle of two float32, so that one step from the processor's estimate, which has all but the last bit, comes to the
+// right one.
+__device__ __forceinline__ float inverse_of_scale(float scale) {
+  const float estimate = ptx::reciprocal(scale);
+  return fmaf(fmaf(-scale, estimate, 1.0f), estimate, estimate);
 }
 
 // nvfp4_scale of block_quantize.h by the processor's own conversions.
@@ -110,7 +147,8 @@ __device__ __forceinline__ BlockScale fast_nvfp4_scale(float amax, float global,
   if (relative < kE4M3MinNormal) relative = kE4M3MinNormal;  // NaN stays
   const auto byte = static_cast<uint8_t>(__nv_cvt_float_to_fp8(relative, __NV_SATFINITE, __NV_E4M3) & 0x7f);
   const float scale = __half2float(__half(__nv_cvt_fp8_to_halfraw(byte, __NV_E4M3)));
-  const float factor = inverse / scale;
+  if (global == 1.0f) return {byte, inverse_of_scale(scale)};
+  const float factor = 0.125f * (inverse / scale) * 8.0f;
   const bool is_finite = (bits_of(factor) & 0x7fffffffu) < 0x7f800000u;
   return {byte, is_finite ? factor : 0.0f};
 }
@@ -134,8 +172,9 @@ struct Scaling {
   }
 };
 
-template <Format kFormat, typename Element>
-__global__ void __launch_bounds__(kWalkWarps * 32) quantize(const __grid_constant__ QuantizeProblem problem) {
+template <Format kFormat, typename Element, bool kVectors>
+__global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1)
+    quantize(const __grid_constant__ QuantizeProblem problem) {
   constexpr FormatInfo format = info(kFormat);
   constexpr uint8_t scale_nan = format.scale == ScaleType::kE8M0 ? kE8M0NaN : kE4M3NaN;
   const Scaling<kFormat> scaling(problem);
@@ -144,38 +183,57 @@ __global__ void __launch_bounds__(kWalkWarps * 32) quantize(const __grid_constan
   const int64_t padded_rows = scale_row_blocks(problem.rows) * kScaleBlockRows;
   const int64_t padded_k = scale_col_blocks(cols) * kScaleBlockCols * format.vec;
   const auto* x = static_cast<const Element*>(problem.x);
-  constexpr int64_t vector_elements = 16 / int64_t{sizeof(Element)};
-  const bool vectors =
-      problem.stride_k == 1 && problem.stride_row % vector_elements == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
-  const auto is_inside = [&](int64_t row, int64_t k) { return row < problem.rows && k < problem.k; };
 
-  LaneNumbers<Element> lanes[kSpans<kLaneElements>];
-  const auto load = [&](int64_t row, int64_t k, int span) {
-    lanes[span] = {};
-    if (is_inside(row, k))
-      lanes[span].load(x + row * problem.stride_row + k * problem.stride_k, problem.stride_k, vectors);
-  };
-  walk_rows<kLaneElements>(padded_rows, padded_k, load, [&](int64_t row, int64_t k, int span) {
-    const float amax = block_amax<format.vec / kLaneElements>(lanes[span]);
-    if (k >= padded_k) return;
-    BlockScale scale = scaling.of(amax);
-    LaneCodes<format.element> codes;
-    if (is_finite_amax(bits_of(amax))) {
-      codes.template encode<format.scale == ScaleType::kE8M0>(lanes[span], amax, scale.factor);
-    } else {
-      scale.byte = scale_nan;
+  Walk::walk(padded_rows, [&](int64_t row, int64_t begin) {
+    const int lane_begin = Walk::lane_begin();
+    const int inside = row < problem.rows ? Walk::inside(begin, problem.k) : 0;
+    const int padded = Walk::inside(begin, padded_k);
+    const int64_t k = begin + lane_begin;
+    const Element* from = x + row * problem.stride_row + k * problem.stride_k;
+    uint8_t* data = problem.data + (row * problem.k + k) / elements_per_byte(format.element);
+    uint8_t* scales = problem.scale + packed.offset(row, k / format.vec);
+
+    static_assert(Walk::kSpanElements / format.vec % kScaleBlockCols == 0,
+                  "a span begins where a block of scales does");
+    LaneNumbers<Element> lanes[Walk::kCount];
+#pragma unroll
+    for (int span = 0; span < Walk::kCount; ++span) {
+      lanes[span] = {};
+      if (lane_begin + span * Walk::kSpanElements >= inside) continue;
+      if constexpr (kVectors) {
+        lanes[span] = *reinterpret_cast<const LaneNumbers<Element>*>(from + span * Walk::kSpanElements);
+      } else {
+        lanes[span].gather(from + span * Walk::kSpanElements * problem.stride_k, problem.stride_k);
+      }
     }
-    const bool inside = is_inside(row, k);
-    if (inside) codes.store(problem.data + (row * problem.k + k) / elements_per_byte(format.element));
-    if (k % format.vec == 0) problem.scale[packed.offset(row, k / format.vec)] = inside ? scale.byte : 0;
+#pragma unroll
+    for (int span = 0; span < Walk::kCount; ++span) {
+      const int lane_k = lane_begin + span * Walk::kSpanElements;
+      const LaneNumbers<Element> magnitudes = lanes[span].magnitudes();
+      const float amax = block_amax<format.vec / kLaneElements>(magnitudes);
+      if (lane_k >= padded) continue;
+      BlockScale scale = scaling.of(amax);
+      LaneCodes<format.element> codes;
+      if (is_finite_amax(bits_of(amax))) {
+        codes.template encode<format.scale == ScaleType::kE8M0>(lanes[span], magnitudes, scale.factor);
+      } else {
+        scale.byte = scale_nan;
+      }
+      if (lane_k < inside) codes.store(data + span * Walk::kSpanElements / elements_per_byte(format.element));
+      if (lane_k % format.vec == 0)
+        scales[packed.of_col(span * Walk::kSpanElements / format.vec)] = lane_k < inside ? scale.byte : 0;
+    }
   });
 }
 
 template <Format kFormat, typename Element>
 void launch_quantize(const QuantizeProblem& problem, cudaStream_t stream) {
-  launch_row_walk<&quantize<kFormat, Element>, kLaneElements>(
-      problem, scale_row_blocks(problem.rows) * kScaleBlockRows,
-      scale_col_blocks(problem.cols()) * kScaleBlockCols * info(kFormat).vec, stream);
+  constexpr int64_t bytes = sizeof(Element);
+  const bool vectors = has_vectors(problem.x, problem.stride_row * bytes, problem.stride_k, kVectorBytes);
+  const auto launch = vectors ? launch_row_walk<Walk, &quantize<kFormat, Element, true>, QuantizeProblem>
+                              : launch_row_walk<Walk, &quantize<kFormat, Element, false>, QuantizeProblem>;
+  launch(problem, scale_row_blocks(problem.rows) * kScaleBlockRows,
+         scale_col_blocks(problem.cols()) * kScaleBlockCols * info(kFormat).vec, stream);
 }
 
 template <Format kFormat>

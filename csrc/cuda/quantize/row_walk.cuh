@@ -1,14 +1,15 @@
-// How the kernels that quantize and dequantize go over a matrix: eight elements a lane, a row a warp.
+// How the kernels that quantize and dequantize go over a matrix: a strip of a row a warp, in spans that give each lane
+// as many neighbouring elements as make whole sectors of its loads and stores.
 //
-// With eight, a warp's loads and stores are whole sectors on either side: of 16 bytes a lane where elements have 16
-// bits, of 4 or 8 where they are codes. (Sixteen elements a lane, stored as two halves, took more than twice the time.)
-// Rows and columns go up to where the packed scales' padding ends.
+// These kernels are bound by their instructions as much as by memory: what depends on the row or the strip is found
+// once a strip, and within it offsets are constants. Rows that are not vectors have kernels of their own.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 
 #include "../error.h"
 
@@ -16,42 +17,51 @@ namespace tileon {
 
 constexpr int kWalkWarps = 8;  // of a CTA
 
-// Spans that a lane has under way at a time: 32 elements.
-template <int kLaneElements>
-constexpr int kSpans = 32 / kLaneElements;
+// How a kernel goes over rows: strips of `kCount_` spans of `kLaneElements_` a lane. `kResident` CTAs that one SM shall
+// hold bound the registers of the kernels for vectors.
+template <int kLaneElements_, int kCount_, int kResident_>
+struct RowWalk {
+  static constexpr int kLaneElements = kLaneElements_;
+  static constexpr int kCount = kCount_;
+  static constexpr int kResident = kResident_;
+  static constexpr int kThreads = kWalkWarps * 32;
+  static constexpr int kSpanElements = 32 * kLaneElements;
+  static constexpr int kStripElements = kCount * kSpanElements;
 
-// Launches `kKernel` over `rows` rows of `elements` elements.
-template <auto kKernel, int kLaneElements, typename Problem>
-void launch_row_walk(const Problem& problem, int64_t rows, int64_t elements, cudaStream_t stream) {
-  if (rows == 0 || elements == 0) return;
-  constexpr int kSpanElements = 32 * kLaneElements;  // of a warp at a time
-  constexpr int64_t kMaxGridX = 0x7fffffff, kMaxGridY = 65535;
-  const int64_t along_k =
-      (elements + kSpans<kLaneElements> * kSpanElements - 1) / (kSpans<kLaneElements> * kSpanElements);
-  const dim3 grid(static_cast<unsigned>(std::min((rows + kWalkWarps - 1) / kWalkWarps, kMaxGridX)),
-                  static_cast<unsigned>(std::min(along_k, kMaxGridY)));
-  kKernel<<<grid, kWalkWarps * 32, 0, stream>>>(problem);
-  check_cuda(cudaGetLastError(), "launching a kernel that quantizes");
+  // Of this lane's first element in a strip.
+  static __device__ __forceinline__ int lane_begin() { return threadIdx.x % 32 * kLaneElements; }
+
+  // How many of a strip's elements lie before `end`; 0 or less where none does.
+  static __device__ __forceinline__ int inside(int64_t begin, int64_t end) {
+    return static_cast<int>(end - begin < kStripElements ? end - begin : kStripElements);
+  }
+
+  // Calls `use(row, begin)` for each strip of this warp, for a grid of launch_row_walk.
+  template <typename Use>
+  static __device__ __forceinline__ void walk(int64_t rows, const Use& use) {
+    const int64_t begin = static_cast<int64_t>(blockIdx.x) * kStripElements;
+    for (int64_t row = static_cast<int64_t>(blockIdx.y) * kWalkWarps + threadIdx.x / 32; row < rows;
+         row += static_cast<int64_t>(gridDim.y) * kWalkWarps)
+      use(row, begin);
+  }
+};
+
+// Whether rows are vectors of `bytes` bytes from end to end, all aligned.
+inline bool has_vectors(const void* data, int64_t stride_row_bytes, int64_t stride_k, int64_t bytes) {
+  return stride_k == 1 && (static_cast<int64_t>(reinterpret_cast<uintptr_t>(data)) | stride_row_bytes) % bytes == 0;
 }
 
-// What a lane has of a row at a time, for a grid of launch_row_walk: `load(row, k, span)` is called for
-// kSpans<kLaneElements> spans before `use(row, k, span)` is for the first, so that their loads are under way together.
-// All lanes of a warp make the same calls; `k` may lie beyond the row.
-template <int kLaneElements, typename Load, typename Use>
-__device__ __forceinline__ void walk_rows(int64_t rows, int64_t elements, const Load& load, const Use& use) {
-  constexpr int kSpanElements = 32 * kLaneElements;
-  const int64_t row_step = static_cast<int64_t>(gridDim.x) * kWalkWarps;
-  const int64_t k_step = static_cast<int64_t>(gridDim.y) * kSpans<kLaneElements> * kSpanElements;
-  for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWalkWarps + threadIdx.x / 32; row < rows; row += row_step)
-    for (int64_t begin = static_cast<int64_t>(blockIdx.y) * kSpans<kLaneElements> * kSpanElements; begin < elements;
-         begin += k_step) {
-      const int64_t k = begin + threadIdx.x % 32 * kLaneElements;
-#pragma unroll
-      for (int span = 0; span < kSpans<kLaneElements>; ++span) load(row, k + span * kSpanElements, span);
-#pragma unroll
-      for (int span = 0; span < kSpans<kLaneElements>; ++span)
-        if (begin + span * kSpanElements < elements) use(row, k + span * kSpanElements, span);
-    }
+// Launches `kKernel` over `rows` rows of `elements` elements.
+template <typename Walk, auto kKernel, typename Problem>
+void launch_row_walk(const Problem& problem, int64_t rows, int64_t elements, cudaStream_t stream) {
+  if (rows == 0 || elements == 0) return;
+  constexpr int64_t kMaxGridX = 0x7fffffff, kMaxGridY = 65535;
+  const int64_t strips = (elements + Walk::kStripElements - 1) / Walk::kStripElements;
+  if (strips > kMaxGridX) throw std::runtime_error("tileon: rows of more than 2^41 elements");
+  const dim3 grid(static_cast<unsigned>(strips),
+                  static_cast<unsigned>(std::min((rows + kWalkWarps - 1) / kWalkWarps, kMaxGridY)));
+  kKernel<<<grid, Walk::kThreads, 0, stream>>>(problem);
+  check_cuda(cudaGetLastError(), "launching a kernel that quantizes");
 }
 
 }  // namespace tileon

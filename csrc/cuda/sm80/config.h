@@ -58,18 +58,22 @@ inline Kind kind_of(const GemmProblem& problem) {
 
 constexpr int bit(Kind kind) { return 1 << static_cast<int>(kind); }
 
+// Time of one CTA that has an SM to itself: ns_per_k * k + ns_fixed. `share` is the part of the SM that it then uses: c
+// CTAs together take max(1, c * share) times as long.
+struct Cost {
+  float ns_per_k;
+  float ns_fixed;
+  float share;
+};
+
 struct Row {
   const char* name;
   int kinds;  // bits of Kind
   TileConfig tile;
-  // Time of one CTA that has an SM to itself: ns_per_k * k + ns_fixed. `share` is the part of the SM that it then uses:
-  // c CTAs together take max(1, c * share) times as long. Fitted on an H200 to
-  // benchmarks/results/h200/sweep.csv by benchmarks/fit_portable.py, which also says what the choice loses. Those of
-  // the _fp8 rows are estimates still: of the 16-bit rows with their tiles, a fifth slower, since an H200's mma.sync of
-  // fp8 is two of float16 and the conversions.
-  float ns_per_k;
-  float ns_fixed;
-  float share;
+  // Fitted on an H200 to benchmarks/results/h200/sweep.csv by benchmarks/fit_portable.py, which also says what the
+  // choice loses. Those of the _fp8 rows are estimates still: of the 16-bit rows with their tiles, a fifth slower,
+  // since an H200's mma.sync of fp8 is two of float16 and the conversions.
+  Cost cost;
 };
 
 constexpr int k8 = bit(Kind::kE4M3) | bit(Kind::kE4M3E5M2) | bit(Kind::kE5M2E4M3) | bit(Kind::kE5M2);
@@ -175,33 +179,46 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
 
 // Nanoseconds that the model expects on an H200's SMs: full waves of resident CTAs, then one of what is left, which
 // takes as long as its fullest SM.
-template <typename AnyRow, typename Problem>
-double expected_ns(const AnyRow& row, const Problem& problem, const Gpu& gpu) {
-  const int64_t tiles = tile_order(row.tile, problem.m, problem.n).count() * problem.batch;
-  const int64_t slots = static_cast<int64_t>(gpu.sm_count) * row.tile.resident;
-  const double alone = static_cast<double>(row.ns_per_k) * static_cast<double>(problem.k) + row.ns_fixed;
+template <typename Problem>
+double expected_ns(const TileConfig& tile, const Cost& cost, const Problem& problem, const Gpu& gpu) {
+  const int64_t tiles = tile_order(tile, problem.m, problem.n).count() * problem.batch;
+  const int64_t slots = static_cast<int64_t>(gpu.sm_count) * tile.resident;
+  const double alone = static_cast<double>(cost.ns_per_k) * static_cast<double>(problem.k) + cost.ns_fixed;
   const auto together = [&](int64_t ctas) {
-    const double used = static_cast<double>(ctas) * row.share;
+    const double used = static_cast<double>(ctas) * cost.share;
     return ctas == 0 ? 0.0 : alone * (used > 1 ? used : 1);
   };
   const int64_t left = tiles % slots;
-  return static_cast<double>(tiles / slots) * together(row.tile.resident) +
+  return static_cast<double>(tiles / slots) * together(tile.resident) +
          together((left + gpu.sm_count - 1) / gpu.sm_count);
 }
 
-// The row that is expected to be fastest, by index; -1 where no row supports the problem (one always does).
-inline int choose(const GemmProblem& problem, const Gpu& gpu) {
+inline double expected_ns(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
+  return expected_ns(row.tile, row.cost, problem, gpu);
+}
+
+// The index of the row of a table that is expected to be fastest; -1 where none may run. `ns(row)` is asked of rows for
+// which `runs(row)` holds.
+template <typename AnyRow, int kCount, typename Runs, typename Ns>
+int cheapest(const AnyRow (&rows)[kCount], const Runs& runs, const Ns& ns) {
   int best = -1;
   double best_ns = 0;
-  for (int i = 0; i < kRowCount; ++i) {
-    if (!supports(kRows[i], problem, gpu)) continue;
-    const double ns = expected_ns(kRows[i], problem, gpu);
-    if (best < 0 || ns < best_ns) {
+  for (int i = 0; i < kCount; ++i) {
+    if (!runs(rows[i])) continue;
+    const double expected = ns(rows[i]);
+    if (best < 0 || expected < best_ns) {
       best = i;
-      best_ns = ns;
+      best_ns = expected;
     }
   }
   return best;
+}
+
+// -1 where no row supports the problem (one always does).
+inline int choose(const GemmProblem& problem, const Gpu& gpu) {
+  return cheapest(
+      kRows, [&](const Row& row) { return supports(row, problem, gpu); },
+      [&](const Row& row) { return expected_ns(row, problem, gpu); });
 }
 
 }  // namespace tileon::sm80
