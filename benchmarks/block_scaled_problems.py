@@ -2,6 +2,10 @@
 
 (a * scale_a) @ (b * scale_b)^T. An element is e4m3 (float8_e4m3fn) or e2m1 (uint8, two codes a byte along k, the even k
 in the low half); each run of `vec` elements along k shares a scale, e8m0 (uint8, 2^(byte - 127)) or e4m3.
+
+There are two kinds of data. `normal`: normal random float32, quantized by torch.ops.tileon.quantize, so that the scales
+of a row lie near to each other. `tutorial`, as in Triton's: random elements, and scales uniform in (0, 1), which
+quantization would hardly make.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from dataclasses import dataclass
 
 import torch
 from problems import tflops
+from tree import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 
 
 @dataclass(frozen=True)
@@ -28,31 +33,48 @@ FORMATS = {
     "mxfp8": Format("e4m3", "e4m3", "e8m0", 32),
     "mixed": Format("e4m3", "e2m1", "e8m0", 32),
 }
+DATA = ("normal", "tutorial")
+
+_ELEMENT_BITS = {"e4m3": 8, "e2m1": 4}
+_OUT_BYTES = 2  # float16
+_MX_FORMATS = {"e4m3": "mxfp8", "e2m1": "mxfp4"}  # what quantizes to these elements with e8m0 scales
 
 
 @dataclass(frozen=True)
 class BlockScaledCase:
-    """One product of (m, k) and (n, k) rows, float16 out."""
+    """One product of (m, k) and (n, k) rows of this kind of data, float16 out."""
 
     format: str
     m: int
     n: int
     k: int
+    data: str = "tutorial"
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
             raise ValueError(f"unknown format {self.format!r}; there are {', '.join(FORMATS)}")
+        if self.data not in DATA:
+            raise ValueError(f"unknown data {self.data!r}; there are {', '.join(DATA)}")
         if min(self.m, self.n, self.k) < 1:
             raise ValueError(f"sizes must be positive, got {self.m}x{self.n}x{self.k}")
         if self.k % FORMATS[self.format].vec != 0:
             raise ValueError(f"k must be a multiple of {FORMATS[self.format].vec} for {self.format}, got {self.k}")
 
     def __str__(self) -> str:
-        return f"{self.format} {self.m}x{self.n}x{self.k}"
+        name = f"{self.format} {self.m}x{self.n}x{self.k}"
+        return name if self.data == "tutorial" else f"{name} {self.data}"
 
     @property
     def vec(self) -> int:
         return FORMATS[self.format].vec
+
+    @property
+    def bytes(self) -> int:
+        """Of both operands, their scales and the result."""
+        layout = FORMATS[self.format]
+        elements = (self.m * _ELEMENT_BITS[layout.a] + self.n * _ELEMENT_BITS[layout.b]) * self.k // 8
+        scales = (self.m + self.n) * self.k // self.vec
+        return elements + scales + self.m * self.n * _OUT_BYTES
 
     def tflops(self, microseconds: float) -> float:
         """Rate of the product alone (2 m n k operations)."""
@@ -74,8 +96,30 @@ _LEAST_SCALE = 2.0**-24
 
 
 def make_operands(case: BlockScaledCase, device: torch.device, seed: int = 0) -> BlockScaledOperands:
-    """Every code of e2m1 alike, or normal e4m3 elements; scales uniform in (0, 1), rounded to their type."""
+    """Random operands of the case's kind of data."""
     generator = torch.Generator(device=device).manual_seed(seed)
+    make = _normal_operands if case.data == "normal" else _tutorial_operands
+    return make(case, device, generator)
+
+
+def _normal_operands(case: BlockScaledCase, device: torch.device, generator: torch.Generator) -> BlockScaledOperands:
+    """Normal numbers, quantized as the format has it: its scales rounded down, nvfp4 without a global scale."""
+    layout = FORMATS[case.format]
+
+    def quantized(rows: int, kind: str) -> tuple[torch.Tensor, torch.Tensor]:
+        x = torch.randn(rows, case.k, generator=generator, device=device)
+        name = "nvfp4" if layout.scale == "e4m3" else _MX_FORMATS[kind]
+        data, packed = torch.ops.tileon.quantize(x, name)
+        scale = torch.ops.tileon.unpack_scales(packed, rows, case.k // case.vec)
+        return data, scale if layout.scale == "e4m3" else scale.view(torch.uint8)
+
+    a, scale_a = quantized(case.m, layout.a)
+    b, scale_b = quantized(case.n, layout.b)
+    return BlockScaledOperands(a, b, scale_a, scale_b)
+
+
+def _tutorial_operands(case: BlockScaledCase, device: torch.device, generator: torch.Generator) -> BlockScaledOperands:
+    """Every code of e2m1 alike, or normal e4m3 elements; scales uniform in (0, 1), rounded to their type."""
     layout = FORMATS[case.format]
 
     def elements(rows: int, kind: str) -> torch.Tensor:

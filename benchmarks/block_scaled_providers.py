@@ -1,31 +1,37 @@
 """Who computes a block-scaled product: one function per provider, from a case and its operands to a call without
 arguments. Each holds the scales in the layout that it reads, made beforehand.
 
-`tileon` is torch.ops.tileon.block_scaled_matmul on packed scales. `triton` is one kernel with tl.dot_scaled.
-`torch_dequantize` turns each operand into bfloat16, by one compiled kernel each on a GPU, for cuBLAS to multiply. Its
-result is bfloat16, where the others' is float16: torch has no product of the one into the other, and a conversion
+`tileon` is torch.ops.tileon.block_scaled_matmul on packed scales, `tileon_fast` the same with fast_accum. `triton` is
+one kernel with tl.dot_scaled. `torch_dequantize` turns each operand into bfloat16, by one compiled kernel each on a
+GPU, for cuBLAS to multiply; for `torch_bf16` both were bfloat16 beforehand, and cuBLAS's product is all that is timed.
+Their result is bfloat16, where the others' is float16: torch has no product of the one into the other, and a conversion
 behind it would only slow it down.
+
+`tileon_graph` and `torch_bf16_graph` are CUDA-graph replay, back to back over operands that have left L2 when their
+turn comes again (cold, where matmul.py's `_graph` is warm): so few rows meet the weights of one layer after another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
-from block_scaled_problems import FORMATS, BlockScaledCase, BlockScaledOperands, dequantized
+from block_scaled_problems import FORMATS, BlockScaledCase, BlockScaledOperands, dequantized, make_operands
 from providers import Call, NotOffered
-from timing import Arm
+from timing import Arm, cold_graph_arm, cold_sets
 from tree import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 
 _BLACKWELL = (10, 0)  # the first compute capability with block-scaled instructions
+_GRAPH_LAUNCHES = 100  # of some 20 us each: a replay's own start, some microseconds, is then well below a hundredth
 
 
-def tileon_call(case: BlockScaledCase, operands: BlockScaledOperands) -> Call:
+def tileon_call(case: BlockScaledCase, operands: BlockScaledOperands, fast_accum: bool = False) -> Call:
     """`torch.ops.tileon.block_scaled_matmul`."""
     op = torch.ops.tileon.block_scaled_matmul
     a, b = operands.a, operands.b
     scale_a, scale_b = (torch.ops.tileon.pack_scales(scale) for scale in (operands.scale_a, operands.scale_b))
-    return lambda: op(a, b, scale_a, scale_b, out_dtype=torch.float16)
+    return lambda: op(a, b, scale_a, scale_b, out_dtype=torch.float16, fast_accum=fast_accum)
 
 
 def triton_call(case: BlockScaledCase, operands: BlockScaledOperands) -> Call:
@@ -59,18 +65,35 @@ def torch_dequantize_call(case: BlockScaledCase, operands: BlockScaledOperands) 
     return lambda: torch.matmul(dequantize(a, scale_a, dtype), dequantize(b, scale_b, dtype).t())
 
 
+def torch_bf16_call(case: BlockScaledCase, operands: BlockScaledOperands) -> Call:
+    """torch.matmul alone, on operands that are bfloat16 already."""
+    a = dequantized(operands.a, operands.scale_a, torch.bfloat16)
+    b = dequantized(operands.b, operands.scale_b, torch.bfloat16)
+    return lambda: torch.matmul(a, b.t())
+
+
 _CALLS: dict[str, Callable[[BlockScaledCase, BlockScaledOperands], Call]] = {
     "tileon": tileon_call,
     "triton": triton_call,
     "torch_dequantize": torch_dequantize_call,
+    "tileon_fast": partial(tileon_call, fast_accum=True),
+    "torch_bf16": torch_bf16_call,
 }
-PROVIDERS = tuple(_CALLS)
+_GRAPHED = ("tileon", "torch_bf16")
+PROVIDERS = (*_CALLS, *(f"{name}_graph" for name in _GRAPHED))
 
 
 def block_scaled_arm(provider: str, case: BlockScaledCase, operands: BlockScaledOperands) -> Arm:
-    """The provider's arm on these operands.
+    """The provider's arm on these operands; a graph goes round operand sets of its own.
 
     Raises:
         NotOffered: with the reason.
     """
-    return Arm(_CALLS[provider](case, operands))
+    make_call = _CALLS[provider.removesuffix("_graph")]
+    if not provider.endswith("_graph"):
+        return Arm(make_call(case, operands))
+    device = operands.a.device
+    if device.type != "cuda":
+        raise NotOffered("CUDA graphs need a GPU")
+    calls = [make_call(case, make_operands(case, device, seed)) for seed in range(cold_sets(case.bytes, device))]
+    return cold_graph_arm(calls, launches=_GRAPH_LAUNCHES)

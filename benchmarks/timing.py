@@ -220,13 +220,18 @@ def warm_sets(bytes_per_call: int, l2: int) -> int:
     return max(1, min(_WARM_SETS, l2 // 4 // max(1, bytes_per_call)))
 
 
-def cold_graph_arm(calls: Sequence[Callable[[], torch.Tensor]]) -> Arm:
-    """An arm that replays one CUDA graph in which every call is launched once, back to back.
+def cold_graph_arm(calls: Sequence[Callable[[], torch.Tensor]], launches: int = 1) -> Arm:
+    """An arm that replays one CUDA graph in which the calls are launched in turn, back to back.
 
     Each call has operands of its own, and the results stay apart: between two uses of the same memory lies the
     whole rotation.
+
+    Args:
+        calls: the rotation.
+        launches: it is gone round as often as it takes for at least so many; once, where it is longer.
     """
-    return Arm(_replay(calls, results_apart=len(calls)), launches=len(calls))
+    turns = -(-launches // len(calls))
+    return Arm(_replay([*calls] * turns, results_apart=len(calls)), launches=turns * len(calls))
 
 
 def warm_graph_arm(calls: Sequence[Callable[[], torch.Tensor]]) -> Arm:
