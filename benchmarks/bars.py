@@ -1,8 +1,8 @@
 """Holds the results against the marks they are to meet: `python benchmarks/bars.py [--results FOLDER]`.
 
-Reads matmul.csv and sweep.csv of the folder, and where they are there block_scaled_portable.csv and quantize.csv, and
-prints one line for each mark: the figure, where it is worst, and whether it holds. Needs no GPU. The exit status is 0
-whatever holds, and with --strict 1 unless everything does.
+Reads matmul.csv and sweep.csv of the folder, and where they are there block_scaled_matmul.csv,
+block_scaled_portable.csv and quantize.csv, and prints one line for each mark: the figure, where it is worst, and
+whether it holds. Needs no GPU. The exit status is 0 whatever holds, and with --strict 1 unless everything does.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bar import Bar, mean_bar, worst_bar
+from bars_block_scaled import block_scaled_bars, hopper_block_scaled_bars
 from commit import ROOT
 from fit_hopper import losses_of_table
 from result_file import aligned, portable_path, read_csv
@@ -24,28 +26,8 @@ LAYOUTS_16 = [(dtype, layout) for dtype in ("float16", "bfloat16") for layout in
 OTHER_LAYOUTS_16 = [(dtype, layout) for dtype in ("float16", "bfloat16") for layout in ("TN", "TT")]
 GRAPH_RANGES = ((256, 640, 1.15), (768, 1408, 0.97))  # first and last size, least mean
 FUSED_SLACK = 1.02  # time with bias and activation over the plain product's
-BLOCK_SCALED_FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")
 H200_COPY_TB_S = 4.29  # read and written by a large copy on an H200
 COPY_SHARE = 0.70  # of that, for what only moves bytes
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One mark: what is asked, the figure, and whether it holds; None where nothing was measured.
-
-    Where the peer does not compute the thing at all, `no_peer`, there is no mark to hold or to miss.
-    """
-
-    what: str
-    asked: str
-    figure: str
-    holds: bool | None
-    no_peer: bool = False
-
-    @property
-    def verdict(self) -> str:
-        words = {True: "holds", False: "DOES NOT HOLD", None: "not measured"}
-        return "no peer" if self.no_peer else words[self.holds]
 
 
 def plain(dtype: str, layout: str, *, squares: bool = True) -> Callable[[Key], bool]:
@@ -58,33 +40,15 @@ def linear(times: Times) -> Ratios | None:
     return ratios(times, "torch", "tileon", plain("bfloat16", "NT", squares=False))
 
 
-def _mean_bar(what: str, found: Ratios | None, least: float) -> Bar:
-    asked = f"mean >= {least:.2f}"
-    if found is None:
-        return Bar(what, asked, "", None)
-    key, worst = found.worst
-    figure = f"{found.mean:.3f} over {len(found.by_case)}, worst {worst:.3f} at {key.shape}"
-    return Bar(what, asked, figure, found.mean >= least)
-
-
-def _worst_bar(what: str, found: Ratios | None, least: float) -> Bar:
-    asked = f"each >= {least:.2f}"
-    if found is None:
-        return Bar(what, asked, "", None)
-    below = sorted((item for item in found.by_case.items() if item[1] < least), key=lambda item: item[1])
-    shown = ", ".join(f"{key.shape} {ratio:.3f}" for key, ratio in below)
-    return Bar(what, asked, shown or f"worst {found.worst[1]:.3f} at {found.worst[0].shape}", not below)
-
-
 def squares_bars(times: Times) -> list[Bar]:
     bars = []
     for dtype, layout in LAYOUTS_16:
         found = ratios(times, "torch", "tileon", plain(dtype, layout))
         name = f"{dtype} {layout} squares, torch / ours"
-        bars += [_mean_bar(name, found, 1.00), _worst_bar(name, found, 0.90)]
+        bars += [mean_bar(name, found, 1.00), worst_bar(name, found, 0.90)]
     for dtype in ("float16", "bfloat16"):
         found = ratios(times, "triton", "tileon", plain(dtype, "NN"))
-        bars.append(_mean_bar(f"{dtype} NN squares, Triton / ours", found, 1.12))
+        bars.append(mean_bar(f"{dtype} NN squares, Triton / ours", found, 1.12))
     return bars
 
 
@@ -96,7 +60,7 @@ def graph_ratios(times: Times, layout: str, first: int, last: int) -> Ratios | N
 
 def graph_bars(times: Times) -> list[Bar]:
     return [
-        _mean_bar(
+        mean_bar(
             f"float16 {layout} graph replay {first}..{last}, torch / ours",
             graph_ratios(times, layout, first, last),
             least,
@@ -108,7 +72,7 @@ def graph_bars(times: Times) -> list[Bar]:
 
 def layout_bars(times: Times) -> list[Bar]:
     return [
-        _mean_bar(
+        mean_bar(
             f"{dtype} {layout} squares, torch / ours", ratios(times, "torch", "tileon", plain(dtype, layout)), 0.98
         )
         for dtype, layout in OTHER_LAYOUTS_16
@@ -164,7 +128,7 @@ def epilogue_bars(times: Times) -> list[Bar]:
 
 def linear_bars(times: Times) -> list[Bar]:
     found, name = linear(times), "bfloat16 linear layers, torch / ours"
-    return [_mean_bar(name, found, 1.00), _worst_bar(name, found, 0.92)]
+    return [mean_bar(name, found, 1.00), worst_bar(name, found, 0.92)]
 
 
 def choice_losses(sweep: Path) -> list[Loss]:
@@ -185,26 +149,6 @@ def choice_bars(found: list[Loss]) -> list[Bar]:
         Bar(what, "mean <= 3 %", f"{100 * (mean - 1):.2f} % over {len(mine)}", mean <= 1.03),
         Bar(what, "each <= 10 %", f"{over} beyond, worst {100 * (worst.ratio - 1):.1f} % at {place}", not over),
     ]
-
-
-def block_scaled_bars(results: Path) -> list[Bar]:
-    """Of the formats that Triton has; nothing while there is no block_scaled_portable.csv."""
-    source = results / "block_scaled_portable.csv"
-    if not source.exists():
-        return []
-    times, least, bars = read_times(source)[1], 1.20, []
-    for name in BLOCK_SCALED_FORMATS:
-        what, asked = f"{name} 8192 square, Triton / ours", f">= {least:.2f}"
-        by = times.get(Key(name, "NT", 8192, 8192, 8192, "none"), {})
-        if {"triton", "tileon"} <= by.keys():
-            ratio = by["triton"] / by["tileon"]
-            figure = f"{ratio:.2f} ({by['tileon']:.0f} us, Triton's {by['triton']:.0f} us)"
-            bars.append(Bar(what, asked, figure, ratio >= least))
-        elif name == "nvfp4":
-            bars.append(Bar(what, asked, "Triton does not compile it", None, no_peer=True))
-        else:
-            bars.append(Bar(what, asked, "", None))
-    return bars
 
 
 def quantize_bars(results: Path) -> list[Bar]:
@@ -239,7 +183,8 @@ def matmul_bars(results: Path) -> list[Bar]:
 
 def all_bars(results: Path) -> list[Bar]:
     """Every mark, from the result files of a folder."""
-    return matmul_bars(results) + block_scaled_bars(results) + quantize_bars(results)
+    block_scaled = hopper_block_scaled_bars(results) + block_scaled_bars(results)
+    return matmul_bars(results) + block_scaled + quantize_bars(results)
 
 
 def main() -> int:

@@ -55,6 +55,13 @@ def _matmul_steps(out: Path) -> list[Step]:
     return [Step("matmul", script("matmul.py", "--preset", "hopper", *limits, *files), 330)]
 
 
+def _block_scaled_steps(out: Path) -> list[Step]:
+    files = ["--csv", str(out / "block_scaled_matmul.csv"), "--plot", str(out / "block_scaled_matmul.png")]
+    limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
+    command = script("block_scaled_matmul.py", "--preset", "hopper", *limits, *files)
+    return [Step("block_scaled", command, 240)]  # about half of it is compiling the peers: block_scaled_presets.py
+
+
 def _block_scaled_portable_steps(out: Path) -> list[Step]:
     files = ["--csv", str(out / "block_scaled_portable.csv"), "--plot", str(out / "block_scaled_portable.png")]
     limits = ["--seconds", "0.4", "--warmup-seconds", "0.8"]
@@ -79,6 +86,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "awkward": Stage(_awkward_steps, None),
     "sweep": Stage(_sweep_steps, None, by_default=False),
     "matmul": Stage(_matmul_steps, None),
+    "block_scaled": Stage(_block_scaled_steps, None),
     "block_scaled_portable": Stage(_block_scaled_portable_steps, None),
     "quantize": Stage(_quantize_steps, None),
     "bars": Stage(_bars_steps, _write_bars),

@@ -1,7 +1,8 @@
 """Draws a file of matmul.py or block_scaled_matmul.py: `python benchmarks/plot.py <file>.csv [picture.png]`.
 
-Rate over size, one panel for each dtype and layout, for the plain product of square matrices; where a dtype has no
-several squares but several k at the same m and n, rate over k. Where a file has many sizes (matmul.csv), a strip under
+Rate over size, one panel for each dtype, layout and kind of data, for the plain product of square matrices; where a
+dtype has no several squares but several k at the same m and n, rate over k, and where it has squares and many such k,
+both. Where a file has many sizes (matmul.csv), a strip under
 each panel shows the peers' time over ours, and layouts with fewer sizes are left to the tables; where it has few
 (portable.csv) and other epilogues at the largest size, a panel of bars follows for the first dtype that does. The head
 of the CSV is the caption.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +26,18 @@ if TYPE_CHECKING:
 Row = dict[str, str]
 Panel = tuple[str, list[Row]]  # title, and what is drawn
 
-_COLOURS = {"tileon": "tab:blue", "torch": "tab:orange", "torch_dequantize": "tab:orange", "triton": "tab:green"}
-_EXTRA_COLOURS = ("tab:red", "tab:purple", "tab:brown", "tab:pink", "tab:gray", "tab:olive", "tab:cyan")
+_COLOURS = {
+    "tileon": "tab:blue",
+    "tileon_fast": "tab:cyan",
+    "torch": "tab:orange",
+    "torch_dequantize": "tab:orange",
+    "torch_bf16": "tab:red",
+    "triton": "tab:green",
+}
+_EXTRA_COLOURS = ("tab:purple", "tab:brown", "tab:pink", "tab:gray", "tab:olive")
 _PANELS_ACROSS = 3
 _MANY_SIZES = 16  # from here on differences are too small to be seen in the rates
+_MANY_K = 4  # from here on they are a panel of their own beside the squares'
 
 
 def _colours(rows: list[Row]) -> dict[str, str]:
@@ -103,31 +113,40 @@ def _dress(axes: Axes, title: str, rows: list[Row]) -> None:
     axes.legend(fontsize="x-small", loc="upper left", ncols=3)
 
 
-def _sweeps(rows: list[Row]) -> list[Panel]:
-    """The plain products with several k at the same m and n, of one dtype and layout."""
+def _sweeps(rows: list[Row], title: str, least: int) -> list[Panel]:
+    """The plain products with at least so many k at the same m and n, by the providers that have several."""
     panels: list[Panel] = []
     for m, n in dict.fromkeys((row["m"], row["n"]) for row in rows):
         mine = [row for row in rows if (row["m"], row["n"], row["epilogue"]) == (m, n, "none")]
-        if len(_sizes(mine)) > 1:
-            panels.append((f"{mine[0]['dtype']} {mine[0]['layout']}, m = {m}, n = {n}", mine))
+        points = Counter(row["provider"] for row in mine)
+        mine = [row for row in mine if points[row["provider"]] > 1]
+        if len(_sizes(mine)) >= least:
+            panels.append((f"{title}, m = {m}, n = {n}", mine))
     return panels
+
+
+def _group(row: Row) -> tuple[str, str, str]:
+    """Dtype, layout, and the kind of data, of which only block_scaled_matmul.py has several."""
+    return row["dtype"], row["layout"], row.get("data", "")
 
 
 def _panels(rows: list[Row]) -> tuple[list[Panel], list[Panel]]:
     """Rate over size, and bars by epilogue."""
     lines: list[Panel] = []
     bars: list[Panel] = []
-    for dtype, layout in dict.fromkeys((row["dtype"], row["layout"]) for row in rows):
-        every = [row for row in rows if (row["dtype"], row["layout"]) == (dtype, layout)]
+    for dtype, layout, data in dict.fromkeys(_group(row) for row in rows):
+        every = [row for row in rows if _group(row) == (dtype, layout, data)]
+        title = f"{dtype} {layout}" + (f", {data} data" if data else "")
         mine = [row for row in every if row["m"] == row["n"] == row["k"]]
         plain = [row for row in mine if row["epilogue"] == "none"]
-        lines += [(f"{dtype} {layout}", plain)] if len(_sizes(plain)) > 1 else _sweeps(every)
+        squares = [(title, plain)] if len(_sizes(plain)) > 1 else []
+        lines += squares + _sweeps(every, title, _MANY_K if squares else 2)
         if not mine:
             continue
         largest = max(int(row["m"]) for row in mine)
         fused = [row for row in mine if int(row["m"]) == largest and "_graph" not in row["provider"]]
         if len({row["epilogue"] for row in fused}) > 1:
-            bars.append((f"{dtype} {layout}, {largest}, by epilogue", fused))
+            bars.append((f"{title}, {largest}, by epilogue", fused))
     return lines, bars[:1]
 
 

@@ -4,33 +4,61 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bars import BLOCK_SCALED_FORMATS, Bar, block_scaled_bars, quantize_bars
+from bar import Bar
+from bars import quantize_bars
+from bars_block_scaled import BLOCK_SCALED_FORMATS, KINDS, block_scaled_bars, hopper_block_scaled_bars
 from readme_format import not_met, source_line, table
 from result_file import read_csv
-from summary import Key, read_times
+from summary import Key, Times, read_times
 
-_PEER_WORDS = {"triton": "Triton", "torch_dequantize": "dequantize, cuBLAS"}
+_WORDS = {
+    "tileon": "tileon",
+    "tileon_fast": "tileon, `fast_accum`",
+    "triton": "Triton",
+    "torch_dequantize": "dequantize, cuBLAS",
+    "torch_bf16": "cuBLAS on bfloat16",
+}
+_RIVALS = ("triton", "torch_dequantize")
+_PEER_SENTENCE = (
+    "Triton is one kernel with `tl.dot_scaled`; the other peer turns each operand into bfloat16 by one kernel of "
+    "`torch.compile` and has cuBLAS multiply them, bfloat16 out"
+)
+
+Shape = tuple[int, int, int]  # m, n, k
+
+
+def _rate(by: dict[str, float], provider: str, shape: Shape) -> str:
+    m, n, k = shape
+    return f"{2.0 * m * n * k / by[provider] * 1e-6:.0f}" if provider in by else ""
+
+
+def _rates(by: dict[str, float], providers: tuple[str, ...], shape: Shape) -> list[str]:
+    """TFLOP/s of the providers, and how many times the rivals' rates ours is."""
+    against = [f"{by[who] / by['tileon']:.2f}" if who in by else "" for who in _RIVALS]
+    return [*(_rate(by, who, shape) for who in providers), *against]
+
+
+def _columns(providers: tuple[str, ...]) -> list[str]:
+    return [*(_WORDS[who] for who in providers), *(f"tileon / {_WORDS[who]}" for who in _RIVALS)]
+
+
+def _of(times: Times, name: str, shape: Shape) -> dict[str, float]:
+    return times.get(Key(name, "NT", *shape, "none"), {})
 
 
 def _products(source: Path) -> list[str]:
     head, times = read_times(source)
-    shapes = list(dict.fromkeys((key.m, key.n, key.k) for key in times))
+    providers = ("tileon", *_RIVALS)
     rows = []
     for name in BLOCK_SCALED_FORMATS:
-        for m, n, k in shapes:
-            by = times.get(Key(name, "NT", m, n, k, "none"), {})
-            if "tileon" not in by:
-                continue
-            rates = [f"{2.0 * m * n * k / by[who] * 1e-6:.0f}" if who in by else "" for who in ("tileon", *_PEER_WORDS)]
-            against = [f"{by[who] / by['tileon']:.2f}" if who in by else "" for who in _PEER_WORDS]
-            rows.append([name, f"{m} x {n} x {k}", *rates, *against])
-    columns = ["format", "m x n x k", "tileon", *_PEER_WORDS.values()]
-    columns += [f"tileon / {words}" for words in _PEER_WORDS.values()]
+        for m, n, k in dict.fromkeys((key.m, key.n, key.k) for key in times):
+            by = _of(times, name, (m, n, k))
+            if "tileon" in by:
+                rows.append([name, f"{m} x {n} x {k}", *_rates(by, providers, (m, n, k))])
     return [
-        f"TFLOP/s, float16 out ({head.get('timing', '')}). Triton is one kernel with `tl.dot_scaled`; the other peer "
-        "turns each operand into bfloat16 by one kernel of `torch.compile` and has cuBLAS multiply them, bfloat16 out:",
+        f"TFLOP/s, float16 out ({head.get('timing', '')}). {_PEER_SENTENCE}:",
         "",
-        *table(columns, rows, 2),
+        *table(["format", "m x n x k", *_columns(providers)], rows, 2),
         "",
         *_nothing_to_compare(block_scaled_bars(source.parent)),
         *not_met(block_scaled_bars(source.parent)),
@@ -38,9 +66,73 @@ def _products(source: Path) -> list[str]:
     ]
 
 
+def _hopper(source: Path) -> list[str]:
+    head, providers = read_times(source)[0], tuple(_WORDS)
+    of_kind = {data: read_times(source, data)[1] for data in KINDS}
+    rows = []
+    for name in BLOCK_SCALED_FORMATS:
+        for data, times in of_kind.items():
+            sizes = sorted((key.m for key in times if key.dtype == name and key.is_square), reverse=True)
+            for size in sizes:
+                by = _of(times, name, (size,) * 3)
+                if "tileon" in by:
+                    rows.append([name, data, str(size), *_rates(by, providers, (size,) * 3)])
+    bars = hopper_block_scaled_bars(source.parent)
+    return [
+        f"By Hopper's kernels, TFLOP/s, float16 out ({head.get('timing', '')}). {_PEER_SENTENCE}. `cuBLAS on bfloat16` "
+        "multiplies operands that were dequantized beforehand:",
+        "",
+        *table(["format", "data", "m = n = k", *_columns(providers)], rows, 2),
+        "",
+        *_sweep(of_kind["normal"]),
+        *_few_rows(of_kind["normal"]),
+        *_nothing_to_compare(bars),
+        *not_met(bars),
+        source_line(source, head),
+    ]
+
+
+def _sweep(times: Times) -> list[str]:
+    """Rates over k, where a file has several at the same m and n."""
+    mine = [key for key in times if key.m == key.n and "tileon" in times[key]]
+    sizes = [key.m for key in mine if not key.is_square]
+    if not sizes:
+        return []
+    size = max(sizes)
+    all_k = sorted({key.k for key in mine if key.m == size})
+    rows = []
+    for name in BLOCK_SCALED_FORMATS:
+        for who in ("tileon", "torch_bf16"):
+            cells = [_rate(_of(times, name, (size, size, k)), who, (size, size, k)) for k in all_k]
+            if any(cells):
+                rows.append([name, _WORDS[who], *cells])
+    columns = ["format", "", *(f"k = {k}" for k in all_k)]
+    return [f"TFLOP/s over k, m = n = {size}, normal data:", "", *table(columns, rows, 2), ""]
+
+
+def _few_rows(times: Times) -> list[str]:
+    """Microseconds by graph replay."""
+    rows = []
+    for key, by in times.items():
+        if {"tileon_graph", "torch_bf16_graph"} <= by.keys():
+            ours, rival = by["tileon_graph"], by["torch_bf16_graph"]
+            rows.append(
+                [key.dtype, f"{key.m} x {key.n} x {key.k}", f"{ours:.1f}", f"{rival:.1f}", f"{rival / ours:.2f}"]
+            )
+    if not rows:
+        return []
+    columns = ["format", "m x n x k", "tileon", _WORDS["torch_bf16"], f"tileon / {_WORDS['torch_bf16']}"]
+    return [
+        "Microseconds of few rows by CUDA-graph replay, over weights that have left L2, normal data:",
+        "",
+        *table(columns, rows, 2),
+        "",
+    ]
+
+
 def _nothing_to_compare(bars: list[Bar]) -> list[str]:
     """Why a peer's column is empty for a whole format."""
-    lines = [f"{bar.what.split()[0]}: {bar.figure}." for bar in bars if bar.no_peer]
+    lines = dict.fromkeys(f"{bar.what.split()[0]}: {bar.figure}." for bar in bars if bar.no_peer)
     return [" ".join(lines), ""] if lines else []
 
 
@@ -73,8 +165,12 @@ def _quantize(source: Path) -> list[str]:
 
 
 def block_scaled_part(results: Path) -> list[str]:
-    """The section, or nothing while there is neither block_scaled_portable.csv nor quantize.csv."""
-    makers = {"block_scaled_portable.csv": _products, "quantize.csv": _quantize}
+    """The section, or nothing while there is none of its files."""
+    makers = {
+        "block_scaled_matmul.csv": _hopper,
+        "block_scaled_portable.csv": _products,
+        "quantize.csv": _quantize,
+    }
     parts = [make(results / name) for name, make in makers.items() if (results / name).exists()]
     if not parts:
         return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bars import Bar
+from bar import Bar
 from commit import ROOT
 
 

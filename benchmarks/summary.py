@@ -43,11 +43,19 @@ def key_of(row: dict[str, str]) -> Key:
     return Key(row["dtype"], row["layout"], int(row["m"]), int(row["n"]), int(row["k"]), row["epilogue"])
 
 
-def read_times(path: Path) -> tuple[dict[str, str], Times]:
-    """The file's head, and its times."""
+def read_times(path: Path, data: str | None = None) -> tuple[dict[str, str], Times]:
+    """The file's head, and its times.
+
+    Args:
+        path: a file of matmul.py, sweep.py or block_scaled_matmul.py.
+        data: the kind of data that is wanted, of a file that has several (block_scaled_problems.py). Files without
+            that column hold the tutorial's.
+    """
     head, rows = read_csv(path)
     times: Times = {}
     for row in rows:
+        if data is not None and row.get("data", "tutorial") != data:
+            continue
         times.setdefault(key_of(row), {})[row["provider"]] = float(row["median_us"])
     return head, times
 
