@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "block_formats.h"
+#include "condition.h"
 #include "dtypes.h"
 #include "epilogue.h"
 #include "scale_layout.h"
@@ -72,6 +73,7 @@ struct BlockScaledProblem {
   Output out;
   Epilogue epilogue;
   const float* global_scale = nullptr;  // one element, or null: 1
+  Condition condition;                  // under which it is computed at all
 
   double products() const { return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,12 +12,14 @@ import pytest
 import torch
 from block_scaled_operands import FORMATS, Format, Operand, each_format, multiply, small_integers
 from block_scaled_reference import assert_exact_product, product
+from block_scaled_table import HAS_HOPPER_GPU, TABLE
 
 pytestmark = pytest.mark.gpu
 
 SPIN_CYCLES = 20_000_000  # about 10 ms: long enough for a launch on the wrong stream to overtake
 block_scaled_matmul = torch.ops.tileon.block_scaled_matmul
 F32 = torch.float32
+HAS_HOPPER_ROWS = HAS_HOPPER_GPU and any(row.name.startswith("sm90_") for row in TABLE)
 
 
 @pytest.fixture(autouse=True)
@@ -52,11 +55,29 @@ class Buffers:
 
 
 @each_format
-def test_the_portable_kernel_is_named(fmt: Format) -> None:
-    a, b = operands(fmt, 200, 264, 160)
-    for forms in (("2d", "2d"), ("packed", "packed")):
-        multiply(a, b, forms=forms)
-        assert torch.ops.tileon._last_kernel().startswith("sm80_block_scaled")
+def test_the_kernel_is_named(fmt: Format) -> None:
+    """Few rows take a portable kernel everywhere, others one of Hopper's own where there are some."""
+    for rows, backend in ((16, "sm80"), (200, "sm90" if HAS_HOPPER_ROWS else "sm80")):
+        a, b = operands(fmt, rows, 264, 160)
+        for forms in (("2d", "2d"), ("packed", "packed")):
+            multiply(a, b, forms=forms)
+            assert torch.ops.tileon._last_kernel().startswith(f"{backend}_block_scaled")
+
+
+def test_hopper_kernels_can_be_left_out() -> None:
+    """TILEON_HOPPER=0 is read once, so in a process of its own."""
+    script = """
+import torch, tileon_ops
+a, scale = torch.ops.tileon.quantize(torch.ones(256, 256, device="cuda"), "mxfp4")
+torch.ops.tileon.block_scaled_matmul(a, a, scale, scale)
+print(torch.ops.tileon._last_kernel())
+torch.ops.tileon.matmul(torch.ones(256, 256, device="cuda").half(), torch.ones(256, 256, device="cuda").half())
+print(torch.ops.tileon._last_kernel())
+"""
+    environment = os.environ | {"TILEON_HOPPER": "0"}
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    names = result.stdout.split()
+    assert len(names) == 2 and all(name.startswith("sm80_") for name in names), result.stdout
 
 
 class TestStreams:

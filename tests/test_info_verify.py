@@ -69,7 +69,7 @@ class TestInfo:
             assert word.lower() in result.stdout.lower(), word
         for dtype in ("float16", "bfloat16", "float32", "float64"):
             assert dtype in result.stdout
-        for variable in ("TILEON_LIBRARY", "TILEON_PDL", "TILEON_LOG"):
+        for variable in ("TILEON_LIBRARY", "TILEON_HOPPER", "TILEON_PDL", "TILEON_LOG"):
             assert variable in result.stdout
         assert "failed" not in result.stdout
 

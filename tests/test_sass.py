@@ -40,6 +40,8 @@ DTYPE_IN_NAME = {
     "float8_e4m3fn": "13__nv_fp8_e4m3",
     "float8_e5m2": "13__nv_fp8_e5m2",
 }
+# Hopper's kernels of block-scaled products: those that prepare operands, and those that multiply int8 or bfloat16.
+PREPARES, INT8, SCALED = "prepare_", "8Int8Pair", "13GlobalScaling"
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
 
 ROWS = config_rows()
@@ -92,6 +94,12 @@ def images() -> dict[str, dict[str, str]]:
 
 def kernels(image: str) -> dict[str, str]:
     return images().get(image, {})
+
+
+def dense_kernels() -> dict[str, str]:
+    """Hopper's kernels of matmul."""
+    others = (PREPARES, INT8, SCALED)
+    return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
 def instructions(body: str) -> set[str]:
@@ -199,7 +207,8 @@ class TestPortableKernels:
     def test_block_scaled_kernels_hold_their_instructions(self) -> None:
         """Codes by whole chunks, looked up or moved byte by byte, multiplied as bfloat16."""
         found = {name: body for name, body in kernels(PORTABLE).items() if "gemm_block_scaled" in name}
-        assert len(found) == 5 * len(torch.ops.tileon._block_scaled_matmul_configs().splitlines())
+        table = torch.ops.tileon._block_scaled_matmul_configs().splitlines()
+        assert len(found) == 5 * sum(" sm80_" in row for row in table)
         for name, body in found.items():
             assert {"LDSM", "STS", "PRMT"} <= opcodes(body), name
             assert any(i.startswith("HMMA.16816.F32.BF16") for i in instructions(body)), name
@@ -245,7 +254,8 @@ class TestHopperKernels:
     def test_every_row_has_its_kernels_for_every_dtype(self, index: int, row: str, kinds: tuple[str, ...]) -> None:
         """One for each pair of majors."""
         for kind in kinds:
-            found = [name for name in of_row(HOPPER, row, HOPPER_FAMILIES) if DTYPE_IN_NAME[kind] in name]
+            of_this_row = set(of_row(HOPPER, row, HOPPER_FAMILIES)) & set(dense_kernels())
+            found = [name for name in of_this_row if DTYPE_IN_NAME[kind] in name]
             assert len(found) >= 4, f"{row}, {kind}: {found}"
 
     def test_they_are_in_the_image_of_9_0a_alone(self) -> None:
@@ -253,16 +263,34 @@ class TestHopperKernels:
         assert not any("4sm90" in name for name in kernels(PORTABLE))
 
     def test_they_use_wgmma_and_tma(self) -> None:
-        assert kernels(HOPPER)
-        for name, body in kernels(HOPPER).items():
+        assert dense_kernels()
+        for name, body in dense_kernels().items():
             there = opcodes(body)
             assert {"HGMMA", "UTMALDG"} <= there, f"{name}: {sorted(there)}"
             assert not there & {"HMMA", "LDGSTS"}, name
             dtype = "BF16" if DTYPE_IN_NAME["bfloat16"] in name else "F32"
             assert all(dtype in i for i in instructions(body) if i.startswith("HGMMA")), name
 
+    def test_block_scaled_kernels_use_wgmma_of_their_operands(self) -> None:
+        table = [line.split()[1] for line in torch.ops.tileon._block_scaled_matmul_configs().splitlines()]
+        for word, route, multiply in ((INT8, "_int8_", "IGMMA"), (SCALED, "_bfloat16_", "HGMMA")):
+            found = {name: body for name, body in kernels(HOPPER).items() if word in name}
+            assert len(found) == 2 * sum(route in row for row in table), "one for each output of 16 bits"
+            for name, body in found.items():
+                there = opcodes(body)
+                assert {multiply, "UTMALDG", "UTMASTG"} <= there and not there & {"HMMA", "LDGSTS"}, name
+                wanted = "S8.S8" if word == INT8 else "BF16"
+                assert all(wanted in i for i in instructions(body) if i.startswith(multiply)), name
+
+    def test_operands_are_prepared_in_whole_vectors(self) -> None:
+        found = {name: body for name, body in kernels(HOPPER).items() if PREPARES in name}
+        assert len(found) == 6
+        for name, body in found.items():
+            assert any(re.match(r"STG\.E\.128", i) for i in instructions(body)), name
+            assert "PRMT" in opcodes(body), name
+
     def test_persistent_kernels_store_by_tma(self) -> None:
-        for name, body in kernels(HOPPER).items():
+        for name, body in dense_kernels().items():
             if family(name) in (GEMM, PING_PONG, SWAPPED):
                 assert "UTMASTG" in opcodes(body), name
 

@@ -25,6 +25,7 @@ _FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")
 # The variables that change what runs, each read once a process.
 _VARIABLES = {
     "TILEON_LIBRARY": "the package's own library",
+    "TILEON_HOPPER": "Hopper's own kernels are chosen; 0 leaves the portable ones",
     "TILEON_PDL": "programmatic dependent launch is on; 0 turns it off",
     "TILEON_LOG": "no log; 1 prints the kernel of every call",
 }

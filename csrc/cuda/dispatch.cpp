@@ -33,7 +33,10 @@ struct Backend {
   bool (*widening_pays)(const GemmProblem&, const Gpu&);  // null where no row takes fp8
   void (*run)(int row, const GemmProblem&, const Gpu&, cudaStream_t);
 
-  bool is_for(const Gpu& gpu) const { return gpu.capability >= min_capability && gpu.capability <= max_capability; }
+  bool is_for(const Gpu& gpu) const {
+    return gpu.capability >= min_capability && gpu.capability <= max_capability &&
+           (max_capability != 90 || may_choose_hopper());
+  }
 };
 
 // A call goes to the first one that is for the GPU and takes the problem. The portable kernels take every one.

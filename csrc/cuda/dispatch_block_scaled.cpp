@@ -10,6 +10,9 @@
 #include "dispatch_device.h"
 #include "dispatch_scaled_mm.h"
 #include "sm80/sm80.h"
+#ifdef TILEON_WITH_SM90
+#include "sm90/block_scaled/block_scaled.h"
+#endif
 
 namespace tileon {
 namespace {
@@ -37,15 +40,59 @@ void copy_unless_read(BlockScaledOperand& operand, int64_t rows, const BlockScal
   operand.stride_k = 1;
 }
 
-int row_by_index(int64_t config, const BlockScaledProblem& problem, const Gpu& gpu) {
-  if (config >= sm80::block_scaled_row_count())
-    fail(kOp, ": `config` must be below ", sm80::block_scaled_row_count(), ", the rows of the tile table here, got ",
-         config);
-  const int row = static_cast<int>(config);
-  const char* reason = sm80::why_not(row, problem, gpu);
-  if (reason != nullptr)
-    fail(kOp, ": `config` ", config, " (", sm80::block_scaled_row_name(row), ") cannot run these operands: ", reason);
+#ifdef TILEON_WITH_SM90
+// Hopper's rows come first in the table.
+int hopper_row_count() { return sm90::block_scaled_row_count(); }
+
+// Runs row `row` of Hopper's, and behind it the portable kernels, which leave at once unless the data need them.
+void run_on_hopper(int row, const BlockScaledProblem& problem, const Tensor& like, const Gpu& gpu,
+                   cudaStream_t stream) {
+  const Tensor bytes = torch::stable::from_blob(like.data_ptr(), {0}, {1}, like.device(), ScalarType::Byte);
+  const Tensor scratch = torch::stable::new_empty(bytes, {sm90::scratch_bytes(row, problem)});
+  BlockScaledProblem again = problem;
+  again.condition = sm90::run(row, problem, gpu, scratch.data_ptr(), stream);
+  if (again.condition.words != nullptr) sm80::run(sm80::choose_row(again, gpu), again, stream);
+}
+#else
+int hopper_row_count() { return 0; }
+#endif
+
+// A row of the table: Hopper's, or the portable one of that number.
+struct TableRow {
+  bool is_hopper;
+  int row;
+};
+
+const char* name_of(const TableRow& row) {
+#ifdef TILEON_WITH_SM90
+  if (row.is_hopper) return sm90::block_scaled_row_name(row.row);
+#endif
+  return sm80::block_scaled_row_name(row.row);
+}
+
+const char* why_not(const TableRow& row, const BlockScaledProblem& problem, const Gpu& gpu) {
+#ifdef TILEON_WITH_SM90
+  if (row.is_hopper) return sm90::why_not(row.row, problem, gpu);
+#endif
+  return sm80::why_not(row.row, problem, gpu);
+}
+
+TableRow row_by_index(int64_t config, const BlockScaledProblem& problem, const Gpu& gpu) {
+  const int count = hopper_row_count() + sm80::block_scaled_row_count();
+  if (config >= count) fail(kOp, ": `config` must be below ", count, ", the rows of the tile table here, got ", config);
+  const bool is_hopper = config < hopper_row_count();
+  const TableRow row{is_hopper, static_cast<int>(config) - (is_hopper ? 0 : hopper_row_count())};
+  const char* reason = why_not(row, problem, gpu);
+  if (reason != nullptr) fail(kOp, ": `config` ", config, " (", name_of(row), ") cannot run these operands: ", reason);
   return row;
+}
+
+TableRow choose_row(const BlockScaledProblem& problem, const Gpu& gpu) {
+#ifdef TILEON_WITH_SM90
+  const int row = may_choose_hopper() ? sm90::choose_row(problem, gpu) : -1;
+  if (row >= 0) return {true, row};
+#endif
+  return {false, sm80::choose_row(problem, gpu)};
 }
 
 // Runs row `config` of the table, or what the library chooses where it is negative. `problem` is complete but for
@@ -64,12 +111,16 @@ void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& a
     record_kernel("torch_scaled_mm");
     return log_call(problem);
   }
-  const int row = config < 0 ? sm80::choose_row(problem, gpu) : row_by_index(config, problem, gpu);
+  const TableRow row = config < 0 ? choose_row(problem, gpu) : row_by_index(config, problem, gpu);
   Copies copies;
   copy_unless_read(problem.a, problem.m, problem, arguments.a, copies.a);
   copy_unless_read(problem.b, problem.n, problem, arguments.b, copies.b);
-  sm80::run(row, problem, current_stream(kOp, device));
-  record_kernel(sm80::block_scaled_row_name(row), copies.a.has_value(), copies.b.has_value());
+  const cudaStream_t stream = current_stream(kOp, device);
+#ifdef TILEON_WITH_SM90
+  if (row.is_hopper) run_on_hopper(row.row, problem, arguments.a, gpu, stream);
+#endif
+  if (!row.is_hopper) sm80::run(row.row, problem, stream);
+  record_kernel(name_of(row), copies.a.has_value(), copies.b.has_value());
   log_call(problem);
 }
 
@@ -112,8 +163,14 @@ Tensor block_scaled_matmul_with_config(const Tensor& a, const Tensor& b, const T
 
 std::string block_scaled_configs() {
   std::string table;
+#ifdef TILEON_WITH_SM90
+  for (int row = 0; row < sm90::block_scaled_row_count(); ++row)
+    table +=
+        std::to_string(row) + " " + sm90::block_scaled_row_name(row) + " " + sm90::block_scaled_row_formats(row) + "\n";
+#endif
   for (int row = 0; row < sm80::block_scaled_row_count(); ++row)
-    table += std::to_string(row) + " " + sm80::block_scaled_row_name(row) + " mxfp8,mxfp4,mixed,nvfp4\n";
+    table += std::to_string(hopper_row_count() + row) + " " + sm80::block_scaled_row_name(row) +
+             " mxfp8,mxfp4,mixed,nvfp4\n";
   return table;
 }
 

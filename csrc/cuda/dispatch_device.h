@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <optional>
 
@@ -37,6 +39,15 @@ inline const Gpu& gpu_of(const char* op, int device) {
                     std::min(shared_bytes, shared_limit(capability)), capability >= 80 ? sm80::image_capability() : 0};
   });
   return gpus[device];
+}
+
+// Whether the library may choose Hopper's own kernels: TILEON_HOPPER=0 (read once) leaves the portable ones.
+inline bool may_choose_hopper() {
+  static const bool may = [] {
+    const char* setting = std::getenv("TILEON_HOPPER");
+    return setting == nullptr || std::strcmp(setting, "0") != 0;
+  }();
+  return may;
 }
 
 // Operands that were copied before the kernel reads them. Torch's allocator keeps them alive for it, in stream order.

@@ -1,4 +1,5 @@
-// Warpgroup-wide matrix products (sm_90a): sums[64][n] (+)= a[64][16] b[16][n], 16-bit operands in shared memory.
+// Warpgroup-wide matrix products (sm_90a): sums[64][n] (+)= a[64][k] b[k][n], operands in shared memory, k of 32 bytes:
+// 16 elements of 16 bits, 32 of 8.
 //
 // Asynchronous: the operands and the sums belong to the tensor core from the first product until a wait for its group.
 #pragma once
@@ -25,7 +26,7 @@ __device__ __forceinline__ void wgmma_wait() {
 }
 
 // The sums of n columns are n / 2 registers of each thread. Lists of registers, as the assembler and as the compiler
-// want them (TILEON_NAMES_<count>, TILEON_SUMS_<count>), each the shorter one and the rest:
+// want them (TILEON_NAMES_<count>, TILEON_SUMS_<count>; `type` is "+f" or "+r"), each the shorter one and the rest:
 #define TILEON_NAMES_4 "%0, %1, %2, %3"
 #define TILEON_NAMES_8 \
   TILEON_NAMES_4       \
@@ -69,47 +70,47 @@ __device__ __forceinline__ void wgmma_wait() {
 #define TILEON_NAMES_128 \
   TILEON_NAMES_120       \
   ", %120, %121, %122, %123, %124, %125, %126, %127"
-#define TILEON_SUMS_4 "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-#define TILEON_SUMS_8 TILEON_SUMS_4, "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7])
-#define TILEON_SUMS_16                                                                                         \
-  TILEON_SUMS_8, "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), \
-      "+f"(sums[14]), "+f"(sums[15])
-#define TILEON_SUMS_32                                                                                                \
-  TILEON_SUMS_16, "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]),     \
-      "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), \
-      "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31])
-#define TILEON_SUMS_48                                                                                                \
-  TILEON_SUMS_32, "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]),     \
-      "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), \
-      "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47])
-#define TILEON_SUMS_52 TILEON_SUMS_48, "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51])
-#define TILEON_SUMS_64                                                                                            \
-  TILEON_SUMS_52, "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), \
-      "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]), "+f"(sums[62]), "+f"(sums[63])
-#define TILEON_SUMS_72                                                                                            \
-  TILEON_SUMS_64, "+f"(sums[64]), "+f"(sums[65]), "+f"(sums[66]), "+f"(sums[67]), "+f"(sums[68]), "+f"(sums[69]), \
-      "+f"(sums[70]), "+f"(sums[71])
-#define TILEON_SUMS_80                                                                                            \
-  TILEON_SUMS_72, "+f"(sums[72]), "+f"(sums[73]), "+f"(sums[74]), "+f"(sums[75]), "+f"(sums[76]), "+f"(sums[77]), \
-      "+f"(sums[78]), "+f"(sums[79])
-#define TILEON_SUMS_88                                                                                            \
-  TILEON_SUMS_80, "+f"(sums[80]), "+f"(sums[81]), "+f"(sums[82]), "+f"(sums[83]), "+f"(sums[84]), "+f"(sums[85]), \
-      "+f"(sums[86]), "+f"(sums[87])
-#define TILEON_SUMS_96                                                                                            \
-  TILEON_SUMS_88, "+f"(sums[88]), "+f"(sums[89]), "+f"(sums[90]), "+f"(sums[91]), "+f"(sums[92]), "+f"(sums[93]), \
-      "+f"(sums[94]), "+f"(sums[95])
-#define TILEON_SUMS_104                                                                                             \
-  TILEON_SUMS_96, "+f"(sums[96]), "+f"(sums[97]), "+f"(sums[98]), "+f"(sums[99]), "+f"(sums[100]), "+f"(sums[101]), \
-      "+f"(sums[102]), "+f"(sums[103])
-#define TILEON_SUMS_112                                                                                 \
-  TILEON_SUMS_104, "+f"(sums[104]), "+f"(sums[105]), "+f"(sums[106]), "+f"(sums[107]), "+f"(sums[108]), \
-      "+f"(sums[109]), "+f"(sums[110]), "+f"(sums[111])
-#define TILEON_SUMS_120                                                                                 \
-  TILEON_SUMS_112, "+f"(sums[112]), "+f"(sums[113]), "+f"(sums[114]), "+f"(sums[115]), "+f"(sums[116]), \
-      "+f"(sums[117]), "+f"(sums[118]), "+f"(sums[119])
-#define TILEON_SUMS_128                                                                                 \
-  TILEON_SUMS_120, "+f"(sums[120]), "+f"(sums[121]), "+f"(sums[122]), "+f"(sums[123]), "+f"(sums[124]), \
-      "+f"(sums[125]), "+f"(sums[126]), "+f"(sums[127])
+#define TILEON_SUMS_4(type) type(sums[0]), type(sums[1]), type(sums[2]), type(sums[3])
+#define TILEON_SUMS_8(type) TILEON_SUMS_4(type), type(sums[4]), type(sums[5]), type(sums[6]), type(sums[7])
+#define TILEON_SUMS_16(type)                                                                                         \
+  TILEON_SUMS_8(type), type(sums[8]), type(sums[9]), type(sums[10]), type(sums[11]), type(sums[12]), type(sums[13]), \
+      type(sums[14]), type(sums[15])
+#define TILEON_SUMS_32(type)                                                                                          \
+  TILEON_SUMS_16(type), type(sums[16]), type(sums[17]), type(sums[18]), type(sums[19]), type(sums[20]),               \
+      type(sums[21]), type(sums[22]), type(sums[23]), type(sums[24]), type(sums[25]), type(sums[26]), type(sums[27]), \
+      type(sums[28]), type(sums[29]), type(sums[30]), type(sums[31])
+#define TILEON_SUMS_48(type)                                                                                          \
+  TILEON_SUMS_32(type), type(sums[32]), type(sums[33]), type(sums[34]), type(sums[35]), type(sums[36]),               \
+      type(sums[37]), type(sums[38]), type(sums[39]), type(sums[40]), type(sums[41]), type(sums[42]), type(sums[43]), \
+      type(sums[44]), type(sums[45]), type(sums[46]), type(sums[47])
+#define TILEON_SUMS_52(type) TILEON_SUMS_48(type), type(sums[48]), type(sums[49]), type(sums[50]), type(sums[51])
+#define TILEON_SUMS_64(type)                                                                            \
+  TILEON_SUMS_52(type), type(sums[52]), type(sums[53]), type(sums[54]), type(sums[55]), type(sums[56]), \
+      type(sums[57]), type(sums[58]), type(sums[59]), type(sums[60]), type(sums[61]), type(sums[62]), type(sums[63])
+#define TILEON_SUMS_72(type)                                                                            \
+  TILEON_SUMS_64(type), type(sums[64]), type(sums[65]), type(sums[66]), type(sums[67]), type(sums[68]), \
+      type(sums[69]), type(sums[70]), type(sums[71])
+#define TILEON_SUMS_80(type)                                                                            \
+  TILEON_SUMS_72(type), type(sums[72]), type(sums[73]), type(sums[74]), type(sums[75]), type(sums[76]), \
+      type(sums[77]), type(sums[78]), type(sums[79])
+#define TILEON_SUMS_88(type)                                                                            \
+  TILEON_SUMS_80(type), type(sums[80]), type(sums[81]), type(sums[82]), type(sums[83]), type(sums[84]), \
+      type(sums[85]), type(sums[86]), type(sums[87])
+#define TILEON_SUMS_96(type)                                                                            \
+  TILEON_SUMS_88(type), type(sums[88]), type(sums[89]), type(sums[90]), type(sums[91]), type(sums[92]), \
+      type(sums[93]), type(sums[94]), type(sums[95])
+#define TILEON_SUMS_104(type)                                                                            \
+  TILEON_SUMS_96(type), type(sums[96]), type(sums[97]), type(sums[98]), type(sums[99]), type(sums[100]), \
+      type(sums[101]), type(sums[102]), type(sums[103])
+#define TILEON_SUMS_112(type)                                                                                 \
+  TILEON_SUMS_104(type), type(sums[104]), type(sums[105]), type(sums[106]), type(sums[107]), type(sums[108]), \
+      type(sums[109]), type(sums[110]), type(sums[111])
+#define TILEON_SUMS_120(type)                                                                                 \
+  TILEON_SUMS_112(type), type(sums[112]), type(sums[113]), type(sums[114]), type(sums[115]), type(sums[116]), \
+      type(sums[117]), type(sums[118]), type(sums[119])
+#define TILEON_SUMS_128(type)                                                                                 \
+  TILEON_SUMS_120(type), type(sums[120]), type(sums[121]), type(sums[122]), type(sums[123]), type(sums[124]), \
+      type(sums[125]), type(sums[126]), type(sums[127])
 
 // One product with n columns: `count` sums, then the names of the operands behind them.
 #define TILEON_WGMMA_TYPED(n, count, type, a_name, b_name, accumulate_name, transpose_a_name, transpose_b_name) \
@@ -117,7 +118,7 @@ __device__ __forceinline__ void wgmma_wait() {
                ", 0;\n"                                                                                         \
                "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" TILEON_NAMES_##count        \
                "}, " a_name ", " b_name ", accumulate, 1, 1, " transpose_a_name ", " transpose_b_name ";\n}"    \
-               : TILEON_SUMS_##count                                                                            \
+               : TILEON_SUMS_##count("+f")                                                                      \
                : "l"(a), "l"(b), "r"(accumulate), "n"(kTransposeA), "n"(kTransposeB)                            \
                : "memory")
 
@@ -151,7 +152,29 @@ __device__ __forceinline__ void wgmma_m64k16(float (&sums)[kColumns / 2], uint64
   static_assert(kColumns == 0, "wgmma with as many columns is not listed here");
 }
 
+#define TILEON_WGMMA_INT8(n, count, a_name, b_name, accumulate_name)                           \
+  if constexpr (kColumns == n) {                                                               \
+    asm volatile("{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, " accumulate_name         \
+                 ", 0;\n"                                                                      \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k32.s32.s8.s8 {" TILEON_NAMES_##count \
+                 "}, " a_name ", " b_name ", accumulate;\n}"                                   \
+                 : TILEON_SUMS_##count("+r")                                                   \
+                 : "l"(a), "l"(b), "r"(accumulate)                                             \
+                 : "memory");                                                                  \
+  } else
+
+// The same of int8, whose k runs along the rows of both operands, summed as int32 without any rounding.
+template <int kColumns>
+__device__ __forceinline__ void wgmma_m64k32(int32_t (&sums)[kColumns / 2], uint64_t a, uint64_t b, int accumulate) {
+  TILEON_WGMMA_INT8(64, 32, "%32", "%33", "%34")
+  TILEON_WGMMA_INT8(128, 64, "%64", "%65", "%66")
+  TILEON_WGMMA_INT8(192, 96, "%96", "%97", "%98")
+  TILEON_WGMMA_INT8(256, 128, "%128", "%129", "%130")
+  static_assert(kColumns == 0, "wgmma of int8 with as many columns is not listed here");
+}
+
 #undef TILEON_WGMMA
+#undef TILEON_WGMMA_INT8
 #undef TILEON_WGMMA_TYPED
 #undef TILEON_NAMES_4
 #undef TILEON_SUMS_4

@@ -17,6 +17,10 @@ namespace tileon::sm80 {
 
 constexpr int64_t kMaxBlocks = 0x7fffffff;  // of a grid's x dimension
 
+// Whether the kernel may be launched while the one before it in the stream still runs: it waits by itself then.
+inline bool is_dependent(const GemmProblem&) { return false; }
+inline bool is_dependent(const BlockScaledProblem& problem) { return problem.condition.words != nullptr; }
+
 // `kKernel` is a __global__ function of TileParams<Problem> alone, `kConfig` its row of the table.
 template <auto kKernel, TileConfig kConfig, int kSharedBytes, typename Problem>
 void launch(const Problem& problem, cudaStream_t stream) {
@@ -30,8 +34,17 @@ void launch(const Problem& problem, cudaStream_t stream) {
   for (int64_t first = 0; first < problem.batch; first += batches_at_once) {
     params.first_batch = first;
     const int64_t blocks = std::min(batches_at_once, problem.batch - first) * tiles;
-    kKernel<<<static_cast<unsigned>(blocks), kConfig.threads(), kSharedBytes, stream>>>(params);
-    check_cuda(cudaGetLastError(), "launching a portable kernel");
+    cudaLaunchAttribute attribute;
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(blocks));
+    config.blockDim = dim3(kConfig.threads());
+    config.dynamicSmemBytes = kSharedBytes;
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = is_dependent(problem) ? 1 : 0;
+    check_cuda(cudaLaunchKernelEx(&config, kKernel, params), "launching a portable kernel");
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "../ptx/wgmma.cuh"
 #include "../tile/pipeline.cuh"
+#include "kernel_types.cuh"
 #include "operand_tile.h"
 
 namespace tileon::sm90 {
@@ -20,10 +21,16 @@ __device__ __forceinline__ void multiply_stage(uint32_t stage, int first_row, in
   for (int step = 0; step < Kernel::config.block_k / kMmaK; ++step) {
 #pragma unroll
     for (int block = 0; block < Kernel::row_blocks; ++block) {
-      ptx::wgmma_m64k16<typename Kernel::Element, Kernel::columns, Rows::major == Major::kMn,
-                        Columns::major == Major::kMn>(sums[block], rows + Rows::offset(block * 64, step) / 16,
-                                                      columns + Columns::offset(0, step) / 16,
-                                                      step == 0 ? accumulate : 1);
+      const uint64_t step_rows = rows + Rows::offset(block * 64, step) / 16;
+      const uint64_t step_columns = columns + Columns::offset(0, step) / 16;
+      const int step_accumulates = step == 0 ? accumulate : 1;
+      if constexpr (std::is_same_v<typename Kernel::Element, Int8Pair>) {
+        static_assert(Rows::major == Major::kK && Columns::major == Major::kK);
+        ptx::wgmma_m64k32<Kernel::columns>(sums[block], step_rows, step_columns, step_accumulates);
+      } else {
+        ptx::wgmma_m64k16<typename Kernel::Element, Kernel::columns, Rows::major == Major::kMn,
+                          Columns::major == Major::kMn>(sums[block], step_rows, step_columns, step_accumulates);
+      }
     }
   }
   ptx::wgmma_commit();

@@ -1,15 +1,39 @@
 // The types and sizes of one kernel, from a row of the table, the operands' dtype and majors.
 #pragma once
 
+#include <cstdint>
+#include <type_traits>
+
 #include "config.h"
+#include "kernel_params.h"
 #include "operand_tile.h"
 #include "shared_memory.cuh"
 
 namespace tileon::sm90 {
 
-template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB>
+// What becomes of sums before the epilogue: of dense products nothing. block_scaled/scaling.cuh has others.
+template <typename Element>
+struct Unscaled {
+  using Out = Element;  // the 16-bit output that TMA stores
+  using Params = KernelParams;
+  static constexpr bool is_conditional = false;           // Params has a condition
+  static constexpr bool is_in_need_of_registers = false;  // beside the sums, until they are stored
+
+  __device__ __forceinline__ void read(const Params&, int, int) {}
+  template <typename Shared>
+  __device__ __forceinline__ void lay_out(const Shared&, int) const {}
+  template <typename Shared, typename Sums, typename Store>
+  __device__ __forceinline__ void store(const Params&, const Shared&, int, const Sums& sums, const Store& store) const {
+    store(sums);
+  }
+};
+
+template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB, typename Scaling_ = Unscaled<Element_>>
 struct KernelTypes {
   using Element = Element_;
+  using Scaling = Scaling_;
+  using Out = typename Scaling::Out;
+  using Params = typename Scaling::Params;
   static constexpr TileConfig config = kConfig;
   using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA>;
   using TileB = OperandTile<kConfig.tile_n, kConfig.block_k, kMajorB>;
@@ -25,7 +49,9 @@ struct KernelTypes {
   static constexpr int columns = kConfig.mma_columns();
   static constexpr int row_blocks = kConfig.consumer_rows() / 64;  // of one consumer
   static_assert(row_blocks * 64 == kConfig.consumer_rows());
-  using Sums = float[row_blocks][columns / 2];
+  using Sum = std::conditional_t<std::is_same_v<Element, Int8Pair>, int32_t, float>;
+  using Sums = Sum[row_blocks][columns / 2];
+  using Results = float[row_blocks][columns / 2];  // sums, scaled
 
   static constexpr int producer_warp = kConfig.consumers * 4;
   static constexpr int consumers_of_a_stage = kConfig.family == Family::kPingPong ? 1 : kConfig.consumers;

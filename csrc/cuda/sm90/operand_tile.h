@@ -13,10 +13,13 @@
 
 namespace tileon::sm90 {
 
-constexpr int kElementBytes = 2;  // float16, bfloat16
+constexpr int kElementBytes = 2;  // float16, bfloat16, a pair of int8
 constexpr int kPanel = 64;        // elements along the major dimension: one line of the 128-byte swizzle
 constexpr int kLineBytes = kPanel * kElementBytes;
 constexpr int kMmaK = 16;  // k of one wgmma
+
+// int8, as multiplied: two take the place of an element of 16 bits in all sizes and offsets.
+struct Int8Pair {};
 
 // The tile is cut into panels, 64 elements wide along the operand's major dimension; a panel is a stack of lines along
 // the other one, 128-byte swizzled. One box of TMA is one panel, or all of them.

@@ -8,7 +8,8 @@
 
 namespace tileon::sm90 {
 
-static_assert(Ring::kBarrierBytes <= kBarrierBytes);
+constexpr int kExponentsBegin = 512;  // of block_scaled/scaling.cuh, behind the barriers
+static_assert(Ring::kBarrierBytes <= kExponentsBegin && kExponentsBegin + 2 * kMaxColumns <= kBarrierBytes);
 
 template <TileConfig kConfig>
 struct SharedMemory {
@@ -27,6 +28,10 @@ struct SharedMemory {
   }
   __device__ __forceinline__ float* bias(int consumer) const {
     return reinterpret_cast<float*>(base + kBarrierBytes + consumer * kBiasBytes);
+  }
+  // A byte for each of a tile's columns.
+  __device__ __forceinline__ uint8_t* column_exponents(int consumer) const {
+    return base + kExponentsBegin + consumer * kMaxColumns;
   }
   // Where warp `warp` of the consumers stores through.
   __device__ __forceinline__ unsigned char* warp_store(int warp) const {

@@ -3,15 +3,10 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
 
-#include "../error.h"
-#include "../shared_memory_attribute.h"
 #include "choice.h"
+#include "launch.h"
 #include "params.h"
 #include "rows.h"
 
@@ -20,12 +15,6 @@ namespace {
 
 constexpr int kMajorPairs = 4;
 constexpr int major_pair(Major a, Major b) { return static_cast<int>(a) * 2 + static_cast<int>(b); }
-
-// A kernel, and on which devices it may have its shared memory already (a bit a device).
-struct Kernel {
-  const void* function = nullptr;
-  std::atomic<uint64_t> allowed{0};
-};
 
 template <typename Element, Major kMajorA, Major kMajorB>
 const void* find_kernel(int row) {
@@ -61,37 +50,6 @@ class Kernels {
 Kernel& kernel_of(DType dtype, int row, Major a, Major b) {
   static Kernels kernels;
   return kernels.at(dtype, row, a, b);
-}
-
-bool use_dependent_launch() {
-  static const bool use = [] {
-    const char* setting = std::getenv("TILEON_PDL");
-    return setting == nullptr || std::strcmp(setting, "0") != 0;
-  }();
-  return use;
-}
-
-// The one place that launches. The kernel may start while the one before it in the stream still runs: all of them wait
-// for it before they touch memory.
-void launch(Kernel& kernel, dim3 grid, int threads, int shared_bytes, void* params, cudaStream_t stream) {
-  allow_shared_memory(kernel.function, kSmemLimit, kernel.allowed);
-  cudaLaunchAttribute attributes[2];
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
-  config.stream = stream;
-  config.attrs = attributes;
-  if (grid.y > 1) {  // a column of the grid is a cluster
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs++].val.clusterDim = {1, grid.y, 1};
-  }
-  if (use_dependent_launch()) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  void* arguments[] = {params};
-  check_cuda(cudaLaunchKernelExC(&config, kernel.function, arguments), "launching a Hopper kernel");
 }
 
 }  // namespace

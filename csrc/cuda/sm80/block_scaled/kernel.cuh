@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     __trap();
   } else {
     const BlockScaledProblem& problem = params.problem;
+    if (!problem.condition.holds()) return;
     constexpr TileConfig config = Kernel::config;
     const CtaTile tile(params, config);
     const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));

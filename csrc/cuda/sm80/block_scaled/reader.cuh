@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
+#include "../../codes/decode.cuh"
 #include "../../ptx/shared.cuh"
 #include "../operand_tile.cuh"
 #include "chunk_loader.cuh"
-#include "decode.cuh"
 
 namespace tileon::sm80 {
 

@@ -26,7 +26,7 @@ __device__ __forceinline__ void produce(const KernelParams& params, Producer<Ker
 }
 
 template <typename Kernel>
-__device__ __forceinline__ void consume(const KernelParams& params, const Ring& ring,
+__device__ __forceinline__ void consume(const typename Kernel::Params& params, const Ring& ring,
                                         const typename Kernel::Shared& shared, int warp) {
   constexpr bool ping_pong = Kernel::config.family == Family::kPingPong;
   const int consumer = Kernel::config.consumers == 1 ? 0 : warp / 4;
@@ -34,6 +34,7 @@ __device__ __forceinline__ void consume(const KernelParams& params, const Ring& 
   const int warp_row = first_row + warp % 4 * kStoreRows;  // wgmma's
   const float* warp_bias = shared.bias(consumer) + (Kernel::swapped ? warp_row : 0);
   ptx::grid_dependency_wait();  // before the bias is read and the output written
+  if constexpr (Kernel::Scaling::is_conditional) Kernel::Scaling::summarize(params, warp, Kernel::config.consumers * 4);
   RingPosition at;
   int first_tile = blockIdx.x;
   const int step = ping_pong ? 2 * gridDim.x : gridDim.x;
@@ -49,15 +50,18 @@ __device__ __forceinline__ void consume(const KernelParams& params, const Ring& 
     const TilePosition position = position_of<Kernel>(params, tile);
     TileBias<Kernel::config.tile_n> bias;
     bias.read(params.problem, position.n_begin);
+    typename Kernel::Scaling scaling;
+    scaling.read(params, position.m_begin + warp_row, position.n_begin);
     typename Kernel::Sums sums;
     // The main loops take turns: one that waited two rounds of the ring ahead would find the parity it asks for there
     // already, and read a stage before its time.
     if (ping_pong) ptx::barrier_sync(main_loop_barrier(consumer), 256);
     FirstBias<Kernel> first_bias;
     multiply<Kernel>(ring, at, params.k_blocks, first_row, sums, [&] {
+      scaling.lay_out(shared, consumer);
       if (params.finish == Finish::kNothing) return;
       bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
-      first_bias.read(warp_bias);
+      if (!Kernel::Scaling::is_in_need_of_registers) first_bias.read(warp_bias);
     });
     if (ping_pong) {
       ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
@@ -65,17 +69,25 @@ __device__ __forceinline__ void consume(const KernelParams& params, const Ring& 
     }
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
-    if (params.store_by_tma) {
-      store_by_tma<Kernel>(params, warp_shared, sums, warp_bias, first_bias, place);
-    } else {
-      store_through_slab<Kernel>(params, warp_shared, sums, place);
-    }
+    scaling.store(params, shared, consumer, sums, [&](const typename Kernel::Results& results) {
+      if (Kernel::Scaling::is_in_need_of_registers && params.finish != Finish::kNothing) first_bias.read(warp_bias);
+      if (params.store_by_tma) {
+        store_by_tma<Kernel>(params, warp_shared, results, warp_bias, first_bias, place);
+      } else {
+        store_through_slab<Kernel>(params, warp_shared, results, place);
+      }
+    });
   }
   wait_for_tma_stores();
 }
 
 template <typename Kernel>
-__global__ void __launch_bounds__(Kernel::config.threads(), 1) gemm(const __grid_constant__ KernelParams params) {
+__global__ void __launch_bounds__(Kernel::config.threads(), 1)
+    gemm(const __grid_constant__ typename Kernel::Params params) {
+  if constexpr (Kernel::Scaling::is_conditional) {
+    ptx::grid_dependency_wait();
+    if (!Kernel::Scaling::begins(params)) return;
+  }
   extern __shared__ __align__(1024) unsigned char dynamic_shared[];
   const typename Kernel::Shared shared(dynamic_shared);
   const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);

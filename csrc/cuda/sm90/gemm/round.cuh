@@ -9,7 +9,7 @@
 
 namespace tileon::sm90 {
 
-// What becomes of two sums, the bias added where there is one: the formulas of epilogue.h, rounded to Element.
+// What becomes of two sums, the bias added where there is one: the formulas of epilogue.h, rounded to the output.
 struct Unchanged {
   static constexpr bool biased = false;
   template <typename Element>
@@ -68,7 +68,7 @@ __device__ __forceinline__ void round_chunk(const float* fragments, const ChunkB
         first += !Kernel::swapped ? bias.pairs[j].x : half == 0 ? bias.pairs[0].x : bias.pairs[0].y;
         second += !Kernel::swapped ? bias.pairs[j].y : half == 0 ? bias.pairs[0].x : bias.pairs[0].y;
       }
-      words[j * 2 + half] = finish.template round<typename Kernel::Element>(first, second);
+      words[j * 2 + half] = finish.template round<typename Kernel::Out>(first, second);
     }
   }
 }

@@ -29,7 +29,7 @@ struct WarpSlab {
 
 template <typename Kernel>
 __device__ __forceinline__ void store_through_slab(const KernelParams& params, unsigned char* shared,
-                                                   const typename Kernel::Sums& sums, const StorePlace& place) {
+                                                   const typename Kernel::Results& sums, const StorePlace& place) {
   using Slab = WarpSlab<Kernel>;
   constexpr int slab_rows = Kernel::swapped ? Slab::columns : kStoreRows;
   constexpr int slab_columns = Kernel::swapped ? kStoreRows : Slab::columns;

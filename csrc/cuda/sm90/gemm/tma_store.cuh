@@ -66,7 +66,7 @@ using FirstBias = ChunkBias<Kernel, (Kernel::columns < kStoreColumns ? Kernel::c
 // that the warp's part begins with.
 template <typename Kernel, int kChunk, typename FinishSum>
 __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t buffers,
-                                            const typename Kernel::Sums& sums, const float* bias,
+                                            const typename Kernel::Results& sums, const float* bias,
                                             const FirstBias<Kernel>& first_bias, const FinishSum& finish,
                                             const StorePlace& place) {
   constexpr int chunks_per_row = store_chunks(Kernel::columns);
@@ -109,7 +109,7 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
 // chunk, they would keep the compiler from moving one chunk's arithmetic under the other's store.
 template <typename Kernel>
 __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigned char* buffers,
-                                             const typename Kernel::Sums& sums, const float* bias,
+                                             const typename Kernel::Results& sums, const float* bias,
                                              const FirstBias<Kernel>& first_bias, const StorePlace& place) {
   static_assert(Kernel::columns % 8 == 0);
   const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(buffers));

@@ -1,18 +1,18 @@
 // Codes times their scale, as bfloat16, in words of two: the lower k in the low half.
 //
 // bfloat16 has float32's exponents, so it holds what float32 does but for the smallest: a product of e2m1 always, one
-// of e4m3 unless the scale is below 2^-124 (wide.cuh says what happens then).
+// of e4m3 unless the scale is below 2^-124 (sm80/block_scaled/wide.cuh says what happens then).
 #pragma once
 
 #include <cuda_bf16.h>
 
 #include <cstdint>
 
-#include "../../../block_formats.h"
-#include "../../../small_floats.h"
-#include "../../ptx/prmt.cuh"
+#include "../../block_formats.h"
+#include "../../small_floats.h"
+#include "../ptx/prmt.cuh"
 
-namespace tileon::sm80 {
+namespace tileon {
 
 // A scale as both halves of a word. Exact.
 template <ScaleType kScale>
@@ -77,15 +77,20 @@ __device__ __forceinline__ void move_e4m3(uint32_t codes, uint32_t& first, uint3
   second = moved(ptx::prmt(codes, 0, 0x3424));
 }
 
-// Whether bfloat16, or the way that numbers take to it here, would lose something of sixteen codes of e4m3 and their
-// scale: NaNs, and products below its smallest steps.
-__device__ __forceinline__ bool is_beyond_bfloat16(const uint32_t (&codes)[4], uint32_t scale_byte) {
+// Whether bfloat16, or the way that numbers take to it here, would lose something of codes of e4m3 and their scale:
+// NaNs, and products below its smallest steps.
+template <int kWords>
+__device__ __forceinline__ bool is_beyond_bfloat16(const uint32_t (&codes)[kWords], uint32_t scale_byte) {
   constexpr uint32_t kFirstThatFits = 127 - 124;
-  const auto magnitudes = [&](int i) { return codes[i] & 0x7f7f7f7f; };
-  const auto carried = [&](int i) { return magnitudes(i) + 0x01010101; };  // 0x7f, NaN, alone reaches bit 7
-  const bool has_nan = ((carried(0) | carried(1) | carried(2) | carried(3)) & 0x80808080) != 0;
-  const bool is_zero = (magnitudes(0) | magnitudes(1) | magnitudes(2) | magnitudes(3)) == 0;
-  return has_nan | (scale_byte == kE8M0NaN) | ((scale_byte < kFirstThatFits) & !is_zero);
+  uint32_t any = 0, carried = 0;  // a magnitude of 0x7f, NaN, alone reaches bit 7
+#pragma unroll
+  for (const uint32_t word : codes) {
+    const uint32_t magnitudes = word & 0x7f7f7f7f;
+    any |= magnitudes;
+    carried |= magnitudes + 0x01010101;
+  }
+  const bool has_nan = (carried & 0x80808080) != 0;
+  return has_nan | (scale_byte == kE8M0NaN) | ((scale_byte < kFirstThatFits) & (any != 0));
 }
 
 // The elements of a chunk of codes, times their scale, eight in 16 bytes.
@@ -97,18 +102,21 @@ __device__ __forceinline__ void decode_e2m1(const uint32_t (&codes)[kWords], uin
   for (int i = 0; i < kWords; ++i) elements[i] = table.decode(codes[i]);
 }
 
-template <ScaleType kScale>
-__device__ __forceinline__ void decode_e4m3(const uint32_t (&codes)[4], uint32_t scale_byte, uint4 (&elements)[2]) {
-  static_assert(kScale == ScaleType::kE8M0);
+template <ScaleType kScale, int kWords>
+__device__ __forceinline__ void decode_e4m3(const uint32_t (&codes)[kWords], uint32_t scale_byte,
+                                            uint4 (&elements)[kWords / 2]) {
+  static_assert(kScale == ScaleType::kE8M0 && kWords % 2 == 0);
   constexpr uint32_t k2To120 = 0x7b807b80;
   const uint32_t scale = scale_byte * 0x00800080;  // 0 for 2^-127 and infinity for NaN, which are beyond bfloat16 here
-  uint32_t words[8];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) move_e4m3(codes[i], words[2 * i], words[2 * i + 1]);
+  for (int i = 0; i < kWords / 2; ++i) {
+    uint32_t words[4];
+    move_e4m3(codes[2 * i], words[0], words[1]);
+    move_e4m3(codes[2 * i + 1], words[2], words[3]);
 #pragma unroll
-  for (uint32_t& word : words) word = multiply_pair(multiply_pair(word, k2To120), scale);
-  elements[0] = {words[0], words[1], words[2], words[3]};
-  elements[1] = {words[4], words[5], words[6], words[7]};
+    for (uint32_t& word : words) word = multiply_pair(multiply_pair(word, k2To120), scale);
+    elements[i] = {words[0], words[1], words[2], words[3]};
+  }
 }
 
-}  // namespace tileon::sm80
+}  // namespace tileon

@@ -1,0 +1,31 @@
+// What the rest of the library may know of block-scaled products on Hopper (compute capability 9.0).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "../../../problem.h"
+#include "../../gpu.h"
+
+namespace tileon::sm90 {
+
+int block_scaled_row_count();
+const char* block_scaled_row_name(int row);
+const char* block_scaled_row_formats(int row);  // comma-separated
+
+// Why row `row` of the table cannot run the problem on this GPU; null where it can.
+const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu);
+
+// The row that is expected to be fastest; -1 where the problem is for the portable kernels.
+int choose_row(const BlockScaledProblem& problem, const Gpu& gpu);
+
+// Bytes of memory that a run needs besides.
+int64_t scratch_bytes(int row, const BlockScaledProblem& problem);
+
+// Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it,
+// the operands lie as sm80::reads says, `scratch` begins at a multiple of 256. Returns the condition under which the
+// portable kernels must compute the product anew: none where there are no words in it.
+Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
+
+}  // namespace tileon::sm90

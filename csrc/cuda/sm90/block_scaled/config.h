@@ -1,0 +1,162 @@
+// Block-scaled products on Hopper: the routes, the tile table and the choice of a row. Data and pure functions,
+// compiled by any C++ compiler.
+#pragma once
+
+#include <cstdint>
+
+#include "../choice.h"
+
+namespace tileon::sm90 {
+
+// What the operands become before they are multiplied (prepare.h).
+enum class Route : int8_t {
+  kBFloat16,  // elements times scales: every format
+  kInt8,      // mxfp4 whose rows fit; what does not fit takes kBFloat16, as the data decide on the device
+};
+
+struct BlockScaledRow {
+  const char* name;
+  Route route;
+  int dense_row;  // of kRows, whose tile, order and cost it has: a stage of int8 has twice as many k in as many bytes
+};
+
+constexpr bool same_name(const char* x, const char* y) {
+  for (; *x != 0 && *x == *y; ++x) ++y;
+  return *x == *y;
+}
+
+constexpr int dense_row(const char* name) {
+  for (int row = 0; row < kRowCount; ++row)
+    if (same_name(kRows[row].name, name)) return row;
+  return -1;
+}
+
+// The dense rows whose kernels there are for block-scaled products too: consumers of 64 rows, all persistent.
+constexpr int kBlockScaledTiles[] = {
+    dense_row("sm90_gemm_128x256x64"), dense_row("sm90_gemm_128x192x64"), dense_row("sm90_gemm_128x128x64"),
+    dense_row("sm90_gemm_64x128x128"), dense_row("sm90_gemm_64x64x128"),
+};
+constexpr int kBlockScaledTileCount = sizeof(kBlockScaledTiles) / sizeof(kBlockScaledTiles[0]);
+
+constexpr BlockScaledRow kBlockScaledRows[] = {
+    {"sm90_block_scaled_int8_128x256x128", Route::kInt8, kBlockScaledTiles[0]},
+    {"sm90_block_scaled_int8_128x192x128", Route::kInt8, kBlockScaledTiles[1]},
+    {"sm90_block_scaled_int8_128x128x128", Route::kInt8, kBlockScaledTiles[2]},
+    {"sm90_block_scaled_int8_64x128x256", Route::kInt8, kBlockScaledTiles[3]},
+    {"sm90_block_scaled_int8_64x64x256", Route::kInt8, kBlockScaledTiles[4]},
+    {"sm90_block_scaled_bfloat16_128x256x64", Route::kBFloat16, kBlockScaledTiles[0]},
+    {"sm90_block_scaled_bfloat16_128x192x64", Route::kBFloat16, kBlockScaledTiles[1]},
+    {"sm90_block_scaled_bfloat16_128x128x64", Route::kBFloat16, kBlockScaledTiles[2]},
+    {"sm90_block_scaled_bfloat16_64x128x128", Route::kBFloat16, kBlockScaledTiles[3]},
+    {"sm90_block_scaled_bfloat16_64x64x128", Route::kBFloat16, kBlockScaledTiles[4]},
+};
+constexpr int kBlockScaledRowCount = sizeof(kBlockScaledRows) / sizeof(kBlockScaledRows[0]);
+
+inline bool is_mxfp4(const BlockScaledProblem& problem) {
+  return problem.scale_type == ScaleType::kE8M0 && problem.a.element == ElementType::kE2M1 &&
+         problem.b.element == ElementType::kE2M1;
+}
+
+// Below, the int32 sums of int8 products, each at most 96 x 96, cannot overflow.
+constexpr int64_t kInt8MaxK = (int64_t{1} << 31) / (96 * 96) / 128 * 128;
+
+// The product of the prepared operands: rows of 16 bits, or pairs of int8 in their place. The kernels take its types
+// from the row: here it only says that an output of 16 bits is theirs to store.
+inline GemmProblem prepared_problem(const BlockScaledProblem& problem, Route route, const void* a, const void* b) {
+  GemmProblem prepared;
+  prepared.m = problem.m;
+  prepared.n = problem.n;
+  prepared.k = route == Route::kInt8 ? problem.k / 2 : problem.k;
+  prepared.out_dtype = problem.out_dtype;
+  prepared.dtype = info(problem.out_dtype).bytes == 2 ? problem.out_dtype : DType::kBFloat16;
+  prepared.b_dtype = prepared.dtype;
+  prepared.a = {a, prepared.k, 1, 0};
+  prepared.b = {b, prepared.k, 1, 0};
+  prepared.out = problem.out;
+  prepared.epilogue = problem.epilogue;
+  return prepared;
+}
+
+// A row is cut into `strips`, and a warp prepares one. CTAs go through the strips of a group of rows, then through the
+// groups, those of a first; each leaves a word.
+constexpr int kRowsPerCta = 8;
+constexpr int kStripElements = 1024;
+constexpr int64_t row_groups(int64_t rows) { return (rows + kRowsPerCta - 1) / kRowsPerCta; }
+constexpr int64_t prepare_ctas(const BlockScaledProblem& problem, int strips) {
+  return (row_groups(problem.m) + row_groups(problem.n)) * strips;
+}
+
+// int8 needs the scale of the whole row, and what probably does not run shall have few CTAs.
+constexpr int strips_of(const BlockScaledProblem& problem, Route route) {
+  if (route == Route::kInt8 || problem.k <= kStripElements) return 1;
+  return static_cast<int>((problem.k + kStripElements - 1) / kStripElements);
+}
+
+// Why a row cannot run the problem on this GPU; null where it can.
+inline const char* why_not(const BlockScaledRow& row, const BlockScaledProblem& problem, const Gpu& gpu) {
+  if (row.route == Route::kInt8 && !is_mxfp4(problem)) return "int8 holds mxfp4 alone";
+  if (row.route == Route::kInt8 && problem.k > kInt8MaxK) return "k is too long for sums in int32";
+  if (prepare_ctas(problem, strips_of(problem, row.route)) >= int64_t{1} << 31) return "its operands are too large";
+  return why_not(prepared_problem(problem, row.route, nullptr, nullptr), gpu);
+}
+
+// Few rows are faster without being prepared, and take no memory so.
+constexpr int64_t kPreparePaysFromRows = 65;
+
+// Products (m * n * k) from which int8 saves more than its two kernels cost that leave at once where all rows fit: on an
+// H200 they cost 4 us, and bfloat16 takes as much longer from here on.
+constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
+
+// The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.
+inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
+  if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
+  const bool int8 = is_mxfp4(problem) && problem.k <= kInt8MaxK && problem.products() >= kInt8PaysFrom;
+  const Route route = int8 ? Route::kInt8 : Route::kBFloat16;
+  const GemmProblem prepared = prepared_problem(problem, route, nullptr, nullptr);
+  if (why_not(prepared, gpu) != nullptr) return -1;
+  const Work work(prepared);
+  int best = -1;
+  double best_ns = 0;
+  for (int i = 0; i < kBlockScaledRowCount; ++i) {
+    if (kBlockScaledRows[i].route != route) continue;
+    const double ns = expected_ns(kRows[kBlockScaledRows[i].dense_row], prepared, work, gpu.sm_count);
+    if (best < 0 || ns < best_ns) {
+      best = i;
+      best_ns = ns;
+    }
+  }
+  return best;
+}
+
+// The row of kBFloat16 with the same tile: what an int8 row's data take that do not fit.
+constexpr int wide_row(int row) {
+  for (int i = 0; i < kBlockScaledRowCount; ++i)
+    if (kBlockScaledRows[i].route == Route::kBFloat16 &&
+        kBlockScaledRows[i].dense_row == kBlockScaledRows[row].dense_row)
+      return i;
+  return -1;
+}
+static_assert(wide_row(0) >= 0);
+
+// Memory that a product needs: both operands, a byte a row, the words of two preparations, and of the first one's a
+// summary. Where each begins but a, and all of it.
+constexpr int kSummaryWords = 8;  // one of each warp that consumes
+struct Scratch {
+  int64_t b, exponents_a, exponents_b, words, wide_words, summary, bytes;
+};
+
+inline Scratch scratch_of(const BlockScaledProblem& problem, Route route) {
+  const int64_t words = prepare_ctas(problem, strips_of(problem, route));
+  const auto aligned = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
+  Scratch scratch{};
+  scratch.b = aligned(problem.m * problem.k * kElementBytes);
+  scratch.exponents_a = scratch.b + aligned(problem.n * problem.k * kElementBytes);
+  scratch.exponents_b = scratch.exponents_a + aligned(problem.m);
+  scratch.words = scratch.exponents_b + aligned(problem.n);
+  scratch.wide_words = scratch.words + aligned(words * 4);
+  scratch.summary = scratch.wide_words + aligned(words * 4);
+  scratch.bytes = scratch.summary + aligned(kSummaryWords * 4);
+  return scratch;
+}
+
+}  // namespace tileon::sm90

@@ -1,0 +1,112 @@
+// Hopper's block-scaled table: routes, the choice of a row, and the memory that prepared operands take.
+#include <cstdio>
+
+#include "cuda/sm90/block_scaled/config.h"
+
+namespace {
+
+using namespace tileon;
+
+constexpr Gpu kH200{90, 132, 227 * 1024, 90};
+constexpr Gpu kAda{89, 128, 99 * 1024, 89};
+constexpr auto e4m3 = ElementType::kE4M3, e2m1 = ElementType::kE2M1;
+
+int failures = 0;
+
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  std::printf("FAILED: %s\n", what);
+  ++failures;
+}
+
+BlockScaledProblem problem_of(int64_t m, int64_t n, int64_t k, ElementType a = e2m1, ElementType b = e2m1,
+                              ScaleType scale = ScaleType::kE8M0) {
+  BlockScaledProblem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.a.element = a;
+  problem.b.element = b;
+  problem.scale_type = scale;
+  return problem;
+}
+
+void check_table() {
+  for (int row = 0; row < sm90::kBlockScaledRowCount; ++row) {
+    const sm90::BlockScaledRow& this_row = sm90::kBlockScaledRows[row];
+    const sm90::TileConfig& tile = sm90::kRows[this_row.dense_row].tile;
+    expect(sm90::persistent(tile) && !tile.swapped() && tile.consumer_rows() == 64,
+           "a thread's two rows of exponents are those of one consumer of 64 rows");
+    char name[64];
+    const bool int8 = this_row.route == sm90::Route::kInt8;
+    std::snprintf(name, sizeof(name), "sm90_block_scaled_%s_%dx%dx%d", int8 ? "int8" : "bfloat16", tile.tile_m,
+                  tile.tile_n, tile.block_k * (int8 ? 2 : 1));
+    expect(sm90::same_name(name, this_row.name), this_row.name);
+    const int wide = sm90::wide_row(row);
+    expect(wide >= 0 && sm90::kBlockScaledRows[wide].route == sm90::Route::kBFloat16 &&
+               sm90::kBlockScaledRows[wide].dense_row == this_row.dense_row,
+           "every tile has a row of bfloat16");
+  }
+}
+
+sm90::Route route(const BlockScaledProblem& problem) {
+  return sm90::kBlockScaledRows[sm90::choose(problem, kH200)].route;
+}
+
+void check_choice() {
+  using sm90::Route;
+  expect(route(problem_of(4096, 4096, 4096)) == Route::kInt8, "mxfp4 is int8");
+  expect(route(problem_of(4096, 4096, 4096, e4m3, e4m3)) == Route::kBFloat16, "mxfp8");
+  expect(route(problem_of(4096, 4096, 4096, e4m3, e2m1)) == Route::kBFloat16, "mixed");
+  expect(route(problem_of(4096, 4096, 4096, e2m1, e2m1, ScaleType::kE4M3)) == Route::kBFloat16, "nvfp4");
+  expect(route(problem_of(1024, 1024, 1024)) == Route::kBFloat16, "where that saves more than it costs");
+  expect(route(problem_of(256, 256, sm90::kInt8MaxK)) == Route::kInt8, "as long as int32 holds the sums");
+  expect(route(problem_of(256, 256, sm90::kInt8MaxK + 32)) == Route::kBFloat16, "no longer");
+  expect(sm90::choose(problem_of(64, 8192, 8192), kH200) < 0, "few rows of a are not prepared");
+  expect(sm90::choose(problem_of(8192, 64, 8192), kH200) < 0, "nor few of b");
+  expect(sm90::choose(problem_of(4096, 4096, 0), kH200) < 0, "nor is nothing");
+  expect(sm90::choose(problem_of(4096, 4096, 4096), kAda) < 0, "another GPU");
+  expect(sm90::why_not(sm90::kBlockScaledRows[0], problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr,
+         "int8 refuses mxfp8");
+  for (const sm90::BlockScaledRow& row : sm90::kBlockScaledRows)
+    expect(sm90::why_not(row, problem_of(1, 1, 32), kH200) == nullptr, "every row takes mxfp4 of any size");
+}
+
+// Worst case: every product 96 * 96.
+static_assert(sm90::kInt8MaxK * 96 * 96 <= (int64_t{1} << 31) - 1);
+
+void check_scratch() {
+  using sm90::Route;
+  for (const BlockScaledProblem& problem : {problem_of(1, 1, 32), problem_of(129, 255, 96), problem_of(512, 64, 8224)})
+    for (const Route route : {Route::kInt8, Route::kBFloat16}) {
+      const int64_t words = sm90::prepare_ctas(problem, sm90::strips_of(problem, route));
+      const sm90::Scratch scratch = sm90::scratch_of(problem, route);
+      const int64_t begins[] = {0,
+                                scratch.b,
+                                scratch.exponents_a,
+                                scratch.exponents_b,
+                                scratch.words,
+                                scratch.wide_words,
+                                scratch.summary,
+                                scratch.bytes};
+      const int64_t sizes[] = {
+          problem.m * problem.k * 2, problem.n * problem.k * 2, problem.m, problem.n, words * 4, words * 4,
+          sm90::kSummaryWords * 4};
+      for (int i = 0; i < 7; ++i)
+        expect(begins[i] % 256 == 0 && begins[i] + sizes[i] <= begins[i + 1], "parts lie apart, at multiples of 256");
+    }
+  const BlockScaledProblem long_rows = problem_of(9, 8, 1056);
+  expect(sm90::strips_of(problem_of(9, 8, 0), Route::kBFloat16) == 1 && sm90::strips_of(long_rows, Route::kInt8) == 1 &&
+             sm90::strips_of(long_rows, Route::kBFloat16) == 2 && sm90::prepare_ctas(long_rows, 2) == 6,
+         "a CTA for each strip of eight rows, or for the whole of them");
+}
+
+}  // namespace
+
+int main() {
+  check_table();
+  check_choice();
+  check_scratch();
+  std::printf("hopper block-scaled config: %d failures\n", failures);
+  return failures == 0 ? 0 : 1;
+}

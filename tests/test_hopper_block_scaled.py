@@ -1,0 +1,152 @@
+"""What the Hopper rows of block-scaled products decide by themselves: int8 where mxfp4 fits it, and what follows where
+it does not; e4m3 beyond bfloat16."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from block_scaled_operands import (
+    MIXED,
+    MXFP4,
+    MXFP8,
+    Operand,
+    multiply,
+    quantized_normal,
+    random_codes,
+    small_integers,
+)
+from block_scaled_reference import assert_exact_product, dequantize
+from block_scaled_table import HAS_HOPPER_GPU, NO_HOPPER_GPU, TABLE, BlockScaledRow, each_block_scaled_row
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)]
+
+F32 = torch.float32
+LEAST, MOST = 67, 187  # scales that a row of int8 may have (sm90/block_scaled/prepare.h)
+INT8_ROWS = [row for row in TABLE if "_int8_" in row.name]
+each_int8_row = each_block_scaled_row(INT8_ROWS)
+
+
+def wide_row(row: BlockScaledRow) -> BlockScaledRow:
+    """The row of bfloat16 whose tile is `row`'s."""
+    m, n, _ = row.tile
+    return next(other for other in TABLE if f"_bfloat16_{m}x{n}x" in other.name and other.fmt == row.fmt)
+
+
+def portable_row(row: BlockScaledRow) -> BlockScaledRow:
+    return next(other for other in TABLE if other.name.startswith("sm80_") and other.fmt == row.fmt)
+
+
+def exact_product(a: Operand, b: Operand) -> torch.Tensor:
+    """Rounded to float32 once: float64 holds every sum of such operands."""
+    return (dequantize(a) @ dequantize(b).T).float()
+
+
+def with_scales(operand: Operand, scales: torch.Tensor) -> Operand:
+    return replace(operand, scales=scales.to(torch.uint8))
+
+
+def spread(operand: Operand, largest: int, binades: int) -> Operand:
+    """Scales from `largest` down to so many powers of two below it, both ends in every row."""
+    rows, cols = operand.scales.shape
+    steps = (torch.arange(cols) + torch.arange(rows)[:, None]) % (binades + 1)
+    return with_scales(operand, largest - steps)
+
+
+@each_int8_row
+@pytest.mark.parametrize("k", (32, 544, 8192))
+def test_int8_rounds_once(row: BlockScaledRow, k: int) -> None:
+    a, b = (quantized_normal(MXFP4, side, rows, k).to("cuda") for side, rows in (("a", 200), ("b", 330)))
+    actual = row.run(a, b, out_dtype=F32)
+    assert torch.equal(actual, exact_product(a, b))
+
+
+@each_int8_row
+@pytest.mark.parametrize("largest", (LEAST, 127, MOST))
+def test_three_binades_fit(row: BlockScaledRow, largest: int) -> None:
+    """Every code under every shift, to the last bit; both ends of the scales that fit."""
+    a, b = random_codes(MXFP4, "a", 130, 1056), random_codes(MXFP4, "b", 140, 1056)
+    a, b = spread(a, largest, 3).to("cuda"), spread(b, 254 - largest, 3).to("cuda")
+    assert torch.equal(row.run(a, b, out_dtype=F32), exact_product(a, b))
+
+
+@each_int8_row
+@pytest.mark.parametrize("side", ("a", "b"))
+def test_one_row_that_does_not_fit_sends_all_to_bfloat16(row: BlockScaledRow, side: str) -> None:
+    operands = {name: quantized_normal(MXFP4, name, 200, 544) for name in "ab"}
+    for change in ("four binades", "below", "above"):
+        scales = operands[side].scales.clone()
+        if change == "four binades":
+            scales[77, 3] = scales[77].max() - 4
+            operands[side].codes[77, 96:128] = 7
+        else:
+            scales[77] = LEAST - 1 if change == "below" else MOST + 1
+        changed = operands | {side: with_scales(operands[side], scales)}
+        a, b = changed["a"].to("cuda"), changed["b"].to("cuda")
+        actual = row.run(a, b, out_dtype=F32)
+        assert torch.equal(actual, wide_row(row).run(a, b, out_dtype=F32)), change
+        torch.testing.assert_close(actual, exact_product(a, b), rtol=1e-5, atol=0.0 if change == "above" else 1e-4)
+
+
+@each_int8_row
+def test_zeros_fit_under_any_scale(row: BlockScaledRow) -> None:
+    a, b = small_integers(MXFP4, "a", 150, 256), small_integers(MXFP4, "b", 160, 256, seed=1)
+    a.codes[:, 32:64] = torch.where(torch.arange(150)[:, None] % 2 == 0, 0, 8).to(torch.uint8)  # -0 as well
+    a.scales[:, 1] = 0
+    a.codes[17], a.scales[17] = 0, 0
+    b.codes[40], b.scales[40] = 8, 254
+    a, b = a.to("cuda"), b.to("cuda")
+    assert_exact_product(row.run(a, b, out_dtype=F32), a, b)
+    narrow = row.run(a, b, out_dtype=F32)
+    assert torch.equal(narrow, exact_product(a, b))
+
+
+@each_int8_row
+def test_a_nan_scale_makes_its_row_nan(row: BlockScaledRow) -> None:
+    a, b = small_integers(MXFP4, "a", 150, 256), small_integers(MXFP4, "b", 160, 256, seed=1)
+    a.scales[140, 7] = 255
+    a.codes[140] = 0
+    actual = row.run(a.to("cuda"), b.to("cuda"), out_dtype=F32)
+    wanted = torch.zeros(150, 160, dtype=torch.bool, device="cuda")
+    wanted[140] = True
+    assert torch.equal(actual.isnan(), wanted)
+
+
+@pytest.mark.parametrize("fmt", (MXFP8, MIXED), ids=str)
+def test_e4m3_beyond_bfloat16_is_computed_anew(fmt) -> None:  # type: ignore[no-untyped-def]
+    """Under scales of 2^-127 to 2^-125 bfloat16 loses bits of e4m3; the other operand's scales bring them back."""
+    a, b = random_codes(fmt, "a", 150, 256), random_codes(fmt, "b", 160, 256)
+    a = with_scales(a, torch.arange(8).expand(150, 8) % 4)
+    b = with_scales(b, torch.full((160, 8), 230))
+    row = next(row for row in TABLE if "_bfloat16_" in row.name and row.fmt == fmt)
+    a, b = a.to("cuda"), b.to("cuda")
+    assert torch.equal(row.run(a, b, out_dtype=F32), portable_row(row).run(a, b, out_dtype=F32))
+
+
+def test_a_graph_decides_by_the_data_of_each_replay() -> None:
+    fits = [quantized_normal(MXFP4, side, 256, 512).to("cuda") for side in "ab"]
+    wide = [spread(operand.to("cpu"), 130, 9).to("cuda") for operand in fits]
+    data = [operand.data().clone() for operand in fits]
+    scales = [operand.scale_tensor("packed").clone() for operand in fits]
+    op = torch.ops.tileon.block_scaled_matmul
+    op(*data, *scales, out_dtype=F32)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = op(*data, *scales, out_dtype=F32)
+    for operands in (fits, wide, fits):
+        for target, operand in zip(scales, operands, strict=True):
+            target.view(torch.uint8).copy_(operand.scale_tensor("packed").view(torch.uint8))
+        graph.replay()
+        torch.testing.assert_close(out, exact_product(*operands), rtol=1e-5, atol=1e-3)
+        assert torch.equal(out, exact_product(*operands)) or operands is wide
+
+
+def test_the_route_is_named() -> None:
+    for fmt, route in ((MXFP4, "int8"), (MXFP8, "bfloat16"), (MIXED, "bfloat16")):
+        a, b = (quantized_normal(fmt, side, 256, 512).to("cuda") for side in "ab")
+        multiply(a, b)
+        assert torch.ops.tileon._last_kernel().startswith(f"sm90_block_scaled_{route}_")
+        multiply(a.first(16), b)
+        assert torch.ops.tileon._last_kernel().startswith("sm80_block_scaled_")
