@@ -13,7 +13,7 @@ struct MatmulArguments {
   double slope;
   std::optional<ScalarType> out_dtype;
   bool allow_tf32;
-  bool fast_accum;  // what fp8 products may lose by it is the kernels' to use; none does
+  bool fast_accum;
 };
 
 // What a product may be written as, by the dtype of `a`; the first is the default.
@@ -97,6 +97,7 @@ inline GemmProblem check_matmul(const MatmulArguments& arguments) {
 
   problem.out_dtype = check_out_dtype(problem.dtype, arguments.out_dtype);
   problem.allow_tf32 = arguments.allow_tf32;
+  problem.fast_accum = arguments.fast_accum;
   problem.epilogue.activation = check_activation("matmul", arguments.activation);
   problem.epilogue.slope = arguments.slope;
   if (arguments.bias) {

@@ -37,6 +37,7 @@ struct GemmProblem {
   DType b_dtype = DType::kFloat32;
   DType out_dtype = DType::kFloat32;
   bool allow_tf32 = false;  // only read where dtype is float32
+  bool fast_accum = false;  // only read where both are fp8: an error of 2^-12 of sum |a||b| is allowed
   Operand a;
   Operand b;
   Output out;

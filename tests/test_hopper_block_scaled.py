@@ -11,6 +11,7 @@ from block_scaled_operands import (
     MIXED,
     MXFP4,
     MXFP8,
+    Format,
     Operand,
     multiply,
     quantized_normal,
@@ -55,7 +56,7 @@ def spread(operand: Operand, largest: int, binades: int) -> Operand:
 
 
 @each_int8_row
-@pytest.mark.parametrize("k", (32, 544, 8192))
+@pytest.mark.parametrize("k", [32, 544, 8192])
 def test_int8_rounds_once(row: BlockScaledRow, k: int) -> None:
     a, b = (quantized_normal(MXFP4, side, rows, k).to("cuda") for side, rows in (("a", 200), ("b", 330)))
     actual = row.run(a, b, out_dtype=F32)
@@ -63,7 +64,7 @@ def test_int8_rounds_once(row: BlockScaledRow, k: int) -> None:
 
 
 @each_int8_row
-@pytest.mark.parametrize("largest", (LEAST, 127, MOST))
+@pytest.mark.parametrize("largest", [LEAST, 127, MOST])
 def test_three_binades_fit(row: BlockScaledRow, largest: int) -> None:
     """Every code under every shift, to the last bit; both ends of the scales that fit."""
     a, b = random_codes(MXFP4, "a", 130, 1056), random_codes(MXFP4, "b", 140, 1056)
@@ -72,7 +73,7 @@ def test_three_binades_fit(row: BlockScaledRow, largest: int) -> None:
 
 
 @each_int8_row
-@pytest.mark.parametrize("side", ("a", "b"))
+@pytest.mark.parametrize("side", ["a", "b"])
 def test_one_row_that_does_not_fit_sends_all_to_bfloat16(row: BlockScaledRow, side: str) -> None:
     operands = {name: quantized_normal(MXFP4, name, 200, 544) for name in "ab"}
     for change in ("four binades", "below", "above"):
@@ -113,8 +114,8 @@ def test_a_nan_scale_makes_its_row_nan(row: BlockScaledRow) -> None:
     assert torch.equal(actual.isnan(), wanted)
 
 
-@pytest.mark.parametrize("fmt", (MXFP8, MIXED), ids=str)
-def test_e4m3_beyond_bfloat16_is_computed_anew(fmt) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("fmt", [MXFP8, MIXED], ids=str)
+def test_e4m3_beyond_bfloat16_is_computed_anew(fmt: Format) -> None:
     """Under scales of 2^-127 to 2^-125 bfloat16 loses bits of e4m3; the other operand's scales bring them back."""
     a, b = random_codes(fmt, "a", 150, 256), random_codes(fmt, "b", 160, 256)
     a = with_scales(a, torch.arange(8).expand(150, 8) % 4)

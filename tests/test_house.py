@@ -29,11 +29,12 @@ ROOMS = {
     "ptx": (),
     "tile": ("ptx",),  # knows ptx, not the problem
     "output": ("plain", "ptx"),  # from accumulators to the output: what the architectures' epilogues share
+    "block_scaled": ("plain", "ptx"),  # what the architectures' block-scaled kernels share
     "cuda": ("plain",),  # error.h, tensor_map.h, gpu.h: what the architectures share
     "quantize": ("plain", "ptx", "output", "cuda"),  # kernels that no architecture has of its own
     "dispatch": ("plain", "checks", "cuda", "quantize"),  # and each architecture's own header, below
 }
-ARCHITECTURE = ("plain", "ptx", "tile", "output", "cuda")
+ARCHITECTURE = ("plain", "ptx", "tile", "output", "block_scaled", "cuda")
 
 # Inside an architecture's folder: kernels <- launch <- instances <- the header that others may know.
 KERNEL, LAUNCH, INSTANCES, FACE = range(4)

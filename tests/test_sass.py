@@ -30,6 +30,7 @@ HOPPER_FAMILIES = {
     "_pingpong_": PING_PONG,
     "_swapped_": SWAPPED,
     "_gemm_": GEMM,
+    "_fp8_": GEMM,
 }
 DTYPE_IN_NAME = {
     "float16": "6__half",
@@ -40,8 +41,9 @@ DTYPE_IN_NAME = {
     "float8_e4m3fn": "13__nv_fp8_e4m3",
     "float8_e5m2": "13__nv_fp8_e5m2",
 }
-# Hopper's kernels of block-scaled products: those that prepare operands, and those that multiply int8 or bfloat16.
-PREPARES, INT8, SCALED = "prepare_", "8Int8Pair", "13GlobalScaling"
+# Hopper's other kernels: those that prepare operands of block-scaled products, those that multiply them as int8 or
+# bfloat16, and those that multiply fp8.
+PREPARES, INT8, SCALED, FLOAT8 = "prepare_", "8Int8Pair", "13GlobalScaling", "10Float8Pair"
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
 
 ROWS = config_rows()
@@ -97,8 +99,8 @@ def kernels(image: str) -> dict[str, str]:
 
 
 def dense_kernels() -> dict[str, str]:
-    """Hopper's kernels of matmul."""
-    others = (PREPARES, INT8, SCALED)
+    """Hopper's kernels of 16-bit products."""
+    others = (PREPARES, INT8, SCALED, FLOAT8)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
@@ -130,10 +132,11 @@ def is_for(name: str, kind: str) -> bool:
 
 
 def of_row(image: str, row: str, families: dict[str, str]) -> list[str]:
-    """The kernels of a row: those of its family and its tile."""
+    """The kernels of a row: those of its family and its tile, whose k Hopper's count in pairs of fp8."""
     tile = re.search(r"(\d+)x(\d+)x(\d+)", row)
     assert tile is not None
-    sizes = "".join(f"Li{size}E" for size in tile.groups())
+    m, n, k = (int(size) for size in tile.groups())
+    sizes = "".join(f"Li{size}E" for size in (m, n, k // 2 if "sm90_fp8" in row else k))
     wanted = families[next(word for word in families if word in row)]
     return [name for name in kernels(image) if f"6FamilyE{wanted}E{sizes}" in name]
 
@@ -252,8 +255,13 @@ class TestPortableKernels:
 class TestHopperKernels:
     @pytest.mark.parametrize(("index", "row", "kinds"), HOPPER_ROWS, ids=[row for _, row, _ in HOPPER_ROWS] or None)
     def test_every_row_has_its_kernels_for_every_dtype(self, index: int, row: str, kinds: tuple[str, ...]) -> None:
-        """One for each pair of majors."""
+        """One for each pair of majors; of fp8, for each dtype of `b` and output of 16 bits."""
         for kind in kinds:
+            if kind.startswith("float8"):
+                pair = f"{FLOAT8}I{DTYPE_IN_NAME[kind.partition('*')[0]]}"
+                found = [name for name in of_row(HOPPER, row, HOPPER_FAMILIES) if pair in name]
+                assert len(found) >= 4, f"{row}, {kind}: {found}"
+                continue
             of_this_row = set(of_row(HOPPER, row, HOPPER_FAMILIES)) & set(dense_kernels())
             found = [name for name in of_this_row if DTYPE_IN_NAME[kind] in name]
             assert len(found) >= 4, f"{row}, {kind}: {found}"
@@ -278,9 +286,18 @@ class TestHopperKernels:
             assert len(found) == 2 * sum(route in row for row in table), "one for each output of 16 bits"
             for name, body in found.items():
                 there = opcodes(body)
-                assert {multiply, "UTMALDG", "UTMASTG"} <= there and not there & {"HMMA", "LDGSTS"}, name
+                assert {multiply, "UTMALDG", "UTMASTG"} <= there, name
+                assert not there & {"HMMA", "LDGSTS"}, name
                 wanted = "S8.S8" if word == INT8 else "BF16"
                 assert all(wanted in i for i in instructions(body) if i.startswith(multiply)), name
+
+    def test_fp8_kernels_use_wgmma_of_fp8(self) -> None:
+        found = {name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name}
+        assert len(found) == 8 * sum("sm90_fp8" in row for _, row, _ in HOPPER_ROWS), "each pairing, to two outputs"
+        for name, body in found.items():
+            there = opcodes(body)
+            assert {"QGMMA", "UTMALDG", "UTMASTG"} <= there, name
+            assert not there & {"HMMA", "HGMMA", "LDGSTS"}, name
 
     def test_operands_are_prepared_in_whole_vectors(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if PREPARES in name}

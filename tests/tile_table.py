@@ -64,7 +64,7 @@ class Row:
     @property
     def layouts(self) -> tuple[str, ...]:
         """Those that the row reads where every line starts at a multiple of 16 bytes: fp8 instructions take k-major."""
-        return ("NT",) if self.name.endswith("_fp8") else LAYOUTS
+        return ("NT",) if "_fp8" in self.name else LAYOUTS
 
     @property
     def tile(self) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@
 #include "dispatch_scaled_mm.h"
 #include "sm80/sm80.h"
 #ifdef TILEON_WITH_SM90
-#include "sm90/block_scaled/block_scaled.h"
+#include "sm90/sm90.h"
 #endif
 
 namespace tileon {

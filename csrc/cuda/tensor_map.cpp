@@ -25,13 +25,13 @@ Encode find_encode() {
 
 }  // namespace
 
-CUtensorMap encode_tensor_map(const void* data, bool bfloat16, const TensorBox& tensor, CUtensorMapSwizzle swizzle) {
+CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor,
+                              CUtensorMapSwizzle swizzle) {
   static const Encode encode = find_encode();
   constexpr uint32_t dense[5] = {1, 1, 1, 1, 1};
   CUtensorMap map;
-  const CUresult result = encode(&map, bfloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-                                 tensor.dimensions, const_cast<void*>(data), tensor.sizes, tensor.strides + 1,
-                                 tensor.box, dense, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+  const CUresult result = encode(&map, type, tensor.dimensions, const_cast<void*>(data), tensor.sizes,
+                                 tensor.strides + 1, tensor.box, dense, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
                                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     throw std::runtime_error("tileon: cuTensorMapEncodeTiled refused a tensor, CUresult " +

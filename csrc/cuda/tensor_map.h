@@ -7,7 +7,7 @@
 
 namespace tileon {
 
-// A tensor of up to five dimensions of 16-bit elements, innermost first.
+// A tensor of up to five dimensions, innermost first.
 struct TensorBox {
   int dimensions;
   uint64_t sizes[5];    // elements
@@ -16,6 +16,7 @@ struct TensorBox {
 };
 
 // Throws std::runtime_error where the driver refuses.
-CUtensorMap encode_tensor_map(const void* data, bool bfloat16, const TensorBox& tensor, CUtensorMapSwizzle swizzle);
+CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor,
+                              CUtensorMapSwizzle swizzle);
 
 }  // namespace tileon

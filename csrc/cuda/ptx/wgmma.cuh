@@ -173,7 +173,41 @@ __device__ __forceinline__ void wgmma_m64k32(int32_t (&sums)[kColumns / 2], uint
   static_assert(kColumns == 0, "wgmma of int8 with as many columns is not listed here");
 }
 
+#define TILEON_WGMMA_FLOAT8_TYPED(n, count, types, a_name, b_name, accumulate_name)              \
+  asm volatile("{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, " accumulate_name             \
+               ", 0;\n"                                                                          \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32." types " {" TILEON_NAMES_##count \
+               "}, " a_name ", " b_name ", accumulate, 1, 1;\n}"                                 \
+               : TILEON_SUMS_##count("+f")                                                       \
+               : "l"(a), "l"(b), "r"(accumulate)                                                 \
+               : "memory")
+
+#define TILEON_WGMMA_FLOAT8(n, count, ...)                           \
+  if constexpr (kColumns == n) {                                     \
+    if constexpr (kAIsE4M3 && kBIsE4M3)                              \
+      TILEON_WGMMA_FLOAT8_TYPED(n, count, "e4m3.e4m3", __VA_ARGS__); \
+    else if constexpr (kAIsE4M3)                                     \
+      TILEON_WGMMA_FLOAT8_TYPED(n, count, "e4m3.e5m2", __VA_ARGS__); \
+    else if constexpr (kBIsE4M3)                                     \
+      TILEON_WGMMA_FLOAT8_TYPED(n, count, "e5m2.e4m3", __VA_ARGS__); \
+    else                                                             \
+      TILEON_WGMMA_FLOAT8_TYPED(n, count, "e5m2.e5m2", __VA_ARGS__); \
+  } else
+
+// The same of fp8, e4m3 or e5m2 each.
+template <bool kAIsE4M3, bool kBIsE4M3, int kColumns>
+__device__ __forceinline__ void wgmma_m64k32(float (&sums)[kColumns / 2], uint64_t a, uint64_t b, int accumulate) {
+  TILEON_WGMMA_FLOAT8(64, 32, "%32", "%33", "%34")
+  TILEON_WGMMA_FLOAT8(96, 48, "%48", "%49", "%50")
+  TILEON_WGMMA_FLOAT8(128, 64, "%64", "%65", "%66")
+  TILEON_WGMMA_FLOAT8(192, 96, "%96", "%97", "%98")
+  TILEON_WGMMA_FLOAT8(256, 128, "%128", "%129", "%130")
+  static_assert(kColumns == 0, "wgmma of fp8 with as many columns is not listed here");
+}
+
 #undef TILEON_WGMMA
+#undef TILEON_WGMMA_FLOAT8
+#undef TILEON_WGMMA_FLOAT8_TYPED
 #undef TILEON_WGMMA_INT8
 #undef TILEON_WGMMA_TYPED
 #undef TILEON_NAMES_4

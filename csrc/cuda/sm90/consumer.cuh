@@ -1,12 +1,44 @@
 // A consumer warpgroup's main loop: the tensor core multiplies what lies in the ring.
 #pragma once
 
+#include <cuda_fp8.h>
+
+#include <cstdint>
+#include <type_traits>
+
 #include "../ptx/wgmma.cuh"
 #include "../tile/pipeline.cuh"
 #include "kernel_types.cuh"
 #include "operand_tile.h"
 
 namespace tileon::sm90 {
+
+// One product of 64 rows and 32 bytes of k, by the operands' type.
+template <typename Element, int kColumns, Major kRows, Major kColumnsMajor>
+struct Product {
+  static __device__ __forceinline__ void issue(float (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
+                                               int accumulate) {
+    ptx::wgmma_m64k16<Element, kColumns, kRows == Major::kMn, kColumnsMajor == Major::kMn>(sums, rows, columns,
+                                                                                           accumulate);
+  }
+};
+
+template <int kColumns>
+struct Product<Int8Pair, kColumns, Major::kK, Major::kK> {
+  static __device__ __forceinline__ void issue(int32_t (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
+                                               int accumulate) {
+    ptx::wgmma_m64k32<kColumns>(sums, rows, columns, accumulate);
+  }
+};
+
+template <typename A, typename B, bool kPromoted, int kColumns>
+struct Product<Float8Pair<A, B, kPromoted>, kColumns, Major::kK, Major::kK> {
+  static __device__ __forceinline__ void issue(float (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
+                                               int accumulate) {
+    constexpr bool a_is_e4m3 = std::is_same_v<A, __nv_fp8_e4m3>, b_is_e4m3 = std::is_same_v<B, __nv_fp8_e4m3>;
+    ptx::wgmma_m64k32<a_is_e4m3, b_is_e4m3, kColumns>(sums, rows, columns, accumulate);
+  }
+};
 
 // Issues the products of one stage for the rows from `first_row` on. `accumulate` of 0 overwrites the sums.
 template <typename Kernel>
@@ -24,16 +56,37 @@ __device__ __forceinline__ void multiply_stage(uint32_t stage, int first_row, in
       const uint64_t step_rows = rows + Rows::offset(block * 64, step) / 16;
       const uint64_t step_columns = columns + Columns::offset(0, step) / 16;
       const int step_accumulates = step == 0 ? accumulate : 1;
-      if constexpr (std::is_same_v<typename Kernel::Element, Int8Pair>) {
-        static_assert(Rows::major == Major::kK && Columns::major == Major::kK);
-        ptx::wgmma_m64k32<Kernel::columns>(sums[block], step_rows, step_columns, step_accumulates);
-      } else {
-        ptx::wgmma_m64k16<typename Kernel::Element, Kernel::columns, Rows::major == Major::kMn,
-                          Columns::major == Major::kMn>(sums[block], step_rows, step_columns, step_accumulates);
-      }
+      Product<typename Kernel::Element, Kernel::columns, Rows::major, Columns::major>::issue(
+          sums[block], step_rows, step_columns, step_accumulates);
     }
   }
   ptx::wgmma_commit();
+}
+
+// As `multiply`, but the sums of each stage leave the tensor core and are added in float32. Meanwhile it works for the
+// other consumer.
+template <typename Kernel, typename Meanwhile>
+__device__ __forceinline__ void multiply_promoted(const Ring& ring, RingPosition& at, int blocks, int first_row,
+                                                  typename Kernel::Sums& sums, const Meanwhile& meanwhile) {
+  const bool elected = threadIdx.x % 128 == 0;
+  const auto multiply_one = [&](typename Kernel::Sums& stage_sums) {
+    ring.wait_until_full(at);
+    multiply_stage<Kernel>(ring.data(at.stage), first_row, 0, stage_sums);
+    ptx::wgmma_wait<0>();
+    if (elected) ring.release(at.stage);
+    at.advance(ring.stages());
+  };
+  multiply_one(sums);
+#pragma unroll 1
+  for (int block = 1; block < blocks; ++block) {
+    typename Kernel::Sums stage_sums;
+    multiply_one(stage_sums);
+#pragma unroll
+    for (int i = 0; i < Kernel::row_blocks; ++i)
+#pragma unroll
+      for (int j = 0; j < Kernel::columns / 2; ++j) sums[i][j] += stage_sums[i][j];
+  }
+  meanwhile();
 }
 
 // Sums `blocks` stages, at least one, from `at` on, which moves along. One stage is multiplied while the one before is

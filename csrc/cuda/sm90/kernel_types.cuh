@@ -28,6 +28,16 @@ struct Unscaled {
   }
 };
 
+template <typename Element>
+inline constexpr bool is_promoted = false;
+template <typename A, typename B>
+inline constexpr bool is_promoted<Float8Pair<A, B, true>> = true;
+
+template <typename Element>
+inline constexpr bool holds_float8 = false;
+template <typename A, typename B, bool kPromoted>
+inline constexpr bool holds_float8<Float8Pair<A, B, kPromoted>> = true;
+
 template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB, typename Scaling_ = Unscaled<Element_>>
 struct KernelTypes {
   using Element = Element_;
@@ -35,6 +45,7 @@ struct KernelTypes {
   using Out = typename Scaling::Out;
   using Params = typename Scaling::Params;
   static constexpr TileConfig config = kConfig;
+  static constexpr int elements_per_unit = holds_float8<Element> ? 2 : 1;  // for TMA (params.cpp)
   using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA>;
   using TileB = OperandTile<kConfig.tile_n, kConfig.block_k, kMajorB>;
   static constexpr int stage_bytes = TileA::bytes + TileB::bytes;

@@ -18,8 +18,13 @@ constexpr int kPanel = 64;        // elements along the major dimension: one lin
 constexpr int kLineBytes = kPanel * kElementBytes;
 constexpr int kMmaK = 16;  // k of one wgmma
 
-// int8, as multiplied: two take the place of an element of 16 bits in all sizes and offsets.
+// Elements of 8 bits, as multiplied: two take the place of one of 16 bits in all sizes and offsets.
 struct Int8Pair {};
+
+// Of fp8, a's and b's are either one of __nv_fp8_e4m3 and __nv_fp8_e5m2. The tensor core keeps some 14 bits of their
+// sums: `kPromoted` adds those of each stage to float32 outside of it.
+template <typename A, typename B, bool kPromoted>
+struct Float8Pair {};
 
 // The tile is cut into panels, 64 elements wide along the operand's major dimension; a panel is a stack of lines along
 // the other one, 128-byte swizzled. One box of TMA is one panel, or all of them.

@@ -8,28 +8,34 @@
 namespace tileon::sm90 {
 namespace {
 
-// Boxes of `tile`, as load_operand (producer.cuh) asks for them.
-CUtensorMap map_operand(const Operand& operand, const void* valid_address, const GemmProblem& problem, int64_t mn,
-                        const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map) {
+CUtensorMapDataType type_of(DType dtype) {
+  return dtype == DType::kBFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+}
+
+// Boxes of `tile`, as load_operand (producer.cuh) asks for them. `float8_k`: as of plan_launch.
+CUtensorMap map_operand(const Operand& operand, const void* valid_address, const GemmProblem& problem, int64_t float8_k,
+                        int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map) {
   const bool k_major = access.major == Major::kK;
   // Where k is 0 nothing is read: the producer stays outside the tensor, whatever it is.
-  const uint64_t k = std::max<int64_t>(problem.k, 1);
+  const uint64_t k = std::max<int64_t>(float8_k > 0 ? float8_k : problem.k, 1);
+  const uint32_t panel = float8_k > 0 ? 2 * kPanel : kPanel;
   const uint64_t inner = k_major ? k : static_cast<uint64_t>(mn);
   const uint64_t outer = k_major ? static_cast<uint64_t>(mn) : k;
   const auto line = static_cast<uint64_t>(access.line_bytes);
   operand_map.shared = problem.batch == 1 || operand.stride_batch == 0 || problem.k == 0;
   const uint64_t matrices = operand_map.shared ? 1 : static_cast<uint64_t>(problem.batch);
   const uint64_t matrix = operand_map.shared ? line : static_cast<uint64_t>(operand.stride_batch) * kElementBytes;
-  operand_map.one_box = tile.panels > 1 && tile.tiles_begin_at_panels && inner % kPanel == 0;
+  operand_map.one_box = tile.panels > 1 && tile.tiles_begin_at_panels && inner % panel == 0;
   const auto lines = static_cast<uint32_t>(tile.lines);
   const TensorBox tensor =
       operand_map.one_box ? TensorBox{4,
-                                      {kPanel, outer, inner / kPanel, matrices},
+                                      {panel, outer, inner / panel, matrices},
                                       {0, line, kLineBytes, matrix},
-                                      {kPanel, lines, static_cast<uint32_t>(tile.panels), 1}}
-                          : TensorBox{4, {inner, outer, 1, matrices}, {0, line, line, matrix}, {kPanel, lines, 1, 1}};
+                                      {panel, lines, static_cast<uint32_t>(tile.panels), 1}}
+                          : TensorBox{4, {inner, outer, 1, matrices}, {0, line, line, matrix}, {panel, lines, 1, 1}};
   const void* data = problem.k == 0 ? valid_address : operand.data;
-  return encode_tensor_map(data, problem.dtype == DType::kBFloat16, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
+  const CUtensorMapDataType type = float8_k > 0 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : type_of(problem.dtype);
+  return encode_tensor_map(data, type, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 // Whether the sums become 16-bit rows by the cheap formulas of gemm/tma_store.cuh.
@@ -61,12 +67,12 @@ CUtensorMap map_output(const TileConfig& tile, int columns, const GemmProblem& p
   const auto swizzle = box_columns == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
                        : box_columns == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
                                            : CU_TENSOR_MAP_SWIZZLE_NONE;
-  return encode_tensor_map(problem.out.data, problem.out_dtype == DType::kBFloat16, tensor, swizzle);
+  return encode_tensor_map(problem.out.data, type_of(problem.out_dtype), tensor, swizzle);
 }
 
 }  // namespace
 
-LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
+LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gpu, int64_t float8_k) {
   const TileConfig& tile = row.tile;
   LaunchPlan plan;
   KernelParams& params = plan.params;
@@ -88,8 +94,8 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   // The output's address serves where an operand has none; aligned down, since it is never read.
   const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
   const TilePanels tile_a(a.major, tile.tile_m, tile.block_k), tile_b(b.major, tile.tile_n, tile.block_k);
-  params.map_a = map_operand(problem.a, valid, problem, problem.m, a, tile_a, params.a);
-  params.map_b = map_operand(problem.b, valid, problem, problem.n, b, tile_b, params.b);
+  params.map_a = map_operand(problem.a, valid, problem, float8_k, problem.m, a, tile_a, params.a);
+  params.map_b = map_operand(problem.b, valid, problem, float8_k, problem.n, b, tile_b, params.b);
   params.store_by_tma = takes_tma_store(row, problem);
   params.finish = params.store_by_tma ? finish_of(problem.epilogue) : Finish::kNothing;
   params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);

@@ -10,8 +10,9 @@
 
 namespace tileon::sm90 {
 
-// Starts loading one operand's tile that begins at `mn` and `k`.
-template <typename Tile>
+// Starts loading one operand's tile that begins at `mn` and `k`. TMA counts `kPerUnit` elements where the kernel counts
+// one: pairs of fp8 are two.
+template <typename Tile, int kPerUnit>
 __device__ __forceinline__ void load_operand(const CUtensorMap& map, const OperandMap& operand, uint32_t shared,
                                              uint32_t barrier, int batch, int mn, int k) {
   const int inner = Tile::major == Major::kK ? k : mn;
@@ -23,7 +24,8 @@ __device__ __forceinline__ void load_operand(const CUtensorMap& map, const Opera
   }
 #pragma unroll
   for (int panel = 0; panel < Tile::panels; ++panel)
-    ptx::tma_load_4d(shared + panel * Tile::panel_bytes, map, barrier, inner + panel * kPanel, outer, 0, matrix);
+    ptx::tma_load_4d(shared + panel * Tile::panel_bytes, map, barrier, (inner + panel * kPanel) * kPerUnit, outer, 0,
+                     matrix);
 }
 
 template <typename Kernel>
@@ -60,10 +62,10 @@ class Producer {
       const uint32_t stage = ring_.data(at_.stage);
       const int k = params_.k_begin + block * Kernel::config.block_k;
       ptx::mbarrier_arrive_expect_tx(barrier, Kernel::stage_bytes);
-      load_operand<typename Kernel::TileA>(params_.map_a, params_.a, stage, barrier, position_.batch, position_.m_begin,
-                                           k);
-      load_operand<typename Kernel::TileB>(params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier,
-                                           position_.batch, position_.n_begin, k);
+      load_operand<typename Kernel::TileA, Kernel::elements_per_unit>(params_.map_a, params_.a, stage, barrier,
+                                                                      position_.batch, position_.m_begin, k);
+      load_operand<typename Kernel::TileB, Kernel::elements_per_unit>(
+          params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier, position_.batch, position_.n_begin, k);
     }
     __syncwarp();
     at_.advance(ring_.stages());

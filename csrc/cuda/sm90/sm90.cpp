@@ -6,6 +6,8 @@
 #include <array>
 
 #include "choice.h"
+#include "float8/config.h"
+#include "float8/launch.h"
 #include "launch.h"
 #include "params.h"
 #include "rows.h"
@@ -54,11 +56,21 @@ Kernel& kernel_of(DType dtype, int row, Major a, Major b) {
 
 }  // namespace
 
-int row_count() { return kRowCount; }
-const char* row_name(int row) { return kRows[row].name; }
-std::string row_dtypes(int) { return "float16,bfloat16"; }
-const char* why_not(int, const GemmProblem& problem, const Gpu& gpu) { return sm90::why_not(problem, gpu); }
-int choose_row(const GemmProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
+// The fp8 rows follow those of kRows.
+int row_count() { return kRowCount + kFloat8RowCount; }
+const char* row_name(int row) { return row < kRowCount ? kRows[row].name : kFloat8Rows[row - kRowCount].row.name; }
+std::string row_dtypes(int row) {
+  return row < kRowCount ? "float16,bfloat16"
+                         : "float8_e4m3fn,float8_e4m3fn*float8_e5m2,float8_e5m2*float8_e4m3fn,float8_e5m2";
+}
+const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) {
+  return row < kRowCount ? sm90::why_not(problem, gpu) : why_not_float8(problem, gpu);
+}
+int choose_row(const GemmProblem& problem, const Gpu& gpu) {
+  if (!is_float8(problem.dtype)) return choose(problem, gpu);
+  const int row = choose_float8(problem, gpu);
+  return row < 0 ? row : kRowCount + row;
+}
 
 bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu) {
   const bool ours = problem.dtype == DType::kFloat16 || problem.dtype == DType::kBFloat16;
@@ -67,6 +79,7 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, c
 }
 
 void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream) {
+  if (row >= kRowCount) return run_float8(row - kRowCount, problem, gpu, stream);
   LaunchPlan plan = plan_launch(kRows[row], problem, gpu);
   Kernel& kernel = kernel_of(problem.dtype, row, plan.major_a, plan.major_b);
   const dim3 grid(static_cast<unsigned>(plan.clusters), static_cast<unsigned>(kRows[row].splits));

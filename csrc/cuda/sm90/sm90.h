@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <string>
 
 #include "../../problem.h"
@@ -26,5 +27,22 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, c
 
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
 void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream);
+
+// The same for block-scaled products, whose rows have a table of their own.
+int block_scaled_row_count();
+const char* block_scaled_row_name(int row);
+const char* block_scaled_row_formats(int row);  // comma-separated
+const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu);
+
+// The row that is expected to be fastest; -1 where the problem is for the portable kernels.
+int choose_row(const BlockScaledProblem& problem, const Gpu& gpu);
+
+// Bytes of memory that a run needs besides.
+int64_t scratch_bytes(int row, const BlockScaledProblem& problem);
+
+// Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it,
+// the operands lie as sm80::reads says, `scratch` begins at a multiple of 256. Returns the condition under which the
+// portable kernels must compute the product anew: none where there are no words in it.
+Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 }  // namespace tileon::sm90

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "../../../problem.h"
+#include "../../block_scaled/condition.cuh"
 #include "../cta_tile.cuh"
 #include "../fragment_store.cuh"
 #include "../kernel_params.h"
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     __trap();
   } else {
     const BlockScaledProblem& problem = params.problem;
-    if (!problem.condition.holds()) return;
+    if (!holds(problem.condition)) return;
     constexpr TileConfig config = Kernel::config;
     const CtaTile tile(params, config);
     const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));

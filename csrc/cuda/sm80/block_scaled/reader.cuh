@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "../../codes/decode.cuh"
+#include "../../block_scaled/decode.cuh"
 #include "../../ptx/shared.cuh"
 #include "../operand_tile.cuh"
 #include "chunk_loader.cuh"

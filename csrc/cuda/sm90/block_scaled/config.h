@@ -103,8 +103,8 @@ inline const char* why_not(const BlockScaledRow& row, const BlockScaledProblem& 
 // Few rows are faster without being prepared, and take no memory so.
 constexpr int64_t kPreparePaysFromRows = 65;
 
-// Products (m * n * k) from which int8 saves more than its two kernels cost that leave at once where all rows fit: on an
-// H200 they cost 4 us, and bfloat16 takes as much longer from here on.
+// Products (m * n * k) from which int8 saves more than its two kernels cost that leave at once where all rows fit: on
+// an H200 they cost 4 us, and bfloat16 takes as much longer from here on.
 constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
 
 // The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.

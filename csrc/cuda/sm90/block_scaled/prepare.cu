@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "../../codes/decode.cuh"
+#include "../../block_scaled/condition.cuh"
+#include "../../block_scaled/decode.cuh"
 #include "../../ptx/grid_dependency.cuh"
 #include "../launch.h"
 
@@ -187,7 +188,7 @@ __device__ __forceinline__ void prepare_rows(const PrepareParams& params, unsign
 template <ElementType kA, ElementType kB, ScaleType kScale>
 __global__ void __launch_bounds__(kThreads) prepare_bfloat16(const __grid_constant__ PrepareParams params) {
   ptx::grid_dependency_wait();
-  if (!params.problem.condition.holds()) return;
+  if (!holds(params.problem.condition)) return;
   const BlockScaledProblem& problem = params.problem;
   const int k = static_cast<int>(problem.k);
   const auto strips = static_cast<unsigned>(params.strips);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "../../block_scaled/condition.cuh"
 #include "../../ptx/named_barrier.cuh"
 #include "../kernel_types.cuh"
 #include "../named_barriers.cuh"
@@ -11,7 +12,7 @@
 
 namespace tileon::sm90 {
 
-// What the kernels of both kinds of prepared operands do about the words of the preparation (condition.h).
+// What the kernels of both kinds of prepared operands do about the words of the preparation (condition.cuh).
 struct Conditional {
   using Params = ScaledParams;
   static constexpr bool is_conditional = true;
@@ -19,7 +20,7 @@ struct Conditional {
   // Whether the kernel runs at all; collective for the CTA.
   static __device__ __forceinline__ bool begins(const Params& params) {
     if (params.condition.words == nullptr) return true;
-    const bool any = params.condition.any_set();
+    const bool any = any_set(params.condition);
     if (params.summary != nullptr && blockIdx.x == 0 && threadIdx.x < kSummaryWords) params.summary[threadIdx.x] = any;
     return any == params.condition.when_set;
   }

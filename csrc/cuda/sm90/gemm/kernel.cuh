@@ -57,12 +57,17 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     // already, and read a stage before its time.
     if (ping_pong) ptx::barrier_sync(main_loop_barrier(consumer), 256);
     FirstBias<Kernel> first_bias;
-    multiply<Kernel>(ring, at, params.k_blocks, first_row, sums, [&] {
+    const auto meanwhile = [&] {
       scaling.lay_out(shared, consumer);
       if (params.finish == Finish::kNothing) return;
       bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
       if (!Kernel::Scaling::is_in_need_of_registers) first_bias.read(warp_bias);
-    });
+    };
+    if constexpr (is_promoted<typename Kernel::Element>) {
+      multiply_promoted<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
+    } else {
+      multiply<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
+    }
     if (ping_pong) {
       ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
       at.advance_by(params.k_blocks, ring.stages());  // the other one's tile

@@ -1,5 +1,4 @@
-#include "block_scaled.h"
-
+// Block-scaled products as sm90.h declares them.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -7,6 +6,7 @@
 
 #include "../launch.h"
 #include "../params.h"
+#include "../sm90.h"
 #include "config.h"
 #include "params.h"
 #include "prepare.h"

@@ -1,0 +1,80 @@
+// fp8 products on Hopper: the tile table and the choice of a row. Data and pure functions, compiled by any C++
+// compiler.
+#pragma once
+
+#include <cstdint>
+
+#include "../choice.h"
+
+namespace tileon::sm90 {
+
+// A row of the dense table in everything but the operands: pairs of fp8 take an element's place, so that a stage has
+// twice the k in the same bytes and the same time.
+struct Float8Row {
+  Row row;
+  bool promoted;  // partial sums leave the tensor core at each stage, of 128 k; otherwise never (fast_accum)
+};
+
+// clang-format off
+constexpr Float8Row kFloat8Rows[] = {
+    // name                                     family          tile m, n, k (pairs)  consumers, stages  splits, resident   start, per_tile, per_k, per_k_mn, bytes_per_ns (as in kRows)
+    {{"sm90_fp8_128x128x128",       {Family::kGemm, 128, 128,  64, 2, 16}, 1, 1, 4377.2f, 782.4f,  7.50f,  7.50f, 3761.4f}, true},
+    {{"sm90_fp8_128x96x128",        {Family::kGemm, 128,  96,  64, 2, 16}, 1, 1, 5002.5f, 289.4f,  5.90f,  5.90f, 1981.8f}, true},
+    {{"sm90_fp8_64x128x128",        {Family::kGemm,  64, 128,  64, 1, 16}, 1, 1, 5697.8f,   0.0f,  4.50f,  4.50f, 2680.4f}, true},
+    {{"sm90_fp8_64x64x128",         {Family::kGemm,  64,  64,  64, 1, 16}, 1, 1, 4925.4f, 286.4f,  2.90f,  2.90f, 2835.2f}, true},
+    {{"sm90_fp8_fast_128x256x128",  {Family::kGemm, 128, 256,  64, 2, 16}, 1, 1, 7156.2f, 503.5f, 10.76f, 10.76f, 3318.3f}, false},
+    {{"sm90_fp8_fast_128x192x128",  {Family::kGemm, 128, 192,  64, 2, 16}, 1, 1, 5480.5f, 349.8f,  7.99f,  7.99f, 4474.2f}, false},
+    {{"sm90_fp8_fast_128x128x128",  {Family::kGemm, 128, 128,  64, 2, 16}, 1, 1, 4377.2f, 782.4f,  6.01f,  6.01f, 3761.4f}, false},
+    {{"sm90_fp8_fast_64x128x256",   {Family::kGemm,  64, 128, 128, 1, 16}, 1, 1, 5697.8f,   0.0f,  3.25f,  3.25f, 2680.4f}, false},
+    {{"sm90_fp8_fast_64x64x256",    {Family::kGemm,  64,  64, 128, 1, 16}, 1, 1, 4925.4f, 286.4f,  2.27f,  2.27f, 2835.2f}, false},
+};
+// clang-format on
+constexpr int kFloat8RowCount = sizeof(kFloat8Rows) / sizeof(kFloat8Rows[0]);
+
+// The product as the kernels see it: pairs of fp8 as elements of 16 bits. That they are of the output's dtype only says
+// that an output of 16 bits is theirs to store.
+inline GemmProblem as_pairs(const GemmProblem& problem) {
+  GemmProblem pairs = problem;
+  pairs.dtype = info(problem.out_dtype).bytes == 2 ? problem.out_dtype : DType::kBFloat16;
+  pairs.b_dtype = pairs.dtype;
+  pairs.k = (problem.k + 1) / 2;
+  for (Operand* operand : {&pairs.a, &pairs.b}) {
+    operand->stride_mn /= 2;
+    operand->stride_batch /= 2;
+  }
+  return pairs;
+}
+
+// wgmma reads fp8 along k alone.
+inline bool is_k_major(const Operand& operand, const GemmProblem& problem, int64_t mn) {
+  const TmaAccess access = tma_access(operand, problem.batch, mn, problem.k, 1);
+  return access.readable && access.major == Major::kK;
+}
+
+// Why the fp8 kernels cannot run the problem on this GPU; null where every row can.
+inline const char* why_not_float8(const GemmProblem& problem, const Gpu& gpu) {
+  if (!is_float8(problem.dtype)) return "it does not take operands of this dtype";
+  if (!is_k_major(problem.a, problem, problem.m)) return "it cannot read the strides or the alignment of `a`";
+  if (!is_k_major(problem.b, problem, problem.n)) return "it cannot read the strides or the alignment of `b`";
+  return why_not(as_pairs(problem), gpu);
+}
+
+// The row that is expected to be fastest, by index; -1 where none can run the problem.
+inline int choose_float8(const GemmProblem& problem, const Gpu& gpu) {
+  if (why_not_float8(problem, gpu) != nullptr) return -1;
+  const GemmProblem pairs = as_pairs(problem);
+  const Work work(pairs);
+  int best = -1;
+  double best_ns = 0;
+  for (int i = 0; i < kFloat8RowCount; ++i) {
+    if (kFloat8Rows[i].promoted == problem.fast_accum) continue;
+    const double ns = expected_ns(kFloat8Rows[i].row, pairs, work, gpu.sm_count);
+    if (best < 0 || ns < best_ns) {
+      best = i;
+      best_ns = ns;
+    }
+  }
+  return best;
+}
+
+}  // namespace tileon::sm90

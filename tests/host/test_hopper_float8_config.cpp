@@ -1,0 +1,82 @@
+// Hopper's fp8 table: what the kernels read, and the choice of a row.
+#include <cstdio>
+
+#include "cuda/sm90/float8/config.h"
+
+namespace {
+
+using namespace tileon;
+
+constexpr Gpu kH200{90, 132, 227 * 1024, 90};
+constexpr Gpu kAda{89, 128, 99 * 1024, 89};
+
+int failures = 0;
+
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  std::printf("FAILED: %s\n", what);
+  ++failures;
+}
+
+// NT: both operands lie along k.
+GemmProblem problem_of(int64_t m, int64_t n, int64_t k, bool fast_accum = false) {
+  GemmProblem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.dtype = DType::kFloat8E4M3;
+  problem.b_dtype = DType::kFloat8E5M2;
+  problem.out_dtype = DType::kFloat16;
+  problem.fast_accum = fast_accum;
+  const int64_t pitch = (k + 15) / 16 * 16;
+  problem.a = {reinterpret_cast<const void*>(256), pitch, 1, m * pitch};
+  problem.b = {reinterpret_cast<const void*>(512), pitch, 1, n * pitch};
+  return problem;
+}
+
+void check_access() {
+  const auto refused = [](auto change) {
+    GemmProblem problem = problem_of(64, 64, 256);
+    change(problem);
+    return sm90::why_not_float8(problem, kH200) != nullptr;
+  };
+  expect(!refused([](GemmProblem&) {}), "rows along k");
+  expect(!refused([](GemmProblem& p) { p.k = 255; }), "an odd k, whose last pair lacks one");
+  expect(refused([](GemmProblem& p) { p.a.data = reinterpret_cast<const void*>(8); }), "an address of 8");
+  expect(refused([](GemmProblem& p) { p.b.stride_mn = 264; }), "rows 264 bytes apart");
+  expect(refused([](GemmProblem& p) { p.b = {p.b.data, 1, 64, 0}; }), "a row-major b");
+  expect(refused([](GemmProblem& p) { p.dtype = p.b_dtype = DType::kFloat16; }), "float16");
+  expect(sm90::why_not_float8(problem_of(64, 64, 256), kAda) != nullptr, "another GPU");
+}
+
+void check_pairs() {
+  GemmProblem problem = problem_of(64, 96, 256);
+  problem.batch = 3;
+  const GemmProblem pairs = sm90::as_pairs(problem);
+  expect(pairs.k == 128 && pairs.a.stride_mn == 128 && pairs.b.stride_batch == 96 * 128 && pairs.m == 64,
+         "pairs of fp8");
+}
+
+void check_choice() {
+  for (const int64_t size : {1, 64, 512, 1024, 4096, 8192})
+    for (const bool fast_accum : {false, true}) {
+      const int row = sm90::choose_float8(problem_of(size, size, 1024, fast_accum), kH200);
+      expect(row >= 0 && sm90::kFloat8Rows[row].promoted == !fast_accum, "fast_accum decides what is promoted");
+    }
+  for (const sm90::Float8Row& row : sm90::kFloat8Rows) {
+    const sm90::TileConfig& tile = row.row.tile;
+    expect(tile.family == sm90::Family::kGemm && row.row.splits == 1, "one family");
+    expect(!row.promoted || tile.block_k == 64, "promoted every 128 k");
+    expect(!row.promoted || tile.consumer_rows() / 64 * tile.tile_n <= 128, "two sets of sums fit the registers");
+  }
+}
+
+}  // namespace
+
+int main() {
+  check_access();
+  check_pairs();
+  check_choice();
+  std::printf("hopper fp8 config: %d failures\n", failures);
+  return failures == 0 ? 0 : 1;
+}
