@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bar import Bar, worst_bar
-from summary import Key, Ratios, Times, ratios, read_times
+from summary import Key, Times, ratios_of_all, read_times
 
 BLOCK_SCALED_FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")
 KINDS = ("normal", "tutorial")  # of data: block_scaled_problems.py
@@ -38,18 +38,12 @@ def _square(name: str, size: int) -> Key:
     return Key(name, "NT", size, size, size, "none")
 
 
-def _of_all(times: Times, over: str, under: str, keys: list[Key]) -> Ratios | None:
-    """`over`'s time divided by `under`'s; None unless every case has both."""
-    found = ratios(times, over, under, lambda key: key in keys)
-    return found if found is not None and len(found.by_case) == len(keys) else None
-
-
 def _squares_bar(
     times: Times, name: str, data: str, sizes: tuple[int, ...], least: float, *, over: str, under: str
 ) -> Bar:
     words = {"torch_dequantize": "dequantize", "triton": "Triton", "tileon": "ours", "tileon_fast": "ours fast"}
     shown = ", ".join(str(size) for size in sizes)
-    found = _of_all(times, over, under, [_square(name, size) for size in sizes])
+    found = ratios_of_all(times, over, under, [_square(name, size) for size in sizes])
     return worst_bar(f"{name} {data} {shown}, {words[over]} / {words[under]}", found, least)
 
 

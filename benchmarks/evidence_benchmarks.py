@@ -55,6 +55,12 @@ def _matmul_steps(out: Path) -> list[Step]:
     return [Step("matmul", script("matmul.py", "--preset", "hopper", *limits, *files), 330)]
 
 
+def _fp8_steps(out: Path) -> list[Step]:
+    files = ["--csv", str(out / "fp8.csv"), "--plot", str(out / "fp8.png")]
+    limits = ["--seconds", "0.4", "--warmup-seconds", "0.4"]
+    return [Step("fp8", script("matmul.py", "--preset", "fp8", *limits, *files), 150)]
+
+
 def _block_scaled_steps(out: Path) -> list[Step]:
     files = ["--csv", str(out / "block_scaled_matmul.csv"), "--plot", str(out / "block_scaled_matmul.png")]
     limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
@@ -87,6 +93,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "awkward": Stage(_awkward_steps, None),
     "sweep": Stage(_sweep_steps, None, by_default=False),
     "matmul": Stage(_matmul_steps, None),
+    "fp8": Stage(_fp8_steps, None),
     "block_scaled": Stage(_block_scaled_steps, None),
     "block_scaled_portable": Stage(_block_scaled_portable_steps, None),
     "quantize": Stage(_quantize_steps, None),

@@ -27,7 +27,6 @@ from tree import tileon_ops
 
 SIZE = 64
 COLUMNS = ("op", "state", "provider", "median_us")
-_DTYPES = [name for name, dtype in DTYPES.items() if dtype.itemsize > 1]  # torch.matmul does not multiply fp8
 
 # State: (context, whether the operands require gradients).
 _STATES: dict[str, tuple[Callable[[], AbstractContextManager[object]], bool]] = {
@@ -66,7 +65,7 @@ def measure(state: str, device: torch.device, dtype: torch.dtype, *, calls: int,
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dtype", default="float16" if torch.cuda.is_available() else "float32", choices=_DTYPES)
+    parser.add_argument("--dtype", default="float16" if torch.cuda.is_available() else "float32", choices=[*DTYPES])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--calls", type=int, default=200, help="in one batch (default 200, far below the launch queue)")
     parser.add_argument("--batches", type=int, default=200, help="for each provider (default 200)")

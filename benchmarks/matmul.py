@@ -4,6 +4,7 @@
     python benchmarks/matmul.py --shapes 1x4096x4096 --activation bias+leaky_relu
     python benchmarks/matmul.py --sizes 2048 --config all            # every row of the tile table
     python benchmarks/matmul.py --preset hopper                      # the set of results/<gpu>/matmul.csv
+    python benchmarks/matmul.py --preset fp8                         # that of fp8.csv; a dtype is a pairing, a x b
     python benchmarks/matmul.py --preset hopper --dtype float16 --layout TN,TT --providers tileon,torch
 
 The CSV's columns are op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops; the rate counts the product's
@@ -20,7 +21,7 @@ from pathlib import Path
 import torch
 from plot import draw_if_possible
 from presets import PRESETS, Work, parse_shapes, preset_work, squares
-from problems import DTYPES, EPILOGUES, LAYOUTS, Case, make_operands
+from problems import DTYPE_NAMES, EPILOGUES, LAYOUTS, Case, make_operands
 from providers import PROVIDERS, NotOffered, arm, config_arms
 from result_file import CsvWriter, aligned, portable_path
 from timing import Arm, Timing, clock_words, time_arms
@@ -60,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     what.add_argument("--sizes", type=parse_sizes, help="m = n = k: 256,512 or START:STOP:STEP (default 512,1024,2048)")
     what.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...], instead of or beside --sizes")
-    what.add_argument("--dtype", type=_names, help=f"some of {','.join(DTYPES)}, or all (default float32)")
+    what.add_argument("--dtype", type=_names, help=f"some of {','.join(DTYPE_NAMES)}, or all (default float32)")
     what.add_argument("--layout", type=_names, help=f"some of {','.join(LAYOUTS)}, or all (default NN)")
     what.add_argument(
         "--activation",
@@ -101,7 +102,7 @@ def _work(arguments: argparse.Namespace, device: torch.device) -> list[Work]:
         ]
         work = preset_work(arguments.preset, device)
         return [item for item in work if all(getattr(item.case, field) in names for names, field in chosen)]
-    dtypes = _named(arguments.dtype, list(DTYPES), "float32")
+    dtypes = _named(arguments.dtype, DTYPE_NAMES, "float32")
     layouts = _named(arguments.layout, LAYOUTS, "NN")
     epilogues = _named(arguments.activation, EPILOGUES, "none")
     sizes = arguments.sizes or ([] if arguments.shapes else [512, 1024, 2048])
@@ -185,7 +186,9 @@ def main() -> int:
 
     graphs = "; _graph: CUDA-graph replay, warm L2" if device.type == "cuda" else ""
     timing_line = f"{clock_words(device)}, interleaved arms, median of about {arguments.seconds:g} s a case, "
-    timing_line += f"normal random data{graphs}"
+    fp8_out = {str(item.case.out_dtype).removeprefix("torch.") for item in work if item.case.is_fp8}
+    out = "".join(f"; fp8 operands, {name} out" for name in fp8_out)
+    timing_line += f"normal random data{out}{graphs}"
     head = ["dtype", "layout", "m x n x k", "epilogue", "provider", "median us", "TFLOP/s", "against torch", "spread"]
     table, failed = [head], 0
     with (

@@ -32,6 +32,7 @@ _COLOURS = {
     "torch": "tab:orange",
     "torch_dequantize": "tab:orange",
     "torch_bf16": "tab:red",
+    "torch_fast": "tab:red",
     "triton": "tab:green",
 }
 _EXTRA_COLOURS = ("tab:purple", "tab:brown", "tab:pink", "tab:gray", "tab:olive")

@@ -5,6 +5,8 @@ portable: squares of every dtype, and every epilogue and layout at 4096.
 hopper: float16 and bfloat16 against their peers, for matmul.csv. Squares from 256 to 4096 in steps of 128 and 8192, NN
     and NT, up to 1408 in float16 by CUDA-graph replay as well; TN and TT at every 512; a fused epilogue from 1024 to
     8192; and linear layers, NT: from 1 to 8192 rows against four weights.
+fp8: every pairing of fp8 against torch, precise and with fast accumulation, for fp8.csv. Squares from 1024 to 8192 in
+    steps of 512, NT: torch and wgmma take operands that are contiguous along k. About a minute of a GPU's time.
 sweep: what the cost models are fitted to, every row of the tile table (sweep.py). The plain products of hopper in one
     of the two dtypes (they take the same time), random rectangles, few tiles with a long k, and shapes in every dtype
     for the portable kernels.
@@ -18,15 +20,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from problems import Case
+from problems import FP8_PAIRINGS, Case
 
 Shape = tuple[int, int, int]  # m, n, k
 
-PRESETS = ("demo", "portable", "hopper", "sweep")
+PRESETS = ("demo", "portable", "hopper", "fp8", "sweep")
 
 SQUARES = (*range(256, 4097, 128), 8192)
 GRAPH_SQUARES = tuple(range(256, 1409, 128))  # beyond, a launch takes far longer than its gap
 OTHER_LAYOUT_SQUARES = (*range(512, 4097, 512), 8192)
+FP8_SQUARES = tuple(range(1024, 8193, 512))
 EPILOGUE_SQUARES = (1024, 2048, 4096, 8192)
 LINEAR_ROWS = (1, 8, 16, 32, 64, 128, 512, 2048, 8192)
 LINEAR_WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336), (28672, 8192))  # n, k
@@ -39,6 +42,7 @@ PORTABLE_SWEEP_SHAPES: tuple[Shape, ...] = (
 )
 
 _PEERS = ("tileon", "torch", "triton")
+_FP8_PEERS = ("tileon", "tileon_fast", "torch", "torch_fast")  # torch's of what it offers: providers.py
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,11 @@ def _hopper() -> list[Work]:
     return work + [Work(Case("bfloat16", "NT", *shape), ("tileon", "torch")) for shape in LINEAR_SHAPES]
 
 
+def _fp8() -> list[Work]:
+    """Size by size: pairings are held against each other, and a drift of clocks meets neighbours alike."""
+    return [Work(Case(name, "NT", size, size, size), _FP8_PEERS) for size in FP8_SQUARES for name in FP8_PAIRINGS]
+
+
 def _sweep() -> list[Case]:
     cases = (
         squares(SQUARES, ["float16"], ["NN", "NT"], ["none"])
@@ -132,7 +141,7 @@ def _sweep() -> list[Case]:
         + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in LONG_K_SHAPES]
         + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in PORTABLE_SWEEP_SHAPES]
         + [Case(dtype, "NN", *shape) for dtype in ("float32", "tf32", "float64") for shape in PORTABLE_SWEEP_SHAPES]
-        + [Case("float8_e4m3fn", "NT", *shape) for shape in PORTABLE_SWEEP_SHAPES]
+        + [Case("e4m3", "NT", *shape) for shape in PORTABLE_SWEEP_SHAPES]
     )
     return list(dict.fromkeys(cases))  # a few shapes are in two of the sets
 
@@ -141,5 +150,7 @@ def preset_work(name: str, device: torch.device) -> list[Work]:
     """The work of a preset; see the head of this file."""
     if name == "hopper":
         return _hopper()
+    if name == "fp8":
+        return _fp8()
     cases = {"demo": lambda: _demo(device), "portable": _portable, "sweep": _sweep}[name]()
     return [Work(case) for case in cases]

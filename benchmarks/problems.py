@@ -6,16 +6,22 @@ from dataclasses import dataclass
 
 import torch
 
-# By the name used in the files. `tf32` is float32 operands with TF32 allowed.
+# By the name used in the files, a dtype of both operands. `tf32` is float32 operands with TF32 allowed.
 DTYPES: dict[str, torch.dtype] = {
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,
     "float32": torch.float32,
     "tf32": torch.float32,
     "float64": torch.float64,
-    "float8_e4m3fn": torch.float8_e4m3fn,
-    "float8_e5m2": torch.float8_e5m2,
 }
+# The pairings of fp8: the dtypes of a and b.
+FP8_PAIRINGS: dict[str, tuple[torch.dtype, torch.dtype]] = {
+    "e4m3": (torch.float8_e4m3fn, torch.float8_e4m3fn),
+    "e5m2": (torch.float8_e5m2, torch.float8_e5m2),
+    "e4m3xe5m2": (torch.float8_e4m3fn, torch.float8_e5m2),
+    "e5m2xe4m3": (torch.float8_e5m2, torch.float8_e4m3fn),
+}
+DTYPE_NAMES = (*DTYPES, *FP8_PAIRINGS)
 LAYOUTS = ("NN", "NT", "TN", "TT")
 ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
 EPILOGUES = ("none", "leaky_relu", "bias", "bias+leaky_relu")  # what is measured by default
@@ -43,8 +49,8 @@ class Case:
     epilogue: str = "none"
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise ValueError(f"unknown dtype {self.dtype!r}; there are {', '.join(DTYPES)}")
+        if self.dtype not in DTYPE_NAMES:
+            raise ValueError(f"unknown dtype {self.dtype!r}; there are {', '.join(DTYPE_NAMES)}")
         if self.layout not in LAYOUTS:
             raise ValueError(f"unknown layout {self.layout!r}; there are {', '.join(LAYOUTS)}")
         if self.activation not in ACTIVATIONS:
@@ -63,8 +69,9 @@ class Case:
         return "+".join(parts[1:] if parts[0] == "bias" else parts) or "none"
 
     @property
-    def torch_dtype(self) -> torch.dtype:
-        return DTYPES[self.dtype]
+    def torch_dtypes(self) -> tuple[torch.dtype, torch.dtype]:
+        """Of a and of b."""
+        return FP8_PAIRINGS[self.dtype] if self.is_fp8 else (DTYPES[self.dtype], DTYPES[self.dtype])
 
     @property
     def allow_tf32(self) -> bool:
@@ -72,17 +79,17 @@ class Case:
 
     @property
     def is_fp8(self) -> bool:
-        return self.torch_dtype.itemsize == 1
+        return self.dtype in FP8_PAIRINGS
 
     @property
     def out_dtype(self) -> torch.dtype:
         """The result's and the bias's."""
-        return torch.float16 if self.is_fp8 else self.torch_dtype
+        return torch.float16 if self.is_fp8 else DTYPES[self.dtype]
 
     @property
     def bytes(self) -> int:
         """Of both operands and the result."""
-        operands = (self.m * self.k + self.k * self.n) * self.torch_dtype.itemsize
+        operands = (self.m * self.k + self.k * self.n) * self.torch_dtypes[0].itemsize  # b's is as wide
         return operands + self.m * self.n * self.out_dtype.itemsize
 
     def tflops(self, microseconds: float) -> float:
@@ -103,15 +110,16 @@ def make_operands(case: Case, device: torch.device, seed: int = 0) -> Operands:
     """Normal random data (zeros run faster than real data: fewer bits toggle), in the case's layout."""
     generator = torch.Generator(device=device).manual_seed(seed)
 
-    def normal(*shape: int, dtype: torch.dtype = case.torch_dtype) -> torch.Tensor:
+    def normal(*shape: int, dtype: torch.dtype) -> torch.Tensor:
         draw = torch.float64 if case.dtype == "float64" else torch.float32
         return torch.randn(*shape, generator=generator, device=device, dtype=draw).to(dtype)
 
-    def matrix(rows: int, columns: int, letter: str) -> torch.Tensor:
-        return normal(rows, columns) if letter == "N" else normal(columns, rows).t()
+    def matrix(rows: int, columns: int, letter: str, dtype: torch.dtype) -> torch.Tensor:
+        return normal(rows, columns, dtype=dtype) if letter == "N" else normal(columns, rows, dtype=dtype).t()
 
+    dtype_a, dtype_b = case.torch_dtypes
     return Operands(
-        a=matrix(case.m, case.k, case.layout[0]),
-        b=matrix(case.k, case.n, case.layout[1]),
+        a=matrix(case.m, case.k, case.layout[0], dtype_a),
+        b=matrix(case.k, case.n, case.layout[1], dtype_b),
         bias=normal(case.n, dtype=case.out_dtype) if case.has_bias else None,
     )

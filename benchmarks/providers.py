@@ -2,7 +2,8 @@
 
 `tileon`, `torch` and `triton` are eager calls. `<one of them>_graph` is CUDA-graph replay back to back with operands
 that stay in L2 (warm), `<one of them>_graph_cold` the same with operands that have left it; see timing.py.
-`tileon_plain` is our product without the case's epilogue, to have both in one interleaved run.
+`tileon_plain` is our product without the case's epilogue, to have both in one interleaved run. Of fp8 operands `torch`
+is `torch._scaled_mm` with scales of 1; `tileon_fast` and `torch_fast` are the two with fast accumulation.
 """
 
 from __future__ import annotations
@@ -27,14 +28,21 @@ class NotOffered(Exception):
     """This provider does not compute this case, or not on this machine."""
 
 
-def tileon_call(case: Case, operands: Operands, config: int | None = None) -> Call:
+def tileon_call(case: Case, operands: Operands, config: int | None = None, *, fast_accum: bool = False) -> Call:
     """`torch.ops.tileon.matmul`, or one row of the tile table by its index."""
     if case.allow_tf32 and operands.a.device.type != "cuda":
         raise NotOffered("TF32 is the GPU's")
     op = torch.ops.tileon.matmul if config is None else torch.ops.tileon._matmul_with_config
-    index = {} if config is None else {"config": config}
-    a, b, bias, activation, allow_tf32 = operands.a, operands.b, operands.bias, case.activation, case.allow_tf32
-    return lambda: op(a, b, bias, activation=activation, slope=SLOPE, allow_tf32=allow_tf32, **index)
+    options = {"allow_tf32": case.allow_tf32, "fast_accum": fast_accum} | ({} if config is None else {"config": config})
+    a, b, bias, activation = operands.a, operands.b, operands.bias, case.activation
+    return lambda: op(a, b, bias, activation=activation, slope=SLOPE, **options)
+
+
+def fast_call(case: Case, operands: Operands) -> Call:
+    """`torch.ops.tileon.matmul` with `fast_accum`."""
+    if not case.is_fp8:
+        raise NotOffered("fast accumulation is for fp8")
+    return tileon_call(case, operands, fast_accum=True)
 
 
 _TORCH_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -53,11 +61,33 @@ def torch_call(case: Case, operands: Operands) -> Call:
     if case.allow_tf32 and operands.a.device.type != "cuda":
         raise NotOffered("TF32 is the GPU's")
     if case.is_fp8:
-        raise NotOffered("torch.matmul does not multiply fp8")
+        return scaled_mm_call(case, operands, fast_accum=False)
     a, b, bias, activate = operands.a, operands.b, operands.bias, _TORCH_ACTIVATIONS[case.activation]
     if bias is None:
         return lambda: activate(torch.matmul(a, b))
     return lambda: activate(torch.addmm(bias, a, b))
+
+
+def scaled_mm_call(case: Case, operands: Operands, *, fast_accum: bool) -> Call:
+    """`torch._scaled_mm` with scales of 1, for what cuBLAS offers of fp8."""
+    a, b, bias, activate = operands.a, operands.b, operands.bias, _TORCH_ACTIVATIONS[case.activation]
+    if case.dtype == "e5m2":
+        raise NotOffered("torch does not multiply e5m2 by e5m2 on a GPU")
+    if case.layout != "NT":
+        raise NotOffered("both operands must be contiguous along k")
+    if case.k % 16 or case.n % 16:
+        raise NotOffered("k and n must be multiples of 16")
+    if a.device.type == "cuda" and torch.cuda.get_device_capability(a.device) < (8, 9):
+        raise NotOffered("torch multiplies fp8 from capability 8.9 on")
+    one, out_dtype = torch.ones((), device=a.device), case.out_dtype
+    return lambda: activate(torch._scaled_mm(a, b, one, one, bias=bias, out_dtype=out_dtype, use_fast_accum=fast_accum))
+
+
+def torch_fast_call(case: Case, operands: Operands) -> Call:
+    """`torch._scaled_mm` with `use_fast_accum`."""
+    if not case.is_fp8:
+        raise NotOffered("fast accumulation is for fp8")
+    return scaled_mm_call(case, operands, fast_accum=True)
 
 
 def triton_call(case: Case, operands: Operands) -> Call:
@@ -88,6 +118,8 @@ _CALLS: dict[str, Callable[[Case, Operands], Call]] = {
     "torch": torch_call,
     "triton": triton_call,
     "tileon_plain": plain_call,
+    "tileon_fast": fast_call,
+    "torch_fast": torch_fast_call,
 }
 _GRAPHED = ("tileon", "torch", "triton")
 PROVIDERS = (*_CALLS, *(f"{name}{graph}" for graph in ("_graph", "_graph_cold") for name in _GRAPHED))
@@ -112,6 +144,14 @@ def arm(provider: str, case: Case, operands: Operands) -> Arm:
     return cold_graph_arm(calls) if cold else warm_graph_arm(calls)
 
 
+def _table_dtype(case: Case) -> str:
+    """The case's dtype as the tile table names it."""
+    if not case.is_fp8:
+        return case.dtype
+    names = [str(dtype).removeprefix("torch.") for dtype in case.torch_dtypes]
+    return "*".join(dict.fromkeys(names))
+
+
 def config_arms(case: Case, operands: Operands, indices: Iterable[int] | None) -> dict[str, Arm]:
     """An arm for each row of the tile table that takes the case's dtype, as `tileon:<row's name>`.
 
@@ -119,10 +159,11 @@ def config_arms(case: Case, operands: Operands, indices: Iterable[int] | None) -
         indices: of the rows wanted; None is all of them.
     """
     arms: dict[str, Arm] = {}
+    dtype = _table_dtype(case)
     for line in torch.ops.tileon._matmul_configs().splitlines():
         index, name, dtypes = line.split()
         wanted = indices is None or int(index) in indices
-        if wanted and case.dtype in dtypes.split(","):
+        if wanted and dtype in dtypes.split(","):
             call = tileon_call(case, operands, int(index))
             try:
                 call()

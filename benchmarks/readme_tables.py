@@ -14,6 +14,7 @@ from pathlib import Path
 from commit import ROOT
 from readme_block_scaled import block_scaled_part
 from readme_format import link, source_line, table
+from readme_fp8 import fp8_part
 from readme_matmul import peers_part
 from result_file import read_csv
 
@@ -132,7 +133,7 @@ def proven_part(results: Path) -> list[str]:
 
 def numbers_part(results: Path) -> list[str]:
     """The whole section, or nothing while there is no result."""
-    makers = (peers_part, speed_part, accuracy_part, host_time_part)
+    makers = (peers_part, fp8_part, speed_part, accuracy_part, host_time_part)
     parts = [part for part in (make(results) for make in makers) if part]
     if not parts:
         return []

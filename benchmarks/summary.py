@@ -100,6 +100,12 @@ def ratios(times: Times, over: str, under: str, among: Callable[[Key], bool]) ->
     return Ratios(found) if found else None
 
 
+def ratios_of_all(times: Times, over: str, under: str, keys: Collection[Key]) -> Ratios | None:
+    """`over`'s time divided by `under`'s; None unless every one of these cases has both."""
+    found = ratios(times, over, under, lambda key: key in keys)
+    return found if found is not None and len(found.by_case) == len(keys) else None
+
+
 @dataclass(frozen=True)
 class Loss:
     """The chosen row's time over the best row's."""
