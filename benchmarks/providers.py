@@ -33,7 +33,7 @@ def tileon_call(case: Case, operands: Operands, config: int | None = None, *, fa
     if case.allow_tf32 and operands.a.device.type != "cuda":
         raise NotOffered("TF32 is the GPU's")
     op = torch.ops.tileon.matmul if config is None else torch.ops.tileon._matmul_with_config
-    options = {"allow_tf32": case.allow_tf32, "fast_accum": fast_accum} | ({} if config is None else {"config": config})
+    options = {"allow_tf32": case.allow_tf32} | ({"fast_accum": fast_accum} if config is None else {"config": config})
     a, b, bias, activation = operands.a, operands.b, operands.bias, case.activation
     return lambda: op(a, b, bias, activation=activation, slope=SLOPE, **options)
 

@@ -87,12 +87,16 @@ def expected_matmul(
     slope: float = 0.01,
     out_dtype: torch.dtype | None = None,
     tf32: bool = False,
+    more: float = 0.0,
 ) -> Expected:
-    """activation(a @ b + bias) in float64 on the operands' device; a, b 2-D or 3-D, as the op takes them."""
+    """activation(a @ b + bias) in float64 on the operands' device; a, b 2-D or 3-D, as the op takes them.
+
+    `more` error is allowed, in units of sum |a||b|.
+    """
     k = a.shape[-1]
     wide_a, wide_b = a.double(), b.double()
     total = wide_a @ wide_b
-    error = sum_bound(k, a.dtype, tf32) * (wide_a.abs() @ wide_b.abs())
+    error = (sum_bound(k, a.dtype, tf32) + more) * (wide_a.abs() @ wide_b.abs())
     unit = 2.0**-53 if a.dtype == torch.float64 else 2.0**-24  # the accumulator's rounding unit
     if a.dtype != torch.float64:
         error = error + k * SMALLEST_FLOAT32  # products that underflow

@@ -11,7 +11,7 @@ import pytest
 import torch
 from operands import LAYOUTS, aligned_pad, integers, place
 from reference import MATMUL_DTYPES, assert_exact
-from tile_table import HOPPER_ROWS, NO_HOPPER_ROWS, TABLE, Row, each_row, on_hopper
+from tile_table import HOPPER_FLOAT8_ROWS, HOPPER_ROWS, NO_HOPPER_ROWS, TABLE, Row, each_row, on_hopper
 from torch import Tensor
 
 pytestmark = [pytest.mark.gpu, pytest.mark.sanitizer]
@@ -31,10 +31,8 @@ def on_gpu(values: Tensor, *, transposed: bool = False, aligned: bool = False) -
 
 PORTABLE_ROWS = [row for row in TABLE if not row.is_hopper]
 # One of each Hopper row, the dtypes in turn.
-HOPPER_INSTANCES = [
-    row
-    for row in HOPPER_ROWS
-    if row.kind == ("float16", "bfloat16")[row.index % 2] or row.kind == ("float8_e4m3fn", "float8_e5m2")[row.index % 2]
+HOPPER_INSTANCES = [row for row in HOPPER_ROWS if row.kind == ("float16", "bfloat16")[row.index % 2]] + [
+    row for row in HOPPER_FLOAT8_ROWS if row.kind == ("float8_e4m3fn", "float8_e5m2")[row.index % 2]
 ]
 
 
