@@ -244,7 +244,8 @@ def warm_graph_arm(calls: Sequence[Callable[[], torch.Tensor]]) -> Arm:
 
 
 def _replay(calls: Sequence[Callable[[], torch.Tensor]], results_apart: int) -> Callable[[], None]:
-    """Captures the calls; a result's memory is free for another after `results_apart` more."""
+    """Captures the calls, and keeps them, whose operands the graph reads; a result's memory is free for another after
+    `results_apart` more."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -255,4 +256,10 @@ def _replay(calls: Sequence[Callable[[], torch.Tensor]], results_apart: int) -> 
     with torch.cuda.graph(graph):
         for call in calls:
             results.append(call())
-    return graph.replay
+    kept = tuple(calls)
+
+    def replay() -> None:
+        assert kept
+        graph.replay()
+
+    return replay
