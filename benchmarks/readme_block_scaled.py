@@ -56,7 +56,7 @@ def _products(source: Path) -> list[str]:
             if "tileon" in by:
                 rows.append([name, f"{m} x {n} x {k}", *_rates(by, providers, (m, n, k))])
     return [
-        f"TFLOP/s, float16 out ({head.get('timing', '')}). {_PEER_SENTENCE}:",
+        f"By the portable kernels, TFLOP/s, float16 out ({head.get('timing', '')}). {_PEER_SENTENCE}:",
         "",
         *table(["format", "m x n x k", *_columns(providers)], rows, 2),
         "",

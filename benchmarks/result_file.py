@@ -86,9 +86,13 @@ def portable_command(arguments: Sequence[str]) -> str:
     return shlex.join(words)
 
 
+_SWITCHES = ("TILEON_HOPPER", "TILEON_PDL")  # of the environment, that change which kernels run or how
+
+
 def own_command() -> str:
-    """The running script's command line, portable."""
-    return portable_command([sys.executable, portable_path(sys.argv[0]), *sys.argv[1:]])
+    """The running script's command line, portable, behind the switches that are set."""
+    switches = "".join(f"{name}={os.environ[name]} " for name in _SWITCHES if name in os.environ)
+    return switches + portable_command([sys.executable, portable_path(sys.argv[0]), *sys.argv[1:]])
 
 
 def header(command: str | None = None, extra: Mapping[str, str] | None = None) -> str:
