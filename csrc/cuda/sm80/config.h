@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "../../problem.h"
+#include "../cheapest.h"
 #include "../gpu.h"
 #include "../tile/tile_order.h"
 #include "operand_access.h"
@@ -195,23 +196,6 @@ double expected_ns(const TileConfig& tile, const Cost& cost, const Problem& prob
 
 inline double expected_ns(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
   return expected_ns(row.tile, row.cost, problem, gpu);
-}
-
-// The index of the row of a table that is expected to be fastest; -1 where none may run. `ns(row)` is asked of rows for
-// which `runs(row)` holds.
-template <typename AnyRow, int kCount, typename Runs, typename Ns>
-int cheapest(const AnyRow (&rows)[kCount], const Runs& runs, const Ns& ns) {
-  int best = -1;
-  double best_ns = 0;
-  for (int i = 0; i < kCount; ++i) {
-    if (!runs(rows[i])) continue;
-    const double expected = ns(rows[i]);
-    if (best < 0 || expected < best_ns) {
-      best = i;
-      best_ns = expected;
-    }
-  }
-  return best;
 }
 
 // -1 where no row supports the problem (one always does).

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "../cheapest.h"
 #include "config.h"
 
 namespace tileon::sm90 {
@@ -73,16 +74,9 @@ inline double expected_ns(const Row& row, const GemmProblem& problem, const Work
 inline int choose(const GemmProblem& problem, const Gpu& gpu) {
   if (why_not(problem, gpu) != nullptr) return -1;
   const Work work(problem);
-  int best = -1;
-  double best_ns = 0;
-  for (int i = 0; i < kRowCount; ++i) {
-    const double ns = expected_ns(kRows[i], problem, work, gpu.sm_count);
-    if (best < 0 || ns < best_ns) {
-      best = i;
-      best_ns = ns;
-    }
-  }
-  return best;
+  return cheapest(
+      kRows, [](const Row&) { return true; },
+      [&](const Row& row) { return expected_ns(row, problem, work, gpu.sm_count); });
 }
 
 }  // namespace tileon::sm90

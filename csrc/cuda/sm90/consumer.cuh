@@ -63,7 +63,7 @@ __device__ __forceinline__ void multiply_stage(uint32_t stage, int first_row, in
   ptx::wgmma_commit();
 }
 
-// As `multiply`, but the sums of each stage leave the tensor core and are added in float32. Meanwhile it works for the
+// As `multiply`, but the sums of each stage leave the tensor core and are added in float32, while it works for the
 // other consumer.
 template <typename Kernel, typename Meanwhile>
 __device__ __forceinline__ void multiply_promoted(const Ring& ring, RingPosition& at, int blocks, int first_row,

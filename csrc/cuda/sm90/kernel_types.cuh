@@ -12,9 +12,10 @@
 namespace tileon::sm90 {
 
 // What becomes of sums before the epilogue: of dense products nothing. block_scaled/scaling.cuh has others.
-template <typename Element>
+// `Out_` is the 16-bit output that TMA stores.
+template <typename Out_>
 struct Unscaled {
-  using Out = Element;  // the 16-bit output that TMA stores
+  using Out = Out_;
   using Params = KernelParams;
   static constexpr bool is_conditional = false;           // Params has a condition
   static constexpr bool is_in_need_of_registers = false;  // beside the sums, until they are stored

@@ -77,6 +77,9 @@ inline GemmProblem prepared_problem(const BlockScaledProblem& problem, Route rou
   return prepared;
 }
 
+// Twice as many elements are counted in 32 bits.
+constexpr int64_t kPrepareMaxK = int64_t{1} << 30;
+
 // A row is cut into `strips`, and a warp prepares one. CTAs go through the strips of a group of rows, then through the
 // groups, those of a first; each leaves a word.
 constexpr int kRowsPerCta = 8;
@@ -86,7 +89,7 @@ constexpr int64_t prepare_ctas(const BlockScaledProblem& problem, int strips) {
   return (row_groups(problem.m) + row_groups(problem.n)) * strips;
 }
 
-// int8 needs the scale of the whole row, and what probably does not run shall have few CTAs.
+// int8 needs the scale of the whole row.
 constexpr int strips_of(const BlockScaledProblem& problem, Route route) {
   if (route == Route::kInt8 || problem.k <= kStripElements) return 1;
   return static_cast<int>((problem.k + kStripElements - 1) / kStripElements);
@@ -96,6 +99,7 @@ constexpr int strips_of(const BlockScaledProblem& problem, Route route) {
 inline const char* why_not(const BlockScaledRow& row, const BlockScaledProblem& problem, const Gpu& gpu) {
   if (row.route == Route::kInt8 && !is_mxfp4(problem)) return "int8 holds mxfp4 alone";
   if (row.route == Route::kInt8 && problem.k > kInt8MaxK) return "k is too long for sums in int32";
+  if (problem.k > kPrepareMaxK) return "k is too long";
   if (prepare_ctas(problem, strips_of(problem, row.route)) >= int64_t{1} << 31) return "its operands are too large";
   return why_not(prepared_problem(problem, row.route, nullptr, nullptr), gpu);
 }
@@ -113,19 +117,11 @@ inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
   const bool int8 = is_mxfp4(problem) && problem.k <= kInt8MaxK && problem.products() >= kInt8PaysFrom;
   const Route route = int8 ? Route::kInt8 : Route::kBFloat16;
   const GemmProblem prepared = prepared_problem(problem, route, nullptr, nullptr);
-  if (why_not(prepared, gpu) != nullptr) return -1;
   const Work work(prepared);
-  int best = -1;
-  double best_ns = 0;
-  for (int i = 0; i < kBlockScaledRowCount; ++i) {
-    if (kBlockScaledRows[i].route != route) continue;
-    const double ns = expected_ns(kRows[kBlockScaledRows[i].dense_row], prepared, work, gpu.sm_count);
-    if (best < 0 || ns < best_ns) {
-      best = i;
-      best_ns = ns;
-    }
-  }
-  return best;
+  return cheapest(
+      kBlockScaledRows,
+      [&](const BlockScaledRow& row) { return row.route == route && why_not(row, problem, gpu) == nullptr; },
+      [&](const BlockScaledRow& row) { return expected_ns(kRows[row.dense_row], prepared, work, gpu.sm_count); });
 }
 
 // The row of kBFloat16 with the same tile: what an int8 row's data take that do not fit.

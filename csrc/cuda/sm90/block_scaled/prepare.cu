@@ -1,8 +1,6 @@
 // Codes and scales to rows of numbers: a warp a row, or a strip of one.
 #include "prepare.h"
 
-#include <algorithm>
-
 #include "../../block_scaled/condition.cuh"
 #include "../../block_scaled/decode.cuh"
 #include "../../ptx/grid_dependency.cuh"

@@ -9,7 +9,8 @@
 namespace tileon::sm90 {
 
 // A row of the dense table in everything but the operands: pairs of fp8 take an element's place, so that a stage has
-// twice the k in the same bytes and the same time.
+// twice the k in the same bytes and the same time. The costs are those of the dense rows with their tiles; what
+// promotion adds to per_k is an estimate.
 struct Float8Row {
   Row row;
   bool promoted;  // partial sums leave the tensor core at each stage, of 128 k; otherwise never (fast_accum)
@@ -64,17 +65,9 @@ inline int choose_float8(const GemmProblem& problem, const Gpu& gpu) {
   if (why_not_float8(problem, gpu) != nullptr) return -1;
   const GemmProblem pairs = as_pairs(problem);
   const Work work(pairs);
-  int best = -1;
-  double best_ns = 0;
-  for (int i = 0; i < kFloat8RowCount; ++i) {
-    if (kFloat8Rows[i].promoted == problem.fast_accum) continue;
-    const double ns = expected_ns(kFloat8Rows[i].row, pairs, work, gpu.sm_count);
-    if (best < 0 || ns < best_ns) {
-      best = i;
-      best_ns = ns;
-    }
-  }
-  return best;
+  return cheapest(
+      kFloat8Rows, [&](const Float8Row& row) { return row.promoted != problem.fast_accum; },
+      [&](const Float8Row& row) { return expected_ns(row.row, pairs, work, gpu.sm_count); });
 }
 
 }  // namespace tileon::sm90
