@@ -243,9 +243,19 @@ def warm_graph_arm(calls: Sequence[Callable[[], torch.Tensor]]) -> Arm:
     return Arm(_replay([*calls] * turns, results_apart=len(calls)), launches=turns * len(calls), warm=True)
 
 
+@dataclass(frozen=True)
+class _Replay:
+    """Replays a graph, and keeps the calls in it alive: the graph reads their operands and does not own them."""
+
+    graph: torch.cuda.CUDAGraph
+    calls: tuple[Callable[[], torch.Tensor], ...]
+
+    def __call__(self) -> None:
+        self.graph.replay()
+
+
 def _replay(calls: Sequence[Callable[[], torch.Tensor]], results_apart: int) -> Callable[[], None]:
-    """Captures the calls, and keeps them, whose operands the graph reads; a result's memory is free for another after
-    `results_apart` more."""
+    """Captures the calls; a result's memory is free for another after `results_apart` more."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -256,10 +266,4 @@ def _replay(calls: Sequence[Callable[[], torch.Tensor]], results_apart: int) -> 
     with torch.cuda.graph(graph):
         for call in calls:
             results.append(call())
-    kept = tuple(calls)
-
-    def replay() -> None:
-        assert kept
-        graph.replay()
-
-    return replay
+    return _Replay(graph, tuple(calls))
