@@ -47,8 +47,7 @@ int hopper_row_count() { return sm90::block_scaled_row_count(); }
 // Runs row `row` of Hopper's, and behind it the portable kernels, which leave at once unless the data need them.
 void run_on_hopper(int row, const BlockScaledProblem& problem, const Tensor& like, const Gpu& gpu,
                    cudaStream_t stream) {
-  const Tensor bytes = torch::stable::from_blob(like.data_ptr(), {0}, {1}, like.device(), ScalarType::Byte);
-  const Tensor scratch = torch::stable::new_empty(bytes, {sm90::scratch_bytes(row, problem)});
+  const Tensor scratch = torch::stable::new_empty(like, {sm90::scratch_bytes(row, problem)}, ScalarType::Byte);
   BlockScaledProblem again = problem;
   again.condition = sm90::run(row, problem, gpu, scratch.data_ptr(), stream);
   if (again.condition.words != nullptr) sm80::run(sm80::choose_row(again, gpu), again, stream);

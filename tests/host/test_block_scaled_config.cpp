@@ -1,10 +1,10 @@
 // The choice of the portable block-scaled kernels, how they read an operand, and what torch's scaled_mm takes instead.
-#include <cstdio>
 #include <initializer_list>
 
 #include "cuda/scaled_mm_rules.h"
 #include "cuda/sm80/block_scaled/config.h"
 #include "cuda/sm80/block_scaled/operand_access.h"
+#include "expect.h"
 
 namespace {
 
@@ -12,14 +12,6 @@ using namespace tileon;
 
 constexpr Gpu kH200{90, 132, 227 * 1024, 90};
 constexpr Gpu kAda{89, 128, 99 * 1024, 89};
-
-int failures = 0;
-
-void expect(bool holds, const char* what) {
-  if (holds) return;
-  std::printf("FAILED: %s\n", what);
-  ++failures;
-}
 
 BlockScaledProblem problem_of(int64_t m, int64_t n, int64_t k) {
   BlockScaledProblem problem;
@@ -119,6 +111,5 @@ int main() {
   check_pairings();
   check_access();
   check_scaled_mm();
-  std::printf("block-scaled config: %d failures\n", failures);
-  return failures == 0 ? 0 : 1;
+  return report("block-scaled config");
 }

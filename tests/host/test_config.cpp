@@ -1,9 +1,9 @@
 // The portable tile table and the choice of a row: every problem has a row, the row can run it, and the choice is the
 // cheapest one under the model.
-#include <cstdio>
 #include <initializer_list>
 
 #include "cuda/sm80/config.h"
+#include "expect.h"
 
 using namespace tileon;
 using namespace tileon::sm80;
@@ -13,14 +13,6 @@ namespace {
 constexpr Gpu kGpus[] = {{90, 132, 227 * 1024}, {80, 108, 163 * 1024},    {86, 46, 99 * 1024}, {89, 128, 99 * 1024},
                          {120, 1, 99 * 1024},   {110, 20, 227 * 1024, 80}};  // the last: PTX of 8.0
 constexpr DType kFloat8s[] = {DType::kFloat8E4M3, DType::kFloat8E5M2};
-
-int failures = 0;
-
-void expect(bool condition, const char* what) {
-  if (condition) return;
-  ++failures;
-  std::printf("failed: %s\n", what);
-}
 
 GemmProblem problem(DType dtype, bool tf32, int64_t batch, int64_t m, int64_t n, int64_t k) {
   GemmProblem result;
@@ -166,6 +158,5 @@ int main() {
   test_gathered_float8_takes_the_room_of_float16();
   test_more_work_never_costs_less();
   test_operand_access();
-  std::printf("config: %d failures\n", failures);
-  return failures != 0;
+  return report("config");
 }

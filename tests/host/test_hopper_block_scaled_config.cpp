@@ -1,7 +1,7 @@
 // Hopper's block-scaled table: routes, the choice of a row, and the memory that prepared operands take.
-#include <cstdio>
 
 #include "cuda/sm90/block_scaled/config.h"
+#include "expect.h"
 
 namespace {
 
@@ -10,14 +10,6 @@ using namespace tileon;
 constexpr Gpu kH200{90, 132, 227 * 1024, 90};
 constexpr Gpu kAda{89, 128, 99 * 1024, 89};
 constexpr auto e4m3 = ElementType::kE4M3, e2m1 = ElementType::kE2M1;
-
-int failures = 0;
-
-void expect(bool holds, const char* what) {
-  if (holds) return;
-  std::printf("FAILED: %s\n", what);
-  ++failures;
-}
 
 BlockScaledProblem problem_of(int64_t m, int64_t n, int64_t k, ElementType a = e2m1, ElementType b = e2m1,
                               ScaleType scale = ScaleType::kE8M0) {
@@ -66,10 +58,9 @@ void check_choice() {
   expect(sm90::choose(problem_of(8192, 64, 8192), kH200) < 0, "nor few of b");
   expect(sm90::choose(problem_of(4096, 4096, 0), kH200) < 0, "nor is nothing");
   expect(sm90::choose(problem_of(4096, 4096, 4096), kAda) < 0, "another GPU");
-  expect(sm90::why_not(sm90::kBlockScaledRows[0], problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr,
-         "int8 refuses mxfp8");
+  expect(sm90::why_not(Route::kInt8, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "int8 refuses mxfp8");
   for (const sm90::BlockScaledRow& row : sm90::kBlockScaledRows)
-    expect(sm90::why_not(row, problem_of(1, 1, 32), kH200) == nullptr, "every row takes mxfp4 of any size");
+    expect(sm90::why_not(row.route, problem_of(1, 1, 32), kH200) == nullptr, "every row takes mxfp4 of any size");
 }
 
 // Worst case: every product 96 * 96.
@@ -107,6 +98,5 @@ int main() {
   check_table();
   check_choice();
   check_scratch();
-  std::printf("hopper block-scaled config: %d failures\n", failures);
-  return failures == 0 ? 0 : 1;
+  return report("hopper block-scaled config");
 }

@@ -1,10 +1,10 @@
 // The Hopper tile table, the choice of a row, and how operands lie in shared memory.
-#include <cstdio>
 #include <initializer_list>
 #include <set>
 #include <string>
 
 #include "cuda/sm90/choice.h"
+#include "expect.h"
 
 using namespace tileon;
 using namespace tileon::sm90;
@@ -12,14 +12,6 @@ using namespace tileon::sm90;
 namespace {
 
 constexpr Gpu kH200 = {90, 132, 227 * 1024};
-
-int failures = 0;
-
-void expect(bool condition, const char* what, const char* where = "") {
-  if (condition) return;
-  ++failures;
-  std::printf("failed: %s %s\n", what, where);
-}
 
 // Contiguous operands: a is (m, k) or the transposed view of (k, m), b is (k, n) or the transposed view of (n, k).
 GemmProblem problem(int64_t batch, int64_t m, int64_t n, int64_t k, bool a_transposed = false,
@@ -175,6 +167,5 @@ int main() {
   test_operand_tile<256, 64, Major::kMn>();
   test_operand_tile<176, 64, Major::kMn>();
   test_operand_tile<64, 128, Major::kMn>();
-  std::printf("hopper config: %d failures\n", failures);
-  return failures != 0;
+  return report("hopper config");
 }

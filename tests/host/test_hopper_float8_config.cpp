@@ -1,7 +1,7 @@
 // Hopper's fp8 table: what the kernels read, and the choice of a row.
-#include <cstdio>
 
 #include "cuda/sm90/float8/config.h"
+#include "expect.h"
 
 namespace {
 
@@ -9,14 +9,6 @@ using namespace tileon;
 
 constexpr Gpu kH200{90, 132, 227 * 1024, 90};
 constexpr Gpu kAda{89, 128, 99 * 1024, 89};
-
-int failures = 0;
-
-void expect(bool holds, const char* what) {
-  if (holds) return;
-  std::printf("FAILED: %s\n", what);
-  ++failures;
-}
 
 // NT: both operands lie along k.
 GemmProblem problem_of(int64_t m, int64_t n, int64_t k, bool fast_accum = false) {
@@ -77,6 +69,5 @@ int main() {
   check_access();
   check_pairs();
   check_choice();
-  std::printf("hopper fp8 config: %d failures\n", failures);
-  return failures == 0 ? 0 : 1;
+  return report("hopper fp8 config");
 }

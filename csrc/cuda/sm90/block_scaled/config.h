@@ -95,13 +95,13 @@ constexpr int strips_of(const BlockScaledProblem& problem, Route route) {
   return static_cast<int>((problem.k + kStripElements - 1) / kStripElements);
 }
 
-// Why a row cannot run the problem on this GPU; null where it can.
-inline const char* why_not(const BlockScaledRow& row, const BlockScaledProblem& problem, const Gpu& gpu) {
-  if (row.route == Route::kInt8 && !is_mxfp4(problem)) return "int8 holds mxfp4 alone";
-  if (row.route == Route::kInt8 && problem.k > kInt8MaxK) return "k is too long for sums in int32";
+// Why the rows of a route cannot run the problem on this GPU; null where all of them can.
+inline const char* why_not(Route route, const BlockScaledProblem& problem, const Gpu& gpu) {
+  if (route == Route::kInt8 && !is_mxfp4(problem)) return "int8 holds mxfp4 alone";
+  if (route == Route::kInt8 && problem.k > kInt8MaxK) return "k is too long for sums in int32";
   if (problem.k > kPrepareMaxK) return "k is too long";
-  if (prepare_ctas(problem, strips_of(problem, row.route)) >= int64_t{1} << 31) return "its operands are too large";
-  return why_not(prepared_problem(problem, row.route, nullptr, nullptr), gpu);
+  if (prepare_ctas(problem, strips_of(problem, route)) >= int64_t{1} << 31) return "its operands are too large";
+  return why_not(prepared_problem(problem, route, nullptr, nullptr), gpu);
 }
 
 // Few rows are faster without being prepared, and take no memory so.
@@ -116,11 +116,11 @@ inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
   if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
   const bool int8 = is_mxfp4(problem) && problem.k <= kInt8MaxK && problem.products() >= kInt8PaysFrom;
   const Route route = int8 ? Route::kInt8 : Route::kBFloat16;
+  if (why_not(route, problem, gpu) != nullptr) return -1;
   const GemmProblem prepared = prepared_problem(problem, route, nullptr, nullptr);
   const Work work(prepared);
   return cheapest(
-      kBlockScaledRows,
-      [&](const BlockScaledRow& row) { return row.route == route && why_not(row, problem, gpu) == nullptr; },
+      kBlockScaledRows, [&](const BlockScaledRow& row) { return row.route == route; },
       [&](const BlockScaledRow& row) { return expected_ns(kRows[row.dense_row], prepared, work, gpu.sm_count); });
 }
 

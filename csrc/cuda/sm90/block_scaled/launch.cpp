@@ -93,7 +93,7 @@ const char* block_scaled_row_formats(int row) {
   return kBlockScaledRows[row].route == Route::kInt8 ? "mxfp4" : "mxfp8,mxfp4,mixed,nvfp4";
 }
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu) {
-  return why_not(kBlockScaledRows[row], problem, gpu);
+  return why_not(kBlockScaledRows[row].route, problem, gpu);
 }
 int choose_row(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 int64_t scratch_bytes(int row, const BlockScaledProblem& problem) {
