@@ -11,10 +11,40 @@ __device__ __forceinline__ uint32_t load_shared_4(uint32_t shared) {
   return word;
 }
 
+__device__ __forceinline__ uint32_t load_shared_1(uint32_t shared) {
+  uint32_t byte;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(shared) : "memory");
+  return byte;
+}
+
+// As many words as there are, aligned to all of them together, or to sixteen bytes.
+template <int kWords>
+__device__ __forceinline__ void load_shared_words(uint32_t (&words)[kWords], uint32_t shared) {
+  static_assert(kWords == 2 || kWords % 4 == 0);
+  if constexpr (kWords == 2) {
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "r"(shared) : "memory");
+  } else {
+#pragma unroll
+    for (int i = 0; i < kWords; i += 4)
+      asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words[i]), "=r"(words[i + 1]), "=r"(words[i + 2]), "=r"(words[i + 3])
+                   : "r"(shared + i * 4)
+                   : "memory");
+  }
+}
+
 __device__ __forceinline__ double load_shared_double(uint32_t shared) {
   double value;
   asm volatile("ld.shared.f64 %0, [%1];" : "=d"(value) : "r"(shared) : "memory");
   return value;
+}
+
+__device__ __forceinline__ void store_shared_1(uint32_t shared, uint32_t byte) {
+  asm volatile("st.shared.u8 [%0], %1;" ::"r"(shared), "r"(byte) : "memory");
+}
+
+__device__ __forceinline__ void store_shared_4(uint32_t shared, uint32_t word) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(word) : "memory");
 }
 
 __device__ __forceinline__ void store_shared(uint32_t shared, float value) {

@@ -18,6 +18,13 @@ __device__ __forceinline__ void tma_load_4d(uint32_t shared, const CUtensorMap& 
       : "memory");
 }
 
+// Starts copying bytes that lie in a piece; addresses and count are multiples of 16. They arrive at `barrier`.
+__device__ __forceinline__ void bulk_load(uint32_t shared, const void* global, uint32_t barrier, int bytes) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
+               "l"(global), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
 // Starts storing one box of a tensor of three dimensions, as a group of its own. Called by the whole warp, whose
 // elected lane (elect.cuh) stores; that lane waits for it too. In one piece with the election: behind `if
 // (elect_one())`, a short branch, ptxas moves the arithmetic that follows it, the next chunk's rounding, in front of

@@ -152,6 +152,36 @@ __device__ __forceinline__ void wgmma_m64k16(float (&sums)[kColumns / 2], uint64
   static_assert(kColumns == 0, "wgmma with as many columns is not listed here");
 }
 
+// One product with n columns whose `a` is in registers.
+#define TILEON_WGMMA_REGISTERS_TYPED(n, count, type, a_names, b_name, accumulate_name)                   \
+  asm volatile("{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, " accumulate_name                     \
+               ", 0;\n"                                                                                  \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" TILEON_NAMES_##count \
+               "}, {" a_names "}, " b_name ", accumulate, 1, 1, 0;\n}"                                   \
+               : TILEON_SUMS_##count("+f")                                                               \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate)                     \
+               : "memory")
+
+#define TILEON_WGMMA_REGISTERS(n, count, ...)                      \
+  if constexpr (kColumns == n) {                                   \
+    if constexpr (std::is_same_v<Element, __half>)                 \
+      TILEON_WGMMA_REGISTERS_TYPED(n, count, "f16", __VA_ARGS__);  \
+    else                                                           \
+      TILEON_WGMMA_REGISTERS_TYPED(n, count, "bf16", __VA_ARGS__); \
+  } else
+
+// The same with a's 64 rows in registers: a warp's sixteen rows are mma's (mma.cuh), and so are its fragments. Of `b`,
+// k runs along the rows.
+template <typename Element, int kColumns>
+__device__ __forceinline__ void wgmma_m64k16(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b,
+                                             int accumulate) {
+  TILEON_WGMMA_REGISTERS(8, 4, "%4, %5, %6, %7", "%8", "%9")
+  TILEON_WGMMA_REGISTERS(16, 8, "%8, %9, %10, %11", "%12", "%13")
+  TILEON_WGMMA_REGISTERS(32, 16, "%16, %17, %18, %19", "%20", "%21")
+  TILEON_WGMMA_REGISTERS(64, 32, "%32, %33, %34, %35", "%36", "%37")
+  static_assert(kColumns == 0, "wgmma with as many columns is not listed here");
+}
+
 #define TILEON_WGMMA_INT8(n, count, a_name, b_name, accumulate_name)                           \
   if constexpr (kColumns == n) {                                                               \
     asm volatile("{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, " accumulate_name         \
@@ -209,6 +239,8 @@ __device__ __forceinline__ void wgmma_m64k32(float (&sums)[kColumns / 2], uint64
 #undef TILEON_WGMMA_FLOAT8
 #undef TILEON_WGMMA_FLOAT8_TYPED
 #undef TILEON_WGMMA_INT8
+#undef TILEON_WGMMA_REGISTERS
+#undef TILEON_WGMMA_REGISTERS_TYPED
 #undef TILEON_WGMMA_TYPED
 #undef TILEON_NAMES_4
 #undef TILEON_SUMS_4

@@ -9,6 +9,13 @@
 
 namespace tileon::sm90 {
 
+// Clusters of so many CTAs, each of which takes a whole SM. Clusters of four and more leave some of each GPC's SMs
+// over: 120 of an H200's 132 take part.
+inline int clusters_at_once(int ctas, int sm_count) {
+  const int slots = (ctas <= 2 ? sm_count : sm_count * 10 / 11) / ctas;
+  return slots > 1 ? slots : 1;
+}
+
 // How many times an SM's time for one tile the product takes. Where an SM holds several CTAs they even out what is left
 // over in the last wave.
 inline double waves(const Row& row, int64_t tiles, int sm_count) {
@@ -17,9 +24,7 @@ inline double waves(const Row& row, int64_t tiles, int sm_count) {
     const double share = static_cast<double>(ctas) / sm_count;
     return share > 1 ? share : 1;
   }
-  // Clusters of four and more leave some of each GPC's SMs over: 120 of an H200's 132 take part.
-  const int slots = (row.splits <= 2 ? sm_count : sm_count * 10 / 11) / row.splits;
-  return ceil_divide(tiles, slots);
+  return ceil_divide(tiles, clusters_at_once(row.splits, sm_count));
 }
 
 // What L2 hands to all SMs at most, in bytes of the lines that the tiles take as they are counted here. Not a measured

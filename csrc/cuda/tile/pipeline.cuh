@@ -66,9 +66,9 @@ class Ring {
 
   // By one thread each, before a barrier of the CTA; one thread for both is slower. The `full` ones from stage `begin`
   // up to `end`. Not unrolled: cold instructions cost more than the loop.
-  __device__ __forceinline__ void init_full(int begin, int end) const {
+  __device__ __forceinline__ void init_full(int begin, int end, int producers = 1) const {
 #pragma unroll 1
-    for (int stage = begin; stage < end; ++stage) ptx::mbarrier_init(full(stage), 1);
+    for (int stage = begin; stage < end; ++stage) ptx::mbarrier_init(full(stage), producers);
     ptx::fence_mbarrier_init();
   }
   __device__ __forceinline__ void init_empty(int consumers) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "../choice.h"
+#include "few_rows/config.h"
 
 namespace tileon::sm90 {
 
@@ -12,12 +13,15 @@ namespace tileon::sm90 {
 enum class Route : int8_t {
   kBFloat16,  // elements times scales: every format
   kInt8,      // mxfp4 whose rows fit; what does not fit takes kBFloat16, as the data decide on the device
+  kFewRows,   // nothing: the kernel itself decodes them (few_rows/)
 };
 
 struct BlockScaledRow {
   const char* name;
   Route route;
-  int dense_row;  // of kRows, whose tile, order and cost it has: a stage of int8 has twice as many k in as many bytes
+  // Of kRows, whose tile, order and cost it has: a stage of int8 has twice as many k in as many bytes. Of kFewRows, of
+  // kFewRowsTiles.
+  int tile;
 };
 
 constexpr bool same_name(const char* x, const char* y) {
@@ -49,6 +53,10 @@ constexpr BlockScaledRow kBlockScaledRows[] = {
     {"sm90_block_scaled_bfloat16_128x128x64", Route::kBFloat16, kBlockScaledTiles[2]},
     {"sm90_block_scaled_bfloat16_64x128x128", Route::kBFloat16, kBlockScaledTiles[3]},
     {"sm90_block_scaled_bfloat16_64x64x128", Route::kBFloat16, kBlockScaledTiles[4]},
+    {"sm90_block_scaled_few_rows_8x128x256", Route::kFewRows, 0},
+    {"sm90_block_scaled_few_rows_16x128x256", Route::kFewRows, 1},
+    {"sm90_block_scaled_few_rows_32x128x256", Route::kFewRows, 2},
+    {"sm90_block_scaled_few_rows_64x128x256", Route::kFewRows, 3},
 };
 constexpr int kBlockScaledRowCount = sizeof(kBlockScaledRows) / sizeof(kBlockScaledRows[0]);
 
@@ -97,6 +105,7 @@ constexpr int strips_of(const BlockScaledProblem& problem, Route route) {
 
 // Why the rows of a route cannot run the problem on this GPU; null where all of them can.
 inline const char* why_not(Route route, const BlockScaledProblem& problem, const Gpu& gpu) {
+  if (route == Route::kFewRows) return why_not_few_rows(problem, gpu);
   if (route == Route::kInt8 && !is_mxfp4(problem)) return "int8 holds mxfp4 alone";
   if (route == Route::kInt8 && problem.k > kInt8MaxK) return "k is too long for sums in int32";
   if (problem.k > kPrepareMaxK) return "k is too long";
@@ -105,7 +114,7 @@ inline const char* why_not(Route route, const BlockScaledProblem& problem, const
 }
 
 // Few rows are faster without being prepared, and take no memory so.
-constexpr int64_t kPreparePaysFromRows = 65;
+constexpr int64_t kPreparePaysFromRows = kFewRowsMost + 1;
 
 // Products (m * n * k) from which int8 saves more than its two kernels cost that leave at once where all rows fit: on
 // an H200 they cost 4 us, and bfloat16 takes as much longer from here on.
@@ -113,6 +122,11 @@ constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
 
 // The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.
 inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
+  if (problem.k > 0 && problem.m <= kFewRowsMost && why_not(Route::kFewRows, problem, gpu) == nullptr)
+    return cheapest(
+        kBlockScaledRows,
+        [&](const BlockScaledRow& row) { return row.route == Route::kFewRows && kFewRowsTiles[row.tile] >= problem.m; },
+        [](const BlockScaledRow& row) { return kFewRowsTiles[row.tile]; });
   if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
   const bool int8 = is_mxfp4(problem) && problem.k <= kInt8MaxK && problem.products() >= kInt8PaysFrom;
   const Route route = int8 ? Route::kInt8 : Route::kBFloat16;
@@ -121,14 +135,13 @@ inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
   const Work work(prepared);
   return cheapest(
       kBlockScaledRows, [&](const BlockScaledRow& row) { return row.route == route; },
-      [&](const BlockScaledRow& row) { return expected_ns(kRows[row.dense_row], prepared, work, gpu.sm_count); });
+      [&](const BlockScaledRow& row) { return expected_ns(kRows[row.tile], prepared, work, gpu.sm_count); });
 }
 
 // The row of kBFloat16 with the same tile: what an int8 row's data take that do not fit.
 constexpr int wide_row(int row) {
   for (int i = 0; i < kBlockScaledRowCount; ++i)
-    if (kBlockScaledRows[i].route == Route::kBFloat16 &&
-        kBlockScaledRows[i].dense_row == kBlockScaledRows[row].dense_row)
+    if (kBlockScaledRows[i].route == Route::kBFloat16 && kBlockScaledRows[i].tile == kBlockScaledRows[row].tile)
       return i;
   return -1;
 }

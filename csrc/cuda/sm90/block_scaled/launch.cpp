@@ -8,6 +8,7 @@
 #include "../params.h"
 #include "../sm90.h"
 #include "config.h"
+#include "few_rows/launch.h"
 #include "params.h"
 #include "prepare.h"
 #include "rows.h"
@@ -19,7 +20,8 @@ class Kernels {
  public:
   Kernels() {
     for (int row = 0; row < kBlockScaledRowCount; ++row) {
-      const int dense_row = kBlockScaledRows[row].dense_row;
+      if (kBlockScaledRows[row].route == Route::kFewRows) continue;
+      const int dense_row = kBlockScaledRows[row].tile;
       const bool int8 = kBlockScaledRows[row].route == Route::kInt8;
       kernels_[row][0].function =
           int8 ? find_block_scaled<Int8Pair, __half>(dense_row) : find_block_scaled<__nv_bfloat16, __half>(dense_row);
@@ -50,9 +52,9 @@ struct Run {
 
   void multiply(int row, const Condition& condition, const Condition& summarized) const {
     const BlockScaledRow& this_row = kBlockScaledRows[row];
-    const TileConfig& tile = kRows[this_row.dense_row].tile;
+    const TileConfig& tile = kRows[this_row.tile].tile;
     const GemmProblem prepared = prepared_problem(problem, this_row.route, a.rows, b.rows);
-    LaunchPlan plan = plan_launch(kRows[this_row.dense_row], prepared, gpu);
+    LaunchPlan plan = plan_launch(kRows[this_row.tile], prepared, gpu);
     ScaledParams params{
         plan.params, condition,  summarized.words == nullptr ? nullptr : summary, summarized, problem.global_scale,
         a.exponents, b.exponents};
@@ -70,7 +72,7 @@ struct Run {
       return {};
     }
     multiply(row, {}, {words, static_cast<int>(prepare_ctas(problem, strips)), true});
-    return {summary, kRows[kBlockScaledRows[row].dense_row].tile.consumers * 4, true};
+    return {summary, kRows[kBlockScaledRows[row].tile].tile.consumers * 4, true};
   }
 
   void by_int8(int row, uint32_t* words, uint32_t* wide_words) const {
@@ -97,12 +99,17 @@ const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu) 
 }
 int choose_row(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 int64_t scratch_bytes(int row, const BlockScaledProblem& problem) {
-  return scratch_of(problem, kBlockScaledRows[row].route).bytes;
+  const Route route = kBlockScaledRows[row].route;
+  return route == Route::kFewRows ? 0 : scratch_of(problem, route).bytes;
 }
 
 Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   auto* memory = static_cast<uint8_t*>(scratch);
   const Route route = kBlockScaledRows[row].route;
+  if (route == Route::kFewRows) {
+    run_few_rows(kBlockScaledRows[row].tile, problem, gpu, stream);
+    return {};
+  }
   const Scratch place = scratch_of(problem, route);
   const auto words_at = [&](int64_t begin) { return reinterpret_cast<uint32_t*>(memory + begin); };
   const Run run{problem,

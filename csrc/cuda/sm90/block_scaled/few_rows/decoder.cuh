@@ -1,0 +1,134 @@
+// The decoders: four warps that turn a's codes into elements in shared memory, where wgmma reads them.
+#pragma once
+
+#include <cstdint>
+
+#include "../../../ptx/fence.cuh"
+#include "../../../ptx/named_barrier.cuh"
+#include "../../../ptx/shared.cuh"
+#include "../../../tile/swizzle.h"
+#include "../../named_barriers.cuh"
+#include "kernel_types.cuh"
+#include "params.h"
+
+namespace tileon::sm90 {
+
+// The scale of (row, col) in a stage's blocks of 128 rows (scale_layout.h).
+__device__ __forceinline__ constexpr int scale_offset(int row, int col) {
+  return static_cast<int>(packed_scales(0).offset(row % kScaleBlockRows, col));
+}
+
+// Sixteen rows further, from a row that has them in its block: 16 words of the block's, or a column of them.
+__device__ __forceinline__ constexpr int scale_offset_of_16(int times) { return scale_offset(times * 16, 0); }
+
+// A warp takes eight rows of one group at a time, four threads a row, each of them a chunk.
+template <typename Kernel>
+class Decoder {
+  using Chunk = typename Kernel::ChunkA;
+  static constexpr int kColsPerStage = Kernel::format.scale_blocks() * kScaleBlockCols;
+  static constexpr int kRowStep = 8 * kDecoderWarps / kGroupsPerStage;  // from one of a warp's eights to its next
+  static constexpr int kCount = Kernel::tile_m > kRowStep ? Kernel::tile_m / kRowStep : 1;
+  static_assert(kRowStep == 16 && kDecoderWarps % kGroupsPerStage == 0);
+
+ public:
+  __device__ __forceinline__ Decoder(const FewRowsParams& params, const FewRowsRing& shared, int m_begin, int n_begin)
+      : params_(params), shared_(shared), m_begin_(m_begin), n_begin_(n_begin) {
+    const unsigned warp = threadIdx.x / 32 % kDecoderWarps, lane = threadIdx.x % 32;
+    const int group = warp % kGroupsPerStage, t = lane % 4;
+    const int row = warp / kGroupsPerStage * 8 + lane / 4;
+    const int chunk = group * kChunksPerGroup + t;
+    has_rows_ = row < Kernel::tile_m;
+    codes_ = Kernel::stage.codes_a + row * Kernel::format.line_bytes_a() + chunk * Chunk::kWords * 4;
+    col_ = chunk * Kernel::format.chunk() / Kernel::format.vec();
+    scales_ = Kernel::stage.scales_a + scale_offset(m_begin + row, col_);
+    elements_ = Kernel::stage.elements_a + group * Kernel::TileA::offset(0, Kernel::steps) + row * kLineBytes +
+                swizzled_chunk<Swizzle::kChunkColumns, 8>(row, 0) * kChunkBytes + t * 4;
+  }
+
+  // Returns whether bfloat16 lost something of this thread's elements.
+  __device__ __forceinline__ bool decode(int first_block, int blocks) const {
+    RingPosition at;
+    bool lost = false;
+#pragma unroll 1
+    for (int block = first_block; block < first_block + blocks; ++block) {
+      wait_for_phase(shared_.landed(at.stage), at.phase);
+      const uint32_t stage = shared_.ring.data(at.stage);
+      if (!params_.scales_in_blocks) copy_scales(stage, block);
+      if (has_rows_) lost |= decode_stage(stage, block);
+      ptx::fence_proxy_async();
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared_.ring.full(at.stage));
+      at.advance(shared_.ring.stages());
+    }
+    return lost;
+  }
+
+ private:
+  __device__ __forceinline__ bool decode_stage(uint32_t stage, int block) const {
+    const int cols = static_cast<int>(params_.problem.k / Kernel::format.vec()) - block * kColsPerStage;
+    bool lost = false;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      Chunk chunk;
+      ptx::load_shared_words(chunk.codes, stage + codes_ + i * kRowStep * Kernel::format.line_bytes_a());
+#pragma unroll
+      for (int j = 0; j < Chunk::kScales; ++j)
+        chunk.scales[j] = ptx::load_shared_1(stage + scales_ + scale_offset_of_16(i) + j);
+      chunk.keep_scales(cols - col_);
+      store(stage + elements_ + i * kRowStep * kLineBytes, chunk);
+      lost |= chunk.is_lossy();
+    }
+    return lost;
+  }
+
+  // wgmma's k is in another order than memory's: a thread of b's has one chunk of a row, a piece of k, so the four
+  // threads' k are chunks apart. Of a step's sixteen, each gives two to the first eight and two to the others.
+  static __device__ __forceinline__ void store(uint32_t elements, const Chunk& chunk) {
+    constexpr int steps_per_line = kLineBytes / (kMmaK * kElementBytes);
+    const bool any_large = __any_sync(0xffffffffu, chunk.has_large_scale());
+#pragma unroll
+    for (int i = 0; i < Chunk::kEights; ++i) {
+      uint4 eight = chunk.decode(i);
+      if (any_large) chunk.finish(i, eight);
+      const uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int step = i * 2 + j / 2, chunk_of_line = step % steps_per_line * 2 + j % 2;
+        ptx::store_shared_4(
+            (elements ^ (chunk_of_line * kChunkBytes)) + step / steps_per_line * Kernel::TileA::panel_bytes, pairs[j]);
+      }
+    }
+  }
+
+  // Scales that do not lie in blocks: a row for each thread.
+  __device__ __forceinline__ void copy_scales(uint32_t stage, int block) const {
+    const int row = static_cast<int>(threadIdx.x % (kDecoderWarps * 32));
+    static_assert(kDecoderWarps * 32 == kFewRowsTileN);
+    if (row < Kernel::tile_m)
+      copy_row(params_.problem.a, params_.problem.m, m_begin_ + row, block, stage + Kernel::stage.scales_a);
+    copy_row(params_.problem.b, params_.problem.n, n_begin_ + row, block, stage + Kernel::stage.scales_b);
+    ptx::barrier_sync(kDecoders, kDecoderWarps * 32);
+  }
+
+  __device__ __forceinline__ void copy_row(const BlockScaledOperand& operand, int64_t rows, int row, int block,
+                                           uint32_t shared) const {
+    const int64_t begin = static_cast<int64_t>(block) * kColsPerStage;
+    const int64_t count =
+        row < rows ? min(int64_t{kColsPerStage}, params_.problem.k / Kernel::format.vec() - begin) : 0;
+    const ScaleStrides& strides = operand.scale_strides;
+    const auto* scales = static_cast<const uint8_t*>(operand.scale) + strides.of_row(row);
+    for (int col = 0; col < count; ++col)
+      ptx::store_shared_1(shared + scale_offset(row, col), scales[strides.of_col(begin + col)]);
+  }
+
+  const FewRowsParams& params_;
+  const FewRowsRing& shared_;
+  int m_begin_, n_begin_;
+  bool has_rows_;      // in the tile
+  uint32_t codes_;     // where this thread's first chunk lies in a stage
+  uint32_t scales_;    // and its scales
+  int col_;            // and which they are
+  uint32_t elements_;  // and where its first elements go
+};
+
+}  // namespace tileon::sm90

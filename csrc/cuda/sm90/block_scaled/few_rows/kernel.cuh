@@ -1,0 +1,87 @@
+// Block-scaled products of few rows of a, bound by reading b: nothing is prepared, and no memory is taken. One tile of
+// the output a cluster, whose CTAs split k.
+#pragma once
+
+#include "../../../ptx/cluster.cuh"
+#include "../../../ptx/grid_dependency.cuh"
+#include "../../../ptx/named_barrier.cuh"
+#include "../../named_barriers.cuh"
+#include "../../start.cuh"
+#include "consumer.cuh"
+#include "decoder.cuh"
+#include "kernel_types.cuh"
+#include "params.h"
+#include "producer.cuh"
+#include "store.cuh"
+
+namespace tileon::sm90 {
+
+// Returns when all threads of all CTAs of the cluster have come, and what they wrote to shared memory can be read.
+__device__ __forceinline__ void sync_cluster(int splits) {
+  __syncwarp();
+  if (splits > 1) {
+    ptx::cluster_arrive();
+    ptx::cluster_wait();
+  } else {
+    __syncthreads();
+  }
+}
+
+// Whether a CTA of the cluster lost something.
+__device__ __forceinline__ bool any_lost(uint32_t word, int splits) {
+  bool any = false;
+  for (int split = 0; split < splits; ++split) any |= ptx::load_cluster_4(ptx::map_to_cta(word, split)) != 0;
+  return any;
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::threads, 1)
+    block_scaled_few_rows(const __grid_constant__ FewRowsParams params) {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared[];
+  const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(dynamic_shared));
+  const FewRowsRing shared{Ring(base, base + kBarrierBytes, Kernel::stage.bytes, params.stages), base + kLandedBegin};
+  const int rank = blockIdx.y;  // in the cluster
+  const int warp = warp_index();
+  const int m_begin = static_cast<int>(blockIdx.x) / params.tiles_n * Kernel::tile_m;
+  const int n_begin = static_cast<int>(blockIdx.x) % params.tiles_n * kFewRowsTileN;
+  const int first_block = rank * params.blocks_per_split;
+  const int blocks = max(0, min(params.blocks_per_split, params.blocks - first_block));
+  Producer<Kernel> producer(params, shared, m_begin, n_begin);
+  if (warp == Kernel::producer_warp) producer.start(first_block, blocks);
+  if (warp == 0 && ptx::elect_one()) shared.ring.init_empty(Kernel::consumers / Kernel::parts);
+  if (warp == 1 && ptx::elect_one()) shared.ring.init_full(1, params.stages, kFullArrivals);
+  if (warp == 2 && ptx::elect_one()) shared.init_landed(1, params.stages);
+  __syncthreads();
+  ptx::grid_dependency_launch();
+  ptx::grid_dependency_wait();
+
+  auto* slab = reinterpret_cast<float*>(dynamic_shared + kBarrierBytes);
+  bool lost = false;
+  if (warp < Kernel::first_decoder) {
+    typename Kernel::Sums sums;
+    lost = Consumer<Kernel>(params, shared, warp).multiply(first_block, blocks, sums);
+    ptx::barrier_sync(kAllConsumers, Kernel::consumers * 128);  // the slab takes the ring's place
+    write_sums<Kernel>(slab, warp, sums);
+  } else if (warp < Kernel::producer_warp) {
+    lost = Decoder<Kernel>(params, shared, m_begin, n_begin).decode(first_block, blocks);
+  } else {
+    producer.load_blocks(first_block + 1, first_block + blocks);
+  }
+
+  if constexpr (Kernel::may_be_wide) {
+    const int any = __syncthreads_or(lost);
+    if (threadIdx.x == 0) *reinterpret_cast<int*>(dynamic_shared + kLostWord) = any;
+  }
+  sync_cluster(params.splits);  // all slabs are written
+  if (warp < Kernel::first_decoder) {
+    const bool is_wide = Kernel::may_be_wide && any_lost(base + kLostWord, params.splits);
+    store_share<Kernel>(params, slab, m_begin, n_begin, rank, warp, is_wide);
+  }
+  if (params.splits > 1) {  // nobody leaves while another reads its slab
+    __syncwarp();
+    ptx::cluster_arrive_relaxed();
+    ptx::cluster_wait();
+  }
+}
+
+}  // namespace tileon::sm90

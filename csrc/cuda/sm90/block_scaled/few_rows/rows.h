@@ -1,0 +1,12 @@
+// Finds the kernels for few rows.
+#pragma once
+
+#include "../../../../block_formats.h"
+
+namespace tileon::sm90 {
+
+// The kernel of kFewRowsTiles[tile] for operands of these types; explicitly instantiated in instances/.
+template <ElementType kA, ElementType kB, ScaleType kScale>
+const void* find_few_rows(int tile);
+
+}  // namespace tileon::sm90

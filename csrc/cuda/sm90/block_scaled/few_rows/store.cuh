@@ -1,0 +1,75 @@
+// From the consumers' sums to the output: slabs of float32 in the shared memory of a cluster's CTAs, added up in a
+// fixed order.
+#pragma once
+
+#include <cstdint>
+
+#include "../../../output/store.cuh"
+#include "../../../ptx/cluster.cuh"
+#include "../../fragment_slab.cuh"
+#include "kernel_types.cuh"
+#include "params.h"
+#include "wide.cuh"
+
+namespace tileon::sm90 {
+
+// Writes one consumer's sums to the slab of its part of k, whose rows are a's.
+template <typename Kernel>
+__device__ __forceinline__ void write_sums(float* slab, int warp, const typename Kernel::Sums& sums) {
+  const int consumer = warp / 4, part = consumer % Kernel::parts;
+  const int column = consumer / Kernel::parts * 64 + warp % 4 * 16;
+  write_fragments<true, kFewRowsPitch, Kernel::tile_m>(slab + part * Kernel::tile_m * kFewRowsPitch + column, sums);
+}
+
+// Four columns of a row, over all parts of k in all CTAs of the cluster.
+template <typename Kernel>
+__device__ __forceinline__ float4 add_parts(uint32_t slab, int row, int column, int splits) {
+  float4 sum = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll 2
+  for (int split = 0; split < splits; ++split) {
+#pragma unroll
+    for (int part = 0; part < Kernel::parts; ++part) {
+      const uint32_t at = slab + ((part * Kernel::tile_m + row) * kFewRowsPitch + column) * 4;
+      const float4 more = ptx::load_cluster_16(ptx::map_to_cta(at, split));
+      sum.x += more.x;
+      sum.y += more.y;
+      sum.z += more.z;
+      sum.w += more.w;
+    }
+  }
+  return sum;
+}
+
+// Stores this CTA's share of the tile: every splits-th row. By the consumers' warps.
+template <typename Kernel>
+__device__ __forceinline__ void store_share(const FewRowsParams& params, float* slab, int m_begin, int n_begin,
+                                            int rank, int warp, bool is_wide) {
+  const BlockScaledProblem& problem = params.problem;
+  const int lane = threadIdx.x % 32, column = lane * kColumnsPerLane;
+  const WarpStore<float, kFewRowsTileN, BlockScaledProblem> warp_store(problem, params.vector_stores, 0, n_begin, lane);
+  const float factor = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
+  // both operands' (elements.cuh); not before the sum overflows, if it does
+  constexpr float moved = kMovedFactor<Kernel::scale> * kMovedFactor<Kernel::scale>;
+  const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(slab));
+  const int rows = static_cast<int>(min(static_cast<int64_t>(Kernel::tile_m), problem.m - m_begin));
+#pragma unroll 1
+  for (int row = rank + params.splits * warp; row < rows; row += params.splits * Kernel::consumers * 4) {
+    float4 sum = add_parts<Kernel>(shared, row, column, params.splits);
+    if constexpr (Kernel::may_be_wide) {
+      if (is_wide) {
+        const auto at = [&](int j) {
+          const int64_t row_b = n_begin + column + j;
+          return row_b < problem.n ? wide_sum<Kernel>(problem, m_begin + row, row_b) : 0.0f;
+        };
+        sum = {at(0), at(1), at(2), at(3)};
+      }
+    }
+    sum = {sum.x * moved, sum.y * moved, sum.z * moved, sum.w * moved};
+    float* sums = slab + row * kFewRowsPitch;
+    *reinterpret_cast<float4*>(sums + column) = {sum.x * factor, sum.y * factor, sum.z * factor, sum.w * factor};
+    __syncwarp();
+    warp_store.template store<1, kFewRowsPitch>(sums, m_begin + row, 1);
+  }
+}
+
+}  // namespace tileon::sm90
