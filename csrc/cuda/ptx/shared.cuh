@@ -33,6 +33,15 @@ __device__ __forceinline__ void load_shared_words(uint32_t (&words)[kWords], uin
   }
 }
 
+__device__ __forceinline__ float4 load_shared_float4(uint32_t shared) {
+  float4 values;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values.x), "=f"(values.y), "=f"(values.z), "=f"(values.w)
+               : "r"(shared)
+               : "memory");
+  return values;
+}
+
 __device__ __forceinline__ double load_shared_double(uint32_t shared) {
   double value;
   asm volatile("ld.shared.f64 %0, [%1];" : "=d"(value) : "r"(shared) : "memory");

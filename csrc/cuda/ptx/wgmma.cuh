@@ -182,6 +182,27 @@ __device__ __forceinline__ void wgmma_m64k16(float (&sums)[kColumns / 2], const 
   static_assert(kColumns == 0, "wgmma with as many columns is not listed here");
 }
 
+#define TILEON_WGMMA_E5M2_REGISTERS(n, count, a_names, b_name)                                                        \
+  if constexpr (kColumns == n) {                                                                                      \
+    asm volatile(                                                                                                     \
+        "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, 0, 0;\n"                                                  \
+        "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e5m2.e5m2 {" TILEON_NAMES_##count "}, {" a_names "}, " b_name \
+                                                                                          ", accumulate, 1, 1;\n}"    \
+        : TILEON_SUMS_##count("+f")                                                                                   \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)                                                          \
+        : "memory");                                                                                                  \
+  } else
+
+// The same of e5m2, a product by itself, which overwrites the sums.
+template <int kColumns>
+__device__ __forceinline__ void wgmma_m64k32_e5m2(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b) {
+  TILEON_WGMMA_E5M2_REGISTERS(8, 4, "%4, %5, %6, %7", "%8")
+  TILEON_WGMMA_E5M2_REGISTERS(16, 8, "%8, %9, %10, %11", "%12")
+  TILEON_WGMMA_E5M2_REGISTERS(32, 16, "%16, %17, %18, %19", "%20")
+  TILEON_WGMMA_E5M2_REGISTERS(64, 32, "%32, %33, %34, %35", "%36")
+  static_assert(kColumns == 0, "wgmma with as many columns is not listed here");
+}
+
 #define TILEON_WGMMA_INT8(n, count, a_name, b_name, accumulate_name)                           \
   if constexpr (kColumns == n) {                                                               \
     asm volatile("{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, " accumulate_name         \
@@ -236,6 +257,7 @@ __device__ __forceinline__ void wgmma_m64k32(float (&sums)[kColumns / 2], uint64
 }
 
 #undef TILEON_WGMMA
+#undef TILEON_WGMMA_E5M2_REGISTERS
 #undef TILEON_WGMMA_FLOAT8
 #undef TILEON_WGMMA_FLOAT8_TYPED
 #undef TILEON_WGMMA_INT8

@@ -40,6 +40,9 @@ struct FewRowsFormat {
   ScaleType scale;
 
   static constexpr int bits(ElementType element) { return element == ElementType::kE2M1 ? 4 : 8; }
+  constexpr bool is_mxfp4() const {
+    return a == ElementType::kE2M1 && b == ElementType::kE2M1 && scale == ScaleType::kE8M0;
+  }
   // Elements of b in sixteen bytes, with which as many of a go.
   constexpr int chunk() const { return 16 * 8 / bits(b); }
   constexpr int vec() const { return vec_of(scale); }
@@ -50,11 +53,18 @@ struct FewRowsFormat {
   constexpr int line_bytes_a() const { return stage_k() * bits(a) / 8; }
 };
 
+// How codes become elements.
+enum class Way : int8_t {
+  kFloat8,  // mxfp4 as e5m2 (float8.cuh); what it loses takes the other one
+  k16Bits,  // elements.cuh
+};
+
 // The parts of a stage, in bytes from its start. The first two are 128-byte swizzled.
 struct FewRowsStage {
-  int elements_a;  // a as bfloat16; b's codes lie before
+  int elements_a;  // a in 16 bits, or in 8; b's codes lie before
   int codes_a;
   int scales_b, scales_a;
+  int factors_b;  // of mxfp4: b's scales as float32
   int bytes;
 
   constexpr FewRowsStage(const FewRowsFormat& format, int tile_m)
@@ -62,7 +72,9 @@ struct FewRowsStage {
         codes_a(elements_a + tile_m * format.stage_k() * kElementBytes),
         scales_b(codes_a + tile_m * format.line_bytes_a()),
         scales_a(scales_b + format.scale_blocks() * kScaleBlockBytes),
-        bytes((scales_a + format.scale_blocks() * kScaleBlockBytes + 1023) / 1024 * 1024) {}
+        factors_b(scales_a + format.scale_blocks() * kScaleBlockBytes),
+        bytes((factors_b + (format.is_mxfp4() ? format.scale_blocks() * kScaleBlockBytes * 4 : 0) + 1023) / 1024 *
+              1024) {}
 };
 
 // Sums in float32, which take the ring's place: those of each part of k by themselves.

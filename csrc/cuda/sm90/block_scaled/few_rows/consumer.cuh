@@ -30,10 +30,10 @@ class Consumer {
   }
 
   // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b. Returns whether bfloat16 lost something
-  // of this thread's elements.
-  __device__ __forceinline__ bool multiply(int first_block, int blocks, typename Kernel::Sums& sums) const {
+  // of this thread's elements. `passed` blocks went through the ring before.
+  __device__ __forceinline__ bool multiply(int first_block, int blocks, int passed, typename Kernel::Sums& sums) const {
     RingPosition at;
-    at.advance_by(part_, ring_.stages());
+    at.advance_by(passed + part_, ring_.stages());
     int previous = -1;
     bool lost = false;
 #pragma unroll 1

@@ -1,4 +1,5 @@
-// The decoders: four warps that turn a's codes into elements in shared memory, where wgmma reads them.
+// The decoders: four warps that turn a's codes into elements in shared memory, where wgmma reads them, and for e5m2 b's
+// scales into factors.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include "../../../ptx/shared.cuh"
 #include "../../../tile/swizzle.h"
 #include "../../named_barriers.cuh"
+#include "float8.cuh"
 #include "kernel_types.cuh"
 #include "params.h"
 
@@ -28,7 +30,7 @@ class Decoder {
   static constexpr int kColsPerStage = Kernel::format.scale_blocks() * kScaleBlockCols;
   static constexpr int kRowStep = 8 * kDecoderWarps / kGroupsPerStage;  // from one of a warp's eights to its next
   static constexpr int kCount = Kernel::tile_m > kRowStep ? Kernel::tile_m / kRowStep : 1;
-  static_assert(kRowStep == 16 && kDecoderWarps % kGroupsPerStage == 0);
+  static_assert(kRowStep == 16 && kDecoderWarps % kGroupsPerStage == 0 && kDecoderWarps * 32 == kFewRowsTileN);
 
  public:
   __device__ __forceinline__ Decoder(const FewRowsParams& params, const FewRowsRing& shared, int m_begin, int n_begin)
@@ -41,20 +43,25 @@ class Decoder {
     codes_ = Kernel::stage.codes_a + row * Kernel::format.line_bytes_a() + chunk * Chunk::kWords * 4;
     col_ = chunk * Kernel::format.chunk() / Kernel::format.vec();
     scales_ = Kernel::stage.scales_a + scale_offset(m_begin + row, col_);
-    elements_ = Kernel::stage.elements_a + group * Kernel::TileA::offset(0, Kernel::steps) + row * kLineBytes +
-                swizzled_chunk<Swizzle::kChunkColumns, 8>(row, 0) * kChunkBytes + t * 4;
+    elements_ = Kernel::stage.elements_a + row * kLineBytes;
+    group_ = group;
+    t_ = t;
   }
 
-  // Returns whether bfloat16 lost something of this thread's elements.
-  __device__ __forceinline__ bool decode(int first_block, int blocks) const {
+  // Returns whether this way lost something of this thread's elements. `passed` blocks went through the ring before.
+  template <Way kWay>
+  __device__ __forceinline__ bool decode(int first_block, int blocks, int passed) const {
     RingPosition at;
+    at.advance_by(passed, shared_.ring.stages());
     bool lost = false;
 #pragma unroll 1
     for (int block = first_block; block < first_block + blocks; ++block) {
       wait_for_phase(shared_.landed(at.stage), at.phase);
       const uint32_t stage = shared_.ring.data(at.stage);
       if (!params_.scales_in_blocks) copy_scales(stage, block);
-      if (has_rows_) lost |= decode_stage(stage, block);
+      const int cols = static_cast<int>(params_.problem.k / Kernel::format.vec()) - block * kColsPerStage;
+      if (has_rows_) lost |= decode_stage<kWay>(stage, cols);
+      if constexpr (kWay == Way::kFloat8) write_factors(stage, cols);
       ptx::fence_proxy_async();
       __syncwarp();
       if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared_.ring.full(at.stage));
@@ -64,8 +71,9 @@ class Decoder {
   }
 
  private:
-  __device__ __forceinline__ bool decode_stage(uint32_t stage, int block) const {
-    const int cols = static_cast<int>(params_.problem.k / Kernel::format.vec()) - block * kColsPerStage;
+  // `cols` of the stage's scales lie inside k.
+  template <Way kWay>
+  __device__ __forceinline__ bool decode_stage(uint32_t stage, int cols) const {
     bool lost = false;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -75,16 +83,23 @@ class Decoder {
       for (int j = 0; j < Chunk::kScales; ++j)
         chunk.scales[j] = ptx::load_shared_1(stage + scales_ + scale_offset_of_16(i) + j);
       chunk.keep_scales(cols - col_);
-      store(stage + elements_ + i * kRowStep * kLineBytes, chunk);
-      lost |= chunk.is_lossy();
+      const uint32_t line = stage + elements_ + i * kRowStep * kLineBytes;
+      if constexpr (kWay == Way::kFloat8) {
+        store_float8(line, chunk);
+        lost |= is_beyond_float8(chunk.codes, chunk.scales[0]);
+      } else {
+        store(line, chunk);
+        lost |= chunk.is_lossy();
+      }
     }
     return lost;
   }
 
   // wgmma's k is in another order than memory's: a thread of b's has one chunk of a row, a piece of k, so the four
   // threads' k are chunks apart. Of a step's sixteen, each gives two to the first eight and two to the others.
-  static __device__ __forceinline__ void store(uint32_t elements, const Chunk& chunk) {
+  __device__ __forceinline__ void store(uint32_t line, const Chunk& chunk) const {
     constexpr int steps_per_line = kLineBytes / (kMmaK * kElementBytes);
+    const uint32_t elements = line + group_ * Kernel::TileA::offset(0, Kernel::steps) + first_chunk() + t_ * 4;
     const bool any_large = __any_sync(0xffffffffu, chunk.has_large_scale());
 #pragma unroll
     for (int i = 0; i < Chunk::kEights; ++i) {
@@ -100,10 +115,41 @@ class Decoder {
     }
   }
 
+  // A block of k is a step of wgmma's, its even elements before the odd ones.
+  __device__ __forceinline__ void store_float8(uint32_t line, const Chunk& chunk) const {
+    const Float8Table table(chunk.scales[0]);
+    uint4 even, odd;
+    table.decode(chunk.codes[0], even.x, odd.x);
+    table.decode(chunk.codes[1], even.y, odd.y);
+    table.decode(chunk.codes[2], even.z, odd.z);
+    table.decode(chunk.codes[3], even.w, odd.w);
+    const uint32_t elements = (line + group_ * Kernel::TileA8::panel_bytes + first_chunk()) ^ (t_ * 2 * kChunkBytes);
+    ptx::store_shared_16(elements, even);
+    ptx::store_shared_16(elements ^ kChunkBytes, odd);
+  }
+
+  // Where the first chunk of this thread's row lies in its line; that of another one is an exclusive-or away.
+  static __device__ __forceinline__ uint32_t first_chunk() {
+    const int row = threadIdx.x % 32 / 4;  // modulo 8
+    return swizzled_chunk<Swizzle::kChunkColumns, 8>(row, 0) * kChunkBytes;
+  }
+
+  // b's scales as float32: a row for each thread.
+  static __device__ __forceinline__ void write_factors(uint32_t stage, int cols) {
+    const int row = static_cast<int>(threadIdx.x % kFewRowsTileN);
+    const uint32_t scales = stage + Kernel::stage.scales_b + scale_offset(row, 0);
+    const uint32_t factors = stage + Kernel::stage.factors_b + row * kColsPerStage * 4;
+#pragma unroll
+    for (int begin = 0; begin < kColsPerStage; begin += kScaleBlockCols) {
+      const uint32_t bytes = ptx::load_shared_4(scales + scale_offset(0, begin));
+      const auto factor = [&](int i) { return begin + i < cols ? bits_of(e8m0_value(bytes >> 8 * i & 0xff)) : 0; };
+      ptx::store_shared_16(factors + begin * 4, {factor(0), factor(1), factor(2), factor(3)});
+    }
+  }
+
   // Scales that do not lie in blocks: a row for each thread.
   __device__ __forceinline__ void copy_scales(uint32_t stage, int block) const {
     const int row = static_cast<int>(threadIdx.x % (kDecoderWarps * 32));
-    static_assert(kDecoderWarps * 32 == kFewRowsTileN);
     if (row < Kernel::tile_m)
       copy_row(params_.problem.a, params_.problem.m, m_begin_ + row, block, stage + Kernel::stage.scales_a);
     copy_row(params_.problem.b, params_.problem.n, n_begin_ + row, block, stage + Kernel::stage.scales_b);
@@ -128,7 +174,8 @@ class Decoder {
   uint32_t codes_;     // where this thread's first chunk lies in a stage
   uint32_t scales_;    // and its scales
   int col_;            // and which they are
-  uint32_t elements_;  // and where its first elements go
+  uint32_t elements_;  // and the line of its first row's elements
+  int group_, t_;      // of four chunks, and which of them is this thread's
 };
 
 }  // namespace tileon::sm90

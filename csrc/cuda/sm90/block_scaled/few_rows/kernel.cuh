@@ -8,6 +8,7 @@
 #include "../../named_barriers.cuh"
 #include "../../start.cuh"
 #include "consumer.cuh"
+#include "consumer_float8.cuh"
 #include "decoder.cuh"
 #include "kernel_types.cuh"
 #include "params.h"
@@ -55,28 +56,47 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   ptx::grid_dependency_launch();
   ptx::grid_dependency_wait();
 
+  // The sums of this CTA's k in its slab, which takes the ring's place. Returns, when the whole cluster's are there,
+  // whether anything was lost in it. `loaded` blocks are under way already, `passed` went through the ring before.
   auto* slab = reinterpret_cast<float*>(dynamic_shared + kBarrierBytes);
-  bool lost = false;
-  if (warp < Kernel::first_decoder) {
-    typename Kernel::Sums sums;
-    lost = Consumer<Kernel>(params, shared, warp).multiply(first_block, blocks, sums);
-    ptx::barrier_sync(kAllConsumers, Kernel::consumers * 128);  // the slab takes the ring's place
-    write_sums<Kernel>(slab, warp, sums);
-  } else if (warp < Kernel::producer_warp) {
-    lost = Decoder<Kernel>(params, shared, m_begin, n_begin).decode(first_block, blocks);
-  } else {
-    producer.load_blocks(first_block + 1, first_block + blocks);
-  }
-
-  if constexpr (Kernel::may_be_wide) {
+  const auto multiply = [&](auto way, int loaded, int passed) {
+    constexpr Way kWay = way;
+    bool lost = false;
+    if (warp < Kernel::first_decoder) {
+      typename Kernel::Sums sums;
+      if constexpr (kWay == Way::kFloat8) {
+        Float8Consumer<Kernel>(shared, warp).multiply(blocks, sums);
+      } else {
+        lost = Consumer<Kernel>(params, shared, warp).multiply(first_block, blocks, passed, sums);
+      }
+      ptx::barrier_sync(kAllConsumers, Kernel::consumers * 128);
+      write_sums<Kernel>(slab, warp, sums);
+    } else if (warp < Kernel::producer_warp) {
+      lost = Decoder<Kernel>(params, shared, m_begin, n_begin).template decode<kWay>(first_block, blocks, passed);
+    } else {
+      producer.load_blocks(first_block + loaded, first_block + blocks);
+    }
+    if constexpr (!Kernel::may_lose) return false;
     const int any = __syncthreads_or(lost);
     if (threadIdx.x == 0) *reinterpret_cast<int*>(dynamic_shared + kLostWord) = any;
+    sync_cluster(params.splits);
+    return any_lost(base + kLostWord, params.splits);
+  };
+
+  constexpr Way first_way = Kernel::format.is_mxfp4() ? Way::kFloat8 : Way::k16Bits;
+  float factor = Kernel::format.is_mxfp4() ? kFloat8Factor : kMovedFactor<Kernel::scale> * kMovedFactor<Kernel::scale>;
+  bool lost = multiply(std::integral_constant<Way, first_way>(), 1, 0);
+  if constexpr (!Kernel::may_lose) sync_cluster(params.splits);
+  if constexpr (first_way == Way::kFloat8) {
+    if (lost) {
+      ptx::fence_proxy_async();  // the ring takes the slab's place again
+      sync_cluster(params.splits);
+      multiply(std::integral_constant<Way, Way::k16Bits>(), 0, blocks);
+      factor = 1.0f;
+      lost = false;
+    }
   }
-  sync_cluster(params.splits);  // all slabs are written
-  if (warp < Kernel::first_decoder) {
-    const bool is_wide = Kernel::may_be_wide && any_lost(base + kLostWord, params.splits);
-    store_share<Kernel>(params, slab, m_begin, n_begin, rank, warp, is_wide);
-  }
+  if (warp < Kernel::first_decoder) store_share<Kernel>(params, slab, m_begin, n_begin, rank, warp, factor, lost);
   if (params.splits > 1) {  // nobody leaves while another reads its slab
     __syncwarp();
     ptx::cluster_arrive_relaxed();

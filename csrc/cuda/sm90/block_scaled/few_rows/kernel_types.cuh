@@ -26,8 +26,10 @@ struct FewRowsTypes {
   using ChunkA = Chunk<kA, kB, kScale, format.chunk()>;
   using ChunkB = Chunk<kB, kA, kScale, format.chunk()>;
   static constexpr int steps = format.chunk() * kChunksPerGroup / kMmaK;  // of wgmma, in a group
-  static constexpr bool may_be_wide = kA == ElementType::kE4M3 || kB == ElementType::kE4M3;
+  static constexpr bool has_e4m3 = kA == ElementType::kE4M3 || kB == ElementType::kE4M3;
+  static constexpr bool may_lose = has_e4m3 || format.is_mxfp4();  // something of some numbers
   using TileA = OperandTile<kTileM, format.stage_k(), Major::kK>;
+  using TileA8 = OperandTile<kTileM, format.stage_k() / 2, Major::kK>;  // in units of two elements
   static_assert(TileA::bytes == stage.codes_a - stage.elements_a);
   using Sums = float[kTileM / 2];
 };
@@ -51,7 +53,7 @@ struct FewRowsRing {
 constexpr int kFullArrivals = 1 + kDecoderWarps;  // with the producer's
 
 constexpr int kLandedBegin = Ring::kBarrierBytes;
-constexpr int kLostWord = 512;  // whether something was lost on the way through bfloat16
+constexpr int kLostWord = 512;  // whether a way lost something
 static_assert(kLandedBegin + kFewRowsMaxStages * 8 <= kLostWord && kLostWord + 4 <= kBarrierBytes);
 
 }  // namespace tileon::sm90

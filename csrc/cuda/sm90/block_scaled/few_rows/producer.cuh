@@ -47,10 +47,10 @@ class Producer {
     const uint32_t stage = shared_.ring.data(at_.stage);
     const uint32_t full = shared_.ring.full(at_.stage), landed = shared_.landed(at_.stage);
     const int scale_bytes = bytes_of_scales(block);
-    ptx::mbarrier_arrive_expect_tx(full, kFewRowsTileN * kFewRowsLineBytes + scale_bytes);
+    ptx::mbarrier_arrive_expect_tx(full, kFewRowsTileN * kFewRowsLineBytes);
     ptx::tma_load_4d(stage, params_.map_b, full, block * kFewRowsLineBytes, n_begin_, 0, 0);
-    load_scales(params_.problem.b, stage + Kernel::stage.scales_b, full, n_begin_, block, scale_bytes);
-    ptx::mbarrier_arrive_expect_tx(landed, Kernel::tile_m * Kernel::format.line_bytes_a() + scale_bytes);
+    ptx::mbarrier_arrive_expect_tx(landed, Kernel::tile_m * Kernel::format.line_bytes_a() + 2 * scale_bytes);
+    load_scales(params_.problem.b, stage + Kernel::stage.scales_b, landed, n_begin_, block, scale_bytes);
     ptx::tma_load_4d(stage + Kernel::stage.codes_a, params_.map_a, landed, block * Kernel::format.line_bytes_a(),
                      m_begin_, 0, 0);
     load_scales(params_.problem.a, stage + Kernel::stage.scales_a, landed, m_begin_, block, scale_bytes);

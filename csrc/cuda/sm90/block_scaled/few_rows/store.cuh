@@ -40,23 +40,23 @@ __device__ __forceinline__ float4 add_parts(uint32_t slab, int row, int column, 
   return sum;
 }
 
-// Stores this CTA's share of the tile: every splits-th row. By the consumers' warps.
+// Stores this CTA's share of the tile: every splits-th row. By the consumers' warps. The sums lack `factor`; where they
+// are `lost`, they are summed anew.
 template <typename Kernel>
 __device__ __forceinline__ void store_share(const FewRowsParams& params, float* slab, int m_begin, int n_begin,
-                                            int rank, int warp, bool is_wide) {
+                                            int rank, int warp, float factor, bool lost) {
   const BlockScaledProblem& problem = params.problem;
   const int lane = threadIdx.x % 32, column = lane * kColumnsPerLane;
   const WarpStore<float, kFewRowsTileN, BlockScaledProblem> warp_store(problem, params.vector_stores, 0, n_begin, lane);
-  const float factor = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
-  // both operands' (elements.cuh); not before the sum overflows, if it does
-  constexpr float moved = kMovedFactor<Kernel::scale> * kMovedFactor<Kernel::scale>;
+  const float global_scale = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
   const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(slab));
   const int rows = static_cast<int>(min(static_cast<int64_t>(Kernel::tile_m), problem.m - m_begin));
 #pragma unroll 1
   for (int row = rank + params.splits * warp; row < rows; row += params.splits * Kernel::consumers * 4) {
     float4 sum = add_parts<Kernel>(shared, row, column, params.splits);
-    if constexpr (Kernel::may_be_wide) {
-      if (is_wide) {
+    sum = {sum.x * factor, sum.y * factor, sum.z * factor, sum.w * factor};  // a power of two: exact
+    if constexpr (Kernel::has_e4m3) {
+      if (lost) {
         const auto at = [&](int j) {
           const int64_t row_b = n_begin + column + j;
           return row_b < problem.n ? wide_sum<Kernel>(problem, m_begin + row, row_b) : 0.0f;
@@ -64,9 +64,9 @@ __device__ __forceinline__ void store_share(const FewRowsParams& params, float* 
         sum = {at(0), at(1), at(2), at(3)};
       }
     }
-    sum = {sum.x * moved, sum.y * moved, sum.z * moved, sum.w * moved};
     float* sums = slab + row * kFewRowsPitch;
-    *reinterpret_cast<float4*>(sums + column) = {sum.x * factor, sum.y * factor, sum.z * factor, sum.w * factor};
+    *reinterpret_cast<float4*>(sums + column) = {sum.x * global_scale, sum.y * global_scale, sum.z * global_scale,
+                                                 sum.w * global_scale};
     __syncwarp();
     warp_store.template store<1, kFewRowsPitch>(sums, m_begin + row, 1);
   }
