@@ -18,7 +18,7 @@ namespace tileon::sm90 {
 
 constexpr int kFewRowsTileN = 128;      // rows of b
 constexpr int kFewRowsLineBytes = 128;  // of one of them in a stage
-constexpr int kChunksPerGroup = 4;      // what one consumer takes of a stage: a chunk for each thread of four
+constexpr int kChunksPerGroup = 4;      // what a consumer decodes at a time: a chunk for each thread of four
 constexpr int kGroupsPerStage = kFewRowsLineBytes / 16 / kChunksPerGroup;
 constexpr int kDecoderWarps = 4;
 
@@ -52,7 +52,7 @@ struct FewRowsFormat {
 
 // The parts of a stage, in bytes from its start. The first two are 128-byte swizzled.
 struct FewRowsStage {
-  int elements_a;  // a as bfloat16; b's codes lie before
+  int elements_a;  // a in 16 bits; b's codes lie before
   int codes_a;
   int scales_b, scales_a;
   int bytes;
