@@ -111,19 +111,21 @@ def _sweep(times: Times) -> list[str]:
 
 
 def _few_rows(times: Times) -> list[str]:
-    """Microseconds by graph replay."""
+    """Microseconds by graph replay, where a file has such cases."""
     rows = []
-    for key, by in times.items():
-        if {"tileon_graph", "torch_bf16_graph"} <= by.keys():
-            ours, rival = by["tileon_graph"], by["torch_bf16_graph"]
-            rows.append(
-                [key.dtype, f"{key.m} x {key.n} x {key.k}", f"{ours:.1f}", f"{rival:.1f}", f"{rival / ours:.2f}"]
-            )
+    for name in BLOCK_SCALED_FORMATS:
+        for key, by in times.items():
+            if key.dtype == name and {"tileon_graph", "torch_bf16_graph"} <= by.keys():
+                ours, rival = by["tileon_graph"], by["torch_bf16_graph"]
+                figures = [f"{ours:.1f}", f"{rival:.1f}", f"{rival / ours:.2f}"]
+                rows.append([name, f"{key.n} x {key.k}", str(key.m), *figures])
     if not rows:
         return []
-    columns = ["format", "m x n x k", "tileon", _WORDS["torch_bf16"], f"tileon / {_WORDS['torch_bf16']}"]
+    cublas = _WORDS["torch_bf16"]
+    columns = ["format", "weight, n x k", "rows", "tileon", cublas, f"{cublas} / tileon"]
     return [
-        "Microseconds of few rows by CUDA-graph replay, over weights that have left L2, normal data:",
+        "Few rows of `a`: microseconds by CUDA-graph replay, over weights that have left L2, normal data. The last "
+        "column is cuBLAS's time over ours:",
         "",
         *table(columns, rows, 2),
         "",

@@ -25,7 +25,20 @@ def test_the_hopper_preset_costs_what_a_stage_may_take() -> None:
     words = first.split()
     assert (int(words[0]), words[1]) == (len(listed), "cases,")
     assert float(words[3]) < 100
-    assert "mxfp4 64x8192x8192 normal     tileon_graph, torch_bf16_graph" in listed
+    graphs = [line.split(maxsplit=2) for line in listed if "_graph" in line]
+    assert sorted((name, shape) for name, shape, _ in graphs) == [
+        ("mixed", "16x8192x8192"),
+        ("mxfp4", "16x14336x4096"),
+        ("mxfp4", "16x4096x14336"),
+        ("mxfp4", "16x8192x8192"),
+        ("mxfp4", "1x8192x8192"),
+        ("mxfp4", "64x8192x8192"),
+        ("mxfp8", "16x8192x8192"),
+        ("nvfp4", "16x8192x8192"),
+        ("nvfp4", "1x8192x8192"),
+        ("nvfp4", "64x8192x8192"),
+    ]
+    assert {who.split(maxsplit=1)[1] for _, _, who in graphs} == {"tileon_graph, torch_bf16_graph"}
     alone = run("--preset", "hopper", "--format", "nvfp4", "--dry-run", script="block_scaled_matmul.py")
     assert [line for line in alone.stdout.splitlines()[1:] if not line.startswith("nvfp4 ")] == []
 
@@ -107,7 +120,9 @@ def test_readme_and_plot_show_hopper_beside_the_portable_file(tmp_path: pathlib.
     assert "| mxfp4 | tutorial | 8192 | 109951 | 109951 | 27488 | 78537 | 91626 | 4.00 | 1.40 |" in text
     assert "| nvfp4 | normal | 2048 | 1718 | 1718 |  | 859 | 1432 |  | 2.00 |" in text
     assert "| format |  | k = 512 | k = 1024 | k = 2048 | k = 4096 | k = 8192 | k = 16384 |" in text
-    assert "| mxfp4 | 16 x 8192 x 8192 | 16.9 | 44.0 | 2.60 |" in text
+    few_rows = [f"| {name} | 8192 x 8192 | 16 | 16.9 | 44.0 | 2.60 |" for name in ("mxfp8", "mxfp4", "mixed", "nvfp4")]
+    assert [line for line in text.splitlines() if line in few_rows] == few_rows, "the formats in their order"
+    assert "| mxfp4 | 4096 x 14336 | 16 | 16.9 | 44.0 | 2.60 |" in text
     assert text.count("nvfp4: Triton does not compile it.") == 2, "once for each file"
     assert "| mxfp8 | 8192 x 8192 x 512 |" in text, "the portable file's"
     assert filled(text, tmp_path) == text
@@ -121,6 +136,19 @@ def test_readme_and_plot_show_hopper_beside_the_portable_file(tmp_path: pathlib.
     assert titles == ["mxfp4 NT, normal data", "mxfp4 NT, normal data, m = 8192, n = 8192", "mxfp4 NT, tutorial data"]
     draw(source, tmp_path / "hopper.png")
     assert (tmp_path / "hopper.png").stat().st_size > 10_000
+
+
+def test_readme_says_nothing_of_few_rows_that_a_file_does_not_have(tmp_path: pathlib.Path) -> None:
+    from readme_tables import README, filled
+
+    title, before = "Few rows of `a`: microseconds", README.read_text()
+    _write_hopper(tmp_path, _hopper_lines())
+    assert title in filled(before, tmp_path)
+    for gone in ("tileon_graph", "torch_bf16_graph"):  # the one is nothing without the other
+        _write_hopper(tmp_path, [line for line in _hopper_lines() if f",{gone}," not in line])
+        text = filled(before, tmp_path)
+        assert title not in text
+        assert "| format |  | k = 512 |" in text, "the other tables stay"
 
 
 def test_bars_and_benchmark_agree_on_the_kinds_of_data() -> None:

@@ -1,4 +1,4 @@
-// What the host hands to a Hopper kernel of a block-scaled product.
+// What the host hands to a Hopper kernel that multiplies prepared block-scaled operands.
 #pragma once
 
 #include <cstdint>

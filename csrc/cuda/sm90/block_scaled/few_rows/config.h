@@ -18,7 +18,7 @@ namespace tileon::sm90 {
 
 constexpr int kFewRowsTileN = 128;      // rows of b
 constexpr int kFewRowsLineBytes = 128;  // of one of them in a stage
-constexpr int kChunksPerGroup = 4;      // what one consumer takes of a stage: a chunk for each thread of four
+constexpr int kChunksPerGroup = 4;      // what a consumer decodes at a time: a chunk for each thread of four
 constexpr int kGroupsPerStage = kFewRowsLineBytes / 16 / kChunksPerGroup;
 constexpr int kDecoderWarps = 4;
 

@@ -1,4 +1,4 @@
-// Block-scaled products of few rows of a, bound by reading b: nothing is prepared, and no memory is taken. One tile of
+// Block-scaled products of few rows of a, bound by decoding b: nothing is prepared, and no memory is taken. One tile of
 // the output a cluster, whose CTAs split k.
 #pragma once
 

@@ -18,7 +18,7 @@ struct FewRowsTypes {
   static constexpr ScaleType scale = kScale;
   static constexpr int tile_m = kTileM;
   static constexpr int consumers = few_rows_consumers(kTileM);
-  static constexpr int parts = few_rows_parts(kTileM);  // of k, in a stage
+  static constexpr int parts = few_rows_parts(kTileM);  // of a CTA's k: its consumers take stages in turn
   static constexpr int threads = few_rows_threads(kTileM);
   static constexpr int first_decoder = consumers * 4;  // warps: consumers, decoders, the producer
   static constexpr int producer_warp = first_decoder + kDecoderWarps;
