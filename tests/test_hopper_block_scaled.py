@@ -147,10 +147,10 @@ def test_a_graph_decides_by_the_data_of_each_replay() -> None:
 
 
 def test_the_route_is_named() -> None:
-    """By the format and, of mxfp4, the size; few rows stay with the portable kernels."""
+    """By the format and, of mxfp4, the size; few rows have a route of their own."""
     for fmt, size, route in ((MXFP4, 256, "bfloat16"), (MXFP4, 1536, "int8"), (MXFP8, 256, "bfloat16")):
         a, b = (quantized_normal(fmt, side, size, 1536).to("cuda") for side in "ab")
         multiply(a, b)
         assert torch.ops.tileon._last_kernel().startswith(f"sm90_block_scaled_{route}_")
         multiply(a.first(16), b)
-        assert torch.ops.tileon._last_kernel().startswith("sm80_block_scaled_")
+        assert torch.ops.tileon._last_kernel().startswith("sm90_block_scaled_few_rows_")
