@@ -40,6 +40,15 @@ class BlockScaledRow:
         assert match is not None, f"a row's name holds its tile: {self.name}"
         return int(match[1]), int(match[2]), int(match[3])
 
+    @property
+    def takes_few_rows(self) -> bool:
+        return "_few_rows_" in self.name
+
+    @property
+    def k_step(self) -> int:
+        """What k is a multiple of: TMA reads few rows' codes as they lie, and each row must begin at 16 bytes."""
+        return 32 if self.takes_few_rows else self.fmt.vec
+
     def run(
         self,
         a: Operand,

@@ -62,7 +62,9 @@ def test_the_kernel_is_named(fmt: Format) -> None:
         a, b = operands(fmt, rows, 264, 160)
         for forms in (("2d", "2d"), ("packed", "packed")):
             multiply(a, b, forms=forms)
-            assert torch.ops.tileon._last_kernel().startswith(f"{backend}_block_scaled")
+            kernel = torch.ops.tileon._last_kernel()
+            assert kernel.startswith("sm90_block_scaled_" if HAS_HOPPER_ROWS else "sm80_block_scaled_")
+            assert ("_few_rows_" in kernel) == (HAS_HOPPER_ROWS and rows == 16)
 
 
 def test_hopper_kernels_can_be_left_out() -> None:

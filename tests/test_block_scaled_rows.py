@@ -23,9 +23,9 @@ def sizes(tile: int) -> tuple[int, ...]:
 
 def k_sizes(row: BlockScaledRow) -> tuple[int, ...]:
     """One block, around the row's block of k, and more blocks than it has stages."""
-    vec, block_k = row.fmt.vec, row.tile[2]
-    near = {vec, block_k - vec, block_k, block_k + vec, 3 * block_k + vec, 14 * block_k + vec}
-    return tuple(sorted(k for k in near if k > 0 and k % vec == 0))
+    step, block_k = row.k_step, row.tile[2]
+    near = {step, block_k - step, block_k, block_k + step, 3 * block_k + step, 14 * block_k + step}
+    return tuple(sorted(k for k in near if k > 0 and k % step == 0))
 
 
 @every_row
@@ -88,11 +88,11 @@ def test_nan_stays_in_its_row_and_column(row: BlockScaledRow) -> None:
 @every_row
 def test_scales_of_the_whole_range(row: BlockScaledRow) -> None:
     """Every scale byte against every other: 2^-127, signs, NaN, and sums that overflow or all but vanish."""
-    fmt = row.fmt
+    fmt, k = row.fmt, row.k_step
     count = 256 if fmt.scale == "e4m3" else 255
     steps = torch.arange(count)[:, None]
-    a, b = (with_scales(constant(fmt, side, count, fmt.vec), steps).to("cuda") for side in ("a", "b"))
-    wanted = expected(product(a, b), out_dtype=F32, bound=documented_bound(fmt.vec))
+    a, b = (with_scales(constant(fmt, side, count, k), steps).to("cuda") for side in ("a", "b"))
+    wanted = expected(product(a, b), out_dtype=F32, bound=documented_bound(k))
     assert_product(row.run(a, b, out_dtype=F32), wanted)
 
 

@@ -42,8 +42,11 @@ DTYPE_IN_NAME = {
     "float8_e5m2": "13__nv_fp8_e5m2",
 }
 # Hopper's other kernels: those that prepare operands of block-scaled products, those that multiply them as int8 or
-# bfloat16, and those that multiply fp8.
+# bfloat16, those that take few rows of such a product as they are, and those that multiply fp8.
 PREPARES, INT8, SCALED, FLOAT8 = "prepare_", "8Int8Pair", "13GlobalScaling", "10Float8Pair"
+SCALED_FEW_ROWS = "block_scaled_few_rows"
+# Of the last but one: the tile's rows, the elements of a and b (0: e4m3, 1: e2m1) and the scales (0: e8m0, 1: e4m3).
+SCALED_TYPES = re.compile(r"12FewRowsTypesILi(\d+)ELNS_11ElementTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
 
 ROWS = config_rows()
@@ -100,7 +103,7 @@ def kernels(image: str) -> dict[str, str]:
 
 def dense_kernels() -> dict[str, str]:
     """Hopper's kernels of 16-bit products."""
-    others = (PREPARES, INT8, SCALED, FLOAT8)
+    others = (PREPARES, INT8, SCALED, SCALED_FEW_ROWS, FLOAT8)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
@@ -290,6 +293,24 @@ class TestHopperKernels:
                 assert not there & {"HMMA", "LDGSTS"}, name
                 wanted = "S8.S8" if word == INT8 else "BF16"
                 assert all(wanted in i for i in instructions(body) if i.startswith(multiply)), name
+
+    def test_few_rows_of_block_scaled_products_go_through_registers(self) -> None:
+        """b's elements are decoded into wgmma's first operand: float16 where scales are e4m3, else bfloat16. Of mxfp4
+        alone there may be products of fp8 besides."""
+        found = {name: body for name, body in kernels(HOPPER).items() if SCALED_FEW_ROWS in name}
+        types = [match.groups() for name in found if (match := SCALED_TYPES.search(name)) is not None]
+        pairs = [("0", "0", "0"), ("0", "1", "0"), ("1", "0", "0"), ("1", "1", "0"), ("1", "1", "1")]
+        assert sorted(types) == sorted((tile, *pair) for tile in ("8", "16", "32", "64") for pair in pairs)
+        table = torch.ops.tileon._block_scaled_matmul_configs().splitlines()
+        assert len(found) == len(pairs) * sum("_few_rows_" in row for row in table), "one for each pair of formats"
+        for (name, body), (tile, *pair) in zip(found.items(), types, strict=True):
+            there = opcodes(body)
+            assert {"HGMMA", "UTMALDG", "UBLKCP"} <= there, f"{name}: {sorted(there)}"
+            assert not there & {"HMMA", "LDGSTS", "IGMMA"}, name
+            assert "QGMMA" not in there or pair == ["1", "1", "0"], name
+            dtype = "" if pair[2] == "1" else ".BF16"
+            for product in re.findall(r"\bHGMMA\.[^;]*", body):
+                assert re.match(rf"HGMMA\.64x{tile}x16\.F32{dtype} R\d+, R\d+, gdesc\[", product), f"{name}: {product}"
 
     def test_fp8_kernels_use_wgmma_of_fp8(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name}

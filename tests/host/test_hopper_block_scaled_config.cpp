@@ -1,31 +1,12 @@
 // Hopper's block-scaled table: routes, the choice of a row, and the memory that prepared operands take.
 
+#include "block_scaled_problem.h"
 #include "cuda/sm90/block_scaled/config.h"
 #include "expect.h"
 
 namespace {
 
 using namespace tileon;
-
-constexpr Gpu kH200{90, 132, 227 * 1024, 90};
-constexpr Gpu kAda{89, 128, 99 * 1024, 89};
-constexpr auto e4m3 = ElementType::kE4M3, e2m1 = ElementType::kE2M1;
-
-BlockScaledProblem problem_of(int64_t m, int64_t n, int64_t k, ElementType a = e2m1, ElementType b = e2m1,
-                              ScaleType scale = ScaleType::kE8M0) {
-  BlockScaledProblem problem;
-  problem.m = m;
-  problem.n = n;
-  problem.k = k;
-  problem.a.element = a;
-  problem.b.element = b;
-  for (BlockScaledOperand* operand : {&problem.a, &problem.b}) {
-    operand->stride_row = k / elements_per_byte(operand->element);
-    operand->stride_k = 1;
-  }
-  problem.scale_type = scale;
-  return problem;
-}
 
 void check_table() {
   for (int row = 0; row < sm90::kBlockScaledRowCount; ++row) {

@@ -1,0 +1,185 @@
+// Few rows of a block-scaled product on Hopper: a stage's parts, the ring, what TMA reads, how many CTAs share k, and
+// which tile is taken.
+#include <initializer_list>
+
+#include "block_scaled_problem.h"
+#include "cuda/sm90/block_scaled/config.h"
+#include "expect.h"
+
+namespace {
+
+using namespace tileon;
+
+constexpr auto kE8M0 = ScaleType::kE8M0, kE4M3 = ScaleType::kE4M3;
+constexpr sm90::FewRowsFormat kFewRowsFormats[] = {
+    {e4m3, e4m3, kE8M0}, {e4m3, e2m1, kE8M0}, {e2m1, e4m3, kE8M0}, {e2m1, e2m1, kE8M0}, {e2m1, e2m1, kE4M3},
+};
+
+void check_stage(const sm90::FewRowsFormat& format, int tile_m) {
+  const sm90::FewRowsStage stage(format, tile_m);
+  const int scale_bytes = format.scale_blocks() * kScaleBlockBytes;
+  const int begins[] = {0, stage.elements_a, stage.codes_a, stage.scales_b, stage.scales_a, stage.bytes};
+  const int sizes[] = {sm90::kFewRowsTileN * sm90::kFewRowsLineBytes, tile_m * format.stage_k() * sm90::kElementBytes,
+                       tile_m * format.line_bytes_a(), scale_bytes, scale_bytes};
+  for (int i = 0; i < 5; ++i) expect(begins[i] + sizes[i] <= begins[i + 1], "a stage's parts lie apart");
+  expect(stage.elements_a % 1024 == 0 && stage.bytes % 1024 == 0 && sm90::kBarrierBytes % 1024 == 0,
+         "swizzled parts begin at multiples of 1024 bytes in every stage");
+  expect(stage.codes_a % 128 == 0, "TMA writes a box to a multiple of 128 bytes");
+  expect(stage.scales_b % 16 == 0 && stage.scales_a % 16 == 0, "a bulk copy goes to a multiple of 16 bytes");
+  expect(format.line_bytes_a() <= 256 && tile_m <= 256, "a side of TMA's box is at most 256");
+  expect(format.stage_k() % (format.vec() * kScaleBlockCols) == 0, "a stage has whole blocks of scales");
+}
+
+void check_ring(const sm90::FewRowsFormat& format, int tile_m) {
+  const int parts = sm90::few_rows_parts(tile_m), stages = sm90::few_rows_stages(format, tile_m);
+  expect(stages % parts == 0, "a stage is always the same consumers'");
+  expect(stages >= 2 * parts, "consumers give a stage back when they have their next one: there must be two for each");
+  expect(stages <= sm90::kFewRowsMaxStages, "no more stages than there are barriers for");
+  const int ring = stages * sm90::FewRowsStage(format, tile_m).bytes;
+  for (const int used : {1, stages}) {
+    const int bytes = sm90::few_rows_shared_bytes(format, tile_m, used);
+    expect(bytes <= sm90::kSmemLimit, "a CTA has as much shared memory");
+    expect(bytes >= sm90::kBarrierBytes + sm90::few_rows_slab_bytes(tile_m), "the sums fit in the ring's place");
+    expect(used == 1 || bytes >= sm90::kBarrierBytes + ring, "so does the ring");
+  }
+  expect(sm90::few_rows_slab_bytes(tile_m) == parts * tile_m * sm90::kFewRowsPitch * 4 &&
+             sm90::kFewRowsPitch >= sm90::kFewRowsTileN,
+         "each part of k has sums of its own");
+  expect(sm90::few_rows_consumers(tile_m) * 64 == parts * sm90::kFewRowsTileN, "64 rows of b for each consumer");
+  expect(sm90::few_rows_threads(tile_m) <= 1024, "a CTA has as many threads");
+}
+
+// Of a stage that TMA and wgmma lay out by the address, no byte may move when k or the ring goes on.
+void check_sizes() {
+  for (const sm90::FewRowsFormat& format : kFewRowsFormats)
+    for (const int tile_m : sm90::kFewRowsTiles) {
+      check_stage(format, tile_m);
+      check_ring(format, tile_m);
+    }
+}
+
+BlockScaledProblem nvfp4_of(int64_t m, int64_t n, int64_t k) { return problem_of(m, n, k, e2m1, e2m1, kE4M3); }
+
+bool runs(const BlockScaledProblem& problem, const Gpu& gpu = kH200) {
+  const bool may = sm90::why_not_few_rows(problem, gpu) == nullptr;
+  const int row = sm90::choose(problem, gpu);
+  expect((row >= 0 && sm90::kBlockScaledRows[row].route == sm90::Route::kFewRows) == may,
+         "few rows are chosen where they can run, and only there");
+  return may;
+}
+
+void check_operands() {
+  for (const int bytes : {1, 4, 8, 15})
+    for (const bool of_b : {false, true}) {
+      BlockScaledProblem moved = problem_of(16, 200, 544), padded = moved;
+      BlockScaledOperand& operand = of_b ? moved.b : moved.a;
+      operand.data = reinterpret_cast<const void*>(uintptr_t{4096} + bytes);
+      expect(!runs(moved), "TMA reads from multiples of 16 bytes");
+      (of_b ? padded.b : padded.a).stride_row += bytes;
+      expect(!runs(padded), "rows begin at multiples of 16 bytes");
+      const char* reason = sm90::why_not_few_rows(moved, kH200);
+      expect(reason != nullptr && sm90::same_name(reason, of_b ? "it cannot read the strides or the alignment of `b`"
+                                                               : "it cannot read the strides or the alignment of `a`"),
+             "the reason names the operand");
+    }
+  BlockScaledProblem padded = problem_of(16, 200, 544);
+  padded.a.stride_row += 16;
+  padded.b.stride_row += 160;
+  expect(runs(padded), "rows may lie apart");
+  BlockScaledProblem apart = problem_of(16, 200, 544);
+  apart.b.stride_k = 2;
+  expect(!runs(apart), "bytes of a row may not");
+  BlockScaledProblem expanded = problem_of(16, 200, 544);
+  expanded.a.stride_row = 0;
+  expect(!runs(expanded), "nor may all rows be one");
+  BlockScaledProblem one_row = problem_of(1, 1, 544);
+  one_row.a.stride_row = one_row.b.stride_row = 7;
+  expect(runs(one_row), "the stride of one row is never used");
+  expect(!runs(nvfp4_of(16, 200, 528)) && runs(nvfp4_of(16, 200, 544)), "nvfp4's rows of an odd number of blocks");
+  expect(!runs(problem_of(16, 200, 544), kAda), "another GPU");
+  constexpr int64_t limit = int64_t{1} << 31;
+  expect(!runs(problem_of(1, limit, 32)) && !runs(problem_of(1, 1, limit)), "TMA's coordinates have 31 bits");
+  expect(sm90::why_not_few_rows(problem_of(1 << 26, 1 << 20, 32), kH200) != nullptr, "and so has a grid");
+}
+
+void check_choice() {
+  for (const int tile : {0, 1, 2, 3}) {
+    const int most = sm90::kFewRowsTiles[tile], least = tile == 0 ? 1 : sm90::kFewRowsTiles[tile - 1] + 1;
+    char name[64];
+    std::snprintf(name, sizeof(name), "sm90_block_scaled_few_rows_%dx%dx%d", most, sm90::kFewRowsTileN,
+                  kFewRowsFormats[3].stage_k());
+    for (const int m : {least, most})
+      for (const sm90::FewRowsFormat& format : kFewRowsFormats) {
+        const int row = sm90::choose(problem_of(m, 200, 544, format.a, format.b, format.scale), kH200);
+        expect(row >= 0 && sm90::kBlockScaledRows[row].tile == tile &&
+                   sm90::same_name(sm90::kBlockScaledRows[row].name, name),
+               "the least tile that holds the rows is taken:", name);
+      }
+  }
+  const int row = sm90::choose(problem_of(65, 200, 544), kH200);
+  expect(row >= 0 && sm90::kBlockScaledRows[row].route != sm90::Route::kFewRows, "65 rows are not few");
+}
+
+int splits(const BlockScaledProblem& problem, int tile_m) { return sm90::few_rows_splits(problem, tile_m, kH200); }
+
+void check_splits() {
+  expect(splits(problem_of(16, 8192, 8192), 16) == 2, "64 tiles for 132 SMs: two CTAs each");
+  expect(splits(problem_of(16, 128, 8192), 16) == 8, "one tile has as many as there can be");
+  expect(splits(problem_of(16, 3968, 8192), 16) == 2 && splits(problem_of(16, 3840, 8192), 16) == 4,
+         "30 clusters of four run at once on an H200");
+  for (const int tile_m : sm90::kFewRowsTiles)
+    for (const sm90::FewRowsFormat& format : kFewRowsFormats)
+      for (const int64_t n : {1, 128, 1000, 5000, 132 * 128})
+        for (int64_t k = 0; k < 12 * format.stage_k(); k += 2 * format.vec()) {
+          const int64_t stages = (k + format.stage_k() - 1) / format.stage_k();
+          const int count = splits(problem_of(tile_m, n, k, format.a, format.b, format.scale), tile_m);
+          expect(count == 1 || count <= stages, "no more CTAs than blocks of k");
+          expect(n < 132 * 128 || count == 1, "one where the tiles alone fill the GPU");
+        }
+}
+
+// The shapes by which tests/test_hopper_few_rows.py reaches each count, and CTAs without a block.
+void check_shapes_of_the_gpu_tests() {
+  constexpr struct {
+    int tiles, stages, ctas;
+  } kShapes[] = {{70, 9, 1}, {40, 9, 2}, {1, 4, 4}, {1, 5, 4}, {1, 8, 8}, {1, 9, 8}, {2, 100, 8}};
+  for (const int tile_m : sm90::kFewRowsTiles)
+    for (const sm90::FewRowsFormat& format : kFewRowsFormats)
+      for (const auto& shape : kShapes) {
+        const int64_t n = (shape.tiles - 1) * 128 + 5, k = (shape.stages - 1) * format.stage_k() + 96;
+        const BlockScaledProblem problem = problem_of(tile_m - 1, n, k, format.a, format.b, format.scale);
+        expect(runs(problem) && splits(problem, tile_m) == shape.ctas, "the GPU tests' shapes reach every count");
+      }
+}
+
+void check_scales() {
+  const auto at = [](uintptr_t address) { return reinterpret_cast<const void*>(address); };
+  const ScaleStrides packed = packed_scales(17);
+  expect(sm90::lie_in_blocks(at(4096), packed) && sm90::lie_in_blocks(at(4112), packed), "packed scales are copied");
+  expect(!sm90::lie_in_blocks(at(4104), packed), "but from multiples of 16 bytes alone");
+  expect(!sm90::lie_in_blocks(at(4096), flat_scales(17, 1)) && !sm90::lie_in_blocks(at(4096), flat_scales(16, 1)) &&
+             !sm90::lie_in_blocks(at(4096), flat_scales(1, 128)),
+         "2-D scales are not");
+  const auto with = [&](int64_t ScaleStrides::*stride, int64_t value) {
+    ScaleStrides changed = packed;
+    changed.*stride = value;
+    return sm90::lie_in_blocks(at(4096), changed);
+  };
+  expect(!with(&ScaleStrides::col, 2) && !with(&ScaleStrides::quarter, 5) && !with(&ScaleStrides::row, 20) &&
+             !with(&ScaleStrides::col_block, 528) && !with(&ScaleStrides::row_block, packed.row_block + 8),
+         "nor are packed ones with gaps");
+  expect(with(&ScaleStrides::row_block, 0) && with(&ScaleStrides::row_block, packed.row_block + 16),
+         "blocks of rows may lie anywhere");
+}
+
+}  // namespace
+
+int main() {
+  check_sizes();
+  check_operands();
+  check_choice();
+  check_splits();
+  check_shapes_of_the_gpu_tests();
+  check_scales();
+  return report("hopper few rows config");
+}
