@@ -119,68 +119,99 @@ class Int8Table {
   uint32_t positive_[2], negative_[2];
 };
 
-// The largest scale of a row, as its byte, in all lanes.
-__device__ __forceinline__ int row_scale(const BlockScaledOperand& operand, const uint8_t* scales, int cols) {
-  int largest = 0;
-  for (int col = static_cast<int>(threadIdx.x) % 32; col < cols; col += 32)
-    largest = max(largest, static_cast<int>(scales[operand.scale_strides.of_col(col)]));
-  return __reduce_max_sync(0xffffffffu, largest);
-}
+// A row of one operand, by one warp.
+class Int8Row {
+ public:
+  __device__ __forceinline__ Int8Row(const BlockScaledOperand& operand, int64_t row, int k)
+      : codes_(static_cast<const uint8_t*>(operand.data) + row * operand.stride_row),
+        scales_(static_cast<const uint8_t*>(operand.scale) + operand.scale_strides.of_row(row)),
+        strides_(operand.scale_strides),
+        k_(k) {
+    int largest = 0;
+    for (int col = lane(); col < k / kVec; col += 32) largest = max(largest, scale(col));
+    largest_ = __reduce_max_sync(0xffffffffu, largest);
+  }
 
-__device__ __forceinline__ bool row_to_int8(const BlockScaledOperand& operand, int64_t row, int k,
-                                            const PreparedOperand& prepared) {
-  constexpr int vec = 32;
-  constexpr int kLaneElements = 16, kSpanElements = 32 * kLaneElements;
-  using Codes = CodeWords<2>;
-  const ScaleStrides& strides = operand.scale_strides;
-  const auto* codes = static_cast<const uint8_t*>(operand.data) + row * operand.stride_row;
-  const auto* scales = static_cast<const uint8_t*>(operand.scale) + strides.of_row(row);
-  auto* out = static_cast<uint8_t*>(prepared.rows) + row * k;
-  const int largest = row_scale(operand, scales, k / vec);
-  const bool has_exponent = largest >= kLeastExponent && largest <= kMostExponent;
-  // 2^(largest - 127) is the scale of the row's largest elements, which are eight times as large here, and in halves
-  constexpr int kFieldLessByte = -127 - 3 - 1 + 127;
-  if (threadIdx.x % 32 == 0)
-    prepared.exponents[row] = static_cast<uint8_t>(min(max(largest, kLeastExponent), kMostExponent) + kFieldLessByte);
-  bool lost = false;
-  for (int begin = static_cast<int>(threadIdx.x) % 32 * kLaneElements; begin < k; begin += kSpans * kSpanElements) {
-    Codes loaded[kSpans];
-    uint8_t bytes[kSpans];
-#pragma unroll
-    for (int span = 0; span < kSpans; ++span) {
-      const int at = begin + span * kSpanElements;
-      if (at >= k) continue;
-      loaded[span] = *reinterpret_cast<const Codes*>(codes + at / 2);
-      bytes[span] = scales[strides.of_col(at / vec)];
+  // Reads no more of the row than its scales and the codes of blocks whose scale does not fit.
+  __device__ __forceinline__ bool fits() const {
+    const bool has_exponent = largest_ >= kLeastExponent && largest_ <= kMostExponent;
+    bool lost = false;
+    for (int begin = 0; begin < k_ / kVec && !__any_sync(0xffffffffu, lost); begin += 32) {
+      const int col = begin + lane();
+      if (col >= k_ / kVec) continue;
+      const int byte = scale(col);
+      lost = byte == kE8M0NaN || ((!has_exponent || byte < largest_ - 3) && has_numbers(col));
     }
+    return !__any_sync(0xffffffffu, lost);
+  }
+
+  // Where it fits.
+  __device__ __forceinline__ void convert(uint8_t* out, uint8_t& exponent) const {
+    constexpr int kLaneElements = 16, kSpanElements = 32 * kLaneElements;
+    // 2^(largest - 127) is the scale of the row's largest elements, which are eight times as large here, and in halves
+    constexpr int kFieldLessByte = -127 - 3 - 1 + 127;
+    if (lane() == 0)
+      exponent = static_cast<uint8_t>(min(max(largest_, kLeastExponent), kMostExponent) + kFieldLessByte);
+    for (int begin = lane() * kLaneElements; begin < k_; begin += kSpans * kSpanElements) {
+      CodeWords<2> loaded[kSpans];
+      int bytes[kSpans];
 #pragma unroll
-    for (int span = 0; span < kSpans; ++span) {
-      const int at = begin + span * kSpanElements;
-      if (at >= k) continue;
-      const uint32_t* words = loaded[span].words;
-      const int shift = bytes[span] - (largest - 3);
-      lost |= (!has_exponent || shift < 0) && ((words[0] | words[1]) & 0x77777777) != 0;
-      lost |= bytes[span] == kE8M0NaN;
-      const Int8Table table(max(shift, 0));
-      const uint2 first = table.decode(words[0]), second = table.decode(words[1]);
-      *reinterpret_cast<uint4*>(out + at) = {first.x, first.y, second.x, second.y};
+      for (int span = 0; span < kSpans; ++span) {
+        const int at = begin + span * kSpanElements;
+        if (at >= k_) continue;
+        loaded[span] = *reinterpret_cast<const CodeWords<2>*>(codes_ + at / 2);
+        bytes[span] = scale(at / kVec);
+      }
+#pragma unroll
+      for (int span = 0; span < kSpans; ++span) {
+        const int at = begin + span * kSpanElements;
+        if (at >= k_) continue;
+        const Int8Table table(max(bytes[span] - (largest_ - 3), 0));
+        const uint2 first = table.decode(loaded[span].words[0]), second = table.decode(loaded[span].words[1]);
+        *reinterpret_cast<uint4*>(out + at) = {first.x, first.y, second.x, second.y};
+      }
     }
   }
-  return lost;
-}
+
+ private:
+  static constexpr int kVec = 32;
+
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ __forceinline__ int scale(int col) const { return scales_[strides_.of_col(col)]; }
+  // Whether a block is more than zeros.
+  __device__ __forceinline__ bool has_numbers(int col) const {
+    const auto block = *reinterpret_cast<const CodeWords<4>*>(codes_ + col * (kVec / 2));
+    return ((block.words[0] | block.words[1] | block.words[2] | block.words[3]) & 0x77777777) != 0;
+  }
+
+  const uint8_t* codes_;
+  const uint8_t* scales_;
+  const ScaleStrides& strides_;
+  int k_;
+  int largest_;  // of its scales, as their bytes
+};
 
 // ---- kernels ----
 
-// Calls `prepare(is_b, row)` for this warp's row, if it has one, and leaves the CTA's word. `group` counts the groups
-// of kRowsPerCta rows, first those of a.
-template <typename Prepare>
-__device__ __forceinline__ void prepare_rows(const PrepareParams& params, unsigned group, const Prepare& prepare) {
-  const int64_t groups_a = row_groups(params.problem.m);
-  const bool is_b = group >= groups_a;
-  const int64_t row = (group - (is_b ? groups_a : 0)) * kRowsPerCta + threadIdx.x / 32;
-  const bool lost = row < (is_b ? params.problem.n : params.problem.m) && prepare(is_b, row);
+// The row of this warp, in a CTA that has group `group` of kRowsPerCta rows: first come those of a.
+struct WarpRow {
+  bool is_b;
+  int64_t row;
+  bool exists;
+
+  __device__ __forceinline__ WarpRow(const BlockScaledProblem& problem, unsigned group) {
+    const int64_t groups_a = row_groups(problem.m);
+    is_b = group >= groups_a;
+    row = (group - (is_b ? groups_a : 0)) * kRowsPerCta + threadIdx.x / 32;
+    exists = row < (is_b ? problem.n : problem.m);
+  }
+};
+
+// Leaves the CTA's word, and returns it.
+__device__ __forceinline__ bool leave_word(const PrepareParams& params, bool lost) {
   const int any = __syncthreads_or(lost);
   if (threadIdx.x == 0) params.words[blockIdx.x] = static_cast<uint32_t>(any);
+  return any != 0;
 }
 
 template <ElementType kA, ElementType kB, ScaleType kScale>
@@ -190,22 +221,25 @@ __global__ void __launch_bounds__(kThreads) prepare_bfloat16(const __grid_consta
   const BlockScaledProblem& problem = params.problem;
   const int k = static_cast<int>(problem.k);
   const auto strips = static_cast<unsigned>(params.strips);
-  prepare_rows(params, blockIdx.x / strips, [&](bool is_b, int64_t row) {
-    bool lost = false;
+  const WarpRow warp(problem, blockIdx.x / strips);
+  bool lost = false;
+  if (warp.exists)
     for (int begin = static_cast<int>(blockIdx.x % strips) * kStripElements; begin < k;
          begin += params.strips * kStripElements)
-      lost |= is_b ? strip_to_bfloat16<kB, kScale>(problem.b, row, begin, k, params.b.rows)
-                   : strip_to_bfloat16<kA, kScale>(problem.a, row, begin, k, params.a.rows);
-    return lost;
-  });
+      lost |= warp.is_b ? strip_to_bfloat16<kB, kScale>(problem.b, warp.row, begin, k, params.b.rows)
+                        : strip_to_bfloat16<kA, kScale>(problem.a, warp.row, begin, k, params.a.rows);
+  leave_word(params, lost);
 }
 
+// A CTA one of whose rows does not fit leaves the others, too: nobody will multiply them.
 __global__ void __launch_bounds__(kThreads) prepare_int8(const __grid_constant__ PrepareParams params) {
   ptx::grid_dependency_wait();
   const int k = static_cast<int>(params.problem.k);
-  prepare_rows(params, blockIdx.x, [&](bool is_b, int64_t row) {
-    return row_to_int8(is_b ? params.problem.b : params.problem.a, row, k, is_b ? params.b : params.a);
-  });
+  const WarpRow warp(params.problem, blockIdx.x);
+  const PreparedOperand& prepared = warp.is_b ? params.b : params.a;
+  const Int8Row row(warp.is_b ? params.problem.b : params.problem.a, warp.exists ? warp.row : 0, k);
+  if (leave_word(params, warp.exists && !row.fits())) return;
+  if (warp.exists) row.convert(static_cast<uint8_t*>(prepared.rows) + warp.row * k, prepared.exponents[warp.row]);
 }
 
 void launch_prepare(const void* kernel, const PrepareParams& params, cudaStream_t stream) {
