@@ -319,6 +319,7 @@ class TestHopperKernels:
             there = opcodes(body)
             assert {"QGMMA", "UTMALDG", "UTMASTG"} <= there, name
             assert not there & {"HMMA", "HGMMA", "LDGSTS"}, name
+            assert ("USETMAXREG" in there) == ("Li192ELi128E" in name), "three consumers take the producer's registers"
 
     def test_operands_are_prepared_in_whole_vectors(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if PREPARES in name}

@@ -35,7 +35,10 @@ struct TileConfig {
   constexpr int mma_rows() const { return swapped() ? tile_n : tile_m; }
   constexpr int mma_columns() const { return swapped() ? tile_m : tile_n; }
   constexpr int consumer_rows() const { return family == Family::kPingPong ? mma_rows() : mma_rows() / consumers; }
-  constexpr int threads() const { return consumers * 128 + 32; }  // and one producer warp
+  // Three consumers need more registers than an even share: the producer has a warpgroup then, three of whose warps are
+  // there only to give theirs away.
+  constexpr bool moves_registers() const { return consumers == 3; }
+  constexpr int threads() const { return consumers * 128 + (moves_registers() ? 128 : 32); }  // and the producer's
 };
 
 constexpr int kGroupM = 8;  // rows of tiles in a group (tile_order.h); 2 to 16 lie within 1 %

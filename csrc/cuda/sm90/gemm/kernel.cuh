@@ -4,6 +4,7 @@
 #pragma once
 
 #include "../../ptx/grid_dependency.cuh"
+#include "../../ptx/registers.cuh"
 #include "../consumer.cuh"
 #include "../kernel_types.cuh"
 #include "../producer.cuh"
@@ -86,6 +87,11 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   wait_for_tma_stores();
 }
 
+// Of each thread of three consumers, and of the producer's warpgroup: with the four warps of each, one of them in each
+// quarter of an SM, all of its 512.
+constexpr int kConsumerRegisters = 160, kProducerRegisters = 32;
+static_assert(3 * kConsumerRegisters + kProducerRegisters == 512);
+
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::config.threads(), 1)
     gemm(const __grid_constant__ typename Kernel::Params params) {
@@ -101,9 +107,11 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1)
   start<Kernel>(params, ring, warp, [&] { producer.start(position_of<Kernel>(params, blockIdx.x), 0); });
 
   if (warp < Kernel::producer_warp) {
+    if constexpr (Kernel::config.moves_registers()) ptx::acquire_registers<kConsumerRegisters>();
     consume<Kernel>(params, ring, shared, warp);
   } else {
-    produce<Kernel>(params, producer);
+    if constexpr (Kernel::config.moves_registers()) ptx::release_registers<kProducerRegisters>();
+    if (!Kernel::config.moves_registers() || warp == Kernel::producer_warp) produce<Kernel>(params, producer);
   }
 }
 
