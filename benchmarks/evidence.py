@@ -33,7 +33,13 @@ _PASSED = r"\b[1-9]\d* passed"
 
 
 _WATCHDOG = ROOT / "build" / "watchdog" / "tileon_ops" / "_C.so"
-_HOPPER_TESTS = ("test_config_rows.py", "test_hopper_rows.py", "test_dependent_launch.py", "test_choice.py")
+_HOPPER_TESTS = (
+    "test_config_rows.py",
+    "test_hopper_rows.py",
+    "test_hopper_few_rows.py",
+    "test_dependent_launch.py",
+    "test_choice.py",
+)
 
 
 # Side by side, each with few threads: the references are computed on the CPU.

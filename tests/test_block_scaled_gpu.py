@@ -57,7 +57,6 @@ class Buffers:
 @each_format
 def test_the_kernel_is_named(fmt: Format) -> None:
     """Few rows and many take one of Hopper's own where there are some, elsewhere a portable one."""
-    backend = "sm90" if HAS_HOPPER_ROWS else "sm80"
     for rows in (16, 200):
         a, b = operands(fmt, rows, 264, 160)
         for forms in (("2d", "2d"), ("packed", "packed")):

@@ -47,11 +47,13 @@ each_mxfp4_row = each_block_scaled_row([row for row in FEW_ROWS if row.fmt == MX
 each_row_of_e4m3 = each_block_scaled_row([row for row in FEW_ROWS if "e4m3" in (row.fmt.a, row.fmt.b)])
 
 # Tiles of b's rows, stages of k, and how many CTAs then share k on an H200: test_hopper_few_rows_config.cpp holds the
-# choice to the last. Of five stages on four CTAs and of nine on eight some CTAs have none; of nine on one CTA, and of a
-# hundred, the ring goes round.
+# choice to the last. Mostly the CTAs have not as many stages each; of nine on one CTA, and of a hundred, the ring goes
+# round.
 SHARED_K = [
     pytest.param(tiles, stages, id=f"{stages}_stages_on_{ctas}")
-    for tiles, stages, ctas in ((70, 9, 1), (40, 9, 2), (1, 4, 4), (1, 5, 4), (1, 8, 8), (1, 9, 8), (2, 100, 8))
+    for tiles, stages, ctas in zip(
+        (70, 60, 40, 20, 22, 18, 15, 1, 2), (9, 9, 10, 11, 9, 11, 7, 8, 100), (1, 2, 3, 4, 5, 6, 7, 8, 8), strict=True
+    )
 ]
 
 
@@ -288,8 +290,9 @@ class TestChoice:
     def test_the_least_tile_that_holds_the_rows_is_taken(self, fmt: Format) -> None:
         n, k = 200, 544
         b = kept_integers(fmt, "b", n, k)
-        for m, tile in ((1, 8), (8, 8), (9, 16), (16, 16), (17, 32), (32, 32), (33, 64), (64, 64), (65, 0)):
-            a = kept_integers(fmt, "a", 65, k).first(m)
+        tiles = {1: 8, 8: 8, 9: 16, 16: 16, 17: 32, 32: 32, 33: 64, 64: 64, 65: 64, 128: 64, 129: 0}
+        for m, tile in tiles.items():
+            a = kept_integers(fmt, "a", 129, k).first(m)
             for forms in (PACKED, FLAT):
                 assert_exact_product(multiply(a, b, forms=forms, out_dtype=F32), a, b, f"m {m}")
                 kernel = torch.ops.tileon._last_kernel()

@@ -116,8 +116,11 @@ void check_choice() {
                "the least tile that holds the rows is taken:", name);
       }
   }
-  const int row = sm90::choose(problem_of(65, 200, 544), kH200);
-  expect(row >= 0 && sm90::kBlockScaledRows[row].route != sm90::Route::kFewRows, "65 rows are not few");
+  for (const int m : {65, 128, 129}) {
+    const sm90::BlockScaledRow& row = sm90::kBlockScaledRows[sm90::choose(problem_of(m, 200, 544), kH200)];
+    expect((row.route == sm90::Route::kFewRows) == (m < 129) && (m == 129 || sm90::kFewRowsTiles[row.tile] == 64),
+           "up to 128 rows are few, in two tiles");
+  }
 }
 
 int splits(const BlockScaledProblem& problem, int tile_m) { return sm90::few_rows_splits(problem, tile_m, kH200); }
@@ -125,7 +128,7 @@ int splits(const BlockScaledProblem& problem, int tile_m) { return sm90::few_row
 void check_splits() {
   expect(splits(problem_of(16, 8192, 8192), 16) == 2, "64 tiles for 132 SMs: two CTAs each");
   expect(splits(problem_of(16, 128, 8192), 16) == 8, "one tile has as many as there can be");
-  expect(splits(problem_of(16, 3968, 8192), 16) == 2 && splits(problem_of(16, 3840, 8192), 16) == 4,
+  expect(splits(problem_of(16, 3968, 8192), 16) == 3 && splits(problem_of(16, 3840, 8192), 16) == 4,
          "30 clusters of four run at once on an H200");
   for (const int tile_m : sm90::kFewRowsTiles)
     for (const sm90::FewRowsFormat& format : kFewRowsFormats)
@@ -138,11 +141,12 @@ void check_splits() {
         }
 }
 
-// The shapes by which tests/test_hopper_few_rows.py reaches each count, and CTAs without a block.
+// The shapes by which tests/test_hopper_few_rows.py reaches each count.
 void check_shapes_of_the_gpu_tests() {
   constexpr struct {
     int tiles, stages, ctas;
-  } kShapes[] = {{70, 9, 1}, {40, 9, 2}, {1, 4, 4}, {1, 5, 4}, {1, 8, 8}, {1, 9, 8}, {2, 100, 8}};
+  } kShapes[] = {{70, 9, 1},  {60, 9, 2}, {40, 10, 3}, {20, 11, 4}, {22, 9, 5},
+                 {18, 11, 6}, {15, 7, 7}, {1, 8, 8},   {2, 100, 8}};
   for (const int tile_m : sm90::kFewRowsTiles)
     for (const sm90::FewRowsFormat& format : kFewRowsFormats)
       for (const auto& shape : kShapes) {

@@ -113,8 +113,8 @@ inline const char* why_not(Route route, const BlockScaledProblem& problem, const
   return why_not(prepared_problem(problem, route, nullptr, nullptr), gpu);
 }
 
-// Few rows are faster without being prepared, and take no memory so.
-constexpr int64_t kPreparePaysFromRows = kFewRowsMost + 1;
+// Fewer rows of either operand are faster without being prepared.
+constexpr int64_t kPreparePaysFromRows = 65;
 
 // Products (m * n * k) from which int8 saves more than its two kernels cost that leave at once where all rows fit: on
 // an H200 they cost 4 us, and bfloat16 takes as much longer from here on.
@@ -124,9 +124,8 @@ constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
 inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
   if (problem.k > 0 && problem.m <= kFewRowsMost && why_not(Route::kFewRows, problem, gpu) == nullptr)
     return cheapest(
-        kBlockScaledRows,
-        [&](const BlockScaledRow& row) { return row.route == Route::kFewRows && kFewRowsTiles[row.tile] >= problem.m; },
-        [](const BlockScaledRow& row) { return kFewRowsTiles[row.tile]; });
+        kBlockScaledRows, [](const BlockScaledRow& row) { return row.route == Route::kFewRows; },
+        [&](const BlockScaledRow& row) { return few_rows_cost(problem.m, kFewRowsTiles[row.tile]); });
   if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
   const bool int8 = is_mxfp4(problem) && problem.k <= kInt8MaxK && problem.products() >= kInt8PaysFrom;
   const Route route = int8 ? Route::kInt8 : Route::kBFloat16;

@@ -32,7 +32,6 @@ constexpr int few_rows_threads(int tile_m) {
 // The rows of a that a CTA takes.
 constexpr int kFewRowsTiles[] = {8, 16, 32, 64};
 constexpr int kFewRowsTileCount = sizeof(kFewRowsTiles) / sizeof(kFewRowsTiles[0]);
-constexpr int kFewRowsMost = 64;
 
 // What a pair of formats decides.
 struct FewRowsFormat {
@@ -127,23 +126,36 @@ inline const char* why_not_few_rows(const BlockScaledProblem& problem, const Gpu
 
 // What a CTA takes, in nanoseconds, on an H200: to start and to end, to share k with others, and for a stage.
 constexpr double kFewRowsStart = 5000.0;
-constexpr double kFewRowsShare = 1000.0;
-constexpr double few_rows_per_stage(int tile_m) { return 600.0 + 10.0 * tile_m; }
+constexpr double few_rows_share(int splits) { return splits > 1 ? 1000.0 + 100.0 * splits : 0.0; }
+constexpr double few_rows_per_stage(int tile_m) { return 450.0 + 11.0 * tile_m; }
+
+// Clusters of so many CTAs that run at once. Larger ones leave more of each GPC's SMs over.
+inline int few_rows_clusters(int ctas, int sm_count) {
+  return ctas <= 4 ? clusters_at_once(ctas, sm_count) : std::max(sm_count * 5 / 6 / ctas, 1);
+}
 
 // How many CTAs share k so that the product takes least.
 inline int few_rows_splits(const BlockScaledProblem& problem, int tile_m, const Gpu& gpu) {
   const int64_t tiles = (problem.m + tile_m - 1) / tile_m * ((problem.n + kFewRowsTileN - 1) / kFewRowsTileN);
   const int64_t stages = (problem.k + format_of(problem).stage_k() - 1) / format_of(problem).stage_k();
-  constexpr int splits[] = {1, 2, 4, 8};
+  constexpr int splits[] = {1, 2, 3, 4, 5, 6, 7, 8};
   const int best = cheapest(
       splits, [&](int count) { return count == 1 || count <= stages; },
       [&](int count) {
-        const int64_t rounds = ceil_divide(tiles, clusters_at_once(count, gpu.sm_count));
+        const int64_t rounds = ceil_divide(tiles, few_rows_clusters(count, gpu.sm_count));
         const auto per_cta = static_cast<double>((stages + count - 1) / count);
         return static_cast<double>(rounds) * (kFewRowsStart + per_cta * few_rows_per_stage(tile_m)) +
-               (count > 1 ? kFewRowsShare : 0.0);
+               few_rows_share(count);
       });
   return splits[best];
+}
+
+// Up to so many rows, in two tiles, decoding b anew for each tile is faster than preparing it once.
+constexpr int kFewRowsMost = 128;
+
+// What a product of m rows takes by a tile, up to a factor.
+inline double few_rows_cost(int64_t m, int tile_m) {
+  return static_cast<double>((m + tile_m - 1) / tile_m) * few_rows_per_stage(tile_m);
 }
 
 }  // namespace tileon::sm90

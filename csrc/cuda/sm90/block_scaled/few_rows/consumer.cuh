@@ -20,13 +20,14 @@ class Consumer {
   static constexpr int kColsPerStage = Kernel::format.scale_blocks() * kScaleBlockCols;
 
  public:
-  __device__ __forceinline__ Consumer(const FewRowsParams& params, const FewRowsRing& shared, int warp)
+  __device__ __forceinline__ Consumer(const FewRowsParams& params, const FewRowsRing& shared, int n_begin, int warp)
       : params_(params), ring_(shared.ring), part_(warp / 4 % Kernel::parts) {
     const int row = warp / 4 / Kernel::parts * 64 + warp % 4 * 16 + threadIdx.x % 32 / 4;
     const int t = threadIdx.x % 4;
     codes_ = row * kFewRowsLineBytes + swizzled_chunk<Swizzle::kChunkColumns, 8>(row, t) * kChunkBytes;
     col_ = t * Kernel::format.chunk() / Kernel::format.vec();
     scales_ = Kernel::stage.scales_b + scale_offset(row, col_);
+    rows_left_ = static_cast<int>(min(params.problem.n - n_begin, int64_t{kFewRowsTileN})) - row;
   }
 
   // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b. Returns whether bfloat16 lost something
@@ -72,7 +73,9 @@ class Consumer {
     for (int i = 0; i < Chunk::kScales; ++i)
       chunk.scales[i] =
           ptx::load_shared_1(stage + scales_ + half * scale_offset(8, 0) + scale_offset(0, group * cols_per_group) + i);
-    chunk.keep_scales(cols - col_ - group * cols_per_group);
+    // Scales of rows that are not there may be anything, over codes of 0: e2m1 loses nothing of those.
+    const bool exists = Kernel::b == ElementType::kE2M1 || half * 8 < rows_left_;
+    chunk.keep_scales(exists ? cols - col_ - group * cols_per_group : 0);
     return chunk;
   }
 
@@ -105,10 +108,11 @@ class Consumer {
 
   const FewRowsParams& params_;
   const Ring& ring_;
-  int part_;    // of k
-  int codes_;   // where this thread's first chunk lies in a stage
-  int scales_;  // and its scales
-  int col_;     // and which they are
+  int part_;       // of k
+  int codes_;      // where this thread's first chunk lies in a stage
+  int scales_;     // and its scales
+  int col_;        // and which they are
+  int rows_left_;  // of b's in the tile, from this thread's first one on
 };
 
 }  // namespace tileon::sm90

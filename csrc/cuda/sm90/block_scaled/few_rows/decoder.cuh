@@ -40,6 +40,7 @@ class Decoder {
     const int row = warp / kGroupsPerStage * 8 + lane / 4;
     const int chunk = group * kChunksPerGroup + t;
     has_rows_ = row < Kernel::tile_m;
+    rows_left_ = static_cast<int>(min(params.problem.m - m_begin, int64_t{Kernel::tile_m})) - row;
     codes_ = Kernel::stage.codes_a + row * Kernel::format.line_bytes_a() + chunk * Chunk::kWords * 4;
     col_ = chunk * Kernel::format.chunk() / Kernel::format.vec();
     scales_ = Kernel::stage.scales_a + scale_offset(m_begin + row, col_);
@@ -82,7 +83,8 @@ class Decoder {
 #pragma unroll
       for (int j = 0; j < Chunk::kScales; ++j)
         chunk.scales[j] = ptx::load_shared_1(stage + scales_ + scale_offset_of_16(i) + j);
-      chunk.keep_scales(cols - col_);
+      // Scales of rows that are not there may be anything, over codes of 0.
+      chunk.keep_scales(i * kRowStep < rows_left_ ? cols - col_ : 0);
       const uint32_t line = stage + elements_ + i * kRowStep * kLineBytes;
       if constexpr (kWay == Way::kFloat8) {
         store_float8(line, chunk);
@@ -171,6 +173,7 @@ class Decoder {
   const FewRowsRing& shared_;
   int m_begin_, n_begin_;
   bool has_rows_;      // in the tile
+  int rows_left_;      // of the problem's in the tile, from this thread's first one on
   uint32_t codes_;     // where this thread's first chunk lies in a stage
   uint32_t scales_;    // and its scales
   int col_;            // and which they are

@@ -1,6 +1,8 @@
-// Block-scaled products of few rows of a, bound by decoding b: nothing is prepared, and no memory is taken. One tile of
-// the output a cluster, whose CTAs split k.
+// Block-scaled products of few rows of a, bound by reading b and decoding it: nothing is prepared, and no memory is
+// taken. One tile of the output a cluster, whose CTAs split k.
 #pragma once
+
+#include <type_traits>
 
 #include "../../../ptx/cluster.cuh"
 #include "../../../ptx/grid_dependency.cuh"
@@ -67,7 +69,7 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
       if constexpr (kWay == Way::kFloat8) {
         Float8Consumer<Kernel>(shared, warp).multiply(blocks, sums);
       } else {
-        lost = Consumer<Kernel>(params, shared, warp).multiply(first_block, blocks, passed, sums);
+        lost = Consumer<Kernel>(params, shared, n_begin, warp).multiply(first_block, blocks, passed, sums);
       }
       ptx::barrier_sync(kAllConsumers, Kernel::consumers * 128);
       write_sums<Kernel>(slab, warp, sums);

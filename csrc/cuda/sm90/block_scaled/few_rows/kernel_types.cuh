@@ -32,6 +32,8 @@ struct FewRowsTypes {
   using TileA8 = OperandTile<kTileM, format.stage_k() / 2, Major::kK>;  // in units of two elements
   static_assert(TileA::bytes == stage.codes_a - stage.elements_a);
   using Sums = float[kTileM / 2];
+  // A consumer gives a stage back when it has begun the next one that is its own.
+  static_assert(few_rows_stages(format, kTileM) >= 2 * parts);
 };
 
 // A stage goes from the producer to the decoders, which wait for a's bytes (`landed`), and from both to the consumers,
