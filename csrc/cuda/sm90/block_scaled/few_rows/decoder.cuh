@@ -64,8 +64,7 @@ class Decoder {
       if (has_rows_) lost |= decode_stage<kWay>(stage, cols);
       if constexpr (kWay == Way::kFloat8) write_factors(stage, cols);
       ptx::fence_proxy_async();
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(shared_.ring.full(at.stage));
+      ptx::mbarrier_arrive(shared_.ring.full(at.stage));
       at.advance(shared_.ring.stages());
     }
     return lost;

@@ -6,8 +6,6 @@
 
 #include "../../../ptx/cluster.cuh"
 #include "../../../ptx/grid_dependency.cuh"
-#include "../../../ptx/named_barrier.cuh"
-#include "../../named_barriers.cuh"
 #include "../../start.cuh"
 #include "consumer.cuh"
 #include "consumer_float8.cuh"
@@ -54,6 +52,8 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   if (warp == 0 && ptx::elect_one()) shared.ring.init_empty(Kernel::consumers / Kernel::parts);
   if (warp == 1 && ptx::elect_one()) shared.ring.init_full(1, params.stages, kFullArrivals);
   if (warp == 2 && ptx::elect_one()) shared.init_landed(1, params.stages);
+  auto* lost_word = reinterpret_cast<unsigned*>(dynamic_shared + kLostWord);
+  if (Kernel::may_lose && threadIdx.x == 0) *lost_word = 0;
   __syncthreads();
   ptx::grid_dependency_launch();
   ptx::grid_dependency_wait();
@@ -64,31 +64,28 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   const auto multiply = [&](auto way, int loaded, int passed) {
     constexpr Way kWay = way;
     bool lost = false;
+    typename Kernel::Sums sums;
     if (warp < Kernel::first_decoder) {
-      typename Kernel::Sums sums;
       if constexpr (kWay == Way::kFloat8) {
         Float8Consumer<Kernel>(shared, warp).multiply(blocks, sums);
       } else {
         lost = Consumer<Kernel>(params, shared, n_begin, warp).multiply(first_block, blocks, passed, sums);
       }
-      ptx::barrier_sync(kAllConsumers, Kernel::consumers * 128);
-      write_sums<Kernel>(slab, warp, sums);
     } else if (warp < Kernel::producer_warp) {
       lost = Decoder<Kernel>(params, shared, m_begin, n_begin).template decode<kWay>(first_block, blocks, passed);
     } else {
       producer.load_blocks(first_block + loaded, first_block + blocks);
     }
-    if constexpr (!Kernel::may_lose) return false;
-    const int any = __syncthreads_or(lost);
-    if (threadIdx.x == 0) *reinterpret_cast<int*>(dynamic_shared + kLostWord) = any;
+    if (Kernel::may_lose && lost) atomicOr(lost_word, 1u);
+    __syncthreads();
+    if (warp < Kernel::first_decoder) write_sums<Kernel>(slab, warp, sums);
     sync_cluster(params.splits);
-    return any_lost(base + kLostWord, params.splits);
+    return Kernel::may_lose && any_lost(base + kLostWord, params.splits);
   };
 
   constexpr Way first_way = Kernel::format.is_mxfp4() ? Way::kFloat8 : Way::k16Bits;
   float factor = Kernel::format.is_mxfp4() ? kFloat8Factor : kMovedFactor<Kernel::scale> * kMovedFactor<Kernel::scale>;
   bool lost = multiply(std::integral_constant<Way, first_way>(), 1, 0);
-  if constexpr (!Kernel::may_lose) sync_cluster(params.splits);
   if constexpr (first_way == Way::kFloat8) {
     if (lost) {
       ptx::fence_proxy_async();  // the ring takes the slab's place again

@@ -52,7 +52,7 @@ struct FewRowsRing {
   }
 };
 
-constexpr int kFullArrivals = 1 + kDecoderWarps;  // with the producer's
+constexpr int kFullArrivals = 1 + kDecoderWarps * 32;  // the producer's, and every decoding thread's
 
 constexpr int kLandedBegin = Ring::kBarrierBytes;
 constexpr int kLostWord = 512;  // whether a way lost something
