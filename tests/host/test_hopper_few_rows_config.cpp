@@ -39,7 +39,8 @@ void check_ring(const sm90::FewRowsFormat& format, int tile_m) {
   for (const int used : {1, stages}) {
     const int bytes = sm90::few_rows_shared_bytes(format, tile_m, used);
     expect(bytes <= sm90::kSmemLimit, "a CTA has as much shared memory");
-    expect(bytes >= sm90::kBarrierBytes + sm90::few_rows_slab_bytes(tile_m), "the sums fit in the ring's place");
+    const int begin = sm90::few_rows_slab_begin(tile_m, used * sm90::FewRowsStage(format, tile_m).bytes);
+    expect(bytes >= sm90::kBarrierBytes + begin + sm90::few_rows_slab_bytes(tile_m), "the sums fit in their place");
     expect(used == 1 || bytes >= sm90::kBarrierBytes + ring, "so does the ring");
   }
   expect(sm90::few_rows_slab_bytes(tile_m) == parts * tile_m * sm90::kFewRowsPitch * 4 &&

@@ -76,20 +76,25 @@ struct FewRowsStage {
               1024) {}
 };
 
-// Sums in float32, which take the ring's place: those of each part of k by themselves.
+// Sums in float32, those of each part of k by themselves: behind the ring or, of 64 rows, in its place.
 constexpr int kFewRowsPitch = kFewRowsTileN + 4;
 constexpr int few_rows_slab_bytes(int tile_m) { return few_rows_parts(tile_m) * tile_m * kFewRowsPitch * 4; }
+constexpr bool slab_lies_behind(int tile_m) { return few_rows_parts(tile_m) > 1; }
 
 // A ring that goes round has whole turns of the consumers, so that each of its stages is always the same ones': a wait
 // that skipped a phase of a barrier would not notice.
 constexpr int kFewRowsMaxStages = 8;
 constexpr int few_rows_stages(const FewRowsFormat& format, int tile_m) {
-  const int fit = (kSmemLimit - kBarrierBytes) / FewRowsStage(format, tile_m).bytes;
+  const int room = kSmemLimit - kBarrierBytes - (slab_lies_behind(tile_m) ? few_rows_slab_bytes(tile_m) : 0);
   const int parts = few_rows_parts(tile_m);
-  return std::min(fit, kFewRowsMaxStages) / parts * parts;
+  return std::min(room / FewRowsStage(format, tile_m).bytes, kFewRowsMaxStages) / parts * parts;
 }
+
+// The slab's place, in bytes from the ring's, and what both take.
+constexpr int few_rows_slab_begin(int tile_m, int ring_bytes) { return slab_lies_behind(tile_m) ? ring_bytes : 0; }
 constexpr int few_rows_shared_bytes(const FewRowsFormat& format, int tile_m, int stages) {
-  return kBarrierBytes + std::max(stages * FewRowsStage(format, tile_m).bytes, few_rows_slab_bytes(tile_m));
+  const int ring_bytes = stages * FewRowsStage(format, tile_m).bytes;
+  return kBarrierBytes + std::max(ring_bytes, few_rows_slab_begin(tile_m, ring_bytes) + few_rows_slab_bytes(tile_m));
 }
 
 // ---- what the kernels take ----

@@ -58,9 +58,10 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   ptx::grid_dependency_launch();
   ptx::grid_dependency_wait();
 
-  // The sums of this CTA's k in its slab, which takes the ring's place. Returns, when the whole cluster's are there,
+  // The sums of this CTA's k in its slab, which may take the ring's place. Returns, when the whole cluster's are there,
   // whether anything was lost in it. `loaded` blocks are under way already, `passed` went through the ring before.
-  auto* slab = reinterpret_cast<float*>(dynamic_shared + kBarrierBytes);
+  auto* slab = reinterpret_cast<float*>(dynamic_shared + kBarrierBytes +
+                                        few_rows_slab_begin(Kernel::tile_m, params.stages * Kernel::stage.bytes));
   const auto multiply = [&](auto way, int loaded, int passed) {
     constexpr Way kWay = way;
     bool lost = false;
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   bool lost = multiply(std::integral_constant<Way, first_way>(), 1, 0);
   if constexpr (first_way == Way::kFloat8) {
     if (lost) {
-      ptx::fence_proxy_async();  // the ring takes the slab's place again
+      ptx::fence_proxy_async();  // the ring may take the slab's place again
       sync_cluster(params.splits);
       multiply(std::integral_constant<Way, Way::k16Bits>(), 0, blocks);
       factor = 1.0f;
