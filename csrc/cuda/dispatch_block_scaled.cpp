@@ -47,9 +47,11 @@ int hopper_row_count() { return sm90::block_scaled_row_count(); }
 // Runs row `row` of Hopper's, and behind it the portable kernels, which leave at once unless the data need them.
 void run_on_hopper(int row, const BlockScaledProblem& problem, const Tensor& like, const Gpu& gpu,
                    cudaStream_t stream) {
-  const Tensor scratch = torch::stable::new_empty(like, {sm90::scratch_bytes(row, problem)}, ScalarType::Byte);
+  std::optional<Tensor> scratch;
+  if (const int64_t bytes = sm90::scratch_bytes(row, problem); bytes > 0)
+    scratch = torch::stable::new_empty(like, {bytes}, ScalarType::Byte);
   BlockScaledProblem again = problem;
-  again.condition = sm90::run(row, problem, gpu, scratch.data_ptr(), stream);
+  again.condition = sm90::run(row, problem, gpu, scratch ? scratch->data_ptr() : nullptr, stream);
   if (again.condition.words != nullptr) sm80::run(sm80::choose_row(again, gpu), again, stream);
 }
 #else

@@ -37,12 +37,12 @@ const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu);
 // The row that is expected to be fastest; -1 where the problem is for the portable kernels.
 int choose_row(const BlockScaledProblem& problem, const Gpu& gpu);
 
-// Bytes of memory that a run needs besides.
+// Bytes of memory that a run needs besides; 0 where it needs none.
 int64_t scratch_bytes(int row, const BlockScaledProblem& problem);
 
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it,
-// the operands lie as sm80::reads says, `scratch` begins at a multiple of 256. Returns the condition under which the
-// portable kernels must compute the product anew: none where there are no words in it.
+// the operands lie as sm80::reads says, `scratch` begins at a multiple of 256 or is not needed. Returns the condition
+// under which the portable kernels must compute the product anew: none where there are no words in it.
 Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 }  // namespace tileon::sm90

@@ -60,10 +60,7 @@ constexpr BlockScaledRow kBlockScaledRows[] = {
 };
 constexpr int kBlockScaledRowCount = sizeof(kBlockScaledRows) / sizeof(kBlockScaledRows[0]);
 
-inline bool is_mxfp4(const BlockScaledProblem& problem) {
-  return problem.scale_type == ScaleType::kE8M0 && problem.a.element == ElementType::kE2M1 &&
-         problem.b.element == ElementType::kE2M1;
-}
+inline bool is_mxfp4(const BlockScaledProblem& problem) { return format_of(problem).is_mxfp4(); }
 
 // Below, the int32 sums of int8 products, each at most 96 x 96, cannot overflow.
 constexpr int64_t kInt8MaxK = (int64_t{1} << 31) / (96 * 96) / 128 * 128;

@@ -38,7 +38,7 @@ struct FewRowsFormat {
   ElementType a, b;
   ScaleType scale;
 
-  static constexpr int bits(ElementType element) { return element == ElementType::kE2M1 ? 4 : 8; }
+  static constexpr int bits(ElementType element) { return 8 / elements_per_byte(element); }
   constexpr bool is_mxfp4() const {
     return a == ElementType::kE2M1 && b == ElementType::kE2M1 && scale == ScaleType::kE8M0;
   }

@@ -36,8 +36,8 @@ struct FewRowsTypes {
   static_assert(few_rows_stages(format, kTileM) >= 2 * parts);
 };
 
-// A stage goes from the producer to the decoders, which wait for a's bytes (`landed`), and from both to the consumers,
-// which wait for b's bytes and a's elements (`full`), and give it back (`empty`).
+// A stage goes from the producer to the decoders, which wait for a's codes and both operands' scales (`landed`), and
+// from both to the consumers, which wait for b's codes and a's elements (`full`), and give it back (`empty`).
 struct FewRowsRing {
   Ring ring;
   uint32_t landed_barriers;
