@@ -1,5 +1,5 @@
-"""What the Hopper rows of block-scaled products decide by themselves: int8 where mxfp4 fits it, and what follows where
-it does not; e4m3 beyond bfloat16."""
+"""What the Hopper rows of block-scaled products decide by themselves: int8 where mxfp4 fits it, with fast_accum e5m2
+where it fits that, and bfloat16 where it does not; e4m3 beyond bfloat16."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ from block_scaled_table import HAS_HOPPER_GPU, NO_HOPPER_GPU, TABLE, BlockScaled
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)]
 
 F32 = torch.float32
-LEAST, MOST = 67, 187  # scales that a row of int8 may have (sm90/block_scaled/prepare.h)
+LEAST, MOST = 67, 187  # the largest scale of a row of int8 or e5m2 (sm90/block_scaled/forms.h)
+FLOAT8_BINADES = 26  # below it
 INT8_ROWS = [row for row in TABLE if "_int8_" in row.name]
+FLOAT8_ROWS = [row for row in TABLE if "_float8_" in row.name]
 each_int8_row = each_block_scaled_row(INT8_ROWS)
+each_float8_row = each_block_scaled_row(FLOAT8_ROWS)
 
 
 def wide_row(row: BlockScaledRow) -> BlockScaledRow:
@@ -114,6 +117,50 @@ def test_a_nan_scale_makes_its_row_nan(row: BlockScaledRow) -> None:
     assert torch.equal(actual.isnan(), wanted)
 
 
+@each_float8_row
+def test_fast_accum_takes_int8_where_it_fits(row: BlockScaledRow) -> None:
+    a, b = (quantized_normal(MXFP4, side, rows, 544).to("cuda") for side, rows in (("a", 200), ("b", 330)))
+    assert torch.equal(row.run(a, b, out_dtype=F32), exact_product(a, b))
+
+
+@each_float8_row
+@pytest.mark.parametrize("largest", [LEAST, 127, MOST])
+def test_e5m2_holds_every_code_under_27_powers_of_two(row: BlockScaledRow, largest: int) -> None:
+    """A row of b has one block of numbers: a sum is that of two blocks, which the tensor core does not round."""
+    blocks = FLOAT8_BINADES + 1
+    a, b = random_codes(MXFP4, "a", 130, 32 * blocks), random_codes(MXFP4, "b", 140, 32 * blocks)
+    in_block = torch.arange(32 * blocks) // 32 == torch.arange(140)[:, None] % blocks
+    b = replace(b, codes=b.codes * in_block.to(torch.uint8))
+    a, b = spread(a, largest, FLOAT8_BINADES).to("cuda"), with_scales(b, torch.full((140, blocks), 127)).to("cuda")
+    assert torch.equal(row.run(a, b, out_dtype=F32), exact_product(a, b))
+    assert torch.equal(row.run(b, a, out_dtype=F32), exact_product(b, a))
+
+
+@each_float8_row
+@pytest.mark.parametrize("k", [544, 8192])
+def test_e5m2_within_the_error_of_fast_accum(row: BlockScaledRow, k: int) -> None:
+    a, b = random_codes(MXFP4, "a", 200, k), random_codes(MXFP4, "b", 330, k)
+    a, b = spread(a, 127, 9).to("cuda"), spread(b, 127, 6).to("cuda")
+    error = (row.run(a, b, out_dtype=F32) - exact_product(a, b)).abs()
+    bound = (dequantize(a).abs() @ dequantize(b).abs().T).float() * 2.0**-12
+    assert (error <= bound).all()
+    assert (error > 0).any(), "not e5m2"
+
+
+@each_float8_row
+@pytest.mark.parametrize("change", ["27 binades", "below", "above", "nan"])
+def test_what_does_not_fit_e5m2_is_bfloat16(row: BlockScaledRow, change: str) -> None:
+    a, b = (quantized_normal(MXFP4, side, 200, 544) for side in "ab")
+    scales = b.scales.clone()
+    scales[77] = {"27 binades": 127, "below": LEAST - 1, "above": MOST + 1, "nan": 127}[change]
+    if change in ("27 binades", "nan"):
+        scales[77, 3] = 127 - FLOAT8_BINADES - 1 if change == "27 binades" else 255
+    b.codes[77, 96:128] = 7
+    a, b = a.to("cuda"), with_scales(b, scales).to("cuda")
+    actual, wanted = row.run(a, b, out_dtype=F32), wide_row(INT8_ROWS[0]).run(a, b, out_dtype=F32)
+    torch.testing.assert_close(actual, wanted, rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("fmt", [MXFP8, MIXED], ids=str)
 def test_e4m3_beyond_bfloat16_is_computed_anew(fmt: Format) -> None:
     """Under scales of 2^-127 to 2^-125 bfloat16 loses bits of e4m3; the other operand's scales bring them back."""
@@ -152,6 +199,9 @@ def test_the_route_is_named() -> None:
         a, b = (quantized_normal(fmt, side, size, 1536).to("cuda") for side in "ab")
         multiply(a, b)
         assert torch.ops.tileon._last_kernel().startswith(f"sm90_block_scaled_{route}_")
+        multiply(a, b, fast_accum=True)
+        fast = "float8" if route == "int8" else route
+        assert torch.ops.tileon._last_kernel().startswith(f"sm90_block_scaled_{fast}_")
         multiply(a.first(16), b)
         assert torch.ops.tileon._last_kernel() == "sm90_block_scaled_few_rows_16x128x256"
         multiply(a, b.first(16))

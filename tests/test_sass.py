@@ -41,11 +41,13 @@ DTYPE_IN_NAME = {
     "float8_e4m3fn": "13__nv_fp8_e4m3",
     "float8_e5m2": "13__nv_fp8_e5m2",
 }
-# Hopper's other kernels: those that prepare operands of block-scaled products, those that multiply them as int8 or
-# bfloat16, those that take few rows of such a product as they are, and those that multiply fp8.
-PREPARES, INT8, SCALED, FLOAT8 = "prepare_", "8Int8Pair", "13GlobalScaling", "10Float8Pair"
+# Hopper's other kernels: those that inspect and prepare operands of block-scaled products, those that multiply them (as
+# int8 or bfloat16, as the data decide; as e5m2; as bfloat16), those that take few rows of such a product as they are,
+# and those that multiply fp8.
+INSPECTS, PREPARES, BY_FORM, AS_FLOAT8 = "inspect", "prepare_", "gemm_int8_or_bfloat16", "gemm_float8"
+SCALED, FLOAT8 = "13GlobalScaling", "10Float8Pair"
 SCALED_FEW_ROWS = "block_scaled_few_rows"
-# Of the last but one: the tile's rows, the elements of a and b (0: e4m3, 1: e2m1) and the scales (0: e8m0, 1: e4m3).
+# Of the last one: the tile's rows, the elements of a and b (0: e4m3, 1: e2m1) and the scales (0: e8m0, 1: e4m3).
 SCALED_TYPES = re.compile(r"12FewRowsTypesILi(\d+)ELNS_11ElementTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
 
@@ -103,7 +105,7 @@ def kernels(image: str) -> dict[str, str]:
 
 def dense_kernels() -> dict[str, str]:
     """Hopper's kernels of 16-bit products."""
-    others = (PREPARES, INT8, SCALED, SCALED_FEW_ROWS, FLOAT8)
+    others = (INSPECTS, PREPARES, BY_FORM, AS_FLOAT8, SCALED, SCALED_FEW_ROWS, FLOAT8)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
@@ -284,15 +286,21 @@ class TestHopperKernels:
 
     def test_block_scaled_kernels_use_wgmma_of_their_operands(self) -> None:
         table = [line.split()[1] for line in torch.ops.tileon._block_scaled_matmul_configs().splitlines()]
-        for word, route, multiply in ((INT8, "_int8_", "IGMMA"), (SCALED, "_bfloat16_", "HGMMA")):
+        for word, route, wanted in (
+            (BY_FORM, "_int8_", {"IGMMA": "S8.S8", "HGMMA": "BF16"}),
+            (AS_FLOAT8, "_float8_", {"QGMMA": "E5M2.E5M2"}),
+            (SCALED, "_bfloat16_", {"HGMMA": "BF16"}),
+        ):
             found = {name: body for name, body in kernels(HOPPER).items() if word in name}
+            if word == SCALED:
+                found = {name: body for name, body in found.items() if BY_FORM not in name}
             assert len(found) == 2 * sum(route in row for row in table), "one for each output of 16 bits"
             for name, body in found.items():
                 there = opcodes(body)
-                assert {multiply, "UTMALDG", "UTMASTG"} <= there, name
-                assert not there & {"HMMA", "LDGSTS"}, name
-                wanted = "S8.S8" if word == INT8 else "BF16"
-                assert all(wanted in i for i in instructions(body) if i.startswith(multiply)), name
+                assert {*wanted, "UTMALDG", "UTMASTG"} <= there, name
+                assert not there & ({"HMMA", "LDGSTS", "IGMMA", "HGMMA", "QGMMA"} - set(wanted)), name
+                for multiply, dtype in wanted.items():
+                    assert all(dtype in i for i in instructions(body) if i.startswith(multiply)), name
 
     def test_few_rows_of_block_scaled_products_go_through_registers(self) -> None:
         """b's elements are decoded into wgmma's first operand: float16 where scales are e4m3, else bfloat16. Of mxfp4
@@ -313,7 +321,9 @@ class TestHopperKernels:
                 assert re.match(rf"HGMMA\.64x{tile}x16\.F32{dtype} R\d+, R\d+, gdesc\[", product), f"{name}: {product}"
 
     def test_fp8_kernels_use_wgmma_of_fp8(self) -> None:
-        found = {name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name}
+        found = {
+            name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name and AS_FLOAT8 not in name
+        }
         assert len(found) == 8 * sum("sm90_fp8" in row for _, row, _ in HOPPER_ROWS), "each pairing, to two outputs"
         for name, body in found.items():
             there = opcodes(body)

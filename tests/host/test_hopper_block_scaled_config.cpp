@@ -8,23 +8,51 @@ namespace {
 
 using namespace tileon;
 
-void check_table() {
-  for (int row = 0; row < sm90::kBlockScaledRowCount; ++row) {
-    const sm90::BlockScaledRow& this_row = sm90::kBlockScaledRows[row];
-    if (this_row.route == sm90::Route::kFewRows) continue;
-    const sm90::TileConfig& tile = sm90::kRows[this_row.tile].tile;
-    expect(sm90::persistent(tile) && !tile.swapped() && tile.consumer_rows() == 64,
-           "a thread's two rows of exponents are those of one consumer of 64 rows");
-    char name[64];
-    const bool int8 = this_row.route == sm90::Route::kInt8;
-    std::snprintf(name, sizeof(name), "sm90_block_scaled_%s_%dx%dx%d", int8 ? "int8" : "bfloat16", tile.tile_m,
-                  tile.tile_n, tile.block_k * (int8 ? 2 : 1));
-    expect(sm90::same_name(name, this_row.name), this_row.name);
-    const int wide = sm90::wide_row(row);
-    expect(wide >= 0 && sm90::kBlockScaledRows[wide].route == sm90::Route::kBFloat16 &&
-               sm90::kBlockScaledRows[wide].tile == this_row.tile,
-           "every tile has a row of bfloat16");
+const char* name_of(sm90::Route route) {
+  switch (route) {
+    case sm90::Route::kBFloat16:
+      return "bfloat16";
+    case sm90::Route::kInt8:
+      return "int8";
+    case sm90::Route::kFloat8:
+      return "float8";
+    case sm90::Route::kFewRows:
+      return "few_rows";
   }
+  return "";
+}
+
+void check_table() {
+  for (const sm90::BlockScaledRow& row : sm90::kBlockScaledRows) {
+    if (row.route == sm90::Route::kFewRows) continue;
+    expect(row.tile >= 0, "the tile that it names exists", row.name);
+    const sm90::TileConfig tile = sm90::dense_row_of(row).tile;
+    expect(sm90::persistent(tile) && !tile.swapped() && tile.consumer_rows() == 64,
+           "a thread's two rows of exponents are those of one consumer of 64 rows", row.name);
+    expect(tile.consumers * 4 <= sm90::kSummaryWords || row.route == sm90::Route::kFloat8,
+           "a word of the summary for each consuming warp", row.name);
+    char name[64];
+    std::snprintf(name, sizeof(name), "sm90_block_scaled_%s_%dx%dx%d", name_of(row.route), tile.tile_m, tile.tile_n,
+                  tile.block_k * (row.route == sm90::Route::kBFloat16 ? 1 : 2));
+    expect(sm90::same_name(name, row.name), row.name);
+    if (row.route == sm90::Route::kFloat8)
+      expect(sm90::kFloat8Rows[row.tile].promoted, "its sums leave the tensor core", row.name);
+  }
+}
+
+void check_forms() {
+  using sm90::Form, sm90::form_of, sm90::kBeyondFloat8, sm90::kBeyondInt8;
+  for (const bool fast_accum : {false, true}) {
+    expect(form_of(0, fast_accum) == Form::kInt8, "what fits int8 is exact whatever is allowed");
+    expect(form_of(kBeyondInt8 | kBeyondFloat8, fast_accum) == Form::kBFloat16, "what fits nothing else");
+  }
+  expect(form_of(kBeyondInt8, false) == Form::kBFloat16, "e5m2 rounds");
+  expect(form_of(kBeyondInt8, true) == Form::kFloat8, "which fast_accum allows");
+}
+
+BlockScaledProblem with_fast_accum(BlockScaledProblem problem) {
+  problem.fast_accum = true;
+  return problem;
 }
 
 sm90::Route route(const BlockScaledProblem& problem) {
@@ -40,11 +68,15 @@ void check_choice() {
   expect(route(problem_of(1024, 1024, 1024)) == Route::kBFloat16, "where that saves more than it costs");
   expect(route(problem_of(256, 256, sm90::kInt8MaxK)) == Route::kInt8, "as long as int32 holds the sums");
   expect(route(problem_of(256, 256, sm90::kInt8MaxK + 32)) == Route::kBFloat16, "no longer");
+  expect(route(with_fast_accum(problem_of(4096, 4096, 4096))) == Route::kFloat8, "with fast_accum");
+  expect(route(with_fast_accum(problem_of(1024, 1024, 1024))) == Route::kBFloat16, "where that pays, too");
+  expect(route(with_fast_accum(problem_of(4096, 4096, 4096, e4m3, e4m3))) == Route::kBFloat16, "of mxfp4 alone");
   expect(route(problem_of(64, 8192, 8192)) == Route::kFewRows, "few rows of a are not prepared");
   expect(sm90::choose(problem_of(8192, 64, 8192), kH200) < 0, "nor few of b");
   expect(sm90::choose(problem_of(4096, 4096, 0), kH200) < 0, "nor is nothing");
   expect(sm90::choose(problem_of(4096, 4096, 4096), kAda) < 0, "another GPU");
   expect(sm90::why_not(Route::kInt8, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "int8 refuses mxfp8");
+  expect(sm90::why_not(Route::kFloat8, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "and e5m2");
   for (const sm90::BlockScaledRow& row : sm90::kBlockScaledRows)
     expect(sm90::why_not(row.route, problem_of(1, 1, 32), kH200) == nullptr, "every row takes mxfp4 of any size");
 }
@@ -55,33 +87,29 @@ static_assert(sm90::kInt8MaxK * 96 * 96 <= (int64_t{1} << 31) - 1);
 void check_scratch() {
   using sm90::Route;
   for (const BlockScaledProblem& problem : {problem_of(1, 1, 32), problem_of(129, 255, 96), problem_of(512, 64, 8224)})
-    for (const Route route : {Route::kInt8, Route::kBFloat16}) {
-      const int64_t words = sm90::prepare_ctas(problem, sm90::strips_of(problem, route));
+    for (const Route route : {Route::kInt8, Route::kFloat8, Route::kBFloat16}) {
+      const int64_t words =
+          sm90::is_by_form(route) ? sm90::inspect_ctas(problem) : sm90::prepare_ctas(problem, sm90::strips_of(problem));
       const sm90::Scratch scratch = sm90::scratch_of(problem, route);
-      const int64_t begins[] = {0,
-                                scratch.b,
-                                scratch.exponents_a,
-                                scratch.exponents_b,
-                                scratch.words,
-                                scratch.wide_words,
-                                scratch.summary,
-                                scratch.bytes};
-      const int64_t sizes[] = {
-          problem.m * problem.k * 2, problem.n * problem.k * 2, problem.m, problem.n, words * 4, words * 4,
-          sm90::kSummaryWords * 4};
-      for (int i = 0; i < 7; ++i)
+      const int64_t begins[] = {
+          0, scratch.b, scratch.exponents_a, scratch.exponents_b, scratch.words, scratch.summary, scratch.bytes};
+      const int64_t sizes[] = {problem.m * problem.k * 2, problem.n * problem.k * 2, problem.m, problem.n, words * 4,
+                               sm90::kSummaryWords * 4};
+      for (int i = 0; i < 6; ++i)
         expect(begins[i] % 256 == 0 && begins[i] + sizes[i] <= begins[i + 1], "parts lie apart, at multiples of 256");
     }
   const BlockScaledProblem long_rows = problem_of(9, 8, 1056);
-  expect(sm90::strips_of(problem_of(9, 8, 0), Route::kBFloat16) == 1 && sm90::strips_of(long_rows, Route::kInt8) == 1 &&
-             sm90::strips_of(long_rows, Route::kBFloat16) == 2 && sm90::prepare_ctas(long_rows, 2) == 6,
-         "a CTA for each strip of eight rows, or for the whole of them");
+  expect(sm90::strips_of(problem_of(9, 8, 0)) == 1 && sm90::strips_of(long_rows) == 2 &&
+             sm90::prepare_ctas(long_rows, 2) == 6,
+         "a CTA for each strip of eight rows");
+  expect(sm90::inspect_ctas(problem_of(129, 128, 32)) == 3, "a CTA for each block of 128 rows of scales");
 }
 
 }  // namespace
 
 int main() {
   check_table();
+  check_forms();
   check_choice();
   check_scratch();
   return report("hopper block-scaled config");

@@ -25,9 +25,10 @@ struct TileConfig {
   Family family;
   int tile_m;  // of the output
   int tile_n;
-  int block_k;     // elements of k in one stage
-  int consumers;   // warpgroups that multiply
-  int max_stages;  // as many as fit, but no more than these
+  int block_k;                        // elements of k in one stage
+  int consumers;                      // warpgroups that multiply
+  int max_stages;                     // as many as fit, but no more than these
+  bool in_need_of_registers = false;  // two consumers of more sums than an even share holds
 
   // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
   // rows are a's, or, swapped, the columns of b.
@@ -35,9 +36,9 @@ struct TileConfig {
   constexpr int mma_rows() const { return swapped() ? tile_n : tile_m; }
   constexpr int mma_columns() const { return swapped() ? tile_m : tile_n; }
   constexpr int consumer_rows() const { return family == Family::kPingPong ? mma_rows() : mma_rows() / consumers; }
-  // Three consumers need more registers than an even share: the producer has a warpgroup then, three of whose warps are
-  // there only to give theirs away.
-  constexpr bool moves_registers() const { return consumers == 3; }
+  // Three consumers always need more registers than an even share. The producer has a warpgroup then, three of whose
+  // warps are there only to give theirs away.
+  constexpr bool moves_registers() const { return consumers == 3 || in_need_of_registers; }
   constexpr int threads() const { return consumers * 128 + (moves_registers() ? 128 : 32); }  // and the producer's
 };
 
@@ -121,17 +122,20 @@ constexpr int kMaxColumns = 256;  // of a tile
 constexpr int kBiasBytes = kMaxColumns * 4;
 
 // A warp of a persistent kernel stores its 16 of wgmma's rows in chunks of 64 of wgmma's columns, and one of the
-// columns that are left. Two buffers take turns: more would cost a stage of the ring.
+// columns that are left, through buffers that take turns.
 constexpr int kStoreRows = 16;
 constexpr int kStoreColumns = 64;
-constexpr int kStoreBuffers = 2;
 constexpr int kStoreBufferBytes = kStoreRows * kStoreColumns * kElementBytes;
 constexpr int store_tail(int columns) { return columns % kStoreColumns; }
 constexpr int store_chunks(int columns) { return (columns + kStoreColumns - 1) / kStoreColumns; }
-constexpr int warp_store_bytes(const TileConfig& tile) {
-  const int chunks = tile.consumer_rows() / 64 * store_chunks(tile.mma_columns());
-  if (chunks > kStoreBuffers) return kStoreBuffers * kStoreBufferBytes;
-  const int bytes = kStoreRows * tile.mma_columns() * kElementBytes;  // all chunks at once
+constexpr int warp_chunks(const TileConfig& tile) {
+  return tile.consumer_rows() / 64 * store_chunks(tile.mma_columns());
+}
+constexpr int warp_store_bytes(const TileConfig& tile, int buffers) {
+  const int chunks = warp_chunks(tile);
+  if (chunks > buffers) return buffers * kStoreBufferBytes;
+  const int last = store_tail(tile.mma_columns()) > 0 ? store_tail(tile.mma_columns()) : kStoreColumns;
+  const int bytes = (chunks - 1) * kStoreBufferBytes + kStoreRows * last * kElementBytes;
   const int least = kStoreBufferBytes;  // for the outputs that TMA cannot write (gemm/slab_store.cuh)
   return bytes > least ? (bytes + 1023) / 1024 * 1024 : least;
 }
@@ -142,8 +146,8 @@ constexpr bool persistent(const TileConfig& tile) {
 constexpr int staging_begin(const TileConfig& tile) {
   return kBarrierBytes + (persistent(tile) ? tile.consumers * kBiasBytes : 0);
 }
-constexpr int ring_begin(const TileConfig& tile) {
-  const int staging = persistent(tile) ? tile.consumers * 4 * warp_store_bytes(tile) : 0;
+constexpr int ring_begin(const TileConfig& tile, int store_buffers) {
+  const int staging = persistent(tile) ? tile.consumers * 4 * warp_store_bytes(tile, store_buffers) : 0;
   return (staging_begin(tile) + staging + 1023) / 1024 * 1024;
 }
 
@@ -156,9 +160,22 @@ constexpr int stage_bytes(const TileConfig& tile, Major major_a, Major major_b) 
   return operand_bytes(tile.tile_m, tile.block_k, major_a) + operand_bytes(tile.tile_n, tile.block_k, major_b);
 }
 
-constexpr int ring_stages(const TileConfig& tile, Major major_a, Major major_b) {
-  const int fit = (kSmemLimit - ring_begin(tile)) / stage_bytes(tile, major_a, major_b);
+constexpr int ring_stages(const TileConfig& tile, int store_buffers, Major major_a, Major major_b) {
+  const int fit = (kSmemLimit - ring_begin(tile, store_buffers)) / stage_bytes(tile, major_a, major_b);
   return fit < tile.max_stages ? fit : tile.max_stages;
+}
+
+// Two, or a third one where it costs no stage: then a tile of three chunks waits for none of its own.
+constexpr int store_buffers(const TileConfig& tile) {
+  const auto is_free = [&](Major major) {
+    return ring_stages(tile, 3, major, major) == ring_stages(tile, 2, major, major);
+  };
+  return warp_chunks(tile) > 2 && is_free(Major::kK) && is_free(Major::kMn) ? 3 : 2;
+}
+constexpr int warp_store_bytes(const TileConfig& tile) { return warp_store_bytes(tile, store_buffers(tile)); }
+constexpr int ring_begin(const TileConfig& tile) { return ring_begin(tile, store_buffers(tile)); }
+constexpr int ring_stages(const TileConfig& tile, Major major_a, Major major_b) {
+  return ring_stages(tile, store_buffers(tile), major_a, major_b);
 }
 
 // A CTA's sums in float32, which take the ring's place. The pitch spreads a fragment's writes over the banks: rows of

@@ -11,21 +11,34 @@
 
 namespace tileon::sm90 {
 
+// Sums that are stored as they are. A store takes what it needs, some columns of a block of 64 rows at a time, of
+// `kCount` sums each thread.
+template <int kBlocks, int kCount>
+struct PlainResults {
+  const float (&sums)[kBlocks][kCount];
+
+  template <int kBlock, int kBegin, int kColumns>
+  __device__ __forceinline__ const float* columns() const {
+    return &sums[kBlock][kBegin / 2];
+  }
+};
+
 // What becomes of sums before the epilogue: of dense products nothing. block_scaled/scaling.cuh has others.
 // `Out_` is the 16-bit output that TMA stores.
 template <typename Out_>
 struct Unscaled {
   using Out = Out_;
   using Params = KernelParams;
-  static constexpr bool is_conditional = false;           // Params has a condition
+  static constexpr bool leaves_summary = false;           // of words of the kernel before
   static constexpr bool is_in_need_of_registers = false;  // beside the sums, until they are stored
 
   __device__ __forceinline__ void read(const Params&, int, int) {}
   template <typename Shared>
   __device__ __forceinline__ void lay_out(const Shared&, int) const {}
-  template <typename Shared, typename Sums, typename Store>
-  __device__ __forceinline__ void store(const Params&, const Shared&, int, const Sums& sums, const Store& store) const {
-    store(sums);
+  template <typename Shared, int kBlocks, int kCount>
+  __device__ __forceinline__ PlainResults<kBlocks, kCount> results(const Params&, const Shared&, int,
+                                                                   const float (&sums)[kBlocks][kCount]) const {
+    return {sums};
   }
 };
 
@@ -63,7 +76,6 @@ struct KernelTypes {
   static_assert(row_blocks * 64 == kConfig.consumer_rows());
   using Sum = std::conditional_t<std::is_same_v<Element, Int8Pair>, int32_t, float>;
   using Sums = Sum[row_blocks][columns / 2];
-  using Results = float[row_blocks][columns / 2];  // sums, scaled
 
   static constexpr int producer_warp = kConfig.consumers * 4;
   static constexpr int consumers_of_a_stage = kConfig.family == Family::kPingPong ? 1 : kConfig.consumers;

@@ -9,7 +9,8 @@
 namespace tileon::sm90 {
 
 constexpr int kExponentsBegin = 512;  // of block_scaled/scaling.cuh, behind the barriers
-static_assert(Ring::kBarrierBytes <= kExponentsBegin && kExponentsBegin + 2 * kMaxColumns <= kBarrierBytes);
+constexpr int exponents_of_consumer(const TileConfig& tile) { return (tile.mma_columns() + 127) / 128 * 128; }
+static_assert(Ring::kBarrierBytes <= kExponentsBegin);
 
 template <TileConfig kConfig>
 struct SharedMemory {
@@ -29,9 +30,11 @@ struct SharedMemory {
   __device__ __forceinline__ float* bias(int consumer) const {
     return reinterpret_cast<float*>(base + kBarrierBytes + consumer * kBiasBytes);
   }
-  // A byte for each of a tile's columns.
+  // A byte for each of a tile's columns, in multiples of a warpgroup's threads.
   __device__ __forceinline__ uint8_t* column_exponents(int consumer) const {
-    return base + kExponentsBegin + consumer * kMaxColumns;
+    constexpr int bytes = exponents_of_consumer(kConfig);
+    static_assert(kExponentsBegin + kConfig.consumers * bytes <= kBarrierBytes);
+    return base + kExponentsBegin + consumer * bytes;
   }
   // Where warp `warp` of the consumers stores through.
   __device__ __forceinline__ unsigned char* warp_store(int warp) const {

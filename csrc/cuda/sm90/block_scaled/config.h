@@ -5,22 +5,25 @@
 #include <cstdint>
 
 #include "../choice.h"
+#include "../float8/config.h"
 #include "few_rows/config.h"
+#include "forms.h"
 
 namespace tileon::sm90 {
 
 // What the operands become before they are multiplied (prepare.h).
 enum class Route : int8_t {
   kBFloat16,  // elements times scales: every format
-  kInt8,      // mxfp4 whose rows fit; what does not fit takes kBFloat16, as the data decide on the device
+  kInt8,      // mxfp4 whose rows fit; what does not fit is bfloat16, as the data decide on the device (forms.h)
+  kFloat8,    // the same with fast_accum: what does not fit int8 is e5m2, or bfloat16 if it does not fit that
   kFewRows,   // nothing: the kernel itself decodes them (few_rows/)
 };
 
 struct BlockScaledRow {
   const char* name;
   Route route;
-  // Of kRows, whose tile, order and cost it has: a stage of int8 has twice as many k in as many bytes. Of kFewRows, of
-  // kFewRowsTiles.
+  // Of kRows, whose tile, order and cost it has: a stage of int8 has twice as many k in as many bytes. Of kFloat8, of
+  // kFloat8Rows; of kFewRows, of kFewRowsTiles.
   int tile;
 };
 
@@ -40,7 +43,12 @@ constexpr int kBlockScaledTiles[] = {
     dense_row("sm90_gemm_128x256x64"), dense_row("sm90_gemm_128x192x64"), dense_row("sm90_gemm_128x128x64"),
     dense_row("sm90_gemm_64x128x128"), dense_row("sm90_gemm_64x64x128"),
 };
-constexpr int kBlockScaledTileCount = sizeof(kBlockScaledTiles) / sizeof(kBlockScaledTiles[0]);
+
+constexpr int float8_row(const char* name) {
+  for (int row = 0; row < kFloat8RowCount; ++row)
+    if (same_name(kFloat8Rows[row].row.name, name)) return row;
+  return -1;
+}
 
 constexpr BlockScaledRow kBlockScaledRows[] = {
     {"sm90_block_scaled_int8_128x256x128", Route::kInt8, kBlockScaledTiles[0]},
@@ -53,6 +61,9 @@ constexpr BlockScaledRow kBlockScaledRows[] = {
     {"sm90_block_scaled_bfloat16_128x128x64", Route::kBFloat16, kBlockScaledTiles[2]},
     {"sm90_block_scaled_bfloat16_64x128x128", Route::kBFloat16, kBlockScaledTiles[3]},
     {"sm90_block_scaled_bfloat16_64x64x128", Route::kBFloat16, kBlockScaledTiles[4]},
+    {"sm90_block_scaled_float8_192x128x128", Route::kFloat8, float8_row("sm90_fp8_192x128x128")},
+    {"sm90_block_scaled_float8_128x128x128", Route::kFloat8, float8_row("sm90_fp8_128x128x128")},
+    {"sm90_block_scaled_float8_64x128x128", Route::kFloat8, float8_row("sm90_fp8_64x128x128")},
     {"sm90_block_scaled_few_rows_8x128x256", Route::kFewRows, 0},
     {"sm90_block_scaled_few_rows_16x128x256", Route::kFewRows, 1},
     {"sm90_block_scaled_few_rows_32x128x256", Route::kFewRows, 2},
@@ -60,18 +71,29 @@ constexpr BlockScaledRow kBlockScaledRows[] = {
 };
 constexpr int kBlockScaledRowCount = sizeof(kBlockScaledRows) / sizeof(kBlockScaledRows[0]);
 
+// Tile, order and cost of a row whose operands are prepared. Where int8 and bfloat16 share a kernel (by_form.cuh) an even
+// share of the registers holds the sums of either, but ptxas spills.
+constexpr Row dense_row_of(const BlockScaledRow& row) {
+  Row dense = row.route == Route::kFloat8 ? kFloat8Rows[row.tile].row : kRows[row.tile];
+  if (row.route == Route::kInt8) dense.tile.in_need_of_registers = dense.tile.tile_n == kMaxColumns;
+  return dense;
+}
+
+// Whether operands may be narrow: mxfp4 alone.
+constexpr bool is_by_form(Route route) { return route == Route::kInt8 || route == Route::kFloat8; }
+
 inline bool is_mxfp4(const BlockScaledProblem& problem) { return format_of(problem).is_mxfp4(); }
 
 // Below, the int32 sums of int8 products, each at most 96 x 96, cannot overflow.
 constexpr int64_t kInt8MaxK = (int64_t{1} << 31) / (96 * 96) / 128 * 128;
 
-// The product of the prepared operands: rows of 16 bits, or pairs of int8 in their place. The kernels take its types
+// The product of the prepared operands: rows of 16 bits, or pairs of bytes in their place. The kernels take its types
 // from the row: here it only says that an output of 16 bits is theirs to store.
-inline GemmProblem prepared_problem(const BlockScaledProblem& problem, Route route, const void* a, const void* b) {
+inline GemmProblem prepared_problem(const BlockScaledProblem& problem, Form form, const void* a, const void* b) {
   GemmProblem prepared;
   prepared.m = problem.m;
   prepared.n = problem.n;
-  prepared.k = route == Route::kInt8 ? problem.k / 2 : problem.k;
+  prepared.k = form == Form::kBFloat16 ? problem.k : problem.k / 2;
   prepared.out_dtype = problem.out_dtype;
   prepared.dtype = info(problem.out_dtype).bytes == 2 ? problem.out_dtype : DType::kBFloat16;
   prepared.b_dtype = prepared.dtype;
@@ -85,8 +107,8 @@ inline GemmProblem prepared_problem(const BlockScaledProblem& problem, Route rou
 // Twice as many elements are counted in 32 bits.
 constexpr int64_t kPrepareMaxK = int64_t{1} << 30;
 
-// A row is cut into `strips`, and a warp prepares one. CTAs go through the strips of a group of rows, then through the
-// groups, those of a first; each leaves a word.
+// A row is cut into strips, and a warp prepares one. CTAs go through the strips of a group of rows, then through the
+// groups, those of a first.
 constexpr int kRowsPerCta = 8;
 constexpr int kStripElements = 1024;
 constexpr int64_t row_groups(int64_t rows) { return (rows + kRowsPerCta - 1) / kRowsPerCta; }
@@ -94,28 +116,41 @@ constexpr int64_t prepare_ctas(const BlockScaledProblem& problem, int strips) {
   return (row_groups(problem.m) + row_groups(problem.n)) * strips;
 }
 
-// int8 needs the scale of the whole row.
-constexpr int strips_of(const BlockScaledProblem& problem, Route route) {
-  if (route == Route::kInt8 || problem.k <= kStripElements) return 1;
+constexpr int strips_of(const BlockScaledProblem& problem) {
+  if (problem.k <= kStripElements) return 1;
   return static_cast<int>((problem.k + kStripElements - 1) / kStripElements);
+}
+
+// A CTA inspects the rows of a block of packed scales.
+constexpr int64_t inspect_ctas(const BlockScaledProblem& problem) {
+  return scale_row_blocks(problem.m) + scale_row_blocks(problem.n);
 }
 
 // Why the rows of a route cannot run the problem on this GPU; null where all of them can.
 inline const char* why_not(Route route, const BlockScaledProblem& problem, const Gpu& gpu) {
   if (route == Route::kFewRows) return why_not_few_rows(problem, gpu);
-  if (route == Route::kInt8 && !is_mxfp4(problem)) return "int8 holds mxfp4 alone";
-  if (route == Route::kInt8 && problem.k > kInt8MaxK) return "k is too long for sums in int32";
+  if (is_by_form(route) && !is_mxfp4(problem)) return "int8 and e5m2 hold mxfp4 alone";
+  if (is_by_form(route) && problem.k > kInt8MaxK) return "k is too long for sums in int32";
   if (problem.k > kPrepareMaxK) return "k is too long";
-  if (prepare_ctas(problem, strips_of(problem, route)) >= int64_t{1} << 31) return "its operands are too large";
-  return why_not(prepared_problem(problem, route, nullptr, nullptr), gpu);
+  if (prepare_ctas(problem, strips_of(problem)) >= int64_t{1} << 31) return "its operands are too large";
+  return why_not(prepared_problem(problem, Form::kBFloat16, nullptr, nullptr), gpu);
 }
 
 // Fewer rows of either operand are faster without being prepared.
 constexpr int64_t kPreparePaysFromRows = 65;
 
-// Products (m * n * k) from which int8 saves more than its two kernels cost that leave at once where all rows fit: on
-// an H200 they cost 4 us, and bfloat16 takes as much longer from here on.
+// Products (m * n * k) from which int8 saves more than looking at the scales costs.
 constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
+
+// The cheapest row of a route whose operands are prepared.
+inline int choose(Route route, const BlockScaledProblem& problem, const Gpu& gpu) {
+  const Form form = is_by_form(route) ? Form::kInt8 : Form::kBFloat16;
+  const GemmProblem prepared = prepared_problem(problem, form, nullptr, nullptr);
+  const Work work(prepared);
+  return cheapest(
+      kBlockScaledRows, [&](const BlockScaledRow& row) { return row.route == route; },
+      [&](const BlockScaledRow& row) { return expected_ns(dense_row_of(row), prepared, work, gpu.sm_count); });
+}
 
 // The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.
 inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
@@ -124,42 +159,28 @@ inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
         kBlockScaledRows, [](const BlockScaledRow& row) { return row.route == Route::kFewRows; },
         [&](const BlockScaledRow& row) { return few_rows_cost(problem.m, kFewRowsTiles[row.tile]); });
   if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
-  const bool int8 = is_mxfp4(problem) && problem.k <= kInt8MaxK && problem.products() >= kInt8PaysFrom;
-  const Route route = int8 ? Route::kInt8 : Route::kBFloat16;
-  if (why_not(route, problem, gpu) != nullptr) return -1;
-  const GemmProblem prepared = prepared_problem(problem, route, nullptr, nullptr);
-  const Work work(prepared);
-  return cheapest(
-      kBlockScaledRows, [&](const BlockScaledRow& row) { return row.route == route; },
-      [&](const BlockScaledRow& row) { return expected_ns(kRows[row.tile], prepared, work, gpu.sm_count); });
+  const bool by_form = is_mxfp4(problem) && problem.k <= kInt8MaxK && problem.products() >= kInt8PaysFrom;
+  const Route narrow = problem.fast_accum ? Route::kFloat8 : Route::kInt8;
+  const Route route = by_form ? narrow : Route::kBFloat16;
+  return why_not(route, problem, gpu) == nullptr ? choose(route, problem, gpu) : -1;
 }
 
-// The row of kBFloat16 with the same tile: what an int8 row's data take that do not fit.
-constexpr int wide_row(int row) {
-  for (int i = 0; i < kBlockScaledRowCount; ++i)
-    if (kBlockScaledRows[i].route == Route::kBFloat16 && kBlockScaledRows[i].tile == kBlockScaledRows[row].tile)
-      return i;
-  return -1;
-}
-static_assert(wide_row(0) >= 0);
-
-// Memory that a product needs: both operands, a byte a row, the words of two preparations, and of the first one's a
-// summary. Where each begins but a, and all of it.
-constexpr int kSummaryWords = 8;  // one of each warp that consumes
+// Memory that a product needs: both operands, a byte a row, the words of the inspection or the preparation, and a
+// summary of these. Where each begins but a, and all of it.
+constexpr int kSummaryWords = 8;  // one of each warp that consumes, at most
 struct Scratch {
-  int64_t b, exponents_a, exponents_b, words, wide_words, summary, bytes;
+  int64_t b, exponents_a, exponents_b, words, summary, bytes;
 };
 
 inline Scratch scratch_of(const BlockScaledProblem& problem, Route route) {
-  const int64_t words = prepare_ctas(problem, strips_of(problem, route));
+  const int64_t words = is_by_form(route) ? inspect_ctas(problem) : prepare_ctas(problem, strips_of(problem));
   const auto aligned = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
   Scratch scratch{};
   scratch.b = aligned(problem.m * problem.k * kElementBytes);
   scratch.exponents_a = scratch.b + aligned(problem.n * problem.k * kElementBytes);
   scratch.exponents_b = scratch.exponents_a + aligned(problem.m);
   scratch.words = scratch.exponents_b + aligned(problem.n);
-  scratch.wide_words = scratch.words + aligned(words * 4);
-  scratch.summary = scratch.wide_words + aligned(words * 4);
+  scratch.summary = scratch.words + aligned(words * 4);
   scratch.bytes = scratch.summary + aligned(kSummaryWords * 4);
   return scratch;
 }

@@ -2,6 +2,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <array>
 
 #include "../launch.h"
@@ -20,13 +21,8 @@ class Kernels {
  public:
   Kernels() {
     for (int row = 0; row < kBlockScaledRowCount; ++row) {
-      if (kBlockScaledRows[row].route == Route::kFewRows) continue;
-      const int dense_row = kBlockScaledRows[row].tile;
-      const bool int8 = kBlockScaledRows[row].route == Route::kInt8;
-      kernels_[row][0].function =
-          int8 ? find_block_scaled<Int8Pair, __half>(dense_row) : find_block_scaled<__nv_bfloat16, __half>(dense_row);
-      kernels_[row][1].function = int8 ? find_block_scaled<Int8Pair, __nv_bfloat16>(dense_row)
-                                       : find_block_scaled<__nv_bfloat16, __nv_bfloat16>(dense_row);
+      kernels_[row][0].function = find<__half>(row);
+      kernels_[row][1].function = find<__nv_bfloat16>(row);
     }
   }
 
@@ -34,6 +30,21 @@ class Kernels {
   Kernel& at(int row, DType out_dtype) { return kernels_[row][out_dtype == DType::kBFloat16]; }
 
  private:
+  template <typename Out>
+  static const void* find(int row) {
+    switch (kBlockScaledRows[row].route) {
+      case Route::kBFloat16:
+        return find_block_scaled<Route::kBFloat16, Out>(row);
+      case Route::kInt8:
+        return find_block_scaled<Route::kInt8, Out>(row);
+      case Route::kFloat8:
+        return find_block_scaled<Route::kFloat8, Out>(row);
+      case Route::kFewRows:
+        return nullptr;  // few_rows/launch.cpp has them
+    }
+    return nullptr;
+  }
+
   std::array<std::array<Kernel, 2>, kBlockScaledRowCount> kernels_;
 };
 
@@ -48,42 +59,59 @@ struct Run {
   const Gpu& gpu;
   cudaStream_t stream;
   PreparedOperand a, b;
+  uint32_t* words;
   uint32_t* summary;
 
-  void multiply(int row, const Condition& condition, const Condition& summarized) const {
-    const BlockScaledRow& this_row = kBlockScaledRows[row];
-    const TileConfig& tile = kRows[this_row.tile].tile;
-    const GemmProblem prepared = prepared_problem(problem, this_row.route, a.rows, b.rows);
-    LaunchPlan plan = plan_launch(kRows[this_row.tile], prepared, gpu);
-    ScaledParams params{
-        plan.params, condition,  summarized.words == nullptr ? nullptr : summary, summarized, problem.global_scale,
-        a.exponents, b.exponents};
-    launch(kernel_of(row, problem.out_dtype), dim3(static_cast<unsigned>(plan.clusters)), tile.threads(),
-           plan.shared_bytes, &params, stream);
+  LaunchPlan plan_of(int row, Form form) const {
+    const GemmProblem prepared = prepared_problem(problem, form, a.rows, b.rows);
+    const int64_t float8_k = form == Form::kFloat8 ? problem.k : 0;
+    return plan_launch(dense_row_of(kBlockScaledRows[row]), prepared, gpu, float8_k);
+  }
+
+  ScaledParams params_of(const LaunchPlan& plan) const {
+    return {plan.params, problem.global_scale, nullptr, nullptr, 0, a.exponents, b.exponents};
+  }
+
+  void launch_row(int row, const LaunchPlan& plan, int shared_bytes, void* params) const {
+    launch(kernel_of(row, problem.out_dtype), dim3(static_cast<unsigned>(plan.clusters)),
+           dense_row_of(kBlockScaledRows[row]).tile.threads(), shared_bytes, params, stream);
   }
 
   // Returns the condition under which bfloat16 lost something.
-  Condition by_bfloat16(int row, uint32_t* words) const {
-    const int strips = strips_of(problem, Route::kBFloat16);
-    run_prepare_bfloat16({problem, a, b, words, strips}, stream);
-    const bool has_e4m3 = problem.a.element == ElementType::kE4M3 || problem.b.element == ElementType::kE4M3;
-    if (!has_e4m3) {  // bfloat16 holds every e2m1 times its scale
-      multiply(row, {}, {});
-      return {};
+  Condition by_bfloat16(int row) const {
+    const int strips = strips_of(problem);
+    run_prepare_bfloat16({problem, a, b, strips, words}, stream);
+    const LaunchPlan plan = plan_of(row, Form::kBFloat16);
+    ScaledParams params = params_of(plan);
+    Condition lost;
+    // It holds every e2m1 times its scale.
+    if (problem.a.element == ElementType::kE4M3 || problem.b.element == ElementType::kE4M3) {
+      params.summary = summary;
+      params.words = words;
+      params.word_count = static_cast<int>(prepare_ctas(problem, strips));
+      lost = {summary, dense_row_of(kBlockScaledRows[row]).tile.consumers * 4, true};
     }
-    multiply(row, {}, {words, static_cast<int>(prepare_ctas(problem, strips)), true});
-    return {summary, kRows[kBlockScaledRows[row].tile].tile.consumers * 4, true};
+    launch_row(row, plan, plan.shared_bytes, &params);
+    return lost;
   }
 
-  void by_int8(int row, uint32_t* words, uint32_t* wide_words) const {
-    run_prepare_int8({problem, a, b, words, 1}, stream);
-    const auto count = static_cast<int>(prepare_ctas(problem, 1));
-    multiply(row, {words, count, false}, {words, count, true});
-    BlockScaledProblem wide = problem;
-    wide.condition = {summary, kSummaryWords, true};
-    constexpr int strips = 1;  // most of the time it does not run, and fewer CTAs leave sooner
-    run_prepare_bfloat16({wide, a, b, wide_words, strips}, stream);
-    multiply(wide_row(row), wide.condition, {});
+  FormChoice choose_form(bool fast_accum) const {
+    run_inspect({problem, a.exponents, b.exponents, words}, stream);
+    const FormChoice choice{words, static_cast<int>(inspect_ctas(problem)), fast_accum};
+    run_prepare_mxfp4({problem, a, b, strips_of(problem), choice}, stream);
+    return choice;
+  }
+
+  void by_int8_or_bfloat16(int row, const FormChoice& choice) const {
+    const LaunchPlan int8 = plan_of(row, Form::kInt8), bfloat16 = plan_of(row, Form::kBFloat16);
+    FormParams params{choice, params_of(int8), params_of(bfloat16)};
+    launch_row(row, int8, std::max(int8.shared_bytes, bfloat16.shared_bytes), &params);
+  }
+
+  void by_float8(int row, const FormChoice& choice) const {
+    const LaunchPlan plan = plan_of(row, Form::kFloat8);
+    FormParams params{choice, params_of(plan), {}};
+    launch_row(row, plan, plan.shared_bytes, &params);
   }
 };
 
@@ -92,7 +120,7 @@ struct Run {
 int block_scaled_row_count() { return kBlockScaledRowCount; }
 const char* block_scaled_row_name(int row) { return kBlockScaledRows[row].name; }
 const char* block_scaled_row_formats(int row) {
-  return kBlockScaledRows[row].route == Route::kInt8 ? "mxfp4" : "mxfp8,mxfp4,mixed,nvfp4";
+  return is_by_form(kBlockScaledRows[row].route) ? "mxfp4" : "mxfp8,mxfp4,mixed,nvfp4";
 }
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu) {
   return why_not(kBlockScaledRows[row].route, problem, gpu);
@@ -111,15 +139,17 @@ Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* 
     return {};
   }
   const Scratch place = scratch_of(problem, route);
-  const auto words_at = [&](int64_t begin) { return reinterpret_cast<uint32_t*>(memory + begin); };
   const Run run{problem,
                 gpu,
                 stream,
                 {memory, memory + place.exponents_a},
                 {memory + place.b, memory + place.exponents_b},
-                words_at(place.summary)};
-  if (route == Route::kBFloat16) return run.by_bfloat16(row, words_at(place.words));
-  run.by_int8(row, words_at(place.words), words_at(place.wide_words));
+                reinterpret_cast<uint32_t*>(memory + place.words),
+                reinterpret_cast<uint32_t*>(memory + place.summary)};
+  if (route == Route::kBFloat16) return run.by_bfloat16(row);
+  const FormChoice choice = run.choose_form(route == Route::kFloat8);
+  if (route == Route::kFloat8) run.by_float8(row, choice);
+  run.by_int8_or_bfloat16(route == Route::kFloat8 ? choose(Route::kInt8, problem, gpu) : row, choice);
   return {};
 }
 

@@ -5,19 +5,27 @@
 
 #include "../../../condition.h"
 #include "../kernel_params.h"
+#include "forms.h"
 
 namespace tileon::sm90 {
 
 // `problem` is that of the prepared operands (prepared_problem).
 struct ScaledParams : KernelParams {
-  Condition condition;
-  // Where the first CTA leaves whether a word of the preparation is set, of which the kernels behind this one would
-  // have too many to look at: kSummaryWords, or one a consuming warp. Null where nobody asks.
+  const float* global_scale;  // one element, or null: 1
+  // Where the first CTA leaves whether a word of the preparation is set, of which the kernel behind this one would have
+  // too many to look at: one a consuming warp. Null where nobody asks.
   uint32_t* summary;
-  Condition summarized;        // the words
-  const float* global_scale;   // one element, or null: 1
-  const uint8_t* exponents_a;  // of int8 rows (prepare.h)
+  const uint32_t* words;
+  int word_count;
+  const uint8_t* exponents_a;  // of narrow rows (prepare.h)
   const uint8_t* exponents_b;
+};
+
+// Of kernels that look which form the data have decided for.
+struct FormParams {
+  FormChoice choice;
+  ScaledParams narrow;    // of the kernel's narrow form
+  ScaledParams bfloat16;  // where it has that one, too
 };
 
 }  // namespace tileon::sm90

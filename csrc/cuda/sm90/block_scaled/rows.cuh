@@ -1,29 +1,52 @@
-// The block-scaled rows' kernels, for one type of prepared operands and one of outputs.
+// The block-scaled rows' kernels, for one route and one type of outputs.
 #pragma once
 
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+
+#include <utility>
+
 #include "../gemm/kernel.cuh"
+#include "by_form.cuh"
 #include "config.h"
 #include "rows.h"
 #include "scaling.cuh"
 
 namespace tileon::sm90 {
 
-template <typename Element, typename Out, int... kTile>
-const void* find_block_scaled(int dense_row, std::integer_sequence<int, kTile...>) {
-  using Scaling = std::conditional_t<std::is_same_v<Element, Int8Pair>, RowScaling<Out>, GlobalScaling<Out>>;
+template <TileConfig kTile, typename Element, typename Scaling>
+using PreparedTypes = KernelTypes<kTile, Element, Major::kK, Major::kK, Scaling>;
+
+template <Route kRoute, typename Out, int kRow>
+const void* block_scaled_kernel() {
+  if constexpr (kBlockScaledRows[kRow].route != kRoute) {
+    return nullptr;
+  } else {
+    constexpr TileConfig tile = dense_row_of(kBlockScaledRows[kRow]).tile;
+    using BFloat16 = PreparedTypes<tile, __nv_bfloat16, GlobalScaling<Out>>;
+    if constexpr (kRoute == Route::kBFloat16) {
+      return reinterpret_cast<const void*>(&gemm<BFloat16>);
+    } else if constexpr (kRoute == Route::kInt8) {
+      using Int8 = PreparedTypes<tile, Int8Pair, RowScaling<Form::kInt8, tile.tile_n, Out>>;
+      return reinterpret_cast<const void*>(&gemm_int8_or_bfloat16<Int8, BFloat16>);
+    } else {
+      using Element = Float8Pair<__nv_fp8_e5m2, __nv_fp8_e5m2, true>;
+      using Float8 = PreparedTypes<tile, Element, RowScaling<Form::kFloat8, tile.tile_n, Out>>;
+      return reinterpret_cast<const void*>(&gemm_float8<Float8>);
+    }
+  }
+}
+
+template <Route kRoute, typename Out, int... kRow>
+const void* find_block_scaled(int row, std::integer_sequence<int, kRow...>) {
   const void* found = nullptr;
-  static_cast<void>(
-      ((dense_row == kBlockScaledTiles[kTile] &&
-        (found = reinterpret_cast<const void*>(
-             &gemm<KernelTypes<kRows[kBlockScaledTiles[kTile]].tile, Element, Major::kK, Major::kK, Scaling>>),
-         true)) ||
-       ...));
+  static_cast<void>(((row == kRow && (found = block_scaled_kernel<kRoute, Out, kRow>(), true)) || ...));
   return found;
 }
 
-template <typename Element, typename Out>
-const void* find_block_scaled(int dense_row) {
-  return find_block_scaled<Element, Out>(dense_row, std::make_integer_sequence<int, kBlockScaledTileCount>());
+template <Route kRoute, typename Out>
+const void* find_block_scaled(int row) {
+  return find_block_scaled<kRoute, Out>(row, std::make_integer_sequence<int, kBlockScaledRowCount>());
 }
 
 }  // namespace tileon::sm90

@@ -3,86 +3,112 @@
 
 #include <cstdint>
 
-#include "../../block_scaled/condition.cuh"
 #include "../../ptx/named_barrier.cuh"
 #include "../kernel_types.cuh"
 #include "../named_barriers.cuh"
-#include "config.h"
+#include "forms.h"
 #include "params.h"
 
 namespace tileon::sm90 {
 
-// What the kernels of both kinds of prepared operands do about the words of the preparation (condition.cuh).
-struct Conditional {
+// bfloat16 operands hold their scales; the tensor's own is left.
+template <typename Out_>
+class GlobalScaling {
+ public:
+  using Out = Out_;
   using Params = ScaledParams;
-  static constexpr bool is_conditional = true;
+  static constexpr bool leaves_summary = true;
+  static constexpr bool is_in_need_of_registers = false;
 
-  // Whether the kernel runs at all; collective for the CTA.
-  static __device__ __forceinline__ bool begins(const Params& params) {
-    if (params.condition.words == nullptr) return true;
-    const bool any = any_set(params.condition);
-    if (params.summary != nullptr && blockIdx.x == 0 && threadIdx.x < kSummaryWords) params.summary[threadIdx.x] = any;
-    return any == params.condition.when_set;
-  }
-
-  // In a kernel that runs in any case, while the consumers' `warps` wait for their first data.
+  // By the consumers' `warps`, while they wait for their first data.
   static __device__ __forceinline__ void summarize(const Params& params, int warp, int warps) {
-    if (params.condition.words != nullptr || params.summary == nullptr || blockIdx.x != 0) return;
+    if (params.summary == nullptr || blockIdx.x != 0) return;
     uint32_t any = 0;
-    for (int i = static_cast<int>(threadIdx.x); i < params.summarized.count; i += warps * 32)
-      any |= params.summarized.words[i];
+    for (int i = static_cast<int>(threadIdx.x); i < params.word_count; i += warps * 32) any |= params.words[i];
     any = __any_sync(0xffffffffu, any != 0);
     if (threadIdx.x % 32 == 0) params.summary[warp] = any;
   }
-};
-
-template <int kBlocks, int kCount>
-__device__ __forceinline__ void multiply_by_global_scale(const ScaledParams& params, float (&sums)[kBlocks][kCount]) {
-  if (params.global_scale == nullptr) return;
-  const float factor = *params.global_scale;
-#pragma unroll
-  for (auto& block : sums)
-#pragma unroll
-    for (float& sum : block) sum *= factor;
-}
-
-// bfloat16 operands hold their scales; the tensor's own is left.
-template <typename Out_>
-class GlobalScaling : public Conditional {
- public:
-  using Out = Out_;
-  static constexpr bool is_in_need_of_registers = false;
 
   __device__ __forceinline__ void read(const Params&, int, int) {}
   template <typename Shared>
   __device__ __forceinline__ void lay_out(const Shared&, int) const {}
 
-  template <typename Shared, int kBlocks, int kCount, typename Store>
-  __device__ __forceinline__ void store(const Params& params, const Shared&, int, float (&sums)[kBlocks][kCount],
-                                        const Store& store) const {
-    multiply_by_global_scale(params, sums);
-    store(sums);
+  template <typename Shared, int kBlocks, int kCount>
+  __device__ __forceinline__ PlainResults<kBlocks, kCount> results(const Params& params, const Shared&, int,
+                                                                   float (&sums)[kBlocks][kCount]) const {
+    if (params.global_scale != nullptr) {
+      const float factor = *params.global_scale;
+#pragma unroll
+      for (auto& block : sums)
+#pragma unroll
+        for (float& sum : block) sum *= factor;
+    }
+    return {sums};
   }
 };
 
-// int8 operands have a power of two for each row. A thread has two rows of 64 and two of every eight columns; the
-// columns' exponents go through shared memory, all of them read from global memory before the main loop.
-template <typename Out_>
-class RowScaling : public Conditional {
+// 2^(exponent - 127).
+__device__ __forceinline__ float power(uint32_t exponent) { return __uint_as_float(exponent << 23); }
+
+// Sums of narrow operands, scaled as they are asked for: while those before are on their way to memory.
+template <typename Sum, int kCount>
+struct NarrowResults {
+  const Sum (&sums)[kCount];
+  const uint16_t* column_exponents;  // of this thread's first two columns; those of the next eight come four further on
+  float rows[2];
+  const float* global_scale;
+
+  template <int kColumns>
+  struct Columns {
+    float values[kColumns / 2];
+    __device__ __forceinline__ const float& operator[](int i) const { return values[i]; }
+  };
+
+  // An int32 may have more bits than float32, and is rounded here, once: the powers of two are exact.
+  template <int kBlock, int kBegin, int kColumns>
+  __device__ __forceinline__ Columns<kColumns> columns() const {
+    static_assert(kBlock == 0);
+    Columns<kColumns> scaled;
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j) {
+      const uint32_t pair = column_exponents[kBegin / 2 + j * 4];
+      const float factors[2] = {power(pair & 0xff), power(pair >> 8)};
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        scaled.values[j * 4 + i] = static_cast<float>(sums[kBegin / 2 + j * 4 + i]) * (rows[i / 2] * factors[i % 2]);
+    }
+    if (global_scale != nullptr) {
+      const float factor = *global_scale;
+#pragma unroll
+      for (float& value : scaled.values) value *= factor;
+    }
+    return scaled;
+  }
+};
+
+// Narrow operands have a power of two for each row, and lack another one. A thread has two rows of 64 and two of every
+// eight columns; the columns' exponents go through shared memory, all of them read from global memory before the main
+// loop.
+template <Form kForm, int kColumns, typename Out_>
+class RowScaling {
  public:
   using Out = Out_;
+  using Params = ScaledParams;
+  static constexpr bool leaves_summary = false;
   static constexpr bool is_in_need_of_registers = true;
 
   // `row` is the first of the warp's 16, `column` of the tile's.
   __device__ __forceinline__ void read(const Params& params, int row, int column) {
     const int lane = threadIdx.x % 32;
-    exponents_ = 0;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int this_row = row + lane / 4 + 8 * i;
+      rows_[i] = this_row < params.problem.m ? params.exponents_a[this_row] : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < kColumnsOfThread; ++i) {
       const int this_column = column + static_cast<int>(threadIdx.x % 128) + 128 * i;
-      if (this_row < params.problem.m) exponents_ |= params.exponents_a[this_row] << (8 * i);
-      if (this_column < params.problem.n) exponents_ |= params.exponents_b[this_column] << (8 * i + 16);
+      columns_[i] = this_column < params.problem.n ? params.exponents_b[this_column] : 0;
     }
   }
 
@@ -91,35 +117,28 @@ class RowScaling : public Conditional {
   __device__ __forceinline__ void lay_out(const Shared& shared, int consumer) const {
     uint8_t* columns = shared.column_exponents(consumer) + threadIdx.x % 128;
     ptx::barrier_sync(consumer_barrier(consumer), 128);  // the last tile's have been read
-    columns[0] = static_cast<uint8_t>(exponents_ >> 16);
-    columns[128] = static_cast<uint8_t>(exponents_ >> 24);
+#pragma unroll
+    for (int i = 0; i < kColumnsOfThread; ++i) columns[128 * i] = static_cast<uint8_t>(columns_[i]);
     ptx::barrier_sync(consumer_barrier(consumer), 128);
   }
 
-  // An int32 may have more bits than float32, and is rounded here, once: the powers of two are exact.
-  template <typename Shared, int kCount, typename Store>
-  __device__ __forceinline__ void store(const Params& params, const Shared& shared, int consumer,
-                                        const int32_t (&sums)[1][kCount], const Store& store) const {
-    const float rows[2] = {power(exponents_ & 0xff), power(exponents_ >> 8 & 0xff)};
-    // volatile: read one after the other, not into as many registers as there are
-    const volatile auto* pairs = reinterpret_cast<const uint16_t*>(shared.column_exponents(consumer)) + threadIdx.x % 4;
-    float results[1][kCount];
-#pragma unroll
-    for (int j = 0; j < kCount / 4; ++j) {
-      const uint32_t pair = pairs[j * 4];
-      const float columns[2] = {power(pair & 0xff), power(pair >> 8)};
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        results[0][j * 4 + i] = static_cast<float>(sums[0][j * 4 + i]) * (rows[i / 2] * columns[i % 2]);
-    }
-    multiply_by_global_scale(params, results);
-    store(results);
+  template <typename Shared, typename Sum, int kCount>
+  __device__ __forceinline__ NarrowResults<Sum, kCount> results(const Params& params, const Shared& shared,
+                                                                int consumer, const Sum (&sums)[1][kCount]) const {
+    return {sums[0],
+            reinterpret_cast<const uint16_t*>(shared.column_exponents(consumer)) + threadIdx.x % 4,
+            {power(rows_[0]) * kLacked, power(rows_[1]) * kLacked},
+            params.global_scale};
   }
 
  private:
-  static __device__ __forceinline__ float power(uint32_t exponent) { return __uint_as_float(exponent << 23); }
+  static constexpr int kColumnsOfThread = (kColumns + 127) / 128;
+  static constexpr float kLacked = kForm == Form::kInt8 ? 0x1p-8f : 0x1p-26f;  // by both operands
+  static_assert(kInt8LackedExponent == -4 && kFloat8LackedExponent == -13);
 
-  uint32_t exponents_;  // of two rows, then of two columns
+  // Exponents as they come from memory, each in a register of its own: what they go through first would wait for them.
+  uint32_t rows_[2];
+  uint32_t columns_[kColumnsOfThread];
 };
 
 }  // namespace tileon::sm90

@@ -35,7 +35,7 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   const int warp_row = first_row + warp % 4 * kStoreRows;  // wgmma's
   const float* warp_bias = shared.bias(consumer) + (Kernel::swapped ? warp_row : 0);
   ptx::grid_dependency_wait();  // before the bias is read and the output written
-  if constexpr (Kernel::Scaling::is_conditional) Kernel::Scaling::summarize(params, warp, Kernel::config.consumers * 4);
+  if constexpr (Kernel::Scaling::leaves_summary) Kernel::Scaling::summarize(params, warp, Kernel::config.consumers * 4);
   RingPosition at;
   int first_tile = blockIdx.x;
   const int step = ping_pong ? 2 * gridDim.x : gridDim.x;
@@ -46,9 +46,10 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   }
   unsigned char* warp_shared = shared.warp_store(warp);
   Watchdog watchdog;
+  TilePosition next = position_of<Kernel>(params, first_tile);
   for (int tile = first_tile; tile < params.tiles; tile += step) {
     watchdog.tick();
-    const TilePosition position = position_of<Kernel>(params, tile);
+    const TilePosition position = next;
     TileBias<Kernel::config.tile_n> bias;
     bias.read(params.problem, position.n_begin);
     typename Kernel::Scaling scaling;
@@ -59,6 +60,7 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     if (ping_pong) ptx::barrier_sync(main_loop_barrier(consumer), 256);
     FirstBias<Kernel> first_bias;
     const auto meanwhile = [&] {
+      next = position_of<Kernel>(params, tile + step);
       scaling.lay_out(shared, consumer);
       if (params.finish == Finish::kNothing) return;
       bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
@@ -75,30 +77,28 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     }
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
-    scaling.store(params, shared, consumer, sums, [&](const typename Kernel::Results& results) {
-      if (Kernel::Scaling::is_in_need_of_registers && params.finish != Finish::kNothing) first_bias.read(warp_bias);
-      if (params.store_by_tma) {
-        store_by_tma<Kernel>(params, warp_shared, results, warp_bias, first_bias, place);
-      } else {
-        store_through_slab<Kernel>(params, warp_shared, results, place);
-      }
-    });
+    const auto results = scaling.results(params, shared, consumer, sums);
+    if (Kernel::Scaling::is_in_need_of_registers && params.finish != Finish::kNothing) first_bias.read(warp_bias);
+    if (params.store_by_tma) {
+      store_by_tma<Kernel>(params, warp_shared, results, warp_bias, first_bias, place);
+    } else {
+      store_through_slab<Kernel>(params, warp_shared, results, place);
+    }
   }
   wait_for_tma_stores();
 }
 
-// Of each thread of three consumers, and of the producer's warpgroup: with the four warps of each, one of them in each
-// quarter of an SM, all of its 512.
-constexpr int kConsumerRegisters = 160, kProducerRegisters = 32;
-static_assert(3 * kConsumerRegisters + kProducerRegisters == 512);
+// Of each thread of three or two consumers, and of the producer's warpgroup: with the four warps of each, one of them
+// in each quarter of an SM, all that the kernel starts with. Those are even shares of 512, in units of 8: 4 x 128, 3 x
+// 168.
+constexpr int consumer_registers(int consumers) { return consumers == 3 ? 160 : 232; }
+constexpr int producer_registers(int consumers) { return consumers == 3 ? 32 : 40; }
+static_assert(3 * consumer_registers(3) + producer_registers(3) == 4 * 128);
+static_assert(2 * consumer_registers(2) + producer_registers(2) == 3 * 168);
 
+// All of a kernel. `params` is a kernel's parameter, or lies in one: TMA reads its maps from there.
 template <typename Kernel>
-__global__ void __launch_bounds__(Kernel::config.threads(), 1)
-    gemm(const __grid_constant__ typename Kernel::Params params) {
-  if constexpr (Kernel::Scaling::is_conditional) {
-    ptx::grid_dependency_wait();
-    if (!Kernel::Scaling::begins(params)) return;
-  }
+__device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& params) {
   extern __shared__ __align__(1024) unsigned char dynamic_shared[];
   const typename Kernel::Shared shared(dynamic_shared);
   const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);
@@ -106,13 +106,20 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1)
   Producer<Kernel> producer(params, ring);
   start<Kernel>(params, ring, warp, [&] { producer.start(position_of<Kernel>(params, blockIdx.x), 0); });
 
+  constexpr int consumers = Kernel::config.consumers;
   if (warp < Kernel::producer_warp) {
-    if constexpr (Kernel::config.moves_registers()) ptx::acquire_registers<kConsumerRegisters>();
+    if constexpr (Kernel::config.moves_registers()) ptx::acquire_registers<consumer_registers(consumers)>();
     consume<Kernel>(params, ring, shared, warp);
   } else {
-    if constexpr (Kernel::config.moves_registers()) ptx::release_registers<kProducerRegisters>();
+    if constexpr (Kernel::config.moves_registers()) ptx::release_registers<producer_registers(consumers)>();
     if (!Kernel::config.moves_registers() || warp == Kernel::producer_warp) produce<Kernel>(params, producer);
   }
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::config.threads(), 1)
+    gemm(const __grid_constant__ typename Kernel::Params params) {
+  multiply_tiles<Kernel>(params);
 }
 
 }  // namespace tileon::sm90

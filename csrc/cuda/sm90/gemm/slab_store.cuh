@@ -2,6 +2,9 @@
 // the warp's own shared memory, some columns at a time.
 #pragma once
 
+#include <type_traits>
+#include <utility>
+
 #include "../../output/column_store.cuh"
 #include "../config.h"
 #include "../fragment_slab.cuh"
@@ -27,9 +30,9 @@ struct WarpSlab {
   static constexpr int pitch = pitch_of(columns);
 };
 
-template <typename Kernel>
+template <typename Kernel, typename Results>
 __device__ __forceinline__ void store_through_slab(const KernelParams& params, unsigned char* shared,
-                                                   const typename Kernel::Results& sums, const StorePlace& place) {
+                                                   const Results& results, const StorePlace& place) {
   using Slab = WarpSlab<Kernel>;
   constexpr int slab_rows = Kernel::swapped ? Slab::columns : kStoreRows;
   constexpr int slab_columns = Kernel::swapped ? kStoreRows : Slab::columns;
@@ -37,12 +40,17 @@ __device__ __forceinline__ void store_through_slab(const KernelParams& params, u
   float* slab = reinterpret_cast<float*>(shared);
 #pragma unroll 1
   for (int index = 0; index < Kernel::row_blocks * per_block; ++index) {
-#pragma unroll
-    for (int this_index = 0; this_index < Kernel::row_blocks * per_block; ++this_index) {
-      if (this_index != index) continue;  // registers take constant indices only; the branch is the same in all lanes
-      write_fragments<Kernel::swapped, Slab::pitch, Slab::columns>(
-          slab, &sums[this_index / per_block][this_index % per_block * (Slab::columns / 2)]);
+    // registers take constant indices only; the branch is the same in all lanes
+    const auto write_if_it_is = [&]<int kIndex>(std::integral_constant<int, kIndex>) {
+      if (kIndex != index) return;
+      constexpr int block = kIndex / per_block, begin = kIndex % per_block * Slab::columns;
+      const auto fragments = results.template columns<block, begin, Slab::columns>();
+      write_fragments<Kernel::swapped, Slab::pitch, Slab::columns>(slab, &fragments[0]);
+    };
+    [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) {
+      (write_if_it_is(std::integral_constant<int, kIndex>()), ...);
     }
+    (std::make_integer_sequence<int, Kernel::row_blocks * per_block>());
     __syncwarp();
     const int down = index / per_block * 64, along = index % per_block * Slab::columns;  // wgmma's rows and columns
     store_by_columns<slab_rows, slab_columns, Slab::pitch>(params.problem, place.batch,

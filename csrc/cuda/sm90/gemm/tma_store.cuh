@@ -1,7 +1,7 @@
 // From accumulators to 16-bit rows of the output through TMA, while the next tile is being multiplied.
 //
 // Every warp works alone: its 16 rows go in chunks of columns through buffers of its own, so that no warp waits for
-// another. A chunk is finished when it is its turn, while the ones before are on their way: storing a large
+// another. A chunk is scaled and finished when it is its turn, while the ones before are on their way: storing a large
 // tile takes longer than the arithmetic, which hides behind it.
 #pragma once
 
@@ -64,17 +64,17 @@ using FirstBias = ChunkBias<Kernel, (Kernel::columns < kStoreColumns ? Kernel::c
 
 // Finishes, rounds and stores one chunk through `buffers`, which are the warp's own. `bias` is for the output's column
 // that the warp's part begins with.
-template <typename Kernel, int kChunk, typename FinishSum>
-__device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t buffers,
-                                            const typename Kernel::Results& sums, const float* bias,
-                                            const FirstBias<Kernel>& first_bias, const FinishSum& finish,
-                                            const StorePlace& place) {
+template <typename Kernel, int kChunk, typename Results, typename FinishSum>
+__device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t buffers, const Results& results,
+                                            const float* bias, const FirstBias<Kernel>& first_bias,
+                                            const FinishSum& finish, const StorePlace& place) {
   constexpr int chunks_per_row = store_chunks(Kernel::columns);
   constexpr int chunks = Kernel::row_blocks * chunks_per_row;
   constexpr int block = kChunk / chunks_per_row, begin = kChunk % chunks_per_row * kStoreColumns;
   constexpr bool is_tail = begin + kStoreColumns > Kernel::columns;
   constexpr int columns = is_tail ? store_tail(Kernel::columns) : kStoreColumns;
-  const uint32_t buffer = buffers + kChunk % kStoreBuffers * kStoreBufferBytes;
+  constexpr int store_buffers = sm90::store_buffers(Kernel::config);
+  const uint32_t buffer = buffers + kChunk % store_buffers * kStoreBufferBytes;
   constexpr int down = Kernel::swapped ? begin : block * 64;  // in the output, from the warp's place on
   constexpr int along = Kernel::swapped ? block * 64 : begin;
 
@@ -87,14 +87,15 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
       chunk_bias.read(bias + along);
     }
   }
-  round_chunk<Kernel, columns>(&sums[block][begin / 2], chunk_bias, finish, words);
+  const auto fragments = results.template columns<block, begin, columns>();
+  round_chunk<Kernel, columns>(&fragments[0], chunk_bias, finish, words);
   // What was stored through this buffer last must have been read. The next chunk's wait, a branch like this one, is
   // also what keeps ptxas from finishing that chunk before this one is stored.
   if (ptx::elect_one()) {
-    if (kChunk == 0 && chunks % kStoreBuffers != 0) {
+    if (kChunk == 0 && chunks % store_buffers != 0) {
       ptx::tma_wait_read<0>();  // that was the last tile's last chunk
     } else {
-      ptx::tma_wait_read<kStoreBuffers - 1>();
+      ptx::tma_wait_read<store_buffers - 1>();
     }
   }
   __syncwarp();
@@ -107,14 +108,14 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
 
 // Finishes and stores a warp's part of a tile. The three ways to finish are three copies of the code: decided in each
 // chunk, they would keep the compiler from moving one chunk's arithmetic under the other's store.
-template <typename Kernel>
-__device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigned char* buffers,
-                                             const typename Kernel::Results& sums, const float* bias,
-                                             const FirstBias<Kernel>& first_bias, const StorePlace& place) {
+template <typename Kernel, typename Results>
+__device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigned char* buffers, const Results& results,
+                                             const float* bias, const FirstBias<Kernel>& first_bias,
+                                             const StorePlace& place) {
   static_assert(Kernel::columns % 8 == 0);
   const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(buffers));
   const auto store = [&]<int... kChunk>(const auto& finish, std::integer_sequence<int, kChunk...>) {
-    (store_chunk<Kernel, kChunk>(params, shared, sums, bias, first_bias, finish, place), ...);
+    (store_chunk<Kernel, kChunk>(params, shared, results, bias, first_bias, finish, place), ...);
   };
   const std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)> chunks;
   // ptxas lays out the last case first, right behind the main loop, where the prefetching of instructions reaches it.

@@ -118,7 +118,7 @@ class Decoder {
 
   // A block of k is a step of wgmma's, its even elements before the odd ones.
   __device__ __forceinline__ void store_float8(uint32_t line, const Chunk& chunk) const {
-    const Float8Table table(chunk.scales[0]);
+    const Float8Table table(float8_exponent(chunk.scales[0]));
     uint4 even, odd;
     table.decode(chunk.codes[0], even.x, odd.x);
     table.decode(chunk.codes[1], even.y, odd.y);

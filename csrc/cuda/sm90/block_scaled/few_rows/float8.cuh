@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "../../../../small_floats.h"
-#include "../../../ptx/prmt.cuh"
+#include "../float8_table.cuh"
 
 namespace tileon::sm90 {
 
@@ -20,27 +20,10 @@ constexpr uint32_t kFloat8MiddleScale = kFloat8LeastScale + 13;  // 2^-4, of whi
 constexpr float kFloat8Factor = 0x1p14f * 0x1p-4f;
 static_assert(kFloat8MiddleScale == 127 - 4);
 
-// Codes' magnitudes times a power of two, looked up; that of scales outside of e5m2's is another one.
-class Float8Table {
- public:
-  __device__ __forceinline__ explicit Float8Table(uint32_t scale) {
-    const uint32_t within = min(max(scale, kFloat8LeastScale), kFloat8MostScale);
-    const uint32_t exponent = (within - kFloat8MiddleScale) * 4;  // 2^-13 to 2^13, modulo 2^32
-    low_ = 0x3e3c3800 + exponent * 0x010101 * 0x100;              // 0, 0.5, 1, 1.5
-    high_ = 0x46444240 + exponent * 0x01010101;                   // 2, 3, 4, 6
-  }
-
-  // The even codes of eight, and the odd ones.
-  __device__ __forceinline__ void decode(uint32_t codes, uint32_t& even, uint32_t& odd) const {
-    const uint32_t magnitudes = codes & 0x77777777;
-    const uint32_t first = ptx::prmt(low_, high_, magnitudes), second = ptx::prmt(low_, high_, magnitudes >> 16);
-    even = ptx::prmt(first, second, 0x6420) | (codes << 4 & 0x80808080);
-    odd = ptx::prmt(first, second, 0x7531) | (codes & 0x80808080);
-  }
-
- private:
-  uint32_t low_, high_;
-};
+// Of a scale's table (float8_table.cuh); that of scales outside of e5m2's is another one.
+__device__ __forceinline__ int float8_exponent(uint32_t scale) {
+  return static_cast<int>(min(max(scale, kFloat8LeastScale), kFloat8MostScale) - kFloat8MiddleScale);
+}
 
 // Whether it loses something of a block under this scale.
 __device__ __forceinline__ bool is_beyond_float8(const uint32_t (&codes)[4], uint32_t scale) {

@@ -1,0 +1,79 @@
+// A strip of a row as bfloat16: elements times scales, of every format.
+#pragma once
+
+#include <cstdint>
+
+#include "../../block_scaled/decode.cuh"
+#include "strip.cuh"
+
+namespace tileon::sm90 {
+
+// Eight codes times their scale. Returns whether bfloat16 loses something of them.
+template <ElementType kElement, ScaleType kScale, int kWords>
+__device__ __forceinline__ bool to_bfloat16(const uint32_t (&codes)[kWords], uint32_t scale_byte, uint4& elements) {
+  if constexpr (kElement == ElementType::kE2M1) {
+    uint4 eight[1];
+    decode_e2m1<kScale>(codes, scale_byte, eight);
+    elements = eight[0];
+    return false;
+  } else {
+    if (!is_beyond_bfloat16(codes, scale_byte)) {
+      uint4 eight[1];
+      decode_e4m3<kScale>(codes, scale_byte, eight);
+      elements = eight[0];
+      return false;
+    }
+    const float scale = e8m0_value(scale_byte);
+    uint32_t pairs[4];
+    bool lost = false;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t pair = codes[i / 2] >> (i % 2 * 16);
+      const float low = e4m3_value(pair & 0xff) * scale, high = e4m3_value(pair >> 8 & 0xff) * scale;
+      const __nv_bfloat162 rounded = __floats2bfloat162_rn(low, high);
+      const float2 back = __bfloat1622float2(rounded);
+      lost |= (back.x != low && low == low) || (back.y != high && high == high);
+      pairs[i] = *reinterpret_cast<const uint32_t*>(&rounded);
+    }
+    elements = {pairs[0], pairs[1], pairs[2], pairs[3]};
+    return lost;
+  }
+}
+
+// One strip of a row.
+template <ElementType kElement, ScaleType kScale>
+__device__ __forceinline__ bool strip_to_bfloat16(const BlockScaledOperand& operand, int64_t row, int begin, int k,
+                                                  void* rows) {
+  constexpr int bits = kElement == ElementType::kE4M3 ? 8 : 4;
+  constexpr int vec = vec_of(kScale);
+  constexpr int kLaneElements = 8, kSpanElements = 32 * kLaneElements, kSpans = kStripElements / kSpanElements;
+  static_assert(kSpanElements / vec % kScaleBlockCols == 0);
+  using Codes = CodeWords<kLaneElements * bits / 32>;
+  const ScaleStrides& strides = operand.scale_strides;
+  begin += static_cast<int>(threadIdx.x) % 32 * kLaneElements;
+  const auto* codes =
+      static_cast<const uint8_t*>(operand.data) + row * operand.stride_row + static_cast<int64_t>(begin) * bits / 8;
+  const auto* scales = static_cast<const uint8_t*>(operand.scale) + strides.offset(row, begin / vec);
+  auto* out = static_cast<__nv_bfloat16*>(rows) + row * k + begin;
+  Codes loaded[kSpans];
+  uint8_t bytes[kSpans];
+  bool lost = false;
+#pragma unroll
+  for (int span = 0; span < kSpans; ++span) {
+    const int at = span * kSpanElements;
+    if (begin + at >= k) continue;
+    loaded[span] = *reinterpret_cast<const Codes*>(codes + at * bits / 8);
+    bytes[span] = scales[strides.of_col(at / vec)];
+  }
+#pragma unroll
+  for (int span = 0; span < kSpans; ++span) {
+    const int at = span * kSpanElements;
+    if (begin + at >= k) continue;
+    uint4 elements;
+    lost |= to_bfloat16<kElement, kScale>(loaded[span].words, bytes[span], elements);
+    *reinterpret_cast<uint4*>(out + at) = elements;
+  }
+  return lost;
+}
+
+}  // namespace tileon::sm90

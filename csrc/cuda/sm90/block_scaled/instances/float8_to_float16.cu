@@ -1,0 +1,8 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "../rows.cuh"
+
+namespace tileon::sm90 {
+template const void* find_block_scaled<Route::kFloat8, __half>(int);
+}
