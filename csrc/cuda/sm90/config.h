@@ -29,15 +29,18 @@ struct TileConfig {
   int consumers;   // warpgroups that multiply
   int max_stages;  // as many as fit, but no more than these
 
+  // Of two consumers, whose sums are more than an even share of the registers holds.
+  bool in_need_of_registers = false;
+
   // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
   // rows are a's, or, swapped, the columns of b.
   constexpr bool swapped() const { return family == Family::kFewRows || family == Family::kSwapped; }
   constexpr int mma_rows() const { return swapped() ? tile_n : tile_m; }
   constexpr int mma_columns() const { return swapped() ? tile_m : tile_n; }
   constexpr int consumer_rows() const { return family == Family::kPingPong ? mma_rows() : mma_rows() / consumers; }
-  // Three consumers need more registers than an even share: the producer has a warpgroup then, three of whose warps are
-  // there only to give theirs away.
-  constexpr bool moves_registers() const { return consumers == 3; }
+  // Three consumers always need more registers than an even share. The producer has a warpgroup then, three of whose
+  // warps are there only to give theirs away.
+  constexpr bool moves_registers() const { return consumers == 3 || in_need_of_registers; }
   constexpr int threads() const { return consumers * 128 + (moves_registers() ? 128 : 32); }  // and the producer's
 };
 

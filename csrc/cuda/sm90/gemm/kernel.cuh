@@ -87,10 +87,12 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   wait_for_tma_stores();
 }
 
-// Of each thread of three consumers, and of the producer's warpgroup: with the four warps of each, one of them in each
-// quarter of an SM, all of its 512.
-constexpr int kConsumerRegisters = 160, kProducerRegisters = 32;
-static_assert(3 * kConsumerRegisters + kProducerRegisters == 512);
+// Of each thread of three or two consumers, and of the producer's warpgroup: with the four warps of each, one of them
+// in each quarter of an SM, all that the kernel starts with, which is as many even shares of its 512, in units of 8.
+constexpr int consumer_registers(int consumers) { return consumers == 3 ? 160 : 240; }
+constexpr int producer_registers(int consumers) { return consumers == 3 ? 32 : 24; }
+static_assert(3 * consumer_registers(3) + producer_registers(3) == 4 * 128);
+static_assert(2 * consumer_registers(2) + producer_registers(2) == 3 * 168);
 
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::config.threads(), 1)
@@ -106,11 +108,12 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1)
   Producer<Kernel> producer(params, ring);
   start<Kernel>(params, ring, warp, [&] { producer.start(position_of<Kernel>(params, blockIdx.x), 0); });
 
+  constexpr int consumers = Kernel::config.consumers;
   if (warp < Kernel::producer_warp) {
-    if constexpr (Kernel::config.moves_registers()) ptx::acquire_registers<kConsumerRegisters>();
+    if constexpr (Kernel::config.moves_registers()) ptx::acquire_registers<consumer_registers(consumers)>();
     consume<Kernel>(params, ring, shared, warp);
   } else {
-    if constexpr (Kernel::config.moves_registers()) ptx::release_registers<kProducerRegisters>();
+    if constexpr (Kernel::config.moves_registers()) ptx::release_registers<producer_registers(consumers)>();
     if (!Kernel::config.moves_registers() || warp == Kernel::producer_warp) produce<Kernel>(params, producer);
   }
 }
