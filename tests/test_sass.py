@@ -41,11 +41,10 @@ DTYPE_IN_NAME = {
     "float8_e4m3fn": "13__nv_fp8_e4m3",
     "float8_e5m2": "13__nv_fp8_e5m2",
 }
-# Hopper's other kernels: those that inspect and prepare operands of block-scaled products, those that multiply them (as
-# int8 or bfloat16, as the data decide; as e5m2; as bfloat16), those that take few rows of such a product as they are,
-# and those that multiply fp8.
-INSPECTS, PREPARES, BY_FORM, AS_FLOAT8 = "inspect", "prepare_", "gemm_int8_or_bfloat16", "gemm_float8"
-SCALED, FLOAT8 = "13GlobalScaling", "10Float8Pair"
+# Hopper's other kernels: those that inspect and prepare operands of block-scaled products, those that multiply them (in
+# the form that the data decide; as bfloat16), those that take few rows of such a product as they are, and those that
+# multiply fp8.
+INSPECTS, PREPARES, BY_FORM, SCALED, FLOAT8 = "inspect", "prepare_", "gemm_by_form", "13GlobalScaling", "10Float8Pair"
 SCALED_FEW_ROWS = "block_scaled_few_rows"
 # Of the last one: the tile's rows, the elements of a and b (0: e4m3, 1: e2m1) and the scales (0: e8m0, 1: e4m3).
 SCALED_TYPES = re.compile(r"12FewRowsTypesILi(\d+)ELNS_11ElementTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
@@ -105,7 +104,7 @@ def kernels(image: str) -> dict[str, str]:
 
 def dense_kernels() -> dict[str, str]:
     """Hopper's kernels of 16-bit products."""
-    others = (INSPECTS, PREPARES, BY_FORM, AS_FLOAT8, SCALED, SCALED_FEW_ROWS, FLOAT8)
+    others = (INSPECTS, PREPARES, BY_FORM, SCALED, SCALED_FEW_ROWS, FLOAT8)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
@@ -286,14 +285,14 @@ class TestHopperKernels:
 
     def test_block_scaled_kernels_use_wgmma_of_their_operands(self) -> None:
         table = [line.split()[1] for line in torch.ops.tileon._block_scaled_matmul_configs().splitlines()]
-        for word, route, wanted in (
-            (BY_FORM, "_int8_", {"IGMMA": "S8.S8", "HGMMA": "BF16"}),
-            (AS_FLOAT8, "_float8_", {"QGMMA": "E5M2.E5M2"}),
-            (SCALED, "_bfloat16_", {"HGMMA": "BF16"}),
+        by_form = {name: body for name, body in kernels(HOPPER).items() if BY_FORM in name}
+        scaled = {name: body for name, body in kernels(HOPPER).items() if SCALED in name and name not in by_form}
+        exact = {"IGMMA": "S8.S8", "HGMMA": "BF16"}
+        for route, found, wanted in (
+            ("_int8_", {name: body for name, body in by_form.items() if FLOAT8 not in name}, exact),
+            ("_float8_", {name: body for name, body in by_form.items() if FLOAT8 in name}, exact | {"QGMMA": "E5M2.E5M2"}),
+            ("_bfloat16_", scaled, {"HGMMA": "BF16"}),
         ):
-            found = {name: body for name, body in kernels(HOPPER).items() if word in name}
-            if word == SCALED:
-                found = {name: body for name, body in found.items() if BY_FORM not in name}
             assert len(found) == 2 * sum(route in row for row in table), "one for each output of 16 bits"
             for name, body in found.items():
                 there = opcodes(body)
@@ -322,14 +321,20 @@ class TestHopperKernels:
 
     def test_fp8_kernels_use_wgmma_of_fp8(self) -> None:
         found = {
-            name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name and AS_FLOAT8 not in name
+            name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name and BY_FORM not in name
         }
         assert len(found) == 8 * sum("sm90_fp8" in row for _, row, _ in HOPPER_ROWS), "each pairing, to two outputs"
         for name, body in found.items():
             there = opcodes(body)
             assert {"QGMMA", "UTMALDG", "UTMASTG"} <= there, name
             assert not there & {"HMMA", "HGMMA", "LDGSTS"}, name
-            assert ("USETMAXREG" in there) == ("Li192ELi128E" in name), "three consumers take the producer's registers"
+            tile = re.search(r"6FamilyE0ELi(\d+)ELi(\d+)E", name)
+            assert tile is not None
+            m, n = (int(size) for size in tile.groups())
+            promoted = "Lb1E" in name[name.index(FLOAT8) :]
+            assert ("USETMAXREG" in there) == (m == 192 or (promoted and n > 128)), (
+                f"{name}: three consumers take the producer's registers, and two of two large sets of sums"
+            )
 
     def test_operands_are_prepared_in_whole_vectors(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if PREPARES in name}

@@ -59,7 +59,10 @@ void check_choice() {
     const sm90::TileConfig& tile = row.row.tile;
     expect(tile.family == sm90::Family::kGemm && row.row.splits == 1, "one family");
     expect(!row.promoted || tile.block_k == 64, "promoted every 128 k");
-    expect(!row.promoted || tile.consumer_rows() / 64 * tile.tile_n <= 128, "two sets of sums fit the registers");
+    const int sums = tile.consumer_rows() / 64 * tile.tile_n / 2 * (row.promoted ? 2 : 1);  // of each thread
+    expect(sums <= (tile.in_need_of_registers ? 192 : 128), "all sets of sums fit the registers", row.row.name);
+    expect(!tile.in_need_of_registers || (tile.consumers == 2 && sums > 128), "no row asks for registers in vain",
+           row.row.name);
   }
 }
 

@@ -251,7 +251,11 @@ __device__ __forceinline__ void wgmma_m64k32(float (&sums)[kColumns / 2], uint64
   TILEON_WGMMA_FLOAT8(64, 32, "%32", "%33", "%34")
   TILEON_WGMMA_FLOAT8(96, 48, "%48", "%49", "%50")
   TILEON_WGMMA_FLOAT8(128, 64, "%64", "%65", "%66")
+  TILEON_WGMMA_FLOAT8(160, 80, "%80", "%81", "%82")
+  TILEON_WGMMA_FLOAT8(176, 88, "%88", "%89", "%90")
   TILEON_WGMMA_FLOAT8(192, 96, "%96", "%97", "%98")
+  TILEON_WGMMA_FLOAT8(208, 104, "%104", "%105", "%106")
+  TILEON_WGMMA_FLOAT8(224, 112, "%112", "%113", "%114")
   TILEON_WGMMA_FLOAT8(256, 128, "%128", "%129", "%130")
   static_assert(kColumns == 0, "wgmma of fp8 with as many columns is not listed here");
 }

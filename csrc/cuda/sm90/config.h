@@ -25,10 +25,12 @@ struct TileConfig {
   Family family;
   int tile_m;  // of the output
   int tile_n;
-  int block_k;                        // elements of k in one stage
-  int consumers;                      // warpgroups that multiply
-  int max_stages;                     // as many as fit, but no more than these
-  bool in_need_of_registers = false;  // two consumers of more sums than an even share holds
+  int block_k;     // elements of k in one stage
+  int consumers;   // warpgroups that multiply
+  int max_stages;  // as many as fit, but no more than these
+
+  // Of two consumers, whose sums are more than an even share of the registers holds.
+  bool in_need_of_registers = false;
 
   // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
   // rows are a's, or, swapped, the columns of b.

@@ -62,6 +62,7 @@ constexpr BlockScaledRow kBlockScaledRows[] = {
     {"sm90_block_scaled_bfloat16_64x128x128", Route::kBFloat16, kBlockScaledTiles[3]},
     {"sm90_block_scaled_bfloat16_64x64x128", Route::kBFloat16, kBlockScaledTiles[4]},
     {"sm90_block_scaled_float8_192x128x128", Route::kFloat8, float8_row("sm90_fp8_192x128x128")},
+    {"sm90_block_scaled_float8_128x192x128", Route::kFloat8, float8_row("sm90_fp8_128x192x128")},
     {"sm90_block_scaled_float8_128x128x128", Route::kFloat8, float8_row("sm90_fp8_128x128x128")},
     {"sm90_block_scaled_float8_64x128x128", Route::kFloat8, float8_row("sm90_fp8_64x128x128")},
     {"sm90_block_scaled_few_rows_8x128x256", Route::kFewRows, 0},
@@ -71,8 +72,8 @@ constexpr BlockScaledRow kBlockScaledRows[] = {
 };
 constexpr int kBlockScaledRowCount = sizeof(kBlockScaledRows) / sizeof(kBlockScaledRows[0]);
 
-// Tile, order and cost of a row whose operands are prepared. Where int8 and bfloat16 share a kernel (by_form.cuh) an even
-// share of the registers holds the sums of either, but ptxas spills.
+// Tile, order and cost of a row whose operands are prepared. Where several forms share a kernel (by_form.cuh) an even
+// share of the registers holds the sums of each, but ptxas spills.
 constexpr Row dense_row_of(const BlockScaledRow& row) {
   Row dense = row.route == Route::kFloat8 ? kFloat8Rows[row.tile].row : kRows[row.tile];
   if (row.route == Route::kInt8) dense.tile.in_need_of_registers = dense.tile.tile_n == kMaxColumns;

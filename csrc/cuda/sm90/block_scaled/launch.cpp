@@ -95,23 +95,15 @@ struct Run {
     return lost;
   }
 
-  FormChoice choose_form(bool fast_accum) const {
+  void by_form(int row) const {
     run_inspect({problem, a.exponents, b.exponents, words}, stream);
+    const bool fast_accum = kBlockScaledRows[row].route == Route::kFloat8;
     const FormChoice choice{words, static_cast<int>(inspect_ctas(problem)), fast_accum};
     run_prepare_mxfp4({problem, a, b, strips_of(problem), choice}, stream);
-    return choice;
-  }
-
-  void by_int8_or_bfloat16(int row, const FormChoice& choice) const {
     const LaunchPlan int8 = plan_of(row, Form::kInt8), bfloat16 = plan_of(row, Form::kBFloat16);
-    FormParams params{choice, params_of(int8), params_of(bfloat16)};
-    launch_row(row, int8, std::max(int8.shared_bytes, bfloat16.shared_bytes), &params);
-  }
-
-  void by_float8(int row, const FormChoice& choice) const {
-    const LaunchPlan plan = plan_of(row, Form::kFloat8);
-    FormParams params{choice, params_of(plan), {}};
-    launch_row(row, plan, plan.shared_bytes, &params);
+    FormParams params{choice, params_of(int8), params_of(bfloat16), {}};
+    if (fast_accum) params.float8 = params_of(plan_of(row, Form::kFloat8));
+    launch_row(row, int8, std::max(int8.shared_bytes, bfloat16.shared_bytes), &params);  // of bytes there is one size
   }
 };
 
@@ -146,10 +138,8 @@ Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* 
                 {memory + place.b, memory + place.exponents_b},
                 reinterpret_cast<uint32_t*>(memory + place.words),
                 reinterpret_cast<uint32_t*>(memory + place.summary)};
-  if (route == Route::kBFloat16) return run.by_bfloat16(row);
-  const FormChoice choice = run.choose_form(route == Route::kFloat8);
-  if (route == Route::kFloat8) run.by_float8(row, choice);
-  run.by_int8_or_bfloat16(route == Route::kFloat8 ? choose(Route::kInt8, problem, gpu) : row, choice);
+  if (!is_by_form(route)) return run.by_bfloat16(row);
+  run.by_form(row);
   return {};
 }
 

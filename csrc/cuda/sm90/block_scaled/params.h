@@ -24,8 +24,9 @@ struct ScaledParams : KernelParams {
 // Of kernels that look which form the data have decided for.
 struct FormParams {
   FormChoice choice;
-  ScaledParams narrow;    // of the kernel's narrow form
-  ScaledParams bfloat16;  // where it has that one, too
+  ScaledParams int8, bfloat16;
+  ScaledParams float8;  // only where the choice allows it
 };
+static_assert(sizeof(FormParams) <= 4096, "a kernel's parameters");
 
 }  // namespace tileon::sm90

@@ -4,6 +4,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "../gemm/kernel.cuh"
@@ -26,13 +27,12 @@ const void* block_scaled_kernel() {
     using BFloat16 = PreparedTypes<tile, __nv_bfloat16, GlobalScaling<Out>>;
     if constexpr (kRoute == Route::kBFloat16) {
       return reinterpret_cast<const void*>(&gemm<BFloat16>);
-    } else if constexpr (kRoute == Route::kInt8) {
-      using Int8 = PreparedTypes<tile, Int8Pair, RowScaling<Form::kInt8, tile.tile_n, Out>>;
-      return reinterpret_cast<const void*>(&gemm_int8_or_bfloat16<Int8, BFloat16>);
     } else {
-      using Element = Float8Pair<__nv_fp8_e5m2, __nv_fp8_e5m2, true>;
-      using Float8 = PreparedTypes<tile, Element, RowScaling<Form::kFloat8, tile.tile_n, Out>>;
-      return reinterpret_cast<const void*>(&gemm_float8<Float8>);
+      using Int8 = PreparedTypes<tile, Int8Pair, RowScaling<Form::kInt8, tile.tile_n, Out>>;
+      using E5M2Pair = Float8Pair<__nv_fp8_e5m2, __nv_fp8_e5m2, true>;
+      using Float8 = PreparedTypes<tile, E5M2Pair, RowScaling<Form::kFloat8, tile.tile_n, Out>>;
+      using FastForm = std::conditional_t<kRoute == Route::kFloat8, Float8, void>;
+      return reinterpret_cast<const void*>(&gemm_by_form<Int8, BFloat16, FastForm>);
     }
   }
 }

@@ -89,8 +89,7 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
 }
 
 // Of each thread of three or two consumers, and of the producer's warpgroup: with the four warps of each, one of them
-// in each quarter of an SM, all that the kernel starts with. Those are even shares of 512, in units of 8: 4 x 128, 3 x
-// 168.
+// in each quarter of an SM, all that the kernel starts with, which is as many even shares of its 512, in units of 8.
 constexpr int consumer_registers(int consumers) { return consumers == 3 ? 160 : 232; }
 constexpr int producer_registers(int consumers) { return consumers == 3 ? 32 : 40; }
 static_assert(3 * consumer_registers(3) + producer_registers(3) == 4 * 128);
