@@ -60,6 +60,14 @@ STABLE_TORCH_LIBRARY(tileon, m) {
       "ScalarType? out_dtype=None) -> Tensor");
   m.def("_block_scaled_matmul_configs() -> str");
 
+  // for weights that are multiplied again and again: b as Hopper's kernels multiply it (prepared_weight.h), kept; the
+  // result is block_scaled_matmul's
+  m.def("_prepare_block_scaled(Tensor b, Tensor scale_b, *, str form) -> Tensor");
+  m.def(
+      "_block_scaled_matmul_prepared(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor prepared_b, "
+      "Tensor? bias=None, Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, "
+      "ScalarType? out_dtype=None, bool fast_accum=False) -> Tensor");
+
   // x is (rows, k); data is (rows, k) or, two in a byte, (rows, k / 2); scales come out packed
   m.def(
       "quantize(Tensor x, str format, Tensor? global_scale=None, *, str scale_rounding=\"floor\") -> (Tensor, Tensor)");

@@ -7,6 +7,7 @@
 #include "condition.h"
 #include "dtypes.h"
 #include "epilogue.h"
+#include "prepared_weight.h"
 #include "scale_layout.h"
 
 namespace tileon {
@@ -71,6 +72,7 @@ struct BlockScaledProblem {
   bool fast_accum = false;  // an error of 2^-12 of sum |a||b| is allowed
   BlockScaledOperand a;
   BlockScaledOperand b;
+  PreparedWeight prepared_b;  // of the same weight, besides
   Output out;
   Epilogue epilogue;
   const float* global_scale = nullptr;  // one element, or null: 1

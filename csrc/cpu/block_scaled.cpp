@@ -8,6 +8,7 @@
 
 #include "../block_scaled_checks.h"
 #include "../kernel_log.h"
+#include "../prepared_checks.h"
 #include "dequantize_row.h"
 #include "products.h"
 
@@ -74,6 +75,21 @@ Tensor block_scaled_matmul_with_config(const Tensor& a, const Tensor& b, const T
   fail("block_scaled_matmul: `config` ", config, " is a row of the GPU's tile table, got operands on the CPU");
 }
 
+Tensor prepare_block_scaled(const Tensor& b, const Tensor& scale_b, const std::string& form) {
+  check_prepare(b, scale_b, form);
+  fail("_prepare_block_scaled: needs a GPU of compute capability 9.0, got operands on the CPU");
+}
+
+Tensor block_scaled_matmul_prepared(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                    const Tensor& prepared_b, const std::optional<Tensor>& bias,
+                                    const std::optional<Tensor>& global_scale, const std::string& activation,
+                                    double slope, std::optional<ScalarType> out_dtype, bool fast_accum) {
+  const BlockScaledProblem problem =
+      check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum});
+  check_prepared(problem, a, prepared_b);
+  fail("_block_scaled_matmul_prepared: needs a GPU of compute capability 9.0, got operands on the CPU");
+}
+
 }  // namespace
 }  // namespace tileon
 
@@ -81,4 +97,6 @@ STABLE_TORCH_LIBRARY_IMPL(tileon, CPU, m) {
   m.impl("block_scaled_matmul", TORCH_BOX(&tileon::block_scaled_matmul));
   m.impl("block_scaled_matmul.out", TORCH_BOX(&tileon::block_scaled_matmul_out));
   m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&tileon::block_scaled_matmul_with_config));
+  m.impl("_prepare_block_scaled", TORCH_BOX(&tileon::prepare_block_scaled));
+  m.impl("_block_scaled_matmul_prepared", TORCH_BOX(&tileon::block_scaled_matmul_prepared));
 }

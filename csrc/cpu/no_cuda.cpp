@@ -10,6 +10,7 @@
 
 #include "../block_scaled_checks.h"
 #include "../matmul_checks.h"
+#include "../prepared_checks.h"
 #include "../quantize_checks.h"
 
 namespace tileon {
@@ -88,6 +89,21 @@ Tensor block_scaled_matmul_with_config(const Tensor& a, const Tensor& b, const T
   refuse_cuda("block_scaled_matmul");
 }
 
+Tensor prepare_block_scaled(const Tensor& b, const Tensor& scale_b, const std::string& form) {
+  check_prepare(b, scale_b, form);
+  refuse_cuda("_prepare_block_scaled");
+}
+
+Tensor block_scaled_matmul_prepared(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                    const Tensor& prepared_b, const std::optional<Tensor>& bias,
+                                    const std::optional<Tensor>& global_scale, const std::string& activation,
+                                    double slope, std::optional<ScalarType> out_dtype, bool fast_accum) {
+  const BlockScaledProblem problem =
+      check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum});
+  check_prepared(problem, a, prepared_b);
+  refuse_cuda("_block_scaled_matmul_prepared");
+}
+
 }  // namespace
 }  // namespace tileon
 
@@ -102,6 +118,8 @@ STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
   m.impl("block_scaled_matmul", TORCH_BOX(&tileon::block_scaled_matmul));
   m.impl("block_scaled_matmul.out", TORCH_BOX(&tileon::block_scaled_matmul_out));
   m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&tileon::block_scaled_matmul_with_config));
+  m.impl("_prepare_block_scaled", TORCH_BOX(&tileon::prepare_block_scaled));
+  m.impl("_block_scaled_matmul_prepared", TORCH_BOX(&tileon::block_scaled_matmul_prepared));
 }
 
 #endif  // TILEON_WITH_CUDA

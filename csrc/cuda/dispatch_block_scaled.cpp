@@ -7,6 +7,7 @@
 
 #include "../block_scaled_checks.h"
 #include "../kernel_log.h"
+#include "../prepared_checks.h"
 #include "dispatch_device.h"
 #include "dispatch_scaled_mm.h"
 #include "sm80/sm80.h"
@@ -160,6 +161,41 @@ Tensor block_scaled_matmul_with_config(const Tensor& a, const Tensor& b, const T
   return out;
 }
 
+Tensor block_scaled_matmul_prepared(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                    const Tensor& prepared_b, const std::optional<Tensor>& bias,
+                                    const std::optional<Tensor>& global_scale, const std::string& activation,
+                                    double slope, std::optional<ScalarType> out_dtype, bool fast_accum) {
+  const BlockScaledArguments arguments{a,          b,     scale_a,   scale_b,   bias, global_scale,
+                                       activation, slope, out_dtype, fast_accum};
+  BlockScaledProblem problem = check_block_scaled(arguments);
+  problem.prepared_b = check_prepared(problem, a, prepared_b);
+  const Tensor out = new_output(problem, arguments);
+  run_block_scaled(problem, arguments, out, -1);
+  return out;
+}
+
+// Of a weight that Hopper's kernels multiply.
+Tensor prepare_block_scaled(const Tensor& b, const Tensor& scale_b, const std::string& form) {
+  auto [problem, prepared_form] = check_prepare(b, scale_b, form);
+  constexpr const char* kPrepare = "_prepare_block_scaled";
+  const CurrentDevice current_device(b.get_device_index());
+  const Gpu& gpu = gpu_of(kPrepare, b.get_device_index());
+  const PreparedLayout place(prepared_form, problem.n, problem.k);
+#ifdef TILEON_WITH_SM90
+  if (gpu.capability == 90) {
+    const Tensor prepared = torch::stable::new_empty(b, {place.bytes}, ScalarType::Byte);
+    const Tensor scratch = torch::stable::new_empty(b, {sm90::prepare_weight_scratch_bytes(problem)}, ScalarType::Byte);
+    std::optional<Tensor> copy;
+    copy_unless_read(problem.b, problem.n, problem, b, copy);
+    sm90::prepare_weight(problem, {prepared.data_ptr(), prepared_form}, scratch.data_ptr(),
+                         current_stream(kPrepare, b.get_device_index()));
+    return prepared;
+  }
+#endif
+  fail(kPrepare, ": needs a GPU of compute capability 9.0 and this library's kernels for it, got ", gpu.capability / 10,
+       ".", gpu.capability % 10);
+}
+
 }  // namespace
 
 std::string block_scaled_configs() {
@@ -181,4 +217,6 @@ STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
   m.impl("block_scaled_matmul", TORCH_BOX(&tileon::block_scaled_matmul));
   m.impl("block_scaled_matmul.out", TORCH_BOX(&tileon::block_scaled_matmul_out));
   m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&tileon::block_scaled_matmul_with_config));
+  m.impl("_prepare_block_scaled", TORCH_BOX(&tileon::prepare_block_scaled));
+  m.impl("_block_scaled_matmul_prepared", TORCH_BOX(&tileon::block_scaled_matmul_prepared));
 }

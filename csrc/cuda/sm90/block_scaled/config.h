@@ -155,14 +155,17 @@ inline int choose(Route route, const BlockScaledProblem& problem, const Gpu& gpu
 
 // The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.
 inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
-  if (problem.k > 0 && problem.m <= kFewRowsMost && why_not(Route::kFewRows, problem, gpu) == nullptr)
+  const bool is_prepared = problem.prepared_b.data != nullptr;
+  const int64_t few_rows = is_prepared ? kPreparePaysFromRows - 1 : kFewRowsMost;
+  if (problem.k > 0 && problem.m <= few_rows && why_not(Route::kFewRows, problem, gpu) == nullptr)
     return cheapest(
         kBlockScaledRows, [](const BlockScaledRow& row) { return row.route == Route::kFewRows; },
         [&](const BlockScaledRow& row) { return few_rows_cost(problem.m, kFewRowsTiles[row.tile]); });
   if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
-  const bool by_form = is_mxfp4(problem) && problem.k <= kInt8MaxK && problem.products() >= kInt8PaysFrom;
+  const bool by_form = is_prepared ? problem.prepared_b.form == PreparedForm::kInt8
+                                   : is_mxfp4(problem) && problem.products() >= kInt8PaysFrom;
   const Route narrow = problem.fast_accum ? Route::kFloat8 : Route::kInt8;
-  const Route route = by_form ? narrow : Route::kBFloat16;
+  const Route route = by_form && problem.k <= kInt8MaxK ? narrow : Route::kBFloat16;
   return why_not(route, problem, gpu) == nullptr ? choose(route, problem, gpu) : -1;
 }
 

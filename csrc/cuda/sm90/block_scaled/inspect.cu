@@ -147,7 +147,10 @@ __global__ void __launch_bounds__(kThreads, 1) inspect(const __grid_constant__ I
     (is_b ? params.exponents_b : params.exponents_a)[row] =
         static_cast<uint8_t>(min(max(static_cast<int>(largest[threadIdx.x]), kLeastExponent), kMostExponent));
   __syncthreads();
-  if (threadIdx.x == 0) params.words[blockIdx.x] = found_by_all;
+  if (threadIdx.x > 0) return;
+  if (blockIdx.x == 0 && params.other_word != nullptr) found_by_all |= *params.other_word;
+  params.words[blockIdx.x] = found_by_all;
+  if (params.all != nullptr && found_by_all != 0) atomicOr(params.all, found_by_all);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "../../error.h"
 #include "../launch.h"
 #include "../params.h"
 #include "../sm90.h"
@@ -53,6 +54,18 @@ Kernel& kernel_of(int row, DType out_dtype) {
   return kernels.at(row, out_dtype);
 }
 
+// A problem without the rows of b, which need no preparation.
+BlockScaledProblem of_a_alone(const BlockScaledProblem& problem) {
+  BlockScaledProblem a = problem;
+  a.n = 0;
+  return a;
+}
+
+const uint32_t* word_of(const PreparedWeight& weight, int64_t rows, int64_t k) {
+  const auto* bytes = static_cast<const uint8_t*>(weight.data);
+  return reinterpret_cast<const uint32_t*>(bytes + PreparedLayout(weight.form, rows, k).word);
+}
+
 // One product on its way through a row's kernels.
 struct Run {
   const BlockScaledProblem& problem;
@@ -62,8 +75,12 @@ struct Run {
   uint32_t* words;
   uint32_t* summary;
 
-  LaunchPlan plan_of(int row, Form form) const {
-    const GemmProblem prepared = prepared_problem(problem, form, a.rows, b.rows);
+  bool has_weight(PreparedForm form) const {
+    return problem.prepared_b.data != nullptr && problem.prepared_b.form == form;
+  }
+
+  LaunchPlan plan_of(int row, Form form, const void* b_rows) const {
+    const GemmProblem prepared = prepared_problem(problem, form, a.rows, b_rows);
     const int64_t float8_k = form == Form::kFloat8 ? problem.k : 0;
     return plan_launch(dense_row_of(kBlockScaledRows[row]), prepared, gpu, float8_k);
   }
@@ -79,16 +96,19 @@ struct Run {
 
   // Returns the condition under which bfloat16 lost something.
   Condition by_bfloat16(int row) const {
+    const bool has_b = has_weight(PreparedForm::kBFloat16);
+    const BlockScaledProblem to_prepare = has_b ? of_a_alone(problem) : problem;
+    const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
     const int strips = strips_of(problem);
-    run_prepare_bfloat16({problem, a, b, strips, words}, stream);
-    const LaunchPlan plan = plan_of(row, Form::kBFloat16);
+    run_prepare_bfloat16({to_prepare, a, b, strips, words, word_of_b, nullptr}, stream);
+    const LaunchPlan plan = plan_of(row, Form::kBFloat16, has_b ? problem.prepared_b.data : b.rows);
     ScaledParams params = params_of(plan);
     Condition lost;
     // It holds every e2m1 times its scale.
     if (problem.a.element == ElementType::kE4M3 || problem.b.element == ElementType::kE4M3) {
       params.summary = summary;
       params.words = words;
-      params.word_count = static_cast<int>(prepare_ctas(problem, strips));
+      params.word_count = static_cast<int>(prepare_ctas(to_prepare, strips));
       lost = {summary, dense_row_of(kBlockScaledRows[row]).tile.consumers * 4, true};
     }
     launch_row(row, plan, plan.shared_bytes, &params);
@@ -96,13 +116,17 @@ struct Run {
   }
 
   void by_form(int row) const {
-    run_inspect({problem, a.exponents, b.exponents, words}, stream);
+    const bool has_b = has_weight(PreparedForm::kInt8);
+    const BlockScaledProblem to_inspect = has_b ? of_a_alone(problem) : problem;
+    const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
+    run_inspect({to_inspect, a.exponents, b.exponents, words, word_of_b, nullptr}, stream);
     const bool fast_accum = kBlockScaledRows[row].route == Route::kFloat8;
-    const FormChoice choice{words, static_cast<int>(inspect_ctas(problem)), fast_accum};
-    run_prepare_mxfp4({problem, a, b, strips_of(problem), choice}, stream);
-    const LaunchPlan int8 = plan_of(row, Form::kInt8), bfloat16 = plan_of(row, Form::kBFloat16);
+    const FormChoice choice{words, static_cast<int>(inspect_ctas(to_inspect)), fast_accum};
+    run_prepare_mxfp4({problem, a, b, strips_of(problem), choice, has_b}, stream);
+    const LaunchPlan int8 = plan_of(row, Form::kInt8, has_b ? problem.prepared_b.data : b.rows);
+    const LaunchPlan bfloat16 = plan_of(row, Form::kBFloat16, b.rows);
     FormParams params{choice, params_of(int8), params_of(bfloat16), {}};
-    if (fast_accum) params.float8 = params_of(plan_of(row, Form::kFloat8));
+    if (fast_accum) params.float8 = params_of(plan_of(row, Form::kFloat8, b.rows));
     launch_row(row, int8, std::max(int8.shared_bytes, bfloat16.shared_bytes), &params);  // of bytes there is one size
   }
 };
@@ -131,16 +155,41 @@ Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* 
     return {};
   }
   const Scratch place = scratch_of(problem, route);
+  uint8_t* exponents_b = memory + place.exponents_b;
+  const PreparedWeight& weight = problem.prepared_b;
+  if (weight.data != nullptr && weight.form == PreparedForm::kInt8)
+    exponents_b = static_cast<uint8_t*>(weight.data) + PreparedLayout(weight.form, problem.n, problem.k).exponents;
   const Run run{problem,
                 gpu,
                 stream,
                 {memory, memory + place.exponents_a},
-                {memory + place.b, memory + place.exponents_b},
+                {memory + place.b, exponents_b},
                 reinterpret_cast<uint32_t*>(memory + place.words),
                 reinterpret_cast<uint32_t*>(memory + place.summary)};
   if (!is_by_form(route)) return run.by_bfloat16(row);
   run.by_form(row);
   return {};
+}
+
+void prepare_weight(const BlockScaledProblem& problem, const PreparedWeight& weight, void* scratch,
+                    cudaStream_t stream) {
+  auto* bytes = static_cast<uint8_t*>(weight.data);
+  const PreparedLayout place(weight.form, problem.n, problem.k);
+  auto* word = reinterpret_cast<uint32_t*>(bytes + place.word);
+  auto* words = static_cast<uint32_t*>(scratch);
+  const PreparedOperand b{bytes, bytes + place.exponents};
+  const int strips = strips_of(problem);
+  check_cuda(cudaMemsetAsync(word, 0, sizeof(*word), stream), "clearing a word");
+  if (problem.n == 0 || problem.k == 0) return;
+  if (weight.form == PreparedForm::kBFloat16)
+    return run_prepare_bfloat16({problem, {}, b, strips, words, nullptr, word}, stream);
+  run_inspect({problem, nullptr, b.exponents, words, nullptr, word}, stream);
+  const FormChoice int8{nullptr, 0, false};
+  run_prepare_mxfp4({problem, {}, b, strips, int8, false}, stream);
+}
+
+int64_t prepare_weight_scratch_bytes(const BlockScaledProblem& problem) {
+  return std::max(prepare_ctas(problem, strips_of(problem)), inspect_ctas(problem)) * 4;
 }
 
 }  // namespace tileon::sm90

@@ -23,6 +23,10 @@ struct PrepareParams {
   PreparedOperand a, b;
   int strips;       // that a row is cut into
   uint32_t* words;  // of the CTAs (prepare_ctas), where an operand is e4m3: not 0 where a row lost something
+  // Another word that the first CTA's takes up, of a weight that is prepared already, or null; and one that takes up
+  // all of them, or null.
+  const uint32_t* other_word;
+  uint32_t* all;
 };
 
 // Elements times scales as bfloat16, exactly, but for e4m3 under scales below 2^-124: there a word is set.
@@ -32,10 +36,12 @@ struct InspectParams {
   BlockScaledProblem problem;
   uint8_t* exponents_a;  // as PreparedOperand's
   uint8_t* exponents_b;
-  uint32_t* words;  // inspect_ctas: what rows are beyond (forms.h)
+  uint32_t* words;             // inspect_ctas: what rows are beyond (forms.h)
+  const uint32_t* other_word;  // as PrepareParams'
+  uint32_t* all;
 };
 
-// Of mxfp4.
+// Of mxfp4. Where a weight is prepared already the problem has no rows of it.
 void run_inspect(const InspectParams& params, cudaStream_t stream);
 
 struct PrepareMxfp4Params {
@@ -43,6 +49,7 @@ struct PrepareMxfp4Params {
   PreparedOperand a, b;
   int strips;
   FormChoice choice;  // from the inspection's words
+  bool b_is_int8;     // already: only other forms of it are asked for
 };
 
 // mxfp4 in the form that was chosen.
