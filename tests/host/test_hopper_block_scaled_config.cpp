@@ -71,6 +71,18 @@ void check_choice() {
   expect(route(with_fast_accum(problem_of(4096, 4096, 4096))) == Route::kFloat8, "with fast_accum");
   expect(route(with_fast_accum(problem_of(1024, 1024, 1024))) == Route::kBFloat16, "where that pays, too");
   expect(route(with_fast_accum(problem_of(4096, 4096, 4096, e4m3, e4m3))) == Route::kBFloat16, "of mxfp4 alone");
+  const auto prepared = [](BlockScaledProblem problem, PreparedForm form) {
+    problem.prepared_b = {&problem, form};
+    return problem;
+  };
+  expect(route(prepared(problem_of(100, 8192, 8192), PreparedForm::kInt8)) == Route::kInt8, "b need not be prepared");
+  expect(route(prepared(problem_of(65, 65, 64), PreparedForm::kInt8)) == Route::kInt8, "nor that of small products");
+  expect(route(prepared(problem_of(512, 512, 4096), PreparedForm::kBFloat16)) == Route::kBFloat16, "that it has");
+  expect(route(prepared(problem_of(100, 8192, 8192), PreparedForm::kBFloat16)) == Route::kFewRows,
+         "four times the codes' bytes take longer to read");
+  expect(route(prepared(problem_of(100, 8192, 8192, e4m3, e4m3), PreparedForm::kBFloat16)) == Route::kBFloat16,
+         "twice do not");
+  expect(route(prepared(problem_of(64, 8192, 8192), PreparedForm::kInt8)) == Route::kFewRows, "few rows stay few");
   expect(route(problem_of(64, 8192, 8192)) == Route::kFewRows, "few rows of a are not prepared");
   expect(sm90::choose(problem_of(8192, 64, 8192), kH200) < 0, "nor few of b");
   expect(sm90::choose(problem_of(4096, 4096, 0), kH200) < 0, "nor is nothing");
@@ -102,6 +114,10 @@ void check_scratch() {
   expect(sm90::strips_of(problem_of(9, 8, 0)) == 1 && sm90::strips_of(long_rows) == 2 &&
              sm90::prepare_ctas(long_rows, 2) == 6,
          "a CTA for each strip of eight rows");
+  const BlockScaledProblem large = problem_of(4096, 4096, 8192);
+  expect(sm90::mxfp4_strips_of(large, 8192) == 1 && sm90::mxfp4_strips_of(large, 4096) == 2 &&
+             sm90::mxfp4_strips_of(large, 65) == 8 && sm90::mxfp4_strips_of(large, 0) == 1,
+         "of mxfp4 as few strips as keep the GPU busy");
   expect(sm90::inspect_ctas(problem_of(129, 128, 32)) == 3, "a CTA for each block of 128 rows of scales");
 }
 

@@ -40,39 +40,33 @@ __device__ __forceinline__ bool to_bfloat16(const uint32_t (&codes)[kWords], uin
   }
 }
 
-// One strip of a row.
+// A strip of a row. Returns whether bfloat16 loses something of it.
 template <ElementType kElement, ScaleType kScale>
-__device__ __forceinline__ bool strip_to_bfloat16(const BlockScaledOperand& operand, int64_t row, int begin, int k,
-                                                  void* rows) {
-  constexpr int bits = kElement == ElementType::kE4M3 ? 8 : 4;
-  constexpr int vec = vec_of(kScale);
-  constexpr int kLaneElements = 8, kSpanElements = 32 * kLaneElements, kSpans = kStripElements / kSpanElements;
-  static_assert(kSpanElements / vec % kScaleBlockCols == 0);
-  using Codes = CodeWords<kLaneElements * bits / 32>;
-  const ScaleStrides& strides = operand.scale_strides;
-  begin += static_cast<int>(threadIdx.x) % 32 * kLaneElements;
-  const auto* codes =
-      static_cast<const uint8_t*>(operand.data) + row * operand.stride_row + static_cast<int64_t>(begin) * bits / 8;
-  const auto* scales = static_cast<const uint8_t*>(operand.scale) + strides.offset(row, begin / vec);
-  auto* out = static_cast<__nv_bfloat16*>(rows) + row * k + begin;
-  Codes loaded[kSpans];
-  uint8_t bytes[kSpans];
+__device__ __forceinline__ bool strip_to_bfloat16(const BlockScaledOperand& operand, int64_t row, int strip, int strips,
+                                                  int k, void* rows) {
+  using Lane = LaneRow<8 / elements_per_byte(kElement), vec_of(kScale), 8>;
+  constexpr int kSpans = 4;
+  const Lane lane(operand, row);
+  auto* out = static_cast<__nv_bfloat16*>(rows) + row * k + Lane::first();
   bool lost = false;
+  for_each_spans<kSpans, Lane::kSpan>(strip, strips, k, [&](int first) {
+    typename Lane::Codes loaded[kSpans];
+    uint8_t bytes[kSpans];
+    const auto exists = [&](int span) { return (first + span) * Lane::kSpan + Lane::first() < k; };
 #pragma unroll
-  for (int span = 0; span < kSpans; ++span) {
-    const int at = span * kSpanElements;
-    if (begin + at >= k) continue;
-    loaded[span] = *reinterpret_cast<const Codes*>(codes + at * bits / 8);
-    bytes[span] = scales[strides.of_col(at / vec)];
-  }
+    for (int span = 0; span < kSpans; ++span) {
+      if (!exists(span)) continue;
+      loaded[span] = lane.codes(first + span);
+      bytes[span] = lane.scale(first + span);
+    }
 #pragma unroll
-  for (int span = 0; span < kSpans; ++span) {
-    const int at = span * kSpanElements;
-    if (begin + at >= k) continue;
-    uint4 elements;
-    lost |= to_bfloat16<kElement, kScale>(loaded[span].words, bytes[span], elements);
-    *reinterpret_cast<uint4*>(out + at) = elements;
-  }
+    for (int span = 0; span < kSpans; ++span) {
+      if (!exists(span)) continue;
+      uint4 elements;
+      lost |= to_bfloat16<kElement, kScale>(loaded[span].words, bytes[span], elements);
+      *reinterpret_cast<uint4*>(out + (first + span) * Lane::kSpan) = elements;
+    }
+  });
   return lost;
 }
 

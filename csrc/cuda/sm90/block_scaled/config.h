@@ -61,7 +61,6 @@ constexpr BlockScaledRow kBlockScaledRows[] = {
     {"sm90_block_scaled_bfloat16_128x128x64", Route::kBFloat16, kBlockScaledTiles[2]},
     {"sm90_block_scaled_bfloat16_64x128x128", Route::kBFloat16, kBlockScaledTiles[3]},
     {"sm90_block_scaled_bfloat16_64x64x128", Route::kBFloat16, kBlockScaledTiles[4]},
-    {"sm90_block_scaled_float8_192x128x128", Route::kFloat8, float8_row("sm90_fp8_192x128x128")},
     {"sm90_block_scaled_float8_128x192x128", Route::kFloat8, float8_row("sm90_fp8_128x192x128")},
     {"sm90_block_scaled_float8_128x128x128", Route::kFloat8, float8_row("sm90_fp8_128x128x128")},
     {"sm90_block_scaled_float8_64x128x128", Route::kFloat8, float8_row("sm90_fp8_64x128x128")},
@@ -108,8 +107,8 @@ inline GemmProblem prepared_problem(const BlockScaledProblem& problem, Form form
 // Twice as many elements are counted in 32 bits.
 constexpr int64_t kPrepareMaxK = int64_t{1} << 30;
 
-// A row is cut into strips, and a warp prepares one. CTAs go through the strips of a group of rows, then through the
-// groups, those of a first.
+// A row is cut into strips, and a warp prepares one, some elements at a time. CTAs go through the strips of a group of
+// rows, then through the groups, those of a first.
 constexpr int kRowsPerCta = 8;
 constexpr int kStripElements = 1024;
 constexpr int64_t row_groups(int64_t rows) { return (rows + kRowsPerCta - 1) / kRowsPerCta; }
@@ -120,6 +119,14 @@ constexpr int64_t prepare_ctas(const BlockScaledProblem& problem, int strips) {
 constexpr int strips_of(const BlockScaledProblem& problem) {
   if (problem.k <= kStripElements) return 1;
   return static_cast<int>((problem.k + kStripElements - 1) / kStripElements);
+}
+
+// CTAs that prepare mxfp4 have more to do before they begin: for so many rows as few strips as keep an H200 busy.
+constexpr int mxfp4_strips_of(const BlockScaledProblem& problem, int64_t rows) {
+  constexpr int64_t kBusy = 1024;
+  const int64_t groups = row_groups(rows), most = strips_of(problem);
+  const int64_t wanted = groups > 0 ? (kBusy + groups - 1) / groups : 1;
+  return static_cast<int>(wanted < most ? wanted : most);
 }
 
 // A CTA inspects the rows of a block of packed scales.
@@ -140,6 +147,14 @@ inline const char* why_not(Route route, const BlockScaledProblem& problem, const
 // Fewer rows of either operand are faster without being prepared.
 constexpr int64_t kPreparePaysFromRows = 65;
 
+// So many rows of a are faster as few rows. Where b is prepared already they are fewer, unless that has four times the
+// codes' bytes, which then take longer to read.
+constexpr int64_t most_few_rows(const BlockScaledProblem& problem) {
+  const PreparedWeight& weight = problem.prepared_b;
+  const bool is_wide = weight.form == PreparedForm::kBFloat16 && problem.b.element == ElementType::kE2M1;
+  return weight.data == nullptr || is_wide ? kFewRowsMost : kPreparePaysFromRows - 1;
+}
+
 // Products (m * n * k) from which int8 saves more than looking at the scales costs.
 constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
 
@@ -155,13 +170,12 @@ inline int choose(Route route, const BlockScaledProblem& problem, const Gpu& gpu
 
 // The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.
 inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
-  const bool is_prepared = problem.prepared_b.data != nullptr;
-  const int64_t few_rows = is_prepared ? kPreparePaysFromRows - 1 : kFewRowsMost;
-  if (problem.k > 0 && problem.m <= few_rows && why_not(Route::kFewRows, problem, gpu) == nullptr)
+  if (problem.k > 0 && problem.m <= most_few_rows(problem) && why_not(Route::kFewRows, problem, gpu) == nullptr)
     return cheapest(
         kBlockScaledRows, [](const BlockScaledRow& row) { return row.route == Route::kFewRows; },
         [&](const BlockScaledRow& row) { return few_rows_cost(problem.m, kFewRowsTiles[row.tile]); });
   if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
+  const bool is_prepared = problem.prepared_b.data != nullptr;
   const bool by_form = is_prepared ? problem.prepared_b.form == PreparedForm::kInt8
                                    : is_mxfp4(problem) && problem.products() >= kInt8PaysFrom;
   const Route narrow = problem.fast_accum ? Route::kFloat8 : Route::kInt8;

@@ -122,7 +122,8 @@ struct Run {
     run_inspect({to_inspect, a.exponents, b.exponents, words, word_of_b, nullptr}, stream);
     const bool fast_accum = kBlockScaledRows[row].route == Route::kFloat8;
     const FormChoice choice{words, static_cast<int>(inspect_ctas(to_inspect)), fast_accum};
-    run_prepare_mxfp4({problem, a, b, strips_of(problem), choice, has_b}, stream);
+    const int strips_a = mxfp4_strips_of(problem, has_b ? problem.m : problem.m + problem.n);
+    run_prepare_mxfp4({problem, a, b, strips_a, has_b ? 1 : strips_a, choice, has_b}, stream);
     const LaunchPlan int8 = plan_of(row, Form::kInt8, has_b ? problem.prepared_b.data : b.rows);
     const LaunchPlan bfloat16 = plan_of(row, Form::kBFloat16, b.rows);
     FormParams params{choice, params_of(int8), params_of(bfloat16), {}};
@@ -185,7 +186,7 @@ void prepare_weight(const BlockScaledProblem& problem, const PreparedWeight& wei
     return run_prepare_bfloat16({problem, {}, b, strips, words, nullptr, word}, stream);
   run_inspect({problem, nullptr, b.exponents, words, nullptr, word}, stream);
   const FormChoice int8{nullptr, 0, false};
-  run_prepare_mxfp4({problem, {}, b, strips, int8, false}, stream);
+  run_prepare_mxfp4({problem, {}, b, 1, strips, int8, false}, stream);
 }
 
 int64_t prepare_weight_scratch_bytes(const BlockScaledProblem& problem) {

@@ -68,35 +68,32 @@ class NarrowBlock {
   std::conditional_t<kForm == Form::kInt8, Int8Table, Float8Table> table_;
 };
 
-// One strip of a row whose largest scale is `largest`.
+// A strip of a row whose largest scale is `largest`.
 template <Form kForm>
-__device__ __forceinline__ void strip_to_bytes(const BlockScaledOperand& operand, int64_t row, int largest, int begin,
-                                               int k, void* rows) {
-  constexpr int kVec = 32, kLaneElements = 16, kSpanElements = 32 * kLaneElements;
-  constexpr int kSpans = kStripElements / kSpanElements;
-  static_assert(kSpanElements / kVec % kScaleBlockCols == 0);
-  const ScaleStrides& strides = operand.scale_strides;
-  begin += static_cast<int>(threadIdx.x) % 32 * kLaneElements;
-  const auto* codes = static_cast<const uint8_t*>(operand.data) + row * operand.stride_row + begin / 2;
-  const auto* scales = static_cast<const uint8_t*>(operand.scale) + strides.offset(row, begin / kVec);
-  auto* out = static_cast<uint8_t*>(rows) + row * k + begin;
-  CodeWords<kLaneElements / 8> loaded[kSpans];
-  int bytes[kSpans];
+__device__ __forceinline__ void strip_to_bytes(const BlockScaledOperand& operand, int64_t row, int largest, int strip,
+                                               int strips, int k, void* rows) {
+  using Lane = LaneRow<4, 32, 16>;
+  constexpr int kSpans = 2;
+  const Lane lane(operand, row);
+  auto* out = static_cast<uint8_t*>(rows) + row * k + Lane::first();
+  for_each_spans<kSpans, Lane::kSpan>(strip, strips, k, [&](int first) {
+    Lane::Codes loaded[kSpans];
+    uint8_t bytes[kSpans];
+    const auto exists = [&](int span) { return (first + span) * Lane::kSpan + Lane::first() < k; };
 #pragma unroll
-  for (int span = 0; span < kSpans; ++span) {
-    const int at = span * kSpanElements;
-    if (begin + at >= k) continue;
-    loaded[span] = *reinterpret_cast<const CodeWords<kLaneElements / 8>*>(codes + at / 2);
-    bytes[span] = scales[strides.of_col(at / kVec)];
-  }
+    for (int span = 0; span < kSpans; ++span) {
+      if (!exists(span)) continue;
+      loaded[span] = lane.codes(first + span);
+      bytes[span] = lane.scale(first + span);
+    }
 #pragma unroll
-  for (int span = 0; span < kSpans; ++span) {
-    const int at = span * kSpanElements;
-    if (begin + at >= k) continue;
-    const NarrowBlock<kForm> block(bytes[span], largest);
-    const uint2 first = block.decode(loaded[span].words[0]), second = block.decode(loaded[span].words[1]);
-    *reinterpret_cast<uint4*>(out + at) = {first.x, first.y, second.x, second.y};
-  }
+    for (int span = 0; span < kSpans; ++span) {
+      if (!exists(span)) continue;
+      const NarrowBlock<kForm> block(bytes[span], largest);
+      const uint2 front = block.decode(loaded[span].words[0]), back = block.decode(loaded[span].words[1]);
+      *reinterpret_cast<uint4*>(out + (first + span) * Lane::kSpan) = {front.x, front.y, back.x, back.y};
+    }
+  });
 }
 
 }  // namespace tileon::sm90

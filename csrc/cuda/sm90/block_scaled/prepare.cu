@@ -1,6 +1,4 @@
 // Codes and scales to rows of numbers: a warp a row, or a strip of one.
-#include <algorithm>
-
 #include "../../ptx/grid_dependency.cuh"
 #include "../launch.h"
 #include "bfloat16.cuh"
@@ -24,49 +22,40 @@ __device__ __forceinline__ void leave_word(const PrepareParams& params, bool los
 }
 
 template <ElementType kA, ElementType kB, ScaleType kScale>
-__global__ void __launch_bounds__(kThreads) prepare_bfloat16(const __grid_constant__ PrepareParams params) {
+__global__ void __launch_bounds__(kThreads, 5) prepare_bfloat16(const __grid_constant__ PrepareParams params) {
   ptx::grid_dependency_wait();
   const BlockScaledProblem& problem = params.problem;
   const int k = static_cast<int>(problem.k);
   const auto strips = static_cast<unsigned>(params.strips);
   const WarpRow warp(problem, blockIdx.x / strips);
   bool lost = false;
+  const int strip = static_cast<int>(blockIdx.x % strips);
   if (warp.exists)
-    for_each_strip(static_cast<int>(blockIdx.x % strips), params.strips, k, [&](int begin) {
-      lost |= warp.is_b ? strip_to_bfloat16<kB, kScale>(problem.b, warp.row, begin, k, params.b.rows)
-                        : strip_to_bfloat16<kA, kScale>(problem.a, warp.row, begin, k, params.a.rows);
-    });
+    lost = warp.is_b ? strip_to_bfloat16<kB, kScale>(problem.b, warp.row, strip, params.strips, k, params.b.rows)
+                     : strip_to_bfloat16<kA, kScale>(problem.a, warp.row, strip, params.strips, k, params.a.rows);
   if constexpr (kA == ElementType::kE4M3 || kB == ElementType::kE4M3) leave_word(params, lost);
 }
 
-// CTAs go through the strips of a's groups of rows, then b's. Of b that is int8 already there is mostly nothing to do,
-// and a few CTAs for the rest.
-__global__ void __launch_bounds__(kThreads) prepare_mxfp4(const __grid_constant__ PrepareMxfp4Params params) {
+__global__ void __launch_bounds__(kThreads, 5) prepare_mxfp4(const __grid_constant__ PrepareMxfp4Params params) {
   const Form form = form_of(params.choice);
   const BlockScaledProblem& problem = params.problem;
-  const int k = static_cast<int>(problem.k);
-  const auto strips = static_cast<unsigned>(params.strips);
-  const auto ctas_a = static_cast<unsigned>(row_groups(problem.m)) * strips;
+  const auto ctas_a = static_cast<unsigned>(row_groups(problem.m)) * params.strips_a;
   const bool is_b = blockIdx.x >= ctas_a;
   if (is_b && params.b_is_int8 && form == Form::kInt8) return;
   const BlockScaledOperand& operand = is_b ? problem.b : problem.a;
   const PreparedOperand& prepared = is_b ? params.b : params.a;
-  const int64_t rows = is_b ? problem.n : problem.m;
-  const unsigned step = is_b ? gridDim.x - ctas_a : ctas_a;
-  for (unsigned cta = blockIdx.x - (is_b ? ctas_a : 0); cta / strips < row_groups(rows); cta += step) {
-    const int64_t row = static_cast<int64_t>(cta / strips) * kRowsPerCta + threadIdx.x / 32;
-    if (row >= rows) continue;
-    const int largest = prepared.exponents[row];
-    for_each_strip(static_cast<int>(cta % strips), params.strips, k, [&](int begin) {
-      switch (form) {
-        case Form::kInt8:
-          return strip_to_bytes<Form::kInt8>(operand, row, largest, begin, k, prepared.rows);
-        case Form::kFloat8:
-          return strip_to_bytes<Form::kFloat8>(operand, row, largest, begin, k, prepared.rows);
-        case Form::kBFloat16:
-          strip_to_bfloat16<ElementType::kE2M1, ScaleType::kE8M0>(operand, row, begin, k, prepared.rows);
-      }
-    });
+  const auto cta = static_cast<int>(blockIdx.x - (is_b ? ctas_a : 0));
+  const int strips = is_b ? params.strips_b : params.strips_a, strip = cta % strips;
+  const int64_t row = static_cast<int64_t>(cta / strips) * kRowsPerCta + threadIdx.x / 32;
+  if (row >= (is_b ? problem.n : problem.m)) return;
+  const int k = static_cast<int>(problem.k), largest = prepared.exponents[row];
+  switch (form) {
+    case Form::kInt8:
+      return strip_to_bytes<Form::kInt8>(operand, row, largest, strip, strips, k, prepared.rows);
+    case Form::kFloat8:
+      return strip_to_bytes<Form::kFloat8>(operand, row, largest, strip, strips, k, prepared.rows);
+    case Form::kBFloat16:
+      strip_to_bfloat16<ElementType::kE2M1, ScaleType::kE8M0>(operand, row, strip, strips, k, prepared.rows);
   }
 }
 
@@ -91,11 +80,9 @@ void run_prepare_bfloat16(const PrepareParams& params, cudaStream_t stream) {
 }
 
 void run_prepare_mxfp4(const PrepareMxfp4Params& params, cudaStream_t stream) {
-  constexpr int64_t kFewCtas = 512;
-  const int64_t ctas_a = row_groups(params.problem.m) * params.strips;
-  const int64_t ctas_b = row_groups(params.problem.n) * params.strips;
-  launch_prepare(reinterpret_cast<const void*>(&prepare_mxfp4), params,
-                 ctas_a + (params.b_is_int8 ? std::min(ctas_b, kFewCtas) : ctas_b), stream);
+  const int64_t ctas_a = row_groups(params.problem.m) * params.strips_a;
+  const int64_t ctas_b = row_groups(params.problem.n) * params.strips_b;
+  launch_prepare(reinterpret_cast<const void*>(&prepare_mxfp4), params, ctas_a + ctas_b, stream);
 }
 
 }  // namespace tileon::sm90

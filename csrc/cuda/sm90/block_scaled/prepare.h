@@ -47,7 +47,7 @@ void run_inspect(const InspectParams& params, cudaStream_t stream);
 struct PrepareMxfp4Params {
   BlockScaledProblem problem;
   PreparedOperand a, b;
-  int strips;
+  int strips_a, strips_b;
   FormChoice choice;  // from the inspection's words
   bool b_is_int8;     // already: only other forms of it are asked for
 };
