@@ -287,11 +287,13 @@ class TestHopperKernels:
         table = [line.split()[1] for line in torch.ops.tileon._block_scaled_matmul_configs().splitlines()]
         by_form = {name: body for name, body in kernels(HOPPER).items() if BY_FORM in name}
         scaled = {name: body for name, body in kernels(HOPPER).items() if SCALED in name and name not in by_form}
-        exact = {"IGMMA": "S8.S8", "HGMMA": "BF16"}
+        exact = {name: body for name, body in by_form.items() if FLOAT8 not in name}
+        fast = {name: body for name, body in by_form.items() if FLOAT8 in name}
+        bfloat16, int8, e5m2 = {"HGMMA": "BF16"}, {"IGMMA": "S8.S8"}, {"QGMMA": "E5M2.E5M2"}
         for route, found, wanted in (
-            ("_int8_", {name: body for name, body in by_form.items() if FLOAT8 not in name}, exact),
-            ("_float8_", {name: body for name, body in by_form.items() if FLOAT8 in name}, exact | {"QGMMA": "E5M2.E5M2"}),
-            ("_bfloat16_", scaled, {"HGMMA": "BF16"}),
+            ("_int8_", exact, int8 | bfloat16),
+            ("_float8_", fast, e5m2 | int8 | bfloat16),
+            ("_bfloat16_", scaled, bfloat16),
         ):
             assert len(found) == 2 * sum(route in row for row in table), "one for each output of 16 bits"
             for name, body in found.items():
@@ -320,9 +322,7 @@ class TestHopperKernels:
                 assert re.match(rf"HGMMA\.64x{tile}x16\.F32{dtype} R\d+, R\d+, gdesc\[", product), f"{name}: {product}"
 
     def test_fp8_kernels_use_wgmma_of_fp8(self) -> None:
-        found = {
-            name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name and BY_FORM not in name
-        }
+        found = {name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name and BY_FORM not in name}
         assert len(found) == 8 * sum("sm90_fp8" in row for _, row, _ in HOPPER_ROWS), "each pairing, to two outputs"
         for name, body in found.items():
             there = opcodes(body)
