@@ -3,12 +3,13 @@
 demo: our op alone at a few squares, as large as the machine does quickly.
 portable: every format against its peers at three squares and two short k.
 hopper: for block_scaled_matmul.csv. Three squares in every format, in both kinds of data, exact and fast against every
-    peer; k from 512 to 16384 at m = n = 8192, normal data, against cuBLAS on 16 bits alone; and few rows, 1, 16 and 64,
-    against weights of 8192 x 8192 and of two linear layers by CUDA-graph replay.
+    peer; k from 512 to 16384 at m = n = 8192, normal data, against cuBLAS on 16 bits alone; a weight of 8192 x 8192
+    that was prepared beforehand, under 128 to 1024 rows; and few rows, 1, 16 and 64, against weights of 8192 x 8192 and
+    of two linear layers by CUDA-graph replay.
 
-Where hopper's time goes: each of its 54 cases takes the seconds of warming and timing that the command line gives it,
-32 in all at the 0.6 of evidence_benchmarks.py. Operands and first calls are some 11 s more, graphs 6, the calls of
-torch.compile 12, and Triton's trying of its configurations 9: 70 s of the GPU, by estimate. Before that, once on a
+Where hopper's time goes: each of its 66 cases takes the seconds of warming and timing that the command line gives it,
+40 in all at the 0.6 of evidence_benchmarks.py. Operands and first calls are some 13 s more, graphs 6, the calls of
+torch.compile 12, and Triton's trying of its configurations 9: 80 s of the GPU, by estimate. Before that, once on a
 machine, the host compiles the peers: Triton's configurations for three formats, and a kernel for each operand's size.
 expected_seconds adds it up.
 """
@@ -27,6 +28,8 @@ PEERS = ("tileon", "triton", "torch_dequantize")
 HOPPER_SQUARES = (8192, 4096, 2048)
 SWEEP_SIZE = 8192  # m and n of the sweep over k
 SWEEP_K = (512, 1024, 2048, 4096, 16384)  # 8192 is one of the squares
+PREPARED_ROWS = (128, 256, 512, 1024)  # of a, against a weight of 8192 x 8192
+PREPARED_FORMATS = ("mxfp4", "nvfp4", "mxfp8")
 FEW_ROWS: tuple[tuple[str, Shape], ...] = (
     *(("mxfp4", (rows, 8192, 8192)) for rows in (1, 16, 64)),
     *(("nvfp4", (rows, 8192, 8192)) for rows in (1, 16, 64)),
@@ -60,6 +63,8 @@ def _hopper() -> list[BlockScaledWork]:
     everybody = ("tileon", "tileon_fast", "triton", "torch_dequantize", "torch_bf16")
     work = [item for name in FORMATS for data in DATA for item in works([name], squares, data, everybody)]
     work += works(list(FORMATS), sweep, "normal", ("tileon", "torch_bf16"))
+    rows: list[Shape] = [(m, SWEEP_SIZE, SWEEP_SIZE) for m in PREPARED_ROWS]
+    work += works(list(PREPARED_FORMATS), rows, "normal", ("tileon", "tileon_prepared", "torch_bf16"))
     for name, shape in FEW_ROWS:
         work += works([name], [shape], "normal", ("tileon_graph", "torch_bf16_graph"))
     return work

@@ -1,11 +1,12 @@
 """Who computes a block-scaled product: one function per provider, from a case and its operands to a call without
 arguments. Each holds the scales in the layout that it reads, made beforehand.
 
-`tileon` is torch.ops.tileon.block_scaled_matmul on packed scales, `tileon_fast` the same with fast_accum. `triton` is
-one kernel with tl.dot_scaled. `torch_dequantize` turns each operand into bfloat16, by one compiled kernel each on a
-GPU, for cuBLAS to multiply; for `torch_bf16` both were bfloat16 beforehand, and cuBLAS's product is all that is timed.
-Their result is bfloat16, where the others' is float16: torch has no product of the one into the other, and a conversion
-behind it would only slow it down.
+`tileon` is torch.ops.tileon.block_scaled_matmul on packed scales, `tileon_fast` the same with fast_accum. For
+`tileon_prepared` b was prepared beforehand, as a layer's weight can be: as int8 where it fits that, else as bfloat16.
+`triton` is one kernel with tl.dot_scaled. `torch_dequantize` turns each operand into bfloat16, by one compiled kernel
+each on a GPU, for cuBLAS to multiply; for `torch_bf16` both were bfloat16 beforehand, and cuBLAS's product is all that
+is timed. Their result is bfloat16, where the others' is float16: torch has no product of the one into the other, and a
+conversion behind it would only slow it down.
 
 `tileon_graph` and `torch_bf16_graph` are CUDA-graph replay, back to back over operands that have left L2 when their
 turn comes again (cold, where matmul.py's `_graph` is warm): so few rows meet the weights of one layer after another.
@@ -22,6 +23,8 @@ from providers import Call, NotOffered
 from timing import Arm, cold_graph_arm, cold_sets
 from tree import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 
+_HOPPER = (9, 0)
+_PREPARED_WORD = 256  # bytes from the end of an int8 weight
 _BLACKWELL = (10, 0)  # the first compute capability with block-scaled instructions
 _GRAPH_LAUNCHES = 100  # of some 20 us each: a replay's own start, some microseconds, is then well below a hundredth
 
@@ -32,6 +35,29 @@ def tileon_call(case: BlockScaledCase, operands: BlockScaledOperands, fast_accum
     a, b = operands.a, operands.b
     scale_a, scale_b = (torch.ops.tileon.pack_scales(scale) for scale in (operands.scale_a, operands.scale_b))
     return lambda: op(a, b, scale_a, scale_b, out_dtype=torch.float16, fast_accum=fast_accum)
+
+
+def _prepared_weight(case: BlockScaledCase, b: torch.Tensor, scale_b: torch.Tensor) -> torch.Tensor:
+    """int8 where b can be that and all of it fits, else bfloat16."""
+    prepare = torch.ops.tileon._prepare_block_scaled
+    if case.format == "mxfp4":
+        prepared: torch.Tensor = prepare(b, scale_b, form="int8")
+        if not prepared[-_PREPARED_WORD:][:4].any():  # the word that says what does not fit: csrc/prepared_weight.h
+            return prepared
+    wide: torch.Tensor = prepare(b, scale_b, form="bfloat16")
+    return wide
+
+
+def tileon_prepared_call(case: BlockScaledCase, operands: BlockScaledOperands) -> Call:
+    """`torch.ops.tileon._block_scaled_matmul_prepared`: all of the product but the preparation of b."""
+    device = operands.a.device
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) != _HOPPER:
+        raise NotOffered("weights are prepared for Hopper's kernels alone")
+    op = torch.ops.tileon._block_scaled_matmul_prepared
+    a, b = operands.a, operands.b
+    scale_a, scale_b = (torch.ops.tileon.pack_scales(scale) for scale in (operands.scale_a, operands.scale_b))
+    prepared = _prepared_weight(case, b, scale_b)
+    return lambda: op(a, b, scale_a, scale_b, prepared, out_dtype=torch.float16)
 
 
 def triton_call(case: BlockScaledCase, operands: BlockScaledOperands) -> Call:
@@ -77,6 +103,7 @@ _CALLS: dict[str, Callable[[BlockScaledCase, BlockScaledOperands], Call]] = {
     "triton": triton_call,
     "torch_dequantize": torch_dequantize_call,
     "tileon_fast": partial(tileon_call, fast_accum=True),
+    "tileon_prepared": tileon_prepared_call,
     "torch_bf16": torch_bf16_call,
 }
 _GRAPHED = ("tileon", "torch_bf16")

@@ -197,7 +197,9 @@ def test_a_cold_graph_goes_round_whole_rotations(monkeypatch: pytest.MonkeyPatch
     assert captured == [(4, 4), (12, 4)]
 
 
-@pytest.mark.parametrize("provider", ["tileon", "tileon_fast", "triton", "torch_dequantize", "torch_bf16"])
+@pytest.mark.parametrize(
+    "provider", ["tileon", "tileon_fast", "tileon_prepared", "triton", "torch_dequantize", "torch_bf16"]
+)
 @pytest.mark.parametrize("data", ["normal", "tutorial"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_provider_computes_the_product(name: str, data: str, provider: str, device: torch.device) -> None:

@@ -39,6 +39,11 @@ def test_the_hopper_preset_costs_what_a_stage_may_take() -> None:
         ("nvfp4", "64x8192x8192"),
     ]
     assert {who.split(maxsplit=1)[1] for _, _, who in graphs} == {"tileon_graph, torch_bf16_graph"}
+    prepared = [line.split(maxsplit=3) for line in listed if "tileon_prepared" in line]
+    assert sorted((name, shape) for name, shape, _, _ in prepared) == sorted(
+        (name, f"{rows}x8192x8192") for name in ("mxfp4", "nvfp4", "mxfp8") for rows in (128, 256, 512, 1024)
+    )
+    assert {(data, who) for _, _, data, who in prepared} == {("normal", "tileon, tileon_prepared, torch_bf16")}
     alone = run("--preset", "hopper", "--format", "nvfp4", "--dry-run", script="block_scaled_matmul.py")
     assert [line for line in alone.stdout.splitlines()[1:] if not line.startswith("nvfp4 ")] == []
 
@@ -50,7 +55,7 @@ def _hopper_lines() -> list[str]:
     from block_scaled_presets import preset_work
 
     fixed = {"tileon": 10.0, "tileon_fast": 10.0, "torch_bf16": 12.0, "triton": 40.0, "tileon_graph": 16.9,
-             "torch_bf16_graph": 44.0}  # fmt: skip
+             "torch_bf16_graph": 44.0, "tileon_prepared": 8.0}  # fmt: skip
     lines = []
     for item in preset_work("hopper", torch.device("cpu")):
         case = item.case

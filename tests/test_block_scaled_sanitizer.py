@@ -7,9 +7,19 @@ from __future__ import annotations
 
 import pytest
 import torch
-from block_scaled_operands import FORMATS, SCALE_FORMS, Format, Operand, each_format, small_integers
+from block_scaled_operands import (
+    FORMATS,
+    MXFP4,
+    MXFP8,
+    NVFP4,
+    SCALE_FORMS,
+    Format,
+    Operand,
+    each_format,
+    small_integers,
+)
 from block_scaled_reference import assert_exact_product, assert_product, documented_bound, expected, product
-from block_scaled_table import TABLE, BlockScaledRow, each_block_scaled_row
+from block_scaled_table import HAS_HOPPER_GPU, NO_HOPPER_GPU, TABLE, BlockScaledRow, each_block_scaled_row
 from operands import integers, place
 from reference import assert_exact
 from torch import Tensor
@@ -69,6 +79,29 @@ def test_what_a_hopper_row_does_not_hold(row: BlockScaledRow) -> None:
     assert_product(actual, expected(product(a, b), out_dtype=F32, bound=documented_bound(96)))
 
 
+PREPARED = [(MXFP4, "int8"), (MXFP8, "bfloat16"), (NVFP4, "bfloat16")]
+
+
+@pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)
+@pytest.mark.parametrize(("fmt", "form"), PREPARED, ids=[f"{fmt}-{form}" for fmt, form in PREPARED])
+def test_a_prepared_weight(fmt: Format, form: str) -> None:
+    """Under activations that fit int8, and under others, for which int8 is not enough."""
+    a, b = small_integers(fmt, "a", 70, 96), small_integers(fmt, "b", 80, 96, seed=1)
+    data_b, scale_b = b.data().cuda(), b.scale_tensor("packed").cuda()
+    prepared = torch.ops.tileon._prepare_block_scaled(data_b, scale_b, form=form)
+
+    def multiplied() -> Tensor:
+        data_a, scale_a = a.data().cuda(), a.scale_tensor().cuda()
+        op = torch.ops.tileon._block_scaled_matmul_prepared
+        result: Tensor = op(data_a, data_b, scale_a, scale_b, prepared, out_dtype=F32)
+        return result.cpu()
+
+    assert_exact_product(multiplied(), a, b)
+    if form == "int8":
+        a.scales[5, :] = torch.tensor([1, 120, 127], dtype=torch.uint8)
+        assert_product(multiplied(), expected(product(a, b), out_dtype=F32, bound=documented_bound(96)))
+
+
 @each_format
 def test_copied_operands_epilogue_and_a_strided_out(fmt: Format) -> None:
     m, n, k = 65, 67, 96
@@ -101,4 +134,4 @@ def test_fp8_operands(dtype: torch.dtype) -> None:
 
 def test_the_set_is_small() -> None:
     few_rows = 2 * 2 * len(FORMATS)
-    assert 2 * len(PORTABLE_ROWS) + len(HOPPER_ROWS) + few_rows + 5 + 2 * len(FORMATS) + 4 <= 130
+    assert 2 * len(PORTABLE_ROWS) + len(HOPPER_ROWS) + few_rows + 5 + len(PREPARED) + 2 * len(FORMATS) + 4 <= 130

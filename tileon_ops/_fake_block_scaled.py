@@ -21,49 +21,49 @@ from tileon_ops._fake_scales import FORMATS, check_global_scale, check_scale_dim
 
 _OP = "block_scaled_matmul"
 
-_FP8, _FP4 = FORMATS["mxfp8"].elements, FORMATS["mxfp4"].elements
-_E8M0, _E4M3 = FORMATS["mxfp8"].scales, FORMATS["nvfp4"].scales
+FP8, FP4 = FORMATS["mxfp8"].elements, FORMATS["mxfp4"].elements
+E8M0, E4M3 = FORMATS["mxfp8"].scales, FORMATS["nvfp4"].scales
 
 # The first is the default.
 _OUTPUTS = (torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn)
 
 
-def _either(dtypes: tuple[torch.dtype, ...]) -> str:
+def either(dtypes: tuple[torch.dtype, ...]) -> str:
     return dtype_names(dtypes, " or ")
 
 
 def _check_elements(a: Tensor, b: Tensor) -> None:
     check(
-        a.dtype in _FP8 + _FP4 and b.dtype in _FP8 + _FP4,
+        a.dtype in FP8 + FP4 and b.dtype in FP8 + FP4,
         f"{_OP}: operands `a` x `b` of dtypes {dtype_name(a.dtype)} x {dtype_name(b.dtype)} are not offered; offered "
-        f"are, in every pairing, {_either(_FP8)} and, for fp4, {_either(_FP4)}",
+        f"are, in every pairing, {either(FP8)} and, for fp4, {either(FP4)}",
     )
 
 
-def _elements_in_a_row(operand: Tensor) -> Size:
-    return operand.shape[1] * 2 if operand.dtype in _FP4 else operand.shape[1]
+def elements_in_a_row(operand: Tensor) -> Size:
+    return operand.shape[1] * 2 if operand.dtype in FP4 else operand.shape[1]
 
 
 def _check_scale_types(scale_a: Tensor, scale_b: Tensor, both_fp4: bool) -> int:
     """How many elements share a scale."""
     got = dtype_name(scale_a.dtype)
     check(
-        both_fp4 or scale_a.dtype in _E8M0,
-        f"{_OP}: `scale_a` must be {_either(_E8M0)} where an operand is {_either(_FP8)}, got {got}",
+        both_fp4 or scale_a.dtype in E8M0,
+        f"{_OP}: `scale_a` must be {either(E8M0)} where an operand is {either(FP8)}, got {got}",
     )
     check(
-        scale_a.dtype in _E8M0 + _E4M3,
-        f"{_OP}: `scale_a` must be {_either(_E8M0)} (mxfp4), or {_either(_E4M3)} (nvfp4), got {got}",
+        scale_a.dtype in E8M0 + E4M3,
+        f"{_OP}: `scale_a` must be {either(E8M0)} (mxfp4), or {either(E4M3)} (nvfp4), got {got}",
     )
-    offered = _E8M0 if scale_a.dtype in _E8M0 else _E4M3
+    offered = E8M0 if scale_a.dtype in E8M0 else E4M3
     check(
         scale_b.dtype in offered,
-        f"{_OP}: `scale_b` must be {_either(offered)} where `scale_a` is {got}, got {dtype_name(scale_b.dtype)}",
+        f"{_OP}: `scale_b` must be {either(offered)} where `scale_a` is {got}, got {dtype_name(scale_b.dtype)}",
     )
-    return FORMATS["nvfp4" if offered is _E4M3 else "mxfp4"].vec
+    return FORMATS["nvfp4" if offered is E4M3 else "mxfp4"].vec
 
 
-def _check_block_scaled(
+def check_block_scaled(
     a: Tensor,
     b: Tensor,
     scale_a: Tensor,
@@ -82,9 +82,9 @@ def _check_block_scaled(
         check_same_device(_OP, name, tensor, a)
     _check_elements(a, b)
     m, n = a.shape[0], b.shape[0]
-    k, b_k = _elements_in_a_row(a), _elements_in_a_row(b)
+    k, b_k = elements_in_a_row(a), elements_in_a_row(b)
     check(b_k == k, f"{_OP}: `b` must have as many elements in a row as `a`, k = {k}, got {b_k}")
-    vec = _check_scale_types(scale_a, scale_b, a.dtype in _FP4 and b.dtype in _FP4)
+    vec = _check_scale_types(scale_a, scale_b, a.dtype in FP4 and b.dtype in FP4)
     check(
         k % vec == 0,
         f"{_OP}: `a` and `b` must have a multiple of {vec} elements in a row, of which {vec} share a scale, "
@@ -118,7 +118,7 @@ def _block_scaled_matmul(
     out_dtype: torch.dtype | None = None,
     fast_accum: bool = False,
 ) -> Tensor:
-    shape, dtype = _check_block_scaled(a, b, scale_a, scale_b, bias, global_scale, activation, out_dtype)
+    shape, dtype = check_block_scaled(a, b, scale_a, scale_b, bias, global_scale, activation, out_dtype)
     return a.new_empty(shape, dtype=dtype)
 
 
@@ -136,7 +136,7 @@ def _block_scaled_matmul_out(
     fast_accum: bool = False,
     out: Tensor,
 ) -> None:
-    shape, dtype = _check_block_scaled(a, b, scale_a, scale_b, bias, global_scale, activation, out_dtype)
+    shape, dtype = check_block_scaled(a, b, scale_a, scale_b, bias, global_scale, activation, out_dtype)
     check_out(_OP, out, a, dtype, shape)
 
 
@@ -153,7 +153,7 @@ def _block_scaled_matmul_with_config(
     slope: float = 0.01,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    shape, dtype = _check_block_scaled(a, b, scale_a, scale_b, bias, global_scale, activation, out_dtype)
+    shape, dtype = check_block_scaled(a, b, scale_a, scale_b, bias, global_scale, activation, out_dtype)
     check_config(_OP, config, a)
     return a.new_empty(shape, dtype=dtype)
 

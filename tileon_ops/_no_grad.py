@@ -10,7 +10,16 @@ from torch import Tensor
 
 _library = torch.library.Library("tileon", "IMPL")
 
-_OPS = ("block_scaled_matmul", "block_scaled_matmul.out", "quantize", "dequantize", "pack_scales", "unpack_scales")
+_OPS = (
+    "block_scaled_matmul",
+    "block_scaled_matmul.out",
+    "_prepare_block_scaled",
+    "_block_scaled_matmul_prepared",
+    "quantize",
+    "dequantize",
+    "pack_scales",
+    "unpack_scales",
+)
 
 
 def _refuse(op: str, arguments: dict[str, Any]) -> None:

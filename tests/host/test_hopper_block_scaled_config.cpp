@@ -93,6 +93,33 @@ void check_choice() {
     expect(sm90::why_not(row.route, problem_of(1, 1, 32), kH200) == nullptr, "every row takes mxfp4 of any size");
 }
 
+BlockScaledProblem with_weight(BlockScaledProblem problem, PreparedForm form) {
+  static char weight;
+  problem.prepared_b = {&weight, form};
+  return problem;
+}
+
+void check_choice_of_prepared_weights() {
+  using sm90::Route;
+  constexpr auto int8 = PreparedForm::kInt8, bfloat16 = PreparedForm::kBFloat16;
+  expect(route(problem_of(128, 8192, 8192)) == Route::kFewRows, "128 rows are few");
+  for (const PreparedForm form : {int8, bfloat16}) {
+    const Route prepared = form == int8 ? Route::kInt8 : Route::kBFloat16;
+    expect(route(with_weight(problem_of(64, 8192, 8192), form)) == Route::kFewRows, "so are 64 of a prepared weight");
+    expect(route(with_weight(problem_of(65, 8192, 8192), form)) == prepared, "more are not");
+    expect(route(with_weight(problem_of(65, 65, 32), form)) == prepared, "however small: nothing is saved by another");
+    expect(route(with_weight(problem_of(8192, 8192, 8192), form)) == prepared, "or large");
+    expect(sm90::choose(with_weight(problem_of(8192, 64, 8192), form), kH200) < 0, "few of b are not prepared");
+    expect(sm90::choose(with_weight(problem_of(4096, 4096, 0), form), kH200) < 0, "nor is nothing");
+  }
+  expect(route(with_fast_accum(with_weight(problem_of(65, 65, 32), int8))) == Route::kFloat8, "with fast_accum");
+  expect(route(with_fast_accum(with_weight(problem_of(4096, 4096, 4096), bfloat16))) == Route::kBFloat16,
+         "of int8 weights alone");
+  expect(route(with_weight(problem_of(256, 256, sm90::kInt8MaxK + 32), int8)) == Route::kBFloat16,
+         "what int32 does not hold takes the codes");
+  expect(route(with_weight(problem_of(65, 65, 32, e4m3, e4m3), bfloat16)) == Route::kBFloat16, "mxfp8");
+}
+
 // Worst case: every product 96 * 96.
 static_assert(sm90::kInt8MaxK * 96 * 96 <= (int64_t{1} << 31) - 1);
 
@@ -127,6 +154,7 @@ int main() {
   check_table();
   check_forms();
   check_choice();
+  check_choice_of_prepared_weights();
   check_scratch();
   return report("hopper block-scaled config");
 }
