@@ -37,7 +37,7 @@ inline WeightToPrepare check_prepare(const Tensor& b_tensor, const Tensor& scale
   check_scale_shape(kOp, "scale_b", scale_b, problem.n, problem.k / problem.vec);
   problem.b = block_scaled::operand_of(b, *element, scale_b);
   problem.a = {nullptr, 0, 1, *element, nullptr, {}};
-  if (form != "int8" && form != "bfloat16") fail(kOp, ": `form` must be int8 or bfloat16, got ", form);
+  if (form != "int8" && form != "bfloat16") fail(kOp, ": `form` must be int8 or bfloat16, got \"", form, "\"");
   if (form == "int8" && !(*element == ElementType::kE2M1 && is_e8m0))
     fail(kOp, ": `form` int8 is offered for fp4 with ", dtypes_of(ScaleType::kE8M0), " scales, got ",
          dtype_name(b.type()), " with ", dtype_name(scale_b.type()));

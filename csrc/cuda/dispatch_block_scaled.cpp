@@ -180,20 +180,21 @@ Tensor prepare_block_scaled(const Tensor& b, const Tensor& scale_b, const std::s
   constexpr const char* kPrepare = "_prepare_block_scaled";
   const CurrentDevice current_device(b.get_device_index());
   const Gpu& gpu = gpu_of(kPrepare, b.get_device_index());
-  const PreparedLayout place(prepared_form, problem.n, problem.k);
 #ifdef TILEON_WITH_SM90
-  if (gpu.capability == 90) {
-    const Tensor prepared = torch::stable::new_empty(b, {place.bytes}, ScalarType::Byte);
-    const Tensor scratch = torch::stable::new_empty(b, {sm90::prepare_weight_scratch_bytes(problem)}, ScalarType::Byte);
-    std::optional<Tensor> copy;
-    copy_unless_read(problem.b, problem.n, problem, b, copy);
-    sm90::prepare_weight(problem, {prepared.data_ptr(), prepared_form}, scratch.data_ptr(),
-                         current_stream(kPrepare, b.get_device_index()));
-    return prepared;
-  }
+  if (const char* reason = sm90::why_not_prepare_weight(problem, gpu); reason != nullptr)
+    fail(kPrepare, ": cannot prepare `b`: ", reason);
+  const int64_t bytes = PreparedLayout(prepared_form, problem.n, problem.k).bytes;
+  const Tensor prepared = torch::stable::new_empty(b, {bytes}, ScalarType::Byte);
+  const Tensor scratch = torch::stable::new_empty(b, {sm90::prepare_weight_scratch_bytes(problem)}, ScalarType::Byte);
+  std::optional<Tensor> copy;
+  copy_unless_read(problem.b, problem.n, problem, b, copy);
+  sm90::prepare_weight(problem, {prepared.data_ptr(), prepared_form}, scratch.data_ptr(),
+                       current_stream(kPrepare, b.get_device_index()));
+  return prepared;
+#else
+  fail(kPrepare, ": cannot prepare `b`: this library has no kernels for compute capability ", gpu.capability / 10, ".",
+       gpu.capability % 10);
 #endif
-  fail(kPrepare, ": needs a GPU of compute capability 9.0 and this library's kernels for it, got ", gpu.capability / 10,
-       ".", gpu.capability % 10);
 }
 
 }  // namespace

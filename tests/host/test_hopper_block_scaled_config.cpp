@@ -71,18 +71,6 @@ void check_choice() {
   expect(route(with_fast_accum(problem_of(4096, 4096, 4096))) == Route::kFloat8, "with fast_accum");
   expect(route(with_fast_accum(problem_of(1024, 1024, 1024))) == Route::kBFloat16, "where that pays, too");
   expect(route(with_fast_accum(problem_of(4096, 4096, 4096, e4m3, e4m3))) == Route::kBFloat16, "of mxfp4 alone");
-  const auto prepared = [](BlockScaledProblem problem, PreparedForm form) {
-    problem.prepared_b = {&problem, form};
-    return problem;
-  };
-  expect(route(prepared(problem_of(100, 8192, 8192), PreparedForm::kInt8)) == Route::kInt8, "b need not be prepared");
-  expect(route(prepared(problem_of(65, 65, 64), PreparedForm::kInt8)) == Route::kInt8, "nor that of small products");
-  expect(route(prepared(problem_of(512, 512, 4096), PreparedForm::kBFloat16)) == Route::kBFloat16, "that it has");
-  expect(route(prepared(problem_of(100, 8192, 8192), PreparedForm::kBFloat16)) == Route::kFewRows,
-         "four times the codes' bytes take longer to read");
-  expect(route(prepared(problem_of(100, 8192, 8192, e4m3, e4m3), PreparedForm::kBFloat16)) == Route::kBFloat16,
-         "twice do not");
-  expect(route(prepared(problem_of(64, 8192, 8192), PreparedForm::kInt8)) == Route::kFewRows, "few rows stay few");
   expect(route(problem_of(64, 8192, 8192)) == Route::kFewRows, "few rows of a are not prepared");
   expect(sm90::choose(problem_of(8192, 64, 8192), kH200) < 0, "nor few of b");
   expect(sm90::choose(problem_of(4096, 4096, 0), kH200) < 0, "nor is nothing");
@@ -106,18 +94,22 @@ void check_choice_of_prepared_weights() {
   for (const PreparedForm form : {int8, bfloat16}) {
     const Route prepared = form == int8 ? Route::kInt8 : Route::kBFloat16;
     expect(route(with_weight(problem_of(64, 8192, 8192), form)) == Route::kFewRows, "so are 64 of a prepared weight");
-    expect(route(with_weight(problem_of(65, 8192, 8192), form)) == prepared, "more are not");
-    expect(route(with_weight(problem_of(65, 65, 32), form)) == prepared, "however small: nothing is saved by another");
+    expect(route(with_weight(problem_of(129, 129, 32), form)) == prepared, "small: nothing is saved by another");
     expect(route(with_weight(problem_of(8192, 8192, 8192), form)) == prepared, "or large");
     expect(sm90::choose(with_weight(problem_of(8192, 64, 8192), form), kH200) < 0, "few of b are not prepared");
     expect(sm90::choose(with_weight(problem_of(4096, 4096, 0), form), kH200) < 0, "nor is nothing");
   }
+  expect(route(with_weight(problem_of(65, 8192, 8192), int8)) == Route::kInt8, "65 are not");
+  expect(route(with_weight(problem_of(65, 65, 32), int8)) == Route::kInt8, "however small");
+  expect(route(with_weight(problem_of(65, 64, 32), int8)) == Route::kFewRows, "few of b are not multiplied prepared");
+  expect(route(with_weight(problem_of(128, 8192, 8192), bfloat16)) == Route::kFewRows,
+         "four times the codes' bytes take longer to read");
   expect(route(with_fast_accum(with_weight(problem_of(65, 65, 32), int8))) == Route::kFloat8, "with fast_accum");
   expect(route(with_fast_accum(with_weight(problem_of(4096, 4096, 4096), bfloat16))) == Route::kBFloat16,
          "of int8 weights alone");
   expect(route(with_weight(problem_of(256, 256, sm90::kInt8MaxK + 32), int8)) == Route::kBFloat16,
          "what int32 does not hold takes the codes");
-  expect(route(with_weight(problem_of(65, 65, 32, e4m3, e4m3), bfloat16)) == Route::kBFloat16, "mxfp8");
+  expect(route(with_weight(problem_of(65, 65, 32, e4m3, e4m3), bfloat16)) == Route::kBFloat16, "twice do not: mxfp8");
 }
 
 // Worst case: every product 96 * 96.
@@ -137,6 +129,9 @@ void check_scratch() {
       for (int i = 0; i < 6; ++i)
         expect(begins[i] % 256 == 0 && begins[i] + sizes[i] <= begins[i + 1], "parts lie apart, at multiples of 256");
     }
+  const BlockScaledProblem with_bfloat16 = with_weight(problem_of(512, 512, 64), PreparedForm::kBFloat16);
+  const sm90::Scratch of_a = sm90::scratch_of(with_bfloat16, Route::kBFloat16);
+  expect(of_a.exponents_a == of_a.b, "a weight that is bfloat16 takes no memory");
   const BlockScaledProblem long_rows = problem_of(9, 8, 1056);
   expect(sm90::strips_of(problem_of(9, 8, 0)) == 1 && sm90::strips_of(long_rows) == 2 &&
              sm90::prepare_ctas(long_rows, 2) == 6,

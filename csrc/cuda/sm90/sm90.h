@@ -45,7 +45,9 @@ int64_t scratch_bytes(int row, const BlockScaledProblem& problem);
 // under which the portable kernels must compute the product anew: none where there are no words in it.
 Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
-// Fills a weight's buffer, for the problem's b; its m is 0. `scratch` is as long as the other says.
+// Fills a weight's buffer, for the problem's b; its m is 0. `scratch` is as long as the third one says; the first says
+// why it cannot be done on this GPU, and null where it can.
+const char* why_not_prepare_weight(const BlockScaledProblem& problem, const Gpu& gpu);
 void prepare_weight(const BlockScaledProblem& problem, const PreparedWeight& weight, void* scratch,
                     cudaStream_t stream);
 int64_t prepare_weight_scratch_bytes(const BlockScaledProblem& problem);

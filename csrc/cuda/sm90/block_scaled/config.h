@@ -144,6 +144,14 @@ inline const char* why_not(Route route, const BlockScaledProblem& problem, const
   return why_not(prepared_problem(problem, Form::kBFloat16, nullptr, nullptr), gpu);
 }
 
+// Why the problem's b cannot be prepared alone, to be kept.
+inline const char* why_not_prepare(const BlockScaledProblem& problem, const Gpu& gpu) {
+  if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
+  if (problem.k > kPrepareMaxK) return "k is too long";
+  if (prepare_ctas(problem, strips_of(problem)) >= int64_t{1} << 31) return "it is too large";
+  return nullptr;
+}
+
 // Fewer rows of either operand are faster without being prepared.
 constexpr int64_t kPreparePaysFromRows = 65;
 
@@ -152,7 +160,8 @@ constexpr int64_t kPreparePaysFromRows = 65;
 constexpr int64_t most_few_rows(const BlockScaledProblem& problem) {
   const PreparedWeight& weight = problem.prepared_b;
   const bool is_wide = weight.form == PreparedForm::kBFloat16 && problem.b.element == ElementType::kE2M1;
-  return weight.data == nullptr || is_wide ? kFewRowsMost : kPreparePaysFromRows - 1;
+  const bool is_read = weight.data != nullptr && problem.n >= kPreparePaysFromRows;
+  return !is_read || is_wide ? kFewRowsMost : kPreparePaysFromRows - 1;
 }
 
 // Products (m * n * k) from which int8 saves more than looking at the scales costs.
@@ -195,7 +204,9 @@ inline Scratch scratch_of(const BlockScaledProblem& problem, Route route) {
   const auto aligned = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
   Scratch scratch{};
   scratch.b = aligned(problem.m * problem.k * kElementBytes);
-  scratch.exponents_a = scratch.b + aligned(problem.n * problem.k * kElementBytes);
+  const PreparedWeight& weight = problem.prepared_b;  // int8 is decoded anew where it is not what the data allow
+  const bool has_b = weight.data != nullptr && weight.form == PreparedForm::kBFloat16;
+  scratch.exponents_a = scratch.b + (has_b ? 0 : aligned(problem.n * problem.k * kElementBytes));
   scratch.exponents_b = scratch.exponents_a + aligned(problem.m);
   scratch.words = scratch.exponents_b + aligned(problem.n);
   scratch.summary = scratch.words + aligned(words * 4);

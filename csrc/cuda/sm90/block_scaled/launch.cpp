@@ -189,6 +189,10 @@ void prepare_weight(const BlockScaledProblem& problem, const PreparedWeight& wei
   run_prepare_mxfp4({problem, {}, b, 1, strips, int8, false}, stream);
 }
 
+const char* why_not_prepare_weight(const BlockScaledProblem& problem, const Gpu& gpu) {
+  return why_not_prepare(problem, gpu);
+}
+
 int64_t prepare_weight_scratch_bytes(const BlockScaledProblem& problem) {
   return std::max(prepare_ctas(problem, strips_of(problem)), inspect_ctas(problem)) * 4;
 }
