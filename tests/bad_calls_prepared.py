@@ -57,7 +57,7 @@ BAD_PREPARE = (
     bad_prepare("scale_b of vec 32 in nvfp4", "`scale_b`", r"\b2\b", fmt=NVFP4, scale_b=of(N, 2, dtype=E4M3)),
     bad_prepare("packed scale_b, a block too much", "`scale_b`", r"\b2\b", scale_b=of(2, 1, 32, 4, 4, dtype=E8M0)),
     *(
-        bad_prepare(f"form {form!r}", "`form`", "int8", "bfloat16", re.escape(f"got {form}"), form=form)
+        bad_prepare(f"form {form!r}", "`form`", "int8", "bfloat16", re.escape(f'got "{form}"'), form=form)
         for form in ("", "INT8", "float8", "float16", "x" * 300)
     ),
     bad_prepare("int8 of mxfp8", "`form` int8", "float8_e4m3fn with float8_e8m0fnu", fmt=MXFP8, form="int8"),

@@ -45,7 +45,7 @@ def _prepare_block_scaled(b: Tensor, scale_b: Tensor, *, form: str) -> Tensor:
         f"{op}: `b` must have a multiple of {vec} elements in a row, of which {vec} share a scale, got k = {k}",
     )
     check_scale_shape(op, "scale_b", scale_b, n, k // vec)
-    check(form in _BYTES, f"{op}: `form` must be int8 or bfloat16, got \"{form}\"")
+    check(form in _BYTES, f'{op}: `form` must be int8 or bfloat16, got "{form}"')
     check(
         form != "int8" or (is_fp4 and is_e8m0),
         f"{op}: `form` int8 is offered for fp4 with {either(E8M0)} scales, got {got} with {scale_got}",
