@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 import torch
 from block_scaled_operands import (
-    FORMATS,
     MXFP4,
     MXFP8,
     NVFP4,
@@ -130,8 +129,3 @@ def test_fp8_operands(dtype: torch.dtype) -> None:
     a, b = integers(m, k, dtype=dtype, device="cpu"), integers(k, n, dtype=dtype, device="cpu", seed=1)
     for on_a, on_b in ((a.cuda(), b.cuda()), (a.t().contiguous().cuda().t(), b.t().contiguous().cuda().t())):
         assert_exact(torch.ops.tileon.matmul(on_a, on_b).cpu(), a.double() @ b.double(), torch.float16)
-
-
-def test_the_set_is_small() -> None:
-    few_rows = 2 * 2 * len(FORMATS)
-    assert 2 * len(PORTABLE_ROWS) + len(HOPPER_ROWS) + few_rows + 5 + len(PREPARED) + 2 * len(FORMATS) + 4 <= 130
