@@ -52,8 +52,7 @@ inline PreparedWeight check_prepared(const BlockScaledProblem& problem, const Te
     fail(kOp, ": `prepared_b` must be on the device of `a`, ", DeviceText{TensorView(a)}, ", got ", DeviceText{bytes});
   if (bytes.type() != ScalarType::Byte || bytes.dims != 1 || (bytes.sizes[0] > 1 && bytes.strides[0] != 1))
     fail(kOp, ": `prepared_b` must be what _prepare_block_scaled returns, contiguous uint8 in one dimension");
-  const bool is_mxfp4 = problem.a.element == ElementType::kE2M1 && problem.b.element == ElementType::kE2M1 &&
-                        problem.scale_type == ScaleType::kE8M0;
+  const bool is_mxfp4 = problem.is_mxfp4();
   for (const PreparedForm form : {PreparedForm::kInt8, PreparedForm::kBFloat16}) {
     if (form == PreparedForm::kInt8 && !is_mxfp4) continue;
     if (PreparedLayout(form, problem.n, problem.k).bytes != bytes.sizes[0]) continue;

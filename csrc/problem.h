@@ -78,6 +78,9 @@ struct BlockScaledProblem {
   const float* global_scale = nullptr;  // one element, or null: 1
   Condition condition;                  // under which it is computed at all
 
+  bool is_mxfp4() const {
+    return a.element == ElementType::kE2M1 && b.element == ElementType::kE2M1 && scale_type == ScaleType::kE8M0;
+  }
   double products() const { return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
 };
 

@@ -156,13 +156,13 @@ class TestInt8:
 
 class TestFastAccum:
     def test_int8_where_it_fits(self) -> None:
-        a, b = normal_pair(200, 330, 544)
+        a, b = normal_pair(200, 330, 1056)
         actual = multiply_prepared(a, b, prepare(b, "int8"), out_dtype=F32, fast_accum=True)
         assert torch.ops.tileon._last_kernel().startswith("sm90_block_scaled_float8_")
         assert torch.equal(actual, exact_product(a, b))
 
     @pytest.mark.parametrize("side", ["a", "b"])
-    @pytest.mark.parametrize("k", [544, 8192])
+    @pytest.mark.parametrize("k", [1056, 8192])
     def test_e5m2_where_that_fits(self, k: int, side: str) -> None:
         binades = {"a": 3, "b": 3, side: 9}
         operands = {name: random_codes(MXFP4, name, rows, k) for name, rows in (("a", 200), ("b", 330))}
@@ -177,7 +177,7 @@ class TestFastAccum:
     @pytest.mark.parametrize("what", [f"{FLOAT8_BINADES + 1} binades", "below", "nan"])
     @pytest.mark.parametrize("side", ["a", "b"])
     def test_bfloat16_where_it_does_not(self, side: str, what: str) -> None:
-        a, b = normal_pair(200, 330, 544)
+        a, b = normal_pair(200, 330, 1056)
         a, b = (too_wide(a, what), b) if side == "a" else (a, too_wide(b, what))
         prepared = prepare(b, "int8")
         actual = multiply_prepared(a, b, prepared, out_dtype=F32, fast_accum=True)

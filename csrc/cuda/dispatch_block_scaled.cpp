@@ -1,4 +1,5 @@
-// block_scaled_matmul on CUDA tensors: which kernel takes a call, and what is copied first.
+// block_scaled_matmul on CUDA tensors: which kernel takes a call, and what is copied first. Weights that are prepared
+// beforehand.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 

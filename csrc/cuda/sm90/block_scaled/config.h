@@ -22,8 +22,8 @@ enum class Route : int8_t {
 struct BlockScaledRow {
   const char* name;
   Route route;
-  // Of kRows, whose tile, order and cost it has: a stage of int8 has twice as many k in as many bytes. Of kFloat8, of
-  // kFloat8Rows; of kFewRows, of kFewRowsTiles.
+  // Of kRows, whose tile, order and cost it has: a stage of bytes has twice as many k as one of bfloat16. Of kFloat8,
+  // of kFloat8Rows; of kFewRows, of kFewRowsTiles.
   int tile;
 };
 
@@ -82,8 +82,6 @@ constexpr Row dense_row_of(const BlockScaledRow& row) {
 // Whether operands may be narrow: mxfp4 alone.
 constexpr bool is_by_form(Route route) { return route == Route::kInt8 || route == Route::kFloat8; }
 
-inline bool is_mxfp4(const BlockScaledProblem& problem) { return format_of(problem).is_mxfp4(); }
-
 // Below, the int32 sums of int8 products, each at most 96 x 96, cannot overflow.
 constexpr int64_t kInt8MaxK = (int64_t{1} << 31) / (96 * 96) / 128 * 128;
 
@@ -137,7 +135,7 @@ constexpr int64_t inspect_ctas(const BlockScaledProblem& problem) {
 // Why the rows of a route cannot run the problem on this GPU; null where all of them can.
 inline const char* why_not(Route route, const BlockScaledProblem& problem, const Gpu& gpu) {
   if (route == Route::kFewRows) return why_not_few_rows(problem, gpu);
-  if (is_by_form(route) && !is_mxfp4(problem)) return "int8 and e5m2 hold mxfp4 alone";
+  if (is_by_form(route) && !problem.is_mxfp4()) return "int8 and e5m2 hold mxfp4 alone";
   if (is_by_form(route) && problem.k > kInt8MaxK) return "k is too long for sums in int32";
   if (problem.k > kPrepareMaxK) return "k is too long";
   if (prepare_ctas(problem, strips_of(problem)) >= int64_t{1} << 31) return "its operands are too large";
@@ -164,6 +162,9 @@ constexpr int64_t most_few_rows(const BlockScaledProblem& problem) {
   return !is_read || is_wide ? kFewRowsMost : kPreparePaysFromRows - 1;
 }
 
+// Shorter sums would err by more than fast_accum allows (docs/block_scaled_on_hopper.md).
+constexpr int64_t kFloat8LeastK = 1024;
+
 // Products (m * n * k) from which int8 saves more than looking at the scales costs.
 constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
 
@@ -186,8 +187,8 @@ inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
   if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
   const bool is_prepared = problem.prepared_b.data != nullptr;
   const bool by_form = is_prepared ? problem.prepared_b.form == PreparedForm::kInt8
-                                   : is_mxfp4(problem) && problem.products() >= kInt8PaysFrom;
-  const Route narrow = problem.fast_accum ? Route::kFloat8 : Route::kInt8;
+                                   : problem.is_mxfp4() && problem.products() >= kInt8PaysFrom;
+  const Route narrow = problem.fast_accum && problem.k >= kFloat8LeastK ? Route::kFloat8 : Route::kInt8;
   const Route route = by_form && problem.k <= kInt8MaxK ? narrow : Route::kBFloat16;
   return why_not(route, problem, gpu) == nullptr ? choose(route, problem, gpu) : -1;
 }

@@ -23,8 +23,8 @@ constexpr int kInt8Binades = 3, kFloat8Binades = 26;
 constexpr int kInt8LackedExponent = -kInt8Binades - 1;  // and halves
 constexpr int kFloat8LackedExponent = -kFloat8Binades / 2;
 
-// The largest scale of a row of a narrow form, as a byte of e8m0: 2^-60 to 2^60. So products and their factors stay
-// clear of float32's ends.
+// The largest scale of a row of a narrow form, as a byte of e8m0: 2^-60 to 2^60. So no factor of a row and a column is
+// infinite or 0: the smallest, 2^-146, is subnormal, which these kernels do not flush.
 constexpr int kLeastExponent = 67, kMostExponent = 187;
 
 // What does not fit, as bits of the words that the inspection leaves.

@@ -91,16 +91,16 @@ __device__ __forceinline__ uint32_t beyond(const RowBlock& block, int quarter, i
   const uint32_t valid = block.valid(quarter, col_block);
   if ((__vcmpeq4(scales, kE8M0NaN * 0x01010101u) & valid) != 0) return kBeyondInt8 | kBeyondFloat8;
   const bool has_exponent = largest >= kLeastExponent && largest <= kMostExponent;
-  const uint32_t wide = valid & (has_exponent ? below(scales, largest, kInt8Binades) : 0xffffffff);
-  const uint32_t wider = valid & (has_exponent ? below(scales, largest, kFloat8Binades) : 0xffffffff);
-  uint32_t asked = (found & kBeyondFloat8) != 0 ? 0 : (found & kBeyondInt8) != 0 ? wider : wide;
+  const uint32_t beyond_int8 = valid & (has_exponent ? below(scales, largest, kInt8Binades) : 0xffffffff);
+  const uint32_t beyond_float8 = valid & (has_exponent ? below(scales, largest, kFloat8Binades) : 0xffffffff);
+  uint32_t asked = (found & kBeyondFloat8) != 0 ? 0 : (found & kBeyondInt8) != 0 ? beyond_float8 : beyond_int8;
   while (asked != 0) {
     const int i = (__ffs(static_cast<int>(asked)) - 1) / 8;
     asked &= ~(0xffu << 8 * i);
     if (!block.has_numbers(quarter, col_block * kScaleBlockCols + i)) continue;
     found |= kBeyondInt8;
-    if ((wider >> 8 * i & 1) != 0) return found | kBeyondFloat8;
-    asked &= wider;
+    if ((beyond_float8 >> 8 * i & 1) != 0) return found | kBeyondFloat8;
+    asked &= beyond_float8;
   }
   return found;
 }

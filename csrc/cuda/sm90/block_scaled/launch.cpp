@@ -123,7 +123,8 @@ struct Run {
     const bool fast_accum = kBlockScaledRows[row].route == Route::kFloat8;
     const FormChoice choice{words, static_cast<int>(inspect_ctas(to_inspect)), fast_accum};
     const int strips_a = mxfp4_strips_of(problem, has_b ? problem.m : problem.m + problem.n);
-    run_prepare_mxfp4({problem, a, b, strips_a, has_b ? 1 : strips_a, choice, has_b}, stream);
+    const int strips_b = has_b ? mxfp4_strips_of(problem, problem.n) : strips_a;
+    run_prepare_mxfp4({problem, a, b, strips_a, strips_b, choice, has_b}, stream);
     const LaunchPlan int8 = plan_of(row, Form::kInt8, has_b ? problem.prepared_b.data : b.rows);
     const LaunchPlan bfloat16 = plan_of(row, Form::kBFloat16, b.rows);
     FormParams params{choice, params_of(int8), params_of(bfloat16), {}};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "../../ptx/prmt.cuh"
 #include "float8_table.cuh"

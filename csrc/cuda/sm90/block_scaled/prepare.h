@@ -1,4 +1,5 @@
-// Block-scaled operands as the wgmma kernels take them: rows of numbers without scales, both operands in one launch.
+// Block-scaled operands as the wgmma kernels take them: rows of numbers whose blocks have no scales. Both operands in
+// one launch; mxfp4 is inspected before.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -10,8 +10,9 @@ namespace tileon::sm90 {
 
 // A row of the dense table in everything but the operands: pairs of fp8 take an element's place, so that a stage has
 // twice the k in the same bytes and the same time. The costs are those of the dense rows with their tiles, of promoted
-// rows per_k, and of three consumers all, set by hand to what squares of 1536 to 8192 took on an H200. The promoted
-// rows of 160 columns and more are not among those: they have what lies between 128x128 and 192x128.
+// rows per_k, and of three consumers all, set by hand to what squares of 1536 to 8192 took on an H200. Of the
+// promoted rows those of 160 and 176 columns have what lies between 128x128 and 192x128, which that of 192 columns
+// beats on small squares.
 struct Float8Row {
   Row row;
   bool promoted;  // partial sums leave the tensor core at each stage, of 128 k; otherwise never (fast_accum)

@@ -49,7 +49,7 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   TilePosition next = position_of<Kernel>(params, first_tile);
   for (int tile = first_tile; tile < params.tiles; tile += step) {
     watchdog.tick();
-    const TilePosition position = kWatchdog ? position_of<Kernel>(params, tile) : next;
+    const TilePosition position = kWatchdog ? position_of<Kernel>(params, tile) : next;  // it leaves no registers
     TileBias<Kernel::config.tile_n> bias;
     bias.read(params.problem, position.n_begin);
     typename Kernel::Scaling scaling;
@@ -60,7 +60,7 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     if (ping_pong) ptx::barrier_sync(main_loop_barrier(consumer), 256);
     FirstBias<Kernel> first_bias;
     const auto meanwhile = [&] {
-      next = position_of<Kernel>(params, tile + step);  // a watchdog leaves no registers for it
+      next = position_of<Kernel>(params, tile + step);
       scaling.lay_out(shared, consumer);
       if (params.finish == Finish::kNothing) return;
       bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
