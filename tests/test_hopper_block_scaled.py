@@ -32,7 +32,7 @@ each_int8_row = each_block_scaled_row(INT8_ROWS)
 each_float8_row = each_block_scaled_row(FLOAT8_ROWS)
 
 
-def wide_row(row: BlockScaledRow) -> BlockScaledRow:
+def bfloat16_row(row: BlockScaledRow) -> BlockScaledRow:
     """The row of bfloat16 whose tile is `row`'s."""
     m, n, _ = row.tile
     return next(other for other in TABLE if f"_bfloat16_{m}x{n}x" in other.name and other.fmt == row.fmt)
@@ -89,7 +89,7 @@ def test_one_row_that_does_not_fit_sends_all_to_bfloat16(row: BlockScaledRow, si
         changed = operands | {side: with_scales(operands[side], scales)}
         a, b = changed["a"].to("cuda"), changed["b"].to("cuda")
         actual = row.run(a, b, out_dtype=F32)
-        assert torch.equal(actual, wide_row(row).run(a, b, out_dtype=F32)), change
+        assert torch.equal(actual, bfloat16_row(row).run(a, b, out_dtype=F32)), change
         torch.testing.assert_close(actual, exact_product(a, b), rtol=1e-5, atol=0.0 if change == "above" else 1e-4)
 
 
@@ -157,7 +157,7 @@ def test_what_does_not_fit_e5m2_is_bfloat16(row: BlockScaledRow, change: str) ->
         scales[77, 3] = 127 - FLOAT8_BINADES - 1 if change == "27 binades" else 255
     b.codes[77, 96:128] = 7
     a, b = a.to("cuda"), with_scales(b, scales).to("cuda")
-    actual, wanted = row.run(a, b, out_dtype=F32), wide_row(INT8_ROWS[0]).run(a, b, out_dtype=F32)
+    actual, wanted = row.run(a, b, out_dtype=F32), bfloat16_row(INT8_ROWS[0]).run(a, b, out_dtype=F32)
     torch.testing.assert_close(actual, wanted, rtol=0, atol=0, equal_nan=True)
 
 

@@ -32,10 +32,10 @@ from test_hopper_block_scaled import (
     INT8_ROWS,
     LEAST,
     MOST,
+    bfloat16_row,
     exact_product,
     portable_row,
     spread,
-    wide_row,
     with_scales,
 )
 from torch import Tensor
@@ -121,7 +121,7 @@ class TestInt8:
             actual = multiply_prepared(a, b, prepare(b, "int8"), forms=forms, out_dtype=F32)
             row = row_that_ran(MXFP4)
             assert row in INT8_ROWS
-            assert torch.equal(actual, wide_row(row).run(a, b, forms=forms, out_dtype=F32))
+            assert torch.equal(actual, bfloat16_row(row).run(a, b, forms=forms, out_dtype=F32))
 
     @pytest.mark.parametrize("what", ["4 binades", "below", "above"])
     def test_a_weight_that_does_not_fit_is_right_as_well(self, what: str) -> None:
@@ -130,7 +130,7 @@ class TestInt8:
         prepared = prepare(b, "int8")
         assert word_of(prepared, "int8") & BEYOND_INT8
         actual = multiply_prepared(a, b, prepared, out_dtype=F32)
-        assert torch.equal(actual, wide_row(row_that_ran(MXFP4)).run(a, b, out_dtype=F32))
+        assert torch.equal(actual, bfloat16_row(row_that_ran(MXFP4)).run(a, b, out_dtype=F32))
 
     def test_a_nan_scale_makes_its_column_nan(self) -> None:
         a, b = small_integers(MXFP4, "a", 150, 256).to("cuda"), small_integers(MXFP4, "b", 160, 256, seed=1)
@@ -181,7 +181,7 @@ class TestFastAccum:
         a, b = (too_wide(a, what), b) if side == "a" else (a, too_wide(b, what))
         prepared = prepare(b, "int8")
         actual = multiply_prepared(a, b, prepared, out_dtype=F32, fast_accum=True)
-        wanted = wide_row(INT8_ROWS[0]).run(a, b, out_dtype=F32)
+        wanted = bfloat16_row(INT8_ROWS[0]).run(a, b, out_dtype=F32)
         torch.testing.assert_close(actual, wanted, rtol=0, atol=0, equal_nan=True)
 
 
@@ -319,7 +319,7 @@ class TestGraphs:
             if a is fits:
                 assert torch.equal(out, exact_product(a, b))
             else:
-                assert torch.equal(out, wide_row(INT8_ROWS[0]).run(a, b, out_dtype=F32))
+                assert torch.equal(out, bfloat16_row(INT8_ROWS[0]).run(a, b, out_dtype=F32))
 
     def test_a_weight_is_prepared_anew_at_each_replay(self) -> None:
         """What one replay noted of it is forgotten at the next."""
@@ -338,7 +338,7 @@ class TestGraphs:
             if b is fits:
                 assert torch.equal(out, exact_product(a, b))
             else:
-                assert torch.equal(out, wide_row(INT8_ROWS[0]).run(a, b, out_dtype=F32))
+                assert torch.equal(out, bfloat16_row(INT8_ROWS[0]).run(a, b, out_dtype=F32))
 
 
 @each_prepared

@@ -60,8 +60,8 @@ void check_choice() {
     expect(tile.family == sm90::Family::kGemm && row.row.splits == 1, "one family");
     expect(!row.promoted || tile.block_k == 64, "promoted every 128 k");
     const int sums = tile.consumer_rows() / 64 * tile.tile_n / 2 * (row.promoted ? 2 : 1);  // of each thread
-    expect(sums <= (tile.in_need_of_registers ? 192 : 128), "all sets of sums fit the registers", row.row.name);
-    expect(!tile.in_need_of_registers || (tile.consumers == 2 && sums > 128), "no row asks for registers in vain",
+    expect(sums <= (tile.takes_registers ? 192 : 128), "all sets of sums fit the registers", row.row.name);
+    expect(!tile.takes_registers || (tile.consumers == 2 && sums > 128), "no row asks for registers in vain",
            row.row.name);
   }
 }

@@ -29,8 +29,8 @@ struct TileConfig {
   int consumers;   // warpgroups that multiply
   int max_stages;  // as many as fit, but no more than these
 
-  // Of two consumers, whose sums are more than an even share of the registers holds.
-  bool in_need_of_registers = false;
+  // Of two consumers: an even share of the registers does not hold their sums, so they take some of the producer's.
+  bool takes_registers = false;
 
   // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
   // rows are a's, or, swapped, the columns of b.
@@ -40,7 +40,7 @@ struct TileConfig {
   constexpr int consumer_rows() const { return family == Family::kPingPong ? mma_rows() : mma_rows() / consumers; }
   // Three consumers always need more registers than an even share. The producer has a warpgroup then, three of whose
   // warps are there only to give theirs away.
-  constexpr bool moves_registers() const { return consumers == 3 || in_need_of_registers; }
+  constexpr bool moves_registers() const { return consumers == 3 || takes_registers; }
   constexpr int threads() const { return consumers * 128 + (moves_registers() ? 128 : 32); }  // and the producer's
 };
 

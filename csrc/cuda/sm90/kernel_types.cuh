@@ -54,7 +54,7 @@ inline constexpr bool holds_float8<Float8Pair<A, B, kPromoted>> = true;
 
 template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB, typename Scaling_ = Unscaled<Element_>>
 struct KernelTypes {
-  static_assert(!kConfig.in_need_of_registers || kConfig.consumers == 2, "what gemm/kernel.cuh moves is for two");
+  static_assert(!kConfig.takes_registers || kConfig.consumers == 2, "what gemm/kernel.cuh moves is for two");
   using Element = Element_;
   using Scaling = Scaling_;
   using Out = typename Scaling::Out;

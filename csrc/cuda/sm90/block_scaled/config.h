@@ -75,7 +75,7 @@ constexpr int kBlockScaledRowCount = sizeof(kBlockScaledRows) / sizeof(kBlockSca
 // share of the registers holds the sums of each, but ptxas spills.
 constexpr Row dense_row_of(const BlockScaledRow& row) {
   Row dense = row.route == Route::kFloat8 ? kFloat8Rows[row.tile].row : kRows[row.tile];
-  if (row.route == Route::kInt8) dense.tile.in_need_of_registers = dense.tile.tile_n == kMaxColumns;
+  if (row.route == Route::kInt8) dense.tile.takes_registers = dense.tile.tile_n == kMaxColumns;
   return dense;
 }
 

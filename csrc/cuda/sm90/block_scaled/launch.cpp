@@ -129,7 +129,7 @@ struct Run {
     const LaunchPlan bfloat16 = plan_of(row, Form::kBFloat16, b.rows);
     FormParams params{choice, params_of(int8), params_of(bfloat16), {}};
     if (fast_accum) params.float8 = params_of(plan_of(row, Form::kFloat8, b.rows));
-    launch_row(row, int8, std::max(int8.shared_bytes, bfloat16.shared_bytes), &params);  // of bytes there is one size
+    launch_row(row, int8, std::max(int8.shared_bytes, bfloat16.shared_bytes), &params);  // e5m2 takes what int8 takes
   }
 };
 

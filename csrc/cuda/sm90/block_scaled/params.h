@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "../../../condition.h"
 #include "../kernel_params.h"
 #include "forms.h"
 

@@ -49,7 +49,8 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   TilePosition next = position_of<Kernel>(params, first_tile);
   for (int tile = first_tile; tile < params.tiles; tile += step) {
     watchdog.tick();
-    const TilePosition position = kWatchdog ? position_of<Kernel>(params, tile) : next;  // it leaves no registers
+    // A watchdog's kernels have no registers left in which to keep it.
+    const TilePosition position = kWatchdog ? position_of<Kernel>(params, tile) : next;
     TileBias<Kernel::config.tile_n> bias;
     bias.read(params.problem, position.n_begin);
     typename Kernel::Scaling scaling;

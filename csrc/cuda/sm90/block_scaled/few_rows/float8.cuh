@@ -8,13 +8,14 @@
 
 #include "../../../../small_floats.h"
 #include "../float8_table.cuh"
+#include "../forms.h"
 
 namespace tileon::sm90 {
 
 // Scales of a from 2^-17 to 2^9: elements of activations, mostly.
 constexpr uint32_t kFloat8LeastScale = 127 - 17;
-constexpr uint32_t kFloat8MostScale = kFloat8LeastScale + 26;
-constexpr uint32_t kFloat8MiddleScale = kFloat8LeastScale + 13;  // 2^-4, of which elements lack nothing
+constexpr uint32_t kFloat8MostScale = kFloat8LeastScale + kFloat8Binades;
+constexpr uint32_t kFloat8MiddleScale = kFloat8LeastScale + kFloat8Binades / 2;  // 2^-4, of which elements lack nothing
 
 // What sums lack: b's 2^14, and of a the middle scale.
 constexpr float kFloat8Factor = 0x1p14f * 0x1p-4f;
