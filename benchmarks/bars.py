@@ -1,8 +1,9 @@
 """Holds the results against the marks they are to meet: `python benchmarks/bars.py [--results FOLDER]`.
 
 Reads matmul.csv and sweep.csv of the folder, and where they are there fp8.csv, block_scaled_matmul.csv,
-block_scaled_portable.csv and quantize.csv, and prints one line for each mark: the figure, where it is worst, and
-whether it holds. Needs no GPU. The exit status is 0 whatever holds, and with --strict 1 unless everything does.
+block_scaled_portable.csv, block_scaled_accuracy.csv and quantize.csv, and prints one line for each mark: the figure,
+where it is worst, and whether it holds. Needs no GPU. The exit status is 0 whatever holds, and with --strict 1 unless
+everything does.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from bar import Bar, mean_bar, worst_bar
 from bars_block_scaled import block_scaled_bars, hopper_block_scaled_bars
+from bars_block_scaled_accuracy import block_scaled_accuracy_bars
 from bars_fp8 import fp8_bars
 from commit import ROOT
 from fit_hopper import losses_of_table
@@ -184,7 +186,7 @@ def matmul_bars(results: Path) -> list[Bar]:
 
 def all_bars(results: Path) -> list[Bar]:
     """Every mark, from the result files of a folder."""
-    block_scaled = hopper_block_scaled_bars(results) + block_scaled_bars(results)
+    block_scaled = hopper_block_scaled_bars(results) + block_scaled_bars(results) + block_scaled_accuracy_bars(results)
     return matmul_bars(results) + fp8_bars(results) + block_scaled + quantize_bars(results)
 
 

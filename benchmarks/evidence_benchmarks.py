@@ -76,6 +76,11 @@ def _block_scaled_portable_steps(out: Path) -> list[Step]:
     return [Step("block_scaled_portable", command, 240, hopper)]  # compiling the peers is most of it
 
 
+def _block_scaled_accuracy_steps(out: Path) -> list[Step]:
+    command = script("block_scaled_accuracy.py", "--csv", str(out / "block_scaled_accuracy.csv"))
+    return [Step("block_scaled_accuracy", command, 40)]
+
+
 def _quantize_steps(out: Path) -> list[Step]:
     return [Step("quantize", script("quantize.py", "--csv", str(out / "quantize.csv")), 40)]
 
@@ -96,6 +101,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "fp8": Stage(_fp8_steps, None),
     "block_scaled": Stage(_block_scaled_steps, None),
     "block_scaled_portable": Stage(_block_scaled_portable_steps, None),
+    "block_scaled_accuracy": Stage(_block_scaled_accuracy_steps, None),
     "quantize": Stage(_quantize_steps, None),
     "bars": Stage(_bars_steps, _write_bars),
 }
