@@ -26,7 +26,7 @@ from summary import Key, Loss, geometric_mean, read_row_times
 
 SM90 = Path(__file__).resolve().parent.parent / "csrc" / "cuda" / "sm90"
 _ROW = re.compile(
-    r'\{"(?P<name>sm90_\w+)",\s*\{Family::k(?P<family>\w+),\s*(?P<tile>[\d,\s]+)\},\s*(?P<splits>\d+),'
+    r'\{"(?P<name>sm90_\w+)",\s*\{Family::k(?P<family>\w+),\s*(?P<tile>\d+(?:,\s*\d+)*)(?:,\s*true)?\},\s*(?P<splits>\d+),'
     r"\s*(?P<resident>\d+),(?P<numbers>(?:\s*[\d.]+f,?){5})\}"
 )
 _NUMBERS = 5  # start, per_tile, per_k, per_k_mn, bytes_per_ns

@@ -26,9 +26,14 @@ void check_table() {
   for (const sm90::BlockScaledRow& row : sm90::kBlockScaledRows) {
     if (row.route == sm90::Route::kFewRows) continue;
     expect(row.tile >= 0, "the tile that it names exists", row.name);
-    const sm90::TileConfig tile = sm90::dense_row_of(row).tile;
-    expect(sm90::persistent(tile) && !tile.swapped() && tile.consumer_rows() == 64,
-           "a thread's two rows of exponents are those of one consumer of 64 rows", row.name);
+    const sm90::TileConfig tile = sm90::dense_row_of(row, sm90::Form::kBFloat16).tile;
+    for (const sm90::Form form : {sm90::Form::kInt8, sm90::Form::kBFloat16, sm90::Form::kFloat8}) {
+      const sm90::TileConfig of_form = sm90::dense_row_of(row, form).tile;
+      expect(sm90::persistent(of_form) && !of_form.swapped() && of_form.consumer_rows() <= 128,
+             "a thread's rows of exponents are two bytes for each 64 rows of its consumer, in one word", row.name);
+      expect(of_form.threads() == tile.threads() && of_form.tile_m == tile.tile_m && of_form.tile_n == tile.tile_n,
+             "the forms of a row share its launch", row.name);
+    }
     expect(tile.consumers * 4 <= sm90::kSummaryWords, "a word of the summary for each consuming warp", row.name);
     char name[64];
     std::snprintf(name, sizeof(name), "sm90_block_scaled_%s_%dx%dx%d", name_of(row.route), tile.tile_m, tile.tile_n,

@@ -29,7 +29,8 @@ struct TileConfig {
   int consumers;   // warpgroups that multiply
   int max_stages;  // as many as fit, but no more than these
 
-  // Of two consumers: an even share of the registers does not hold their sums, so they take some of the producer's.
+  // Of two consumers: an even share of the registers does not hold their sums, so they take some of the producer's. In
+  // ping-pong those are the sums of a whole tile.
   bool takes_registers = false;
 
   // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
@@ -82,6 +83,9 @@ constexpr Row kRows[] = {
     {"sm90_gemm_64x64x128",              {Family::kGemm,      64,  64, 128,  1, 16},  1,  1,   4925.4f,   286.4f,  2.2687f,  1.9985f, 2835.2f},
     {"sm90_gemm_64x32x128",              {Family::kGemm,      64,  32, 128,  1, 16},  1,  1,   5003.8f,   172.3f,  1.6131f,  3.1301f, 2260.5f},
     {"sm90_pingpong_128x128x64",         {Family::kPingPong, 128, 128,  64,  2, 16},  1,  1,   5819.9f,     0.0f,  5.6958f,  5.7266f, 3067.4f},
+    {"sm90_pingpong_128x160x64",         {Family::kPingPong, 128, 160,  64,  2, 16, true},  1,  1,  5819.9f,     0.0f,  7.1000f,  7.1000f, 3067.4f},
+    {"sm90_pingpong_128x176x64",         {Family::kPingPong, 128, 176,  64,  2, 16, true},  1,  1,  5819.9f,     0.0f,  7.3000f,  7.8000f, 3067.4f},
+    {"sm90_pingpong_128x192x64",         {Family::kPingPong, 128, 192,  64,  2, 16, true},  1,  1,  5819.9f,     0.0f,  7.8000f,  7.8000f, 3067.4f},
     {"sm90_swapped_208x128x64",           {Family::kSwapped,  208, 128,  64,  2, 16},  1,  1,   3758.0f,  2272.0f,  8.8162f, 11.1772f, 4300.0f},
     {"sm90_swapped_176x128x64",           {Family::kSwapped,  176, 128,  64,  2, 16},  1,  1,   4790.6f,  1827.4f,  7.4645f,  7.8726f, 2876.0f},
     {"sm90_swapped_160x128x64",           {Family::kSwapped,  160, 128,  64,  2, 16},  1,  1,   5074.8f,   383.6f,  7.3353f,  8.0455f, 1785.5f},

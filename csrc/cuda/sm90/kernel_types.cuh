@@ -78,6 +78,8 @@ struct KernelTypes {
   using Sum = std::conditional_t<std::is_same_v<Element, Int8Pair>, int32_t, float>;
   using Sums = Sum[row_blocks][columns / 2];
 
+  static constexpr bool reads_bias_early = kConfig.family != Family::kPingPong && !Scaling::is_in_need_of_registers;
+
   static constexpr int producer_warp = kConfig.consumers * 4;
   static constexpr int consumers_of_a_stage = kConfig.family == Family::kPingPong ? 1 : kConfig.consumers;
   using Shared = SharedMemory<kConfig>;

@@ -38,10 +38,10 @@ constexpr int dense_row(const char* name) {
   return -1;
 }
 
-// The dense rows whose kernels there are for block-scaled products too: consumers of 64 rows, all persistent.
+// The dense rows whose kernels there are for block-scaled products too, all persistent.
 constexpr int kBlockScaledTiles[] = {
-    dense_row("sm90_gemm_128x256x64"), dense_row("sm90_gemm_128x192x64"), dense_row("sm90_gemm_128x128x64"),
-    dense_row("sm90_gemm_64x128x128"), dense_row("sm90_gemm_64x64x128"),
+    dense_row("sm90_gemm_128x256x64"),     dense_row("sm90_pingpong_128x192x64"), dense_row("sm90_pingpong_128x176x64"),
+    dense_row("sm90_pingpong_128x128x64"), dense_row("sm90_gemm_64x128x128"),     dense_row("sm90_gemm_64x64x128"),
 };
 
 constexpr int float8_row(const char* name) {
@@ -51,16 +51,17 @@ constexpr int float8_row(const char* name) {
 }
 
 constexpr BlockScaledRow kBlockScaledRows[] = {
-    {"sm90_block_scaled_int8_128x256x128", Route::kInt8, kBlockScaledTiles[0]},
     {"sm90_block_scaled_int8_128x192x128", Route::kInt8, kBlockScaledTiles[1]},
-    {"sm90_block_scaled_int8_128x128x128", Route::kInt8, kBlockScaledTiles[2]},
-    {"sm90_block_scaled_int8_64x128x256", Route::kInt8, kBlockScaledTiles[3]},
-    {"sm90_block_scaled_int8_64x64x256", Route::kInt8, kBlockScaledTiles[4]},
+    {"sm90_block_scaled_int8_128x176x128", Route::kInt8, kBlockScaledTiles[2]},
+    {"sm90_block_scaled_int8_128x128x128", Route::kInt8, kBlockScaledTiles[3]},
+    {"sm90_block_scaled_int8_64x128x256", Route::kInt8, kBlockScaledTiles[4]},
+    {"sm90_block_scaled_int8_64x64x256", Route::kInt8, kBlockScaledTiles[5]},
     {"sm90_block_scaled_bfloat16_128x256x64", Route::kBFloat16, kBlockScaledTiles[0]},
     {"sm90_block_scaled_bfloat16_128x192x64", Route::kBFloat16, kBlockScaledTiles[1]},
-    {"sm90_block_scaled_bfloat16_128x128x64", Route::kBFloat16, kBlockScaledTiles[2]},
-    {"sm90_block_scaled_bfloat16_64x128x128", Route::kBFloat16, kBlockScaledTiles[3]},
-    {"sm90_block_scaled_bfloat16_64x64x128", Route::kBFloat16, kBlockScaledTiles[4]},
+    {"sm90_block_scaled_bfloat16_128x176x64", Route::kBFloat16, kBlockScaledTiles[2]},
+    {"sm90_block_scaled_bfloat16_128x128x64", Route::kBFloat16, kBlockScaledTiles[3]},
+    {"sm90_block_scaled_bfloat16_64x128x128", Route::kBFloat16, kBlockScaledTiles[4]},
+    {"sm90_block_scaled_bfloat16_64x64x128", Route::kBFloat16, kBlockScaledTiles[5]},
     {"sm90_block_scaled_float8_128x192x128", Route::kFloat8, float8_row("sm90_fp8_128x192x128")},
     {"sm90_block_scaled_float8_128x128x128", Route::kFloat8, float8_row("sm90_fp8_128x128x128")},
     {"sm90_block_scaled_float8_64x128x128", Route::kFloat8, float8_row("sm90_fp8_64x128x128")},
@@ -71,16 +72,19 @@ constexpr BlockScaledRow kBlockScaledRows[] = {
 };
 constexpr int kBlockScaledRowCount = sizeof(kBlockScaledRows) / sizeof(kBlockScaledRows[0]);
 
-// Tile, order and cost of a row whose operands are prepared. Where several forms share a kernel (by_form.cuh) an even
-// share of the registers holds the sums of each, but ptxas spills.
-constexpr Row dense_row_of(const BlockScaledRow& row) {
-  Row dense = row.route == Route::kFloat8 ? kFloat8Rows[row.tile].row : kRows[row.tile];
-  if (row.route == Route::kInt8) dense.tile.takes_registers = dense.tile.tile_n == kMaxColumns;
-  return dense;
-}
-
 // Whether operands may be narrow: mxfp4 alone.
 constexpr bool is_by_form(Route route) { return route == Route::kInt8 || route == Route::kFloat8; }
+
+// Tile, order and cost of a row whose operands are prepared as `form`.
+constexpr Row dense_row_of(const BlockScaledRow& row, Form form) {
+  Row dense = row.route == Route::kFloat8 ? kFloat8Rows[row.tile].row : kRows[row.tile];
+  const bool by_two = dense.tile.consumers == 2;
+  // One consumer's sums leave the tensor core while the other's are multiplied; what stays in there goes by ping-pong.
+  if (row.route == Route::kFloat8 && by_two && form != Form::kFloat8) dense.tile.family = Family::kPingPong;
+  // An even share holds the sums of 128x128 in ping-pong, and nothing beside them.
+  if (is_by_form(row.route) && by_two) dense.tile.takes_registers = true;
+  return dense;
+}
 
 // Below, the int32 sums of int8 products, each at most 96 x 96, cannot overflow.
 constexpr int64_t kInt8MaxK = (int64_t{1} << 31) / (96 * 96) / 128 * 128;
@@ -175,7 +179,7 @@ inline int choose(Route route, const BlockScaledProblem& problem, const Gpu& gpu
   const Work work(prepared);
   return cheapest(
       kBlockScaledRows, [&](const BlockScaledRow& row) { return row.route == route; },
-      [&](const BlockScaledRow& row) { return expected_ns(dense_row_of(row), prepared, work, gpu.sm_count); });
+      [&](const BlockScaledRow& row) { return expected_ns(dense_row_of(row, form), prepared, work, gpu.sm_count); });
 }
 
 // The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.

@@ -82,16 +82,19 @@ struct Run {
   LaunchPlan plan_of(int row, Form form, const void* b_rows) const {
     const GemmProblem prepared = prepared_problem(problem, form, a.rows, b_rows);
     const int64_t float8_k = form == Form::kFloat8 ? problem.k : 0;
-    return plan_launch(dense_row_of(kBlockScaledRows[row]), prepared, gpu, float8_k);
+    return plan_launch(dense_row_of(kBlockScaledRows[row], form), prepared, gpu, float8_k);
   }
 
   ScaledParams params_of(const LaunchPlan& plan) const {
     return {plan.params, problem.global_scale, nullptr, nullptr, 0, a.exponents, b.exponents};
   }
 
+  // Of every form: they differ in the family alone.
+  static TileConfig tile_of(int row) { return dense_row_of(kBlockScaledRows[row], Form::kBFloat16).tile; }
+
   void launch_row(int row, const LaunchPlan& plan, int shared_bytes, void* params) const {
     launch(kernel_of(row, problem.out_dtype), dim3(static_cast<unsigned>(plan.clusters)),
-           dense_row_of(kBlockScaledRows[row]).tile.threads(), shared_bytes, params, stream);
+           tile_of(row).threads(), shared_bytes, params, stream);
   }
 
   // Returns the condition under which bfloat16 lost something.
@@ -109,7 +112,7 @@ struct Run {
       params.summary = summary;
       params.words = words;
       params.word_count = static_cast<int>(prepare_ctas(to_prepare, strips));
-      lost = {summary, dense_row_of(kBlockScaledRows[row]).tile.consumers * 4, true};
+      lost = {summary, tile_of(row).consumers * 4, true};
     }
     launch_row(row, plan, plan.shared_bytes, &params);
     return lost;
@@ -128,8 +131,13 @@ struct Run {
     const LaunchPlan int8 = plan_of(row, Form::kInt8, has_b ? problem.prepared_b.data : b.rows);
     const LaunchPlan bfloat16 = plan_of(row, Form::kBFloat16, b.rows);
     FormParams params{choice, params_of(int8), params_of(bfloat16), {}};
-    if (fast_accum) params.float8 = params_of(plan_of(row, Form::kFloat8, b.rows));
-    launch_row(row, int8, std::max(int8.shared_bytes, bfloat16.shared_bytes), &params);  // e5m2 takes what int8 takes
+    int shared_bytes = std::max(int8.shared_bytes, bfloat16.shared_bytes);
+    if (fast_accum) {
+      const LaunchPlan float8 = plan_of(row, Form::kFloat8, b.rows);
+      params.float8 = params_of(float8);
+      shared_bytes = std::max(shared_bytes, float8.shared_bytes);
+    }
+    launch_row(row, int8, shared_bytes, &params);
   }
 };
 

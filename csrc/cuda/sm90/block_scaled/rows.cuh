@@ -23,14 +23,16 @@ const void* block_scaled_kernel() {
   if constexpr (kBlockScaledRows[kRow].route != kRoute) {
     return nullptr;
   } else {
-    constexpr TileConfig tile = dense_row_of(kBlockScaledRows[kRow]).tile;
-    using BFloat16 = PreparedTypes<tile, __nv_bfloat16, GlobalScaling<Out>>;
+    constexpr TileConfig bfloat16_tile = dense_row_of(kBlockScaledRows[kRow], Form::kBFloat16).tile;
+    using BFloat16 = PreparedTypes<bfloat16_tile, __nv_bfloat16, GlobalScaling<Out>>;
     if constexpr (kRoute == Route::kBFloat16) {
       return reinterpret_cast<const void*>(&gemm<BFloat16>);
     } else {
-      using Int8 = PreparedTypes<tile, Int8Pair, RowScaling<Form::kInt8, tile.tile_n, Out>>;
+      constexpr TileConfig int8_tile = dense_row_of(kBlockScaledRows[kRow], Form::kInt8).tile;
+      constexpr TileConfig float8_tile = dense_row_of(kBlockScaledRows[kRow], Form::kFloat8).tile;
       using E5M2Pair = Float8Pair<__nv_fp8_e5m2, __nv_fp8_e5m2, true>;
-      using Float8 = PreparedTypes<tile, E5M2Pair, RowScaling<Form::kFloat8, tile.tile_n, Out>>;
+      using Int8 = PreparedTypes<int8_tile, Int8Pair, RowScaling<Form::kInt8, int8_tile, Out>>;
+      using Float8 = PreparedTypes<float8_tile, E5M2Pair, RowScaling<Form::kFloat8, float8_tile, Out>>;
       using FastForm = std::conditional_t<kRoute == Route::kFloat8, Float8, void>;
       return reinterpret_cast<const void*>(&gemm_by_form<Int8, BFloat16, FastForm>);
     }

@@ -51,11 +51,11 @@ class GlobalScaling {
 __device__ __forceinline__ float power(uint32_t exponent) { return __uint_as_float(exponent << 23); }
 
 // Sums of narrow operands, scaled as they are asked for: while those before are on their way to memory.
-template <typename Sum, int kCount>
+template <Form kForm, typename Sum, int kBlocks, int kCount>
 struct NarrowResults {
-  const Sum (&sums)[kCount];
+  const Sum (&sums)[kBlocks][kCount];
   const uint16_t* column_exponents;  // of this thread's first two columns; those of the next eight come four further on
-  float rows[2];
+  uint32_t row_exponents;            // two bytes a block
   const float* global_scale;
 
   template <int kColumns>
@@ -67,7 +67,10 @@ struct NarrowResults {
   // An int32 may have more bits than float32, and is rounded here, once: the powers of two are exact.
   template <int kBlock, int kBegin, int kColumns>
   __device__ __forceinline__ Columns<kColumns> columns() const {
-    static_assert(kBlock == 0);
+    constexpr float lacked = kForm == Form::kInt8 ? 0x1p-8f : 0x1p-26f;  // by both operands
+    static_assert(kInt8LackedExponent == -4 && kFloat8LackedExponent == -13);
+    const uint32_t both = row_exponents >> 16 * kBlock;
+    const float rows[2] = {power(both & 0xff) * lacked, power(both >> 8 & 0xff) * lacked};
     Columns<kColumns> scaled;
 #pragma unroll
     for (int j = 0; j < kColumns / 8; ++j) {
@@ -75,7 +78,8 @@ struct NarrowResults {
       const float factors[2] = {power(pair & 0xff), power(pair >> 8)};
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        scaled.values[j * 4 + i] = static_cast<float>(sums[kBegin / 2 + j * 4 + i]) * (rows[i / 2] * factors[i % 2]);
+        scaled.values[j * 4 + i] =
+            static_cast<float>(sums[kBlock][kBegin / 2 + j * 4 + i]) * (rows[i / 2] * factors[i % 2]);
     }
     if (global_scale != nullptr) {
       const float factor = *global_scale;
@@ -86,14 +90,15 @@ struct NarrowResults {
   }
 };
 
-// Narrow operands have a power of two for each row, and lack another one. A thread has two rows of 64 and two of every
-// eight columns; the columns' exponents go through shared memory, all of them read from global memory before the main
-// loop.
-template <Form kForm, int kColumns, typename Out_>
+// Narrow operands have a power of two for each row, and lack another one. A thread has two rows of each 64 and two of
+// every eight columns; the columns' exponents go through shared memory, all of them read from global memory before the
+// main loop.
+template <Form kForm, TileConfig kTile, typename Out_>
 class RowScaling {
  public:
   using Out = Out_;
   using Params = ScaledParams;
+  static constexpr int row_blocks = kTile.consumer_rows() / 64;
   static constexpr bool leaves_summary = false;
   static constexpr bool is_in_need_of_registers = true;
 
@@ -101,8 +106,8 @@ class RowScaling {
   __device__ __forceinline__ void read(const Params& params, int row, int column) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int this_row = row + lane / 4 + 8 * i;
+    for (int i = 0; i < kRowsOfThread; ++i) {
+      const int this_row = row + lane / 4 + i / 2 * 64 + i % 2 * 8;
       rows_[i] = this_row < params.problem.m ? params.exponents_a[this_row] : 0;
     }
 #pragma unroll
@@ -114,7 +119,10 @@ class RowScaling {
 
   // Collective for the warpgroup: returns when all columns' exponents lie there.
   template <typename Shared>
-  __device__ __forceinline__ void lay_out(const Shared& shared, int consumer) const {
+  __device__ __forceinline__ void lay_out(const Shared& shared, int consumer) {
+    packed_rows_ = 0;
+#pragma unroll
+    for (int i = 0; i < kRowsOfThread; ++i) packed_rows_ |= rows_[i] << 8 * i;
     uint8_t* columns = shared.column_exponents(consumer) + threadIdx.x % 128;
     ptx::barrier_sync(consumer_barrier(consumer), 128);  // the last tile's have been read
 #pragma unroll
@@ -123,22 +131,21 @@ class RowScaling {
   }
 
   template <typename Shared, typename Sum, int kCount>
-  __device__ __forceinline__ NarrowResults<Sum, kCount> results(const Params& params, const Shared& shared,
-                                                                int consumer, const Sum (&sums)[1][kCount]) const {
-    return {sums[0],
-            reinterpret_cast<const uint16_t*>(shared.column_exponents(consumer)) + threadIdx.x % 4,
-            {power(rows_[0]) * kLacked, power(rows_[1]) * kLacked},
+  __device__ __forceinline__ NarrowResults<kForm, Sum, row_blocks, kCount> results(
+      const Params& params, const Shared& shared, int consumer, const Sum (&sums)[row_blocks][kCount]) const {
+    return {sums, reinterpret_cast<const uint16_t*>(shared.column_exponents(consumer)) + threadIdx.x % 4, packed_rows_,
             params.global_scale};
   }
 
  private:
-  static constexpr int kColumnsOfThread = (kColumns + 127) / 128;
-  static constexpr float kLacked = kForm == Form::kInt8 ? 0x1p-8f : 0x1p-26f;  // by both operands
-  static_assert(kInt8LackedExponent == -4 && kFloat8LackedExponent == -13);
+  static constexpr int kRowsOfThread = 2 * row_blocks;
+  static constexpr int kColumnsOfThread = (kTile.tile_n + 127) / 128;
+  static_assert(kRowsOfThread <= 4, "a byte each");
 
   // Exponents as they come from memory, each in a register of its own: what they go through first would wait for them.
-  uint32_t rows_[2];
+  uint32_t rows_[kRowsOfThread];
   uint32_t columns_[kColumnsOfThread];
+  uint32_t packed_rows_;
 };
 
 }  // namespace tileon::sm90

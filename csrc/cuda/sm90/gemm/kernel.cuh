@@ -46,40 +46,47 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   }
   unsigned char* warp_shared = shared.warp_store(warp);
   Watchdog watchdog;
+  // In ping-pong there is time to work it out when it is needed; a watchdog's kernels have no registers to keep it in.
+  constexpr bool knows_next = !ping_pong && !kWatchdog;
   TilePosition next = position_of<Kernel>(params, first_tile);
   for (int tile = first_tile; tile < params.tiles; tile += step) {
     watchdog.tick();
-    // A watchdog's kernels have no registers left in which to keep it.
-    const TilePosition position = kWatchdog ? position_of<Kernel>(params, tile) : next;
+    const TilePosition position = knows_next ? next : position_of<Kernel>(params, tile);
     TileBias<Kernel::config.tile_n> bias;
     bias.read(params.problem, position.n_begin);
     typename Kernel::Scaling scaling;
     scaling.read(params, position.m_begin + warp_row, position.n_begin);
     typename Kernel::Sums sums;
+    const auto lay_out = [&] {
+      scaling.lay_out(shared, consumer);
+      if (params.finish != Finish::kNothing) bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
+    };
     // The main loops take turns: one that waited two rounds of the ring ahead would find the parity it asks for there
-    // already, and read a stage before its time.
-    if (ping_pong) ptx::barrier_sync(main_loop_barrier(consumer), 256);
+    // already, and read a stage before its time. The turn ends once all of a tile's stages have come: the next one's
+    // products queue up behind the last ones of this.
+    if (ping_pong) {
+      lay_out();
+      ptx::barrier_sync(main_loop_barrier(consumer), 256);
+    }
     FirstBias<Kernel> first_bias;
     const auto meanwhile = [&] {
-      next = position_of<Kernel>(params, tile + step);
-      scaling.lay_out(shared, consumer);
-      if (params.finish == Finish::kNothing) return;
-      bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
-      if (!Kernel::Scaling::is_in_need_of_registers) first_bias.read(warp_bias);
+      if (ping_pong) {
+        ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
+      } else {
+        if (knows_next) next = position_of<Kernel>(params, tile + step);
+        lay_out();
+      }
+      if (Kernel::reads_bias_early && params.finish != Finish::kNothing) first_bias.read(warp_bias);
     };
     if constexpr (is_promoted<typename Kernel::Element>) {
       multiply_promoted<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
     } else {
       multiply<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
     }
-    if (ping_pong) {
-      ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
-      at.advance_by(params.k_blocks, ring.stages());  // the other one's tile
-    }
+    if (ping_pong) at.advance_by(params.k_blocks, ring.stages());  // the other one's tile
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
     const auto results = scaling.results(params, shared, consumer, sums);
-    if (Kernel::Scaling::is_in_need_of_registers && params.finish != Finish::kNothing) first_bias.read(warp_bias);
     if (params.store_by_tma) {
       store_by_tma<Kernel>(params, warp_shared, results, warp_bias, first_bias, place);
     } else {

@@ -58,7 +58,7 @@ __device__ __forceinline__ void write_chunk_transposed(const uint32_t (&words)[k
   }
 }
 
-// Of the first chunk; read while the last stage is multiplied.
+// Of the first chunk; read while the last stage is multiplied, where there are registers for it.
 template <typename Kernel>
 using FirstBias = ChunkBias<Kernel, (Kernel::columns < kStoreColumns ? Kernel::columns : kStoreColumns)>;
 
@@ -81,7 +81,7 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
   uint32_t words[columns / 4];
   ChunkBias<Kernel, columns> chunk_bias;
   if constexpr (FinishSum::biased) {
-    if constexpr (kChunk == 0) {
+    if constexpr (kChunk == 0 && Kernel::reads_bias_early) {
       chunk_bias = first_bias;
     } else {
       chunk_bias.read(bias + along);
