@@ -328,11 +328,11 @@ class TestHopperKernels:
             there = opcodes(body)
             assert {"QGMMA", "UTMALDG", "UTMASTG"} <= there, name
             assert not there & {"HMMA", "HGMMA", "LDGSTS"}, name
-            tile = re.search(r"6FamilyE0ELi(\d+)ELi(\d+)E", name)
+            tile = re.search(r"6FamilyE(\d)ELi(\d+)ELi(\d+)E", name)
             assert tile is not None
-            m, n = (int(size) for size in tile.groups())
-            promoted = "Lb1E" in name[name.index(FLOAT8) :]
-            assert ("USETMAXREG" in there) == (m == 192 or (promoted and n > 128)), (
+            m, n = (int(size) for size in tile.groups()[1:])
+            two_sets = tile[1] == PING_PONG or "Lb1E" in name[name.index(FLOAT8) :]
+            assert ("USETMAXREG" in there) == (m == 192 or (two_sets and n > 128)), (
                 f"{name}: three consumers take the producer's registers, and two of two large sets of sums"
             )
 

@@ -38,12 +38,6 @@ constexpr int dense_row(const char* name) {
   return -1;
 }
 
-// The dense rows whose kernels there are for block-scaled products too, all persistent.
-constexpr int kBlockScaledTiles[] = {
-    dense_row("sm90_gemm_128x256x64"),     dense_row("sm90_pingpong_128x192x64"), dense_row("sm90_pingpong_128x176x64"),
-    dense_row("sm90_pingpong_128x128x64"), dense_row("sm90_gemm_64x128x128"),     dense_row("sm90_gemm_64x64x128"),
-};
-
 constexpr int float8_row(const char* name) {
   for (int row = 0; row < kFloat8RowCount; ++row)
     if (same_name(kFloat8Rows[row].row.name, name)) return row;
@@ -51,17 +45,17 @@ constexpr int float8_row(const char* name) {
 }
 
 constexpr BlockScaledRow kBlockScaledRows[] = {
-    {"sm90_block_scaled_int8_128x192x128", Route::kInt8, kBlockScaledTiles[1]},
-    {"sm90_block_scaled_int8_128x176x128", Route::kInt8, kBlockScaledTiles[2]},
-    {"sm90_block_scaled_int8_128x128x128", Route::kInt8, kBlockScaledTiles[3]},
-    {"sm90_block_scaled_int8_64x128x256", Route::kInt8, kBlockScaledTiles[4]},
-    {"sm90_block_scaled_int8_64x64x256", Route::kInt8, kBlockScaledTiles[5]},
-    {"sm90_block_scaled_bfloat16_128x256x64", Route::kBFloat16, kBlockScaledTiles[0]},
-    {"sm90_block_scaled_bfloat16_128x192x64", Route::kBFloat16, kBlockScaledTiles[1]},
-    {"sm90_block_scaled_bfloat16_128x176x64", Route::kBFloat16, kBlockScaledTiles[2]},
-    {"sm90_block_scaled_bfloat16_128x128x64", Route::kBFloat16, kBlockScaledTiles[3]},
-    {"sm90_block_scaled_bfloat16_64x128x128", Route::kBFloat16, kBlockScaledTiles[4]},
-    {"sm90_block_scaled_bfloat16_64x64x128", Route::kBFloat16, kBlockScaledTiles[5]},
+    {"sm90_block_scaled_int8_pingpong_128x192x128", Route::kInt8, dense_row("sm90_pingpong_128x192x64")},
+    {"sm90_block_scaled_int8_pingpong_128x176x128", Route::kInt8, dense_row("sm90_pingpong_128x176x64")},
+    {"sm90_block_scaled_int8_128x128x128", Route::kInt8, dense_row("sm90_gemm_128x128x64")},
+    {"sm90_block_scaled_int8_64x128x256", Route::kInt8, dense_row("sm90_gemm_64x128x128")},
+    {"sm90_block_scaled_int8_64x64x256", Route::kInt8, dense_row("sm90_gemm_64x64x128")},
+    {"sm90_block_scaled_bfloat16_128x256x64", Route::kBFloat16, dense_row("sm90_gemm_128x256x64")},
+    {"sm90_block_scaled_bfloat16_pingpong_128x192x64", Route::kBFloat16, dense_row("sm90_pingpong_128x192x64")},
+    {"sm90_block_scaled_bfloat16_pingpong_128x176x64", Route::kBFloat16, dense_row("sm90_pingpong_128x176x64")},
+    {"sm90_block_scaled_bfloat16_pingpong_128x128x64", Route::kBFloat16, dense_row("sm90_pingpong_128x128x64")},
+    {"sm90_block_scaled_bfloat16_64x128x128", Route::kBFloat16, dense_row("sm90_gemm_64x128x128")},
+    {"sm90_block_scaled_bfloat16_64x64x128", Route::kBFloat16, dense_row("sm90_gemm_64x64x128")},
     {"sm90_block_scaled_float8_128x192x128", Route::kFloat8, float8_row("sm90_fp8_128x192x128")},
     {"sm90_block_scaled_float8_128x128x128", Route::kFloat8, float8_row("sm90_fp8_128x128x128")},
     {"sm90_block_scaled_float8_64x128x128", Route::kFloat8, float8_row("sm90_fp8_64x128x128")},
@@ -78,11 +72,9 @@ constexpr bool is_by_form(Route route) { return route == Route::kInt8 || route =
 // Tile, order and cost of a row whose operands are prepared as `form`.
 constexpr Row dense_row_of(const BlockScaledRow& row, Form form) {
   Row dense = row.route == Route::kFloat8 ? kFloat8Rows[row.tile].row : kRows[row.tile];
-  const bool by_two = dense.tile.consumers == 2;
-  // One consumer's sums leave the tensor core while the other's are multiplied; what stays in there goes by ping-pong.
-  if (row.route == Route::kFloat8 && by_two && form != Form::kFloat8) dense.tile.family = Family::kPingPong;
-  // An even share holds the sums of 128x128 in ping-pong, and nothing beside them.
-  if (is_by_form(row.route) && by_two) dense.tile.takes_registers = true;
+  // e5m2's sums leave the tensor core while the other consumer's are multiplied; those of the other forms stay in
+  // there, and with as many registers go by ping-pong.
+  if (form != Form::kFloat8 && dense.tile.takes_registers) dense.tile.family = Family::kPingPong;
   return dense;
 }
 

@@ -9,10 +9,10 @@
 namespace tileon::sm90 {
 
 // A row of the dense table in everything but the operands: pairs of fp8 take an element's place, so that a stage has
-// twice the k in the same bytes and the same time. The costs are those of the dense rows with their tiles, of promoted
-// rows per_k, and of three consumers all, set by hand to what squares of 1536 to 8192 took on an H200. Of the
-// promoted rows those of 160 and 176 columns have what lies between 128x128 and 192x128, which that of 192 columns
-// beats on small squares.
+// twice the k in the same bytes and the same time. The costs of promoted rows are those of the dense rows with their
+// tiles, per_k, and of three consumers all, set by hand to what squares of 1536 to 8192 took on an H200; those of 160 and
+// 176 columns have what lies between 128x128 and 192x128, which that of 192 columns beats on small squares. Those of
+// the others are fitted to the same squares.
 struct Float8Row {
   Row row;
   bool promoted;  // partial sums leave the tensor core at each stage, of 128 k; otherwise never (fast_accum)
@@ -21,24 +21,24 @@ struct Float8Row {
 // clang-format off
 constexpr Float8Row kFloat8Rows[] = {
     // name                                    family          tile m, n, k (pairs)  consumers, stages, takes registers  splits, resident   start, per_tile, per_k, per_k_mn, bytes_per_ns (as in kRows)
-    {{"sm90_fp8_192x128x128",      {Family::kGemm, 192, 128,  64, 3, 16},       1, 1, 4500.0f,  600.0f,  9.00f,  9.00f, 3761.4f}, true},
-    {{"sm90_fp8_128x192x128",      {Family::kGemm, 128, 192,  64, 2, 16, true}, 1, 1, 3800.0f,  600.0f,  9.10f,  9.10f, 3761.4f}, true},
-    {{"sm90_fp8_128x176x128",      {Family::kGemm, 128, 176,  64, 2, 16, true}, 1, 1, 4469.3f,  645.6f,  8.33f,  8.33f, 3761.4f}, true},
-    {{"sm90_fp8_128x160x128",      {Family::kGemm, 128, 160,  64, 2, 16, true}, 1, 1, 4438.6f,  691.2f,  7.65f,  7.65f, 3761.4f}, true},
-    {{"sm90_fp8_128x128x128",      {Family::kGemm, 128, 128,  64, 2, 16},       1, 1, 4377.2f,  782.4f,  6.30f,  6.30f, 3761.4f}, true},
-    {{"sm90_fp8_128x96x128",       {Family::kGemm, 128,  96,  64, 2, 16},       1, 1, 5002.5f,  289.4f,  5.30f,  5.30f, 1981.8f}, true},
-    {{"sm90_fp8_64x128x128",       {Family::kGemm,  64, 128,  64, 1, 16},       1, 1, 5697.8f,    0.0f,  5.00f,  5.00f, 2680.4f}, true},
-    {{"sm90_fp8_64x64x128",        {Family::kGemm,  64,  64,  64, 1, 16},       1, 1, 4925.4f,  286.4f,  3.20f,  3.20f, 2835.2f}, true},
-    {{"sm90_fp8_fast_128x256x128", {Family::kGemm, 128, 256,  64, 2, 16},       1, 1, 7156.2f,  503.5f, 10.76f, 10.76f, 3318.3f}, false},
-    {{"sm90_fp8_fast_128x224x128", {Family::kGemm, 128, 224,  64, 2, 16},       1, 1, 3357.7f, 2509.6f,  9.31f,  9.31f, 4327.3f}, false},
-    {{"sm90_fp8_fast_128x208x128", {Family::kGemm, 128, 208,  64, 2, 16},       1, 1, 3832.1f, 1641.0f,  8.76f,  8.76f, 4300.0f}, false},
-    {{"sm90_fp8_fast_192x128x128", {Family::kGemm, 192, 128,  64, 3, 16},       1, 1, 4500.0f,  600.0f,  8.20f,  8.20f, 3761.4f}, false},
-    {{"sm90_fp8_fast_128x192x128", {Family::kPingPong, 128, 192,  64, 2, 16, true}, 1, 1, 5480.5f,  349.8f,  7.99f,  7.99f, 4474.2f}, false},
-    {{"sm90_fp8_fast_128x176x128", {Family::kPingPong, 128, 176,  64, 2, 16, true}, 1, 1, 4665.2f,  763.1f,  7.54f,  7.54f, 2159.8f}, false},
-    {{"sm90_fp8_fast_128x160x128", {Family::kPingPong, 128, 160,  64, 2, 16, true}, 1, 1, 5104.1f,  203.0f,  7.26f,  7.26f, 2875.7f}, false},
-    {{"sm90_fp8_fast_128x128x128", {Family::kPingPong, 128, 128,  64, 2, 16},       1, 1, 4377.2f,  782.4f,  6.01f,  6.01f, 3761.4f}, false},
-    {{"sm90_fp8_fast_64x128x256",  {Family::kGemm,  64, 128, 128, 1, 16},       1, 1, 5697.8f,    0.0f,  3.25f,  3.25f, 2680.4f}, false},
-    {{"sm90_fp8_fast_64x64x256",   {Family::kGemm,  64,  64, 128, 1, 16},       1, 1, 4925.4f,  286.4f,  2.27f,  2.27f, 2835.2f}, false},
+    {{"sm90_fp8_192x128x128",                {Family::kGemm,      192, 128,  64, 3, 16},        1, 1, 4500.0f,  600.0f,  9.00f,  9.00f, 3761.4f}, true},
+    {{"sm90_fp8_128x192x128",                {Family::kGemm,      128, 192,  64, 2, 16, true},  1, 1, 3800.0f,  600.0f,  9.10f,  9.10f, 3761.4f}, true},
+    {{"sm90_fp8_128x176x128",                {Family::kGemm,      128, 176,  64, 2, 16, true},  1, 1, 4469.3f,  645.6f,  8.33f,  8.33f, 3761.4f}, true},
+    {{"sm90_fp8_128x160x128",                {Family::kGemm,      128, 160,  64, 2, 16, true},  1, 1, 4438.6f,  691.2f,  7.65f,  7.65f, 3761.4f}, true},
+    {{"sm90_fp8_128x128x128",                {Family::kGemm,      128, 128,  64, 2, 16},        1, 1, 4377.2f,  782.4f,  6.30f,  6.30f, 3761.4f}, true},
+    {{"sm90_fp8_128x96x128",                 {Family::kGemm,      128,  96,  64, 2, 16},        1, 1, 5002.5f,  289.4f,  5.30f,  5.30f, 1981.8f}, true},
+    {{"sm90_fp8_64x128x128",                 {Family::kGemm,       64, 128,  64, 1, 16},        1, 1, 5697.8f,    0.0f,  5.00f,  5.00f, 2680.4f}, true},
+    {{"sm90_fp8_64x64x128",                  {Family::kGemm,       64,  64,  64, 1, 16},        1, 1, 4925.4f,  286.4f,  3.20f,  3.20f, 2835.2f}, true},
+    {{"sm90_fp8_fast_128x256x128",           {Family::kGemm,      128, 256,  64, 2, 16},        1, 1, 4878.1f,  390.8f, 10.89f, 10.89f, 3318.3f}, false},
+    {{"sm90_fp8_fast_128x224x128",           {Family::kGemm,      128, 224,  64, 2, 16},        1, 1, 3040.6f, 2325.6f,  9.41f,  9.41f, 4327.3f}, false},
+    {{"sm90_fp8_fast_128x208x128",           {Family::kGemm,      128, 208,  64, 2, 16},        1, 1, 3541.1f, 1134.5f,  9.11f,  9.11f, 4300.0f}, false},
+    {{"sm90_fp8_fast_192x128x128",           {Family::kGemm,      192, 128,  64, 3, 16},        1, 1, 3919.0f,  611.2f,  8.60f,  8.60f, 3761.4f}, false},
+    {{"sm90_fp8_fast_pingpong_128x192x128",  {Family::kPingPong,  128, 192,  64, 2, 16, true},  1, 1, 4303.2f,  185.5f,  8.34f,  8.34f, 4474.2f}, false},
+    {{"sm90_fp8_fast_pingpong_128x176x128",  {Family::kPingPong,  128, 176,  64, 2, 16, true},  1, 1, 5640.5f,  165.5f,  7.29f,  7.29f, 2159.8f}, false},
+    {{"sm90_fp8_fast_pingpong_128x160x128",  {Family::kPingPong,  128, 160,  64, 2, 16, true},  1, 1, 4900.6f,    5.9f,  6.84f,  6.84f, 2875.7f}, false},
+    {{"sm90_fp8_fast_pingpong_128x128x128",  {Family::kPingPong,  128, 128,  64, 2, 16},        1, 1, 3693.9f,    0.0f,  5.85f,  5.85f, 3761.4f}, false},
+    {{"sm90_fp8_fast_64x128x256",            {Family::kGemm,       64, 128, 128, 1, 16},        1, 1, 4690.0f,   77.6f,  3.33f,  3.33f, 2680.4f}, false},
+    {{"sm90_fp8_fast_64x64x256",             {Family::kGemm,       64,  64, 128, 1, 16},        1, 1, 4508.7f,  140.4f,  1.97f,  1.97f, 2835.2f}, false},
 };
 // clang-format on
 constexpr int kFloat8RowCount = sizeof(kFloat8Rows) / sizeof(kFloat8Rows[0]);
