@@ -38,7 +38,7 @@ struct GemmProblem {
   DType b_dtype = DType::kFloat32;
   DType out_dtype = DType::kFloat32;
   bool allow_tf32 = false;  // only read where dtype is float32
-  bool fast_accum = false;  // only read where both are fp8: an error of 2^-12 of sum |a||b| is allowed
+  bool fast_accum = false;  // only read where both are fp8: sums may stay in the tensor core (docs/fp8_error.md)
   Operand a;
   Operand b;
   Output out;
@@ -69,7 +69,7 @@ struct BlockScaledProblem {
   ScaleType scale_type = ScaleType::kE8M0;
   int vec = 32;  // elements that share a scale
   DType out_dtype = DType::kFloat16;
-  bool fast_accum = false;  // an error of 2^-12 of sum |a||b| is allowed
+  bool fast_accum = false;  // mxfp4 may be multiplied as e5m2 (docs/fp8_error.md)
   BlockScaledOperand a;
   BlockScaledOperand b;
   PreparedWeight prepared_b;  // of the same weight, besides

@@ -31,7 +31,7 @@ DTYPE_PAIRS = tuple((dtype, out_dtype) for dtype in MATMUL_DTYPES for out_dtype 
 SMALLEST_FLOAT32 = 2.0**-149
 # TF32 keeps 10 bits of the fraction: dropping the others errs by up to 2^-10 of an operand, and there are two operands.
 TF32_OPERANDS = 2.0**-9
-# fp8 instructions keep some 14 bits of 32 products, which they align to the largest.
+# What fp8 instructions lose of random data over a long k. Of other data it may be much more: docs/fp8_error.md.
 FLOAT8_PRODUCTS = 2.0**-15
 
 

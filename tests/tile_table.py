@@ -88,11 +88,10 @@ class Row:
         return "_fp8" in self.name
 
     def more_error(self, k: int) -> float:
-        """Beyond that of fp8 in reference.py, in units of sum |a||b|.
+        """Beyond that of fp8 in reference.py, in units of sum |a||b|, on random data; fp8_sums.py has the bound.
 
         Hopper's instructions align 32 products and the sum so far to the largest of them. Over a short k a few products
-        stand for all; without promotion the sum's own steps grow with it, to 2^-12 and, for one element in some 40000,
-        beyond.
+        stand for all; without promotion the sum's own steps grow with it, to 2^-12 and, seldom, beyond.
         """
         if not (self.is_hopper and self.is_float8):
             return 0.0

@@ -56,8 +56,9 @@ def block_scaled_matmul(
         out_dtype: float16 (None), bfloat16, float32 or float8_e4m3fn. What lies beyond float8_e4m3fn's largest value,
             448, becomes that, infinity too; NaN stays.
         out: where to write the result: exactly its shape and dtype, any strides, not overlapping itself or an input.
-        fast_accum: allows an error of 2^-12 of sum |a||b|, scales included, more where one product dominates those
-            around it, where that is faster on a GPU: on Hopper for mxfp4 whose scales int8 does not hold.
+        fast_accum: allows an error of 1.2 % of sum |a||b|, scales included, where that is faster on a GPU: on Hopper
+            for mxfp4 whose scales int8 does not hold. Only one block far above those around it costs so much;
+            typically it is less than 2^-12 (docs/fp8_error.md).
 
     Returns:
         A fresh contiguous (m, n), or `out`. Each element is multiplied by its scale in float32, which is exact within

@@ -64,7 +64,7 @@ __device__ __forceinline__ void multiply_stage(uint32_t stage, int first_row, in
 }
 
 // As `multiply`, but the sums of each stage leave the tensor core and are added in float32, while it works for the
-// other consumer.
+// other consumer. So no product is cut beside those of other stages: docs/fp8_error.md.
 template <typename Kernel, typename Meanwhile>
 __device__ __forceinline__ void multiply_promoted(const Ring& ring, RingPosition& at, int blocks, int first_row,
                                                   typename Kernel::Sums& sums, const Meanwhile& meanwhile) {

@@ -158,7 +158,7 @@ constexpr int64_t most_few_rows(const BlockScaledProblem& problem) {
   return !is_read || is_wide ? kFewRowsMost : kPreparePaysFromRows - 1;
 }
 
-// Shorter sums would err by more than fast_accum allows (docs/block_scaled_on_hopper.md).
+// In shorter sums few products make up for what another loses (docs/block_scaled_on_hopper.md).
 constexpr int64_t kFloat8LeastK = 1024;
 
 // Products (m * n * k) from which int8 saves more than looking at the scales costs.
