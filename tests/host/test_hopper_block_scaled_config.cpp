@@ -36,7 +36,9 @@ void check_table() {
     }
     expect(tile.consumers * 4 <= sm90::kSummaryWords, "a word of the summary for each consuming warp", row.name);
     char name[64];
-    std::snprintf(name, sizeof(name), "sm90_block_scaled_%s_%dx%dx%d", name_of(row.route), tile.tile_m, tile.tile_n,
+    const bool ping_pong = row.route != sm90::Route::kFloat8 && tile.family == sm90::Family::kPingPong;
+    std::snprintf(name, sizeof(name), "sm90_block_scaled_%s_%s%dx%dx%d", name_of(row.route),
+                  ping_pong ? "pingpong_" : "", tile.tile_m, tile.tile_n,
                   tile.block_k * (row.route == sm90::Route::kBFloat16 ? 1 : 2));
     expect(sm90::same_name(name, row.name), row.name);
     if (row.route == sm90::Route::kFloat8)

@@ -46,7 +46,9 @@ void test_table() {
     expect(std::string(row.name).find(size) != std::string::npos, "a row's name holds its tile", row.name);
     expect(tile.consumer_rows() % 64 == 0 && tile.mma_columns() % 8 == 0 && tile.mma_columns() <= kMaxColumns,
            "a consumer has whole rows of wgmma", row.name);
-    expect(tile.consumer_rows() / 64 * tile.mma_columns() / 2 <= 128, "the sums fit into registers", row.name);
+    const int sums = tile.consumer_rows() / 64 * tile.mma_columns() / 2;  // of each thread
+    expect(sums <= (tile.takes_registers ? 192 : 128), "the sums fit into registers", row.name);
+    expect(!tile.takes_registers || sums > 128, "no row asks for registers in vain", row.name);
     expect(tile.block_k % kPanel == 0 && tile.consumers <= 3, "a row is sound", row.name);
     expect(row.splits == 1 || !persistent(tile), "persistent kernels do not split k", row.name);
     for (Major a : {Major::kK, Major::kMn}) {
@@ -131,7 +133,7 @@ void test_lines_of_l2() {
 void test_delivery_counts() {
   const Row& small = kRows[row_named("sm90_gemm_64x64x128")];
   const GemmProblem aligned = problem(1, 4096, 4096, 8192), straddling = problem(1, 4096, 4096, 8192 + 8);
-  expect(expected_ns(small, straddling, Work(straddling), 132) > 1.2 * expected_ns(small, aligned, Work(aligned), 132),
+  expect(expected_ns(small, straddling, Work(straddling), 132) > 1.1 * expected_ns(small, aligned, Work(aligned), 132),
          "rows that straddle L2's lines cost more");
 }
 

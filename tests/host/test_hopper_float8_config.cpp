@@ -57,7 +57,10 @@ void check_choice() {
     }
   for (const sm90::Float8Row& row : sm90::kFloat8Rows) {
     const sm90::TileConfig& tile = row.row.tile;
-    expect(tile.family == sm90::Family::kGemm && row.row.splits == 1, "one family");
+    const bool ping_pong = tile.family == sm90::Family::kPingPong;
+    expect(sm90::persistent(tile) && !tile.swapped() && row.row.splits == 1, "a persistent kernel", row.row.name);
+    expect(!row.promoted || !ping_pong, "promoted sums leave the tensor core while it works for the other consumer",
+           row.row.name);
     expect(!row.promoted || tile.block_k == 64, "promoted every 128 k");
     const int sums = tile.consumer_rows() / 64 * tile.tile_n / 2 * (row.promoted ? 2 : 1);  // of each thread
     expect(sums <= (tile.takes_registers ? 192 : 128), "all sets of sums fit the registers", row.row.name);
