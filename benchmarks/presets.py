@@ -8,8 +8,8 @@ hopper: float16 and bfloat16 against their peers, for matmul.csv. Squares from 2
 fp8: every pairing of fp8 against torch, precise and with fast accumulation, for fp8.csv. Squares from 1024 to 8192 in
     steps of 512, NT: torch and wgmma take operands that are contiguous along k. About a minute of a GPU's time.
 sweep: what the cost models are fitted to, every row of the tile table (sweep.py). The plain products of hopper in one
-    of the two dtypes (they take the same time), random rectangles, few tiles with a long k, and shapes in every dtype
-    for the portable kernels.
+    of the two dtypes (they take the same time), random rectangles, few tiles with a long k, many with a short one, and
+    shapes in every dtype for the portable kernels.
 """
 
 from __future__ import annotations
@@ -81,6 +81,10 @@ def squares(
 LONG_K_SHAPES: tuple[Shape, ...] = (
     *((64, 64, 65536), (128, 128, 16384), (256, 256, 65536), (512, 512, 16384), (1024, 1024, 16384), (256, 1024, 8192)),
 )
+SHORT_K_SHAPES: tuple[Shape, ...] = (
+    *((8192, 8192, k) for k in (64, 128, 256, 512, 1024)),
+    *((4096, 4096, 128), (4096, 4096, 512), (2048, 8192, 256), (8192, 1024, 128)),
+)
 
 
 def rectangles(count: int = 24, seed: int = 0) -> list[Case]:
@@ -138,7 +142,7 @@ def _sweep() -> list[Case]:
         + squares(OTHER_LAYOUT_SQUARES, ["float16"], ["TN", "TT"], ["none"])
         + [Case("bfloat16", "NT", *shape) for shape in LINEAR_SHAPES]
         + rectangles()
-        + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in LONG_K_SHAPES]
+        + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in LONG_K_SHAPES + SHORT_K_SHAPES]
         + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in PORTABLE_SWEEP_SHAPES]
         + [Case(dtype, "NN", *shape) for dtype in ("float32", "tf32", "float64") for shape in PORTABLE_SWEEP_SHAPES]
         + [Case("e4m3", "NT", *shape) for shape in PORTABLE_SWEEP_SHAPES]
