@@ -31,6 +31,7 @@ _ROW = re.compile(
 )
 _NUMBERS = 5  # start, per_tile, per_k, per_k_mn, bytes_per_ns
 _TIED = 0.01  # rows that the model puts this close together are as good as equal
+_WORST = 1.08  # the regret that no case should exceed
 _LEFT_OUT = 3.0  # times the best one: what a row counts that was left out of a case as hopeless
 
 Array = npt.NDArray[Any]
@@ -147,14 +148,16 @@ class Sweep:
 
     def loss(self, numbers: Array) -> float:
         """The mean regret, where rows that the model holds for nearly equal share a case: that makes it smooth, and
-        keeps noise from deciding. Great losses count more, and so does, a little, the model's own error."""
+        keeps noise from deciding. Great losses count more, one beyond _WORST most of all, and so does, a little, the
+        model's own error."""
         expected = self.expected(numbers)
         shares = np.exp(-(expected / expected.min(axis=0) - 1.0) / _TIED)
         shares /= shares.sum(axis=0)
         regret = np.log((shares * self.times).sum(axis=0) / self.best)
         near = ~np.isnan(self.measured) & (self.times < 1.5 * self.best)
         error = np.abs(np.log(expected[near] / self.times[near]))
-        return float(regret.mean() + 3.0 * np.square(regret).mean() + 0.05 * error.mean())
+        beyond = max(0.0, float(self.regrets(numbers).max()) - _WORST)
+        return float(regret.mean() + 3.0 * np.square(regret).mean() + 0.05 * error.mean()) + 10.0 * beyond
 
 
 def losses_of_table(path: Path, sm_count: int = 132) -> list[Loss]:

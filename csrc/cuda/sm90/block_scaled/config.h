@@ -22,8 +22,8 @@ enum class Route : int8_t {
 struct BlockScaledRow {
   const char* name;
   Route route;
-  // Of kRows, whose tile, order and cost it has: a stage of bytes has twice as many k as one of bfloat16. Of kFloat8,
-  // of kFloat8Rows; of kFewRows, of kFewRowsTiles.
+  // Of kRows, whose tile, order and cost it has; of kInt8 of kInt8Rows, of kFloat8 of kFloat8Rows, of kFewRows of
+  // kFewRowsTiles.
   int tile;
 };
 
@@ -44,12 +44,26 @@ constexpr int float8_row(const char* name) {
   return -1;
 }
 
+// Dense rows in everything but the operands and the costs: a stage of bytes has twice as many k as one of 16 bits,
+// which per_k counts in pairs. Fitted to products on an H200 as benchmarks/fit_hopper.py does it; what preparing takes
+// is not in them, for it is the same for every row. bytes_per_ns is the dense rows'.
+// clang-format off
+constexpr Row kInt8Rows[] = {
+    // name                                         family               tile m, n, k (pairs)  consumers, stages, takes registers   splits, resident   start, per_tile, per_k, per_k_mn, bytes_per_ns (as in kRows)
+    {"sm90_block_scaled_int8_pingpong_128x192x128", {Family::kPingPong,  128, 192,  64, 2, 16, true},  1,  1,  7737.9f,   211.2f,  7.66f,  7.66f, 3300.0f},
+    {"sm90_block_scaled_int8_pingpong_128x176x128", {Family::kPingPong,  128, 176,  64, 2, 16, true},  1,  1,  8061.3f,   361.7f,  6.79f,  6.79f, 3300.0f},
+    {"sm90_block_scaled_int8_128x128x128",          {Family::kGemm,      128, 128,  64, 2, 16},        1,  1,  3927.0f,    38.4f,  5.66f,  5.66f, 3300.0f},
+    {"sm90_block_scaled_int8_64x128x256",           {Family::kGemm,       64, 128, 128, 1, 16},        1,  1,  3729.1f,   327.8f,  3.15f,  3.15f, 2635.0f},
+    {"sm90_block_scaled_int8_64x64x256",            {Family::kGemm,       64,  64, 128, 1, 16},        1,  1,  3740.9f,   149.9f,  2.10f,  2.10f, 2774.0f},
+};
+// clang-format on
+
 constexpr BlockScaledRow kBlockScaledRows[] = {
-    {"sm90_block_scaled_int8_pingpong_128x192x128", Route::kInt8, dense_row("sm90_pingpong_128x192x64")},
-    {"sm90_block_scaled_int8_pingpong_128x176x128", Route::kInt8, dense_row("sm90_pingpong_128x176x64")},
-    {"sm90_block_scaled_int8_128x128x128", Route::kInt8, dense_row("sm90_gemm_128x128x64")},
-    {"sm90_block_scaled_int8_64x128x256", Route::kInt8, dense_row("sm90_gemm_64x128x128")},
-    {"sm90_block_scaled_int8_64x64x256", Route::kInt8, dense_row("sm90_gemm_64x64x128")},
+    {kInt8Rows[0].name, Route::kInt8, 0},
+    {kInt8Rows[1].name, Route::kInt8, 1},
+    {kInt8Rows[2].name, Route::kInt8, 2},
+    {kInt8Rows[3].name, Route::kInt8, 3},
+    {kInt8Rows[4].name, Route::kInt8, 4},
     {"sm90_block_scaled_bfloat16_128x256x64", Route::kBFloat16, dense_row("sm90_gemm_128x256x64")},
     {"sm90_block_scaled_bfloat16_pingpong_128x192x64", Route::kBFloat16, dense_row("sm90_pingpong_128x192x64")},
     {"sm90_block_scaled_bfloat16_pingpong_128x176x64", Route::kBFloat16, dense_row("sm90_pingpong_128x176x64")},
@@ -71,6 +85,7 @@ constexpr bool is_by_form(Route route) { return route == Route::kInt8 || route =
 
 // Tile, order and cost of a row whose operands are prepared as `form`.
 constexpr Row dense_row_of(const BlockScaledRow& row, Form form) {
+  if (row.route == Route::kInt8) return kInt8Rows[row.tile];
   Row dense = row.route == Route::kFloat8 ? kFloat8Rows[row.tile].row : kRows[row.tile];
   // e5m2's sums leave the tensor core while the other consumer's are multiplied; those of the other forms stay in
   // there, and with as many registers go by ping-pong.

@@ -1,4 +1,5 @@
-// A tile's bias on its way to the epilogue: read before the main loop, which hides the latency, laid out at its end.
+// A tile's bias on its way to the epilogue: read before the main loop, which hides the latency, laid out at its end or,
+// in ping-pong, before it.
 #pragma once
 
 #include <cuda_fp16.h>
