@@ -93,8 +93,8 @@ struct Run {
   static TileConfig tile_of(int row) { return dense_row_of(kBlockScaledRows[row], Form::kBFloat16).tile; }
 
   void launch_row(int row, const LaunchPlan& plan, int shared_bytes, void* params) const {
-    launch(kernel_of(row, problem.out_dtype), dim3(static_cast<unsigned>(plan.clusters)),
-           tile_of(row).threads(), shared_bytes, params, stream);
+    launch(kernel_of(row, problem.out_dtype), dim3(static_cast<unsigned>(plan.clusters)), tile_of(row).threads(),
+           shared_bytes, params, stream);
   }
 
   // Returns the condition under which bfloat16 lost something.

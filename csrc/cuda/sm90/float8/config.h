@@ -10,9 +10,9 @@ namespace tileon::sm90 {
 
 // A row of the dense table in everything but the operands: pairs of fp8 take an element's place, so that a stage has
 // twice the k in the same bytes and the same time. The costs of promoted rows are those of the dense rows with their
-// tiles, per_k, and of three consumers all, set by hand to what squares of 1536 to 8192 took on an H200; those of 160 and
-// 176 columns have what lies between 128x128 and 192x128, which that of 192 columns beats on small squares. Those of
-// the others are fitted to the same squares.
+// tiles, per_k, and of three consumers all, set by hand to what squares of 1536 to 8192 took on an H200; those of 160
+// and 176 columns have what lies between 128x128 and 192x128, which that of 192 columns beats on small squares. Those
+// of the others are fitted to the same squares.
 struct Float8Row {
   Row row;
   bool promoted;  // partial sums leave the tensor core at each stage, of 128 k; otherwise never (fast_accum)
