@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from bar import Bar
 from bars import quantize_bars
 from bars_block_scaled import BLOCK_SCALED_FORMATS, KINDS, block_scaled_bars, hopper_block_scaled_bars
+from bars_block_scaled_accuracy import block_scaled_accuracy_bars
 from readme_format import not_met, source_line, table
 from result_file import read_csv
 from summary import Key, Times, read_times
@@ -138,6 +140,31 @@ def _nothing_to_compare(bars: list[Bar]) -> list[str]:
     return [" ".join(lines), ""] if lines else []
 
 
+def _accuracy(source: Path) -> list[str]:
+    head, found = read_csv(source)
+    by_case: dict[tuple[str, str, str], dict[str, str]] = {}
+    for row in found:
+        db = float(row["sqnr_db"])
+        case = (row["format"], row["data"], f"{row['m']} x {row['n']} x {row['k']}")
+        by_case.setdefault(case, {})[row["provider"]] = "exact" if db == math.inf else f"{db:.1f}"
+    providers = [who for who in _WORDS if any(who in by for by in by_case.values())]
+    rows = [
+        [*case, *(by.get(who, "") for who in providers)]
+        for name in BLOCK_SCALED_FORMATS
+        for case, by in by_case.items()
+        if case[0] == name
+    ]
+    return [
+        "How near the products come to float64: signal to noise in dB, float32 out. The operands count as they are, so "
+        "what quantizing them lost is not in it:",
+        "",
+        *table(["format", "data", "m x n x k", *(_WORDS[who] for who in providers)], rows, 3),
+        "",
+        *not_met(block_scaled_accuracy_bars(source.parent)),
+        source_line(source, head),
+    ]
+
+
 def _quantize(source: Path) -> list[str]:
     """Of the largest tensor in the file."""
     head, rows = read_csv(source)
@@ -170,6 +197,7 @@ def block_scaled_part(results: Path) -> list[str]:
     """The section, or nothing while there is none of its files."""
     makers = {
         "block_scaled_matmul.csv": _hopper,
+        "block_scaled_accuracy.csv": _accuracy,
         "block_scaled_portable.csv": _products,
         "quantize.csv": _quantize,
     }
