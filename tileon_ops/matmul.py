@@ -92,8 +92,9 @@ def matmul(
         `out` they do not, as in torch.
 
     The error of a sum, before the result is rounded, is below (4 + 2 sqrt(k)) 2^-23 times sum |a||b| for operands of
-    float16, bfloat16 and float32. On a GPU's tensor cores (float16, bfloat16) products of one sign all through a long k
-    add up to k / 8 to that factor: the hardware cuts its float32 sum at every step of 16 k instead of rounding it.
+    float16, bfloat16 and float32. On a GPU's tensor cores (float16, bfloat16), which cut the float32 sum at every step
+    of 16 k instead of rounding it, products of one sign all through a long k add up to k / 8 to that factor, and one
+    product far above all others up to k / 4.
     TF32 keeps 11 bits of each operand. fp8 products are exact to float32 on the CPU. Hopper's tensor cores cut 32 of
     them and the sum so far 13 bits below the largest. Typically, on random normal data, a sum errs by about 2^-15 of
     sum |a||b| (up to 2^-12 where k is below 1024), with `fast_accum` mostly by less than 2^-12. One product far above
