@@ -216,8 +216,8 @@ def test_every_provider_computes_the_product(name: str, data: str, provider: str
     assert isinstance(result, torch.Tensor)
     a = dequantized(operands.a, operands.scale_a, torch.float32)
     b = dequantized(operands.b, operands.scale_b, torch.float32)
-    # bfloat16 rounds to 2^-9, and cuBLAS may add parts of a sum in it; fast_accum errs by 2^-12 of the sum of |a||b|,
-    # some 500; a wrong product is off by some 15 or 50.
+    # bfloat16 rounds to 2^-9, and cuBLAS may add parts of a sum in it; fast_accum here errs by less than 2^-12 of the
+    # sum of |a||b|, some 500; a wrong product is off by some 15 or 50.
     exact = result.dtype == torch.float16 and provider != "tileon_fast"
     atol, rtol = (1e-3, 1e-3) if exact else (0.5, 2.0**-7)
     torch.testing.assert_close(result.float(), a @ b.t(), atol=atol, rtol=rtol)

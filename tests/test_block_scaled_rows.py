@@ -55,6 +55,11 @@ def test_many_tiles(row: BlockScaledRow) -> None:
     for k in (64, 3 * block_k + 2 * row.fmt.vec):
         a, b = small_integers(row.fmt, "a", m, k).to("cuda"), small_integers(row.fmt, "b", n, k, seed=1).to("cuda")
         assert_exact_product(row.run(a, b, out_dtype=F32), a, b, f"k {k}")
+        bias = (torch.arange(n, device="cuda") % 7 - 3).float()
+        wanted = expected(product(a, b), bias, out_dtype=torch.bfloat16)  # by TMA, where float32 is not
+        first = row.run(a, b, bias, out_dtype=torch.bfloat16)
+        assert_product(first, wanted, f"k {k}")
+        assert torch.equal(row.run(a, b, bias, out_dtype=torch.bfloat16), first), f"k {k}"
 
 
 @every_row

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from exact_products import check_row, operands
+from exact_products import check_row, operands, product
 from operands import Placed, aligned_pad, full_precision, in_aligned_layout, integers, place
 from reference import assert_exact, check_matmul
 from tile_table import (
     HAS_GPU,
     HAS_HOPPER_GPU,
+    HOPPER_FLOAT8_ROWS,
     HOPPER_ROWS,
     NO_HOPPER_ROWS,
     Row,
@@ -28,6 +29,25 @@ pytestmark = pytest.mark.gpu
 
 matmul = torch.ops.tileon.matmul
 LONG_K = 20000
+
+
+PING_PONG_ROWS = [row for row in (*HOPPER_ROWS, *HOPPER_FLOAT8_ROWS) if "_pingpong_" in row.name]
+
+
+@each_row(PING_PONG_ROWS, NO_HOPPER_ROWS)
+def test_both_consumers_of_ping_pong_take_several_tiles_with_a_bias(row: Row) -> None:
+    """The second one has a tile only where there are more tiles than SMs. Its bias lies in a place of its own, and is
+    laid out anew while the first one multiplies."""
+    tile_m, tile_n, block_k = row.tile
+    shapes = (21 * tile_m + 8, 3 * block_k + 16), (3 * block_k + 16, 25 * tile_n + 8)
+    bias = integers(shapes[1][1], dtype=row.out_dtype, device="cuda", seed=2)
+    wanted = (product(*shapes) + bias.double()).relu()
+    for layout in row.layouts[::3]:
+        a, b = operands(row, *shapes, layout)
+        first = row.run(a, b, bias, activation="relu")
+        assert_exact(first, wanted, row.out_dtype, layout)
+        for _ in range(10):
+            assert torch.equal(row.run(a, b, bias, activation="relu"), first), layout
 
 
 class TestSplitK:

@@ -67,6 +67,13 @@ def test_a_persistent_hopper_kernel_over_several_tiles(layout: str) -> None:
     check(row, layout, 64 * 15, 64 * 10 + 8, 136)
 
 
+@on_hopper
+def test_the_consumers_of_ping_pong_take_turns() -> None:
+    """More tiles than SMs: else the second one has none."""
+    row = next(row for row in HOPPER_INSTANCES if "_pingpong_" in row.name and row.tile[:2] == (128, 192))
+    check(row, "NT", 128 * 12, 192 * 12 + 8, 136)
+
+
 @pytest.mark.parametrize("dtype", MATMUL_DTYPES, ids=str)
 def test_unaligned_operands_epilogue_and_a_strided_out(dtype: torch.dtype) -> None:
     m, n, k = 65, 67, 35

@@ -1,5 +1,8 @@
 // Hopper's block-scaled table: routes, the choice of a row, and the memory that prepared operands take.
 
+#include <algorithm>
+#include <iterator>
+
 #include "block_scaled_problem.h"
 #include "cuda/sm90/block_scaled/config.h"
 #include "expect.h"
@@ -33,6 +36,9 @@ void check_table() {
              "a thread's rows of exponents are two bytes for each 64 rows of its consumer, in one word", row.name);
       expect(of_form.threads() == tile.threads() && of_form.tile_m == tile.tile_m && of_form.tile_n == tile.tile_n,
              "the forms of a row share its launch", row.name);
+      const bool promoted = row.route == sm90::Route::kFloat8 && form == sm90::Form::kFloat8;
+      const int sums = of_form.consumer_rows() / 64 * of_form.mma_columns() / 2 * (promoted ? 2 : 1);
+      expect(sums <= (of_form.takes_registers ? 192 : 128), "all sums fit the registers", row.name);
     }
     expect(tile.consumers * 4 <= sm90::kSummaryWords, "a word of the summary for each consuming warp", row.name);
     char name[64];
@@ -44,6 +50,9 @@ void check_table() {
     if (row.route == sm90::Route::kFloat8)
       expect(sm90::kFloat8Rows[row.tile].promoted, "its sums leave the tensor core", row.name);
   }
+  const auto listed = std::count_if(std::begin(sm90::kBlockScaledRows), std::end(sm90::kBlockScaledRows),
+                                    [](const auto& row) { return row.route == sm90::Route::kInt8; });
+  expect(listed == static_cast<long>(std::size(sm90::kInt8Rows)), "every int8 row is in the table");
 }
 
 void check_forms() {
@@ -76,7 +85,8 @@ void check_choice() {
   expect(route(problem_of(256, 256, sm90::kInt8MaxK + 32)) == Route::kBFloat16, "no longer");
   expect(route(with_fast_accum(problem_of(4096, 4096, 4096))) == Route::kFloat8, "with fast_accum");
   expect(route(with_fast_accum(problem_of(1024, 1024, 1024))) == Route::kBFloat16, "where that pays, too");
-  expect(route(with_fast_accum(problem_of(4096, 4096, 992))) == Route::kInt8, "short sums would err too much");
+  expect(route(with_fast_accum(problem_of(4096, 4096, 992))) == Route::kInt8,
+         "in short sums few products make up for another's loss");
   expect(route(with_fast_accum(problem_of(4096, 4096, 4096, e4m3, e4m3))) == Route::kBFloat16, "of mxfp4 alone");
   expect(route(problem_of(64, 8192, 8192)) == Route::kFewRows, "few rows of a are not prepared");
   expect(sm90::choose(problem_of(8192, 64, 8192), kH200) < 0, "nor few of b");

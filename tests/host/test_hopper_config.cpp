@@ -131,9 +131,10 @@ void test_lines_of_l2() {
 
 // A straddling operand makes the tiles dearer that read it more often.
 void test_delivery_counts() {
-  const Row& small = kRows[row_named("sm90_gemm_64x64x128")];
+  Row small = kRows[row_named("sm90_gemm_64x64x128")];
+  small.per_tile = small.per_k = small.per_k_mn = 0;  // what is left is memory, and what L2 hands out
   const GemmProblem aligned = problem(1, 4096, 4096, 8192), straddling = problem(1, 4096, 4096, 8192 + 8);
-  expect(expected_ns(small, straddling, Work(straddling), 132) > 1.02 * expected_ns(small, aligned, Work(aligned), 132),
+  expect(expected_ns(small, straddling, Work(straddling), 132) > 1.4 * expected_ns(small, aligned, Work(aligned), 132),
          "rows that straddle L2's lines cost more");
 }
 

@@ -221,7 +221,6 @@ __device__ __forceinline__ void wgmma_m64k32(int32_t (&sums)[kColumns / 2], uint
   TILEON_WGMMA_INT8(128, 64, "%64", "%65", "%66")
   TILEON_WGMMA_INT8(176, 88, "%88", "%89", "%90")
   TILEON_WGMMA_INT8(192, 96, "%96", "%97", "%98")
-  TILEON_WGMMA_INT8(256, 128, "%128", "%129", "%130")
   static_assert(kColumns == 0, "wgmma of int8 with as many columns is not listed here");
 }
 

@@ -64,7 +64,7 @@ struct Row {
 
 // clang-format off
 constexpr Row kRows[] = {
-    // name                              family              tile m, n, k    consumers, stages  splits, resident   start, per_tile, per_k, per_k_mn, bytes_per_ns
+    // name                              family              tile m, n, k    consumers, stages, takes registers  splits, resident   start, per_tile, per_k, per_k_mn, bytes_per_ns
     {"sm90_gemm_128x256x64",             {Family::kGemm,     128, 256,  64,  2, 16},  1,  1,   6581.9f,   884.8f, 10.3872f, 10.4057f, 3583.9f},
     {"sm90_gemm_128x240x64",             {Family::kGemm,     128, 240,  64,  2, 16},  1,  1,   4536.3f,  1474.9f, 10.0731f,  9.9151f, 3287.4f},
     {"sm90_gemm_128x224x64",             {Family::kGemm,     128, 224,  64,  2, 16},  1,  1,   4378.9f,  1510.5f,  9.2228f,  9.2784f, 4352.7f},

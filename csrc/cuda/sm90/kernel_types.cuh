@@ -55,6 +55,8 @@ inline constexpr bool holds_float8<Float8Pair<A, B, kPromoted>> = true;
 template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB, typename Scaling_ = Unscaled<Element_>>
 struct KernelTypes {
   static_assert(!kConfig.takes_registers || kConfig.consumers == 2, "what gemm/kernel.cuh moves is for two");
+  static_assert(kConfig.family != Family::kPingPong || (kConfig.consumers == 2 && !is_promoted<Element_>),
+                "two take turns, and a turn's products stay in the tensor core");
   using Element = Element_;
   using Scaling = Scaling_;
   using Out = typename Scaling::Out;
@@ -78,6 +80,7 @@ struct KernelTypes {
   using Sum = std::conditional_t<std::is_same_v<Element, Int8Pair>, int32_t, float>;
   using Sums = Sum[row_blocks][columns / 2];
 
+  // A chunk's bias takes registers beside the sums, which both of these fill.
   static constexpr bool reads_bias_early = kConfig.family != Family::kPingPong && !Scaling::is_in_need_of_registers;
 
   static constexpr int producer_warp = kConfig.consumers * 4;

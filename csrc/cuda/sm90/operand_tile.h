@@ -21,8 +21,8 @@ constexpr int kMmaK = 16;  // k of one wgmma
 // Elements of 8 bits, as multiplied: two take the place of one of 16 bits in all sizes and offsets.
 struct Int8Pair {};
 
-// Of fp8, a's and b's are either one of __nv_fp8_e4m3 and __nv_fp8_e5m2. The tensor core keeps some 14 bits of their
-// sums: `kPromoted` adds those of each stage to float32 outside of it.
+// Of fp8, a's and b's are either one of __nv_fp8_e4m3 and __nv_fp8_e5m2. The tensor core cuts their sums
+// (docs/fp8_error.md): `kPromoted` adds those of each stage to float32 outside of it.
 template <typename A, typename B, bool kPromoted>
 struct Float8Pair {};
 

@@ -45,8 +45,8 @@ constexpr int float8_row(const char* name) {
 }
 
 // Dense rows in everything but the operands and the costs: a stage of bytes has twice as many k as one of 16 bits,
-// which per_k counts in pairs. Fitted to products on an H200 as benchmarks/fit_hopper.py does it; what preparing takes
-// is not in them, for it is the same for every row. bytes_per_ns is the dense rows'.
+// which per_k counts in pairs. Set after products on an H200, like kFloat8Rows (float8/config.h): no script fits these.
+// What preparing takes is not in them, for it is the same for every row.
 // clang-format off
 constexpr Row kInt8Rows[] = {
     // name                                         family               tile m, n, k (pairs)  consumers, stages, takes registers   splits, resident   start, per_tile, per_k, per_k_mn, bytes_per_ns (as in kRows)

@@ -1,5 +1,5 @@
-// A tile's bias on its way to the epilogue: read before the main loop, which hides the latency, laid out at its end or,
-// in ping-pong, before it.
+// A tile's bias on its way to the epilogue: read before the main loop, which hides the latency, laid out at its end. In
+// ping-pong it is laid out at once: the other consumer's main loop hides both.
 #pragma once
 
 #include <cuda_fp16.h>

@@ -48,7 +48,8 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   Watchdog watchdog;
   // In ping-pong there is time to work it out when it is needed; a watchdog's kernels have no registers to keep it in.
   constexpr bool knows_next = !ping_pong && !kWatchdog;
-  TilePosition next = position_of<Kernel>(params, first_tile);
+  TilePosition next{};
+  if (knows_next) next = position_of<Kernel>(params, first_tile);
   for (int tile = first_tile; tile < params.tiles; tile += step) {
     watchdog.tick();
     const TilePosition position = knows_next ? next : position_of<Kernel>(params, tile);
@@ -62,20 +63,17 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
       if (params.finish != Finish::kNothing) bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
     };
     // The main loops take turns: one that waited two rounds of the ring ahead would find the parity it asks for there
-    // already, and read a stage before its time. The turn ends once all of a tile's stages have come: the next one's
-    // products queue up behind the last ones of this.
+    // already, and read a stage before its time.
     if (ping_pong) {
-      lay_out();
+      lay_out();  // while the other one multiplies
       ptx::barrier_sync(main_loop_barrier(consumer), 256);
     }
     FirstBias<Kernel> first_bias;
     const auto meanwhile = [&] {
-      if (ping_pong) {
-        ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
-      } else {
-        if (knows_next) next = position_of<Kernel>(params, tile + step);
-        lay_out();
-      }
+      // All of the tile's stages have come, so the other one may wait for its own: its products queue up behind these.
+      if (ping_pong) return ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
+      if (knows_next) next = position_of<Kernel>(params, tile + step);
+      lay_out();
       if (Kernel::reads_bias_early && params.finish != Finish::kNothing) first_bias.read(warp_bias);
     };
     if constexpr (is_promoted<typename Kernel::Element>) {
