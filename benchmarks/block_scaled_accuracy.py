@@ -25,7 +25,7 @@ from pathlib import Path
 
 import torch
 from block_scaled_problems import DATA, FORMATS, BlockScaledCase, BlockScaledOperands, dequantized, make_operands
-from presets import Shape, parse_shapes
+from presets import Shape, parse_names, parse_shapes
 from result_file import CsvWriter, aligned, portable_path
 from tree import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 
@@ -87,13 +87,11 @@ def measure(case: BlockScaledCase, device: torch.device, rows: int) -> dict[str,
     return found
 
 
-def _names(text: str) -> list[str]:
-    return text.split(",")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--format", type=_names, default=["all"], help=f"some of {','.join(FORMATS)}, or all (default)")
+    parser.add_argument(
+        "--format", type=parse_names, default=["all"], help=f"some of {','.join(FORMATS)}, or all (default)"
+    )
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] (default 8192x8192 by two k on a GPU)")
     parser.add_argument("--rows", type=int, default=256, help="of the product that are compared (default 256)")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

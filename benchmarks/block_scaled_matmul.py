@@ -27,7 +27,7 @@ from block_scaled_problems import DATA, FORMATS, BlockScaledCase, dequantized, m
 from block_scaled_providers import PROVIDERS, block_scaled_arm, tileon_call
 from matmul import COLUMNS as MATMUL_COLUMNS
 from plot import draw_if_possible
-from presets import Shape, parse_shapes
+from presets import Shape, parse_names, parse_shapes
 from progress import Progress
 from providers import NotOffered
 from result_file import CsvWriter, portable_path
@@ -46,15 +46,11 @@ def _fixed_size(device: torch.device) -> int:
     return _GPU_SIZE if device.type == "cuda" else _CPU_SIZE
 
 
-def _names(text: str) -> list[str]:
-    return text.split(",")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_argument_group("what is checked and measured")
     what.add_argument(
-        "--format", type=_names, help=f"some of {','.join(FORMATS)}, or all (default nvfp4; of a preset all)"
+        "--format", type=parse_names, help=f"some of {','.join(FORMATS)}, or all (default nvfp4; of a preset all)"
     )
     what.add_argument("-K", type=int, default=512, help="a single K (default 512)")
     what.add_argument("--K_range", type=int, nargs=2, metavar=("LO", "HI"), help="instead: K from LO to HI inclusive")
@@ -67,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--data", choices=DATA, default="tutorial", help="without a preset (default tutorial)")
     what.add_argument(
         "--providers",
-        type=_names,
+        type=parse_names,
         help=f"some of {','.join(PROVIDERS)} (default {','.join(PEERS)}; of a preset each case's own)",
     )
     what.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

@@ -26,8 +26,8 @@ from summary import Key, Loss, geometric_mean, read_row_times
 
 SM90 = Path(__file__).resolve().parent.parent / "csrc" / "cuda" / "sm90"
 _ROW = re.compile(
-    r'\{"(?P<name>sm90_\w+)",\s*\{Family::k(?P<family>\w+),\s*(?P<tile>\d+(?:,\s*\d+)*)(?:,\s*true)?\},\s*(?P<splits>\d+),'
-    r"\s*(?P<resident>\d+),(?P<numbers>(?:\s*[\d.]+f,?){5})\}"
+    r'\{"(?P<name>sm90_\w+)",\s*\{Family::k(?P<family>\w+),\s*(?P<tile>\d+(?:,\s*\d+)*)(?:,\s*true)?\},'
+    r"\s*(?P<splits>\d+),\s*(?P<resident>\d+),(?P<numbers>(?:\s*[\d.]+f,?){5})\}"
 )
 _NUMBERS = 5  # start, per_tile, per_k, per_k_mn, bytes_per_ns
 _TIED = 0.01  # rows that the model puts this close together are as good as equal

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 from plot import draw_if_possible
-from presets import PRESETS, Work, parse_shapes, preset_work, squares
+from presets import PRESETS, Work, parse_names, parse_shapes, preset_work, squares
 from problems import DTYPE_NAMES, EPILOGUES, LAYOUTS, Case, make_operands
 from providers import PROVIDERS, NotOffered, arm, config_arms
 from result_file import CsvWriter, aligned, portable_path
@@ -49,10 +49,6 @@ def parse_sizes(text: str) -> list[int]:
     return sizes
 
 
-def _names(text: str) -> list[str]:
-    return text.split(",")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_argument_group("what is measured")
@@ -61,17 +57,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     what.add_argument("--sizes", type=parse_sizes, help="m = n = k: 256,512 or START:STOP:STEP (default 512,1024,2048)")
     what.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...], instead of or beside --sizes")
-    what.add_argument("--dtype", type=_names, help=f"some of {','.join(DTYPE_NAMES)}, or all (default float32)")
-    what.add_argument("--layout", type=_names, help=f"some of {','.join(LAYOUTS)}, or all (default NN)")
+    what.add_argument("--dtype", type=parse_names, help=f"some of {','.join(DTYPE_NAMES)}, or all (default float32)")
+    what.add_argument("--layout", type=parse_names, help=f"some of {','.join(LAYOUTS)}, or all (default NN)")
     what.add_argument(
         "--activation",
         "--epilogue",
-        type=_names,
+        type=parse_names,
         help=f"bias, an activation or bias+<activation>, or several, or all: {','.join(EPILOGUES)} (default none)",
     )
     what.add_argument(
         "--providers",
-        type=_names,
+        type=parse_names,
         help=f"some of {','.join(PROVIDERS)} (default: tileon, torch and triton, and graphs up to {GRAPH_LIMIT})",
     )
     what.add_argument("--config", help="rows of the tile table as well: all, or indices with commas")

@@ -53,6 +53,11 @@ class Work:
     providers: tuple[str, ...] | None = None
 
 
+def parse_names(text: str) -> list[str]:
+    """Names with commas between them."""
+    return text.split(",")
+
+
 def parse_shapes(text: str) -> list[Shape]:
     """`MxNxK`, several with commas."""
     shapes = []
