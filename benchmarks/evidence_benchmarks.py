@@ -37,8 +37,8 @@ def _accuracy_steps(out: Path) -> list[Step]:
     return [Step("accuracy", script("accuracy.py", "--csv", str(out / "accuracy.csv")), 20)]
 
 
-def _host_time_steps(out: Path) -> list[Step]:
-    return [Step("host_time", script("host_time.py", "--csv", str(out / "host_time.csv")), 45)]
+def _host_steps(out: Path) -> list[Step]:
+    return [Step("host", script("host.py", "--csv", str(out / "host.csv")), 45)]
 
 
 def _awkward_steps(out: Path) -> list[Step]:
@@ -94,7 +94,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "demo": Stage(_demo_steps, _write_demo),
     "portable": Stage(_portable_steps, None),
     "accuracy": Stage(_accuracy_steps, None),
-    "host_time": Stage(_host_time_steps, None),
+    "host": Stage(_host_steps, None),
     "awkward": Stage(_awkward_steps, None),
     "sweep": Stage(_sweep_steps, None, by_default=False),
     "matmul": Stage(_matmul_steps, None),

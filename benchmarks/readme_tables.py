@@ -94,9 +94,9 @@ def accuracy_part(results: Path) -> list[str]:
     ]
 
 
-def host_time_part(results: Path) -> list[str]:
+def host_part(results: Path) -> list[str]:
     """Host time of one eager call."""
-    source = results / "host_time.csv"
+    source = results / "host.csv"
     if not source.exists():
         return []
     head, rows = read_csv(source)
@@ -133,7 +133,7 @@ def proven_part(results: Path) -> list[str]:
 
 def numbers_part(results: Path) -> list[str]:
     """The whole section, or nothing while there is no result."""
-    makers = (peers_part, fp8_part, speed_part, accuracy_part, host_time_part)
+    makers = (peers_part, fp8_part, speed_part, accuracy_part, host_part)
     parts = [part for part in (make(results) for make in makers) if part]
     if not parts:
         return []

@@ -66,4 +66,41 @@ TILEON_HOST_DEVICE T activate(T x, Activation activation, T slope) {
   return x;
 }
 
+// Of these the output tells the derivative as well as the argument does: it is above 0 where that is.
+TILEON_HOST_DEVICE bool output_tells_derivative(Activation activation, double slope) {
+  return activation == Activation::kRelu || (activation == Activation::kLeakyRelu && slope >= 0);
+}
+
+// `grad` times the derivative of `activate` at `x`: its argument, or its output where that tells as much. torch's
+// formulas again: at 0 the derivative is 0 for relu and `slope` for leaky_relu; NaN counts as above 0 for relu, as
+// below for leaky_relu.
+template <typename T>
+TILEON_HOST_DEVICE T through_activation(T grad, T x, Activation activation, T slope) {
+  using std::erf;
+  using std::exp;
+  using std::tanh;
+  switch (activation) {
+    case Activation::kNone:
+      return grad;
+    case Activation::kRelu:
+      return x <= T(0) ? T(0) : grad;
+    case Activation::kLeakyRelu:
+      return x > T(0) ? grad : grad * slope;
+    case Activation::kGelu: {                                              // Phi(x) + x Phi'(x)
+      const T density = T(0.39894228040143267794) * exp(T(-0.5) * x * x);  // 1 / sqrt(2 pi)
+      return grad * (T(0.5) * (T(1) + erf(x * T(0.70710678118654752440))) + x * density);
+    }
+    case Activation::kGeluTanh: {
+      const T scale = T(0.79788456080286535588), cube = T(0.044715);
+      const T t = tanh(scale * (x + cube * x * x * x));
+      return grad * (T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * scale * (T(1) + T(3) * cube * x * x));
+    }
+    case Activation::kSilu: {
+      const T sigmoid = T(1) / (T(1) + exp(-x));
+      return grad * (sigmoid * (T(1) + x * (T(1) - sigmoid)));
+    }
+  }
+  return grad;
+}
+
 }  // namespace tileon

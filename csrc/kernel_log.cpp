@@ -82,4 +82,13 @@ void log_call(const ScalePackProblem& problem) {
                static_cast<long long>(problem.rows), static_cast<long long>(problem.cols), last_record.kernel);
 }
 
+void log_call(const EpilogueBackwardProblem& problem) {
+  if (!log_is_on()) return;
+  std::fprintf(stderr, "tileon: epilogue_backward batch=%lld m=%lld n=%lld %s->%s %s%s %s\n",
+               static_cast<long long>(problem.batch), static_cast<long long>(problem.m),
+               static_cast<long long>(problem.n), info(problem.grad_dtype).name, info(problem.out_dtype).name,
+               problem.grad_bias == nullptr ? "" : "bias+", kActivations[static_cast<int>(problem.activation)].name,
+               last_record.kernel);
+}
+
 }  // namespace tileon

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "epilogue_backward.h"
 #include "problem.h"
 #include "quantize_problem.h"
 
@@ -20,5 +21,6 @@ void log_call(const QuantizeProblem& problem);
 void log_call(const DequantizeProblem& problem);
 void log_call(const ScalePackProblem& problem);
 void log_call(const BlockScaledProblem& problem);
+void log_call(const EpilogueBackwardProblem& problem);
 
 }  // namespace tileon

@@ -111,6 +111,13 @@ inline GemmProblem check_matmul(const MatmulArguments& arguments) {
   return problem;
 }
 
+// The rules of _matmul_with_preactivation, which is for gradients: through fp8 operands none flows.
+inline GemmProblem check_matmul_with_preactivation(const MatmulArguments& arguments) {
+  const GemmProblem problem = check_matmul(arguments);
+  if (is_float8(problem.dtype)) fail("matmul: the argument of the activation is not kept for fp8 operands");
+  return problem;
+}
+
 // The result's shape: 2-D where both operands are.
 inline Shape output_shape(const GemmProblem& problem, const MatmulArguments& arguments) {
   int64_t a_dims = 0, b_dims = 0;

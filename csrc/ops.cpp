@@ -38,6 +38,17 @@ STABLE_TORCH_LIBRARY(tileon, m) {
       "matmul.out(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
       "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False, Tensor(a!) out) -> ()");
 
+  // for gradients (tileon_ops/_autograd.py): the same, and the argument of the activation besides, rounded as the
+  // result
+  m.def(
+      "_matmul_with_preactivation(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
+      "ScalarType? out_dtype=None, bool allow_tf32=False) -> (Tensor, Tensor)");
+  // grad activation'(z), and its sum over all rows, the gradient of the bias; saved is z, or y where that tells the
+  // sign
+  m.def(
+      "_epilogue_backward(Tensor grad, Tensor? saved, *, str activation, float slope, ScalarType out_dtype, "
+      "ScalarType? bias_dtype=None) -> (Tensor, Tensor)");
+
   // the same by one row of the GPU's tile table, for tests and sweeps; "index name dtypes", one row a line
   m.def(
       "_matmul_with_config(Tensor a, Tensor b, Tensor? bias=None, *, int config, str activation=\"none\", "

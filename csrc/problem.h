@@ -43,6 +43,7 @@ struct GemmProblem {
   Operand b;
   Output out;
   Epilogue epilogue;
+  void* pre_activation = nullptr;  // where the sums go besides, with their bias: laid out and rounded as the output
 
   // Multiplications; a double, since they may be more than an integer holds.
   double products() const {

@@ -32,7 +32,14 @@ ROOMS = {
     "block_scaled": ("plain", "ptx"),  # what the architectures' block-scaled kernels share
     "cuda": ("plain",),  # error.h, tensor_map.h, gpu.h: what the architectures share
     "quantize": ("plain", "ptx", "output", "cuda"),  # kernels that no architecture has of its own
-    "dispatch": ("plain", "checks", "cuda", "quantize"),  # and each architecture's own header, below
+    "epilogue_backward": ("plain", "output", "cuda"),
+    "dispatch": (
+        "plain",
+        "checks",
+        "cuda",
+        "quantize",
+        "epilogue_backward",
+    ),  # and each architecture's own header, below
 }
 ARCHITECTURE = ("plain", "ptx", "tile", "output", "block_scaled", "cuda")
 

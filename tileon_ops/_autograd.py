@@ -1,115 +1,250 @@
-"""Gradients of tileon::matmul. They are made of the op itself and of torch's own, so they can be differentiated again.
+"""Gradients of tileon::matmul, backward and forward, as often as wanted, under torch.func's transforms too.
 
 With z = a @ b + bias and y = activation(z): grad_z = grad_y * activation'(z), grad_a = grad_z @ b^T,
 grad_b = a^T @ grad_z, grad_bias = the sum of grad_z over the rows. An operand that a batch shares gets the sum over the
-batch, which is one longer product. Each gradient has its operand's dtype; where the operands have 16 bits and y has 32,
-grad_z is rounded to the operands' dtype before the products, so that they run on the forward product's kernels.
+batch, which is one longer product. Each gradient has its operand's dtype, and is laid out as its operand is, so that a
+weight that came in as `weight.t()` gets a contiguous gradient; where the operands have 16 bits and y has 32, grad_z is
+rounded to the operands' dtype before the products, so that they run on the forward product's kernels.
+
+What is saved: a where b wants a gradient, b where a does, and for the activation the output alone for relu and for
+leaky_relu with slope >= 0 (its sign is all that is needed), z besides the output for the others, nothing for none. The
+kernel writes z along with y. grad_z and grad_bias come out of one pass (csrc/epilogue_backward.h); where the backward
+pass is itself recorded they are made of torch's own ops, which are differentiable.
+
 No gradient flows through fp8 operands: one that requires grad is refused before anything is computed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import _any_requires_grad, is_grad_enabled
+from torch._C import _AutoDispatchBelowAutograd as BelowAutograd
+from torch._C._functorch import peek_interpreter_stack
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+
+from tileon_ops._fake_rules import same
 
 _aten = torch.ops.aten
 _library = torch.library.Library("tileon", "IMPL")
 
+_matmul = torch.ops.tileon.matmul.default
+_matmul_with_preactivation = torch.ops.tileon._matmul_with_preactivation.default
+_epilogue_backward = torch.ops.tileon._epilogue_backward.default
+
+# Here every 100 ns count: each eager call passes. What OpOverload.redispatch calls, and the keys below autograd's.
+_redispatch = _matmul._handle.redispatch_boxed
+_below_autograd_keys = torch._C._after_autograd_keyset
+
 _FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
-def _through_activation(ctx: Any, grad: Tensor, a: Tensor, b: Tensor, bias: Tensor | None, y: Tensor | None) -> Tensor:
-    """grad * activation'(z), in the output's dtype. At z = 0 it is torch's: 0 for relu, slope for leaky_relu."""
-    if ctx.activation == "none":
-        return grad
-    if ctx.from_output:
-        if ctx.activation == "relu":
-            return _aten.threshold_backward(grad, y, 0)
-        return _aten.leaky_relu_backward(grad, y, ctx.slope, True)
-    z = torch.ops.tileon.matmul(a, b, bias, out_dtype=ctx.out_dtype, **ctx.precision)
-    if ctx.activation == "leaky_relu":  # a negative slope: y does not tell the sign of z
-        return _aten.leaky_relu_backward(grad, z, ctx.slope, False)
-    if ctx.activation == "silu":
-        if not torch.is_grad_enabled():
-            return _aten.silu_backward(grad, z)
-        sigmoid = z.sigmoid()  # torch's kernel has no gradient of its own
-        return grad * (sigmoid * (1 + z * (1 - sigmoid)))
-    return _aten.gelu_backward(grad, z, approximate="tanh" if ctx.activation == "gelu_tanh" else "none")
+class _Layout:
+    """An operand's shape and strides, which its gradient gets; the operand itself may not be kept."""
+
+    __slots__ = ("shape", "strides")
+
+    def __init__(self, operand: Tensor) -> None:
+        self.shape, self.strides = operand.shape, operand.stride()
+
+    def is_shared(self) -> bool:
+        """By the whole batch."""
+        return len(self.shape) == 2 or same(self.shape[0], 1)
+
+    def product(self, x: Tensor, y: Tensor, precision: dict[str, bool]) -> Tensor:
+        """x @ y with adjacent columns where the operand has those, and else with adjacent rows."""
+        if same(self.strides[-2], 1) and not same(self.strides[-1], 1):
+            return _matmul(y.mT, x.mT, **precision).mT
+        return _matmul(x, y, **precision)
 
 
-def _is_shared(operand: Tensor) -> bool:
-    return operand.dim() == 2 or operand.shape[0] == 1
-
-
-def _grad_a(ctx: Any, grad: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def _grad_a(grad: Tensor, a: _Layout, b: Tensor, precision: dict[str, bool]) -> Tensor:
     """grad @ b^T, in the shape of a."""
-    if grad.dim() == 2 or not _is_shared(a):
-        return torch.ops.tileon.matmul(grad, b.mT, **ctx.precision)
+    if grad.dim() == 2 or not a.is_shared():
+        return a.product(grad, b.mT, precision)
     batch, m, n = grad.shape  # sum over i of grad[i] @ b[i]^T: one product whose inner dimension is (batch, n)
     k = a.shape[-1]
     rows = grad.transpose(0, 1).reshape(m, batch * n)
     columns = b.mT.expand(batch, n, k).reshape(batch * n, k)
-    return torch.ops.tileon.matmul(rows, columns, **ctx.precision).view(a.shape)
+    return a.product(rows, columns, precision).reshape(a.shape)
 
 
-def _grad_b(ctx: Any, grad: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def _grad_b(grad: Tensor, a: Tensor, b: _Layout, precision: dict[str, bool]) -> Tensor:
     """a^T @ grad, in the shape of b."""
-    if grad.dim() == 2 or not _is_shared(b):
-        return torch.ops.tileon.matmul(a.mT, grad, **ctx.precision)
+    if grad.dim() == 2 or not b.is_shared():
+        return b.product(a.mT, grad, precision)
     batch, m, n = grad.shape  # sum over i of a[i]^T @ grad[i]: one product whose inner dimension is (batch, m)
     k = a.shape[-1]
     rows = a.expand(batch, m, k).reshape(batch * m, k)
-    return torch.ops.tileon.matmul(rows.mT, grad.reshape(batch * m, n), **ctx.precision).view(b.shape)
+    return b.product(rows.mT, grad.reshape(batch * m, n), precision).reshape(b.shape)
 
 
-class _Matmul(torch.autograd.Function):
-    """The product, and what its gradients need of it. `keyset` and `options` are as _autograd has them."""
+class _Call:
+    """What a node of the graph knows of its call besides tensors."""
+
+    __slots__ = ("a", "activation", "b", "bias_dtype", "dtype", "keeps_z", "precision", "slope")
+
+    def __init__(self, a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any], returns_z: bool) -> None:
+        self.activation: str = options.get("activation", "none")
+        self.slope: float = options.get("slope", 0.01)
+        self.keeps_z = returns_z or not (
+            self.activation in ("none", "relu")
+            or (self.activation == "leaky_relu" and self.slope >= 0)  # output_tells_derivative of csrc/epilogue.h
+        )
+        self.a, self.b, self.dtype = _Layout(a), _Layout(b), a.dtype
+        self.bias_dtype = None if bias is None else bias.dtype
+        self.precision = {"allow_tf32": True} if options.get("allow_tf32") else {}
+
+    def through_activation(self, grad: Tensor, kept: Tensor | None) -> Tensor:
+        """grad * activation'(z) by torch's own ops, which are differentiable; `kept` is y or z.
+
+        At z = 0 it is torch's: 0 for relu, slope for leaky_relu.
+        """
+        if kept is None or self.activation == "none":
+            return grad
+        if self.activation == "relu":
+            return _aten.threshold_backward(grad, kept, 0)
+        if self.activation == "leaky_relu":
+            return _aten.leaky_relu_backward(grad, kept, self.slope, False)
+        if self.activation == "silu":
+            sigmoid = kept.sigmoid()  # torch's silu_backward has no gradient of its own
+            return grad * (sigmoid * (1 + kept * (1 - sigmoid)))
+        return _aten.gelu_backward(grad, kept, approximate="tanh" if self.activation == "gelu_tanh" else "none")
+
+    def through_epilogue(self, grad: Tensor, kept: Tensor | None, wants_bias: bool) -> tuple[Tensor, Tensor | None]:
+        """grad_z in the operands' dtype, and grad_bias."""
+        bias_dtype = self.bias_dtype if wants_bias else None
+        kept = None if self.activation == "none" else kept
+        products_take_it = kept is None and grad.dtype == self.dtype and not same(grad.stride(-1), 0)
+        if is_grad_enabled() or products_take_it:
+            grad = self.through_activation(grad, kept)
+            grad_bias = grad.sum(tuple(range(grad.dim() - 1)), dtype=bias_dtype) if wants_bias else None
+            return grad.to(self.dtype), grad_bias
+        grad_z, grad_bias = _epilogue_backward(
+            grad, kept, activation=self.activation, slope=self.slope, out_dtype=self.dtype, bias_dtype=bias_dtype
+        )
+        return grad_z, grad_bias if wants_bias else None
+
+
+def _forward(call: _Call, keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Any:
+    """The output, or where z is kept the output and z."""
+    with BelowAutograd():
+        keys = keyset & _below_autograd_keys
+        if not call.keeps_z:
+            return _redispatch(keys, a, b, bias, **options)
+        if a.dtype not in _FLOAT8:
+            kept = {name: value for name, value in options.items() if name != "fast_accum"}
+            return _matmul_with_preactivation.redispatch(keys, a, b, bias, **kept)
+        # Gradients flow to the bias alone; z is a product of its own.
+        z = _redispatch(keys, a, b, bias, **{**options, "activation": "none"})
+        return _redispatch(keys, a, b, bias, **options), z
+
+
+class _Matmul(torch.autograd.function._SingleLevelFunction):
+    """The product, and what its gradients need of it. `keyset` and `options` are as _autograd has them.
+
+    Where z is kept it is an output too, so that a gradient of the backward pass finds its way through it. The base
+    class is the one that torch.func runs its autograd.Functions by, each at one level of the transforms: a kernel on
+    the Autograd key is called at one level. Its `apply` is also the shortest.
+    """
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, bias: Tensor | None, keyset: Any, options: dict[str, Any]) -> Tensor:
-        output = _below_autograd(keyset, a, b, bias, options)
-        activation, slope = options.get("activation", "none"), options.get("slope", 0.01)
-        # relu and leaky_relu keep the sign of what they take, so the output says enough; the others compute z again.
-        ctx.from_output = activation == "relu" or (activation == "leaky_relu" and slope >= 0)
-        ctx.save_for_backward(a, b, bias, output if ctx.from_output else None)
-        ctx.activation, ctx.slope, ctx.out_dtype = activation, slope, output.dtype
-        ctx.precision = {name: options.get(name, False) for name in ("allow_tf32", "fast_accum")}
-        return output
+    def forward(
+        ctx: Any, a: Tensor, b: Tensor, bias: Tensor | None, keyset: Any, options: dict[str, Any], returns_z: bool
+    ) -> Any:
+        call = ctx.call = _Call(a, b, bias, options, returns_z)
+        if peek_interpreter_stack() is None:
+            result = _forward(call, keyset, a, b, bias, options)
+        else:  # what the levels below this one record is theirs
+            with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+                result = _forward(call, keyset, a, b, bias, options)
+        y = kept = result
+        if call.keeps_z:
+            y, kept = result
+            ctx.set_materialize_grads(False)
+        elif call.activation == "none":
+            kept = None
+        wants_a, wants_b = ctx.needs_input_grad[:2]
+        ctx.save_for_backward(a if wants_b else None, b if wants_a else None, kept)
+        if forward_ad._current_level >= 0:
+            ctx.save_for_forward(a, b, kept)
+            ctx.out_dtype, ctx.out_shape = y.dtype, y.shape
+        return result
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        a, b, bias, y = ctx.saved_tensors
-        grad_z = _through_activation(ctx, grad, a, b, bias, y)
-        grad_a = grad_b = grad_bias = None
-        needs_a, needs_b, needs_bias = ctx.needs_input_grad[:3]
-        if needs_a or needs_b:
-            grad_product = grad_z.to(a.dtype)
-            grad_a = _grad_a(ctx, grad_product, a, b) if needs_a else None
-            grad_b = _grad_b(ctx, grad_product, a, b) if needs_b else None
-        if bias is not None and needs_bias:
-            grad_bias = grad_z.sum(tuple(range(grad_z.dim() - 1)), dtype=bias.dtype)
-        return grad_a, grad_b, grad_bias, None, None
+    def backward(ctx: Any, grad: Tensor | None, grad_of_z: Tensor | None = None) -> tuple[Tensor | None, ...]:
+        a, b, kept = ctx.saved_tensors
+        call: _Call = ctx.call
+        wants_a, wants_b, wants_bias = ctx.needs_input_grad[:3]
+        if grad_of_z is not None:  # the backward pass was recorded, and depends on z
+            grad = grad_of_z if grad is None else call.through_activation(grad, kept) + grad_of_z
+            kept = None
+        if grad is None:
+            return (None,) * 6
+        grad_z, grad_bias = call.through_epilogue(grad, kept, wants_bias)
+        grad_a = _grad_a(grad_z, call.a, b, call.precision) if wants_a else None
+        grad_b = _grad_b(grad_z, a, call.b, call.precision) if wants_b else None
+        return grad_a, grad_b, grad_bias, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent_a: Tensor | None, tangent_b: Tensor | None, tangent_bias: Tensor | None, *_: Any) -> Any:
+        """Of y, (tangent_a @ b + a @ tangent_b + tangent_bias) * activation'(z), and of z where that is an output."""
+        a, b, kept = ctx.saved_tensors
+        call: _Call = ctx.call
+        terms = []
+        if tangent_a is not None:
+            terms.append(_matmul(tangent_a, b, out_dtype=ctx.out_dtype, **call.precision))
+        if tangent_b is not None:
+            terms.append(_matmul(a, tangent_b, out_dtype=ctx.out_dtype, **call.precision))
+        if tangent_bias is not None:
+            terms.append(tangent_bias.to(ctx.out_dtype).expand(ctx.out_shape))
+        tangent = terms[0]
+        for term in terms[1:]:
+            tangent = tangent + term
+        through = call.through_activation(tangent, kept)
+        return (through, tangent) if call.keeps_z else through
 
 
-def _below_autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
-    with torch._C._AutoDispatchBelowAutograd():
-        keys = keyset & torch._C._after_autograd_keyset
-        result: Tensor = torch.ops.tileon.matmul.default.redispatch(keys, a, b, bias, **options)
-    return result
+_apply: Callable[..., Any] = _Matmul.apply  # type: ignore[attr-defined]  # of a base class in C++
 
 
-def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Tensor:
-    """The kernel on the Autograd key; `keyset` is what the dispatcher calls it with. It leaves defaults out."""
-    if not torch._C.is_grad_enabled() or not torch._C._any_requires_grad(a, b, bias):
-        return _below_autograd(keyset, a, b, bias, options)
+def _record(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any], returns_z: bool) -> Any:
+    """The output, or where z is kept the output and z, with a node in the graph."""
     for name, operand in (("a", a), ("b", b)):
-        if operand.requires_grad and operand.dtype in _FLOAT8:
+        if operand.dtype in _FLOAT8 and operand.requires_grad:
             raise RuntimeError(f"matmul: `{name}` requires grad, and no gradient flows through fp8 operands")
-    result: Tensor = _Matmul.apply(a, b, bias, keyset, options)
-    return result
+    if peek_interpreter_stack() is None:
+        return _apply(a, b, bias, keyset, options, returns_z)
+    with enable_single_level_autograd_function():
+        return _apply(a, b, bias, keyset, options, returns_z)
+
+
+def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Any:
+    """The kernel on the Autograd key; `keyset` is what the dispatcher calls it with. It leaves defaults out."""
+    if forward_ad._current_level < 0 and not (is_grad_enabled() and _any_requires_grad(a, b, bias)):
+        with BelowAutograd():
+            return _redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
+    result = _record(keyset, a, b, bias, options, False)
+    return result[0] if type(result) is tuple else result
+
+
+def _autograd_with_preactivation(
+    keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any
+) -> tuple[Tensor, Tensor]:
+    """The same for the op that one level of torch.func's transforms calls of the next."""
+    pair: tuple[Tensor, Tensor]
+    if forward_ad._current_level < 0 and not (is_grad_enabled() and _any_requires_grad(a, b, bias)):
+        with BelowAutograd():
+            pair = _matmul_with_preactivation.redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
+    else:
+        pair = _record(keyset, a, b, bias, options, True)
+    return pair
 
 
 def register() -> None:
     _library.impl("matmul", _autograd, "Autograd", with_keyset=True)
+    _library.impl("_matmul_with_preactivation", _autograd_with_preactivation, "Autograd", with_keyset=True)

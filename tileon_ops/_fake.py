@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import torch
 
-from tileon_ops import _fake_block_scaled, _fake_matmul, _fake_prepared, _fake_quantize
+from tileon_ops import _fake_block_scaled, _fake_epilogue_backward, _fake_matmul, _fake_prepared, _fake_quantize
 
 
 def register() -> None:
     for implementations in (
         _fake_matmul.IMPLEMENTATIONS,
+        _fake_epilogue_backward.IMPLEMENTATIONS,
         _fake_block_scaled.IMPLEMENTATIONS,
         _fake_prepared.IMPLEMENTATIONS,
         _fake_quantize.IMPLEMENTATIONS,

@@ -105,6 +105,21 @@ def _matmul_out(
     check_out("matmul", out, a, dtype, shape)
 
 
+def _matmul_with_preactivation(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None = None,
+    *,
+    activation: str = "none",
+    slope: float = 0.01,
+    out_dtype: torch.dtype | None = None,
+    allow_tf32: bool = False,
+) -> tuple[Tensor, Tensor]:
+    shape, dtype = _check_matmul(a, b, bias, activation, out_dtype)
+    check(a.dtype.itemsize > 1, "matmul: the argument of the activation is not kept for fp8 operands")
+    return a.new_empty(shape, dtype=dtype), a.new_empty(shape, dtype=dtype)
+
+
 def _matmul_with_config(
     a: Tensor,
     b: Tensor,
@@ -124,5 +139,6 @@ def _matmul_with_config(
 IMPLEMENTATIONS: Implementations = {
     "matmul": _matmul,
     "matmul.out": _matmul_out,
+    "_matmul_with_preactivation": _matmul_with_preactivation,
     "_matmul_with_config": _matmul_with_config,
 }

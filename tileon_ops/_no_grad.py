@@ -1,4 +1,7 @@
-"""No gradient flows through quantized operands: while gradients are recorded, one that requires grad is refused."""
+"""Ops that are not differentiable: where a gradient is asked for, in either direction, they refuse.
+
+While gradients are recorded, an argument that requires grad is refused, and so is one with a tangent of forward-mode.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,44 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 _library = torch.library.Library("tileon", "IMPL")
 
-_OPS = (
-    "block_scaled_matmul",
-    "block_scaled_matmul.out",
-    "_prepare_block_scaled",
-    "_block_scaled_matmul_prepared",
-    "quantize",
-    "dequantize",
-    "pack_scales",
-    "unpack_scales",
-)
+_QUANTIZED = "no gradient flows through quantized operands"
+_RECORDED = "a backward pass that is recorded is made of torch's own ops"
+
+_WHY = {
+    "block_scaled_matmul": _QUANTIZED,
+    "block_scaled_matmul.out": _QUANTIZED,
+    "_prepare_block_scaled": _QUANTIZED,
+    "_block_scaled_matmul_prepared": _QUANTIZED,
+    "quantize": _QUANTIZED,
+    "dequantize": _QUANTIZED,
+    "pack_scales": _QUANTIZED,
+    "unpack_scales": _QUANTIZED,
+    "_epilogue_backward": _RECORDED,
+}
 
 
 def _refuse(op: str, arguments: dict[str, Any]) -> None:
+    why = _WHY[op]
+    op = op.partition(".")[0]
     for name, argument in arguments.items():
-        if isinstance(argument, Tensor) and argument.requires_grad:
-            raise RuntimeError(f"{op}: `{name}` requires grad, and no gradient flows through quantized operands")
+        if isinstance(argument, Tensor):
+            if torch.is_grad_enabled() and argument.requires_grad:
+                raise RuntimeError(f"{op}: `{name}` requires grad, and {why}")
+            if forward_ad._current_level >= 0 and forward_ad.unpack_dual(argument).tangent is not None:
+                raise RuntimeError(f"{op}: `{name}` has a tangent of forward-mode differentiation, and {why}")
 
 
 def _kernel(op: str, overload: Any) -> Callable[..., Any]:
     names = [argument.name for argument in overload._schema.arguments]
 
     def kernel(keyset: Any, *arguments: Any, **options: Any) -> Any:
-        if torch._C.is_grad_enabled() and torch._C._any_requires_grad(*arguments, *options.values()):
+        if forward_ad._current_level >= 0 or (
+            torch._C.is_grad_enabled() and torch._C._any_requires_grad(*arguments, *options.values())
+        ):
             _refuse(op, {**dict(zip(names, arguments, strict=False)), **options})  # the dispatcher leaves defaults out
         with torch._C._AutoDispatchBelowAutograd():
             return overload.redispatch(keyset & torch._C._after_autograd_keyset, *arguments, **options)
@@ -41,7 +56,7 @@ def _kernel(op: str, overload: Any) -> Callable[..., Any]:
 
 
 def register() -> None:
-    for name in _OPS:
+    for name in _WHY:
         op, _, overload = name.partition(".")
         packet = getattr(torch.ops.tileon, op)
-        _library.impl(name, _kernel(op, getattr(packet, overload or "default")), "Autograd", with_keyset=True)
+        _library.impl(name, _kernel(name, getattr(packet, overload or "default")), "Autograd", with_keyset=True)

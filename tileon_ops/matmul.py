@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch._C import _any_requires_grad, is_grad_enabled
+from torch._C import _AutoDispatchBelowAutograd as BelowAutograd
+from torch._C._functorch import peek_interpreter_stack
+from torch.autograd import forward_ad
 
 from tileon_ops._overlap import check_apart, merged
 from tileon_ops._shapes import as_op_takes
@@ -16,6 +22,20 @@ _out_op = torch.ops.tileon.matmul.out
 @torch.compiler.assume_constant_result  # a compiled frame is guarded on torch's global settings, this one included
 def _torch_allows_tf32() -> bool:
     return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
+
+
+def _records_nothing(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
+    """Whether the op may be called below autograd, past the kernel of _autograd.py, which would find the same out.
+
+    False under inference mode, where nothing would be saved by it, and under transformations of the call.
+    """
+    return not (
+        torch.compiler.is_compiling()
+        or a.is_inference()
+        or forward_ad._current_level >= 0
+        or (is_grad_enabled() and _any_requires_grad(a, b, bias))
+        or peek_interpreter_stack() is not None
+    )
 
 
 def matmul(
@@ -68,20 +88,23 @@ def matmul(
         RuntimeError: "matmul: ...", for shapes, dtypes, devices or names that do not fit, and for fp8 operands that
             require grad while gradients are recorded. Nothing is written then.
     """
-    if allow_tf32 is None:
-        allow_tf32 = a.dtype is torch.float32 and _torch_allows_tf32()
-    options = {
-        "activation": activation,
-        "slope": slope,
-        "out_dtype": out_dtype,
-        "allow_tf32": allow_tf32,
-        "fast_accum": fast_accum,
-    }
+    options: dict[str, Any] = {}  # each that is given costs 0.4 us in a call
+    if activation != "none":
+        options = {"activation": activation, "slope": slope}
+    if out_dtype is not None:
+        options["out_dtype"] = out_dtype
+    if allow_tf32 or (allow_tf32 is None and a.dtype is torch.float32 and _torch_allows_tf32()):
+        options["allow_tf32"] = True
+    if fast_accum:
+        options["fast_accum"] = True
     if a.dim() == 2 and b.dim() == 2:
-        if out is None:
-            return _op(a, b, bias, **options)
-        _out_op(a, b, bias, out=out, **options)
-        return out
+        if out is not None:
+            _out_op(a, b, bias, out=out, **options)
+            return out
+        if _records_nothing(a, b, bias):
+            with BelowAutograd():
+                return _op(a, b, bias, **options)
+        return _op(a, b, bias, **options)
 
     a_matrices, b_matrices, op_shape, shape = as_op_takes(a, b)
     if out is None:

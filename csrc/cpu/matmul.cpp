@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "../kernel_log.h"
 #include "../matmul_checks.h"
@@ -52,13 +53,19 @@ void multiply(const GemmProblem& problem, const Tensor& a, const Tensor& b, DTyp
   }
 }
 
-// Fills `out`, which is complete but for its elements.
-void run_matmul(const GemmProblem& problem, const MatmulArguments& arguments, const Tensor& out) {
+// Fills `out`, which is complete but for its elements, and `pre_activation` with the argument of the activation.
+void run_matmul(const GemmProblem& problem, const MatmulArguments& arguments, const Tensor& out,
+                const Tensor* pre_activation = nullptr) {
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
   const NoGrad no_grad;
   const DType accumulator = problem.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   const Tensor sums = sums_for(out, accumulator);
   multiply(problem, arguments.a, arguments.b, accumulator, sums);
+  if (pre_activation != nullptr) {  // before the output takes the sums' memory
+    Epilogue bias_alone = problem.epilogue;
+    bias_alone.activation = Activation::kNone;
+    write_output(sums, bias_alone, arguments.bias, 1, *pre_activation);
+  }
   write_output(sums, problem.epilogue, arguments.bias, 1, out);
   record_kernel("cpu_aten");
   log_call(problem);
@@ -81,6 +88,18 @@ void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& b
   run_matmul(problem, arguments, out);
 }
 
+std::tuple<Tensor, Tensor> matmul_with_preactivation(const Tensor& a, const Tensor& b,
+                                                     const std::optional<Tensor>& bias, const std::string& activation,
+                                                     double slope, std::optional<ScalarType> out_dtype,
+                                                     bool allow_tf32) {
+  const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, false};
+  const GemmProblem problem = check_matmul_with_preactivation(arguments);
+  const Tensor out = new_output(problem, arguments);
+  const Tensor pre_activation = new_output(problem, arguments);
+  run_matmul(problem, arguments, out, &pre_activation);
+  return {out, pre_activation};
+}
+
 Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, int64_t config,
                           const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
                           bool allow_tf32) {
@@ -95,5 +114,6 @@ Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<
 STABLE_TORCH_LIBRARY_IMPL(tileon, CPU, m) {
   m.impl("matmul", TORCH_BOX(&tileon::matmul));
   m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
+  m.impl("_matmul_with_preactivation", TORCH_BOX(&tileon::matmul_with_preactivation));
   m.impl("_matmul_with_config", TORCH_BOX(&tileon::matmul_with_config));
 }

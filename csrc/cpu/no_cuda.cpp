@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "../block_scaled_checks.h"
+#include "../epilogue_backward_checks.h"
 #include "../matmul_checks.h"
 #include "../prepared_checks.h"
 #include "../quantize_checks.h"
@@ -32,6 +33,21 @@ void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& b
   const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum};
   check_out(check_matmul(arguments), arguments, out);
   refuse_cuda("matmul");
+}
+
+std::tuple<Tensor, Tensor> matmul_with_preactivation(const Tensor& a, const Tensor& b,
+                                                     const std::optional<Tensor>& bias, const std::string& activation,
+                                                     double slope, std::optional<ScalarType> out_dtype,
+                                                     bool allow_tf32) {
+  check_matmul_with_preactivation({a, b, bias, activation, slope, out_dtype, allow_tf32, false});
+  refuse_cuda("matmul");
+}
+
+std::tuple<Tensor, Tensor> epilogue_backward(const Tensor& grad, const std::optional<Tensor>& saved,
+                                             const std::string& activation, double slope, ScalarType out_dtype,
+                                             std::optional<ScalarType> bias_dtype) {
+  check_epilogue_backward({grad, saved, activation, slope, out_dtype, bias_dtype});
+  refuse_cuda("_epilogue_backward");
 }
 
 Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, int64_t,
@@ -110,6 +126,8 @@ Tensor block_scaled_matmul_prepared(const Tensor& a, const Tensor& b, const Tens
 STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
   m.impl("matmul", TORCH_BOX(&tileon::matmul));
   m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
+  m.impl("_matmul_with_preactivation", TORCH_BOX(&tileon::matmul_with_preactivation));
+  m.impl("_epilogue_backward", TORCH_BOX(&tileon::epilogue_backward));
   m.impl("_matmul_with_config", TORCH_BOX(&tileon::matmul_with_config));
   m.impl("quantize", TORCH_BOX(&tileon::quantize));
   m.impl("dequantize", TORCH_BOX(&tileon::dequantize));

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "../kernel_log.h"
 #include "../matmul_checks.h"
@@ -167,6 +168,20 @@ void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& b
   run_matmul(problem, a, b, -1);
 }
 
+std::tuple<Tensor, Tensor> matmul_with_preactivation(const Tensor& a, const Tensor& b,
+                                                     const std::optional<Tensor>& bias, const std::string& activation,
+                                                     double slope, std::optional<ScalarType> out_dtype,
+                                                     bool allow_tf32) {
+  const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, false};
+  GemmProblem problem = check_matmul_with_preactivation(arguments);
+  Tensor out = new_output(problem, arguments);
+  Tensor pre_activation = new_output(problem, arguments);
+  problem.out = output_of(out);
+  problem.pre_activation = pre_activation.mutable_data_ptr();
+  run_matmul(problem, a, b, -1);
+  return {out, pre_activation};
+}
+
 Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, int64_t config,
                           const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
                           bool allow_tf32) {
@@ -195,5 +210,6 @@ std::string matmul_configs() {
 STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
   m.impl("matmul", TORCH_BOX(&tileon::matmul));
   m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
+  m.impl("_matmul_with_preactivation", TORCH_BOX(&tileon::matmul_with_preactivation));
   m.impl("_matmul_with_config", TORCH_BOX(&tileon::matmul_with_config));
 }

@@ -111,18 +111,24 @@ class WarpStore {
   __device__ __forceinline__ void store_as(const Slab& slab) const {
     const Epilogue& epilogue = problem_.epilogue;
     const auto slope = static_cast<Accumulator>(epilogue.slope);
+    if constexpr (std::is_same_v<Problem, GemmProblem>) {
+      if (problem_.pre_activation != nullptr)
+        store_rows<Element, kRows, kPitch, 1>(problem_.pre_activation, slab, [](Accumulator x) { return x; });
+    }
     if (epilogue.activation == Activation::kNone || epilogue.activation == Activation::kLeakyRelu) {
       const Accumulator slope_or_1 = epilogue.activation == Activation::kNone ? Accumulator(1) : slope;
-      store_rows<Element, kRows, kPitch, 4>(slab, [=](Accumulator x) { return leaky_relu(x, slope_or_1); });
+      store_rows<Element, kRows, kPitch, 4>(problem_.out.data, slab,
+                                            [=](Accumulator x) { return leaky_relu(x, slope_or_1); });
     } else {
       const Activation activation = epilogue.activation;
-      store_rows<Element, kRows, kPitch, 1>(slab, [=](Accumulator x) { return activate(x, activation, slope); });
+      store_rows<Element, kRows, kPitch, 1>(problem_.out.data, slab,
+                                            [=](Accumulator x) { return activate(x, activation, slope); });
     }
   }
 
   // kAtOnce rows are read before the first is written: the cheap activations wait for memory, not for arithmetic.
   template <typename Element, int kRows, int kPitch, int kAtOnce, typename Function>
-  __device__ __forceinline__ void store_rows(const Slab& slab, const Function& function) const {
+  __device__ __forceinline__ void store_rows(void* out, const Slab& slab, const Function& function) const {
     constexpr int lane_rows = kRows / kRowsAtOnce;
     constexpr int at_once = kAtOnce < lane_rows ? kAtOnce : lane_rows;
     static_assert(kRows % kRowsAtOnce == 0 && lane_rows % at_once == 0);
@@ -138,22 +144,22 @@ class WarpStore {
 #pragma unroll
         for (int j = 0; j < kColumnsPerLane; ++j)
           rounded.values[j] = round_to<Element>(function(sums[i].values[j] + bias_[j]));
-        store_quad(rounded, slab.row + (begin + i) * kRowsAtOnce * slab.row_step);
+        store_quad(out, rounded, slab.row + (begin + i) * kRowsAtOnce * slab.row_step);
       }
     }
   }
 
   template <typename Element>
-  __device__ __forceinline__ void store_quad(const Quad<Element>& quad, int64_t row) const {
+  __device__ __forceinline__ void store_quad(void* out, const Quad<Element>& quad, int64_t row) const {
     if (row >= problem_.m) return;
-    Element* out = static_cast<Element*>(problem_.out.data) + batch_offset_ + row * problem_.out.stride_m +
-                   column_ * problem_.out.stride_n;
+    Element* to =
+        static_cast<Element*>(out) + batch_offset_ + row * problem_.out.stride_m + column_ * problem_.out.stride_n;
     if (vectors_) {
-      *reinterpret_cast<Quad<Element>*>(out) = quad;
+      *reinterpret_cast<Quad<Element>*>(to) = quad;
     } else {
 #pragma unroll
       for (int j = 0; j < kColumnsPerLane; ++j)
-        if (column_ + j < problem_.n) out[j * problem_.out.stride_n] = quad.values[j];
+        if (column_ + j < problem_.n) to[j * problem_.out.stride_n] = quad.values[j];
     }
   }
 

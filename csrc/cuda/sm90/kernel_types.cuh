@@ -83,6 +83,9 @@ struct KernelTypes {
   // A chunk's bias takes registers beside the sums, which both of these fill.
   static constexpr bool reads_bias_early = kConfig.family != Family::kPingPong && !Scaling::is_in_need_of_registers;
 
+  // Of 16-bit operands, those that gradients flow through.
+  static constexpr bool keeps_pre_activation = std::is_same_v<Scaling, Unscaled<Element>>;
+
   static constexpr int producer_warp = kConfig.consumers * 4;
   static constexpr int consumers_of_a_stage = kConfig.family == Family::kPingPong ? 1 : kConfig.consumers;
   using Shared = SharedMemory<kConfig>;

@@ -43,7 +43,7 @@ bool takes_tma_store(const Row& row, const GemmProblem& problem) {
   const Epilogue& epilogue = problem.epilogue;
   const bool cheap = epilogue.activation == Activation::kNone || epilogue.activation == Activation::kRelu ||
                      (epilogue.activation == Activation::kLeakyRelu && epilogue.slope > 0 && epilogue.slope <= 1);
-  return persistent(row.tile) && problem.out_dtype == problem.dtype && cheap &&
+  return persistent(row.tile) && problem.out_dtype == problem.dtype && cheap && problem.pre_activation == nullptr &&
          tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
 

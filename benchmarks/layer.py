@@ -1,0 +1,193 @@
+"""A linear layer with bias and activation, forward and backward: `python benchmarks/layer.py --csv layer.csv`.
+
+What is timed is what a training step does of it: `forward`, or `forward_backward`, which gives gradients to x, weight
+and bias for a random gradient of y. Weights are (n, k), as nn.Linear holds them. `replay` is the forward pass alone,
+in inference, by CUDA graphs.
+
+Columns: dtype,m,n,k,activation,pass,provider,median_us,spread,samples. Providers: `tileon` is tileon_ops.matmul on the
+weight's transpose, `torch` F.linear and its activation, both eager; `tileon_compile` and `torch_compile` the same under
+torch.compile. Of `replay`: `kernel` is the op alone in a CUDA graph, `reduce_overhead` torch.compile's mode of that
+name with x at a fixed address, `reduce_overhead_copies` with an x that it copies into the graph's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from presets import Shape, parse_names, parse_shapes
+from problems import DTYPES, SLOPE
+from result_file import CsvWriter, aligned, portable_path
+from timing import Arm, clock_words, time_arms
+from torch import Tensor
+from tree import tileon_ops
+
+COLUMNS = ("dtype", "m", "n", "k", "activation", "pass", "provider", "median_us", "spread", "samples")
+PASSES = ("forward", "forward_backward", "replay")
+
+Layer = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+_TORCH_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda z: z,
+    "relu": F.relu,
+    "leaky_relu": lambda z: F.leaky_relu(z, SLOPE),
+    "gelu": F.gelu,
+    "gelu_tanh": lambda z: F.gelu(z, approximate="tanh"),
+    "silu": F.silu,
+}
+
+
+@dataclass(frozen=True)
+class Tensors:
+    x: Tensor  # (m, k)
+    weight: Tensor  # (n, k)
+    bias: Tensor  # (n,)
+    grad: Tensor  # (m, n), of the output
+
+    def step(self, layer: Layer) -> Callable[[], object]:
+        """Forward and backward, each with gradients of its own."""
+        leaves = (self.x, self.weight, self.bias)
+
+        def run() -> None:
+            for leaf in leaves:
+                leaf.grad = None
+            layer(*leaves).backward(self.grad)
+
+        return run
+
+    def forward(self, layer: Layer) -> Callable[[], object]:
+        return lambda: layer(self.x, self.weight, self.bias)
+
+
+def make_tensors(shape: Shape, dtype: torch.dtype, device: torch.device, *, requires_grad: bool) -> Tensors:
+    """Random normal ones."""
+    m, n, k = shape
+    generator = torch.Generator(device).manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, device=device, generator=generator).to(dtype)
+
+    x, weight, bias = (t.requires_grad_(requires_grad) for t in (normal(m, k), normal(n, k), normal(n)))
+    return Tensors(x, weight, bias, normal(m, n))
+
+
+def layers(activation: str) -> tuple[Layer, Layer]:
+    """Ours and torch's."""
+    activate = _TORCH_ACTIVATIONS[activation]
+
+    def ours(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return tileon_ops.matmul(x, weight.t(), bias, activation=activation, slope=SLOPE)
+
+    def torchs(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return activate(F.linear(x, weight, bias))
+
+    return ours, torchs
+
+
+def training_arms(activation: str, which: str, tensors: Tensors) -> dict[str, Arm]:
+    ours, torchs = layers(activation)
+    providers = {
+        "tileon": ours,
+        "torch": torchs,
+        "tileon_compile": torch.compile(ours, fullgraph=True),
+        "torch_compile": torch.compile(torchs, fullgraph=True),
+    }
+    run = tensors.step if which == "forward_backward" else tensors.forward
+    return {name: Arm(run(layer)) for name, layer in providers.items()}
+
+
+def _kernel_graph(call: Callable[[], object]) -> Callable[[], object]:
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = call()
+
+    def replay() -> object:
+        graph.replay()
+        return result  # its memory is the graph's as long as this function lives
+
+    return replay
+
+
+def replay_arms(activation: str, tensors: Tensors) -> dict[str, Arm]:
+    ours, _ = layers(activation)
+
+    def compiled(x: Tensor) -> Callable[[], object]:
+        layer = torch.compile(lambda x: ours(x, tensors.weight, tensors.bias), mode="reduce-overhead", fullgraph=True)
+
+        def run() -> object:
+            with torch.inference_mode():
+                torch.compiler.cudagraph_mark_step_begin()
+                return layer(x)
+
+        for _ in range(3):  # compiles, records, replays
+            run()
+        return run
+
+    fixed = tensors.x.clone()
+    torch._dynamo.mark_static_address(fixed)
+    with torch.inference_mode():
+        kernel = _kernel_graph(tensors.forward(ours))
+    arms = {"kernel": kernel, "reduce_overhead": compiled(fixed)}
+    torch.compiler.reset()
+    arms["reduce_overhead_copies"] = compiled(tensors.x)
+    return {name: Arm(run) for name, run in arms.items()}
+
+
+def measure(
+    shape: Shape, activation: str, which: str, dtype: torch.dtype, device: torch.device, seconds: float
+) -> Iterator[list[str]]:
+    """Rows of the table from `provider` on."""
+    torch.compiler.reset()
+    if which == "replay":
+        if device.type != "cuda":
+            return
+        arms = replay_arms(activation, make_tensors(shape, dtype, device, requires_grad=False))
+    else:
+        arms = training_arms(activation, which, make_tensors(shape, dtype, device, requires_grad=True))
+    for name, timing in time_arms(arms, device, seconds=seconds, warmup_seconds=seconds).items():
+        yield [name, f"{timing.median_us:.2f}", f"{timing.spread:.4f}", str(timing.samples)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", type=parse_shapes, default="4096x14336x4096", help="MxNxK, several with commas")
+    parser.add_argument("--dtype", default="bfloat16", choices=[*DTYPES])
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--activations", type=parse_names, default="leaky_relu,gelu", help="of the layer")
+    parser.add_argument("--passes", type=parse_names, default=",".join(PASSES), help=f"of {', '.join(PASSES)}")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of timing, for all providers of a line together")
+    parser.add_argument("--csv", type=Path, help="write the figures here")
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    for which in arguments.passes:
+        if which not in PASSES:
+            parser.error(f"--passes: {which!r} is none of {', '.join(PASSES)}")
+
+    cases = itertools.product(arguments.shapes, arguments.activations, arguments.passes)
+    table = [["shape", "activation", "pass", "provider", "median us", "over torch's or the kernel's"]]
+    with CsvWriter(arguments.csv, COLUMNS, {"timing": clock_words(device)}) as writer:
+        for (m, n, k), activation, which in cases:
+            rows = list(measure((m, n, k), activation, which, DTYPES[arguments.dtype], device, arguments.seconds))
+            base = next((float(row[1]) for row in rows if row[0] in ("torch", "kernel")), 0.0)
+            for row in rows:
+                writer.write([arguments.dtype, m, n, k, activation, which, *row])
+                table.append([f"{m}x{n}x{k}", activation, which, row[0], row[1], f"{float(row[1]) / base:.3f}"])
+    print(f"{aligned(table)}\n\n{arguments.dtype}, {clock_words(device)}")
+    if arguments.csv:
+        print(f"figures: {portable_path(arguments.csv)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+// _epilogue_backward on CPU tensors: one pass over the rows, by the formulas of epilogue.h.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/util/BFloat16.h>
+#include <torch/headeronly/util/Half.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "../epilogue_backward_checks.h"
+#include "../kernel_log.h"
+
+namespace tileon {
+namespace {
+
+template <typename Function>
+void with_type(DType dtype, const Function& function) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return function(torch::headeronly::Half());
+    case DType::kBFloat16:
+      return function(torch::headeronly::BFloat16());
+    case DType::kFloat64:
+      return function(double());
+    default:
+      return function(float());  // the checks have refused the others
+  }
+}
+
+// One row's grad_z, as the accumulator holds it.
+template <typename Grad, typename Accumulator>
+void derive_row(const EpilogueBackwardProblem& problem, int64_t row, Accumulator* derived) {
+  const Grad* grad = static_cast<const Grad*>(problem.grad) + row / problem.m * problem.stride_batch +
+                     row % problem.m * problem.stride_m;
+  const Grad* saved = problem.saved == nullptr ? nullptr : static_cast<const Grad*>(problem.saved) + row * problem.n;
+  const auto slope = static_cast<Accumulator>(problem.slope);
+  for (int64_t i = 0; i < problem.n; ++i) {
+    const auto upstream = static_cast<Accumulator>(grad[i * problem.stride_n]);
+    const auto x = saved == nullptr ? Accumulator(0) : static_cast<Accumulator>(saved[i]);
+    derived[i] = through_activation(upstream, x, problem.activation, slope);
+  }
+}
+
+// Tasks are runs of rows, each with sums of its own, which are added in order: the same bits whatever the threads.
+template <typename Grad, typename Out>
+void run(const EpilogueBackwardProblem& problem) {
+  using Accumulator = std::conditional_t<std::is_same_v<Grad, double>, double, float>;
+  constexpr int64_t kElementsPerTask = 1 << 15;  // some 10 us of work: far more than waking a thread costs
+  constexpr int64_t kMostTasks = 64;
+  const int64_t rows = problem.rows(), n = problem.n;
+  const int64_t rows_per_task =
+      std::max(1 + kElementsPerTask / std::max<int64_t>(n, 1), (rows + kMostTasks - 1) / kMostTasks);
+  const int64_t tasks = (rows + rows_per_task - 1) / rows_per_task;
+  const bool wants_bias = problem.grad_bias != nullptr;
+  std::vector<Accumulator> sums(wants_bias ? tasks * n : 0, Accumulator(0));
+  Out* grad_z = static_cast<Out*>(problem.grad_z);
+  torch::stable::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) {
+    std::vector<Accumulator> derived(n);
+    for (int64_t task = begin; task < end; ++task)
+      for (int64_t row = task * rows_per_task; row < std::min(rows, (task + 1) * rows_per_task); ++row) {
+        derive_row<Grad>(problem, row, derived.data());
+        for (int64_t i = 0; i < n; ++i) grad_z[row * n + i] = static_cast<Out>(derived[i]);
+        for (int64_t i = 0; wants_bias && i < n; ++i) sums[task * n + i] += derived[i];
+      }
+  });
+  if (!wants_bias) return;
+  with_type(problem.bias_dtype, [&](auto type) {
+    auto* grad_bias = static_cast<decltype(type)*>(problem.grad_bias);
+    for (int64_t i = 0; i < n; ++i) {
+      Accumulator total = 0;
+      for (int64_t task = 0; task < tasks; ++task) total += sums[task * n + i];
+      grad_bias[i] = static_cast<decltype(type)>(total);
+    }
+  });
+}
+
+std::tuple<Tensor, Tensor> epilogue_backward(const Tensor& grad, const std::optional<Tensor>& saved,
+                                             const std::string& activation, double slope, ScalarType out_dtype,
+                                             std::optional<ScalarType> bias_dtype) {
+  const EpilogueBackwardArguments arguments{grad, saved, activation, slope, out_dtype, bias_dtype};
+  EpilogueBackwardProblem problem = check_epilogue_backward(arguments);
+  std::optional<Tensor> contiguous_saved;
+  const EpilogueGradients out = bind_outputs(problem, arguments, contiguous_saved);
+  with_type(problem.grad_dtype, [&](auto grad_type) {
+    with_type(problem.out_dtype, [&](auto out_type) { run<decltype(grad_type), decltype(out_type)>(problem); });
+  });
+  record_kernel("cpu_epilogue_backward");
+  log_call(problem);
+  return {out.grad_z, out.grad_bias};
+}
+
+}  // namespace
+}  // namespace tileon
+
+STABLE_TORCH_LIBRARY_IMPL(tileon, CPU, m) { m.impl("_epilogue_backward", TORCH_BOX(&tileon::epilogue_backward)); }
