@@ -54,6 +54,11 @@ def _matmul(
     return rules
 
 
+def _dtype(spec: DTensorSpec) -> torch.dtype:
+    assert spec.tensor_meta is not None, "that of an input is always there"
+    return spec.tensor_meta.dtype
+
+
 def _cuts_agree(operand: DTensorSpec, scale: DTensorSpec, dim: int) -> bool:
     """Whether operand and scales, each cut along `dim` by its own size, are cut at the same elements.
 
@@ -63,8 +68,8 @@ def _cuts_agree(operand: DTensorSpec, scale: DTensorSpec, dim: int) -> bool:
     is_packed = scale.ndim == 5
     if dim == 0:
         return not is_packed or operand.shape[0] % (BLOCK_ROWS * operand.mesh.size()) == 0
-    per_byte = 1 if operand.tensor_meta.dtype == E4M3 else 2
-    vec = 16 if scale.tensor_meta.dtype == E4M3 else 32
+    per_byte = 1 if _dtype(operand) == E4M3 else 2
+    vec = 16 if _dtype(scale) == E4M3 else 32
     columns = operand.shape[1] * per_byte // vec
     return columns % ((BLOCK_COLS if is_packed else 1) * operand.mesh.size()) == 0
 
@@ -105,16 +110,13 @@ _RULES: dict[Any, Callable[..., Rules]] = {
 
 
 def _schema_info(op: Any) -> RuntimeSchemaInfo:
-    """What else than the tensors a remembered decision depends on: which optional ones are given, and all options.
+    """What a remembered decision depends on besides the tensors: every option.
 
     register_sharding itself thinks of integers alone; a decision for activation="none" would then be taken again for
     "relu", partial sums and all.
     """
-    arguments = op._schema.arguments
-    first_optional = next(index for index, argument in enumerate(arguments) if argument.has_default_value())
     return RuntimeSchemaInfo(
-        static_argnum=first_optional,
-        static_kwargkey=[argument.name for argument in arguments if argument.kwarg_only],
+        static_kwargkey=[argument.name for argument in op._schema.arguments if argument.kwarg_only]
     )
 
 

@@ -26,8 +26,8 @@ class Linear(nn.Linear):
         slope: of leaky_relu for negative arguments.
         device, dtype: of the parameters: float16, bfloat16, float32 or float64.
 
-    The input is (..., in_features), of the weight's dtype unless autocast is on; the output (..., out_features), of the
-    same dtype. Sums, bias and activation are in float32 (float64 for float64) and rounded once, as in tileon_ops.matmul.
+    The input is (..., in_features), of the weight's dtype unless autocast is on; the output is (..., out_features), of
+    the same dtype. Sums, bias and activation are in float32 (float64 for float64) and rounded once.
 
     With DTensors, as parallelize_module makes them, an output sharded by columns or rows is computed where it lies,
     activation included. Where input and weight are both sharded along in_features, as RowwiseParallel has them, each
