@@ -120,7 +120,7 @@ def copy_of_the_tree(target: pathlib.Path, *, with_library: bool) -> pathlib.Pat
             target.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
     left_out = shutil.ignore_patterns("__pycache__", "results", "*.png", *([] if with_library else ["_C.*"]))
-    for name in ("csrc", "tileon_ops", "tests", "benchmarks", ".ci"):
+    for name in ("csrc", "tileon_ops", "tests", "benchmarks", "examples", ".ci"):
         shutil.copytree(ROOT / name, target / name, ignore=left_out)
     return target
 
