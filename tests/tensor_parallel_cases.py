@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from torch import Tensor, nn
-from torch.distributed.tensor import DeviceMesh, DTensor, Partial, Replicate, Shard, init_device_mesh
+from torch.distributed.tensor import DeviceMesh, DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
@@ -210,8 +210,6 @@ def uneven_parts_are_exact(place: Place) -> None:
 
 @case
 def without_linear_the_op_itself_has_the_same_gradients(place: Place) -> None:
-    from torch.distributed.tensor import distribute_tensor
-
     a, b, bias = (
         integers(*shape, dtype=torch.float64, device=place.device, seed=seed)
         for seed, shape in enumerate(((6, WIDTH), (WIDTH, HIDDEN), (HIDDEN,)))
@@ -249,6 +247,15 @@ def it_compiles_as_a_whole(place: Place) -> None:
         split = by_columns_then_rows(copy.deepcopy(whole_mlp), place)
         compiled = torch.compile(split, fullgraph=True, backend="aot_eager")
         expect_same_training_step(compiled, whole_mlp, place, make_input(place))
+
+
+@case
+def fully_sharded_parameters_train_like_the_whole(place: Place) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    whole_mlp = make_mlp(place, "gelu")
+    split = fully_shard(copy.deepcopy(whole_mlp), mesh=place.mesh)
+    expect_same_training_step(split, whole_mlp, place, make_input(place))
 
 
 @case

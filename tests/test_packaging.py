@@ -225,6 +225,7 @@ class TestBuild:
         wanted = {path.relative_to(tree).as_posix() for path in (tree / "csrc").rglob("*") if path.is_file()}
         wanted |= {path.relative_to(tree).as_posix() for path in (tree / "tileon_ops").glob("*.py")}
         wanted |= {"setup.py", "pyproject.toml", "LICENSE", "README.md", "tileon_ops/py.typed", ".ci/nvcc.py"}
+        wanted |= {"examples/tensor_parallel.py"}
         assert not wanted - names
         assert not [name for name in names if name.endswith((".so", ".o", ".pyc"))]
 
