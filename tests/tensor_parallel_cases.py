@@ -35,7 +35,7 @@ from operands import integers  # noqa: E402
 import tileon_ops  # noqa: E402
 
 PROCESSES = 2
-SECONDS = 180  # a deadlock ends here
+SECONDS = 100  # a deadlock ends here; hang_guard.py would end all after 120
 
 ALL_REDUCE = torch.ops.c10d_functional.all_reduce
 REDUCE_SCATTER = torch.ops.c10d_functional.reduce_scatter_tensor
