@@ -46,6 +46,10 @@ def _text(of: Sequence[Placement]) -> str:
     return "".join(next(letter for letter, placement in _LETTERS.items() if placement == one) for one in of)
 
 
+def _as_tuple(outputs: Any) -> tuple[Any, ...]:
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
 @dataclass
 class Devices:
     """A mesh of four devices, (4,) or (2, 2)."""
@@ -54,20 +58,26 @@ class Devices:
 
     def call(self, op: Any, *operands: tuple[Tensor, str] | None, **options: Any) -> Result:
         """The op on operands, each with its placements; None is an optional one left out."""
-        expected = op(*(None if operand is None else operand[0] for operand in operands), **options)
-        result, gathered = self.on_devices(op, *operands, **options)
-        return Result(_text(result.placements), gathered, expected, result)
+        (result,) = self.call_all(op, *operands, **options)
+        return result
 
-    def on_devices(self, op: Any, *operands: tuple[Tensor, str] | None, **options: Any) -> tuple[DTensor, Tensor]:
-        """The result as it lies on the devices, and gathered."""
+    def call_all(self, op: Any, *operands: tuple[Tensor, str] | None, **options: Any) -> list[Result]:
+        """The same of an op with any number of outputs."""
+        expected = op(*(None if operand is None else operand[0] for operand in operands), **options)
+        pairs = zip(self.on_devices(op, *operands, **options), _as_tuple(expected), strict=True)
+        return [Result(_text(result.placements), gathered, whole, result) for (result, gathered), whole in pairs]
+
+    def on_devices(self, op: Any, *operands: tuple[Tensor, str] | None, **options: Any) -> list[tuple[DTensor, Tensor]]:
+        """Every output as it lies on the devices, and gathered."""
         with LocalTensorMode(DEVICES):
             sharded = [
                 None if operand is None else distribute_tensor(operand[0], self.mesh, placements(operand[1]))
                 for operand in operands
             ]
-            result = op(*sharded, **options)
-            gathered = result.full_tensor()
-        return result, gathered.reconcile() if isinstance(gathered, LocalTensor) else gathered
+            results = _as_tuple(op(*sharded, **options))
+            gathered = [result.full_tensor() for result in results]
+        whole = [one.reconcile() if isinstance(one, LocalTensor) else one for one in gathered]
+        return list(zip(results, whole, strict=True))
 
 
 @contextmanager

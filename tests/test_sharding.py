@@ -138,6 +138,34 @@ def test_a_bad_call_says_what_the_op_says(line: Devices) -> None:
         line.on_devices(matmul, (A, "0"), (A, "R"))
 
 
+# What its backward pass is made of.
+
+
+@pytest.mark.parametrize(
+    ("placed", "of_bias"), [("R", "R"), ("0", "P"), ("1", "0")], ids=["replicated", "rows", "columns"]
+)
+@pytest.mark.parametrize("bias_dtype", [None, torch.float32], ids=["no bias", "bias"])
+@pytest.mark.parametrize("activation", ["none", "relu"])
+def test_the_backward_pass_of_an_epilogue_stays_where_it_is(
+    line: Devices, placed: str, of_bias: str, bias_dtype: torch.dtype | None, activation: str
+) -> None:
+    saved = None if activation == "none" else (operand(9, 7, seed=1), placed)
+    options = {"activation": activation, "slope": 0.0, "out_dtype": torch.float32, "bias_dtype": bias_dtype}
+    results = line.call_all(torch.ops.tileon._epilogue_backward.default, (operand(9, 7), placed), saved, **options)
+    assert [result.placed for result in results] == [placed, "R" if bias_dtype is None else of_bias]
+    assert all(result.is_exact for result in results)
+
+
+@pytest.mark.parametrize("a", ["R", "0", "1"])
+@pytest.mark.parametrize("b", ["R", "0", "1"])
+def test_a_product_that_keeps_its_preactivation_shards_as_without(line: Devices, a: str, b: str) -> None:
+    operands = (A, a), (B, b), (BIAS, "R")
+    pair = line.call_all(torch.ops.tileon._matmul_with_preactivation.default, *operands, activation="relu")
+    plain = line.call(matmul, *operands, activation="relu")
+    assert [one.placed for one in pair] == [plain.placed] * 2
+    assert all(one.is_exact for one in pair)
+
+
 # Block-scaled products.
 
 ROWS_A, ROWS_B = 512, 1024  # packed scales: a block and two for each device

@@ -54,6 +54,26 @@ def _matmul(
     return rules
 
 
+def _matmul_with_preactivation(
+    a: DTensorSpec, b: DTensorSpec, bias: DTensorSpec | None = None, **options: Any
+) -> Rules:
+    return [(outputs * 2, inputs) for outputs, inputs in _matmul(a, b, bias, **options)]
+
+
+def _epilogue_backward(
+    grad: DTensorSpec, saved: DTensorSpec | None, *, bias_dtype: torch.dtype | None = None, **options: Any
+) -> Rules:
+    """Element by element, and a sum over the rows: of some rows it is a term, of some columns it is theirs."""
+    columns = grad.ndim - 1
+    rules: Rules = [([Replicate(), Replicate()], _inputs((grad, Replicate()), (saved, Replicate())))]
+    for dim in range(grad.ndim):
+        of_bias: Placement = Shard(0) if dim == columns else Partial()
+        if bias_dtype is None:  # no sum is asked for: it has no elements
+            of_bias = Replicate()
+        rules.append(([Shard(dim), of_bias], _inputs((grad, Shard(dim)), (saved, Shard(dim)))))
+    return rules
+
+
 def _dtype(spec: DTensorSpec) -> torch.dtype:
     assert spec.tensor_meta is not None, "that of an input is always there"
     return spec.tensor_meta.dtype
@@ -105,6 +125,8 @@ def _block_scaled_matmul(
 
 _RULES: dict[Any, Callable[..., Rules]] = {
     torch.ops.tileon.matmul.default: _matmul,
+    torch.ops.tileon._matmul_with_preactivation.default: _matmul_with_preactivation,
+    torch.ops.tileon._epilogue_backward.default: _epilogue_backward,
     torch.ops.tileon.block_scaled_matmul.default: _block_scaled_matmul,
 }
 
