@@ -12,7 +12,7 @@ SHELL := /bin/sh
 VENV := .venv
 BASE_PYTHON ?=
 RESULTS := benchmarks/results
-MYPY_TARGETS := tileon_ops benchmarks setup.py $(wildcard .ci/*.py)
+MYPY_TARGETS := tileon_ops benchmarks examples setup.py $(wildcard .ci/*.py)
 CXX_SOURCES = $(shell find csrc tests -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
 
 ifeq ($(strip $(PYTHON)),)
@@ -153,7 +153,7 @@ COMMIT:
 clean:
 	rm -rf build dist *.egg-info tileon_ops/_C.so tileon_ops/_C.json COMMIT $(RESULTS)/demo
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find tileon_ops tests benchmarks .ci -name __pycache__ -prune -exec rm -rf {} +
+	find tileon_ops tests benchmarks examples .ci -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
 	rm -rf $(VENV)

@@ -1,0 +1,99 @@
+"""DTensor knows the ops in whichever order torch.distributed.tensor and tileon_ops are imported."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.distributed.tensor import DTensor
+
+from tileon_ops import _sharding_rules
+from tileon_ops._import_hook import after_import
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+TILEON_FIRST = """
+import sys, torch
+torch.compiler.assume_constant_result = lambda function: function  # which imports half of torch, DTensor included
+import tileon_ops
+assert "torch.distributed.tensor" not in sys.modules, "it is slow to import"
+finders = len(sys.meta_path)
+from torch.distributed.tensor import DTensor
+rules = DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs
+assert torch.ops.tileon.matmul.default in rules
+assert len(sys.meta_path) == finders - 1
+"""
+
+DTENSOR_FIRST = """
+from torch.distributed.tensor import DTensor
+import tileon_ops, torch
+rules = DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs
+assert torch.ops.tileon.matmul.default in rules
+"""
+
+
+@pytest.mark.parametrize("program", [TILEON_FIRST, DTENSOR_FIRST], ids=["tileon_ops first", "DTensor first"])
+def test_either_order(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_here_too_every_rule_is_known() -> None:
+    known = DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs
+    assert set(_sharding_rules._RULES) <= set(known)
+
+
+@pytest.fixture
+def module(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module that can be imported and has not been."""
+    (tmp_path / "tileon_late_module.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "tileon_late_module", raising=False)
+    return "tileon_late_module"
+
+
+def test_an_action_waits_for_the_import_and_finds_the_whole_module(module: str) -> None:
+    seen = []
+    finders = list(sys.meta_path)
+    after_import(module, lambda: seen.append(sys.modules[module].value))
+    assert seen == []
+    imported = importlib.import_module(module)
+    assert seen == [1]
+    assert sys.meta_path == finders
+    assert type(imported.__loader__).__name__ == type(imported.__spec__.loader).__name__ == "SourceFileLoader"
+    importlib.reload(imported)
+    assert seen == [1]
+
+
+def test_an_action_for_an_imported_module_does_not_wait(module: str) -> None:
+    importlib.import_module(module)
+    seen = []
+    after_import(module, lambda: seen.append(1))
+    assert seen == [1]
+
+
+def test_a_module_that_there_is_not_stays_missing() -> None:
+    finders = list(sys.meta_path)
+    after_import("tileon_no_such_module", lambda: None)
+    try:
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("tileon_no_such_module")
+    finally:
+        sys.meta_path[:] = finders
+
+
+def test_a_torch_with_another_interface_for_rules_costs_a_warning_not_the_import(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tileon_ops import _sharding
+
+    def fail() -> None:
+        raise AttributeError("no such thing")
+
+    monkeypatch.setattr(_sharding_rules, "register", fail)
+    with pytest.warns(UserWarning, match=rf"torch {torch.__version__.split('+')[0]}.*AttributeError: no such thing"):
+        _sharding.register()
