@@ -18,7 +18,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 TILEON_FIRST = """
 import sys, torch
-torch.compiler.assume_constant_result = lambda function: function  # which imports half of torch, DTensor included
 import tileon_ops
 assert "torch.distributed.tensor" not in sys.modules, "it is slow to import"
 finders = len(sys.meta_path)

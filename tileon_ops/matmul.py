@@ -19,9 +19,13 @@ _op = torch.ops.tileon.matmul.default
 _out_op = torch.ops.tileon.matmul.out
 
 
-@torch.compiler.assume_constant_result  # a compiled frame is guarded on torch's global settings, this one included
 def _torch_allows_tf32() -> bool:
     return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
+
+
+# A compiled frame is guarded on torch's global settings, this one included. What torch.compiler.assume_constant_result
+# does, without the second that importing the compiler takes.
+_torch_allows_tf32._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _records_nothing(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
