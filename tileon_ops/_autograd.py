@@ -17,7 +17,7 @@ No gradient flows through fp8 operands: one that requires grad is refused before
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,8 +39,6 @@ _epilogue_backward = torch.ops.tileon._epilogue_backward.default
 # Here every 100 ns count: each eager call passes. What OpOverload.redispatch calls, and the keys below autograd's.
 _redispatch = _matmul._handle.redispatch_boxed
 _below_autograd_keys = torch._C._after_autograd_keyset
-
-_FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 class _Layout:
@@ -83,21 +81,43 @@ def _grad_b(grad: Tensor, a: Tensor, b: _Layout, precision: dict[str, bool]) -> 
     return b.product(rows.mT, grad.reshape(batch * m, n), precision).reshape(b.shape)
 
 
-class _Call:
+def _refuse_float8(a: Tensor, b: Tensor) -> None:
+    for name, operand in (("a", a), ("b", b)):
+        if operand.requires_grad:
+            raise RuntimeError(f"matmul: `{name}` requires grad, and no gradient flows through fp8 operands")
+
+
+def _keeps_z(options: dict[str, Any]) -> bool:
+    """Whether the derivative needs z: not without an activation, nor where the output's sign tells as much."""
+    activation = options.get("activation", "none")
+    if activation == "leaky_relu":
+        return bool(options.get("slope", 0.01) < 0)
+    return activation not in ("none", "relu")  # output_tells_derivative of csrc/epilogue.h
+
+
+class _Call(NamedTuple):
     """What a node of the graph knows of its call besides tensors."""
 
-    __slots__ = ("a", "activation", "b", "bias_dtype", "dtype", "keeps_z", "precision", "slope")
+    options: dict[str, Any]
+    keeps_z: bool
+    dtype: torch.dtype  # of a
+    bias_dtype: torch.dtype | None
+    a: _Layout | None = None  # where the operand itself is not kept
+    b: _Layout | None = None
 
-    def __init__(self, a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any], returns_z: bool) -> None:
-        self.activation: str = options.get("activation", "none")
-        self.slope: float = options.get("slope", 0.01)
-        self.keeps_z = returns_z or not (
-            self.activation in ("none", "relu")
-            or (self.activation == "leaky_relu" and self.slope >= 0)  # output_tells_derivative of csrc/epilogue.h
-        )
-        self.a, self.b, self.dtype = _Layout(a), _Layout(b), a.dtype
-        self.bias_dtype = None if bias is None else bias.dtype
-        self.precision = {"allow_tf32": True} if options.get("allow_tf32") else {}
+    @property
+    def precision(self) -> dict[str, bool]:
+        return {"allow_tf32": True} if self.options.get("allow_tf32") else {}
+
+    @property
+    def activation(self) -> str:
+        activation: str = self.options.get("activation", "none")
+        return activation
+
+    @property
+    def slope(self) -> float:
+        slope: float = self.options.get("slope", 0.01)
+        return slope
 
     def through_activation(self, grad: Tensor, kept: Tensor | None) -> Tensor:
         """grad * activation'(z) by torch's own ops, which are differentiable; `kept` is y or z.
@@ -130,18 +150,23 @@ class _Call:
         return grad_z, grad_bias if wants_bias else None
 
 
-def _forward(call: _Call, keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Any:
-    """The output, or where z is kept the output and z."""
+def _forward(
+    a: Tensor, b: Tensor, bias: Tensor | None, keyset: Any, options: dict[str, Any], keeps_z: bool
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The output, or where z is kept the output and z. `keyset` is None where no dispatcher has been asked yet."""
     with BelowAutograd():
-        keys = keyset & _below_autograd_keys
-        if not call.keeps_z:
-            return _redispatch(keys, a, b, bias, **options)
-        if a.dtype not in _FLOAT8:
-            kept = {name: value for name, value in options.items() if name != "fast_accum"}
-            return _matmul_with_preactivation.redispatch(keys, a, b, bias, **kept)
-        # Gradients flow to the bias alone; z is a product of its own.
-        z = _redispatch(keys, a, b, bias, **{**options, "activation": "none"})
-        return _redispatch(keys, a, b, bias, **options), z
+        if keeps_z and a.dtype.itemsize > 1:
+            if keyset is None:
+                return _matmul_with_preactivation(a, b, bias, **options)
+            return _matmul_with_preactivation.redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
+        output = (
+            _matmul(a, b, bias, **options)
+            if keyset is None
+            else _redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
+        )
+        if keeps_z:  # of fp8 operands, where a gradient flows to the bias alone, z is a product of its own
+            return output, _matmul(a, b, bias, **{**options, "activation": "none"})
+        return output
 
 
 class _Matmul(torch.autograd.function._SingleLevelFunction):
@@ -154,22 +179,35 @@ class _Matmul(torch.autograd.function._SingleLevelFunction):
 
     @staticmethod
     def forward(
-        ctx: Any, a: Tensor, b: Tensor, bias: Tensor | None, keyset: Any, options: dict[str, Any], returns_z: bool
+        ctx: Any,
+        a: Tensor,
+        b: Tensor,
+        bias: Tensor | None,
+        keyset: Any,
+        options: dict[str, Any],
+        keeps_z: bool,
+        is_transformed: bool,
     ) -> Any:
-        call = ctx.call = _Call(a, b, bias, options, returns_z)
-        if peek_interpreter_stack() is None:
-            result = _forward(call, keyset, a, b, bias, options)
-        else:  # what the levels below this one record is theirs
+        result: Any
+        if is_transformed:  # what the levels below this one record is theirs
             with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
-                result = _forward(call, keyset, a, b, bias, options)
+                result = _forward(a, b, bias, keyset, options, keeps_z)
+        else:
+            result = _forward(a, b, bias, keyset, options, keeps_z)
         y = kept = result
-        if call.keeps_z:
+        if keeps_z:
             y, kept = result
             ctx.set_materialize_grads(False)
-        elif call.activation == "none":
+        elif "activation" not in options:
             kept = None
-        wants_a, wants_b = ctx.needs_input_grad[:2]
-        ctx.save_for_backward(a if wants_b else None, b if wants_a else None, kept)
+        wants_a, wants_b, wants_bias = ctx.needs_input_grad[:3]
+        bias_dtype = bias.dtype if wants_bias and bias is not None else None
+        if wants_a and wants_b:
+            ctx.call = _Call(options, keeps_z, a.dtype, bias_dtype)
+            ctx.save_for_backward(a, b, kept)
+        else:
+            ctx.call = _Call(options, keeps_z, a.dtype, bias_dtype, _Layout(a), _Layout(b))
+            ctx.save_for_backward(a if wants_b else None, b if wants_a else None, kept)
         if forward_ad._current_level >= 0:
             ctx.save_for_forward(a, b, kept)
             ctx.out_dtype, ctx.out_shape = y.dtype, y.shape
@@ -182,13 +220,13 @@ class _Matmul(torch.autograd.function._SingleLevelFunction):
         wants_a, wants_b, wants_bias = ctx.needs_input_grad[:3]
         if grad_of_z is not None:  # the backward pass was recorded, and depends on z
             grad = grad_of_z if grad is None else call.through_activation(grad, kept) + grad_of_z
-            kept = None
+            call, kept = call._replace(options={**call.options, "activation": "none"}), None
         if grad is None:
-            return (None,) * 6
+            return (None,) * 7
         grad_z, grad_bias = call.through_epilogue(grad, kept, wants_bias)
-        grad_a = _grad_a(grad_z, call.a, b, call.precision) if wants_a else None
-        grad_b = _grad_b(grad_z, a, call.b, call.precision) if wants_b else None
-        return grad_a, grad_b, grad_bias, None, None, None
+        grad_a = _grad_a(grad_z, call.a or _Layout(a), b, call.precision) if wants_a else None
+        grad_b = _grad_b(grad_z, a, call.b or _Layout(b), call.precision) if wants_b else None
+        return grad_a, grad_b, grad_bias, None, None, None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent_a: Tensor | None, tangent_b: Tensor | None, tangent_bias: Tensor | None, *_: Any) -> Any:
@@ -214,13 +252,15 @@ _apply: Callable[..., Any] = _Matmul.apply  # type: ignore[attr-defined]  # of a
 
 def _record(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any], returns_z: bool) -> Any:
     """The output, or where z is kept the output and z, with a node in the graph."""
-    for name, operand in (("a", a), ("b", b)):
-        if operand.dtype in _FLOAT8 and operand.requires_grad:
-            raise RuntimeError(f"matmul: `{name}` requires grad, and no gradient flows through fp8 operands")
+    keeps_z = returns_z or ("activation" in options and _keeps_z(options))
+    if a.dtype.itemsize == 1:
+        _refuse_float8(a, b)
+    elif keeps_z and "fast_accum" in options:  # of fp8 operands alone
+        options = {name: value for name, value in options.items() if name != "fast_accum"}
     if peek_interpreter_stack() is None:
-        return _apply(a, b, bias, keyset, options, returns_z)
+        return _apply(a, b, bias, keyset, options, keeps_z, False)
     with enable_single_level_autograd_function():
-        return _apply(a, b, bias, keyset, options, returns_z)
+        return _apply(a, b, bias, keyset, options, keeps_z, True)
 
 
 def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Any:
@@ -230,6 +270,14 @@ def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **o
             return _redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
     result = _record(keyset, a, b, bias, options, False)
     return result[0] if type(result) is tuple else result
+
+
+def record(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
+    """The op with a node in the graph, for the wrapper, which has seen that one is needed and that nothing comes before
+    autograd: the same as calling the op, less a turn through the dispatcher."""
+    result = _record(None, a, b, bias, options, False)
+    output: Tensor = result[0] if type(result) is tuple else result
+    return output
 
 
 def _autograd_with_preactivation(

@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _any_requires_grad, is_grad_enabled
+from torch._C import _any_requires_grad, _is_any_autocast_enabled, _len_torch_function_stack, is_grad_enabled
 from torch._C import _AutoDispatchBelowAutograd as BelowAutograd
 from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
 
+from tileon_ops._autograd import record
 from tileon_ops._overlap import check_apart, merged
 from tileon_ops._shapes import as_op_takes
 
@@ -28,17 +29,21 @@ def _torch_allows_tf32() -> bool:
 _torch_allows_tf32._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def _records_nothing(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
-    """Whether the op may be called below autograd, past the kernel of _autograd.py, which would find the same out.
+_PLAIN_TENSORS = (Tensor, torch.nn.Parameter, type(None))
 
-    False under inference mode, where nothing would be saved by it, and under transformations of the call.
-    """
-    return not (
-        torch.compiler.is_compiling()
-        or a.is_inference()
-        or forward_ad._current_level >= 0
-        or (is_grad_enabled() and _any_requires_grad(a, b, bias))
-        or peek_interpreter_stack() is not None
+
+def _is_plain(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
+    """Whether nothing stands between this call and the op's kernel on the Autograd key: no compiler, no transformation,
+    no autocast, no mode and no subclass of Tensor that wants to see the call first."""
+    return (
+        type(a) in _PLAIN_TENSORS
+        and type(b) in _PLAIN_TENSORS
+        and type(bias) in _PLAIN_TENSORS
+        and not torch.compiler.is_compiling()
+        and forward_ad._current_level < 0
+        and peek_interpreter_stack() is None
+        and not _is_any_autocast_enabled()
+        and not _len_torch_function_stack()
     )
 
 
@@ -105,7 +110,11 @@ def matmul(
         if out is not None:
             _out_op(a, b, bias, out=out, **options)
             return out
-        if _records_nothing(a, b, bias):
+        if is_grad_enabled() and _is_plain(
+            a, b, bias
+        ):  # then what that kernel would find out is found out here, for less
+            if _any_requires_grad(a, b, bias):
+                return record(a, b, bias, options)
             with BelowAutograd():
                 return _op(a, b, bias, **options)
         return _op(a, b, bias, **options)
