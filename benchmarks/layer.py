@@ -120,15 +120,20 @@ def _kernel_graph(call: Callable[[], object]) -> Callable[[], object]:
 
 
 def replay_arms(activation: str, tensors: Tensors) -> dict[str, Arm]:
-    ours, _ = layers(activation)
+    """Of a module: its parameters keep their addresses, so that graphs read them where they are."""
+    n, k = tensors.weight.shape
+    layer = tileon_ops.Linear(k, n, activation=activation, slope=SLOPE, device="cuda", dtype=tensors.x.dtype)
+    with torch.no_grad():
+        layer.weight.copy_(tensors.weight)
+        layer.bias.copy_(tensors.bias)
 
     def compiled(x: Tensor) -> Callable[[], object]:
-        layer = torch.compile(lambda x: ours(x, tensors.weight, tensors.bias), mode="reduce-overhead", fullgraph=True)
+        fast = torch.compile(layer, mode="reduce-overhead", fullgraph=True)
 
         def run() -> object:
             with torch.inference_mode():
                 torch.compiler.cudagraph_mark_step_begin()
-                return layer(x)
+                return fast(x)
 
         for _ in range(3):  # compiles, records, replays
             run()
@@ -137,7 +142,7 @@ def replay_arms(activation: str, tensors: Tensors) -> dict[str, Arm]:
     fixed = tensors.x.clone()
     torch._dynamo.mark_static_address(fixed)
     with torch.inference_mode():
-        kernel = _kernel_graph(tensors.forward(ours))
+        kernel = _kernel_graph(lambda: layer(tensors.x))
     arms = {"kernel": kernel, "reduce_overhead": compiled(fixed)}
     torch.compiler.reset()
     arms["reduce_overhead_copies"] = compiled(tensors.x)
