@@ -12,8 +12,8 @@ SHELL := /bin/sh
 VENV := .venv
 BASE_PYTHON ?=
 RESULTS := benchmarks/results
-MYPY_TARGETS := tileon_ops benchmarks setup.py $(wildcard .ci/*.py)
-CXX_SOURCES = $(shell find csrc tests -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
+MYPY_TARGETS := tileon_ops benchmarks examples/aoti/export.py setup.py $(wildcard .ci/*.py)
+CXX_SOURCES = $(shell find csrc tests examples -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
 
 ifeq ($(strip $(PYTHON)),)
 PY := $(VENV)/bin/python

@@ -96,10 +96,19 @@ def test_each_form_is_one_matmul(name: str, capture: str) -> None:
         (lambda a, b, bias: F.relu(torch.baddbmm(bias, a, b)), ((3, 5, 7), (3, 7, 6), (6,))),
         (lambda a, b, bias: F.relu(bias.baddbmm(a, b)), ((3, 5, 7), (3, 7, 6), (6,))),
     ],
-    ids=(
-        ["linear 3-D", "linear 4-D", "strided", "no rows", "4-D @ 2-D", "3-D", "batch of 1", "2-D @ 3-D"]
-        + ["bmm", "baddbmm", "method"]
-    ),
+    ids=[
+        "linear 3-D",
+        "linear 4-D",
+        "strided",
+        "no rows",
+        "4-D @ 2-D",
+        "3-D",
+        "batch of 1",
+        "2-D @ 3-D",
+        "bmm",
+        "baddbmm",
+        "method",
+    ],
 )
 def test_batches(function: Callable[..., Tensor], shapes: tuple[tuple[int, ...], ...], capture: str) -> None:
     arguments = operands(*shapes)
