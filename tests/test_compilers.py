@@ -19,8 +19,9 @@ from torch._dynamo.utils import counters
 import tileon_ops
 
 # m, k, n of the products: multiples of 16, of 8 and of neither, none of them 1, which compilers take for another size
-SIZES = [(16 * i + di, 16 * j + dj, 8 * i + dk) for i, j in ((1, 2), (2, 1), (4, 3), (3, 5)) for di, dj, dk in (
-    (0, 0, 0), (8, 0, 8), (1, 0, 3), (0, 5, 0), (7, 11, 1))]  # fmt: skip
+ROUND = ((16, 32, 48), (32, 16, 64), (64, 48, 16), (48, 80, 32))
+SHIFTS = ((0, 0, 0), (8, 0, 8), (1, 0, 3), (0, 5, 0), (7, 11, 1))
+SIZES = [(m + dm, k + dk, n + dn) for m, k, n in ROUND for dm, dk, dn in SHIFTS]
 
 
 @pytest.fixture(autouse=True)
