@@ -144,6 +144,13 @@ def with_bias_written_between(a: Tensor, b: Tensor, bias: Tensor) -> Tensor:
     return y + bias
 
 
+def with_bias_added_to_between(a: Tensor, b: Tensor, bias: Tensor) -> Tensor:
+    bias = bias * 2
+    y = a @ b
+    bias += 1
+    return y + bias
+
+
 def with_two_users(a: Tensor, b: Tensor, bias: Tensor) -> Tensor:
     y = a @ b
     return F.relu(y) + y
@@ -155,6 +162,8 @@ HALVES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], list[tu
     "the product is a result too": (lambda a, b, c: (y := a @ b, y + c), ((5, 7), (7, 6), (6,)), [(2, "none")]),
     "a write between": (with_write_between, ((5, 7), (7, 6), (6,)), [(2, "none")]),
     "the bias written between": (with_bias_written_between, ((5, 7), (7, 6), (6,)), [(2, "none")]),
+    "the bias added to between": (with_bias_added_to_between, ((5, 7), (7, 6), (6,)), [(2, "none")]),
+    "square bias": (lambda a, b, c: a @ b + c, ((6, 7), (7, 6), (6, 6)), [(2, "none")]),
     "bias of two dimensions": (lambda a, b, c: a @ b + c, ((5, 7), (7, 6), (5, 6)), [(2, "none")]),
     "bias of one element": (lambda a, b, c: a @ b + c, ((5, 7), (7, 6), (1,)), [(2, "none")]),
     "number": (lambda a, b, c: F.relu(a @ b + 1), ((5, 7), (7, 6), (6,)), [(2, "none")]),
@@ -200,12 +209,21 @@ def test_a_bias_of_another_dtype_is_added_by_torch(bias_dtype: torch.dtype, capt
     assert torch.equal(actual, expected)
 
 
-def test_nothing_is_moved_into_another_grad_mode() -> None:
-    def function(a: Tensor, b: Tensor) -> Tensor:
-        with torch.no_grad():
-            y = a @ b
-        return F.relu(y) * a.sum()
+def product_without_gradient(a: Tensor, b: Tensor) -> Tensor:
+    with torch.no_grad():
+        y = a @ b
+    return F.relu(y) * a.sum()
 
+
+def activation_without_gradient(a: Tensor, b: Tensor) -> Tensor:
+    y = a @ b
+    with torch.no_grad():
+        z = F.relu(y)
+    return z * a.sum()
+
+
+@pytest.mark.parametrize("function", [product_without_gradient, activation_without_gradient])
+def test_nothing_is_moved_into_another_grad_mode(function: Callable[[Tensor, Tensor], Tensor]) -> None:
     a, b = operands((5, 7), (7, 6))
     result, calls = fused(function, (a.requires_grad_(), b), "compile")
     assert [call.kwargs for call in calls] == [{}]

@@ -120,7 +120,7 @@ def _followed(node: Node, found: Product) -> tuple[list[Node], Product, Activati
             chain.append(user)
             user = _only_user(user)
     if user is not None and _keeps_dtype(user, node):
-        applied = activation(user, chain[-1])
+        applied = activation(user)
         if applied is not None:
             return [*chain, user], found, applied
     return chain, found, Activation("none")

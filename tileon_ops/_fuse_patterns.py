@@ -124,14 +124,14 @@ def added_to(node: Node, summand: Node) -> Node | None:
     return other if isinstance(other, Node) and other is not summand else None
 
 
-def activation(node: Node, argument: Node) -> Activation | None:
-    """The activation that the node applies to `argument`."""
+def activation(node: Node) -> Activation | None:
+    """The activation that the node applies to its one tensor."""
     row = _ACTIVATIONS.get(node.target) if _is_call(node) else None
     if row is None:
         return None
     name, names = row
     arguments = _arguments(node, names)
-    if arguments is None or arguments.get("input") is not argument:
+    if arguments is None:
         return None
     if name == "gelu":
         gelus = {"none": "gelu", "tanh": "gelu_tanh"}
