@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from fuse_graphs import CAPTURES, fused, matmuls
+from fuse_graphs import CAPTURES, AsModule, fused, matmuls
 from operands import integers
 from reference import activate, assert_exact
 from torch import Tensor
@@ -288,6 +288,19 @@ def test_a_graph_without_metadata_is_refused_and_one_with_it_is_not() -> None:
     assert torch.equal(graph_module(*arguments), Layer()(*arguments))
 
 
+def test_a_product_without_metadata_stays_torchs(caplog: pytest.LogCaptureFixture) -> None:
+    def function(a: Tensor, b: Tensor) -> Tensor:
+        return F.relu(a @ b) @ b.t()
+
+    arguments = operands((5, 7), (7, 6))
+    module = torch.export.export(AsModule(function), arguments).module()
+    del next(node for node in module.graph.nodes if node.name.startswith("matmul")).meta["val"]
+    tileon_ops.fuse(module)
+    assert len(matmuls(module.graph)) == 1
+    assert "fuse: `matmul` does not say its shape and dtype, and stays torch's" in caplog.messages
+    assert torch.equal(module(*arguments), function(*arguments))
+
+
 def test_a_module_is_refused() -> None:
     with pytest.raises(RuntimeError, match=r"fuse: `program` must be .* got Linear; torch\.export"):
         tileon_ops.fuse(torch.nn.Linear(3, 3))  # type: ignore[type-var]
@@ -298,7 +311,7 @@ def test_the_log_says_what_was_fused(caplog: pytest.LogCaptureFixture) -> None:
         fused(gelu_of_a_product, operands((5, 7), (7, 6), (6,)), "export")
     assert caplog.messages == [
         "fuse: addmm -> gelu is one matmul: float32 (5, 7) x (7, 6), bias, gelu",
-        "fuse: 1 products are torch.ops.tileon.matmul",
+        "fuse: matmul is called 1 times in this graph",
     ]
 
 

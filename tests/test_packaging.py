@@ -120,7 +120,7 @@ def copy_of_the_tree(target: pathlib.Path, *, with_library: bool) -> pathlib.Pat
             target.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
     left_out = shutil.ignore_patterns("__pycache__", "results", "*.png", *([] if with_library else ["_C.*"]))
-    for name in ("csrc", "tileon_ops", "tests", "benchmarks", ".ci"):
+    for name in ("csrc", "tileon_ops", "tests", "benchmarks", "examples", ".ci"):
         shutil.copytree(ROOT / name, target / name, ignore=left_out)
     return target
 
@@ -224,6 +224,7 @@ class TestBuild:
             names = {name.split("/", 1)[1] for name in packed.getnames() if "/" in name}
         wanted = {path.relative_to(tree).as_posix() for path in (tree / "csrc").rglob("*") if path.is_file()}
         wanted |= {path.relative_to(tree).as_posix() for path in (tree / "tileon_ops").glob("*.py")}
+        wanted |= {f"examples/aoti/{name}" for name in ("Makefile", "export.py", "main.cpp")}
         wanted |= {"setup.py", "pyproject.toml", "LICENSE", "README.md", "tileon_ops/py.typed", ".ci/nvcc.py"}
         assert not wanted - names
         assert not [name for name in names if name.endswith((".so", ".o", ".pyc"))]

@@ -193,24 +193,25 @@ def _describe(chain: list[Node], found: Product, applied: Activation) -> str:
 
 
 def _fuse_graph(graph: Graph) -> int:
+    products = [(node, found) for node in graph.nodes if (found := product(node)) is not None]
+    silent = [node for node, _ in products if value(node) is None]
+    if silent and len(silent) == len(products):
+        raise RuntimeError(
+            "fuse: the nodes of the graph must say their shapes and dtypes (meta 'val' or 'example_value'), and "
+            f"`{silent[0].name}` does not; torch.export and torch.compile record that, FakeTensorProp adds it"
+        )
+    for node in silent:
+        _log.warning("fuse: `%s` does not say its shape and dtype, and stays torch's", node.name)
     count = 0
-    for node in list(graph.nodes):
-        found = product(node)
-        if found is None:
-            continue
-        if value(node) is None:
-            raise RuntimeError(
-                "fuse: the nodes of the graph must say their shapes and dtypes (meta 'val' or 'example_value'), and "
-                f"`{node.name}` does not; torch.export and torch.compile record that, FakeTensorProp adds it"
-            )
+    for node, found in products:
         if not _is_supported(node, found):
             continue
-        chain, found, applied = _followed(node, found)
+        chain, whole, applied = _followed(node, found)
         names = " -> ".join(link.name for link in chain)
-        _log.info("fuse: %s is one matmul: %s", names, _describe(chain, found, applied))
-        _rewrite(chain, found, applied)
+        _log.info("fuse: %s is one matmul: %s", names, _describe(chain, whole, applied))
+        _rewrite(chain, whole, applied)
         count += 1
-    _log.info("fuse: %d products are torch.ops.tileon.matmul", count)
+    _log.info("fuse: matmul is called %d times in this graph", count)
     return count
 
 
@@ -223,11 +224,11 @@ class Fuse(CustomGraphPass):
 
     `tileon_ops.fuse` is the one instance. It is used in two ways::
 
-        program = tileon_ops.fuse(torch.export.export(model, inputs))
         compiled = torch.compile(model, options={"pre_grad_custom_pass": tileon_ops.fuse})
+        program = tileon_ops.fuse(torch.export.export(model, inputs))
 
-    The second runs before autograd does, so training uses the gradients of the op, and its results are cached as
-    inductor's are.
+    The first runs before autograd does, so training uses the gradients of the op, and what it makes is cached as all
+    that inductor makes. An exported program is fused before its `run_decompositions`, which take activations apart.
 
     Replaced is what the op computes as torch does: operands and bias of one dtype, float16, bfloat16, float32 or
     float64 (or those that autocast makes one, under torch.compile), on a CPU or a GPU of capability 8.0 or later;
@@ -246,8 +247,7 @@ class Fuse(CustomGraphPass):
                 torch.fx.Graph, whose nodes say their shapes and dtypes: those of torch.export and of torch.compile do.
 
         Raises:
-            RuntimeError: "fuse: ...", for anything else, and where a product has no such metadata. The graph is then
-                unchanged up to that product.
+            RuntimeError: "fuse: ...", for anything else, and for a graph whose products have no such metadata.
         """
         if isinstance(program, Graph):
             _fuse_graph(program)
