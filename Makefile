@@ -13,7 +13,7 @@ VENV := .venv
 BASE_PYTHON ?=
 RESULTS := benchmarks/results
 MYPY_TARGETS := tileon_ops benchmarks examples setup.py $(wildcard .ci/*.py)
-CXX_SOURCES = $(shell find csrc tests -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
+CXX_SOURCES = $(shell find csrc tests examples -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
 
 ifeq ($(strip $(PYTHON)),)
 PY := $(VENV)/bin/python

@@ -25,8 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 E4M3 = torch.float8_e4m3fn
 OUT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, E4M3)
-# test_schema compares the arguments by arithmetic that torch does not have for dtypes of one byte, uint8 aside.
-OPCHECK_TESTS = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+OPCHECK_TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 op = torch.ops.tileon.block_scaled_matmul
 
 
@@ -64,6 +63,7 @@ def opcheck_inputs(fmt: Format, device: torch.device) -> list[tuple[tuple[Any, .
     ]
 
 
+@pytest.mark.usefixtures("codes_compare_as_bytes")
 class TestOpcheck:
     @each_format
     def test_functional(self, device: torch.device, fmt: Format) -> None:
@@ -79,10 +79,9 @@ class TestOpcheck:
     def test_everything_where_all_operands_are_uint8(self, device: torch.device) -> None:
         for arguments, options in opcheck_inputs(MXFP4, device):
             as_uint8 = tuple(t.view(torch.uint8) if t is not None and t.dim() > 1 else t for t in arguments)
-            tests = ("test_schema", *OPCHECK_TESTS)
-            torch.library.opcheck(op.default, as_uint8, options, test_utils=tests)
+            torch.library.opcheck(op.default, as_uint8, options, test_utils=OPCHECK_TESTS)
             out = torch.empty_like(op(*as_uint8, **options))
-            torch.library.opcheck(op.out, as_uint8, {**options, "out": out}, test_utils=tests)
+            torch.library.opcheck(op.out, as_uint8, {**options, "out": out}, test_utils=OPCHECK_TESTS)
 
     @pytest.mark.gpu
     @each_format

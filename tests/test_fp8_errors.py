@@ -121,9 +121,9 @@ class TestGradients:
 
 
 class TestTransformations:
-    # test_schema compares the arguments by arithmetic that torch does not have for fp8.
-    OPCHECK_TESTS = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+    OPCHECK_TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
+    @pytest.mark.usefixtures("codes_compare_as_bytes")
     @each_pair
     def test_opcheck(self, device: torch.device, dtype_a: torch.dtype, dtype_b: torch.dtype) -> None:
         a, b = integers(3, 4, dtype=dtype_a, device=device), integers(4, 5, dtype=dtype_b, device=device)

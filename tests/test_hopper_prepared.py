@@ -360,13 +360,14 @@ def test_each_kernel_waits_for_the_one_before(fmt: Format, form: str) -> None:
         assert_exact_product(actual, a, b)
 
 
+@pytest.mark.usefixtures("codes_compare_as_bytes")
 @each_prepared
 def test_under_torchs_transformations(fmt: Format, form: str) -> None:
     """What stands between a buffer's parts is anything, so that of the preparation no two runs are compared."""
     a, b = small_integers(fmt, "a", 70, 96).to("cuda"), small_integers(fmt, "b", 131, 96, seed=1).to("cuda")
     codes, scales = (a.data(), b.data()), (a.scale_tensor(), b.scale_tensor("packed"))
     preparing = torch.ops.tileon._prepare_block_scaled.default
-    torch.library.opcheck(preparing, (codes[1], scales[1]), {"form": form}, test_utils=OPCHECK_TESTS[:2])
+    torch.library.opcheck(preparing, (codes[1], scales[1]), {"form": form}, test_utils=OPCHECK_TESTS[:3])
     arguments = (*codes, *scales, prepare(b, form))
     torch.library.opcheck(op.default, arguments, {"activation": "relu"}, test_utils=OPCHECK_TESTS)
     torch._dynamo.reset()

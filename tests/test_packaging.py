@@ -224,6 +224,7 @@ class TestBuild:
             names = {name.split("/", 1)[1] for name in packed.getnames() if "/" in name}
         wanted = {path.relative_to(tree).as_posix() for path in (tree / "csrc").rglob("*") if path.is_file()}
         wanted |= {path.relative_to(tree).as_posix() for path in (tree / "tileon_ops").glob("*.py")}
+        wanted |= {f"examples/aoti/{name}" for name in ("Makefile", "export.py", "main.cpp")}
         wanted |= {"setup.py", "pyproject.toml", "LICENSE", "README.md", "tileon_ops/py.typed", ".ci/nvcc.py"}
         wanted |= {"examples/tensor_parallel.py"}
         assert not wanted - names

@@ -40,19 +40,6 @@ def _fresh_compiler() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-@pytest.fixture
-def _codes_compare_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """opcheck's schema test asks torch.allclose whether arguments were written, which knows no 8-bit floats."""
-    allclose = torch.allclose
-
-    def compare(left: Tensor, right: Tensor, **options: Any) -> bool:
-        if left.is_floating_point() and left.element_size() == 1:
-            return torch.equal(left.view(BYTE), right.view(BYTE))
-        return allclose(left, right, **options)
-
-    monkeypatch.setattr(torch, "allclose", compare)
-
-
 def quantize_calls(device: torch.device) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
     def x(rows: int, k: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return normal(rows, k, dtype=dtype, device=device)
@@ -115,7 +102,7 @@ def packing_calls(device: torch.device) -> dict[str, tuple[str, tuple[Any, ...]]
 CPU = torch.device("cpu")
 
 
-@pytest.mark.usefixtures("_codes_compare_as_bytes")
+@pytest.mark.usefixtures("codes_compare_as_bytes")
 class TestOpcheck:
     @pytest.mark.parametrize("name", quantize_calls(CPU))
     def test_quantize(self, device: torch.device, name: str) -> None:

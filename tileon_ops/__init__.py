@@ -1,6 +1,7 @@
 """Matrix products with a fused epilogue as PyTorch ops: `torch.ops.tileon.*`, and a thin Python face over them."""
 
 import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from tileon_ops import _library
 from tileon_ops._version import __version__
@@ -24,11 +25,26 @@ else:
     for _rules in (_fake, _autograd, _no_grad, _out, _autocast, _sharding):
         _rules.register()
 
+if _TYPE_CHECKING:
+    from tileon_ops._fuse import fuse
+
+
+def __getattr__(name: str) -> object:
+    """`fuse` is imported at its first use: with it comes torch's compiler, which takes long."""
+    if name != "fuse":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tileon_ops._fuse import fuse
+
+    globals()["fuse"] = fuse
+    return fuse
+
+
 __all__ = [
     "Linear",
     "__version__",
     "block_scaled_matmul",
     "dequantize",
+    "fuse",
     "matmul",
     "nvfp4_global_scale",
     "pack_scales",

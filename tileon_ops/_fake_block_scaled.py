@@ -12,6 +12,7 @@ from tileon_ops._fake_rules import (
     check_activation,
     check_bias,
     check_config,
+    check_dtype_argument,
     check_out,
     check_same_device,
     dtype_name,
@@ -99,6 +100,7 @@ def check_block_scaled(
         dtype in _OUTPUTS,
         f"{_OP}: `out_dtype` {dtype_name(dtype)} is not offered; offered are {dtype_names(_OUTPUTS)}",
     )
+    check_dtype_argument(_OP, out_dtype)
     check_activation(_OP, activation)
     if bias is not None:
         check_bias(_OP, bias, a, n, dtype)

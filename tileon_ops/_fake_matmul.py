@@ -12,6 +12,7 @@ from tileon_ops._fake_rules import (
     check_activation,
     check_bias,
     check_config,
+    check_dtype_argument,
     check_out,
     check_same_device,
     dtype_name,
@@ -68,6 +69,7 @@ def _check_matmul(
         f"matmul: `out_dtype` {dtype_name(dtype)} is not offered for operands of {dtype_name(a.dtype)}; "
         f"offered are {dtype_names(offered)}",
     )
+    check_dtype_argument("matmul", out_dtype)
     check_activation("matmul", activation)
     if bias is not None:
         check_bias("matmul", bias, a, n, dtype)

@@ -8,7 +8,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tileon_ops._fake_rules import Implementations, Size, check, check_same_device, dtype_name, dtype_names
+from tileon_ops._fake_rules import (
+    Implementations,
+    Size,
+    check,
+    check_dtype_argument,
+    check_same_device,
+    dtype_name,
+    dtype_names,
+)
 from tileon_ops._fake_scales import (
     BLOCK,
     BLOCK_COLS,
@@ -99,6 +107,7 @@ def _dequantize(
     _check_own_global_scale("dequantize", global_scale, data, "data", known)
     dtype = torch.float32 if out_dtype is None else out_dtype
     _check_number_dtype("dequantize", "out_dtype", dtype)
+    check_dtype_argument("dequantize", out_dtype)
     return data.new_empty((rows, k), dtype=dtype)
 
 

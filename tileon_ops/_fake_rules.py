@@ -6,6 +6,7 @@ that cannot be decided into one at run time.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,6 +17,10 @@ ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
 
 Size = int | torch.SymInt
 Implementations = dict[str, Callable[..., Any]]  # by the op's name
+
+# Before, AOTInductor handed a dtype to a custom op as a number of torch.export's, which the op read as one of its own:
+# float16 arrived as float32. https://github.com/pytorch/pytorch/pull/173562
+_AOT_INDUCTOR_HAS_DTYPES = (2, 12)
 
 
 def check(holds: bool | torch.SymBool, message: str) -> None:
@@ -37,6 +42,19 @@ def same(x: Size, y: Size) -> bool:
 
         return guard_or_false(x == y)
     return x == y
+
+
+def check_dtype_argument(op: str, dtype: torch.dtype | None) -> None:
+    """Refuses a dtype that would arrive at the op as another one."""
+    inductor = sys.modules.get("torch._inductor.virtualized")
+    if dtype is None or inductor is None or not getattr(inductor.V.graph, "aot_mode", False):
+        return
+    version = tuple(int(number) for number in torch.__version__.split(".")[:2])
+    check(
+        version >= _AOT_INDUCTOR_HAS_DTYPES,
+        f"{op}: `out_dtype` cannot be given under AOTInductor of torch {torch.__version__}, which hands another dtype "
+        "to the op; leave it out, and convert the result, or use torch 2.12 or newer",
+    )
 
 
 def check_same_device(op: str, name: str, tensor: Tensor, like: Tensor, like_name: str = "a") -> None:

@@ -1,4 +1,5 @@
-"""DTensor knows the ops in whichever order torch.distributed.tensor and tileon_ops are imported."""
+"""What `import tileon_ops` brings: no part of torch's compiler, which takes a second and most programs never use, and
+DTensor's rules, in whichever order torch.distributed.tensor and tileon_ops are imported."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from torch.distributed.tensor import DTensor
 
 from tileon_ops import _sharding_rules
 from tileon_ops._import_hook import after_import
+
+COMPILERS = ("torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy", "triton")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -33,6 +36,18 @@ import tileon_ops, torch
 rules = DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs
 assert torch.ops.tileon.matmul.default in rules
 """
+
+
+def test_importing_brings_no_compiler() -> None:
+    source = (
+        "import sys, torch\n"
+        f"before = [name for name in {COMPILERS!r} if name in sys.modules]\n"
+        "import tileon_ops\n"
+        f"print(*(name for name in {COMPILERS!r} if name in sys.modules and name not in before))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == []
 
 
 @pytest.mark.parametrize("program", [TILEON_FIRST, DTENSOR_FIRST], ids=["tileon_ops first", "DTensor first"])
