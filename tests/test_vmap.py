@@ -23,10 +23,10 @@ F8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 @pytest.fixture(autouse=True)
-def _no_warnings() -> Iterator[None]:
-    """torch's own fallback, a loop, warns."""
+def _no_fallback() -> Iterator[None]:
+    """torch's loop over samples says this of itself."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.filterwarnings("error", message=".*performance drop")
         yield
 
 

@@ -21,10 +21,10 @@ FORMATS = ("mxfp8", "mxfp4", "nvfp4")
 
 
 @pytest.fixture(autouse=True)
-def _no_warnings() -> Iterator[None]:
-    """torch's own fallback, a loop, warns."""
+def _no_fallback() -> Iterator[None]:
+    """torch's loop over samples says this of itself."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.filterwarnings("error", message=".*performance drop")
         yield
 
 
