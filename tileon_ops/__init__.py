@@ -15,14 +15,14 @@ except ImportError:
         raise
 else:
     # their ops exist only now
-    from tileon_ops import _autocast, _autograd, _fake, _no_grad, _out, _sharding, _vmap
+    from tileon_ops import _autocast, _autograd, _fake, _flops, _no_grad, _out, _sharding, _vmap
     from tileon_ops.block_scaled import block_scaled_matmul
     from tileon_ops.linear import Linear
     from tileon_ops.matmul import matmul
     from tileon_ops.quantize import dequantize, nvfp4_global_scale, pack_scales, quantize, unpack_scales
     from tileon_ops.verify import verify
 
-    for _rules in (_fake, _autograd, _no_grad, _out, _autocast, _sharding, _vmap):
+    for _rules in (_fake, _autograd, _no_grad, _out, _autocast, _sharding, _vmap, _flops):
         _rules.register()
 
 __all__ = [
