@@ -115,7 +115,7 @@ def _matmul_with_preactivation(
     out_dtype: torch.dtype | None = None,
     allow_tf32: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    shape, dtype = _check_matmul(a, b, bias, activation, out_dtype)
+    shape, dtype = check_matmul(a, b, bias, activation, out_dtype)
     check(a.dtype.itemsize > 1, "matmul: the argument of the activation is not kept for fp8 operands")
     return a.new_empty(shape, dtype=dtype), a.new_empty(shape, dtype=dtype)
 

@@ -43,14 +43,14 @@ def sample(tensor: Tensor, dim: Dim) -> Tensor:
     return tensor.new_empty(()).expand(tensor.shape[:dim] + tensor.shape[dim + 1 :])
 
 
-def _in_front(tensor: Tensor, dim: Dim, mapped: int) -> Tensor:
+def in_front(tensor: Tensor, dim: Dim, mapped: int) -> Tensor:
     """(V, ...): mapped, or the same for all."""
     return tensor.expand(mapped, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
 
 
 def _fold(tensor: Tensor, dim: Dim, mapped: int) -> Tensor:
     """(V * rows, ...)"""
-    return _in_front(tensor, dim, mapped).flatten(0, 1)
+    return in_front(tensor, dim, mapped).flatten(0, 1)
 
 
 def _unfold(tensor: Tensor, mapped: int) -> Tensor:
@@ -87,13 +87,13 @@ def _unpack(packed: Tensor, rows: Size, cols: Size) -> Tensor:
 
 def _fold_scale(scale: Tensor, dim: Dim, mapped: int, rows: Size, cols: Size) -> Tensor:
     """Scales of V * rows rows, from those of `rows` for each sample, 2-D or packed."""
-    scale = _in_front(scale, dim, mapped)
+    scale = in_front(scale, dim, mapped)
     if scale.dim() == 6 and rows % BLOCK_ROWS != 0:
         scale = _unpack(scale, rows, cols)
     return scale.flatten(0, 1)
 
 
-def _pad_dims(in_dims: tuple[Dim, ...], count: int) -> tuple[Dim, ...]:
+def pad_dims(in_dims: tuple[Dim, ...], count: int) -> tuple[Dim, ...]:
     """The dispatcher leaves defaults out."""
     return (*in_dims, *(None,) * (count - len(in_dims)))
 
@@ -101,7 +101,7 @@ def _pad_dims(in_dims: tuple[Dim, ...], count: int) -> tuple[Dim, ...]:
 def _quantize(
     info: Info, in_dims: tuple[Dim, ...], x: Tensor, format: str, global_scale: Tensor | None = None, **options: Any
 ) -> Any:
-    x_dim, _, global_dim = _pad_dims(in_dims, 3)
+    x_dim, _, global_dim = pad_dims(in_dims, 3)
     like_global = None if global_scale is None else sample(global_scale, global_dim)
     like_data, _ = _fake_quantize.IMPLEMENTATIONS["quantize"](sample(x, x_dim), format, like_global, **options)
     if global_dim is not None:
@@ -126,7 +126,7 @@ def _dequantize(
     *,
     out_dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, int]:
-    data_dim, scale_dim, _, global_dim = _pad_dims(in_dims, 4)
+    data_dim, scale_dim, _, global_dim = pad_dims(in_dims, 4)
     mapped = info.batch_size
     like = _fake_quantize.IMPLEMENTATIONS["dequantize"](
         sample(data, data_dim),
@@ -146,12 +146,12 @@ def _dequantize(
 
 def _pack_scales(info: Info, in_dims: tuple[Dim, ...], scale: Tensor) -> tuple[Tensor, int]:
     _fake_quantize.IMPLEMENTATIONS["pack_scales"](sample(scale, in_dims[0]))
-    return _pack(_in_front(scale, in_dims[0], info.batch_size)), 0
+    return _pack(in_front(scale, in_dims[0], info.batch_size)), 0
 
 
 def _unpack_scales(info: Info, in_dims: tuple[Dim, ...], packed: Tensor, rows: int, cols: int) -> tuple[Tensor, int]:
     _fake_quantize.IMPLEMENTATIONS["unpack_scales"](sample(packed, in_dims[0]), rows, cols)
-    return _unpack(_in_front(packed, in_dims[0], info.batch_size), rows, cols), 0
+    return _unpack(in_front(packed, in_dims[0], info.batch_size), rows, cols), 0
 
 
 def _block_scaled_rule(op: Any, own_tensors: int) -> Callable[..., Any]:
@@ -160,7 +160,7 @@ def _block_scaled_rule(op: Any, own_tensors: int) -> Callable[..., Any]:
 
     def rule(info: Info, in_dims: tuple[Dim, ...], *arguments: Any, **options: Any) -> Any:
         arguments = (*arguments, *(None,) * (count - len(arguments)))
-        in_dims = _pad_dims(in_dims, count)
+        in_dims = pad_dims(in_dims, count)
         likes: list[Any] = [x if x is None else sample(x, dim) for x, dim in zip(arguments, in_dims, strict=True)]
         activation, out_dtype = options.get("activation", "none"), options.get("out_dtype")
         check_block_scaled(likes[0], likes[1], likes[2], likes[3], likes[-2], likes[-1], activation, out_dtype)
