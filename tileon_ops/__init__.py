@@ -17,6 +17,7 @@ else:
     # their ops exist only now
     from tileon_ops import _autocast, _autograd, _fake, _flops, _no_grad, _out, _sharding, _vmap
     from tileon_ops.block_scaled import block_scaled_matmul
+    from tileon_ops.kernel_log import last_kernel
     from tileon_ops.linear import Linear
     from tileon_ops.matmul import matmul
     from tileon_ops.quantize import dequantize, nvfp4_global_scale, pack_scales, quantize, unpack_scales
@@ -30,6 +31,7 @@ __all__ = [
     "__version__",
     "block_scaled_matmul",
     "dequantize",
+    "last_kernel",
     "matmul",
     "nvfp4_global_scale",
     "pack_scales",

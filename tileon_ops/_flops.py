@@ -34,6 +34,7 @@ def _block_scaled_matmul(a: Tensor, b: Tensor, *_: Any, **__: Any) -> Size:
 
 _FORMULAS = {
     "matmul": _matmul,  # its `out` overload too
+    "_matmul_with_preactivation": _matmul,
     "_matmul_with_config": _matmul,
     "block_scaled_matmul": _block_scaled_matmul,
     "_block_scaled_matmul_with_config": _block_scaled_matmul,

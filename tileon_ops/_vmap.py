@@ -169,7 +169,7 @@ def _vmap_of_epilogue_backward(
     bias_dtype: torch.dtype | None = None,
     **options: Any,
 ) -> tuple[Tensors, tuple[int, int]]:
-    """V is merged with the batch; the gradients of the bias, one for each sample, are summed by torch, not rounded yet."""
+    """V is merged with the batch. Gradients of the bias, one for each sample, are sums by torch, before rounding."""
     grad = in_front(grad, in_dims[0], info.batch_size)
     saved = None if saved is None else in_front(saved, in_dims[1], info.batch_size)
     shape = grad.shape
