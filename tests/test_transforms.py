@@ -8,27 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from operands import normal
-from reference import ACTIVATIONS, activate
+from reference import activate
 from torch import Tensor, func
 from torch.autograd import forward_ad
+from transform_pairs import EPILOGUES, SHAPES, Op, argnums, check, compare, operands, ours, scalar, stacks, theirs
 
 import tileon_ops
-
-SLOPES = {"leaky_relu": (0.3, -0.5)}  # of a negative slope the output does not tell the argument's sign
-EPILOGUES = [(activation, slope) for activation in ACTIVATIONS for slope in SLOPES.get(activation, (0.01,))]
-
-# Of a, b and bias, for one sample: shared operands, and batches of one and of both.
-SHAPES = (
-    pytest.param((3, 4), (4, 2), id="2d"),
-    pytest.param((3, 3, 4), (4, 2), id="b_shared"),
-    pytest.param((3, 4), (3, 4, 2), id="a_shared"),
-    pytest.param((3, 3, 4), (1, 4, 2), id="b_batch_1"),
-    pytest.param((2, 3, 4), (2, 4, 2), id="batched"),
-)
-
-Op = Callable[..., Tensor]
-Tensors = tuple[Tensor, ...]
 
 
 @pytest.fixture(autouse=True)
@@ -37,50 +22,6 @@ def _no_fallback() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*performance drop")
         yield
-
-
-def ours(a: Tensor, b: Tensor, bias: Tensor | None = None, *, activation: str, slope: float = 0.01) -> Tensor:
-    return torch.ops.tileon.matmul(a, b, bias, activation=activation, slope=slope)
-
-
-def theirs(a: Tensor, b: Tensor, bias: Tensor | None = None, *, activation: str, slope: float = 0.01) -> Tensor:
-    total = torch.matmul(a, b)
-    return activate(total if bias is None else total + bias, activation, slope)
-
-
-def operands(
-    shape_a: tuple[int, ...] = (3, 4), shape_b: tuple[int, ...] = (4, 2), *, bias: bool = True, device: torch.device
-) -> Tensors:
-    shapes = (shape_a, shape_b, *([shape_b[-1:]] if bias else []))
-    return tuple(normal(*shape, dtype=torch.float64, device=device, seed=i) for i, shape in enumerate(shapes))
-
-
-def stacks(tensors: Tensors, in_dims: tuple[int | None, ...], size: int = 3) -> Tensors:
-    """Other values for each sample where a tensor is mapped."""
-    return tuple(
-        t if d is None else torch.stack([t * (i + 1) - 0.3 * i for i in range(size)], d)
-        for t, d in zip(tensors, in_dims, strict=True)
-    )
-
-
-def scalar(op: Op, **epilogue: Any) -> Op:
-    """A function of the operands whose every derivative is curved."""
-    return lambda *tensors: op(*tensors, **epilogue).sin().sum()
-
-
-def check(transform: Callable[[Op], Any], *ops: Op) -> None:
-    """That `transform` makes the same of both."""
-    actual, expected = (transform(op) for op in ops)
-    torch.testing.assert_close(actual, expected, rtol=1e-11, atol=1e-11)
-
-
-def compare(transform: Callable[[Op], Any], activation: str = "gelu", slope: float = 0.01) -> None:
-    """That `transform` makes the same of a scalar function of ours and of theirs."""
-    check(transform, *(scalar(op, activation=activation, slope=slope) for op in (ours, theirs)))
-
-
-def argnums(tensors: Tensors) -> tuple[int, ...]:
-    return tuple(range(len(tensors)))
 
 
 class TestOneTransform:
@@ -272,97 +213,6 @@ class TestMapped:
         a, bias = torch.stack([a, a + 1]), torch.stack([bias, -bias, 2 * bias])
         outer, inner = (0, None, None), (None, None, 0)
         compare(lambda f: func.vmap(func.vmap(func.grad(f, (0, 1, 2)), inner), outer)(a, b, bias))
-
-
-class Block(torch.nn.Module):
-    """Two layers of `op`, the second shared by two calls."""
-
-    def __init__(self, op: Op) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(0)
-
-        def parameter(*shape: int) -> torch.nn.Parameter:
-            return torch.nn.Parameter(torch.randn(*shape, generator=generator, dtype=torch.float64) / 2)
-
-        self.op = op
-        self.w1, self.b1, self.w2 = parameter(6, 4), parameter(6), parameter(6, 6)
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.op(x, self.w1.t(), self.b1, activation="gelu")
-        return self.op(self.op(hidden, self.w2.t(), activation="silu"), self.w2, activation="leaky_relu")
-
-
-class TestModules:
-    def test_gradients_of_each_sample(self, device: torch.device) -> None:
-        x = normal(5, 4, dtype=torch.float64, device=device)
-
-        def per_sample(op: Op) -> Any:
-            module = Block(op).to(device)
-            parameters = {name: p.detach() for name, p in module.named_parameters()}
-
-            def loss(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-                return func.functional_call(module, parameters, (x[None],)).square().sum()
-
-            return func.vmap(func.grad(loss), (None, 0))(parameters, x)
-
-        check(per_sample, ours, theirs)
-
-    def test_ensembles(self, device: torch.device) -> None:
-        x = normal(5, 4, dtype=torch.float64, device=device)
-
-        def ensemble(op: Op) -> Tensor:
-            modules = [Block(op).to(device) for _ in range(3)]
-            with torch.no_grad():
-                for i, module in enumerate(modules):
-                    for p in module.parameters():
-                        p.mul_(i + 1)
-            parameters, _ = func.stack_module_state(modules)
-            return func.vmap(lambda p: func.functional_call(modules[0], p, (x,)))(parameters)
-
-        check(ensemble, ours, theirs)
-
-
-class TestCompiled:
-    @pytest.fixture(autouse=True)
-    def _fresh_compiler(self) -> Iterator[None]:
-        torch._dynamo.reset()
-        yield
-        torch._dynamo.reset()
-
-    @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
-    def test_vmap_of_grad_is_one_graph(self, device: torch.device, backend: str) -> None:
-        in_dims = (0, None, 0)
-        tensors = stacks(operands(device=device), in_dims)
-        compare(
-            lambda f: torch.compile(func.vmap(func.grad(f, (0, 1, 2)), in_dims), fullgraph=True, backend=backend)(
-                *tensors
-            )
-        )
-
-    @pytest.mark.parametrize("activation", ["none", "leaky_relu", "silu"])
-    def test_other_transforms(self, device: torch.device, activation: str) -> None:
-        tensors = operands(device=device)
-
-        def transformed(transform: Callable[[Op], Op]) -> None:
-            compare(
-                lambda f: torch.compile(lambda *t: transform(f)(*t), fullgraph=True, backend="aot_eager")(*tensors),
-                activation,
-            )
-
-        transformed(lambda f: func.grad(f, (0, 1, 2)))
-        transformed(lambda f: func.jacrev(f, (0, 2)))
-        transformed(lambda f: lambda *t: func.jvp(f, t, t))
-        transformed(lambda f: func.jacfwd(f))
-
-    def test_autograd_through_a_compiled_vmap(self, device: torch.device) -> None:
-        in_dims = (0, None, 0)
-
-        def through(f: Op) -> Any:
-            leaves = [t.requires_grad_() for t in stacks(operands(device=device), in_dims)]
-            mapped = torch.compile(torch.vmap(f, in_dims), fullgraph=True, backend="aot_eager")
-            return torch.autograd.grad(mapped(*leaves).square().sum(), leaves)
-
-        compare(through)
 
 
 class TestNarrowDtypes:

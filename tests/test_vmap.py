@@ -259,6 +259,66 @@ class TestOneProduct:
         assert [t.shape for t in recorder.calls[0][0][:2]] == [(5, 3), (3, 2)]
 
 
+class TestWhatGradientsRunBy:
+    """The two private ops of the forward and the backward pass."""
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+    def test_the_product_that_keeps_the_activations_argument(self, device: torch.device, dtype: torch.dtype) -> None:
+        for in_dims in itertools.product((None, 0, 1), (None, 0, 2), (None, 0)):
+            if all(d is None for d in in_dims):
+                continue
+            tensors = [stacked(s, d, dtype, device, i) for i, (s, d) in enumerate(zip(((5, 3), (3, 2), (2,)), in_dims))]  # noqa: B905
+
+            def op(*tensors: Tensor) -> tuple[Tensor, Tensor]:
+                return torch.ops.tileon._matmul_with_preactivation(*tensors, activation="leaky_relu", slope=-0.5)
+
+            y, z = torch.vmap(op, in_dims)(*tensors)
+            for which, got in enumerate((y, z)):
+                assert torch.equal(got, loop(lambda *t: op(*t)[which], in_dims, tuple(tensors)))  # noqa: B023
+
+    @pytest.mark.parametrize("shape", [(5, 3), (2, 5, 3)], ids=str)
+    @pytest.mark.parametrize("bias_dtype", [None, torch.bfloat16, torch.float32], ids=str)
+    def test_the_epilogues_backward(
+        self, device: torch.device, shape: tuple[int, ...], bias_dtype: torch.dtype | None
+    ) -> None:
+        for dims in itertools.product((None, 0, 1), (None, 0, 2)):
+            if dims == (None, None):
+                continue
+            grad, saved = (stacked(shape, d, torch.float32, device, i) for i, d in enumerate(dims))
+            options = {"activation": "leaky_relu", "slope": 0.5, "out_dtype": torch.bfloat16, "bias_dtype": bias_dtype}
+
+            def op(grad: Tensor, saved: Tensor) -> tuple[Tensor, Tensor]:
+                return torch.ops.tileon._epilogue_backward(grad, saved, **options)  # noqa: B023
+
+            with Recorder() as recorder:
+                results = torch.vmap(op, dims)(grad, saved)
+            assert len(recorder.calls) == 1
+            for which, got in enumerate(results):
+                expected = loop(lambda *t: op(*t)[which], dims, (grad, saved))  # noqa: B023
+                assert got.dtype == expected.dtype
+                assert torch.equal(got, expected)
+
+    def test_the_epilogues_backward_without_an_activation(self, device: torch.device) -> None:
+        grad = stacked((5, 3), 0, torch.float32, device, 0)
+        options = {"activation": "none", "slope": 0.0, "out_dtype": torch.float32, "bias_dtype": torch.float32}
+        results = torch.vmap(lambda g: torch.ops.tileon._epilogue_backward(g, None, **options))(grad)
+        assert torch.equal(results[0], grad)
+        assert torch.equal(results[1], grad.sum(1))
+
+    def test_batched_gradients_of_one_backward_pass(self, device: torch.device) -> None:
+        """torch.autograd.grad maps the backward pass itself, which is not recorded."""
+        a, b, bias = (normal(*s, dtype=torch.float64, device=device).requires_grad_() for s in ((5, 3), (3, 2), (2,)))
+        upstream = normal(V, 5, 2, dtype=torch.float64, device=device)
+        for activation in ACTIVATIONS:
+            results = (
+                matmul(a, b, bias, activation=activation, slope=0.3),
+                activate(a @ b + bias, activation, 0.3),
+            )
+            ours, theirs = (torch.autograd.grad(y, (a, b, bias), upstream, is_grads_batched=True) for y in results)
+            for got, expected in zip(ours, theirs, strict=True):
+                torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("shape_a", "shape_b", "shape_bias"),
