@@ -298,6 +298,12 @@ class TestWhatGradientsRunBy:
                 assert got.dtype == expected.dtype
                 assert torch.equal(got, expected)
 
+    def test_the_epilogues_backward_sums_before_it_rounds(self, device: torch.device) -> None:
+        grad, saved = (normal(V, 40, 3, dtype=torch.float32, device=device, seed=seed) for seed in (0, 1))
+        options = {"activation": "relu", "slope": 0.0, "out_dtype": torch.bfloat16, "bias_dtype": torch.float32}
+        _, grad_bias = torch.vmap(lambda g, s: torch.ops.tileon._epilogue_backward(g, s, **options))(grad, saved)
+        torch.testing.assert_close(grad_bias, (grad * (saved > 0)).sum(1), rtol=1e-5, atol=1e-5)
+
     def test_the_epilogues_backward_without_an_activation(self, device: torch.device) -> None:
         grad = stacked((5, 3), 0, torch.float32, device, 0)
         options = {"activation": "none", "slope": 0.0, "out_dtype": torch.float32, "bias_dtype": torch.float32}
