@@ -9,6 +9,7 @@ import pytest
 import torch
 from operands import normal
 from torch import Tensor, func
+from torch._dynamo.testing import CompileCounterWithBackend
 from transform_pairs import Op, Tensors, check, compare, operands, ours, stacks, theirs
 
 import tileon_ops
@@ -103,6 +104,16 @@ class TestCompiled:
                 *tensors
             )
         )
+
+    @pytest.mark.parametrize("in_dims", [(0, 0, None), (0, None, None), (None, 0, 0)], ids=str)
+    def test_a_compiled_vmap_serves_every_size(self, device: torch.device, in_dims: tuple[int | None, ...]) -> None:
+        counter = CompileCounterWithBackend("aot_eager")
+        mapped = torch.vmap(lambda *t: ours(*t, activation="gelu"), in_dims)
+        compiled = torch.compile(mapped, fullgraph=True, dynamic=True, backend=counter)
+        for size, m, k, n in ((3, 5, 7, 6), (8, 9, 4, 11), (2, 33, 17, 5)):
+            tensors = stacks(operands((m, k), (k, n), device=device), in_dims, size)
+            torch.testing.assert_close(compiled(*tensors), mapped(*tensors), rtol=1e-12, atol=1e-12)
+        assert counter.frame_count == 1
 
     @pytest.mark.parametrize("activation", ["none", "leaky_relu", "silu"])
     def test_other_transforms(self, device: torch.device, activation: str) -> None:
