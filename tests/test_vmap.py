@@ -304,13 +304,6 @@ class TestWhatGradientsRunBy:
         _, grad_bias = torch.vmap(lambda g, s: torch.ops.tileon._epilogue_backward(g, s, **options))(grad, saved)
         torch.testing.assert_close(grad_bias, (grad * (saved > 0)).sum(1), rtol=1e-5, atol=1e-5)
 
-    def test_the_epilogues_backward_without_an_activation(self, device: torch.device) -> None:
-        grad = stacked((5, 3), 0, torch.float32, device, 0)
-        options = {"activation": "none", "slope": 0.0, "out_dtype": torch.float32, "bias_dtype": torch.float32}
-        results = torch.vmap(lambda g: torch.ops.tileon._epilogue_backward(g, None, **options))(grad)
-        assert torch.equal(results[0], grad)
-        assert torch.equal(results[1], grad.sum(1))
-
     def test_batched_gradients_of_one_backward_pass(self, device: torch.device) -> None:
         """torch.autograd.grad maps the backward pass itself, which is not recorded."""
         a, b, bias = (normal(*s, dtype=torch.float64, device=device).requires_grad_() for s in ((5, 3), (3, 2), (2,)))
