@@ -116,6 +116,20 @@ class TestShapes:
         assert a.reshape(-1, 3).shape[0] == 60
         assert b.shape == (3, 4)
 
+    def test_a_weight_for_each_of_a_few_makes_a_batch_of_those(self, device: torch.device) -> None:
+        """(6, 5, 2, 3) x (6, 1, 3, 4) is 6 products of 10 rows, with nothing copied."""
+        a, b = torch.ones(6, 5, 2, 3, device=device), torch.ones(6, 1, 3, 4, device=device)
+        (((got_a, got_b, *_), _),) = recorded_calls(lambda: tileon_ops.matmul(a, b))
+        assert (got_a.shape, got_b.shape) == ((6, 10, 3), (6, 3, 4))
+        assert (got_a.data_ptr(), got_b.data_ptr()) == (a.data_ptr(), b.data_ptr())
+
+    def test_a_batch_that_is_no_rows_by_a_view_is_not_copied(self, device: torch.device) -> None:
+        """Transposed matrices, one weight: a batch that shares it."""
+        a, b = torch.ones(6, 5, 3, 2, device=device).mT, torch.ones(3, 4, device=device)
+        (((got_a, *_), _),) = recorded_calls(lambda: tileon_ops.matmul(a, b))
+        assert got_a.shape == (30, 2, 3)
+        assert got_a.data_ptr() == a.data_ptr()
+
 
 class Recorder(TorchDispatchMode):
     """Notes every call of a tileon op."""

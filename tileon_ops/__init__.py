@@ -15,14 +15,16 @@ except ImportError:
     if not _is_info:
         raise
 else:
-    from tileon_ops import _autocast, _autograd, _fake, _no_grad, _out, _sharding  # their ops exist only now
+    # their ops exist only now
+    from tileon_ops import _autocast, _autograd, _fake, _flops, _no_grad, _out, _sharding, _vmap
     from tileon_ops.block_scaled import block_scaled_matmul
+    from tileon_ops.kernel_log import last_kernel
     from tileon_ops.linear import Linear
     from tileon_ops.matmul import matmul
     from tileon_ops.quantize import dequantize, nvfp4_global_scale, pack_scales, quantize, unpack_scales
     from tileon_ops.verify import verify
 
-    for _rules in (_fake, _autograd, _no_grad, _out, _autocast, _sharding):
+    for _rules in (_fake, _autograd, _no_grad, _out, _autocast, _sharding, _vmap, _flops):
         _rules.register()
 
 if _TYPE_CHECKING:
@@ -45,6 +47,7 @@ __all__ = [
     "block_scaled_matmul",
     "dequantize",
     "fuse",
+    "last_kernel",
     "matmul",
     "nvfp4_global_scale",
     "pack_scales",

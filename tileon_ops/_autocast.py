@@ -14,6 +14,8 @@ from torch import Tensor
 
 _library = torch.library.Library("tileon", "IMPL")
 
+_KEYS = {"cuda": torch._C.DispatchKey.AutocastCUDA, "cpu": torch._C.DispatchKey.AutocastCPU}
+
 _CAST = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -21,19 +23,31 @@ def _cast(tensor: Tensor, dtype: torch.dtype, device_type: str) -> Tensor:
     return tensor.to(dtype) if tensor.dtype in _CAST and tensor.device.type == device_type else tensor
 
 
+def cast(
+    a: Tensor, b: Tensor, bias: Tensor | None, out_dtype: torch.dtype | None, device_type: str
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Operands and bias as autocast has them, which is on for `device_type`."""
+    dtype = torch.get_autocast_dtype(device_type)
+    if bias is not None and bias.dtype != torch.float32 and a.dtype in _CAST:
+        bias = _cast(bias, out_dtype or dtype, device_type)
+    return _cast(a, dtype, device_type), _cast(b, dtype, device_type), bias
+
+
+def is_on(device_type: str) -> bool:
+    return device_type in _KEYS and torch.is_autocast_enabled(device_type)
+
+
 def _kernel(device_type: str, key: torch.DispatchKey) -> Callable[..., Tensor]:
     excluded = torch._C.DispatchKeySet(key)
 
     def matmul(a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Tensor:
-        dtype = torch.get_autocast_dtype(device_type)
-        if bias is not None and bias.dtype != torch.float32 and a.dtype in _CAST:
-            bias = _cast(bias, options.get("out_dtype") or dtype, device_type)
+        a, b, bias = cast(a, b, bias, options.get("out_dtype"), device_type)
         with torch._C._ExcludeDispatchKeyGuard(excluded):
-            return torch.ops.tileon.matmul(_cast(a, dtype, device_type), _cast(b, dtype, device_type), bias, **options)
+            return torch.ops.tileon.matmul(a, b, bias, **options)
 
     return matmul
 
 
 def register() -> None:
-    for device_type, key in (("cuda", torch._C.DispatchKey.AutocastCUDA), ("cpu", torch._C.DispatchKey.AutocastCPU)):
+    for device_type, key in _KEYS.items():
         _library.impl("matmul", _kernel(device_type, key), key.name)

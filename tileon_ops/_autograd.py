@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch._C import _any_requires_grad, is_grad_enabled
 from torch._C import _AutoDispatchBelowAutograd as BelowAutograd
-from torch._C._functorch import peek_interpreter_stack
+from torch._C._functorch import TransformType, peek_interpreter_stack
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
@@ -169,6 +169,14 @@ def _forward(
         return output
 
 
+def _has_tangents() -> bool:
+    """Whether a call may have them. What a compiler traced enters a level of jvp that forward_ad knows nothing of."""
+    if forward_ad._current_level >= 0:
+        return True
+    transform = peek_interpreter_stack()
+    return transform is not None and transform.key() == TransformType.Jvp
+
+
 class _Matmul(torch.autograd.function._SingleLevelFunction):
     """The product, and what its gradients need of it. `keyset` and `options` are as _autograd has them.
 
@@ -208,7 +216,7 @@ class _Matmul(torch.autograd.function._SingleLevelFunction):
         else:
             ctx.call = _Call(options, keeps_z, a.dtype, bias_dtype, _Layout(a), _Layout(b))
             ctx.save_for_backward(a if wants_b else None, b if wants_a else None, kept)
-        if forward_ad._current_level >= 0:
+        if _has_tangents():
             ctx.save_for_forward(a, b, kept)
             ctx.out_dtype, ctx.out_shape = y.dtype, y.shape
         return result
@@ -231,20 +239,23 @@ class _Matmul(torch.autograd.function._SingleLevelFunction):
     @staticmethod
     def jvp(ctx: Any, tangent_a: Tensor | None, tangent_b: Tensor | None, tangent_bias: Tensor | None, *_: Any) -> Any:
         """Of y, (tangent_a @ b + a @ tangent_b + tangent_bias) * activation'(z), and of z where that is an output."""
-        a, b, kept = ctx.saved_tensors
         call: _Call = ctx.call
-        terms = []
-        if tangent_a is not None:
-            terms.append(_matmul(tangent_a, b, out_dtype=ctx.out_dtype, **call.precision))
-        if tangent_b is not None:
-            terms.append(_matmul(a, tangent_b, out_dtype=ctx.out_dtype, **call.precision))
-        if tangent_bias is not None:
-            terms.append(tangent_bias.to(ctx.out_dtype).expand(ctx.out_shape))
-        tangent = terms[0]
-        for term in terms[1:]:
-            tangent = tangent + term
-        through = call.through_activation(tangent, kept)
-        return (through, tangent) if call.keeps_z else through
+        # Forward mode is off here, at the levels below this one too, whose tangents would be lost without a word. With
+        # it on, what is multiplied must have no tangent of this level.
+        with forward_ad._set_fwd_grad_enabled(True):
+            a, b, kept = (None if x is None else _aten._fw_primal(x, 0) for x in ctx.saved_tensors)
+            terms = []
+            if tangent_a is not None:
+                terms.append(_matmul(tangent_a, b, out_dtype=ctx.out_dtype, **call.precision))
+            if tangent_b is not None:
+                terms.append(_matmul(a, tangent_b, out_dtype=ctx.out_dtype, **call.precision))
+            if tangent_bias is not None:
+                terms.append(tangent_bias.to(ctx.out_dtype).expand(ctx.out_shape))
+            tangent = terms[0]
+            for term in terms[1:]:
+                tangent = tangent + term
+            through = call.through_activation(tangent, kept)
+            return (through, tangent) if call.keeps_z else through
 
 
 _apply: Callable[..., Any] = _Matmul.apply  # type: ignore[attr-defined]  # of a base class in C++
@@ -265,7 +276,7 @@ def _record(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dic
 
 def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Any:
     """The kernel on the Autograd key; `keyset` is what the dispatcher calls it with. It leaves defaults out."""
-    if forward_ad._current_level < 0 and not (is_grad_enabled() and _any_requires_grad(a, b, bias)):
+    if not ((is_grad_enabled() and _any_requires_grad(a, b, bias)) or _has_tangents()):
         with BelowAutograd():
             return _redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
     result = _record(keyset, a, b, bias, options, False)
@@ -285,7 +296,7 @@ def _autograd_with_preactivation(
 ) -> tuple[Tensor, Tensor]:
     """The same for the op that one level of torch.func's transforms calls of the next."""
     pair: tuple[Tensor, Tensor]
-    if forward_ad._current_level < 0 and not (is_grad_enabled() and _any_requires_grad(a, b, bias)):
+    if not ((is_grad_enabled() and _any_requires_grad(a, b, bias)) or _has_tangents()):
         with BelowAutograd():
             pair = _matmul_with_preactivation.redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
     else:

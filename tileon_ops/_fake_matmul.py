@@ -47,7 +47,7 @@ def _batch(a: Tensor, b: Tensor) -> Size:
     return a_batch
 
 
-def _check_matmul(
+def check_matmul(
     a: Tensor, b: Tensor, bias: Tensor | None, activation: str, out_dtype: torch.dtype | None
 ) -> tuple[tuple[Size, ...], torch.dtype]:
     """The result's shape and dtype; RuntimeError as the op itself raises it."""
@@ -87,7 +87,7 @@ def _matmul(
     allow_tf32: bool = False,
     fast_accum: bool = False,
 ) -> Tensor:
-    shape, dtype = _check_matmul(a, b, bias, activation, out_dtype)
+    shape, dtype = check_matmul(a, b, bias, activation, out_dtype)
     return a.new_empty(shape, dtype=dtype)
 
 
@@ -103,7 +103,7 @@ def _matmul_out(
     fast_accum: bool = False,
     out: Tensor,
 ) -> None:
-    shape, dtype = _check_matmul(a, b, bias, activation, out_dtype)
+    shape, dtype = check_matmul(a, b, bias, activation, out_dtype)
     check_out("matmul", out, a, dtype, shape)
 
 
@@ -117,7 +117,7 @@ def _matmul_with_preactivation(
     out_dtype: torch.dtype | None = None,
     allow_tf32: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    shape, dtype = _check_matmul(a, b, bias, activation, out_dtype)
+    shape, dtype = check_matmul(a, b, bias, activation, out_dtype)
     check(a.dtype.itemsize > 1, "matmul: the argument of the activation is not kept for fp8 operands")
     return a.new_empty(shape, dtype=dtype), a.new_empty(shape, dtype=dtype)
 
@@ -133,7 +133,7 @@ def _matmul_with_config(
     out_dtype: torch.dtype | None = None,
     allow_tf32: bool = False,
 ) -> Tensor:
-    shape, dtype = _check_matmul(a, b, bias, activation, out_dtype)
+    shape, dtype = check_matmul(a, b, bias, activation, out_dtype)
     check_config("matmul", config, a)
     return a.new_empty(shape, dtype=dtype)
 
