@@ -1,8 +1,7 @@
 """Holds the results against the marks they are to meet: `python benchmarks/bars.py [--results FOLDER]`.
 
-Reads matmul.csv and sweep.csv of the folder, and where they are there fp8.csv, block_scaled_matmul.csv,
-block_scaled_portable.csv, block_scaled_accuracy.csv and quantize.csv, and prints one line for each mark: the figure,
-where it is worst, and whether it holds. Needs no GPU. The exit status is 0 whatever holds, and with --strict 1 unless
+Reads the CSV files of the folder, those that are there, and prints one line for each mark: the figure, where it is
+worst, and whether it holds. Needs no GPU. The exit status is 0 whatever holds, and with --strict 1 unless
 everything does.
 """
 
@@ -18,6 +17,7 @@ from bar import Bar, mean_bar, worst_bar
 from bars_block_scaled import block_scaled_bars, hopper_block_scaled_bars
 from bars_block_scaled_accuracy import block_scaled_accuracy_bars
 from bars_fp8 import fp8_bars
+from bars_training import training_bars
 from commit import ROOT
 from fit_hopper import losses_of_table
 from result_file import aligned, portable_path, read_csv
@@ -187,7 +187,7 @@ def matmul_bars(results: Path) -> list[Bar]:
 def all_bars(results: Path) -> list[Bar]:
     """Every mark, from the result files of a folder."""
     block_scaled = hopper_block_scaled_bars(results) + block_scaled_bars(results) + block_scaled_accuracy_bars(results)
-    return matmul_bars(results) + fp8_bars(results) + block_scaled + quantize_bars(results)
+    return matmul_bars(results) + fp8_bars(results) + block_scaled + quantize_bars(results) + training_bars(results)
 
 
 def main() -> int:

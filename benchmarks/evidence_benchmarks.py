@@ -41,6 +41,14 @@ def _host_steps(out: Path) -> list[Step]:
     return [Step("host", script("host.py", "--csv", str(out / "host.csv")), 45)]
 
 
+def _layer_steps(out: Path) -> list[Step]:
+    return [Step("layer", script("layer.py", "--csv", str(out / "layer.csv")), 120)]
+
+
+def _parallel_steps(out: Path) -> list[Step]:
+    return [Step("parallel", script("parallel.py", "--csv", str(out / "parallel.csv")), 100)]
+
+
 def _awkward_steps(out: Path) -> list[Step]:
     return [Step("awkward", script("awkward.py", "--csv", str(out / "awkward.csv")), 90)]
 
@@ -95,6 +103,8 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "portable": Stage(_portable_steps, None),
     "accuracy": Stage(_accuracy_steps, None),
     "host": Stage(_host_steps, None),
+    "layer": Stage(_layer_steps, None),
+    "parallel": Stage(_parallel_steps, None, by_default=False),  # takes more than one GPU
     "awkward": Stage(_awkward_steps, None),
     "sweep": Stage(_sweep_steps, None, by_default=False),
     "matmul": Stage(_matmul_steps, None),

@@ -16,6 +16,7 @@ from readme_block_scaled import block_scaled_part
 from readme_format import link, source_line, table
 from readme_fp8 import fp8_part
 from readme_matmul import peers_part
+from readme_training import layer_part, parallel_part
 from result_file import read_csv
 
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
@@ -133,7 +134,7 @@ def proven_part(results: Path) -> list[str]:
 
 def numbers_part(results: Path) -> list[str]:
     """The whole section, or nothing while there is no result."""
-    makers = (peers_part, fp8_part, speed_part, accuracy_part, host_part)
+    makers = (peers_part, fp8_part, speed_part, accuracy_part, layer_part, parallel_part, host_part)
     parts = [part for part in (make(results) for make in makers) if part]
     if not parts:
         return []

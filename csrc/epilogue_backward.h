@@ -23,9 +23,10 @@ struct EpilogueBackwardProblem {
   int64_t stride_batch = 0;
   int64_t stride_m = 0;
   int64_t stride_n = 0;
-  const void* saved = nullptr;  // [batch][m][n]: z, or y where output_tells_derivative; null without an activation
-  void* grad_z = nullptr;       // [batch][m][n]
-  void* grad_bias = nullptr;    // [n], or null where nobody wants it
+  const void* saved =
+      nullptr;             // [batch][m][n]: z, or y where that tells as much (epilogue.h); null without an activation
+  void* grad_z = nullptr;  // [batch][m][n]
+  void* grad_bias = nullptr;  // [n], or null where nobody wants it
   Activation activation = Activation::kNone;
   double slope = 0.01;
 

@@ -92,7 +92,7 @@ def _keeps_z(options: dict[str, Any]) -> bool:
     activation = options.get("activation", "none")
     if activation == "leaky_relu":
         return bool(options.get("slope", 0.01) < 0)
-    return activation not in ("none", "relu")  # output_tells_derivative of csrc/epilogue.h
+    return activation not in ("none", "relu")  # through_activation of csrc/epilogue.h
 
 
 class _Call(NamedTuple):

@@ -47,6 +47,16 @@ def _is_plain(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
     )
 
 
+def _call(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
+    """The op. Where it may, this finds out for less what the op's kernel on the Autograd key would find out."""
+    if is_grad_enabled() and _is_plain(a, b, bias):
+        if _any_requires_grad(a, b, bias):
+            return record(a, b, bias, options)
+        with BelowAutograd():
+            return _op(a, b, bias, **options)
+    return _op(a, b, bias, **options)
+
+
 def matmul(
     a: Tensor,
     b: Tensor,
@@ -110,18 +120,11 @@ def matmul(
         if out is not None:
             _out_op(a, b, bias, out=out, **options)
             return out
-        if is_grad_enabled() and _is_plain(
-            a, b, bias
-        ):  # then what that kernel would find out is found out here, for less
-            if _any_requires_grad(a, b, bias):
-                return record(a, b, bias, options)
-            with BelowAutograd():
-                return _op(a, b, bias, **options)
-        return _op(a, b, bias, **options)
+        return _call(a, b, bias, options)
 
     a_matrices, b_matrices, op_shape, shape = as_op_takes(a, b)
     if out is None:
-        return _op(a_matrices, b_matrices, bias, **options).view(shape)
+        return _call(a_matrices, b_matrices, bias, options).view(shape)
     if tuple(out.shape) != shape:
         raise RuntimeError(f"matmul: `out` must have the shape {shape}, got {tuple(out.shape)}")
     whole = merged(out, op_shape)

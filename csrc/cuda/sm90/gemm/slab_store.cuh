@@ -53,8 +53,8 @@ __device__ __forceinline__ void store_through_slab(const KernelParams& params, u
     (std::make_integer_sequence<int, Kernel::row_blocks * per_block>());
     __syncwarp();
     const int down = index / per_block * 64, along = index % per_block * Slab::columns;  // wgmma's rows and columns
-    store_by_columns<slab_rows, slab_columns, Slab::pitch, Kernel::keeps_pre_activation>(
-        params.problem, place.batch, place.row + (Kernel::swapped ? along : down),
+    store_by_columns<slab_rows, slab_columns, Slab::pitch, Kernel::slab_columns_of_lane, Kernel::keeps_pre_activation>(
+        params.problem, params.vector_stores, place.batch, place.row + (Kernel::swapped ? along : down),
         place.column + (Kernel::swapped ? down : along), slab);
     __syncwarp();
   }
