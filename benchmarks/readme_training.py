@@ -54,8 +54,8 @@ def parallel_part(results: Path) -> list[str]:
         for row in rows
     ]
     return [
-        f"An MLP ({rows[0]['dtype']}, {rows[0]['activation']}), the first layer split by columns, the second by rows, on "
-        f"{head.get('devices', '')}: milliseconds, and how many times as fast as the same on one:",
+        f"An MLP ({rows[0]['dtype']}, {rows[0]['activation']}), the first layer split by columns, the second by rows, "
+        f"on {head.get('devices', '')}: milliseconds, and how many times as fast as the same on one:",
         "",
         *table(["layers", "passes", "provider", "GPUs", "ms", "speed-up"], lines, 3),
         "",
