@@ -211,10 +211,10 @@ class _Matmul(torch.autograd.function._SingleLevelFunction):
         wants_a, wants_b, wants_bias = ctx.needs_input_grad[:3]
         bias_dtype = bias.dtype if wants_bias and bias is not None else None
         if wants_a and wants_b:
-            ctx.call = _Call(options, keeps_z, a.dtype, bias_dtype)
+            ctx.call = (options, keeps_z, a.dtype, bias_dtype)  # a _Call, but for the time that making one takes
             ctx.save_for_backward(a, b, kept)
         else:
-            ctx.call = _Call(options, keeps_z, a.dtype, bias_dtype, _Layout(a), _Layout(b))
+            ctx.call = (options, keeps_z, a.dtype, bias_dtype, _Layout(a), _Layout(b))
             ctx.save_for_backward(a if wants_b else None, b if wants_a else None, kept)
         if _has_tangents():
             ctx.save_for_forward(a, b, kept)
@@ -224,7 +224,7 @@ class _Matmul(torch.autograd.function._SingleLevelFunction):
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_of_z: Tensor | None = None) -> tuple[Tensor | None, ...]:
         a, b, kept = ctx.saved_tensors
-        call: _Call = ctx.call
+        call = _Call(*ctx.call)
         wants_a, wants_b, wants_bias = ctx.needs_input_grad[:3]
         if grad_of_z is not None:  # the backward pass was recorded, and depends on z
             grad = grad_of_z if grad is None else call.through_activation(grad, kept) + grad_of_z
@@ -239,7 +239,7 @@ class _Matmul(torch.autograd.function._SingleLevelFunction):
     @staticmethod
     def jvp(ctx: Any, tangent_a: Tensor | None, tangent_b: Tensor | None, tangent_bias: Tensor | None, *_: Any) -> Any:
         """Of y, (tangent_a @ b + a @ tangent_b + tangent_bias) * activation'(z), and of z where that is an output."""
-        call: _Call = ctx.call
+        call = _Call(*ctx.call)
         # Forward mode is off here, at the levels below this one too, whose tangents would be lost without a word. With
         # it on, what is multiplied must have no tangent of this level.
         with forward_ad._set_fwd_grad_enabled(True):

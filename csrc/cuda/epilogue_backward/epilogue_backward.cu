@@ -19,7 +19,7 @@ constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
 constexpr int kLaneColumns = 8;
 constexpr int kColumns = 32 * kLaneColumns;  // of a CTA
-constexpr int kResident = 4;                 // CTAs of an SM: enough loads on their way, and 64 registers a thread
+constexpr int kResident = 3;                 // CTAs of an SM: enough loads on their way, and 80 registers a thread
 constexpr int kResidentWide = 2;             // of elements that take more registers
 constexpr int kRowsAtOnce = 2;               // of a warp
 
