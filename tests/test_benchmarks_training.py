@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import pathlib
 import sys
@@ -25,6 +26,10 @@ HOST_LIMITS = {
 def _path(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scripts' own functions are imported as they import each other."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+def never(*given: object, **named: object) -> None:
+    raise AssertionError("something was measured")
 
 
 def write(path: pathlib.Path, columns: str, rows: list[str]) -> None:
@@ -73,12 +78,13 @@ class TestLayer:
         from layer import layers, make_tensors
 
         tensors = make_tensors((8, 16, 4), torch.float32, torch.device("cpu"), requires_grad=True)
-        gradients = []
-        for layer in layers(activation):
+        leaves = (tensors.x, tensors.weight, tensors.bias)
+        ours, torchs = layers(activation)
+        expected = torch.autograd.grad(torchs(*leaves), leaves, tensors.grad)
+        for layer in (ours, torchs):
             for _ in range(2):  # a second step adds nothing to the gradients of the first
                 tensors.step(layer)()
-            gradients.append([leaf.grad for leaf in (tensors.x, tensors.weight, tensors.bias)])
-        torch.testing.assert_close(*gradients)
+            torch.testing.assert_close(tuple(leaf.grad for leaf in leaves), expected)
 
     @pytest.mark.parametrize(
         ("option", "value", "known"),
@@ -92,6 +98,7 @@ class TestLayer:
     ) -> None:
         import layer
 
+        monkeypatch.setattr(layer, "measure", never)
         monkeypatch.setattr(sys, "argv", ["layer.py", option, value])
         with pytest.raises(SystemExit) as ended:
             layer.main()
@@ -99,11 +106,12 @@ class TestLayer:
         wrong = value.split(",")[-1]
         assert f"argument {option}: unknown '{wrong}'; there are {known}\n" in capsys.readouterr().err
 
-    @pytest.mark.parametrize("script", ["layer", "host", "parallel"])
+    @pytest.mark.parametrize(("script", "work"), [("layer", "measure"), ("host", "measure"), ("parallel", "spawn")])
     def test_tf32_is_not_offered_where_nothing_switches_it_on(
-        self, script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, script: str, work: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        module = __import__(script)
+        module = importlib.import_module(script)
+        monkeypatch.setattr(module, work, never)
         monkeypatch.setattr(sys, "argv", [f"{script}.py", "--dtype", "tf32"])
         with pytest.raises(SystemExit) as ended:
             module.main()
