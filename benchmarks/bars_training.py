@@ -24,7 +24,7 @@ def _at_most(what: str, ours: float | None, peer: float | None, limit: float) ->
     asked = f"<= {limit:.2f}"
     if ours is None or peer is None:
         return Bar(what, asked, "", None)
-    return Bar(what, asked, f"{ours / peer:.3f} ({ours:.1f} / {peer:.1f} us)", ours <= limit * peer)
+    return Bar(what, asked, f"{ours / peer:.3f} ({ours:.1f} / {peer:.1f} us)", ours / peer <= limit)
 
 
 def _host_bars(source: Path) -> list[Bar]:

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
-from problems import DTYPES
+from problems import TORCH_DTYPES
 from result_file import CsvWriter, aligned, portable_path
 from tree import tileon_ops
 
@@ -65,7 +65,9 @@ def measure(state: str, device: torch.device, dtype: torch.dtype, *, calls: int,
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dtype", default="float16" if torch.cuda.is_available() else "float32", choices=[*DTYPES])
+    parser.add_argument(
+        "--dtype", default="float16" if torch.cuda.is_available() else "float32", choices=[*TORCH_DTYPES]
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--calls", type=int, default=200, help="in one batch (default 200, far below the launch queue)")
     parser.add_argument("--batches", type=int, default=200, help="for each provider (default 200)")
@@ -78,7 +80,8 @@ def main() -> int:
     table = [["op", "state", "provider", "median us", "against torch"]]
     with CsvWriter(arguments.csv, COLUMNS, {"timing": setting}) as writer:
         for state in _STATES:
-            medians = measure(state, device, DTYPES[arguments.dtype], calls=arguments.calls, batches=arguments.batches)
+            dtype = TORCH_DTYPES[arguments.dtype]
+            medians = measure(state, device, dtype, calls=arguments.calls, batches=arguments.batches)
             for provider, microseconds in medians.items():
                 writer.write(["matmul", state, provider, f"{microseconds:.3f}"])
                 ratio = f"{medians['torch'] / microseconds:.2f}"

@@ -1,8 +1,8 @@
 """A linear layer with bias and activation, forward and backward: `python benchmarks/layer.py --csv layer.csv`.
 
-What is timed is what a training step does of it: `forward`, or `forward_backward`, which gives gradients to x, weight
-and bias for a random gradient of y. Weights are (n, k), as nn.Linear holds them. `replay` is the forward pass alone,
-in inference, by CUDA graphs.
+y = activation(x @ weight^T + bias), with x (m, k) and weight (n, k), is timed in three passes: `forward`, where a
+gradient is recorded; `forward_backward`, which gives gradients to x, weight and bias for a random gradient of y; and
+`replay`, the forward pass in inference by CUDA graphs, which is left out on the CPU.
 
 Columns: dtype,m,n,k,activation,pass,provider,median_us,spread,samples. Providers: `tileon` is tileon_ops.matmul on the
 weight's transpose, `torch` F.linear and its activation, both eager; `tileon_compile` and `torch_compile` the same under
@@ -21,8 +21,8 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from presets import Shape, parse_names, parse_shapes
-from problems import DTYPES, SLOPE
+from presets import Shape, names_among, parse_shapes
+from problems import SLOPE, TORCH_DTYPES
 from result_file import CsvWriter, aligned, portable_path
 from timing import Arm, clock_words, time_arms
 from torch import Tensor
@@ -158,24 +158,31 @@ def measure(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", type=parse_shapes, default="4096x14336x4096", help="MxNxK, several with commas")
-    parser.add_argument("--dtype", default="bfloat16", choices=[*DTYPES])
+    parser.add_argument("--shapes", type=parse_shapes, default="4096x14336x4096", help="MxNxK,... (%(default)s)")
+    parser.add_argument("--dtype", default="bfloat16", choices=[*TORCH_DTYPES])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--activations", type=parse_names, default="leaky_relu,gelu", help="of the layer")
-    parser.add_argument("--passes", type=parse_names, default=",".join(PASSES), help=f"of {', '.join(PASSES)}")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of timing, for all providers of a line together")
+    some = "some of {}, with commas (%(default)s)"
+    parser.add_argument(
+        "--activations",
+        type=names_among(tuple(_TORCH_ACTIVATIONS)),
+        default="leaky_relu,gelu",
+        help=some.format(", ".join(_TORCH_ACTIVATIONS)),
+    )
+    parser.add_argument(
+        "--passes", type=names_among(PASSES), default=",".join(PASSES), help=some.format(", ".join(PASSES))
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="of timing a case's providers together (%(default)s)"
+    )
     parser.add_argument("--csv", type=Path, help="write the figures here")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
-    for which in arguments.passes:
-        if which not in PASSES:
-            parser.error(f"--passes: {which!r} is none of {', '.join(PASSES)}")
 
     cases = itertools.product(arguments.shapes, arguments.activations, arguments.passes)
     table = [["shape", "activation", "pass", "provider", "median us", "over torch's or the kernel's"]]
     with CsvWriter(arguments.csv, COLUMNS, {"timing": clock_words(device)}) as writer:
         for (m, n, k), activation, which in cases:
-            rows = list(measure((m, n, k), activation, which, DTYPES[arguments.dtype], device, arguments.seconds))
+            rows = list(measure((m, n, k), activation, which, TORCH_DTYPES[arguments.dtype], device, arguments.seconds))
             base = next((float(row[1]) for row in rows if row[0] in ("torch", "kernel")), 0.0)
             for row in rows:
                 writer.write([arguments.dtype, m, n, k, activation, which, *row])

@@ -36,7 +36,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from problems import ACTIVATIONS, DTYPES, SLOPE
+from presets import names_among
+from problems import ACTIVATIONS, SLOPE, TORCH_DTYPES
 from result_file import CsvWriter, aligned, portable_path
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -172,7 +173,7 @@ def _check(provider: str, split: nn.Module, whole: nn.Module, x: Tensor) -> None
 
 def measure(size: Size, arguments: argparse.Namespace, device: torch.device) -> dict[tuple[str, str, int], float]:
     """Median microseconds by direction, provider and number of devices. All processes call it together."""
-    dtype = DTYPES[arguments.dtype]
+    dtype = TORCH_DTYPES[arguments.dtype]
     mesh = init_device_mesh(device.type, (arguments.devices,))
     generator = torch.Generator(device).manual_seed(1)
     x = torch.randn(size.m, size.features, generator=generator, device=device, dtype=dtype).requires_grad_()
@@ -239,20 +240,13 @@ def _process(rank: int, arguments: argparse.Namespace, store: str) -> None:
         dist.destroy_process_group()
 
 
-def _providers(text: str) -> list[str]:
-    names = text.split(",")
-    if not set(names) <= set(PROVIDERS):
-        raise argparse.ArgumentTypeError(f"there are {', '.join(PROVIDERS)}")
-    return names
-
-
 def main() -> int:
     gpus = torch.cuda.device_count()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=parse_sizes, default="8192", help="M or MxFEATURESxHIDDEN,... (default 8192)")
-    parser.add_argument("--dtype", default="bfloat16", choices=[*DTYPES])
+    parser.add_argument("--dtype", default="bfloat16", choices=[*TORCH_DTYPES])
     parser.add_argument("--activation", default="gelu_tanh", choices=ACTIVATIONS)
-    parser.add_argument("--providers", type=_providers, default="tileon,torch")
+    parser.add_argument("--providers", type=names_among(PROVIDERS), default="tileon,torch")
     parser.add_argument("--device", default="cuda" if gpus else "cpu", choices=("cuda", "cpu"))
     parser.add_argument("--devices", type=int, default=gpus or 2, help="over how many to split (default: all GPUs)")
     parser.add_argument("--rounds", type=int, default=30, help=f"counted, after {_WARMUP_ROUNDS} (default 30)")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -56,6 +56,19 @@ class Work:
 def parse_names(text: str) -> list[str]:
     """Names with commas between them."""
     return text.split(",")
+
+
+def names_among(known: Sequence[str]) -> Callable[[str], list[str]]:
+    """What reads, for argparse, names with commas between them, and refuses one that is not known."""
+
+    def parse(text: str) -> list[str]:
+        names = parse_names(text)
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"unknown {name!r}; there are {', '.join(known)}")
+        return names
+
+    return parse
 
 
 def parse_shapes(text: str) -> list[Shape]:

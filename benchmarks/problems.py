@@ -14,6 +14,8 @@ DTYPES: dict[str, torch.dtype] = {
     "tf32": torch.float32,
     "float64": torch.float64,
 }
+# Without tf32: for the scripts that leave torch's setting for it alone.
+TORCH_DTYPES = {name: dtype for name, dtype in DTYPES.items() if name != "tf32"}
 # The pairings of fp8: the dtypes of a and b.
 FP8_PAIRINGS: dict[str, tuple[torch.dtype, torch.dtype]] = {
     "e4m3": (torch.float8_e4m3fn, torch.float8_e4m3fn),
