@@ -139,13 +139,15 @@ class _Call(NamedTuple):
         """grad_z in the operands' dtype, and grad_bias."""
         bias_dtype = self.bias_dtype if wants_bias else None
         kept = None if self.activation == "none" else kept
-        products_take_it = kept is None and grad.dtype == self.dtype and not same(grad.stride(-1), 0)
+        # Of fp8 operands, whose bias alone has a gradient, nobody asks for grad_z.
+        dtype = self.dtype if self.dtype.itemsize > 1 else grad.dtype
+        products_take_it = kept is None and grad.dtype == dtype and not same(grad.stride(-1), 0)
         if is_grad_enabled() or products_take_it:
             grad = self.through_activation(grad, kept)
             grad_bias = grad.sum(tuple(range(grad.dim() - 1)), dtype=bias_dtype) if wants_bias else None
-            return grad.to(self.dtype), grad_bias
+            return grad.to(dtype), grad_bias
         grad_z, grad_bias = _epilogue_backward(
-            grad, kept, activation=self.activation, slope=self.slope, out_dtype=self.dtype, bias_dtype=bias_dtype
+            grad, kept, activation=self.activation, slope=self.slope, out_dtype=dtype, bias_dtype=bias_dtype
         )
         return grad_z, grad_bias if wants_bias else None
 

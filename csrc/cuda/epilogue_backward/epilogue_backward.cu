@@ -21,7 +21,6 @@ constexpr int kLaneColumns = 8;
 constexpr int kColumns = 32 * kLaneColumns;  // of a CTA
 constexpr int kResident = 3;                 // CTAs of an SM: enough loads on their way, and 80 registers a thread
 constexpr int kResidentWide = 2;             // of elements that take more registers
-constexpr int kRowsAtOnce = 2;               // of a warp
 
 template <typename Element>
 using AccumulatorOf = std::conditional_t<std::is_same_v<Element, double>, double, float>;
@@ -50,6 +49,10 @@ struct alignas(16) LaneRow {
       if (i < columns) to[i] = elements[i];
   }
 };
+
+// Rows of a warp at once: as many loads on their way as there are registers for.
+template <typename Element>
+constexpr int kRowsAtOnce = sizeof(Element) > 2 ? 2 : 3;
 
 struct Launch {
   int64_t rows_per_share;
@@ -96,16 +99,17 @@ __global__ void __launch_bounds__(kThreads, sizeof(Grad) > 2 ? kResidentWide : k
   if (columns > 0) {
     const int64_t first = blockIdx.y * launch.rows_per_share;
     const int64_t end = min(first + launch.rows_per_share, problem.rows());
+    constexpr int rows_at_once = kRowsAtOnce<Grad>;
     int64_t row = first + warp;
-    for (; row + (kRowsAtOnce - 1) * kWarps < end; row += kRowsAtOnce * kWarps) {
-      LaneRow<Grad> grad[kRowsAtOnce], saved[kRowsAtOnce];
+    for (; row + (rows_at_once - 1) * kWarps < end; row += rows_at_once * kWarps) {
+      LaneRow<Grad> grad[rows_at_once], saved[rows_at_once];
 #pragma unroll
-      for (int i = 0; i < kRowsAtOnce; ++i) {
+      for (int i = 0; i < rows_at_once; ++i) {
         read_grad(row + i * kWarps, grad[i]);
         if (problem.saved != nullptr) read_saved(row + i * kWarps, saved[i]);
       }
 #pragma unroll
-      for (int i = 0; i < kRowsAtOnce; ++i) finish_row(row + i * kWarps, grad[i], saved[i]);
+      for (int i = 0; i < rows_at_once; ++i) finish_row(row + i * kWarps, grad[i], saved[i]);
     }
     for (; row < end; row += kWarps) {
       LaneRow<Grad> grad, saved;
