@@ -188,6 +188,11 @@ class _Matmul(torch.autograd.function._SingleLevelFunction):
     """
 
     @staticmethod
+    def _compiled_autograd_key(ctx: Any) -> tuple[Any, ...]:
+        """As of torch.autograd.Function, without which torch's compiled autograd fails."""
+        return (ctx._autograd_function_id,)
+
+    @staticmethod
     def forward(
         ctx: Any,
         a: Tensor,
