@@ -209,6 +209,16 @@ class TestCompanies:
                 for got, wanted in zip(company(call, tensors, activation), expected, strict=True):
                     assert torch.equal(got, wanted)
 
+    @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+    def test_nothing_is_recorded_where_gradients_are_off(self, device: torch.device, mode: Callable[[], Any]) -> None:
+        tensors = leaves(device=device)
+        expected = torch.ops.tileon.matmul(*tensors, activation="gelu")
+        with mode():
+            for call in CALLS:
+                result = call(*tensors, activation="gelu")
+                assert (result.requires_grad, result.is_inference()) == (False, mode is torch.inference_mode)
+                assert torch.equal(result, expected)
+
     def test_compiled_autograd(self, device: torch.device) -> None:
         """One compiler for nodes of several activations and slopes, which it must tell apart."""
         compiler = torch.compile(backend="aot_eager")
