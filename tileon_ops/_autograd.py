@@ -6,10 +6,10 @@ batch, which is one longer product. Each gradient has its operand's dtype, and i
 weight that came in as `weight.t()` gets a contiguous gradient; where the operands have 16 bits and y has 32, grad_z is
 rounded to the operands' dtype before the products, so that they run on the forward product's kernels.
 
-What is saved: a where b wants a gradient, b where a does, and for the activation the output alone for relu and for
-leaky_relu with slope >= 0 (its sign is all that is needed), z besides the output for the others, nothing for none. The
-kernel writes z along with y. grad_z and grad_bias come out of one pass (csrc/epilogue_backward.h); where the backward
-pass is itself recorded they are made of torch's own ops, which are differentiable.
+What is saved: a where b wants a gradient, b where a does, and for the activation the output for relu and for leaky_relu
+with slope >= 0 (its sign is all that is needed), z in place of the output for the others, nothing for none. The kernel
+writes z along with y. grad_z and grad_bias come out of one pass (csrc/epilogue_backward.h); where the backward pass is
+itself recorded, or carries tangents, they are made of torch's own ops, which are differentiable.
 
 No gradient flows through fp8 operands: one that requires grad is refused before anything is computed.
 """
@@ -142,7 +142,7 @@ class _Call(NamedTuple):
         # Of fp8 operands, whose bias alone has a gradient, nobody asks for grad_z.
         dtype = self.dtype if self.dtype.itemsize > 1 else grad.dtype
         products_take_it = kept is None and grad.dtype == dtype and not same(grad.stride(-1), 0)
-        if is_grad_enabled() or products_take_it:
+        if is_grad_enabled() or _has_tangents() or products_take_it:
             grad = self.through_activation(grad, kept)
             grad_bias = grad.sum(tuple(range(grad.dim() - 1)), dtype=bias_dtype) if wants_bias else None
             return grad.to(dtype), grad_bias
@@ -186,6 +186,11 @@ class _Matmul(torch.autograd.function._SingleLevelFunction):
     class is the one that torch.func runs its autograd.Functions by, each at one level of the transforms: a kernel on
     the Autograd key is called at one level. Its `apply` is also the shortest.
     """
+
+    @staticmethod
+    def _compiled_autograd_key(ctx: Any) -> tuple[Any, ...]:
+        """As of torch.autograd.Function, without which torch's compiled autograd fails."""
+        return (ctx._autograd_function_id,)
 
     @staticmethod
     def forward(

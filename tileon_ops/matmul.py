@@ -6,7 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _any_requires_grad, _is_any_autocast_enabled, _len_torch_function_stack, is_grad_enabled
+from torch._C import (
+    _any_requires_grad,
+    _is_any_autocast_enabled,
+    _len_torch_function_stack,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+)
 from torch._C import _AutoDispatchBelowAutograd as BelowAutograd
 from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
@@ -33,13 +39,12 @@ _PLAIN_TENSORS = (Tensor, torch.nn.Parameter, type(None))
 
 
 def _is_plain(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
-    """Whether nothing stands between this call and the op's kernel on the Autograd key: no compiler, no transformation,
-    no autocast, no mode and no subclass of Tensor that wants to see the call first."""
+    """Whether nothing stands between this call and the op's kernel on the Autograd key: no transformation, no
+    autocast, no mode and no subclass of Tensor that wants to see the call first."""
     return (
         type(a) in _PLAIN_TENSORS
         and type(b) in _PLAIN_TENSORS
         and type(bias) in _PLAIN_TENSORS
-        and not torch.compiler.is_compiling()
         and forward_ad._current_level < 0
         and peek_interpreter_stack() is None
         and not _is_any_autocast_enabled()
@@ -49,8 +54,10 @@ def _is_plain(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
 
 def _call(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
     """The op. Where it may, this finds out for less what the op's kernel on the Autograd key would find out."""
-    if is_grad_enabled() and _is_plain(a, b, bias):
-        if _any_requires_grad(a, b, bias):
+    if torch.compiler.is_compiling() or is_inference_mode_enabled():  # inference mode calls no kernel of autograd's
+        return _op(a, b, bias, **options)
+    if _is_plain(a, b, bias):
+        if is_grad_enabled() and _any_requires_grad(a, b, bias):
             return record(a, b, bias, options)
         with BelowAutograd():
             return _op(a, b, bias, **options)
