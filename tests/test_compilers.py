@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import pathlib
-import warnings
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -151,9 +150,7 @@ class TestCudaGraphs:
     def test_inference(self) -> None:
         compiled = torch.compile(by_op, fullgraph=True, mode="reduce-overhead")
         counters.clear()
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.filterwarnings("error", message=".*CUDAGraph.*")
-            warnings.filterwarnings("error", message=".*cudagraph.*")
+        with torch.no_grad():
             for seed in range(6):
                 tensors = [tensor + seed for tensor in operands((64, 72, 80), "cuda")]
                 expected = by_torch(*(tensor.double() for tensor in tensors))

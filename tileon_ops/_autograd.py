@@ -85,6 +85,8 @@ def _refuse_float8(a: Tensor, b: Tensor) -> None:
     for name, operand in (("a", a), ("b", b)):
         if operand.requires_grad:
             raise RuntimeError(f"matmul: `{name}` requires grad, and no gradient flows through fp8 operands")
+        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(operand).tangent is not None:
+            raise RuntimeError(f"matmul: `{name}` has a tangent, and none flows through fp8 operands")
 
 
 def _keeps_z(options: dict[str, Any]) -> bool:

@@ -19,8 +19,16 @@ constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
 constexpr int kLaneColumns = 8;
 constexpr int kColumns = 32 * kLaneColumns;  // of a CTA
-constexpr int kResident = 3;                 // CTAs of an SM: enough loads on their way, and 80 registers a thread
-constexpr int kResidentWide = 2;             // of elements that take more registers
+constexpr int kRowsAtOnce = 2;               // of a warp
+
+// CTAs of an SM: as many loads on their way as registers allow, 64 a thread on Hopper; elsewhere ptxas takes more.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
+template <typename Element>
+constexpr int kResident = sizeof(Element) > 2 ? 2 : 3;
+#else
+template <typename Element>
+constexpr int kResident = sizeof(Element) > 4 ? 2 : 4;
+#endif
 
 template <typename Element>
 using AccumulatorOf = std::conditional_t<std::is_same_v<Element, double>, double, float>;
@@ -50,10 +58,6 @@ struct alignas(16) LaneRow {
   }
 };
 
-// Rows of a warp at once: as many loads on their way as there are registers for.
-template <typename Element>
-constexpr int kRowsAtOnce = sizeof(Element) > 2 ? 2 : 3;
-
 struct Launch {
   int64_t rows_per_share;
   int shares;         // of the rows
@@ -62,7 +66,7 @@ struct Launch {
 };
 
 template <typename Grad, typename Out>
-__global__ void __launch_bounds__(kThreads, sizeof(Grad) > 2 ? kResidentWide : kResident)
+__global__ void __launch_bounds__(kThreads, kResident<Grad>)
     epilogue_backward(const __grid_constant__ EpilogueBackwardProblem problem, const __grid_constant__ Launch launch,
                       AccumulatorOf<Grad>* __restrict__ share_sums) {
   using Accumulator = AccumulatorOf<Grad>;
@@ -99,17 +103,16 @@ __global__ void __launch_bounds__(kThreads, sizeof(Grad) > 2 ? kResidentWide : k
   if (columns > 0) {
     const int64_t first = blockIdx.y * launch.rows_per_share;
     const int64_t end = min(first + launch.rows_per_share, problem.rows());
-    constexpr int rows_at_once = kRowsAtOnce<Grad>;
     int64_t row = first + warp;
-    for (; row + (rows_at_once - 1) * kWarps < end; row += rows_at_once * kWarps) {
-      LaneRow<Grad> grad[rows_at_once], saved[rows_at_once];
+    for (; row + (kRowsAtOnce - 1) * kWarps < end; row += kRowsAtOnce * kWarps) {
+      LaneRow<Grad> grad[kRowsAtOnce], saved[kRowsAtOnce];
 #pragma unroll
-      for (int i = 0; i < rows_at_once; ++i) {
+      for (int i = 0; i < kRowsAtOnce; ++i) {
         read_grad(row + i * kWarps, grad[i]);
         if (problem.saved != nullptr) read_saved(row + i * kWarps, saved[i]);
       }
 #pragma unroll
-      for (int i = 0; i < rows_at_once; ++i) finish_row(row + i * kWarps, grad[i], saved[i]);
+      for (int i = 0; i < kRowsAtOnce; ++i) finish_row(row + i * kWarps, grad[i], saved[i]);
     }
     for (; row < end; row += kWarps) {
       LaneRow<Grad> grad, saved;
@@ -165,7 +168,8 @@ bool has_vectors(const void* data, int64_t stride, int element_bytes) {
 
 // Shares for twice as many CTAs as the GPU holds at once, but of 32 rows at least, which pays for their sums.
 Launch plan(const EpilogueBackwardProblem& problem, int sm_count) {
-  const int64_t wanted = std::max<int64_t>(2 * kResident * sm_count / std::max<int64_t>(blocks_of(problem.n), 1), 1);
+  const int64_t wanted =
+      std::max<int64_t>(2 * kResident<float> * sm_count / std::max<int64_t>(blocks_of(problem.n), 1), 1);
   const int64_t most = std::max<int64_t>((problem.rows() + 31) / 32, 1);
   Launch launch{};
   launch.rows_per_share = std::max<int64_t>((problem.rows() + std::min(wanted, most) - 1) / std::min(wanted, most), 1);
@@ -174,7 +178,7 @@ Launch plan(const EpilogueBackwardProblem& problem, int sm_count) {
   const bool whole = problem.n % kLaneColumns == 0;
   launch.grad_vectors = whole && problem.stride_n == 1 && has_vectors(problem.grad, problem.stride_m, grad_bytes) &&
                         (problem.batch == 1 || has_vectors(problem.grad, problem.stride_batch, grad_bytes));
-  launch.own_vectors = whole;
+  launch.own_vectors = whole && (problem.saved == nullptr || has_vectors(problem.saved, 0, grad_bytes));
   return launch;
 }
 
