@@ -50,7 +50,11 @@ def _packages_load_here(tmp_path_factory: pytest.TempPathFactory) -> None:
     if not torch.cuda.is_available():
         return
     path = tmp_path_factory.mktemp("own") / "own.pt2"
-    done = subprocess.run([sys.executable, "-c", OWN_PACKAGE, "cpu", str(path)], capture_output=True, timeout=300)
+    command = [sys.executable, "-c", OWN_PACKAGE, "cpu", str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=100)
+    except subprocess.TimeoutExpired:
+        pytest.skip("a package of torch's own ops takes more than 100 s to make here")
     if done.returncode < 0:
         pytest.skip(f"a package of torch's own ops ends the process here, by signal {-done.returncode}")
 
