@@ -52,8 +52,11 @@ def _layer_bars(source: Path) -> list[Bar]:
         )
         for peer, (ours, limit) in LAYER_LIMITS.items()
     ]
-    replay, kernel = (times.get(("replay", provider)) for provider in ("reduce_overhead", "kernel"))
-    return [*bars, _at_most("linear layer, reduce-overhead / the kernel alone", replay, kernel, REPLAY_LIMIT)]
+    replay, kernel = (times.get(("replay", provider)) for provider in ("reduce_overhead_fixed", "kernel"))
+    return [
+        *bars,
+        _at_most("linear layer, reduce-overhead, x in place / the kernel alone", replay, kernel, REPLAY_LIMIT),
+    ]
 
 
 def _parallel_bars(source: Path) -> list[Bar]:

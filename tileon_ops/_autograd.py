@@ -175,10 +175,8 @@ def _forward(
 
 def _has_tangents() -> bool:
     """Whether a call may have them. What a compiler traced enters a level of jvp that forward_ad knows nothing of."""
-    if forward_ad._current_level >= 0:
-        return True
     transform = peek_interpreter_stack()
-    return transform is not None and transform.key() == TransformType.Jvp
+    return forward_ad._current_level >= 0 or (transform is not None and transform.key() == TransformType.Jvp)
 
 
 class _Matmul(torch.autograd.function._SingleLevelFunction):
@@ -285,7 +283,10 @@ def _record(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dic
 
 def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Any:
     """The kernel on the Autograd key; `keyset` is what the dispatcher calls it with. It leaves defaults out."""
-    if not ((is_grad_enabled() and _any_requires_grad(a, b, bias)) or _has_tangents()):
+    if not (is_grad_enabled() and _any_requires_grad(a, b, bias)) and (
+        (forward_ad._current_level < 0 and peek_interpreter_stack() is None)  # nearly always, and found out at once
+        or not _has_tangents()
+    ):
         with BelowAutograd():
             return _redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
     result = _record(keyset, a, b, bias, options, False)
