@@ -55,7 +55,7 @@ def _layer_bars(source: Path) -> list[Bar]:
     replay, kernel = (times.get(("replay", provider)) for provider in ("reduce_overhead_fixed", "kernel"))
     return [
         *bars,
-        _at_most("linear layer, reduce-overhead, x in place / the kernel alone", replay, kernel, REPLAY_LIMIT),
+        _at_most("linear layer, reduce-overhead, x in place / the kernel", replay, kernel, REPLAY_LIMIT),
     ]
 
 
