@@ -19,10 +19,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tileon_ops import _autocast, _vmap_quantized
+from tileon_ops._activations import activate
 from tileon_ops._fake_matmul import check_matmul
 from tileon_ops._fake_rules import Size, same
 from tileon_ops._shapes import as_op_takes, merges
@@ -34,18 +34,6 @@ Tensors = tuple[Tensor, ...]
 Op = Callable[..., Tensors]
 
 _OUT_OPS = ("matmul.out", "block_scaled_matmul.out")
-
-
-def _activate(x: Tensor, activation: str, slope: float) -> Tensor:
-    if activation == "relu":
-        return F.relu(x)
-    if activation == "leaky_relu":
-        return F.leaky_relu(x, slope)
-    if activation == "silu":
-        return F.silu(x)
-    if activation == "none":
-        return x
-    return F.gelu(x, approximate="tanh" if activation == "gelu_tanh" else "none")
 
 
 def _is_one_matrix(operand: Tensor, dim: Dim) -> bool:
@@ -115,7 +103,7 @@ def _with_torchs_epilogue(
 ) -> Tensors:
     """(V, batch or 1, m, n) in float32 or float64, and (V, n): what the op returns."""
     z = product + bias[:, None, None].to(product.dtype)
-    y = _activate(z, options.get("activation", "none"), options.get("slope", 0.01)).to(dtype)
+    y = activate(z, options.get("activation", "none"), options.get("slope", 0.01)).to(dtype)
     return (y, z.to(dtype)) if returns_z else (y,)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from tileon_ops._activations import activate
 from tileon_ops._fake_rules import check_activation
 from tileon_ops.matmul import matmul
 
@@ -66,17 +64,7 @@ class Linear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         if self.activation == "none" or not _gives_terms(input, self.weight):
             return matmul(input, self.weight.t(), self.bias, activation=self.activation, slope=self.slope)
-        return self._activate(_added_up(matmul(input, self.weight.t(), self.bias)))
-
-    def _activate(self, sums: Tensor) -> Tensor:
-        activations: dict[str, Callable[[Tensor], Tensor]] = {
-            "relu": functional.relu,
-            "leaky_relu": lambda x: functional.leaky_relu(x, self.slope),
-            "gelu": functional.gelu,
-            "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
-            "silu": functional.silu,
-        }
-        return activations[self.activation](sums)
+        return activate(_added_up(matmul(input, self.weight.t(), self.bias)), self.activation, self.slope)
 
     def extra_repr(self) -> str:
         text = super().extra_repr()

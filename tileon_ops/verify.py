@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tileon_ops import _verify_block_scaled
+from tileon_ops._activations import activate
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,6 @@ def _operand(shape: tuple[int, ...], dtype: torch.dtype, letter: str, device: to
     return values if letter == "N" else values.mT
 
 
-def _activated(x: Tensor, case: Case) -> Tensor:
-    if case.activation == "leaky_relu":
-        return F.leaky_relu(x, case.slope)
-    if case.activation == "gelu_tanh":
-        return F.gelu(x, approximate="tanh")
-    return {"none": lambda y: y, "relu": F.relu, "gelu": F.gelu, "silu": F.silu}[case.activation](x)
-
-
 def _run(case: Case, device: torch.device) -> tuple[float, str, bool]:
     """The largest error, the kernel that ran, and whether torch.allclose holds."""
     narrow = torch.float16 if case.is_fp8 else case.dtype
@@ -126,7 +118,7 @@ def _run(case: Case, device: torch.device) -> tuple[float, str, bool]:
     expected = torch.matmul(a.to(wide), b.to(wide))
     if bias is not None:
         expected = expected + bias
-    expected = _activated(expected, case).to(actual.dtype)
+    expected = activate(expected, case.activation, case.slope).to(actual.dtype)
     error = (actual.double() - expected.double()).abs().max().item()
     return error, kernel, torch.allclose(actual, expected, rtol=case.rtol, atol=case.atol)
 
