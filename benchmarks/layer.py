@@ -23,9 +23,9 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from presets import Shape, names_among, parse_shapes
-from problems import SLOPE, TORCH_DTYPES
+from problems import ACTIVATIONS, SLOPE, TORCH_DTYPES
 from result_file import CsvWriter, aligned, portable_path
-from timing import Arm, clock_words, time_arms
+from timing import Arm, clock_words, cold_graph_arm, time_arms
 from torch import Tensor
 from tree import tileon_ops
 
@@ -33,15 +33,6 @@ COLUMNS = ("dtype", "m", "n", "k", "activation", "pass", "provider", "median_us"
 PASSES = ("forward", "forward_backward", "replay")
 
 Layer = Callable[[Tensor, Tensor, Tensor], Tensor]
-
-_TORCH_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "none": lambda z: z,
-    "relu": F.relu,
-    "leaky_relu": lambda z: F.leaky_relu(z, SLOPE),
-    "gelu": F.gelu,
-    "gelu_tanh": lambda z: F.gelu(z, approximate="tanh"),
-    "silu": F.silu,
-}
 
 
 @dataclass(frozen=True)
@@ -80,13 +71,12 @@ def make_tensors(shape: Shape, dtype: torch.dtype, device: torch.device, *, requ
 
 def layers(activation: str) -> tuple[Layer, Layer]:
     """Ours and torch's."""
-    activate = _TORCH_ACTIVATIONS[activation]
 
     def ours(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return tileon_ops.matmul(x, weight.t(), bias, activation=activation, slope=SLOPE)
 
     def torchs(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return activate(F.linear(x, weight, bias))
+        return tileon_ops._activations.activate(F.linear(x, weight, bias), activation, SLOPE)
 
     return ours, torchs
 
@@ -101,23 +91,6 @@ def training_arms(activation: str, which: str, tensors: Tensors) -> dict[str, Ar
     }
     run = tensors.step if which == "forward_backward" else tensors.forward
     return {name: Arm(run(layer)) for name, layer in providers.items()}
-
-
-def _kernel_graph(call: Callable[[], object]) -> Callable[[], object]:
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        call()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = call()
-
-    def replay() -> object:
-        graph.replay()
-        return result  # its memory is the graph's as long as this function lives
-
-    return replay
 
 
 def replay_arms(activation: str, tensors: Tensors) -> dict[str, Arm]:
@@ -152,13 +125,12 @@ def replay_arms(activation: str, tensors: Tensors) -> dict[str, Arm]:
     fixed = tensors.x.clone()
     torch._dynamo.mark_static_address(fixed)
     with torch.inference_mode():
-        kernel = _kernel_graph(lambda: layer(tensors.x))
-    arms = {
+        kernel = cold_graph_arm([lambda: layer(tensors.x)])
+    return {
         "kernel": kernel,
-        "reduce_overhead": replay(copying, tensors.x),
-        "reduce_overhead_fixed": replay(in_place, fixed),
+        "reduce_overhead": Arm(replay(copying, tensors.x)),
+        "reduce_overhead_fixed": Arm(replay(in_place, fixed)),
     }
-    return {name: Arm(run) for name, run in arms.items()}
 
 
 def measure(
@@ -184,9 +156,9 @@ def main() -> int:
     some = "some of {}, with commas (%(default)s)"
     parser.add_argument(
         "--activations",
-        type=names_among(tuple(_TORCH_ACTIVATIONS)),
+        type=names_among(ACTIVATIONS),
         default="leaky_relu,gelu",
-        help=some.format(", ".join(_TORCH_ACTIVATIONS)),
+        help=some.format(", ".join(ACTIVATIONS)),
     )
     parser.add_argument(
         "--passes", type=names_among(PASSES), default=",".join(PASSES), help=some.format(", ".join(PASSES))

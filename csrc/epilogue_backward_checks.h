@@ -68,22 +68,23 @@ inline EpilogueBackwardProblem check_epilogue_backward(const EpilogueBackwardArg
 struct EpilogueGradients {
   Tensor grad_z;
   Tensor grad_bias;
+  std::optional<Tensor> saved;  // contiguous: what the problem reads
 };
 
-// Binds what has to be allocated: the outputs, and `saved` as a contiguous tensor, which the caller keeps.
-inline EpilogueGradients bind_outputs(EpilogueBackwardProblem& problem, const EpilogueBackwardArguments& arguments,
-                                      std::optional<Tensor>& contiguous_saved) {
+// Binds what has to be allocated, and read as long as the problem is.
+inline EpilogueGradients bind_outputs(EpilogueBackwardProblem& problem, const EpilogueBackwardArguments& arguments) {
   constexpr const char* kOp = "_epilogue_backward";
   const TensorView grad(arguments.grad);
-  if (arguments.saved) {
-    contiguous_saved = torch::stable::contiguous(*arguments.saved);
-    problem.saved = contiguous_saved->const_data_ptr();
-  }
   const Shape shape{grad.dims, {grad.sizes[0], grad.sizes[1], grad.dims == 3 ? grad.sizes[2] : 0}};
   const bool wants_bias = arguments.bias_dtype.has_value();
   EpilogueGradients out{new_contiguous(kOp, arguments.grad, shape, arguments.out_dtype),
                         new_contiguous(kOp, arguments.grad, {1, {wants_bias ? problem.n : 0}},
-                                       wants_bias ? *arguments.bias_dtype : arguments.out_dtype)};
+                                       wants_bias ? *arguments.bias_dtype : arguments.out_dtype),
+                        std::nullopt};
+  if (arguments.saved) {
+    out.saved = torch::stable::contiguous(*arguments.saved);
+    problem.saved = out.saved->const_data_ptr();
+  }
   problem.grad_z = out.grad_z.mutable_data_ptr();
   if (wants_bias) problem.grad_bias = out.grad_bias.mutable_data_ptr();
   return out;

@@ -28,6 +28,7 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
 from tileon_ops._fake_rules import same
+from tileon_ops._no_grad import asked_gradients
 
 _aten = torch.ops.aten
 _library = torch.library.Library("tileon", "IMPL")
@@ -79,14 +80,6 @@ def _grad_b(grad: Tensor, a: Tensor, b: _Layout, precision: dict[str, bool]) -> 
     k = a.shape[-1]
     rows = a.expand(batch, m, k).reshape(batch * m, k)
     return b.product(rows.mT, grad.reshape(batch * m, n), precision).reshape(b.shape)
-
-
-def _refuse_float8(a: Tensor, b: Tensor) -> None:
-    for name, operand in (("a", a), ("b", b)):
-        if operand.requires_grad:
-            raise RuntimeError(f"matmul: `{name}` requires grad, and no gradient flows through fp8 operands")
-        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(operand).tangent is not None:
-            raise RuntimeError(f"matmul: `{name}` has a tangent, and none flows through fp8 operands")
 
 
 def _keeps_z(options: dict[str, Any]) -> bool:
@@ -158,19 +151,15 @@ def _forward(
     a: Tensor, b: Tensor, bias: Tensor | None, keyset: Any, options: dict[str, Any], keeps_z: bool
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The output, or where z is kept the output and z. `keyset` is None where no dispatcher has been asked yet."""
+    op = _matmul_with_preactivation if keeps_z and a.dtype.itemsize > 1 else _matmul
     with BelowAutograd():
-        if keeps_z and a.dtype.itemsize > 1:
-            if keyset is None:
-                return _matmul_with_preactivation(a, b, bias, **options)
-            return _matmul_with_preactivation.redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
-        output = (
-            _matmul(a, b, bias, **options)
-            if keyset is None
-            else _redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
-        )
-        if keeps_z:  # of fp8 operands, where a gradient flows to the bias alone, z is a product of its own
-            return output, _matmul(a, b, bias, **{**options, "activation": "none"})
-        return output
+        if keyset is None:
+            result = op(a, b, bias, **options)
+        else:
+            result = op._handle.redispatch_boxed(keyset & _below_autograd_keys, a, b, bias, **options)
+        if keeps_z and op is _matmul:  # of fp8 operands, where a gradient flows to the bias alone
+            return result, _matmul(a, b, bias, **{**options, "activation": "none"})
+        return result
 
 
 def _has_tangents() -> bool:
@@ -223,7 +212,7 @@ class _Matmul(torch.autograd.function._SingleLevelFunction):
         else:
             ctx.call = (options, keeps_z, a.dtype, bias_dtype, _Layout(a), _Layout(b))
             ctx.save_for_backward(a if wants_b else None, b if wants_a else None, kept)
-        if _has_tangents():
+        if (forward_ad._current_level >= 0 or is_transformed) and _has_tangents():
             ctx.save_for_forward(a, b, kept)
             ctx.out_dtype, ctx.out_shape = y.dtype, y.shape
         return result
@@ -272,7 +261,8 @@ def _record(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dic
     """The output, or where z is kept the output and z, with a node in the graph."""
     keeps_z = returns_z or ("activation" in options and _keeps_z(options))
     if a.dtype.itemsize == 1:
-        _refuse_float8(a, b)
+        for name, asks in asked_gradients({"a": a, "b": b}):
+            raise RuntimeError(f"matmul: `{name}` {asks}, and no gradient flows through fp8 operands")
     elif keeps_z and "fast_accum" in options:  # of fp8 operands alone
         options = {name: value for name, value in options.items() if name != "fast_accum"}
     if peek_interpreter_stack() is None:

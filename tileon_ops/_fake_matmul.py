@@ -34,7 +34,7 @@ OUTPUTS: dict[torch.dtype, tuple[torch.dtype, ...]] = {
 OPERANDS = [(a, b) for a in OUTPUTS for b in OUTPUTS if a == b or a.itemsize == b.itemsize == 1]
 
 
-def _batch(a: Tensor, b: Tensor) -> Size:
+def batch(a: Tensor, b: Tensor) -> Size:
     a_batch: Size = a.shape[0] if a.dim() == 3 else 1
     b_batch: Size = b.shape[0] if b.dim() == 3 else 1
     if same(a_batch, 1):
@@ -61,7 +61,7 @@ def check_matmul(
     )
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     check(b.shape[-2] == k, f"matmul: `b` must have as many rows as `a` has columns, k = {k}, got {b.shape[-2]}")
-    shape: tuple[Size, ...] = (m, n) if a.dim() == 2 and b.dim() == 2 else (_batch(a, b), m, n)
+    shape: tuple[Size, ...] = (m, n) if a.dim() == 2 and b.dim() == 2 else (batch(a, b), m, n)
     offered = OUTPUTS[a.dtype]
     dtype = offered[0] if out_dtype is None else out_dtype
     check(

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tileon_ops._library import torch_version
+
 ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
 
 Size = int | torch.SymInt
@@ -49,9 +51,8 @@ def check_dtype_argument(op: str, dtype: torch.dtype | None) -> None:
     inductor = sys.modules.get("torch._inductor.virtualized")
     if dtype is None or inductor is None or not getattr(inductor.V.graph, "aot_mode", False):
         return
-    version = tuple(int(number) for number in torch.__version__.split(".")[:2])
     check(
-        version >= _AOT_INDUCTOR_HAS_DTYPES,
+        torch_version() >= _AOT_INDUCTOR_HAS_DTYPES,
         f"{op}: `out_dtype` cannot be given under AOTInductor of torch {torch.__version__}, which hands another dtype "
         "to the op; leave it out, and convert the result, or use torch 2.12 or newer",
     )

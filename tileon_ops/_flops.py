@@ -13,19 +13,15 @@ import torch
 from torch import Tensor
 
 from tileon_ops._fake_block_scaled import elements_in_a_row
+from tileon_ops._fake_matmul import batch
 from tileon_ops._fake_rules import Size
 from tileon_ops._import_hook import after_import
 
 _MODULE = "torch.utils.flop_counter"
 
 
-def _batch(a: Tensor, b: Tensor) -> Size:
-    a_batch: Size = a.shape[0] if a.dim() == 3 else 1
-    return b.shape[0] if a_batch == 1 and b.dim() == 3 else a_batch
-
-
 def _matmul(a: Tensor, b: Tensor, *_: Any, **__: Any) -> Size:
-    return 2 * _batch(a, b) * a.shape[-2] * a.shape[-1] * b.shape[-1]
+    return 2 * batch(a, b) * a.shape[-2] * a.shape[-1] * b.shape[-1]
 
 
 def _block_scaled_matmul(a: Tensor, b: Tensor, *_: Any, **__: Any) -> Size:

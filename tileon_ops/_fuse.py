@@ -10,10 +10,10 @@ from torch import Tensor
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import guard_or_false
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from tileon_ops import _fuse_patterns
+from tileon_ops._fake_rules import same
 from tileon_ops._fuse_patterns import Activation, Product, activation, added_to, may_write, product, value
 
 _aten = torch.ops.aten
@@ -26,13 +26,8 @@ _AUTOCAST = _DTYPES[:3]  # what autocast makes _AUTOCAST[0] or _AUTOCAST[1] of
 _OLDEST_GPU = (8, 0)
 
 
-def _same(x: Any, y: Any) -> bool:
-    """Whether two sizes are known to be equal."""
-    return bool(guard_or_false(x == y))
-
-
 def _is_wrapper(tensor: Any) -> bool:
-    """Whether it is of a class that holds other tensors, as DTensor is."""
+    """Whether it is of a class that holds other tensors, as DTensor is. (Of Any: torch's own would narrow a Tensor.)"""
     return is_traceable_wrapper_subclass(tensor)
 
 
@@ -62,7 +57,7 @@ def _shapes_agree(a: Tensor, b: Tensor) -> bool:
         return a.dim() >= 2
     if b.dim() != 3 or a.dim() not in (2, 3):
         return False
-    return a.dim() == 2 or _same(a.shape[0], b.shape[0]) or _same(a.shape[0], 1) or _same(b.shape[0], 1)
+    return a.dim() == 2 or same(a.shape[0], b.shape[0]) or same(a.shape[0], 1) or same(b.shape[0], 1)
 
 
 def _columns(found: Product) -> Any:
@@ -71,7 +66,7 @@ def _columns(found: Product) -> Any:
 
 def _fits_as_bias(bias: Node, found: Product) -> bool:
     tensor = value(bias)
-    return _is_offered(tensor) and tensor.dim() == 1 and _same(tensor.shape[0], _columns(found))
+    return _is_offered(tensor) and tensor.dim() == 1 and same(tensor.shape[0], _columns(found))
 
 
 def _is_supported(node: Node, found: Product) -> bool:

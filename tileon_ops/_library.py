@@ -14,9 +14,9 @@ OLDEST_TORCH = (2, 11)
 _OTHERWISE = "Without that variable the package's own library loads."
 
 
-def _torch_is_too_old() -> bool:
-    numbers = [int(part) for part in re.findall(r"\d+", torch.__version__)[:2]]
-    return tuple(numbers) < OLDEST_TORCH
+def torch_version() -> tuple[int, ...]:
+    """The first two numbers of it."""
+    return tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
 
 
 def path() -> Path:
@@ -60,7 +60,7 @@ def load() -> None:
         ImportError: with what was built, what is here, and what to do.
     """
     here = f"torch {torch.__version__} with {f'CUDA {torch.version.cuda}' if torch.version.cuda else 'no CUDA'}"
-    if _torch_is_too_old():
+    if torch_version() < OLDEST_TORCH:
         raise ImportError(f"tileon_ops needs torch {OLDEST_TORCH[0]}.{OLDEST_TORCH[1]} or newer; this is {here}.")
     library = path()
     if not library.is_file():

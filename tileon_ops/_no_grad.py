@@ -5,7 +5,7 @@ While gradients are recorded, an argument that requires grad is refused, and so 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -30,15 +30,14 @@ _WHY = {
 }
 
 
-def _refuse(op: str, arguments: dict[str, Any]) -> None:
-    why = _WHY[op]
-    op = op.partition(".")[0]
+def asked_gradients(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The tensors among the arguments that ask for a gradient: their names, and how they ask, as an error says it."""
     for name, argument in arguments.items():
         if isinstance(argument, Tensor):
             if torch.is_grad_enabled() and argument.requires_grad:
-                raise RuntimeError(f"{op}: `{name}` requires grad, and {why}")
+                yield name, "requires grad"
             if forward_ad._current_level >= 0 and forward_ad.unpack_dual(argument).tangent is not None:
-                raise RuntimeError(f"{op}: `{name}` has a tangent of forward-mode differentiation, and {why}")
+                yield name, "has a tangent of forward-mode differentiation"
 
 
 def _kernel(op: str, overload: Any) -> Callable[..., Any]:
@@ -48,7 +47,9 @@ def _kernel(op: str, overload: Any) -> Callable[..., Any]:
         if forward_ad._current_level >= 0 or (
             torch._C.is_grad_enabled() and torch._C._any_requires_grad(*arguments, *options.values())
         ):
-            _refuse(op, {**dict(zip(names, arguments, strict=False)), **options})  # the dispatcher leaves defaults out
+            given = {**dict(zip(names, arguments, strict=False)), **options}  # the dispatcher leaves defaults out
+            for name, asks in asked_gradients(given):
+                raise RuntimeError(f"{op.partition('.')[0]}: `{name}` {asks}, and {_WHY[op]}")
         with torch._C._AutoDispatchBelowAutograd():
             return overload.redispatch(keyset & torch._C._after_autograd_keyset, *arguments, **options)
 

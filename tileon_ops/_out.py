@@ -13,26 +13,17 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from tileon_ops._no_grad import asked_gradients
+
 _library = torch.library.Library("tileon", "IMPL")
 
 _OPS = ("matmul", "block_scaled_matmul")  # the second one refuses gradients itself (_no_grad.py)
 
 
-def _refuse_gradients(tensors: dict[str, Tensor | None]) -> None:
-    """In either direction; `out` would keep a tangent from before the write."""
-    rule = "matmul: `out` does not support automatic differentiation, but"
-    for name, tensor in tensors.items():
-        if tensor is None:
-            continue
-        if torch.is_grad_enabled() and tensor.requires_grad:
-            raise RuntimeError(f"{rule} `{name}` requires grad")
-        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
-            raise RuntimeError(f"{rule} `{name}` has a tangent of forward-mode differentiation")
-
-
 def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, *, out: Tensor, **options: Any) -> None:
     if torch._C.is_grad_enabled() or forward_ad._current_level >= 0:
-        _refuse_gradients({"a": a, "b": b, "bias": bias, "out": out})
+        for name, asks in asked_gradients({"a": a, "b": b, "bias": bias, "out": out}):  # `out` may have had a tangent
+            raise RuntimeError(f"matmul: `out` does not support automatic differentiation, but `{name}` {asks}")
     with torch._C._AutoDispatchBelowAutograd():
         torch.ops.tileon.matmul.out.redispatch(keyset & torch._C._after_autograd_keyset, a, b, bias, out=out, **options)
 

@@ -55,6 +55,9 @@ def as_op_takes(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...], 
     for name, operand in (("a", a), ("b", b)):
         if operand.dim() == 0:
             raise RuntimeError(f"matmul: `{name}` must have at least one dimension, got 0-D")
+    if b.dim() == 2 and a.dim() > 2 and a.is_contiguous():  # what a linear layer is called with: nothing to find out
+        rows = a.flatten(0, -2)
+        return rows, b, (rows.shape[0], b.shape[1]), (*a.shape[:-1], b.shape[1])
     row, column = a.dim() == 1, b.dim() == 1
     a = a.unsqueeze(0) if row else a
     b = b.unsqueeze(1) if column else b

@@ -84,8 +84,7 @@ std::tuple<Tensor, Tensor> epilogue_backward(const Tensor& grad, const std::opti
                                              std::optional<ScalarType> bias_dtype) {
   const EpilogueBackwardArguments arguments{grad, saved, activation, slope, out_dtype, bias_dtype};
   EpilogueBackwardProblem problem = check_epilogue_backward(arguments);
-  std::optional<Tensor> contiguous_saved;
-  const EpilogueGradients out = bind_outputs(problem, arguments, contiguous_saved);
+  const EpilogueGradients out = bind_outputs(problem, arguments);
   with_type(problem.grad_dtype, [&](auto grad_type) {
     with_type(problem.out_dtype, [&](auto out_type) { run<decltype(grad_type), decltype(out_type)>(problem); });
   });

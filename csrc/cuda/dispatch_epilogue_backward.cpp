@@ -18,8 +18,7 @@ std::tuple<Tensor, Tensor> epilogue_backward(const Tensor& grad, const std::opti
                                              std::optional<ScalarType> bias_dtype) {
   const EpilogueBackwardArguments arguments{grad, saved, activation, slope, out_dtype, bias_dtype};
   EpilogueBackwardProblem problem = check_epilogue_backward(arguments);
-  std::optional<Tensor> contiguous_saved;
-  const EpilogueGradients out = bind_outputs(problem, arguments, contiguous_saved);
+  const EpilogueGradients out = bind_outputs(problem, arguments);
   const int device = grad.get_device_index();
   const CurrentDevice current_device(device);
   const int sm_count = gpu_of("_epilogue_backward", device).sm_count;

@@ -65,6 +65,23 @@ struct Launch {
   bool own_vectors;   // and of saved and grad_z, which have rows of n elements
 };
 
+// Adds up the lanes' sums of a CTA's warps, in their order, and stores them as this share's of the CTA's columns.
+template <typename Accumulator>
+__device__ __forceinline__ void add_warps(const Accumulator (&lane_sums)[kLaneColumns], Accumulator* share, int64_t n) {
+  __shared__ Accumulator warp_sums[kWarps][kColumns];
+#pragma unroll
+  for (int i = 0; i < kLaneColumns; ++i)
+    warp_sums[threadIdx.x / 32][threadIdx.x % 32 * kLaneColumns + i] = lane_sums[i];
+  __syncthreads();
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + threadIdx.x;
+  static_assert(kThreads == kColumns);
+  if (column >= n) return;
+  Accumulator total = 0;
+#pragma unroll
+  for (int i = 0; i < kWarps; ++i) total += warp_sums[i][threadIdx.x];
+  share[column] = total;
+}
+
 template <typename Grad, typename Out>
 __global__ void __launch_bounds__(kThreads, kResident<Grad>)
     epilogue_backward(const __grid_constant__ EpilogueBackwardProblem problem, const __grid_constant__ Launch launch,
@@ -76,15 +93,14 @@ __global__ void __launch_bounds__(kThreads, kResident<Grad>)
   const auto slope = static_cast<Accumulator>(problem.slope);
   Accumulator sums[kLaneColumns] = {};
 
-  const auto read_grad = [&](int64_t row, LaneRow<Grad>& to) {
+  const auto read_row = [&](int64_t row, LaneRow<Grad>& grad, LaneRow<Grad>& saved) {
     const int64_t matrix = problem.batch == 1 ? 0 : row / problem.m;
     const Grad* from = static_cast<const Grad*>(problem.grad) + matrix * problem.stride_batch +
                        (row - matrix * problem.m) * problem.stride_m + column * problem.stride_n;
-    launch.grad_vectors ? to.read_vectors(from) : to.read_elements(from, problem.stride_n, columns);
-  };
-  const auto read_saved = [&](int64_t row, LaneRow<Grad>& to) {
-    const Grad* from = static_cast<const Grad*>(problem.saved) + row * problem.n + column;
-    launch.own_vectors ? to.read_vectors(from) : to.read_elements(from, 1, columns);
+    launch.grad_vectors ? grad.read_vectors(from) : grad.read_elements(from, problem.stride_n, columns);
+    if (problem.saved == nullptr) return;
+    const Grad* own = static_cast<const Grad*>(problem.saved) + row * problem.n + column;
+    launch.own_vectors ? saved.read_vectors(own) : saved.read_elements(own, 1, columns);
   };
   const auto finish_row = [&](int64_t row, const LaneRow<Grad>& grad, const LaneRow<Grad>& saved) {
     LaneRow<Out> out;
@@ -107,33 +123,17 @@ __global__ void __launch_bounds__(kThreads, kResident<Grad>)
     for (; row + (kRowsAtOnce - 1) * kWarps < end; row += kRowsAtOnce * kWarps) {
       LaneRow<Grad> grad[kRowsAtOnce], saved[kRowsAtOnce];
 #pragma unroll
-      for (int i = 0; i < kRowsAtOnce; ++i) {
-        read_grad(row + i * kWarps, grad[i]);
-        if (problem.saved != nullptr) read_saved(row + i * kWarps, saved[i]);
-      }
+      for (int i = 0; i < kRowsAtOnce; ++i) read_row(row + i * kWarps, grad[i], saved[i]);
 #pragma unroll
       for (int i = 0; i < kRowsAtOnce; ++i) finish_row(row + i * kWarps, grad[i], saved[i]);
     }
     for (; row < end; row += kWarps) {
       LaneRow<Grad> grad, saved;
-      read_grad(row, grad);
-      if (problem.saved != nullptr) read_saved(row, saved);
+      read_row(row, grad, saved);
       finish_row(row, grad, saved);
     }
   }
-  if (share_sums == nullptr) return;
-
-  __shared__ Accumulator warp_sums[kWarps][kColumns];
-#pragma unroll
-  for (int i = 0; i < kLaneColumns; ++i) warp_sums[warp][lane * kLaneColumns + i] = sums[i];
-  __syncthreads();
-  const int64_t own_column = static_cast<int64_t>(blockIdx.x) * kColumns + threadIdx.x;
-  static_assert(kThreads == kColumns);
-  if (own_column >= problem.n) return;
-  Accumulator total = 0;
-#pragma unroll
-  for (int i = 0; i < kWarps; ++i) total += warp_sums[i][threadIdx.x];
-  share_sums[blockIdx.y * problem.n + own_column] = total;
+  if (share_sums != nullptr) add_warps(sums, share_sums + blockIdx.y * problem.n, problem.n);
 }
 
 // grad_bias, of the sums of the rows' shares.
