@@ -20,6 +20,7 @@ from bars_fp8 import fp8_bars
 from bars_training import training_bars
 from commit import ROOT
 from fit_hopper import losses_of_table
+from gpu_roofs import GPU_ROOFS
 from result_file import aligned, portable_path, read_csv
 from summary import Key, Loss, Ratios, Times, geometric_mean, losses, ratios, read_times
 
@@ -29,7 +30,7 @@ LAYOUTS_16 = [(dtype, layout) for dtype in ("float16", "bfloat16") for layout in
 OTHER_LAYOUTS_16 = [(dtype, layout) for dtype in ("float16", "bfloat16") for layout in ("TN", "TT")]
 GRAPH_RANGES = ((256, 640, 1.15), (768, 1408, 0.97))  # first and last size, least mean
 FUSED_SLACK = 1.02  # time with bias and activation over the plain product's
-H200_COPY_TB_S = 4.29  # read and written by a large copy on an H200
+H200_COPY_TB_S = GPU_ROOFS["NVIDIA H200"].copy_tb_s  # read and written by a large copy
 COPY_SHARE = 0.70  # of that, for what only moves bytes
 
 
