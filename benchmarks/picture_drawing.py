@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,14 +46,22 @@ _RC: Any = {
 }
 
 
-def figure_of(picture: Picture) -> Figure:
-    """The figure, without a window and without a place among pyplot's figures."""
+@contextmanager
+def _own_style() -> Iterator[None]:
+    """Whatever the user's own settings are. It must hold while a figure is saved, too."""
     import matplotlib
-    from matplotlib.figure import Figure
 
     with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # whatever the user's own settings are
+        matplotlib.rcdefaults()
         matplotlib.rcParams.update(_RC)
+        yield
+
+
+def figure_of(picture: Picture) -> Figure:
+    """The figure, laid out, without a window and without a place among pyplot's figures."""
+    from matplotlib.figure import Figure
+
+    with _own_style():
         figure = Figure(figsize=(WIDTH, sum(picture.heights) + 1.0), layout="constrained")
         mosaic: Any = [[index for index in row for _ in range(_repeats(picture, row))] for row in picture.layout]
         axes_by_panel = figure.subplot_mosaic(mosaic, height_ratios=picture.heights)
@@ -81,7 +91,8 @@ def draw(picture: Picture, target: Path) -> None:
     from PIL import Image, PngImagePlugin  # matplotlib needs it too
 
     buffer = io.BytesIO()
-    figure_of(picture).savefig(buffer, dpi=DPI, format="png")
+    with _own_style():
+        figure_of(picture).savefig(buffer, dpi=DPI, format="png")
     texts = PngImagePlugin.PngInfo()  # in place of matplotlib's own, which has its version
     texts.add_text("Title", picture.title)
     texts.add_text(KEY_NAME, picture.key)

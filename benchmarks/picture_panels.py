@@ -35,8 +35,8 @@ _STYLES: dict[str, tuple[str, str]] = {
 }
 _LOSS_SHADE = "#F3E3DB"  # behind the side of 1 where the peer is faster
 
-_LEGEND_LETTERS = 140  # of a line over the whole width, at the legend's size
-_HANDLE_LETTERS = 7  # what a mark and the gaps around it take
+_LEGEND_POINTS = 600  # of axes as wide as the picture, or little more
+_HANDLE_POINTS = 29  # what a mark and the gaps around it take, at the legend's size
 
 # Ticks of an axis of ratios: the first of these that puts enough of them on it.
 _RATIO_TICKS: tuple[tuple[float, ...], ...] = (
@@ -65,9 +65,15 @@ def _style(name: str) -> tuple[str, str]:
 
 
 def _columns_that_fit(axes: Axes, words: list[str]) -> int:
+    """All in one line if they fit above the axes, else as many as would if each were as long as the longest."""
+    from matplotlib import rcParams
+    from matplotlib.textpath import TextPath
+
     place = axes.get_subplotspec()
-    share = len(place.colspan) / place.get_gridspec().ncols if place is not None else 1.0
-    return max(1, min(len(words), int(_LEGEND_LETTERS * share / (max(map(len, words)) + _HANDLE_LETTERS))))
+    room = _LEGEND_POINTS * (len(place.colspan) / place.get_gridspec().ncols if place is not None else 1.0)
+    size = rcParams["legend.fontsize"]
+    lengths = [TextPath((0, 0), text, size=size).get_extents().width + _HANDLE_POINTS for text in words]
+    return len(words) if sum(lengths) <= room else max(1, int(room / max(lengths)))
 
 
 def _legend_above(axes: Axes, title: str, handles: list[Any] | None = None, words: list[str] | None = None) -> None:
@@ -77,7 +83,7 @@ def _legend_above(axes: Axes, title: str, handles: list[Any] | None = None, word
     columns = _columns_that_fit(axes, words)
     legend = axes.legend(
         handles, words, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, borderaxespad=0.1,
-        borderpad=0.2, handlelength=1.8, columnspacing=1.4, labelspacing=0.25,
+        borderpad=0.2, handlelength=1.8, columnspacing=1.0, labelspacing=0.25,
     )  # fmt: skip
     legend.set_in_layout(False)  # the title's distance makes room for it
     axes.set_title(title, pad=6 + 13 * -(-len(words) // columns))

@@ -49,16 +49,16 @@ class TestDrawing:
             assert box.y1 <= figure.bbox.y1 + 1
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_no_labels_of_an_axis_overlap(self, name: str, figures: dict[str, Figure]) -> None:
+    def test_no_labels_of_an_axis_overlap_nor_title_and_legend(self, name: str, figures: dict[str, Figure]) -> None:
+        from matplotlib.text import Text
+
         for axes in figures[name].axes:
-            for labels in (
-                axes.get_xticklabels(),
-                axes.get_yticklabels(),
-                [axes.title, *axes.get_legend().get_texts()],
-            ):
-                boxes = [label.get_window_extent() for label in labels if label.get_visible() and label.get_text()]
+            title = [text for text in axes.findobj(Text) if text.get_text() == axes.get_title("left") != ""]
+            legend = axes.get_legend().get_texts()
+            for labels in (axes.get_xticklabels(), axes.get_yticklabels(), [*title, *legend]):
+                boxes = [label.get_window_extent() for label in labels if label.get_text()]
                 pairs = [(one, other) for place, one in enumerate(boxes) for other in boxes[:place]]
-                assert not any(one.overlaps(other) for one, other in pairs), f"{name}: {axes.get_title('left')}"
+                assert not any(one.overlaps(other) for one, other in pairs), [label.get_text() for label in labels]
 
     def test_the_figure_has_the_pictures_points_and_the_line_at_1(self, figures: dict[str, Figure]) -> None:
         for axes, panel in zip(figures["fp8"].axes, picture("fp8").panels, strict=True):
@@ -83,7 +83,7 @@ class TestDrawing:
         write_matmul(tmp_path)
         one = picture("matmul", tmp_path)
         draw(one, tmp_path / "first.png")
-        with matplotlib.rc_context({"font.size": 20, "axes.grid": False, "lines.linewidth": 9}):
+        with matplotlib.rc_context({"axes.linewidth": 9, "font.size": 20, "savefig.facecolor": "black"}):
             draw(one, tmp_path / "second.png")
         first = (tmp_path / "first.png").read_bytes()
         assert first == (tmp_path / "second.png").read_bytes()
