@@ -110,8 +110,8 @@ def _host_panel(source: Path) -> BarPanel | None:
         }
         for (state,), by in found.items()
     }
-    words = {"tileon": "torch.ops.tileon.matmul", "tileon_python": "tileon_ops.matmul", "torch": "torch.matmul"}
-    return _bars("Host time of one eager call, float16, 64 x 64 x 64", "microseconds", cells, words, 1.0, texts)
+    words = {"tileon": "torch.ops.tileon", "tileon_python": "tileon_ops", "torch": "torch"}
+    return _bars("Host time of one eager matmul, float16, 64 x 64 x 64", "microseconds", cells, words, 1.0, texts)
 
 
 def _parallel_panel(source: Path) -> BarPanel | None:
