@@ -88,6 +88,24 @@ class BarPanel:
 
 
 @dataclass(frozen=True)
+class Values:
+    """Numbers of one kind, in rising order."""
+
+    label: str
+    style: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class DistributionPanel:
+    """The share of the cases whose ratio is at most so much, over that ratio, with a line at 1."""
+
+    title: str
+    x_label: str
+    series: tuple[Values, ...]
+
+
+@dataclass(frozen=True)
 class Roof:
     """A horizontal roof at `peak` TFLOP/s, with a dotted one at `sustained` if that is known."""
 
@@ -110,7 +128,7 @@ class RoofPanel:
         return min(self.memory_tb_s * intensity, roof.peak)
 
 
-Panel = LinePanel | DotPanel | BarPanel | RoofPanel
+Panel = LinePanel | DotPanel | BarPanel | DistributionPanel | RoofPanel
 
 
 @dataclass(frozen=True)

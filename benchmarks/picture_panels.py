@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from picture import BarPanel, DotPanel, DotRow, LinePanel, Panel, RoofPanel
+from picture import BarPanel, DistributionPanel, DotPanel, DotRow, LinePanel, Panel, RoofPanel
 from summary import geometric_mean
 
 if TYPE_CHECKING:
@@ -189,6 +189,24 @@ def _draw_bars(axes: Axes, panel: BarPanel) -> None:
     _legend_above(axes, panel.title)
 
 
+def _draw_distribution(axes: Axes, panel: DistributionPanel) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    values = [value for series in panel.series for value in series.values]
+    room = 0.05 * max(0.02, max(1.0, *values) - min(1.0, *values))
+    low, high = min(1.0, *values) - room, max(1.0, *values) + room
+    axes.axvspan(low, 1, color=_LOSS_SHADE, linewidth=0, zorder=0)
+    axes.axvline(1, color=_BLACK, linewidth=1.6, zorder=1.5)
+    for series in panel.series:
+        axes.ecdf(series.values, label=series.label, color=_style(series.style)[0], linewidth=2)
+    axes.set_xlim(low, high)
+    axes.set_ylim(0, 1.02)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel("share of the cases")
+    _legend_above(axes, panel.title)
+
+
 def _power_of_ten(value: float) -> float:
     """The last one that is not above the value."""
     return float(10.0 ** math.floor(math.log10(value)))
@@ -236,6 +254,7 @@ _DRAW: dict[type, Any] = {
     LinePanel: _draw_lines,
     DotPanel: _draw_dots,
     BarPanel: _draw_bars,
+    DistributionPanel: _draw_distribution,
     RoofPanel: _draw_roof,
 }
 

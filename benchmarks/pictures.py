@@ -19,6 +19,7 @@ import picture_training
 from commit import ROOT
 from picture import Picture, stored_key
 from picture_products import block_scaled_picture, fp8_picture, matmul_picture
+from picture_tuning import tune_regret_picture
 from result_file import portable_path
 
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
@@ -43,6 +44,7 @@ MAKERS = (
     Maker("fp8", ("fp8.csv",), fp8_picture),
     Maker("block_scaled", ("block_scaled_matmul.csv",), block_scaled_picture),
     Maker("training", picture_training.SOURCES, picture_training.training_picture),
+    Maker("tune_regret", ("tune_regret.csv",), tune_regret_picture),
 )
 
 

@@ -38,6 +38,19 @@ def write_matmul(folder: pathlib.Path, gpu: str = "NVIDIA H200") -> pathlib.Path
     return path
 
 
+def write_tune_regret(folder: pathlib.Path) -> pathlib.Path:
+    """Two linear layers and a rectangle."""
+    columns = "set,dtype,layout,m,n,k,default,default_us,best,best_us,regret,tuned,again_us,tuned_us"
+    lines = [
+        "linear,bfloat16,NT,1,8,8,x,10.0,x,10.0,0.0,y,20.0,10.0",
+        "linear,bfloat16,NT,2,8,8,x,10.0,y,8.0,0.25,y,10.0,20.0",
+        "random,bfloat16,NN,3,8,8,x,10.0,x,10.0,0.0,default,10.0,10.0",
+    ]
+    path = folder / "tune_regret.csv"
+    path.write_text(HEAD + "\n".join([columns, *lines]) + "\n")
+    return path
+
+
 def copy_results(folder: pathlib.Path, *names: str) -> None:
     """Result files, and pictures if they are named."""
     for name in names:

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 from benchmark_files import BENCHMARKS, run
-from picture_files import NAMES, RESULTS, copy_results, picture, rows_of, write_matmul
+from picture_files import NAMES, RESULTS, copy_results, picture, rows_of, write_matmul, write_tune_regret
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +79,16 @@ class TestData:
         assert by_style["tileon"] == (ours / 1000, f"{ours / 1000:.2f}\n({torch / ours:.2f}x)")
         assert by_style["torch"] == (torch / 1000, f"{torch / 1000:.2f}")
 
+    def test_the_tuners_distribution_has_every_case_of_both_sets(self, tmp_path: pathlib.Path) -> None:
+        write_tune_regret(tmp_path)
+        regret, gain = picture("tune_regret", tmp_path).panels
+        assert [(series.label, series.values) for series in regret.series] == [
+            ("linear layers: mean 1.118, highest 1.250", (1.0, 1.25)),
+            ("random rectangles: mean 1.000, highest 1.000", (1.0,)),
+        ]
+        assert [series.values for series in gain.series] == [(0.5, 2.0), (1.0,)], "in rising order, losses too"
+        assert "2 linear layers, 1 random rectangles" in picture("tune_regret", tmp_path).caption[0]
+
 
 class TestRoofline:
     def test_memory_bounds_below_the_knee_and_arithmetic_above_it(self) -> None:
@@ -125,7 +135,7 @@ class TestFolders:
         result = run("--results", str(tmp_path), script="pictures.py")
         assert result.returncode == 0, result.stderr
         assert "matmul.png: nothing to draw (without matmul.csv)" in result.stdout
-        assert result.stdout.count("nothing to draw") == len(NAMES)
+        assert result.stdout.count("nothing to draw") == len(NAMES) + 1, "tune_regret too"
         assert not list(tmp_path.iterdir())
 
     def test_a_partial_folder_draws_what_is_there_and_says_what_is_not(self, tmp_path: pathlib.Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from benchmark_files import BENCHMARKS, COLUMNS, HEAD, csv_line
-from picture_files import NAMES, RESULTS, picture, write_matmul
+from picture_files import NAMES, RESULTS, picture, write_matmul, write_tune_regret
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,6 +75,15 @@ class TestDrawing:
         drawn = axes.get_lines()[0]
         for x, y in zip(drawn.get_xdata(), drawn.get_ydata(), strict=True):
             assert y == pytest.approx(min(panel.memory_tb_s * x, roof.peak))
+
+    def test_a_distribution_rises_from_none_to_all_of_its_cases(self, tmp_path: pathlib.Path) -> None:
+        pytest.importorskip("matplotlib")
+        from picture_drawing import figure_of
+
+        write_tune_regret(tmp_path)
+        curve = figure_of(picture("tune_regret", tmp_path)).axes[0].get_lines()[1]  # the first is the line at 1
+        assert list(curve.get_xdata()) == [1.0, 1.0, 1.25]
+        assert list(curve.get_ydata()) == [0.0, 0.5, 1.0]
 
     def test_drawing_again_gives_the_same_bytes_whatever_the_users_settings(self, tmp_path: pathlib.Path) -> None:
         matplotlib = pytest.importorskip("matplotlib")
