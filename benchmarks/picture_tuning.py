@@ -39,7 +39,7 @@ def tune_regret_picture(results: Path) -> Picture | None:
     cases = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     notes = [
         f"Every step of a curve is a case: {cases}. Left: right of the line at 1 another kernel is faster than the one "
-        "that the library chooses. Right: a run of its own; right of 1 what tuning chose is faster, in the shade slower.",
+        "that the library chooses. Right: a run of its own; right of 1 the tuned one is faster, in the shade slower.",
         f"Timing: {head.get('timing', '')}.",
     ]
     return Picture(
