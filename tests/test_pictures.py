@@ -66,7 +66,6 @@ class TestData:
                 if (row["dtype"], row["layout"], row["epilogue"]) == ("tf32", "NN", "none")}  # fmt: skip
         found = sorted(rows["float32 squares, TF32 allowed"])
         assert found == sorted(us / tf32[m, "tileon"] for (m, who), us in tf32.items() if who == "torch")
-        assert max(found) < 1, "what is slower is shown too"
 
     def test_texts_over_the_bars_are_the_layers_figures(self) -> None:
         layer = picture("training").panels[0]
@@ -181,8 +180,10 @@ class TestStale:
         copy_results(tmp_path, *SOURCES, "awkward.csv", "layer.csv", "parallel.csv", "host.csv")
         copy_results(tmp_path, *(f"{name}.png" for name in NAMES))
         assert check(tmp_path) == []
-        text = (tmp_path / "fp8.csv").read_text()
-        (tmp_path / "fp8.csv").write_text(text.replace(",tileon,8.13,264.2", ",tileon,8.14,263.8", 1))
+        lines = (tmp_path / "fp8.csv").read_text().splitlines()
+        before, us, _ = next(line for line in lines if ",tileon," in line).rsplit(",", 2)
+        text = "\n".join(lines).replace(f"{before},{us},", f"{before},{float(us) + 0.01},")
+        (tmp_path / "fp8.csv").write_text(text + "\n")
         stale = {complaint.split()[0] for complaint in check(tmp_path)}
         assert stale == {"overview.png", "roofline.png", "fp8.png"}
 
