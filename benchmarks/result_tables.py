@@ -22,8 +22,9 @@ from tables_block_scaled import (
     quantize_part,
 )
 from tables_fp8 import fp8_part
-from tables_headline import block_scaled_headline_part, headline_part, plot_part
+from tables_headline import block_scaled_headline_part, headline_part
 from tables_matmul import peers_part
+from tables_pictures import picture_part
 from tables_portable import accuracy_part, speed_part
 from tables_proven import proven_part
 from tables_training import host_part, layer_part, parallel_part
@@ -33,16 +34,25 @@ RESULTS = ROOT / "benchmarks" / "results" / "h200"
 Part = Callable[[Path], list[str]]  # lines of Markdown from the folder of the results; their links are from ROOT
 
 PAGES: dict[str, dict[str, Part]] = {
-    "README.md": {"plot": plot_part, "headline": headline_part, "block_scaled_headline": block_scaled_headline_part},
+    "README.md": {
+        "plot": picture_part("overview", "matmul"),
+        "headline": headline_part,
+        "block_scaled_headline": block_scaled_headline_part,
+    },
     "docs/gpus.md": {"proven": proven_part},
     "docs/measured.md": {
+        "roofline_picture": picture_part("roofline"),
+        "matmul_picture": picture_part("matmul"),
         "matmul": peers_part,
+        "fp8_picture": picture_part("fp8"),
         "fp8": fp8_part,
         "portable": speed_part,
         "accuracy": accuracy_part,
+        "training_picture": picture_part("training"),
         "layer": layer_part,
         "parallel": parallel_part,
         "host": host_part,
+        "block_scaled_picture": picture_part("block_scaled", "block_scaled_matmul"),
         "block_scaled": hopper_part,
         "block_scaled_accuracy": block_scaled_accuracy_part,
         "block_scaled_portable": block_scaled_portable_part,

@@ -1,4 +1,4 @@
-"""What README shows: the plot, and a row for each kind of product, losses included. See result_tables.py.
+"""What README shows: a row for each kind of product, losses included. See result_tables.py.
 
 docs/measured.md has every figure with the command and the commit that it is from.
 """
@@ -13,7 +13,7 @@ from bars_fp8 import ACCUMULATIONS, OFFERED_BY_TORCH, over_torch
 from result_file import read_csv
 from summary import Key, Ratios, Times, ratios, read_times
 from tables_block_scaled import PROVIDER_WORDS
-from tables_format import link, table
+from tables_format import table
 from tables_portable import DTYPE_WORDS, SIZE
 from tables_training import STATE_WORDS
 
@@ -21,16 +21,6 @@ _BLOCK_SCALED_SIZE = 8192  # m = n = k
 _BLOCK_SCALED_ROWS = [*((name, "normal") for name in BLOCK_SCALED_FORMATS), ("mxfp4", "tutorial")]
 _FP8_WORDS = {"precise": "squares of fp8", "fast": "squares of fp8, `fast_accum`"}
 _STATES = ("grad_unneeded", "grad_recorded")
-
-
-def plot_part(results: Path) -> list[str]:
-    """The picture of matmul.csv, or while there is none that of portable.csv."""
-    for name, what in (("matmul", "float16 and bfloat16 against torch and Triton"), ("portable", "by dtype")):
-        picture, source = results / f"{name}.png", results / f"{name}.csv"
-        if picture.exists() and source.exists():
-            head, _ = read_csv(source)
-            return [f"![Rate over size on one {head['gpu']}, {what}]({link(picture)})"]
-    return []
 
 
 def _row(what: str, peer: str, found: Ratios | None) -> list[list[str]]:

@@ -57,6 +57,19 @@ def test_readme_shows_what_is_slower_than_its_peer() -> None:
         assert float(mean) < 1
 
 
+def test_a_page_shows_the_first_of_its_pictures_that_is_there(tmp_path: pathlib.Path) -> None:
+    from result_tables import filled
+
+    assert "](" not in _part(filled("README.md", tmp_path), "plot")
+    for name in ("matmul", "overview"):  # the second stands before the first
+        (tmp_path / f"{name}.png").touch()
+        assert f"{tmp_path}/{name}.png)" in _part(filled("README.md", tmp_path), "plot")
+
+
+def _part(text: str, name: str) -> str:
+    return text.split(f"<!-- begin: {name} -->")[1].split(f"<!-- end: {name} -->")[0]
+
+
 def test_links_to_results_lead_there_from_the_page_that_has_them() -> None:
     for page, up in (("README.md", ""), ("docs/measured.md", "../"), ("docs/gpus.md", "../")):
         text = (ROOT / page).read_text()
