@@ -42,12 +42,15 @@ myst_heading_anchors = 3
 default_role = "py:obj"
 nitpick_ignore_regex = [("py:obj", r"(?!tileon_ops\.).*")]
 napoleon_numpy_docstring = False
+napoleon_use_ivar = True
 autodoc_preserve_defaults = True
 maximum_signature_line_length = 80
 autodoc_typehints_format = "fully-qualified"
 smartquotes_action = "D"  # dashes alone: "none" is a string of Python's
 
-# What the signatures name of torch's. Its own index would have to be downloaded for every build.
+# What the signatures name of Python's and of torch's. Their own indexes would have to be downloaded for every build.
+PYTHON = "https://docs.python.org/3/library/"
+PYTHON_MODULES = ("collections.abc", "pathlib")
 TORCH = "https://docs.pytorch.org/docs/stable/"
 TORCH_PAGES = {
     "torch.Tensor": "tensors.html#torch.Tensor",
@@ -58,14 +61,21 @@ TORCH_PAGES = {
 }
 
 
-def torch_page(
+def page_elsewhere(name: str) -> str | None:
+    """Where the documentation of Python or of torch has this name."""
+    module = name.rpartition(".")[0]
+    if module in PYTHON_MODULES:
+        return f"{PYTHON}{module}.html#{name}"
+    return TORCH + TORCH_PAGES[name] if name in TORCH_PAGES else None
+
+
+def link_elsewhere(
     app: Sphinx, environment: BuildEnvironment, reference: pending_xref, content: nodes.TextElement
 ) -> nodes.reference | None:
-    """A link to torch's own documentation."""
+    """A type that is not documented here."""
     name = re.sub(r"^torch\.nn\.modules\.\w+\.", "torch.nn.", reference["reftarget"])
-    if name not in TORCH_PAGES:
-        return None
-    return nodes.reference("", name, refuri=TORCH + TORCH_PAGES[name], internal=False)
+    page = page_elsewhere(name)
+    return None if page is None else nodes.reference("", name, refuri=page, internal=False)
 
 
 def link_pages(app: Sphinx, what: str, name: str, owner: object, options: object, lines: list[str]) -> None:
@@ -83,4 +93,4 @@ def write_start(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", link_pages)
     app.connect("build-finished", write_start)
-    app.connect("missing-reference", torch_page)
+    app.connect("missing-reference", link_elsewhere)
