@@ -12,7 +12,7 @@ SHELL := /bin/sh
 VENV := .venv
 BASE_PYTHON ?=
 RESULTS := benchmarks/results
-MYPY_TARGETS := tileon_ops benchmarks examples setup.py $(wildcard .ci/*.py)
+MYPY_TARGETS := tileon_ops benchmarks examples setup.py docs/conf.py $(wildcard .ci/*.py)
 CXX_SOURCES = $(shell find csrc tests examples -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
 
 ifeq ($(strip $(PYTHON)),)
@@ -31,7 +31,9 @@ endif
 help:
 	@echo 'make demo      build, verify against torch, and a short benchmark with a plot'
 	@echo 'make test      build, and run the test suite'
-	@echo 'make lint      ruff, mypy, clang-format, and whether the README says what the results say'
+	@echo 'make lint      ruff, mypy, clang-format, and whether the pages say what the results say'
+	@echo 'make docs      the documentation, with the reference of every function, in build/docs'
+	@echo 'make linkcheck whether the links to other sites lead anywhere (needs the network)'
 	@echo 'make evidence  on a GPU machine: suite, sanitizers and benchmarks into $(RESULTS)/<gpu>'
 	@echo 'make library   build only'
 	@echo 'make watchdog  build build/watchdog/tileon_ops/_C.so, whose Hopper kernels fail instead of hanging'
@@ -72,6 +74,22 @@ pictures: $(READY)
 compat: library
 	.ci/compat $(COMPAT_PYTHONS)
 
+# The documentation. Sphinx reads the tree from its top, and imports the package for the reference.
+
+SPHINX = $(PY) -m sphinx -c docs -W --keep-going -n -q
+
+.PHONY: docs linkcheck check-sphinx
+docs: library check-sphinx
+	$(SPHINX) -b html . build/docs
+	@echo 'build/docs/index.html'
+
+linkcheck: library check-sphinx
+	$(SPHINX) -b linkcheck . build/linkcheck
+
+check-sphinx: library
+	@$(PY) -c 'import furo, myst_parser, sphinx' 2>/dev/null || { \
+	  echo '$(PY) has no Sphinx: install sphinx, myst-parser and furo there, or leave PYTHON= out and let make set up .venv'; exit 1; }
+
 # The library. A fingerprint of the sources is compared with that of the library that is there, and nothing is done where
 # they agree; file times do not matter, so a library built elsewhere can be dropped in.
 
@@ -109,8 +127,8 @@ $(VENV)/.ready: pyproject.toml .ci/requirements.py
 	    rm -rf $(VENV); \
 	    echo "$$base cannot make a virtual environment; on Debian and Ubuntu the package python3-venv is missing"; exit 1; }; \
 	fi
-	@echo '== installing torch and the test and benchmark packages into $(VENV) (some GB, once)'
-	@$(PY) .ci/requirements.py build project test bench > $(VENV)/requirements.txt
+	@echo '== installing torch and the packages of tests, benchmarks and documentation into $(VENV) (some GB, once)'
+	@$(PY) .ci/requirements.py build project test bench docs > $(VENV)/requirements.txt
 	@$(PY) -m pip install --disable-pip-version-check -r $(VENV)/requirements.txt
 	@touch $@
 
@@ -122,8 +140,8 @@ $(VENV)/.ready-lint: $(VENV)/.ready pyproject.toml
 
 # Linters.
 
-.PHONY: lint lint-ruff lint-ruff-format lint-mypy lint-clang-format lint-readme
-lint: lint-ruff lint-ruff-format lint-mypy lint-clang-format lint-readme
+.PHONY: lint lint-ruff lint-ruff-format lint-mypy lint-clang-format lint-tables
+lint: lint-ruff lint-ruff-format lint-mypy lint-clang-format lint-tables
 
 lint-ruff: $(LINT_READY)
 	$(PY) -m ruff check .
@@ -139,8 +157,8 @@ lint-clang-format: $(LINT_READY)
 	@echo '$(CLANG_FORMAT) --dry-run -Werror <all C++ and CUDA files>'
 	@$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
 
-lint-readme: $(LINT_READY)
-	$(PY) benchmarks/readme_tables.py --check
+lint-tables: $(LINT_READY)
+	$(PY) benchmarks/result_tables.py --check
 
 # Whether the pictures show what the results say.
 .PHONY: lint-pictures

@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Measured results are no input to a measurement, so a new one does not make the tree dirty.
-_NOT_AN_INPUT = (":!benchmarks/results", ":!README.md")
+# Measured results, and the pages that show them, are no input to a measurement: new ones do not make the tree dirty.
+_NOT_AN_INPUT = (":!benchmarks/results", ":!README.md", ":!docs")
 
 
 def _git(*arguments: str) -> str | None:

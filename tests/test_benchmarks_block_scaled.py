@@ -321,20 +321,19 @@ def test_bars_of_block_scaled_products_and_quantization(tmp_path: pathlib.Path) 
     assert "7 of" in printed, "what has no peer is no mark: 2 of 3 and 5 of 6 hold"
 
 
-def test_readme_has_the_tables_where_there_are_results(tmp_path: pathlib.Path) -> None:
-    from readme_tables import README, filled
+def test_the_page_has_the_tables_where_there_are_results(tmp_path: pathlib.Path) -> None:
+    from result_tables import filled
 
-    before = README.read_text()
-    assert "Block-scaled products" not in filled(before, tmp_path)
+    assert "| mxfp8 |" not in filled("docs/measured.md", tmp_path)
     _made_up_results(tmp_path)
-    text = filled(before, tmp_path)
+    text = filled("docs/measured.md", tmp_path)
     assert "| mxfp8 | 8192 x 8192 x 512 | 6872 | 2291 | 4581 | 3.00 | 1.50 |" in text
     assert "| nvfp4 | 8192 x 8192 x 512 | 6872 |  | 4581 |  | 1.50 |" in text
     assert "nvfp4: Triton does not compile it." in text
     assert "- mixed 8192 square, Triton / ours, >= 1.20: 1.10" in text
     assert "| `dequantize` | 57.1 | 3.50 | 57.1 | 3.50 | 100.0 | 2.00 |" in text
     assert "copy of that tensor: 62.6 us, 4.29 TB/s" in text
-    assert filled(text, tmp_path) == text
+    assert filled("docs/measured.md", tmp_path, text) == text
 
 
 def test_the_stages_are_in_the_evidence() -> None:

@@ -249,11 +249,11 @@ def test_a_mark_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> 
         assert missing == [f"{name} 8192 x 8192 x k, against float64" for name in what]
 
 
-def test_readme_shows_every_case_and_what_is_missed(tmp_path: pathlib.Path) -> None:
-    from readme_tables import README, filled
+def test_the_page_shows_every_case_and_what_is_missed(tmp_path: pathlib.Path) -> None:
+    from result_tables import filled
 
     _made_up(tmp_path, mxfp4_normal_1024_tileon="inf,yes")
-    text = filled(README.read_text(), tmp_path)
+    text = filled("docs/measured.md", tmp_path)
     title = "How near the products come to float64"
     assert title in text
     part = text[text.index(title) :].split("NVIDIA H200")[0]
@@ -262,7 +262,7 @@ def test_readme_shows_every_case_and_what_is_missed(tmp_path: pathlib.Path) -> N
     assert "| mxfp4 | normal | 8192 x 8192 x 1024 | exact | 140.0 |" in rows
     assert "fall short" not in part
     _made_up(tmp_path, mixed_normal_8192_tileon="nan,no")
-    text = filled(text, tmp_path)
+    text = filled("docs/measured.md", tmp_path, text)
     assert "| mixed | normal | 8192 x 8192 x 8192 | nan | 140.0 |" in text
     assert "- mixed normal 8192 x 8192 x k, against float64, each >= 120 dB: 8192 nan dB" in text
 

@@ -114,13 +114,13 @@ def test_a_mark_of_hopper_without_all_its_rows_is_not_measured(tmp_path: pathlib
     ]
 
 
-def test_readme_and_plot_show_hopper_beside_the_portable_file(tmp_path: pathlib.Path) -> None:
-    from readme_tables import README, filled
+def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pathlib.Path) -> None:
+    from result_tables import filled
 
     portable = ROOT / "benchmarks" / "results" / "h200" / "block_scaled_portable.csv"
     shutil.copy(portable, tmp_path)
     source = _write_hopper(tmp_path, _hopper_lines())
-    text = filled(README.read_text(), tmp_path)
+    text = filled("docs/measured.md", tmp_path)
     assert "| mxfp4 | normal | 8192 | 109951 | 109951 | 27488 | 54976 | 91626 | 4.00 | 2.00 |" in text
     assert "| mxfp4 | tutorial | 8192 | 109951 | 109951 | 27488 | 78537 | 91626 | 4.00 | 1.40 |" in text
     assert "| nvfp4 | normal | 2048 | 1718 | 1718 |  | 859 | 1432 |  | 2.00 |" in text
@@ -130,7 +130,7 @@ def test_readme_and_plot_show_hopper_beside_the_portable_file(tmp_path: pathlib.
     assert "| mxfp4 | 4096 x 14336 | 16 | 16.9 | 44.0 | 2.60 |" in text
     assert text.count("nvfp4: Triton does not compile it.") == 2, "once for each file"
     assert "| mxfp8 | 8192 x 8192 x 512 |" in text, "the portable file's"
-    assert filled(text, tmp_path) == text
+    assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
     from plot import draw, picture_of
@@ -144,15 +144,15 @@ def test_readme_and_plot_show_hopper_beside_the_portable_file(tmp_path: pathlib.
     assert (tmp_path / "hopper.png").stat().st_size > 10_000
 
 
-def test_readme_says_nothing_of_few_rows_that_a_file_does_not_have(tmp_path: pathlib.Path) -> None:
-    from readme_tables import README, filled
+def test_the_page_says_nothing_of_few_rows_that_a_file_does_not_have(tmp_path: pathlib.Path) -> None:
+    from result_tables import filled
 
-    title, before = "Few rows of `a`: microseconds", README.read_text()
+    title = "Few rows of `a`: microseconds"
     _write_hopper(tmp_path, _hopper_lines())
-    assert title in filled(before, tmp_path)
+    assert title in filled("docs/measured.md", tmp_path)
     for gone in ("tileon_graph", "torch_bf16_graph"):  # the one is nothing without the other
         _write_hopper(tmp_path, [line for line in _hopper_lines() if f",{gone}," not in line])
-        text = filled(before, tmp_path)
+        text = filled("docs/measured.md", tmp_path)
         assert title not in text
         assert "| format |  | k = 512 |" in text, "the other tables stay"
 

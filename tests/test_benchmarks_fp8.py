@@ -157,16 +157,16 @@ def test_bars_and_benchmark_agree_on_sizes_and_pairings() -> None:
     assert set(PAIRINGS) - set(OFFERED_BY_TORCH) == {"e5m2"}
 
 
-def test_readme_and_plot_of_a_made_up_file(tmp_path: pathlib.Path) -> None:
-    from readme_tables import README, filled
+def test_the_page_and_the_plot_of_a_made_up_file(tmp_path: pathlib.Path) -> None:
+    from result_tables import filled
 
     source = _made_up(tmp_path)
-    text = filled(README.read_text(), tmp_path)
+    text = filled("docs/measured.md", tmp_path)
     assert "| e4m3 | 4096 | 13744 | 12494 | 1.10 | 17180 | 15271 | 1.12 |" in text
     assert "| e4m3 | mean of 1024 to 8192 |  |  | 1.100 |  |  | 1.125 |" in text
     assert "| e5m2 | 4096 | 13744 |  |  | 16362 |  |  |" in text
     assert "- NT squares, fast, ours of e4m3 / e5m2, mean >= 0.97: 0.952 over 15" in text, "losses are shown with wins"
-    assert filled(text, tmp_path) == text
+    assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
     from plot import draw

@@ -241,12 +241,12 @@ class TestBars:
 
 class TestReadme:
     def test_nothing_of_files_that_are_not_there(self, tmp_path: pathlib.Path) -> None:
-        from readme_training import layer_part, parallel_part
+        from tables_training import layer_part, parallel_part
 
         assert layer_part(tmp_path) == parallel_part(tmp_path) == []
 
     def test_the_table_of_a_layer_shows_both_passes_and_no_replay(self, tmp_path: pathlib.Path) -> None:
-        from readme_training import layer_part
+        from tables_training import layer_part
 
         times = {"tileon": 90.4, "torch": 100.0, "tileon_compile": 91.0, "torch_compile": 95.0}
         rows = [layer_row("gelu", "forward", name, time) for name, time in times.items()] + layer_rows("relu", 1.0)
@@ -264,7 +264,7 @@ class TestReadme:
         assert len(lines) == 8, "replay has a mark in bars.py, and no line here"
 
     def test_the_table_of_two_gpus_shows_every_row(self, tmp_path: pathlib.Path) -> None:
-        from readme_training import parallel_part
+        from tables_training import parallel_part
 
         path = tmp_path / "parallel.csv"
         rows = [
@@ -282,14 +282,14 @@ class TestReadme:
         ]
         assert "[parallel.csv]" in lines[-1]
 
-    def test_both_tables_stand_in_the_readme(self, tmp_path: pathlib.Path) -> None:
-        from readme_tables import README, filled
+    def test_both_tables_stand_in_the_page(self, tmp_path: pathlib.Path) -> None:
+        from result_tables import filled
 
         write(tmp_path / "layer.csv", LAYER_COLUMNS, [
             layer_row("gelu", "forward", name, 100.0) for name in LAYER_PROVIDERS
         ])  # fmt: skip
         write(tmp_path / "parallel.csv", PARALLEL_COLUMNS, [parallel_row("forward", "tileon", 2, 1000, 1.7)])
-        text = filled(README.read_text(), tmp_path)
+        text = filled("docs/measured.md", tmp_path)
         assert "| gelu | forward | 100 | 100 | 100 | 100 | 1.00 |" in text
         assert "| forward | tileon | 2 | 1.00 | 1.70 |" in text
-        assert filled(text, tmp_path) == text
+        assert filled("docs/measured.md", tmp_path, text) == text

@@ -231,19 +231,21 @@ class Fuse(CustomGraphPass):
     intermediate results that nothing else uses, with no write in place between the steps. All else stays as it is. For
     float32 the call has `allow_tf32` as torch.backends.cuda.matmul.fp32_precision says at the time of the rewriting.
 
-    The logger "tileon_ops" reports every call that is made, at level INFO.
+    The logger `tileon_ops` reports every call that is made, at level INFO.
+
+    Args:
+        program: a torch.export.ExportedProgram, a torch.fx.GraphModule (its submodules of that kind too), or a
+            torch.fx.Graph, whose nodes say their shapes and dtypes: those of torch.export and of torch.compile do.
+
+    Returns:
+        `program` itself.
+
+    Raises:
+        RuntimeError: "fuse: ...", for anything else, and for a graph whose products have no such metadata.
     """
 
     def __call__(self, program: _Program) -> _Program:  # type: ignore[override]
-        """Rewrites `program` in place and returns it.
-
-        Args:
-            program: a torch.export.ExportedProgram, a torch.fx.GraphModule (its submodules of that kind too), or a
-                torch.fx.Graph, whose nodes say their shapes and dtypes: those of torch.export and of torch.compile do.
-
-        Raises:
-            RuntimeError: "fuse: ...", for anything else, and for a graph whose products have no such metadata.
-        """
+        """The class says what happens."""
         if isinstance(program, Graph):
             _fuse_graph(program)
             return program

@@ -9,11 +9,11 @@ def last_kernel() -> str:
     """The kernel that this thread's last op ran.
 
     Returns:
-        On a GPU the row of the tile table, such as "sm90_gemm_128x256x64": backend, family, output tile and step of k;
-        of the other ops the kernel's name. "cpu_..." on the CPU. " (a copied)", " (b copied)" or " (a, b copied)" after
-        it where an operand could not be read in place. "" before the first op.
+        On a GPU the row of the tile table, such as `sm90_gemm_128x256x64` for backend, family, output tile and step of
+        k; of the other ops the kernel's name. On the CPU a name that begins with `cpu_`. `(a copied)`, `(b copied)` or
+        `(a, b copied)` follows where an operand could not be read in place. Empty before the first op.
 
-    Each thread has its own, and the backward pass on a GPU runs on threads of autograd's: TILEON_LOG=1 in the
+    Each thread has its own, and the backward pass on a GPU runs on threads of autograd's: `TILEON_LOG=1` in the
     environment shows its kernels too. A graph replayed, or a call that failed, changes nothing. Not for the inside of a
     compiled function, where it breaks the graph.
     """

@@ -11,7 +11,7 @@ from tileon_ops.matmul import matmul
 
 
 class Linear(nn.Linear):
-    """activation(x @ weight^T + bias), in one kernel: a torch.nn.Linear that may have an activation.
+    """`activation(x @ weight^T + bias)`, in one kernel: a torch.nn.Linear that may have an activation.
 
     Parameters, their initial values and the state_dict are torch.nn.Linear's, so it takes the place of one, and
     ColwiseParallel and RowwiseParallel of torch.distributed.tensor.parallel apply to it.
@@ -22,7 +22,8 @@ class Linear(nn.Linear):
         bias: whether there is one.
         activation: "none", "relu", "leaky_relu", "gelu" (by erf), "gelu_tanh" or "silu".
         slope: of leaky_relu for negative arguments.
-        device, dtype: of the parameters: float16, bfloat16, float32 or float64.
+        device: of the parameters.
+        dtype: of the parameters, float16, bfloat16, float32 or float64.
 
     The input is (..., in_features), of the weight's dtype unless autocast is on; the output is (..., out_features), of
     the same dtype. Sums, bias and activation are in float32 (float64 for float64) and rounded once.
@@ -33,7 +34,7 @@ class Linear(nn.Linear):
     the terms have been rounded to the output's dtype and added up.
 
     Raises:
-        RuntimeError: "Linear: ..." for an activation that there is not; calls raise as tileon_ops.matmul does.
+        RuntimeError: "Linear: ...", for an activation that there is not; calls raise as `tileon_ops.matmul` does.
     """
 
     def __init__(
@@ -54,7 +55,13 @@ class Linear(nn.Linear):
 
     @classmethod
     def from_linear(cls, linear: nn.Linear, *, activation: str = "none", slope: float = 0.01) -> Linear:
-        """A Linear with the same parameters, not copies of them. Hooks stay behind."""
+        """A Linear with the same parameters, not copies of them. Hooks stay behind.
+
+        Args:
+            linear: whose `weight` and `bias`, if it has one, are taken over, and whether it is in training mode.
+            activation: as of the class.
+            slope: as of the class.
+        """
         has_bias = linear.bias is not None
         new = cls(linear.in_features, linear.out_features, has_bias, activation=activation, slope=slope, device="meta")
         new.weight = linear.weight

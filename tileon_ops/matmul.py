@@ -80,7 +80,7 @@ def matmul(
     allow_tf32: bool | None = None,
     fast_accum: bool = False,
 ) -> Tensor:
-    """activation(a @ b + bias) for operands of any shapes that torch.matmul takes.
+    """`activation(a @ b + bias)` for operands of any shapes that torch.matmul takes.
 
     Args:
         a: (..., m, k) or (k,).
@@ -102,17 +102,18 @@ def matmul(
         (float64 for float64 operands) and rounded once. Under autocast the operands take autocast's dtype first; with
         `out` they do not, as in torch.
 
-    The error of a sum, before the result is rounded, is below (4 + 2 sqrt(k)) 2^-23 times sum |a||b| for operands of
-    float16, bfloat16 and float32. On a GPU's tensor cores (float16, bfloat16), which cut the float32 sum at every step
-    of 16 k instead of rounding it, products of one sign all through a long k add up to k / 8 to that factor, and one
-    product far above all others up to k / 4.
-    TF32 keeps 11 bits of each operand. fp8 products are exact to float32 on the CPU. Hopper's tensor cores cut 32 of
-    them and the sum so far 13 bits below the largest. Typically, on random normal data, a sum errs by about 2^-15 of
-    sum |a||b| (up to 2^-12 where k is below 1024), with `fast_accum` mostly by less than 2^-12. One product far above
-    all others costs most: by the model in docs/fp8_error.md at worst 1.6 % of sum |a||b|, 4.3 % where elements are
-    subnormal, and with `fast_accum` (k + 223) 2^-13 of it.
+    The error of a sum, before the result is rounded, is below `(4 + 2 sqrt(k)) 2^-23` times `sum |a||b|` for operands
+    of float16, bfloat16 and float32. On a GPU's tensor cores (float16, bfloat16), which cut the float32 sum at every
+    step of 16 k instead of rounding it, products of one sign all through a long k add up to `k / 8` to that factor, and
+    one product far above all others up to `k / 4`.
 
-    Differentiable twice, but for fp8 operands.
+    TF32 keeps 11 bits of each operand. fp8 products are exact to float32 on the CPU. Hopper's tensor cores cut 32 of
+    them and the sum so far 13 bits below the largest. Typically, on random normal data, a sum errs by about `2^-15` of
+    `sum |a||b|` (up to `2^-12` where k is below 1024), with `fast_accum` mostly by less than `2^-12`. One product far
+    above all others costs most: by the model in docs/fp8_error.md at worst 1.6 % of `sum |a||b|`, 4.3 % where elements
+    are subnormal, and with `fast_accum` `(k + 223) 2^-13` of it.
+
+    Differentiable as often as wanted, but for fp8 operands.
 
     Raises:
         RuntimeError: "matmul: ...", for shapes, dtypes, devices or names that do not fit, and for fp8 operands that

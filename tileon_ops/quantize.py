@@ -43,20 +43,20 @@ def quantize(
         global_scale: float32, 0-D or (1,), for nvfp4 alone: what all of its scales are relative to, 1 unless given.
             `nvfp4_global_scale(x)` makes one.
         scale_rounding: of the mx formats, where amax is a block's largest magnitude. "floor":
-            2^(floor(log2(amax)) - floor(log2(max))), max being the largest element, 448 or 6; elements beyond it
-            saturate (OCP MX 1.0, 6.3). "rceil": amax / max, rounded up to a power of two; nothing saturates (NVIDIA's
+            `2^(floor(log2(amax)) - floor(log2(max)))`, max being the largest element, 448 or 6; elements beyond it
+            saturate (OCP MX 1.0, 6.3). "rceil": `amax / max`, rounded up to a power of two; nothing saturates (NVIDIA's
             recipe for MXFP8). nvfp4 takes the default alone.
 
     Returns:
-        (data, scale), fresh and contiguous. data: float8_e4m3fn (rows, k), or uint8 (rows, k / 2) with two e2m1 codes
-        in a byte. scale: packed (ceil(rows / 128), ceil(k / 32 / 4), 32, 4, 4), float8_e8m0fnu, or float8_e4m3fn for
-        nvfp4 (k / 16); its padding is 0.
+        (data, scale), fresh and contiguous. `data` is (rows, k) of float8_e4m3fn, or (rows, k / 2) of uint8 with two
+        e2m1 codes in a byte. `scale` is packed, (ceil(rows / 128), ceil(k / 32 / 4), 32, 4, 4) of float8_e8m0fnu, or of
+        float8_e4m3fn for nvfp4 (k / 16); its padding is 0.
 
-    All arithmetic is float32. Elements are x * 2^(127 - scale's byte) in the mx formats; they are rounded to the
-    nearest code, ties to even, and saturate; the sign of zero stays. e8m0 scales stay within 2^-127 and 2^127. nvfp4:
-    the scale is e4m3(clamp(amax / 6 / global_scale, 2^-6, 448)), and elements are x * ((1 / global_scale) / scale). A
-    block that holds NaN or infinity gets a NaN scale and codes of 0; one of zeros the smallest scale, 2^-127, or 2^-6
-    for nvfp4.
+    All arithmetic is float32. Elements are rounded to the nearest code, ties to even, and saturate; the sign of zero
+    stays. In the mx formats elements are `x * 2^(127 - byte)`, byte being the scale's, and scales stay within `2^-127`
+    and `2^127`. In nvfp4 the scale is `e4m3(clamp(amax / 6 / global_scale, 2^-6, 448))`, and elements are
+    `x * ((1 / global_scale) / scale)`. A block that holds NaN or infinity gets a NaN scale and codes of 0; one of zeros
+    the smallest scale, `2^-127`, or `2^-6` for nvfp4.
 
     Raises:
         RuntimeError: "quantize: ...", for dims, dtypes, sizes, devices or names that do not fit, and for arguments that
@@ -85,7 +85,7 @@ def dequantize(
         out_dtype: float32 (unless told), float16 or bfloat16.
 
     Returns:
-        (rows, k), fresh and contiguous: element times scale in float32, times `global_scale` in float32, rounded once
+        (rows, k), fresh and contiguous, element times scale in float32, times `global_scale` in float32, rounded once
         to `out_dtype`. A NaN scale makes its whole block NaN, zeros too.
 
     Raises:
@@ -116,7 +116,8 @@ def unpack_scales(packed: Tensor, rows: int, cols: int) -> Tensor:
 
     Args:
         packed: (R, C, 32, 4, 4), float8_e8m0fnu, float8_e4m3fn or uint8, any strides.
-        rows, cols: of the result, at most 128 R and 4 C; the rest of `packed` is left out.
+        rows: of the result, at most `128 R`; the rest of `packed` is left out.
+        cols: of the result, at most `4 C`, likewise.
 
     Returns:
         (rows, cols), of the dtype of `packed`, fresh and contiguous.
@@ -135,11 +136,11 @@ def nvfp4_global_scale(x: Tensor) -> Tensor:
         x: float32, float16 or bfloat16, of any shape.
 
     Returns:
-        0-D float32 on the device of `x`: the largest magnitude of the finite values of `x` divided by 448 * 6, the
+        0-D float32 on the device of `x`, the largest magnitude of the finite values of `x` divided by `448 * 6`, the
         largest scale times the largest element; 1 where that is 0. No gradient flows through it.
 
     Raises:
-        RuntimeError: for another dtype.
+        RuntimeError: "nvfp4_global_scale: ...", for another dtype.
     """
     if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         raise RuntimeError(

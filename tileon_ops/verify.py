@@ -134,10 +134,13 @@ def default_device() -> torch.device:
 
 
 def verify(device: torch.device | str | None = None) -> bool:
-    """Runs every case, prints a table of them and says whether all of them pass.
+    """Runs every op against torch's own result and prints a table, a line for each case.
 
     Args:
         device: where to run; None is the GPU where it can be used, else the CPU.
+
+    Returns:
+        Whether every case is within its tolerance.
     """
     device = default_device() if device is None else torch.device(device)
     header = ("case", "dtype", "largest error", "tolerance", "kernel", "")

@@ -1,12 +1,12 @@
-"""README's tables of float16 and bfloat16 against their peers, from matmul.csv and sweep.csv: see readme_tables.py."""
+"""The tables of float16 and bfloat16 against their peers, from matmul.csv and sweep.csv. See result_tables.py."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from bars import GRAPH_RANGES, LAYOUTS_16, OTHER_LAYOUTS_16, fused, graph_ratios, linear, matmul_bars, plain
-from readme_format import not_met, source_line, table
 from summary import Key, Ratios, Times, ratios, read_times
+from tables_format import not_met, source_line, table
 
 _SHOWN_SQUARES = (256, 512, 1024, 2048, 4096, 8192)
 _LEVEL = 0.02  # ratios this near to 1 are called level: another run may say otherwise

@@ -1,19 +1,20 @@
-"""README's tables of block-scaled products and of quantization: see readme_tables.py."""
+"""The tables of block-scaled products and of quantization. See result_tables.py."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 from bar import Bar
 from bars import quantize_bars
 from bars_block_scaled import BLOCK_SCALED_FORMATS, KINDS, block_scaled_bars, hopper_block_scaled_bars
 from bars_block_scaled_accuracy import block_scaled_accuracy_bars
-from readme_format import not_met, source_line, table
 from result_file import read_csv
 from summary import Key, Times, read_times
+from tables_format import not_met, source_line, table
 
-_WORDS = {
+PROVIDER_WORDS = {
     "tileon": "tileon",
     "tileon_fast": "tileon, `fast_accum`",
     "triton": "Triton",
@@ -41,7 +42,7 @@ def _rates(by: dict[str, float], providers: tuple[str, ...], shape: Shape) -> li
 
 
 def _columns(providers: tuple[str, ...]) -> list[str]:
-    return [*(_WORDS[who] for who in providers), *(f"tileon / {_WORDS[who]}" for who in _RIVALS)]
+    return [*(PROVIDER_WORDS[who] for who in providers), *(f"tileon / {PROVIDER_WORDS[who]}" for who in _RIVALS)]
 
 
 def _of(times: Times, name: str, shape: Shape) -> dict[str, float]:
@@ -69,7 +70,7 @@ def _products(source: Path) -> list[str]:
 
 
 def _hopper(source: Path) -> list[str]:
-    head, providers = read_times(source)[0], tuple(_WORDS)
+    head, providers = read_times(source)[0], tuple(PROVIDER_WORDS)
     of_kind = {data: read_times(source, data)[1] for data in KINDS}
     rows = []
     for name in BLOCK_SCALED_FORMATS:
@@ -107,7 +108,7 @@ def _sweep(times: Times) -> list[str]:
         for who in ("tileon", "torch_bf16"):
             cells = [_rate(_of(times, name, (size, size, k)), who, (size, size, k)) for k in all_k]
             if any(cells):
-                rows.append([name, _WORDS[who], *cells])
+                rows.append([name, PROVIDER_WORDS[who], *cells])
     columns = ["format", "", *(f"k = {k}" for k in all_k)]
     return [f"TFLOP/s over k, m = n = {size}, normal data:", "", *table(columns, rows, 2), ""]
 
@@ -123,7 +124,7 @@ def _few_rows(times: Times) -> list[str]:
                 rows.append([name, f"{key.n} x {key.k}", str(key.m), *figures])
     if not rows:
         return []
-    cublas = _WORDS["torch_bf16"]
+    cublas = PROVIDER_WORDS["torch_bf16"]
     columns = ["format", "weight, n x k", "rows", "tileon", cublas, f"{cublas} / tileon"]
     return [
         "Few rows of `a`: microseconds by CUDA-graph replay, over weights that have left L2, normal data. The last "
@@ -147,7 +148,7 @@ def _accuracy(source: Path) -> list[str]:
         db = float(row["sqnr_db"])
         case = (row["format"], row["data"], f"{row['m']} x {row['n']} x {row['k']}")
         by_case.setdefault(case, {})[row["provider"]] = "exact" if db == math.inf else f"{db:.1f}"
-    providers = [who for who in _WORDS if any(who in by for by in by_case.values())]
+    providers = [who for who in PROVIDER_WORDS if any(who in by for by in by_case.values())]
     rows = [
         [*case, *(by.get(who, "") for who in providers)]
         for name in BLOCK_SCALED_FORMATS
@@ -158,7 +159,7 @@ def _accuracy(source: Path) -> list[str]:
         "How near the products come to float64: signal to noise in dB, float32 out. The operands count as they are, so "
         "what quantizing them lost is not in it:",
         "",
-        *table(["format", "data", "m x n x k", *(_WORDS[who] for who in providers)], rows, 3),
+        *table(["format", "data", "m x n x k", *(PROVIDER_WORDS[who] for who in providers)], rows, 3),
         "",
         *not_met(block_scaled_accuracy_bars(source.parent)),
         source_line(source, head),
@@ -193,18 +194,12 @@ def _quantize(source: Path) -> list[str]:
     ]
 
 
-def block_scaled_part(results: Path) -> list[str]:
-    """The section, or nothing while there is none of its files."""
-    makers = {
-        "block_scaled_matmul.csv": _hopper,
-        "block_scaled_accuracy.csv": _accuracy,
-        "block_scaled_portable.csv": _products,
-        "quantize.csv": _quantize,
-    }
-    parts = [make(results / name) for name, make in makers.items() if (results / name).exists()]
-    if not parts:
-        return []
-    lines = ["### Block-scaled products", ""]
-    for part in parts:
-        lines += [*part, ""]
-    return lines[:-1]
+def _part(name: str, make: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
+    """A part of one file: nothing while there is no such file."""
+    return lambda results: make(results / name) if (results / name).exists() else []
+
+
+hopper_part = _part("block_scaled_matmul.csv", _hopper)
+block_scaled_accuracy_part = _part("block_scaled_accuracy.csv", _accuracy)
+block_scaled_portable_part = _part("block_scaled_portable.csv", _products)
+quantize_part = _part("quantize.csv", _quantize)

@@ -1,12 +1,17 @@
-"""README's tables of training and of several GPUs: see readme_tables.py."""
+"""The tables of training, of several GPUs and of the host's time. See result_tables.py."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from readme_format import source_line, table
 from result_file import read_csv
+from tables_format import source_line, table
 
+STATE_WORDS = {
+    "inference_mode": "`torch.inference_mode`",
+    "grad_unneeded": "grad mode, nothing requires a gradient",
+    "grad_recorded": "a gradient is recorded",
+}
 _PASSES = {"forward": "forward", "forward_backward": "forward + backward"}
 
 
@@ -58,6 +63,26 @@ def parallel_part(results: Path) -> list[str]:
         f"on {head.get('devices', '')}: milliseconds, and how many times as fast as the same on one:",
         "",
         *table(["layers", "passes", "provider", "GPUs", "ms", "speed-up"], lines, 3),
+        "",
+        source_line(source, head),
+    ]
+
+
+def host_part(results: Path) -> list[str]:
+    """Host time of one eager call."""
+    source = results / "host.csv"
+    if not source.exists():
+        return []
+    head, rows = read_csv(source)
+    times: dict[str, dict[str, str]] = {}
+    for row in rows:
+        times.setdefault(row["state"], {})[row["provider"]] = f"{float(row['median_us']):.1f}"
+    providers = {"tileon": "torch.ops.tileon.matmul", "tileon_python": "tileon_ops.matmul", "torch": "torch.matmul"}
+    lines = [[STATE_WORDS.get(state, state), *(by.get(name, "") for name in providers)] for state, by in times.items()]
+    return [
+        f"Microseconds of host time for one eager call ({head.get('timing', '')}):",
+        "",
+        *table(["state", *(f"`{name}`" for name in providers.values())], lines, 1),
         "",
         source_line(source, head),
     ]

@@ -1,12 +1,12 @@
-"""README's table of fp8 products, from fp8.csv: see readme_tables.py."""
+"""The table of fp8 products, from fp8.csv. See result_tables.py."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from bars_fp8 import ACCUMULATIONS, PAIRINGS, SQUARES, fp8_bars, over_torch, square
-from readme_format import not_met, source_line, table
 from summary import Times, read_times
+from tables_format import not_met, source_line, table
 
 _SHOWN_SQUARES = (1024, 2048, 4096, 8192)
 

@@ -1,4 +1,4 @@
-"""Markdown for README's measured parts."""
+"""Markdown of the measured parts. See result_tables.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def source_line(path: Path, head: dict[str, str]) -> str:
 
 
 def link(path: Path) -> str:
-    """The path as README.md names it."""
+    """The path from the top of the tree; `filled` of result_tables.py makes it one from the page's folder."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
