@@ -225,10 +225,10 @@ class TestWriting:
         file.merge({MATMUL: choice()})
         real = os.open
 
-        def refuse(path: object, flags: int, *rest: int, **named: int) -> int:
+        def refuse(path: str, flags: int, *rest: int) -> int:
             if flags & (os.O_WRONLY | os.O_RDWR):
                 raise OSError(30, "Read-only file system")
-            return real(path, flags, *rest, **named)  # type: ignore[call-overload]
+            return real(path, flags, *rest)
 
         monkeypatch.setattr(os, "open", refuse)
         with pytest.warns(UserWarning, match="not kept beyond this process.*: Read-only file system") as caught:

@@ -69,7 +69,7 @@ def test_hopeless_rows_are_left_out_after_a_look_and_dreary_ones_after_one_run()
     seconds = {DEFAULT: 1e-3, "near": 1.25e-3, "hopeless": 1.4e-3, "dreary": 9e-3}
     clock = FakeClock(seconds)
     found = compare("chosen", {name: lambda: None for name in seconds}, clock, seconds=0.01)
-    assert set(found.times) == {DEFAULT, "near"}
+    assert set(found.finals) == {DEFAULT, "near"}
     assert clock.rounds["dreary"] == 1
     assert clock.rounds["hopeless"] == FIRST
     assert clock.rounds["near"] > 2 * FIRST

@@ -78,11 +78,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Measured:
-    """The choice, and median microseconds by row: of the last round that a row was in. The library's own choice has the
-    name DEFAULT, and is not among the rows again."""
+    """The choice, and what it rests on: median microseconds of the second round, by row. The library's own choice is
+    there as DEFAULT, and not by its row's name again."""
 
     choice: Choice
-    times: dict[str, float]
+    finals: dict[str, float]
 
 
 def measure(call: Call, clock: Clock, seconds: float = SECONDS) -> Measured:
@@ -101,24 +101,21 @@ def compare(default: str, runs: Mapping[str, Callable[[], object]], clock: Clock
     """The same for runs by name, the library's choice among them as DEFAULT; `default` is the kernel that it takes."""
     shuffle = random.Random(0)
     arms = {name: Arm(run) for name, run in runs.items()}
-    times: dict[str, float] = {}
     arms = _near(_first_runs(clock, arms, shuffle), arms, _DREARY, _DREARY_SECONDS)
     looks = clock.measure(arms, _LOOKS, shuffle)
     arms = _near({name: min(values) for name, values in looks.items()}, arms, _HOPELESS, _HOPELESS_SLACK)
     round_seconds = warm(clock, arms, shuffle, _WARMING * seconds)
 
     first = _medians(clock.measure(arms, _rounds(_FIRST * seconds, round_seconds), shuffle))
-    times.update(first)
     finalists = sorted(arms, key=lambda name: (name != DEFAULT, first[name]))[: 1 + _FINALISTS]
     arms = {name: arms[name] for name in finalists}
     second = _medians(
         clock.measure(arms, _rounds(_SECOND * seconds, round_seconds * len(finalists) / len(first)), shuffle)
     )
-    times.update(second)
 
     faster = [name for name in finalists if all(_beats(found, name) for found in (first, second))]
-    best = min(faster, key=lambda name: second[name], default=DEFAULT)
-    microseconds = {name: 1e6 * value for name, value in times.items()}
+    best = min(faster, key=second.__getitem__, default=DEFAULT)
+    microseconds = {name: 1e6 * value for name, value in second.items()}
     choice = Choice(row=best, us=microseconds[best], default=default, default_us=microseconds[DEFAULT])
     return Measured(choice, microseconds)
 
