@@ -18,6 +18,7 @@ from bars_block_scaled import block_scaled_bars, hopper_block_scaled_bars
 from bars_block_scaled_accuracy import block_scaled_accuracy_bars
 from bars_fp8 import fp8_bars
 from bars_training import training_bars
+from bars_tune import tune_bars
 from commit import ROOT
 from fit_hopper import losses_of_table
 from gpu_roofs import GPU_ROOFS
@@ -188,7 +189,8 @@ def matmul_bars(results: Path) -> list[Bar]:
 def all_bars(results: Path) -> list[Bar]:
     """Every mark, from the result files of a folder."""
     block_scaled = hopper_block_scaled_bars(results) + block_scaled_bars(results) + block_scaled_accuracy_bars(results)
-    return matmul_bars(results) + fp8_bars(results) + block_scaled + quantize_bars(results) + training_bars(results)
+    rest = quantize_bars(results) + training_bars(results) + tune_bars(results)
+    return matmul_bars(results) + fp8_bars(results) + block_scaled + rest
 
 
 def main() -> int:

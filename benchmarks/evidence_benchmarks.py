@@ -57,6 +57,10 @@ def _sweep_steps(out: Path) -> list[Step]:
     return [Step("sweep", script("sweep.py", "--csv", str(out / "sweep.csv")), 300)]
 
 
+def _tune_regret_steps(out: Path) -> list[Step]:
+    return [Step("tune_regret", script("tune_regret.py", "--csv", str(out / "tune_regret.csv")), 240)]
+
+
 def _matmul_steps(out: Path) -> list[Step]:
     files = ["--csv", str(out / "matmul.csv")]
     limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
@@ -111,6 +115,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "parallel": Stage(_parallel_steps, None, by_default=False),  # takes more than one GPU
     "awkward": Stage(_awkward_steps, None),
     "sweep": Stage(_sweep_steps, None, by_default=False),
+    "tune_regret": Stage(_tune_regret_steps, None, by_default=False),
     "matmul": Stage(_matmul_steps, None),
     "fp8": Stage(_fp8_steps, None),
     "block_scaled": Stage(_block_scaled_steps, None),
