@@ -10,6 +10,8 @@ fp8: every pairing of fp8 against torch, precise and with fast accumulation, for
 sweep: what the cost models are fitted to, every row of the tile table (sweep.py). The plain products of hopper in one
     of the two dtypes (they take the same time), random rectangles, few tiles with a long k, many with a short one, and
     shapes in every dtype for the portable kernels.
+random: as many again, so that the fit does not learn shapes by heart: linear layers and rectangles, drawn from a seed
+    (for sweep.py, Hopper's rows; what the choice loses elsewhere is in tune_regret.csv).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from problems import FP8_PAIRINGS, Case
 
 Shape = tuple[int, int, int]  # m, n, k
 
-PRESETS = ("demo", "portable", "hopper", "fp8", "sweep")
+PRESETS = ("demo", "portable", "hopper", "fp8", "sweep", "random")
 
 SQUARES = (*range(256, 4097, 128), 8192)
 GRAPH_SQUARES = tuple(range(256, 1409, 128))  # beyond, a launch takes far longer than its gap
@@ -121,6 +123,19 @@ def rectangles(count: int = 24, seed: int = 0) -> list[Case]:
     return cases
 
 
+def linear_layers(count: int, seed: int = 0) -> list[Case]:
+    """Random linear layers: from 1 to 8192 rows, every other time at most 128; weights (n, k) of 1024 to 28672, all of
+    it spread evenly on a logarithmic scale. Every fourth is NN, as in a backward pass. None beyond 2^37 products."""
+    draw = random.Random(seed)
+    cases: list[Case] = []
+    while len(cases) < count:
+        m = round(2 ** draw.uniform(0, 7 if len(cases) % 2 == 0 else 13))
+        n, k = (64 * round(2 ** draw.uniform(4, 8.8)) for _ in range(2))
+        if m * n * k <= 2**37:
+            cases.append(Case("bfloat16", "NN" if len(cases) % 4 == 3 else "NT", m, n, k))
+    return cases
+
+
 def _demo(device: torch.device) -> list[Case]:
     if device.type != "cuda":
         return squares([256, 512, 1024], ["float32"], ["NN"], ["none", "bias+leaky_relu"])
@@ -168,11 +183,15 @@ def _sweep() -> list[Case]:
     return list(dict.fromkeys(cases))  # a few shapes are in two of the sets
 
 
+def _random() -> list[Case]:
+    return linear_layers(200) + rectangles(160, seed=1)
+
+
 def preset_work(name: str, device: torch.device) -> list[Work]:
     """The work of a preset; see the head of this file."""
     if name == "hopper":
         return _hopper()
     if name == "fp8":
         return _fp8()
-    cases = {"demo": lambda: _demo(device), "portable": _portable, "sweep": _sweep}[name]()
+    cases = {"demo": lambda: _demo(device), "portable": _portable, "sweep": _sweep, "random": _random}[name]()
     return [Work(case) for case in cases]

@@ -56,7 +56,7 @@ def _cases(arguments: argparse.Namespace, device: torch.device) -> list[Case]:
     if arguments.shapes:
         dtypes, layouts = arguments.dtype or ["float16"], arguments.layout or ["NN"]
         return [Case(dtype, layout, *shape) for dtype in dtypes for layout in layouts for shape in arguments.shapes]
-    cases = (work.case for work in preset_work("sweep", device))
+    cases = (work.case for work in preset_work(arguments.preset, device))
     return [
         case
         for case in cases
@@ -80,6 +80,7 @@ def _report_choice(path: Path) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", default="sweep", choices=("sweep", "random"), help="set of cases (default sweep)")
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] in place of the fixed set")
     parser.add_argument("--dtype", type=lambda text: text.split(","), help="some of the set's (of --shapes: float16)")
     parser.add_argument("--layout", type=lambda text: text.split(","), help="some of the set's (of --shapes: NN)")
