@@ -37,6 +37,7 @@ help:
 	@echo 'make evidence  on a GPU machine: suite, sanitizers and benchmarks into $(RESULTS)/<gpu>'
 	@echo 'make library   build only'
 	@echo 'make watchdog  build build/watchdog/tileon_ops/_C.so, whose Hopper kernels fail instead of hanging'
+	@echo 'make pictures  draw the pictures of $(RESULTS)/h200 that are missing or stale'
 	@echo 'make compat    the built library under the oldest and the newest torch'
 	@echo 'make COMMIT    note the commit in a file, before the tree is copied to a machine without git'
 	@echo 'make clean     remove what was built;  make distclean: and .venv'
@@ -64,6 +65,10 @@ test: library
 .PHONY: evidence
 evidence: library
 	$(PY) benchmarks/evidence.py $(EVIDENCE_ARGS)
+
+.PHONY: pictures
+pictures: $(READY)
+	$(PY) benchmarks/pictures.py $(PICTURES_ARGS)
 
 .PHONY: compat
 compat: library
@@ -154,6 +159,12 @@ lint-clang-format: $(LINT_READY)
 
 lint-tables: $(LINT_READY)
 	$(PY) benchmarks/result_tables.py --check
+
+# Whether the pictures show what the results say.
+.PHONY: lint-pictures
+lint: lint-pictures
+lint-pictures: $(LINT_READY)
+	$(PY) benchmarks/pictures.py --check
 
 .PHONY: format
 format: $(LINT_READY)

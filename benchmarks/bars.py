@@ -18,8 +18,10 @@ from bars_block_scaled import block_scaled_bars, hopper_block_scaled_bars
 from bars_block_scaled_accuracy import block_scaled_accuracy_bars
 from bars_fp8 import fp8_bars
 from bars_training import training_bars
+from bars_tune import tune_bars
 from commit import ROOT
 from fit_hopper import losses_of_table
+from gpu_roofs import GPU_ROOFS
 from result_file import aligned, portable_path, read_csv
 from summary import Key, Loss, Ratios, Times, geometric_mean, losses, ratios, read_times
 
@@ -29,7 +31,7 @@ LAYOUTS_16 = [(dtype, layout) for dtype in ("float16", "bfloat16") for layout in
 OTHER_LAYOUTS_16 = [(dtype, layout) for dtype in ("float16", "bfloat16") for layout in ("TN", "TT")]
 GRAPH_RANGES = ((256, 640, 1.15), (768, 1408, 0.97))  # first and last size, least mean
 FUSED_SLACK = 1.02  # time with bias and activation over the plain product's
-H200_COPY_TB_S = 4.29  # read and written by a large copy on an H200
+H200_COPY_TB_S = GPU_ROOFS["NVIDIA H200"].copy_tb_s  # read and written by a large copy
 COPY_SHARE = 0.70  # of that, for what only moves bytes
 
 
@@ -187,7 +189,8 @@ def matmul_bars(results: Path) -> list[Bar]:
 def all_bars(results: Path) -> list[Bar]:
     """Every mark, from the result files of a folder."""
     block_scaled = hopper_block_scaled_bars(results) + block_scaled_bars(results) + block_scaled_accuracy_bars(results)
-    return matmul_bars(results) + fp8_bars(results) + block_scaled + quantize_bars(results) + training_bars(results)
+    rest = quantize_bars(results) + training_bars(results) + tune_bars(results)
+    return matmul_bars(results) + fp8_bars(results) + block_scaled + rest
 
 
 def main() -> int:

@@ -221,9 +221,12 @@ def default_out() -> Path:
     return BENCHMARKS / "results" / folder
 
 
+_LEFT_OUT = ", ".join(name for name, stage in STAGES.items() if not stage.by_default)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--stages", help=f"some of {','.join(STAGES)}, or all (default: all but sweep)")
+    parser.add_argument("--stages", help=f"some of {','.join(STAGES)}, or all (default: all but {_LEFT_OUT})")
     parser.add_argument("--out", type=Path, help="folder of the result files (default: benchmarks/results/<gpu>)")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on every time limit, for a slower machine")
     parser.add_argument("--list", action="store_true", help="print the stages with commands and limits, run nothing")

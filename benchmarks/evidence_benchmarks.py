@@ -28,7 +28,7 @@ def _write_bars(out: Path, outcomes: list[Outcome]) -> None:
 
 
 def _portable_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "portable.csv"), "--plot", str(out / "portable.png")]
+    files = ["--csv", str(out / "portable.csv")]
     limits = ["--seconds", "0.4", "--warmup-seconds", "0.8"]
     return [Step("portable", script("matmul.py", "--preset", "portable", *limits, *files), 100)]
 
@@ -57,27 +57,31 @@ def _sweep_steps(out: Path) -> list[Step]:
     return [Step("sweep", script("sweep.py", "--csv", str(out / "sweep.csv")), 300)]
 
 
+def _tune_regret_steps(out: Path) -> list[Step]:
+    return [Step("tune_regret", script("tune_regret.py", "--csv", str(out / "tune_regret.csv")), 240)]
+
+
 def _matmul_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "matmul.csv"), "--plot", str(out / "matmul.png")]
+    files = ["--csv", str(out / "matmul.csv")]
     limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
     return [Step("matmul", script("matmul.py", "--preset", "hopper", *limits, *files), 330)]
 
 
 def _fp8_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "fp8.csv"), "--plot", str(out / "fp8.png")]
+    files = ["--csv", str(out / "fp8.csv")]
     limits = ["--seconds", "0.4", "--warmup-seconds", "0.4"]
     return [Step("fp8", script("matmul.py", "--preset", "fp8", *limits, *files), 150)]
 
 
 def _block_scaled_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "block_scaled_matmul.csv"), "--plot", str(out / "block_scaled_matmul.png")]
+    files = ["--csv", str(out / "block_scaled_matmul.csv")]
     limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
     command = script("block_scaled_matmul.py", "--preset", "hopper", *limits, *files)
     return [Step("block_scaled", command, 240)]  # about half of it is compiling the peers: block_scaled_presets.py
 
 
 def _block_scaled_portable_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "block_scaled_portable.csv"), "--plot", str(out / "block_scaled_portable.png")]
+    files = ["--csv", str(out / "block_scaled_portable.csv")]
     limits = ["--seconds", "0.4", "--warmup-seconds", "0.8"]
     command = script("block_scaled_matmul.py", "--preset", "portable", *limits, *files)
     hopper = {"TILEON_HOPPER": "0"}  # the portable kernels, where there are others too
@@ -97,7 +101,11 @@ def _bars_steps(out: Path) -> list[Step]:
     return [Step("bars", script("bars.py", "--results", str(out)), 20)]
 
 
-# Bars last: they read the others' files.
+def _pictures_steps(out: Path) -> list[Step]:
+    return [Step("pictures", script("pictures.py", "--results", str(out)), 60)]
+
+
+# Bars and pictures last: they read the others' files.
 BENCHMARK_STAGES: dict[str, Stage] = {
     "demo": Stage(_demo_steps, _write_demo),
     "portable": Stage(_portable_steps, None),
@@ -107,6 +115,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "parallel": Stage(_parallel_steps, None, by_default=False),  # takes more than one GPU
     "awkward": Stage(_awkward_steps, None),
     "sweep": Stage(_sweep_steps, None, by_default=False),
+    "tune_regret": Stage(_tune_regret_steps, None, by_default=False),
     "matmul": Stage(_matmul_steps, None),
     "fp8": Stage(_fp8_steps, None),
     "block_scaled": Stage(_block_scaled_steps, None),
@@ -114,4 +123,5 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "block_scaled_accuracy": Stage(_block_scaled_accuracy_steps, None),
     "quantize": Stage(_quantize_steps, None),
     "bars": Stage(_bars_steps, _write_bars),
+    "pictures": Stage(_pictures_steps, None),
 }

@@ -1,11 +1,8 @@
-"""Draws a file of matmul.py or block_scaled_matmul.py: `python benchmarks/plot.py <file>.csv [picture.png]`.
+"""Draws one file of matmul.py or block_scaled_matmul.py: `python benchmarks/plot.py <file>.csv [picture.png]`.
 
-Rate over size, one panel for each dtype, layout and kind of data, for the plain product of square matrices; where a
-dtype has no several squares but several k at the same m and n, rate over k, and where it has squares and many such k,
-both. Where a file has many sizes (matmul.csv), a strip under
-each panel shows the peers' time over ours, and layouts with fewer sizes are left to the tables; where it has few
-(portable.csv) and other epilogues at the largest size, a panel of bars follows for the first dtype that does. The head
-of the CSV is the caption.
+A line of panels for each dtype, layout and kind of data: rates over size, and beside them each peer's time over ours.
+The size is m of square matrices, or k at the same m and n. Products of one size with several epilogues become a panel
+of ratios. The head of the CSV is the caption. The pictures of a whole folder of results are those of pictures.py.
 """
 
 from __future__ import annotations
@@ -14,184 +11,129 @@ import argparse
 import itertools
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from picture import DotPanel, DotRow, LinePanel, Picture, Series, caption_of, limits_around, machine, with_mean
 from result_file import portable_path, read_csv
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 Row = dict[str, str]
-Panel = tuple[str, list[Row]]  # title, and what is drawn
 
-_COLOURS = {
-    "tileon": "tab:blue",
-    "tileon_fast": "tab:cyan",
-    "torch": "tab:orange",
-    "torch_dequantize": "tab:orange",
-    "torch_bf16": "tab:red",
-    "torch_fast": "tab:red",
-    "triton": "tab:green",
-}
-_EXTRA_COLOURS = ("tab:purple", "tab:brown", "tab:pink", "tab:gray", "tab:olive")
-_PANELS_ACROSS = 3
-_MANY_SIZES = 16  # from here on differences are too small to be seen in the rates
-_MANY_K = 4  # from here on they are a panel of their own beside the squares'
+_KNOWN = ("tileon", "tileon_fast", "torch", "torch_fast", "torch_dequantize", "torch_bf16", "triton")
+_OURS = "tileon"
+_MANY = 8  # sizes; from here on only powers of two have ticks
 
 
-def _colours(rows: list[Row]) -> dict[str, str]:
-    """A colour for each provider, in the order of the file; a provider and its graph share one."""
-    providers = dict.fromkeys(row["provider"] for row in rows)
-    extra = itertools.cycle(_EXTRA_COLOURS)
-    return {name: _COLOURS.get(name.partition("_graph")[0]) or next(extra) for name in providers}
+def _styles(rows: list[Row]) -> dict[str, str]:
+    """A style for each provider, in the order of the file; a provider and its graph share one."""
+    parts = itertools.cycle(f"part{place}" for place in range(1, 5))
+    plain = dict.fromkeys(row["provider"].partition("_graph")[0] for row in rows)
+    return {name: name if name in _KNOWN else next(parts) for name in plain}
 
 
-def _along(rows: list[Row]) -> str:
-    """The column that is a panel's size: m of squares, or k at fixed m and n."""
-    return "m" if len({row["m"] for row in rows}) > 1 else "k"
+def _ticks(sizes: list[int]) -> tuple[int, ...]:
+    return tuple(size for size in sizes if len(sizes) <= _MANY or size & (size - 1) == 0)
 
 
-def _sizes(rows: list[Row]) -> list[int]:
-    along = _along(rows)
-    return sorted({int(row[along]) for row in rows})
+def _series(rows: list[Row], along: str) -> tuple[list[Series], list[Series]]:
+    """Rates of every provider, and what each peer takes over ours."""
+    times: dict[str, dict[int, float]] = {}
+    rates: dict[str, dict[int, float]] = {}
+    for row in rows:
+        times.setdefault(row["provider"], {})[int(row[along])] = float(row["median_us"])
+        rates.setdefault(row["provider"], {})[int(row[along])] = float(row["tflops"])
+    styles, drawn, ratios = _styles(rows), [], []
+    for provider in times:
+        name, _, graph = provider.partition("_graph")
+        graph = "_graph" if "_graph" in provider else graph
+        line, hollow = ("--", True) if graph else ("-", False)
+        sizes = tuple(sorted(times[provider]))
+        ys = tuple(rates[provider][size] for size in sizes)
+        drawn.append(Series(provider, styles[name], sizes, ys, line, hollow))
+        ours = times.get(_OURS + graph, {})
+        both = tuple(size for size in sizes if size in ours)
+        if name != _OURS and both:
+            found = tuple(times[provider][size] / ours[size] for size in both)
+            ratios.append(Series(with_mean(provider, found), styles[name], both, found, line, hollow))
+    return drawn, ratios
 
 
-def _size_axis(axes: Axes, rows: list[Row]) -> None:
-    sizes = _sizes(rows)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes if len(sizes) <= 8 else [size for size in sizes if size & (size - 1) == 0])
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
-    axes.set_xlabel("m = n = k" if _along(rows) == "m" else "k")
-
-
-def _draw_sizes(axes: Axes, rows: list[Row]) -> None:
-    along = _along(rows)
-    for provider, colour in _colours(rows).items():
-        points = sorted((int(row[along]), float(row["tflops"])) for row in rows if row["provider"] == provider)
-        sizes, rates = zip(*points, strict=True)
-        line = "--" if "_graph" in provider else "-"
-        axes.plot(sizes, rates, line, marker="o", markersize=3, label=provider, color=colour)
-    _size_axis(axes, rows)
-
-
-def _draw_ratios(axes: Axes, rows: list[Row]) -> None:
-    """Each peer's time over ours: above 1 we are faster."""
-    along = _along(rows)
-    times = {(row["provider"], int(row[along])): float(row["median_us"]) for row in rows}
-    for provider, colour in _colours(rows).items():
-        points = sorted(
-            (size, time / times["tileon", size])
-            for (name, size), time in times.items()
-            if name == provider != "tileon" and ("tileon", size) in times
-        )
-        if points:
-            axes.plot(*zip(*points, strict=True), marker="o", markersize=2, color=colour)
-    axes.axhline(1.0, color=_COLOURS["tileon"], linewidth=1)
-    _size_axis(axes, rows)
-    axes.set_ylabel("time / tileon's", fontsize="small")
-    axes.grid(alpha=0.3)
-
-
-def _draw_epilogues(axes: Axes, rows: list[Row]) -> None:
-    epilogues = list(dict.fromkeys(row["epilogue"] for row in rows))
-    colours = _colours(rows)
-    width = 0.8 / len(colours)
-    for place, (provider, colour) in enumerate(colours.items()):
-        rates = {row["epilogue"]: float(row["tflops"]) for row in rows if row["provider"] == provider}
-        where = [index + (place - (len(colours) - 1) / 2) * width for index in range(len(epilogues))]
-        heights = [rates.get(epilogue, 0.0) for epilogue in epilogues]
-        axes.bar(where, heights, width, label=provider, color=colour)
-    axes.set_xticks(range(len(epilogues)), epilogues, fontsize="small", rotation=15)
-
-
-def _dress(axes: Axes, title: str, rows: list[Row]) -> None:
-    axes.set_title(title, fontsize="medium")
-    axes.set_ylabel("TFLOP/s")
-    axes.set_ylim(0, 1.25 * max(float(row["tflops"]) for row in rows))  # the legend stands above the figures
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="x-small", loc="upper left", ncols=3)
-
-
-def _sweeps(rows: list[Row], title: str, least: int) -> list[Panel]:
-    """The plain products with at least so many k at the same m and n, by the providers that have several."""
-    panels: list[Panel] = []
-    for m, n in dict.fromkeys((row["m"], row["n"]) for row in rows):
-        mine = [row for row in rows if (row["m"], row["n"], row["epilogue"]) == (m, n, "none")]
+def _sweeps(rows: list[Row]) -> Iterator[tuple[str, str, list[Row]]]:
+    """Of one group, what the size is, the words for it, and the plain products of several sizes."""
+    plain = [row for row in rows if row["epilogue"] == "none"]
+    squares = [row for row in plain if row["m"] == row["n"] == row["k"]]
+    if len({row["m"] for row in squares}) > 1:
+        yield "m", "m = n = k", squares
+    for m, n in dict.fromkeys((row["m"], row["n"]) for row in plain):
+        mine = [row for row in plain if (row["m"], row["n"]) == (m, n)]
         points = Counter(row["provider"] for row in mine)
         mine = [row for row in mine if points[row["provider"]] > 1]
-        if len(_sizes(mine)) >= least:
-            panels.append((f"{title}, m = {m}, n = {n}", mine))
+        if len({row["k"] for row in mine}) > 1:
+            yield "k", f"k (m = {m}, n = {n})", mine
+
+
+def _lines(title: str, along: str, words: str, rows: list[Row]) -> list[LinePanel]:
+    rates, ratios = _series(rows, along)
+    ticks = _ticks(sorted({int(row[along]) for row in rows}))
+    limits = (0.0, 1.05 * max(y for one in rates for y in one.ys))
+    panels = [LinePanel(title, words, "TFLOP/s", tuple(rates), ticks, limits, ratios=False)]
+    if ratios:
+        around = limits_around(y for one in ratios for y in one.ys)
+        panels.append(LinePanel(title, words, "peer's time / tileon's", tuple(ratios), ticks, around))
     return panels
 
 
-def _group(row: Row) -> tuple[str, str, str]:
-    """Dtype, layout, and the kind of data, of which only block_scaled_matmul.py has several."""
-    return row["dtype"], row["layout"], row.get("data", "")
+def _epilogues(title: str, rows: list[Row]) -> list[DotPanel]:
+    """Ratios by epilogue, of the largest square that has several."""
+    by_size: dict[int, dict[str, dict[str, float]]] = {}
+    for row in rows:
+        if row["m"] == row["n"] == row["k"]:
+            cell = by_size.setdefault(int(row["m"]), {}).setdefault(row["epilogue"], {})
+            cell[row["provider"]] = float(row["median_us"])
+    sizes = [size for size, found in by_size.items() if len(found) > 1]
+    if not sizes:
+        return []
+    styles, lines = _styles(rows), []
+    for epilogue, by in by_size[max(sizes)].items():
+        peers = [name for name in by if name != _OURS and _OURS in by and "_graph" not in name]
+        groups = tuple((styles[name], (by[name] / by[_OURS],)) for name in peers)
+        lines += [DotRow(epilogue, groups)] if groups else []
+    shown = {style for line in lines for style, _ in line.groups}
+    legend = tuple((style, name) for name, style in styles.items() if style in shown)
+    words = f"{title}, {max(sizes)} square, by epilogue"
+    return [DotPanel(words, "peer's time / tileon's", tuple(lines), legend)] if lines else []
 
 
-def _panels(rows: list[Row]) -> tuple[list[Panel], list[Panel]]:
-    """Rate over size, and bars by epilogue."""
-    lines: list[Panel] = []
-    bars: list[Panel] = []
-    for dtype, layout, data in dict.fromkeys(_group(row) for row in rows):
-        every = [row for row in rows if _group(row) == (dtype, layout, data)]
+def picture_of(source: Path) -> Picture:
+    """The picture of one file.
+
+    Raises:
+        ValueError: for a file that holds nothing to be drawn.
+    """
+    head, rows = read_csv(source)
+    if not rows:
+        raise ValueError(f"{portable_path(source)} holds no measurement")
+    lines: list[list[LinePanel] | list[DotPanel]] = []
+    for dtype, layout, data in dict.fromkeys((row["dtype"], row["layout"], row.get("data", "")) for row in rows):
+        mine = [row for row in rows if (row["dtype"], row["layout"], row.get("data", "")) == (dtype, layout, data)]
         title = f"{dtype} {layout}" + (f", {data} data" if data else "")
-        mine = [row for row in every if row["m"] == row["n"] == row["k"]]
-        plain = [row for row in mine if row["epilogue"] == "none"]
-        squares = [(title, plain)] if len(_sizes(plain)) > 1 else []
-        lines += squares + _sweeps(every, title, _MANY_K if squares else 2)
-        if not mine:
-            continue
-        largest = max(int(row["m"]) for row in mine)
-        fused = [row for row in mine if int(row["m"]) == largest and "_graph" not in row["provider"]]
-        if len({row["epilogue"] for row in fused}) > 1:
-            bars.append((f"{title}, {largest}, by epilogue", fused))
-    return lines, bars[:1]
-
-
-def _figure_of_rates(lines: list[Panel], bars: list[Panel]) -> Figure:
-    import matplotlib.pyplot as plt
-
-    panels = lines + bars
-    across = min(_PANELS_ACROSS, len(panels))
-    down = -(-len(panels) // across)
-    figure, grid = plt.subplots(down, across, figsize=(5 * across, 3.4 * down), squeeze=False, layout="constrained")
-    for place, (title, rows) in enumerate(panels):
-        axes = grid.flat[place]
-        (_draw_sizes if place < len(lines) else _draw_epilogues)(axes, rows)
-        _dress(axes, title, rows)
-    for axes in list(grid.flat)[len(panels) :]:
-        axes.set_visible(False)
-    return figure
-
-
-def _figure_of_ratios(panels: list[Panel]) -> Figure:
-    import matplotlib.pyplot as plt
-
-    across = min(2, len(panels))
-    down = -(-len(panels) // across)
-    figure, grid = plt.subplots(
-        2 * down,
-        across,
-        figsize=(6.5 * across, 5 * down),
-        squeeze=False,
-        layout="constrained",
-        height_ratios=[3, 1.6] * down,
-        sharey="row",
+        lines += [_lines(title, *sweep) for sweep in _sweeps(mine)]
+        if epilogues := _epilogues(title, mine):
+            lines.append(epilogues)
+    if not lines:
+        raise ValueError(f"{portable_path(source)} holds neither several sizes nor several epilogues of one dtype")
+    places, layout_rows = itertools.count(), []
+    for panels in lines:
+        layout_rows.append(tuple(next(places) for _ in panels))
+    heights = tuple(1.0 + 0.35 * len(one[0].rows) if isinstance(one[0], DotPanel) else 2.6 for one in lines)
+    return Picture(
+        source.stem,
+        f"{rows[0]['op']}, {machine(head)}",
+        caption_of({source.name: head}, [f"Timing: {head.get('timing', '')}."]),
+        tuple(panel for panels in lines for panel in panels),
+        tuple(layout_rows),
+        heights,
     )
-    for place, (title, rows) in enumerate(panels):
-        eager = [row for row in rows if "_graph" not in row["provider"]]
-        above, below = grid[2 * (place // across), place % across], grid[2 * (place // across) + 1, place % across]
-        _draw_sizes(above, eager)
-        _dress(above, title, eager)
-        above.set_xlabel("")
-        _draw_ratios(below, eager)
-    for place in range(len(panels), down * across):
-        grid[2 * (place // across), place % across].set_visible(False)
-        grid[2 * (place // across) + 1, place % across].set_visible(False)
-    return figure
 
 
 def draw(source: Path, target: Path) -> None:
@@ -201,28 +143,9 @@ def draw(source: Path, target: Path) -> None:
         ImportError: without matplotlib.
         ValueError: for a file that holds nothing to be drawn.
     """
-    import matplotlib
+    from picture_drawing import draw as draw_picture
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    head, rows = read_csv(source)
-    if not rows:
-        raise ValueError(f"{portable_path(source)} holds no measurement")
-    lines, bars = _panels(rows)
-    if not lines and not bars:
-        raise ValueError(f"{portable_path(source)} holds neither several sizes nor several epilogues of one dtype")
-    many = [(title, mine) for title, mine in lines if len(_sizes(mine)) >= _MANY_SIZES]
-    figure = _figure_of_ratios(many) if many else _figure_of_rates(lines, bars)
-    machine = head.get("gpu", "none") if head.get("gpu", "none") != "none" else head.get("cpu", "CPU")
-    figure.suptitle(
-        f"{machine}, torch {head.get('torch')}, {head.get('date')}, commit {head.get('commit', '')[:12]}\n"
-        f"{head.get('command')}",
-        fontsize="small",
-    )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, dpi=110)
-    plt.close(figure)
+    draw_picture(picture_of(source), target)
 
 
 def draw_if_possible(source: Path, target: Path) -> bool:

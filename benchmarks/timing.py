@@ -12,37 +12,32 @@ How, and why it is so:
 """
 
 # mypy: allow-untyped-calls
-# (torch.cuda's events, streams and spin have no annotations)
+# (torch.cuda's streams have no annotations)
 
 from __future__ import annotations
 
 import random
 import statistics
-import time
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from tree import tileon_ops  # noqa: F401  (this tree's)
 
-_SPIN_CYCLES_PER_SECOND = 2.0e9  # no GPU's clock is much above: a spin is never shorter than asked
-# Queued before the GPU is waited for. A run is a few entries of the launch queue, which holds 1024.
-_ROUNDS_PER_BLOCK = 10
-_RUNS_PER_BLOCK = 120
-_SETTLED = 0.005  # two windows of warming that differ by less are the same
-_WINDOW_SECONDS = 0.05  # of warming between two looks
+from tileon_ops._timing import Arm, clock_of, l2_bytes, warm, without_hopeless
 
-
-@dataclass(frozen=True)
-class Arm:
-    """One way of computing: `run` does `launches` of the thing being timed.
-
-    A `warm` arm is timed right after a run of its own, not from a cold L2.
-    """
-
-    run: Callable[[], object]
-    launches: int = 1
-    warm: bool = False
+__all__ = [
+    "Arm",
+    "Timing",
+    "clock_words",
+    "cold_graph_arm",
+    "cold_sets",
+    "l2_bytes",
+    "time_arms",
+    "warm_graph_arm",
+    "warm_sets",
+]
 
 
 @dataclass(frozen=True)
@@ -54,76 +49,9 @@ class Timing:
     samples: int
 
 
-Samples = dict[str, list[float]]  # seconds of one run, by arm
-
-
-class _CpuClock:
-    def measure(self, arms: Mapping[str, Arm], rounds: int, shuffle: random.Random) -> Samples:
-        samples: Samples = {name: [] for name in arms}
-        for _ in range(rounds):
-            for name in shuffle.sample(list(arms), len(arms)):
-                start = time.perf_counter()
-                arms[name].run()
-                samples[name].append(time.perf_counter() - start)
-        return samples
-
-
-class _CudaClock:
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._flush = torch.empty(2 * l2_bytes(device), dtype=torch.int8, device=device)
-        self._host_seconds = 1e-3  # of queueing one round; measured as we go
-        self._gpu_seconds = 0.0  # of running it
-
-    def measure(self, arms: Mapping[str, Arm], rounds: int, shuffle: random.Random) -> Samples:
-        samples: Samples = {name: [] for name in arms}
-        while rounds > 0:
-            block = min(rounds, _ROUNDS_PER_BLOCK, max(1, _RUNS_PER_BLOCK // len(arms)))
-            rounds -= block
-            for name, seconds in self._measure_block(arms, block, shuffle):
-                samples[name].append(seconds)
-        return samples
-
-    def _measure_block(self, arms: Mapping[str, Arm], rounds: int, shuffle: random.Random) -> list[tuple[str, float]]:
-        # The head start lets the host queue one round ahead, and stay ahead where it is slower than the GPU.
-        behind = max(0.0, self._host_seconds - self._gpu_seconds)
-        self._spin(1.5 * self._host_seconds + behind * rounds)
-        events: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
-        first = _event()
-        first.record()
-        queueing = time.perf_counter()
-        for _ in range(rounds):
-            for name in shuffle.sample(list(arms), len(arms)):
-                start, end = _event(), _event()
-                if arms[name].warm:
-                    arms[name].run()
-                else:
-                    self._flush.zero_()
-                start.record()
-                arms[name].run()
-                end.record()
-                events.append((name, start, end))
-        self._host_seconds = (time.perf_counter() - queueing) / rounds
-        torch.cuda.synchronize(self._device)
-        self._gpu_seconds = first.elapsed_time(events[-1][2]) * 1e-3 / rounds
-        return [(name, start.elapsed_time(end) * 1e-3) for name, start, end in events]
-
-    def _spin(self, seconds: float) -> None:
-        torch.cuda._sleep(int(seconds * _SPIN_CYCLES_PER_SECOND))
-
-
 def clock_words(device: torch.device) -> str:
     """How arms are timed on this device, for the head of a result file."""
     return "CUDA events, cold L2" if device.type == "cuda" else "perf_counter, warm caches"
-
-
-def _event() -> torch.cuda.Event:
-    return torch.cuda.Event(enable_timing=True)
-
-
-def l2_bytes(device: torch.device) -> int:
-    """Size of the GPU's L2 cache in bytes."""
-    return int(torch.cuda.get_device_properties(device).L2_cache_size)
 
 
 def time_arms(
@@ -156,47 +84,15 @@ def time_arms(
         return {}
     for arm in arms.values():
         arm.run()  # module load, run-time compilation, autotuning, library handles
-    clock: _CpuClock | _CudaClock = _CpuClock()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-        clock = _CudaClock(device)
+    clock = clock_of(device)
     shuffle = random.Random(0)
     if hopeless is not None:
-        arms = _without_hopeless(clock, arms, shuffle, hopeless, keep)
-    round_seconds = _warm(clock, arms, shuffle, warmup_seconds)
+        arms = without_hopeless(clock, arms, shuffle, hopeless, keep)
+    round_seconds = warm(clock, arms, shuffle, warmup_seconds)
     rounds = max(min_rounds, min(max_rounds, int(seconds / round_seconds)))
     return {name: _timing(values, arms[name].launches) for name, values in clock.measure(arms, rounds, shuffle).items()}
-
-
-def _without_hopeless(
-    clock: _CpuClock | _CudaClock,
-    arms: Mapping[str, Arm],
-    shuffle: random.Random,
-    factor: float,
-    keep: Container[str],
-) -> dict[str, Arm]:
-    """The arms that came within `factor` of the quickest in the better of two runs, and those in `keep`."""
-    samples = clock.measure(arms, 2, shuffle)
-    launch_seconds = {name: min(values) / arms[name].launches for name, values in samples.items()}
-    quickest = min(launch_seconds.values())
-    return {name: arm for name, arm in arms.items() if name in keep or launch_seconds[name] <= factor * quickest}
-
-
-def _warm(clock: _CpuClock | _CudaClock, arms: Mapping[str, Arm], shuffle: random.Random, cap: float) -> float:
-    """Runs the arms until their times settle or `cap` seconds are over; returns the seconds that a round takes."""
-    begin = time.perf_counter()
-    rounds, before, settled = 1, float("inf"), 0
-    while True:
-        start = time.perf_counter()
-        samples = clock.measure(arms, rounds, shuffle)
-        now = time.perf_counter()
-        round_seconds = (now - start) / rounds
-        total = sum(statistics.median(values) for values in samples.values())
-        settled = settled + 1 if abs(total - before) <= _SETTLED * before else 0
-        before = total
-        if settled >= 2 or now - begin + rounds * round_seconds > cap:
-            return round_seconds
-        rounds = max(1, min(100, int(_WINDOW_SECONDS / round_seconds)))
 
 
 def _timing(values: Sequence[float], launches: int) -> Timing:

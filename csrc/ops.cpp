@@ -88,6 +88,35 @@ STABLE_TORCH_LIBRARY(tileon, m) {
   m.def("pack_scales(Tensor scale) -> Tensor");
   m.def("unpack_scales(Tensor packed, SymInt rows, SymInt cols) -> Tensor");
 
+  // for the tuner (tileon_ops/tune.py): the text that names a problem (problem_text.h), the rows that the library may
+  // choose for it ("index name", one a line), and the rows that it shall choose from now on (tuned_rows.h)
+  m.def(
+      "_matmul_problem(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
+      "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False) -> str");
+  m.def(
+      "_matmul_candidates(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
+      "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False) -> str");
+  m.def(
+      "_block_scaled_matmul_problem(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+      "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
+      "bool fast_accum=False) -> str");
+  m.def(
+      "_block_scaled_matmul_candidates(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+      "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
+      "bool fast_accum=False) -> str");
+  m.def("_set_tuned_row(int device, str problem, str row) -> ()");
+  m.def("_tuned_row(int device, str problem) -> str");
+  m.def("_clear_tuned_rows() -> ()");
+  m.def("_announce_tuner(bool loads, bool tunes) -> ()");
+  // the tuner's own, which cuda/dispatch_tuned.h calls
+  m.def("_load_tuned_rows(int device) -> ()");
+  m.def(
+      "_tune_matmul(Tensor a, Tensor b, Tensor? bias, str activation, float slope, ScalarType? out_dtype, "
+      "bool allow_tf32, bool fast_accum) -> ()");
+  m.def(
+      "_tune_block_scaled_matmul(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias, "
+      "Tensor? global_scale, str activation, float slope, ScalarType? out_dtype, bool fast_accum) -> ()");
+
   m.def("_last_kernel() -> str");  // what this thread's last op ran
   m.def("_build_info() -> str");   // "key: value", one a line
 }

@@ -133,12 +133,13 @@ def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pa
     assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
-    from plot import _panels, draw
-    from result_file import read_csv
+    from plot import draw, picture_of
 
-    lines, _ = _panels(read_csv(source)[1])
-    titles = [title for title, _ in lines if title.startswith("mxfp4")]
-    assert titles == ["mxfp4 NT, normal data", "mxfp4 NT, normal data, m = 8192, n = 8192", "mxfp4 NT, tutorial data"]
+    panels = [panel for panel in picture_of(source).panels if panel.title.startswith("mxfp4")]
+    shown = [(panel.title, panel.x_label, panel.y_label) for panel in panels]
+    axes = ("TFLOP/s", "peer's time / tileon's")
+    sizes = (("normal", "m = n = k"), ("normal", "k (m = 8192, n = 8192)"), ("tutorial", "m = n = k"))
+    assert shown == [(f"mxfp4 NT, {data} data", size, axis) for data, size in sizes for axis in axes]
     draw(source, tmp_path / "hopper.png")
     assert (tmp_path / "hopper.png").stat().st_size > 10_000
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from tileon_ops import _library
 from tileon_ops._version import __version__
 
-# `python -m tileon_ops.info` is there for whoever cannot load the library.
-_is_info = any(pair == ("-m", "tileon_ops.info") for pair in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False))
+# What `python -m` runs. `tileon_ops.info` is there for whoever cannot load the library.
+_run = [name for option, name in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False) if option == "-m"]
+_is_info = "tileon_ops.info" in _run
 
 try:
     _library.load()
@@ -16,7 +17,7 @@ except ImportError:
         raise
 else:
     # their ops exist only now
-    from tileon_ops import _autocast, _autograd, _fake, _flops, _no_grad, _out, _sharding, _vmap
+    from tileon_ops import _autocast, _autograd, _fake, _flops, _no_grad, _out, _sharding, _tuned_rows, _vmap
     from tileon_ops.block_scaled import block_scaled_matmul
     from tileon_ops.kernel_log import last_kernel
     from tileon_ops.linear import Linear
@@ -24,7 +25,10 @@ else:
     from tileon_ops.quantize import dequantize, nvfp4_global_scale, pack_scales, quantize, unpack_scales
     from tileon_ops.verify import verify
 
-    for _rules in (_fake, _autograd, _no_grad, _out, _autocast, _sharding, _vmap, _flops):
+    if "tileon_ops.tune" not in _run:  # or Python would warn that it is imported before it is run
+        from tileon_ops.tune import tune
+
+    for _rules in (_fake, _autograd, _no_grad, _out, _autocast, _sharding, _vmap, _flops, _tuned_rows):
         _rules.register()
 
 if _TYPE_CHECKING:
@@ -52,6 +56,7 @@ __all__ = [
     "nvfp4_global_scale",
     "pack_scales",
     "quantize",
+    "tune",
     "unpack_scales",
     "verify",
 ]

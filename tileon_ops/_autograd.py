@@ -37,9 +37,34 @@ _matmul = torch.ops.tileon.matmul.default
 _matmul_with_preactivation = torch.ops.tileon._matmul_with_preactivation.default
 _epilogue_backward = torch.ops.tileon._epilogue_backward.default
 
-# Here every 100 ns count: each eager call passes. What OpOverload.redispatch calls, and the keys below autograd's.
+# Here every 100 ns count: each eager call passes. What OpOverload.redispatch calls.
 _redispatch = _matmul._handle.redispatch_boxed
-_below_autograd_keys = torch._C._after_autograd_keyset
+
+# What is below autograd in the keysets that the dispatcher came with, and whether it is a backend's kernel alone, by
+# the keyset's bits: there are few, and looking one up takes a fifth of what masking it and entering BelowAutograd does.
+_below: dict[int, tuple[Any, bool]] = {}
+_BACKENDS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
+
+
+def _below_autograd(keyset: Any) -> tuple[Any, bool]:
+    """The keys below autograd's to call the op with, and whether that is free of whatever else reads the exclusion of
+    autograd: a mode, a subclass, functionalization. The CPU's and the GPU's own kernels do not: they run where nothing
+    requires a gradient, or where grad mode is off."""
+    keys = keyset & torch._C._after_autograd_keyset
+    without_views = keys.remove(torch._C.DispatchKey.ADInplaceOrView)  # this op is neither
+    found = _below[keyset.raw_repr()] = keys, without_views.highestPriorityTypeId() in _BACKENDS
+    return found
+
+
+def _call_below(
+    redispatch: Callable[..., Any], keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: Any
+) -> Any:
+    """An op's kernel below autograd, by its handle's redispatch_boxed."""
+    keys, is_backend = _below.get(keyset.raw_repr()) or _below_autograd(keyset)
+    if is_backend:
+        return redispatch(keys, a, b, bias, **options)
+    with BelowAutograd():
+        return redispatch(keys, a, b, bias, **options)
 
 
 class _Layout:
@@ -152,14 +177,15 @@ def _forward(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The output, or where z is kept the output and z. `keyset` is None where no dispatcher has been asked yet."""
     op = _matmul_with_preactivation if keeps_z and a.dtype.itemsize > 1 else _matmul
-    with BelowAutograd():
-        if keyset is None:
+    if keyset is not None:
+        result = _call_below(op._handle.redispatch_boxed, keyset, a, b, bias, options)
+    else:
+        with BelowAutograd():
             result = op(a, b, bias, **options)
-        else:
-            result = op._handle.redispatch_boxed(keyset & _below_autograd_keys, a, b, bias, **options)
-        if keeps_z and op is _matmul:  # of fp8 operands, where a gradient flows to the bias alone
+    if keeps_z and op is _matmul:  # of fp8 operands, where a gradient flows to the bias alone
+        with BelowAutograd():
             return result, _matmul(a, b, bias, **{**options, "activation": "none"})
-        return result
+    return result
 
 
 def _has_tangents() -> bool:
@@ -273,12 +299,13 @@ def _record(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dic
 
 def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Any:
     """The kernel on the Autograd key; `keyset` is what the dispatcher calls it with. It leaves defaults out."""
-    if not (is_grad_enabled() and _any_requires_grad(a, b, bias)) and (
+    if not (
+        is_grad_enabled() and (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad))
+    ) and (
         (forward_ad._current_level < 0 and peek_interpreter_stack() is None)  # nearly always, and found out at once
         or not _has_tangents()
     ):
-        with BelowAutograd():
-            return _redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
+        return _call_below(_redispatch, keyset, a, b, bias, options)
     result = _record(keyset, a, b, bias, options, False)
     return result[0] if type(result) is tuple else result
 
@@ -297,8 +324,7 @@ def _autograd_with_preactivation(
     """The same for the op that one level of torch.func's transforms calls of the next."""
     pair: tuple[Tensor, Tensor]
     if not ((is_grad_enabled() and _any_requires_grad(a, b, bias)) or _has_tangents()):
-        with BelowAutograd():
-            pair = _matmul_with_preactivation.redispatch(keyset & _below_autograd_keys, a, b, bias, **options)
+        pair = _call_below(_matmul_with_preactivation._handle.redispatch_boxed, keyset, a, b, bias, options)
     else:
         pair = _record(keyset, a, b, bias, options, True)
     return pair

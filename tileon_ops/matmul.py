@@ -16,6 +16,7 @@ from torch._C import (
 from torch._C import _AutoDispatchBelowAutograd as BelowAutograd
 from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 
 from tileon_ops._autograd import record
 from tileon_ops._overlap import check_apart, merged
@@ -24,6 +25,7 @@ from tileon_ops._shapes import as_op_takes
 # Registered when tileon_ops is imported. The overloads by name: a packet has to search for the right one at every call.
 _op = torch.ops.tileon.matmul.default
 _out_op = torch.ops.tileon.matmul.out
+_call_op = _op._op  # what _op(...) calls, and nothing else; a compiler knows _op alone
 
 
 def _torch_allows_tf32() -> bool:
@@ -54,14 +56,16 @@ def _is_plain(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
 
 def _call(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
     """The op. Where it may, this finds out for less what the op's kernel on the Autograd key would find out."""
-    if torch.compiler.is_compiling() or is_inference_mode_enabled():  # inference mode calls no kernel of autograd's
+    if is_compiling():
         return _op(a, b, bias, **options)
+    if is_inference_mode_enabled():  # calls no kernel of autograd's
+        return _call_op(a, b, bias, **options)
     if _is_plain(a, b, bias):
         if is_grad_enabled() and _any_requires_grad(a, b, bias):
             return record(a, b, bias, options)
         with BelowAutograd():
-            return _op(a, b, bias, **options)
-    return _op(a, b, bias, **options)
+            return _call_op(a, b, bias, **options)
+    return _call_op(a, b, bias, **options)
 
 
 def matmul(

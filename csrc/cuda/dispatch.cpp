@@ -3,6 +3,7 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <cstring>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "../matmul_checks.h"
 #include "dispatch_device.h"
 #include "sm80/sm80.h"
+#include "dispatch_tuned.h"
 #ifdef TILEON_WITH_SM90
 #include "sm90/sm90.h"
 #endif
@@ -29,7 +31,8 @@ struct Backend {
   const char* (*row_name)(int row);
   std::string (*row_dtypes)(int row);
   const char* (*why_not)(int row, const GemmProblem&, const Gpu&);
-  int (*choose_row)(const GemmProblem&, const Gpu&);  // negative where no row takes the problem
+  bool (*keeps_accuracy)(int row, const GemmProblem&);  // null where every row does
+  int (*choose_row)(const GemmProblem&, const Gpu&);    // negative where no row takes the problem
   bool (*copy_pays)(const Operand&, int64_t mn, const GemmProblem&, const Gpu&);
   bool (*widening_pays)(const GemmProblem&, const Gpu&);  // null where no row takes fp8
   void (*run)(int row, const GemmProblem&, const Gpu&, cudaStream_t);
@@ -43,11 +46,11 @@ struct Backend {
 // A call goes to the first one that is for the GPU and takes the problem. The portable kernels take every one.
 constexpr Backend kBackends[] = {
 #ifdef TILEON_WITH_SM90
-    {90, 90, sm90::row_count, sm90::row_name, sm90::row_dtypes, sm90::why_not, sm90::choose_row, sm90::copy_pays,
-     nullptr, sm90::run},
+    {90, 90, sm90::row_count, sm90::row_name, sm90::row_dtypes, sm90::why_not, sm90::keeps_accuracy, sm90::choose_row,
+     sm90::copy_pays, nullptr, sm90::run},
 #endif
-    {80, 999, sm80::row_count, sm80::row_name, sm80::row_dtypes, sm80::why_not, sm80::choose_row, sm80::copy_pays,
-     sm80::widening_pays, sm80::run},
+    {80, 999, sm80::row_count, sm80::row_name, sm80::row_dtypes, sm80::why_not, nullptr, sm80::choose_row,
+     sm80::copy_pays, sm80::widening_pays, sm80::run},
 };
 
 // One row of the tile table.
@@ -76,6 +79,21 @@ TableRow row_by_index(int64_t config, const GemmProblem& problem, const Gpu& gpu
     fail("matmul: `config` ", config, " (", backend->row_name(row), ", ", backend->row_dtypes(row),
          ") cannot run these operands: ", reason);
   return {backend, row};
+}
+
+// Whether the library may choose the row for the problem as its operands lie.
+bool is_candidate(const Backend& backend, int row, const GemmProblem& problem, const Gpu& gpu) {
+  return backend.is_for(gpu) && backend.why_not(row, problem, gpu) == nullptr &&
+         (backend.keeps_accuracy == nullptr || backend.keeps_accuracy(row, problem));
+}
+
+// The row of this name, if it may be chosen.
+std::optional<TableRow> candidate(const char* name, const GemmProblem& problem, const Gpu& gpu) {
+  for (const Backend& backend : kBackends)
+    for (int row = 0; row < backend.row_count(); ++row)
+      if (std::strcmp(backend.row_name(row), name) == 0 && is_candidate(backend, row, problem, gpu))
+        return TableRow{&backend, row};
+  return std::nullopt;
 }
 
 // A copy of `operand` in `dtype` whose rows (columns, where those are adjacent in it) start at multiples of 16 bytes.
@@ -135,17 +153,28 @@ TableRow choose_row(GemmProblem& problem, const Tensor& a, const Tensor& b, cons
   fail("matmul: needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
 }
 
+// The row that was measured to be the fastest, where that is known and may be chosen.
+std::optional<TableRow> measured_row(const GemmProblem& problem, const MatmulArguments& arguments, int device,
+                                     const Gpu& gpu, cudaStream_t stream) {
+  const bool can_measure = problem.pre_activation == nullptr;
+  const char* name = measured_row(problem, arguments, device, stream, can_measure);
+  return name == nullptr ? std::nullopt : candidate(name, problem, gpu);
+}
+
 // Runs row `config` of the table, or the row of the library's choice where it is negative. `problem` is complete.
-void run_matmul(const GemmProblem& problem, const Tensor& a, const Tensor& b, int64_t config) {
+void run_matmul(const GemmProblem& problem, const MatmulArguments& arguments, int64_t config) {
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
-  const int device = a.get_device_index();
+  const int device = arguments.a.get_device_index();
   const CurrentDevice current_device(device);
   const Gpu& gpu = gpu_of("matmul", device);
+  const cudaStream_t stream = current_stream("matmul", device);
   GemmProblem as_copied = problem;
   Copies copies;
-  const TableRow row = config < 0 ? choose_row(as_copied, a, b, gpu, copies) : row_by_index(config, problem, gpu);
-  row.backend->run(row.row, as_copied, gpu, current_stream("matmul", device));
-  record_kernel(row.name(), copies.a.has_value(), copies.b.has_value());
+  std::optional<TableRow> row =
+      config < 0 ? measured_row(problem, arguments, device, gpu, stream) : row_by_index(config, problem, gpu);
+  if (!row) row = choose_row(as_copied, arguments.a, arguments.b, gpu, copies);
+  row->backend->run(row->row, as_copied, gpu, stream);
+  record_kernel(row->name(), copies.a.has_value(), copies.b.has_value());
   log_call(problem);
 }
 
@@ -155,7 +184,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bia
   GemmProblem problem = check_matmul(arguments);
   Tensor out = new_output(problem, arguments);
   problem.out = output_of(out);
-  run_matmul(problem, a, b, -1);
+  run_matmul(problem, arguments, -1);
   return out;
 }
 
@@ -165,7 +194,7 @@ void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& b
   GemmProblem problem = check_matmul(arguments);
   check_out(problem, arguments, out);
   problem.out = output_of(out);
-  run_matmul(problem, a, b, -1);
+  run_matmul(problem, arguments, -1);
 }
 
 std::tuple<Tensor, Tensor> matmul_with_preactivation(const Tensor& a, const Tensor& b,
@@ -178,7 +207,7 @@ std::tuple<Tensor, Tensor> matmul_with_preactivation(const Tensor& a, const Tens
   Tensor pre_activation = new_output(problem, arguments);
   problem.out = output_of(out);
   problem.pre_activation = pre_activation.mutable_data_ptr();
-  run_matmul(problem, a, b, -1);
+  run_matmul(problem, arguments, -1);
   return {out, pre_activation};
 }
 
@@ -190,8 +219,22 @@ Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<
   if (config < 0) fail("matmul: `config` must not be negative, got ", config);
   Tensor out = new_output(problem, arguments);
   problem.out = output_of(out);
-  run_matmul(problem, a, b, config);
+  run_matmul(problem, arguments, config);
   return out;
+}
+
+std::string matmul_candidates(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
+                              const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                              bool allow_tf32, bool fast_accum) {
+  const GemmProblem problem = check_matmul({a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum});
+  const Gpu& gpu = gpu_of("matmul", a.get_device_index());
+  std::string candidates;
+  int index = 0;
+  for (const Backend& backend : kBackends)
+    for (int row = 0; row < backend.row_count(); ++row, ++index)
+      if (is_candidate(backend, row, problem, gpu))
+        candidates += std::to_string(index) + " " + backend.row_name(row) + "\n";
+  return candidates;
 }
 
 }  // namespace
@@ -212,4 +255,5 @@ STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
   m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
   m.impl("_matmul_with_preactivation", TORCH_BOX(&tileon::matmul_with_preactivation));
   m.impl("_matmul_with_config", TORCH_BOX(&tileon::matmul_with_config));
+  m.impl("_matmul_candidates", TORCH_BOX(&tileon::matmul_candidates));
 }

@@ -3,6 +3,7 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "dispatch_device.h"
 #include "dispatch_scaled_mm.h"
 #include "sm80/sm80.h"
+#include "dispatch_tuned.h"
 #ifdef TILEON_WITH_SM90
 #include "sm90/sm90.h"
 #endif
@@ -80,14 +82,45 @@ const char* why_not(const TableRow& row, const BlockScaledProblem& problem, cons
   return sm80::why_not(row.row, problem, gpu);
 }
 
+bool keeps_accuracy(const TableRow& row, const BlockScaledProblem& problem) {
+#ifdef TILEON_WITH_SM90
+  if (row.is_hopper) return sm90::keeps_accuracy(row.row, problem);
+#endif
+  return true;
+}
+
+int row_count() { return hopper_row_count() + sm80::block_scaled_row_count(); }
+
+TableRow row_at(int index) {
+  const bool is_hopper = index < hopper_row_count();
+  return {is_hopper, index - (is_hopper ? 0 : hopper_row_count())};
+}
+
 TableRow row_by_index(int64_t config, const BlockScaledProblem& problem, const Gpu& gpu) {
-  const int count = hopper_row_count() + sm80::block_scaled_row_count();
-  if (config >= count) fail(kOp, ": `config` must be below ", count, ", the rows of the tile table here, got ", config);
-  const bool is_hopper = config < hopper_row_count();
-  const TableRow row{is_hopper, static_cast<int>(config) - (is_hopper ? 0 : hopper_row_count())};
+  if (config >= row_count())
+    fail(kOp, ": `config` must be below ", row_count(), ", the rows of the tile table here, got ", config);
+  const TableRow row = row_at(static_cast<int>(config));
   const char* reason = why_not(row, problem, gpu);
   if (reason != nullptr) fail(kOp, ": `config` ", config, " (", name_of(row), ") cannot run these operands: ", reason);
   return row;
+}
+
+// Whether the library may choose the row for the problem.
+bool is_candidate(const TableRow& row, const BlockScaledProblem& problem, const Gpu& gpu) {
+  if (row.is_hopper && (!may_choose_hopper() || problem.k == 0)) return false;
+  return why_not(row, problem, gpu) == nullptr && keeps_accuracy(row, problem);
+}
+
+// The row that was measured to be the fastest, where that is known and may be chosen.
+std::optional<TableRow> measured_row(const BlockScaledProblem& problem, const BlockScaledArguments& arguments,
+                                     int device, const Gpu& gpu, cudaStream_t stream) {
+  const bool can_measure = problem.prepared_b.data == nullptr;
+  const char* name = measured_row(problem, arguments, device, stream, can_measure);
+  for (int index = 0; name != nullptr && index < row_count(); ++index) {
+    const TableRow row = row_at(index);
+    if (std::strcmp(name_of(row), name) == 0 && is_candidate(row, problem, gpu)) return row;
+  }
+  return std::nullopt;
 }
 
 TableRow choose_row(const BlockScaledProblem& problem, const Gpu& gpu) {
@@ -114,11 +147,15 @@ void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& a
     record_kernel("torch_scaled_mm");
     return log_call(problem);
   }
-  const TableRow row = config < 0 ? choose_row(problem, gpu) : row_by_index(config, problem, gpu);
+  const cudaStream_t stream = current_stream(kOp, device);
+  std::optional<TableRow> measured;
+  if (config < 0) measured = measured_row(problem, arguments, device, gpu, stream);
+  const TableRow row = config >= 0 ? row_by_index(config, problem, gpu)
+                       : measured  ? *measured
+                                   : choose_row(problem, gpu);
   Copies copies;
   copy_unless_read(problem.a, problem.m, problem, arguments.a, copies.a);
   copy_unless_read(problem.b, problem.n, problem, arguments.b, copies.b);
-  const cudaStream_t stream = current_stream(kOp, device);
 #ifdef TILEON_WITH_SM90
   if (row.is_hopper) run_on_hopper(row.row, problem, arguments.a, gpu, stream);
 #endif
@@ -198,6 +235,20 @@ Tensor prepare_block_scaled(const Tensor& b, const Tensor& scale_b, const std::s
 #endif
 }
 
+std::string block_scaled_candidates(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                    const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                                    const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                                    bool fast_accum) {
+  const BlockScaledProblem problem =
+      check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum});
+  const Gpu& gpu = gpu_of(kOp, a.get_device_index());
+  std::string candidates;
+  for (int index = 0; index < row_count(); ++index)
+    if (const TableRow row = row_at(index); is_candidate(row, problem, gpu))
+      candidates += std::to_string(index) + " " + name_of(row) + "\n";
+  return candidates;
+}
+
 }  // namespace
 
 std::string block_scaled_configs() {
@@ -219,6 +270,7 @@ STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
   m.impl("block_scaled_matmul", TORCH_BOX(&tileon::block_scaled_matmul));
   m.impl("block_scaled_matmul.out", TORCH_BOX(&tileon::block_scaled_matmul_out));
   m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&tileon::block_scaled_matmul_with_config));
+  m.impl("_block_scaled_matmul_candidates", TORCH_BOX(&tileon::block_scaled_candidates));
   m.impl("_prepare_block_scaled", TORCH_BOX(&tileon::prepare_block_scaled));
   m.impl("_block_scaled_matmul_prepared", TORCH_BOX(&tileon::block_scaled_matmul_prepared));
 }

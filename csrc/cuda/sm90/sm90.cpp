@@ -66,6 +66,9 @@ std::string row_dtypes(int row) {
 const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) {
   return row < kRowCount ? sm90::why_not(problem, gpu) : why_not_float8(problem, gpu);
 }
+bool keeps_accuracy(int row, const GemmProblem& problem) {
+  return row < kRowCount || kFloat8Rows[row - kRowCount].promoted || problem.fast_accum;
+}
 int choose_row(const GemmProblem& problem, const Gpu& gpu) {
   if (!is_float8(problem.dtype)) return choose(problem, gpu);
   const int row = choose_float8(problem, gpu);

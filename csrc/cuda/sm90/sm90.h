@@ -18,6 +18,9 @@ std::string row_dtypes(int row);  // comma-separated
 // Why row `row` of the tile table cannot run the problem as its operands lie on this GPU; null where it can.
 const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu);
 
+// Whether the row errs by no more than the problem allows; rows of fast fp8 sums do not unless it has fast_accum.
+bool keeps_accuracy(int row, const GemmProblem& problem);
+
 // The row that is expected to be fastest; -1 where none can run the problem.
 int choose_row(const GemmProblem& problem, const Gpu& gpu);
 
@@ -33,6 +36,7 @@ int block_scaled_row_count();
 const char* block_scaled_row_name(int row);
 const char* block_scaled_row_formats(int row);  // comma-separated
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu);
+bool keeps_accuracy(int row, const BlockScaledProblem& problem);
 
 // The row that is expected to be fastest; -1 where the problem is for the portable kernels.
 int choose_row(const BlockScaledProblem& problem, const Gpu& gpu);

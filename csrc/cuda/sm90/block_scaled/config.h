@@ -176,6 +176,10 @@ constexpr int64_t most_few_rows(const BlockScaledProblem& problem) {
 // In shorter sums few products make up for what another loses (docs/block_scaled_on_hopper.md).
 constexpr int64_t kFloat8LeastK = 1024;
 
+constexpr bool may_be_float8(const BlockScaledProblem& problem) {
+  return problem.fast_accum && problem.k >= kFloat8LeastK;
+}
+
 // Products (m * n * k) from which int8 saves more than looking at the scales costs.
 constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
 
@@ -199,7 +203,7 @@ inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
   const bool is_prepared = problem.prepared_b.data != nullptr;
   const bool by_form = is_prepared ? problem.prepared_b.form == PreparedForm::kInt8
                                    : problem.is_mxfp4() && problem.products() >= kInt8PaysFrom;
-  const Route narrow = problem.fast_accum && problem.k >= kFloat8LeastK ? Route::kFloat8 : Route::kInt8;
+  const Route narrow = may_be_float8(problem) ? Route::kFloat8 : Route::kInt8;
   const Route route = by_form && problem.k <= kInt8MaxK ? narrow : Route::kBFloat16;
   return why_not(route, problem, gpu) == nullptr ? choose(route, problem, gpu) : -1;
 }

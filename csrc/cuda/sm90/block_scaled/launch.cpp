@@ -151,6 +151,9 @@ const char* block_scaled_row_formats(int row) {
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu) {
   return why_not(kBlockScaledRows[row].route, problem, gpu);
 }
+bool keeps_accuracy(int row, const BlockScaledProblem& problem) {
+  return kBlockScaledRows[row].route != Route::kFloat8 || may_be_float8(problem);
+}
 int choose_row(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 int64_t scratch_bytes(int row, const BlockScaledProblem& problem) {
   const Route route = kBlockScaledRows[row].route;

@@ -1,0 +1,72 @@
+// The choice of a row by what was measured: the table of tuned rows, and the calls into Python's tuner that fill it.
+#pragma once
+
+#include <torch/csrc/stable/ops.h>
+
+#include <array>
+#include <atomic>
+
+#include "../block_scaled_checks.h"
+#include "../matmul_checks.h"
+#include "../problem_text.h"
+#include "../tuned_rows.h"
+#include "error.h"
+
+namespace tileon {
+
+using torch::stable::detail::from;
+
+// Python's tuner does not fail; what it could not do it has said itself.
+template <size_t kArguments>
+void call_tuner(const char* op, std::array<StableIValue, kArguments> stack) {
+  torch_call_dispatcher(op, "", stack.data(), TORCH_ABI_VERSION);
+}
+
+inline void measure_rows(const MatmulArguments& arguments) {
+  call_tuner("tileon::_tune_matmul",
+             std::array{from(arguments.a), from(arguments.b), from(arguments.bias), from(arguments.activation),
+                        from(arguments.slope), from(arguments.out_dtype), from(arguments.allow_tf32),
+                        from(arguments.fast_accum)});
+}
+
+inline void measure_rows(const BlockScaledArguments& arguments) {
+  call_tuner("tileon::_tune_block_scaled_matmul",
+             std::array{from(arguments.a), from(arguments.b), from(arguments.scale_a), from(arguments.scale_b),
+                        from(arguments.bias), from(arguments.global_scale), from(arguments.activation),
+                        from(arguments.slope), from(arguments.out_dtype), from(arguments.fast_accum)});
+}
+
+// Whether this thread is inside the tuner, whose products must not be tuned themselves.
+inline thread_local bool is_measuring = false;
+
+inline bool is_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "asking whether the stream is captured");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+inline void load_tuned_rows(int device) {
+  static std::array<std::atomic<bool>, 64> asked{};
+  if (!asked[device].exchange(true)) call_tuner("tileon::_load_tuned_rows", std::array{from(int64_t{device})});
+}
+
+// The name of the row that was measured to be the fastest for the problem; null where that is not known. With
+// TILEON_TUNE=1 it is measured now, except while a graph is captured. `can_measure`: the problem is one that the
+// tuner's op states in full.
+template <typename Problem, typename Arguments>
+const char* measured_row(const Problem& problem, const Arguments& arguments, int device, cudaStream_t stream,
+                         bool can_measure) {
+  const Tuner tuner = announced_tuner();
+  if (tuner.loads) load_tuned_rows(device);
+  const bool measures = tuner.tunes && can_measure && !is_measuring;
+  if (!measures && !has_tuned_rows()) return nullptr;
+  const std::string text = problem_text(problem);
+  const char* row = tuned_row(device, text);
+  if (row != nullptr || !measures || is_captured(stream)) return row;
+  is_measuring = true;
+  measure_rows(arguments);
+  is_measuring = false;
+  return tuned_row(device, text);
+}
+
+}  // namespace tileon

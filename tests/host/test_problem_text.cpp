@@ -1,0 +1,84 @@
+// The name of a problem: the same for problems that run alike, and another wherever something decides the speed.
+#include <cstdio>
+#include <string>
+
+#include "problem_text.h"
+
+namespace {
+
+using namespace tileon;
+
+alignas(16) char memory[64];
+
+GemmProblem dense() {
+  GemmProblem problem;
+  problem.m = 64, problem.n = 96, problem.k = 128;
+  problem.dtype = problem.b_dtype = problem.out_dtype = DType::kBFloat16;
+  problem.a = {memory, 128, 1, 0};
+  problem.b = {memory, 1, 96, 0};
+  problem.out = {memory, 96, 1, 0};
+  return problem;
+}
+
+int expect(const std::string& found, const std::string& wanted) {
+  if (found == wanted) return 0;
+  std::printf("found  %s\nwanted %s\n", found.c_str(), wanted.c_str());
+  return 1;
+}
+
+int check_dense() {
+  int failures = expect(problem_text(dense()), "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=rows plain");
+  GemmProblem problem = dense();
+  problem.a.data = memory + 2;
+  problem.b.stride_k = 97;
+  problem.out.stride_m = 97;
+  failures += expect(problem_text(problem),
+                     "matmul bfloat16->bfloat16 1x64x96x128 a=k,unaligned b=mn,unaligned out=other plain");
+  problem = dense();
+  problem.batch = 3;
+  problem.a.stride_batch = 64 * 128;
+  problem.a.stride_k = 2;
+  problem.out = {memory, 1, 64, 64 * 96};
+  problem.epilogue.activation = Activation::kSilu;
+  failures +=
+      expect(problem_text(problem), "matmul bfloat16->bfloat16 3x64x96x128 a=gathered b=mn,shared out=columns curved");
+  problem = dense();
+  problem.m = 1;  // its stride is never used
+  problem.a.stride_mn = 7;
+  problem.out.stride_m = 7;
+  problem.epilogue.activation = Activation::kLeakyRelu;
+  failures += expect(problem_text(problem), "matmul bfloat16->bfloat16 1x1x96x128 a=k b=mn out=rows plain");
+  problem = dense();
+  problem.dtype = DType::kFloat8E4M3, problem.b_dtype = DType::kFloat8E5M2, problem.fast_accum = true;
+  problem.b = {memory, 128, 1, 0};
+  failures += expect(problem_text(problem),
+                     "matmul float8_e4m3fn*float8_e5m2->bfloat16 fast 1x64x96x128 a=k b=k out=rows plain");
+  problem = dense();
+  problem.dtype = problem.b_dtype = problem.out_dtype = DType::kFloat32;
+  problem.fast_accum = true;  // not read of float32
+  failures += expect(problem_text(problem), "matmul float32->float32 1x64x96x128 a=k b=mn out=rows plain");
+  problem.allow_tf32 = true;
+  failures += expect(problem_text(problem), "matmul tf32->float32 1x64x96x128 a=k b=mn out=rows plain");
+  return failures;
+}
+
+int check_block_scaled() {
+  BlockScaledProblem problem;
+  problem.m = 64, problem.n = 96, problem.k = 128;
+  problem.a.element = problem.b.element = ElementType::kE2M1;
+  problem.a.scale_strides = problem.b.scale_strides = packed_scales(4);
+  problem.out = {memory, 96, 1, 0};
+  int failures =
+      expect(problem_text(problem), "block_scaled_matmul mxfp4->float16 64x96x128 scales=packed out=rows plain");
+  problem.b.scale_strides = flat_scales(4, 1);
+  problem.b.element = ElementType::kE4M3;
+  problem.fast_accum = true;
+  problem.prepared_b = {memory, PreparedForm::kBFloat16};
+  failures += expect(problem_text(problem),
+                     "block_scaled_matmul mixed->float16 fast 64x96x128 prepared=bfloat16 scales=other out=rows plain");
+  return failures;
+}
+
+}  // namespace
+
+int main() { return check_dense() + check_block_scaled(); }

@@ -1,0 +1,216 @@
+"""The pictures' data is what the result files say, all of it, and a picture is known to be stale where it is not."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from benchmark_files import BENCHMARKS, run
+from picture_files import NAMES, RESULTS, copy_results, picture, rows_of, write_matmul, write_tune_regret
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts' own functions are imported as they import each other."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+class TestData:
+    def test_every_ratio_of_a_square_is_the_files_quotient(self) -> None:
+        times = {
+            (row["dtype"], row["layout"], row["m"], row["provider"]): float(row["median_us"])
+            for row in rows_of("matmul.csv")
+            if row["m"] == row["n"] == row["k"] and row["epilogue"] == "none"
+        }
+        drawn = 0
+        for panel in picture("matmul").panels[:4]:
+            dtype, layout = panel.title.removesuffix(", squares").split()
+            for series in panel.series:
+                for size, ratio in zip(series.xs, series.ys, strict=True):
+                    theirs, ours = (times[dtype, layout, str(int(size)), who] for who in (series.style, "tileon"))
+                    assert ratio == theirs / ours
+                    drawn += 1
+        peers = [key for key in times if key[1] in ("NN", "NT") and key[3] in ("torch", "triton")]
+        assert drawn == len(peers), "nothing is left out, losses neither"
+
+    def test_every_linear_layer_is_drawn(self) -> None:
+        panel = picture("matmul").panels[4]
+        found = {(series.label.split(":")[0], x): y for series in panel.series for x, y in zip(series.xs, series.ys)}  # noqa: B905
+        rows = [row for row in rows_of("matmul.csv") if row["m"] != row["n"] and row["provider"] == "torch"]
+        assert len(found) == len(rows)
+        assert {(f"{row['n']} x {row['k']}", float(row["m"])) for row in rows} == found.keys()
+
+    def test_fp8_is_held_against_the_same_accumulation(self) -> None:
+        times = {(row["dtype"], row["m"], row["provider"]): float(row["median_us"]) for row in rows_of("fp8.csv")}
+        precise, fast = picture("fp8").panels
+        for panel, ours, peer in ((precise, "tileon", "torch"), (fast, "tileon_fast", "torch_fast")):
+            (series,) = (one for one in panel.series if one.label.startswith("e4m3xe5m2"))
+            assert series.ys == tuple(
+                times["e4m3xe5m2", str(int(size)), peer] / times["e4m3xe5m2", str(int(size)), ours]
+                for size in series.xs
+            )
+
+    def test_a_mean_in_a_legend_is_geometric(self, tmp_path: pathlib.Path) -> None:
+        write_matmul(tmp_path)
+        (panel,) = picture("matmul", tmp_path).panels
+        assert [series.label for series in panel.series] == ["torch (cuBLAS): mean 1.08"]  # (0.5 x 1.25 x 2) ^ (1 / 3)
+
+    def test_the_overview_has_a_row_of_every_comparison(self) -> None:
+        (panel,) = picture("overview").panels
+        rows = {row.label: row.values for row in panel.rows}
+        assert all(rows.values())
+        times = {(row["state"], row["provider"]): float(row["median_us"]) for row in rows_of("host.csv")}
+        host = sorted(times[state, "torch"] / us for (state, who), us in times.items() if who != "torch")
+        assert sorted(rows["host time of one call"]) == host
+        tf32 = {(row["m"], row["provider"]): float(row["median_us"]) for row in rows_of("portable.csv")
+                if (row["dtype"], row["layout"], row["epilogue"]) == ("tf32", "NN", "none")}  # fmt: skip
+        found = sorted(rows["float32 squares, TF32 allowed"])
+        assert found == sorted(us / tf32[m, "tileon"] for (m, who), us in tf32.items() if who == "torch")
+
+    def test_texts_over_the_bars_are_the_layers_figures(self) -> None:
+        layer = picture("training").panels[0]
+        times = {(row["activation"], row["pass"], row["provider"]): float(row["median_us"])
+                 for row in rows_of("layer.csv")}  # fmt: skip
+        place = layer.categories.index("gelu,\nforward + backward")
+        by_style = {style: (heights[place], texts[place])
+                    for (_, style, heights), texts in zip(layer.series, layer.texts, strict=True)}  # fmt: skip
+        ours, torch = (times["gelu", "forward_backward", who] for who in ("tileon", "torch"))
+        assert by_style["tileon"] == (ours / 1000, f"{ours / 1000:.2f}\n({torch / ours:.2f}x)")
+        assert by_style["torch"] == (torch / 1000, f"{torch / 1000:.2f}")
+
+    def test_the_tuners_distribution_has_every_case_of_both_sets(self, tmp_path: pathlib.Path) -> None:
+        write_tune_regret(tmp_path)
+        regret, gain = picture("tune_regret", tmp_path).panels
+        assert [(series.label, series.values) for series in regret.series] == [
+            ("linear layers: mean 1.118, highest 1.250", (1.0, 1.25)),
+            ("random rectangles: mean 1.000, highest 1.000", (1.0,)),
+        ]
+        assert [series.values for series in gain.series] == [(0.5, 2.0), (1.0,)], "in rising order, losses too"
+        assert "2 linear layers, 1 random rectangles" in picture("tune_regret", tmp_path).caption[0]
+
+
+class TestRoofline:
+    def test_memory_bounds_below_the_knee_and_arithmetic_above_it(self) -> None:
+        from gpu_roofs import GPU_ROOFS
+
+        known = GPU_ROOFS["NVIDIA H200"]
+        panel = picture("roofline").panels[0]
+        (roof,) = panel.roofs
+        assert panel.bound(1.0, roof) == known.read_tb_s
+        assert panel.bound(10.0, roof) == 10 * known.read_tb_s
+        assert panel.bound(1e4, roof) == roof.peak == known.compute["16-bit"].peak
+
+    def test_no_point_is_above_its_roof(self) -> None:
+        for panel in picture("roofline").panels:
+            highest = max(panel.roofs, key=lambda roof: roof.peak)
+            for series in panel.series:
+                above = [x for x, y in zip(series.xs, series.ys, strict=True) if y > panel.bound(x, highest)]
+                assert not above, f"{panel.title}: {series.label} at {above}"
+
+    @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "tf32", "float64", "e4m3"])
+    def test_intensity_counts_the_bytes_that_the_benchmark_counts(self, name: str) -> None:
+        from picture_roofline import intensity
+        from problems import Case
+
+        m, n, k = 128, 512, 1024
+        assert intensity(name, m, n, k) == pytest.approx(2 * m * n * k / Case(name, "NT", m, n, k).bytes)
+
+    @pytest.mark.parametrize("name", ["mxfp8", "mxfp4", "mixed", "nvfp4"])
+    def test_intensity_of_a_block_scaled_product_counts_its_scales(self, name: str) -> None:
+        from block_scaled_problems import BlockScaledCase
+        from picture_roofline import intensity
+
+        m, n, k = 128, 512, 1024
+        assert intensity(name, m, n, k) == pytest.approx(2 * m * n * k / BlockScaledCase(name, m, n, k).bytes)
+
+    def test_a_gpu_whose_roofs_nobody_knows_has_no_roofline(self, tmp_path: pathlib.Path) -> None:
+        write_matmul(tmp_path, gpu="another GPU")
+        assert picture("roofline", tmp_path) is None
+        assert picture("matmul", tmp_path) is not None
+
+
+class TestFolders:
+    def test_an_empty_folder_says_what_is_missing_and_draws_nothing(self, tmp_path: pathlib.Path) -> None:
+        result = run("--results", str(tmp_path), script="pictures.py")
+        assert result.returncode == 0, result.stderr
+        assert "matmul.png: nothing to draw (without matmul.csv)" in result.stdout
+        assert result.stdout.count("nothing to draw") == len(NAMES) + 1, "tune_regret too"
+        assert not list(tmp_path.iterdir())
+
+    def test_a_partial_folder_draws_what_is_there_and_says_what_is_not(self, tmp_path: pathlib.Path) -> None:
+        pytest.importorskip("matplotlib")
+        copy_results(tmp_path, "fp8.csv", "host.csv")
+        result = run("--results", str(tmp_path), script="pictures.py")
+        assert result.returncode == 0, result.stderr
+        assert "training.png: drawn (without layer.csv, parallel.csv)" in result.stdout
+        assert {path.name for path in tmp_path.glob("*.png")} == {
+            "overview.png", "roofline.png", "fp8.png", "training.png",
+        }  # fmt: skip
+        again = run("--results", str(tmp_path), script="pictures.py")
+        assert "fp8.png: up to date" in again.stdout
+
+    @pytest.mark.parametrize("source", sorted({path.name for path in RESULTS.glob("*.csv")} - {"sweep.csv"}))
+    def test_a_file_cut_short_breaks_no_picture(self, source: str, tmp_path: pathlib.Path) -> None:
+        """A head alone, then what stands before any peer was measured."""
+        from pictures import MAKERS
+
+        lines = (RESULTS / source).read_text().splitlines(keepends=True)
+        begin = next(place for place, line in enumerate(lines) if not line.startswith("#"))
+        for count in (1, 2):
+            (tmp_path / source).write_text("".join(lines[: begin + count]))
+            for maker in MAKERS:
+                maker.make(tmp_path)
+
+    def test_a_folder_that_is_not_there_is_refused(self, tmp_path: pathlib.Path) -> None:
+        result = run("--results", str(tmp_path / "none"), script="pictures.py")
+        assert result.returncode == 2
+        assert "there is no folder" in result.stderr
+
+
+class TestStale:
+    def test_the_committed_pictures_show_what_the_committed_files_say(self) -> None:
+        from pictures import check
+
+        assert check(RESULTS) == [], "run `make pictures`"
+
+    def test_a_changed_figure_makes_just_its_pictures_stale(self, tmp_path: pathlib.Path) -> None:
+        from picture_roofline import SOURCES
+        from pictures import check
+
+        copy_results(tmp_path, *SOURCES, "awkward.csv", "layer.csv", "parallel.csv", "host.csv")
+        copy_results(tmp_path, *(f"{name}.png" for name in NAMES))
+        assert check(tmp_path) == []
+        lines = (tmp_path / "fp8.csv").read_text().splitlines()
+        before, us, _ = next(line for line in lines if ",tileon," in line).rsplit(",", 2)
+        text = "\n".join(lines).replace(f"{before},{us},", f"{before},{float(us) + 0.01},")
+        (tmp_path / "fp8.csv").write_text(text + "\n")
+        stale = {complaint.split()[0] for complaint in check(tmp_path)}
+        assert stale == {"overview.png", "roofline.png", "fp8.png"}
+
+    def test_check_needs_no_matplotlib_and_says_what_to_run(self, tmp_path: pathlib.Path) -> None:
+        write_matmul(tmp_path)
+        (tmp_path / "matmul.png").write_bytes(b"no picture")
+        (tmp_path / "fp8.png").write_bytes(b"no picture")
+        (tmp_path / "matplotlib.py").write_text("raise ImportError")
+        result = run("--results", str(tmp_path), "--check", script="pictures.py")
+        assert result.returncode == 1
+        assert "matmul.png does not show what its files say: run `make pictures`" in result.stdout
+        assert "overview.png is missing" in result.stdout
+        assert "fp8.png is there, but none of fp8.csv" in result.stdout
+        assert "training" not in result.stdout
+
+    def test_the_key_covers_the_text_of_a_picture(self, tmp_path: pathlib.Path) -> None:
+        source = write_matmul(tmp_path)
+        before = picture("matmul", tmp_path).key
+        source.write_text(source.read_text().replace("0123456789abcdef", "fedcba9876543210"))
+        assert picture("matmul", tmp_path).key != before, "the commit is in the caption"
+
+    def test_the_key_leaves_out_a_numbers_last_bits(self) -> None:
+        from dataclasses import replace
+
+        from picture import Series
+
+        one = picture("fp8")
+        panel = one.panels[0]
+        nearly = [Series(s.label, s.style, s.xs, tuple(y * (1 + 1e-12) for y in s.ys)) for s in panel.series]
+        assert replace(one, panels=(replace(panel, series=tuple(nearly)), *one.panels[1:])).key == one.key

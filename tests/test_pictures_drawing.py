@@ -1,0 +1,139 @@
+"""What is drawn of a picture: its points, the line at 1, its roofs, texts that can be read; and plot.py's panels."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from benchmark_files import BENCHMARKS, COLUMNS, HEAD, csv_line
+from picture_files import NAMES, RESULTS, picture, write_matmul, write_tune_regret
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts' own functions are imported as they import each other."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, Figure]:
+    """The committed results' figures, laid out."""
+    pytest.importorskip("matplotlib")
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        from picture_drawing import figure_of
+
+        found = {name: figure_of(picture(name)) for name in NAMES}
+        for figure in found.values():
+            figure.draw_without_rendering()
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    return found
+
+
+class TestDrawing:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_nothing_is_clipped(self, name: str, figures: dict[str, Figure]) -> None:
+        figure = figures[name]
+        drawn = figure.get_tightbbox().transformed(figure.dpi_scale_trans)
+        legends = [axes.get_legend().get_window_extent() for axes in figure.axes]
+        for box in (drawn, *legends):
+            assert figure.bbox.x0 - 1 <= box.x0
+            assert box.x1 <= figure.bbox.x1 + 1
+            assert figure.bbox.y0 - 1 <= box.y0
+            assert box.y1 <= figure.bbox.y1 + 1
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_no_labels_of_an_axis_overlap_nor_title_and_legend(self, name: str, figures: dict[str, Figure]) -> None:
+        from matplotlib.text import Text
+
+        for axes in figures[name].axes:
+            title = [text for text in axes.findobj(Text) if text.get_text() == axes.get_title("left") != ""]
+            legend = axes.get_legend().get_texts()
+            for labels in (axes.get_xticklabels(), axes.get_yticklabels(), [*title, *legend]):
+                boxes = [label.get_window_extent() for label in labels if label.get_text()]
+                pairs = [(one, other) for place, one in enumerate(boxes) for other in boxes[:place]]
+                assert not any(one.overlaps(other) for one, other in pairs), [label.get_text() for label in labels]
+
+    def test_the_figure_has_the_pictures_points_and_the_line_at_1(self, figures: dict[str, Figure]) -> None:
+        for axes, panel in zip(figures["fp8"].axes, picture("fp8").panels, strict=True):
+            lines = {line.get_label(): line for line in axes.get_lines()}
+            for series in panel.series:
+                assert tuple(lines[series.label].get_ydata()) == series.ys
+            assert any(list(line.get_ydata()) == [1, 1] for line in axes.get_lines())
+            low, high = axes.get_ylim()
+            assert all(low < y < high for series in panel.series for y in series.ys)
+
+    def test_the_drawn_roof_is_the_bound(self, figures: dict[str, Figure]) -> None:
+        axes, panel = figures["roofline"].axes[0], picture("roofline").panels[0]
+        (roof,) = panel.roofs
+        drawn = axes.get_lines()[0]
+        for x, y in zip(drawn.get_xdata(), drawn.get_ydata(), strict=True):
+            assert y == pytest.approx(min(panel.memory_tb_s * x, roof.peak))
+
+    def test_a_distribution_rises_from_none_to_all_of_its_cases(self, tmp_path: pathlib.Path) -> None:
+        pytest.importorskip("matplotlib")
+        from picture_drawing import figure_of
+
+        write_tune_regret(tmp_path)
+        curve = figure_of(picture("tune_regret", tmp_path)).axes[0].get_lines()[1]  # the first is the line at 1
+        assert list(curve.get_xdata()) == [1.0, 1.0, 1.25]
+        assert list(curve.get_ydata()) == [0.0, 0.5, 1.0]
+
+    def test_drawing_again_gives_the_same_bytes_whatever_the_users_settings(self, tmp_path: pathlib.Path) -> None:
+        matplotlib = pytest.importorskip("matplotlib")
+        from picture_drawing import draw
+
+        write_matmul(tmp_path)
+        one = picture("matmul", tmp_path)
+        draw(one, tmp_path / "first.png")
+        with matplotlib.rc_context({"axes.linewidth": 9, "font.size": 20, "savefig.facecolor": "black"}):
+            draw(one, tmp_path / "second.png")
+        first = (tmp_path / "first.png").read_bytes()
+        assert first == (tmp_path / "second.png").read_bytes()
+        assert matplotlib.__version__.encode() not in first
+        from picture import stored_key
+
+        assert stored_key(tmp_path / "first.png") == one.key
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_picture_is_small(self, name: str) -> None:
+        assert (RESULTS / f"{name}.png").stat().st_size < 150_000
+
+
+def test_plot_sets_graphs_against_graphs(tmp_path: pathlib.Path) -> None:
+    from plot import picture_of
+
+    lines = [
+        csv_line("matmul", "float16", "NN", (size, size, size), "none", provider, time)
+        for size in (256, 512)
+        for provider, time in (("tileon", 4), ("torch", 6), ("tileon_graph", 2), ("torch_graph", 5), ("cutlass", 4))
+    ]
+    path = tmp_path / "out.csv"
+    path.write_text(HEAD + "\n".join([",".join(COLUMNS), *lines]) + "\n")
+    rates, ratios = picture_of(path).panels
+    assert [series.label for series in rates.series] == ["tileon", "torch", "tileon_graph", "torch_graph", "cutlass"]
+    labels = [series.label for series in ratios.series]
+    assert labels == ["torch: mean 1.50", "torch_graph: mean 2.50", "cutlass: mean 1.00"]
+
+
+def test_plot_shows_epilogues_of_one_size(tmp_path: pathlib.Path) -> None:
+    from plot import picture_of
+
+    lines = [
+        csv_line("matmul", "float16", "NN", (256, 256, 256), epilogue, provider, time)
+        for epilogue, torch_us in (("none", 4), ("bias", 6))
+        for provider, time in (("tileon", 4), ("torch", torch_us))
+    ]
+    path = tmp_path / "out.csv"
+    path.write_text(HEAD + "\n".join([",".join(COLUMNS), *lines]) + "\n")
+    (panel,) = picture_of(path).panels
+    assert [(row.label, row.values) for row in panel.rows] == [("none", [1.0]), ("bias", [1.5])]
+    path.write_text(HEAD + "\n".join([",".join(COLUMNS), lines[0]]) + "\n")
+    with pytest.raises(ValueError, match="neither several sizes nor several epilogues"):
+        picture_of(path)
