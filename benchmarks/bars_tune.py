@@ -11,7 +11,7 @@ from summary import geometric_mean
 MEAN_REGRET, WORST_REGRET = 0.02, 0.08  # of the default choice over the best row
 TUNED_SLACK = 1.02  # time as tuned over the default's, in a run of its own: two medians of one row differ by as much
 
-_SETS = {"linear": "linear layers", "random": "random rectangles"}
+SETS = {"linear": "linear layers", "random": "random rectangles"}
 
 
 def _name(row: dict[str, str]) -> str:
@@ -38,7 +38,7 @@ def tune_bars(results: Path) -> list[Bar]:
     if not source.exists():
         return []
     rows = read_csv(source)[1]
-    bars = [bar for name, what in _SETS.items() for bar in _set_bars(what, [row for row in rows if row["set"] == name])]
+    bars = [bar for name, what in SETS.items() for bar in _set_bars(what, [row for row in rows if row["set"] == name])]
     what, asked = "tuned, time over the default's", f"each <= {TUNED_SLACK:.2f}"
     if not rows:
         return [*bars, Bar(what, asked, "", None)]

@@ -28,6 +28,7 @@ from tables_pictures import picture_part
 from tables_portable import accuracy_part, speed_part
 from tables_proven import proven_part
 from tables_training import host_part, layer_part, parallel_part
+from tables_tune import tune_part
 
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
 
@@ -52,7 +53,9 @@ PAGES: dict[str, dict[str, Part]] = {
         "layer": layer_part,
         "parallel": parallel_part,
         "host": host_part,
-        "block_scaled_picture": picture_part("block_scaled", "block_scaled_matmul"),
+        "tune_regret_picture": picture_part("tune_regret"),
+        "tune_regret": tune_part,
+        "block_scaled_picture": picture_part("block_scaled"),
         "block_scaled": hopper_part,
         "block_scaled_accuracy": block_scaled_accuracy_part,
         "block_scaled_portable": block_scaled_portable_part,

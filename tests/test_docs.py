@@ -39,6 +39,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return out
 
 
+def test_make_test_installs_what_the_pages_are_built_with() -> None:
+    groups = re.findall(r"requirements\.py (.+) > \$\(VENV\)/requirements\.txt", (ROOT / "Makefile").read_text())
+    assert len(groups) == 1
+    command = [sys.executable, str(ROOT / ".ci" / "requirements.py"), *groups[0].split()]
+    installed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    for name in NEEDED:
+        assert re.search(rf"^{name.replace('_', '-')}>=", installed, re.MULTILINE), name
+
+
 class TestBuilt:
     def test_every_page_and_a_start(self, site: pathlib.Path) -> None:
         for page in PAGES:

@@ -245,7 +245,7 @@ class Fuse(CustomGraphPass):
     """
 
     def __call__(self, program: _Program) -> _Program:  # type: ignore[override]
-        """The class says what happens."""
+        """Rewrites `program` in place and returns it."""
         if isinstance(program, Graph):
             _fuse_graph(program)
             return program

@@ -29,18 +29,27 @@ HEADER = ("problem", "default", "us", "fastest", "us", "gain", "")
 
 @dataclass(frozen=True)
 class TunedProblem:
-    """What is known of one problem; times are medians from a cold L2 cache, in microseconds."""
+    """What is known of one problem; times are medians from a cold L2 cache, in microseconds.
 
-    problem: str  # as the library names it: dtypes, batch x m x n x k, how operands and output lie, kind of epilogue
-    default: str  # the kernel that the library chooses by itself
+    Attributes:
+        problem: as the library names it: dtypes, batch x m x n x k, how operands and output lie, kind of epilogue.
+        default: the kernel that the library chooses by itself.
+        default_us: its time.
+        row: the row that runs from now on; "default" where none is faster beyond noise.
+        us: the time of `row`.
+        measured: whether it was measured now; else it was known already.
+    """
+
+    problem: str
+    default: str
     default_us: float
-    row: str  # the row that runs from now on; "default" where none is faster beyond noise
-    us: float  # of `row`
-    measured: bool  # now; False: it was known already
+    row: str
+    us: float
+    measured: bool
 
     @property
     def gain(self) -> float:
-        """How much faster than the default: 0.05 is 5 %, 0 where the default stays."""
+        """By how much it is faster than the default; 0.05 is 5 %, 0 where the default stays."""
         return self.default_us / self.us - 1
 
     def cells(self) -> tuple[str, ...]:
@@ -51,10 +60,16 @@ class TunedProblem:
 
 @dataclass(frozen=True)
 class TuneReport:
-    """What `tileon_ops.tune` found. `print(report)` shows it as a table."""
+    """What `tileon_ops.tune` found. `print(report)` shows it as a table.
+
+    Attributes:
+        gpu: the name of the GPU's model.
+        cache: the file that remembers it; None where there is none.
+        problems: each with its times. The report iterates over them.
+    """
 
     gpu: str
-    cache: Path | None  # the file that remembers it; None where there is none
+    cache: Path | None
     problems: tuple[TunedProblem, ...]
 
     def __iter__(self) -> Iterator[TunedProblem]:
