@@ -3,6 +3,7 @@ problem's first one; with simulated GPUs and times."""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 import warnings
@@ -195,6 +196,12 @@ class TestAtFirstUse:
         problem = "block_scaled_matmul mxfp8->float16 fast 64x64x128 scales=packed out=rows plain"
         assert simulated.measured == [problem]
         assert simulated.row(problem) == FASTER
+
+
+@pytest.mark.parametrize("name", ["_tune_matmul", "_tune_block_scaled_matmul"])
+def test_the_tuners_ops_take_the_arguments_in_their_schemas_order(name: str) -> None:
+    schema = getattr(torch.ops.tileon, name).default._schema
+    assert list(inspect.signature(getattr(_tuned_rows, name)).parameters) == [one.name for one in schema.arguments]
 
 
 def _chosen() -> str:

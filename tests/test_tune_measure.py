@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import pytest
 import torch
 from simulated_tuning import FakeClock
 
+from tileon_ops import _tune_measure
 from tileon_ops._timing import Arm, CpuClock, Samples
 from tileon_ops._tune_cache import DEFAULT
 from tileon_ops._tune_measure import Call, Measured, compare
@@ -46,23 +48,31 @@ def test_a_gain_within_noise_is_none(default: float, row: float, taken: bool) ->
         assert choice.us == choice.default_us == pytest.approx(default * 1e6)
 
 
-@pytest.mark.parametrize("round_of_luck", [0, 1])
-def test_a_row_must_be_faster_in_both_rounds(round_of_luck: int) -> None:
-    """It has luck in one of them: half the time. The steady row gains less, and is taken."""
+@dataclass
+class LuckyClock:
+    """The row `lucky` takes half its time in one of the two rounds; `steady` is always a little faster than others."""
 
-    class Clock:
-        def __init__(self) -> None:
-            self.rounds = 0
+    round_of_luck: int
+    rounds: int = 0
 
-        def measure(self, arms: Mapping[str, Arm], rounds: int, shuffle: random.Random) -> Samples:
-            if rounds >= 5 and len(arms) == 3:  # a round, not a look
-                self.rounds += 1
-            lucky = self.rounds == 1 + round_of_luck
-            times = {DEFAULT: 2e-5, "steady": 1.8e-5, "lucky": 1e-5 if lucky else 2e-5}
-            return {name: [times[name]] * rounds for name in arms}
+    def measure(self, arms: Mapping[str, Arm], rounds: int, shuffle: random.Random) -> Samples:
+        if rounds > 2:  # not a look
+            self.rounds += 1
+        lucky = self.rounds == self.round_of_luck
+        times = {DEFAULT: 2e-5, "steady": 1.8e-5, "lucky": 1e-5 if lucky else 2e-5}
+        return {name: [times[name]] * rounds for name in arms}
 
-    found = compare("chosen", dict.fromkeys((DEFAULT, "steady", "lucky"), lambda: None), Clock(), seconds=0.01)
-    assert found.choice.row == "steady"
+
+@pytest.mark.parametrize("round_of_luck", [1, 2])
+@pytest.mark.parametrize(("others", "taken"), [((), DEFAULT), (("steady",), "steady")], ids=str)
+def test_a_row_must_be_faster_in_both_rounds(
+    round_of_luck: int, others: tuple[str, ...], taken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_tune_measure, "warm", lambda *given: 1e-3)
+    runs: dict[str, Callable[[], None]] = dict.fromkeys((DEFAULT, "lucky", *others), lambda: None)
+    clock = LuckyClock(round_of_luck)
+    assert compare("chosen", runs, clock, seconds=0.1).choice.row == taken
+    assert clock.rounds == 2
 
 
 def test_hopeless_rows_are_left_out_after_a_look_and_dreary_ones_after_one_run() -> None:

@@ -90,7 +90,7 @@ class _Found:
 
 
 _found: dict[Identity, _Found] = {}
-_found_lock = threading.Lock()
+_found_lock = threading.RLock()  # a warning inside may run anything, products too
 
 
 def _of(device: int) -> _Found:
@@ -184,14 +184,14 @@ def _tune(op: str, tensors: tuple[Any, ...], options: dict[str, Any]) -> None:
     """What the choice calls at the first product of a problem that has no row."""
     if getattr(_this_thread, "measures", False):
         return
-    if torch.cuda.is_current_stream_capturing():
-        return
-    from tileon_ops._tune_measure import Call
-
-    call, problem = Call(op, tensors, options), ""
-    device = call.device.index
+    device, problem = 0, ""
     try:
-        problem = call.problem()
+        if torch.cuda.is_current_stream_capturing():
+            return
+        from tileon_ops._tune_measure import Call
+
+        call = Call(op, tensors, options)
+        device, problem = call.device.index, call.problem()
         with measuring(device):
             choice = known(device, problem)  # by another thread, meanwhile
             if choice is None:

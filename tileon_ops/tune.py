@@ -131,7 +131,10 @@ def tune(
         progress: shows a bar on the standard error stream where that is a terminal.
 
     Returns:
-        What was found, problem by problem, in the order of dtypes, layouts, shapes, and then of formats.
+        A report, which prints as a table: `gpu`, the `cache` file, and `problems`, over which it iterates, in the order
+        of dtypes, layouts, shapes, and then of formats. Each has its name, `problem`; the kernel that the library
+        chooses by itself, `default`, and its time, `default_us`; the `row` that runs from now on, "default" where that
+        choice stays, and its time, `us`; the `gain`, 0.05 for 5 %; and whether it was `measured` now or known before.
 
     It allocates random normal operands, results, and a buffer of twice the L2 cache. Rows add up in different orders:
     what is tuned may differ from what is not in the last bits of its sums, within the same bounds.
