@@ -18,6 +18,8 @@ else:
     # their ops exist only now
     from tileon_ops import _autocast, _autograd, _fake, _flops, _no_grad, _out, _sharding, _vmap
     from tileon_ops.block_scaled import block_scaled_matmul
+    from tileon_ops.block_scaled_linear import BlockScaledLinear
+    from tileon_ops.convert import Conversion, conversion_report, convert
     from tileon_ops.kernel_log import last_kernel
     from tileon_ops.linear import Linear
     from tileon_ops.matmul import matmul
@@ -42,9 +44,13 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
+    "BlockScaledLinear",
+    "Conversion",
     "Linear",
     "__version__",
     "block_scaled_matmul",
+    "conversion_report",
+    "convert",
     "dequantize",
     "fuse",
     "last_kernel",
