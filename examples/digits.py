@@ -110,6 +110,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="how many times, each with another split and start")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
+    torch.set_num_threads(1)  # products so small take longer on several
     print(
         f"torch {torch.__version__} on {device}; accuracy on held-out digits, and bytes of weights, scales and biases"
     )

@@ -255,8 +255,9 @@ class BlockScaledLinear(nn.Module):
     def _prepared_for_call(self) -> Tensor | None:
         """The prepared form, where this call may read it."""
         if torch.compiler.is_compiling():  # nothing may be made within a graph; an exported one is for any device
-            is_current = not torch.compiler.is_exporting() and self._is_of_these_buffers()
-            return self.prepared if is_current else None
+            # not is_exporting(), which torch 2.11 takes for true in all that it compiles
+            is_exporting = torch.compiler._is_exporting_flag
+            return self.prepared if not is_exporting and self._is_of_these_buffers() else None
         if not self._prepare or peek_interpreter_stack() is not None:  # torch.func has rules for the op on codes
             return None
         if not self._is_of_these_buffers() or self._prepared_versions != self._versions():
