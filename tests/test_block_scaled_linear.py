@@ -77,7 +77,7 @@ class TestOutput:
         x = integers(*shape, dtype=torch.float32, device=device, seed=7)
         actual = BlockScaledLinear.from_linear(linear, fmt)(x)
         wanted = functional.linear(x, linear.weight, linear.bias).detach()
-        torch.testing.assert_close(actual, wanted, rtol=0, atol=1e-4 if fmt == "nvfp4" else 0)
+        torch.testing.assert_close(actual, wanted, rtol=0, atol=1e-2 if fmt == "nvfp4" else 0)
 
     @each_format
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -120,10 +120,10 @@ class TestOutput:
         """Its block scales reach from 2^-6 to 448: without global scales all would be 0, or saturate."""
         linear, x = tileon_ops.Linear(64, 10, False, device=device), normal(8, 64, dtype=torch.float32, device=device)
         wanted = BlockScaledLinear.from_linear(linear, "nvfp4")(x) * magnitude
-        torch.testing.assert_close(BlockScaledLinear.from_linear(linear, "nvfp4")(x * magnitude), wanted)
+        assert torch.equal(BlockScaledLinear.from_linear(linear, "nvfp4")(x * magnitude), wanted)
         with torch.no_grad():
             linear.weight *= magnitude
-        torch.testing.assert_close(BlockScaledLinear.from_linear(linear, "nvfp4")(x), wanted)
+        assert torch.equal(BlockScaledLinear.from_linear(linear, "nvfp4")(x), wanted)
 
     @each_format
     def test_under_autocast_the_output_has_its_dtype(self, device: torch.device, fmt: str) -> None:
@@ -211,7 +211,7 @@ class TestState:
         for device in ("cuda", "cpu", "cuda"):
             layer.to(device, torch.float16)
             assert_same_buffers(layer, before)
-            tolerance = 1e-4 if fmt == "nvfp4" else 0
+            tolerance = 1e-2 if fmt == "nvfp4" else 0
             torch.testing.assert_close(layer(x.to(device)).cpu(), wanted, rtol=0, atol=tolerance)
 
     @each_format

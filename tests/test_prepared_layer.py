@@ -233,7 +233,7 @@ class TestOffer:
 class TestOnHopper:
     @each_format
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-    def test_has_the_bits_of_the_codes(self, fmt: str, dtype: torch.dtype) -> None:
+    def test_gives_what_the_codes_give(self, fmt: str, dtype: torch.dtype) -> None:
         torch.manual_seed(0)
         linear = tileon_ops.Linear(544, 330, activation="relu", dtype=dtype)
         layer = BlockScaledLinear.from_linear(linear, fmt).cuda()
@@ -242,10 +242,11 @@ class TestOnHopper:
             x = normal(rows, 544, dtype=dtype, device="cuda")
             y = layer(x)
             kernel = tileon_ops.last_kernel()
-            if fmt != "mxfp4":  # its codes are not multiplied as int8 at this size: other sums
+            if rows <= 64 or (rows > 128 and fmt != "mxfp4"):  # elsewhere another kernel adds up, or int8 does
                 assert torch.equal(y, plain(x)), rows
             else:
-                torch.testing.assert_close(y, plain(x))
+                tolerance = {"rtol": 1e-4, "atol": 1e-3} if dtype == torch.float32 else {"rtol": 1.6e-2, "atol": 1e-3}
+                torch.testing.assert_close(y, plain(x), **tolerance)
         assert f"_{'int8' if fmt == 'mxfp4' else 'bfloat16'}_" in kernel
 
     def test_mxfp4_that_int8_does_not_hold_is_kept_as_bfloat16(self) -> None:
@@ -279,12 +280,24 @@ class TestOnHopper:
         assert torch.equal(y, other(x))
 
     def test_nothing_is_made_while_a_graph_is_captured(self) -> None:
-        layer, x = layer_of(0).cuda(), normal(200, 64, dtype=torch.float32, device="cuda")
+        layer, x = layer_of(0, prepare=False).cuda(), normal(200, 64, dtype=torch.float32, device="cuda")
         wanted = layer(x)
-        other = copy.deepcopy(layer)
+        other = copy.deepcopy(layer_of(0).cuda())
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             y = other(x)
         assert other.prepared is None
         graph.replay()
         assert torch.equal(y, wanted)
+
+    @each_format
+    def test_cuda_graphs_of_torch_compile(self, fmt: str) -> None:
+        torch._dynamo.reset()
+        layer, x = layer_of(0, fmt).cuda(), normal(200, 64, dtype=torch.float32, device="cuda")
+        compiled = torch.compile(layer, fullgraph=True, mode="reduce-overhead")
+        with torch.no_grad():
+            for seed in (0, 1):
+                layer.load_state_dict(layer_of(seed, fmt).state_dict())
+                for _ in range(3):
+                    torch.testing.assert_close(compiled(x), layer(x))
+        torch._dynamo.reset()

@@ -18,8 +18,6 @@ else:
     # their ops exist only now
     from tileon_ops import _autocast, _autograd, _fake, _flops, _no_grad, _out, _sharding, _vmap
     from tileon_ops.block_scaled import block_scaled_matmul
-    from tileon_ops.block_scaled_linear import BlockScaledLinear
-    from tileon_ops.convert import Conversion, conversion_report, convert
     from tileon_ops.kernel_log import last_kernel
     from tileon_ops.linear import Linear
     from tileon_ops.matmul import matmul
@@ -30,17 +28,28 @@ else:
         _rules.register()
 
 if _TYPE_CHECKING:
+    from tileon_ops._convert import Conversion, conversion_report, convert
     from tileon_ops._fuse import fuse
+    from tileon_ops.block_scaled_linear import BlockScaledLinear
+
+_LAZY = {
+    "BlockScaledLinear": "block_scaled_linear",
+    "Conversion": "_convert",
+    "conversion_report": "_convert",
+    "convert": "_convert",
+    "fuse": "_fuse",
+}
 
 
 def __getattr__(name: str) -> object:
-    """`fuse` is imported at its first use: with it comes torch's compiler, which takes long."""
-    if name != "fuse":
+    """What many programs never use is imported at its first use. With `fuse` comes torch's compiler, which takes long."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tileon_ops._fuse import fuse
+    from importlib import import_module
 
-    globals()["fuse"] = fuse
-    return fuse
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 __all__ = [

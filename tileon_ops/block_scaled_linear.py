@@ -82,14 +82,14 @@ class BlockScaledLinear(nn.Module):
     that it shares the call with, in nvfp4 alone.
 
     On a Hopper GPU products of more than 64 rows read the weight in a form that has to be prepared from its codes. With
-    `prepare` the layer keeps that form, in the buffer `prepared`, which is not in the state_dict: results are the same
-    and such calls faster, of a few hundred rows most (docs/block_scaled_on_hopper.md). It takes memory besides
-    the weight's own: 2 bytes for each element, or 1 for mxfp4 whose scales are near enough to each other within each
-    row. So it is as large as a bfloat16 weight: give it up with prepare=False, or layer.prepare = False later, where
-    memory counts more. It is made by from_linear, by moving the layer to a GPU and by load_state_dict; after deepcopy,
-    torch.load or a write into the buffers at the next eager call. Until then, under torch.func and in exported
-    programs the codes are read. What has been captured in a CUDA graph reads the memory it was captured with, so load
-    weights before capturing.
+    `prepare` the layer keeps that form, in the buffer `prepared`, which is not in the state_dict. Such calls are faster
+    then, most of all those of a few hundred rows (docs/block_scaled_on_hopper.md), and their results the same but for
+    the order of float32 sums. It takes memory besides the weight's own: 2 bytes for each element, as a bfloat16 weight
+    does, or 1 for mxfp4 whose scales are near enough to each other within each row. Where memory counts more, give it
+    up by prepare=False, or later by layer.prepare = False. The form is made by from_linear, by moving the layer to a
+    GPU and by load_state_dict; after deepcopy, torch.load or a write into the buffers at the next eager call. Until
+    then, under torch.func and in exported programs the codes are read; torch.export files the form all the same, so
+    give it up before.
 
     Raises:
         ValueError: where the format's block does not divide in_features.
