@@ -26,10 +26,13 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 class Conversion:
     """What `convert` made of one linear layer.
 
-    name: where it stands in the model, "" for the model itself; also: its other places, where it is shared.
-    became: "Linear", or "BlockScaledLinear" and the format; None where it stays as it was, and `reason` says why.
-    bytes_before, bytes_after: of its parameters and buffers, the prepared form of a weight included. Parameters that
-        layers share are counted for each of them.
+    Attributes:
+        name: where it stands in the model, "" for the model itself.
+        also: its other places, where it is shared.
+        became: "Linear", or "BlockScaledLinear" and the format; None where it stays as it was.
+        reason: why it stays.
+        bytes_before: of its parameters and buffers. Parameters that layers share are counted for each of them.
+        bytes_after: the same of what it became, the prepared form of a weight included.
     """
 
     name: str
