@@ -78,9 +78,11 @@ def link_elsewhere(
     return None if page is None else nodes.reference("", name, refuri=page, internal=False)
 
 
-def link_pages(app: Sphinx, what: str, name: str, owner: object, options: object, lines: list[str]) -> None:
-    """A page that a docstring names becomes a link to it."""
-    lines[:] = [re.sub(r"\bdocs/(\w+)\.md\b", r":doc:`\1.md </docs/\1>`", line) for line in lines]
+def mark_up(app: Sphinx, what: str, name: str, owner: object, options: object, lines: list[str]) -> None:
+    """A page that a docstring names becomes a link to it; code that begins with a sign that Sphinx would eat stays."""
+    for index, line in enumerate(lines):
+        line = re.sub(r"\bdocs/(\w+)\.md\b", r":doc:`\1.md </docs/\1>`", line)
+        lines[index] = re.sub(r"(?<!`)`([.~!][^`]*)`(?!`)", r"``\1``", line)
 
 
 def write_start(app: Sphinx, error: Exception | None) -> None:
@@ -91,6 +93,6 @@ def write_start(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("autodoc-process-docstring", link_pages)
+    app.connect("autodoc-process-docstring", mark_up)
     app.connect("build-finished", write_start)
     app.connect("missing-reference", link_elsewhere)
