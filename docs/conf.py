@@ -82,7 +82,7 @@ def mark_up(app: Sphinx, what: str, name: str, owner: object, options: object, l
     """A page that a docstring names becomes a link to it; code that begins with a sign that Sphinx would eat stays."""
     for index, line in enumerate(lines):
         line = re.sub(r"\bdocs/(\w+)\.md\b", r":doc:`\1.md </docs/\1>`", line)
-        lines[index] = re.sub(r"(?<!`)`([.~!][^`]*)`(?!`)", r"``\1``", line)
+        lines[index] = re.sub(r"`+[^`]+`+", lambda code: f"`{code[0]}`" if code[0][1] in ".~!" else code[0], line)
 
 
 def write_start(app: Sphinx, error: Exception | None) -> None:
