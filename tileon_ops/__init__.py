@@ -32,23 +32,38 @@ else:
         _rules.register()
 
 if _TYPE_CHECKING:
+    from tileon_ops._convert import Conversion, conversion_report, convert
     from tileon_ops._fuse import fuse
+    from tileon_ops.block_scaled_linear import BlockScaledLinear
+
+_LAZY = {
+    "BlockScaledLinear": "block_scaled_linear",
+    "Conversion": "_convert",
+    "conversion_report": "_convert",
+    "convert": "_convert",
+    "fuse": "_fuse",
+}
 
 
 def __getattr__(name: str) -> object:
-    """`fuse` is imported at its first use: with it comes torch's compiler, which takes long."""
-    if name != "fuse":
+    """What many programs never use is imported at its first use. With `fuse` comes torch's compiler, which takes long."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tileon_ops._fuse import fuse
+    from importlib import import_module
 
-    globals()["fuse"] = fuse
-    return fuse
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 __all__ = [
+    "BlockScaledLinear",
+    "Conversion",
     "Linear",
     "__version__",
     "block_scaled_matmul",
+    "conversion_report",
+    "convert",
     "dequantize",
     "fuse",
     "last_kernel",

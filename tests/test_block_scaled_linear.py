@@ -1,0 +1,347 @@
+"""tileon_ops.BlockScaledLinear in the place of a trained layer. Its prepared weights: test_prepared_layer.py."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from operands import integers, normal
+from torch import Tensor, func, nn
+from torch._export.serde import serialize
+from torch.nn import functional
+
+import tileon_ops
+from tileon_ops import BlockScaledLinear
+
+FORMATS = {"mxfp8": ("mxfp8", "mxfp8"), "mxfp4": ("mxfp4", "mxfp4"), "mixed": ("mxfp8", "mxfp4")}
+FORMATS["nvfp4"] = ("nvfp4", "nvfp4")  # of activations and weight
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+each_format = pytest.mark.parametrize("fmt", FORMATS)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def of_integers(
+    k: int, n: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, **options: Any
+) -> tileon_ops.Linear:
+    """A layer whose weight no format rounds: in the mx formats the product of small integers is exact."""
+    linear = tileon_ops.Linear(k, n, device=device, dtype=dtype, **options)
+    with torch.no_grad():
+        for seed, parameter in enumerate(linear.parameters()):
+            parameter.copy_(integers(*parameter.shape, dtype=dtype, device=device, seed=seed))
+    return linear
+
+
+def by_the_ops(linear: tileon_ops.Linear, x: Tensor, fmt: str) -> Tensor:
+    """What the layer is to compute of 2-D `x`, call by call."""
+    x_format, w_format = FORMATS[fmt]
+    weight, x_global, w_global, factor = linear.weight.detach(), None, None, None
+    if fmt == "nvfp4":
+        x_global, w_global = tileon_ops.nvfp4_global_scale(x), tileon_ops.nvfp4_global_scale(weight)
+        factor = x_global * w_global
+    a, scale_a = tileon_ops.quantize(x, x_format, x_global)
+    b, scale_b = tileon_ops.quantize(weight, w_format, w_global)
+    bias = None if linear.bias is None else linear.bias.detach().float()
+    options = {"activation": linear.activation, "slope": linear.slope, "out_dtype": x.dtype}
+    return tileon_ops.block_scaled_matmul(a, b, scale_a, scale_b, bias, factor, **options)
+
+
+def saved_and_loaded(value: Any, *, weights_only: bool) -> Any:
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return torch.load(file, weights_only=weights_only)
+
+
+def assert_same_buffers(actual: nn.Module, expected: nn.Module) -> None:
+    pairs = list(zip(actual.state_dict().items(), expected.state_dict().items(), strict=True))
+    for (name, mine), (wanted_name, theirs) in pairs:
+        assert (name, mine.dtype, mine.shape) == (wanted_name, theirs.dtype, theirs.shape)
+        assert torch.equal(mine.cpu().reshape(-1).view(torch.uint8), theirs.cpu().reshape(-1).view(torch.uint8)), name
+
+
+class TestOutput:
+    @each_format
+    @pytest.mark.parametrize("shape", [(64,), (3, 64), (2, 3, 64), (2, 1, 3, 64), (0, 64), (2, 0, 64)], ids=str)
+    def test_any_leading_dimensions(self, device: torch.device, fmt: str, shape: tuple[int, ...]) -> None:
+        linear = of_integers(64, 10, device)
+        x = integers(*shape, dtype=torch.float32, device=device, seed=7)
+        actual = BlockScaledLinear.from_linear(linear, fmt)(x)
+        wanted = functional.linear(x, linear.weight, linear.bias).detach()
+        torch.testing.assert_close(actual, wanted, rtol=0, atol=1e-2 if fmt == "nvfp4" else 0)
+
+    @each_format
+    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+    @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+    def test_has_the_bits_of_the_ops_and_the_dtype_of_the_input(
+        self, device: torch.device, fmt: str, dtype: torch.dtype, bias: bool
+    ) -> None:
+        torch.manual_seed(0)
+        linear = tileon_ops.Linear(96, 70, bias, activation="gelu", device=device, dtype=dtype)
+        x = normal(5, 96, dtype=dtype, device=device)
+        actual = BlockScaledLinear.from_linear(linear, fmt)(x)
+        assert actual.dtype == dtype
+        assert torch.equal(actual, by_the_ops(linear, x, fmt))
+
+    def test_the_dtype_of_the_layer_it_was_made_of_does_not_matter(self, device: torch.device) -> None:
+        half = BlockScaledLinear.from_linear(of_integers(64, 10, device, torch.float16), "mxfp8")
+        single = BlockScaledLinear.from_linear(of_integers(64, 10, device), "mxfp8")
+        for dtype in DTYPES:
+            x = integers(3, 64, dtype=dtype, device=device)
+            assert torch.equal(half(x), single(x))
+
+    def test_an_input_of_any_strides(self, device: torch.device) -> None:
+        layer = BlockScaledLinear.from_linear(of_integers(64, 10, device), "mxfp4")
+        x = integers(6, 4, 64, dtype=torch.float32, device=device)
+        wanted = layer(x)
+        assert torch.equal(layer(x.mT.contiguous().mT), wanted)
+        assert torch.equal(layer(x.transpose(0, 1)), wanted.transpose(0, 1))
+        assert torch.equal(layer(x[::2, 1:3]), wanted[::2, 1:3])
+
+    @pytest.mark.parametrize("activation", ["relu", "leaky_relu"])
+    def test_the_activation_of_a_tileon_linear_comes_along(self, device: torch.device, activation: str) -> None:
+        linear = of_integers(64, 10, device, activation=activation, slope=0.5)
+        x = integers(5, 64, dtype=torch.float32, device=device)
+        layer = BlockScaledLinear.from_linear(linear, "mxfp4")
+        assert (layer.activation, layer.slope) == (activation, 0.5)
+        assert torch.equal(layer(x), linear(x).detach())
+
+    @pytest.mark.parametrize("magnitude", [2.0**-20, 2.0**20], ids=["small", "large"])
+    def test_nvfp4_holds_activations_and_weights_of_any_magnitude(self, device: torch.device, magnitude: float) -> None:
+        """Its block scales reach from 2^-6 to 448: without global scales all would be 0, or saturate."""
+        linear, x = tileon_ops.Linear(64, 10, False, device=device), normal(8, 64, dtype=torch.float32, device=device)
+        wanted = BlockScaledLinear.from_linear(linear, "nvfp4")(x) * magnitude
+        assert torch.equal(BlockScaledLinear.from_linear(linear, "nvfp4")(x * magnitude), wanted)
+        with torch.no_grad():
+            linear.weight *= magnitude
+        assert torch.equal(BlockScaledLinear.from_linear(linear, "nvfp4")(x), wanted)
+
+    @each_format
+    def test_under_autocast_the_output_has_its_dtype(self, device: torch.device, fmt: str) -> None:
+        """As torch.nn.Linear's has; the input is quantized as it is."""
+        linear = of_integers(64, 10, device)
+        layer, x = BlockScaledLinear.from_linear(linear, fmt), normal(3, 64, dtype=torch.float32, device=device)
+        with torch.autocast(device.type, torch.bfloat16), torch.no_grad():
+            y = layer(x)
+            assert y.dtype == linear(x).dtype == torch.bfloat16
+        assert torch.equal(y, layer(x).bfloat16())
+
+    def test_maps_as_one_product(self, device: torch.device) -> None:
+        layer = BlockScaledLinear.from_linear(of_integers(64, 10, device), "mxfp8")
+        x = integers(5, 3, 64, dtype=torch.float32, device=device)
+        assert torch.equal(func.vmap(layer)(x), layer(x))
+
+
+class TestState:
+    @each_format
+    def test_is_in_buffers_and_nothing_is_trained(self, fmt: str) -> None:
+        linear = nn.Linear(64, 10).eval()
+        layer = BlockScaledLinear.from_linear(linear, fmt)
+        names = ["data", "scale", "bias"] + (["global_scale"] if fmt == "nvfp4" else [])
+        assert list(layer.state_dict()) == names
+        assert not list(layer.parameters())
+        assert not any(tensor.requires_grad for tensor in layer.state_dict().values())
+        assert not layer.training
+        assert linear.weight.requires_grad, "the layer it was made of stays as it was"
+
+    @each_format
+    def test_weight_is_what_quantize_makes_of_it(self, device: torch.device, fmt: str) -> None:
+        linear = nn.Linear(64, 10, device=device)
+        layer, own = BlockScaledLinear.from_linear(linear, fmt), FORMATS[fmt][1]
+        values = tileon_ops.dequantize(layer.data, layer.scale, own, layer.global_scale)
+        factor = tileon_ops.nvfp4_global_scale(linear.weight) if own == "nvfp4" else None
+        data, scale = tileon_ops.quantize(linear.weight.detach(), own, factor)
+        assert torch.equal(values, tileon_ops.dequantize(data, scale, own, factor))
+
+    @each_format
+    @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+    @pytest.mark.parametrize("start", ["zeros", "meta"])
+    def test_goes_by_a_file_into_another_layer(self, device: torch.device, fmt: str, bias: bool, start: str) -> None:
+        layer = BlockScaledLinear.from_linear(nn.Linear(96, 130, bias, device=device), fmt)
+        state = saved_and_loaded(layer.state_dict(), weights_only=True)
+        other = BlockScaledLinear(96, 130, bias, format=fmt, device="meta" if start == "meta" else device)
+        assert other.load_state_dict(state, strict=True, assign=start == "meta") == ([], [])
+        assert_same_buffers(other, layer)
+        x = normal(3, 96, dtype=torch.float32, device=device)
+        assert torch.equal(other(x), layer(x))
+
+    @each_format
+    def test_copies_and_files_of_the_layer_give_the_same(self, device: torch.device, fmt: str) -> None:
+        linear = tileon_ops.Linear(64, 10, activation="leaky_relu", slope=0.5, device=device)
+        layer, x = BlockScaledLinear.from_linear(linear, fmt), normal(3, 64, dtype=torch.float32, device=device)
+        for other in (copy.deepcopy(layer), saved_and_loaded(layer, weights_only=False)):
+            assert other.data is not layer.data
+            assert_same_buffers(other, layer)
+            assert torch.equal(other(x), layer(x))
+
+    @each_format
+    @pytest.mark.parametrize(
+        "convert",
+        [
+            lambda layer: layer.half(),
+            lambda layer: layer.to(torch.bfloat16),
+            lambda layer: layer.double(),
+            lambda layer: layer.type(torch.float32),
+            lambda layer: nn.Sequential(layer).to(torch.float16)[0],
+            lambda layer: layer.to("cpu", torch.float16),
+        ],
+        ids=["half", "to", "double", "type", "as a child", "with a device"],
+    )
+    def test_dtype_conversions_leave_it_as_it_is(self, fmt: str, convert: Any) -> None:
+        layer = BlockScaledLinear.from_linear(nn.Linear(64, 10), fmt)
+        before = copy.deepcopy(layer)
+        assert convert(layer) is layer
+        assert_same_buffers(layer, before)
+
+    @pytest.mark.gpu
+    @each_format
+    def test_moves_between_devices(self, fmt: str) -> None:
+        layer = BlockScaledLinear.from_linear(of_integers(64, 70), fmt)
+        x, before = integers(200, 64, dtype=torch.float32, device="cpu"), copy.deepcopy(layer)
+        wanted = layer(x)
+        for device in ("cuda", "cpu", "cuda"):
+            layer.to(device, torch.float16)
+            assert_same_buffers(layer, before)
+            tolerance = 1e-2 if fmt == "nvfp4" else 0
+            torch.testing.assert_close(layer(x.to(device)).cpu(), wanted, rtol=0, atol=tolerance)
+
+    @each_format
+    def test_on_the_meta_device_it_gives_shapes(self, fmt: str) -> None:
+        for layer in (
+            BlockScaledLinear(64, 10, format=fmt, device="meta"),
+            BlockScaledLinear.from_linear(nn.Linear(64, 10, device="meta"), fmt),
+        ):
+            assert all(tensor.is_meta for tensor in layer.state_dict().values())
+            y = layer(torch.empty(2, 3, 64, device="meta", dtype=torch.bfloat16))
+            assert (tuple(y.shape), y.dtype, y.device.type) == ((2, 3, 10), torch.bfloat16, "meta")
+
+    @each_format
+    def test_the_constructor_makes_zeros_of_the_right_shapes(self, device: torch.device, fmt: str) -> None:
+        made = BlockScaledLinear(96, 130, format=fmt, device=device)
+        wanted = BlockScaledLinear.from_linear(nn.Linear(96, 130), fmt).state_dict()
+        assert {k: (v.shape, v.dtype) for k, v in made.state_dict().items()} == {
+            k: (v.shape, v.dtype) for k, v in wanted.items()
+        }
+        assert torch.equal(made(torch.ones(2, 96, device=device)), torch.zeros(2, 130, device=device))
+
+    @pytest.mark.parametrize("fmt", ["mxfp8", "mxfp4"])
+    def test_codes_of_another_dtype_are_refused_and_not_converted_as_numbers(self, fmt: str) -> None:
+        layer = BlockScaledLinear.from_linear(nn.Linear(64, 10), fmt)
+        before = copy.deepcopy(layer)
+        state = {name: tensor.float() for name, tensor in layer.state_dict().items()}
+        with pytest.raises(RuntimeError, match=rf"dtype mismatch for 0\.data: {fmt} has .*, got float32"):
+            nn.Sequential(layer).load_state_dict({f"0.{name}": tensor for name, tensor in state.items()})
+        assert_same_buffers(layer, before)
+
+    def test_the_state_of_another_format_is_refused(self) -> None:
+        for fmt, other in (("mxfp8", "mxfp4"), ("mxfp4", "nvfp4"), ("nvfp4", "mxfp4")):
+            state = BlockScaledLinear.from_linear(nn.Linear(64, 10), other).state_dict()
+            with pytest.raises(RuntimeError, match="loading state_dict"):
+                BlockScaledLinear(64, 10, format=fmt).load_state_dict(state)
+
+    def test_made_under_inference_mode_it_can_be_loaded_outside(self) -> None:
+        with torch.inference_mode():
+            layer = BlockScaledLinear.from_linear(of_integers(64, 10), "nvfp4")
+        layer.load_state_dict(BlockScaledLinear.from_linear(of_integers(64, 10), "nvfp4").state_dict())
+
+
+class TestErrors:
+    @pytest.mark.parametrize(("fmt", "k", "vec"), [("mxfp8", 48, 32), ("mixed", 16, 32), ("nvfp4", 40, 16)])
+    def test_blocks_that_do_not_divide_in_features(self, fmt: str, k: int, vec: int) -> None:
+        with pytest.raises(ValueError, match=rf"^BlockScaledLinear: `in_features` must be a multiple of {vec}, .*{k}$"):
+            BlockScaledLinear.from_linear(nn.Linear(k, 10), fmt)
+
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (
+                lambda: BlockScaledLinear.from_linear(nn.Linear(64, 10), "fp4"),
+                r'^BlockScaledLinear: `format` must be one of mxfp8, mxfp4, mixed, nvfp4, got "fp4"$',
+            ),
+            (
+                lambda: BlockScaledLinear(64, 10, format="mxfp8", activation="tanh"),
+                r'^BlockScaledLinear: `activation` must be one of none, .*, got "tanh"$',
+            ),
+            (
+                lambda: BlockScaledLinear.from_linear(nn.ReLU(), "mxfp8"),
+                r"^BlockScaledLinear: `linear` must be a torch\.nn\.Linear that has its parameters, got ReLU$",
+            ),
+            (lambda: BlockScaledLinear.from_linear(nn.LazyLinear(10), "mxfp8"), "has its parameters, got LazyLinear$"),
+            (
+                lambda: BlockScaledLinear.from_linear(nn.Linear(64, 10, dtype=torch.float64), "mxfp8"),
+                r"^quantize: `x` must be float32, float16 or bfloat16, got float64",
+            ),
+            (
+                lambda: BlockScaledLinear(64, 10, format="mxfp8")(torch.ones(2, 3, 32)),
+                r"^BlockScaledLinear: `input` must be \(\.\.\., in_features = 64\), got \(2, 3, 32\)$",
+            ),
+            (lambda: BlockScaledLinear(64, 10, format="mxfp8")(torch.ones(())), r"in_features = 64\), got \(\)$"),
+        ],
+    )
+    def test_name_what_is_wrong(self, make: Any, message: str) -> None:
+        with pytest.raises(RuntimeError, match=message):
+            make()
+
+    @each_format
+    def test_an_input_that_requires_grad(self, device: torch.device, fmt: str) -> None:
+        layer = BlockScaledLinear.from_linear(nn.Linear(64, 10, device=device), fmt)
+        x = torch.ones(2, 64, device=device, requires_grad=True)
+        with pytest.raises(RuntimeError, match=r"^quantize: `x` requires grad, and no gradient flows through"):
+            layer(x)
+        with torch.no_grad():
+            assert not layer(x).requires_grad
+
+
+def test_repr_says_what_it_is() -> None:
+    plain = "BlockScaledLinear(in_features=64, out_features=10, bias=True, format=nvfp4)"
+    assert repr(BlockScaledLinear(64, 10, format="nvfp4")) == plain
+    silu = BlockScaledLinear(64, 10, False, format="mxfp8", activation="silu")
+    assert repr(silu) == "BlockScaledLinear(in_features=64, out_features=10, bias=False, format=mxfp8, activation=silu)"
+    leaky = tileon_ops.Linear(64, 10, activation="leaky_relu", slope=0.2)
+    assert repr(BlockScaledLinear.from_linear(leaky, "nvfp4")) == plain[:-1] + ", activation=leaky_relu, slope=0.2)"
+
+
+class TestCompilers:
+    @each_format
+    def test_compiles_as_a_whole(self, device: torch.device, fmt: str) -> None:
+        model = nn.Sequential(
+            BlockScaledLinear.from_linear(tileon_ops.Linear(64, 96, activation="relu", device=device), fmt),
+            BlockScaledLinear.from_linear(nn.Linear(96, 10, device=device), fmt),
+        )
+        compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
+        for shape in ((3, 64), (5, 64), (200, 64)):
+            x = normal(*shape, dtype=torch.float32, device=device)
+            assert torch.equal(compiled(x), model(x))
+
+    def test_compiles_under_autocast(self, device: torch.device) -> None:
+        layer = BlockScaledLinear.from_linear(nn.Linear(64, 10, device=device), "mxfp8")
+        x = normal(3, 64, dtype=torch.float32, device=device)
+        with torch.autocast(device.type, torch.bfloat16):
+            y = torch.compile(layer, fullgraph=True, backend="aot_eager")(x)
+            assert y.dtype == torch.bfloat16
+            assert torch.equal(y, layer(x))
+
+    @each_format
+    def test_exports_and_the_program_goes_by_a_file(self, device: torch.device, fmt: str) -> None:
+        layer = BlockScaledLinear.from_linear(nn.Linear(64, 10, device=device), fmt)
+        x, more = (normal(rows, 64, dtype=torch.float32, device=device) for rows in (3, 7))
+        rows = torch.export.Dim("rows", max=128)
+        program = torch.export.export(layer, (x,), dynamic_shapes=({0: rows},))
+        modules = [program.module()]
+        if layer.scale.dtype in serialize._TORCH_TO_SERIALIZE_DTYPE:  # torch 2.11 has no file format for e8m0
+            file = io.BytesIO()
+            torch.export.save(program, file)
+            file.seek(0)
+            modules.append(torch.export.load(file).module())
+        for module in modules:
+            assert torch.equal(module(x), layer(x))
+            assert torch.equal(module(more), layer(more))

@@ -1,0 +1,317 @@
+"""`tileon_ops.BlockScaledLinear`: a linear layer for inference whose weight is fp8 or fp4 with a scale per block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch._C._functorch import peek_interpreter_stack
+
+from tileon_ops import _autocast, _prepared_weight
+from tileon_ops._fake_rules import check, check_activation, dtype_name
+from tileon_ops._fake_scales import FORMATS, packed_scale_shape
+from tileon_ops.linear import Linear
+from tileon_ops.quantize import nvfp4_global_scale
+
+# Registered when tileon_ops is imported. The overloads by name: a packet has to search for the right one at every call.
+_quantize_op = torch.ops.tileon.quantize.default
+_matmul_op = torch.ops.tileon.block_scaled_matmul.default
+_prepared_matmul_op = torch.ops.tileon._block_scaled_matmul_prepared.default
+
+
+class _Pair(NamedTuple):
+    """What `quantize` makes of the two operands of a layer."""
+
+    input: str
+    weight: str
+
+
+LAYER_FORMATS = {
+    "mxfp8": _Pair("mxfp8", "mxfp8"),
+    "mxfp4": _Pair("mxfp4", "mxfp4"),
+    "mixed": _Pair("mxfp8", "mxfp4"),
+    "nvfp4": _Pair("nvfp4", "nvfp4"),
+}
+
+
+def check_layer_format(caller: str, format: str) -> None:
+    check(format in LAYER_FORMATS, f'{caller}: `format` must be one of {", ".join(LAYER_FORMATS)}, got "{format}"')
+
+
+def elements_a_scale(format: str) -> int:
+    """What a layer's in_features must be a multiple of."""
+    return FORMATS[LAYER_FORMATS[format].weight].vec
+
+
+class BlockScaledLinear(nn.Module):
+    """activation(x @ weight^T + bias) for inference, with both operands in a block-scaled format.
+
+    `from_linear` makes one of a trained layer: the weight is quantized once, activations are quantized at each call.
+
+    ======  ===========  =======  =====================  ===============
+    format  activations  weight   in_features, multiple  bytes a weight
+    ======  ===========  =======  =====================  ===============
+    mxfp8   mxfp8        mxfp8    of 32                  1 + 1/32
+    mxfp4   mxfp4        mxfp4    of 32                  1/2 + 1/32
+    mixed   mxfp8        mxfp4    of 32                  1/2 + 1/32
+    nvfp4   nvfp4        nvfp4    of 16                  1/2 + 1/16
+    ======  ===========  =======  =====================  ===============
+
+    Args:
+        in_features, out_features, bias, activation, slope, device: as tileon_ops.Linear has them.
+        format: "mxfp8", "mxfp4", "mixed" or "nvfp4".
+        prepare: whether a Hopper GPU keeps the weight a second time, as its kernels multiply it (below).
+
+    The constructor makes a layer whose weight and bias are 0, for load_state_dict; on the meta device it takes no
+    memory, and load_state_dict(..., assign=True) fills it.
+
+    The input is (..., in_features), float32, float16 or bfloat16. The output is (..., out_features), of the input's
+    dtype; where autocast is on, of autocast's dtype, as torch.nn.Linear's is. Sums, bias and activation are float32 and
+    rounded once. No gradient flows through it: while gradients are recorded, an input that requires grad is an error,
+    so call a model that holds such layers under torch.no_grad() or torch.inference_mode().
+
+    It has no parameters. Its buffers are `data` and `scale` as `quantize` makes them, `bias` (float32, which holds the
+    16-bit dtypes exactly) and, of nvfp4, `global_scale`. They keep their dtypes whatever the module is converted to:
+    `.half()` and `.to(dtype)` change nothing, `.to(device)` moves them.
+
+    nvfp4 has a global scale for each operand. The weight's is made once. That of the activations is made of each call's
+    largest magnitude, on the device, without waiting for it. A scale that is fixed in advance would save that pass over
+    the input, but it needs sample data, and inputs beyond it saturate. So a row's result depends a little on the rows
+    that it shares the call with, in nvfp4 alone.
+
+    On a Hopper GPU products of more than 64 rows read the weight in a form that has to be prepared from its codes. With
+    `prepare` the layer keeps that form, in the buffer `prepared`, which is not in the state_dict. Such calls are faster
+    then, most of all those of a few hundred rows (docs/block_scaled_on_hopper.md), and their results the same but for
+    the order of float32 sums. It takes memory besides the weight's own: 2 bytes for each element, as a bfloat16 weight
+    does, or 1 for mxfp4 whose scales are near enough to each other within each row. Where memory counts more, give it
+    up by prepare=False, or later by layer.prepare = False. The form is made by from_linear, by moving the layer to a
+    GPU and by load_state_dict; after deepcopy, torch.load or a write into the buffers at the next eager call. Until
+    then, under torch.func and in exported programs the codes are read; torch.export files the form all the same, so
+    give it up before.
+
+    Raises:
+        ValueError: where the format's block does not divide in_features.
+        RuntimeError: "BlockScaledLinear: ..." for a format or an activation that there is not, and for an input of
+            another width; calls raise as `quantize` and `block_scaled_matmul` do.
+    """
+
+    data: Tensor
+    scale: Tensor
+    bias: Tensor | None
+    global_scale: Tensor | None
+    prepared: Tensor | None
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        format: str,
+        activation: str = "none",
+        slope: float = 0.01,
+        prepare: bool = True,
+        device: torch.device | str | int | None = None,
+    ) -> None:
+        check_layer_format("BlockScaledLinear", format)
+        check_activation("BlockScaledLinear", activation)
+        vec = elements_a_scale(format)
+        if in_features % vec != 0:
+            rule = f"`in_features` must be a multiple of {vec}, as {format} has a scale for each {vec}"
+            raise ValueError(f"BlockScaledLinear: {rule}, got {in_features}")
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.format = format
+        self.activation = activation
+        self.slope = slope
+        self._prepare = prepare
+        weight = FORMATS[LAYER_FORMATS[format].weight]
+        has_global_scale = weight.name == "nvfp4"
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=torch.uint8, device=device)
+
+        packed = packed_scale_shape(out_features, in_features // vec)
+        self.register_buffer("data", zeros(out_features, in_features // weight.per_byte).view(weight.elements[0]))
+        self.register_buffer("scale", zeros(*(int(size) for size in packed)).view(weight.scales[0]))
+        self.register_buffer("bias", torch.zeros(out_features, device=device, dtype=torch.float32) if bias else None)
+        factor = torch.ones((), device=device, dtype=torch.float32) if has_global_scale else None
+        self.register_buffer("global_scale", factor)
+        self.register_buffer("prepared", None, persistent=False)
+        self._forget()
+
+    @classmethod
+    def from_linear(cls, linear: nn.Linear, format: str, *, prepare: bool = True) -> BlockScaledLinear:
+        """The layer with its weight quantized, on the device of `linear`, which stays as it is.
+
+        Args:
+            linear: a torch.nn.Linear, whose hooks stay behind, or a tileon_ops.Linear, whose activation comes along. Of
+                float32, float16 or bfloat16.
+            format: "mxfp8", "mxfp4", "mixed" or "nvfp4".
+            prepare: as the class has it.
+
+        Raises:
+            ValueError: where the format's block does not divide in_features.
+            RuntimeError: "BlockScaledLinear: ..." for another format or anything but a linear layer that has its
+                parameters; "quantize: ..." for a weight of another dtype.
+        """
+        check(
+            isinstance(linear, nn.Linear) and not nn.parameter.is_lazy(linear.weight),
+            "BlockScaledLinear: `linear` must be a torch.nn.Linear that has its parameters, got "
+            + type(linear).__name__,
+        )
+        activation, slope = (linear.activation, linear.slope) if isinstance(linear, Linear) else ("none", 0.01)
+        out_features, in_features = linear.weight.shape
+        options: dict[str, Any] = {"format": format, "activation": activation, "slope": slope, "prepare": prepare}
+        new = cls(in_features, out_features, linear.bias is not None, device="meta", **options)
+        # outside inference mode, whose tensors load_state_dict could not write later
+        with torch.inference_mode(False), torch.no_grad():
+            weight = linear.weight.detach()
+            if new.global_scale is not None:
+                new.global_scale = nvfp4_global_scale(weight)
+            new.data, new.scale = _quantize_op(weight, LAYER_FORMATS[format].weight, new.global_scale)
+            if linear.bias is not None:
+                new.bias = linear.bias.detach().to(torch.float32, copy=True)
+        new._renew()
+        return new.train(linear.training)
+
+    @property
+    def prepare(self) -> bool:
+        """Whether a Hopper GPU keeps the prepared form. To set it makes that form, or gives its memory back."""
+        return self._prepare
+
+    @prepare.setter
+    def prepare(self, wanted: bool) -> None:
+        self._prepare = wanted
+        self._renew()
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() == 0 or input.shape[-1] != self.in_features:
+            raise RuntimeError(
+                f"BlockScaledLinear: `input` must be (..., in_features = {self.in_features}), got {tuple(input.shape)}"
+            )
+        rows = input.flatten(0, -2) if input.dim() > 2 else input.unsqueeze(0) if input.dim() == 1 else input
+        own_scale = factor = None
+        if self.global_scale is not None:
+            own_scale = nvfp4_global_scale(rows)
+            factor = own_scale * self.global_scale
+        a, scale_a = _quantize_op(rows, LAYER_FORMATS[self.format].input, own_scale)
+        device_type = input.device.type
+        dtype = torch.get_autocast_dtype(device_type) if _autocast.is_on(device_type) else input.dtype
+        options: dict[str, Any] = {"activation": self.activation, "slope": self.slope, "out_dtype": dtype}
+        prepared = self._prepared_for_call()
+        if prepared is None:
+            output: Tensor = _matmul_op(a, self.data, scale_a, self.scale, self.bias, factor, **options)
+        else:
+            output = _prepared_matmul_op(a, self.data, scale_a, self.scale, prepared, self.bias, factor, **options)
+        return output if input.dim() == 2 else output.view(*input.shape[:-1], self.out_features)
+
+    def extra_repr(self) -> str:
+        text = (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
+            f"format={self.format}"
+        )
+        if self.activation != "none":
+            text += f", activation={self.activation}"
+        if self.activation == "leaky_relu":
+            text += f", slope={self.slope}"
+        return text
+
+    # The prepared form. `_prepared_of` and `_prepared_versions` say which weight `prepared` was made of, or for which
+    # one it was found that there is none; another weight, or a write into that one, is another state.
+
+    def _forget(self) -> None:
+        self.prepared = None
+        self._prepared_of: tuple[Tensor, Tensor] | None = None
+        self._prepared_versions: tuple[int, int] | None = None
+
+    def _versions(self) -> tuple[int, int] | None:
+        if self.data.is_inference() or self.scale.is_inference():
+            return None  # they count none
+        return self.data._version, self.scale._version
+
+    def _is_of_these_buffers(self) -> bool:
+        of = self._prepared_of
+        return of is not None and of[0] is self.data and of[1] is self.scale
+
+    def _renew(self) -> None:
+        """Prepares the weight where that is wanted and offered."""
+        data, scale = self.data, self.scale
+        if not (self._prepare and _prepared_weight.is_offered(data)):
+            self._forget()
+        else:
+            with torch.inference_mode(False), torch.no_grad():
+                made = _prepared_weight.make(data, scale, LAYER_FORMATS[self.format].weight)
+                kept = self.prepared
+                if kept is not None and (kept.shape, kept.device) == (made.shape, made.device):
+                    kept.copy_(made)  # where CUDA graphs read it
+                else:
+                    self.prepared = made
+        self._prepared_of, self._prepared_versions = (data, scale), self._versions()
+
+    def _prepared_for_call(self) -> Tensor | None:
+        """The prepared form, where this call may read it."""
+        if torch.compiler.is_compiling():  # nothing may be made within a graph; an exported one is for any device
+            # not is_exporting(), which torch 2.11 takes for true in all that it compiles
+            is_exporting = torch.compiler._is_exporting_flag
+            return self.prepared if not is_exporting and self._is_of_these_buffers() else None
+        if not self._prepare or peek_interpreter_stack() is not None:  # torch.func has rules for the op on codes
+            return None
+        if not self._is_of_these_buffers() or self._prepared_versions != self._versions():
+            if self.data.is_cuda and torch.cuda.is_current_stream_capturing():
+                return None  # what is made now would be filled at the replay
+            self._renew()
+        return self.prepared
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> BlockScaledLinear:
+        """Moves the buffers as `fn` does, and keeps their dtypes: half precision of codes and scales is another weight,
+        and the op wants its bias and global scale in float32."""
+
+        def move(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
+
+        kept, self.prepared = self.prepared, None  # not to be moved: another device makes its own, or offers none
+        nn.Module._apply(self, move, recurse)
+        if self._is_of_these_buffers():
+            self.prepared = kept
+        else:
+            self._forget()
+            self._renew()
+        return self
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        # a copy between dtypes would convert codes as if they were numbers
+        for name, buffer in (("data", self.data), ("scale", self.scale)):
+            given = state_dict.get(prefix + name)
+            if isinstance(given, Tensor) and given.dtype != buffer.dtype:
+                error_msgs.append(
+                    f"dtype mismatch for {prefix}{name}: {self.format} has {dtype_name(buffer.dtype)}, got "
+                    f"{dtype_name(given.dtype)}."
+                )
+                return
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        self._renew()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the prepared form: a copy makes its own where it stands."""
+        return {
+            **self.__dict__,
+            "_buffers": {**self._buffers, "prepared": None},
+            "_prepared_of": None,
+            "_prepared_versions": None,
+        }
