@@ -104,6 +104,13 @@ class TestWhen:
         layer.to_empty(device="cpu").load_state_dict(layer_of(0).state_dict())
         assert reads_prepared(layer)
 
+    def test_it_is_not_moved_itself(self, hopper: StandIn) -> None:
+        """That would be a copy for nothing: another device makes its own, or offers none."""
+        layer, moved = layer_of(0), []
+        layer._apply(lambda tensor: moved.append(tensor) or tensor.clone())
+        assert len(moved) == len(layer.state_dict())
+        assert reads_prepared(layer)
+
     def test_not_anew_where_nothing_changes(self, hopper: StandIn) -> None:
         layer = layer_of(0)
         for _ in range(3):

@@ -46,7 +46,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> object:
-    """What many programs never use is imported at its first use. With `fuse` comes torch's compiler, which takes long."""
+    """What many programs never use is imported at its first use; with `fuse` comes torch's slow compiler."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from tileon_ops._fake_rules import check, dtype_name, dtype_names
 from tileon_ops.block_scaled_linear import BlockScaledLinear, check_layer_format, elements_a_scale
@@ -100,8 +99,6 @@ def _changed_by_others(module: nn.Linear) -> str:
 
 
 def _read_by_holder(layer: _Layer, format: str | None) -> str:
-    if isinstance(layer.module, NonDynamicallyQuantizableLinear):
-        return "torch.nn.MultiheadAttention reads its weight itself"
     for holder, _ in layer.holders:
         if isinstance(holder, nn.MultiheadAttention):
             return f"{type(holder).__name__} reads its weight itself"

@@ -45,6 +45,13 @@ def elements_a_scale(format: str) -> int:
     return FORMATS[LAYER_FORMATS[format].weight].vec
 
 
+def _versions(data: Tensor, scale: Tensor) -> tuple[int, int] | None:
+    """How often each has been written; None of tensors of inference mode, which do not count."""
+    if data.is_inference() or scale.is_inference():
+        return None
+    return data._version, scale._version
+
+
 class BlockScaledLinear(nn.Module):
     """activation(x @ weight^T + bias) for inference, with both operands in a block-scaled format.
 
@@ -194,19 +201,22 @@ class BlockScaledLinear(nn.Module):
                 f"BlockScaledLinear: `input` must be (..., in_features = {self.in_features}), got {tuple(input.shape)}"
             )
         rows = input.flatten(0, -2) if input.dim() > 2 else input.unsqueeze(0) if input.dim() == 1 else input
+        buffers: dict[str, Any] = self._buffers  # which an attribute of a module finds last, and slowly
+        data, scale, global_scale = buffers["data"], buffers["scale"], buffers["global_scale"]
         own_scale = factor = None
-        if self.global_scale is not None:
+        if global_scale is not None:
             own_scale = nvfp4_global_scale(rows)
-            factor = own_scale * self.global_scale
+            factor = own_scale * global_scale
         a, scale_a = _quantize_op(rows, LAYER_FORMATS[self.format].input, own_scale)
         device_type = input.device.type
         dtype = torch.get_autocast_dtype(device_type) if _autocast.is_on(device_type) else input.dtype
         options: dict[str, Any] = {"activation": self.activation, "slope": self.slope, "out_dtype": dtype}
-        prepared = self._prepared_for_call()
+        tail = buffers["bias"], factor
+        prepared = self._prepared_for_call(data, scale)
         if prepared is None:
-            output: Tensor = _matmul_op(a, self.data, scale_a, self.scale, self.bias, factor, **options)
+            output: Tensor = _matmul_op(a, data, scale_a, scale, *tail, **options)
         else:
-            output = _prepared_matmul_op(a, self.data, scale_a, self.scale, prepared, self.bias, factor, **options)
+            output = _prepared_matmul_op(a, data, scale_a, scale, prepared, *tail, **options)
         return output if input.dim() == 2 else output.view(*input.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
@@ -228,14 +238,9 @@ class BlockScaledLinear(nn.Module):
         self._prepared_of: tuple[Tensor, Tensor] | None = None
         self._prepared_versions: tuple[int, int] | None = None
 
-    def _versions(self) -> tuple[int, int] | None:
-        if self.data.is_inference() or self.scale.is_inference():
-            return None  # they count none
-        return self.data._version, self.scale._version
-
-    def _is_of_these_buffers(self) -> bool:
+    def _is_of(self, data: Tensor, scale: Tensor) -> bool:
         of = self._prepared_of
-        return of is not None and of[0] is self.data and of[1] is self.scale
+        return of is not None and of[0] is data and of[1] is scale
 
     def _renew(self) -> None:
         """Prepares the weight where that is wanted and offered."""
@@ -250,21 +255,21 @@ class BlockScaledLinear(nn.Module):
                     kept.copy_(made)  # where CUDA graphs read it
                 else:
                     self.prepared = made
-        self._prepared_of, self._prepared_versions = (data, scale), self._versions()
+        self._prepared_of, self._prepared_versions = (data, scale), _versions(data, scale)
 
-    def _prepared_for_call(self) -> Tensor | None:
-        """The prepared form, where this call may read it."""
+    def _prepared_for_call(self, data: Tensor, scale: Tensor) -> Tensor | None:
+        """The prepared form of this weight, where this call may read it."""
         if torch.compiler.is_compiling():  # nothing may be made within a graph; an exported one is for any device
             # not is_exporting(), which torch 2.11 takes for true in all that it compiles
             is_exporting = torch.compiler._is_exporting_flag
-            return self.prepared if not is_exporting and self._is_of_these_buffers() else None
+            return self.prepared if not is_exporting and self._is_of(data, scale) else None
         if not self._prepare or peek_interpreter_stack() is not None:  # torch.func has rules for the op on codes
             return None
-        if not self._is_of_these_buffers() or self._prepared_versions != self._versions():
-            if self.data.is_cuda and torch.cuda.is_current_stream_capturing():
+        if not self._is_of(data, scale) or self._prepared_versions != _versions(data, scale):
+            if data.is_cuda and torch.cuda.is_current_stream_capturing():
                 return None  # what is made now would be filled at the replay
             self._renew()
-        return self.prepared
+        return self._buffers["prepared"]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> BlockScaledLinear:
         """Moves the buffers as `fn` does, and keeps their dtypes: half precision of codes and scales is another weight,
@@ -276,7 +281,7 @@ class BlockScaledLinear(nn.Module):
 
         kept, self.prepared = self.prepared, None  # not to be moved: another device makes its own, or offers none
         nn.Module._apply(self, move, recurse)
-        if self._is_of_these_buffers():
+        if self._is_of(self.data, self.scale):
             self.prepared = kept
         else:
             self._forget()
