@@ -17,14 +17,17 @@ struct OperandMap {
   bool shared;   // one matrix for the whole batch
 };
 
-// What becomes of the sums that TMA stores, before they are rounded (gemm/round.cuh).
-enum class Finish : int32_t { kNothing, kBiasAndRelu, kBiasAndLeakyRelu };
+// What becomes of the sums that TMA stores, before they are rounded: the cheap formulas of gemm/round.cuh, or any
+// activation (gemm/activated_store.cuh).
+enum class Finish : int32_t { kNothing, kBiasAndRelu, kBiasAndLeakyRelu, kActivation };
 
 struct KernelParams {
   CUtensorMap map_a;
   CUtensorMap map_b;
-  CUtensorMap map_out;       // only where store_by_tma: boxes of 64 columns
-  CUtensorMap map_out_tail;  // and of the tile's columns that are left
+  CUtensorMap map_out;             // only where store_by_tma: boxes of 64 columns
+  CUtensorMap map_out_tail;        // and of the tile's columns that are left
+  CUtensorMap map_pre_activation;  // only where that is kept, laid out as the output
+  CUtensorMap map_pre_activation_tail;
 
   // What the first load depends on, in one line of the constant cache: a launch finds it cold, and each line that has
   // to be fetched after another delays the load.
@@ -39,7 +42,7 @@ struct KernelParams {
   int k_blocks;        // at least one: where k is 0, it begins behind the end of the tensors, and comes as zeros
   int stages;          // of the ring: no more than a CTA fills
   int splits;          // CTAs of a cluster
-  bool store_by_tma;   // 16-bit rows that TMA can write, and a cheap activation
+  bool store_by_tma;   // 16-bit rows that TMA can write
   Finish finish;       // kNothing where not store_by_tma
   float slope;         // of kBiasAndLeakyRelu; 1 where the bias is all there is
   bool vector_stores;  // four neighbouring columns of the output can be stored at once

@@ -12,7 +12,7 @@ CUtensorMapDataType type_of(DType dtype) {
   return dtype == DType::kBFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
-// Boxes of `tile`, as load_operand (producer.cuh) asks for them. `float8_k`: as of plan_launch.
+// Boxes of `tile`, as load_operand (producer.cuh) asks for them. `float8_k`: as in Elements.
 CUtensorMap map_operand(const Operand& operand, const void* valid_address, const GemmProblem& problem, int64_t float8_k,
                         int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map) {
   const bool k_major = access.major == Major::kK;
@@ -38,22 +38,25 @@ CUtensorMap map_operand(const Operand& operand, const void* valid_address, const
   return encode_tensor_map(data, type, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
-// Whether the sums become 16-bit rows by the cheap formulas of gemm/tma_store.cuh.
-bool takes_tma_store(const Row& row, const GemmProblem& problem) {
+Finish finish_of(const GemmProblem& problem) {
   const Epilogue& epilogue = problem.epilogue;
-  const bool cheap = epilogue.activation == Activation::kNone || epilogue.activation == Activation::kRelu ||
-                     (epilogue.activation == Activation::kLeakyRelu && epilogue.slope > 0 && epilogue.slope <= 1);
-  return persistent(row.tile) && problem.out_dtype == problem.dtype && cheap && problem.pre_activation == nullptr &&
+  if (problem.pre_activation != nullptr) return Finish::kActivation;
+  if (!has_epilogue(epilogue)) return Finish::kNothing;
+  if (epilogue.activation == Activation::kRelu) return Finish::kBiasAndRelu;
+  const bool is_leaky = epilogue.activation == Activation::kLeakyRelu && epilogue.slope > 0 && epilogue.slope <= 1;
+  return is_leaky || epilogue.activation == Activation::kNone ? Finish::kBiasAndLeakyRelu : Finish::kActivation;
+}
+
+// Whether the kernel finishes the sums so, and TMA can write them.
+bool takes_tma_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
+  const bool finishes =
+      finish_of(problem) != Finish::kActivation || (elements.dense_16_bit && activates_by_tma(row.tile));
+  return persistent(row.tile) && finishes && problem.out_dtype == problem.dtype &&
          tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
 
-Finish finish_of(const Epilogue& epilogue) {
-  if (!has_epilogue(epilogue)) return Finish::kNothing;
-  return epilogue.activation == Activation::kRelu ? Finish::kBiasAndRelu : Finish::kBiasAndLeakyRelu;
-}
-
-// The output in boxes of `columns` of wgmma's; the counterpart of store_by_tma (gemm/tma_store.cuh).
-CUtensorMap map_output(const TileConfig& tile, int columns, const GemmProblem& problem) {
+// The output, or what is laid out as it is, in boxes of `columns` of wgmma's.
+CUtensorMap map_output(const TileConfig& tile, int columns, const GemmProblem& problem, void* data) {
   const auto stride = [](bool used, int64_t elements) -> uint64_t {
     return used ? static_cast<uint64_t>(elements) * kElementBytes : kTmaAlignment;
   };
@@ -67,12 +70,21 @@ CUtensorMap map_output(const TileConfig& tile, int columns, const GemmProblem& p
   const auto swizzle = box_columns == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
                        : box_columns == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
                                            : CU_TENSOR_MAP_SWIZZLE_NONE;
-  return encode_tensor_map(problem.out.data, type_of(problem.out_dtype), tensor, swizzle);
+  return encode_tensor_map(data, type_of(problem.out_dtype), tensor, swizzle);
+}
+
+// The counterpart of store_chunk (gemm/tma_store.cuh): whole chunks, and what is left of a tile's columns.
+void map_chunks(const TileConfig& tile, const GemmProblem& problem, void* data, CUtensorMap& map,
+                CUtensorMap& tail_map) {
+  const int columns = tile.mma_columns(), tail = store_tail(columns);
+  if (columns >= kStoreColumns) map = map_output(tile, kStoreColumns, problem, data);
+  if (tail > 0) tail_map = map_output(tile, tail, problem, data);
+  if (columns < kStoreColumns) map = tail_map;  // the one that the kernel fetches early
 }
 
 }  // namespace
 
-LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gpu, int64_t float8_k) {
+LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gpu, const Elements& elements) {
   const TileConfig& tile = row.tile;
   LaunchPlan plan;
   KernelParams& params = plan.params;
@@ -94,16 +106,15 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   // The output's address serves where an operand has none; aligned down, since it is never read.
   const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
   const TilePanels tile_a(a.major, tile.tile_m, tile.block_k), tile_b(b.major, tile.tile_n, tile.block_k);
-  params.map_a = map_operand(problem.a, valid, problem, float8_k, problem.m, a, tile_a, params.a);
-  params.map_b = map_operand(problem.b, valid, problem, float8_k, problem.n, b, tile_b, params.b);
-  params.store_by_tma = takes_tma_store(row, problem);
-  params.finish = params.store_by_tma ? finish_of(problem.epilogue) : Finish::kNothing;
+  params.map_a = map_operand(problem.a, valid, problem, elements.float8_k, problem.m, a, tile_a, params.a);
+  params.map_b = map_operand(problem.b, valid, problem, elements.float8_k, problem.n, b, tile_b, params.b);
+  params.store_by_tma = takes_tma_store(row, problem, elements);
+  params.finish = params.store_by_tma ? finish_of(problem) : Finish::kNothing;
   params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);
   if (params.store_by_tma) {
-    const int columns = tile.mma_columns(), tail = store_tail(columns);
-    if (columns >= kStoreColumns) params.map_out = map_output(tile, kStoreColumns, problem);
-    if (tail > 0) params.map_out_tail = map_output(tile, tail, problem);
-    if (columns < kStoreColumns) params.map_out = params.map_out_tail;  // the one that the kernel fetches early
+    map_chunks(tile, problem, problem.out.data, params.map_out, params.map_out_tail);
+    if (problem.pre_activation != nullptr)
+      map_chunks(tile, problem, problem.pre_activation, params.map_pre_activation, params.map_pre_activation_tail);
   }
   params.vector_stores = takes_vector_stores(problem);
 

@@ -14,8 +14,13 @@ struct LaunchPlan {
   int shared_bytes;
 };
 
-// The problem is not empty (k may be 0) and the row supports it. `float8_k`: of pairs of fp8, how many elements there
-// are along k, of which the last pair may lack one; 0 where the elements have 16 bits.
-LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gpu, int64_t float8_k = 0);
+// What a row's kernel multiplies, beside the problem's dtype.
+struct Elements {
+  bool dense_16_bit = false;  // not pairs of fp8, nor what block-scaled operands were prepared as
+  int64_t float8_k = 0;       // of pairs of fp8, how many elements there are along k: the last pair may lack one
+};
+
+// The problem is not empty (k may be 0) and the row supports it.
+LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gpu, const Elements& elements);
 
 }  // namespace tileon::sm90

@@ -83,7 +83,7 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, c
 
 void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream) {
   if (row >= kRowCount) return run_float8(row - kRowCount, problem, gpu, stream);
-  LaunchPlan plan = plan_launch(kRows[row], problem, gpu);
+  LaunchPlan plan = plan_launch(kRows[row], problem, gpu, {.dense_16_bit = true});
   Kernel& kernel = kernel_of(problem.dtype, row, plan.major_a, plan.major_b);
   const dim3 grid(static_cast<unsigned>(plan.clusters), static_cast<unsigned>(kRows[row].splits));
   launch(kernel, grid, kRows[row].tile.threads(), plan.shared_bytes, &plan.params, stream);

@@ -82,7 +82,7 @@ struct Run {
   LaunchPlan plan_of(int row, Form form, const void* b_rows) const {
     const GemmProblem prepared = prepared_problem(problem, form, a.rows, b_rows);
     const int64_t float8_k = form == Form::kFloat8 ? problem.k : 0;
-    return plan_launch(dense_row_of(kBlockScaledRows[row], form), prepared, gpu, float8_k);
+    return plan_launch(dense_row_of(kBlockScaledRows[row], form), prepared, gpu, {.float8_k = float8_k});
   }
 
   ScaledParams params_of(const LaunchPlan& plan) const {

@@ -9,6 +9,7 @@
 #include "../kernel_types.cuh"
 #include "../producer.cuh"
 #include "../start.cuh"
+#include "activated_store.cuh"
 #include "bias.cuh"
 #include "slab_store.cuh"
 #include "tma_store.cuh"
@@ -85,6 +86,12 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
     const auto results = scaling.results(params, shared, consumer, sums);
+    if constexpr (Kernel::activates_by_tma) {
+      if (params.finish == Finish::kActivation) {
+        ActivatedStore<Kernel>(params, warp_shared, warp_bias, place).store(results);
+        continue;
+      }
+    }
     if (params.store_by_tma) {
       store_by_tma<Kernel>(params, warp_shared, results, warp_bias, first_bias, place);
     } else {

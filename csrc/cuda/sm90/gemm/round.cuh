@@ -52,6 +52,12 @@ struct ChunkBias {
       for (int j = 0; j < kColumns / 8; ++j) pairs[j] = *reinterpret_cast<const float2*>(bias + j * 8 + lane % 4 * 2);
     }
   }
+
+  // Of this lane's sum `i`: of every eight columns it has two, in each of two rows.
+  __device__ __forceinline__ float of(int i) const {
+    if (Kernel::swapped) return i / 2 % 2 == 0 ? pairs[0].x : pairs[0].y;
+    return i % 2 == 0 ? pairs[i / 4].x : pairs[i / 4].y;
+  }
 };
 
 // kColumns of a warp's sums, finished and rounded: two columns a word, in the order in which stmatrix takes them.
@@ -63,10 +69,11 @@ __device__ __forceinline__ void round_chunk(const float* fragments, const ChunkB
   for (int j = 0; j < kColumns / 8; ++j) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float first = fragments[j * 4 + half * 2], second = fragments[j * 4 + half * 2 + 1];
+      const int i = j * 4 + half * 2;
+      float first = fragments[i], second = fragments[i + 1];
       if constexpr (FinishSum::biased) {
-        first += !Kernel::swapped ? bias.pairs[j].x : half == 0 ? bias.pairs[0].x : bias.pairs[0].y;
-        second += !Kernel::swapped ? bias.pairs[j].y : half == 0 ? bias.pairs[0].x : bias.pairs[0].y;
+        first += bias.of(i);
+        second += bias.of(i + 1);
       }
       words[j * 2 + half] = finish.template round<typename Kernel::Out>(first, second);
     }

@@ -1,14 +1,12 @@
-// From accumulators to any output: every dtype, stride and activation. A warp's 16 rows go through a slab of float32 in
-// the warp's own shared memory, some columns at a time.
+// From accumulators to the outputs that TMA does not write: every dtype, stride and activation. A warp's 16 rows go
+// through a slab of float32 in the warp's own shared memory, some columns at a time.
 #pragma once
-
-#include <type_traits>
-#include <utility>
 
 #include "../../output/column_store.cuh"
 #include "../config.h"
 #include "../fragment_slab.cuh"
 #include "../kernel_params.h"
+#include "constant_index.cuh"
 #include "store_place.h"
 
 namespace tileon::sm90 {
@@ -40,17 +38,11 @@ __device__ __forceinline__ void store_through_slab(const KernelParams& params, u
   float* slab = reinterpret_cast<float*>(shared);
 #pragma unroll 1
   for (int index = 0; index < Kernel::row_blocks * per_block; ++index) {
-    // registers take constant indices only; the branch is the same in all lanes
-    const auto write_if_it_is = [&]<int kIndex>(std::integral_constant<int, kIndex>) {
-      if (kIndex != index) return;
-      constexpr int block = kIndex / per_block, begin = kIndex % per_block * Slab::columns;
+    with_constant<Kernel::row_blocks * per_block>(index, [&](auto constant) {
+      constexpr int block = constant.value / per_block, begin = constant.value % per_block * Slab::columns;
       const auto fragments = results.template columns<block, begin, Slab::columns>();
       write_fragments<Kernel::swapped, Slab::pitch, Slab::columns>(slab, &fragments[0]);
-    };
-    [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) {
-      (write_if_it_is(std::integral_constant<int, kIndex>()), ...);
-    }
-    (std::make_integer_sequence<int, Kernel::row_blocks * per_block>());
+    });
     __syncwarp();
     const int down = index / per_block * 64, along = index % per_block * Slab::columns;  // wgmma's rows and columns
     store_by_columns<slab_rows, slab_columns, Slab::pitch, Kernel::slab_columns_of_lane, Kernel::keeps_pre_activation>(

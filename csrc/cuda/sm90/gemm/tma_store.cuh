@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "../../ptx/elect.cuh"
@@ -19,43 +20,62 @@
 
 namespace tileon::sm90 {
 
-// Writes kColumns of a warp's rows as TMA expects them.
+// How a chunk of kColumns lies in its buffer, as TMA expects it: where a lane's row of stmatrix goes.
 template <int kColumns>
-__device__ __forceinline__ void write_chunk(const uint32_t (&words)[kColumns / 4], uint32_t buffer) {
+class ChunkRows {
   // Bits 4 to 6 of an address with the bits three places above; for rows of 64 bytes bits 4 and 5. Those lie in the
   // row's part of the place, which the column does not reach. Chunks of other widths are not swizzled: rows of an odd
   // multiple of 16 bytes meet different banks by themselves, and those of an even one at most twice.
-  constexpr uint32_t swizzle = kColumns == 64 ? 0x70 : kColumns == 32 ? 0x30 : 0;
-  const uint32_t lane = threadIdx.x % 32;
-  const uint32_t place = lane % 16 * (kColumns * kElementBytes) + lane / 16 * 16;  // of this lane's row of stmatrix
-  const uint32_t swizzled = place >> 3 & swizzle;
-#pragma unroll
-  for (int x = 0; x + 16 <= kColumns; x += 16) {
-    const uint32_t* four = &words[x / 4];
-    ptx::stmatrix_x4(buffer + ((place + x * kElementBytes) ^ swizzled), four[0], four[1], four[2], four[3]);
-  }
-  if constexpr (kColumns % 16 == 8) {  // the last eight columns
-    constexpr int x = kColumns - 8;
-    ptx::stmatrix_x2(buffer + place + x * kElementBytes, words[x / 4], words[x / 4 + 1]);
-  }
-}
+  static constexpr uint32_t kSwizzle = kColumns == 64 ? 0x70 : kColumns == 32 ? 0x30 : 0;
 
-// The same for swapped operands: kColumns of wgmma's are rows of the output, 16 columns wide.
-template <int kColumns>
-__device__ __forceinline__ void write_chunk_transposed(const uint32_t (&words)[kColumns / 4], uint32_t buffer) {
-  constexpr int row_bytes = kStoreRows * kElementBytes;
-  const uint32_t lane = threadIdx.x % 32;
-  const uint32_t place = (lane / 16 * 8 + lane % 8) * row_bytes + lane / 8 % 2 * 16;  // of this lane's row of stmatrix
+ public:
+  __device__ __forceinline__ ChunkRows(uint32_t buffer, uint32_t lane) : buffer_(buffer) {
+    place_ = lane % 16 * (kColumns * kElementBytes) + lane / 16 * 16;
+    swizzled_ = place_ >> 3 & kSwizzle;
+  }
+
+  // Sixteen columns from `column` on, and eight.
+  __device__ __forceinline__ void write_16(int column, const uint32_t* words) const {
+    ptx::stmatrix_x4(buffer_ + ((place_ + column * kElementBytes) ^ swizzled_), words[0], words[1], words[2], words[3]);
+  }
+  __device__ __forceinline__ void write_8(int column, const uint32_t* words) const {
+    ptx::stmatrix_x2(buffer_ + ((place_ + column * kElementBytes) ^ swizzled_), words[0], words[1]);
+  }
+
+ private:
+  uint32_t buffer_, place_, swizzled_;
+};
+
+// The same for swapped operands: wgmma's columns are rows of the output, 16 columns wide.
+class TransposedChunkRows {
+  static constexpr int kRowBytes = kStoreRows * kElementBytes;
+
+ public:
+  __device__ __forceinline__ TransposedChunkRows(uint32_t buffer, uint32_t lane) : buffer_(buffer) {
+    place_ = (lane / 16 * 8 + lane % 8) * kRowBytes + lane / 8 % 2 * 16;
+    last_ = lane % 8 * kRowBytes + lane / 8 % 2 * 16;
+  }
+
+  __device__ __forceinline__ void write_16(int column, const uint32_t* words) const {
+    ptx::stmatrix_x4_transposed(buffer_ + place_ + column * kRowBytes, words[0], words[1], words[2], words[3]);
+  }
+  __device__ __forceinline__ void write_8(int column, const uint32_t* words) const {
+    ptx::stmatrix_x2_transposed(buffer_ + last_ + column * kRowBytes, words[0], words[1]);
+  }
+
+ private:
+  uint32_t buffer_, place_, last_;
+};
+
+template <typename Kernel, int kColumns>
+using RowsInBuffer = std::conditional_t<Kernel::swapped, TransposedChunkRows, ChunkRows<kColumns>>;
+
+template <typename Kernel, int kColumns>
+__device__ __forceinline__ void write_chunk(const uint32_t (&words)[kColumns / 4], uint32_t buffer) {
+  const RowsInBuffer<Kernel, kColumns> rows(buffer, threadIdx.x % 32);
 #pragma unroll
-  for (int x = 0; x + 16 <= kColumns; x += 16) {
-    const uint32_t* four = &words[x / 4];
-    ptx::stmatrix_x4_transposed(buffer + place + x * row_bytes, four[0], four[1], four[2], four[3]);
-  }
-  if constexpr (kColumns % 16 == 8) {
-    constexpr int x = kColumns - 8;
-    const uint32_t last = lane % 8 * row_bytes + lane / 8 % 2 * 16;
-    ptx::stmatrix_x2_transposed(buffer + last + x * row_bytes, words[x / 4], words[x / 4 + 1]);
-  }
+  for (int column = 0; column + 16 <= kColumns; column += 16) rows.write_16(column, &words[column / 4]);
+  if constexpr (kColumns % 16 == 8) rows.write_8(kColumns - 8, &words[(kColumns - 8) / 4]);
 }
 
 // Of the first chunk; read while the last stage is multiplied, where there are registers for it.
@@ -99,7 +119,7 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
     }
   }
   __syncwarp();
-  Kernel::swapped ? write_chunk_transposed<columns>(words, buffer) : write_chunk<columns>(words, buffer);
+  write_chunk<Kernel, columns>(words, buffer);
   ptx::fence_proxy_async();
   __syncwarp();
   const CUtensorMap& map = is_tail ? params.map_out_tail : params.map_out;
@@ -125,6 +145,8 @@ __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigne
       return store(Unchanged{}, chunks);
     case Finish::kBiasAndRelu:
       return store(BiasAndRelu{}, chunks);
+    case Finish::kActivation:
+      __builtin_unreachable();  // that is for activated_store.cuh
     case Finish::kBiasAndLeakyRelu:
       return store(BiasAndLeakyRelu{params.slope}, chunks);
   }
