@@ -3,18 +3,18 @@
 import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from tileon_ops import _library
 from tileon_ops._version import __version__
 
-# `python -m tileon_ops.info` is there for whoever cannot load the library.
-_is_info = any(pair == ("-m", "tileon_ops.info") for pair in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False))
+# `python -m tileon_ops.info` is there for whoever cannot import this: it tries that itself, and says what failed.
+_is_info = _sys.argv[:1] == ["-m"] and (
+    "-mtileon_ops.info" in _sys.orig_argv
+    or any(pair == ("-m", "tileon_ops.info") for pair in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False))
+)
 
-try:
+if not _is_info:
+    from tileon_ops import _library
+
     _library.load()
-except ImportError:
-    if not _is_info:
-        raise
-else:
     # their ops exist only now
     from tileon_ops import _autocast, _autograd, _fake, _flops, _no_grad, _out, _sharding, _vmap
     from tileon_ops.block_scaled import block_scaled_matmul
