@@ -35,7 +35,8 @@ help:
 	@echo 'make evidence  on a GPU machine: suite, sanitizers and benchmarks into $(RESULTS)/<gpu>'
 	@echo 'make library   build only'
 	@echo 'make watchdog  build build/watchdog/tileon_ops/_C.so, whose Hopper kernels fail instead of hanging'
-	@echo 'make compat    the built library under the oldest and the newest torch'
+	@echo 'make wheel     dist/*.whl, of the library as it stands'
+	@echo 'make compat    the built library under the oldest and the newest torch; make compat-wheel: the wheel'
 	@echo 'make COMMIT    note the commit in a file, before the tree is copied to a machine without git'
 	@echo 'make clean     remove what was built;  make distclean: and .venv'
 	@echo
@@ -66,6 +67,15 @@ evidence: library
 .PHONY: compat
 compat: library
 	.ci/compat $(COMPAT_PYTHONS)
+
+.PHONY: wheel compat-wheel
+wheel: library
+	@rm -f dist/*.whl
+	$(PY) -W ignore setup.py -q bdist_wheel
+	@ls -l dist/*.whl
+
+compat-wheel: wheel
+	.ci/compat --wheel dist/*.whl $(COMPAT_PYTHONS)
 
 # The library. A fingerprint of the sources is compared with that of the library that is there, and nothing is done where
 # they agree; file times do not matter, so a library built elsewhere can be dropped in.

@@ -66,7 +66,8 @@ def distributions(package: str, path: list[str]) -> list[Facts]:
     for distribution in metadata.distributions(path=path):
         name = (distribution.metadata["Name"] or "").replace("_", "-").lower()
         place = str(Path(str(distribution.locate_file(""))).absolute())
-        if name == wanted:
+        left_by_a_build = distribution.read_text("RECORD") is None and Path(place, "setup.py").exists()  # *.egg-info
+        if name == wanted and not left_by_a_build:
             facts = {"path": place, "version": distribution.version, "editable": _editable_at(distribution)}
             found.setdefault(f"{Path(place).resolve()} {distribution.version}", facts)
     return list(found.values())

@@ -169,13 +169,11 @@ def _look(examination: Examination) -> None:
         _import_package()
     except Exception as error:
         facts["failure"] = described(error)
-        what = (
-            error.what
-            if isinstance(error, _library.LibraryError)
-            else f"`import tileon_ops` fails: {facts['failure'].rstrip('.')}."
-        )
-        do = error.do if isinstance(error, _library.LibraryError) else "Install or build the package again."
-        examination.error(what, do)
+        if isinstance(error, _library.LibraryError):
+            examination.error(error.what, error.do)
+        else:
+            failure = facts["failure"].rstrip(".")
+            examination.error(f"`import tileon_ops` fails: {failure}.", "Install or build the package again.")
     else:
         facts["loads"] = True
         _look_at_ops(examination)
