@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 from typing import Any
 
 import pytest
+import torch
 from package_copies import ROOT, package_in, run
 
 import tileon_ops
+from tileon_ops import _doctor, _doctor_cuda
 from tileon_ops._doctor_backends import why_not_faster
 from tileon_ops._doctor_copies import distributions, folders_on_path, mapped_libraries
 from tileon_ops._doctor_cuda import driver_version, gpus_of_machine, why_torch_sees_none
@@ -79,7 +82,7 @@ class TestGpuAndLibrary:
             ("sm80_mma_256x128x64", "9.0", None, 0, {}, "no sm_90a kernels in this library (built for 8.0 9.0)"),
             ("sm80_mma_256x128x64", "9.0", "0", 86, {}, "TILEON_HOPPER=0"),
             ("sm80_mma_gather_64x64x32", "9.0", None, 86, {"operands": "odd strides"}, "cannot read these strides"),
-            ("sm80_mma_64x64x64", "9.0", None, 86, {}, "cost model"),
+            ("sm80_mma_64x64x64", "9.0", None, 86, {}, "by the cost model or by tuning"),
             ("sm80_simt_128x256x16", "9.0", None, 86, {"dtype": "float32"}, "as exact as float32"),
             ("sm80_mma_256x128x64", "8.9", None, 86, {}, "compute capability 8.9: portable kernels"),
             ("torch_scaled_mm", "10.0", None, 86, {"op": "block_scaled_matmul"}, None),
@@ -126,6 +129,31 @@ class TestMachine:
         self.write(root, {"proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t NVIDIA H200\nIRQ: 1\n"})
         (gpu,) = gpus_of_machine(root)
         assert (gpu["name"], gpu["capability"], gpu["found_by"]) == ("NVIDIA H200", None, "/proc/driver/nvidia")
+
+    def test_a_gpu_that_torch_cannot_see_is_a_warning(
+        self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gpu = {"index": 0, "name": "NVIDIA H200", "capability": None, "memory_gib": None, "found_by": "/sys/bus/pci"}
+        monkeypatch.setattr(_doctor_cuda, "gpus_of_machine", lambda: [gpu])
+        monkeypatch.setattr(_doctor_cuda, "gpus_of_torch", lambda: ([], "no driver"))
+        earlier = {"torch": {"version": "2.12", "cuda": None, "hip": None}}
+        answer = _doctor.examine(_doctor_cuda.CUDA, earlier)
+        assert answer.facts["gpus"] == [gpu]
+        assert answer.facts["usable_by_torch"] is False
+        assert [problem.level for problem in answer.problems] == ["warning"]
+        assert "torch 2.12 is built without CUDA" in answer.problems[0].what
+
+    def test_gpus_of_torch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Properties:
+            name, major, minor, total_memory = "NVIDIA L4", 8, 9, 24 * 2**30
+
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
+        gpus, problem = _doctor_cuda.gpus_of_torch()
+        assert [gpu["index"] for gpu in gpus] == [0, 1]
+        assert (gpus[1]["name"], gpus[1]["capability"], gpus[1]["memory_gib"]) == ("NVIDIA L4", "8.9", 24.0)
+        assert problem is None
 
     @pytest.mark.parametrize(
         ("torch_cuda", "changes", "why"),
@@ -215,3 +243,47 @@ class TestCopies:
         library = ROOT / "build" / ".." / "tileon_ops" / "_C.so"
         (ROOT / "build").mkdir(exist_ok=True)
         assert f"TILEON_LIBRARY names {library}" in whats(document(TILEON_LIBRARY=str(library)))
+
+
+class TestTuningCache:
+    """What tuning has left; where the tuner itself is in this version."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: pathlib.Path) -> pathlib.Path:
+        pytest.importorskip("tileon_ops._tune_cache")
+        return tmp_path
+
+    def test_that_there_is_not_yet(self, folder: pathlib.Path) -> None:
+        found = document(TILEON_CACHE_DIR=str(folder / "not" / "yet"))["tuning_cache"]
+        assert (found["path"], found["exists"], found["writable"]) == (str(folder / "not" / "yet"), False, True)
+        assert (found["files"], found["entries"], found["failure"]) == ([], 0, None)
+
+    def test_that_is_corrupt_is_a_warning(self, folder: pathlib.Path) -> None:
+        (folder / "tuned-x.json").write_text('{"schema": 1, "gpu"')
+        found = document(TILEON_CACHE_DIR=str(folder))
+        assert found["tuning_cache"]["files"][0]["state"] == "corrupt"
+        assert f"The tuning cache {folder / 'tuned-x.json'} is corrupt: " in whats(found)
+
+    def test_of_another_gpu_and_of_another_library(self, folder: pathlib.Path) -> None:
+        choice = {"row": "default", "us": 1.0, "default": "x", "default_us": 1.0}
+        record = json.loads((ROOT / "tileon_ops" / "_C.json").read_text())
+        for name, sources in (("ours", record["sources"]), ("theirs", "0")):
+            library = {"version": tileon_ops.__version__, "sources": sources, "cuda": record["cuda"], "switches": ""}
+            words = {"schema": 1, "gpu": {"name": "No GPU"}, "library": library, "problems": {"p": choice}}
+            (folder / f"tuned-{name}.json").write_text(json.dumps(words))
+        files = document(TILEON_CACHE_DIR=str(folder))["tuning_cache"]["files"]
+        assert {file["path"]: (file["state"], file["entries"]) for file in files} == {
+            str(folder / "tuned-ours.json"): ("of another GPU", 1),
+            str(folder / "tuned-theirs.json"): ("of another library", 1),
+        }
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+    def test_that_cannot_be_written_is_a_warning(self, folder: pathlib.Path) -> None:
+        folder.chmod(0o500)
+        assert "The tuning cache cannot be written" in whats(document(TILEON_CACHE_DIR=str(folder)))
+
+    def test_in_a_place_that_is_a_file_is_a_warning(self, folder: pathlib.Path) -> None:
+        (folder / "file").write_text("")
+        found = document(TILEON_CACHE_DIR=str(folder / "file" / "cache"))
+        assert found["tuning_cache"]["writable"] is False
+        assert "The tuning cache cannot be written" in whats(found)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from tileon_ops._doctor import Examination, Facts, Section, described
 from tileon_ops._doctor_library import is_loaded
@@ -103,7 +106,26 @@ def why_not_faster(backend: Facts, library: Facts, capability: str | None, hoppe
         return "TILEON_HOPPER=0"
     if backend["operands"] == _ODD:
         return "Hopper's loads cannot read these strides"
-    return "the cost model finds the portable kernel faster at this size"
+    return "a portable kernel is faster at this size, by the cost model or by tuning"
+
+
+@contextlib.contextmanager
+def _nothing_is_measured() -> Iterator[None]:
+    """TILEON_TUNE=1 would have the calls in here measured, for seconds, and remembered."""
+    try:
+        tuner: Any = importlib.import_module("tileon_ops._tuned_rows")
+    except ImportError:
+        tuner = None
+    if tuner is None or os.environ.get("TILEON_TUNE") != "1":
+        yield
+        return
+    os.environ["TILEON_TUNE"] = ""
+    tuner.announce()
+    try:
+        yield
+    finally:
+        os.environ["TILEON_TUNE"] = "1"
+        tuner.announce()
 
 
 def _devices(examination: Examination) -> list[tuple[str, str | None]]:
@@ -118,6 +140,11 @@ def _devices(examination: Examination) -> list[tuple[str, str | None]]:
 def _look(examination: Examination) -> None:
     if not is_loaded(examination):
         return
+    with _nothing_is_measured():
+        _call_all(examination)
+
+
+def _call_all(examination: Examination) -> None:
     library = dict(examination.earlier["library"])
     for device, capability in _devices(examination):
         failures = []

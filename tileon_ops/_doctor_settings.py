@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from tileon_ops import _build_state
-from tileon_ops._doctor import Examination, Facts, Section
+from tileon_ops._doctor import Examination, Facts, Section, described
 
 # The package's own, each read once a process, and what holds where it is not set.
 OWN = {
@@ -17,7 +16,7 @@ OWN = {
     "TILEON_HOPPER": "Hopper's own kernels are chosen; 0 leaves the portable ones",
     "TILEON_PDL": "programmatic dependent launch is on; 0 turns it off",
     "TILEON_LOG": "no log; 1 prints the kernel of every call",
-    "TILEON_TUNE": "no tuning; 1 measures every new problem",
+    "TILEON_TUNE": "what tuning found is used; 1 measures what it has not met, 0 leaves it alone",
     "TILEON_CACHE_DIR": "the tuning cache is in $XDG_CACHE_HOME/tileon_ops or ~/.cache/tileon_ops",
 }
 
@@ -41,23 +40,25 @@ def _look_at_variables(examination: Examination) -> None:
 _OF_THE_BUILD = ("TILEON_CPU_ONLY", "TILEON_WATCHDOG")  # setup.py reads these
 
 
-def cache_file(path: Path, library: Facts, gpus: list[str]) -> Facts:
+def cache_file(path: Path, cache: Any, library: Facts, gpus: list[str]) -> Facts:
     """What one file of the tuning cache holds.
 
     Its "state" is one of: "used here"; "of another GPU" or "of another library", which is ignored here; "corrupt" or
     "unreadable", with "failure" saying why.
+
+    Args:
+        cache: the module that reads such files.
+        library: what the files of this one say of it, "version" and "sources".
+        gpus: the names of those that are here.
     """
     facts: Facts = {"path": str(path), "entries": None, "gpu": None, "version": None, "state": None, "failure": None}
     try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
-        gpu, built, problems = document["gpu"], document["library"], document["problems"]
-        facts.update(entries=len(problems), gpu=str(gpu["name"]), version=str(built["version"]))
-        sources = built["sources"]
-    except OSError as error:
-        return {**facts, "state": "unreadable", "failure": str(error)}
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        return {**facts, "state": "corrupt", "failure": f"{type(error).__name__}: {error}"}
-    if facts["version"] != library["version"] or sources != library["sources"]:
+        gpu, built, choices = cache.read_any(path)
+    except (OSError, ValueError) as error:
+        state = "unreadable" if isinstance(error, OSError) else "corrupt"
+        return {**facts, "state": state, "failure": described(error)}
+    facts.update(entries=len(choices), gpu=gpu.get("name"), version=built.get("version"))
+    if any(built.get(key) != value for key, value in library.items()):
         facts["state"] = "of another library"
     else:
         facts["state"] = "used here" if facts["gpu"] in gpus else "of another GPU"
@@ -92,14 +93,15 @@ def _look_at_cache(examination: Examination) -> None:
     library = {"version": examination.known("library", "version"), "sources": record.sources if record else ""}
     gpus = [gpu["name"] for gpu in examination.known("cuda", "gpus") or []]
     for path in cache.files(folder):
-        found = cache_file(path, library, gpus)
+        found = cache_file(path, cache, library, gpus)
         facts["files"].append(found)
         if found["failure"] is not None:
             examination.warning(
                 f"The tuning cache {path} is {found['state']}: {found['failure']}. It is ignored.",
                 "Remove the file, or make it readable; tune again.",
             )
-    facts["entries"] = sum(found["entries"] for found in facts["files"] if found["state"] == "used here")
+    if os.environ.get("TILEON_TUNE") != "0":
+        facts["entries"] = sum(found["entries"] for found in facts["files"] if found["state"] == "used here")
 
 
 VARIABLES = Section("variables", dict.fromkeys((*OWN, *OTHERS)), _look_at_variables)
