@@ -133,7 +133,8 @@ def _look(examination: Examination) -> None:
                 "See whether LD_LIBRARY_PATH, LD_PRELOAD or another package brings the second, and leave one.",
             )
     library = examination.known("library", "path")
-    if library and examination.known("library", "loads") and library != str(_build_state.LIBRARY):
+    is_named = library is not None and Path(library).resolve() != _build_state.LIBRARY.resolve()
+    if is_named and examination.known("library", "loads"):
         examination.warning(
             f"TILEON_LIBRARY names {library}, which stands in for the package's own {_build_state.LIBRARY}.",
             "Unset that variable unless this is what you want.",
