@@ -38,7 +38,8 @@ help:
 	@echo 'make library   build only'
 	@echo 'make watchdog  build build/watchdog/tileon_ops/_C.so, whose Hopper kernels fail instead of hanging'
 	@echo 'make pictures  draw the pictures of $(RESULTS)/h200 that are missing or stale'
-	@echo 'make compat    the built library under the oldest and the newest torch'
+	@echo 'make wheel     dist/*.whl, of the library as it stands'
+	@echo 'make compat    the built library under the oldest and the newest torch; make compat-wheel: the wheel'
 	@echo 'make COMMIT    note the commit in a file, before the tree is copied to a machine without git'
 	@echo 'make clean     remove what was built;  make distclean: and .venv'
 	@echo
@@ -89,6 +90,15 @@ linkcheck: library check-sphinx
 check-sphinx: library
 	@$(PY) -c 'import furo, myst_parser, sphinx' 2>/dev/null || { \
 	  echo '$(PY) has no Sphinx: install sphinx, myst-parser and furo there, or leave PYTHON= out and let make set up .venv'; exit 1; }
+
+.PHONY: wheel compat-wheel
+wheel: library
+	@rm -f dist/*.whl
+	$(PY) -W ignore setup.py -q bdist_wheel
+	@ls -l dist/*.whl
+
+compat-wheel: wheel
+	.ci/compat --wheel dist/*.whl $(COMPAT_PYTHONS)
 
 # The library. A fingerprint of the sources is compared with that of the library that is there, and nothing is done where
 # they agree; file times do not matter, so a library built elsewhere can be dropped in.

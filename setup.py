@@ -2,6 +2,9 @@
 
     python setup.py build_ext --inplace      # does nothing when the library is up to date (--force builds anyway)
 
+It is built with the torch that the environment has, and no other is installed for that: where pip's build isolation
+hides it, it is found all the same.
+
 Environment: TILEON_CPU_ONLY=1 leaves CUDA out; FORCE_CUDA=1 insists on it; TORCH_CUDA_ARCH_LIST="9.0;12.0+PTX" names
 the GPUs; MAX_JOBS compilers run at a time (2, since one takes up to 5 GB); CUDA_HOME, CXX, PYTORCH_NVCC as in torch.
 TILEON_WATCHDOG=1 builds another library, build/watchdog/tileon_ops/_C.so, for Hopper alone: its kernels fault where
@@ -15,15 +18,31 @@ import os
 import re
 import shlex
 import shutil
+import site
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
 from setuptools import Extension, setup
-from torch.utils import cpp_extension
+
+
+def find_torch() -> None:
+    """Lets `import torch` find the environment's own where pip builds in isolation, with site-packages out of sight."""
+    if importlib.util.find_spec("torch") is None:
+        sys.path += [*site.getsitepackages(), site.getusersitepackages()]
+    if importlib.util.find_spec("torch") is None:
+        sys.exit(
+            "tileon_ops is built with the torch that it will run beside, and there is none here. Install torch >= 2.11 "
+            "first; if it is installed, build isolation hides it: pip install --no-build-isolation"
+        )
+
+
+find_torch()
+
+import torch  # noqa: E402
+from torch.utils import cpp_extension  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent
 OLDEST_TORCH = (2, 11)
@@ -302,6 +321,11 @@ def wheel_command() -> dict[str, type]:
 
     class AnyPythonWheel(bdist_wheel):  # type: ignore[misc]
         """The library calls nothing of Python's, so one wheel serves every Python 3 of a platform."""
+
+        def run(self) -> None:
+            # setuptools only adds to that folder: modules that are no more would stay in every later wheel
+            shutil.rmtree(Path(self.get_finalized_command("build").build_lib) / "tileon_ops", ignore_errors=True)
+            super().run()
 
         def get_tag(self) -> tuple[str, str, str]:
             return "py3", "none", super().get_tag()[2]

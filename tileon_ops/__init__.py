@@ -3,19 +3,22 @@
 import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from tileon_ops import _library
 from tileon_ops._version import __version__
 
-# What `python -m` runs. `tileon_ops.info` is there for whoever cannot load the library.
-_run = [name for option, name in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False) if option == "-m"]
-_is_info = "tileon_ops.info" in _run
 
-try:
+def _is_run(module: str) -> bool:
+    """Whether this is the import that `python -m` of a module of the package begins with."""
+    options = _sys.orig_argv
+    return _sys.argv[:1] == ["-m"] and (
+        f"-m{module}" in options or ("-m", module) in zip(options, options[1:], strict=False)
+    )
+
+
+# `python -m tileon_ops.info` is there for whoever cannot import this: it tries that itself, and says what failed.
+if not _is_run("tileon_ops.info"):
+    from tileon_ops import _library
+
     _library.load()
-except ImportError:
-    if not _is_info:
-        raise
-else:
     # their ops exist only now
     from tileon_ops import _autocast, _autograd, _fake, _flops, _no_grad, _out, _sharding, _tuned_rows, _vmap
     from tileon_ops.block_scaled import block_scaled_matmul
@@ -25,7 +28,7 @@ else:
     from tileon_ops.quantize import dequantize, nvfp4_global_scale, pack_scales, quantize, unpack_scales
     from tileon_ops.verify import verify
 
-    if "tileon_ops.tune" not in _run:  # or Python would warn that it is imported before it is run
+    if not _is_run("tileon_ops.tune"):  # or Python would warn that it is imported before it is run
         from tileon_ops.tune import tune
 
     for _rules in (_fake, _autograd, _no_grad, _out, _autocast, _sharding, _vmap, _flops, _tuned_rows):

@@ -1,154 +1,226 @@
-"""What is here: torch, CUDA, GPUs, what the library was built for, and which backend each dtype would take.
+"""What is here: torch, CUDA, GPUs, what the library was built for, which kernels the ops take, and what is wrong.
 
-    python -m tileon_ops.info
+    python -m tileon_ops.info            # for people; the last section says what to do
+    python -m tileon_ops.info --json     # for programs
 
-never raises: what cannot be found out is said in its place. That is also why `import tileon_ops` does not insist on the
-library when it is this module that is wanted.
+never raises, whatever is broken: what cannot be found out is said in its place, and what ends the process ends only a
+child of it. The exit status is 0 where `import tileon_ops` works and 1 where it does not.
+
+The JSON is one object. Its keys are fixed, and all are there whatever fails; a later version may add some. A section's
+own "error" is null unless something unforeseen ended it; what is not known is null, or empty.
+
+    schema         1
+    usable         whether `import tileon_ops` works
+    package        version, path, is_source_tree
+    python         version, executable, platform, machine, libc, free_threaded
+    torch          version, path, cuda, hip, cxx11_abi, debug; failure: why it cannot be imported
+    cuda           driver, driver_cuda (the newest that it knows), driver_problem, toolkit (nvcc), toolkit_path,
+                   visible_devices, usable_by_torch, torch_problem;
+                   gpus: a list of index, name, capability, memory_gib, found_by
+    library        path, exists, loads, failure, version, cuda ("none": for the CPU alone), targets, torch (which built
+                   it), stable_abi (the oldest torch), watchdog, sources, rows_of_hopper, rows_portable (of the tile
+                   tables); gpus: a list of index, image (which of the targets that GPU runs)
+    backends       calls: a list of op, dtype, device, operands, kernel, why_not_faster, failure
+    variables      the environment variables that matter, null where not set
+    tuning_cache   path, exists, writable, entries (used here), failure;
+                   files: a list of path, entries, gpu, version, state, failure
+    copies         on_path and installed: for tileon_ops and torch a list of path, version (installed: editable);
+                   mapped: libraries of the process, by name
+    problems       a list of level ("error" or "warning"), what, do
 """
 
 from __future__ import annotations
 
+import argparse
+import io
+import json
 import os
-import platform
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
 
-import torch
+from tileon_ops import _doctor
+from tileon_ops._doctor_backends import BACKENDS
+from tileon_ops._doctor_copies import COPIES
+from tileon_ops._doctor_cuda import CUDA
+from tileon_ops._doctor_library import LIBRARY
+from tileon_ops._doctor_settings import CACHE, OWN, VARIABLES
+from tileon_ops._doctor_torch import PACKAGE_SECTION, PYTHON, TORCH
 
-from tileon_ops import _build_state, _library
-from tileon_ops._version import __version__
+SCHEMA = 1
+SECTIONS = [PACKAGE_SECTION, PYTHON, TORCH, CUDA, LIBRARY, BACKENDS, VARIABLES, CACHE, COPIES]
 
-_DTYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
-_TENSOR_CORE_DTYPES = _DTYPES[:2]  # those that Hopper's own kernels take
-_FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")
+_WIDTH = 38  # of the first column
 
-# The variables that change what runs, each read once a process.
-_VARIABLES = {
-    "TILEON_LIBRARY": "the package's own library",
-    "TILEON_HOPPER": "Hopper's own kernels are chosen; 0 leaves the portable ones",
-    "TILEON_PDL": "programmatic dependent launch is on; 0 turns it off",
-    "TILEON_LOG": "no log; 1 prints the kernel of every call",
+
+def _document(answers: Iterable[_doctor.Answer]) -> dict[str, Any]:
+    """What `--json` prints."""
+    document: dict[str, Any] = {"schema": SCHEMA, "usable": False}
+    problems = []
+    for answer in answers:
+        document[answer.name] = answer.facts
+        problems += [asdict(problem) for problem in answer.problems]
+    return {**document, "usable": document["library"]["loads"], "problems": problems}
+
+
+def report() -> dict[str, Any]:
+    """The object that `--json` prints, looked for in this process. It raises nothing; a section that fails says so."""
+    facts: dict[str, _doctor.Facts] = {}
+    answers = []
+    for section in SECTIONS:
+        answers.append(_doctor.examine(section, facts))
+        facts[section.name] = answers[-1].facts
+    return _document(answers)
+
+
+def _line(key: str, value: object) -> str:
+    return f"{key + ':':{_WIDTH}}{value}"
+
+
+def _or_none(value: object, otherwise: str) -> str:
+    return otherwise if value is None or value == "" else str(value)
+
+
+def _package_lines(facts: _doctor.Facts) -> Iterator[str]:
+    yield _line("tileon_ops", f"{facts['version']} in {facts['path']}")
+
+
+def _python_lines(facts: _doctor.Facts) -> Iterator[str]:
+    yield _line("Python", f"{facts['version']} on {facts['platform']}, {facts['executable']}")
+
+
+def _torch_lines(facts: _doctor.Facts) -> Iterator[str]:
+    if facts["failure"] is not None:
+        yield _line("torch", f"cannot be used: {facts['failure']}")
+    if facts["version"] is not None:
+        yield _line("torch", f"{facts['version']} in {facts['path']}")
+        yield _line("torch's CUDA", facts["cuda"] or "none: a torch for the CPU alone")
+        yield _line("torch's C++ ABI", "the new one" if facts["cxx11_abi"] else "the one before C++11")
+
+
+def _cuda_lines(facts: _doctor.Facts) -> Iterator[str]:
+    if not facts["gpus"]:
+        yield _line("GPU", "none found")
+    for gpu in facts["gpus"]:
+        capability = f", compute capability {gpu['capability']}" if gpu["capability"] else ""
+        memory = f", {gpu['memory_gib']:.0f} GiB" if gpu["memory_gib"] else ""
+        unused = "" if facts["usable_by_torch"] else f" (found by {gpu['found_by']}; torch cannot use it)"
+        yield _line(f"GPU {gpu['index']}", f"{gpu['name']}{capability}{memory}{unused}")
+    newest = f", for CUDA up to {facts['driver_cuda']}" if facts["driver_cuda"] else ""
+    yield _line("GPU driver", f"{facts['driver'] or 'none found'}{newest}")
+    toolkit = (
+        f"{facts['toolkit']}, {facts['toolkit_path']}" if facts["toolkit"] else "none found (only a build needs it)"
+    )
+    yield _line("CUDA toolkit", toolkit)
+
+
+def _library_lines(facts: _doctor.Facts) -> Iterator[str]:
+    yield _line("library", f"{facts['path']}{'' if facts['loads'] else ' does not load'}")
+    if facts["failure"] is not None:
+        yield _line("library's failure", facts["failure"])
+    if facts["cuda"] is not None:
+        targets = f" for {' '.join(facts['targets'])}" if facts["targets"] else ""
+        built = "the CPU alone" if facts["cuda"] == "none" else f"CUDA {facts['cuda']}{targets}"
+        yield _line("built: version", facts["version"])
+        yield _line("built: for", built)
+        yield _line("built: with torch", f"{facts['torch']}, for {_or_none(facts['stable_abi'], '2.11')} and newer")
+        yield _line("built: watchdog", "yes" if facts["watchdog"] else "no")
+        yield _line("built: from sources", _or_none(facts["sources"], "that nobody knows: there is no _C.json"))
+    if facts["loads"]:
+        rows = facts["rows_of_hopper"] + facts["rows_portable"]
+        hopper = facts["rows_of_hopper"]
+        yield _line("tile tables", f"{rows} rows" if rows else "empty: a library for the CPU alone")
+        yield _line("Hopper's kernels", f"{hopper} rows" if hopper else "not in this library")
+    for gpu in facts["gpus"]:
+        yield _line(f"GPU {gpu['index']} runs", f"code for {gpu['image']}" if gpu["image"] else "none of the library")
+
+
+def _backend_lines(facts: _doctor.Facts) -> Iterator[str]:
+    for call in facts["calls"]:
+        operands = "" if call["operands"] == "aligned" else f", {call['operands']}"
+        why = f"  ({call['why_not_faster']})" if call["why_not_faster"] else ""
+        answer = f"fails: {call['failure']}" if call["failure"] else f"{call['kernel']}{why}"
+        yield _line(f"{call['op']} {call['dtype']} on {call['device']}{operands}", answer)
+
+
+def _variable_lines(facts: _doctor.Facts) -> Iterator[str]:
+    for name, value in facts.items():
+        if name in OWN:
+            yield _line(name, value or f"not set: {OWN[name]}")
+        elif value is not None and name != "error":
+            yield _line(name, value)
+
+
+def _cache_lines(facts: _doctor.Facts) -> Iterator[str]:
+    kind = "" if facts["exists"] else ", not there yet"
+    kind += "" if facts["writable"] else ", not writable"
+    yield _line("tuning cache", f"{facts['path']}{kind}" if facts["path"] else _or_none(facts["failure"], "none"))
+    for file in facts["files"]:
+        yield _line("tuning cache", f"{file['entries'] or 0} problems, {file['gpu']}, {file['state']}: {file['path']}")
+
+
+def _copies_lines(facts: _doctor.Facts) -> Iterator[str]:
+    for package, installed in facts["installed"].items():
+        for one in installed:
+            editable = f", editable: {one['editable']}" if one["editable"] else ""
+            yield _line(f"installed {package}", f"{one['version']} in {one['path']}{editable}")
+        for one in facts["on_path"][package][1:]:
+            yield _line(f"another {package}", f"{_or_none(one['version'], 'of unknown version')} in {one['path']}")
+
+
+_LINES = {
+    "package": _package_lines,
+    "python": _python_lines,
+    "torch": _torch_lines,
+    "cuda": _cuda_lines,
+    "library": _library_lines,
+    "backends": _backend_lines,
+    "variables": _variable_lines,
+    "tuning_cache": _cache_lines,
+    "copies": _copies_lines,
 }
 
 
-def _gpus() -> Iterator[tuple[str, str]]:
-    if not torch.cuda.is_available():
-        yield "GPU", "none that torch can use"
-        return
-    for index in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(index)
-        yield (
-            f"GPU {index}",
-            f"{properties.name}, compute capability {properties.major}.{properties.minor}, "
-            f"{properties.total_memory / 2**30:.0f} GiB",
-        )
+def _printed(answers: Iterable[_doctor.Answer]) -> Iterator[_doctor.Answer]:
+    """The same answers, each printed as it comes, and the problems at the end."""
+    problems = []
+    for answer in answers:
+        print(f"== {answer.name.replace('_', ' ')}", flush=True)
+        try:
+            for line in _LINES[answer.name](answer.facts):
+                print(line, flush=True)
+        except (KeyError, TypeError) as error:  # the section ended half-way
+            print(_line("not shown", _doctor.described(error)), flush=True)
+        problems += answer.problems
+        if answer.facts["error"] is not None:
+            print(_line("nothing more is known", answer.facts["error"]), flush=True)
+        yield answer
+    print("== problems")
+    for problem in problems:
+        print(f"{problem.level}: {problem.what} {problem.do}")
+    if not problems:
+        print("none found")
+    sys.stdout.flush()
 
 
-def _driver() -> str:
-    """The version of NVIDIA's kernel module."""
+def main(arguments: list[str] | None = None) -> int:
+    """Prints the report; 0 where `import tileon_ops` works, else 1."""
+    parser = argparse.ArgumentParser("python -m tileon_ops.info", description="What is here, and what is wrong.")
+    parser.add_argument("--json", action="store_true", help="one JSON object; its keys are in the module's docstring")
+    as_json = parser.parse_args(arguments).json
+    if isinstance(sys.stdout, io.TextIOWrapper):  # paths may hold what the terminal cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")
+    answers = _doctor.examine_apart(SECTIONS)
     try:
-        return Path("/proc/driver/nvidia/version").read_text().splitlines()[0].strip()
-    except (OSError, IndexError):
-        return "none found"
-
-
-def _build() -> Iterator[tuple[str, str]]:
-    """What the library says of itself, once it is loaded."""
-    for line in torch.ops.tileon._build_info().splitlines():
-        key, _, value = line.partition(": ")
-        yield f"built: {key}", value
-    rows = [line.split()[1] for line in torch.ops.tileon._matmul_configs().splitlines() if line.strip()]
-    yield "tile table", f"{len(rows)} rows" if rows else "empty: a library for the CPU alone"
-    hopper = sum(row.startswith("sm90_") for row in rows)
-    yield "Hopper's kernels", f"{hopper} rows" if hopper else "not in this library"
-
-
-def _variables() -> Iterator[tuple[str, str]]:
-    for name, otherwise in _VARIABLES.items():
-        yield name, os.environ.get(name) or f"not set: {otherwise}"
-
-
-def _sources() -> str:
-    root = _build_state.PACKAGE.parent
-    if not (root / "csrc").is_dir():
-        return "not here (an installed package)"
-    record = _build_state.read_record(_build_state.record_of(_library.path()))
-    if record is None:
-        return "unknown: there is no _C.json"
-    return "the tree's" if record.sources == _build_state.source_hash(root) else "not the tree's: build again"
-
-
-def _backend(device: str, dtype: str, row_stride: int = 1024) -> str:
-    """The kernel that a product of two 1024 x 1024 matrices takes whose rows lie `row_stride` elements apart."""
-    a = torch.ones(1024, row_stride, device=device).to(getattr(torch, dtype))[:, :1024]
-    b = a.t() if a.element_size() == 1 else a  # fp8 kernels read k-major operands
-    with torch.inference_mode():
-        torch.ops.tileon.matmul(a, b)
-    return str(torch.ops.tileon._last_kernel())
-
-
-def _block_scaled_backend(device: str, fmt: str) -> str:
-    """The kernel that a block-scaled product of two 1024 x 1024 matrices takes."""
-    x = torch.ones(1024, 1024, device=device)
-    with torch.inference_mode():
-        (a, scale_a), (b, scale_b) = (
-            torch.ops.tileon.quantize(x, own) for own in (("mxfp8", "mxfp4") if fmt == "mixed" else (fmt, fmt))
-        )
-        torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b)
-    return str(torch.ops.tileon._last_kernel())
-
-
-def _backends() -> Iterator[tuple[str, str]]:
-    has_gpu = torch.cuda.is_available()
-    for device in ("cpu", "cuda") if has_gpu else ("cpu",):
-        for dtype in _DTYPES:
-            yield f"matmul {dtype} on {device}", _said(lambda: _backend(device, dtype))  # noqa: B023 (called at once)
-        for fmt in _FORMATS:
-            yield f"block_scaled {fmt} on {device}", _said(lambda: _block_scaled_backend(device, fmt))  # noqa: B023
-    for dtype in _TENSOR_CORE_DTYPES if has_gpu else ():  # an odd stride is beyond what Hopper's loads can read
-        yield f"matmul {dtype} on cuda, odd strides", _said(lambda: _backend("cuda", dtype, 1025))  # noqa: B023
-
-
-def _said(ask: Callable[[], str]) -> str:
-    try:
-        return ask()
-    except Exception as error:
-        return f"failed: {type(error).__name__}: {error}"
-
-
-def _section(ask: Callable[[], Iterator[tuple[str, str]]]) -> Iterator[tuple[str, str]]:
-    try:
-        yield from ask()
-    except Exception as error:
-        yield "failed", f"{type(error).__name__}: {error}"
-
-
-def _load() -> str:
-    _library.load()
-    return str(_library.path())
-
-
-def lines() -> Iterator[tuple[str, str]]:
-    """Pairs of what and what of it."""
-    yield "tileon_ops", __version__
-    yield "Python", f"{platform.python_version()} on {platform.platform()}"
-    yield "torch", torch.__version__
-    yield "torch's CUDA", torch.version.cuda or "none: a torch for the CPU alone"
-    yield from _section(_gpus)
-    yield "GPU driver", _said(_driver)
-    library = _said(_load)
-    yield "library", library
-    yield "library's sources", _said(_sources)
-    yield from _section(_variables)
-    if not library.startswith("failed"):
-        yield from _section(_build)
-        yield from _section(_backends)
-
-
-def main() -> None:
-    for key, value in lines():
-        print(f"{key + ':':38}{value}", flush=True)
+        document = _document(answers if as_json else _printed(answers))
+        if as_json:
+            print(json.dumps(document, indent=2), flush=True)
+    except BrokenPipeError:  # `| head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for Python's own flush at exit
+        return 1
+    return 0 if document["usable"] else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
