@@ -54,7 +54,21 @@ def _awkward_steps(out: Path) -> list[Step]:
 
 
 def _sweep_steps(out: Path) -> list[Step]:
-    return [Step("sweep", script("sweep.py", "--csv", str(out / "sweep.csv")), 300)]
+    fixed = script("sweep.py", "--csv", str(out / "sweep.csv"))
+    drawn = (
+        "--preset",
+        "random",
+        "--rows",
+        "sm90",
+        "--seconds",
+        "0.25",
+        "--warmup-seconds",
+        "0.08",
+        "--hopeless",
+        "1.8",
+    )
+    drawn_steps = Step("sweep_random", script("sweep.py", *drawn, "--csv", str(out / "sweep_random.csv")), 240)
+    return [Step("sweep", fixed, 300), drawn_steps]
 
 
 def _tune_regret_steps(out: Path) -> list[Step]:

@@ -42,6 +42,9 @@ inline std::string lie_text(const Output& out, int64_t batch, int64_t m, int64_t
   return text == "k" ? "rows" : text == "mn" ? "columns" : "other";
 }
 
+// As the ops allocate it: contiguous, and aligned.
+inline Output fresh_output(int64_t m, int64_t n) { return {nullptr, n, 1, m * n}; }
+
 inline std::string lie_text(const Operand& operand, const GemmProblem& problem, int64_t mn, DType dtype) {
   return MatrixLie{operand.data, operand.stride_mn, operand.stride_k, operand.stride_batch,
                    mn,           problem.k,         problem.batch,    info(dtype).bytes}
@@ -97,6 +100,13 @@ inline std::string problem_text(const BlockScaledProblem& problem) {
           (is_packed(problem.a.scale_strides) && is_packed(problem.b.scale_strides) ? "packed" : "other");
   text += " out=" + lie_text(problem.out, 1, problem.m, problem.n, problem.out_dtype);
   return text + " " + epilogue_text(problem.epilogue);
+}
+
+// Of the same problem with a fresh output.
+template <typename Problem>
+std::string fresh_problem_text(Problem problem) {
+  problem.out = fresh_output(problem.m, problem.n);
+  return problem_text(problem);
 }
 
 }  // namespace tileon

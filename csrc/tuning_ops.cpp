@@ -13,25 +13,18 @@
 namespace tileon {
 namespace {
 
-// As the op allocates it: contiguous, and aligned.
-Output fresh_output(int64_t m, int64_t n) { return {nullptr, n, 1, m * n}; }
-
 std::string matmul_problem(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
                            const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
                            bool allow_tf32, bool fast_accum) {
-  GemmProblem problem = check_matmul({a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum});
-  problem.out = fresh_output(problem.m, problem.n);
-  return problem_text(problem);
+  return fresh_problem_text(check_matmul({a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum}));
 }
 
 std::string block_scaled_matmul_problem(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
                                         const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
                                         const std::string& activation, double slope,
                                         std::optional<ScalarType> out_dtype, bool fast_accum) {
-  BlockScaledProblem problem =
-      check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum});
-  problem.out = fresh_output(problem.m, problem.n);
-  return problem_text(problem);
+  return fresh_problem_text(
+      check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum}));
 }
 
 int device_index(int64_t device) {

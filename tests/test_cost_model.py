@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 np = pytest.importorskip("numpy")
+import cost_model  # noqa: E402
 import fit_hopper  # noqa: E402
 from summary import Key  # noqa: E402
 
@@ -56,9 +57,35 @@ def random_cases(count: int) -> list[Key]:
 
 def test_every_row_of_the_table_is_read() -> None:
     text = (ROOT / "csrc" / "cuda" / "sm90" / "config.h").read_text()
-    rows = fit_hopper.read_table()
+    rows = cost_model.read_table()
     assert len(rows) == text.count('{"sm90_') > 20
-    assert all(min(row.numbers) >= 0 and row.numbers[-1] > 0 for row in rows)
+    assert all(min(row.numbers) > 0 for row in rows)
+    assert len(cost_model.read_constants()) == len(cost_model.CONSTANTS)
+
+
+def test_written_numbers_are_read_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("config.h", "choice.h"):
+        (tmp_path / name).write_text((cost_model.SM90 / name).read_text())
+    rows, numbers = cost_model.read_table(), np.arange(1.0, 1 + 6 * len(cost_model.read_table())).reshape(-1, 6)
+    monkeypatch.setattr(cost_model, "SM90", tmp_path)
+    cost_model.write(rows, numbers, (1.25, 2.5))
+    again = cost_model.read_table()
+    assert [row.numbers for row in again] == [tuple(values) for values in numbers]
+    assert [row.name for row in again] == [row.name for row in rows]
+    assert cost_model.read_constants() == (1.25, 2.5)
+
+
+def test_a_fit_to_times_that_follow_the_model_chooses_as_they_say() -> None:
+    table, cases = cost_model.read_table(), random_cases(100)
+    times = cost_model.expected_ns(table, cases, SM_COUNT) / 1e3
+    rows = {
+        case: dict(zip((row.name for row in table), column, strict=True))
+        for case, column in zip(cases, times.T, strict=True)
+    }
+    sweep = fit_hopper.Sweep(rows, table, SM_COUNT)
+    assert sweep.regrets(np.array([row.numbers for row in table]), cost_model.read_constants()).max() < 1 + 1e-9
+    regrets = sweep.regrets(*fit_hopper.Fit(sweep).run(150))
+    assert np.log(regrets).mean() < 0.02
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
@@ -70,8 +97,8 @@ def test_cpp_and_python_choose_the_same_row(tmp_path: pathlib.Path) -> None:
     lines = "".join(f"{c.m} {c.n} {c.k} {int(c.layout[0] == 'T')} {int(c.layout[1] == 'T')}\n" for c in cases)
     printed = subprocess.run([str(binary)], input=lines, capture_output=True, text=True, check=True).stdout.split()
 
-    table = fit_hopper.read_table()
-    expected = fit_hopper.expected_ns(table, cases, SM_COUNT)
+    table = cost_model.read_table()
+    expected = cost_model.expected_ns(table, cases, SM_COUNT)
     for column, (case, chosen) in enumerate(zip(cases, printed, strict=True)):
         costs = dict(zip((row.name for row in table), expected[:, column], strict=True))
         assert costs[chosen] <= min(costs.values()) * (1 + 1e-6), f"{case}: C++ takes {chosen}"

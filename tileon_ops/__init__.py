@@ -10,7 +10,7 @@ def _is_run(module: str) -> bool:
     """Whether this is the import that `python -m` of a module of the package begins with."""
     options = _sys.orig_argv
     return _sys.argv[:1] == ["-m"] and (
-        f"-m{module}" in options or ("-m", module) in zip(options, options[1:], strict=False)
+        f"-m{module}" in options or ["-m", module] in [options[i : i + 2] for i in range(len(options))]
     )
 
 

@@ -51,8 +51,8 @@ inline void load_tuned_rows(int device) {
 }
 
 // The name of the row that was measured to be the fastest for the problem; null where that is not known. With
-// TILEON_TUNE=1 it is measured now, except while a graph is captured. `can_measure`: the problem is one that the
-// tuner's op states in full.
+// TILEON_TUNE=1 it is measured now, except while a graph is captured, and except for an output that lies otherwise than
+// the tuner's. `can_measure`: the tuner's op states the rest of the problem.
 template <typename Problem, typename Arguments>
 const char* measured_row(const Problem& problem, const Arguments& arguments, int device, cudaStream_t stream,
                          bool can_measure) {
@@ -62,7 +62,7 @@ const char* measured_row(const Problem& problem, const Arguments& arguments, int
   if (!measures && !has_tuned_rows()) return nullptr;
   const std::string text = problem_text(problem);
   const char* row = tuned_row(device, text);
-  if (row != nullptr || !measures || is_captured(stream)) return row;
+  if (row != nullptr || !measures || fresh_problem_text(problem) != text || is_captured(stream)) return row;
   is_measuring = true;
   measure_rows(arguments);
   is_measuring = false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "../cheapest.h"
@@ -27,10 +28,6 @@ inline double waves(const Row& row, int64_t tiles, int sm_count) {
   return ceil_divide(tiles, clusters_at_once(row.splits, sm_count));
 }
 
-// What L2 hands to all SMs at most, in bytes of the lines that the tiles take as they are counted here. Not a measured
-// rate: set by hand, by the regret that benchmarks/fit_hopper.py prints.
-constexpr double kL2BytesPerNs = 20000.0;
-
 // How many of L2's lines a line of a tile takes: two, where the operand's lines do not begin at theirs.
 inline int lines_of_l2(const Operand& operand, const TmaAccess& access, int64_t mn, int64_t k) {
   const int64_t outer = access.major == Major::kK ? mn : k;
@@ -42,13 +39,18 @@ inline int lines_of_l2(const Operand& operand, const TmaAccess& access, int64_t 
 // What the cost of every row depends on.
 struct Work {
   double k;
+  double k_in_64;  // rounded up to whole blocks of 64, and of 128
+  double k_in_128;
   double bytes;  // of both operands and the output, each once
   Major a_major;
   Major b_major;
   int a_lines;  // lines_of_l2
   int b_lines;
 
-  explicit Work(const GemmProblem& problem) : k(static_cast<double>(problem.k)) {
+  explicit Work(const GemmProblem& problem)
+      : k(static_cast<double>(problem.k)),
+        k_in_64(static_cast<double>((problem.k + 63) / 64 * 64)),
+        k_in_128(static_cast<double>((problem.k + 127) / 128 * 128)) {
     const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
     const double batch = static_cast<double>(problem.batch);
     const double a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
@@ -60,18 +62,65 @@ struct Work {
     a_lines = lines_of_l2(problem.a, a, problem.m, problem.k);
     b_lines = lines_of_l2(problem.b, b, problem.n, problem.k);
   }
+
+  double k_in_blocks(int block_k) const { return block_k == 64 ? k_in_64 : k_in_128; }
 };
 
+// The counts that a row's cost is made of.
+struct RowWork {
+  TileOrder order;
+  int64_t tiles;  // of all batches
+  double waves;
+  double per_k;  // of the operand whose tile may be of any width: mn-major, it comes in whole panels
+
+  RowWork(const Row& row, const GemmProblem& problem, const Work& work, int sm_count)
+      : order(tile_order(row.tile, problem.m, problem.n)),
+        tiles(order.count() * problem.batch),
+        waves(sm90::waves(row, tiles, sm_count)) {
+    const Major major = row.tile.family == Family::kSwapped ? work.a_major : work.b_major;
+    per_k = major == Major::kK ? row.per_k : row.per_k_mn;
+  }
+};
+
+// Lines that straddle L2's take so much longer, along k and along mn. Fitted with the table.
+constexpr double kStraddlingK = 2.866;
+constexpr double kStraddlingMn = 2.940;
+
+// How many rows of an operand a tile loads, in terms of those that L2 hands out best. Rows beyond a k-major operand's
+// end are not loaded; an mn-major one's come in whole panels.
+inline double loaded_rows(Major major, int lines, int64_t mn, int tiles_mn, int tile_mn) {
+  const double rows = major == Major::kK
+                          ? static_cast<double>(mn) / tiles_mn
+                          : static_cast<double>((std::min<int64_t>(tile_mn, mn) + kPanel - 1) / kPanel * kPanel);
+  if (lines == 1) return rows;
+  return rows * (1 + (major == Major::kK ? kStraddlingK : kStraddlingMn));
+}
+
+// The time of a row: its start, and three things that run at once and get in each other's way: the tensor cores, the
+// memory, and L2, each of which alone would take so long. The counterpart in Python is benchmarks/cost_model.py.
 inline double expected_ns(const Row& row, const GemmProblem& problem, const Work& work, int sm_count) {
-  const int64_t tiles = tile_order(row.tile, problem.m, problem.n).count() * problem.batch;
-  // The operand whose tile may be of any width: mn-major, it comes in whole panels.
-  const Major major = row.tile.family == Family::kSwapped ? work.a_major : work.b_major;
-  const double per_k = major == Major::kK ? row.per_k : row.per_k_mn;
-  const double compute = waves(row, tiles, sm_count) * (row.per_tile + per_k * work.k);
+  const RowWork counts(row, problem, work, sm_count);
+  const double compute = counts.waves * (row.per_tile + counts.per_k * work.k_in_blocks(row.tile.block_k));
+  const double memory = work.bytes / row.bytes_per_ns;
+  const double rows = loaded_rows(work.a_major, work.a_lines, problem.m, counts.order.tiles_m, row.tile.tile_m) +
+                      loaded_rows(work.b_major, work.b_lines, problem.n, counts.order.tiles_n, row.tile.tile_n);
+  const double delivery = counts.waves * rows * work.k * kElementBytes / (row.sm_bytes_per_ns * row.splits);
+  return row.start + std::sqrt(compute * compute + memory * memory + delivery * delivery);
+}
+
+// What L2 hands to all SMs at most, in bytes of the lines that the tiles take as they are counted here. Not a measured
+// rate: set by hand.
+constexpr double kL2BytesPerNs = 20000.0;
+
+// The same for the tables of fp8 and of prepared operands, whose numbers were set by hand for the largest one of the
+// three.
+inline double largest_bound_ns(const Row& row, const GemmProblem& problem, const Work& work, int sm_count) {
+  const RowWork counts(row, problem, work, sm_count);
+  const double compute = counts.waves * (row.per_tile + counts.per_k * work.k);
   const double memory = work.bytes / row.bytes_per_ns;
   const double per_block = operand_bytes(row.tile.tile_m, row.tile.block_k, work.a_major) * work.a_lines +
                            operand_bytes(row.tile.tile_n, row.tile.block_k, work.b_major) * work.b_lines;
-  const double delivery = static_cast<double>(tiles) * per_block / row.tile.block_k * work.k / kL2BytesPerNs;
+  const double delivery = static_cast<double>(counts.tiles) * per_block / row.tile.block_k * work.k / kL2BytesPerNs;
   return row.start + std::max({compute, memory, delivery});
 }
 

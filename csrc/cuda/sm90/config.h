@@ -52,69 +52,70 @@ struct Row {
   TileConfig tile;
   int splits;    // CTAs of a cluster that share a tile's k
   int resident;  // CTAs that an SM holds at a time
-  // Nanoseconds: start + the largest of waves * (per_tile + per_k * k), bytes / bytes_per_ns and what L2 takes;
-  // per_k_mn is for an mn-major b, of kSwapped a (choice.h). Fitted on an H200 to benchmarks/results/h200/sweep.csv by
-  // benchmarks/fit_hopper.py, which also says what the choice loses.
+  // What expected_ns (choice.h) makes a time of. Nanoseconds: before and after the tiles, for a tile, and for each of
+  // its k; per_k_mn is for an mn-major b, of kSwapped a. Bytes a nanosecond: of memory, and of what L2 hands to an SM.
+  // Fitted to benchmarks/results/h200/sweep.csv and sweep_random.csv by benchmarks/fit_hopper.py.
   float start;
   float per_tile;
   float per_k;
   float per_k_mn;
   float bytes_per_ns;
+  float sm_bytes_per_ns = 0;  // only of kRows: the other tables' numbers are for largest_bound_ns
 };
 
 // clang-format off
 constexpr Row kRows[] = {
-    // name                              family              tile m, n, k    consumers, stages, takes registers  splits, resident   start, per_tile, per_k, per_k_mn, bytes_per_ns
-    {"sm90_gemm_128x256x64",             {Family::kGemm,     128, 256,  64,  2, 16},  1,  1,   6581.9f,   884.8f, 10.3872f, 10.4057f, 3583.9f},
-    {"sm90_gemm_128x240x64",             {Family::kGemm,     128, 240,  64,  2, 16},  1,  1,   4536.3f,  1474.9f, 10.0731f,  9.9151f, 3287.4f},
-    {"sm90_gemm_128x224x64",             {Family::kGemm,     128, 224,  64,  2, 16},  1,  1,   4378.9f,  1510.5f,  9.2228f,  9.2784f, 4352.7f},
-    {"sm90_gemm_128x208x64",             {Family::kGemm,     128, 208,  64,  2, 16},  1,  1,   4297.1f,  1511.9f,  8.5483f,  9.7986f, 4300.0f},
-    {"sm90_gemm_128x176x64",             {Family::kGemm,     128, 176,  64,  2, 16},  1,  1,   4714.4f,  1048.9f,  7.4899f,  7.7608f, 2794.1f},
-    {"sm90_gemm_128x160x64",             {Family::kGemm,     128, 160,  64,  2, 16},  1,  1,   4924.0f,   592.4f,  6.9117f,  7.1534f, 2757.9f},
-    {"sm90_gemm_128x144x64",             {Family::kGemm,     128, 144,  64,  2, 16},  1,  1,   4927.7f,   718.1f,  6.0799f,  7.5985f, 2424.4f},
-    {"sm90_gemm_128x128x64",             {Family::kGemm,     128, 128,  64,  2, 16},  1,  1,   4859.2f,   483.0f,  5.6487f,  5.7140f, 3847.6f},
-    {"sm90_gemm_128x104x64",             {Family::kGemm,     128, 104,  64,  2, 16},  1,  1,   6144.7f,     1.2f,  5.0300f,  5.8776f, 2151.7f},
-    {"sm90_gemm_128x96x64",              {Family::kGemm,     128,  96,  64,  2, 16},  1,  1,   4316.6f,   718.8f,  4.4956f,  5.3161f, 2551.1f},
-    {"sm90_gemm_64x176x64",              {Family::kGemm,      64, 176,  64,  1, 16},  1,  1,   5314.5f,   577.4f,  4.1236f,  4.9450f, 3257.8f},
-    {"sm90_gemm_64x128x128",             {Family::kGemm,      64, 128, 128,  1, 16},  1,  1,   5792.6f,     0.0f,  3.2565f,  3.2670f, 2645.6f},
-    {"sm90_gemm_64x104x128",             {Family::kGemm,      64, 104, 128,  1, 16},  1,  1,   5542.2f,    94.5f,  3.0650f,  5.1204f, 2407.6f},
-    {"sm90_gemm_64x96x128",              {Family::kGemm,      64,  96, 128,  1, 16},  1,  1,   5352.1f,   136.5f,  2.7171f,  3.7381f, 2522.2f},
-    {"sm90_gemm_64x64x128",              {Family::kGemm,      64,  64, 128,  1, 16},  1,  1,   4898.9f,     0.0f,  3.0525f,  2.3614f, 2793.5f},
-    {"sm90_gemm_64x32x128",              {Family::kGemm,      64,  32, 128,  1, 16},  1,  1,   5545.3f,     0.0f,  1.5794f,  2.3840f, 2393.8f},
-    {"sm90_pingpong_128x128x64",         {Family::kPingPong, 128, 128,  64,  2, 16},  1,  1,   5890.3f,     0.0f,  5.7176f,  5.5205f, 3058.6f},
-    {"sm90_pingpong_128x160x64",         {Family::kPingPong, 128, 160,  64,  2, 16, true},  1,  1,   6171.2f,   409.3f,  6.4742f,  7.1231f, 3025.6f},
-    {"sm90_pingpong_128x176x64",         {Family::kPingPong, 128, 176,  64,  2, 16, true},  1,  1,   6189.0f,   174.8f,  7.2914f,  8.0205f, 2736.2f},
-    {"sm90_pingpong_128x192x64",         {Family::kPingPong, 128, 192,  64,  2, 16, true},  1,  1,   6054.7f,   546.4f,  7.6406f,  7.6717f, 5836.0f},
-    {"sm90_swapped_208x128x64",           {Family::kSwapped,  208, 128,  64,  2, 16},  1,  1,   4372.4f,  1958.7f,  8.5495f, 11.3652f, 4300.0f},
-    {"sm90_swapped_176x128x64",           {Family::kSwapped,  176, 128,  64,  2, 16},  1,  1,   6026.4f,   977.3f,  7.3553f,  7.6904f, 2688.1f},
-    {"sm90_swapped_160x128x64",           {Family::kSwapped,  160, 128,  64,  2, 16},  1,  1,   5434.3f,   367.0f,  7.0857f,  7.8920f, 2202.5f},
-    {"sm90_swapped_144x128x64",           {Family::kSwapped,  144, 128,  64,  2, 16},  1,  1,   5306.9f,  1261.0f,  5.8236f,  8.1206f, 2626.9f},
-    {"sm90_swapped_104x128x64",           {Family::kSwapped,  104, 128,  64,  2, 16},  1,  1,   4721.0f,   555.4f,  5.4711f,  7.1705f, 2486.9f},
-    {"sm90_swapped_96x128x64",            {Family::kSwapped,   96, 128,  64,  2, 16},  1,  1,   4746.5f,  1119.3f,  3.9684f,  4.5686f, 2535.7f},
-    {"sm90_swapped_96x64x128",            {Family::kSwapped,   96,  64, 128,  1, 16},  1,  1,   5266.2f,   462.3f,  2.7375f,  3.4914f, 2222.7f},
-    {"sm90_swapped_104x64x128",           {Family::kSwapped,  104,  64, 128,  1, 16},  1,  1,   5971.2f,    16.4f,  3.2776f,  4.0501f, 2048.8f},
-    {"sm90_split2_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  2,  1,   8336.9f,     0.0f,  1.8280f,  1.5793f, 3170.3f},
-    {"sm90_split4_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  4,  1,   8064.4f,   166.4f,  0.4948f,  0.5204f, 1970.9f},
-    {"sm90_split8_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  8,  1,   6313.1f,  1121.5f,  0.3259f,  0.3268f, 2157.0f},
-    {"sm90_split2_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  2,  1,   5754.6f,  5423.9f,  3.4056f,  3.5710f, 2736.5f},
-    {"sm90_split4_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  4,  1,   1544.4f,  8456.8f,  1.1961f,  1.1725f, 4300.0f},
-    {"sm90_split8_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  8,  1,   1107.1f,  9266.6f,  0.7435f,  0.5570f, 4300.0f},
-    {"sm90_few_rows_8x64x128",           {Family::kFewRows,    8,  64, 128,  1,  5},  1,  2,   6047.9f,   101.0f,  1.7313f,  1.3151f, 2937.1f},
-    {"sm90_few_rows_16x64x128",          {Family::kFewRows,   16,  64, 128,  1,  5},  1,  2,   6740.3f,     0.0f,  1.1619f,  1.7118f, 2819.2f},
-    {"sm90_few_rows_32x64x128",          {Family::kFewRows,   32,  64, 128,  1,  4},  1,  2,   5523.0f,  1000.3f,  3.2430f,  3.7001f, 3267.3f},
-    {"sm90_few_rows_64x64x128",          {Family::kFewRows,   64,  64, 128,  1,  3},  1,  2,   7937.2f,     0.0f,  2.5973f,  2.6284f, 2345.7f},
-    {"sm90_few_rows_8x128x64",           {Family::kFewRows,    8, 128,  64,  2,  5},  1,  2,   5512.3f,   244.5f,  4.7346f,  3.4699f, 4973.3f},
-    {"sm90_few_rows_16x128x64",          {Family::kFewRows,   16, 128,  64,  2,  5},  1,  2,   4535.9f,  1204.4f,  5.0076f,  4.7797f, 4805.1f},
-    {"sm90_few_rows_32x128x64",          {Family::kFewRows,   32, 128,  64,  2,  5},  1,  2,   5727.0f,   453.4f,  3.9982f,  4.7275f, 4692.3f},
-    {"sm90_few_rows_64x128x64",          {Family::kFewRows,   64, 128,  64,  2,  4},  1,  2,   8086.7f,     0.0f,  4.1470f,  4.0611f, 3350.7f},
-    {"sm90_few_rows_split2_8x64x128",    {Family::kFewRows,    8,  64, 128,  1,  5},  2,  2,   6789.9f,     0.0f,  1.5283f,  1.7005f, 3372.5f},
-    {"sm90_few_rows_split2_16x64x128",   {Family::kFewRows,   16,  64, 128,  1,  5},  2,  2,   6545.1f,   318.0f,  1.4308f,  0.9723f, 3737.7f},
-    {"sm90_few_rows_split2_32x64x128",   {Family::kFewRows,   32,  64, 128,  1,  4},  2,  2,   6437.2f,   867.4f,  1.5660f,  1.6056f, 3265.4f},
-    {"sm90_few_rows_split2_64x64x128",   {Family::kFewRows,   64,  64, 128,  1,  3},  2,  2,   8111.6f,    83.1f,  2.0937f,  2.2975f, 2457.6f},
-    {"sm90_few_rows_split4_8x64x128",    {Family::kFewRows,    8,  64, 128,  1,  5},  4,  2,   6907.3f,   130.3f,  0.7815f,  1.1011f, 3133.5f},
-    {"sm90_few_rows_split4_16x64x128",   {Family::kFewRows,   16,  64, 128,  1,  5},  4,  2,   6805.1f,   249.0f,  0.7965f,  0.4493f, 3083.4f},
-    {"sm90_few_rows_split4_32x64x128",   {Family::kFewRows,   32,  64, 128,  1,  4},  4,  2,   6987.7f,   411.3f,  0.7712f,  0.7250f, 2880.1f},
-    {"sm90_few_rows_split4_64x64x128",   {Family::kFewRows,   64,  64, 128,  1,  3},  4,  2,   7553.8f,   370.7f,  0.9466f,  1.2747f, 2450.1f},
+    // name                              family              tile m, n, k    consumers, stages, takes registers  splits, resident   start, per_tile, per_k, per_k_mn, bytes_per_ns, sm_bytes_per_ns
+    {"sm90_gemm_128x256x64",             {Family::kGemm,     128, 256,  64,  2, 16},  1,  1,   5698.1f,  1267.8f,  9.7442f,  9.9299f, 3814.6f,  423.4f},
+    {"sm90_gemm_128x240x64",             {Family::kGemm,     128, 240,  64,  2, 16},  1,  1,   5095.6f,  1164.6f,  9.5683f,  9.7042f, 3844.8f,  471.2f},
+    {"sm90_gemm_128x224x64",             {Family::kGemm,     128, 224,  64,  2, 16},  1,  1,   5165.3f,  1155.7f,  8.6893f,  8.9077f, 3866.5f,  391.6f},
+    {"sm90_gemm_128x208x64",             {Family::kGemm,     128, 208,  64,  2, 16},  1,  1,   4765.4f,  1100.2f,  8.1962f,  9.5705f, 3776.1f,  355.9f},
+    {"sm90_gemm_128x176x64",             {Family::kGemm,     128, 176,  64,  2, 16},  1,  1,   4649.4f,  1070.8f,  7.0905f,  8.5371f, 4075.0f,  347.0f},
+    {"sm90_gemm_128x160x64",             {Family::kGemm,     128, 160,  64,  2, 16},  1,  1,   4950.1f,   947.8f,  6.4821f,  6.9103f, 3450.1f,  312.9f},
+    {"sm90_gemm_128x144x64",             {Family::kGemm,     128, 144,  64,  2, 16},  1,  1,   4717.6f,   926.4f,  5.6901f,  7.4751f, 3364.3f,  312.6f},
+    {"sm90_gemm_128x128x64",             {Family::kGemm,     128, 128,  64,  2, 16},  1,  1,   4666.9f,   844.2f,  5.2519f,  5.2112f, 3645.4f,  389.2f},
+    {"sm90_gemm_128x104x64",             {Family::kGemm,     128, 104,  64,  2, 16},  1,  1,   4805.0f,   917.0f,  4.5011f,  6.2547f, 2879.1f,  297.0f},
+    {"sm90_gemm_128x96x64",              {Family::kGemm,     128,  96,  64,  2, 16},  1,  1,   4264.6f,   866.9f,  4.3295f,  5.1750f, 2827.3f,  298.9f},
+    {"sm90_gemm_64x176x64",              {Family::kGemm,      64, 176,  64,  1, 16},  1,  1,   4849.5f,   866.6f,  3.5610f,  5.1128f, 3864.3f,  286.3f},
+    {"sm90_gemm_64x128x128",             {Family::kGemm,      64, 128, 128,  1, 16},  1,  1,   4956.2f,   941.5f,  2.9190f,  2.6743f, 3981.2f,  251.0f},
+    {"sm90_gemm_64x104x128",             {Family::kGemm,      64, 104, 128,  1, 16},  1,  1,   4695.6f,  1036.0f,  2.6783f,  3.8802f, 3119.1f,  270.3f},
+    {"sm90_gemm_64x96x128",              {Family::kGemm,      64,  96, 128,  1, 16},  1,  1,   4107.3f,  1029.0f,  2.7058f,  3.7953f, 3170.9f,  262.1f},
+    {"sm90_gemm_64x64x128",              {Family::kGemm,      64,  64, 128,  1, 16},  1,  1,   3654.8f,   925.7f,  2.3578f,  2.1915f, 3464.8f,  254.9f},
+    {"sm90_gemm_64x32x128",              {Family::kGemm,      64,  32, 128,  1, 16},  1,  1,   3855.7f,  1324.1f,  1.6749f,  2.6312f, 2588.9f,  323.6f},
+    {"sm90_pingpong_128x128x64",         {Family::kPingPong, 128, 128,  64,  2, 16},  1,  1,   5611.2f,   210.6f,  5.5331f,  4.9761f, 3827.8f,  284.4f},
+    {"sm90_pingpong_128x160x64",         {Family::kPingPong, 128, 160,  64,  2, 16, true},  1,  1,   6059.0f,   265.4f,  5.7854f,  6.9138f, 3109.8f,  275.8f},
+    {"sm90_pingpong_128x176x64",         {Family::kPingPong, 128, 176,  64,  2, 16, true},  1,  1,   5820.0f,   263.4f,  6.5202f,  7.9021f, 3636.9f,  281.8f},
+    {"sm90_pingpong_128x192x64",         {Family::kPingPong, 128, 192,  64,  2, 16, true},  1,  1,   5782.2f,   304.0f,  7.4372f,  7.4934f, 4059.0f,  410.3f},
+    {"sm90_swapped_208x128x64",           {Family::kSwapped,  208, 128,  64,  2, 16},  1,  1,   5228.4f,  1120.7f,  8.1787f, 10.3363f, 2890.7f,  397.6f},
+    {"sm90_swapped_176x128x64",           {Family::kSwapped,  176, 128,  64,  2, 16},  1,  1,   5181.5f,  1097.5f,  6.9134f,  8.4726f, 2933.0f,  347.2f},
+    {"sm90_swapped_160x128x64",           {Family::kSwapped,  160, 128,  64,  2, 16},  1,  1,   5152.7f,  1060.9f,  6.2536f,  7.9406f, 2833.1f,  328.2f},
+    {"sm90_swapped_144x128x64",           {Family::kSwapped,  144, 128,  64,  2, 16},  1,  1,   4927.7f,  1057.5f,  5.6500f,  8.2051f, 2912.8f,  366.6f},
+    {"sm90_swapped_104x128x64",           {Family::kSwapped,  104, 128,  64,  2, 16},  1,  1,   4868.8f,   972.4f,  4.2666f,  6.4898f, 3184.7f,  317.5f},
+    {"sm90_swapped_96x128x64",            {Family::kSwapped,   96, 128,  64,  2, 16},  1,  1,   4904.1f,   920.1f,  4.1123f,  6.1436f, 3794.1f,  430.7f},
+    {"sm90_swapped_96x64x128",            {Family::kSwapped,   96,  64, 128,  1, 16},  1,  1,   4123.5f,  1054.7f,  3.1780f,  4.0047f, 2595.9f,  270.7f},
+    {"sm90_swapped_104x64x128",           {Family::kSwapped,  104,  64, 128,  1, 16},  1,  1,   4724.7f,   954.3f,  3.1298f,  3.8772f, 2298.9f,  243.2f},
+    {"sm90_split2_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  2,  1,   7205.4f,  1807.5f,  1.5539f,  1.6382f, 3819.1f,  166.0f},
+    {"sm90_split4_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  4,  1,   5638.8f,  2300.1f,  0.5648f,  0.6727f, 3070.2f,  184.9f},
+    {"sm90_split8_64x64x128",            {Family::kSplitK,    64,  64, 128,  1, 16},  8,  1,   5567.1f,  2430.7f,  0.3106f,  0.3919f, 2673.2f,  170.3f},
+    {"sm90_split2_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  2,  1,   7764.4f,  1596.3f,  3.4360f,  3.5150f, 3220.9f,  194.6f},
+    {"sm90_split4_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  4,  1,   6645.6f,  2170.6f,  1.4067f,  1.4934f, 3200.2f,  205.2f},
+    {"sm90_split8_128x128x64",           {Family::kSplitK,   128, 128,  64,  2, 16},  8,  1,   7762.5f,  2367.9f,  0.8209f,  0.9818f, 3405.7f,  188.7f},
+    {"sm90_few_rows_8x64x128",           {Family::kFewRows,    8,  64, 128,  1,  5},  1,  2,   4164.8f,  1652.8f,  1.8376f,  2.0836f, 5011.5f,  202.3f},
+    {"sm90_few_rows_16x64x128",          {Family::kFewRows,   16,  64, 128,  1,  5},  1,  2,   4724.1f,  1457.2f,  2.2859f,  2.4627f, 4912.9f,  173.4f},
+    {"sm90_few_rows_32x64x128",          {Family::kFewRows,   32,  64, 128,  1,  4},  1,  2,   5720.1f,  1319.4f,  2.5145f,  2.8299f, 4487.2f,  129.9f},
+    {"sm90_few_rows_64x64x128",          {Family::kFewRows,   64,  64, 128,  1,  3},  1,  2,   6266.0f,  1223.5f,  2.6409f,  2.8760f, 2800.1f,  152.2f},
+    {"sm90_few_rows_8x128x64",           {Family::kFewRows,    8, 128,  64,  2,  5},  1,  2,   5306.8f,  1178.6f,  2.9724f,  2.3906f, 5052.9f,  181.6f},
+    {"sm90_few_rows_16x128x64",          {Family::kFewRows,   16, 128,  64,  2,  5},  1,  2,   5604.9f,  1142.1f,  3.0639f,  2.8149f, 4373.8f,  170.0f},
+    {"sm90_few_rows_32x128x64",          {Family::kFewRows,   32, 128,  64,  2,  5},  1,  2,   5742.0f,  1040.3f,  3.4475f,  3.1706f, 4153.7f,  138.1f},
+    {"sm90_few_rows_64x128x64",          {Family::kFewRows,   64, 128,  64,  2,  4},  1,  2,   7068.0f,  1066.9f,  3.6506f,  3.9964f, 3594.8f,  138.4f},
+    {"sm90_few_rows_split2_8x64x128",    {Family::kFewRows,    8,  64, 128,  1,  5},  2,  2,   5336.2f,  1587.2f,  1.3727f,  1.3469f, 5145.0f,  170.6f},
+    {"sm90_few_rows_split2_16x64x128",   {Family::kFewRows,   16,  64, 128,  1,  5},  2,  2,   5092.3f,  1563.2f,  1.5063f,  1.3334f, 5878.5f,  212.5f},
+    {"sm90_few_rows_split2_32x64x128",   {Family::kFewRows,   32,  64, 128,  1,  4},  2,  2,   6040.6f,  1362.4f,  1.6163f,  1.6454f, 4711.4f,  147.9f},
+    {"sm90_few_rows_split2_64x64x128",   {Family::kFewRows,   64,  64, 128,  1,  3},  2,  2,   7330.9f,  1257.5f,  1.7214f,  1.7700f, 3156.1f,  129.8f},
+    {"sm90_few_rows_split4_8x64x128",    {Family::kFewRows,    8,  64, 128,  1,  5},  4,  2,   4976.9f,  1510.8f,  0.8904f,  0.7689f, 6543.7f,  176.2f},
+    {"sm90_few_rows_split4_16x64x128",   {Family::kFewRows,   16,  64, 128,  1,  5},  4,  2,   5111.0f,  1463.9f,  0.9174f,  0.8280f, 5896.4f,  167.6f},
+    {"sm90_few_rows_split4_32x64x128",   {Family::kFewRows,   32,  64, 128,  1,  4},  4,  2,   5534.2f,  1305.5f,  1.0152f,  0.9129f, 5455.0f,  149.8f},
+    {"sm90_few_rows_split4_64x64x128",   {Family::kFewRows,   64,  64, 128,  1,  3},  4,  2,   6929.1f,  1355.9f,  0.9757f,  1.1077f, 3890.9f,  115.5f},
 };
 // clang-format on
 constexpr int kRowCount = sizeof(kRows) / sizeof(kRows[0]);

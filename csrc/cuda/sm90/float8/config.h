@@ -77,7 +77,7 @@ inline int choose_float8(const GemmProblem& problem, const Gpu& gpu) {
   const Work work(pairs);
   return cheapest(
       kFloat8Rows, [&](const Float8Row& row) { return row.promoted != problem.fast_accum; },
-      [&](const Float8Row& row) { return expected_ns(row.row, pairs, work, gpu.sm_count); });
+      [&](const Float8Row& row) { return largest_bound_ns(row.row, pairs, work, gpu.sm_count); });
 }
 
 }  // namespace tileon::sm90

@@ -1,0 +1,173 @@
+"""The Hopper choice's cost model in Python: the counterpart of csrc/cuda/sm90/choice.h, for what fits and judges it.
+
+The model is `expected_ns` there:
+start + sqrt(compute^2 + memory^2 + delivery^2), with
+compute = waves * (per_tile + per_k * k, in whole blocks), memory = bytes / bytes_per_ns,
+delivery = waves * (bytes that a CTA loads) / sm_bytes_per_ns.
+
+tests/test_cost_model.py holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from summary import Key
+
+SM90 = Path(__file__).resolve().parent.parent / "csrc" / "cuda" / "sm90"
+NUMBERS = ("start", "per_tile", "per_k", "per_k_mn", "bytes_per_ns", "sm_bytes_per_ns")  # of a row
+CONSTANTS = ("kStraddlingK", "kStraddlingMn")  # of choice.h
+
+_ROW = re.compile(
+    r'\{"(?P<name>sm90_\w+)",\s*\{Family::k(?P<family>\w+),\s*(?P<tile>\d+(?:,\s*\d+)*)(?:,\s*true)?\},'
+    r"\s*(?P<splits>\d+),\s*(?P<resident>\d+),(?P<numbers>(?:\s*[\d.]+f,?){6})\}"
+)
+_CONSTANT = re.compile(rf"constexpr double (?P<name>{'|'.join(CONSTANTS)}) = (?P<value>[\d.]+);")
+_PANEL = 64  # mn-major operands come in panels of so many
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table: the tile, the CTAs that share a tile's k, those that an SM holds, and the model's numbers."""
+
+    name: str
+    family: str
+    tile_m: int
+    tile_n: int
+    block_k: int
+    splits: int
+    resident: int
+    numbers: tuple[float, ...]  # as NUMBERS has them
+
+    def wide_operand_is_k_major(self, case: Key) -> bool:
+        """Of the operand whose tile may be of any width: b, and a where the operands are swapped."""
+        return _a_is_k_major(case) if self.family == "Swapped" else _b_is_k_major(case)
+
+    def tiles(self, case: Key) -> tuple[int, int]:
+        """Along m and n."""
+        return math.ceil(case.m / self.tile_m), math.ceil(case.n / self.tile_n)
+
+    def waves(self, case: Key, sm_count: int) -> float:
+        tiles = math.prod(self.tiles(case))
+        if self.resident > 1:
+            return max(1.0, tiles * self.splits / sm_count)
+        usable = sm_count if self.splits <= 2 else sm_count * 10 // 11  # clusters leave some of a GPC's SMs over
+        return math.ceil(tiles / (usable // self.splits))
+
+    def loaded(self, case: Key) -> tuple[float, float, float]:
+        """Bytes that a CTA loads: all of them, those of straddling lines along k, and along mn."""
+        tiles_m, tiles_n = self.tiles(case)
+        a_major, b_major = _a_is_k_major(case), _b_is_k_major(case)
+        a = _rows_loaded(a_major, case.m, tiles_m, self.tile_m) * case.k / self.splits * 2.0
+        b = _rows_loaded(b_major, case.n, tiles_n, self.tile_n) * case.k / self.splits * 2.0
+        a_straddles = _straddles(case.k, case.m) if a_major else _straddles(case.m, case.k)
+        b_straddles = _straddles(case.k, case.n) if b_major else _straddles(case.n, case.k)
+        along_k = a * (a_straddles and a_major) + b * (b_straddles and b_major)
+        along_mn = a * (a_straddles and not a_major) + b * (b_straddles and not b_major)
+        return a + b, along_k, along_mn
+
+
+def _a_is_k_major(case: Key) -> bool:
+    return case.layout[0] == "N"
+
+
+def _b_is_k_major(case: Key) -> bool:
+    return case.layout[1] == "T"
+
+
+def _rows_loaded(k_major: bool, mn: int, tiles: int, tile_mn: int) -> float:
+    """Of an operand by a CTA, in the mean."""
+    return mn / tiles if k_major else math.ceil(min(tile_mn, mn) / _PANEL) * _PANEL
+
+
+def _straddles(pitch: int, lines: int) -> bool:
+    """Whether lines of an operand, `pitch` elements apart, begin within lines of L2 (128 bytes)."""
+    return lines > 1 and 2 * pitch % 128 != 0
+
+
+def read_table() -> list[Row]:
+    rows = []
+    for match in _ROW.finditer((SM90 / "config.h").read_text()):
+        tile_m, tile_n, block_k, *_ = (int(number) for number in match["tile"].split(","))
+        numbers = tuple(float(number) for number in re.findall(r"([\d.]+)f", match["numbers"]))
+        sizes = (tile_m, tile_n, block_k, int(match["splits"]), int(match["resident"]))
+        rows.append(Row(match["name"], match["family"], *sizes, numbers))
+    return rows
+
+
+def read_constants() -> tuple[float, ...]:
+    """In the order of CONSTANTS."""
+    found = {match["name"]: float(match["value"]) for match in _CONSTANT.finditer((SM90 / "choice.h").read_text())}
+    return tuple(found[name] for name in CONSTANTS)
+
+
+def write(table: Sequence[Row], numbers: Array, constants: Sequence[float]) -> None:
+    """Puts numbers, [rows][6], into config.h, and constants into choice.h."""
+    by_name = {row.name: values for row, values in zip(table, numbers, strict=True)}
+
+    def line(match: re.Match[str]) -> str:
+        start, per_tile, per_k, per_k_mn, memory, sm = by_name[match["name"]]
+        text = f"  {start:7.1f}f, {per_tile:7.1f}f, {per_k:7.4f}f, {per_k_mn:7.4f}f, {memory:6.1f}f, {sm:6.1f}f"
+        return match[0][: match.start("numbers") - match.start()] + text + "}"
+
+    config, choice = SM90 / "config.h", SM90 / "choice.h"
+    config.write_text(_ROW.sub(line, config.read_text()))
+    values = dict(zip(CONSTANTS, constants, strict=True))
+    choice.write_text(
+        _CONSTANT.sub(
+            lambda match: f"constexpr double {match['name']} = {values[match['name']]:.3f};", choice.read_text()
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Features:
+    """What the model needs of the cases, as arrays of rows by cases or of cases alone."""
+
+    waves: Array
+    k: Array  # in whole blocks
+    k_major: Array
+    bytes: Array  # of both operands and the output, each once
+    loaded: Array
+    straddling_k: Array
+    straddling_mn: Array
+
+    @classmethod
+    def of(cls, table: Sequence[Row], cases: Sequence[Key], sm_count: int) -> Features:
+        loaded = np.array([[row.loaded(case) for case in cases] for row in table]).reshape(len(table), len(cases), 3)
+        return cls(
+            waves=np.array([[row.waves(case, sm_count) for case in cases] for row in table]),
+            k=np.array([[float(math.ceil(case.k / row.block_k) * row.block_k) for case in cases] for row in table]),
+            k_major=np.array([[row.wide_operand_is_k_major(case) for case in cases] for row in table]),
+            bytes=np.array([2.0 * (case.m * case.k + case.k * case.n + case.m * case.n) for case in cases]),
+            loaded=loaded[..., 0],
+            straddling_k=loaded[..., 1],
+            straddling_mn=loaded[..., 2],
+        )
+
+
+def expected(features: Any, numbers: Any, constants: Sequence[Any], where: Any = np.where) -> Any:
+    """Nanoseconds of every row in every case; `numbers` is [rows][6]. Of numpy's arrays or, with torch.where, of
+    torch's tensors."""
+    start, per_tile, per_k, per_k_mn, bytes_per_ns, sm_bytes_per_ns = (numbers[:, i : i + 1] for i in range(6))
+    compute = features.waves * (per_tile + where(features.k_major, per_k, per_k_mn) * features.k)
+    memory = features.bytes / bytes_per_ns
+    loaded = features.loaded + constants[0] * features.straddling_k + constants[1] * features.straddling_mn
+    delivery = features.waves * loaded / sm_bytes_per_ns
+    return start + (compute**2 + memory**2 + delivery**2) ** 0.5
+
+
+def expected_ns(table: Sequence[Row], cases: Sequence[Key], sm_count: int) -> Array:
+    """Nanoseconds of every row in every case, by the numbers in config.h."""
+    numbers = np.array([row.numbers for row in table])
+    found: Array = expected(Features.of(table, cases, sm_count), numbers, read_constants())
+    return found
