@@ -131,8 +131,8 @@ def tune(
         progress: shows a bar on the standard error stream where that is a terminal.
 
     Returns:
-        A report, which prints as a table: `gpu`, the `cache` file, and `problems`, over which it iterates, in the order
-        of dtypes, layouts, shapes, and then of formats. Each has its name, `problem`; the kernel that the library
+        A report that prints as a table. It has `gpu`, the `cache` file, and `problems`, which it iterates over, in the
+        order of dtypes, layouts, shapes, and then of formats. Each has its name, `problem`; the kernel that the library
         chooses by itself, `default`, and its time, `default_us`; the `row` that runs from now on, "default" where that
         choice stays, and its time, `us`; the `gain`, 0.05 for 5 %; and whether it was `measured` now or known before.
 

@@ -11,8 +11,8 @@
 #include "../kernel_log.h"
 #include "../matmul_checks.h"
 #include "dispatch_device.h"
-#include "sm80/sm80.h"
 #include "dispatch_tuned.h"
+#include "sm80/sm80.h"
 #ifdef TILEON_WITH_SM90
 #include "sm90/sm90.h"
 #endif

@@ -12,8 +12,8 @@
 #include "../prepared_checks.h"
 #include "dispatch_device.h"
 #include "dispatch_scaled_mm.h"
-#include "sm80/sm80.h"
 #include "dispatch_tuned.h"
+#include "sm80/sm80.h"
 #ifdef TILEON_WITH_SM90
 #include "sm90/sm90.h"
 #endif

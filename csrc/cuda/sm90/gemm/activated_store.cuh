@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "../../output/column_store.cuh"
+#include "../../ptx/opaque.cuh"
 #include "constant_index.cuh"
 #include "tma_store.cuh"
 
@@ -65,8 +66,8 @@ class ActivatedStore {
 #pragma unroll 1
     for (int column = 0; column < columns; column += part_columns) {
       Values values;
-      with_constant<Kernel::row_blocks * parts_per_row>(block * parts_per_row + (begin + column) / part_columns,
-                                                        [&](auto part) { read<part.value>(results, values); });
+      with_constant<0, Kernel::row_blocks * parts_per_row>(block * parts_per_row + (begin + column) / part_columns,
+                                                           [&](auto part) { read<part.value>(results, values); });
       if (!is_argument) activate_all(values, params_.problem.epilogue);
       uint32_t words[part_columns / 4];
 #pragma unroll
@@ -102,7 +103,9 @@ class ActivatedStore {
   template <int kColumns>
   static __device__ __forceinline__ void write_part(const uint32_t (&words)[part_columns / 4], uint32_t buffer,
                                                     int column) {
-    const RowsInBuffer<Kernel, std::max(kColumns, 8)> rows(buffer, late_lane());
+    // What follows from the lane is worked out here: before the main loop, where the compiler would do it, there are no
+    // registers to keep it in.
+    const RowsInBuffer<Kernel, std::max(kColumns, 8)> rows(buffer, ptx::opaque(threadIdx.x % 32));
     if constexpr (part_columns == 8) return rows.write_8(column, words);
 #pragma unroll
     for (int x = 0; x < part_columns; x += 16) {
@@ -112,14 +115,6 @@ class ActivatedStore {
         rows.write_8(column + x, &words[x / 4]);
       }
     }
-  }
-
-  // What follows from it is worked out here: before the main loop, where the compiler would like to, there are no
-  // registers to keep it in.
-  static __device__ __forceinline__ uint32_t late_lane() {
-    uint32_t lane = threadIdx.x % 32;
-    asm volatile("" : "+r"(lane));
-    return lane;
   }
 
   const KernelParams& params_;

@@ -2,19 +2,24 @@
 #pragma once
 
 #include <type_traits>
-#include <utility>
 
 namespace tileon::sm90 {
 
-// Calls `use` with `index`, one of kCount, as a std::integral_constant: by a branch that is the same in all lanes.
-template <int kCount, typename Use>
+// Calls `use` with `index`, from kBegin to before kEnd, as a std::integral_constant: by branches that are the same in
+// all lanes, of which there are as many as the count has binary digits.
+template <int kBegin, int kEnd, typename Use>
 __device__ __forceinline__ void with_constant(int index, const Use& use) {
-  const auto use_if_it_is = [&]<int kIndex>(std::integral_constant<int, kIndex> constant) {
-    if (kIndex == index) use(constant);
-  };
-  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) {
-    (use_if_it_is(std::integral_constant<int, kIndex>()), ...);
-  }(std::make_integer_sequence<int, kCount>());
+  static_assert(kBegin < kEnd);
+  if constexpr (kBegin + 1 == kEnd) {
+    use(std::integral_constant<int, kBegin>());
+  } else {
+    constexpr int middle = (kBegin + kEnd) / 2;
+    if (index < middle) {
+      with_constant<kBegin, middle>(index, use);
+    } else {
+      with_constant<middle, kEnd>(index, use);
+    }
+  }
 }
 
 }  // namespace tileon::sm90

@@ -38,7 +38,7 @@ __device__ __forceinline__ void store_through_slab(const KernelParams& params, u
   float* slab = reinterpret_cast<float*>(shared);
 #pragma unroll 1
   for (int index = 0; index < Kernel::row_blocks * per_block; ++index) {
-    with_constant<Kernel::row_blocks * per_block>(index, [&](auto constant) {
+    with_constant<0, Kernel::row_blocks * per_block>(index, [&](auto constant) {
       constexpr int block = constant.value / per_block, begin = constant.value % per_block * Slab::columns;
       const auto fragments = results.template columns<block, begin, Slab::columns>();
       write_fragments<Kernel::swapped, Slab::pitch, Slab::columns>(slab, &fragments[0]);
