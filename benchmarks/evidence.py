@@ -43,8 +43,8 @@ _HOPPER_TESTS = (
 )
 
 
-# Side by side, each with few threads: the references are computed on the CPU.
-_TEST_PROCESSES = 8
+# Side by side, each with two threads: the references are computed on the CPU.
+_TEST_PROCESSES = max(8, (os.cpu_count() or 1) // 2)
 _FEW_THREADS = {"OMP_NUM_THREADS": "2"}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,9 +31,11 @@ class StandIn:
 
     def __init__(self) -> None:
         self.count = 0
+        self.formats: set[str] = set()
 
     def make(self, data: Tensor, scale: Tensor, format: str) -> Tensor:
         self.count += 1
+        self.formats.add(format)
         return data.view(torch.uint8).flatten().clone()
 
     def multiply(
@@ -53,6 +56,26 @@ def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     torch._dynamo.reset()
     yield stand_in
     torch._dynamo.reset()
+
+
+@pytest.mark.parametrize(
+    ("fmt", "form"), [("mxfp8", "bfloat16"), ("mxfp4", "int8"), ("mixed", "bfloat16"), ("nvfp4", "bfloat16")]
+)
+def test_the_form_is_one_that_the_layers_products_multiply(
+    fmt: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """int8 is of mxfp4 by mxfp4 alone: a mixed layer's activations are mxfp8."""
+    asked: list[str] = []
+
+    def prepare(data: Tensor, scale: Tensor, form: str) -> Tensor:
+        asked.append(form)
+        return torch.zeros(1024, dtype=torch.uint8)
+
+    monkeypatch.setattr(_prepared_weight, "_prepare_op", prepare)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(synchronize=lambda: None))
+    layer = layer_of(0, fmt)
+    _prepared_weight.make(layer.data, layer.scale, layer.format)
+    assert asked == [form]
 
 
 def layer_of(seed: int, fmt: str = "mxfp8", **options: Any) -> BlockScaledLinear:
@@ -83,6 +106,7 @@ class TestWhen:
         assert reads_prepared(layer)
         layer(X)
         assert hopper.count == 1
+        assert hopper.formats == {fmt}, "the layer's, which says more than the weight's"
 
     def test_not_where_it_is_not_wanted(self, hopper: StandIn) -> None:
         layer = layer_of(0, prepare=False)

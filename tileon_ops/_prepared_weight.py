@@ -36,11 +36,12 @@ def is_offered(data: Tensor) -> bool:
 
 
 def make(data: Tensor, scale: Tensor, format: str) -> Tensor:
-    """The form that serves most products: int8 of mxfp4 weights that fit it, else bfloat16.
+    """The form that serves the layer's products: int8 of mxfp4 weights that fit it, else bfloat16. Activations of mxfp8
+    multiply no int8: the weight of a mixed layer is mxfp4 as well, and becomes bfloat16.
 
     Args:
         data, scale: the weight, on a GPU that offers it.
-        format: the weight's own, "mxfp8", "mxfp4" or "nvfp4".
+        format: the layer's, "mxfp8", "mxfp4", "mixed" or "nvfp4".
 
     Returns:
         (bytes,) of uint8, ready for any stream: about 1 byte for each element as int8, 2 as bfloat16.

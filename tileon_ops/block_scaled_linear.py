@@ -249,7 +249,7 @@ class BlockScaledLinear(nn.Module):
             self._forget()
         else:
             with torch.inference_mode(False), torch.no_grad():
-                made = _prepared_weight.make(data, scale, LAYER_FORMATS[self.format].weight)
+                made = _prepared_weight.make(data, scale, self.format)
                 kept = self.prepared
                 if kept is not None and (kept.shape, kept.device) == (made.shape, made.device):
                     kept.copy_(made)  # where CUDA graphs read it
