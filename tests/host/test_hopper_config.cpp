@@ -88,6 +88,25 @@ void test_every_readable_problem_has_a_row() {
           }
 }
 
+// Of a row without registers for them beside the sums.
+void test_curved_activations_take_other_rows() {
+  bool differs = false;
+  for (int64_t size = 512; size <= 8192; size += 256) {
+    GemmProblem each = problem(1, size, size, size, false, true);
+    const int plain = choose(each, kH200);
+    each.epilogue.activation = Activation::kGelu;
+    const int curved = choose(each, kH200);
+    each.epilogue.activation = Activation::kLeakyRelu;
+    expect(choose(each, kH200) == plain, "leaky_relu goes by the plain product's row", kRows[plain].name);
+    each.pre_activation = const_cast<void*>(each.out.data);
+    expect(choose(each, kH200) == curved, "so does the argument beside the output", kRows[curved].name);
+    expect(activates_by_tma(kRows[curved].tile) || !persistent(kRows[curved].tile), "a curved activation goes by TMA",
+           kRows[curved].name);
+    differs = differs || curved != plain;
+  }
+  expect(differs, "some plain products take a row that has no registers for it");
+}
+
 void test_refusals() {
   GemmProblem plain = problem(1, 64, 64, 64);
   expect(choose(plain, {80, 108, 163 * 1024}) < 0 && choose(plain, {100, 148, 227 * 1024}) < 0, "only on Hopper");
@@ -160,6 +179,7 @@ void test_operand_tile() {
 int main() {
   test_table();
   test_every_readable_problem_has_a_row();
+  test_curved_activations_take_other_rows();
   test_refusals();
   test_tma_access();
   test_lines_of_l2();

@@ -124,12 +124,22 @@ inline double largest_bound_ns(const Row& row, const GemmProblem& problem, const
   return row.start + std::max({compute, memory, delivery});
 }
 
-// The row that is expected to be fastest, by index; -1 where none can run the problem.
+// Whether the sums are finished by one of the formulas that every kernel applies while it stores them (gemm/round.cuh).
+inline bool finishes_cheaply(const GemmProblem& problem) {
+  const Epilogue& epilogue = problem.epilogue;
+  if (problem.pre_activation != nullptr) return false;
+  if (epilogue.activation == Activation::kLeakyRelu) return epilogue.slope > 0 && epilogue.slope <= 1;
+  return epilogue.activation == Activation::kNone || epilogue.activation == Activation::kRelu;
+}
+
+// The row that is expected to be fastest, by index; -1 where none can run the problem. The costs are those of cheap
+// formulas. Kernels that send the sums through shared memory for any other take up to twice as long, and are left out.
 inline int choose(const GemmProblem& problem, const Gpu& gpu) {
   if (why_not(problem, gpu) != nullptr) return -1;
   const Work work(problem);
+  const bool cheap = finishes_cheaply(problem);
   return cheapest(
-      kRows, [](const Row&) { return true; },
+      kRows, [&](const Row& row) { return cheap || activates_by_tma(row.tile) || !persistent(row.tile); },
       [&](const Row& row) { return expected_ns(row, problem, work, gpu.sm_count); });
 }
 

@@ -4,6 +4,7 @@
 
 #include "../output/vector_stores.h"
 #include "../tensor_map.h"
+#include "choice.h"
 
 namespace tileon::sm90 {
 namespace {
@@ -39,12 +40,9 @@ CUtensorMap map_operand(const Operand& operand, const void* valid_address, const
 }
 
 Finish finish_of(const GemmProblem& problem) {
-  const Epilogue& epilogue = problem.epilogue;
-  if (problem.pre_activation != nullptr) return Finish::kActivation;
-  if (!has_epilogue(epilogue)) return Finish::kNothing;
-  if (epilogue.activation == Activation::kRelu) return Finish::kBiasAndRelu;
-  const bool is_leaky = epilogue.activation == Activation::kLeakyRelu && epilogue.slope > 0 && epilogue.slope <= 1;
-  return is_leaky || epilogue.activation == Activation::kNone ? Finish::kBiasAndLeakyRelu : Finish::kActivation;
+  if (!finishes_cheaply(problem)) return Finish::kActivation;
+  if (!has_epilogue(problem.epilogue)) return Finish::kNothing;
+  return problem.epilogue.activation == Activation::kRelu ? Finish::kBiasAndRelu : Finish::kBiasAndLeakyRelu;
 }
 
 // Whether the kernel finishes the sums so, and TMA can write them.
