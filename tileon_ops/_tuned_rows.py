@@ -140,7 +140,7 @@ def forget() -> None:
 def load(device: int) -> None:
     """Sets the rows that the cache holds for this GPU."""
     try:
-        for problem, choice in _of(device).choices.items():
+        for problem, choice in list(_of(device).choices.items()):  # another thread may be adding to them
             _set(device, problem, choice)
     except Exception as error:
         warn_once("load", f"the tuning cache is ignored: {type(error).__name__}: {error}")
