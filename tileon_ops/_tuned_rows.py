@@ -153,11 +153,12 @@ _this_thread = threading.local()
 
 @contextlib.contextmanager
 def measuring(device: int) -> Iterator[None]:
-    """Alone in measuring, with this GPU as the current one. Products inside are not tuned themselves."""
+    """Alone in measuring, with this GPU as the current one. Products inside are not tuned themselves, nor cast."""
     with _measuring_lock, torch.cuda.device(device):
         _this_thread.measures = True
         try:
-            with torch.no_grad(), torch._C._AutoDispatchBelowAutograd():
+            # Autocast would cast what the op multiplies, and not what its rows do.
+            with torch.no_grad(), torch.autocast("cuda", enabled=False), torch._C._AutoDispatchBelowAutograd():
                 yield
         finally:
             _this_thread.measures = False
