@@ -220,6 +220,7 @@ class TestProducts:
             (([SHAPE],), {"activation": "elu"}, "matmul: `activation` must be one of none, .*elu"),
             (([SHAPE], "float64"), {"out_dtype": torch.float16}, "matmul: .*float64"),
             (([SHAPE],), {"out_dtype": "float17"}, "`out_dtype` must be a dtype, got 'float17'"),
+            (([SHAPE],), {"out_dtype": 16}, "`out_dtype` must be a dtype, got 16"),
             (([SHAPE],), {"seconds": 0}, "`seconds` must be positive, got 0"),
         ],
         ids=str,
