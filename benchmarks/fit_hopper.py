@@ -117,7 +117,7 @@ class Fit:
         self._near = torch.as_tensor(~np.isnan(sweep.measured) & (sweep.times < _NEAR * sweep.best))
         self._nearness = torch.exp(-(self._times / self._best - 1) / _NEAREST) * self._near
         self._traits = _traits(sweep.table)
-        first = torch.tensor([[_first_guess(row) for row in sweep.table]], dtype=torch.float64)[0].log()
+        first = torch.tensor([_first_guess(row) for row in sweep.table], dtype=torch.float64).log()
         self._common = (torch.linalg.pinv(self._traits) @ first).requires_grad_()
         self._own = torch.zeros_like(first).requires_grad_()
         self._constants = torch.zeros(len(CONSTANTS), dtype=torch.float64).requires_grad_()

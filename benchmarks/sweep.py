@@ -1,6 +1,7 @@
 """Measures every row of the tile table at every benchmark size: `python benchmarks/sweep.py --csv sweep.csv` on a GPU.
 
     python benchmarks/sweep.py --rows sm90 --dtype float16 --layout NN            # narrowed
+    python benchmarks/sweep.py --preset random --rows sm90 --csv random.csv       # shapes drawn from a seed
     python benchmarks/sweep.py --shapes 2304x2304x2304,64x4096x4096 --dtype bfloat16 --layout NT
 
 The cost models are fitted to it, and the choice is judged by it (summary.py, bars.py). The CSV has matmul.py's columns

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 from tree import tileon_ops  # noqa: F401  (this tree's)
 
-from tileon_ops._timing import Arm, clock_of, l2_bytes, warm, without_hopeless
+from tileon_ops._timing import Arm, Clock, clock_of, l2_bytes, warm
 
 __all__ = [
     "Arm",
@@ -89,10 +89,24 @@ def time_arms(
     clock = clock_of(device)
     shuffle = random.Random(0)
     if hopeless is not None:
-        arms = without_hopeless(clock, arms, shuffle, hopeless, keep)
+        arms = _without_hopeless(clock, arms, shuffle, hopeless, keep)
     round_seconds = warm(clock, arms, shuffle, warmup_seconds)
     rounds = max(min_rounds, min(max_rounds, int(seconds / round_seconds)))
     return {name: _timing(values, arms[name].launches) for name, values in clock.measure(arms, rounds, shuffle).items()}
+
+
+def _without_hopeless(
+    clock: Clock,
+    arms: Mapping[str, Arm],
+    shuffle: random.Random,
+    factor: float,
+    keep: Container[str],
+) -> dict[str, Arm]:
+    """The arms that came within `factor` of the quickest in the better of two runs, and those in `keep`."""
+    samples = clock.measure(arms, 2, shuffle)
+    launch_seconds = {name: min(values) / arms[name].launches for name, values in samples.items()}
+    quickest = min(launch_seconds.values())
+    return {name: arm for name, arm in arms.items() if name in keep or launch_seconds[name] <= factor * quickest}
 
 
 def _timing(values: Sequence[float], launches: int) -> Timing:

@@ -73,6 +73,18 @@ class TestTune:
         tileon_ops.tune([SHAPE], layouts="NN", force=True)
         assert rows == {DEFAULT}
 
+    def test_under_autocast_what_is_measured_is_not_cast(self, simulated: SimulatedTuning) -> None:
+        states = set()
+        simulated.clock.meanwhile = lambda: states.add(torch.is_autocast_enabled("cuda"))
+        before = torch.is_autocast_enabled("cuda")
+        torch.set_autocast_enabled("cuda", True)
+        try:
+            tileon_ops.tune([SHAPE], "float32", layouts="NN")
+            assert torch.is_autocast_enabled("cuda")
+        finally:
+            torch.set_autocast_enabled("cuda", before)
+        assert states == {False}
+
     def test_a_failure_is_raised_and_leaves_what_was_set(self, simulated: SimulatedTuning) -> None:
         tileon_ops.tune([SHAPE], layouts="NN")
 
@@ -208,6 +220,7 @@ class TestProducts:
             (([SHAPE],), {"activation": "elu"}, "matmul: `activation` must be one of none, .*elu"),
             (([SHAPE], "float64"), {"out_dtype": torch.float16}, "matmul: .*float64"),
             (([SHAPE],), {"out_dtype": "float17"}, "`out_dtype` must be a dtype, got 'float17'"),
+            (([SHAPE],), {"out_dtype": 16}, "`out_dtype` must be a dtype, got 16"),
             (([SHAPE],), {"seconds": 0}, "`seconds` must be positive, got 0"),
         ],
         ids=str,

@@ -89,6 +89,22 @@ class TestLoading:
         load()
         assert len(caught) == 1
 
+    def test_what_another_thread_finds_meanwhile_does_not_stop_it(
+        self, simulated: SimulatedTuning, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        simulated.file.merge({NN: choice(), NT: choice()})
+        set_row = _tuned_rows._set
+
+        def set_while_another_adds(device: int, problem: str, found: Choice) -> None:
+            set_row(device, problem, found)
+            _tuned_rows._of(device).choices[f"found after {problem}"] = found
+
+        monkeypatch.setattr(_tuned_rows, "_set", set_while_another_adds)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            load()
+        assert simulated.row(NN) == simulated.row(NT) == FASTER
+
     @pytest.mark.parametrize(("name", "value"), [("TILEON_HOPPER", "0"), ("TILEON_PDL", "0")])
     def test_switches_that_change_the_kernels_have_files_of_their_own(
         self, simulated: SimulatedTuning, monkeypatch: pytest.MonkeyPatch, name: str, value: str

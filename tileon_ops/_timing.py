@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -117,20 +117,6 @@ def l2_bytes(device: torch.device) -> int:
 def clock_of(device: torch.device) -> Clock:
     """The clock for what runs on this device, and on its current stream."""
     return CudaClock(device) if device.type == "cuda" else CpuClock()
-
-
-def without_hopeless(
-    clock: Clock,
-    arms: Mapping[str, Arm],
-    shuffle: random.Random,
-    factor: float,
-    keep: Container[str],
-) -> dict[str, Arm]:
-    """The arms that came within `factor` of the quickest in the better of two runs, and those in `keep`."""
-    samples = clock.measure(arms, 2, shuffle)
-    launch_seconds = {name: min(values) / arms[name].launches for name, values in samples.items()}
-    quickest = min(launch_seconds.values())
-    return {name: arm for name, arm in arms.items() if name in keep or launch_seconds[name] <= factor * quickest}
 
 
 def warm(clock: Clock, arms: Mapping[str, Arm], shuffle: random.Random, cap: float) -> float:

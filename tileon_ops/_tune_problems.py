@@ -130,13 +130,11 @@ def _shape(shape: object, lengths: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _out_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    if isinstance(dtype, str):
-        found = getattr(torch, dtype.removeprefix("torch."), None)
-        if not isinstance(found, torch.dtype):
-            raise _fail(f"`out_dtype` must be a dtype, got {dtype!r}")
-        return found
-    return dtype
+def _out_dtype(dtype: object) -> torch.dtype | None:
+    found = getattr(torch, dtype.removeprefix("torch."), None) if isinstance(dtype, str) else dtype
+    if dtype is not None and not isinstance(found, torch.dtype):
+        raise _fail(f"`out_dtype` must be a dtype, got {dtype!r}")
+    return found if isinstance(found, torch.dtype) else None
 
 
 def _among(name: str, values: list[Any], known: Iterable[str]) -> list[str]:

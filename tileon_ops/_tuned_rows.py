@@ -140,7 +140,7 @@ def forget() -> None:
 def load(device: int) -> None:
     """Sets the rows that the cache holds for this GPU."""
     try:
-        for problem, choice in _of(device).choices.items():
+        for problem, choice in list(_of(device).choices.items()):  # another thread may be adding to them
             _set(device, problem, choice)
     except Exception as error:
         warn_once("load", f"the tuning cache is ignored: {type(error).__name__}: {error}")
@@ -153,11 +153,12 @@ _this_thread = threading.local()
 
 @contextlib.contextmanager
 def measuring(device: int) -> Iterator[None]:
-    """Alone in measuring, with this GPU as the current one. Products inside are not tuned themselves."""
+    """Alone in measuring, with this GPU as the current one. Products inside are not tuned themselves, nor cast."""
     with _measuring_lock, torch.cuda.device(device):
         _this_thread.measures = True
         try:
-            with torch.no_grad(), torch._C._AutoDispatchBelowAutograd():
+            # Autocast would cast what the op multiplies, and not what its rows do.
+            with torch.no_grad(), torch.autocast("cuda", enabled=False), torch._C._AutoDispatchBelowAutograd():
                 yield
         finally:
             _this_thread.measures = False
