@@ -233,8 +233,8 @@ class TestBroken:
         assert "is not the file that its _C.json describes" in whats(document(path=package))
 
     def test_a_variable_that_there_is_not(self) -> None:
-        found = whats(document(TILEON_HOPER="0", TILEON_PDL="off"))
-        assert "TILEON_HOPER is no variable of tileon_ops." in found
+        found = whats(document(TILEON_HOPER="0", TILEON_PDL="off", TILEON_COMMIT="abc", TILEON_TEST_LIMIT="60"))
+        assert re.findall(r"TILEON_(\w+) is no variable of tileon_ops\.", found) == ["HOPER"]
         assert "TILEON_PDL='off' is neither 0 nor 1." in found
 
 
