@@ -282,3 +282,11 @@ class TestSections:
         answers = self.apart(section(hang, "a"), section(self.good, "b"), seconds=0.5)
         assert "did not end within" in answers["a"].facts["error"]
         assert answers["b"].facts["error"] is None
+
+    def test_where_no_process_can_be_started_it_looks_by_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fork() -> int:
+            raise OSError("Resource temporarily unavailable")
+
+        monkeypatch.setattr(os, "fork", fork)
+        answers = self.apart(section(self.good, "a"), section(self.good, "b"))
+        assert answers["b"].facts == {"seen": ["a"], "error": None}
