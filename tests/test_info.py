@@ -183,6 +183,14 @@ class TestBroken:
         assert "tileon_ops is not built" in whats(found)
         assert found["torch"]["version"] == torch.__version__
 
+    @pytest.mark.parametrize("flags", [["-um", "tileon_ops.info"], ["-umtileon_ops.info"]], ids=" ".join)
+    def test_among_other_flags_of_python(self, tmp_path: pathlib.Path, flags: list[str]) -> None:
+        """The package's own import, which fails, is left out there too."""
+        result = run(*flags, path=package_in(tmp_path))
+        assert result.returncode == 1
+        assert "error: tileon_ops is not built" in result.stdout
+        assert "Traceback" not in result.stderr
+
     def test_a_library_that_is_none(self, tmp_path: pathlib.Path) -> None:
         (tmp_path / "_C.so").write_text("not a library")
         result = run("-m", "tileon_ops.info", TILEON_LIBRARY=str(tmp_path / "_C.so"))
