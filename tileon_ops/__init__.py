@@ -58,6 +58,11 @@ def __getattr__(name: str) -> object:
     return value
 
 
+def __dir__() -> list[str]:
+    """With those names, which completion would not show before their first use."""
+    return sorted({*globals(), *__all__})
+
+
 __all__ = [
     "BlockScaledLinear",
     "Conversion",
