@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bars_tune import SETS
 from picture import DistributionPanel, Picture, Values, caption_of, machine
 from result_file import read_csv
 from summary import geometric_mean
-
-_SETS = {"linear": "linear layers", "random": "random rectangles"}
 
 Row = dict[str, str]
 
@@ -17,7 +16,7 @@ Row = dict[str, str]
 def _values(rows: list[Row], over: str, under: str, extreme: str) -> tuple[Values, ...]:
     """Of each set, one time over the other in every case; `extreme` says which end is the worst."""
     found = []
-    for place, (name, words) in enumerate(_SETS.items()):
+    for place, (name, words) in enumerate(SETS.items()):
         ratios = tuple(sorted(float(row[over]) / float(row[under]) for row in rows if row["set"] == name))
         if ratios:
             worst = ratios[-1] if extreme == "highest" else ratios[0]
@@ -35,7 +34,7 @@ def tune_regret_picture(results: Path) -> Picture | None:
     regret, gain = _values(rows, "default_us", "best_us", "highest"), _values(rows, "again_us", "tuned_us", "lowest")
     if not regret:
         return None
-    counts = {words: sum(row["set"] == name for row in rows) for name, words in _SETS.items()}
+    counts = {words: sum(row["set"] == name for row in rows) for name, words in SETS.items()}
     cases = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     notes = [
         f"Every step of a curve is a case: {cases}. Left: right of the line at 1 another kernel is faster than the one "

@@ -44,8 +44,7 @@ def _series(rows: list[Row], along: str) -> tuple[list[Series], list[Series]]:
         rates.setdefault(row["provider"], {})[int(row[along])] = float(row["tflops"])
     styles, drawn, ratios = _styles(rows), [], []
     for provider in times:
-        name, _, graph = provider.partition("_graph")
-        graph = "_graph" if "_graph" in provider else graph
+        name, graph, _ = provider.partition("_graph")
         line, hollow = ("--", True) if graph else ("-", False)
         sizes = tuple(sorted(times[provider]))
         ys = tuple(rates[provider][size] for size in sizes)

@@ -29,9 +29,9 @@ def layer_part(results: Path) -> list[str]:
         if which not in _PASSES:
             continue
         cells = [f"{by[name]:.0f}" for name in ("tileon", "torch", "tileon_compile", "torch_compile")]
-        lines.append([activation, _PASSES[which], *cells, f"{by['tileon'] / by['torch']:.2f}"])
+        lines.append([activation, _PASSES[which], *cells, f"{by['torch'] / by['tileon']:.2f}"])
     shape = f"{rows[0]['m']}x{rows[0]['n']}x{rows[0]['k']} (m x n x k) {rows[0]['dtype']}"
-    columns = ["activation", "passes", "tileon", "torch", "tileon, compiled", "torch, compiled", "tileon / torch"]
+    columns = ["activation", "passes", "tileon", "torch", "tileon, compiled", "torch, compiled", "torch / tileon"]
     return [
         f"Microseconds of a linear layer with bias and activation in training, {shape}, {head.get('timing', '')}:",
         "",

@@ -248,44 +248,39 @@ class TestCopies:
 
 
 class TestTuningCache:
-    """What tuning has left; where the tuner itself is in this version."""
+    """What tuning has left."""
 
-    @pytest.fixture
-    def folder(self, tmp_path: pathlib.Path) -> pathlib.Path:
-        pytest.importorskip("tileon_ops._tune_cache")
-        return tmp_path
-
-    def test_that_there_is_not_yet(self, folder: pathlib.Path) -> None:
-        found = document(TILEON_CACHE_DIR=str(folder / "not" / "yet"))["tuning_cache"]
-        assert (found["path"], found["exists"], found["writable"]) == (str(folder / "not" / "yet"), False, True)
+    def test_that_there_is_not_yet(self, tmp_path: pathlib.Path) -> None:
+        found = document(TILEON_CACHE_DIR=str(tmp_path / "not" / "yet"))["tuning_cache"]
+        assert (found["path"], found["exists"], found["writable"]) == (str(tmp_path / "not" / "yet"), False, True)
         assert (found["files"], found["entries"], found["failure"]) == ([], 0, None)
 
-    def test_that_is_corrupt_is_a_warning(self, folder: pathlib.Path) -> None:
-        (folder / "tuned-x.json").write_text('{"schema": 1, "gpu"')
-        found = document(TILEON_CACHE_DIR=str(folder))
+    def test_that_is_corrupt_is_a_warning(self, tmp_path: pathlib.Path) -> None:
+        (tmp_path / "tuned-x.json").write_text('{"schema": 1, "gpu"')
+        found = document(TILEON_CACHE_DIR=str(tmp_path))
         assert found["tuning_cache"]["files"][0]["state"] == "corrupt"
-        assert f"The tuning cache {folder / 'tuned-x.json'} is corrupt: " in whats(found)
+        assert f"The tuning cache {tmp_path / 'tuned-x.json'} is corrupt: " in whats(found)
 
-    def test_of_another_gpu_and_of_another_library(self, folder: pathlib.Path) -> None:
+    def test_of_another_gpu_and_of_another_library(self, tmp_path: pathlib.Path) -> None:
         choice = {"row": "default", "us": 1.0, "default": "x", "default_us": 1.0}
         record = json.loads((ROOT / "tileon_ops" / "_C.json").read_text())
         for name, sources in (("ours", record["sources"]), ("theirs", "0")):
             library = {"version": tileon_ops.__version__, "sources": sources, "cuda": record["cuda"], "switches": ""}
             words = {"schema": 1, "gpu": {"name": "No GPU"}, "library": library, "problems": {"p": choice}}
-            (folder / f"tuned-{name}.json").write_text(json.dumps(words))
-        files = document(TILEON_CACHE_DIR=str(folder))["tuning_cache"]["files"]
+            (tmp_path / f"tuned-{name}.json").write_text(json.dumps(words))
+        files = document(TILEON_CACHE_DIR=str(tmp_path))["tuning_cache"]["files"]
         assert {file["path"]: (file["state"], file["entries"]) for file in files} == {
-            str(folder / "tuned-ours.json"): ("of another GPU", 1),
-            str(folder / "tuned-theirs.json"): ("of another library", 1),
+            str(tmp_path / "tuned-ours.json"): ("of another GPU", 1),
+            str(tmp_path / "tuned-theirs.json"): ("of another library", 1),
         }
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-    def test_that_cannot_be_written_is_a_warning(self, folder: pathlib.Path) -> None:
-        folder.chmod(0o500)
-        assert "The tuning cache cannot be written" in whats(document(TILEON_CACHE_DIR=str(folder)))
+    def test_that_cannot_be_written_is_a_warning(self, tmp_path: pathlib.Path) -> None:
+        tmp_path.chmod(0o500)
+        assert "The tuning cache cannot be written" in whats(document(TILEON_CACHE_DIR=str(tmp_path)))
 
-    def test_in_a_place_that_is_a_file_is_a_warning(self, folder: pathlib.Path) -> None:
-        (folder / "file").write_text("")
-        found = document(TILEON_CACHE_DIR=str(folder / "file" / "cache"))
+    def test_in_a_place_that_is_a_file_is_a_warning(self, tmp_path: pathlib.Path) -> None:
+        (tmp_path / "file").write_text("")
+        found = document(TILEON_CACHE_DIR=str(tmp_path / "file" / "cache"))
         assert found["tuning_cache"]["writable"] is False
         assert "The tuning cache cannot be written" in whats(found)

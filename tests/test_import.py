@@ -50,6 +50,12 @@ def test_importing_brings_no_compiler() -> None:
     assert result.stdout.split() == []
 
 
+def test_names_that_are_imported_at_their_first_use_are_shown_before() -> None:
+    program = "import tileon_ops; print(set(tileon_ops.__all__) - {*dir(tileon_ops)}, 'fuse' in vars(tileon_ops))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "set() False\n", done.stderr
+
+
 @pytest.mark.parametrize("program", [TILEON_FIRST, DTENSOR_FIRST], ids=["tileon_ops first", "DTensor first"])
 def test_either_order(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)

@@ -183,6 +183,14 @@ class TestBroken:
         assert "tileon_ops is not built" in whats(found)
         assert found["torch"]["version"] == torch.__version__
 
+    @pytest.mark.parametrize("flags", [["-um", "tileon_ops.info"], ["-umtileon_ops.info"]], ids=" ".join)
+    def test_among_other_flags_of_python(self, tmp_path: pathlib.Path, flags: list[str]) -> None:
+        """The package's own import, which fails, is left out there too."""
+        result = run(*flags, path=package_in(tmp_path))
+        assert result.returncode == 1
+        assert "error: tileon_ops is not built" in result.stdout
+        assert "Traceback" not in result.stderr
+
     def test_a_library_that_is_none(self, tmp_path: pathlib.Path) -> None:
         (tmp_path / "_C.so").write_text("not a library")
         result = run("-m", "tileon_ops.info", TILEON_LIBRARY=str(tmp_path / "_C.so"))
@@ -233,8 +241,8 @@ class TestBroken:
         assert "is not the file that its _C.json describes" in whats(document(path=package))
 
     def test_a_variable_that_there_is_not(self) -> None:
-        found = whats(document(TILEON_HOPER="0", TILEON_PDL="off"))
-        assert "TILEON_HOPER is no variable of tileon_ops." in found
+        found = whats(document(TILEON_HOPER="0", TILEON_PDL="off", TILEON_COMMIT="abc", TILEON_TEST_LIMIT="60"))
+        assert re.findall(r"TILEON_(\w+) is no variable of tileon_ops\.", found) == ["HOPER"]
         assert "TILEON_PDL='off' is neither 0 nor 1." in found
 
 
@@ -282,3 +290,11 @@ class TestSections:
         answers = self.apart(section(hang, "a"), section(self.good, "b"), seconds=0.5)
         assert "did not end within" in answers["a"].facts["error"]
         assert answers["b"].facts["error"] is None
+
+    def test_where_no_process_can_be_started_it_looks_by_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fork() -> int:
+            raise OSError("Resource temporarily unavailable")
+
+        monkeypatch.setattr(os, "fork", fork)
+        answers = self.apart(section(self.good, "a"), section(self.good, "b"))
+        assert answers["b"].facts == {"seen": ["a"], "error": None}

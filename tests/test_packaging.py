@@ -154,6 +154,17 @@ class TestWheel:
         assert {call["failure"] for call in found["backends"]["calls"]} == {None}
 
 
+@pytest.mark.parametrize("failing", ["", "-m tileon_ops", "-m tileon_ops.info"])
+def test_a_check_that_fails_for_a_wheel_fails_the_command(tmp_path: pathlib.Path, failing: str) -> None:
+    """An interpreter that does nothing, and fails at one step, stands for a wheel that does not work there."""
+    python, wheel = tmp_path / "python", tmp_path / "x.whl"
+    python.write_text(f'#!/bin/sh\n[ "$*" != "{failing}" ]\n')
+    python.chmod(0o755)
+    wheel.touch()
+    command = [tool("bash"), str(ROOT / ".ci" / "compat"), "--wheel", str(wheel), str(python)]
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode == (1 if failing else 0)
+
+
 # Prints what setup.py would compile and which torch it would take, with $HIDDEN where it does not see torch.
 SOURCES_OF_THE_BUILD = """
 import os, runpy, sys

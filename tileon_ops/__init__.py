@@ -1,5 +1,6 @@
 """Matrix products with a fused epilogue as PyTorch ops: `torch.ops.tileon.*`, and a thin Python face over them."""
 
+import re as _re
 import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
@@ -8,10 +9,8 @@ from tileon_ops._version import __version__
 
 def _is_run(module: str) -> bool:
     """Whether this is the import that `python -m` of a module of the package begins with."""
-    options = _sys.orig_argv
-    return _sys.argv[:1] == ["-m"] and (
-        f"-m{module}" in options or ["-m", module] in [options[i : i + 2] for i in range(len(options))]
-    )
+    words = "\0".join(["", *_sys.orig_argv, ""])  # -m may end a word of several flags, and begin the module's
+    return _sys.argv[:1] == ["-m"] and _re.search(rf"\0-[A-Za-z]*m\0?{_re.escape(module)}\0", words) is not None
 
 
 # `python -m tileon_ops.info` is there for whoever cannot import this: it tries that itself, and says what failed.
@@ -57,6 +56,11 @@ def __getattr__(name: str) -> object:
     value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """With those names, which completion would not show before their first use."""
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

@@ -90,6 +90,14 @@ def examine(section: Section, earlier: Mapping[str, Facts]) -> Answer:
     return Answer(section.name, {**examination.facts, "error": None}, examination.problems)
 
 
+def examine_here(sections: list[Section], facts: dict[str, Facts]) -> Iterator[Answer]:
+    """The answers of all sections, looked for in this process; each section's facts go into `facts`."""
+    for section in sections:
+        answer = examine(section, facts)
+        facts[section.name] = answer.facts
+        yield answer
+
+
 def _plain(facts: Facts) -> Facts:
     """The facts as JSON holds them, whatever a section put there."""
     plain: Facts = json.loads(json.dumps(facts, default=str))
@@ -101,9 +109,7 @@ def _child(write: int, sections: list[Section], facts: dict[str, Facts]) -> NoRe
     try:
         os.dup2(2, 1)
         with os.fdopen(write, "w") as pipe:
-            for section in sections:
-                answer = examine(section, facts)
-                facts[section.name] = answer.facts
+            for answer in examine_here(sections, facts):
                 pipe.write(json.dumps(asdict(answer)) + "\n")
                 pipe.flush()
     finally:
@@ -153,7 +159,13 @@ def examine_apart(sections: list[Section], seconds: float = LONGEST_SECTION) -> 
         sys.stdout.flush()
         sys.stderr.flush()
         read, write = os.pipe()
-        child = os.fork()
+        try:
+            child = os.fork()
+        except (AttributeError, OSError):  # Windows has none; a limit of processes may be reached
+            os.close(read)
+            os.close(write)
+            yield from examine_here(waiting, facts)
+            return
         if child == 0:
             os.close(read)
             _child(write, waiting, facts)

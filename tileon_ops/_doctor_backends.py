@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from tileon_ops._doctor import Examination, Facts, Section, described
 from tileon_ops._doctor_library import is_loaded
@@ -112,20 +110,18 @@ def why_not_faster(backend: Facts, library: Facts, capability: str | None, hoppe
 @contextlib.contextmanager
 def _nothing_is_measured() -> Iterator[None]:
     """TILEON_TUNE=1 would have the calls in here measured, for seconds, and remembered."""
-    try:
-        tuner: Any = importlib.import_module("tileon_ops._tuned_rows")
-    except ImportError:
-        tuner = None
-    if tuner is None or os.environ.get("TILEON_TUNE") != "1":
+    if os.environ.get("TILEON_TUNE") != "1":
         yield
         return
+    from tileon_ops import _tuned_rows
+
     os.environ["TILEON_TUNE"] = ""
-    tuner.announce()
+    _tuned_rows.announce()
     try:
         yield
     finally:
         os.environ["TILEON_TUNE"] = "1"
-        tuner.announce()
+        _tuned_rows.announce()
 
 
 def _devices(examination: Examination) -> list[tuple[str, str | None]]:

@@ -20,6 +20,9 @@ OWN = {
     "TILEON_CACHE_DIR": "the tuning cache is in $XDG_CACHE_HOME/tileon_ops or ~/.cache/tileon_ops",
 }
 
+# The package's own that are read elsewhere: by setup.py, by the benchmarks and by the tests.
+OWN_ELSEWHERE = ("TILEON_CPU_ONLY", "TILEON_WATCHDOG", "TILEON_COMMIT", "TILEON_TEST_LIMIT")
+
 # Others' that change what is found or what runs.
 OTHERS = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_LAUNCH_BLOCKING", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
 
@@ -32,12 +35,10 @@ def _look_at_variables(examination: Examination) -> None:
         value = os.environ.get(name)
         if value and value not in values:
             examination.warning(f"{name}={value!r} is neither 0 nor 1.", "Set it to one of them, or unset it.")
+    known = (*OWN, *OWN_ELSEWHERE)
     for name in sorted(os.environ):
-        if name.startswith("TILEON_") and name not in OWN and name not in _OF_THE_BUILD:
-            examination.warning(f"{name} is no variable of tileon_ops.", f"Is it one of {', '.join(OWN)}?")
-
-
-_OF_THE_BUILD = ("TILEON_CPU_ONLY", "TILEON_WATCHDOG")  # setup.py reads these
+        if name.startswith("TILEON_") and name not in known:
+            examination.warning(f"{name} is no variable of tileon_ops.", f"Is it one of {', '.join(known)}?")
 
 
 def cache_file(path: Path, cache: Any, library: Facts, gpus: list[str]) -> Facts:

@@ -48,8 +48,8 @@ def _missing(library: Path) -> LibraryError:
         return LibraryError(f"TILEON_LIBRARY names {library}, and there is no such file.", _OTHERWISE)
     return LibraryError(
         f"tileon_ops is not built: there is no {library}.",
-        "Run `make` targets such as `make demo`, or `python setup.py build_ext --inplace`, in the source tree; or "
-        "install a wheel.",
+        "In the source tree `make library` builds it. Otherwise install a wheel, or, where the package is installed "
+        "already, start Python in another folder than this one, which comes first.",
     )
 
 

@@ -94,9 +94,9 @@ class BlockScaledLinear(nn.Module):
     the order of float32 sums. It takes memory besides the weight's own: 2 bytes for each element, as a bfloat16 weight
     does, or 1 for mxfp4 whose scales are near enough to each other within each row. Where memory counts more, give it
     up by prepare=False, or later by layer.prepare = False. The form is made by from_linear, by moving the layer to a
-    GPU and by load_state_dict; after deepcopy, torch.load or a write into the buffers at the next eager call. Until
-    then, under torch.func and in exported programs the codes are read; torch.export files the form all the same, so
-    give it up before.
+    GPU and by load_state_dict; after deepcopy, torch.load or a write into the buffers at the next eager call, which a
+    compiled call does not replace: it misses a write. Before there is a form, under torch.func and in exported programs
+    the codes are read; torch.export files the form all the same, so give it up before.
 
     Raises:
         ValueError: where the format's block does not divide in_features.

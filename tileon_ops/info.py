@@ -66,12 +66,7 @@ def _document(answers: Iterable[_doctor.Answer]) -> dict[str, Any]:
 
 def report() -> dict[str, Any]:
     """The object that `--json` prints, looked for in this process. It raises nothing; a section that fails says so."""
-    facts: dict[str, _doctor.Facts] = {}
-    answers = []
-    for section in SECTIONS:
-        answers.append(_doctor.examine(section, facts))
-        facts[section.name] = answers[-1].facts
-    return _document(answers)
+    return _document(_doctor.examine_here(SECTIONS, {}))
 
 
 def _line(key: str, value: object) -> str:
