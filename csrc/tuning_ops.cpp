@@ -27,17 +27,18 @@ std::string block_scaled_matmul_problem(const Tensor& a, const Tensor& b, const 
       check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum}));
 }
 
-int device_index(int64_t device) {
-  if (device < 0 || device > 63) fail("_set_tuned_row: `device` must be between 0 and 63, got ", device);
+int device_index(const char* op, int64_t device) {
+  if (device < 0 || device >= kMaxDevices)
+    fail(op, ": `device` must be at least 0 and below ", kMaxDevices, ", got ", device);
   return static_cast<int>(device);
 }
 
 void set_row(int64_t device, const std::string& problem, const std::string& row) {
-  set_tuned_row(device_index(device), problem, row);
+  set_tuned_row(device_index("_set_tuned_row", device), problem, row);
 }
 
 std::string row_of(int64_t device, const std::string& problem) {
-  const char* row = tuned_row(device_index(device), problem);
+  const char* row = tuned_row(device_index("_tuned_row", device), problem);
   return row == nullptr ? "" : row;
 }
 

@@ -142,14 +142,14 @@ void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& a
   const Gpu& gpu = gpu_of(kOp, device);
   if (gpu.capability < 80)
     fail(kOp, ": needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
-  if (config < 0 && has_block_scaled_tensor_cores(gpu.capability) && scaled_mm_takes(problem)) {
+  const cudaStream_t stream = current_stream(kOp, device);
+  std::optional<TableRow> measured;
+  if (config < 0) measured = measured_row(problem, arguments, device, gpu, stream);
+  if (config < 0 && !measured && has_block_scaled_tensor_cores(gpu.capability) && scaled_mm_takes(problem)) {
     run_scaled_mm(problem, arguments, out);
     record_kernel("torch_scaled_mm");
     return log_call(problem);
   }
-  const cudaStream_t stream = current_stream(kOp, device);
-  std::optional<TableRow> measured;
-  if (config < 0) measured = measured_row(problem, arguments, device, gpu, stream);
   const TableRow row = config >= 0 ? row_by_index(config, problem, gpu)
                        : measured  ? *measured
                                    : choose_row(problem, gpu);

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "../checks.h"
+#include "../tuned_rows.h"
 #include "error.h"
 #include "gpu.h"
 #include "sm80/sm80.h"
@@ -22,7 +23,6 @@ namespace tileon {
 
 // Asked for once a device: the queries cost more than a launch.
 inline const Gpu& gpu_of(const char* op, int device) {
-  constexpr int kMaxDevices = 64;
   static std::array<Gpu, kMaxDevices> gpus;
   static std::array<std::once_flag, kMaxDevices> asked;
   if (device < 0 || device >= kMaxDevices) fail(op, ": device index ", device, " is beyond what this library counts");

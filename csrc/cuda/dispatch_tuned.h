@@ -16,10 +16,11 @@ namespace tileon {
 
 using torch::stable::detail::from;
 
-// Python's tuner does not fail; what it could not do it has said itself.
+// Python's tuner says itself what it could not do; what comes through all the same is an interrupt, which ends the
+// call.
 template <size_t kArguments>
 void call_tuner(const char* op, std::array<StableIValue, kArguments> stack) {
-  torch_call_dispatcher(op, "", stack.data(), TORCH_ABI_VERSION);
+  if (torch_call_dispatcher(op, "", stack.data(), TORCH_ABI_VERSION) != 0) fail(op, ": interrupted");
 }
 
 inline void measure_rows(const MatmulArguments& arguments) {
@@ -39,6 +40,11 @@ inline void measure_rows(const BlockScaledArguments& arguments) {
 // Whether this thread is inside the tuner, whose products must not be tuned themselves.
 inline thread_local bool is_measuring = false;
 
+struct Measuring {
+  Measuring() { is_measuring = true; }
+  ~Measuring() { is_measuring = false; }
+};
+
 inline bool is_captured(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check_cuda(cudaStreamIsCapturing(stream, &status), "asking whether the stream is captured");
@@ -46,7 +52,7 @@ inline bool is_captured(cudaStream_t stream) {
 }
 
 inline void load_tuned_rows(int device) {
-  static std::array<std::atomic<bool>, 64> asked{};
+  static std::array<std::atomic<bool>, kMaxDevices> asked{};
   if (!asked[device].exchange(true)) call_tuner("tileon::_load_tuned_rows", std::array{from(int64_t{device})});
 }
 
@@ -63,9 +69,10 @@ const char* measured_row(const Problem& problem, const Arguments& arguments, int
   const std::string text = problem_text(problem);
   const char* row = tuned_row(device, text);
   if (row != nullptr || !measures || fresh_problem_text(problem) != text || is_captured(stream)) return row;
-  is_measuring = true;
-  measure_rows(arguments);
-  is_measuring = false;
+  {
+    const Measuring measuring;
+    measure_rows(arguments);
+  }
   return tuned_row(device, text);
 }
 

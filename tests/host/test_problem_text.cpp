@@ -33,7 +33,7 @@ int check_dense() {
   problem.b.stride_k = 97;
   problem.out.stride_m = 97;
   failures += expect(problem_text(problem),
-                     "matmul bfloat16->bfloat16 1x64x96x128 a=k,unaligned b=mn,unaligned out=other plain");
+                     "matmul bfloat16->bfloat16 1x64x96x128 a=k,unaligned b=mn,unaligned out=rows,unaligned plain");
   problem = dense();
   problem.batch = 3;
   problem.a.stride_batch = 64 * 128;
@@ -42,6 +42,12 @@ int check_dense() {
   problem.epilogue.activation = Activation::kSilu;
   failures +=
       expect(problem_text(problem), "matmul bfloat16->bfloat16 3x64x96x128 a=gathered b=mn,shared out=columns curved");
+  problem = dense();
+  problem.out = {memory, 1, 65, 0};
+  failures +=
+      expect(problem_text(problem), "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=columns,unaligned plain");
+  problem.out = {memory, 2, 200, 0};
+  failures += expect(problem_text(problem), "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=other plain");
   problem = dense();
   problem.m = 1;  // its stride is never used
   problem.a.stride_mn = 7;

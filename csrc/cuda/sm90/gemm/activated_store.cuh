@@ -106,13 +106,16 @@ class ActivatedStore {
     // What follows from the lane is worked out here: before the main loop, where the compiler would do it, there are no
     // registers to keep it in.
     const RowsInBuffer<Kernel, std::max(kColumns, 8)> rows(buffer, ptx::opaque(threadIdx.x % 32));
-    if constexpr (part_columns == 8) return rows.write_8(column, words);
+    if constexpr (part_columns == 8) {
+      rows.write_8(column, words);
+    } else {
 #pragma unroll
-    for (int x = 0; x < part_columns; x += 16) {
-      if (column + x + 16 <= kColumns) {
-        rows.write_16(column + x, &words[x / 4]);
-      } else if (column + x + 8 <= kColumns) {
-        rows.write_8(column + x, &words[x / 4]);
+      for (int x = 0; x < part_columns; x += 16) {
+        if (column + x + 16 <= kColumns) {
+          rows.write_16(column + x, &words[x / 4]);
+        } else if (column + x + 8 <= kColumns) {
+          rows.write_8(column + x, &words[x / 4]);
+        }
       }
     }
   }
