@@ -37,9 +37,12 @@ if _TYPE_CHECKING:
     from tileon_ops._convert import Conversion, conversion_report, convert
     from tileon_ops._fuse import fuse
     from tileon_ops.block_scaled_linear import BlockScaledLinear
+    from tileon_ops.tune import TunedProblem, TuneReport
 
 _LAZY = {
     "BlockScaledLinear": "block_scaled_linear",
+    "TuneReport": "tune",
+    "TunedProblem": "tune",
     "Conversion": "_convert",
     "conversion_report": "_convert",
     "convert": "_convert",
@@ -67,6 +70,8 @@ __all__ = [
     "BlockScaledLinear",
     "Conversion",
     "Linear",
+    "TuneReport",
+    "TunedProblem",
     "__version__",
     "block_scaled_matmul",
     "conversion_report",
