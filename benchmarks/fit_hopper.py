@@ -177,7 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/sweep.py")
     parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
-    parser.add_argument("--steps", type=int, default=600, help="of the fit (default 600, some seconds)")
+    parser.add_argument("--steps", type=int, default=900, help="of the fit (default 900, some seconds)")
     parser.add_argument("--folds", type=int, default=0, help="cross-validation: cases are left out in so many parts")
     parser.add_argument("--write", action="store_true", help="put the fitted numbers into config.h and choice.h")
     arguments = parser.parse_args()
