@@ -26,8 +26,18 @@ DEVICE = torch.device("cuda", 1)  # a name alone: nothing is put there
 CHOSEN = "sm80_mma_64x64x64"  # by the library itself; a name that the table has, where it has any
 FASTER = "sm80_mma_16x128x64"
 
+# One product, and the names of its problem in two layouts.
+SHAPE = (64, 96, 128)
+NN = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=rows plain"
+NT = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=k out=rows plain"
+
 # `tileon_ops.tune` is the function
 tune_module = importlib.import_module("tileon_ops.tune")
+
+
+def load() -> None:
+    """As the choice does at a GPU's first product."""
+    torch.ops.tileon._load_tuned_rows(DEVICE.index)
 
 
 @dataclass

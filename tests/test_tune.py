@@ -10,7 +10,7 @@ import sys
 
 import pytest
 import torch
-from simulated_tuning import CHOSEN, DEVICE, FASTER, SimulatedTuning, simulated, tune_module
+from simulated_tuning import CHOSEN, FASTER, NN, NT, SHAPE, SimulatedTuning, load, simulated, tune_module
 
 import tileon_ops
 from tileon_ops import _tune_shell
@@ -19,14 +19,6 @@ from tileon_ops._tune_cache import DEFAULT
 __all__ = ["simulated"]  # the fixture
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NN = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=rows plain"
-NT = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=k out=rows plain"
-SHAPE = (64, 96, 128)
-
-
-def load() -> None:
-    """As the choice does at a GPU's first product."""
-    torch.ops.tileon._load_tuned_rows(DEVICE.index)
 
 
 class TestTune:

@@ -10,22 +10,13 @@ import warnings
 
 import pytest
 import torch
-from simulated_tuning import DEVICE, FASTER, SimulatedTuning, choice, simulated
+from simulated_tuning import FASTER, NN, NT, SHAPE, SimulatedTuning, choice, load, simulated
 
 import tileon_ops
 from tileon_ops import _tuned_rows
 from tileon_ops._tune_cache import DEFAULT, CacheFile, Choice
 
 __all__ = ["simulated"]  # the fixture
-
-NN = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=rows plain"
-NT = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=k out=rows plain"
-SHAPE = (64, 96, 128)
-
-
-def load() -> None:
-    """As the choice does at a GPU's first product."""
-    torch.ops.tileon._load_tuned_rows(DEVICE.index)
 
 
 class TestLoading:
