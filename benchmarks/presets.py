@@ -10,8 +10,9 @@ fp8: every pairing of fp8 against torch, precise and with fast accumulation, for
 sweep: what the cost models are fitted to, every row of the tile table (sweep.py). The plain products of hopper in one
     of the two dtypes (they take the same time), random rectangles, few tiles with a long k, many with a short one, and
     shapes in every dtype for the portable kernels.
-random: as many again, so that the fit does not learn shapes by heart: linear layers and rectangles, drawn from a seed
-    (for sweep.py, Hopper's rows; what the choice loses elsewhere is in tune_regret.csv).
+random: more than as many again, so that the fit does not learn shapes by heart: linear layers and rectangles, drawn
+    from a seed, and layers of models (for sweep.py, Hopper's rows; what the choice loses elsewhere is in
+    tune_regret.csv, none of whose linear layers is among them).
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ FP8_SQUARES = tuple(range(1024, 8193, 512))
 EPILOGUE_SQUARES = (1024, 2048, 4096, 8192)
 LINEAR_ROWS = (1, 8, 16, 32, 64, 128, 512, 2048, 8192)
 LINEAR_WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336), (28672, 8192))  # n, k
+MODEL_ROWS = (1, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
+MODEL_WEIGHTS = (  # n, k
+    *((1024, 1024), (4096, 1024), (1024, 4096), (1536, 1536), (8960, 1536), (1536, 8960), (7168, 2048), (2048, 7168)),
+    *((2560, 2560), (2560, 6912), (3072, 3072), (4608, 3584), (3584, 18944), (11008, 4096), (4096, 11008)),
+    *((5120, 5120), (1536, 7168), (7168, 18432), (8192, 8192), (22016, 4096)),
+)
 LINEAR_SHAPES: tuple[Shape, ...] = tuple((m, n, k) for n, k in LINEAR_WEIGHTS for m in LINEAR_ROWS)
 
 PORTABLE_SWEEP_SHAPES: tuple[Shape, ...] = (
@@ -136,6 +143,14 @@ def linear_layers(count: int, seed: int = 0) -> list[Case]:
     return cases
 
 
+def model_layers(rows_each: int, seed: int = 0) -> list[Case]:
+    """Linear layers of models, NT: so many of MODEL_ROWS, drawn for each weight."""
+    draw = random.Random(seed)
+    return [
+        Case("bfloat16", "NT", m, n, k) for n, k in MODEL_WEIGHTS for m in sorted(draw.sample(MODEL_ROWS, rows_each))
+    ]
+
+
 def _demo(device: torch.device) -> list[Case]:
     if device.type != "cuda":
         return squares([256, 512, 1024], ["float32"], ["NN"], ["none", "bias+leaky_relu"])
@@ -184,7 +199,7 @@ def _sweep() -> list[Case]:
 
 
 def _random() -> list[Case]:
-    return linear_layers(200) + rectangles(160, seed=1)
+    return linear_layers(200) + rectangles(460, seed=1) + model_layers(8)
 
 
 def preset_work(name: str, device: torch.device) -> list[Work]:

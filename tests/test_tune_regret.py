@@ -48,6 +48,14 @@ class TestCases:
         assert {case.layout for case in cases} == {"NN", "NT", "TN", "TT"}
         assert {case.dtype for case in cases} == {"bfloat16"}
 
+    def test_the_choice_is_not_fitted_to_the_layers_that_it_is_judged_by(self) -> None:
+        from presets import preset_work
+        from tune_regret import linear_cases
+
+        fitted = {(work.case.m, work.case.n, work.case.k) for work in preset_work("random", torch.device("cpu"))}
+        assert len(fitted) > 800
+        assert not fitted & {(case.m, case.n, case.k) for case in linear_cases()}
+
     def test_linear_layers_are_of_hidden_sizes_from_2048_to_8192_and_1_to_8192_rows(self) -> None:
         from tune_regret import linear_cases
 
