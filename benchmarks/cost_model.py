@@ -65,10 +65,9 @@ class Row:
 
     def loaded(self, case: Key) -> tuple[float, float, float]:
         """Bytes that a CTA loads: all of them, those of straddling lines along k, and along mn."""
-        tiles_m, tiles_n = self.tiles(case)
         a_major, b_major = _a_is_k_major(case), _b_is_k_major(case)
-        a = _rows_loaded(a_major, case.m, tiles_m, self.tile_m) * case.k / self.splits * 2.0
-        b = _rows_loaded(b_major, case.n, tiles_n, self.tile_n) * case.k / self.splits * 2.0
+        a = _rows_loaded(a_major, case.m, self.tile_m) * case.k / self.splits * 2.0
+        b = _rows_loaded(b_major, case.n, self.tile_n) * case.k / self.splits * 2.0
         a_straddles = _straddles(case.k, case.m) if a_major else _straddles(case.m, case.k)
         b_straddles = _straddles(case.k, case.n) if b_major else _straddles(case.n, case.k)
         along_k = a * (a_straddles and a_major) + b * (b_straddles and b_major)
@@ -84,9 +83,10 @@ def _b_is_k_major(case: Key) -> bool:
     return case.layout[1] == "T"
 
 
-def _rows_loaded(k_major: bool, mn: int, tiles: int, tile_mn: int) -> float:
-    """Of an operand by a CTA, in the mean."""
-    return mn / tiles if k_major else math.ceil(min(tile_mn, mn) / _PANEL) * _PANEL
+def _rows_loaded(k_major: bool, mn: int, tile_mn: int) -> int:
+    """Of an operand by a CTA."""
+    most = min(tile_mn, mn)
+    return most if k_major else math.ceil(most / _PANEL) * _PANEL
 
 
 def _straddles(pitch: int, lines: int) -> bool:

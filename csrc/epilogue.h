@@ -34,6 +34,13 @@ TILEON_HOST_DEVICE bool has_epilogue(const Epilogue& epilogue) {
   return epilogue.bias != nullptr || epilogue.activation != Activation::kNone;
 }
 
+// Whether it costs next to nothing beside the product: bias, and activations that are a maximum. exp and erf take time,
+// and so do the places where only they are provided for.
+inline bool is_cheap(const Epilogue& epilogue) {
+  if (epilogue.activation == Activation::kLeakyRelu) return epilogue.slope > 0 && epilogue.slope <= 1;
+  return epilogue.activation == Activation::kNone || epilogue.activation == Activation::kRelu;
+}
+
 // x >= 0 ? x : slope x. With slope 1 it is the identity, NaN and infinities included.
 template <typename T>
 TILEON_HOST_DEVICE T leaky_relu(T x, T slope) {

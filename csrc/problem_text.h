@@ -53,17 +53,7 @@ inline std::string lie_text(const Operand& operand, const GemmProblem& problem, 
       .text();
 }
 
-// Activations by exp and erf cost time of their own; the others and a bias next to none.
-inline const char* epilogue_text(const Epilogue& epilogue) {
-  switch (epilogue.activation) {
-    case Activation::kGelu:
-    case Activation::kGeluTanh:
-    case Activation::kSilu:
-      return "curved";
-    default:
-      return "plain";
-  }
-}
+inline const char* epilogue_text(const Epilogue& epilogue) { return is_cheap(epilogue) ? "plain" : "costly"; }
 
 // "matmul bfloat16->bfloat16 1x4096x14336x4096 a=k b=mn out=rows plain": batch x m x n x k.
 inline std::string problem_text(const GemmProblem& problem) {
@@ -77,7 +67,8 @@ inline std::string problem_text(const GemmProblem& problem) {
   text += " a=" + lie_text(problem.a, problem, problem.m, problem.dtype);
   text += " b=" + lie_text(problem.b, problem, problem.n, problem.b_dtype);
   text += " out=" + lie_text(problem.out, problem.batch, problem.m, problem.n, problem.out_dtype);
-  return text + " " + epilogue_text(problem.epilogue);
+  text += std::string(" ") + epilogue_text(problem.epilogue);
+  return problem.pre_activation == nullptr ? text : text + ",kept";
 }
 
 inline bool is_packed(const ScaleStrides& strides) {

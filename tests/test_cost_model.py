@@ -92,7 +92,7 @@ def test_a_fit_to_times_that_follow_the_model_chooses_as_they_say() -> None:
 def test_cpp_and_python_choose_the_same_row(tmp_path: pathlib.Path) -> None:
     source, binary = tmp_path / "choose.cpp", tmp_path / "choose"
     source.write_text(PROGRAM)
-    subprocess.run([COMPILER, "-std=c++17", "-O1", f"-I{ROOT / 'csrc'}", str(source), "-o", str(binary)], check=True)
+    subprocess.run([COMPILER, "-std=c++20", "-O1", f"-I{ROOT / 'csrc'}", str(source), "-o", str(binary)], check=True)
     cases = random_cases(400)
     lines = "".join(f"{c.m} {c.n} {c.k} {int(c.layout[0] == 'T')} {int(c.layout[1] == 'T')}\n" for c in cases)
     printed = subprocess.run([str(binary)], input=lines, capture_output=True, text=True, check=True).stdout.split()

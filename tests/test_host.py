@@ -19,7 +19,7 @@ def test_host_program(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
     binary = tmp_path / program.stem
     command = [
         COMPILER,
-        "-std=c++17",
+        "-std=c++20",
         "-O1",
         "-Wall",
         "-Wextra",

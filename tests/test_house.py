@@ -214,7 +214,7 @@ PURE = [
 def test_formulas_compile_without_cuda(header: pathlib.Path) -> None:
     command = [
         "g++",
-        "-std=c++17",
+        "-std=c++20",
         "-Wall",
         "-Wextra",
         "-Werror",

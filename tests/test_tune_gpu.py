@@ -172,6 +172,26 @@ layer(a.requires_grad_()).sum().backward()
         problem = torch.ops.tileon._matmul_problem(*operands())
         assert kernel == (found[problem]["default"] if found[problem]["row"] == DEFAULT else found[problem]["row"])
 
+    def test_an_interrupt_at_the_first_product_ends_it_and_the_next_one_is_measured(self, cache: pathlib.Path) -> None:
+        program = """
+from tileon_ops import _tuned_rows
+measure = _tuned_rows.measure
+def interrupt(*_):
+    raise KeyboardInterrupt
+_tuned_rows.measure = interrupt
+try:
+    tileon_ops.matmul(a, b)
+except (KeyboardInterrupt, RuntimeError) as error:
+    print(type(error).__name__, "interrupted" in str(error))
+problem = torch.ops.tileon._matmul_problem(a, b)
+print(repr(torch.ops.tileon._tuned_row(0, problem)))
+_tuned_rows.measure = measure
+assert (tileon_ops.matmul(a, b) == a.shape[1]).all()
+print(torch.ops.tileon._tuned_row(0, problem) != "")
+"""
+        assert process(program, cache, "1").splitlines() == ["RuntimeError True", "''", "True"]
+        assert len(problems(cache)) == 1
+
     def test_a_first_product_under_capture_is_captured_and_not_measured(self, cache: pathlib.Path) -> None:
         """The cache is read even then: the captured kernel is the tuned one."""
         problem, chosen, other = another_row(*operands())

@@ -157,7 +157,7 @@ TableRow choose_row(GemmProblem& problem, const Tensor& a, const Tensor& b, cons
 std::optional<TableRow> measured_row(const GemmProblem& problem, const MatmulArguments& arguments, int device,
                                      const Gpu& gpu, cudaStream_t stream) {
   const bool can_measure = problem.pre_activation == nullptr;
-  const char* name = measured_row(problem, arguments, device, stream, can_measure);
+  const char* name = name_of_measured_row(problem, arguments, device, stream, can_measure);
   return name == nullptr ? std::nullopt : candidate(name, problem, gpu);
 }
 

@@ -115,7 +115,7 @@ bool is_candidate(const TableRow& row, const BlockScaledProblem& problem, const 
 std::optional<TableRow> measured_row(const BlockScaledProblem& problem, const BlockScaledArguments& arguments,
                                      int device, const Gpu& gpu, cudaStream_t stream) {
   const bool can_measure = problem.prepared_b.data == nullptr;
-  const char* name = measured_row(problem, arguments, device, stream, can_measure);
+  const char* name = name_of_measured_row(problem, arguments, device, stream, can_measure);
   for (int index = 0; name != nullptr && index < row_count(); ++index) {
     const TableRow row = row_at(index);
     if (std::strcmp(name_of(row), name) == 0 && is_candidate(row, problem, gpu)) return row;

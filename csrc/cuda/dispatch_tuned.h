@@ -53,6 +53,7 @@ inline bool is_captured(cudaStream_t stream) {
 
 inline void load_tuned_rows(int device) {
   static std::array<std::atomic<bool>, kMaxDevices> asked{};
+  if (asked[device].load(std::memory_order_relaxed)) return;  // an exchange alone would cost every product some ns
   if (!asked[device].exchange(true)) call_tuner("tileon::_load_tuned_rows", std::array{from(int64_t{device})});
 }
 
@@ -60,8 +61,8 @@ inline void load_tuned_rows(int device) {
 // TILEON_TUNE=1 it is measured now, except while a graph is captured, and except for an output that lies otherwise than
 // the tuner's. `can_measure`: the tuner's op states the rest of the problem.
 template <typename Problem, typename Arguments>
-const char* measured_row(const Problem& problem, const Arguments& arguments, int device, cudaStream_t stream,
-                         bool can_measure) {
+const char* name_of_measured_row(const Problem& problem, const Arguments& arguments, int device, cudaStream_t stream,
+                                 bool can_measure) {
   const Tuner tuner = announced_tuner();
   if (tuner.loads) load_tuned_rows(device);
   const bool measures = tuner.tunes && can_measure && !is_measuring;

@@ -1,4 +1,5 @@
 // The Hopper tile table, the choice of a row, and how operands lie in shared memory.
+#include <algorithm>
 #include <initializer_list>
 #include <set>
 #include <string>
@@ -174,6 +175,41 @@ void test_operand_tile() {
     }
 }
 
+// What a tensor that ends within its first tile is loaded as.
+void test_loaded_panels() {
+  for (int tile_mn : {8, 64, 104, 176, 256})
+    for (Major major : {Major::kK, Major::kMn})
+      for (int mn = 1; mn <= tile_mn + 1; ++mn) {
+        const TilePanels tile(major, tile_mn, 64), loaded = tile.loaded(major, mn);
+        const int extent = major == Major::kK ? loaded.lines : loaded.panels * kPanel;
+        const int whole = major == Major::kK ? tile.lines : tile.panels * kPanel;
+        expect(extent >= std::min(mn, tile_mn) && extent <= whole, "all there is, and no more than a tile");
+        expect(extent - mn < (major == Major::kK ? 1 : kPanel), "nothing from beyond the end but a part of a panel");
+        const bool is_whole = major == Major::kK ? loaded.panels == tile.panels : loaded.lines == tile.lines;
+        expect(is_whole, "all of k");
+      }
+}
+
+// The tiles cover everything; where k is long, the last one reaches little beyond the end.
+void test_last_begin() {
+  for (int64_t k : {kOverlapPaysFrom - 1, kOverlapPaysFrom})
+    for (int tile_mn : {8, 64, 104, 128, 176, 256})
+      for (Major major : {Major::kK, Major::kMn})
+        for (int unit : {8, 16})
+          for (int mn = 1; mn <= 3 * tile_mn + 1; ++mn) {
+            const int tiles = ceil_divide(mn, tile_mn), begin = last_begin(mn, tile_mn, tiles, k, major, unit);
+            const int before = (tiles - 1) * tile_mn;  // where the tiles before it end
+            expect(begin >= 0 && begin <= before && begin + tile_mn >= mn, "nothing is left out");
+            expect(tiles == 1 || begin > before - tile_mn, "the last tile is the only one to be moved");
+            expect(k >= kOverlapPaysFrom || begin == before, "a short k is not worth it");
+            const bool in_panels = major == Major::kMn && tile_mn % kPanel == 0;
+            const int step = in_panels ? kPanel : unit;
+            expect(begin == before || begin % step == 0, "panels and stores stay aligned");
+            expect(tiles == 1 || k < kOverlapPaysFrom || begin + tile_mn - mn < step || begin == before,
+                   "it ends with the operand");
+          }
+}
+
 }  // namespace
 
 int main() {
@@ -184,6 +220,8 @@ int main() {
   test_tma_access();
   test_lines_of_l2();
   test_delivery_counts();
+  test_loaded_panels();
+  test_last_begin();
   test_operand_tile<128, 64, Major::kK>();
   test_operand_tile<176, 64, Major::kK>();
   test_operand_tile<64, 128, Major::kK>();

@@ -86,12 +86,11 @@ struct RowWork {
 constexpr double kStraddlingK = 2.866;
 constexpr double kStraddlingMn = 2.940;
 
-// How many rows of an operand a tile loads, in terms of those that L2 hands out best. Rows beyond a k-major operand's
-// end are not loaded; an mn-major one's come in whole panels.
-inline double loaded_rows(Major major, int lines, int64_t mn, int tiles_mn, int tile_mn) {
-  const double rows = major == Major::kK
-                          ? static_cast<double>(mn) / tiles_mn
-                          : static_cast<double>((std::min<int64_t>(tile_mn, mn) + kPanel - 1) / kPanel * kPanel);
+// How many rows of an operand a tile loads, in terms of those that L2 hands out best: no more than there are. An
+// mn-major operand's come in whole panels.
+inline double loaded_rows(Major major, int lines, int64_t mn, int tile_mn) {
+  const int64_t most = std::min<int64_t>(tile_mn, mn);
+  const auto rows = static_cast<double>(major == Major::kK ? most : (most + kPanel - 1) / kPanel * kPanel);
   if (lines == 1) return rows;
   return rows * (1 + (major == Major::kK ? kStraddlingK : kStraddlingMn));
 }
@@ -102,8 +101,8 @@ inline double expected_ns(const Row& row, const GemmProblem& problem, const Work
   const RowWork counts(row, problem, work, sm_count);
   const double compute = counts.waves * (row.per_tile + counts.per_k * work.k_in_blocks(row.tile.block_k));
   const double memory = work.bytes / row.bytes_per_ns;
-  const double rows = loaded_rows(work.a_major, work.a_lines, problem.m, counts.order.tiles_m, row.tile.tile_m) +
-                      loaded_rows(work.b_major, work.b_lines, problem.n, counts.order.tiles_n, row.tile.tile_n);
+  const double rows = loaded_rows(work.a_major, work.a_lines, problem.m, row.tile.tile_m) +
+                      loaded_rows(work.b_major, work.b_lines, problem.n, row.tile.tile_n);
   const double delivery = counts.waves * rows * work.k * kElementBytes / (row.sm_bytes_per_ns * row.splits);
   return row.start + std::sqrt(compute * compute + memory * memory + delivery * delivery);
 }
@@ -124,12 +123,15 @@ inline double largest_bound_ns(const Row& row, const GemmProblem& problem, const
   return row.start + std::max({compute, memory, delivery});
 }
 
+// By the model that the row's numbers are for.
+inline double cost_ns(const Row& row, const GemmProblem& problem, const Work& work, int sm_count) {
+  return row.sm_bytes_per_ns > 0 ? expected_ns(row, problem, work, sm_count)
+                                 : largest_bound_ns(row, problem, work, sm_count);
+}
+
 // Whether the sums are finished by one of the formulas that every kernel applies while it stores them (gemm/round.cuh).
 inline bool finishes_cheaply(const GemmProblem& problem) {
-  const Epilogue& epilogue = problem.epilogue;
-  if (problem.pre_activation != nullptr) return false;
-  if (epilogue.activation == Activation::kLeakyRelu) return epilogue.slope > 0 && epilogue.slope <= 1;
-  return epilogue.activation == Activation::kNone || epilogue.activation == Activation::kRelu;
+  return problem.pre_activation == nullptr && is_cheap(problem.epilogue);
 }
 
 // The row that is expected to be fastest, by index; -1 where none can run the problem. The costs are those of cheap

@@ -210,6 +210,19 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
   return {ceil_divide(m, tile.tile_m), ceil_divide(n, tile.tile_n), kGroupM};
 }
 
+// Where the last of `tiles` tiles along m or n begins. With a long k it is moved back over the tile before it, to end
+// with the operand, up to less than `unit` or a part of a panel: then it loads hardly anything from beyond the end,
+// where TMA is slow (TilePanels::loaded). What both tiles have they compute alike and write twice; with a short k that
+// takes longer than it saves. `unit` keeps the output's sectors whole along n, and vectors along m.
+constexpr int64_t kOverlapPaysFrom = 512;  // of k; at 256 it costs some 2 %, at 128 rather more
+constexpr int last_begin(int64_t mn, int tile_mn, int tiles, int64_t k, Major major, int unit) {
+  const int aligned = (tiles - 1) * tile_mn;
+  if (tiles == 1 || k < kOverlapPaysFrom) return aligned;
+  if (major == Major::kMn && tile_mn % kPanel == 0) unit = kPanel;
+  const int moved = ceil_divide(mn - tile_mn, unit) * unit;
+  return moved < aligned ? moved : aligned;
+}
+
 // Products (batch * m * n * k) from which operands that TMA cannot read are copied into aligned buffers; smaller
 // problems go to the portable kernels (benchmarks/results/h200/awkward.csv).
 constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;

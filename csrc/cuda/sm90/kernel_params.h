@@ -13,8 +13,9 @@ namespace tileon::sm90 {
 
 // How the producer reads an operand.
 struct OperandMap {
-  bool one_box;  // all panels of a tile in one box: the tensor then counts panels as a dimension of its own
-  bool shared;   // one matrix for the whole batch
+  int8_t
+      panels;   // of a tile, each in a box of its own. 0: all in one box; the tensor counts panels as a dimension then
+  bool shared;  // one matrix for the whole batch
 };
 
 // What becomes of the sums that TMA stores, before they are rounded: the cheap formulas of gemm/round.cuh, or any
@@ -33,8 +34,11 @@ struct KernelParams {
   // to be fetched after another delays the load.
   alignas(64) FastTileOrder order;
   FastDivisor tiles_per_batch;
-  int k_begin;
-  int blocks_per_split;  // of k; all splits together may reach past the end
+  uint16_t k_begin;
+  uint16_t loaded_bytes;  // by a stage, as TMA counts them
+  int blocks_per_split;   // of k; all splits together may reach past the end
+  int last_m_begin;       // where the last tile along m begins, and along n (last_begin in config.h)
+  int last_n_begin;
   OperandMap a;
   OperandMap b;
 

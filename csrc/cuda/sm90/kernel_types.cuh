@@ -66,7 +66,7 @@ struct KernelTypes {
   using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA>;
   using TileB = OperandTile<kConfig.tile_n, kConfig.block_k, kMajorB>;
   static constexpr int stage_bytes = TileA::bytes + TileB::bytes;
-  static_assert(stage_bytes == sm90::stage_bytes(kConfig, kMajorA, kMajorB));
+  static_assert(stage_bytes == sm90::stage_bytes(kConfig, kMajorA, kMajorB) && stage_bytes <= 0xffff);
 
   // wgmma's operands: rows come from a, columns from b, or the other way round.
   static constexpr bool swapped = kConfig.swapped();

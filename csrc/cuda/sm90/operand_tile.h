@@ -43,7 +43,19 @@ struct TilePanels {
         tiles_begin_at_panels(major == Major::kK || tile_mn % kPanel == 0) {}
 
   constexpr int bytes() const { return panels * lines * kLineBytes; }
+
+  // What is loaded of a tensor that ends within its first tile. TMA would fill the rest with zeros, for which it takes
+  // longer than for data; what lies there instead goes to rows and columns of the output that there are not.
+  constexpr TilePanels loaded(Major major, int64_t mn) const {
+    TilePanels part = *this;
+    if (major == Major::kK && mn < lines) part.lines = static_cast<int>(mn);
+    if (major == Major::kMn && mn < int64_t{panels} * kPanel)
+      part.panels = static_cast<int>((mn + kPanel - 1) / kPanel);
+    return part;
+  }
 };
+static_assert(TilePanels(Major::kK, 64, 128).loaded(Major::kK, 3).bytes() == 2 * 3 * kLineBytes);
+static_assert(TilePanels(Major::kMn, 176, 64).loaded(Major::kMn, 65).bytes() == 2 * 64 * kLineBytes);
 
 template <int kTileMn, int kBlockK, Major kMajor>
 struct OperandTile {

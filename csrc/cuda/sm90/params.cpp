@@ -13,9 +13,11 @@ CUtensorMapDataType type_of(DType dtype) {
   return dtype == DType::kBFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
-// Boxes of `tile`, as load_operand (producer.cuh) asks for them. `float8_k`: as in Elements.
+// Boxes of `tile`, as load_operand (producer.cuh) asks for them. `float8_k`: as in Elements. Their bytes are added to
+// `loaded_bytes`.
 CUtensorMap map_operand(const Operand& operand, const void* valid_address, const GemmProblem& problem, int64_t float8_k,
-                        int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map) {
+                        int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map,
+                        uint16_t& loaded_bytes) {
   const bool k_major = access.major == Major::kK;
   // Where k is 0 nothing is read: the producer stays outside the tensor, whatever it is.
   const uint64_t k = std::max<int64_t>(float8_k > 0 ? float8_k : problem.k, 1);
@@ -26,14 +28,19 @@ CUtensorMap map_operand(const Operand& operand, const void* valid_address, const
   operand_map.shared = problem.batch == 1 || operand.stride_batch == 0 || problem.k == 0;
   const uint64_t matrices = operand_map.shared ? 1 : static_cast<uint64_t>(problem.batch);
   const uint64_t matrix = operand_map.shared ? line : static_cast<uint64_t>(operand.stride_batch) * kElementBytes;
-  operand_map.one_box = tile.panels > 1 && tile.tiles_begin_at_panels && inner % panel == 0;
-  const auto lines = static_cast<uint32_t>(tile.lines);
+  const TilePanels loaded = tile.loaded(access.major, mn);
+  loaded_bytes = static_cast<uint16_t>(loaded_bytes + loaded.bytes());
+  // One box leaves no room between its panels.
+  const bool one_box =
+      tile.panels > 1 && tile.tiles_begin_at_panels && inner % panel == 0 && loaded.lines == tile.lines;
+  operand_map.panels = static_cast<int8_t>(one_box ? 0 : loaded.panels);
+  const auto lines = static_cast<uint32_t>(loaded.lines), panels = static_cast<uint32_t>(loaded.panels);
   const TensorBox tensor =
-      operand_map.one_box ? TensorBox{4,
-                                      {panel, outer, inner / panel, matrices},
-                                      {0, line, kLineBytes, matrix},
-                                      {panel, lines, static_cast<uint32_t>(tile.panels), 1}}
-                          : TensorBox{4, {inner, outer, 1, matrices}, {0, line, line, matrix}, {panel, lines, 1, 1}};
+      one_box ? TensorBox{4,
+                          {panel, outer, inner / panel, matrices},
+                          {0, line, kLineBytes, matrix},
+                          {panel, lines, panels, 1}}
+              : TensorBox{4, {inner, outer, 1, matrices}, {0, line, line, matrix}, {panel, lines, 1, 1}};
   const void* data = problem.k == 0 ? valid_address : operand.data;
   const CUtensorMapDataType type = float8_k > 0 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : type_of(problem.dtype);
   return encode_tensor_map(data, type, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
@@ -97,15 +104,20 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   params.tiles_per_batch = FastDivisor(static_cast<int>(order.count()));
   params.tiles = static_cast<int>(order.count() * problem.batch);
   params.k_blocks = ceil_divide(std::max<int64_t>(problem.k, 1), tile.block_k);
-  params.k_begin = problem.k == 0 ? tile.block_k : 0;
+  params.k_begin = static_cast<uint16_t>(problem.k == 0 ? tile.block_k : 0);
   params.splits = row.splits;
   params.blocks_per_split = ceil_divide(params.k_blocks, row.splits);
 
   // The output's address serves where an operand has none; aligned down, since it is never read.
   const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
   const TilePanels tile_a(a.major, tile.tile_m, tile.block_k), tile_b(b.major, tile.tile_n, tile.block_k);
-  params.map_a = map_operand(problem.a, valid, problem, elements.float8_k, problem.m, a, tile_a, params.a);
-  params.map_b = map_operand(problem.b, valid, problem, elements.float8_k, problem.n, b, tile_b, params.b);
+  params.loaded_bytes = 0;
+  params.map_a =
+      map_operand(problem.a, valid, problem, elements.float8_k, problem.m, a, tile_a, params.a, params.loaded_bytes);
+  params.map_b =
+      map_operand(problem.b, valid, problem, elements.float8_k, problem.n, b, tile_b, params.b, params.loaded_bytes);
+  params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, problem.k, a.major, 8);
+  params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k, b.major, 16);
   params.store_by_tma = takes_tma_store(row, problem, elements);
   params.finish = params.store_by_tma ? finish_of(problem) : Finish::kNothing;
   params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);

@@ -18,14 +18,16 @@ __device__ __forceinline__ void load_operand(const CUtensorMap& map, const Opera
   const int inner = Tile::major == Major::kK ? k : mn;
   const int outer = Tile::major == Major::kK ? mn : k;
   const int matrix = operand.shared ? 0 : batch;
-  if (Tile::panels > 1 && Tile::tiles_begin_at_panels && operand.one_box) {
+  if (Tile::panels > 1 && Tile::tiles_begin_at_panels && operand.panels == 0) {
     ptx::tma_load_4d(shared, map, barrier, 0, outer, inner / kPanel, matrix);
     return;
   }
 #pragma unroll
-  for (int panel = 0; panel < Tile::panels; ++panel)
+  for (int panel = 0; panel < Tile::panels; ++panel) {
+    if (panel > 0 && Tile::major == Major::kMn && panel >= operand.panels) break;
     ptx::tma_load_4d(shared + panel * Tile::panel_bytes, map, barrier, (inner + panel * kPanel) * kPerUnit, outer, 0,
                      matrix);
+  }
 }
 
 template <typename Kernel>
@@ -61,7 +63,7 @@ class Producer {
       const uint32_t barrier = ring_.full(at_.stage);
       const uint32_t stage = ring_.data(at_.stage);
       const int k = params_.k_begin + block * Kernel::config.block_k;
-      ptx::mbarrier_arrive_expect_tx(barrier, Kernel::stage_bytes);
+      ptx::mbarrier_arrive_expect_tx(barrier, params_.loaded_bytes);
       load_operand<typename Kernel::TileA, Kernel::elements_per_unit>(params_.map_a, params_.a, stage, barrier,
                                                                       position_.batch, position_.m_begin, k);
       load_operand<typename Kernel::TileB, Kernel::elements_per_unit>(

@@ -12,12 +12,14 @@ struct TilePosition {
   int n_begin;
 };
 
-// Of tile `tile` in the order of tiles.
+// Of tile `tile` in the order of tiles. The last ones may overlap those before (last_begin in config.h): both write the
+// same there.
 template <typename Kernel>
 __device__ __forceinline__ TilePosition position_of(const KernelParams& params, int tile) {
   const int batch = params.tiles_per_batch.divide(tile);
   const TileCoordinate at = params.order.at(tile - batch * params.tiles_per_batch.divisor());
-  return {batch, at.m * Kernel::config.tile_m, at.n * Kernel::config.tile_n};
+  return {batch, min(at.m * Kernel::config.tile_m, params.last_m_begin),
+          min(at.n * Kernel::config.tile_n, params.last_n_begin)};
 }
 
 }  // namespace tileon::sm90

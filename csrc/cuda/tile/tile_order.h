@@ -1,6 +1,7 @@
 // The order in which tiles of the output are computed: grouped, so that tiles in flight together share operands in L2.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "fast_divide.h"
@@ -37,29 +38,30 @@ struct TileOrder {
   }
 };
 
-// The same order with its divisions prepared on the host.
+// The same order with its divisions prepared on the host. `group_m` is a power of two.
 class FastTileOrder {
  public:
   FastTileOrder() = default;
 
   constexpr explicit FastTileOrder(const TileOrder& order)
       : full_groups_(order.tiles_m / order.group_m),
+        group_shift_(std::bit_width(static_cast<unsigned>(order.group_m)) - 1),
         tiles_per_group_(order.group_m * order.tiles_n),
-        full_rows_(order.group_m),
         last_rows_(order.tiles_m % order.group_m == 0 ? order.group_m : order.tiles_m % order.group_m) {}
 
   TILEON_TILE_FUNCTION TileCoordinate at(int tile) const {
     const int group = tiles_per_group_.divide(tile);
     const int within = tile - group * tiles_per_group_.divisor();
-    const FastDivisor& rows = group < full_groups_ ? full_rows_ : last_rows_;
-    const int column = rows.divide(within);
-    return {group * full_rows_.divisor() + within - column * rows.divisor(), column};
+    const bool is_full = group < full_groups_;
+    const int column = is_full ? within >> group_shift_ : last_rows_.divide(within);
+    const int rows = is_full ? 1 << group_shift_ : last_rows_.divisor();
+    return {(group << group_shift_) + within - column * rows, column};
   }
 
  private:
   int full_groups_ = 1;  // of group_m rows of tiles
+  int group_shift_ = 0;  // log2 of group_m
   FastDivisor tiles_per_group_;
-  FastDivisor full_rows_;
   FastDivisor last_rows_;
 };
 

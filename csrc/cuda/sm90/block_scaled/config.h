@@ -190,11 +190,7 @@ inline int choose(Route route, const BlockScaledProblem& problem, const Gpu& gpu
   const Work work(prepared);
   return cheapest(
       kBlockScaledRows, [&](const BlockScaledRow& row) { return row.route == route; },
-      [&](const BlockScaledRow& row) {
-        const Row dense = dense_row_of(row, form);
-        return dense.sm_bytes_per_ns > 0 ? expected_ns(dense, prepared, work, gpu.sm_count)
-                                         : largest_bound_ns(dense, prepared, work, gpu.sm_count);
-      });
+      [&](const BlockScaledRow& row) { return cost_ns(dense_row_of(row, form), prepared, work, gpu.sm_count); });
 }
 
 // The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.
