@@ -1,9 +1,9 @@
 """The Hopper choice's cost model in Python: the counterpart of csrc/cuda/sm90/choice.h, for what fits and judges it.
 
 The model is `expected_ns` there:
-start + sqrt(compute^2 + memory^2 + delivery^2), with
+start + kFullGpuNs * (share of SMs) + sqrt(compute^2 + memory^2 + delivery^2 + l2^2), with
 compute = waves * (per_tile + per_k * k, in whole blocks), memory = bytes / bytes_per_ns,
-delivery = waves * (bytes that a CTA loads) / sm_bytes_per_ns.
+delivery = waves * (bytes that a CTA loads) / sm_bytes_per_ns, l2 = (bytes that all CTAs load) / kL2BytesPerNs.
 
 tests/test_cost_model.py holds the two against each other.
 """
@@ -23,7 +23,15 @@ from summary import Key
 
 SM90 = Path(__file__).resolve().parent.parent / "csrc" / "cuda" / "sm90"
 NUMBERS = ("start", "per_tile", "per_k", "per_k_mn", "bytes_per_ns", "sm_bytes_per_ns")  # of a row
-CONSTANTS = ("kStraddlingK", "kStraddlingMn")  # of choice.h
+# Of choice.h, and where the fit of each begins.
+CONSTANTS = {
+    "kStraddlingK": 1.0,
+    "kStraddlingMn": 1.0,
+    "kStraddlingPanel": 1.0,
+    "kStraddlingMemory": 1.0,
+    "kL2BytesPerNs": 6000.0,
+    "kFullGpuNs": 200.0,
+}
 
 _ROW = re.compile(
     r'\{"(?P<name>sm90_\w+)",\s*\{Family::k(?P<family>\w+),\s*(?P<tile>\d+(?:,\s*\d+)*)(?:,\s*true)?\},'
@@ -50,7 +58,7 @@ class Row:
 
     def wide_operand_is_k_major(self, case: Key) -> bool:
         """Of the operand whose tile may be of any width: b, and a where the operands are swapped."""
-        return _a_is_k_major(case) if self.family == "Swapped" else _b_is_k_major(case)
+        return case.layout[0] == "N" if self.family == "Swapped" else case.layout[1] == "T"
 
     def tiles(self, case: Key) -> tuple[int, int]:
         """Along m and n."""
@@ -63,35 +71,33 @@ class Row:
         usable = sm_count if self.splits <= 2 else sm_count * 10 // 11  # clusters leave some of a GPC's SMs over
         return math.ceil(tiles / (usable // self.splits))
 
-    def loaded(self, case: Key) -> tuple[float, float, float]:
-        """Bytes that a CTA loads: all of them, those of straddling lines along k, and along mn."""
-        a_major, b_major = _a_is_k_major(case), _b_is_k_major(case)
-        a = _rows_loaded(a_major, case.m, self.tile_m) * case.k / self.splits * 2.0
-        b = _rows_loaded(b_major, case.n, self.tile_n) * case.k / self.splits * 2.0
-        a_straddles = _straddles(case.k, case.m) if a_major else _straddles(case.m, case.k)
-        b_straddles = _straddles(case.k, case.n) if b_major else _straddles(case.n, case.k)
-        along_k = a * (a_straddles and a_major) + b * (b_straddles and b_major)
-        along_mn = a * (a_straddles and not a_major) + b * (b_straddles and not b_major)
-        return a + b, along_k, along_mn
+    def ctas(self, case: Key) -> int:
+        return math.prod(self.tiles(case)) * self.splits
+
+    def loads(self, case: Key) -> Array:
+        """What LOADS lists, of both operands together."""
+        a_k_major, b_k_major = case.layout[0] == "N", case.layout[1] == "T"
+        return _loads(a_k_major, case.m, case.k, self.tile_m, self.splits) + _loads(
+            b_k_major, case.n, case.k, self.tile_n, self.splits
+        )
 
 
-def _a_is_k_major(case: Key) -> bool:
-    return case.layout[0] == "N"
+# Bytes. What a CTA loads: all of it, lines that straddle along k, along mn, and the latter by the panels of a tile;
+# and the part of the operand that such lines take from memory once more.
+LOADS = ("loaded", "straddling_k", "straddling_mn", "straddling_panel", "straddling_memory")
 
 
-def _b_is_k_major(case: Key) -> bool:
-    return case.layout[1] == "T"
-
-
-def _rows_loaded(k_major: bool, mn: int, tile_mn: int) -> int:
-    """Of an operand by a CTA."""
+def _loads(k_major: bool, mn: int, k: int, tile_mn: int, splits: int) -> Array:
+    """Of one operand."""
     most = min(tile_mn, mn)
-    return most if k_major else math.ceil(most / _PANEL) * _PANEL
-
-
-def _straddles(pitch: int, lines: int) -> bool:
-    """Whether lines of an operand, `pitch` elements apart, begin within lines of L2 (128 bytes)."""
-    return lines > 1 and 2 * pitch % 128 != 0
+    panels = math.ceil(most / _PANEL)
+    loaded = (most if k_major else panels * _PANEL) * k / splits * 2.0
+    pitch, lines = (k, mn) if k_major else (mn, k)
+    straddles = lines > 1 and 2 * pitch % 128 != 0  # lines begin within lines of L2
+    along_k, along_mn = straddles and k_major, straddles and not k_major
+    return np.array(
+        [loaded, loaded * along_k, loaded * along_mn, loaded / panels * along_mn, 2.0 * mn * k / panels * along_mn]
+    )
 
 
 def read_table() -> list[Row]:
@@ -137,21 +143,22 @@ class Features:
     k: Array  # in whole blocks
     k_major: Array
     bytes: Array  # of both operands and the output, each once
-    loaded: Array
-    straddling_k: Array
-    straddling_mn: Array
+    ctas: Array
+    share: Array  # of the SMs that have one
+    loads: Array  # LOADS by rows by cases
 
     @classmethod
     def of(cls, table: Sequence[Row], cases: Sequence[Key], sm_count: int) -> Features:
-        loaded = np.array([[row.loaded(case) for case in cases] for row in table]).reshape(len(table), len(cases), 3)
+        ctas = np.array([[float(row.ctas(case)) for case in cases] for row in table])
+        loads = np.array([[row.loads(case) for case in cases] for row in table])
         return cls(
             waves=np.array([[row.waves(case, sm_count) for case in cases] for row in table]),
             k=np.array([[float(math.ceil(case.k / row.block_k) * row.block_k) for case in cases] for row in table]),
             k_major=np.array([[row.wide_operand_is_k_major(case) for case in cases] for row in table]),
             bytes=np.array([2.0 * (case.m * case.k + case.k * case.n + case.m * case.n) for case in cases]),
-            loaded=loaded[..., 0],
-            straddling_k=loaded[..., 1],
-            straddling_mn=loaded[..., 2],
+            ctas=ctas,
+            share=np.minimum(1.0, ctas / sm_count),
+            loads=loads.reshape(len(table), len(cases), len(LOADS)).transpose(2, 0, 1),
         )
 
 
@@ -159,11 +166,15 @@ def expected(features: Any, numbers: Any, constants: Sequence[Any], where: Any =
     """Nanoseconds of every row in every case; `numbers` is [rows][6]. Of numpy's arrays or, with torch.where, of
     torch's tensors."""
     start, per_tile, per_k, per_k_mn, bytes_per_ns, sm_bytes_per_ns = (numbers[:, i : i + 1] for i in range(6))
+    straddling_k, straddling_mn, straddling_panel, straddling_memory, l2_bytes_per_ns, full_gpu_ns = constants
+    loads = dict(zip(LOADS, features.loads, strict=True))
+    loaded = loads["loaded"] + straddling_k * loads["straddling_k"] + straddling_mn * loads["straddling_mn"]
+    loaded = loaded + straddling_panel * loads["straddling_panel"]
     compute = features.waves * (per_tile + where(features.k_major, per_k, per_k_mn) * features.k)
-    memory = features.bytes / bytes_per_ns
-    loaded = features.loaded + constants[0] * features.straddling_k + constants[1] * features.straddling_mn
+    memory = (features.bytes + straddling_memory * loads["straddling_memory"]) / bytes_per_ns
     delivery = features.waves * loaded / sm_bytes_per_ns
-    return start + (compute**2 + memory**2 + delivery**2) ** 0.5
+    l2 = features.ctas * loaded / l2_bytes_per_ns
+    return start + full_gpu_ns * features.share + (compute**2 + memory**2 + delivery**2 + l2**2) ** 0.5
 
 
 def expected_ns(table: Sequence[Row], cases: Sequence[Key], sm_count: int) -> Array:

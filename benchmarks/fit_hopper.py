@@ -35,9 +35,10 @@ _NEAR = 1.6  # times the best one: rows whose times the model shall tell
 _FAR = 1.4  # times the best one: less the model shall not expect of the others
 _NEAREST = 0.25  # a row that takes so much more than the best one counts for 1/e of it
 _TIED = 0.02  # rows that the model puts this close together share a case
-_OWN = 1.0  # the price of what a row's numbers are beyond its tile's
+_CENTERED = 0.5  # of what the model is wrong by in the mean of a case's rows: so much does not matter for the choice
+_OWN = 3.0  # the price of what a row's numbers are beyond its tile's
 _WORST = 0.05  # the regret that no case should exceed
-_WEIGHTS = {"times": 2.0, "regret": 3.0, "worst": 4.0, "beyond": 20.0, "far": 2.0}
+_WEIGHTS = {"times": 3.0, "regret": 3.0, "worst": 4.0, "beyond": 20.0, "far": 2.0}
 
 
 class Sweep:
@@ -120,14 +121,16 @@ class Fit:
         first = torch.tensor([_first_guess(row) for row in sweep.table], dtype=torch.float64).log()
         self._common = (torch.linalg.pinv(self._traits) @ first).requires_grad_()
         self._own = torch.zeros_like(first).requires_grad_()
-        self._constants = torch.zeros(len(CONSTANTS), dtype=torch.float64).requires_grad_()
+        self._constants = torch.tensor(list(CONSTANTS.values()), dtype=torch.float64).log().requires_grad_()
 
     def _numbers(self) -> Tensor:
         return torch.exp(self._traits @ self._common + self._own)
 
     def _loss(self) -> Tensor:
         found = expected(self._features, self._numbers(), list(torch.exp(self._constants)), torch.where)
-        error = (self._nearness * torch.log(found / self._times) ** 2).sum() / self._nearness.sum()
+        error = torch.log(found / self._times)
+        common = (self._nearness * error).sum(0) / self._nearness.sum(0)
+        error = (self._nearness * (error - _CENTERED * common) ** 2).sum() / self._nearness.sum()
         cases = len(self._best)
         far = (torch.relu(torch.log(_FAR * self._best / found)) ** 2 * ~self._near).sum() / cases
         shares = torch.softmax(-torch.log(found / found.min(0).values) / _TIED, 0)

@@ -199,7 +199,9 @@ def _sweep() -> list[Case]:
 
 
 def _random() -> list[Case]:
-    return linear_layers(200) + rectangles(460, seed=1) + model_layers(8)
+    first = linear_layers(200) + rectangles(460, seed=1) + model_layers(8)
+    second = linear_layers(180, seed=1) + rectangles(400, seed=2) + model_layers(6, seed=1)
+    return list(dict.fromkeys(first + second))
 
 
 def preset_work(name: str, device: torch.device) -> list[Work]:

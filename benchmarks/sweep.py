@@ -2,6 +2,7 @@
 
     python benchmarks/sweep.py --rows sm90 --dtype float16 --layout NN            # narrowed
     python benchmarks/sweep.py --preset random --rows sm90 --csv random.csv       # shapes drawn from a seed
+    python benchmarks/sweep.py --preset random --rows sm90 --cases 0:820 --csv random.csv      # some of them
     python benchmarks/sweep.py --shapes 2304x2304x2304,64x4096x4096 --dtype bfloat16 --layout NT
 
 The cost models are fitted to it, and the choice is judged by it (summary.py, bars.py). The CSV has matmul.py's columns
@@ -79,12 +80,18 @@ def _report_choice(path: Path) -> None:
             )
 
 
+def _slice(text: str) -> slice:
+    begin, end = text.split(":")
+    return slice(int(begin), int(end))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="sweep", choices=("sweep", "random"), help="set of cases (default sweep)")
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] in place of the fixed set")
     parser.add_argument("--dtype", type=lambda text: text.split(","), help="some of the set's (of --shapes: float16)")
     parser.add_argument("--layout", type=lambda text: text.split(","), help="some of the set's (of --shapes: NN)")
+    parser.add_argument("--cases", type=_slice, default=slice(None), help="BEGIN:END, some of the set: on several GPUs")
     parser.add_argument("--rows", default="", help="regular expression: these rows of the table alone")
     parser.add_argument("--hopeless", type=float, default=3.0, help="leave rows out beyond this factor (default 3)")
     parser.add_argument("--seconds", type=float, default=0.35, help="timed part of one case, all rows (default 0.35)")
@@ -100,7 +107,7 @@ def main() -> int:
         parser.error("this needs a GPU: the tile table is the GPU's")
     device, failed = torch.device("cuda"), 0
     try:
-        cases = _cases(arguments, device)
+        cases = _cases(arguments, device)[arguments.cases]
     except ValueError as error:
         parser.error(str(error))
     timing_line = (

@@ -41,6 +41,8 @@ struct Work {
   double k;
   double k_in_64;  // rounded up to whole blocks of 64, and of 128
   double k_in_128;
+  double a_bytes;
+  double b_bytes;
   double bytes;  // of both operands and the output, each once
   Major a_major;
   Major b_major;
@@ -54,7 +56,9 @@ struct Work {
     const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
     const double batch = static_cast<double>(problem.batch);
     const double a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
-    bytes = (a_batch * m * k + b_batch * k * n) * kElementBytes + batch * m * n * info(problem.out_dtype).bytes;
+    a_bytes = a_batch * m * k * kElementBytes;
+    b_bytes = b_batch * k * n * kElementBytes;
+    bytes = a_bytes + b_bytes + batch * m * n * info(problem.out_dtype).bytes;
     const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes);
     const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes);
     a_major = a.major;
@@ -82,34 +86,52 @@ struct RowWork {
   }
 };
 
-// Lines that straddle L2's take so much longer, along k and along mn. Fitted with the table.
-constexpr double kStraddlingK = 2.866;
-constexpr double kStraddlingMn = 2.940;
+// Fitted with the table. Lines that straddle L2's take so much longer, along k and along mn; along mn, the more the
+// fewer panels lie side by side in a tile, for the last line of each is the first one of the next. The same part of the
+// operand comes from memory once more.
+constexpr double kStraddlingK = 1.327;
+constexpr double kStraddlingMn = 1.105;
+constexpr double kStraddlingPanel = 0.987;
+constexpr double kStraddlingMemory = 0.871;
+constexpr double kL2BytesPerNs = 33135.866;  // to all SMs, counted so
+constexpr double kFullGpuNs = 1399.775;      // what CTAs on all SMs take longer to start and to end than a single one
 
-// How many rows of an operand a tile loads, in terms of those that L2 hands out best: no more than there are. An
-// mn-major operand's come in whole panels.
-inline double loaded_rows(Major major, int lines, int64_t mn, int tile_mn) {
-  const int64_t most = std::min<int64_t>(tile_mn, mn);
-  const auto rows = static_cast<double>(major == Major::kK ? most : (most + kPanel - 1) / kPanel * kPanel);
-  if (lines == 1) return rows;
-  return rows * (1 + (major == Major::kK ? kStraddlingK : kStraddlingMn));
+// What a tile loads of an operand.
+struct OperandLoad {
+  double rows;          // in terms of those that L2 hands out best
+  double memory_share;  // of the operand that comes from memory once more
+};
+
+inline OperandLoad load_of(Major major, int lines, int64_t mn, int tile_mn) {
+  const int64_t most = std::min<int64_t>(tile_mn, mn), panels = (most + kPanel - 1) / kPanel;
+  const auto rows = static_cast<double>(major == Major::kK ? most : panels * kPanel);
+  if (lines == 1) return {rows, 0};
+  if (major == Major::kK) return {rows * (1 + kStraddlingK), 0};
+  const double per_panel = 1 / static_cast<double>(panels);
+  return {rows * (1 + kStraddlingMn + kStraddlingPanel * per_panel), kStraddlingMemory * per_panel};
 }
 
-// The time of a row: its start, and three things that run at once and get in each other's way: the tensor cores, the
-// memory, and L2, each of which alone would take so long. The counterpart in Python is benchmarks/cost_model.py.
+// The time of a row: its start, and four things that run at once and get in each other's way: the tensor cores, the
+// memory, and L2, to each SM and to all of them; each of them alone would take so long. The counterpart in Python is
+// benchmarks/cost_model.py.
 inline double expected_ns(const Row& row, const GemmProblem& problem, const Work& work, int sm_count) {
   const RowWork counts(row, problem, work, sm_count);
+  const OperandLoad a = load_of(work.a_major, work.a_lines, problem.m, row.tile.tile_m);
+  const OperandLoad b = load_of(work.b_major, work.b_lines, problem.n, row.tile.tile_n);
   const double compute = counts.waves * (row.per_tile + counts.per_k * work.k_in_blocks(row.tile.block_k));
-  const double memory = work.bytes / row.bytes_per_ns;
-  const double rows = loaded_rows(work.a_major, work.a_lines, problem.m, row.tile.tile_m) +
-                      loaded_rows(work.b_major, work.b_lines, problem.n, row.tile.tile_n);
-  const double delivery = counts.waves * rows * work.k * kElementBytes / (row.sm_bytes_per_ns * row.splits);
-  return row.start + std::sqrt(compute * compute + memory * memory + delivery * delivery);
+  const double memory = (work.bytes + a.memory_share * work.a_bytes + b.memory_share * work.b_bytes) / row.bytes_per_ns;
+  const double tile_bytes = (a.rows + b.rows) * work.k * kElementBytes;
+  const double delivery = counts.waves * tile_bytes / (row.sm_bytes_per_ns * row.splits);
+  const auto tiles = static_cast<double>(counts.tiles);
+  const double l2 = tiles * tile_bytes / kL2BytesPerNs;
+  const double share = std::min(1.0, tiles * row.splits / sm_count);
+  return row.start + kFullGpuNs * share +
+         std::sqrt(compute * compute + memory * memory + delivery * delivery + l2 * l2);
 }
 
 // What L2 hands to all SMs at most, in bytes of the lines that the tiles take as they are counted here. Not a measured
 // rate: set by hand.
-constexpr double kL2BytesPerNs = 20000.0;
+constexpr double kLargestL2BytesPerNs = 20000.0;
 
 // The same for the tables of fp8 and of prepared operands, whose numbers were set by hand for the largest one of the
 // three.
@@ -119,7 +141,8 @@ inline double largest_bound_ns(const Row& row, const GemmProblem& problem, const
   const double memory = work.bytes / row.bytes_per_ns;
   const double per_block = operand_bytes(row.tile.tile_m, row.tile.block_k, work.a_major) * work.a_lines +
                            operand_bytes(row.tile.tile_n, row.tile.block_k, work.b_major) * work.b_lines;
-  const double delivery = static_cast<double>(counts.tiles) * per_block / row.tile.block_k * work.k / kL2BytesPerNs;
+  const double delivery =
+      static_cast<double>(counts.tiles) * per_block / row.tile.block_k * work.k / kLargestL2BytesPerNs;
   return row.start + std::max({compute, memory, delivery});
 }
 
