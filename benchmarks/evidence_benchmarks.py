@@ -67,7 +67,7 @@ def _sweep_steps(out: Path) -> list[Step]:
         "--hopeless",
         "1.8",
     )
-    drawn_steps = Step("sweep_random", script("sweep.py", *drawn, "--csv", str(out / "sweep_random.csv")), 400)
+    drawn_steps = Step("sweep_random", script("sweep.py", *drawn, "--csv", str(out / "sweep_random.csv")), 560)
     return [Step("sweep", fixed, 300), drawn_steps]
 
 

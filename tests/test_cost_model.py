@@ -68,11 +68,12 @@ def test_written_numbers_are_read_again(tmp_path: pathlib.Path, monkeypatch: pyt
         (tmp_path / name).write_text((cost_model.SM90 / name).read_text())
     rows, numbers = cost_model.read_table(), np.arange(1.0, 1 + 6 * len(cost_model.read_table())).reshape(-1, 6)
     monkeypatch.setattr(cost_model, "SM90", tmp_path)
-    cost_model.write(rows, numbers, (1.25, 2.5))
+    constants = tuple(1.25 * number for number in range(1, 1 + len(cost_model.CONSTANTS)))
+    cost_model.write(rows, numbers, constants)
     again = cost_model.read_table()
     assert [row.numbers for row in again] == [tuple(values) for values in numbers]
     assert [row.name for row in again] == [row.name for row in rows]
-    assert cost_model.read_constants() == (1.25, 2.5)
+    assert cost_model.read_constants() == constants
 
 
 def test_a_fit_to_times_that_follow_the_model_chooses_as_they_say() -> None:

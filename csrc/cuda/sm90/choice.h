@@ -89,12 +89,12 @@ struct RowWork {
 // Fitted with the table. Lines that straddle L2's take so much longer, along k and along mn; along mn, the more the
 // fewer panels lie side by side in a tile, for the last line of each is the first one of the next. The same part of the
 // operand comes from memory once more.
-constexpr double kStraddlingK = 1.327;
-constexpr double kStraddlingMn = 1.105;
-constexpr double kStraddlingPanel = 0.987;
-constexpr double kStraddlingMemory = 0.871;
-constexpr double kL2BytesPerNs = 33135.866;  // to all SMs, counted so
-constexpr double kFullGpuNs = 1399.775;      // what CTAs on all SMs take longer to start and to end than a single one
+constexpr double kStraddlingK = 1.461;
+constexpr double kStraddlingMn = 0.763;
+constexpr double kStraddlingPanel = 1.312;
+constexpr double kStraddlingMemory = 0.741;
+constexpr double kL2BytesPerNs = 30056.568;  // to all SMs, counted so
+constexpr double kFullGpuNs = 1212.512;      // what CTAs on all SMs take longer to start and to end than a single one
 
 // What a tile loads of an operand.
 struct OperandLoad {
