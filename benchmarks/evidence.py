@@ -110,9 +110,9 @@ def _find_sanitizer() -> str | None:
 _NO_CACHE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 _CLEAN = r"ERROR SUMMARY: 0 errors"
 _TOOLS: dict[str, tuple[int, dict[str, str], str]] = {
-    "memcheck": (120, _NO_CACHE, _CLEAN),
-    "racecheck": (150, {}, r"RACECHECK SUMMARY: 0 hazards"),
-    "synccheck": (80, {}, _CLEAN),
+    "memcheck": (200, _NO_CACHE, _CLEAN),
+    "racecheck": (240, {}, r"RACECHECK SUMMARY: 0 hazards"),
+    "synccheck": (200, {}, _CLEAN),
 }
 
 

@@ -184,7 +184,7 @@ class TestProducts:
             simulated, [SHAPE], "float8_e4m3fn", layouts="NT", activation="gelu", out_dtype=torch.float32,
             fast_accum=True, bias=True,
         )  # fmt: skip
-        assert problem == "matmul float8_e4m3fn->float32 fast 1x64x96x128 a=k b=k out=rows curved"
+        assert problem == "matmul float8_e4m3fn->float32 fast 1x64x96x128 a=k b=k out=rows costly"
 
     @pytest.mark.parametrize(
         ("arguments", "options", "text"),
