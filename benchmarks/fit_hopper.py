@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from bars_tune import WORST_REGRET
 from cost_model import CONSTANTS, NUMBERS, Array, Features, Row, expected, read_constants, read_table, write
 from summary import Key, Loss, geometric_mean, read_row_times
 from torch import Tensor
@@ -164,7 +165,11 @@ def _report(title: str, regrets: Array, cases: Sequence[Key]) -> None:
     worst = np.argsort(-regrets)[:5]
     listed = ", ".join(f"{cases[case]} {100 * (regrets[case] - 1):.1f} %" for case in worst)
     mean = geometric_mean(regrets)
-    print(f"{title:9} regret {100 * (mean - 1):.2f} % in mean over {len(cases)} cases; worst: {listed}")
+    beyond = int((regrets > 1 + WORST_REGRET).sum())
+    print(
+        f"{title:9} regret {100 * (mean - 1):.2f} % in mean over {len(cases)} cases, more than "
+        f"{100 * WORST_REGRET:.0f} % in {beyond}; worst: {listed}"
+    )
 
 
 def _cross_validate(sweep: Sweep, folds: int, steps: int) -> None:
