@@ -13,9 +13,8 @@ namespace tileon::sm90 {
 
 // How the producer reads an operand.
 struct OperandMap {
-  int8_t
-      panels;   // of a tile, each in a box of its own. 0: all in one box; the tensor counts panels as a dimension then
-  bool shared;  // one matrix for the whole batch
+  int8_t panels;  // of a tile, a box each; 0: all in one box, and the tensor counts panels as a dimension
+  bool shared;    // one matrix for the whole batch
 };
 
 // What becomes of the sums that TMA stores, before they are rounded: the cheap formulas of gemm/round.cuh, or any
