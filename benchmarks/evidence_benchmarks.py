@@ -53,22 +53,21 @@ def _awkward_steps(out: Path) -> list[Step]:
     return [Step("awkward", script("awkward.py", "--csv", str(out / "awkward.csv")), 90)]
 
 
+# The random cases of each file, and seconds: fit_hopper.py takes what the last file has of a case.
+RANDOM_SWEEPS = {
+    "sweep_random": (0, 820, 330),
+    "sweep_random_2": (820, 1142, 150),
+    "sweep_random_3": (1142, 1463, 150),
+}
+_RANDOM_OPTIONS = "--preset random --rows sm90 --seconds 0.25 --warmup-seconds 0.08 --hopeless 1.8"
+
+
 def _sweep_steps(out: Path) -> list[Step]:
-    fixed = script("sweep.py", "--csv", str(out / "sweep.csv"))
-    drawn = (
-        "--preset",
-        "random",
-        "--rows",
-        "sm90",
-        "--seconds",
-        "0.25",
-        "--warmup-seconds",
-        "0.08",
-        "--hopeless",
-        "1.8",
-    )
-    drawn_steps = Step("sweep_random", script("sweep.py", *drawn, "--csv", str(out / "sweep_random.csv")), 560)
-    return [Step("sweep", fixed, 300), drawn_steps]
+    steps = [Step("sweep", script("sweep.py", "--csv", str(out / "sweep.csv")), 300)]
+    for name, (begin, end, seconds) in RANDOM_SWEEPS.items():
+        files = ["--cases", f"{begin}:{end}", "--csv", str(out / f"{name}.csv")]
+        steps.append(Step(name, script("sweep.py", *_RANDOM_OPTIONS.split(), *files), seconds))
+    return steps
 
 
 def _tune_regret_steps(out: Path) -> list[Step]:

@@ -10,9 +10,9 @@ fp8: every pairing of fp8 against torch, precise and with fast accumulation, for
 sweep: what the cost models are fitted to, every row of the tile table (sweep.py). The plain products of hopper in one
     of the two dtypes (they take the same time), random rectangles, few tiles with a long k, many with a short one, and
     shapes in every dtype for the portable kernels.
-random: more than as many again, so that the fit does not learn shapes by heart: linear layers and rectangles, drawn
-    from a seed, and layers of models (for sweep.py, Hopper's rows; what the choice loses elsewhere is in
-    tune_regret.csv, none of whose linear layers is among them).
+random: many more of them, so that the fit does not learn shapes by heart: linear layers and rectangles, drawn from a
+    seed, and layers of models (for sweep.py, Hopper's rows; what the choice loses elsewhere is in tune_regret.csv, none
+    of whose linear layers is among them).
 """
 
 from __future__ import annotations

@@ -56,6 +56,14 @@ class TestCases:
         assert len(fitted) > 800
         assert not fitted & {(case.m, case.n, case.k) for case in linear_cases()}
 
+    def test_the_files_of_the_random_sweep_have_each_of_its_cases_once(self) -> None:
+        from evidence_benchmarks import RANDOM_SWEEPS
+        from presets import preset_work
+
+        parts = [range(begin, end) for begin, end, _ in RANDOM_SWEEPS.values()]
+        drawn = preset_work("random", torch.device("cpu"))
+        assert [case for part in parts for case in part] == list(range(len(drawn)))
+
     def test_linear_layers_are_of_hidden_sizes_from_2048_to_8192_and_1_to_8192_rows(self) -> None:
         from tune_regret import linear_cases
 
