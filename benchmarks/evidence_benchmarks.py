@@ -58,8 +58,10 @@ RANDOM_SWEEPS = {
     "sweep_random": (0, 820, 330),
     "sweep_random_2": (820, 1142, 150),
     "sweep_random_3": (1142, 1463, 150),
+    "sweep_random_4": (1463, 3320, 380),
+    "sweep_random_5": (3320, 5254, 380),
 }
-_RANDOM_OPTIONS = "--preset random --rows sm90 --seconds 0.25 --warmup-seconds 0.08 --hopeless 1.8"
+_RANDOM_OPTIONS = "--preset random --rows sm90 --seconds 0.1 --warmup-seconds 0.04 --hopeless 1.5"
 
 
 def _sweep_steps(out: Path) -> list[Step]:

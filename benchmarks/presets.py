@@ -201,7 +201,8 @@ def _sweep() -> list[Case]:
 def _random() -> list[Case]:
     first = linear_layers(200) + rectangles(460, seed=1) + model_layers(8)
     second = linear_layers(180, seed=1) + rectangles(400, seed=2) + model_layers(6, seed=1)
-    return list(dict.fromkeys(first + second))
+    third = linear_layers(600, seed=2) + rectangles(3200, seed=3)
+    return list(dict.fromkeys(first + second + third))
 
 
 def preset_work(name: str, device: torch.device) -> list[Work]:
