@@ -20,10 +20,10 @@ from bars_fp8 import fp8_bars
 from bars_training import training_bars
 from bars_tune import tune_bars
 from commit import ROOT
-from fit_hopper import losses_of_table
 from gpu_roofs import GPU_ROOFS
 from result_file import aligned, portable_path, read_csv
 from summary import Key, Loss, Ratios, Times, geometric_mean, losses, ratios, read_times
+from sweep_times import losses_of_table
 
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
 
@@ -137,7 +137,7 @@ def linear_bars(times: Times) -> list[Bar]:
 
 
 def choice_losses(sweep: Path) -> list[Loss]:
-    """What the choice loses: by the cost model as it stands, where the sweep has the table's rows; else as recorded."""
+    """What the choice loses: as it stands, where the sweep has the table's rows; else as recorded."""
     return losses_of_table(sweep) or losses(sweep)
 
 

@@ -1,6 +1,6 @@
-"""The Hopper choice's cost model in Python: the counterpart of csrc/cuda/sm90/choice.h, for what fits and judges it.
+"""The Hopper choice's cost model in Python: the counterpart of csrc/cuda/sm90/cost.h, for what fits and judges it.
 
-The model is `expected_ns` there:
+The model is `cost_of` there:
 start + kFullGpuNs * (share of SMs) + sqrt(compute^2 + memory^2 + delivery^2 + l2^2), with
 compute = waves * (per_tile + per_k * k, in whole blocks), memory = bytes / bytes_per_ns,
 delivery = waves * (bytes that a CTA loads) / sm_bytes_per_ns, l2 = (bytes that all CTAs load) / kL2BytesPerNs.
@@ -23,7 +23,7 @@ from summary import Key
 
 SM90 = Path(__file__).resolve().parent.parent / "csrc" / "cuda" / "sm90"
 NUMBERS = ("start", "per_tile", "per_k", "per_k_mn", "bytes_per_ns", "sm_bytes_per_ns")  # of a row
-# Of choice.h, and where the fit of each begins.
+# Of cost.h, and where the fit of each begins.
 CONSTANTS = {
     "kStraddlingK": 1.0,
     "kStraddlingMn": 1.0,
@@ -64,12 +64,15 @@ class Row:
         """Along m and n."""
         return math.ceil(case.m / self.tile_m), math.ceil(case.n / self.tile_n)
 
+    def clusters_at_once(self, sm_count: int) -> int:
+        usable = sm_count if self.splits <= 2 else sm_count * 10 // 11  # clusters leave some of a GPC's SMs over
+        return usable // self.splits
+
     def waves(self, case: Key, sm_count: int) -> float:
         tiles = math.prod(self.tiles(case))
         if self.resident > 1:
             return max(1.0, tiles * self.splits / sm_count)
-        usable = sm_count if self.splits <= 2 else sm_count * 10 // 11  # clusters leave some of a GPC's SMs over
-        return math.ceil(tiles / (usable // self.splits))
+        return math.ceil(tiles / self.clusters_at_once(sm_count))
 
     def ctas(self, case: Key) -> int:
         return math.prod(self.tiles(case)) * self.splits
@@ -112,12 +115,12 @@ def read_table() -> list[Row]:
 
 def read_constants() -> tuple[float, ...]:
     """In the order of CONSTANTS."""
-    found = {match["name"]: float(match["value"]) for match in _CONSTANT.finditer((SM90 / "choice.h").read_text())}
+    found = {match["name"]: float(match["value"]) for match in _CONSTANT.finditer((SM90 / "cost.h").read_text())}
     return tuple(found[name] for name in CONSTANTS)
 
 
 def write(table: Sequence[Row], numbers: Array, constants: Sequence[float]) -> None:
-    """Puts numbers, [rows][6], into config.h, and constants into choice.h."""
+    """Puts numbers, [rows][6], into config.h, and constants into cost.h."""
     by_name = {row.name: values for row, values in zip(table, numbers, strict=True)}
 
     def line(match: re.Match[str]) -> str:
@@ -125,14 +128,13 @@ def write(table: Sequence[Row], numbers: Array, constants: Sequence[float]) -> N
         text = f"  {start:7.1f}f, {per_tile:7.1f}f, {per_k:7.4f}f, {per_k_mn:7.4f}f, {memory:6.1f}f, {sm:6.1f}f"
         return match[0][: match.start("numbers") - match.start()] + text + "}"
 
-    config, choice = SM90 / "config.h", SM90 / "choice.h"
+    config, cost = SM90 / "config.h", SM90 / "cost.h"
     config.write_text(_ROW.sub(line, config.read_text()))
     values = dict(zip(CONSTANTS, constants, strict=True))
-    choice.write_text(
-        _CONSTANT.sub(
-            lambda match: f"constexpr double {match['name']} = {values[match['name']]:.3f};", choice.read_text()
-        )
-    )
+    text = cost.read_text()
+    for name, value in values.items():
+        text = re.sub(rf"(constexpr double {name}) = [\d.]+;", rf"\g<1> = {value:.3f};", text)
+    cost.write_text(text)
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ class Features:
     k_major: Array
     bytes: Array  # of both operands and the output, each once
     ctas: Array
-    share: Array  # of the SMs that have one
+    share: Array  # of them for each SM
     loads: Array  # LOADS by rows by cases
 
     @classmethod
@@ -157,28 +159,48 @@ class Features:
             k_major=np.array([[row.wide_operand_is_k_major(case) for case in cases] for row in table]),
             bytes=np.array([2.0 * (case.m * case.k + case.k * case.n + case.m * case.n) for case in cases]),
             ctas=ctas,
-            share=np.minimum(1.0, ctas / sm_count),
+            share=ctas / sm_count,
             loads=loads.reshape(len(table), len(cases), len(LOADS)).transpose(2, 0, 1),
         )
 
 
-def expected(features: Any, numbers: Any, constants: Sequence[Any], where: Any = np.where) -> Any:
-    """Nanoseconds of every row in every case; `numbers` is [rows][6]. Of numpy's arrays or, with torch.where, of
-    torch's tensors."""
+@dataclass(frozen=True)
+class Cost:
+    """What the time of every row in every case is made of, in nanoseconds: arrays of rows by cases."""
+
+    start: Any
+    compute: Any
+    memory: Any
+    delivery: Any
+    l2: Any
+
+    @property
+    def together(self) -> Any:
+        return (self.compute**2 + self.memory**2 + self.delivery**2 + self.l2**2) ** 0.5
+
+    @property
+    def ns(self) -> Any:
+        return self.start + self.together
+
+
+def cost_of(features: Any, numbers: Any, constants: Sequence[Any], where: Any = np.where) -> Cost:
+    """`numbers` is [rows][6]. Of numpy's arrays or, with torch.where, of torch's tensors."""
     start, per_tile, per_k, per_k_mn, bytes_per_ns, sm_bytes_per_ns = (numbers[:, i : i + 1] for i in range(6))
     straddling_k, straddling_mn, straddling_panel, straddling_memory, l2_bytes_per_ns, full_gpu_ns = constants
     loads = dict(zip(LOADS, features.loads, strict=True))
     loaded = loads["loaded"] + straddling_k * loads["straddling_k"] + straddling_mn * loads["straddling_mn"]
     loaded = loaded + straddling_panel * loads["straddling_panel"]
-    compute = features.waves * (per_tile + where(features.k_major, per_k, per_k_mn) * features.k)
-    memory = (features.bytes + straddling_memory * loads["straddling_memory"]) / bytes_per_ns
-    delivery = features.waves * loaded / sm_bytes_per_ns
-    l2 = features.ctas * loaded / l2_bytes_per_ns
-    return start + full_gpu_ns * features.share + (compute**2 + memory**2 + delivery**2 + l2**2) ** 0.5
+    return Cost(
+        start=start + full_gpu_ns * features.share.clip(max=1.0),
+        compute=features.waves * (per_tile + where(features.k_major, per_k, per_k_mn) * features.k),
+        memory=(features.bytes + straddling_memory * loads["straddling_memory"]) / bytes_per_ns,
+        delivery=features.waves * loaded / sm_bytes_per_ns,
+        l2=features.ctas * loaded / l2_bytes_per_ns,
+    )
 
 
 def expected_ns(table: Sequence[Row], cases: Sequence[Key], sm_count: int) -> Array:
     """Nanoseconds of every row in every case, by the numbers in config.h."""
     numbers = np.array([row.numbers for row in table])
-    found: Array = expected(Features.of(table, cases, sm_count), numbers, read_constants())
+    found: Array = cost_of(Features.of(table, cases, sm_count), numbers, read_constants()).ns
     return found

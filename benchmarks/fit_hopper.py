@@ -27,68 +27,17 @@ from typing import Any
 import numpy as np
 import torch
 from bars_tune import WORST_REGRET
-from cost_model import CONSTANTS, NUMBERS, Array, Features, Row, expected, read_constants, read_table, write
-from summary import Key, Loss, geometric_mean, read_row_times
+from cost_model import CONSTANTS, NUMBERS, Array, Features, Row, cost_of, read_constants, read_table, write
+from summary import Key, geometric_mean
+from sweep_times import Sweep
 from torch import Tensor
 
-_LEFT_OUT = 3.0  # times the best one: what a row counts that was left out of a case as hopeless
 _NEAR = 1.6  # times the best one: rows whose times the model shall tell
 _FAR = 1.4  # times the best one: less the model shall not expect of the others
 _NEAREST = 0.25  # a row that takes so much more than the best one counts for 1/e of it
-_TIED = 0.02  # rows that the model puts this close together share a case
 _CENTERED = 0.5  # of what the model is wrong by in the mean of a case's rows: so much does not matter for the choice
-_OWN = 3.0  # the price of what a row's numbers are beyond its tile's
-_WORST = 0.05  # the regret that no case should exceed
-_WEIGHTS = {"times": 3.0, "regret": 3.0, "worst": 4.0, "beyond": 20.0, "far": 2.0}
-
-
-class Sweep:
-    """The measured times, as arrays of rows by cases."""
-
-    def __init__(self, measured: dict[Key, dict[str, float]], table: Sequence[Row], sm_count: int) -> None:
-        self.table, self.by_case, self.sm_count = table, measured, sm_count
-        self.cases = list(measured)
-        times = [[1e3 * by_row.get(row.name, math.nan) for by_row in measured.values()] for row in table]
-        self.measured = np.array(times).reshape(len(table), len(self.cases))
-        self.best = np.nanmin(self.measured, axis=0) if self.cases else np.zeros(0)
-        self.times = np.where(np.isnan(self.measured), _LEFT_OUT * self.best, self.measured)
-        self.features = Features.of(table, self.cases, sm_count)
-
-    @classmethod
-    def read(cls, paths: Sequence[Path], table: Sequence[Row], sm_count: int) -> Sweep:
-        """Of several files; what a later one has of a case stands."""
-        names = {row.name for row in table}
-        return cls(
-            {case: times for path in paths for case, times in read_row_times(path, names).items()}, table, sm_count
-        )
-
-    def some(self, wanted: Sequence[bool]) -> Sweep:
-        kept = {case: times for (case, times), keep in zip(self.by_case.items(), wanted, strict=True) if keep}
-        return Sweep(kept, self.table, self.sm_count)
-
-    def chosen(self, numbers: Array, constants: Sequence[float]) -> Array:
-        found: Array = expected(self.features, numbers, constants).argmin(axis=0)
-        return found
-
-    def regrets(self, numbers: Array, constants: Sequence[float]) -> Array:
-        """By case: time of the chosen row over that of the best one."""
-        found: Array = self.times[self.chosen(numbers, constants), np.arange(len(self.cases))] / self.best
-        return found
-
-
-def losses_of_table(path: Path, sm_count: int = 132) -> list[Loss]:
-    """What the choice by config.h as it stands loses in every case of a sweep."""
-    table = read_table()
-    sweep = Sweep.read([path], table, sm_count)
-    if not sweep.cases:
-        return []
-    numbers, constants = np.array([row.numbers for row in table]), read_constants()
-    chosen, best = sweep.chosen(numbers, constants), sweep.times.argmin(axis=0)
-    ratios = sweep.regrets(numbers, constants)
-    return [
-        Loss(case, table[mine].name, table[other].name, float(ratio))
-        for case, mine, other, ratio in zip(sweep.cases, chosen, best, ratios, strict=True)
-    ]
+_OWN = 0.15  # the price of what a row's numbers are beyond its tile's
+_TIMES = 15.0  # the weight of the errors
 
 
 def _traits(table: Sequence[Row]) -> Tensor:
@@ -128,18 +77,13 @@ class Fit:
         return torch.exp(self._traits @ self._common + self._own)
 
     def _loss(self) -> Tensor:
-        found = expected(self._features, self._numbers(), list(torch.exp(self._constants)), torch.where)
+        found = cost_of(self._features, self._numbers(), list(torch.exp(self._constants)), torch.where).ns
         error = torch.log(found / self._times)
         common = (self._nearness * error).sum(0) / self._nearness.sum(0)
         error = (self._nearness * (error - _CENTERED * common) ** 2).sum() / self._nearness.sum()
         cases = len(self._best)
         far = (torch.relu(torch.log(_FAR * self._best / found)) ** 2 * ~self._near).sum() / cases
-        shares = torch.softmax(-torch.log(found / found.min(0).values) / _TIED, 0)
-        regret = torch.log((shares * self._times).sum(0) / self._best)
-        parts = {"times": error, "regret": regret.mean(), "worst": (regret**2).mean(), "far": far}
-        parts["beyond"] = torch.relu(regret - _WORST).mean()
-        loss = sum((_WEIGHTS[name] * part for name, part in parts.items()), torch.zeros((), dtype=torch.float64))
-        return loss + _OWN * (self._own**2).sum() / cases
+        return _TIMES * error + far + _OWN * (self._own**2).sum() / cases
 
     def run(self, steps: int) -> tuple[Array, tuple[float, ...]]:
         """Numbers, [rows][6], and constants."""
@@ -161,7 +105,7 @@ def _first_guess(row: Row) -> tuple[float, ...]:
     return 5500.0, 500.0, per_k, 1.05 * per_k, 3000.0, 150.0
 
 
-def _report(title: str, regrets: Array, cases: Sequence[Key]) -> None:
+def report(title: str, regrets: Array, cases: Sequence[Key]) -> None:
     worst = np.argsort(-regrets)[:5]
     listed = ", ".join(f"{cases[case]} {100 * (regrets[case] - 1):.1f} %" for case in worst)
     mean = geometric_mean(regrets)
@@ -178,7 +122,7 @@ def _cross_validate(sweep: Sweep, folds: int, steps: int) -> None:
     for fold in range(folds):
         rest, left_out = sweep.some(list(fold_of != fold)), sweep.some(list(fold_of == fold))
         found |= dict(zip(left_out.cases, left_out.regrets(*Fit(rest).run(steps)), strict=True))
-    _report("left out", np.array(list(found.values())), list(found))
+    report("left out", np.array(list(found.values())), list(found))
 
 
 def main() -> None:
@@ -187,16 +131,16 @@ def main() -> None:
     parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
     parser.add_argument("--steps", type=int, default=900, help="of the fit (default 900, some seconds)")
     parser.add_argument("--folds", type=int, default=0, help="cross-validation: cases are left out in so many parts")
-    parser.add_argument("--write", action="store_true", help="put the fitted numbers into config.h and choice.h")
+    parser.add_argument("--write", action="store_true", help="put the fitted numbers into config.h and cost.h")
     arguments = parser.parse_args()
     table = read_table()
     sweep = Sweep.read(arguments.sweeps, table, arguments.sm_count)
     here = np.array([row.numbers for row in table])
-    _report("config.h", sweep.regrets(here, read_constants()), sweep.cases)
+    report("config.h", sweep.regrets(here, read_constants()), sweep.cases)
     if arguments.folds:
         _cross_validate(sweep, arguments.folds, arguments.steps)
     numbers, constants = Fit(sweep).run(arguments.steps)
-    _report("fitted", sweep.regrets(numbers, constants), sweep.cases)
+    report("fitted", sweep.regrets(numbers, constants), sweep.cases)
     best = sweep.times.argmin(axis=0)
     print(f"{'':34}" + " ".join(f"{name[:9]:>9}" for name in NUMBERS))
     for number, row in enumerate(table):

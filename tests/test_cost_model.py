@@ -1,7 +1,9 @@
-"""The Hopper choice has its cost model twice, in C++, which chooses, and in Python, which fits it: they agree."""
+"""The Hopper choice has its cost model and its correction twice, in C++, which chooses, and in Python, which fits them:
+they agree."""
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import random
 import shutil
@@ -14,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 np = pytest.importorskip("numpy")
+import correction  # noqa: E402
 import cost_model  # noqa: E402
 import fit_hopper  # noqa: E402
 from summary import Key  # noqa: E402
@@ -21,7 +24,8 @@ from summary import Key  # noqa: E402
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 SM_COUNT = 132
 
-# Reads "m n k a_transposed b_transposed" a line, and prints the chosen row's name.
+# Reads "m n k a_transposed b_transposed" a line, and prints the times that the model expects of all rows, and the row
+# that is chosen.
 PROGRAM = """
 #include <cstdio>
 #include "cuda/sm90/choice.h"
@@ -39,8 +43,13 @@ int main() {
     void* data = reinterpret_cast<void*>(4096);
     problem.a = a_transposed ? Operand{data, 1, m, 0} : Operand{data, k, 1, 0};
     problem.b = b_transposed ? Operand{data, k, 1, 0} : Operand{data, 1, n, 0};
-    const int row = sm90::choose(problem, {90, 132, 227 * 1024});
-    std::puts(row < 0 ? "none" : sm90::kRows[row].name);
+    const sm90::Work work(problem);
+    const sm90::Correction correction(problem, work, 132);
+    for (int row = 0; row < sm90::kRowCount; ++row) {
+      const sm90::Cost cost = sm90::cost_of(sm90::kRows[row], problem, work, 132);
+      std::printf("%.9g %.9g ", cost.ns(), std::exp(correction.log_ns(row, cost)));
+    }
+    std::printf("%d\\n", sm90::choose(problem, {90, 132, 227 * 1024}));
   }
 }
 """
@@ -64,7 +73,7 @@ def test_every_row_of_the_table_is_read() -> None:
 
 
 def test_written_numbers_are_read_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("config.h", "choice.h"):
+    for name in ("config.h", "cost.h"):
         (tmp_path / name).write_text((cost_model.SM90 / name).read_text())
     rows, numbers = cost_model.read_table(), np.arange(1.0, 1 + 6 * len(cost_model.read_table())).reshape(-1, 6)
     monkeypatch.setattr(cost_model, "SM90", tmp_path)
@@ -90,16 +99,63 @@ def test_a_fit_to_times_that_follow_the_model_chooses_as_they_say() -> None:
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
-def test_cpp_and_python_choose_the_same_row(tmp_path: pathlib.Path) -> None:
+def test_cpp_and_python_have_the_same_times_and_choose_the_same_row(tmp_path: pathlib.Path) -> None:
     source, binary = tmp_path / "choose.cpp", tmp_path / "choose"
     source.write_text(PROGRAM)
     subprocess.run([COMPILER, "-std=c++20", "-O1", f"-I{ROOT / 'csrc'}", str(source), "-o", str(binary)], check=True)
     cases = random_cases(400)
     lines = "".join(f"{c.m} {c.n} {c.k} {int(c.layout[0] == 'T')} {int(c.layout[1] == 'T')}\n" for c in cases)
-    printed = subprocess.run([str(binary)], input=lines, capture_output=True, text=True, check=True).stdout.split()
+    printed = subprocess.run([str(binary)], input=lines, capture_output=True, text=True, check=True).stdout
+    numbers = np.array([[float(number) for number in line.split()] for line in printed.splitlines()])
 
     table = cost_model.read_table()
     expected = cost_model.expected_ns(table, cases, SM_COUNT)
-    for column, (case, chosen) in enumerate(zip(cases, printed, strict=True)):
-        costs = dict(zip((row.name for row in table), expected[:, column], strict=True))
-        assert costs[chosen] <= min(costs.values()) * (1 + 1e-6), f"{case}: C++ takes {chosen}"
+    np.testing.assert_allclose(numbers[:, 0:-1:2].T, expected, rtol=1e-6)
+    corrected = correction.corrected_ns(table, cases, SM_COUNT)
+    looked_at = np.isfinite(corrected)
+    np.testing.assert_allclose(numbers[:, 1:-1:2].T[looked_at], corrected[looked_at], rtol=1e-4)  # C++ has floats
+    chosen = corrected[numbers[:, -1].astype(int), np.arange(len(cases))]
+    assert (chosen <= corrected.min(axis=0) * (1 + 1e-4)).all()
+
+
+def test_the_correction_is_of_the_tables_rows() -> None:
+    assert correction.rows_of_network() == [row.name for row in cost_model.read_table()]
+
+
+def test_a_correction_of_nothing_leaves_the_model_as_it_is() -> None:
+    cases = random_cases(5)
+    network = correction.Network.of_nothing(len(cost_model.read_table()))
+    of_cost = np.ones((len(cost_model.read_table()), len(cases), len(correction.COST_FEATURES)))
+    assert not network.corrections(correction.problem_features(cases), of_cost).any()
+
+
+def test_a_written_correction_is_read_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = correction.read_network()
+    monkeypatch.setattr(correction, "NUMBERS", tmp_path / "correction_numbers.h")
+    correction.write_network(network, cost_model.read_table())
+    again = correction.read_network()
+    for field in dataclasses.fields(network):
+        np.testing.assert_array_equal(getattr(again, field.name), getattr(network, field.name))
+
+
+def test_a_correction_is_learned_from_times_that_differ_from_the_model() -> None:
+    """Where every row of one family takes a fifth longer than the model says, and no other."""
+    import fit_correction
+
+    table, cases = cost_model.read_table(), random_cases(150)
+    slow = np.array([[1.2 if row.family == "Gemm" else 1.0] for row in table])
+    times = cost_model.expected_ns(table, cases, SM_COUNT) * slow / 1e3
+    names = [row.name for row in table]
+    sweep = fit_hopper.Sweep(
+        {case: dict(zip(names, column, strict=True)) for case, column in zip(cases, times.T, strict=True)},
+        table,
+        SM_COUNT,
+    )
+    fit = fit_correction.Fit(sweep)
+    network = fit.run(np.arange(100), 200)
+    before = sweep.chosen(np.array([row.numbers for row in table]), cost_model.read_constants())
+    of_model, of_fit = (
+        np.log(sweep.times[rows, np.arange(150)] / sweep.best)[100:].mean() for rows in (before, fit.chosen(network))
+    )
+    assert of_model > 0.03
+    assert of_fit < of_model / 3

@@ -73,19 +73,27 @@ void test_table() {
 void test_every_readable_problem_has_a_row() {
   for (int64_t m : {1, 8, 63, 64, 1000, 4096})
     for (int64_t n : {8, 64, 1000, 4096})
-      for (int64_t k : {8, 64, 1000, 28672})
+      for (int64_t k : {0, 8, 64, 1000, 28672})
         for (bool a_transposed : {false, true})
           for (bool b_transposed : {false, true}) {
             const GemmProblem each = problem(3, m, n, k, a_transposed, b_transposed);
             const bool readable = !a_transposed || m % 8 == 0;
             const int row = choose(each, kH200);
-            expect((row >= 0) == (readable || m == 1), "readable problems have a row, others none");
+            expect((row >= 0) == (readable || m == 1 || k == 0), "readable problems have a row, others none");
             if (row < 0) continue;
             expect(why_not(each, kH200) == nullptr, "only what can run is chosen", kRows[row].name);
-            for (const Row& other : kRows)
-              expect(expected_ns(kRows[row], each, Work(each), kH200.sm_count) <=
-                         expected_ns(other, each, Work(each), kH200.sm_count),
-                     "the chosen row is the cheapest", kRows[row].name);
+            const Work work(each);
+            const Correction correction(each, work, kH200.sm_count);
+            const Cost chosen = cost_of(kRows[row], each, work, kH200.sm_count);
+            double least = chosen.ns();
+            for (const Row& other : kRows) least = std::min(least, cost_of(other, each, work, kH200.sm_count).ns());
+            expect(chosen.ns() <= kNear * least, "the chosen row is near the one that the model expects to be cheapest",
+                   kRows[row].name);
+            for (int other = 0; other < kRowCount; ++other) {
+              const Cost cost = cost_of(kRows[other], each, work, kH200.sm_count);
+              expect(cost.ns() > kNear * least || correction.log_ns(row, chosen) <= correction.log_ns(other, cost),
+                     "of those it is the cheapest", kRows[row].name);
+            }
           }
 }
 
@@ -154,8 +162,8 @@ void test_delivery_counts() {
   Row small = kRows[row_named("sm90_gemm_64x64x128")];
   small.per_tile = small.per_k = small.per_k_mn = 0;  // what is left is memory, and what L2 hands out
   const GemmProblem aligned = problem(1, 4096, 4096, 8192), straddling = problem(1, 4096, 4096, 8192 + 8);
-  expect(expected_ns(small, straddling, Work(straddling), 132) > 1.4 * expected_ns(small, aligned, Work(aligned), 132),
-         "rows that straddle L2's lines cost more");
+  const auto expected = [&](const GemmProblem& each) { return cost_of(small, each, Work(each), 132).ns(); };
+  expect(expected(straddling) > 1.4 * expected(aligned), "rows that straddle L2's lines cost more");
 }
 
 // The bytes of a tile are visited once by (panel, line, element), and wgmma's offsets lead to the right ones.

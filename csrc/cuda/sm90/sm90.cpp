@@ -5,11 +5,11 @@
 
 #include <array>
 
-#include "choice.h"
 #include "float8/config.h"
 #include "float8/launch.h"
 #include "launch.h"
 #include "params.h"
+#include "recent_choices.h"
 #include "rows.h"
 
 namespace tileon::sm90 {
@@ -70,7 +70,7 @@ bool keeps_accuracy(int row, const GemmProblem& problem) {
   return row < kRowCount || kFloat8Rows[row - kRowCount].promoted || problem.fast_accum;
 }
 int choose_row(const GemmProblem& problem, const Gpu& gpu) {
-  if (!is_float8(problem.dtype)) return choose(problem, gpu);
+  if (!is_float8(problem.dtype)) return choose_once(problem, gpu);
   const int row = choose_float8(problem, gpu);
   return row < 0 ? row : kRowCount + row;
 }

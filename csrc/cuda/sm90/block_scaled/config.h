@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-#include "../choice.h"
+#include "../../cheapest.h"
+#include "../cost.h"
 #include "../float8/config.h"
 #include "few_rows/config.h"
 #include "forms.h"

@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-#include "../choice.h"
+#include "../../cheapest.h"
+#include "../cost.h"
 
 namespace tileon::sm90 {
 

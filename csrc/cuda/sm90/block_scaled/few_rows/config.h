@@ -12,7 +12,7 @@
 
 #include "../../../../problem.h"
 #include "../../../cheapest.h"
-#include "../../choice.h"
+#include "../../cost.h"
 
 namespace tileon::sm90 {
 

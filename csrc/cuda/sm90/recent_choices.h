@@ -1,0 +1,86 @@
+// The rows that were chosen lately: a product that comes again, as a model's layers do, is not chosen again. Compiled
+// by any C++ compiler.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+#include "choice.h"
+
+namespace tileon::sm90 {
+
+// All that `choose` looks at.
+struct ChoiceKey {
+  std::array<int64_t, 12> words{};
+
+  ChoiceKey() = default;
+  ChoiceKey(const GemmProblem& problem, const Gpu& gpu)
+      : words{problem.m,
+              problem.n,
+              problem.k,
+              problem.batch,
+              problem.a.stride_mn,
+              problem.a.stride_k,
+              problem.a.stride_batch,
+              problem.b.stride_mn,
+              problem.b.stride_k,
+              problem.b.stride_batch,
+              packed({begin(problem.a), begin(problem.b), finishes_cheaply(problem)}),
+              packed({static_cast<int>(problem.dtype), static_cast<int>(problem.b_dtype),
+                      static_cast<int>(problem.out_dtype), gpu.capability, gpu.sm_count})} {}
+
+  bool operator==(const ChoiceKey&) const = default;
+
+  size_t hash() const {
+    uint64_t mixed = 0;
+    for (const int64_t word : words) mixed = (std::rotl(mixed, 23) ^ static_cast<uint64_t>(word)) * 0x9E3779B97F4A7C15u;
+    return mixed >> 32;
+  }
+
+ private:
+  static int begin(const Operand& operand) {
+    return static_cast<int>(reinterpret_cast<uintptr_t>(operand.data) % kLineBytes);
+  }
+
+  static int64_t packed(std::initializer_list<int> numbers) {
+    uint64_t word = 0;
+    for (const int number : numbers) word = word << 10 | static_cast<uint64_t>(number);
+    return static_cast<int64_t>(word);
+  }
+};
+
+// A few hundred problems; what comes later takes the place of what came before.
+class RecentChoices {
+ public:
+  // What `choose` says.
+  int choose(const GemmProblem& problem, const Gpu& gpu) {
+    const ChoiceKey key(problem, gpu);
+    std::array<Entry, kWays>& set = sets_[key.hash() % kSets];
+    for (const Entry& entry : set)
+      if (entry.row != kEmpty && entry.key == key) return entry.row;
+    const int row = sm90::choose(problem, gpu);
+    set[oldest_++ % kWays] = {key, row};
+    return row;
+  }
+
+ private:
+  static constexpr size_t kSets = 64, kWays = 4;  // of those with the same hash, four are known
+  static constexpr int kEmpty = -2;
+  struct Entry {
+    ChoiceKey key;
+    int row = kEmpty;
+  };
+  std::array<std::array<Entry, kWays>, kSets> sets_{};
+  size_t oldest_ = 0;  // roughly: the sets take turns
+};
+
+// A thread's own: nothing is shared, nothing waits.
+inline int choose_once(const GemmProblem& problem, const Gpu& gpu) {
+  static thread_local RecentChoices recent;
+  return recent.choose(problem, gpu);
+}
+
+}  // namespace tileon::sm90
