@@ -130,6 +130,20 @@ def rectangles(count: int = 24, seed: int = 0) -> list[Case]:
     return cases
 
 
+def ragged_rectangles(count: int, seed: int = 0) -> list[Case]:
+    """As `rectangles`, of outputs that TMA cannot write: n is no multiple of 8. In layouts that TMA can read all the
+    same, NT, where m is any number too, and TT."""
+    draw = random.Random(seed)
+    cases: list[Case] = []
+    while len(cases) < count:
+        m, n, k = (round(2 ** draw.uniform(3, 13)) for _ in range(3))
+        layout = ("NT", "TT")[len(cases) % 2]
+        m, k = m if layout == "NT" else (m + 7) // 8 * 8, (k + 7) // 8 * 8
+        if n % 8 != 0 and m * n * k <= 4096**3:
+            cases.append(Case(("float16", "bfloat16")[len(cases) // 2 % 2], layout, m, n, k))
+    return cases
+
+
 def linear_layers(count: int, seed: int = 0) -> list[Case]:
     """Random linear layers: from 1 to 8192 rows, every other time at most 128; weights (n, k) of 1024 to 28672, all of
     it spread evenly on a logarithmic scale. Every fourth is NN, as in a backward pass. None beyond 2^37 products."""
@@ -202,7 +216,8 @@ def _random() -> list[Case]:
     first = linear_layers(200) + rectangles(460, seed=1) + model_layers(8)
     second = linear_layers(180, seed=1) + rectangles(400, seed=2) + model_layers(6, seed=1)
     third = linear_layers(600, seed=2) + rectangles(3200, seed=3)
-    return list(dict.fromkeys(first + second + third))
+    fourth = ragged_rectangles(600) + rectangles(2700, seed=4)
+    return list(dict.fromkeys(first + second + third + fourth))
 
 
 def preset_work(name: str, device: torch.device) -> list[Work]:
