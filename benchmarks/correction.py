@@ -25,14 +25,14 @@ PROBLEM_FEATURES = (
     *("log_m", "log_n", "log_k", "a_mn", "b_mn"),
     *("a_straddling_k", "a_straddling_mn", "a_half_sector_k", "a_half_sector_mn", "a_missing"),
     *("b_straddling_k", "b_straddling_mn", "b_half_sector_k", "b_half_sector_mn", "b_missing"),
-    *("out_half_sector", "out_straddling"),
+    *("out_half_sector", "out_straddling", "out_by_lanes"),
 )
 COST_FEATURES = (
     *("compute", "memory", "delivery", "l2", "log_expected", "together"),
     *("last_wave", "share", "filled_m", "filled_n"),
 )
 
-_LINE_BYTES, _SECTOR_BYTES, _PANEL = 128, 32, 64
+_LINE_BYTES, _SECTOR_BYTES, _TMA_BYTES, _PANEL = 128, 32, 16, 64
 _NEAR = re.compile(r"constexpr double kNear = (?P<value>[\d.]+);")
 
 
@@ -141,7 +141,7 @@ def problem_features(cases: Sequence[Key]) -> Array:
         a_mn, b_mn, out_bytes = case.layout[0] == "T", case.layout[1] == "N", 2 * case.n
         sizes = np.log([case.m, case.n, case.k])
         operands = _lines(a_mn, case.m, case.k) + _lines(b_mn, case.n, case.k)
-        output = float(out_bytes % _SECTOR_BYTES != 0), float(out_bytes % _LINE_BYTES != 0)
+        output = [float(out_bytes % unit != 0) for unit in (_SECTOR_BYTES, _LINE_BYTES, _TMA_BYTES)]
         lines.append([*sizes, float(a_mn), float(b_mn), *operands, *output])
     return np.array(lines).reshape(len(cases), len(PROBLEM_FEATURES))
 

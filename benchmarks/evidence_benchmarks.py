@@ -60,8 +60,9 @@ RANDOM_SWEEPS = {
     "sweep_random_3": (1142, 1463, 150),
     "sweep_random_4": (1463, 3320, 380),
     "sweep_random_5": (3320, 5254, 380),
-    "sweep_random_6": (5254, 6910, 340),
-    "sweep_random_7": (6910, 8549, 340),
+    "sweep_random_6": (5254, 5854, 180),
+    "sweep_random_7": (5854, 6910, 240),
+    "sweep_random_8": (6910, 8549, 340),
 }
 _RANDOM_OPTIONS = "--preset random --rows sm90 --seconds 0.1 --warmup-seconds 0.04 --hopeless 1.5"
 

@@ -46,7 +46,7 @@ struct KernelParams {
   int stages;          // of the ring: no more than a CTA fills
   int splits;          // CTAs of a cluster
   bool store_by_tma;   // 16-bit rows that TMA can write
-  Finish finish;       // kNothing where not store_by_tma
+  Finish finish;       // kNothing where the sums go through a slab (gemm/slab_store.cuh)
   float slope;         // of kBiasAndLeakyRelu; 1 where the bias is all there is
   bool vector_stores;  // four neighbouring columns of the output can be stored at once
   GemmProblem problem;

@@ -52,10 +52,15 @@ Finish finish_of(const GemmProblem& problem) {
   return problem.epilogue.activation == Activation::kRelu ? Finish::kBiasAndRelu : Finish::kBiasAndLeakyRelu;
 }
 
+// Whether the kernel can go by gemm/activated_store.cuh, whatever the activation and wherever the rows begin.
+bool takes_activated_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
+  return elements.dense_16_bit && activates_by_tma(row.tile) && problem.out_dtype == problem.dtype &&
+         problem.out.stride_n == 1;
+}
+
 // Whether the kernel finishes the sums so, and TMA can write them.
 bool takes_tma_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
-  const bool finishes =
-      finish_of(problem) != Finish::kActivation || (elements.dense_16_bit && activates_by_tma(row.tile));
+  const bool finishes = finish_of(problem) != Finish::kActivation || takes_activated_store(row, problem, elements);
   return persistent(row.tile) && finishes && problem.out_dtype == problem.dtype &&
          tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
@@ -119,7 +124,9 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, problem.k, a.major, 8);
   params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k, b.major, 16);
   params.store_by_tma = takes_tma_store(row, problem, elements);
-  params.finish = params.store_by_tma ? finish_of(problem) : Finish::kNothing;
+  params.finish = params.store_by_tma                             ? finish_of(problem)
+                  : takes_activated_store(row, problem, elements) ? Finish::kActivation
+                                                                  : Finish::kNothing;
   params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);
   if (params.store_by_tma) {
     map_chunks(tile, problem, problem.out.data, params.map_out, params.map_out_tail);

@@ -1,4 +1,5 @@
-// From accumulators through TMA with any activation, and the activation's argument besides, where that is wanted.
+// From accumulators to 16-bit rows of the output with any activation, and the activation's argument besides, where that
+// is wanted: through TMA, or, where TMA cannot write the rows, by the lanes themselves.
 //
 // The chunks are those of tma_store.cuh, but parts of them take turns in the same code: with exp and erf in it, a copy
 // for each sum and formula would be far longer than what a cache of instructions holds, and few registers are left
@@ -12,6 +13,7 @@
 #include "../../output/column_store.cuh"
 #include "../../ptx/opaque.cuh"
 #include "constant_index.cuh"
+#include "row_copy.cuh"
 #include "tma_store.cuh"
 
 namespace tileon::sm90 {
@@ -79,12 +81,28 @@ class ActivatedStore {
         write_part<kStoreColumns>(words, buffer, column);
       }
     }
-    ptx::fence_proxy_async();
-    __syncwarp();
-    const CUtensorMap& map = is_argument ? (is_tail ? params_.map_pre_activation_tail : params_.map_pre_activation)
-                                         : (is_tail ? params_.map_out_tail : params_.map_out);
     const int down = Kernel::swapped ? begin : block * 64, along = Kernel::swapped ? block * 64 : begin;
-    ptx::tma_store_3d_by_warp(map, buffer, place_.column + along, place_.row + down, place_.batch);
+    const StorePlace place{place_.row + down, place_.column + along, place_.batch};
+    if (params_.store_by_tma) {
+      ptx::fence_proxy_async();
+      __syncwarp();
+      const CUtensorMap& map = is_argument ? (is_tail ? params_.map_pre_activation_tail : params_.map_pre_activation)
+                                           : (is_tail ? params_.map_out_tail : params_.map_out);
+      ptx::tma_store_3d_by_warp(map, buffer, place.column, place.row, place.batch);
+    } else {
+      __syncwarp();
+      copy(buffer, is_tail, is_argument, place);
+      __syncwarp();
+    }
+  }
+
+  __device__ __forceinline__ void copy(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place) const {
+    const GemmProblem& problem = params_.problem;
+    void* data = is_argument ? problem.pre_activation : problem.out.data;
+    if constexpr (Kernel::columns >= kStoreColumns)
+      if (!is_tail) copy_chunk<Kernel, kStoreColumns>(problem.out, data, problem.m, problem.n, buffer, place);
+    if constexpr (tail > 0)
+      if (is_tail) copy_chunk<Kernel, tail>(problem.out, data, problem.m, problem.n, buffer, place);
   }
 
   // The part's sums and their bias; what is no column of the tile is 0.

@@ -42,6 +42,12 @@ class ChunkRows {
     ptx::stmatrix_x2(buffer_ + ((place_ + column * kElementBytes) ^ swizzled_), words[0], words[1]);
   }
 
+  // Where a column of a row lies, in bytes from the buffer's begin.
+  static __device__ __forceinline__ uint32_t place_of(uint32_t row, uint32_t column) {
+    const uint32_t place = (row * kColumns + column) * kElementBytes;
+    return place ^ (place >> 3 & kSwizzle);
+  }
+
  private:
   uint32_t buffer_, place_, swizzled_;
 };
@@ -61,6 +67,10 @@ class TransposedChunkRows {
   }
   __device__ __forceinline__ void write_8(int column, const uint32_t* words) const {
     ptx::stmatrix_x2_transposed(buffer_ + last_ + column * kRowBytes, words[0], words[1]);
+  }
+
+  static __device__ __forceinline__ uint32_t place_of(uint32_t row, uint32_t column) {
+    return row * kRowBytes + column * kElementBytes;
   }
 
  private:
