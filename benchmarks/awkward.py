@@ -10,7 +10,8 @@ mode `eager` is the time from call to call, host included, with the launch queue
 Cases: `odd`, rows of size + 1 elements, of which the first size are used, in both operands; `odd_b`, in b alone;
 `step_a`, every other column of a; `odd_size`, contiguous, m = n = k odd; `k588`, a linear layer of 588 features (NT),
 both operands; `k588_a`, the same with a row-major b (NN), which can be read; `n588_b`, 588 columns of a row-major b;
-`n588_out`, of the output alone (NT). The last four are square but for the 588.
+`n588_out`, of the output alone (NT). The last four are square but for the 588. `n50257`: the last layer of GPT-2, 768
+features to so many columns (NT), of an output whose rows begin anywhere.
 """
 
 from __future__ import annotations
@@ -32,10 +33,13 @@ SIZES = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 1024, 2048)
 ODD_SIZES = (255, 511, 1023, 2047, 4095)
 LENGTH_SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
 LENGTH = 588  # of 16-bit elements: 73.5 times 16 bytes
+VOCABULARY, FEATURES = 50257, 768
+VOCABULARY_ROWS = (1, 16, 64, 256, 1024, 4096)
 CASES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("odd", "odd_b", "step_a"), SIZES),
     "odd_size": ODD_SIZES,
     **dict.fromkeys(("k588", "k588_a", "n588_b", "n588_out"), LENGTH_SIZES),
+    "n50257": VOCABULARY_ROWS,
 }
 GATHER_LIMIT = 1024**3  # products beyond it only cost time there
 PROVIDERS = ("gather", "copied", "tileon", "torch")
@@ -62,6 +66,7 @@ def operands(case: str, size: int, dtype: torch.dtype, device: torch.device) -> 
         "k588_a": lambda: (normal(size, LENGTH), normal(LENGTH, size)),
         "n588_b": lambda: (normal(size, size), normal(size, LENGTH)),
         "n588_out": lambda: (normal(size, size), normal(LENGTH, size).t()),
+        "n50257": lambda: (normal(size, FEATURES), normal(VOCABULARY, FEATURES).t()),
     }
     return makers[case]()
 

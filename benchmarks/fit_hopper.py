@@ -9,6 +9,8 @@ The regret is the time of the row that the model chooses over the time of the be
 for the numbers in config.h and for the new ones; `--folds 3` fits without a third of the cases, three times, and says
 what the choice loses on those that were left out, which is what it will lose on yours. The model: cost_model.py.
 
+Outputs that TMA cannot write are left to fit_correction.py.
+
 Each row has six numbers, far more in all than a sweep can tell apart. So the logarithms of a row's numbers are a linear
 function of its tile (its family, area, edges and splits), plus what its own times say beyond, which costs: a row that
 few cases speak for follows its neighbours.
@@ -135,6 +137,7 @@ def main() -> None:
     arguments = parser.parse_args()
     table = read_table()
     sweep = Sweep.read(arguments.sweeps, table, arguments.sm_count)
+    sweep = sweep.some([case.n % 8 == 0 for case in sweep.cases])
     here = np.array([row.numbers for row in table])
     report("config.h", sweep.regrets(here, read_constants()), sweep.cases)
     if arguments.folds:

@@ -43,7 +43,7 @@ void test_remembered_as_chosen() {
 // What differs in one thing that the choice looks at is another problem.
 void test_all_that_counts_is_told_apart() {
   const GemmProblem plain = problem(64, 4096, 4096, true);
-  std::vector<GemmProblem> others(13, plain);
+  std::vector<GemmProblem> others(14, plain);
   others[0].m = 128;
   others[1].n = 128;
   others[2].k = 128;
@@ -57,6 +57,7 @@ void test_all_that_counts_is_told_apart() {
   others[10].epilogue.activation = Activation::kGelu;
   others[11].a.stride_batch = 8;
   others[12].b.stride_batch = 8;
+  others[13].out.stride_m = 4097;  // which TMA cannot write
   for (const GemmProblem& other : others)
     expect(!(ChoiceKey(other, kH200) == ChoiceKey(plain, kH200)), "another problem has another key");
   expect(!(ChoiceKey(plain, {90, 114, 227 * 1024}) == ChoiceKey(plain, kH200)), "another GPU too");

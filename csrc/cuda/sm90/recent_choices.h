@@ -28,7 +28,7 @@ struct ChoiceKey {
               problem.b.stride_mn,
               problem.b.stride_k,
               problem.b.stride_batch,
-              packed({begin(problem.a), begin(problem.b), finishes_cheaply(problem)}),
+              packed({begin(problem.a), begin(problem.b), finishes_cheaply(problem), writes_by_tma(problem)}),
               packed({static_cast<int>(problem.dtype), static_cast<int>(problem.b_dtype),
                       static_cast<int>(problem.out_dtype), gpu.capability, gpu.sm_count})} {}
 
