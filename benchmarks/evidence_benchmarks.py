@@ -50,7 +50,11 @@ def _parallel_steps(out: Path) -> list[Step]:
 
 
 def _awkward_steps(out: Path) -> list[Step]:
-    return [Step("awkward", script("awkward.py", "--csv", str(out / "awkward.csv")), 90)]
+    outputs = ["--cases", "n50257,n588_out,odd_size", "--csv", str(out / "awkward_outputs.csv")]
+    return [
+        Step("awkward", script("awkward.py", "--csv", str(out / "awkward.csv")), 90),
+        Step("awkward_outputs", script("awkward.py", *outputs), 40),
+    ]
 
 
 # The random cases of each file, and seconds: fit_hopper.py takes what the last file has of a case.

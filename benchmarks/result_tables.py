@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from commit import ROOT
+from tables_awkward import awkward_outputs_part
 from tables_block_scaled import (
     block_scaled_accuracy_part,
     block_scaled_portable_part,
@@ -45,6 +46,7 @@ PAGES: dict[str, dict[str, Part]] = {
         "roofline_picture": picture_part("roofline"),
         "matmul_picture": picture_part("matmul"),
         "matmul": peers_part,
+        "awkward_outputs": awkward_outputs_part,
         "fp8_picture": picture_part("fp8"),
         "fp8": fp8_part,
         "portable": speed_part,

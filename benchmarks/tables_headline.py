@@ -12,6 +12,8 @@ from bars_block_scaled import BLOCK_SCALED_FORMATS, KINDS
 from bars_fp8 import ACCUMULATIONS, OFFERED_BY_TORCH, over_torch
 from result_file import read_csv
 from summary import Key, Ratios, Times, ratios, read_times
+from tables_awkward import SOURCE as AWKWARD_OUTPUTS
+from tables_awkward import vocabulary_ratios
 from tables_block_scaled import PROVIDER_WORDS
 from tables_format import table
 from tables_portable import DTYPE_WORDS, SIZE
@@ -99,6 +101,9 @@ def headline_part(results: Path) -> list[str]:
             head, times = read_times(results / name)
             heads.append(head)
             rows += make(times)
+    if (results / AWKWARD_OUTPUTS).exists():
+        heads.append(read_csv(results / AWKWARD_OUTPUTS)[0])
+        rows += _row("a vocabulary of 50257, GPU time", "torch", vocabulary_ratios(results))
     for name, read in {"layer.csv": _layer_rows, "host.csv": _host_rows}.items():
         if (results / name).exists():
             heads.append(read_csv(results / name)[0])

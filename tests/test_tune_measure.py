@@ -37,7 +37,8 @@ def test_the_fastest_row_is_taken() -> None:
         (100e-6, 98.9e-6, True),
         (100e-6, 99.1e-6, False),  # less than 1 %
         (3e-6, 2.95e-6, False),  # more than 1 %, and less than what events tell apart
-        (3e-6, 2.85e-6, True),
+        (4.8e-6, 4.64e-6, False),  # in another run it was the other way round
+        (3e-6, 2.75e-6, True),
     ],
 )
 def test_a_gain_within_noise_is_none(default: float, row: float, taken: bool) -> None:
