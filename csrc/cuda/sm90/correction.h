@@ -2,8 +2,8 @@
 //
 // The model has each row's time to a few per cent, which is what the rows that matter differ by. What it misses is no
 // noise: how lines of an odd pitch share sectors, what a last wave that is nearly empty costs, how two CTAs of an SM
-// get in each other's way. A small network, two hidden layers, makes a factor on the expected time of it. It sees the
-// problem, the row, and what the expected time is made of.
+// get in each other's way; and outputs that TMA cannot write. A small network, two hidden layers, makes a factor on the
+// expected time of it. It sees the problem, the row, and what the expected time is made of.
 //
 // Its numbers are those of correction_numbers.h, which benchmarks/fit_correction.py writes. The counterpart in Python
 // is benchmarks/correction.py.
@@ -19,7 +19,8 @@
 
 namespace tileon::sm90 {
 
-static_assert(kCorrectedRows == kRowCount, "correction_numbers.h is of another table: fit_correction.py --write");
+static_assert(kCorrectedRows == kRowCount,
+              "correction_numbers.h is of another table: benchmarks/fit_correction.py --reset, until it is fitted");
 
 constexpr int64_t kSectorBytes = 32;  // what L2 reads and writes at once
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <unordered_map>
 
 #include "choice.h"
 
@@ -52,29 +53,23 @@ struct ChoiceKey {
   }
 };
 
-// A few hundred problems; what comes later takes the place of what came before.
 class RecentChoices {
  public:
   // What `choose` says.
   int choose(const GemmProblem& problem, const Gpu& gpu) {
     const ChoiceKey key(problem, gpu);
-    std::array<Entry, kWays>& set = sets_[key.hash() % kSets];
-    for (const Entry& entry : set)
-      if (entry.row != kEmpty && entry.key == key) return entry.row;
-    const int row = sm90::choose(problem, gpu);
-    set[oldest_++ % kWays] = {key, row};
-    return row;
+    const auto found = rows_.find(key);
+    if (found != rows_.end()) return found->second;
+    if (rows_.size() == kMost) rows_.clear();
+    return rows_[key] = sm90::choose(problem, gpu);
   }
 
  private:
-  static constexpr size_t kSets = 64, kWays = 4;  // of those with the same hash, four are known
-  static constexpr int kEmpty = -2;
-  struct Entry {
-    ChoiceKey key;
-    int row = kEmpty;
+  struct Hash {
+    size_t operator()(const ChoiceKey& key) const { return key.hash(); }
   };
-  std::array<std::array<Entry, kWays>, kSets> sets_{};
-  size_t oldest_ = 0;  // roughly: the sets take turns
+  static constexpr size_t kMost = 1024;  // then all are forgotten: sizes that never come again take no memory
+  std::unordered_map<ChoiceKey, int, Hash> rows_;
 };
 
 // A thread's own: nothing is shared, nothing waits.
