@@ -157,7 +157,8 @@ class Fit:
         return rows
 
 
-def _read(paths: Sequence[Path], table: Sequence[Row], sm_count: int) -> Sweep:
+def read_without_judged(paths: Sequence[Path], table: Sequence[Row], sm_count: int) -> Sweep:
+    """The sweeps' cases without those that tune_regret.py judges the choice by."""
     judged = {(case.layout, case.m, case.n, case.k) for case in linear_cases() + rectangles()}
     sweep = Sweep.read(paths, table, sm_count)
     return sweep.some([(case.layout, case.m, case.n, case.k) not in judged for case in sweep.cases])
@@ -185,7 +186,7 @@ def main() -> None:
         return
     if not arguments.sweeps:
         parser.error("which sweeps?")
-    sweep = _read(arguments.sweeps, table, arguments.sm_count)
+    sweep = read_without_judged(arguments.sweeps, table, arguments.sm_count)
     numbers = np.arange(len(sweep.cases))
 
     def regrets(chosen: Array) -> Array:

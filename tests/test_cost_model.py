@@ -143,6 +143,22 @@ def test_a_written_correction_is_read_again(tmp_path: pathlib.Path, monkeypatch:
         np.testing.assert_array_equal(getattr(again, field.name), getattr(network, field.name))
 
 
+def test_the_correction_is_not_fitted_to_shapes_that_the_choice_is_judged_by(tmp_path: pathlib.Path) -> None:
+    import fit_correction
+    from tune_regret import linear_cases, rectangles
+
+    judged = linear_cases()[3], rectangles()[0], rectangles()[7]
+    columns = "op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops,kernel"
+    row = cost_model.read_table()[0].name
+    lines = [
+        f"matmul,bfloat16,{layout},{m},{n},{k},none,tileon:{row},10,1,{row}"
+        for layout, m, n, k in [*((c.layout, c.m, c.n, c.k) for c in judged), ("NT", 72, 88, 104)]
+    ]
+    (tmp_path / "sweep.csv").write_text("\n".join([columns, *lines]) + "\n")
+    sweep = fit_correction.read_without_judged([tmp_path / "sweep.csv"], cost_model.read_table(), SM_COUNT)
+    assert [case.shape for case in sweep.cases] == ["72x88x104"]
+
+
 def test_a_correction_is_learned_from_times_that_differ_from_the_model() -> None:
     """Where every row of one family takes a fifth longer than the model says, and no other."""
     import fit_correction

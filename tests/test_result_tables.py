@@ -124,3 +124,18 @@ def test_the_table_of_the_choice_has_its_mean_its_worst_case_and_what_tuning_win
     assert "| linear layers | 2 | 10.00% | 21.0% (NT 1x8x8) | 1 | 10.00% |" in text
     assert "| random rectangles | 1 | 4.00% | 4.0% (TN 3x8x8) | 0 | 0.00% |" in text
     assert "- default choice, linear layers, regret, mean <= 2%: 10.00% over 2" in text, "a mark that is missed"
+
+
+def test_the_table_of_awkward_outputs_has_the_gpus_time_and_the_ratio(tmp_path: pathlib.Path) -> None:
+    from result_tables import filled
+
+    assert "GPT-2" not in _part(filled("docs/measured.md", tmp_path), "awkward_outputs")
+    lines = [
+        "op,dtype,case,m,n,k,provider,mode,median_us",
+        *(f"matmul,bfloat16,n50257,16,50257,768,{who},graph,{us}" for who, us in (("tileon", 20), ("torch", 50))),
+        *(f"matmul,bfloat16,n50257,16,50257,768,{who},eager,{us}" for who, us in (("tileon", 21), ("torch", 51))),
+    ]
+    (tmp_path / "awkward_outputs.csv").write_text(HEAD + "\n".join(lines) + "\n")
+    text = _part(filled("docs/measured.md", tmp_path), "awkward_outputs")
+    assert "| the last layer of GPT-2 | 16x50257x768 | 20.0 | 50.0 | 2.50 |" in text
+    assert "a vocabulary of 50257, GPU time | torch | 1 | 2.50 | 2.50 |" in filled("README.md", tmp_path)

@@ -116,6 +116,16 @@ void test_curved_activations_take_other_rows() {
   expect(differs, "some plain products take a row that has no registers for it");
 }
 
+// Where TMA cannot write the output, rows whose sums would go through a slab lose to most others.
+void test_large_ragged_outputs_take_rows_that_copy() {
+  for (int64_t m : {64, 256, 1024, 4096})
+    for (int64_t n : {1001, 4097, 50257}) {
+      const GemmProblem each = problem(1, m, n, 768, false, true);
+      const Row& row = kRows[choose(each, kH200)];
+      expect(activates_by_tma(row.tile) || !persistent(row.tile), "a ragged output takes no slab", row.name);
+    }
+}
+
 void test_refusals() {
   GemmProblem plain = problem(1, 64, 64, 64);
   expect(choose(plain, {80, 108, 163 * 1024}) < 0 && choose(plain, {100, 148, 227 * 1024}) < 0, "only on Hopper");
@@ -224,6 +234,7 @@ int main() {
   test_table();
   test_every_readable_problem_has_a_row();
   test_curved_activations_take_other_rows();
+  test_large_ragged_outputs_take_rows_that_copy();
   test_refusals();
   test_tma_access();
   test_lines_of_l2();
