@@ -124,14 +124,9 @@ def _lines(mn_major: bool, mn: int, k: int) -> tuple[float, ...]:
     step = min(_LINE_BYTES, pitch & -pitch) if count > 1 else _LINE_BYTES
     straddling = 1 - step / _LINE_BYTES
     half_sector = float(step % _SECTOR_BYTES != 0)
-    missing = max(0, _PANEL - mn) / _PANEL * mn_major
-    return (
-        straddling * (not mn_major),
-        straddling * mn_major,
-        half_sector * (not mn_major),
-        half_sector * mn_major,
-        missing,
-    )
+    if mn_major:
+        return 0.0, straddling, 0.0, half_sector, max(0, _PANEL - mn) / _PANEL
+    return straddling, 0.0, half_sector, 0.0, 0.0
 
 
 def problem_features(cases: Sequence[Key]) -> Array:

@@ -8,8 +8,8 @@ the cost model that it corrects.
 
 Shapes that tune_regret.py judges the choice by are left out of the fit. The loss: the error of the times, and the
 regret of a choice that is softened to have a gradient, most of all beyond a few per cent. Large weights cost, and what
-is written is the mean of the numbers on their way: sweeps have noise, and the network could learn it by heart. It
-takes four minutes on two cores. The network: correction.py.
+is written is the mean of the numbers on their way: sweeps have noise, and the network could learn it by heart. A fit
+takes about a minute on two cores. The network: correction.py.
 """
 
 from __future__ import annotations

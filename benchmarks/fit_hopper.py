@@ -1,4 +1,4 @@
-"""Fits the Hopper tile table's cost model to sweeps, and says what the choice loses.
+"""Fits the Hopper tile table's cost model to the times of sweeps, and says what a choice by it alone loses.
 
     python benchmarks/sweep.py --csv sweep.csv                                    # on the GPU
     python benchmarks/sweep.py --preset random --rows sm90 --csv random.csv
@@ -7,9 +7,8 @@
 
 The regret is the time of the row that the model chooses over the time of the best row, in geometric mean and at worst,
 for the numbers in config.h and for the new ones; `--folds 3` fits without a third of the cases, three times, and says
-what the choice loses on those that were left out, which is what it will lose on yours. The model: cost_model.py.
-
-Outputs that TMA cannot write are left to fit_correction.py.
+what the choice loses on those that were left out. The model: cost_model.py. The library corrects it before it chooses:
+fit_correction.py, which also has the outputs that TMA cannot write; they are left out here.
 
 Each row has six numbers, far more in all than a sweep can tell apart. So the logarithms of a row's numbers are a linear
 function of its tile (its family, area, edges and splits), plus what its own times say beyond, which costs: a row that

@@ -31,9 +31,8 @@ _HOPELESS_SLACK = 1e-6
 _DREARY, _DREARY_SECONDS = 4.0, 2e-3
 _FINALISTS = 3
 _MARGIN = 0.01  # of the default's time, or
-_RESOLUTION = (
-    0.2e-6  # seconds: two runs of one pair of rows differ by as much, in products that are little but a launch
-)
+# Seconds: two runs of one pair of rows differ by as much, in products that are little but a launch.
+_RESOLUTION = 0.2e-6
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,8 @@ void test_curved_activations_take_other_rows() {
     expect(choose(each, kH200) == plain, "leaky_relu goes by the plain product's row", kRows[plain].name);
     each.pre_activation = const_cast<void*>(each.out.data);
     expect(choose(each, kH200) == curved, "so does the argument beside the output", kRows[curved].name);
-    expect(activates_by_tma(kRows[curved].tile) || !persistent(kRows[curved].tile), "a curved activation goes by TMA",
-           kRows[curved].name);
+    expect(has_activated_store(kRows[curved].tile) || !persistent(kRows[curved].tile),
+           "a curved activation goes by TMA", kRows[curved].name);
     differs = differs || curved != plain;
   }
   expect(differs, "some plain products take a row that has no registers for it");
@@ -122,7 +122,7 @@ void test_large_ragged_outputs_take_rows_that_copy() {
     for (int64_t n : {1001, 4097, 50257}) {
       const GemmProblem each = problem(1, m, n, 768, false, true);
       const Row& row = kRows[choose(each, kH200)];
-      expect(activates_by_tma(row.tile) || !persistent(row.tile), "a ragged output takes no slab", row.name);
+      expect(has_activated_store(row.tile) || !persistent(row.tile), "a ragged output takes no slab", row.name);
     }
 }
 

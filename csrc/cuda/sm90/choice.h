@@ -17,7 +17,7 @@ inline bool finishes_cheaply(const GemmProblem& problem) {
 
 // Kernels that send the sums through shared memory for any formula but the cheap ones take up to twice as long then.
 inline bool may_choose(const Row& row, bool cheap) {
-  return cheap || activates_by_tma(row.tile) || !persistent(row.tile);
+  return cheap || has_activated_store(row.tile) || !persistent(row.tile);
 }
 
 // Rows that the cost model expects to take at most so many times as long as the cheapest one are looked at again.

@@ -149,9 +149,15 @@ constexpr int warp_store_bytes(const TileConfig& tile, int buffers) {
 constexpr bool persistent(const TileConfig& tile) {
   return tile.family == Family::kGemm || tile.family == Family::kPingPong || tile.family == Family::kSwapped;
 }
-// Whether the kernels of dense products apply any activation to what TMA stores (gemm/activated_store.cuh): beside the
-// sums of the largest tiles there are no registers for it, unless they take those of the producer.
-constexpr bool activates_by_tma(const TileConfig& tile) {
+// Whether TMA can write the output as the kernels round it.
+inline bool writes_by_tma(const GemmProblem& problem) {
+  return problem.out_dtype == problem.dtype &&
+         tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
+}
+// Whether the kernels of dense products apply any activation to 16-bit rows, and store them wherever they begin
+// (gemm/activated_store.cuh): beside the sums of the largest tiles there are no registers for it, unless they take
+// those of the producer.
+constexpr bool has_activated_store(const TileConfig& tile) {
   return persistent(tile) && (tile.takes_registers || tile.consumer_rows() / 64 * tile.mma_columns() / 2 < 120);
 }
 constexpr int staging_begin(const TileConfig& tile) {

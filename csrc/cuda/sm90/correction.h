@@ -24,13 +24,6 @@ static_assert(kCorrectedRows == kRowCount,
 
 constexpr int64_t kSectorBytes = 32;  // what L2 reads and writes at once
 
-// Whether the kernels that can do it write the output through TMA. Elsewhere the lanes do (gemm/row_copy.cuh,
-// gemm/slab_store.cuh), and which row is fastest is quite another matter.
-inline bool writes_by_tma(const GemmProblem& problem) {
-  return problem.out_dtype == problem.dtype &&
-         tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
-}
-
 // How an operand's lines lie in L2's.
 struct Lines {
   float straddling;   // the share of them that begin within one of L2's, where every one is as long as L2's

@@ -85,7 +85,7 @@ struct KernelTypes {
 
   // Of 16-bit operands, those that gradients flow through.
   static constexpr bool keeps_pre_activation = std::is_same_v<Scaling, Unscaled<Element>>;
-  static constexpr bool activates_by_tma = keeps_pre_activation && sm90::activates_by_tma(kConfig);
+  static constexpr bool has_activated_store = keeps_pre_activation && sm90::has_activated_store(kConfig);
   // Two at once hide half of a curved activation's latency, where there are registers for them beside the sums.
   static constexpr bool has_spare_registers = kConfig.takes_registers || row_blocks * columns / 2 < 128;
   static constexpr int slab_columns_of_lane = keeps_pre_activation && has_spare_registers ? 2 : 1;

@@ -54,15 +54,14 @@ Finish finish_of(const GemmProblem& problem) {
 
 // Whether the kernel can go by gemm/activated_store.cuh, whatever the activation and wherever the rows begin.
 bool takes_activated_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
-  return elements.dense_16_bit && activates_by_tma(row.tile) && problem.out_dtype == problem.dtype &&
+  return elements.dense_16_bit && has_activated_store(row.tile) && problem.out_dtype == problem.dtype &&
          problem.out.stride_n == 1;
 }
 
 // Whether the kernel finishes the sums so, and TMA can write them.
 bool takes_tma_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
   const bool finishes = finish_of(problem) != Finish::kActivation || takes_activated_store(row, problem, elements);
-  return persistent(row.tile) && finishes && problem.out_dtype == problem.dtype &&
-         tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
+  return persistent(row.tile) && finishes && writes_by_tma(problem);
 }
 
 // The output, or what is laid out as it is, in boxes of `columns` of wgmma's.

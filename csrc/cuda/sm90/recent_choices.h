@@ -15,9 +15,8 @@ namespace tileon::sm90 {
 
 // All that `choose` looks at.
 struct ChoiceKey {
-  std::array<int64_t, 12> words{};
+  std::array<int64_t, 12> words;
 
-  ChoiceKey() = default;
   ChoiceKey(const GemmProblem& problem, const Gpu& gpu)
       : words{problem.m,
               problem.n,

@@ -86,7 +86,7 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
     const auto results = scaling.results(params, shared, consumer, sums);
-    if constexpr (Kernel::activates_by_tma) {
+    if constexpr (Kernel::has_activated_store) {
       if (params.finish == Finish::kActivation) {
         ActivatedStore<Kernel>(params, warp_shared, warp_bias, place).store(results);
         continue;

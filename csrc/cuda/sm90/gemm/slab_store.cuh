@@ -1,5 +1,6 @@
-// From accumulators to the outputs that TMA does not write: every dtype, stride and activation. A warp's 16 rows go
-// through a slab of float32 in the warp's own shared memory, some columns at a time.
+// From accumulators to the outputs that neither TMA (tma_store.cuh) nor a copy of chunks (row_copy.cuh) writes: every
+// dtype, stride and activation. A warp's 16 rows go through a slab of float32 in the warp's own shared memory, some
+// columns at a time.
 #pragma once
 
 #include "../../output/column_store.cuh"
