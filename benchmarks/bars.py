@@ -16,6 +16,7 @@ from pathlib import Path
 from bar import Bar, mean_bar, worst_bar
 from bars_block_scaled import block_scaled_bars, hopper_block_scaled_bars
 from bars_block_scaled_accuracy import block_scaled_accuracy_bars
+from bars_float32 import float32_bars
 from bars_fp8 import fp8_bars
 from bars_training import training_bars
 from bars_tune import tune_bars
@@ -40,9 +41,9 @@ def plain(dtype: str, layout: str, *, squares: bool = True) -> Callable[[Key], b
     return lambda key: (key.dtype, key.layout, key.epilogue, key.is_square) == (dtype, layout, "none", squares)
 
 
-def linear(times: Times) -> Ratios | None:
-    """torch's time over ours for the linear layers: the rectangles of the file."""
-    return ratios(times, "torch", "tileon", plain("bfloat16", "NT", squares=False))
+def linear(times: Times, dtype: str = "bfloat16") -> Ratios | None:
+    """torch's time over ours for the linear layers: the rectangles NT of the file."""
+    return ratios(times, "torch", "tileon", plain(dtype, "NT", squares=False))
 
 
 def squares_bars(times: Times) -> list[Bar]:
@@ -190,7 +191,7 @@ def all_bars(results: Path) -> list[Bar]:
     """Every mark, from the result files of a folder."""
     block_scaled = hopper_block_scaled_bars(results) + block_scaled_bars(results) + block_scaled_accuracy_bars(results)
     rest = quantize_bars(results) + training_bars(results) + tune_bars(results)
-    return matmul_bars(results) + fp8_bars(results) + block_scaled + rest
+    return matmul_bars(results) + float32_bars(results) + fp8_bars(results) + block_scaled + rest
 
 
 def main() -> int:

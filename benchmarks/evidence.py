@@ -38,6 +38,7 @@ _HOPPER_TESTS = (
     "test_block_scaled_rows.py",
     "test_hopper_rows.py",
     "test_hopper_few_rows.py",
+    "test_hopper_float32.py",
     "test_dependent_launch.py",
     "test_choice.py",
 )

@@ -27,10 +27,13 @@ def _write_bars(out: Path, outcomes: list[Outcome]) -> None:
     write_outputs(out / "bars.txt", outcomes)
 
 
+_PORTABLE_KERNELS = {"TILEON_HOPPER": "0"}  # them alone, where there are others too
+
+
 def _portable_steps(out: Path) -> list[Step]:
     files = ["--csv", str(out / "portable.csv")]
     limits = ["--seconds", "0.4", "--warmup-seconds", "0.8"]
-    return [Step("portable", script("matmul.py", "--preset", "portable", *limits, *files), 100)]
+    return [Step("portable", script("matmul.py", "--preset", "portable", *limits, *files), 100, _PORTABLE_KERNELS)]
 
 
 def _accuracy_steps(out: Path) -> list[Step]:
@@ -69,6 +72,7 @@ RANDOM_SWEEPS = {
     "sweep_random_8": (6910, 8549, 340),
 }
 _RANDOM_OPTIONS = "--preset random --rows sm90 --seconds 0.1 --warmup-seconds 0.04 --hopeless 1.5"
+_FLOAT32_OPTIONS = "--preset float32_rows --rows bf16x6|simt|sm80_few --seconds 0.1 --warmup-seconds 0.04 --hopeless 3"
 
 
 def _sweep_steps(out: Path) -> list[Step]:
@@ -76,7 +80,8 @@ def _sweep_steps(out: Path) -> list[Step]:
     for name, (begin, end, seconds) in RANDOM_SWEEPS.items():
         files = ["--cases", f"{begin}:{end}", "--csv", str(out / f"{name}.csv")]
         steps.append(Step(name, script("sweep.py", *_RANDOM_OPTIONS.split(), *files), seconds))
-    return steps
+    files = ["--csv", str(out / "sweep_float32.csv")]
+    return [*steps, Step("sweep_float32", script("sweep.py", *_FLOAT32_OPTIONS.split(), *files), 240)]
 
 
 def _tune_regret_steps(out: Path) -> list[Step]:
@@ -87,6 +92,12 @@ def _matmul_steps(out: Path) -> list[Step]:
     files = ["--csv", str(out / "matmul.csv")]
     limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
     return [Step("matmul", script("matmul.py", "--preset", "hopper", *limits, *files), 330)]
+
+
+def _float32_steps(out: Path) -> list[Step]:
+    files = ["--csv", str(out / "float32.csv")]
+    limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
+    return [Step("float32", script("matmul.py", "--preset", "float32", *limits, *files), 150)]
 
 
 def _fp8_steps(out: Path) -> list[Step]:
@@ -106,8 +117,7 @@ def _block_scaled_portable_steps(out: Path) -> list[Step]:
     files = ["--csv", str(out / "block_scaled_portable.csv")]
     limits = ["--seconds", "0.4", "--warmup-seconds", "0.8"]
     command = script("block_scaled_matmul.py", "--preset", "portable", *limits, *files)
-    hopper = {"TILEON_HOPPER": "0"}  # the portable kernels, where there are others too
-    return [Step("block_scaled_portable", command, 240, hopper)]  # compiling the peers is most of it
+    return [Step("block_scaled_portable", command, 240, _PORTABLE_KERNELS)]  # compiling the peers is most of it
 
 
 def _block_scaled_accuracy_steps(out: Path) -> list[Step]:
@@ -139,6 +149,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "sweep": Stage(_sweep_steps, None, by_default=False),
     "tune_regret": Stage(_tune_regret_steps, None, by_default=False),
     "matmul": Stage(_matmul_steps, None),
+    "float32": Stage(_float32_steps, None),
     "fp8": Stage(_fp8_steps, None),
     "block_scaled": Stage(_block_scaled_steps, None),
     "block_scaled_portable": Stage(_block_scaled_portable_steps, None),

@@ -5,6 +5,7 @@
     python benchmarks/matmul.py --sizes 2048 --config all            # every row of the tile table
     python benchmarks/matmul.py --preset hopper                      # the set of results/<gpu>/matmul.csv
     python benchmarks/matmul.py --preset fp8                         # that of fp8.csv; a dtype is a pairing, a x b
+    python benchmarks/matmul.py --preset float32                     # that of float32.csv
     python benchmarks/matmul.py --preset hopper --dtype float16 --layout TN,TT --providers tileon,torch
 
 The CSV's columns are op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops; the rate counts the product's

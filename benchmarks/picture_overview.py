@@ -69,10 +69,26 @@ def _awkward_rows(source: Path) -> list[DotRow]:
     return [_row("bfloat16, unaligned or strided operands", "torch", found)]
 
 
+def _float32_rows(source: Path) -> list[DotRow]:
+    _, times = read_times(source)
+    layers = linear(times, "float32")
+    fused_squares = _among(times, "torch", "tileon", lambda key: key.epilogue == "bias+leaky_relu")
+    gradients = _among(times, "torch", "tileon", plain("float32", "TN", squares=False))
+    return [
+        _row("float32 squares, NN and NT", "torch", _squares(times, "torch", "tileon", ["float32"], "NN NT")),
+        _row("float32 squares, TN and TT", "torch", _squares(times, "torch", "tileon", ["float32"], "TN TT")),
+        _row("float32 squares, bias + leaky_relu", "torch", fused_squares),
+        _row("float32 linear layers, 1 to 8192 rows", "torch", layers.by_case.values() if layers else []),
+        _row("float32 gradients of weights", "torch", gradients),
+    ]
+
+
 def _portable_rows(source: Path) -> list[DotRow]:
-    """The dtypes that Hopper's own kernels do not take."""
+    """The dtypes that Hopper's own kernels do not take: not float32, where float32.csv says what they do with it."""
     _, times = read_times(source)
     words = {"float32": "float32 squares", "tf32": "float32 squares, TF32 allowed", "float64": "float64 squares"}
+    if source.with_name("float32.csv").exists():
+        del words["float32"]
     return [_row(words[name], "torch", _squares(times, "torch", "tileon", [name], "NN")) for name in words]
 
 
@@ -125,7 +141,15 @@ def _host_rows(source: Path) -> list[DotRow]:
 
 
 _GROUPS: tuple[tuple[str, tuple[tuple[str, Callable[[Path], list[DotRow]]], ...]], ...] = (
-    ("matmul", (("matmul.csv", _matmul_rows), ("awkward.csv", _awkward_rows), ("portable.csv", _portable_rows))),
+    (
+        "matmul",
+        (
+            ("matmul.csv", _matmul_rows),
+            ("awkward.csv", _awkward_rows),
+            ("float32.csv", _float32_rows),
+            ("portable.csv", _portable_rows),
+        ),
+    ),
     ("fp8, against torch._scaled_mm", (("fp8.csv", _fp8_rows),)),
     ("block_scaled_matmul", (("block_scaled_matmul.csv", _block_scaled_rows),)),
     (

@@ -7,12 +7,17 @@ hopper: float16 and bfloat16 against their peers, for matmul.csv. Squares from 2
     8192; and linear layers, NT: from 1 to 8192 rows against four weights.
 fp8: every pairing of fp8 against torch, precise and with fast accumulation, for fp8.csv. Squares from 1024 to 8192 in
     steps of 512, NT: torch and wgmma take operands that are contiguous along k. About a minute of a GPU's time.
+float32: float32 without TF32 against torch, for float32.csv. Squares from 256 to 4096 in steps of 256 and 8192, NN and
+    NT; TN, TT and a fused epilogue from 1024; linear layers, NT: from 1 to 8192 rows against five weights; and
+    gradients of weights, TN. About a minute of a GPU's time.
 sweep: what the cost models are fitted to, every row of the tile table (sweep.py). The plain products of hopper in one
     of the two dtypes (they take the same time), random rectangles, few tiles with a long k, many with a short one, and
     shapes in every dtype for the portable kernels.
 random: many more of them, so that the fit does not learn shapes by heart: linear layers and rectangles, drawn from a
     seed, and layers of models (for sweep.py, Hopper's rows; what the choice loses elsewhere is in tune_regret.csv, none
     of whose linear layers is among them).
+float32_rows: what the cost model of Hopper's float32 rows is fitted to, for sweep_float32.csv: random rectangles, small
+    squares, and the layers of float32.
 """
 
 from __future__ import annotations
@@ -27,13 +32,15 @@ from problems import FP8_PAIRINGS, Case
 
 Shape = tuple[int, int, int]  # m, n, k
 
-PRESETS = ("demo", "portable", "hopper", "fp8", "sweep", "random")
+PRESETS = ("demo", "portable", "hopper", "fp8", "float32", "sweep", "random", "float32_rows")
 
 SQUARES = (*range(256, 4097, 128), 8192)
 GRAPH_SQUARES = tuple(range(256, 1409, 128))  # beyond, a launch takes far longer than its gap
 OTHER_LAYOUT_SQUARES = (*range(512, 4097, 512), 8192)
 FP8_SQUARES = tuple(range(1024, 8193, 512))
 EPILOGUE_SQUARES = (1024, 2048, 4096, 8192)
+FLOAT32_SQUARES = (*range(256, 4097, 256), 8192)
+FLOAT32_OTHER_LAYOUT_SQUARES = (1024, 2048, 4096)
 LINEAR_ROWS = (1, 8, 16, 32, 64, 128, 512, 2048, 8192)
 LINEAR_WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336), (28672, 8192))  # n, k
 MODEL_ROWS = (1, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
@@ -43,6 +50,11 @@ MODEL_WEIGHTS = (  # n, k
     *((5120, 5120), (1536, 7168), (7168, 18432), (8192, 8192), (22016, 4096)),
 )
 LINEAR_SHAPES: tuple[Shape, ...] = tuple((m, n, k) for n, k in LINEAR_WEIGHTS for m in LINEAR_ROWS)
+FLOAT32_LINEAR_ROWS = (1, 16, 64, 128, 512, 2048, 8192)
+FLOAT32_WEIGHTS = ((768, 768), (3072, 768), (768, 3072), (4096, 4096), (14336, 4096))  # n, k
+FLOAT32_GRADIENTS: tuple[Shape, ...] = (  # of weights: k is the number of rows
+    *((768, 768, 8192), (3072, 768, 8192), (4096, 4096, 8192), (512, 512, 16384)),
+)
 
 PORTABLE_SWEEP_SHAPES: tuple[Shape, ...] = (
     *((size, size, size) for size in (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)),
@@ -144,6 +156,24 @@ def ragged_rectangles(count: int, seed: int = 0) -> list[Case]:
     return cases
 
 
+def float32_rectangles(count: int, seed: int = 0) -> list[Case]:
+    """As `rectangles`, in float32: any sizes from 32 on, aligned or not, and half as many products at most."""
+    draw = random.Random(seed)
+    cases: list[Case] = []
+    while len(cases) < count:
+        m, n, k = (round(2 ** draw.uniform(5, 13)) for _ in range(3))
+        if m * n * k <= 4096**3 // 2:
+            cases.append(Case("float32", ("NN", "NT", "TN", "TT")[len(cases) % 4], m, n, k))
+    return cases
+
+
+def float32_layers() -> list[Case]:
+    """Linear layers and gradients of weights."""
+    shapes = [(m, n, k) for n, k in FLOAT32_WEIGHTS for m in FLOAT32_LINEAR_ROWS]
+    gradients = [Case("float32", "TN", *shape) for shape in FLOAT32_GRADIENTS]
+    return [Case("float32", "NT", *shape) for shape in shapes] + gradients
+
+
 def linear_layers(count: int, seed: int = 0) -> list[Case]:
     """Random linear layers: from 1 to 8192 rows, every other time at most 128; weights (n, k) of 1024 to 28672, all of
     it spread evenly on a logarithmic scale. Every fourth is NN, as in a backward pass. None beyond 2^37 products."""
@@ -198,6 +228,17 @@ def _fp8() -> list[Work]:
     return [Work(Case(name, "NT", size, size, size), _FP8_PEERS) for size in FP8_SQUARES for name in FP8_PAIRINGS]
 
 
+def _float32() -> list[Work]:
+    dtype = ["float32"]
+    cases = (
+        squares(FLOAT32_SQUARES, dtype, ["NN", "NT"], ["none"])
+        + squares(FLOAT32_OTHER_LAYOUT_SQUARES, dtype, ["TN", "TT"], ["none"])
+        + squares(EPILOGUE_SQUARES, dtype, ["NN"], ["bias+leaky_relu"])
+        + float32_layers()
+    )
+    return [Work(case, ("tileon", "torch")) for case in cases]
+
+
 def _sweep() -> list[Case]:
     cases = (
         squares(SQUARES, ["float16"], ["NN", "NT"], ["none"])
@@ -220,11 +261,21 @@ def _random() -> list[Case]:
     return list(dict.fromkeys(first + second + third + fourth))
 
 
+def _float32_rows() -> list[Case]:
+    small = squares(range(128, 2049, 128), ["float32"], ["NN"], ["none"])
+    return list(dict.fromkeys(float32_rectangles(180) + small + float32_layers()))
+
+
 def preset_work(name: str, device: torch.device) -> list[Work]:
     """The work of a preset; see the head of this file."""
-    if name == "hopper":
-        return _hopper()
-    if name == "fp8":
-        return _fp8()
-    cases = {"demo": lambda: _demo(device), "portable": _portable, "sweep": _sweep, "random": _random}[name]()
+    with_providers = {"hopper": _hopper, "fp8": _fp8, "float32": _float32}
+    if name in with_providers:
+        return with_providers[name]()
+    cases = {
+        "demo": lambda: _demo(device),
+        "portable": _portable,
+        "sweep": _sweep,
+        "random": _random,
+        "float32_rows": _float32_rows,
+    }[name]()
     return [Work(case) for case in cases]

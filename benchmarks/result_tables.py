@@ -22,6 +22,7 @@ from tables_block_scaled import (
     hopper_part,
     quantize_part,
 )
+from tables_float32 import float32_part
 from tables_fp8 import fp8_part
 from tables_headline import block_scaled_headline_part, headline_part
 from tables_matmul import peers_part
@@ -49,6 +50,7 @@ PAGES: dict[str, dict[str, Part]] = {
         "awkward_outputs": awkward_outputs_part,
         "fp8_picture": picture_part("fp8"),
         "fp8": fp8_part,
+        "float32": float32_part,
         "portable": speed_part,
         "accuracy": accuracy_part,
         "training_picture": picture_part("training"),

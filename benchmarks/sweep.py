@@ -3,6 +3,7 @@
     python benchmarks/sweep.py --rows sm90 --dtype float16 --layout NN            # narrowed
     python benchmarks/sweep.py --preset random --rows sm90 --csv random.csv       # shapes drawn from a seed
     python benchmarks/sweep.py --preset random --rows sm90 --cases 0:820 --csv random.csv      # some of them
+    python benchmarks/sweep.py --preset float32_rows --rows "bf16x6|simt|sm80_few" --csv sweep_float32.csv   # GPU
     python benchmarks/sweep.py --shapes 2304x2304x2304,64x4096x4096 --dtype bfloat16 --layout NT
 
 The cost models are fitted to it, and the choice is judged by it (summary.py, bars.py). The CSV has matmul.py's columns
@@ -87,7 +88,8 @@ def _slice(text: str) -> slice:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--preset", default="sweep", choices=("sweep", "random"), help="set of cases (default sweep)")
+    presets = ("sweep", "random", "float32_rows")
+    parser.add_argument("--preset", default="sweep", choices=presets, help="set of cases (default sweep)")
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] in place of the fixed set")
     parser.add_argument("--dtype", type=lambda text: text.split(","), help="some of the set's (of --shapes: float16)")
     parser.add_argument("--layout", type=lambda text: text.split(","), help="some of the set's (of --shapes: NN)")

@@ -5,6 +5,8 @@ docs/measured.md has every figure with the command and the commit that it is fro
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bars import fused, linear, plain
@@ -57,10 +59,20 @@ def _fp8_rows(times: Times) -> list[list[str]]:
     return rows
 
 
-def _portable_rows(times: Times) -> list[list[str]]:
+def _float32_rows(times: Times) -> list[list[str]]:
+    squares = [ratios(times, "torch", "tileon", plain("float32", layout)) for layout in ("NN", "NT")]
+    gradients = ratios(times, "torch", "tileon", plain("float32", "TN", squares=False))
+    return [
+        *_row("squares of float32", "torch", _together(squares)),
+        *_row("linear layers of float32", "torch", linear(times, "float32")),
+        *_row("weight gradients of float32", "torch", gradients),
+    ]
+
+
+def _portable_rows(times: Times, dtypes: tuple[str, ...]) -> list[list[str]]:
     size = int(SIZE)
     rows = []
-    for dtype in ("float32", "tf32", "float64"):
+    for dtype in dtypes:
         key = Key(dtype, "NN", size, size, size, "none")
         found = ratios({key: times.get(key, {})}, "torch", "tileon", lambda _: True)
         rows += _row(f"{DTYPE_WORDS.get(dtype, dtype)}, {SIZE}", "torch", found)
@@ -94,7 +106,13 @@ def _host_rows(source: Path) -> list[list[str]]:
 
 def headline_part(results: Path) -> list[str]:
     """A peer's time over ours, one line for each kind of product; nothing while nothing was measured."""
-    of_times = {"matmul.csv": _matmul_rows, "fp8.csv": _fp8_rows, "portable.csv": _portable_rows}
+    float32 = () if (results / "float32.csv").exists() else ("float32",)  # where it is, that file says more
+    of_times: dict[str, Callable[[Times], list[list[str]]]] = {
+        "matmul.csv": _matmul_rows,
+        "fp8.csv": _fp8_rows,
+        "float32.csv": _float32_rows,
+        "portable.csv": partial(_portable_rows, dtypes=(*float32, "tf32", "float64")),
+    }
     rows, heads = [], []
     for name, make in of_times.items():
         if (results / name).exists():

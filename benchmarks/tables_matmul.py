@@ -97,18 +97,19 @@ def _fused(times: Times) -> list[str]:
     return ["Microseconds with `bias` and `leaky_relu`; torch takes two kernels:", "", *table(head, rows, 1), ""]
 
 
-def _linear(times: Times) -> list[str]:
-    found = linear(times)
+def linear_lines(times: Times, dtype: str = "bfloat16") -> list[str]:
+    """Ratios of the linear layers, by rows and weight; nothing where none was measured."""
+    found = linear(times, dtype)
     if found is None:
         return []
     weights = list(dict.fromkeys((key.n, key.k) for key in found.by_case))
     rows = []
     for m in sorted({key.m for key in found.by_case}):
-        shapes = [Key("bfloat16", "NT", m, n, k, "none") for n, k in weights]
+        shapes = [Key(dtype, "NT", m, n, k, "none") for n, k in weights]
         rows.append([str(m), *(f"{found.by_case[key]:.2f}" if key in found.by_case else "" for key in shapes)])
     key, worst = found.worst
     return [
-        "Linear layers in bfloat16 (NT), torch's time over ours by rows of `a` and n x k of the weight: "
+        f"Linear layers in {dtype} (NT), torch's time over ours by rows of `a` and n x k of the weight: "
         f"{found.mean:.3f} in geometric mean, at worst {worst:.3f} ({key.m} rows, {key.n} x {key.k}):",
         "",
         *table(["rows", *(f"{n} x {k}" for n, k in weights)], rows, 1),
@@ -122,7 +123,7 @@ def peers_part(results: Path) -> list[str]:
     if not source.exists():
         return []
     head, times = read_times(source)
-    parts = (_rates, _squares, _graphs, _fused, _linear)
+    parts = (_rates, _squares, _graphs, _fused, linear_lines)
     lines = [line for part in parts for line in part(times)]
     timing = f"float16 and bfloat16 against their peers: {head.get('timing', '')}. No size is treated specially."
     return [timing, "", *lines, *not_met(matmul_bars(results)), source_line(source, head)]

@@ -1,5 +1,5 @@
 // Kernels that run or not as the data decide, without the host: the kernels that prepare the operands leave words, and
-// those behind them look whether one of these is set (cuda/block_scaled/condition.cuh).
+// those behind them look whether one of these is set (cuda/condition.cuh).
 #pragma once
 
 #include <cstdint>

@@ -44,6 +44,7 @@ struct GemmProblem {
   Output out;
   Epilogue epilogue;
   void* pre_activation = nullptr;  // where the sums go besides, with their bias: laid out and rounded as the output
+  Condition condition;             // under which it is computed at all; only of float32 without allow_tf32
 
   // Multiplications; a double, since they may be more than an integer holds.
   double products() const {

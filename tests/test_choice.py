@@ -111,10 +111,20 @@ class TestOnHopper:
             assert_exact(actual, a.double() @ b.double(), dtype, f"{m}x{n}x{k}: {kernel}")
 
     def test_wider_dtypes_stay_with_the_portable_kernels(self) -> None:
-        for dtype, allow_tf32 in ((torch.float32, False), (torch.float32, True), (torch.float64, False)):
-            a = torch.ones(256, 256, dtype=dtype, device="cuda")
+        for dtype, allow_tf32 in ((torch.float32, True), (torch.float64, False)):
+            a = torch.ones(1024, 1024, dtype=dtype, device="cuda")
             matmul(a, a, allow_tf32=allow_tf32)
             assert torch.ops.tileon._last_kernel().startswith("sm80_")
+
+    def test_a_few_rows_of_float32_are_read_in_place(self) -> None:
+        weight = torch.ones(4096, 2048, device="cuda")
+        for rows in (1, 2, 3, 8):
+            assert kernel_of(torch.ones(rows, 2048, device="cuda"), weight.t()).startswith("sm80_few_rows_")
+
+    def test_large_products_of_float32_run_on_tensor_cores(self) -> None:
+        for size, family in ((64, "sm80_"), (1024, "sm90_bf16x6_"), (4095, "sm90_bf16x6_")):
+            a = torch.ones(size, size, device="cuda")
+            assert kernel_of(a, a.t()).startswith(family)
 
 
 @on_another_gpu
@@ -136,7 +146,7 @@ class TestElsewhere:
         assert "copied" in kernel or "gather" in kernel, kernel
 
 
-def test_float32_runs_on_tensor_cores_only_as_tf32() -> None:
+def test_float32_runs_on_mma_only_as_tf32() -> None:
     a = torch.ones(1024, 1024, device="cuda")
     assert "mma" not in kernel_of(a, a)
     matmul(a, a, allow_tf32=True)

@@ -15,6 +15,7 @@ from tile_table import (
     HAS_GPU,
     HAS_HOPPER_GPU,
     HOPPER_FLOAT8_ROWS,
+    HOPPER_FLOAT32_ROWS,
     HOPPER_ROWS,
     NO_HOPPER_ROWS,
     Row,
@@ -158,7 +159,7 @@ def test_the_stride_of_a_dimension_of_size_one_is_never_used(row: Row) -> None:
         assert_exact(row.run(batch, batch.transpose(1, 2)), batch.double() @ batch.double().mT, row.dtype, "batch of 1")
 
 
-@each_row(HOPPER_ROWS, NO_HOPPER_ROWS)
+@each_row((*HOPPER_ROWS, *HOPPER_FLOAT32_ROWS), NO_HOPPER_ROWS)
 def test_more_batches_than_a_grid_has_rows(row: Row) -> None:
     batch, m, n, k = 70000, 3, 8, 16
     a = integers(batch, m, k, dtype=row.dtype, device="cuda")

@@ -6,14 +6,22 @@ from __future__ import annotations
 import pytest
 import torch
 from exact_products import check_row, operands
-from tile_table import HOPPER_FLOAT8_ROWS, HOPPER_ROWS, NO_HOPPER_ROWS, Row, each_row, each_row_and_layout
+from tile_table import (
+    HOPPER_FLOAT8_ROWS,
+    HOPPER_FLOAT32_ROWS,
+    HOPPER_ROWS,
+    NO_HOPPER_ROWS,
+    Row,
+    each_row,
+    each_row_and_layout,
+)
 
 pytestmark = pytest.mark.gpu
 
 SHORT_K, LONG_K = 264, 776  # below and above what the last tile is moved back for (kOverlapPaysFrom)
 
 
-@each_row_and_layout((*HOPPER_ROWS, *HOPPER_FLOAT8_ROWS), NO_HOPPER_ROWS)
+@each_row_and_layout((*HOPPER_ROWS, *HOPPER_FLOAT8_ROWS, *HOPPER_FLOAT32_ROWS), NO_HOPPER_ROWS)
 def test_one_tile_and_less(row: Row, layout: str) -> None:
     tile_m, tile_n, _ = row.tile
     for m, n in ((1, 8), (3, tile_n), (tile_m, 1), (tile_m - 1, tile_n - 1), (tile_m - 7, 24), (5, tile_n - 24)):
@@ -21,7 +29,7 @@ def test_one_tile_and_less(row: Row, layout: str) -> None:
             check_row(row, (m, k), (k, n), layout)
 
 
-@each_row_and_layout((*HOPPER_ROWS, *HOPPER_FLOAT8_ROWS), NO_HOPPER_ROWS)
+@each_row_and_layout((*HOPPER_ROWS, *HOPPER_FLOAT8_ROWS, *HOPPER_FLOAT32_ROWS), NO_HOPPER_ROWS)
 def test_a_tile_and_a_bit_more(row: Row, layout: str) -> None:
     """By rows and columns that are whole vectors, sectors and panels, and by some that are none."""
     tile_m, tile_n, _ = row.tile

@@ -30,7 +30,7 @@ ROOMS = {
     "tile": ("ptx",),  # knows ptx, not the problem
     "output": ("plain", "ptx"),  # from accumulators to the output: what the architectures' epilogues share
     "block_scaled": ("plain", "ptx"),  # what the architectures' block-scaled kernels share
-    "cuda": ("plain",),  # error.h, tensor_map.h, gpu.h: what the architectures share
+    "cuda": ("plain", "ptx"),  # error.h, tensor_map.h, gpu.h, condition.cuh: what the architectures share
     "quantize": ("plain", "ptx", "output", "cuda"),  # kernels that no architecture has of its own
     "epilogue_backward": ("plain", "output", "cuda"),
     "dispatch": (

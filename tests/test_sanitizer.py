@@ -11,7 +11,16 @@ import pytest
 import torch
 from operands import LAYOUTS, aligned_pad, integers, place
 from reference import MATMUL_DTYPES, assert_exact
-from tile_table import HOPPER_FLOAT8_ROWS, HOPPER_ROWS, NO_HOPPER_ROWS, TABLE, Row, each_row, on_hopper
+from tile_table import (
+    HOPPER_FLOAT8_ROWS,
+    HOPPER_FLOAT32_ROWS,
+    HOPPER_ROWS,
+    NO_HOPPER_ROWS,
+    TABLE,
+    Row,
+    each_row,
+    on_hopper,
+)
 from torch import Tensor
 
 pytestmark = [pytest.mark.gpu, pytest.mark.sanitizer]
@@ -31,8 +40,10 @@ def on_gpu(values: Tensor, *, transposed: bool = False, aligned: bool = False) -
 
 PORTABLE_ROWS = [row for row in TABLE if not row.is_hopper]
 # One of each Hopper row, the dtypes in turn.
-HOPPER_INSTANCES = [row for row in HOPPER_ROWS if row.kind == ("float16", "bfloat16")[row.index % 2]] + [
-    row for row in HOPPER_FLOAT8_ROWS if row.kind == ("float8_e4m3fn", "float8_e5m2")[row.index % 2]
+HOPPER_INSTANCES = [
+    *(row for row in HOPPER_ROWS if row.kind == ("float16", "bfloat16")[row.index % 2]),
+    *(row for row in HOPPER_FLOAT8_ROWS if row.kind == ("float8_e4m3fn", "float8_e5m2")[row.index % 2]),
+    *HOPPER_FLOAT32_ROWS,
 ]
 
 
@@ -72,6 +83,15 @@ def test_the_consumers_of_ping_pong_take_turns() -> None:
     """More tiles than SMs: else the second one has none."""
     row = next(row for row in HOPPER_INSTANCES if "_pingpong_" in row.name and row.tile[:2] == (128, 192))
     check(row, "NT", 128 * 12, 192 * 12 + 8, 136)
+
+
+@each_row(HOPPER_FLOAT32_ROWS[-1:], NO_HOPPER_ROWS)
+def test_a_number_that_is_not_three_bfloat16(row: Row) -> None:
+    """The portable kernels look at the words that say so, and multiply anew."""
+    a, b = integers(70, 130, dtype=torch.float32, device="cpu"), integers(130, 90, dtype=torch.float32, device="cpu")
+    a[69, 129] = float("inf")
+    actual = row.run(on_gpu(a), on_gpu(b, transposed=True))
+    assert torch.equal(actual.cpu().nan_to_num(nan=7.0), (a.double() @ b.double()).float().nan_to_num(nan=7.0))
 
 
 @pytest.mark.parametrize("dtype", MATMUL_DTYPES, ids=str)

@@ -21,8 +21,14 @@ PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
 ADA = "sm_89"  # and of this one the fp8 kernels: it has the instructions that ptxas makes conversions of on sm_90
 
 # The family of a row, as its enumerator appears in a mangled name, by a word of the row's name; each config.h.
-MMA, GATHER, SIMT, DMMA = "0", "1", "2", "3"
-PORTABLE_FAMILIES = {"_gather_": GATHER, "_simt_": SIMT, "_dmma_": DMMA, "_mma_": MMA}  # in order
+MMA, GATHER, SIMT, DMMA, A_FEW_ROWS = "0", "1", "2", "3", "4"
+PORTABLE_FAMILIES = {  # in order
+    "_gather_": GATHER,
+    "_simt_": SIMT,
+    "_dmma_": DMMA,
+    "_few_rows_": A_FEW_ROWS,
+    "_mma_": MMA,
+}
 GEMM, PING_PONG, SPLIT_K, FEW_ROWS, SWAPPED = "0", "1", "2", "3", "4"
 HOPPER_FAMILIES = {
     "_few_rows_": FEW_ROWS,
@@ -31,6 +37,7 @@ HOPPER_FAMILIES = {
     "_swapped_": SWAPPED,
     "_gemm_": GEMM,
     "_fp8_": GEMM,
+    "_bf16x6_": GEMM,
 }
 DTYPE_IN_NAME = {
     "float16": "6__half",
@@ -42,9 +49,10 @@ DTYPE_IN_NAME = {
     "float8_e5m2": "13__nv_fp8_e5m2",
 }
 # Hopper's other kernels: those that inspect and prepare operands of block-scaled products, those that multiply them (in
-# the form that the data decide; as bfloat16), those that take few rows of such a product as they are, and those that
-# multiply fp8.
+# the form that the data decide; as bfloat16), those that take few rows of such a product as they are, those that
+# multiply fp8, and those that split float32 and multiply its parts.
 INSPECTS, PREPARES, BY_FORM, SCALED, FLOAT8 = "inspect", "prepare_", "gemm_by_form", "13GlobalScaling", "10Float8Pair"
+DECOMPOSES, PLANES = "decompose_float32", "14BFloat16Planes"
 SCALED_FEW_ROWS = "block_scaled_few_rows"
 # Of the last one: the tile's rows, the elements of a and b (0: e4m3, 1: e2m1) and the scales (0: e8m0, 1: e4m3).
 SCALED_TYPES = re.compile(r"12FewRowsTypesILi(\d+)ELNS_11ElementTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
@@ -104,7 +112,7 @@ def kernels(image: str) -> dict[str, str]:
 
 def dense_kernels() -> dict[str, str]:
     """Hopper's kernels of 16-bit products."""
-    others = (INSPECTS, PREPARES, BY_FORM, SCALED, SCALED_FEW_ROWS, FLOAT8)
+    others = (INSPECTS, PREPARES, BY_FORM, SCALED, SCALED_FEW_ROWS, FLOAT8, DECOMPOSES, PLANES)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
@@ -247,6 +255,13 @@ class TestPortableKernels:
             assert "HMMA" not in opcodes(body), name
             assert not any(i.startswith("FFMA.FTZ") for i in instructions(body)), f"{name} flushes subnormal numbers"
 
+    def test_few_rows_are_read_in_whole_vectors(self) -> None:
+        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == A_FEW_ROWS}
+        assert len(found) == sum("sm80_few_rows_" in row for _, row, _ in PORTABLE_ROWS)
+        for name, body in found.items():
+            assert "FFMA" in opcodes(body), name
+            assert any(re.match(r"LDG\.E\.(\w+\.)*128", i) for i in instructions(body)), name
+
     def test_float64_kernels_use_tensor_cores(self) -> None:
         found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == DMMA}
         assert found
@@ -265,6 +280,9 @@ class TestHopperKernels:
                 pair = f"{FLOAT8}I{DTYPE_IN_NAME[kind.partition('*')[0]]}"
                 found = [name for name in of_row(HOPPER, row, HOPPER_FAMILIES) if pair in name]
                 assert len(found) >= 4, f"{row}, {kind}: {found}"
+                continue
+            if kind == "float32":
+                assert sum(PLANES in name for name in of_row(HOPPER, row, HOPPER_FAMILIES)) == 1, row
                 continue
             of_this_row = set(of_row(HOPPER, row, HOPPER_FAMILIES)) & set(dense_kernels())
             found = [name for name in of_this_row if DTYPE_IN_NAME[kind] in name]
@@ -335,6 +353,21 @@ class TestHopperKernels:
             assert ("USETMAXREG" in there) == (m == 192 or (two_sets and n > 128)), (
                 f"{name}: three consumers take the producer's registers, and two of two large sets of sums"
             )
+
+    def test_float32_kernels_use_wgmma_of_bfloat16(self) -> None:
+        """And add float32 outside of it; three consumers take the producer's registers, and two of large sums."""
+        found = {name: body for name, body in kernels(HOPPER).items() if PLANES in name}
+        rows = {re.sub(r"_split\d", "_split", row) for _, row, _ in HOPPER_ROWS if "_bf16x6_" in row}
+        assert len(found) == len(rows), "one for each tile; how many CTAs split k, they are told"
+        for name, body in found.items():
+            there = opcodes(body)
+            assert {"HGMMA", "UTMALDG", "FADD"} <= there, name
+            assert not there & {"HMMA", "LDGSTS", "LDL", "STL"}, name
+            assert all("BF16" in i for i in instructions(body) if i.startswith("HGMMA")), name
+            assert ("USETMAXREG" in there) == ("Li192E" in name), name
+        (body,) = (body for name, body in kernels(HOPPER).items() if DECOMPOSES in name)
+        assert any(i.startswith("STG.E.128") for i in instructions(body))
+        assert not any(i.startswith("FADD.FTZ") for i in instructions(body)), "small parts are not flushed"
 
     def test_operands_are_prepared_in_whole_vectors(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if PREPARES in name}

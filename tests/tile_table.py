@@ -63,8 +63,9 @@ class Row:
 
     @property
     def layouts(self) -> tuple[str, ...]:
-        """Those that the row reads where every line starts at a multiple of 16 bytes: fp8 instructions take k-major."""
-        return ("NT",) if self.is_float8 else LAYOUTS
+        """Those that the row reads where every line starts at a multiple of 16 bytes: fp8 instructions take k-major, as
+        does what reads a few rows of float32."""
+        return ("NT",) if self.is_float8 or self.name.startswith("sm80_few_rows_") else LAYOUTS
 
     @property
     def tile(self) -> tuple[int, int, int]:
@@ -98,8 +99,13 @@ class Row:
         return 2.0**-11 if k < 1024 or "_fast_" in self.name else 0.0
 
     @property
+    def is_split(self) -> bool:
+        """Hopper's of float32, whose operands become three bfloat16 each."""
+        return "_bf16x6_" in self.name
+
+    @property
     def reads_any_strides(self) -> bool:
-        return any(family in self.name for family in ("gather", "simt", "dmma"))
+        return any(family in self.name for family in ("gather", "simt", "dmma", "bf16x6"))
 
     def run(self, a: Tensor, b: Tensor, bias: Tensor | None = None, **epilogue: object) -> Tensor:
         """This row's result; asserts that this row ran and nothing was copied."""
@@ -120,7 +126,8 @@ class Row:
 
 
 TABLE = [Row(index, name, kind) for index, name, kinds in config_rows() for kind in kinds]
-HOPPER_ROWS = [row for row in TABLE if row.is_hopper and not row.is_float8]
+HOPPER_ROWS = [row for row in TABLE if row.is_hopper and not (row.is_float8 or row.is_split)]  # of 16-bit operands
+HOPPER_FLOAT32_ROWS = [row for row in TABLE if row.is_split]
 HOPPER_FLOAT8_ROWS = [row for row in TABLE if row.is_hopper and row.is_float8]
 HAS_HOPPER = HAS_HOPPER_GPU and bool(HOPPER_ROWS)
 
@@ -153,5 +160,5 @@ def each_row_and_layout(rows: Iterable[Row] = TABLE, none: str = NO_ROWS) -> pyt
 
 
 def hopper_rows(*words: str) -> list[Row]:
-    """The Hopper rows whose names hold one of these words; all of them without a word."""
+    """The Hopper rows of 16-bit operands whose names hold one of these words; all of them without a word."""
     return [row for row in HOPPER_ROWS if not words or any(word in row.name for word in words)]

@@ -96,8 +96,8 @@ def why_not_faster(backend: Facts, library: Facts, capability: str | None, hoppe
         return copied
     if capability != "9.0":
         return f"compute capability {capability}: portable kernels (Hopper's own are for 9.0)"
-    if backend["dtype"] in ("float32", "float64"):
-        return f"no tensor-core kernel of Hopper's own is as exact as {backend['dtype']}"
+    if backend["dtype"] == "float64":
+        return "Hopper's own kernels are for float32 and narrower dtypes"
     if not library["rows_of_hopper"]:
         return f"no sm_90a kernels in this library (built for {' '.join(library['targets'])})"
     if hopper == "0":

@@ -107,6 +107,10 @@ def matmul(
     step of 16 k instead of rounding it, products of one sign all through a long k add up to `k / 8` to that factor, and
     one product far above all others up to `k / 4`.
 
+    float32 on Hopper takes tensor cores too, three numbers of bfloat16 for each, where that is faster: the bound holds,
+    and numbers for which it would not are multiplied by other kernels (docs/float32_on_hopper.md). While such a call
+    runs it takes 6 bytes for each number of both operands.
+
     TF32 keeps 11 bits of each operand. fp8 products are exact to float32 on the CPU. Hopper's tensor cores cut 32 of
     them and the sum so far 13 bits below the largest. Typically, on random normal data, a sum errs by about `2^-15` of
     `sum |a||b|` (up to `2^-12` where k is below 1024), with `fast_accum` mostly by less than `2^-12`. One product far

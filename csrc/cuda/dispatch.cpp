@@ -35,7 +35,8 @@ struct Backend {
   int (*choose_row)(const GemmProblem&, const Gpu&);    // negative where no row takes the problem
   bool (*copy_pays)(const Operand&, int64_t mn, const GemmProblem&, const Gpu&);
   bool (*widening_pays)(const GemmProblem&, const Gpu&);  // null where no row takes fp8
-  void (*run)(int row, const GemmProblem&, const Gpu&, cudaStream_t);
+  int64_t (*scratch_bytes)(int row, const GemmProblem&);
+  Condition (*run)(int row, const GemmProblem&, const Gpu&, void* scratch, cudaStream_t);
 
   bool is_for(const Gpu& gpu) const {
     return gpu.capability >= min_capability && gpu.capability <= max_capability &&
@@ -47,10 +48,10 @@ struct Backend {
 constexpr Backend kBackends[] = {
 #ifdef TILEON_WITH_SM90
     {90, 90, sm90::row_count, sm90::row_name, sm90::row_dtypes, sm90::why_not, sm90::keeps_accuracy, sm90::choose_row,
-     sm90::copy_pays, nullptr, sm90::run},
+     sm90::copy_pays, nullptr, sm90::scratch_bytes, sm90::run},
 #endif
     {80, 999, sm80::row_count, sm80::row_name, sm80::row_dtypes, sm80::why_not, nullptr, sm80::choose_row,
-     sm80::copy_pays, sm80::widening_pays, sm80::run},
+     sm80::copy_pays, sm80::widening_pays, sm80::scratch_bytes, sm80::run},
 };
 
 // One row of the tile table.
@@ -161,6 +162,16 @@ std::optional<TableRow> measured_row(const GemmProblem& problem, const MatmulArg
   return name == nullptr ? std::nullopt : candidate(name, problem, gpu);
 }
 
+// Runs a row, and behind it, where the data may need them, the portable kernels, which leave at once if not.
+void run_row(const TableRow& row, const GemmProblem& problem, const Tensor& like, const Gpu& gpu, cudaStream_t stream) {
+  std::optional<Tensor> scratch;
+  if (const int64_t bytes = row.backend->scratch_bytes(row.row, problem); bytes > 0)
+    scratch = torch::stable::new_empty(like, {bytes}, ScalarType::Byte);
+  GemmProblem again = problem;
+  again.condition = row.backend->run(row.row, problem, gpu, scratch ? scratch->data_ptr() : nullptr, stream);
+  if (again.condition.words != nullptr) sm80::run(sm80::choose_row(again, gpu), again, gpu, nullptr, stream);
+}
+
 // Runs row `config` of the table, or the row of the library's choice where it is negative. `problem` is complete.
 void run_matmul(const GemmProblem& problem, const MatmulArguments& arguments, int64_t config) {
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
@@ -173,7 +184,7 @@ void run_matmul(const GemmProblem& problem, const MatmulArguments& arguments, in
   std::optional<TableRow> row =
       config < 0 ? measured_row(problem, arguments, device, gpu, stream) : row_by_index(config, problem, gpu);
   if (!row) row = choose_row(as_copied, arguments.a, arguments.b, gpu, copies);
-  row->backend->run(row->row, as_copied, gpu, stream);
+  run_row(*row, as_copied, arguments.a, gpu, stream);
   record_kernel(row->name(), copies.a.has_value(), copies.b.has_value());
   log_call(problem);
 }

@@ -48,6 +48,10 @@ __device__ __forceinline__ void store_columns(void* data, const GemmProblem& pro
           round_pair<__nv_bfloat16>(values[0], values[1]);
       return;
     }
+    if (vectors && problem.out_dtype == DType::kFloat32) {
+      *reinterpret_cast<float2*>(static_cast<float*>(data) + at) = {values[0], values[1]};
+      return;
+    }
   }
 #pragma unroll
   for (int i = 0; i < kCount; ++i)

@@ -7,10 +7,11 @@
 
 namespace tileon {
 
-// Whether rows of the output lie so that every fourth column is aligned for four elements.
+// Whether rows of the output lie so that every fourth column is aligned for four elements, or every `columns`th one for
+// as many.
 template <typename Problem>
-inline bool takes_vector_stores(const Problem& problem) {
-  const int64_t bytes = 4 * info(problem.out_dtype).bytes;
+inline bool takes_vector_stores(const Problem& problem, int columns = 4) {
+  const int64_t bytes = columns * info(problem.out_dtype).bytes;
   const int64_t element = info(problem.out_dtype).bytes;
   return (problem.out.stride_n == 1 || problem.n <= 1) && problem.out.stride_m * element % bytes == 0 &&
          (problem.batch <= 1 || problem.out.stride_batch * element % bytes == 0) &&

@@ -16,6 +16,7 @@ enum class Family : int8_t {
   kMmaGather,  // the same, every element fetched through its strides: any alignment, any stride
   kSimt,       // FFMA: IEEE float32, any alignment, any stride
   kDmma,       // tensor cores in float64, any alignment, any stride
+  kFewRows,    // FFMA for a few rows of a, which read b at the memory's rate: both lie along k, 16-byte loads
 };
 
 // Everything that shapes a kernel. A row of the table is used as a template argument as it stands.
@@ -24,7 +25,7 @@ struct TileConfig {
   int tile_m;
   int tile_n;
   int block_k;  // elements of k in one stage
-  int warps_m;  // the tile is split evenly over warps_m x warps_n warps
+  int warps_m;  // the tile is split evenly over warps_m x warps_n warps; of kFewRows, k and the columns are
   int warps_n;
   int stages;    // k-blocks in shared memory; stages - 1 are in flight
   int group_m;   // rows of tiles in a group (tile_order.h)
@@ -102,6 +103,10 @@ constexpr Row kRows[] = {
     {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2},  107.00f, 10800.0f, 0.83f},
     {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},   55.90f,  7140.0f, 0.76f},
     {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},   33.90f,  3930.0f, 0.77f},
+    {"sm80_few_rows_1x16x256",     k32,         {Family::kFewRows,     1,  16, 256, 2, 4,  1, 8, 2},     1.17f, 1109.0f, 0.30f},
+    {"sm80_few_rows_2x16x256",     k32,         {Family::kFewRows,     2,  16, 256, 2, 4,  1, 8, 2},     1.39f, 1927.0f, 0.30f},
+    {"sm80_few_rows_4x16x256",     k32,         {Family::kFewRows,     4,  16, 256, 2, 4,  1, 8, 1},     0.97f, 1317.0f, 1.00f},
+    {"sm80_few_rows_8x16x256",     k32,         {Family::kFewRows,     8,  16, 256, 2, 4,  1, 8, 1},     1.84f, 2738.0f, 1.00f},
     {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},   80.50f,  8000.0f, 1.00f},
     {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},   51.00f,  5000.0f, 0.81f},
     {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},   29.40f,  3200.0f, 0.77f},
@@ -145,6 +150,17 @@ inline bool reads_vectors(const Operand& operand, const GemmProblem& problem, in
   return access.vectors && (access.major == Major::kK || !is_float8(problem.dtype));
 }
 
+// Why not both operands can be loaded in 16-byte chunks along k.
+inline const char* why_not_along_k(const GemmProblem& problem) {
+  const auto along_k = [&](const Operand& operand, int64_t mn) {
+    const OperandAccess access = operand_access(operand, problem.batch, mn, problem.k, info(problem.dtype).bytes);
+    return access.vectors && access.major == Major::kK;
+  };
+  if (!along_k(problem.a, problem.m)) return "it cannot read the strides or the alignment of `a`";
+  if (!along_k(problem.b, problem.n)) return "it cannot read the strides or the alignment of `b`";
+  return nullptr;
+}
+
 constexpr int kFloat8Capability = 89;  // mma.sync takes fp8 from there on
 
 // Why row `row` cannot run the problem on this GPU; null where it can.
@@ -153,6 +169,7 @@ inline const char* why_not(const Row& row, const GemmProblem& problem, const Gpu
   if (!(row.kinds & bit(kind_of(problem)))) return "it does not take operands of this dtype";
   if (shared_bytes(row.tile, tile_element_bytes(row.tile.family, bytes)) > gpu.shared_bytes_per_block)
     return "this GPU has too little shared memory for it";
+  if (row.tile.family == Family::kFewRows) return why_not_along_k(problem);
   if (row.tile.family != Family::kMma) return nullptr;  // the others read anything
   if (is_float8(problem.dtype) && gpu.image < kFloat8Capability)
     return "fp8 needs code for compute capability 8.9 or newer";

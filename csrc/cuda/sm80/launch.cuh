@@ -18,8 +18,10 @@ namespace tileon::sm80 {
 constexpr int64_t kMaxBlocks = 0x7fffffff;  // of a grid's x dimension
 
 // Whether the kernel may be launched while the one before it in the stream still runs: it waits by itself then.
-inline bool is_dependent(const GemmProblem&) { return false; }
-inline bool is_dependent(const BlockScaledProblem& problem) { return problem.condition.words != nullptr; }
+template <typename Problem>
+bool is_dependent(const Problem& problem) {
+  return problem.condition.words != nullptr;
+}
 
 // `kKernel` is a __global__ function of TileParams<Problem> alone, `kConfig` its row of the table.
 template <auto kKernel, TileConfig kConfig, int kSharedBytes, typename Problem>

@@ -16,8 +16,9 @@ bool run_mma(int row, const GemmProblem& problem, cudaStream_t stream);
 // The same for fp8 operands of any kind and the gather rows.
 bool run_gather_float8(int row, const GemmProblem& problem, cudaStream_t stream);
 
-// The same for the SIMT rows (float32) and the float64 rows.
+// The same for the SIMT rows and those of few rows (float32), and the float64 rows.
 bool run_simt(int row, const GemmProblem& problem, cudaStream_t stream);
+bool run_few_rows(int row, const GemmProblem& problem, cudaStream_t stream);
 bool run_dmma(int row, const GemmProblem& problem, cudaStream_t stream);
 
 }  // namespace tileon::sm80

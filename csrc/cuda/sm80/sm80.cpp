@@ -45,7 +45,7 @@ bool run_kind(int row, const GemmProblem& problem, cudaStream_t stream) {
     case Kind::kTf32:
       return run_mma_majors<float>(row, problem, stream);
     case Kind::kFloat32:
-      return run_simt(row, problem, stream);
+      return run_simt(row, problem, stream) || run_few_rows(row, problem, stream);
     case Kind::kFloat64:
       return run_dmma(row, problem, stream);
     case Kind::kE4M3:
@@ -93,8 +93,11 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, c
 
 bool widening_pays(const GemmProblem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }
 
-void run(int row, const GemmProblem& problem, const Gpu&, cudaStream_t stream) {
+int64_t scratch_bytes(int, const GemmProblem&) { return 0; }
+
+Condition run(int row, const GemmProblem& problem, const Gpu&, void*, cudaStream_t stream) {
   if (!run_kind(row, problem, stream)) throw std::runtime_error("tileon: this row has no kernel for this dtype");
+  return {};
 }
 
 int block_scaled_row_count() { return kBlockScaledRowCount; }

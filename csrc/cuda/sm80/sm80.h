@@ -33,7 +33,9 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, c
 bool widening_pays(const GemmProblem& problem, const Gpu& gpu);
 
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
-void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream);
+// The kernels need no memory, and take every number: no condition is returned.
+int64_t scratch_bytes(int row, const GemmProblem& problem);
+Condition run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 // The same for block-scaled products, whose rows have a table of their own. Every row takes every format and layout of
 // scales; operands that it does not read are copied first.

@@ -40,15 +40,19 @@ struct Product<Float8Pair<A, B, kPromoted>, kColumns, Major::kK, Major::kK> {
   }
 };
 
-// Issues the products of one stage for the rows from `first_row` on. `accumulate` of 0 overwrites the sums.
+template <int kColumns>
+struct Product<BFloat16Planes, kColumns, Major::kK, Major::kK>
+    : Product<__nv_bfloat16, kColumns, Major::kK, Major::kK> {};
+
+// Issues the products of one stage's rows, from `first_row` on, and of one stage's columns, most often the same one's.
+// `accumulate` of 0 overwrites the sums.
 template <typename Kernel>
-__device__ __forceinline__ void multiply_stage(uint32_t stage, int first_row, int accumulate,
-                                               typename Kernel::Sums& sums) {
+__device__ __forceinline__ void issue_products(uint32_t rows_stage, uint32_t columns_stage, int first_row,
+                                               int accumulate, typename Kernel::Sums& sums) {
   using Rows = typename Kernel::RowsTile;
   using Columns = typename Kernel::ColumnsTile;
-  const uint64_t rows = Rows::descriptor(stage + Kernel::rows_offset + Rows::offset(first_row, 0));
-  const uint64_t columns = Columns::descriptor(stage + Kernel::columns_offset);
-  ptx::wgmma_fence();  // in every stage: hoisted out of the loop, ptxas adds its own and takes the products one by one
+  const uint64_t rows = Rows::descriptor(rows_stage + Kernel::rows_offset + Rows::offset(first_row, 0));
+  const uint64_t columns = Columns::descriptor(columns_stage + Kernel::columns_offset);
 #pragma unroll
   for (int step = 0; step < Kernel::config.block_k / kMmaK; ++step) {
 #pragma unroll
@@ -60,7 +64,23 @@ __device__ __forceinline__ void multiply_stage(uint32_t stage, int first_row, in
           sums[block], step_rows, step_columns, step_accumulates);
     }
   }
+}
+
+// The products of one stage.
+template <typename Kernel>
+__device__ __forceinline__ void multiply_stage(uint32_t stage, int first_row, int accumulate,
+                                               typename Kernel::Sums& sums) {
+  ptx::wgmma_fence();  // in every stage: hoisted out of the loop, ptxas adds its own and takes the products one by one
+  issue_products<Kernel>(stage, stage, first_row, accumulate, sums);
   ptx::wgmma_commit();
+}
+
+template <typename Kernel>
+__device__ __forceinline__ void add(const typename Kernel::Sums& more, typename Kernel::Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < Kernel::row_blocks; ++i)
+#pragma unroll
+    for (int j = 0; j < Kernel::columns / 2; ++j) sums[i][j] += more[i][j];
 }
 
 // As `multiply`, but the sums of each stage leave the tensor core and are added in float32, while it works for the
@@ -81,10 +101,7 @@ __device__ __forceinline__ void multiply_promoted(const Ring& ring, RingPosition
   for (int block = 1; block < blocks; ++block) {
     typename Kernel::Sums stage_sums;
     multiply_one(stage_sums);
-#pragma unroll
-    for (int i = 0; i < Kernel::row_blocks; ++i)
-#pragma unroll
-      for (int j = 0; j < Kernel::columns / 2; ++j) sums[i][j] += stage_sums[i][j];
+    add<Kernel>(stage_sums, sums);
   }
   meanwhile();
 }

@@ -83,9 +83,12 @@ struct KernelTypes {
   // A chunk's bias takes registers beside the sums, which both of these fill.
   static constexpr bool reads_bias_early = kConfig.family != Family::kPingPong && !Scaling::is_in_need_of_registers;
 
-  // Of 16-bit operands, those that gradients flow through.
-  static constexpr bool keeps_pre_activation = std::is_same_v<Scaling, Unscaled<Element>>;
-  static constexpr bool has_activated_store = keeps_pre_activation && sm90::has_activated_store(kConfig);
+  static constexpr bool dense_16_bit = std::is_same_v<Scaling, Unscaled<Element>>;
+  // Of operands that gradients flow through.
+  static constexpr bool has_planes = std::is_same_v<Element, BFloat16Planes>;
+  static constexpr bool keeps_pre_activation = dense_16_bit || has_planes;
+  static constexpr bool has_activated_store = dense_16_bit && sm90::has_activated_store(kConfig);
+  static constexpr bool has_direct_store = has_planes;
   // Two at once hide half of a curved activation's latency, where there are registers for them beside the sums.
   static constexpr bool has_spare_registers = kConfig.takes_registers || row_blocks * columns / 2 < 128;
   static constexpr int slab_columns_of_lane = keeps_pre_activation && has_spare_registers ? 2 : 1;

@@ -26,6 +26,9 @@ struct Int8Pair {};
 template <typename A, typename B, bool kPromoted>
 struct Float8Pair {};
 
+// Float32 as three bfloat16, whose planes are stages in turn (float32/planes.h).
+struct BFloat16Planes {};
+
 // The tile is cut into panels, 64 elements wide along the operand's major dimension; a panel is a stack of lines along
 // the other one, 128-byte swizzled. One box of TMA is one panel, or all of them.
 //   k-major:  panel = 64 of k,  line = one row of a (column of b)     [block_k / 64][tile_mn][64]

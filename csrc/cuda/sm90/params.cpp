@@ -5,6 +5,7 @@
 #include "../output/vector_stores.h"
 #include "../tensor_map.h"
 #include "choice.h"
+#include "float32/planes.h"
 
 namespace tileon::sm90 {
 namespace {
@@ -64,6 +65,12 @@ bool takes_tma_store(const Row& row, const GemmProblem& problem, const Elements&
   return persistent(row.tile) && finishes && writes_by_tma(problem);
 }
 
+// Whether it stores them from the registers (float32/direct_store.cuh).
+bool takes_direct_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
+  return elements.planes && persistent(row.tile) && finish_of(problem) != Finish::kActivation &&
+         problem.out_dtype == DType::kFloat32 && problem.out.stride_n == 1;
+}
+
 // The output, or what is laid out as it is, in boxes of `columns` of wgmma's.
 CUtensorMap map_output(const TileConfig& tile, int columns, const GemmProblem& problem, void* data) {
   const auto stride = [](bool used, int64_t elements) -> uint64_t {
@@ -110,7 +117,8 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   params.k_blocks = ceil_divide(std::max<int64_t>(problem.k, 1), tile.block_k);
   params.k_begin = static_cast<uint16_t>(problem.k == 0 ? tile.block_k : 0);
   params.splits = row.splits;
-  params.blocks_per_split = ceil_divide(params.k_blocks, row.splits);
+  const int stages_of_k = elements.planes ? kPlanes : 1;
+  params.blocks_per_split = ceil_divide(params.k_blocks, row.splits * stages_of_k) * stages_of_k;
 
   // The output's address serves where an operand has none; aligned down, since it is never read.
   const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
@@ -123,7 +131,8 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, problem.k, a.major, 8);
   params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k, b.major, 16);
   params.store_by_tma = takes_tma_store(row, problem, elements);
-  params.finish = params.store_by_tma                             ? finish_of(problem)
+  params.store_directly = takes_direct_store(row, problem, elements);
+  params.finish = params.store_by_tma || params.store_directly    ? finish_of(problem)
                   : takes_activated_store(row, problem, elements) ? Finish::kActivation
                                                                   : Finish::kNothing;
   params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);
@@ -132,7 +141,7 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
     if (problem.pre_activation != nullptr)
       map_chunks(tile, problem, problem.pre_activation, params.map_pre_activation, params.map_pre_activation_tail);
   }
-  params.vector_stores = takes_vector_stores(problem);
+  params.vector_stores = takes_vector_stores(problem, params.store_directly ? 2 : 4);
 
   const int clusters = persistent(tile) ? std::min(params.tiles, gpu.sm_count) : params.tiles;
   const int64_t tiles_per_cta = ceil_divide(params.tiles, clusters);

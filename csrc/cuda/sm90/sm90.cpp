@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "float32/config.h"
+#include "float32/launch.h"
 #include "float8/config.h"
 #include "float8/launch.h"
 #include "launch.h"
@@ -56,23 +58,33 @@ Kernel& kernel_of(DType dtype, int row, Major a, Major b) {
 
 }  // namespace
 
-// The fp8 rows follow those of kRows.
-int row_count() { return kRowCount + kFloat8RowCount; }
-const char* row_name(int row) { return row < kRowCount ? kRows[row].name : kFloat8Rows[row - kRowCount].row.name; }
+// The fp8 rows follow those of kRows, and those of float32 follow them.
+constexpr int kFloat8Begin = kRowCount;
+constexpr int kFloat32Begin = kFloat8Begin + kFloat8RowCount;
+int row_count() { return kFloat32Begin + kFloat32RowCount; }
+
+const char* row_name(int row) {
+  if (row >= kFloat32Begin) return kFloat32Rows[row - kFloat32Begin].name;
+  return row >= kFloat8Begin ? kFloat8Rows[row - kFloat8Begin].row.name : kRows[row].name;
+}
 std::string row_dtypes(int row) {
-  return row < kRowCount ? "float16,bfloat16"
-                         : "float8_e4m3fn,float8_e4m3fn*float8_e5m2,float8_e5m2*float8_e4m3fn,float8_e5m2";
+  if (row >= kFloat32Begin) return "float32";
+  return row >= kFloat8Begin ? "float8_e4m3fn,float8_e4m3fn*float8_e5m2,float8_e5m2*float8_e4m3fn,float8_e5m2"
+                             : "float16,bfloat16";
 }
 const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) {
-  return row < kRowCount ? sm90::why_not(problem, gpu) : why_not_float8(problem, gpu);
+  if (row >= kFloat32Begin) return why_not_float32(problem, gpu);
+  return row >= kFloat8Begin ? why_not_float8(problem, gpu) : sm90::why_not(problem, gpu);
 }
 bool keeps_accuracy(int row, const GemmProblem& problem) {
-  return row < kRowCount || kFloat8Rows[row - kRowCount].promoted || problem.fast_accum;
+  const bool is_float8 = row >= kFloat8Begin && row < kFloat32Begin;
+  return !is_float8 || kFloat8Rows[row - kFloat8Begin].promoted || problem.fast_accum;
 }
 int choose_row(const GemmProblem& problem, const Gpu& gpu) {
-  if (!is_float8(problem.dtype)) return choose_once(problem, gpu);
-  const int row = choose_float8(problem, gpu);
-  return row < 0 ? row : kRowCount + row;
+  const auto behind = [](int begin, int row) { return row < 0 ? row : begin + row; };
+  if (problem.dtype == DType::kFloat32) return behind(kFloat32Begin, choose_float32(problem, gpu));
+  if (is_float8(problem.dtype)) return behind(kFloat8Begin, choose_float8(problem, gpu));
+  return choose_once(problem, gpu);
 }
 
 bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu) {
@@ -81,12 +93,21 @@ bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, c
          problem.products() >= kCopyPaysFrom;
 }
 
-void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream) {
-  if (row >= kRowCount) return run_float8(row - kRowCount, problem, gpu, stream);
+int64_t scratch_bytes(int row, const GemmProblem& problem) {
+  return row >= kFloat32Begin ? DecomposedScratch(problem).bytes : 0;
+}
+
+Condition run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+  if (row >= kFloat32Begin) return run_float32(row - kFloat32Begin, problem, gpu, scratch, stream);
+  if (row >= kFloat8Begin) {
+    run_float8(row - kFloat8Begin, problem, gpu, stream);
+    return {};
+  }
   LaunchPlan plan = plan_launch(kRows[row], problem, gpu, {.dense_16_bit = true});
   Kernel& kernel = kernel_of(problem.dtype, row, plan.major_a, plan.major_b);
   const dim3 grid(static_cast<unsigned>(plan.clusters), static_cast<unsigned>(kRows[row].splits));
   launch(kernel, grid, kRows[row].tile.threads(), plan.shared_bytes, &plan.params, stream);
+  return {};
 }
 
 }  // namespace tileon::sm90

@@ -28,8 +28,13 @@ int choose_row(const GemmProblem& problem, const Gpu& gpu);
 // product is large enough for the copy to cost less than the portable kernel would.
 bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu);
 
-// Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
-void run(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream);
+// Bytes of memory that a run needs besides; 0 where it needs none.
+int64_t scratch_bytes(int row, const GemmProblem& problem);
+
+// Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it,
+// `scratch` begins at a multiple of 256 or is not needed. Returns the condition under which the portable kernels must
+// compute the product anew: none where there are no words in it.
+Condition run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 // The same for block-scaled products, whose rows have a table of their own.
 int block_scaled_row_count();
@@ -41,12 +46,9 @@ bool keeps_accuracy(int row, const BlockScaledProblem& problem);
 // The row that is expected to be fastest; -1 where the problem is for the portable kernels.
 int choose_row(const BlockScaledProblem& problem, const Gpu& gpu);
 
-// Bytes of memory that a run needs besides; 0 where it needs none.
 int64_t scratch_bytes(int row, const BlockScaledProblem& problem);
 
-// Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it,
-// the operands lie as sm80::reads says, `scratch` begins at a multiple of 256 or is not needed. Returns the condition
-// under which the portable kernels must compute the product anew: none where there are no words in it.
+// The operands lie as sm80::reads says.
 Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 // Fills a weight's buffer, for the problem's b; its m is 0. `scratch` is as long as the third one says; the first says

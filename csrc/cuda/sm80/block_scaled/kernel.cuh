@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "../../../problem.h"
-#include "../../block_scaled/condition.cuh"
+#include "../../condition.cuh"
 #include "../cta_tile.cuh"
 #include "../fragment_store.cuh"
 #include "../kernel_params.h"

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "../../condition.cuh"
 #include "../../output/store.cuh"
 #include "../config.h"
 #include "../cta_tile.cuh"
@@ -138,6 +139,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
   using Element = typename Kernel::Element;
   constexpr TileConfig config = Kernel::config;
   const GemmProblem& problem = params.problem;
+  if (!holds(problem.condition)) return;
   const CtaTile tile(params, config);
 
   typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m);

@@ -6,6 +6,8 @@
 #include "../../ptx/grid_dependency.cuh"
 #include "../../ptx/registers.cuh"
 #include "../consumer.cuh"
+#include "../float32/direct_store.cuh"
+#include "../float32/multiply_planes.cuh"
 #include "../kernel_types.cuh"
 #include "../producer.cuh"
 #include "../start.cuh"
@@ -77,7 +79,9 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
       lay_out();
       if (Kernel::reads_bias_early && params.finish != Finish::kNothing) first_bias.read(warp_bias);
     };
-    if constexpr (is_promoted<typename Kernel::Element>) {
+    if constexpr (Kernel::has_planes) {
+      multiply_planes<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
+    } else if constexpr (is_promoted<typename Kernel::Element>) {
       multiply_promoted<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
     } else {
       multiply<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
@@ -89,6 +93,12 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     if constexpr (Kernel::has_activated_store) {
       if (params.finish == Finish::kActivation) {
         ActivatedStore<Kernel>(params, warp_shared, warp_bias, place).store(results);
+        continue;
+      }
+    }
+    if constexpr (Kernel::has_direct_store) {
+      if (params.store_directly) {
+        store_directly<Kernel>(params, results, warp_bias, place);
         continue;
       }
     }

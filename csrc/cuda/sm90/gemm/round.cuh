@@ -6,12 +6,15 @@
 
 #include "../../output/convert.cuh"
 #include "../../ptx/convert.cuh"
+#include "../../ptx/max_nan.cuh"
 
 namespace tileon::sm90 {
 
-// What becomes of two sums, the bias added where there is one: the formulas of epilogue.h, rounded to the output.
+// What becomes of two sums, the bias added where there is one: the formulas of epilogue.h, rounded to the output, or of
+// one sum where that is float32.
 struct Unchanged {
   static constexpr bool biased = false;
+  __device__ __forceinline__ float finish(float sum) const { return sum; }
   template <typename Element>
   __device__ __forceinline__ uint32_t round(float first, float second) const {
     return round_pair<Element>(first, second);
@@ -21,6 +24,7 @@ struct Unchanged {
 struct BiasAndLeakyRelu {
   static constexpr bool biased = true;
   float slope;
+  __device__ __forceinline__ float finish(float sum) const { return fmaxf(sum, slope * sum); }
   template <typename Element>
   __device__ __forceinline__ uint32_t round(float first, float second) const {
     return round_pair<Element>(fmaxf(first, slope * first), fmaxf(second, slope * second));
@@ -29,6 +33,7 @@ struct BiasAndLeakyRelu {
 // The conversion does it: rounding keeps the order, and 0.
 struct BiasAndRelu {
   static constexpr bool biased = true;
+  __device__ __forceinline__ float finish(float sum) const { return ptx::max_nan(sum, 0.0f); }
   template <typename Element>
   __device__ __forceinline__ uint32_t round(float first, float second) const {
     if constexpr (std::is_same_v<Element, __half>) return ptx::convert_relu_float16(first, second);

@@ -7,6 +7,7 @@
 #include "../../ptx/grid_dependency.cuh"
 #include "../../ptx/named_barrier.cuh"
 #include "../consumer.cuh"
+#include "../float32/multiply_planes.cuh"
 #include "../kernel_types.cuh"
 #include "../named_barriers.cuh"
 #include "../producer.cuh"
@@ -20,7 +21,11 @@ __device__ __forceinline__ void multiply_into_slab(const Ring& ring, int blocks,
   const int first_row = warp / 4 * Kernel::config.consumer_rows();
   RingPosition at;
   typename Kernel::Sums sums;
-  multiply<Kernel>(ring, at, blocks, first_row, sums, [] {});
+  if constexpr (Kernel::has_planes) {
+    multiply_planes<Kernel>(ring, at, blocks, first_row, sums, [] {});
+  } else {
+    multiply<Kernel>(ring, at, blocks, first_row, sums, [] {});
+  }
   ptx::barrier_sync(kAllConsumers, Kernel::config.consumers * 128);  // the slab takes the ring's place
   write_slab<Kernel>(slab, sums, first_row);
 }

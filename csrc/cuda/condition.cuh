@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "../../condition.h"
-#include "../ptx/grid_dependency.cuh"
+#include "../condition.h"
+#include "ptx/grid_dependency.cuh"
 
 namespace tileon {
 
