@@ -355,7 +355,7 @@ class TestHopperKernels:
             )
 
     def test_float32_kernels_use_wgmma_of_bfloat16(self) -> None:
-        """And add float32 outside of it; three consumers take the producer's registers, and two of large sums."""
+        """And add float32 outside of it; those of large sums take the producer's registers, as their rows say."""
         found = {name: body for name, body in kernels(HOPPER).items() if PLANES in name}
         rows = {re.sub(r"_split\d", "_split", row) for _, row, _ in HOPPER_ROWS if "_bf16x6_" in row}
         assert len(found) == len(rows), "one for each tile; how many CTAs split k, they are told"
@@ -364,7 +364,7 @@ class TestHopperKernels:
             assert {"HGMMA", "UTMALDG", "FADD"} <= there, name
             assert not there & {"HMMA", "LDGSTS", "LDL", "STL"}, name
             assert all("BF16" in i for i in instructions(body) if i.startswith("HGMMA")), name
-            assert ("USETMAXREG" in there) == ("Li192E" in name), name
+            assert ("USETMAXREG" in there) == (f"Lb1EEENS0_{PLANES}" in name), name
         (body,) = (body for name, body in kernels(HOPPER).items() if DECOMPOSES in name)
         assert any(i.startswith("STG.E.128") for i in instructions(body))
         assert not any(i.startswith("FADD.FTZ") for i in instructions(body)), "small parts are not flushed"
