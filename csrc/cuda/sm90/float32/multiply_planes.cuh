@@ -7,6 +7,17 @@
 
 namespace tileon::sm90 {
 
+// To the compiler sums are complete once their products are issued. Between two pins they stay where the tensor core
+// has them: neither read before the wait that comes first, nor moved elsewhere to be read behind the products that come
+// next.
+template <typename Kernel>
+__device__ __forceinline__ void pin(typename Kernel::Sums& sums) {
+#pragma unroll
+  for (auto& row : sums)
+#pragma unroll
+    for (float& sum : row) asm volatile("" : "+f"(sum)::"memory");
+}
+
 // The six products of 64 k, in two parts, each of which leaves a group of products under way. Small ones come first,
 // since the tensor core cuts what it adds to larger sums.
 template <typename Kernel>
@@ -27,11 +38,12 @@ class PlaneProducts {
     ptx::wgmma_commit();
   }
 
-  // Begins with the sums of the next k. Those of the k before are complete when it returns.
-  __device__ __forceinline__ void go_on(Sums& sums) {
+  // Begins with the sums of the next k. Those of the k before, `complete`, are that when it returns.
+  __device__ __forceinline__ void go_on(Sums& sums, Sums& complete) {
     const int last = high_;
     begin(sums);
     ptx::wgmma_wait<1>();
+    pin<Kernel>(complete);
     if (elected_) ring_.release(last);
   }
 
@@ -51,9 +63,10 @@ class PlaneProducts {
     if (elected_) ring_.release(middle);
   }
 
-  // All sums are complete when it returns.
-  __device__ __forceinline__ void end() {
+  // All sums are complete when it returns, `complete` the last ones.
+  __device__ __forceinline__ void end(Sums& complete) {
     ptx::wgmma_wait<0>();
+    pin<Kernel>(complete);
     if (elected_) ring_.release(high_);
   }
 
@@ -89,6 +102,12 @@ template <typename Kernel>
 inline constexpr bool holds_three_sets = 3 * sizeof(typename Kernel::Sums) / sizeof(float) + (kWatchdog ? 48 : 0) <=
                                          (Kernel::config.takes_registers || Kernel::config.consumers == 1 ? 192 : 144);
 
+template <typename Kernel>
+__device__ __forceinline__ void add_pinned(const typename Kernel::Sums& more, typename Kernel::Sums& sums) {
+  add<Kernel>(more, sums);
+  pin<Kernel>(sums);
+}
+
 // While one set of sums is added, the tensor core works on the other.
 template <typename Kernel, typename Meanwhile>
 __device__ __forceinline__ void add_two_sets(PlaneProducts<Kernel>& products, int blocks, typename Kernel::Sums& sums,
@@ -100,24 +119,24 @@ __device__ __forceinline__ void add_two_sets(PlaneProducts<Kernel>& products, in
   int left = blocks - 1;
 #pragma unroll 1
   for (; left >= 2; left -= 2) {
-    products.go_on(even);
-    add<Kernel>(odd, sums);
+    products.go_on(even, odd);
+    add_pinned<Kernel>(odd, sums);
     products.finish(even);
-    products.go_on(odd);
-    add<Kernel>(even, sums);
+    products.go_on(odd, even);
+    add_pinned<Kernel>(even, sums);
     products.finish(odd);
   }
   if (left == 1) {
-    products.go_on(even);
-    add<Kernel>(odd, sums);
+    products.go_on(even, odd);
+    add_pinned<Kernel>(odd, sums);
     products.finish(even);
     meanwhile();
-    products.end();
-    add<Kernel>(even, sums);
+    products.end(even);
+    add_pinned<Kernel>(even, sums);
   } else {
     meanwhile();
-    products.end();
-    add<Kernel>(odd, sums);
+    products.end(odd);
+    add_pinned<Kernel>(odd, sums);
   }
 }
 
@@ -128,14 +147,14 @@ __device__ __forceinline__ void add_one_set(PlaneProducts<Kernel>& products, int
   const auto multiply_one = [&](typename Kernel::Sums& k_sums) {
     products.begin(k_sums);
     products.finish(k_sums);
-    products.end();
+    products.end(k_sums);
   };
   multiply_one(sums);
 #pragma unroll 1
   for (int block = 1; block < blocks; ++block) {
     typename Kernel::Sums k_sums;
     multiply_one(k_sums);
-    add<Kernel>(k_sums, sums);
+    add_pinned<Kernel>(k_sums, sums);
   }
   meanwhile();
 }
