@@ -125,42 +125,6 @@ def opcodes(body: str) -> set[str]:
     return {instruction.split(".")[0] for instruction in instructions(body)}
 
 
-_LINE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)\s*([^;]*);", re.MULTILINE)
-
-
-def touching_sums_under_way(body: str) -> list[str]:
-    """Instructions that read or write registers which wgmma's sums are still on their way to, in the order of the code.
-
-    A product with gsb0 closes a group, and DEPBAR waits until no more than so many groups are left. The compiler keeps
-    copies of registers wherever it likes, unless told: such a copy is of numbers that are not there yet.
-    """
-    groups: list[set[int]] = []
-    group: set[int] = set()
-    under_way: set[str] = set()
-    found = []
-    for opcode, arguments in _LINE.findall(body):
-        if "GMMA." in opcode:
-            columns, first = re.search(r"\.64x(\d+)x", opcode), re.match(r"R(\d+)", arguments)
-            assert columns is not None
-            assert first is not None
-            group |= set(range(int(first[1]), int(first[1]) + int(columns[1]) // 2))
-            if "gsb0" in arguments:
-                groups.append(group)
-                group = set()
-        elif opcode == "WARPGROUP.DEPBAR.LE":
-            left = re.search(r"gsb0, 0x([0-9a-f]+)", arguments)
-            assert left is not None
-            groups = groups[max(0, len(groups) - int(left[1], 16)) :]
-        elif opcode == "EXIT":
-            groups, group = [], set()
-        else:
-            if under_way and not under_way.isdisjoint(re.findall(r"\bR\d+\b", arguments)):
-                found.append(f"{opcode} {arguments.strip()}")
-            continue
-        under_way = {f"R{number}" for number in group.union(*groups)}
-    return found
-
-
 def family(name: str) -> str | None:
     match = re.search(r"6FamilyE(\d)E", name)
     return match[1] if match else None
@@ -207,20 +171,6 @@ def test_the_parser_reads_opcodes() -> None:
         /*0050*/                   HGMMA.64x128x16.F32 R24, gdesc[UR8], RZ, !UPT ;   /* 0x5 */
     """
     assert opcodes(body) == {"LDC", "LDGSTS", "STL", "UMOV", "UIADD3", "HGMMA"}
-
-
-def test_the_parser_follows_sums() -> None:
-    body = """
-        /*0000*/                   HGMMA.64x8x16.F32.BF16 R24, gdesc[UR8], RZ, !UPT, gsb0 ;
-        /*0010*/                   HGMMA.64x8x16.F32.BF16 R28, gdesc[UR8], R28, gsb0 ;
-        /*0020*/                   IMAD.MOV.U32 R2, RZ, RZ, R27 ;
-        /*0030*/                   WARPGROUP.DEPBAR.LE gsb0, 0x1 ;
-        /*0040*/                   FADD R3, R3, R24 ;
-        /*0050*/              @!P0 MOV R28, RZ ;
-        /*0060*/                   WARPGROUP.DEPBAR.LE gsb0, 0x0 ;
-        /*0070*/                   FADD R3, R3, R28 ;
-    """
-    assert touching_sums_under_way(body) == ["IMAD.MOV.U32 R2, RZ, RZ, R27", "MOV R28, RZ"]
 
 
 @needs_sass
@@ -435,10 +385,6 @@ class TestHopperKernels:
         """Where ptxas does not know that one thread runs, it puts such a loop around every load and store."""
         for name, body in kernels(HOPPER).items():
             assert not any("BRA.U.ANY" in i for i in instructions(body)), name
-
-    def test_no_instruction_touches_sums_under_way(self) -> None:
-        for name, body in kernels(HOPPER).items():
-            assert not touching_sums_under_way(body), f"{name}: {touching_sums_under_way(body)[:3]}"
 
     def test_they_wait_for_the_kernel_before(self) -> None:
         """Programmatic dependent launch is on for all of them; ACQBULK is griddepcontrol.wait."""

@@ -2,6 +2,7 @@
 // planes of the same 64 k.
 #pragma once
 
+#include "../../ptx/opaque.cuh"
 #include "../consumer.cuh"
 #include "planes.h"
 
@@ -15,7 +16,7 @@ __device__ __forceinline__ void pin(typename Kernel::Sums& sums) {
 #pragma unroll
   for (auto& row : sums)
 #pragma unroll
-    for (float& sum : row) asm volatile("" : "+f"(sum)::"memory");
+    for (float& sum : row) ptx::pin(sum);
 }
 
 // The six products of 64 k, in two parts, each of which leaves a group of products under way. Small ones come first,
