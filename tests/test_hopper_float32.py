@@ -16,8 +16,8 @@ pytestmark = pytest.mark.gpu
 matmul = torch.ops.tileon.matmul
 each = each_row(HOPPER_FLOAT32_ROWS, NO_HOPPER_ROWS)
 SIMT = next((row for row in TABLE if "_simt_" in row.name), None)
-# Beyond the largest bfloat16, and below what the third part holds.
-OUT_OF_RANGE = (math.inf, -math.inf, math.nan, 3.4e38, -3.4e38, 1.2345678 * 2.0**-120, 1e-42)
+# Whose parts' products may overflow by themselves, and below what the third part holds.
+OUT_OF_RANGE = (math.inf, -math.inf, math.nan, 3.4e38, -3.4e38, 1e21, 1.01 * 2.0**56, 1.2345678 * 2.0**-120, 1e-42)
 
 
 def same_bits(x: Tensor, y: Tensor) -> bool:
@@ -74,6 +74,15 @@ def test_numbers_that_are_not_three_bfloat16_are_multiplied_by_the_portable_kern
         changed[149, 329] = value
         assert same_bits(row.run(a, changed), portable(a, changed)), f"b = {value}"
     assert not torch.equal(row.run(a, b), portable(a, b)), "all others stay with the tensor cores"
+
+
+@each
+def test_sums_that_overflow_keep_their_sign(row: Row) -> None:
+    """Products of parts may have another sign than the whole, and overflow before it."""
+    a = full_precision(64, 256, dtype=torch.float32, device="cuda").abs() * 1e21
+    b = full_precision(256, 64, dtype=torch.float32, device="cuda", seed=1).abs() * 1e21
+    assert torch.equal(row.run(a, b), torch.full((64, 64), math.inf, device="cuda"))
+    assert torch.equal(row.run(-a, b), torch.full((64, 64), -math.inf, device="cuda"))
 
 
 @each

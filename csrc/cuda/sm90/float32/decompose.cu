@@ -17,6 +17,8 @@ constexpr int kThreads = 256;
 constexpr int kTile = kPanel;      // numbers along both dimensions
 constexpr int kPitch = kTile + 1;  // of the tile in shared memory: columns meet all banks
 constexpr int kCtasPerSm = 4;
+// Of larger numbers products of parts might overflow by themselves, with signs other than the whole product's.
+constexpr float kLargest = 0x1p56f;
 
 struct DecomposedOperand {
   Operand from;
@@ -75,8 +77,8 @@ __device__ __forceinline__ void load_tile(const DecomposedOperand& operand, cons
 struct EightNumbers {
   __nv_bfloat162 high[4], middle[4], low[4];
 
-  // Returns whether a number is not the sum of its parts. Each difference is exact, since the part is the nearest
-  // bfloat16, and the last one has no more than eight bits.
+  // Returns whether a number is not the sum of its parts, or too large. Each difference is exact, since the part is the
+  // nearest bfloat16, and the last one has no more than eight bits.
   __device__ __forceinline__ bool decompose(const float* values) {
     bool lost = false;
 #pragma unroll
@@ -89,6 +91,7 @@ struct EightNumbers {
       low[i] = __float22bfloat162_rn(last);
       const float2 left = minus(last, low[i]);
       lost |= !(left.x == 0.0f && left.y == 0.0f);  // of infinite numbers it is a NaN
+      lost |= fmaxf(fabsf(whole.x), fabsf(whole.y)) > kLargest;
     }
     return lost;
   }
