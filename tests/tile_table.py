@@ -99,7 +99,7 @@ class Row:
         return 2.0**-11 if k < 1024 or "_fast_" in self.name else 0.0
 
     @property
-    def is_split(self) -> bool:
+    def is_decomposed(self) -> bool:
         """Hopper's of float32, whose operands become three bfloat16 each."""
         return "_bf16x6_" in self.name
 
@@ -126,8 +126,8 @@ class Row:
 
 
 TABLE = [Row(index, name, kind) for index, name, kinds in config_rows() for kind in kinds]
-HOPPER_ROWS = [row for row in TABLE if row.is_hopper and not (row.is_float8 or row.is_split)]  # of 16-bit operands
-HOPPER_FLOAT32_ROWS = [row for row in TABLE if row.is_split]
+HOPPER_ROWS = [row for row in TABLE if row.is_hopper and not (row.is_float8 or row.is_decomposed)]  # of 16-bit operands
+HOPPER_FLOAT32_ROWS = [row for row in TABLE if row.is_decomposed]
 HOPPER_FLOAT8_ROWS = [row for row in TABLE if row.is_hopper and row.is_float8]
 HAS_HOPPER = HAS_HOPPER_GPU and bool(HOPPER_ROWS)
 

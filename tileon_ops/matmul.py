@@ -109,7 +109,7 @@ def matmul(
 
     float32 on Hopper takes tensor cores too, three numbers of bfloat16 for each, where that is faster: the bound holds,
     and numbers for which it would not are multiplied by other kernels (docs/float32_on_hopper.md). While such a call
-    runs it takes 6 bytes for each number of both operands.
+    runs it takes 6 bytes for each number of both operands, `k` rounded up to a multiple of 64.
 
     TF32 keeps 11 bits of each operand. fp8 products are exact to float32 on the CPU. Hopper's tensor cores cut 32 of
     them and the sum so far 13 bits below the largest. Typically, on random normal data, a sum errs by about `2^-15` of
