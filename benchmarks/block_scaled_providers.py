@@ -2,7 +2,8 @@
 arguments. Each holds the scales in the layout that it reads, made beforehand.
 
 `tileon` is torch.ops.tileon.block_scaled_matmul on packed scales, `tileon_fast` the same with fast_accum. For
-`tileon_prepared` b was prepared beforehand, as a layer's weight can be: as int8 where it fits that, else as bfloat16.
+`tileon_prepared` b was prepared beforehand, by a private op that no layer uses today: as int8 where it fits that, else
+as bfloat16.
 `triton` is one kernel with tl.dot_scaled. `torch_dequantize` turns each operand into bfloat16, by one compiled kernel
 each on a GPU, for cuBLAS to multiply; for `torch_bf16` both were bfloat16 beforehand, and cuBLAS's product is all that
 is timed. Their result is bfloat16, where the others' is float16: torch has no product of the one into the other, and a

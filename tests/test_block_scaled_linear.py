@@ -1,4 +1,4 @@
-"""tileon_ops.BlockScaledLinear in the place of a trained layer. Its prepared weights: test_prepared_layer.py."""
+"""tileon_ops.BlockScaledLinear in the place of a trained layer. Writes into its weight: test_layer_weight.py."""
 
 from __future__ import annotations
 
@@ -251,7 +251,9 @@ class TestState:
     def test_made_under_inference_mode_it_can_be_loaded_outside(self) -> None:
         with torch.inference_mode():
             layer = BlockScaledLinear.from_linear(of_integers(64, 10), "nvfp4")
-        layer.load_state_dict(BlockScaledLinear.from_linear(of_integers(64, 10), "nvfp4").state_dict())
+        other = BlockScaledLinear.from_linear(nn.Linear(64, 10), "nvfp4")
+        layer.load_state_dict(other.state_dict())
+        assert_same_buffers(layer, other)
 
 
 class TestErrors:

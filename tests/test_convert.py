@@ -116,10 +116,8 @@ class TestReplaced:
         convert(model, "mxfp4").load_state_dict(trained.state_dict(), assign=True)
         assert torch.equal(model(x), trained(x))
 
-    def test_the_mode_and_the_option_reach_the_layers(self) -> None:
-        model = convert(mlp().eval(), "mxfp8", prepare=False)
-        assert not model[0].training
-        assert not model[0].prepare
+    def test_the_mode_reaches_the_layers(self) -> None:
+        assert not convert(mlp().eval(), "mxfp8")[0].training
 
     def test_the_old_weight_is_freed_before_the_next_is_quantized(self, monkeypatch: pytest.MonkeyPatch) -> None:
         model, alive = mlp(), []

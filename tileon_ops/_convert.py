@@ -31,7 +31,7 @@ class Conversion:
         became: "Linear", or "BlockScaledLinear" and the format; None where it stays as it was.
         reason: why it stays.
         bytes_before: of its parameters and buffers. Parameters that layers share are counted for each of them.
-        bytes_after: the same of what it became, the prepared form of a weight included.
+        bytes_after: the same of what it became.
     """
 
     name: str
@@ -137,10 +137,10 @@ def _reason(layer: _Layer, format: str | None, users: dict[int, list[str]]) -> s
     return f"its weight is tied to {', '.join(others)}, so that quantizing it would save nothing" if others else ""
 
 
-def _converted(module: nn.Linear, format: str | None, prepare: bool) -> nn.Module:
+def _converted(module: nn.Linear, format: str | None) -> nn.Module:
     if format is None:
         return Linear.from_linear(module)
-    return BlockScaledLinear.from_linear(module, format, prepare=prepare)
+    return BlockScaledLinear.from_linear(module, format)
 
 
 def _bytes(module: nn.Module) -> int:
@@ -160,8 +160,6 @@ def convert(
     model: nn.Module,
     format: str | None = None,
     filter: Callable[[nn.Module, str], bool] | None = None,
-    *,
-    prepare: bool = True,
 ) -> nn.Module:
     """The model with its linear layers replaced, in place: by tileon_ops.Linear or tileon_ops.BlockScaledLinear.
 
@@ -172,7 +170,6 @@ def convert(
             is for inference. A tileon_ops.Linear keeps its activation there.
         filter: called once for each torch.nn.Linear with the module and its name in the model; False leaves that layer
             as it is. A module in several places is asked about by its first name.
-        prepare: of BlockScaledLinear, whose docstring tells what it costs: False keeps no prepared form of weights.
 
     Returns:
         `model`. A module that occurs in several places is replaced by one module, in all of them.
@@ -214,7 +211,7 @@ def convert(
         old: nn.Module = layer.module
         new = old
         if not reason:
-            new = _converted(layer.module, format, prepare)
+            new = _converted(layer.module, format)
             result = new if old is model else result
             for holder, name in layer.holders:
                 setattr(holder, name, new)

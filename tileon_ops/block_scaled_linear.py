@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import peek_interpreter_stack
 
-from tileon_ops import _autocast, _prepared_weight
+from tileon_ops import _autocast
 from tileon_ops._fake_rules import check, check_activation, dtype_name
 from tileon_ops._fake_scales import FORMATS, packed_scale_shape
 from tileon_ops.linear import Linear
@@ -18,7 +17,6 @@ from tileon_ops.quantize import nvfp4_global_scale
 # Registered when tileon_ops is imported. The overloads by name: a packet has to search for the right one at every call.
 _quantize_op = torch.ops.tileon.quantize.default
 _matmul_op = torch.ops.tileon.block_scaled_matmul.default
-_prepared_matmul_op = torch.ops.tileon._block_scaled_matmul_prepared.default
 
 
 class _Pair(NamedTuple):
@@ -45,13 +43,6 @@ def elements_a_scale(format: str) -> int:
     return FORMATS[LAYER_FORMATS[format].weight].vec
 
 
-def _versions(data: Tensor, scale: Tensor) -> tuple[int, int] | None:
-    """How often each has been written; None of tensors of inference mode, which do not count."""
-    if data.is_inference() or scale.is_inference():
-        return None
-    return data._version, scale._version
-
-
 class BlockScaledLinear(nn.Module):
     """activation(x @ weight^T + bias) for inference, with both operands in a block-scaled format.
 
@@ -69,7 +60,6 @@ class BlockScaledLinear(nn.Module):
     Args:
         in_features, out_features, bias, activation, slope, device: as tileon_ops.Linear has them.
         format: "mxfp8", "mxfp4", "mixed" or "nvfp4".
-        prepare: whether a Hopper GPU keeps the weight a second time, as its kernels multiply it (below).
 
     The constructor makes a layer whose weight and bias are 0, for load_state_dict; on the meta device it takes no
     memory, and load_state_dict(..., assign=True) fills it.
@@ -85,18 +75,13 @@ class BlockScaledLinear(nn.Module):
 
     nvfp4 has a global scale for each operand. The weight's is made once. That of the activations is made of each call's
     largest magnitude, on the device, without waiting for it. A scale that is fixed in advance would save that pass over
-    the input, but it needs sample data, and inputs beyond it saturate. So a row's result depends a little on the rows
-    that it shares the call with, in nvfp4 alone.
+    the input, but it needs sample data, and inputs beyond it saturate. So a row's result depends on the rows that it
+    shares the call with, in nvfp4 alone (docs/modules.md says how much).
 
-    On a Hopper GPU products of more than 64 rows read the weight in a form that has to be prepared from its codes. With
-    `prepare` the layer keeps that form, in the buffer `prepared`, which is not in the state_dict. Such calls are faster
-    then, most of all those of a few hundred rows (docs/block_scaled_on_hopper.md), and their results the same but for
-    the order of float32 sums. It takes memory besides the weight's own: 2 bytes for each element, as a bfloat16 weight
-    does, or 1 for mxfp4 whose scales are near enough to each other within each row. Where memory counts more, give it
-    up by prepare=False, or later by layer.prepare = False. The form is made by from_linear, by moving the layer to a
-    GPU and by load_state_dict; after deepcopy, torch.load or a write into the buffers at the next eager call, which a
-    compiled call does not replace: it misses a write. Before there is a form, under torch.func and in exported programs
-    the codes are read; torch.export files the form all the same, so give it up before.
+    The weight is held once, as `data` and `scale`, and each call multiplies what these hold then: whoever wrote them,
+    and however (`.data`, torch.distributed, DLPack, another stream that the caller waited for), there is no second form
+    that could be older. On a Hopper GPU a product of more than 64 rows (mxfp4: 128) decodes the weight at each call
+    (docs/block_scaled_on_hopper.md).
 
     Raises:
         ValueError: where the format's block does not divide in_features.
@@ -108,7 +93,6 @@ class BlockScaledLinear(nn.Module):
     scale: Tensor
     bias: Tensor | None
     global_scale: Tensor | None
-    prepared: Tensor | None
 
     def __init__(
         self,
@@ -119,7 +103,6 @@ class BlockScaledLinear(nn.Module):
         format: str,
         activation: str = "none",
         slope: float = 0.01,
-        prepare: bool = True,
         device: torch.device | str | int | None = None,
     ) -> None:
         check_layer_format("BlockScaledLinear", format)
@@ -134,7 +117,6 @@ class BlockScaledLinear(nn.Module):
         self.format = format
         self.activation = activation
         self.slope = slope
-        self._prepare = prepare
         weight = FORMATS[LAYER_FORMATS[format].weight]
         has_global_scale = weight.name == "nvfp4"
 
@@ -147,18 +129,15 @@ class BlockScaledLinear(nn.Module):
         self.register_buffer("bias", torch.zeros(out_features, device=device, dtype=torch.float32) if bias else None)
         factor = torch.ones((), device=device, dtype=torch.float32) if has_global_scale else None
         self.register_buffer("global_scale", factor)
-        self.register_buffer("prepared", None, persistent=False)
-        self._forget()
 
     @classmethod
-    def from_linear(cls, linear: nn.Linear, format: str, *, prepare: bool = True) -> BlockScaledLinear:
+    def from_linear(cls, linear: nn.Linear, format: str) -> BlockScaledLinear:
         """The layer with its weight quantized, on the device of `linear`, which stays as it is.
 
         Args:
             linear: a torch.nn.Linear, whose hooks stay behind, or a tileon_ops.Linear, whose activation comes along. Of
                 float32, float16 or bfloat16.
             format: "mxfp8", "mxfp4", "mixed" or "nvfp4".
-            prepare: as the class has it.
 
         Raises:
             ValueError: where the format's block does not divide in_features.
@@ -172,8 +151,8 @@ class BlockScaledLinear(nn.Module):
         )
         activation, slope = (linear.activation, linear.slope) if isinstance(linear, Linear) else ("none", 0.01)
         out_features, in_features = linear.weight.shape
-        options: dict[str, Any] = {"format": format, "activation": activation, "slope": slope, "prepare": prepare}
-        new = cls(in_features, out_features, linear.bias is not None, device="meta", **options)
+        has_bias = linear.bias is not None
+        new = cls(in_features, out_features, has_bias, format=format, activation=activation, slope=slope, device="meta")
         # outside inference mode, whose tensors load_state_dict could not write later
         with torch.inference_mode(False), torch.no_grad():
             weight = linear.weight.detach()
@@ -182,18 +161,7 @@ class BlockScaledLinear(nn.Module):
             new.data, new.scale = _quantize_op(weight, LAYER_FORMATS[format].weight, new.global_scale)
             if linear.bias is not None:
                 new.bias = linear.bias.detach().to(torch.float32, copy=True)
-        new._renew()
         return new.train(linear.training)
-
-    @property
-    def prepare(self) -> bool:
-        """Whether a Hopper GPU keeps the prepared form. To set it makes that form, or gives its memory back."""
-        return self._prepare
-
-    @prepare.setter
-    def prepare(self, wanted: bool) -> None:
-        self._prepare = wanted
-        self._renew()
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() == 0 or input.shape[-1] != self.in_features:
@@ -202,7 +170,7 @@ class BlockScaledLinear(nn.Module):
             )
         rows = input.flatten(0, -2) if input.dim() > 2 else input.unsqueeze(0) if input.dim() == 1 else input
         buffers: dict[str, Any] = self._buffers  # which an attribute of a module finds last, and slowly
-        data, scale, global_scale = buffers["data"], buffers["scale"], buffers["global_scale"]
+        global_scale = buffers["global_scale"]
         own_scale = factor = None
         if global_scale is not None:
             own_scale = nvfp4_global_scale(rows)
@@ -210,13 +178,17 @@ class BlockScaledLinear(nn.Module):
         a, scale_a = _quantize_op(rows, LAYER_FORMATS[self.format].input, own_scale)
         device_type = input.device.type
         dtype = torch.get_autocast_dtype(device_type) if _autocast.is_on(device_type) else input.dtype
-        options: dict[str, Any] = {"activation": self.activation, "slope": self.slope, "out_dtype": dtype}
-        tail = buffers["bias"], factor
-        prepared = self._prepared_for_call(data, scale)
-        if prepared is None:
-            output: Tensor = _matmul_op(a, data, scale_a, scale, *tail, **options)
-        else:
-            output = _prepared_matmul_op(a, data, scale_a, scale, prepared, *tail, **options)
+        output: Tensor = _matmul_op(
+            a,
+            buffers["data"],
+            scale_a,
+            buffers["scale"],
+            buffers["bias"],
+            factor,
+            activation=self.activation,
+            slope=self.slope,
+            out_dtype=dtype,
+        )
         return output if input.dim() == 2 else output.view(*input.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
@@ -230,47 +202,6 @@ class BlockScaledLinear(nn.Module):
             text += f", slope={self.slope}"
         return text
 
-    # The prepared form. `_prepared_of` and `_prepared_versions` say which weight `prepared` was made of, or for which
-    # one it was found that there is none; another weight, or a write into that one, is another state.
-
-    def _forget(self) -> None:
-        self.prepared = None
-        self._prepared_of: tuple[Tensor, Tensor] | None = None
-        self._prepared_versions: tuple[int, int] | None = None
-
-    def _is_of(self, data: Tensor, scale: Tensor) -> bool:
-        of = self._prepared_of
-        return of is not None and of[0] is data and of[1] is scale
-
-    def _renew(self) -> None:
-        """Prepares the weight where that is wanted and offered."""
-        data, scale = self.data, self.scale
-        if not (self._prepare and _prepared_weight.is_offered(data)):
-            self._forget()
-        else:
-            with torch.inference_mode(False), torch.no_grad():
-                made = _prepared_weight.make(data, scale, self.format)
-                kept = self.prepared
-                if kept is not None and (kept.shape, kept.device) == (made.shape, made.device):
-                    kept.copy_(made)  # where CUDA graphs read it
-                else:
-                    self.prepared = made
-        self._prepared_of, self._prepared_versions = (data, scale), _versions(data, scale)
-
-    def _prepared_for_call(self, data: Tensor, scale: Tensor) -> Tensor | None:
-        """The prepared form of this weight, where this call may read it."""
-        if torch.compiler.is_compiling():  # nothing may be made within a graph; an exported one is for any device
-            # not is_exporting(), which torch 2.11 takes for true in all that it compiles
-            is_exporting = torch.compiler._is_exporting_flag
-            return self.prepared if not is_exporting and self._is_of(data, scale) else None
-        if not self._prepare or peek_interpreter_stack() is not None:  # torch.func has rules for the op on codes
-            return None
-        if not self._is_of(data, scale) or self._prepared_versions != _versions(data, scale):
-            if data.is_cuda and torch.cuda.is_current_stream_capturing():
-                return None  # what is made now would be filled at the replay
-            self._renew()
-        return self._buffers["prepared"]
-
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> BlockScaledLinear:
         """Moves the buffers as `fn` does, and keeps their dtypes: half precision of codes and scales is another weight,
         and the op wants its bias and global scale in float32."""
@@ -279,13 +210,7 @@ class BlockScaledLinear(nn.Module):
             moved = fn(tensor)
             return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
 
-        kept, self.prepared = self.prepared, None  # not to be moved: another device makes its own, or offers none
         nn.Module._apply(self, move, recurse)
-        if self._is_of(self.data, self.scale):
-            self.prepared = kept
-        else:
-            self._forget()
-            self._renew()
         return self
 
     def _load_from_state_dict(
@@ -310,13 +235,3 @@ class BlockScaledLinear(nn.Module):
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
-        self._renew()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the prepared form: a copy makes its own where it stands."""
-        return {
-            **self.__dict__,
-            "_buffers": {**self._buffers, "prepared": None},
-            "_prepared_of": None,
-            "_prepared_versions": None,
-        }
