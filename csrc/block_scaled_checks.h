@@ -78,6 +78,10 @@ inline BlockScaledOperand operand_of(const TensorView& data, ElementType element
 // Every rule of the arguments but those of `out`. Fills the problem but for its output.
 inline BlockScaledProblem check_block_scaled(const BlockScaledArguments& arguments) {
   using namespace block_scaled;
+  check_given(kOp, "a", arguments.a);
+  check_given(kOp, "b", arguments.b);
+  check_given(kOp, "scale_a", arguments.scale_a);
+  check_given(kOp, "scale_b", arguments.scale_b);
   const TensorView a(arguments.a);
   const TensorView b(arguments.b);
   const TensorView scale_a(arguments.scale_a);
@@ -132,6 +136,7 @@ inline BlockScaledProblem check_block_scaled(const BlockScaledArguments& argumen
 inline void check_out(const BlockScaledProblem& problem, const BlockScaledArguments& arguments,
                       const Tensor& out_tensor) {
   using block_scaled::kOp;
+  check_given(kOp, "out", out_tensor);
   const TensorView out(out_tensor);
   check_out_tensor(kOp, out, TensorView(arguments.a), problem.out_dtype, {2, {problem.m, problem.n}});
   const ByteRange written = out.bytes(info(problem.out_dtype).bytes);
@@ -147,7 +152,7 @@ inline void check_out(const BlockScaledProblem& problem, const BlockScaledArgume
 
 // A fresh contiguous (m, n) on a's device.
 inline Tensor new_output(const BlockScaledProblem& problem, const BlockScaledArguments& arguments) {
-  return new_contiguous(block_scaled::kOp, arguments.a, {2, {problem.m, problem.n}}, scalar_type(problem.out_dtype));
+  return allocate(block_scaled::kOp, arguments.a, {2, {problem.m, problem.n}}, scalar_type(problem.out_dtype));
 }
 
 }  // namespace tileon

@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "allocation.h"
 #include "overlap.h"
 #include "problem.h"
 
@@ -96,6 +97,13 @@ inline const char* dtype_name(ScalarType type) {
 }
 
 // ---- what a check reads of a tensor ----
+
+// Python's None reaches an op as a tensor that is not defined: nothing else may be asked of it.
+inline void check_given(const char* op, const char* name, const Tensor& tensor) {
+  bool defined = false;
+  check_shim(aoti_torch_is_defined(tensor.get(), &defined));
+  if (!defined) fail(op, ": `", name, "` must be a tensor, got None");
+}
 
 struct TensorView {
   int64_t dims = 0;
@@ -183,10 +191,12 @@ inline void bind_bias(Epilogue& epilogue, const TensorView& bias) {
 
 // ---- results ----
 
-struct Shape {
-  int64_t dims;
-  int64_t sizes[5];
-};
+inline Shape shape_of(const Tensor& tensor) {
+  const TensorView view(tensor);
+  Shape shape{view.dims, {}};
+  for (int64_t i = 0; i < view.dims; ++i) shape.sizes[i] = view.sizes[i];
+  return shape;
+}
 
 inline bool has_shape(const TensorView& tensor, const Shape& shape) {
   bool same = tensor.dims == shape.dims;
@@ -210,25 +220,6 @@ inline void check_out_tensor(const char* op, const TensorView& out, const Tensor
 
 inline void check_apart(const char* op, const ByteRange& written, const char* name, const ByteRange& read) {
   if (overlap(written, read)) fail(op, ": `out` must not overlap `", name, "` in memory");
-}
-
-// A fresh contiguous tensor on the device of `like`.
-inline Tensor new_contiguous(const char* op, const Tensor& like, const Shape& shape, ScalarType type) {
-  int64_t strides[5];
-  int64_t stride = 1;
-  for (int64_t i = shape.dims - 1; i >= 0; --i) {
-    strides[i] = stride;
-    stride *= shape.sizes[i] > 1 ? shape.sizes[i] : 1;  // torch's strides of contiguous tensors without elements
-  }
-  int32_t device_type = 0, device_index = 0;
-  check_shim(aoti_torch_get_device_type(like.get(), &device_type));
-  check_shim(aoti_torch_get_device_index(like.get(), &device_index));
-  AtenTensorHandle handle = nullptr;
-  if (aoti_torch_empty_strided(shape.dims, shape.sizes, strides, static_cast<int32_t>(type), device_type, device_index,
-                               &handle) != 0)
-    fail(op, ": torch could not allocate a result of shape ", TupleText{shape.sizes, shape.dims}, " and dtype ",
-         dtype_name(type));
-  return Tensor(handle);
 }
 
 // Where the result, of 2 or 3 dimensions, goes.

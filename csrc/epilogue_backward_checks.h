@@ -20,6 +20,7 @@ struct EpilogueBackwardArguments {
 // Fills the problem but for its outputs; `saved` has to be contiguous where a kernel reads it.
 inline EpilogueBackwardProblem check_epilogue_backward(const EpilogueBackwardArguments& arguments) {
   constexpr const char* kOp = "_epilogue_backward";
+  check_given(kOp, "grad", arguments.grad);
   const TensorView grad(arguments.grad);
   if (grad.dims != 2 && grad.dims != 3)
     fail(kOp, ": `grad` must be 2-D (m, n) or 3-D (batch, m, n), got ", grad.dims, "-D");
@@ -77,12 +78,12 @@ inline EpilogueGradients bind_outputs(EpilogueBackwardProblem& problem, const Ep
   const TensorView grad(arguments.grad);
   const Shape shape{grad.dims, {grad.sizes[0], grad.sizes[1], grad.dims == 3 ? grad.sizes[2] : 0}};
   const bool wants_bias = arguments.bias_dtype.has_value();
-  EpilogueGradients out{new_contiguous(kOp, arguments.grad, shape, arguments.out_dtype),
-                        new_contiguous(kOp, arguments.grad, {1, {wants_bias ? problem.n : 0}},
-                                       wants_bias ? *arguments.bias_dtype : arguments.out_dtype),
+  EpilogueGradients out{allocate(kOp, arguments.grad, shape, arguments.out_dtype),
+                        allocate(kOp, arguments.grad, {1, {wants_bias ? problem.n : 0}},
+                                 wants_bias ? *arguments.bias_dtype : arguments.out_dtype),
                         std::nullopt};
   if (arguments.saved) {
-    out.saved = torch::stable::contiguous(*arguments.saved);
+    out.saved = made_contiguous(*arguments.saved);
     problem.saved = out.saved->const_data_ptr();
   }
   problem.grad_z = out.grad_z.mutable_data_ptr();

@@ -9,16 +9,19 @@ namespace {
 
 struct KernelRecord {
   const char* kernel = "";
-  bool copied_a = false;
-  bool copied_b = false;
+  RunNotes notes;
 };
 
 thread_local KernelRecord last_record;
 
-const char* copies(const KernelRecord& record) {
-  if (record.copied_a && record.copied_b) return " (a, b copied)";
-  if (record.copied_a) return " (a copied)";
-  return record.copied_b ? " (b copied)" : "";
+std::string text_of(const RunNotes& notes) {
+  std::string text;
+  if (notes.copied_a || notes.copied_b) {
+    text += notes.copied_a ? " (a" : " (b";
+    text += notes.copied_a && notes.copied_b ? ", b copied)" : " copied)";
+  }
+  if (notes.short_of_memory) text += " (short of memory)";
+  return text;
 }
 
 bool log_is_on() {
@@ -38,9 +41,9 @@ std::string epilogue_name(const Epilogue& epilogue) {
 
 }  // namespace
 
-void record_kernel(const char* kernel, bool copied_a, bool copied_b) { last_record = {kernel, copied_a, copied_b}; }
+void record_kernel(const char* kernel, const RunNotes& notes) { last_record = {kernel, notes}; }
 
-std::string last_kernel() { return std::string(last_record.kernel) + copies(last_record); }
+std::string last_kernel() { return last_record.kernel + text_of(last_record.notes); }
 
 void log_call(const GemmProblem& problem) {
   if (!log_is_on()) return;
@@ -50,7 +53,7 @@ void log_call(const GemmProblem& problem) {
                static_cast<long long>(problem.n), static_cast<long long>(problem.k), info(problem.dtype).name,
                mixed ? "*" : "", mixed ? info(problem.b_dtype).name : "",
                problem.allow_tf32 && problem.dtype == DType::kFloat32 ? "(tf32)" : "", info(problem.out_dtype).name,
-               epilogue_name(problem.epilogue).c_str(), last_record.kernel, copies(last_record));
+               epilogue_name(problem.epilogue).c_str(), last_record.kernel, text_of(last_record.notes).c_str());
 }
 
 void log_call(const BlockScaledProblem& problem) {
@@ -59,7 +62,7 @@ void log_call(const BlockScaledProblem& problem) {
                static_cast<long long>(problem.m), static_cast<long long>(problem.n), static_cast<long long>(problem.k),
                product_name(problem.a.element, problem.b.element, problem.scale_type),
                problem.fast_accum ? "(fast)" : "", info(problem.out_dtype).name,
-               epilogue_name(problem.epilogue).c_str(), last_record.kernel, copies(last_record));
+               epilogue_name(problem.epilogue).c_str(), last_record.kernel, text_of(last_record.notes).c_str());
 }
 
 void log_call(const QuantizeProblem& problem) {

@@ -9,10 +9,18 @@
 
 namespace tileon {
 
-// Remembers, for this thread, what it ran and which operands were copied first. `kernel` must live forever.
-void record_kernel(const char* kernel, bool copied_a = false, bool copied_b = false);
+// What else there is to say of a run.
+struct RunNotes {
+  bool copied_a = false;  // before the kernel read it
+  bool copied_b = false;
+  bool short_of_memory = false;  // the memory that a faster kernel needs did not fit
+};
 
-// "sm80_mma_128x256x32", "sm80_mma_128x256x32 (a copied)"; "" before this thread's first op.
+// Remembers, for this thread, what it ran. `kernel` must live forever.
+void record_kernel(const char* kernel, const RunNotes& notes = {});
+
+// "sm80_mma_128x256x32", "sm80_mma_128x256x32 (a copied)", "sm80_simt_128x128x16 (short of memory)"; "" before this
+// thread's first op.
 std::string last_kernel();
 
 // With TILEON_LOG=1 (read once), one line about the call that was last recorded; free otherwise.

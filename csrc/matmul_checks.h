@@ -74,6 +74,8 @@ inline DType check_out_dtype(DType dtype, std::optional<ScalarType> wanted) {
 
 // Every rule of the arguments but those of `out`. Fills the problem but for its output.
 inline GemmProblem check_matmul(const MatmulArguments& arguments) {
+  check_given("matmul", "a", arguments.a);
+  check_given("matmul", "b", arguments.b);
   const TensorView a(arguments.a);
   const TensorView b(arguments.b);
   if (a.dims != 2 && a.dims != 3) fail("matmul: `a` must be 2-D (m, k) or 3-D (batch, m, k), got ", a.dims, "-D");
@@ -129,6 +131,7 @@ inline Shape output_shape(const GemmProblem& problem, const MatmulArguments& arg
 
 // The rules of `out`; `problem` comes from check_matmul.
 inline void check_out(const GemmProblem& problem, const MatmulArguments& arguments, const Tensor& out_tensor) {
+  check_given("matmul", "out", out_tensor);
   const TensorView out(out_tensor);
   const TensorView a(arguments.a);
   const TensorView b(arguments.b);
@@ -142,7 +145,7 @@ inline void check_out(const GemmProblem& problem, const MatmulArguments& argumen
 
 // A fresh contiguous (m, n) or (batch, m, n) on a's device.
 inline Tensor new_output(const GemmProblem& problem, const MatmulArguments& arguments) {
-  return new_contiguous("matmul", arguments.a, output_shape(problem, arguments), scalar_type(problem.out_dtype));
+  return allocate("matmul", arguments.a, output_shape(problem, arguments), scalar_type(problem.out_dtype));
 }
 
 }  // namespace tileon

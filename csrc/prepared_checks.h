@@ -13,6 +13,8 @@ struct WeightToPrepare {
 
 inline WeightToPrepare check_prepare(const Tensor& b_tensor, const Tensor& scale_tensor, const std::string& form) {
   constexpr const char* kOp = "_prepare_block_scaled";
+  check_given(kOp, "b", b_tensor);
+  check_given(kOp, "scale_b", scale_tensor);
   const TensorView b(b_tensor), scale_b(scale_tensor);
   if (b.dims != 2) fail(kOp, ": `b` must be 2-D (n, k), got ", b.dims, "-D");
   check_scale_dims(kOp, "scale_b", scale_b);
@@ -47,6 +49,7 @@ inline WeightToPrepare check_prepare(const Tensor& b_tensor, const Tensor& scale
 // Of the product that `problem` is, which comes from check_block_scaled.
 inline PreparedWeight check_prepared(const BlockScaledProblem& problem, const Tensor& a, const Tensor& prepared) {
   constexpr const char* kOp = "_block_scaled_matmul_prepared";
+  check_given(kOp, "prepared_b", prepared);
   const TensorView bytes(prepared);
   if (!bytes.same_device(TensorView(a)))
     fail(kOp, ": `prepared_b` must be on the device of `a`, ", DeviceText{TensorView(a)}, ", got ", DeviceText{bytes});

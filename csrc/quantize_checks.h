@@ -57,6 +57,7 @@ inline ScaleRounding check_scale_rounding(const std::string& name, Format format
 
 // Every rule. Fills the problem but for its outputs.
 inline QuantizeProblem check_quantize(const QuantizeArguments& arguments) {
+  check_given("quantize", "x", arguments.x);
   const TensorView x(arguments.x);
   if (x.dims != 2) fail("quantize: `x` must be 2-D (rows, k), got ", x.dims, "-D");
   if (!is_number_dtype(x.type()))
@@ -82,10 +83,9 @@ struct Quantized {
 // Fresh outputs, which the problem then writes.
 inline Quantized bind_outputs(QuantizeProblem& problem, const Tensor& x) {
   const FormatInfo& format = info(problem.format);
-  Quantized out{
-      new_contiguous("quantize", x, {2, {problem.rows, problem.k / elements_per_byte(format.element)}},
-                     made_dtype(format.element)),
-      new_contiguous("quantize", x, packed_scale_shape(problem.rows, problem.cols()), made_dtype(format.scale))};
+  Quantized out{allocate("quantize", x, {2, {problem.rows, problem.k / elements_per_byte(format.element)}},
+                         made_dtype(format.element)),
+                allocate("quantize", x, packed_scale_shape(problem.rows, problem.cols()), made_dtype(format.scale))};
   problem.data = static_cast<uint8_t*>(out.data.mutable_data_ptr());
   problem.scale = static_cast<uint8_t*>(out.scale.mutable_data_ptr());
   return out;
@@ -103,6 +103,8 @@ struct DequantizeArguments {
 
 // Every rule. Fills the problem but for its output.
 inline DequantizeProblem check_dequantize(const DequantizeArguments& arguments) {
+  check_given("dequantize", "data", arguments.data);
+  check_given("dequantize", "scale", arguments.scale);
   const TensorView data(arguments.data);
   const TensorView scale(arguments.scale);
   if (data.dims != 2)
@@ -138,7 +140,7 @@ inline DequantizeProblem check_dequantize(const DequantizeArguments& arguments) 
 
 // A fresh output, which the problem then writes.
 inline Tensor bind_output(DequantizeProblem& problem, const Tensor& data) {
-  Tensor out = new_contiguous("dequantize", data, {2, {problem.rows, problem.k}}, scalar_type(problem.out_dtype));
+  Tensor out = allocate("dequantize", data, {2, {problem.rows, problem.k}}, scalar_type(problem.out_dtype));
   problem.out = out.mutable_data_ptr();
   return out;
 }
@@ -152,6 +154,7 @@ inline void check_packable(const char* op, const char* name, const TensorView& s
 
 // Every rule. Fills the problem but for its output.
 inline ScalePackProblem check_pack_scales(const Tensor& tensor) {
+  check_given("pack_scales", "scale", tensor);
   const TensorView scale(tensor);
   if (scale.dims != 2) fail("pack_scales: `scale` must be 2-D (rows, columns), got ", scale.dims, "-D");
   check_packable("pack_scales", "scale", scale);
@@ -172,6 +175,7 @@ inline void check_extent(const char* name, int64_t wanted, int64_t held) {
 
 // Every rule. Fills the problem but for its output.
 inline ScalePackProblem check_unpack_scales(const Tensor& tensor, int64_t rows, int64_t cols) {
+  check_given("unpack_scales", "packed", tensor);
   const TensorView packed(tensor);
   if (packed.dims != 5)
     fail("unpack_scales: `packed` must be 5-D (row blocks, column blocks, 32, 4, 4), got ", packed.dims, "-D");
@@ -196,8 +200,7 @@ inline ScalePackProblem check_unpack_scales(const Tensor& tensor, int64_t rows, 
 inline Tensor bind_output(ScalePackProblem& problem, const Tensor& from) {
   const Shape shape =
       problem.to_packed ? packed_scale_shape(problem.rows, problem.cols) : Shape{2, {problem.rows, problem.cols}};
-  Tensor out =
-      new_contiguous(problem.to_packed ? "pack_scales" : "unpack_scales", from, shape, TensorView(from).type());
+  Tensor out = allocate(problem.to_packed ? "pack_scales" : "unpack_scales", from, shape, TensorView(from).type());
   problem.to = static_cast<uint8_t*>(out.mutable_data_ptr());
   return out;
 }

@@ -26,6 +26,8 @@ def test_host_program(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
         "-Werror",
         "-I",
         str(ROOT / "csrc"),
+        "-I",
+        str(ROOT / "tests" / "host" / "fake_cuda"),
         str(program),
         "-o",
         str(binary),

@@ -18,7 +18,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/|^Python\.h$")
 STABLE_TORCH = re.compile(r"^torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch/(c|generated))/")
 CUDA = re.compile(r"^(cuda|cooperative_groups|mma\.h|cute/|cutlass/|cub/|thrust/)")
-MAY_SEE_TORCH = re.compile(r"^((\w+_)?ops\.cpp|(\w+_)?checks\.h|cpu/[^/]+|cuda/dispatch(_\w+)?\.(cpp|h))$")
+MAY_SEE_TORCH = re.compile(
+    r"^((\w+_)?ops\.cpp|(\w+_)?checks\.h|allocation\.h|cpu/[^/]+|cuda/dispatch(_\w+)?\.(cpp|h))$"
+)
 
 # Each room and the rooms it may include. A room may always include itself.
 ROOMS = {
@@ -50,7 +52,9 @@ KERNEL, LAUNCH, INSTANCES, FACE = range(4)
 def room(path: pathlib.Path) -> str:
     parts = path.relative_to(CSRC).parts
     if len(parts) == 1:
-        return "ops" if path.stem.endswith("ops") else "checks" if path.stem.endswith("checks") else "plain"
+        if path.stem.endswith("ops"):
+            return "ops"
+        return "checks" if path.stem.endswith("checks") or path.stem == "allocation" else "plain"
     if parts[0] == "cpu":
         return "cpu"
     if len(parts) == 2:

@@ -97,7 +97,8 @@ class CudaClock:
                 end.record()
                 events.append((name, start, end))
         self._host_seconds = (time.perf_counter() - queueing) / rounds
-        torch.cuda.synchronize(self._device)
+        # the stream, not the device: another thread may be capturing a graph on it, which waiting for all would end
+        torch.cuda.current_stream(self._device).synchronize()
         self._gpu_seconds = first.elapsed_time(events[-1][2]) * 1e-3 / rounds
         return [(name, start.elapsed_time(end) * 1e-3) for name, start, end in events]
 

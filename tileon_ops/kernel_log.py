@@ -11,7 +11,8 @@ def last_kernel() -> str:
     Returns:
         On a GPU the row of the tile table, such as `sm90_gemm_128x256x64` for backend, family, output tile and step of
         k; of the other ops the kernel's name. On the CPU a name that begins with `cpu_`. `(a copied)`, `(b copied)` or
-        `(a, b copied)` follows where an operand could not be read in place. Empty before the first op.
+        `(a, b copied)` follows where an operand could not be read in place, `(short of memory)` where the memory that a
+        faster kernel needs besides the result did not fit. Empty before the first op.
 
     Each thread has its own, and the backward pass on a GPU runs on threads of autograd's: `TILEON_LOG=1` in the
     environment shows its kernels too. A graph replayed, or a call that failed, changes nothing. Not for the inside of a

@@ -19,7 +19,7 @@ namespace {
 Tensor dequantized(const BlockScaledProblem& problem, const BlockScaledOperand& operand, int64_t rows,
                    const Tensor& like) {
   constexpr int64_t kElementsPerTask = 1 << 15;  // some 10 us of work: far more than waking a thread costs
-  const Tensor values = torch::stable::new_empty(like, {rows, problem.k}, ScalarType::Float);
+  const Tensor values = allocate("an operand as float32", like, {2, {rows, problem.k}}, ScalarType::Float);
   auto* const to = static_cast<float*>(values.mutable_data_ptr());
   const int64_t rows_per_task = 1 + kElementsPerTask / (problem.k + 1);
   torch::stable::parallel_for(0, rows, rows_per_task, [&](int64_t begin, int64_t end) {

@@ -36,7 +36,7 @@ Tensor expanded(const Tensor& matrix, int64_t batch) {
 Tensor accumulator_operand(const Tensor& operand, DType accumulator) {
   Tensor matrix = operand;
   if (operand.dim() == 3 && operand.size(0) == 1) matrix = torch::stable::select(matrix, 0, 0);
-  return torch::stable::to(matrix, scalar_type(accumulator));
+  return converted(matrix, scalar_type(accumulator));
 }
 
 // Writes a @ b into `sums`: contiguous, of the accumulator's dtype and the output's shape.
@@ -45,7 +45,7 @@ void multiply(const GemmProblem& problem, const Tensor& a, const Tensor& b, DTyp
   const Tensor wide_b = accumulator_operand(b, accumulator);
   if (wide_b.dim() == 2) {
     const std::array<int64_t, 2> flat{problem.batch * problem.m, problem.k};
-    const Tensor flat_a = wide_a.dim() == 2 ? wide_a : torch::stable::reshape(wide_a, {flat.data(), flat.size()});
+    const Tensor flat_a = wide_a.dim() == 2 ? wide_a : reshaped(wide_a, {flat.data(), flat.size()});
     multiply_into(viewed(sums, {problem.batch * problem.m, problem.n}), flat_a, wide_b);
   } else {
     multiply_into(viewed(sums, {problem.batch, problem.m, problem.n}),

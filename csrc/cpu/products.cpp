@@ -22,8 +22,10 @@ void aten_multiply_into(const Tensor& sums, const Tensor& a, const Tensor& b) {
   const char* op = sums.dim() == 2 ? "aten::mm" : "aten::bmm";
   std::array<StableIValue, 3> stack{torch::stable::detail::from(a), torch::stable::detail::from(b),
                                     torch::stable::detail::from(sums)};
-  if (torch_call_dispatcher(op, "out", stack.data(), TORCH_ABI_VERSION) != 0)
-    fail("tileon: torch's own ", op, " failed on the CPU");
+  if (torch_call_dispatcher(op, "out", stack.data(), TORCH_ABI_VERSION) != 0) {
+    const std::string words = torchs_words();
+    fail("tileon: torch's own ", op, " failed on the CPU", words.empty() ? "" : ": " + words);
+  }
   static_cast<void>(torch::stable::detail::to<Tensor>(stack[0]));  // takes the returned reference back
 }
 
@@ -34,7 +36,7 @@ bool float32_products_are_ieee() {
   constexpr double kElement = 1 + 1.0 / (1 << 12);  // rounds to 1 in bfloat16 and TF32
   const std::array<int64_t, 2> shape{kSize, kSize};
   const Tensor factor = torch::stable::full({shape.data(), shape.size()}, kElement, ScalarType::Float);
-  const Tensor sums = torch::stable::new_empty(factor, {shape.data(), shape.size()});
+  const Tensor sums = torch::stable::empty_like(factor);
   aten_multiply_into(sums, factor, factor);
   return *static_cast<const float*>(sums.const_data_ptr()) > kSize * kElement;  // the square is larger still
 }
@@ -102,7 +104,7 @@ template <typename Accumulator>
 void write_output_of(const Tensor& sums, const Epilogue& epilogue, const std::optional<Tensor>& bias,
                      float global_scale, const Tensor& out) {
   std::optional<Tensor> added;
-  if (bias) added = torch::stable::contiguous(torch::stable::to(*bias, sums.scalar_type()));
+  if (bias) added = made_contiguous(converted(*bias, sums.scalar_type()));
   const int64_t dims = out.dim();
   const Sums<Accumulator> all{static_cast<const Accumulator*>(sums.const_data_ptr()),
                               dims == 3 ? out.size(0) : 1,
@@ -133,13 +135,13 @@ void write_output_of(const Tensor& sums, const Epilogue& epilogue, const std::op
 
 Tensor sums_for(const Tensor& out, DType accumulator) {
   if (out.scalar_type() == scalar_type(accumulator) && out.is_contiguous()) return out;
-  return torch::stable::new_empty(out, out.sizes(), scalar_type(accumulator));
+  return allocate("the sums of a product", out, shape_of(out), scalar_type(accumulator));
 }
 
 void multiply_into(const Tensor& sums, const Tensor& a, const Tensor& b) {
   if (sums.scalar_type() != ScalarType::Float || float32_products_are_ieee()) return aten_multiply_into(sums, a, b);
-  const Tensor wide_sums = torch::stable::new_empty(sums, sums.sizes(), ScalarType::Double);
-  aten_multiply_into(wide_sums, torch::stable::to(a, ScalarType::Double), torch::stable::to(b, ScalarType::Double));
+  const Tensor wide_sums = allocate("the sums of a product", sums, shape_of(sums), ScalarType::Double);
+  aten_multiply_into(wide_sums, converted(a, ScalarType::Double), converted(b, ScalarType::Double));
   Tensor narrow_sums = sums;
   torch::stable::copy_(narrow_sums, wide_sums);
 }

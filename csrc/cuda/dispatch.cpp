@@ -7,10 +7,13 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "../kernel_log.h"
 #include "../matmul_checks.h"
+#include "aligned_copy.h"
 #include "dispatch_device.h"
+#include "dispatch_memory.h"
 #include "dispatch_tuned.h"
 #include "sm80/sm80.h"
 #ifdef TILEON_WITH_SM90
@@ -56,8 +59,8 @@ constexpr Backend kBackends[] = {
 
 // One row of the tile table.
 struct TableRow {
-  const Backend* backend;
-  int row;  // the backend's own number
+  const Backend* backend = nullptr;
+  int row = -1;  // the backend's own number
 
   const char* name() const { return backend->row_name(row); }
 };
@@ -97,59 +100,54 @@ std::optional<TableRow> candidate(const char* name, const GemmProblem& problem, 
   return std::nullopt;
 }
 
-// A copy of `operand` in `dtype` whose rows (columns, where those are adjacent in it) start at multiples of 16 bytes.
-Tensor aligned_copy(const Tensor& operand, DType dtype) {
-  const int64_t dims = operand.dim();
-  // one matrix of an expanded batch stands for all
-  const bool shared = dims == 3 && operand.stride(0) == 0 && operand.size(0) > 1;
-  const Tensor source = shared ? torch::stable::narrow(const_cast<Tensor&>(operand), 0, 0, 1) : operand;
-  const bool columns_adjacent = source.stride(dims - 2) < source.stride(dims - 1);
-  const int64_t outer = columns_adjacent ? dims - 1 : dims - 2;
-  const int64_t inner = columns_adjacent ? dims - 2 : dims - 1;
-  const int64_t per_vector = 16 / info(dtype).bytes;
-  const int64_t pitch = (source.size(inner) + per_vector - 1) / per_vector * per_vector;
-  const ScalarType type = scalar_type(dtype);
-  Tensor buffer = dims == 3 ? torch::stable::new_empty(source, {source.size(0), source.size(outer), pitch}, type)
-                            : torch::stable::new_empty(source, {source.size(outer), pitch}, type);
-  Tensor target = torch::stable::narrow(buffer, dims - 1, 0, source.size(inner));
-  if (columns_adjacent) target = torch::stable::transpose(target, dims - 2, dims - 1);
-  torch::stable::copy_(target, source);
-  return target;
+// A way of computing a product: a row, the problem as that row reads it, and what has to be there first.
+struct Way {
+  TableRow row;
+  GemmProblem problem;
+  std::optional<AlignedCopy> a, b;
+
+  MemoryNeeds needs() const {
+    return {a ? a->bytes() : 0, b ? b->bytes() : 0, row.backend->scratch_bytes(row.row, problem)};
+  }
+};
+
+void plan_copy_of_a(Way& way, DType dtype) {
+  way.a.emplace(way.problem.a, way.problem.batch, way.problem.m, way.problem.k, dtype);
+  way.problem.a = way.a->at(kNoMemoryYet);
+  way.problem.dtype = dtype;
 }
 
-// The operand as the kernels will read it: `mn_dim` and `k_dim` counted from the matrix's first dimension.
-Operand operand_of(const Tensor& tensor, int mn_dim, int k_dim) {
-  const int64_t first = tensor.dim() - 2;
-  const int64_t batch_stride = tensor.dim() == 3 && tensor.size(0) > 1 ? tensor.stride(0) : 0;
-  return {tensor.data_ptr(), tensor.stride(first + mn_dim), tensor.stride(first + k_dim), batch_stride};
-}
-
-void copy_a(GemmProblem& problem, const Tensor& a, DType dtype, Copies& copies) {
-  copies.a = aligned_copy(a, dtype);
-  problem.a = operand_of(*copies.a, 0, 1);
-  problem.dtype = dtype;
-}
-
-void copy_b(GemmProblem& problem, const Tensor& b, DType dtype, Copies& copies) {
-  copies.b = aligned_copy(b, dtype);
-  problem.b = operand_of(*copies.b, 1, 0);
-  problem.b_dtype = dtype;
+void plan_copy_of_b(Way& way, DType dtype) {
+  way.b.emplace(way.problem.b, way.problem.batch, way.problem.n, way.problem.k, dtype);
+  way.problem.b = way.b->at(kNoMemoryYet);
+  way.problem.b_dtype = dtype;
 }
 
 // The row that the first willing backend chooses, after the copies that pay for it: of an operand as it is where the
 // kernels cannot read it well, of both fp8 operands as float16 where they cannot read one of them well.
-TableRow choose_row(GemmProblem& problem, const Tensor& a, const Tensor& b, const Gpu& gpu, Copies& copies) {
+Way fastest_way(Way way, const Gpu& gpu) {
   for (const Backend& backend : kBackends) {
     if (!backend.is_for(gpu)) continue;
+    GemmProblem& problem = way.problem;
     if (backend.widening_pays != nullptr && backend.widening_pays(problem, gpu)) {
-      copy_a(problem, a, DType::kFloat16, copies);
-      copy_b(problem, b, DType::kFloat16, copies);
-      return choose_row(problem, a, b, gpu, copies);  // from the first backend on: they may take float16
+      plan_copy_of_a(way, DType::kFloat16);
+      plan_copy_of_b(way, DType::kFloat16);
+      return fastest_way(way, gpu);  // from the first backend on: they may take float16
     }
-    if (!copies.a && backend.copy_pays(problem.a, problem.m, problem, gpu)) copy_a(problem, a, problem.dtype, copies);
-    if (!copies.b && backend.copy_pays(problem.b, problem.n, problem, gpu)) copy_b(problem, b, problem.b_dtype, copies);
+    if (!way.a && backend.copy_pays(problem.a, problem.m, problem, gpu)) plan_copy_of_a(way, problem.dtype);
+    if (!way.b && backend.copy_pays(problem.b, problem.n, problem, gpu)) plan_copy_of_b(way, problem.b_dtype);
+    way.row = {&backend, backend.choose_row(problem, gpu)};
+    if (way.row.row >= 0) return way;
+  }
+  fail("matmul: needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
+}
+
+// The row that is expected to be fastest of those that read the operands where they are and need no memory besides.
+Way way_without_memory(const GemmProblem& problem, const Gpu& gpu) {
+  for (const Backend& backend : kBackends) {
+    if (!backend.is_for(gpu)) continue;
     const int row = backend.choose_row(problem, gpu);
-    if (row >= 0) return {&backend, row};
+    if (row >= 0 && backend.scratch_bytes(row, problem) == 0) return {TableRow{&backend, row}, problem, {}, {}};
   }
   fail("matmul: needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
 }
@@ -162,30 +160,64 @@ std::optional<TableRow> measured_row(const GemmProblem& problem, const MatmulArg
   return name == nullptr ? std::nullopt : candidate(name, problem, gpu);
 }
 
+// Fills a copy, of which there is now memory, with the operand; one matrix of a shared batch stands for all.
+void fill(const AlignedCopy& copy, Tensor& memory, const Tensor& operand, int mn_dim) {
+  const int64_t dims = operand.dim();
+  const bool shared = dims == 3 && copy.batch == 1 && operand.size(0) > 1;
+  const Tensor source = shared ? torch::stable::narrow(const_cast<Tensor&>(operand), 0, 0, 1) : operand;
+  const Operand place = copy.at(memory.mutable_data_ptr());
+  int64_t strides[3] = {copy.outer() * copy.pitch, 0, 0};
+  strides[1 + mn_dim] = place.stride_mn;
+  strides[2 - mn_dim] = place.stride_k;
+  Tensor target = torch::stable::from_blob(memory.mutable_data_ptr(), source.sizes(),
+                                           {strides + 3 - dims, static_cast<size_t>(dims)}, operand.device(),
+                                           scalar_type(copy.dtype));
+  torch::stable::copy_(target, source);
+}
+
 // Runs a row, and behind it, where the data may need them, the portable kernels, which leave at once if not.
-void run_row(const TableRow& row, const GemmProblem& problem, const Tensor& like, const Gpu& gpu, cudaStream_t stream) {
-  std::optional<Tensor> scratch;
-  if (const int64_t bytes = row.backend->scratch_bytes(row.row, problem); bytes > 0)
-    scratch = torch::stable::new_empty(like, {bytes}, ScalarType::Byte);
+void run_row(const TableRow& row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   GemmProblem again = problem;
-  again.condition = row.backend->run(row.row, problem, gpu, scratch ? scratch->data_ptr() : nullptr, stream);
+  again.condition = row.backend->run(row.row, problem, gpu, scratch, stream);
   if (again.condition.words != nullptr) sm80::run(sm80::choose_row(again, gpu), again, gpu, nullptr, stream);
 }
 
-// Runs row `config` of the table, or the row of the library's choice where it is negative. `problem` is complete.
+// By row `config` of the table where it is not negative, else by the row that was measured or that the library chooses.
+Way way_to_run(const GemmProblem& problem, const MatmulArguments& arguments, int64_t config, int device, const Gpu& gpu,
+               cudaStream_t stream) {
+  if (config >= 0) return {row_by_index(config, problem, gpu), problem, {}, {}};
+  const std::optional<TableRow> measured = measured_row(problem, arguments, device, gpu, stream);
+  return measured ? Way{*measured, problem, {}, {}} : fastest_way({{}, problem, {}, {}}, gpu);
+}
+
+// Runs row `config` of the table, or the row of the library's choice where it is negative, whose memory may not fit:
+// then a row that needs none. `problem` is complete.
 void run_matmul(const GemmProblem& problem, const MatmulArguments& arguments, int64_t config) {
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
   const int device = arguments.a.get_device_index();
   const CurrentDevice current_device(device);
   const Gpu& gpu = gpu_of("matmul", device);
   const cudaStream_t stream = current_stream("matmul", device);
-  GemmProblem as_copied = problem;
-  Copies copies;
-  std::optional<TableRow> row =
-      config < 0 ? measured_row(problem, arguments, device, gpu, stream) : row_by_index(config, problem, gpu);
-  if (!row) row = choose_row(as_copied, arguments.a, arguments.b, gpu, copies);
-  run_row(*row, as_copied, arguments.a, gpu, stream);
-  record_kernel(row->name(), copies.a.has_value(), copies.b.has_value());
+  Way way = way_to_run(problem, arguments, config, device, gpu, stream);
+  Memory memory;
+  bool short_of_memory = false;
+  if (!way.needs().none()) {
+    std::vector<Way> ways{way};
+    if (config < 0) ways.push_back(way_without_memory(problem, gpu));
+    const int chosen = fit("matmul", ways, arguments.a, memory);
+    way = ways[chosen];
+    short_of_memory = chosen > 0;
+  }
+  if (way.a) {
+    fill(*way.a, *memory.copy_of_a, arguments.a, 0);
+    way.problem.a = way.a->at(memory.copy_of_a->mutable_data_ptr());
+  }
+  if (way.b) {
+    fill(*way.b, *memory.copy_of_b, arguments.b, 1);
+    way.problem.b = way.b->at(memory.copy_of_b->mutable_data_ptr());
+  }
+  run_row(way.row, way.problem, gpu, memory.scratch_pointer(), stream);
+  record_kernel(way.row.name(), {way.a.has_value(), way.b.has_value(), short_of_memory});
   log_call(problem);
 }
 

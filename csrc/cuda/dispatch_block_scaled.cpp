@@ -6,11 +6,13 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "../block_scaled_checks.h"
 #include "../kernel_log.h"
 #include "../prepared_checks.h"
 #include "dispatch_device.h"
+#include "dispatch_memory.h"
 #include "dispatch_scaled_mm.h"
 #include "dispatch_tuned.h"
 #include "sm80/sm80.h"
@@ -23,24 +25,21 @@ namespace {
 
 using block_scaled::kOp;
 
-// A copy of an operand's codes whose rows are contiguous, at multiples of 16 bytes. It is made of bytes: torch has no
-// kernels that copy fp4.
-Tensor aligned_codes(const Tensor& codes) {
+// Bytes from row to row of a copy of an operand's codes, and of all of it: rows are contiguous, at multiples of 16
+// bytes.
+int64_t pitch_of_copy(const Tensor& codes) { return (codes.size(1) + 15) / 16 * 16; }
+int64_t bytes_of_copy(const Tensor& codes) { return codes.size(0) * pitch_of_copy(codes); }
+
+// Copies an operand's codes and has the problem read the copy. It is made of bytes: torch has no kernels that copy fp4.
+void copy_codes(BlockScaledOperand& operand, const Tensor& codes, const Tensor& memory) {
+  const int64_t strides[] = {pitch_of_copy(codes), 1};
   const Tensor bytes =
       torch::stable::from_blob(codes.data_ptr(), codes.sizes(), codes.strides(), codes.device(), ScalarType::Byte);
-  const int64_t pitch = (codes.size(1) + 15) / 16 * 16;
-  Tensor buffer = torch::stable::new_empty(bytes, {codes.size(0), pitch});
-  Tensor target = torch::stable::narrow(buffer, 1, 0, codes.size(1));
+  Tensor target =
+      torch::stable::from_blob(memory.data_ptr(), codes.sizes(), {strides, 2}, codes.device(), ScalarType::Byte);
   torch::stable::copy_(target, bytes);
-  return buffer;
-}
-
-void copy_unless_read(BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem, const Tensor& codes,
-                      std::optional<Tensor>& copy) {
-  if (sm80::reads(operand, rows, problem)) return;
-  copy = aligned_codes(codes);
-  operand.data = copy->data_ptr();
-  operand.stride_row = copy->stride(0);
+  operand.data = memory.data_ptr();
+  operand.stride_row = strides[0];
   operand.stride_k = 1;
 }
 
@@ -49,13 +48,9 @@ void copy_unless_read(BlockScaledOperand& operand, int64_t rows, const BlockScal
 int hopper_row_count() { return sm90::block_scaled_row_count(); }
 
 // Runs row `row` of Hopper's, and behind it the portable kernels, which leave at once unless the data need them.
-void run_on_hopper(int row, const BlockScaledProblem& problem, const Tensor& like, const Gpu& gpu,
-                   cudaStream_t stream) {
-  std::optional<Tensor> scratch;
-  if (const int64_t bytes = sm90::scratch_bytes(row, problem); bytes > 0)
-    scratch = torch::stable::new_empty(like, {bytes}, ScalarType::Byte);
+void run_on_hopper(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   BlockScaledProblem again = problem;
-  again.condition = sm90::run(row, problem, gpu, scratch ? scratch->data_ptr() : nullptr, stream);
+  again.condition = sm90::run(row, problem, gpu, scratch, stream);
   if (again.condition.words != nullptr) sm80::run(sm80::choose_row(again, gpu), again, stream);
 }
 #else
@@ -87,6 +82,13 @@ bool keeps_accuracy(const TableRow& row, const BlockScaledProblem& problem) {
   if (row.is_hopper) return sm90::keeps_accuracy(row.row, problem);
 #endif
   return true;
+}
+
+int64_t scratch_bytes(const TableRow& row, const BlockScaledProblem& problem) {
+#ifdef TILEON_WITH_SM90
+  if (row.is_hopper) return sm90::scratch_bytes(row.row, problem);
+#endif
+  return 0;
 }
 
 int row_count() { return hopper_row_count() + sm80::block_scaled_row_count(); }
@@ -131,6 +133,42 @@ TableRow choose_row(const BlockScaledProblem& problem, const Gpu& gpu) {
   return {false, sm80::choose_row(problem, gpu)};
 }
 
+// A way of computing a product. Every row reads the operands as sm80::reads says: others are copied for each of them.
+struct Way {
+  TableRow row;
+  MemoryNeeds memory;
+
+  MemoryNeeds needs() const { return memory; }
+};
+
+Way way_of(const TableRow& row, const BlockScaledProblem& problem, const BlockScaledArguments& arguments) {
+  const bool reads_a = sm80::reads(problem.a, problem.m, problem), reads_b = sm80::reads(problem.b, problem.n, problem);
+  return {row,
+          {reads_a ? 0 : bytes_of_copy(arguments.a), reads_b ? 0 : bytes_of_copy(arguments.b),
+           scratch_bytes(row, problem)}};
+}
+
+// Runs `row`, or where it may be another one and its memory does not fit, a portable one, which needs no scratch.
+void run_row(TableRow row, bool may_be_another, BlockScaledProblem problem, const BlockScaledArguments& arguments,
+             const Gpu& gpu, cudaStream_t stream) {
+  std::vector<Way> ways{way_of(row, problem, arguments)};
+  Memory memory;
+  int chosen = 0;
+  if (!ways[0].needs().none()) {
+    if (may_be_another && row.is_hopper)
+      ways.push_back(way_of({false, sm80::choose_row(problem, gpu)}, problem, arguments));
+    chosen = fit(kOp, ways, arguments.a, memory);
+  }
+  row = ways[chosen].row;
+  if (memory.copy_of_a) copy_codes(problem.a, arguments.a, *memory.copy_of_a);
+  if (memory.copy_of_b) copy_codes(problem.b, arguments.b, *memory.copy_of_b);
+#ifdef TILEON_WITH_SM90
+  if (row.is_hopper) run_on_hopper(row.row, problem, gpu, memory.scratch_pointer(), stream);
+#endif
+  if (!row.is_hopper) sm80::run(row.row, problem, stream);
+  record_kernel(name_of(row), {memory.copy_of_a.has_value(), memory.copy_of_b.has_value(), chosen > 0});
+}
+
 // Runs row `config` of the table, or what the library chooses where it is negative. `problem` is complete but for
 // `out`.
 void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& arguments, const Tensor& out,
@@ -153,14 +191,7 @@ void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& a
   const TableRow row = config >= 0 ? row_by_index(config, problem, gpu)
                        : measured  ? *measured
                                    : choose_row(problem, gpu);
-  Copies copies;
-  copy_unless_read(problem.a, problem.m, problem, arguments.a, copies.a);
-  copy_unless_read(problem.b, problem.n, problem, arguments.b, copies.b);
-#ifdef TILEON_WITH_SM90
-  if (row.is_hopper) run_on_hopper(row.row, problem, arguments.a, gpu, stream);
-#endif
-  if (!row.is_hopper) sm80::run(row.row, problem, stream);
-  record_kernel(name_of(row), copies.a.has_value(), copies.b.has_value());
+  run_row(row, config < 0, problem, arguments, gpu, stream);
   log_call(problem);
 }
 
@@ -222,10 +253,14 @@ Tensor prepare_block_scaled(const Tensor& b, const Tensor& scale_b, const std::s
   if (const char* reason = sm90::why_not_prepare_weight(problem, gpu); reason != nullptr)
     fail(kPrepare, ": cannot prepare `b`: ", reason);
   const int64_t bytes = PreparedLayout(prepared_form, problem.n, problem.k).bytes;
-  const Tensor prepared = torch::stable::new_empty(b, {bytes}, ScalarType::Byte);
-  const Tensor scratch = torch::stable::new_empty(b, {sm90::prepare_weight_scratch_bytes(problem)}, ScalarType::Byte);
+  const auto bytes_on_device = [&](int64_t count) { return allocate(kPrepare, b, {1, {count}}, ScalarType::Byte); };
+  const Tensor prepared = bytes_on_device(bytes);
+  const Tensor scratch = bytes_on_device(sm90::prepare_weight_scratch_bytes(problem));
   std::optional<Tensor> copy;
-  copy_unless_read(problem.b, problem.n, problem, b, copy);
+  if (!sm80::reads(problem.b, problem.n, problem)) {
+    copy = bytes_on_device(bytes_of_copy(b));
+    copy_codes(problem.b, b, *copy);
+  }
   sm90::prepare_weight(problem, {prepared.data_ptr(), prepared_form}, scratch.data_ptr(),
                        current_stream(kPrepare, b.get_device_index()));
   return prepared;

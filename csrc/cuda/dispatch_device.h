@@ -1,12 +1,10 @@
-// Where a call runs: the GPU, its properties, the current stream, and what is copied first. What the ops' dispatch
-// shares.
+// Where a call runs: the GPU, its properties and the current stream. What the ops' dispatch shares.
 #pragma once
 
 #include <cuda_runtime_api.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/accelerator.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -15,8 +13,8 @@
 
 #include "../checks.h"
 #include "../tuned_rows.h"
+#include "ask_gpu.h"
 #include "error.h"
-#include "gpu.h"
 #include "sm80/sm80.h"
 
 namespace tileon {
@@ -26,18 +24,7 @@ inline const Gpu& gpu_of(const char* op, int device) {
   static std::array<Gpu, kMaxDevices> gpus;
   static std::array<std::once_flag, kMaxDevices> asked;
   if (device < 0 || device >= kMaxDevices) fail(op, ": device index ", device, " is beyond what this library counts");
-  std::call_once(asked[device], [device] {
-    const auto attribute = [device](cudaDeviceAttr which) {
-      int value = 0;
-      check_cuda(cudaDeviceGetAttribute(&value, which, device), "asking for a device attribute");
-      return value;
-    };
-    const int capability =
-        attribute(cudaDevAttrComputeCapabilityMajor) * 10 + attribute(cudaDevAttrComputeCapabilityMinor);
-    const int shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    gpus[device] = {capability, attribute(cudaDevAttrMultiProcessorCount),
-                    std::min(shared_bytes, shared_limit(capability)), capability >= 80 ? sm80::image_capability() : 0};
-  });
+  std::call_once(asked[device], [device] { gpus[device] = ask_gpu(device, sm80::image_capability); });
   return gpus[device];
 }
 
@@ -49,11 +36,6 @@ inline bool may_choose_hopper() {
   }();
   return may;
 }
-
-// Operands that were copied before the kernel reads them. Torch's allocator keeps them alive for it, in stream order.
-struct Copies {
-  std::optional<Tensor> a, b;
-};
 
 // Makes the tensors' device the current one, and puts the old one back. Torch's guard costs a call into torch, so it
 // is taken only where it changes anything.

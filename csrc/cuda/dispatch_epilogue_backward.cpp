@@ -24,7 +24,7 @@ std::tuple<Tensor, Tensor> epilogue_backward(const Tensor& grad, const std::opti
   const int sm_count = gpu_of("_epilogue_backward", device).sm_count;
   const int64_t bytes = epilogue_backward_workspace(problem, sm_count);
   std::optional<Tensor> workspace;
-  if (bytes > 0) workspace = torch::stable::new_empty(grad, {bytes}, ScalarType::Byte);
+  if (bytes > 0) workspace = allocate("_epilogue_backward", grad, {1, {bytes}}, ScalarType::Byte);
   run_epilogue_backward(problem, workspace ? workspace->mutable_data_ptr() : nullptr, sm_count,
                         current_stream("_epilogue_backward", device));
   record_kernel("epilogue_backward");

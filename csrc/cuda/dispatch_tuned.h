@@ -16,11 +16,13 @@ namespace tileon {
 
 using torch::stable::detail::from;
 
-// Python's tuner says itself what it could not do; what comes through all the same is an interrupt, which ends the
-// call.
+// Python's tuner says itself what it could not do; what comes through all the same, such as a KeyboardInterrupt, ends
+// the call. Its type does not come through torch's C interface: tileon_ops/_errors.py gives it back.
 template <size_t kArguments>
 void call_tuner(const char* op, std::array<StableIValue, kArguments> stack) {
-  if (torch_call_dispatcher(op, "", stack.data(), TORCH_ABI_VERSION) != 0) fail(op, ": interrupted");
+  if (torch_call_dispatcher(op, "", stack.data(), TORCH_ABI_VERSION) == 0) return;
+  const std::string words = torchs_words();
+  fail(op, ": the tuner was interrupted", words.empty() ? "" : ": " + words);
 }
 
 inline void measure_rows(const MatmulArguments& arguments) {
@@ -40,9 +42,23 @@ inline void measure_rows(const BlockScaledArguments& arguments) {
 // Whether this thread is inside the tuner, whose products must not be tuned themselves.
 inline thread_local bool is_measuring = false;
 
-struct Measuring {
-  Measuring() { is_measuring = true; }
-  ~Measuring() { is_measuring = false; }
+// Measuring allocates and waits. Where another thread captures a graph in the default mode, the first such call of any
+// thread would end its capture: this thread's calls are to be held against its own captures alone.
+class Measuring {
+ public:
+  Measuring() {
+    is_measuring = true;
+    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
+  }
+  ~Measuring() {
+    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
+    is_measuring = false;
+  }
+  Measuring(const Measuring&) = delete;
+  Measuring& operator=(const Measuring&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeThreadLocal;
 };
 
 inline bool is_captured(cudaStream_t stream) {

@@ -56,10 +56,11 @@ inline const char* why_not_float32(const GemmProblem& problem, const Gpu& gpu) {
 }
 
 inline double decompose_ns(const GemmProblem& problem) {
-  constexpr double bytes = 4 + kPlanes * kElementBytes;  // read and written, for each number
+  const double read = static_cast<double>(problem.k) * sizeof(float);
+  const double written = static_cast<double>(decomposed_k(problem.k)) * kElementBytes;  // the last panel whole
   const double a = static_cast<double>(decomposed_matrices(problem.a, problem)) * static_cast<double>(problem.m);
   const double b = static_cast<double>(decomposed_matrices(problem.b, problem)) * static_cast<double>(problem.n);
-  return (a + b) * static_cast<double>(problem.k) * bytes / kDecomposeBytesPerNs;
+  return (a + b) * (read + written) / kDecomposeBytesPerNs;
 }
 
 inline double product_ns(const Row& row, const GemmProblem& decomposed, const Work& work, int sm_count) {
