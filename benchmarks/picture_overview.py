@@ -6,25 +6,57 @@ From every result file of the folder that holds a comparison.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
-from bars import fused, linear, plain
-from bars_block_scaled import BLOCK_SCALED_FORMATS, KINDS
-from bars_fp8 import ACCUMULATIONS, OFFERED_BY_TORCH
+from bars_block_scaled import KINDS
+from comparisons import (
+    Comparison,
+    float32_comparisons,
+    fp8_comparisons,
+    matmul_comparisons,
+    portable_comparisons,
+)
 from picture import DotPanel, DotRow, Picture, caption_of, machine
 from picture_training import host_ratios, layer_ratios, parallel_ratios
 from result_file import read_csv
 from summary import Key, Times, ratios, read_times
+from tables_awkward import SOURCE as AWKWARD_OUTPUTS
+from tables_awkward import other_outputs_comparison, vocabulary_comparison
+from tables_training import HOST_FUNCTIONS
 
 _READING = (
     "A dot is a case: the peer's time divided by tileon's. Right of 1 tileon is faster, left of it (shaded) the peer. "
-    "The black mark is the geometric mean; at the right it stands in figures, with the range and the number of cases."
+    "The black mark is the geometric mean; at the right it stands in figures, with the range and the number of cases. "
+    "16-bit is float16 and bfloat16; NN is a @ b of row-major operands, NT x @ weight.t(), a linear layer."
 )
 _TRITON = "triton"
+
+# Of block-scaled formats, by words: the format and the kinds of data. What mxfp4 becomes, and so how fast it is,
+# depends on the data: int8 takes normal ones, bfloat16 the tutorial's. The others become bfloat16 with either.
+_BLOCK_SCALED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "mxfp8": ("mxfp8", KINDS),
+    "mxfp4, normal data": ("mxfp4", ("normal",)),
+    "mxfp4, tutorial data": ("mxfp4", ("tutorial",)),
+    "mixed": ("mixed", KINDS),
+    "nvfp4": ("nvfp4", KINDS),
+}
 
 
 def _row(label: str, style: str, values: Iterable[float], heading: str = "") -> DotRow:
     return DotRow(label, ((style, tuple(values)),), heading)
+
+
+def _rows(comparisons: list[Comparison]) -> list[DotRow]:
+    """Those of README's table: the same words, but for the peer, which has a column there."""
+    return [
+        _row(
+            one.words.replace("`", "") + (", against Triton" if one.peer == _TRITON else ""),
+            one.peer,
+            one.found.by_case.values(),
+        )
+        for one in comparisons
+    ]
 
 
 def _among(times: Times, over: str, under: str, among: Callable[[Key], bool]) -> list[float]:
@@ -32,96 +64,81 @@ def _among(times: Times, over: str, under: str, among: Callable[[Key], bool]) ->
     return list(found.by_case.values()) if found else []
 
 
-def _squares(times: Times, over: str, under: str, dtypes: Iterable[str], layouts: str) -> list[float]:
-    """Of these dtypes and layouts."""
-    return [
-        ratio
-        for dtype in dtypes
-        for layout in layouts.split()
-        for ratio in _among(times, over, under, plain(dtype, layout))
-    ]
+def _graphs_row(times: Times, layout: str) -> DotRow:
+    found = _among(times, "torch_graph", "tileon_graph", lambda key: key.layout == layout)
+    return _row(f"float16 squares, {layout}, CUDA graphs", "torch", found)
 
 
 def _matmul_rows(source: Path) -> list[DotRow]:
     _, times = read_times(source)
-    layers = linear(times)
-    both = ("float16", "bfloat16")
-    graphs = _squares(times, "torch_graph", "tileon_graph", ["float16"], "NN NT")
-    return [
-        _row("float16 squares, NN and NT", "torch", _squares(times, "torch", "tileon", ["float16"], "NN NT")),
-        _row("bfloat16 squares, NN and NT", "torch", _squares(times, "torch", "tileon", ["bfloat16"], "NN NT")),
-        _row("16-bit squares, TN and TT", "torch", _squares(times, "torch", "tileon", both, "TN TT")),
-        _row("float16 squares, CUDA graphs", "torch", graphs),
-        _row("16-bit squares, bias + leaky_relu", "torch", [case.against_torch for case in fused(times)]),
-        _row("bfloat16 linear layers, 1 to 8192 rows", "torch", layers.by_case.values() if layers else []),
-        _row("16-bit squares NN, against Triton", _TRITON, _squares(times, "triton", "tileon", both, "NN")),
-    ]
+    return [*_rows(matmul_comparisons(times)), *(_graphs_row(times, layout) for layout in ("NN", "NT"))]
+
+
+def _outputs_rows(source: Path) -> list[DotRow]:
+    return _rows(vocabulary_comparison(source.parent) + other_outputs_comparison(source.parent))
 
 
 def _awkward_rows(source: Path) -> list[DotRow]:
-    """The GPU's time alone: what the host costs stands in a row of its own."""
+    """The GPU's time alone: what the host costs stands in a row of its own. Without the cases that have a file of
+    their own, where that is there."""
+    outputs = source.with_name(AWKWARD_OUTPUTS)
+    elsewhere = {row["case"] for row in read_csv(outputs)[1]} if outputs.exists() else set()
     times: dict[tuple[str, ...], dict[str, float]] = {}
     for row in read_csv(source)[1]:
-        if row["mode"] == "graph":
+        if row["mode"] == "graph" and row["case"] not in elsewhere:
             case = tuple(row[column] for column in ("dtype", "case", "m", "n", "k"))
             times.setdefault(case, {})[row["provider"]] = float(row["median_us"])
     found = [by["torch"] / by["tileon"] for by in times.values() if {"torch", "tileon"} <= by.keys()]
     return [_row("bfloat16, unaligned or strided operands", "torch", found)]
 
 
-def _float32_rows(source: Path) -> list[DotRow]:
-    _, times = read_times(source)
-    layers = linear(times, "float32")
-    fused_squares = _among(times, "torch", "tileon", lambda key: key.epilogue == "bias+leaky_relu")
-    gradients = _among(times, "torch", "tileon", plain("float32", "TN", squares=False))
-    return [
-        _row("float32 squares, NN and NT", "torch", _squares(times, "torch", "tileon", ["float32"], "NN NT")),
-        _row("float32 squares, TN and TT", "torch", _squares(times, "torch", "tileon", ["float32"], "TN TT")),
-        _row("float32 squares, bias + leaky_relu", "torch", fused_squares),
-        _row("float32 linear layers, 1 to 8192 rows", "torch", layers.by_case.values() if layers else []),
-        _row("float32 gradients of weights", "torch", gradients),
-    ]
-
-
 def _portable_rows(source: Path) -> list[DotRow]:
-    """The dtypes that Hopper's own kernels do not take: not float32, where float32.csv says what they do with it."""
-    _, times = read_times(source)
-    words = {"float32": "float32 squares", "tf32": "float32 squares, TF32 allowed", "float64": "float64 squares"}
-    if source.with_name("float32.csv").exists():
-        del words["float32"]
-    return [_row(words[name], "torch", _squares(times, "torch", "tileon", [name], "NN")) for name in words]
+    """Without float32, where float32.csv says what the library's choice of a kernel does with it."""
+    float32 = not source.with_name("float32.csv").exists()
+    return _rows(portable_comparisons(read_times(source)[1], float32=float32))
 
 
-def _fp8_rows(source: Path) -> list[DotRow]:
-    _, times = read_times(source)
+def _of_file(compare: Callable[[Times], list[Comparison]], source: Path) -> list[DotRow]:
+    return _rows(compare(read_times(source)[1]))
+
+
+def _by_format(source: Path, words: str, style: str, peer: str, among: Callable[[Key], bool]) -> list[DotRow]:
+    """A row for each format, and for each kind of data on which the format's speed depends."""
+    times = {data: read_times(source, data)[1] for data in KINDS}
     rows = []
-    for name, (ours, peer) in ACCUMULATIONS.items():
-        label = f"fp8 squares, {name} accumulation"
-        rows.append(_row(label, "torch", _squares(times, peer, ours, OFFERED_BY_TORCH, "NT")))
+    for label, (name, kinds) in _BLOCK_SCALED.items():
+
+        def mine(key: Key, name: str = name) -> bool:
+            return key.dtype == name and among(key)
+
+        rows.append(
+            _row(
+                f"{label}: {words}",
+                style,
+                [ratio for data in kinds for ratio in _among(times[data], peer, "tileon", mine)],
+            )
+        )
     return rows
 
 
-def _block_scaled_rows(source: Path) -> list[DotRow]:
-    by_kind = [read_times(source, data)[1] for data in KINDS]
-    normal = by_kind[0]
+def _dequantize_rows(source: Path) -> list[DotRow]:
+    return _by_format(source, "squares", "torch", "torch_dequantize", lambda key: key.is_square)
 
-    def squares(peer: str, names: Iterable[str]) -> list[float]:
-        return [ratio for times in by_kind for ratio in _squares(times, peer, "tileon", names, "NT")]
 
-    rows = [
-        _row(f"{name} squares, against dequantize, cuBLAS", "torch", squares("torch_dequantize", [name]))
-        for name in BLOCK_SCALED_FORMATS
-    ]
-    few = _among(normal, "torch_bf16_graph", "tileon_graph", lambda key: not key.is_square)
-    large = [ratio for times in by_kind for ratio in _among(times, "torch_bf16", "tileon", lambda key: key.m >= 2048)]
-    more = _among(normal, "torch_bf16", "tileon", lambda key: key.m <= 1024 < key.n)
+def _bfloat16_rows(source: Path) -> list[DotRow]:
+    """By rows of `a`: each format apart where some are faster than bfloat16 and others slower."""
+    peer, normal = "torch_bf16", read_times(source, "normal")[1]
+    few = _among(normal, f"{peer}_graph", "tileon_graph", lambda key: not key.is_square)
     return [
-        *rows,
-        _row("large products, against cuBLAS on bfloat16", "torch_bf16", large),
-        _row("1 to 64 rows, against bfloat16 weights", "torch_bf16", few),
-        _row("128 to 1024 rows, against bfloat16 weights", "torch_bf16", more),
-        _row("all squares, against Triton's dot_scaled", _TRITON, squares("triton", BLOCK_SCALED_FORMATS)),
+        _row("all formats: 1 to 64 rows", peer, few),
+        *_by_format(source, "128 to 1024 rows", peer, peer, lambda key: key.m <= 1024 < key.n),
+        *_by_format(source, "2048 to 8192 rows", peer, peer, lambda key: key.m >= 2048),
     ]
+
+
+def _triton_rows(source: Path) -> list[DotRow]:
+    rows = _by_format(source, "squares", _TRITON, _TRITON, lambda key: key.is_square)
+    return [_row("mxfp8, mxfp4, mixed: squares", _TRITON, [ratio for row in rows for ratio in row.values])]
 
 
 def _layer_rows(source: Path) -> list[DotRow]:
@@ -137,27 +154,36 @@ def _parallel_rows(source: Path) -> list[DotRow]:
 
 
 def _host_rows(source: Path) -> list[DotRow]:
-    return [_row("host time of one call", "torch", host_ratios(source).values())]
+    found = host_ratios(source)
+    return [
+        _row(f"host time of {function}", "torch", [ratio for (_, ours), ratio in found.items() if ours == who])
+        for who, function in HOST_FUNCTIONS.items()
+        if who != "torch"
+    ]
 
 
+_BLOCK_SCALED_FILE = "block_scaled_matmul.csv"
 _GROUPS: tuple[tuple[str, tuple[tuple[str, Callable[[Path], list[DotRow]]], ...]], ...] = (
     (
         "matmul",
         (
             ("matmul.csv", _matmul_rows),
             ("awkward.csv", _awkward_rows),
-            ("float32.csv", _float32_rows),
+            (AWKWARD_OUTPUTS, _outputs_rows),
+            ("float32.csv", partial(_of_file, float32_comparisons)),
             ("portable.csv", _portable_rows),
         ),
     ),
-    ("fp8, against torch._scaled_mm", (("fp8.csv", _fp8_rows),)),
-    ("block_scaled_matmul", (("block_scaled_matmul.csv", _block_scaled_rows),)),
+    ("matmul of fp8, against torch._scaled_mm", (("fp8.csv", partial(_of_file, fp8_comparisons)),)),
+    ("block-scaled, against dequantize, cuBLAS", ((_BLOCK_SCALED_FILE, _dequantize_rows),)),
+    ("block-scaled, against cuBLAS on bfloat16", ((_BLOCK_SCALED_FILE, _bfloat16_rows),)),
+    ("block-scaled, against Triton's dot_scaled", ((_BLOCK_SCALED_FILE, _triton_rows),)),
     (
         "training and calls",
         (("layer.csv", _layer_rows), ("parallel.csv", _parallel_rows), ("host.csv", _host_rows)),
     ),
 )
-SOURCES = tuple(name for _, makers in _GROUPS for name, _ in makers)
+SOURCES = tuple(dict.fromkeys(name for _, makers in _GROUPS for name, _ in makers))
 
 
 def overview_picture(results: Path) -> Picture | None:
@@ -189,5 +215,5 @@ def overview_picture(results: Path) -> Picture | None:
         caption_of(heads, [_READING, "Each CSV's head has its command, dtypes and timing."]),
         (DotPanel("", "peer's time / tileon's", tuple(rows), legend, means=True),),
         ((0,),),
-        (0.235 * (len(rows) + len([row for row in rows if row.heading])) + 0.6,),
+        (0.222 * (len(rows) + len([row for row in rows if row.heading])) + 0.6,),
     )

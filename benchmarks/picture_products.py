@@ -143,7 +143,7 @@ def _squares_rows(source: Path) -> tuple[DotRow, ...]:
 
 def _few_rows(times: Times) -> list[Series]:
     """Of each format, over m, against weights of 8192 x 8192 that are bfloat16: by graph replay; from 128 rows on by
-    events, and there with the weight prepared beforehand as well."""
+    events, and there with a prepared weight as well: by a private op, which no layer uses today."""
     kinds = (
         ("torch_bf16_graph", "tileon_graph", "-"),
         ("torch_bf16", "tileon", "-"),
@@ -208,7 +208,8 @@ def block_scaled_picture(results: Path) -> Picture | None:
     notes = (
         "Right of the line at 1, or above it, tileon is faster, in the shade the peer; means are geometric. The larger "
         "the square (2048, 4096, 8192), the larger its mark. Dequantize: either operand into bfloat16 by a kernel of "
-        "torch.compile. Below: normal data, up to 64 rows by CUDA-graph replay."
+        "torch.compile. Below: normal data, up to 64 rows by CUDA-graph replay; dashed with a prepared weight, by a "
+        "private op that no layer uses today."
     )
     return Picture(
         "block_scaled",

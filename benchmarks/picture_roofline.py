@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from bars_block_scaled import BLOCK_SCALED_FORMATS
@@ -11,7 +12,7 @@ from picture import Picture, Roof, RoofPanel, Series, caption_of
 from result_file import read_csv
 from summary import Key, Times, read_times
 
-SOURCES = ("matmul.csv", "fp8.csv", "block_scaled_matmul.csv", "portable.csv")
+SOURCES = ("matmul.csv", "fp8.csv", "block_scaled_matmul.csv", "float32.csv", "portable.csv")
 
 # Bytes of an element of a, of b and of the result; of a block-scaled format the scales' share is in a's and b's.
 ELEMENT_BYTES: dict[str, tuple[float, float, float]] = {
@@ -31,7 +32,9 @@ _ROOF_WORDS = {
     "8-bit": "fp8, int8",
     "tf32": "TF32",
     "float32": "fp32, fp64",
+    "bf16x6": "fp32 as bf16x6",
 }
+_SPLIT_PRODUCTS = 6  # of bfloat16 for each of float32: docs/float32_on_hopper.md
 
 
 def intensity(dtype: str, m: int, n: int, k: int) -> float:
@@ -62,7 +65,9 @@ def points(
     return [Series(label, style, xs, ys, line="", hollow=hollow)]
 
 
-def _dense(times: Times) -> list[Series]:
+def _dense(source: Path) -> list[Series]:
+    times = read_times(source)[1]
+
     def mine(key: Key) -> bool:
         return key.dtype == "bfloat16" and key.layout == "NT"
 
@@ -72,7 +77,8 @@ def _dense(times: Times) -> list[Series]:
     return [one for found in ours_and_torch for one in found] + triton
 
 
-def _fp8(times: Times) -> list[Series]:
+def _fp8(source: Path) -> list[Series]:
+    times = read_times(source)[1]
     words = {
         "tileon": "tileon, precise",
         "tileon_fast": "tileon, fast_accum",
@@ -85,8 +91,8 @@ def _fp8(times: Times) -> list[Series]:
     return series
 
 
-def _block_scaled(times: Times) -> list[Series]:
-    series = []
+def _block_scaled(source: Path) -> list[Series]:
+    times, series = read_times(source, "normal")[1], []
     for place, name in enumerate(BLOCK_SCALED_FORMATS):
 
         def mine(key: Key, name: str = name) -> bool:
@@ -106,55 +112,86 @@ def _block_scaled(times: Times) -> list[Series]:
     return series + points(bf16, "cuBLAS, bfloat16", "torch_bf16", "torch_bf16", lambda _: True, operands="bfloat16")
 
 
-def _portable(times: Times) -> list[Series]:
-    series = []
-    for place, (name, words) in enumerate({"tf32": "TF32", "float32": "float32", "float64": "float64"}.items()):
+def _against_torch(source: Path, name: str, words: str, style: str, *, how: str = "") -> list[Series]:
+    """Ours and torch's on squares NN of a dtype; `how` says by what ours is, if not by the library's choice."""
+    times = read_times(source)[1]
 
-        def mine(key: Key, name: str = name) -> bool:
-            return key.dtype == name
+    def mine(key: Key) -> bool:
+        return (key.dtype, key.layout) == (name, "NN") and key.is_square
 
-        series += points(times, f"tileon, {words}", f"part{place}", "tileon", mine)
-        series += points(times, f"torch, {words}", f"part{place}", "torch", mine, hollow=True)
-    return series
+    ours = points(times, f"tileon, {words}{how}", style, "tileon", mine)
+    return ours + points(times, f"torch, {words}", style, "torch", mine, hollow=True)
 
 
-_PANELS: tuple[tuple[str, str, Callable[[Times], list[Series]], tuple[str, ...]], ...] = (
-    ("matmul.csv", "bfloat16: squares, and linear layers of 1 to 8192 rows", _dense, ("16-bit",)),
-    ("fp8.csv", "fp8 (e4m3 x e4m3, float16 out): squares", _fp8, ("8-bit",)),
-    ("block_scaled_matmul.csv", "block-scaled, normal data: 1 to 8192 rows", _block_scaled, ("16-bit", "8-bit")),
-    ("portable.csv", "float32, TF32, float64: squares", _portable, ("float32", "tf32")),
+def _float32(source: Path) -> list[Series]:
+    """By the kernels that the library chooses: those of bfloat16 triples but for small squares."""
+    return _against_torch(source, "float32", "float32", "part1")
+
+
+def _portable(source: Path) -> list[Series]:
+    """Without float32, where float32.csv has it: on a GPU with kernels for it these are not what a call takes."""
+    series = _against_torch(source, "tf32", "TF32", "part0")
+    if not source.with_name("float32.csv").exists():
+        series += _against_torch(source, "float32", "float32", "part1", how=", portable kernels")
+    return series + _against_torch(source, "float64", "float64", "part2")
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """A panel's title, and its files, each with what makes its series and the names of the roofs above these."""
+
+    title: str
+    files: dict[str, tuple[Callable[[Path], list[Series]], tuple[str, ...]]]
+
+
+_PANELS = (
+    _Panel("bfloat16, NT: squares, and linear layers of 1 to 8192 rows", {"matmul.csv": (_dense, ("16-bit",))}),
+    _Panel("fp8 (e4m3 x e4m3, float16 out), NT: squares", {"fp8.csv": (_fp8, ("8-bit",))}),
+    _Panel(
+        "block-scaled, normal data: 1 to 8192 rows",
+        {"block_scaled_matmul.csv": (_block_scaled, ("16-bit", "8-bit"))},
+    ),
+    _Panel(
+        "float32, TF32, float64, NN: squares",
+        {"float32.csv": (_float32, ("float32", "bf16x6")), "portable.csv": (_portable, ("float32", "tf32"))},
+    ),
 )
 
 
-def _roofs(known: GpuRoofs, names: tuple[str, ...]) -> tuple[Roof, ...]:
-    found = []
-    for name in names:
+def _roof(known: GpuRoofs, name: str) -> Roof:
+    if name != "bf16x6":
         roof = known.compute[name]
-        found.append(Roof(f"{roof.peak:.0f} {_ROOF_WORDS[name]}", roof.peak, roof.sustained))
-    return tuple(found)
+        return Roof(f"{roof.peak:.0f} {_ROOF_WORDS[name]}", roof.peak, roof.sustained)
+    whole = known.compute["16-bit"]
+    peak = whole.peak / _SPLIT_PRODUCTS
+    sustained = whole.sustained / _SPLIT_PRODUCTS if whole.sustained else None
+    return Roof(f"{peak:.0f} {_ROOF_WORDS[name]}", peak, sustained)
 
 
 def roofline_picture(results: Path) -> Picture | None:
     """Of whatever files of one GPU whose roofs are known are there."""
     heads, panels, gpu = {}, [], ""
-    for name, title, series_of, names in _PANELS:
-        source = results / name
-        if not source.exists():
-            continue
-        head = read_csv(source)[0]
-        known = GPU_ROOFS.get(head.get("gpu", ""))
-        series = series_of(read_times(source, "normal" if "block_scaled" in name else None)[1])
-        if known is None or not series:
-            continue
-        gpu, heads[name] = head["gpu"], head
-        panels.append(RoofPanel(title, known.read_tb_s, _roofs(known, names), tuple(series)))
+    for panel in _PANELS:
+        series: list[Series] = []
+        roofs: dict[str, Roof] = {}
+        for name, (series_of, roof_names) in panel.files.items():
+            source = results / name
+            head = read_csv(source)[0] if source.exists() else {}
+            found = series_of(source) if head.get("gpu", "") in GPU_ROOFS else []
+            if found:
+                gpu, heads[name] = head["gpu"], head
+                series += found
+                roofs |= {roof: _roof(GPU_ROOFS[gpu], roof) for roof in roof_names}
+        if series:
+            panels.append(RoofPanel(panel.title, GPU_ROOFS[gpu].read_tb_s, tuple(roofs.values()), tuple(series)))
     if not panels:
         return None
     notes = [
         GPU_ROOFS[gpu].source,
         "Bytes: operands, scales and result once. Operands start outside L2. Under some 10 us a call is bound by its "
         "launch, which no roof knows. Block-scaled: up to 64 rows by CUDA-graph replay; cuBLAS reads bfloat16 "
-        "operands, at their intensity.",
+        "operands, at their intensity. float32, without TF32: by the kernels that the library chooses, which but for "
+        "small squares multiply it as six products of bfloat16, so that a sixth of the 16-bit roof is above it.",
     ]
     return Picture(
         "roofline",

@@ -22,9 +22,11 @@ from tables_block_scaled import (
     hopper_part,
     quantize_part,
 )
+from tables_block_scaled_rows import few_rows_part, forms_part, prepared_part
 from tables_float32 import float32_part
 from tables_fp8 import fp8_part
 from tables_headline import block_scaled_headline_part, headline_part
+from tables_loads import tile_loads_part
 from tables_matmul import peers_part
 from tables_pictures import picture_part
 from tables_portable import accuracy_part, speed_part
@@ -42,6 +44,12 @@ PAGES: dict[str, dict[str, Part]] = {
         "headline": headline_part,
         "block_scaled_headline": block_scaled_headline_part,
     },
+    "docs/block_scaled_on_hopper.md": {
+        "few_rows": few_rows_part,
+        "prepared": prepared_part,
+        "mxfp4_forms": forms_part,
+    },
+    "docs/dense_on_hopper.md": {"tile_loads": tile_loads_part},
     "docs/gpus.md": {"proven": proven_part},
     "docs/measured.md": {
         "roofline_picture": picture_part("roofline"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from comparisons import Comparison
 from result_file import read_csv
 from summary import Key, Ratios
 from tables_format import source_line, table
 
 SOURCE = "awkward_outputs.csv"
+_VOCABULARY = "n50257"
 _WORDS = {
-    "n50257": "the last layer of GPT-2",
+    _VOCABULARY: "the last layer of GPT-2",
     "n588_out": "588 columns",
     "odd_size": "all sizes odd, operands copied",
 }
@@ -27,12 +30,25 @@ def _microseconds(results: Path) -> dict[tuple[str, Key], dict[str, float]]:
     return found
 
 
-def vocabulary_ratios(results: Path) -> Ratios | None:
-    """torch's time over ours for the last layer of GPT-2."""
+def _ratios(results: Path, wanted: Callable[[str], bool]) -> Ratios | None:
     by_case = {
-        key: by["torch"] / by["tileon"] for (case, key), by in _microseconds(results).items() if case == "n50257"
+        key: by["torch"] / by["tileon"]
+        for (case, key), by in _microseconds(results).items()
+        if wanted(case) and {"torch", "tileon"} <= by.keys()
     }
     return Ratios(by_case) if by_case else None
+
+
+def vocabulary_comparison(results: Path) -> list[Comparison]:
+    """torch's time over ours for the last layer of GPT-2; nothing where none was measured."""
+    found = _ratios(results, lambda case: case == _VOCABULARY)
+    return [Comparison("bfloat16 layer of 50257 columns, NT, GPU time", "torch", found)] if found else []
+
+
+def other_outputs_comparison(results: Path) -> list[Comparison]:
+    """The same of the file's other cases."""
+    found = _ratios(results, lambda case: case != _VOCABULARY)
+    return [Comparison("bfloat16, 588 columns or odd sizes, GPU time", "torch", found)] if found else []
 
 
 def awkward_outputs_part(results: Path) -> list[str]:

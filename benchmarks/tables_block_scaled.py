@@ -12,6 +12,7 @@ from bars_block_scaled import BLOCK_SCALED_FORMATS, KINDS, block_scaled_bars, ho
 from bars_block_scaled_accuracy import block_scaled_accuracy_bars
 from result_file import read_csv
 from summary import Key, Times, read_times
+from tables_block_scaled_rows import CUBLAS, SOURCE, few_rows_lines, more_rows_lines
 from tables_format import not_met, source_line, table
 
 PROVIDER_WORDS = {
@@ -19,7 +20,7 @@ PROVIDER_WORDS = {
     "tileon_fast": "tileon, `fast_accum`",
     "triton": "Triton",
     "torch_dequantize": "dequantize, cuBLAS",
-    "torch_bf16": "cuBLAS on bfloat16",
+    "torch_bf16": CUBLAS,
 }
 _RIVALS = ("triton", "torch_dequantize")
 _PEER_SENTENCE = (
@@ -88,7 +89,8 @@ def _hopper(source: Path) -> list[str]:
         *table(["format", "data", "m = n = k", *_columns(providers)], rows, 2),
         "",
         *_sweep(of_kind["normal"]),
-        *_few_rows(of_kind["normal"]),
+        *few_rows_lines(of_kind["normal"]),
+        *more_rows_lines(of_kind["normal"]),
         *_nothing_to_compare(bars),
         *not_met(bars),
         source_line(source, head),
@@ -111,28 +113,6 @@ def _sweep(times: Times) -> list[str]:
                 rows.append([name, PROVIDER_WORDS[who], *cells])
     columns = ["format", "", *(f"k = {k}" for k in all_k)]
     return [f"TFLOP/s over k, m = n = {size}, normal data:", "", *table(columns, rows, 2), ""]
-
-
-def _few_rows(times: Times) -> list[str]:
-    """Microseconds by graph replay, where a file has such cases."""
-    rows = []
-    for name in BLOCK_SCALED_FORMATS:
-        for key, by in times.items():
-            if key.dtype == name and {"tileon_graph", "torch_bf16_graph"} <= by.keys():
-                ours, rival = by["tileon_graph"], by["torch_bf16_graph"]
-                figures = [f"{ours:.1f}", f"{rival:.1f}", f"{rival / ours:.2f}"]
-                rows.append([name, f"{key.n} x {key.k}", str(key.m), *figures])
-    if not rows:
-        return []
-    cublas = PROVIDER_WORDS["torch_bf16"]
-    columns = ["format", "weight, n x k", "rows", "tileon", cublas, f"{cublas} / tileon"]
-    return [
-        "Few rows of `a`: microseconds by CUDA-graph replay, over weights that have left L2, normal data. The last "
-        "column is cuBLAS's time over ours:",
-        "",
-        *table(columns, rows, 2),
-        "",
-    ]
 
 
 def _nothing_to_compare(bars: list[Bar]) -> list[str]:
@@ -199,7 +179,7 @@ def _part(name: str, make: Callable[[Path], list[str]]) -> Callable[[Path], list
     return lambda results: make(results / name) if (results / name).exists() else []
 
 
-hopper_part = _part("block_scaled_matmul.csv", _hopper)
+hopper_part = _part(SOURCE, _hopper)
 block_scaled_accuracy_part = _part("block_scaled_accuracy.csv", _accuracy)
 block_scaled_portable_part = _part("block_scaled_portable.csv", _products)
 quantize_part = _part("quantize.csv", _quantize)

@@ -9,74 +9,44 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bars import fused, linear, plain
 from bars_block_scaled import BLOCK_SCALED_FORMATS, KINDS
-from bars_fp8 import ACCUMULATIONS, OFFERED_BY_TORCH, over_torch
+from comparisons import (
+    Comparison,
+    float32_comparisons,
+    fp8_comparisons,
+    matmul_comparisons,
+    portable_comparisons,
+)
 from result_file import read_csv
-from summary import Key, Ratios, Times, ratios, read_times
+from summary import Key, Times, read_times
 from tables_awkward import SOURCE as AWKWARD_OUTPUTS
-from tables_awkward import vocabulary_ratios
+from tables_awkward import vocabulary_comparison
 from tables_block_scaled import PROVIDER_WORDS
+from tables_block_scaled_rows import by_rows_lines
 from tables_format import table
-from tables_portable import DTYPE_WORDS, SIZE
-from tables_training import STATE_WORDS
+from tables_training import HOST_FUNCTIONS, STATE_WORDS
 
 _BLOCK_SCALED_SIZE = 8192  # m = n = k
 _BLOCK_SCALED_ROWS = [*((name, "normal") for name in BLOCK_SCALED_FORMATS), ("mxfp4", "tutorial")]
-_FP8_WORDS = {"precise": "squares of fp8", "fast": "squares of fp8, `fast_accum`"}
+_PEER_WORDS = {"torch": "torch", "triton": "Triton"}
 _STATES = ("grad_unneeded", "grad_recorded")
+_READING = (
+    "The peer's time over ours, in geometric mean over the cases: above 1 ours is faster, below 1 the peer. 16-bit is "
+    "float16 and bfloat16. NN, NT, TN, TT are the layouts of the operands: N is row-major, T transposed, so that NN is "
+    "`a @ b` and NT `x @ weight.t()`, a linear layer. The picture above has the same cases in its rows of the same "
+    "names, and more rows."
+)
 
 
-def _row(what: str, peer: str, found: Ratios | None) -> list[list[str]]:
-    """The line of a peer's times over ours; none where nothing was measured."""
-    if found is None:
-        return []
-    key, worst = found.worst
-    count, mean = len(found.by_case), f"{found.mean:.2f}"
-    return [[what, peer, str(count), mean, f"{worst:.2f}" + (f" ({key.dtype} {key.shape})" if count > 1 else "")]]
-
-
-def _together(groups: list[Ratios | None]) -> Ratios | None:
-    by_case = {key: ratio for found in groups if found for key, ratio in found.by_case.items()}
-    return Ratios(by_case) if by_case else None
-
-
-def _matmul_rows(times: Times) -> list[list[str]]:
-    rows = []
-    for peer in ("torch", "triton"):
-        squares = [ratios(times, peer, "tileon", plain(dtype, "NN")) for dtype in ("float16", "bfloat16")]
-        rows += _row("squares of float16 and bfloat16", peer.replace("triton", "Triton"), _together(squares))
-    rows += _row("linear layers of bfloat16", "torch", linear(times))
-    with_bias = {case.key: case.against_torch for case in fused(times)}
-    return rows + _row("squares with bias and leaky_relu", "torch", Ratios(with_bias) if with_bias else None)
-
-
-def _fp8_rows(times: Times) -> list[list[str]]:
-    rows = []
-    for accumulation in ACCUMULATIONS:
-        pairings = [over_torch(times, name, accumulation) for name in OFFERED_BY_TORCH]
-        rows += _row(_FP8_WORDS[accumulation], "`torch._scaled_mm`", _together(pairings))
-    return rows
-
-
-def _float32_rows(times: Times) -> list[list[str]]:
-    squares = [ratios(times, "torch", "tileon", plain("float32", layout)) for layout in ("NN", "NT")]
-    gradients = ratios(times, "torch", "tileon", plain("float32", "TN", squares=False))
-    return [
-        *_row("squares of float32", "torch", _together(squares)),
-        *_row("linear layers of float32", "torch", linear(times, "float32")),
-        *_row("weight gradients of float32", "torch", gradients),
-    ]
-
-
-def _portable_rows(times: Times, dtypes: tuple[str, ...]) -> list[list[str]]:
-    size = int(SIZE)
-    rows = []
-    for dtype in dtypes:
-        key = Key(dtype, "NN", size, size, size, "none")
-        found = ratios({key: times.get(key, {})}, "torch", "tileon", lambda _: True)
-        rows += _row(f"{DTYPE_WORDS.get(dtype, dtype)}, {SIZE}", "torch", found)
-    return rows
+def _rows(comparisons: list[Comparison], peer: str = "") -> list[list[str]]:
+    """A line each; `peer` is what the files' name of it stands for, where the file has another one than torch."""
+    lines = []
+    for one in comparisons:
+        key, worst = one.found.worst
+        where = f" ({key.dtype} {key.shape})" if len(one.found.by_case) > 1 else ""
+        figures = [str(len(one.found.by_case)), f"{one.found.mean:.2f}", f"{worst:.2f}{where}"]
+        lines.append([one.words, peer or _PEER_WORDS[one.peer], *figures])
+    return lines
 
 
 def _layer_rows(source: Path) -> list[list[str]]:
@@ -92,36 +62,38 @@ def _layer_rows(source: Path) -> list[list[str]]:
 
 
 def _host_rows(source: Path) -> list[list[str]]:
+    """A line for each state and each way to make a call: the op itself, and the Python function over it."""
     times: dict[str, dict[str, float]] = {}
     for row in read_csv(source)[1]:
         times.setdefault(row["state"], {})[row["provider"]] = float(row["median_us"])
     return [
-        [f"host time of a call, {STATE_WORDS[state]}", "torch", "1", ratio, ratio]
+        [f"host time of `{function}`, {STATE_WORDS[state]}", "torch", "1", ratio, ratio]
         for state in _STATES
         for by in [times.get(state, {})]
-        if {"torch", "tileon_python"} <= by.keys()
-        for ratio in [f"{by['torch'] / by['tileon_python']:.2f}"]
+        for ours, function in HOST_FUNCTIONS.items()
+        if ours != "torch" and {"torch", ours} <= by.keys()
+        for ratio in [f"{by['torch'] / by[ours]:.2f}"]
     ]
 
 
 def headline_part(results: Path) -> list[str]:
     """A peer's time over ours, one line for each kind of product; nothing while nothing was measured."""
-    float32 = () if (results / "float32.csv").exists() else ("float32",)  # where it is, that file says more
-    of_times: dict[str, Callable[[Times], list[list[str]]]] = {
-        "matmul.csv": _matmul_rows,
-        "fp8.csv": _fp8_rows,
-        "float32.csv": _float32_rows,
-        "portable.csv": partial(_portable_rows, dtypes=(*float32, "tf32", "float64")),
+    no_float32 = not (results / "float32.csv").exists()
+    of_times: dict[str, tuple[Callable[[Times], list[Comparison]], str]] = {
+        "matmul.csv": (matmul_comparisons, ""),
+        "fp8.csv": (fp8_comparisons, "`torch._scaled_mm`"),
+        "float32.csv": (float32_comparisons, ""),
+        "portable.csv": (partial(portable_comparisons, float32=no_float32), ""),
     }
     rows, heads = [], []
-    for name, make in of_times.items():
+    for name, (compare, peer) in of_times.items():
         if (results / name).exists():
             head, times = read_times(results / name)
             heads.append(head)
-            rows += make(times)
+            rows += _rows(compare(times), peer)
     if (results / AWKWARD_OUTPUTS).exists():
         heads.append(read_csv(results / AWKWARD_OUTPUTS)[0])
-        rows += _row("a vocabulary of 50257, GPU time", "torch", vocabulary_ratios(results))
+        rows += _rows(vocabulary_comparison(results))
     for name, read in {"layer.csv": _layer_rows, "host.csv": _host_rows}.items():
         if (results / name).exists():
             heads.append(read_csv(results / name)[0])
@@ -130,8 +102,7 @@ def headline_part(results: Path) -> list[str]:
         return []
     machine = " and ".join(dict.fromkeys(f"{head['gpu']}, torch {head['torch']}" for head in heads))
     return [
-        f"One {machine}. The peer's time over ours, in geometric mean over the cases: above 1 ours is faster, below 1 "
-        "the peer.",
+        f"One {machine}. {_READING}",
         "",
         *table(["product", "peer", "cases", "mean", "worst"], rows, 2),
     ]
@@ -157,4 +128,5 @@ def block_scaled_headline_part(results: Path) -> list[str]:
         "last column multiplies operands that were dequantized beforehand:",
         "",
         *table(["format", "data", *PROVIDER_WORDS.values()], rows, 2),
+        *by_rows_lines(of_kind["normal"]),
     ]

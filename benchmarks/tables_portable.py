@@ -7,9 +7,9 @@ from pathlib import Path
 from result_file import read_csv
 from tables_format import source_line, table
 
-SIZE = "4096"  # m = n = k of the table
+_SIZE = "4096"  # m = n = k of the table
 
-DTYPE_WORDS = {"tf32": "float32, TF32 allowed"}
+_DTYPE_WORDS = {"tf32": "float32, TF32 allowed"}
 _DTYPE_ORDER = ("bfloat16", "float16", "float32", "tf32", "float64")
 
 
@@ -23,18 +23,18 @@ def speed_part(results: Path) -> list[str]:
         rows = [row for row in rows if row["dtype"] not in ("float16", "bfloat16")]
     rates: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
-        if row["layout"] == "NN" and row["m"] == row["n"] == row["k"] == SIZE:
+        if row["layout"] == "NN" and row["m"] == row["n"] == row["k"] == _SIZE:
             rates.setdefault((row["dtype"], row["epilogue"]), {})[row["provider"]] = float(row["tflops"])
     lines = []
     for dtype, epilogue in sorted(rates, key=lambda key: _DTYPE_ORDER.index(key[0])):  # stable: epilogues as measured
         rate = rates[dtype, epilogue]
         cells = [f"{rate[name]:.1f}" if name in rate else "" for name in ("tileon", "torch", "triton")]
         ratio = f"{rate['tileon'] / rate['torch']:.2f}" if {"tileon", "torch"} <= rate.keys() else ""
-        lines.append([DTYPE_WORDS.get(dtype, dtype), f"`{epilogue}`", *cells, ratio])
+        lines.append([_DTYPE_WORDS.get(dtype, dtype), f"`{epilogue}`", *cells, ratio])
     columns = ["dtype", "epilogue", "tileon", "torch", "triton", "tileon / torch"]
     return [
         "By the portable kernels, on which float32 runs elsewhere than on Hopper, TFLOP/s at "
-        f"m = n = k = {SIZE}, NN, {head.get('timing', '')}:",
+        f"m = n = k = {_SIZE}, NN, {head.get('timing', '')}:",
         "",
         *table(columns, lines, 2),
         "",

@@ -12,6 +12,12 @@ STATE_WORDS = {
     "grad_unneeded": "grad mode, nothing requires a gradient",
     "grad_recorded": "a gradient is recorded",
 }
+# What makes the call, by the name that the file has for it.
+HOST_FUNCTIONS = {
+    "tileon": "torch.ops.tileon.matmul",
+    "tileon_python": "tileon_ops.matmul",
+    "torch": "torch.matmul",
+}
 _PASSES = {"forward": "forward", "forward_backward": "forward + backward"}
 
 
@@ -77,12 +83,13 @@ def host_part(results: Path) -> list[str]:
     times: dict[str, dict[str, str]] = {}
     for row in rows:
         times.setdefault(row["state"], {})[row["provider"]] = f"{float(row['median_us']):.1f}"
-    providers = {"tileon": "torch.ops.tileon.matmul", "tileon_python": "tileon_ops.matmul", "torch": "torch.matmul"}
-    lines = [[STATE_WORDS.get(state, state), *(by.get(name, "") for name in providers)] for state, by in times.items()]
+    lines = [
+        [STATE_WORDS.get(state, state), *(by.get(name, "") for name in HOST_FUNCTIONS)] for state, by in times.items()
+    ]
     return [
         f"Microseconds of host time for one eager call ({head.get('timing', '')}):",
         "",
-        *table(["state", *(f"`{name}`" for name in providers.values())], lines, 1),
+        *table(["state", *(f"`{name}`" for name in HOST_FUNCTIONS.values())], lines, 1),
         "",
         source_line(source, head),
     ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import pathlib
 import re
 
 import pytest
 from benchmark_files import BENCHMARKS, COLUMNS, HEAD, ROOT, csv_line, run
+
+RESULTS = ROOT / "benchmarks" / "results" / "h200"
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +37,11 @@ def test_the_check_names_a_page_that_is_not_and_changes_nothing(tmp_path: pathli
     before = (ROOT / "README.md").read_text()
     result = run("--check", "--results", str(tmp_path), script="result_tables.py")
     assert result.returncode == 1
-    assert "README.md and docs/gpus.md and docs/measured.md" in result.stdout
+    pages = (
+        "README.md",
+        *(f"docs/{name}.md" for name in ("block_scaled_on_hopper", "dense_on_hopper", "gpus", "measured")),
+    )
+    assert " and ".join(pages) in result.stdout
     assert (ROOT / "README.md").read_text() == before
 
 
@@ -43,8 +50,8 @@ def test_readme_shows_a_mean_and_the_worst_case_of_each_kind(tmp_path: pathlib.P
 
     _write_matmul(tmp_path)
     text = filled("README.md", tmp_path)
-    assert "| squares of float16 and bfloat16 | torch | 4 | 1.00 | 0.80 (float16 256) |" in text, "losses too"
-    assert "float64, 4096" not in text, "nothing of a file that is not there"
+    assert "| 16-bit squares, NN | torch | 4 | 1.00 | 0.80 (float16 256) |" in text, "losses too"
+    assert "float64 squares" not in text, "nothing of a file that is not there"
     assert "| mxfp8 | normal |" not in text
     assert filled("README.md", tmp_path, text) == text
 
@@ -53,13 +60,16 @@ def test_readme_shows_what_the_files_say_of_weak_places_too() -> None:
     """Of the committed results: what is slower than torch today is in the table with what is faster."""
     from result_file import read_csv
 
-    text = (ROOT / "README.md").read_text()
-    _, host = read_csv(ROOT / "benchmarks" / "results" / "h200" / "host.csv")
-    times = {row["provider"]: float(row["median_us"]) for row in host if row["state"] == "grad_recorded"}
-    found = {}
-    for product in ("float32, TF32 allowed, 4096", "host time of a call, a gradient is recorded"):
-        (found[product],) = re.findall(rf"^\| {re.escape(product)} \| torch \| 1 \| ([\d.]+) \|", text, re.MULTILINE)
-    assert found["host time of a call, a gradient is recorded"] == f"{times['torch'] / times['tileon_python']:.2f}"
+    shown = {line[0]: line[1:] for line in _tables((ROOT / "README.md").read_text())}
+    assert float(shown["float32 squares, NN, TF32 allowed"][2]) < 1
+    _, host = read_csv(RESULTS / "host.csv")
+    for state, words in (("grad_recorded", "a gradient is recorded"), ("grad_unneeded", "nothing requires a gradient")):
+        times = {row["provider"]: float(row["median_us"]) for row in host if row["state"] == state}
+        for ours, function in (("tileon", "torch.ops.tileon.matmul"), ("tileon_python", "tileon_ops.matmul")):
+            (line,) = (
+                line for what, line in shown.items() if what.startswith(f"host time of `{function}`") and words in what
+            )
+            assert line[2] == f"{times['torch'] / times[ours]:.2f}"
 
 
 def test_a_page_shows_the_first_of_its_pictures_that_is_there(tmp_path: pathlib.Path) -> None:
@@ -71,12 +81,140 @@ def test_a_page_shows_the_first_of_its_pictures_that_is_there(tmp_path: pathlib.
         assert f"{tmp_path}/{name}.png)" in _part(filled("README.md", tmp_path), "plot")
 
 
+def test_readme_keeps_the_layouts_of_squares_apart(tmp_path: pathlib.Path) -> None:
+    """NN is 1.25 times as fast as torch here and NT, the layout of linear layers, half as fast."""
+    from result_tables import filled
+
+    lines = [
+        csv_line("matmul", "bfloat16", layout, (size,) * 3, "none", provider, time_us)
+        for size in (256, 512)
+        for layout, torch_us in (("NN", 12.5), ("NT", 5.0))
+        for provider, time_us in (("tileon", 10.0), ("torch", torch_us))
+    ]
+    for name, dtype in (("matmul", "bfloat16"), ("float32", "float32")):
+        text = "\n".join([HEAD + ",".join(COLUMNS), *lines]) + "\n"
+        (tmp_path / f"{name}.csv").write_text(text.replace("bfloat16", dtype))
+    text = filled("README.md", tmp_path)
+    for what, dtype in (("16-bit", "bfloat16"), ("float32", "float32")):
+        assert f"| {what} squares, NN | torch | 2 | 1.25 | 1.25 ({dtype} 256) |" in text
+        assert f"| {what} squares, NT | torch | 2 | 0.50 | 0.50 ({dtype} 256) |" in text
+
+
+def test_every_line_of_squares_in_readme_names_its_layout() -> None:
+    squares = [line[0] for line in _tables((ROOT / "README.md").read_text()) if "squares" in line[0]]
+    assert {"16-bit squares, NN", "16-bit squares, NT"} <= set(squares)
+    assert all(re.match(r"(16-bit|fp8|float32|float64) squares, (NN|NT|TN and TT)\b", what) for what in squares)
+
+
+def test_readme_says_at_which_rows_each_format_is_slower_than_bfloat16(tmp_path: pathlib.Path) -> None:
+    from result_tables import filled
+
+    lines = [
+        csv_line("block_scaled_matmul", "mxfp8", "NT", (rows, 8192, 8192), "none", who, time_us) + ",normal"
+        for rows, torch_us in ((16, 5.0), (128, 2.0), (256, 1.0), (512, 3.0), (1024, 4.0), (8192, 9.0))
+        for who, time_us in (("tileon", 4.0), ("torch_bf16", torch_us))
+    ]
+    columns = ",".join([*COLUMNS, "data"])
+    (tmp_path / "block_scaled_matmul.csv").write_text("\n".join([HEAD + columns, *lines]) + "\n")
+    text = _part(filled("README.md", tmp_path), "block_scaled_headline")
+    assert "Below 1 cuBLAS is the faster one: mxfp8 at 128 to 512 rows.\n" in text
+    assert "| mxfp8 | 1.25 | 0.50 | 0.25 | 0.75 | 1.00 | 2.25 |" in text
+
+
+def _tables(text: str) -> list[list[str]]:
+    """The lines of all tables, as cells, heads and rules among them."""
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+def _times(name: str, format: str, data: str, shape: tuple[int, int, int]) -> dict[str, float]:
+    """Microseconds by provider, read without the tables' own functions."""
+    m, n, k = (str(size) for size in shape)
+    rows = csv.DictReader(line for line in (RESULTS / name).read_text().splitlines() if not line.startswith("#"))
+    wanted = {"dtype": format, "layout": "NT", "m": m, "n": n, "k": k, "data": data}
+    mine = [row for row in rows if wanted.items() <= row.items()]
+    return {row["provider"]: float(row["median_us"]) for row in mine}
+
+
+class TestBlockScaledOnHopper:
+    """The tables of that page, against the file that they name."""
+
+    SOURCE = "block_scaled_matmul.csv"
+    PAGE = ROOT / "docs" / "block_scaled_on_hopper.md"
+
+    def lines(self, part: str) -> list[list[str]]:
+        head, _, *lines = _tables(_part(self.PAGE.read_text(), part))
+        assert lines
+        return [head, *lines]
+
+    def test_few_rows(self) -> None:
+        head, *lines = self.lines("few_rows")
+        numbers = [int(word.split()[0]) for word in head[1::2]]
+        shown = 0
+        for name, *cells in lines:
+            for rows, ours, cublas in zip(numbers, cells[::2], cells[1::2], strict=True):
+                by = _times(self.SOURCE, name, "normal", (rows, 8192, 8192))
+                if ours or cublas or "tileon_graph" in by:
+                    assert (ours, cublas) == (f"{by['tileon_graph']:.1f}", f"{by['torch_bf16_graph']:.1f}")
+                    shown += 1
+        assert shown == 8
+
+    def test_a_prepared_weight(self) -> None:
+        _, *lines = self.lines("prepared")
+        assert len(lines) == 12
+        for name, weight, rows, *figures in lines:
+            assert weight == "8192 x 8192"
+            by = _times(self.SOURCE, name, "normal", (int(rows), 8192, 8192))
+            times = [by[who] for who in ("tileon", "tileon_prepared", "torch_bf16")]
+            ratios = [by["torch_bf16"] / by[who] for who in ("tileon", "tileon_prepared")]
+            assert figures == [*(f"{us:.1f}" for us in times), *(f"{ratio:.2f}" for ratio in ratios)]
+
+    def test_what_mxfp4_becomes(self) -> None:
+        head, *lines = self.lines("mxfp4_forms")
+        assert len(lines) == 4
+        for what, *cells in lines:
+            data, who = "normal" if "normal" in what else "tutorial", "tileon_fast" if "fast" in what else "tileon"
+            for size, cell in zip(head[1:], cells, strict=True):
+                by = _times(self.SOURCE, "mxfp4", data, (int(size),) * 3)
+                ours, peer = (2e-6 * int(size) ** 3 / by[name] for name in (who, "torch_dequantize"))
+                assert cell == f"{ours:.0f} ({peer:.0f})"
+
+
+def test_no_table_under_the_name_of_a_result_file_is_typed() -> None:
+    """Outside the marks no table follows a section's mention of a CSV file."""
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        complaints = _typed_tables(page.read_text())
+        assert not complaints, f"{page.name}: {complaints}: let result_tables.py write it"
+
+
+@pytest.mark.parametrize("between", ["", "And so:\n\n", "```sh\nls\n```\n\n"])
+def test_a_typed_table_is_noticed(between: str) -> None:
+    table = "| rows | us |\n| --- | ---: |\n| 1 | 14.4 |\n"
+    cited = "As in [a.csv](../benchmarks/results/h200/a.csv):\n\n"
+    assert _typed_tables(f"# Page\n\n{cited}{between}{table}") == ["| rows | us |"]
+    assert not _typed_tables(f"# Page\n\n{cited}<!-- begin: a -->\n{table}<!-- end: a -->\n")
+    assert not _typed_tables(f"# Page\n\n{cited}## Another section\n\n{table}"), "which is of something else"
+
+
+def _typed_tables(text: str) -> list[str]:
+    """The heads of tables that stand outside the marks, in a section that has named a CSV file before."""
+    outside = re.sub(r"^<!-- begin: (\w+) -->\n.*?^<!-- end: \1 -->$", "", text, flags=re.DOTALL | re.MULTILINE)
+    found = []
+    for section in re.split(r"^#+ ", outside, flags=re.MULTILINE):
+        for head in re.finditer(r"^(\|.*\|)\n\| ?:?---", section, re.MULTILINE):
+            if re.search(r"\w\.csv\b", section[: head.start()]):
+                found.append(head[1])
+    return found
+
+
 def _part(text: str, name: str) -> str:
     return text.split(f"<!-- begin: {name} -->")[1].split(f"<!-- end: {name} -->")[0]
 
 
 def test_links_to_results_lead_there_from_the_page_that_has_them() -> None:
-    for page, up in (("README.md", ""), ("docs/measured.md", "../"), ("docs/gpus.md", "../")):
+    from result_tables import PAGES
+
+    for page in PAGES:
+        up = "../" if page.startswith("docs/") else ""
         text = (ROOT / page).read_text()
         links = re.findall(r"\]\(([^)]*benchmarks/results/[^)]*)\)", text)
         assert links
@@ -138,4 +276,4 @@ def test_the_table_of_awkward_outputs_has_the_gpus_time_and_the_ratio(tmp_path: 
     (tmp_path / "awkward_outputs.csv").write_text(HEAD + "\n".join(lines) + "\n")
     text = _part(filled("docs/measured.md", tmp_path), "awkward_outputs")
     assert "| the last layer of GPT-2 | 16x50257x768 | 20.0 | 50.0 | 2.50 |" in text
-    assert "a vocabulary of 50257, GPU time | torch | 1 | 2.50 | 2.50 |" in filled("README.md", tmp_path)
+    assert "bfloat16 layer of 50257 columns, NT, GPU time | torch | 1 | 2.50 | 2.50 |" in filled("README.md", tmp_path)
