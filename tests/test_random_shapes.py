@@ -1,0 +1,348 @@
+"""Products that nobody chose: who computes them, the file, and the summary made of it."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from benchmark_files import BENCHMARKS, COLUMNS, HEAD, HEAD_KEYS, ROOT, read
+
+if TYPE_CHECKING:
+    from random_shapes_draw import Product
+
+FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
+DTYPES = ("float16", "bfloat16", "float32", "tf32", "float64", "e4m3", "e5m2", "e4m3xe5m2", "e5m2xe4m3")
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts' own functions are imported as they import each other."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+@pytest.fixture(autouse=True)
+def _torch_setting() -> Iterator[None]:
+    """What the script sets is torch's own setting, for all that runs after it."""
+    before = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+# For each dtype and each way to compute it, of sizes that torch._scaled_mm takes and of some that it refuses.
+PRODUCTS = (
+    *((dtype, "NT", 24, 32, 96, "bias+gelu", 1) for dtype in (*DTYPES, *FORMATS)),
+    *((dtype, "TN", 9, 11, 13, "bias+silu", 1) for dtype in DTYPES),
+    *((dtype, "TT", 8, 9, 33, "bias+leaky_relu", 3) for dtype in DTYPES),
+    *((dtype, "NT", 5, 7, 64, "none", 1) for dtype in FORMATS),
+    *((dtype, "NN", 16, 8, 24, "none", 2) for dtype in ("float32", "e4m3")),
+    *(("float32", "NT", 6, 7, 9, f"bias+{name}", 2) for name in ("relu", "gelu_tanh", "silu")),
+    *(("float16", layout, 16, 24, 8, f"bias+{name}", 1) for layout, name in (("NN", "relu"), ("TN", "gelu_tanh"))),
+    ("float64", "NN", 6, 7, 8, "bias", 1),
+)
+
+
+class TestProviders:
+    @pytest.mark.parametrize("what", PRODUCTS, ids=str)
+    def test_both_compute_the_same(self, what: tuple[Any, ...], device: torch.device) -> None:
+        from providers import NotOffered
+        from random_shapes_draw import Product
+        from random_shapes_providers import calls
+
+        product = Product(*what)
+        if product.dtype == "tf32" and device.type == "cpu":
+            with pytest.raises(NotOffered, match="TF32 is the GPU's"):
+                calls(product, device)
+            return
+        torch.set_float32_matmul_precision("high" if product.dtype == "tf32" else "highest")
+        ours, theirs = (call().to(torch.float64) for call in calls(product, device).values())
+        shape = (product.m, product.n)
+        assert ours.shape == theirs.shape == ((product.batch, *shape) if product.batch > 1 else shape)
+        tolerance = {"float64": 1e-12, "float32": 1e-5}.get(product.dtype, 1e-2)
+        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance * float(theirs.abs().max()))
+
+    @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+    @pytest.mark.parametrize("batch", [1, 3])
+    def test_operands_lie_as_the_layout_says(self, layout: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        import random_shapes_providers
+        from random_shapes_draw import Product
+
+        seen: list[Any] = []
+        monkeypatch.setattr(random_shapes_providers, "tileon_call", lambda case, operands: seen.append(operands))
+        product = Product("float32", layout, 3, 5, 7, "bias", batch)
+        random_shapes_providers.calls(product, torch.device("cpu"))
+        (operands,) = seen
+        for tensor, letter, shape in ((operands.a, layout[0], (3, 7)), (operands.b, layout[1], (7, 5))):
+            assert tensor.shape == ((batch, *shape) if batch > 1 else shape)
+            assert (tensor if letter == "N" else tensor.mT).is_contiguous()
+        assert operands.bias.shape == (5,)
+
+    def test_torch_multiplies_fp8_by_scaled_mm_where_that_takes_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from random_shapes_draw import Product
+        from random_shapes_providers import calls
+
+        scaled_mm, used = torch._scaled_mm, []
+
+        def counted(*arguments: Any, **options: Any) -> torch.Tensor:
+            used.append(arguments[0].dtype)
+            return scaled_mm(*arguments, **options)
+
+        monkeypatch.setattr(torch, "_scaled_mm", counted)
+
+        def dtype_of(*what: Any) -> torch.dtype:
+            call = calls(Product(*what), torch.device("cpu"))["torch"]
+            used.clear()
+            result = call()
+            assert len(used) == (result.dtype == torch.float16)
+            return result.dtype
+
+        assert dtype_of("e4m3", "NT", 5, 16, 32, "bias") == torch.float16, "by _scaled_mm, as matmul.py has it"
+        assert dtype_of("e4m3", "NN", 5, 16, 32, "bias") == torch.bfloat16
+        assert dtype_of("e4m3", "NT", 5, 15, 32, "bias") == torch.bfloat16
+        assert dtype_of("e4m3", "NT", 5, 16, 32, "bias", 2) == torch.bfloat16
+
+        def refused(*arguments: Any, **options: Any) -> torch.Tensor:
+            raise RuntimeError("CUBLAS_STATUS_NOT_SUPPORTED")
+
+        monkeypatch.setattr(torch, "_scaled_mm", refused)
+        assert dtype_of("e4m3", "NT", 5, 16, 32, "bias") == torch.bfloat16
+
+    def test_a_lack_of_memory_is_not_taken_for_a_refusal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from random_shapes_draw import Product
+        from random_shapes_providers import calls
+
+        def full(*arguments: Any, **options: Any) -> torch.Tensor:
+            raise torch.OutOfMemoryError("full")
+
+        monkeypatch.setattr(torch, "_scaled_mm", full)
+        with pytest.raises(torch.OutOfMemoryError):
+            calls(Product("e4m3", "NT", 5, 16, 32, "none"), torch.device("cpu"))
+
+
+def line(what: tuple[str, str, int, int, int], ours: float, theirs: float, batch: int = 1) -> list[dict[str, str]]:
+    """The two rows of a product."""
+    dtype, layout, m, n, k = what
+    common = {"dtype": dtype, "layout": layout, "m": str(m), "n": str(n), "k": str(k), "epilogue": "none"}
+    return [
+        {**common, "provider": provider, "median_us": str(time_us), "batch": str(batch)}
+        for provider, time_us in (("tileon", ours), ("torch", theirs))
+    ]
+
+
+def summed(*products: list[dict[str, str]]) -> list[list[str]]:
+    """The summary without its head."""
+    from random_shapes_summary import comparisons, summary
+
+    return summary(comparisons([row for rows in products for row in rows]))[1:]
+
+
+class TestSummary:
+    def test_figures_of_an_example_by_hand(self) -> None:
+        """Ratios 0.5, 0.8 and 2 of float16, 0.97 of a batch: the mean of 0.5 and 2 is 1, that of 0.5, 0.8 and 2 the
+        cube root of 0.8, 0.928, and that of all four the fourth root of 0.776, 0.939."""
+        table = summed(
+            line(("float16", "NN", 64, 64, 64), 10, 5),
+            line(("float16", "NN", 64, 64, 65), 10, 8),
+            line(("float16", "NT", 3, 8, 16), 4, 8),
+            line(("float16", "NN", 512, 512, 2048), 100, 97, batch=2),
+        )
+        small, large = ["<= 2^16", "< 512"], ["<= 2^20", ">= 2048"]
+        worst, odd, of_batch = (
+            ["0.50", "float16 NN 64x64x64 none"],
+            ["0.80", "float16 NN 64x64x65 none"],
+            ["0.97", "float16 NN 2 of 512x512x2048 none"],
+        )
+        assert table == [
+            ["16-bit", "all", "all", "all", "3", "0.928", "67 %", *worst],
+            ["16-bit", "aligned", "all", "all", "2", "1.000", "50 %", *worst],
+            ["16-bit", "unaligned", "all", "all", "1", "0.800", "100 %", *odd],
+            ["16-bit", "aligned", *small, "2", "1.000", "50 %", *worst],
+            ["16-bit", "unaligned", *small, "1", "0.800", "100 %", *odd],
+            ["batch", "all", "all", "all", "1", "0.970", "0 %", *of_batch],
+            ["batch", "aligned", "all", "all", "1", "0.970", "0 %", *of_batch],
+            ["batch", "aligned", *large, "1", "0.970", "0 %", *of_batch],
+            ["all", "all", "all", "all", "4", "0.939", "50 %", *worst],
+            ["all", "aligned", "all", "all", "3", "0.990", "33 %", *worst],
+            ["all", "unaligned", "all", "all", "1", "0.800", "100 %", *odd],
+            ["all", "aligned", *small, "2", "1.000", "50 %", *worst],
+            ["all", "aligned", *large, "1", "0.970", "0 %", *of_batch],
+            ["all", "unaligned", *small, "1", "0.800", "100 %", *odd],
+        ]
+
+    @pytest.mark.parametrize(
+        ("shape", "batch", "expected"),
+        [
+            ((256, 256, 511), 1, ("<= 2^16", "< 512")),
+            ((256, 257, 512), 1, ("<= 2^20", "< 2048")),
+            ((256, 256, 2047), 2, ("<= 2^20", "< 2048")),
+            ((1024, 1024, 2048), 1, ("<= 2^20", ">= 2048")),
+            ((1024, 1025, 1), 1, ("> 2^20", "< 512")),
+        ],
+        ids=str,
+    )
+    def test_limits_of_the_classes(self, shape: tuple[int, int, int], batch: int, expected: tuple[str, str]) -> None:
+        table = summed(line(("bfloat16", "NN", *shape), 1, 1, batch))
+        assert tuple(table[-1][2:4]) == expected
+
+    def test_the_layout_decides_which_sizes_make_a_product_aligned(self) -> None:
+        for layout, aligned in (("NN", False), ("NT", False), ("TN", True), ("TT", False)):
+            assert summed(line(("float32", layout, 8, 8, 9), 1, 1))[1][1] == ("aligned" if aligned else "unaligned")
+        for layout, aligned in (("NN", True), ("NT", True), ("TN", False), ("TT", False)):
+            assert summed(line(("float32", layout, 9, 8, 8), 1, 1))[1][1] == ("aligned" if aligned else "unaligned")
+
+    def test_every_dtype_is_of_one_group(self) -> None:
+        shape = ("NT", 8, 8, 32)
+        groups = {dtype: summed(line((dtype, *shape), 1, 1))[0][0] for dtype in (*DTYPES, *FORMATS)}
+        assert groups == {
+            **dict.fromkeys(("float16", "bfloat16"), "16-bit"),
+            **{name: name for name in ("float32", "tf32", "float64")},
+            **dict.fromkeys(("e4m3", "e5m2", "e4m3xe5m2", "e5m2xe4m3"), "fp8"),
+            **dict.fromkeys(FORMATS, "block-scaled"),
+        }
+
+    def test_a_product_of_one_provider_alone_is_left_out_and_a_repeated_one_counts_twice(self) -> None:
+        from random_shapes_summary import summary_text
+
+        product = ("float32", "NN", 8, 8, 8)
+        assert summed(line(product, 1, 1), line(product, 1, 2), line(("float32", "NN", 1, 1, 1), 1, 1)[:1])[0][4] == "2"
+        assert summary_text([]) == "no product has figures of both providers"
+
+
+def in_process(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The script's exit status."""
+    import random_shapes
+
+    monkeypatch.setattr(sys, "argv", [str(BENCHMARKS / "random_shapes.py"), *arguments])
+    return random_shapes.main()
+
+
+class TestScript:
+    def test_a_run_writes_both_providers_of_every_product(
+        self,
+        device: torch.device,
+        tmp_path: pathlib.Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        path = tmp_path / "out.csv"
+        limits = ("--largest", "64", "--max-bytes", "8192", "--max-flops", "131072")
+        seconds = ("--seconds", "0.001", "--warmup-seconds", "0.001")
+        arguments = ("--count", "24", "--device", device.type, "--csv", str(path))
+        assert in_process(monkeypatch, *limits, *seconds, *arguments) == 0
+        printed = capsys.readouterr().out
+        head, rows = read(path)
+        assert head.keys() >= HEAD_KEYS
+        assert str(tmp_path) not in str(head), "the head names no folder of this machine"
+        assert str(ROOT) not in str(head)
+        assert list(rows[0]) == [*COLUMNS, "batch"]
+        assert len(rows) == 2 * 24
+        problem = [name for name in rows[0] if name not in ("provider", "median_us", "tflops")]
+        for ours, theirs in zip(rows[::2], rows[1::2], strict=True):
+            assert (ours["provider"], theirs["provider"]) == ("tileon", "torch")
+            assert [ours[name] for name in problem] == [theirs[name] for name in problem]
+        for row in rows:
+            assert row["op"] == ("block_scaled_matmul" if row["dtype"] in FORMATS else "matmul")
+            m, n, k, batch, microseconds = (float(row[name]) for name in ("m", "n", "k", "batch", "median_us"))
+            assert max(m, n, k) <= 64
+            assert float(row["tflops"]) == pytest.approx(2 * batch * m * n * k / microseconds / 1e6, rel=0.01)
+        assert any(row["batch"] != "1" for row in rows)
+
+        assert f"seed {head['seed']}" in printed
+        again = head["draw"].split()[2:]
+        assert again[:10] == ["--seed", head["seed"], "--count", "24", *limits]
+        assert in_process(monkeypatch, *again, "--dry-run", "--device", "cpu") == 0
+        products = capsys.readouterr().out.splitlines()[2:]
+        assert len(products) == 24
+        for product, row in zip(products, rows[::2], strict=True):
+            assert product.startswith(f"{row['dtype']} {row['layout']} ")
+            assert product.endswith(f"{row['m']}x{row['n']}x{row['k']} {row['epilogue']}")
+
+        assert in_process(monkeypatch, "--summary-of", str(path)) == 0
+        assert capsys.readouterr().out.strip() in printed, "the file alone gives the same summary"
+
+    def test_without_a_seed_every_run_draws_another_one_and_prints_it(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        outputs = []
+        for _ in range(2):
+            assert in_process(monkeypatch, "--dry-run", "--device", "cpu") == 0
+            outputs.append(capsys.readouterr().out.splitlines())
+        seeds = [re.match(r"seed (\d+): ", output[0]) for output in outputs]
+        assert all(seeds)
+        assert outputs[0][0] != outputs[1][0]
+        assert outputs[0][2:] != outputs[1][2:]
+        assert not any("tf32" in product for output in outputs for product in output), "a CPU has none"
+
+    def test_a_failure_stops_no_other_product(
+        self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        import random_shapes
+        from timing import Timing
+
+        def made_up(product: Product, *_: object) -> dict[str, Timing]:
+            if product.dtype == "e5m2":
+                raise RuntimeError("no memory")
+            return {"torch": Timing(8.0, 0.0, 9), "tileon": Timing(4.0, 0.0, 9)}
+
+        monkeypatch.setattr(random_shapes, "measure", made_up)
+        path = tmp_path / "out.csv"
+        arguments = ("--seed", "1", "--count", "12", "--groups", "fp8", "--device", "cpu", "--csv", str(path))
+        assert in_process(monkeypatch, *arguments) == 1
+        out = capsys.readouterr().out
+        assert "failed: no memory" in out
+        assert "3 of 12 products failed" in out
+        _, rows = read(path)
+        assert len(rows) == 2 * 9
+        assert [(row["provider"], row["median_us"]) for row in rows[:2]] == [("tileon", "4.00"), ("torch", "8.00")]
+        assert re.search(r"^fp8 +all +all +all +9 +2.000 +0 % +2.00 +e", out, re.MULTILINE)
+
+    def test_tf32_by_name_is_drawn_anywhere_and_fails_on_a_cpu(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert in_process(monkeypatch, "--dtypes", "tf32", "--groups", "tf32", "--count", "1", "--device", "cpu") == 1
+        out = capsys.readouterr().out
+        assert "failed: TF32 is the GPU's" in out
+        assert "no product has figures of both providers" in out
+
+    @pytest.mark.parametrize(
+        ("arguments", "error"),
+        [
+            (("--groups", "fp8,fp9"), "unknown 'fp9'; there are 16-bit, float32, tf32, float64, fp8, batch, block"),
+            (("--dtypes", "int3"), "unknown 'int3'"),
+            (("--count", "0"), "'0' is not a whole number of at least 1"),
+            (("--seed", "x"), "'x' is not a whole number of at least 0"),
+            (("--largest", "16"), "the largest size must be at least 32, got 16"),
+            (("--max-flops", "1"), "none of 1000 shapes of"),
+            (("--groups", "fp8", "--dtypes", "float32"), "nothing is of groups fp8 and of dtypes float32"),
+            (("--groups", "tf32"), "nothing is of groups tf32 and of dtypes float16,bfloat16,float32,float64,e4m3"),
+            (("--device", "meta"), "--device meta: the ops run on cpu and cuda"),
+            (("--device", "nowhere"), "--device nowhere: "),
+            (("--summary-of", "missing.csv"), "missing.csv"),
+            (("--no-such-option",), "unrecognized arguments: --no-such-option"),
+        ],
+        ids=str,
+    )
+    def test_nonsense_is_refused(
+        self,
+        arguments: tuple[str, ...],
+        error: str,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            in_process(monkeypatch, "--dry-run", "--device", "cpu", *arguments)
+        assert ended.value.code == 2
+        assert error in capsys.readouterr().err
+
+    def test_a_file_of_another_script_is_refused(
+        self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "matmul.csv"
+        path.write_text(f"{HEAD}{','.join(COLUMNS)}\nmatmul,float32,NN,8,8,8,none,tileon,1.00,1\n")
+        with pytest.raises(SystemExit):
+            in_process(monkeypatch, "--summary-of", str(path))
+        assert "matmul.csv has no column batch" in capsys.readouterr().err
