@@ -139,6 +139,11 @@ TARGETS = built_targets(wanted_targets() or default_targets()) if WITH_CUDA else
 WITH_HOPPER = HOPPER in TARGETS
 
 
+def whole(value: str | Path) -> str:
+    """A flag's value for nvcc, which splits values at commas, and hands them to a shell, but for what is in quotes."""
+    return f'"{value}"'
+
+
 def why_no_cuda() -> str:
     if asked("TILEON_CPU_ONLY"):
         return "TILEON_CPU_ONLY=1"
@@ -147,7 +152,7 @@ def why_no_cuda() -> str:
 
 def extension() -> Extension:
     sources = [*ROOT.glob("csrc/*.cpp"), *ROOT.glob("csrc/cpu/*.cpp")]
-    libraries = ["torch", "torch_cpu", "c10"]
+    libraries = ["torch", "torch_cpu", "c10", "dl"]
     macros = [f"-DTORCH_TARGET_VERSION={TORCH_TARGET_VERSION}"]
     build_info = [f"-DTILEON_VERSION={VERSION}", f"-DTILEON_TORCH={torch.__version__}"]  # for ops.cpp
     device = "cuda" if WITH_CUDA else "cpu"
@@ -164,13 +169,11 @@ def extension() -> Extension:
             macros.append("-DTILEON_WATCHDOG")
         build_info += [f"-DTILEON_NVCC={NVCC}", f"-DTILEON_TARGETS={','.join(TARGETS)}"]
         system_includes.append(Path(str(cpp_extension.CUDA_HOME)) / "include/cccl")
-    include_flags = [f"-I{path}" for path in includes]
-    include_flags += [flag for path in system_includes if path.is_dir() for flag in ("-isystem", str(path))]
+    system_includes = [path for path in system_includes if path.is_dir()]
     # torch writes __FILE__ into the binary and into messages: nobody else has our paths
-    prefixes = [ROOT, *(path for path in system_includes if path.is_dir())]
-    relative_paths = [f"-fmacro-prefix-map={path}/=" for path in prefixes]
+    relative_paths = [f"-fmacro-prefix-map={path}/=" for path in (ROOT, *system_includes)]
     vectors = ["-fno-trapping-math"]  # nobody reads the exception flags, and a selection may then compute both sides
-    common = ["-O3", "-std=c++20", *macros, *include_flags]
+    common = ["-O3", "-std=c++20", *macros]
     names = {str(path.relative_to(ROOT)) for path in sources}
     return Extension(
         "tileon_ops._C",
@@ -178,13 +181,22 @@ def extension() -> Extension:
         libraries=libraries,
         library_dirs=cpp_extension.library_paths(device),
         extra_compile_args={
-            "cxx": [*common, *build_info, *relative_paths, "-g0", "-Wall", "-Wextra", "-fvisibility=hidden", *vectors],
+            "cxx": [
+                *common,
+                *(f"-I{path}" for path in includes),
+                *(word for path in system_includes for word in ("-isystem", str(path))),
+                *build_info,
+                *relative_paths,
+                *("-g0", "-Wall", "-Wextra", "-fvisibility=hidden", *vectors),
+            ],
             "nvcc": [
                 *common,
+                *(f"-I{whole(path)}" for path in includes),
+                *(word for path in system_includes for word in ("-isystem", whole(path))),
                 *(gencode(build_state.plain(target)) for target in TARGETS),  # hopper_flags changes these
                 "--expt-relaxed-constexpr",
                 "--compress-mode=size",
-                *(f"-Xcompiler={flag}" for flag in (*relative_paths, "-fvisibility=hidden")),
+                *(f"-Xcompiler={whole(flag)}" for flag in (*relative_paths, "-fvisibility=hidden")),
                 # registers that spill and arrays in local memory: a kernel that does either is a mistake
                 "-Xptxas=-warn-spills,-warn-lmem-usage,-Werror",
             ],

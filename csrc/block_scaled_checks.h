@@ -139,7 +139,7 @@ inline void check_out(const BlockScaledProblem& problem, const BlockScaledArgume
   check_given(kOp, "out", out_tensor);
   const TensorView out(out_tensor);
   check_out_tensor(kOp, out, TensorView(arguments.a), problem.out_dtype, {2, {problem.m, problem.n}});
-  const ByteRange written = out.bytes(info(problem.out_dtype).bytes);
+  const ByteRange written = written_bytes(out_tensor, out, problem.out_dtype);
   check_apart(kOp, written, "a", TensorView(arguments.a).bytes(1));
   check_apart(kOp, written, "b", TensorView(arguments.b).bytes(1));
   check_apart(kOp, written, "scale_a", TensorView(arguments.scale_a).bytes(1));

@@ -218,6 +218,15 @@ inline void check_out_tensor(const char* op, const TensorView& out, const Tensor
          TupleText{out.sizes, out.dims});
 }
 
+// The bytes that `out` is written to. Asking for memory to write gives a lazy clone its own, which it shares until
+// then.
+inline ByteRange written_bytes(const Tensor& out_tensor, TensorView out, DType dtype) {
+  void* data = nullptr;
+  check_shim(torch_get_mutable_data_ptr(out_tensor.get(), &data));
+  out.data = data;
+  return out.bytes(info(dtype).bytes);
+}
+
 inline void check_apart(const char* op, const ByteRange& written, const char* name, const ByteRange& read) {
   if (overlap(written, read)) fail(op, ": `out` must not overlap `", name, "` in memory");
 }

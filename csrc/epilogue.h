@@ -37,7 +37,10 @@ TILEON_HOST_DEVICE bool has_epilogue(const Epilogue& epilogue) {
 // Whether it costs next to nothing beside the product: bias, and activations that are a maximum. exp and erf take time,
 // and so do the places where only they are provided for.
 inline bool is_cheap(const Epilogue& epilogue) {
-  if (epilogue.activation == Activation::kLeakyRelu) return epilogue.slope > 0 && epilogue.slope <= 1;
+  if (epilogue.activation == Activation::kLeakyRelu) {
+    const auto slope = static_cast<float>(epilogue.slope);  // as those kernels hold it: 0 below 2^-150
+    return slope > 0 && slope <= 1;
+  }
   return epilogue.activation == Activation::kNone || epilogue.activation == Activation::kRelu;
 }
 

@@ -136,7 +136,7 @@ inline void check_out(const GemmProblem& problem, const MatmulArguments& argumen
   const TensorView a(arguments.a);
   const TensorView b(arguments.b);
   check_out_tensor("matmul", out, a, problem.out_dtype, output_shape(problem, arguments));
-  const ByteRange written = out.bytes(info(problem.out_dtype).bytes);
+  const ByteRange written = written_bytes(out_tensor, out, problem.out_dtype);
   check_apart("matmul", written, "a", a.bytes(info(problem.dtype).bytes));
   check_apart("matmul", written, "b", b.bytes(info(problem.b_dtype).bytes));
   if (arguments.bias)

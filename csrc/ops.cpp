@@ -1,11 +1,10 @@
 // The public surface: every op of the library by its schema. The CPU's kernels are in cpu/, the GPU's are registered by
 // cuda/dispatch.cpp; fake, autograd and autocast rules are Python's (tileon_ops/).
-#include <torch/csrc/stable/library.h>
-
 #include <algorithm>
 #include <string>
 
 #include "kernel_log.h"
+#include "registration.h"
 
 // setup.py hands these over as bare words: no quoting that a shell or ninja could break.
 #define TILEON_TEXT_OF(...) #__VA_ARGS__
@@ -29,7 +28,7 @@
 #define TILEON_WATCHDOG_TEXT "no"
 #endif
 
-STABLE_TORCH_LIBRARY(tileon, m) {
+void tileon::define_ops(DefinedOps& m) {
   // activation(a @ b + bias); a is (m, k) or (batch, m, k), b is (k, n) or (batch, k, n), bias is (n,)
   m.def(
       "matmul(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
@@ -143,7 +142,7 @@ std::string build_info() {
 }  // namespace
 }  // namespace tileon
 
-STABLE_TORCH_LIBRARY_IMPL(tileon, CompositeExplicitAutograd, m) {
+TILEON_KERNELS(CompositeExplicitAutograd, m) {
   m.impl("_matmul_configs", TORCH_BOX(&tileon::matmul_configs));
   m.impl("_block_scaled_matmul_configs", TORCH_BOX(&tileon::block_scaled_configs));
   m.impl("_last_kernel", TORCH_BOX(&tileon::last_kernel));

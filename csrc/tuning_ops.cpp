@@ -8,6 +8,7 @@
 #include "block_scaled_checks.h"
 #include "matmul_checks.h"
 #include "problem_text.h"
+#include "registration.h"
 #include "tuned_rows.h"
 
 namespace tileon {
@@ -47,7 +48,7 @@ void announce(bool loads, bool tunes) { announce_tuner({loads, tunes}); }
 }  // namespace
 }  // namespace tileon
 
-STABLE_TORCH_LIBRARY_IMPL(tileon, CompositeExplicitAutograd, m) {
+TILEON_KERNELS(CompositeExplicitAutograd, m) {
   m.impl("_matmul_problem", TORCH_BOX(&tileon::matmul_problem));
   m.impl("_block_scaled_matmul_problem", TORCH_BOX(&tileon::block_scaled_matmul_problem));
   m.impl("_set_tuned_row", TORCH_BOX(&tileon::set_row));

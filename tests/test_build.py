@@ -216,6 +216,21 @@ class TestTinyBuild:
         assert result.returncode == 0, result.stdout + result.stderr
         assert log.read_text().split() == ["called", "called"]
 
+    def test_the_folder_may_have_a_comma_and_a_space_in_its_name(
+        self, tiny_tree: pathlib.Path, with_or_without_ninja: str
+    ) -> None:
+        """nvcc splits at commas what it is given, and hands it to a shell, unless that stands in quotes."""
+        tree = tiny_tree.rename(tiny_tree.with_name("one, two"))
+        header = tree / "csrc" / "header.h"
+        header.write_text("inline const char* header_path() { return __FILE__; }\n")
+        kernel = '#include "header.h"\nconst char* paths() { return header_path(); }\n'
+        (tree / "csrc" / "cuda" / "sm80" / "portable.cu").write_text(kernel)
+        result = build_in(tree, TORCH_CUDA_ARCH_LIST="8.0")
+        assert result.returncode == 0, result.stdout + result.stderr
+        library = (tree / "tileon_ops" / "_C.so").read_bytes()
+        assert b"csrc/header.h" in library
+        assert b"one, two" not in library, "no path of the machine that builds is in the library"
+
     def test_the_watchdog_build_stays_out_of_the_package(self, tiny_tree: pathlib.Path) -> None:
         result = build_in(tiny_tree, TILEON_WATCHDOG="1")
         assert result.returncode == 0, result.stdout + result.stderr

@@ -19,7 +19,7 @@ TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/|^Python\.h$")
 STABLE_TORCH = re.compile(r"^torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch/(c|generated))/")
 CUDA = re.compile(r"^(cuda|cooperative_groups|mma\.h|cute/|cutlass/|cub/|thrust/)")
 MAY_SEE_TORCH = re.compile(
-    r"^((\w+_)?ops\.cpp|(\w+_)?checks\.h|allocation\.h|cpu/[^/]+|cuda/dispatch(_\w+)?\.(cpp|h))$"
+    r"^((\w+_)?ops\.cpp|(\w+_)?checks\.h|allocation\.h|registration\.(h|cpp)|cpu/[^/]+|cuda/dispatch(_\w+)?\.(cpp|h))$"
 )
 
 # Each room and the rooms it may include. A room may always include itself.
@@ -54,7 +54,7 @@ def room(path: pathlib.Path) -> str:
     if len(parts) == 1:
         if path.stem.endswith("ops"):
             return "ops"
-        return "checks" if path.stem.endswith("checks") or path.stem == "allocation" else "plain"
+        return "checks" if path.stem.endswith("checks") or path.stem in ("allocation", "registration") else "plain"
     if parts[0] == "cpu":
         return "cpu"
     if len(parts) == 2:

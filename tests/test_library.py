@@ -139,6 +139,27 @@ class TestMessage:
         assert result.returncode == 0, result.stderr
         assert f"another library has registered the ops in this process, {tmp_path / '_C.so'}." in result.stdout
 
+    def test_of_a_second_copy_that_is_loaded_later_is_a_warning(self, tmp_path: pathlib.Path) -> None:
+        """It registers nothing, and the first one's kernels go on."""
+        copy = tmp_path / "_C.so"
+        shutil.copy(LIBRARY, copy)
+        program = (
+            "import torch, tileon_ops\n"
+            "a = torch.arange(6.0).view(2, 3).requires_grad_()\n"
+            "before = tileon_ops.matmul(a, a.t())\n"
+            f"torch.ops.load_library('{copy}')\n"
+            "after = tileon_ops.matmul(a, a.t())\n"
+            "after.sum().backward()\n"
+            "print(torch.equal(after, before), torch.equal(after, a @ a.t()), a.grad is not None, end=' ')\n"
+            "print(tileon_ops.last_kernel() != '')\n"
+        )
+        result = run("-c", program)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout == "True True True True\n"
+        said = f"another library has registered the ops in this process, so {copy} registers nothing"
+        assert result.stderr.count(said) == 1
+        assert "Overriding a previously registered kernel" not in result.stderr
+
     def test_there_is_none_where_the_library_is_loaded_already(self) -> None:
         result = run("-c", f"import torch\ntorch.ops.load_library('{LIBRARY}')\nimport tileon_ops; print('good')")
         assert result.stdout == "good\n", result.stderr

@@ -9,6 +9,7 @@
 #include "../block_scaled_checks.h"
 #include "../kernel_log.h"
 #include "../prepared_checks.h"
+#include "../registration.h"
 #include "dequantize_row.h"
 #include "products.h"
 
@@ -93,7 +94,7 @@ Tensor block_scaled_matmul_prepared(const Tensor& a, const Tensor& b, const Tens
 }  // namespace
 }  // namespace tileon
 
-STABLE_TORCH_LIBRARY_IMPL(tileon, CPU, m) {
+TILEON_KERNELS(CPU, m) {
   m.impl("block_scaled_matmul", TORCH_BOX(&tileon::block_scaled_matmul));
   m.impl("block_scaled_matmul.out", TORCH_BOX(&tileon::block_scaled_matmul_out));
   m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&tileon::block_scaled_matmul_with_config));

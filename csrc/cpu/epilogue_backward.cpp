@@ -14,6 +14,7 @@
 
 #include "../epilogue_backward_checks.h"
 #include "../kernel_log.h"
+#include "../registration.h"
 
 namespace tileon {
 namespace {
@@ -96,4 +97,4 @@ std::tuple<Tensor, Tensor> epilogue_backward(const Tensor& grad, const std::opti
 }  // namespace
 }  // namespace tileon
 
-STABLE_TORCH_LIBRARY_IMPL(tileon, CPU, m) { m.impl("_epilogue_backward", TORCH_BOX(&tileon::epilogue_backward)); }
+TILEON_KERNELS(CPU, m) { m.impl("_epilogue_backward", TORCH_BOX(&tileon::epilogue_backward)); }

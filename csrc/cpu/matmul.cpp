@@ -11,6 +11,7 @@
 
 #include "../kernel_log.h"
 #include "../matmul_checks.h"
+#include "../registration.h"
 #include "products.h"
 
 namespace tileon {
@@ -111,7 +112,7 @@ Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<
 }  // namespace
 }  // namespace tileon
 
-STABLE_TORCH_LIBRARY_IMPL(tileon, CPU, m) {
+TILEON_KERNELS(CPU, m) {
   m.impl("matmul", TORCH_BOX(&tileon::matmul));
   m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
   m.impl("_matmul_with_preactivation", TORCH_BOX(&tileon::matmul_with_preactivation));

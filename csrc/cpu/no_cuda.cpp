@@ -13,6 +13,7 @@
 #include "../matmul_checks.h"
 #include "../prepared_checks.h"
 #include "../quantize_checks.h"
+#include "../registration.h"
 
 namespace tileon {
 namespace {
@@ -123,7 +124,7 @@ Tensor block_scaled_matmul_prepared(const Tensor& a, const Tensor& b, const Tens
 }  // namespace
 }  // namespace tileon
 
-STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
+TILEON_KERNELS(CUDA, m) {
   m.impl("matmul", TORCH_BOX(&tileon::matmul));
   m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
   m.impl("_matmul_with_preactivation", TORCH_BOX(&tileon::matmul_with_preactivation));

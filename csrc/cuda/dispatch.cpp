@@ -11,6 +11,7 @@
 
 #include "../kernel_log.h"
 #include "../matmul_checks.h"
+#include "../registration.h"
 #include "aligned_copy.h"
 #include "dispatch_device.h"
 #include "dispatch_memory.h"
@@ -293,7 +294,7 @@ std::string matmul_configs() {
 
 }  // namespace tileon
 
-STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
+TILEON_KERNELS(CUDA, m) {
   m.impl("matmul", TORCH_BOX(&tileon::matmul));
   m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
   m.impl("_matmul_with_preactivation", TORCH_BOX(&tileon::matmul_with_preactivation));

@@ -11,6 +11,7 @@
 #include "../block_scaled_checks.h"
 #include "../kernel_log.h"
 #include "../prepared_checks.h"
+#include "../registration.h"
 #include "dispatch_device.h"
 #include "dispatch_memory.h"
 #include "dispatch_scaled_mm.h"
@@ -301,7 +302,7 @@ std::string block_scaled_configs() {
 
 }  // namespace tileon
 
-STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
+TILEON_KERNELS(CUDA, m) {
   m.impl("block_scaled_matmul", TORCH_BOX(&tileon::block_scaled_matmul));
   m.impl("block_scaled_matmul.out", TORCH_BOX(&tileon::block_scaled_matmul_out));
   m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&tileon::block_scaled_matmul_with_config));

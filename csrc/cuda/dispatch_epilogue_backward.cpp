@@ -7,6 +7,7 @@
 
 #include "../epilogue_backward_checks.h"
 #include "../kernel_log.h"
+#include "../registration.h"
 #include "dispatch_device.h"
 #include "epilogue_backward/epilogue_backward.h"
 
@@ -35,4 +36,4 @@ std::tuple<Tensor, Tensor> epilogue_backward(const Tensor& grad, const std::opti
 }  // namespace
 }  // namespace tileon
 
-STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) { m.impl("_epilogue_backward", TORCH_BOX(&tileon::epilogue_backward)); }
+TILEON_KERNELS(CUDA, m) { m.impl("_epilogue_backward", TORCH_BOX(&tileon::epilogue_backward)); }

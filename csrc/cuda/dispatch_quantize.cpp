@@ -7,6 +7,7 @@
 
 #include "../kernel_log.h"
 #include "../quantize_checks.h"
+#include "../registration.h"
 #include "dispatch_device.h"
 #include "quantize/quantize.h"
 
@@ -56,7 +57,7 @@ Tensor unpack_scales(const Tensor& packed, int64_t rows, int64_t cols) {
 }  // namespace
 }  // namespace tileon
 
-STABLE_TORCH_LIBRARY_IMPL(tileon, CUDA, m) {
+TILEON_KERNELS(CUDA, m) {
   m.impl("quantize", TORCH_BOX(&tileon::quantize));
   m.impl("dequantize", TORCH_BOX(&tileon::dequantize));
   m.impl("pack_scales", TORCH_BOX(&tileon::pack_scales));

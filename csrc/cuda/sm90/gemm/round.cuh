@@ -20,7 +20,8 @@ struct Unchanged {
     return round_pair<Element>(first, second);
   }
 };
-// For slopes above 0 and up to 1, of which 1 is the bias alone: the larger one of x and slope x is then leaky_relu's.
+// For slopes that float32 holds above 0 and up to 1 (epilogue.h is_cheap), of which 1 is the bias alone: the larger one
+// of x and slope x is then leaky_relu's. With slope 0 it would not be: there -inf becomes NaN.
 struct BiasAndLeakyRelu {
   static constexpr bool biased = true;
   float slope;

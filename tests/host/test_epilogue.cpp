@@ -1,0 +1,54 @@
+// Epilogues that kernels may finish by a formula of their own: it must give what epilogue.h gives.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <limits>
+
+#include "epilogue.h"
+#include "expect.h"
+
+namespace {
+
+using namespace tileon;
+
+bool leaky_relu_is_cheap(double slope) {
+  Epilogue epilogue;
+  epilogue.activation = Activation::kLeakyRelu;
+  epilogue.slope = slope;
+  return is_cheap(epilogue);
+}
+
+bool same(float x, float y) {
+  return (std::isnan(x) && std::isnan(y)) || std::memcmp(&x, &y, sizeof x) == 0;  // -0 is not 0
+}
+
+// What gemm/round.cuh computes for cheap slopes: fmaxf leaves out a NaN, as std::fmax does.
+bool maximum_is_leaky_relu(double slope) {
+  const auto held = static_cast<float>(slope);
+  const float largest = std::numeric_limits<float>::max(), least = std::numeric_limits<float>::denorm_min();
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float x : {0.0f, least, 0.75f, largest, infinity, std::numeric_limits<float>::quiet_NaN()})
+    for (const float signed_x : {x, -x})
+      if (!same(std::fmax(signed_x, held * signed_x), activate(signed_x, Activation::kLeakyRelu, held))) return false;
+  return true;
+}
+
+void check_leaky_relu() {
+  // 2^-150 is halfway between 0 and the least of float32 above it, and rounds to 0.
+  for (const double slope : {1.0, 0.5, 0.01, 1e-30, 0x1p-126, 0x1p-149, std::nextafter(0x1p-150, 1.0)}) {
+    expect(leaky_relu_is_cheap(slope), "a slope above 0 and up to 1 is cheap");
+    expect(maximum_is_leaky_relu(slope), "the larger one of x and slope x is leaky_relu");
+  }
+  for (const double slope : {0x1p-150, 7e-46, 1e-300, 0.0, -0.0, -7e-46, -0.5, 1.5, 1e300})
+    expect(!leaky_relu_is_cheap(slope), "a slope that is 0 in float32, or below, or above 1, is not cheap");
+  expect(!maximum_is_leaky_relu(7e-46), "with slope 0 the larger one keeps -inf, of which leaky_relu makes NaN");
+  expect(!leaky_relu_is_cheap(std::numeric_limits<double>::quiet_NaN()), "a slope of NaN is not cheap");
+}
+
+}  // namespace
+
+int main() {
+  check_leaky_relu();
+  return report("test_epilogue");
+}
