@@ -13,6 +13,7 @@ VENV := .venv
 BASE_PYTHON ?=
 RESULTS := benchmarks/results
 MYPY_TARGETS := tileon_ops benchmarks examples setup.py docs/conf.py $(wildcard .ci/*.py)
+SOAK_ARGS ?= --seconds 120 --processes 2
 CXX_SOURCES = $(shell find csrc tests examples -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
 
 ifeq ($(strip $(PYTHON)),)
@@ -34,6 +35,7 @@ help:
 	@echo 'make lint      ruff, mypy, clang-format, and whether the pages say what the results say'
 	@echo 'make docs      the documentation, with the reference of every function, in build/docs'
 	@echo 'make linkcheck whether the links to other sites lead anywhere (needs the network)'
+	@echo 'make soak      random calls of every op for two minutes, each checked'
 	@echo 'make evidence  on a GPU machine: suite, sanitizers and benchmarks into $(RESULTS)/<gpu>'
 	@echo 'make library   build only'
 	@echo 'make watchdog  build build/watchdog/tileon_ops/_C.so, whose Hopper kernels fail instead of hanging'
@@ -62,6 +64,10 @@ test: library
 	@$(PY) -c 'import pytest' 2>/dev/null || { \
 	  echo '$(PY) has no pytest: install pytest and hypothesis there, or leave PYTHON= out and let make set up .venv'; exit 1; }
 	$(PY) -m pytest $(PYTEST_ARGS)
+
+.PHONY: soak
+soak: library
+	$(PY) benchmarks/soak.py $(SOAK_ARGS)
 
 .PHONY: evidence
 evidence: library

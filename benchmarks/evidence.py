@@ -1,9 +1,9 @@
 """Everything that is claimed of a GPU, run again: `make evidence`, or `python benchmarks/evidence.py --help`.
 
-Runs the suite and the sanitizers, each in several processes side by side, then the demo and the benchmarks one after
-another, all of them with a time limit, and writes the result files of benchmarks/results/<gpu>/. Needs a built tree, a
-Python with torch, pytest, hypothesis and matplotlib, and compute-sanitizer; neither a network nor git. A failed stage
-does not stop the others; the exit status is 0 only if all passed.
+Runs the suite and the sanitizers, each in several processes side by side, then the soak test, the demo and the
+benchmarks one after another, all of them with a time limit, and writes the result files of benchmarks/results/<gpu>/.
+Needs a built tree, a Python with torch, pytest, hypothesis and matplotlib, and compute-sanitizer; neither a network nor
+git. A failed stage does not stop the others; the exit status is 0 only if all passed.
 
 Full logs stand in <out>/logs, which git ignores.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from commit import ROOT, commit
 from evidence_benchmarks import BENCHMARK_STAGES
-from evidence_steps import BENCHMARKS, LEFT_OUT, PYTHON, TIMED_OUT, UNPROVEN, Outcome, Stage, Step, bare
+from evidence_steps import BENCHMARKS, LEFT_OUT, PYTHON, TIMED_OUT, UNPROVEN, Outcome, Stage, Step, bare, script
 from result_file import aligned, gpu_name, header, portable_path
 
 # The suite.
@@ -159,10 +159,20 @@ def _sanitizer_version() -> str:
     return versions[0] if versions else "unknown"
 
 
+# Random calls of every op, which write their own file.
+
+
+def _soak_steps(out: Path) -> list[Step]:
+    limits = ["--seconds", "120", "--processes", "8", "--seed", "1"]
+    command = script("soak.py", *limits, "--out", str(out / "soak.txt"))
+    return [Step("soak", command, 200, proofs=(r"\nsoak: [1-9][\d,]* calls",))]
+
+
 # Steps of one stage that run together count once.
 STAGES: dict[str, Stage] = {
     "tests": Stage(_test_steps, _write_tests, together=True),
     "sanitizers": Stage(_sanitizer_steps, _write_sanitizers, together=True),
+    "soak": Stage(_soak_steps, None),
     **BENCHMARK_STAGES,
 }
 

@@ -60,6 +60,15 @@ def _awkward_steps(out: Path) -> list[Step]:
     ]
 
 
+def _random_shapes_steps(out: Path) -> list[Step]:
+    limits = ["--count", "210", "--seconds", "0.1", "--warmup-seconds", "0.1"]
+    return [Step("random_shapes", script("random_shapes.py", *limits, "--csv", str(out / "random_shapes.csv")), 400)]
+
+
+def _write_random_shapes(out: Path, outcomes: list[Outcome]) -> None:
+    write_outputs(out / "random_shapes.txt", outcomes)
+
+
 # The random cases of each file, and seconds: fit_hopper.py takes what the last file has of a case.
 RANDOM_SWEEPS = {
     "sweep_random": (0, 820, 330),
@@ -146,6 +155,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "layer": Stage(_layer_steps, None),
     "parallel": Stage(_parallel_steps, None, by_default=False),  # takes more than one GPU
     "awkward": Stage(_awkward_steps, None),
+    "random_shapes": Stage(_random_shapes_steps, _write_random_shapes),
     "sweep": Stage(_sweep_steps, None, by_default=False),
     "tune_regret": Stage(_tune_regret_steps, None, by_default=False),
     "matmul": Stage(_matmul_steps, None),

@@ -177,6 +177,17 @@ class TestActivations:
         expected = torch.tensor(-2.0 * slope, dtype=torch.float64).float()
         assert wide.item() == expected.item() or (wide.isnan() and expected.isnan())
 
+    @pytest.mark.parametrize("slope", [7e-46, 1e-45, 1.5e-45, -7e-46])
+    def test_a_slope_is_what_float32_holds_of_it(self, device: torch.device, slope: float) -> None:
+        """Below 2^-150 that is 0, and 0 times -inf is NaN: on the kernels that finish cheap formulas too."""
+        a = torch.full((64, 64), 1.0, device=device, dtype=torch.float16)
+        b = torch.zeros(64, 64, device=device, dtype=torch.float16)
+        b[0] = -INF
+        actual = matmul(a, b, activation="leaky_relu", slope=slope)
+        held = torch.tensor(slope, dtype=torch.float32).item()
+        expected = torch.tensor(-INF, dtype=torch.float32) * held
+        torch.testing.assert_close(actual.cpu().float(), expected.expand(64, 64), equal_nan=True, rtol=0, atol=0)
+
     def test_slope_is_only_leaky_relus(self, device: torch.device) -> None:
         a = normal(33, 34, dtype=torch.float32, device=device)
         for activation in set(ACTIVATIONS) - {"leaky_relu"}:

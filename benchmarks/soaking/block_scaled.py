@@ -1,0 +1,108 @@
+"""The soak test's calls of block_scaled_matmul, and what must come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from soaking.case import Call, Case
+from soaking.draw import Draw
+from soaking.epilogue import Epilogue, draw_epilogue
+from soaking.intervals import product, scaled
+from soaking.operand import Operand, draw_out
+from soaking.precision import block_scaled
+from soaking.scales import draw_codes, draw_global_scale, draw_scales, draw_spreads, global_factor, scale_bytes
+from soaking.small_floats import elements, with_scales
+from soaking.values import Source
+from soaking.wanted import Numbers, Wanted
+
+
+@dataclass(frozen=True)
+class Format:
+    """Elements of both operands and their scales, and how many elements along k share a scale."""
+
+    a: str
+    b: str
+    scale: str
+    vec: int
+
+
+FORMATS = {
+    "mxfp8": Format("e4m3", "e4m3", "e8m0", 32),
+    "mxfp4": Format("e2m1", "e2m1", "e8m0", 32),
+    "mixed": Format("e4m3", "e2m1", "e8m0", 32),
+    "mixed reversed": Format("e2m1", "e4m3", "e8m0", 32),
+    "nvfp4": Format("e2m1", "e2m1", "e4m3", 16),
+}
+_SHARES = {"mxfp8": 28, "mxfp4": 28, "mixed": 10, "mixed reversed": 8, "nvfp4": 26}
+_OUT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """One operand: rows of codes, and their scales."""
+
+    codes: Operand
+    scales: Operand
+    element: str
+    form: Format
+
+    def values(self) -> Tensor:
+        """(rows, k) in float64, as float32 holds them."""
+        values = elements(self.codes.bits(), self.element)
+        columns = values.shape[1] // self.form.vec
+        return with_scales(values, scale_bytes(self.scales, values.shape[0], columns), self.form.scale, self.form.vec)
+
+
+def draw_block_scaled(draw: Draw, *, with_out: bool) -> Case:
+    name = draw.weighted(_SHARES)
+    form = FORMATS[name]
+    m, n, k = draw.product_sizes(step=form.vec)
+    spread_a, spread_b = draw_spreads(draw, form.scale)
+    a = _Rows(draw_codes(draw, form.a, m, k), draw_scales(draw, spread_a, m, k // form.vec), form.a, form)
+    b = _Rows(draw_codes(draw, form.b, n, k), draw_scales(draw, spread_b, n, k // form.vec), form.b, form)
+    global_scale = draw_global_scale(draw, share=0.7 if name == "nvfp4" else 0.3)
+    source = Source(draw, integers=draw.chance(0.5), high=20)  # of the bias
+    epilogue = draw_epilogue(source, n, draw.pick(_OUT_DTYPES))
+    options = epilogue.options(draw, torch.float16)
+    if draw.chance(0.25):
+        options["fast_accum"] = True
+    call = Call(
+        "block_scaled_matmul",
+        {
+            "a": a.codes,
+            "b": b.codes,
+            "scale_a": a.scales,
+            "scale_b": b.scales,
+            "bias": epilogue.bias,
+            "global_scale": global_scale,
+        },
+        options,
+        out=draw_out(draw, (m, n), epilogue.out_dtype) if with_out else None,
+        through=draw.pick(("op", "python")),
+        mode=draw.pick(("grad", "no_grad", "inference_mode")),
+    )
+    return Case(call, name, _Oracle(call, a, b, epilogue, global_factor(global_scale)).wanted)
+
+
+@dataclass(frozen=True)
+class _Oracle:
+    call: Call
+    a: _Rows
+    b: _Rows
+    epilogue: Epilogue
+    factor: float | None
+
+    def wanted(self, device: torch.device) -> Mapping[str, Wanted]:
+        a, b = self.a.values(), self.b.values()
+        is_mxfp4 = (self.a.element, self.b.element, self.a.form.scale) == ("e2m1", "e2m1", "e8m0")
+        as_e5m2 = is_mxfp4 and bool(self.call.options.get("fast_accum"))
+        precision = block_scaled(a.shape[1], device, as_e5m2=as_e5m2)
+        sums = product(a, b.t(), precision)
+        if self.factor is not None:
+            sums = scaled(sums, self.factor)
+        interval = self.epilogue.result(self.epilogue.argument(sums, precision.unit), precision.unit)
+        return {"result" if self.call.out is None else "out": Numbers(interval, self.epilogue.out_dtype)}
