@@ -250,9 +250,7 @@ BAD_OUTS = (
         ("`out`", "cuda", "cpu"),
         two_devices=True,
     ),
-)
-# Fake tensors have no addresses, so they cannot see these.
-BAD_OVERLAPS = (
+    # out overlaps itself: sizes and strides tell that, without data
     BadCall("rows in one place", lambda t: call(t(2, 3), t(3, 4), out=t(1, 4).expand(2, 4)), ("`out`", "overlap")),
     BadCall("columns in one place", lambda t: call(t(2, 3), t(3, 4), out=t(2, 1).expand(2, 4)), ("`out`", "overlap")),
     BadCall(
@@ -263,7 +261,7 @@ BAD_OVERLAPS = (
     BadCall(
         "windows",
         lambda t: call(t(5, 3), t(3, 4), out=overlapping(t, rows=5, cols=4, strides=(1, 1))),
-        ("`out`", "overlap"),
+        ("`out`", "overlap", r"strides \(1, 1\) for the shape \(5, 4\)"),
     ),
     BadCall(
         "a line too short",
@@ -275,6 +273,24 @@ BAD_OVERLAPS = (
         lambda t: call(t(5, 3), t(3, 4), out=overlapping(t, rows=5, cols=4, strides=(2, 3))),
         ("`out`", "overlap"),
     ),
+    BadCall(
+        "a batch too short",
+        lambda t: call(t(2, 2, 3), t(3, 4), out=t(64).as_strided((2, 2, 4), (7, 4, 1))),
+        ("`out`", "overlap"),
+    ),
+    BadCall(
+        "a batch's step is a row's and a column's back",
+        lambda t: call(t(3, 3, 3), t(3, 3), out=t(64).as_strided((3, 3, 3), (7, 8, 1))),
+        ("`out`", "overlap"),
+    ),
+    BadCall(
+        "overlaps itself and has another shape",
+        lambda t: call(t(2, 3), t(3, 4), out=t(1, 5).expand(2, 5)),
+        ("`out`", "shape"),
+    ),
+)
+# Fake tensors have no addresses, so they cannot see these.
+BAD_OVERLAPS = (
     BadCall("is a", lambda t: out_overlaps(t, 0, 0), ("`out`", "`a`")),
     BadCall("is b", lambda t: out_overlaps(t, 1, 0), ("`out`", "`b`")),
     BadCall("starts in a's last element", lambda t: out_overlaps(t, 0, 15), ("`out`", "`a`")),

@@ -231,6 +231,12 @@ BAD_CALLS = (
 )
 
 ALL_WRONG = {"out_dtype": F64, "activation": "x", "out": of(9)}
+
+
+def self_overlapping(strides: tuple[int, int]) -> Maker:
+    return lambda t: t(64, dtype=F16).as_strided((M, N), strides)
+
+
 BAD_OUTS = (
     bad("m differs", "`out`", r"\b3\b", r"\b4\b", options={"out": of(4, N, dtype=F16)}),
     bad("n differs", "`out`", r"\b5\b", r"\b6\b", options={"out": of(M, 6, dtype=F16)}, fmt=NVFP4),
@@ -263,6 +269,11 @@ BAD_OUTS = (
         options={"out": elsewhere(of(M, N, dtype=F16))},
         two_devices=True,
     ),
+    # out overlaps itself: sizes and strides tell that, without data
+    bad("rows in one place", "`out`", "overlap", options={"out": self_overlapping((0, 1))}),
+    bad("columns in one place", "`out`", "overlap", options={"out": self_overlapping((1, 0))}, fmt=NVFP4),
+    bad("windows", "`out`", "overlap", options={"out": self_overlapping((1, 1))}, fmt=MXFP4),
+    bad("a line too short", "`out`", "overlap", options={"out": self_overlapping((4, 1))}, fmt=MIXED),
 )
 
 
@@ -288,16 +299,8 @@ def shares(name: str, out_shape: tuple[int, ...], start: int, fmt: Format = MXFP
     return BadCall(f"out {where} {name}", make, ("`out`", f"`{name}`"))
 
 
-def self_overlapping(strides: tuple[int, int]) -> Maker:
-    return lambda t: t(64, dtype=F16).as_strided((M, N), strides)
-
-
 # Fake tensors have no addresses, so they cannot see these.
 BAD_OVERLAPS = (
-    bad("rows in one place", "`out`", "overlap", options={"out": self_overlapping((0, 1))}),
-    bad("columns in one place", "`out`", "overlap", options={"out": self_overlapping((1, 0))}, fmt=NVFP4),
-    bad("windows", "`out`", "overlap", options={"out": self_overlapping((1, 1))}, fmt=MXFP4),
-    bad("a line too short", "`out`", "overlap", options={"out": self_overlapping((4, 1))}, fmt=MIXED),
     shares("a", (M, N), 0),
     shares("a", (M, N), M * K - 1),
     shares("a", (M, N), -14),

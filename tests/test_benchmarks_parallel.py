@@ -12,6 +12,17 @@ from benchmark_files import BENCHMARKS, HEAD_KEYS, ROOT, read, run
 
 SIZE = ("16", "8", "24")
 
+# Runs the example, and leaves before the interpreter is taken down. Gloo's threads outlive destroy_process_group, and
+# one may still hold the tensors of the last collective. It asks for the GIL to release them; Python before 3.14 ends a
+# thread that asks so late by pthread_exit, here in the middle of a destructor of torch's: std::terminate, SIGABRT.
+RUN_EXAMPLE = """
+import os, runpy, sys
+runpy.run_path("examples/tensor_parallel.py", run_name="__main__")
+sys.stdout.flush()
+sys.stderr.flush()
+os._exit(0)
+"""
+
 
 def test_writes_a_row_for_each_direction_provider_and_number_of_devices(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "parallel.csv"
@@ -76,17 +87,15 @@ def test_a_split_mlp_that_differs_is_not_measured(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_example_agrees_with_the_whole_mlp() -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"]
     done = subprocess.run(
-        [*command, "examples/tensor_parallel.py"],
+        [*command, sys.executable, "-c", RUN_EXAMPLE],
         capture_output=True,
         text=True,
         timeout=120,
         cwd=ROOT,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
     )
-    # Now and then a thread that torch has left ends a process by SIGABRT while the interpreter is taken down.
-    ended_by_torch = "terminate called without an active exception" in done.stderr
-    assert done.returncode == 0 or ended_by_torch, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "agree with the whole one's" in done.stdout
     assert "0.weight: (256, 64), S(0), of which a device has (128, 64)" in done.stdout.replace("Shard(dim=0)", "S(0)")

@@ -45,8 +45,11 @@ def test_the_tables_hold_at_least_forty_bad_calls() -> None:
 def test_the_call_that_the_bad_ones_start_from_is_good(device: torch.device, fmt: Format) -> None:
     whole = {**good(fmt), "bias": of(5), "global_scale": of()}
     arguments, options = build(whole, {"out": of(3, 5, dtype=torch.float16)})(Make(device))
-    op(*arguments)
+    # nvfp4's products are 32 of 0.5 * 0.5; the others' scales are 2^-126, and the bias is all that is left
+    wanted = torch.full((3, 5), 9.0 if fmt is NVFP4 else 1.0, dtype=torch.float16, device=device)
+    assert torch.equal(op(*arguments), wanted)
     op.out(*arguments, **options)
+    assert torch.equal(options["out"], wanted)
 
 
 @parametrize(BAD_CALLS)
@@ -182,6 +185,7 @@ class TestBoundaries:
         storage = torch.ones(5, 64, device=device).to(E4M3)
         inside = storage.view(-1)[7:7].view(0, 5)
         op.out(arguments[0], storage, *arguments[2:], out_dtype=E4M3, out=inside)
+        assert bool((storage.float() == 1).all()), "nothing was written"
 
     def test_scales_of_zero_rows_may_be_packed(self, device: torch.device) -> None:
         for fmt in FORMATS:
@@ -190,6 +194,7 @@ class TestBoundaries:
             assert op(*arguments[:2], packed, arguments[3]).shape == (0, 5)
 
     def test_the_operands_may_overlap_each_other(self, device: torch.device) -> None:
-        storage = torch.full((8 * 64,), 127, dtype=U8, device=device)
+        storage = torch.full((8 * 64,), 119, dtype=U8, device=device)  # 240 as an element, 2^-8 as a scale
         a, b = storage[: 3 * 64].view(3, 64).view(E4M3), storage[64 : 64 * 6].view(5, 64).view(E4M3)
-        op(a, b, storage[:6].view(3, 2), storage[3:13].view(5, 2))
+        product = op(a, b, storage[:6].view(3, 2), storage[3:13].view(5, 2))
+        assert bool((product == 64 * (240 / 256) ** 2).all())

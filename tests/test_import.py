@@ -4,15 +4,19 @@ DTensor's rules, in whichever order torch.distributed.tensor and tileon_ops are 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pathlib
 import subprocess
 import sys
+import threading
+from importlib.machinery import ModuleSpec
 
 import pytest
 import torch
 from torch.distributed.tensor import DTensor
+from torch.utils import flop_counter
 
-from tileon_ops import _sharding_rules
+from tileon_ops import _flops, _sharding_rules
 from tileon_ops._import_hook import after_import
 
 COMPILERS = ("torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy", "triton")
@@ -104,6 +108,44 @@ def test_a_module_that_there_is_not_stays_missing() -> None:
             importlib.import_module("tileon_no_such_module")
     finally:
         sys.meta_path[:] = finders
+
+
+def test_while_one_thread_asks_where_a_module_is_another_ones_import_brings_the_action(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    after_import(module, lambda: seen.append(1))
+    watch, find_spec = sys.meta_path[0], importlib.util.find_spec
+    asking, let_go = threading.Event(), threading.Event()
+
+    def slow(name: str) -> ModuleSpec | None:
+        if threading.current_thread() is asks:
+            asking.set()
+            assert let_go.wait(60)
+        return find_spec(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", slow)
+    asks = threading.Thread(target=watch.find_spec, args=(module, None))
+    asks.start()
+    try:
+        assert asking.wait(60)
+        importlib.import_module(module)
+        assert seen == [1]
+    finally:
+        let_go.set()
+        asks.join()
+
+
+def test_formulas_that_torch_refuses_cost_a_warning_not_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a second registration: torch's compiler imports the module, and would fail with it."""
+    count = len(flop_counter.flop_registry)
+    with pytest.warns(UserWarning, match=r"flop_counter .*RuntimeError: duplicate registrations") as caught:
+        _flops.register()
+    assert len(caught) == 1
+    assert len(flop_counter.flop_registry) == count
+    monkeypatch.delattr(flop_counter, "register_flop_formula")
+    with pytest.warns(UserWarning, match=rf"torch {torch.__version__.split('+')[0]}.*AttributeError: "):
+        _flops.register()
 
 
 def test_a_torch_with_another_interface_for_rules_costs_a_warning_not_the_import(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from operands import Placed, integers, normal, place
 from reference import DTYPE_PAIRS, MATMUL_DTYPES, OUT_DTYPES, assert_exact
 from torch import Tensor
+
+import tileon_ops
 
 matmul = torch.ops.tileon.matmul
 
@@ -82,8 +85,77 @@ class TestOut:
         matmul.out(a, b, out=out)
         assert torch.equal(out, torch.full_like(out, 384))
 
+    def test_a_lazy_clone_shares_no_memory_once_it_is_written(self, device: torch.device) -> None:
+        """torch copies what it shares with its source at the first write."""
+        source = torch.ones(4, 4, device=device)
+        clone = torch._lazy_clone(source)
+        matmul.out(source, source, out=clone)
+        assert torch.equal(clone, torch.full_like(clone, 4))
+        clone = torch._lazy_clone(source)
+        matmul.out(clone, clone, out=source)
+        assert torch.equal(source, torch.full_like(source, 4))
+        assert torch.equal(clone, torch.ones_like(clone))
+
     def test_bumps_the_version(self, device: torch.device) -> None:
         a, out = torch.ones(4, 4, device=device), torch.empty(4, 4, device=device)
         version = out._version
         matmul.out(a, a, out=out)
         assert out._version > version
+
+
+def operands_of_ones(op: str, device: torch.device) -> tuple[Tensor, ...]:
+    """A product of 4 x 4 elements, each of them 64."""
+    ones = torch.ones(4, 64, device=device)
+    if op == "matmul":
+        return ones, ones.t()
+    codes, scales = ones.to(torch.float8_e4m3fn), torch.full((4, 2), 127, dtype=torch.uint8, device=device)
+    return codes, codes, scales, scales
+
+
+@pytest.mark.parametrize("face", [torch.ops.tileon, tileon_ops], ids=["op", "wrapper"])
+@pytest.mark.parametrize("op", ["matmul", "block_scaled_matmul"])
+class TestInferenceTensors:
+    """torch counts no writes of these, and so lets nobody write them outside inference mode."""
+
+    def write(self, face: Any, op: str, operands: tuple[Tensor, ...], out: Tensor) -> None:
+        call = getattr(face, op)
+        (call.out if face is torch.ops.tileon else call)(*operands, out_dtype=torch.float32, out=out)
+
+    def test_are_refused_before_anything_is_written(self, device: torch.device, face: Any, op: str) -> None:
+        with torch.inference_mode():
+            out, of_that_mode = torch.full((4, 4), 7.0, device=device), operands_of_ones(op, device)
+        for operands in (operands_of_ones(op, device), of_that_mode):
+            for view in (out, out.t()):
+                with pytest.raises(RuntimeError, match=rf"^{op}: `out` must not be an inference tensor outside"):
+                    self.write(face, op, operands, view)
+        assert torch.equal(out, torch.full_like(out, 7))
+
+    def test_are_written_in_inference_mode(self, device: torch.device, face: Any, op: str) -> None:
+        with torch.inference_mode():
+            out, of_that_mode = torch.zeros(4, 4, device=device), operands_of_ones(op, device)
+            for operands in (operands_of_ones(op, device), of_that_mode):
+                self.write(face, op, operands, out.zero_())
+                assert torch.equal(out, torch.full_like(out, 64))
+
+    def test_others_are_written_in_inference_mode_and_that_is_counted(
+        self, device: torch.device, face: Any, op: str
+    ) -> None:
+        out = torch.zeros(4, 4, device=device)
+        version = out._version
+        with torch.inference_mode():
+            self.write(face, op, operands_of_ones(op, device), out)
+        assert torch.equal(out, torch.full_like(out, 64))
+        assert out._version > version
+
+
+@pytest.mark.parametrize("merges", [True, False], ids=["merging", "not merging"])
+def test_an_inference_tensor_of_more_dimensions_is_refused_before_anything_is_written(
+    device: torch.device, merges: bool
+) -> None:
+    a, b = torch.ones(2, 3, 4, 8, device=device), torch.ones(8, 4, device=device)
+    with torch.inference_mode():
+        storage = torch.full((2, 4, 3, 4), 7.0, device=device)
+        out = storage.view(2, 3, 4, 4) if merges else storage.transpose(1, 2)
+    with pytest.raises(RuntimeError, match=r"^matmul: `out` must not be an inference tensor outside"):
+        tileon_ops.matmul(a, b, out=out)
+    assert torch.equal(out, torch.full_like(out, 7))

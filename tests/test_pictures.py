@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
+import re
 
 import pytest
-from benchmark_files import BENCHMARKS, run
+from benchmark_files import BENCHMARKS, ROOT, run
 from picture_files import NAMES, RESULTS, copy_results, picture, rows_of, write_matmul, write_tune_regret
 
 
@@ -60,12 +62,50 @@ class TestData:
         rows = {row.label: row.values for row in panel.rows}
         assert all(rows.values())
         times = {(row["state"], row["provider"]): float(row["median_us"]) for row in rows_of("host.csv")}
-        host = sorted(times[state, "torch"] / us for (state, who), us in times.items() if who != "torch")
-        assert sorted(rows["host time of one call"]) == host
+        for ours, function in (("tileon", "torch.ops.tileon.matmul"), ("tileon_python", "tileon_ops.matmul")):
+            host = sorted(times[state, "torch"] / us for (state, who), us in times.items() if who == ours)
+            assert sorted(rows[f"host time of {function}"]) == host
         tf32 = {(row["m"], row["provider"]): float(row["median_us"]) for row in rows_of("portable.csv")
                 if (row["dtype"], row["layout"], row["epilogue"]) == ("tf32", "NN", "none")}  # fmt: skip
-        found = sorted(rows["float32 squares, TF32 allowed"])
+        found = sorted(rows["float32 squares, NN, TF32 allowed"])
         assert found == sorted(us / tf32[m, "tileon"] for (m, who), us in tf32.items() if who == "torch")
+
+    def test_the_overview_has_the_cases_of_readmes_table_in_the_rows_of_those_names(self) -> None:
+        (panel,) = picture("overview").panels
+        rows = {row.label: row.values for row in panel.rows}
+        part = (ROOT / "README.md").read_text().split("<!-- begin: headline -->")[1].split("<!-- end: headline -->")[0]
+        lines = [[cell.strip() for cell in line[1:-1].split("|")] for line in part.splitlines() if line.startswith("|")]
+        of_shapes = [line for line in lines if ", N" in line[0] or ", T" in line[0]]  # those that name a layout
+        assert len(of_shapes) == 17, "all but layers, whose passes the picture has together, and the host's times"
+        for what, peer, *figures in of_shapes:
+            values = rows[what.replace("`", "") + (", against Triton" if peer == "Triton" else "")]
+            mean = math.exp(sum(math.log(value) for value in values) / len(values))
+            assert figures[:2] == [str(len(values)), f"{mean:.2f}"], what
+            assert figures[2].split()[0] == f"{min(values):.2f}", what
+
+    def test_no_row_of_the_overview_mixes_int8_with_what_is_slower_than_bfloat16(self) -> None:
+        """mxfp4 of normal data is up to twice as fast as cuBLAS on bfloat16; nothing else of many rows is faster."""
+        (panel,) = picture("overview").panels
+        many = [
+            row
+            for row in panel.rows
+            if [style for style, _ in row.groups] == ["torch_bf16"] and " to 64 " not in row.label
+        ]
+        assert len(many) == 8
+        for row in many:
+            is_int8 = row.label.startswith("mxfp4, normal data")
+            assert is_int8 or max(row.values) < 1.06, row.label
+            rows = re.search(r"(\d+) to (\d+) rows", row.label)
+            assert rows
+            first, last = (int(number) for number in rows.groups())
+            kinds = [kind for kind in ("normal", "tutorial") if kind in row.label] or ["normal", "tutorial"]
+            times: dict[tuple[str, ...], dict[str, float]] = {}
+            for line in rows_of("block_scaled_matmul.csv"):
+                of_row = line["data"] in kinds and first <= int(line["m"]) <= last
+                if line["dtype"] == re.match(r"\w+", row.label)[0] and of_row:
+                    case = tuple(line[column] for column in ("m", "n", "k", "data"))
+                    times.setdefault(case, {})[line["provider"]] = float(line["median_us"])
+            assert sorted(row.values) == sorted(by["torch_bf16"] / by["tileon"] for by in times.values())
 
     def test_texts_over_the_bars_are_the_layers_figures(self) -> None:
         layer = picture("training").panels[0]
@@ -107,6 +147,39 @@ class TestRoofline:
                 above = [x for x, y in zip(series.xs, series.ys, strict=True) if y > panel.bound(x, highest)]
                 assert not above, f"{panel.title}: {series.label} at {above}"
 
+    def test_float32_is_that_of_the_kernels_that_the_library_chooses(self) -> None:
+        """Of float32.csv: in portable.csv it is that of kernels which a call on this GPU takes for small products."""
+        panel = picture("roofline").panels[3]
+        assert "float32" in panel.title
+        drawn = {series.label: sorted(series.ys) for series in panel.series}
+        for who in ("tileon", "torch"):
+            wanted = [
+                2e-6 * int(row["m"]) ** 3 / float(row["median_us"])
+                for row in rows_of("float32.csv")
+                if row["layout"] == "NN" and row["m"] == row["n"] == row["k"]
+                if (row["provider"], row["epilogue"]) == (who, "none")
+            ]
+            assert drawn[f"{who}, float32"] == pytest.approx(sorted(wanted))
+        assert max(drawn["tileon, float32"]) > 2 * max(drawn["torch, float32"])
+
+    def test_the_roof_of_float32_is_a_sixth_of_that_of_bfloat16(self) -> None:
+        from gpu_roofs import GPU_ROOFS
+
+        panel = picture("roofline").panels[3]
+        (roof,) = (roof for roof in panel.roofs if "bf16x6" in roof.label)
+        assert roof.peak == pytest.approx(GPU_ROOFS["NVIDIA H200"].compute["16-bit"].peak / 6)
+        (series,) = (series for series in panel.series if series.label == "tileon, float32")
+        assert max(series.ys) < roof.sustained
+
+    def test_without_a_float32_file_it_is_that_of_the_portable_kernels_and_says_so(
+        self, tmp_path: pathlib.Path
+    ) -> None:
+        copy_results(tmp_path, "portable.csv")
+        (panel,) = picture("roofline", tmp_path).panels
+        labels = [series.label for series in panel.series]
+        assert "tileon, float32, portable kernels" in labels
+        assert "tileon, float32" not in labels
+
     @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "tf32", "float64", "e4m3"])
     def test_intensity_counts_the_bytes_that_the_benchmark_counts(self, name: str) -> None:
         from picture_roofline import intensity
@@ -127,6 +200,15 @@ class TestRoofline:
         write_matmul(tmp_path, gpu="another GPU")
         assert picture("roofline", tmp_path) is None
         assert picture("matmul", tmp_path) is not None
+
+
+def test_the_page_of_the_pictures_names_the_files_of_each() -> None:
+    from pictures import MAKERS
+
+    text = (ROOT / "docs" / "pictures.md").read_text()
+    for maker in MAKERS:
+        (line,) = re.findall(rf"^\| `{maker.name}\.png` \|.*$", text, re.MULTILINE)
+        assert re.findall(r"`(\w+\.csv)`", line) == list(maker.sources)
 
 
 class TestFolders:
@@ -158,8 +240,9 @@ class TestFolders:
         begin = next(place for place, line in enumerate(lines) if not line.startswith("#"))
         for count in (1, 2):
             (tmp_path / source).write_text("".join(lines[: begin + count]))
-            for maker in MAKERS:
-                maker.make(tmp_path)
+            made = {maker.name for maker in MAKERS if maker.make(tmp_path) is not None}
+            without_peers = {"roofline", "tune_regret"}
+            assert made <= (without_peers if count == 2 else set())
 
     def test_a_folder_that_is_not_there_is_refused(self, tmp_path: pathlib.Path) -> None:
         result = run("--results", str(tmp_path / "none"), script="pictures.py")

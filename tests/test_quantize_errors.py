@@ -10,7 +10,7 @@ import pytest
 import torch
 from bad_calls import BadCall, Make
 from bad_calls_quantize import BAD_CALLS_BY_OP, E8M0, U8
-from small_float_reference import FORMATS, NVFP4, Format
+from small_float_reference import FORMATS, NVFP4, Format, assert_quantized, expected_quantize
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -157,7 +157,9 @@ class TestJustInside:
             assert torch.equal(torch.ops.tileon.dequantize(data, scale, NVFP4.name, global_scale), x)
 
     def test_floor_may_be_said_to_nvfp4(self, device: torch.device) -> None:
-        torch.ops.tileon.quantize(torch.ones(2, 16, device=device), "nvfp4", scale_rounding="floor")
+        x = torch.arange(32.0, device=device).view(2, 16)
+        quantized = torch.ops.tileon.quantize(x, NVFP4.name, scale_rounding="floor")
+        assert_quantized(quantized, expected_quantize(x, NVFP4))
 
     def test_as_many_rows_and_cols_as_the_blocks_hold(self, device: torch.device) -> None:
         packed = torch.ones(2, 3, 32, 4, 4, device=device).to(E8M0)

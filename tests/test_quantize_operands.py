@@ -198,9 +198,12 @@ class TestGlobalScaleOfATensor:
         torch.cuda.synchronize()
         torch.cuda.set_sync_debug_mode("error")
         try:
-            quantize(x, "nvfp4", tileon_ops.nvfp4_global_scale(x))
+            quantized = quantize(x, "nvfp4", tileon_ops.nvfp4_global_scale(x))
+            with pytest.raises(RuntimeError, match="synchronizing"):
+                x[0, 0].item()  # a wait, so that one in the calls above would have been noticed
         finally:
             torch.cuda.set_sync_debug_mode("default")
+        assert_quantized(quantized, expected_quantize(x, NVFP4, tileon_ops.nvfp4_global_scale(x)))
 
 
 class TestPythonFunctions:

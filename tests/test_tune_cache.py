@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import time
 import warnings
@@ -15,10 +13,9 @@ from dataclasses import replace
 import pytest
 from simulated_tuning import FASTER, choice
 
-from tileon_ops import _tune_cache, _whole_files
+from tileon_ops import _tune_cache
 from tileon_ops._tune_cache import DEFAULT, SCHEMA, CacheFile, Choice, Identity
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 HERE = Identity("GPU X", "9.0", 132, version="1.2.3", sources="5" * 64, cuda="13.0")
 MATMUL = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=rows plain"
 
@@ -26,6 +23,7 @@ MATMUL = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=rows plain"
 @pytest.fixture(autouse=True)
 def _warns_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_tune_cache, "_warned", set())
+    monkeypatch.setattr(_tune_cache, "_held_too_long", set())
 
 
 @pytest.fixture
@@ -132,6 +130,7 @@ class TestReading:
             {MATMUL: {"row": "x", "us": True, "default": "x", "default_us": 1.0}},
             {MATMUL: {"row": "x", "us": 0, "default": "x", "default_us": 1.0}},
             {MATMUL: {"row": "x", "us": float("nan"), "default": "x", "default_us": 1.0}},
+            {MATMUL: {"row": "x", "us": float("-inf"), "default": "x", "default_us": 1.0}},
             {MATMUL: {"row": "x", "us": 1.0, "default": None, "default_us": 1.0}},
         ],
         ids=str,
@@ -141,6 +140,29 @@ class TestReading:
         with pytest.warns(UserWarning, match="is ignored") as caught:
             assert file.read() == file.read() == {}
         assert len(caught) == 1
+
+    @pytest.mark.parametrize(
+        "us", ["1e999", "1" + "0" * 309, "-1" + "0" * 309, "1" * 4300, "1" * 10_000, "[" * 500 + "]" * 500], ids=len
+    )
+    @pytest.mark.parametrize("name", ["us", "default_us"])
+    def test_times_beyond_float64_cost_one_short_warning(self, file: CacheFile, name: str, us: str) -> None:
+        """JSON has numbers of any size, and Python makes integers of them."""
+        written(file, problems={MATMUL: {"row": FASTER, "us": 1, "default": "x", "default_us": 1, name: "HERE"}})
+        file.path.write_text(file.path.read_text().replace('"HERE"', us))
+        with pytest.warns(UserWarning, match="is ignored") as caught:
+            assert file.read() == file.read() == {}
+        assert len(caught) == 1
+        assert len(str(caught[0].message)) < 300 + len(str(file.path))
+        assert file.merge({MATMUL: choice()})
+        assert file.read() == {MATMUL: choice()}
+
+    def test_the_largest_time_that_float64_holds_is_one(self, file: CacheFile) -> None:
+        largest = int(sys.float_info.max)
+        written(file, problems={MATMUL: {"row": FASTER, "us": largest, "default": "x", "default_us": 1}})
+        assert file.read() == {MATMUL: Choice(FASTER, sys.float_info.max, "x", 1.0)}
+        written(file, problems={MATMUL: {"row": FASTER, "us": largest + 1, "default": "x", "default_us": 1}})
+        with pytest.warns(UserWarning, match="is ignored"):
+            assert file.read() == {}
 
     def test_what_a_later_version_added_to_an_entry_is_no_harm(self, file: CacheFile) -> None:
         entry = {"row": FASTER, "us": 10.0, "default": "x", "default_us": 20, "note": [1]}
@@ -246,91 +268,6 @@ class TestWriting:
         assert file.path.stat().st_mode & 0o777 == 0o644
 
 
-WRITER = """
-import sys
-from pathlib import Path
-from tileon_ops._tune_cache import CacheFile, Choice, Identity
-file = CacheFile(Path(sys.argv[1]), Identity("GPU X", "9.0", 132, version="1", sources="5", cuda="13.0"))
-print("ready", flush=True)
-sys.stdin.readline()
-for number in range(20):
-    assert file.merge({f"{sys.argv[2]} {number}": Choice("row", 1.0 + number, "default row", 50.0)})
-"""
-
-# The cache's modules alone: torch takes a second to import, in each process.
-ALONE = """
-import sys, types, importlib.machinery
-package = types.ModuleType("tileon_ops")
-package.__path__ = [sys.argv[3]]
-sys.modules["tileon_ops"] = package
-"""
-
-
-class TestProcesses:
-    def test_of_several_writers_none_loses_anothers_entries(self, tmp_path: pathlib.Path) -> None:
-        """Four processes, 20 entries each, one write an entry; readers meanwhile see whole files."""
-        command = [sys.executable, "-c", ALONE + WRITER, str(tmp_path)]
-        writers = [
-            subprocess.Popen(
-                [*command, name, str(ROOT / "tileon_ops")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-            for name in "abcd"
-        ]
-        file = CacheFile(tmp_path, Identity("GPU X", "9.0", 132, version="1", sources="5", cuda="13.0"))
-        for writer in writers:
-            assert writer.stdout is not None
-            assert writer.stdin is not None
-            assert writer.stdout.readline() == "ready\n"
-        for writer in writers:
-            assert writer.stdin is not None
-            writer.stdin.write("go\n")
-            writer.stdin.flush()
-        seen = 0
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            while any(writer.poll() is None for writer in writers):
-                now = len(file.read())
-                assert now >= seen
-                seen = now
-            assert not _tune_cache._warned
-        assert [writer.wait() for writer in writers] == [0] * 4
-        for writer in writers:
-            writer.communicate()
-        assert set(file.read()) == {f"{name} {number}" for name in "abcd" for number in range(20)}
-
-    def test_a_lock_that_another_process_holds_is_waited_for_so_long(
-        self, file: CacheFile, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(_tune_cache, "LOCK_SECONDS", 0.05)
-        file.merge({MATMUL: choice()})
-        with open(file.path.parent / ".lock") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            start = time.monotonic()
-            with pytest.warns(UserWarning, match=r"another process has held .lock for 0.05 s"):
-                assert not file.merge({"b": choice()})
-            assert 0.05 <= time.monotonic() - start < 5
-            assert file.read() == {MATMUL: choice()}, "readers wait for nobody"
-        assert file.merge({"b": choice()})
-
-    def test_without_locks_files_are_written_all_the_same(
-        self, file: CacheFile, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def no_locks(descriptor: int, how: int) -> None:
-            raise OSError(37, "No locks available")
-
-        monkeypatch.setattr(fcntl, "flock", no_locks)
-        assert file.merge({MATMUL: choice()})
-        monkeypatch.setitem(sys.modules, "fcntl", None)  # a system that has no such module
-        assert file.merge({"b": choice()})
-        assert set(file.read()) == {MATMUL, "b"}
-
-    def test_the_lock_is_free_after_an_error(self, tmp_path: pathlib.Path) -> None:
-        with pytest.raises(ValueError, match="inside"), _whole_files.locked(tmp_path, 1.0):
-            raise ValueError("inside")
-        with _whole_files.locked(tmp_path, 0.0):
-            pass
-
-
 class TestOldFiles:
     def age(self, path: pathlib.Path, days: float) -> None:
         then = time.time() - days * 24 * 3600
@@ -344,13 +281,16 @@ class TestOldFiles:
             self.age(file.path, 100 - number)
         self.age(files[0].path, 1)  # written again lately
         (tmp_path / "somebody's.json").write_text("{}")
-        left = tmp_path / "tuned-x.json.0123.tmp"
+        left, unfinished = tmp_path / "tuned-x.json.0123.tmp", tmp_path / "tuned-x.json.4567.tmp"
         left.write_text("of a writer that crashed")
+        self.age(left, 2)
+        unfinished.write_text("of one that holds a lock of which this file system knows nothing")
         file = CacheFile(tmp_path, HERE)
         file.merge({MATMUL: choice()})
         kept = {path for path in tmp_path.iterdir() if path.suffix == ".json"}
         assert kept == {file.path, files[0].path, *(f.path for f in files[6:]), tmp_path / "somebody's.json"}
         assert not left.exists()
+        assert unfinished.exists()
 
     def test_files_of_the_last_month_stay_however_many(self, tmp_path: pathlib.Path) -> None:
         files = [CacheFile(tmp_path, replace(HERE, version=f"0.{number}")) for number in range(12)]

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 ops = torch.ops.tileon
 
 V = 3  # samples
-ROWS = (5, 128, 130)  # less than a packed block, a whole one, more
+ROWS = (5, 64, 128, 130)  # less than a packed block, half of one, a whole one, more
 FORMATS = ("mxfp8", "mxfp4", "nvfp4")
 
 

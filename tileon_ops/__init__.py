@@ -19,7 +19,7 @@ if not _is_run("tileon_ops.info"):
 
     _library.load()
     # their ops exist only now
-    from tileon_ops import _autocast, _autograd, _fake, _flops, _no_grad, _out, _sharding, _tuned_rows, _vmap
+    from tileon_ops import _rules
     from tileon_ops.block_scaled import block_scaled_matmul
     from tileon_ops.kernel_log import last_kernel
     from tileon_ops.linear import Linear
@@ -30,8 +30,7 @@ if not _is_run("tileon_ops.info"):
     if not _is_run("tileon_ops.tune"):  # or Python would warn that it is imported before it is run
         from tileon_ops.tune import tune
 
-    for _rules in (_fake, _autograd, _no_grad, _out, _autocast, _sharding, _vmap, _flops, _tuned_rows):
-        _rules.register()
+    _rules.register()
 
 if _TYPE_CHECKING:
     from tileon_ops._convert import Conversion, conversion_report, convert

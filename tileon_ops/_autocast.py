@@ -6,15 +6,20 @@ add it in float32 anyway; one of 16 bits follows the output's dtype.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tileon_ops import _torch_private
+from tileon_ops._required import check_tensors
+
 _library = torch.library.Library("tileon", "IMPL")
 
-_KEYS = {"cuda": torch._C.DispatchKey.AutocastCUDA, "cpu": torch._C.DispatchKey.AutocastCPU}
+_KEYS = {"cuda": "AutocastCUDA", "cpu": "AutocastCPU"}
 
 _CAST = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -37,12 +42,25 @@ def is_on(device_type: str) -> bool:
     return device_type in _KEYS and torch.is_autocast_enabled(device_type)
 
 
-def _kernel(device_type: str, key: torch.DispatchKey) -> Callable[..., Tensor]:
-    excluded = torch._C.DispatchKeySet(key)
+def _without(device_type: str) -> Callable[[], AbstractContextManager[Any]]:
+    """What turns autocast off for the calls inside; the guard of its key is entered sooner than torch.autocast."""
+    if not _torch_private.autocast.is_whole:
+        return functools.partial(torch.autocast, device_type, enabled=False)
+    return functools.partial(
+        _torch_private.ExcludeKeys, _torch_private.DispatchKeySet(_torch_private.AUTOCAST_KEYS[device_type])
+    )
+
+
+def _kernel(device_type: str) -> Callable[..., Tensor]:
+    without_autocast = _without(device_type)
 
     def matmul(a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Tensor:
-        a, b, bias = cast(a, b, bias, options.get("out_dtype"), device_type)
-        with torch._C._ExcludeDispatchKeyGuard(excluded):
+        try:
+            a, b, bias = cast(a, b, bias, options.get("out_dtype"), device_type)
+        except AttributeError:  # that None has no such thing
+            check_tensors("matmul", {"a": a, "b": b})
+            raise
+        with without_autocast():
             return torch.ops.tileon.matmul(a, b, bias, **options)
 
     return matmul
@@ -50,4 +68,4 @@ def _kernel(device_type: str, key: torch.DispatchKey) -> Callable[..., Tensor]:
 
 def register() -> None:
     for device_type, key in _KEYS.items():
-        _library.impl("matmul", _kernel(device_type, key), key.name)
+        _library.impl("matmul", _kernel(device_type), key)

@@ -19,6 +19,7 @@ from tileon_ops._fake_rules import (
     dtype_names,
 )
 from tileon_ops._fake_scales import FORMATS, check_global_scale, check_scale_dims, check_scale_shape
+from tileon_ops._required import check_tensors
 
 _OP = "block_scaled_matmul"
 
@@ -139,6 +140,7 @@ def _block_scaled_matmul_out(
     out: Tensor,
 ) -> None:
     shape, dtype = check_block_scaled(a, b, scale_a, scale_b, bias, global_scale, activation, out_dtype)
+    check_tensors(_OP, {"out": out})
     check_out(_OP, out, a, dtype, shape)
 
 

@@ -19,6 +19,7 @@ from tileon_ops._fake_rules import (
     dtype_names,
     same,
 )
+from tileon_ops._required import check_tensors
 
 # What a product may be written as, by the dtype of `a`; the first is the default.
 OUTPUTS: dict[torch.dtype, tuple[torch.dtype, ...]] = {
@@ -104,6 +105,7 @@ def _matmul_out(
     out: Tensor,
 ) -> None:
     shape, dtype = check_matmul(a, b, bias, activation, out_dtype)
+    check_tensors("matmul", {"out": out})
     check_out("matmul", out, a, dtype, shape)
 
 

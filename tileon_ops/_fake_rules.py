@@ -1,7 +1,7 @@
 """What the fake implementations share: the rules of csrc/checks.h, in its words. `op` is the op's name.
 
-Overlap and alignment cannot be seen here, and sizes may be symbols: torch._check compares them, and turns a comparison
-that cannot be decided into one at run time.
+Overlap with an input and alignment cannot be seen here, and sizes may be symbols: torch's own check compares them, and
+turns a comparison that cannot be decided into one at run time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from tileon_ops._library import torch_version
+from tileon_ops._strides import overlaps_itself
+from tileon_ops._torch_private import torch_check
 
 ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
 
@@ -26,7 +28,11 @@ _AOT_INDUCTOR_HAS_DTYPES = (2, 12)
 
 
 def check(holds: bool | torch.SymBool, message: str) -> None:
-    torch._check(holds, lambda: message)  # RuntimeError
+    """RuntimeError with that message where a rule does not hold."""
+    if torch_check is not None:
+        torch_check(holds, lambda: message)
+    elif not holds:
+        raise RuntimeError(message)
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -49,10 +55,10 @@ def same(x: Size, y: Size) -> bool:
 def check_dtype_argument(op: str, dtype: torch.dtype | None) -> None:
     """Refuses a dtype that would arrive at the op as another one."""
     inductor = sys.modules.get("torch._inductor.virtualized")
-    if dtype is None or inductor is None or not getattr(inductor.V.graph, "aot_mode", False):
+    if dtype is None or inductor is None or torch_version() >= _AOT_INDUCTOR_HAS_DTYPES:
         return
     check(
-        torch_version() >= _AOT_INDUCTOR_HAS_DTYPES,
+        not getattr(inductor.V.graph, "aot_mode", False),
         f"{op}: `out_dtype` cannot be given under AOTInductor of torch {torch.__version__}, which hands another dtype "
         "to the op; leave it out, and convert the result, or use torch 2.12 or newer",
     )
@@ -107,3 +113,7 @@ def check_out(op: str, out: Tensor, a: Tensor, dtype: torch.dtype, shape: tuple[
     check(out.dim() == len(shape), message)
     for size, wanted in zip(out.shape, shape, strict=True):
         check(size == wanted, message)
+    if overlaps_itself(out.shape, out.stride()):
+        raise RuntimeError(
+            f"{op}: `out` must not overlap itself, got strides {tuple(out.stride())} for the shape {tuple(out.shape)}"
+        )

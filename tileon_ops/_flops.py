@@ -7,6 +7,7 @@ all of this package. So the formulas are registered at once where it has been im
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 import torch
@@ -39,9 +40,16 @@ _FORMULAS = {
 
 
 def _register() -> None:
-    flop_counter = sys.modules[_MODULE]
-    for op, formula in _FORMULAS.items():  # raw: with the tensors, whose dtype tells how many elements a byte holds
-        flop_counter.register_flop_formula(getattr(torch.ops.tileon, op), get_raw=True)(formula)
+    try:
+        flop_counter = sys.modules[_MODULE]
+        for op, formula in _FORMULAS.items():  # raw: with the tensors, whose dtype tells how many elements a byte holds
+            flop_counter.register_flop_formula(getattr(torch.ops.tileon, op), get_raw=True)(formula)
+    except Exception as error:  # torch's, or somebody's who has registered the ops: torch's compiler imports the module
+        warnings.warn(
+            f"tileon_ops could not tell {_MODULE} how many operations its products take, so it counts none for those "
+            f"that it was not told; torch {torch.__version__} says: {type(error).__name__}: {error}",
+            stacklevel=2,
+        )
 
 
 def register() -> None:

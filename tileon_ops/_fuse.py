@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from tileon_ops import _fuse_patterns
+from tileon_ops import _fuse_patterns, _torch_private
 from tileon_ops._fake_rules import same
 from tileon_ops._fuse_patterns import Activation, Product, activation, added_to, may_write, product, value
 
@@ -26,9 +26,9 @@ _AUTOCAST = _DTYPES[:3]  # what autocast makes _AUTOCAST[0] or _AUTOCAST[1] of
 _OLDEST_GPU = (8, 0)
 
 
-def _is_wrapper(tensor: Any) -> bool:
-    """Whether it is of a class that holds other tensors, as DTensor is. (Of Any: torch's own would narrow a Tensor.)"""
-    return is_traceable_wrapper_subclass(tensor)
+def _is_wrapper(tensor: Tensor) -> bool:
+    """Whether it is of a class that holds other tensors, as DTensor is."""
+    return hasattr(tensor, "__tensor_flatten__")
 
 
 def _is_offered(tensor: Any) -> bool:
@@ -210,7 +210,7 @@ def _fuse_graph(graph: Graph) -> int:
     return count
 
 
-class Fuse(CustomGraphPass):
+class Fuse(_torch_private.compiler_pass()):  # type: ignore[misc]
     """Rewrites an FX graph in place, so that torch's products are calls of `torch.ops.tileon.matmul`.
 
     Such a call takes up the product, the bias added to it and the activation of the sum: what `F.linear`, `@`, `mm`,
@@ -244,7 +244,7 @@ class Fuse(CustomGraphPass):
         RuntimeError: "fuse: ...", for anything else, and for a graph whose products have no such metadata.
     """
 
-    def __call__(self, program: _Program) -> _Program:  # type: ignore[override]
+    def __call__(self, program: _Program) -> _Program:
         """Rewrites `program` in place and returns it."""
         if isinstance(program, Graph):
             _fuse_graph(program)
@@ -263,7 +263,8 @@ class Fuse(CustomGraphPass):
 
     def uuid(self) -> Any:
         """What inductor's caches know this pass by: its sources."""
-        return get_hash_for_files((__file__, str(_fuse_patterns.__file__)))
+        sources = (Path(module) for module in (__file__, str(_fuse_patterns.__file__)))
+        return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).digest()
 
 
 fuse = Fuse()

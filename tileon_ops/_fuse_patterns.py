@@ -6,6 +6,7 @@ A graph of torch.compile speaks of torch's functions and methods, a graph of tor
 from __future__ import annotations
 
 import operator
+import types
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch.fx import Node
 
+from tileon_ops import _torch_private
+
 _aten = torch.ops.aten
-_nn = torch._C._nn
 
 _MATRICES = ("input", "mat2")
 _TENSORS = ("input", "other")
@@ -45,14 +47,20 @@ _SILU = ("silu", ("input", "inplace"))
 _ACTIVATIONS: dict[Any, tuple[str, tuple[str, ...]]] = {
     **dict.fromkeys((F.relu, torch.relu, torch.relu_, "relu", "relu_", _aten.relu.default, _aten.relu_.default), _RELU),
     **dict.fromkeys(
-        (F.leaky_relu, F.leaky_relu_, _nn.leaky_relu, _aten.leaky_relu.default, _aten.leaky_relu_.default), _LEAKY_RELU
+        (F.leaky_relu, F.leaky_relu_, _torch_private.leaky_relu, _aten.leaky_relu.default, _aten.leaky_relu_.default),
+        _LEAKY_RELU,
     ),
     **dict.fromkeys((F.gelu, _aten.gelu.default), _GELU),
-    **dict.fromkeys((F.silu, _nn.silu, _aten.silu.default, _aten.silu_.default), _SILU),
+    **dict.fromkeys((F.silu, _torch_private.silu, _aten.silu.default, _aten.silu_.default), _SILU),
 }
 
 # Python's own: iadd, imul, setitem, __iadd__ and so on. Those of torch end in "_".
 _IN_PLACE = frozenset(name for name in vars(operator) if name.strip("_").startswith(("i", "setitem")))
+
+
+_OVERLOAD = type(_aten.mm.default)
+# What a call may be of besides: names of methods and functions, and not torch's operators that call functions.
+_PLAIN = (str, type, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType)
 
 
 @dataclass(frozen=True)
@@ -147,9 +155,9 @@ def may_write(node: Node) -> bool:
     """Whether the node may change a tensor that it did not make, or torch's state: no product may be moved past it."""
     if node.op in ("placeholder", "get_attr"):
         return False
-    if isinstance(node.target, torch._ops.OpOverload):
-        return node.target._schema.is_mutable
-    if not _is_call(node) or isinstance(node.target, torch._ops.HigherOrderOperator) or value(node) is None:
+    if isinstance(node.target, _OVERLOAD):
+        return _torch_private.is_mutable(node.target)
+    if not _is_call(node) or not isinstance(node.target, _PLAIN) or value(node) is None:
         return True  # torch's switches (grad mode, autocast) are calls that return nothing
     if "out" in node.kwargs or any(argument is True for argument in (*node.args, *node.kwargs.values())):
         return True  # True may be `inplace`

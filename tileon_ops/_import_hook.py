@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -31,24 +32,31 @@ class _ThenCall(Loader):
         self._action()
 
 
+class _Asking(threading.local):
+    """Whether this thread asks the other finders. Imports have a lock of Python's around that, but who asks the finders
+    of sys.meta_path by itself has not: an import in another thread meanwhile must not pass the action by."""
+
+    now = False
+
+
 class _Watch(MetaPathFinder):
     """Answers for one module alone, and for that one with what the other finders say."""
 
     def __init__(self, name: str, action: Callable[[], None]) -> None:
         self._name = name
         self._action = action
-        self._is_asking = False
+        self._asking = _Asking()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != self._name or self._is_asking:
+        if fullname != self._name or self._asking.now:
             return None
-        self._is_asking = True
+        self._asking.now = True
         try:
             spec = importlib.util.find_spec(fullname)
         finally:
-            self._is_asking = False
+            self._asking.now = False
         if spec is not None and spec.loader is not None:
             spec.loader = _ThenCall(spec.loader, self._done)
         return spec

@@ -5,12 +5,17 @@ While gradients are recorded, an argument that requires grad is refused, and so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, is_grad_enabled
 from torch.autograd import forward_ad
+
+from tileon_ops import _torch_private, _torchs_autograd
+from tileon_ops._errors import raise_typed
+from tileon_ops._torch_private import BelowAutograd, after_autograd_keyset, any_requires_grad
 
 _library = torch.library.Library("tileon", "IMPL")
 
@@ -19,7 +24,6 @@ _RECORDED = "a backward pass that is recorded is made of torch's own ops"
 
 _WHY = {
     "block_scaled_matmul": _QUANTIZED,
-    "block_scaled_matmul.out": _QUANTIZED,
     "_prepare_block_scaled": _QUANTIZED,
     "_block_scaled_matmul_prepared": _QUANTIZED,
     "quantize": _QUANTIZED,
@@ -30,34 +34,59 @@ _WHY = {
 }
 
 
-def asked_gradients(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def asked_gradients(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The tensors among the arguments that ask for a gradient: their names, and how they ask, as an error says it."""
     for name, argument in arguments.items():
         if isinstance(argument, Tensor):
-            if torch.is_grad_enabled() and argument.requires_grad:
+            if is_grad_enabled() and argument.requires_grad:
                 yield name, "requires grad"
-            if forward_ad._current_level >= 0 and forward_ad.unpack_dual(argument).tangent is not None:
+            if forward_ad.unpack_dual(argument).tangent is not None:
                 yield name, "has a tangent of forward-mode differentiation"
 
 
-def _kernel(op: str, overload: Any) -> Callable[..., Any]:
-    names = [argument.name for argument in overload._schema.arguments]
+def refuse(op: str, arguments: Mapping[str, Any]) -> None:
+    """RuntimeError for the first argument of the op that asks for a gradient."""
+    for name, asks in asked_gradients(arguments):
+        raise RuntimeError(f"{op}: `{name}` {asks}, and {_WHY[op]}")
 
+
+def _kernel(op: str, overload: Any, names: list[str]) -> Callable[..., Any]:
     def kernel(keyset: Any, *arguments: Any, **options: Any) -> Any:
-        if forward_ad._current_level >= 0 or (
-            torch._C.is_grad_enabled() and torch._C._any_requires_grad(*arguments, *options.values())
-        ):
-            given = {**dict(zip(names, arguments, strict=False)), **options}  # the dispatcher leaves defaults out
-            for name, asks in asked_gradients(given):
-                raise RuntimeError(f"{op.partition('.')[0]}: `{name}` {asks}, and {_WHY[op]}")
-        with torch._C._AutoDispatchBelowAutograd():
-            return overload.redispatch(keyset & torch._C._after_autograd_keyset, *arguments, **options)
+        if forward_ad._current_level >= 0 or (is_grad_enabled() and any_requires_grad(*arguments, *options.values())):
+            refuse(op, {**dict(zip(names, arguments, strict=False)), **options})  # the dispatcher leaves defaults out
+        try:
+            with BelowAutograd():
+                return overload.redispatch(keyset & after_autograd_keyset, *arguments, **options)
+        except RuntimeError as error:
+            raise_typed(error)
+            raise
 
     return kernel
 
 
-def register() -> None:
-    for name in _WHY:
-        op, _, overload = name.partition(".")
-        packet = getattr(torch.ops.tileon, op)
-        _library.impl(name, _kernel(name, getattr(packet, overload or "default")), "Autograd", with_keyset=True)
+def _around(op: str, names: list[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The same around torch's own kernel."""
+
+    def around(torchs: Callable[..., Any]) -> Callable[..., Any]:
+        def kernel(keyset: Any, *arguments: Any, **options: Any) -> Any:
+            refuse(op, {**dict(zip(names, arguments, strict=False)), **options})
+            return torchs(keyset, *arguments, **options)
+
+        return kernel
+
+    return around
+
+
+def _backward(*_: Any) -> None:
+    raise AssertionError("no call is recorded")
+
+
+def register(implementations: Mapping[str, Callable[..., Any]]) -> None:
+    """With the fake implementations, whose arguments are those of the ops."""
+    for op in _WHY:
+        names = list(inspect.signature(implementations[op]).parameters)
+        if _torch_private.below.is_whole:
+            overload = getattr(torch.ops.tileon, op).default
+            _library.impl(op, _kernel(op, overload, names), "Autograd", with_keyset=True)
+        else:
+            _torchs_autograd.register(op, _around(op, names), _backward)

@@ -13,16 +13,20 @@ DTensor cuts each by its own size; see _cuts_agree.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
-from torch.distributed.tensor._dtensor_spec import DTensorSpec
-from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
+from torch.distributed.tensor import Partial, Placement, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 
+from tileon_ops import _torch_private
+from tileon_ops._fake import IMPLEMENTATIONS
 from tileon_ops._fake_scales import BLOCK_COLS, BLOCK_ROWS, E4M3
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor._dtensor_spec import DTensorSpec
 
 # What register_sharding asks for: alternatives, each of the outputs' placements and of the inputs'.
 Placements = list[Placement | None]
@@ -131,19 +135,19 @@ _RULES: dict[Any, Callable[..., Rules]] = {
 }
 
 
-def _schema_info(op: Any) -> RuntimeSchemaInfo:
-    """What a remembered decision depends on besides the tensors: every option.
-
-    register_sharding itself thinks of integers alone; a decision for activation="none" would then be taken again for
-    "relu", partial sums and all.
-    """
-    return RuntimeSchemaInfo(
-        static_kwargkey=[argument.name for argument in op._schema.arguments if argument.kwarg_only]
-    )
+def _options(op: Any) -> list[str]:
+    """The arguments that an op takes by keyword."""
+    parameters = inspect.signature(IMPLEMENTATIONS[op.name().removeprefix("tileon::")]).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
 
 
 def register() -> None:
-    propagator = DTensor._op_dispatcher.sharding_propagator
+    """With what a remembered decision depends on besides the tensors: every option.
+
+    register_sharding itself thinks of integers alone; a decision for activation="none" would then be taken again for
+    "relu", partial sums and all. So nothing is registered where that cannot be said.
+    """
+    schema_info, of_ops = _torch_private.of_dtensor()
     for op, rule in _RULES.items():
         register_sharding(op)(rule)
-        propagator.op_to_schema_info[op] = _schema_info(op)
+        of_ops[op] = schema_info(static_kwargkey=_options(op))

@@ -16,12 +16,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import re
+import reprlib
+import sys
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ SCHEMA = 1  # of the files; raised where an older version could not make sense o
 
 LOCK_SECONDS = 10.0  # to wait for other writers, each of which takes milliseconds
 _KEPT_FILES, _KEPT_DAYS = 8, 30  # files beyond both are removed when a new one is made
+_UNFINISHED_DAYS = 1  # after which the writer of a temporary file is not alive, whatever a shared disk's clock says
 _PREFIX = "tuned-"
 
 
@@ -116,14 +118,16 @@ class _NewerError(OSError):
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
-        raise _CorruptError(f"{value!r} is no time")
+    """A time that float64 holds. JSON's numbers may be NaN, infinite, or integers of thousands of digits, which can be
+    compared to a float and not converted to one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= sys.float_info.max:
+        raise _CorruptError(f"{reprlib.repr(value)} is no time")
     return float(value)
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise _CorruptError(f"{value!r} is no name of a row")
+        raise _CorruptError(f"{reprlib.repr(value)} is no name of a row")
     return value
 
 
@@ -200,14 +204,29 @@ def files(folder: Path) -> list[Path]:
 
 
 def _prune(folder: Path) -> None:
-    """Removes files of other libraries that nobody has written for long, and what a crashed writer left. The lock is
-    held."""
-    oldest = time.time() - _KEPT_DAYS * 24 * 3600
-    left = folder.glob(f"{_PREFIX}*{TEMPORARY}")  # those of a living writer there are none
-    for path in [*files(folder)[_KEPT_FILES:], *left]:
-        with contextlib.suppress(OSError):
-            if path.suffix == TEMPORARY or path.stat().st_mtime < oldest:
-                path.unlink()
+    """Removes files of other libraries that nobody has written for long, and what a crashed writer left. That goes by
+    age: on a file system without locks, another writer may be at work here."""
+    left = folder.glob(f"{_PREFIX}*{TEMPORARY}")
+    for paths, days in ((files(folder)[_KEPT_FILES:], _KEPT_DAYS), (left, _UNFINISHED_DAYS)):
+        for path in paths:
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < time.time() - days * 24 * 3600:
+                    path.unlink()
+
+
+# Folders whose lock somebody held for LOCK_SECONDS: a merge is part of a product, which waits for that once.
+_held_too_long: set[Path] = set()
+
+
+@contextlib.contextmanager
+def _locked_for_merge(folder: Path) -> Iterator[None]:
+    with contextlib.ExitStack() as lock:
+        try:
+            lock.enter_context(locked(folder, 0.0 if folder in _held_too_long else LOCK_SECONDS))
+        except TimeoutError:
+            _held_too_long.add(folder)
+            raise
+        yield
 
 
 class CacheFile:
@@ -232,7 +251,7 @@ class CacheFile:
         folder = self.path.parent
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with locked(folder, LOCK_SECONDS):
+            with _locked_for_merge(folder):
                 is_new = not self.path.exists()
                 problems = {**self._present(), **found}
                 document = {

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tileon_ops import _build_state, _library, _tune_cache
+from tileon_ops._errors import remember_interrupt
 from tileon_ops._tune_cache import DEFAULT, CacheFile, Choice, Identity, warn_once
 from tileon_ops._version import __version__
 
@@ -144,6 +145,9 @@ def load(device: int) -> None:
             _set(device, problem, choice)
     except Exception as error:
         warn_once("load", f"the tuning cache is ignored: {type(error).__name__}: {error}")
+    except BaseException as error:  # Ctrl-C: the product that asked is ended by it
+        remember_interrupt(error)
+        raise
 
 
 # One thread measures at a time: two would measure each other.
@@ -157,8 +161,9 @@ def measuring(device: int) -> Iterator[None]:
     with _measuring_lock, torch.cuda.device(device):
         _this_thread.measures = True
         try:
-            # Autocast would cast what the op multiplies, and not what its rows do.
-            with torch.no_grad(), torch.autocast("cuda", enabled=False), torch._C._AutoDispatchBelowAutograd():
+            # Nothing is recorded, and no kernel of autograd's is asked. Autocast would cast what the op multiplies, and
+            # not what its rows do.
+            with torch.inference_mode(), torch.autocast("cuda", enabled=False):
                 yield
         finally:
             _this_thread.measures = False
@@ -205,6 +210,9 @@ def _tune(op: str, tensors: tuple[Any, ...], options: dict[str, Any]) -> None:
         warn_once("tune", f"tuning at first use failed: {type(error).__name__}: {error}")
         if problem:  # not again at the next product
             torch.ops.tileon._set_tuned_row(device, problem, DEFAULT)
+    except BaseException as error:  # Ctrl-C: the product that asked is ended by it
+        remember_interrupt(error)
+        raise
 
 
 def describe(choice: Choice) -> str:

@@ -25,6 +25,7 @@ from tileon_ops import _autocast, _vmap_quantized
 from tileon_ops._activations import activate
 from tileon_ops._fake_matmul import check_matmul
 from tileon_ops._fake_rules import Size, same
+from tileon_ops._required import check_tensors
 from tileon_ops._shapes import as_op_takes, merges
 from tileon_ops._vmap_quantized import Dim, Info, in_front, pad_dims, sample
 
@@ -113,6 +114,7 @@ def _matmul_rule(op: Op, returns_z: bool) -> Callable[..., tuple[Tensors, tuple[
     def rule(
         info: Info, in_dims: tuple[Dim, ...], a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any
     ) -> tuple[Tensors, tuple[int, ...]]:
+        check_tensors("matmul", {"a": a, "b": b})
         a_dim, b_dim, bias_dim = pad_dims(in_dims, 3)
         if _autocast.is_on(a.device.type):  # its turn comes after vmap's, and the dtypes matter here
             a, b, bias = _autocast.cast(a, b, bias, options.get("out_dtype"), a.device.type)

@@ -61,7 +61,7 @@ def _unfold(tensor: Tensor, mapped: int) -> Tensor:
 def _one_by_one(op: Any, info: Info, in_dims: tuple[Dim, ...], arguments: Any, options: Any) -> Any:
     """One call for each sample."""
     if info.batch_size == 0:
-        name = op._schema.name.removeprefix("tileon::")
+        name = op.name().removeprefix("tileon::")
         raise RuntimeError(f"{name}: vmap of these arguments makes one call for each sample, and there are none")
     results = [
         op(*(x if d is None else x.select(d, i) for x, d in zip(arguments, in_dims, strict=True)), **options)

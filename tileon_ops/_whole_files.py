@@ -18,7 +18,8 @@ def locked(folder: Path, seconds: float) -> Iterator[None]:
     such locks it is nothing: files stay whole there too, but a writer may lose what another has added.
 
     Raises:
-        OSError: the lock cannot be opened; TimeoutError, that others have held it for so many seconds.
+        OSError: the lock cannot be opened; TimeoutError, that others have held it for so many seconds. With 0 it is
+            tried once.
     """
     try:
         import fcntl
@@ -33,7 +34,7 @@ def locked(folder: Path, seconds: float) -> Iterator[None]:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() > end:
+                if time.monotonic() >= end:
                     raise TimeoutError(f"another process has held {_LOCK} for {seconds:g} s") from None
                 time.sleep(0.005)
             except OSError:  # the file system's

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tileon_ops._errors import raise_typed
+from tileon_ops._required import check_tensors
+
 # Registered when tileon_ops is imported. The overloads by name: a packet has to search for the right one at every call.
 _op = torch.ops.tileon.block_scaled_matmul.default
 _out_op = torch.ops.tileon.block_scaled_matmul.out
@@ -66,13 +69,22 @@ def block_scaled_matmul(
         result is rounded once, to nearest even. k = 0 gives `activation(bias)`. Autocast changes nothing.
 
     Raises:
-        RuntimeError: "block_scaled_matmul: ...", for shapes, dtypes, devices or names that do not fit, and for an
-            argument that requires grad while gradients are recorded. Nothing is written then.
+        RuntimeError: "block_scaled_matmul: ...", for what is no tensor, for shapes, dtypes, devices or names that do
+            not fit, and for an argument that requires grad while gradients are recorded. Nothing is written then.
 
     The formats are those of the OCP Microscaling Formats 1.0 and of NVIDIA's nvfp4.
     """
     options = {"activation": activation, "slope": slope, "out_dtype": out_dtype, "fast_accum": fast_accum}
-    if out is None:
-        return _op(a, b, scale_a, scale_b, bias, global_scale, **options)
-    _out_op(a, b, scale_a, scale_b, bias, global_scale, out=out, **options)
-    return out
+    try:
+        if out is None:
+            return _op(a, b, scale_a, scale_b, bias, global_scale, **options)
+        _out_op(a, b, scale_a, scale_b, bias, global_scale, out=out, **options)
+        return out
+    except RuntimeError as error:
+        check_tensors(
+            "block_scaled_matmul",
+            {"a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b},
+            {"bias": bias, "global_scale": global_scale, "out": out},
+        )
+        raise_typed(error)
+        raise

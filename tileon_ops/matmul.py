@@ -6,66 +6,35 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import (
-    _any_requires_grad,
-    _is_any_autocast_enabled,
-    _len_torch_function_stack,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-)
-from torch._C import _AutoDispatchBelowAutograd as BelowAutograd
-from torch._C._functorch import peek_interpreter_stack
-from torch.autograd import forward_ad
-from torch.compiler import is_compiling
 
-from tileon_ops._autograd import record
+from tileon_ops import _torch_private
+from tileon_ops._errors import raise_typed
+from tileon_ops._import_hook import after_import
+from tileon_ops._out import check_countable
 from tileon_ops._overlap import check_apart, merged
+from tileon_ops._required import check_tensors
 from tileon_ops._shapes import as_op_takes
 
 # Registered when tileon_ops is imported. The overloads by name: a packet has to search for the right one at every call.
 _op = torch.ops.tileon.matmul.default
 _out_op = torch.ops.tileon.matmul.out
-_call_op = _op._op  # what _op(...) calls, and nothing else; a compiler knows _op alone
 
 
 def _torch_allows_tf32() -> bool:
     return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 
-# A compiled frame is guarded on torch's global settings, this one included. What torch.compiler.assume_constant_result
-# does, without the second that importing the compiler takes.
-_torch_allows_tf32._dynamo_marked_constant = True  # type: ignore[attr-defined]
-
-
-_PLAIN_TENSORS = (Tensor, torch.nn.Parameter, type(None))
-
-
-def _is_plain(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
-    """Whether nothing stands between this call and the op's kernel on the Autograd key: no transformation, no
-    autocast, no mode and no subclass of Tensor that wants to see the call first."""
-    return (
-        type(a) in _PLAIN_TENSORS
-        and type(b) in _PLAIN_TENSORS
-        and type(bias) in _PLAIN_TENSORS
-        and forward_ad._current_level < 0
-        and peek_interpreter_stack() is None
-        and not _is_any_autocast_enabled()
-        and not _len_torch_function_stack()
-    )
+# A compiled frame is guarded on torch's global settings, this one included. That takes torch's compiler, which takes a
+# second to import, so it waits until somebody imports it.
+after_import("torch._dynamo", lambda: torch.compiler.assume_constant_result(_torch_allows_tf32))
 
 
 def _call(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
-    """The op. Where it may, this finds out for less what the op's kernel on the Autograd key would find out."""
-    if is_compiling():
-        return _op(a, b, bias, **options)
-    if is_inference_mode_enabled():  # calls no kernel of autograd's
-        return _call_op(a, b, bias, **options)
-    if _is_plain(a, b, bias):
-        if is_grad_enabled() and _any_requires_grad(a, b, bias):
-            return record(a, b, bias, options)
-        with BelowAutograd():
-            return _call_op(a, b, bias, **options)
-    return _call_op(a, b, bias, **options)
+    return _op(a, b, bias, **options)
+
+
+if _torch_private.shortcut.is_whole:
+    from tileon_ops._shortcut import call as _call
 
 
 def matmul(
@@ -120,35 +89,41 @@ def matmul(
     Differentiable as often as wanted, but for fp8 operands.
 
     Raises:
-        RuntimeError: "matmul: ...", for shapes, dtypes, devices or names that do not fit, and for fp8 operands that
-            require grad while gradients are recorded. Nothing is written then.
+        RuntimeError: "matmul: ...", for what is no tensor, for shapes, dtypes, devices or names that do not fit, and
+            for fp8 operands that require grad while gradients are recorded. Nothing is written then.
     """
-    options: dict[str, Any] = {}  # each that is given costs 0.4 us in a call
-    if activation != "none":
-        options = {"activation": activation, "slope": slope}
-    if out_dtype is not None:
-        options["out_dtype"] = out_dtype
-    if allow_tf32 or (allow_tf32 is None and a.dtype is torch.float32 and _torch_allows_tf32()):
-        options["allow_tf32"] = True
-    if fast_accum:
-        options["fast_accum"] = True
-    if a.dim() == 2 and b.dim() == 2:
-        if out is not None:
-            _out_op(a, b, bias, out=out, **options)
-            return out
-        return _call(a, b, bias, options)
+    try:
+        options: dict[str, Any] = {}  # each that is given costs 0.4 us in a call
+        if activation != "none":
+            options = {"activation": activation, "slope": slope}
+        if out_dtype is not None:
+            options["out_dtype"] = out_dtype
+        if allow_tf32 or (allow_tf32 is None and a.dtype is torch.float32 and _torch_allows_tf32()):
+            options["allow_tf32"] = True
+        if fast_accum:
+            options["fast_accum"] = True
+        if a.dim() == 2 and b.dim() == 2:
+            if out is not None:
+                _out_op(a, b, bias, out=out, **options)
+                return out
+            return _call(a, b, bias, options)
 
-    a_matrices, b_matrices, op_shape, shape = as_op_takes(a, b)
-    if out is None:
-        return _call(a_matrices, b_matrices, bias, options).view(shape)
-    if tuple(out.shape) != shape:
-        raise RuntimeError(f"matmul: `out` must have the shape {shape}, got {tuple(out.shape)}")
-    whole = merged(out, op_shape)
-    if whole is not None:
-        _out_op(a_matrices, b_matrices, bias, out=whole, **options)
-    else:
-        check_apart(out, {"a": a, "b": b, "bias": bias})
-        result = out.new_empty(op_shape)
-        _out_op(a_matrices, b_matrices, bias, out=result, **options)
-        out.copy_(result.view(shape))
-    return out
+        a_matrices, b_matrices, op_shape, shape = as_op_takes(a, b)
+        if out is None:
+            return _call(a_matrices, b_matrices, bias, options).view(shape)
+        if tuple(out.shape) != shape:
+            raise RuntimeError(f"matmul: `out` must have the shape {shape}, got {tuple(out.shape)}")
+        whole = merged(out, op_shape)
+        if whole is not None:
+            _out_op(a_matrices, b_matrices, bias, out=whole, **options)
+        else:
+            check_countable("matmul", out)  # out.copy_ would refuse it too, once it has written it
+            check_apart(out, {"a": a, "b": b, "bias": bias})
+            result = out.new_empty(op_shape)
+            _out_op(a_matrices, b_matrices, bias, out=result, **options)
+            out.copy_(result.view(shape))
+        return out
+    except (AttributeError, RuntimeError, TypeError) as error:
+        check_tensors("matmul", {"a": a, "b": b}, {"bias": bias, "out": out})
+        raise_typed(error)
+        raise

@@ -23,6 +23,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tileon_ops._errors import raise_typed
+from tileon_ops._required import check_tensors
+
 # Registered when tileon_ops is imported. The overloads by name: a packet has to search for the right one at every call.
 _quantize_op = torch.ops.tileon.quantize.default
 _dequantize_op = torch.ops.tileon.dequantize.default
@@ -62,7 +65,12 @@ def quantize(
         RuntimeError: "quantize: ...", for dims, dtypes, sizes, devices or names that do not fit, and for arguments that
             require grad while gradients are recorded.
     """
-    return _quantize_op(x, format, global_scale, scale_rounding=scale_rounding)
+    try:
+        return _quantize_op(x, format, global_scale, scale_rounding=scale_rounding)
+    except RuntimeError as error:
+        check_tensors("quantize", {"x": x}, {"global_scale": global_scale})
+        raise_typed(error)
+        raise
 
 
 def dequantize(
@@ -92,7 +100,12 @@ def dequantize(
         RuntimeError: "dequantize: ...", for dims, dtypes, sizes, devices or names that do not fit, and for arguments
             that require grad while gradients are recorded.
     """
-    return _dequantize_op(data, scale, format, global_scale, out_dtype=out_dtype)
+    try:
+        return _dequantize_op(data, scale, format, global_scale, out_dtype=out_dtype)
+    except RuntimeError as error:
+        check_tensors("dequantize", {"data": data, "scale": scale}, {"global_scale": global_scale})
+        raise_typed(error)
+        raise
 
 
 def pack_scales(scale: Tensor) -> Tensor:
@@ -108,7 +121,12 @@ def pack_scales(scale: Tensor) -> Tensor:
         RuntimeError: "pack_scales: ...", for another number of dimensions or another dtype, and where `scale` requires
             grad while gradients are recorded.
     """
-    return _pack_op(scale)
+    try:
+        return _pack_op(scale)
+    except RuntimeError as error:
+        check_tensors("pack_scales", {"scale": scale})
+        raise_typed(error)
+        raise
 
 
 def unpack_scales(packed: Tensor, rows: int, cols: int) -> Tensor:
@@ -126,7 +144,12 @@ def unpack_scales(packed: Tensor, rows: int, cols: int) -> Tensor:
         RuntimeError: "unpack_scales: ...", for shapes or dtypes that do not fit, for more rows or columns than the
             blocks hold, and where `packed` requires grad while gradients are recorded.
     """
-    return _unpack_op(packed, rows, cols)
+    try:
+        return _unpack_op(packed, rows, cols)
+    except RuntimeError as error:
+        check_tensors("unpack_scales", {"packed": packed})
+        raise_typed(error)
+        raise
 
 
 def nvfp4_global_scale(x: Tensor) -> Tensor:
@@ -142,6 +165,7 @@ def nvfp4_global_scale(x: Tensor) -> Tensor:
     Raises:
         RuntimeError: "nvfp4_global_scale: ...", for another dtype.
     """
+    check_tensors("nvfp4_global_scale", {"x": x})
     if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         raise RuntimeError(
             f"nvfp4_global_scale: `x` must be float32, float16 or bfloat16, got {str(x.dtype).removeprefix('torch.')}"

@@ -156,6 +156,21 @@ void test_tma_access() {
   expect(access(4097, 3, 5, 7, 0, 100, 64).readable && access(4097, 3, 5, 7, 2, 100, 0).readable, "nothing is read");
 }
 
+void test_outputs_that_tma_can_write() {
+  const auto can = [](uintptr_t data, int64_t stride_m, int64_t stride_n, int64_t stride_batch, int64_t batch,
+                      int64_t m, int64_t n) {
+    return tma_can_write({reinterpret_cast<void*>(data), stride_m, stride_n, stride_batch}, batch, m, n, 2);
+  };
+  expect(can(4096, 72, 1, 7200, 2, 100, 72), "rows of whole 16 bytes");
+  expect(!can(4096, 72, 1, 0, 1, 100, 68), "rows that end within 16 bytes: what lies behind them would be overwritten");
+  expect(!can(4096, 72, 1, 0, 1, 1, 68), "a single row that does");
+  expect(!can(4096, 76, 1, 0, 1, 100, 72), "rows that begin within 16 bytes");
+  expect(!can(4096 + 8, 72, 1, 0, 1, 100, 72), "an address within 16 bytes");
+  expect(!can(4096, 1, 104, 0, 1, 100, 72), "columns");
+  expect(!can(4096, 72, 1, 7204, 2, 100, 72), "matrices that begin within 16 bytes");
+  expect(can(4096, 77, 1, 7204, 1, 1, 72), "one row of one matrix has no strides");
+}
+
 void test_lines_of_l2() {
   const auto lines = [](uintptr_t data, int64_t stride_mn, int64_t stride_k, int64_t mn, int64_t k) {
     const Operand operand{reinterpret_cast<void*>(data), stride_mn, stride_k, 0};
@@ -237,6 +252,7 @@ int main() {
   test_large_ragged_outputs_take_rows_that_copy();
   test_refusals();
   test_tma_access();
+  test_outputs_that_tma_can_write();
   test_lines_of_l2();
   test_delivery_counts();
   test_loaded_panels();

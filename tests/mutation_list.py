@@ -1,0 +1,336 @@
+"""The mistakes that tests/mutations.py makes, one line each, and the tests that must notice them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A mistake: in `file`, `old`, which is there once, becomes `new`. One of `tests`, files of the suite or names of
+    tests as pytest takes them, must fail."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def applied(self, text: str) -> str:
+        """Raises ValueError where the text is not there, or more than once."""
+        count = text.count(self.old)
+        if count != 1:
+            raise ValueError(f"{self.name}: {self.old!r} is {count} times in {self.file}, and must be there once")
+        return text.replace(self.old, self.new)
+
+
+def host(*programs: str) -> tuple[str, ...]:
+    return tuple(f"tests/test_host.py::test_host_program[test_{program}]" for program in programs)
+
+
+IN_PYTHON = (
+    Mutation(
+        "negative-slope-read-as-positive",
+        "tileon_ops/_gradients.py",
+        'options.get("slope", 0.01) < 0',
+        'options.get("slope", 0.01) < -1',
+        ("tests/test_autograd.py::TestDifferenceQuotients",),
+    ),
+    Mutation(
+        "sign-in-silus-derivative",
+        "tileon_ops/_gradients.py",
+        "(1 + kept * (1 - sigmoid))",
+        "(1 - kept * (1 - sigmoid))",
+        ("tests/test_transforms.py::TestNested",),
+    ),
+    Mutation(
+        "gradient-of-a-shared-operand",
+        "tileon_ops/_gradients.py",
+        "rows = grad.transpose(0, 1).reshape(m, batch * n)",
+        "rows = grad.reshape(m, batch * n)",
+        ("tests/test_autograd.py::TestDifferenceQuotients",),
+    ),
+    Mutation(
+        "sign-of-a-tangent",
+        "tileon_ops/_autograd.py",
+        "tangent = tangent + term",
+        "tangent = tangent - term",
+        ("tests/test_transforms.py::TestOneTransform",),
+    ),
+    Mutation(
+        "dimensions-that-do-not-merge",
+        "tileon_ops/_shapes.py",
+        "same(outer[1], inner[0] * inner[1])",
+        "same(outer[1], inner[0])",
+        ("tests/test_wrapper.py", "tests/test_properties.py"),
+    ),
+    Mutation(
+        "batch-of-one-taken-for-shared",
+        "tileon_ops/_shapes.py",
+        "if all(size == 1 for size in own):",
+        "if any(size == 1 for size in own):",
+        ("tests/test_wrapper.py",),
+    ),
+    Mutation(
+        "vmap-rows-of-packed-scales",
+        "tileon_ops/_vmap_quantized.py",
+        "if scale.dim() == 6 and rows % BLOCK_ROWS != 0:",
+        "if scale.dim() == 6 and rows % 64 != 0:",
+        ("tests/test_vmap_quantized.py",),
+    ),
+    Mutation(
+        "vmap-dtype-of-a-mapped-bias",
+        "tileon_ops/_vmap.py",
+        "z = product + bias[:, None, None].to(product.dtype)",
+        "z = product + bias[:, None, None].to(dtype)",
+        ("tests/test_vmap.py",),
+    ),
+    Mutation(
+        "partial-sums-activated",
+        "tileon_ops/_sharding_rules.py",
+        'if activation == "none":',
+        'if activation != "gelu":',
+        ("tests/test_sharding.py",),
+    ),
+    Mutation(
+        "scales-cut-inside-a-block",
+        "tileon_ops/_sharding_rules.py",
+        "operand.shape[0] % (BLOCK_ROWS * operand.mesh.size()) == 0",
+        "operand.shape[0] % BLOCK_ROWS == 0",
+        ("tests/test_sharding.py",),
+    ),
+    Mutation(
+        "fake-length-of-a-bias",
+        "tileon_ops/_fake_rules.py",
+        "check(bias.shape[0] == n,",
+        "check(bias.shape[0] >= n,",
+        ("tests/test_errors.py::TestArguments",),
+    ),
+    Mutation(
+        "fake-default-output-of-fp8",
+        "tileon_ops/_fake_matmul.py",
+        "torch.float8_e5m2: (torch.float16, torch.bfloat16,",
+        "torch.float8_e5m2: (torch.bfloat16, torch.float16,",
+        ("tests/test_fp8_errors.py::TestTransformations",),
+    ),
+    Mutation(
+        "fake-blocks-of-packed-scales",
+        "tileon_ops/_fake_scales.py",
+        "(rows + BLOCK_ROWS - 1) // BLOCK_ROWS",
+        "rows // BLOCK_ROWS + 1",
+        ("tests/test_quantize_compile.py::TestFake",),
+    ),
+    Mutation(
+        "autocast-which-bias-is-cast",
+        "tileon_ops/_autocast.py",
+        "bias.dtype != torch.float32",
+        "bias.dtype == torch.float32",
+        ("tests/test_autocast.py",),
+    ),
+)
+
+# Of what the GPU's kernels and their choice are made of: functions that any compiler takes.
+IN_HOST_CODE = (
+    Mutation(
+        "lower-last-group-of-tiles",
+        "csrc/cuda/tile/tile_order.h",
+        "last_rows_(order.tiles_m % order.group_m == 0 ? order.group_m : order.tiles_m % order.group_m) {}",
+        "last_rows_(order.group_m) {}",
+        host("tile_order"),
+    ),
+    Mutation(
+        "rounding-of-a-prepared-division",
+        "csrc/cuda/tile/fast_divide.h",
+        "(excess << 32) / static_cast<uint64_t>(divisor) + 1)",
+        "(excess << 32) / static_cast<uint64_t>(divisor))",
+        host("tile_order"),
+    ),
+    Mutation(
+        "mask-of-a-swizzle",
+        "csrc/cuda/tile/swizzle.h",
+        "chunk ^ ((row / rows_per_line) & mask)",
+        "chunk ^ ((row / rows_per_line) & (mask >> 1))",
+        host("swizzle"),
+    ),
+    Mutation(
+        "columns-of-a-packed-scale",
+        "csrc/scale_layout.h",
+        "kScaleBlockBytes, kScaleBlockBytes, 16, 4, 1}",
+        "kScaleBlockBytes, kScaleBlockBytes, 4, 16, 1}",
+        host("scale_layout"),
+    ),
+    Mutation(
+        "rows-of-TMAs-output",
+        "csrc/cuda/sm90/tma_access.h",
+        "n * element_bytes % kTmaAlignment == 0 &&",
+        "n % kTmaAlignment == 0 &&",
+        host("hopper_config"),
+    ),
+    Mutation(
+        "clusters-at-once",
+        "csrc/cuda/sm90/cost.h",
+        "sm_count * 10 / 11",
+        "sm_count",
+        (*host("hopper_config"), "tests/test_cost_model.py"),
+    ),
+    Mutation(
+        "key-of-a-remembered-choice",
+        "csrc/cuda/sm90/recent_choices.h",
+        "finishes_cheaply(problem), writes_by_tma(problem)}",
+        "finishes_cheaply(problem)}",
+        host("recent_choices"),
+    ),
+    Mutation(
+        "dearest-instead-of-cheapest",
+        "csrc/cuda/cheapest.h",
+        "expected < best_ns",
+        "expected > best_ns",
+        host("config"),
+    ),
+    Mutation(
+        "where-a-copy-pays",
+        "csrc/cuda/sm80/config.h",
+        "problem.products() < kCopyPaysFrom",
+        "problem.products() > kCopyPaysFrom",
+        host("config"),
+    ),
+    Mutation(
+        "stride-of-a-single-row",
+        "csrc/problem_text.h",
+        "return size <= 1 ||",
+        "return size <= 0 ||",
+        host("problem_text"),
+    ),
+    Mutation(
+        "alignment-of-a-prepared-weight",
+        "csrc/prepared_weight.h",
+        "(bytes + kAlignment - 1) / kAlignment * kAlignment",
+        "bytes / kAlignment * kAlignment",
+        host("prepared_weight"),
+    ),
+    Mutation(
+        "stages-of-a-CTA-that-shares-k",
+        "csrc/cuda/sm90/block_scaled/few_rows/config.h",
+        "static_cast<double>((stages + count - 1) / count)",
+        "static_cast<double>(stages / count)",
+        host("hopper_few_rows_config"),
+    ),
+    Mutation(
+        "tf32-taken-for-float32",
+        "csrc/cuda/sm90/float32/config.h",
+        "problem.dtype != DType::kFloat32 || problem.allow_tf32",
+        "problem.dtype != DType::kFloat32",
+        host("hopper_float32_config"),
+    ),
+)
+
+# Of what the library has on the CPU: each takes a build.
+IN_LIBRARY = (
+    Mutation(
+        "relus-derivative-at-zero",
+        "csrc/epilogue.h",
+        "return x <= T(0) ? T(0) : grad;",
+        "return x < T(0) ? T(0) : grad;",
+        ("tests/test_epilogue_backward.py", "tests/test_autograd.py::TestAgainstTorch"),
+    ),
+    Mutation(
+        "a-digit-of-gelu_tanh",
+        "csrc/epilogue.h",
+        "kGeluTanhCube = 0.044715;",
+        "kGeluTanhCube = 0.044175;",
+        ("tests/test_epilogue.py::TestActivations",),
+    ),
+    Mutation(
+        "tie-of-an-fp4-code",
+        "csrc/small_floats.h",
+        "(magnitude <= 0.25f)",
+        "(magnitude < 0.25f)",
+        ("tests/test_quantize.py::TestElements",),
+    ),
+    Mutation(
+        "tie-of-an-fp8-code",
+        "csrc/small_floats.h",
+        "bits + 0x0007ffffu + (bits >> 20 & 1)",
+        "bits + 0x00080000u",
+        ("tests/test_quantize.py::TestElements",),
+    ),
+    Mutation(
+        "rounding-up-of-a-scale",
+        "csrc/block_quantize.h",
+        "static_cast<int>(bits >> 23) + ((bits & 0x007fffffu) != 0)",
+        "static_cast<int>(bits >> 23)",
+        ("tests/test_quantize.py::TestScales",),
+    ),
+    Mutation(
+        "views-side-by-side-taken-to-overlap",
+        "csrc/overlap.h",
+        "x.first < y.last && y.first < x.last",
+        "x.first <= y.last && y.first <= x.last",
+        ("tests/test_errors.py::TestBoundaries",),
+    ),
+    Mutation(
+        "a-view-that-overlaps-itself-by-a-step-back",
+        "csrc/overlap.h",
+        "int64_t y = 1 - size[second]; y < size[second]; ++y",
+        "int64_t y = 0; y < size[second]; ++y",
+        ("tests/test_errors.py", "tests/test_strides.py", "tests/test_out.py"),
+    ),
+    Mutation(
+        "length-of-a-bias",
+        "csrc/checks.h",
+        "if (bias.sizes[0] != n) fail(",
+        "if (bias.sizes[0] < n) fail(",
+        ("tests/test_errors.py::TestArguments",),
+    ),
+    Mutation(
+        "overlap-with-b-not-looked-for",
+        "csrc/matmul_checks.h",
+        'check_apart("matmul", written, "b", b.bytes(info(problem.b_dtype).bytes));',
+        "",
+        ("tests/test_errors.py::TestOut",),
+    ),
+    Mutation(
+        "stride-of-an-outputs-batch",
+        "csrc/cpu/products.cpp",
+        "row / sums.m * out.stride_batch + row % sums.m * out.stride_m",
+        "row / sums.m * out.stride_m * sums.m + row % sums.m * out.stride_m",
+        ("tests/test_out.py::TestOut",),
+    ),
+    Mutation(
+        "bias-behind-the-activation",
+        "csrc/cpu/products.cpp",
+        "static_cast<Out>(function(sums[i] * factor + bias[i]));",
+        "static_cast<Out>(function(sums[i] * factor) + bias[i]);",
+        ("tests/test_epilogue.py::TestTogether",),
+    ),
+    Mutation(
+        "one-factor-rounded-before-the-other",
+        "csrc/cpu/dequantize_row.h",
+        "static_cast<Out>(value * scale * factor)",
+        "static_cast<Out>(value * (scale * factor))",
+        ("tests/test_dequantize.py",),
+    ),
+    Mutation(
+        "padding-of-packed-scales",
+        "csrc/cpu/quantize.cpp",
+        "packed[strides.offset(row, col)] = 0;",
+        "packed[strides.offset(row, col)] = 1;",
+        ("tests/test_quantize_operands.py::TestSizes", "tests/test_scale_packing.py"),
+    ),
+    Mutation(
+        "rows-of-an-incoming-gradient",
+        "csrc/cpu/epilogue_backward.cpp",
+        "row % problem.m * problem.stride_m",
+        "row * problem.stride_m",
+        ("tests/test_epilogue_backward.py::TestEpilogueBackward",),
+    ),
+    Mutation(
+        "first-matrix-of-a-batch-for-all",
+        "csrc/cpu/matmul.cpp",
+        "operand.dim() == 3 && operand.size(0) == 1",
+        "operand.dim() == 3 && operand.size(0) >= 1",
+        ("tests/test_matmul.py::TestBatches",),
+    ),
+)
+
+MUTATIONS = (*IN_PYTHON, *IN_HOST_CODE, *IN_LIBRARY)
