@@ -240,6 +240,21 @@ class TestNarrowDtypes:
         (grad,) = torch.autograd.grad(matmul(a, b, bias).sum(), (bias,))
         assert torch.equal(grad, torch.full((3,), 2049.0, device=device))
 
+    @pytest.mark.parametrize("activation", ["none", "relu", "gelu"])
+    @pytest.mark.parametrize("recorded", [False, True])
+    def test_the_gradient_of_a_float32_bias_of_float64_operands_is_summed_in_float64(
+        self, device: torch.device, activation: str, recorded: bool
+    ) -> None:
+        """Numbers that cancel but for what float32 does not hold of them."""
+        a = torch.zeros(3, 4, dtype=torch.float64, device=device)
+        b = torch.zeros(4, 2, dtype=torch.float64, device=device)
+        bias = torch.full((2,), 40.0, device=device, requires_grad=True)  # where every activation is the identity
+        grad = torch.tensor([[1.0], [2.0**-30], [-1.0]], dtype=torch.float64, device=device).expand(3, 2)
+        y = matmul(a, b, bias, activation=activation)
+        (grad_bias,) = torch.autograd.grad(y, bias, grad, create_graph=recorded)
+        assert grad_bias.dtype == torch.float32
+        assert torch.equal(grad_bias, torch.full((2,), 2.0**-30, device=device))
+
 
 class TestRecording:
     def test_out_with_an_operand_that_requires_grad_is_an_error(self, device: torch.device) -> None:

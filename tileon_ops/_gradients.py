@@ -74,6 +74,14 @@ def needs_z(options: dict[str, Any]) -> bool:
     return activation not in ("none", "relu")  # through_activation of csrc/epilogue.h
 
 
+def _summed_rows(grad: Tensor, dtype: torch.dtype) -> Tensor:
+    """The gradient of a bias of that dtype: summed in float32, in float64 where the gradient has that, rounded once."""
+    rows = tuple(range(grad.dim() - 1))
+    if grad.dtype == torch.float64:  # torch would round every number before it adds them up
+        return grad.sum(rows).to(dtype)
+    return grad.sum(rows, dtype=dtype)
+
+
 class Call(NamedTuple):
     """What a node of the graph knows of its call besides tensors."""
 
@@ -128,8 +136,7 @@ class Call(NamedTuple):
         products_take_it = kept is None and grad.dtype == dtype and not same(grad.stride(-1), 0)
         if is_differentiated or products_take_it:
             grad = self.through_activation(grad, kept)
-            grad_bias = grad.sum(tuple(range(grad.dim() - 1)), dtype=bias_dtype) if wants_bias else None
-            return grad.to(dtype), grad_bias
+            return grad.to(dtype), _summed_rows(grad, bias_dtype) if bias_dtype is not None else None
         grad_z, grad_bias = _epilogue_backward(
             grad, kept, activation=self.activation, slope=self.slope, out_dtype=dtype, bias_dtype=bias_dtype
         )

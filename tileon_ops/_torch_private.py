@@ -165,7 +165,7 @@ def warn_of_missing() -> None:
     """One warning with the names that this torch lacks, where there are any."""
     if _missing:
         warnings.warn(
-            f"tileon_ops: torch {torch.__version__} has no {', '.join(_missing)}. Public interfaces of torch's take their "
+            f"tileon_ops: torch {torch.__version__} has no {', '.join(_missing)}. torch's public interfaces take their "
             "place, which are slower and give the same results.",
             stacklevel=4,  # who imports tileon_ops
         )
