@@ -333,4 +333,5 @@ IN_LIBRARY = (
     ),
 )
 
+# In this order: a mistake in the library is out of it with the next build, which only the last ones make.
 MUTATIONS = (*IN_PYTHON, *IN_HOST_CODE, *IN_LIBRARY)

@@ -144,7 +144,7 @@ def test_the_pages_and_the_pictures_of_a_made_up_file(tmp_path: pathlib.Path) ->
     portable = [_portable_line(dtype, who) for dtype in ("float32", "tf32") for who in ("tileon", "torch")]
     (tmp_path / "portable.csv").write_text(HEAD + "\n".join([",".join(COLUMNS), *portable]) + "\n")
     assert "float32 without TF32" not in filled("docs/measured.md", tmp_path)
-    assert "| float32, 4096 | torch | 1 | 1.00 | 1.00 |" in filled("README.md", tmp_path)
+    assert "| float32 squares, NN, portable kernels | torch | 1 | 1.00 | 1.00 |" in filled("README.md", tmp_path)
 
     source = _write(tmp_path)
     text = filled("docs/measured.md", tmp_path)
@@ -157,21 +157,23 @@ def test_the_pages_and_the_pictures_of_a_made_up_file(tmp_path: pathlib.Path) ->
     assert filled("docs/measured.md", tmp_path, text) == text
 
     readme = filled("README.md", tmp_path)
-    assert "| squares of float32 | torch | 34 | 1.96 | 1.05 (float32 768) |" in readme
-    assert "| linear layers of float32 | torch | 35 | 2.00 |" in readme
-    assert "| weight gradients of float32 | torch | 4 | 0.95 | 0.10 (float32 512x512x16384) |" in readme
-    assert "| float32, 4096 |" not in readme, "of the portable kernels: float32.csv has what runs here"
-    assert "| float32, TF32 allowed, 4096 |" in readme
+    assert "| float32 squares, NN | torch | 17 | 2.00 |" in readme
+    assert "| float32 squares, NT | torch | 17 | 1.93 | 1.05 (float32 768) |" in readme
+    assert "| float32 linear layers, NT | torch | 35 | 2.00 |" in readme
+    assert "| float32 weight gradients, TN | torch | 4 | 0.95 | 0.10 (float32 512x512x16384) |" in readme
+    assert "portable kernels | torch" not in readme, "float32.csv has what runs here"
+    assert "| float32 squares, NN, TF32 allowed | torch | 1 |" in readme
 
     (panel,) = picture("overview", tmp_path).panels
     rows = {row.label: len(row.values) for row in panel.rows}
     assert rows == {
-        "float32 squares, NN and NT": 34,
+        "float32 squares, NN": 17,
+        "float32 squares, NT": 17,
         "float32 squares, TN and TT": 6,
-        "float32 squares, bias + leaky_relu": 4,
-        "float32 linear layers, 1 to 8192 rows": 35,
-        "float32 gradients of weights": 4,
-        "float32 squares, TF32 allowed": 1,
+        "float32 squares, NN, bias + leaky_relu": 4,
+        "float32 linear layers, NT": 35,
+        "float32 weight gradients, TN": 4,
+        "float32 squares, NN, TF32 allowed": 1,
     }
 
     pytest.importorskip("matplotlib")
