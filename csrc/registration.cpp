@@ -32,7 +32,7 @@ DefinedOps::~DefinedOps() {
   if (are_ours()) aoti_torch_delete_library_object(library_);
 }
 
-void DefinedOps::def(const char* schema) { STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_library_def(library_, schema)); }
+void DefinedOps::def(const char* schema) { TORCH_ERROR_CODE_CHECK(aoti_torch_library_def(library_, schema)); }
 
 bool ops_are_ours() {
   static const DefinedOps ops;  // made by whichever file registers its kernels first, and so outlives them all
