@@ -13,6 +13,8 @@ VENV := .venv
 BASE_PYTHON ?=
 RESULTS := benchmarks/results
 MYPY_TARGETS := tileon_ops benchmarks examples setup.py docs/conf.py $(wildcard .ci/*.py)
+# Files of tests run side by side, a process a core but no more than eight; one after the other without pytest-xdist.
+SIDE_BY_SIDE ?= --numprocesses=auto --maxprocesses=8 --dist=loadfile
 SOAK_ARGS ?= --seconds 120 --processes 2
 CXX_SOURCES = $(shell find csrc tests examples -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
 
@@ -63,7 +65,7 @@ demo: library
 test: library
 	@$(PY) -c 'import pytest' 2>/dev/null || { \
 	  echo '$(PY) has no pytest: install pytest and hypothesis there, or leave PYTHON= out and let make set up .venv'; exit 1; }
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest $(shell $(PY) -c 'import xdist' 2>/dev/null && echo '$(SIDE_BY_SIDE)') $(PYTEST_ARGS)
 
 .PHONY: soak
 soak: library

@@ -134,6 +134,10 @@ def _block_scaled_accuracy_steps(out: Path) -> list[Step]:
     return [Step("block_scaled_accuracy", command, 40)]
 
 
+def _rare_numbers_steps(out: Path) -> list[Step]:
+    return [Step("rare_numbers", script("rare_numbers.py", "--csv", str(out / "rare_numbers.csv")), 60)]
+
+
 def _quantize_steps(out: Path) -> list[Step]:
     return [Step("quantize", script("quantize.py", "--csv", str(out / "quantize.csv")), 40)]
 
@@ -164,6 +168,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "block_scaled": Stage(_block_scaled_steps, None),
     "block_scaled_portable": Stage(_block_scaled_portable_steps, None),
     "block_scaled_accuracy": Stage(_block_scaled_accuracy_steps, None),
+    "rare_numbers": Stage(_rare_numbers_steps, None),
     "quantize": Stage(_quantize_steps, None),
     "bars": Stage(_bars_steps, _write_bars),
     "pictures": Stage(_pictures_steps, None),

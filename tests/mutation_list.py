@@ -190,8 +190,8 @@ IN_HOST_CODE = (
     Mutation(
         "where-a-copy-pays",
         "csrc/cuda/sm80/config.h",
+        "problem.products() >= kCopyPaysFrom",
         "problem.products() < kCopyPaysFrom",
-        "problem.products() > kCopyPaysFrom",
         host("config"),
     ),
     Mutation(

@@ -37,8 +37,8 @@ struct Backend {
   const char* (*why_not)(int row, const GemmProblem&, const Gpu&);
   bool (*keeps_accuracy)(int row, const GemmProblem&);  // null where every row does
   int (*choose_row)(const GemmProblem&, const Gpu&);    // negative where no row takes the problem
-  bool (*copy_pays)(const Operand&, int64_t mn, const GemmProblem&, const Gpu&);
-  bool (*widening_pays)(const GemmProblem&, const Gpu&);  // null where no row takes fp8
+  bool (*wants_copy)(const Operand&, int64_t mn, const GemmProblem&, const Gpu&);
+  bool (*wants_widening)(const GemmProblem&, const Gpu&);  // null where no row takes fp8
   int64_t (*scratch_bytes)(int row, const GemmProblem&);
   Condition (*run)(int row, const GemmProblem&, const Gpu&, void* scratch, cudaStream_t);
 
@@ -52,10 +52,10 @@ struct Backend {
 constexpr Backend kBackends[] = {
 #ifdef TILEON_WITH_SM90
     {90, 90, sm90::row_count, sm90::row_name, sm90::row_dtypes, sm90::why_not, sm90::keeps_accuracy, sm90::choose_row,
-     sm90::copy_pays, nullptr, sm90::scratch_bytes, sm90::run},
+     sm90::wants_copy, nullptr, sm90::scratch_bytes, sm90::run},
 #endif
     {80, 999, sm80::row_count, sm80::row_name, sm80::row_dtypes, sm80::why_not, nullptr, sm80::choose_row,
-     sm80::copy_pays, sm80::widening_pays, sm80::scratch_bytes, sm80::run},
+     sm80::wants_copy, sm80::wants_widening, sm80::scratch_bytes, sm80::run},
 };
 
 // One row of the tile table.
@@ -124,19 +124,22 @@ void plan_copy_of_b(Way& way, DType dtype) {
   way.problem.b_dtype = dtype;
 }
 
-// The row that the first willing backend chooses, after the copies that pay for it: of an operand as it is where the
-// kernels cannot read it well, of both fp8 operands as float16 where they cannot read one of them well.
+// The row that the first willing backend chooses, after copies where they pay: of an operand as it is where the kernels
+// cannot read it well, of both fp8 operands as float16 where they cannot read one of them well.
 Way fastest_way(Way way, const Gpu& gpu) {
+  const bool may_copy = sm80::pays_for_copies(way.problem, gpu);
   for (const Backend& backend : kBackends) {
     if (!backend.is_for(gpu)) continue;
     GemmProblem& problem = way.problem;
-    if (backend.widening_pays != nullptr && backend.widening_pays(problem, gpu)) {
+    if (may_copy && backend.wants_widening != nullptr && backend.wants_widening(problem, gpu)) {
       plan_copy_of_a(way, DType::kFloat16);
       plan_copy_of_b(way, DType::kFloat16);
       return fastest_way(way, gpu);  // from the first backend on: they may take float16
     }
-    if (!way.a && backend.copy_pays(problem.a, problem.m, problem, gpu)) plan_copy_of_a(way, problem.dtype);
-    if (!way.b && backend.copy_pays(problem.b, problem.n, problem, gpu)) plan_copy_of_b(way, problem.b_dtype);
+    if (may_copy && !way.a && backend.wants_copy(problem.a, problem.m, problem, gpu))
+      plan_copy_of_a(way, problem.dtype);
+    if (may_copy && !way.b && backend.wants_copy(problem.b, problem.n, problem, gpu))
+      plan_copy_of_b(way, problem.b_dtype);
     way.row = {&backend, backend.choose_row(problem, gpu)};
     if (way.row.row >= 0) return way;
   }

@@ -101,20 +101,26 @@ void test_float8_rows() {
   }
 }
 
-void test_large_float8_is_widened_where_it_cannot_be_read() {
+void test_float8_is_widened_where_it_cannot_be_read() {
   const Gpu& ada = kGpus[3];
-  const GemmProblem small = float8_problem(DType::kFloat8E4M3, DType::kFloat8E5M2, 256, 256, 256);
-  const GemmProblem large = float8_problem(DType::kFloat8E4M3, DType::kFloat8E5M2, 1024, 1024, 1024);
-  for (const GemmProblem& aligned : {small, large}) {
-    GemmProblem mn_major = aligned;
-    mn_major.b.stride_mn = 1;
-    mn_major.b.stride_k = aligned.n;
-    const bool is_large = aligned.n == large.n;
-    expect(!widens_float8(aligned, ada), "what the fp8 rows read stays fp8");
-    expect(widens_float8(mn_major, ada) == is_large, "of the rest, what is large becomes float16");
-    expect(widens_float8(aligned, kGpus[1]) == is_large, "without fp8 MMA everything large does");
-  }
+  const GemmProblem aligned = float8_problem(DType::kFloat8E4M3, DType::kFloat8E5M2, 1024, 1024, 1024);
+  GemmProblem mn_major = aligned;
+  mn_major.b.stride_mn = 1;
+  mn_major.b.stride_k = aligned.n;
+  expect(!widens_float8(aligned, ada), "what the fp8 rows read stays fp8");
+  expect(widens_float8(mn_major, ada), "the rest becomes float16");
+  expect(widens_float8(aligned, kGpus[1]), "without fp8 MMA everything does");
   expect(!widens_float8(problem(DType::kFloat16, false, 1, 1024, 1024, 1024), ada), "float16 is wide");
+}
+
+void test_copies_pay_for_large_products_and_for_a_long_k() {
+  const Gpu& hopper = kGpus[0];
+  const auto pays = [&](int64_t batch, int64_t m, int64_t n, int64_t k) {
+    return copies_pay(problem(DType::kBFloat16, false, batch, m, n, k), hopper);
+  };
+  expect(pays(1, 320, 320, 320) && !pays(1, 319, 320, 320), "by products, whatever the shape");
+  expect(pays(1, 1, 1, 12647) && pays(1, 24, 88, 600), "a CTA walks a long k by itself");
+  expect(!pays(1, 24, 88, 500) && !pays(8, 1, 1, 500), "a short one costs less than the launches");
 }
 
 void test_gathered_float8_takes_the_room_of_float16() {
@@ -158,7 +164,8 @@ int main() {
   test_table();
   test_every_problem_has_a_row();
   test_float8_rows();
-  test_large_float8_is_widened_where_it_cannot_be_read();
+  test_float8_is_widened_where_it_cannot_be_read();
+  test_copies_pay_for_large_products_and_for_a_long_k();
   test_gathered_float8_takes_the_room_of_float16();
   test_more_work_never_costs_less();
   test_operand_access();

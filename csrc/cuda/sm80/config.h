@@ -114,6 +114,13 @@ constexpr Row kRows[] = {
 // clang-format on
 constexpr int kRowCount = sizeof(kRows) / sizeof(kRows[0]);
 
+// The first row of a family.
+constexpr Row row_of(Family family) {
+  int row = 0;
+  while (kRows[row].tile.family != family) ++row;
+  return kRows[row];
+}
+
 // Bytes behind each row of a panel (operand_panel.cuh). SIMT: a row starts four banks after the one above, so that
 // element-wise writes, eight rows at a time, meet every bank once. DMMA: eight banks, for reads of four rows at a time.
 constexpr int panel_padding(Family family) { return family == Family::kSimt ? 16 : family == Family::kDmma ? 32 : 0; }
@@ -132,11 +139,6 @@ constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
   const int slabs = tile.warps_m * tile.warps_n * slab;
   return ring > slabs ? ring : slabs;
 }
-
-// Products (batch * m * n * k) from which an operand is copied into an aligned buffer rather than gathered. On an H200
-// the copy saves GPU time from about 160^3 on, but costs the host two more launches, which an eager caller waits for up
-// to about 512^3: between the two (benchmarks/results/h200/awkward.csv).
-constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
 
 // The bytes of an element in shared memory: the gather kernels have no fp8 instructions, and make float16 of fp8.
 constexpr int tile_element_bytes(Family family, int operand_bytes) {
@@ -178,10 +180,10 @@ inline const char* why_not(const Row& row, const GemmProblem& problem, const Gpu
   return nullptr;
 }
 
-// Whether fp8 operands are multiplied faster as float16, conversion included: where the rows with fp8 instructions
-// cannot run, and from the size on from which a copy pays.
+// Whether fp8 operands are multiplied faster as float16, but for the conversion: where the rows with fp8 instructions
+// cannot run.
 inline bool widens_float8(const GemmProblem& problem, const Gpu& gpu) {
-  if (!is_float8(problem.dtype) || problem.products() < kCopyPaysFrom) return false;
+  if (!is_float8(problem.dtype)) return false;
   return gpu.image < kFloat8Capability || !reads_vectors(problem.a, problem, problem.m) ||
          !reads_vectors(problem.b, problem, problem.n);
 }
@@ -213,6 +215,18 @@ double expected_ns(const TileConfig& tile, const Cost& cost, const Problem& prob
 
 inline double expected_ns(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
   return expected_ns(row.tile, row.cost, problem, gpu);
+}
+
+// Where the operands must be gathered, an aligned copy of them pays for large products and for a long k, of which a few
+// CTAs walk all. On an H200 a copy saves GPU time from about 160^3 products (batch * m * n * k) on, but costs the host
+// two more launches, which an eager caller waits for up to about 512^3: between the two
+// (benchmarks/results/h200/awkward.csv). Likewise two copies take some 8 us of the GPU, and 15 of the host.
+constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
+constexpr double kCopyPaysFromNs = 24000.0;
+
+inline bool copies_pay(const GemmProblem& problem, const Gpu& gpu) {
+  constexpr Row gather = row_of(Family::kMmaGather);
+  return problem.products() >= kCopyPaysFrom || expected_ns(gather, problem, gpu) >= kCopyPaysFromNs;
 }
 
 // -1 where no row supports the problem (one always does).

@@ -84,14 +84,15 @@ std::string row_dtypes(int row) {
 const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) { return why_not(kRows[row], problem, gpu); }
 int choose_row(const GemmProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 
-bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu&) {
+bool pays_for_copies(const GemmProblem& problem, const Gpu& gpu) { return copies_pay(problem, gpu); }
+
+bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu&) {
   const Kind kind = kind_of(problem);
   if (kind == Kind::kFloat32 || kind == Kind::kFloat64) return false;  // the SIMT kernels read any stride at full rate
-  if (is_float8(problem.dtype) || reads_vectors(operand, problem, mn)) return false;  // of fp8, widens_float8 decides
-  return problem.products() >= kCopyPaysFrom;
+  return !is_float8(problem.dtype) && !reads_vectors(operand, problem, mn);  // of fp8, wants_widening decides
 }
 
-bool widening_pays(const GemmProblem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }
+bool wants_widening(const GemmProblem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }
 
 int64_t scratch_bytes(int, const GemmProblem&) { return 0; }
 

@@ -25,12 +25,14 @@ const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu);
 // The row that is expected to be fastest on a GPU. There is one for every problem.
 int choose_row(const GemmProblem& problem, const Gpu& gpu);
 
-// Whether the kernels read operand `operand` ([mn, k], `mn` long) faster once it lies in an aligned buffer, by more
-// than the copy costs.
-bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu);
+// Whether the kernels that fetch every element by itself would take long enough for copies of the operands to pay.
+bool pays_for_copies(const GemmProblem& problem, const Gpu& gpu);
 
-// Whether fp8 operands are multiplied faster as float16, which holds every fp8 number, by more than both copies cost.
-bool widening_pays(const GemmProblem& problem, const Gpu& gpu);
+// Whether the kernels read operand `operand` ([mn, k], `mn` long) faster once it lies in an aligned buffer.
+bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu);
+
+// Whether fp8 operands are multiplied faster as float16, which holds every fp8 number.
+bool wants_widening(const GemmProblem& problem, const Gpu& gpu);
 
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
 // The kernels need no memory, and take every number: no condition is returned.

@@ -229,10 +229,6 @@ constexpr int last_begin(int64_t mn, int tile_mn, int tiles, int64_t k, Major ma
   return moved < aligned ? moved : aligned;
 }
 
-// Products (batch * m * n * k) from which operands that TMA cannot read are copied into aligned buffers; smaller
-// problems go to the portable kernels (benchmarks/results/h200/awkward.csv).
-constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
-
 // Why the Hopper kernels cannot run the problem on this GPU; null where every row can.
 inline const char* why_not(const GemmProblem& problem, const Gpu& gpu) {
   if (problem.dtype != DType::kFloat16 && problem.dtype != DType::kBFloat16)

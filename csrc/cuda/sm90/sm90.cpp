@@ -87,10 +87,9 @@ int choose_row(const GemmProblem& problem, const Gpu& gpu) {
   return choose_once(problem, gpu);
 }
 
-bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu) {
+bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu) {
   const bool ours = problem.dtype == DType::kFloat16 || problem.dtype == DType::kBFloat16;
-  return ours && gpu.capability == 90 && !tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable &&
-         problem.products() >= kCopyPaysFrom;
+  return ours && gpu.capability == 90 && !tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable;
 }
 
 int64_t scratch_bytes(int row, const GemmProblem& problem) {

@@ -24,9 +24,8 @@ bool keeps_accuracy(int row, const GemmProblem& problem);
 // The row that is expected to be fastest; -1 where none can run the problem.
 int choose_row(const GemmProblem& problem, const Gpu& gpu);
 
-// Whether operand `operand` ([mn, k], `mn` long) is worth a copy into an aligned buffer: TMA cannot read it, and the
-// product is large enough for the copy to cost less than the portable kernel would.
-bool copy_pays(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu);
+// Whether operand `operand` ([mn, k], `mn` long) needs a copy into an aligned buffer: TMA cannot read it.
+bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu);
 
 // Bytes of memory that a run needs besides; 0 where it needs none.
 int64_t scratch_bytes(int row, const GemmProblem& problem);

@@ -21,8 +21,9 @@ class Consumer {
 
  public:
   __device__ __forceinline__ Consumer(const FewRowsParams& params, const FewRowsRing& shared, int n_begin, int warp)
-      : params_(params), ring_(shared.ring), part_(warp / 4 % Kernel::parts) {
+      : params_(params), ring_(shared.ring), losses_(shared.losses), part_(warp / 4 % Kernel::parts) {
     const int row = warp / 4 / Kernel::parts * 64 + warp % 4 * 16 + threadIdx.x % 32 / 4;
+    row_ = row;
     const int t = threadIdx.x % 4;
     codes_ = row * kFewRowsLineBytes + swizzled_chunk<Swizzle::kChunkColumns, 8>(row, t) * kChunkBytes;
     col_ = t * Kernel::format.chunk() / Kernel::format.vec();
@@ -30,13 +31,13 @@ class Consumer {
     rows_left_ = static_cast<int>(min(params.problem.n - n_begin, int64_t{kFewRowsTileN})) - row;
   }
 
-  // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b. Returns whether bfloat16 lost something
-  // of this thread's elements. `passed` blocks went through the ring before.
-  __device__ __forceinline__ bool multiply(int first_block, int blocks, int passed, typename Kernel::Sums& sums) const {
+  // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b. `passed` blocks went through the ring
+  // before.
+  __device__ __forceinline__ void multiply(int first_block, int blocks, int passed, typename Kernel::Sums& sums) const {
     RingPosition at;
     at.advance_by(passed + part_, ring_.stages());
     int previous = -1;
-    bool lost = false;
+    uint32_t lost = 0;  // of this thread's two rows
 #pragma unroll 1
     for (int block = part_; block < blocks; block += Kernel::parts) {
       const int cols =
@@ -58,7 +59,7 @@ class Consumer {
 #pragma unroll
       for (float& sum : sums) sum = 0.0f;
     }
-    return lost;
+    if constexpr (Kernel::b == ElementType::kE4M3) losses_.template note_rows<2>(lost, Losses::kRowsOfB + row_, 8);
   }
 
  private:
@@ -79,11 +80,13 @@ class Consumer {
     return chunk;
   }
 
-  // `behind` is called when all products before this group's are done.
+  // `behind` is called when all products before this group's are done. Returns what bfloat16 lost of this thread's
+  // first row and, two bits further, of the other.
   template <typename Behind>
-  __device__ __forceinline__ bool multiply_group(uint32_t stage, int group, int cols, int accumulate,
-                                                 typename Kernel::Sums& sums, const Behind& behind) const {
-    const Chunk low = load(stage, group, 0, cols), high = load(stage, group, 1, cols);
+  __device__ __forceinline__ uint32_t multiply_group(uint32_t stage, int group, int cols, int accumulate,
+                                                     typename Kernel::Sums& sums, const Behind& behind) const {
+    Chunk low = load(stage, group, 0, cols), high = load(stage, group, 1, cols);
+    const uint32_t lost = low.take_lost() | high.take_lost() << 2;
     const bool any_large = __any_sync(0xffffffffu, low.has_large_scale() || high.has_large_scale());
     const uint64_t a = TileA::descriptor(stage + Kernel::stage.elements_a + group * TileA::offset(0, Kernel::steps));
 #pragma unroll
@@ -103,11 +106,13 @@ class Consumer {
       ptx::wgmma_wait<1>();  // the fragments before these are free
       if (eight == 0) behind();
     }
-    return low.is_lossy() | high.is_lossy();
+    return lost;
   }
 
   const FewRowsParams& params_;
   const Ring& ring_;
+  const Losses& losses_;
+  int row_;        // of b's in the tile, this thread's first one
   int part_;       // of k
   int codes_;      // where this thread's first chunk lies in a stage
   int scales_;     // and its scales

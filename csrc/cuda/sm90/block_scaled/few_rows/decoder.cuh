@@ -39,6 +39,7 @@ class Decoder {
     const int group = warp % kGroupsPerStage, t = lane % 4;
     const int row = warp / kGroupsPerStage * 8 + lane / 4;
     const int chunk = group * kChunksPerGroup + t;
+    row_ = row;
     has_rows_ = row < Kernel::tile_m;
     rows_left_ = static_cast<int>(min(params.problem.m - m_begin, int64_t{Kernel::tile_m})) - row;
     codes_ = Kernel::stage.codes_a + row * Kernel::format.line_bytes_a() + chunk * Chunk::kWords * 4;
@@ -49,12 +50,12 @@ class Decoder {
     t_ = t;
   }
 
-  // Returns whether this way lost something of this thread's elements. `passed` blocks went through the ring before.
+  // `passed` blocks went through the ring before.
   template <Way kWay>
-  __device__ __forceinline__ bool decode(int first_block, int blocks, int passed) const {
+  __device__ __forceinline__ void decode(int first_block, int blocks, int passed) const {
     RingPosition at;
     at.advance_by(passed, shared_.ring.stages());
-    bool lost = false;
+    uint32_t lost = 0;  // of this thread's rows, two bits each
 #pragma unroll 1
     for (int block = first_block; block < first_block + blocks; ++block) {
       wait_for_phase(shared_.landed(at.stage), at.phase);
@@ -62,19 +63,23 @@ class Decoder {
       if (!params_.scales_in_blocks) copy_scales(stage, block);
       const int cols = static_cast<int>(params_.problem.k / Kernel::format.vec()) - block * kColsPerStage;
       if (has_rows_) lost |= decode_stage<kWay>(stage, cols);
-      if constexpr (kWay == Way::kFloat8) write_factors(stage, cols);
+      if constexpr (kWay == Way::kFloat8) lost |= write_factors(stage, cols, block);
       ptx::fence_proxy_async();
       ptx::mbarrier_arrive(shared_.ring.full(at.stage));
       at.advance(shared_.ring.stages());
     }
-    return lost;
+    if constexpr (kWay == Way::kFloat8) {
+      shared_.losses.note(lost);
+    } else if constexpr (Kernel::a == ElementType::kE4M3) {
+      shared_.losses.template note_rows<kCount>(lost, row_, kRowStep);
+    }
   }
 
  private:
   // `cols` of the stage's scales lie inside k.
   template <Way kWay>
-  __device__ __forceinline__ bool decode_stage(uint32_t stage, int cols) const {
-    bool lost = false;
+  __device__ __forceinline__ uint32_t decode_stage(uint32_t stage, int cols) const {
+    uint32_t lost = 0;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       Chunk chunk;
@@ -87,10 +92,10 @@ class Decoder {
       const uint32_t line = stage + elements_ + i * kRowStep * kLineBytes;
       if constexpr (kWay == Way::kFloat8) {
         store_float8(line, chunk);
-        lost |= is_beyond_float8(chunk.codes, chunk.scales[0]);
+        lost |= is_beyond_float8(chunk.codes, chunk.scales[0]) ? 1 : 0;
       } else {
+        lost |= chunk.take_lost() << 2 * i;
         store(line, chunk);
-        lost |= chunk.is_lossy();
       }
     }
     return lost;
@@ -135,8 +140,9 @@ class Decoder {
     return swizzled_chunk<Swizzle::kChunkColumns, 8>(row, 0) * kChunkBytes;
   }
 
-  // b's scales as float32: a row for each thread.
-  static __device__ __forceinline__ void write_factors(uint32_t stage, int cols) {
+  // b's scales as float32: a row for each thread. Returns whether they are no factors of its row's sums.
+  __device__ __forceinline__ uint32_t write_factors(uint32_t stage, int cols, int block) const {
+    uint32_t lost = 0;
     const int row = static_cast<int>(threadIdx.x % kFewRowsTileN);
     const uint32_t scales = stage + Kernel::stage.scales_b + scale_offset(row, 0);
     const uint32_t factors = stage + Kernel::stage.factors_b + row * kColsPerStage * 4;
@@ -145,7 +151,22 @@ class Decoder {
       const uint32_t bytes = ptx::load_shared_4(scales + scale_offset(0, begin));
       const auto factor = [&](int i) { return begin + i < cols ? bits_of(e8m0_value(bytes >> 8 * i & 0xff)) : 0; };
       ptx::store_shared_16(factors + begin * 4, {factor(0), factor(1), factor(2), factor(3)});
+      if (has_extreme_factor(bytes)) lost |= are_beyond_factors(bytes, row, block * kColsPerStage + begin) ? 1 : 0;
     }
+    return lost;
+  }
+
+  // Of four scales of a row of b, from column `col` on, of which one is extreme: whether its codes are, too. They are
+  // read from global memory, since nobody waits for b's here.
+  __device__ __forceinline__ bool are_beyond_factors(uint32_t bytes, int row, int col) const {
+    const BlockScaledOperand& b = params_.problem.b;
+    if (n_begin_ + row >= params_.problem.n) return false;  // scales of rows that are not there may be anything
+    const auto* codes = static_cast<const unsigned char*>(b.data) + (n_begin_ + row) * b.stride_row;
+    const int cols = static_cast<int>(params_.problem.k / Kernel::format.vec());
+    bool any = false;
+    for (int i = 0; i < kScaleBlockCols && col + i < cols; ++i)
+      any |= is_beyond_factor(reinterpret_cast<const uint4*>(codes)[col + i], bytes >> 8 * i & 0xff);
+    return any;
   }
 
   // Scales that do not lie in blocks: a row for each thread.
@@ -171,7 +192,8 @@ class Decoder {
   const FewRowsParams& params_;
   const FewRowsRing& shared_;
   int m_begin_, n_begin_;
-  bool has_rows_;      // in the tile
+  int row_;            // of a's in the tile, this thread's first one
+  bool has_rows_;      // whether that is in the tile
   int rows_left_;      // of the problem's in the tile, from this thread's first one on
   uint32_t codes_;     // where this thread's first chunk lies in a stage
   uint32_t scales_;    // and its scales

@@ -136,10 +136,14 @@ class Chunk {
       if (i >= count) scales[i] = 0;
   }
 
-  // Whether bfloat16 loses something of it.
-  __device__ __forceinline__ bool is_lossy() const {
-    if constexpr (kElement == ElementType::kE4M3) return is_beyond_bfloat16(codes, scales[0]);
-    return false;
+  // What bfloat16 loses of it. What would be tiny is 0 from then on: lost_blocks.cuh adds it to the sums.
+  __device__ __forceinline__ uint32_t take_lost() {
+    if constexpr (kElement == ElementType::kE4M3) {
+      const uint32_t lost = lost_in_bfloat16(codes, scales[0]);
+      if (scales[0] < kFirstBFloat16Scale) scales[0] = 0;
+      return lost;
+    }
+    return 0;
   }
 
   __device__ __forceinline__ bool has_large_scale() const {

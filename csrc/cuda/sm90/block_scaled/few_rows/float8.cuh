@@ -1,7 +1,8 @@
 // mxfp4 by way of e5m2: half the decoding, and exact too. A block of b keeps its codes, times 2^-14; its product with a
 // block of a, within which all numbers have one step, fits what the tensor core sums exactly; and b's scale multiplies
 // that sum in float32. a's scale goes into its elements: e5m2 holds 27 powers of two times every code. Where a scale of
-// a lies outside of those, bfloat16 takes the whole product (elements.cuh).
+// a lies outside of those, or one of b is so extreme that it is no factor of its block's sum, bfloat16 takes the whole
+// product (elements.cuh).
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,29 @@ __device__ __forceinline__ int float8_exponent(uint32_t scale) {
 __device__ __forceinline__ bool is_beyond_float8(const uint32_t (&codes)[4], uint32_t scale) {
   if (scale >= kFloat8LeastScale && scale <= kFloat8MostScale) return false;
   return scale == kE8M0NaN || ((codes[0] | codes[1] | codes[2] | codes[3]) & 0x77777777) != 0;
+}
+
+// b's scales that are factors of sums whatever the codes are. From 2^-120 on every product is a multiple of 2^-139, and
+// of 2^-149 while sums lack kFloat8Factor; up to 2^125 no element times its scale is above what float32 holds.
+constexpr uint32_t kFirstFactor = 127 - 120;
+constexpr uint32_t kLastFactor = 127 + 125;
+static_assert(kFloat8Factor == 0x1p10f &&
+              -1 - 1 + (int{kFloat8LeastScale} - 127) + (int{kFirstFactor} - 127) == -149 + 10);
+
+// Whether one of four scales is not among them.
+__device__ __forceinline__ bool has_extreme_factor(uint32_t bytes) {
+  return (__vcmpltu4(bytes, kFirstFactor * 0x01010101) | __vcmpltu4(kLastFactor * 0x01010101, bytes)) != 0;
+}
+
+// Whether the scale is no factor of the sum of a block with these codes: their products would be too small, or one of
+// them would be infinite. NaN is one.
+__device__ __forceinline__ bool is_beyond_factor(const uint4& codes, uint32_t scale) {
+  const uint32_t any = codes.x | codes.y | codes.z | codes.w;
+  if (scale < kFirstFactor) return (any & 0x77777777) != 0;
+  if (scale == kLastFactor + 2) return (any & 0x44444444) != 0;  // 2 and more, times 2^127
+  if (scale != kLastFactor + 1) return false;
+  const auto is_4_or_6 = [](uint32_t word) { return word & word << 1 & 0x44444444; };  // times 2^126
+  return (is_4_or_6(codes.x) | is_4_or_6(codes.y) | is_4_or_6(codes.z) | is_4_or_6(codes.w)) != 0;
 }
 
 // The even codes of eight times 2^-14, and the odd ones: exponent and mantissa moved to where e5m2 has its own,

@@ -11,6 +11,7 @@
 #include "consumer_float8.cuh"
 #include "decoder.cuh"
 #include "kernel_types.cuh"
+#include "lost_blocks.cuh"
 #include "params.h"
 #include "producer.cuh"
 #include "store.cuh"
@@ -28,19 +29,13 @@ __device__ __forceinline__ void sync_cluster(int splits) {
   }
 }
 
-// Whether a CTA of the cluster lost something.
-__device__ __forceinline__ bool any_lost(uint32_t word, int splits) {
-  bool any = false;
-  for (int split = 0; split < splits; ++split) any |= ptx::load_cluster_4(ptx::map_to_cta(word, split)) != 0;
-  return any;
-}
-
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1)
     block_scaled_few_rows(const __grid_constant__ FewRowsParams params) {
   extern __shared__ __align__(1024) unsigned char dynamic_shared[];
   const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(dynamic_shared));
-  const FewRowsRing shared{Ring(base, base + kBarrierBytes, Kernel::stage.bytes, params.stages), base + kLandedBegin};
+  const FewRowsRing shared{Ring(base, base + kBarrierBytes, Kernel::stage.bytes, params.stages), base + kLandedBegin,
+                           Losses(reinterpret_cast<uint32_t*>(dynamic_shared + kLossesBegin))};
   const int rank = blockIdx.y;  // in the cluster
   const int warp = warp_index();
   const int m_begin = static_cast<int>(blockIdx.x) / params.tiles_n * Kernel::tile_m;
@@ -52,51 +47,55 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   if (warp == 0 && ptx::elect_one()) shared.ring.init_empty(Kernel::consumers / Kernel::parts);
   if (warp == 1 && ptx::elect_one()) shared.ring.init_full(1, params.stages, kFullArrivals);
   if (warp == 2 && ptx::elect_one()) shared.init_landed(1, params.stages);
-  auto* lost_word = reinterpret_cast<unsigned*>(dynamic_shared + kLostWord);
-  if (Kernel::may_lose && threadIdx.x == 0) *lost_word = 0;
+  if (Kernel::may_lose) shared.losses.clear();
   __syncthreads();
   ptx::grid_dependency_launch();
   ptx::grid_dependency_wait();
 
   // The sums of this CTA's k in its slab, which may take the ring's place. Returns, when the whole cluster's are there,
-  // whether anything was lost in it. `loaded` blocks are under way already, `passed` went through the ring before.
+  // what was lost in it. `loaded` blocks are under way already, `passed` went through the ring before.
   auto* slab = reinterpret_cast<float*>(dynamic_shared + kBarrierBytes +
                                         few_rows_slab_begin(Kernel::tile_m, params.stages * Kernel::stage.bytes));
   const auto multiply = [&](auto way, int loaded, int passed) {
     constexpr Way kWay = way;
-    bool lost = false;
     typename Kernel::Sums sums;
     if (warp < Kernel::first_decoder) {
       if constexpr (kWay == Way::kFloat8) {
         Float8Consumer<Kernel>(shared, warp).multiply(blocks, sums);
       } else {
-        lost = Consumer<Kernel>(params, shared, n_begin, warp).multiply(first_block, blocks, passed, sums);
+        Consumer<Kernel>(params, shared, n_begin, warp).multiply(first_block, blocks, passed, sums);
       }
     } else if (warp < Kernel::producer_warp) {
-      lost = Decoder<Kernel>(params, shared, m_begin, n_begin).template decode<kWay>(first_block, blocks, passed);
+      Decoder<Kernel>(params, shared, m_begin, n_begin).template decode<kWay>(first_block, blocks, passed);
     } else {
       producer.load_blocks(first_block + loaded, first_block + blocks);
     }
-    if (Kernel::may_lose && lost) atomicOr(lost_word, 1u);
     __syncthreads();
     if (warp < Kernel::first_decoder) write_sums<Kernel>(slab, warp, sums);
     sync_cluster(params.splits);
-    return Kernel::may_lose && any_lost(base + kLostWord, params.splits);
+    return Kernel::may_lose ? shared.losses.any(params.splits) : 0;
   };
 
   constexpr Way first_way = Kernel::format.is_mxfp4() ? Way::kFloat8 : Way::k16Bits;
   float factor = Kernel::format.is_mxfp4() ? kFloat8Factor : kMovedFactor<Kernel::scale> * kMovedFactor<Kernel::scale>;
-  bool lost = multiply(std::integral_constant<Way, first_way>(), 1, 0);
+  uint32_t lost = multiply(std::integral_constant<Way, first_way>(), 1, 0);
   if constexpr (first_way == Way::kFloat8) {
-    if (lost) {
+    if (lost != 0) {
       ptx::fence_proxy_async();  // the ring may take the slab's place again
       sync_cluster(params.splits);
       multiply(std::integral_constant<Way, Way::k16Bits>(), 0, blocks);
       factor = 1.0f;
-      lost = false;
+    }
+  } else if constexpr (Kernel::has_e4m3) {
+    if ((lost & kTinyLost) != 0) {
+      LostBlocks<Kernel>(params, shared.losses, slab, m_begin, n_begin, first_block, blocks).add();
+      sync_cluster(params.splits);
     }
   }
-  if (warp < Kernel::first_decoder) store_share<Kernel>(params, slab, m_begin, n_begin, rank, warp, factor, lost);
+  if (warp < Kernel::first_decoder) {
+    const bool any_nan = Kernel::has_e4m3 && (lost & kNaNLost) != 0;
+    store_share<Kernel>(params, shared.losses, slab, m_begin, n_begin, rank, warp, factor, any_nan);
+  }
   if (params.splits > 1) {  // nobody leaves while another reads its slab
     __syncwarp();
     ptx::cluster_arrive_relaxed();

@@ -7,6 +7,7 @@
 #include "../../operand_tile.h"
 #include "config.h"
 #include "elements.cuh"
+#include "losses.cuh"
 
 namespace tileon::sm90 {
 
@@ -36,11 +37,17 @@ struct FewRowsTypes {
   static_assert(few_rows_stages(format, kTileM) >= 2 * parts);
 };
 
+constexpr int kLandedBegin = Ring::kBarrierBytes;
+constexpr int kLossesBegin = 512;
+static_assert(kLandedBegin + kFewRowsMaxStages * 8 <= kLossesBegin &&
+              kLossesBegin + Losses::kWords * 4 <= kBarrierBytes);
+
 // A stage goes from the producer to the decoders, which wait for a's codes and both operands' scales (`landed`), and
 // from both to the consumers, which wait for b's codes and a's elements (`full`), and give it back (`empty`).
 struct FewRowsRing {
   Ring ring;
   uint32_t landed_barriers;
+  Losses losses;
 
   __device__ __forceinline__ uint32_t landed(int stage) const { return landed_barriers + stage * 8; }
 
@@ -53,9 +60,5 @@ struct FewRowsRing {
 };
 
 constexpr int kFullArrivals = 1 + kDecoderWarps * 32;  // the producer's, and every decoding thread's
-
-constexpr int kLandedBegin = Ring::kBarrierBytes;
-constexpr int kLostWord = 512;  // whether a way lost something
-static_assert(kLandedBegin + kFewRowsMaxStages * 8 <= kLostWord && kLostWord + 4 <= kBarrierBytes);
 
 }  // namespace tileon::sm90

@@ -8,8 +8,8 @@
 #include "../../../ptx/cluster.cuh"
 #include "../../fragment_slab.cuh"
 #include "kernel_types.cuh"
+#include "losses.cuh"
 #include "params.h"
-#include "wide.cuh"
 
 namespace tileon::sm90 {
 
@@ -40,11 +40,20 @@ __device__ __forceinline__ float4 add_parts(uint32_t slab, int row, int column, 
   return sum;
 }
 
-// Stores this CTA's share of the tile: every splits-th row. By the consumers' warps. The sums lack `factor`; where they
-// are `lost`, they are summed anew.
+// Four sums of a row where either operand's row has lost a NaN.
+__device__ __forceinline__ float4 with_nans(const float4& sum, const Losses& losses, int row, int column, int splits) {
+  const bool whole_row = (losses.nan_rows(row, splits) & 1) != 0;
+  const uint32_t columns = losses.nan_rows(Losses::kRowsOfB + column, splits);
+  const auto at = [&](float value, int j) {
+    return whole_row || (columns >> j & 1) != 0 ? float_of(0x7fffffff) : value;
+  };
+  return {at(sum.x, 0), at(sum.y, 1), at(sum.z, 2), at(sum.w, 3)};
+}
+
+// Stores this CTA's share of the tile: every splits-th row. By the consumers' warps. The sums lack `factor`.
 template <typename Kernel>
-__device__ __forceinline__ void store_share(const FewRowsParams& params, float* slab, int m_begin, int n_begin,
-                                            int rank, int warp, float factor, bool lost) {
+__device__ __forceinline__ void store_share(const FewRowsParams& params, const Losses& losses, float* slab, int m_begin,
+                                            int n_begin, int rank, int warp, float factor, bool any_nan) {
   const BlockScaledProblem& problem = params.problem;
   const int lane = threadIdx.x % 32, column = lane * kColumnsPerLane;
   const WarpStore<float, kFewRowsTileN, BlockScaledProblem> warp_store(problem, params.vector_stores, 0, n_begin, lane);
@@ -55,15 +64,7 @@ __device__ __forceinline__ void store_share(const FewRowsParams& params, float* 
   for (int row = rank + params.splits * warp; row < rows; row += params.splits * Kernel::consumers * 4) {
     float4 sum = add_parts<Kernel>(shared, row, column, params.splits);
     sum = {sum.x * factor, sum.y * factor, sum.z * factor, sum.w * factor};  // a power of two: exact
-    if constexpr (Kernel::has_e4m3) {
-      if (lost) {
-        const auto at = [&](int j) {
-          const int64_t row_b = n_begin + column + j;
-          return row_b < problem.n ? wide_sum<Kernel>(problem, m_begin + row, row_b) : 0.0f;
-        };
-        sum = {at(0), at(1), at(2), at(3)};
-      }
-    }
+    if (any_nan) sum = with_nans(sum, losses, row, column, params.splits);
     float* sums = slab + row * kFewRowsPitch;
     *reinterpret_cast<float4*>(sums + column) = {sum.x * global_scale, sum.y * global_scale, sum.z * global_scale,
                                                  sum.w * global_scale};
