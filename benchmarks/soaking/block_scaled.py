@@ -100,7 +100,8 @@ class _Oracle:
         a, b = self.a.values(), self.b.values()
         is_mxfp4 = (self.a.element, self.b.element, self.a.form.scale) == ("e2m1", "e2m1", "e8m0")
         as_e5m2 = is_mxfp4 and bool(self.call.options.get("fast_accum"))
-        precision = block_scaled(a.shape[1], device, as_e5m2=as_e5m2)
+        is_nvfp4 = self.a.form.scale == "e4m3"
+        precision = block_scaled(a.shape[1], device, as_e5m2=as_e5m2, is_nvfp4=is_nvfp4)
         sums = product(a, b.t(), precision)
         if self.factor is not None:
             sums = scaled(sums, self.factor)

@@ -33,13 +33,17 @@ _CURVED_ROUNDINGS = 8.0  # of the activation's own arithmetic, in units of its a
 
 @dataclass(frozen=True)
 class Precision:
-    """How a product is summed. `bound`: in units of sum |a||b|; `exact`: sums of up to so many units do not round."""
+    """How a product is summed. `bound`: in units of sum |a||b|; `exact`: sums of up to so many units do not round.
+
+    Tensor cores align products by the exponents of their elements: one below `least` counts as that in both.
+    """
 
     bound: float
     exact: float
     unit: float = 2.0**-24  # of the accumulator's roundings
     underflow: float = SMALLEST_FLOAT32  # what a product may lose to subnormal numbers
     narrow: bool = False  # operands are rounded to TF32's 11 bits
+    least: float = 0.0  # the least normal number of the dtype that is multiplied
 
     @property
     def is_float32(self) -> bool:
@@ -107,6 +111,11 @@ def _are_of_one_sign(a: Tensor, b: Tensor) -> Tensor:
     return (signs_a @ signs_b).abs() == signs_a.abs() @ signs_b.abs()
 
 
+def _aligned(values: Tensor, precision: Precision) -> Tensor:
+    """Magnitudes as products are aligned by them."""
+    return torch.where(values == 0, 0.0, values.abs().clamp(min=precision.least))
+
+
 def product(a: Tensor, b: Tensor, precision: Precision) -> Interval:
     """a @ b of float64 matrices or batches of them, as float32 (or float64) sums may come out."""
     k = a.shape[-1]
@@ -114,7 +123,7 @@ def product(a: Tensor, b: Tensor, precision: Precision) -> Interval:
     if k == 0:
         return Interval(value, torch.zeros_like(value))
     finite_a, finite_b = (x.masked_fill(~x.isfinite(), 0.0) for x in (a, b))
-    size = finite_a.abs() @ finite_b.abs()
+    size = _aligned(finite_a, precision) @ _aligned(finite_b, precision)
     units = _finest(finite_a, -1, precision.narrow) * _finest(finite_b, -2, precision.narrow)
     is_exact = (size <= precision.exact * units) & ((units >= SMALLEST_FLOAT32) | (not precision.is_float32))
     error = torch.where(is_exact, 0.0, precision.bound * size + k * precision.underflow)

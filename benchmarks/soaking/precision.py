@@ -46,9 +46,19 @@ def promised(k: int) -> float:
     return (4.0 + 2.0 * math.sqrt(k)) * 2.0**-23
 
 
+# The least normal number of what tensor cores multiply: of nvfp4 it is float16, of elements times 2^-7.
+_LEAST_NORMAL = {torch.float16: 2.0**-14, torch.bfloat16: 2.0**-126}
+_LEAST_NORMAL_NVFP4 = 2.0**-14 * 2.0**7
+
+
 def _cut(k: int, data: Data) -> float:
     """What tensor cores of 16 bits, which cut instead of rounding, may add where data are uneven."""
     return k / 4 * 2.0**-23 if data.is_uneven else 0.0
+
+
+def _cpu(k: int, data: Data) -> Precision:
+    """Products that are all alike may be rounded in one direction at every step."""
+    return Precision(promised(k) + (k * 2.0**-24 if data.is_uneven else 0.0), exact=_EXACT_CPU)
 
 
 def _fp8(k: int, dtypes: tuple[torch.dtype, torch.dtype], device: torch.device, data: Data, fast: bool) -> Precision:
@@ -74,20 +84,21 @@ def dense(
     if dtypes[0] == torch.float64:  # the oracle, in float64 too, rounds as well
         return Precision(2 * promised(k) * 2.0**-29, exact=2.0**50, unit=2.0**-53, underflow=0.0)
     if device.type == "cpu":
-        return Precision(promised(k), exact=_EXACT_CPU)
+        return _cpu(k, data)
     if dtypes[0].itemsize == 1:
         return _fp8(k, dtypes, device, data, fast_accum)
     if dtypes[0] == torch.float32 and tf32:  # 11 bits of each operand; what is subnormal may vanish
         return Precision(promised(k) + 2.0**-9, exact=_EXACT_GPU, underflow=2.0**-126, narrow=True)
     if dtypes[0] == torch.float32:  # six products of bfloat16 may stand for one
         return Precision(promised(k), exact=_EXACT_GPU, underflow=8 * SMALLEST_FLOAT32)
-    return Precision(promised(k) + _cut(k, data), exact=_EXACT_GPU)
+    return Precision(promised(k) + _cut(k, data), exact=_EXACT_GPU, least=_LEAST_NORMAL[dtypes[0]])
 
 
-def block_scaled(k: int, device: torch.device, *, as_e5m2: bool) -> Precision:
+def block_scaled(k: int, device: torch.device, *, as_e5m2: bool = False, is_nvfp4: bool = False) -> Precision:
     """Of block_scaled_matmul; `as_e5m2`: fast_accum of mxfp4."""
     if device.type == "cpu":
-        return Precision(promised(k), exact=_EXACT_CPU)
+        return _cpu(k, UNKNOWN)
     allowed = _MXFP4_AS_E5M2 if as_e5m2 else 0.0
     exact = _EXACT_FP8_SUBNORMAL if as_e5m2 else _EXACT_GPU
-    return Precision(promised(k) + _cut(k, UNKNOWN) + allowed, exact=exact)
+    least = _LEAST_NORMAL_NVFP4 if is_nvfp4 else _LEAST_NORMAL[torch.bfloat16]
+    return Precision(promised(k) + _cut(k, UNKNOWN) + allowed, exact=exact, least=least)

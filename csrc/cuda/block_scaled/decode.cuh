@@ -81,12 +81,10 @@ __device__ __forceinline__ void move_e4m3(uint32_t codes, uint32_t& first, uint3
 // Scales of which bfloat16 holds the product with every code of e4m3 begin here, at 2^-124.
 constexpr uint32_t kFirstBFloat16Scale = 127 - 124;
 
-// What bfloat16, or the way that numbers take to it here, loses of codes of e4m3 and their scale; bits of a word.
-constexpr uint32_t kNaNLost = 1;
-constexpr uint32_t kTinyLost = 2;  // products below bfloat16's smallest steps
-
+// Whether bfloat16, or the way that numbers take to it here, would lose something of codes of e4m3 and their scale:
+// NaNs, and products below its smallest steps.
 template <int kWords>
-__device__ __forceinline__ uint32_t lost_in_bfloat16(const uint32_t (&codes)[kWords], uint32_t scale_byte) {
+__device__ __forceinline__ bool is_beyond_bfloat16(const uint32_t (&codes)[kWords], uint32_t scale_byte) {
   uint32_t any = 0, carried = 0;  // a magnitude of 0x7f, NaN, alone reaches bit 7
 #pragma unroll
   for (const uint32_t word : codes) {
@@ -95,13 +93,7 @@ __device__ __forceinline__ uint32_t lost_in_bfloat16(const uint32_t (&codes)[kWo
     carried |= magnitudes + 0x01010101;
   }
   const bool has_nan = (carried & 0x80808080) != 0;
-  return (has_nan | (scale_byte == kE8M0NaN) ? kNaNLost : 0) |
-         ((scale_byte < kFirstBFloat16Scale) & (any != 0) ? kTinyLost : 0);
-}
-
-template <int kWords>
-__device__ __forceinline__ bool is_beyond_bfloat16(const uint32_t (&codes)[kWords], uint32_t scale_byte) {
-  return lost_in_bfloat16(codes, scale_byte) != 0;
+  return has_nan | (scale_byte == kE8M0NaN) | ((scale_byte < kFirstBFloat16Scale) & (any != 0));
 }
 
 // The elements of a chunk of codes, times their scale, eight in 16 bytes.

@@ -37,7 +37,7 @@ class Consumer {
     RingPosition at;
     at.advance_by(passed + part_, ring_.stages());
     int previous = -1;
-    uint32_t lost = 0;  // of this thread's two rows
+    bool lost = false;  // something of this thread's rows
 #pragma unroll 1
     for (int block = part_; block < blocks; block += Kernel::parts) {
       const int cols =
@@ -59,7 +59,8 @@ class Consumer {
 #pragma unroll
       for (float& sum : sums) sum = 0.0f;
     }
-    if constexpr (Kernel::b == ElementType::kE4M3) losses_.template note_rows<2>(lost, Losses::kRowsOfB + row_, 8);
+    if constexpr (Kernel::b == ElementType::kE4M3)
+      if (lost) losses_.suspect<2>(Losses::kRowsOfB + row_, 8);
   }
 
  private:
@@ -80,13 +81,12 @@ class Consumer {
     return chunk;
   }
 
-  // `behind` is called when all products before this group's are done. Returns what bfloat16 lost of this thread's
-  // first row and, two bits further, of the other.
+  // `behind` is called when all products before this group's are done. Returns whether bfloat16 lost something of this
+  // thread's rows.
   template <typename Behind>
-  __device__ __forceinline__ uint32_t multiply_group(uint32_t stage, int group, int cols, int accumulate,
-                                                     typename Kernel::Sums& sums, const Behind& behind) const {
-    Chunk low = load(stage, group, 0, cols), high = load(stage, group, 1, cols);
-    const uint32_t lost = low.take_lost() | high.take_lost() << 2;
+  __device__ __forceinline__ bool multiply_group(uint32_t stage, int group, int cols, int accumulate,
+                                                 typename Kernel::Sums& sums, const Behind& behind) const {
+    const Chunk low = load(stage, group, 0, cols), high = load(stage, group, 1, cols);
     const bool any_large = __any_sync(0xffffffffu, low.has_large_scale() || high.has_large_scale());
     const uint64_t a = TileA::descriptor(stage + Kernel::stage.elements_a + group * TileA::offset(0, Kernel::steps));
 #pragma unroll
@@ -106,7 +106,7 @@ class Consumer {
       ptx::wgmma_wait<1>();  // the fragments before these are free
       if (eight == 0) behind();
     }
-    return lost;
+    return low.is_lossy() | high.is_lossy();
   }
 
   const FewRowsParams& params_;

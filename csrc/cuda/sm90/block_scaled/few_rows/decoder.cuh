@@ -55,7 +55,7 @@ class Decoder {
   __device__ __forceinline__ void decode(int first_block, int blocks, int passed) const {
     RingPosition at;
     at.advance_by(passed, shared_.ring.stages());
-    uint32_t lost = 0;  // of this thread's rows, two bits each
+    bool lost = false;  // something of this thread's rows
 #pragma unroll 1
     for (int block = first_block; block < first_block + blocks; ++block) {
       wait_for_phase(shared_.landed(at.stage), at.phase);
@@ -69,17 +69,17 @@ class Decoder {
       at.advance(shared_.ring.stages());
     }
     if constexpr (kWay == Way::kFloat8) {
-      shared_.losses.note(lost);
+      if (lost) shared_.losses.note();
     } else if constexpr (Kernel::a == ElementType::kE4M3) {
-      shared_.losses.template note_rows<kCount>(lost, row_, kRowStep);
+      if (lost) shared_.losses.suspect<kCount>(row_, kRowStep);
     }
   }
 
  private:
   // `cols` of the stage's scales lie inside k.
   template <Way kWay>
-  __device__ __forceinline__ uint32_t decode_stage(uint32_t stage, int cols) const {
-    uint32_t lost = 0;
+  __device__ __forceinline__ bool decode_stage(uint32_t stage, int cols) const {
+    bool lost = false;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       Chunk chunk;
@@ -92,10 +92,10 @@ class Decoder {
       const uint32_t line = stage + elements_ + i * kRowStep * kLineBytes;
       if constexpr (kWay == Way::kFloat8) {
         store_float8(line, chunk);
-        lost |= is_beyond_float8(chunk.codes, chunk.scales[0]) ? 1 : 0;
+        lost |= is_beyond_float8(chunk.codes, chunk.scales[0]);
       } else {
-        lost |= chunk.take_lost() << 2 * i;
         store(line, chunk);
+        lost |= chunk.is_lossy();
       }
     }
     return lost;
@@ -141,8 +141,8 @@ class Decoder {
   }
 
   // b's scales as float32: a row for each thread. Returns whether they are no factors of its row's sums.
-  __device__ __forceinline__ uint32_t write_factors(uint32_t stage, int cols, int block) const {
-    uint32_t lost = 0;
+  __device__ __forceinline__ bool write_factors(uint32_t stage, int cols, int block) const {
+    bool lost = false;
     const int row = static_cast<int>(threadIdx.x % kFewRowsTileN);
     const uint32_t scales = stage + Kernel::stage.scales_b + scale_offset(row, 0);
     const uint32_t factors = stage + Kernel::stage.factors_b + row * kColsPerStage * 4;
@@ -151,7 +151,7 @@ class Decoder {
       const uint32_t bytes = ptx::load_shared_4(scales + scale_offset(0, begin));
       const auto factor = [&](int i) { return begin + i < cols ? bits_of(e8m0_value(bytes >> 8 * i & 0xff)) : 0; };
       ptx::store_shared_16(factors + begin * 4, {factor(0), factor(1), factor(2), factor(3)});
-      if (has_extreme_factor(bytes)) lost |= are_beyond_factors(bytes, row, block * kColsPerStage + begin) ? 1 : 0;
+      if (may_be_extreme(bytes)) lost |= are_beyond_factors(bytes, row, block * kColsPerStage + begin);
     }
     return lost;
   }

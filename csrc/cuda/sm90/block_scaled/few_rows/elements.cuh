@@ -65,11 +65,18 @@ class MovedScale<ScaleType::kE8M0> {
   uint32_t first_, byte_;
 };
 
+// 2^7 times a scale, the most that float16 holds of every one. Products are aligned by the exponents of their elements,
+// those of subnormal numbers as if they were 2^-14: a sum loses the bits by which an element lies below that. Of scales
+// from 2^-6 on none does, and of the others it lacks at most three.
 template <>
 class MovedScale<ScaleType::kE4M3> {
  public:
+  static constexpr float kFactor = 0x1p7f;
+  static_assert(kE4M3Max * kFactor <= 65504.0f && 0.5f * kE4M3MinNormal * kFactor * 0x1p-14f >= 0x1p-14f);
+
   __device__ __forceinline__ explicit MovedScale(uint32_t byte)
-      : pair_(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(byte * 0x0101), __NV_E4M3)) {}
+      : pair_(__hmul2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(byte * 0x0101), __NV_E4M3),
+                      __float2half2_rn(kFactor))) {}
 
   __device__ __forceinline__ bool is_large() const { return false; }
   __device__ __forceinline__ uint32_t multiply(uint32_t pair) const {
@@ -84,7 +91,7 @@ class MovedScale<ScaleType::kE4M3> {
 
 // float16 elements lack this.
 template <ScaleType kScale>
-constexpr float kMovedFactor = kScale == ScaleType::kE4M3 ? 0x1p14f : 1.0f;
+constexpr float kMovedFactor = kScale == ScaleType::kE4M3 ? 0x1p14f / MovedScale<ScaleType::kE4M3>::kFactor : 1.0f;
 
 template <ScaleType kScale>
 __device__ __forceinline__ uint4 move_e2m1(uint32_t codes) {
@@ -136,14 +143,10 @@ class Chunk {
       if (i >= count) scales[i] = 0;
   }
 
-  // What bfloat16 loses of it. What would be tiny is 0 from then on: lost_blocks.cuh adds it to the sums.
-  __device__ __forceinline__ uint32_t take_lost() {
-    if constexpr (kElement == ElementType::kE4M3) {
-      const uint32_t lost = lost_in_bfloat16(codes, scales[0]);
-      if (scales[0] < kFirstBFloat16Scale) scales[0] = 0;
-      return lost;
-    }
-    return 0;
+  // Whether bfloat16 loses something of it.
+  __device__ __forceinline__ bool is_lossy() const {
+    if constexpr (kElement == ElementType::kE4M3) return is_beyond_bfloat16(codes, scales[0]);
+    return false;
   }
 
   __device__ __forceinline__ bool has_large_scale() const {

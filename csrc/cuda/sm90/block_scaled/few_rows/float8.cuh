@@ -40,9 +40,12 @@ constexpr uint32_t kLastFactor = 127 + 125;
 static_assert(kFloat8Factor == 0x1p10f &&
               -1 - 1 + (int{kFloat8LeastScale} - 127) + (int{kFirstFactor} - 127) == -149 + 10);
 
-// Whether one of four scales is not among them.
-__device__ __forceinline__ bool has_extreme_factor(uint32_t bytes) {
-  return (__vcmpltu4(bytes, kFirstFactor * 0x01010101) | __vcmpltu4(kLastFactor * 0x01010101, bytes)) != 0;
+// Whether one of four scales may not be among them: the few bytes around are taken in as well.
+__device__ __forceinline__ bool may_be_extreme(uint32_t bytes) {
+  const uint32_t low = bytes & 0xf8f8f8f8, high = ~bytes & 0xfcfcfcfc;  // with a byte of 0 below 8, from 252 on
+  static_assert(kFirstFactor <= 8 && kLastFactor + 1 >= 252);
+  const auto zero_byte = [](uint32_t word) { return (word - 0x01010101) & ~word; };  // its bit 7
+  return ((zero_byte(low) | zero_byte(high)) & 0x80808080) != 0;
 }
 
 // Whether the scale is no factor of the sum of a block with these codes: their products would be too small, or one of

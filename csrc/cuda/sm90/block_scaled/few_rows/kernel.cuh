@@ -73,28 +73,28 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
     __syncthreads();
     if (warp < Kernel::first_decoder) write_sums<Kernel>(slab, warp, sums);
     sync_cluster(params.splits);
-    return Kernel::may_lose ? shared.losses.any(params.splits) : 0;
+    return Kernel::may_lose && shared.losses.any(params.splits);
   };
 
   constexpr Way first_way = Kernel::format.is_mxfp4() ? Way::kFloat8 : Way::k16Bits;
   float factor = Kernel::format.is_mxfp4() ? kFloat8Factor : kMovedFactor<Kernel::scale> * kMovedFactor<Kernel::scale>;
-  uint32_t lost = multiply(std::integral_constant<Way, first_way>(), 1, 0);
+  const bool lost = multiply(std::integral_constant<Way, first_way>(), 1, 0);
   if constexpr (first_way == Way::kFloat8) {
-    if (lost != 0) {
+    if (lost) {
       ptx::fence_proxy_async();  // the ring may take the slab's place again
       sync_cluster(params.splits);
       multiply(std::integral_constant<Way, Way::k16Bits>(), 0, blocks);
       factor = 1.0f;
     }
   } else if constexpr (Kernel::has_e4m3) {
-    if ((lost & kTinyLost) != 0) {
+    if (lost) {
       LostBlocks<Kernel>(params, shared.losses, slab, m_begin, n_begin, first_block, blocks).add();
       sync_cluster(params.splits);
     }
   }
   if (warp < Kernel::first_decoder) {
-    const bool any_nan = Kernel::has_e4m3 && (lost & kNaNLost) != 0;
-    store_share<Kernel>(params, shared.losses, slab, m_begin, n_begin, rank, warp, factor, any_nan);
+    const bool may_be_nan = Kernel::has_e4m3 && lost;
+    store_share<Kernel>(params, shared.losses, slab, m_begin, n_begin, rank, warp, factor, may_be_nan);
   }
   if (params.splits > 1) {  // nobody leaves while another reads its slab
     __syncwarp();

@@ -1,23 +1,24 @@
-// Which rows of a CTA's tile lost something on their way to the elements that are multiplied: words in shared memory,
-// noted by the threads that decode, read when the sums are stored.
+// Which rows of a CTA's tile lost something on their way to the elements that are multiplied: words in shared memory.
+// The threads that decode note the rows that they share between them; what was lost is found out afterwards
+// (lost_blocks.cuh), so that decoding costs no more for it.
 #pragma once
 
 #include <cstdint>
 
-#include "../../../block_scaled/decode.cuh"
 #include "../../../ptx/cluster.cuh"
 #include "config.h"
 
 namespace tileon::sm90 {
 
 class Losses {
-  // The first word holds what was lost anywhere; then comes a bit for each row of a, and of b, that lost a NaN, and the
-  // same for what was too small.
+  // The first word is not 0 where anything was lost; then comes a bit for each row of a, and of b, that may have lost
+  // something, for each that has a NaN, and for each that has blocks under tiny scales.
   static constexpr int kRowWordsA = kFewRowsTiles[kFewRowsTileCount - 1] / 32;
   static constexpr int kRowWords = kRowWordsA + kFewRowsTileN / 32;
+  static constexpr int kSuspects = 1, kNaNs = kSuspects + kRowWords, kTinies = kNaNs + kRowWords;
 
  public:
-  static constexpr int kWords = 1 + 2 * kRowWords;
+  static constexpr int kWords = kTinies + kRowWords;
   static constexpr int kRowsOfB = kRowWordsA * 32;  // b's rows are numbered from here on
 
   __device__ __forceinline__ explicit Losses(uint32_t* words) : words_(words) {}
@@ -27,42 +28,35 @@ class Losses {
     if (threadIdx.x < kWords) words_[threadIdx.x] = 0;
   }
 
-  // What a thread saw of row `first` and, two bits further, of the row `step` on, and so forth.
+  __device__ __forceinline__ void note() const { atomicOr(words_, 1u); }
+
+  // Notes row `first` and those `step` on.
   template <int kRows>
-  __device__ __forceinline__ void note_rows(uint32_t lost, int first, int step) const {
-    if (lost == 0) return;
+  __device__ __forceinline__ void suspect(int first, int step) const {
+    note();
 #pragma unroll 1
-    for (int i = 0; i < kRows; ++i) {
-      const uint32_t of_row = lost >> 2 * i & (kNaNLost | kTinyLost);
-      const int row = first + i * step;
-      note(of_row);
-      if ((of_row & kNaNLost) != 0) atomicOr(words_ + word_of(kNaNLost, row), 1u << row % 32);
-      if ((of_row & kTinyLost) != 0) atomicOr(words_ + word_of(kTinyLost, row), 1u << row % 32);
-    }
+    for (int i = 0; i < kRows; ++i) set(kSuspects, first + i * step);
   }
-  __device__ __forceinline__ void note(uint32_t lost) const {
-    if (lost != 0) atomicOr(words_, lost);
-  }
+  __device__ __forceinline__ bool is_suspect(int row) const { return (word(kSuspects, row) & 1) != 0; }
 
-  // In this CTA's part of k: whether `row` lost anything of this kind.
-  __device__ __forceinline__ bool has(uint32_t kind, int row) const {
-    return (words_[word_of(kind, row)] >> row % 32 & 1) != 0;
-  }
+  __device__ __forceinline__ void note_nan(int row) const { set(kNaNs, row); }
+  __device__ __forceinline__ bool has_nan(int row) const { return (word(kNaNs, row) & 1) != 0; }
+  __device__ __forceinline__ void note_tiny(int row) const { set(kTinies, row); }
+  __device__ __forceinline__ bool has_tiny(int row) const { return (word(kTinies, row) & 1) != 0; }
 
-  // In all of k, the parts of all CTAs of the cluster: what was lost, and the NaNs of `row` and of those behind it in
-  // its word, a bit each.
-  __device__ __forceinline__ uint32_t any(int splits) const { return in_cluster(0, splits); }
+  // In all parts of k, which the CTAs of the cluster share: whether anything was lost, and the NaNs of `row` and of
+  // those behind it in its word, a bit each.
+  __device__ __forceinline__ bool any(int splits) const { return in_cluster(words_, splits) != 0; }
   __device__ __forceinline__ uint32_t nan_rows(int row, int splits) const {
-    return in_cluster(word_of(kNaNLost, row), splits) >> row % 32;
+    return in_cluster(words_ + kNaNs + row / 32, splits) >> row % 32;
   }
 
  private:
-  static __device__ __forceinline__ constexpr int word_of(uint32_t kind, int row) {
-    return 1 + (kind == kNaNLost ? 0 : kRowWords) + row / 32;
-  }
+  __device__ __forceinline__ void set(int begin, int row) const { atomicOr(words_ + begin + row / 32, 1u << row % 32); }
+  __device__ __forceinline__ uint32_t word(int begin, int row) const { return words_[begin + row / 32] >> row % 32; }
 
-  __device__ __forceinline__ uint32_t in_cluster(int word, int splits) const {
-    const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(words_ + word));
+  static __device__ __forceinline__ uint32_t in_cluster(const uint32_t* word, int splits) {
+    const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(word));
     uint32_t bits = 0;
     for (int split = 0; split < splits; ++split) bits |= ptx::load_cluster_4(ptx::map_to_cta(shared, split));
     return bits;

@@ -1,7 +1,9 @@
-// What was multiplied as 0: blocks of e4m3 under scales below 2^-124, of which bfloat16 loses something
-// (block_scaled/decode.cuh). Their products are added to the sums, in float32 and in the order of k. Such numbers are
-// as good as zero, so a block costs its row, and this is short instead of fast.
+// What bfloat16 lost of e4m3 (block_scaled/decode.cuh): NaNs, and bits of blocks under scales below 2^-124. A NaN marks
+// its row, and what such a block lacks is added to its row's sums in float32. These numbers are as good as zero, or an
+// error, so this is short instead of fast; but it costs its row, and no other one.
 #pragma once
+
+#include <cuda_bf16.h>
 
 #include <cstdint>
 
@@ -17,37 +19,51 @@ namespace tileon::sm90 {
 template <ElementType kElement>
 class ScaledBlock {
   static constexpr int kBits = FewRowsFormat::bits(kElement);
-  static constexpr int kWords = vec_of(ScaleType::kE8M0) * kBits / 32;
+  static constexpr int kBytes = vec_of(ScaleType::kE8M0) * kBits / 8;
 
  public:
   __device__ __forceinline__ ScaledBlock(const BlockScaledOperand& operand, int64_t row, int64_t block)
-      : scale_(static_cast<const uint8_t*>(operand.scale)[operand.scale_strides.offset(row, block)]) {
-    const auto* codes = static_cast<const unsigned char*>(operand.data) + row * operand.stride_row;
-    const auto* words = reinterpret_cast<const uint4*>(codes) + block * (kWords / 4);
-#pragma unroll
-    for (int i = 0; i < kWords; i += 4) {
-      const uint4 four = words[i / 4];
-      codes_[i] = four.x, codes_[i + 1] = four.y, codes_[i + 2] = four.z, codes_[i + 3] = four.w;
-    }
+      : codes_(static_cast<const unsigned char*>(operand.data) + row * operand.stride_row + block * kBytes),
+        scale_(static_cast<const uint8_t*>(operand.scale)[operand.scale_strides.offset(row, block)]) {}
+
+  __device__ __forceinline__ bool has_tiny_scale() const {
+    return kElement == ElementType::kE4M3 && scale_ < kFirstBFloat16Scale;
+  }
+  __device__ __forceinline__ bool is_tiny() const { return has_tiny_scale() && has_codes_beyond(scale_); }
+  __device__ __forceinline__ bool has_nan() const {
+    return kElement == ElementType::kE4M3 && (scale_ == kE8M0NaN || has_codes_beyond(kFirstBFloat16Scale));
   }
 
-  __device__ __forceinline__ bool is_lost() const {
-    return kElement == ElementType::kE4M3 && (lost_in_bfloat16(codes_, scale_) & kTinyLost) != 0;
+  // Element i times the scale, as float32 holds it; what was multiplied in its place; and what that lacked.
+  __device__ __forceinline__ float exact(int i) const {
+    const uint32_t code = codes_[i * kBits / 8] >> i * kBits % 8;
+    return (kElement == ElementType::kE2M1 ? e2m1_value(code & 0xf) : e4m3_value(code)) * e8m0_value(scale_);
   }
-
-  // Its element i times the scale, as float32 holds it.
-  __device__ __forceinline__ float operator[](int i) const {
-    const uint32_t code = codes_[i * kBits / 32] >> i * kBits % 32;
-    return (kElement == ElementType::kE2M1 ? e2m1_value(code & 0xf) : e4m3_value(code & 0xff)) * e8m0_value(scale_);
+  __device__ __forceinline__ float rounded(int i) const {
+    if (!has_tiny_scale()) return exact(i);
+    return scale_ == 0 ? 0.0f : __bfloat162float(__float2bfloat16_rn(exact(i)));
   }
+  __device__ __forceinline__ float lost(int i) const { return exact(i) - rounded(i); }
 
  private:
-  uint32_t codes_[kWords];
+  __device__ __forceinline__ bool has_codes_beyond(uint32_t scale) const {
+    bool any = false;
+#pragma unroll
+    for (int i = 0; i < kBytes; i += 16) {
+      const uint4 four = *reinterpret_cast<const uint4*>(codes_ + i);
+      const uint32_t words[] = {four.x, four.y, four.z, four.w};
+      any |= is_beyond_bfloat16(words, scale);
+    }
+    return any;
+  }
+
+  const unsigned char* codes_;
   uint32_t scale_;
 };
 
 template <typename Kernel>
 class LostBlocks {
+  static constexpr int kVec = Kernel::format.vec();
   static constexpr int kPart = Kernel::tile_m * kFewRowsPitch;  // of the slab
 
  public:
@@ -57,73 +73,98 @@ class LostBlocks {
       : problem_(params.problem), losses_(losses), slab_(slab), m_begin_(m_begin), n_begin_(n_begin) {
     constexpr int per_stage = Kernel::format.scale_blocks() * kScaleBlockCols;
     begin_ = first_block * per_stage;
-    end_ = min((first_block + blocks) * per_stage, static_cast<int>(problem_.k / Kernel::format.vec()));
+    end_ = min((first_block + blocks) * per_stage, static_cast<int>(problem_.k / kVec));
     rows_a_ = static_cast<int>(min(int64_t{Kernel::tile_m}, problem_.m - m_begin));
     rows_b_ = static_cast<int>(min(int64_t{kFewRowsTileN}, problem_.n - n_begin));
   }
 
-  // Adds them to the CTA's slab. By all of its threads: a warp a row of a, then a warp a row of b, so that each sum is
-  // one lane's, and the same every time.
+  // By all of the CTA's threads: a warp a row, so that each sum is one lane's, and the same every time.
   __device__ __forceinline__ void add() const {
-    const int lane = threadIdx.x % 32;
-    for_each_of_rows(
-        0, rows_a_, [&](int i, int block) { return block_a(i, block).is_lost(); },
-        [&](int i, int block) {
-          for (int j = lane; j < rows_b_; j += 32) add_product(i, j, block);
-        });
+    const auto block_of_a = [&](int i, int block) { return block_a(i, block); };
+    const auto block_of_b = [&](int j, int block) { return block_b(j, block); };
+    find(0, rows_a_, block_of_a);
+    find(Losses::kRowsOfB, rows_b_, block_of_b);
     __syncthreads();
-    for_each_of_rows(
-        Losses::kRowsOfB, rows_b_, [&](int j, int block) { return block_b(j, block).is_lost(); },
-        [&](int j, int block) {
-          for (int i = lane; i < rows_a_; i += 32)
-            if (!block_a(i, block).is_lost()) add_product(i, j, block);
-        });
+    const int lane = threadIdx.x % 32;
+    for_each_tiny(0, rows_a_, block_of_a, [&](int i, int block) {
+      for (int j = lane; j < rows_b_; j += 32)
+        add_lost(i, j, block, [](const auto& a, const auto& b, int k) { return a.lost(k) * b.exact(k); });
+    });
+    __syncthreads();
+    for_each_tiny(Losses::kRowsOfB, rows_b_, block_of_b, [&](int j, int block) {
+      for (int i = lane; i < rows_a_; i += 32)
+        add_lost(i, j, block, [](const auto& a, const auto& b, int k) { return a.rounded(k) * b.lost(k); });
+    });
   }
 
  private:
-  // Calls `visit(row, block)` for each block that is lost, of the operand whose rows `losses_` numbers from
-  // `first_number` on.
-  template <typename IsLost, typename Visit>
-  __device__ __forceinline__ void for_each_of_rows(int first_number, int rows, const IsLost& is_lost,
-                                                   const Visit& visit) const {
+  // Finds out what the suspects among an operand's rows lost, which `losses_` numbers from `first` on.
+  template <typename BlockOf>
+  __device__ __forceinline__ void find(int first, int rows, const BlockOf& block_of) const {
 #pragma unroll 1
     for (int row = threadIdx.x / 32; row < rows; row += Kernel::threads / 32) {
-      if (!losses_.has(kTinyLost, first_number + row)) continue;
+      if (!losses_.is_suspect(first + row)) continue;
+      bool nan = false, tiny = false;
+#pragma unroll 2
+      for (int block = begin_ + static_cast<int>(threadIdx.x % 32); block < end_; block += 32) {
+        const auto scaled = block_of(row, block);
+        nan |= scaled.has_nan();
+        tiny |= scaled.is_tiny();
+      }
+      if (nan) losses_.note_nan(first + row);
+      if (tiny) losses_.note_tiny(first + row);
+    }
+  }
+
+  // Calls `visit(row, block)` for an operand's blocks under tiny scales.
+  template <typename BlockOf, typename Visit>
+  __device__ __forceinline__ void for_each_tiny(int first, int rows, const BlockOf& block_of,
+                                                const Visit& visit) const {
 #pragma unroll 1
-      for (int first = begin_; first < end_; first += 32) {
-        const int block = first + threadIdx.x % 32;
-        uint32_t lost = __ballot_sync(0xffffffffu, block < end_ && is_lost(row, block));
+    for (int row = threadIdx.x / 32; row < rows; row += Kernel::threads / 32) {
+      if (!losses_.has_tiny(first + row) || losses_.has_nan(first + row)) continue;
 #pragma unroll 1
-        for (; lost != 0; lost &= lost - 1) visit(row, first + __ffs(lost) - 1);
+      for (int begin = begin_; begin < end_; begin += 32) {
+        const int block = begin + static_cast<int>(threadIdx.x % 32);
+        uint32_t tiny = __ballot_sync(0xffffffffu, block < end_ && block_of(row, block).is_tiny());
+#pragma unroll 1
+        for (; tiny != 0; tiny &= tiny - 1) visit(row, begin + __ffs(static_cast<int>(tiny)) - 1);
       }
     }
   }
 
-  // 0 times infinity is not what the block would have given: such a sum is made anew.
-  __device__ __forceinline__ void add_product(int i, int j, int block) const {
-    if (losses_.has(kNaNLost, i) || losses_.has(kNaNLost, Losses::kRowsOfB + j)) return;  // it is NaN in any case
+  // `lost(a, b, k)`: what a product lacks. 0 times infinity is not what the block would have given: such a sum is made
+  // anew.
+  template <typename Lost>
+  __device__ __forceinline__ void add_lost(int i, int j, int block, const Lost& lost) const {
+    if (losses_.has_nan(i) || losses_.has_nan(Losses::kRowsOfB + j)) return;
     float* sum = slab_ + i * kFewRowsPitch + j;
     bool is_finite = true;
 #pragma unroll
     for (int part = 0; part < Kernel::parts; ++part) is_finite &= isfinite(sum[part * kPart]);
     if (is_finite) {
-      *sum = add_products(i, j, block, block + 1, *sum);
+      *sum = add_block(i, j, block, *sum, lost);
     } else {
-#pragma unroll
-      for (int part = 1; part < Kernel::parts; ++part) sum[part * kPart] = 0.0f;
-      *sum = add_products(i, j, begin_, end_, 0.0f);
+      sum_anew(i, j, sum);
     }
   }
 
-  __device__ float add_products(int i, int j, int begin, int end, float sum) const {
-#pragma unroll 1
-    for (int block = begin; block < end; ++block) {
-      const auto a = block_a(i, block);
-      const auto b = block_b(j, block);
-#pragma unroll
-      for (int k = 0; k < Kernel::format.vec(); ++k) sum = fmaf(a[k], b[k], sum);
-    }
+  template <typename Product>
+  __device__ __forceinline__ float add_block(int i, int j, int block, float sum, const Product& product) const {
+    const auto a = block_a(i, block);
+    const auto b = block_b(j, block);
+#pragma unroll 4
+    for (int k = 0; k < kVec; ++k) sum += product(a, b, k);
     return sum;
+  }
+
+  __device__ __forceinline__ void sum_anew(int i, int j, float* sum) const {
+    float all = 0.0f;
+#pragma unroll 1
+    for (int block = begin_; block < end_; ++block)
+      all = add_block(i, j, block, all, [](const auto& a, const auto& b, int k) { return a.exact(k) * b.exact(k); });
+#pragma unroll
+    for (int part = 0; part < Kernel::parts; ++part) sum[part * kPart] = part == 0 ? all : 0.0f;
   }
 
   __device__ __forceinline__ ScaledBlock<Kernel::a> block_a(int i, int block) const {

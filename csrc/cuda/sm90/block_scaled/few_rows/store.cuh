@@ -53,7 +53,7 @@ __device__ __forceinline__ float4 with_nans(const float4& sum, const Losses& los
 // Stores this CTA's share of the tile: every splits-th row. By the consumers' warps. The sums lack `factor`.
 template <typename Kernel>
 __device__ __forceinline__ void store_share(const FewRowsParams& params, const Losses& losses, float* slab, int m_begin,
-                                            int n_begin, int rank, int warp, float factor, bool any_nan) {
+                                            int n_begin, int rank, int warp, float factor, bool may_be_nan) {
   const BlockScaledProblem& problem = params.problem;
   const int lane = threadIdx.x % 32, column = lane * kColumnsPerLane;
   const WarpStore<float, kFewRowsTileN, BlockScaledProblem> warp_store(problem, params.vector_stores, 0, n_begin, lane);
@@ -64,7 +64,7 @@ __device__ __forceinline__ void store_share(const FewRowsParams& params, const L
   for (int row = rank + params.splits * warp; row < rows; row += params.splits * Kernel::consumers * 4) {
     float4 sum = add_parts<Kernel>(shared, row, column, params.splits);
     sum = {sum.x * factor, sum.y * factor, sum.z * factor, sum.w * factor};  // a power of two: exact
-    if (any_nan) sum = with_nans(sum, losses, row, column, params.splits);
+    if (may_be_nan) sum = with_nans(sum, losses, row, column, params.splits);
     float* sums = slab + row * kFewRowsPitch;
     *reinterpret_cast<float4*>(sums + column) = {sum.x * global_scale, sum.y * global_scale, sum.z * global_scale,
                                                  sum.w * global_scale};
