@@ -63,13 +63,13 @@ class Decoder {
       if (!params_.scales_in_blocks) copy_scales(stage, block);
       const int cols = static_cast<int>(params_.problem.k / Kernel::format.vec()) - block * kColsPerStage;
       if (has_rows_) lost |= decode_stage<kWay>(stage, cols);
-      if constexpr (kWay == Way::kFloat8) lost |= write_factors(stage, cols, block);
+      if constexpr (kWay == Way::kFloat8) write_factors(stage, cols);
       ptx::fence_proxy_async();
       ptx::mbarrier_arrive(shared_.ring.full(at.stage));
       at.advance(shared_.ring.stages());
     }
     if constexpr (kWay == Way::kFloat8) {
-      if (lost) shared_.losses.note();
+      if (lost) shared_.losses.note(Losses::kCertain);
     } else if constexpr (Kernel::a == ElementType::kE4M3) {
       if (lost) shared_.losses.suspect<kCount>(row_, kRowStep);
     }
@@ -140,33 +140,17 @@ class Decoder {
     return swizzled_chunk<Swizzle::kChunkColumns, 8>(row, 0) * kChunkBytes;
   }
 
-  // b's scales as float32: a row for each thread. Returns whether they are no factors of its row's sums.
-  __device__ __forceinline__ bool write_factors(uint32_t stage, int cols, int block) const {
-    bool lost = false;
+  // b's scales as factors of sums (float8.cuh): a row for each thread.
+  static __device__ __forceinline__ void write_factors(uint32_t stage, int cols) {
     const int row = static_cast<int>(threadIdx.x % kFewRowsTileN);
     const uint32_t scales = stage + Kernel::stage.scales_b + scale_offset(row, 0);
     const uint32_t factors = stage + Kernel::stage.factors_b + row * kColsPerStage * 4;
 #pragma unroll
     for (int begin = 0; begin < kColsPerStage; begin += kScaleBlockCols) {
       const uint32_t bytes = ptx::load_shared_4(scales + scale_offset(0, begin));
-      const auto factor = [&](int i) { return begin + i < cols ? bits_of(e8m0_value(bytes >> 8 * i & 0xff)) : 0; };
+      const auto factor = [&](int i) { return begin + i < cols ? factor_bits(bytes >> 8 * i & 0xff) : 0; };
       ptx::store_shared_16(factors + begin * 4, {factor(0), factor(1), factor(2), factor(3)});
-      if (may_be_extreme(bytes)) lost |= are_beyond_factors(bytes, row, block * kColsPerStage + begin);
     }
-    return lost;
-  }
-
-  // Of four scales of a row of b, from column `col` on, of which one is extreme: whether its codes are, too. They are
-  // read from global memory, since nobody waits for b's here.
-  __device__ __forceinline__ bool are_beyond_factors(uint32_t bytes, int row, int col) const {
-    const BlockScaledOperand& b = params_.problem.b;
-    if (n_begin_ + row >= params_.problem.n) return false;  // scales of rows that are not there may be anything
-    const auto* codes = static_cast<const unsigned char*>(b.data) + (n_begin_ + row) * b.stride_row;
-    const int cols = static_cast<int>(params_.problem.k / Kernel::format.vec());
-    bool any = false;
-    for (int i = 0; i < kScaleBlockCols && col + i < cols; ++i)
-      any |= is_beyond_factor(reinterpret_cast<const uint4*>(codes)[col + i], bytes >> 8 * i & 0xff);
-    return any;
   }
 
   // Scales that do not lie in blocks: a row for each thread.

@@ -33,30 +33,19 @@ __device__ __forceinline__ bool is_beyond_float8(const uint32_t (&codes)[4], uin
   return scale == kE8M0NaN || ((codes[0] | codes[1] | codes[2] | codes[3]) & 0x77777777) != 0;
 }
 
-// b's scales that are factors of sums whatever the codes are. From 2^-120 on every product is a multiple of 2^-139, and
-// of 2^-149 while sums lack kFloat8Factor; up to 2^125 no element times its scale is above what float32 holds.
+// b's scales that are factors of their block's sum, whatever its codes are. From 2^-120 on every product is a multiple
+// of 2^-139, and of 2^-149 while sums lack kFloat8Factor; up to 2^125 no element times its scale is above what float32
+// holds.
 constexpr uint32_t kFirstFactor = 127 - 120;
 constexpr uint32_t kLastFactor = 127 + 125;
 static_assert(kFloat8Factor == 0x1p10f &&
               -1 - 1 + (int{kFloat8LeastScale} - 127) + (int{kFirstFactor} - 127) == -149 + 10);
 
-// Whether one of four scales may not be among them: the few bytes around are taken in as well.
-__device__ __forceinline__ bool may_be_extreme(uint32_t bytes) {
-  const uint32_t low = bytes & 0xf8f8f8f8, high = ~bytes & 0xfcfcfcfc;  // with a byte of 0 below 8, from 252 on
-  static_assert(kFirstFactor <= 8 && kLastFactor + 1 >= 252);
-  const auto zero_byte = [](uint32_t word) { return (word - 0x01010101) & ~word; };  // its bit 7
-  return ((zero_byte(low) | zero_byte(high)) & 0x80808080) != 0;
-}
-
-// Whether the scale is no factor of the sum of a block with these codes: their products would be too small, or one of
-// them would be infinite. NaN is one.
-__device__ __forceinline__ bool is_beyond_factor(const uint4& codes, uint32_t scale) {
-  const uint32_t any = codes.x | codes.y | codes.z | codes.w;
-  if (scale < kFirstFactor) return (any & 0x77777777) != 0;
-  if (scale == kLastFactor + 2) return (any & 0x44444444) != 0;  // 2 and more, times 2^127
-  if (scale != kLastFactor + 1) return false;
-  const auto is_4_or_6 = [](uint32_t word) { return word & word << 1 & 0x44444444; };  // times 2^126
-  return (is_4_or_6(codes.x) | is_4_or_6(codes.y) | is_4_or_6(codes.z) | is_4_or_6(codes.w)) != 0;
+// A scale's bits as float32, with a sign where it is no factor; then it may have any value, for its block is looked at
+// again (extreme_factors.cuh).
+__device__ __forceinline__ uint32_t factor_bits(uint32_t scale) {
+  const bool is_factor = scale - kFirstFactor <= kLastFactor - kFirstFactor;
+  return scale << 23 | (is_factor ? 0 : 0x80000000);
 }
 
 // The even codes of eight times 2^-14, and the odd ones: exponent and mantissa moved to where e5m2 has its own,

@@ -10,6 +10,7 @@
 #include "consumer.cuh"
 #include "consumer_float8.cuh"
 #include "decoder.cuh"
+#include "extreme_factors.cuh"
 #include "kernel_types.cuh"
 #include "lost_blocks.cuh"
 #include "params.h"
@@ -73,27 +74,32 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
     __syncthreads();
     if (warp < Kernel::first_decoder) write_sums<Kernel>(slab, warp, sums);
     sync_cluster(params.splits);
-    return Kernel::may_lose && shared.losses.any(params.splits);
+    return Kernel::may_lose ? shared.losses.any(params.splits) : 0;
   };
 
   constexpr Way first_way = Kernel::format.is_mxfp4() ? Way::kFloat8 : Way::k16Bits;
   float factor = Kernel::format.is_mxfp4() ? kFloat8Factor : kMovedFactor<Kernel::scale> * kMovedFactor<Kernel::scale>;
-  const bool lost = multiply(std::integral_constant<Way, first_way>(), 1, 0);
+  uint32_t lost = multiply(std::integral_constant<Way, first_way>(), 1, 0);
   if constexpr (first_way == Way::kFloat8) {
-    if (lost) {
+    if (lost == Losses::kMaybe) {
+      find_extreme_factors<Kernel>(params, shared.losses, n_begin, first_block, blocks);
+      sync_cluster(params.splits);
+      lost = shared.losses.any(params.splits);
+    }
+    if ((lost & Losses::kCertain) != 0) {
       ptx::fence_proxy_async();  // the ring may take the slab's place again
       sync_cluster(params.splits);
       multiply(std::integral_constant<Way, Way::k16Bits>(), 0, blocks);
       factor = 1.0f;
     }
   } else if constexpr (Kernel::has_e4m3) {
-    if (lost) {
-      LostBlocks<Kernel>(params, shared.losses, slab, m_begin, n_begin, first_block, blocks).add();
+    if (lost != 0) {
+      add_lost_blocks<Kernel>(params, shared.losses, slab, m_begin, n_begin, first_block, blocks);
       sync_cluster(params.splits);
     }
   }
   if (warp < Kernel::first_decoder) {
-    const bool may_be_nan = Kernel::has_e4m3 && lost;
+    const bool may_be_nan = Kernel::has_e4m3 && lost != 0;
     store_share<Kernel>(params, shared.losses, slab, m_begin, n_begin, rank, warp, factor, may_be_nan);
   }
   if (params.splits > 1) {  // nobody leaves while another reads its slab

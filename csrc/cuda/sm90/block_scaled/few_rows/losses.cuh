@@ -11,15 +11,16 @@
 namespace tileon::sm90 {
 
 class Losses {
-  // The first word is not 0 where anything was lost; then comes a bit for each row of a, and of b, that may have lost
-  // something, for each that has a NaN, and for each that has blocks under tiny scales.
+  // The first word says what there is; then comes a bit for each row of a, and of b, that may have lost something, for
+  // each that has a NaN, and for each that has blocks under tiny scales.
   static constexpr int kRowWordsA = kFewRowsTiles[kFewRowsTileCount - 1] / 32;
   static constexpr int kRowWords = kRowWordsA + kFewRowsTileN / 32;
   static constexpr int kSuspects = 1, kNaNs = kSuspects + kRowWords, kTinies = kNaNs + kRowWords;
 
  public:
   static constexpr int kWords = kTinies + kRowWords;
-  static constexpr int kRowsOfB = kRowWordsA * 32;  // b's rows are numbered from here on
+  static constexpr int kRowsOfB = kRowWordsA * 32;     // b's rows are numbered from here on
+  static constexpr uint32_t kMaybe = 1, kCertain = 2;  // in the first word: something was lost
 
   __device__ __forceinline__ explicit Losses(uint32_t* words) : words_(words) {}
 
@@ -28,12 +29,12 @@ class Losses {
     if (threadIdx.x < kWords) words_[threadIdx.x] = 0;
   }
 
-  __device__ __forceinline__ void note() const { atomicOr(words_, 1u); }
+  __device__ __forceinline__ void note(uint32_t what) const { atomicOr(words_, what); }
 
   // Notes row `first` and those `step` on.
   template <int kRows>
   __device__ __forceinline__ void suspect(int first, int step) const {
-    note();
+    note(kMaybe);
 #pragma unroll 1
     for (int i = 0; i < kRows; ++i) set(kSuspects, first + i * step);
   }
@@ -44,9 +45,9 @@ class Losses {
   __device__ __forceinline__ void note_tiny(int row) const { set(kTinies, row); }
   __device__ __forceinline__ bool has_tiny(int row) const { return (word(kTinies, row) & 1) != 0; }
 
-  // In all parts of k, which the CTAs of the cluster share: whether anything was lost, and the NaNs of `row` and of
-  // those behind it in its word, a bit each.
-  __device__ __forceinline__ bool any(int splits) const { return in_cluster(words_, splits) != 0; }
+  // In all parts of k, which the CTAs of the cluster share: the first word, and the NaNs of `row` and of those behind
+  // it in its word, a bit each.
+  __device__ __forceinline__ uint32_t any(int splits) const { return in_cluster(words_, splits); }
   __device__ __forceinline__ uint32_t nan_rows(int row, int splits) const {
     return in_cluster(words_ + kNaNs + row / 32, splits) >> row % 32;
   }

@@ -34,16 +34,23 @@ class ScaledBlock {
     return kElement == ElementType::kE4M3 && (scale_ == kE8M0NaN || has_codes_beyond(kFirstBFloat16Scale));
   }
 
-  // Element i times the scale, as float32 holds it; what was multiplied in its place; and what that lacked.
-  __device__ __forceinline__ float exact(int i) const {
-    const uint32_t code = codes_[i * kBits / 8] >> i * kBits % 8;
-    return (kElement == ElementType::kE2M1 ? e2m1_value(code & 0xf) : e4m3_value(code)) * e8m0_value(scale_);
+  // Elements 4 i to 4 i + 3 times the scale, as float32 holds them.
+  __device__ __forceinline__ void load_four(int i, float (&exact)[4]) const {
+    const uint32_t codes =
+        kBits == 4 ? reinterpret_cast<const uint16_t*>(codes_)[i] : reinterpret_cast<const uint32_t*>(codes_)[i];
+    const float scale = e8m0_value(scale_);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const uint32_t code = codes >> j * kBits & ((1 << kBits) - 1);
+      exact[j] = (kElement == ElementType::kE2M1 ? e2m1_value(code) : e4m3_value(code)) * scale;
+    }
   }
-  __device__ __forceinline__ float rounded(int i) const {
-    if (!has_tiny_scale()) return exact(i);
-    return scale_ == 0 ? 0.0f : __bfloat162float(__float2bfloat16_rn(exact(i)));
+
+  // What was multiplied in an element's place.
+  __device__ __forceinline__ float rounded(float exact) const {
+    if (!has_tiny_scale()) return exact;
+    return scale_ == 0 ? 0.0f : __bfloat162float(__float2bfloat16_rn(exact));
   }
-  __device__ __forceinline__ float lost(int i) const { return exact(i) - rounded(i); }
 
  private:
   __device__ __forceinline__ bool has_codes_beyond(uint32_t scale) const {
@@ -78,23 +85,22 @@ class LostBlocks {
     rows_b_ = static_cast<int>(min(int64_t{kFewRowsTileN}, problem_.n - n_begin));
   }
 
-  // By all of the CTA's threads: a warp a row, so that each sum is one lane's, and the same every time.
+  // By all of the CTA's threads. Each sum is one thread's, and the same every time.
   __device__ __forceinline__ void add() const {
-    const auto block_of_a = [&](int i, int block) { return block_a(i, block); };
-    const auto block_of_b = [&](int j, int block) { return block_b(j, block); };
-    find(0, rows_a_, block_of_a);
-    find(Losses::kRowsOfB, rows_b_, block_of_b);
+    find(0, rows_a_, [&](int i, int block) { return block_a(i, block); });
+    find(Losses::kRowsOfB, rows_b_, [&](int j, int block) { return block_b(j, block); });
     __syncthreads();
-    const int lane = threadIdx.x % 32;
-    for_each_tiny(0, rows_a_, block_of_a, [&](int i, int block) {
-      for (int j = lane; j < rows_b_; j += 32)
-        add_lost(i, j, block, [](const auto& a, const auto& b, int k) { return a.lost(k) * b.exact(k); });
-    });
+    for_each_tiny<kFewRowsTileN>(
+        0, rows_a_, [&](int i, int block) { return block_a(i, block); },
+        [&](int i, int j, int block) {
+          if (j < rows_b_) add_lost(i, j, block, LostOfA());
+        });
     __syncthreads();
-    for_each_tiny(Losses::kRowsOfB, rows_b_, block_of_b, [&](int j, int block) {
-      for (int i = lane; i < rows_a_; i += 32)
-        add_lost(i, j, block, [](const auto& a, const auto& b, int k) { return a.rounded(k) * b.lost(k); });
-    });
+    for_each_tiny<Kernel::tile_m>(
+        Losses::kRowsOfB, rows_b_, [&](int j, int block) { return block_b(j, block); },
+        [&](int j, int i, int block) {
+          if (i < rows_a_) add_lost(i, j, block, LostOfB());
+        });
   }
 
  private:
@@ -116,25 +122,50 @@ class LostBlocks {
     }
   }
 
-  // Calls `visit(row, block)` for an operand's blocks under tiny scales.
-  template <typename BlockOf, typename Visit>
+  // Calls `visit(row, other, block)` for an operand's blocks under tiny scales and each of the other one's rows, of
+  // which there are `kOthers` at most: a warp has 32 of them.
+  template <int kOthers, typename BlockOf, typename Visit>
   __device__ __forceinline__ void for_each_tiny(int first, int rows, const BlockOf& block_of,
                                                 const Visit& visit) const {
+    constexpr int per_row = kOthers > 32 ? kOthers / 32 : 1, rows_at_once = Kernel::threads / 32 / per_row;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (warp >= rows_at_once * per_row) return;
 #pragma unroll 1
-    for (int row = threadIdx.x / 32; row < rows; row += Kernel::threads / 32) {
+    for (int row = warp / per_row; row < rows; row += rows_at_once) {
       if (!losses_.has_tiny(first + row) || losses_.has_nan(first + row)) continue;
 #pragma unroll 1
       for (int begin = begin_; begin < end_; begin += 32) {
-        const int block = begin + static_cast<int>(threadIdx.x % 32);
+        const int block = begin + lane;
         uint32_t tiny = __ballot_sync(0xffffffffu, block < end_ && block_of(row, block).is_tiny());
 #pragma unroll 1
-        for (; tiny != 0; tiny &= tiny - 1) visit(row, begin + __ffs(static_cast<int>(tiny)) - 1);
+        for (; tiny != 0; tiny &= tiny - 1)
+          visit(row, warp % per_row * 32 + lane, begin + __ffs(static_cast<int>(tiny)) - 1);
       }
     }
   }
 
-  // `lost(a, b, k)`: what a product lacks. 0 times infinity is not what the block would have given: such a sum is made
-  // anew.
+  // What a product lacks: (a - rounded a) b + rounded a (b - rounded b), the first where a's block is tiny, the second
+  // where b's is.
+  struct LostOfA {
+    template <typename A, typename B>
+    __device__ __forceinline__ float operator()(const A& block_a, const B&, float a, float b, float sum) const {
+      return fmaf(a - block_a.rounded(a), b, sum);
+    }
+  };
+  struct LostOfB {
+    template <typename A, typename B>
+    __device__ __forceinline__ float operator()(const A& block_a, const B& block_b, float a, float b, float sum) const {
+      return fmaf(block_a.rounded(a), b - block_b.rounded(b), sum);
+    }
+  };
+  struct All {
+    template <typename A, typename B>
+    __device__ __forceinline__ float operator()(const A&, const B&, float a, float b, float sum) const {
+      return fmaf(a, b, sum);
+    }
+  };
+
+  // 0 times infinity is not what the block would have given: such a sum is made anew.
   template <typename Lost>
   __device__ __forceinline__ void add_lost(int i, int j, int block, const Lost& lost) const {
     if (losses_.has_nan(i) || losses_.has_nan(Losses::kRowsOfB + j)) return;
@@ -144,27 +175,28 @@ class LostBlocks {
     for (int part = 0; part < Kernel::parts; ++part) is_finite &= isfinite(sum[part * kPart]);
     if (is_finite) {
       *sum = add_block(i, j, block, *sum, lost);
-    } else {
-      sum_anew(i, j, sum);
+      return;
     }
-  }
-
-  template <typename Product>
-  __device__ __forceinline__ float add_block(int i, int j, int block, float sum, const Product& product) const {
-    const auto a = block_a(i, block);
-    const auto b = block_b(j, block);
-#pragma unroll 4
-    for (int k = 0; k < kVec; ++k) sum += product(a, b, k);
-    return sum;
-  }
-
-  __device__ __forceinline__ void sum_anew(int i, int j, float* sum) const {
     float all = 0.0f;
 #pragma unroll 1
-    for (int block = begin_; block < end_; ++block)
-      all = add_block(i, j, block, all, [](const auto& a, const auto& b, int k) { return a.exact(k) * b.exact(k); });
+    for (int other = begin_; other < end_; ++other) all = add_block(i, j, other, all, All());
 #pragma unroll
     for (int part = 0; part < Kernel::parts; ++part) sum[part * kPart] = part == 0 ? all : 0.0f;
+  }
+
+  template <typename Add>
+  __device__ __forceinline__ float add_block(int i, int j, int block, float sum, const Add& add) const {
+    const auto a = block_a(i, block);
+    const auto b = block_b(j, block);
+#pragma unroll 2
+    for (int four = 0; four < kVec / 4; ++four) {
+      float exact_a[4], exact_b[4];
+      a.load_four(four, exact_a);
+      b.load_four(four, exact_b);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sum = add(a, b, exact_a[k], exact_b[k], sum);
+    }
+    return sum;
   }
 
   __device__ __forceinline__ ScaledBlock<Kernel::a> block_a(int i, int block) const {
@@ -181,5 +213,12 @@ class LostBlocks {
   int begin_, end_;  // the CTA's blocks of k
   int rows_a_, rows_b_;
 };
+
+// A function of its own, so that ptxas allots the registers of the loops that count without it.
+template <typename Kernel>
+__device__ __noinline__ void add_lost_blocks(const FewRowsParams& params, Losses losses, float* slab, int m_begin,
+                                             int n_begin, int first_block, int blocks) {
+  LostBlocks<Kernel>(params, losses, slab, m_begin, n_begin, first_block, blocks).add();
+}
 
 }  // namespace tileon::sm90
