@@ -10,6 +10,7 @@
 
 #include "../error.h"
 #include "../output/convert.cuh"
+#include "../ptx/shared.cuh"
 #include "epilogue_backward.h"
 
 namespace tileon {
@@ -68,7 +69,7 @@ struct Launch {
 // Adds up the lanes' sums of a CTA's warps, in their order, and stores them as this share's of the CTA's columns.
 template <typename Accumulator>
 __device__ __forceinline__ void add_warps(const Accumulator (&lane_sums)[kLaneColumns], Accumulator* share, int64_t n) {
-  __shared__ Accumulator warp_sums[kWarps][kColumns];
+  auto& warp_sums = ptx::static_shared<Accumulator[kWarps][kColumns]>();
 #pragma unroll
   for (int i = 0; i < kLaneColumns; ++i)
     warp_sums[threadIdx.x / 32][threadIdx.x % 32 * kLaneColumns + i] = lane_sums[i];

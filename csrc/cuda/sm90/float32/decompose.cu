@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "../../ptx/grid_dependency.cuh"
+#include "../../ptx/shared.cuh"
 #include "../launch.h"
 #include "planes.h"
 
@@ -123,7 +124,7 @@ __device__ __forceinline__ bool store_planes(const DecomposedOperand& operand, c
 
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     decompose_float32(const __grid_constant__ DecomposeParams params) {
-  __shared__ Tile tile;
+  auto& tile = ptx::static_shared<Tile>();
   ptx::grid_dependency_wait();
   bool lost = false;
   for (int64_t index = blockIdx.x; index < params.tiles; index += gridDim.x) {
