@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "../error.h"
+#include "../launch_kernel.h"
 #include "../output/convert.cuh"
 #include "../ptx/shared.cuh"
 #include "epilogue_backward.h"
@@ -201,12 +201,13 @@ void launch_kernels(const EpilogueBackwardProblem& problem, void* workspace, int
   auto* share_sums = problem.grad_bias == nullptr ? nullptr : static_cast<Accumulator*>(workspace);
   if (launch.shares > 0) {
     const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(launch.shares));
-    epilogue_backward<Grad, Out><<<grid, kThreads, 0, stream>>>(problem, launch, share_sums);
-    check_cuda(cudaGetLastError(), "launching epilogue_backward");
+    launch_kernel("launching epilogue_backward", {.grid = grid, .threads = kThreads, .stream = stream},
+                  &epilogue_backward<Grad, Out>, problem, launch, share_sums);
   }
   if (problem.grad_bias == nullptr) return;
-  add_shares<Accumulator><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(problem, share_sums, launch.shares);
-  check_cuda(cudaGetLastError(), "launching add_shares");
+  launch_kernel("launching add_shares",
+                {.grid = dim3(static_cast<unsigned>(blocks)), .threads = kThreads, .stream = stream},
+                &add_shares<Accumulator>, problem, share_sums, launch.shares);
 }
 
 template <typename Grad>

@@ -157,9 +157,8 @@ __global__ void __launch_bounds__(kThreads, 1) inspect(const __grid_constant__ I
 }  // namespace
 
 void run_inspect(const InspectParams& params, cudaStream_t stream) {
-  InspectParams copy = params;
   const auto ctas = static_cast<unsigned>(inspect_ctas(params.problem));
-  launch(reinterpret_cast<const void*>(&inspect), dim3(ctas), kThreads, &copy, stream);
+  launch(&inspect, dim3(ctas), kThreads, 0, params, stream);
 }
 
 }  // namespace tileon::sm90

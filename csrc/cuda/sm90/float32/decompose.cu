@@ -161,8 +161,7 @@ Condition run_decompose(const GemmProblem& problem, int sm_count, void* scratch,
   params.words = reinterpret_cast<uint32_t*>(memory + place.words);
   const auto ctas =
       static_cast<int>(std::min<int64_t>(params.tiles, std::min(sm_count * kCtasPerSm, kMaxDecomposeCtas)));
-  launch(reinterpret_cast<const void*>(&decompose_float32), dim3(static_cast<unsigned>(ctas)), kThreads, &params,
-         stream);
+  launch(&decompose_float32, dim3(static_cast<unsigned>(ctas)), kThreads, 0, params, stream);
   return {params.words, ctas, true};
 }
 
