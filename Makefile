@@ -12,7 +12,7 @@ SHELL := /bin/sh
 VENV := .venv
 BASE_PYTHON ?=
 RESULTS := benchmarks/results
-MYPY_TARGETS := tileon_ops benchmarks examples setup.py docs/conf.py $(wildcard .ci/*.py)
+MYPY_TARGETS := tileon_ops benchmarks examples setup.py docs/conf.py $(wildcard .ci/*.py) .ci/compare_sass
 # Files of tests run side by side, a process a core but no more than eight; one after the other without pytest-xdist.
 SIDE_BY_SIDE ?= --numprocesses=auto --maxprocesses=8 --dist=loadfile
 SOAK_ARGS ?= --seconds 120 --processes 2

@@ -32,9 +32,9 @@ ROOMS = {
     "tile": ("ptx",),  # knows ptx, not the problem
     "output": ("plain", "ptx"),  # from accumulators to the output: what the architectures' epilogues share
     "block_scaled": ("plain", "ptx"),  # what the architectures' block-scaled kernels share
-    "cuda": ("plain", "ptx"),  # error.h, tensor_map.h, gpu.h, condition.cuh: what the architectures share
+    "cuda": ("plain", "ptx"),  # error.h, launch_kernel.h, tensor_map.h, gpu.h: what the architectures share
     "quantize": ("plain", "ptx", "output", "cuda"),  # kernels that no architecture has of its own
-    "epilogue_backward": ("plain", "output", "cuda"),
+    "epilogue_backward": ("plain", "ptx", "output", "cuda"),
     "dispatch": (
         "plain",
         "checks",
@@ -172,6 +172,20 @@ def test_instructions_stay_in_ptx() -> None:
     for path in SOURCES:
         if room(path) != "ptx":
             assert not re.search(r"\basm\b", path.read_text()), f"{path.relative_to(ROOT)} has inline assembly"
+
+
+def test_kernels_are_launched_in_one_place() -> None:
+    """By a pointer that knows the parameters' types, so that nothing else need know how a kernel gets them."""
+    for path in SOURCES:
+        launches = re.findall(r"<<<|\bcuda(?:Launch|Graph)\w*Kernel\w*\(", path.read_text())
+        wanted = 1 if path.relative_to(CSRC).as_posix() == "cuda/launch_kernel.h" else 0
+        assert len(launches) == wanted, f"{path.relative_to(ROOT)}: {launches}"
+
+
+def test_shared_memory_is_declared_in_one_place() -> None:
+    for path in SOURCES:
+        if path.relative_to(CSRC).as_posix() != "cuda/ptx/shared.cuh":
+            assert not re.search(r"\b__shared__\b", path.read_text()), path.relative_to(ROOT)
 
 
 def test_tensor_maps_are_encoded_in_one_place() -> None:

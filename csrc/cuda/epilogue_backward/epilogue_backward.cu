@@ -8,8 +8,9 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "../error.h"
+#include "../launch_kernel.h"
 #include "../output/convert.cuh"
+#include "../ptx/shared.cuh"
 #include "epilogue_backward.h"
 
 namespace tileon {
@@ -68,7 +69,7 @@ struct Launch {
 // Adds up the lanes' sums of a CTA's warps, in their order, and stores them as this share's of the CTA's columns.
 template <typename Accumulator>
 __device__ __forceinline__ void add_warps(const Accumulator (&lane_sums)[kLaneColumns], Accumulator* share, int64_t n) {
-  __shared__ Accumulator warp_sums[kWarps][kColumns];
+  auto& warp_sums = ptx::static_shared<Accumulator[kWarps][kColumns]>();
 #pragma unroll
   for (int i = 0; i < kLaneColumns; ++i)
     warp_sums[threadIdx.x / 32][threadIdx.x % 32 * kLaneColumns + i] = lane_sums[i];
@@ -200,12 +201,13 @@ void launch_kernels(const EpilogueBackwardProblem& problem, void* workspace, int
   auto* share_sums = problem.grad_bias == nullptr ? nullptr : static_cast<Accumulator*>(workspace);
   if (launch.shares > 0) {
     const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(launch.shares));
-    epilogue_backward<Grad, Out><<<grid, kThreads, 0, stream>>>(problem, launch, share_sums);
-    check_cuda(cudaGetLastError(), "launching epilogue_backward");
+    launch_kernel("launching epilogue_backward", {.grid = grid, .threads = kThreads, .stream = stream},
+                  &epilogue_backward<Grad, Out>, problem, launch, share_sums);
   }
   if (problem.grad_bias == nullptr) return;
-  add_shares<Accumulator><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(problem, share_sums, launch.shares);
-  check_cuda(cudaGetLastError(), "launching add_shares");
+  launch_kernel("launching add_shares",
+                {.grid = dim3(static_cast<unsigned>(blocks)), .threads = kThreads, .stream = stream},
+                &add_shares<Accumulator>, problem, share_sums, launch.shares);
 }
 
 template <typename Grad>

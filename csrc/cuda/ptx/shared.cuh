@@ -1,9 +1,29 @@
-// Loads and stores of shared memory by its 32-bit address.
+// A CTA's shared memory, and loads and stores of it by its 32-bit address.
 #pragma once
 
 #include <cstdint>
 
 namespace tileon::ptx {
+
+extern __shared__ __align__(128) unsigned char aligned_to_128[];
+extern __shared__ __align__(1024) unsigned char aligned_to_1024[];
+
+// The CTA's dynamic shared memory: `DynamicShared<kAlignment>{}.begin`. An aggregate and no function: nvcc folds
+// offsets into an address before it inlines, and where a call returns the address the kernels come out otherwise. And
+// two plain arrays: it loses the alignment of a variable template.
+template <int kAlignment>
+struct DynamicShared {
+  static_assert(kAlignment == 128 || kAlignment == 1024);
+  unsigned char* begin = kAlignment == 128 ? aligned_to_128 : aligned_to_1024;
+};
+
+// The CTA's static shared object of type T, which nobody initializes: one for each type and kernel, so whoever asks for
+// the same type in a kernel gets the same object.
+template <typename T>
+__device__ __forceinline__ T& static_shared() {
+  __shared__ T object;
+  return object;
+}
 
 __device__ __forceinline__ uint32_t load_shared_4(uint32_t shared) {
   uint32_t word;

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "../error.h"
+#include "../launch_kernel.h"
 
 namespace tileon {
 
@@ -60,8 +60,8 @@ void launch_row_walk(const Problem& problem, int64_t rows, int64_t elements, cud
   if (strips > kMaxGridX) throw std::runtime_error("tileon: rows of more than 2^41 elements");
   const dim3 grid(static_cast<unsigned>(strips),
                   static_cast<unsigned>(std::min((rows + kWalkWarps - 1) / kWalkWarps, kMaxGridY)));
-  kKernel<<<grid, Walk::kThreads, 0, stream>>>(problem);
-  check_cuda(cudaGetLastError(), "launching a kernel that quantizes");
+  launch_kernel("launching a kernel that quantizes", {.grid = grid, .threads = Walk::kThreads, .stream = stream},
+                kKernel, problem);
 }
 
 }  // namespace tileon

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "../error.h"
+#include "../launch_kernel.h"
 #include "quantize.h"
 
 namespace tileon {
@@ -43,8 +43,8 @@ void run_scale_pack(const ScalePackProblem& problem, cudaStream_t stream) {
   if (along_cols > kMaxGridX) throw std::runtime_error("tileon: more than 2^35 columns of scales");
   const dim3 grid(static_cast<unsigned>(along_cols),
                   static_cast<unsigned>(std::min(scale_row_blocks(problem.rows), kMaxGridY)));
-  move_scales<<<grid, kThreads, 0, stream>>>(problem);
-  check_cuda(cudaGetLastError(), "launching a kernel that moves scales");
+  launch_kernel("launching a kernel that moves scales", {.grid = grid, .threads = kThreads, .stream = stream},
+                &move_scales, problem);
 }
 
 }  // namespace tileon

@@ -1,14 +1,14 @@
 // The one place that launches a portable kernel.
 #pragma once
 
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <stdexcept>
 
-#include "../error.h"
+#include "../launch_kernel.h"
 #include "../shared_memory_attribute.h"
 #include "config.h"
 #include "kernel_params.h"
@@ -36,17 +36,13 @@ void launch(const Problem& problem, cudaStream_t stream) {
   for (int64_t first = 0; first < problem.batch; first += batches_at_once) {
     params.first_batch = first;
     const int64_t blocks = std::min(batches_at_once, problem.batch - first) * tiles;
-    cudaLaunchAttribute attribute;
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(blocks));
-    config.blockDim = dim3(kConfig.threads());
-    config.dynamicSmemBytes = kSharedBytes;
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = is_dependent(problem) ? 1 : 0;
-    check_cuda(cudaLaunchKernelEx(&config, kKernel, params), "launching a portable kernel");
+    launch_kernel("launching a portable kernel",
+                  {.grid = dim3(static_cast<unsigned>(blocks)),
+                   .threads = kConfig.threads(),
+                   .stream = stream,
+                   .shared_bytes = kSharedBytes,
+                   .may_overlap = is_dependent(problem)},
+                  kKernel, params);
   }
 }
 

@@ -4,20 +4,22 @@
 #include <type_traits>
 #include <utility>
 
+#include "../launch_kernel.h"
 #include "config.h"
+#include "kernel_params.h"
 
 namespace tileon::sm90 {
 
 template <typename KernelOfRow, int... kRow>
-const void* find_row(int row, const KernelOfRow& kernel_of_row, std::integer_sequence<int, kRow...>) {
-  const void* found = nullptr;
+KernelFunction<KernelParams> find_row(int row, const KernelOfRow& kernel_of_row, std::integer_sequence<int, kRow...>) {
+  KernelFunction<KernelParams> found = nullptr;
   static_cast<void>(((row == kRow && (found = kernel_of_row(std::integral_constant<int, kRow>()), true)) || ...));
   return found;
 }
 
 // `kernel_of_row` takes the number as a constant; it gives null where it has no kernel of that row.
 template <typename KernelOfRow>
-const void* find_row(int row, const KernelOfRow& kernel_of_row) {
+KernelFunction<KernelParams> find_row(int row, const KernelOfRow& kernel_of_row) {
   return find_row(row, kernel_of_row, std::make_integer_sequence<int, kRowCount>());
 }
 

@@ -2,15 +2,17 @@
 // instances/.
 #pragma once
 
+#include "../launch_kernel.h"
 #include "../tile/major.h"
+#include "kernel_params.h"
 
 namespace tileon::sm90 {
 
-// The kernel of row `row`, a __global__ function of KernelParams; null where this family has none of that row.
+// The kernel of row `row`; null where this family has none of that row.
 // `Element` is __half or __nv_bfloat16.
 template <typename Element, Major kMajorA, Major kMajorB>
-const void* find_gemm(int row);
+KernelFunction<KernelParams> find_gemm(int row);
 template <typename Element, Major kMajorA, Major kMajorB>
-const void* find_split_k(int row);
+KernelFunction<KernelParams> find_split_k(int row);
 
 }  // namespace tileon::sm90

@@ -21,7 +21,7 @@ constexpr int kMajorPairs = 4;
 constexpr int major_pair(Major a, Major b) { return static_cast<int>(a) * 2 + static_cast<int>(b); }
 
 template <typename Element, Major kMajorA, Major kMajorB>
-const void* find_kernel(int row) {
+KernelFunction<KernelParams> find_kernel(int row) {
   return persistent(kRows[row].tile) ? find_gemm<Element, kMajorA, kMajorB>(row)
                                      : find_split_k<Element, kMajorA, kMajorB>(row);
 }
@@ -35,7 +35,7 @@ class Kernels {
     }
   }
 
-  Kernel& at(DType dtype, int row, Major a, Major b) {
+  Kernel<KernelParams>& at(DType dtype, int row, Major a, Major b) {
     return kernels_[dtype == DType::kBFloat16][row][major_pair(a, b)];
   }
 
@@ -48,10 +48,10 @@ class Kernels {
     at(dtype, row, Major::kMn, Major::kMn).function = find_kernel<Element, Major::kMn, Major::kMn>(row);
   }
 
-  std::array<std::array<std::array<Kernel, kMajorPairs>, kRowCount>, 2> kernels_;
+  std::array<std::array<std::array<Kernel<KernelParams>, kMajorPairs>, kRowCount>, 2> kernels_;
 };
 
-Kernel& kernel_of(DType dtype, int row, Major a, Major b) {
+Kernel<KernelParams>& kernel_of(DType dtype, int row, Major a, Major b) {
   static Kernels kernels;
   return kernels.at(dtype, row, a, b);
 }
@@ -102,10 +102,10 @@ Condition run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch
     run_float8(row - kFloat8Begin, problem, gpu, stream);
     return {};
   }
-  LaunchPlan plan = plan_launch(kRows[row], problem, gpu, {.dense_16_bit = true});
-  Kernel& kernel = kernel_of(problem.dtype, row, plan.major_a, plan.major_b);
+  const LaunchPlan plan = plan_launch(kRows[row], problem, gpu, {.dense_16_bit = true});
+  Kernel<KernelParams>& kernel = kernel_of(problem.dtype, row, plan.major_a, plan.major_b);
   const dim3 grid(static_cast<unsigned>(plan.clusters), static_cast<unsigned>(kRows[row].splits));
-  launch(kernel, grid, kRows[row].tile.threads(), plan.shared_bytes, &plan.params, stream);
+  launch(kernel, grid, kRows[row].tile.threads(), plan.shared_bytes, plan.params, stream);
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include "../../../problem.h"
 #include "../../condition.cuh"
+#include "../../ptx/shared.cuh"
 #include "../cta_tile.cuh"
 #include "../fragment_store.cuh"
 #include "../kernel_params.h"
@@ -79,7 +80,7 @@ __device__ __forceinline__ void multiply_tile(const BlockScaledProblem& problem,
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     gemm_block_scaled(const __grid_constant__ BlockScaledParams params) {
-  extern __shared__ __align__(128) unsigned char shared_memory[];
+  unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
   if constexpr (!fits_this_architecture<Kernel::shared_bytes>()) {
     __trap();
   } else {

@@ -82,7 +82,7 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, int warp_m
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     gemm_dmma(const __grid_constant__ KernelParams params) {
-  extern __shared__ __align__(128) unsigned char shared_memory[];
+  unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
   constexpr TileConfig config = Kernel::config;
   const GemmProblem& problem = params.problem;
   const CtaTile tile(params, config);

@@ -7,6 +7,7 @@
 #include "../../../epilogue.h"
 #include "../../condition.cuh"
 #include "../../output/store.cuh"
+#include "../../ptx/shared.cuh"
 #include "../config.h"
 #include "../cta_tile.cuh"
 #include "../kernel_params.h"
@@ -96,7 +97,7 @@ template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::config.threads(), Kernel::config.resident)
     few_rows(const __grid_constant__ KernelParams params) {
   constexpr TileConfig config = Kernel::config;
-  __shared__ float parts[Kernel::warps_k][Kernel::rows][config.tile_n];
+  auto& parts = ptx::static_shared<float[Kernel::warps_k][Kernel::rows][config.tile_n]>();
   const GemmProblem& problem = params.problem;
   if (!holds(problem.condition)) return;
   const CtaTile tile(params, config);

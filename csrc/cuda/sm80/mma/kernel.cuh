@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "../../ptx/shared.cuh"
 #include "../config.h"
 #include "../cta_tile.cuh"
 #include "../fragment_store.cuh"
@@ -85,7 +86,7 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, const type
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     gemm_mma(const __grid_constant__ KernelParams params) {
-  extern __shared__ __align__(128) unsigned char shared_memory[];
+  unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
   if constexpr (!fits_this_architecture<Kernel::shared_bytes, Kernel::min_capability>()) {
     __trap();
   } else {

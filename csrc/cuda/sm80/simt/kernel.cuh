@@ -6,6 +6,7 @@
 
 #include "../../condition.cuh"
 #include "../../output/store.cuh"
+#include "../../ptx/shared.cuh"
 #include "../config.h"
 #include "../cta_tile.cuh"
 #include "../kernel_params.h"
@@ -135,7 +136,7 @@ __device__ __forceinline__ void store(const KernelParams& params, int64_t batch,
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     gemm_simt(const __grid_constant__ KernelParams params) {
-  extern __shared__ __align__(128) unsigned char shared_memory[];
+  unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
   using Element = typename Kernel::Element;
   constexpr TileConfig config = Kernel::config;
   const GemmProblem& problem = params.problem;

@@ -2,6 +2,7 @@
 // does not fit.
 #include "../../../small_floats.h"
 #include "../../ptx/grid_dependency.cuh"
+#include "../../ptx/shared.cuh"
 #include "../launch.h"
 #include "forms.h"
 #include "prepare.h"
@@ -109,8 +110,8 @@ __device__ __forceinline__ uint32_t beyond(const RowBlock& block, int quarter, i
 __global__ void __launch_bounds__(kThreads, 1) inspect(const __grid_constant__ InspectParams params) {
   ptx::grid_dependency_wait();
   ptx::grid_dependency_launch();
-  __shared__ uint32_t largest[kScaleBlockRows];
-  __shared__ uint32_t found_by_all;
+  auto& largest = ptx::static_shared<uint32_t[kScaleBlockRows]>();
+  auto& found_by_all = ptx::static_shared<uint32_t>();
   const BlockScaledProblem& problem = params.problem;
   const auto blocks_a = static_cast<unsigned>(scale_row_blocks(problem.m));
   const bool is_b = blockIdx.x >= blocks_a;
@@ -156,9 +157,8 @@ __global__ void __launch_bounds__(kThreads, 1) inspect(const __grid_constant__ I
 }  // namespace
 
 void run_inspect(const InspectParams& params, cudaStream_t stream) {
-  InspectParams copy = params;
   const auto ctas = static_cast<unsigned>(inspect_ctas(params.problem));
-  launch(reinterpret_cast<const void*>(&inspect), dim3(ctas), kThreads, &copy, stream);
+  launch(&inspect, dim3(ctas), kThreads, 0, params, stream);
 }
 
 }  // namespace tileon::sm90

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "../../error.h"
 #include "../launch.h"
@@ -18,39 +19,37 @@
 namespace tileon::sm90 {
 namespace {
 
+// Those of rows whose kernels take `Params`. Those for few rows are in few_rows/launch.cpp.
+template <typename Params>
 class Kernels {
  public:
   Kernels() {
     for (int row = 0; row < kBlockScaledRowCount; ++row) {
-      kernels_[row][0].function = find<__half>(row);
-      kernels_[row][1].function = find<__nv_bfloat16>(row);
+      add<Route::kBFloat16>(row);
+      add<Route::kInt8>(row);
+      add<Route::kFloat8>(row);
     }
   }
 
   // Either one stores outputs that do not go through TMA.
-  Kernel& at(int row, DType out_dtype) { return kernels_[row][out_dtype == DType::kBFloat16]; }
+  Kernel<Params>& at(int row, DType out_dtype) { return kernels_[row][out_dtype == DType::kBFloat16]; }
 
  private:
-  template <typename Out>
-  static const void* find(int row) {
-    switch (kBlockScaledRows[row].route) {
-      case Route::kBFloat16:
-        return find_block_scaled<Route::kBFloat16, Out>(row);
-      case Route::kInt8:
-        return find_block_scaled<Route::kInt8, Out>(row);
-      case Route::kFloat8:
-        return find_block_scaled<Route::kFloat8, Out>(row);
-      case Route::kFewRows:
-        return nullptr;  // few_rows/launch.cpp has them
+  template <Route kRoute>
+  void add(int row) {
+    if constexpr (std::is_same_v<ParamsOf<kRoute>, Params>) {
+      if (kBlockScaledRows[row].route != kRoute) return;
+      at(row, DType::kFloat16).function = find_block_scaled<kRoute, __half>(row);
+      at(row, DType::kBFloat16).function = find_block_scaled<kRoute, __nv_bfloat16>(row);
     }
-    return nullptr;
   }
 
-  std::array<std::array<Kernel, 2>, kBlockScaledRowCount> kernels_;
+  std::array<std::array<Kernel<Params>, 2>, kBlockScaledRowCount> kernels_;
 };
 
-Kernel& kernel_of(int row, DType out_dtype) {
-  static Kernels kernels;
+template <typename Params>
+Kernel<Params>& kernel_of(int row, DType out_dtype) {
+  static Kernels<Params> kernels;
   return kernels.at(row, out_dtype);
 }
 
@@ -92,9 +91,10 @@ struct Run {
   // Of every form: they differ in the family alone.
   static TileConfig tile_of(int row) { return dense_row_of(kBlockScaledRows[row], Form::kBFloat16).tile; }
 
-  void launch_row(int row, const LaunchPlan& plan, int shared_bytes, void* params) const {
-    launch(kernel_of(row, problem.out_dtype), dim3(static_cast<unsigned>(plan.clusters)), tile_of(row).threads(),
-           shared_bytes, params, stream);
+  template <typename Params>
+  void launch_row(int row, const LaunchPlan& plan, int shared_bytes, const Params& params) const {
+    launch(kernel_of<Params>(row, problem.out_dtype), dim3(static_cast<unsigned>(plan.clusters)),
+           tile_of(row).threads(), shared_bytes, params, stream);
   }
 
   // Returns the condition under which bfloat16 lost something.
@@ -114,7 +114,7 @@ struct Run {
       params.word_count = static_cast<int>(prepare_ctas(to_prepare, strips));
       lost = {summary, tile_of(row).consumers * 4, true};
     }
-    launch_row(row, plan, plan.shared_bytes, &params);
+    launch_row(row, plan, plan.shared_bytes, params);
     return lost;
   }
 
@@ -137,7 +137,7 @@ struct Run {
       params.float8 = params_of(float8);
       shared_bytes = std::max(shared_bytes, float8.shared_bytes);
     }
-    launch_row(row, int8, shared_bytes, &params);
+    launch_row(row, int8, shared_bytes, params);
   }
 };
 

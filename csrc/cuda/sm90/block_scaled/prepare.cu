@@ -59,12 +59,6 @@ __global__ void __launch_bounds__(kThreads, 5) prepare_mxfp4(const __grid_consta
   }
 }
 
-template <typename Params>
-void launch_prepare(const void* kernel, const Params& params, int64_t ctas, cudaStream_t stream) {
-  Params copy = params;
-  launch(kernel, dim3(static_cast<unsigned>(ctas)), kThreads, &copy, stream);
-}
-
 }  // namespace
 
 void run_prepare_bfloat16(const PrepareParams& params, cudaStream_t stream) {
@@ -76,13 +70,14 @@ void run_prepare_bfloat16(const PrepareParams& params, cudaStream_t stream) {
     if (a_is_e4m3) return b_is_e4m3 ? prepare_bfloat16<e4m3, e4m3, e8m0> : prepare_bfloat16<e4m3, e2m1, e8m0>;
     return b_is_e4m3 ? prepare_bfloat16<e2m1, e4m3, e8m0> : prepare_bfloat16<e2m1, e2m1, e8m0>;
   }();
-  launch_prepare(reinterpret_cast<const void*>(kernel), params, prepare_ctas(params.problem, params.strips), stream);
+  const auto ctas = static_cast<unsigned>(prepare_ctas(params.problem, params.strips));
+  launch(kernel, dim3(ctas), kThreads, 0, params, stream);
 }
 
 void run_prepare_mxfp4(const PrepareMxfp4Params& params, cudaStream_t stream) {
   const int64_t ctas_a = row_groups(params.problem.m) * params.strips_a;
   const int64_t ctas_b = row_groups(params.problem.n) * params.strips_b;
-  launch_prepare(reinterpret_cast<const void*>(&prepare_mxfp4), params, ctas_a + ctas_b, stream);
+  launch(&prepare_mxfp4, dim3(static_cast<unsigned>(ctas_a + ctas_b)), kThreads, 0, params, stream);
 }
 
 }  // namespace tileon::sm90

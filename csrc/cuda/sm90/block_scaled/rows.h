@@ -1,13 +1,21 @@
 // Who has the kernels of which rows of the block-scaled table.
 #pragma once
 
+#include <type_traits>
+
+#include "../../launch_kernel.h"
 #include "config.h"
+#include "params.h"
 
 namespace tileon::sm90 {
 
-// The kernel of row `row`, whose route is `kRoute`: a __global__ function of ScaledParams or, where the data decide,
-// of FormParams. `Out`, __half or __nv_bfloat16, is what it stores through TMA.
+// Of a route's kernels.
+template <Route kRoute>
+using ParamsOf = std::conditional_t<is_by_form(kRoute), FormParams, ScaledParams>;
+
+// The kernel of row `row`; null where its route is not `kRoute`. `Out`, __half or __nv_bfloat16, is what it stores
+// through TMA.
 template <Route kRoute, typename Out>
-const void* find_block_scaled(int row);
+KernelFunction<ParamsOf<kRoute>> find_block_scaled(int row);
 
 }  // namespace tileon::sm90

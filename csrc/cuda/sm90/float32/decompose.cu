@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "../../ptx/grid_dependency.cuh"
+#include "../../ptx/shared.cuh"
 #include "../launch.h"
 #include "planes.h"
 
@@ -123,7 +124,7 @@ __device__ __forceinline__ bool store_planes(const DecomposedOperand& operand, c
 
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     decompose_float32(const __grid_constant__ DecomposeParams params) {
-  __shared__ Tile tile;
+  auto& tile = ptx::static_shared<Tile>();
   ptx::grid_dependency_wait();
   bool lost = false;
   for (int64_t index = blockIdx.x; index < params.tiles; index += gridDim.x) {
@@ -160,8 +161,7 @@ Condition run_decompose(const GemmProblem& problem, int sm_count, void* scratch,
   params.words = reinterpret_cast<uint32_t*>(memory + place.words);
   const auto ctas =
       static_cast<int>(std::min<int64_t>(params.tiles, std::min(sm_count * kCtasPerSm, kMaxDecomposeCtas)));
-  launch(reinterpret_cast<const void*>(&decompose_float32), dim3(static_cast<unsigned>(ctas)), kThreads, &params,
-         stream);
+  launch(&decompose_float32, dim3(static_cast<unsigned>(ctas)), kThreads, 0, params, stream);
   return {params.words, ctas, true};
 }
 

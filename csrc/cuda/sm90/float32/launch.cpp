@@ -17,10 +17,10 @@ class Kernels {
     for (int row = 0; row < kFloat32RowCount; ++row) kernels_[row].function = find_float32(row);
   }
 
-  Kernel& at(int row) { return kernels_[row]; }
+  Kernel<KernelParams>& at(int row) { return kernels_[row]; }
 
  private:
-  std::array<Kernel, kFloat32RowCount> kernels_;
+  std::array<Kernel<KernelParams>, kFloat32RowCount> kernels_;
 };
 
 }  // namespace
@@ -29,9 +29,9 @@ Condition run_float32(int row, const GemmProblem& problem, const Gpu& gpu, void*
   static Kernels kernels;
   const Row& this_row = kFloat32Rows[row];
   const Condition lost = run_decompose(problem, gpu.sm_count, scratch, stream);
-  LaunchPlan plan = plan_launch(this_row, decomposed_problem(problem, scratch), gpu, {.planes = true});
+  const LaunchPlan plan = plan_launch(this_row, decomposed_problem(problem, scratch), gpu, {.planes = true});
   const dim3 grid(static_cast<unsigned>(plan.clusters), static_cast<unsigned>(this_row.splits));
-  launch(kernels.at(row), grid, this_row.tile.threads(), plan.shared_bytes, &plan.params, stream);
+  launch(kernels.at(row), grid, this_row.tile.threads(), plan.shared_bytes, plan.params, stream);
   return lost;
 }
 

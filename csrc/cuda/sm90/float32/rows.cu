@@ -13,25 +13,27 @@ namespace tileon::sm90 {
 namespace {
 
 template <int kRow>
-const void* float32_kernel() {
+KernelFunction<KernelParams> float32_kernel() {
   constexpr TileConfig config = kFloat32Rows[kRow].tile;
   using Kernel = KernelTypes<config, BFloat16Planes, Major::kK, Major::kK, Unscaled<__nv_bfloat16>>;
   if constexpr (persistent(config)) {
-    return reinterpret_cast<const void*>(&gemm<Kernel>);
+    return &gemm<Kernel>;
   } else {
-    return reinterpret_cast<const void*>(&split_k<Kernel>);
+    return &split_k<Kernel>;
   }
 }
 
 template <int... kRow>
-const void* find_float32(int row, std::integer_sequence<int, kRow...>) {
-  const void* found = nullptr;
+KernelFunction<KernelParams> find_float32(int row, std::integer_sequence<int, kRow...>) {
+  KernelFunction<KernelParams> found = nullptr;
   static_cast<void>(((row == kRow && (found = float32_kernel<kRow>(), true)) || ...));
   return found;
 }
 
 }  // namespace
 
-const void* find_float32(int row) { return find_float32(row, std::make_integer_sequence<int, kFloat32RowCount>()); }
+KernelFunction<KernelParams> find_float32(int row) {
+  return find_float32(row, std::make_integer_sequence<int, kFloat32RowCount>());
+}
 
 }  // namespace tileon::sm90

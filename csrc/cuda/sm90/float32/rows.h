@@ -1,9 +1,12 @@
 // Who has the kernels of float32 products.
 #pragma once
 
+#include "../../launch_kernel.h"
+#include "../kernel_params.h"
+
 namespace tileon::sm90 {
 
-// The kernel of row `row` of kFloat32Rows, a __global__ function of KernelParams.
-const void* find_float32(int row);
+// The kernel of row `row` of kFloat32Rows.
+KernelFunction<KernelParams> find_float32(int row);
 
 }  // namespace tileon::sm90

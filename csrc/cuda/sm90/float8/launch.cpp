@@ -26,7 +26,7 @@ class Kernels {
   }
 
   // Either output's stores those that do not go through TMA.
-  Kernel& at(DType a, DType b, DType out, int row) {
+  Kernel<KernelParams>& at(DType a, DType b, DType out, int row) {
     const int pairing = (a == DType::kFloat8E5M2) * 2 + (b == DType::kFloat8E5M2);
     return kernels_[row][pairing][out == DType::kBFloat16];
   }
@@ -38,7 +38,7 @@ class Kernels {
     at(a, b, DType::kBFloat16, row).function = find_float8<A, B, __nv_bfloat16>(row);
   }
 
-  std::array<std::array<std::array<Kernel, 2>, 4>, kFloat8RowCount> kernels_;
+  std::array<std::array<std::array<Kernel<KernelParams>, 2>, 4>, kFloat8RowCount> kernels_;
 };
 
 }  // namespace
@@ -46,9 +46,9 @@ class Kernels {
 void run_float8(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream) {
   static Kernels kernels;
   const Row& this_row = kFloat8Rows[row].row;
-  LaunchPlan plan = plan_launch(this_row, as_pairs(problem), gpu, {.float8_k = problem.k});
+  const LaunchPlan plan = plan_launch(this_row, as_pairs(problem), gpu, {.float8_k = problem.k});
   launch(kernels.at(problem.dtype, problem.b_dtype, problem.out_dtype, row), dim3(static_cast<unsigned>(plan.clusters)),
-         this_row.tile.threads(), plan.shared_bytes, &plan.params, stream);
+         this_row.tile.threads(), plan.shared_bytes, plan.params, stream);
 }
 
 }  // namespace tileon::sm90

@@ -10,21 +10,20 @@
 namespace tileon::sm90 {
 
 template <typename A, typename B, typename Out, int kRow>
-const void* float8_kernel() {
+KernelFunction<KernelParams> float8_kernel() {
   using Element = Float8Pair<A, B, kFloat8Rows[kRow].promoted>;
-  return reinterpret_cast<const void*>(
-      &gemm<KernelTypes<kFloat8Rows[kRow].row.tile, Element, Major::kK, Major::kK, Unscaled<Out>>>);
+  return &gemm<KernelTypes<kFloat8Rows[kRow].row.tile, Element, Major::kK, Major::kK, Unscaled<Out>>>;
 }
 
 template <typename A, typename B, typename Out, int... kRow>
-const void* find_float8(int row, std::integer_sequence<int, kRow...>) {
-  const void* found = nullptr;
+KernelFunction<KernelParams> find_float8(int row, std::integer_sequence<int, kRow...>) {
+  KernelFunction<KernelParams> found = nullptr;
   static_cast<void>(((row == kRow && (found = float8_kernel<A, B, Out, kRow>(), true)) || ...));
   return found;
 }
 
 template <typename A, typename B, typename Out>
-const void* find_float8(int row) {
+KernelFunction<KernelParams> find_float8(int row) {
   return find_float8<A, B, Out>(row, std::make_integer_sequence<int, kFloat8RowCount>());
 }
 

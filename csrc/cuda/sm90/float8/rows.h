@@ -1,11 +1,14 @@
 // Who has the kernels of which fp8 rows.
 #pragma once
 
+#include "../../launch_kernel.h"
+#include "../kernel_params.h"
+
 namespace tileon::sm90 {
 
-// The kernel of row `row` of kFloat8Rows, a __global__ function of KernelParams. `A` and `B` are __nv_fp8_e4m3 or
-// __nv_fp8_e5m2; `Out`, __half or __nv_bfloat16, is what it stores through TMA.
+// The kernel of row `row` of kFloat8Rows. `A` and `B` are __nv_fp8_e4m3 or __nv_fp8_e5m2; `Out`, __half or
+// __nv_bfloat16, is what it stores through TMA.
 template <typename A, typename B, typename Out>
-const void* find_float8(int row);
+KernelFunction<KernelParams> find_float8(int row);
 
 }  // namespace tileon::sm90

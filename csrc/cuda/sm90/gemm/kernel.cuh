@@ -5,6 +5,7 @@
 
 #include "../../ptx/grid_dependency.cuh"
 #include "../../ptx/registers.cuh"
+#include "../../ptx/shared.cuh"
 #include "../consumer.cuh"
 #include "../float32/direct_store.cuh"
 #include "../float32/multiply_planes.cuh"
@@ -121,7 +122,7 @@ static_assert(2 * consumer_registers(2) + producer_registers(2) == 3 * 168);
 // All of a kernel. `params` is a kernel's parameter, or lies in one: TMA reads its maps from there.
 template <typename Kernel>
 __device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& params) {
-  extern __shared__ __align__(1024) unsigned char dynamic_shared[];
+  unsigned char* dynamic_shared = ptx::DynamicShared<1024>{}.begin;
   const typename Kernel::Shared shared(dynamic_shared);
   const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);
   const int warp = warp_index();

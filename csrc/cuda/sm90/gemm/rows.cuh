@@ -8,11 +8,11 @@
 namespace tileon::sm90 {
 
 template <typename Element, Major kMajorA, Major kMajorB>
-const void* find_gemm(int row) {
-  return find_row(row, [](auto number) -> const void* {
+KernelFunction<KernelParams> find_gemm(int row) {
+  return find_row(row, [](auto number) -> KernelFunction<KernelParams> {
     constexpr TileConfig config = kRows[number].tile;
     if constexpr (persistent(config)) {
-      return reinterpret_cast<const void*>(&gemm<KernelTypes<config, Element, kMajorA, kMajorB>>);
+      return &gemm<KernelTypes<config, Element, kMajorA, kMajorB>>;
     } else {
       return nullptr;
     }

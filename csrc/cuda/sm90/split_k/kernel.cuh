@@ -6,6 +6,7 @@
 #include "../../ptx/cluster.cuh"
 #include "../../ptx/grid_dependency.cuh"
 #include "../../ptx/named_barrier.cuh"
+#include "../../ptx/shared.cuh"
 #include "../consumer.cuh"
 #include "../float32/multiply_planes.cuh"
 #include "../kernel_types.cuh"
@@ -32,7 +33,7 @@ __device__ __forceinline__ void multiply_into_slab(const Ring& ring, int blocks,
 
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::config.threads(), 1) split_k(const __grid_constant__ KernelParams params) {
-  extern __shared__ __align__(1024) unsigned char dynamic_shared[];
+  unsigned char* dynamic_shared = ptx::DynamicShared<1024>{}.begin;
   const typename Kernel::Shared shared(dynamic_shared);
   const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);
   const int splits = params.splits;

@@ -8,11 +8,11 @@
 namespace tileon::sm90 {
 
 template <typename Element, Major kMajorA, Major kMajorB>
-const void* find_split_k(int row) {
-  return find_row(row, [](auto number) -> const void* {
+KernelFunction<KernelParams> find_split_k(int row) {
+  return find_row(row, [](auto number) -> KernelFunction<KernelParams> {
     constexpr TileConfig config = kRows[number].tile;
     if constexpr (!persistent(config)) {
-      return reinterpret_cast<const void*>(&split_k<KernelTypes<config, Element, kMajorA, kMajorB>>);
+      return &split_k<KernelTypes<config, Element, kMajorA, kMajorB>>;
     } else {
       return nullptr;
     }

@@ -6,6 +6,7 @@
 
 #include "../../../ptx/cluster.cuh"
 #include "../../../ptx/grid_dependency.cuh"
+#include "../../../ptx/shared.cuh"
 #include "../../start.cuh"
 #include "consumer.cuh"
 #include "consumer_float8.cuh"
@@ -33,7 +34,7 @@ __device__ __forceinline__ void sync_cluster(int splits) {
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1)
     block_scaled_few_rows(const __grid_constant__ FewRowsParams params) {
-  extern __shared__ __align__(1024) unsigned char dynamic_shared[];
+  unsigned char* dynamic_shared = ptx::DynamicShared<1024>{}.begin;
   const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(dynamic_shared));
   const FewRowsRing shared{Ring(base, base + kBarrierBytes, Kernel::stage.bytes, params.stages), base + kLandedBegin,
                            Losses(reinterpret_cast<uint32_t*>(dynamic_shared + kLossesBegin))};

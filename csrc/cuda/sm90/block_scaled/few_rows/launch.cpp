@@ -35,12 +35,14 @@ class Kernels {
     }
   }
 
-  Kernel& at(int tile, const FewRowsFormat& format) { return kernels_[tile][index_of(format)]; }
+  Kernel<FewRowsParams>& at(int tile, const FewRowsFormat& format) { return kernels_[tile][index_of(format)]; }
 
  private:
-  void set(int tile, const FewRowsFormat& format, const void* function) { at(tile, format).function = function; }
+  void set(int tile, const FewRowsFormat& format, KernelFunction<FewRowsParams> function) {
+    at(tile, format).function = function;
+  }
 
-  std::array<std::array<Kernel, kFormatPairs>, kFewRowsTileCount> kernels_;
+  std::array<std::array<Kernel<FewRowsParams>, kFormatPairs>, kFewRowsTileCount> kernels_;
 };
 
 // Rows of codes in boxes of `box_bytes` x `box_rows`.
@@ -77,7 +79,7 @@ void run_few_rows(int tile, const BlockScaledProblem& problem, const Gpu& gpu, c
   params.problem = problem;
   const auto tiles = static_cast<unsigned>(ceil_divide(problem.m, tile_m) * params.tiles_n);
   launch(kernels.at(tile, format), dim3(tiles, static_cast<unsigned>(params.splits)), few_rows_threads(tile_m),
-         few_rows_shared_bytes(format, tile_m, params.stages), &params, stream);
+         few_rows_shared_bytes(format, tile_m, params.stages), params, stream);
 }
 
 }  // namespace tileon::sm90

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "../../../../block_formats.h"
+#include "../../../launch_kernel.h"
+#include "params.h"
 
 namespace tileon::sm90 {
 
 // The kernel of kFewRowsTiles[tile] for operands of these types; explicitly instantiated in instances/.
 template <ElementType kA, ElementType kB, ScaleType kScale>
-const void* find_few_rows(int tile);
+KernelFunction<FewRowsParams> find_few_rows(int tile);
 
 }  // namespace tileon::sm90

@@ -4,5 +4,5 @@
 #include "../rows.cuh"
 
 namespace tileon::sm90 {
-template const void* find_block_scaled<Route::kBFloat16, __nv_bfloat16>(int);
+template KernelFunction<ParamsOf<Route::kBFloat16>> find_block_scaled<Route::kBFloat16, __nv_bfloat16>(int);
 }

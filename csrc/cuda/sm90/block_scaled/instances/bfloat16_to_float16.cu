@@ -4,5 +4,5 @@
 #include "../rows.cuh"
 
 namespace tileon::sm90 {
-template const void* find_block_scaled<Route::kBFloat16, __half>(int);
+template KernelFunction<ParamsOf<Route::kBFloat16>> find_block_scaled<Route::kBFloat16, __half>(int);
 }

@@ -4,5 +4,5 @@
 #include "../rows.cuh"
 
 namespace tileon::sm90 {
-template const void* find_block_scaled<Route::kFloat8, __half>(int);
+template KernelFunction<ParamsOf<Route::kFloat8>> find_block_scaled<Route::kFloat8, __half>(int);
 }

@@ -5,5 +5,5 @@
 #include "../rows.cuh"
 
 namespace tileon::sm90 {
-template const void* find_float8<__nv_fp8_e4m3, __nv_fp8_e5m2, __nv_bfloat16>(int);
+template KernelFunction<KernelParams> find_float8<__nv_fp8_e4m3, __nv_fp8_e5m2, __nv_bfloat16>(int);
 }

@@ -3,5 +3,5 @@
 #include "../rows.cuh"
 
 namespace tileon::sm90 {
-template const void* find_gemm<__nv_bfloat16, Major::kMn, Major::kK>(int);
+template KernelFunction<KernelParams> find_gemm<__nv_bfloat16, Major::kMn, Major::kK>(int);
 }

@@ -3,5 +3,5 @@
 #include "../rows.cuh"
 
 namespace tileon::sm90 {
-template const void* find_split_k<__half, Major::kMn, Major::kMn>(int);
+template KernelFunction<KernelParams> find_split_k<__half, Major::kMn, Major::kMn>(int);
 }
