@@ -10,8 +10,19 @@ from dataclasses import replace
 
 import pytest
 import torch
-from block_scaled_operands import FORMATS, MIXED, MIXED_REVERSED, MXFP8, Format, Operand, generator, multiply
-from block_scaled_reference import assert_exact_product
+from block_scaled_operands import (
+    FORMATS,
+    MIXED,
+    MIXED_REVERSED,
+    MXFP8,
+    NVFP4,
+    Format,
+    Operand,
+    generator,
+    multiply,
+    random_codes,
+)
+from block_scaled_reference import assert_exact_product, assert_product, dequantize, documented_bound, expected, product
 from test_block_scaled_scales import with_scales
 from torch import Tensor
 
@@ -165,3 +176,24 @@ def check_other_rows_are_finite(a: Operand, b: Operand, device: torch.device) ->
     assert torch.equal(actual.isnan(), rows[:, None] | columns)
     on_cpu = multiply(a, b, out_dtype=F32)
     torch.testing.assert_close(actual, on_cpu, rtol=2e-6, atol=0, equal_nan=True)
+
+
+@each_row_count
+class TestSmallScalesOfNvfp4:
+    """Elements far below 1, whose float16 would be subnormal: tensor cores cut products by the elements' exponents."""
+
+    LEAST = 2.0**-7  # counts as such in the bound: docs/block_scaled_on_hopper.md
+
+    @pytest.mark.parametrize("sides", ["a", "b", "ab"])
+    def test_sums_keep_the_documented_bound(self, device: torch.device, m: int, sides: str) -> None:
+        k = 512
+        pair = {side: random_codes(NVFP4, side, rows, k) for side, rows in (("a", m), ("b", N))}
+        for side, made in pair.items():
+            shape, source = made.scales.shape, generator("nvfp4", side)
+            low, high = (1, 12) if side in sides else (0x30, 0x7F)  # 2^-9 to 2^-6, and from 1/2 on
+            made.scales.copy_(torch.randint(low, high, shape, generator=source).to(torch.uint8))
+        a, b = (made.to(device) for made in pair.values())
+        held_a, held_b = (dequantize(x).abs().clamp(min=self.LEAST) * (dequantize(x) != 0) for x in (a, b))
+        total = replace(product(a, b), magnitude=held_a @ held_b.t())
+        bound = documented_bound(k) + k / 4 * 2.0**-23 * (device.type == "cuda")
+        assert_product(multiply(a, b, out_dtype=F32), expected(total, out_dtype=F32, bound=bound), sides)
