@@ -21,9 +21,8 @@ class Consumer {
 
  public:
   __device__ __forceinline__ Consumer(const FewRowsParams& params, const FewRowsRing& shared, int n_begin, int warp)
-      : params_(params), ring_(shared.ring), losses_(shared.losses), part_(warp / 4 % Kernel::parts) {
-    const int row = warp / 4 / Kernel::parts * 64 + warp % 4 * 16 + threadIdx.x % 32 / 4;
-    row_ = row;
+      : params_(params), ring_(shared.ring), part_(warp / 4 % Kernel::parts) {
+    const int row = first_row(warp);
     const int t = threadIdx.x % 4;
     codes_ = row * kFewRowsLineBytes + swizzled_chunk<Swizzle::kChunkColumns, 8>(row, t) * kChunkBytes;
     col_ = t * Kernel::format.chunk() / Kernel::format.vec();
@@ -31,9 +30,14 @@ class Consumer {
     rows_left_ = static_cast<int>(min(params.problem.n - n_begin, int64_t{kFewRowsTileN})) - row;
   }
 
-  // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b. `passed` blocks went through the ring
-  // before.
-  __device__ __forceinline__ void multiply(int first_block, int blocks, int passed, typename Kernel::Sums& sums) const {
+  // This thread's first row of b in the tile; the other one is eight further.
+  static __device__ __forceinline__ int first_row(int warp) {
+    return warp / 4 / Kernel::parts * 64 + warp % 4 * 16 + threadIdx.x % 32 / 4;
+  }
+
+  // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b. Returns whether bfloat16 lost something
+  // of this thread's rows. `passed` blocks went through the ring before.
+  __device__ __forceinline__ bool multiply(int first_block, int blocks, int passed, typename Kernel::Sums& sums) const {
     RingPosition at;
     at.advance_by(passed + part_, ring_.stages());
     int previous = -1;
@@ -59,8 +63,7 @@ class Consumer {
 #pragma unroll
       for (float& sum : sums) sum = 0.0f;
     }
-    if constexpr (Kernel::b == ElementType::kE4M3)
-      if (lost) losses_.suspect<2>(Losses::kRowsOfB + row_, 8);
+    return lost;
   }
 
  private:
@@ -111,8 +114,6 @@ class Consumer {
 
   const FewRowsParams& params_;
   const Ring& ring_;
-  const Losses& losses_;
-  int row_;        // of b's in the tile, this thread's first one
   int part_;       // of k
   int codes_;      // where this thread's first chunk lies in a stage
   int scales_;     // and its scales

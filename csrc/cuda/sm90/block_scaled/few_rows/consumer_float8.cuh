@@ -22,19 +22,17 @@ class Float8Consumer {
 
  public:
   __device__ __forceinline__ Float8Consumer(const FewRowsRing& shared, int warp)
-      : ring_(shared.ring), losses_(shared.losses), part_(warp / 4 % Kernel::parts) {
+      : ring_(shared.ring), part_(warp / 4 % Kernel::parts) {
     const int lane = threadIdx.x % 32;
     const int row = warp / 4 / Kernel::parts * 64 + warp % 4 * 16;
     // ldmatrix: the chunk of rows 0 to 7, of rows 8 to 15, and the next chunk of both
     codes_ = (row + lane % 16) * kFewRowsLineBytes +
              swizzled_chunk<Swizzle::kChunkColumns, 8>(lane % 8, lane / 16) * kChunkBytes;
-    row_ = row + lane / 4;
-    factors_ = Kernel::stage.factors_b + row_ * kBlocks * 4;
+    factors_ = Kernel::stage.factors_b + (row + lane / 4) * kBlocks * 4;
   }
 
   // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b.
   __device__ __forceinline__ void multiply(int blocks, typename Kernel::Sums& sums) const {
-    uint32_t signs = 0;
     RingPosition at;
     at.advance_by(part_, ring_.stages());
 #pragma unroll
@@ -42,17 +40,16 @@ class Float8Consumer {
 #pragma unroll 1
     for (int block = part_; block < blocks; block += Kernel::parts) {
       ring_.wait_until_full(at);
-      multiply_stage(ring_.data(at.stage), sums, signs);
+      multiply_stage(ring_.data(at.stage), sums);
       if (threadIdx.x % 128 == 0) ring_.release(at.stage);
       at.advance_by(Kernel::parts, ring_.stages());
     }
-    if (signs >> 31 != 0) losses_.suspect<2>(Losses::kRowsOfB + row_, 8);
   }
 
  private:
   // A block is decoded while the one before is multiplied. Two sets of products at a time would keep the tensor core
-  // busier, but not ptxas from taking them one by one. `signs` gets those of b's factors.
-  __device__ __forceinline__ void multiply_stage(uint32_t stage, typename Kernel::Sums& sums, uint32_t& signs) const {
+  // busier, but not ptxas from taking them one by one.
+  __device__ __forceinline__ void multiply_stage(uint32_t stage, typename Kernel::Sums& sums) const {
     const uint64_t a = TileA::descriptor(stage + Kernel::stage.elements_a);
     float products[Kernel::tile_m / 2];
     uint32_t codes[4];
@@ -70,8 +67,6 @@ class Float8Consumer {
         if (done % 4 == 0) {
           low = ptx::load_shared_float4(stage + factors_ + done * 4);
           high = ptx::load_shared_float4(stage + factors_ + 8 * kBlocks * 4 + done * 4);
-          signs |= bits_of(low.x) | bits_of(low.y) | bits_of(low.z) | bits_of(low.w);
-          signs |= bits_of(high.x) | bits_of(high.y) | bits_of(high.z) | bits_of(high.w);
         }
         ptx::wgmma_wait<0>();
         add(products, component(low, done % 4), component(high, done % 4), sums);
@@ -95,8 +90,6 @@ class Float8Consumer {
   }
 
   const Ring& ring_;
-  const Losses& losses_;
-  int row_;           // of b's in the tile, this thread's first one
   int part_;          // of k
   uint32_t codes_;    // where this lane's row of the first matrices lies in a stage
   uint32_t factors_;  // and this thread's first row of b's scales

@@ -56,6 +56,7 @@ class Decoder {
     RingPosition at;
     at.advance_by(passed, shared_.ring.stages());
     bool lost = false;  // something of this thread's rows
+    bool any_extreme = false;
 #pragma unroll 1
     for (int block = first_block; block < first_block + blocks; ++block) {
       wait_for_phase(shared_.landed(at.stage), at.phase);
@@ -63,13 +64,14 @@ class Decoder {
       if (!params_.scales_in_blocks) copy_scales(stage, block);
       const int cols = static_cast<int>(params_.problem.k / Kernel::format.vec()) - block * kColsPerStage;
       if (has_rows_) lost |= decode_stage<kWay>(stage, cols);
-      if constexpr (kWay == Way::kFloat8) write_factors(stage, cols);
+      if constexpr (kWay == Way::kFloat8) any_extreme |= write_factors(stage, cols);
       ptx::fence_proxy_async();
       ptx::mbarrier_arrive(shared_.ring.full(at.stage));
       at.advance(shared_.ring.stages());
     }
     if constexpr (kWay == Way::kFloat8) {
       if (lost) shared_.losses.note(Losses::kCertain);
+      if (any_extreme) shared_.losses.suspect<1>(Losses::kRowsOfB + factor_row(), 0);
     } else if constexpr (Kernel::a == ElementType::kE4M3) {
       if (lost) shared_.losses.suspect<kCount>(row_, kRowStep);
     }
@@ -140,18 +142,28 @@ class Decoder {
     return swizzled_chunk<Swizzle::kChunkColumns, 8>(row, 0) * kChunkBytes;
   }
 
-  // b's scales as factors of sums (float8.cuh): a row for each thread.
-  static __device__ __forceinline__ void write_factors(uint32_t stage, int cols) {
-    const int row = static_cast<int>(threadIdx.x % kFewRowsTileN);
-    const uint32_t scales = stage + Kernel::stage.scales_b + scale_offset(row, 0);
-    const uint32_t factors = stage + Kernel::stage.factors_b + row * kColsPerStage * 4;
+  // b's scales as factors of sums: a row for each thread. Returns whether one of them is none, which may have any
+  // value, for its block is looked at again (extreme_factors.cuh).
+  static __device__ __forceinline__ bool write_factors(uint32_t stage, int cols) {
+    const uint32_t scales = stage + Kernel::stage.scales_b + scale_offset(factor_row(), 0);
+    const uint32_t factors = stage + Kernel::stage.factors_b + factor_row() * kColsPerStage * 4;
+    bool any_extreme = false;
 #pragma unroll
     for (int begin = 0; begin < kColsPerStage; begin += kScaleBlockCols) {
       const uint32_t bytes = ptx::load_shared_4(scales + scale_offset(0, begin));
-      const auto factor = [&](int i) { return begin + i < cols ? factor_bits(bytes >> 8 * i & 0xff) : 0; };
+      const auto factor = [&](int i) {
+        const uint32_t scale = bytes >> 8 * i & 0xff;
+        if (begin + i >= cols) return 0u;
+        any_extreme |= !is_factor(scale);
+        return scale << 23;
+      };
       ptx::store_shared_16(factors + begin * 4, {factor(0), factor(1), factor(2), factor(3)});
     }
+    return any_extreme;
   }
+
+  // The row of b in the tile whose factors this thread writes.
+  static __device__ __forceinline__ int factor_row() { return static_cast<int>(threadIdx.x % kFewRowsTileN); }
 
   // Scales that do not lie in blocks: a row for each thread.
   __device__ __forceinline__ void copy_scales(uint32_t stage, int block) const {

@@ -41,12 +41,7 @@ constexpr uint32_t kLastFactor = 127 + 125;
 static_assert(kFloat8Factor == 0x1p10f &&
               -1 - 1 + (int{kFloat8LeastScale} - 127) + (int{kFirstFactor} - 127) == -149 + 10);
 
-// A scale's bits as float32, with a sign where it is no factor; then it may have any value, for its block is looked at
-// again (extreme_factors.cuh).
-__device__ __forceinline__ uint32_t factor_bits(uint32_t scale) {
-  const bool is_factor = scale - kFirstFactor <= kLastFactor - kFirstFactor;
-  return scale << 23 | (is_factor ? 0 : 0x80000000);
-}
+__device__ __forceinline__ bool is_factor(uint32_t scale) { return scale - kFirstFactor <= kLastFactor - kFirstFactor; }
 
 // The even codes of eight times 2^-14, and the odd ones: exponent and mantissa moved to where e5m2 has its own,
 // subnormals included.

@@ -65,7 +65,9 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
       if constexpr (kWay == Way::kFloat8) {
         Float8Consumer<Kernel>(shared, warp).multiply(blocks, sums);
       } else {
-        Consumer<Kernel>(params, shared, n_begin, warp).multiply(first_block, blocks, passed, sums);
+        const bool lost = Consumer<Kernel>(params, shared, n_begin, warp).multiply(first_block, blocks, passed, sums);
+        if (Kernel::b == ElementType::kE4M3 && lost)
+          shared.losses.template suspect<2>(Losses::kRowsOfB + Consumer<Kernel>::first_row(warp), 8);
       }
     } else if (warp < Kernel::producer_warp) {
       Decoder<Kernel>(params, shared, m_begin, n_begin).template decode<kWay>(first_block, blocks, passed);
