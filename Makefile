@@ -14,7 +14,7 @@ BASE_PYTHON ?=
 RESULTS := benchmarks/results
 MYPY_TARGETS := tileon_ops benchmarks examples setup.py docs/conf.py $(wildcard .ci/*.py) .ci/compare_sass
 # Files of tests run side by side, a process a core but no more than eight; one after the other without pytest-xdist.
-SIDE_BY_SIDE ?= --numprocesses=auto --maxprocesses=8 --dist=loadfile
+SIDE_BY_SIDE ?= --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 SOAK_ARGS ?= --seconds 120 --processes 2
 CXX_SOURCES = $(shell find csrc tests examples -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
 
@@ -41,6 +41,7 @@ help:
 	@echo 'make evidence  on a GPU machine: suite, sanitizers and benchmarks into $(RESULTS)/<gpu>'
 	@echo 'make library   build only'
 	@echo 'make watchdog  build build/watchdog/tileon_ops/_C.so, whose Hopper kernels fail instead of hanging'
+	@echo 'make simulate  the GPU tests on a simulated GPU, for hours; make simulation: only its library'
 	@echo 'make pictures  draw the pictures of $(RESULTS)/h200 that are missing or stale'
 	@echo 'make wheel     dist/*.whl, of the library as it stands'
 	@echo 'make compat    the built library under the oldest and the newest torch; make compat-wheel: the wheel'
@@ -119,6 +120,15 @@ library: $(READY)
 .PHONY: watchdog
 watchdog: $(READY)
 	@TILEON_WATCHDOG=1 $(PY) .ci/build_library.py
+
+# One whose kernels run on the CPU, beside a simulated GPU, and the GPU's tests with it.
+.PHONY: simulation simulate
+simulation: $(READY)
+	@$(PY) tests/simulation/library.py
+
+simulate: simulation
+	TILEON_LIBRARY=$(CURDIR)/build/simulation/tileon_ops/_C.so TILEON_TEST_LIMIT=900 $(PY) -m pytest -m gpu \
+	  $(shell $(PY) -c 'import xdist' 2>/dev/null && echo '$(SIDE_BY_SIDE)') $(PYTEST_ARGS)
 
 # The interpreter: one that was named must have torch, and is left as it is.
 

@@ -114,7 +114,6 @@ _TOOLS: dict[str, tuple[int, dict[str, str], str]] = {
     "memcheck": (200, _NO_CACHE, _CLEAN),
     "racecheck": (240, {}, r"RACECHECK SUMMARY: 0 hazards"),
     "synccheck": (200, {}, _CLEAN),
-    "initcheck": (240, _NO_CACHE, _CLEAN),
 }
 
 

@@ -16,9 +16,7 @@ def proven_part(results: Path) -> list[str]:
         return []
     head, _ = read_csv(tests)
     counts = re.findall(r"^=* ?(\d+ (?:passed|failed).*?) in [\d.]+s", tests.read_text(), re.MULTILINE)
-    verdicts = re.findall(
-        r"^(memcheck|racecheck|synccheck|initcheck): (.+), \d+ s$", sanitizers.read_text(), re.MULTILINE
-    )
+    verdicts = re.findall(r"^(memcheck|racecheck|synccheck): (.+), \d+ s$", sanitizers.read_text(), re.MULTILINE)
     said = "; ".join(f"{tool} {verdict}" for tool, verdict in verdicts)
     sentence = (
         f"On the {head['gpu']} (driver {head['driver']}, torch {head['torch']}, commit `{head['commit'][:12]}`): "

@@ -26,9 +26,12 @@ for folder in (ROOT, ROOT / "tests"):  # the package is used in place; no instal
 os.environ["TILEON_TUNE"] = "0"
 
 import hang_guard  # noqa: E402
+import simulated_gpu  # noqa: E402
 
 import tileon_ops  # noqa: E402, F401
 
+if simulated_gpu.is_loaded():
+    simulated_gpu.install()
 HAS_GPU = torch.cuda.is_available()
 NO_GPU = "needs a GPU"
 
@@ -36,12 +39,19 @@ NO_GPU = "needs a GPU"
 def pytest_configure(config: pytest.Config) -> None:
     if HAS_GPU:
         hang_guard.start()
+    if simulated_gpu.is_loaded():
+        config.pluginmanager.register(simulated_gpu)
     config.addinivalue_line("markers", "gpu: runs on a GPU; skipped where there is none")
     config.addinivalue_line("markers", "slow: takes long or needs much memory (deselect with -m 'not slow')")
     config.addinivalue_line("markers", "sanitizer: the small set that runs under compute-sanitizer")
 
 
+# Begun before the others, which run beside them where there are several processes.
+LONGEST = ("test_simulated_library.py", "test_soak.py", "test_packaging.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     for item in items:
         callspec = getattr(item, "callspec", None)
         if callspec is not None and callspec.params.get("device") == "cuda":
@@ -69,7 +79,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 @pytest.fixture(scope="session", params=["cpu", "cuda"])
 def device(request: pytest.FixtureRequest) -> torch.device:
     """The device of a test's tensors. Of session scope, so that hypothesis may use it."""
-    return torch.device(request.param)
+    return simulated_gpu.CPU if simulated_gpu.is_loaded() else torch.device(request.param)
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,16 @@ OWN = {
 }
 
 # The package's own that are read elsewhere: by setup.py, by the benchmarks and by the tests.
-OWN_ELSEWHERE = ("TILEON_CPU_ONLY", "TILEON_WATCHDOG", "TILEON_COMMIT", "TILEON_TEST_LIMIT")
+OWN_ELSEWHERE = (
+    "TILEON_CPU_ONLY",
+    "TILEON_WATCHDOG",
+    "TILEON_COMMIT",
+    "TILEON_TEST_LIMIT",
+    "TILEON_SIMULATED_GPU",
+    "TILEON_SIMULATED_SEED",
+    "TILEON_SIMULATED_SIZES",
+    "TILEON_SIMULATION_LIBRARY",
+)
 
 # Others' that change what is found or what runs.
 OTHERS = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_LAUNCH_BLOCKING", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")

@@ -74,8 +74,8 @@ def matmul(
     The error of a sum, before the result is rounded, is below `(4 + 2 sqrt(k)) 2^-23` times `sum |a||b|` for operands
     of float16, bfloat16 and float32. On a GPU's tensor cores (float16, bfloat16), which cut the float32 sum at every
     step of 16 k instead of rounding it, products of one sign all through a long k add up to `k / 8` to that factor, and
-    one product far above all others up to `k / 4`; a subnormal number counts as the least normal one in sum |a||b|. On
-    the CPU products that are nearly the same number add up to `k / 2`.
+    one product far above all others up to `k / 4`; a subnormal number counts as the least normal one in `sum |a||b|`.
+    On the CPU products that are nearly the same number add up to `k / 2`.
 
     float32 on Hopper takes tensor cores too, three numbers of bfloat16 for each, where that is faster: the bound holds,
     and numbers for which it would not are multiplied by other kernels (docs/float32_on_hopper.md). While such a call

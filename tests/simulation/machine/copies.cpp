@@ -1,0 +1,314 @@
+// Copies that run beside the threads: cp.async, TMA, bulk copies. And what is under way of them and of wgmma.
+#include <algorithm>
+
+#include "state.h"
+
+namespace tileon::simulation {
+
+std::vector<Task> tasks;
+const Task* running_task = nullptr;
+
+namespace {
+
+uint64_t task_count = 0;
+
+Moment moment_of(const Task& task) {
+  switch (task.kind) {
+    case Task::Kind::kProducts:
+      return schedule.products;
+    case Task::Kind::kStoreBox:
+      return schedule.stores;
+    default:
+      return schedule.loads;
+  }
+}
+
+void perform(Task& task) {
+  ++statistics.tasks;
+  running_task = &task;
+  if (task.kind == Task::Kind::kProducts) {
+    perform_products(task);
+  } else {
+    perform_copy(task);
+  }
+  running_task = nullptr;
+}
+
+void run_at(size_t index) {
+  Task task = tasks[index];
+  tasks.erase(tasks.begin() + static_cast<long>(index));
+  perform(task);
+}
+
+}  // namespace
+
+uint64_t add_task(Task task) {
+  task.number = ++task_count;
+  task.cta = current->cta;
+  task.owner = current;
+  task.where = current->where;
+  if (happens_now(moment_of(task))) {
+    perform(task);
+  } else {
+    tasks.push_back(task);
+  }
+  return task.number;
+}
+
+bool run_task(uint64_t number) {
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].number != number) continue;
+    run_at(i);
+    return true;
+  }
+  return false;
+}
+
+bool run_some_task() {
+  if (tasks.empty()) return false;
+  run_at(schedule.seed < 4 ? 0 : random_number() % tasks.size());
+  return true;
+}
+
+void maybe_run_task() {
+  if (tasks.empty() || schedule.seed < 4 || !one_in(8)) return;
+  const size_t index = random_number() % tasks.size();
+  if (moment_of(tasks[index]) == Moment::kRandom) run_at(index);
+}
+
+// The CTA's last thread has ended.
+void end_tasks(Cta& cta) {
+  for (size_t i = 0; i < tasks.size();) {
+    if (tasks[i].cta != &cta) {
+      ++i;
+    } else if (tasks[i].kind == Task::Kind::kStoreBox) {
+      running_task = &tasks[i];
+      fault("its CTA ends before the store has read its shared memory: there was no wait for that");
+    } else {
+      running_task = &tasks[i];
+      fault("its CTA ends while this is under way");
+    }
+  }
+}
+
+namespace {
+
+// Of plain loads and stores nothing is seen here; those find what the grid in front has not written yet.
+void expect_waited_for_grid() {
+  if (current->cta->grid->dependent && !current->waited_for_grid)
+    fault("global memory is used before griddepcontrol.wait, while the kernel in front may still run");
+}
+
+// cp.async: PTX ISA, "Non-bulk copy". Of each thread, in the order of its groups.
+
+void land(const Copy& copy) {
+  std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.valid));
+  std::memset(copy.to + copy.valid, 0, static_cast<size_t>(copy.bytes - copy.valid));
+}
+
+}  // namespace
+
+void copy_async(uint32_t shared, const void* global, int bytes, int valid, Site where) {
+  enter("cp.async", where);
+  if (valid < 0 || valid > bytes)
+    fault("cp.async of " + std::to_string(valid) + " of " + std::to_string(bytes) + " bytes");
+  if (valid > 0) expect_waited_for_grid();
+  const auto size = static_cast<uint32_t>(bytes);
+  if (shared % size != 0) fault("cp.async to an address that is no multiple of its size");
+  if (valid > 0 && reinterpret_cast<uintptr_t>(global) % size != 0)
+    fault("cp.async from an address that is no multiple of its size");
+  const Copy copy{shared_of(*current->cta, shared, size), static_cast<const unsigned char*>(global), bytes, valid};
+  if (happens_now(schedule.copies)) {
+    land(copy);
+  } else {
+    std::memset(copy.to, kPoison, size);  // from here on nobody knows what lies there
+    current->copies.push_back(copy);
+  }
+}
+
+void commit_copies(Site where) {
+  if (enter("cp.async.commit_group", where)) current->copy_ends.push_back(current->copies.size());
+}
+
+void wait_for_copies(int pending, Site where) {
+  if (!enter("cp.async.wait_group", where)) return;
+  Fiber& fiber = *current;
+  const auto groups = static_cast<int>(fiber.copy_ends.size());
+  int closed = groups - pending;
+  if (closed <= 0) return;
+  // What need not have come yet may have.
+  if (schedule.copies == Moment::kRandom)
+    while (closed < groups && one_in(2)) ++closed;
+  const size_t end = fiber.copy_ends[static_cast<size_t>(closed) - 1];
+  for (size_t i = 0; i < end; ++i) land(fiber.copies[i]);
+  fiber.copies.erase(fiber.copies.begin(), fiber.copies.begin() + static_cast<long>(end));
+  fiber.copy_ends.erase(fiber.copy_ends.begin(), fiber.copy_ends.begin() + closed);
+  for (size_t& later : fiber.copy_ends) later -= end;
+}
+
+void end_thread_copies(Fiber& fiber) {
+  if (!fiber.copies.empty()) fault("the thread ends while copies of its are under way");
+}
+
+// TMA: PTX ISA, "Tensors" and "cp.async.bulk.tensor".
+
+namespace {
+
+const TensorMap& decode(const CUtensorMap& map, int dimensions) {
+  if (reinterpret_cast<uintptr_t>(&map) % 64 != 0) fault("a tensor map at an address that is no multiple of 64");
+  const auto& decoded = reinterpret_cast<const TensorMap&>(map);
+  if (decoded.magic != kTensorMapMagic) fault("a tensor map that was never encoded");
+  if (dimensions != 0 && decoded.dimensions != dimensions)
+    fault("a tensor map of " + std::to_string(decoded.dimensions) + " dimensions where " + std::to_string(dimensions) +
+          " coordinates are given");
+  return decoded;
+}
+
+uint32_t row_bytes(const TensorMap& map) { return uint32_t{map.box[0]} * map.element_bytes; }
+
+uint32_t row_count(const TensorMap& map) {
+  uint32_t rows = 1;
+  for (int i = 1; i < map.dimensions; ++i) rows *= map.box[i];
+  return rows;
+}
+
+// Calls `use(shared, global, first, end)` for each 16 bytes of a box: of those, the bytes from `first` to `end` lie
+// inside the tensor.
+template <typename Use>
+void for_each_chunk(const Task& task, const Use& use) {
+  const TensorMap& map = task.map;
+  const uint32_t bytes = row_bytes(map), rows = row_count(map);
+  const auto tensor_bytes = static_cast<int64_t>(map.sizes[0] * map.element_bytes);
+  uint32_t place = task.shared;
+  for (uint32_t row = 0; row < rows; ++row) {
+    bool inside = true;
+    const unsigned char* line = map.data;
+    uint32_t rest = row;
+    for (int i = 1; i < map.dimensions; ++i) {
+      const int64_t at = task.at[i] + static_cast<int64_t>(rest % map.box[i]);
+      rest /= map.box[i];
+      inside = inside && at >= 0 && at < static_cast<int64_t>(map.sizes[i]);
+      line += at * static_cast<int64_t>(map.strides[i]);
+    }
+    for (uint32_t byte = 0; byte < bytes; byte += 16, place += 16) {
+      const int64_t begin = int64_t{task.at[0]} * map.element_bytes + byte;
+      const int64_t first = std::clamp<int64_t>(-begin, 0, 16);
+      const int64_t end = inside ? std::clamp<int64_t>(tensor_bytes - begin, 0, 16) : 0;
+      use(swizzled(place, map.swizzle_bits), line + begin, first, std::max(first, end));
+    }
+  }
+}
+
+uint64_t checksum_of(const unsigned char* bytes, uint32_t count) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i + 8 <= count; i += 8) {
+    uint64_t word;
+    std::memcpy(&word, bytes + i, 8);
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15u;
+  }
+  return sum;
+}
+
+// A task that moves a box, after the checks that PTX's rules ask for.
+Task box_task(Task::Kind kind, const CUtensorMap& map, uint32_t shared, const int* at, int dimensions) {
+  expect_waited_for_grid();
+  Task task{};
+  task.kind = kind;
+  task.map = decode(map, dimensions);
+  task.shared = shared;
+  task.bytes = row_bytes(task.map) * row_count(task.map);
+  for (int i = 0; i < dimensions; ++i) task.at[i] = at[i];
+  if (shared % 128 != 0) fault("TMA with a shared address that is no multiple of 128");
+  shared_of(*current->cta, shared, task.bytes);
+  expect_fenced(*current->cta, shared, task.bytes, current,
+                kind == Task::Kind::kStoreBox ? "a TMA store" : "a TMA load");
+  return task;
+}
+
+void start_load(Task& task) {
+  Cta& cta = *current->cta;
+  expect_fenced(cta, task.barrier, 8, current, "a load");
+  forget_writers(cta, task.shared, task.bytes);
+  // From here on nobody knows what lies there.
+  std::memset(shared_of(cta, task.shared, task.bytes), kPoison, task.bytes);
+  add_task(task);
+}
+
+}  // namespace
+
+void load_box(uint32_t shared, const CUtensorMap& map, uint32_t barrier, const int* at, int dimensions, Site where) {
+  enter("cp.async.bulk.tensor load", where);
+  Task task = box_task(Task::Kind::kLoadBox, map, shared, at, dimensions);
+  task.barrier = barrier;
+  start_load(task);
+}
+
+void load_bytes(uint32_t shared, const void* global, uint32_t barrier, int bytes, Site where) {
+  enter("cp.async.bulk load", where);
+  expect_waited_for_grid();
+  if (shared % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0 || bytes % 16 != 0 || bytes <= 0)
+    fault("a bulk copy of " + std::to_string(bytes) + " bytes of which something is no multiple of 16");
+  Task task{};
+  task.kind = Task::Kind::kLoadBytes;
+  task.shared = shared;
+  task.barrier = barrier;
+  task.from = static_cast<const unsigned char*>(global);
+  task.bytes = static_cast<uint32_t>(bytes);
+  shared_of(*current->cta, shared, task.bytes);
+  expect_fenced(*current->cta, shared, task.bytes, current, "a bulk copy");
+  start_load(task);
+}
+
+void store_box_by_warp(const CUtensorMap& map, uint32_t shared, const int* at, int dimensions, Site where) {
+  if (!elect_one(where)) return;
+  enter("cp.async.bulk.tensor store", where);
+  Task task = box_task(Task::Kind::kStoreBox, map, shared, at, dimensions);
+  task.checksum = checksum_of(shared_of(*current->cta, shared, task.bytes), task.bytes);
+  const uint64_t number = add_task(task);
+  current->stores.push_back(number);
+}
+
+void wait_for_store_reads(int pending, Site where) {
+  if (!enter("cp.async.bulk.wait_group.read", where)) return;
+  Fiber& fiber = *current;
+  const auto count = static_cast<int>(fiber.stores.size()) - pending;
+  if (count <= 0) return;
+  for (int i = 0; i < count; ++i) run_task(fiber.stores[static_cast<size_t>(i)]);
+  fiber.stores.erase(fiber.stores.begin(), fiber.stores.begin() + count);
+}
+
+void prefetch_tensor_map(const CUtensorMap& map, Site where) {
+  enter("prefetch.tensormap", where);
+  decode(map, 0);
+}
+
+void perform_copy(Task& task) {
+  unsigned char* window = task.cta->window;
+  switch (task.kind) {
+    case Task::Kind::kLoadBox:
+      for_each_chunk(task, [&](uint32_t place, const unsigned char* data, int64_t first, int64_t end) {
+        unsigned char* to = window + place;
+        if (end - first < 16) std::memset(to, 0, 16);
+        if (end > first) std::memcpy(to + first, data + first, static_cast<size_t>(end - first));
+      });
+      bytes_arrived(*task.cta, task.barrier, task.bytes);
+      return;
+    case Task::Kind::kLoadBytes:
+      std::memcpy(window + task.shared, task.from, task.bytes);
+      bytes_arrived(*task.cta, task.barrier, task.bytes);
+      return;
+    case Task::Kind::kStoreBox:
+      if (checksum_of(window + task.shared, task.bytes) != task.checksum)
+        fault("shared memory was overwritten before a TMA store had read it");
+      for_each_chunk(task, [&](uint32_t place, const unsigned char* data, int64_t first, int64_t end) {
+        if (end > first)
+          std::memcpy(const_cast<unsigned char*>(data) + first, window + place + first,
+                      static_cast<size_t>(end - first));
+      });
+      return;
+    case Task::Kind::kProducts:
+      return;
+  }
+}
+
+}  // namespace tileon::simulation

@@ -1,0 +1,217 @@
+// What is said when a kernel does what it must not, and memory that ends where nothing may be touched.
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "guarded.h"
+#include "state.h"
+
+namespace tileon::simulation {
+
+std::string label;
+
+namespace {
+
+std::string fault_text;
+
+// A kernel's name without its parameters: instances of templates are told apart by the label.
+std::string name_of_kernel(const Grid& grid) {
+  Dl_info info{};
+  if (dladdr(grid.call->kernel, &info) == 0 || info.dli_sname == nullptr) return "a kernel without a public name";
+  int status = 0;
+  char* demangled = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
+  std::string name = status == 0 ? demangled : info.dli_sname;
+  std::free(demangled);
+  name = name.substr(0, name.find_first_of("<("));
+  const size_t type = name.rfind(' ');
+  return type == std::string::npos ? name : name.substr(type + 1);
+}
+
+std::string text_of(const uint3& block) {
+  return "(" + std::to_string(block.x) + ", " + std::to_string(block.y) + ", " + std::to_string(block.z) + ")";
+}
+
+// "0-31", "0,4-7".
+std::string text_of_lanes(uint32_t lanes) {
+  std::string text;
+  for (int lane = 0; lane < 32; ++lane) {
+    if ((lanes >> lane & 1) == 0) continue;
+    int last = lane;
+    while (last < 31 && (lanes >> (last + 1) & 1) != 0) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(lane) + (last > lane ? "-" + std::to_string(last) : "");
+    lane = last;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string place_of(const Fiber& fiber) {
+  std::string text = "in " + name_of_kernel(*fiber.cta->grid) + ", CTA " + text_of(fiber.cta->block) + ", warp " +
+                     std::to_string(fiber.warp->index) + ", lane " + std::to_string(fiber.lane);
+  if (fiber.where.line != 0) text += std::string(", at ") + fiber.doing + " in " + text_of(fiber.where);
+  return text;
+}
+
+void clear_fault() { fault_text.clear(); }
+const std::string& last_fault() { return fault_text; }
+
+void fault(const std::string& what) {
+  if (fault_text.empty()) {
+    fault_text = what;
+    if (running_task != nullptr) {
+      fault_text += "; asynchronously, issued ";
+      Fiber issuer = *running_task->owner;
+      issuer.where = running_task->where;
+      issuer.doing = "the instruction";
+      fault_text += place_of(issuer);
+    } else if (current != nullptr) {
+      fault_text += "; " + place_of(*current);
+    }
+    fault_text +=
+        "; seed " + std::to_string(schedule.seed) + (schedule.independent_lanes ? " with independent lanes" : "");
+    if (!label.empty()) fault_text += "; " + label;
+  }
+  if (grids.empty()) {
+    std::fprintf(stderr, "simulation: %s\n", fault_text.c_str());
+    std::abort();  // outside of a launch nobody could go on
+  }
+  stop_running();
+}
+
+namespace {
+
+std::map<std::string, std::map<std::pair<const Cta*, int>, uint32_t>> waiters_by_text;
+
+void list_waiter(const Fiber& fiber) {
+  std::string text = std::string(fiber.doing) + " in " + text_of(fiber.where);
+  if (std::string(fiber.doing) == "mbarrier.try_wait")
+    text +=
+        " for parity " + std::to_string(fiber.wait_parity) + ": " + text_of_mbarrier(*fiber.cta, fiber.wait_address);
+  if (std::string(fiber.doing) == "bar.sync") {
+    const NamedBarrier& barrier = fiber.cta->barriers[fiber.wait_address & 15];
+    text += ": barrier " + std::to_string(fiber.wait_address) + " has " + std::to_string(barrier.arrived) + " of " +
+            std::to_string(barrier.expected) + " threads";
+  }
+  waiters_by_text[text][{fiber.cta, fiber.warp->index}] |= 1u << fiber.lane;
+}
+
+void list_cta(const Cta& cta) {
+  for (const Warp* warp : cta.warps)
+    for (const Fiber* fiber : warp->lanes)
+      if (!fiber->exited) list_waiter(*fiber);
+}
+
+}  // namespace
+
+void report_deadlock() {
+  waiters_by_text.clear();
+  for_each_cta(list_cta);
+  std::string text = "deadlock:";
+  for (const auto& [what, of_warps] : waiters_by_text) {
+    text += "\n  " + what + ":";
+    int listed = 0;
+    for (const auto& [warp, lanes] : of_warps) {
+      if (++listed > 12) {
+        text += " and " + std::to_string(of_warps.size() - 12) + " more warps";
+        break;
+      }
+      text += (listed > 1 ? "; " : " ") + std::string("CTA ") + text_of(warp.first->block) + " warp " +
+              std::to_string(warp.second) + (lanes == 0xffffffffu ? "" : " lanes " + text_of_lanes(lanes));
+    }
+  }
+  fault(text + "\n ");
+}
+
+// A fault of the host's memory protection inside a kernel becomes one of the launch.
+
+namespace {
+
+void on_signal(int number, siginfo_t* info, void*) {
+  if (current == nullptr && running_task == nullptr) {
+    signal(number, SIG_DFL);  // not ours: it happens again, and ends the process
+    return;
+  }
+  char address[32];
+  std::snprintf(address, sizeof address, "%p", info->si_addr);
+  const std::string beside = guarded_neighbour(info->si_addr);
+  fault(std::string("access to memory at ") + address + (beside.empty() ? ", which is nobody's" : ", " + beside));
+}
+
+}  // namespace
+
+void install_signal_handler() {
+  static unsigned char stack[128 * 1024];
+  const stack_t alternate{stack, 0, sizeof stack};
+  sigaltstack(&alternate, nullptr);
+  struct sigaction action {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigaction(SIGSEGV, &action, nullptr);
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+// Guarded memory.
+
+namespace {
+
+struct Guarded {
+  unsigned char* pages;
+  size_t page_bytes;
+  unsigned char* data;
+  size_t bytes;
+};
+std::vector<Guarded> all_guarded;
+constexpr unsigned char kPadding = 0xa5;
+
+size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
+}  // namespace
+
+void* allocate_guarded(size_t bytes, bool at_end, size_t alignment) {
+  const size_t page = page_size(), inner = (std::max<size_t>(bytes, 1) + page - 1) / page * page;
+  void* memory = mmap(nullptr, inner + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* pages = static_cast<unsigned char*>(memory);
+  mprotect(pages, page, PROT_NONE);
+  mprotect(pages + page + inner, page, PROT_NONE);
+  std::memset(pages + page, kPadding, inner);
+  unsigned char* data = pages + page + (at_end ? (inner - bytes) / alignment * alignment : 0);
+  std::memset(data, kPoison, bytes);
+  all_guarded.push_back({pages, inner + 2 * page, data, bytes});
+  return data;
+}
+
+bool padding_is_intact() {
+  const auto is_padding = [](unsigned char byte) { return byte == kPadding; };
+  return std::all_of(all_guarded.begin(), all_guarded.end(), [&](const Guarded& one) {
+    return std::all_of(one.pages + page_size(), one.data, is_padding) &&
+           std::all_of(one.data + one.bytes, one.pages + one.page_bytes - page_size(), is_padding);
+  });
+}
+
+void free_guarded() {
+  for (const Guarded& one : all_guarded) munmap(one.pages, one.page_bytes);
+  all_guarded.clear();
+}
+
+std::string guarded_neighbour(const void* address) {
+  const auto* byte = static_cast<const unsigned char*>(address);
+  for (const Guarded& one : all_guarded) {
+    if (byte < one.pages || byte >= one.pages + one.page_bytes) continue;
+    if (byte < one.data)
+      return std::to_string(one.data - byte) + " bytes before a tensor of " + std::to_string(one.bytes);
+    return std::to_string(byte - one.data - static_cast<long>(one.bytes)) + " bytes behind the end of a tensor of " +
+           std::to_string(one.bytes);
+  }
+  return "";
+}
+
+}  // namespace tileon::simulation

@@ -1,0 +1,37 @@
+// Where in the kernels' sources an instruction stands. Every instruction knows it, for messages, for the list of those
+// that ran, and so that one of them can be left out at run time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tileon::simulation {
+
+struct Site {
+  const char* file = "";
+  int line = 0;
+
+  // As a default argument: the place of the call.
+  static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
+};
+
+inline bool operator==(const Site& a, const Site& b) { return a.line == b.line && a.file == b.file; }
+
+// "sm90/producer.cuh:48".
+std::string text_of(const Site& site);
+
+// Leaves out what stands in a file whose path ends with `file`, at `line`, for the warps from `first_warp` to
+// `last_warp` of each CTA.
+void leave_out(const std::string& file, int line, int first_warp, int last_warp);
+void leave_out_nothing();
+
+// From now on, each place that runs is counted.
+void record_sites(bool on);
+// A line a place: what it does, file:line, how often it ran, a bit for each warp that came there.
+std::string recorded_sites();
+
+// Whether either is wanted; then every instruction asks is_left_out.
+extern bool sites_matter;
+bool is_left_out(const char* what, const Site& site, int warp);
+
+}  // namespace tileon::simulation

@@ -1,0 +1,232 @@
+// Kernels of a few lines that try the simulated GPU itself: one mistake each, which a flag lets them make.
+#include <cstdint>
+#include <string>
+
+#include "cuda/launch_kernel.h"
+#include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/fence.cuh"
+#include "cuda/ptx/grid_dependency.cuh"
+#include "cuda/ptx/mbarrier.cuh"
+#include "cuda/ptx/named_barrier.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/ptx/stmatrix.cuh"
+#include "cuda/ptx/tma.cuh"
+#include "cuda/ptx/wgmma.cuh"
+#include "cuda/tensor_map.h"
+#include "runtime.h"
+#include "state.h"
+
+namespace tileon {
+namespace {
+
+std::string text;
+
+// Null, or what went wrong.
+template <typename Params>
+const char* run(KernelFunction<Params> kernel, const Params& params, LaunchConfig config) {
+  simulation::label = "";
+  try {
+    launch_kernel("launching a probe", config, kernel, params);
+  } catch (const std::exception& error) {
+    text = error.what();
+    return text.c_str();
+  }
+  if (simulation::synchronize()) return nullptr;
+  text = simulation::last_fault();
+  return text.c_str();
+}
+
+struct Exchange {
+  bool synchronizes;
+  int* out;
+};
+// Each thread reads what its neighbour in the next warp wrote.
+__global__ void exchange(const __grid_constant__ Exchange params) {
+  auto& values = ptx::static_shared<int[64]>();
+  values[threadIdx.x] = static_cast<int>(threadIdx.x);
+  if (params.synchronizes) __syncthreads();
+  params.out[threadIdx.x] = values[(threadIdx.x + 32) % 64];
+}
+
+// The second warp waits for a barrier that the first one never comes to.
+__global__ void wait_for_nobody(const __grid_constant__ int) {
+  if (threadIdx.x >= 32) ptx::barrier_sync(3, 64);
+}
+
+struct Box {
+  CUtensorMap map;
+  int at[4], bytes, expected;
+  unsigned char* out;
+};
+// A box as it lies in shared memory.
+__global__ void load_box(const __grid_constant__ Box params) {
+  unsigned char* memory = ptx::DynamicShared<1024>{}.begin;
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(memory));
+  const uint32_t barrier = shared + static_cast<uint32_t>(params.bytes);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(barrier, 1);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(barrier, static_cast<uint32_t>(params.expected));
+    ptx::tma_load_4d(shared, params.map, barrier, params.at[0], params.at[1], params.at[2], params.at[3]);
+  }
+  __syncthreads();
+  while (!ptx::mbarrier_try_wait(barrier, 0)) {
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < params.bytes; i += 32) params.out[i] = memory[i];
+}
+
+struct StoreBox {
+  CUtensorMap map;
+  bool fences, waits;
+};
+// 16 rows of 64 bytes, of which byte i is i % 251.
+__global__ void store_box(const __grid_constant__ StoreBox params) {
+  unsigned char* memory = ptx::DynamicShared<1024>{}.begin;
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(memory));
+  for (uint32_t i = threadIdx.x; i < 1024; i += 32) ptx::store_shared_1(shared + i, i % 251);
+  if (params.fences) ptx::fence_proxy_async();
+  __syncwarp();
+  ptx::tma_store_3d_by_warp(params.map, shared, 0, 0, 0);
+  if (params.waits) ptx::tma_wait_read<0>();
+}
+
+struct Multiply {
+  const unsigned char* image;  // of shared memory
+  int bytes;
+  uint64_t a, b;  // descriptors of what begins at shared address 0
+  bool fences, waits;
+  float* out;  // [64][8]
+};
+template <int kTransposeA, int kTransposeB>
+__global__ void multiply(const __grid_constant__ Multiply params) {
+  unsigned char* memory = ptx::DynamicShared<1024>{}.begin;
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(memory));
+  for (int i = static_cast<int>(threadIdx.x); i < params.bytes; i += 128) memory[i] = params.image[i];
+  __syncthreads();
+  float sums[4] = {};
+  if (params.fences) ptx::wgmma_fence();
+  ptx::wgmma_m64k16<__half, 8, kTransposeA, kTransposeB>(sums, params.a + (shared >> 4), params.b + (shared >> 4), 0);
+  ptx::wgmma_commit();
+  float early[4];
+  for (int i = 0; i < 4; ++i) early[i] = const_cast<volatile float&>(sums[i]);
+  ptx::wgmma_wait<0>();
+  const int row = static_cast<int>(threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4);
+  for (int i = 0; i < 4; ++i)
+    params.out[(row + i / 2 * 8) * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2] =
+        params.waits ? sums[i] : early[i];
+}
+
+struct Chain {
+  bool waits;
+  float *between, *out;
+};
+__global__ void first_of_chain(const __grid_constant__ Chain params) {
+  ptx::grid_dependency_launch();
+  __syncthreads();
+  params.between[blockIdx.x * 32 + threadIdx.x] = static_cast<float>(threadIdx.x);
+}
+__global__ void second_of_chain(const __grid_constant__ Chain params) {
+  if (params.waits) ptx::grid_dependency_wait();
+  params.out[blockIdx.x * 32 + threadIdx.x] = params.between[blockIdx.x * 32 + threadIdx.x];
+}
+
+struct Neighbour {
+  bool waits;
+  uint32_t* out;
+};
+// CTA 0 of a cluster reads what CTA 1 has in its shared memory, which may end first.
+__global__ void read_neighbour(const __grid_constant__ Neighbour params) {
+  unsigned char* memory = ptx::DynamicShared<128>{}.begin;
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(memory));
+  ptx::store_shared_4(shared + threadIdx.x * 4, blockIdx.y * 100 + threadIdx.x);
+  ptx::cluster_arrive();
+  ptx::cluster_wait();
+  if (blockIdx.y == 0) params.out[threadIdx.x] = ptx::load_cluster_4(ptx::map_to_cta(shared + threadIdx.x * 4, 1));
+  if (params.waits) {
+    ptx::cluster_arrive();
+    ptx::cluster_wait();
+  }
+}
+
+struct Diverge {
+  bool diverges;
+};
+__global__ void diverge(const __grid_constant__ Diverge params) {
+  unsigned char* memory = ptx::DynamicShared<128>{}.begin;
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(memory)) + threadIdx.x % 8 * 16;
+  if (params.diverges && threadIdx.x % 2 != 0) {
+    ptx::stmatrix_x2(shared, 0, 0);
+  } else {
+    ptx::stmatrix_x2(shared, 0, 0);
+  }
+}
+
+LaunchConfig config_of(int threads, int shared_bytes = 0) {
+  return {.grid = dim3(1), .threads = threads, .stream = nullptr, .shared_bytes = shared_bytes};
+}
+
+}  // namespace
+}  // namespace tileon
+
+using namespace tileon;
+
+extern "C" {
+
+const char* probe_exchange(int synchronizes, int* out) {
+  return run(exchange, Exchange{synchronizes != 0, out}, config_of(64));
+}
+const char* probe_deadlock() { return run(wait_for_nobody, 0, config_of(64)); }
+
+// A tensor of bytes: sizes and box of four dimensions, strides of the last three. `expected`: what the barrier is told.
+const char* probe_load_box(const void* data, const uint64_t* sizes, const uint64_t* strides, const uint32_t* box,
+                           int swizzle, const int* at, int bytes, int expected, unsigned char* out) {
+  TensorBox tensor{4, {}, {}, {}};
+  for (int i = 0; i < 4; ++i) {
+    tensor.sizes[i] = sizes[i];
+    tensor.strides[i] = i == 0 ? 0 : strides[i - 1];
+    tensor.box[i] = box[i];
+  }
+  Box params{{}, {at[0], at[1], at[2], at[3]}, bytes, expected, out};
+  try {
+    params.map =
+        encode_tensor_map(data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, static_cast<CUtensorMapSwizzle>(swizzle));
+  } catch (const std::exception& error) {
+    text = error.what();
+    return text.c_str();
+  }
+  return run(load_box, params, config_of(32, bytes + 8));
+}
+
+// To [16][64] bytes, of which the first `rows` rows and `columns` columns are the tensor.
+const char* probe_store_box(void* data, int rows, int columns, int fences, int waits) {
+  const TensorBox tensor{
+      3, {static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), 1}, {0, 64, 1024}, {64, 16, 1}};
+  const CUtensorMap map = encode_tensor_map(data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, CU_TENSOR_MAP_SWIZZLE_NONE);
+  return run(store_box, StoreBox{map, fences != 0, waits != 0}, config_of(32, 1024));
+}
+
+const char* probe_multiply(const unsigned char* image, int bytes, uint64_t a, uint64_t b, int transpose_a,
+                           int transpose_b, int fences, int waits, float* out) {
+  const Multiply params{image, bytes, a, b, fences != 0, waits != 0, out};
+  const auto kernel = transpose_a != 0 ? (transpose_b != 0 ? multiply<1, 1> : multiply<1, 0>)
+                                       : (transpose_b != 0 ? multiply<0, 1> : multiply<0, 0>);
+  return run(+kernel, params, config_of(128, bytes));
+}
+
+const char* probe_chain(int ctas, int waits, float* between, float* out) {
+  const Chain params{waits != 0, between, out};
+  LaunchConfig config = config_of(32);
+  config.grid = dim3(static_cast<unsigned>(ctas));
+  launch_kernel("launching a probe", config, first_of_chain, params);
+  config.may_overlap = true;
+  return run(second_of_chain, params, config);
+}
+
+const char* probe_neighbour(int waits, uint32_t* out) {
+  LaunchConfig config = config_of(32, 128);
+  config.grid = config.cluster = dim3(1, 2);
+  return run(read_neighbour, Neighbour{waits != 0, out}, config);
+}
+
+const char* probe_diverge(int diverges) { return run(diverge, Diverge{diverges != 0}, config_of(32, 256)); }
+}

@@ -1,0 +1,23 @@
+// PTX ISA: "setmaxnreg".
+#pragma once
+
+#include <cstdint>
+
+#include "machine.h"
+
+namespace tileon::ptx {
+
+using simulation::Site;
+
+template <int kCount>
+inline void release_registers(Site where = Site::here()) {
+  static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  simulation::set_registers(kCount, false, where);
+}
+template <int kCount>
+inline void acquire_registers(Site where = Site::here()) {
+  static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  simulation::set_registers(kCount, true, where);
+}
+
+}  // namespace tileon::ptx

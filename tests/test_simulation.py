@@ -1,0 +1,381 @@
+"""The kernels on a simulated GPU (tests/simulation/): right in every schedule tried, and what that GPU itself finds.
+
+Needs build/simulation/libsimulation.so, which `python3 tests/simulation/build.py` makes; it is brought up to date here.
+TILEON_SIMULATION_LIBRARY names another one.
+"""
+
+import ctypes
+import os
+import pathlib
+import re
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SIMULATION = ROOT / "tests" / "simulation"
+sys.path.insert(0, str(SIMULATION))
+
+from simulation import (  # noqa: E402
+    E2M1,
+    E4M3,
+    E4M3_SCALE,
+    E8M0_SCALE,
+    HOPPER,
+    HOPPER_BLOCK_SCALED,
+    PORTABLE,
+    PORTABLE_BLOCK_SCALED,
+    Simulation,
+    block_scaled_problem,
+    dense_problem,
+)
+
+import build as simulation_build  # noqa: E402
+
+SCHEDULES = [(0, False), (1, False), (2, False), (12, False), (13, True)]  # a seed, and whether lanes are independent
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    named = os.environ.get("TILEON_SIMULATION_LIBRARY")
+    library = pathlib.Path(named) if named else ROOT / "build" / "simulation" / "libsimulation.so"
+    if not named:
+        if not library.exists():
+            pytest.skip("there is no simulated GPU: python3 tests/simulation/build.py builds it")
+        simulation_build.build(ROOT / "csrc", library.parent)
+    made = Simulation(library)
+    for name in ("exchange", "deadlock", "load_box", "store_box", "multiply", "chain", "neighbour", "diverge"):
+        getattr(made.lib, f"probe_{name}").restype = ctypes.c_char_p
+    return made
+
+
+@pytest.fixture(autouse=True)
+def fresh(simulation):
+    simulation.begin(0)
+    yield
+    simulation.leave_out(None)
+    simulation.free()
+
+
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+# The kernels.
+
+DENSE_ROWS = [
+    (HOPPER, "sm90_gemm_128x256x64", (0, 0, 0)),
+    (HOPPER, "sm90_gemm_128x96x64", (1, 1, 1)),
+    (HOPPER, "sm90_pingpong_128x128x64", (0, 0, 0)),
+    (HOPPER, "sm90_swapped_96x128x64", (0, 0, 0)),
+    (HOPPER, "sm90_split4_64x64x128", (1, 1, 1)),
+    (HOPPER, "sm90_few_rows_32x64x128", (0, 0, 0)),
+    (HOPPER, "sm90_bf16x6_128x128x64", (2, 2, 2)),
+    (HOPPER, "sm90_fp8_128x128x128", (4, 5, 1)),
+    (HOPPER, "sm90_fp8_fast_pingpong_128x128x128", (4, 4, 0)),
+    (PORTABLE, "sm80_mma_64x64x64", (0, 0, 0)),
+    (PORTABLE, "sm80_mma_16x128x64", (1, 1, 1)),
+    (PORTABLE, "sm80_mma_gather_64x64x32", (0, 0, 0)),
+    (PORTABLE, "sm80_simt_64x64x16", (2, 2, 2)),
+    (PORTABLE, "sm80_few_rows_4x16x256", (2, 2, 2)),
+    (PORTABLE, "sm80_dmma_64x64x16", (3, 3, 3)),
+    (PORTABLE, "sm80_mma_64x64x128_fp8", (4, 5, 1)),
+]
+
+
+@pytest.mark.parametrize(("table", "name", "dtypes"), DENSE_ROWS)
+@pytest.mark.parametrize(
+    ("m", "n", "k", "batch", "activation"),
+    [(200, 136, 72, 1, "leaky_relu"), (5, 264, 520, 1, "none"), (129, 257, 64, 2, "relu")],
+)
+def test_dense_products_are_exact_in_every_schedule(simulation, table, name, dtypes, m, n, k, batch, activation):
+    row = simulation.rows(table).index(name)
+    ran = 0
+    for layout in range(4):
+        problem = dense_problem(
+            simulation,
+            m,
+            n,
+            k,
+            dtypes,
+            batch=batch,
+            a_k_major=layout % 2 == 0,
+            b_k_major=layout < 2,
+            activation=activation,
+            at_end=layout != 3,
+        )
+        if problem.why_not(table, row) is not None:
+            continue
+        for seed, independent in SCHEDULES if layout == 0 else SCHEDULES[layout : layout + 2]:
+            assert problem.run(table, row, seed, independent) is None
+            ran += 1
+    assert ran > 0 or k % 16 != 0 or "fp8" not in name
+
+
+@pytest.mark.parametrize("table", [PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED])
+@pytest.mark.parametrize(
+    ("elements", "scale"),
+    [((E4M3, E4M3), E8M0_SCALE), ((E4M3, E2M1), E8M0_SCALE), ((E2M1, E2M1), E8M0_SCALE), ((E2M1, E2M1), E4M3_SCALE)],
+)
+@pytest.mark.parametrize("packed", [True, False])
+def test_block_scaled_products_are_exact_in_every_schedule(simulation, table, elements, scale, packed):
+    problem = block_scaled_problem(simulation, 33, 136, 608, elements, scale, packed=packed)
+    ran = 0
+    for row in range(len(simulation.rows(table))):
+        if problem.why_not(table, row) is None:
+            for seed, independent in (SCHEDULES[row % 2], SCHEDULES[3 + row % 2]):
+                assert problem.run(table, row, seed, independent) is None
+                ran += 1
+    assert ran > 0
+
+
+def test_the_argument_of_the_activation_is_kept_where_it_is_wanted(simulation):
+    row = simulation.rows(HOPPER).index("sm90_gemm_128x256x64")
+    problem = dense_problem(simulation, 200, 264, 136, (0, 0, 0), pre_activation=True)
+    for seed, independent in SCHEDULES:
+        assert problem.run(HOPPER, row, seed, independent) is None
+
+
+def test_an_a100_has_less_shared_memory_and_no_hopper_kernels(simulation):
+    problem = dense_problem(simulation, 128, 128, 64, (0, 0, 0))
+    simulation.choose_device("a100")
+    try:
+        assert problem.why_not(HOPPER, 0) is not None
+        assert problem.run(PORTABLE, simulation.rows(PORTABLE).index("sm80_mma_128x128x32"), 0) is None
+    finally:
+        simulation.choose_device("h200")
+
+
+# What a kernel must not leave out.
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "what", "file"),
+    [
+        (HOPPER, "sm90_gemm_128x256x64", "wgmma.fence", "sm90/consumer.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "wgmma.wait_group", "sm90/consumer.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "mbarrier.try_wait", "tile/pipeline.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "fence.proxy.async", "sm90/gemm/tma_store.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "cp.async.bulk.wait_group.read", "sm90/gemm/tma_store.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "griddepcontrol.wait", "sm90/producer.cuh"),
+        (HOPPER, "sm90_split2_128x128x64", "barrier.cluster.wait", "sm90/split_k/kernel.cuh"),
+        (PORTABLE, "sm80_mma_64x64x64", "cp.async.wait_group", "sm80/ring.cuh"),
+        (PORTABLE, "sm80_mma_64x64x64", "bar.warp.sync", "sm80/fragment_store.cuh"),
+    ],
+)
+def test_leaving_out_one_instruction_is_noticed(simulation, table, name, what, file):
+    row = simulation.rows(table).index(name)
+    problem = dense_problem(simulation, 300, 264, 328, (0, 0, 0), sms=2)
+    simulation.record_sites(True)
+    assert problem.run(table, row, 0) is None
+    lines = [line for kind, where, line, *_ in simulation.sites() if (kind, where) == (what, file)]
+    simulation.record_sites(False)
+    simulation.leave_out(file, lines[0])
+    errors = [problem.run(table, row, seed) for seed in range(3)]
+    assert any(errors)
+    simulation.leave_out(None)
+    assert problem.run(table, row, 0) is None
+
+
+# The simulated GPU itself.
+
+
+def test_the_same_seed_is_the_same_run(simulation):
+    row = simulation.rows(HOPPER).index("sm90_pingpong_128x128x64")
+    problem = dense_problem(simulation, 200, 264, 136, (0, 0, 0))
+    counts = []
+    for seed in (21, 22, 21, 22):
+        before = simulation.statistics()
+        assert problem.run(HOPPER, row, seed) is None
+        counts.append({key: count - before[key] for key, count in simulation.statistics().items()})
+    assert counts[0] == counts[2]
+    assert counts[1] == counts[3]
+    assert counts[0]["switches"] != counts[1]["switches"]
+
+
+def test_both_ptx_folders_have_the_same_functions():
+    names = re.compile(r"^(?:__device__ __forceinline__|inline)\s[^;=(]*?(\w+)\(", re.MULTILINE)
+    for file in sorted((ROOT / "csrc" / "cuda" / "ptx").glob("*.cuh")):
+        theirs, ours = (set(names.findall(path.read_text())) for path in (file, SIMULATION / "ptx" / file.name))
+        assert theirs <= ours, file.name
+
+
+def test_a_missing_barrier_shows_as_what_was_not_written_yet(simulation):
+    out = simulation.array(64, np.int32)
+    for seed in range(4):
+        simulation.begin(seed)
+        assert simulation.lib.probe_exchange(1, pointer(out)) is None
+        assert out.tolist() == [*range(32, 64), *range(32)]
+        assert simulation.lib.probe_exchange(0, pointer(out)) is None
+        assert -1 in out
+
+
+def test_a_deadlock_names_who_waits_for_what(simulation):
+    error = simulation.lib.probe_deadlock().decode()
+    assert "deadlock" in error
+    assert "barrier 3 has 32 of 64 threads: CTA (0, 0, 0) warp 1" in error
+    assert "bar.sync in" in error
+    assert "probes.cu:" in error
+    assert "seed 0" in error
+
+
+def swizzled(place: np.ndarray, mode: int) -> np.ndarray:
+    """Of an address: the number of the 16 bytes in a row of 32, 64 or 128 is exchanged by that of the 128 bytes."""
+    rows, chunk = place // 128, place // 16 % 8
+    return place - chunk * 16 + (chunk ^ rows % 2**mode) * 16
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, 3])
+@pytest.mark.parametrize("at", [(0, 0, 0, 0), (-3, 5, 1, 0), (40, -2, 2, 1)])
+def test_tma_loads_a_box_as_the_programming_guide_has_it(simulation, mode, at):
+    sizes, box = (50, 11, 3, 2), (16 << mode, 4, 2, 1)
+    strides = (64, 64 * 11, 64 * 33)
+    tensor = np.random.default_rng(3).integers(0, 255, 64 * 66, dtype=np.uint8)
+    data = simulation.array(tensor.size - 14, np.uint8)
+    data[:] = tensor[: data.size]
+    expected = np.zeros(int(np.prod(box)), np.uint8)
+    for place in range(expected.size):
+        index = np.array(np.unravel_index(place, box[::-1]))[::-1] + at
+        if np.all(index >= 0) and np.all(index < sizes):
+            expected[swizzled(np.array(place), mode)] = tensor[index[0] + np.dot(index[1:], strides)]
+    out = simulation.array(expected.size, np.uint8)
+    arguments = (
+        pointer(data),
+        (ctypes.c_uint64 * 4)(*sizes),
+        (ctypes.c_uint64 * 3)(*strides),
+        (ctypes.c_uint32 * 4)(*box),
+        mode,
+        (ctypes.c_int * 4)(*at),
+        expected.size,
+    )
+    for seed in range(4):
+        simulation.begin(seed)
+        assert simulation.lib.probe_load_box(*arguments, expected.size, pointer(out)) is None
+        assert np.array_equal(out, expected)
+    error = simulation.lib.probe_load_box(*arguments, expected.size + 16, pointer(out)).decode()
+    assert "deadlock" in error
+    assert "0 of 1 arrivals and 16 bytes to come" in error
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "box"),
+    [
+        ((50, 2, 1, 1), (60, 128, 128), (16, 2, 1, 1)),
+        ((50, 2, 1, 1), (64, 128, 128), (24, 2, 1, 1)),
+        ((50, 2, 1, 1), (64, 128, 128), (16, 257, 1, 1)),
+    ],
+)
+def test_the_driver_refuses_tensor_maps_that_tma_cannot_have(simulation, sizes, strides, box):
+    data, out = simulation.array(4096, np.uint8), simulation.array(8192, np.uint8)
+    error = simulation.lib.probe_load_box(
+        pointer(data),
+        (ctypes.c_uint64 * 4)(*sizes),
+        (ctypes.c_uint64 * 3)(*strides),
+        (ctypes.c_uint32 * 4)(*box),
+        0,
+        (ctypes.c_int * 4)(),
+        512,
+        512,
+        pointer(out),
+    )
+    assert b"refused" in error
+
+
+def test_tma_stores_what_lies_inside_the_tensor_and_needs_a_fence_and_a_wait(simulation):
+    data = simulation.array(13 * 64, np.uint8)
+    assert simulation.lib.probe_store_box(pointer(data), 13, 48, 1, 1) is None
+    rows = data.reshape(13, 64)
+    assert np.array_equal(rows[:, :48], (np.arange(1024) % 251).reshape(16, 64)[:13, :48])
+    assert np.all(rows[:, 48:] == 0xFF)
+    assert b"without a fence for the async proxy" in simulation.lib.probe_store_box(pointer(data), 13, 48, 0, 1)
+    simulation.begin(1)
+    assert b"CTA ends before the store has read" in simulation.lib.probe_store_box(pointer(data), 13, 48, 1, 0)
+    simulation.begin(0)
+    assert b"behind the end of a tensor of 832" in simulation.lib.probe_store_box(pointer(data), 14, 64, 1, 1)
+
+
+def half_tile(matrix: np.ndarray, k_major: bool) -> np.ndarray:
+    """[lines][16] float16 as wgmma reads it with 128-byte swizzle.
+
+    Lines of 128 bytes: of k-major a line of the matrix each, of mn-major a k each.
+    """
+    lines = matrix if k_major else matrix.T
+    image = np.full((len(lines), 64), np.nan, np.float16)
+    for line, values in enumerate(lines):
+        for begin in range(0, len(values), 8):
+            chunk = begin // 8 ^ line % 8
+            image[line, chunk * 8 : chunk * 8 + 8] = values[begin : begin + 8]
+    return image.ravel()
+
+
+@pytest.mark.parametrize("transpose_a", [0, 1])
+@pytest.mark.parametrize("transpose_b", [0, 1])
+def test_wgmma_reads_operands_where_descriptors_say(simulation, transpose_a, transpose_b):
+    random = np.random.default_rng(5)
+    a, b = random.integers(-4, 5, (64, 16)), random.integers(-4, 5, (8, 16))
+    image = np.concatenate([half_tile(a, not transpose_a), half_tile(b, not transpose_b)]).view(np.uint8)
+    begin_b = len(half_tile(a, not transpose_a)) * 2
+    stride, mode = 1024 >> 4 << 32, 1 << 62
+    out = simulation.array(512, np.float32)
+
+    def multiply(a_descriptor: int, fences: int = 1, waits: int = 1) -> bytes | None:
+        return simulation.lib.probe_multiply(
+            pointer(image),
+            image.size,
+            ctypes.c_uint64(a_descriptor),
+            ctypes.c_uint64(begin_b >> 4 | 1 << 16 | stride | mode),
+            transpose_a,
+            transpose_b,
+            fences,
+            waits,
+            pointer(out),
+        )
+
+    for seed in range(4):
+        simulation.begin(seed)
+        assert multiply(1 << 16 | stride | mode) is None
+        assert np.array_equal(out.reshape(64, 8), a @ b.T)
+    assert multiply(1 << 16 | stride | mode, waits=0) is None
+    assert np.all(np.isnan(out))
+    assert b"without a wgmma.fence" in multiply(1 << 16 | stride | mode, fences=0)
+    assert b"without 128-byte swizzle" in multiply(1 << 16 | stride)
+    assert b"is beyond the CTA's" in multiply(0x3000 | 1 << 16 | stride | mode)
+
+
+def test_a_dependent_grid_overlaps_the_one_in_front_until_it_waits(simulation):
+    between, out = simulation.array(96, np.float32), simulation.array(96, np.float32)
+    for seed in (0, 1, 2, 3, 30, 31):
+        between[:] = out[:] = np.nan
+        simulation.begin(seed)
+        assert simulation.lib.probe_chain(3, 1, pointer(between), pointer(out)) is None
+        assert np.array_equal(out, np.tile(np.arange(32), 3))
+    between[:] = out[:] = np.nan
+    simulation.begin(0)
+    assert simulation.lib.probe_chain(3, 0, pointer(between), pointer(out)) is None
+    assert np.any(np.isnan(out))
+
+
+def test_shared_memory_of_a_cta_that_has_ended_is_gone(simulation):
+    out = simulation.array(32, np.uint32)
+    for seed in range(8):
+        simulation.begin(seed)
+        assert simulation.lib.probe_neighbour(1, pointer(out)) is None
+        assert out.tolist() == list(range(100, 132))
+    errors = []
+    for seed in range(8):
+        simulation.begin(seed)
+        errors.append(simulation.lib.probe_neighbour(0, pointer(out)) or b"")
+    assert any(b"which has ended" in error for error in errors)
+
+
+def test_lanes_at_different_instructions_of_the_whole_warp_are_noticed(simulation):
+    assert simulation.lib.probe_diverge(0) is None
+    assert b"lanes of a warp are at different instructions" in simulation.lib.probe_diverge(1)
+
+
+def test_memory_behind_a_tensor_cannot_be_touched(simulation):
+    out = simulation.array(60, np.int32)
+    error = simulation.lib.probe_exchange(1, pointer(out)).decode()
+    assert "behind the end of a tensor of 240" in error
+    assert "CTA (0, 0, 0), warp" in error
