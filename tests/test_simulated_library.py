@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
@@ -13,16 +12,19 @@ import pytest
 from simulated_gpu import SELECTION, SMALLEST_COUNT
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CUDA = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include" / "cuda_runtime.h"
+SIMULATION = ROOT / "tests" / "simulation"
+sys.path.insert(0, str(SIMULATION))
+
+import build as simulation_build  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def library() -> pathlib.Path:
     """Built where it is stale, which takes some minutes."""
-    compiler = os.environ.get("CXX", "g++").split()[0]
-    if shutil.which(compiler) is None or not CUDA.exists():
-        pytest.skip(f"needs {compiler} and the headers of the CUDA toolkit")
-    build = [sys.executable, str(ROOT / "tests" / "simulation" / "library.py")]
+    reason = simulation_build.why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    build = [sys.executable, str(SIMULATION / "library.py")]
     result = subprocess.run(build, capture_output=True, text=True, timeout=1800)
     assert result.returncode == 0, result.stdout + result.stderr
     return pathlib.Path(result.stdout.splitlines()[-1])

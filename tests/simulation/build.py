@@ -10,6 +10,7 @@ import fcntl
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -29,6 +30,17 @@ REPLACED = {
 
 def compiler() -> list[str]:
     return shlex.split(os.environ.get("CXX", "g++"))
+
+
+def cuda_home() -> pathlib.Path:
+    return pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+
+
+def why_not() -> str | None:
+    """Why it cannot be built on this machine; None where it can."""
+    if shutil.which(compiler()[0]) is None or not (cuda_home() / "include" / "cuda_runtime.h").exists():
+        return f"the simulated GPU needs {compiler()[0]} and the headers of the CUDA toolkit"
+    return None
 
 
 def native() -> list[str]:
@@ -130,14 +142,13 @@ class Unit:
 
 
 def units(tree: pathlib.Path, build: pathlib.Path, only: str, extra: list[str]) -> list[Unit]:
-    cuda_home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
     common = [
         "-std=c++20",
         "-fPIC",
         "-w",
         "-fno-strict-aliasing",
         *native(),
-        f"-isystem{cuda_home}/include",
+        f"-isystem{cuda_home()}/include",
         f"-I{HERE / 'machine'}",
         *extra,
     ]

@@ -73,13 +73,12 @@ def target_version() -> str:
 
 
 def torch_options() -> list[str]:
-    cuda_home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
     return [
         *("-std=c++20", "-O1", "-fPIC", "-w", "-DTILEON_WITH_CUDA", "-DTILEON_WITH_SM90"),
         *("-DTILEON_VERSION=simulated", "-DTILEON_NVCC=simulated", "-DTILEON_TARGETS=8.0,9.0a"),
         f"-DTILEON_TORCH={torch.__version__}",
         f"-I{build.HERE / 'machine'}",
-        *(f"-isystem{path}" for path in (*cpp_extension.include_paths("cpu"), f"{cuda_home}/include")),
+        *(f"-isystem{path}" for path in (*cpp_extension.include_paths("cpu"), f"{build.cuda_home()}/include")),
     ]
 
 
