@@ -64,6 +64,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.3, help="timed part of one case (default 0.3)")
     parser.add_argument("--csv", type=Path)
     arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this needs a GPU")
     device = torch.device("cuda")
     table = [list(COLUMNS[1:])]
     with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"timing": clock_words(device)}) as writer:

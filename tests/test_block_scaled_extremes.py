@@ -11,7 +11,6 @@ from dataclasses import replace
 import pytest
 import torch
 from block_scaled_operands import (
-    FORMATS,
     MIXED,
     MIXED_REVERSED,
     MXFP8,
@@ -23,16 +22,13 @@ from block_scaled_operands import (
     random_codes,
 )
 from block_scaled_reference import assert_exact_product, assert_product, dequantize, documented_bound, expected, product
-from test_block_scaled_scales import with_scales
+from test_block_scaled_scales import F32, each_e8m0_format, with_scales
 from torch import Tensor
 
-E8M0_FORMATS = tuple(fmt for fmt in FORMATS if fmt.scale == "e8m0")
-each_e8m0_format = pytest.mark.parametrize("fmt", E8M0_FORMATS, ids=str)
 each_row_count = pytest.mark.parametrize("m", [1, 8, 64, 128, 129])
 PARTNERS = (110, 119, 127, 136)  # e5m2 holds a's codes under scales from 110 to 136
 SMALL, LARGE = (0, 1, 2, 6, 7, 31), (252, 253, 254)
 N, K = 130, 96
-F32 = torch.float32
 
 # What e2m1 has, as e4m3 has it.
 MAGNITUDES = torch.tensor([0x00, 0x30, 0x38, 0x3C, 0x40, 0x44, 0x48, 0x4C], dtype=torch.uint8)

@@ -127,18 +127,18 @@ void plan_copy_of_b(Way& way, DType dtype) {
 // The row that the first willing backend chooses, after copies where they pay: of an operand as it is where the kernels
 // cannot read it well, of both fp8 operands as float16 where they cannot read one of them well.
 Way fastest_way(Way way, const Gpu& gpu) {
-  const bool may_copy = sm80::pays_for_copies(way.problem, gpu);
+  GemmProblem& problem = way.problem;
+  const auto copies_pay = [&] { return sm80::pays_for_copies(problem, gpu); };  // asked where a copy is wanted alone
   for (const Backend& backend : kBackends) {
     if (!backend.is_for(gpu)) continue;
-    GemmProblem& problem = way.problem;
-    if (may_copy && backend.wants_widening != nullptr && backend.wants_widening(problem, gpu)) {
+    if (backend.wants_widening != nullptr && backend.wants_widening(problem, gpu) && copies_pay()) {
       plan_copy_of_a(way, DType::kFloat16);
       plan_copy_of_b(way, DType::kFloat16);
       return fastest_way(way, gpu);  // from the first backend on: they may take float16
     }
-    if (may_copy && !way.a && backend.wants_copy(problem.a, problem.m, problem, gpu))
+    if (!way.a && backend.wants_copy(problem.a, problem.m, problem, gpu) && copies_pay())
       plan_copy_of_a(way, problem.dtype);
-    if (may_copy && !way.b && backend.wants_copy(problem.b, problem.n, problem, gpu))
+    if (!way.b && backend.wants_copy(problem.b, problem.n, problem, gpu) && copies_pay())
       plan_copy_of_b(way, problem.b_dtype);
     way.row = {&backend, backend.choose_row(problem, gpu)};
     if (way.row.row >= 0) return way;
