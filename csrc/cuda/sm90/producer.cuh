@@ -52,7 +52,6 @@ class Producer {
 #pragma unroll 1
     for (int block = begin; block < end; ++block) {
       ring_.wait_until_empty(at_);
-      __syncwarp();  // a lane that came a round late would find its phase gone
       fill_stage(block);
     }
   }
