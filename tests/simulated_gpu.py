@@ -148,6 +148,7 @@ SELECTION = (
     "test_hopper_ragged.py",
     "test_hopper_rows.py",
     "test_dependent_launch.py::TestChains",
+    "test_recorded_bits.py",
 )
 SMALLEST_COUNT = 4000  # of tests that pass: not left out
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "arithmetic.h"
+#include "cut_sums.h"
 #include "state.h"
 
 namespace tileon::simulation {
@@ -56,15 +57,13 @@ void sync_warp(uint32_t mask, Site where) {
   if (!enter("bar.warp.sync", where)) return;
   expect_full_mask(mask);
   publish_writes();
-  meet(
-      nullptr, [](Warp&) {}, Kind::kAnyPlace);
+  meet(nullptr, [](Warp&) {}, Kind::kAnyPlace);
 }
 
 // PTX ISA, "elect.sync": all lanes wait for each other, but nothing is said of their memory.
 bool elect_one(Site where) {
   enter("elect.sync", where);
-  meet(
-      nullptr, [](Warp&) {}, Kind::kAnyPlace);
+  meet(nullptr, [](Warp&) {}, Kind::kAnyPlace);
   return current->lane == current->warp->elected;
 }
 
@@ -245,7 +244,13 @@ void multiply(Warp& warp) {
   widen(of(0)->b_type, b_bytes[0], 8 * count, b[0]);
   for (int n = 0; n < 8; ++n)
     for (int k = 0; k < count; ++k) columns[k][n] = b[0][n * count + k];
-  multiply_small(a[0], columns[0], count, d[0]);
+  if (sums_are_cut) {
+    for (int m = 0; m < 16; ++m)
+      for (int n = 0; n < 8; ++n)
+        d[m][n] = cut_sum_of_mma(of(0)->a_type, a[0] + m * count, of(0)->b_type, b[0] + n * count, count, d[m][n]);
+  } else {
+    multiply_small(a[0], columns[0], count, d[0]);
+  }
   for (int lane = 0; lane < 32; ++lane)
     for (int i = 0; i < 4; ++i) of(lane)->d[i] = d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
   ++statistics.mmas;

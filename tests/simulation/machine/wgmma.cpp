@@ -3,6 +3,7 @@
 #include <array>
 
 #include "arithmetic.h"
+#include "cut_sums.h"
 #include "state.h"
 
 namespace tileon::simulation {
@@ -196,12 +197,24 @@ void read_operands(Cta& cta, const Issued& issued, Operands<T>& operands) {
   }
 }
 
+// The same product by Hopper's sums.
+void multiply_cut(const Product& product, const Operands<float>& operands, float* sums) {
+  const int count = 32 / bytes_of(product.a_type);
+  for (int column = 0; column < product.columns; ++column)
+    for (int row = 0; row < 64; ++row)
+      sums[column * 64 + row] =
+          cut_sum(product.a_type, operands.a + row, 64, product.b_type, operands.b + column * operands.column_step,
+                  operands.k_step, count, sums[column * 64 + row]);
+}
+
 template <typename T>
 void multiply(Warpgroup& group, const Issued& issued, Operands<T>& operands) {
   auto* sums = reinterpret_cast<T*>(group.sums[static_cast<size_t>(issued.sums)]->values);
   const Product& product = issued.product;
   if (!product.accumulate) std::memset(sums, 0, static_cast<size_t>(product.columns) * 64 * sizeof(T));
   read_operands(*group.cta, issued, operands);
+  if constexpr (std::is_same_v<T, float>)
+    if (sums_are_cut) return multiply_cut(product, operands, sums);
   multiply_64_rows(operands.a, operands.b, operands.k_step, operands.column_step, 32 / bytes_of(product.a_type),
                    product.columns, sums);
 }
