@@ -220,6 +220,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_runtest_setup() -> None:
     work.done = 0
+    # Not earlier: pytest-xdist begins by a question to uname.
+    subprocess.run = lambda *_, **__: leave_out("is none to a process of its own")  # type: ignore[assignment]
     ctypes.CDLL(os.environ["TILEON_LIBRARY"]).simulation_begin(ctypes.c_uint64(SEED))
 
 
@@ -254,5 +256,4 @@ def install() -> None:
     for reason, names in LACKS.items():
         for name in names:
             setattr(torch.cuda, name, lambda *_, reason=reason, **__: leave_out(reason))
-    subprocess.run = lambda *_, **__: leave_out("is none to a process of its own")  # type: ignore[assignment]
     torch.compile = lambda *_, **__: leave_out("has no compiler for its tensors")  # type: ignore[assignment]
