@@ -126,9 +126,11 @@ watchdog: $(READY)
 simulation: $(READY)
 	@$(PY) tests/simulation/library.py
 
+# A process a core shares the tests of a file too: test_config_rows.py takes most of the time.
 simulate: simulation
-	TILEON_LIBRARY=$(CURDIR)/build/simulation/tileon_ops/_C.so TILEON_TEST_LIMIT=900 $(PY) -m pytest -m gpu \
-	  $(shell $(PY) -c 'import xdist' 2>/dev/null && echo '$(SIDE_BY_SIDE)') $(PYTEST_ARGS)
+	TILEON_LIBRARY=$(CURDIR)/build/simulation/tileon_ops/_C.so TILEON_TEST_LIMIT=900 OMP_NUM_THREADS=1 \
+	  $(PY) -m pytest -q -m gpu --durations=10 \
+	  $(shell $(PY) -c 'import xdist' 2>/dev/null && echo '--numprocesses=auto --dist=worksteal') $(PYTEST_ARGS)
 
 # The interpreter: one that was named must have torch, and is left as it is.
 

@@ -1,7 +1,7 @@
 """What the kernels made of given operands on an H200, bit by bit: recorded_bits.csv, and how it is written.
 
     PYTHONPATH=. python tests/recorded_bits.py             # on an H200: writes recorded_bits.csv
-    PYTHONPATH=. python tests/recorded_bits.py --keep DIR  # and each result as DIR/<problem>.npy, to look at differences
+    PYTHONPATH=. python tests/recorded_bits.py --keep DIR  # each result too, as DIR/<problem>.npy
 
 Every row of both tables on operands whose sums are rounded, quantizers, preparing, packing and the folds of gradients.
 The operands come from numpy's generator of 2006, whose numbers numpy keeps for good.

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-from collections.abc import Iterator
-
 import pytest
 import recorded_bits
 import simulated_gpu
@@ -16,18 +12,6 @@ from tile_table import HAS_HOPPER_GPU, TABLE
 RECORDED = recorded_bits.recorded()
 CHOSEN = [name for name in RECORDED if not (simulated_gpu.IS_SHORT and name.endswith("normal"))]
 PROBLEMS = dict(recorded_bits.problems())
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _sums_are_cut() -> Iterator[None]:
-    """A simulated GPU adds as the recorded one does, which takes it longer than plain sums."""
-    if not simulated_gpu.is_loaded():
-        yield
-        return
-    library = ctypes.CDLL(os.environ["TILEON_LIBRARY"])
-    library.simulation_cut_sums(1)
-    yield
-    library.simulation_cut_sums(0)
 
 
 @pytest.mark.skipif(not TABLE, reason="CPU-only build: the tables are empty")

@@ -28,6 +28,8 @@ HAS_HOPPER_GPU = HAS_GPU and torch.cuda.get_device_capability() == (9, 0)
 NO_ROWS = "CPU-only build: the tile table is empty"
 NO_HOPPER_ROWS = "this library has no Hopper kernels"
 NO_HOPPER_GPU = "Hopper kernels run on compute capability 9.0 alone"
+HAS_FLOAT8_GPU = HAS_GPU and torch.cuda.get_device_capability() >= (8, 9)
+NO_FLOAT8_GPU = "fp8 instructions need compute capability 8.9"
 
 # What a row says of an operand that it cannot load in 16-byte pieces; nothing else may make a test pass a row over.
 CANNOT_READ = re.compile(r"^matmul: .*cannot read the strides or the alignment of `[ab]`")
@@ -141,7 +143,9 @@ def _left_out(reason: str) -> pytest.MarkDecorator:
 
 
 def _marks(row: Row) -> tuple[pytest.MarkDecorator, ...]:
-    return (_left_out(NO_HOPPER_GPU),) if row.is_hopper and not HAS_HOPPER_GPU else ()
+    if row.is_hopper and not HAS_HOPPER_GPU:
+        return (_left_out(NO_HOPPER_GPU),)
+    return (_left_out(NO_FLOAT8_GPU),) if row.is_float8 and not HAS_FLOAT8_GPU else ()
 
 
 def each_row(rows: Iterable[Row] = TABLE, none: str = NO_ROWS) -> pytest.MarkDecorator:

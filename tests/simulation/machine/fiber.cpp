@@ -72,38 +72,38 @@ tileon_simulation_switch:
 
 #endif
 
-#if defined(__x86_64__) || defined(__aarch64__)
+#ifndef SIMULATION_UCONTEXT
 extern "C" void tileon_simulation_switch(void** save, void* load);
 #endif
 
 namespace tileon::simulation {
 
 void prepare_context(Context& context, unsigned char* stack, size_t bytes, size_t unused, void (*entry)()) {
-#if defined(__x86_64__)
-  auto** words = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes - unused) / 64 * 64);
-  *--words = nullptr;  // where `entry` would return to: at its start the stack is 8 below a multiple of 16
-  *--words = reinterpret_cast<void*>(entry);
-  for (int i = 0; i < 6; ++i) *--words = nullptr;
-  context.stack_pointer = words;
-#elif defined(__aarch64__)
-  auto** words = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes - unused) / 64 * 64) - 20;
-  for (int i = 0; i < 20; ++i) words[i] = nullptr;
-  words[11] = reinterpret_cast<void*>(entry);  // x30
-  context.stack_pointer = words;
-#else
+#if defined(SIMULATION_UCONTEXT)
   getcontext(&context.state);
   context.state.uc_stack.ss_sp = stack;
   context.state.uc_stack.ss_size = bytes - unused;
   context.state.uc_link = nullptr;
   makecontext(&context.state, entry, 0);
+#elif defined(__x86_64__)
+  auto** words = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes - unused) / 64 * 64);
+  *--words = nullptr;  // where `entry` would return to: at its start the stack is 8 below a multiple of 16
+  *--words = reinterpret_cast<void*>(entry);
+  for (int i = 0; i < 6; ++i) *--words = nullptr;
+  context.stack_pointer = words;
+#else
+  auto** words = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes - unused) / 64 * 64) - 20;
+  for (int i = 0; i < 20; ++i) words[i] = nullptr;
+  words[11] = reinterpret_cast<void*>(entry);  // x30
+  context.stack_pointer = words;
 #endif
 }
 
 void switch_context(Context& from, Context& to) {
-#if defined(__x86_64__) || defined(__aarch64__)
-  tileon_simulation_switch(&from.stack_pointer, to.stack_pointer);
-#else
+#ifdef SIMULATION_UCONTEXT
   swapcontext(&from.state, &to.state);
+#else
+  tileon_simulation_switch(&from.stack_pointer, to.stack_pointer);
 #endif
 }
 

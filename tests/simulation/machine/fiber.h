@@ -4,6 +4,9 @@
 #include <cstddef>
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
+#define SIMULATION_UCONTEXT  // a compiler's option elsewhere, to test it there
+#endif
+#ifdef SIMULATION_UCONTEXT
 #include <ucontext.h>
 #endif
 
@@ -11,10 +14,10 @@ namespace tileon::simulation {
 
 // Where a fiber stopped.
 struct Context {
-#if defined(__x86_64__) || defined(__aarch64__)
-  void* stack_pointer = nullptr;
-#else
+#ifdef SIMULATION_UCONTEXT
   ucontext_t state;
+#else
+  void* stack_pointer = nullptr;
 #endif
 };
 
