@@ -7,6 +7,7 @@ whose texts match `problems`, up to the first notice. The last columns are writt
 
 import argparse
 import csv
+import os
 import pathlib
 import re
 import shutil
@@ -59,7 +60,7 @@ def planted_library(fault: dict[str, str], out: pathlib.Path) -> pathlib.Path:
     objects, commands = [], []
     for unit in build.units(tree, out, "", []):
         assert unit.is_current(), f"{unit.object.name} is out of date: run build.py"
-        includes = [pathlib.Path(name) for name in build.dependencies(unit.depfile)]
+        includes = [pathlib.Path(os.path.normpath(name)) for name in build.dependencies(unit.depfile)]
         if source not in includes or not re.search(fault["units"], unit.object.stem):
             objects.append(str(unit.object))
             continue
@@ -67,7 +68,8 @@ def planted_library(fault: dict[str, str], out: pathlib.Path) -> pathlib.Path:
             if path != source and path.is_relative_to(tree) and ALL_ROWS.search(path.read_text()):
                 change(path, path.read_text())
         command = [part.replace(str(tree), str(faulty / "csrc")) for part in unit.command]
-        commands.append([part.replace(str(unit.object.parent), str(faulty / "objects")) for part in command])
+        command = [part.replace(str(unit.object.parent), str(faulty / "objects")) for part in command]
+        commands.append([command[0], "-Wno-psabi", *command[1:]])
         objects.insert(0, commands[-1][-1])  # of functions that several objects have, the linker takes the first
     assert commands, f"no unit of {fault['units']} depends on {fault['file']}"
     library = faulty / "libsimulation.so"
@@ -114,7 +116,7 @@ def found(fault: dict[str, str], library: pathlib.Path, seeds: int) -> tuple[str
     if result.returncode != 0:
         return "", f"the process ended with {result.returncode}: {result.stderr[-300:]}"
     seed, _, what = " ".join(result.stdout.split()).partition(" ")
-    return seed, what.removeprefix("tileon: ")[:160]
+    return seed, re.sub(r"at 0x\w+, ", "", what.removeprefix("tileon: "))[:160]
 
 
 def main() -> None:
