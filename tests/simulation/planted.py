@@ -1,8 +1,8 @@
 """Plants one fault after the other in the kernels' sources, and tells which schedule shows it, and how.
 
-python3 planted.py [--only TEXT] [--seeds N]: for each line of planted.csv, `old` becomes `new` in a file of csrc/cuda;
-what depends on it among the objects whose names match `units` is compiled anew; `row` runs the problems of matrix.py
-whose texts match `problems`, up to the first notice. The last columns are written anew.
+python3 planted.py [--only TEXT] [--seeds N] [--control]: for each line of planted.csv, `old` becomes `new` in a file of
+csrc/cuda; what depends on it among the objects whose names match `units` is compiled anew; `row` runs the problems of
+matrix.py whose texts match `problems`, up to the first notice. The last columns are written anew.
 """
 
 import argparse
@@ -123,6 +123,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="")
     parser.add_argument("--seeds", type=int, default=64)
+    parser.add_argument("--control", action="store_true", help="change nothing: nothing is to be found")
     parser.add_argument("--library", type=pathlib.Path, help="one that was built with the fault")
     arguments = parser.parse_args()
     table = faults()
@@ -132,10 +133,12 @@ def main() -> None:
     for fault in table:
         if arguments.only not in fault["fault"]:
             continue
-        library = planted_library(fault, LIBRARY.parent)
+        library = planted_library(fault | ({"new": fault["old"]} if arguments.control else {}), LIBRARY.parent)
         fault["seed"], fault["message"] = found(fault, library, arguments.seeds)
         print(f"{fault['fault']}: {'seed ' + fault['seed'] if fault['seed'] else 'NOT FOUND'}: {fault['message']}")
         sys.stdout.flush()
+        if arguments.control:
+            continue
         with RECORD.open("w", newline="") as file:
             out = csv.DictWriter(file, table[0].keys(), lineterminator="\n")
             out.writeheader()
