@@ -86,7 +86,7 @@ def test_elementwise_kernels_give_the_oracles_bits_in_every_schedule(simulation)
 
 def test_the_record_of_the_matrix_has_every_row_and_nothing_wrong(simulation):
     with (SIMULATION / "matrix.csv").open(newline="") as file:
-        record = list(csv.DictReader(file))
+        record = list(csv.DictReader(line for line in file if not line.startswith("#")))
     rows = {(name, row) for table, name in enumerate(TABLES) for row in simulation.rows(table)}
     assert {(line["table"], line["row"]) for line in record} == rows
     assert all(int(line["schedules"]) >= 8 and line["wrong"] == "0" for line in record)

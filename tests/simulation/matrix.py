@@ -170,6 +170,10 @@ def run(arguments: argparse.Namespace) -> dict[tuple[int, str], Record]:
 
 def write(records: dict[tuple[int, str], Record], arguments: argparse.Namespace) -> None:
     with arguments.record.open("w", newline="") as file:
+        print(
+            f"# python3 matrix.py --seeds {arguments.seeds[0]} {arguments.seeds[1]} --sizes {arguments.sizes}",
+            file=file,
+        )
         out = csv.writer(file, lineterminator="\n")
         out.writerow(["table", "row", "cases", "schedules", "runs", "wrong"])
         for (table, name), record in records.items():
