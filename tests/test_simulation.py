@@ -1,4 +1,4 @@
-"""The kernels on a simulated GPU (tests/simulation/): right in every schedule tried, and what that GPU itself finds.
+"""The simulated GPU (tests/simulation/): what it finds. The kernels on it: test_simulated_kernels.py.
 
 They are those of build/simulation/libsimulation.so, which is built where it is stale, in some minutes;
 TILEON_SIMULATION_LIBRARY names another one.
@@ -17,23 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 SIMULATION = ROOT / "tests" / "simulation"
 sys.path.insert(0, str(SIMULATION))
 
-from simulation import (  # noqa: E402
-    E2M1,
-    E4M3,
-    E4M3_SCALE,
-    E8M0_SCALE,
-    HOPPER,
-    HOPPER_BLOCK_SCALED,
-    PORTABLE,
-    PORTABLE_BLOCK_SCALED,
-    Simulation,
-    block_scaled_problem,
-    dense_problem,
-)
+from simulation import HOPPER, PORTABLE, Simulation, dense_problem  # noqa: E402
 
 import build as simulation_build  # noqa: E402
-
-SCHEDULES = [(0, False), (1, False), (2, False), (12, False), (13, True)]  # a seed, and whether lanes are independent
 
 
 @pytest.fixture(scope="module")
@@ -61,91 +47,6 @@ def fresh(simulation):
 
 def pointer(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
-
-
-# The kernels.
-
-DENSE_ROWS = [
-    (HOPPER, "sm90_gemm_128x256x64", (0, 0, 0)),
-    (HOPPER, "sm90_gemm_128x96x64", (1, 1, 1)),
-    (HOPPER, "sm90_pingpong_128x128x64", (0, 0, 0)),
-    (HOPPER, "sm90_swapped_96x128x64", (0, 0, 0)),
-    (HOPPER, "sm90_split4_64x64x128", (1, 1, 1)),
-    (HOPPER, "sm90_few_rows_32x64x128", (0, 0, 0)),
-    (HOPPER, "sm90_bf16x6_128x128x64", (2, 2, 2)),
-    (HOPPER, "sm90_fp8_128x128x128", (4, 5, 1)),
-    (HOPPER, "sm90_fp8_fast_pingpong_128x128x128", (4, 4, 0)),
-    (PORTABLE, "sm80_mma_64x64x64", (0, 0, 0)),
-    (PORTABLE, "sm80_mma_16x128x64", (1, 1, 1)),
-    (PORTABLE, "sm80_mma_gather_64x64x32", (0, 0, 0)),
-    (PORTABLE, "sm80_simt_64x64x16", (2, 2, 2)),
-    (PORTABLE, "sm80_few_rows_4x16x256", (2, 2, 2)),
-    (PORTABLE, "sm80_dmma_64x64x16", (3, 3, 3)),
-    (PORTABLE, "sm80_mma_64x64x128_fp8", (4, 5, 1)),
-]
-
-
-@pytest.mark.parametrize(("table", "name", "dtypes"), DENSE_ROWS)
-@pytest.mark.parametrize(
-    ("m", "n", "k", "batch", "activation"),
-    [(200, 136, 72, 1, "leaky_relu"), (5, 264, 520, 1, "none"), (129, 257, 64, 2, "relu")],
-)
-def test_dense_products_are_exact_in_every_schedule(simulation, table, name, dtypes, m, n, k, batch, activation):
-    row = simulation.rows(table).index(name)
-    ran = 0
-    for layout in range(4):
-        problem = dense_problem(
-            simulation,
-            m,
-            n,
-            k,
-            dtypes,
-            batch=batch,
-            a_k_major=layout % 2 == 0,
-            b_k_major=layout < 2,
-            activation=activation,
-            at_end=layout != 3,
-        )
-        if problem.why_not(table, row) is not None:
-            continue
-        for seed, independent in SCHEDULES if layout == 0 else SCHEDULES[layout : layout + 2]:
-            assert problem.run(table, row, seed, independent) is None
-            ran += 1
-    assert ran > 0 or k % 16 != 0 or "fp8" not in name
-
-
-@pytest.mark.parametrize("table", [PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED])
-@pytest.mark.parametrize(
-    ("elements", "scale"),
-    [((E4M3, E4M3), E8M0_SCALE), ((E4M3, E2M1), E8M0_SCALE), ((E2M1, E2M1), E8M0_SCALE), ((E2M1, E2M1), E4M3_SCALE)],
-)
-@pytest.mark.parametrize("packed", [True, False])
-def test_block_scaled_products_are_exact_in_every_schedule(simulation, table, elements, scale, packed):
-    problem = block_scaled_problem(simulation, 33, 136, 608, elements, scale, packed=packed)
-    ran = 0
-    for row in range(len(simulation.rows(table))):
-        if problem.why_not(table, row) is None:
-            for seed, independent in (SCHEDULES[row % 2], SCHEDULES[3 + row % 2]):
-                assert problem.run(table, row, seed, independent) is None
-                ran += 1
-    assert ran > 0
-
-
-def test_the_argument_of_the_activation_is_kept_where_it_is_wanted(simulation):
-    row = simulation.rows(HOPPER).index("sm90_gemm_128x256x64")
-    problem = dense_problem(simulation, 200, 264, 136, (0, 0, 0), pre_activation=True)
-    for seed, independent in SCHEDULES:
-        assert problem.run(HOPPER, row, seed, independent) is None
-
-
-def test_an_a100_has_less_shared_memory_and_no_hopper_kernels(simulation):
-    problem = dense_problem(simulation, 128, 128, 64, (0, 0, 0))
-    simulation.choose_device("a100")
-    try:
-        assert problem.why_not(HOPPER, 0) is not None
-        assert problem.run(PORTABLE, simulation.rows(PORTABLE).index("sm80_mma_128x128x32"), 0) is None
-    finally:
-        simulation.choose_device("h200")
 
 
 # What a kernel must not leave out.

@@ -1,8 +1,9 @@
-// What Python calls: a problem on given pointers by row `row` of a table, in a schedule. simulation.py has the same
-// structs.
+// What Python calls: a problem on given pointers by row `row` of a table, in a schedule. Python has the library's own
+// structs of problems once more.
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -20,7 +21,8 @@ using namespace tileon;
 
 namespace {
 
-enum Table { kPortable, kHopper, kPortableBlockScaled, kHopperBlockScaled };
+enum Table { kPortable, kHopper, kPortableBlockScaled, kHopperBlockScaled, kElementwise };
+const char* const kElementwiseRows[] = {"quantize", "dequantize", "scale_pack", "epilogue_backward"};
 
 std::string text;  // what the last call returned
 
@@ -29,102 +31,22 @@ const char* keep(const std::string& what) {
   return text.c_str();
 }
 
-Gpu gpu() {
-  int major = 0, minor = 0, sms = 0, shared = 0;
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
-  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
-  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0);
-  cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
-  return {major * 10 + minor, sms, shared, major * 10 + minor};
-}
-
-struct Strides {
-  const void* data;
-  int64_t mn, k, batch;
-};
-struct Finish {
-  const void* bias;
-  int64_t bias_stride;
-  int32_t bias_dtype, activation;
-  double slope;
-};
-struct Dense {
-  int64_t batch, m, n, k;
-  int32_t dtype, b_dtype, out_dtype, allow_tf32, fast_accum, sms;  // sms: of the GPU, where it is not 0
-  Strides a, b, out;                                               // of the output: m, n, batch
-  Finish finish;
-  void* pre_activation;
-};
-struct Scaled {
-  const void* data;
-  const void* scale;
-  int64_t stride_row;
-  int32_t element, packed;
-};
-struct BlockScaled {
-  int64_t m, n, k;
-  int32_t scale_type, out_dtype, fast_accum, sms;
-  Scaled a, b;
-  Strides out;
-  Finish finish;
-  const float* global_scale;
-};
-
-Epilogue epilogue_of(const Finish& finish) {
-  return {finish.bias, finish.bias_stride, static_cast<DType>(finish.bias_dtype),
-          static_cast<Activation>(finish.activation), finish.slope};
-}
-Operand operand_of(const Strides& strides) { return {strides.data, strides.mn, strides.k, strides.batch}; }
-Output output_of(const Strides& strides) {
-  return {const_cast<void*>(strides.data), strides.mn, strides.k, strides.batch};
-}
-
-GemmProblem problem_of(const Dense& dense) {
-  GemmProblem problem;
-  problem.batch = dense.batch;
-  problem.m = dense.m;
-  problem.n = dense.n;
-  problem.k = dense.k;
-  problem.dtype = static_cast<DType>(dense.dtype);
-  problem.b_dtype = static_cast<DType>(dense.b_dtype);
-  problem.out_dtype = static_cast<DType>(dense.out_dtype);
-  problem.allow_tf32 = dense.allow_tf32 != 0;
-  problem.fast_accum = dense.fast_accum != 0;
-  problem.a = operand_of(dense.a);
-  problem.b = operand_of(dense.b);
-  problem.out = output_of(dense.out);
-  problem.epilogue = epilogue_of(dense.finish);
-  problem.pre_activation = dense.pre_activation;
-  return problem;
-}
-
-BlockScaledProblem problem_of(const BlockScaled& scaled) {
-  BlockScaledProblem problem;
-  problem.m = scaled.m;
-  problem.n = scaled.n;
-  problem.k = scaled.k;
-  problem.scale_type = static_cast<ScaleType>(scaled.scale_type);
-  problem.vec = vec_of(problem.scale_type);
-  problem.out_dtype = static_cast<DType>(scaled.out_dtype);
-  problem.fast_accum = scaled.fast_accum != 0;
-  const int64_t cols = problem.k / problem.vec;
-  const auto operand = [&](const Scaled& from) {
-    return BlockScaledOperand{from.data,  from.stride_row,
-                              1,          static_cast<ElementType>(from.element),
-                              from.scale, from.packed != 0 ? packed_scales(cols) : flat_scales(cols, 1)};
+// With `sms` SMs, where that is not 0.
+Gpu gpu_with(int sms) {
+  const auto attribute = [](cudaDeviceAttr what) {
+    int value = 0;
+    cudaDeviceGetAttribute(&value, what, 0);
+    return value;
   };
-  problem.a = operand(scaled.a);
-  problem.b = operand(scaled.b);
-  problem.out = output_of(scaled.out);
-  problem.epilogue = epilogue_of(scaled.finish);
-  problem.global_scale = scaled.global_scale;
-  return problem;
+  const int capability =
+      attribute(cudaDevAttrComputeCapabilityMajor) * 10 + attribute(cudaDevAttrComputeCapabilityMinor);
+  return {capability, sms != 0 ? sms : attribute(cudaDevAttrMultiProcessorCount),
+          attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin), capability};
 }
 
-Gpu gpu_with(int32_t sms) {
-  Gpu one = gpu();
-  if (sms != 0) one.sm_count = sms;
-  return one;
+template <typename Problem>
+const Problem& as(const void* problem) {
+  return *static_cast<const Problem*>(problem);
 }
 
 // Memory that a run needs besides, poisoned, which ends where nothing may be touched.
@@ -193,21 +115,42 @@ const char* run_to_end(const Run& run) {
   return keep(what);
 }
 
+void run_portable(int row, const GemmProblem& problem, const Gpu& gpu) {
+  sm80::run(row, problem, gpu, nullptr, nullptr);
+}
+void run_portable(int row, const BlockScaledProblem& problem, const Gpu&) { sm80::run(row, problem, nullptr); }
+
+// Where the kernels leave a condition under which others compute the product anew, those follow.
+template <typename Problem>
+void run_hopper(int row, Problem problem, const Gpu& gpu) {
+  problem.condition = sm90::run(row, problem, gpu, scratch(sm90::scratch_bytes(row, problem)), nullptr);
+  if (may_follow(problem.condition)) run_portable(sm80::choose_row(problem, gpu), problem, gpu);
+}
+
+// Where there is room for a prepared weight, it is prepared before.
+void prepare(const BlockScaledProblem& problem) {
+  if (problem.prepared_b.data == nullptr) return;
+  BlockScaledProblem weight = problem;
+  weight.m = 0;
+  sm90::prepare_weight(weight, problem.prepared_b, scratch(sm90::prepare_weight_scratch_bytes(weight)), nullptr);
+}
+
+void run_elementwise(int row, const void* problem, const Gpu& gpu) {
+  if (row == 0) return run_quantize(as<QuantizeProblem>(problem), nullptr);
+  if (row == 1) return run_dequantize(as<DequantizeProblem>(problem), nullptr);
+  if (row == 2) return run_scale_pack(as<ScalePackProblem>(problem), nullptr);
+  const auto& backward = as<EpilogueBackwardProblem>(problem);
+  run_epilogue_backward(backward, scratch(epilogue_backward_workspace(backward, gpu.sm_count)), gpu.sm_count, nullptr);
+}
+
 }  // namespace
 
 extern "C" {
 
 int simulation_row_count(int table) {
-  switch (table) {
-    case kPortable:
-      return sm80::row_count();
-    case kHopper:
-      return sm90::row_count();
-    case kPortableBlockScaled:
-      return sm80::block_scaled_row_count();
-    default:
-      return sm90::block_scaled_row_count();
-  }
+  const int counts[] = {sm80::row_count(), sm90::row_count(), sm80::block_scaled_row_count(),
+                        sm90::block_scaled_row_count(), static_cast<int>(std::size(kElementwiseRows))};
+  return counts[table];
 }
 
 const char* simulation_row_name(int table, int row) {
@@ -218,108 +161,54 @@ const char* simulation_row_name(int table, int row) {
       return sm90::row_name(row);
     case kPortableBlockScaled:
       return sm80::block_scaled_row_name(row);
-    default:
+    case kHopperBlockScaled:
       return sm90::block_scaled_row_name(row);
+    default:
+      return kElementwiseRows[row];
   }
 }
 
-const char* simulation_why_not(int table, int row, const void* problem) {
-  const auto& dense = *static_cast<const Dense*>(problem);
-  const auto& scaled = *static_cast<const BlockScaled*>(problem);
+// Of the structs of problems, in the order of Python's list.
+int64_t simulation_struct_bytes(int index) {
+  const int64_t bytes[] = {sizeof(GemmProblem),       sizeof(BlockScaledProblem), sizeof(QuantizeProblem),
+                           sizeof(DequantizeProblem), sizeof(ScalePackProblem),   sizeof(EpilogueBackwardProblem)};
+  return bytes[index];
+}
+
+// Of an elementwise problem Python knows its row.
+const char* simulation_why_not(int table, int row, const void* problem, int sms) {
+  const Gpu gpu = gpu_with(sms);
   switch (table) {
     case kPortable:
-      return sm80::why_not(row, problem_of(dense), gpu_with(dense.sms));
+      return sm80::why_not(row, as<GemmProblem>(problem), gpu);
     case kHopper:
-      return sm90::why_not(row, problem_of(dense), gpu_with(dense.sms));
+      return sm90::why_not(row, as<GemmProblem>(problem), gpu);
     case kPortableBlockScaled:
-      return sm80::why_not(row, problem_of(scaled), gpu_with(scaled.sms));
+      return sm80::why_not(row, as<BlockScaledProblem>(problem), gpu);
+    case kHopperBlockScaled:
+      return sm90::why_not(row, as<BlockScaledProblem>(problem), gpu);
     default:
-      return sm90::why_not(row, problem_of(scaled), gpu_with(scaled.sms));
+      return nullptr;
   }
 }
 
-// Computes the product; where the kernels leave a condition under which others compute it anew, those follow.
-const char* simulation_run(int table, int row, const void* problem) {
+const char* simulation_run(int table, int row, const void* problem, int sms) {
   simulation::label = simulation_row_name(table, row);
   return run_to_end([&] {
-    if (table == kPortable || table == kHopper) {
-      const auto& dense = *static_cast<const Dense*>(problem);
-      GemmProblem gemm = problem_of(dense);
-      const Gpu on = gpu_with(dense.sms);
-      if (table == kPortable) {
-        sm80::run(row, gemm, on, nullptr, nullptr);
-        return;
-      }
-      gemm.condition = sm90::run(row, gemm, on, scratch(sm90::scratch_bytes(row, gemm)), nullptr);
-      if (may_follow(gemm.condition)) sm80::run(sm80::choose_row(gemm, on), gemm, on, nullptr, nullptr);
-    } else {
-      const auto& scaled = *static_cast<const BlockScaled*>(problem);
-      BlockScaledProblem gemm = problem_of(scaled);
-      const Gpu on = gpu_with(scaled.sms);
-      if (table == kPortableBlockScaled) {
-        sm80::run(row, gemm, nullptr);
-        return;
-      }
-      gemm.condition = sm90::run(row, gemm, on, scratch(sm90::scratch_bytes(row, gemm)), nullptr);
-      if (may_follow(gemm.condition)) sm80::run(sm80::choose_row(gemm, on), gemm, nullptr);
+    const Gpu gpu = gpu_with(sms);
+    switch (table) {
+      case kPortable:
+        return run_portable(row, as<GemmProblem>(problem), gpu);
+      case kHopper:
+        return run_hopper(row, as<GemmProblem>(problem), gpu);
+      case kPortableBlockScaled:
+        return run_portable(row, as<BlockScaledProblem>(problem), gpu);
+      case kHopperBlockScaled:
+        prepare(as<BlockScaledProblem>(problem));
+        return run_hopper(row, as<BlockScaledProblem>(problem), gpu);
+      default:
+        return run_elementwise(row, problem, gpu);
     }
-  });
-}
-
-// x [rows][k] contiguous, of float32, float16 or bfloat16; data and packed scales come out.
-const char* simulation_quantize(int64_t rows, int64_t k, int format, int rounding, int dtype, const void* x,
-                                const float* global_scale, uint8_t* data, uint8_t* scale) {
-  simulation::label = "quantize";
-  return run_to_end([&] {
-    run_quantize({rows, k, static_cast<Format>(format), static_cast<ScaleRounding>(rounding), static_cast<DType>(dtype),
-                  x, k, 1, global_scale, data, scale},
-                 nullptr);
-  });
-}
-
-const char* simulation_dequantize(int64_t rows, int64_t k, int format, int dtype, const uint8_t* data,
-                                  const uint8_t* scale, const float* global_scale, void* out) {
-  simulation::label = "dequantize";
-  return run_to_end([&] {
-    DequantizeProblem problem{rows, k, static_cast<Format>(format), static_cast<DType>(dtype), data};
-    problem.stride_row = k / elements_per_byte(info(problem.format).element);
-    problem.stride_k = 1;
-    problem.scale = scale;
-    problem.scale_strides = packed_scales(problem.cols());
-    problem.global_scale = global_scale;
-    problem.out = out;
-    run_dequantize(problem, nullptr);
-  });
-}
-
-// [rows][cols] to packed, or back.
-const char* simulation_scale_pack(int64_t rows, int64_t cols, const uint8_t* from, uint8_t* to, int to_packed) {
-  simulation::label = "scale_pack";
-  return run_to_end([&] {
-    const ScaleStrides strides = to_packed != 0 ? flat_scales(cols, 1) : packed_scales(cols);
-    run_scale_pack({rows, cols, from, strides, to, to_packed != 0}, nullptr);
-  });
-}
-
-// All of one dtype, contiguous.
-const char* simulation_epilogue_backward(int64_t m, int64_t n, int dtype, const void* grad, const void* saved,
-                                         void* grad_z, void* grad_bias, int activation, double slope) {
-  simulation::label = "epilogue_backward";
-  return run_to_end([&] {
-    EpilogueBackwardProblem problem;
-    problem.m = m;
-    problem.n = n;
-    problem.grad_dtype = problem.out_dtype = problem.bias_dtype = static_cast<DType>(dtype);
-    problem.grad = grad;
-    problem.stride_m = n;
-    problem.stride_n = 1;
-    problem.saved = saved;
-    problem.grad_z = grad_z;
-    problem.grad_bias = grad_bias;
-    problem.activation = static_cast<Activation>(activation);
-    problem.slope = slope;
-    const int sms = gpu().sm_count;
-    run_epilogue_backward(problem, scratch(epilogue_backward_workspace(problem, sms)), sms, nullptr);
   });
 }
 
@@ -352,10 +241,10 @@ void simulation_leave_out(const char* file, int line, int first_warp, int last_w
 void simulation_record_sites(int on) { simulation::record_sites(on != 0); }
 const char* simulation_sites() { return keep(simulation::recorded_sites()); }
 
-// Switches, asynchronous tasks, wgmma, mma.sync, grids; since the library was loaded.
+// Switches, asynchronous tasks, wgmma, mma.sync, grids, fmaf; since the library was loaded.
 void simulation_statistics(uint64_t* counts) {
   const simulation::Statistics& from = simulation::statistics;
-  const uint64_t all[] = {from.switches, from.tasks, from.products, from.mmas, from.grids};
-  for (int i = 0; i < 5; ++i) counts[i] = all[i];
+  const uint64_t all[] = {from.switches, from.tasks, from.products, from.mmas, from.grids, simulation::fmaf_count};
+  for (size_t i = 0; i < std::size(all); ++i) counts[i] = all[i];
 }
 }

@@ -1,19 +1,26 @@
 """Every row of every table, in every dtype and layout that it takes, on a few sizes and schedules.
 
-python3 matrix.py [--seeds FIRST COUNT] [--rows TEXT] [--table N] [--independent-lanes] [--sizes N]
+python3 matrix.py [--seeds FIRST COUNT] [--rows TEXT] [--table N] [--independent-lanes] [--sizes N] [--record CSV]: the
+first seed once more at the end, which must be the same run.
 """
 
 import argparse
-import collections
+import csv
+import os
 import pathlib
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy comes: for products so small threads only wait
 
 from simulation import (
     E2M1,
     E4M3,
     E4M3_SCALE,
     E8M0_SCALE,
+    ELEMENTWISE,
     HOPPER,
     HOPPER_BLOCK_SCALED,
     PORTABLE,
@@ -26,11 +33,22 @@ from simulation import (
 )
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[2] / "build" / "simulation" / "libsimulation.so"
-SIZES = [(128, 256, 192, 1), (200, 136, 72, 1), (1, 24, 520, 1), (129, 257, 64, 2), (65, 72, 8, 3), (300, 264, 640, 1)]
+# m, n, k, batch, and what else: edges everywhere, whole tiles, one row, one column, k below a block's, several tiles of
+# a CTA. A slope above 1 takes the way of the costly activations.
+CASES: list[tuple[int, int, int, int, dict]] = [
+    (200, 136, 75, 1, {"activation": "none", "bias": False}),
+    (128, 256, 192, 1, {"slope": 2.0}),
+    (1, 24, 520, 1, {"slope": 2.0}),
+    (130, 1, 136, 1, {"activation": "relu"}),
+    (65, 72, 8, 3, {}),
+    (129, 257, 64, 2, {"pre_activation": True}),
+    (300, 264, 328, 1, {"sms": 2}),
+]
 # Of a, b and the output; whether float32 is tf32.
 DTYPES = [
     ((0, 0, 0), False),
     ((1, 1, 1), False),
+    ((0, 0, 2), False),
     ((2, 2, 2), True),
     ((2, 2, 2), False),
     ((3, 3, 3), False),
@@ -39,7 +57,14 @@ DTYPES = [
     ((5, 4, 1), False),
     ((5, 5, 0), False),
 ]
-BLOCK_SCALED_SIZES = [(96, 136, 256), (1, 264, 512), (130, 72, 96), (17, 129, 1312)]
+# m, n, k, and whether scales are of any size.
+BLOCK_SCALED_CASES = [
+    (96, 136, 256, False),
+    (1, 264, 512, True),
+    (130, 72, 96, True),
+    (17, 129, 1312, False),
+    (129, 1, 32, False),
+]
 FORMATS = [
     ((E4M3, E4M3), E8M0_SCALE),
     ((E4M3, E2M1), E8M0_SCALE),
@@ -49,33 +74,110 @@ FORMATS = [
 ]
 
 
-def dense_problems(simulation: Simulation, sizes: int) -> Iterator[Problem]:
-    for dtypes, tf32 in DTYPES:
+def dense_problems(
+    simulation: Simulation,
+    sizes: int = len(CASES),
+    dtypes: Iterable[tuple[tuple[int, int, int], bool]] = tuple(DTYPES),
+) -> Iterator[Problem]:
+    for kinds, tf32 in dtypes:
         for layout in range(4):
-            for m, n, k, batch in SIZES[:sizes]:
+            for m, n, k, batch, more in CASES[:sizes]:
                 simulation.free()
-                yield dense_problem(
-                    simulation,
-                    m,
-                    n,
-                    k,
-                    dtypes,
-                    batch=batch,
-                    a_k_major=layout % 2 == 0,
-                    b_k_major=layout < 2,
-                    tf32=tf32,
-                    at_end=(layout + k) % 16 != 8,
-                )
+                if kinds[0] >= 4:
+                    more = {**more, "pre_activation": False}  # kernels of fp8, which has no gradients, do not keep it
+                layouts = {"a_k_major": layout % 2 == 0, "b_k_major": layout < 2, "at_end": (layout + k) % 16 != 8}
+                yield dense_problem(simulation, m, n, k, kinds, batch=batch, tf32=tf32, **layouts, **more)
 
 
-def block_scaled_problems(simulation: Simulation, sizes: int) -> Iterator[Problem]:
+def block_scaled_problems(simulation: Simulation, sizes: int = len(BLOCK_SCALED_CASES)) -> Iterator[Problem]:
     for elements, scale in FORMATS:
-        for m, n, k in BLOCK_SCALED_SIZES[:sizes]:
+        for m, n, k, wide in BLOCK_SCALED_CASES[:sizes]:
             for packed in (True, False):
-                simulation.free()
-                yield block_scaled_problem(
-                    simulation, m, n, k, elements, scale, packed=packed, out_dtype=int(packed), at_end=k != 96
-                )
+                for prepared in (None, 0 if elements == (E2M1, E2M1) and scale == E8M0_SCALE else 1):
+                    simulation.free()
+                    yield block_scaled_problem(
+                        simulation,
+                        m,
+                        n,
+                        k,
+                        elements,
+                        scale,
+                        packed=packed,
+                        out_dtype=int(packed),
+                        at_end=k != 96,
+                        wide=wide,
+                        prepared=prepared,
+                        slope=0.125 if packed else 2.0,
+                    )
+
+
+def elementwise_problems(simulation: Simulation, sizes: int = len(CASES)) -> Iterator[Problem]:
+    import elementwise  # with torch, which takes its time
+
+    return elementwise.elementwise_problems(simulation, sizes)
+
+
+# Of tables that take the same problems.
+GROUPS: tuple[tuple[tuple[int, ...], Callable[..., Iterator[Problem]]], ...] = (
+    ((PORTABLE, HOPPER), dense_problems),
+    ((PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED), block_scaled_problems),
+    ((ELEMENTWISE,), elementwise_problems),
+)
+
+
+@dataclass
+class Record:
+    """What was run of a row."""
+
+    cases: int = 0
+    runs: int = 0
+    wrong: int = 0
+    seconds: float = 0.0
+    first: str = ""
+
+    def add(self, problem: Problem, table: int, row: int, seeds: Iterable[int], independent_lanes: bool) -> None:
+        self.cases += 1
+        switches: dict[int, int] = {}
+        for seed in seeds:
+            start, before = time.perf_counter(), problem.simulation.statistics()["switches"]
+            what = problem.run(table, row, seed, independent_lanes)
+            self.seconds += time.perf_counter() - start
+            self.runs += 1
+            count = problem.simulation.statistics()["switches"] - before
+            if what is None and switches.setdefault(seed, count) != count:
+                what = f"{switches[seed]} switches of threads, then {count}; seed {seed}; {problem.text}"
+            self.wrong += what is not None
+            self.first = self.first or what or ""
+
+
+def run(arguments: argparse.Namespace) -> dict[tuple[int, str], Record]:
+    simulation = Simulation(arguments.library)
+    first, count = arguments.seeds
+    seeds = [*range(first, first + count), first]
+    records: dict[tuple[int, str], Record] = {}
+    for group, problems in GROUPS:
+        tables = [table for table in group if arguments.table in (None, table)]
+        for problem in problems(simulation, arguments.sizes) if tables else ():
+            for table in tables:
+                for row, name in enumerate(simulation.rows(table)):
+                    if arguments.rows in name and problem.why_not(table, row) is None:
+                        record = records.setdefault((table, name), Record())
+                        record.add(problem, table, row, seeds, arguments.independent_lanes)
+            if sys.stderr.isatty():
+                print(f"\r{sum(record.runs for record in records.values())} runs", end="", file=sys.stderr)
+    return dict(sorted(records.items()))
+
+
+def write(records: dict[tuple[int, str], Record], arguments: argparse.Namespace) -> None:
+    with arguments.record.open("w", newline="") as file:
+        print(
+            f"# python3 matrix.py --seeds {arguments.seeds[0]} {arguments.seeds[1]} --sizes {arguments.sizes}",
+            file=file,
+        )
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["table", "row", "cases", "schedules", "runs", "wrong"])
+        for (table, name), record in records.items():
+            out.writerow([TABLES[table], name, record.cases, arguments.seeds[1], record.runs, record.wrong])
 
 
 def main() -> None:
@@ -84,42 +186,20 @@ def main() -> None:
     parser.add_argument("--rows", default="")
     parser.add_argument("--table", type=int)
     parser.add_argument("--independent-lanes", action="store_true")
-    parser.add_argument("--sizes", type=int, default=6)
+    parser.add_argument("--sizes", type=int, default=len(CASES))
     parser.add_argument("--library", type=pathlib.Path, default=LIBRARY)
+    parser.add_argument("--record", type=pathlib.Path)
     arguments = parser.parse_args()
-    simulation = Simulation(arguments.library)
-    seconds: collections.Counter = collections.Counter()
-    runs: collections.Counter = collections.Counter()
-    wrong: collections.Counter = collections.Counter()
-    first: dict = {}
     begin = time.time()
-    for tables, problems in (
-        ((PORTABLE, HOPPER), dense_problems),
-        ((PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED), block_scaled_problems),
-    ):
-        tables = [table for table in tables if arguments.table in (None, table)]
-        for problem in problems(simulation, arguments.sizes) if tables else ():
-            for table in tables:
-                for row, name in enumerate(simulation.rows(table)):
-                    if arguments.rows not in name or problem.why_not(table, row) is not None:
-                        continue
-                    key = (table, name)
-                    for seed in range(arguments.seeds[0], sum(arguments.seeds)):
-                        start = time.perf_counter()
-                        what = problem.run(table, row, seed, arguments.independent_lanes)
-                        seconds[key] += time.perf_counter() - start
-                        runs[key] += 1
-                        if what is not None:
-                            wrong[key] += 1
-                            first.setdefault(key, what)
-    for key, count in runs.items():
-        text = f"  WRONG {wrong[key]}: {first[key]}" if wrong[key] else ""
-        print(f"{TABLES[key[0]]:22s} {key[1]:40s} {count:5d} runs {seconds[key] / count * 1e3:8.2f} ms each{text}")
-    for table, name in enumerate(TABLES):
-        of_table = [key for key in runs if key[0] == table]
-        if of_table:
-            print(f"{name}: {sum(runs[key] for key in of_table)} runs in {sum(seconds[key] for key in of_table):.1f} s")
-    print(f"{sum(runs.values())} runs, {sum(wrong.values())} wrong, in {time.time() - begin:.1f} s")
+    records = run(arguments)
+    for (table, name), record in records.items():
+        text = f"  WRONG {record.wrong}: {record.first}" if record.wrong else ""
+        each = record.seconds / record.runs * 1e3
+        print(f"{TABLES[table]:22s} {name:40s} {record.runs:5d} runs {each:8.2f} ms each{text}")
+    runs, wrong = (sum(getattr(record, key) for record in records.values()) for key in ("runs", "wrong"))
+    print(f"{len(records)} rows, {runs} runs, {wrong} wrong, in {time.time() - begin:.1f} s")
+    if arguments.record is not None:
+        write(records, arguments)
 
 
 if __name__ == "__main__":

@@ -148,6 +148,13 @@ inline float smaller_float(float x, float y) { return x < y || y != y ? x : y; }
 #define fmaxf larger_float
 #define fminf smaller_float
 
+// Counted: where kernels say fmaf, they add up again what tensor cores have lost.
+inline float counted_fmaf(float x, float y, float z) {
+  ++tileon::simulation::fmaf_count;
+  return std::fma(x, y, z);
+}
+#define fmaf counted_fmaf
+
 // Loads with a hint, which nothing depends on. cuda_fp16.h has names like these for the device alone.
 template <typename T>
 inline T load_with_hint(const T* pointer) {

@@ -1,103 +1,37 @@
-"""The simulated GPU from Python: libsimulation.so through ctypes, and problems of small integers with exact results.
+"""The simulated GPU from Python: libsimulation.so through ctypes, and products whose results are known.
 
-Every tensor lies at the end (or the begin) of memory beside which nothing may be touched. An output is NaN until it is
-written.
+Of both operands every second row is small integers, so that a quarter of the result is exact; the rest is random and
+lies within the documented bounds. Every tensor lies at the end (or the begin) of memory beside which nothing may be
+touched. An output is NaN until it is written.
 """
 
 import ctypes
 import functools
+import math
 import pathlib
 import re
+import zlib
 from dataclasses import dataclass, field
 
 import numpy as np
+from types_of_csrc import (
+    ACTIVATIONS,
+    DTYPES,
+    E2M1_VALUES,
+    NUMPY_TYPES,
+    PROBLEMS,
+    STRUCTURES,
+    decode,
+    encode,
+    float8_values,
+    packed_offsets,
+    scale_strides,
+)
 
-DTYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
-DTYPE_BYTES = (2, 2, 4, 8, 1, 1)
-ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
-PORTABLE, HOPPER, PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED = range(4)
-TABLES = ("portable", "hopper", "portable block-scaled", "hopper block-scaled")
+PORTABLE, HOPPER, PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED, ELEMENTWISE = range(5)
+TABLES = ("portable", "hopper", "portable block-scaled", "hopper block-scaled", "elementwise")
 E4M3, E2M1 = 0, 1  # ElementType
 E8M0_SCALE, E4M3_SCALE = 0, 1  # ScaleType
-E2M1_VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
-
-
-class Strides(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("mn", ctypes.c_int64), ("k", ctypes.c_int64), ("batch", ctypes.c_int64)]
-
-
-class Finish(ctypes.Structure):
-    _fields_ = [
-        ("bias", ctypes.c_void_p), ("bias_stride", ctypes.c_int64), ("bias_dtype", ctypes.c_int32),
-        ("activation", ctypes.c_int32), ("slope", ctypes.c_double),
-    ]  # fmt: skip
-
-
-class Dense(ctypes.Structure):
-    _fields_ = [
-        ("batch", ctypes.c_int64), ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64),
-        ("dtype", ctypes.c_int32), ("b_dtype", ctypes.c_int32), ("out_dtype", ctypes.c_int32),
-        ("allow_tf32", ctypes.c_int32), ("fast_accum", ctypes.c_int32), ("sms", ctypes.c_int32),
-        ("a", Strides), ("b", Strides), ("out", Strides), ("finish", Finish), ("pre_activation", ctypes.c_void_p),
-    ]  # fmt: skip
-
-
-class Scaled(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p), ("scale", ctypes.c_void_p), ("stride_row", ctypes.c_int64),
-        ("element", ctypes.c_int32), ("packed", ctypes.c_int32),
-    ]  # fmt: skip
-
-
-class BlockScaled(ctypes.Structure):
-    _fields_ = [
-        ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64),
-        ("scale_type", ctypes.c_int32), ("out_dtype", ctypes.c_int32),
-        ("fast_accum", ctypes.c_int32), ("sms", ctypes.c_int32),
-        ("a", Scaled), ("b", Scaled), ("out", Strides), ("finish", Finish), ("global_scale", ctypes.c_void_p),
-    ]  # fmt: skip
-
-
-@functools.cache
-def float8_values(dtype: int) -> np.ndarray:
-    """What the 256 codes of e4m3 (4) or e5m2 (5) are worth."""
-    codes = np.arange(256)
-    if dtype == 5:
-        return (codes.astype(np.uint16) << 8).view(np.float16).astype(np.float64)
-    exponent, mantissa = codes >> 3 & 15, codes & 7
-    values = np.where(exponent == 0, mantissa * 2.0**-9, (8 + mantissa) * 2.0 ** (exponent - 10.0))
-    values = np.where(codes & 0x7F == 0x7F, np.nan, values)
-    return np.where(codes & 0x80, -values, values)
-
-
-def to_bfloat16(values: np.ndarray) -> np.ndarray:
-    """Float32 numbers, rounded to nearest even, as the upper 16 bits."""
-    bits = values.astype(np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-
-
-def encode(values: np.ndarray, dtype: int) -> np.ndarray:
-    """Numbers as the elements of a dtype: fp8 only what it holds exactly."""
-    if dtype == 1:
-        return to_bfloat16(values)
-    if dtype >= 4:
-        table = float8_values(dtype)
-        order = np.argsort(np.where(np.isnan(table), np.inf, table), kind="stable")
-        codes = order[np.searchsorted(table[order], values)].astype(np.uint8)
-        assert np.array_equal(table[codes], values)
-        return codes
-    return values.astype((np.float16, None, np.float32, np.float64)[dtype])
-
-
-def decode(elements: np.ndarray, dtype: int) -> np.ndarray:
-    if dtype == 1:
-        return (elements.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    if dtype >= 4:
-        return float8_values(dtype)[elements]
-    return elements.astype(np.float64)
-
-
-NUMPY_TYPES = (np.float16, np.uint16, np.float32, np.float64, np.uint8, np.uint8)
 
 
 class Simulation:
@@ -105,22 +39,16 @@ class Simulation:
 
     def __init__(self, library: pathlib.Path) -> None:
         self.lib = ctypes.CDLL(str(library))
-        for name in (
-            "row_name",
-            "why_not",
-            "run",
-            "quantize",
-            "dequantize",
-            "scale_pack",
-            "epilogue_backward",
-            "sites",
-        ):
+        for name in ("row_name", "why_not", "run", "sites"):
             getattr(self.lib, f"simulation_{name}").restype = ctypes.c_char_p
         self.lib.simulation_allocate.restype = ctypes.c_void_p
         self.lib.simulation_allocate.argtypes = [ctypes.c_int64, ctypes.c_int, ctypes.c_int]
         self.lib.simulation_write_before.argtypes = [ctypes.c_void_p, ctypes.c_int64]
         self.lib.simulation_begin.argtypes = [ctypes.c_uint64, ctypes.c_int]
         self.lib.simulation_leave_out.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_int]
+
+        for index, problem in enumerate(PROBLEMS):
+            assert self.lib.simulation_struct_bytes(index) == ctypes.sizeof(STRUCTURES[problem]), problem
 
     def choose_device(self, name: str) -> None:
         assert self.lib.simulation_choose_device(name.encode())
@@ -135,6 +63,12 @@ class Simulation:
         size = np.dtype(dtype).itemsize
         address = self.lib.simulation_allocate(count * size, int(at_end), alignment)
         return np.frombuffer((ctypes.c_char * (count * size)).from_address(address), dtype)
+
+    def array_of(self, values: np.ndarray, at_end: bool = True, alignment: int = 16) -> np.ndarray:
+        """The same in guarded memory."""
+        data = self.array(values.size, values.dtype.type, at_end, alignment)
+        data[:] = values.ravel()
+        return data
 
     def free(self) -> None:
         self.lib.simulation_free()
@@ -158,62 +92,76 @@ class Simulation:
         return found
 
     def statistics(self) -> dict[str, int]:
-        counts = (ctypes.c_uint64 * 5)()
+        names = ("switches", "tasks", "wgmma", "mma", "grids", "fmaf")
+        counts = (ctypes.c_uint64 * len(names))()
         self.lib.simulation_statistics(counts)
-        return dict(zip(("switches", "tasks", "wgmma", "mma", "grids"), counts, strict=False))
+        return dict(zip(names, counts, strict=True))
+
+
+@dataclass
+class Output:
+    """What a problem writes: elements of a dtype, from `low` to `high`."""
+
+    data: np.ndarray
+    dtype: int
+    low: np.ndarray
+    high: np.ndarray
+
+    def what_is_wrong(self) -> str | None:
+        values = decode(self.data, self.dtype)
+        wrong = np.flatnonzero(~((values >= self.low) & (values <= self.high)))
+        if not wrong.size:
+            return None
+        at = wrong[0]
+        wanted = f"{self.low[at]}" if self.low[at] == self.high[at] else f"{self.low[at]} to {self.high[at]}"
+        return f"element {at} is {values[at]} instead of {wanted} ({wrong.size} of {values.size} wrong)"
 
 
 @dataclass
 class Problem:
-    """A product whose result is known.
+    """Something whose results are known.
 
-    `struct` is what the library takes. `kept`: what it reads, which a kernel in front of it writes.
+    `struct` is what the library takes. `kept`: what it reads, which a kernel in front of it writes. `bits`: a checksum
+    of the outputs, by table and row, from the first run that was right: all others must give the same.
     """
 
     simulation: Simulation
     struct: ctypes.Structure
-    out: np.ndarray
-    out_dtype: int
-    expected: np.ndarray
+    outputs: list[Output]
     text: str
-    pre_activation: np.ndarray | None = None
-    expected_pre_activation: np.ndarray | None = None
     kept: list = field(default_factory=list)
+    sms: int = 4
+    only_row: int | None = None
+    bits: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def why_not(self, table: int, row: int) -> str | None:
-        reason = self.simulation.lib.simulation_why_not(table, row, ctypes.byref(self.struct))
+        if self.only_row not in (None, row):
+            return "the problem is another kernel's"
+        reason = self.simulation.lib.simulation_why_not(table, row, ctypes.byref(self.struct), self.sms)
         return None if reason is None else reason.decode()
 
     def run(self, table: int, row: int, seed: int, independent_lanes: bool = False) -> str | None:
         """What went wrong; None where nothing did."""
         lib = self.simulation.lib
         lib.simulation_write_nothing_before()
-        for array in [*self.kept, self.out]:
+        for array in [*self.kept, *(output.data for output in self.outputs)]:
             lib.simulation_write_before(ctypes.c_void_p(array.ctypes.data), array.nbytes)
-        self.out.view(np.uint8)[:] = 0xFF
-        if self.pre_activation is not None:
-            self.pre_activation.view(np.uint8)[:] = 0xFF
+        for output in self.outputs:
+            output.data.view(np.uint8)[:] = 0xFF
         self.simulation.begin(seed, independent_lanes)
-        error = lib.simulation_run(table, row, ctypes.byref(self.struct))
+        error = lib.simulation_run(table, row, ctypes.byref(self.struct), self.sms)
         lib.simulation_write_nothing_before()
         if error is not None:
             return f"{error.decode()}; {self.text}"
         if not lib.simulation_padding_is_intact():
             return f"memory beside a tensor was written; seed {seed}; {self.text}"
-        for name, got, expected in (
-            ("", self.out, self.expected),
-            ("pre-activation ", self.pre_activation, self.expected_pre_activation),
-        ):
-            if got is None:
-                continue
-            values = decode(got, self.out_dtype)
-            wrong = np.flatnonzero(~(values == expected))
-            if wrong.size:
-                at = wrong[0]
-                return (
-                    f"{name}element {at} is {values[at]} instead of {expected[at]} "
-                    f"({wrong.size} of {values.size} wrong); seed {seed}; {self.text}"
-                )
+        for number, output in enumerate(self.outputs):
+            what = output.what_is_wrong()
+            if what is not None:
+                return f"output {number}: {what}; seed {seed}; {self.text}"
+        bits = functools.reduce(lambda sum_, output: zlib.crc32(output.data.tobytes(), sum_), self.outputs, 0)
+        if self.bits.setdefault((table, row), bits) != bits:
+            return f"other bits than in the first schedule; seed {seed}; {self.text}"
         return None
 
 
@@ -221,34 +169,64 @@ def integers(random: np.random.Generator, *shape: int) -> np.ndarray:
     return random.integers(-4, 5, shape).astype(np.float64)
 
 
+def numbers(random: np.random.Generator, dtype: int, *shape: int) -> np.ndarray:
+    """Random ones that a dtype holds."""
+    if dtype in (4, 5):
+        table = float8_values(dtype)
+        return random.choice(table[np.abs(table) <= 8], shape)
+    return decode(encode(random.standard_normal(shape).astype(np.float32), dtype), dtype)
+
+
+def sum_errors(a: np.ndarray, b: np.ndarray, units: float) -> np.ndarray:
+    """What sums of `a` and `b`, rows of k, may err by: `units` of sum |a||b|, and nothing where both are integers."""
+    errors = units * (np.abs(a) @ np.abs(b).swapaxes(-2, -1))
+    errors[..., ::2, ::2] = 0
+    return errors
+
+
+def float32_units(k: int) -> float:
+    """docs/dtypes.md, "Errors of sums"."""
+    return (4 + 2 * math.sqrt(k)) * 2.0**-23
+
+
 def finish(
     simulation: Simulation,
     problem: ctypes.Structure,
     sums: np.ndarray,
-    out_dtype: int,
+    errors: np.ndarray,
+    *,
     activation: str,
+    slope: float,
     bias: bool,
     at_end: bool,
     kept: list,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Fills the problem's epilogue; returns the exact results before and after its activation, rounded."""
-    n = sums.shape[-1]
-    bias_dtype = 3 if out_dtype == 3 else 2
-    problem.finish.slope = 0.125
+    pre_activation: bool = False,
+) -> list[Output]:
+    """Fills the problem's epilogue and outputs. Where a sum has no error its result has none."""
+    out_dtype, n = problem.out_dtype, sums.shape[-1]
+    unit = 2.0**-53 if out_dtype == 3 else 2.0**-24
+    problem.finish.bias_dtype = bias_dtype = 3 if out_dtype == 3 else 2
+    problem.finish.slope = slope
     problem.finish.activation = ACTIVATIONS.index(activation)
     if bias:
-        values = np.arange(n) % 17 - 8.0
-        data = simulation.array(n, NUMPY_TYPES[bias_dtype], at_end)
-        data[:] = values
+        data = simulation.array_of((np.arange(n) % 17 - 8.0).astype(NUMPY_TYPES[bias_dtype]), at_end)
         kept.append(data)
-        problem.finish.bias, problem.finish.bias_stride, problem.finish.bias_dtype = data.ctypes.data, 1, bias_dtype
-        sums = sums + values
-    else:
-        problem.finish.bias_dtype = bias_dtype
-    slope = {"none": 1.0, "relu": 0.0, "leaky_relu": 0.125}[activation]
-    after = np.where(sums >= 0, sums, slope * sums)
-    rounded = [decode(encode(x.ravel(), out_dtype), out_dtype) for x in (sums, after)]
-    return rounded[0], rounded[1]
+        problem.finish.bias, problem.finish.bias_stride = data.ctypes.data, 1
+        sums = sums + data
+    errors = np.where(errors > 0, errors + 4 * unit * np.abs(sums), 0)
+    low, high = (sums - errors).ravel(), (sums + errors).ravel()
+    slope = {"none": 1.0, "relu": 0.0, "leaky_relu": slope}[activation]
+
+    def output(*ends: np.ndarray) -> Output:
+        data = simulation.array(sums.size, NUMPY_TYPES[out_dtype], at_end)
+        return Output(data, out_dtype, *(decode(encode(end, out_dtype), out_dtype) for end in ends))
+
+    outputs = [output(*(np.where(x >= 0, x, slope * x) for x in (low, high)))]
+    problem.out = STRUCTURES["Strides"](outputs[0].data.ctypes.data, n, 1, sums.shape[-2] * n)
+    if pre_activation:
+        outputs.append(output(low, high))
+        problem.pre_activation = outputs[1].data.ctypes.data
+    return outputs
 
 
 def dense_problem(
@@ -264,57 +242,71 @@ def dense_problem(
     tf32: bool = False,
     fast_accum: bool = True,
     activation: str = "leaky_relu",
+    slope: float = 0.125,
     bias: bool = True,
     pre_activation: bool = False,
     at_end: bool = True,
     sms: int = 4,
     pitch: int = 16,
 ) -> Problem:
-    """out = activation(a b + bias) for random integers from -4 to 4.
+    """out = activation(a b + bias).
 
     `dtypes`: of a, b and the output. `pitch`: rows begin at multiples of so many elements.
     """
     random = np.random.default_rng(7)
-    struct = Dense(batch, m, n, k, *dtypes, tf32, fast_accum, sms)
+    struct = STRUCTURES["Gemm"](batch, m, n, k, *dtypes, tf32, fast_accum)
     kept: list = []
 
-    def operand(dtype: int, mn: int, k_major: bool) -> tuple[np.ndarray, Strides]:
-        inner, outer = (k, mn) if k_major else (mn, k)
+    def operand(dtype: int, mn: int, k_major: bool) -> tuple[np.ndarray, ctypes.Structure]:
+        values = integers(random, batch, mn, k)
+        values[:, 1::2] = numbers(random, dtype, batch, mn // 2, k)
+        lines = values if k_major else values.swapaxes(1, 2)
+        _, outer, inner = lines.shape
         step = -(-inner // pitch) * pitch
         count = batch * step * outer - (step - inner) if outer else 0
         data = simulation.array(max(count, 0), NUMPY_TYPES[dtype], at_end)
-        values = integers(random, batch, outer, inner)
-        places = (
-            np.arange(batch)[:, None, None] * step * outer + np.arange(outer)[None, :, None] * step + np.arange(inner)
-        )
-        data[places] = encode(values, dtype)
+        places = np.arange(batch * outer).reshape(batch, outer, 1) * step + np.arange(inner)
+        data[places] = encode(lines, dtype)
         kept.append(data)
-        strides = Strides(
-            data.ctypes.data, step if k_major else 1, 1 if k_major else step, 0 if batch == 1 else step * outer
-        )
-        return (values if k_major else values.swapaxes(1, 2)), strides
+        strides = (step, 1) if k_major else (1, step)
+        return values, STRUCTURES["Strides"](data.ctypes.data, *strides, 0 if batch == 1 else step * outer)
 
     a, struct.a = operand(dtypes[0], m, a_k_major)
     b, struct.b = operand(dtypes[1], n, b_k_major)
-    before, after = finish(simulation, struct, a @ b.swapaxes(1, 2), dtypes[2], activation, bias, at_end, kept)
-    out = simulation.array(batch * m * n, NUMPY_TYPES[dtypes[2]], at_end)
-    struct.out = Strides(out.ctypes.data, n, 1, m * n)
-    kept_sums = simulation.array(batch * m * n, NUMPY_TYPES[dtypes[2]], at_end) if pre_activation else None
-    if kept_sums is not None:
-        struct.pre_activation = kept_sums.ctypes.data
+    units = float32_units(k) + (2.0**-15 if dtypes[0] >= 4 else 2.0**-9 if tf32 else 0)  # fp8: docs/dtypes.md
+    errors = sum_errors(a, b, units * (2.0**-28 if dtypes[0] == 3 else 1))
+    outputs = finish(
+        simulation,
+        struct,
+        a @ b.swapaxes(1, 2),
+        errors,
+        activation=activation,
+        slope=slope,
+        bias=bias,
+        at_end=at_end,
+        kept=kept,
+        pre_activation=pre_activation,
+    )
     layout = ("k" if a_k_major else "m") + ("k" if b_k_major else "n")
     names = "*".join(DTYPES[dtype] for dtype in dtypes[:2])
     text = (
         f"{batch} x {m} x {n} x {k} {names} to {DTYPES[dtypes[2]]}{' tf32' if tf32 else ''}, {layout}, "
-        f"{activation}{' with its argument' if pre_activation else ''}"
+        f"{activation} {slope}{' with its argument' if pre_activation else ''}"
     )
-    return Problem(simulation, struct, out, dtypes[2], after, text, kept_sums, before if pre_activation else None, kept)
+    return Problem(simulation, struct, outputs, text, kept, sms)
 
 
-def packed_offsets(rows: int, cols: int) -> np.ndarray:
-    """Where the scale of (row, col) lies in the packed layout: scale_layout.h."""
-    row, col = np.arange(rows)[:, None], np.arange(cols)
-    return (row // 128 * -(-cols // 4) + col // 4) * 512 + row % 32 * 16 + row % 128 // 32 * 4 + col % 4
+def laid_out_scales(
+    simulation: Simulation, scales: np.ndarray, packed: bool, at_end: bool = True, fill: int = 0xFF
+) -> np.ndarray:
+    """Bytes of (rows, cols) as a kernel takes them."""
+    rows, cols = scales.shape
+    if not packed:
+        return simulation.array_of(scales, at_end)
+    data = simulation.array(-(-rows // 128) * -(-cols // 4) * 512, np.uint8, at_end)
+    data[:] = fill
+    data[packed_offsets(rows, cols)] = scales
+    return data
 
 
 def scaled_operand(
@@ -326,26 +318,35 @@ def scaled_operand(
     scale_type: int,
     packed: bool,
     at_end: bool,
-) -> tuple[np.ndarray, Scaled, list]:
-    """Codes and scales of small integers and powers of two; the numbers that they stand for."""
+    wide: bool,
+) -> tuple[np.ndarray, ctypes.Structure, list]:
+    """Codes and scales, and the numbers that they stand for. `wide`: scales of any size, in the rows that may have."""
     if element == E4M3:
         values = integers(random, rows, k)
+        values[1::2] = numbers(random, 4, rows // 2, k)
         codes = encode(values, 4)
     else:
         nibbles = random.integers(0, 16, (rows, k)).astype(np.uint8)
         values = E2M1_VALUES[nibbles]
         codes = nibbles[:, 0::2] | nibbles[:, 1::2] << 4
-    data = simulation.array(codes.size, np.uint8, at_end)
-    data[:] = codes.ravel()
+    data = simulation.array_of(codes, at_end)
     cols = k // (32 if scale_type == E8M0_SCALE else 16)
-    powers = random.integers(-1, 2, (rows, cols))
-    bytes_ = (127 + powers if scale_type == E8M0_SCALE else (7 + powers) << 3).astype(np.uint8)
-    places = packed_offsets(rows, cols) if packed else np.arange(rows)[:, None] * cols + np.arange(cols)
-    count = -(-rows // 128) * -(-cols // 4) * 512 if packed else rows * cols
-    scales = simulation.array(count, np.uint8, at_end)
-    scales[places] = bytes_
-    values = values * np.repeat(2.0**powers, k // max(cols, 1), axis=1)
-    return values, Scaled(data.ctypes.data, scales.ctypes.data, codes.shape[1], element, packed), [data, scales]
+    bytes_ = random.integers(-1, 2, (rows, cols))
+    bytes_ = (127 + bytes_ if scale_type == E8M0_SCALE else (7 + bytes_) << 3).astype(np.uint8)
+    if wide:
+        bytes_[1::2] = random.integers(*((112, 130) if scale_type == E8M0_SCALE else (1, 64)), (rows // 2, cols))
+    worth = 2.0 ** (bytes_ - 127.0) if scale_type == E8M0_SCALE else float8_values(4)[bytes_]
+    scales = laid_out_scales(simulation, bytes_, packed, at_end)
+    values = values * np.repeat(worth, k // max(cols, 1), axis=1)
+    strides = scale_strides(cols, packed)
+    struct = STRUCTURES["Scaled"](data.ctypes.data, codes.shape[1], 1, element, scales.ctypes.data, strides)
+    return values, struct, [data, scales]
+
+
+def prepared_weight(simulation: Simulation, rows: int, k: int, form: int) -> np.ndarray:
+    """Room for PreparedLayout's parts, of int8 (form 0) or bfloat16."""
+    aligned = [-(-count // 256) * 256 for count in (rows * k * (1 + form), rows)]
+    return simulation.array(sum(aligned) + 256 * (2 - form), np.uint8, alignment=256)
 
 
 def block_scaled_problem(
@@ -359,32 +360,40 @@ def block_scaled_problem(
     out_dtype: int = 1,
     packed: bool = True,
     activation: str = "leaky_relu",
+    slope: float = 0.125,
     bias: bool = True,
     global_scale: float | None = 0.5,
     fast_accum: bool = True,
     at_end: bool = True,
     sms: int = 4,
+    wide: bool = False,
+    prepared: int | None = None,
 ) -> Problem:
+    """`prepared`: the form of a weight that is prepared before."""
     random = np.random.default_rng(11)
-    struct = BlockScaled(m, n, k, scale_type, out_dtype, fast_accum, sms)
+    vec = 32 if scale_type == E8M0_SCALE else 16
+    struct = STRUCTURES["BlockScaled"](m, n, k, scale_type, vec, out_dtype, fast_accum)
     kept: list = []
-    a, struct.a, memory = scaled_operand(simulation, random, m, k, elements[0], scale_type, packed, at_end)
+    a, struct.a, memory = scaled_operand(simulation, random, m, k, elements[0], scale_type, packed, at_end, wide)
     kept += memory
-    b, struct.b, memory = scaled_operand(simulation, random, n, k, elements[1], scale_type, packed, at_end)
+    b, struct.b, memory = scaled_operand(simulation, random, n, k, elements[1], scale_type, packed, at_end, wide)
     kept += memory
-    sums = a @ b.T
+    sums, errors = a @ b.T, sum_errors(a, b, float32_units(k))
     if global_scale is not None:
-        factor = simulation.array(1, np.float32, at_end, 4)
-        factor[:] = global_scale
+        factor = simulation.array_of(np.float32([global_scale]), at_end, 4)
         kept.append(factor)
         struct.global_scale = factor.ctypes.data
-        sums = sums * global_scale
-    _, after = finish(simulation, struct, sums, out_dtype, activation, bias, at_end, kept)
-    out = simulation.array(m * n, NUMPY_TYPES[out_dtype], at_end)
-    struct.out = Strides(out.ctypes.data, n, 1, 0)
+        sums, errors = sums * global_scale, errors * global_scale
+    if prepared is not None:
+        weight = prepared_weight(simulation, n, k, prepared)
+        struct.prepared_b = STRUCTURES["Prepared"](weight.ctypes.data, prepared)
+    outputs = finish(
+        simulation, struct, sums, errors, activation=activation, slope=slope, bias=bias, at_end=at_end, kept=kept
+    )
     names = "*".join(("e4m3", "e2m1")[element] for element in elements)
     text = (
         f"{m} x {n} x {k} {names} by {('e8m0', 'e4m3')[scale_type]} to {DTYPES[out_dtype]}, "
-        f"{'packed' if packed else 'flat'} scales, {activation}"
+        f"{'packed' if packed else 'flat'} {'wide ' if wide else ''}scales, {activation} {slope}"
+        f"{'' if prepared is None else ', prepared as ' + ('int8', 'bfloat16')[prepared]}"
     )
-    return Problem(simulation, struct, out, out_dtype, after, text, kept=kept)
+    return Problem(simulation, struct, outputs, text, kept, sms)

@@ -23,6 +23,8 @@ namespace tileon::simulation {
 // Ends the launch; the text is told with the place of the thread that is running.
 [[noreturn]] void fault(const std::string& what);
 
+extern uint64_t fmaf_count;  // since the library was loaded
+
 // Grids.
 
 // A kernel with its parameters, which are copied: the grid may start after the launching function has returned.

@@ -11,6 +11,7 @@ namespace tileon::simulation {
 
 Fiber* current = nullptr;
 Statistics statistics;
+uint64_t fmaf_count = 0;
 
 namespace {
 

@@ -1,0 +1,138 @@
+"""Problems for the kernels that quantize, dequantize, move scales and take gradients through an epilogue.
+
+The results are those of the torch tests' oracle (tests/small_float_reference.py), bit by bit.
+"""
+
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import torch
+from simulation import Output, Problem, Simulation, laid_out_scales
+from small_float_operands import random_bytes, random_data, wide_values
+from small_float_reference import FORMATS, NVFP4, Format, expected_dequantize, expected_quantize, pack
+from types_of_csrc import ACTIVATIONS, BYTES, DTYPES, NUMPY_TYPES, STRUCTURES, decode, encode, scale_strides
+
+QUANTIZE, DEQUANTIZE, SCALE_PACK, EPILOGUE_BACKWARD = range(4)  # rows
+TORCH_TYPES = (torch.float16, torch.bfloat16, torch.float32)
+SIZES = [(1, 32), (130, 96), (33, 1312), (17, 64)]  # rows, k
+GRADIENT_SIZES = [(200, 72, 1), (1, 520, 1), (67, 1, 1), (33, 257, 2), (300, 256, 1)]  # m, n, batch
+
+
+def bytes_of(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.contiguous().view(torch.uint8).numpy().ravel()
+
+
+def exact(simulation: Simulation, expected: np.ndarray, at_end: bool, dtype: int = BYTES) -> Output:
+    data = simulation.array(expected.size, NUMPY_TYPES[dtype], at_end)
+    return Output(data, dtype, expected.ravel().astype(np.float64), expected.ravel().astype(np.float64))
+
+
+def problem_of(
+    simulation: Simulation, row: int, struct: object, outputs: list[Output], text: str, kept: list
+) -> Problem:
+    return Problem(simulation, struct, outputs, text, kept, only_row=row)
+
+
+def global_scale_of(simulation: Simulation, form: Format, kept: list) -> tuple[torch.Tensor | None, int | None]:
+    if form is not NVFP4:
+        return None, None
+    kept.append(simulation.array_of(np.float32([0.0123]), alignment=4))
+    return torch.tensor(0.0123), kept[-1].ctypes.data
+
+
+def quantize_problem(simulation: Simulation, rows: int, k: int, form: Format, dtype: int, rceil: bool) -> Problem:
+    at_end = k != 96
+    x = wide_values(rows, k, TORCH_TYPES[dtype], seed=rows)
+    kept = [simulation.array_of(bytes_of(x), at_end)]
+    scale, address = global_scale_of(simulation, form, kept)
+    expected = expected_quantize(x, form, scale, "rceil" if rceil else "floor")
+    outputs = [exact(simulation, bytes_of(part), at_end) for part in (expected.data, pack(expected.scale))]
+    addresses = [output.data.ctypes.data for output in outputs]
+    struct = STRUCTURES["Quantize"](
+        rows, k, FORMATS.index(form), rceil, dtype, kept[0].ctypes.data, k, 1, address, *addresses
+    )
+    text = f"{rows} x {k} {DTYPES[dtype]} to {form.name}, {'rceil' if rceil else 'floor'}"
+    return problem_of(simulation, QUANTIZE, struct, outputs, text, kept)
+
+
+def dequantize_problem(simulation: Simulation, rows: int, k: int, form: Format, dtype: int, packed: bool) -> Problem:
+    at_end = k != 96
+    codes, scales = random_data(form, rows, k), random_bytes(rows, k // form.vec, seed=1, below=0x7F)
+    if not form.is_fp4:
+        codes[codes & 0x7F == 0x7F] = 0x7E  # no NaN: its bits are not defined
+    kept = [
+        simulation.array_of(codes.numpy(), at_end),
+        laid_out_scales(simulation, scales.numpy(), packed, at_end),
+    ]
+    scale, address = global_scale_of(simulation, form, kept)
+    expected = expected_dequantize(codes, scales, form, scale, TORCH_TYPES[dtype])
+    outputs = [exact(simulation, bytes_of(expected), at_end)]
+    strides = scale_strides(scales.shape[1], packed)
+    data, scale_data = (array.ctypes.data for array in kept[:2])
+    out = outputs[0].data.ctypes.data
+    struct = STRUCTURES["Dequantize"](
+        rows, k, FORMATS.index(form), dtype, data, codes.shape[1], 1, scale_data, strides, address, out
+    )
+    text = f"{rows} x {k} {form.name} to {DTYPES[dtype]}, {'packed' if packed else 'flat'} scales"
+    return problem_of(simulation, DEQUANTIZE, struct, outputs, text, kept)
+
+
+def scale_pack_problem(simulation: Simulation, rows: int, cols: int, to_packed: bool) -> Problem:
+    scales = random_bytes(rows, cols, seed=3).numpy()
+    kept = [laid_out_scales(simulation, scales, not to_packed)]
+    outputs = [exact(simulation, bytes_of(pack(torch.from_numpy(scales))) if to_packed else scales, True)]
+    struct = STRUCTURES["ScalePack"](
+        rows, cols, kept[0].ctypes.data, scale_strides(cols, not to_packed), outputs[0].data.ctypes.data, to_packed
+    )
+    return problem_of(simulation, SCALE_PACK, struct, outputs, f"{rows} x {cols}, to_packed: {to_packed}", kept)
+
+
+def epilogue_backward_problem(
+    simulation: Simulation, m: int, n: int, batch: int, dtype: int, activation: str, transposed: bool
+) -> Problem:
+    """Of the gradient every second column is integers, whose sum is exact."""
+    random = np.random.default_rng(3)
+    grad = random.integers(-4, 5, (batch, m, n)).astype(np.float64)
+    grad[..., 1::2] = decode(encode(random.standard_normal((batch, m, n // 2)), dtype), dtype)
+    saved = random.integers(-4, 5, (batch, m, n)).astype(np.float64)
+    lines = grad.swapaxes(1, 2) if transposed else grad
+    kept = [simulation.array_of(encode(values, dtype), not transposed) for values in (lines, saved)]
+    slope = {"none": 1.0, "relu": 0.0, "leaky_relu": 0.125}[activation]
+    derived = np.where(saved > 0, grad, slope * grad) + 0.0
+    sums, magnitudes = derived.sum((0, 1)), np.abs(derived).sum((0, 1))
+    errors = magnitudes * (m * batch * (2.0**-52 if dtype == 3 else 2.0**-24))
+    errors[::2] = 0
+    low, high = (decode(encode(end, dtype), dtype) for end in (sums - errors, sums + errors))
+    bias = Output(simulation.array(n, NUMPY_TYPES[dtype], not transposed), dtype, low, high)
+    outputs = [exact(simulation, decode(encode(derived, dtype), dtype), not transposed, dtype), bias]
+    strides = (m * n, 1, m) if transposed else (m * n, n, 1)
+    data = [array.ctypes.data for array in (*kept, *(output.data for output in outputs))]
+    struct = STRUCTURES["EpilogueBackward"](
+        batch, m, n, dtype, dtype, dtype, data[0], *strides, *data[1:], ACTIVATIONS.index(activation), slope
+    )
+    text = f"{batch} x {m} x {n} {DTYPES[dtype]}, {activation}{', transposed' if transposed else ''}"
+    return problem_of(simulation, EPILOGUE_BACKWARD, struct, outputs, text, kept)
+
+
+def elementwise_problems(simulation: Simulation, sizes: int) -> Iterator[Problem]:
+    for rows, k in SIZES[:sizes]:
+        for form in FORMATS:
+            simulation.free()
+            for dtype in range(3):
+                yield from (
+                    quantize_problem(simulation, rows, k, form, dtype, rounding == "rceil")
+                    for rounding in form.roundings
+                )
+                yield from (dequantize_problem(simulation, rows, k, form, dtype, packed) for packed in (True, False))
+        yield from (scale_pack_problem(simulation, rows, k // 16 + 1, to_packed) for to_packed in (True, False))
+    for m, n, batch in GRADIENT_SIZES[:sizes]:
+        for dtype in range(4):
+            simulation.free()
+            for activation in ("none", "relu", "leaky_relu"):
+                for transposed in (False, True):
+                    yield epilogue_backward_problem(simulation, m, n, batch, dtype, activation, transposed)
