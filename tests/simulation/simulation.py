@@ -115,10 +115,10 @@ class Simulation:
             "epilogue_backward",
             "sites",
         ):
-            getattr(self.lib, f"simulation_{name}").restype = ctypes.c_char_p
+            if hasattr(self.lib, f"simulation_{name}"):  # a library of probes has no kernels to run
+                getattr(self.lib, f"simulation_{name}").restype = ctypes.c_char_p
         self.lib.simulation_allocate.restype = ctypes.c_void_p
         self.lib.simulation_allocate.argtypes = [ctypes.c_int64, ctypes.c_int, ctypes.c_int]
-        self.lib.simulation_write_before.argtypes = [ctypes.c_void_p, ctypes.c_int64]
         self.lib.simulation_begin.argtypes = [ctypes.c_uint64, ctypes.c_int]
         self.lib.simulation_leave_out.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_int]
 
@@ -189,7 +189,7 @@ class Problem:
         lib = self.simulation.lib
         lib.simulation_write_nothing_before()
         for array in [*self.kept, self.out]:
-            lib.simulation_write_before(ctypes.c_void_p(array.ctypes.data), array.nbytes)
+            lib.simulation_write_before(ctypes.c_void_p(array.ctypes.data), ctypes.c_int64(array.nbytes))
         self.out.view(np.uint8)[:] = 0xFF
         if self.pre_activation is not None:
             self.pre_activation.view(np.uint8)[:] = 0xFF
