@@ -74,7 +74,13 @@ void __tsan_read_range(void* address, size_t bytes) {
 void __tsan_write_range(void* address, size_t bytes) {
   tileon::simulation::see(Access::kWrite, address, bytes, __builtin_return_address(0));
 }
-unsigned char __tsan_atomic8_load(const volatile unsigned char* guard, int) { return *guard; }  // of a local static
+
+// The host's, beside the kernels: guards of local statics, and bits of what was done already.
+uint8_t __tsan_atomic8_load(const uint8_t* word, int order) { return __atomic_load_n(word, order); }
+uint64_t __tsan_atomic64_load(const uint64_t* word, int order) { return __atomic_load_n(word, order); }
+uint64_t __tsan_atomic64_fetch_or(uint64_t* word, uint64_t bits, int order) {
+  return __atomic_fetch_or(word, bits, order);
+}
 void __tsan_vptr_read(void**) {}
 void __tsan_vptr_update(void**, void*) {}
 }

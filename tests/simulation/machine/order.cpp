@@ -209,8 +209,10 @@ std::string text_of(const Noted& one) {
       ": a " + text_of(made) + ", behind a " + text_of(old));
 }
 
-// Where threads of two clusters read, any third access but a read is a fault already.
+// Where threads of two other clusters read, another read says nothing new: a write before would have been a fault, and
+// one behind is.
 bool is_read_by_two(const Chunk& chunk, const Noted& made) {
+  if (made.kind != Access::kRead) return false;
   uint32_t first = made.cta;
   for (const Noted& old : chunk) {
     if (old.kind != Access::kRead || old.cta / 16 == made.cta / 16 || (made.bytes & ~old.bytes) != 0) continue;
@@ -221,6 +223,7 @@ bool is_read_by_two(const Chunk& chunk, const Noted& made) {
 }
 
 void add(Chunk& chunk, Noted made, uintptr_t address) {
+  if (is_read_by_two(chunk, made)) return;
   size_t kept = 0;
   bool is_there = false;
   for (size_t i = 0; i < chunk.size(); ++i) {
@@ -238,7 +241,7 @@ void add(Chunk& chunk, Noted made, uintptr_t address) {
     if (old.bytes != 0) chunk[kept++] = old;
   }
   chunk.resize(kept);
-  if (!is_there && (made.kind != Access::kRead || kept < 2 || !is_read_by_two(chunk, made))) chunk.push_back(made);
+  if (!is_there) chunk.push_back(made);
 }
 
 void add_all(Noted made, const void* address, size_t bytes) {
