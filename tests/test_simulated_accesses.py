@@ -73,7 +73,7 @@ def test_lanes_of_a_warp_are_ordered_by_syncwarp_alone(simulation):
     assert b"a read of warp 0, lane 1" in simulation.lib.probe_pass_to_lane(0, pointer(out))
 
 
-def test_atomics_of_two_ctas_meet_and_stores_must_not(simulation):
+def test_atomics_of_two_ctas_meet_and_plain_accesses_must_not(simulation):
     out = simulation.array(32, np.int32)
     out[:] = 0
     for seed in SEEDS:

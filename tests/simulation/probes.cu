@@ -177,12 +177,12 @@ __global__ void pass_to_lane(const __grid_constant__ Pair params) {
   if (params.is_right) __syncwarp();
   params.out[threadIdx.x] = values[threadIdx.x & ~1u];
 }
-// Two CTAs write the same memory.
+// Two CTAs set a bit in the same memory.
 __global__ void count_ctas(const __grid_constant__ Pair params) {
   if (params.is_right) {
     atomicOr(params.out + threadIdx.x, 1);
   } else {
-    params.out[threadIdx.x] = 1;
+    params.out[threadIdx.x] |= 1;
   }
 }
 

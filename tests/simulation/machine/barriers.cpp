@@ -94,10 +94,8 @@ void cluster_arrive(bool release, Site where) {
   if (!enter("barrier.cluster.arrive", where)) return;
   if (current->arrived_at_cluster) fault("barrier.cluster.arrive twice without a wait in between");
   current->arrived_at_cluster = true;
-  if (release) {
-    publish_writes();
-    release_to_cluster();
-  }
+  if (release) publish_writes();
+  come_to_cluster(release);
   Cluster& cluster = *current->cta->cluster;
   current->wait_parity = cluster.phase;
   ++cluster.arrived;

@@ -43,7 +43,7 @@ void synchronize_lanes(Warp& warp);
 struct ClusterOrder {
   std::vector<Clock> arriving, told[2];
 };
-void release_to_cluster();
+void come_to_cluster(bool release);
 void complete_cluster_phase(Cluster& cluster);
 void acquire_from_cluster();
 

@@ -67,6 +67,7 @@ struct Fiber {
   std::vector<uint32_t> unfenced, unpublished;
 
   Clock clock;
+  uint32_t came_step, came_phase;  // when it last came to the cluster's barrier
 };
 
 using Operation = void (*)(Warp&);
