@@ -186,15 +186,15 @@ def test_the_driver_refuses_tensor_maps_that_tma_cannot_have(simulation, sizes, 
 
 def test_tma_stores_what_lies_inside_the_tensor_and_needs_a_fence_and_a_wait(simulation):
     data = simulation.array(13 * 64, np.uint8)
-    assert simulation.lib.probe_store_box(pointer(data), 13, 48, 1, 1) is None
+    assert simulation.lib.probe_store_box(pointer(data), 13, 48, 1, 1, 0) is None
     rows = data.reshape(13, 64)
     assert np.array_equal(rows[:, :48], (np.arange(1024) % 251).reshape(16, 64)[:13, :48])
     assert np.all(rows[:, 48:] == 0xFF)
-    assert b"without a fence for the async proxy" in simulation.lib.probe_store_box(pointer(data), 13, 48, 0, 1)
+    assert b"without a fence for the async proxy" in simulation.lib.probe_store_box(pointer(data), 13, 48, 0, 1, 0)
     simulation.begin(1)
-    assert b"CTA ends before the store has read" in simulation.lib.probe_store_box(pointer(data), 13, 48, 1, 0)
+    assert b"CTA ends before the store has read" in simulation.lib.probe_store_box(pointer(data), 13, 48, 1, 0, 0)
     simulation.begin(0)
-    assert b"behind the end of a tensor of 832" in simulation.lib.probe_store_box(pointer(data), 14, 64, 1, 1)
+    assert b"behind the end of a tensor of 832" in simulation.lib.probe_store_box(pointer(data), 14, 64, 1, 1, 0)
 
 
 def half_tile(matrix: np.ndarray, k_major: bool) -> np.ndarray:

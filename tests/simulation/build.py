@@ -1,7 +1,7 @@
 """Compiles the CUDA kernels for this machine's CPU, beside a simulated GPU, into one shared library.
 
-python3 build.py [--csrc DIR] [--out DIR] [--jobs N] [--only TEXT]: needs g++ (or CXX) and the headers of the CUDA
-toolkit (CUDA_HOME).
+python3 build.py [--csrc DIR] [--out DIR] [--jobs N] [--only TEXT] [--accesses]: needs g++ (or CXX) and the headers of
+the CUDA toolkit (CUDA_HOME).
 """
 
 import argparse
@@ -26,6 +26,10 @@ REPLACED = {
         "static_cast<void>(arguments);\n  return simulation::launch(config, kernel, params...);",
     ),
 }
+
+# The build that sees every plain access of the kernels: a call of the machine's at each, and lines for its messages.
+ACCESSES = ["-DTILEON_SEES_ACCESSES"]
+SEEN = ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "-g1"]
 
 
 def compiler() -> list[str]:
@@ -153,12 +157,15 @@ def units(tree: pathlib.Path, build: pathlib.Path, only: str, extra: list[str]) 
         *extra,
     ]
     shim = ["-include", str(HERE / "shim.h")]
+    seen = SEEN if ACCESSES[0] in extra else []
     found = [
         Unit(source, build, f"machine/{source.name}", [*common, "-O3"])
         for source in sorted((HERE / "machine").glob("*.cpp"))
     ]
-    found.append(Unit(HERE / "entry.cpp", build, "entry", [*common, "-O1", f"-I{tree}"]))
-    found.append(Unit(HERE / "probes.cu", build, "probes", [*common, *shim, "-O1", f"-I{tree}"]))
+    found.append(Unit(HERE / "control.cpp", build, "control", [*common, "-O1"]))
+    if not only:
+        found.append(Unit(HERE / "entry.cpp", build, "entry", [*common, "-O1", f"-I{tree}"]))
+    found.append(Unit(HERE / "probes.cu", build, "probes", [*common, *shim, *seen, "-O1", f"-I{tree}"]))
     for source in sorted(tree.glob("cuda/**/*")):
         is_kernel, is_host = source.suffix == ".cu", source.suffix == ".cpp"
         if not (is_kernel or is_host) or source.name.startswith("dispatch"):
@@ -166,7 +173,7 @@ def units(tree: pathlib.Path, build: pathlib.Path, only: str, extra: list[str]) 
         name = str(source.relative_to(tree))
         if only not in name:
             continue
-        found.append(Unit(source, build, name, [*common, *shim, "-O1"]))
+        found.append(Unit(source, build, name, [*common, *shim, *(seen if is_kernel else []), "-O1"]))
     return found
 
 
@@ -214,12 +221,15 @@ def build_locked(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--csrc", type=pathlib.Path, default=ROOT / "csrc")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "simulation")
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--accesses", action="store_true", help="see plain loads and stores: build/simulation/accesses")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="only sources whose path holds this")
     parser.add_argument("--flag", action="append", default=[], help="one more option for the compiler")
     arguments = parser.parse_args()
-    print(build(arguments.csrc.resolve(), arguments.out.resolve(), arguments.jobs, arguments.only, arguments.flag))
+    out = arguments.out or ROOT / "build" / "simulation" / ("accesses" if arguments.accesses else "")
+    extra = arguments.flag + (ACCESSES if arguments.accesses else [])
+    print(build(arguments.csrc.resolve(), out.resolve(), arguments.jobs, arguments.only, extra))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
 #include "cuda/launch_kernel.h"
 #include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/fence.cuh"
 #include "cuda/ptx/grid_dependency.cuh"
 #include "cuda/ptx/mbarrier.cuh"
@@ -77,13 +78,19 @@ __global__ void load_box(const __grid_constant__ Box params) {
 
 struct StoreBox {
   CUtensorMap map;
-  bool fences, waits;
+  bool fences, waits, plain;
 };
 // 16 rows of 64 bytes, of which byte i is i % 251.
 __global__ void store_box(const __grid_constant__ StoreBox params) {
   unsigned char* memory = ptx::DynamicShared<1024>{}.begin;
   const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(memory));
-  for (uint32_t i = threadIdx.x; i < 1024; i += 32) ptx::store_shared_1(shared + i, i % 251);
+  for (uint32_t i = threadIdx.x; i < 1024; i += 32) {
+    if (params.plain) {
+      memory[i] = static_cast<unsigned char>(i % 251);
+    } else {
+      ptx::store_shared_1(shared + i, i % 251);
+    }
+  }
   if (params.fences) ptx::fence_proxy_async();
   __syncwarp();
   ptx::tma_store_3d_by_warp(params.map, shared, 0, 0, 0);
@@ -94,7 +101,7 @@ struct Multiply {
   const unsigned char* image;  // of shared memory
   int bytes;
   uint64_t a, b;  // descriptors of what begins at shared address 0
-  bool fences, waits;
+  bool fences, fences_proxy, waits, overwrites;
   float* out;  // [64][8]
 };
 template <int kTransposeA, int kTransposeB>
@@ -102,11 +109,13 @@ __global__ void multiply(const __grid_constant__ Multiply params) {
   unsigned char* memory = ptx::DynamicShared<1024>{}.begin;
   const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(memory));
   for (int i = static_cast<int>(threadIdx.x); i < params.bytes; i += 128) memory[i] = params.image[i];
+  if (params.fences_proxy) ptx::fence_proxy_async();
   __syncthreads();
   float sums[4] = {};
   if (params.fences) ptx::wgmma_fence();
   ptx::wgmma_m64k16<__half, 8, kTransposeA, kTransposeB>(sums, params.a + (shared >> 4), params.b + (shared >> 4), 0);
   ptx::wgmma_commit();
+  if (params.overwrites && threadIdx.x == 0) memory[0] = params.image[0];
   float early[4];
   for (int i = 0; i < 4; ++i) early[i] = const_cast<volatile float&>(sums[i]);
   ptx::wgmma_wait<0>();
@@ -128,6 +137,78 @@ __global__ void first_of_chain(const __grid_constant__ Chain params) {
 __global__ void second_of_chain(const __grid_constant__ Chain params) {
   if (params.waits) ptx::grid_dependency_wait();
   params.out[blockIdx.x * 32 + threadIdx.x] = params.between[blockIdx.x * 32 + threadIdx.x];
+}
+
+enum class Way { kNone, kCtaBarrier, kNamedBarrier, kMemoryBarrier };
+struct PassOn {
+  Way way;
+  int* out;
+};
+// The first warp writes what the second one reads.
+__global__ void pass_on(const __grid_constant__ PassOn params) {
+  auto* values = reinterpret_cast<int*>(ptx::DynamicShared<128>{}.begin);
+  const auto barrier = static_cast<uint32_t>(__cvta_generic_to_shared(values + 32));
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (params.way == Way::kMemoryBarrier) {
+    if (threadIdx.x == 0) ptx::mbarrier_init(barrier, 32);
+    __syncthreads();
+  }
+  if (threadIdx.x < 32) {
+    values[lane] = lane;
+    if (params.way == Way::kNamedBarrier) ptx::barrier_arrive(3, 64);
+    if (params.way == Way::kMemoryBarrier) ptx::mbarrier_arrive(barrier);
+  } else {
+    if (params.way == Way::kNamedBarrier) ptx::barrier_sync(3, 64);
+    while (params.way == Way::kMemoryBarrier && !ptx::mbarrier_try_wait(barrier, 0)) {
+    }
+  }
+  if (params.way == Way::kCtaBarrier) __syncthreads();
+  if (threadIdx.x >= 32) params.out[lane] = values[lane];
+}
+
+struct Pair {
+  bool is_right;
+  int* out;
+};
+// Odd lanes read what even ones wrote.
+__global__ void pass_to_lane(const __grid_constant__ Pair params) {
+  auto& values = ptx::static_shared<int[32]>();
+  values[threadIdx.x] = static_cast<int>(threadIdx.x);
+  if (params.is_right) __syncwarp();
+  params.out[threadIdx.x] = values[threadIdx.x & ~1u];
+}
+// Two CTAs set a bit in the same memory.
+__global__ void count_ctas(const __grid_constant__ Pair params) {
+  if (params.is_right) {
+    atomicOr(params.out + threadIdx.x, 1);
+  } else {
+    params.out[threadIdx.x] |= 1;
+  }
+}
+
+struct Fetch {
+  bool bulk, waits;
+  const int* from;
+  int* out;
+};
+// Reads what a copy has brought, or may not have yet.
+__global__ void fetch(const __grid_constant__ Fetch params) {
+  auto* values = reinterpret_cast<int*>(ptx::DynamicShared<128>{}.begin);
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(values));
+  if (!params.bulk) {
+    ptx::cp_async_element<4>(shared + threadIdx.x * 4, params.from + threadIdx.x, 4);
+    ptx::cp_async_commit();
+    if (params.waits) ptx::cp_async_wait<0>();
+  } else if (threadIdx.x == 0) {
+    ptx::mbarrier_init(shared + 128, 1);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(shared + 128, 128);
+    ptx::bulk_load(shared, params.from, shared + 128, 128);
+  }
+  if (params.bulk) __syncthreads();
+  while (params.bulk && params.waits && !ptx::mbarrier_try_wait(shared + 128, 0)) {
+  }
+  params.out[threadIdx.x] = values[threadIdx.x];
 }
 
 struct Neighbour {
@@ -198,16 +279,18 @@ const char* probe_load_box(const void* data, const uint64_t* sizes, const uint64
 }
 
 // To [16][64] bytes, of which the first `rows` rows and `columns` columns are the tensor.
-const char* probe_store_box(void* data, int rows, int columns, int fences, int waits) {
+const char* probe_store_box(void* data, int rows, int columns, int fences, int waits, int plain) {
   const TensorBox tensor{
       3, {static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), 1}, {0, 64, 1024}, {64, 16, 1}};
   const CUtensorMap map = encode_tensor_map(data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, CU_TENSOR_MAP_SWIZZLE_NONE);
-  return run(store_box, StoreBox{map, fences != 0, waits != 0}, config_of(32, 1024));
+  return run(store_box, StoreBox{map, fences != 0, waits != 0, plain != 0}, config_of(32, 1024));
 }
 
+// `fences`: 2 without one for the async proxy, 0 without wgmma's. `waits`: 0 too late, 2 after it has written an
+// operand.
 const char* probe_multiply(const unsigned char* image, int bytes, uint64_t a, uint64_t b, int transpose_a,
                            int transpose_b, int fences, int waits, float* out) {
-  const Multiply params{image, bytes, a, b, fences != 0, waits != 0, out};
+  const Multiply params{image, bytes, a, b, fences != 0, fences != 2, waits != 0, waits == 2, out};
   const auto kernel = transpose_a != 0 ? (transpose_b != 0 ? multiply<1, 1> : multiply<1, 0>)
                                        : (transpose_b != 0 ? multiply<0, 1> : multiply<0, 0>);
   return run(+kernel, params, config_of(128, bytes));
@@ -220,6 +303,21 @@ const char* probe_chain(int ctas, int waits, float* between, float* out) {
   launch_kernel("launching a probe", config, first_of_chain, params);
   config.may_overlap = true;
   return run(second_of_chain, params, config);
+}
+
+const char* probe_pass_on(int way, int* out) {
+  return run(pass_on, PassOn{static_cast<Way>(way), out}, config_of(64, 136));
+}
+const char* probe_pass_to_lane(int is_right, int* out) {
+  return run(pass_to_lane, Pair{is_right != 0, out}, config_of(32));
+}
+const char* probe_count_ctas(int is_right, int* out) {
+  LaunchConfig config = config_of(32);
+  config.grid = dim3(2);
+  return run(count_ctas, Pair{is_right != 0, out}, config);
+}
+const char* probe_fetch(int bulk, int waits, const int* from, int* out) {
+  return run(fetch, Fetch{bulk != 0, waits != 0, from, out}, config_of(32, 136));
 }
 
 const char* probe_neighbour(int waits, uint32_t* out) {

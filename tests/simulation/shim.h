@@ -164,14 +164,17 @@ inline T load_with_hint(const T* pointer) {
 #define __ldg load_with_hint
 
 // One thread runs at a time, and gives way to others nowhere in here.
+#define TILEON_UNSEEN __attribute__((no_sanitize("thread")))  // as plain loads and stores
 template <typename T>
-inline T atomicOr(T* word, T value) {
+TILEON_UNSEEN inline T atomicOr(T* word, T value) {
+  tileon::simulation::atomic_access(word, sizeof(T));
   const T old = *word;
   *word |= value;
   return old;
 }
 template <typename T>
-inline T atomicMax(T* word, T value) {
+TILEON_UNSEEN inline T atomicMax(T* word, T value) {
+  tileon::simulation::atomic_access(word, sizeof(T));
   const T old = *word;
   if (value > old) *word = value;
   return old;

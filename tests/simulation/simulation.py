@@ -40,10 +40,10 @@ class Simulation:
     def __init__(self, library: pathlib.Path) -> None:
         self.lib = ctypes.CDLL(str(library))
         for name in ("row_name", "why_not", "run", "sites"):
-            getattr(self.lib, f"simulation_{name}").restype = ctypes.c_char_p
+            if hasattr(self.lib, f"simulation_{name}"):  # a library of probes has no kernels to run
+                getattr(self.lib, f"simulation_{name}").restype = ctypes.c_char_p
         self.lib.simulation_allocate.restype = ctypes.c_void_p
         self.lib.simulation_allocate.argtypes = [ctypes.c_int64, ctypes.c_int, ctypes.c_int]
-        self.lib.simulation_write_before.argtypes = [ctypes.c_void_p, ctypes.c_int64]
         self.lib.simulation_begin.argtypes = [ctypes.c_uint64, ctypes.c_int]
         self.lib.simulation_leave_out.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_int]
 
@@ -145,7 +145,7 @@ class Problem:
         lib = self.simulation.lib
         lib.simulation_write_nothing_before()
         for array in [*self.kept, *(output.data for output in self.outputs)]:
-            lib.simulation_write_before(ctypes.c_void_p(array.ctypes.data), array.nbytes)
+            lib.simulation_write_before(ctypes.c_void_p(array.ctypes.data), ctypes.c_int64(array.nbytes))
         for output in self.outputs:
             output.data.view(np.uint8)[:] = 0xFF
         self.simulation.begin(seed, independent_lanes)

@@ -3,6 +3,16 @@
 
 namespace tileon::simulation {
 
+namespace {
+
+void release_waiting(NamedBarrier& barrier) {
+  for (Fiber* fiber : barrier.waiting) acquire(*fiber, barrier.order);
+  barrier.order.clear();
+  wake_all(barrier.waiting);
+}
+
+}  // namespace
+
 // __syncthreads: PTX ISA, "bar, barrier". Threads that have ended are not waited for.
 
 void release_cta_barrier(Cta& cta) {
@@ -10,7 +20,7 @@ void release_cta_barrier(Cta& cta) {
   if (barrier.waiting.empty() || static_cast<int>(barrier.waiting.size()) < cta.alive) return;
   barrier.result = barrier.value;
   barrier.value = 0;
-  wake_all(barrier.waiting);
+  release_waiting(barrier);
 }
 
 int sync_threads_or(int value, Site where) {
@@ -19,6 +29,7 @@ int sync_threads_or(int value, Site where) {
   Cta& cta = *current->cta;
   NamedBarrier& barrier = cta.barriers[0];
   barrier.value |= value != 0;
+  release(barrier.order);
   barrier.waiting.push_back(current);
   release_cta_barrier(cta);
   block();
@@ -42,12 +53,13 @@ void arrive_at(NamedBarrier& barrier, int id, int threads) {
   const uint32_t bit = 1u << current->lane;
   if ((lanes & bit) != 0) fault(name + ": a warp comes twice before the others have come");
   lanes |= bit;
+  release(barrier.order);
   if (++barrier.arrived < threads) return;
   for (const uint32_t of_warp : barrier.arrived_lanes)
     if (of_warp != 0 && of_warp != 0xffffffffu) fault(name + ": a part of a warp came, which counts as all of it");
   barrier.arrived = 0;
   std::memset(barrier.arrived_lanes, 0, sizeof barrier.arrived_lanes);
-  wake_all(barrier.waiting);
+  release_waiting(barrier);
 }
 
 }  // namespace
@@ -74,6 +86,7 @@ void release_cluster_barrier(Cluster& cluster) {
   if (cluster.arrived == 0 || cluster.arrived < cluster.alive) return;
   cluster.arrived = 0;
   ++cluster.phase;
+  complete_cluster_phase(cluster);
   wake_all(cluster.waiting);
 }
 
@@ -82,6 +95,7 @@ void cluster_arrive(bool release, Site where) {
   if (current->arrived_at_cluster) fault("barrier.cluster.arrive twice without a wait in between");
   current->arrived_at_cluster = true;
   if (release) publish_writes();
+  come_to_cluster(release);
   Cluster& cluster = *current->cta->cluster;
   current->wait_parity = cluster.phase;
   ++cluster.arrived;
@@ -100,6 +114,7 @@ void cluster_wait(Site where) {
     cluster.waiting.push_back(current);
     block();
   }
+  acquire_from_cluster();
 }
 
 // PTX ISA, "mbarrier". The 64 bits, which it leaves open: arrivals to come (20 bits), arrivals of a phase (20), bytes
@@ -148,6 +163,7 @@ void write(Cta& cta, uint32_t barrier, MBarrier state) {
   }
   word_at(cta, barrier) = state.word();
   if (!complete) return;
+  complete_phase(cta, barrier);
   auto& waiting = cta.at_mbarriers;
   std::vector<Fiber*> others;
   for (Fiber* fiber : waiting) {
@@ -169,6 +185,7 @@ void change_bytes(MBarrier& state, int64_t bytes, uint32_t barrier) {
 void arrive(uint32_t barrier, uint32_t bytes) {
   publish_writes();
   Cta& cta = *current->cta;
+  release(order_of(cta, barrier).arriving);
   MBarrier state = read(cta, barrier);
   change_bytes(state, bytes, barrier);
   // Where the arrivals are in and only bytes are missing, another arrival belongs to no phase.
@@ -192,6 +209,7 @@ void mbarrier_init(uint32_t barrier, uint32_t arrivals, Site where) {
   word = MBarrier(arrivals).word();
   cta.mbarriers.push_back(barrier);
   wrote_shared(barrier, 8);
+  note(Access::kWrite, &word, 8, where);
 }
 
 void mbarrier_arrive(uint32_t barrier, Site where) {
@@ -213,13 +231,18 @@ void bytes_arrived(Cta& cta, uint32_t barrier, uint32_t bytes) {
 bool mbarrier_try_wait(uint32_t barrier, uint32_t parity, Site where) {
   if (!enter("mbarrier.try_wait", where)) return true;
   Cta& cta = *current->cta;
-  if (read(cta, barrier).parity != parity) return true;
+  if (read(cta, barrier).parity != parity) {
+    acquire_phase(barrier);
+    return true;
+  }
   if (schedule.false_waits && one_in(16)) return false;
   current->wait_address = barrier;
   current->wait_parity = parity;
   cta.at_mbarriers.push_back(current);
   block();
-  return read(cta, barrier).parity != parity;
+  if (read(cta, barrier).parity == parity) return false;
+  acquire_phase(barrier);
+  return true;
 }
 
 void expect_no_bytes(Cta& cta) {

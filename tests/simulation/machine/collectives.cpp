@@ -57,7 +57,7 @@ void sync_warp(uint32_t mask, Site where) {
   if (!enter("bar.warp.sync", where)) return;
   expect_full_mask(mask);
   publish_writes();
-  meet(nullptr, [](Warp&) {}, Kind::kAnyPlace);
+  meet(nullptr, synchronize_lanes, Kind::kAnyPlace);
 }
 
 // PTX ISA, "elect.sync": all lanes wait for each other, but nothing is said of their memory.
@@ -200,6 +200,7 @@ void load_matrices(uint32_t (&registers)[4], uint32_t address, bool transposed, 
   expect_whole_warp();
   if (address % 16 != 0) fault("ldmatrix of an address that is no multiple of 16");
   MatrixArgument argument{shared_of(*current->cta, address, 16), registers, 4};
+  note(Access::kRead, argument.place, 16, where);
   meet(&argument, transposed ? move_columns<true> : move_rows<true>, Kind::kAligned);
 }
 
@@ -211,6 +212,7 @@ void store_matrices(uint32_t address, const uint32_t* registers, int count, bool
     if (address % 16 != 0) fault("stmatrix to an address that is no multiple of 16");
     argument.place = shared_of(*current->cta, address, 16);
     wrote_shared(address, 16);
+    note(Access::kWrite, argument.place, 16, where);
   }
   meet(&argument, transposed ? move_columns<false> : move_rows<false>, Kind::kAligned);
 }

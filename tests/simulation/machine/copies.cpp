@@ -91,17 +91,18 @@ void end_tasks(Cta& cta) {
   }
 }
 
-namespace {
-
-// Of plain loads and stores nothing is seen here; those find what the grid in front has not written yet.
 void expect_waited_for_grid() {
   if (current->cta->grid->dependent && !current->waited_for_grid)
     fault("global memory is used before griddepcontrol.wait, while the kernel in front may still run");
 }
 
+namespace {
+
 // cp.async: PTX ISA, "Non-bulk copy". Of each thread, in the order of its groups.
 
-void land(const Copy& copy) {
+void land(Copy& copy) {
+  if (copy.landed) return;
+  copy.landed = true;
   std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.valid));
   std::memset(copy.to + copy.valid, 0, static_cast<size_t>(copy.bytes - copy.valid));
 }
@@ -117,13 +118,13 @@ void copy_async(uint32_t shared, const void* global, int bytes, int valid, Site 
   if (shared % size != 0) fault("cp.async to an address that is no multiple of its size");
   if (valid > 0 && reinterpret_cast<uintptr_t>(global) % size != 0)
     fault("cp.async from an address that is no multiple of its size");
-  const Copy copy{shared_of(*current->cta, shared, size), static_cast<const unsigned char*>(global), bytes, valid};
-  if (happens_now(schedule.copies)) {
-    land(copy);
-  } else {
-    std::memset(copy.to, kPoison, size);  // from here on nobody knows what lies there
-    current->copies.push_back(copy);
-  }
+  expect_inside(global, static_cast<size_t>(valid));
+  Copy copy{shared_of(*current->cta, shared, size), static_cast<const unsigned char*>(global), bytes, valid, false};
+  note(Access::kRead, global, static_cast<size_t>(valid), where);
+  note_until(current->index, kUnderWay, Access::kWrite, copy.to, size);
+  std::memset(copy.to, kPoison, size);  // from here on nobody knows what lies there
+  if (happens_now(schedule.copies)) land(copy);
+  current->copies.push_back(copy);
 }
 
 void commit_copies(Site where) {
@@ -134,20 +135,23 @@ void wait_for_copies(int pending, Site where) {
   if (!enter("cp.async.wait_group", where)) return;
   Fiber& fiber = *current;
   const auto groups = static_cast<int>(fiber.copy_ends.size());
-  int closed = groups - pending;
+  const int closed = groups - pending;
   if (closed <= 0) return;
+  const size_t end = fiber.copy_ends[static_cast<size_t>(closed) - 1];
+  for (size_t i = 0; i < end; ++i) {
+    land(fiber.copies[i]);
+    settle(fiber.copies[i].to, static_cast<size_t>(fiber.copies[i].bytes));
+  }
   // What need not have come yet may have.
   if (schedule.copies == Moment::kRandom)
-    while (closed < groups && one_in(2)) ++closed;
-  const size_t end = fiber.copy_ends[static_cast<size_t>(closed) - 1];
-  for (size_t i = 0; i < end; ++i) land(fiber.copies[i]);
+    for (size_t i = end; i < fiber.copies.size() && one_in(2); ++i) land(fiber.copies[i]);
   fiber.copies.erase(fiber.copies.begin(), fiber.copies.begin() + static_cast<long>(end));
   fiber.copy_ends.erase(fiber.copy_ends.begin(), fiber.copy_ends.begin() + closed);
   for (size_t& later : fiber.copy_ends) later -= end;
 }
 
 void end_thread_copies(Fiber& fiber) {
-  if (!fiber.copies.empty()) fault("the thread ends while copies of its are under way");
+  if (!fiber.copies.empty()) fault("the thread ends without a wait for copies of its");
 }
 
 // TMA: PTX ISA, "Tensors" and "cp.async.bulk.tensor".
@@ -170,6 +174,13 @@ uint32_t row_count(const TensorMap& map) {
   uint32_t rows = 1;
   for (int i = 1; i < map.dimensions; ++i) rows *= map.box[i];
   return rows;
+}
+
+// From the first byte to the end of the last row.
+size_t extent_of(const TensorMap& map) {
+  uint64_t bytes = map.sizes[0] * map.element_bytes;
+  for (int i = 1; i < map.dimensions; ++i) bytes += (map.sizes[i] - 1) * map.strides[i];
+  return bytes;
 }
 
 // Calls `use(shared, global, first, end)` for each 16 bytes of a box: of those, the bytes from `first` to `end` lie
@@ -219,6 +230,7 @@ Task box_task(Task::Kind kind, const CUtensorMap& map, uint32_t shared, const in
   task.bytes = row_bytes(task.map) * row_count(task.map);
   for (int i = 0; i < dimensions; ++i) task.at[i] = at[i];
   if (shared % 128 != 0) fault("TMA with a shared address that is no multiple of 128");
+  expect_inside(task.map.data, extent_of(task.map));
   shared_of(*current->cta, shared, task.bytes);
   expect_fenced(*current->cta, shared, task.bytes, current,
                 kind == Task::Kind::kStoreBox ? "a TMA store" : "a TMA load");
@@ -229,8 +241,9 @@ void start_load(Task& task) {
   Cta& cta = *current->cta;
   expect_fenced(cta, task.barrier, 8, current, "a load");
   forget_writers(cta, task.shared, task.bytes);
-  // From here on nobody knows what lies there.
-  std::memset(shared_of(cta, task.shared, task.bytes), kPoison, task.bytes);
+  unsigned char* to = shared_of(cta, task.shared, task.bytes);
+  note_phase(task.barrier, to, task.bytes);
+  std::memset(to, kPoison, task.bytes);  // from here on nobody knows what lies there
   add_task(task);
 }
 
@@ -254,6 +267,7 @@ void load_bytes(uint32_t shared, const void* global, uint32_t barrier, int bytes
   task.barrier = barrier;
   task.from = static_cast<const unsigned char*>(global);
   task.bytes = static_cast<uint32_t>(bytes);
+  expect_inside(global, task.bytes);
   shared_of(*current->cta, shared, task.bytes);
   expect_fenced(*current->cta, shared, task.bytes, current, "a bulk copy");
   start_load(task);
@@ -264,8 +278,13 @@ void store_box_by_warp(const CUtensorMap& map, uint32_t shared, const int* at, i
   enter("cp.async.bulk.tensor store", where);
   Task task = box_task(Task::Kind::kStoreBox, map, shared, at, dimensions);
   task.checksum = checksum_of(shared_of(*current->cta, shared, task.bytes), task.bytes);
-  const uint64_t number = add_task(task);
-  current->stores.push_back(number);
+  for_each_chunk(task, [&where](uint32_t, const unsigned char* data, int64_t first, int64_t end) {
+    note(Access::kWrite, data + first, static_cast<size_t>(end - first), where);
+  });
+  Fiber& fiber = *current;
+  note_until(thing_of(*fiber.cta, kStoresOf, fiber.warp->index), ++fiber.stores_issued, Access::kRead,
+             shared_of(*fiber.cta, shared, task.bytes), task.bytes);
+  fiber.stores.push_back(add_task(task));
 }
 
 void wait_for_store_reads(int pending, Site where) {
@@ -273,6 +292,8 @@ void wait_for_store_reads(int pending, Site where) {
   Fiber& fiber = *current;
   const auto count = static_cast<int>(fiber.stores.size()) - pending;
   if (count <= 0) return;
+  acquire_step(thing_of(*fiber.cta, kStoresOf, fiber.warp->index),
+               fiber.stores_issued - static_cast<uint32_t>(pending));
   for (int i = 0; i < count; ++i) run_task(fiber.stores[static_cast<size_t>(i)]);
   fiber.stores.erase(fiber.stores.begin(), fiber.stores.begin() + count);
 }

@@ -1,11 +1,6 @@
-// What is said when a kernel does what it must not, and memory that ends where nothing may be touched.
-#include <cxxabi.h>
-#include <dlfcn.h>
+// What is said when a kernel does what it must not.
 #include <signal.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -23,12 +18,10 @@ std::string fault_text;
 
 // A kernel's name without its parameters: instances of templates are told apart by the label.
 std::string name_of_kernel(const Grid& grid) {
-  Dl_info info{};
-  if (dladdr(grid.call->kernel, &info) == 0 || info.dli_sname == nullptr) return "a kernel without a public name";
-  int status = 0;
-  char* demangled = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
-  std::string name = status == 0 ? demangled : info.dli_sname;
-  std::free(demangled);
+  constexpr char hidden[] = "(anonymous namespace)::";
+  std::string name = name_of_function(grid.call->kernel);
+  for (size_t at = name.find(hidden); at != std::string::npos; at = name.find(hidden))
+    name.erase(at, sizeof hidden - 1);
   name = name.substr(0, name.find_first_of("<("));
   const size_t type = name.rfind(' ');
   return type == std::string::npos ? name : name.substr(type + 1);
@@ -141,7 +134,7 @@ void on_signal(int number, siginfo_t* info, void*) {
   }
   char address[32];
   std::snprintf(address, sizeof address, "%p", info->si_addr);
-  const std::string beside = guarded_neighbour(info->si_addr);
+  const std::string beside = guarded_place(info->si_addr);
   fault(std::string("access to memory at ") + address + (beside.empty() ? ", which is nobody's" : ", " + beside));
 }
 
@@ -156,62 +149,6 @@ void install_signal_handler() {
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigaction(SIGSEGV, &action, nullptr);
   sigaction(SIGBUS, &action, nullptr);
-}
-
-// Guarded memory.
-
-namespace {
-
-struct Guarded {
-  unsigned char* pages;
-  size_t page_bytes;
-  unsigned char* data;
-  size_t bytes;
-};
-std::vector<Guarded> all_guarded;
-constexpr unsigned char kPadding = 0xa5;
-
-size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
-
-}  // namespace
-
-void* allocate_guarded(size_t bytes, bool at_end, size_t alignment) {
-  const size_t page = page_size(), inner = (std::max<size_t>(bytes, 1) + page - 1) / page * page;
-  void* memory = mmap(nullptr, inner + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  auto* pages = static_cast<unsigned char*>(memory);
-  mprotect(pages, page, PROT_NONE);
-  mprotect(pages + page + inner, page, PROT_NONE);
-  std::memset(pages + page, kPadding, inner);
-  unsigned char* data = pages + page + (at_end ? (inner - bytes) / alignment * alignment : 0);
-  std::memset(data, kPoison, bytes);
-  all_guarded.push_back({pages, inner + 2 * page, data, bytes});
-  return data;
-}
-
-bool padding_is_intact() {
-  const auto is_padding = [](unsigned char byte) { return byte == kPadding; };
-  return std::all_of(all_guarded.begin(), all_guarded.end(), [&](const Guarded& one) {
-    return std::all_of(one.pages + page_size(), one.data, is_padding) &&
-           std::all_of(one.data + one.bytes, one.pages + one.page_bytes - page_size(), is_padding);
-  });
-}
-
-void free_guarded() {
-  for (const Guarded& one : all_guarded) munmap(one.pages, one.page_bytes);
-  all_guarded.clear();
-}
-
-std::string guarded_neighbour(const void* address) {
-  const auto* byte = static_cast<const unsigned char*>(address);
-  for (const Guarded& one : all_guarded) {
-    if (byte < one.pages || byte >= one.pages + one.page_bytes) continue;
-    if (byte < one.data)
-      return std::to_string(one.data - byte) + " bytes before a tensor of " + std::to_string(one.bytes);
-    return std::to_string(byte - one.data - static_cast<long>(one.bytes)) + " bytes behind the end of a tensor of " +
-           std::to_string(one.bytes);
-  }
-  return "";
 }
 
 }  // namespace tileon::simulation

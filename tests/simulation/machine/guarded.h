@@ -10,9 +10,11 @@ namespace tileon::simulation {
 // to `alignment` at this one, is filled with bytes of which padding_is_intact says whether one was written.
 void* allocate_guarded(size_t bytes, bool at_end, size_t alignment);
 bool padding_is_intact();
-void free_guarded();  // all of it
+void free_guarded(void* data);
+void free_all_guarded();
 
-// Of an address that cannot be touched, what it lies beside.
-std::string guarded_neighbour(const void* address);
+bool is_guarded(const void* address);
+// Of an address, where it lies in such memory or beside it; empty where it does not.
+std::string guarded_place(const void* address);
 
 }  // namespace tileon::simulation

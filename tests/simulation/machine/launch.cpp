@@ -35,6 +35,7 @@ Pool<Cluster> clusters;
 std::vector<Warpgroup*> free_groups;
 std::vector<Cluster*> alive, ended_clusters;
 uint64_t grid_count = 0;
+uint32_t cluster_count = 0;
 
 void set_up_thread(Cta& cta, int index, const dim3& size) {
   Fiber& fiber = *fibers.take();
@@ -49,11 +50,13 @@ void set_up_thread(Cta& cta, int index, const dim3& size) {
   fiber.copies.clear();
   fiber.copy_ends.clear();
   fiber.stores.clear();
+  fiber.stores_issued = 0;
   fiber.sums.clear();
   fiber.unfenced.clear();
   fiber.unpublished.clear();
   fiber.committed = fiber.issued = 0;
   fiber.fenced_sums = fiber.fenced_inputs = false;
+  start_clock(fiber);
   if (fiber.lane == 0) {
     Warp& warp = *warps.take();
     warp.cta = &cta;
@@ -85,9 +88,11 @@ void set_up_cta(Cluster& cluster, uint3 block, int rank) {
   Cta& cta = *ctas.take();
   cta.block = block;
   cta.rank = rank;
+  cta.number = cluster.number * 16 + static_cast<uint32_t>(rank);
   cta.cluster = &cluster;
   cta.grid = &grid;
   cta.window = take_window(grid.dynamic_bytes);
+  forget_accesses(cta.window + kDynamicBegin, kWindowEnd - kDynamicBegin);
   if (cta.writer.empty() || cta.any_writer) cta.writer.assign(kWindowEnd / 8, 0);
   cta.any_writer = false;
   cta.statics.clear();
@@ -99,6 +104,7 @@ void set_up_cta(Cluster& cluster, uint3 block, int rank) {
   cta.at_mbarriers.clear();
   cta.at_registers.clear();
   cta.mbarriers.clear();
+  cta.phase_orders.clear();
   const int threads = static_cast<int>(grid.block.x * grid.block.y * grid.block.z);
   cta.alive = threads;
   cluster.alive += threads;
@@ -117,7 +123,9 @@ void start_cluster(Grid& grid) {
   cluster.grid = &grid;
   cluster.ctas.clear();
   cluster.alive = cluster.arrived = 0;
+  cluster.number = ++cluster_count;
   cluster.phase = 0;
+  cluster.order = {};
   cluster.waiting.clear();
   const uint64_t across = grid.grid.x / grid.cluster.x, down = grid.grid.y / grid.cluster.y;
   const auto x = static_cast<unsigned>(number % across) * grid.cluster.x;

@@ -64,6 +64,7 @@ const unsigned char* shared_for_load(uint32_t address, uint32_t bytes, uint32_t 
 unsigned char* shared_for_store(uint32_t address, uint32_t bytes, uint32_t alignment, Site where);
 const unsigned char* cluster_for_load(uint32_t address, uint32_t bytes, uint32_t alignment, Site where);
 uint32_t map_to_cta(uint32_t address, uint32_t rank);
+void atomic_access(const void* address, uint32_t bytes);  // to any memory
 void fence_proxy_async(Site where);
 void fence_mbarrier_init(Site where);
 

@@ -182,6 +182,7 @@ void thread_main() {
   if (--cta.alive == 0) {
     end_tasks(cta);
     expect_no_bytes(cta);
+    expect_no_visitors();
     if (!cta.launched_dependents) ++cta.grid->ctas_released;
     std::memset(cta.window + kDynamicBegin, kPoison, cta.grid->dynamic_bytes);  // another CTA's from now on
   } else {
@@ -215,6 +216,7 @@ void run_all_grids() {
   running_task = nullptr;
   grids.clear();
   abandon_clusters();
+  trim_accesses();
 }
 
 void stop_running() {

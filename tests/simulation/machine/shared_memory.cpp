@@ -97,7 +97,9 @@ unsigned char* shared_of(Cta& cta, uint32_t address, uint32_t bytes) {
 const unsigned char* shared_for_load(uint32_t address, uint32_t bytes, uint32_t alignment, Site where) {
   enter("ld.shared", where);
   expect_aligned(address, alignment);
-  return shared_of(*current->cta, address, bytes);
+  const unsigned char* place = shared_of(*current->cta, address, bytes);
+  note(Access::kRead, place, bytes, where);
+  return place;
 }
 
 unsigned char* shared_for_store(uint32_t address, uint32_t bytes, uint32_t alignment, Site where) {
@@ -105,6 +107,7 @@ unsigned char* shared_for_store(uint32_t address, uint32_t bytes, uint32_t align
   expect_aligned(address, alignment);
   unsigned char* place = shared_of(*current->cta, address, bytes);
   wrote_shared(address, bytes);
+  note(Access::kWrite, place, bytes, where);
   return place;
 }
 
@@ -117,12 +120,13 @@ const unsigned char* cluster_for_load(uint32_t address, uint32_t bytes, uint32_t
   enter("ld.shared::cluster", where);
   expect_aligned(address, alignment);
   const uint32_t rank = address >> 24;
-  if (rank == 0) return shared_of(*current->cta, address, bytes);
   const Cluster& cluster = *current->cta->cluster;
   if (rank > cluster.ctas.size()) fault("an address of a CTA that the cluster has not");
-  Cta& cta = *cluster.ctas[rank - 1];
+  Cta& cta = rank == 0 ? *current->cta : *cluster.ctas[rank - 1];
   if (cta.alive == 0) fault("shared memory of CTA " + std::to_string(rank - 1) + " of the cluster, which has ended");
-  return shared_of(cta, address & 0xffffff, bytes);
+  const unsigned char* place = shared_of(cta, address & 0xffffff, bytes);
+  note(Access::kRead, place, bytes, where);
+  return place;
 }
 
 // PTX ISA, "Async proxy": what a thread wrote in the ordinary way is known to TMA and wgmma behind a fence of that

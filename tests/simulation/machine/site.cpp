@@ -49,7 +49,10 @@ void forget_decisions() {
 
 }  // namespace
 
-std::string text_of(const Site& site) { return short_name(site.file) + ":" + std::to_string(site.line); }
+std::string text_of(const Site& site) {
+  if (site.line < 0) return short_name(place_of_call(site.file).c_str());
+  return short_name(site.file) + ":" + std::to_string(site.line);
+}
 
 void leave_out(const std::string& file, int line, int first_warp, int last_warp) {
   wanted_file = file;

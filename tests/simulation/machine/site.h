@@ -13,12 +13,18 @@ struct Site {
 
   // As a default argument: the place of the call.
   static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
+  // Where a call returns to, of which the compiler's notes for debuggers tell the line when it is asked for.
+  static Site of_call(const void* return_address) { return {static_cast<const char*>(return_address), -1}; }
 };
 
 inline bool operator==(const Site& a, const Site& b) { return a.line == b.line && a.file == b.file; }
 
 // "sm90/producer.cuh:48".
 std::string text_of(const Site& site);
+
+// Of code, by its address: the function's name; a call's "file:line".
+std::string name_of_function(const void* address);
+std::string place_of_call(const void* return_address);
 
 // Leaves out what stands in a file whose path ends with `file`, at `line`, for the warps from `first_warp` to
 // `last_warp` of each CTA.

@@ -7,6 +7,7 @@
 
 #include "fiber.h"
 #include "machine.h"
+#include "order.h"
 #include "schedule.h"
 
 namespace tileon::simulation {
@@ -17,11 +18,12 @@ struct Cta;
 struct Cluster;
 struct Grid;
 
-// A cp.async that is under way.
+// A cp.async that nobody has waited for.
 struct Copy {
   unsigned char* to;
   const unsigned char* from;
   int bytes, valid;
+  bool landed;
 };
 
 // A thread's registers that belong to the tensor core.
@@ -48,9 +50,10 @@ struct Fiber {
 
   bool waited_for_grid;
   bool arrived_at_cluster;
-  std::vector<Copy> copies;       // under way, oldest first
+  std::vector<Copy> copies;       // oldest first
   std::vector<size_t> copy_ends;  // of each closed group, the number of copies up to its end
   std::vector<uint64_t> stores;   // TMA's, oldest first: numbers of tasks
+  uint32_t stores_issued;
 
   // wgmma
   std::vector<Accumulator> sums;
@@ -62,6 +65,9 @@ struct Fiber {
   // Eights of bytes of shared memory that this thread wrote since its last fence for the async proxy; and those that it
   // has fenced since it last took part in something that makes its writes known to others.
   std::vector<uint32_t> unfenced, unpublished;
+
+  Clock clock;
+  uint32_t came_step, came_phase;  // when it last came to the cluster's barrier
 };
 
 using Operation = void (*)(Warp&);
@@ -86,10 +92,12 @@ struct NamedBarrier {
   uint32_t arrived_lanes[32] = {};  // by warp
   std::vector<Fiber*> waiting;
   int value = 0, result = 0;  // of __syncthreads_or
+  Clock order;
 };
 
 struct Cta {
   uint3 block;
+  uint32_t number;  // the cluster's times 16, and the rank there
   int rank;
   Cluster* cluster;
   Grid* grid;
@@ -110,14 +118,16 @@ struct Cta {
   NamedBarrier barriers[16];
   std::vector<Fiber*> at_mbarriers, at_registers;
   std::vector<uint32_t> mbarriers;  // addresses
+  std::vector<PhaseOrder> phase_orders;
 };
 
 struct Cluster {
   Grid* grid;
   std::vector<Cta*> ctas;
   int alive, arrived;  // threads
-  uint32_t phase;
+  uint32_t number, phase;
   std::vector<Fiber*> waiting;
+  ClusterOrder order;
 };
 
 struct Grid {
@@ -226,6 +236,8 @@ void maybe_run_task();           // because it may happen
 void end_tasks(Cta& cta);
 void perform_copy(Task& task);
 void end_thread_copies(Fiber& fiber);
+void expect_waited_for_grid();                          // by a thread that uses global memory
+void expect_inside(const void* address, size_t bytes);  // of a tensor, where it is guarded memory
 
 // Products.
 Warpgroup* new_warpgroup();

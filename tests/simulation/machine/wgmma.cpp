@@ -135,6 +135,18 @@ uint64_t checksum_of(Cta& cta, const ProductGroup& group) {
   return sum;
 }
 
+void note_operands(Cta& cta, const ProductGroup& group, int number) {
+  const int products = thing_of(cta, kProductsOf, current->index / kThreads);
+  const auto use = [&](int, const unsigned char* bytes, uint32_t) {
+    note_until(products, static_cast<uint32_t>(number + 1), Access::kRead, bytes, 16);
+  };
+  for (const Issued& issued : group.products) {
+    current->where = issued.where;
+    if (issued.fragments.empty()) for_each_chunk(cta, place_of_a(issued.product), use);
+    for_each_chunk(cta, place_of_b(issued.product), use);
+  }
+}
+
 // An operand in the form in which the multiplication reads it: of `a` [k][64], of `b` as its steps say.
 template <typename T>
 struct Operands {
@@ -341,6 +353,7 @@ void wgmma_commit(Site where) {
   fiber.fenced_inputs = false;
   if (++work.committed < kThreads) return;
   work.operands = checksum_of(*group.cta, work);
+  if (kSeesAccesses) note_operands(*group.cta, work, number);
   Task task{};
   task.kind = Task::Kind::kProducts;
   task.group = &group;
@@ -364,6 +377,7 @@ void wgmma_wait(int pending, Site where) {
     }
   }
   check_operands(group, target);
+  acquire_step(thing_of(*group.cta, kProductsOf, fiber.index / kThreads), static_cast<uint32_t>(std::max(target, 0)));
   for (Accumulator& one : fiber.sums) {
     if (one.registers == nullptr || one.last_group >= target) continue;
     const auto place = static_cast<size_t>(&one - fiber.sums.data());
