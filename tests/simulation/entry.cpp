@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -127,9 +128,13 @@ Gpu gpu_with(int32_t sms) {
   return one;
 }
 
-// Memory that a run needs besides, poisoned, which ends where nothing may be touched.
+// Memory that a run needs besides, poisoned, which ends where nothing may be touched. Runs of as many bytes share it.
+std::map<int64_t, void*> scratches;
 void* scratch(int64_t bytes) {
-  return bytes == 0 ? nullptr : simulation::allocate_guarded(static_cast<size_t>(bytes), true, 256);
+  if (bytes == 0) return nullptr;
+  void*& memory = scratches[bytes];
+  if (memory == nullptr) memory = simulation::allocate_guarded(static_cast<size_t>(bytes), true, 256);
+  return std::memset(memory, simulation::kPoison, static_cast<size_t>(bytes));
 }
 
 // What a kernel in front of the product writes, at its end: the operands and whatever else the product reads, and into
@@ -343,7 +348,10 @@ void* simulation_allocate(int64_t bytes, int at_end, int alignment) {
   return simulation::allocate_guarded(static_cast<size_t>(bytes), at_end != 0, static_cast<size_t>(alignment));
 }
 int simulation_padding_is_intact() { return simulation::padding_is_intact() ? 1 : 0; }
-void simulation_free() { simulation::free_guarded(); }
+void simulation_free() {
+  scratches.clear();
+  simulation::free_guarded();
+}
 
 void simulation_leave_out(const char* file, int line, int first_warp, int last_warp) {
   if (file == nullptr) return simulation::leave_out_nothing();
