@@ -326,6 +326,7 @@ def scaled_operand(
     scale_type: int,
     packed: bool,
     at_end: bool,
+    last: int,
 ) -> tuple[np.ndarray, Scaled, list]:
     """Codes and scales of small integers and powers of two; the numbers that they stand for."""
     if element == E4M3:
@@ -339,6 +340,7 @@ def scaled_operand(
     data[:] = codes.ravel()
     cols = k // (32 if scale_type == E8M0_SCALE else 16)
     powers = random.integers(-1, 2, (rows, cols))
+    powers[:, -1:] -= last
     bytes_ = (127 + powers if scale_type == E8M0_SCALE else (7 + powers) << 3).astype(np.uint8)
     places = packed_offsets(rows, cols) if packed else np.arange(rows)[:, None] * cols + np.arange(cols)
     count = -(-rows // 128) * -(-cols // 4) * 512 if packed else rows * cols
@@ -364,13 +366,15 @@ def block_scaled_problem(
     fast_accum: bool = True,
     at_end: bool = True,
     sms: int = 4,
+    last: int = 0,
 ) -> Problem:
+    """`last`: by what power of two the last scale of each row is smaller than the others."""
     random = np.random.default_rng(11)
     struct = BlockScaled(m, n, k, scale_type, out_dtype, fast_accum, sms)
     kept: list = []
-    a, struct.a, memory = scaled_operand(simulation, random, m, k, elements[0], scale_type, packed, at_end)
+    a, struct.a, memory = scaled_operand(simulation, random, m, k, elements[0], scale_type, packed, at_end, last)
     kept += memory
-    b, struct.b, memory = scaled_operand(simulation, random, n, k, elements[1], scale_type, packed, at_end)
+    b, struct.b, memory = scaled_operand(simulation, random, n, k, elements[1], scale_type, packed, at_end, last)
     kept += memory
     sums = a @ b.T
     if global_scale is not None:
