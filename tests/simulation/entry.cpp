@@ -49,9 +49,16 @@ const Problem& as(const void* problem) {
   return *static_cast<const Problem*>(problem);
 }
 
-// Memory that a run needs besides, poisoned, which ends where nothing may be touched.
+// Memory that a run needs besides, poisoned, which ends where nothing may be touched; the run's end frees it.
+std::vector<void*> scratches;
 void* scratch(int64_t bytes) {
-  return bytes == 0 ? nullptr : simulation::allocate_guarded(static_cast<size_t>(bytes), true, 256);
+  if (bytes == 0) return nullptr;
+  scratches.push_back(simulation::allocate_guarded(static_cast<size_t>(bytes), true, 256));
+  return scratches.back();
+}
+void free_scratches() {
+  for (void* memory : scratches) simulation::free_guarded(memory);
+  scratches.clear();
 }
 
 // What a kernel in front of the product writes, at its end: the operands and whatever else the product reads, and into
@@ -66,23 +73,26 @@ void copy_all() {
   for (const Written& one : written_before) std::memcpy(one.data, one.bytes.data(), one.bytes.size());
 }
 
-// Lets go what depends on it as early as it can, and runs after that has got as far as it can.
+// Lets go what depends on it as early as it can, and runs after that has got far: behind barriers of its own, each of
+// which is a turn for all others.
 void write_all(int) {
   simulation::launch_dependents(simulation::Site::here());
-  simulation::sync_warp(0xffffffff, simulation::Site::here());
+  for (int i = 0; i < 32; ++i) simulation::sync_threads_or(0, simulation::Site::here());
   if (threadIdx.x == 0) copy_all();
 }
 
 void launch_writer() {
   if (written_before.empty()) return;
+  // As scales these are NaN, and 1.
+  const int before = simulation::schedule.seed % 4 < 2 ? simulation::kPoison : 0x7f;
   for (Written& one : written_before) {
     const auto* data = static_cast<const unsigned char*>(one.data);
     one.bytes.assign(data, data + one.bytes.size());
-    std::memset(one.data, simulation::kPoison, one.bytes.size());
+    std::memset(one.data, before, one.bytes.size());
   }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(1);
-  config.blockDim = dim3(32);
+  config.blockDim = dim3(64);
   simulation::launch(config, write_all, 0);
 }
 
@@ -194,7 +204,7 @@ const char* simulation_why_not(int table, int row, const void* problem, int sms)
 
 const char* simulation_run(int table, int row, const void* problem, int sms) {
   simulation::label = simulation_row_name(table, row);
-  return run_to_end([&] {
+  const char* error = run_to_end([&] {
     const Gpu gpu = gpu_with(sms);
     switch (table) {
       case kPortable:
@@ -210,6 +220,9 @@ const char* simulation_run(int table, int row, const void* problem, int sms) {
         return run_elementwise(row, problem, gpu);
     }
   });
+  const bool is_intact = simulation::padding_is_intact();
+  free_scratches();
+  return error == nullptr && !is_intact ? "memory beside a tensor was written" : error;
 }
 
 // From now on each run has a kernel in front of it, which writes what lies in these places.

@@ -319,6 +319,7 @@ def scaled_operand(
     packed: bool,
     at_end: bool,
     wide: bool,
+    last: int,
 ) -> tuple[np.ndarray, ctypes.Structure, list]:
     """Codes and scales, and the numbers that they stand for. `wide`: scales of any size, in the rows that may have."""
     if element == E4M3:
@@ -332,6 +333,7 @@ def scaled_operand(
     data = simulation.array_of(codes, at_end)
     cols = k // (32 if scale_type == E8M0_SCALE else 16)
     bytes_ = random.integers(-1, 2, (rows, cols))
+    bytes_[:, -1:] -= last
     bytes_ = (127 + bytes_ if scale_type == E8M0_SCALE else (7 + bytes_) << 3).astype(np.uint8)
     if wide:
         bytes_[1::2] = random.integers(*((112, 130) if scale_type == E8M0_SCALE else (1, 64)), (rows // 2, cols))
@@ -368,15 +370,17 @@ def block_scaled_problem(
     sms: int = 4,
     wide: bool = False,
     prepared: int | None = None,
+    last: int = 0,
 ) -> Problem:
-    """`prepared`: the form of a weight that is prepared before."""
+    """`prepared`: the form of a weight that is prepared before; `last`: by what power of two the last scale of each row is
+    smaller than the others."""
     random = np.random.default_rng(11)
     vec = 32 if scale_type == E8M0_SCALE else 16
     struct = STRUCTURES["BlockScaled"](m, n, k, scale_type, vec, out_dtype, fast_accum)
     kept: list = []
-    a, struct.a, memory = scaled_operand(simulation, random, m, k, elements[0], scale_type, packed, at_end, wide)
+    a, struct.a, memory = scaled_operand(simulation, random, m, k, elements[0], scale_type, packed, at_end, wide, last)
     kept += memory
-    b, struct.b, memory = scaled_operand(simulation, random, n, k, elements[1], scale_type, packed, at_end, wide)
+    b, struct.b, memory = scaled_operand(simulation, random, n, k, elements[1], scale_type, packed, at_end, wide, last)
     kept += memory
     sums, errors = a @ b.T, sum_errors(a, b, float32_units(k))
     if global_scale is not None:
