@@ -372,8 +372,8 @@ def block_scaled_problem(
     prepared: int | None = None,
     last: int = 0,
 ) -> Problem:
-    """`prepared`: the form of a weight that is prepared before; `last`: by what power of two the last scale of each row is
-    smaller than the others."""
+    """`prepared`: the form of a weight that is prepared before; `last`: the power of two by which each row's last scale
+    is smaller than the others."""
     random = np.random.default_rng(11)
     vec = 32 if scale_type == E8M0_SCALE else 16
     struct = STRUCTURES["BlockScaled"](m, n, k, scale_type, vec, out_dtype, fast_accum)
