@@ -39,14 +39,15 @@ class Simulation:
 
     def __init__(self, library: pathlib.Path) -> None:
         self.lib = ctypes.CDLL(str(library))
-        for name in ("row_name", "why_not", "run", "sites"):
-            if hasattr(self.lib, f"simulation_{name}"):  # a library of probes has no kernels to run
-                getattr(self.lib, f"simulation_{name}").restype = ctypes.c_char_p
+        self.lib.simulation_sites.restype = ctypes.c_char_p
         self.lib.simulation_allocate.restype = ctypes.c_void_p
         self.lib.simulation_allocate.argtypes = [ctypes.c_int64, ctypes.c_int, ctypes.c_int]
         self.lib.simulation_begin.argtypes = [ctypes.c_uint64, ctypes.c_int]
         self.lib.simulation_leave_out.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_int]
-
+        if not hasattr(self.lib, "simulation_run"):  # probes alone
+            return
+        for name in ("row_name", "why_not", "run"):
+            getattr(self.lib, f"simulation_{name}").restype = ctypes.c_char_p
         for index, problem in enumerate(PROBLEMS):
             assert self.lib.simulation_struct_bytes(index) == ctypes.sizeof(STRUCTURES[problem]), problem
 
@@ -275,18 +276,8 @@ def dense_problem(
     b, struct.b = operand(dtypes[1], n, b_k_major)
     units = float32_units(k) + (2.0**-15 if dtypes[0] >= 4 else 2.0**-9 if tf32 else 0)  # fp8: docs/dtypes.md
     errors = sum_errors(a, b, units * (2.0**-28 if dtypes[0] == 3 else 1))
-    outputs = finish(
-        simulation,
-        struct,
-        a @ b.swapaxes(1, 2),
-        errors,
-        activation=activation,
-        slope=slope,
-        bias=bias,
-        at_end=at_end,
-        kept=kept,
-        pre_activation=pre_activation,
-    )
+    more = {"activation": activation, "slope": slope, "bias": bias, "pre_activation": pre_activation}
+    outputs = finish(simulation, struct, a @ b.swapaxes(1, 2), errors, at_end=at_end, kept=kept, **more)
     layout = ("k" if a_k_major else "m") + ("k" if b_k_major else "n")
     names = "*".join(DTYPES[dtype] for dtype in dtypes[:2])
     text = (

@@ -4,6 +4,7 @@
 
 #include "arithmetic.h"
 #include "cut_sums.h"
+#include "descriptor.h"
 #include "state.h"
 
 namespace tileon::simulation {
@@ -26,6 +27,7 @@ struct ProductGroup {
   int count = 0;          // products of the first thread that committed
   uint64_t operands = 0;  // checksum of what they read from shared memory
   uint64_t task = 0;
+  Clock order;  // what its threads tell by the registers that it reads
 };
 
 // Sums that the tensor core has: [column][row], bits of float32 or int32.
@@ -60,58 +62,6 @@ void reset_warpgroup(Warpgroup& group, Cta& cta) {
 void add_to_warpgroup(Warpgroup& group, Fiber& fiber) { group.threads.push_back(&fiber); }
 
 namespace {
-
-// PTX ISA, "Matrix Descriptor Format".
-struct Descriptor {
-  uint32_t start, leading, stride;
-  int swizzle_bits;
-
-  explicit Descriptor(uint64_t bits)
-      : start(static_cast<uint32_t>(bits & 0x3fff) << 4),
-        leading(static_cast<uint32_t>(bits >> 16 & 0x3fff) << 4),
-        stride(static_cast<uint32_t>(bits >> 32 & 0x3fff) << 4) {
-    constexpr int bits_of_mode[] = {0, 3, 2, 1};  // no swizzle, of 128 bytes, of 64, of 32
-    swizzle_bits = bits_of_mode[bits >> 62];
-    if (swizzle_bits != 3) fault("a descriptor without 128-byte swizzle, which is not simulated");
-    constexpr uint64_t unused = uint64_t{3} << 14 | uint64_t{3} << 30 | uint64_t{7} << 46 | uint64_t{0x3ff} << 52;
-    if ((bits & unused) != 0) fault("a descriptor with bits set that have no meaning");
-    if ((bits >> 49 & 7) != 0) fault("a descriptor with a base offset, which is not simulated");
-  }
-};
-
-// What an operand is in shared memory: 32 bytes of k for each of `lines` lines (rows of a, columns of b), or, where it
-// is transposed, 16 k for each of `lines` neighbours in pieces of 64.
-struct Place {
-  uint64_t descriptor;
-  int lines;
-  bool transposed;
-};
-
-// Calls `use(chunk number, 16 bytes of memory)`: chunk c is of line c / 2, or, transposed, of k c % 16 and lines from
-// 8 (c / 16) on.
-template <typename Use>
-void for_each_chunk(Cta& cta, const Place& place, const Use& use) {
-  const Descriptor descriptor(place.descriptor);
-  const auto read = [&](int chunk, uint32_t address) {
-    const uint32_t at = swizzled(address, descriptor.swizzle_bits);
-    use(chunk, shared_of(cta, at, 16), at);
-  };
-  if (!place.transposed) {
-    for (int line = 0; line < place.lines; ++line) {
-      const auto l = static_cast<uint32_t>(line);
-      const uint32_t first = descriptor.start + l / 8 * descriptor.stride + l % 8 * 128;
-      read(line * 2, first);
-      read(line * 2 + 1, first + 16);
-    }
-    return;
-  }
-  for (int eight = 0; eight < place.lines / 8; ++eight) {
-    const auto e = static_cast<uint32_t>(eight);
-    const uint32_t first = descriptor.start + e / 8 * descriptor.leading + e % 8 * 16;
-    for (uint32_t k = 0; k < 16; ++k)
-      read(eight * 16 + static_cast<int>(k), first + k / 8 * descriptor.stride + k % 8 * 128);
-  }
-}
 
 uint64_t checksum_of(Cta& cta, const Place& place) {
   uint64_t sum = 0;
@@ -347,10 +297,17 @@ void wgmma_commit(Site where) {
   Warpgroup& group = *fiber.warp->group;
   const int number = fiber.committed++;
   ProductGroup& work = group.groups[number % kMaxUnderWay];
-  if (work.committed == 0) work.count = fiber.issued;
+  if (work.committed == 0) {
+    work.count = fiber.issued;
+    work.order.clear();
+  }
   if (work.count != fiber.issued) fault("threads of a warpgroup issued different numbers of products");
   fiber.issued = 0;
   fiber.fenced_inputs = false;
+  // What a thread has loaded into a fragment it has read when the product is done, whichever thread waits for that.
+  if (kSeesAccesses && std::any_of(work.products.begin(), work.products.end(),
+                                   [](const Issued& one) { return one.product.fragment != nullptr; }))
+    release(work.order);
   if (++work.committed < kThreads) return;
   work.operands = checksum_of(*group.cta, work);
   if (kSeesAccesses) note_operands(*group.cta, work, number);
@@ -377,7 +334,10 @@ void wgmma_wait(int pending, Site where) {
     }
   }
   check_operands(group, target);
-  acquire_step(thing_of(*group.cta, kProductsOf, fiber.index / kThreads), static_cast<uint32_t>(std::max(target, 0)));
+  const int thing = thing_of(*group.cta, kProductsOf, fiber.index / kThreads);
+  for (int i = kSeesAccesses ? static_cast<int>(fiber.clock[static_cast<size_t>(thing)]) : target; i < target; ++i)
+    acquire(fiber, group.groups[i % kMaxUnderWay].order);
+  acquire_step(thing, static_cast<uint32_t>(std::max(target, 0)));
   for (Accumulator& one : fiber.sums) {
     if (one.registers == nullptr || one.last_group >= target) continue;
     const auto place = static_cast<size_t>(&one - fiber.sums.data());
