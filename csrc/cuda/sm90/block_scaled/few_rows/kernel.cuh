@@ -84,8 +84,8 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   float factor = Kernel::format.is_mxfp4() ? kFloat8Factor : kMovedFactor<Kernel::scale> * kMovedFactor<Kernel::scale>;
   uint32_t lost = multiply(std::integral_constant<Way, first_way>(), 1, 0);
   if constexpr (first_way == Way::kFloat8) {
-    // Of this bit alone: others of the cluster may be noting the other one already.
     if ((lost & Losses::kMaybe) != 0) {
+      sync_cluster(params.splits);  // all have read what was noted: more comes
       find_extreme_factors<Kernel>(params, shared.losses, n_begin, first_block, blocks);
       sync_cluster(params.splits);
       lost = shared.losses.any(params.splits);
