@@ -112,6 +112,7 @@ BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "few_rows_8x128x256", DECODED_8, MXFP8, (8, 72, 544), (0, 126), {}),
     (HOPPER_BLOCK_SCALED, "few_rows_8x128x256", DECODED_8, MXFP4, (9, 136, 1056), (20, 0), {"sms": 8}),
     (HOPPER_BLOCK_SCALED, "few_rows_8x128x256", DECODED_8, MXFP4, (8, 72, 544), (0, 122), {"sms": 1}),
+    (HOPPER_BLOCK_SCALED, "few_rows_64x128x256", DECODED_64, MXFP4, (64, 136, 1312), (20, 0), {}),
     (HOPPER_BLOCK_SCALED, "bfloat16_128x256x64", TWO, MXFP8, (200, 264, 352), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "bfloat16_pingpong_128x128x64", TWO, NVFP4, (200, 264, 192), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "bfloat16_64x64x128", ONE, MXFP8, (72, 72, 96), (126, 0), {}),
