@@ -69,7 +69,7 @@ def test_dense_products_are_right_in_every_schedule(simulation, table, name, dty
 @pytest.mark.parametrize("table", [PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED])
 def test_block_scaled_products_are_right_in_every_schedule(simulation, table):
     ran = set()
-    for number, problem in enumerate(block_scaled_problems(simulation, 4)):
+    for number, problem in enumerate(block_scaled_problems(simulation, 2)):
         for row, name in enumerate(simulation.rows(table)):
             if problem.why_not(table, row) is None:
                 seed, independent = SCHEDULES[(number + row) % 5]
