@@ -44,8 +44,8 @@ _HOPPER_TESTS = (
 )
 
 
-# Files of tests that compile the simulated GPU for minutes; no hardware has a part in them.
-_WITHOUT_A_GPU = "test_simulat"
+# How files of tests begin that compile the simulated GPU, for minutes; no hardware has a part in them.
+_SIMULATION = "test_simulat"
 
 # Side by side, each with two threads: the references are computed on the CPU.
 _TEST_PROCESSES = max(8, (os.cpu_count() or 1) // 2)
@@ -56,7 +56,7 @@ def _test_steps(out: Path) -> list[Step]:
     """The suite in several processes, a share of its files each, and Hopper's tests with the watchdog library, where a
     kernel that would hang ends with an error."""
     pytest = [PYTHON, "-m", "pytest", "-q", "--durations=3"]
-    files = sorted(path.name for path in (ROOT / "tests").glob("test_*.py") if not path.name.startswith(_WITHOUT_A_GPU))
+    files = sorted(path.name for path in (ROOT / "tests").glob("test_*.py") if not path.name.startswith(_SIMULATION))
     steps = []
     for number in range(_TEST_PROCESSES):
         share = [f"tests/{name}" for name in files[number::_TEST_PROCESSES]]

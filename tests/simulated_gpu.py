@@ -195,16 +195,14 @@ LEFT_OUT = {
     "test_more_batches_than_a_grid_has_rows": "is too slow for so many CTAs",
 }
 
-# Tests by a part of their name, of sums as tensor cores cut them, which take the simulation longer: the last ones two
-# minutes.
-WITH_CUT_SUMS = (
-    "test_recorded_bits.py",
-    "test_fp8_sums.py",
+# Tests by a part of their name, of sums as tensor cores cut them, which take the simulation longer: these two minutes.
+LONG_WITH_CUT_SUMS = (
     "test_no_less_accurate_than_one_multiply_add_after_another",
     "test_e5m2_loses_no_more_than_its_bound_where_one_block_dominates",
 )
+WITH_CUT_SUMS = ("test_recorded_bits.py", "test_fp8_sums.py", *LONG_WITH_CUT_SUMS)
 if IS_SHORT:
-    LEFT_OUT |= dict.fromkeys(WITH_CUT_SUMS[-2:], "takes long to cut sums")
+    LEFT_OUT |= dict.fromkeys(LONG_WITH_CUT_SUMS, "takes long to cut sums")
 
 
 @pytest.hookimpl(trylast=True)

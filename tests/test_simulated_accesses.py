@@ -1,22 +1,14 @@
 """The simulated GPU's build that sees plain loads and stores: which ones nothing orders, on kernels of a few lines.
 
-TILEON_SIMULATION_LIBRARY=build/simulation/accesses/libsimulation.so runs test_simulation.py's products on that build
-too, when `tests/simulation/build.py --accesses` has made it.
+TILEON_SIMULATION_LIBRARY=build/simulation/accesses/libsimulation.so runs test_simulated_kernels.py's products on that
+build too, when `tests/simulation/build.py --accesses` has made it.
 """
 
 import ctypes
-import pathlib
-import sys
 
 import numpy as np
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "simulation"))
-
-from simulation import Simulation  # noqa: E402
-
-import build as simulation_build  # noqa: E402
+from test_simulation import ROOT, Simulation, fresh, pointer, simulation_build  # noqa: F401
 
 NO_WAY, CTA_BARRIER, NAMED_BARRIER, MEMORY_BARRIER = range(4)
 SEEDS = (0, 1, 2, 3, 12, 13)
@@ -34,17 +26,6 @@ def simulation():
     for name in ("store_box", "multiply", "chain", "neighbour", "pass_on", "pass_to_lane", "count_ctas", "fetch"):
         getattr(made.lib, f"probe_{name}").restype = ctypes.c_char_p
     return made
-
-
-@pytest.fixture(autouse=True)
-def fresh(simulation):
-    simulation.begin(0)
-    yield
-    simulation.free()
-
-
-def pointer(array: np.ndarray) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)
 
 
 @pytest.mark.parametrize("way", [CTA_BARRIER, NAMED_BARRIER, MEMORY_BARRIER])

@@ -2,7 +2,8 @@
 
 python3 leave_out.py [--rows TEXT ...] [--files TEXT ...] [--schedules N]: each place in the sources that runs, for each
 role of warps that comes there by itself. What it finds goes into call_sites.csv, which keeps the rest, and explanations
-of places that no schedule misses, which are written there by hand.
+of places that no schedule misses, which are written there by hand. Afterwards, with `--unfound --library
+../../build/simulation/accesses/libsimulation.so`, what only the build that sees plain accesses notices.
 """
 
 import argparse

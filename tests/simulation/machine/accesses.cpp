@@ -1,5 +1,5 @@
-// Every plain load and store of the kernels: g++ -fsanitize=thread calls these functions there, of which it would have
-// its own of a library that is never linked.
+// Every plain load and store of the kernels: g++ -fsanitize=thread puts calls of these functions there. Its own
+// library, which has them too, is never linked.
 #include "guarded.h"
 #include "order.h"
 #include "state.h"
