@@ -46,11 +46,9 @@ class Ring {
     __syncthreads();
   }
 
-  // Returns when nothing is under way and no thread reads the ring any more.
-  __device__ __forceinline__ void drain() {
-    ptx::cp_async_wait<0>();
-    __syncthreads();
-  }
+  // Behind the wait for the last k-block, since groups behind it are empty: returns when no thread reads the ring any
+  // more.
+  __device__ __forceinline__ void drain() { __syncthreads(); }
 
   // Where the k-block lies for which the last wait was.
   __device__ __forceinline__ uint32_t a() const { return shared_ + read_; }

@@ -1,4 +1,5 @@
-// The producer: one warp that fills the ring through TMA. All its lanes walk along, one of them issues.
+// The producer: one warp that fills the ring through TMA. All its lanes walk along, one of them issues: elect.sync,
+// where they meet, elects the same one every time.
 #pragma once
 
 #include "../ptx/elect.cuh"
@@ -39,7 +40,6 @@ class Producer {
   // CTA sets itself up.
   __device__ __forceinline__ void start(const TilePosition& position, int first_block) {
     if (ptx::elect_one()) ring_.init_full(0, 1);
-    __syncwarp();
     move_to(position);
     ptx::grid_dependency_wait();
     fill_stage(first_block);
@@ -69,7 +69,6 @@ class Producer {
       load_operand<typename Kernel::TileB, Kernel::elements_per_unit>(
           params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier, position_.batch, position_.n_begin, k);
     }
-    __syncwarp();
     at_.advance(ring_.stages());
   }
 

@@ -65,7 +65,8 @@ class Ring {
   __device__ __forceinline__ uint32_t empty(int stage) const { return barriers_ + (kMaxStages + stage) * 8; }
 
   // By one thread each, before a barrier of the CTA; one thread for both is slower. The `full` ones from stage `begin`
-  // up to `end`. Not unrolled: cold instructions cost more than the loop.
+  // up to `end`; the fence is for TMA, which comes to them alone. Not unrolled: cold instructions cost more than the
+  // loop.
   __device__ __forceinline__ void init_full(int begin, int end, int producers = 1) const {
 #pragma unroll 1
     for (int stage = begin; stage < end; ++stage) ptx::mbarrier_init(full(stage), producers);
@@ -74,7 +75,6 @@ class Ring {
   __device__ __forceinline__ void init_empty(int consumers) const {
 #pragma unroll 1
     for (int stage = 0; stage < stages_; ++stage) ptx::mbarrier_init(empty(stage), consumers);
-    ptx::fence_mbarrier_init();
   }
 
   // The producer: waits until every consumer has released the stage's last round. Its first round finds all free.

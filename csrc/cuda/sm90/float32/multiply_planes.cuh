@@ -41,37 +41,43 @@ class PlaneProducts {
 
   // Begins with the sums of the next k. Those of the k before, `complete`, are that when it returns.
   __device__ __forceinline__ void go_on(Sums& sums, Sums& complete) {
-    const int last = high_;
+    const int high = high_, middle = middle_;
     begin(sums);
     ptx::wgmma_wait<1>();
     pin<Kernel>(complete);
-    if (elected_) ring_.release(last);
+    release(high, middle);
   }
 
+  // Products of one shape on the same sums need no wgmma.fence between them (PTX ISA), but ptxas does (C7519).
   __device__ __forceinline__ void finish(Sums& sums) {
-    const int middle = next_stage();
+    middle_ = next_stage();
     ptx::wgmma_fence();
-    issue(middle, middle, 1, sums);
-    issue(middle, high_, 1, sums);
-    issue(high_, middle, 1, sums);
+    issue(middle_, middle_, 1, sums);
+    issue(middle_, high_, 1, sums);
+    issue(high_, middle_, 1, sums);
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>();
     if (elected_) ring_.release(low_);
     ptx::wgmma_fence();
     issue(high_, high_, 1, sums);
     ptx::wgmma_commit();
-    ptx::wgmma_wait<1>();
-    if (elected_) ring_.release(middle);
   }
 
   // All sums are complete when it returns, `complete` the last ones.
   __device__ __forceinline__ void end(Sums& complete) {
     ptx::wgmma_wait<0>();
     pin<Kernel>(complete);
-    if (elected_) ring_.release(high_);
+    release(high_, middle_);
   }
 
  private:
+  // Both at once, since the producer fills `middle` behind `high`.
+  __device__ __forceinline__ void release(int high, int middle) const {
+    if (!elected_) return;
+    ring_.release(high);
+    ring_.release(middle);
+  }
+
   __device__ __forceinline__ int next_stage() {
     ring_.wait_until_full(at_);
     const int stage = at_.stage;
@@ -87,7 +93,7 @@ class PlaneProducts {
   RingPosition& at_;
   int first_row_;
   bool elected_;
-  int low_ = 0, high_ = 0;  // stages
+  int low_ = 0, high_ = 0, middle_ = 0;  // stages
 };
 
 template <typename Kernel>

@@ -63,7 +63,8 @@ class ActivatedStore {
     next_buffer_ = next_buffer_ + 1 == buffers ? 0 : next_buffer_ + 1;
     const bool is_tail = begin + kStoreColumns > Kernel::columns;
     const int columns = is_tail ? tail : kStoreColumns;
-    if (ptx::elect_one()) ptx::tma_wait_read<buffers - 1>();  // what was stored through this buffer last
+    // The buffer's last chunk has left it, through TMA or by the lanes.
+    if (ptx::elect_one()) ptx::tma_wait_read<buffers - 1>();
     __syncwarp();
 #pragma unroll 1
     for (int column = 0; column < columns; column += part_columns) {
@@ -92,7 +93,6 @@ class ActivatedStore {
     } else {
       __syncwarp();
       copy(buffer, is_tail, is_argument, place);
-      __syncwarp();
     }
   }
 

@@ -53,7 +53,6 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1) split_k(const __g
     producer.load_blocks(first_block() + 1, first_block() + params.blocks_per_split);
   }
 
-  __syncwarp();
   if (splits > 1) {
     ptx::cluster_arrive();
     ptx::cluster_wait();  // all slabs are written
@@ -64,7 +63,6 @@ __global__ void __launch_bounds__(Kernel::config.threads(), 1) split_k(const __g
     ptx::grid_dependency_wait();  // before the bias is read and the output written
     store_share<Kernel>(params, shared.slab(), position.m_begin, position.n_begin, position.batch, rank, splits);
   }
-  __syncwarp();
   if (splits > 1) {
     ptx::cluster_arrive();
     ptx::cluster_wait();  // nobody leaves while another reads its slab

@@ -58,10 +58,7 @@ __device__ __forceinline__ void store_share(const KernelParams& params, float* s
   const int warps = config.consumers * 4;
   for (int group = rank + splits * (threadIdx.x / 32); group < config.tile_m / rows; group += splits * warps) {
     const int row = group * rows;
-    if (splits > 1) {
-      add_slabs<Kernel, rows>(slab, row, splits);
-      __syncwarp();
-    }
+    if (splits > 1) add_slabs<Kernel, rows>(slab, row, splits);
     warp_store.template store<rows, pitch>(slab + row * pitch, m_begin + row, 1);
   }
 }

@@ -22,7 +22,6 @@ namespace tileon::sm90 {
 
 // Returns when all threads of all CTAs of the cluster have come, and what they wrote to shared memory can be read.
 __device__ __forceinline__ void sync_cluster(int splits) {
-  __syncwarp();
   if (splits > 1) {
     ptx::cluster_arrive();
     ptx::cluster_wait();
@@ -91,7 +90,7 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
       lost = shared.losses.any(params.splits);
     }
     if ((lost & Losses::kCertain) != 0) {
-      ptx::fence_proxy_async();  // the ring may take the slab's place again
+      if (warp < Kernel::first_decoder) ptx::fence_proxy_async();  // the ring may take the slab's place again
       sync_cluster(params.splits);
       multiply(std::integral_constant<Way, Way::k16Bits>(), 0, blocks);
       factor = 1.0f;
@@ -107,7 +106,6 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
     store_share<Kernel>(params, shared.losses, slab, m_begin, n_begin, rank, warp, factor, may_be_nan);
   }
   if (params.splits > 1) {  // nobody leaves while another reads its slab
-    __syncwarp();
     ptx::cluster_arrive_relaxed();
     ptx::cluster_wait();
   }

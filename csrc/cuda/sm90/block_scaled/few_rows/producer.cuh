@@ -22,12 +22,11 @@ class Producer {
       shared_.ring.init_full(0, 1, kFullArrivals);
       shared_.init_landed(0, 1);
     }
-    __syncwarp();
     ptx::grid_dependency_wait();
     if (blocks > 0) fill_next_stage(first_block);
   }
 
-  // All lanes walk along, one of them issues.
+  // All lanes walk along; elect.sync, where they meet, elects the same one every time.
   __device__ __forceinline__ void load_blocks(int begin, int end) {
 #pragma unroll 1
     for (int block = begin; block < end; ++block) {
@@ -39,7 +38,6 @@ class Producer {
  private:
   __device__ __forceinline__ void fill_next_stage(int block) {
     if (ptx::elect_one()) fill_stage(block);
-    __syncwarp();
     at_.advance(shared_.ring.stages());
   }
 

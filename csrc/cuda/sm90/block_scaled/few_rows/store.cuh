@@ -65,10 +65,9 @@ __device__ __forceinline__ void store_share(const FewRowsParams& params, const L
     float4 sum = add_parts<Kernel>(shared, row, column, params.splits);
     sum = {sum.x * factor, sum.y * factor, sum.z * factor, sum.w * factor};  // a power of two: exact
     if (may_be_nan) sum = with_nans(sum, losses, row, column, params.splits);
-    float* sums = slab + row * kFewRowsPitch;
+    float* sums = slab + row * kFewRowsPitch;  // of which a lane stores the four that it writes here
     *reinterpret_cast<float4*>(sums + column) = {sum.x * global_scale, sum.y * global_scale, sum.z * global_scale,
                                                  sum.w * global_scale};
-    __syncwarp();
     warp_store.template store<1, kFewRowsPitch>(sums, m_begin + row, 1);
   }
 }
