@@ -151,7 +151,7 @@ def why_no_cuda() -> str:
 
 
 def extension() -> Extension:
-    sources = [*ROOT.glob("csrc/*.cpp"), *ROOT.glob("csrc/cpu/*.cpp")]
+    sources = [path for folder in (".", "entry", "tuning", "cpu") for path in ROOT.glob(f"csrc/{folder}/*.cpp")]
     libraries = ["torch", "torch_cpu", "c10", "dl"]
     macros = [f"-DTORCH_TARGET_VERSION={TORCH_TARGET_VERSION}"]
     build_info = [f"-DTILEON_VERSION={VERSION}", f"-DTILEON_TORCH={torch.__version__}"]  # for ops.cpp
@@ -159,7 +159,7 @@ def extension() -> Extension:
     includes = [ROOT / "csrc"]
     system_includes = [Path(path) for path in cpp_extension.include_paths(device)]
     if WITH_CUDA:
-        sources += [ROOT / "csrc/cuda/dispatch.cpp", *ROOT.glob("csrc/cuda/**/*.cpp"), *ROOT.glob("csrc/cuda/**/*.cu")]
+        sources += [*ROOT.glob("csrc/cuda/**/*.cpp"), *ROOT.glob("csrc/cuda/**/*.cu")]
         # the runtime inside: the binary then runs beside any torch's own copy of it, and needs no libcuda to load
         libraries += ["torch_cuda", "cudart_static", "rt", "dl", "pthread"]
         macros += ["-DTILEON_WITH_CUDA", "-DUSE_CUDA"]

@@ -1,5 +1,5 @@
 """What the Hopper choice's cost model does not know of a row, in Python: the counterpart of
-csrc/cuda/sm90/correction.h and of `choose` in choice.h, for what fits and judges them.
+csrc/cuda/sm90/heuristics/learned.h and of `choose` in choice.h, for what fits and judges them.
 
 A network of two hidden layers: the first sees the problem (PROBLEM_FEATURES), what the row's expected time is made of
 (COST_FEATURES), and has a bias for each row; the result is the logarithm of a factor on the expected time.

@@ -1,4 +1,4 @@
-"""The Hopper choice's cost model in Python: the counterpart of csrc/cuda/sm90/cost.h, for what fits and judges it.
+"""The Hopper choice's cost model in Python: the counterpart of csrc/cuda/sm90/heuristics/cost.h, for what fits and judges it.
 
 The model is `cost_of` there:
 start + kFullGpuNs * (share of SMs) + sqrt(compute^2 + memory^2 + delivery^2 + l2^2), with

@@ -3,7 +3,7 @@
     python benchmarks/sweep.py --preset float32_rows --rows "bf16x6|simt|sm80_few" --csv sweep_float32.csv   # GPU
     python benchmarks/fit_float32.py benchmarks/results/h200/sweep_float32.csv                        # anywhere
 
-Prints each row's three numbers and the constants as csrc/cuda/sm90/float32/config.h wants them, and the regret of
+Prints each row's three numbers and the constants as csrc/cuda/sm90/heuristics/bf16x6.h wants them, and the regret of
 choosing by them: the time of what is chosen over that of the best row, among these rows and the portable ones. The
 model is `choose_float32` of config.h with `largest_bound_ns` of cost.h. Numbers stay near those of config.h where the
 sweep does not tell them apart.

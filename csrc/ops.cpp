@@ -1,10 +1,10 @@
 // The public surface: every op of the library by its schema. The CPU's kernels are in cpu/, the GPU's are registered by
-// cuda/dispatch.cpp; fake, autograd and autocast rules are Python's (tileon_ops/).
+// cuda/dispatch/matmul.cpp; fake, autograd and autocast rules are Python's (tileon_ops/).
 #include <algorithm>
 #include <string>
 
-#include "kernel_log.h"
-#include "registration.h"
+#include "entry/registration.h"
+#include "tuning/kernel_log.h"
 
 // setup.py hands these over as bare words: no quoting that a shell or ninja could break.
 #define TILEON_TEXT_OF(...) #__VA_ARGS__
@@ -107,7 +107,7 @@ void tileon::define_ops(DefinedOps& m) {
   m.def("_tuned_row(int device, str problem) -> str");
   m.def("_clear_tuned_rows() -> ()");
   m.def("_announce_tuner(bool loads, bool tunes) -> ()");
-  // the tuner's own, which cuda/dispatch_tuned.h calls
+  // the tuner's own, which cuda/dispatch/tuned.h calls
   m.def("_load_tuned_rows(int device) -> ()");
   m.def(
       "_tune_matmul(Tensor a, Tensor b, Tensor? bias, str activation, float slope, ScalarType? out_dtype, "
@@ -123,8 +123,8 @@ void tileon::define_ops(DefinedOps& m) {
 namespace tileon {
 
 #ifdef TILEON_WITH_CUDA
-std::string matmul_configs();        // cuda/dispatch.cpp
-std::string block_scaled_configs();  // cuda/dispatch_block_scaled.cpp
+std::string matmul_configs();        // cuda/dispatch/matmul.cpp
+std::string block_scaled_configs();  // cuda/dispatch/block_scaled.cpp
 #else
 std::string matmul_configs() { return ""; }
 std::string block_scaled_configs() { return ""; }

@@ -28,7 +28,7 @@ SM_COUNT = 132
 # that is chosen.
 PROGRAM = """
 #include <cstdio>
-#include "cuda/sm90/choice.h"
+#include "cuda/sm90/heuristics/select.h"
 using namespace tileon;
 
 int main() {

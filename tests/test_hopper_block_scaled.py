@@ -26,7 +26,7 @@ from fp8_sums import dominated_blocks, lost, mxfp4_worst_case
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)]
 
 F32 = torch.float32
-LEAST, MOST = 67, 187  # the largest scale of a row of int8 or e5m2 (sm90/block_scaled/forms.h)
+LEAST, MOST = 67, 187  # the largest scale of a row of int8 or e5m2 (sm90/layout/encoding.h)
 FLOAT8_BINADES = 26  # below it
 INT8_ROWS = [row for row in TABLE if "_int8_" in row.name]
 FLOAT8_ROWS = [row for row in TABLE if "_float8_" in row.name]

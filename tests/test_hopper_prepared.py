@@ -44,8 +44,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_
 
 F32 = torch.float32
 PREPARED = [(MXFP4, "int8"), *((fmt, "bfloat16") for fmt in FORMATS)]
-BEYOND_INT8, BEYOND_FLOAT8 = 1, 2  # bits of an int8 weight's word (sm90/block_scaled/forms.h)
-INT8_MAX_K = 232960  # sm90/block_scaled/config.h
+BEYOND_INT8, BEYOND_FLOAT8 = 1, 2  # bits of an int8 weight's word (sm90/layout/encoding.h)
+INT8_MAX_K = 232960  # sm90/heuristics/block_scaled.h
 op = torch.ops.tileon._block_scaled_matmul_prepared
 
 each_prepared = pytest.mark.parametrize(("fmt", "form"), PREPARED, ids=[f"{fmt}-{form}" for fmt, form in PREPARED])
@@ -57,7 +57,7 @@ def prepare(b: Operand, form: str, scales: str = "packed") -> Tensor:
 
 
 def word_of(prepared: Tensor, form: str) -> int:
-    """What the weight lost (csrc/prepared_weight.h)."""
+    """What the weight lost (csrc/core/prepared_weight.h)."""
     return int(prepared[-256 if form == "int8" else -512 :][:4].view(torch.int32))
 
 

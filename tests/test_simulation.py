@@ -55,15 +55,15 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
 @pytest.mark.parametrize(
     ("table", "name", "what", "file"),
     [
-        (HOPPER, "sm90_gemm_128x256x64", "wgmma.fence", "sm90/consumer.cuh"),
-        (HOPPER, "sm90_gemm_128x256x64", "wgmma.wait_group", "sm90/consumer.cuh"),
-        (HOPPER, "sm90_gemm_128x256x64", "mbarrier.try_wait", "tile/pipeline.cuh"),
-        (HOPPER, "sm90_gemm_128x256x64", "fence.proxy.async", "sm90/gemm/tma_store.cuh"),
-        (HOPPER, "sm90_gemm_128x256x64", "cp.async.bulk.wait_group.read", "sm90/gemm/tma_store.cuh"),
-        (HOPPER, "sm90_gemm_128x256x64", "griddepcontrol.wait", "sm90/producer.cuh"),
-        (HOPPER, "sm90_split2_128x128x64", "barrier.cluster.wait", "sm90/split_k/kernel.cuh"),
-        (PORTABLE, "sm80_mma_64x64x64", "cp.async.wait_group", "sm80/ring.cuh"),
-        (PORTABLE, "sm80_mma_64x64x64", "bar.warp.sync", "sm80/fragment_store.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "wgmma.fence", "sm90/mainloop/mma.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "wgmma.wait_group", "sm90/mainloop/mma.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "mbarrier.try_wait", "common/pipeline.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "fence.proxy.async", "sm90/epilogue/tma_store.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "cp.async.bulk.wait_group.read", "sm90/epilogue/tma_store.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "griddepcontrol.wait", "sm90/mainloop/producer.cuh"),
+        (HOPPER, "sm90_split2_128x128x64", "barrier.cluster.wait", "sm90/kernels/cluster_split_k.cuh"),
+        (PORTABLE, "sm80_mma_64x64x64", "cp.async.wait_group", "sm80/loaders/ring.cuh"),
+        (PORTABLE, "sm80_mma_64x64x64", "bar.warp.sync", "sm80/tile/fragment_store.cuh"),
     ],
 )
 def test_leaving_out_one_instruction_is_noticed(simulation, table, name, what, file):

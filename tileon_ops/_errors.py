@@ -15,8 +15,8 @@ import threading
 
 import torch
 
-_OUT_OF_MEMORY = "CUDA out of memory"  # how torch's message begins, and that of csrc/memory_text.h
-_INTERRUPTED = ": the tuner was interrupted"  # csrc/cuda/dispatch_tuned.h
+_OUT_OF_MEMORY = "CUDA out of memory"  # how torch's message begins, and that of csrc/core/memory_text.h
+_INTERRUPTED = ": the tuner was interrupted"  # csrc/cuda/dispatch/tuned.h
 
 _this_thread = threading.local()
 

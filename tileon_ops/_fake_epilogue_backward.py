@@ -1,4 +1,4 @@
-"""_epilogue_backward without data: the rules of csrc/epilogue_backward_checks.h, in its order and its words."""
+"""_epilogue_backward without data: the rules of csrc/checks/epilogue_backward.h, in its order and its words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prepared weights without data: the rules of csrc/prepared_checks.h, in its order and its words."""
+"""Prepared weights without data: the rules of csrc/checks/prepared.h, in its order and its words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _aligned(size: Size) -> Size:
 
 
 def prepared_bytes(form: str, rows: Size, k: Size) -> Size:
-    """How long a weight's buffer is: PreparedLayout's `bytes` (csrc/prepared_weight.h)."""
+    """How long a weight's buffer is: PreparedLayout's `bytes` (csrc/core/prepared_weight.h)."""
     width = _BYTES[form]
     return _aligned(rows * k * width) + _aligned(rows) + _ALIGNMENT * width
 

@@ -1,6 +1,6 @@
 """quantize, dequantize, pack_scales and unpack_scales without data.
 
-The rules are those of csrc/quantize_checks.h, in its order and its words.
+The rules are those of csrc/checks/quantize.h, in its order and its words.
 """
 
 from __future__ import annotations

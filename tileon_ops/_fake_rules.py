@@ -1,4 +1,4 @@
-"""What the fake implementations share: the rules of csrc/checks.h, in its words. `op` is the op's name.
+"""What the fake implementations share: the rules of csrc/checks/operands.h, in its words. `op` is the op's name.
 
 Overlap with an input and alignment cannot be seen here, and sizes may be symbols: torch's own check compares them, and
 turns a comparison that cannot be decided into one at run time.

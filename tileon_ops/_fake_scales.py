@@ -1,6 +1,6 @@
 """What the fake implementations of the ops on block-scaled operands share.
 
-The rules are those of csrc/scale_checks.h, in its words.
+The rules are those of csrc/checks/scales.h, in its words.
 `like` is the op's first argument, whose name is `like_name`; the other tensors must be on its device.
 """
 
@@ -21,7 +21,7 @@ BLOCK = (32, 4, 4)
 
 @dataclass(frozen=True)
 class Format:
-    """A row of csrc/block_formats.h. Of the dtypes, the first is what quantize makes."""
+    """A row of csrc/core/block_formats.h. Of the dtypes, the first is what quantize makes."""
 
     name: str
     elements: tuple[torch.dtype, ...]

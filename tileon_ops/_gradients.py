@@ -6,7 +6,7 @@ batch, which is one longer product. Each gradient has its operand's dtype, and i
 weight that came in as `weight.t()` gets a contiguous gradient; where the operands have 16 bits and y has 32, grad_z is
 rounded to the operands' dtype before the products, so that they run on the forward product's kernels.
 
-grad_z and grad_bias come out of one pass (csrc/epilogue_backward.h), or, where they are to be differentiated again, of
+grad_z and grad_bias come out of one pass (csrc/core/epilogue_backward.h), or, where they are to be differentiated again, of
 torch's own ops.
 """
 
@@ -71,7 +71,7 @@ def needs_z(options: dict[str, Any]) -> bool:
     activation = options.get("activation", "none")
     if activation == "leaky_relu":
         return bool(options.get("slope", 0.01) < 0)
-    return activation not in ("none", "relu")  # through_activation of csrc/epilogue.h
+    return activation not in ("none", "relu")  # through_activation of csrc/core/epilogue.h
 
 
 def _summed_rows(grad: Tensor, dtype: torch.dtype) -> Tensor:

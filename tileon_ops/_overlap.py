@@ -1,4 +1,4 @@
-"""The rules of `out` (csrc/overlap.h) where it has more dimensions than the op takes and does not merge into those."""
+"""The rules of `out` (csrc/checks/overlap.h) where it has more dimensions than the op takes and does not merge into those."""
 
 from __future__ import annotations
 

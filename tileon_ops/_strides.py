@@ -1,4 +1,4 @@
-"""Whether a strided view has two elements at one address: csrc/overlap.h without data, so that sizes may be symbols."""
+"""Whether a strided view has two elements at one address: csrc/checks/overlap.h without data, so that sizes may be symbols."""
 
 from __future__ import annotations
 

@@ -6,12 +6,12 @@
 #include <optional>
 #include <string>
 
-#include "../block_scaled_checks.h"
-#include "../kernel_log.h"
-#include "../prepared_checks.h"
-#include "../registration.h"
-#include "dequantize_row.h"
-#include "products.h"
+#include "checks/block_scaled.h"
+#include "checks/prepared.h"
+#include "cpu/dequantize_row.h"
+#include "cpu/products.h"
+#include "entry/registration.h"
+#include "tuning/kernel_log.h"
 
 namespace tileon {
 namespace {

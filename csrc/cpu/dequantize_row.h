@@ -4,8 +4,8 @@
 #include <array>
 #include <cstdint>
 
-#include "../problem.h"
-#include "../small_floats.h"
+#include "core/problem.h"
+#include "core/small_floats.h"
 
 namespace tileon {
 

@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "../epilogue_backward_checks.h"
-#include "../kernel_log.h"
-#include "../registration.h"
+#include "checks/epilogue_backward.h"
+#include "entry/registration.h"
+#include "tuning/kernel_log.h"
 
 namespace tileon {
 namespace {

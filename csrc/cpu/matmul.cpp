@@ -9,10 +9,10 @@
 #include <string>
 #include <tuple>
 
-#include "../kernel_log.h"
-#include "../matmul_checks.h"
-#include "../registration.h"
-#include "products.h"
+#include "checks/matmul.h"
+#include "cpu/products.h"
+#include "entry/registration.h"
+#include "tuning/kernel_log.h"
 
 namespace tileon {
 namespace {

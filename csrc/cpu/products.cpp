@@ -1,4 +1,4 @@
-#include "products.h"
+#include "cpu/products.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -8,8 +8,8 @@
 #include <array>
 #include <type_traits>
 
-#include "../checks.h"
-#include "../small_floats.h"
+#include "checks/operands.h"
+#include "core/small_floats.h"
 
 namespace tileon {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <optional>
 
-#include "../epilogue.h"
+#include "core/epilogue.h"
 
 namespace tileon {
 

@@ -12,10 +12,10 @@
 #include <string>
 #include <tuple>
 
-#include "../kernel_log.h"
-#include "../quantize_checks.h"
-#include "../registration.h"
-#include "dequantize_row.h"
+#include "checks/quantize.h"
+#include "cpu/dequantize_row.h"
+#include "entry/registration.h"
+#include "tuning/kernel_log.h"
 
 namespace tileon {
 namespace {

@@ -1,5 +1,5 @@
 // What is kept of a GPU is its own, whichever GPU is the current one: two unlike GPUs of a made-up runtime.
-#include "cuda/ask_gpu.h"
+#include "cuda/dispatch/ask_gpu.h"
 
 #include <stdexcept>
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "block_quantize.h"
+#include "core/block_quantize.h"
 
 namespace {
 

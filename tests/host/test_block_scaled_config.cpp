@@ -1,8 +1,8 @@
 // The choice of the portable block-scaled kernels, how they read an operand, and what torch's scaled_mm takes instead.
 #include <initializer_list>
 
-#include "cuda/scaled_mm_rules.h"
-#include "cuda/sm80/block_scaled/config.h"
+#include "cuda/dispatch/scaled_mm_rules.h"
+#include "cuda/sm80/heuristics/block_scaled.h"
 #include "cuda/sm80/block_scaled/operand_access.h"
 #include "expect.h"
 

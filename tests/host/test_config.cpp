@@ -2,7 +2,7 @@
 // cheapest one under the model.
 #include <initializer_list>
 
-#include "cuda/sm80/config.h"
+#include "cuda/sm80/heuristics/dense.h"
 #include "expect.h"
 
 using namespace tileon;

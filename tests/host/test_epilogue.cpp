@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <limits>
 
-#include "epilogue.h"
+#include "core/epilogue.h"
 #include "expect.h"
 
 namespace {

@@ -1,13 +1,13 @@
 // The way of computing a call that fits in memory, by an allocator that refuses what it is told to.
-#include "cuda/fit_memory.h"
+#include "cuda/dispatch/fit_memory.h"
 
 #include <cstdint>
 #include <set>
 #include <vector>
 
-#include "cuda/aligned_copy.h"
+#include "cuda/dispatch/aligned_copy.h"
 #include "expect.h"
-#include "memory_text.h"
+#include "core/memory_text.h"
 
 using namespace tileon;
 

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "block_scaled_problem.h"
-#include "cuda/sm90/block_scaled/config.h"
+#include "cuda/sm90/heuristics/block_scaled.h"
 #include "expect.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "cuda/sm90/choice.h"
+#include "cuda/sm90/heuristics/select.h"
 #include "expect.h"
 
 using namespace tileon;

@@ -5,9 +5,9 @@
 #include <random>
 #include <set>
 
-#include "cuda/sm90/float32/config.h"
+#include "cuda/sm90/heuristics/bf16x6.h"
 #include "expect.h"
-#include "small_floats.h"
+#include "core/small_floats.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Hopper's fp8 table: what the kernels read, and the choice of a row.
 
-#include "cuda/sm90/float8/config.h"
+#include "cuda/sm90/heuristics/fp8.h"
 #include "expect.h"
 
 namespace {

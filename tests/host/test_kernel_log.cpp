@@ -1,5 +1,5 @@
 // What last_kernel says of a run.
-#include "kernel_log.cpp"
+#include "tuning/kernel_log.cpp"
 
 #include "expect.h"
 

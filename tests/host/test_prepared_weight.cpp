@@ -3,7 +3,7 @@
 #include <initializer_list>
 
 #include "expect.h"
-#include "prepared_weight.h"
+#include "core/prepared_weight.h"
 
 namespace {
 

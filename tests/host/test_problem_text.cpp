@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <string>
 
-#include "problem_text.h"
+#include "tuning/problem_key.h"
 
 namespace {
 

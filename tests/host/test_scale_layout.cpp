@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "scale_layout.h"
+#include "core/scale_layout.h"
 
 namespace {
 

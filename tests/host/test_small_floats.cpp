@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <limits>
 
-#include "small_floats.h"
+#include "core/small_floats.h"
 
 namespace {
 

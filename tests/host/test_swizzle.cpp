@@ -2,7 +2,7 @@
 // loader relies on. (That reads are free of bank conflicts is a static_assert under the formula.)
 #include <cstdio>
 
-#include "cuda/tile/swizzle.h"
+#include "cuda/common/swizzle.h"
 
 template <tileon::Swizzle kSwizzle, int kChunks>
 int check() {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "cuda/tile/tile_order.h"
+#include "cuda/common/tile_order.h"
 
 int main() {
   int failures = 0;

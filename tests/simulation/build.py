@@ -21,7 +21,7 @@ ROOT = HERE.parent.parent
 # What the sources say for nvcc, and what stands there in the tree of links: the one launch whose parameters have lost
 # their types.
 REPLACED = {
-    "cuda/launch_kernel.h": (
+    "cuda/runtime/launch.h": (
         "return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments);",
         "static_cast<void>(arguments);\n  return simulation::launch(config, kernel, params...);",
     ),
@@ -64,10 +64,7 @@ def write_if_changed(path: pathlib.Path, text: str) -> None:
 
 
 def make_tree(csrc: pathlib.Path, tree: pathlib.Path) -> None:
-    """A tree of links to `csrc` with this folder's ptx/ in the place of its own.
-
-    Includes are relative, so a path in front would not do.
-    """
+    """A tree of links to `csrc` with this folder's ptx/ in the place of its own."""
     wanted = set()
     for source in sorted(csrc.rglob("*")):
         if source.is_dir() or source.suffix not in (".h", ".cuh", ".cu", ".cpp"):
@@ -154,6 +151,7 @@ def units(tree: pathlib.Path, build: pathlib.Path, only: str, extra: list[str]) 
         *native(),
         f"-isystem{cuda_home()}/include",
         f"-I{HERE / 'machine'}",
+        f"-I{tree}",
         *extra,
     ]
     shim = ["-include", str(HERE / "shim.h")]
@@ -164,11 +162,11 @@ def units(tree: pathlib.Path, build: pathlib.Path, only: str, extra: list[str]) 
     ]
     found.append(Unit(HERE / "control.cpp", build, "control", [*common, "-O1"]))
     if not only:
-        found.append(Unit(HERE / "entry.cpp", build, "entry", [*common, "-O1", f"-I{tree}"]))
-    found.append(Unit(HERE / "probes.cu", build, "probes", [*common, *shim, *seen, "-O1", f"-I{tree}"]))
+        found.append(Unit(HERE / "entry.cpp", build, "entry", [*common, "-O1"]))
+    found.append(Unit(HERE / "probes.cu", build, "probes", [*common, *shim, *seen, "-O1"]))
     for source in sorted(tree.glob("cuda/**/*")):
         is_kernel, is_host = source.suffix == ".cu", source.suffix == ".cpp"
-        if not (is_kernel or is_host) or source.name.startswith("dispatch"):
+        if not (is_kernel or is_host) or source.parent.name == "dispatch":
             continue
         name = str(source.relative_to(tree))
         if only not in name:

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cuda/epilogue_backward/epilogue_backward.h"
-#include "cuda/gpu.h"
-#include "cuda/quantize/quantize.h"
+#include "cuda/elementwise/epilogue_backward.h"
+#include "cuda/runtime/gpu.h"
+#include "cuda/elementwise/quantize.h"
 #include "cuda/sm80/sm80.h"
 #include "cuda/sm90/sm90.h"
 #include "guarded.h"

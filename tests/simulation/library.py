@@ -48,7 +48,7 @@ def make_tree(tree: pathlib.Path, kernels: pathlib.Path) -> list[pathlib.Path]:
         here = tree / name
         wanted.add(here)
         here.parent.mkdir(parents=True, exist_ok=True)
-        if not source.name.startswith("dispatch"):
+        if name.parts[:2] != ("cuda", "dispatch"):
             link(here, source)
             continue
         text = source.read_text()
@@ -62,7 +62,8 @@ def make_tree(tree: pathlib.Path, kernels: pathlib.Path) -> list[pathlib.Path]:
     for path in tree.rglob("*"):
         if not path.is_dir() and path not in wanted:
             path.unlink()
-    return [*sorted(tree.glob("*.cpp")), *sorted((tree / "cuda").glob("dispatch*.cpp"))]
+    folders = (".", "entry", "tuning", "cuda/dispatch")
+    return [path for folder in folders for path in sorted(tree.glob(f"{folder}/*.cpp"))]
 
 
 def target_version() -> str:
@@ -92,8 +93,10 @@ def compile_all(units: list[build.Unit], jobs: int) -> None:
 def build_library(csrc: pathlib.Path, out: pathlib.Path, jobs: int) -> pathlib.Path:
     """Brings the library up to date; returns its path."""
     build.build(csrc, out, jobs)
-    ours = [f"-DTORCH_TARGET_VERSION={target_version()}", *torch_options()]
-    units = [build.Unit(path, out, f"library/{path.name}", ours) for path in make_tree(out / "library", out / "csrc")]
+    tree = out / "library"
+    ours = [f"-DTORCH_TARGET_VERSION={target_version()}", f"-I{tree}", *torch_options()]
+    sources = make_tree(tree, out / "csrc")
+    units = [build.Unit(path, out, f"library/{path.relative_to(tree)}", ours) for path in sources]
     device = (build.HERE / "torch_device").glob("*.cpp")  # which may use all of torch
     units += [build.Unit(path, out, f"torch_device/{path.name}", torch_options()) for path in sorted(device)]
     compile_all([unit for unit in units if not unit.is_current()], jobs)

@@ -2,18 +2,18 @@
 #include <cstdint>
 #include <string>
 
-#include "cuda/launch_kernel.h"
+#include "cuda/runtime/launch.h"
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/cp_async.cuh"
-#include "cuda/ptx/fence.cuh"
-#include "cuda/ptx/grid_dependency.cuh"
+#include "cuda/ptx/sync.cuh"
+#include "cuda/ptx/sync.cuh"
 #include "cuda/ptx/mbarrier.cuh"
-#include "cuda/ptx/named_barrier.cuh"
+#include "cuda/ptx/sync.cuh"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/stmatrix.cuh"
+#include "cuda/ptx/matrix_copy.cuh"
 #include "cuda/ptx/tma.cuh"
 #include "cuda/ptx/wgmma.cuh"
-#include "cuda/tensor_map.h"
+#include "cuda/runtime/tensor_map.h"
 #include "runtime.h"
 #include "state.h"
 

@@ -1,6 +1,6 @@
 // Which of the library's images of these kernels a GPU runs.
-#include "../error.h"
-#include "sm80.h"
+#include "cuda/runtime/error.h"
+#include "cuda/sm80/sm80.h"
 
 namespace tileon::sm80 {
 namespace {

@@ -1,4 +1,4 @@
-#include "sm80.h"
+#include "cuda/sm80/sm80.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -7,11 +7,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "block_scaled/config.h"
-#include "block_scaled/operand_access.h"
-#include "block_scaled/rows.h"
-#include "config.h"
-#include "rows.h"
+#include "cuda/sm80/block_scaled/operand_access.h"
+#include "cuda/sm80/heuristics/block_scaled.h"
+#include "cuda/sm80/heuristics/dense.h"
+#include "cuda/sm80/registry/block_scaled.h"
+#include "cuda/sm80/registry/dense.h"
 
 namespace tileon::sm80 {
 namespace {

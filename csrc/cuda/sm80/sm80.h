@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "../../problem.h"
-#include "../gpu.h"
+#include "core/problem.h"
+#include "cuda/runtime/gpu.h"
 
 namespace tileon::sm80 {
 

@@ -1,18 +1,17 @@
-#include "sm90.h"
+#include "cuda/sm90/sm90.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <array>
 
-#include "float32/config.h"
-#include "float32/launch.h"
-#include "float8/config.h"
-#include "float8/launch.h"
-#include "launch.h"
-#include "params.h"
-#include "recent_choices.h"
-#include "rows.h"
+#include "cuda/sm90/heuristics/bf16x6.h"
+#include "cuda/sm90/heuristics/fp8.h"
+#include "cuda/sm90/heuristics/recent_choices.h"
+#include "cuda/sm90/launch/launch.h"
+#include "cuda/sm90/launch/params.h"
+#include "cuda/sm90/registry/dense.h"
+#include "cuda/sm90/run.h"
 
 namespace tileon::sm90 {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "../../problem.h"
-#include "../gpu.h"
+#include "core/problem.h"
+#include "cuda/runtime/gpu.h"
 
 namespace tileon::sm90 {
 

@@ -1,4 +1,4 @@
-// PTX ISA: "cvt" with .relu.
+// Conversions, and arithmetic that CUDA C++ has no function for.
 #pragma once
 
 #include <cstdint>
@@ -18,5 +18,24 @@ inline uint32_t convert_relu_bfloat16(float first, float second) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(first < 0.0f ? 0.0f : first, second < 0.0f ? 0.0f : second);
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
+
+inline uint32_t prmt(uint32_t low, uint32_t high, uint32_t selector) {
+  const uint64_t bytes = low | uint64_t{high} << 32;
+  uint32_t word = 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t nibble = selector >> 4 * i & 0xf;
+    const auto byte = static_cast<uint8_t>(bytes >> 8 * (nibble & 7));
+    const uint32_t sign = (byte & 0x80) != 0 ? 0xff : 0;
+    word |= ((nibble & 8) != 0 ? sign : byte) << 8 * i;
+  }
+  return word;
+}
+
+inline float reciprocal(float x) {
+  const auto flush = [](float y) { return std::fabs(y) < 0x1p-126f ? std::copysign(0.0f, y) : y; };
+  return flush(1.0f / flush(x));
+}
+
+inline float max_nan(float x, float y) { return x != x || y != y ? x + y : x > y ? x : y; }
 
 }  // namespace tileon::ptx

@@ -1,4 +1,4 @@
-// PTX ISA: "mma.sync"; "cvt" of .tf32.
+// Warp-wide matrix products.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,10 @@ inline void mma_m16n8(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32
 inline uint32_t float_to_tf32(uint32_t float_bits) {
   const bool is_nan = (float_bits & 0x7fffffffu) > 0x7f800000u;
   return is_nan ? 0x7fffffffu : (float_bits + 0x1000u) & 0xffffe000u;
+}
+
+inline void mma_m16n8k4(double (&d)[4], const double (&a)[2], double b, Site where = Site::here()) {
+  simulation::mma_float64(d, a, b, where);
 }
 
 }  // namespace tileon::ptx

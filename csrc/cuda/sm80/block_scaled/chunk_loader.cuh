@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "../../../problem.h"
-#include "operand_access.h"
+#include "core/problem.h"
+#include "cuda/sm80/block_scaled/operand_access.h"
 
 namespace tileon::sm80 {
 

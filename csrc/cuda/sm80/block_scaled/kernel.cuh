@@ -4,15 +4,15 @@
 
 #include <cstdint>
 
-#include "../../../problem.h"
-#include "../../condition.cuh"
-#include "../../ptx/shared.cuh"
-#include "../cta_tile.cuh"
-#include "../fragment_store.cuh"
-#include "../kernel_params.h"
-#include "config.h"
-#include "main_loop.cuh"
-#include "wide.cuh"
+#include "core/problem.h"
+#include "cuda/common/device_flag.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/sm80/block_scaled/main_loop.cuh"
+#include "cuda/sm80/block_scaled/wide.cuh"
+#include "cuda/sm80/heuristics/block_scaled.h"
+#include "cuda/sm80/tile/cta_tile.cuh"
+#include "cuda/sm80/tile/fragment_store.cuh"
+#include "cuda/sm80/tile/kernel_params.h"
 
 namespace tileon::sm80 {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "../../../problem.h"
+#include "core/problem.h"
 
 namespace tileon::sm80 {
 

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "../../block_scaled/decode.cuh"
-#include "../../ptx/shared.cuh"
-#include "../operand_tile.cuh"
-#include "chunk_loader.cuh"
+#include "cuda/common/decode.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/sm80/block_scaled/chunk_loader.cuh"
+#include "cuda/sm80/loaders/operand_tile.cuh"
 
 namespace tileon::sm80 {
 

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "../mma/fragments.cuh"
-#include "reader.cuh"
+#include "cuda/sm80/block_scaled/reader.cuh"
+#include "cuda/sm80/tile/fragments.cuh"
 
 namespace tileon::sm80 {
 

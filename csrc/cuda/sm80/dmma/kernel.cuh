@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "../../ptx/mma_float64.cuh"
-#include "../../ptx/shared.cuh"
-#include "../config.h"
-#include "../cta_tile.cuh"
-#include "../fragment_store.cuh"
-#include "../kernel_params.h"
-#include "../operand_panel.cuh"
-#include "../ring.cuh"
+#include "cuda/ptx/mma.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/sm80/heuristics/dense.h"
+#include "cuda/sm80/loaders/operand_panel.cuh"
+#include "cuda/sm80/loaders/ring.cuh"
+#include "cuda/sm80/tile/cta_tile.cuh"
+#include "cuda/sm80/tile/fragment_store.cuh"
+#include "cuda/sm80/tile/kernel_params.h"
 
 namespace tileon::sm80 {
 

@@ -4,14 +4,14 @@
 
 #include <cstdint>
 
-#include "../../condition.cuh"
-#include "../../output/store.cuh"
-#include "../../ptx/shared.cuh"
-#include "../config.h"
-#include "../cta_tile.cuh"
-#include "../kernel_params.h"
-#include "../operand_panel.cuh"
-#include "../ring.cuh"
+#include "cuda/common/device_flag.cuh"
+#include "cuda/common/epilogue_store.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/sm80/heuristics/dense.h"
+#include "cuda/sm80/loaders/operand_panel.cuh"
+#include "cuda/sm80/loaders/ring.cuh"
+#include "cuda/sm80/tile/cta_tile.cuh"
+#include "cuda/sm80/tile/kernel_params.h"
 
 namespace tileon::sm80 {
 

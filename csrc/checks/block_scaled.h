@@ -1,0 +1,158 @@
+// block_scaled_matmul's arguments -> problem: its rules with their messages (see checks.h).
+#pragma once
+
+#include "checks/scales.h"
+
+namespace tileon {
+
+struct BlockScaledArguments {
+  const Tensor& a;
+  const Tensor& b;
+  const Tensor& scale_a;
+  const Tensor& scale_b;
+  const std::optional<Tensor>& bias;
+  const std::optional<Tensor>& global_scale;
+  const std::string& activation;
+  double slope;
+  std::optional<ScalarType> out_dtype;
+  bool fast_accum;
+};
+
+namespace block_scaled {
+
+constexpr const char* kOp = "block_scaled_matmul";
+
+// The first is the default.
+constexpr DType kOutputs[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat8E4M3};
+
+constexpr std::optional<ElementType> element_of(ScalarType type) {
+  for (const ElementType element : {ElementType::kE4M3, ElementType::kE2M1})
+    if (holds(type, element)) return element;
+  return std::nullopt;
+}
+
+inline void check_place(const char* name, const TensorView& tensor, const TensorView& a) {
+  if (!tensor.same_device(a))
+    fail(kOp, ": `", name, "` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{tensor});
+}
+
+inline void check_elements(const TensorView& a, const TensorView& b) {
+  if (element_of(a.type()) && element_of(b.type())) return;
+  fail(kOp, ": operands `a` x `b` of dtypes ", dtype_name(a.type()), " x ", dtype_name(b.type()),
+       " are not offered; offered are, in every pairing, ", dtypes_of(ElementType::kE4M3), " and, for fp4, ",
+       dtypes_of(ElementType::kE2M1));
+}
+
+// e8m0 scales go with every pairing of elements, e4m3 with fp4 alone; both operands have scales of one type.
+inline ScaleType check_scale_types(const TensorView& scale_a, const TensorView& scale_b, bool both_fp4) {
+  const bool is_e8m0 = holds(scale_a.type(), ScaleType::kE8M0);
+  if (!is_e8m0 && !both_fp4)
+    fail(kOp, ": `scale_a` must be ", dtypes_of(ScaleType::kE8M0), " where an operand is ",
+         dtypes_of(ElementType::kE4M3), ", got ", dtype_name(scale_a.type()));
+  if (!is_e8m0 && !holds(scale_a.type(), ScaleType::kE4M3))
+    fail(kOp, ": `scale_a` must be ", dtypes_of(ScaleType::kE8M0), " (mxfp4), or ", dtypes_of(ScaleType::kE4M3),
+         " (nvfp4), got ", dtype_name(scale_a.type()));
+  const ScaleType type = is_e8m0 ? ScaleType::kE8M0 : ScaleType::kE4M3;
+  if (!holds(scale_b.type(), type))
+    fail(kOp, ": `scale_b` must be ", dtypes_of(type), " where `scale_a` is ", dtype_name(scale_a.type()), ", got ",
+         dtype_name(scale_b.type()));
+  return type;
+}
+
+inline DType check_out_dtype(std::optional<ScalarType> wanted) {
+  if (!wanted) return kOutputs[0];
+  std::string names;
+  for (const DType dtype : kOutputs) {
+    if (scalar_type(dtype) == *wanted) return dtype;
+    names += (names.empty() ? "" : ", ") + std::string(info(dtype).name);
+  }
+  fail(kOp, ": `out_dtype` ", dtype_name(*wanted), " is not offered; offered are ", names);
+}
+
+inline BlockScaledOperand operand_of(const TensorView& data, ElementType element, const TensorView& scale) {
+  return {data.data, data.strides[0], data.strides[1], element, scale.data, scale_strides(scale)};
+}
+
+}  // namespace block_scaled
+
+// Every rule of the arguments but those of `out`. Fills the problem but for its output.
+inline BlockScaledProblem check_block_scaled(const BlockScaledArguments& arguments) {
+  using namespace block_scaled;
+  check_given(kOp, "a", arguments.a);
+  check_given(kOp, "b", arguments.b);
+  check_given(kOp, "scale_a", arguments.scale_a);
+  check_given(kOp, "scale_b", arguments.scale_b);
+  const TensorView a(arguments.a);
+  const TensorView b(arguments.b);
+  const TensorView scale_a(arguments.scale_a);
+  const TensorView scale_b(arguments.scale_b);
+  if (a.dims != 2) fail(kOp, ": `a` must be 2-D (m, k), got ", a.dims, "-D");
+  if (b.dims != 2) fail(kOp, ": `b` must be 2-D (n, k), got ", b.dims, "-D");
+  check_scale_dims(kOp, "scale_a", scale_a);
+  check_scale_dims(kOp, "scale_b", scale_b);
+  check_place("b", b, a);
+  check_place("scale_a", scale_a, a);
+  check_place("scale_b", scale_b, a);
+
+  check_elements(a, b);
+  BlockScaledProblem problem;
+  const ElementType a_element = *element_of(a.type());
+  const ElementType b_element = *element_of(b.type());
+  problem.m = a.sizes[0];
+  problem.n = b.sizes[0];
+  problem.k = a.sizes[1] * elements_per_byte(a_element);
+  const int64_t b_k = b.sizes[1] * elements_per_byte(b_element);
+  if (b_k != problem.k) fail(kOp, ": `b` must have as many elements in a row as `a`, k = ", problem.k, ", got ", b_k);
+
+  const bool both_fp4 = a_element == ElementType::kE2M1 && b_element == ElementType::kE2M1;
+  problem.scale_type = check_scale_types(scale_a, scale_b, both_fp4);
+  problem.vec = vec_of(problem.scale_type);
+  if (problem.k % problem.vec != 0)
+    fail(kOp, ": `a` and `b` must have a multiple of ", problem.vec, " elements in a row, of which ", problem.vec,
+         " share a scale, got k = ", problem.k);
+  check_scale_shape(kOp, "scale_a", scale_a, problem.m, problem.k / problem.vec);
+  check_scale_shape(kOp, "scale_b", scale_b, problem.n, problem.k / problem.vec);
+  problem.a = operand_of(a, a_element, scale_a);
+  problem.b = operand_of(b, b_element, scale_b);
+
+  if (arguments.global_scale) {
+    const TensorView global_scale(*arguments.global_scale);
+    check_global_scale(kOp, global_scale, a, "a");
+    problem.global_scale = static_cast<const float*>(global_scale.data);
+  }
+  problem.out_dtype = check_out_dtype(arguments.out_dtype);
+  problem.fast_accum = arguments.fast_accum;
+  problem.epilogue.activation = check_activation(kOp, arguments.activation);
+  problem.epilogue.slope = arguments.slope;
+  if (arguments.bias) {
+    const TensorView bias(*arguments.bias);
+    check_bias(kOp, bias, a, problem.n, problem.out_dtype);
+    bind_bias(problem.epilogue, bias);
+  }
+  return problem;
+}
+
+// The rules of `out`; `problem` comes from check_block_scaled.
+inline void check_out(const BlockScaledProblem& problem, const BlockScaledArguments& arguments,
+                      const Tensor& out_tensor) {
+  using block_scaled::kOp;
+  check_given(kOp, "out", out_tensor);
+  const TensorView out(out_tensor);
+  check_out_tensor(kOp, out, TensorView(arguments.a), problem.out_dtype, {2, {problem.m, problem.n}});
+  const ByteRange written = written_bytes(out_tensor, out, problem.out_dtype);
+  check_apart(kOp, written, "a", TensorView(arguments.a).bytes(1));
+  check_apart(kOp, written, "b", TensorView(arguments.b).bytes(1));
+  check_apart(kOp, written, "scale_a", TensorView(arguments.scale_a).bytes(1));
+  check_apart(kOp, written, "scale_b", TensorView(arguments.scale_b).bytes(1));
+  if (arguments.bias)
+    check_apart(kOp, written, "bias", TensorView(*arguments.bias).bytes(info(problem.epilogue.bias_dtype).bytes));
+  if (arguments.global_scale)
+    check_apart(kOp, written, "global_scale", TensorView(*arguments.global_scale).bytes(sizeof(float)));
+}
+
+// A fresh contiguous (m, n) on a's device.
+inline Tensor new_output(const BlockScaledProblem& problem, const BlockScaledArguments& arguments) {
+  return allocate(block_scaled::kOp, arguments.a, {2, {problem.m, problem.n}}, scalar_type(problem.out_dtype));
+}
+
+}  // namespace tileon

@@ -1,0 +1,151 @@
+// Matmul's arguments -> problem: its rules with their messages (see checks.h).
+#pragma once
+
+#include "checks/operands.h"
+
+namespace tileon {
+
+struct MatmulArguments {
+  const Tensor& a;
+  const Tensor& b;
+  const std::optional<Tensor>& bias;
+  const std::string& activation;
+  double slope;
+  std::optional<ScalarType> out_dtype;
+  bool allow_tf32;
+  bool fast_accum;
+};
+
+// What a product may be written as, by the dtype of `a`; the first is the default.
+struct OfferedOutputs {
+  DType operands;
+  int count;
+  DType outputs[3];
+};
+
+constexpr OfferedOutputs kOfferedOutputs[] = {
+    {DType::kFloat16, 3, {DType::kFloat16, DType::kFloat32, DType::kBFloat16}},
+    {DType::kBFloat16, 3, {DType::kBFloat16, DType::kFloat32, DType::kFloat16}},
+    {DType::kFloat32, 3, {DType::kFloat32, DType::kFloat16, DType::kBFloat16}},
+    {DType::kFloat64, 1, {DType::kFloat64}},
+    {DType::kFloat8E4M3, 3, {DType::kFloat16, DType::kBFloat16, DType::kFloat32}},
+    {DType::kFloat8E5M2, 3, {DType::kFloat16, DType::kBFloat16, DType::kFloat32}},
+};
+
+constexpr const OfferedOutputs& offered_outputs(DType dtype) { return kOfferedOutputs[static_cast<int>(dtype)]; }
+
+constexpr bool in_order_of_dtypes() {
+  for (const DTypeInfo& row : kDTypes)
+    if (offered_outputs(row.dtype).operands != row.dtype) return false;
+  return true;
+}
+static_assert(in_order_of_dtypes());
+
+constexpr bool offered_operands(DType a, DType b) { return a == b || (is_float8(a) && is_float8(b)); }
+
+inline void check_operand_dtypes(const TensorView& a, const TensorView& b, GemmProblem& problem) {
+  const std::optional<DType> a_dtype = dtype_of(a.type());
+  const std::optional<DType> b_dtype = dtype_of(b.type());
+  if (a_dtype && b_dtype && offered_operands(*a_dtype, *b_dtype)) {
+    problem.dtype = *a_dtype;
+    problem.b_dtype = *b_dtype;
+    return;
+  }
+  std::string offered;
+  for (const DTypeInfo& a_row : kDTypes)
+    for (const DTypeInfo& b_row : kDTypes)
+      if (offered_operands(a_row.dtype, b_row.dtype))
+        offered += (offered.empty() ? "" : ", ") + std::string(a_row.name) + " x " + std::string(b_row.name);
+  fail("matmul: operands `a` x `b` of dtypes ", dtype_name(a.type()), " x ", dtype_name(b.type()),
+       " are not offered; offered are ", offered);
+}
+
+inline DType check_out_dtype(DType dtype, std::optional<ScalarType> wanted) {
+  const OfferedOutputs& offered = offered_outputs(dtype);
+  if (!wanted) return offered.outputs[0];
+  for (int i = 0; i < offered.count; ++i)
+    if (scalar_type(offered.outputs[i]) == *wanted) return offered.outputs[i];
+  std::string names;
+  for (int i = 0; i < offered.count; ++i)
+    names += (names.empty() ? "" : ", ") + std::string(info(offered.outputs[i]).name);
+  fail("matmul: `out_dtype` ", dtype_name(*wanted), " is not offered for operands of ", info(dtype).name,
+       "; offered are ", names);
+}
+
+// Every rule of the arguments but those of `out`. Fills the problem but for its output.
+inline GemmProblem check_matmul(const MatmulArguments& arguments) {
+  check_given("matmul", "a", arguments.a);
+  check_given("matmul", "b", arguments.b);
+  const TensorView a(arguments.a);
+  const TensorView b(arguments.b);
+  if (a.dims != 2 && a.dims != 3) fail("matmul: `a` must be 2-D (m, k) or 3-D (batch, m, k), got ", a.dims, "-D");
+  if (b.dims != 2 && b.dims != 3) fail("matmul: `b` must be 2-D (k, n) or 3-D (batch, k, n), got ", b.dims, "-D");
+  if (!a.same_device(b)) fail("matmul: `b` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{b});
+
+  GemmProblem problem;
+  check_operand_dtypes(a, b, problem);
+  const int64_t a_first = a.dims - 2;  // of the matrix's own two dimensions
+  const int64_t b_first = b.dims - 2;
+  problem.m = a.sizes[a_first];
+  problem.k = a.sizes[a_first + 1];
+  problem.n = b.sizes[b_first + 1];
+  if (b.sizes[b_first] != problem.k)
+    fail("matmul: `b` must have as many rows as `a` has columns, k = ", problem.k, ", got ", b.sizes[b_first]);
+  const int64_t a_batch = a.dims == 3 ? a.sizes[0] : 1;
+  const int64_t b_batch = b.dims == 3 ? b.sizes[0] : 1;
+  if (a_batch != b_batch && a_batch != 1 && b_batch != 1)
+    fail("matmul: the batches of `a` and `b` must be equal, or one of them 1, got ", a_batch, " and ", b_batch);
+  problem.batch = a_batch == 1 ? b_batch : a_batch;
+
+  problem.out_dtype = check_out_dtype(problem.dtype, arguments.out_dtype);
+  problem.allow_tf32 = arguments.allow_tf32;
+  problem.fast_accum = arguments.fast_accum;
+  problem.epilogue.activation = check_activation("matmul", arguments.activation);
+  problem.epilogue.slope = arguments.slope;
+  if (arguments.bias) {
+    const TensorView bias(*arguments.bias);
+    check_bias("matmul", bias, a, problem.n, problem.out_dtype);
+    bind_bias(problem.epilogue, bias);
+  }
+
+  problem.a = {a.data, a.strides[a_first], a.strides[a_first + 1], a_batch > 1 ? a.strides[0] : 0};
+  problem.b = {b.data, b.strides[b_first + 1], b.strides[b_first], b_batch > 1 ? b.strides[0] : 0};
+  return problem;
+}
+
+// The rules of _matmul_with_preactivation, which is for gradients: through fp8 operands none flows.
+inline GemmProblem check_matmul_with_preactivation(const MatmulArguments& arguments) {
+  const GemmProblem problem = check_matmul(arguments);
+  if (is_float8(problem.dtype)) fail("matmul: the argument of the activation is not kept for fp8 operands");
+  return problem;
+}
+
+// The result's shape: 2-D where both operands are.
+inline Shape output_shape(const GemmProblem& problem, const MatmulArguments& arguments) {
+  int64_t a_dims = 0, b_dims = 0;
+  check_shim(aoti_torch_get_dim(arguments.a.get(), &a_dims));
+  check_shim(aoti_torch_get_dim(arguments.b.get(), &b_dims));
+  if (a_dims == 3 || b_dims == 3) return {3, {problem.batch, problem.m, problem.n}};
+  return {2, {problem.m, problem.n}};
+}
+
+// The rules of `out`; `problem` comes from check_matmul.
+inline void check_out(const GemmProblem& problem, const MatmulArguments& arguments, const Tensor& out_tensor) {
+  check_given("matmul", "out", out_tensor);
+  const TensorView out(out_tensor);
+  const TensorView a(arguments.a);
+  const TensorView b(arguments.b);
+  check_out_tensor("matmul", out, a, problem.out_dtype, output_shape(problem, arguments));
+  const ByteRange written = written_bytes(out_tensor, out, problem.out_dtype);
+  check_apart("matmul", written, "a", a.bytes(info(problem.dtype).bytes));
+  check_apart("matmul", written, "b", b.bytes(info(problem.b_dtype).bytes));
+  if (arguments.bias)
+    check_apart("matmul", written, "bias", TensorView(*arguments.bias).bytes(info(problem.epilogue.bias_dtype).bytes));
+}
+
+// A fresh contiguous (m, n) or (batch, m, n) on a's device.
+inline Tensor new_output(const GemmProblem& problem, const MatmulArguments& arguments) {
+  return allocate("matmul", arguments.a, output_shape(problem, arguments), scalar_type(problem.out_dtype));
+}
+
+}  // namespace tileon

@@ -1,0 +1,248 @@
+// What the checks of all ops share: how a tensor is read, how an error is worded, the rules of `bias` and `out`. Each
+// op's own rules are in matmul_checks.h, block_scaled_checks.h, prepared_checks.h and quantize_checks.h; the Python
+// fakes (tileon_ops/_fake*.py) state the same rules in the same order and words.
+//
+// All of this is on the path of every eager call: what a check needs is read once from torch, and text is built only
+// once an error is certain.
+#pragma once
+
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/c/shim.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/ScalarType.h>
+
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "checks/allocation.h"
+#include "checks/overlap.h"
+#include "core/problem.h"
+
+namespace tileon {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+// The only way to refuse: torch hands a std::runtime_error to Python as RuntimeError with this very text.
+template <typename... Parts>
+[[noreturn, gnu::noinline, gnu::cold]] void fail(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  throw std::runtime_error(text.str());
+}
+
+// Calls of torch's C interface do not fail on the tensors that reach an op, short of a bug.
+inline void check_shim(AOTITorchError error) {
+  if (error != 0) fail("tileon: torch refused to describe a tensor");
+}
+
+// ---- dtypes ----
+
+constexpr ScalarType scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return ScalarType::Half;
+    case DType::kBFloat16:
+      return ScalarType::BFloat16;
+    case DType::kFloat32:
+      return ScalarType::Float;
+    case DType::kFloat64:
+      return ScalarType::Double;
+    case DType::kFloat8E4M3:
+      return ScalarType::Float8_e4m3fn;
+    case DType::kFloat8E5M2:
+      return ScalarType::Float8_e5m2;
+  }
+  return ScalarType::Undefined;
+}
+
+// Empty where no kernel knows the dtype.
+constexpr std::optional<DType> dtype_of(ScalarType type) {
+  for (const DTypeInfo& row : kDTypes)
+    if (scalar_type(row.dtype) == type) return row.dtype;
+  return std::nullopt;
+}
+
+// torch's Python name, for messages.
+inline const char* dtype_name(ScalarType type) {
+  if (const std::optional<DType> known = dtype_of(type)) return info(*known).name;
+  struct Name {
+    ScalarType type;
+    const char* name;
+  };
+  static constexpr Name kNames[] = {
+      {ScalarType::Byte, "uint8"},
+      {ScalarType::Char, "int8"},
+      {ScalarType::Short, "int16"},
+      {ScalarType::Int, "int32"},
+      {ScalarType::Long, "int64"},
+      {ScalarType::ComplexHalf, "complex32"},
+      {ScalarType::ComplexFloat, "complex64"},
+      {ScalarType::ComplexDouble, "complex128"},
+      {ScalarType::Bool, "bool"},
+      {ScalarType::Float8_e5m2fnuz, "float8_e5m2fnuz"},
+      {ScalarType::Float8_e4m3fnuz, "float8_e4m3fnuz"},
+      {ScalarType::Float8_e8m0fnu, "float8_e8m0fnu"},
+      {ScalarType::Float4_e2m1fn_x2, "float4_e2m1fn_x2"},
+      {ScalarType::UInt16, "uint16"},
+      {ScalarType::UInt32, "uint32"},
+      {ScalarType::UInt64, "uint64"},
+  };
+  for (const Name& row : kNames)
+    if (row.type == type) return row.name;
+  return torch::headeronly::toString(type);
+}
+
+// ---- what a check reads of a tensor ----
+
+// Python's None reaches an op as a tensor that is not defined: nothing else may be asked of it.
+inline void check_given(const char* op, const char* name, const Tensor& tensor) {
+  bool defined = false;
+  check_shim(aoti_torch_is_defined(tensor.get(), &defined));
+  if (!defined) fail(op, ": `", name, "` must be a tensor, got None");
+}
+
+struct TensorView {
+  int64_t dims = 0;
+  const int64_t* sizes = nullptr;  // torch's own arrays: they live as long as the tensor keeps its shape
+  const int64_t* strides = nullptr;
+  const void* data = nullptr;
+  int32_t dtype = 0;  // the number that ScalarType gives it
+  int32_t device_type = 0;
+  int32_t device_index = 0;
+
+  explicit TensorView(const Tensor& tensor) {
+    const AtenTensorHandle handle = tensor.get();
+    int64_t* torch_sizes = nullptr;
+    int64_t* torch_strides = nullptr;
+    check_shim(aoti_torch_get_dim(handle, &dims));
+    check_shim(aoti_torch_get_sizes(handle, &torch_sizes));
+    check_shim(aoti_torch_get_strides(handle, &torch_strides));
+    check_shim(torch_get_const_data_ptr(handle, &data));
+    check_shim(aoti_torch_get_dtype(handle, &dtype));
+    check_shim(aoti_torch_get_device_type(handle, &device_type));
+    check_shim(aoti_torch_get_device_index(handle, &device_index));
+    sizes = torch_sizes;
+    strides = torch_strides;
+  }
+
+  ScalarType type() const { return static_cast<ScalarType>(dtype); }
+  bool same_device(const TensorView& other) const {
+    return device_type == other.device_type && device_index == other.device_index;
+  }
+  ByteRange bytes(int64_t element_bytes) const { return byte_range(data, sizes, strides, dims, element_bytes); }
+};
+
+// As Python prints a tuple: "(2, 3)", "(3,)", "()".
+struct TupleText {
+  const int64_t* values;
+  int64_t count;
+};
+
+inline std::ostream& operator<<(std::ostream& text, const TupleText& tuple) {
+  text << "(";
+  for (int64_t i = 0; i < tuple.count; ++i) text << (i == 0 ? "" : ", ") << tuple.values[i];
+  return text << (tuple.count == 1 ? ",)" : ")");
+}
+
+struct DeviceText {
+  const TensorView& view;
+};
+
+inline std::ostream& operator<<(std::ostream& text, const DeviceText& device) {
+  const int32_t type = device.view.device_type;
+  if (type == aoti_torch_device_type_cpu()) return text << "cpu";
+  if (type == aoti_torch_device_type_meta()) return text << "meta";
+  if (type == aoti_torch_device_type_cuda()) return text << "cuda:" << device.view.device_index;
+  return text << "device " << type << ":" << device.view.device_index;
+}
+
+// ---- rules that the products share; `op` is the op's name, with which every message begins ----
+
+inline Activation check_activation(const char* op, const std::string& name) {
+  for (const ActivationInfo& row : kActivations)
+    if (name == row.name) return row.activation;
+  std::string offered;
+  for (const ActivationInfo& row : kActivations) offered += (offered.empty() ? "" : ", ") + std::string(row.name);
+  fail(op, ": `activation` must be one of ", offered, ", got \"", name, "\"");
+}
+
+// A bias has the output's dtype or float32; float32 alone where the output has 8 bits.
+inline void check_bias(const char* op, const TensorView& bias, const TensorView& a, int64_t n, DType out_dtype) {
+  if (bias.dims != 1) fail(op, ": `bias` must be 1-D (n,), got ", bias.dims, "-D");
+  if (!bias.same_device(a))
+    fail(op, ": `bias` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{bias});
+  if (is_float8(out_dtype) && bias.type() != ScalarType::Float)
+    fail(op, ": `bias` must be float32 where the output is ", info(out_dtype).name, ", got ", dtype_name(bias.type()));
+  if (bias.type() != scalar_type(out_dtype) && bias.type() != ScalarType::Float)
+    fail(op, ": `bias` must be ", info(out_dtype).name, out_dtype == DType::kFloat32 ? "" : " or float32",
+         " (the output's dtype or float32), got ", dtype_name(bias.type()));
+  if (bias.sizes[0] != n) fail(op, ": `bias` must have n = ", n, " elements, got ", bias.sizes[0]);
+}
+
+inline void bind_bias(Epilogue& epilogue, const TensorView& bias) {
+  epilogue.bias = bias.data;
+  epilogue.bias_stride = bias.strides[0];
+  epilogue.bias_dtype = *dtype_of(bias.type());
+}
+
+// ---- results ----
+
+inline Shape shape_of(const Tensor& tensor) {
+  const TensorView view(tensor);
+  Shape shape{view.dims, {}};
+  for (int64_t i = 0; i < view.dims; ++i) shape.sizes[i] = view.sizes[i];
+  return shape;
+}
+
+inline bool has_shape(const TensorView& tensor, const Shape& shape) {
+  bool same = tensor.dims == shape.dims;
+  for (int64_t i = 0; same && i < shape.dims; ++i) same = tensor.sizes[i] == shape.sizes[i];
+  return same;
+}
+
+// The rules of `out` but for its distance from the inputs; `a` says the device.
+inline void check_out_tensor(const char* op, const TensorView& out, const TensorView& a, DType dtype,
+                             const Shape& shape) {
+  if (!out.same_device(a)) fail(op, ": `out` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{out});
+  if (out.type() != scalar_type(dtype))
+    fail(op, ": `out` must have the output's dtype ", info(dtype).name, ", got ", dtype_name(out.type()));
+  if (!has_shape(out, shape))
+    fail(op, ": `out` must have the shape ", TupleText{shape.sizes, shape.dims}, ", got ",
+         TupleText{out.sizes, out.dims});
+  if (overlaps_itself(out.sizes, out.strides, out.dims))
+    fail(op, ": `out` must not overlap itself, got strides ", TupleText{out.strides, out.dims}, " for the shape ",
+         TupleText{out.sizes, out.dims});
+}
+
+// The bytes that `out` is written to. Asking for memory to write gives a lazy clone its own, which it shares until
+// then.
+inline ByteRange written_bytes(const Tensor& out_tensor, TensorView out, DType dtype) {
+  void* data = nullptr;
+  check_shim(torch_get_mutable_data_ptr(out_tensor.get(), &data));
+  out.data = data;
+  return out.bytes(info(dtype).bytes);
+}
+
+inline void check_apart(const char* op, const ByteRange& written, const char* name, const ByteRange& read) {
+  if (overlap(written, read)) fail(op, ": `out` must not overlap `", name, "` in memory");
+}
+
+// Where the result, of 2 or 3 dimensions, goes.
+inline Output output_of(const Tensor& out) {
+  int64_t dims = 0;
+  int64_t* strides = nullptr;
+  Output output;
+  check_shim(aoti_torch_get_dim(out.get(), &dims));
+  check_shim(aoti_torch_get_strides(out.get(), &strides));
+  check_shim(torch_get_mutable_data_ptr(out.get(), &output.data));
+  output.stride_m = strides[dims - 2];
+  output.stride_n = strides[dims - 1];
+  output.stride_batch = dims == 3 ? strides[0] : 0;
+  return output;
+}
+
+}  // namespace tileon

@@ -1,0 +1,208 @@
+// The arguments of quantize, dequantize, pack_scales and unpack_scales -> problems and fresh outputs: their rules with
+// their messages (see checks.h).
+#pragma once
+
+#include "checks/scales.h"
+#include "core/quantize_problem.h"
+
+namespace tileon {
+
+// ---- what quantize and dequantize share ----
+
+inline Format check_format(const char* op, const std::string& name) {
+  for (const FormatInfo& row : kFormats)
+    if (name == row.name) return row.format;
+  std::string offered;
+  for (const FormatInfo& row : kFormats) offered += (offered.empty() ? "" : ", ") + std::string(row.name);
+  fail(op, ": `format` must be one of ", offered, ", got \"", name, "\"");
+}
+
+// Of numbers, not of codes.
+constexpr bool is_number_dtype(ScalarType type) {
+  return type == ScalarType::Float || type == ScalarType::Half || type == ScalarType::BFloat16;
+}
+
+inline void check_k(const char* op, const char* name, int64_t k, Format format) {
+  const int vec = info(format).vec;
+  if (k % vec != 0)
+    fail(op, ": `", name, "` must have a multiple of ", vec, " elements a row, as ", info(format).name,
+         " has a scale for each ", vec, ", got k = ", k);
+}
+
+// The mx formats refuse it: their scales reach every float32.
+inline const float* check_own_global_scale(const char* op, const std::optional<Tensor>& global_scale,
+                                           const TensorView& like, const char* like_name, Format format) {
+  if (!global_scale) return nullptr;
+  if (format != Format::kNvfp4) fail(op, ": `global_scale` is for nvfp4 alone, got one for ", info(format).name);
+  const TensorView view(*global_scale);
+  check_global_scale(op, view, like, like_name);
+  return static_cast<const float*>(view.data);
+}
+
+// ---- quantize ----
+
+struct QuantizeArguments {
+  const Tensor& x;
+  const std::string& format;
+  const std::optional<Tensor>& global_scale;
+  const std::string& scale_rounding;
+};
+
+inline ScaleRounding check_scale_rounding(const std::string& name, Format format) {
+  if (name == "floor") return ScaleRounding::kFloor;
+  if (name != "rceil") fail("quantize: `scale_rounding` must be one of floor, rceil, got \"", name, "\"");
+  if (format == Format::kNvfp4) fail("quantize: `scale_rounding` must be floor for nvfp4, got \"", name, "\"");
+  return ScaleRounding::kRceil;
+}
+
+// Every rule. Fills the problem but for its outputs.
+inline QuantizeProblem check_quantize(const QuantizeArguments& arguments) {
+  check_given("quantize", "x", arguments.x);
+  const TensorView x(arguments.x);
+  if (x.dims != 2) fail("quantize: `x` must be 2-D (rows, k), got ", x.dims, "-D");
+  if (!is_number_dtype(x.type()))
+    fail("quantize: `x` must be float32, float16 or bfloat16, got ", dtype_name(x.type()));
+  QuantizeProblem problem;
+  problem.format = check_format("quantize", arguments.format);
+  problem.rows = x.sizes[0];
+  problem.k = x.sizes[1];
+  check_k("quantize", "x", problem.k, problem.format);
+  problem.global_scale = check_own_global_scale("quantize", arguments.global_scale, x, "x", problem.format);
+  problem.rounding = check_scale_rounding(arguments.scale_rounding, problem.format);
+  problem.dtype = *dtype_of(x.type());
+  problem.x = x.data;
+  problem.stride_row = x.strides[0];
+  problem.stride_k = x.strides[1];
+  return problem;
+}
+
+struct Quantized {
+  Tensor data, scale;
+};
+
+// Fresh outputs, which the problem then writes.
+inline Quantized bind_outputs(QuantizeProblem& problem, const Tensor& x) {
+  const FormatInfo& format = info(problem.format);
+  Quantized out{allocate("quantize", x, {2, {problem.rows, problem.k / elements_per_byte(format.element)}},
+                         made_dtype(format.element)),
+                allocate("quantize", x, packed_scale_shape(problem.rows, problem.cols()), made_dtype(format.scale))};
+  problem.data = static_cast<uint8_t*>(out.data.mutable_data_ptr());
+  problem.scale = static_cast<uint8_t*>(out.scale.mutable_data_ptr());
+  return out;
+}
+
+// ---- dequantize ----
+
+struct DequantizeArguments {
+  const Tensor& data;
+  const Tensor& scale;
+  const std::string& format;
+  const std::optional<Tensor>& global_scale;
+  std::optional<ScalarType> out_dtype;
+};
+
+// Every rule. Fills the problem but for its output.
+inline DequantizeProblem check_dequantize(const DequantizeArguments& arguments) {
+  check_given("dequantize", "data", arguments.data);
+  check_given("dequantize", "scale", arguments.scale);
+  const TensorView data(arguments.data);
+  const TensorView scale(arguments.scale);
+  if (data.dims != 2)
+    fail("dequantize: `data` must be 2-D, (rows, k) or two elements in a byte (rows, k / 2), got ", data.dims, "-D");
+  check_scale_dims("dequantize", "scale", scale);
+  DequantizeProblem problem;
+  problem.format = check_format("dequantize", arguments.format);
+  const FormatInfo& format = info(problem.format);
+  if (!holds(data.type(), format.element))
+    fail("dequantize: `data` must be ", dtypes_of(format.element), " for ", format.name, ", got ",
+         dtype_name(data.type()));
+  if (!holds(scale.type(), format.scale))
+    fail("dequantize: `scale` must be ", dtypes_of(format.scale), " for ", format.name, ", got ",
+         dtype_name(scale.type()));
+  problem.rows = data.sizes[0];
+  problem.k = data.sizes[1] * elements_per_byte(format.element);
+  check_k("dequantize", "data", problem.k, problem.format);
+  if (!scale.same_device(data))
+    fail("dequantize: `scale` must be on the device of `data`, ", DeviceText{data}, ", got ", DeviceText{scale});
+  check_scale_shape("dequantize", "scale", scale, problem.rows, problem.cols());
+  problem.global_scale = check_own_global_scale("dequantize", arguments.global_scale, data, "data", problem.format);
+  const ScalarType out_dtype = arguments.out_dtype.value_or(ScalarType::Float);
+  if (!is_number_dtype(out_dtype))
+    fail("dequantize: `out_dtype` must be float32, float16 or bfloat16, got ", dtype_name(out_dtype));
+  problem.out_dtype = *dtype_of(out_dtype);
+  problem.data = static_cast<const uint8_t*>(data.data);
+  problem.stride_row = data.strides[0];
+  problem.stride_k = data.strides[1];
+  problem.scale = static_cast<const uint8_t*>(scale.data);
+  problem.scale_strides = scale_strides(scale);
+  return problem;
+}
+
+// A fresh output, which the problem then writes.
+inline Tensor bind_output(DequantizeProblem& problem, const Tensor& data) {
+  Tensor out = allocate("dequantize", data, {2, {problem.rows, problem.k}}, scalar_type(problem.out_dtype));
+  problem.out = out.mutable_data_ptr();
+  return out;
+}
+
+// ---- pack_scales, unpack_scales ----
+
+inline void check_packable(const char* op, const char* name, const TensorView& scale) {
+  if (!holds(scale.type(), ScaleType::kE8M0) && !holds(scale.type(), ScaleType::kE4M3))
+    fail(op, ": `", name, "` must be float8_e8m0fnu, float8_e4m3fn or uint8, got ", dtype_name(scale.type()));
+}
+
+// Every rule. Fills the problem but for its output.
+inline ScalePackProblem check_pack_scales(const Tensor& tensor) {
+  check_given("pack_scales", "scale", tensor);
+  const TensorView scale(tensor);
+  if (scale.dims != 2) fail("pack_scales: `scale` must be 2-D (rows, columns), got ", scale.dims, "-D");
+  check_packable("pack_scales", "scale", scale);
+  ScalePackProblem problem;
+  problem.rows = scale.sizes[0];
+  problem.cols = scale.sizes[1];
+  problem.from = static_cast<const uint8_t*>(scale.data);
+  problem.from_strides = scale_strides(scale);
+  problem.to_packed = true;
+  return problem;
+}
+
+inline void check_extent(const char* name, int64_t wanted, int64_t held) {
+  if (wanted < 0) fail("unpack_scales: `", name, "` must not be negative, got ", wanted);
+  if (wanted > held)
+    fail("unpack_scales: `", name, "` must be at most ", held, ", what the blocks of `packed` hold, got ", wanted);
+}
+
+// Every rule. Fills the problem but for its output.
+inline ScalePackProblem check_unpack_scales(const Tensor& tensor, int64_t rows, int64_t cols) {
+  check_given("unpack_scales", "packed", tensor);
+  const TensorView packed(tensor);
+  if (packed.dims != 5)
+    fail("unpack_scales: `packed` must be 5-D (row blocks, column blocks, 32, 4, 4), got ", packed.dims, "-D");
+  check_packable("unpack_scales", "packed", packed);
+  const int64_t held_rows = packed.sizes[0] * kScaleBlockRows;
+  const int64_t held_cols = packed.sizes[1] * kScaleBlockCols;
+  if (!has_shape(packed, packed_scale_shape(held_rows, held_cols)))
+    fail("unpack_scales: `packed` must have the shape (row blocks, column blocks, 32, 4, 4), got ",
+         TupleText{packed.sizes, 5});
+  check_extent("rows", rows, held_rows);
+  check_extent("cols", cols, held_cols);
+  ScalePackProblem problem;
+  problem.rows = rows;
+  problem.cols = cols;
+  problem.from = static_cast<const uint8_t*>(packed.data);
+  problem.from_strides = scale_strides(packed);
+  problem.to_packed = false;
+  return problem;
+}
+
+// A fresh output of the dtype of `from`, which the problem then writes.
+inline Tensor bind_output(ScalePackProblem& problem, const Tensor& from) {
+  const Shape shape =
+      problem.to_packed ? packed_scale_shape(problem.rows, problem.cols) : Shape{2, {problem.rows, problem.cols}};
+  Tensor out = allocate(problem.to_packed ? "pack_scales" : "unpack_scales", from, shape, TensorView(from).type());
+  problem.to = static_cast<uint8_t*>(out.mutable_data_ptr());
+  return out;
+}
+
+}  // namespace tileon

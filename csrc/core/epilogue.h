@@ -1,0 +1,124 @@
+// Bias and activation: the one definition of the formulas, for the CPU and every GPU kernel.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/dtypes.h"
+#include "core/host_device.h"
+
+namespace tileon {
+
+enum class Activation : int8_t { kNone, kRelu, kLeakyRelu, kGelu, kGeluTanh, kSilu };
+
+struct ActivationInfo {
+  Activation activation;
+  const char* name;  // as the ops take it
+};
+
+constexpr ActivationInfo kActivations[] = {
+    {Activation::kNone, "none"}, {Activation::kRelu, "relu"},          {Activation::kLeakyRelu, "leaky_relu"},
+    {Activation::kGelu, "gelu"}, {Activation::kGeluTanh, "gelu_tanh"}, {Activation::kSilu, "silu"},
+};
+
+// What happens to a sum before it is rounded to the output's dtype: add the column's bias, then activate.
+struct Epilogue {
+  const void* bias = nullptr;  // [n] or null
+  int64_t bias_stride = 1;     // in elements; 0 where the bias is an expanded scalar
+  DType bias_dtype = DType::kFloat32;
+  Activation activation = Activation::kNone;
+  double slope = 0.01;  // of leaky_relu
+};
+
+TILEON_HOST_DEVICE bool has_epilogue(const Epilogue& epilogue) {
+  return epilogue.bias != nullptr || epilogue.activation != Activation::kNone;
+}
+
+// Whether it costs next to nothing beside the product: bias, and activations that are a maximum. exp and erf take time,
+// and so do the places where only they are provided for.
+inline bool is_cheap(const Epilogue& epilogue) {
+  if (epilogue.activation == Activation::kLeakyRelu) {
+    const auto slope = static_cast<float>(epilogue.slope);  // as those kernels hold it: 0 below 2^-150
+    return slope > 0 && slope <= 1;
+  }
+  return epilogue.activation == Activation::kNone || epilogue.activation == Activation::kRelu;
+}
+
+// x >= 0 ? x : slope x. With slope 1 it is the identity, NaN and infinities included.
+template <typename T>
+TILEON_HOST_DEVICE T leaky_relu(T x, T slope) {
+  return x >= T(0) ? x : slope * x;
+}
+
+// 1 / (1 + exp(-x)); 0 and 1 at the infinities.
+template <typename T>
+TILEON_HOST_DEVICE T sigmoid(T x) {
+  using std::exp;
+  const T denominator = T(1) + exp(-x);
+#ifdef __CUDA_ARCH__
+  // Within two units in the last place; IEEE's division takes ten times as long, and a call besides. (Beyond 2^126 it
+  // gives 0: what is left out is below 2^-126.)
+  if constexpr (sizeof(T) == sizeof(float)) return __fdividef(1.0f, denominator);
+#endif
+  return T(1) / denominator;
+}
+
+// Of gelu_tanh: x sigmoid(2 u) is 0.5 x (1 + tanh(u)), which would cancel where u is far below 0.
+constexpr double kGeluTanhScale = 0.79788456080286535588;  // sqrt(2 / pi)
+constexpr double kGeluTanhCube = 0.044715;
+
+// `T` is the accumulator: float, or double for float64 operands. The formulas are torch's, so NaN stays NaN and
+// the limits at infinity are torch's too (gelu and silu of -inf are NaN there).
+template <typename T>
+TILEON_HOST_DEVICE T activate(T x, Activation activation, T slope) {
+  using std::erf;  // the overloads for float
+  using std::exp;
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return x < T(0) ? T(0) : x;  // this order keeps NaN
+    case Activation::kLeakyRelu:
+      return leaky_relu(x, slope);
+    case Activation::kGelu:  // x Phi(x)
+      return x * T(0.5) * (T(1) + erf(x * T(0.70710678118654752440)));
+    case Activation::kGeluTanh:  // Hendrycks and Gimpel, arXiv 1606.08415
+      return x * sigmoid(T(2) * T(kGeluTanhScale) * (x + T(kGeluTanhCube) * x * x * x));
+    case Activation::kSilu:
+      return x * sigmoid(x);
+  }
+  return x;
+}
+
+// `grad` times the derivative of `activate` at `x`: its argument or, of relu and of leaky_relu with slope >= 0, its
+// output, which is above 0 where that is. torch's formulas again: at 0 the derivative is 0 for relu and `slope` for
+// leaky_relu; NaN counts as above 0 for relu, as below for leaky_relu.
+template <typename T>
+TILEON_HOST_DEVICE T through_activation(T grad, T x, Activation activation, T slope) {
+  using std::erf;
+  using std::exp;
+  switch (activation) {
+    case Activation::kNone:
+      return grad;
+    case Activation::kRelu:
+      return x <= T(0) ? T(0) : grad;
+    case Activation::kLeakyRelu:
+      return x > T(0) ? grad : grad * slope;
+    case Activation::kGelu: {                                              // Phi(x) + x Phi'(x)
+      const T density = T(0.39894228040143267794) * exp(T(-0.5) * x * x);  // 1 / sqrt(2 pi)
+      return grad * (T(0.5) * (T(1) + erf(x * T(0.70710678118654752440))) + x * density);
+    }
+    case Activation::kGeluTanh: {  // s + x s', with s = sigmoid(2 u)
+      const T s = sigmoid(T(2) * T(kGeluTanhScale) * (x + T(kGeluTanhCube) * x * x * x));
+      const T u_derivative = T(kGeluTanhScale) * (T(1) + T(3) * T(kGeluTanhCube) * x * x);
+      return grad * (s + x * T(2) * s * (T(1) - s) * u_derivative);
+    }
+    case Activation::kSilu: {
+      const T s = sigmoid(x);
+      return grad * (s * (T(1) + x * (T(1) - s)));
+    }
+  }
+  return grad;
+}
+
+}  // namespace tileon

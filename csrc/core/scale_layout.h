@@ -1,0 +1,63 @@
+// How scales lie in memory: the only C++ definition of the packed layout.
+//
+// One scale for every `vec` elements along k. They come as (rows, cols) or packed in blocks of 128 rows x 4 columns,
+// (ceil(rows / 128), ceil(cols / 4), 32, 4, 4): the order in which Blackwell's tensor cores, cuBLASLt, CUTLASS and
+// torch (SWIZZLE_32_4_4) read them. Element [i, j, r, q, c] is row i 128 + q 32 + r, column j 4 + c.
+#pragma once
+
+#include <cstdint>
+
+#include "core/host_device.h"
+
+namespace tileon {
+
+constexpr int kScaleBlockRows = 128;
+constexpr int kScaleBlockCols = 4;
+constexpr int kScaleRowsApart = 32;  // rows that follow each other in a block lie in different quarters of it
+constexpr int kScaleBlockBytes = kScaleBlockRows * kScaleBlockCols;
+
+TILEON_HOST_DEVICE constexpr int64_t scale_row_blocks(int64_t rows) {
+  return (rows + kScaleBlockRows - 1) / kScaleBlockRows;
+}
+TILEON_HOST_DEVICE constexpr int64_t scale_col_blocks(int64_t cols) {
+  return (cols + kScaleBlockCols - 1) / kScaleBlockCols;
+}
+
+// Strides, in scales, of the five dimensions; (rows, cols) has such strides too, so that one formula reads both.
+struct ScaleStrides {
+  int64_t row_block, col_block;  // i, j
+  int64_t row, quarter, col;     // r, q, c
+
+  // The part of an offset that the row decides, and the part that the column does.
+  TILEON_HOST_DEVICE constexpr int64_t of_row(int64_t m) const {
+    return m / kScaleBlockRows * row_block + m % kScaleRowsApart * row +
+           m % kScaleBlockRows / kScaleRowsApart * quarter;
+  }
+  TILEON_HOST_DEVICE constexpr int64_t of_col(int64_t s) const {
+    return s / kScaleBlockCols * col_block + s % kScaleBlockCols * col;
+  }
+  TILEON_HOST_DEVICE constexpr int64_t offset(int64_t m, int64_t s) const { return of_row(m) + of_col(s); }
+};
+
+constexpr ScaleStrides flat_scales(int64_t stride_row, int64_t stride_col) {
+  return {kScaleBlockRows * stride_row, kScaleBlockCols * stride_col, stride_row, kScaleRowsApart * stride_row,
+          stride_col};
+}
+
+// Of a contiguous packed tensor of `cols` columns.
+constexpr ScaleStrides packed_scales(int64_t cols) {
+  return {scale_col_blocks(cols) * kScaleBlockBytes, kScaleBlockBytes, 16, 4, 1};
+}
+
+constexpr int64_t packed_scale_bytes(int64_t rows, int64_t cols) {
+  return scale_row_blocks(rows) * scale_col_blocks(cols) * kScaleBlockBytes;
+}
+
+static_assert(packed_scale_bytes(0, 5) == 0 && packed_scale_bytes(129, 5) == 4 * 512);
+static_assert(packed_scales(8).offset(0, 0) == 0 && packed_scales(8).offset(1, 0) == 16 &&
+              packed_scales(8).offset(32, 0) == 4 && packed_scales(8).offset(0, 1) == 1 &&
+              packed_scales(8).offset(0, 4) == 512 && packed_scales(8).offset(128, 0) == 1024 &&
+              packed_scales(8).offset(127, 7) == 512 + 31 * 16 + 3 * 4 + 3);
+static_assert(flat_scales(8, 1).offset(131, 6) == 131 * 8 + 6);
+
+}  // namespace tileon

@@ -1,0 +1,175 @@
+// From a warp's accumulators to global memory: bias, activation, one rounding, whole 128-byte lines where they can be.
+//
+// A slab (a few rows of the warp's tile) goes through shared memory, so that a lane gets four neighbouring columns
+// whatever the accumulators' layout was, and so that the formulas stand in the code once an output dtype, not once an
+// accumulator.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/problem.h"
+#include "cuda/common/convert.cuh"
+
+namespace tileon {
+
+constexpr int kColumnsPerLane = 4;
+
+// Four values as the output's dtype.
+template <typename Element>
+struct alignas(sizeof(Element) * kColumnsPerLane) Quad {
+  Element values[kColumnsPerLane];
+};
+
+template <typename Accumulator>
+__device__ __forceinline__ Accumulator load_bias(const Epilogue& epilogue, int64_t column) {
+  const int64_t at = column * epilogue.bias_stride;
+  switch (epilogue.bias_dtype) {
+    case DType::kFloat16:
+      return widen(static_cast<const __half*>(epilogue.bias)[at]);
+    case DType::kBFloat16:
+      return widen(static_cast<const __nv_bfloat16*>(epilogue.bias)[at]);
+    case DType::kFloat32:
+      return widen(static_cast<const float*>(epilogue.bias)[at]);
+    default:
+      return static_cast<Accumulator>(static_cast<const double*>(epilogue.bias)[at]);
+  }
+}
+
+// Stores one value as the output's dtype; `at` counts elements.
+__device__ __forceinline__ void store_as(void* out, DType dtype, int64_t at, float value) {
+  switch (dtype) {
+    case DType::kFloat16:
+      static_cast<__half*>(out)[at] = round_to<__half>(value);
+      break;
+    case DType::kBFloat16:
+      static_cast<__nv_bfloat16*>(out)[at] = round_to<__nv_bfloat16>(value);
+      break;
+    case DType::kFloat8E4M3:
+      static_cast<E4M3*>(out)[at] = round_to<E4M3>(value);
+      break;
+    default:
+      static_cast<float*>(out)[at] = value;
+  }
+}
+
+// One warp's way out. kColumns is the width of its tile; its lanes keep their columns from slab to slab.
+template <typename Accumulator, int kColumns, typename Problem = GemmProblem>
+class WarpStore {
+  static constexpr int kLanesPerRow = kColumns / kColumnsPerLane;
+  static constexpr int kRowsAtOnce = 32 / kLanesPerRow;
+  static_assert(kColumns % kColumnsPerLane == 0 && 32 % kLanesPerRow == 0);
+
+ public:
+  // `column_begin` is the warp's first column of the output, `vectors` whether four columns may be stored at once.
+  __device__ WarpStore(const Problem& problem, bool vectors, int64_t batch, int64_t column_begin, int lane)
+      : problem_(problem),
+        lane_row_(lane / kLanesPerRow),
+        lane_column_(lane % kLanesPerRow * kColumnsPerLane),
+        column_(column_begin + lane_column_),
+        vectors_(vectors && column_ + kColumnsPerLane <= problem.n),
+        batch_offset_(batch * problem.out.stride_batch) {
+#pragma unroll
+    for (int j = 0; j < kColumnsPerLane; ++j)
+      bias_[j] = problem.epilogue.bias != nullptr && column_ + j < problem.n
+                     ? load_bias<Accumulator>(problem.epilogue, column_ + j)
+                     : Accumulator(0);
+  }
+
+  // Row i of the slab ([kRows][kPitch] in shared memory, written by this warp and synchronized) is row
+  // `row_begin` + i `row_step` of the output.
+  template <int kRows, int kPitch>
+  __device__ __forceinline__ void store(const Accumulator* slab, int64_t row_begin, int row_step) const {
+    const Slab rows{slab + lane_row_ * kPitch + lane_column_, row_begin + lane_row_ * row_step, row_step};
+    if constexpr (sizeof(Accumulator) == 8) {
+      store_as<double, kRows, kPitch>(rows);
+    } else {
+      switch (problem_.out_dtype) {
+        case DType::kFloat16:
+          return store_as<__half, kRows, kPitch>(rows);
+        case DType::kBFloat16:
+          return store_as<__nv_bfloat16, kRows, kPitch>(rows);
+        case DType::kFloat8E4M3:
+
+          if constexpr (std::is_same_v<Problem, BlockScaledProblem>) return store_as<E4M3, kRows, kPitch>(rows);
+          return;
+        default:
+          return store_as<float, kRows, kPitch>(rows);
+      }
+    }
+  }
+
+ private:
+  // This lane's part of a slab.
+  struct Slab {
+    const Accumulator* first;  // in shared memory
+    int64_t row;               // of the output, where that goes
+    int row_step;
+  };
+
+  template <typename Element, int kRows, int kPitch>
+  __device__ __forceinline__ void store_as(const Slab& slab) const {
+    const Epilogue& epilogue = problem_.epilogue;
+    const auto slope = static_cast<Accumulator>(epilogue.slope);
+    if constexpr (std::is_same_v<Problem, GemmProblem>) {
+      if (problem_.pre_activation != nullptr)
+        store_rows<Element, kRows, kPitch, 1>(problem_.pre_activation, slab, [](Accumulator x) { return x; });
+    }
+    if (epilogue.activation == Activation::kNone || epilogue.activation == Activation::kLeakyRelu) {
+      const Accumulator slope_or_1 = epilogue.activation == Activation::kNone ? Accumulator(1) : slope;
+      store_rows<Element, kRows, kPitch, 4>(problem_.out.data, slab,
+                                            [=](Accumulator x) { return leaky_relu(x, slope_or_1); });
+    } else {
+      const Activation activation = epilogue.activation;
+      store_rows<Element, kRows, kPitch, 1>(problem_.out.data, slab,
+                                            [=](Accumulator x) { return activate(x, activation, slope); });
+    }
+  }
+
+  // kAtOnce rows are read before the first is written: the cheap activations wait for memory, not for arithmetic.
+  template <typename Element, int kRows, int kPitch, int kAtOnce, typename Function>
+  __device__ __forceinline__ void store_rows(void* out, const Slab& slab, const Function& function) const {
+    constexpr int lane_rows = kRows / kRowsAtOnce;
+    constexpr int at_once = kAtOnce < lane_rows ? kAtOnce : lane_rows;
+    static_assert(kRows % kRowsAtOnce == 0 && lane_rows % at_once == 0);
+#pragma unroll 1
+    for (int begin = 0; begin < lane_rows; begin += at_once) {
+      Quad<Accumulator> sums[at_once];
+#pragma unroll
+      for (int i = 0; i < at_once; ++i)
+        sums[i] = *reinterpret_cast<const Quad<Accumulator>*>(slab.first + (begin + i) * kRowsAtOnce * kPitch);
+#pragma unroll
+      for (int i = 0; i < at_once; ++i) {
+        Quad<Element> rounded;
+#pragma unroll
+        for (int j = 0; j < kColumnsPerLane; ++j)
+          rounded.values[j] = round_to<Element>(function(sums[i].values[j] + bias_[j]));
+        store_quad(out, rounded, slab.row + (begin + i) * kRowsAtOnce * slab.row_step);
+      }
+    }
+  }
+
+  template <typename Element>
+  __device__ __forceinline__ void store_quad(void* out, const Quad<Element>& quad, int64_t row) const {
+    if (row >= problem_.m) return;
+    Element* to =
+        static_cast<Element*>(out) + batch_offset_ + row * problem_.out.stride_m + column_ * problem_.out.stride_n;
+    if (vectors_) {
+      *reinterpret_cast<Quad<Element>*>(to) = quad;
+    } else {
+#pragma unroll
+      for (int j = 0; j < kColumnsPerLane; ++j)
+        if (column_ + j < problem_.n) to[j * problem_.out.stride_n] = quad.values[j];
+    }
+  }
+
+  const Problem& problem_;
+  int lane_row_;
+  int lane_column_;
+  int64_t column_;
+  bool vectors_;
+  int64_t batch_offset_;
+  Accumulator bias_[kColumnsPerLane];
+};
+
+}  // namespace tileon

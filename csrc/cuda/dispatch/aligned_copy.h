@@ -1,0 +1,41 @@
+// The copy of an operand that kernels read well, before there is memory for it. Plain C++.
+#pragma once
+
+#include <cstdint>
+
+#include "core/problem.h"
+
+namespace tileon {
+
+// Matrices of rows (columns, where those are adjacent in the operand) that begin at multiples of 16 bytes.
+struct AlignedCopy {
+  DType dtype;
+  int64_t batch;  // 1, where one matrix serves the whole batch
+  int64_t mn, k;
+  bool k_is_adjacent;
+  int64_t pitch;  // elements from row to row
+
+  AlignedCopy(const Operand& operand, int64_t batch_of_problem, int64_t mn_, int64_t k_, DType dtype_)
+      : dtype(dtype_),
+        batch(operand.stride_batch == 0 ? 1 : batch_of_problem),
+        mn(mn_),
+        k(k_),
+        k_is_adjacent(operand.stride_k <= operand.stride_mn) {
+    const int64_t per_vector = 16 / info(dtype).bytes;
+    pitch = (inner() + per_vector - 1) / per_vector * per_vector;
+  }
+
+  int64_t inner() const { return k_is_adjacent ? k : mn; }
+  int64_t outer() const { return k_is_adjacent ? mn : k; }
+  int64_t bytes() const { return batch * outer() * pitch * info(dtype).bytes; }
+
+  // The operand that it becomes, at `data`: a multiple of 16, or null while there is no memory yet.
+  Operand at(void* data) const {
+    const int64_t matrix = batch == 1 ? 0 : outer() * pitch;
+    return k_is_adjacent ? Operand{data, pitch, 1, matrix} : Operand{data, 1, pitch, matrix};
+  }
+};
+
+constexpr void* kNoMemoryYet = nullptr;  // aligned to everything, so that the choice sees what it will see
+
+}  // namespace tileon

@@ -1,0 +1,60 @@
+// Where a call runs: the GPU, its properties and the current stream. What the ops' dispatch shares.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/accelerator.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+
+#include "checks/operands.h"
+#include "cuda/dispatch/ask_gpu.h"
+#include "cuda/runtime/error.h"
+#include "cuda/sm80/sm80.h"
+#include "tuning/tuned_configs.h"
+
+namespace tileon {
+
+// Asked for once a device: the queries cost more than a launch.
+inline const Gpu& gpu_of(const char* op, int device) {
+  static std::array<Gpu, kMaxDevices> gpus;
+  static std::array<std::once_flag, kMaxDevices> asked;
+  if (device < 0 || device >= kMaxDevices) fail(op, ": device index ", device, " is beyond what this library counts");
+  std::call_once(asked[device], [device] { gpus[device] = ask_gpu(device, sm80::image_capability); });
+  return gpus[device];
+}
+
+// Whether the library may choose Hopper's own kernels: TILEON_HOPPER=0 (read once) leaves the portable ones.
+inline bool may_choose_hopper() {
+  static const bool may = [] {
+    const char* setting = std::getenv("TILEON_HOPPER");
+    return setting == nullptr || std::strcmp(setting, "0") != 0;
+  }();
+  return may;
+}
+
+// Makes the tensors' device the current one, and puts the old one back. Torch's guard costs a call into torch, so it
+// is taken only where it changes anything.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) {
+    int current = -1;
+    check_cuda(cudaGetDevice(&current), "asking for the current device");
+    if (current != device) guard_.emplace(device);
+  }
+
+ private:
+  std::optional<torch::stable::accelerator::DeviceGuard> guard_;
+};
+
+inline cudaStream_t current_stream(const char* op, int device) {
+  void* stream = nullptr;
+  if (aoti_torch_get_current_cuda_stream(device, &stream) != 0) fail(op, ": torch gave no current stream");
+  return static_cast<cudaStream_t>(stream);
+}
+
+}  // namespace tileon

@@ -1,0 +1,263 @@
+// Numbers to codes and packed scales, in one pass.
+#include <cuda_fp8.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/block_quantize.h"
+#include "cuda/common/convert.cuh"
+#include "cuda/elementwise/e2m1_codes.cuh"
+#include "cuda/elementwise/quantize.h"
+#include "cuda/elementwise/row_walk.cuh"
+#include "cuda/ptx/convert.cuh"
+
+namespace tileon {
+namespace {
+
+constexpr int kLaneElements = 16;
+using Walk = RowWalk<kLaneElements, 2, 4>;
+constexpr int kVectorBytes = 16;  // of a load
+
+// A lane's numbers as they are in memory.
+template <typename Element>
+struct alignas(kVectorBytes) LaneNumbers {
+  using Pair = std::conditional_t<std::is_same_v<Element, __half>, __half2, __nv_bfloat162>;
+
+  Element numbers[kLaneElements];
+
+  __device__ __forceinline__ void gather(const Element* from, int64_t stride) {
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) numbers[i] = from[i * stride];
+  }
+
+  // Of 16 bits.
+  __device__ __forceinline__ Pair& pair(int i) { return reinterpret_cast<Pair*>(numbers)[i]; }
+  __device__ __forceinline__ const Pair& pair(int i) const { return reinterpret_cast<const Pair*>(numbers)[i]; }
+
+  // Numbers 2 i and 2 i + 1.
+  __device__ __forceinline__ float2 two(int i) const {
+    if constexpr (std::is_same_v<Element, float>) {
+      return {numbers[2 * i], numbers[2 * i + 1]};
+    } else {
+      return widen(pair(i));
+    }
+  }
+
+  __device__ __forceinline__ LaneNumbers magnitudes() const {
+    LaneNumbers result;
+    if constexpr (std::is_same_v<Element, float>) {
+#pragma unroll
+      for (int i = 0; i < kLaneElements; ++i) result.numbers[i] = fabsf(numbers[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kLaneElements / 2; ++i) result.pair(i) = __habs2(pair(i));
+    }
+    return result;
+  }
+};
+
+// The codes of a lane's numbers: two words of e2m1, four of e4m3.
+template <ElementType kElement>
+struct LaneCodes {
+  static constexpr int words = kElement == ElementType::kE4M3 ? 4 : 2;
+  uint32_t word[words] = {};
+
+  // `kExact`: the factor is a power of two.
+  template <bool kExact, typename Element>
+  __device__ __forceinline__ void encode(const LaneNumbers<Element>& lane, const LaneNumbers<Element>& magnitudes,
+                                         float factor) {
+    if constexpr (kElement == ElementType::kE4M3) {
+#pragma unroll
+      for (int i = 0; i < kLaneElements / 2; ++i) {
+        const float2 two = lane.two(i);
+        const float2 scaled{two.x * factor, two.y * factor};
+        word[i / 2] |= static_cast<uint32_t>(__nv_cvt_float2_to_fp8x2(scaled, __NV_SATFINITE, __NV_E4M3))
+                       << (i % 2 * 16);
+      }
+    } else {
+      const float eighth = fabsf(factor) * 0.125f;
+      const uint32_t flipped = bits_of(factor) >> 31 ? 0x88888888u : 0;
+#pragma unroll
+      for (int w = 0; w < words; ++w) {
+        float eighths[8];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float2 two = magnitudes.two(4 * w + i);
+          eighths[2 * i] = __saturatef(two.x * eighth);
+          eighths[2 * i + 1] = __saturatef(two.y * eighth);
+        }
+        const uint32_t codes = kExact && sizeof(Element) == 2 ? e2m1_codes_of_float16(eighths) : e2m1_codes(eighths);
+        word[w] = codes | ((sign_bits(lane.numbers + 8 * w) ^ flipped) & 0x88888888u);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store(uint8_t* to) const {
+    if constexpr (words == 4) {
+      *reinterpret_cast<uint4*>(to) = {word[0], word[1], word[2], word[3]};
+    } else {
+      *reinterpret_cast<uint2*>(to) = {word[0], word[1]};
+    }
+  }
+};
+
+// The largest of a lane's magnitudes; NaN where one of them is.
+template <typename Element>
+__device__ __forceinline__ float lane_amax(const LaneNumbers<Element>& magnitudes) {
+  if constexpr (std::is_same_v<Element, float>) {
+    float amax = 0;
+#pragma unroll
+    for (const float magnitude : magnitudes.numbers) amax = ptx::max_nan(amax, magnitude);
+    return amax;
+  } else {
+    auto amax = magnitudes.pair(0);
+#pragma unroll
+    for (int i = 1; i < kLaneElements / 2; ++i) amax = __hmax2_nan(amax, magnitudes.pair(i));
+    return widen(__hmax_nan(amax.x, amax.y));
+  }
+}
+
+// Of a block, in all of its lanes.
+template <int kLanesPerBlock, typename Element>
+__device__ __forceinline__ float block_amax(const LaneNumbers<Element>& magnitudes) {
+  float amax = lane_amax(magnitudes);
+#pragma unroll
+  for (int apart = 1; apart < kLanesPerBlock; apart *= 2)
+    amax = ptx::max_nan(amax, __shfl_xor_sync(0xffffffffu, amax, apart));
+  return amax;
+}
+
+// 1 / scale for a scale of e4m3 that is normal, as IEEE rounds it. No quotient of so short a number lies near the
+// middle of two float32, so that one step from the processor's estimate, which has all but the last bit, comes to the
+// right one.
+__device__ __forceinline__ float inverse_of_scale(float scale) {
+  const float estimate = ptx::reciprocal(scale);
+  return fmaf(fmaf(-scale, estimate, 1.0f), estimate, estimate);
+}
+
+// nvfp4_scale of block_quantize.h by the processor's own conversions.
+__device__ __forceinline__ BlockScale fast_nvfp4_scale(float amax, float global, float inverse) {
+  // amax / 6 as IEEE rounds it: the quotient's error is exact, and corrects it. Not among the smallest numbers, which
+  // the clamp makes one.
+  constexpr float sixth = 1.0f / kE2M1Max;
+  const float quotient = amax * sixth;
+  float relative = fmaf(fmaf(-kE2M1Max, quotient, amax), sixth, quotient);
+  if (global != 1.0f) relative = amax / kE2M1Max / global;
+  if (relative < kE4M3MinNormal) relative = kE4M3MinNormal;  // NaN stays
+  const auto byte = static_cast<uint8_t>(__nv_cvt_float_to_fp8(relative, __NV_SATFINITE, __NV_E4M3) & 0x7f);
+  const float scale = __half2float(__half(__nv_cvt_fp8_to_halfraw(byte, __NV_E4M3)));
+  if (global == 1.0f) return {byte, inverse_of_scale(scale)};
+  const float factor = 0.125f * (inverse / scale) * 8.0f;
+  const bool is_finite = (bits_of(factor) & 0x7fffffffu) < 0x7f800000u;
+  return {byte, is_finite ? factor : 0.0f};
+}
+
+// What makes a block's scale of its largest magnitude, once a thread.
+template <Format kFormat>
+struct Scaling {
+  float global = 1, inverse = 1;
+  ScaleRounding rounding;
+
+  __device__ __forceinline__ explicit Scaling(const QuantizeProblem& problem) : rounding(problem.rounding) {
+    if (kFormat == Format::kNvfp4 && problem.global_scale != nullptr) {
+      global = *problem.global_scale;
+      inverse = 1.0f / global;
+    }
+  }
+
+  __device__ __forceinline__ BlockScale of(float amax) const {
+    if constexpr (kFormat == Format::kNvfp4) return fast_nvfp4_scale(amax, global, inverse);
+    return e8m0_scale<info(kFormat).element>(amax, rounding);
+  }
+};
+
+template <Format kFormat, typename Element, bool kVectors>
+__global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1)
+    quantize(const __grid_constant__ QuantizeProblem problem) {
+  constexpr FormatInfo format = info(kFormat);
+  constexpr uint8_t scale_nan = format.scale == ScaleType::kE8M0 ? kE8M0NaN : kE4M3NaN;
+  const Scaling<kFormat> scaling(problem);
+  const int64_t cols = problem.k / format.vec;
+  const ScaleStrides packed = packed_scales(cols);
+  const int64_t padded_rows = scale_row_blocks(problem.rows) * kScaleBlockRows;
+  const int64_t padded_k = scale_col_blocks(cols) * kScaleBlockCols * format.vec;
+  const auto* x = static_cast<const Element*>(problem.x);
+
+  Walk::walk(padded_rows, [&](int64_t row, int64_t begin) {
+    const int lane_begin = Walk::lane_begin();
+    const int inside = row < problem.rows ? Walk::inside(begin, problem.k) : 0;
+    const int padded = Walk::inside(begin, padded_k);
+    const int64_t k = begin + lane_begin;
+    const Element* from = x + row * problem.stride_row + k * problem.stride_k;
+    uint8_t* data = problem.data + (row * problem.k + k) / elements_per_byte(format.element);
+    uint8_t* scales = problem.scale + packed.offset(row, k / format.vec);
+
+    static_assert(Walk::kSpanElements / format.vec % kScaleBlockCols == 0,
+                  "a span begins where a block of scales does");
+    LaneNumbers<Element> lanes[Walk::kCount];
+#pragma unroll
+    for (int span = 0; span < Walk::kCount; ++span) {
+      lanes[span] = {};
+      if (lane_begin + span * Walk::kSpanElements >= inside) continue;
+      if constexpr (kVectors) {
+        lanes[span] = *reinterpret_cast<const LaneNumbers<Element>*>(from + span * Walk::kSpanElements);
+      } else {
+        lanes[span].gather(from + span * Walk::kSpanElements * problem.stride_k, problem.stride_k);
+      }
+    }
+#pragma unroll
+    for (int span = 0; span < Walk::kCount; ++span) {
+      const int lane_k = lane_begin + span * Walk::kSpanElements;
+      const LaneNumbers<Element> magnitudes = lanes[span].magnitudes();
+      const float amax = block_amax<format.vec / kLaneElements>(magnitudes);
+      if (lane_k >= padded) continue;
+      BlockScale scale = scaling.of(amax);
+      LaneCodes<format.element> codes;
+      if (is_finite_amax(bits_of(amax))) {
+        codes.template encode<format.scale == ScaleType::kE8M0>(lanes[span], magnitudes, scale.factor);
+      } else {
+        scale.byte = scale_nan;
+      }
+      if (lane_k < inside) codes.store(data + span * Walk::kSpanElements / elements_per_byte(format.element));
+      if (lane_k % format.vec == 0)
+        scales[packed.of_col(span * Walk::kSpanElements / format.vec)] = lane_k < inside ? scale.byte : 0;
+    }
+  });
+}
+
+template <Format kFormat, typename Element>
+void launch_quantize(const QuantizeProblem& problem, cudaStream_t stream) {
+  constexpr int64_t bytes = sizeof(Element);
+  const bool vectors = has_vectors(problem.x, problem.stride_row * bytes, problem.stride_k, kVectorBytes);
+  const auto launch = vectors ? launch_row_walk<Walk, &quantize<kFormat, Element, true>, QuantizeProblem>
+                              : launch_row_walk<Walk, &quantize<kFormat, Element, false>, QuantizeProblem>;
+  launch(problem, scale_row_blocks(problem.rows) * kScaleBlockRows,
+         scale_col_blocks(problem.cols()) * kScaleBlockCols * info(kFormat).vec, stream);
+}
+
+template <Format kFormat>
+void launch_quantize(const QuantizeProblem& problem, cudaStream_t stream) {
+  switch (problem.dtype) {
+    case DType::kFloat16:
+      return launch_quantize<kFormat, __half>(problem, stream);
+    case DType::kBFloat16:
+      return launch_quantize<kFormat, __nv_bfloat16>(problem, stream);
+    default:
+      return launch_quantize<kFormat, float>(problem, stream);
+  }
+}
+
+}  // namespace
+
+void run_quantize(const QuantizeProblem& problem, cudaStream_t stream) {
+  switch (problem.format) {
+    case Format::kMxfp8:
+      return launch_quantize<Format::kMxfp8>(problem, stream);
+    case Format::kMxfp4:
+      return launch_quantize<Format::kMxfp4>(problem, stream);
+    case Format::kNvfp4:
+      return launch_quantize<Format::kNvfp4>(problem, stream);
+  }
+}
+
+}  // namespace tileon

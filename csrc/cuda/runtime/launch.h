@@ -1,0 +1,54 @@
+// The one place that launches a kernel.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <type_traits>
+
+#include "cuda/runtime/error.h"
+
+namespace tileon {
+
+template <typename... Params>
+using KernelFunction = void (*)(Params...);  // a __global__ function
+
+// How a kernel is launched, whatever its parameters.
+struct LaunchConfig {
+  dim3 grid;
+  int threads;  // of a CTA
+  cudaStream_t stream;
+  int shared_bytes = 0;      // dynamic
+  dim3 cluster = {1, 1, 1};  // CTAs
+  bool may_overlap = false;  // it may start while the one before it in the stream still runs: it waits by itself
+};
+
+// As cudaLaunchKernelEx, which only nvcc knows.
+template <typename... Params>
+cudaError_t start_kernel(const cudaLaunchConfig_t& config, KernelFunction<Params...> kernel, const Params&... params) {
+  void* arguments[] = {const_cast<void*>(static_cast<const void*>(&params))...};  // which CUDA copies
+  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments);
+}
+
+// `what` is what is being done: "launching ...".
+template <typename... Params>
+void launch_kernel(const char* what, const LaunchConfig& launch, KernelFunction<Params...> kernel,
+                   const std::type_identity_t<Params>&... params) {
+  cudaLaunchAttribute attributes[2];
+  cudaLaunchConfig_t config{};
+  config.gridDim = launch.grid;
+  config.blockDim = dim3(static_cast<unsigned>(launch.threads));
+  config.dynamicSmemBytes = static_cast<size_t>(launch.shared_bytes);
+  config.stream = launch.stream;
+  config.attrs = attributes;
+  if (const dim3 cluster = launch.cluster; cluster.x * cluster.y * cluster.z > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs++].val.clusterDim = {cluster.x, cluster.y, cluster.z};
+  }
+  if (launch.may_overlap) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  check_cuda(start_kernel<Params...>(config, kernel, params...), what);
+}
+
+}  // namespace tileon

@@ -1,0 +1,49 @@
+#include "cuda/runtime/tensor_map.h"
+
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "cuda/runtime/error.h"
+
+namespace tileon {
+namespace {
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+Encode find_encode() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  constexpr unsigned version = 12000;  // of CUDA, whose form of the function this is
+  check_cuda(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, version, cudaEnableDefault, &found),
+             "looking for cuTensorMapEncodeTiled");
+  if (found != cudaDriverEntryPointSuccess || function == nullptr)
+    throw std::runtime_error("tileon: this GPU driver has no cuTensorMapEncodeTiled: it is older than CUDA 12");
+  return reinterpret_cast<Encode>(function);
+}
+
+}  // namespace
+
+CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor,
+                              CUtensorMapSwizzle swizzle) {
+  static const Encode encode = find_encode();
+  constexpr uint32_t dense[5] = {1, 1, 1, 1, 1};
+  // The driver wants it aligned to 64 bytes. The place that a caller has for a result g++ 12 aligns less than its type;
+  // a member of a variable it aligns, and copies.
+  struct {
+    CUtensorMap map;
+  } encoded;
+  // L2 fetches the lines that a box touches, and not their neighbours, which a box of 128-byte rows may never want: by
+  // 256 bytes a product of operands whose rows begin anywhere takes up to a sixth longer, and hardly one a shorter
+  // time.
+  const CUresult result = encode(&encoded.map, type, tensor.dimensions, const_cast<void*>(data), tensor.sizes,
+                                 tensor.strides + 1, tensor.box, dense, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    throw std::runtime_error("tileon: cuTensorMapEncodeTiled refused a tensor, CUresult " +
+                             std::to_string(static_cast<int>(result)));
+  return encoded.map;
+}
+
+}  // namespace tileon

@@ -1,6 +1,0 @@
-#include "../rows.cuh"
-
-namespace tileon::sm80 {
-template void run_block_scaled<ElementType::kE4M3, ElementType::kE4M3, ScaleType::kE8M0>(int, const BlockScaledProblem&,
-                                                                                         cudaStream_t);
-}

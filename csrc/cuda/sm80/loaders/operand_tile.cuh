@@ -1,0 +1,169 @@
+// One operand's k-blocks on their way from global to shared memory, for the tensor-core kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "core/problem.h"
+#include "cuda/common/swizzle.h"
+#include "cuda/ptx/cp_async.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/sm80/loaders/float8.cuh"
+#include "cuda/sm80/loaders/operand_access.h"
+
+namespace tileon::sm80 {
+
+// A k-block of one operand in shared memory: rows of 16-byte chunks, swizzled. The rows run along the operand's major
+// dimension: [mn][block_k] where kMajor is kK, [block_k][mn] where it is kMn.
+template <typename Element, int kTileMn, int kBlockK, Major kMajor>
+struct OperandTile {
+  static constexpr Major major = kMajor;
+  static constexpr int elements_per_chunk = kChunkBytes / int(sizeof(Element));
+  static constexpr int rows = kMajor == Major::kK ? kTileMn : kBlockK;
+  static constexpr int chunks_per_row = (kMajor == Major::kK ? kBlockK : kTileMn) / elements_per_chunk;
+  static constexpr int row_bytes = chunks_per_row * kChunkBytes;
+  static constexpr int bytes = rows * row_bytes;
+  // 16-bit fragments come through ldmatrix in both majors; others cannot be transposed by it.
+  static_assert(sizeof(Element) > 1 || kMajor == Major::kK);
+  static constexpr Swizzle swizzle =
+      kMajor == Major::kMn && sizeof(Element) == 4 ? Swizzle::kWordColumns : Swizzle::kChunkColumns;
+
+  // In bytes from the tile's start.
+  static __device__ __forceinline__ uint32_t offset(int row, int chunk) {
+    return row * row_bytes + swizzled_chunk<swizzle, chunks_per_row>(row, chunk) * kChunkBytes;
+  }
+};
+
+__device__ __forceinline__ int clamp_to_chunk(int64_t bytes) {
+  return bytes <= 0 ? 0 : bytes < kChunkBytes ? static_cast<int>(bytes) : kChunkBytes;
+}
+
+// Fetches k-blocks in order, chunk by chunk, with cp.async. Everything outside the operand becomes zero.
+template <typename Element, typename Tile, int kTileMn, int kBlockK, int kThreads>
+class VectorReader {
+  static constexpr int kChunksPerThread = Tile::rows * Tile::chunks_per_row / kThreads;
+  static constexpr int kRowStep = kThreads / Tile::chunks_per_row;  // rows between two chunks of one thread
+  static_assert(Tile::rows * Tile::chunks_per_row % kThreads == 0 && kThreads % Tile::chunks_per_row == 0);
+
+ public:
+  __device__ VectorReader(const Operand& operand, DType, int64_t batch, int64_t mn_begin, int64_t mn_size) {
+    row_ = threadIdx.x / Tile::chunks_per_row;
+    chunk_ = threadIdx.x % Tile::chunks_per_row;
+    const auto* data = static_cast<const Element*>(operand.data) + batch * operand.stride_batch;
+    const int in_row = chunk_ * Tile::elements_per_chunk;
+    if constexpr (Tile::major == Major::kK) {
+      source_ = data + (mn_begin + row_) * operand.stride_mn + in_row;
+      row_step_ = kRowStep * operand.stride_mn;
+      block_step_ = kBlockK;
+      for (int i = 0; i < kChunksPerThread; ++i)
+        valid_rows_ |= static_cast<uint32_t>(mn_begin + row_ + i * kRowStep < mn_size) << i;
+    } else {
+      source_ = data + row_ * operand.stride_k + mn_begin + in_row;
+      row_step_ = kRowStep * operand.stride_k;
+      block_step_ = kBlockK * operand.stride_k;
+      chunk_bytes_ = clamp_to_chunk((mn_size - mn_begin - in_row) * int(sizeof(Element)));
+    }
+  }
+
+  // Starts the copies of the next k-block, of which `k_count` lie inside the operand, into the tile at `shared`.
+  __device__ __forceinline__ void fetch(uint32_t shared, int k_count) {
+    if constexpr (Tile::major == Major::kK)
+      chunk_bytes_ = clamp_to_chunk((k_count - chunk_ * Tile::elements_per_chunk) * int(sizeof(Element)));
+#pragma unroll
+    for (int i = 0; i < kChunksPerThread; ++i) {
+      const bool valid = Tile::major == Major::kK ? (valid_rows_ >> i & 1) : row_ + i * kRowStep < k_count;
+      ptx::cp_async_16(shared + Tile::offset(row_ + i * kRowStep, chunk_), source_ + i * row_step_,
+                       valid ? chunk_bytes_ : 0);
+    }
+    source_ += block_step_;
+  }
+
+  // The hardware puts the copies where they belong.
+  __device__ __forceinline__ void land() {}
+
+ private:
+  int row_;    // of this thread's first chunk
+  int chunk_;  // the same in all of this thread's rows
+  const Element* source_;
+  int64_t row_step_;    // in elements
+  int64_t block_step_;  // in elements
+  int chunk_bytes_ = 0;
+  uint32_t valid_rows_ = 0;
+};
+
+// The same for operands that no 16-byte chunk fits: eight (or four) elements, each through both strides, make a chunk.
+// A k-block waits in registers from `fetch` to the next `land`, so that its loads overlap one k-block's products.
+// `Stored` is an element in global memory, which may be fp8 as `dtype` says; float8.cuh says what it is in the tile.
+template <typename Stored, typename Tile, int kTileMn, int kBlockK, int kThreads>
+class GatherReader {
+  static_assert(Tile::major == Major::kK);
+  static constexpr int kChunksPerThread = Tile::rows * Tile::chunks_per_row / kThreads;
+  static_assert(Tile::rows * Tile::chunks_per_row % kThreads == 0);
+
+ public:
+  __device__ GatherReader(const Operand& operand, DType dtype, int64_t batch, int64_t mn_begin, int64_t mn_size)
+      : source_(static_cast<const Stored*>(operand.data) + batch * operand.stride_batch + mn_begin * operand.stride_mn),
+        stride_mn_(operand.stride_mn),
+        stride_k_(operand.stride_k),
+        row_last_(static_cast<int>(mn_size - mn_begin < kTileMn ? mn_size - mn_begin : kTileMn) - 1),
+        lanes_along_k_(operand.stride_k <= operand.stride_mn),
+        e4m3_(dtype == DType::kFloat8E4M3) {}
+
+  // Every load is of some element of the operand, without a branch: rows past its end repeat the last one (they are
+  // never stored), and what lies past the end of k becomes zero in `land`.
+  __device__ __forceinline__ void fetch(uint32_t shared, int k_count) {
+    const int k_last = k_count - 1;
+#pragma unroll
+    for (int i = 0; i < kChunksPerThread; ++i) {
+      const Place place = place_of(i);
+      const Stored* row = source_ + (place.row < row_last_ ? place.row : row_last_) * stride_mn_;
+#pragma unroll
+      for (int j = 0; j < Tile::elements_per_chunk; ++j) {
+        const int k = place.chunk * Tile::elements_per_chunk + j;
+        waiting_[i][j] = row[(k < k_last ? k : k_last) * stride_k_];
+      }
+    }
+    landing_ = shared;
+    waiting_k_last_ = k_last;
+    source_ += kBlockK * stride_k_;
+  }
+
+  __device__ __forceinline__ void land() {
+    if (waiting_k_last_ < 0) return;
+#pragma unroll
+    for (int i = 0; i < kChunksPerThread; ++i) {
+      const Place place = place_of(i);
+      Stored elements[Tile::elements_per_chunk];
+#pragma unroll
+      for (int j = 0; j < Tile::elements_per_chunk; ++j)
+        elements[j] = place.chunk * Tile::elements_per_chunk + j <= waiting_k_last_ ? waiting_[i][j] : Stored{};
+      ptx::store_shared_16(landing_ + Tile::offset(place.row, place.chunk), chunk_of(elements, e4m3_));
+    }
+    waiting_k_last_ = -1;
+  }
+
+ private:
+  struct Place {
+    int row;
+    int chunk;
+  };
+
+  // Neighbouring threads read neighbouring addresses, whichever dimension those lie along.
+  __device__ __forceinline__ Place place_of(int i) const {
+    const int index = threadIdx.x + i * kThreads;
+    return lanes_along_k_ ? Place{index / Tile::chunks_per_row, index % Tile::chunks_per_row}
+                          : Place{index % Tile::rows, index / Tile::rows};
+  }
+
+  const Stored* source_;
+  int64_t stride_mn_;
+  int64_t stride_k_;
+  int row_last_;  // of the tile's rows inside the operand
+  bool lanes_along_k_;
+  bool e4m3_;                // else e5m2, of fp8
+  int waiting_k_last_ = -1;  // of the k-block in registers; -1 where there is none
+  uint32_t landing_ = 0;
+  // a register an element: packing would wait for the loads
+  Stored waiting_[kChunksPerThread][Tile::elements_per_chunk];
+};
+
+}  // namespace tileon::sm80

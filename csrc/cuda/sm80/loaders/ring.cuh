@@ -1,0 +1,71 @@
+// The ring of k-blocks in shared memory that every portable kernel runs on: who fetches what, and who waits for whom.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/ptx/cp_async.cuh"
+
+namespace tileon::sm80 {
+
+// Fetches kStages - 1 k-blocks ahead of the one that is being multiplied. All threads of the CTA take part.
+template <int kStages, int kBlockK, int kABytes, int kBBytes, typename ReaderA, typename ReaderB>
+class Ring {
+  static constexpr int kStageBytes = kABytes + kBBytes;
+
+ public:
+  static constexpr int bytes = kStages * kStageBytes;
+
+  __device__ Ring(uint32_t shared, ReaderA& reader_a, ReaderB& reader_b, int64_t k_size)
+      : shared_(shared),
+        reader_a_(reader_a),
+        reader_b_(reader_b),
+        blocks_left_(static_cast<int>((k_size + kBlockK - 1) / kBlockK)),
+        last_k_count_(static_cast<int>(k_size - (blocks_left_ - int64_t{1}) * kBlockK)) {
+    for (int stage = 0; stage < kStages - 1; ++stage) fetch_next();
+  }
+
+  // Starts the fetch of one more k-block, into the stage read before the last wait. Readers that hold the block before
+  // it in registers write that to its stage first: a whole k-block ahead of its use, and a barrier lies between.
+  __device__ __forceinline__ void fetch_next() {
+    reader_a_.land();
+    reader_b_.land();
+    if (blocks_left_ > 0) {
+      const int k_count = blocks_left_ == 1 ? last_k_count_ : kBlockK;
+      reader_a_.fetch(shared_ + write_, k_count);
+      reader_b_.fetch(shared_ + write_ + kABytes, k_count);
+    }
+    --blocks_left_;
+    ptx::cp_async_commit();  // an empty group too: a count of groups stays a count of k-blocks
+    write_ = next(write_);
+  }
+
+  // Returns when the next k-block has arrived for all threads, and all threads are done with the one before it.
+  __device__ __forceinline__ void wait_for_next() {
+    read_ = next(read_);
+    ptx::cp_async_wait<kStages - 2>();
+    __syncthreads();
+  }
+
+  // Behind the wait for the last k-block, since groups behind it are empty: returns when no thread reads the ring any
+  // more.
+  __device__ __forceinline__ void drain() { __syncthreads(); }
+
+  // Where the k-block lies for which the last wait was.
+  __device__ __forceinline__ uint32_t a() const { return shared_ + read_; }
+  __device__ __forceinline__ uint32_t b() const { return shared_ + read_ + kABytes; }
+
+ private:
+  static __device__ __forceinline__ int next(int stage) {
+    return stage == (kStages - 1) * kStageBytes ? 0 : stage + kStageBytes;
+  }
+
+  uint32_t shared_;
+  ReaderA& reader_a_;
+  ReaderB& reader_b_;
+  int blocks_left_;                         // to fetch
+  int last_k_count_;                        // how much of k the last block holds
+  int write_ = 0;                           // the stage to fetch into, in bytes from the ring's start
+  int read_ = (kStages - 1) * kStageBytes;  // the stage to read; the first wait moves it to 0
+};
+
+}  // namespace tileon::sm80

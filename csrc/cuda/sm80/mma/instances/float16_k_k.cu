@@ -1,7 +1,0 @@
-#include <cuda_fp16.h>
-
-#include "../rows.cuh"
-
-namespace tileon::sm80 {
-template bool run_mma<__half, Major::kK, Major::kK>(int, const GemmProblem&, cudaStream_t);
-}

@@ -1,5 +1,0 @@
-#include "../rows.cuh"
-
-namespace tileon::sm80 {
-template bool run_mma<float, Major::kMn, Major::kMn>(int, const GemmProblem&, cudaStream_t);
-}

@@ -1,0 +1,14 @@
+// Who launches which formats: one function for each, instantiated in instances/.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "core/problem.h"
+
+namespace tileon::sm80 {
+
+// Launches row `row` of kBlockScaledRows.
+template <ElementType kA, ElementType kB, ScaleType kScale>
+void run_block_scaled(int row, const BlockScaledProblem& problem, cudaStream_t stream);
+
+}  // namespace tileon::sm80

@@ -1,0 +1,43 @@
+// Which part of the output a CTA and its warps compute.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/sm80/heuristics/dense.h"
+#include "cuda/sm80/tile/kernel_params.h"
+
+namespace tileon::sm80 {
+
+// Whether the architecture that is being compiled for has this much shared memory for a CTA, and the instructions that
+// came with `kCapability`. Where it has not, `supports` never lets the kernel run, and its body is left out.
+template <int kSharedBytes, int kCapability = 80>
+__device__ constexpr bool fits_this_architecture() {
+#ifdef __CUDA_ARCH__
+  return kSharedBytes <= shared_limit(__CUDA_ARCH__ / 10) && kCapability <= __CUDA_ARCH__ / 10;
+#else
+  return true;
+#endif
+}
+
+struct CtaTile {
+  int64_t batch;
+  int64_t m_begin;  // of the CTA's tile
+  int64_t n_begin;
+  int warp_m;  // where this warp's part of the tile begins
+  int warp_n;
+  int k_blocks;  // in all of k
+
+  template <typename Params>
+  __device__ __forceinline__ CtaTile(const Params& params, const TileConfig& config) {
+    batch = params.first_batch + blockIdx.x / params.tiles_per_batch;
+    const TileCoordinate tile = params.order.at(blockIdx.x % params.tiles_per_batch);
+    m_begin = static_cast<int64_t>(tile.m) * config.tile_m;
+    n_begin = static_cast<int64_t>(tile.n) * config.tile_n;
+    const int warp = threadIdx.x / 32;
+    warp_m = warp % config.warps_m * config.warp_m();
+    warp_n = warp / config.warps_m * config.warp_n();
+    k_blocks = static_cast<int>((params.problem.k + config.block_k - 1) / config.block_k);
+  }
+};
+
+}  // namespace tileon::sm80

@@ -1,5 +1,0 @@
-#include "../rows.cuh"
-
-namespace tileon::sm90 {
-template KernelFunction<FewRowsParams> find_few_rows<ElementType::kE2M1, ElementType::kE2M1, ScaleType::kE4M3>(int);
-}

@@ -1,0 +1,148 @@
+// From accumulators to 16-bit rows of the output with any activation, and the activation's argument besides, where that
+// is wanted: through TMA, or, where TMA cannot write the rows, by the lanes themselves.
+//
+// The chunks are those of tma_store.cuh, but parts of them take turns in the same code: with exp and erf in it, a copy
+// for each sum and formula would be far longer than what a cache of instructions holds, and few registers are left
+// beside the sums.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/common/column_store.cuh"
+#include "cuda/ptx/registers.cuh"
+#include "cuda/sm90/epilogue/constant_index.cuh"
+#include "cuda/sm90/epilogue/row_copy.cuh"
+#include "cuda/sm90/epilogue/tma_store.cuh"
+
+namespace tileon::sm90 {
+
+// A warp's part of a tile on its way through the warp's buffers.
+template <typename Kernel>
+class ActivatedStore {
+  static constexpr int chunks_per_row = store_chunks(Kernel::columns);
+  static constexpr int chunks = Kernel::row_blocks * chunks_per_row;
+  static constexpr int tail = store_tail(Kernel::columns);
+  // Of a part; a thread has half as many sums of it. More of them hide more of the formulas' latency.
+  static constexpr int sums = Kernel::row_blocks * Kernel::columns / 2;
+  static constexpr int part_columns = sums >= 120 ? 8 : sums > 96 || (tail > 0 && tail < 32) ? 16 : 32;
+  static constexpr int parts_per_row = (Kernel::columns + part_columns - 1) / part_columns;
+  static_assert(kStoreColumns % part_columns == 0);
+  using Values = float[part_columns / 2];
+
+  // Those that hold a whole chunk.
+  static constexpr int buffers =
+      std::max(1, std::min(store_buffers(Kernel::config), Kernel::columns / kStoreColumns * Kernel::row_blocks));
+
+ public:
+  // `bias` is for the output's column that the warp's part begins with.
+  __device__ __forceinline__ ActivatedStore(const KernelParams& params, unsigned char* shared, const float* bias,
+                                            const StorePlace& place)
+      : params_(params), shared_(static_cast<uint32_t>(__cvta_generic_to_shared(shared))), bias_(bias), place_(place) {
+    if (ptx::elect_one()) ptx::tma_wait_read<0>();  // the last tile's
+  }
+
+  template <typename Results>
+  __device__ __forceinline__ void store(const Results& results) {
+    const bool keeps_argument = params_.problem.pre_activation != nullptr;
+    bool is_argument = keeps_argument;  // which comes first
+#pragma unroll 1
+    for (int chunk = 0; chunk < chunks;) {
+      store_chunk(results, chunk, is_argument);
+      if (!is_argument) ++chunk;
+      is_argument = keeps_argument && !is_argument;
+    }
+  }
+
+ private:
+  template <typename Results>
+  __device__ __forceinline__ void store_chunk(const Results& results, int chunk, bool is_argument) {
+    const int block = chunk / chunks_per_row, begin = chunk % chunks_per_row * kStoreColumns;
+    const uint32_t buffer = shared_ + next_buffer_ * kStoreBufferBytes;
+    next_buffer_ = next_buffer_ + 1 == buffers ? 0 : next_buffer_ + 1;
+    const bool is_tail = begin + kStoreColumns > Kernel::columns;
+    const int columns = is_tail ? tail : kStoreColumns;
+    // The buffer's last chunk has left it, through TMA or by the lanes.
+    if (ptx::elect_one()) ptx::tma_wait_read<buffers - 1>();
+    __syncwarp();
+#pragma unroll 1
+    for (int column = 0; column < columns; column += part_columns) {
+      Values values;
+      with_constant<0, Kernel::row_blocks * parts_per_row>(block * parts_per_row + (begin + column) / part_columns,
+                                                           [&](auto part) { read<part.value>(results, values); });
+      if (!is_argument) activate_all(values, params_.problem.epilogue);
+      uint32_t words[part_columns / 4];
+#pragma unroll
+      for (int i = 0; i < part_columns / 4; ++i)
+        words[i] = round_pair<typename Kernel::Out>(values[2 * i], values[2 * i + 1]);
+      if (tail > 0 && is_tail) {
+        write_part<tail>(words, buffer, column);
+      } else {
+        write_part<kStoreColumns>(words, buffer, column);
+      }
+    }
+    const int down = Kernel::swapped ? begin : block * 64, along = Kernel::swapped ? block * 64 : begin;
+    const StorePlace place{place_.row + down, place_.column + along, place_.batch};
+    if (params_.store_by_tma) {
+      ptx::fence_proxy_async();
+      __syncwarp();
+      const CUtensorMap& map = is_argument ? (is_tail ? params_.map_pre_activation_tail : params_.map_pre_activation)
+                                           : (is_tail ? params_.map_out_tail : params_.map_out);
+      ptx::tma_store_3d_by_warp(map, buffer, place.column, place.row, place.batch);
+    } else {
+      __syncwarp();
+      copy(buffer, is_tail, is_argument, place);
+    }
+  }
+
+  __device__ __forceinline__ void copy(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place) const {
+    const GemmProblem& problem = params_.problem;
+    void* data = is_argument ? problem.pre_activation : problem.out.data;
+    if constexpr (Kernel::columns >= kStoreColumns)
+      if (!is_tail) copy_chunk<Kernel, kStoreColumns>(problem.out, data, problem.m, problem.n, buffer, place);
+    if constexpr (tail > 0)
+      if (is_tail) copy_chunk<Kernel, tail>(problem.out, data, problem.m, problem.n, buffer, place);
+  }
+
+  // The part's sums and their bias; what is no column of the tile is 0.
+  template <int kPart, typename Results>
+  __device__ __forceinline__ void read(const Results& results, Values& values) const {
+    constexpr int block = kPart / parts_per_row, begin = kPart % parts_per_row * part_columns;
+    constexpr int columns = std::min(part_columns, Kernel::columns - begin);
+    ChunkBias<Kernel, columns> bias;
+    bias.read(bias_ + (Kernel::swapped ? block * 64 : begin));
+    const auto fragments = results.template columns<block, begin, columns>();
+#pragma unroll
+    for (int i = 0; i < part_columns / 2; ++i) values[i] = i < columns / 2 ? fragments[i] + bias.of(i) : 0.0f;
+  }
+
+  // To a chunk of kColumns, from `column` on.
+  template <int kColumns>
+  static __device__ __forceinline__ void write_part(const uint32_t (&words)[part_columns / 4], uint32_t buffer,
+                                                    int column) {
+    // What follows from the lane is worked out here: before the main loop, where the compiler would do it, there are no
+    // registers to keep it in.
+    const RowsInBuffer<Kernel, std::max(kColumns, 8)> rows(buffer, ptx::opaque(threadIdx.x % 32));
+    if constexpr (part_columns == 8) {
+      rows.write_8(column, words);
+    } else {
+#pragma unroll
+      for (int x = 0; x < part_columns; x += 16) {
+        if (column + x + 16 <= kColumns) {
+          rows.write_16(column + x, &words[x / 4]);
+        } else if (column + x + 8 <= kColumns) {
+          rows.write_8(column + x, &words[x / 4]);
+        }
+      }
+    }
+  }
+
+  const KernelParams& params_;
+  uint32_t shared_;
+  const float* bias_;
+  StorePlace place_;
+  uint32_t next_buffer_ = 0;
+};
+
+}  // namespace tileon::sm90

@@ -1,0 +1,69 @@
+// From accumulators to float32 rows, without shared memory in between: the lanes of a warp fill whole sectors of 32
+// bytes, eight rows at a time. A float32 product takes six times as long as one of bfloat16, so its stores need not
+// overlap the next tile.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/sm90/epilogue/epilogue_ops.cuh"
+#include "cuda/sm90/epilogue/store_place.h"
+#include "cuda/sm90/layout/kernel_params.h"
+
+namespace tileon::sm90 {
+
+// Stores two neighbouring columns, of which the second may be beyond the end. `vectors`: both at once.
+__device__ __forceinline__ void store_pair(float* to, float2 pair, bool vectors, bool both) {
+  if (vectors && both) {
+    *reinterpret_cast<float2*>(to) = pair;
+  } else {
+    to[0] = pair.x;
+    if (both) to[1] = pair.y;
+  }
+}
+
+template <typename Kernel, typename Results, typename FinishSum>
+__device__ __forceinline__ void store_directly(const KernelParams& params, const Results& results, const float* bias,
+                                               const StorePlace& place, const FinishSum& finish) {
+  static_assert(!Kernel::swapped && Kernel::row_blocks == 1);
+  const GemmProblem& problem = params.problem;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int lane_column = lane % 4 * 2, first_column = place.column + lane_column;
+  const auto n = static_cast<int>(problem.n);
+  const float* sums = results.template columns<0, 0, Kernel::columns>();
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {  // eight rows apart
+    const int row = place.row + lane / 4 + half * 8;
+    if (row >= problem.m) break;
+    float* to = static_cast<float*>(problem.out.data) + place.batch * problem.out.stride_batch +
+                row * problem.out.stride_m + first_column;
+#pragma unroll
+    for (int j = 0; j < Kernel::columns / 8; ++j) {
+      if (first_column + j * 8 >= n) break;
+      float2 pair = {sums[j * 4 + half * 2], sums[j * 4 + half * 2 + 1]};
+      if constexpr (FinishSum::biased) {
+        const float2 its_bias = *reinterpret_cast<const float2*>(bias + lane_column + j * 8);
+        pair = {pair.x + its_bias.x, pair.y + its_bias.y};
+      }
+      pair = {finish.finish(pair.x), finish.finish(pair.y)};
+      store_pair(to + j * 8, pair, params.vector_stores, first_column + j * 8 + 1 < n);
+    }
+  }
+}
+
+// Finishes and stores a warp's part of a tile. `bias`, in shared memory, is for the tile's columns.
+template <typename Kernel, typename Results>
+__device__ __forceinline__ void store_directly(const KernelParams& params, const Results& results, const float* bias,
+                                               const StorePlace& place) {
+  switch (params.finish) {
+    case Finish::kNothing:
+      return store_directly<Kernel>(params, results, bias, place, Unchanged{});
+    case Finish::kBiasAndRelu:
+      return store_directly<Kernel>(params, results, bias, place, BiasAndRelu{});
+    case Finish::kActivation:
+      __builtin_unreachable();  // takes_direct_store
+    case Finish::kBiasAndLeakyRelu:
+      return store_directly<Kernel>(params, results, bias, place, BiasAndLeakyRelu{params.slope});
+  }
+}
+
+}  // namespace tileon::sm90

@@ -1,7 +1,0 @@
-#include <cuda_fp16.h>
-
-#include "../rows.cuh"
-
-namespace tileon::sm90 {
-template KernelFunction<KernelParams> find_gemm<__half, Major::kK, Major::kMn>(int);
-}

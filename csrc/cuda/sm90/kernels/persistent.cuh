@@ -1,0 +1,148 @@
+// GEMM for Hopper: one producer warp feeds a ring through TMA, consumer warpgroups multiply by wgmma and store, and
+// every CTA walks over tiles of the output. In the cooperative form the consumers share each tile by its rows; in
+// ping-pong they own tiles in turn, and one stores while the other multiplies.
+#pragma once
+
+#include "cuda/ptx/registers.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/ptx/sync.cuh"
+#include "cuda/sm90/epilogue/activated_store.cuh"
+#include "cuda/sm90/epilogue/bias.cuh"
+#include "cuda/sm90/epilogue/direct_store.cuh"
+#include "cuda/sm90/epilogue/staged_store.cuh"
+#include "cuda/sm90/epilogue/tma_store.cuh"
+#include "cuda/sm90/mainloop/mma.cuh"
+#include "cuda/sm90/mainloop/mma_bf16x6.cuh"
+#include "cuda/sm90/mainloop/producer.cuh"
+#include "cuda/sm90/mainloop/prologue.cuh"
+#include "cuda/sm90/mainloop/traits.cuh"
+
+namespace tileon::sm90 {
+
+template <typename Kernel>
+__device__ __forceinline__ void produce(const KernelParams& params, Producer<Kernel>& producer) {
+  producer.load_blocks(1, params.k_blocks);  // the first tile's first block is on its way
+  Watchdog watchdog;
+  for (int tile = blockIdx.x + gridDim.x; tile < params.tiles; tile += gridDim.x) {
+    watchdog.tick();
+    producer.move_to(position_of<Kernel>(params, tile));
+    producer.load_blocks(0, params.k_blocks);
+  }
+}
+
+template <typename Kernel>
+__device__ __forceinline__ void consume(const typename Kernel::Params& params, const Ring& ring,
+                                        const typename Kernel::Shared& shared, int warp) {
+  constexpr bool ping_pong = Kernel::config.family == Family::kPingPong;
+  const int consumer = Kernel::config.consumers == 1 ? 0 : warp / 4;
+  const int first_row = ping_pong ? 0 : consumer * Kernel::config.consumer_rows();
+  const int warp_row = first_row + warp % 4 * kStoreRows;  // wgmma's
+  const float* warp_bias = shared.bias(consumer) + (Kernel::swapped ? warp_row : 0);
+  ptx::grid_dependency_wait();  // before the bias is read and the output written
+  if constexpr (Kernel::Scaling::leaves_summary) Kernel::Scaling::summarize(params, warp, Kernel::config.consumers * 4);
+  RingPosition at;
+  int first_tile = blockIdx.x;
+  const int step = ping_pong ? 2 * gridDim.x : gridDim.x;
+  if (ping_pong && consumer == 1) {
+    ptx::barrier_arrive(main_loop_barrier(0), 256);  // consumer 0 begins
+    first_tile += gridDim.x;
+    at.advance_by(params.k_blocks, ring.stages());
+  }
+  unsigned char* warp_shared = shared.warp_store(warp);
+  Watchdog watchdog;
+  // In ping-pong there is time to work it out when it is needed; a watchdog's kernels have no registers to keep it in.
+  constexpr bool knows_next = !ping_pong && !kWatchdog;
+  TilePosition next{};
+  if (knows_next) next = position_of<Kernel>(params, first_tile);
+  for (int tile = first_tile; tile < params.tiles; tile += step) {
+    watchdog.tick();
+    const TilePosition position = knows_next ? next : position_of<Kernel>(params, tile);
+    TileBias<Kernel::config.tile_n> bias;
+    bias.read(params.problem, position.n_begin);
+    typename Kernel::Scaling scaling;
+    scaling.read(params, position.m_begin + warp_row, position.n_begin);
+    typename Kernel::Sums sums;
+    const auto lay_out = [&] {
+      scaling.lay_out(shared, consumer);
+      if (params.finish != Finish::kNothing) bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
+    };
+    // The main loops take turns: one that waited two rounds of the ring ahead would find the parity it asks for there
+    // already, and read a stage before its time.
+    if (ping_pong) {
+      lay_out();  // while the other one multiplies
+      ptx::barrier_sync(main_loop_barrier(consumer), 256);
+    }
+    FirstBias<Kernel> first_bias;
+    const auto meanwhile = [&] {
+      // All of the tile's stages have come, so the other one may wait for its own: its products queue up behind these.
+      if (ping_pong) return ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
+      if (knows_next) next = position_of<Kernel>(params, tile + step);
+      lay_out();
+      if (Kernel::reads_bias_early && params.finish != Finish::kNothing) first_bias.read(warp_bias);
+    };
+    if constexpr (Kernel::has_planes) {
+      multiply_planes<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
+    } else if constexpr (is_promoted<typename Kernel::Element>) {
+      multiply_promoted<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
+    } else {
+      multiply<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
+    }
+    if (ping_pong) at.advance_by(params.k_blocks, ring.stages());  // the other one's tile
+    const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
+                           position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
+    const auto results = scaling.results(params, shared, consumer, sums);
+    if constexpr (Kernel::has_activated_store) {
+      if (params.finish == Finish::kActivation) {
+        ActivatedStore<Kernel>(params, warp_shared, warp_bias, place).store(results);
+        continue;
+      }
+    }
+    if constexpr (Kernel::has_direct_store) {
+      if (params.store_directly) {
+        store_directly<Kernel>(params, results, warp_bias, place);
+        continue;
+      }
+    }
+    if (params.store_by_tma) {
+      store_by_tma<Kernel>(params, warp_shared, results, warp_bias, first_bias, place);
+    } else {
+      store_through_slab<Kernel>(params, warp_shared, results, place);
+    }
+  }
+  wait_for_tma_stores();
+}
+
+// Of each thread of three or two consumers, and of the producer's warpgroup: with the four warps of each, one of them
+// in each quarter of an SM, all that the kernel starts with, which is as many even shares of its 512, in units of 8.
+constexpr int consumer_registers(int consumers) { return consumers == 3 ? 160 : 232; }
+constexpr int producer_registers(int consumers) { return consumers == 3 ? 32 : 40; }
+static_assert(3 * consumer_registers(3) + producer_registers(3) == 4 * 128);
+static_assert(2 * consumer_registers(2) + producer_registers(2) == 3 * 168);
+
+// All of a kernel. `params` is a kernel's parameter, or lies in one: TMA reads its maps from there.
+template <typename Kernel>
+__device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& params) {
+  unsigned char* dynamic_shared = ptx::DynamicShared<1024>{}.begin;
+  const typename Kernel::Shared shared(dynamic_shared);
+  const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);
+  const int warp = warp_index();
+  Producer<Kernel> producer(params, ring);
+  start<Kernel>(params, ring, warp, [&] { producer.start(position_of<Kernel>(params, blockIdx.x), 0); });
+
+  constexpr int consumers = Kernel::config.consumers;
+  if (warp < Kernel::producer_warp) {
+    if constexpr (Kernel::config.moves_registers()) ptx::acquire_registers<consumer_registers(consumers)>();
+    consume<Kernel>(params, ring, shared, warp);
+  } else {
+    if constexpr (Kernel::config.moves_registers()) ptx::release_registers<producer_registers(consumers)>();
+    if (!Kernel::config.moves_registers() || warp == Kernel::producer_warp) produce<Kernel>(params, producer);
+  }
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::config.threads(), 1)
+    gemm(const __grid_constant__ typename Kernel::Params params) {
+  multiply_tiles<Kernel>(params);
+}
+
+}  // namespace tileon::sm90

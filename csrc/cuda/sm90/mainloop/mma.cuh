@@ -1,0 +1,133 @@
+// A consumer warpgroup's main loop: the tensor core multiplies what lies in the ring.
+#pragma once
+
+#include <cuda_fp8.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/common/pipeline.cuh"
+#include "cuda/ptx/wgmma.cuh"
+#include "cuda/sm90/layout/operand_tile.h"
+#include "cuda/sm90/mainloop/traits.cuh"
+
+namespace tileon::sm90 {
+
+// One product of 64 rows and 32 bytes of k, by the operands' type.
+template <typename Element, int kColumns, Major kRows, Major kColumnsMajor>
+struct Product {
+  static __device__ __forceinline__ void issue(float (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
+                                               int accumulate) {
+    ptx::wgmma_m64k16<Element, kColumns, kRows == Major::kMn, kColumnsMajor == Major::kMn>(sums, rows, columns,
+                                                                                           accumulate);
+  }
+};
+
+template <int kColumns>
+struct Product<Int8Pair, kColumns, Major::kK, Major::kK> {
+  static __device__ __forceinline__ void issue(int32_t (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
+                                               int accumulate) {
+    ptx::wgmma_m64k32<kColumns>(sums, rows, columns, accumulate);
+  }
+};
+
+template <typename A, typename B, bool kPromoted, int kColumns>
+struct Product<Float8Pair<A, B, kPromoted>, kColumns, Major::kK, Major::kK> {
+  static __device__ __forceinline__ void issue(float (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
+                                               int accumulate) {
+    constexpr bool a_is_e4m3 = std::is_same_v<A, __nv_fp8_e4m3>, b_is_e4m3 = std::is_same_v<B, __nv_fp8_e4m3>;
+    ptx::wgmma_m64k32<a_is_e4m3, b_is_e4m3, kColumns>(sums, rows, columns, accumulate);
+  }
+};
+
+template <int kColumns>
+struct Product<BFloat16Planes, kColumns, Major::kK, Major::kK>
+    : Product<__nv_bfloat16, kColumns, Major::kK, Major::kK> {};
+
+// Issues the products of one stage's rows, from `first_row` on, and of one stage's columns, most often the same one's.
+// `accumulate` of 0 overwrites the sums.
+template <typename Kernel>
+__device__ __forceinline__ void issue_products(uint32_t rows_stage, uint32_t columns_stage, int first_row,
+                                               int accumulate, typename Kernel::Sums& sums) {
+  using Rows = typename Kernel::RowsTile;
+  using Columns = typename Kernel::ColumnsTile;
+  const uint64_t rows = Rows::descriptor(rows_stage + Kernel::rows_offset + Rows::offset(first_row, 0));
+  const uint64_t columns = Columns::descriptor(columns_stage + Kernel::columns_offset);
+#pragma unroll
+  for (int step = 0; step < Kernel::config.block_k / kMmaK; ++step) {
+#pragma unroll
+    for (int block = 0; block < Kernel::row_blocks; ++block) {
+      const uint64_t step_rows = rows + Rows::offset(block * 64, step) / 16;
+      const uint64_t step_columns = columns + Columns::offset(0, step) / 16;
+      const int step_accumulates = step == 0 ? accumulate : 1;
+      Product<typename Kernel::Element, Kernel::columns, Rows::major, Columns::major>::issue(
+          sums[block], step_rows, step_columns, step_accumulates);
+    }
+  }
+}
+
+// The products of one stage.
+template <typename Kernel>
+__device__ __forceinline__ void multiply_stage(uint32_t stage, int first_row, int accumulate,
+                                               typename Kernel::Sums& sums) {
+  ptx::wgmma_fence();  // in every stage: hoisted out of the loop, ptxas adds its own and takes the products one by one
+  issue_products<Kernel>(stage, stage, first_row, accumulate, sums);
+  ptx::wgmma_commit();
+}
+
+template <typename Kernel>
+__device__ __forceinline__ void add(const typename Kernel::Sums& more, typename Kernel::Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < Kernel::row_blocks; ++i)
+#pragma unroll
+    for (int j = 0; j < Kernel::columns / 2; ++j) sums[i][j] += more[i][j];
+}
+
+// As `multiply`, but the sums of each stage leave the tensor core and are added in float32, while it works for the
+// other consumer. So no product is cut beside those of other stages: docs/fp8_error.md.
+template <typename Kernel, typename Meanwhile>
+__device__ __forceinline__ void multiply_promoted(const Ring& ring, RingPosition& at, int blocks, int first_row,
+                                                  typename Kernel::Sums& sums, const Meanwhile& meanwhile) {
+  const bool elected = threadIdx.x % 128 == 0;
+  const auto multiply_one = [&](typename Kernel::Sums& stage_sums) {
+    ring.wait_until_full(at);
+    multiply_stage<Kernel>(ring.data(at.stage), first_row, 0, stage_sums);
+    ptx::wgmma_wait<0>();
+    if (elected) ring.release(at.stage);
+    at.advance(ring.stages());
+  };
+  multiply_one(sums);
+#pragma unroll 1
+  for (int block = 1; block < blocks; ++block) {
+    typename Kernel::Sums stage_sums;
+    multiply_one(stage_sums);
+    add<Kernel>(stage_sums, sums);
+  }
+  meanwhile();
+}
+
+// Sums `blocks` stages, at least one, from `at` on, which moves along. One stage is multiplied while the one before is
+// given back. `meanwhile` is called while the last one is multiplied.
+template <typename Kernel, typename Meanwhile>
+__device__ __forceinline__ void multiply(const Ring& ring, RingPosition& at, int blocks, int first_row,
+                                         typename Kernel::Sums& sums, const Meanwhile& meanwhile) {
+  const bool elected = threadIdx.x % 128 == 0;
+  ring.wait_until_full(at);
+  multiply_stage<Kernel>(ring.data(at.stage), first_row, 0, sums);  // before the loop: it defines the sums
+  int previous = at.stage;
+  at.advance(ring.stages());
+#pragma unroll 1
+  for (int block = 1; block < blocks; ++block) {
+    ring.wait_until_full(at);
+    multiply_stage<Kernel>(ring.data(at.stage), first_row, 1, sums);
+    ptx::wgmma_wait<1>();
+    if (elected) ring.release(previous);
+    previous = at.stage;
+    at.advance(ring.stages());
+  }
+  meanwhile();
+  ptx::wgmma_wait<0>();
+  if (elected) ring.release(previous);
+}
+
+}  // namespace tileon::sm90

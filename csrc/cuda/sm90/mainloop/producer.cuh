@@ -1,0 +1,80 @@
+// The producer: one warp that fills the ring through TMA. All its lanes walk along, one of them issues: elect.sync,
+// where they meet, elects the same one every time.
+#pragma once
+
+#include "cuda/common/pipeline.cuh"
+#include "cuda/ptx/sync.cuh"
+#include "cuda/ptx/tma.cuh"
+#include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/mainloop/tile_position.cuh"
+
+namespace tileon::sm90 {
+
+// Starts loading one operand's tile that begins at `mn` and `k`. TMA counts `kPerUnit` elements where the kernel counts
+// one: pairs of fp8 are two.
+template <typename Tile, int kPerUnit>
+__device__ __forceinline__ void load_operand(const CUtensorMap& map, const OperandMap& operand, uint32_t shared,
+                                             uint32_t barrier, int batch, int mn, int k) {
+  const int inner = Tile::major == Major::kK ? k : mn;
+  const int outer = Tile::major == Major::kK ? mn : k;
+  const int matrix = operand.shared ? 0 : batch;
+  if (Tile::panels > 1 && Tile::tiles_begin_at_panels && operand.panels == 0) {
+    ptx::tma_load_4d(shared, map, barrier, 0, outer, inner / kPanel, matrix);
+    return;
+  }
+#pragma unroll
+  for (int panel = 0; panel < Tile::panels; ++panel) {
+    if (panel > 0 && Tile::major == Major::kMn && panel >= operand.panels) break;
+    ptx::tma_load_4d(shared + panel * Tile::panel_bytes, map, barrier, (inner + panel * kPanel) * kPerUnit, outer, 0,
+                     matrix);
+  }
+}
+
+template <typename Kernel>
+class Producer {
+ public:
+  __device__ __forceinline__ Producer(const KernelParams& params, const Ring& ring) : params_(params), ring_(ring) {}
+
+  // Loads the first block of the CTA's first tile. Nothing else has to be set up for it, so its latency runs while the
+  // CTA sets itself up.
+  __device__ __forceinline__ void start(const TilePosition& position, int first_block) {
+    if (ptx::elect_one()) ring_.init_full(0, 1);
+    move_to(position);
+    ptx::grid_dependency_wait();
+    fill_stage(first_block);
+  }
+
+  // The tile whose blocks are loaded from now on.
+  __device__ __forceinline__ void move_to(const TilePosition& position) { position_ = position; }
+
+  __device__ __forceinline__ void load_blocks(int begin, int end) {
+#pragma unroll 1
+    for (int block = begin; block < end; ++block) {
+      ring_.wait_until_empty(at_);
+      fill_stage(block);
+    }
+  }
+
+ private:
+  // The ring's next stage gets one block of k.
+  __device__ __forceinline__ void fill_stage(int block) {
+    if (ptx::elect_one()) {
+      const uint32_t barrier = ring_.full(at_.stage);
+      const uint32_t stage = ring_.data(at_.stage);
+      const int k = params_.k_begin + block * Kernel::config.block_k;
+      ptx::mbarrier_arrive_expect_tx(barrier, params_.loaded_bytes);
+      load_operand<typename Kernel::TileA, Kernel::elements_per_unit>(params_.map_a, params_.a, stage, barrier,
+                                                                      position_.batch, position_.m_begin, k);
+      load_operand<typename Kernel::TileB, Kernel::elements_per_unit>(
+          params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier, position_.batch, position_.n_begin, k);
+    }
+    at_.advance(ring_.stages());
+  }
+
+  const KernelParams& params_;
+  const Ring& ring_;
+  RingPosition at_;
+  TilePosition position_;
+};
+
+}  // namespace tileon::sm90

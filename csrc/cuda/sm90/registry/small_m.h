@@ -1,0 +1,14 @@
+// Finds the kernels for few rows.
+#pragma once
+
+#include "core/block_formats.h"
+#include "cuda/runtime/launch.h"
+#include "cuda/sm90/small_m/params.h"
+
+namespace tileon::sm90 {
+
+// The kernel of kFewRowsTiles[tile] for operands of these types; explicitly instantiated in instances/.
+template <ElementType kA, ElementType kB, ScaleType kScale>
+KernelFunction<FewRowsParams> find_few_rows(int tile);
+
+}  // namespace tileon::sm90

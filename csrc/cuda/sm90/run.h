@@ -1,0 +1,21 @@
+// The families of kernels behind sm90.h, each launched by a run_*.cpp. Every problem is one that the config supports.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "core/problem.h"
+#include "cuda/runtime/gpu.h"
+
+namespace tileon::sm90 {
+
+// fp8 products, by row `row` of kFloat8Rows.
+void run_float8(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream);
+
+// Float32 products, by row `row` of kFloat32Rows. `scratch` is as long as DecomposedScratch says, and begins at a
+// multiple of 256. Returns the condition under which the portable kernels must compute the product anew.
+Condition run_float32(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
+
+// Block-scaled products of few rows of a, by tile kFewRowsTiles[tile]; k may be 0.
+void run_few_rows(int tile, const BlockScaledProblem& problem, const Gpu& gpu, cudaStream_t stream);
+
+}  // namespace tileon::sm90

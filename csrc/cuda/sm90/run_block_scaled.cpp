@@ -1,0 +1,212 @@
+// Block-scaled products as sm90.h declares them.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
+#include "cuda/runtime/error.h"
+#include "cuda/sm90/heuristics/block_scaled.h"
+#include "cuda/sm90/launch/launch.h"
+#include "cuda/sm90/launch/params.h"
+#include "cuda/sm90/layout/scaled_params.h"
+#include "cuda/sm90/operand_prep/prepare.h"
+#include "cuda/sm90/registry/block_scaled.h"
+#include "cuda/sm90/run.h"
+#include "cuda/sm90/sm90.h"
+
+namespace tileon::sm90 {
+namespace {
+
+// Those of rows whose kernels take `Params`. Those for few rows are in few_rows/launch.cpp.
+template <typename Params>
+class Kernels {
+ public:
+  Kernels() {
+    for (int row = 0; row < kBlockScaledRowCount; ++row) {
+      add<Route::kBFloat16>(row);
+      add<Route::kInt8>(row);
+      add<Route::kFloat8>(row);
+    }
+  }
+
+  // Either one stores outputs that do not go through TMA.
+  Kernel<Params>& at(int row, DType out_dtype) { return kernels_[row][out_dtype == DType::kBFloat16]; }
+
+ private:
+  template <Route kRoute>
+  void add(int row) {
+    if constexpr (std::is_same_v<ParamsOf<kRoute>, Params>) {
+      if (kBlockScaledRows[row].route != kRoute) return;
+      at(row, DType::kFloat16).function = find_block_scaled<kRoute, __half>(row);
+      at(row, DType::kBFloat16).function = find_block_scaled<kRoute, __nv_bfloat16>(row);
+    }
+  }
+
+  std::array<std::array<Kernel<Params>, 2>, kBlockScaledRowCount> kernels_;
+};
+
+template <typename Params>
+Kernel<Params>& kernel_of(int row, DType out_dtype) {
+  static Kernels<Params> kernels;
+  return kernels.at(row, out_dtype);
+}
+
+// A problem without the rows of b, which need no preparation.
+BlockScaledProblem of_a_alone(const BlockScaledProblem& problem) {
+  BlockScaledProblem a = problem;
+  a.n = 0;
+  return a;
+}
+
+const uint32_t* word_of(const PreparedWeight& weight, int64_t rows, int64_t k) {
+  const auto* bytes = static_cast<const uint8_t*>(weight.data);
+  return reinterpret_cast<const uint32_t*>(bytes + PreparedLayout(weight.form, rows, k).word);
+}
+
+// One product on its way through a row's kernels.
+struct Run {
+  const BlockScaledProblem& problem;
+  const Gpu& gpu;
+  cudaStream_t stream;
+  PreparedOperand a, b;
+  uint32_t* words;
+  uint32_t* summary;
+
+  bool has_weight(PreparedForm form) const {
+    return problem.prepared_b.data != nullptr && problem.prepared_b.form == form;
+  }
+
+  LaunchPlan plan_of(int row, Form form, const void* b_rows) const {
+    const GemmProblem prepared = prepared_problem(problem, form, a.rows, b_rows);
+    const int64_t float8_k = form == Form::kFloat8 ? problem.k : 0;
+    return plan_launch(dense_row_of(kBlockScaledRows[row], form), prepared, gpu, {.float8_k = float8_k});
+  }
+
+  ScaledParams params_of(const LaunchPlan& plan) const {
+    return {plan.params, problem.global_scale, nullptr, nullptr, 0, a.exponents, b.exponents};
+  }
+
+  // Of every form: they differ in the family alone.
+  static TileConfig tile_of(int row) { return dense_row_of(kBlockScaledRows[row], Form::kBFloat16).tile; }
+
+  template <typename Params>
+  void launch_row(int row, const LaunchPlan& plan, int shared_bytes, const Params& params) const {
+    launch(kernel_of<Params>(row, problem.out_dtype), dim3(static_cast<unsigned>(plan.clusters)),
+           tile_of(row).threads(), shared_bytes, params, stream);
+  }
+
+  // Returns the condition under which bfloat16 lost something.
+  Condition by_bfloat16(int row) const {
+    const bool has_b = has_weight(PreparedForm::kBFloat16);
+    const BlockScaledProblem to_prepare = has_b ? of_a_alone(problem) : problem;
+    const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
+    const int strips = strips_of(problem);
+    run_prepare_bfloat16({to_prepare, a, b, strips, words, word_of_b, nullptr}, stream);
+    const LaunchPlan plan = plan_of(row, Form::kBFloat16, has_b ? problem.prepared_b.data : b.rows);
+    ScaledParams params = params_of(plan);
+    Condition lost;
+    // It holds every e2m1 times its scale.
+    if (problem.a.element == ElementType::kE4M3 || problem.b.element == ElementType::kE4M3) {
+      params.summary = summary;
+      params.words = words;
+      params.word_count = static_cast<int>(prepare_ctas(to_prepare, strips));
+      lost = {summary, tile_of(row).consumers * 4, true};
+    }
+    launch_row(row, plan, plan.shared_bytes, params);
+    return lost;
+  }
+
+  void by_form(int row) const {
+    const bool has_b = has_weight(PreparedForm::kInt8);
+    const BlockScaledProblem to_inspect = has_b ? of_a_alone(problem) : problem;
+    const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
+    run_inspect({to_inspect, a.exponents, b.exponents, words, word_of_b, nullptr}, stream);
+    const bool fast_accum = kBlockScaledRows[row].route == Route::kFloat8;
+    const FormChoice choice{words, static_cast<int>(inspect_ctas(to_inspect)), fast_accum};
+    const int strips_a = mxfp4_strips_of(problem, has_b ? problem.m : problem.m + problem.n);
+    const int strips_b = has_b ? mxfp4_strips_of(problem, problem.n) : strips_a;
+    run_prepare_mxfp4({problem, a, b, strips_a, strips_b, choice, has_b}, stream);
+    const LaunchPlan int8 = plan_of(row, Form::kInt8, has_b ? problem.prepared_b.data : b.rows);
+    const LaunchPlan bfloat16 = plan_of(row, Form::kBFloat16, b.rows);
+    FormParams params{choice, params_of(int8), params_of(bfloat16), {}};
+    int shared_bytes = std::max(int8.shared_bytes, bfloat16.shared_bytes);
+    if (fast_accum) {
+      const LaunchPlan float8 = plan_of(row, Form::kFloat8, b.rows);
+      params.float8 = params_of(float8);
+      shared_bytes = std::max(shared_bytes, float8.shared_bytes);
+    }
+    launch_row(row, int8, shared_bytes, params);
+  }
+};
+
+}  // namespace
+
+int block_scaled_row_count() { return kBlockScaledRowCount; }
+const char* block_scaled_row_name(int row) { return kBlockScaledRows[row].name; }
+const char* block_scaled_row_formats(int row) {
+  return is_by_form(kBlockScaledRows[row].route) ? "mxfp4" : "mxfp8,mxfp4,mixed,nvfp4";
+}
+const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu) {
+  return why_not(kBlockScaledRows[row].route, problem, gpu);
+}
+bool keeps_accuracy(int row, const BlockScaledProblem& problem) {
+  return kBlockScaledRows[row].route != Route::kFloat8 || may_be_float8(problem);
+}
+int choose_row(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
+int64_t scratch_bytes(int row, const BlockScaledProblem& problem) {
+  const Route route = kBlockScaledRows[row].route;
+  return route == Route::kFewRows ? 0 : scratch_of(problem, route).bytes;
+}
+
+Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+  auto* memory = static_cast<uint8_t*>(scratch);
+  const Route route = kBlockScaledRows[row].route;
+  if (route == Route::kFewRows) {
+    run_few_rows(kBlockScaledRows[row].tile, problem, gpu, stream);
+    return {};
+  }
+  const Scratch place = scratch_of(problem, route);
+  uint8_t* exponents_b = memory + place.exponents_b;
+  const PreparedWeight& weight = problem.prepared_b;
+  if (weight.data != nullptr && weight.form == PreparedForm::kInt8)
+    exponents_b = static_cast<uint8_t*>(weight.data) + PreparedLayout(weight.form, problem.n, problem.k).exponents;
+  const Run run{problem,
+                gpu,
+                stream,
+                {memory, memory + place.exponents_a},
+                {memory + place.b, exponents_b},
+                reinterpret_cast<uint32_t*>(memory + place.words),
+                reinterpret_cast<uint32_t*>(memory + place.summary)};
+  if (!is_by_form(route)) return run.by_bfloat16(row);
+  run.by_form(row);
+  return {};
+}
+
+void prepare_weight(const BlockScaledProblem& problem, const PreparedWeight& weight, void* scratch,
+                    cudaStream_t stream) {
+  auto* bytes = static_cast<uint8_t*>(weight.data);
+  const PreparedLayout place(weight.form, problem.n, problem.k);
+  auto* word = reinterpret_cast<uint32_t*>(bytes + place.word);
+  auto* words = static_cast<uint32_t*>(scratch);
+  const PreparedOperand b{bytes, bytes + place.exponents};
+  const int strips = strips_of(problem);
+  check_cuda(cudaMemsetAsync(word, 0, sizeof(*word), stream), "clearing a word");
+  if (problem.n == 0 || problem.k == 0) return;
+  if (weight.form == PreparedForm::kBFloat16)
+    return run_prepare_bfloat16({problem, {}, b, strips, words, nullptr, word}, stream);
+  run_inspect({problem, nullptr, b.exponents, words, nullptr, word}, stream);
+  const FormChoice int8{nullptr, 0, false};
+  run_prepare_mxfp4({problem, {}, b, 1, strips, int8, false}, stream);
+}
+
+const char* why_not_prepare_weight(const BlockScaledProblem& problem, const Gpu& gpu) {
+  return why_not_prepare(problem, gpu);
+}
+
+int64_t prepare_weight_scratch_bytes(const BlockScaledProblem& problem) {
+  return std::max(prepare_ctas(problem, strips_of(problem)), inspect_ctas(problem)) * 4;
+}
+
+}  // namespace tileon::sm90

@@ -1,0 +1,124 @@
+// The consumers: warpgroups that decode b's codes in registers and multiply them by the a that lies in shared memory.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/common/swizzle.h"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/ptx/wgmma.cuh"
+#include "cuda/sm90/small_m/decoder.cuh"
+#include "cuda/sm90/small_m/params.h"
+#include "cuda/sm90/small_m/traits.cuh"
+
+namespace tileon::sm90 {
+
+// One warpgroup. It takes every Kernel::parts-th stage.
+template <typename Kernel>
+class Consumer {
+  using Chunk = typename Kernel::ChunkB;
+  using TileA = typename Kernel::TileA;
+  static constexpr int kColsPerStage = Kernel::format.scale_blocks() * kScaleBlockCols;
+
+ public:
+  __device__ __forceinline__ Consumer(const FewRowsParams& params, const FewRowsRing& shared, int n_begin, int warp)
+      : params_(params), ring_(shared.ring), part_(warp / 4 % Kernel::parts) {
+    const int row = first_row(warp);
+    const int t = threadIdx.x % 4;
+    codes_ = row * kFewRowsLineBytes + swizzled_chunk<Swizzle::kChunkColumns, 8>(row, t) * kChunkBytes;
+    col_ = t * Kernel::format.chunk() / Kernel::format.vec();
+    scales_ = Kernel::stage.scales_b + scale_offset(row, col_);
+    rows_left_ = static_cast<int>(min(params.problem.n - n_begin, int64_t{kFewRowsTileN})) - row;
+  }
+
+  // This thread's first row of b in the tile; the other one is eight further.
+  static __device__ __forceinline__ int first_row(int warp) {
+    return warp / 4 / Kernel::parts * 64 + warp % 4 * 16 + threadIdx.x % 32 / 4;
+  }
+
+  // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b. Returns whether bfloat16 lost something
+  // of this thread's rows. `passed` blocks went through the ring before.
+  __device__ __forceinline__ bool multiply(int first_block, int blocks, int passed, typename Kernel::Sums& sums) const {
+    RingPosition at;
+    at.advance_by(passed + part_, ring_.stages());
+    int previous = -1;
+    bool lost = false;  // something of this thread's rows
+#pragma unroll 1
+    for (int block = part_; block < blocks; block += Kernel::parts) {
+      const int cols =
+          static_cast<int>(params_.problem.k / Kernel::format.vec()) - (first_block + block) * kColsPerStage;
+      ring_.wait_until_full(at);
+#pragma unroll
+      for (int group = 0; group < kGroupsPerStage; ++group) {
+        const int accumulate = group > 0 || block > part_;
+        lost |= multiply_group(ring_.data(at.stage), group, cols, accumulate, sums, [&] {
+          if (group == 0 && threadIdx.x % 128 == 0 && previous >= 0) ring_.release(previous);
+        });
+      }
+      previous = at.stage;
+      at.advance_by(Kernel::parts, ring_.stages());
+    }
+    ptx::wgmma_wait<0>();
+    if (threadIdx.x % 128 == 0 && previous >= 0) ring_.release(previous);
+    if (blocks <= part_) {
+#pragma unroll
+      for (float& sum : sums) sum = 0.0f;
+    }
+    return lost;
+  }
+
+ private:
+  // This thread's chunk in the group, of its first row or of the one eight rows on. Of the stage's scales, only `cols`
+  // lie inside k.
+  __device__ __forceinline__ Chunk load(uint32_t stage, int group, int half, int cols) const {
+    Chunk chunk;
+    constexpr int cols_per_group = kColsPerStage / kGroupsPerStage;
+    ptx::load_shared_words(chunk.codes,
+                           stage + (codes_ ^ (group * kChunksPerGroup * kChunkBytes)) + half * 8 * kFewRowsLineBytes);
+#pragma unroll
+    for (int i = 0; i < Chunk::kScales; ++i)
+      chunk.scales[i] =
+          ptx::load_shared_1(stage + scales_ + half * scale_offset(8, 0) + scale_offset(0, group * cols_per_group) + i);
+    // Scales of rows that are not there may be anything, over codes of 0: e2m1 loses nothing of those.
+    const bool exists = Kernel::b == ElementType::kE2M1 || half * 8 < rows_left_;
+    chunk.keep_scales(exists ? cols - col_ - group * cols_per_group : 0);
+    return chunk;
+  }
+
+  // `behind` is called when all products before this group's are done. Returns whether bfloat16 lost something of this
+  // thread's rows.
+  template <typename Behind>
+  __device__ __forceinline__ bool multiply_group(uint32_t stage, int group, int cols, int accumulate,
+                                                 typename Kernel::Sums& sums, const Behind& behind) const {
+    const Chunk low = load(stage, group, 0, cols), high = load(stage, group, 1, cols);
+    const bool any_large = __any_sync(0xffffffffu, low.has_large_scale() || high.has_large_scale());
+    const uint64_t a = TileA::descriptor(stage + Kernel::stage.elements_a + group * TileA::offset(0, Kernel::steps));
+#pragma unroll
+    for (int eight = 0; eight < Chunk::kEights; ++eight) {
+      uint4 x = low.decode(eight), y = high.decode(eight);
+      if (any_large) {
+        low.finish(eight, x);
+        high.finish(eight, y);
+      }
+      const uint32_t fragments[2][4] = {{x.x, y.x, x.y, y.y}, {x.z, y.z, x.w, y.w}};
+      ptx::wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        ptx::wgmma_m64k16<typename Kernel::Element, Kernel::tile_m>(
+            sums, fragments[i], a + TileA::offset(0, eight * 2 + i) / 16, eight + i > 0 ? 1 : accumulate);
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<1>();  // the fragments before these are free
+      if (eight == 0) behind();
+    }
+    return low.is_lossy() | high.is_lossy();
+  }
+
+  const FewRowsParams& params_;
+  const Ring& ring_;
+  int part_;       // of k
+  int codes_;      // where this thread's first chunk lies in a stage
+  int scales_;     // and its scales
+  int col_;        // and which they are
+  int rows_left_;  // of b's in the tile, from this thread's first one on
+};
+
+}  // namespace tileon::sm90

@@ -1,0 +1,181 @@
+// From codes to the elements that are multiplied, in the order of k that costs least: which one it is does not matter,
+// as long as both operands have it.
+//
+// Every number is exact. Elements are bfloat16, which has float32's range (common/decode.cuh says where it does
+// not suffice), and of nvfp4, whose scales span little, float16: one multiplication less.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/common/decode.cuh"
+#include "cuda/ptx/convert.cuh"
+#include "cuda/sm90/heuristics/small_m.h"
+
+namespace tileon::sm90 {
+
+template <ScaleType kScale>
+using ElementOf = std::conditional_t<kScale == ScaleType::kE4M3, __half, __nv_bfloat16>;
+
+// ---- e2m1: sign, exponent and mantissa moved to where the element has its own, subnormals included ----
+
+// Eight codes times 2^-126, those of a pair four apart.
+__device__ __forceinline__ uint4 move_e2m1_to_bfloat16(uint32_t codes) {
+  const auto at = [](uint32_t signs, uint32_t magnitudes) { return (signs & 0x80008000) | (magnitudes & 0x01c001c0); };
+  const uint32_t upper = codes >> 8;
+  return {at(codes * 0x1000, codes * 0x40), at(codes * 0x100, codes * 4), at(codes * 0x10, upper * 0x40),
+          at(codes, upper * 4)};
+}
+
+// Eight codes times 2^-14, those of a pair two apart: the even ones, then the odd ones, as float16 without its low
+// byte.
+__device__ __forceinline__ uint4 move_e2m1_to_float16(uint32_t codes) {
+  const auto at = [](uint32_t signs, uint32_t magnitudes) { return (signs & 0x80808080) | (magnitudes & 0x0e0e0e0e); };
+  const uint32_t even = at(codes * 0x10, codes * 2), odd = at(codes, codes >> 3);
+  return {ptx::prmt(even, 0, 0x1404), ptx::prmt(even, 0, 0x3424), ptx::prmt(odd, 0, 0x1404), ptx::prmt(odd, 0, 0x3424)};
+}
+
+// What moved codes are multiplied by.
+template <ScaleType kScale>
+class MovedScale;
+
+// 2^126 times a power of two may be more than bfloat16 holds, so that it takes two multiplications where the scale is
+// above 2.
+template <>
+class MovedScale<ScaleType::kE8M0> {
+  static constexpr uint32_t kMostAtOnce = 128;
+
+ public:
+  __device__ __forceinline__ explicit MovedScale(uint32_t byte)
+      : first_(min(byte, kMostAtOnce) * 0x00800080 + 126 * 0x00800080), byte_(byte) {}
+
+  __device__ __forceinline__ bool is_large() const { return byte_ > kMostAtOnce; }
+  __device__ __forceinline__ uint32_t multiply(uint32_t pair) const { return multiply_pair(pair, first_); }
+  // What is left where a scale is large.
+  __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const {
+    const uint32_t rest = byte_ == kE8M0NaN ? 0x7fc0 : (max(byte_, kMostAtOnce) - kMostAtOnce + 127) << 7;
+    return multiply_pair(pair, ptx::prmt(rest, 0, 0x1010));
+  }
+
+ private:
+  uint32_t first_, byte_;
+};
+
+// 2^7 times a scale, the most that float16 holds of every one. Products are aligned by the exponents of their elements,
+// those of subnormal numbers as if they were 2^-14: a sum loses the bits by which an element lies below that. Of scales
+// from 2^-6 on none does, and of the others it lacks at most three.
+template <>
+class MovedScale<ScaleType::kE4M3> {
+ public:
+  static constexpr float kFactor = 0x1p7f;
+  static_assert(kE4M3Max * kFactor <= 65504.0f && 0.5f * kE4M3MinNormal * kFactor * 0x1p-14f >= 0x1p-14f);
+
+  __device__ __forceinline__ explicit MovedScale(uint32_t byte)
+      : pair_(__hmul2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(byte * 0x0101), __NV_E4M3),
+                      __float2half2_rn(kFactor))) {}
+
+  __device__ __forceinline__ bool is_large() const { return false; }
+  __device__ __forceinline__ uint32_t multiply(uint32_t pair) const {
+    const __half2 product = __hmul2(*reinterpret_cast<const __half2*>(&pair), pair_);
+    return *reinterpret_cast<const uint32_t*>(&product);
+  }
+  __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const { return pair; }
+
+ private:
+  __half2 pair_;
+};
+
+// float16 elements lack this.
+template <ScaleType kScale>
+constexpr float kMovedFactor = kScale == ScaleType::kE4M3 ? 0x1p14f / MovedScale<ScaleType::kE4M3>::kFactor : 1.0f;
+
+template <ScaleType kScale>
+__device__ __forceinline__ uint4 move_e2m1(uint32_t codes) {
+  return kScale == ScaleType::kE4M3 ? move_e2m1_to_float16(codes) : move_e2m1_to_bfloat16(codes);
+}
+
+template <ScaleType kScale>
+__device__ __forceinline__ uint4 multiply(const MovedScale<kScale>& scale, const uint4& pairs) {
+  return {scale.multiply(pairs.x), scale.multiply(pairs.y), scale.multiply(pairs.z), scale.multiply(pairs.w)};
+}
+
+template <ScaleType kScale>
+__device__ __forceinline__ uint4 multiply_rest(const MovedScale<kScale>& scale, const uint4& pairs) {
+  return {scale.multiply_rest(pairs.x), scale.multiply_rest(pairs.y), scale.multiply_rest(pairs.z),
+          scale.multiply_rest(pairs.w)};
+}
+
+// ---- e4m3 ----
+
+// Eight codes times their scale. Those of a pair are neighbours or, beside an operand of e2m1, four apart.
+template <bool kBesideE2M1>
+__device__ __forceinline__ uint4 scaled_e4m3(uint32_t first, uint32_t second, uint32_t scale) {
+  const uint32_t neighbours[2] = {first, second};
+  const uint32_t apart[2] = {ptx::prmt(first, second, 0x5140), ptx::prmt(first, second, 0x7362)};
+  uint4 elements[1];
+  decode_e4m3<ScaleType::kE8M0>(kBesideE2M1 ? apart : neighbours, scale, elements);
+  return elements[0];
+}
+
+// ---- a chunk of either ----
+
+// What goes with sixteen bytes of b: chunk() elements (config.h) of one operand, and their scales.
+template <ElementType kElement, ElementType kOther, ScaleType kScale, int kElements>
+class Chunk {
+ public:
+  static constexpr int kWords = kElements * FewRowsFormat::bits(kElement) / 32;
+  static constexpr int kEights = kElements / 8;
+  static constexpr int kScales = kElements > vec_of(kScale) ? kElements / vec_of(kScale) : 1;
+  static constexpr bool has_e2m1 = kElement == ElementType::kE2M1 || kOther == ElementType::kE2M1;
+
+  uint32_t codes[kWords];
+  uint32_t scales[kScales];
+
+  // Only the first `count` lie inside k.
+  __device__ __forceinline__ void keep_scales(int count) {
+    if (count >= kScales) return;
+#pragma unroll
+    for (int i = 0; i < kScales; ++i)
+      if (i >= count) scales[i] = 0;
+  }
+
+  // Whether bfloat16 loses something of it.
+  __device__ __forceinline__ bool is_lossy() const {
+    if constexpr (kElement == ElementType::kE4M3) return is_beyond_bfloat16(codes, scales[0]);
+    return false;
+  }
+
+  __device__ __forceinline__ bool has_large_scale() const {
+    bool any = false;
+    if constexpr (kElement == ElementType::kE2M1) {
+#pragma unroll
+      for (const uint32_t scale : scales) any |= MovedScale<kScale>(scale).is_large();
+    }
+    return any;
+  }
+
+  // Elements 8 i to 8 i + 7, times their scale, of which a large one needs `finish` besides.
+  __device__ __forceinline__ uint4 decode(int i) const {
+    if constexpr (kElement == ElementType::kE4M3) {
+      return scaled_e4m3<has_e2m1>(codes[2 * i], codes[2 * i + 1], scales[0]);
+    } else {
+      return multiply(scale_of(i), move_e2m1<kScale>(codes[i]));
+    }
+  }
+
+  // Does nothing where the scale is not large.
+  __device__ __forceinline__ void finish(int i, uint4& eight) const {
+    if constexpr (kElement == ElementType::kE2M1) eight = multiply_rest(scale_of(i), eight);
+  }
+
+ private:
+  __device__ __forceinline__ MovedScale<kScale> scale_of(int i) const {
+    return MovedScale<kScale>(scales[i * kScales / kEights]);
+  }
+};
+
+}  // namespace tileon::sm90

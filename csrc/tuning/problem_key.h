@@ -1,0 +1,105 @@
+// What decides how fast a row of a tile table computes a problem, as one line of text: the name under which measuring
+// remembers the fastest row (tuned_rows.h). Two problems with the same text run alike on the same GPU, or nearly so:
+// what the cheap formulas of an epilogue cost is left out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/problem.h"
+
+namespace tileon {
+
+constexpr int kTextAlignment = 16;  // what TMA and vector loads ask of the places where rows begin
+
+// How a matrix lies, as far as loads and stores tell: along which dimension its elements are adjacent, whether its rows
+// along that one begin at multiples of 16 bytes, and whether the whole batch shares it. A stride along which there is
+// one element only is never used.
+struct MatrixLie {
+  const void* data;
+  int64_t stride_mn, stride_k, stride_batch;
+  int64_t mn, k, batch;
+  int element_bytes;
+
+  bool starts_aligned(int64_t size, int64_t stride) const {
+    return size <= 1 || stride * element_bytes % kTextAlignment == 0;
+  }
+
+  std::string text() const {
+    const bool is_along_k = stride_k == 1 || k <= 1;
+    if (!is_along_k && stride_mn != 1 && mn > 1) return "gathered";
+    const bool aligned = reinterpret_cast<uintptr_t>(data) % kTextAlignment == 0 &&
+                         starts_aligned(batch, stride_batch) &&
+                         (is_along_k ? starts_aligned(mn, stride_mn) : starts_aligned(k, stride_k));
+    return std::string(is_along_k ? "k" : "mn") + (aligned ? "" : ",unaligned") +
+           (batch > 1 && stride_batch == 0 ? ",shared" : "");
+  }
+};
+
+// Of an output, whose k is n.
+inline std::string lie_text(const Output& out, int64_t batch, int64_t m, int64_t n, DType dtype) {
+  const std::string text =
+      MatrixLie{out.data, out.stride_m, out.stride_n, out.stride_batch, m, n, batch, info(dtype).bytes}.text();
+  if (text == "gathered") return "other";
+  return text[0] == 'k' ? "rows" + text.substr(1) : "columns" + text.substr(2);
+}
+
+// As the ops allocate it: contiguous, and aligned.
+inline Output fresh_output(int64_t m, int64_t n) { return {nullptr, n, 1, m * n}; }
+
+inline std::string lie_text(const Operand& operand, const GemmProblem& problem, int64_t mn, DType dtype) {
+  return MatrixLie{operand.data, operand.stride_mn, operand.stride_k, operand.stride_batch,
+                   mn,           problem.k,         problem.batch,    info(dtype).bytes}
+      .text();
+}
+
+inline const char* epilogue_text(const Epilogue& epilogue) { return is_cheap(epilogue) ? "plain" : "costly"; }
+
+// "matmul bfloat16->bfloat16 1x4096x14336x4096 a=k b=mn out=rows plain": batch x m x n x k.
+inline std::string problem_text(const GemmProblem& problem) {
+  std::string text = "matmul ";
+  text += problem.dtype == DType::kFloat32 && problem.allow_tf32 ? "tf32" : info(problem.dtype).name;
+  if (problem.b_dtype != problem.dtype) text += std::string("*") + info(problem.b_dtype).name;
+  text += std::string("->") + info(problem.out_dtype).name;
+  if (is_float8(problem.dtype) && problem.fast_accum) text += " fast";
+  text += " " + std::to_string(problem.batch) + "x" + std::to_string(problem.m) + "x" + std::to_string(problem.n) +
+          "x" + std::to_string(problem.k);
+  text += " a=" + lie_text(problem.a, problem, problem.m, problem.dtype);
+  text += " b=" + lie_text(problem.b, problem, problem.n, problem.b_dtype);
+  text += " out=" + lie_text(problem.out, problem.batch, problem.m, problem.n, problem.out_dtype);
+  text += std::string(" ") + epilogue_text(problem.epilogue);
+  return problem.pre_activation == nullptr ? text : text + ",kept";
+}
+
+inline bool is_packed(const ScaleStrides& strides) {
+  return strides.col == 1 && strides.quarter == 4 && strides.row == 16;
+}
+
+inline const char* prepared_text(const PreparedWeight& weight) {
+  if (weight.data == nullptr) return "";
+  return weight.form == PreparedForm::kInt8 ? " prepared=int8" : " prepared=bfloat16";
+}
+
+// "block_scaled_matmul mxfp4->float16 fast 4096x14336x4096 scales=packed out=rows plain": m x n x k. How codes lie does
+// not matter, since they are copied where they cannot be read.
+inline std::string problem_text(const BlockScaledProblem& problem) {
+  std::string text = std::string("block_scaled_matmul ") +
+                     product_name(problem.a.element, problem.b.element, problem.scale_type) + "->" +
+                     info(problem.out_dtype).name;
+  if (problem.fast_accum) text += " fast";
+  text += " " + std::to_string(problem.m) + "x" + std::to_string(problem.n) + "x" + std::to_string(problem.k);
+  text += prepared_text(problem.prepared_b);
+  text += std::string(" scales=") +
+          (is_packed(problem.a.scale_strides) && is_packed(problem.b.scale_strides) ? "packed" : "other");
+  text += " out=" + lie_text(problem.out, 1, problem.m, problem.n, problem.out_dtype);
+  return text + " " + epilogue_text(problem.epilogue);
+}
+
+// Of the same problem with a fresh output.
+template <typename Problem>
+std::string fresh_problem_text(Problem problem) {
+  problem.out = fresh_output(problem.m, problem.n);
+  return problem_text(problem);
+}
+
+}  // namespace tileon
