@@ -176,8 +176,8 @@ IN_HOST_CODE = (
     Mutation(
         "key-of-a-remembered-choice",
         "csrc/cuda/sm90/heuristics/recent_choices.h",
-        "finishes_cheaply(problem), writes_by_tma(problem)}",
-        "finishes_cheaply(problem)}",
+        "is_cheap_epilogue(problem), writes_by_tma(problem)}",
+        "is_cheap_epilogue(problem)}",
         host("recent_choices"),
     ),
     Mutation(

@@ -46,7 +46,7 @@ int main() {
     problem.out = {data, n, 1, 0};
     const sm90::Work work(problem);
     const sm90::Correction correction(problem, work, 132);
-    for (int row = 0; row < sm90::kRowCount; ++row) {
+    for (int row = 0; row < sm90::kDenseConfigCount; ++row) {
       const sm90::Cost cost = sm90::cost_of(sm90::kRows[row], problem, work, 132);
       std::printf("%.9g %.9g ", cost.ns(), std::exp(correction.log_ns(row, cost)));
     }

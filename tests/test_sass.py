@@ -20,21 +20,21 @@ LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "tileon_ops" / "_C.so
 PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
 ADA = "sm_89"  # and of this one the fp8 kernels: it has the instructions that ptxas makes conversions of on sm_90
 
-# The family of a row, as its enumerator appears in a mangled name, by a word of the row's name; each config.h.
-MMA, GATHER, SIMT, DMMA, A_FEW_ROWS = "0", "1", "2", "3", "4"
+# The family of a row, as its enumerator appears in a mangled name, by a word of the row's name; heuristics/dense.h of each.
+MMA, GATHER, SIMT, DMMA, SKINNY = "0", "1", "2", "3", "4"
 PORTABLE_FAMILIES = {  # in order
     "_gather_": GATHER,
     "_simt_": SIMT,
     "_dmma_": DMMA,
-    "_few_rows_": A_FEW_ROWS,
+    "_few_rows_": SKINNY,
     "_mma_": MMA,
 }
-GEMM, PING_PONG, SPLIT_K, FEW_ROWS, SWAPPED = "0", "1", "2", "3", "4"
+GEMM, PING_PONG, SPLIT_K, SWAP_AB_SPLIT_K, SWAP_AB = "0", "1", "2", "3", "4"
 HOPPER_FAMILIES = {
-    "_few_rows_": FEW_ROWS,
+    "_few_rows_": SWAP_AB_SPLIT_K,
     "_split": SPLIT_K,
     "_pingpong_": PING_PONG,
-    "_swapped_": SWAPPED,
+    "_swapped_": SWAP_AB,
     "_gemm_": GEMM,
     "_fp8_": GEMM,
     "_bf16x6_": GEMM,
@@ -48,14 +48,15 @@ DTYPE_IN_NAME = {
     "float8_e4m3fn": "13__nv_fp8_e4m3",
     "float8_e5m2": "13__nv_fp8_e5m2",
 }
-# Hopper's other kernels: those that inspect and prepare operands of block-scaled products, those that multiply them (in
-# the form that the data decide; as bfloat16), those that take few rows of such a product as they are, those that
-# multiply fp8, and those that split float32 and multiply its parts.
-INSPECTS, PREPARES, BY_FORM, SCALED, FLOAT8 = "inspect", "prepare_", "gemm_by_form", "13GlobalScaling", "10Float8Pair"
-DECOMPOSES, PLANES = "decompose_float32", "14BFloat16Planes"
-SCALED_FEW_ROWS = "block_scaled_few_rows"
+# Hopper's other kernels. Of block-scaled products: those that classify the scales, those that prepare operands, those
+# that multiply prepared ones (in the encoding that the data decide; as bfloat16), those for a small m. Of fp8: those
+# that multiply. Of float32: those that split it, and those that multiply its parts.
+CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_encoding"
+SCALED, FLOAT8 = "11GlobalScale", "10Float8Pair"
+SPLITS, BF16X3 = "split_float32", "6Bf16x3"
+SMALL_M = "block_scaled_small_m"
 # Of the last one: the tile's rows, the elements of a and b (0: e4m3, 1: e2m1) and the scales (0: e8m0, 1: e4m3).
-SCALED_TYPES = re.compile(r"12FewRowsTypesILi(\d+)ELNS_11ElementTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
+SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_11ElementTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
 
 ROWS = config_rows()
@@ -112,7 +113,7 @@ def kernels(image: str) -> dict[str, str]:
 
 def dense_kernels() -> dict[str, str]:
     """Hopper's kernels of 16-bit products."""
-    others = (INSPECTS, PREPARES, BY_FORM, SCALED, SCALED_FEW_ROWS, FLOAT8, DECOMPOSES, PLANES)
+    others = (CLASSIFIES, PREPARES, BY_ENCODING, SCALED, SMALL_M, FLOAT8, SPLITS, BF16X3)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
@@ -256,7 +257,7 @@ class TestPortableKernels:
             assert not any(i.startswith("FFMA.FTZ") for i in instructions(body)), f"{name} flushes subnormal numbers"
 
     def test_few_rows_are_read_in_whole_vectors(self) -> None:
-        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == A_FEW_ROWS}
+        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == SKINNY}
         assert len(found) == sum("sm80_few_rows_" in row for _, row, _ in PORTABLE_ROWS)
         for name, body in found.items():
             assert "FFMA" in opcodes(body), name
@@ -282,7 +283,7 @@ class TestHopperKernels:
                 assert len(found) >= 4, f"{row}, {kind}: {found}"
                 continue
             if kind == "float32":
-                assert sum(PLANES in name for name in of_row(HOPPER, row, HOPPER_FAMILIES)) == 1, row
+                assert sum(BF16X3 in name for name in of_row(HOPPER, row, HOPPER_FAMILIES)) == 1, row
                 continue
             of_this_row = set(of_row(HOPPER, row, HOPPER_FAMILIES)) & set(dense_kernels())
             found = [name for name in of_this_row if DTYPE_IN_NAME[kind] in name]
@@ -303,7 +304,7 @@ class TestHopperKernels:
 
     def test_block_scaled_kernels_use_wgmma_of_their_operands(self) -> None:
         table = [line.split()[1] for line in torch.ops.tileon._block_scaled_matmul_configs().splitlines()]
-        by_form = {name: body for name, body in kernels(HOPPER).items() if BY_FORM in name}
+        by_form = {name: body for name, body in kernels(HOPPER).items() if BY_ENCODING in name}
         scaled = {name: body for name, body in kernels(HOPPER).items() if SCALED in name and name not in by_form}
         exact = {name: body for name, body in by_form.items() if FLOAT8 not in name}
         fast = {name: body for name, body in by_form.items() if FLOAT8 in name}
@@ -324,7 +325,7 @@ class TestHopperKernels:
     def test_few_rows_of_block_scaled_products_go_through_registers(self) -> None:
         """b's elements are decoded into wgmma's first operand: float16 where scales are e4m3, else bfloat16. Of mxfp4
         alone there may be products of fp8 besides."""
-        found = {name: body for name, body in kernels(HOPPER).items() if SCALED_FEW_ROWS in name}
+        found = {name: body for name, body in kernels(HOPPER).items() if SMALL_M in name}
         types = [match.groups() for name in found if (match := SCALED_TYPES.search(name)) is not None]
         pairs = [("0", "0", "0"), ("0", "1", "0"), ("1", "0", "0"), ("1", "1", "0"), ("1", "1", "1")]
         assert sorted(types) == sorted((tile, *pair) for tile in ("8", "16", "32", "64") for pair in pairs)
@@ -340,7 +341,7 @@ class TestHopperKernels:
                 assert re.match(rf"HGMMA\.64x{tile}x16\.F32{dtype} R\d+, R\d+, gdesc\[", product), f"{name}: {product}"
 
     def test_fp8_kernels_use_wgmma_of_fp8(self) -> None:
-        found = {name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name and BY_FORM not in name}
+        found = {name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name and BY_ENCODING not in name}
         assert len(found) == 8 * sum("sm90_fp8" in row for _, row, _ in HOPPER_ROWS), "each pairing, to two outputs"
         for name, body in found.items():
             there = opcodes(body)
@@ -356,7 +357,7 @@ class TestHopperKernels:
 
     def test_float32_kernels_use_wgmma_of_bfloat16(self) -> None:
         """And add float32 outside of it; those of large sums take the producer's registers, as their rows say."""
-        found = {name: body for name, body in kernels(HOPPER).items() if PLANES in name}
+        found = {name: body for name, body in kernels(HOPPER).items() if BF16X3 in name}
         rows = {re.sub(r"_split\d", "_split", row) for _, row, _ in HOPPER_ROWS if "_bf16x6_" in row}
         assert len(found) == len(rows), "one for each tile; how many CTAs split k, they are told"
         for name, body in found.items():
@@ -364,8 +365,8 @@ class TestHopperKernels:
             assert {"HGMMA", "UTMALDG", "FADD"} <= there, name
             assert not there & {"HMMA", "LDGSTS", "LDL", "STL"}, name
             assert all("BF16" in i for i in instructions(body) if i.startswith("HGMMA")), name
-            assert ("USETMAXREG" in there) == (f"Lb1EEENS0_{PLANES}" in name), name
-        (body,) = (body for name, body in kernels(HOPPER).items() if DECOMPOSES in name)
+            assert ("USETMAXREG" in there) == (f"Lb1EEENS0_{BF16X3}" in name), name
+        (body,) = (body for name, body in kernels(HOPPER).items() if SPLITS in name)
         assert any(i.startswith("STG.E.128") for i in instructions(body))
         assert not any(i.startswith("FADD.FTZ") for i in instructions(body)), "small parts are not flushed"
 

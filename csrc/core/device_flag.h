@@ -6,7 +6,7 @@
 
 namespace tileon {
 
-struct Condition {
+struct DeviceFlag {
   const uint32_t* words = nullptr;  // null: it always holds
   int count = 0;
   bool when_set = false;  // it holds where a word is set, or where none is

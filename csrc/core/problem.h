@@ -44,7 +44,7 @@ struct GemmProblem {
   Output out;
   Epilogue epilogue;
   void* pre_activation = nullptr;  // where the sums go besides, with their bias: laid out and rounded as the output
-  Condition condition;             // under which it is computed at all; only of float32 without allow_tf32
+  DeviceFlag device_flag;          // under which it is computed at all; only of float32 without allow_tf32
 
   // Multiplications; a double, since they may be more than an integer holds.
   double products() const {
@@ -78,7 +78,7 @@ struct BlockScaledProblem {
   Output out;
   Epilogue epilogue;
   const float* global_scale = nullptr;  // one element, or null: 1
-  Condition condition;                  // under which it is computed at all
+  DeviceFlag device_flag;               // under which it is computed at all
 
   bool is_mxfp4() const {
     return a.element == ElementType::kE2M1 && b.element == ElementType::kE2M1 && scale_type == ScaleType::kE8M0;

@@ -52,10 +52,10 @@ template <typename Grad, typename Out>
 void run(const EpilogueBackwardProblem& problem) {
   using Accumulator = std::conditional_t<std::is_same_v<Grad, double>, double, float>;
   constexpr int64_t kElementsPerTask = 1 << 15;  // some 10 us of work: far more than waking a thread costs
-  constexpr int64_t kMostTasks = 64;
+  constexpr int64_t kMaxTasks = 64;
   const int64_t rows = problem.rows(), n = problem.n;
   const int64_t rows_per_task =
-      std::max(1 + kElementsPerTask / std::max<int64_t>(n, 1), (rows + kMostTasks - 1) / kMostTasks);
+      std::max(1 + kElementsPerTask / std::max<int64_t>(n, 1), (rows + kMaxTasks - 1) / kMaxTasks);
   const int64_t tasks = (rows + rows_per_task - 1) / rows_per_task;
   const bool wants_bias = problem.grad_bias != nullptr;
   std::vector<Accumulator> sums(wants_bias ? tasks * n : 0, Accumulator(0));

@@ -15,7 +15,7 @@ constexpr int kTextAlignment = 16;  // what TMA and vector loads ask of the plac
 // How a matrix lies, as far as loads and stores tell: along which dimension its elements are adjacent, whether its rows
 // along that one begin at multiples of 16 bytes, and whether the whole batch shares it. A stride along which there is
 // one element only is never used.
-struct MatrixLie {
+struct OperandLayout {
   const void* data;
   int64_t stride_mn, stride_k, stride_batch;
   int64_t mn, k, batch;
@@ -37,9 +37,9 @@ struct MatrixLie {
 };
 
 // Of an output, whose k is n.
-inline std::string lie_text(const Output& out, int64_t batch, int64_t m, int64_t n, DType dtype) {
+inline std::string layout_text(const Output& out, int64_t batch, int64_t m, int64_t n, DType dtype) {
   const std::string text =
-      MatrixLie{out.data, out.stride_m, out.stride_n, out.stride_batch, m, n, batch, info(dtype).bytes}.text();
+      OperandLayout{out.data, out.stride_m, out.stride_n, out.stride_batch, m, n, batch, info(dtype).bytes}.text();
   if (text == "gathered") return "other";
   return text[0] == 'k' ? "rows" + text.substr(1) : "columns" + text.substr(2);
 }
@@ -47,9 +47,9 @@ inline std::string lie_text(const Output& out, int64_t batch, int64_t m, int64_t
 // As the ops allocate it: contiguous, and aligned.
 inline Output fresh_output(int64_t m, int64_t n) { return {nullptr, n, 1, m * n}; }
 
-inline std::string lie_text(const Operand& operand, const GemmProblem& problem, int64_t mn, DType dtype) {
-  return MatrixLie{operand.data, operand.stride_mn, operand.stride_k, operand.stride_batch,
-                   mn,           problem.k,         problem.batch,    info(dtype).bytes}
+inline std::string layout_text(const Operand& operand, const GemmProblem& problem, int64_t mn, DType dtype) {
+  return OperandLayout{operand.data, operand.stride_mn, operand.stride_k, operand.stride_batch,
+                       mn,           problem.k,         problem.batch,    info(dtype).bytes}
       .text();
 }
 
@@ -64,9 +64,9 @@ inline std::string problem_text(const GemmProblem& problem) {
   if (is_float8(problem.dtype) && problem.fast_accum) text += " fast";
   text += " " + std::to_string(problem.batch) + "x" + std::to_string(problem.m) + "x" + std::to_string(problem.n) +
           "x" + std::to_string(problem.k);
-  text += " a=" + lie_text(problem.a, problem, problem.m, problem.dtype);
-  text += " b=" + lie_text(problem.b, problem, problem.n, problem.b_dtype);
-  text += " out=" + lie_text(problem.out, problem.batch, problem.m, problem.n, problem.out_dtype);
+  text += " a=" + layout_text(problem.a, problem, problem.m, problem.dtype);
+  text += " b=" + layout_text(problem.b, problem, problem.n, problem.b_dtype);
+  text += " out=" + layout_text(problem.out, problem.batch, problem.m, problem.n, problem.out_dtype);
   text += std::string(" ") + epilogue_text(problem.epilogue);
   return problem.pre_activation == nullptr ? text : text + ",kept";
 }
@@ -91,7 +91,7 @@ inline std::string problem_text(const BlockScaledProblem& problem) {
   text += prepared_text(problem.prepared_b);
   text += std::string(" scales=") +
           (is_packed(problem.a.scale_strides) && is_packed(problem.b.scale_strides) ? "packed" : "other");
-  text += " out=" + lie_text(problem.out, 1, problem.m, problem.n, problem.out_dtype);
+  text += " out=" + layout_text(problem.out, 1, problem.m, problem.n, problem.out_dtype);
   return text + " " + epilogue_text(problem.epilogue);
 }
 

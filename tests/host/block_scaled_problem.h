@@ -3,8 +3,8 @@
 
 #include <initializer_list>
 
-#include "cuda/runtime/gpu.h"
 #include "core/problem.h"
+#include "cuda/runtime/gpu.h"
 
 constexpr tileon::Gpu kH200{90, 132, 227 * 1024, 90};
 constexpr tileon::Gpu kAda{89, 128, 99 * 1024, 89};

@@ -2,8 +2,8 @@
 #include <initializer_list>
 
 #include "cuda/dispatch/scaled_mm_rules.h"
-#include "cuda/sm80/heuristics/block_scaled.h"
 #include "cuda/sm80/block_scaled/operand_access.h"
+#include "cuda/sm80/heuristics/block_scaled.h"
 #include "expect.h"
 
 namespace {
@@ -31,12 +31,12 @@ BlockScaledOperand operand_at(uintptr_t address, int64_t stride_row, int64_t str
 }
 
 sm80::TileConfig chosen(const BlockScaledProblem& problem, const Gpu& gpu) {
-  return sm80::kBlockScaledRows[sm80::choose(problem, gpu)].tile;
+  return sm80::kBlockScaledConfigs[sm80::choose(problem, gpu)].tile;
 }
 
 void check_choice() {
   for (const Gpu& gpu : {kH200, kAda}) {
-    for (const sm80::BlockScaledRow& row : sm80::kBlockScaledRows)
+    for (const sm80::BlockScaledRow& row : sm80::kBlockScaledConfigs)
       expect(sm80::why_not(row, gpu) == nullptr, "every row fits every GPU that has the portable kernels");
     const sm80::TileConfig large = chosen(problem_of(8192, 8192, 4096), gpu);
     expect(large.tile_m * large.tile_n == 256 * 128, "large products take the largest tiles");

@@ -5,9 +5,9 @@
 #include <set>
 #include <vector>
 
+#include "core/memory_text.h"
 #include "cuda/dispatch/aligned_copy.h"
 #include "expect.h"
-#include "core/memory_text.h"
 
 using namespace tileon;
 

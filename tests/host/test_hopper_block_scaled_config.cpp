@@ -19,50 +19,50 @@ const char* name_of(sm90::Route route) {
       return "int8";
     case sm90::Route::kFloat8:
       return "float8";
-    case sm90::Route::kFewRows:
+    case sm90::Route::kSmallM:
       return "few_rows";
   }
   return "";
 }
 
 void check_table() {
-  for (const sm90::BlockScaledRow& row : sm90::kBlockScaledRows) {
-    if (row.route == sm90::Route::kFewRows) continue;
+  for (const sm90::BlockScaledRow& row : sm90::kBlockScaledConfigs) {
+    if (row.route == sm90::Route::kSmallM) continue;
     expect(row.tile >= 0, "the tile that it names exists", row.name);
-    const sm90::TileConfig tile = sm90::dense_row_of(row, sm90::Form::kBFloat16).tile;
-    for (const sm90::Form form : {sm90::Form::kInt8, sm90::Form::kBFloat16, sm90::Form::kFloat8}) {
-      const sm90::TileConfig of_form = sm90::dense_row_of(row, form).tile;
+    const sm90::TileConfig tile = sm90::dense_row_of(row, sm90::Encoding::kBFloat16).tile;
+    for (const sm90::Encoding encoding : {sm90::Encoding::kInt8, sm90::Encoding::kBFloat16, sm90::Encoding::kFloat8}) {
+      const sm90::TileConfig of_form = sm90::dense_row_of(row, encoding).tile;
       expect(sm90::persistent(of_form) && !of_form.swapped() && of_form.consumer_rows() <= 128,
              "a thread's rows of exponents are two bytes for each 64 rows of its consumer, in one word", row.name);
       expect(of_form.threads() == tile.threads() && of_form.tile_m == tile.tile_m && of_form.tile_n == tile.tile_n,
              "the forms of a row share its launch", row.name);
-      const bool promoted = row.route == sm90::Route::kFloat8 && form == sm90::Form::kFloat8;
+      const bool promoted = row.route == sm90::Route::kFloat8 && form == sm90::Encoding::kFloat8;
       const int sums = of_form.consumer_rows() / 64 * of_form.mma_columns() / 2 * (promoted ? 2 : 1);
       expect(sums <= (of_form.takes_registers ? 192 : 128), "all sums fit the registers", row.name);
     }
     expect(tile.consumers * 4 <= sm90::kSummaryWords, "a word of the summary for each consuming warp", row.name);
     char name[64];
-    const bool ping_pong = row.route != sm90::Route::kFloat8 && tile.family == sm90::Family::kPingPong;
+    const bool ping_pong = row.route != sm90::Route::kFloat8 && tile.family == sm90::Family::kPingpong;
     std::snprintf(name, sizeof(name), "sm90_block_scaled_%s_%s%dx%dx%d", name_of(row.route),
                   ping_pong ? "pingpong_" : "", tile.tile_m, tile.tile_n,
                   tile.block_k * (row.route == sm90::Route::kBFloat16 ? 1 : 2));
     expect(sm90::same_name(name, row.name), row.name);
     if (row.route == sm90::Route::kFloat8)
-      expect(sm90::kFloat8Rows[row.tile].promoted, "its sums leave the tensor core", row.name);
+      expect(sm90::kFp8Configs[row.tile].promoted, "its sums leave the tensor core", row.name);
   }
-  const auto listed = std::count_if(std::begin(sm90::kBlockScaledRows), std::end(sm90::kBlockScaledRows),
+  const auto listed = std::count_if(std::begin(sm90::kBlockScaledConfigs), std::end(sm90::kBlockScaledConfigs),
                                     [](const auto& row) { return row.route == sm90::Route::kInt8; });
   expect(listed == static_cast<long>(std::size(sm90::kInt8Rows)), "every int8 row is in the table");
 }
 
 void check_forms() {
-  using sm90::Form, sm90::form_of, sm90::kBeyondFloat8, sm90::kBeyondInt8;
+  using sm90::Encoding, sm90::encoding_of, sm90::kBeyondFloat8, sm90::kBeyondInt8;
   for (const bool fast_accum : {false, true}) {
-    expect(form_of(0, fast_accum) == Form::kInt8, "what fits int8 is exact whatever is allowed");
-    expect(form_of(kBeyondInt8 | kBeyondFloat8, fast_accum) == Form::kBFloat16, "what fits nothing else");
+    expect(encoding_of(0, fast_accum) == Encoding::kInt8, "what fits int8 is exact whatever is allowed");
+    expect(encoding_of(kBeyondInt8 | kBeyondFloat8, fast_accum) == Encoding::kBFloat16, "what fits nothing else");
   }
-  expect(form_of(kBeyondInt8, false) == Form::kBFloat16, "e5m2 rounds");
-  expect(form_of(kBeyondInt8, true) == Form::kFloat8, "which fast_accum allows");
+  expect(encoding_of(kBeyondInt8, false) == Encoding::kBFloat16, "e5m2 rounds");
+  expect(encoding_of(kBeyondInt8, true) == Encoding::kFloat8, "which fast_accum allows");
 }
 
 BlockScaledProblem with_fast_accum(BlockScaledProblem problem) {
@@ -71,7 +71,7 @@ BlockScaledProblem with_fast_accum(BlockScaledProblem problem) {
 }
 
 sm90::Route route(const BlockScaledProblem& problem) {
-  return sm90::kBlockScaledRows[sm90::choose(problem, kH200)].route;
+  return sm90::kBlockScaledConfigs[sm90::choose(problem, kH200)].route;
 }
 
 void check_choice() {
@@ -88,13 +88,13 @@ void check_choice() {
   expect(route(with_fast_accum(problem_of(4096, 4096, 992))) == Route::kInt8,
          "in short sums few products make up for another's loss");
   expect(route(with_fast_accum(problem_of(4096, 4096, 4096, e4m3, e4m3))) == Route::kBFloat16, "of mxfp4 alone");
-  expect(route(problem_of(64, 8192, 8192)) == Route::kFewRows, "few rows of a are not prepared");
+  expect(route(problem_of(64, 8192, 8192)) == Route::kSmallM, "few rows of a are not prepared");
   expect(sm90::choose(problem_of(8192, 64, 8192), kH200) < 0, "nor few of b");
   expect(sm90::choose(problem_of(4096, 4096, 0), kH200) < 0, "nor is nothing");
   expect(sm90::choose(problem_of(4096, 4096, 4096), kAda) < 0, "another GPU");
   expect(sm90::why_not(Route::kInt8, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "int8 refuses mxfp8");
   expect(sm90::why_not(Route::kFloat8, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "and e5m2");
-  for (const sm90::BlockScaledRow& row : sm90::kBlockScaledRows)
+  for (const sm90::BlockScaledRow& row : sm90::kBlockScaledConfigs)
     expect(sm90::why_not(row.route, problem_of(1, 1, 32), kH200) == nullptr, "every row takes mxfp4 of any size");
 }
 
@@ -107,10 +107,10 @@ BlockScaledProblem with_weight(BlockScaledProblem problem, PreparedForm form) {
 void check_choice_of_prepared_weights() {
   using sm90::Route;
   constexpr auto int8 = PreparedForm::kInt8, bfloat16 = PreparedForm::kBFloat16;
-  expect(route(problem_of(128, 8192, 8192)) == Route::kFewRows, "128 rows are few");
+  expect(route(problem_of(128, 8192, 8192)) == Route::kSmallM, "128 rows are few");
   for (const PreparedForm form : {int8, bfloat16}) {
     const Route prepared = form == int8 ? Route::kInt8 : Route::kBFloat16;
-    expect(route(with_weight(problem_of(64, 8192, 8192), form)) == Route::kFewRows, "so are 64 of a prepared weight");
+    expect(route(with_weight(problem_of(64, 8192, 8192), form)) == Route::kSmallM, "so are 64 of a prepared weight");
     expect(route(with_weight(problem_of(129, 129, 32), form)) == prepared, "small: nothing is saved by another");
     expect(route(with_weight(problem_of(8192, 8192, 8192), form)) == prepared, "or large");
     expect(sm90::choose(with_weight(problem_of(8192, 64, 8192), form), kH200) < 0, "few of b are not prepared");
@@ -118,8 +118,8 @@ void check_choice_of_prepared_weights() {
   }
   expect(route(with_weight(problem_of(65, 8192, 8192), int8)) == Route::kInt8, "65 are not");
   expect(route(with_weight(problem_of(65, 65, 32), int8)) == Route::kInt8, "however small");
-  expect(route(with_weight(problem_of(65, 64, 32), int8)) == Route::kFewRows, "few of b are not multiplied prepared");
-  expect(route(with_weight(problem_of(128, 8192, 8192), bfloat16)) == Route::kFewRows,
+  expect(route(with_weight(problem_of(65, 64, 32), int8)) == Route::kSmallM, "few of b are not multiplied prepared");
+  expect(route(with_weight(problem_of(128, 8192, 8192), bfloat16)) == Route::kSmallM,
          "four times the codes' bytes take longer to read");
   expect(route(with_fast_accum(with_weight(problem_of(65, 65, 1024), int8))) == Route::kFloat8, "with fast_accum");
   expect(route(with_fast_accum(with_weight(problem_of(4096, 4096, 4096), bfloat16))) == Route::kBFloat16,
@@ -136,8 +136,8 @@ void check_scratch() {
   using sm90::Route;
   for (const BlockScaledProblem& problem : {problem_of(1, 1, 32), problem_of(129, 255, 96), problem_of(512, 64, 8224)})
     for (const Route route : {Route::kInt8, Route::kFloat8, Route::kBFloat16}) {
-      const int64_t words =
-          sm90::is_by_form(route) ? sm90::inspect_ctas(problem) : sm90::prepare_ctas(problem, sm90::strips_of(problem));
+      const int64_t words = sm90::is_by_encoding(route) ? sm90::classify_ctas(problem)
+                                                        : sm90::prepare_ctas(problem, sm90::segments_of(problem));
       const sm90::Scratch scratch = sm90::scratch_of(problem, route);
       const int64_t begins[] = {
           0, scratch.b, scratch.exponents_a, scratch.exponents_b, scratch.words, scratch.summary, scratch.bytes};
@@ -150,14 +150,14 @@ void check_scratch() {
   const sm90::Scratch of_a = sm90::scratch_of(with_bfloat16, Route::kBFloat16);
   expect(of_a.exponents_a == of_a.b, "a weight that is bfloat16 takes no memory");
   const BlockScaledProblem long_rows = problem_of(9, 8, 1056);
-  expect(sm90::strips_of(problem_of(9, 8, 0)) == 1 && sm90::strips_of(long_rows) == 2 &&
+  expect(sm90::segments_of(problem_of(9, 8, 0)) == 1 && sm90::segments_of(long_rows) == 2 &&
              sm90::prepare_ctas(long_rows, 2) == 6,
-         "a CTA for each strip of eight rows");
+         "a CTA for each segment of eight rows");
   const BlockScaledProblem large = problem_of(4096, 4096, 8192);
-  expect(sm90::mxfp4_strips_of(large, 8192) == 1 && sm90::mxfp4_strips_of(large, 4096) == 2 &&
-             sm90::mxfp4_strips_of(large, 65) == 8 && sm90::mxfp4_strips_of(large, 0) == 1,
-         "of mxfp4 as few strips as keep the GPU busy");
-  expect(sm90::inspect_ctas(problem_of(129, 128, 32)) == 3, "a CTA for each block of 128 rows of scales");
+  expect(sm90::mxfp4_segments_of(large, 8192) == 1 && sm90::mxfp4_segments_of(large, 4096) == 2 &&
+             sm90::mxfp4_segments_of(large, 65) == 8 && sm90::mxfp4_segments_of(large, 0) == 1,
+         "of mxfp4 as few segments as keep the GPU busy");
+  expect(sm90::classify_ctas(problem_of(129, 128, 32)) == 3, "a CTA for each block of 128 rows of scales");
 }
 
 }  // namespace

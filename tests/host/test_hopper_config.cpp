@@ -31,7 +31,7 @@ GemmProblem problem(int64_t batch, int64_t m, int64_t n, int64_t k, bool a_trans
 }
 
 int row_named(const std::string& name) {
-  for (int row = 0; row < kRowCount; ++row)
+  for (int row = 0; row < kDenseConfigCount; ++row)
     if (name == kRows[row].name) return row;
   expect(false, "there is a row of this name", name.c_str());
   return 0;
@@ -54,20 +54,20 @@ void test_table() {
     expect(row.splits == 1 || !persistent(tile), "persistent kernels do not split k", row.name);
     for (Major a : {Major::kK, Major::kMn}) {
       for (Major b : {Major::kK, Major::kMn}) {
-        const int stages = ring_stages(tile, a, b);
+        const int stages = pipeline_stages(tile, a, b);
         constexpr int per_sm = 228 * 1024, reserved_per_cta = 1024;
         const int used = shared_bytes(tile, a, b, stages) + reserved_per_cta;
         if (a == Major::kK && b == Major::kK)
-          expect(row.resident == per_sm / used, "the table says how many CTAs an SM holds", row.name);
-        expect(stages >= 3 && stages <= 16, "the ring has its stages", row.name);
+          expect(row.ctas_per_sm == per_sm / used, "the table says how many CTAs an SM holds", row.name);
+        expect(stages >= 3 && stages <= 16, "the pipeline has its stages", row.name);
         expect(shared_bytes(tile, a, b, stages) <= kSmemLimit, "a kernel fits into shared memory", row.name);
-        expect(stage_bytes(tile, a, b) % 1024 == 0 && ring_begin(tile) % 1024 == 0 && staging_begin(tile) % 1024 == 0 &&
-                   warp_store_bytes(tile) % 1024 == 0,
+        expect(stage_bytes(tile, a, b) % 1024 == 0 && pipeline_begin(tile) % 1024 == 0 &&
+                   staging_begin(tile) % 1024 == 0 && warp_store_bytes(tile) % 1024 == 0,
                "swizzled tiles begin at multiples of 1024", row.name);
       }
     }
   }
-  expect(names.size() == static_cast<size_t>(kRowCount), "names are distinct");
+  expect(names.size() == static_cast<size_t>(kDenseConfigCount), "names are distinct");
 }
 
 void test_every_readable_problem_has_a_row() {
@@ -89,7 +89,7 @@ void test_every_readable_problem_has_a_row() {
             for (const Row& other : kRows) least = std::min(least, cost_of(other, each, work, kH200.sm_count).ns());
             expect(chosen.ns() <= kNear * least, "the chosen row is near the one that the model expects to be cheapest",
                    kRows[row].name);
-            for (int other = 0; other < kRowCount; ++other) {
+            for (int other = 0; other < kDenseConfigCount; ++other) {
               const Cost cost = cost_of(kRows[other], each, work, kH200.sm_count);
               expect(cost.ns() > kNear * least || correction.log_ns(row, chosen) <= correction.log_ns(other, cost),
                      "of those it is the cheapest", kRows[row].name);

@@ -1,5 +1,5 @@
-// Few rows of a block-scaled product on Hopper: a stage's parts, the ring, what TMA reads, how many CTAs share k, and
-// which tile is taken.
+// Few rows of a block-scaled product on Hopper: a stage's parts, the pipeline, what TMA reads, how many CTAs share k,
+// and which tile is taken.
 #include <initializer_list>
 
 #include "block_scaled_problem.h"
@@ -11,15 +11,15 @@ namespace {
 using namespace tileon;
 
 constexpr auto kE8M0 = ScaleType::kE8M0, kE4M3 = ScaleType::kE4M3;
-constexpr sm90::FewRowsFormat kFewRowsFormats[] = {
+constexpr sm90::SmallMFormat kSmallMFormats[] = {
     {e4m3, e4m3, kE8M0}, {e4m3, e2m1, kE8M0}, {e2m1, e4m3, kE8M0}, {e2m1, e2m1, kE8M0}, {e2m1, e2m1, kE4M3},
 };
 
-void check_stage(const sm90::FewRowsFormat& format, int tile_m) {
-  const sm90::FewRowsStage stage(format, tile_m);
+void check_stage(const sm90::SmallMFormat& format, int tile_m) {
+  const sm90::SmallMStage stage(format, tile_m);
   const int scale_bytes = format.scale_blocks() * kScaleBlockBytes;
   const int begins[] = {0, stage.elements_a, stage.codes_a, stage.scales_b, stage.scales_a, stage.bytes};
-  const int sizes[] = {sm90::kFewRowsTileN * sm90::kFewRowsLineBytes, tile_m * format.stage_k() * sm90::kElementBytes,
+  const int sizes[] = {sm90::kSmallMTileN * sm90::kSmallMLineBytes, tile_m * format.stage_k() * sm90::kElementBytes,
                        tile_m * format.line_bytes_a(), scale_bytes, scale_bytes};
   for (int i = 0; i < 5; ++i) expect(begins[i] + sizes[i] <= begins[i + 1], "a stage's parts lie apart");
   expect(stage.elements_a % 1024 == 0 && stage.bytes % 1024 == 0 && sm90::kBarrierBytes % 1024 == 0,
@@ -30,30 +30,30 @@ void check_stage(const sm90::FewRowsFormat& format, int tile_m) {
   expect(format.stage_k() % (format.vec() * kScaleBlockCols) == 0, "a stage has whole blocks of scales");
 }
 
-void check_ring(const sm90::FewRowsFormat& format, int tile_m) {
-  const int parts = sm90::few_rows_parts(tile_m), stages = sm90::few_rows_stages(format, tile_m);
+void check_ring(const sm90::SmallMFormat& format, int tile_m) {
+  const int parts = sm90::small_m_parts(tile_m), stages = sm90::small_m_stages(format, tile_m);
   expect(stages % parts == 0, "a stage is always the same consumers'");
   expect(stages >= 2 * parts, "consumers give a stage back when they have their next one: there must be two for each");
-  expect(stages <= sm90::kFewRowsMaxStages, "no more stages than there are barriers for");
-  const int ring = stages * sm90::FewRowsStage(format, tile_m).bytes;
+  expect(stages <= sm90::kSmallMMaxStages, "no more stages than there are barriers for");
+  const int pipeline = stages * sm90::SmallMStage(format, tile_m).bytes;
   for (const int used : {1, stages}) {
-    const int bytes = sm90::few_rows_shared_bytes(format, tile_m, used);
+    const int bytes = sm90::small_m_shared_bytes(format, tile_m, used);
     expect(bytes <= sm90::kSmemLimit, "a CTA has as much shared memory");
-    const int begin = sm90::few_rows_slab_begin(tile_m, used * sm90::FewRowsStage(format, tile_m).bytes);
-    expect(bytes >= sm90::kBarrierBytes + begin + sm90::few_rows_slab_bytes(tile_m), "the sums fit in their place");
-    expect(used == 1 || bytes >= sm90::kBarrierBytes + ring, "so does the ring");
+    const int begin = sm90::small_m_slab_begin(tile_m, used * sm90::SmallMStage(format, tile_m).bytes);
+    expect(bytes >= sm90::kBarrierBytes + begin + sm90::small_m_slab_bytes(tile_m), "the sums fit in their place");
+    expect(used == 1 || bytes >= sm90::kBarrierBytes + pipeline, "so does the pipeline");
   }
-  expect(sm90::few_rows_slab_bytes(tile_m) == parts * tile_m * sm90::kFewRowsPitch * 4 &&
-             sm90::kFewRowsPitch >= sm90::kFewRowsTileN,
+  expect(sm90::small_m_slab_bytes(tile_m) == parts * tile_m * sm90::kSmallMPitch * 4 &&
+             sm90::kSmallMPitch >= sm90::kSmallMTileN,
          "each part of k has sums of its own");
-  expect(sm90::few_rows_consumers(tile_m) * 64 == parts * sm90::kFewRowsTileN, "64 rows of b for each consumer");
-  expect(sm90::few_rows_threads(tile_m) <= 1024, "a CTA has as many threads");
+  expect(sm90::small_m_consumers(tile_m) * 64 == parts * sm90::kSmallMTileN, "64 rows of b for each consumer");
+  expect(sm90::small_m_threads(tile_m) <= 1024, "a CTA has as many threads");
 }
 
-// Of a stage that TMA and wgmma lay out by the address, no byte may move when k or the ring goes on.
+// Of a stage that TMA and wgmma lay out by the address, no byte may move when k or the pipeline goes on.
 void check_sizes() {
-  for (const sm90::FewRowsFormat& format : kFewRowsFormats)
-    for (const int tile_m : sm90::kFewRowsTiles) {
+  for (const sm90::SmallMFormat& format : kSmallMFormats)
+    for (const int tile_m : sm90::kSmallMTiles) {
       check_stage(format, tile_m);
       check_ring(format, tile_m);
     }
@@ -62,9 +62,9 @@ void check_sizes() {
 BlockScaledProblem nvfp4_of(int64_t m, int64_t n, int64_t k) { return problem_of(m, n, k, e2m1, e2m1, kE4M3); }
 
 bool runs(const BlockScaledProblem& problem, const Gpu& gpu = kH200) {
-  const bool may = sm90::why_not_few_rows(problem, gpu) == nullptr;
+  const bool may = sm90::why_not_small_m(problem, gpu) == nullptr;
   const int row = sm90::choose(problem, gpu);
-  expect((row >= 0 && sm90::kBlockScaledRows[row].route == sm90::Route::kFewRows) == may,
+  expect((row >= 0 && sm90::kBlockScaledConfigs[row].route == sm90::Route::kSmallM) == may,
          "few rows are chosen where they can run, and only there");
   return may;
 }
@@ -78,7 +78,7 @@ void check_operands() {
       expect(!runs(moved), "TMA reads from multiples of 16 bytes");
       (of_b ? padded.b : padded.a).stride_row += bytes;
       expect(!runs(padded), "rows begin at multiples of 16 bytes");
-      const char* reason = sm90::why_not_few_rows(moved, kH200);
+      const char* reason = sm90::why_not_small_m(moved, kH200);
       expect(reason != nullptr && sm90::same_name(reason, of_b ? "it cannot read the strides or the alignment of `b`"
                                                                : "it cannot read the strides or the alignment of `a`"),
              "the reason names the operand");
@@ -100,39 +100,39 @@ void check_operands() {
   expect(!runs(problem_of(16, 200, 544), kAda), "another GPU");
   constexpr int64_t limit = int64_t{1} << 31;
   expect(!runs(problem_of(1, limit, 32)) && !runs(problem_of(1, 1, limit)), "TMA's coordinates have 31 bits");
-  expect(sm90::why_not_few_rows(problem_of(1 << 26, 1 << 20, 32), kH200) != nullptr, "and so has a grid");
+  expect(sm90::why_not_small_m(problem_of(1 << 26, 1 << 20, 32), kH200) != nullptr, "and so has a grid");
 }
 
 void check_choice() {
   for (const int tile : {0, 1, 2, 3}) {
-    const int most = sm90::kFewRowsTiles[tile], least = tile == 0 ? 1 : sm90::kFewRowsTiles[tile - 1] + 1;
+    const int most = sm90::kSmallMTiles[tile], least = tile == 0 ? 1 : sm90::kSmallMTiles[tile - 1] + 1;
     char name[64];
-    std::snprintf(name, sizeof(name), "sm90_block_scaled_few_rows_%dx%dx%d", most, sm90::kFewRowsTileN,
-                  kFewRowsFormats[3].stage_k());
+    std::snprintf(name, sizeof(name), "sm90_block_scaled_few_rows_%dx%dx%d", most, sm90::kSmallMTileN,
+                  kSmallMFormats[3].stage_k());
     for (const int m : {least, most})
-      for (const sm90::FewRowsFormat& format : kFewRowsFormats) {
+      for (const sm90::SmallMFormat& format : kSmallMFormats) {
         const int row = sm90::choose(problem_of(m, 200, 544, format.a, format.b, format.scale), kH200);
-        expect(row >= 0 && sm90::kBlockScaledRows[row].tile == tile &&
-                   sm90::same_name(sm90::kBlockScaledRows[row].name, name),
+        expect(row >= 0 && sm90::kBlockScaledConfigs[row].tile == tile &&
+                   sm90::same_name(sm90::kBlockScaledConfigs[row].name, name),
                "the least tile that holds the rows is taken:", name);
       }
   }
   for (const int m : {65, 128, 129}) {
-    const sm90::BlockScaledRow& row = sm90::kBlockScaledRows[sm90::choose(problem_of(m, 200, 544), kH200)];
-    expect((row.route == sm90::Route::kFewRows) == (m < 129) && (m == 129 || sm90::kFewRowsTiles[row.tile] == 64),
+    const sm90::BlockScaledRow& row = sm90::kBlockScaledConfigs[sm90::choose(problem_of(m, 200, 544), kH200)];
+    expect((row.route == sm90::Route::kSmallM) == (m < 129) && (m == 129 || sm90::kSmallMTiles[row.tile] == 64),
            "up to 128 rows are few, in two tiles");
   }
 }
 
-int splits(const BlockScaledProblem& problem, int tile_m) { return sm90::few_rows_splits(problem, tile_m, kH200); }
+int splits(const BlockScaledProblem& problem, int tile_m) { return sm90::small_m_splits(problem, tile_m, kH200); }
 
 void check_splits() {
   expect(splits(problem_of(16, 8192, 8192), 16) == 2, "64 tiles for 132 SMs: two CTAs each");
   expect(splits(problem_of(16, 128, 8192), 16) == 8, "one tile has as many as there can be");
   expect(splits(problem_of(16, 3968, 8192), 16) == 3 && splits(problem_of(16, 3840, 8192), 16) == 4,
          "30 clusters of four run at once on an H200");
-  for (const int tile_m : sm90::kFewRowsTiles)
-    for (const sm90::FewRowsFormat& format : kFewRowsFormats)
+  for (const int tile_m : sm90::kSmallMTiles)
+    for (const sm90::SmallMFormat& format : kSmallMFormats)
       for (const int64_t n : {1, 128, 1000, 5000, 132 * 128})
         for (int64_t k = 0; k < 12 * format.stage_k(); k += 2 * format.vec()) {
           const int64_t stages = (k + format.stage_k() - 1) / format.stage_k();
@@ -148,8 +148,8 @@ void check_shapes_of_the_gpu_tests() {
     int tiles, stages, ctas;
   } kShapes[] = {{70, 9, 1},  {60, 9, 2}, {40, 10, 3}, {20, 11, 4}, {22, 9, 5},
                  {18, 11, 6}, {15, 7, 7}, {1, 8, 8},   {2, 100, 8}};
-  for (const int tile_m : sm90::kFewRowsTiles)
-    for (const sm90::FewRowsFormat& format : kFewRowsFormats)
+  for (const int tile_m : sm90::kSmallMTiles)
+    for (const sm90::SmallMFormat& format : kSmallMFormats)
       for (const auto& shape : kShapes) {
         const int64_t n = (shape.tiles - 1) * 128 + 5, k = (shape.stages - 1) * format.stage_k() + 96;
         const BlockScaledProblem problem = problem_of(tile_m - 1, n, k, format.a, format.b, format.scale);

@@ -5,9 +5,9 @@
 #include <random>
 #include <set>
 
+#include "core/small_floats.h"
 #include "cuda/sm90/heuristics/bf16x6.h"
 #include "expect.h"
-#include "core/small_floats.h"
 
 namespace {
 
@@ -49,9 +49,9 @@ void check_parts() {
 }
 
 void check_layout() {
-  expect(sm90::decomposed_k(1) == 192 && sm90::decomposed_k(64) == 192 && sm90::decomposed_k(65) == 384,
+  expect(sm90::bf16x3_k(1) == 192 && sm90::bf16x3_k(64) == 192 && sm90::bf16x3_k(65) == 384,
          "three panels for 64 of k");
-  expect(sm90::decomposed_k(0) == 192, "zeros where k is 0");
+  expect(sm90::bf16x3_k(0) == 192, "zeros where k is 0");
   std::set<int64_t> begins;
   for (int64_t panel = 0; panel < 5; ++panel)
     for (int plane = 0; plane < sm90::kPlanes; ++plane) begins.insert(sm90::panel_begin(panel, plane));
@@ -73,12 +73,12 @@ GemmProblem problem_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
 void check_decomposed_problem() {
   for (const int64_t k : {1, 63, 64, 1000}) {
     const GemmProblem problem = problem_of(3, 50, 70, k);
-    const sm90::DecomposedScratch place(problem);
+    const sm90::Bf16x3Scratch place(problem);
     uint8_t* memory = nullptr;
-    const GemmProblem decomposed = sm90::decomposed_problem(problem, memory + 4096);
-    const int64_t row = sm90::decomposed_k(k) * 2;
+    const GemmProblem decomposed = sm90::bf16x3_problem(problem, memory + 4096);
+    const int64_t row = sm90::bf16x3_k(k) * 2;
     expect(decomposed.a.data == memory + 4096 && decomposed.b.data == memory + 4096 + 3 * 50 * row, "b lies behind a");
-    expect(place.words == (3 * 50 + 70) * row && place.bytes == place.words + 4 * sm90::kMaxDecomposeCtas,
+    expect(place.words == (3 * 50 + 70) * row && place.bytes == place.words + 4 * sm90::kMaxSplitCtas,
            "the words behind b, of which the batch shares one matrix");
     expect(place.b % 128 == 0 && place.words % 128 == 0, "TMA reads both");
     expect(decomposed.a.stride_mn * 2 == row && decomposed.a.stride_batch == 50 * decomposed.k &&
@@ -89,12 +89,13 @@ void check_decomposed_problem() {
 }
 
 void check_rows() {
-  for (const sm90::Row& row : sm90::kFloat32Rows) {
+  for (const sm90::Row& row : sm90::kBf16x6Configs) {
     const sm90::TileConfig& tile = row.tile;
-    const bool one_cta = tile.family == sm90::Family::kGemm && row.splits == 1;
-    expect(one_cta || (tile.family == sm90::Family::kSplitK && row.splits > 1), "a cooperative kernel", row.name);
+    const bool one_cta = tile.family == sm90::Family::kCooperative && row.splits == 1;
+    expect(one_cta || (tile.family == sm90::Family::kClusterSplitK && row.splits > 1), "a cooperative kernel",
+           row.name);
     expect(tile.block_k == 64, "one panel a stage", row.name);
-    expect(sm90::ring_stages(tile, Major::kK, Major::kK) > 3, "the next k is loaded beside the three planes of one",
+    expect(sm90::pipeline_stages(tile, Major::kK, Major::kK) > 3, "the next k is loaded beside the three planes of one",
            row.name);
     const int sums = tile.consumer_rows() / 64 * tile.tile_n / 2 * 2;  // of each thread: of 64 k, and of all before
     expect(sums <= (tile.takes_registers ? 192 : 128), "both sets of sums fit the registers", row.name);

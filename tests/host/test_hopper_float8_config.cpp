@@ -53,11 +53,11 @@ void check_choice() {
   for (const int64_t size : {1, 64, 512, 1024, 4096, 8192})
     for (const bool fast_accum : {false, true}) {
       const int row = sm90::choose_float8(problem_of(size, size, 1024, fast_accum), kH200);
-      expect(row >= 0 && sm90::kFloat8Rows[row].promoted == !fast_accum, "fast_accum decides what is promoted");
+      expect(row >= 0 && sm90::kFp8Configs[row].promoted == !fast_accum, "fast_accum decides what is promoted");
     }
-  for (const sm90::Float8Row& row : sm90::kFloat8Rows) {
+  for (const sm90::Float8Row& row : sm90::kFp8Configs) {
     const sm90::TileConfig& tile = row.row.tile;
-    const bool ping_pong = tile.family == sm90::Family::kPingPong;
+    const bool ping_pong = tile.family == sm90::Family::kPingpong;
     expect(sm90::persistent(tile) && !tile.swapped() && row.row.splits == 1, "a persistent kernel", row.row.name);
     expect(!row.promoted || !ping_pong, "promoted sums leave the tensor core while it works for the other consumer",
            row.row.name);

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "expect.h"
 #include "core/prepared_weight.h"
+#include "expect.h"
 
 namespace {
 

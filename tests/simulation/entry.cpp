@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cuda/elementwise/epilogue_backward.h"
-#include "cuda/runtime/gpu.h"
 #include "cuda/elementwise/quantize.h"
+#include "cuda/runtime/gpu.h"
 #include "cuda/sm80/sm80.h"
 #include "cuda/sm90/sm90.h"
 #include "guarded.h"
@@ -99,13 +99,13 @@ void launch_writer() {
 bool refuses_second_way = false;
 
 // Whether kernels that compute the product anew may follow, under a condition that the first ones leave.
-bool may_follow(const Condition& condition) {
-  if (condition.words == nullptr) return false;
+bool may_follow(const DeviceFlag& flag) {
+  if (flag.words == nullptr) return false;
   if (!refuses_second_way) return true;
   if (!simulation::synchronize()) return false;
   bool any = false;
-  for (int i = 0; i < condition.count; ++i) any = any || condition.words[i] != 0;
-  if (any == condition.when_set) throw std::runtime_error("the kernels ask for the product to be computed anew");
+  for (int i = 0; i < flag.count; ++i) any = any || flag.words[i] != 0;
+  if (any == flag.when_set) throw std::runtime_error("the kernels ask for the product to be computed anew");
   return false;
 }
 
@@ -133,8 +133,8 @@ void run_portable(int row, const BlockScaledProblem& problem, const Gpu&) { sm80
 // Where the kernels leave a condition under which others compute the product anew, those follow.
 template <typename Problem>
 void run_hopper(int row, Problem problem, const Gpu& gpu) {
-  problem.condition = sm90::run(row, problem, gpu, scratch(sm90::scratch_bytes(row, problem)), nullptr);
-  if (may_follow(problem.condition)) run_portable(sm80::choose_row(problem, gpu), problem, gpu);
+  problem.device_flag = sm90::run(row, problem, gpu, scratch(sm90::scratch_bytes(row, problem)), nullptr);
+  if (may_follow(problem.device_flag)) run_portable(sm80::choose_config(problem, gpu), problem, gpu);
 }
 
 // Where there is room for a prepared weight, it is prepared before.
@@ -158,21 +158,21 @@ void run_elementwise(int row, const void* problem, const Gpu& gpu) {
 extern "C" {
 
 int simulation_row_count(int table) {
-  const int counts[] = {sm80::row_count(), sm90::row_count(), sm80::block_scaled_row_count(),
-                        sm90::block_scaled_row_count(), static_cast<int>(std::size(kElementwiseRows))};
+  const int counts[] = {sm80::config_count(), sm90::config_count(), sm80::block_scaled_config_count(),
+                        sm90::block_scaled_config_count(), static_cast<int>(std::size(kElementwiseRows))};
   return counts[table];
 }
 
 const char* simulation_row_name(int table, int row) {
   switch (table) {
     case kPortable:
-      return sm80::row_name(row);
+      return sm80::config_name(row);
     case kHopper:
-      return sm90::row_name(row);
+      return sm90::config_name(row);
     case kPortableBlockScaled:
-      return sm80::block_scaled_row_name(row);
+      return sm80::block_scaled_config_name(row);
     case kHopperBlockScaled:
-      return sm90::block_scaled_row_name(row);
+      return sm90::block_scaled_config_name(row);
     default:
       return kElementwiseRows[row];
   }

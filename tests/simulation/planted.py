@@ -24,7 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 RECORD = HERE / "planted.csv"
 TIME_LIMIT = 600  # seconds of a fault's runs
 # Where kernels of all rows of a table are instantiated: of one row alone they compile in a tenth of the time.
-ALL_ROWS = re.compile(r"std::make_integer_sequence<int, k\w*(Row|Tile)Count>\(\)")
+ALL_ROWS = re.compile(r"std::make_integer_sequence<int, k\w*(Config|Tile)Count>\(\)")
 # Rows of which the first is number 0 in a table of its own.
 OWN_TABLES = ("sm90_fp8", "sm90_bf16x6", "sm90_block_scaled_few_rows", "")
 

@@ -2,17 +2,15 @@
 #include <cstdint>
 #include <string>
 
-#include "cuda/runtime/launch.h"
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/cp_async.cuh"
-#include "cuda/ptx/sync.cuh"
-#include "cuda/ptx/sync.cuh"
-#include "cuda/ptx/mbarrier.cuh"
-#include "cuda/ptx/sync.cuh"
-#include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/matrix_copy.cuh"
+#include "cuda/ptx/mbarrier.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/ptx/sync.cuh"
 #include "cuda/ptx/tma.cuh"
 #include "cuda/ptx/wgmma.cuh"
+#include "cuda/runtime/launch.h"
 #include "cuda/runtime/tensor_map.h"
 #include "runtime.h"
 #include "state.h"

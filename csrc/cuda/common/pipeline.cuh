@@ -1,4 +1,5 @@
-// A ring of stages in shared memory between one producer warp and the warpgroups that consume: two barriers a stage.
+// A pipeline of stages in shared memory between one producer warp and the warpgroups that consume: two barriers a
+// stage.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ __device__ __forceinline__ void wait_for_phase(uint32_t barrier, uint32_t parity
   while (!ptx::mbarrier_try_wait(barrier, parity)) watchdog.tick();
 }
 
-// Where a role stands in the ring: the stage, and how often it has gone round, modulo two.
-struct RingPosition {
+// Where a role stands in the pipeline: the stage, and how often it has gone round, modulo two.
+struct PipelineState {
   int stage = 0;
   uint32_t phase = 0;
 
@@ -49,14 +50,14 @@ struct RingPosition {
   }
 };
 
-// The ring's place in shared memory. `full` barriers complete when a stage's bytes have arrived, `empty` barriers when
-// every consumer has released it.
-class Ring {
+// The pipeline's place in shared memory. `full` barriers complete when a stage's bytes have arrived, `empty` barriers
+// when every consumer has released it.
+class Pipeline {
  public:
   static constexpr int kMaxStages = 16;
   static constexpr int kBarrierBytes = 2 * kMaxStages * 8;
 
-  __device__ __forceinline__ Ring(uint32_t barriers, uint32_t data, int stage_bytes, int stages)
+  __device__ __forceinline__ Pipeline(uint32_t barriers, uint32_t data, int stage_bytes, int stages)
       : barriers_(barriers), data_(data), stage_bytes_(stage_bytes), stages_(stages) {}
 
   __device__ __forceinline__ int stages() const { return stages_; }
@@ -78,11 +79,11 @@ class Ring {
   }
 
   // The producer: waits until every consumer has released the stage's last round. Its first round finds all free.
-  __device__ __forceinline__ void wait_until_empty(const RingPosition& at) const {
+  __device__ __forceinline__ void wait_until_empty(const PipelineState& at) const {
     wait_for_phase(empty(at.stage), at.phase ^ 1);
   }
   // A consumer: waits for the stage's bytes.
-  __device__ __forceinline__ void wait_until_full(const RingPosition& at) const {
+  __device__ __forceinline__ void wait_until_full(const PipelineState& at) const {
     wait_for_phase(full(at.stage), at.phase);
   }
 

@@ -46,103 +46,103 @@ void copy_codes(BlockScaledOperand& operand, const Tensor& codes, const Tensor& 
 
 #ifdef TILEON_WITH_SM90
 // Hopper's rows come first in the table.
-int hopper_row_count() { return sm90::block_scaled_row_count(); }
+int hopper_config_count() { return sm90::block_scaled_config_count(); }
 
 // Runs row `row` of Hopper's, and behind it the portable kernels, which leave at once unless the data need them.
 void run_on_hopper(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   BlockScaledProblem again = problem;
-  again.condition = sm90::run(row, problem, gpu, scratch, stream);
-  if (again.condition.words != nullptr) sm80::run(sm80::choose_row(again, gpu), again, stream);
+  again.device_flag = sm90::run(row, problem, gpu, scratch, stream);
+  if (again.device_flag.words != nullptr) sm80::run(sm80::choose_config(again, gpu), again, stream);
 }
 #else
-int hopper_row_count() { return 0; }
+int hopper_config_count() { return 0; }
 #endif
 
 // A row of the table: Hopper's, or the portable one of that number.
-struct TableRow {
+struct Choice {
   bool is_hopper;
   int row;
 };
 
-const char* name_of(const TableRow& row) {
+const char* name_of(const Choice& row) {
 #ifdef TILEON_WITH_SM90
-  if (row.is_hopper) return sm90::block_scaled_row_name(row.row);
+  if (row.is_hopper) return sm90::block_scaled_config_name(row.row);
 #endif
-  return sm80::block_scaled_row_name(row.row);
+  return sm80::block_scaled_config_name(row.row);
 }
 
-const char* why_not(const TableRow& row, const BlockScaledProblem& problem, const Gpu& gpu) {
+const char* why_not(const Choice& row, const BlockScaledProblem& problem, const Gpu& gpu) {
 #ifdef TILEON_WITH_SM90
   if (row.is_hopper) return sm90::why_not(row.row, problem, gpu);
 #endif
   return sm80::why_not(row.row, problem, gpu);
 }
 
-bool keeps_accuracy(const TableRow& row, const BlockScaledProblem& problem) {
+bool keeps_accuracy(const Choice& row, const BlockScaledProblem& problem) {
 #ifdef TILEON_WITH_SM90
   if (row.is_hopper) return sm90::keeps_accuracy(row.row, problem);
 #endif
   return true;
 }
 
-int64_t scratch_bytes(const TableRow& row, const BlockScaledProblem& problem) {
+int64_t scratch_bytes(const Choice& row, const BlockScaledProblem& problem) {
 #ifdef TILEON_WITH_SM90
   if (row.is_hopper) return sm90::scratch_bytes(row.row, problem);
 #endif
   return 0;
 }
 
-int row_count() { return hopper_row_count() + sm80::block_scaled_row_count(); }
+int config_count() { return hopper_config_count() + sm80::block_scaled_config_count(); }
 
-TableRow row_at(int index) {
-  const bool is_hopper = index < hopper_row_count();
-  return {is_hopper, index - (is_hopper ? 0 : hopper_row_count())};
+Choice row_at(int index) {
+  const bool is_hopper = index < hopper_config_count();
+  return {is_hopper, index - (is_hopper ? 0 : hopper_config_count())};
 }
 
-TableRow row_by_index(int64_t config, const BlockScaledProblem& problem, const Gpu& gpu) {
-  if (config >= row_count())
-    fail(kOp, ": `config` must be below ", row_count(), ", the rows of the tile table here, got ", config);
-  const TableRow row = row_at(static_cast<int>(config));
+Choice row_by_index(int64_t config, const BlockScaledProblem& problem, const Gpu& gpu) {
+  if (config >= config_count())
+    fail(kOp, ": `config` must be below ", config_count(), ", the rows of the tile table here, got ", config);
+  const Choice row = row_at(static_cast<int>(config));
   const char* reason = why_not(row, problem, gpu);
   if (reason != nullptr) fail(kOp, ": `config` ", config, " (", name_of(row), ") cannot run these operands: ", reason);
   return row;
 }
 
 // Whether the library may choose the row for the problem.
-bool is_candidate(const TableRow& row, const BlockScaledProblem& problem, const Gpu& gpu) {
+bool is_candidate(const Choice& row, const BlockScaledProblem& problem, const Gpu& gpu) {
   if (row.is_hopper && (!may_choose_hopper() || problem.k == 0)) return false;
   return why_not(row, problem, gpu) == nullptr && keeps_accuracy(row, problem);
 }
 
 // The row that was measured to be the fastest, where that is known and may be chosen.
-std::optional<TableRow> measured_row(const BlockScaledProblem& problem, const BlockScaledArguments& arguments,
-                                     int device, const Gpu& gpu, cudaStream_t stream) {
+std::optional<Choice> measured_row(const BlockScaledProblem& problem, const BlockScaledArguments& arguments, int device,
+                                   const Gpu& gpu, cudaStream_t stream) {
   const bool can_measure = problem.prepared_b.data == nullptr;
   const char* name = name_of_measured_row(problem, arguments, device, stream, can_measure);
-  for (int index = 0; name != nullptr && index < row_count(); ++index) {
-    const TableRow row = row_at(index);
+  for (int index = 0; name != nullptr && index < config_count(); ++index) {
+    const Choice row = row_at(index);
     if (std::strcmp(name_of(row), name) == 0 && is_candidate(row, problem, gpu)) return row;
   }
   return std::nullopt;
 }
 
-TableRow choose_row(const BlockScaledProblem& problem, const Gpu& gpu) {
+Choice choose_config(const BlockScaledProblem& problem, const Gpu& gpu) {
 #ifdef TILEON_WITH_SM90
-  const int row = may_choose_hopper() ? sm90::choose_row(problem, gpu) : -1;
+  const int row = may_choose_hopper() ? sm90::choose_config(problem, gpu) : -1;
   if (row >= 0) return {true, row};
 #endif
-  return {false, sm80::choose_row(problem, gpu)};
+  return {false, sm80::choose_config(problem, gpu)};
 }
 
 // A way of computing a product. Every row reads the operands as sm80::reads says: others are copied for each of them.
 struct Way {
-  TableRow row;
+  Choice row;
   MemoryNeeds memory;
 
   MemoryNeeds needs() const { return memory; }
 };
 
-Way way_of(const TableRow& row, const BlockScaledProblem& problem, const BlockScaledArguments& arguments) {
+Way way_of(const Choice& row, const BlockScaledProblem& problem, const BlockScaledArguments& arguments) {
   const bool reads_a = sm80::reads(problem.a, problem.m, problem), reads_b = sm80::reads(problem.b, problem.n, problem);
   return {row,
           {reads_a ? 0 : bytes_of_copy(arguments.a), reads_b ? 0 : bytes_of_copy(arguments.b),
@@ -150,14 +150,14 @@ Way way_of(const TableRow& row, const BlockScaledProblem& problem, const BlockSc
 }
 
 // Runs `row`, or where it may be another one and its memory does not fit, a portable one, which needs no scratch.
-void run_row(TableRow row, bool may_be_another, BlockScaledProblem problem, const BlockScaledArguments& arguments,
+void run_row(Choice row, bool may_be_another, BlockScaledProblem problem, const BlockScaledArguments& arguments,
              const Gpu& gpu, cudaStream_t stream) {
   std::vector<Way> ways{way_of(row, problem, arguments)};
   Memory memory;
   int chosen = 0;
   if (!ways[0].needs().none()) {
     if (may_be_another && row.is_hopper)
-      ways.push_back(way_of({false, sm80::choose_row(problem, gpu)}, problem, arguments));
+      ways.push_back(way_of({false, sm80::choose_config(problem, gpu)}, problem, arguments));
     chosen = fit(kOp, ways, arguments.a, memory);
   }
   row = ways[chosen].row;
@@ -182,16 +182,16 @@ void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& a
   if (gpu.capability < 80)
     fail(kOp, ": needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
   const cudaStream_t stream = current_stream(kOp, device);
-  std::optional<TableRow> measured;
+  std::optional<Choice> measured;
   if (config < 0) measured = measured_row(problem, arguments, device, gpu, stream);
   if (config < 0 && !measured && has_block_scaled_tensor_cores(gpu.capability) && scaled_mm_takes(problem)) {
     run_scaled_mm(problem, arguments, out);
     record_kernel("torch_scaled_mm");
     return log_call(problem);
   }
-  const TableRow row = config >= 0 ? row_by_index(config, problem, gpu)
-                       : measured  ? *measured
-                                   : choose_row(problem, gpu);
+  const Choice row = config >= 0 ? row_by_index(config, problem, gpu)
+                     : measured  ? *measured
+                                 : choose_config(problem, gpu);
   run_row(row, config < 0, problem, arguments, gpu, stream);
   log_call(problem);
 }
@@ -279,8 +279,8 @@ std::string block_scaled_candidates(const Tensor& a, const Tensor& b, const Tens
       check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum});
   const Gpu& gpu = gpu_of(kOp, a.get_device_index());
   std::string candidates;
-  for (int index = 0; index < row_count(); ++index)
-    if (const TableRow row = row_at(index); is_candidate(row, problem, gpu))
+  for (int index = 0; index < config_count(); ++index)
+    if (const Choice row = row_at(index); is_candidate(row, problem, gpu))
       candidates += std::to_string(index) + " " + name_of(row) + "\n";
   return candidates;
 }
@@ -290,12 +290,12 @@ std::string block_scaled_candidates(const Tensor& a, const Tensor& b, const Tens
 std::string block_scaled_configs() {
   std::string table;
 #ifdef TILEON_WITH_SM90
-  for (int row = 0; row < sm90::block_scaled_row_count(); ++row)
-    table +=
-        std::to_string(row) + " " + sm90::block_scaled_row_name(row) + " " + sm90::block_scaled_row_formats(row) + "\n";
+  for (int row = 0; row < sm90::block_scaled_config_count(); ++row)
+    table += std::to_string(row) + " " + sm90::block_scaled_config_name(row) + " " +
+             sm90::block_scaled_config_formats(row) + "\n";
 #endif
-  for (int row = 0; row < sm80::block_scaled_row_count(); ++row)
-    table += std::to_string(hopper_row_count() + row) + " " + sm80::block_scaled_row_name(row) +
+  for (int row = 0; row < sm80::block_scaled_config_count(); ++row)
+    table += std::to_string(hopper_config_count() + row) + " " + sm80::block_scaled_config_name(row) +
              " mxfp8,mxfp4,mixed,nvfp4\n";
   return table;
 }

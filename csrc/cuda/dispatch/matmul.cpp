@@ -31,16 +31,16 @@ using torch::stable::Tensor;
 struct Backend {
   int min_capability;  // major * 10 + minor
   int max_capability;
-  int (*row_count)();
-  const char* (*row_name)(int row);
-  std::string (*row_dtypes)(int row);
+  int (*config_count)();
+  const char* (*config_name)(int row);
+  std::string (*config_dtypes)(int row);
   const char* (*why_not)(int row, const GemmProblem&, const Gpu&);
-  bool (*keeps_accuracy)(int row, const GemmProblem&);  // null where every row does
-  int (*choose_row)(const GemmProblem&, const Gpu&);    // negative where no row takes the problem
+  bool (*keeps_accuracy)(int row, const GemmProblem&);   // null where every row does
+  int (*choose_config)(const GemmProblem&, const Gpu&);  // negative where no row takes the problem
   bool (*wants_copy)(const Operand&, int64_t mn, const GemmProblem&, const Gpu&);
   bool (*wants_widening)(const GemmProblem&, const Gpu&);  // null where no row takes fp8
   int64_t (*scratch_bytes)(int row, const GemmProblem&);
-  Condition (*run)(int row, const GemmProblem&, const Gpu&, void* scratch, cudaStream_t);
+  DeviceFlag (*run)(int row, const GemmProblem&, const Gpu&, void* scratch, cudaStream_t);
 
   bool is_for(const Gpu& gpu) const {
     return gpu.capability >= min_capability && gpu.capability <= max_capability &&
@@ -51,37 +51,37 @@ struct Backend {
 // A call goes to the first one that is for the GPU and takes the problem. The portable kernels take every one.
 constexpr Backend kBackends[] = {
 #ifdef TILEON_WITH_SM90
-    {90, 90, sm90::row_count, sm90::row_name, sm90::row_dtypes, sm90::why_not, sm90::keeps_accuracy, sm90::choose_row,
-     sm90::wants_copy, nullptr, sm90::scratch_bytes, sm90::run},
+    {90, 90, sm90::config_count, sm90::config_name, sm90::config_dtypes, sm90::why_not, sm90::keeps_accuracy,
+     sm90::choose_config, sm90::wants_copy, nullptr, sm90::scratch_bytes, sm90::run},
 #endif
-    {80, 999, sm80::row_count, sm80::row_name, sm80::row_dtypes, sm80::why_not, nullptr, sm80::choose_row,
+    {80, 999, sm80::config_count, sm80::config_name, sm80::config_dtypes, sm80::why_not, nullptr, sm80::choose_config,
      sm80::wants_copy, sm80::wants_widening, sm80::scratch_bytes, sm80::run},
 };
 
 // One row of the tile table.
-struct TableRow {
+struct Choice {
   const Backend* backend = nullptr;
   int row = -1;  // the backend's own number
 
-  const char* name() const { return backend->row_name(row); }
+  const char* name() const { return backend->config_name(row); }
 };
 
-int row_count() {
+int config_count() {
   int count = 0;
-  for (const Backend& backend : kBackends) count += backend.row_count();
+  for (const Backend& backend : kBackends) count += backend.config_count();
   return count;
 }
 
 // Row `config` of the table, which must be able to run the problem.
-TableRow row_by_index(int64_t config, const GemmProblem& problem, const Gpu& gpu) {
-  if (config >= row_count())
-    fail("matmul: `config` must be below ", row_count(), ", the rows of the tile table here, got ", config);
+Choice row_by_index(int64_t config, const GemmProblem& problem, const Gpu& gpu) {
+  if (config >= config_count())
+    fail("matmul: `config` must be below ", config_count(), ", the rows of the tile table here, got ", config);
   int row = static_cast<int>(config);
   const Backend* backend = kBackends;
-  while (row >= backend->row_count()) row -= (backend++)->row_count();
+  while (row >= backend->config_count()) row -= (backend++)->config_count();
   const char* reason = backend->why_not(row, problem, gpu);
   if (reason != nullptr)
-    fail("matmul: `config` ", config, " (", backend->row_name(row), ", ", backend->row_dtypes(row),
+    fail("matmul: `config` ", config, " (", backend->config_name(row), ", ", backend->config_dtypes(row),
          ") cannot run these operands: ", reason);
   return {backend, row};
 }
@@ -93,17 +93,17 @@ bool is_candidate(const Backend& backend, int row, const GemmProblem& problem, c
 }
 
 // The row of this name, if it may be chosen.
-std::optional<TableRow> candidate(const char* name, const GemmProblem& problem, const Gpu& gpu) {
+std::optional<Choice> candidate(const char* name, const GemmProblem& problem, const Gpu& gpu) {
   for (const Backend& backend : kBackends)
-    for (int row = 0; row < backend.row_count(); ++row)
-      if (std::strcmp(backend.row_name(row), name) == 0 && is_candidate(backend, row, problem, gpu))
-        return TableRow{&backend, row};
+    for (int row = 0; row < backend.config_count(); ++row)
+      if (std::strcmp(backend.config_name(row), name) == 0 && is_candidate(backend, row, problem, gpu))
+        return Choice{&backend, row};
   return std::nullopt;
 }
 
 // A way of computing a product: a row, the problem as that row reads it, and what has to be there first.
 struct Way {
-  TableRow row;
+  Choice row;
   GemmProblem problem;
   std::optional<AlignedCopy> a, b;
 
@@ -140,7 +140,7 @@ Way fastest_way(Way way, const Gpu& gpu) {
       plan_copy_of_a(way, problem.dtype);
     if (!way.b && backend.wants_copy(problem.b, problem.n, problem, gpu) && copies_pay())
       plan_copy_of_b(way, problem.b_dtype);
-    way.row = {&backend, backend.choose_row(problem, gpu)};
+    way.row = {&backend, backend.choose_config(problem, gpu)};
     if (way.row.row >= 0) return way;
   }
   fail("matmul: needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
@@ -150,15 +150,15 @@ Way fastest_way(Way way, const Gpu& gpu) {
 Way way_without_memory(const GemmProblem& problem, const Gpu& gpu) {
   for (const Backend& backend : kBackends) {
     if (!backend.is_for(gpu)) continue;
-    const int row = backend.choose_row(problem, gpu);
-    if (row >= 0 && backend.scratch_bytes(row, problem) == 0) return {TableRow{&backend, row}, problem, {}, {}};
+    const int row = backend.choose_config(problem, gpu);
+    if (row >= 0 && backend.scratch_bytes(row, problem) == 0) return {Choice{&backend, row}, problem, {}, {}};
   }
   fail("matmul: needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
 }
 
 // The row that was measured to be the fastest, where that is known and may be chosen.
-std::optional<TableRow> measured_row(const GemmProblem& problem, const MatmulArguments& arguments, int device,
-                                     const Gpu& gpu, cudaStream_t stream) {
+std::optional<Choice> measured_row(const GemmProblem& problem, const MatmulArguments& arguments, int device,
+                                   const Gpu& gpu, cudaStream_t stream) {
   const bool can_measure = problem.pre_activation == nullptr;
   const char* name = name_of_measured_row(problem, arguments, device, stream, can_measure);
   return name == nullptr ? std::nullopt : candidate(name, problem, gpu);
@@ -180,17 +180,17 @@ void fill(const AlignedCopy& copy, Tensor& memory, const Tensor& operand, int mn
 }
 
 // Runs a row, and behind it, where the data may need them, the portable kernels, which leave at once if not.
-void run_row(const TableRow& row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+void run_row(const Choice& row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   GemmProblem again = problem;
-  again.condition = row.backend->run(row.row, problem, gpu, scratch, stream);
-  if (again.condition.words != nullptr) sm80::run(sm80::choose_row(again, gpu), again, gpu, nullptr, stream);
+  again.device_flag = row.backend->run(row.row, problem, gpu, scratch, stream);
+  if (again.device_flag.words != nullptr) sm80::run(sm80::choose_config(again, gpu), again, gpu, nullptr, stream);
 }
 
 // By row `config` of the table where it is not negative, else by the row that was measured or that the library chooses.
 Way way_to_run(const GemmProblem& problem, const MatmulArguments& arguments, int64_t config, int device, const Gpu& gpu,
                cudaStream_t stream) {
   if (config >= 0) return {row_by_index(config, problem, gpu), problem, {}, {}};
-  const std::optional<TableRow> measured = measured_row(problem, arguments, device, gpu, stream);
+  const std::optional<Choice> measured = measured_row(problem, arguments, device, gpu, stream);
   return measured ? Way{*measured, problem, {}, {}} : fastest_way({{}, problem, {}, {}}, gpu);
 }
 
@@ -278,9 +278,9 @@ std::string matmul_candidates(const Tensor& a, const Tensor& b, const std::optio
   std::string candidates;
   int index = 0;
   for (const Backend& backend : kBackends)
-    for (int row = 0; row < backend.row_count(); ++row, ++index)
+    for (int row = 0; row < backend.config_count(); ++row, ++index)
       if (is_candidate(backend, row, problem, gpu))
-        candidates += std::to_string(index) + " " + backend.row_name(row) + "\n";
+        candidates += std::to_string(index) + " " + backend.config_name(row) + "\n";
   return candidates;
 }
 
@@ -290,8 +290,8 @@ std::string matmul_configs() {
   std::string table;
   int index = 0;
   for (const Backend& backend : kBackends)
-    for (int row = 0; row < backend.row_count(); ++row)
-      table += std::to_string(index++) + " " + backend.row_name(row) + " " + backend.row_dtypes(row) + "\n";
+    for (int row = 0; row < backend.config_count(); ++row)
+      table += std::to_string(index++) + " " + backend.config_name(row) + " " + backend.config_dtypes(row) + "\n";
   return table;
 }
 

@@ -154,11 +154,11 @@ __device__ __forceinline__ BlockScale fast_nvfp4_scale(float amax, float global,
 
 // What makes a block's scale of its largest magnitude, once a thread.
 template <Format kFormat>
-struct Scaling {
+struct AccumulatorScale {
   float global = 1, inverse = 1;
   ScaleRounding rounding;
 
-  __device__ __forceinline__ explicit Scaling(const QuantizeProblem& problem) : rounding(problem.rounding) {
+  __device__ __forceinline__ explicit AccumulatorScale(const QuantizeProblem& problem) : rounding(problem.rounding) {
     if (kFormat == Format::kNvfp4 && problem.global_scale != nullptr) {
       global = *problem.global_scale;
       inverse = 1.0f / global;
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1
     quantize(const __grid_constant__ QuantizeProblem problem) {
   constexpr FormatInfo format = info(kFormat);
   constexpr uint8_t scale_nan = format.scale == ScaleType::kE8M0 ? kE8M0NaN : kE4M3NaN;
-  const Scaling<kFormat> scaling(problem);
+  const AccumulatorScale<kFormat> scaling(problem);
   const int64_t cols = problem.k / format.vec;
   const ScaleStrides packed = packed_scales(cols);
   const int64_t padded_rows = scale_row_blocks(problem.rows) * kScaleBlockRows;

@@ -130,8 +130,8 @@ __device__ __forceinline__ void wgmma_wait() {
       TILEON_WGMMA_TYPED(n, count, "bf16", __VA_ARGS__); \
   } else
 
-// `a` and `b` are shared-memory descriptors (sm90/layout/operand_tile.h). An operand is transposed where its m or n, not its
-// k, runs along the rows in shared memory. `accumulate` of 0 overwrites the sums.
+// `a` and `b` are shared-memory descriptors (sm90/layout/operand_tile.h). An operand is transposed where its m or n,
+// not its k, runs along the rows in shared memory. `accumulate` of 0 overwrites the sums.
 template <typename Element, int kColumns, int kTransposeA, int kTransposeB>
 __device__ __forceinline__ void wgmma_m64k16(float (&sums)[kColumns / 2], uint64_t a, uint64_t b, int accumulate) {
   TILEON_WGMMA(8, 4, "%4", "%5", "%6", "%7", "%8")

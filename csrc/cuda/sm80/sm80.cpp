@@ -45,7 +45,7 @@ bool run_kind(int row, const GemmProblem& problem, cudaStream_t stream) {
     case Kind::kTf32:
       return run_mma_majors<float>(row, problem, stream);
     case Kind::kFloat32:
-      return run_simt(row, problem, stream) || run_few_rows(row, problem, stream);
+      return run_simt(row, problem, stream) || run_skinny(row, problem, stream);
     case Kind::kFloat64:
       return run_dmma(row, problem, stream);
     case Kind::kE4M3:
@@ -62,10 +62,10 @@ bool run_kind(int row, const GemmProblem& problem, cudaStream_t stream) {
 
 }  // namespace
 
-int row_count() { return kRowCount; }
-const char* row_name(int row) { return kRows[row].name; }
+int config_count() { return kDenseConfigCount; }
+const char* config_name(int row) { return kRows[row].name; }
 
-std::string row_dtypes(int row) {
+std::string config_dtypes(int row) {
   constexpr const char* names[] = {"float16",
                                    "bfloat16",
                                    "tf32",
@@ -82,7 +82,7 @@ std::string row_dtypes(int row) {
 }
 
 const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) { return why_not(kRows[row], problem, gpu); }
-int choose_row(const GemmProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
+int choose_config(const GemmProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 
 bool pays_for_copies(const GemmProblem& problem, const Gpu& gpu) { return copies_pay(problem, gpu); }
 
@@ -96,15 +96,17 @@ bool wants_widening(const GemmProblem& problem, const Gpu& gpu) { return widens_
 
 int64_t scratch_bytes(int, const GemmProblem&) { return 0; }
 
-Condition run(int row, const GemmProblem& problem, const Gpu&, void*, cudaStream_t stream) {
+DeviceFlag run(int row, const GemmProblem& problem, const Gpu&, void*, cudaStream_t stream) {
   if (!run_kind(row, problem, stream)) throw std::runtime_error("tileon: this row has no kernel for this dtype");
   return {};
 }
 
-int block_scaled_row_count() { return kBlockScaledRowCount; }
-const char* block_scaled_row_name(int row) { return kBlockScaledRows[row].name; }
-const char* why_not(int row, const BlockScaledProblem&, const Gpu& gpu) { return why_not(kBlockScaledRows[row], gpu); }
-int choose_row(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
+int block_scaled_config_count() { return kBlockScaledConfigCount; }
+const char* block_scaled_config_name(int row) { return kBlockScaledConfigs[row].name; }
+const char* why_not(int row, const BlockScaledProblem&, const Gpu& gpu) {
+  return why_not(kBlockScaledConfigs[row], gpu);
+}
+int choose_config(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 
 bool reads(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem) {
   return reads_rows(operand, problem.scale_type, rows, problem.k);

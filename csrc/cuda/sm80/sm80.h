@@ -10,10 +10,10 @@
 
 namespace tileon::sm80 {
 
-int row_count();
-const char* row_name(int row);
+int config_count();
+const char* config_name(int row);
 // Comma-separated; float32 with allow_tf32 is tf32, two dtypes with a * between them are those of `a` and `b`.
-std::string row_dtypes(int row);
+std::string config_dtypes(int row);
 
 // What the current device's image of these kernels was compiled for, major * 10 + minor: its own compute capability or,
 // where the driver compiled it from PTX, an older one.
@@ -23,7 +23,7 @@ int image_capability();
 const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu);
 
 // The row that is expected to be fastest on a GPU. There is one for every problem.
-int choose_row(const GemmProblem& problem, const Gpu& gpu);
+int choose_config(const GemmProblem& problem, const Gpu& gpu);
 
 // Whether the kernels that fetch every element by itself would take long enough for copies of the operands to pay.
 bool pays_for_copies(const GemmProblem& problem, const Gpu& gpu);
@@ -37,14 +37,14 @@ bool wants_widening(const GemmProblem& problem, const Gpu& gpu);
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
 // The kernels need no memory, and take every number: no condition is returned.
 int64_t scratch_bytes(int row, const GemmProblem& problem);
-Condition run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
+DeviceFlag run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 // The same for block-scaled products, whose rows have a table of their own. Every row takes every format and layout of
 // scales; operands that it does not read are copied first.
-int block_scaled_row_count();
-const char* block_scaled_row_name(int row);
+int block_scaled_config_count();
+const char* block_scaled_config_name(int row);
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu);
-int choose_row(const BlockScaledProblem& problem, const Gpu& gpu);
+int choose_config(const BlockScaledProblem& problem, const Gpu& gpu);
 bool reads(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem);
 void run(int row, const BlockScaledProblem& problem, cudaStream_t stream);
 

@@ -19,12 +19,12 @@
 namespace tileon::sm90 {
 namespace {
 
-// Those of rows whose kernels take `Params`. Those for few rows are in few_rows/launch.cpp.
+// Those of rows whose kernels take `Params`. Those for few rows are in run_small_m.cpp.
 template <typename Params>
 class Kernels {
  public:
   Kernels() {
-    for (int row = 0; row < kBlockScaledRowCount; ++row) {
+    for (int row = 0; row < kBlockScaledConfigCount; ++row) {
       add<Route::kBFloat16>(row);
       add<Route::kInt8>(row);
       add<Route::kFloat8>(row);
@@ -38,13 +38,13 @@ class Kernels {
   template <Route kRoute>
   void add(int row) {
     if constexpr (std::is_same_v<ParamsOf<kRoute>, Params>) {
-      if (kBlockScaledRows[row].route != kRoute) return;
+      if (kBlockScaledConfigs[row].route != kRoute) return;
       at(row, DType::kFloat16).function = find_block_scaled<kRoute, __half>(row);
       at(row, DType::kBFloat16).function = find_block_scaled<kRoute, __nv_bfloat16>(row);
     }
   }
 
-  std::array<std::array<Kernel<Params>, 2>, kBlockScaledRowCount> kernels_;
+  std::array<std::array<Kernel<Params>, 2>, kBlockScaledConfigCount> kernels_;
 };
 
 template <typename Params>
@@ -78,18 +78,18 @@ struct Run {
     return problem.prepared_b.data != nullptr && problem.prepared_b.form == form;
   }
 
-  LaunchPlan plan_of(int row, Form form, const void* b_rows) const {
-    const GemmProblem prepared = prepared_problem(problem, form, a.rows, b_rows);
-    const int64_t float8_k = form == Form::kFloat8 ? problem.k : 0;
-    return plan_launch(dense_row_of(kBlockScaledRows[row], form), prepared, gpu, {.float8_k = float8_k});
+  LaunchPlan plan_of(int row, Encoding encoding, const void* b_rows) const {
+    const GemmProblem prepared = prepared_problem(problem, encoding, a.rows, b_rows);
+    const int64_t float8_k = encoding == Encoding::kFloat8 ? problem.k : 0;
+    return plan_launch(dense_row_of(kBlockScaledConfigs[row], encoding), prepared, gpu, {.float8_k = float8_k});
   }
 
   ScaledParams params_of(const LaunchPlan& plan) const {
     return {plan.params, problem.global_scale, nullptr, nullptr, 0, a.exponents, b.exponents};
   }
 
-  // Of every form: they differ in the family alone.
-  static TileConfig tile_of(int row) { return dense_row_of(kBlockScaledRows[row], Form::kBFloat16).tile; }
+  // Of every encoding: they differ in the family alone.
+  static TileConfig tile_of(int row) { return dense_row_of(kBlockScaledConfigs[row], Encoding::kBFloat16).tile; }
 
   template <typename Params>
   void launch_row(int row, const LaunchPlan& plan, int shared_bytes, const Params& params) const {
@@ -98,42 +98,42 @@ struct Run {
   }
 
   // Returns the condition under which bfloat16 lost something.
-  Condition by_bfloat16(int row) const {
+  DeviceFlag by_bfloat16(int row) const {
     const bool has_b = has_weight(PreparedForm::kBFloat16);
     const BlockScaledProblem to_prepare = has_b ? of_a_alone(problem) : problem;
     const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
-    const int strips = strips_of(problem);
-    run_prepare_bfloat16({to_prepare, a, b, strips, words, word_of_b, nullptr}, stream);
-    const LaunchPlan plan = plan_of(row, Form::kBFloat16, has_b ? problem.prepared_b.data : b.rows);
+    const int segments = segments_of(problem);
+    run_prepare_bfloat16({to_prepare, a, b, segments, words, word_of_b, nullptr}, stream);
+    const LaunchPlan plan = plan_of(row, Encoding::kBFloat16, has_b ? problem.prepared_b.data : b.rows);
     ScaledParams params = params_of(plan);
-    Condition lost;
+    DeviceFlag lost;
     // It holds every e2m1 times its scale.
     if (problem.a.element == ElementType::kE4M3 || problem.b.element == ElementType::kE4M3) {
       params.summary = summary;
       params.words = words;
-      params.word_count = static_cast<int>(prepare_ctas(to_prepare, strips));
+      params.word_count = static_cast<int>(prepare_ctas(to_prepare, segments));
       lost = {summary, tile_of(row).consumers * 4, true};
     }
     launch_row(row, plan, plan.shared_bytes, params);
     return lost;
   }
 
-  void by_form(int row) const {
+  void by_encoding(int row) const {
     const bool has_b = has_weight(PreparedForm::kInt8);
-    const BlockScaledProblem to_inspect = has_b ? of_a_alone(problem) : problem;
+    const BlockScaledProblem to_classify = has_b ? of_a_alone(problem) : problem;
     const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
-    run_inspect({to_inspect, a.exponents, b.exponents, words, word_of_b, nullptr}, stream);
-    const bool fast_accum = kBlockScaledRows[row].route == Route::kFloat8;
-    const FormChoice choice{words, static_cast<int>(inspect_ctas(to_inspect)), fast_accum};
-    const int strips_a = mxfp4_strips_of(problem, has_b ? problem.m : problem.m + problem.n);
-    const int strips_b = has_b ? mxfp4_strips_of(problem, problem.n) : strips_a;
-    run_prepare_mxfp4({problem, a, b, strips_a, strips_b, choice, has_b}, stream);
-    const LaunchPlan int8 = plan_of(row, Form::kInt8, has_b ? problem.prepared_b.data : b.rows);
-    const LaunchPlan bfloat16 = plan_of(row, Form::kBFloat16, b.rows);
-    FormParams params{choice, params_of(int8), params_of(bfloat16), {}};
+    run_classify_scales({to_classify, a.exponents, b.exponents, words, word_of_b, nullptr}, stream);
+    const bool fast_accum = kBlockScaledConfigs[row].route == Route::kFloat8;
+    const EncodingChoice choice{words, static_cast<int>(classify_ctas(to_classify)), fast_accum};
+    const int segments_a = mxfp4_segments_of(problem, has_b ? problem.m : problem.m + problem.n);
+    const int segments_b = has_b ? mxfp4_segments_of(problem, problem.n) : segments_a;
+    run_prepare_mxfp4({problem, a, b, segments_a, segments_b, choice, has_b}, stream);
+    const LaunchPlan int8 = plan_of(row, Encoding::kInt8, has_b ? problem.prepared_b.data : b.rows);
+    const LaunchPlan bfloat16 = plan_of(row, Encoding::kBFloat16, b.rows);
+    EncodingParams params{choice, params_of(int8), params_of(bfloat16), {}};
     int shared_bytes = std::max(int8.shared_bytes, bfloat16.shared_bytes);
     if (fast_accum) {
-      const LaunchPlan float8 = plan_of(row, Form::kFloat8, b.rows);
+      const LaunchPlan float8 = plan_of(row, Encoding::kFloat8, b.rows);
       params.float8 = params_of(float8);
       shared_bytes = std::max(shared_bytes, float8.shared_bytes);
     }
@@ -143,28 +143,28 @@ struct Run {
 
 }  // namespace
 
-int block_scaled_row_count() { return kBlockScaledRowCount; }
-const char* block_scaled_row_name(int row) { return kBlockScaledRows[row].name; }
-const char* block_scaled_row_formats(int row) {
-  return is_by_form(kBlockScaledRows[row].route) ? "mxfp4" : "mxfp8,mxfp4,mixed,nvfp4";
+int block_scaled_config_count() { return kBlockScaledConfigCount; }
+const char* block_scaled_config_name(int row) { return kBlockScaledConfigs[row].name; }
+const char* block_scaled_config_formats(int row) {
+  return is_by_encoding(kBlockScaledConfigs[row].route) ? "mxfp4" : "mxfp8,mxfp4,mixed,nvfp4";
 }
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu) {
-  return why_not(kBlockScaledRows[row].route, problem, gpu);
+  return why_not(kBlockScaledConfigs[row].route, problem, gpu);
 }
 bool keeps_accuracy(int row, const BlockScaledProblem& problem) {
-  return kBlockScaledRows[row].route != Route::kFloat8 || may_be_float8(problem);
+  return kBlockScaledConfigs[row].route != Route::kFloat8 || may_be_float8(problem);
 }
-int choose_row(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
+int choose_config(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 int64_t scratch_bytes(int row, const BlockScaledProblem& problem) {
-  const Route route = kBlockScaledRows[row].route;
-  return route == Route::kFewRows ? 0 : scratch_of(problem, route).bytes;
+  const Route route = kBlockScaledConfigs[row].route;
+  return route == Route::kSmallM ? 0 : scratch_of(problem, route).bytes;
 }
 
-Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+DeviceFlag run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   auto* memory = static_cast<uint8_t*>(scratch);
-  const Route route = kBlockScaledRows[row].route;
-  if (route == Route::kFewRows) {
-    run_few_rows(kBlockScaledRows[row].tile, problem, gpu, stream);
+  const Route route = kBlockScaledConfigs[row].route;
+  if (route == Route::kSmallM) {
+    run_small_m(kBlockScaledConfigs[row].tile, problem, gpu, stream);
     return {};
   }
   const Scratch place = scratch_of(problem, route);
@@ -179,8 +179,8 @@ Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* 
                 {memory + place.b, exponents_b},
                 reinterpret_cast<uint32_t*>(memory + place.words),
                 reinterpret_cast<uint32_t*>(memory + place.summary)};
-  if (!is_by_form(route)) return run.by_bfloat16(row);
-  run.by_form(row);
+  if (!is_by_encoding(route)) return run.by_bfloat16(row);
+  run.by_encoding(row);
   return {};
 }
 
@@ -191,14 +191,14 @@ void prepare_weight(const BlockScaledProblem& problem, const PreparedWeight& wei
   auto* word = reinterpret_cast<uint32_t*>(bytes + place.word);
   auto* words = static_cast<uint32_t*>(scratch);
   const PreparedOperand b{bytes, bytes + place.exponents};
-  const int strips = strips_of(problem);
+  const int segments = segments_of(problem);
   check_cuda(cudaMemsetAsync(word, 0, sizeof(*word), stream), "clearing a word");
   if (problem.n == 0 || problem.k == 0) return;
   if (weight.form == PreparedForm::kBFloat16)
-    return run_prepare_bfloat16({problem, {}, b, strips, words, nullptr, word}, stream);
-  run_inspect({problem, nullptr, b.exponents, words, nullptr, word}, stream);
-  const FormChoice int8{nullptr, 0, false};
-  run_prepare_mxfp4({problem, {}, b, 1, strips, int8, false}, stream);
+    return run_prepare_bfloat16({problem, {}, b, segments, words, nullptr, word}, stream);
+  run_classify_scales({problem, nullptr, b.exponents, words, nullptr, word}, stream);
+  const EncodingChoice int8{nullptr, 0, false};
+  run_prepare_mxfp4({problem, {}, b, 1, segments, int8, false}, stream);
 }
 
 const char* why_not_prepare_weight(const BlockScaledProblem& problem, const Gpu& gpu) {
@@ -206,7 +206,7 @@ const char* why_not_prepare_weight(const BlockScaledProblem& problem, const Gpu&
 }
 
 int64_t prepare_weight_scratch_bytes(const BlockScaledProblem& problem) {
-  return std::max(prepare_ctas(problem, strips_of(problem)), inspect_ctas(problem)) * 4;
+  return std::max(prepare_ctas(problem, segments_of(problem)), classify_ctas(problem)) * 4;
 }
 
 }  // namespace tileon::sm90

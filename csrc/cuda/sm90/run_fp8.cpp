@@ -17,7 +17,7 @@ namespace {
 class Kernels {
  public:
   Kernels() {
-    for (int row = 0; row < kFloat8RowCount; ++row) {
+    for (int row = 0; row < kFp8ConfigCount; ++row) {
       add<__nv_fp8_e4m3, __nv_fp8_e4m3>(DType::kFloat8E4M3, DType::kFloat8E4M3, row);
       add<__nv_fp8_e4m3, __nv_fp8_e5m2>(DType::kFloat8E4M3, DType::kFloat8E5M2, row);
       add<__nv_fp8_e5m2, __nv_fp8_e4m3>(DType::kFloat8E5M2, DType::kFloat8E4M3, row);
@@ -38,14 +38,14 @@ class Kernels {
     at(a, b, DType::kBFloat16, row).function = find_float8<A, B, __nv_bfloat16>(row);
   }
 
-  std::array<std::array<std::array<Kernel<KernelParams>, 2>, 4>, kFloat8RowCount> kernels_;
+  std::array<std::array<std::array<Kernel<KernelParams>, 2>, 4>, kFp8ConfigCount> kernels_;
 };
 
 }  // namespace
 
 void run_float8(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream) {
   static Kernels kernels;
-  const Row& this_row = kFloat8Rows[row].row;
+  const Row& this_row = kFp8Configs[row].row;
   const LaunchPlan plan = plan_launch(this_row, as_pairs(problem), gpu, {.float8_k = problem.k});
   launch(kernels.at(problem.dtype, problem.b_dtype, problem.out_dtype, row), dim3(static_cast<unsigned>(plan.clusters)),
          this_row.tile.threads(), plan.shared_bytes, plan.params, stream);

@@ -18,7 +18,7 @@ constexpr auto kE8M0 = ScaleType::kE8M0;
 
 // Mixed products have two orders.
 constexpr int kFormatPairs = 5;
-int index_of(const FewRowsFormat& format) {
+int index_of(const SmallMFormat& format) {
   if (format.scale == ScaleType::kE4M3) return 4;
   return (format.a == kE2M1) * 2 + (format.b == kE2M1);
 }
@@ -26,23 +26,23 @@ int index_of(const FewRowsFormat& format) {
 class Kernels {
  public:
   Kernels() {
-    for (int tile = 0; tile < kFewRowsTileCount; ++tile) {
-      set(tile, {kE4M3, kE4M3, kE8M0}, find_few_rows<kE4M3, kE4M3, kE8M0>(tile));
-      set(tile, {kE4M3, kE2M1, kE8M0}, find_few_rows<kE4M3, kE2M1, kE8M0>(tile));
-      set(tile, {kE2M1, kE4M3, kE8M0}, find_few_rows<kE2M1, kE4M3, kE8M0>(tile));
-      set(tile, {kE2M1, kE2M1, kE8M0}, find_few_rows<kE2M1, kE2M1, kE8M0>(tile));
-      set(tile, {kE2M1, kE2M1, ScaleType::kE4M3}, find_few_rows<kE2M1, kE2M1, ScaleType::kE4M3>(tile));
+    for (int tile = 0; tile < kSmallMTileCount; ++tile) {
+      set(tile, {kE4M3, kE4M3, kE8M0}, find_small_m<kE4M3, kE4M3, kE8M0>(tile));
+      set(tile, {kE4M3, kE2M1, kE8M0}, find_small_m<kE4M3, kE2M1, kE8M0>(tile));
+      set(tile, {kE2M1, kE4M3, kE8M0}, find_small_m<kE2M1, kE4M3, kE8M0>(tile));
+      set(tile, {kE2M1, kE2M1, kE8M0}, find_small_m<kE2M1, kE2M1, kE8M0>(tile));
+      set(tile, {kE2M1, kE2M1, ScaleType::kE4M3}, find_small_m<kE2M1, kE2M1, ScaleType::kE4M3>(tile));
     }
   }
 
-  Kernel<FewRowsParams>& at(int tile, const FewRowsFormat& format) { return kernels_[tile][index_of(format)]; }
+  Kernel<SmallMParams>& at(int tile, const SmallMFormat& format) { return kernels_[tile][index_of(format)]; }
 
  private:
-  void set(int tile, const FewRowsFormat& format, KernelFunction<FewRowsParams> function) {
+  void set(int tile, const SmallMFormat& format, KernelFunction<SmallMParams> function) {
     at(tile, format).function = function;
   }
 
-  std::array<std::array<Kernel<FewRowsParams>, kFormatPairs>, kFewRowsTileCount> kernels_;
+  std::array<std::array<Kernel<SmallMParams>, kFormatPairs>, kSmallMTileCount> kernels_;
 };
 
 // Rows of codes in boxes of `box_bytes` x `box_rows`.
@@ -61,25 +61,25 @@ CUtensorMap map_codes(const BlockScaledOperand& operand, int64_t rows, const Blo
 
 }  // namespace
 
-void run_few_rows(int tile, const BlockScaledProblem& problem, const Gpu& gpu, cudaStream_t stream) {
+void run_small_m(int tile, const BlockScaledProblem& problem, const Gpu& gpu, cudaStream_t stream) {
   static Kernels kernels;
-  const FewRowsFormat format = format_of(problem);
-  const int tile_m = kFewRowsTiles[tile];
-  FewRowsParams params;
+  const SmallMFormat format = format_of(problem);
+  const int tile_m = kSmallMTiles[tile];
+  SmallMParams params;
   params.map_a = map_codes(problem.a, problem.m, problem, format.line_bytes_a(), tile_m, CU_TENSOR_MAP_SWIZZLE_NONE);
-  params.map_b = map_codes(problem.b, problem.n, problem, kFewRowsLineBytes, kFewRowsTileN, CU_TENSOR_MAP_SWIZZLE_128B);
-  params.tiles_n = ceil_divide(problem.n, kFewRowsTileN);
+  params.map_b = map_codes(problem.b, problem.n, problem, kSmallMLineBytes, kSmallMTileN, CU_TENSOR_MAP_SWIZZLE_128B);
+  params.tiles_n = ceil_divide(problem.n, kSmallMTileN);
   params.blocks = ceil_divide(problem.k, format.stage_k());
-  params.splits = few_rows_splits(problem, tile_m, gpu);
+  params.splits = small_m_splits(problem, tile_m, gpu);
   params.blocks_per_split = ceil_divide(params.blocks, params.splits);
-  params.stages = std::clamp(params.blocks_per_split, 1, few_rows_stages(format, tile_m));
+  params.stages = std::clamp(params.blocks_per_split, 1, small_m_stages(format, tile_m));
   params.scales_in_blocks = lie_in_blocks(problem.a.scale, problem.a.scale_strides) &&
                             lie_in_blocks(problem.b.scale, problem.b.scale_strides);
   params.vector_stores = takes_vector_stores(problem);
   params.problem = problem;
   const auto tiles = static_cast<unsigned>(ceil_divide(problem.m, tile_m) * params.tiles_n);
-  launch(kernels.at(tile, format), dim3(tiles, static_cast<unsigned>(params.splits)), few_rows_threads(tile_m),
-         few_rows_shared_bytes(format, tile_m, params.stages), params, stream);
+  launch(kernels.at(tile, format), dim3(tiles, static_cast<unsigned>(params.splits)), small_m_threads(tile_m),
+         small_m_shared_bytes(format, tile_m, params.stages), params, stream);
 }
 
 }  // namespace tileon::sm90

@@ -28,7 +28,7 @@ KernelFunction<KernelParams> find_kernel(int row) {
 class Kernels {
  public:
   Kernels() {
-    for (int row = 0; row < kRowCount; ++row) {
+    for (int row = 0; row < kDenseConfigCount; ++row) {
       add<__half>(DType::kFloat16, row);
       add<__nv_bfloat16>(DType::kBFloat16, row);
     }
@@ -47,7 +47,7 @@ class Kernels {
     at(dtype, row, Major::kMn, Major::kMn).function = find_kernel<Element, Major::kMn, Major::kMn>(row);
   }
 
-  std::array<std::array<std::array<Kernel<KernelParams>, kMajorPairs>, kRowCount>, 2> kernels_;
+  std::array<std::array<std::array<Kernel<KernelParams>, kMajorPairs>, kDenseConfigCount>, 2> kernels_;
 };
 
 Kernel<KernelParams>& kernel_of(DType dtype, int row, Major a, Major b) {
@@ -58,15 +58,15 @@ Kernel<KernelParams>& kernel_of(DType dtype, int row, Major a, Major b) {
 }  // namespace
 
 // The fp8 rows follow those of kRows, and those of float32 follow them.
-constexpr int kFloat8Begin = kRowCount;
-constexpr int kFloat32Begin = kFloat8Begin + kFloat8RowCount;
-int row_count() { return kFloat32Begin + kFloat32RowCount; }
+constexpr int kFloat8Begin = kDenseConfigCount;
+constexpr int kFloat32Begin = kFloat8Begin + kFp8ConfigCount;
+int config_count() { return kFloat32Begin + kBf16x6ConfigCount; }
 
-const char* row_name(int row) {
-  if (row >= kFloat32Begin) return kFloat32Rows[row - kFloat32Begin].name;
-  return row >= kFloat8Begin ? kFloat8Rows[row - kFloat8Begin].row.name : kRows[row].name;
+const char* config_name(int row) {
+  if (row >= kFloat32Begin) return kBf16x6Configs[row - kFloat32Begin].name;
+  return row >= kFloat8Begin ? kFp8Configs[row - kFloat8Begin].row.name : kRows[row].name;
 }
-std::string row_dtypes(int row) {
+std::string config_dtypes(int row) {
   if (row >= kFloat32Begin) return "float32";
   return row >= kFloat8Begin ? "float8_e4m3fn,float8_e4m3fn*float8_e5m2,float8_e5m2*float8_e4m3fn,float8_e5m2"
                              : "float16,bfloat16";
@@ -77,9 +77,9 @@ const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) {
 }
 bool keeps_accuracy(int row, const GemmProblem& problem) {
   const bool is_float8 = row >= kFloat8Begin && row < kFloat32Begin;
-  return !is_float8 || kFloat8Rows[row - kFloat8Begin].promoted || problem.fast_accum;
+  return !is_float8 || kFp8Configs[row - kFloat8Begin].promoted || problem.fast_accum;
 }
-int choose_row(const GemmProblem& problem, const Gpu& gpu) {
+int choose_config(const GemmProblem& problem, const Gpu& gpu) {
   const auto behind = [](int begin, int row) { return row < 0 ? row : begin + row; };
   if (problem.dtype == DType::kFloat32) return behind(kFloat32Begin, choose_float32(problem, gpu));
   if (is_float8(problem.dtype)) return behind(kFloat8Begin, choose_float8(problem, gpu));
@@ -92,10 +92,10 @@ bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, 
 }
 
 int64_t scratch_bytes(int row, const GemmProblem& problem) {
-  return row >= kFloat32Begin ? DecomposedScratch(problem).bytes : 0;
+  return row >= kFloat32Begin ? Bf16x3Scratch(problem).bytes : 0;
 }
 
-Condition run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+DeviceFlag run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   if (row >= kFloat32Begin) return run_float32(row - kFloat32Begin, problem, gpu, scratch, stream);
   if (row >= kFloat8Begin) {
     run_float8(row - kFloat8Begin, problem, gpu, stream);

@@ -11,9 +11,9 @@
 
 namespace tileon::sm90 {
 
-int row_count();
-const char* row_name(int row);
-std::string row_dtypes(int row);  // comma-separated
+int config_count();
+const char* config_name(int row);
+std::string config_dtypes(int row);  // comma-separated
 
 // Why row `row` of the tile table cannot run the problem as its operands lie on this GPU; null where it can.
 const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu);
@@ -22,7 +22,7 @@ const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu);
 bool keeps_accuracy(int row, const GemmProblem& problem);
 
 // The row that is expected to be fastest; -1 where none can run the problem.
-int choose_row(const GemmProblem& problem, const Gpu& gpu);
+int choose_config(const GemmProblem& problem, const Gpu& gpu);
 
 // Whether operand `operand` ([mn, k], `mn` long) needs a copy into an aligned buffer: TMA cannot read it.
 bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu);
@@ -33,22 +33,22 @@ int64_t scratch_bytes(int row, const GemmProblem& problem);
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it,
 // `scratch` begins at a multiple of 256 or is not needed. Returns the condition under which the portable kernels must
 // compute the product anew: none where there are no words in it.
-Condition run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
+DeviceFlag run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 // The same for block-scaled products, whose rows have a table of their own.
-int block_scaled_row_count();
-const char* block_scaled_row_name(int row);
-const char* block_scaled_row_formats(int row);  // comma-separated
+int block_scaled_config_count();
+const char* block_scaled_config_name(int row);
+const char* block_scaled_config_formats(int row);  // comma-separated
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu);
 bool keeps_accuracy(int row, const BlockScaledProblem& problem);
 
 // The row that is expected to be fastest; -1 where the problem is for the portable kernels.
-int choose_row(const BlockScaledProblem& problem, const Gpu& gpu);
+int choose_config(const BlockScaledProblem& problem, const Gpu& gpu);
 
 int64_t scratch_bytes(int row, const BlockScaledProblem& problem);
 
 // The operands lie as sm80::reads says.
-Condition run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
+DeviceFlag run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 // Fills a weight's buffer, for the problem's b; its m is 0. `scratch` is as long as the third one says; the first says
 // why it cannot be done on this GPU, and null where it can.

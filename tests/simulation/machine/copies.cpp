@@ -170,7 +170,7 @@ const TensorMap& decode(const CUtensorMap& map, int dimensions) {
 
 uint32_t row_bytes(const TensorMap& map) { return uint32_t{map.box[0]} * map.element_bytes; }
 
-uint32_t row_count(const TensorMap& map) {
+uint32_t config_count(const TensorMap& map) {
   uint32_t rows = 1;
   for (int i = 1; i < map.dimensions; ++i) rows *= map.box[i];
   return rows;
@@ -188,7 +188,7 @@ size_t extent_of(const TensorMap& map) {
 template <typename Use>
 void for_each_chunk(const Task& task, const Use& use) {
   const TensorMap& map = task.map;
-  const uint32_t bytes = row_bytes(map), rows = row_count(map);
+  const uint32_t bytes = row_bytes(map), rows = config_count(map);
   const auto tensor_bytes = static_cast<int64_t>(map.sizes[0] * map.element_bytes);
   uint32_t place = task.shared;
   for (uint32_t row = 0; row < rows; ++row) {
@@ -235,7 +235,7 @@ Task box_task(Task::Kind kind, const CUtensorMap& map, uint32_t shared, const in
   task.kind = kind;
   task.map = decode(map, dimensions);
   task.shared = shared;
-  task.bytes = row_bytes(task.map) * row_count(task.map);
+  task.bytes = row_bytes(task.map) * config_count(task.map);
   for (int i = 0; i < dimensions; ++i) task.at[i] = at[i];
   if (shared % 128 != 0) fault("TMA with a shared address that is no multiple of 128");
   if (touches_tensor(task)) expect_inside(task.map.data, extent_of(task.map));

@@ -78,14 +78,14 @@ __device__ __forceinline__ void multiply_tile(const BlockScaledProblem& problem,
 }
 
 template <typename Kernel>
-__global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
+__global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     gemm_block_scaled(const __grid_constant__ BlockScaledParams params) {
   unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
   if constexpr (!fits_this_architecture<Kernel::shared_bytes>()) {
     __trap();
   } else {
     const BlockScaledProblem& problem = params.problem;
-    if (!holds(problem.condition)) return;
+    if (!holds(problem.device_flag)) return;
     constexpr TileConfig config = Kernel::config;
     const CtaTile tile(params, config);
     const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));

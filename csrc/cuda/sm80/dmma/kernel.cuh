@@ -1,4 +1,5 @@
-// Float64 GEMM on the tensor cores: the ring and panels of the SIMT kernel, mma.sync in float64, its sums in float64.
+// Float64 GEMM on the tensor cores: the pipeline and panels of the SIMT kernel, mma.sync in float64, its sums in
+// float64.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/heuristics/dense.h"
 #include "cuda/sm80/loaders/operand_panel.cuh"
-#include "cuda/sm80/loaders/ring.cuh"
+#include "cuda/sm80/loaders/pipeline.cuh"
 #include "cuda/sm80/tile/cta_tile.cuh"
 #include "cuda/sm80/tile/fragment_store.cuh"
 #include "cuda/sm80/tile/kernel_params.h"
@@ -26,19 +27,19 @@ struct DmmaKernel {
   using ReaderA = PanelReader<PanelA, kAccessA, threads>;
   using ReaderB = PanelReader<PanelB, kAccessB, threads>;
   static_assert(kConfig.stages >= 3, "a transposed block lands one fetch later");
-  using Ring = sm80::Ring<kConfig.stages, kConfig.block_k, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
+  using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
   using Slab = FragmentSlab<double, kConfig>;
   static constexpr int k_steps = kConfig.block_k / kKPerDmma;
   static_assert(k_steps % 2 == 0, "two fragment buffers take turns");
   static constexpr int fragments_m = kConfig.warp_m() / 16;
   static constexpr int fragments_n = kConfig.warp_n() / 8;
   static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(double));
-  static_assert(shared_bytes >= Ring::bytes && shared_bytes >= threads / 32 * Slab::bytes);
+  static_assert(shared_bytes >= Pipeline::bytes && shared_bytes >= threads / 32 * Slab::bytes);
 };
 
 // Sums a @ b over all of k into one warp's accumulators. `warp_m` and `warp_n` say where the warp's tile begins.
 template <typename Kernel>
-__device__ __forceinline__ void multiply(typename Kernel::Ring& ring, int warp_m, int warp_n, int blocks,
+__device__ __forceinline__ void multiply(typename Kernel::Pipeline& pipeline, int warp_m, int warp_n, int blocks,
                                          double (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
   const int lane = threadIdx.x % 32;
   const int lane_k = lane % 4;
@@ -48,8 +49,8 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, int warp_m
   double b[2][Kernel::fragments_n];
   auto load_fragments = [&](int k_step, int buffer) {
     const int k = k_step * kKPerDmma + lane_k;
-    const uint32_t a_row = ring.a() + (k * Kernel::PanelA::pitch + warp_m + lane_mn) * int(sizeof(double));
-    const uint32_t b_row = ring.b() + (k * Kernel::PanelB::pitch + warp_n + lane_mn) * int(sizeof(double));
+    const uint32_t a_row = pipeline.a() + (k * Kernel::PanelA::pitch + warp_m + lane_mn) * int(sizeof(double));
+    const uint32_t b_row = pipeline.b() + (k * Kernel::PanelB::pitch + warp_n + lane_mn) * int(sizeof(double));
 #pragma unroll
     for (int m = 0; m < Kernel::fragments_m; ++m) {
       a[buffer][m][0] = ptx::load_shared_double(a_row + m * 16 * int(sizeof(double)));
@@ -61,15 +62,15 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, int warp_m
   };
 
   if (blocks == 0) return;
-  ring.wait_for_next();
+  pipeline.wait_for_next();
   load_fragments(0, 0);
 #pragma unroll 1
   for (int block = 0; block < blocks; ++block) {
 #pragma unroll
     for (int k_step = 0; k_step < Kernel::k_steps; ++k_step) {
-      if (k_step == Kernel::k_steps - 1) ring.wait_for_next();
+      if (k_step == Kernel::k_steps - 1) pipeline.wait_for_next();
       load_fragments((k_step + 1) % Kernel::k_steps, (k_step + 1) % 2);
-      if (k_step == 0) ring.fetch_next();
+      if (k_step == 0) pipeline.fetch_next();
 #pragma unroll
       for (int m = 0; m < Kernel::fragments_m; ++m) {
 #pragma unroll
@@ -80,7 +81,7 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, int warp_m
 }
 
 template <typename Kernel>
-__global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
+__global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     gemm_dmma(const __grid_constant__ KernelParams params) {
   unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
   constexpr TileConfig config = Kernel::config;
@@ -89,11 +90,11 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
 
   typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m);
   typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n);
-  typename Kernel::Ring ring(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a, reader_b,
-                             problem.k);
+  typename Kernel::Pipeline pipeline(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a, reader_b,
+                                     problem.k);
   double sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
-  multiply<Kernel>(ring, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
-  ring.drain();  // from here on the slabs overwrite it
+  multiply<Kernel>(pipeline, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
+  pipeline.drain();  // from here on the slabs overwrite it
   store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
                                          shared_memory, sums);
 }

@@ -31,15 +31,15 @@ struct BlockScaledRow {
 };
 
 // clang-format off
-constexpr BlockScaledRow kBlockScaledRows[] = {
-    // name                             family         tile m, n  k   warps  stages, group, resident   ns_per_k: nvfp4, mxfp4, mxfp8, mixed, mixed   ns_fixed, share
+constexpr BlockScaledRow kBlockScaledConfigs[] = {
+    // name                             family         tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k: nvfp4, mxfp4, mxfp8, mixed, mixed   ns_fixed, share
     {"sm80_block_scaled_256x128x32",    {Family::kMma, 256, 128, 32,  4, 2,  3, 8, 1},   {32.3f, 24.7f, 29.1f, 28.2f, 24.9f},   7200.0f, 1.00f},
     {"sm80_block_scaled_128x256x32",    {Family::kMma, 128, 256, 32,  2, 4,  3, 8, 1},   {32.6f, 25.0f, 27.9f, 24.9f, 28.2f},   7000.0f, 1.00f},
     {"sm80_block_scaled_64x128x32",     {Family::kMma,  64, 128, 32,  2, 2,  3, 8, 2},   {21.1f, 16.0f, 20.7f, 16.3f, 20.7f},   2100.0f, 0.60f},
     {"sm80_block_scaled_16x128x32",     {Family::kMma,  16, 128, 32,  1, 4,  3, 8, 2},   {17.5f, 17.0f, 17.9f, 14.8f, 17.9f},   2000.0f, 0.60f},
 };
 // clang-format on
-constexpr int kBlockScaledRowCount = sizeof(kBlockScaledRows) / sizeof(kBlockScaledRows[0]);
+constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);
 
 // Why a row cannot run on this GPU; null where it can. There is no problem that a row does not take.
 inline const char* why_not(const BlockScaledRow& row, const Gpu& gpu) {
@@ -56,7 +56,7 @@ inline double expected_ns(const BlockScaledRow& row, const BlockScaledProblem& p
 
 inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
   return cheapest(
-      kBlockScaledRows, [&](const BlockScaledRow& row) { return why_not(row, gpu) == nullptr; },
+      kBlockScaledConfigs, [&](const BlockScaledRow& row) { return why_not(row, gpu) == nullptr; },
       [&](const BlockScaledRow& row) { return expected_ns(row, problem, gpu); });
 }
 

@@ -16,7 +16,7 @@ enum class Family : int8_t {
   kMmaGather,  // the same, every element fetched through its strides: any alignment, any stride
   kSimt,       // FFMA: IEEE float32, any alignment, any stride
   kDmma,       // tensor cores in float64, any alignment, any stride
-  kFewRows,    // FFMA for a few rows of a, which read b at the memory's rate: both lie along k, 16-byte loads
+  kSkinny,     // FFMA for a few rows of a, which read b at the memory's rate: both lie along k, 16-byte loads
 };
 
 // Everything that shapes a kernel. A row of the table is used as a template argument as it stands.
@@ -25,11 +25,11 @@ struct TileConfig {
   int tile_m;
   int tile_n;
   int block_k;  // elements of k in one stage
-  int warps_m;  // the tile is split evenly over warps_m x warps_n warps; of kFewRows, k and the columns are
+  int warps_m;  // the tile is split evenly over warps_m x warps_n warps; of kSkinny, k and the columns are
   int warps_n;
-  int stages;    // k-blocks in shared memory; stages - 1 are in flight
-  int group_m;   // rows of tiles in a group (tile_order.h)
-  int resident;  // CTAs that one SM shall hold: bounds the registers
+  int stages;       // k-blocks in shared memory; stages - 1 are in flight
+  int group_m;      // rows of tiles in a group (tile_order.h)
+  int ctas_per_sm;  // CTAs that one SM shall hold: bounds the registers
 
   constexpr int threads() const { return warps_m * warps_n * 32; }
   constexpr int warp_m() const { return tile_m / warps_m; }
@@ -87,7 +87,7 @@ constexpr int kGathered = k8 | k16 | kTf32;
 
 // clang-format off
 constexpr Row kRows[] = {
-    // name                        kinds        family               tile m, n  k   warps  stages, group, resident   ns_per_k, ns_fixed, share
+    // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share
     {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1},   16.90f, 12200.0f, 1.00f},
     {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2},   15.90f, 10100.0f, 0.56f},
     {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 2},    8.64f,  5970.0f, 0.53f},
@@ -103,16 +103,16 @@ constexpr Row kRows[] = {
     {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2},  107.00f, 10800.0f, 0.83f},
     {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},   55.90f,  7140.0f, 0.76f},
     {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},   33.90f,  3930.0f, 0.77f},
-    {"sm80_few_rows_1x16x256",     k32,         {Family::kFewRows,     1,  16, 256, 2, 4,  1, 8, 2},     1.17f, 1109.0f, 0.30f},
-    {"sm80_few_rows_2x16x256",     k32,         {Family::kFewRows,     2,  16, 256, 2, 4,  1, 8, 2},     1.39f, 1927.0f, 0.30f},
-    {"sm80_few_rows_4x16x256",     k32,         {Family::kFewRows,     4,  16, 256, 2, 4,  1, 8, 1},     0.97f, 1317.0f, 1.00f},
-    {"sm80_few_rows_8x16x256",     k32,         {Family::kFewRows,     8,  16, 256, 2, 4,  1, 8, 1},     1.84f, 2738.0f, 1.00f},
+    {"sm80_few_rows_1x16x256",     k32,         {Family::kSkinny,      1,  16, 256, 2, 4,  1, 8, 2},     1.17f, 1109.0f, 0.30f},
+    {"sm80_few_rows_2x16x256",     k32,         {Family::kSkinny,      2,  16, 256, 2, 4,  1, 8, 2},     1.39f, 1927.0f, 0.30f},
+    {"sm80_few_rows_4x16x256",     k32,         {Family::kSkinny,      4,  16, 256, 2, 4,  1, 8, 1},     0.97f, 1317.0f, 1.00f},
+    {"sm80_few_rows_8x16x256",     k32,         {Family::kSkinny,      8,  16, 256, 2, 4,  1, 8, 1},     1.84f, 2738.0f, 1.00f},
     {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},   80.50f,  8000.0f, 1.00f},
     {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},   51.00f,  5000.0f, 0.81f},
     {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},   29.40f,  3200.0f, 0.77f},
 };
 // clang-format on
-constexpr int kRowCount = sizeof(kRows) / sizeof(kRows[0]);
+constexpr int kDenseConfigCount = sizeof(kRows) / sizeof(kRows[0]);
 
 // The first row of a family.
 constexpr Row row_of(Family family) {
@@ -130,14 +130,14 @@ constexpr int panel_padding(Family family) { return family == Family::kSimt ? 16
 constexpr int slab_rows(Family family) { return family == Family::kSimt ? 8 : 16; }
 constexpr int slab_padding(Family family) { return family == Family::kSimt ? 16 : 8; }
 
-// Dynamic shared memory of a row's kernel: the ring of k-blocks, or the slabs where those need more.
+// Dynamic shared memory of a row's kernel: the pipeline of k-blocks, or the slabs where those need more.
 constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
   const int accumulator_bytes = element_bytes == 8 ? 8 : 4;
   const int k_row = (tile.tile_m + tile.tile_n) * element_bytes + 2 * panel_padding(tile.family);
-  const int ring = tile.stages * tile.block_k * k_row;
+  const int pipeline = tile.stages * tile.block_k * k_row;
   const int slab = slab_rows(tile.family) * (tile.warp_n() + slab_padding(tile.family)) * accumulator_bytes;
   const int slabs = tile.warps_m * tile.warps_n * slab;
-  return ring > slabs ? ring : slabs;
+  return pipeline > slabs ? pipeline : slabs;
 }
 
 // The bytes of an element in shared memory: the gather kernels have no fp8 instructions, and make float16 of fp8.
@@ -171,7 +171,7 @@ inline const char* why_not(const Row& row, const GemmProblem& problem, const Gpu
   if (!(row.kinds & bit(kind_of(problem)))) return "it does not take operands of this dtype";
   if (shared_bytes(row.tile, tile_element_bytes(row.tile.family, bytes)) > gpu.shared_bytes_per_block)
     return "this GPU has too little shared memory for it";
-  if (row.tile.family == Family::kFewRows) return why_not_along_k(problem);
+  if (row.tile.family == Family::kSkinny) return why_not_along_k(problem);
   if (row.tile.family != Family::kMma) return nullptr;  // the others read anything
   if (is_float8(problem.dtype) && gpu.image < kFloat8Capability)
     return "fp8 needs code for compute capability 8.9 or newer";
@@ -197,19 +197,19 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
           tile.group_m};
 }
 
-// Nanoseconds that the model expects on an H200's SMs: full waves of resident CTAs, then one of what is left, which
+// Nanoseconds that the model expects on an H200's SMs: full waves of ctas_per_sm CTAs, then one of what is left, which
 // takes as long as its fullest SM.
 template <typename Problem>
 double expected_ns(const TileConfig& tile, const Cost& cost, const Problem& problem, const Gpu& gpu) {
   const int64_t tiles = tile_order(tile, problem.m, problem.n).count() * problem.batch;
-  const int64_t slots = static_cast<int64_t>(gpu.sm_count) * tile.resident;
+  const int64_t slots = static_cast<int64_t>(gpu.sm_count) * tile.ctas_per_sm;
   const double alone = static_cast<double>(cost.ns_per_k) * static_cast<double>(problem.k) + cost.ns_fixed;
   const auto together = [&](int64_t ctas) {
     const double used = static_cast<double>(ctas) * cost.share;
     return ctas == 0 ? 0.0 : alone * (used > 1 ? used : 1);
   };
   const int64_t left = tiles % slots;
-  return static_cast<double>(tiles / slots) * together(tile.resident) +
+  return static_cast<double>(tiles / slots) * together(tile.ctas_per_sm) +
          together((left + gpu.sm_count - 1) / gpu.sm_count);
 }
 

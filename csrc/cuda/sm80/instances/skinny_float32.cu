@@ -11,8 +11,8 @@ namespace {
 template <int kRow>
 bool launch_if(int row, const GemmProblem& problem, cudaStream_t stream) {
   constexpr TileConfig config = kRows[kRow].tile;
-  if constexpr (config.family == Family::kFewRows) {
-    if (row == kRow) launch<&few_rows<FewRowsKernel<config>>, config, 0>(problem, stream);
+  if constexpr (config.family == Family::kSkinny) {
+    if (row == kRow) launch<&skinny<SkinnyKernel<config>>, config, 0>(problem, stream);
     return row == kRow;
   }
   return false;
@@ -25,8 +25,8 @@ bool launch_one_of(std::integer_sequence<int, kRow...>, int row, const GemmProbl
 
 }  // namespace
 
-bool run_few_rows(int row, const GemmProblem& problem, cudaStream_t stream) {
-  return launch_one_of(std::make_integer_sequence<int, kRowCount>(), row, problem, stream);
+bool run_skinny(int row, const GemmProblem& problem, cudaStream_t stream) {
+  return launch_one_of(std::make_integer_sequence<int, kDenseConfigCount>(), row, problem, stream);
 }
 
 }  // namespace tileon::sm80

@@ -20,7 +20,7 @@ constexpr int64_t kMaxBlocks = 0x7fffffff;  // of a grid's x dimension
 // Whether the kernel may be launched while the one before it in the stream still runs: it waits by itself then.
 template <typename Problem>
 bool is_dependent(const Problem& problem) {
-  return problem.condition.words != nullptr;
+  return problem.device_flag.words != nullptr;
 }
 
 // `kKernel` is a __global__ function of TileParams<Problem> alone, `kConfig` its row of the table.

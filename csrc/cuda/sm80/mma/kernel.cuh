@@ -1,4 +1,4 @@
-// Tensor-core GEMM for any GPU from Ampere on: a ring of k-blocks filled by cp.async, ldmatrix, mma.sync.
+// Tensor-core GEMM for any GPU from Ampere on: a pipeline of k-blocks filled by cp.async, ldmatrix, mma.sync.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/heuristics/dense.h"
 #include "cuda/sm80/loaders/operand_tile.cuh"
-#include "cuda/sm80/loaders/ring.cuh"
+#include "cuda/sm80/loaders/pipeline.cuh"
 #include "cuda/sm80/tile/cta_tile.cuh"
 #include "cuda/sm80/tile/fragment_store.cuh"
 #include "cuda/sm80/tile/fragments.cuh"
@@ -37,38 +37,38 @@ struct MmaKernel {
   static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
   static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
   static_assert(k_steps % 2 == 0, "two fragment buffers take turns");
-  using Ring = sm80::Ring<kConfig.stages, kConfig.block_k, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
+  using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
   static_assert(kConfig.family != Family::kMmaGather || kConfig.stages >= 3, "a gathered block lands one fetch later");
-  // The store's slabs, one a warp, take the ring's place when the sums are done.
+  // The store's slabs, one a warp, take the pipeline's place when the sums are done.
   using Slab = FragmentSlab<float, kConfig>;
   static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(ElementA));
-  static_assert(shared_bytes >= Ring::bytes && shared_bytes >= threads / 32 * Slab::bytes);
+  static_assert(shared_bytes >= Pipeline::bytes && shared_bytes >= threads / 32 * Slab::bytes);
   static constexpr int min_capability = sizeof(ElementA) == 1 ? kFloat8Capability : 80;
 };
 
 // Sums a @ b over all of k into one warp's accumulators.
 template <typename Kernel>
-__device__ __forceinline__ void multiply(typename Kernel::Ring& ring, const typename Kernel::LoaderA& loader_a,
+__device__ __forceinline__ void multiply(typename Kernel::Pipeline& pipeline, const typename Kernel::LoaderA& loader_a,
                                          const typename Kernel::LoaderB& loader_b, int blocks,
                                          float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
   // Fragments are double-buffered: those of the next k-step load while this one's are multiplied.
   uint32_t a[2][Kernel::LoaderA::kCount][4];
   uint32_t b[2][Kernel::LoaderB::kCount][4];
   auto load_fragments = [&](int k_step, int buffer) {
-    loader_a.load(ring.a(), k_step, a[buffer]);
-    loader_b.load(ring.b(), k_step, b[buffer]);
+    loader_a.load(pipeline.a(), k_step, a[buffer]);
+    loader_b.load(pipeline.b(), k_step, b[buffer]);
   };
 
   if (blocks == 0) return;
-  ring.wait_for_next();
+  pipeline.wait_for_next();
   load_fragments(0, 0);
 #pragma unroll 1
   for (int block = 0; block < blocks; ++block) {
 #pragma unroll
     for (int k_step = 0; k_step < Kernel::k_steps; ++k_step) {
-      if (k_step == Kernel::k_steps - 1) ring.wait_for_next();
+      if (k_step == Kernel::k_steps - 1) pipeline.wait_for_next();
       load_fragments((k_step + 1) % Kernel::k_steps, (k_step + 1) % 2);
-      if (k_step == 0) ring.fetch_next();
+      if (k_step == 0) pipeline.fetch_next();
 #pragma unroll
       for (int m = 0; m < Kernel::fragments_m; ++m) {
 #pragma unroll
@@ -84,7 +84,7 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, const type
 }
 
 template <typename Kernel>
-__global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
+__global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     gemm_mma(const __grid_constant__ KernelParams params) {
   unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
   if constexpr (!fits_this_architecture<Kernel::shared_bytes, Kernel::min_capability>()) {
@@ -98,11 +98,11 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
     typename Kernel::ReaderB reader_b(problem.b, problem.b_dtype, tile.batch, tile.n_begin, problem.n);
     const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
     const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
-    typename Kernel::Ring ring(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a, reader_b,
-                               problem.k);
+    typename Kernel::Pipeline pipeline(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a,
+                                       reader_b, problem.k);
     float sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
-    multiply<Kernel>(ring, loader_a, loader_b, tile.k_blocks, sums);
-    ring.drain();  // from here on the slabs overwrite it
+    multiply<Kernel>(pipeline, loader_a, loader_b, tile.k_blocks, sums);
+    pipeline.drain();  // from here on the slabs overwrite it
     store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
                                            shared_memory, sums);
   }

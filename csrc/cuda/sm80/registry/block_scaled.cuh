@@ -12,7 +12,7 @@ namespace tileon::sm80 {
 template <int kRow, ElementType kA, ElementType kB, ScaleType kScale>
 void launch_block_scaled_if(int row, const BlockScaledProblem& problem, cudaStream_t stream) {
   if (row != kRow) return;
-  constexpr TileConfig tile = kBlockScaledRows[kRow].tile;
+  constexpr TileConfig tile = kBlockScaledConfigs[kRow].tile;
   using Kernel = BlockScaledKernel<tile, kA, kB, kScale>;
   launch<&gemm_block_scaled<Kernel>, tile, Kernel::shared_bytes>(problem, stream);
 }
@@ -25,7 +25,7 @@ void launch_block_scaled_one_of(std::integer_sequence<int, kRow...>, int row, co
 
 template <ElementType kA, ElementType kB, ScaleType kScale>
 void run_block_scaled(int row, const BlockScaledProblem& problem, cudaStream_t stream) {
-  launch_block_scaled_one_of<kA, kB, kScale>(std::make_integer_sequence<int, kBlockScaledRowCount>(), row, problem,
+  launch_block_scaled_one_of<kA, kB, kScale>(std::make_integer_sequence<int, kBlockScaledConfigCount>(), row, problem,
                                              stream);
 }
 

@@ -7,7 +7,7 @@
 
 namespace tileon::sm80 {
 
-// Launches row `row` of kBlockScaledRows.
+// Launches row `row` of kBlockScaledConfigs.
 template <ElementType kA, ElementType kB, ScaleType kScale>
 void run_block_scaled(int row, const BlockScaledProblem& problem, cudaStream_t stream);
 

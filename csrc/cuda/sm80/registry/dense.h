@@ -18,7 +18,7 @@ bool run_gather_float8(int row, const GemmProblem& problem, cudaStream_t stream)
 
 // The same for the SIMT rows and those of few rows (float32), and the float64 rows.
 bool run_simt(int row, const GemmProblem& problem, cudaStream_t stream);
-bool run_few_rows(int row, const GemmProblem& problem, cudaStream_t stream);
+bool run_skinny(int row, const GemmProblem& problem, cudaStream_t stream);
 bool run_dmma(int row, const GemmProblem& problem, cudaStream_t stream);
 
 }  // namespace tileon::sm80

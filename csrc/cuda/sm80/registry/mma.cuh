@@ -52,7 +52,7 @@ bool launch_one_of(std::integer_sequence<int, kRow...>, int row, const GemmProbl
 
 template <typename ElementA, Major kMajorA, Major kMajorB, typename ElementB>
 bool run_mma(int row, const GemmProblem& problem, cudaStream_t stream) {
-  constexpr auto rows = std::make_integer_sequence<int, kRowCount>();
+  constexpr auto rows = std::make_integer_sequence<int, kDenseConfigCount>();
   return launch_one_of<ElementA, kMajorA, kMajorB, ElementB>(rows, row, problem, stream);
 }
 

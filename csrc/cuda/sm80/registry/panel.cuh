@@ -42,7 +42,8 @@ bool launch_panels_one_of(std::integer_sequence<int, kRow...>, int row, const Ge
 // Launches row `row` where it belongs to the family; false where it does not.
 template <Family kFamily, template <TileConfig, PanelAccess, PanelAccess> class Launch>
 bool run_panel_rows(int row, const GemmProblem& problem, cudaStream_t stream) {
-  return launch_panels_one_of<kFamily, Launch>(std::make_integer_sequence<int, kRowCount>(), row, problem, stream);
+  return launch_panels_one_of<kFamily, Launch>(std::make_integer_sequence<int, kDenseConfigCount>(), row, problem,
+                                               stream);
 }
 
 }  // namespace tileon::sm80

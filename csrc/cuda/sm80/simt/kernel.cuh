@@ -9,7 +9,7 @@
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/heuristics/dense.h"
 #include "cuda/sm80/loaders/operand_panel.cuh"
-#include "cuda/sm80/loaders/ring.cuh"
+#include "cuda/sm80/loaders/pipeline.cuh"
 #include "cuda/sm80/tile/cta_tile.cuh"
 #include "cuda/sm80/tile/kernel_params.h"
 
@@ -33,14 +33,14 @@ struct SimtKernel {
   using ReaderA = PanelReader<PanelA, kAccessA, threads>;
   using ReaderB = PanelReader<PanelB, kAccessB, threads>;
   static_assert(kConfig.stages >= 3, "a transposed block lands one fetch later");
-  using Ring = sm80::Ring<kConfig.stages, kConfig.block_k, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
-  // A slab is one row of every patch in the warp. It takes the ring's place when the sums are done.
+  using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
+  // A slab is one row of every patch in the warp. It takes the pipeline's place when the sums are done.
   static constexpr int slab_rows = sm80::slab_rows(kConfig.family);
   static_assert(slab_rows == kLanesM);
   static constexpr int slab_pitch = kConfig.warp_n() + slab_padding(kConfig.family);
   static constexpr int slab_bytes = slab_rows * slab_pitch * int(sizeof(Element));
   static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
-  static_assert(shared_bytes >= Ring::bytes && shared_bytes >= threads / 32 * slab_bytes);
+  static_assert(shared_bytes >= Pipeline::bytes && shared_bytes >= threads / 32 * slab_bytes);
 };
 
 // 16 bytes of elements.
@@ -64,8 +64,8 @@ __device__ __forceinline__ void load_patch_side(const Element* row, int lane, El
 
 // Sums a @ b over all of k into one thread's patch. `warp_m` and `warp_n` say where the warp's tile begins.
 template <typename Kernel>
-__device__ __forceinline__ void multiply(typename Kernel::Ring& ring, const unsigned char* shared, uint32_t shared_base,
-                                         int warp_m, int warp_n, int blocks,
+__device__ __forceinline__ void multiply(typename Kernel::Pipeline& pipeline, const unsigned char* shared,
+                                         uint32_t shared_base, int warp_m, int warp_n, int blocks,
                                          typename Kernel::Element (&sums)[Kernel::thread_m][Kernel::thread_n]) {
   using Element = typename Kernel::Element;
   const int lane_m = threadIdx.x % 32 / kLanesN;
@@ -74,22 +74,22 @@ __device__ __forceinline__ void multiply(typename Kernel::Ring& ring, const unsi
   Element a[2][Kernel::thread_m];
   Element b[2][Kernel::thread_n];
   auto load_sides = [&](int k, int buffer) {
-    const auto* a_rows = reinterpret_cast<const Element*>(shared + (ring.a() - shared_base)) + warp_m;
-    const auto* b_rows = reinterpret_cast<const Element*>(shared + (ring.b() - shared_base)) + warp_n;
+    const auto* a_rows = reinterpret_cast<const Element*>(shared + (pipeline.a() - shared_base)) + warp_m;
+    const auto* b_rows = reinterpret_cast<const Element*>(shared + (pipeline.b() - shared_base)) + warp_n;
     load_patch_side<Element, kLanesM>(a_rows + k * Kernel::PanelA::pitch, lane_m, a[buffer]);
     load_patch_side<Element, kLanesN>(b_rows + k * Kernel::PanelB::pitch, lane_n, b[buffer]);
   };
 
   if (blocks == 0) return;
-  ring.wait_for_next();
+  pipeline.wait_for_next();
   load_sides(0, 0);
 #pragma unroll 1
   for (int block = 0; block < blocks; ++block) {
 #pragma unroll
     for (int k = 0; k < Kernel::config.block_k; ++k) {
-      if (k == Kernel::config.block_k - 1) ring.wait_for_next();
+      if (k == Kernel::config.block_k - 1) pipeline.wait_for_next();
       load_sides((k + 1) % Kernel::config.block_k, (k + 1) % 2);
-      if (k == 0) ring.fetch_next();
+      if (k == 0) pipeline.fetch_next();
 #pragma unroll
       for (int m = 0; m < Kernel::thread_m; ++m) {
 #pragma unroll
@@ -134,22 +134,22 @@ __device__ __forceinline__ void store(const KernelParams& params, int64_t batch,
 }
 
 template <typename Kernel>
-__global__ void __launch_bounds__(Kernel::threads, Kernel::config.resident)
+__global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     gemm_simt(const __grid_constant__ KernelParams params) {
   unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
   using Element = typename Kernel::Element;
   constexpr TileConfig config = Kernel::config;
   const GemmProblem& problem = params.problem;
-  if (!holds(problem.condition)) return;
+  if (!holds(problem.device_flag)) return;
   const CtaTile tile(params, config);
 
   typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m);
   typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n);
   const auto shared_base = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
-  typename Kernel::Ring ring(shared_base, reader_a, reader_b, problem.k);
+  typename Kernel::Pipeline pipeline(shared_base, reader_a, reader_b, problem.k);
   Element sums[Kernel::thread_m][Kernel::thread_n] = {};
-  multiply<Kernel>(ring, shared_memory, shared_base, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
-  ring.drain();  // from here on the slabs overwrite it
+  multiply<Kernel>(pipeline, shared_memory, shared_base, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
+  pipeline.drain();  // from here on the slabs overwrite it
   store<Kernel>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
                 reinterpret_cast<Element*>(shared_memory + threadIdx.x / 32 * Kernel::slab_bytes), sums);
 }

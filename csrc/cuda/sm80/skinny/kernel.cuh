@@ -15,7 +15,7 @@
 namespace tileon::sm80 {
 
 template <TileConfig kConfig>
-struct FewRowsKernel {
+struct SkinnyKernel {
   static constexpr TileConfig config = kConfig;
   static constexpr int rows = kConfig.tile_m;
   static constexpr int warps_k = kConfig.warps_m;
@@ -31,14 +31,14 @@ __device__ __forceinline__ float multiply_add(const float4& x, const float4& y, 
 
 // One lane's part of the sums: every one of `rows` rows of a by every one of `columns` columns of b.
 template <typename Kernel>
-class FewRowsSums {
+class SkinnySums {
   static constexpr int kRows = Kernel::rows, kColumns = Kernel::columns;
 
  public:
   float sums[kRows][kColumns] = {};
 
   // Rows and columns beyond the end are the last ones again; nobody stores them.
-  __device__ __forceinline__ FewRowsSums(const GemmProblem& problem, const CtaTile& tile, int64_t column) {
+  __device__ __forceinline__ SkinnySums(const GemmProblem& problem, const CtaTile& tile, int64_t column) {
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
       a_[i] = static_cast<const float*>(problem.a.data) + tile.batch * problem.a.stride_batch +
@@ -94,17 +94,17 @@ __device__ __forceinline__ void finish(const GemmProblem& problem, int64_t batch
 }
 
 template <typename Kernel>
-__global__ void __launch_bounds__(Kernel::config.threads(), Kernel::config.resident)
-    few_rows(const __grid_constant__ KernelParams params) {
+__global__ void __launch_bounds__(Kernel::config.threads(), Kernel::config.ctas_per_sm)
+    skinny(const __grid_constant__ KernelParams params) {
   constexpr TileConfig config = Kernel::config;
   auto& parts = ptx::static_shared<float[Kernel::warps_k][Kernel::rows][config.tile_n]>();
   const GemmProblem& problem = params.problem;
-  if (!holds(problem.condition)) return;
+  if (!holds(problem.device_flag)) return;
   const CtaTile tile(params, config);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int warp_k = warp % Kernel::warps_k, warp_column = warp / Kernel::warps_k * Kernel::columns;
 
-  FewRowsSums<Kernel> mine(problem, tile, tile.n_begin + warp_column);
+  SkinnySums<Kernel> mine(problem, tile, tile.n_begin + warp_column);
   const int64_t whole = problem.k / Kernel::vector * Kernel::vector;
 #pragma unroll 2
   for (int64_t k = (warp_k * 32 + lane) * Kernel::vector; k < whole; k += Kernel::step) mine.add_four(k);

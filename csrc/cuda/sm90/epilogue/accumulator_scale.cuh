@@ -13,7 +13,7 @@ namespace tileon::sm90 {
 
 // bfloat16 operands hold their scales; the tensor's own is left.
 template <typename Out_>
-class GlobalScaling {
+class GlobalScale {
  public:
   using Out = Out_;
   using Params = ScaledParams;
@@ -51,7 +51,7 @@ class GlobalScaling {
 __device__ __forceinline__ float power(uint32_t exponent) { return __uint_as_float(exponent << 23); }
 
 // Sums of narrow operands, scaled as they are asked for: while those before are on their way to memory.
-template <Form kForm, typename Sum, int kBlocks, int kCount>
+template <Encoding kForm, typename Sum, int kBlocks, int kCount>
 struct NarrowResults {
   const Sum (&sums)[kBlocks][kCount];
   const uint16_t* column_exponents;  // of this thread's first two columns; those of the next eight come four further on
@@ -67,7 +67,7 @@ struct NarrowResults {
   // An int32 may have more bits than float32, and is rounded here, once: the powers of two are exact.
   template <int kBlock, int kBegin, int kColumns>
   __device__ __forceinline__ Columns<kColumns> columns() const {
-    constexpr float lacked = kForm == Form::kInt8 ? 0x1p-8f : 0x1p-26f;  // by both operands
+    constexpr float lacked = kForm == Encoding::kInt8 ? 0x1p-8f : 0x1p-26f;  // by both operands
     static_assert(kInt8LackedExponent == -4 && kFloat8LackedExponent == -13);
     const uint32_t both = row_exponents >> 16 * kBlock;
     const float rows[2] = {power(both & 0xff) * lacked, power(both >> 8 & 0xff) * lacked};
@@ -93,8 +93,8 @@ struct NarrowResults {
 // Narrow operands have a power of two for each row, and lack another one. A thread has two rows of each 64 and two of
 // every eight columns; the columns' exponents go through shared memory, all of them read from global memory before the
 // main loop.
-template <Form kForm, TileConfig kTile, typename Out_>
-class RowScaling {
+template <Encoding kForm, TileConfig kTile, typename Out_>
+class RowScale {
  public:
   using Out = Out_;
   using Params = ScaledParams;

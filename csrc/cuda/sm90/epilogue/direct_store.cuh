@@ -21,9 +21,9 @@ __device__ __forceinline__ void store_pair(float* to, float2 pair, bool vectors,
   }
 }
 
-template <typename Kernel, typename Results, typename FinishSum>
+template <typename Kernel, typename Results, typename EpilogueOfSum>
 __device__ __forceinline__ void store_directly(const KernelParams& params, const Results& results, const float* bias,
-                                               const StorePlace& place, const FinishSum& finish) {
+                                               const StorePlace& place, const EpilogueOfSum& finish) {
   static_assert(!Kernel::swapped && Kernel::row_blocks == 1);
   const GemmProblem& problem = params.problem;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -40,7 +40,7 @@ __device__ __forceinline__ void store_directly(const KernelParams& params, const
     for (int j = 0; j < Kernel::columns / 8; ++j) {
       if (first_column + j * 8 >= n) break;
       float2 pair = {sums[j * 4 + half * 2], sums[j * 4 + half * 2 + 1]};
-      if constexpr (FinishSum::biased) {
+      if constexpr (EpilogueOfSum::biased) {
         const float2 its_bias = *reinterpret_cast<const float2*>(bias + lane_column + j * 8);
         pair = {pair.x + its_bias.x, pair.y + its_bias.y};
       }
@@ -55,13 +55,13 @@ template <typename Kernel, typename Results>
 __device__ __forceinline__ void store_directly(const KernelParams& params, const Results& results, const float* bias,
                                                const StorePlace& place) {
   switch (params.finish) {
-    case Finish::kNothing:
-      return store_directly<Kernel>(params, results, bias, place, Unchanged{});
-    case Finish::kBiasAndRelu:
+    case EpilogueOp::kNothing:
+      return store_directly<Kernel>(params, results, bias, place, Identity{});
+    case EpilogueOp::kBiasAndRelu:
       return store_directly<Kernel>(params, results, bias, place, BiasAndRelu{});
-    case Finish::kActivation:
+    case EpilogueOp::kActivation:
       __builtin_unreachable();  // takes_direct_store
-    case Finish::kBiasAndLeakyRelu:
+    case EpilogueOp::kBiasAndLeakyRelu:
       return store_directly<Kernel>(params, results, bias, place, BiasAndLeakyRelu{params.slope});
   }
 }

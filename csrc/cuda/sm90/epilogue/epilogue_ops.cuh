@@ -11,7 +11,7 @@ namespace tileon::sm90 {
 
 // What becomes of two sums, the bias added where there is one: the formulas of epilogue.h, rounded to the output, or of
 // one sum where that is float32.
-struct Unchanged {
+struct Identity {
   static constexpr bool biased = false;
   __device__ __forceinline__ float finish(float sum) const { return sum; }
   template <typename Element>
@@ -67,16 +67,16 @@ struct ChunkBias {
 
 // kColumns of a warp's sums, finished and rounded: two columns a word, in the order in which stmatrix takes them.
 // `fragments` are the sums from the first of these columns on.
-template <typename Kernel, int kColumns, typename FinishSum>
+template <typename Kernel, int kColumns, typename EpilogueOfSum>
 __device__ __forceinline__ void round_chunk(const float* fragments, const ChunkBias<Kernel, kColumns>& bias,
-                                            const FinishSum& finish, uint32_t (&words)[kColumns / 4]) {
+                                            const EpilogueOfSum& finish, uint32_t (&words)[kColumns / 4]) {
 #pragma unroll
   for (int j = 0; j < kColumns / 8; ++j) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int i = j * 4 + half * 2;
       float first = fragments[i], second = fragments[i + 1];
-      if constexpr (FinishSum::biased) {
+      if constexpr (EpilogueOfSum::biased) {
         first += bias.of(i);
         second += bias.of(i + 1);
       }

@@ -5,7 +5,7 @@ namespace tileon::sm90 {
 
 // Writes kColumns of wgmma's columns of a warp's 16 rows to `slab`, where its first row and column go. Rows of the slab
 // are rows of the output: where the operands are swapped, those are wgmma's columns.
-template <bool kSwapped, int kPitch, int kColumns>
+template <bool kSwapAb, int kPitch, int kColumns>
 __device__ __forceinline__ void write_fragments(float* slab, const float* fragments) {
   const int row = threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;  // wgmma's
 #pragma unroll
@@ -13,7 +13,7 @@ __device__ __forceinline__ void write_fragments(float* slab, const float* fragme
 #pragma unroll
     for (int half = 0; half < 2; ++half) {  // eight rows apart
       const float first = fragments[j * 4 + half * 2], second = fragments[j * 4 + half * 2 + 1];
-      if constexpr (kSwapped) {
+      if constexpr (kSwapAb) {
         slab[(column + j * 8) * kPitch + row + half * 8] = first;
         slab[(column + j * 8 + 1) * kPitch + row + half * 8] = second;
       } else {

@@ -93,10 +93,10 @@ using FirstBias = ChunkBias<Kernel, (Kernel::columns < kStoreColumns ? Kernel::c
 
 // Finishes, rounds and stores one chunk through `buffers`, which are the warp's own. `bias` is for the output's column
 // that the warp's part begins with.
-template <typename Kernel, int kChunk, typename Results, typename FinishSum>
+template <typename Kernel, int kChunk, typename Results, typename EpilogueOfSum>
 __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t buffers, const Results& results,
                                             const float* bias, const FirstBias<Kernel>& first_bias,
-                                            const FinishSum& finish, const StorePlace& place) {
+                                            const EpilogueOfSum& finish, const StorePlace& place) {
   constexpr int chunks_per_row = store_chunks(Kernel::columns);
   constexpr int chunks = Kernel::row_blocks * chunks_per_row;
   constexpr int block = kChunk / chunks_per_row, begin = kChunk % chunks_per_row * kStoreColumns;
@@ -109,7 +109,7 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
 
   uint32_t words[columns / 4];
   ChunkBias<Kernel, columns> chunk_bias;
-  if constexpr (FinishSum::biased) {
+  if constexpr (EpilogueOfSum::biased) {
     if constexpr (kChunk == 0 && Kernel::reads_bias_early) {
       chunk_bias = first_bias;
     } else {
@@ -150,13 +150,13 @@ __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigne
   // ptxas lays out the last case first, right behind the main loop, where the prefetching of instructions reaches it.
   // It is the longest: elsewhere it waits for its instructions once other kernels have run in between.
   switch (params.finish) {
-    case Finish::kNothing:
-      return store(Unchanged{}, chunks);
-    case Finish::kBiasAndRelu:
+    case EpilogueOp::kNothing:
+      return store(Identity{}, chunks);
+    case EpilogueOp::kBiasAndRelu:
       return store(BiasAndRelu{}, chunks);
-    case Finish::kActivation:
+    case EpilogueOp::kActivation:
       __builtin_unreachable();  // that is for activated_store.cuh
-    case Finish::kBiasAndLeakyRelu:
+    case EpilogueOp::kBiasAndLeakyRelu:
       return store(BiasAndLeakyRelu{params.slope}, chunks);
   }
 }

@@ -13,30 +13,30 @@
 namespace tileon::sm90 {
 
 // A kernel multiplies the planes of 64 k, six products, and adds the sums in float32 to those before. per_k is that of
-// the decomposed operands, whose rows are three times as long: of two products of bfloat16. `start` is that of all
-// three kernels: the last one, which leaves at once unless a number could not be decomposed, too. The numbers, and
+// the split operands, whose rows are three times as long: of two products of bfloat16. `start` is that of all
+// three kernels: the last one, which leaves at once unless a number could not be split, too. The numbers, and
 // those below, are fitted to benchmarks/results/h200/sweep_float32.csv by benchmarks/fit_float32.py.
 // clang-format off
-constexpr Row kFloat32Rows[] = {
-    // name                            family            tile m, n, k  consumers, stages, takes registers  splits, resident   start, per_tile, per_k, per_k_mn, bytes_per_ns (as in kRows)
-    {"sm90_bf16x6_128x192x64",         {Family::kGemm,   128, 192,  64, 2, 16, true},  1, 1, 3070.4f, 6343.3f, 14.7837f, 14.7837f, 3761.4f},
-    {"sm90_bf16x6_128x176x64",         {Family::kGemm,   128, 176,  64, 2, 16, true},  1, 1, 3240.9f, 5943.5f, 13.0314f, 13.0314f, 3761.4f},
-    {"sm90_bf16x6_128x160x64",         {Family::kGemm,   128, 160,  64, 2, 16, true},  1, 1, 3245.5f, 5689.1f, 11.7189f, 11.7189f, 3761.4f},
-    {"sm90_bf16x6_128x128x64",         {Family::kGemm,   128, 128,  64, 2, 16, true},  1, 1, 3808.3f, 4987.7f,  9.1387f,  9.1387f, 3761.4f},
-    {"sm90_bf16x6_128x96x64",          {Family::kGemm,   128,  96,  64, 2, 16},        1, 1, 4258.5f, 3999.4f,  6.8870f,  6.8870f, 3761.4f},
-    {"sm90_bf16x6_64x128x64",          {Family::kGemm,    64, 128,  64, 1, 16},        1, 1, 5640.2f, 2853.9f,  4.5840f,  4.5840f, 3761.4f},
-    {"sm90_bf16x6_64x96x64",           {Family::kGemm,    64,  96,  64, 1, 16},        1, 1, 6114.6f, 2120.8f,  3.4949f,  3.4949f, 3761.4f},
-    {"sm90_bf16x6_64x64x64",           {Family::kGemm,    64,  64,  64, 1, 16},        1, 1, 6608.1f, 1413.5f,  2.5546f,  2.5546f, 3761.4f},
-    {"sm90_bf16x6_split2_128x128x64",  {Family::kSplitK, 128, 128,  64, 2, 16},        2, 1, 4907.2f, 8344.6f,  4.5363f,  4.5363f, 3761.4f},
-    {"sm90_bf16x6_split4_128x128x64",  {Family::kSplitK, 128, 128,  64, 2, 16},        4, 1, 5301.3f, 6657.7f,  2.2397f,  2.2397f, 3761.4f},
-    {"sm90_bf16x6_split2_64x64x64",    {Family::kSplitK,  64,  64,  64, 1, 16},        2, 1, 7261.3f, 2780.2f,  1.6434f,  1.6434f, 3761.4f},
-    {"sm90_bf16x6_split4_64x64x64",    {Family::kSplitK,  64,  64,  64, 1, 16},        4, 1, 7329.6f, 1884.8f,  0.9573f,  0.9573f, 3761.4f},
-    {"sm90_bf16x6_split8_64x64x64",    {Family::kSplitK,  64,  64,  64, 1, 16},        8, 1, 7280.1f, 1778.9f,  0.5763f,  0.5763f, 3761.4f},
+constexpr Row kBf16x6Configs[] = {
+    // name                            family            tile m, n, k  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns (as in kRows)
+    {"sm90_bf16x6_128x192x64",         {Family::kCooperative,   128, 192,  64, 2, 16, true},  1, 1, 3070.4f, 6343.3f, 14.7837f, 14.7837f, 3761.4f},
+    {"sm90_bf16x6_128x176x64",         {Family::kCooperative,   128, 176,  64, 2, 16, true},  1, 1, 3240.9f, 5943.5f, 13.0314f, 13.0314f, 3761.4f},
+    {"sm90_bf16x6_128x160x64",         {Family::kCooperative,   128, 160,  64, 2, 16, true},  1, 1, 3245.5f, 5689.1f, 11.7189f, 11.7189f, 3761.4f},
+    {"sm90_bf16x6_128x128x64",         {Family::kCooperative,   128, 128,  64, 2, 16, true},  1, 1, 3808.3f, 4987.7f,  9.1387f,  9.1387f, 3761.4f},
+    {"sm90_bf16x6_128x96x64",          {Family::kCooperative,   128,  96,  64, 2, 16},        1, 1, 4258.5f, 3999.4f,  6.8870f,  6.8870f, 3761.4f},
+    {"sm90_bf16x6_64x128x64",          {Family::kCooperative,    64, 128,  64, 1, 16},        1, 1, 5640.2f, 2853.9f,  4.5840f,  4.5840f, 3761.4f},
+    {"sm90_bf16x6_64x96x64",           {Family::kCooperative,    64,  96,  64, 1, 16},        1, 1, 6114.6f, 2120.8f,  3.4949f,  3.4949f, 3761.4f},
+    {"sm90_bf16x6_64x64x64",           {Family::kCooperative,    64,  64,  64, 1, 16},        1, 1, 6608.1f, 1413.5f,  2.5546f,  2.5546f, 3761.4f},
+    {"sm90_bf16x6_split2_128x128x64",  {Family::kClusterSplitK, 128, 128,  64, 2, 16},        2, 1, 4907.2f, 8344.6f,  4.5363f,  4.5363f, 3761.4f},
+    {"sm90_bf16x6_split4_128x128x64",  {Family::kClusterSplitK, 128, 128,  64, 2, 16},        4, 1, 5301.3f, 6657.7f,  2.2397f,  2.2397f, 3761.4f},
+    {"sm90_bf16x6_split2_64x64x64",    {Family::kClusterSplitK,  64,  64,  64, 1, 16},        2, 1, 7261.3f, 2780.2f,  1.6434f,  1.6434f, 3761.4f},
+    {"sm90_bf16x6_split4_64x64x64",    {Family::kClusterSplitK,  64,  64,  64, 1, 16},        4, 1, 7329.6f, 1884.8f,  0.9573f,  0.9573f, 3761.4f},
+    {"sm90_bf16x6_split8_64x64x64",    {Family::kClusterSplitK,  64,  64,  64, 1, 16},        8, 1, 7280.1f, 1778.9f,  0.5763f,  0.5763f, 3761.4f},
 };
 // clang-format on
-constexpr int kFloat32RowCount = sizeof(kFloat32Rows) / sizeof(kFloat32Rows[0]);
+constexpr int kBf16x6ConfigCount = sizeof(kBf16x6Configs) / sizeof(kBf16x6Configs[0]);
 
-constexpr double kDecomposeBytesPerNs = 3351.0;
+constexpr double kSplitBytesPerNs = 3351.0;
 
 // Of a tile's own time where rows of the output lie so that its columns cannot be stored in pairs (direct_store.cuh).
 constexpr double kSingleStores = 1.69;
@@ -46,28 +46,27 @@ constexpr double kPortableStartNs = 5964.0;
 constexpr double kPortableNsPerK = 40.6;
 constexpr double kPortableProductsPerNs = 16009.0;
 // Where both operands lie along k, they read b once for every eight rows of a.
-constexpr int kFewRows = 8;
-constexpr double kFewRowsBytesPerNs = 3300.0;
+constexpr int kSkinnyRows = 8;
+constexpr double kSkinnyBytesPerNs = 3300.0;
 
 // Why the kernels cannot run the problem on this GPU; null where every row can.
 inline const char* why_not_float32(const GemmProblem& problem, const Gpu& gpu) {
   if (problem.dtype != DType::kFloat32 || problem.allow_tf32) return "it does not take operands of this dtype";
-  return why_not(decomposed_problem(problem, nullptr), gpu);
+  return why_not(bf16x3_problem(problem, nullptr), gpu);
 }
 
-inline double decompose_ns(const GemmProblem& problem) {
+inline double split_ns(const GemmProblem& problem) {
   const double read = static_cast<double>(problem.k) * sizeof(float);
-  const double written = static_cast<double>(decomposed_k(problem.k)) * kElementBytes;  // the last panel whole
-  const double a = static_cast<double>(decomposed_matrices(problem.a, problem)) * static_cast<double>(problem.m);
-  const double b = static_cast<double>(decomposed_matrices(problem.b, problem)) * static_cast<double>(problem.n);
-  return (a + b) * (read + written) / kDecomposeBytesPerNs;
+  const double written = static_cast<double>(bf16x3_k(problem.k)) * kElementBytes;  // the last panel whole
+  const double a = static_cast<double>(bf16x3_matrices(problem.a, problem)) * static_cast<double>(problem.m);
+  const double b = static_cast<double>(bf16x3_matrices(problem.b, problem)) * static_cast<double>(problem.n);
+  return (a + b) * (read + written) / kSplitBytesPerNs;
 }
 
-inline double product_ns(const Row& row, const GemmProblem& decomposed, const Work& work, int sm_count) {
+inline double product_ns(const Row& row, const GemmProblem& split, const Work& work, int sm_count) {
   Row as_stored = row;
-  if (persistent(row.tile) && !takes_vector_stores(decomposed, 2))
-    as_stored.per_tile *= static_cast<float>(kSingleStores);
-  return largest_bound_ns(as_stored, decomposed, work, sm_count);
+  if (persistent(row.tile) && !takes_vector_stores(split, 2)) as_stored.per_tile *= static_cast<float>(kSingleStores);
+  return largest_bound_ns(as_stored, split, work, sm_count);
 }
 
 inline double portable_ns(const GemmProblem& problem) {
@@ -77,7 +76,7 @@ inline double portable_ns(const GemmProblem& problem) {
   const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, sizeof(float));
   if (!a.readable || !b.readable || a.major != Major::kK || b.major != Major::kK) return kPortableStartNs + tiles;
   const double bytes = problem.products() / static_cast<double>(problem.m) * sizeof(float);
-  const double few_rows = static_cast<double>((problem.m + kFewRows - 1) / kFewRows) * bytes / kFewRowsBytesPerNs;
+  const double few_rows = static_cast<double>((problem.m + kSkinnyRows - 1) / kSkinnyRows) * bytes / kSkinnyBytesPerNs;
   return kPortableStartNs + std::min(tiles, few_rows);
 }
 
@@ -85,12 +84,12 @@ inline double portable_ns(const GemmProblem& problem) {
 // which take the operands as they are, should be as fast.
 inline int choose_float32(const GemmProblem& problem, const Gpu& gpu) {
   if (why_not_float32(problem, gpu) != nullptr) return -1;
-  const GemmProblem decomposed = decomposed_problem(problem, nullptr);
-  const Work work(decomposed);
-  const auto ns = [&](const Row& row) { return product_ns(row, decomposed, work, gpu.sm_count); };
+  const GemmProblem split = bf16x3_problem(problem, nullptr);
+  const Work work(split);
+  const auto ns = [&](const Row& row) { return product_ns(row, split, work, gpu.sm_count); };
   const auto any = [](const Row&) { return true; };
-  const int row = cheapest(kFloat32Rows, any, ns);
-  return ns(kFloat32Rows[row]) + decompose_ns(problem) < portable_ns(problem) ? row : -1;
+  const int row = cheapest(kBf16x6Configs, any, ns);
+  return ns(kBf16x6Configs[row]) + split_ns(problem) < portable_ns(problem) ? row : -1;
 }
 
 }  // namespace tileon::sm90

@@ -21,7 +21,7 @@ inline int clusters_at_once(int ctas, int sm_count) {
 // over in the last wave.
 inline double waves(const Row& row, int64_t tiles, int sm_count) {
   const int64_t ctas = tiles * row.splits;
-  if (row.resident > 1) {
+  if (row.ctas_per_sm > 1) {
     const double share = static_cast<double>(ctas) / sm_count;
     return share > 1 ? share : 1;
   }
@@ -79,7 +79,7 @@ struct RowWork {
       : order(tile_order(row.tile, problem.m, problem.n)),
         tiles(order.count() * problem.batch),
         waves(sm90::waves(row, tiles, sm_count)) {
-    const Major major = row.tile.family == Family::kSwapped ? work.a.major : work.b.major;
+    const Major major = row.tile.family == Family::kSwapAb ? work.a.major : work.b.major;
     per_k = major == Major::kK ? row.per_k : row.per_k_mn;
   }
 };

@@ -19,29 +19,29 @@ struct Float8Row {
 };
 
 // clang-format off
-constexpr Float8Row kFloat8Rows[] = {
-    // name                                    family          tile m, n, k (pairs)  consumers, stages, takes registers  splits, resident   start, per_tile, per_k, per_k_mn, bytes_per_ns (as in kRows)
-    {{"sm90_fp8_192x128x128",                {Family::kGemm,      192, 128,  64, 3, 16},        1, 1, 4500.0f,  600.0f,  9.00f,  9.00f, 3761.4f}, true},
-    {{"sm90_fp8_128x192x128",                {Family::kGemm,      128, 192,  64, 2, 16, true},  1, 1, 3800.0f,  600.0f,  9.10f,  9.10f, 3761.4f}, true},
-    {{"sm90_fp8_128x176x128",                {Family::kGemm,      128, 176,  64, 2, 16, true},  1, 1, 4469.3f,  645.6f,  8.33f,  8.33f, 3761.4f}, true},
-    {{"sm90_fp8_128x160x128",                {Family::kGemm,      128, 160,  64, 2, 16, true},  1, 1, 4438.6f,  691.2f,  7.65f,  7.65f, 3761.4f}, true},
-    {{"sm90_fp8_128x128x128",                {Family::kGemm,      128, 128,  64, 2, 16},        1, 1, 4377.2f,  782.4f,  6.30f,  6.30f, 3761.4f}, true},
-    {{"sm90_fp8_128x96x128",                 {Family::kGemm,      128,  96,  64, 2, 16},        1, 1, 5002.5f,  289.4f,  5.30f,  5.30f, 1981.8f}, true},
-    {{"sm90_fp8_64x128x128",                 {Family::kGemm,       64, 128,  64, 1, 16},        1, 1, 5697.8f,    0.0f,  5.00f,  5.00f, 2680.4f}, true},
-    {{"sm90_fp8_64x64x128",                  {Family::kGemm,       64,  64,  64, 1, 16},        1, 1, 4925.4f,  286.4f,  3.20f,  3.20f, 2835.2f}, true},
-    {{"sm90_fp8_fast_128x256x128",           {Family::kGemm,      128, 256,  64, 2, 16},        1, 1, 4878.1f,  390.8f, 10.89f, 10.89f, 3318.3f}, false},
-    {{"sm90_fp8_fast_128x224x128",           {Family::kGemm,      128, 224,  64, 2, 16},        1, 1, 3040.6f, 2325.6f,  9.41f,  9.41f, 4327.3f}, false},
-    {{"sm90_fp8_fast_128x208x128",           {Family::kGemm,      128, 208,  64, 2, 16},        1, 1, 3541.1f, 1134.5f,  9.11f,  9.11f, 4300.0f}, false},
-    {{"sm90_fp8_fast_192x128x128",           {Family::kGemm,      192, 128,  64, 3, 16},        1, 1, 3919.0f,  611.2f,  8.60f,  8.60f, 3761.4f}, false},
-    {{"sm90_fp8_fast_pingpong_128x192x128",  {Family::kPingPong,  128, 192,  64, 2, 16, true},  1, 1, 4303.2f,  185.5f,  8.34f,  8.34f, 4474.2f}, false},
-    {{"sm90_fp8_fast_pingpong_128x176x128",  {Family::kPingPong,  128, 176,  64, 2, 16, true},  1, 1, 5640.5f,  165.5f,  7.29f,  7.29f, 2159.8f}, false},
-    {{"sm90_fp8_fast_pingpong_128x160x128",  {Family::kPingPong,  128, 160,  64, 2, 16, true},  1, 1, 4900.6f,    5.9f,  6.84f,  6.84f, 2875.7f}, false},
-    {{"sm90_fp8_fast_pingpong_128x128x128",  {Family::kPingPong,  128, 128,  64, 2, 16},        1, 1, 4400.0f,    0.0f,  5.85f,  5.85f, 3761.4f}, false},
-    {{"sm90_fp8_fast_64x128x256",            {Family::kGemm,       64, 128, 128, 1, 16},        1, 1, 4690.0f,   77.6f,  3.33f,  3.33f, 2680.4f}, false},
-    {{"sm90_fp8_fast_64x64x256",             {Family::kGemm,       64,  64, 128, 1, 16},        1, 1, 4508.7f,  140.4f,  1.97f,  1.97f, 2835.2f}, false},
+constexpr Float8Row kFp8Configs[] = {
+    // name                                    family          tile m, n, k (pairs)  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns (as in kRows)
+    {{"sm90_fp8_192x128x128",                {Family::kCooperative, 192, 128,  64, 3, 16},        1, 1, 4500.0f,  600.0f,  9.00f,  9.00f, 3761.4f}, true},
+    {{"sm90_fp8_128x192x128",                {Family::kCooperative, 128, 192,  64, 2, 16, true},  1, 1, 3800.0f,  600.0f,  9.10f,  9.10f, 3761.4f}, true},
+    {{"sm90_fp8_128x176x128",                {Family::kCooperative, 128, 176,  64, 2, 16, true},  1, 1, 4469.3f,  645.6f,  8.33f,  8.33f, 3761.4f}, true},
+    {{"sm90_fp8_128x160x128",                {Family::kCooperative, 128, 160,  64, 2, 16, true},  1, 1, 4438.6f,  691.2f,  7.65f,  7.65f, 3761.4f}, true},
+    {{"sm90_fp8_128x128x128",                {Family::kCooperative, 128, 128,  64, 2, 16},        1, 1, 4377.2f,  782.4f,  6.30f,  6.30f, 3761.4f}, true},
+    {{"sm90_fp8_128x96x128",                 {Family::kCooperative, 128,  96,  64, 2, 16},        1, 1, 5002.5f,  289.4f,  5.30f,  5.30f, 1981.8f}, true},
+    {{"sm90_fp8_64x128x128",                 {Family::kCooperative,  64, 128,  64, 1, 16},        1, 1, 5697.8f,    0.0f,  5.00f,  5.00f, 2680.4f}, true},
+    {{"sm90_fp8_64x64x128",                  {Family::kCooperative,  64,  64,  64, 1, 16},        1, 1, 4925.4f,  286.4f,  3.20f,  3.20f, 2835.2f}, true},
+    {{"sm90_fp8_fast_128x256x128",           {Family::kCooperative, 128, 256,  64, 2, 16},        1, 1, 4878.1f,  390.8f, 10.89f, 10.89f, 3318.3f}, false},
+    {{"sm90_fp8_fast_128x224x128",           {Family::kCooperative, 128, 224,  64, 2, 16},        1, 1, 3040.6f, 2325.6f,  9.41f,  9.41f, 4327.3f}, false},
+    {{"sm90_fp8_fast_128x208x128",           {Family::kCooperative, 128, 208,  64, 2, 16},        1, 1, 3541.1f, 1134.5f,  9.11f,  9.11f, 4300.0f}, false},
+    {{"sm90_fp8_fast_192x128x128",           {Family::kCooperative, 192, 128,  64, 3, 16},        1, 1, 3919.0f,  611.2f,  8.60f,  8.60f, 3761.4f}, false},
+    {{"sm90_fp8_fast_pingpong_128x192x128",  {Family::kPingpong,    128, 192,  64, 2, 16, true},  1, 1, 4303.2f,  185.5f,  8.34f,  8.34f, 4474.2f}, false},
+    {{"sm90_fp8_fast_pingpong_128x176x128",  {Family::kPingpong,    128, 176,  64, 2, 16, true},  1, 1, 5640.5f,  165.5f,  7.29f,  7.29f, 2159.8f}, false},
+    {{"sm90_fp8_fast_pingpong_128x160x128",  {Family::kPingpong,    128, 160,  64, 2, 16, true},  1, 1, 4900.6f,    5.9f,  6.84f,  6.84f, 2875.7f}, false},
+    {{"sm90_fp8_fast_pingpong_128x128x128",  {Family::kPingpong,    128, 128,  64, 2, 16},        1, 1, 4400.0f,    0.0f,  5.85f,  5.85f, 3761.4f}, false},
+    {{"sm90_fp8_fast_64x128x256",            {Family::kCooperative,  64, 128, 128, 1, 16},        1, 1, 4690.0f,   77.6f,  3.33f,  3.33f, 2680.4f}, false},
+    {{"sm90_fp8_fast_64x64x256",             {Family::kCooperative,  64,  64, 128, 1, 16},        1, 1, 4508.7f,  140.4f,  1.97f,  1.97f, 2835.2f}, false},
 };
 // clang-format on
-constexpr int kFloat8RowCount = sizeof(kFloat8Rows) / sizeof(kFloat8Rows[0]);
+constexpr int kFp8ConfigCount = sizeof(kFp8Configs) / sizeof(kFp8Configs[0]);
 
 // The product as the kernels see it: pairs of fp8 as elements of 16 bits. That they are of the output's dtype only says
 // that an output of 16 bits is theirs to store.
@@ -77,7 +77,7 @@ inline int choose_float8(const GemmProblem& problem, const Gpu& gpu) {
   const GemmProblem pairs = as_pairs(problem);
   const Work work(pairs);
   return cheapest(
-      kFloat8Rows, [&](const Float8Row& row) { return row.promoted != problem.fast_accum; },
+      kFp8Configs, [&](const Float8Row& row) { return row.promoted != problem.fast_accum; },
       [&](const Float8Row& row) { return largest_bound_ns(row.row, pairs, work, gpu.sm_count); });
 }
 

@@ -19,7 +19,7 @@
 
 namespace tileon::sm90 {
 
-static_assert(kCorrectedRows == kRowCount,
+static_assert(kCorrectedRows == kDenseConfigCount,
               "correction_numbers.h is of another table: benchmarks/fit_correction.py --reset, until it is fitted");
 
 constexpr int64_t kSectorBytes = 32;  // what L2 reads and writes at once

@@ -28,7 +28,7 @@ struct ChoiceKey {
               problem.b.stride_mn,
               problem.b.stride_k,
               problem.b.stride_batch,
-              packed({begin(problem.a), begin(problem.b), finishes_cheaply(problem), writes_by_tma(problem)}),
+              packed({begin(problem.a), begin(problem.b), is_cheap_epilogue(problem), writes_by_tma(problem)}),
               packed({static_cast<int>(problem.dtype), static_cast<int>(problem.b_dtype),
                       static_cast<int>(problem.out_dtype), gpu.capability, gpu.sm_count})} {}
 
@@ -59,7 +59,7 @@ class RecentChoices {
     const ChoiceKey key(problem, gpu);
     const auto found = rows_.find(key);
     if (found != rows_.end()) return found->second;
-    if (rows_.size() == kMost) rows_.clear();
+    if (rows_.size() == kMax) rows_.clear();
     return rows_[key] = sm90::choose(problem, gpu);
   }
 
@@ -67,7 +67,7 @@ class RecentChoices {
   struct Hash {
     size_t operator()(const ChoiceKey& key) const { return key.hash(); }
   };
-  static constexpr size_t kMost = 1024;  // then all are forgotten: sizes that never come again take no memory
+  static constexpr size_t kMax = 1024;  // then all are forgotten: sizes that never come again take no memory
   std::unordered_map<ChoiceKey, int, Hash> rows_;
 };
 

@@ -11,7 +11,7 @@
 namespace tileon::sm90 {
 
 // Whether the sums are finished by one of the formulas that every kernel applies while it stores them (gemm/round.cuh).
-inline bool finishes_cheaply(const GemmProblem& problem) {
+inline bool is_cheap_epilogue(const GemmProblem& problem) {
   return problem.pre_activation == nullptr && is_cheap(problem.epilogue);
 }
 
@@ -28,11 +28,11 @@ constexpr double kNear = 1.4;
 inline int choose(const GemmProblem& problem, const Gpu& gpu) {
   if (why_not(problem, gpu) != nullptr) return -1;
   const Work work(problem);
-  const bool cheap = finishes_cheaply(problem);
-  std::array<Cost, kRowCount> costs{};
-  std::array<double, kRowCount> expected;
+  const bool cheap = is_cheap_epilogue(problem);
+  std::array<Cost, kDenseConfigCount> costs{};
+  std::array<double, kDenseConfigCount> expected;
   expected.fill(std::numeric_limits<double>::infinity());
-  for (int row = 0; row < kRowCount; ++row) {
+  for (int row = 0; row < kDenseConfigCount; ++row) {
     if (!may_choose(kRows[row], cheap)) continue;
     costs[row] = cost_of(kRows[row], problem, work, gpu.sm_count);
     expected[row] = costs[row].ns();
@@ -41,7 +41,7 @@ inline int choose(const GemmProblem& problem, const Gpu& gpu) {
   const Correction correction(problem, work, gpu.sm_count);
   int best = -1;
   float least = std::numeric_limits<float>::infinity();
-  for (int row = 0; row < kRowCount; ++row) {
+  for (int row = 0; row < kDenseConfigCount; ++row) {
     if (expected[row] > near) continue;
     const float log_ns = correction.log_ns(row, costs[row]);
     if (log_ns >= least) continue;

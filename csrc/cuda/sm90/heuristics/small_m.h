@@ -2,7 +2,7 @@
 // compiler.
 //
 // b's rows are the rows of wgmma's first operand, decoded in registers; a's are its columns, decoded into shared
-// memory. A CTA has 128 rows of b. Its ring's stages hold 128 bytes of each of them: two groups of four chunks of
+// memory. A CTA has 128 rows of b. Its pipeline's stages hold 128 bytes of each of them: two groups of four chunks of
 // sixteen bytes. The CTAs of a cluster share k, and so do a CTA's consumers where there are four of them, taking stages
 // in turn.
 #pragma once
@@ -16,25 +16,25 @@
 
 namespace tileon::sm90 {
 
-constexpr int kFewRowsTileN = 128;      // rows of b
-constexpr int kFewRowsLineBytes = 128;  // of one of them in a stage
-constexpr int kChunksPerGroup = 4;      // what a consumer decodes at a time: a chunk for each thread of four
-constexpr int kGroupsPerStage = kFewRowsLineBytes / 16 / kChunksPerGroup;
+constexpr int kSmallMTileN = 128;      // rows of b
+constexpr int kSmallMLineBytes = 128;  // of one of them in a stage
+constexpr int kChunksPerGroup = 4;     // what a consumer decodes at a time: a chunk for each thread of four
+constexpr int kGroupsPerStage = kSmallMLineBytes / 16 / kChunksPerGroup;
 constexpr int kDecoderWarps = 4;
 
 // Warpgroups that multiply: as many as there are registers for.
-constexpr int few_rows_consumers(int tile_m) { return kFewRowsTileN / 64 * (tile_m <= 32 ? kGroupsPerStage : 1); }
-constexpr int few_rows_parts(int tile_m) { return few_rows_consumers(tile_m) / (kFewRowsTileN / 64); }  // of k
-constexpr int few_rows_threads(int tile_m) {
-  return few_rows_consumers(tile_m) * 128 + kDecoderWarps * 32 + 32;  // and one producer warp
+constexpr int small_m_consumers(int tile_m) { return kSmallMTileN / 64 * (tile_m <= 32 ? kGroupsPerStage : 1); }
+constexpr int small_m_parts(int tile_m) { return small_m_consumers(tile_m) / (kSmallMTileN / 64); }  // of k
+constexpr int small_m_threads(int tile_m) {
+  return small_m_consumers(tile_m) * 128 + kDecoderWarps * 32 + 32;  // and one producer warp
 }
 
 // The rows of a that a CTA takes.
-constexpr int kFewRowsTiles[] = {8, 16, 32, 64};
-constexpr int kFewRowsTileCount = sizeof(kFewRowsTiles) / sizeof(kFewRowsTiles[0]);
+constexpr int kSmallMTiles[] = {8, 16, 32, 64};
+constexpr int kSmallMTileCount = sizeof(kSmallMTiles) / sizeof(kSmallMTiles[0]);
 
 // What a pair of formats decides.
-struct FewRowsFormat {
+struct SmallMFormat {
   ElementType a, b;
   ScaleType scale;
 
@@ -59,15 +59,15 @@ enum class Way : int8_t {
 };
 
 // The parts of a stage, in bytes from its start. The first two are 128-byte swizzled.
-struct FewRowsStage {
+struct SmallMStage {
   int elements_a;  // a in 16 bits, or in 8; b's codes lie before
   int codes_a;
   int scales_b, scales_a;
   int factors_b;  // of mxfp4: b's scales as float32
   int bytes;
 
-  constexpr FewRowsStage(const FewRowsFormat& format, int tile_m)
-      : elements_a(kFewRowsTileN * kFewRowsLineBytes),
+  constexpr SmallMStage(const SmallMFormat& format, int tile_m)
+      : elements_a(kSmallMTileN * kSmallMLineBytes),
         codes_a(elements_a + tile_m * format.stage_k() * kElementBytes),
         scales_b(codes_a + tile_m * format.line_bytes_a()),
         scales_a(scales_b + format.scale_blocks() * kScaleBlockBytes),
@@ -76,30 +76,33 @@ struct FewRowsStage {
               1024) {}
 };
 
-// Sums in float32, those of each part of k by themselves: behind the ring or, of 64 rows, in its place.
-constexpr int kFewRowsPitch = kFewRowsTileN + 4;
-constexpr int few_rows_slab_bytes(int tile_m) { return few_rows_parts(tile_m) * tile_m * kFewRowsPitch * 4; }
-constexpr bool slab_lies_behind(int tile_m) { return few_rows_parts(tile_m) > 1; }
+// Sums in float32, those of each part of k by themselves: behind the pipeline or, of 64 rows, in its place.
+constexpr int kSmallMPitch = kSmallMTileN + 4;
+constexpr int small_m_slab_bytes(int tile_m) { return small_m_parts(tile_m) * tile_m * kSmallMPitch * 4; }
+constexpr bool slab_lies_behind(int tile_m) { return small_m_parts(tile_m) > 1; }
 
-// A ring that goes round has whole turns of the consumers, so that each of its stages is always the same ones': a wait
-// that skipped a phase of a barrier would not notice.
-constexpr int kFewRowsMaxStages = 8;
-constexpr int few_rows_stages(const FewRowsFormat& format, int tile_m) {
-  const int room = kSmemLimit - kBarrierBytes - (slab_lies_behind(tile_m) ? few_rows_slab_bytes(tile_m) : 0);
-  const int parts = few_rows_parts(tile_m);
-  return std::min(room / FewRowsStage(format, tile_m).bytes, kFewRowsMaxStages) / parts * parts;
+// A pipeline that goes round has whole turns of the consumers, so that each of its stages is always the same ones': a
+// wait that skipped a phase of a barrier would not notice.
+constexpr int kSmallMMaxStages = 8;
+constexpr int small_m_stages(const SmallMFormat& format, int tile_m) {
+  const int room = kSmemLimit - kBarrierBytes - (slab_lies_behind(tile_m) ? small_m_slab_bytes(tile_m) : 0);
+  const int parts = small_m_parts(tile_m);
+  return std::min(room / SmallMStage(format, tile_m).bytes, kSmallMMaxStages) / parts * parts;
 }
 
-// The slab's place, in bytes from the ring's, and what both take.
-constexpr int few_rows_slab_begin(int tile_m, int ring_bytes) { return slab_lies_behind(tile_m) ? ring_bytes : 0; }
-constexpr int few_rows_shared_bytes(const FewRowsFormat& format, int tile_m, int stages) {
-  const int ring_bytes = stages * FewRowsStage(format, tile_m).bytes;
-  return kBarrierBytes + std::max(ring_bytes, few_rows_slab_begin(tile_m, ring_bytes) + few_rows_slab_bytes(tile_m));
+// The slab's place, in bytes from the pipeline's, and what both take.
+constexpr int small_m_slab_begin(int tile_m, int pipeline_bytes) {
+  return slab_lies_behind(tile_m) ? pipeline_bytes : 0;
+}
+constexpr int small_m_shared_bytes(const SmallMFormat& format, int tile_m, int stages) {
+  const int pipeline_bytes = stages * SmallMStage(format, tile_m).bytes;
+  return kBarrierBytes +
+         std::max(pipeline_bytes, small_m_slab_begin(tile_m, pipeline_bytes) + small_m_slab_bytes(tile_m));
 }
 
 // ---- what the kernels take ----
 
-inline FewRowsFormat format_of(const BlockScaledProblem& problem) {
+inline SmallMFormat format_of(const BlockScaledProblem& problem) {
   return {problem.a.element, problem.b.element, problem.scale_type};
 }
 
@@ -118,49 +121,48 @@ inline bool lie_in_blocks(const void* scale, const ScaleStrides& strides) {
          reinterpret_cast<uintptr_t>(scale) % 16 == 0;
 }
 
-inline const char* why_not_few_rows(const BlockScaledProblem& problem, const Gpu& gpu) {
+inline const char* why_not_small_m(const BlockScaledProblem& problem, const Gpu& gpu) {
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   constexpr int64_t limit = (int64_t{1} << 31) - (1 << 16);  // of TMA's coordinates, with what tiles reach past the end
   if (problem.m >= limit || problem.n >= limit || problem.k >= limit) return "a size is near 2^31 or above it";
-  if ((problem.m + 7) / 8 * ((problem.n + kFewRowsTileN - 1) / kFewRowsTileN) >= limit)
-    return "there are too many tiles";
+  if ((problem.m + 7) / 8 * ((problem.n + kSmallMTileN - 1) / kSmallMTileN) >= limit) return "there are too many tiles";
   if (!tma_reads_codes(problem.a, problem.m, problem.k)) return "it cannot read the strides or the alignment of `a`";
   if (!tma_reads_codes(problem.b, problem.n, problem.k)) return "it cannot read the strides or the alignment of `b`";
   return nullptr;
 }
 
 // What a CTA takes, in nanoseconds, on an H200: to start and to end, to share k with others, and for a stage.
-constexpr double kFewRowsStart = 5000.0;
-constexpr double few_rows_share(int splits) { return splits > 1 ? 1000.0 + 100.0 * splits : 0.0; }
-constexpr double few_rows_per_stage(int tile_m) { return 450.0 + 11.0 * tile_m; }
+constexpr double kSmallMStart = 5000.0;
+constexpr double small_m_share(int splits) { return splits > 1 ? 1000.0 + 100.0 * splits : 0.0; }
+constexpr double small_m_per_stage(int tile_m) { return 450.0 + 11.0 * tile_m; }
 
 // Clusters of so many CTAs that run at once. Larger ones leave more of each GPC's SMs over.
-inline int few_rows_clusters(int ctas, int sm_count) {
+inline int small_m_clusters(int ctas, int sm_count) {
   return ctas <= 4 ? clusters_at_once(ctas, sm_count) : std::max(sm_count * 5 / 6 / ctas, 1);
 }
 
 // How many CTAs share k so that the product takes least.
-inline int few_rows_splits(const BlockScaledProblem& problem, int tile_m, const Gpu& gpu) {
-  const int64_t tiles = (problem.m + tile_m - 1) / tile_m * ((problem.n + kFewRowsTileN - 1) / kFewRowsTileN);
+inline int small_m_splits(const BlockScaledProblem& problem, int tile_m, const Gpu& gpu) {
+  const int64_t tiles = (problem.m + tile_m - 1) / tile_m * ((problem.n + kSmallMTileN - 1) / kSmallMTileN);
   const int64_t stages = (problem.k + format_of(problem).stage_k() - 1) / format_of(problem).stage_k();
   constexpr int splits[] = {1, 2, 3, 4, 5, 6, 7, 8};
   const int best = cheapest(
       splits, [&](int count) { return count == 1 || count <= stages; },
       [&](int count) {
-        const int64_t rounds = ceil_divide(tiles, few_rows_clusters(count, gpu.sm_count));
+        const int64_t rounds = ceil_divide(tiles, small_m_clusters(count, gpu.sm_count));
         const auto per_cta = static_cast<double>((stages + count - 1) / count);
-        return static_cast<double>(rounds) * (kFewRowsStart + per_cta * few_rows_per_stage(tile_m)) +
-               few_rows_share(count);
+        return static_cast<double>(rounds) * (kSmallMStart + per_cta * small_m_per_stage(tile_m)) +
+               small_m_share(count);
       });
   return splits[best];
 }
 
 // Up to so many rows, in two tiles, decoding b anew for each tile is faster than preparing it once.
-constexpr int kFewRowsMost = 128;
+constexpr int kSmallMMost = 128;
 
 // What a product of m rows takes by a tile, up to a factor.
-inline double few_rows_cost(int64_t m, int tile_m) {
-  return static_cast<double>((m + tile_m - 1) / tile_m) * few_rows_per_stage(tile_m);
+inline double small_m_cost(int64_t m, int tile_m) {
+  return static_cast<double>((m + tile_m - 1) / tile_m) * small_m_per_stage(tile_m);
 }
 
 }  // namespace tileon::sm90

@@ -1,4 +1,4 @@
-// The kernels of every row of kFloat32Rows. Outputs of bfloat16 are what they store through TMA.
+// The kernels of every row of kBf16x6Configs. Outputs of bfloat16 are what they store through TMA.
 #include "cuda/sm90/registry/bf16x6.h"
 
 #include <cuda_bf16.h>
@@ -14,8 +14,8 @@ namespace {
 
 template <int kRow>
 KernelFunction<KernelParams> float32_kernel() {
-  constexpr TileConfig config = kFloat32Rows[kRow].tile;
-  using Kernel = KernelTypes<config, BFloat16Planes, Major::kK, Major::kK, Unscaled<__nv_bfloat16>>;
+  constexpr TileConfig config = kBf16x6Configs[kRow].tile;
+  using Kernel = KernelTypes<config, Bf16x3, Major::kK, Major::kK, Unscaled<__nv_bfloat16>>;
   if constexpr (persistent(config)) {
     return &gemm<Kernel>;
   } else {
@@ -33,7 +33,7 @@ KernelFunction<KernelParams> find_float32(int row, std::integer_sequence<int, kR
 }  // namespace
 
 KernelFunction<KernelParams> find_float32(int row) {
-  return find_float32(row, std::make_integer_sequence<int, kFloat32RowCount>());
+  return find_float32(row, std::make_integer_sequence<int, kBf16x6ConfigCount>());
 }
 
 }  // namespace tileon::sm90

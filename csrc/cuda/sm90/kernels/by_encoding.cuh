@@ -1,4 +1,5 @@
-// Kernels of mxfp4, whose data decide what is multiplied (forms.h): the product of each form is a kernel in itself.
+// Kernels of mxfp4, whose data decide what is multiplied (layout/encoding.h): the product of each encoding is a kernel
+// in itself.
 #pragma once
 
 #include <type_traits>
@@ -11,14 +12,15 @@ namespace tileon::sm90 {
 
 // `Float8` is void where fast_accum is not meant.
 template <typename Int8, typename BFloat16, typename Float8>
-__global__ void __launch_bounds__(Int8::config.threads(), 1) gemm_by_form(const __grid_constant__ FormParams params) {
+__global__ void __launch_bounds__(Int8::config.threads(), 1)
+    gemm_by_encoding(const __grid_constant__ EncodingParams params) {
   static_assert(Int8::config.threads() == BFloat16::config.threads());
-  switch (form_of(params.choice)) {
-    case Form::kInt8:
+  switch (encoding_of(params.choice)) {
+    case Encoding::kInt8:
       return multiply_tiles<Int8>(params.int8);
-    case Form::kBFloat16:
+    case Encoding::kBFloat16:
       return multiply_tiles<BFloat16>(params.bfloat16);
-    case Form::kFloat8:
+    case Encoding::kFloat8:
       if constexpr (!std::is_void_v<Float8>) {
         static_assert(Float8::config.threads() == BFloat16::config.threads());
         multiply_tiles<Float8>(params.float8);

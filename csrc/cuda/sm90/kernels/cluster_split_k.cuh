@@ -17,16 +17,16 @@
 namespace tileon::sm90 {
 
 template <typename Kernel>
-__device__ __forceinline__ void multiply_into_slab(const Ring& ring, int blocks, float* slab, int warp) {
+__device__ __forceinline__ void multiply_into_slab(const Pipeline& pipeline, int blocks, float* slab, int warp) {
   const int first_row = warp / 4 * Kernel::config.consumer_rows();
-  RingPosition at;
+  PipelineState at;
   typename Kernel::Sums sums;
-  if constexpr (Kernel::has_planes) {
-    multiply_planes<Kernel>(ring, at, blocks, first_row, sums, [] {});
+  if constexpr (Kernel::is_bf16x6) {
+    multiply_bf16x6<Kernel>(pipeline, at, blocks, first_row, sums, [] {});
   } else {
-    multiply<Kernel>(ring, at, blocks, first_row, sums, [] {});
+    multiply<Kernel>(pipeline, at, blocks, first_row, sums, [] {});
   }
-  ptx::barrier_sync(kAllConsumers, Kernel::config.consumers * 128);  // the slab takes the ring's place
+  ptx::barrier_sync(kAllConsumers, Kernel::config.consumers * 128);  // the slab takes the pipeline's place
   write_slab<Kernel>(slab, sums, first_row);
 }
 
@@ -34,20 +34,21 @@ template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::config.threads(), 1) split_k(const __grid_constant__ KernelParams params) {
   unsigned char* dynamic_shared = ptx::DynamicShared<1024>{}.begin;
   const typename Kernel::Shared shared(dynamic_shared);
-  const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);
+  const Pipeline pipeline = shared.pipeline(Kernel::stage_bytes, params.stages);
   const int splits = params.splits;
   const int rank = blockIdx.y;  // in the cluster
   // Every CTA of a cluster multiplies as many blocks of k; those past the last one come as zeros.
   const auto first_block = [&] { return rank * params.blocks_per_split; };
   const int warp = warp_index();
   const bool is_consumer = warp < Kernel::producer_warp;
-  Producer<Kernel> producer(params, ring);
-  start<Kernel>(params, ring, warp, [&] { producer.start(position_of<Kernel>(params, blockIdx.x), first_block()); });
+  Producer<Kernel> producer(params, pipeline);
+  start<Kernel>(params, pipeline, warp,
+                [&] { producer.start(position_of<Kernel>(params, blockIdx.x), first_block()); });
 
   TilePosition position;
   if (is_consumer) {
     position = position_of<Kernel>(params, blockIdx.x);
-    multiply_into_slab<Kernel>(ring, params.blocks_per_split, shared.slab(), warp);
+    multiply_into_slab<Kernel>(pipeline, params.blocks_per_split, shared.slab(), warp);
   } else {
     producer.load_blocks(first_block() + 1, first_block() + params.blocks_per_split);
   }

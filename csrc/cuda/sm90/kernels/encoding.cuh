@@ -1,4 +1,4 @@
-// How a CTA learns the form that the data decided (forms.h).
+// How a CTA learns the encoding that the data decided (layout/encoding.h).
 #pragma once
 
 #include "cuda/ptx/sync.cuh"
@@ -7,14 +7,14 @@
 namespace tileon::sm90 {
 
 // Collective for the CTA. Waits for the kernels before this one.
-__device__ __forceinline__ Form form_of(const FormChoice& choice) {
+__device__ __forceinline__ Encoding encoding_of(const EncodingChoice& choice) {
   ptx::grid_dependency_wait();
   uint32_t beyond = 0;
   for (int i = static_cast<int>(threadIdx.x); i < choice.count; i += static_cast<int>(blockDim.x))
     beyond |= choice.words[i];
   uint32_t any = __syncthreads_or(beyond & kBeyondInt8) != 0 ? kBeyondInt8 : 0;
   if (choice.fast_accum && any != 0 && __syncthreads_or(beyond & kBeyondFloat8) != 0) any |= kBeyondFloat8;
-  return form_of(any, choice.fast_accum);
+  return encoding_of(any, choice.fast_accum);
 }
 
 }  // namespace tileon::sm90

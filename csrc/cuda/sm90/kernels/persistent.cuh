@@ -1,4 +1,4 @@
-// GEMM for Hopper: one producer warp feeds a ring through TMA, consumer warpgroups multiply by wgmma and store, and
+// GEMM for Hopper: one producer warp feeds a pipeline through TMA, consumer warpgroups multiply by wgmma and store, and
 // every CTA walks over tiles of the output. In the cooperative form the consumers share each tile by its rows; in
 // ping-pong they own tiles in turn, and one stores while the other multiplies.
 #pragma once
@@ -31,22 +31,23 @@ __device__ __forceinline__ void produce(const KernelParams& params, Producer<Ker
 }
 
 template <typename Kernel>
-__device__ __forceinline__ void consume(const typename Kernel::Params& params, const Ring& ring,
+__device__ __forceinline__ void consume(const typename Kernel::Params& params, const Pipeline& pipeline,
                                         const typename Kernel::Shared& shared, int warp) {
-  constexpr bool ping_pong = Kernel::config.family == Family::kPingPong;
+  constexpr bool ping_pong = Kernel::config.family == Family::kPingpong;
   const int consumer = Kernel::config.consumers == 1 ? 0 : warp / 4;
   const int first_row = ping_pong ? 0 : consumer * Kernel::config.consumer_rows();
   const int warp_row = first_row + warp % 4 * kStoreRows;  // wgmma's
   const float* warp_bias = shared.bias(consumer) + (Kernel::swapped ? warp_row : 0);
   ptx::grid_dependency_wait();  // before the bias is read and the output written
-  if constexpr (Kernel::Scaling::leaves_summary) Kernel::Scaling::summarize(params, warp, Kernel::config.consumers * 4);
-  RingPosition at;
+  if constexpr (Kernel::AccumulatorScale::leaves_summary)
+    Kernel::AccumulatorScale::summarize(params, warp, Kernel::config.consumers * 4);
+  PipelineState at;
   int first_tile = blockIdx.x;
   const int step = ping_pong ? 2 * gridDim.x : gridDim.x;
   if (ping_pong && consumer == 1) {
     ptx::barrier_arrive(main_loop_barrier(0), 256);  // consumer 0 begins
     first_tile += gridDim.x;
-    at.advance_by(params.k_blocks, ring.stages());
+    at.advance_by(params.k_blocks, pipeline.stages());
   }
   unsigned char* warp_shared = shared.warp_store(warp);
   Watchdog watchdog;
@@ -59,40 +60,40 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     const TilePosition position = knows_next ? next : position_of<Kernel>(params, tile);
     TileBias<Kernel::config.tile_n> bias;
     bias.read(params.problem, position.n_begin);
-    typename Kernel::Scaling scaling;
+    typename Kernel::AccumulatorScale scaling;
     scaling.read(params, position.m_begin + warp_row, position.n_begin);
     typename Kernel::Sums sums;
     const auto lay_out = [&] {
       scaling.lay_out(shared, consumer);
-      if (params.finish != Finish::kNothing) bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
+      if (params.finish != EpilogueOp::kNothing) bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
     };
-    // The main loops take turns: one that waited two rounds of the ring ahead would find the parity it asks for there
-    // already, and read a stage before its time.
+    // The main loops take turns: one that waited two rounds of the pipeline ahead would find the parity it asks for
+    // there already, and read a stage before its time.
     if (ping_pong) {
       lay_out();  // while the other one multiplies
       ptx::barrier_sync(main_loop_barrier(consumer), 256);
     }
     FirstBias<Kernel> first_bias;
-    const auto meanwhile = [&] {
+    const auto during_last_product = [&] {
       // All of the tile's stages have come, so the other one may wait for its own: its products queue up behind these.
       if (ping_pong) return ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
       if (knows_next) next = position_of<Kernel>(params, tile + step);
       lay_out();
-      if (Kernel::reads_bias_early && params.finish != Finish::kNothing) first_bias.read(warp_bias);
+      if (Kernel::reads_bias_early && params.finish != EpilogueOp::kNothing) first_bias.read(warp_bias);
     };
-    if constexpr (Kernel::has_planes) {
-      multiply_planes<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
+    if constexpr (Kernel::is_bf16x6) {
+      multiply_bf16x6<Kernel>(pipeline, at, params.k_blocks, first_row, sums, during_last_product);
     } else if constexpr (is_promoted<typename Kernel::Element>) {
-      multiply_promoted<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
+      multiply_promoted<Kernel>(pipeline, at, params.k_blocks, first_row, sums, during_last_product);
     } else {
-      multiply<Kernel>(ring, at, params.k_blocks, first_row, sums, meanwhile);
+      multiply<Kernel>(pipeline, at, params.k_blocks, first_row, sums, during_last_product);
     }
-    if (ping_pong) at.advance_by(params.k_blocks, ring.stages());  // the other one's tile
+    if (ping_pong) at.advance_by(params.k_blocks, pipeline.stages());  // the other one's tile
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
     const auto results = scaling.results(params, shared, consumer, sums);
     if constexpr (Kernel::has_activated_store) {
-      if (params.finish == Finish::kActivation) {
+      if (params.finish == EpilogueOp::kActivation) {
         ActivatedStore<Kernel>(params, warp_shared, warp_bias, place).store(results);
         continue;
       }
@@ -124,18 +125,18 @@ template <typename Kernel>
 __device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& params) {
   unsigned char* dynamic_shared = ptx::DynamicShared<1024>{}.begin;
   const typename Kernel::Shared shared(dynamic_shared);
-  const Ring ring = shared.ring(Kernel::stage_bytes, params.stages);
+  const Pipeline pipeline = shared.pipeline(Kernel::stage_bytes, params.stages);
   const int warp = warp_index();
-  Producer<Kernel> producer(params, ring);
-  start<Kernel>(params, ring, warp, [&] { producer.start(position_of<Kernel>(params, blockIdx.x), 0); });
+  Producer<Kernel> producer(params, pipeline);
+  start<Kernel>(params, pipeline, warp, [&] { producer.start(position_of<Kernel>(params, blockIdx.x), 0); });
 
   constexpr int consumers = Kernel::config.consumers;
   if (warp < Kernel::producer_warp) {
-    if constexpr (Kernel::config.moves_registers()) ptx::acquire_registers<consumer_registers(consumers)>();
-    consume<Kernel>(params, ring, shared, warp);
+    if constexpr (Kernel::config.reallocates_registers()) ptx::acquire_registers<consumer_registers(consumers)>();
+    consume<Kernel>(params, pipeline, shared, warp);
   } else {
-    if constexpr (Kernel::config.moves_registers()) ptx::release_registers<producer_registers(consumers)>();
-    if (!Kernel::config.moves_registers() || warp == Kernel::producer_warp) produce<Kernel>(params, producer);
+    if constexpr (Kernel::config.reallocates_registers()) ptx::release_registers<producer_registers(consumers)>();
+    if (!Kernel::config.reallocates_registers() || warp == Kernel::producer_warp) produce<Kernel>(params, producer);
   }
 }
 

@@ -47,10 +47,10 @@ CUtensorMap map_operand(const Operand& operand, const void* valid_address, const
   return encode_tensor_map(data, type, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
-Finish finish_of(const GemmProblem& problem) {
-  if (!finishes_cheaply(problem)) return Finish::kActivation;
-  if (!has_epilogue(problem.epilogue)) return Finish::kNothing;
-  return problem.epilogue.activation == Activation::kRelu ? Finish::kBiasAndRelu : Finish::kBiasAndLeakyRelu;
+EpilogueOp epilogue_op_of(const GemmProblem& problem) {
+  if (!is_cheap_epilogue(problem)) return EpilogueOp::kActivation;
+  if (!has_epilogue(problem.epilogue)) return EpilogueOp::kNothing;
+  return problem.epilogue.activation == Activation::kRelu ? EpilogueOp::kBiasAndRelu : EpilogueOp::kBiasAndLeakyRelu;
 }
 
 // Whether the kernel can go by gemm/activated_store.cuh, whatever the activation and wherever the rows begin.
@@ -61,13 +61,14 @@ bool takes_activated_store(const Row& row, const GemmProblem& problem, const Ele
 
 // Whether the kernel finishes the sums so, and TMA can write them.
 bool takes_tma_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
-  const bool finishes = finish_of(problem) != Finish::kActivation || takes_activated_store(row, problem, elements);
+  const bool finishes =
+      epilogue_op_of(problem) != EpilogueOp::kActivation || takes_activated_store(row, problem, elements);
   return persistent(row.tile) && finishes && writes_by_tma(problem);
 }
 
 // Whether it stores them from the registers (float32/direct_store.cuh).
 bool takes_direct_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
-  return elements.planes && persistent(row.tile) && finish_of(problem) != Finish::kActivation &&
+  return elements.planes && persistent(row.tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
          problem.out_dtype == DType::kFloat32 && problem.out.stride_n == 1;
 }
 
@@ -132,9 +133,9 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k, b.major, 16);
   params.store_by_tma = takes_tma_store(row, problem, elements);
   params.store_directly = takes_direct_store(row, problem, elements);
-  params.finish = params.store_by_tma || params.store_directly    ? finish_of(problem)
-                  : takes_activated_store(row, problem, elements) ? Finish::kActivation
-                                                                  : Finish::kNothing;
+  params.finish = params.store_by_tma || params.store_directly    ? epilogue_op_of(problem)
+                  : takes_activated_store(row, problem, elements) ? EpilogueOp::kActivation
+                                                                  : EpilogueOp::kNothing;
   params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);
   if (params.store_by_tma) {
     map_chunks(tile, problem, problem.out.data, params.map_out, params.map_out_tail);
@@ -145,9 +146,9 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
 
   const int clusters = persistent(tile) ? std::min(params.tiles, gpu.sm_count) : params.tiles;
   const int64_t tiles_per_cta = ceil_divide(params.tiles, clusters);
-  // A deeper ring than the work of a CTA would only take time to set up.
+  // A deeper pipeline than the work of a CTA would only take time to set up.
   const int64_t blocks_per_cta = tiles_per_cta * params.blocks_per_split;
-  params.stages = static_cast<int>(std::min<int64_t>(ring_stages(tile, a.major, b.major), blocks_per_cta));
+  params.stages = static_cast<int>(std::min<int64_t>(pipeline_stages(tile, a.major, b.major), blocks_per_cta));
   plan.clusters = clusters;
   plan.shared_bytes = shared_bytes(tile, a.major, b.major, params.stages);
   return plan;

@@ -18,7 +18,7 @@ struct LaunchPlan {
 struct Elements {
   bool dense_16_bit = false;  // not pairs of fp8, nor what block-scaled operands were prepared as
   int64_t float8_k = 0;       // of pairs of fp8, how many elements there are along k: the last pair may lack one
-  bool planes = false;        // float32 as three bfloat16 (float32/planes.h): three stages hold the same k
+  bool planes = false;        // float32 as three bfloat16 (layout/bf16x3.h): three stages hold the same k
 };
 
 // The problem is not empty (k may be 0) and the row supports it.

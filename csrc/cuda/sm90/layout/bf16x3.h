@@ -13,52 +13,52 @@
 
 namespace tileon::sm90 {
 
-// The planes of 64 k, in the order in which a kernel reads them: a stage of the ring each.
+// The planes of 64 k, in the order in which a kernel reads them: a stage of the pipeline each.
 enum Plane : int { kLowPlane, kHighPlane, kMiddlePlane, kPlanes };
 
 // Panels of 64 k in a plane, the last one filled up with zeros; where k is 0 there is nothing else in it.
 constexpr int64_t k_panels(int64_t k) { return k > kPanel ? (k + kPanel - 1) / kPanel : 1; }
 
 // Elements of bfloat16 that a row of k numbers takes.
-constexpr int64_t decomposed_k(int64_t k) { return k_panels(k) * kPanel * kPlanes; }
+constexpr int64_t bf16x3_k(int64_t k) { return k_panels(k) * kPanel * kPlanes; }
 
 // Where 64 k of a plane begin in a row.
 constexpr int64_t panel_begin(int64_t k_panel, int plane) { return (k_panel * kPlanes + plane) * kPanel; }
 
 // Matrices of an operand: one, where it serves the whole batch.
-inline int64_t decomposed_matrices(const Operand& operand, const GemmProblem& problem) {
+inline int64_t bf16x3_matrices(const Operand& operand, const GemmProblem& problem) {
   return operand.stride_batch == 0 ? 1 : problem.batch;
 }
 
-// CTAs that decompose, at most: each leaves a word behind both operands, and every CTA of a kernel that is to multiply
+// CTAs that split, at most: each leaves a word behind both operands, and every CTA of a kernel that is to multiply
 // anew looks at all of them.
-constexpr int kMaxDecomposeCtas = 1024;
+constexpr int kMaxSplitCtas = 1024;
 
-struct DecomposedScratch {
+struct Bf16x3Scratch {
   int64_t b = 0;  // in bytes: where b begins, behind a, and the words
   int64_t words = 0;
   int64_t bytes = 0;
 
-  explicit DecomposedScratch(const GemmProblem& problem) {
-    const int64_t row_bytes = decomposed_k(problem.k) * kElementBytes;
-    b = decomposed_matrices(problem.a, problem) * problem.m * row_bytes;
-    words = b + decomposed_matrices(problem.b, problem) * problem.n * row_bytes;
-    bytes = words + kMaxDecomposeCtas * int64_t{sizeof(uint32_t)};
+  explicit Bf16x3Scratch(const GemmProblem& problem) {
+    const int64_t row_bytes = bf16x3_k(problem.k) * kElementBytes;
+    b = bf16x3_matrices(problem.a, problem) * problem.m * row_bytes;
+    words = b + bf16x3_matrices(problem.b, problem) * problem.n * row_bytes;
+    bytes = words + kMaxSplitCtas * int64_t{sizeof(uint32_t)};
   }
 };
 
-// The product of the decomposed operands at `scratch`: one of bfloat16, as far as memory is concerned.
-inline GemmProblem decomposed_problem(const GemmProblem& problem, const void* scratch) {
-  GemmProblem decomposed = problem;
-  decomposed.dtype = decomposed.b_dtype = DType::kBFloat16;
-  decomposed.k = decomposed_k(problem.k);
+// The product of the split operands at `scratch`: one of bfloat16, as far as memory is concerned.
+inline GemmProblem bf16x3_problem(const GemmProblem& problem, const void* scratch) {
+  GemmProblem split = problem;
+  split.dtype = split.b_dtype = DType::kBFloat16;
+  split.k = bf16x3_k(problem.k);
   const auto operand = [&](const Operand& from, int64_t begin, int64_t mn) -> Operand {
     const bool shared = from.stride_batch == 0;
-    return {static_cast<const uint8_t*>(scratch) + begin, decomposed.k, 1, shared ? 0 : mn * decomposed.k};
+    return {static_cast<const uint8_t*>(scratch) + begin, split.k, 1, shared ? 0 : mn * split.k};
   };
-  decomposed.a = operand(problem.a, 0, problem.m);
-  decomposed.b = operand(problem.b, DecomposedScratch(problem).b, problem.n);
-  return decomposed;
+  split.a = operand(problem.a, 0, problem.m);
+  split.b = operand(problem.b, Bf16x3Scratch(problem).b, problem.n);
+  return split;
 }
 
 }  // namespace tileon::sm90

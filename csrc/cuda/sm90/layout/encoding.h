@@ -10,7 +10,7 @@
 
 namespace tileon::sm90 {
 
-enum class Form : int8_t {
+enum class Encoding : int8_t {
   kInt8,      // in halves e2m1 is 0, 1, 2, 3, 4, 6, 8, 12; three powers of two more are at most 96
   kFloat8,    // e5m2: 27 powers of two of every code; summed with fast_accum's error
   kBFloat16,  // elements times their own scales: whatever these are
@@ -23,22 +23,22 @@ constexpr int kInt8Binades = 3, kFloat8Binades = 26;
 constexpr int kInt8LackedExponent = -kInt8Binades - 1;  // and halves
 constexpr int kFloat8LackedExponent = -kFloat8Binades / 2;
 
-// The largest scale of a row of a narrow form, as a byte of e8m0: 2^-60 to 2^60. So no factor of a row and a column is
-// infinite or 0: the smallest, 2^-146, is subnormal, which these kernels do not flush.
-constexpr int kLeastExponent = 67, kMostExponent = 187;
+// The largest scale of a row in a narrow encoding, as a byte of e8m0: 2^-60 to 2^60. So no factor of a row and a column
+// is infinite or 0: the smallest, 2^-146, is subnormal, which these kernels do not flush.
+constexpr int kMinExponent = 67, kMaxExponent = 187;
 
 // What does not fit, as bits of the words that the inspection leaves.
 constexpr uint32_t kBeyondInt8 = 1, kBeyondFloat8 = 2;
 
-struct FormChoice {
+struct EncodingChoice {
   const uint32_t* words;  // of the inspection
   int count;
   bool fast_accum;  // kFloat8 may be chosen
 };
 
-TILEON_HOST_DEVICE constexpr Form form_of(uint32_t beyond, bool fast_accum) {
-  if ((beyond & kBeyondInt8) == 0) return Form::kInt8;
-  return fast_accum && (beyond & kBeyondFloat8) == 0 ? Form::kFloat8 : Form::kBFloat16;
+TILEON_HOST_DEVICE constexpr Encoding encoding_of(uint32_t beyond, bool fast_accum) {
+  if ((beyond & kBeyondInt8) == 0) return Encoding::kInt8;
+  return fast_accum && (beyond & kBeyondFloat8) == 0 ? Encoding::kFloat8 : Encoding::kBFloat16;
 }
 
 }  // namespace tileon::sm90

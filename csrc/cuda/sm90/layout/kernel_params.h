@@ -19,7 +19,7 @@ struct OperandMap {
 
 // What becomes of the sums that TMA stores, before they are rounded: the cheap formulas of gemm/round.cuh, or any
 // activation (gemm/activated_store.cuh).
-enum class Finish : int32_t { kNothing, kBiasAndRelu, kBiasAndLeakyRelu, kActivation };
+enum class EpilogueOp : int32_t { kNothing, kBiasAndRelu, kBiasAndLeakyRelu, kActivation };
 
 struct KernelParams {
   CUtensorMap map_a;
@@ -43,11 +43,11 @@ struct KernelParams {
 
   int tiles;            // of all batches
   int k_blocks;         // at least one: where k is 0, it begins behind the end of the tensors, and comes as zeros
-  int stages;           // of the ring: no more than a CTA fills
+  int stages;           // of the pipeline: no more than a CTA fills
   int splits;           // CTAs of a cluster
   bool store_by_tma;    // 16-bit rows that TMA can write
   bool store_directly;  // float32 rows, from the registers (float32/direct_store.cuh)
-  Finish finish;        // kNothing where the sums go through a slab (gemm/slab_store.cuh)
+  EpilogueOp finish;    // kNothing where the sums go through a slab (gemm/slab_store.cuh)
   float slope;          // of kBiasAndLeakyRelu; 1 where the bias is all there is
   bool vector_stores;   // four neighbouring columns of the output can be stored at once, two where store_directly
   GemmProblem problem;

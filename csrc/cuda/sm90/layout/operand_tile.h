@@ -26,8 +26,8 @@ struct Int8Pair {};
 template <typename A, typename B, bool kPromoted>
 struct Float8Pair {};
 
-// Float32 as three bfloat16, whose planes are stages in turn (float32/planes.h).
-struct BFloat16Planes {};
+// Float32 as three bfloat16, whose planes are stages in turn (layout/bf16x3.h).
+struct Bf16x3 {};
 
 // The tile is cut into panels, 64 elements wide along the operand's major dimension; a panel is a stack of lines along
 // the other one, 128-byte swizzled. One box of TMA is one panel, or all of them.

@@ -20,12 +20,12 @@ struct ScaledParams : KernelParams {
   const uint8_t* exponents_b;
 };
 
-// Of kernels that look which form the data have decided for.
-struct FormParams {
-  FormChoice choice;
+// Of kernels that look which encoding the data have decided for.
+struct EncodingParams {
+  EncodingChoice choice;
   ScaledParams int8, bfloat16;
   ScaledParams float8;  // only where the choice allows it
 };
-static_assert(sizeof(FormParams) <= 4096, "a kernel's parameters");
+static_assert(sizeof(EncodingParams) <= 4096, "a kernel's parameters");
 
 }  // namespace tileon::sm90

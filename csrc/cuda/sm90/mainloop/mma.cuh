@@ -1,4 +1,4 @@
-// A consumer warpgroup's main loop: the tensor core multiplies what lies in the ring.
+// A consumer warpgroup's main loop: the tensor core multiplies what lies in the pipeline.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -41,8 +41,7 @@ struct Product<Float8Pair<A, B, kPromoted>, kColumns, Major::kK, Major::kK> {
 };
 
 template <int kColumns>
-struct Product<BFloat16Planes, kColumns, Major::kK, Major::kK>
-    : Product<__nv_bfloat16, kColumns, Major::kK, Major::kK> {};
+struct Product<Bf16x3, kColumns, Major::kK, Major::kK> : Product<__nv_bfloat16, kColumns, Major::kK, Major::kK> {};
 
 // Issues the products of one stage's rows, from `first_row` on, and of one stage's columns, most often the same one's.
 // `accumulate` of 0 overwrites the sums.
@@ -85,16 +84,17 @@ __device__ __forceinline__ void add(const typename Kernel::Sums& more, typename 
 
 // As `multiply`, but the sums of each stage leave the tensor core and are added in float32, while it works for the
 // other consumer. So no product is cut beside those of other stages: docs/fp8_error.md.
-template <typename Kernel, typename Meanwhile>
-__device__ __forceinline__ void multiply_promoted(const Ring& ring, RingPosition& at, int blocks, int first_row,
-                                                  typename Kernel::Sums& sums, const Meanwhile& meanwhile) {
+template <typename Kernel, typename DuringLastProduct>
+__device__ __forceinline__ void multiply_promoted(const Pipeline& pipeline, PipelineState& at, int blocks,
+                                                  int first_row, typename Kernel::Sums& sums,
+                                                  const DuringLastProduct& during_last_product) {
   const bool elected = threadIdx.x % 128 == 0;
   const auto multiply_one = [&](typename Kernel::Sums& stage_sums) {
-    ring.wait_until_full(at);
-    multiply_stage<Kernel>(ring.data(at.stage), first_row, 0, stage_sums);
+    pipeline.wait_until_full(at);
+    multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 0, stage_sums);
     ptx::wgmma_wait<0>();
-    if (elected) ring.release(at.stage);
-    at.advance(ring.stages());
+    if (elected) pipeline.release(at.stage);
+    at.advance(pipeline.stages());
   };
   multiply_one(sums);
 #pragma unroll 1
@@ -103,31 +103,31 @@ __device__ __forceinline__ void multiply_promoted(const Ring& ring, RingPosition
     multiply_one(stage_sums);
     add<Kernel>(stage_sums, sums);
   }
-  meanwhile();
+  during_last_product();
 }
 
 // Sums `blocks` stages, at least one, from `at` on, which moves along. One stage is multiplied while the one before is
-// given back. `meanwhile` is called while the last one is multiplied.
-template <typename Kernel, typename Meanwhile>
-__device__ __forceinline__ void multiply(const Ring& ring, RingPosition& at, int blocks, int first_row,
-                                         typename Kernel::Sums& sums, const Meanwhile& meanwhile) {
+// given back. `during_last_product` is called while the last one is multiplied.
+template <typename Kernel, typename DuringLastProduct>
+__device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks, int first_row,
+                                         typename Kernel::Sums& sums, const DuringLastProduct& during_last_product) {
   const bool elected = threadIdx.x % 128 == 0;
-  ring.wait_until_full(at);
-  multiply_stage<Kernel>(ring.data(at.stage), first_row, 0, sums);  // before the loop: it defines the sums
+  pipeline.wait_until_full(at);
+  multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 0, sums);  // before the loop: it defines the sums
   int previous = at.stage;
-  at.advance(ring.stages());
+  at.advance(pipeline.stages());
 #pragma unroll 1
   for (int block = 1; block < blocks; ++block) {
-    ring.wait_until_full(at);
-    multiply_stage<Kernel>(ring.data(at.stage), first_row, 1, sums);
+    pipeline.wait_until_full(at);
+    multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 1, sums);
     ptx::wgmma_wait<1>();
-    if (elected) ring.release(previous);
+    if (elected) pipeline.release(previous);
     previous = at.stage;
-    at.advance(ring.stages());
+    at.advance(pipeline.stages());
   }
-  meanwhile();
+  during_last_product();
   ptx::wgmma_wait<0>();
-  if (elected) ring.release(previous);
+  if (elected) pipeline.release(previous);
 }
 
 }  // namespace tileon::sm90

@@ -1,5 +1,5 @@
-// A consumer warpgroup's main loop over decomposed operands (planes.h): three stages of the ring at a time are the
-// planes of the same 64 k.
+// A consumer warpgroup's main loop over split operands (layout/bf16x3.h): three stages of the pipeline at a time are
+// the planes of the same 64 k.
 #pragma once
 
 #include "cuda/ptx/registers.cuh"
@@ -22,12 +22,12 @@ __device__ __forceinline__ void pin(typename Kernel::Sums& sums) {
 // The six products of 64 k, in two parts, each of which leaves a group of products under way. Small ones come first,
 // since the tensor core cuts what it adds to larger sums.
 template <typename Kernel>
-class PlaneProducts {
+class Bf16x6Products {
   using Sums = typename Kernel::Sums;
 
  public:
-  __device__ __forceinline__ PlaneProducts(const Ring& ring, RingPosition& at, int first_row)
-      : ring_(ring), at_(at), first_row_(first_row), elected_(threadIdx.x % 128 == 0) {}
+  __device__ __forceinline__ Bf16x6Products(const Pipeline& pipeline, PipelineState& at, int first_row)
+      : pipeline_(pipeline), at_(at), first_row_(first_row), elected_(threadIdx.x % 128 == 0) {}
 
   // Begins with the first sums, of the first k or of one behind an end.
   __device__ __forceinline__ void begin(Sums& sums) {
@@ -57,7 +57,7 @@ class PlaneProducts {
     issue(high_, middle_, 1, sums);
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>();
-    if (elected_) ring_.release(low_);
+    if (elected_) pipeline_.release(low_);
     ptx::wgmma_fence();
     issue(high_, high_, 1, sums);
     ptx::wgmma_commit();
@@ -74,23 +74,23 @@ class PlaneProducts {
   // Both at once, since the producer fills `middle` behind `high`.
   __device__ __forceinline__ void release(int high, int middle) const {
     if (!elected_) return;
-    ring_.release(high);
-    ring_.release(middle);
+    pipeline_.release(high);
+    pipeline_.release(middle);
   }
 
   __device__ __forceinline__ int next_stage() {
-    ring_.wait_until_full(at_);
+    pipeline_.wait_until_full(at_);
     const int stage = at_.stage;
-    at_.advance(ring_.stages());
+    at_.advance(pipeline_.stages());
     return stage;
   }
 
   __device__ __forceinline__ void issue(int rows, int columns, int accumulate, Sums& sums) const {
-    issue_products<Kernel>(ring_.data(rows), ring_.data(columns), first_row_, accumulate, sums);
+    issue_products<Kernel>(pipeline_.data(rows), pipeline_.data(columns), first_row_, accumulate, sums);
   }
 
-  const Ring& ring_;
-  RingPosition& at_;
+  const Pipeline& pipeline_;
+  PipelineState& at_;
   int first_row_;
   bool elected_;
   int low_ = 0, high_ = 0, middle_ = 0;  // stages
@@ -116,9 +116,9 @@ __device__ __forceinline__ void add_pinned(const typename Kernel::Sums& more, ty
 }
 
 // While one set of sums is added, the tensor core works on the other.
-template <typename Kernel, typename Meanwhile>
-__device__ __forceinline__ void add_two_sets(PlaneProducts<Kernel>& products, int blocks, typename Kernel::Sums& sums,
-                                             const Meanwhile& meanwhile) {
+template <typename Kernel, typename DuringLastProduct>
+__device__ __forceinline__ void add_two_sets(Bf16x6Products<Kernel>& products, int blocks, typename Kernel::Sums& sums,
+                                             const DuringLastProduct& during_last_product) {
   typename Kernel::Sums odd, even;
   clear<Kernel>(sums);
   products.begin(odd);
@@ -137,20 +137,20 @@ __device__ __forceinline__ void add_two_sets(PlaneProducts<Kernel>& products, in
     products.go_on(even, odd);
     add_pinned<Kernel>(odd, sums);
     products.finish(even);
-    meanwhile();
+    during_last_product();
     products.end(even);
     add_pinned<Kernel>(even, sums);
   } else {
-    meanwhile();
+    during_last_product();
     products.end(odd);
     add_pinned<Kernel>(odd, sums);
   }
 }
 
 // While the sums are added, the tensor core works for another consumer.
-template <typename Kernel, typename Meanwhile>
-__device__ __forceinline__ void add_one_set(PlaneProducts<Kernel>& products, int blocks, typename Kernel::Sums& sums,
-                                            const Meanwhile& meanwhile) {
+template <typename Kernel, typename DuringLastProduct>
+__device__ __forceinline__ void add_one_set(Bf16x6Products<Kernel>& products, int blocks, typename Kernel::Sums& sums,
+                                            const DuringLastProduct& during_last_product) {
   const auto multiply_one = [&](typename Kernel::Sums& k_sums) {
     products.begin(k_sums);
     products.finish(k_sums);
@@ -163,19 +163,20 @@ __device__ __forceinline__ void add_one_set(PlaneProducts<Kernel>& products, int
     multiply_one(k_sums);
     add_pinned<Kernel>(k_sums, sums);
   }
-  meanwhile();
+  during_last_product();
 }
 
 // Sums `stages` stages from `at` on, which moves along: the sums of each 64 k leave the tensor core and are added in
-// float32. `meanwhile` is called towards the end.
-template <typename Kernel, typename Meanwhile>
-__device__ __forceinline__ void multiply_planes(const Ring& ring, RingPosition& at, int stages, int first_row,
-                                                typename Kernel::Sums& sums, const Meanwhile& meanwhile) {
-  PlaneProducts<Kernel> products(ring, at, first_row);
+// float32. `during_last_product` is called towards the end.
+template <typename Kernel, typename DuringLastProduct>
+__device__ __forceinline__ void multiply_bf16x6(const Pipeline& pipeline, PipelineState& at, int stages, int first_row,
+                                                typename Kernel::Sums& sums,
+                                                const DuringLastProduct& during_last_product) {
+  Bf16x6Products<Kernel> products(pipeline, at, first_row);
   if constexpr (holds_three_sets<Kernel>) {
-    add_two_sets<Kernel>(products, stages / kPlanes, sums, meanwhile);
+    add_two_sets<Kernel>(products, stages / kPlanes, sums, during_last_product);
   } else {
-    add_one_set<Kernel>(products, stages / kPlanes, sums, meanwhile);
+    add_one_set<Kernel>(products, stages / kPlanes, sums, during_last_product);
   }
 }
 

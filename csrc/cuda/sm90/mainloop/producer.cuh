@@ -1,4 +1,4 @@
-// The producer: one warp that fills the ring through TMA. All its lanes walk along, one of them issues: elect.sync,
+// The producer: one warp that fills the pipeline through TMA. All its lanes walk along, one of them issues: elect.sync,
 // where they meet, elects the same one every time.
 #pragma once
 
@@ -33,12 +33,13 @@ __device__ __forceinline__ void load_operand(const CUtensorMap& map, const Opera
 template <typename Kernel>
 class Producer {
  public:
-  __device__ __forceinline__ Producer(const KernelParams& params, const Ring& ring) : params_(params), ring_(ring) {}
+  __device__ __forceinline__ Producer(const KernelParams& params, const Pipeline& pipeline)
+      : params_(params), pipeline_(pipeline) {}
 
   // Loads the first block of the CTA's first tile. Nothing else has to be set up for it, so its latency runs while the
   // CTA sets itself up.
   __device__ __forceinline__ void start(const TilePosition& position, int first_block) {
-    if (ptx::elect_one()) ring_.init_full(0, 1);
+    if (ptx::elect_one()) pipeline_.init_full(0, 1);
     move_to(position);
     ptx::grid_dependency_wait();
     fill_stage(first_block);
@@ -50,17 +51,17 @@ class Producer {
   __device__ __forceinline__ void load_blocks(int begin, int end) {
 #pragma unroll 1
     for (int block = begin; block < end; ++block) {
-      ring_.wait_until_empty(at_);
+      pipeline_.wait_until_empty(at_);
       fill_stage(block);
     }
   }
 
  private:
-  // The ring's next stage gets one block of k.
+  // The pipeline's next stage gets one block of k.
   __device__ __forceinline__ void fill_stage(int block) {
     if (ptx::elect_one()) {
-      const uint32_t barrier = ring_.full(at_.stage);
-      const uint32_t stage = ring_.data(at_.stage);
+      const uint32_t barrier = pipeline_.full(at_.stage);
+      const uint32_t stage = pipeline_.data(at_.stage);
       const int k = params_.k_begin + block * Kernel::config.block_k;
       ptx::mbarrier_arrive_expect_tx(barrier, params_.loaded_bytes);
       load_operand<typename Kernel::TileA, Kernel::elements_per_unit>(params_.map_a, params_.a, stage, barrier,
@@ -68,12 +69,12 @@ class Producer {
       load_operand<typename Kernel::TileB, Kernel::elements_per_unit>(
           params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier, position_.batch, position_.n_begin, k);
     }
-    at_.advance(ring_.stages());
+    at_.advance(pipeline_.stages());
   }
 
   const KernelParams& params_;
-  const Ring& ring_;
-  RingPosition at_;
+  const Pipeline& pipeline_;
+  PipelineState at_;
   TilePosition position_;
 };
 

@@ -10,7 +10,7 @@ namespace tileon::sm90 {
 
 constexpr int kExponentsBegin = 512;  // of block_scaled/scaling.cuh, behind the barriers
 constexpr int exponents_of_consumer(const TileConfig& tile) { return (tile.mma_columns() + 127) / 128 * 128; }
-static_assert(Ring::kBarrierBytes <= kExponentsBegin);
+static_assert(Pipeline::kBarrierBytes <= kExponentsBegin);
 
 template <TileConfig kConfig>
 struct SharedMemory {
@@ -24,8 +24,8 @@ struct SharedMemory {
     if (kWatchdog && address % 1024 != 0) ptx::fault();
   }
 
-  __device__ __forceinline__ Ring ring(int stage_bytes, int stages) const {
-    return Ring(address, address + ring_begin(kConfig), stage_bytes, stages);
+  __device__ __forceinline__ Pipeline pipeline(int stage_bytes, int stages) const {
+    return Pipeline(address, address + pipeline_begin(kConfig), stage_bytes, stages);
   }
   __device__ __forceinline__ float* bias(int consumer) const {
     return reinterpret_cast<float*>(base + kBarrierBytes + consumer * kBiasBytes);
@@ -40,7 +40,7 @@ struct SharedMemory {
   __device__ __forceinline__ unsigned char* warp_store(int warp) const {
     return base + staging_begin(kConfig) + warp * warp_store_bytes(kConfig);
   }
-  __device__ __forceinline__ float* slab() const { return reinterpret_cast<float*>(base + ring_begin(kConfig)); }
+  __device__ __forceinline__ float* slab() const { return reinterpret_cast<float*>(base + pipeline_begin(kConfig)); }
 };
 
 }  // namespace tileon::sm90

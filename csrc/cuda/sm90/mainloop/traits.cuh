@@ -52,15 +52,16 @@ inline constexpr bool holds_float8 = false;
 template <typename A, typename B, bool kPromoted>
 inline constexpr bool holds_float8<Float8Pair<A, B, kPromoted>> = true;
 
-template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB, typename Scaling_ = Unscaled<Element_>>
+template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB,
+          typename AccumulatorScale_ = Unscaled<Element_>>
 struct KernelTypes {
   static_assert(!kConfig.takes_registers || kConfig.consumers == 2, "what gemm/kernel.cuh moves is for two");
-  static_assert(kConfig.family != Family::kPingPong || (kConfig.consumers == 2 && !is_promoted<Element_>),
+  static_assert(kConfig.family != Family::kPingpong || (kConfig.consumers == 2 && !is_promoted<Element_>),
                 "two take turns, and a turn's products stay in the tensor core");
   using Element = Element_;
-  using Scaling = Scaling_;
-  using Out = typename Scaling::Out;
-  using Params = typename Scaling::Params;
+  using AccumulatorScale = AccumulatorScale_;
+  using Out = typename AccumulatorScale::Out;
+  using Params = typename AccumulatorScale::Params;
   static constexpr TileConfig config = kConfig;
   static constexpr int elements_per_unit = holds_float8<Element> ? 2 : 1;  // for TMA (params.cpp)
   using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA>;
@@ -81,20 +82,21 @@ struct KernelTypes {
   using Sums = Sum[row_blocks][columns / 2];
 
   // A chunk's bias takes registers beside the sums, which both of these fill.
-  static constexpr bool reads_bias_early = kConfig.family != Family::kPingPong && !Scaling::is_in_need_of_registers;
+  static constexpr bool reads_bias_early =
+      kConfig.family != Family::kPingpong && !AccumulatorScale::is_in_need_of_registers;
 
-  static constexpr bool dense_16_bit = std::is_same_v<Scaling, Unscaled<Element>>;
+  static constexpr bool dense_16_bit = std::is_same_v<AccumulatorScale, Unscaled<Element>>;
   // Of operands that gradients flow through.
-  static constexpr bool has_planes = std::is_same_v<Element, BFloat16Planes>;
-  static constexpr bool keeps_pre_activation = dense_16_bit || has_planes;
+  static constexpr bool is_bf16x6 = std::is_same_v<Element, Bf16x3>;
+  static constexpr bool keeps_pre_activation = dense_16_bit || is_bf16x6;
   static constexpr bool has_activated_store = dense_16_bit && sm90::has_activated_store(kConfig);
-  static constexpr bool has_direct_store = has_planes;
+  static constexpr bool has_direct_store = is_bf16x6;
   // Two at once hide half of a curved activation's latency, where there are registers for them beside the sums.
   static constexpr bool has_spare_registers = kConfig.takes_registers || row_blocks * columns / 2 < 128;
   static constexpr int slab_columns_of_lane = keeps_pre_activation && has_spare_registers ? 2 : 1;
 
   static constexpr int producer_warp = kConfig.consumers * 4;
-  static constexpr int consumers_of_a_stage = kConfig.family == Family::kPingPong ? 1 : kConfig.consumers;
+  static constexpr int consumers_of_a_stage = kConfig.family == Family::kPingpong ? 1 : kConfig.consumers;
   using Shared = SharedMemory<kConfig>;
 };
 

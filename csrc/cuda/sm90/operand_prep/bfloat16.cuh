@@ -1,4 +1,4 @@
-// A strip of a row as bfloat16: elements times scales, of every format.
+// A segment of a row as bfloat16: elements times scales, of every format.
 #pragma once
 
 #include <cstdint>
@@ -40,16 +40,16 @@ __device__ __forceinline__ bool to_bfloat16(const uint32_t (&codes)[kWords], uin
   }
 }
 
-// A strip of a row. Returns whether bfloat16 loses something of it.
+// A segment of a row. Returns whether bfloat16 loses something of it.
 template <ElementType kElement, ScaleType kScale>
-__device__ __forceinline__ bool strip_to_bfloat16(const BlockScaledOperand& operand, int64_t row, int strip, int strips,
-                                                  int k, void* rows) {
+__device__ __forceinline__ bool segment_to_bfloat16(const BlockScaledOperand& operand, int64_t row, int segment,
+                                                    int segments, int k, void* rows) {
   using Lane = LaneRow<8 / elements_per_byte(kElement), vec_of(kScale), 8>;
   constexpr int kSpans = 4;
   const Lane lane(operand, row);
   auto* out = static_cast<__nv_bfloat16*>(rows) + row * k + Lane::first();
   bool lost = false;
-  for_each_spans<kSpans, Lane::kSpan>(strip, strips, k, [&](int first) {
+  for_each_spans<kSpans, Lane::kSpan>(segment, segments, k, [&](int first) {
     typename Lane::Codes loaded[kSpans];
     uint8_t bytes[kSpans];
     const auto exists = [&](int span) { return (first + span) * Lane::kSpan + Lane::first() < k; };

@@ -1,5 +1,5 @@
-// Which form the operands of mxfp4 can take (forms.h): found from their scales, and the codes of blocks whose scale
-// does not fit.
+// Which encoding the operands of mxfp4 can take (layout/encoding.h): found from their scales, and the codes of blocks
+// whose scale does not fit.
 #include "core/small_floats.h"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/sync.cuh"
@@ -91,7 +91,7 @@ __device__ __forceinline__ uint32_t beyond(const RowBlock& block, int quarter, i
                                            int largest, uint32_t found) {
   const uint32_t valid = block.valid(quarter, col_block);
   if ((__vcmpeq4(scales, kE8M0NaN * 0x01010101u) & valid) != 0) return kBeyondInt8 | kBeyondFloat8;
-  const bool has_exponent = largest >= kLeastExponent && largest <= kMostExponent;
+  const bool has_exponent = largest >= kMinExponent && largest <= kMaxExponent;
   const uint32_t beyond_int8 = valid & (has_exponent ? below(scales, largest, kInt8Binades) : 0xffffffff);
   const uint32_t beyond_float8 = valid & (has_exponent ? below(scales, largest, kFloat8Binades) : 0xffffffff);
   uint32_t asked = (found & kBeyondFloat8) != 0 ? 0 : (found & kBeyondInt8) != 0 ? beyond_float8 : beyond_int8;
@@ -107,7 +107,7 @@ __device__ __forceinline__ uint32_t beyond(const RowBlock& block, int quarter, i
 }
 
 // A CTA looks at 128 rows, those of a first, and leaves a word and their exponents.
-__global__ void __launch_bounds__(kThreads, 1) inspect(const __grid_constant__ InspectParams params) {
+__global__ void __launch_bounds__(kThreads, 1) classify_scales(const __grid_constant__ ClassifyScalesParams params) {
   ptx::grid_dependency_wait();
   ptx::grid_dependency_launch();
   auto& largest = ptx::static_shared<uint32_t[kScaleBlockRows]>();
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kThreads, 1) inspect(const __grid_constant__ I
   if (lane == 0 && found != 0) atomicOr(&found_by_all, found);
   if (const int64_t row = first_row + threadIdx.x; threadIdx.x < kScaleBlockRows && row < rows)
     (is_b ? params.exponents_b : params.exponents_a)[row] =
-        static_cast<uint8_t>(min(max(static_cast<int>(largest[threadIdx.x]), kLeastExponent), kMostExponent));
+        static_cast<uint8_t>(min(max(static_cast<int>(largest[threadIdx.x]), kMinExponent), kMaxExponent));
   __syncthreads();
   if (threadIdx.x > 0) return;
   if (blockIdx.x == 0 && params.other_word != nullptr) found_by_all |= *params.other_word;
@@ -156,9 +156,9 @@ __global__ void __launch_bounds__(kThreads, 1) inspect(const __grid_constant__ I
 
 }  // namespace
 
-void run_inspect(const InspectParams& params, cudaStream_t stream) {
-  const auto ctas = static_cast<unsigned>(inspect_ctas(params.problem));
-  launch(&inspect, dim3(ctas), kThreads, 0, params, stream);
+void run_classify_scales(const ClassifyScalesParams& params, cudaStream_t stream) {
+  const auto ctas = static_cast<unsigned>(classify_ctas(params.problem));
+  launch(&classify_scales, dim3(ctas), kThreads, 0, params, stream);
 }
 
 }  // namespace tileon::sm90

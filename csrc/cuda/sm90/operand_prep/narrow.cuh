@@ -1,4 +1,4 @@
-// A strip of a row of mxfp4 in one of its narrow forms (forms.h).
+// A segment of a row of mxfp4 in one of its narrow encodings (layout/encoding.h).
 #pragma once
 
 #include <cstdint>
@@ -40,15 +40,15 @@ class Int8Table {
   uint32_t positive_[2], negative_[2];
 };
 
-// Both forms take a block by its scale's distance from the row's largest. Where that is not within the form's reach the
-// block is zeros, and any table does.
-template <Form kForm>
+// Both encodings take a block by its scale's distance from the row's largest. Where that is not within the encoding's
+// reach the block is zeros, and any table does.
+template <Encoding kForm>
 class NarrowBlock {
  public:
   __device__ __forceinline__ NarrowBlock(int scale, int largest) : table_(step(scale - largest)) {}
 
   __device__ __forceinline__ uint2 decode(uint32_t codes) const {
-    if constexpr (kForm == Form::kInt8) {
+    if constexpr (kForm == Encoding::kInt8) {
       return table_.decode(codes);
     } else {
       uint2 eight;  // the even ones, then the odd ones: the order of k is the same in both operands
@@ -58,26 +58,26 @@ class NarrowBlock {
   }
 
  private:
-  static_assert(kForm == Form::kInt8 || kForm == Form::kFloat8);
+  static_assert(kForm == Encoding::kInt8 || kForm == Encoding::kFloat8);
 
   static __device__ __forceinline__ int step(int distance) {
-    constexpr int binades = kForm == Form::kInt8 ? kInt8Binades : kFloat8Binades;
+    constexpr int binades = kForm == Encoding::kInt8 ? kInt8Binades : kFloat8Binades;
     const int above_least = min(max(distance, -binades), 0) + binades;
-    return kForm == Form::kInt8 ? above_least : above_least + kFloat8LackedExponent;
+    return kForm == Encoding::kInt8 ? above_least : above_least + kFloat8LackedExponent;
   }
 
-  std::conditional_t<kForm == Form::kInt8, Int8Table, Float8Table> table_;
+  std::conditional_t<kForm == Encoding::kInt8, Int8Table, Float8Table> table_;
 };
 
-// A strip of a row whose largest scale is `largest`.
-template <Form kForm>
-__device__ __forceinline__ void strip_to_bytes(const BlockScaledOperand& operand, int64_t row, int largest, int strip,
-                                               int strips, int k, void* rows) {
+// A segment of a row whose largest scale is `largest`.
+template <Encoding kForm>
+__device__ __forceinline__ void segment_to_bytes(const BlockScaledOperand& operand, int64_t row, int largest,
+                                                 int segment, int segments, int k, void* rows) {
   using Lane = LaneRow<4, 32, 16>;
   constexpr int kSpans = 2;
   const Lane lane(operand, row);
   auto* out = static_cast<uint8_t*>(rows) + row * k + Lane::first();
-  for_each_spans<kSpans, Lane::kSpan>(strip, strips, k, [&](int first) {
+  for_each_spans<kSpans, Lane::kSpan>(segment, segments, k, [&](int first) {
     Lane::Codes loaded[kSpans];
     uint8_t bytes[kSpans];
     const auto exists = [&](int span) { return (first + span) * Lane::kSpan + Lane::first() < k; };

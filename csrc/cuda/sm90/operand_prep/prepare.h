@@ -16,13 +16,13 @@ namespace tileon::sm90 {
 
 struct PreparedOperand {
   void* rows;          // [mn][k] of bfloat16 or of bytes
-  uint8_t* exponents;  // of mxfp4: of each row its largest scale, within [kLeastExponent, kMostExponent]
+  uint8_t* exponents;  // of mxfp4: of each row its largest scale, within [kMinExponent, kMaxExponent]
 };
 
 struct PrepareParams {
   BlockScaledProblem problem;
   PreparedOperand a, b;
-  int strips;       // that a row is cut into
+  int segments;     // that a row is cut into
   uint32_t* words;  // of the CTAs (prepare_ctas), where an operand is e4m3: not 0 where a row lost something
   // Another word that the first CTA's takes up, of a weight that is prepared already, or null; and one that takes up
   // all of them, or null.
@@ -33,27 +33,27 @@ struct PrepareParams {
 // Elements times scales as bfloat16, exactly, but for e4m3 under scales below 2^-124: there a word is set.
 void run_prepare_bfloat16(const PrepareParams& params, cudaStream_t stream);
 
-struct InspectParams {
+struct ClassifyScalesParams {
   BlockScaledProblem problem;
   uint8_t* exponents_a;  // as PreparedOperand's
   uint8_t* exponents_b;
-  uint32_t* words;             // inspect_ctas: what rows are beyond (forms.h)
+  uint32_t* words;             // classify_ctas: what rows are beyond (layout/encoding.h)
   const uint32_t* other_word;  // as PrepareParams'
   uint32_t* all;
 };
 
 // Of mxfp4. Where a weight is prepared already the problem has no rows of it.
-void run_inspect(const InspectParams& params, cudaStream_t stream);
+void run_classify_scales(const ClassifyScalesParams& params, cudaStream_t stream);
 
 struct PrepareMxfp4Params {
   BlockScaledProblem problem;
   PreparedOperand a, b;
-  int strips_a, strips_b;
-  FormChoice choice;  // from the inspection's words
-  bool b_is_int8;     // already: only other forms of it are asked for
+  int segments_a, segments_b;
+  EncodingChoice choice;  // from the inspection's words
+  bool b_is_int8;         // already: only other encodings of it are asked for
 };
 
-// mxfp4 in the form that was chosen.
+// mxfp4 in the encoding that was chosen.
 void run_prepare_mxfp4(const PrepareMxfp4Params& params, cudaStream_t stream);
 
 }  // namespace tileon::sm90

@@ -56,10 +56,11 @@ class LaneRow {
   int64_t scale_step_;
 };
 
-// Calls `take` with the first of each kSpans spans of a row of `k` elements that are strip `strip`'s, of `strips`.
+// Calls `take` with the first of each kSpans spans of a row of `k` elements that are segment `segment`'s, of
+// `segments`.
 template <int kSpans, int kSpan, typename Take>
-__device__ __forceinline__ void for_each_spans(int strip, int strips, int k, const Take& take) {
-  for (int first = strip * kSpans; first * kSpan < k; first += strips * kSpans) take(first);
+__device__ __forceinline__ void for_each_spans(int segment, int segments, int k, const Take& take) {
+  for (int first = segment * kSpans; first * kSpan < k; first += segments * kSpans) take(first);
 }
 
 }  // namespace tileon::sm90

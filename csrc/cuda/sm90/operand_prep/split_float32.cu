@@ -21,16 +21,16 @@ constexpr int kCtasPerSm = 4;
 // Of larger numbers products of parts might overflow by themselves, with signs other than the whole product's.
 constexpr float kLargest = 0x1p56f;
 
-struct DecomposedOperand {
+struct Bf16x3Operand {
   Operand from;
-  __nv_bfloat16* to;  // [matrix][mn][decomposed_k(k)]
+  __nv_bfloat16* to;  // [matrix][mn][bf16x3_k(k)]
   int mn;
   int tiles_mn;
   bool along_k;  // which way a warp reads
 };
 
-struct DecomposeParams {
-  DecomposedOperand a, b;
+struct SplitFloat32Params {
+  Bf16x3Operand a, b;
   int k;
   int tiles_k;
   int64_t tiles_a;  // of all matrices
@@ -39,12 +39,12 @@ struct DecomposeParams {
 };
 
 // Where a tile lies.
-struct PlaneTile {
+struct Bf16x3Tile {
   int64_t matrix;
   int mn_begin;
   int panel;  // 64 of k
 
-  __device__ __forceinline__ PlaneTile(const DecomposedOperand& operand, int tiles_k, int64_t tile) {
+  __device__ __forceinline__ Bf16x3Tile(const Bf16x3Operand& operand, int tiles_k, int64_t tile) {
     const int64_t line = tile / tiles_k;
     panel = static_cast<int>(tile - line * tiles_k);
     matrix = line / operand.tiles_mn;
@@ -54,7 +54,7 @@ struct PlaneTile {
 
 using Tile = float[kTile][kPitch];  // [mn][k]
 
-__device__ __forceinline__ void load_tile(const DecomposedOperand& operand, const PlaneTile& at, int k, Tile& tile) {
+__device__ __forceinline__ void load_tile(const Bf16x3Operand& operand, const Bf16x3Tile& at, int k, Tile& tile) {
   constexpr int per_thread = kTile * kTile / kThreads;
   const float* matrix = static_cast<const float*>(operand.from.data) + at.matrix * operand.from.stride_batch;
   const int inner = static_cast<int>(threadIdx.x) % kTile, first_outer = static_cast<int>(threadIdx.x) / kTile;
@@ -80,7 +80,7 @@ struct EightNumbers {
 
   // Returns whether a number is not the sum of its parts, or too large. Each difference is exact, since the part is the
   // nearest bfloat16, and the last one has no more than eight bits.
-  __device__ __forceinline__ bool decompose(const float* values) {
+  __device__ __forceinline__ bool split(const float* values) {
     bool lost = false;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -103,7 +103,7 @@ struct EightNumbers {
   }
 };
 
-__device__ __forceinline__ bool store_planes(const DecomposedOperand& operand, const PlaneTile& at, int k,
+__device__ __forceinline__ bool store_planes(const Bf16x3Operand& operand, const Bf16x3Tile& at, int k,
                                              const Tile& tile) {
   constexpr int eights = kTile / 8;  // of a row
   bool lost = false;
@@ -113,8 +113,8 @@ __device__ __forceinline__ bool store_planes(const DecomposedOperand& operand, c
               column = static_cast<int>(threadIdx.x) % eights * 8;
     if (at.mn_begin + row >= operand.mn) continue;
     EightNumbers parts;
-    lost |= parts.decompose(&tile[row][column]);
-    __nv_bfloat16* to = operand.to + (at.matrix * operand.mn + at.mn_begin + row) * decomposed_k(k) + column;
+    lost |= parts.split(&tile[row][column]);
+    __nv_bfloat16* to = operand.to + (at.matrix * operand.mn + at.mn_begin + row) * bf16x3_k(k) + column;
     *reinterpret_cast<uint4*>(to + panel_begin(at.panel, kLowPlane)) = reinterpret_cast<const uint4&>(parts.low);
     *reinterpret_cast<uint4*>(to + panel_begin(at.panel, kHighPlane)) = reinterpret_cast<const uint4&>(parts.high);
     *reinterpret_cast<uint4*>(to + panel_begin(at.panel, kMiddlePlane)) = reinterpret_cast<const uint4&>(parts.middle);
@@ -123,14 +123,14 @@ __device__ __forceinline__ bool store_planes(const DecomposedOperand& operand, c
 }
 
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
-    decompose_float32(const __grid_constant__ DecomposeParams params) {
+    split_float32(const __grid_constant__ SplitFloat32Params params) {
   auto& tile = ptx::static_shared<Tile>();
   ptx::grid_dependency_wait();
   bool lost = false;
   for (int64_t index = blockIdx.x; index < params.tiles; index += gridDim.x) {
     const bool is_b = index >= params.tiles_a;
-    const DecomposedOperand& operand = is_b ? params.b : params.a;
-    const PlaneTile at(operand, params.tiles_k, index - (is_b ? params.tiles_a : 0));
+    const Bf16x3Operand& operand = is_b ? params.b : params.a;
+    const Bf16x3Tile at(operand, params.tiles_k, index - (is_b ? params.tiles_a : 0));
     load_tile(operand, at, params.k, tile);
     __syncthreads();
     lost |= store_planes(operand, at, params.k, tile);
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   if (threadIdx.x == 0) params.words[blockIdx.x] = any;
 }
 
-DecomposedOperand operand_of(const Operand& from, int64_t mn, void* to) {
+Bf16x3Operand operand_of(const Operand& from, int64_t mn, void* to) {
   const bool along_k = from.stride_k == 1 || (from.stride_mn != 1 && from.stride_k <= from.stride_mn);
   const auto tiles = static_cast<int>((mn + kTile - 1) / kTile);
   return {from, static_cast<__nv_bfloat16*>(to), static_cast<int>(mn), tiles, along_k};
@@ -148,20 +148,19 @@ DecomposedOperand operand_of(const Operand& from, int64_t mn, void* to) {
 
 }  // namespace
 
-Condition run_decompose(const GemmProblem& problem, int sm_count, void* scratch, cudaStream_t stream) {
+DeviceFlag run_split_float32(const GemmProblem& problem, int sm_count, void* scratch, cudaStream_t stream) {
   auto* memory = static_cast<uint8_t*>(scratch);
-  const DecomposedScratch place(problem);
-  DecomposeParams params{};
+  const Bf16x3Scratch place(problem);
+  SplitFloat32Params params{};
   params.a = operand_of(problem.a, problem.m, memory);
   params.b = operand_of(problem.b, problem.n, memory + place.b);
   params.k = static_cast<int>(problem.k);
   params.tiles_k = static_cast<int>(k_panels(problem.k));
-  params.tiles_a = decomposed_matrices(problem.a, problem) * params.a.tiles_mn * params.tiles_k;
-  params.tiles = params.tiles_a + decomposed_matrices(problem.b, problem) * params.b.tiles_mn * params.tiles_k;
+  params.tiles_a = bf16x3_matrices(problem.a, problem) * params.a.tiles_mn * params.tiles_k;
+  params.tiles = params.tiles_a + bf16x3_matrices(problem.b, problem) * params.b.tiles_mn * params.tiles_k;
   params.words = reinterpret_cast<uint32_t*>(memory + place.words);
-  const auto ctas =
-      static_cast<int>(std::min<int64_t>(params.tiles, std::min(sm_count * kCtasPerSm, kMaxDecomposeCtas)));
-  launch(&decompose_float32, dim3(static_cast<unsigned>(ctas)), kThreads, 0, params, stream);
+  const auto ctas = static_cast<int>(std::min<int64_t>(params.tiles, std::min(sm_count * kCtasPerSm, kMaxSplitCtas)));
+  launch(&split_float32, dim3(static_cast<unsigned>(ctas)), kThreads, 0, params, stream);
   return {params.words, ctas, true};
 }
 

@@ -6,7 +6,7 @@
 
 namespace tileon::sm90 {
 
-// The kernel of row `row` of kFloat32Rows.
+// The kernel of row `row` of kBf16x6Configs.
 KernelFunction<KernelParams> find_float32(int row);
 
 }  // namespace tileon::sm90

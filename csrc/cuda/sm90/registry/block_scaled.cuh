@@ -15,26 +15,26 @@
 
 namespace tileon::sm90 {
 
-template <TileConfig kTile, typename Element, typename Scaling>
-using PreparedTypes = KernelTypes<kTile, Element, Major::kK, Major::kK, Scaling>;
+template <TileConfig kTile, typename Element, typename AccumulatorScale>
+using PreparedTypes = KernelTypes<kTile, Element, Major::kK, Major::kK, AccumulatorScale>;
 
 template <Route kRoute, typename Out, int kRow>
 KernelFunction<ParamsOf<kRoute>> block_scaled_kernel() {
-  if constexpr (kBlockScaledRows[kRow].route != kRoute) {
+  if constexpr (kBlockScaledConfigs[kRow].route != kRoute) {
     return nullptr;
   } else {
-    constexpr TileConfig bfloat16_tile = dense_row_of(kBlockScaledRows[kRow], Form::kBFloat16).tile;
-    using BFloat16 = PreparedTypes<bfloat16_tile, __nv_bfloat16, GlobalScaling<Out>>;
+    constexpr TileConfig bfloat16_tile = dense_row_of(kBlockScaledConfigs[kRow], Encoding::kBFloat16).tile;
+    using BFloat16 = PreparedTypes<bfloat16_tile, __nv_bfloat16, GlobalScale<Out>>;
     if constexpr (kRoute == Route::kBFloat16) {
       return &gemm<BFloat16>;
     } else {
-      constexpr TileConfig int8_tile = dense_row_of(kBlockScaledRows[kRow], Form::kInt8).tile;
-      constexpr TileConfig float8_tile = dense_row_of(kBlockScaledRows[kRow], Form::kFloat8).tile;
+      constexpr TileConfig int8_tile = dense_row_of(kBlockScaledConfigs[kRow], Encoding::kInt8).tile;
+      constexpr TileConfig float8_tile = dense_row_of(kBlockScaledConfigs[kRow], Encoding::kFloat8).tile;
       using E5M2Pair = Float8Pair<__nv_fp8_e5m2, __nv_fp8_e5m2, true>;
-      using Int8 = PreparedTypes<int8_tile, Int8Pair, RowScaling<Form::kInt8, int8_tile, Out>>;
-      using Float8 = PreparedTypes<float8_tile, E5M2Pair, RowScaling<Form::kFloat8, float8_tile, Out>>;
+      using Int8 = PreparedTypes<int8_tile, Int8Pair, RowScale<Encoding::kInt8, int8_tile, Out>>;
+      using Float8 = PreparedTypes<float8_tile, E5M2Pair, RowScale<Encoding::kFloat8, float8_tile, Out>>;
       using FastForm = std::conditional_t<kRoute == Route::kFloat8, Float8, void>;
-      return &gemm_by_form<Int8, BFloat16, FastForm>;
+      return &gemm_by_encoding<Int8, BFloat16, FastForm>;
     }
   }
 }
@@ -48,7 +48,7 @@ KernelFunction<ParamsOf<kRoute>> find_block_scaled(int row, std::integer_sequenc
 
 template <Route kRoute, typename Out>
 KernelFunction<ParamsOf<kRoute>> find_block_scaled(int row) {
-  return find_block_scaled<kRoute, Out>(row, std::make_integer_sequence<int, kBlockScaledRowCount>());
+  return find_block_scaled<kRoute, Out>(row, std::make_integer_sequence<int, kBlockScaledConfigCount>());
 }
 
 }  // namespace tileon::sm90

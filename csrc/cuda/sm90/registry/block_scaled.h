@@ -11,7 +11,7 @@ namespace tileon::sm90 {
 
 // Of a route's kernels.
 template <Route kRoute>
-using ParamsOf = std::conditional_t<is_by_form(kRoute), FormParams, ScaledParams>;
+using ParamsOf = std::conditional_t<is_by_encoding(kRoute), EncodingParams, ScaledParams>;
 
 // The kernel of row `row`; null where its route is not `kRoute`. `Out`, __half or __nv_bfloat16, is what it stores
 // through TMA.

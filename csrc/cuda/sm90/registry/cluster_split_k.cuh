@@ -3,13 +3,13 @@
 
 #include "cuda/sm90/kernels/cluster_split_k.cuh"
 #include "cuda/sm90/registry/dense.h"
-#include "cuda/sm90/registry/find_row.h"
+#include "cuda/sm90/registry/find_config.h"
 
 namespace tileon::sm90 {
 
 template <typename Element, Major kMajorA, Major kMajorB>
 KernelFunction<KernelParams> find_split_k(int row) {
-  return find_row(row, [](auto number) -> KernelFunction<KernelParams> {
+  return find_config(row, [](auto number) -> KernelFunction<KernelParams> {
     constexpr TileConfig config = kRows[number].tile;
     if constexpr (!persistent(config)) {
       return &split_k<KernelTypes<config, Element, kMajorA, kMajorB>>;

@@ -11,8 +11,8 @@ namespace tileon::sm90 {
 
 template <typename A, typename B, typename Out, int kRow>
 KernelFunction<KernelParams> float8_kernel() {
-  using Element = Float8Pair<A, B, kFloat8Rows[kRow].promoted>;
-  return &gemm<KernelTypes<kFloat8Rows[kRow].row.tile, Element, Major::kK, Major::kK, Unscaled<Out>>>;
+  using Element = Float8Pair<A, B, kFp8Configs[kRow].promoted>;
+  return &gemm<KernelTypes<kFp8Configs[kRow].row.tile, Element, Major::kK, Major::kK, Unscaled<Out>>>;
 }
 
 template <typename A, typename B, typename Out, int... kRow>
@@ -24,7 +24,7 @@ KernelFunction<KernelParams> find_float8(int row, std::integer_sequence<int, kRo
 
 template <typename A, typename B, typename Out>
 KernelFunction<KernelParams> find_float8(int row) {
-  return find_float8<A, B, Out>(row, std::make_integer_sequence<int, kFloat8RowCount>());
+  return find_float8<A, B, Out>(row, std::make_integer_sequence<int, kFp8ConfigCount>());
 }
 
 }  // namespace tileon::sm90

@@ -6,7 +6,7 @@
 
 namespace tileon::sm90 {
 
-// The kernel of row `row` of kFloat8Rows. `A` and `B` are __nv_fp8_e4m3 or __nv_fp8_e5m2; `Out`, __half or
+// The kernel of row `row` of kFp8Configs. `A` and `B` are __nv_fp8_e4m3 or __nv_fp8_e5m2; `Out`, __half or
 // __nv_bfloat16, is what it stores through TMA.
 template <typename A, typename B, typename Out>
 KernelFunction<KernelParams> find_float8(int row);

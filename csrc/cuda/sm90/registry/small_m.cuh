@@ -9,17 +9,17 @@
 namespace tileon::sm90 {
 
 template <ElementType kA, ElementType kB, ScaleType kScale, int... kTile>
-KernelFunction<FewRowsParams> find_few_rows(int tile, std::integer_sequence<int, kTile...>) {
-  KernelFunction<FewRowsParams> found = nullptr;
+KernelFunction<SmallMParams> find_small_m(int tile, std::integer_sequence<int, kTile...>) {
+  KernelFunction<SmallMParams> found = nullptr;
   static_cast<void>(
-      ((tile == kTile && (found = &block_scaled_few_rows<FewRowsTypes<kFewRowsTiles[kTile], kA, kB, kScale>>, true)) ||
+      ((tile == kTile && (found = &block_scaled_small_m<SmallMTypes<kSmallMTiles[kTile], kA, kB, kScale>>, true)) ||
        ...));
   return found;
 }
 
 template <ElementType kA, ElementType kB, ScaleType kScale>
-KernelFunction<FewRowsParams> find_few_rows(int tile) {
-  return find_few_rows<kA, kB, kScale>(tile, std::make_integer_sequence<int, kFewRowsTileCount>());
+KernelFunction<SmallMParams> find_small_m(int tile) {
+  return find_small_m<kA, kB, kScale>(tile, std::make_integer_sequence<int, kSmallMTileCount>());
 }
 
 }  // namespace tileon::sm90

@@ -7,8 +7,8 @@
 
 namespace tileon::sm90 {
 
-// The kernel of kFewRowsTiles[tile] for operands of these types; explicitly instantiated in instances/.
+// The kernel of kSmallMTiles[tile] for operands of these types; explicitly instantiated in instances/.
 template <ElementType kA, ElementType kB, ScaleType kScale>
-KernelFunction<FewRowsParams> find_few_rows(int tile);
+KernelFunction<SmallMParams> find_small_m(int tile);
 
 }  // namespace tileon::sm90

@@ -20,14 +20,14 @@ class Consumer {
   static constexpr int kColsPerStage = Kernel::format.scale_blocks() * kScaleBlockCols;
 
  public:
-  __device__ __forceinline__ Consumer(const FewRowsParams& params, const FewRowsRing& shared, int n_begin, int warp)
-      : params_(params), ring_(shared.ring), part_(warp / 4 % Kernel::parts) {
+  __device__ __forceinline__ Consumer(const SmallMParams& params, const SmallMPipeline& shared, int n_begin, int warp)
+      : params_(params), pipeline_(shared.pipeline), part_(warp / 4 % Kernel::parts) {
     const int row = first_row(warp);
     const int t = threadIdx.x % 4;
-    codes_ = row * kFewRowsLineBytes + swizzled_chunk<Swizzle::kChunkColumns, 8>(row, t) * kChunkBytes;
+    codes_ = row * kSmallMLineBytes + swizzled_chunk<Swizzle::kChunkColumns, 8>(row, t) * kChunkBytes;
     col_ = t * Kernel::format.chunk() / Kernel::format.vec();
     scales_ = Kernel::stage.scales_b + scale_offset(row, col_);
-    rows_left_ = static_cast<int>(min(params.problem.n - n_begin, int64_t{kFewRowsTileN})) - row;
+    rows_left_ = static_cast<int>(min(params.problem.n - n_begin, int64_t{kSmallMTileN})) - row;
   }
 
   // This thread's first row of b in the tile; the other one is eight further.
@@ -36,29 +36,29 @@ class Consumer {
   }
 
   // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b. Returns whether bfloat16 lost something
-  // of this thread's rows. `passed` blocks went through the ring before.
+  // of this thread's rows. `passed` blocks went through the pipeline before.
   __device__ __forceinline__ bool multiply(int first_block, int blocks, int passed, typename Kernel::Sums& sums) const {
-    RingPosition at;
-    at.advance_by(passed + part_, ring_.stages());
+    PipelineState at;
+    at.advance_by(passed + part_, pipeline_.stages());
     int previous = -1;
     bool lost = false;  // something of this thread's rows
 #pragma unroll 1
     for (int block = part_; block < blocks; block += Kernel::parts) {
       const int cols =
           static_cast<int>(params_.problem.k / Kernel::format.vec()) - (first_block + block) * kColsPerStage;
-      ring_.wait_until_full(at);
+      pipeline_.wait_until_full(at);
 #pragma unroll
       for (int group = 0; group < kGroupsPerStage; ++group) {
         const int accumulate = group > 0 || block > part_;
-        lost |= multiply_group(ring_.data(at.stage), group, cols, accumulate, sums, [&] {
-          if (group == 0 && threadIdx.x % 128 == 0 && previous >= 0) ring_.release(previous);
+        lost |= multiply_group(pipeline_.data(at.stage), group, cols, accumulate, sums, [&] {
+          if (group == 0 && threadIdx.x % 128 == 0 && previous >= 0) pipeline_.release(previous);
         });
       }
       previous = at.stage;
-      at.advance_by(Kernel::parts, ring_.stages());
+      at.advance_by(Kernel::parts, pipeline_.stages());
     }
     ptx::wgmma_wait<0>();
-    if (threadIdx.x % 128 == 0 && previous >= 0) ring_.release(previous);
+    if (threadIdx.x % 128 == 0 && previous >= 0) pipeline_.release(previous);
     if (blocks <= part_) {
 #pragma unroll
       for (float& sum : sums) sum = 0.0f;
@@ -73,7 +73,7 @@ class Consumer {
     Chunk chunk;
     constexpr int cols_per_group = kColsPerStage / kGroupsPerStage;
     ptx::load_shared_words(chunk.codes,
-                           stage + (codes_ ^ (group * kChunksPerGroup * kChunkBytes)) + half * 8 * kFewRowsLineBytes);
+                           stage + (codes_ ^ (group * kChunksPerGroup * kChunkBytes)) + half * 8 * kSmallMLineBytes);
 #pragma unroll
     for (int i = 0; i < Chunk::kScales; ++i)
       chunk.scales[i] =
@@ -112,8 +112,8 @@ class Consumer {
     return low.is_lossy() | high.is_lossy();
   }
 
-  const FewRowsParams& params_;
-  const Ring& ring_;
+  const SmallMParams& params_;
+  const Pipeline& pipeline_;
   int part_;       // of k
   int codes_;      // where this thread's first chunk lies in a stage
   int scales_;     // and its scales

@@ -21,28 +21,28 @@ class Float8Consumer {
   static constexpr int kBlocks = kGroupsPerStage * kChunksPerGroup;  // in a stage
 
  public:
-  __device__ __forceinline__ Float8Consumer(const FewRowsRing& shared, int warp)
-      : ring_(shared.ring), part_(warp / 4 % Kernel::parts) {
+  __device__ __forceinline__ Float8Consumer(const SmallMPipeline& shared, int warp)
+      : pipeline_(shared.pipeline), part_(warp / 4 % Kernel::parts) {
     const int lane = threadIdx.x % 32;
     const int row = warp / 4 / Kernel::parts * 64 + warp % 4 * 16;
     // ldmatrix: the chunk of rows 0 to 7, of rows 8 to 15, and the next chunk of both
-    codes_ = (row + lane % 16) * kFewRowsLineBytes +
+    codes_ = (row + lane % 16) * kSmallMLineBytes +
              swizzled_chunk<Swizzle::kChunkColumns, 8>(lane % 8, lane / 16) * kChunkBytes;
     factors_ = Kernel::stage.factors_b + (row + lane / 4) * kBlocks * 4;
   }
 
   // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b.
   __device__ __forceinline__ void multiply(int blocks, typename Kernel::Sums& sums) const {
-    RingPosition at;
-    at.advance_by(part_, ring_.stages());
+    PipelineState at;
+    at.advance_by(part_, pipeline_.stages());
 #pragma unroll
     for (float& sum : sums) sum = 0.0f;
 #pragma unroll 1
     for (int block = part_; block < blocks; block += Kernel::parts) {
-      ring_.wait_until_full(at);
-      multiply_stage(ring_.data(at.stage), sums);
-      if (threadIdx.x % 128 == 0) ring_.release(at.stage);
-      at.advance_by(Kernel::parts, ring_.stages());
+      pipeline_.wait_until_full(at);
+      multiply_stage(pipeline_.data(at.stage), sums);
+      if (threadIdx.x % 128 == 0) pipeline_.release(at.stage);
+      at.advance_by(Kernel::parts, pipeline_.stages());
     }
   }
 
@@ -89,7 +89,7 @@ class Float8Consumer {
     return i == 0 ? values.x : i == 1 ? values.y : i == 2 ? values.z : values.w;
   }
 
-  const Ring& ring_;
+  const Pipeline& pipeline_;
   int part_;          // of k
   uint32_t codes_;    // where this lane's row of the first matrices lies in a stage
   uint32_t factors_;  // and this thread's first row of b's scales

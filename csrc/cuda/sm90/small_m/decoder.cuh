@@ -29,10 +29,10 @@ class Decoder {
   static constexpr int kColsPerStage = Kernel::format.scale_blocks() * kScaleBlockCols;
   static constexpr int kRowStep = 8 * kDecoderWarps / kGroupsPerStage;  // from one of a warp's eights to its next
   static constexpr int kCount = Kernel::tile_m > kRowStep ? Kernel::tile_m / kRowStep : 1;
-  static_assert(kRowStep == 16 && kDecoderWarps % kGroupsPerStage == 0 && kDecoderWarps * 32 == kFewRowsTileN);
+  static_assert(kRowStep == 16 && kDecoderWarps % kGroupsPerStage == 0 && kDecoderWarps * 32 == kSmallMTileN);
 
  public:
-  __device__ __forceinline__ Decoder(const FewRowsParams& params, const FewRowsRing& shared, int m_begin, int n_begin)
+  __device__ __forceinline__ Decoder(const SmallMParams& params, const SmallMPipeline& shared, int m_begin, int n_begin)
       : params_(params), shared_(shared), m_begin_(m_begin), n_begin_(n_begin) {
     const unsigned warp = threadIdx.x / 32 % kDecoderWarps, lane = threadIdx.x % 32;
     const int group = warp % kGroupsPerStage, t = lane % 4;
@@ -49,24 +49,24 @@ class Decoder {
     t_ = t;
   }
 
-  // `passed` blocks went through the ring before.
+  // `passed` blocks went through the pipeline before.
   template <Way kWay>
   __device__ __forceinline__ void decode(int first_block, int blocks, int passed) const {
-    RingPosition at;
-    at.advance_by(passed, shared_.ring.stages());
+    PipelineState at;
+    at.advance_by(passed, shared_.pipeline.stages());
     bool lost = false;  // something of this thread's rows
     bool any_extreme = false;
 #pragma unroll 1
     for (int block = first_block; block < first_block + blocks; ++block) {
       wait_for_phase(shared_.landed(at.stage), at.phase);
-      const uint32_t stage = shared_.ring.data(at.stage);
+      const uint32_t stage = shared_.pipeline.data(at.stage);
       if (!params_.scales_in_blocks) copy_scales(stage, block);
       const int cols = static_cast<int>(params_.problem.k / Kernel::format.vec()) - block * kColsPerStage;
       if (has_rows_) lost |= decode_stage<kWay>(stage, cols);
       if constexpr (kWay == Way::kFloat8) any_extreme |= write_factors(stage, cols);
       ptx::fence_proxy_async();
-      ptx::mbarrier_arrive(shared_.ring.full(at.stage));
-      at.advance(shared_.ring.stages());
+      ptx::mbarrier_arrive(shared_.pipeline.full(at.stage));
+      at.advance(shared_.pipeline.stages());
     }
     if constexpr (kWay == Way::kFloat8) {
       if (lost) shared_.losses.note(Losses::kCertain);
@@ -162,7 +162,7 @@ class Decoder {
   }
 
   // The row of b in the tile whose factors this thread writes.
-  static __device__ __forceinline__ int factor_row() { return static_cast<int>(threadIdx.x % kFewRowsTileN); }
+  static __device__ __forceinline__ int factor_row() { return static_cast<int>(threadIdx.x % kSmallMTileN); }
 
   // Scales that do not lie in blocks: a row for each thread.
   __device__ __forceinline__ void copy_scales(uint32_t stage, int block) const {
@@ -184,8 +184,8 @@ class Decoder {
       ptx::store_shared_1(shared + scale_offset(row, col), scales[strides.of_col(begin + col)]);
   }
 
-  const FewRowsParams& params_;
-  const FewRowsRing& shared_;
+  const SmallMParams& params_;
+  const SmallMPipeline& shared_;
   int m_begin_, n_begin_;
   int row_;            // of a's in the tile, this thread's first one
   bool has_rows_;      // whether that is in the tile

@@ -47,17 +47,17 @@ class MovedScale;
 // above 2.
 template <>
 class MovedScale<ScaleType::kE8M0> {
-  static constexpr uint32_t kMostAtOnce = 128;
+  static constexpr uint32_t kMaxAtOnce = 128;
 
  public:
   __device__ __forceinline__ explicit MovedScale(uint32_t byte)
-      : first_(min(byte, kMostAtOnce) * 0x00800080 + 126 * 0x00800080), byte_(byte) {}
+      : first_(min(byte, kMaxAtOnce) * 0x00800080 + 126 * 0x00800080), byte_(byte) {}
 
-  __device__ __forceinline__ bool is_large() const { return byte_ > kMostAtOnce; }
+  __device__ __forceinline__ bool is_large() const { return byte_ > kMaxAtOnce; }
   __device__ __forceinline__ uint32_t multiply(uint32_t pair) const { return multiply_pair(pair, first_); }
   // What is left where a scale is large.
   __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const {
-    const uint32_t rest = byte_ == kE8M0NaN ? 0x7fc0 : (max(byte_, kMostAtOnce) - kMostAtOnce + 127) << 7;
+    const uint32_t rest = byte_ == kE8M0NaN ? 0x7fc0 : (max(byte_, kMaxAtOnce) - kMaxAtOnce + 127) << 7;
     return multiply_pair(pair, ptx::prmt(rest, 0, 0x1010));
   }
 
@@ -127,7 +127,7 @@ __device__ __forceinline__ uint4 scaled_e4m3(uint32_t first, uint32_t second, ui
 template <ElementType kElement, ElementType kOther, ScaleType kScale, int kElements>
 class Chunk {
  public:
-  static constexpr int kWords = kElements * FewRowsFormat::bits(kElement) / 32;
+  static constexpr int kWords = kElements * SmallMFormat::bits(kElement) / 32;
   static constexpr int kEights = kElements / 8;
   static constexpr int kScales = kElements > vec_of(kScale) ? kElements / vec_of(kScale) : 1;
   static constexpr bool has_e2m1 = kElement == ElementType::kE2M1 || kOther == ElementType::kE2M1;

@@ -16,18 +16,18 @@ __device__ __forceinline__ bool is_beyond_factor(const uint4& codes, uint32_t sc
   return scale > kLastFactor || (scale < kFirstFactor && ((codes.x | codes.y | codes.z | codes.w) & 0x77777777) != 0);
 }
 
-// Looks at the suspects among b's rows in the CTA's part of k, which is `blocks` stages of the ring from `first_block`
-// on, and notes what is certain. By all of the CTA's threads, a warp a row. A function of its own, so that ptxas allots
-// the registers of the loops that count without it.
+// Looks at the suspects among b's rows in the CTA's part of k, which is `blocks` stages of the pipeline from
+// `first_block` on, and notes what is certain. By all of the CTA's threads, a warp a row. A function of its own, so
+// that ptxas allots the registers of the loops that count without it.
 template <typename Kernel>
-__device__ __noinline__ void find_extreme_factors(const FewRowsParams& params, Losses losses, int n_begin,
+__device__ __noinline__ void find_extreme_factors(const SmallMParams& params, Losses losses, int n_begin,
                                                   int first_block, int blocks) {
   constexpr int per_stage = Kernel::format.scale_blocks() * kScaleBlockCols;
   const BlockScaledOperand& b = params.problem.b;
   const auto* scales = static_cast<const uint8_t*>(b.scale);
   const int begin = first_block * per_stage;
   const int end = min(begin + blocks * per_stage, static_cast<int>(params.problem.k / Kernel::format.vec()));
-  const int rows = static_cast<int>(min(int64_t{kFewRowsTileN}, params.problem.n - n_begin));
+  const int rows = static_cast<int>(min(int64_t{kSmallMTileN}, params.problem.n - n_begin));
   bool any = false;
 #pragma unroll 1
   for (int row = threadIdx.x / 32; row < rows; row += Kernel::threads / 32) {

@@ -32,31 +32,31 @@ __device__ __forceinline__ void sync_cluster(int splits) {
 
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1)
-    block_scaled_few_rows(const __grid_constant__ FewRowsParams params) {
+    block_scaled_small_m(const __grid_constant__ SmallMParams params) {
   unsigned char* dynamic_shared = ptx::DynamicShared<1024>{}.begin;
   const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(dynamic_shared));
-  const FewRowsRing shared{Ring(base, base + kBarrierBytes, Kernel::stage.bytes, params.stages), base + kLandedBegin,
-                           Losses(reinterpret_cast<uint32_t*>(dynamic_shared + kLossesBegin))};
+  const SmallMPipeline shared{Pipeline(base, base + kBarrierBytes, Kernel::stage.bytes, params.stages),
+                              base + kLandedBegin, Losses(reinterpret_cast<uint32_t*>(dynamic_shared + kLossesBegin))};
   const int rank = blockIdx.y;  // in the cluster
   const int warp = warp_index();
   const int m_begin = static_cast<int>(blockIdx.x) / params.tiles_n * Kernel::tile_m;
-  const int n_begin = static_cast<int>(blockIdx.x) % params.tiles_n * kFewRowsTileN;
+  const int n_begin = static_cast<int>(blockIdx.x) % params.tiles_n * kSmallMTileN;
   const int first_block = rank * params.blocks_per_split;
   const int blocks = max(0, min(params.blocks_per_split, params.blocks - first_block));
   Producer<Kernel> producer(params, shared, m_begin, n_begin);
   if (warp == Kernel::producer_warp) producer.start(first_block, blocks);
-  if (warp == 0 && ptx::elect_one()) shared.ring.init_empty(Kernel::consumers / Kernel::parts);
-  if (warp == 1 && ptx::elect_one()) shared.ring.init_full(1, params.stages, kFullArrivals);
+  if (warp == 0 && ptx::elect_one()) shared.pipeline.init_empty(Kernel::consumers / Kernel::parts);
+  if (warp == 1 && ptx::elect_one()) shared.pipeline.init_full(1, params.stages, kFullArrivals);
   if (warp == 2 && ptx::elect_one()) shared.init_landed(1, params.stages);
   if (Kernel::may_lose) shared.losses.clear();
   __syncthreads();
   ptx::grid_dependency_launch();
   ptx::grid_dependency_wait();
 
-  // The sums of this CTA's k in its slab, which may take the ring's place. Returns, when the whole cluster's are there,
-  // what was lost in it. `loaded` blocks are under way already, `passed` went through the ring before.
+  // The sums of this CTA's k in its slab, which may take the pipeline's place. Returns, when the whole cluster's are
+  // there, what was lost in it. `loaded` blocks are under way already, `passed` went through the pipeline before.
   auto* slab = reinterpret_cast<float*>(dynamic_shared + kBarrierBytes +
-                                        few_rows_slab_begin(Kernel::tile_m, params.stages * Kernel::stage.bytes));
+                                        small_m_slab_begin(Kernel::tile_m, params.stages * Kernel::stage.bytes));
   const auto multiply = [&](auto way, int loaded, int passed) {
     constexpr Way kWay = way;
     typename Kernel::Sums sums;
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
       lost = shared.losses.any(params.splits);
     }
     if ((lost & Losses::kCertain) != 0) {
-      if (warp < Kernel::first_decoder) ptx::fence_proxy_async();  // the ring may take the slab's place again
+      if (warp < Kernel::first_decoder) ptx::fence_proxy_async();  // the pipeline may take the slab's place again
       sync_cluster(params.splits);
       multiply(std::integral_constant<Way, Way::k16Bits>(), 0, blocks);
       factor = 1.0f;

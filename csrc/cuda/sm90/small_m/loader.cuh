@@ -1,4 +1,4 @@
-// The producer: one warp that fills the ring's stages with codes and scales through TMA.
+// The producer: one warp that fills the pipeline's stages with codes and scales through TMA.
 #pragma once
 
 #include "cuda/ptx/sync.cuh"
@@ -11,14 +11,15 @@ namespace tileon::sm90 {
 template <typename Kernel>
 class Producer {
  public:
-  __device__ __forceinline__ Producer(const FewRowsParams& params, const FewRowsRing& shared, int m_begin, int n_begin)
+  __device__ __forceinline__ Producer(const SmallMParams& params, const SmallMPipeline& shared, int m_begin,
+                                      int n_begin)
       : params_(params), shared_(shared), m_begin_(m_begin), n_begin_(n_begin) {}
 
   // Loads the first of `blocks` blocks, for which nothing else has to be set up: its latency runs while the CTA
   // gathers.
   __device__ __forceinline__ void start(int first_block, int blocks) {
     if (ptx::elect_one()) {
-      shared_.ring.init_full(0, 1, kFullArrivals);
+      shared_.pipeline.init_full(0, 1, kFullArrivals);
       shared_.init_landed(0, 1);
     }
     ptx::grid_dependency_wait();
@@ -29,7 +30,7 @@ class Producer {
   __device__ __forceinline__ void load_blocks(int begin, int end) {
 #pragma unroll 1
     for (int block = begin; block < end; ++block) {
-      shared_.ring.wait_until_empty(at_);
+      shared_.pipeline.wait_until_empty(at_);
       fill_next_stage(block);
     }
   }
@@ -37,15 +38,15 @@ class Producer {
  private:
   __device__ __forceinline__ void fill_next_stage(int block) {
     if (ptx::elect_one()) fill_stage(block);
-    at_.advance(shared_.ring.stages());
+    at_.advance(shared_.pipeline.stages());
   }
 
   __device__ __forceinline__ void fill_stage(int block) const {
-    const uint32_t stage = shared_.ring.data(at_.stage);
-    const uint32_t full = shared_.ring.full(at_.stage), landed = shared_.landed(at_.stage);
+    const uint32_t stage = shared_.pipeline.data(at_.stage);
+    const uint32_t full = shared_.pipeline.full(at_.stage), landed = shared_.landed(at_.stage);
     const int scale_bytes = bytes_of_scales(block);
-    ptx::mbarrier_arrive_expect_tx(full, kFewRowsTileN * kFewRowsLineBytes);
-    ptx::tma_load_4d(stage, params_.map_b, full, block * kFewRowsLineBytes, n_begin_, 0, 0);
+    ptx::mbarrier_arrive_expect_tx(full, kSmallMTileN * kSmallMLineBytes);
+    ptx::tma_load_4d(stage, params_.map_b, full, block * kSmallMLineBytes, n_begin_, 0, 0);
     ptx::mbarrier_arrive_expect_tx(landed, Kernel::tile_m * Kernel::format.line_bytes_a() + 2 * scale_bytes);
     load_scales(params_.problem.b, stage + Kernel::stage.scales_b, landed, n_begin_, block, scale_bytes);
     ptx::tma_load_4d(stage + Kernel::stage.codes_a, params_.map_a, landed, block * Kernel::format.line_bytes_a(),
@@ -71,10 +72,10 @@ class Producer {
     ptx::bulk_load(shared, scales, barrier, bytes);
   }
 
-  const FewRowsParams& params_;
-  const FewRowsRing& shared_;
+  const SmallMParams& params_;
+  const SmallMPipeline& shared_;
   int m_begin_, n_begin_;
-  RingPosition at_;
+  PipelineState at_;
 };
 
 }  // namespace tileon::sm90

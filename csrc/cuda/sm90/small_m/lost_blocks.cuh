@@ -18,7 +18,7 @@ namespace tileon::sm90 {
 // A block of k of a row: elements that share a scale. Only of rows that TMA can read, whose bytes are neighbours.
 template <ElementType kElement>
 class ScaledBlock {
-  static constexpr int kBits = FewRowsFormat::bits(kElement);
+  static constexpr int kBits = SmallMFormat::bits(kElement);
   static constexpr int kBytes = vec_of(ScaleType::kE8M0) * kBits / 8;
 
  public:
@@ -71,18 +71,18 @@ class ScaledBlock {
 template <typename Kernel>
 class LostBlocks {
   static constexpr int kVec = Kernel::format.vec();
-  static constexpr int kPart = Kernel::tile_m * kFewRowsPitch;  // of the slab
+  static constexpr int kPart = Kernel::tile_m * kSmallMPitch;  // of the slab
 
  public:
-  // `blocks` stages of the ring from `first_block` on are the CTA's part of k.
-  __device__ __forceinline__ LostBlocks(const FewRowsParams& params, const Losses& losses, float* slab, int m_begin,
+  // `blocks` stages of the pipeline from `first_block` on are the CTA's part of k.
+  __device__ __forceinline__ LostBlocks(const SmallMParams& params, const Losses& losses, float* slab, int m_begin,
                                         int n_begin, int first_block, int blocks)
       : problem_(params.problem), losses_(losses), slab_(slab), m_begin_(m_begin), n_begin_(n_begin) {
     constexpr int per_stage = Kernel::format.scale_blocks() * kScaleBlockCols;
     begin_ = first_block * per_stage;
     end_ = min((first_block + blocks) * per_stage, static_cast<int>(problem_.k / kVec));
     rows_a_ = static_cast<int>(min(int64_t{Kernel::tile_m}, problem_.m - m_begin));
-    rows_b_ = static_cast<int>(min(int64_t{kFewRowsTileN}, problem_.n - n_begin));
+    rows_b_ = static_cast<int>(min(int64_t{kSmallMTileN}, problem_.n - n_begin));
   }
 
   // By all of the CTA's threads. Each sum is one thread's, and the same every time.
@@ -90,7 +90,7 @@ class LostBlocks {
     find(0, rows_a_, [&](int i, int block) { return block_a(i, block); });
     find(Losses::kRowsOfB, rows_b_, [&](int j, int block) { return block_b(j, block); });
     __syncthreads();
-    for_each_tiny<kFewRowsTileN>(
+    for_each_tiny<kSmallMTileN>(
         0, rows_a_, [&](int i, int block) { return block_a(i, block); },
         [&](int i, int j, int block) {
           if (j < rows_b_) add_lost(i, j, block, LostOfA());
@@ -169,7 +169,7 @@ class LostBlocks {
   template <typename Lost>
   __device__ __forceinline__ void add_lost(int i, int j, int block, const Lost& lost) const {
     if (losses_.has_nan(i) || losses_.has_nan(Losses::kRowsOfB + j)) return;
-    float* sum = slab_ + i * kFewRowsPitch + j;
+    float* sum = slab_ + i * kSmallMPitch + j;
     bool is_finite = true;
 #pragma unroll
     for (int part = 0; part < Kernel::parts; ++part) is_finite &= isfinite(sum[part * kPart]);
@@ -216,7 +216,7 @@ class LostBlocks {
 
 // A function of its own, so that ptxas allots the registers of the loops that count without it.
 template <typename Kernel>
-__device__ __noinline__ void add_lost_blocks(const FewRowsParams& params, Losses losses, float* slab, int m_begin,
+__device__ __noinline__ void add_lost_blocks(const SmallMParams& params, Losses losses, float* slab, int m_begin,
                                              int n_begin, int first_block, int blocks) {
   LostBlocks<Kernel>(params, losses, slab, m_begin, n_begin, first_block, blocks).add();
 }

@@ -9,11 +9,11 @@
 
 namespace tileon::sm90 {
 
-struct FewRowsParams {
+struct SmallMParams {
   CUtensorMap map_a;  // codes, as bytes
   CUtensorMap map_b;
   int tiles_n;
-  int stages;             // of the ring
+  int stages;             // of the pipeline
   int blocks;             // of k, a stage each
   int blocks_per_split;   // the last splits may have fewer, or none
   int splits;             // CTAs of a cluster

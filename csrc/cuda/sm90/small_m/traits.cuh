@@ -12,15 +12,15 @@
 namespace tileon::sm90 {
 
 template <int kTileM, ElementType kA, ElementType kB, ScaleType kScale>
-struct FewRowsTypes {
-  static constexpr FewRowsFormat format{kA, kB, kScale};
-  static constexpr FewRowsStage stage{format, kTileM};
+struct SmallMTypes {
+  static constexpr SmallMFormat format{kA, kB, kScale};
+  static constexpr SmallMStage stage{format, kTileM};
   static constexpr ElementType a = kA, b = kB;
   static constexpr ScaleType scale = kScale;
   static constexpr int tile_m = kTileM;
-  static constexpr int consumers = few_rows_consumers(kTileM);
-  static constexpr int parts = few_rows_parts(kTileM);  // of a CTA's k: its consumers take stages in turn
-  static constexpr int threads = few_rows_threads(kTileM);
+  static constexpr int consumers = small_m_consumers(kTileM);
+  static constexpr int parts = small_m_parts(kTileM);  // of a CTA's k: its consumers take stages in turn
+  static constexpr int threads = small_m_threads(kTileM);
   static constexpr int first_decoder = consumers * 4;  // warps: consumers, decoders, the producer
   static constexpr int producer_warp = first_decoder + kDecoderWarps;
   using Element = ElementOf<kScale>;  // as multiplied
@@ -34,24 +34,24 @@ struct FewRowsTypes {
   static_assert(TileA::bytes == stage.codes_a - stage.elements_a);
   using Sums = float[kTileM / 2];
   // A consumer gives a stage back when it has begun the next one that is its own.
-  static_assert(few_rows_stages(format, kTileM) >= 2 * parts);
+  static_assert(small_m_stages(format, kTileM) >= 2 * parts);
 };
 
-constexpr int kLandedBegin = Ring::kBarrierBytes;
+constexpr int kLandedBegin = Pipeline::kBarrierBytes;
 constexpr int kLossesBegin = 512;
-static_assert(kLandedBegin + kFewRowsMaxStages * 8 <= kLossesBegin &&
+static_assert(kLandedBegin + kSmallMMaxStages * 8 <= kLossesBegin &&
               kLossesBegin + Losses::kWords * 4 <= kBarrierBytes);
 
 // A stage goes from the producer to the decoders, which wait for a's codes and both operands' scales (`landed`), and
 // from both to the consumers, which wait for b's codes and a's elements (`full`), and give it back (`empty`).
-struct FewRowsRing {
-  Ring ring;
+struct SmallMPipeline {
+  Pipeline pipeline;
   uint32_t landed_barriers;
   Losses losses;
 
   __device__ __forceinline__ uint32_t landed(int stage) const { return landed_barriers + stage * 8; }
 
-  // Of the stages from `begin` up to `end`, as Ring::init_full.
+  // Of the stages from `begin` up to `end`, as Pipeline::init_full.
   __device__ __forceinline__ void init_landed(int begin, int end) const {
 #pragma unroll 1
     for (int stage = begin; stage < end; ++stage) ptx::mbarrier_init(landed(stage), 1);

@@ -1,4 +1,5 @@
-// The ring of k-blocks in shared memory that every portable kernel runs on: who fetches what, and who waits for whom.
+// The pipeline of k-blocks in shared memory that every portable kernel runs on: who fetches what, and who waits for
+// whom.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,13 @@ namespace tileon::sm80 {
 
 // Fetches kStages - 1 k-blocks ahead of the one that is being multiplied. All threads of the CTA take part.
 template <int kStages, int kBlockK, int kABytes, int kBBytes, typename ReaderA, typename ReaderB>
-class Ring {
+class Pipeline {
   static constexpr int kStageBytes = kABytes + kBBytes;
 
  public:
   static constexpr int bytes = kStages * kStageBytes;
 
-  __device__ Ring(uint32_t shared, ReaderA& reader_a, ReaderB& reader_b, int64_t k_size)
+  __device__ Pipeline(uint32_t shared, ReaderA& reader_a, ReaderB& reader_b, int64_t k_size)
       : shared_(shared),
         reader_a_(reader_a),
         reader_b_(reader_b),
@@ -46,8 +47,8 @@ class Ring {
     __syncthreads();
   }
 
-  // Behind the wait for the last k-block, since groups behind it are empty: returns when no thread reads the ring any
-  // more.
+  // Behind the wait for the last k-block, since groups behind it are empty: returns when no thread reads the pipeline
+  // any more.
   __device__ __forceinline__ void drain() { __syncthreads(); }
 
   // Where the k-block lies for which the last wait was.
@@ -64,7 +65,7 @@ class Ring {
   ReaderB& reader_b_;
   int blocks_left_;                         // to fetch
   int last_k_count_;                        // how much of k the last block holds
-  int write_ = 0;                           // the stage to fetch into, in bytes from the ring's start
+  int write_ = 0;                           // the stage to fetch into, in bytes from the pipeline's start
   int read_ = (kStages - 1) * kStageBytes;  // the stage to read; the first wait moves it to 0
 };
 
