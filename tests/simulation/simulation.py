@@ -206,13 +206,13 @@ def finish(
     """Fills the problem's epilogue and outputs. Where a sum has no error its result has none."""
     out_dtype, n = problem.out_dtype, sums.shape[-1]
     unit = 2.0**-53 if out_dtype == 3 else 2.0**-24
-    problem.finish.bias_dtype = bias_dtype = 3 if out_dtype == 3 else 2
-    problem.finish.slope = slope
-    problem.finish.activation = ACTIVATIONS.index(activation)
+    problem.epilogue.bias_dtype = bias_dtype = 3 if out_dtype == 3 else 2
+    problem.epilogue.slope = slope
+    problem.epilogue.activation = ACTIVATIONS.index(activation)
     if bias:
         data = simulation.array_of((np.arange(n) % 17 - 8.0).astype(NUMPY_TYPES[bias_dtype]), at_end)
         kept.append(data)
-        problem.finish.bias, problem.finish.bias_stride = data.ctypes.data, 1
+        problem.epilogue.bias, problem.epilogue.bias_stride = data.ctypes.data, 1
         sums = sums + data
     errors = np.where(errors > 0, errors + 4 * unit * np.abs(sums), 0)
     low, high = (sums - errors).ravel(), (sums + errors).ravel()

@@ -23,14 +23,14 @@ STRUCTURES: dict[str, type[ctypes.Structure]] = {}
 for name_, fields_ in {
     "Strides": "data:p mn:q k:q batch:q",  # Operand; of an Output: m, n, batch
     "ScaleStrides": "row_block:q col_block:q row:q quarter:q col:q",
-    "Finish": "bias:p bias_stride:q bias_dtype:b activation:b slope:d",  # Epilogue
-    "Condition": "words:p count:i when_set:b",
+    "Epilogue": "bias:p bias_stride:q bias_dtype:b activation:b slope:d",
+    "DeviceFlag": "words:p count:i when_set:b",
     "Scaled": "data:p stride_row:q stride_k:q element:b scale:p scale_strides:ScaleStrides",  # BlockScaledOperand
     "Prepared": "data:p form:b",
     "Gemm": "batch:q m:q n:q k:q dtype:b b_dtype:b out_dtype:b allow_tf32:b fast_accum:b "
-    "a:Strides b:Strides out:Strides finish:Finish pre_activation:p condition:Condition",
+    "a:Strides b:Strides out:Strides epilogue:Epilogue pre_activation:p device_flag:DeviceFlag",
     "BlockScaled": "m:q n:q k:q scale_type:b vec:i out_dtype:b fast_accum:b a:Scaled b:Scaled prepared_b:Prepared "
-    "out:Strides finish:Finish global_scale:p condition:Condition",
+    "out:Strides epilogue:Epilogue global_scale:p device_flag:DeviceFlag",
     "Quantize": "rows:q k:q format:b rounding:b dtype:b x:p stride_row:q stride_k:q global_scale:p data:p scale:p",
     "Dequantize": "rows:q k:q format:b out_dtype:b data:p stride_row:q stride_k:q scale:p scale_strides:ScaleStrides "
     "global_scale:p out:p",
