@@ -30,14 +30,14 @@ GemmProblem problem(DType dtype, bool tf32, int64_t batch, int64_t m, int64_t n,
 void test_table() {
   for (const Row& row : kRows) {
     const TileConfig& tile = row.tile;
-    if (tile.family == Family::kSwapAbSplitK) {
+    if (tile.family == Family::kSkinny) {
       expect(tile.block_k == tile.warps_m * 32 * 4 && tile.warp_n() == 4, "a lane loads 16 bytes of four columns");
     } else {
       expect(tile.tile_m % tile.warps_m == 0 && tile.tile_n % tile.warps_n == 0, "warps split the tile evenly");
       expect(tile.warp_m() % 16 == 0 && tile.warp_n() % 16 == 0, "a warp's tile is made of whole fragments");
     }
-    expect((tile.stages >= 2 || tile.family == Family::kSwapAbSplitK) && tile.threads() <= 1024 &&
-               tile.ctas_per_sm >= 1 && row.cost.ns_per_k > 0 && row.cost.share > 0,
+    expect((tile.stages >= 2 || tile.family == Family::kSkinny) && tile.threads() <= 1024 && tile.ctas_per_sm >= 1 &&
+               row.cost.ns_per_k > 0 && row.cost.share > 0,
            "a row is sound");
     expect(shared_bytes(tile, 2) <= shared_limit(80), "a row fits the PTX, which is for 8.0");
   }

@@ -31,14 +31,15 @@ void check_table() {
     expect(row.tile >= 0, "the tile that it names exists", row.name);
     const sm90::TileConfig tile = sm90::dense_row_of(row, sm90::Encoding::kBFloat16).tile;
     for (const sm90::Encoding encoding : {sm90::Encoding::kInt8, sm90::Encoding::kBFloat16, sm90::Encoding::kFloat8}) {
-      const sm90::TileConfig of_form = sm90::dense_row_of(row, encoding).tile;
-      expect(sm90::persistent(of_form) && !of_form.swapped() && of_form.consumer_rows() <= 128,
+      const sm90::TileConfig of_encoding = sm90::dense_row_of(row, encoding).tile;
+      expect(sm90::persistent(of_encoding) && !of_encoding.swapped() && of_encoding.consumer_rows() <= 128,
              "a thread's rows of exponents are two bytes for each 64 rows of its consumer, in one word", row.name);
-      expect(of_form.threads() == tile.threads() && of_form.tile_m == tile.tile_m && of_form.tile_n == tile.tile_n,
-             "the forms of a row share its launch", row.name);
-      const bool promoted = row.route == sm90::Route::kFloat8 && form == sm90::Encoding::kFloat8;
-      const int sums = of_form.consumer_rows() / 64 * of_form.mma_columns() / 2 * (promoted ? 2 : 1);
-      expect(sums <= (of_form.takes_registers ? 192 : 128), "all sums fit the registers", row.name);
+      expect(of_encoding.threads() == tile.threads() && of_encoding.tile_m == tile.tile_m &&
+                 of_encoding.tile_n == tile.tile_n,
+             "the encodings of a row share its launch", row.name);
+      const bool promoted = row.route == sm90::Route::kFloat8 && encoding == sm90::Encoding::kFloat8;
+      const int sums = of_encoding.consumer_rows() / 64 * of_encoding.mma_columns() / 2 * (promoted ? 2 : 1);
+      expect(sums <= (of_encoding.takes_registers ? 192 : 128), "all sums fit the registers", row.name);
     }
     expect(tile.consumers * 4 <= sm90::kSummaryWords, "a word of the summary for each consuming warp", row.name);
     char name[64];
