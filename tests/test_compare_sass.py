@@ -77,5 +77,16 @@ def test_a_kernel_that_is_gone_is_named(nvcc: str, before: pathlib.Path, tmp_pat
     assert lines[-1] == "2 kernels, 1 of them different"
 
 
+def test_names_may_be_others_where_the_call_says_so(nvcc: str, before: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    renamed = (SCALE + ADD + USES).replace("scale", "multiply").replace("add", "sum")
+    after = compiled(nvcc, tmp_path / "renamed", renamed)
+    assert compare(before, after, "--renamed") == (0, ["2 kernels, 0 of them different"])
+    assert compare(before, after)[0] == 1
+    changed = compiled(nvcc, tmp_path / "changed", renamed.replace("*=", "-="))
+    status, lines = compare(before, changed, "--renamed")
+    assert status == 1
+    assert lines[-1] == "2 kernels, 2 of them different"  # the one that is gone, and the one that came
+
+
 def test_nothing_to_compare_is_no_success(before: pathlib.Path) -> None:
     assert compare(before, before, "--only", "sm_70") == (2, ["0 kernels, 0 of them different"])
