@@ -23,7 +23,7 @@ __device__ __forceinline__ void store_pair(float* to, float2 pair, bool vectors,
 
 template <typename Kernel, typename Results, typename EpilogueOfSum>
 __device__ __forceinline__ void store_directly(const KernelParams& params, const Results& results, const float* bias,
-                                               const StorePlace& place, const EpilogueOfSum& finish) {
+                                               const StorePlace& place, const EpilogueOfSum& epilogue) {
   static_assert(!Kernel::swapped && Kernel::row_blocks == 1);
   const GemmProblem& problem = params.problem;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -44,7 +44,7 @@ __device__ __forceinline__ void store_directly(const KernelParams& params, const
         const float2 its_bias = *reinterpret_cast<const float2*>(bias + lane_column + j * 8);
         pair = {pair.x + its_bias.x, pair.y + its_bias.y};
       }
-      pair = {finish.finish(pair.x), finish.finish(pair.y)};
+      pair = {epilogue.finish(pair.x), epilogue.finish(pair.y)};
       store_pair(to + j * 8, pair, params.vector_stores, first_column + j * 8 + 1 < n);
     }
   }
@@ -54,7 +54,7 @@ __device__ __forceinline__ void store_directly(const KernelParams& params, const
 template <typename Kernel, typename Results>
 __device__ __forceinline__ void store_directly(const KernelParams& params, const Results& results, const float* bias,
                                                const StorePlace& place) {
-  switch (params.finish) {
+  switch (params.epilogue_op) {
     case EpilogueOp::kNothing:
       return store_directly<Kernel>(params, results, bias, place, Identity{});
     case EpilogueOp::kBiasAndRelu:

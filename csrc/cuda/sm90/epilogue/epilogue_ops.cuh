@@ -69,7 +69,7 @@ struct ChunkBias {
 // `fragments` are the sums from the first of these columns on.
 template <typename Kernel, int kColumns, typename EpilogueOfSum>
 __device__ __forceinline__ void round_chunk(const float* fragments, const ChunkBias<Kernel, kColumns>& bias,
-                                            const EpilogueOfSum& finish, uint32_t (&words)[kColumns / 4]) {
+                                            const EpilogueOfSum& epilogue, uint32_t (&words)[kColumns / 4]) {
 #pragma unroll
   for (int j = 0; j < kColumns / 8; ++j) {
 #pragma unroll
@@ -80,7 +80,7 @@ __device__ __forceinline__ void round_chunk(const float* fragments, const ChunkB
         first += bias.of(i);
         second += bias.of(i + 1);
       }
-      words[j * 2 + half] = finish.template round<typename Kernel::Out>(first, second);
+      words[j * 2 + half] = epilogue.template round<typename Kernel::Out>(first, second);
     }
   }
 }

@@ -96,7 +96,7 @@ using FirstBias = ChunkBias<Kernel, (Kernel::columns < kStoreColumns ? Kernel::c
 template <typename Kernel, int kChunk, typename Results, typename EpilogueOfSum>
 __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t buffers, const Results& results,
                                             const float* bias, const FirstBias<Kernel>& first_bias,
-                                            const EpilogueOfSum& finish, const StorePlace& place) {
+                                            const EpilogueOfSum& epilogue, const StorePlace& place) {
   constexpr int chunks_per_row = store_chunks(Kernel::columns);
   constexpr int chunks = Kernel::row_blocks * chunks_per_row;
   constexpr int block = kChunk / chunks_per_row, begin = kChunk % chunks_per_row * kStoreColumns;
@@ -117,7 +117,7 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
     }
   }
   const auto fragments = results.template columns<block, begin, columns>();
-  round_chunk<Kernel, columns>(&fragments[0], chunk_bias, finish, words);
+  round_chunk<Kernel, columns>(&fragments[0], chunk_bias, epilogue, words);
   // What was stored through this buffer last must have been read. The next chunk's wait, a branch like this one, is
   // also what keeps ptxas from finishing that chunk before this one is stored.
   if (ptx::elect_one()) {
@@ -143,13 +143,13 @@ __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigne
                                              const StorePlace& place) {
   static_assert(Kernel::columns % 8 == 0);
   const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(buffers));
-  const auto store = [&]<int... kChunk>(const auto& finish, std::integer_sequence<int, kChunk...>) {
-    (store_chunk<Kernel, kChunk>(params, shared, results, bias, first_bias, finish, place), ...);
+  const auto store = [&]<int... kChunk>(const auto& epilogue, std::integer_sequence<int, kChunk...>) {
+    (store_chunk<Kernel, kChunk>(params, shared, results, bias, first_bias, epilogue, place), ...);
   };
   const std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)> chunks;
   // ptxas lays out the last case first, right behind the main loop, where the prefetching of instructions reaches it.
   // It is the longest: elsewhere it waits for its instructions once other kernels have run in between.
-  switch (params.finish) {
+  switch (params.epilogue_op) {
     case EpilogueOp::kNothing:
       return store(Identity{}, chunks);
     case EpilogueOp::kBiasAndRelu:

@@ -144,7 +144,7 @@ constexpr int warp_store_bytes(const TileConfig& tile, int buffers) {
   if (chunks > buffers) return buffers * kStoreBufferBytes;
   const int last = store_tail(tile.mma_columns()) > 0 ? store_tail(tile.mma_columns()) : kStoreColumns;
   const int bytes = (chunks - 1) * kStoreBufferBytes + kStoreRows * last * kElementBytes;
-  const int least = kStoreBufferBytes;  // for the outputs that TMA cannot write (gemm/slab_store.cuh)
+  const int least = kStoreBufferBytes;  // for the outputs that TMA cannot write (epilogue/staged_store.cuh)
   return bytes > least ? (bytes + 1023) / 1024 * 1024 : least;
 }
 

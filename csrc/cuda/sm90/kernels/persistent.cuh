@@ -65,7 +65,8 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     typename Kernel::Sums sums;
     const auto lay_out = [&] {
       scaling.lay_out(shared, consumer);
-      if (params.finish != EpilogueOp::kNothing) bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
+      if (params.epilogue_op != EpilogueOp::kNothing)
+        bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
     };
     // The main loops take turns: one that waited two rounds of the pipeline ahead would find the parity it asks for
     // there already, and read a stage before its time.
@@ -79,7 +80,7 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
       if (ping_pong) return ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
       if (knows_next) next = position_of<Kernel>(params, tile + step);
       lay_out();
-      if (Kernel::reads_bias_early && params.finish != EpilogueOp::kNothing) first_bias.read(warp_bias);
+      if (Kernel::reads_bias_early && params.epilogue_op != EpilogueOp::kNothing) first_bias.read(warp_bias);
     };
     if constexpr (Kernel::is_bf16x6) {
       multiply_bf16x6<Kernel>(pipeline, at, params.k_blocks, first_row, sums, during_last_product);
@@ -93,7 +94,7 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
     const auto results = scaling.results(params, shared, consumer, sums);
     if constexpr (Kernel::has_activated_store) {
-      if (params.finish == EpilogueOp::kActivation) {
+      if (params.epilogue_op == EpilogueOp::kActivation) {
         ActivatedStore<Kernel>(params, warp_shared, warp_bias, place).store(results);
         continue;
       }

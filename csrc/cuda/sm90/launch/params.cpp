@@ -133,9 +133,9 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k, b.major, 16);
   params.store_by_tma = takes_tma_store(row, problem, elements);
   params.store_directly = takes_direct_store(row, problem, elements);
-  params.finish = params.store_by_tma || params.store_directly    ? epilogue_op_of(problem)
-                  : takes_activated_store(row, problem, elements) ? EpilogueOp::kActivation
-                                                                  : EpilogueOp::kNothing;
+  params.epilogue_op = params.store_by_tma || params.store_directly    ? epilogue_op_of(problem)
+                       : takes_activated_store(row, problem, elements) ? EpilogueOp::kActivation
+                                                                       : EpilogueOp::kNothing;
   params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);
   if (params.store_by_tma) {
     map_chunks(tile, problem, problem.out.data, params.map_out, params.map_out_tail);

@@ -41,15 +41,15 @@ struct KernelParams {
   OperandMap a;
   OperandMap b;
 
-  int tiles;            // of all batches
-  int k_blocks;         // at least one: where k is 0, it begins behind the end of the tensors, and comes as zeros
-  int stages;           // of the pipeline: no more than a CTA fills
-  int splits;           // CTAs of a cluster
-  bool store_by_tma;    // 16-bit rows that TMA can write
-  bool store_directly;  // float32 rows, from the registers (float32/direct_store.cuh)
-  EpilogueOp finish;    // kNothing where the sums go through a slab (gemm/slab_store.cuh)
-  float slope;          // of kBiasAndLeakyRelu; 1 where the bias is all there is
-  bool vector_stores;   // four neighbouring columns of the output can be stored at once, two where store_directly
+  int tiles;               // of all batches
+  int k_blocks;            // at least one: where k is 0, it begins behind the end of the tensors, and comes as zeros
+  int stages;              // of the pipeline: no more than a CTA fills
+  int splits;              // CTAs of a cluster
+  bool store_by_tma;       // 16-bit rows that TMA can write
+  bool store_directly;     // float32 rows, from the registers (float32/direct_store.cuh)
+  EpilogueOp epilogue_op;  // kNothing where the sums go through a slab (epilogue/staged_store.cuh)
+  float slope;             // of kBiasAndLeakyRelu; 1 where the bias is all there is
+  bool vector_stores;      // four neighbouring columns of the output can be stored at once, two where store_directly
   GemmProblem problem;
 };
 static_assert(offsetof(KernelParams, tiles) - offsetof(KernelParams, order) == 64);

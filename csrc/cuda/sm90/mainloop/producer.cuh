@@ -40,6 +40,7 @@ class Producer {
   // CTA sets itself up.
   __device__ __forceinline__ void start(const TilePosition& position, int first_block) {
     if (ptx::elect_one()) pipeline_.init_full(0, 1);
+    __syncwarp();  // not for PTX: racecheck takes the thread that is elected next for another one
     move_to(position);
     ptx::grid_dependency_wait();
     fill_stage(first_block);

@@ -22,6 +22,7 @@ class Producer {
       shared_.pipeline.init_full(0, 1, kFullArrivals);
       shared_.init_landed(0, 1);
     }
+    __syncwarp();  // not for PTX: racecheck takes the thread that is elected next for another one
     ptx::grid_dependency_wait();
     if (blocks > 0) fill_next_stage(first_block);
   }
