@@ -174,13 +174,6 @@ IN_HOST_CODE = (
         (*host("hopper_config"), "tests/test_cost_model.py"),
     ),
     Mutation(
-        "key-of-a-remembered-choice",
-        "csrc/cuda/sm90/recent_choices.h",
-        "finishes_cheaply(problem), writes_by_tma(problem)}",
-        "finishes_cheaply(problem)}",
-        host("recent_choices"),
-    ),
-    Mutation(
         "dearest-instead-of-cheapest",
         "csrc/cuda/cheapest.h",
         "expected < best_ns",

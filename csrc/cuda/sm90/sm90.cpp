@@ -5,13 +5,13 @@
 
 #include <array>
 
+#include "choice.h"
 #include "float32/config.h"
 #include "float32/launch.h"
 #include "float8/config.h"
 #include "float8/launch.h"
 #include "launch.h"
 #include "params.h"
-#include "recent_choices.h"
 #include "rows.h"
 
 namespace tileon::sm90 {
@@ -84,7 +84,7 @@ int choose_row(const GemmProblem& problem, const Gpu& gpu) {
   const auto behind = [](int begin, int row) { return row < 0 ? row : begin + row; };
   if (problem.dtype == DType::kFloat32) return behind(kFloat32Begin, choose_float32(problem, gpu));
   if (is_float8(problem.dtype)) return behind(kFloat8Begin, choose_float8(problem, gpu));
-  return choose_once(problem, gpu);
+  return choose(problem, gpu);
 }
 
 bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu) {
