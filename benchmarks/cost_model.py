@@ -1,19 +1,19 @@
-"""The Hopper choice's cost model in Python: the counterpart of csrc/cuda/sm90/heuristics/cost.h, for what fits and judges it.
+"""The Hopper choice's cost model for what fits and judges it: the C++ of csrc/cuda/sm90/heuristics, compiled
+for the host (cost_library.cpp), and its numbers as arrays.
 
-The model is `cost_of` there:
-start + kFullGpuNs * (share of SMs) + sqrt(compute^2 + memory^2 + delivery^2 + l2^2), with
-compute = waves * (per_tile + per_k * k, in whole blocks), memory = bytes / bytes_per_ns,
-delivery = waves * (bytes that a CTA loads) / sm_bytes_per_ns, l2 = (bytes that all CTAs load) / kL2BytesPerNs.
-
-tests/test_cost_model.py holds the two against each other.
+`CONFIG_NUMBERS` and `GPU_NUMBERS` name the fields of cost.h's ConfigNumbers and GpuNumbers, in their order;
+cost_numbers.h does not compile with others.
 """
 
 from __future__ import annotations
 
-import math
-import re
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,186 +21,143 @@ import numpy as np
 import numpy.typing as npt
 from summary import Key
 
-SM90 = Path(__file__).resolve().parent.parent / "csrc" / "cuda" / "sm90"
-NUMBERS = ("start", "per_tile", "per_k", "per_k_mn", "bytes_per_ns", "sm_bytes_per_ns")  # of a row
-# Of cost.h, and where the fit of each begins.
-CONSTANTS = {
-    "kStraddlingK": 1.0,
-    "kStraddlingMn": 1.0,
-    "kStraddlingPanel": 1.0,
-    "kStraddlingMemory": 1.0,
-    "kL2BytesPerNs": 6000.0,
-    "kFullGpuNs": 200.0,
-}
-
-_ROW = re.compile(
-    r'\{"(?P<name>sm90_\w+)",\s*\{Family::k(?P<family>\w+),\s*(?P<tile>\d+(?:,\s*\d+)*)(?:,\s*true)?\},'
-    r"\s*(?P<splits>\d+),\s*(?P<resident>\d+),(?P<numbers>(?:\s*[\d.]+f,?){6})\}"
+ROOT = Path(__file__).resolve().parent.parent
+NUMBERS = ROOT / "csrc" / "cuda" / "sm90" / "heuristics" / "cost_numbers.h"
+CONFIG_NUMBERS = (
+    *("start", "per_tile", "per_k", "per_k_mn", "unaligned_tile"),
+    *("memory_bytes", "memory_bytes_a_cta", "l2_bytes_a_tile"),
 )
-_CONSTANT = re.compile(rf"constexpr double (?P<name>{'|'.join(CONSTANTS)}) = (?P<value>[\d.]+);")
-_PANEL = 64  # mn-major operands come in panels of so many
+GPU_NUMBERS = (
+    *("full_gpu_ns", "not_hidden", "uneven_waves", "l2_bytes", "short_k", "odd_columns", "out_sectors"),
+    *("sm_straddling_k", "sm_straddling_mn", "sm_straddling_tile", "sm_sectors_k", "sm_sectors_mn"),
+    *("l2_straddling_k", "l2_straddling_mn", "l2_sectors_k", "l2_sectors_mn", "hot_line_ns"),
+)
+SM_COUNT = 132  # of an H200
 
 Array = npt.NDArray[Any]
+_CASE = np.dtype([("m", "i8"), ("n", "i8"), ("k", "i8"), ("a_mn_major", "i4"), ("b_mn_major", "i4")])
+_COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row of the table: the tile, the CTAs that share a tile's k, those that an SM holds, and the model's numbers."""
-
-    name: str
-    family: str
-    tile_m: int
-    tile_n: int
-    block_k: int
-    splits: int
-    resident: int
-    numbers: tuple[float, ...]  # as NUMBERS has them
-
-    def wide_operand_is_k_major(self, case: Key) -> bool:
-        """Of the operand whose tile may be of any width: b, and a where the operands are swapped."""
-        return case.layout[0] == "N" if self.family == "Swapped" else case.layout[1] == "T"
-
-    def tiles(self, case: Key) -> tuple[int, int]:
-        """Along m and n."""
-        return math.ceil(case.m / self.tile_m), math.ceil(case.n / self.tile_n)
-
-    def clusters_at_once(self, sm_count: int) -> int:
-        usable = sm_count if self.splits <= 2 else sm_count * 10 // 11  # clusters leave some of a GPC's SMs over
-        return usable // self.splits
-
-    def waves(self, case: Key, sm_count: int) -> float:
-        tiles = math.prod(self.tiles(case))
-        if self.resident > 1:
-            return max(1.0, tiles * self.splits / sm_count)
-        return math.ceil(tiles / self.clusters_at_once(sm_count))
-
-    def ctas(self, case: Key) -> int:
-        return math.prod(self.tiles(case)) * self.splits
-
-    def loads(self, case: Key) -> Array:
-        """What LOADS lists, of both operands together."""
-        a_k_major, b_k_major = case.layout[0] == "N", case.layout[1] == "T"
-        return _loads(a_k_major, case.m, case.k, self.tile_m, self.splits) + _loads(
-            b_k_major, case.n, case.k, self.tile_n, self.splits
-        )
+def _pointer(array: Array) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
 
 
-# Bytes. What a CTA loads: all of it, lines that straddle along k, along mn, and the latter by the panels of a tile;
-# and the part of the operand that such lines take from memory once more.
-LOADS = ("loaded", "straddling_k", "straddling_mn", "straddling_panel", "straddling_memory")
+class Model:
+    """The compiled model. `configs` are the names of the table's, in its order."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        library.config_name.restype = ctypes.c_char_p
+        count = library.config_count()
+        assert library.config_number_count() == len(CONFIG_NUMBERS)
+        assert library.gpu_number_count() == len(GPU_NUMBERS)
+        self.configs: list[str] = [library.config_name(config).decode() for config in range(count)]
+
+    def tiles(self) -> Array:
+        """Of each config: family, as a number, tile_m, tile_n and splits."""
+        found = np.zeros((len(self.configs), 4), np.int32)
+        for config, line in enumerate(found):
+            self._library.config_tile(config, _pointer(line))
+        return found
+
+    def numbers(self) -> tuple[Array, Array]:
+        """Those of cost_numbers.h, [configs][CONFIG_NUMBERS] and [GPU_NUMBERS]."""
+        of_configs = np.zeros((len(self.configs), len(CONFIG_NUMBERS)), np.float32)
+        of_gpu = np.zeros(len(GPU_NUMBERS), np.float32)
+        self._library.read_numbers(_pointer(of_configs), _pointer(of_gpu))
+        return of_configs.astype(float), of_gpu.astype(float)
+
+    def expected_ns(self, config: Array, case: Array, cases: Array, of_configs: Array, of_gpu: Array) -> Array:
+        """Nanoseconds of pairs of a config and a case, each by number; `cases` is `as_array`'s."""
+        config, case = (np.ascontiguousarray(numbers, np.int32) for numbers in (config, case))
+        of_configs, of_gpu = (np.ascontiguousarray(numbers, np.float32) for numbers in (of_configs, of_gpu))
+        ns = np.zeros(len(config))
+        config_at, case_at, cases_at, *numbers_at = map(_pointer, (config, case, cases, of_configs, of_gpu, ns))
+        self._library.expected_ns(len(config), config_at, case_at, len(cases), cases_at, SM_COUNT, *numbers_at)
+        return ns
+
+    def chosen(self, cases: Sequence[Key], sm_count: int = SM_COUNT) -> Array:
+        """By case: the number of the config that the library chooses."""
+        found, as_cases = np.zeros(len(cases), np.int32), as_array(cases)
+        self._library.choose_all(len(cases), _pointer(as_cases), sm_count, _pointer(found))
+        return found
 
 
-def _loads(k_major: bool, mn: int, k: int, tile_mn: int, splits: int) -> Array:
-    """Of one operand."""
-    most = min(tile_mn, mn)
-    panels = math.ceil(most / _PANEL)
-    loaded = (most if k_major else panels * _PANEL) * k / splits * 2.0
-    pitch, lines = (k, mn) if k_major else (mn, k)
-    straddles = lines > 1 and 2 * pitch % 128 != 0  # lines begin within lines of L2
-    along_k, along_mn = straddles and k_major, straddles and not k_major
-    return np.array(
-        [loaded, loaded * along_k, loaded * along_mn, loaded / panels * along_mn, 2.0 * mn * k / panels * along_mn]
-    )
+def as_array(cases: Sequence[Key]) -> Array:
+    lines = [(case.m, case.n, case.k, case.layout[0] == "T", case.layout[1] == "N") for case in cases]
+    return np.array(lines, _CASE)
 
 
-def read_table() -> list[Row]:
-    rows = []
-    for match in _ROW.finditer((SM90 / "config.h").read_text()):
-        tile_m, tile_n, block_k, *_ = (int(number) for number in match["tile"].split(","))
-        numbers = tuple(float(number) for number in re.findall(r"([\d.]+)f", match["numbers"]))
-        sizes = (tile_m, tile_n, block_k, int(match["splits"]), int(match["resident"]))
-        rows.append(Row(match["name"], match["family"], *sizes, numbers))
-    return rows
+@cache
+def model() -> Model:
+    """Compiled once a process, in a few seconds."""
+    if _COMPILER is None:
+        raise RuntimeError("the cost model is C++: this needs g++ or clang++, or CXX that names a compiler")
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "cost_model.so"
+        source = Path(__file__).with_name("cost_library.cpp")
+        options = ["-std=c++20", "-O2", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}"]
+        subprocess.run([_COMPILER, *options, str(source), "-o", str(library)], check=True)
+        return Model(ctypes.CDLL(str(library)))
 
 
-def read_constants() -> tuple[float, ...]:
-    """In the order of CONSTANTS."""
-    found = {match["name"]: float(match["value"]) for match in _CONSTANT.finditer((SM90 / "cost.h").read_text())}
-    return tuple(found[name] for name in CONSTANTS)
+def numbers_text(configs: Sequence[str], of_configs: Array, of_gpu: Array) -> str:
+    """cost_numbers.h with these numbers."""
+    lines = [
+        "// The numbers of the Hopper choice's cost model, of an H200, in nanoseconds and in bytes a nanosecond: cost.h says",
+        "// what each means. Written by benchmarks/fit_hopper.py from benchmarks/results/h200/sweep*.csv; a config's line may",
+        "// be written by hand too, with the numbers of a similar config.",
+        "#pragma once",
+        "",
+        "#include <array>",
+        "#include <string_view>",
+        "",
+        '#include "cuda/sm90/heuristics/cost.h"',
+        "",
+        "namespace tileon::sm90 {",
+        "",
+        "constexpr GpuNumbers kGpuNumbers = {",
+        *(f"    .{name} = {_float(value)}," for name, value in zip(GPU_NUMBERS, of_gpu, strict=True)),
+        "};",
+        "",
+        "struct NamedNumbers {",
+        "  const char* name;",
+        "  ConfigNumbers numbers;",
+        "};",
+        "",
+        "// One for each row of kRows, in its order.",
+        "// clang-format off",
+        "constexpr NamedNumbers kConfigNumbers[] = {",
+        "    // " + f"{'name':34}" + ", ".join(CONFIG_NUMBERS),
+    ]
+    for name, values in zip(configs, of_configs, strict=True):
+        quoted = f'"{name}",'
+        lines.append(f"    {{{quoted:36}{{" + ", ".join(f"{_float(value):>8}" for value in values) + "}},")
+    lines += [
+        "};",
+        "// clang-format on",
+        "",
+        "constexpr bool numbers_are_of_the_table() {",
+        "  for (int row = 0; row < kDenseConfigCount; ++row)",
+        "    if (std::string_view(kConfigNumbers[row].name) != kRows[row].name) return false;",
+        "  return true;",
+        "}",
+        "static_assert(sizeof(kConfigNumbers) / sizeof(kConfigNumbers[0]) == kDenseConfigCount && numbers_are_of_the_table(),",
+        '              "each config of kRows has its numbers here, in the same order");',
+        "",
+        "constexpr std::array<CostedConfig, kDenseConfigCount> kCostedConfigs = [] {",
+        "  std::array<CostedConfig, kDenseConfigCount> costed{};",
+        "  for (int row = 0; row < kDenseConfigCount; ++row) costed[row] = {kRows[row], kConfigNumbers[row].numbers};",
+        "  return costed;",
+        "}();",
+        "",
+        "}  // namespace tileon::sm90",
+    ]
+    return "\n".join([*lines, ""])
 
 
-def write(table: Sequence[Row], numbers: Array, constants: Sequence[float]) -> None:
-    """Puts numbers, [rows][6], into config.h, and constants into cost.h."""
-    by_name = {row.name: values for row, values in zip(table, numbers, strict=True)}
-
-    def line(match: re.Match[str]) -> str:
-        start, per_tile, per_k, per_k_mn, memory, sm = by_name[match["name"]]
-        text = f"  {start:7.1f}f, {per_tile:7.1f}f, {per_k:7.4f}f, {per_k_mn:7.4f}f, {memory:6.1f}f, {sm:6.1f}f"
-        return match[0][: match.start("numbers") - match.start()] + text + "}"
-
-    config, cost = SM90 / "config.h", SM90 / "cost.h"
-    config.write_text(_ROW.sub(line, config.read_text()))
-    values = dict(zip(CONSTANTS, constants, strict=True))
-    text = cost.read_text()
-    for name, value in values.items():
-        text = re.sub(rf"(constexpr double {name}) = [\d.]+;", rf"\g<1> = {value:.3f};", text)
-    cost.write_text(text)
-
-
-@dataclass(frozen=True)
-class Features:
-    """What the model needs of the cases, as arrays of rows by cases or of cases alone."""
-
-    waves: Array
-    k: Array  # in whole blocks
-    k_major: Array
-    bytes: Array  # of both operands and the output, each once
-    ctas: Array
-    share: Array  # of them for each SM
-    loads: Array  # LOADS by rows by cases
-
-    @classmethod
-    def of(cls, table: Sequence[Row], cases: Sequence[Key], sm_count: int) -> Features:
-        ctas = np.array([[float(row.ctas(case)) for case in cases] for row in table])
-        loads = np.array([[row.loads(case) for case in cases] for row in table])
-        return cls(
-            waves=np.array([[row.waves(case, sm_count) for case in cases] for row in table]),
-            k=np.array([[float(math.ceil(case.k / row.block_k) * row.block_k) for case in cases] for row in table]),
-            k_major=np.array([[row.wide_operand_is_k_major(case) for case in cases] for row in table]),
-            bytes=np.array([2.0 * (case.m * case.k + case.k * case.n + case.m * case.n) for case in cases]),
-            ctas=ctas,
-            share=ctas / sm_count,
-            loads=loads.reshape(len(table), len(cases), len(LOADS)).transpose(2, 0, 1),
-        )
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What the time of every row in every case is made of, in nanoseconds: arrays of rows by cases."""
-
-    start: Any
-    compute: Any
-    memory: Any
-    delivery: Any
-    l2: Any
-
-    @property
-    def together(self) -> Any:
-        return (self.compute**2 + self.memory**2 + self.delivery**2 + self.l2**2) ** 0.5
-
-    @property
-    def ns(self) -> Any:
-        return self.start + self.together
-
-
-def cost_of(features: Any, numbers: Any, constants: Sequence[Any], where: Any = np.where) -> Cost:
-    """`numbers` is [rows][6]. Of numpy's arrays or, with torch.where, of torch's tensors."""
-    start, per_tile, per_k, per_k_mn, bytes_per_ns, sm_bytes_per_ns = (numbers[:, i : i + 1] for i in range(6))
-    straddling_k, straddling_mn, straddling_panel, straddling_memory, l2_bytes_per_ns, full_gpu_ns = constants
-    loads = dict(zip(LOADS, features.loads, strict=True))
-    loaded = loads["loaded"] + straddling_k * loads["straddling_k"] + straddling_mn * loads["straddling_mn"]
-    loaded = loaded + straddling_panel * loads["straddling_panel"]
-    return Cost(
-        start=start + full_gpu_ns * features.share.clip(max=1.0),
-        compute=features.waves * (per_tile + where(features.k_major, per_k, per_k_mn) * features.k),
-        memory=(features.bytes + straddling_memory * loads["straddling_memory"]) / bytes_per_ns,
-        delivery=features.waves * loaded / sm_bytes_per_ns,
-        l2=features.ctas * loaded / l2_bytes_per_ns,
-    )
-
-
-def expected_ns(table: Sequence[Row], cases: Sequence[Key], sm_count: int) -> Array:
-    """Nanoseconds of every row in every case, by the numbers in config.h."""
-    numbers = np.array([row.numbers for row in table])
-    found: Array = cost_of(Features.of(table, cases, sm_count), numbers, read_constants()).ns
-    return found
+def _float(value: float) -> str:
+    """Four digits, as C++ writes a float."""
+    text = f"{float(f'{value:.4g}'):.10f}".rstrip("0")
+    return f"{text}0f" if text.endswith(".") else f"{text}f"

@@ -1,4 +1,4 @@
-"""The times of sweep.py's CSVs as arrays of rows by cases, and what the Hopper choice loses in them."""
+"""The times of sweep.py's CSVs as arrays of configs by cases, and what the Hopper choice loses in them."""
 
 from __future__ import annotations
 
@@ -7,57 +7,56 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from correction import corrected_ns
-from cost_model import Array, Features, Row, cost_of, read_table
+from cost_model import SM_COUNT, Array, as_array, model
 from summary import Key, Loss, read_row_times
 
-_LEFT_OUT = 3.0  # times the best one: what a row counts that was left out of a case as hopeless
+_LEFT_OUT = 3.0  # times the best one: what a config counts that was left out of a case as hopeless
 
 
 class Sweep:
-    """The measured times, as arrays of rows by cases."""
+    """The measured times, as arrays of configs by cases."""
 
-    def __init__(self, measured: dict[Key, dict[str, float]], table: Sequence[Row], sm_count: int) -> None:
-        self.table, self.by_case, self.sm_count = table, measured, sm_count
+    def __init__(self, measured: dict[Key, dict[str, float]], configs: Sequence[str]) -> None:
+        self.configs, self.by_case = configs, measured
         self.cases = list(measured)
-        times = [[1e3 * by_row.get(row.name, math.nan) for by_row in measured.values()] for row in table]
-        self.measured = np.array(times).reshape(len(table), len(self.cases))
+        times = [[1e3 * of_case.get(name, math.nan) for of_case in measured.values()] for name in configs]
+        self.measured = np.array(times).reshape(len(configs), len(self.cases))
         self.best = np.nanmin(self.measured, axis=0) if self.cases else np.zeros(0)
         self.times = np.where(np.isnan(self.measured), _LEFT_OUT * self.best, self.measured)
-        self.features = Features.of(table, self.cases, sm_count)
+        self.as_array = as_array(self.cases)
 
     @classmethod
-    def read(cls, paths: Sequence[Path], table: Sequence[Row], sm_count: int) -> Sweep:
+    def read(cls, paths: Sequence[Path]) -> Sweep:
         """Of several files; what a later one has of a case stands."""
-        names = {row.name for row in table}
+        configs = model().configs
         return cls(
-            {case: times for path in paths for case, times in read_row_times(path, names).items()}, table, sm_count
+            {case: times for path in paths for case, times in read_row_times(path, configs).items()},
+            configs,
         )
 
     def some(self, wanted: Sequence[bool]) -> Sweep:
         kept = {case: times for (case, times), keep in zip(self.by_case.items(), wanted, strict=True) if keep}
-        return Sweep(kept, self.table, self.sm_count)
+        return Sweep(kept, self.configs)
 
-    def chosen(self, numbers: Array, constants: Sequence[float]) -> Array:
-        found: Array = cost_of(self.features, numbers, constants).ns.argmin(axis=0)
+    def expected(self, of_configs: Array, of_gpu: Array) -> Array:
+        """Nanoseconds by these numbers, [configs][cases]."""
+        shape = self.measured.shape
+        config, case = (numbers.ravel() for numbers in np.indices(shape))
+        return model().expected_ns(config, case, self.as_array, of_configs, of_gpu).reshape(shape)
+
+    def regrets(self, chosen: Array) -> Array:
+        """By case: time of the chosen config over that of the best one."""
+        found: Array = self.times[chosen, np.arange(len(self.cases))] / self.best
         return found
 
-    def regrets(self, numbers: Array, constants: Sequence[float]) -> Array:
-        """By case: time of the chosen row over that of the best one."""
-        found: Array = self.times[self.chosen(numbers, constants), np.arange(len(self.cases))] / self.best
-        return found
 
-
-def losses_of_table(path: Path, sm_count: int = 132) -> list[Loss]:
+def losses_of_table(path: Path, sm_count: int = SM_COUNT) -> list[Loss]:
     """What the choice as it stands loses in every case of a sweep."""
-    table = read_table()
-    sweep = Sweep.read([path], table, sm_count)
+    sweep = Sweep.read([path])
     if not sweep.cases:
         return []
-    chosen, best = corrected_ns(table, sweep.cases, sm_count).argmin(axis=0), sweep.times.argmin(axis=0)
+    chosen, best = model().chosen(sweep.cases, sm_count), sweep.times.argmin(axis=0)
     return [
-        Loss(case, table[mine].name, table[other].name, float(time / least))
-        for case, mine, other, time, least in zip(
-            sweep.cases, chosen, best, sweep.times[chosen, np.arange(len(chosen))], sweep.best, strict=True
-        )
+        Loss(case, sweep.configs[mine], sweep.configs[other], float(ratio))
+        for case, mine, other, ratio in zip(sweep.cases, chosen, best, sweep.regrets(chosen), strict=True)
     ]

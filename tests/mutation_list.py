@@ -174,13 +174,6 @@ IN_HOST_CODE = (
         (*host("hopper_config"), "tests/test_cost_model.py"),
     ),
     Mutation(
-        "key-of-a-remembered-choice",
-        "csrc/cuda/sm90/heuristics/recent_choices.h",
-        "is_cheap_epilogue(problem), writes_by_tma(problem)}",
-        "is_cheap_epilogue(problem)}",
-        host("recent_choices"),
-    ),
-    Mutation(
         "dearest-instead-of-cheapest",
         "csrc/cuda/common/cheapest.h",
         "expected < best_ns",
@@ -210,7 +203,7 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "stages-of-a-CTA-that-shares-k",
-        "csrc/cuda/sm90/heuristics/small_m.h",
+        "csrc/cuda/sm90/small_m/config.h",
         "static_cast<double>((stages + count - 1) / count)",
         "static_cast<double>(stages / count)",
         host("hopper_few_rows_config"),

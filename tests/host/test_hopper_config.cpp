@@ -1,8 +1,11 @@
 // The Hopper tile table, the choice of a row, and how operands lie in shared memory.
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
+#include <iterator>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "cuda/sm90/heuristics/select.h"
 #include "expect.h"
@@ -82,18 +85,10 @@ void test_every_readable_problem_has_a_row() {
             expect((row >= 0) == (readable || m == 1 || k == 0), "readable problems have a row, others none");
             if (row < 0) continue;
             expect(why_not(each, kH200) == nullptr, "only what can run is chosen", kRows[row].name);
-            const Work work(each);
-            const Correction correction(each, work, kH200.sm_count);
-            const Cost chosen = cost_of(kRows[row], each, work, kH200.sm_count);
-            double least = chosen.ns();
-            for (const Row& other : kRows) least = std::min(least, cost_of(other, each, work, kH200.sm_count).ns());
-            expect(chosen.ns() <= kNear * least, "the chosen row is near the one that the model expects to be cheapest",
-                   kRows[row].name);
-            for (int other = 0; other < kDenseConfigCount; ++other) {
-              const Cost cost = cost_of(kRows[other], each, work, kH200.sm_count);
-              expect(cost.ns() > kNear * least || correction.log_ns(row, chosen) <= correction.log_ns(other, cost),
-                     "of those it is the cheapest", kRows[row].name);
-            }
+            const std::vector<Candidate> candidates = explain(each, kH200);
+            expect(candidates.size() == static_cast<size_t>(kDenseConfigCount), "all rows are weighed");
+            for (const Candidate& other : candidates)
+              expect(candidates[row].ns <= other.ns, "the cheapest one is chosen", other.name);
           }
 }
 
@@ -101,7 +96,7 @@ void test_every_readable_problem_has_a_row() {
 void test_curved_activations_take_other_rows() {
   bool differs = false;
   for (int64_t size = 512; size <= 8192; size += 256) {
-    GemmProblem each = problem(1, size, size, size, false, true);
+    GemmProblem each = problem(1, size, size, size);
     const int plain = choose(each, kH200);
     each.epilogue.activation = Activation::kGelu;
     const int curved = choose(each, kH200);
@@ -184,11 +179,58 @@ void test_lines_of_l2() {
 
 // A straddling operand makes the tiles dearer that read it more often.
 void test_delivery_counts() {
-  Row small = kRows[row_named("sm90_gemm_64x64x128")];
-  small.per_tile = small.per_k = small.per_k_mn = 0;  // what is left is memory, and what L2 hands out
+  const int row = row_named("sm90_gemm_64x64x128");
   const GemmProblem aligned = problem(1, 4096, 4096, 8192), straddling = problem(1, 4096, 4096, 8192 + 8);
-  const auto expected = [&](const GemmProblem& each) { return cost_of(small, each, Work(each), 132).ns(); };
-  expect(expected(straddling) > 1.4 * expected(aligned), "rows that straddle L2's lines cost more");
+  const auto loads = [&](const GemmProblem& each) {
+    const Cost cost = explain(each, kH200)[row].cost;
+    return cost.delivery + cost.l2;
+  };
+  expect(loads(straddling) > 1.2 * loads(aligned), "rows that straddle L2's lines cost more");
+}
+
+// What is printed of a choice: every config that may be chosen, and terms that make up its time.
+void test_explain() {
+  GemmProblem each = problem(2, 1000, 520, 4096, false, true);
+  for (const Candidate& candidate : explain(each, kH200)) {
+    const Cost& cost = candidate.cost;
+    const double parts[] = {cost.compute, cost.memory, cost.delivery, cost.l2};
+    const double longest = *std::max_element(std::begin(parts), std::end(parts));
+    const double sum = cost.compute + cost.memory + cost.delivery + cost.l2;
+    for (const double part : parts) expect(part > 0, "every part takes its time", candidate.name);
+    expect(cost.start > 0 && cost.waves >= 1, "so does the start", candidate.name);
+    expect(std::abs(candidate.ns - (cost.start + longest + cost.not_hidden * (sum - longest))) < 1e-6 * candidate.ns,
+           "the terms make up the time", candidate.name);
+    expect(candidate.ns < 1e9 && candidate.name == kRows[row_named(candidate.name)].name, "it is a config's");
+  }
+  each.epilogue.activation = Activation::kGelu;
+  for (const Candidate& candidate : explain(each, kH200))
+    expect(may_choose(kRows[row_named(candidate.name)], false), "only what may be chosen", candidate.name);
+  each.dtype = DType::kFloat32;
+  expect(explain(each, kH200).empty(), "nothing where the kernels cannot run it");
+}
+
+// A cost that is cut short is above the limit, as the whole cost is.
+void test_costs_cut_short() {
+  const GemmProblem each = problem(1, 777, 2048, 1024, false, true);
+  const DenseWork work(each, kH200.sm_count, kGpuNumbers);
+  for (const Candidate& candidate : explain(each, kH200)) {
+    const CostedConfig& config = kCostedConfigs[row_named(candidate.name)];
+    for (const double share : {0.3, 0.9, 0.999})
+      expect(cost_of(config, work, share * candidate.ns).ns() > share * candidate.ns, "still above", candidate.name);
+    expect(cost_of(config, work, candidate.ns).ns() == candidate.ns, "whole up to the limit", candidate.name);
+  }
+}
+
+// Four CTAs a cluster leave some SMs over; those of the same SM even out a wave.
+void test_waves() {
+  const auto waves = [](const char* name, int64_t m, int64_t n) {
+    return explain(problem(1, m, n, 1024, false, true), kH200)[row_named(name)].cost.waves;
+  };
+  expect(waves("sm90_gemm_128x128x64", 128, 132 * 128) == 1 && waves("sm90_gemm_128x128x64", 128, 133 * 128) == 2,
+         "a tile for each SM");
+  expect(waves("sm90_split4_128x128x64", 128, 30 * 128) == 1 && waves("sm90_split4_128x128x64", 128, 31 * 128) == 2,
+         "30 clusters of four");
+  expect(std::abs(waves("sm90_few_rows_8x64x128", 8, 198 * 64) - 1.5) < 1e-9, "two CTAs of an SM");
 }
 
 // The bytes of a tile are visited once by (panel, line, element), and wgmma's offsets lead to the right ones.
@@ -255,6 +297,9 @@ int main() {
   test_outputs_that_tma_can_write();
   test_lines_of_l2();
   test_delivery_counts();
+  test_explain();
+  test_costs_cut_short();
+  test_waves();
   test_loaded_panels();
   test_last_begin();
   test_operand_tile<128, 64, Major::kK>();

@@ -18,7 +18,7 @@ namespace tileon::sm90 {
 // those below, are fitted to benchmarks/results/h200/sweep_float32.csv by benchmarks/fit_float32.py.
 // clang-format off
 constexpr Row kBf16x6Configs[] = {
-    // name                            family            tile m, n, k  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns (as in kRows)
+    // name                            family            tile m, n, k  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns
     {"sm90_bf16x6_128x192x64",         {Family::kCooperative,   128, 192,  64, 2, 16, true},  1, 1, 3070.4f, 6343.3f, 14.7837f, 14.7837f, 3761.4f},
     {"sm90_bf16x6_128x176x64",         {Family::kCooperative,   128, 176,  64, 2, 16, true},  1, 1, 3240.9f, 5943.5f, 13.0314f, 13.0314f, 3761.4f},
     {"sm90_bf16x6_128x160x64",         {Family::kCooperative,   128, 160,  64, 2, 16, true},  1, 1, 3245.5f, 5689.1f, 11.7189f, 11.7189f, 3761.4f},

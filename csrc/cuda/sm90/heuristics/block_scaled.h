@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "cuda/common/cheapest.h"
-#include "cuda/sm90/heuristics/cost.h"
+#include "cuda/sm90/heuristics/cost_numbers.h"
 #include "cuda/sm90/heuristics/fp8.h"
 #include "cuda/sm90/heuristics/small_m.h"
 #include "cuda/sm90/layout/encoding.h"
@@ -50,7 +51,7 @@ constexpr int float8_row(const char* name) {
 // What preparing takes is not in them, for it is the same for every row.
 // clang-format off
 constexpr Row kInt8Rows[] = {
-    // name                                         family               tile m, n, k (pairs)  consumers, stages, takes registers   splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns (as in kRows)
+    // name                                         family               tile m, n, k (pairs)  consumers, stages, takes registers   splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns
     {"sm90_block_scaled_int8_pingpong_128x192x128", {Family::kPingpong,    128, 192,  64, 2, 16, true},  1,  1,  7737.9f,   211.2f,  7.66f,  7.66f, 3300.0f},
     {"sm90_block_scaled_int8_pingpong_128x176x128", {Family::kPingpong,    128, 176,  64, 2, 16, true},  1,  1,  8061.3f,   361.7f,  6.79f,  6.79f, 3300.0f},
     {"sm90_block_scaled_int8_128x128x128",          {Family::kCooperative, 128, 128,  64, 2, 16},        1,  1,  3927.0f,    38.4f,  5.66f,  5.66f, 3300.0f},
@@ -189,10 +190,17 @@ constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
 inline int choose(Route route, const BlockScaledProblem& problem, const Gpu& gpu) {
   const Encoding encoding = is_by_encoding(route) ? Encoding::kInt8 : Encoding::kBFloat16;
   const GemmProblem prepared = prepared_problem(problem, encoding, nullptr, nullptr);
+  const auto is_of_route = [&](const BlockScaledRow& row) { return row.route == route; };
+  if (encoding == Encoding::kBFloat16) {
+    const DenseWork work(prepared, gpu.sm_count, kGpuNumbers);
+    return cheapest(kBlockScaledConfigs, is_of_route, [&](const BlockScaledRow& row) {
+      return cost_of(kCostedConfigs[row.tile], work, std::numeric_limits<double>::infinity()).ns();
+    });
+  }
   const Work work(prepared);
-  return cheapest(
-      kBlockScaledConfigs, [&](const BlockScaledRow& row) { return row.route == route; },
-      [&](const BlockScaledRow& row) { return cost_ns(dense_row_of(row, encoding), prepared, work, gpu.sm_count); });
+  return cheapest(kBlockScaledConfigs, is_of_route, [&](const BlockScaledRow& row) {
+    return largest_bound_ns(dense_row_of(row, encoding), prepared, work, gpu.sm_count);
+  });
 }
 
 // The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.

@@ -1,5 +1,5 @@
 // The Hopper kernels' tile table, the sizes that follow from a row, and what the kernels take: data and pure functions,
-// compiled by any C++ compiler. Which row takes a problem: choice.h.
+// compiled by any C++ compiler. Which row takes a problem: select.h.
 #pragma once
 
 #include <cstdint>
@@ -54,70 +54,69 @@ struct Row {
   TileConfig tile;
   int splits;       // CTAs of a cluster that share a tile's k
   int ctas_per_sm;  // CTAs that an SM holds at a time
-  // What cost_of (cost.h) makes a time of. Nanoseconds: before and after the tiles, for a tile, and for each of
-  // its k; per_k_mn is for an mn-major b, of kSwapAb a. Bytes a nanosecond: of memory, and of what L2 hands to an SM.
-  // Fitted to benchmarks/results/h200/sweep*.csv by benchmarks/fit_hopper.py.
-  float start;
-  float per_tile;
-  float per_k;
-  float per_k_mn;
-  float bytes_per_ns;
-  float sm_bytes_per_ns = 0;  // only of kRows: the other tables' numbers are for largest_bound_ns
+  // What largest_bound_ns (cost.h) makes a time of, in the tables of fp8, int8 and float32. Nanoseconds: before and
+  // after the tiles, for a tile, and for each of its k; per_k_mn is for an mn-major b. Bytes a nanosecond: of memory.
+  // The numbers of kRows are in cost_numbers.h.
+  float start = 0;
+  float per_tile = 0;
+  float per_k = 0;
+  float per_k_mn = 0;
+  float bytes_per_ns = 0;
 };
 
 // clang-format off
 constexpr Row kRows[] = {
-    // name                              family              tile m, n, k    consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns, sm_bytes_per_ns
-    {"sm90_gemm_128x256x64",             {Family::kCooperative,   128, 256,  64,  2, 16},  1,  1,   5031.7f,  1687.8f,  9.0246f,  8.7564f, 4965.4f,  467.5f},
-    {"sm90_gemm_128x240x64",             {Family::kCooperative,   128, 240,  64,  2, 16},  1,  1,   5011.9f,  1666.2f,  8.3601f,  8.2661f, 4763.7f,  414.5f},
-    {"sm90_gemm_128x224x64",             {Family::kCooperative,   128, 224,  64,  2, 16},  1,  1,   5110.4f,  1576.5f,  7.7574f,  7.6946f, 4616.4f,  396.6f},
-    {"sm90_gemm_128x208x64",             {Family::kCooperative,   128, 208,  64,  2, 16},  1,  1,   5109.7f,  1522.6f,  7.2397f,  7.2436f, 4504.2f,  388.3f},
-    {"sm90_gemm_128x176x64",             {Family::kCooperative,   128, 176,  64,  2, 16},  1,  1,   5359.1f,  1187.3f,  5.9571f,  6.1009f, 4571.2f,  366.8f},
-    {"sm90_gemm_128x160x64",             {Family::kCooperative,   128, 160,  64,  2, 16},  1,  1,   5395.0f,  1057.8f,  5.3643f,  5.5628f, 4457.8f,  328.7f},
-    {"sm90_gemm_128x144x64",             {Family::kCooperative,   128, 144,  64,  2, 16},  1,  1,   5353.7f,  1026.7f,  4.8621f,  5.3984f, 4332.5f,  320.3f},
-    {"sm90_gemm_128x128x64",             {Family::kCooperative,   128, 128,  64,  2, 16},  1,  1,   5610.1f,   701.0f,  4.1342f,  4.0293f, 4341.0f,  307.8f},
-    {"sm90_gemm_128x104x64",             {Family::kCooperative,   128, 104,  64,  2, 16},  1,  1,   5323.2f,   904.5f,  3.5527f,  4.5359f, 4227.4f,  311.5f},
-    {"sm90_gemm_128x96x64",              {Family::kCooperative,   128,  96,  64,  2, 16},  1,  1,   5500.0f,   660.9f,  3.1269f,  3.6370f, 4318.6f,  287.0f},
-    {"sm90_gemm_64x176x64",              {Family::kCooperative,    64, 176,  64,  1, 16},  1,  1,   5556.4f,   659.3f,  2.8630f,  3.6988f, 3886.2f,  303.2f},
-    {"sm90_gemm_64x128x128",             {Family::kCooperative,    64, 128, 128,  1, 16},  1,  1,   5493.8f,   662.1f,  2.2412f,  2.1500f, 3816.4f,  265.8f},
-    {"sm90_gemm_64x104x128",             {Family::kCooperative,    64, 104, 128,  1, 16},  1,  1,   5362.9f,   608.4f,  2.3494f,  2.9982f, 3829.0f,  281.5f},
-    {"sm90_gemm_64x96x128",              {Family::kCooperative,    64,  96, 128,  1, 16},  1,  1,   5370.9f,   638.9f,  1.8093f,  2.3763f, 3868.4f,  272.8f},
-    {"sm90_gemm_64x64x128",              {Family::kCooperative,    64,  64, 128,  1, 16},  1,  1,   5447.2f,   432.3f,  1.4466f,  1.3860f, 3978.2f,  275.2f},
-    {"sm90_gemm_64x32x128",              {Family::kCooperative,    64,  32, 128,  1, 16},  1,  1,   5492.9f,   347.6f,  1.0388f,  1.4061f, 4251.7f,  253.8f},
-    {"sm90_pingpong_128x128x64",         {Family::kPingpong,      128, 128,  64,  2, 16},  1,  1,   5750.2f,   633.3f,  4.1275f,  4.0193f, 4273.0f,  308.6f},
-    {"sm90_pingpong_128x160x64",         {Family::kPingpong,      128, 160,  64,  2, 16, true},  1,  1,   5704.1f,   894.7f,  5.3205f,  5.6078f, 4370.8f,  347.3f},
-    {"sm90_pingpong_128x176x64",         {Family::kPingpong,      128, 176,  64,  2, 16, true},  1,  1,   5678.0f,  1011.5f,  5.8788f,  6.1514f, 4483.8f,  386.8f},
-    {"sm90_pingpong_128x192x64",         {Family::kPingpong,      128, 192,  64,  2, 16, true},  1,  1,   5770.6f,   913.1f,  6.7533f,  6.5014f, 4393.0f,  454.6f},
-    {"sm90_swapped_208x128x64",           {Family::kSwapAb,        208, 128,  64,  2, 16},  1,  1,   4329.9f,  2831.0f,  7.0731f,  7.3437f, 4888.1f,  348.8f},
-    {"sm90_swapped_176x128x64",           {Family::kSwapAb,        176, 128,  64,  2, 16},  1,  1,   4713.7f,  2285.2f,  5.7374f,  5.9331f, 4775.0f,  308.3f},
-    {"sm90_swapped_160x128x64",           {Family::kSwapAb,        160, 128,  64,  2, 16},  1,  1,   4811.7f,  2082.0f,  5.1609f,  5.4928f, 4506.5f,  294.8f},
-    {"sm90_swapped_144x128x64",           {Family::kSwapAb,        144, 128,  64,  2, 16},  1,  1,   4930.8f,  1824.2f,  4.6328f,  5.1942f, 4272.8f,  285.8f},
-    {"sm90_swapped_104x128x64",           {Family::kSwapAb,        104, 128,  64,  2, 16},  1,  1,   5284.9f,  1211.3f,  3.1981f,  4.0442f, 3974.0f,  269.8f},
-    {"sm90_swapped_96x128x64",            {Family::kSwapAb,         96, 128,  64,  2, 16},  1,  1,   5310.3f,  1177.6f,  2.7899f,  3.2904f, 3966.0f,  263.6f},
-    {"sm90_swapped_96x64x128",            {Family::kSwapAb,         96,  64, 128,  1, 16},  1,  1,   5351.7f,   771.2f,  1.8936f,  2.4109f, 4090.0f,  262.5f},
-    {"sm90_swapped_104x64x128",           {Family::kSwapAb,        104,  64, 128,  1, 16},  1,  1,   5327.1f,   775.7f,  2.3682f,  2.8547f, 4078.8f,  254.4f},
-    {"sm90_split2_64x64x128",            {Family::kClusterSplitK,  64,  64, 128,  1, 16},  2,  1,   6568.4f,  2302.3f,  0.7551f,  0.7905f, 3743.6f,  188.8f},
-    {"sm90_split4_64x64x128",            {Family::kClusterSplitK,  64,  64, 128,  1, 16},  4,  1,   6511.5f,  1316.3f,  0.5056f,  0.5428f, 3681.1f,  181.6f},
-    {"sm90_split8_64x64x128",            {Family::kClusterSplitK,  64,  64, 128,  1, 16},  8,  1,   6457.1f,  1271.1f,  0.2874f,  0.3031f, 3331.3f,  129.9f},
-    {"sm90_split2_128x128x64",           {Family::kClusterSplitK, 128, 128,  64,  2, 16},  2,  1,   6376.3f,  5872.3f,  1.9703f,  2.0198f, 4068.5f,  193.4f},
-    {"sm90_split4_128x128x64",           {Family::kClusterSplitK, 128, 128,  64,  2, 16},  4,  1,   5236.2f,  4578.8f,  1.0233f,  1.0355f, 3995.7f,  159.2f},
-    {"sm90_split8_128x128x64",           {Family::kClusterSplitK, 128, 128,  64,  2, 16},  8,  1,   5362.9f,  4413.5f,  0.5987f,  0.6285f, 4038.0f,  116.9f},
-    {"sm90_few_rows_8x64x128",           {Family::kSwapAbSplitK,    8,  64, 128,  1,  5},  1,  2,   6114.6f,   222.4f,  1.3495f,  1.2835f, 3961.9f,  232.3f},
-    {"sm90_few_rows_16x64x128",          {Family::kSwapAbSplitK,   16,  64, 128,  1,  5},  1,  2,   6383.3f,   272.8f,  1.4207f,  1.3803f, 3956.0f,  248.7f},
-    {"sm90_few_rows_32x64x128",          {Family::kSwapAbSplitK,   32,  64, 128,  1,  4},  1,  2,   6862.8f,   309.4f,  1.8811f,  1.9484f, 4016.4f,  224.6f},
-    {"sm90_few_rows_64x64x128",          {Family::kSwapAbSplitK,   64,  64, 128,  1,  3},  1,  2,   7649.4f,   442.1f,  2.8089f,  2.7698f, 4169.7f,  227.6f},
-    {"sm90_few_rows_8x128x64",           {Family::kSwapAbSplitK,    8, 128,  64,  2,  5},  1,  2,   6088.6f,   268.1f,  2.6291f,  2.5064f, 3924.6f,  246.6f},
-    {"sm90_few_rows_16x128x64",          {Family::kSwapAbSplitK,   16, 128,  64,  2,  5},  1,  2,   6241.0f,   407.5f,  2.7732f,  2.8654f, 3930.8f,  266.0f},
-    {"sm90_few_rows_32x128x64",          {Family::kSwapAbSplitK,   32, 128,  64,  2,  5},  1,  2,   6522.3f,   632.1f,  2.8978f,  3.0063f, 3928.6f,  248.5f},
-    {"sm90_few_rows_64x128x64",          {Family::kSwapAbSplitK,   64, 128,  64,  2,  4},  1,  2,   7520.6f,   991.1f,  3.4295f,  3.1210f, 3831.4f,  233.9f},
-    {"sm90_few_rows_split2_8x64x128",    {Family::kSwapAbSplitK,    8,  64, 128,  1,  5},  2,  2,   6848.8f,   226.8f,  0.7987f,  0.7801f, 3891.1f,  193.5f},
-    {"sm90_few_rows_split2_16x64x128",   {Family::kSwapAbSplitK,   16,  64, 128,  1,  5},  2,  2,   6783.8f,   362.8f,  0.8542f,  0.8558f, 3936.6f,  211.4f},
-    {"sm90_few_rows_split2_32x64x128",   {Family::kSwapAbSplitK,   32,  64, 128,  1,  4},  2,  2,   7163.6f,   546.9f,  1.1175f,  1.1119f, 4128.9f,  188.6f},
-    {"sm90_few_rows_split2_64x64x128",   {Family::kSwapAbSplitK,   64,  64, 128,  1,  3},  2,  2,   7814.0f,   805.8f,  1.6477f,  1.6289f, 4639.1f,  183.9f},
-    {"sm90_few_rows_split4_8x64x128",    {Family::kSwapAbSplitK,    8,  64, 128,  1,  5},  4,  2,   6609.4f,   348.3f,  0.4556f,  0.4588f, 3845.6f,  162.7f},
-    {"sm90_few_rows_split4_16x64x128",   {Family::kSwapAbSplitK,   16,  64, 128,  1,  5},  4,  2,   6590.5f,   492.2f,  0.4761f,  0.4932f, 3875.4f,  174.7f},
-    {"sm90_few_rows_split4_32x64x128",   {Family::kSwapAbSplitK,   32,  64, 128,  1,  4},  4,  2,   6476.8f,   796.2f,  0.6117f,  0.6307f, 4076.1f,  164.2f},
-    {"sm90_few_rows_split4_64x64x128",   {Family::kSwapAbSplitK,   64,  64, 128,  1,  3},  4,  2,   6662.5f,  1205.5f,  0.8708f,  0.8637f, 4659.6f,  149.1f},
+    // name                              family              tile m, n, k    consumers, stages, takes registers  splits, ctas_per_sm
+    {"sm90_gemm_128x256x64",             {Family::kCooperative,   128, 256,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x240x64",             {Family::kCooperative,   128, 240,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x224x64",             {Family::kCooperative,   128, 224,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x208x64",             {Family::kCooperative,   128, 208,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x176x64",             {Family::kCooperative,   128, 176,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x160x64",             {Family::kCooperative,   128, 160,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x144x64",             {Family::kCooperative,   128, 144,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x128x64",             {Family::kCooperative,   128, 128,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x104x64",             {Family::kCooperative,   128, 104,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x96x64",              {Family::kCooperative,   128,  96,  64,  2, 16},  1,  1},
+    {"sm90_gemm_64x176x64",              {Family::kCooperative,    64, 176,  64,  1, 16},  1,  1},
+    {"sm90_gemm_64x128x128",             {Family::kCooperative,    64, 128, 128,  1, 16},  1,  1},
+    {"sm90_gemm_64x104x128",             {Family::kCooperative,    64, 104, 128,  1, 16},  1,  1},
+    {"sm90_gemm_64x96x128",              {Family::kCooperative,    64,  96, 128,  1, 16},  1,  1},
+    {"sm90_gemm_64x64x128",              {Family::kCooperative,    64,  64, 128,  1, 16},  1,  1},
+    {"sm90_gemm_64x32x128",              {Family::kCooperative,    64,  32, 128,  1, 16},  1,  1},
+    {"sm90_pingpong_128x128x64",         {Family::kPingpong,      128, 128,  64,  2, 16},  1,  1},
+    {"sm90_pingpong_128x160x64",         {Family::kPingpong,      128, 160,  64,  2, 16, true},  1,  1},
+    {"sm90_pingpong_128x176x64",         {Family::kPingpong,      128, 176,  64,  2, 16, true},  1,  1},
+    {"sm90_pingpong_128x192x64",         {Family::kPingpong,      128, 192,  64,  2, 16, true},  1,  1},
+    {"sm90_swapped_208x128x64",           {Family::kSwapAb,        208, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_176x128x64",           {Family::kSwapAb,        176, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_160x128x64",           {Family::kSwapAb,        160, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_144x128x64",           {Family::kSwapAb,        144, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_104x128x64",           {Family::kSwapAb,        104, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_96x128x64",            {Family::kSwapAb,         96, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_96x64x128",            {Family::kSwapAb,         96,  64, 128,  1, 16},  1,  1},
+    {"sm90_swapped_104x64x128",           {Family::kSwapAb,        104,  64, 128,  1, 16},  1,  1},
+    {"sm90_split2_64x64x128",            {Family::kClusterSplitK,  64,  64, 128,  1, 16},  2,  1},
+    {"sm90_split4_64x64x128",            {Family::kClusterSplitK,  64,  64, 128,  1, 16},  4,  1},
+    {"sm90_split8_64x64x128",            {Family::kClusterSplitK,  64,  64, 128,  1, 16},  8,  1},
+    {"sm90_split2_128x128x64",           {Family::kClusterSplitK, 128, 128,  64,  2, 16},  2,  1},
+    {"sm90_split4_128x128x64",           {Family::kClusterSplitK, 128, 128,  64,  2, 16},  4,  1},
+    {"sm90_split8_128x128x64",           {Family::kClusterSplitK, 128, 128,  64,  2, 16},  8,  1},
+    {"sm90_few_rows_8x64x128",           {Family::kSwapAbSplitK,    8,  64, 128,  1,  5},  1,  2},
+    {"sm90_few_rows_16x64x128",          {Family::kSwapAbSplitK,   16,  64, 128,  1,  5},  1,  2},
+    {"sm90_few_rows_32x64x128",          {Family::kSwapAbSplitK,   32,  64, 128,  1,  4},  1,  2},
+    {"sm90_few_rows_64x64x128",          {Family::kSwapAbSplitK,   64,  64, 128,  1,  3},  1,  2},
+    {"sm90_few_rows_8x128x64",           {Family::kSwapAbSplitK,    8, 128,  64,  2,  5},  1,  2},
+    {"sm90_few_rows_16x128x64",          {Family::kSwapAbSplitK,   16, 128,  64,  2,  5},  1,  2},
+    {"sm90_few_rows_32x128x64",          {Family::kSwapAbSplitK,   32, 128,  64,  2,  5},  1,  2},
+    {"sm90_few_rows_64x128x64",          {Family::kSwapAbSplitK,   64, 128,  64,  2,  4},  1,  2},
+    {"sm90_few_rows_split2_8x64x128",    {Family::kSwapAbSplitK,    8,  64, 128,  1,  5},  2,  2},
+    {"sm90_few_rows_split2_16x64x128",   {Family::kSwapAbSplitK,   16,  64, 128,  1,  5},  2,  2},
+    {"sm90_few_rows_split2_32x64x128",   {Family::kSwapAbSplitK,   32,  64, 128,  1,  4},  2,  2},
+    {"sm90_few_rows_split2_64x64x128",   {Family::kSwapAbSplitK,   64,  64, 128,  1,  3},  2,  2},
+    {"sm90_few_rows_split4_8x64x128",    {Family::kSwapAbSplitK,    8,  64, 128,  1,  5},  4,  2},
+    {"sm90_few_rows_split4_16x64x128",   {Family::kSwapAbSplitK,   16,  64, 128,  1,  5},  4,  2},
+    {"sm90_few_rows_split4_32x64x128",   {Family::kSwapAbSplitK,   32,  64, 128,  1,  4},  4,  2},
+    {"sm90_few_rows_split4_64x64x128",   {Family::kSwapAbSplitK,   64,  64, 128,  1,  3},  4,  2},
 };
 // clang-format on
 constexpr int kDenseConfigCount = sizeof(kRows) / sizeof(kRows[0]);
@@ -144,7 +143,7 @@ constexpr int warp_store_bytes(const TileConfig& tile, int buffers) {
   if (chunks > buffers) return buffers * kStoreBufferBytes;
   const int last = store_tail(tile.mma_columns()) > 0 ? store_tail(tile.mma_columns()) : kStoreColumns;
   const int bytes = (chunks - 1) * kStoreBufferBytes + kStoreRows * last * kElementBytes;
-  const int least = kStoreBufferBytes;  // for the outputs that TMA cannot write (epilogue/staged_store.cuh)
+  const int least = kStoreBufferBytes;  // for the outputs that TMA cannot write (gemm/slab_store.cuh)
   return bytes > least ? (bytes + 1023) / 1024 * 1024 : least;
 }
 

@@ -20,7 +20,7 @@ struct Float8Row {
 
 // clang-format off
 constexpr Float8Row kFp8Configs[] = {
-    // name                                    family          tile m, n, k (pairs)  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns (as in kRows)
+    // name                                    family          tile m, n, k (pairs)  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns
     {{"sm90_fp8_192x128x128",                {Family::kCooperative, 192, 128,  64, 3, 16},        1, 1, 4500.0f,  600.0f,  9.00f,  9.00f, 3761.4f}, true},
     {{"sm90_fp8_128x192x128",                {Family::kCooperative, 128, 192,  64, 2, 16, true},  1, 1, 3800.0f,  600.0f,  9.10f,  9.10f, 3761.4f}, true},
     {{"sm90_fp8_128x176x128",                {Family::kCooperative, 128, 176,  64, 2, 16, true},  1, 1, 4469.3f,  645.6f,  8.33f,  8.33f, 3761.4f}, true},

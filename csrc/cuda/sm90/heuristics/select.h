@@ -1,16 +1,14 @@
-// Which row of the Hopper tile table takes a problem: a pure function, compiled by any C++ compiler.
+// Which config of the Hopper tile table takes a dense product of 16 bits: pure functions, compiled by any C++ compiler.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <limits>
+#include <vector>
 
-#include "cuda/sm90/heuristics/cost.h"
-#include "cuda/sm90/heuristics/learned.h"
+#include "cuda/sm90/heuristics/cost_numbers.h"
 
 namespace tileon::sm90 {
 
-// Whether the sums are finished by one of the formulas that every kernel applies while it stores them (gemm/round.cuh).
+// Whether the sums are finished by one of the formulas that every kernel applies while it stores them (epilogue/epilogue_ops.cuh).
 inline bool is_cheap_epilogue(const GemmProblem& problem) {
   return problem.pre_activation == nullptr && is_cheap(problem.epilogue);
 }
@@ -20,35 +18,43 @@ inline bool may_choose(const Row& row, bool cheap) {
   return cheap || has_activated_store(row.tile) || !persistent(row.tile);
 }
 
-// Rows that the cost model expects to take at most so many times as long as the cheapest one are looked at again.
-constexpr double kNear = 1.4;
-
-// The row that is expected to be fastest, by index; -1 where none can run the problem. The costs are those of cheap
+// The config that is expected to be fastest, by index; -1 where none can run the problem. The costs are those of cheap
 // formulas.
 inline int choose(const GemmProblem& problem, const Gpu& gpu) {
   if (why_not(problem, gpu) != nullptr) return -1;
-  const Work work(problem);
+  const DenseWork work(problem, gpu.sm_count, kGpuNumbers);
   const bool cheap = is_cheap_epilogue(problem);
-  std::array<Cost, kDenseConfigCount> costs{};
-  std::array<double, kDenseConfigCount> expected;
-  expected.fill(std::numeric_limits<double>::infinity());
+  int best = -1;
+  double least = std::numeric_limits<double>::infinity();
   for (int row = 0; row < kDenseConfigCount; ++row) {
     if (!may_choose(kRows[row], cheap)) continue;
-    costs[row] = cost_of(kRows[row], problem, work, gpu.sm_count);
-    expected[row] = costs[row].ns();
-  }
-  const double near = kNear * *std::min_element(expected.begin(), expected.end());
-  const Correction correction(problem, work, gpu.sm_count);
-  int best = -1;
-  float least = std::numeric_limits<float>::infinity();
-  for (int row = 0; row < kDenseConfigCount; ++row) {
-    if (expected[row] > near) continue;
-    const float log_ns = correction.log_ns(row, costs[row]);
-    if (log_ns >= least) continue;
+    const double expected = cost_of(kCostedConfigs[row], work, least).ns();
+    if (expected >= least) continue;
     best = row;
-    least = log_ns;
+    least = expected;
   }
   return best;
+}
+
+// A config that `choose` weighs, and what it expects of it.
+struct Candidate {
+  const char* name;
+  double ns;  // in all
+  Cost cost;
+};
+
+// All of them, in the order of the table; none where the kernels cannot run the problem.
+inline std::vector<Candidate> explain(const GemmProblem& problem, const Gpu& gpu) {
+  std::vector<Candidate> candidates;
+  if (why_not(problem, gpu) != nullptr) return candidates;
+  const DenseWork work(problem, gpu.sm_count, kGpuNumbers);
+  const bool cheap = is_cheap_epilogue(problem);
+  for (int row = 0; row < kDenseConfigCount; ++row) {
+    if (!may_choose(kRows[row], cheap)) continue;
+    const Cost cost = cost_of(kCostedConfigs[row], work, std::numeric_limits<double>::infinity());
+    candidates.push_back({kRows[row].name, cost.ns(), cost});
+  }
+  return candidates;
 }
 
 }  // namespace tileon::sm90

@@ -1,0 +1,66 @@
+// The Hopper choice and its cost model as a shared library, for benchmarks/cost_model.py: without CUDA or torch.
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "cuda/sm90/heuristics/select.h"
+
+using namespace tileon;
+using namespace tileon::sm90;
+
+extern "C" {
+
+// A contiguous product of 16 bits, as a sweep has it.
+struct Case {
+  int64_t m, n, k;
+  int32_t a_mn_major, b_mn_major;
+};
+
+static GemmProblem problem_of(const Case& each) {
+  GemmProblem problem;
+  problem.m = each.m;
+  problem.n = each.n;
+  problem.k = each.k;
+  problem.dtype = problem.b_dtype = problem.out_dtype = DType::kBFloat16;
+  void* data = reinterpret_cast<void*>(4096);
+  problem.a = each.a_mn_major ? Operand{data, 1, each.m, 0} : Operand{data, each.k, 1, 0};
+  problem.b = each.b_mn_major ? Operand{data, 1, each.n, 0} : Operand{data, each.k, 1, 0};
+  problem.out = {data, each.n, 1, 0};
+  return problem;
+}
+
+int config_count() { return kDenseConfigCount; }
+int config_number_count() { return sizeof(ConfigNumbers) / sizeof(float); }
+int gpu_number_count() { return sizeof(GpuNumbers) / sizeof(float); }
+const char* config_name(int config) { return kRows[config].name; }
+
+// Its family, tile_m, tile_n and splits.
+void config_tile(int config, int32_t* values) {
+  const Row& row = kRows[config];
+  const int32_t found[] = {static_cast<int32_t>(row.tile.family), row.tile.tile_m, row.tile.tile_n, row.splits};
+  std::memcpy(values, found, sizeof(found));
+}
+
+// Those of cost_numbers.h: [configs][numbers], and [numbers].
+void read_numbers(ConfigNumbers* of_configs, GpuNumbers* of_gpu) {
+  for (int config = 0; config < kDenseConfigCount; ++config) of_configs[config] = kConfigNumbers[config].numbers;
+  *of_gpu = kGpuNumbers;
+}
+
+// Nanoseconds that the model expects of `count` pairs of a config and a case, with these numbers.
+void expected_ns(int count, const int32_t* config, const int32_t* case_of, int case_count, const Case* cases,
+                 int sm_count, const ConfigNumbers* of_configs, const GpuNumbers* of_gpu, double* ns) {
+  std::vector<DenseWork> works;
+  works.reserve(case_count);
+  for (int i = 0; i < case_count; ++i) works.emplace_back(problem_of(cases[i]), sm_count, *of_gpu);
+  for (int i = 0; i < count; ++i) {
+    const CostedConfig costed(kRows[config[i]], of_configs[config[i]]);
+    ns[i] = cost_of(costed, works[case_of[i]], std::numeric_limits<double>::infinity()).ns();
+  }
+}
+
+// What the library chooses.
+void choose_all(int count, const Case* cases, int sm_count, int32_t* chosen) {
+  for (int i = 0; i < count; ++i) chosen[i] = choose(problem_of(cases[i]), {90, sm_count, 227 * 1024});
+}
+}
