@@ -35,7 +35,8 @@ _OWN = 0.15  # the price of what a config's numbers are beyond its tile's
 _TIED = 0.02  # configs that are expected to be this close together share a case
 _BEYOND = ((0.05, 20.0), (0.12, 40.0))  # regrets from which more counts so much more
 _TIMES_WEIGHT, _REGRET_WEIGHT, _SQUARE_WEIGHT, _FAR_WEIGHT = 100.0, 3.0, 8.0, 2.0
-_LEAST_SQUARES_STEPS, _STEP, _ALIKE_EVERY = 9, 1e-5, 25
+_LEAST_FACTOR = 0.05  # where a fit begins: of a factor that is nearly 0, the logarithm hardly moves
+_LEAST_SQUARES_STEPS, _STEP, _ALIKE_EVERY = 12, 1e-5, 25
 
 
 def _traits() -> Array:
@@ -84,9 +85,12 @@ class Fit:
         self._sweep = sweep
         of_configs, of_gpu = model().numbers()
         self._shape, self._own_numbers = of_configs.shape, of_configs.size
-        self._logs = np.log(np.maximum(np.concatenate([of_configs.ravel(), of_gpu]), 1e-4))
         traits = _traits()
         self._beyond_traits = np.eye(len(traits)) - traits @ np.linalg.pinv(traits)
+        by_traits = np.log(of_configs) - self._beyond_traits @ np.log(
+            of_configs
+        )  # what was known of single configs goes
+        self._logs = np.concatenate([by_traits.ravel(), np.log(np.maximum(of_gpu, _LEAST_FACTOR))])
 
     def numbers(self) -> tuple[Array, Array]:
         """As Model.numbers has them."""
@@ -198,7 +202,7 @@ def read_without_judged(paths: Sequence[Path]) -> Sweep:
     return sweep.some([(case.layout, case.m, case.n, case.k) not in judged for case in sweep.cases])
 
 
-def _halves(paths: Sequence[Path]) -> list[Sweep]:
+def _halves(paths: Sequence[Path]) -> tuple[Sweep, Sweep]:
     """Every other file, and the rest; of the outputs that TMA cannot write, which are all in one file, every other."""
     files = [read_without_judged([path]) for path in paths]
     halves: list[dict[Key, dict[str, float]]] = [{}, {}]
@@ -206,7 +210,7 @@ def _halves(paths: Sequence[Path]) -> list[Sweep]:
         is_split = len(files) == 1 or all(case.n % 8 for case in file.cases)
         for position, (case, times) in enumerate(file.by_case.items()):
             halves[(position if is_split else number) % 2][case] = times
-    return [Sweep(half, model().configs) for half in halves]
+    return Sweep(halves[0], model().configs), Sweep(halves[1], model().configs)
 
 
 def main() -> None:
@@ -220,7 +224,7 @@ def main() -> None:
     report("cost_numbers.h", sweep.regrets(model().chosen(sweep.cases)), sweep.cases)
     if arguments.halves:
         halves = _halves(arguments.sweeps)
-        for title, mine, other in (("first", *halves), ("second", *halves[::-1])):
+        for title, mine, other in (("first", halves[0], halves[1]), ("second", halves[1], halves[0])):
             numbers = Fit(mine).run(arguments.steps)
             report(
                 f"fitted to the {title} half, there", mine.regrets(mine.expected(*numbers).argmin(axis=0)), mine.cases
