@@ -6,8 +6,8 @@ Two sets of bfloat16 products. `linear`: x @ weight.t() for the weights of model
 evenly on a logarithmic scale from 8 to 8192, all three rounded to multiples of 8 or, in about 15 % of the cases, to
 whole numbers, which TMA mostly cannot read.
 
-Each case is tuned (tileon_ops/tune/measurement.py): every row that the library may choose is looked at, the near ones
-are measured in two rounds. `default_us` and `best_us` are medians of the second round, so that neither profits from luck in
+Each case is tuned (tileon_ops/tune/): every row that the library may choose is looked at, the near ones are
+measured in two rounds. `default_us` and `best_us` are medians of the second round, so that neither profits from luck in
 the first; regret is what the first has over the second, 0 where no row is faster. Then the op itself is timed once
 more, interleaved: as the library chooses (`again_us`) and with what tuning chose (`tuned_us`); the same figure where it
 chose the default. About 0.4 s of a GPU's time a case, two minutes in all.

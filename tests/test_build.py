@@ -90,7 +90,7 @@ class TestBuild:
         assert result.returncode == 0, result.stdout + result.stderr
         assert "up to date" in result.stdout
 
-    @pytest.mark.parametrize("file", ["csrc/epilogue.h", "setup.py"])
+    @pytest.mark.parametrize("file", ["csrc/epilogue.h", "setup.py", ".ci/build_ext.py"])
     def test_a_changed_source_makes_it_stale(self, built_tree: pathlib.Path, file: str) -> None:
         with (built_tree / file).open("a") as changed:
             changed.write("\n")

@@ -240,7 +240,7 @@ OURS = re.compile(r"(torch\.ops\.tileon|_ops)\._\w+$")
 def private_names(path: pathlib.Path) -> set[str]:
     """The names of torch's that begin with an underscore, as a file writes them."""
     found = set()
-    owners = {source.stem for source in PACKAGE.glob("*.py")} | {"os", "sys", "self", "cls"}
+    owners = {source.stem for source in PACKAGE.rglob("*.py")} | {"os", "sys", "self", "cls"}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute) and re.match(r"_[a-zA-Z]", node.attr):
             text = ast.unparse(node)
@@ -255,7 +255,7 @@ def private_names(path: pathlib.Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_other_module_names_what_is_private(path: pathlib.Path) -> None:
     if path != MODULE:
         assert private_names(path) <= ALLOWED.keys()

@@ -1,4 +1,4 @@
-"""Does the library in this tree come from these sources? Python's own modules alone: setup.py loads this by its path.
+"""Does the library in this tree come from these sources? Python's own modules alone: the build loads this by its path.
 
 `_C.json` lies beside `_C.so` and says what it was built from and for. A pair made elsewhere is as good as one made
 here: only the sources have to match, not the compiler or the torch that built it. The watchdog build is a pair of its
@@ -18,13 +18,14 @@ RECORD = PACKAGE / "_C.json"
 WATCHDOG_LIBRARY = PACKAGE.parent / "build" / "watchdog" / "tileon_ops" / "_C.so"
 
 _SOURCE_SUFFIXES = {".h", ".cuh", ".cpp", ".cu"}
+_BUILD = ("setup.py", ".ci/build_ext.py")  # what decides how the sources are compiled
 
 
 @dataclass(frozen=True)
 class BuildRecord:
     """What `_C.json` holds."""
 
-    sources: str  # sha256 of csrc/ and setup.py
+    sources: str  # sha256 of csrc/, setup.py and .ci/build_ext.py
     library: str  # sha256 of _C.so
     version: str
     cuda: str  # nvcc's version, "none" in a library for the CPU alone
@@ -37,7 +38,7 @@ def source_hash(root: Path) -> str:
     """sha256 over the names and contents of every file that goes into the library."""
     files = [path for path in (root / "csrc").rglob("*") if path.suffix in _SOURCE_SUFFIXES]
     total = hashlib.sha256()
-    for path in sorted([*files, root / "setup.py"]):
+    for path in sorted([*files, *(root / name for name in _BUILD)]):
         total.update(path.relative_to(root).as_posix().encode() + b"\0")
         total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()

@@ -103,7 +103,7 @@ def gpus_of_machine(root: Path = Path("/")) -> list[Facts]:
 
 
 def toolkit() -> tuple[str | None, str | None]:
-    """nvcc's version and path, where setup.py would look for it."""
+    """nvcc's version and path, where the build would look for it."""
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
     candidates = [f"{home}/bin/nvcc" for home in homes if home]
     candidates += [*filter(None, [shutil.which("nvcc")]), "/usr/local/cuda/bin/nvcc"]

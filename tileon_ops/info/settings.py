@@ -20,7 +20,7 @@ OWN = {
     "TILEON_CACHE_DIR": "the tuning cache is in $XDG_CACHE_HOME/tileon_ops or ~/.cache/tileon_ops",
 }
 
-# The package's own that are read elsewhere: by setup.py, by the benchmarks and by the tests.
+# The package's own that are read elsewhere: by the build, by the benchmarks and by the tests.
 OWN_ELSEWHERE = (
     "TILEON_CPU_ONLY",
     "TILEON_WATCHDOG",
