@@ -21,8 +21,8 @@ if _module_to_run() != "tileon_ops.info":
     from tileon_ops.ops.quantization import dequantize, nvfp4_global_scale, pack_scales, quantize, unpack_scales
     from tileon_ops.tune import tuned_rows as _tuned_rows
 
-    # The function takes the name of its package, whose import, above, comes first. `python -m tileon_ops.tune` and
-    # `from tileon_ops.tune.cache import ...` find the package in sys.modules.
+    # The import above has made `tune` the package; from here on it is the function. `python -m tileon_ops.tune` and
+    # `from tileon_ops.tune.cache import ...` find the package in sys.modules, whatever the attribute is.
     from tileon_ops.tune.tuning import tune
 
     _rules.register()

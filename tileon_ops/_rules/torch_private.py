@@ -153,7 +153,7 @@ def of_dtensor() -> tuple[Any, Any]:
     Nothing stands behind them.
 
     Raises:
-        AttributeError, ImportError: this torch is without one; _rules/sharding/__init__.py turns that into a warning.
+        AttributeError, ImportError: this torch is without one; _rules/sharding turns that into a warning.
     """
     return (
         pkgutil.resolve_name("torch.distributed.tensor._op_schema:RuntimeSchemaInfo"),

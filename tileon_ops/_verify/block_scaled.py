@@ -1,4 +1,4 @@
-"""The cases of verify.py for block-scaled products and for quantizing, against plain torch in float32."""
+"""The cases of `tileon_ops.verify` for block-scaled products and for quantizing, against plain torch in float32."""
 
 from __future__ import annotations
 
