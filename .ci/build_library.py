@@ -20,7 +20,7 @@ def is_current() -> bool:
     """Whether the library will certainly do. Where that hangs on what can be built here, setup.py has the last word."""
     if os.environ.get("TORCH_CUDA_ARCH_LIST"):
         return False
-    path = ROOT / "tileon_ops" / "_build_state.py"  # by its path: the package would want the library
+    path = ROOT / "tileon_ops" / "_loading" / "build_state.py"  # by its path: the package would want the library
     spec = importlib.util.spec_from_file_location("_tileon_build_state", path)
     assert spec is not None
     assert spec.loader is not None

@@ -3,7 +3,8 @@
     python .ci/nvcc.py nvcc -c kernel.cu -o kernel.o
 
 ptxas says so in notices alone, with exit status 0 and whatever -Werror says: C7510 and its neighbours where it waits
-after every single wgmma or adds waits of its own, C7508 where it ignores setmaxnreg. setup.py puts this before nvcc.
+after every single wgmma or adds waits of its own, C7508 where it ignores setmaxnreg. build_ext.py has it
+run in place of nvcc.
 """
 
 from __future__ import annotations

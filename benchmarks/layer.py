@@ -76,7 +76,7 @@ def layers(activation: str) -> tuple[Layer, Layer]:
         return tileon_ops.matmul(x, weight.t(), bias, activation=activation, slope=SLOPE)
 
     def torchs(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return tileon_ops._activations.activate(F.linear(x, weight, bias), activation, SLOPE)
+        return tileon_ops._rules.activations.activate(F.linear(x, weight, bias), activation, SLOPE)
 
     return ours, torchs
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from tree import tileon_ops  # noqa: F401  (this tree's)
 
-from tileon_ops._progress import Progress
+from tileon_ops.tune.progress import Progress
 
 __all__ = ["Progress"]

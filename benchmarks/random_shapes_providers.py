@@ -24,7 +24,7 @@ from providers import Call, NotOffered, scaled_mm_call, tileon_call, torch_call
 from random_shapes_draw import Product
 from tree import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 
-from tileon_ops._activations import activate
+from tileon_ops._rules.activations import activate
 
 PROVIDERS = ("tileon", "torch")
 

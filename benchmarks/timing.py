@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 from tree import tileon_ops  # noqa: F401  (this tree's)
 
-from tileon_ops._timing import Arm, Clock, clock_of, l2_bytes, warm
+from tileon_ops.tune.timing import Arm, Clock, clock_of, l2_bytes, warm
 
 __all__ = [
     "Arm",

@@ -6,7 +6,7 @@ Two sets of bfloat16 products. `linear`: x @ weight.t() for the weights of model
 evenly on a logarithmic scale from 8 to 8192, all three rounded to multiples of 8 or, in about 15 % of the cases, to
 whole numbers, which TMA mostly cannot read.
 
-Each case is tuned (tileon_ops/_tune_measure.py): every row that the library may choose is looked at, the near ones are
+Each case is tuned (tileon_ops/tune/): every row that the library may choose is looked at, the near ones are
 measured in two rounds. `default_us` and `best_us` are medians of the second round, so that neither profits from luck in
 the first; regret is what the first has over the second, 0 where no row is faster. Then the op itself is timed once
 more, interleaved: as the library chooses (`again_us`) and with what tuning chose (`tuned_us`); the same figure where it
@@ -29,10 +29,10 @@ from result_file import CsvWriter, portable_path
 from summary import geometric_mean
 from tree import tileon_ops  # noqa: F401  (this tree's)
 
-from tileon_ops import _tuned_rows
-from tileon_ops._timing import Arm, clock_of
-from tileon_ops._tune_cache import DEFAULT
-from tileon_ops._tune_measure import Call
+from tileon_ops.tune import tuned_rows
+from tileon_ops.tune.cache import DEFAULT
+from tileon_ops.tune.measurement import Call
+from tileon_ops.tune.timing import Arm, clock_of
 
 COLUMNS = (
     *("set", "dtype", "layout", "m", "n", "k", "default", "default_us", "best", "best_us", "regret"),
@@ -112,8 +112,8 @@ def measure(case: Case, device: torch.device, seconds: float) -> Regret:
 
         return run
 
-    with _tuned_rows.measuring(index):
-        found = _tuned_rows.measure(call, index, _MEASURING * seconds)
+    with tuned_rows.measuring(index):
+        found = tuned_rows.measure(call, index, _MEASURING * seconds)
         choice, finals = found.choice, found.finals
         again = tuned = choice.default_us
         if not choice.is_default:

@@ -37,7 +37,7 @@ void tileon::define_ops(DefinedOps& m) {
       "matmul.out(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
       "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False, Tensor(a!) out) -> ()");
 
-  // for gradients (tileon_ops/_autograd.py): the same, and the argument of the activation besides, rounded as the
+  // for gradients (tileon_ops/_rules/autograd/): the same, and the argument of the activation besides, rounded as the
   // result
   m.def(
       "_matmul_with_preactivation(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
@@ -87,7 +87,7 @@ void tileon::define_ops(DefinedOps& m) {
   m.def("pack_scales(Tensor scale) -> Tensor");
   m.def("unpack_scales(Tensor packed, SymInt rows, SymInt cols) -> Tensor");
 
-  // for the tuner (tileon_ops/tune.py): the text that names a problem (problem_text.h), the rows that the library may
+  // for the tuner (tileon_ops/tune/): the text that names a problem (problem_text.h), the rows that the library may
   // choose for it ("index name", one a line), and the rows that it shall choose from now on (tuned_rows.h)
   m.def(
       "_matmul_problem(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "

@@ -16,10 +16,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tileon_ops import _timing, _tune_cache, _tuned_rows
-from tileon_ops._timing import Arm, Samples
-from tileon_ops._tune_cache import DEFAULT, CacheFile, Choice, Identity
-from tileon_ops._tune_measure import Call
+from tileon_ops.tune import cache, timing, tuned_rows
+from tileon_ops.tune.cache import DEFAULT, CacheFile, Choice, Identity
+from tileon_ops.tune.measurement import Call
+from tileon_ops.tune.problems import Product
+from tileon_ops.tune.timing import Arm, Samples
 
 GPU = "Made-up GPU 9000"
 DEVICE = torch.device("cuda", 1)  # a name alone: nothing is put there
@@ -31,8 +32,7 @@ SHAPE = (64, 96, 128)
 NN = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=rows plain"
 NT = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=k out=rows plain"
 
-# `tileon_ops.tune` is the function
-tune_module = importlib.import_module("tileon_ops.tune")
+tune_module = importlib.import_module("tileon_ops.tune.tuning")
 
 
 def load() -> None:
@@ -70,7 +70,7 @@ class SimulatedTuning:
 
     @property
     def identity(self) -> Identity:
-        return _tuned_rows.identity(DEVICE.index)
+        return tuned_rows.identity(DEVICE.index)
 
     @property
     def file(self) -> CacheFile:
@@ -83,14 +83,14 @@ class SimulatedTuning:
 
     def forget(self) -> None:
         """As in a new process."""
-        _tuned_rows.forget()
-        _tune_cache._warned.clear()
+        tuned_rows.forget()
+        cache._warned.clear()
 
     def first_product(self, *shape: int) -> str:
         """What the choice does at the first product of a problem with TILEON_TUNE=1; returns the problem."""
         m, n, k = shape
         a, b = torch.ones(m, k), torch.ones(k, n)
-        _tuned_rows._tune_matmul(a, b, None, "none", 0.01, None, False, False)
+        tuned_rows._tune_matmul(a, b, None, "none", 0.01, None, False, False)
         return str(torch.ops.tileon._matmul_problem(a, b))
 
 
@@ -112,18 +112,18 @@ def simulated(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(_timing, "clock_of", lambda device: clock)
-    monkeypatch.setattr(_tuned_rows, "_names", lambda: {CHOSEN, FASTER})
+    monkeypatch.setattr(timing, "clock_of", lambda device: clock)
+    monkeypatch.setattr(tuned_rows, "_names", lambda: {CHOSEN, FASTER})
     monkeypatch.setattr(tune_module, "_gpu", lambda device: DEVICE)
     monkeypatch.setattr(Call, "device", DEVICE)
     monkeypatch.setattr(Call, "rows", rows)
-    call = importlib.import_module("tileon_ops._tune_problems").Product.call
-    monkeypatch.setattr("tileon_ops._tune_problems.Product.call", lambda product, device: call(product, CPU))
-    _tuned_rows.library_parts.cache_clear()
+    call = Product.call
+    monkeypatch.setattr(Product, "call", lambda product, device: call(product, CPU))
+    tuned_rows.library_parts.cache_clear()
     here.forget()
     yield here
     here.forget()
-    _tuned_rows.library_parts.cache_clear()
+    tuned_rows.library_parts.cache_clear()
 
 
 CPU = torch.device("cpu")

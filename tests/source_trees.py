@@ -34,7 +34,7 @@ def why_rebuild(tree: pathlib.Path) -> str:
     program = (
         "import importlib.util, pathlib, sys\n"
         "root = pathlib.Path.cwd()\n"
-        "spec = importlib.util.spec_from_file_location('state', root / 'tileon_ops' / '_build_state.py')\n"
+        "spec = importlib.util.spec_from_file_location('state', root / 'tileon_ops' / '_loading' / 'build_state.py')\n"
         "state = importlib.util.module_from_spec(spec)\n"
         "sys.modules['state'] = state\n"
         "spec.loader.exec_module(state)\n"

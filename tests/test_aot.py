@@ -18,7 +18,7 @@ from reference import assert_exact
 from torch import Tensor
 
 import tileon_ops
-from tileon_ops import _library
+from tileon_ops._loading import library
 
 EXAMPLE = pathlib.Path(__file__).resolve().parent.parent / "examples" / "aoti"
 TORCH = tuple(int(number) for number in torch.__version__.split(".")[:2])
@@ -104,7 +104,7 @@ def test_a_package_takes_any_number_of_rows(device: torch.device, package: str) 
 @pytest.mark.parametrize("rows", [3, 130])
 def test_a_program_without_python_gets_the_same_numbers(package: str, program: pathlib.Path, rows: int) -> None:
     result = subprocess.run(
-        [str(program), str(_library.path()), package, str(rows)], capture_output=True, text=True, timeout=300, cwd="/"
+        [str(program), str(library.path()), package, str(rows)], capture_output=True, text=True, timeout=300, cwd="/"
     )
     assert result.returncode == 0, result.stderr
     numbers = [[float(word) for word in line.split()] for line in result.stdout.splitlines()]

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tileon_ops._fake_prepared import prepared_bytes
+from tileon_ops._rules.fake.prepared import prepared_bytes
 
 prepare = torch.ops.tileon._prepare_block_scaled
 multiply = torch.ops.tileon._block_scaled_matmul_prepared

@@ -15,20 +15,20 @@ import torch
 from source_trees import LIBRARY, ROOT, build_in, built_copy, copy_of_the_tree, same_build_again, tool, why_rebuild
 from torch.utils import cpp_extension
 
-from tileon_ops import _build_state
+from tileon_ops._loading import build_state
 
 
-def library_record(**changes: object) -> _build_state.BuildRecord:
+def library_record(**changes: object) -> build_state.BuildRecord:
     """A record of the library that is here, less what `changes` says of it."""
     known = {
-        "sources": _build_state.source_hash(ROOT),
-        "library": _build_state.file_hash(LIBRARY),
+        "sources": build_state.source_hash(ROOT),
+        "library": build_state.file_hash(LIBRARY),
         "version": "0",
         "cuda": "13.0",
         "targets": ["8.0", "9.0a", "8.0+PTX"],
         "torch": "0",
     }
-    return _build_state.BuildRecord(**{**known, **changes})  # type: ignore[arg-type]
+    return build_state.BuildRecord(**{**known, **changes})  # type: ignore[arg-type]
 
 
 class TestRecord:
@@ -49,22 +49,22 @@ class TestRecord:
     def test_which_targets_are_served(
         self, monkeypatch: pytest.MonkeyPatch, built: str, asked: str, lacking: str
     ) -> None:
-        monkeypatch.setattr(_build_state, "read_record", lambda _: library_record(targets=built.split()))
-        reason = _build_state.why_rebuild(ROOT, cuda=True, cpu_only=False, targets=asked.split())
+        monkeypatch.setattr(build_state, "read_record", lambda _: library_record(targets=built.split()))
+        reason = build_state.why_rebuild(ROOT, cuda=True, cpu_only=False, targets=asked.split())
         assert reason is None if not lacking else f"asked for is {lacking} as well" in str(reason)
 
     def test_a_watchdog_library_is_not_the_packages(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(_build_state, "read_record", lambda _: library_record(watchdog=True))
-        reason = _build_state.why_rebuild(ROOT, cuda=True, cpu_only=False, targets=None)
+        monkeypatch.setattr(build_state, "read_record", lambda _: library_record(watchdog=True))
+        reason = build_state.why_rebuild(ROOT, cuda=True, cpu_only=False, targets=None)
         assert reason == "_C.so is built with the watchdog"
 
     def test_a_record_from_before_the_watchdog_can_be_read(self, tmp_path: pathlib.Path) -> None:
         path = tmp_path / "_C.json"
-        _build_state.write_record(library_record(), path)
+        build_state.write_record(library_record(), path)
         words = json.loads(path.read_text())
         del words["watchdog"]
         path.write_text(json.dumps(words))
-        assert _build_state.read_record(path) == library_record()
+        assert build_state.read_record(path) == library_record()
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ class TestBuild:
         assert result.returncode == 0, result.stdout + result.stderr
         assert "up to date" in result.stdout
 
-    @pytest.mark.parametrize("file", ["csrc/core/epilogue.h", "setup.py"])
+    @pytest.mark.parametrize("file", ["csrc/core/epilogue.h", "setup.py", ".ci/build_ext.py"])
     def test_a_changed_source_makes_it_stale(self, built_tree: pathlib.Path, file: str) -> None:
         with (built_tree / file).open("a") as changed:
             changed.write("\n")

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tileon_ops import _timing
-from tileon_ops._timing import Arm, CudaClock
+from tileon_ops.tune import timing
+from tileon_ops.tune.timing import Arm, CudaClock
 
 
 class _Event:
@@ -34,7 +34,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(torch.cuda, "current_stream", stream)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: waited.append(f"all of {device}"))
     monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: None)
-    monkeypatch.setattr(_timing, "_event", _Event)
+    monkeypatch.setattr(timing, "_event", _Event)
     return waited
 
 

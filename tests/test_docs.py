@@ -17,7 +17,7 @@ import torch
 from setuptools._distutils.filelist import FileList
 
 import tileon_ops
-from tileon_ops import _doctor_settings
+from tileon_ops.info import settings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -115,7 +115,7 @@ class TestReference:
         read = {
             name
             for path in [*files, ROOT / "setup.py"]
-            if path not in (pathlib.Path(__file__), ROOT / "tileon_ops" / "_doctor_settings.py")  # which list them
+            if path not in (pathlib.Path(__file__), ROOT / "tileon_ops" / "info" / "settings.py")  # which list them
             for name in re.findall(r"[\"'](TILEON_[A-Z0-9_]+)[\"']", path.read_text())
         }
         table = re.findall(r"^\| `(TILEON_\w+)", (DOCS / "environment.md").read_text(), re.MULTILINE)
@@ -123,7 +123,7 @@ class TestReference:
 
     def test_the_table_of_variables_has_those_that_info_knows_and_no_other(self) -> None:
         table = re.findall(r"^\| `(TILEON_\w+)", (DOCS / "environment.md").read_text(), re.MULTILINE)
-        assert sorted(table) == sorted((*_doctor_settings.OWN, *_doctor_settings.OWN_ELSEWHERE))
+        assert sorted(table) == sorted((*settings.OWN, *settings.OWN_ELSEWHERE))
 
     @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "environment.md"], ids=lambda p: p.name)
     def test_a_page_names_no_variable_that_is_not_in_the_table(self, page: pathlib.Path) -> None:

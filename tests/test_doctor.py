@@ -14,11 +14,12 @@ import torch
 from package_copies import ROOT, package_in, run
 
 import tileon_ops
-from tileon_ops import _doctor, _doctor_cuda
-from tileon_ops._doctor_backends import why_not_faster
-from tileon_ops._doctor_copies import distributions, folders_on_path, mapped_libraries
-from tileon_ops._doctor_cuda import driver_version, gpus_of_machine, why_torch_sees_none
-from tileon_ops._doctor_library import gpu_problems, image_for
+from tileon_ops.info import cuda as cuda_section
+from tileon_ops.info import doctor
+from tileon_ops.info.backends import why_not_faster
+from tileon_ops.info.copies import distributions, folders_on_path, mapped_libraries
+from tileon_ops.info.cuda import driver_version, gpus_of_machine, why_torch_sees_none
+from tileon_ops.info.library import gpu_problems, image_for
 
 DEFAULT_TARGETS = ["8.0", "8.6", "8.9", "9.0a", "10.0", "12.0", "8.0+PTX"]
 
@@ -137,10 +138,10 @@ class TestMachine:
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         gpu = {"index": 0, "name": "NVIDIA H200", "capability": None, "memory_gib": None, "found_by": "/sys/bus/pci"}
-        monkeypatch.setattr(_doctor_cuda, "gpus_of_machine", lambda: [gpu])
-        monkeypatch.setattr(_doctor_cuda, "gpus_of_torch", lambda: ([], "no driver"))
+        monkeypatch.setattr(cuda_section, "gpus_of_machine", lambda: [gpu])
+        monkeypatch.setattr(cuda_section, "gpus_of_torch", lambda: ([], "no driver"))
         earlier = {"torch": {"version": "2.12", "cuda": None, "hip": None}}
-        answer = _doctor.examine(_doctor_cuda.CUDA, earlier)
+        answer = doctor.examine(cuda_section.CUDA, earlier)
         assert answer.facts["gpus"] == [gpu]
         assert answer.facts["usable_by_torch"] is False
         assert [problem.level for problem in answer.problems] == ["warning"]
@@ -153,7 +154,7 @@ class TestMachine:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
-        gpus, problem = _doctor_cuda.gpus_of_torch()
+        gpus, problem = cuda_section.gpus_of_torch()
         assert [gpu["index"] for gpu in gpus] == [0, 1]
         assert (gpus[1]["name"], gpus[1]["capability"], gpus[1]["memory_gib"]) == ("NVIDIA L4", "8.9", 24.0)
         assert problem is None

@@ -16,8 +16,9 @@ import torch
 from torch.distributed.tensor import DTensor
 from torch.utils import flop_counter
 
-from tileon_ops import _flops, _sharding_rules
-from tileon_ops._import_hook import after_import
+from tileon_ops._loading.import_hook import after_import
+from tileon_ops._rules import flops
+from tileon_ops._rules.sharding import placements
 
 COMPILERS = ("torch._dynamo", "torch._inductor", "torch.distributed.tensor", "sympy", "triton")
 
@@ -68,7 +69,7 @@ def test_either_order(program: str) -> None:
 
 def test_here_too_every_rule_is_known() -> None:
     known = DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs
-    assert set(_sharding_rules._RULES) <= set(known)
+    assert set(placements._RULES) <= set(known)
 
 
 @pytest.fixture
@@ -140,22 +141,22 @@ def test_formulas_that_torch_refuses_cost_a_warning_not_the_import(monkeypatch: 
     """Such as a second registration: torch's compiler imports the module, and would fail with it."""
     count = len(flop_counter.flop_registry)
     with pytest.warns(UserWarning, match=r"flop_counter .*RuntimeError: duplicate registrations") as caught:
-        _flops.register()
+        flops.register()
     assert len(caught) == 1
     assert len(flop_counter.flop_registry) == count
     monkeypatch.delattr(flop_counter, "register_flop_formula")
     with pytest.warns(UserWarning, match=rf"torch {torch.__version__.split('+')[0]}.*AttributeError: "):
-        _flops.register()
+        flops.register()
 
 
 def test_a_torch_with_another_interface_for_rules_costs_a_warning_not_the_import(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tileon_ops import _sharding
+    from tileon_ops._rules import sharding
 
     def fail() -> None:
         raise AttributeError("no such thing")
 
-    monkeypatch.setattr(_sharding_rules, "register", fail)
+    monkeypatch.setattr(placements, "register", fail)
     with pytest.warns(UserWarning, match=rf"torch {torch.__version__.split('+')[0]}.*AttributeError: no such thing"):
-        _sharding.register()
+        sharding.register()

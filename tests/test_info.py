@@ -17,7 +17,8 @@ import torch
 from package_copies import ROOT, package_in, run
 
 import tileon_ops
-from tileon_ops import _doctor, info
+from tileon_ops import info
+from tileon_ops.info import doctor
 
 KEYS = {
     "package": {"version", "path", "is_source_tree"},
@@ -64,8 +65,8 @@ def whats(found: dict[str, Any]) -> str:
     return "\n".join(problem["what"] for problem in found["problems"])
 
 
-def section(look: Any, name: str = "any", **empty: Any) -> _doctor.Section:
-    return _doctor.Section(name, empty, look)
+def section(look: Any, name: str = "any", **empty: Any) -> doctor.Section:
+    return doctor.Section(name, empty, look)
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +230,7 @@ class TestBroken:
 
     def test_a_package_that_fails_behind_its_library(self, tmp_path: pathlib.Path) -> None:
         package = package_in(tmp_path, with_library=True)
-        (package / "tileon_ops" / "linear.py").write_text("raise NotImplementedError('broken')\n")
+        (package / "tileon_ops" / "nn" / "linear.py").write_text("raise NotImplementedError('broken')\n")
         found = document(path=package)
         check_keys(found)
         assert "`import tileon_ops` fails: NotImplementedError: broken." in whats(found)
@@ -250,33 +251,33 @@ class TestSections:
     """A section that fails or never ends costs its own answer alone."""
 
     @staticmethod
-    def good(examination: _doctor.Examination) -> None:
+    def good(examination: doctor.Examination) -> None:
         examination.facts["seen"] = sorted(examination.earlier)
 
     @staticmethod
-    def apart(*sections: _doctor.Section, seconds: float = 60) -> dict[str, _doctor.Answer]:
+    def apart(*sections: doctor.Section, seconds: float = 60) -> dict[str, doctor.Answer]:
         """The answers, by name."""
-        return {answer.name: answer for answer in _doctor.examine_apart(list(sections), seconds)}
+        return {answer.name: answer for answer in doctor.examine_apart(list(sections), seconds)}
 
     def test_what_was_found_before_an_error_is_kept(self) -> None:
-        def look(examination: _doctor.Examination) -> None:
+        def look(examination: doctor.Examination) -> None:
             examination.facts["first"] = 1
             raise ValueError("broken")
 
-        answer = _doctor.examine(section(look, first=None, second=None), {})
+        answer = doctor.examine(section(look, first=None, second=None), {})
         assert answer.facts == {"first": 1, "second": None, "error": "ValueError: broken"}
         assert answer.problems[0].level == "error"
 
     def test_what_json_cannot_hold_is_an_error(self) -> None:
-        def look(examination: _doctor.Examination) -> None:
+        def look(examination: doctor.Examination) -> None:
             examination.facts["first"] = pathlib.Path("/x")
 
-        answer = _doctor.examine(section(look, first=None), {})
+        answer = doctor.examine(section(look, first=None), {})
         assert answer.facts["first"] == "/x"
         assert "TypeError" in answer.facts["error"]
 
     def test_one_that_dies_is_named_and_the_others_go_on(self) -> None:
-        def die(_: _doctor.Examination) -> None:
+        def die(_: doctor.Examination) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
         answers = self.apart(section(self.good, "a"), section(die, "b", key=None), section(self.good, "c"))
@@ -284,7 +285,7 @@ class TestSections:
         assert answers["c"].facts == {"seen": ["a", "b"], "error": None}
 
     def test_one_that_does_not_end_is_given_up(self) -> None:
-        def hang(_: _doctor.Examination) -> None:
+        def hang(_: doctor.Examination) -> None:
             time.sleep(600)
 
         answers = self.apart(section(hang, "a"), section(self.good, "b"), seconds=0.5)

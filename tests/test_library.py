@@ -11,7 +11,7 @@ import pytest
 import torch
 from package_copies import IMPORT, PACKAGE, ROOT, package_in, run
 
-from tileon_ops import _elf
+from tileon_ops._loading import elf
 
 LIBRARY = PACKAGE / "_C.so"
 
@@ -49,7 +49,7 @@ class TestHeader:
     """What is wrong with a file is said before the loader sees it."""
 
     def test_nothing_is_wrong_with_the_library(self) -> None:
-        assert _elf.complaint(LIBRARY) is None
+        assert elf.complaint(LIBRARY) is None
 
     @pytest.mark.parametrize(
         ("content", "complaint"),
@@ -66,15 +66,15 @@ class TestHeader:
     )
     def test_files_that_are_no_library(self, tmp_path: pathlib.Path, content: bytes, complaint: str) -> None:
         (tmp_path / "_C.so").write_bytes(content)
-        assert _elf.complaint(tmp_path / "_C.so") == complaint
+        assert elf.complaint(tmp_path / "_C.so") == complaint
 
     def test_a_library_of_another_machine(self, tmp_path: pathlib.Path) -> None:
         other = 183 if platform.machine() == "x86_64" else 62
         library = patched(tmp_path, 18, other.to_bytes(2, "little"))
-        assert _elf.complaint(library) == f"is for {_elf.MACHINES[other]}, and this machine is {platform.machine()}"
+        assert elf.complaint(library) == f"is for {elf.MACHINES[other]}, and this machine is {platform.machine()}"
 
     def test_a_program_is_no_library(self, tmp_path: pathlib.Path) -> None:
-        assert "not a shared library" in str(_elf.complaint(patched(tmp_path, 16, b"\x02\x00")))
+        assert "not a shared library" in str(elf.complaint(patched(tmp_path, 16, b"\x02\x00")))
 
     @pytest.mark.parametrize("missing", [1, 100_000])
     def test_a_library_that_was_cut_short(self, tmp_path: pathlib.Path, missing: int) -> None:
@@ -82,7 +82,7 @@ class TestHeader:
         shutil.copy(LIBRARY, tmp_path / "_C.so")
         with (tmp_path / "_C.so").open("r+b") as file:
             file.truncate(whole - missing)
-        assert _elf.complaint(tmp_path / "_C.so") == f"is cut short: {whole - missing} of {whole} bytes are here"
+        assert elf.complaint(tmp_path / "_C.so") == f"is cut short: {whole - missing} of {whole} bytes are here"
 
 
 class TestMessage:
@@ -105,7 +105,7 @@ class TestMessage:
     def test_of_one_for_another_machine(self, tmp_path: pathlib.Path) -> None:
         other = 183 if platform.machine() == "x86_64" else 62
         text = message(patched(tmp_path, 18, other.to_bytes(2, "little")))
-        assert f"it is for {_elf.MACHINES[other]}, and this machine is {platform.machine()}." in text
+        assert f"it is for {elf.MACHINES[other]}, and this machine is {platform.machine()}." in text
         assert "It does not say what it was built for (no _C.json)." in text
 
     def test_of_one_that_needs_another_torch_names_the_symbol(self, tmp_path: pathlib.Path) -> None:
@@ -171,7 +171,7 @@ class TestNamedLibrary:
     def test_is_loaded_in_place_of_the_packages(self, tmp_path: pathlib.Path) -> None:
         for name in ("_C.so", "_C.json"):
             shutil.copy(PACKAGE / name, tmp_path / name)
-        program = "import tileon_ops; print(*tileon_ops._library.mapped(), sep='\\n')"
+        program = "import tileon_ops; print(*tileon_ops._loading.library.mapped(), sep='\\n')"
         result = run("-c", program, TILEON_LIBRARY=str(tmp_path / "_C.so"))
         assert result.returncode == 0, result.stderr
         assert str(tmp_path / "_C.so") in result.stdout.splitlines()

@@ -15,8 +15,12 @@ import torch
 from torch import Tensor
 
 import tileon_ops
-from tileon_ops import _autograd, _errors, _no_grad, _out, _tuned_rows
-from tileon_ops._library import torch_version
+from tileon_ops._loading.library import torch_version
+from tileon_ops._rules import errors
+from tileon_ops._rules import out as out_rules
+from tileon_ops._rules.autograd import kernel as autograd_kernel
+from tileon_ops._rules.autograd import no_grad
+from tileon_ops.tune import tuned_rows
 
 TELLS_ITS_WORDS = torch_version() >= (2, 13)
 OPS = torch.ops.tileon
@@ -81,7 +85,7 @@ def test_on_the_cpu_it_is_torchs_own_error(what: str, inference: bool, capfd: py
 def typed(error: BaseException) -> BaseException:
     """As whoever called a kernel raises it."""
     try:
-        _errors.raise_typed(error)
+        errors.raise_typed(error)
     except BaseException as raised:
         return raised
     return error
@@ -117,12 +121,12 @@ def one(dtype: torch.dtype = torch.float32) -> Tensor:
 class TestEveryWayToAKernelGivesTheType:
     @pytest.mark.parametrize("requires_grad", [False, True], ids=["", "recorded"])
     def test_the_op_matmul(self, monkeypatch: pytest.MonkeyPatch, requires_grad: bool) -> None:
-        monkeypatch.setattr(_autograd, "_redispatch", refuse)
+        monkeypatch.setattr(autograd_kernel, "_redispatch", refuse)
         with pytest.raises(torch.OutOfMemoryError, match=r"2\.00 GiB"):
             OPS.matmul(one().requires_grad_(requires_grad), one())
 
     def test_the_function_matmul_under_inference_mode(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys.modules["tileon_ops._shortcut"], "_call_op", refuse)
+        monkeypatch.setattr(sys.modules["tileon_ops._rules.autograd.shortcut"], "_call_op", refuse)
         with torch.inference_mode(), pytest.raises(torch.OutOfMemoryError):
             tileon_ops.matmul(one(), one())
 
@@ -145,12 +149,12 @@ class TestEveryWayToAKernelGivesTheType:
 
     def test_the_ops_that_are_not_differentiable(self) -> None:
         overload = SimpleNamespace(redispatch=refuse)
-        kernel = _no_grad._kernel("quantize", overload, ["x", "format"])
+        kernel = no_grad._kernel("quantize", overload, ["x", "format"])
         with pytest.raises(torch.OutOfMemoryError):
             kernel(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), one(), "mxfp8")
 
     def test_out(self) -> None:
-        kernel = _out._autograd("matmul", SimpleNamespace(redispatch=refuse), ["a", "b"])
+        kernel = out_rules._autograd("matmul", SimpleNamespace(redispatch=refuse), ["a", "b"])
         with pytest.raises(torch.OutOfMemoryError):
             kernel(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), one(), one(), out=one())
 
@@ -161,17 +165,17 @@ class TestInterruptedTuner:
     def test_it_ends_the_product_that_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupted_kernel(*arguments: object, **options: object) -> None:
             with pytest.raises(KeyboardInterrupt):
-                _tuned_rows._tune("matmul", (), {})
+                tuned_rows._tune("matmul", (), {})
             raise RuntimeError("matmul: the tuner was interrupted: KeyboardInterrupt: ")  # as csrc/cuda ends the call
 
         def press_ctrl_c() -> bool:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", press_ctrl_c)
-        monkeypatch.setattr(_autograd, "_redispatch", interrupted_kernel)
+        monkeypatch.setattr(autograd_kernel, "_redispatch", interrupted_kernel)
         with pytest.raises(KeyboardInterrupt):
             OPS.matmul(one(), one())
-        monkeypatch.setattr(_autograd, "_redispatch", refuse)
+        monkeypatch.setattr(autograd_kernel, "_redispatch", refuse)
         with pytest.raises(torch.OutOfMemoryError):
             OPS.matmul(one(), one())
 
@@ -179,9 +183,9 @@ class TestInterruptedTuner:
         def press_ctrl_c(device: int) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(_tuned_rows, "_of", press_ctrl_c)
+        monkeypatch.setattr(tuned_rows, "_of", press_ctrl_c)
         with pytest.raises(KeyboardInterrupt):
-            _tuned_rows.load(0)
+            tuned_rows.load(0)
         assert type(typed(RuntimeError("tileon::_load_tuned_rows: the tuner was interrupted"))) is KeyboardInterrupt
         assert type(typed(RuntimeError("matmul: the tuner was interrupted"))) is RuntimeError, "once"
 

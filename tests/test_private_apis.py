@@ -23,11 +23,11 @@ import torch
 from torch import Tensor
 
 import tileon_ops
-from tileon_ops import _torch_private
+from tileon_ops._rules import torch_private
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "tileon_ops"
-MODULE = PACKAGE / "_torch_private.py"
+MODULE = PACKAGE / "_rules" / "torch_private.py"
 
 GROUPS = ("below", "autograd", "shortcut", "out", "autocast")
 
@@ -100,8 +100,8 @@ def warnings_of(module: ModuleType) -> list[str]:
 class TestLookUp:
     def test_this_torch_has_them_all(self) -> None:
         assert len(NAMES) == len(set(NAMES)) > 20
-        assert not unused(_torch_private)
-        assert warnings_of(_torch_private) == []
+        assert not unused(torch_private)
+        assert warnings_of(torch_private) == []
 
     @pytest.mark.parametrize("name", NAMES)
     def test_a_missing_name_is_told_once_and_its_groups_are_not_used(self, name: str) -> None:
@@ -165,31 +165,32 @@ def test_the_public_interfaces_give_the_same(
 
 class TestWhatStandsAlone:
     def test_rules_of_sizes_hold_without_torchs_check(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tileon_ops._fake_rules, "torch_check", None)
+        monkeypatch.setattr(tileon_ops._rules.fake.checks, "torch_check", None)
         with pytest.raises(RuntimeError, match=r"^matmul: `b` must have as many rows"):
             torch.ops.tileon.matmul(torch.empty(2, 3, device="meta"), torch.empty(4, 5, device="meta"))
         assert torch.ops.tileon.matmul(*(torch.empty(3, 3, device="meta") for _ in "ab")).shape == (3, 3)
 
     def test_an_op_without_a_schema_may_write(self) -> None:
-        assert not _torch_private.is_mutable(torch.ops.aten.add.Tensor)
-        assert _torch_private.is_mutable(torch.ops.aten.add_.Tensor)
-        assert _torch_private.is_mutable(object())
+        assert not torch_private.is_mutable(torch.ops.aten.add.Tensor)
+        assert torch_private.is_mutable(torch.ops.aten.add_.Tensor)
+        assert torch_private.is_mutable(object())
 
     def test_dtensor_is_told_no_rule_whose_decisions_it_would_remember_wrongly(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         import torch.distributed.tensor  # noqa: F401 - which asks for the rules
 
-        from tileon_ops import _sharding, _sharding_rules
+        from tileon_ops._rules import sharding
+        from tileon_ops._rules.sharding import placements
 
         def no_such_name(name: str) -> Any:
             raise AttributeError(name)
 
         told: list[Any] = []
-        monkeypatch.setattr(_sharding_rules, "register_sharding", told.append)
+        monkeypatch.setattr(placements, "register_sharding", told.append)
         monkeypatch.setattr(pkgutil, "resolve_name", no_such_name)
         with pytest.warns(UserWarning, match="could not tell DTensor how its ops shard"):
-            _sharding._register_rules()
+            sharding._register_rules()
         assert told == []
 
 
@@ -239,7 +240,7 @@ OURS = re.compile(r"(torch\.ops\.tileon|_ops)\._\w+$")
 def private_names(path: pathlib.Path) -> set[str]:
     """The names of torch's that begin with an underscore, as a file writes them."""
     found = set()
-    owners = {source.stem for source in PACKAGE.glob("*.py")} | {"os", "sys", "self", "cls"}
+    owners = {source.stem for source in PACKAGE.rglob("*.py")} | {"os", "sys", "self", "cls"}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute) and re.match(r"_[a-zA-Z]", node.attr):
             text = ast.unparse(node)
@@ -254,7 +255,7 @@ def private_names(path: pathlib.Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_other_module_names_what_is_private(path: pathlib.Path) -> None:
     if path != MODULE:
         assert private_names(path) <= ALLOWED.keys()

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from tileon_ops._strides import overlaps_itself
+from tileon_ops._rules.overlap import overlaps_itself
 
 matmul = torch.ops.tileon.matmul
 

@@ -13,8 +13,9 @@ import torch
 from simulated_tuning import CHOSEN, FASTER, NN, NT, SHAPE, SimulatedTuning, load, simulated, tune_module
 
 import tileon_ops
-from tileon_ops import _tune_shell
-from tileon_ops._tune_cache import DEFAULT
+from tileon_ops.tune import __main__ as tune_command
+from tileon_ops.tune import cache
+from tileon_ops.tune.cache import DEFAULT
 
 __all__ = ["simulated"]  # the fixture
 
@@ -96,7 +97,7 @@ class TestTune:
     def test_without_a_cache_folder_it_tunes_this_process(
         self, simulated: SimulatedTuning, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tileon_ops._tune_cache.directory", lambda: None)
+        monkeypatch.setattr(cache, "directory", lambda: None)
         report = tileon_ops.tune([SHAPE], layouts="NN")
         assert report.cache is None
         assert "in this process alone" in str(report)
@@ -257,7 +258,7 @@ class TestDevice:
 class TestShell:
     def main(self, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["tune", *arguments])
-        return _tune_shell.main()
+        return tune_command.main()
 
     def test_it_tunes_shows_and_clears(
         self, simulated: SimulatedTuning, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -13,8 +13,8 @@ from dataclasses import replace
 import pytest
 from simulated_tuning import FASTER, choice
 
-from tileon_ops import _tune_cache
-from tileon_ops._tune_cache import DEFAULT, SCHEMA, CacheFile, Choice, Identity
+from tileon_ops.tune import cache
+from tileon_ops.tune.cache import DEFAULT, SCHEMA, CacheFile, Choice, Identity
 
 HERE = Identity("GPU X", "9.0", 132, version="1.2.3", sources="5" * 64, cuda="13.0")
 MATMUL = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=rows plain"
@@ -22,8 +22,8 @@ MATMUL = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=rows plain"
 
 @pytest.fixture(autouse=True)
 def _warns_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_tune_cache, "_warned", set())
-    monkeypatch.setattr(_tune_cache, "_held_too_long", set())
+    monkeypatch.setattr(cache, "_warned", set())
+    monkeypatch.setattr(cache, "_held_too_long", set())
 
 
 @pytest.fixture
@@ -304,10 +304,10 @@ class TestOldFiles:
         CacheFile(tmp_path, HERE).merge({MATMUL: choice()})
         CacheFile(tmp_path, replace(HERE, gpu="another")).merge({MATMUL: choice()})
         (tmp_path / "somebody's.json").write_text("{}")
-        assert _tune_cache.clear(tmp_path) == 2
-        assert _tune_cache.clear(tmp_path) == 0
+        assert cache.clear(tmp_path) == 2
+        assert cache.clear(tmp_path) == 0
         assert (tmp_path / "somebody's.json").exists()
-        assert _tune_cache.clear(tmp_path / "not there") == 0
+        assert cache.clear(tmp_path / "not there") == 0
 
 
 class TestPlace:
@@ -317,11 +317,11 @@ class TestPlace:
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
         monkeypatch.setenv("TILEON_CACHE_DIR", str(tmp_path / "own"))
-        assert _tune_cache.directory() == tmp_path / "own"
+        assert cache.directory() == tmp_path / "own"
         monkeypatch.setenv("TILEON_CACHE_DIR", "")
-        assert _tune_cache.directory() == tmp_path / "xdg" / "tileon_ops"
+        assert cache.directory() == tmp_path / "xdg" / "tileon_ops"
         monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-        assert _tune_cache.directory() == tmp_path / "home" / ".cache" / "tileon_ops"
+        assert cache.directory() == tmp_path / "home" / ".cache" / "tileon_ops"
 
     def test_without_a_home_there_is_no_cache(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("TILEON_CACHE_DIR", raising=False)
@@ -331,7 +331,7 @@ class TestPlace:
             raise RuntimeError("Could not determine home directory.")
 
         monkeypatch.setattr(pathlib.Path, "home", homeless)
-        assert _tune_cache.directory() is None
+        assert cache.directory() is None
 
     def test_the_files_name_tells_gpu_and_version(self) -> None:
         assert CacheFile(pathlib.Path(), HERE).path.name.startswith("tuned-gpu_x-1.2.3-")

@@ -14,16 +14,16 @@ import pytest
 from simulated_tuning import choice
 from test_tune_cache import HERE, MATMUL, merges_twice
 
-from tileon_ops import _tune_cache, _whole_files
-from tileon_ops._tune_cache import CacheFile, Identity
+from tileon_ops.tune import cache, whole_files
+from tileon_ops.tune.cache import CacheFile, Identity
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(autouse=True)
 def _warns_and_waits_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_tune_cache, "_warned", set())
-    monkeypatch.setattr(_tune_cache, "_held_too_long", set())
+    monkeypatch.setattr(cache, "_warned", set())
+    monkeypatch.setattr(cache, "_held_too_long", set())
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def file(tmp_path: pathlib.Path) -> CacheFile:
 WRITER = """
 import sys
 from pathlib import Path
-from tileon_ops._tune_cache import CacheFile, Choice, Identity
+from tileon_ops.tune.cache import CacheFile, Choice, Identity
 file = CacheFile(Path(sys.argv[1]), Identity("GPU X", "9.0", 132, version="1", sources="5", cuda="13.0"))
 print("ready", flush=True)
 sys.stdin.readline()
@@ -76,7 +76,7 @@ def test_of_several_writers_none_loses_anothers_entries(tmp_path: pathlib.Path) 
             now = len(file.read())
             assert now >= seen
             seen = now
-        assert not _tune_cache._warned
+        assert not cache._warned
     assert [writer.wait() for writer in writers] == [0] * 4
     for writer in writers:
         writer.communicate()
@@ -86,7 +86,7 @@ def test_of_several_writers_none_loses_anothers_entries(tmp_path: pathlib.Path) 
 def test_a_lock_that_another_process_holds_is_waited_for_so_long(
     file: CacheFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_tune_cache, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(cache, "LOCK_SECONDS", 0.05)
     file.merge({MATMUL: choice()})
     with open(file.path.parent / ".lock") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -102,7 +102,7 @@ def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_again(
     file: CacheFile, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With TILEON_TUNE=1 each first product of a problem merges: whoever keeps the lock would stop them."""
-    monkeypatch.setattr(_tune_cache, "LOCK_SECONDS", 0.3)
+    monkeypatch.setattr(cache, "LOCK_SECONDS", 0.3)
     file.merge({MATMUL: choice()})
     other = CacheFile(tmp_path / "other", HERE)
     other.merge({MATMUL: choice()})
@@ -132,7 +132,7 @@ def test_without_locks_files_are_written_all_the_same(file: CacheFile, monkeypat
 
 
 def test_the_lock_is_free_after_an_error(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(ValueError, match="inside"), _whole_files.locked(tmp_path, 1.0):
+    with pytest.raises(ValueError, match="inside"), whole_files.locked(tmp_path, 1.0):
         raise ValueError("inside")
-    with _whole_files.locked(tmp_path, 0.0):
+    with whole_files.locked(tmp_path, 0.0):
         pass

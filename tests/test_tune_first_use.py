@@ -13,8 +13,8 @@ import torch
 from simulated_tuning import FASTER, NN, NT, SHAPE, SimulatedTuning, choice, load, simulated
 
 import tileon_ops
-from tileon_ops import _tuned_rows
-from tileon_ops._tune_cache import DEFAULT, CacheFile, Choice
+from tileon_ops.tune import tuned_rows
+from tileon_ops.tune.cache import DEFAULT, CacheFile, Choice
 
 __all__ = ["simulated"]  # the fixture
 
@@ -84,13 +84,13 @@ class TestLoading:
         self, simulated: SimulatedTuning, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         simulated.file.merge({NN: choice(), NT: choice()})
-        set_row = _tuned_rows._set
+        set_row = tuned_rows._set
 
         def set_while_another_adds(device: int, problem: str, found: Choice) -> None:
             set_row(device, problem, found)
-            _tuned_rows._of(device).choices[f"found after {problem}"] = found
+            tuned_rows._of(device).choices[f"found after {problem}"] = found
 
-        monkeypatch.setattr(_tuned_rows, "_set", set_while_another_adds)
+        monkeypatch.setattr(tuned_rows, "_set", set_while_another_adds)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             load()
@@ -102,7 +102,7 @@ class TestLoading:
     ) -> None:
         simulated.file.merge({NN: choice()})
         monkeypatch.setenv(name, value)
-        _tuned_rows.library_parts.cache_clear()
+        tuned_rows.library_parts.cache_clear()
         load()
         assert simulated.row(NN) == ""
 
@@ -199,7 +199,7 @@ class TestAtFirstUse:
     def test_block_scaled_products_too(self, simulated: SimulatedTuning) -> None:
         x = torch.ones(64, 128)
         (a, scale_a), (b, scale_b) = (tileon_ops.quantize(x, "mxfp8") for _ in range(2))
-        _tuned_rows._tune_block_scaled_matmul(a, b, scale_a, scale_b, None, None, "none", 0.01, None, True)
+        tuned_rows._tune_block_scaled_matmul(a, b, scale_a, scale_b, None, None, "none", 0.01, None, True)
         problem = "block_scaled_matmul mxfp8->float16 fast 64x64x128 scales=packed out=rows plain"
         assert simulated.measured == [problem]
         assert simulated.row(problem) == FASTER
@@ -208,7 +208,7 @@ class TestAtFirstUse:
 @pytest.mark.parametrize("name", ["_tune_matmul", "_tune_block_scaled_matmul"])
 def test_the_tuners_ops_take_the_arguments_in_their_schemas_order(name: str) -> None:
     schema = getattr(torch.ops.tileon, name).default._schema
-    assert list(inspect.signature(getattr(_tuned_rows, name)).parameters) == [one.name for one in schema.arguments]
+    assert list(inspect.signature(getattr(tuned_rows, name)).parameters) == [one.name for one in schema.arguments]
 
 
 def _chosen() -> str:
@@ -229,7 +229,7 @@ class TestMode:
             monkeypatch.setenv("TILEON_TUNE", value)
         heard: list[tuple[bool, bool]] = []
         monkeypatch.setattr(torch.ops.tileon, "_announce_tuner", lambda *given: heard.append(given))
-        _tuned_rows.announce()
+        tuned_rows.announce()
         assert heard == [announced]
 
     def test_another_value_costs_one_warning_and_is_ignored(
@@ -237,6 +237,6 @@ class TestMode:
     ) -> None:
         monkeypatch.setenv("TILEON_TUNE", "yes")
         with pytest.warns(UserWarning, match="TILEON_TUNE must be 0 or 1, got 'yes'") as caught:
-            assert _tuned_rows.mode() == ""
-        assert _tuned_rows.mode() == ""
+            assert tuned_rows.mode() == ""
+        assert tuned_rows.mode() == ""
         assert len(caught) == 1

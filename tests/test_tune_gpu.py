@@ -15,8 +15,8 @@ from operands import integers
 from reference import assert_exact
 
 import tileon_ops
-from tileon_ops import _tuned_rows
-from tileon_ops._tune_cache import DEFAULT, Choice
+from tileon_ops.tune import tuned_rows
+from tileon_ops.tune.cache import DEFAULT, Choice
 
 pytestmark = pytest.mark.gpu
 
@@ -32,9 +32,9 @@ def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[p
     """A folder of the test's own; nothing stays set."""
     monkeypatch.setenv("TILEON_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("TILEON_TUNE")
-    _tuned_rows.forget()
+    tuned_rows.forget()
     yield tmp_path
-    _tuned_rows.forget()
+    tuned_rows.forget()
 
 
 def operands() -> tuple[torch.Tensor, torch.Tensor]:
@@ -137,8 +137,8 @@ class TestRows:
     def test_what_is_found_on_one_gpu_runs_on_another_of_its_model(self) -> None:
         a, b = operands()
         problem, _, other = another_row(a, b)
-        same = _tuned_rows.identity(0) == _tuned_rows.identity(1)
-        _tuned_rows.remember(0, problem, Choice(other, 1.0, "x", 2.0))
+        same = tuned_rows.identity(0) == tuned_rows.identity(1)
+        tuned_rows.remember(0, problem, Choice(other, 1.0, "x", 2.0))
         assert torch.ops.tileon._tuned_row(1, problem) == (other if same else "")
         (one,) = tileon_ops.tune([SHAPE], layouts="NT", device=1, seconds=0.05)
         assert one.measured
@@ -147,7 +147,7 @@ class TestRows:
 class TestProcesses:
     def test_a_second_process_reads_the_cache_and_0_leaves_it_alone(self, cache: pathlib.Path) -> None:
         problem, chosen, other = another_row(*operands())
-        _tuned_rows.remember(0, problem, Choice(other, 1.0, chosen, 2.0))
+        tuned_rows.remember(0, problem, Choice(other, 1.0, chosen, 2.0))
         assert process(PRODUCT, cache, None) == other
         assert process(PRODUCT, cache, "0") == chosen
         (path,) = cache.glob("*.json")
@@ -174,18 +174,18 @@ layer(a.requires_grad_()).sum().backward()
 
     def test_an_interrupt_at_the_first_product_ends_it_and_the_next_one_is_measured(self, cache: pathlib.Path) -> None:
         program = """
-from tileon_ops import _tuned_rows
-measure = _tuned_rows.measure
+from tileon_ops.tune import tuned_rows
+measure = tuned_rows.measure
 def interrupt(*_):
     raise KeyboardInterrupt
-_tuned_rows.measure = interrupt
+tuned_rows.measure = interrupt
 try:
     tileon_ops.matmul(a, b)
 except (KeyboardInterrupt, RuntimeError) as error:
     print(type(error).__name__)
 problem = torch.ops.tileon._matmul_problem(a, b)
 print(repr(torch.ops.tileon._tuned_row(0, problem)))
-_tuned_rows.measure = measure
+tuned_rows.measure = measure
 assert (tileon_ops.matmul(a, b) == a.shape[1]).all()
 print(torch.ops.tileon._tuned_row(0, problem) != "")
 """
@@ -195,7 +195,7 @@ print(torch.ops.tileon._tuned_row(0, problem) != "")
     def test_a_first_product_under_capture_is_captured_and_not_measured(self, cache: pathlib.Path) -> None:
         """The cache is read even then: the captured kernel is the tuned one."""
         problem, chosen, other = another_row(*operands())
-        _tuned_rows.remember(0, problem, Choice(other, 1.0, chosen, 2.0))
+        tuned_rows.remember(0, problem, Choice(other, 1.0, chosen, 2.0))
         program = """
 torch.cuda.synchronize()
 graph = torch.cuda.CUDAGraph()

@@ -10,10 +10,10 @@ import pytest
 import torch
 from simulated_tuning import FakeClock
 
-from tileon_ops import _tune_measure
-from tileon_ops._timing import Arm, CpuClock, Samples
-from tileon_ops._tune_cache import DEFAULT
-from tileon_ops._tune_measure import Call, Measured, compare
+from tileon_ops.tune import measurement
+from tileon_ops.tune.cache import DEFAULT
+from tileon_ops.tune.measurement import Call, Measured, compare
+from tileon_ops.tune.timing import Arm, CpuClock, Samples
 
 FIRST = 3  # runs of an arm before the first round: one alone, and two looks
 
@@ -69,7 +69,7 @@ class LuckyClock:
 def test_a_row_must_be_faster_in_both_rounds(
     round_of_luck: int, others: tuple[str, ...], taken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_tune_measure, "warm", lambda *given: 1e-3)
+    monkeypatch.setattr(measurement, "warm", lambda *given: 1e-3)
     runs: dict[str, Callable[[], None]] = dict.fromkeys((DEFAULT, "lucky", *others), lambda: None)
     clock = LuckyClock(round_of_luck)
     assert compare("chosen", runs, clock, seconds=0.1).choice.row == taken

@@ -11,7 +11,7 @@ import torch
 from benchmark_files import BENCHMARKS, HEAD, HEAD_KEYS, read
 from simulated_tuning import DEVICE, FASTER, SimulatedTuning, simulated
 
-from tileon_ops._tune_cache import DEFAULT
+from tileon_ops.tune.cache import DEFAULT
 
 __all__ = ["simulated"]  # the fixture
 

@@ -1,52 +1,52 @@
 """Matrix products with a fused epilogue as PyTorch ops: `torch.ops.tileon.*`, and a thin Python face over them."""
 
-import re as _re
 import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from tileon_ops._loading.command import module_to_run as _module_to_run
 from tileon_ops._version import __version__
 
-
-def _is_run(module: str) -> bool:
-    """Whether this is the import that `python -m` of a module of the package begins with."""
-    words = "\0".join(["", *_sys.orig_argv, ""])  # -m may end a word of several flags, and begin the module's
-    return _sys.argv[:1] == ["-m"] and _re.search(rf"\0-[A-Za-z]*m\0?{_re.escape(module)}\0", words) is not None
-
-
 # `python -m tileon_ops.info` is there for whoever cannot import this: it tries that itself, and says what failed.
-if not _is_run("tileon_ops.info"):
-    from tileon_ops import _library
+if _module_to_run() != "tileon_ops.info":
+    from tileon_ops._loading import library as _library
 
     _library.load()
     # their ops exist only now
     from tileon_ops import _rules
-    from tileon_ops.block_scaled import block_scaled_matmul
-    from tileon_ops.kernel_log import last_kernel
-    from tileon_ops.linear import Linear
-    from tileon_ops.matmul import matmul
-    from tileon_ops.quantize import dequantize, nvfp4_global_scale, pack_scales, quantize, unpack_scales
-    from tileon_ops.verify import verify
+    from tileon_ops._verify.table import verify
+    from tileon_ops.nn.linear import Linear
+    from tileon_ops.ops.block_scaled import block_scaled_matmul
+    from tileon_ops.ops.dense import matmul
+    from tileon_ops.ops.kernel_log import last_kernel
+    from tileon_ops.ops.quantization import dequantize, nvfp4_global_scale, pack_scales, quantize, unpack_scales
+    from tileon_ops.tune import tuned_rows as _tuned_rows
 
-    if not _is_run("tileon_ops.tune"):  # or Python would warn that it is imported before it is run
-        from tileon_ops.tune import tune
+    # The import above has made `tune` the package; from here on it is the function. `python -m tileon_ops.tune` and
+    # `from tileon_ops.tune.cache import ...` find the package in sys.modules, whatever the attribute is.
+    from tileon_ops.tune.tuning import tune
 
     _rules.register()
+    _tuned_rows.register()
 
 if _TYPE_CHECKING:
-    from tileon_ops._convert import Conversion, conversion_report, convert
-    from tileon_ops._fuse import fuse
-    from tileon_ops.block_scaled_linear import BlockScaledLinear
-    from tileon_ops.tune import TunedProblem, TuneReport
+    from tileon_ops.fx.fusion import fuse
+    from tileon_ops.nn.block_scaled_linear import BlockScaledLinear
+    from tileon_ops.nn.conversion import Conversion, conversion_report, convert
+    from tileon_ops.tune.tuning import TunedProblem, TuneReport
 
 _LAZY = {
-    "BlockScaledLinear": "block_scaled_linear",
-    "TuneReport": "tune",
-    "TunedProblem": "tune",
-    "Conversion": "_convert",
-    "conversion_report": "_convert",
-    "convert": "_convert",
-    "fuse": "_fuse",
+    "BlockScaledLinear": "nn.block_scaled_linear",
+    "TuneReport": "tune.tuning",
+    "TunedProblem": "tune.tuning",
+    "Conversion": "nn.conversion",
+    "conversion_report": "nn.conversion",
+    "convert": "nn.conversion",
+    "fuse": "fx.fusion",
 }
+
+# A layer is pickled as `tileon_ops.Linear`, wherever its module stands; older pickles name the modules of their time.
+for _module in ("linear", "block_scaled_linear"):
+    _sys.modules[f"{__name__}.{_module}"] = _sys.modules[__name__]
 
 
 def __getattr__(name: str) -> object:

@@ -2,7 +2,7 @@
 
 import sys
 
-from tileon_ops.verify import verify
+from tileon_ops._verify.table import verify
 
 if __name__ == "__main__":
     sys.exit(0 if verify() else 1)

@@ -1,5 +1,5 @@
 // Memory of torch's: how it is asked for, and what a caller hears where it does not fit. The type of the error is
-// Python's to give (tileon_ops/_errors.py): what crosses torch's C interface is text.
+// Python's to give (tileon_ops/_rules/errors.py): what crosses torch's C interface is text.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>

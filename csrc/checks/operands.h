@@ -1,6 +1,6 @@
 // What the checks of all ops share: how a tensor is read, how an error is worded, the rules of `bias` and `out`. Each
 // op's own rules are in matmul_checks.h, block_scaled_checks.h, prepared_checks.h and quantize_checks.h; the Python
-// fakes (tileon_ops/_fake*.py) state the same rules in the same order and words.
+// fakes (tileon_ops/_rules/fake/) state the same rules in the same order and words.
 //
 // All of this is on the path of every eager call: what a check needs is read once from torch, and text is built only
 // once an error is certain.

@@ -1,5 +1,5 @@
 // The rows of the tile tables that measuring found to be the fastest, by GPU and problem, for this process. Empty until
-// Python's tuner fills it (tileon_ops/tune.py); the choice then asks here first.
+// Python's tuner fills it (tileon_ops/tune/); the choice then asks here first.
 #pragma once
 
 #include <string>

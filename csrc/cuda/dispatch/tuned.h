@@ -17,7 +17,7 @@ namespace tileon {
 using torch::stable::detail::from;
 
 // Python's tuner says itself what it could not do; what comes through all the same, such as a KeyboardInterrupt, ends
-// the call. Its type does not come through torch's C interface: tileon_ops/_errors.py gives it back.
+// the call. Its type does not come through torch's C interface: tileon_ops/_rules/errors.py gives it back.
 template <size_t kArguments>
 void call_tuner(const char* op, std::array<StableIValue, kArguments> stack) {
   if (torch_call_dispatcher(op, "", stack.data(), TORCH_ABI_VERSION) == 0) return;

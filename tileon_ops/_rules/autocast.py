@@ -1,0 +1,71 @@
+"""Autocast: the operands take autocast's dtype, as those of torch.matmul do.
+
+float64 and fp8 operands are left alone, and so is the bias of fp8 ones. A float32 bias stays float32, since the kernels
+add it in float32 anyway; one of 16 bits follows the output's dtype.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tileon_ops._rules import torch_private
+from tileon_ops._rules.required import check_tensors
+
+_library = torch.library.Library("tileon", "IMPL")
+
+_KEYS = {"cuda": "AutocastCUDA", "cpu": "AutocastCPU"}
+
+_CAST = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def _cast(tensor: Tensor, dtype: torch.dtype, device_type: str) -> Tensor:
+    return tensor.to(dtype) if tensor.dtype in _CAST and tensor.device.type == device_type else tensor
+
+
+def cast(
+    a: Tensor, b: Tensor, bias: Tensor | None, out_dtype: torch.dtype | None, device_type: str
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Operands and bias as autocast has them, which is on for `device_type`."""
+    dtype = torch.get_autocast_dtype(device_type)
+    if bias is not None and bias.dtype != torch.float32 and a.dtype in _CAST:
+        bias = _cast(bias, out_dtype or dtype, device_type)
+    return _cast(a, dtype, device_type), _cast(b, dtype, device_type), bias
+
+
+def is_on(device_type: str) -> bool:
+    return device_type in _KEYS and torch.is_autocast_enabled(device_type)
+
+
+def _without(device_type: str) -> Callable[[], AbstractContextManager[Any]]:
+    """What turns autocast off for the calls inside; the guard of its key is entered sooner than torch.autocast."""
+    if not torch_private.autocast.is_whole:
+        return functools.partial(torch.autocast, device_type, enabled=False)
+    return functools.partial(
+        torch_private.ExcludeKeys, torch_private.DispatchKeySet(torch_private.AUTOCAST_KEYS[device_type])
+    )
+
+
+def _kernel(device_type: str) -> Callable[..., Tensor]:
+    without_autocast = _without(device_type)
+
+    def matmul(a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Tensor:
+        try:
+            a, b, bias = cast(a, b, bias, options.get("out_dtype"), device_type)
+        except AttributeError:  # that None has no such thing
+            check_tensors("matmul", {"a": a, "b": b})
+            raise
+        with without_autocast():
+            return torch.ops.tileon.matmul(a, b, bias, **options)
+
+    return matmul
+
+
+def register() -> None:
+    for device_type, key in _KEYS.items():
+        _library.impl("matmul", _kernel(device_type), key)

@@ -1,0 +1,57 @@
+"""The op `matmul` for its Python function: past the dispatcher, where nothing there has a say in the call.
+
+Where it may, this finds out for less what the op's kernel on the Autograd key would find out. It takes names that torch
+does not promise; without them a call of the op does as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, is_grad_enabled, is_inference_mode_enabled
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
+
+from tileon_ops._rules.autograd.kernel import record
+from tileon_ops._rules.torch_private import (
+    BelowAutograd,
+    any_requires_grad,
+    count_function_modes,
+    is_any_autocast_enabled,
+    peek_interpreter_stack,
+    without_overhead,
+)
+
+_op = torch.ops.tileon.matmul.default
+_call_op = without_overhead(_op)
+
+_PLAIN_TENSORS = (Tensor, torch.nn.Parameter, type(None))
+
+
+def _is_plain(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
+    """Whether nothing stands between this call and the op's kernel on the Autograd key: no transformation, no
+    autocast, no mode and no subclass of Tensor that wants to see the call first."""
+    return (
+        type(a) in _PLAIN_TENSORS
+        and type(b) in _PLAIN_TENSORS
+        and type(bias) in _PLAIN_TENSORS
+        and forward_ad._current_level < 0
+        and peek_interpreter_stack() is None
+        and not is_any_autocast_enabled()
+        and not count_function_modes()
+    )
+
+
+def call(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
+    """The op."""
+    if is_compiling():
+        return _op(a, b, bias, **options)
+    if is_inference_mode_enabled():  # calls no kernel of autograd's
+        return _call_op(a, b, bias, **options)
+    if _is_plain(a, b, bias):
+        if is_grad_enabled() and any_requires_grad(a, b, bias):
+            return record(a, b, bias, options)
+        with BelowAutograd():
+            return _call_op(a, b, bias, **options)
+    return _call_op(a, b, bias, **options)

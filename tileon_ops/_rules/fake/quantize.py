@@ -1,0 +1,156 @@
+"""quantize, dequantize, pack_scales and unpack_scales without data.
+
+The rules are those of csrc/checks/quantize.h, in its order and its words.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tileon_ops._rules.fake.checks import (
+    Implementations,
+    Size,
+    check,
+    check_dtype_argument,
+    check_same_device,
+    dtype_name,
+    dtype_names,
+)
+from tileon_ops._rules.fake.scales import (
+    BLOCK,
+    BLOCK_COLS,
+    BLOCK_ROWS,
+    BYTE,
+    E4M3,
+    E8M0,
+    FORMATS,
+    Format,
+    check_global_scale,
+    check_scale_dims,
+    check_scale_shape,
+    packed_scale_shape,
+)
+
+_NUMBERS = (torch.float32, torch.float16, torch.bfloat16)
+_SCALE_ROUNDINGS = ("floor", "rceil")
+
+
+def _check_number_dtype(op: str, name: str, dtype: torch.dtype) -> None:
+    check(dtype in _NUMBERS, f"{op}: `{name}` must be float32, float16 or bfloat16, got {dtype_name(dtype)}")
+
+
+def _check_format(op: str, name: str) -> Format:
+    check(name in FORMATS, f'{op}: `format` must be one of {", ".join(FORMATS)}, got "{name}"')
+    return FORMATS[name]
+
+
+def _check_k(op: str, name: str, k: Size, format: Format) -> None:
+    vec = format.vec
+    check(
+        k % vec == 0,
+        f"{op}: `{name}` must have a multiple of {vec} elements a row, as {format.name} has a scale for each {vec}, "
+        f"got k = {k}",
+    )
+
+
+def _check_own_global_scale(op: str, global_scale: Tensor | None, like: Tensor, like_name: str, format: Format) -> None:
+    if global_scale is not None:
+        check(format.name == "nvfp4", f"{op}: `global_scale` is for nvfp4 alone, got one for {format.name}")
+        check_global_scale(op, global_scale, like, like_name)
+
+
+def _quantize(
+    x: Tensor, format: str, global_scale: Tensor | None = None, *, scale_rounding: str = "floor"
+) -> tuple[Tensor, Tensor]:
+    check(x.dim() == 2, f"quantize: `x` must be 2-D (rows, k), got {x.dim()}-D")
+    _check_number_dtype("quantize", "x", x.dtype)
+    known = _check_format("quantize", format)
+    rows, k = x.shape
+    _check_k("quantize", "x", k, known)
+    _check_own_global_scale("quantize", global_scale, x, "x", known)
+    check(
+        scale_rounding in _SCALE_ROUNDINGS,
+        f'quantize: `scale_rounding` must be one of {", ".join(_SCALE_ROUNDINGS)}, got "{scale_rounding}"',
+    )
+    check(
+        format != "nvfp4" or scale_rounding == "floor",
+        f'quantize: `scale_rounding` must be floor for nvfp4, got "{scale_rounding}"',
+    )
+    data = x.new_empty((rows, k // known.per_byte), dtype=known.elements[0])
+    return data, x.new_empty(packed_scale_shape(rows, k // known.vec), dtype=known.scales[0])
+
+
+def _dequantize(
+    data: Tensor,
+    scale: Tensor,
+    format: str,
+    global_scale: Tensor | None = None,
+    *,
+    out_dtype: torch.dtype | None = None,
+) -> Tensor:
+    check(
+        data.dim() == 2,
+        f"dequantize: `data` must be 2-D, (rows, k) or two elements in a byte (rows, k / 2), got {data.dim()}-D",
+    )
+    check_scale_dims("dequantize", "scale", scale)
+    known = _check_format("dequantize", format)
+    for name, tensor, offered in (("data", data, known.elements), ("scale", scale, known.scales)):
+        check(
+            tensor.dtype in offered,
+            f"dequantize: `{name}` must be {dtype_names(offered, ' or ')} for {format}, got {dtype_name(tensor.dtype)}",
+        )
+    rows, k = data.shape[0], data.shape[1] * known.per_byte
+    _check_k("dequantize", "data", k, known)
+    check_same_device("dequantize", "scale", scale, data, "data")
+    check_scale_shape("dequantize", "scale", scale, rows, k // known.vec)
+    _check_own_global_scale("dequantize", global_scale, data, "data", known)
+    dtype = torch.float32 if out_dtype is None else out_dtype
+    _check_number_dtype("dequantize", "out_dtype", dtype)
+    check_dtype_argument("dequantize", out_dtype)
+    return data.new_empty((rows, k), dtype=dtype)
+
+
+def _check_packable(op: str, name: str, dtype: torch.dtype) -> None:
+    check(
+        dtype in (E8M0, E4M3, BYTE),
+        f"{op}: `{name}` must be float8_e8m0fnu, float8_e4m3fn or uint8, got {dtype_name(dtype)}",
+    )
+
+
+def _pack_scales(scale: Tensor) -> Tensor:
+    check(scale.dim() == 2, f"pack_scales: `scale` must be 2-D (rows, columns), got {scale.dim()}-D")
+    _check_packable("pack_scales", "scale", scale.dtype)
+    return scale.new_empty(packed_scale_shape(*scale.shape))
+
+
+def _unpack_scales(packed: Tensor, rows: Size, cols: Size) -> Tensor:
+    check(
+        packed.dim() == 5,
+        f"unpack_scales: `packed` must be 5-D (row blocks, column blocks, 32, 4, 4), got {packed.dim()}-D",
+    )
+    _check_packable("unpack_scales", "packed", packed.dtype)
+    for size, block_size in zip(packed.shape[2:], BLOCK, strict=True):
+        check(
+            size == block_size,
+            "unpack_scales: `packed` must have the shape (row blocks, column blocks, 32, 4, 4), "
+            f"got {tuple(packed.shape)}",
+        )
+    for name, wanted, held in (
+        ("rows", rows, packed.shape[0] * BLOCK_ROWS),
+        ("cols", cols, packed.shape[1] * BLOCK_COLS),
+    ):
+        check(wanted >= 0, f"unpack_scales: `{name}` must not be negative, got {wanted}")
+        check(
+            wanted <= held,
+            f"unpack_scales: `{name}` must be at most {held}, what the blocks of `packed` hold, got {wanted}",
+        )
+    return packed.new_empty((rows, cols))
+
+
+IMPLEMENTATIONS: Implementations = {
+    "quantize": _quantize,
+    "dequantize": _dequantize,
+    "pack_scales": _pack_scales,
+    "unpack_scales": _unpack_scales,
+}

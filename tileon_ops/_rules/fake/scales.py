@@ -1,0 +1,72 @@
+"""What the fake implementations of the ops on block-scaled operands share.
+
+The rules are those of csrc/checks/scales.h, in its words.
+`like` is the op's first argument, whose name is `like_name`; the other tensors must be on its device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tileon_ops._rules.fake.checks import Size, check, check_same_device, dtype_name
+
+E4M3, E8M0, FP4, BYTE = torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2, torch.uint8
+
+BLOCK_ROWS, BLOCK_COLS = 128, 4  # of a packed block: (32, 4, 4) in memory
+BLOCK = (32, 4, 4)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A row of csrc/core/block_formats.h. Of the dtypes, the first is what quantize makes."""
+
+    name: str
+    elements: tuple[torch.dtype, ...]
+    scales: tuple[torch.dtype, ...]
+    vec: int  # elements along k that share a scale
+
+    @property
+    def per_byte(self) -> int:
+        return 1 if self.elements == (E4M3,) else 2
+
+
+FORMATS = {
+    format.name: format
+    for format in (
+        Format("mxfp8", (E4M3,), (E8M0, BYTE), 32),
+        Format("mxfp4", (BYTE, FP4), (E8M0, BYTE), 32),
+        Format("nvfp4", (BYTE, FP4), (E4M3,), 16),
+    )
+}
+
+
+def packed_scale_shape(rows: Size, cols: Size) -> tuple[Size, ...]:
+    return (rows + BLOCK_ROWS - 1) // BLOCK_ROWS, (cols + BLOCK_COLS - 1) // BLOCK_COLS, *BLOCK
+
+
+def check_scale_dims(op: str, name: str, scale: Tensor) -> None:
+    check(scale.dim() in (2, 5), f"{op}: `{name}` must be 2-D (rows, k / vec) or packed 5-D, got {scale.dim()}-D")
+
+
+def check_scale_shape(op: str, name: str, scale: Tensor, rows: Size, cols: Size) -> None:
+    """`scale` has 2 or 5 dimensions."""
+    flat = (rows, cols)
+    packed = packed_scale_shape(rows, cols)
+    message = f"{op}: `{name}` must have the shape {flat}, or {packed} packed, got {tuple(scale.shape)}"
+    for size, wanted in zip(scale.shape, flat if scale.dim() == 2 else packed, strict=True):
+        check(size == wanted, message)
+
+
+def check_global_scale(op: str, global_scale: Tensor, like: Tensor, like_name: str) -> None:
+    check_same_device(op, "global_scale", global_scale, like, like_name)
+    check(
+        global_scale.dtype == torch.float32,
+        f"{op}: `global_scale` must be float32, got {dtype_name(global_scale.dtype)}",
+    )
+    message = f"{op}: `global_scale` must be one element, 0-D or (1,), got the shape {tuple(global_scale.shape)}"
+    check(global_scale.dim() <= 1, message)
+    for size in global_scale.shape:
+        check(size == 1, message)

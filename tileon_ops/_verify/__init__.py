@@ -1,0 +1,1 @@
+"""`tileon_ops.verify`: every op against torch."""

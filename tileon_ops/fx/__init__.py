@@ -1,0 +1,1 @@
+"""Products in FX graphs, with bias and activation, as single calls of `matmul`."""

@@ -1,0 +1,35 @@
+"""`python -m tileon_ops.info [--json]`: the report, and exit code 0 where `import tileon_ops` works, else 1."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import sys
+
+from tileon_ops.info.doctor import examine_apart
+from tileon_ops.info.sections import SECTIONS, document
+from tileon_ops.info.text import printed
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints the report; 0 where `import tileon_ops` works, else 1."""
+    parser = argparse.ArgumentParser("python -m tileon_ops.info", description="What is here, and what is wrong.")
+    parser.add_argument("--json", action="store_true", help="one JSON object; its keys are in the module's docstring")
+    as_json = parser.parse_args(arguments).json
+    if isinstance(sys.stdout, io.TextIOWrapper):  # paths may hold what the terminal cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")
+    answers = examine_apart(SECTIONS)
+    try:
+        report = document(answers if as_json else printed(answers))
+        if as_json:
+            print(json.dumps(report, indent=2), flush=True)
+    except BrokenPipeError:  # `| head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for Python's own flush at exit
+        return 1
+    return 0 if report["usable"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

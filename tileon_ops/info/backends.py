@@ -1,0 +1,168 @@
+"""The section "backends": the kernel that each op takes here, dtype by dtype, and why no faster one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+
+from tileon_ops.info.doctor import Examination, Facts, Section, described
+from tileon_ops.info.library import is_loaded
+
+DTYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
+FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")
+QUANTIZED = ("mxfp8", "mxfp4", "nvfp4")
+_ODD = "odd strides"  # which Hopper's loads cannot read
+
+# Sizes of the products, m = n = k: on a GPU such as the fast kernels are for, on a CPU such as end at once.
+_SIZES = {"cuda": 1024, "cpu": 128}
+
+
+def _matmul(device: str, dtype: str, odd: bool) -> None:
+    import torch
+
+    size = _SIZES[torch.device(device).type]
+    a = torch.ones(size, size + odd, device=device).to(getattr(torch, dtype))[:, :size]
+    torch.ops.tileon.matmul(a, a.t() if a.element_size() == 1 else a)  # fp8 kernels read k-major operands
+
+
+def _block_scaled_matmul(device: str, form: str) -> None:
+    import torch
+
+    size = _SIZES[torch.device(device).type]
+    x = torch.ones(size, size, device=device)
+    operands = [torch.ops.tileon.quantize(x, own) for own in (("mxfp8", "mxfp4") if form == "mixed" else (form, form))]
+    (a, scale_a), (b, scale_b) = operands
+    torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b)
+
+
+def _quantize(device: str, form: str) -> None:
+    import torch
+
+    torch.ops.tileon.quantize(torch.ones(128, 128, device=device), form)
+
+
+def _dequantize(device: str, form: str) -> None:
+    import torch
+
+    data, scale = torch.ops.tileon.quantize(torch.ones(128, 128, device=device), form)
+    torch.ops.tileon.dequantize(data, scale, form)
+
+
+def _calls(device: str) -> Iterator[tuple[str, str, str, Callable[[], None]]]:
+    """Op, dtype or format, operands, and the call."""
+    for dtype in DTYPES:
+        yield "matmul", dtype, "aligned", lambda dtype=dtype: _matmul(device, dtype, odd=False)  # type: ignore[misc]
+    for dtype in DTYPES[:2] if device != "cpu" else ():
+        yield "matmul", dtype, _ODD, lambda dtype=dtype: _matmul(device, dtype, odd=True)  # type: ignore[misc]
+    for form in FORMATS:
+        yield "block_scaled_matmul", form, "aligned", lambda form=form: _block_scaled_matmul(device, form)  # type: ignore[misc]
+    for form in QUANTIZED:
+        yield "quantize", form, "aligned", lambda form=form: _quantize(device, form)  # type: ignore[misc]
+        yield "dequantize", form, "aligned", lambda form=form: _dequantize(device, form)  # type: ignore[misc]
+
+
+def kernel_of(call: Callable[[], None]) -> str:
+    """The kernel that the call takes.
+
+    Raises:
+        Exception: whatever the call raises.
+    """
+    import torch
+
+    with torch.inference_mode():
+        call()
+    return str(torch.ops.tileon._last_kernel())
+
+
+def why_not_faster(backend: Facts, library: Facts, capability: str | None, hopper: str | None) -> str | None:
+    """Why this call takes the kernel that it takes; None where it is the fastest that there is.
+
+    Args:
+        backend: the call, with "op", "dtype", "operands" and "kernel".
+        library: that section's facts.
+        capability: the GPU's compute capability; None for the CPU.
+        hopper: what TILEON_HOPPER is set to.
+    """
+    kernel = backend["kernel"]
+    if kernel.startswith("cpu_"):
+        return "CPU tensors: ATen and plain C++"
+    if kernel == "torch_scaled_mm" or not backend["op"].endswith("matmul"):
+        return None
+    copied = (
+        "an operand is copied first: its strides are not ones that the kernel reads" if "copied" in kernel else None
+    )
+    if kernel.startswith("sm90_"):
+        return copied
+    if capability != "9.0":
+        return f"compute capability {capability}: portable kernels (Hopper's own are for 9.0)"
+    if backend["dtype"] == "float64":
+        return "Hopper's own kernels are for float32 and narrower dtypes"
+    if not library["rows_of_hopper"]:
+        return f"no sm_90a kernels in this library (built for {' '.join(library['targets'])})"
+    if hopper == "0":
+        return "TILEON_HOPPER=0"
+    if backend["operands"] == _ODD:
+        return "Hopper's loads cannot read these strides"
+    return "a portable kernel is faster at this size, by the cost model or by tuning"
+
+
+@contextlib.contextmanager
+def _nothing_is_measured() -> Iterator[None]:
+    """TILEON_TUNE=1 would have the calls in here measured, for seconds, and remembered."""
+    if os.environ.get("TILEON_TUNE") != "1":
+        yield
+        return
+    from tileon_ops.tune import tuned_rows
+
+    os.environ["TILEON_TUNE"] = ""
+    tuned_rows.announce()
+    try:
+        yield
+    finally:
+        os.environ["TILEON_TUNE"] = "1"
+        tuned_rows.announce()
+
+
+def _devices(examination: Examination) -> list[tuple[str, str | None]]:
+    """The CPU, and the first GPU of each compute capability."""
+    devices: dict[str | None, str] = {None: "cpu"}
+    if examination.known("cuda", "usable_by_torch"):
+        for gpu in examination.known("cuda", "gpus"):
+            devices.setdefault(gpu["capability"], f"cuda:{gpu['index']}")
+    return [(device, capability) for capability, device in devices.items()]
+
+
+def _look(examination: Examination) -> None:
+    if not is_loaded(examination):
+        return
+    with _nothing_is_measured():
+        _call_all(examination)
+
+
+def _call_all(examination: Examination) -> None:
+    library = dict(examination.earlier["library"])
+    for device, capability in _devices(examination):
+        failures = []
+        for op, dtype, operands, call in _calls(device):
+            backend: Facts = {"op": op, "dtype": dtype, "device": device, "operands": operands}
+            backend.update(kernel=None, why_not_faster=None, failure=None)
+            try:
+                backend["kernel"] = kernel_of(call)
+                backend["why_not_faster"] = why_not_faster(
+                    backend, library, capability, os.environ.get("TILEON_HOPPER")
+                )
+            except Exception as error:
+                backend["failure"] = " ".join(described(error).split())
+                failures.append(backend)
+            examination.facts["calls"].append(backend)
+        if failures and not (device != "cpu" and library["cuda"] == "none"):  # which the library's section says
+            first = failures[0]
+            examination.error(
+                f"{len(failures)} kinds of calls fail on {device}, first {first['op']} of {first['dtype']}: "
+                f"{first['failure']}",
+                "See the problems above, if any; else run `python -m tileon_ops` and report what it prints.",
+            )
+
+
+BACKENDS = Section("backends", {"calls": []}, _look)

@@ -1,0 +1,1 @@
+"""Layers in the place of torch.nn.Linear, and the conversion of whole models."""
