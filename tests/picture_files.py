@@ -16,7 +16,7 @@ OURS_US = 10.0
 
 
 def picture(name: str, results: pathlib.Path = RESULTS) -> Any:
-    from pictures import MAKERS
+    from benchmarks.report.pictures import MAKERS
 
     return next(maker for maker in MAKERS if maker.name == name).make(results)
 

@@ -7,7 +7,7 @@ import pathlib
 import time
 
 import pytest
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD, HEAD_KEYS, ROOT, csv_line, read, run
+from benchmark_files import COLUMNS, HEAD, HEAD_KEYS, ROOT, csv_line, read, run
 
 
 def test_writes_the_promised_csv(tmp_path: pathlib.Path) -> None:
@@ -58,12 +58,8 @@ def test_the_hopper_preset_costs_what_a_stage_may_take() -> None:
 class TestModules:
     """The scripts' own functions, imported as they import each other."""
 
-    @pytest.fixture(autouse=True)
-    def _path(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.syspath_prepend(str(BENCHMARKS))
-
     def test_warm_operands_fill_at_most_a_quarter_of_l2(self) -> None:
-        from timing import warm_sets
+        from benchmarks.common.timing import warm_sets
 
         l2 = 60 << 20
         assert warm_sets(3 * 256 * 256 * 2, l2) == 8
@@ -73,7 +69,8 @@ class TestModules:
 
     def test_hopeless_arms_are_left_out_unless_kept(self) -> None:
         import torch
-        from timing import Arm, time_arms
+
+        from benchmarks.common.timing import Arm, time_arms
 
         def sleeping(milliseconds: float) -> Arm:
             return Arm(lambda: time.sleep(milliseconds * 1e-3))
@@ -86,7 +83,8 @@ class TestModules:
 
     def test_the_sweep_covers_the_benchmark_sizes_once(self) -> None:
         import torch
-        from presets import LINEAR_SHAPES, SQUARES, preset_work
+
+        from benchmarks.common.presets import LINEAR_SHAPES, SQUARES, preset_work
 
         cases = [work.case for work in preset_work("sweep", torch.device("cpu"))]
         assert len(set(cases)) == len(cases)
@@ -98,7 +96,8 @@ class TestModules:
 
     def test_copies_of_awkward_operands_are_aligned_and_equal(self) -> None:
         import torch
-        from awkward import CASES, aligned_copy, operands, readable
+
+        from benchmarks.measure.unaligned import CASES, aligned_copy, operands, readable
 
         for case in CASES:
             for operand in operands(case, 63 if case == "odd_size" else 64, torch.bfloat16, torch.device("cpu")):
@@ -143,7 +142,7 @@ def _made_up_results(folder: pathlib.Path) -> None:
 
 def test_bars_say_what_holds_and_what_does_not(tmp_path: pathlib.Path) -> None:
     _made_up_results(tmp_path)
-    result = run("--results", str(tmp_path), script="bars.py")
+    result = run("--results", str(tmp_path), script="report/targets.py")
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     missed = [line for line in lines if "DOES NOT HOLD" in line]
@@ -153,11 +152,11 @@ def test_bars_say_what_holds_and_what_does_not(tmp_path: pathlib.Path) -> None:
     assert "9.54 % over 2" in missed[1], "the geometric mean of 1 and 1.2"
     assert "worst 20.0 % at float16 NN 512: sm90_x, best sm90_y" in missed[2]
     assert "not measured" not in result.stdout
-    assert run("--results", str(tmp_path), "--strict", script="bars.py").returncode == 1
+    assert run("--results", str(tmp_path), "--strict", script="report/targets.py").returncode == 1
 
 
 def test_bars_of_an_empty_folder_are_not_measured(tmp_path: pathlib.Path) -> None:
-    result = run("--results", str(tmp_path), script="bars.py")
+    result = run("--results", str(tmp_path), script="report/targets.py")
     assert result.returncode == 0, result.stderr
     assert "holds" not in result.stdout.lower().replace("does not hold", "")
     assert "not measured" in result.stdout
@@ -165,8 +164,7 @@ def test_bars_of_an_empty_folder_are_not_measured(tmp_path: pathlib.Path) -> Non
 
 def test_tables_and_plot_of_made_up_results(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _made_up_results(tmp_path)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     text = filled("docs/measured.md", tmp_path)
     assert "| bfloat16 NT | 1.080 | 16 | 0 | 1 | 0.80 at 512," in text, "losses are shown with wins"
@@ -177,7 +175,7 @@ def test_tables_and_plot_of_made_up_results(tmp_path: pathlib.Path, monkeypatch:
     assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
-    from plot import draw
+    from benchmarks.report.plot import draw
 
     draw(tmp_path / "matmul.csv", tmp_path / "matmul.png")
     assert (tmp_path / "matmul.png").stat().st_size > 10_000

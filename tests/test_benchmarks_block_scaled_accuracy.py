@@ -8,23 +8,17 @@ import pathlib
 
 import pytest
 import torch
-from benchmark_files import BENCHMARKS, HEAD, HEAD_KEYS, read, run
+from benchmark_files import HEAD, HEAD_KEYS, read, run
 
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
 COLUMNS = ["op", "format", "data", "m", "n", "k", "rows", "provider", "sqnr_db", "bit_exact"]
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 # What is measured.
 
 
 def test_a_tenth_of_the_signal_is_20_db() -> None:
-    from block_scaled_accuracy import accuracy
+    from benchmarks.measure.block_scaled_accuracy import accuracy
 
     exact = torch.full((4, 4), 10.0, dtype=torch.float64)
     decibels, bit_exact = accuracy(exact.float() + 1, exact)
@@ -33,7 +27,7 @@ def test_a_tenth_of_the_signal_is_20_db() -> None:
 
 
 def test_bit_exact_is_the_reference_rounded_once() -> None:
-    from block_scaled_accuracy import accuracy
+    from benchmarks.measure.block_scaled_accuracy import accuracy
 
     whole = torch.arange(1.0, 17.0, dtype=torch.float64).view(4, 4)
     assert accuracy(whole.float(), whole) == (math.inf, True)
@@ -47,7 +41,7 @@ def test_bit_exact_is_the_reference_rounded_once() -> None:
 
 
 def test_what_is_no_number_is_noise() -> None:
-    from block_scaled_accuracy import accuracy
+    from benchmarks.measure.block_scaled_accuracy import accuracy
 
     exact = torch.ones(2, 2, dtype=torch.float64)
     for value in (math.nan, math.inf):
@@ -61,8 +55,8 @@ def test_what_is_no_number_is_noise() -> None:
 @pytest.mark.parametrize("data", ["normal", "tutorial"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_provider_computes_the_rows_of_the_reference(name: str, data: str, device: torch.device) -> None:
-    from block_scaled_accuracy import measure
-    from block_scaled_problems import BlockScaledCase
+    from benchmarks.common.block_scaled_cases import BlockScaledCase
+    from benchmarks.measure.block_scaled_accuracy import measure
 
     found = measure(BlockScaledCase(name, 200, 136, 1024, data), device, 70)
     fast = ("tileon_fast",) if name == "mxfp4" else ()
@@ -74,8 +68,8 @@ def test_every_provider_computes_the_rows_of_the_reference(name: str, data: str,
 
 
 def test_nvfp4_has_a_global_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    import block_scaled_accuracy
-    from block_scaled_problems import BlockScaledCase, BlockScaledOperands
+    from benchmarks.common.block_scaled_cases import BlockScaledCase, BlockScaledOperands
+    from benchmarks.measure import block_scaled_accuracy
 
     right = block_scaled_accuracy.tileon
 
@@ -90,8 +84,8 @@ def test_nvfp4_has_a_global_scale(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rounding_to_16_bits_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    import block_scaled_accuracy
-    from block_scaled_problems import BlockScaledCase, BlockScaledOperands
+    from benchmarks.common.block_scaled_cases import BlockScaledCase, BlockScaledOperands
+    from benchmarks.measure import block_scaled_accuracy
 
     right = block_scaled_accuracy.tileon
 
@@ -112,7 +106,7 @@ def test_writes_the_promised_csv(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "out.csv"
     result = run(
         "--format", "mxfp4,mixed", "--shapes", "48x40x64,16x8x96", "--rows", "20", "--csv", str(path),
-        script="block_scaled_accuracy.py",
+        script="measure/block_scaled_accuracy.py",
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
     assert "figures: out.csv" in result.stdout
@@ -134,7 +128,7 @@ def test_writes_the_promised_csv(tmp_path: pathlib.Path) -> None:
 
 
 def test_without_arguments_every_format_is_measured() -> None:
-    result = run(script="block_scaled_accuracy.py")
+    result = run(script="measure/block_scaled_accuracy.py")
     assert result.returncode == 0, result.stdout + result.stderr
     measured = {tuple(line.split()[:2]) for line in result.stdout.splitlines() if " torch_bf16 " in line}
     assert measured == {(name, data) for name in FORMATS for data in ("normal", "tutorial")}
@@ -153,7 +147,7 @@ def test_without_arguments_every_format_is_measured() -> None:
 def test_bad_arguments_are_refused_before_anything_runs(
     arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from block_scaled_accuracy import main
+    from benchmarks.measure.block_scaled_accuracy import main
 
     monkeypatch.setattr("sys.argv", ["block_scaled_accuracy.py", "--device", "cpu", *arguments])
     with pytest.raises(SystemExit) as exit:
@@ -165,7 +159,7 @@ def test_bad_arguments_are_refused_before_anything_runs(
 
 
 def test_the_stage_is_in_the_evidence_before_the_bars_that_read_it() -> None:
-    listed = [line for line in run("--list", script="evidence.py").stdout.splitlines()[1:] if line]
+    listed = [line for line in run("--list", script="run_all.py").stdout.splitlines()[1:] if line]
     stages = [line.split()[0] for line in listed]
     assert stages.count("block_scaled_accuracy") == 1
     assert stages.index("block_scaled_accuracy") < stages.index("bars")
@@ -186,7 +180,7 @@ def _made_up(folder: pathlib.Path, *, without: str = "nothing", **changed: str) 
         without: rows with this in them are left out.
         changed: figures by `<format>_<data>_<k>_<provider>`.
     """
-    from bars_block_scaled_accuracy import block_scaled_accuracy_bars
+    from benchmarks.subjects.bars_block_scaled_accuracy import block_scaled_accuracy_bars
 
     lines = [",".join(COLUMNS)]
     for name in FORMATS:
@@ -203,7 +197,7 @@ def _made_up(folder: pathlib.Path, *, without: str = "nothing", **changed: str) 
 
 
 def test_marks_are_nothing_without_the_file_and_one_line_each_with_it(tmp_path: pathlib.Path) -> None:
-    from bars_block_scaled_accuracy import block_scaled_accuracy_bars
+    from benchmarks.subjects.bars_block_scaled_accuracy import block_scaled_accuracy_bars
 
     assert block_scaled_accuracy_bars(tmp_path) == []
     assert _made_up(tmp_path) == [], "as near as cuBLAS is near enough"
@@ -216,7 +210,7 @@ def test_marks_are_nothing_without_the_file_and_one_line_each_with_it(tmp_path: 
     tutorial = "mixed tutorial 8192 x 8192 x k, against float64"
     shown = "1024 140.00 dB (cuBLAS 140.00), 8192 140.00 dB (cuBLAS 140.00)"
     assert (tutorial, "each >= cuBLAS on bfloat16", shown) in figures
-    printed = run("--results", str(tmp_path), script="bars.py").stdout
+    printed = run("--results", str(tmp_path), script="report/targets.py").stdout
     assert printed.count("against float64") == 9
     assert "9 of" in printed
 
@@ -238,7 +232,7 @@ def test_each_mark_is_missed_by_what_it_forbids(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_mark_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
-    from bars_block_scaled_accuracy import block_scaled_accuracy_bars
+    from benchmarks.subjects.bars_block_scaled_accuracy import block_scaled_accuracy_bars
 
     for gone, what in (
         ("mxfp4,normal,8192,8192,1024,256,tileon,", ["mxfp4 normal"] * 2),
@@ -250,7 +244,7 @@ def test_a_mark_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> 
 
 
 def test_the_page_shows_every_case_and_what_is_missed(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     _made_up(tmp_path, mxfp4_normal_1024_tileon="inf,yes")
     text = filled("docs/measured.md", tmp_path)
@@ -268,10 +262,10 @@ def test_the_page_shows_every_case_and_what_is_missed(tmp_path: pathlib.Path) ->
 
 
 def test_bars_and_benchmark_agree_on_shapes_and_formats() -> None:
-    from bars_block_scaled import BLOCK_SCALED_FORMATS
-    from bars_block_scaled_accuracy import ALL_K, SIZE
-    from block_scaled_accuracy import GPU_SHAPES
-    from block_scaled_problems import FORMATS as MEASURED
+    from benchmarks.common.block_scaled_cases import FORMATS as MEASURED
+    from benchmarks.measure.block_scaled_accuracy import GPU_SHAPES
+    from benchmarks.subjects.bars_block_scaled import BLOCK_SCALED_FORMATS
+    from benchmarks.subjects.bars_block_scaled_accuracy import ALL_K, SIZE
 
     assert [(SIZE, SIZE, k) for k in ALL_K] == list(GPU_SHAPES)
     assert set(BLOCK_SCALED_FORMATS) == set(MEASURED)

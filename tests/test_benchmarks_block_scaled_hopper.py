@@ -8,13 +8,7 @@ import shutil
 
 import pytest
 import torch
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD, ROOT, csv_line, run
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+from benchmark_files import COLUMNS, HEAD, ROOT, csv_line, run
 
 
 def test_the_hopper_preset_costs_what_a_stage_may_take() -> None:
@@ -52,7 +46,7 @@ def _hopper_lines() -> list[str]:
     """Every row of the preset. Ours takes 10 us, exact and fast, the 16-bit product 12, Triton 40, dequantization 20 on
     normal data and 14 on the tutorial's; 1.25 us for every 1024 of k where it is swept. Missed are the fast mark of
     mxfp4 on the tutorial's data, and mxfp8's rate at k = 1024, half of what it should be."""
-    from block_scaled_presets import preset_work
+    from benchmarks.common.block_scaled_presets import preset_work
 
     fixed = {"tileon": 10.0, "tileon_fast": 10.0, "torch_bf16": 12.0, "triton": 40.0, "tileon_graph": 16.9,
              "torch_bf16_graph": 44.0, "tileon_prepared": 8.0}  # fmt: skip
@@ -78,7 +72,7 @@ def _write_hopper(folder: pathlib.Path, lines: list[str]) -> pathlib.Path:
 
 
 def test_every_mark_of_hopper_is_measured_by_its_preset(tmp_path: pathlib.Path) -> None:
-    from bars import hopper_block_scaled_bars
+    from benchmarks.report.targets import hopper_block_scaled_bars
 
     assert hopper_block_scaled_bars(tmp_path) == []
     _write_hopper(tmp_path, _hopper_lines())
@@ -99,7 +93,7 @@ def test_every_mark_of_hopper_is_measured_by_its_preset(tmp_path: pathlib.Path) 
 
 
 def test_a_mark_of_hopper_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
-    from bars import hopper_block_scaled_bars
+    from benchmarks.report.targets import hopper_block_scaled_bars
 
     gone = ("mixed,NT,4096,4096,4096,none,tileon,", "mxfp8,NT,8192,8192,2048,none,tileon,",
             "nvfp4,NT,16,8192,8192,none,tileon_graph,")  # fmt: skip
@@ -115,7 +109,7 @@ def test_a_mark_of_hopper_without_all_its_rows_is_not_measured(tmp_path: pathlib
 
 
 def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     portable = ROOT / "benchmarks" / "results" / "h200" / "block_scaled_portable.csv"
     shutil.copy(portable, tmp_path)
@@ -133,7 +127,7 @@ def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pa
     assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
-    from plot import draw, picture_of
+    from benchmarks.report.plot import draw, picture_of
 
     panels = [panel for panel in picture_of(source).panels if panel.title.startswith("mxfp4")]
     shown = [(panel.title, panel.x_label, panel.y_label) for panel in panels]
@@ -145,7 +139,7 @@ def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pa
 
 
 def test_the_page_says_nothing_of_few_rows_that_a_file_does_not_have(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     title = "Few rows of `a`: microseconds"
     _write_hopper(tmp_path, _hopper_lines())
@@ -158,8 +152,8 @@ def test_the_page_says_nothing_of_few_rows_that_a_file_does_not_have(tmp_path: p
 
 
 def test_bars_and_benchmark_agree_on_the_kinds_of_data() -> None:
-    from bars_block_scaled import KINDS, SQUARES
-    from block_scaled_presets import HOPPER_SQUARES
-    from block_scaled_problems import DATA
+    from benchmarks.common.block_scaled_cases import DATA
+    from benchmarks.common.block_scaled_presets import HOPPER_SQUARES
+    from benchmarks.subjects.bars_block_scaled import KINDS, SQUARES
 
     assert (KINDS, SQUARES) == (DATA, HOPPER_SQUARES)

@@ -8,18 +8,17 @@ import pathlib
 import random
 import shutil
 import subprocess
-import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
 np = pytest.importorskip("numpy")
 import correction  # noqa: E402
 import cost_model  # noqa: E402
 import fit_hopper  # noqa: E402
-from summary import Key  # noqa: E402
+
+from benchmarks.common.times import Key  # noqa: E402
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 SM_COUNT = 132
@@ -144,8 +143,8 @@ def test_a_written_correction_is_read_again(tmp_path: pathlib.Path, monkeypatch:
 
 
 def test_the_correction_is_not_fitted_to_shapes_that_the_choice_is_judged_by(tmp_path: pathlib.Path) -> None:
-    import fit_correction
-    from tune_regret import linear_cases, rectangles
+    from benchmarks.fit import fit_correction
+    from benchmarks.measure.tune_regret import linear_cases, rectangles
 
     judged = linear_cases()[3], rectangles()[0], rectangles()[7]
     columns = "op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops,kernel"
@@ -161,7 +160,7 @@ def test_the_correction_is_not_fitted_to_shapes_that_the_choice_is_judged_by(tmp
 
 def test_a_correction_is_learned_from_times_that_differ_from_the_model() -> None:
     """Where every row of one family takes a fifth longer than the model says, and no other."""
-    import fit_correction
+    from benchmarks.fit import fit_correction
 
     table, cases = cost_model.read_table(), random_cases(150)
     slow = np.array([[1.2 if row.family == "Gemm" else 1.0] for row in table])

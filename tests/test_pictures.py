@@ -7,14 +7,8 @@ import pathlib
 import re
 
 import pytest
-from benchmark_files import BENCHMARKS, ROOT, run
+from benchmark_files import ROOT, run
 from picture_files import NAMES, RESULTS, copy_results, picture, rows_of, write_matmul, write_tune_regret
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts' own functions are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 class TestData:
@@ -131,7 +125,7 @@ class TestData:
 
 class TestRoofline:
     def test_memory_bounds_below_the_knee_and_arithmetic_above_it(self) -> None:
-        from gpu_roofs import GPU_ROOFS
+        from benchmarks.common.gpu_roofs import GPU_ROOFS
 
         known = GPU_ROOFS["NVIDIA H200"]
         panel = picture("roofline").panels[0]
@@ -163,7 +157,7 @@ class TestRoofline:
         assert max(drawn["tileon, float32"]) > 2 * max(drawn["torch, float32"])
 
     def test_the_roof_of_float32_is_a_sixth_of_that_of_bfloat16(self) -> None:
-        from gpu_roofs import GPU_ROOFS
+        from benchmarks.common.gpu_roofs import GPU_ROOFS
 
         panel = picture("roofline").panels[3]
         (roof,) = (roof for roof in panel.roofs if "bf16x6" in roof.label)
@@ -182,16 +176,16 @@ class TestRoofline:
 
     @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "tf32", "float64", "e4m3"])
     def test_intensity_counts_the_bytes_that_the_benchmark_counts(self, name: str) -> None:
-        from picture_roofline import intensity
-        from problems import Case
+        from benchmarks.common.cases import Case
+        from benchmarks.subjects.picture_roofline import intensity
 
         m, n, k = 128, 512, 1024
         assert intensity(name, m, n, k) == pytest.approx(2 * m * n * k / Case(name, "NT", m, n, k).bytes)
 
     @pytest.mark.parametrize("name", ["mxfp8", "mxfp4", "mixed", "nvfp4"])
     def test_intensity_of_a_block_scaled_product_counts_its_scales(self, name: str) -> None:
-        from block_scaled_problems import BlockScaledCase
-        from picture_roofline import intensity
+        from benchmarks.common.block_scaled_cases import BlockScaledCase
+        from benchmarks.subjects.picture_roofline import intensity
 
         m, n, k = 128, 512, 1024
         assert intensity(name, m, n, k) == pytest.approx(2 * m * n * k / BlockScaledCase(name, m, n, k).bytes)
@@ -203,7 +197,7 @@ class TestRoofline:
 
 
 def test_the_page_of_the_pictures_names_the_files_of_each() -> None:
-    from pictures import MAKERS
+    from benchmarks.report.pictures import MAKERS
 
     text = (ROOT / "docs" / "pictures.md").read_text()
     for maker in MAKERS:
@@ -213,7 +207,7 @@ def test_the_page_of_the_pictures_names_the_files_of_each() -> None:
 
 class TestFolders:
     def test_an_empty_folder_says_what_is_missing_and_draws_nothing(self, tmp_path: pathlib.Path) -> None:
-        result = run("--results", str(tmp_path), script="pictures.py")
+        result = run("--results", str(tmp_path), script="report/pictures.py")
         assert result.returncode == 0, result.stderr
         assert "matmul.png: nothing to draw (without matmul.csv)" in result.stdout
         assert result.stdout.count("nothing to draw") == len(NAMES) + 1, "tune_regret too"
@@ -222,19 +216,19 @@ class TestFolders:
     def test_a_partial_folder_draws_what_is_there_and_says_what_is_not(self, tmp_path: pathlib.Path) -> None:
         pytest.importorskip("matplotlib")
         copy_results(tmp_path, "fp8.csv", "host.csv")
-        result = run("--results", str(tmp_path), script="pictures.py")
+        result = run("--results", str(tmp_path), script="report/pictures.py")
         assert result.returncode == 0, result.stderr
         assert "training.png: drawn (without layer.csv, parallel.csv)" in result.stdout
         assert {path.name for path in tmp_path.glob("*.png")} == {
             "overview.png", "roofline.png", "fp8.png", "training.png",
         }  # fmt: skip
-        again = run("--results", str(tmp_path), script="pictures.py")
+        again = run("--results", str(tmp_path), script="report/pictures.py")
         assert "fp8.png: up to date" in again.stdout
 
     @pytest.mark.parametrize("source", sorted({path.name for path in RESULTS.glob("*.csv")} - {"sweep.csv"}))
     def test_a_file_cut_short_breaks_no_picture(self, source: str, tmp_path: pathlib.Path) -> None:
         """A head alone, then what stands before any peer was measured."""
-        from pictures import MAKERS
+        from benchmarks.report.pictures import MAKERS
 
         lines = (RESULTS / source).read_text().splitlines(keepends=True)
         begin = next(place for place, line in enumerate(lines) if not line.startswith("#"))
@@ -245,20 +239,20 @@ class TestFolders:
             assert made <= (without_peers if count == 2 else set())
 
     def test_a_folder_that_is_not_there_is_refused(self, tmp_path: pathlib.Path) -> None:
-        result = run("--results", str(tmp_path / "none"), script="pictures.py")
+        result = run("--results", str(tmp_path / "none"), script="report/pictures.py")
         assert result.returncode == 2
         assert "there is no folder" in result.stderr
 
 
 class TestStale:
     def test_the_committed_pictures_show_what_the_committed_files_say(self) -> None:
-        from pictures import check
+        from benchmarks.report.pictures import check
 
         assert check(RESULTS) == [], "run `make pictures`"
 
     def test_a_changed_figure_makes_just_its_pictures_stale(self, tmp_path: pathlib.Path) -> None:
-        from picture_overview import SOURCES  # those of the others too
-        from pictures import check
+        from benchmarks.report.pictures import check
+        from benchmarks.subjects.picture_overview import SOURCES  # those of the others too
 
         copy_results(tmp_path, *(name for name in SOURCES if (RESULTS / name).exists()))
         copy_results(tmp_path, *(f"{name}.png" for name in NAMES))
@@ -275,7 +269,7 @@ class TestStale:
         (tmp_path / "matmul.png").write_bytes(b"no picture")
         (tmp_path / "fp8.png").write_bytes(b"no picture")
         (tmp_path / "matplotlib.py").write_text("raise ImportError")
-        result = run("--results", str(tmp_path), "--check", script="pictures.py")
+        result = run("--results", str(tmp_path), "--check", script="report/pictures.py")
         assert result.returncode == 1
         assert "matmul.png does not show what its files say: run `make pictures`" in result.stdout
         assert "overview.png is missing" in result.stdout
@@ -291,7 +285,7 @@ class TestStale:
     def test_the_key_leaves_out_a_numbers_last_bits(self) -> None:
         from dataclasses import replace
 
-        from picture import Series
+        from benchmarks.report.picture import Series
 
         one = picture("fp8")
         panel = one.panels[0]

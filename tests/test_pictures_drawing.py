@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD, csv_line
+from benchmark_files import COLUMNS, HEAD, csv_line
 from picture_files import NAMES, RESULTS, picture, write_matmul, write_tune_regret
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts' own functions are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-
-
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Figure]:
     """The committed results' figures, laid out."""
     pytest.importorskip("matplotlib")
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        from picture_drawing import figure_of
+    from benchmarks.report.picture_drawing import figure_of
 
-        found = {name: figure_of(picture(name)) for name in NAMES}
-        for figure in found.values():
-            figure.draw_without_rendering()
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    found = {name: figure_of(picture(name)) for name in NAMES}
+    for figure in found.values():
+        figure.draw_without_rendering()
     return found
 
 
@@ -78,7 +67,7 @@ class TestDrawing:
 
     def test_a_distribution_rises_from_none_to_all_of_its_cases(self, tmp_path: pathlib.Path) -> None:
         pytest.importorskip("matplotlib")
-        from picture_drawing import figure_of
+        from benchmarks.report.picture_drawing import figure_of
 
         write_tune_regret(tmp_path)
         curve = figure_of(picture("tune_regret", tmp_path)).axes[0].get_lines()[1]  # the first is the line at 1
@@ -87,7 +76,7 @@ class TestDrawing:
 
     def test_drawing_again_gives_the_same_bytes_whatever_the_users_settings(self, tmp_path: pathlib.Path) -> None:
         matplotlib = pytest.importorskip("matplotlib")
-        from picture_drawing import draw
+        from benchmarks.report.picture_drawing import draw
 
         write_matmul(tmp_path)
         one = picture("matmul", tmp_path)
@@ -97,7 +86,7 @@ class TestDrawing:
         first = (tmp_path / "first.png").read_bytes()
         assert first == (tmp_path / "second.png").read_bytes()
         assert matplotlib.__version__.encode() not in first
-        from picture import stored_key
+        from benchmarks.report.picture import stored_key
 
         assert stored_key(tmp_path / "first.png") == one.key
 
@@ -107,7 +96,7 @@ class TestDrawing:
 
 
 def test_plot_sets_graphs_against_graphs(tmp_path: pathlib.Path) -> None:
-    from plot import picture_of
+    from benchmarks.report.plot import picture_of
 
     lines = [
         csv_line("matmul", "float16", "NN", (size, size, size), "none", provider, time)
@@ -123,7 +112,7 @@ def test_plot_sets_graphs_against_graphs(tmp_path: pathlib.Path) -> None:
 
 
 def test_plot_shows_epilogues_of_one_size(tmp_path: pathlib.Path) -> None:
-    from plot import picture_of
+    from benchmarks.report.plot import picture_of
 
     lines = [
         csv_line("matmul", "float16", "NN", (256, 256, 256), epilogue, provider, time)

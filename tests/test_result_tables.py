@@ -7,14 +7,9 @@ import pathlib
 import re
 
 import pytest
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD, ROOT, csv_line, run
+from benchmark_files import COLUMNS, HEAD, ROOT, csv_line, run
 
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
-
-
-@pytest.fixture(autouse=True)
-def _scripts_import_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 def _write_matmul(folder: pathlib.Path) -> None:
@@ -28,14 +23,14 @@ def _write_matmul(folder: pathlib.Path) -> None:
 
 
 def test_the_pages_are_what_the_results_say() -> None:
-    result = run("--check", script="result_tables.py")
+    result = run("--check", script="report/pages.py")
     assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_the_check_names_a_page_that_is_not_and_changes_nothing(tmp_path: pathlib.Path) -> None:
     _write_matmul(tmp_path)
     before = (ROOT / "README.md").read_text()
-    result = run("--check", "--results", str(tmp_path), script="result_tables.py")
+    result = run("--check", "--results", str(tmp_path), script="report/pages.py")
     assert result.returncode == 1
     pages = (
         "README.md",
@@ -46,7 +41,7 @@ def test_the_check_names_a_page_that_is_not_and_changes_nothing(tmp_path: pathli
 
 
 def test_readme_shows_a_mean_and_the_worst_case_of_each_kind(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     _write_matmul(tmp_path)
     text = filled("README.md", tmp_path)
@@ -58,7 +53,7 @@ def test_readme_shows_a_mean_and_the_worst_case_of_each_kind(tmp_path: pathlib.P
 
 def test_readme_shows_what_the_files_say_of_weak_places_too() -> None:
     """Of the committed results: what is slower than torch today is in the table with what is faster."""
-    from result_file import read_csv
+    from benchmarks.common.result_file import read_csv
 
     shown = {line[0]: line[1:] for line in _tables((ROOT / "README.md").read_text())}
     assert float(shown["float32 squares, NN, TF32 allowed"][2]) < 1
@@ -73,7 +68,7 @@ def test_readme_shows_what_the_files_say_of_weak_places_too() -> None:
 
 
 def test_a_page_shows_the_first_of_its_pictures_that_is_there(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     assert "](" not in _part(filled("README.md", tmp_path), "plot")
     for name in ("matmul", "overview"):  # the second stands before the first
@@ -83,7 +78,7 @@ def test_a_page_shows_the_first_of_its_pictures_that_is_there(tmp_path: pathlib.
 
 def test_readme_keeps_the_layouts_of_squares_apart(tmp_path: pathlib.Path) -> None:
     """NN is 1.25 times as fast as torch here and NT, the layout of linear layers, half as fast."""
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     lines = [
         csv_line("matmul", "bfloat16", layout, (size,) * 3, "none", provider, time_us)
@@ -107,7 +102,7 @@ def test_every_line_of_squares_in_readme_names_its_layout() -> None:
 
 
 def test_readme_says_at_which_rows_each_format_is_slower_than_bfloat16(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     lines = [
         csv_line("block_scaled_matmul", "mxfp8", "NT", (rows, 8192, 8192), "none", who, time_us) + ",normal"
@@ -211,7 +206,7 @@ def _part(text: str, name: str) -> str:
 
 
 def test_links_to_results_lead_there_from_the_page_that_has_them() -> None:
-    from result_tables import PAGES
+    from benchmarks.report.pages import PAGES
 
     for page in PAGES:
         up = "../" if page.startswith("docs/") else ""
@@ -232,7 +227,7 @@ def test_links_to_results_lead_there_from_the_page_that_has_them() -> None:
     ids=["no begin", "no end", "twice", "unknown"],
 )
 def test_marks_that_are_not_the_parts_are_refused(spoil: object, tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     assert callable(spoil)
     with pytest.raises(ValueError, match=r"README\.md must hold"):
@@ -240,7 +235,7 @@ def test_marks_that_are_not_the_parts_are_refused(spoil: object, tmp_path: pathl
 
 
 def test_no_page_has_marks_that_nobody_fills() -> None:
-    from result_tables import PAGES
+    from benchmarks.report.pages import PAGES
 
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     marked = {page.relative_to(ROOT).as_posix() for page in pages if "<!-- begin:" in page.read_text()}
@@ -248,7 +243,7 @@ def test_no_page_has_marks_that_nobody_fills() -> None:
 
 
 def test_the_table_of_the_choice_has_its_mean_its_worst_case_and_what_tuning_wins(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     assert "lost in mean" not in _part(filled("docs/measured.md", tmp_path), "tune_regret")
     columns = "set,dtype,layout,m,n,k,default,default_us,best,best_us,regret,tuned,again_us,tuned_us"
@@ -265,7 +260,7 @@ def test_the_table_of_the_choice_has_its_mean_its_worst_case_and_what_tuning_win
 
 
 def test_the_table_of_awkward_outputs_has_the_gpus_time_and_the_ratio(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     assert "GPT-2" not in _part(filled("docs/measured.md", tmp_path), "awkward_outputs")
     lines = [

@@ -1,0 +1,141 @@
+"""What a file of matmul.py or sweep.py says: times by case and provider, their ratios, and what a choice of row lost.
+
+Plain data: neither torch nor a GPU is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.common.result_file import read_csv
+
+
+class Key(NamedTuple):
+    """A case as it stands in the file."""
+
+    dtype: str
+    layout: str
+    m: int
+    n: int
+    k: int
+    epilogue: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.layout} {self.m}x{self.n}x{self.k}"
+
+    @property
+    def is_square(self) -> bool:
+        return self.m == self.n == self.k
+
+    @property
+    def shape(self) -> str:
+        return str(self.m) if self.is_square else f"{self.m}x{self.n}x{self.k}"
+
+
+Times = dict[Key, dict[str, float]]  # microseconds by provider
+
+
+def key_of(row: dict[str, str]) -> Key:
+    return Key(row["dtype"], row["layout"], int(row["m"]), int(row["n"]), int(row["k"]), row["epilogue"])
+
+
+def read_times(path: Path, data: str | None = None) -> tuple[dict[str, str], Times]:
+    """The file's head, and its times.
+
+    Args:
+        path: a file of matmul.py, sweep.py or block_scaled_matmul.py.
+        data: the kind of data that is wanted, of a file that has several (block_scaled_problems.py). Files without
+            that column hold the tutorial's.
+    """
+    head, rows = read_csv(path)
+    times: Times = {}
+    for row in rows:
+        if data is not None and row.get("data", "tutorial") != data:
+            continue
+        times.setdefault(key_of(row), {})[row["provider"]] = float(row["median_us"])
+    return head, times
+
+
+def read_row_times(path: Path, rows: Collection[str]) -> Times:
+    """Of sweep.py's file: times of the plain products by row of the tile table, of these rows alone."""
+    times: Times = {}
+    for key, by_provider in read_times(path)[1].items():
+        mine = {name.removeprefix("tileon:"): us for name, us in by_provider.items()}
+        found = {name: us for name, us in mine.items() if name in rows}
+        if found and key.epilogue == "none":
+            times[key] = found
+    return times
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs))
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """A provider's time over another's, for several cases; never empty."""
+
+    by_case: dict[Key, float]
+
+    @property
+    def mean(self) -> float:
+        return geometric_mean(self.by_case.values())
+
+    def lowest(self, count: int) -> list[tuple[Key, float]]:
+        return sorted(self.by_case.items(), key=lambda item: item[1])[:count]
+
+    @property
+    def worst(self) -> tuple[Key, float]:
+        return self.lowest(1)[0]
+
+
+def ratios(times: Times, over: str, under: str, among: Callable[[Key], bool]) -> Ratios | None:
+    """`over`'s time divided by `under`'s in the cases that have both; None where none has."""
+    found = {key: by[over] / by[under] for key, by in times.items() if among(key) and {over, under} <= by.keys()}
+    return Ratios(found) if found else None
+
+
+def ratios_of_all(times: Times, over: str, under: str, keys: Collection[Key]) -> Ratios | None:
+    """`over`'s time divided by `under`'s; None unless every one of these cases has both."""
+    found = ratios(times, over, under, lambda key: key in keys)
+    return found if found is not None and len(found.by_case) == len(keys) else None
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The chosen row's time over the best row's."""
+
+    key: Key
+    chosen: str
+    best: str
+    ratio: float
+
+
+def losses(path: Path) -> list[Loss]:
+    """What the op's choice of a row lost in each case of sweep.py's file.
+
+    Both times are the rows' own, from the same interleaved run. A case whose operands were copied first is left out: no
+    row ran on them as they were. A file that does not say which kernel ran tells nothing.
+    """
+    _, rows = read_csv(path)
+    if not rows or "kernel" not in rows[0]:
+        return []
+    by_row: Times = {}
+    chosen: dict[Key, str] = {}
+    for row in rows:
+        if row["provider"] == "tileon":
+            chosen[key_of(row)] = row["kernel"]
+        else:
+            by_row.setdefault(key_of(row), {})[row["kernel"]] = float(row["median_us"])
+    found = []
+    for key, name in chosen.items():
+        times = by_row.get(key, {})
+        if name in times:
+            best = min(times, key=lambda row: times[row])
+            found.append(Loss(key, name, best, times[name] / times[best]))
+    return found
