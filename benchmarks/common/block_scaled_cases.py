@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import torch
 
-import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import tflops
 
 

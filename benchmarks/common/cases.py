@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -125,3 +126,27 @@ def make_operands(case: Case, device: torch.device, seed: int = 0) -> Operands:
         b=matrix(case.k, case.n, case.layout[1], dtype_b),
         bias=normal(case.n, dtype=case.out_dtype) if case.has_bias else None,
     )
+
+
+Shape = tuple[int, int, int]  # m, n, k
+
+
+@dataclass(frozen=True)
+class Work:
+    """A case, and who computes it; None is the default of measure/matmul.py."""
+
+    case: Case
+    providers: tuple[str, ...] | None = None
+
+
+def squares(
+    sizes: Sequence[int], dtypes: Sequence[str], layouts: Sequence[str], epilogues: Sequence[str]
+) -> list[Case]:
+    """Every combination, m = n = k."""
+    return [
+        Case(dtype, layout, size, size, size, epilogue)
+        for dtype in dtypes
+        for layout in layouts
+        for epilogue in epilogues
+        for size in sizes
+    ]

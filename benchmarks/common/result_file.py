@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import csv
+import functools
 import os
 import platform
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from benchmarks.common.commit import ROOT, commit
+
+RESULTS = ROOT / "benchmarks" / "results" / "h200"  # what the pages show
 
 
 def gpu_name() -> str:
@@ -162,6 +165,22 @@ def read_csv(path: Path) -> tuple[dict[str, str], list[dict[str, str]]]:
         elif line:
             lines.append(line)
     return head, list(csv.DictReader(lines))
+
+
+T = TypeVar("T")
+
+
+def of_file(name: str) -> Callable[[Callable[[Path], list[T]]], Callable[[Path], list[T]]]:
+    """Makes a function of a result file one of the results folder, which has nothing while there is no such file."""
+
+    def decorate(make: Callable[[Path], list[T]]) -> Callable[[Path], list[T]]:
+        @functools.wraps(make)
+        def of_folder(results: Path) -> list[T]:
+            return make(results / name) if (results / name).exists() else []
+
+        return of_folder
+
+    return decorate
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

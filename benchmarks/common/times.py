@@ -1,6 +1,7 @@
-"""What a file of matmul.py or sweep.py says: times by case and provider, their ratios, and what a choice of row lost.
+"""What result files say: times by case and provider, their ratios, and what a choice of row lost.
 
-Plain data: neither torch nor a GPU is needed.
+Plain data: neither torch nor a GPU is needed. A layout is named as in cases.py: NN is a @ b of row-major operands, NT
+x @ weight.t(), a linear layer.
 """
 
 from __future__ import annotations
@@ -35,6 +36,15 @@ class Key(NamedTuple):
     def shape(self) -> str:
         return str(self.m) if self.is_square else f"{self.m}x{self.n}x{self.k}"
 
+    def tflops(self, microseconds: float) -> float:
+        """Rate of the product alone: 2 m n k operations."""
+        return 2e-6 * self.m * self.n * self.k / microseconds
+
+
+def square(dtype: str, layout: str, size: int) -> Key:
+    """The plain product of m = n = k."""
+    return Key(dtype, layout, size, size, size, "none")
+
 
 Times = dict[Key, dict[str, float]]  # microseconds by provider
 
@@ -58,6 +68,14 @@ def read_times(path: Path, data: str | None = None) -> tuple[dict[str, str], Tim
             continue
         times.setdefault(key_of(row), {})[row["provider"]] = float(row["median_us"])
     return head, times
+
+
+def by_provider(rows: Iterable[dict[str, str]], *columns: str) -> dict[tuple[str, ...], dict[str, float]]:
+    """Microseconds by provider, by what stands in these columns."""
+    times: dict[tuple[str, ...], dict[str, float]] = {}
+    for row in rows:
+        times.setdefault(tuple(row[column] for column in columns), {})[row["provider"]] = float(row["median_us"])
+    return times
 
 
 def read_row_times(path: Path, rows: Collection[str]) -> Times:
@@ -104,6 +122,47 @@ def ratios_of_all(times: Times, over: str, under: str, keys: Collection[Key]) ->
     """`over`'s time divided by `under`'s; None unless every one of these cases has both."""
     found = ratios(times, over, under, lambda key: key in keys)
     return found if found is not None and len(found.by_case) == len(keys) else None
+
+
+def plain(dtype: str, layout: str, *, squares: bool = True) -> Callable[[Key], bool]:
+    """Whether a case is a plain product of this dtype and layout, square or not."""
+    return lambda key: (key.dtype, key.layout, key.epilogue, key.is_square) == (dtype, layout, "none", squares)
+
+
+def linear(times: Times, dtype: str = "bfloat16") -> Ratios | None:
+    """torch's time over ours for the linear layers: the rectangles NT of the file."""
+    return ratios(times, "torch", "tileon", plain(dtype, "NT", squares=False))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A kind of product, and a peer's time over ours in each of its cases: a row of README's table, and the row of that
+    name in the overview."""
+
+    words: str  # what is multiplied, and in which layout
+    peer: str  # as the result files name it: torch or triton
+    found: Ratios
+
+
+def compared(times: Times, *rows: tuple[str, str, str, Callable[[Key], bool]]) -> list[Comparison]:
+    """A comparison for each row of words, peer, our provider and which cases, but where no case has both."""
+    found = [(words, peer, ratios(times, peer, ours, among)) for words, peer, ours, among in rows]
+    return [Comparison(words, peer, by_case) for words, peer, by_case in found if by_case is not None]
+
+
+def among_squares(dtypes: Collection[str], *layouts: str, epilogue: str = "none") -> Callable[[Key], bool]:
+    return lambda key: key.dtype in dtypes and key.layout in layouts and key.is_square and key.epilogue == epilogue
+
+
+def squares_over_torch(words: str, dtypes: Collection[str]) -> list[tuple[str, str, str, Callable[[Key], bool]]]:
+    """Rows for `compared`: NN and NT apart, for they differ, and every linear layer is NT."""
+    over_torch = {
+        "NN": among_squares(dtypes, "NN"),
+        "NT": among_squares(dtypes, "NT"),
+        "TN and TT": among_squares(dtypes, "TN", "TT"),
+        "NN, bias + leaky_relu": among_squares(dtypes, "NN", epilogue="bias+leaky_relu"),
+    }
+    return [(f"{words} squares, {layout}", "torch", "tileon", among) for layout, among in over_torch.items()]
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from benchmarks.fit.cost_model import (
     write,
 )
 from benchmarks.fit.sweep_times import Sweep
-from benchmarks.subjects.bars_tune import WORST_REGRET
+from benchmarks.subjects.tuning import WORST_REGRET
 
 _NEAR = 1.6  # times the best one: rows whose times the model shall tell
 _FAR = 1.4  # times the best one: less the model shall not expect of the others

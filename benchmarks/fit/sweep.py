@@ -21,10 +21,11 @@ from pathlib import Path
 import torch
 
 from benchmarks.common.cases import Case, make_operands
-from benchmarks.common.presets import parse_shapes, preset_work
+from benchmarks.common.command import parse_shapes
 from benchmarks.common.result_file import CsvWriter, portable_path
 from benchmarks.common.times import geometric_mean, losses
 from benchmarks.common.timing import Arm, Timing, time_arms
+from benchmarks.fit.sweep_cases import SETS
 from benchmarks.measure.peers.dense import config_arms, tileon_call
 
 COLUMNS = (
@@ -56,14 +57,13 @@ def measure(case: Case, device: torch.device, arguments: argparse.Namespace) -> 
     return timings, chosen
 
 
-def _cases(arguments: argparse.Namespace, device: torch.device) -> list[Case]:
+def _cases(arguments: argparse.Namespace) -> list[Case]:
     if arguments.shapes:
         dtypes, layouts = arguments.dtype or ["float16"], arguments.layout or ["NN"]
         return [Case(dtype, layout, *shape) for dtype in dtypes for layout in layouts for shape in arguments.shapes]
-    cases = (work.case for work in preset_work(arguments.preset, device))
     return [
         case
-        for case in cases
+        for case in SETS[arguments.preset]()
         if (not arguments.dtype or case.dtype in arguments.dtype)
         and (not arguments.layout or case.layout in arguments.layout)
     ]
@@ -89,8 +89,7 @@ def _slice(text: str) -> slice:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    presets = ("sweep", "random", "float32_rows")
-    parser.add_argument("--preset", default="sweep", choices=presets, help="set of cases (default sweep)")
+    parser.add_argument("--preset", default="sweep", choices=SETS, help="set of cases (default sweep)")
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] in place of the fixed set")
     parser.add_argument("--dtype", type=lambda text: text.split(","), help="some of the set's (of --shapes: float16)")
     parser.add_argument("--layout", type=lambda text: text.split(","), help="some of the set's (of --shapes: NN)")
@@ -110,7 +109,7 @@ def main() -> int:
         parser.error("this needs a GPU: the tile table is the GPU's")
     device, failed = torch.device("cuda"), 0
     try:
-        cases = _cases(arguments, device)[arguments.cases]
+        cases = _cases(arguments)[arguments.cases]
     except ValueError as error:
         parser.error(str(error))
     timing_line = (

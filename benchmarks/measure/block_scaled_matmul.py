@@ -24,14 +24,21 @@ from pathlib import Path
 import torch
 
 from benchmarks.common.block_scaled_cases import DATA, FORMATS, BlockScaledCase, dequantized, make_operands
-from benchmarks.common.block_scaled_presets import PEERS, PRESETS, BlockScaledWork, expected_seconds, preset_work, works
-from benchmarks.common.presets import Shape, parse_names, parse_shapes
+from benchmarks.common.command import Shape, parse_names, parse_shapes
 from benchmarks.common.result_file import CsvWriter, portable_path
 from benchmarks.common.timing import Arm, Timing, clock_words, time_arms
 from benchmarks.measure.matmul import COLUMNS as MATMUL_COLUMNS
 from benchmarks.measure.peers.block_scaled import PROVIDERS, block_scaled_arm, tileon_call
 from benchmarks.measure.peers.dense import NotOffered
 from benchmarks.report.plot import draw_if_possible
+from benchmarks.subjects.block_scaled_presets import (
+    PEERS,
+    PRESETS,
+    BlockScaledWork,
+    expected_seconds,
+    preset_work,
+    works,
+)
 from tileon_ops._progress import Progress
 
 COLUMNS = (*MATMUL_COLUMNS, "data")

@@ -21,12 +21,14 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.common.cases import DTYPE_NAMES, EPILOGUES, LAYOUTS, Case, make_operands
-from benchmarks.common.presets import PRESETS, Work, parse_names, parse_shapes, preset_work, squares
+from benchmarks.common.cases import DTYPE_NAMES, EPILOGUES, LAYOUTS, Case, Work, make_operands, squares
+from benchmarks.common.command import parse_names, parse_shapes
 from benchmarks.common.result_file import CsvWriter, aligned, portable_path
 from benchmarks.common.timing import Arm, Timing, clock_words, time_arms
+from benchmarks.fit.sweep_cases import SETS
 from benchmarks.measure.peers.dense import PROVIDERS, NotOffered, arm, config_arms
 from benchmarks.report.plot import draw_if_possible
+from benchmarks.subjects import float32, fp8, portable, squares16
 
 COLUMNS = ("op", "dtype", "layout", "m", "n", "k", "epilogue", "provider", "median_us", "tflops")
 
@@ -35,6 +37,25 @@ GRAPH_LIMIT = 1024
 
 # Seconds of a case besides its timing: operands and first calls, the capture of a graph, Triton's trying of its rows.
 _SETUP_SECONDS, _GRAPH_SECONDS, _TRITON_SECONDS = 0.1, 0.2, 0.5
+
+
+def _demo(device: torch.device) -> list[Case]:
+    """A few squares, as large as the machine does quickly."""
+    if device.type != "cuda":
+        return squares([256, 512, 1024], ["float32"], ["NN"], ["none", "bias+leaky_relu"])
+    plain = squares([512, 1024, 2048, 4096], ["float16", "float32"], ["NN"], ["none"])
+    return plain + squares([4096], ["float16"], ["NN"], ["bias+leaky_relu"])
+
+
+_SUBJECTS = {"portable": portable.work, "hopper": squares16.work, "fp8": fp8.work, "float32": float32.work}
+PRESETS = ("demo", *_SUBJECTS, *SETS)
+
+
+def preset_work(name: str, device: torch.device) -> list[Work]:
+    """The fixed set of that name: the demo's, a result file's, or one of fit/sweep_cases.py."""
+    if name in _SUBJECTS:
+        return _SUBJECTS[name]()
+    return [Work(case) for case in (_demo(device) if name == "demo" else SETS[name]())]
 
 
 def parse_sizes(text: str) -> list[int]:

@@ -43,7 +43,7 @@ from torch.multiprocessing.spawn import spawn
 
 import tileon_ops
 from benchmarks.common.cases import ACTIVATIONS, SLOPE, TORCH_DTYPES
-from benchmarks.common.presets import names_among
+from benchmarks.common.command import names_among
 from benchmarks.common.result_file import CsvWriter, aligned, portable_path
 
 COLUMNS = ("op", "dtype", "m", "features", "hidden", "activation", "direction", "provider", "devices", "median_us",

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.common.presets import names_among
+from benchmarks.common.command import names_among
 from benchmarks.common.result_file import CsvWriter, portable_path, read_csv
 from benchmarks.common.timing import Arm, Timing, clock_words, time_arms
 from benchmarks.measure.matmul import COLUMNS as MATMUL_COLUMNS

@@ -1,4 +1,4 @@
-"""Writes the measured parts of README.md and of docs/ from the committed results: `python benchmarks/result_tables.py`.
+"""Writes the measured parts of README.md and docs/ from the committed results: `python -m benchmarks.report.pages`.
 
 What stands in a page between `<!-- begin: NAME -->` and `<!-- end: NAME -->` is replaced; PAGES says which parts a page
 has. Where a result file is missing, its part is left empty. `--check` changes nothing and exits with 1 where a page is
@@ -15,63 +15,73 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.common.commit import ROOT
-from benchmarks.subjects.tables_awkward import awkward_outputs_part
-from benchmarks.subjects.tables_block_scaled import (
-    block_scaled_accuracy_part,
-    block_scaled_portable_part,
-    hopper_part,
-    quantize_part,
+from benchmarks.common.markdown import link
+from benchmarks.common.result_file import RESULTS
+from benchmarks.report.headline import headline_part
+from benchmarks.report.proven import proven_part
+from benchmarks.subjects import (
+    block_scaled,
+    block_scaled_accuracy,
+    block_scaled_rows,
+    float32,
+    fp8,
+    portable,
+    quantize,
+    squares16,
+    training,
+    tuning,
+    unaligned,
 )
-from benchmarks.subjects.tables_block_scaled_rows import few_rows_part, forms_part, prepared_part
-from benchmarks.subjects.tables_float32 import float32_part
-from benchmarks.subjects.tables_fp8 import fp8_part
-from benchmarks.subjects.tables_headline import block_scaled_headline_part, headline_part
-from benchmarks.subjects.tables_loads import tile_loads_part
-from benchmarks.subjects.tables_matmul import peers_part
-from benchmarks.subjects.tables_pictures import picture_part
-from benchmarks.subjects.tables_portable import accuracy_part, speed_part
-from benchmarks.subjects.tables_proven import proven_part
-from benchmarks.subjects.tables_training import host_part, layer_part, parallel_part
-from benchmarks.subjects.tables_tune import tune_part
-
-RESULTS = ROOT / "benchmarks" / "results" / "h200"
 
 Part = Callable[[Path], list[str]]  # lines of Markdown from the folder of the results; their links are from ROOT
 
+
+def picture_part(name: str, words: str) -> Part:
+    """A part that shows a picture, if it is there; the words stand in its place where it cannot be seen."""
+
+    def part(results: Path) -> list[str]:
+        target = results / f"{name}.png"
+        return [f"![{words}]({link(target)})"] if target.exists() else []
+
+    return part
+
+
 PAGES: dict[str, dict[str, Part]] = {
     "README.md": {
-        "plot": picture_part("overview", "matmul"),
+        "plot": picture_part("overview", "The peers' time over tileon's, for every kind of product"),
         "headline": headline_part,
-        "block_scaled_headline": block_scaled_headline_part,
+        "block_scaled_headline": block_scaled.headline_part,
     },
     "docs/block_scaled_on_hopper.md": {
-        "few_rows": few_rows_part,
-        "prepared": prepared_part,
-        "mxfp4_forms": forms_part,
+        "few_rows": block_scaled_rows.few_rows_part,
+        "prepared": block_scaled_rows.prepared_part,
+        "mxfp4_forms": block_scaled_rows.forms_part,
     },
-    "docs/dense_on_hopper.md": {"tile_loads": tile_loads_part},
+    "docs/dense_on_hopper.md": {"tile_loads": tuning.tile_loads_part},
     "docs/gpus.md": {"proven": proven_part},
     "docs/measured.md": {
-        "roofline_picture": picture_part("roofline"),
-        "matmul_picture": picture_part("matmul"),
-        "matmul": peers_part,
-        "awkward_outputs": awkward_outputs_part,
-        "fp8_picture": picture_part("fp8"),
-        "fp8": fp8_part,
-        "float32": float32_part,
-        "portable": speed_part,
-        "accuracy": accuracy_part,
-        "training_picture": picture_part("training"),
-        "layer": layer_part,
-        "parallel": parallel_part,
-        "host": host_part,
-        "tune_regret_picture": picture_part("tune_regret"),
-        "tune_regret": tune_part,
-        "block_scaled_picture": picture_part("block_scaled"),
-        "block_scaled": hopper_part,
-        "block_scaled_accuracy": block_scaled_accuracy_part,
-        "block_scaled_portable": block_scaled_portable_part,
-        "quantize": quantize_part,
+        "roofline_picture": picture_part(
+            "roofline", "Rate over arithmetic intensity, under the roofs of memory and arithmetic"
+        ),
+        "matmul": squares16.part,
+        "awkward_outputs": unaligned.part,
+        "fp8": fp8.part,
+        "float32": float32.part,
+        "portable": portable.part,
+        "accuracy": float32.accuracy_part,
+        "layer": training.layer_part,
+        "parallel": training.parallel_part,
+        "host": training.host_part,
+        "tune_regret_picture": picture_part(
+            "tune_regret",
+            "What the choice of a kernel loses against the best row, and what tuning wins, over the cases",
+        ),
+        "tune_regret": tuning.part,
+        "block_scaled_picture": picture_part("block_scaled", "The block-scaled formats against their peers"),
+        "block_scaled": block_scaled.part,
+        "block_scaled_accuracy": block_scaled_accuracy.part,
+        "block_scaled_portable": block_scaled.portable_part,
+        "quantize": quantize.part,
     },
 }
 
@@ -118,7 +128,7 @@ def main() -> int:
     stale = {page: text for page in PAGES if (text := filled(page, results)) != (ROOT / page).read_text()}
     if stale and arguments.check:
         pages = " and ".join(stale)
-        print(f"not what benchmarks/results says: {pages}. Run `python benchmarks/result_tables.py`")
+        print(f"not what benchmarks/results says: {pages}. Run `python -m benchmarks.report.pages`")
         return 1
     for page, text in stale.items():
         (ROOT / page).write_text(text)

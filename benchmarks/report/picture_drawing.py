@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.report.picture import KEY_NAME, Picture
+from benchmarks.common.picture import KEY_NAME, Picture
 from benchmarks.report.picture_panels import draw_panel
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.common.picture import DistributionPanel, DotPanel, DotRow, LinePanel, Panel, RoofPanel
 from benchmarks.common.times import geometric_mean
-from benchmarks.report.picture import BarPanel, DistributionPanel, DotPanel, DotRow, LinePanel, Panel, RoofPanel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -175,20 +175,6 @@ def _dot_legend(axes: Axes, panel: DotPanel) -> None:
     _legend_above(axes, panel.title, marks, [words for _, words in panel.legend])
 
 
-def _draw_bars(axes: Axes, panel: BarPanel) -> None:
-    width = 0.8 / len(panel.series)
-    for place, ((label, style, heights), texts) in enumerate(zip(panel.series, panel.texts, strict=True)):
-        where = [index + (place - (len(panel.series) - 1) / 2) * width for index in range(len(heights))]
-        bars = axes.bar(where, heights, width * 0.94, label=label, color=_style(style)[0])
-        axes.bar_label(bars, texts, fontsize=8, padding=2)
-    highest = max(height for _, _, heights in panel.series for height in heights)
-    axes.set_ylim(0, highest * 1.16)  # room for the texts above the bars
-    axes.set_xticks(range(len(panel.categories)), panel.categories)
-    axes.grid(axis="x", visible=False)
-    axes.set_ylabel(panel.y_label)
-    _legend_above(axes, panel.title)
-
-
 def _draw_distribution(axes: Axes, panel: DistributionPanel) -> None:
     from matplotlib.ticker import PercentFormatter
 
@@ -253,7 +239,6 @@ def _draw_roof(axes: Axes, panel: RoofPanel) -> None:
 _DRAW: dict[type, Any] = {
     LinePanel: _draw_lines,
     DotPanel: _draw_dots,
-    BarPanel: _draw_bars,
     DistributionPanel: _draw_distribution,
     RoofPanel: _draw_roof,
 }

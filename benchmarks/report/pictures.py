@@ -1,4 +1,4 @@
-"""Draws the pictures of README and the documentation from the committed results: `python benchmarks/pictures.py`.
+"""Draws the pictures of the pages from the committed results: `python -m benchmarks.report.pictures`.
 
 Each picture is made of whatever of its files is in the folder; what is missing is said. A picture that is there and
 shows what its files say is left alone: its content key (picture.py) tells. With --check nothing is drawn, and the exit
@@ -13,14 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.common.commit import ROOT
-from benchmarks.common.result_file import portable_path
-from benchmarks.report.picture import Picture, stored_key
-from benchmarks.subjects import picture_overview, picture_roofline, picture_training
-from benchmarks.subjects.picture_products import block_scaled_picture, fp8_picture, matmul_picture
-from benchmarks.subjects.picture_tuning import tune_regret_picture
-
-RESULTS = ROOT / "benchmarks" / "results" / "h200"
+from benchmarks.common.picture import Picture, stored_key
+from benchmarks.common.result_file import RESULTS, portable_path
+from benchmarks.report import overview, roofline
+from benchmarks.subjects import block_scaled_figure, tuning
 
 
 @dataclass(frozen=True)
@@ -36,13 +32,10 @@ class Maker:
 
 
 MAKERS = (
-    Maker("overview", picture_overview.SOURCES, picture_overview.overview_picture),
-    Maker("roofline", picture_roofline.SOURCES, picture_roofline.roofline_picture),
-    Maker("matmul", ("matmul.csv",), matmul_picture),
-    Maker("fp8", ("fp8.csv",), fp8_picture),
-    Maker("block_scaled", ("block_scaled_matmul.csv",), block_scaled_picture),
-    Maker("training", picture_training.SOURCES, picture_training.training_picture),
-    Maker("tune_regret", ("tune_regret.csv",), tune_regret_picture),
+    Maker("overview", overview.SOURCES, overview.figure),
+    Maker("roofline", roofline.SOURCES, roofline.figure),
+    Maker("block_scaled", ("block_scaled_matmul.csv",), block_scaled_figure.figure),
+    Maker("tune_regret", (tuning.SOURCE,), tuning.figure),
 )
 
 

@@ -14,8 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.common.result_file import portable_path, read_csv
-from benchmarks.report.picture import (
+from benchmarks.common.picture import (
     DotPanel,
     DotRow,
     LinePanel,
@@ -26,6 +25,7 @@ from benchmarks.report.picture import (
     machine,
     with_mean,
 )
+from benchmarks.common.result_file import portable_path, read_csv
 
 Row = dict[str, str]
 

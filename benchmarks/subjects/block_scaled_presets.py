@@ -8,7 +8,7 @@ hopper: for block_scaled_matmul.csv. Three squares in every format, in both kind
     of two linear layers by CUDA-graph replay.
 
 Where hopper's time goes: each of its 66 cases takes the seconds of warming and timing that the command line gives it,
-40 in all at the 0.6 of evidence_benchmarks.py. Operands and first calls are some 13 s more, graphs 6, the calls of
+40 in all at the 0.6 of run_all.py. Operands and first calls are some 13 s more, graphs 6, the calls of
 torch.compile 12, and Triton's trying of its configurations 9: 80 s of the GPU, by estimate. Before that, once on a
 machine, the host compiles the peers: Triton's configurations for three formats, and a kernel for each operand's size.
 expected_seconds adds it up.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.common.block_scaled_cases import DATA, FORMATS, BlockScaledCase
-from benchmarks.common.presets import Shape
+from benchmarks.common.cases import Shape
 
 PRESETS = ("demo", "portable", "hopper")
 PEERS = ("tileon", "triton", "torch_dequantize")

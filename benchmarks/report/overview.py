@@ -6,24 +6,14 @@ From every result file of the folder that holds a comparison.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 
+from benchmarks.common.block_scaled_cases import DATA
+from benchmarks.common.picture import DotPanel, DotRow, Picture, caption_of, machine
 from benchmarks.common.result_file import read_csv
-from benchmarks.common.times import Key, Times, ratios, read_times
-from benchmarks.report.picture import DotPanel, DotRow, Picture, caption_of, machine
-from benchmarks.subjects.bars_block_scaled import KINDS
-from benchmarks.subjects.comparisons import (
-    Comparison,
-    float32_comparisons,
-    fp8_comparisons,
-    matmul_comparisons,
-    portable_comparisons,
-)
-from benchmarks.subjects.picture_training import host_ratios, layer_ratios, parallel_ratios
-from benchmarks.subjects.tables_awkward import SOURCE as AWKWARD_OUTPUTS
-from benchmarks.subjects.tables_awkward import other_outputs_comparison, vocabulary_comparison
-from benchmarks.subjects.tables_training import HOST_FUNCTIONS
+from benchmarks.common.times import Comparison, Key, Times, ratios, read_times
+from benchmarks.report.headline import product_comparisons
+from benchmarks.subjects import float32, fp8, portable, squares16, training, unaligned
 
 _READING = (
     "A dot is a case: the peer's time divided by tileon's. Right of 1 tileon is faster, left of it (shaded) the peer. "
@@ -35,11 +25,11 @@ _TRITON = "triton"
 # Of block-scaled formats, by words: the format and the kinds of data. What mxfp4 becomes, and so how fast it is,
 # depends on the data: int8 takes normal ones, bfloat16 the tutorial's. The others become bfloat16 with either.
 _BLOCK_SCALED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "mxfp8": ("mxfp8", KINDS),
+    "mxfp8": ("mxfp8", DATA),
     "mxfp4, normal data": ("mxfp4", ("normal",)),
     "mxfp4, tutorial data": ("mxfp4", ("tutorial",)),
-    "mixed": ("mixed", KINDS),
-    "nvfp4": ("nvfp4", KINDS),
+    "mixed": ("mixed", DATA),
+    "nvfp4": ("nvfp4", DATA),
 }
 
 
@@ -64,47 +54,32 @@ def _among(times: Times, over: str, under: str, among: Callable[[Key], bool]) ->
     return list(found.by_case.values()) if found else []
 
 
-def _graphs_row(times: Times, layout: str) -> DotRow:
-    found = _among(times, "torch_graph", "tileon_graph", lambda key: key.layout == layout)
-    return _row(f"float16 squares, {layout}, CUDA graphs", "torch", found)
+def _product_rows(source: Path) -> list[DotRow]:
+    return _rows(product_comparisons(source))
 
 
 def _matmul_rows(source: Path) -> list[DotRow]:
-    _, times = read_times(source)
-    return [*_rows(matmul_comparisons(times)), *(_graphs_row(times, layout) for layout in ("NN", "NT"))]
+    times = read_times(source)[1]
+
+    def graphs(layout: str) -> DotRow:
+        found = _among(times, "torch_graph", "tileon_graph", lambda key: key.layout == layout)
+        return _row(f"float16 squares, {layout}, CUDA graphs", "torch", found)
+
+    return [*_product_rows(source), graphs("NN"), graphs("NT")]
 
 
 def _outputs_rows(source: Path) -> list[DotRow]:
-    return _rows(vocabulary_comparison(source.parent) + other_outputs_comparison(source.parent))
+    results = source.parent
+    return _rows(unaligned.vocabulary_comparison(results) + unaligned.other_outputs_comparison(results))
 
 
-def _awkward_rows(source: Path) -> list[DotRow]:
-    """The GPU's time alone: what the host costs stands in a row of its own. Without the cases that have a file of
-    their own, where that is there."""
-    outputs = source.with_name(AWKWARD_OUTPUTS)
-    elsewhere = {row["case"] for row in read_csv(outputs)[1]} if outputs.exists() else set()
-    times: dict[tuple[str, ...], dict[str, float]] = {}
-    for row in read_csv(source)[1]:
-        if row["mode"] == "graph" and row["case"] not in elsewhere:
-            case = tuple(row[column] for column in ("dtype", "case", "m", "n", "k"))
-            times.setdefault(case, {})[row["provider"]] = float(row["median_us"])
-    found = [by["torch"] / by["tileon"] for by in times.values() if {"torch", "tileon"} <= by.keys()]
-    return [_row("bfloat16, unaligned or strided operands", "torch", found)]
-
-
-def _portable_rows(source: Path) -> list[DotRow]:
-    """Without float32, where float32.csv says what the library's choice of a kernel does with it."""
-    float32 = not source.with_name("float32.csv").exists()
-    return _rows(portable_comparisons(read_times(source)[1], float32=float32))
-
-
-def _of_file(compare: Callable[[Times], list[Comparison]], source: Path) -> list[DotRow]:
-    return _rows(compare(read_times(source)[1]))
+def _unaligned_rows(source: Path) -> list[DotRow]:
+    return [_row("bfloat16, unaligned or strided operands", "torch", unaligned.operand_ratios(source.parent))]
 
 
 def _by_format(source: Path, words: str, style: str, peer: str, among: Callable[[Key], bool]) -> list[DotRow]:
     """A row for each format, and for each kind of data on which the format's speed depends."""
-    times = {data: read_times(source, data)[1] for data in KINDS}
+    times = {data: read_times(source, data)[1] for data in DATA}
     rows = []
     for label, (name, kinds) in _BLOCK_SCALED.items():
 
@@ -142,23 +117,21 @@ def _triton_rows(source: Path) -> list[DotRow]:
 
 
 def _layer_rows(source: Path) -> list[DotRow]:
-    found = layer_ratios(source)
-    words = {"forward": "linear layer, forward", "forward_backward": "linear layer, forward + backward"}
+    found = training.layer_ratios(source)
     return [
-        _row(words[which], "torch", [ratio for (_, its, _), ratio in found.items() if its == which]) for which in words
+        _row(f"linear layer, {words}", "torch", [one for (_, its), of in found.items() if its == which for one in of])
+        for which, words in training.PASSES.items()
     ]
 
 
 def _parallel_rows(source: Path) -> list[DotRow]:
-    return [_row("MLP on 1 and 2 GPUs", "torch", parallel_ratios(source).values())]
+    return [_row("MLP on 1 and 2 GPUs", "torch", training.parallel_ratios(source))]
 
 
 def _host_rows(source: Path) -> list[DotRow]:
-    found = host_ratios(source)
     return [
-        _row(f"host time of {function}", "torch", [ratio for (_, ours), ratio in found.items() if ours == who])
-        for who, function in HOST_FUNCTIONS.items()
-        if who != "torch"
+        _row(f"host time of {training.HOST_FUNCTIONS[who]}", "torch", found)
+        for who, found in training.host_ratios(source).items()
     ]
 
 
@@ -167,26 +140,26 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, Callable[[Path], list[DotRow]]], ...]
     (
         "matmul",
         (
-            ("matmul.csv", _matmul_rows),
-            ("awkward.csv", _awkward_rows),
-            (AWKWARD_OUTPUTS, _outputs_rows),
-            ("float32.csv", partial(_of_file, float32_comparisons)),
-            ("portable.csv", _portable_rows),
+            (squares16.SOURCE, _matmul_rows),
+            (unaligned.SOURCE, _unaligned_rows),
+            (unaligned.OUTPUTS, _outputs_rows),
+            (float32.SOURCE, _product_rows),
+            (portable.SOURCE, _product_rows),
         ),
     ),
-    ("matmul of fp8, against torch._scaled_mm", (("fp8.csv", partial(_of_file, fp8_comparisons)),)),
+    ("matmul of fp8, against torch._scaled_mm", ((fp8.SOURCE, _product_rows),)),
     ("block-scaled, against dequantize, cuBLAS", ((_BLOCK_SCALED_FILE, _dequantize_rows),)),
     ("block-scaled, against cuBLAS on bfloat16", ((_BLOCK_SCALED_FILE, _bfloat16_rows),)),
     ("block-scaled, against Triton's dot_scaled", ((_BLOCK_SCALED_FILE, _triton_rows),)),
     (
         "training and calls",
-        (("layer.csv", _layer_rows), ("parallel.csv", _parallel_rows), ("host.csv", _host_rows)),
+        ((training.LAYER, _layer_rows), (training.PARALLEL, _parallel_rows), (training.HOST, _host_rows)),
     ),
 )
 SOURCES = tuple(dict.fromkeys(name for _, makers in _GROUPS for name, _ in makers))
 
 
-def overview_picture(results: Path) -> Picture | None:
+def figure(results: Path) -> Picture | None:
     """Of whatever files are there."""
     rows: list[DotRow] = []
     heads = {}

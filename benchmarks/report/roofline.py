@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common.gpu_roofs import GPU_ROOFS, GpuRoofs
+from benchmarks.common.picture import Picture, Roof, RoofPanel, Series, caption_of
 from benchmarks.common.result_file import read_csv
 from benchmarks.common.times import Key, Times, read_times
-from benchmarks.report.picture import Picture, Roof, RoofPanel, Series, caption_of
-from benchmarks.subjects.bars_block_scaled import BLOCK_SCALED_FORMATS
+from benchmarks.subjects.block_scaled_rows import FORMATS
 
 SOURCES = ("matmul.csv", "fp8.csv", "block_scaled_matmul.csv", "float32.csv", "portable.csv")
 
@@ -55,7 +55,7 @@ def points(
 ) -> list[Series]:
     """The provider's cases as a series, or nothing where it has none. `operands`: the dtype it reads, if another."""
     found = sorted(
-        (intensity(operands or key.dtype, key.m, key.n, key.k), 2e-6 * key.m * key.n * key.k / by[provider])
+        (intensity(operands or key.dtype, key.m, key.n, key.k), key.tflops(by[provider]))
         for key, by in times.items()
         if provider in by and key.epilogue == "none" and among(key)
     )
@@ -93,7 +93,7 @@ def _fp8(source: Path) -> list[Series]:
 
 def _block_scaled(source: Path) -> list[Series]:
     times, series = read_times(source, "normal")[1], []
-    for place, name in enumerate(BLOCK_SCALED_FORMATS):
+    for place, name in enumerate(FORMATS):
 
         def mine(key: Key, name: str = name) -> bool:
             return key.dtype == name
@@ -168,7 +168,7 @@ def _roof(known: GpuRoofs, name: str) -> Roof:
     return Roof(f"{peak:.0f} {_ROOF_WORDS[name]}", peak, sustained)
 
 
-def roofline_picture(results: Path) -> Picture | None:
+def figure(results: Path) -> Picture | None:
     """Of whatever files of one GPU whose roofs are known are there."""
     heads, panels, gpu = {}, [], ""
     for panel in _PANELS:

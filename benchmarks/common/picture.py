@@ -77,17 +77,6 @@ class DotPanel:
 
 
 @dataclass(frozen=True)
-class BarPanel:
-    """Bars in groups. `texts` stand at the bars' ends."""
-
-    title: str
-    y_label: str
-    categories: tuple[str, ...]
-    series: tuple[tuple[str, str, tuple[float, ...]], ...]  # label, style, a height for each category
-    texts: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
 class Values:
     """Numbers of one kind, in rising order."""
 
@@ -128,7 +117,7 @@ class RoofPanel:
         return min(self.memory_tb_s * intensity, roof.peak)
 
 
-Panel = LinePanel | DotPanel | BarPanel | DistributionPanel | RoofPanel
+Panel = LinePanel | DotPanel | DistributionPanel | RoofPanel
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,16 @@
-"""The tables of block-scaled products by rows of `a`, and those of docs/block_scaled_on_hopper.md: all from
-block_scaled_matmul.csv. See result_tables.py."""
+"""Block-scaled products by rows of `a`, and what mxfp4 becomes: tables of block_scaled_matmul.csv."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.common.times import Key, Times, read_times
-from benchmarks.report.markdown import source_line, table
-from benchmarks.subjects.bars_block_scaled import BLOCK_SCALED_FORMATS, SQUARES
+from benchmarks.common.markdown import rates, ratio, source_line, table
+from benchmarks.common.result_file import of_file
+from benchmarks.common.times import Key, Times, read_times, square
+from benchmarks.subjects.block_scaled_presets import HOPPER_SQUARES
 
+FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")  # in the order of the tables
 SOURCE = "block_scaled_matmul.csv"
 CUBLAS = "cuBLAS on bfloat16"
 _WEIGHT = 8192  # n and k of the weight that most of the file's cases have
@@ -44,12 +45,12 @@ def _pair(by: dict[str, float]) -> tuple[float, float] | None:
 def few_rows_lines(times: Times) -> list[str]:
     """Microseconds by graph replay, where a file has such cases."""
     rows = []
-    for name in BLOCK_SCALED_FORMATS:
+    for name in FORMATS:
         for key, by in times.items():
             if key.dtype == name and {"tileon_graph", "torch_bf16_graph"} <= by.keys():
-                ours, rival = by["tileon_graph"], by["torch_bf16_graph"]
-                figures = [f"{ours:.1f}", f"{rival:.1f}", f"{rival / ours:.2f}"]
-                rows.append([name, f"{key.n} x {key.k}", str(key.m), *figures])
+                figures = [f"{by[who]:.1f}" for who in ("tileon_graph", "torch_bf16_graph")]
+                over = ratio(by, "torch_bf16_graph", "tileon_graph")
+                rows.append([name, f"{key.n} x {key.k}", str(key.m), *figures, over])
     if not rows:
         return []
     columns = ["format", "weight, n x k", "rows", "tileon", CUBLAS, f"{CUBLAS} / tileon"]
@@ -65,13 +66,12 @@ def few_rows_lines(times: Times) -> list[str]:
 def more_rows_lines(times: Times) -> list[str]:
     """Microseconds of the products that were measured with a prepared weight as well, where a file has such cases."""
     rows = []
-    for name in BLOCK_SCALED_FORMATS:
+    for name in FORMATS:
         for key, by in times.items():
             if key.dtype == name and {"tileon", "tileon_prepared", "torch_bf16"} <= by.keys():
-                ours, prepared, rival = by["tileon"], by["tileon_prepared"], by["torch_bf16"]
-                figures = [f"{time:.1f}" for time in (ours, prepared, rival)]
-                ratios = [f"{rival / time:.2f}" for time in (ours, prepared)]
-                rows.append([name, f"{key.n} x {key.k}", str(key.m), *figures, *ratios])
+                figures = [f"{by[who]:.1f}" for who in ("tileon", "tileon_prepared", "torch_bf16")]
+                over = [ratio(by, "torch_bf16", who) for who in ("tileon", "tileon_prepared")]
+                rows.append([name, f"{key.n} x {key.k}", str(key.m), *figures, *over])
     if not rows:
         return []
     columns = ["format", "weight, n x k", "rows", "tileon", _PREPARED, CUBLAS]
@@ -111,7 +111,7 @@ def by_rows_lines(times: Times) -> list[str]:
         return []
     numbers = sorted({rows for _, rows in found})
     lines, slower = [], []
-    for name in BLOCK_SCALED_FORMATS:
+    for name in FORMATS:
         measured = [rows for rows in numbers if (name, rows) in found]
         if measured:
             lines.append([name, *(f"{found[name, m]:.2f}" if (name, m) in found else "" for m in numbers)])
@@ -136,7 +136,7 @@ def _few_rows(times: Times) -> list[str]:
     }
     numbers = sorted({key.m for key in timed})
     lines = []
-    for name in BLOCK_SCALED_FORMATS:
+    for name in FORMATS:
         pairs = [timed.get(_product(name, rows)) for rows in numbers]
         if any(pairs):
             lines.append([name, *(f"{us:.1f}" if pair else "" for pair in pairs for us in (pair or ("", "")))])
@@ -155,30 +155,22 @@ def _forms(source: Path) -> list[str]:
     lines = []
     for data, provider, words in _FORMS:
         times, cells = read_times(source, data)[1], []
-        for size in SQUARES:
-            by = times.get(Key("mxfp4", "NT", size, size, size, "none"), {})
-            rates = [f"{2e-6 * size**3 / by[who]:.0f}" if who in by else "" for who in (provider, "torch_dequantize")]
-            cells.append(f"{rates[0]} ({rates[1]})" if all(rates) else "")
+        for key in (square("mxfp4", "NT", size) for size in HOPPER_SQUARES):
+            ours, peer = rates(key, times.get(key, {}), (provider, "torch_dequantize"))
+            cells.append(f"{ours} ({peer})" if ours and peer else "")
         lines.append([words, *cells])
     return [
         "TFLOP/s at m = n = k, preparing included; in brackets a compiled dequantization and cuBLAS in the same run. "
         "The tutorial's data do not fit int8:",
         "",
-        *table(["format, data: form", *(str(size) for size in SQUARES)], lines, 1),
+        *table(["format, data: form", *(str(size) for size in HOPPER_SQUARES)], lines, 1),
         "",
     ]
 
 
 def _page_part(lines_of: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
-    """A part with the sentence of where it is from; nothing while there is no such file."""
-
-    def part(results: Path) -> list[str]:
-        source = results / SOURCE
-        if not source.exists():
-            return []
-        return [*lines_of(source), source_line(source, read_times(source)[0])]
-
-    return part
+    """A part with the sentence of where it is from."""
+    return of_file(SOURCE)(lambda source: [*lines_of(source), source_line(source, read_times(source)[0])])
 
 
 few_rows_part = _page_part(lambda source: _few_rows(read_times(source, "normal")[1]))

@@ -1,12 +1,12 @@
-"""What the suite and the sanitizers said on the GPU, in a sentence. See result_tables.py."""
+"""What the suite and the sanitizers said on the GPU, in a sentence."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+from benchmarks.common.markdown import link
 from benchmarks.common.result_file import read_csv
-from benchmarks.report.markdown import link
 
 
 def proven_part(results: Path) -> list[str]:
