@@ -82,11 +82,11 @@ class TestModules:
         assert set(timings) == {"quick", "chosen"}
 
     def test_the_sweep_covers_the_benchmark_sizes_once(self) -> None:
-        import torch
 
-        from benchmarks.common.presets import LINEAR_SHAPES, SQUARES, preset_work
+        from benchmarks.fit.sweep_cases import SETS
+        from benchmarks.subjects.squares16 import LINEAR_SHAPES, SQUARES
 
-        cases = [work.case for work in preset_work("sweep", torch.device("cpu"))]
+        cases = SETS["sweep"]()
         assert len(set(cases)) == len(cases)
         for layout in ("NN", "NT"):
             squares = {case.m for case in cases if (case.dtype, case.layout) == ("float16", layout)}
@@ -94,7 +94,7 @@ class TestModules:
         layers = {(case.m, case.n, case.k) for case in cases if (case.dtype, case.layout) == ("bfloat16", "NT")}
         assert layers >= set(LINEAR_SHAPES)
 
-    def test_copies_of_awkward_operands_are_aligned_and_equal(self) -> None:
+    def test_copies_of_unaligned_operands_are_aligned_and_equal(self) -> None:
         import torch
 
         from benchmarks.measure.unaligned import CASES, aligned_copy, operands, readable
@@ -114,8 +114,8 @@ def _line(dtype: str, layout: str, shape: tuple[int, int, int], epilogue: str, p
 
 
 def _made_up_results(folder: pathlib.Path) -> None:
-    """Ours takes 10 us everywhere, torch 11, Triton 12; by graph 5 against 6; fused 10.1 over 10. Two marks are missed:
-    torch takes 8 at 512 of bfloat16 NT, and the choice loses 20 % once."""
+    """Ours takes 10 us everywhere, torch 11, Triton 12; by graph 5 against 6; fused 10.1 over 10. Two targets are
+    missed: torch takes 8 at 512 of bfloat16 NT, and the choice loses 20 % once."""
     folder.mkdir(exist_ok=True)
     lines = [",".join(COLUMNS)]
     for dtype in ("float16", "bfloat16"):
@@ -140,7 +140,7 @@ def _made_up_results(folder: pathlib.Path) -> None:
     (folder / "sweep.csv").write_text(HEAD + "\n".join(lines) + "\n")
 
 
-def test_bars_say_what_holds_and_what_does_not(tmp_path: pathlib.Path) -> None:
+def test_targets_say_what_holds_and_what_does_not(tmp_path: pathlib.Path) -> None:
     _made_up_results(tmp_path)
     result = run("--results", str(tmp_path), script="report/targets.py")
     assert result.returncode == 0, result.stderr
@@ -155,7 +155,7 @@ def test_bars_say_what_holds_and_what_does_not(tmp_path: pathlib.Path) -> None:
     assert run("--results", str(tmp_path), "--strict", script="report/targets.py").returncode == 1
 
 
-def test_bars_of_an_empty_folder_are_not_measured(tmp_path: pathlib.Path) -> None:
+def test_targets_of_an_empty_folder_are_not_measured(tmp_path: pathlib.Path) -> None:
     result = run("--results", str(tmp_path), script="report/targets.py")
     assert result.returncode == 0, result.stderr
     assert "holds" not in result.stdout.lower().replace("does not hold", "")

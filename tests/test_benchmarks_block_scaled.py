@@ -273,11 +273,11 @@ def test_progress_is_drawn_in_place_on_a_terminal_and_in_lines_elsewhere() -> No
         assert stream.getvalue() == expected
 
 
-# Marks, tables and stages.
+# Targets, tables and stages.
 
 
 def _made_up_results(folder: pathlib.Path) -> None:
-    """At every size ours takes 10 us, Triton 30 (mixed: 11, a mark that is missed), dequantization 15. Ours moves
+    """At every size ours takes 10 us, Triton 30 (mixed: 11, a target that is missed), dequantization 15. Ours moves
     3.5 TB/s, but dequantize of nvfp4 only 2."""
     folder.mkdir(exist_ok=True)
     lines = [",".join(COLUMNS)]
@@ -296,23 +296,23 @@ def _made_up_results(folder: pathlib.Path) -> None:
     (folder / "quantize.csv").write_text(HEAD + "\n".join(lines) + "\n")
 
 
-def test_bars_of_block_scaled_products_and_quantization(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.targets import block_scaled_bars, quantize_bars
+def test_targets_of_block_scaled_products_and_quantization(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects import block_scaled, quantize
 
-    assert block_scaled_bars(tmp_path) == quantize_bars(tmp_path) == []
+    assert block_scaled.portable_targets(tmp_path) == quantize.targets(tmp_path) == []
     _made_up_results(tmp_path)
-    products = {bar.what.split()[0]: bar for bar in block_scaled_bars(tmp_path)}
-    assert {name: bar.verdict for name, bar in products.items()} == {
+    products = {target.what.split()[0]: target for target in block_scaled.portable_targets(tmp_path)}
+    assert {name: target.verdict for name, target in products.items()} == {
         "mxfp8": "holds", "mxfp4": "holds", "mixed": "DOES NOT HOLD", "nvfp4": "no peer"
     }  # fmt: skip
     assert products["mxfp8"].figure == "3.00 (10 us, Triton's 30 us)"
     assert products["nvfp4"].figure == "Triton does not compile it"
-    moved = quantize_bars(tmp_path)
-    assert [bar.what for bar in moved if bar.holds is False] == ["dequantize nvfp4 8192 x 8192"]
-    assert sum(bar.holds is True for bar in moved) == 5
+    moved = quantize.targets(tmp_path)
+    assert [target.what for target in moved if target.holds is False] == ["dequantize nvfp4 8192 x 8192"]
+    assert sum(target.holds is True for target in moved) == 5
 
     printed = run("--results", str(tmp_path), script="report/targets.py").stdout
-    assert "7 of" in printed, "what has no peer is no mark: 2 of 3 and 5 of 6 hold"
+    assert "7 of" in printed, "what has no peer is no target: 2 of 3 and 5 of 6 hold"
 
 
 def test_the_page_has_the_tables_where_there_are_results(tmp_path: pathlib.Path) -> None:
@@ -330,13 +330,13 @@ def test_the_page_has_the_tables_where_there_are_results(tmp_path: pathlib.Path)
     assert filled("docs/measured.md", tmp_path, text) == text
 
 
-def test_the_stages_are_in_the_evidence() -> None:
+def test_run_all_has_the_stages() -> None:
     listed = run("--list", script="run_all.py").stdout
     for stage, script in (
-        ("block_scaled", "block_scaled_matmul.py --preset hopper"),
-        ("block_scaled_portable", "block_scaled_matmul.py --preset portable"),
-        ("quantize", "quantize.py"),
+        ("block_scaled", "benchmarks/block_scaled_matmul.py --preset hopper"),
+        ("block_scaled_portable", "benchmarks/block_scaled_matmul.py --preset portable"),
+        ("quantize", "-m benchmarks.measure.quantize"),
     ):
         mine = [line for line in listed.splitlines() if line.split()[0] == stage]
         assert len(mine) == 1
-        assert f"benchmarks/{script}" in mine[0]
+        assert script in mine[0]

@@ -1,5 +1,5 @@
 """The benchmark of how near block-scaled products come to float64: what it measures, on small shapes, its file, and the
-marks that are read from it."""
+targets that are read from it."""
 
 from __future__ import annotations
 
@@ -158,29 +158,29 @@ def test_bad_arguments_are_refused_before_anything_runs(
     assert captured.out == ""
 
 
-def test_the_stage_is_in_the_evidence_before_the_bars_that_read_it() -> None:
+def test_the_stage_is_of_run_all_before_the_targets_that_read_it() -> None:
     listed = [line for line in run("--list", script="run_all.py").stdout.splitlines()[1:] if line]
     stages = [line.split()[0] for line in listed]
     assert stages.count("block_scaled_accuracy") == 1
-    assert stages.index("block_scaled_accuracy") < stages.index("bars")
+    assert stages.index("block_scaled_accuracy") < stages.index("targets")
     mine = listed[stages.index("block_scaled_accuracy")]
-    assert "benchmarks/block_scaled_accuracy.py --csv " in mine
+    assert "benchmarks.measure.block_scaled_accuracy --csv " in mine
     assert mine.endswith("block_scaled_accuracy.csv")
 
 
-# Marks.
+# Targets.
 
 
 def _made_up(folder: pathlib.Path, *, without: str = "nothing", **changed: str) -> list[str]:
-    """Writes every row that the marks want, ours 140 dB and bit-exact and cuBLAS's as many dB; returns the marks that
-    are missed.
+    """Writes every row that the targets want, ours 140 dB and bit-exact and cuBLAS's as many dB; returns the targets
+    that are missed.
 
     Args:
         folder: of the file.
         without: rows with this in them are left out.
         changed: figures by `<format>_<data>_<k>_<provider>`.
     """
-    from benchmarks.subjects.bars_block_scaled_accuracy import block_scaled_accuracy_bars
+    from benchmarks.subjects.block_scaled_accuracy import targets
 
     lines = [",".join(COLUMNS)]
     for name in FORMATS:
@@ -191,19 +191,17 @@ def _made_up(folder: pathlib.Path, *, without: str = "nothing", **changed: str) 
                     lines.append(f"block_scaled_matmul,{name},{data},8192,8192,{k},256,{who},{figures}")
     kept = [line for line in lines if without not in line]
     (folder / "block_scaled_accuracy.csv").write_text(HEAD + "\n".join(kept) + "\n")
-    return [
-        f"{bar.what}, {bar.asked}: {bar.figure}" for bar in block_scaled_accuracy_bars(folder) if bar.holds is False
-    ]
+    return [f"{target.what}, {target.asked}: {target.figure}" for target in targets(folder) if target.holds is False]
 
 
-def test_marks_are_nothing_without_the_file_and_one_line_each_with_it(tmp_path: pathlib.Path) -> None:
-    from benchmarks.subjects.bars_block_scaled_accuracy import block_scaled_accuracy_bars
+def test_targets_are_nothing_without_the_file_and_one_line_each_with_it(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.block_scaled_accuracy import targets
 
-    assert block_scaled_accuracy_bars(tmp_path) == []
+    assert targets(tmp_path) == []
     assert _made_up(tmp_path) == [], "as near as cuBLAS is near enough"
-    bars = block_scaled_accuracy_bars(tmp_path)
-    assert [bar.verdict for bar in bars] == ["holds"] * (1 + 4 + 4)
-    figures = [(bar.what, bar.asked, bar.figure) for bar in bars]
+    found = targets(tmp_path)
+    assert [target.verdict for target in found] == ["holds"] * (1 + 4 + 4)
+    figures = [(target.what, target.asked, target.figure) for target in found]
     assert figures[0] == ("mxfp4 normal 8192 x 8192 x k, against float64", "each bit-exact", "at 1024, 8192")
     normal = "mxfp8 normal 8192 x 8192 x k, against float64"
     assert (normal, "each >= 120 dB", "worst 140.00 dB at 1024") in figures
@@ -215,7 +213,7 @@ def test_marks_are_nothing_without_the_file_and_one_line_each_with_it(tmp_path: 
     assert "9 of" in printed
 
 
-def test_each_mark_is_missed_by_what_it_forbids(tmp_path: pathlib.Path) -> None:
+def test_each_target_is_missed_by_what_it_forbids(tmp_path: pathlib.Path) -> None:
     normal, tutorial = (f"{data} 8192 x 8192 x k, against float64" for data in ("normal", "tutorial"))
     assert _made_up(tmp_path, mxfp4_normal_8192_tileon="149.50,no", mxfp8_normal_1024_tileon="140.00,no") == [
         f"mxfp4 {normal}, each bit-exact: 8192 149.50 dB"
@@ -231,15 +229,15 @@ def test_each_mark_is_missed_by_what_it_forbids(tmp_path: pathlib.Path) -> None:
     assert _made_up(tmp_path, mxfp4_normal_1024_tileon="inf,yes", mxfp4_tutorial_1024_tileon="inf,yes") == []
 
 
-def test_a_mark_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
-    from benchmarks.subjects.bars_block_scaled_accuracy import block_scaled_accuracy_bars
+def test_a_target_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.block_scaled_accuracy import targets
 
     for gone, what in (
         ("mxfp4,normal,8192,8192,1024,256,tileon,", ["mxfp4 normal"] * 2),
         ("mxfp8,tutorial,8192,8192,8192,256,torch_bf16,", ["mxfp8 tutorial"]),
     ):
         assert _made_up(tmp_path, without=gone) == []
-        missing = [bar.what for bar in block_scaled_accuracy_bars(tmp_path) if bar.verdict == "not measured"]
+        missing = [target.what for target in targets(tmp_path) if target.verdict == "not measured"]
         assert missing == [f"{name} 8192 x 8192 x k, against float64" for name in what]
 
 
@@ -261,11 +259,11 @@ def test_the_page_shows_every_case_and_what_is_missed(tmp_path: pathlib.Path) ->
     assert "- mixed normal 8192 x 8192 x k, against float64, each >= 120 dB: 8192 nan dB" in text
 
 
-def test_bars_and_benchmark_agree_on_shapes_and_formats() -> None:
+def test_targets_and_benchmark_agree_on_shapes_and_formats() -> None:
     from benchmarks.common.block_scaled_cases import FORMATS as MEASURED
     from benchmarks.measure.block_scaled_accuracy import GPU_SHAPES
-    from benchmarks.subjects.bars_block_scaled import BLOCK_SCALED_FORMATS
-    from benchmarks.subjects.bars_block_scaled_accuracy import ALL_K, SIZE
+    from benchmarks.subjects.block_scaled_accuracy import ALL_K, SIZE
+    from benchmarks.subjects.block_scaled_rows import FORMATS as SHOWN
 
     assert [(SIZE, SIZE, k) for k in ALL_K] == list(GPU_SHAPES)
-    assert set(BLOCK_SCALED_FORMATS) == set(MEASURED)
+    assert set(SHOWN) == set(MEASURED)

@@ -1,5 +1,5 @@
-"""The benchmark of fp8 products: its preset measures what the marks want, its peers compute the same product, and what
-is made of a made-up file is right."""
+"""The benchmark of fp8 products: its preset measures what the targets want, its peers compute the same product, and
+what is made of a made-up file is right."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def test_the_file_says_the_output_and_leaves_out_what_torch_does_not_offer(tmp_p
 
 
 def _made_up(folder: pathlib.Path, *, without: str = "nothing") -> pathlib.Path:
-    """Every row of the preset. Ours takes 10 us and torch 11, fast 8 and 9. Two marks are missed: torch takes 1 for
+    """Every row of the preset. Ours takes 10 us and torch 11, fast 8 and 9. Two targets are missed: torch takes 1 for
     e4m3xe5m2, fast, at 1024, and we 8.4 for e5m2, fast, everywhere."""
-    from benchmarks.common.presets import preset_work
-    from benchmarks.subjects.bars_fp8 import OFFERED_BY_TORCH
+    from benchmarks.measure.matmul import preset_work
+    from benchmarks.subjects.fp8 import OFFERED_BY_TORCH
 
     times = {"tileon": 10.0, "tileon_fast": 8.0, "torch": 11.0, "torch_fast": 9.0}
     missed = {("e4m3xe5m2", 1024, "torch_fast"): 1.0}
@@ -116,39 +116,29 @@ def _made_up(folder: pathlib.Path, *, without: str = "nothing") -> pathlib.Path:
     return path
 
 
-def test_every_mark_is_measured_by_the_preset(tmp_path: pathlib.Path) -> None:
-    from benchmarks.subjects.bars_fp8 import fp8_bars
+def test_every_target_is_measured_by_the_preset(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.fp8 import targets
 
-    assert fp8_bars(tmp_path) == []
+    assert targets(tmp_path) == []
     _made_up(tmp_path)
-    bars = {bar.what: bar for bar in fp8_bars(tmp_path)}
-    assert len(bars) == 3 * 2 + 2
-    assert all(bar.holds is not None for bar in bars.values())
-    assert [what for what, bar in bars.items() if bar.holds is False] == [
+    found = {target.what: target for target in targets(tmp_path)}
+    assert len(found) == 3 * 2 + 2
+    assert all(target.holds is not None for target in found.values())
+    assert [what for what, target in found.items() if target.holds is False] == [
         "e4m3xe5m2 NT squares, fast, torch / ours",
         "NT squares, fast, ours of e4m3 / e5m2",
     ]
-    assert bars["e4m3 NT squares, precise, torch / ours"].figure == "1.100 over 15, worst 1.100 at 1024"
-    assert bars["NT squares, fast, ours of e4m3 / e5m2"].figure == "0.952 over 15, worst 0.952 at 1024"
+    assert found["e4m3 NT squares, precise, torch / ours"].figure == "1.100 over 15, worst 1.100 at 1024"
+    assert found["NT squares, fast, ours of e4m3 / e5m2"].figure == "0.952 over 15, worst 0.952 at 1024"
     assert "fast, ours of e4m3 / e5m2" in run("--results", str(tmp_path), script="report/targets.py").stdout
 
 
-def test_a_mark_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
-    from benchmarks.subjects.bars_fp8 import fp8_bars
+def test_a_target_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.fp8 import targets
 
     _made_up(tmp_path, without="e5m2xe4m3,NT,4096,4096,4096,none,torch,")
-    missing = [bar.what for bar in fp8_bars(tmp_path) if bar.verdict == "not measured"]
+    missing = [target.what for target in targets(tmp_path) if target.verdict == "not measured"]
     assert missing == ["e5m2xe4m3 NT squares, precise, torch / ours"]
-
-
-def test_bars_and_benchmark_agree_on_sizes_and_pairings() -> None:
-    from benchmarks.common.cases import FP8_PAIRINGS
-    from benchmarks.common.presets import FP8_SQUARES
-    from benchmarks.subjects.bars_fp8 import OFFERED_BY_TORCH, PAIRINGS, SQUARES
-
-    assert SQUARES == FP8_SQUARES
-    assert set(PAIRINGS) == set(FP8_PAIRINGS)
-    assert set(PAIRINGS) - set(OFFERED_BY_TORCH) == {"e5m2"}
 
 
 def test_the_page_and_the_plot_of_a_made_up_file(tmp_path: pathlib.Path) -> None:

@@ -1,4 +1,4 @@
-"""Smoke: benchmarks/parallel.py and examples/tensor_parallel.py run on two processes of the CPU."""
+"""Smoke: benchmarks/measure/parallel.py and examples/tensor_parallel.py run on two processes of the CPU."""
 
 from __future__ import annotations
 

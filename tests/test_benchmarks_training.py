@@ -1,4 +1,4 @@
-"""Training's measurements, on the CPU: layer.py and host.py, and the marks and tables made of their files."""
+"""Training's measurements, on the CPU: layer.py and host.py, and the targets and tables made of their files."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class TestLayer:
     def test_tf32_is_not_offered_where_nothing_switches_it_on(
         self, script: str, work: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        module = importlib.import_module(script)
+        module = importlib.import_module(f"benchmarks.measure.{script}")
         monkeypatch.setattr(module, work, never)
         monkeypatch.setattr(sys, "argv", [f"{script}.py", "--dtype", "tf32"])
         with pytest.raises(SystemExit) as ended:
@@ -180,31 +180,31 @@ def parallel_row(direction: str, provider: str, devices: int, time_us: float, sp
 
 class TestBars:
     def test_nothing_of_files_that_are_not_there(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.bars_training import training_bars
+        from benchmarks.subjects.training import targets
 
-        assert training_bars(tmp_path) == []
+        assert targets(tmp_path) == []
 
     @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "holds"), (1.001, "DOES NOT HOLD")])
     def test_a_limit_of_time_is_met_exactly_at_it_and_not_above(
         self, tmp_path: pathlib.Path, factor: float, verdict: str
     ) -> None:
-        from benchmarks.subjects.bars_training import training_bars
+        from benchmarks.subjects.training import targets
 
         write(tmp_path / "host.csv", "op,state,provider,median_us", host_rows(factor))
         write(tmp_path / "layer.csv", LAYER_COLUMNS, layer_rows("leaky_relu", factor))
-        bars = training_bars(tmp_path)
+        found = targets(tmp_path)
         asked = [f"<= {limit:.2f}" for limit in (*HOST_LIMITS.values(), 0.97, 1.00, 1.02)]
-        assert [bar.asked for bar in bars] == asked
-        assert {bar.what: bar.verdict for bar in bars} == {bar.what: verdict for bar in bars}
-        assert bars[1].figure.startswith(f"{1.15 * factor:.3f} (1")
+        assert [target.asked for target in found] == asked
+        assert {target.what: target.verdict for target in found} == {target.what: verdict for target in found}
+        assert found[1].figure.startswith(f"{1.15 * factor:.3f} (1")
 
     def test_a_time_that_is_missing_is_not_measured(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.bars_training import training_bars
+        from benchmarks.subjects.training import targets
 
         write(tmp_path / "host.csv", "op,state,provider,median_us", host_rows(1.0)[1:])
         without_kernel = [row for row in layer_rows("leaky_relu", 1.0) if ",kernel," not in row]
         write(tmp_path / "layer.csv", LAYER_COLUMNS, without_kernel)
-        verdicts = {bar.what: bar.verdict for bar in training_bars(tmp_path)}
+        verdicts = {target.what: target.verdict for target in targets(tmp_path)}
         missing = [what for what, verdict in verdicts.items() if verdict == "not measured"]
         assert missing == [
             "host time, inference_mode, tileon / torch",
@@ -213,13 +213,13 @@ class TestBars:
         assert set(verdicts.values()) == {"holds", "not measured"}
 
     def test_the_layers_other_activations_do_not_count(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.bars_training import training_bars
+        from benchmarks.subjects.training import targets
 
         write(tmp_path / "layer.csv", LAYER_COLUMNS, layer_rows("leaky_relu", 1.0) + layer_rows("gelu", 9.0))
-        assert [bar.verdict for bar in training_bars(tmp_path)] == ["holds"] * 3
+        assert [target.verdict for target in targets(tmp_path)] == ["holds"] * 3
 
     def test_the_speed_up_of_two_gpus_is_at_least_the_limit(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.bars_training import training_bars
+        from benchmarks.subjects.training import targets
 
         rows = [
             parallel_row("forward", "tileon", 1, 160, 1.0),
@@ -228,19 +228,19 @@ class TestBars:
             parallel_row("forward", "torch", 2, 100, 1.0),
         ]
         write(tmp_path / "parallel.csv", PARALLEL_COLUMNS, rows)
-        bars = training_bars(tmp_path)
-        assert [bar.verdict for bar in bars] == ["holds", "DOES NOT HOLD"], "of ours on two GPUs alone"
-        assert [bar.figure for bar in bars] == ["1.600", "1.599"]
+        found = targets(tmp_path)
+        assert [target.verdict for target in found] == ["holds", "DOES NOT HOLD"], "of ours on two GPUs alone"
+        assert [target.figure for target in found] == ["1.600", "1.599"]
 
 
 class TestTables:
     def test_nothing_of_files_that_are_not_there(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.tables_training import layer_part, parallel_part
+        from benchmarks.subjects.training import layer_part, parallel_part
 
         assert layer_part(tmp_path) == parallel_part(tmp_path) == []
 
     def test_the_table_of_a_layer_shows_both_passes_and_no_replay(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.tables_training import layer_part
+        from benchmarks.subjects.training import layer_part
 
         times = {"tileon": 90.4, "torch": 100.0, "tileon_compile": 91.0, "torch_compile": 95.0}
         rows = [layer_row("gelu", "forward", name, time) for name, time in times.items()] + layer_rows("relu", 1.0)
@@ -255,10 +255,10 @@ class TestTables:
         ]
         assert "commit `0123456789ab`" in lines[-1]
         assert "[layer.csv]" in lines[-1]
-        assert len(lines) == 8, "replay has a mark in bars.py, and no line here"
+        assert len(lines) == 8, "replay has a target, and no line here"
 
     def test_the_table_of_two_gpus_shows_every_row(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.tables_training import parallel_part
+        from benchmarks.subjects.training import parallel_part
 
         path = tmp_path / "parallel.csv"
         rows = [

@@ -50,10 +50,9 @@ class TestDrawing:
                 assert not any(one.overlaps(other) for one, other in pairs), [label.get_text() for label in labels]
 
     def test_the_figure_has_the_pictures_points_and_the_line_at_1(self, figures: dict[str, Figure]) -> None:
-        for axes, panel in zip(figures["fp8"].axes, picture("fp8").panels, strict=True):
-            lines = {line.get_label(): line for line in axes.get_lines()}
-            for series in panel.series:
-                assert tuple(lines[series.label].get_ydata()) == series.ys
+        for axes, panel in zip(figures["block_scaled"].axes[1:], picture("block_scaled").panels[1:], strict=True):
+            lines = [tuple(line.get_ydata()) for line in axes.get_lines()]
+            assert all(series.ys in lines for series in panel.series)
             assert any(list(line.get_ydata()) == [1, 1] for line in axes.get_lines())
             low, high = axes.get_ylim()
             assert all(low < y < high for series in panel.series for y in series.ys)
@@ -79,14 +78,14 @@ class TestDrawing:
         from benchmarks.report.picture_drawing import draw
 
         write_matmul(tmp_path)
-        one = picture("matmul", tmp_path)
+        one = picture("overview", tmp_path)
         draw(one, tmp_path / "first.png")
         with matplotlib.rc_context({"axes.linewidth": 9, "font.size": 20, "savefig.facecolor": "black"}):
             draw(one, tmp_path / "second.png")
         first = (tmp_path / "first.png").read_bytes()
         assert first == (tmp_path / "second.png").read_bytes()
         assert matplotlib.__version__.encode() not in first
-        from benchmarks.report.picture import stored_key
+        from benchmarks.common.picture import stored_key
 
         assert stored_key(tmp_path / "first.png") == one.key
 

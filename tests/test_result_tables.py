@@ -67,13 +67,12 @@ def test_readme_shows_what_the_files_say_of_weak_places_too() -> None:
             assert line[2] == f"{times['torch'] / times[ours]:.2f}"
 
 
-def test_a_page_shows_the_first_of_its_pictures_that_is_there(tmp_path: pathlib.Path) -> None:
+def test_a_page_shows_a_picture_that_is_there(tmp_path: pathlib.Path) -> None:
     from benchmarks.report.pages import filled
 
     assert "](" not in _part(filled("README.md", tmp_path), "plot")
-    for name in ("matmul", "overview"):  # the second stands before the first
-        (tmp_path / f"{name}.png").touch()
-        assert f"{tmp_path}/{name}.png)" in _part(filled("README.md", tmp_path), "plot")
+    (tmp_path / "overview.png").touch()
+    assert f"{tmp_path}/overview.png)" in _part(filled("README.md", tmp_path), "plot")
 
 
 def test_readme_keeps_the_layouts_of_squares_apart(tmp_path: pathlib.Path) -> None:
@@ -175,10 +174,10 @@ class TestBlockScaledOnHopper:
 
 
 def test_no_table_under_the_name_of_a_result_file_is_typed() -> None:
-    """Outside the marks no table follows a section's mention of a CSV file."""
+    """Outside the targets no table follows a section's mention of a CSV file."""
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         complaints = _typed_tables(page.read_text())
-        assert not complaints, f"{page.name}: {complaints}: let result_tables.py write it"
+        assert not complaints, f"{page.name}: {complaints}: let report/pages.py write it"
 
 
 @pytest.mark.parametrize("between", ["", "And so:\n\n", "```sh\nls\n```\n\n"])
@@ -191,7 +190,7 @@ def test_a_typed_table_is_noticed(between: str) -> None:
 
 
 def _typed_tables(text: str) -> list[str]:
-    """The heads of tables that stand outside the marks, in a section that has named a CSV file before."""
+    """The heads of tables that stand outside the targets, in a section that has named a CSV file before."""
     outside = re.sub(r"^<!-- begin: (\w+) -->\n.*?^<!-- end: \1 -->$", "", text, flags=re.DOTALL | re.MULTILINE)
     found = []
     for section in re.split(r"^#+ ", outside, flags=re.MULTILINE):
@@ -256,10 +255,10 @@ def test_the_table_of_the_choice_has_its_mean_its_worst_case_and_what_tuning_win
     text = _part(filled("docs/measured.md", tmp_path), "tune_regret")
     assert "| linear layers | 2 | 10.00% | 21.0% (NT 1x8x8) | 1 | 10.00% |" in text
     assert "| random rectangles | 1 | 4.00% | 4.0% (TN 3x8x8) | 0 | 0.00% |" in text
-    assert "- default choice, linear layers, regret, mean <= 2%: 10.00% over 2" in text, "a mark that is missed"
+    assert "- default choice, linear layers, regret, mean <= 2%: 10.00% over 2" in text, "a target that is missed"
 
 
-def test_the_table_of_awkward_outputs_has_the_gpus_time_and_the_ratio(tmp_path: pathlib.Path) -> None:
+def test_the_table_of_unaligned_outputs_has_the_gpus_time_and_the_ratio(tmp_path: pathlib.Path) -> None:
     from benchmarks.report.pages import filled
 
     assert "GPT-2" not in _part(filled("docs/measured.md", tmp_path), "awkward_outputs")

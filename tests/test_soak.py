@@ -263,7 +263,7 @@ class FakePipe:
         return self._left < 0
 
 
-def test_the_stage_is_in_the_evidence() -> None:
+def test_run_all_has_the_stage() -> None:
     listed = [line.split(maxsplit=3) for line in run("--list", script="run_all.py").stdout.splitlines()]
     (mine,) = (line for line in listed if line[:1] == ["soak"])
     assert "benchmarks/soak.py --seconds 120 --processes 8 --seed 1 --out" in mine[-1]

@@ -1,4 +1,4 @@
-"""The regret of the library's choice: the cases, the figures of a case, the file, and the marks made of it."""
+"""The regret of the library's choice: the cases, the figures of a case, the file, and the targets made of it."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class TestCases:
         assert {case.dtype for case in cases} == {"bfloat16"}
 
     def test_the_choice_is_not_fitted_to_the_layers_that_it_is_judged_by(self) -> None:
-        from benchmarks.common.presets import preset_work
+        from benchmarks.fit.sweep_cases import SETS
         from benchmarks.measure.tune_regret import linear_cases
 
-        fitted = {(work.case.m, work.case.n, work.case.k) for work in preset_work("random", torch.device("cpu"))}
+        fitted = {(case.m, case.n, case.k) for case in SETS["random"]()}
         assert len(fitted) > 800
         assert not fitted & {(case.m, case.n, case.k) for case in linear_cases()}
 
     def test_the_files_of_the_random_sweep_have_each_of_its_cases_once(self) -> None:
         from benchmarks.common.benchmark_stages import RANDOM_SWEEPS
-        from benchmarks.common.presets import preset_work
+        from benchmarks.fit.sweep_cases import SETS
 
         parts = [range(begin, end) for begin, end, _ in RANDOM_SWEEPS.values()]
-        drawn = preset_work("random", torch.device("cpu"))
+        drawn = SETS["random"]()
         assert [case for part in parts for case in part] == list(range(len(drawn)))
 
     def test_linear_layers_are_of_hidden_sizes_from_2048_to_8192_and_1_to_8192_rows(self) -> None:
@@ -166,19 +166,19 @@ def line(name: str, m: int, default_us: float, best_us: float, again_us: float, 
 
 
 class TestBars:
-    def bars(self, folder: pathlib.Path, *lines: str) -> dict[tuple[str, str], tuple[str, str]]:
-        from benchmarks.subjects.bars_tune import tune_bars
+    def verdicts(self, folder: pathlib.Path, *lines: str) -> dict[tuple[str, str], tuple[str, str]]:
+        from benchmarks.subjects.tuning import targets
 
         (folder / "tune_regret.csv").write_text(HEAD + "\n".join([COLUMNS, *lines]) + "\n")
-        return {(bar.what, bar.asked): (bar.verdict, bar.figure) for bar in tune_bars(folder)}
+        return {(target.what, target.asked): (target.verdict, target.figure) for target in targets(folder)}
 
     def test_nothing_of_a_file_that_is_not_there(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.bars_tune import tune_bars
+        from benchmarks.subjects.tuning import targets
 
-        assert tune_bars(tmp_path) == []
+        assert targets(tmp_path) == []
 
     def test_at_the_limits_they_hold(self, tmp_path: pathlib.Path) -> None:
-        found = self.bars(
+        found = self.verdicts(
             tmp_path,
             line("linear", 1, 101.9, 100, 100, 102),
             line("random", 1, 108, 100, 100, 90),
@@ -192,7 +192,7 @@ class TestBars:
         assert found["tuned, time over the default's", "each <= 1.02"][1] == "worst 1.020 at NT 1x8x8"
 
     def test_beyond_the_limits_they_do_not(self, tmp_path: pathlib.Path) -> None:
-        found = self.bars(tmp_path, line("linear", 1, 108.1, 100, 100, 102.1), line("random", 1, 102.1, 100, 1, 1))
+        found = self.verdicts(tmp_path, line("linear", 1, 108.1, 100, 100, 102.1), line("random", 1, 102.1, 100, 1, 1))
         verdicts = {key: verdict for key, (verdict, _) in found.items()}
         assert verdicts == {
             ("default choice, linear layers, regret", "mean <= 2%"): "DOES NOT HOLD",
@@ -203,17 +203,17 @@ class TestBars:
         }
 
     def test_a_set_that_is_missing_is_not_measured(self, tmp_path: pathlib.Path) -> None:
-        found = self.bars(tmp_path, line("linear", 1, 100, 100, 100, 100))
+        found = self.verdicts(tmp_path, line("linear", 1, 100, 100, 100, 100))
         assert [verdict for verdict, _ in found.values()] == ["holds", "holds", "not measured", "not measured", "holds"]
-        assert {verdict for verdict, _ in self.bars(tmp_path).values()} == {"not measured"}
+        assert {verdict for verdict, _ in self.verdicts(tmp_path).values()} == {"not measured"}
 
-    def test_all_marks_have_them(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.report.targets import all_bars
+    def test_all_targets_have_them(self, tmp_path: pathlib.Path) -> None:
+        from benchmarks.report.targets import all_targets
 
-        self.bars(tmp_path, line("linear", 1, 100, 100, 100, 100))
-        assert any(bar.what == "tuned, time over the default's" for bar in all_bars(tmp_path))
+        self.verdicts(tmp_path, line("linear", 1, 100, 100, 100, 100))
+        assert any(target.what == "tuned, time over the default's" for target in all_targets(tmp_path))
 
-    def test_the_evidence_has_a_stage(self) -> None:
+    def test_run_all_has_a_stage(self) -> None:
         from benchmarks.common.benchmark_stages import BENCHMARK_STAGES
 
         (step,) = BENCHMARK_STAGES["tune_regret"].steps(pathlib.Path("out"))

@@ -1,75 +1,16 @@
-"""The stages of evidence.py that run the demo and the benchmarks. The scripts write their own files."""
+"""The stages of run_all.py that run the demo and the benchmarks. The scripts write their own files."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks.common.steps import PYTHON, Outcome, Stage, Step, script, write_outputs
 
+Env = Mapping[str, str]
 
-def _demo_steps(out: Path) -> list[Step]:
-    def files(name: str) -> list[str]:
-        return ["--csv", str(out / "logs" / f"{name}.csv"), "--plot", str(out / "logs" / f"{name}.png")]
-
-    demo = ["--preset", "demo", "--seconds", "0.2"]
-    return [
-        Step("verify", [PYTHON, "-m", "tileon_ops"], 15),
-        Step("demo", script("matmul.py", *demo, *files("demo")), 25),
-        Step("demo_block_scaled", script("block_scaled_matmul.py", *demo, *files("demo_block_scaled")), 40),
-    ]
-
-
-def _write_demo(out: Path, outcomes: list[Outcome]) -> None:
-    write_outputs(out / "demo.txt", outcomes)
-
-
-def _write_bars(out: Path, outcomes: list[Outcome]) -> None:
-    write_outputs(out / "bars.txt", outcomes)
-
-
+_NOTHING: Env = {}
 _PORTABLE_KERNELS = {"TILEON_HOPPER": "0"}  # them alone, where there are others too
-
-
-def _portable_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "portable.csv")]
-    limits = ["--seconds", "0.4", "--warmup-seconds", "0.8"]
-    return [Step("portable", script("matmul.py", "--preset", "portable", *limits, *files), 100, _PORTABLE_KERNELS)]
-
-
-def _accuracy_steps(out: Path) -> list[Step]:
-    return [Step("accuracy", script("measure.accuracy", "--csv", str(out / "accuracy.csv")), 20)]
-
-
-def _host_steps(out: Path) -> list[Step]:
-    return [Step("host", script("measure.host", "--csv", str(out / "host.csv")), 45)]
-
-
-def _layer_steps(out: Path) -> list[Step]:
-    return [Step("layer", script("measure.layer", "--csv", str(out / "layer.csv")), 120)]
-
-
-def _parallel_steps(out: Path) -> list[Step]:
-    return [Step("parallel", script("measure.parallel", "--csv", str(out / "parallel.csv")), 100)]
-
-
-def _awkward_steps(out: Path) -> list[Step]:
-    outputs = ["--cases", "n50257,n588_out,odd_size", "--csv", str(out / "awkward_outputs.csv")]
-    return [
-        Step("awkward", script("measure.unaligned", "--csv", str(out / "awkward.csv")), 90),
-        Step("awkward_outputs", script("measure.unaligned", *outputs), 40),
-    ]
-
-
-def _random_shapes_steps(out: Path) -> list[Step]:
-    limits = ["--count", "210", "--seconds", "0.1", "--warmup-seconds", "0.1"]
-    return [
-        Step("random_shapes", script("measure.random_shapes", *limits, "--csv", str(out / "random_shapes.csv")), 400)
-    ]
-
-
-def _write_random_shapes(out: Path, outcomes: list[Outcome]) -> None:
-    write_outputs(out / "random_shapes.txt", outcomes)
-
 
 # The random cases of each file, and seconds: fit_hopper.py takes what the last file has of a case.
 RANDOM_SWEEPS = {
@@ -86,92 +27,101 @@ _RANDOM_OPTIONS = "--preset random --rows sm90 --seconds 0.1 --warmup-seconds 0.
 _FLOAT32_OPTIONS = "--preset float32_rows --rows bf16x6|simt|sm80_few --seconds 0.1 --warmup-seconds 0.04 --hopeless 3"
 
 
+def _step(out: Path, file: str, name: str, seconds: int, options: str = "", environment: Env = _NOTHING) -> Step:
+    """The script `name` (steps.py) with the options, which writes `<file>.csv`."""
+    return Step(file, script(name, *options.split(), "--csv", str(out / f"{file}.csv")), seconds, dict(environment))
+
+
+def _measured(
+    file: str,
+    name: str,
+    seconds: int,
+    options: str = "",
+    environment: Env = _NOTHING,
+    *,
+    by_default: bool = True,
+) -> Stage:
+    """A stage of one such step."""
+    return Stage(lambda out: [_step(out, file, name, seconds, options, environment)], None, by_default)
+
+
+def _printed(file: str) -> Callable[[Path, list[Outcome]], None]:
+    """What writes the steps' output into this file."""
+    return lambda out, outcomes: write_outputs(out / file, outcomes)
+
+
+def _demo_steps(out: Path) -> list[Step]:
+    def demo(name: str, command: str, seconds: int) -> Step:
+        files = ["--csv", str(out / "logs" / f"{name}.csv"), "--plot", str(out / "logs" / f"{name}.png")]
+        return Step(name, script(command, "--preset", "demo", "--seconds", "0.2", *files), seconds)
+
+    verify = Step("verify", [PYTHON, "-m", "tileon_ops"], 15)
+    return [verify, demo("demo", "matmul.py", 25), demo("demo_block_scaled", "block_scaled_matmul.py", 40)]
+
+
+def _unaligned_steps(out: Path) -> list[Step]:
+    return [
+        _step(out, "awkward", "measure.unaligned", 90),
+        _step(out, "awkward_outputs", "measure.unaligned", 40, "--cases n50257,n588_out,odd_size"),
+    ]
+
+
 def _sweep_steps(out: Path) -> list[Step]:
-    steps = [Step("sweep", script("fit.sweep", "--csv", str(out / "sweep.csv")), 300)]
-    for name, (begin, end, seconds) in RANDOM_SWEEPS.items():
-        files = ["--cases", f"{begin}:{end}", "--csv", str(out / f"{name}.csv")]
-        steps.append(Step(name, script("fit.sweep", *_RANDOM_OPTIONS.split(), *files), seconds))
-    files = ["--csv", str(out / "sweep_float32.csv")]
-    return [*steps, Step("sweep_float32", script("fit.sweep", *_FLOAT32_OPTIONS.split(), *files), 240)]
+    random = [
+        _step(out, name, "fit.sweep", seconds, f"{_RANDOM_OPTIONS} --cases {begin}:{end}")
+        for name, (begin, end, seconds) in RANDOM_SWEEPS.items()
+    ]
+    float32 = _step(out, "sweep_float32", "fit.sweep", 240, _FLOAT32_OPTIONS)
+    return [_step(out, "sweep", "fit.sweep", 300), *random, float32]
 
 
-def _tune_regret_steps(out: Path) -> list[Step]:
-    return [Step("tune_regret", script("measure.tune_regret", "--csv", str(out / "tune_regret.csv")), 240)]
+def _random_shapes_steps(out: Path) -> list[Step]:
+    options = "--count 210 --seconds 0.1 --warmup-seconds 0.1"
+    return [_step(out, "random_shapes", "measure.random_shapes", 400, options)]
 
 
-def _matmul_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "matmul.csv")]
-    limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
-    return [Step("matmul", script("matmul.py", "--preset", "hopper", *limits, *files), 330)]
+def _of_results(name: str, seconds: int) -> Callable[[Path], list[Step]]:
+    """A script of report/ that reads the others' files."""
+    return lambda out: [Step(name, script(f"report.{name}", "--results", str(out)), seconds)]
 
 
-def _float32_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "float32.csv")]
-    limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
-    return [Step("float32", script("matmul.py", "--preset", "float32", *limits, *files), 150)]
+def _preset(
+    file: str,
+    name: str,
+    preset: str,
+    seconds: int,
+    of_case: str,
+    warmup: str,
+    environment: Env = _NOTHING,
+) -> Stage:
+    options = f"--preset {preset} --seconds {of_case} --warmup-seconds {warmup}"
+    return _measured(file, name, seconds, options, environment)
 
 
-def _fp8_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "fp8.csv")]
-    limits = ["--seconds", "0.4", "--warmup-seconds", "0.4"]
-    return [Step("fp8", script("matmul.py", "--preset", "fp8", *limits, *files), 150)]
+_BLOCK_SCALED = "block_scaled_matmul.py"  # about half of its time is compiling the peers: block_scaled_presets.py
 
-
-def _block_scaled_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "block_scaled_matmul.csv")]
-    limits = ["--seconds", "0.3", "--warmup-seconds", "0.3"]
-    command = script("block_scaled_matmul.py", "--preset", "hopper", *limits, *files)
-    return [Step("block_scaled", command, 240)]  # about half of it is compiling the peers: block_scaled_presets.py
-
-
-def _block_scaled_portable_steps(out: Path) -> list[Step]:
-    files = ["--csv", str(out / "block_scaled_portable.csv")]
-    limits = ["--seconds", "0.4", "--warmup-seconds", "0.8"]
-    command = script("block_scaled_matmul.py", "--preset", "portable", *limits, *files)
-    return [Step("block_scaled_portable", command, 240, _PORTABLE_KERNELS)]  # compiling the peers is most of it
-
-
-def _block_scaled_accuracy_steps(out: Path) -> list[Step]:
-    command = script("measure.block_scaled_accuracy", "--csv", str(out / "block_scaled_accuracy.csv"))
-    return [Step("block_scaled_accuracy", command, 40)]
-
-
-def _rare_numbers_steps(out: Path) -> list[Step]:
-    return [Step("rare_numbers", script("measure.rare_numbers", "--csv", str(out / "rare_numbers.csv")), 60)]
-
-
-def _quantize_steps(out: Path) -> list[Step]:
-    return [Step("quantize", script("measure.quantize", "--csv", str(out / "quantize.csv")), 40)]
-
-
-def _bars_steps(out: Path) -> list[Step]:
-    return [Step("bars", script("report.targets", "--results", str(out)), 20)]
-
-
-def _pictures_steps(out: Path) -> list[Step]:
-    return [Step("pictures", script("report.pictures", "--results", str(out)), 60)]
-
-
-# Bars and pictures last: they read the others' files.
+# Targets and pictures last: they read the others' files.
 BENCHMARK_STAGES: dict[str, Stage] = {
-    "demo": Stage(_demo_steps, _write_demo),
-    "portable": Stage(_portable_steps, None),
-    "accuracy": Stage(_accuracy_steps, None),
-    "host": Stage(_host_steps, None),
-    "layer": Stage(_layer_steps, None),
-    "parallel": Stage(_parallel_steps, None, by_default=False),  # takes more than one GPU
-    "awkward": Stage(_awkward_steps, None),
-    "random_shapes": Stage(_random_shapes_steps, _write_random_shapes),
+    "demo": Stage(_demo_steps, _printed("demo.txt")),
+    "portable": _preset("portable", "matmul.py", "portable", 100, "0.4", "0.8", _PORTABLE_KERNELS),
+    "accuracy": _measured("accuracy", "measure.accuracy", 20),
+    "host": _measured("host", "measure.host", 45),
+    "layer": _measured("layer", "measure.layer", 120),
+    "parallel": _measured("parallel", "measure.parallel", 100, by_default=False),  # takes more than one GPU
+    "unaligned": Stage(_unaligned_steps, None),
+    "random_shapes": Stage(_random_shapes_steps, _printed("random_shapes.txt")),
     "sweep": Stage(_sweep_steps, None, by_default=False),
-    "tune_regret": Stage(_tune_regret_steps, None, by_default=False),
-    "matmul": Stage(_matmul_steps, None),
-    "float32": Stage(_float32_steps, None),
-    "fp8": Stage(_fp8_steps, None),
-    "block_scaled": Stage(_block_scaled_steps, None),
-    "block_scaled_portable": Stage(_block_scaled_portable_steps, None),
-    "block_scaled_accuracy": Stage(_block_scaled_accuracy_steps, None),
-    "rare_numbers": Stage(_rare_numbers_steps, None),
-    "quantize": Stage(_quantize_steps, None),
-    "bars": Stage(_bars_steps, _write_bars),
-    "pictures": Stage(_pictures_steps, None),
+    "tune_regret": _measured("tune_regret", "measure.tune_regret", 240, by_default=False),
+    "matmul": _preset("matmul", "matmul.py", "hopper", 330, "0.3", "0.3"),
+    "float32": _preset("float32", "matmul.py", "float32", 150, "0.3", "0.3"),
+    "fp8": _preset("fp8", "matmul.py", "fp8", 150, "0.4", "0.4"),
+    "block_scaled": _preset("block_scaled_matmul", _BLOCK_SCALED, "hopper", 240, "0.3", "0.3"),
+    "block_scaled_portable": _preset(
+        "block_scaled_portable", _BLOCK_SCALED, "portable", 240, "0.4", "0.8", _PORTABLE_KERNELS
+    ),
+    "block_scaled_accuracy": _measured("block_scaled_accuracy", "measure.block_scaled_accuracy", 40),
+    "rare_numbers": _measured("rare_numbers", "measure.rare_numbers", 60),
+    "quantize": _measured("quantize", "measure.quantize", 40),
+    "targets": Stage(_of_results("targets", 20), _printed("targets.txt")),
+    "pictures": Stage(_of_results("pictures", 60), None),
 }

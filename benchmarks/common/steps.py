@@ -1,4 +1,4 @@
-"""What evidence.py is made of: a step is a process, a stage is steps with the result file that they write."""
+"""What run_all.py is made of: a step is a process, a stage is steps with the result file that they write."""
 
 from __future__ import annotations
 

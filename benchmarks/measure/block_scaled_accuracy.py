@@ -34,7 +34,8 @@ from benchmarks.common.block_scaled_cases import (
     dequantized,
     make_operands,
 )
-from benchmarks.common.command import Shape, parse_names, parse_shapes
+from benchmarks.common.cases import Shape
+from benchmarks.common.command import parse_names, parse_shapes
 from benchmarks.common.result_file import CsvWriter, aligned, portable_path
 
 COLUMNS = ("op", "format", "data", "m", "n", "k", "rows", "provider", "sqnr_db", "bit_exact")

@@ -24,7 +24,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.common.block_scaled_cases import DATA, FORMATS, BlockScaledCase, dequantized, make_operands
-from benchmarks.common.command import Shape, parse_names, parse_shapes
+from benchmarks.common.cases import Shape
+from benchmarks.common.command import parse_names, parse_shapes
 from benchmarks.common.result_file import CsvWriter, portable_path
 from benchmarks.common.timing import Arm, Timing, clock_words, time_arms
 from benchmarks.measure.matmul import COLUMNS as MATMUL_COLUMNS

@@ -25,8 +25,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import tileon_ops
-from benchmarks.common.cases import ACTIVATIONS, SLOPE, TORCH_DTYPES
-from benchmarks.common.command import Shape, names_among, parse_shapes
+from benchmarks.common.cases import ACTIVATIONS, SLOPE, TORCH_DTYPES, Shape
+from benchmarks.common.command import names_among, parse_shapes
 from benchmarks.common.result_file import CsvWriter, aligned, portable_path
 from benchmarks.common.timing import Arm, clock_words, cold_graph_arm, time_arms
 

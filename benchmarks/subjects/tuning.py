@@ -22,8 +22,8 @@ Row = dict[str, str]
 
 
 def choice_targets(results: Path) -> list[Target]:
-    """What the choice loses in the sweep, of the 16-bit types: as it stands where the file has the table's rows, else as
-    recorded."""
+    """What the choice loses in the sweep, of the 16-bit types: today's where the file has the table's rows, else that
+    which was recorded."""
     from benchmarks.fit.sweep_times import losses_of_table  # takes numpy, which measuring does without
 
     sweep = results / SWEEP
