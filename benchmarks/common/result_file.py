@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import lzma
 import os
 import platform
 import shlex
@@ -155,10 +156,11 @@ class CsvWriter:
 
 
 def read_csv(path: Path) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """The head as a dict, and the rows by column."""
+    """The head as a dict, and the rows by column. A file whose name ends with .xz is read as what it holds."""
     head: dict[str, str] = {}
     lines = []
-    for line in path.read_text().splitlines():
+    text = lzma.decompress(path.read_bytes()).decode() if path.suffix == ".xz" else path.read_text()
+    for line in text.splitlines():
         if line.startswith("# "):
             key, _, value = line[2:].partition(": ")
             head[key] = value
