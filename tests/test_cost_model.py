@@ -14,11 +14,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 np = pytest.importorskip("numpy")
-import correction  # noqa: E402
-import cost_model  # noqa: E402
-import fit_hopper  # noqa: E402
-
 from benchmarks.common.times import Key  # noqa: E402
+from benchmarks.fit import correction, cost_model, fit_hopper  # noqa: E402
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 SM_COUNT = 132

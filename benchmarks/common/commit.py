@@ -1,4 +1,4 @@
-"""Which commit is this? Printed, for the heads of result files: `python benchmarks/commit.py`.
+"""Which commit is this? Printed, for the heads of result files: `python -m benchmarks.common.commit`.
 
 The answer is, in this order: the environment variable TILEON_COMMIT; what git says of this tree, with `-dirty` behind
 it where the sources differ from the commit; the file COMMIT at the top of the tree (`make COMMIT` writes it before a

@@ -58,7 +58,7 @@ def read_times(path: Path, data: str | None = None) -> tuple[dict[str, str], Tim
 
     Args:
         path: a file of matmul.py, sweep.py or block_scaled_matmul.py.
-        data: the kind of data that is wanted, of a file that has several (block_scaled_problems.py). Files without
+        data: the kind of data that is wanted, of a file that has several (block_scaled_cases.py). Files without
             that column hold the tutorial's.
     """
     head, rows = read_csv(path)

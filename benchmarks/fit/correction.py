@@ -92,7 +92,7 @@ def write_network(network: Network, table: Sequence[Row]) -> None:
     labels = {"of_problem": PROBLEM_FEATURES, "of_cost": COST_FEATURES, "of_row": [row.name for row in table]}
     sizes = {"of_problem": "kProblemFeatures", "of_cost": "kCostFeatures", "of_row": "kCorrectedRows"}
     lines = [
-        "// The numbers of correction.h. Written by benchmarks/fit_correction.py: do not edit.",
+        "// The numbers of correction.h. Written by benchmarks/fit/fit_correction.py: do not edit.",
         "#pragma once",
         "",
         "namespace tileon::sm90 {",

@@ -1,10 +1,10 @@
 """Fits the correction of the Hopper choice to sweeps, and says what the choice loses. After fit_hopper.py, which fits
 the cost model that it corrects.
 
-    python benchmarks/fit_correction.py benchmarks/results/h200/sweep*.csv             # what the choice loses
-    python benchmarks/fit_correction.py benchmarks/results/h200/sweep*.csv --folds 3   # and on cases that were left out
-    python benchmarks/fit_correction.py benchmarks/results/h200/sweep*.csv --write     # into correction_numbers.h
-    python benchmarks/fit_correction.py --reset                            # nothing is corrected: for new rows
+    python -m benchmarks.fit.fit_correction benchmarks/results/h200/sweep*.csv*             # what the choice loses
+    python -m benchmarks.fit.fit_correction benchmarks/results/h200/sweep*.csv* --folds 3   # and on cases that were left out
+    python -m benchmarks.fit.fit_correction benchmarks/results/h200/sweep*.csv* --write     # into correction_numbers.h
+    python -m benchmarks.fit.fit_correction --reset                            # nothing is corrected: for new rows
 
 Shapes that tune_regret.py judges the choice by are left out of the fit. The loss: the error of the times, and the
 regret of a choice that is softened to have a gradient, most of all beyond a few per cent. Large weights cost, and what
@@ -172,7 +172,7 @@ def _cheapest(sweep: Sweep) -> Array:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweeps", type=Path, nargs="*", help="CSVs of benchmarks/sweep.py")
+    parser.add_argument("sweeps", type=Path, nargs="*", help="CSVs of benchmarks/fit/sweep.py")
     parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
     parser.add_argument("--epochs", type=int, default=300, help="of the fit (default 300)")
     parser.add_argument("--folds", type=int, default=0, help="cross-validation: cases are left out in so many parts")

@@ -1,7 +1,7 @@
 """Fits the cost model of Hopper's float32 rows to a sweep, and says what the choice loses.
 
-    python benchmarks/sweep.py --preset float32_rows --rows "bf16x6|simt|sm80_few" --csv sweep_float32.csv   # GPU
-    python benchmarks/fit_float32.py benchmarks/results/h200/sweep_float32.csv                        # anywhere
+    python -m benchmarks.fit.sweep --preset float32_rows --rows "bf16x6|simt|sm80_few" --csv sweep_float32.csv   # GPU
+    python -m benchmarks.fit.fit_float32 benchmarks/results/h200/sweep_float32.csv.xz                        # anywhere
 
 Prints each row's three numbers and the constants as csrc/cuda/sm90/float32/config.h wants them, and the regret of
 choosing by them: the time of what is chosen over that of the best row, among these rows and the portable ones. The
@@ -146,7 +146,7 @@ def _nanoseconds(path: Path, rows: Collection[str]) -> Times:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweep", type=Path, help="CSV of benchmarks/sweep.py")
+    parser.add_argument("sweep", type=Path, help="CSV of benchmarks/fit/sweep.py")
     parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
     arguments = parser.parse_args()
     rows, constants = read_config()

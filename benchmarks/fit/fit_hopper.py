@@ -1,9 +1,9 @@
 """Fits the Hopper tile table's cost model to the times of sweeps, and says what a choice by it alone loses.
 
-    python benchmarks/sweep.py --csv sweep.csv                                    # on the GPU
-    python benchmarks/sweep.py --preset random --rows sm90 --csv random.csv
-    python benchmarks/fit_hopper.py sweep.csv random.csv             # anywhere: prints the fit and the regret
-    python benchmarks/fit_hopper.py sweep.csv random.csv --write     # and puts the numbers into csrc/cuda/sm90/
+    python -m benchmarks.fit.sweep --csv sweep.csv                                    # on the GPU
+    python -m benchmarks.fit.sweep --preset random --rows sm90 --csv random.csv
+    python -m benchmarks.fit.fit_hopper sweep.csv random.csv             # anywhere: prints the fit and the regret
+    python -m benchmarks.fit.fit_hopper sweep.csv random.csv --write     # and puts the numbers into csrc/cuda/sm90/
 
 The regret is the time of the row that the model chooses over the time of the best row, in geometric mean and at worst,
 for the numbers in config.h and for the new ones; `--folds 3` fits without a third of the cases, three times, and says
@@ -139,7 +139,7 @@ def _cross_validate(sweep: Sweep, folds: int, steps: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/sweep.py")
+    parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/fit/sweep.py")
     parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
     parser.add_argument("--steps", type=int, default=900, help="of the fit (default 900, some seconds)")
     parser.add_argument("--folds", type=int, default=0, help="cross-validation: cases are left out in so many parts")

@@ -1,7 +1,7 @@
 """Fits the portable tile table's cost model to a sweep, and says what the choice loses.
 
-    python benchmarks/sweep.py --csv sweep.csv        # on the GPU
-    python benchmarks/fit_portable.py sweep.csv       # anywhere
+    python -m benchmarks.fit.sweep --csv sweep.csv        # on the GPU
+    python -m benchmarks.fit.fit_portable sweep.csv       # anywhere
 
 Prints each row's three numbers as csrc/cuda/sm80/config.h wants them, and the regret: the time of the row that the
 model chooses over the time of the best row, in geometric mean and at worst, for the numbers in config.h and for the new
@@ -99,7 +99,7 @@ def regret(rows: dict[str, Row], sweep: Times, sm_count: int) -> tuple[float, fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweep", type=Path, help="CSV of benchmarks/sweep.py")
+    parser.add_argument("sweep", type=Path, help="CSV of benchmarks/fit/sweep.py")
     parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
     arguments = parser.parse_args()
     table = read_table()

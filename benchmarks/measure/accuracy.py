@@ -1,4 +1,4 @@
-"""Errors of tileon and torch against a float64 product of the same operands: `python benchmarks/accuracy.py`.
+"""Errors of tileon and torch against a float64 product of the same operands: `python -m benchmarks.measure.accuracy`.
 
 Columns: op,dtype,layout,m,n,k,provider,max_error,rms_error,max_scaled. The errors are absolute, of normal random data.
 `max_scaled` is the largest |error| / (sum over k of |a||b|) in units of 2^-23, the measure in which

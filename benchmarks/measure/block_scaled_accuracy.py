@@ -1,4 +1,4 @@
-"""How near block-scaled products come to float64: `python benchmarks/block_scaled_accuracy.py [--csv out.csv]`.
+"""How near block-scaled products come to float64: `python -m benchmarks.measure.block_scaled_accuracy [--csv out.csv]`.
 
 Columns: op,format,data,m,n,k,rows,provider,sqnr_db,bit_exact. `sqnr_db` is the ratio of signal to quantization noise
 over `rows` rows of the product: 10 log10(sum of the reference's squares / sum of the error's), inf where there is

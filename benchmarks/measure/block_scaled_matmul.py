@@ -11,8 +11,8 @@ nothing is measured where one is wrong. --bench then goes through K at fixed m a
 without it.
 
 The CSV's columns are matmul.py's, op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops, with the format as dtype,
-and data, the kind of data (block_scaled_problems.py). b holds n rows of k: layout NT. How it is timed: timing.py; who
-the providers are: block_scaled_providers.py; the fixed sets: block_scaled_presets.py.
+and data, the kind of data (block_scaled_cases.py). b holds n rows of k: layout NT. How it is timed: timing.py; who
+the providers are: peers/block_scaled.py; the fixed sets: block_scaled_presets.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Time that the host spends on one eager call of a 64 x 64 product: `python benchmarks/host.py --csv out.csv`.
+"""Time that the host spends on one eager call of a 64 x 64 product: `python -m benchmarks.measure.host --csv out.csv`.
 
 So small a product leaves the GPU idle, and what is timed is checks, dispatch and launch. Calls are timed in batches
 with `time.perf_counter` (the GPU is waited for between batches, outside the timing), the providers interleaved, and

@@ -1,4 +1,4 @@
-"""A linear layer with bias and activation, forward and backward: `python benchmarks/layer.py --csv layer.csv`.
+"""A linear layer with bias and activation, forward and backward: `python -m benchmarks.measure.layer --csv layer.csv`.
 
 y = activation(x @ weight^T + bias), with x (m, k) and weight (n, k), is timed in three passes: `forward`, where a
 gradient is recorded; `forward_backward`, which gives gradients to x, weight and bias for a random gradient of y; and

@@ -9,7 +9,7 @@
     python benchmarks/matmul.py --preset hopper --dtype float16 --layout TN,TT --providers tileon,torch
 
 The CSV's columns are op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops; the rate counts the product's
-operations alone. How it is timed: timing.py; who the providers are: providers.py; the fixed sets: presets.py.
+operations alone. How it is timed: timing.py; who the providers are: peers/dense.py; the fixed sets: subjects/.
 """
 
 from __future__ import annotations

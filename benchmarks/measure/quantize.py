@@ -1,7 +1,7 @@
-"""Measures quantize, dequantize and the packing of scales against a copy: `python benchmarks/quantize.py --help`.
+"""Measures quantize, dequantize and the packing of scales against a copy: `python -m benchmarks.measure.quantize --help`.
 
-    python benchmarks/quantize.py --csv out.csv
-    python benchmarks/quantize.py --shapes 8192x8192,16x8192 --format mxfp4
+    python -m benchmarks.measure.quantize --csv out.csv
+    python -m benchmarks.measure.quantize --shapes 8192x8192,16x8192 --format mxfp4
 
 x is (m, k) bfloat16, normal random data. quantize rounds its scales down (`floor`); dequantize gives bfloat16 from
 packed scales; pack_scales and unpack_scales work on the (m, k / vec) scales of a tensor of that size.

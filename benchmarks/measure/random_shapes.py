@@ -1,14 +1,14 @@
-"""Times products that nobody chose against torch: `python benchmarks/random_shapes.py --csv out.csv`.
+"""Times products that nobody chose against torch: `python -m benchmarks.measure.random_shapes --csv out.csv`.
 
-    python benchmarks/random_shapes.py                        # other products at every run; the seed is printed
-    python benchmarks/random_shapes.py --seed 7 --count 300   # the same ones again
-    python benchmarks/random_shapes.py --groups fp8,batch --largest 2048
-    python benchmarks/random_shapes.py --dtypes float32,nvfp4 --dry-run
-    python benchmarks/random_shapes.py --summary-of benchmarks/results/h200/random_shapes.csv
+    python -m benchmarks.measure.random_shapes                        # other products at every run; the seed is printed
+    python -m benchmarks.measure.random_shapes --seed 7 --count 300   # the same ones again
+    python -m benchmarks.measure.random_shapes --groups fp8,batch --largest 2048
+    python -m benchmarks.measure.random_shapes --dtypes float32,nvfp4 --dry-run
+    python -m benchmarks.measure.random_shapes --summary-of benchmarks/results/h200/random_shapes.csv
 
 The other benchmarks measure sizes that somebody picked. Here sizes from 1 to 16384, alignment, layout, dtype, batch and
 epilogue are drawn from a seed: random_shapes_draw.py says how. Each product is timed by its two providers in one
-interleaved run (timing.py): who they are says random_shapes_providers.py.
+interleaved run (timing.py): who they are says peers/random_shapes.py.
 
 The CSV's columns are matmul.py's, op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops, a block-scaled format being
 a dtype, and batch, 1 where the operands are 2-D. The head has the seed, and the command that draws the same products.
@@ -133,7 +133,7 @@ def _groups(arguments: argparse.Namespace, device: torch.device) -> dict[str, tu
 def _repeating_command(seed: int, count: int, bounds: Bounds, groups: Mapping[str, Sequence[str]]) -> str:
     """The command that draws the same products on any device, whatever is default there."""
     dtypes = dict.fromkeys(dtype for names in groups.values() for dtype in names)
-    words = ["python benchmarks/random_shapes.py", f"--seed {seed}", f"--count {count}"]
+    words = ["python -m benchmarks.measure.random_shapes", f"--seed {seed}", f"--count {count}"]
     words += [f"--largest {bounds.largest}", f"--max-bytes {bounds.bytes}", f"--max-flops {bounds.flops}"]
     return " ".join([*words, f"--groups {','.join(groups)}", f"--dtypes {','.join(dtypes)}"])
 

@@ -47,7 +47,7 @@ def group_of(dtype: str, batch: int) -> str:
 
 @dataclass(frozen=True)
 class Product:
-    """One product to be measured, of a dtype of problems.py or a format of block_scaled_problems.py.
+    """One product to be measured, of a dtype of cases.py or a format of block_scaled_cases.py.
 
     The epilogue is `none`, `bias` or `bias+<activation>`. With a batch above 1 both operands are 3-D.
     """
@@ -78,7 +78,7 @@ class Product:
 
     @property
     def case(self) -> Case:
-        """One product of the batch, of a dtype of problems.py."""
+        """One product of the batch, of a dtype of cases.py."""
         return Case(self.dtype, self.layout, *self.shape, self.epilogue)
 
     @property

@@ -1,4 +1,4 @@
-"""What one NaN or one tiny scale costs a block-scaled product: `python benchmarks/rare_numbers.py --csv out.csv`.
+"""What one NaN or one tiny scale costs a block-scaled product: `python -m benchmarks.measure.rare_numbers --csv out.csv`.
 
 A product of normal numbers is timed clean, and with one rare number in one row of `a` or of `b`: a NaN code (of e4m3),
 a NaN scale, a scale byte of 2 (2^-125: with e4m3, numbers that bfloat16 does not hold), and a scale byte of 254 over

@@ -1,5 +1,5 @@
 """What the library's choice of a row loses against the best row, and what tuning wins back:
-`python benchmarks/tune_regret.py --csv tune_regret.csv` on a GPU.
+`python -m benchmarks.measure.tune_regret --csv tune_regret.csv` on a GPU.
 
 Two sets of bfloat16 products. `linear`: x @ weight.t() for the weights of models with hidden sizes from 2048 to 8192,
 1 to 8192 rows. `random`: 200 rectangles, drawn from a seed, in the four layouts in turn; each of m, n and k is spread

@@ -1,4 +1,4 @@
-"""Operands that no 16-byte load and no TMA can read: where a copy pays. `python benchmarks/awkward.py --csv out.csv`.
+"""Operands that no 16-byte load and no TMA can read: where a copy pays. `python -m benchmarks.measure.unaligned --csv out.csv`.
 
 A row-major operand with an odd row length, or with every other column, is either gathered element by element (the
 table's gather row, a portable kernel) or copied into an aligned buffer first, which any kernel then takes, on Hopper

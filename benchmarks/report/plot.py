@@ -1,4 +1,4 @@
-"""Draws one file of matmul.py or block_scaled_matmul.py: `python benchmarks/plot.py <file>.csv [picture.png]`.
+"""Draws one file of matmul.py or block_scaled_matmul.py: `python -m benchmarks.report.plot <file>.csv [picture.png]`.
 
 A line of panels for each dtype, layout and kind of data: rates over size, and beside them each peer's time over ours.
 The size is m of square matrices, or k at the same m and n. Products of one size with several epilogues become a panel
