@@ -3,6 +3,7 @@ right."""
 
 from __future__ import annotations
 
+import lzma
 import pathlib
 import time
 
@@ -104,6 +105,15 @@ class TestModules:
                 copy = aligned_copy(operand)
                 assert readable(copy), case
                 assert torch.equal(copy, operand), case
+
+    @pytest.mark.parametrize("name", ["sweep_float32.csv.xz", "sweep_random_2.csv.xz"])
+    def test_a_compressed_file_is_read_as_what_it_holds(self, name: str, tmp_path: pathlib.Path) -> None:
+        from benchmarks.common.result_file import RESULTS, read_csv
+
+        plain = tmp_path / name.removesuffix(".xz")
+        plain.write_bytes(lzma.decompress((RESULTS / name).read_bytes()))
+        assert read_csv(RESULTS / name) == read_csv(plain)
+        assert read_csv(plain)[0].keys() >= HEAD_KEYS
 
 
 # A result folder as the scripts write it, from made-up times.

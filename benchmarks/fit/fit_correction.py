@@ -2,7 +2,7 @@
 the cost model that it corrects.
 
     python -m benchmarks.fit.fit_correction benchmarks/results/h200/sweep*.csv*             # what the choice loses
-    python -m benchmarks.fit.fit_correction benchmarks/results/h200/sweep*.csv* --folds 3   # and on cases that were left out
+    python -m benchmarks.fit.fit_correction benchmarks/results/h200/sweep*.csv* --folds 3   # and on cases left out
     python -m benchmarks.fit.fit_correction benchmarks/results/h200/sweep*.csv* --write     # into correction_numbers.h
     python -m benchmarks.fit.fit_correction --reset                            # nothing is corrected: for new rows
 

@@ -1,14 +1,16 @@
-"""Measures every row of the tile table at every benchmark size: `python -m benchmarks.fit.sweep --csv sweep.csv` on a GPU.
+"""Measures every row of the tile table at every benchmark size, on a GPU.
 
+    python -m benchmarks.fit.sweep --csv sweep.csv
     python -m benchmarks.fit.sweep --rows sm90 --dtype float16 --layout NN            # narrowed
     python -m benchmarks.fit.sweep --preset random --rows sm90 --csv random.csv       # shapes drawn from a seed
     python -m benchmarks.fit.sweep --preset random --rows sm90 --cases 0:820 --csv random.csv      # some of them
     python -m benchmarks.fit.sweep --preset float32_rows --rows "bf16x6|simt|sm80_few" --csv sweep_float32.csv   # GPU
     python -m benchmarks.fit.sweep --shapes 2304x2304x2304,64x4096x4096 --dtype bfloat16 --layout NT
 
-The cost models are fitted to it, and the choice is judged by it (times.py, report/targets.py). The CSV has matmul.py's columns
-and `kernel`, what ran: for provider `tileon:<row>` the row, for `tileon` the one that the op chose by itself. Rows that
-take more than --hopeless times the best one's time in a first look are left out there. How it is timed: timing.py.
+The cost models are fitted to it, and the choice is judged by it (common/times.py, report/targets.py). The CSV has the
+columns of matmul.py and `kernel`, what ran: for provider `tileon:<row>` the row, for `tileon` the one that the op chose
+by itself. Rows that take more than --hopeless times the best one's time in a first look are left out there. How it is
+timed: common/timing.py.
 """
 
 from __future__ import annotations

@@ -7,14 +7,13 @@ Columns: op,dtype,layout,m,n,k,provider,max_error,rms_error,max_scaled. The erro
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 
 import torch
 
 from benchmarks.common.cases import Case, make_operands
-from benchmarks.common.result_file import CsvWriter, aligned, portable_path
+from benchmarks.common.command import command_line, finish
+from benchmarks.common.result_file import CsvWriter
 from benchmarks.measure.peers.dense import Call, NotOffered, tileon_call, torch_call
 
 COLUMNS = ("op", "dtype", "layout", "m", "n", "k", "provider", "max_error", "rms_error", "max_scaled")
@@ -39,9 +38,7 @@ def errors(result: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[floa
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--csv", type=Path, help="write the figures here")
+    parser = command_line(__doc__)
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
 
@@ -60,9 +57,7 @@ def main() -> int:
                 shape = [str(case.m), str(case.n), str(case.k)]
                 writer.write(["matmul", case.dtype, case.layout, *shape, provider, *figures])
                 table.append([case.dtype, "x".join(shape), provider, *figures])
-    print(aligned(table))
-    if arguments.csv:
-        print(f"figures: {portable_path(arguments.csv)}")
+    finish(table, "", arguments.csv)
     return 0
 
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from pathlib import Path
 
 import torch
 
@@ -35,8 +34,8 @@ from benchmarks.common.block_scaled_cases import (
     make_operands,
 )
 from benchmarks.common.cases import Shape
-from benchmarks.common.command import parse_names, parse_shapes
-from benchmarks.common.result_file import CsvWriter, aligned, portable_path
+from benchmarks.common.command import command_line, finish, parse_names, parse_shapes
+from benchmarks.common.result_file import CsvWriter
 
 COLUMNS = ("op", "format", "data", "m", "n", "k", "rows", "provider", "sqnr_db", "bit_exact")
 GPU_SHAPES: tuple[Shape, ...] = ((8192, 8192, 1024), (8192, 8192, 8192))
@@ -97,14 +96,12 @@ def measure(case: BlockScaledCase, device: torch.device, rows: int) -> dict[str,
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument(
         "--format", type=parse_names, default=["all"], help=f"some of {','.join(FORMATS)}, or all (default)"
     )
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] (default 8192x8192 by two k on a GPU)")
     parser.add_argument("--rows", type=int, default=256, help="of the product that are compared (default 256)")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--csv", type=Path, help="write the figures here")
     return parser
 
 
@@ -133,9 +130,7 @@ def main() -> int:
                 rows = min(arguments.rows, case.m)
                 writer.write(["block_scaled_matmul", case.format, case.data, *shape, rows, provider, *figures])
                 table.append([case.format, case.data, "x".join(shape), provider, *figures])
-    print(f"{aligned(table)}\n\n{words}")
-    if arguments.csv:
-        print(f"figures: {portable_path(arguments.csv)}")
+    finish(table, words, arguments.csv)
     return 0
 
 

@@ -11,20 +11,19 @@ tileon_ops.matmul, `torch` torch.matmul.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 
 import torch
 
 import tileon_ops
 from benchmarks.common.cases import TORCH_DTYPES
-from benchmarks.common.result_file import CsvWriter, aligned, portable_path
+from benchmarks.common.command import command_line, finish
+from benchmarks.common.result_file import CsvWriter
 
 SIZE = 64
 COLUMNS = ("op", "state", "provider", "median_us")
@@ -65,14 +64,12 @@ def measure(state: str, device: torch.device, dtype: torch.dtype, *, calls: int,
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument(
         "--dtype", default="float16" if torch.cuda.is_available() else "float32", choices=[*TORCH_DTYPES]
     )
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--calls", type=int, default=200, help="in one batch (default 200, far below the launch queue)")
     parser.add_argument("--batches", type=int, default=200, help="for each provider (default 200)")
-    parser.add_argument("--csv", type=Path, help="write the figures here")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
 
@@ -87,9 +84,7 @@ def main() -> int:
                 writer.write(["matmul", state, provider, f"{microseconds:.3f}"])
                 ratio = f"{medians['torch'] / microseconds:.2f}"
                 table.append(["matmul", state, provider, f"{microseconds:.3f}", ratio])
-    print(f"{aligned(table)}\n\n{setting}")
-    if arguments.csv:
-        print(f"figures: {portable_path(arguments.csv)}")
+    finish(table, setting, arguments.csv)
     return 0
 
 

@@ -13,12 +13,10 @@ staying where it is, which the graph reads there.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -26,8 +24,8 @@ from torch import Tensor
 
 import tileon_ops
 from benchmarks.common.cases import ACTIVATIONS, SLOPE, TORCH_DTYPES, Shape
-from benchmarks.common.command import names_among, parse_shapes
-from benchmarks.common.result_file import CsvWriter, aligned, portable_path
+from benchmarks.common.command import command_line, finish, names_among, parse_shapes
+from benchmarks.common.result_file import CsvWriter
 from benchmarks.common.timing import Arm, clock_words, cold_graph_arm, time_arms
 
 COLUMNS = ("dtype", "m", "n", "k", "activation", "pass", "provider", "median_us", "spread", "samples")
@@ -150,10 +148,9 @@ def measure(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--shapes", type=parse_shapes, default="4096x14336x4096", help="MxNxK,... (%(default)s)")
     parser.add_argument("--dtype", default="bfloat16", choices=[*TORCH_DTYPES])
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     some = "some of {}, with commas (%(default)s)"
     parser.add_argument(
         "--activations",
@@ -167,7 +164,6 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=1.0, help="of timing a case's providers together (%(default)s)"
     )
-    parser.add_argument("--csv", type=Path, help="write the figures here")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
 
@@ -180,9 +176,7 @@ def main() -> int:
             for row in rows:
                 writer.write([arguments.dtype, m, n, k, activation, which, *row])
                 table.append([f"{m}x{n}x{k}", activation, which, row[0], row[1], f"{float(row[1]) / base:.3f}"])
-    print(f"{aligned(table)}\n\n{arguments.dtype}, {clock_words(device)}")
-    if arguments.csv:
-        print(f"figures: {portable_path(arguments.csv)}")
+    finish(table, f"{arguments.dtype}, {clock_words(device)}", arguments.csv)
     return 0
 
 

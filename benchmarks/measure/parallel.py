@@ -1,4 +1,6 @@
-"""An MLP split over several GPUs against the same MLP on one: `python -m benchmarks.measure.parallel --csv parallel.csv`.
+"""An MLP split over several GPUs against the same MLP on one.
+
+    python -m benchmarks.measure.parallel --csv parallel.csv
 
 The MLP is Linear(features, hidden), an activation, Linear(hidden, features), both with bias, its weights and input
 normal random. Over N devices the first layer is split by columns, the second by rows (ColwiseParallel,

@@ -1,4 +1,4 @@
-"""Measures quantize, dequantize and the packing of scales against a copy: `python -m benchmarks.measure.quantize --help`.
+"""Measures quantize, dequantize and the packing of scales against a copy.
 
     python -m benchmarks.measure.quantize --csv out.csv
     python -m benchmarks.measure.quantize --shapes 8192x8192,16x8192 --format mxfp4
@@ -17,13 +17,13 @@ import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.block_scaled_cases import FORMATS
-from benchmarks.common.result_file import CsvWriter, aligned, portable_path
+from benchmarks.common.command import command_line, finish
+from benchmarks.common.result_file import CsvWriter
 from benchmarks.common.timing import Arm, clock_words, time_arms
 
 COLUMNS = ("op", "format", "m", "k", "bytes", "median_us", "tb_s", "provider")
@@ -54,16 +54,13 @@ def parse_matrices(text: str) -> list[tuple[int, int]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    gpu = torch.cuda.is_available()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--shapes", type=parse_matrices, help="MxK[,MxK...] (default 8192x8192, on a CPU 256x256)")
     parser.add_argument(
         "--format", type=lambda text: text.split(","), default=list(QUANTIZED), help="some of " + ",".join(QUANTIZED)
     )
-    parser.add_argument("--device", default="cuda" if gpu else "cpu")
     parser.add_argument("--seconds", type=float, default=2.0, help="timed part of one shape, all ops (default 2)")
     parser.add_argument("--warmup-seconds", type=float, default=1.0, help="cap on warming for one shape (default 1)")
-    parser.add_argument("--csv", type=Path, help="write the figures here")
     return parser
 
 
@@ -124,9 +121,7 @@ def main() -> int:
                 writer.write([item.op, item.format, m, k, item.bytes, *figures, item.provider])
                 spread = f"{100 * timing.spread:.1f} %"
                 table.append([item.op, item.format, f"{m} x {k}", item.provider, *figures, spread])
-    print(f"{aligned(table)}\n\n{words}")
-    if arguments.csv:
-        print(f"figures: {portable_path(arguments.csv)}")
+    finish(table, words, arguments.csv)
     return 0
 
 

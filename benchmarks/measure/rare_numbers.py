@@ -1,4 +1,6 @@
-"""What one NaN or one tiny scale costs a block-scaled product: `python -m benchmarks.measure.rare_numbers --csv out.csv`.
+"""What one NaN or one tiny scale costs a block-scaled product.
+
+    python -m benchmarks.measure.rare_numbers --csv out.csv
 
 A product of normal numbers is timed clean, and with one rare number in one row of `a` or of `b`: a NaN code (of e4m3),
 a NaN scale, a scale byte of 2 (2^-125: with e4m3, numbers that bfloat16 does not hold), and a scale byte of 254 over
@@ -8,16 +10,15 @@ cost its row, not the call: one user's NaN must not stall the batch that it was 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.block_scaled_cases import FORMATS, BlockScaledCase, BlockScaledOperands, make_operands
-from benchmarks.common.result_file import CsvWriter, aligned, portable_path
+from benchmarks.common.command import command_line, finish
+from benchmarks.common.result_file import CsvWriter
 from benchmarks.common.timing import Arm, clock_words, time_arms
 
 COLUMNS = ("op", "format", "m", "n", "k", "rare", "median_us", "over_clean")
@@ -58,12 +59,11 @@ def _call(operands: BlockScaledOperands) -> Callable[[], torch.Tensor]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, device=False)
     parser.add_argument("--formats", default="mxfp8,mixed,mxfp4")
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     parser.add_argument("--size", type=int, default=SIZE, help=f"n and k (default {SIZE})")
     parser.add_argument("--seconds", type=float, default=0.3, help="timed part of one case (default 0.3)")
-    parser.add_argument("--csv", type=Path)
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("this needs a GPU")
@@ -80,9 +80,7 @@ def main() -> None:
                     cells = [name, *map(str, (m, case.n, case.k)), what, f"{timing.median_us:.2f}", f"{over:.3f}"]
                     writer.write(["block_scaled_matmul", *cells])
                     table.append(cells)
-    print(aligned(table))
-    if arguments.csv:
-        print(f"figures: {portable_path(arguments.csv)}")
+    finish(table, "", arguments.csv)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Operands that no 16-byte load and no TMA can read: where a copy pays. `python -m benchmarks.measure.unaligned --csv out.csv`.
+"""Operands that no 16-byte load and no TMA can read: where a copy pays.
+
+    python -m benchmarks.measure.unaligned --csv out.csv
 
 A row-major operand with an odd row length, or with every other column, is either gathered element by element (the
 table's gather row, a portable kernel) or copied into an aligned buffer first, which any kernel then takes, on Hopper
@@ -16,17 +18,16 @@ features to so many columns (NT), of an output whose rows begin anywhere; only w
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
-from benchmarks.common.result_file import CsvWriter, aligned, portable_path
+from benchmarks.common.command import command_line, finish
+from benchmarks.common.result_file import CsvWriter
 from benchmarks.common.timing import cold_graph_arm, time_arms
 
 COLUMNS = ("op", "dtype", "case", "m", "n", "k", "provider", "mode", "median_us")
@@ -132,10 +133,9 @@ def measure(providers: dict[str, Call], device: torch.device) -> dict[str, dict[
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, device=False)
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16"])
     parser.add_argument("--cases", default=",".join(DEFAULT_CASES), help="%(default)s unless given")
-    parser.add_argument("--csv", type=Path, help="write the figures here")
     arguments = parser.parse_args()
     names = arguments.cases.split(",")
     unknown = [name for name in names if name not in CASES]
@@ -157,9 +157,7 @@ def main() -> int:
                     providers["tileon"]()
                     shown = [f"{medians[name]:.2f}" if name in medians else "" for name in PROVIDERS]
                     table.append([case, "x".join(shape), mode, *shown, torch.ops.tileon._last_kernel()])
-    print(aligned(table))
-    if arguments.csv:
-        print(f"figures: {portable_path(arguments.csv)}")
+    finish(table, "", arguments.csv)
     return 0
 
 

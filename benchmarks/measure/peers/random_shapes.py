@@ -1,7 +1,7 @@
 """Who computes a random product: `tileon` and `torch`, each a call without arguments on the same operands.
 
 `tileon` is torch.ops.tileon.matmul or block_scaled_matmul, epilogue included. `torch` is what its user would write:
-- a matrix product with torch.matmul or, with a bias, torch.addmm (peers/dense.py); of a batch torch.matmul, and the bias
+- a matrix product with torch.matmul or, with a bias, torch.addmm (dense.py); of a batch torch.matmul, and the bias
   is added in place behind it; the activation follows, in place where torch has it so;
 - fp8 with torch._scaled_mm where that takes the operands, else torch.matmul on operands that were bfloat16 beforehand:
   the conversion is not timed;
