@@ -244,15 +244,16 @@ class TestStale:
 
     def test_check_needs_no_matplotlib_and_says_what_to_run(self, tmp_path: pathlib.Path) -> None:
         write_matmul(tmp_path)
-        (tmp_path / "roofline.png").write_bytes(b"no picture")
+        write_tune_regret(tmp_path)
+        (tmp_path / "overview.png").write_bytes(b"no picture")
         (tmp_path / "block_scaled.png").write_bytes(b"no picture")
         (tmp_path / "matplotlib.py").write_text("raise ImportError")
         result = run("--results", str(tmp_path), "--check", script="report/pictures.py")
         assert result.returncode == 1
-        assert "roofline.png does not show what its files say: run `make pictures`" in result.stdout
-        assert "overview.png is missing" in result.stdout
+        assert "overview.png does not show what its files say: run `make pictures`" in result.stdout
+        assert "tune_regret.png is missing" in result.stdout
         assert "block_scaled.png is there, but none of block_scaled_matmul.csv" in result.stdout
-        assert "tune_regret" not in result.stdout
+        assert "roofline" not in result.stdout
 
     def test_the_key_covers_the_text_of_a_picture(self, tmp_path: pathlib.Path) -> None:
         source = write_matmul(tmp_path)
