@@ -74,11 +74,11 @@ soak: library
 
 .PHONY: evidence
 evidence: library
-	$(PY) benchmarks/evidence.py $(EVIDENCE_ARGS)
+	$(PY) benchmarks/run_all.py $(EVIDENCE_ARGS)
 
 .PHONY: pictures
 pictures: $(READY)
-	$(PY) benchmarks/pictures.py $(PICTURES_ARGS)
+	$(PY) -m benchmarks.report.pictures $(PICTURES_ARGS)
 
 .PHONY: compat
 compat: library
@@ -188,13 +188,13 @@ lint-clang-format: $(LINT_READY)
 	@$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
 
 lint-tables: $(LINT_READY)
-	$(PY) benchmarks/result_tables.py --check
+	$(PY) -m benchmarks.report.pages --check
 
 # Whether the pictures show what the results say.
 .PHONY: lint-pictures
 lint: lint-pictures
 lint-pictures: $(LINT_READY)
-	$(PY) benchmarks/pictures.py --check
+	$(PY) -m benchmarks.report.pictures --check
 
 .PHONY: format
 format: $(LINT_READY)
@@ -206,7 +206,7 @@ format: $(LINT_READY)
 
 .PHONY: COMMIT
 COMMIT:
-	@rm -f $@; commit=$$($(if $(strip $(PYTHON)),$(PYTHON),python3) benchmarks/commit.py) && echo "$$commit" | tee $@
+	@rm -f $@; commit=$$($(if $(strip $(PYTHON)),$(PYTHON),python3) -m benchmarks.common.commit) && echo "$$commit" | tee $@
 
 .PHONY: clean distclean
 clean:

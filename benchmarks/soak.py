@@ -23,11 +23,14 @@ import sys
 from pathlib import Path
 
 import torch
-from result_file import gpu_name, header, portable_path
-from soaking.cases import OPS, draw_case
-from soaking.processes import Outcome, Plan, Soak
-from soaking.run import run_case
-from soaking.tally import Name, Report, Tally, report_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the top of the tree
+
+from benchmarks.common.result_file import gpu_name, header, portable_path
+from benchmarks.soaking.cases import OPS, draw_case
+from benchmarks.soaking.processes import Outcome, Plan, Soak
+from benchmarks.soaking.run import run_case
+from benchmarks.soaking.tally import Name, Report, Tally, report_of
 
 _SECONDS = 60.0  # unless told
 _INTERRUPTED = 130  # as a shell says it

@@ -25,9 +25,13 @@ HEAD = """# date: 2026-01-01 00:00 UTC
 
 
 def run(*arguments: str, script: str = "matmul.py") -> subprocess.CompletedProcess[str]:
+    """A command at the top of benchmarks/ by its path, one in a folder of it as a module."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, str(BENCHMARKS / script), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, env=environment)
+    module = ["-m", f"benchmarks.{script.removesuffix('.py').replace('/', '.')}"]
+    name = module if "/" in script else [str(BENCHMARKS / script)]
+    return subprocess.run(
+        [sys.executable, *name, *arguments], capture_output=True, text=True, timeout=300, cwd=ROOT, env=environment
+    )
 
 
 def read(path: pathlib.Path) -> tuple[dict[str, str], list[dict[str, str]]]:

@@ -3,11 +3,12 @@ right."""
 
 from __future__ import annotations
 
+import lzma
 import pathlib
 import time
 
 import pytest
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD, HEAD_KEYS, ROOT, csv_line, read, run
+from benchmark_files import COLUMNS, HEAD, HEAD_KEYS, ROOT, csv_line, read, run
 
 
 def test_writes_the_promised_csv(tmp_path: pathlib.Path) -> None:
@@ -58,12 +59,8 @@ def test_the_hopper_preset_costs_what_a_stage_may_take() -> None:
 class TestModules:
     """The scripts' own functions, imported as they import each other."""
 
-    @pytest.fixture(autouse=True)
-    def _path(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.syspath_prepend(str(BENCHMARKS))
-
     def test_warm_operands_fill_at_most_a_quarter_of_l2(self) -> None:
-        from timing import warm_sets
+        from benchmarks.common.timing import warm_sets
 
         l2 = 60 << 20
         assert warm_sets(3 * 256 * 256 * 2, l2) == 8
@@ -73,7 +70,8 @@ class TestModules:
 
     def test_hopeless_arms_are_left_out_unless_kept(self) -> None:
         import torch
-        from timing import Arm, time_arms
+
+        from benchmarks.common.timing import Arm, time_arms
 
         def sleeping(milliseconds: float) -> Arm:
             return Arm(lambda: time.sleep(milliseconds * 1e-3))
@@ -85,10 +83,11 @@ class TestModules:
         assert set(timings) == {"quick", "chosen"}
 
     def test_the_sweep_covers_the_benchmark_sizes_once(self) -> None:
-        import torch
-        from presets import LINEAR_SHAPES, SQUARES, preset_work
 
-        cases = [work.case for work in preset_work("sweep", torch.device("cpu"))]
+        from benchmarks.fit.sweep_cases import SETS
+        from benchmarks.subjects.squares16 import LINEAR_SHAPES, SQUARES
+
+        cases = SETS["sweep"]()
         assert len(set(cases)) == len(cases)
         for layout in ("NN", "NT"):
             squares = {case.m for case in cases if (case.dtype, case.layout) == ("float16", layout)}
@@ -96,15 +95,25 @@ class TestModules:
         layers = {(case.m, case.n, case.k) for case in cases if (case.dtype, case.layout) == ("bfloat16", "NT")}
         assert layers >= set(LINEAR_SHAPES)
 
-    def test_copies_of_awkward_operands_are_aligned_and_equal(self) -> None:
+    def test_copies_of_unaligned_operands_are_aligned_and_equal(self) -> None:
         import torch
-        from awkward import CASES, aligned_copy, operands, readable
+
+        from benchmarks.measure.unaligned import CASES, aligned_copy, operands, readable
 
         for case in CASES:
             for operand in operands(case, 63 if case == "odd_size" else 64, torch.bfloat16, torch.device("cpu")):
                 copy = aligned_copy(operand)
                 assert readable(copy), case
                 assert torch.equal(copy, operand), case
+
+    @pytest.mark.parametrize("name", ["sweep_float32.csv.xz", "sweep_random_2.csv.xz"])
+    def test_a_compressed_file_is_read_as_what_it_holds(self, name: str, tmp_path: pathlib.Path) -> None:
+        from benchmarks.common.result_file import RESULTS, read_csv
+
+        plain = tmp_path / name.removesuffix(".xz")
+        plain.write_bytes(lzma.decompress((RESULTS / name).read_bytes()))
+        assert read_csv(RESULTS / name) == read_csv(plain)
+        assert read_csv(plain)[0].keys() >= HEAD_KEYS
 
 
 # A result folder as the scripts write it, from made-up times.
@@ -115,8 +124,8 @@ def _line(dtype: str, layout: str, shape: tuple[int, int, int], epilogue: str, p
 
 
 def _made_up_results(folder: pathlib.Path) -> None:
-    """Ours takes 10 us everywhere, torch 11, Triton 12; by graph 5 against 6; fused 10.1 over 10. Two marks are missed:
-    torch takes 8 at 512 of bfloat16 NT, and the choice loses 20 % once."""
+    """Ours takes 10 us everywhere, torch 11, Triton 12; by graph 5 against 6; fused 10.1 over 10. Two targets are
+    missed: torch takes 8 at 512 of bfloat16 NT, and the choice loses 20 % once."""
     folder.mkdir(exist_ok=True)
     lines = [",".join(COLUMNS)]
     for dtype in ("float16", "bfloat16"):
@@ -141,9 +150,9 @@ def _made_up_results(folder: pathlib.Path) -> None:
     (folder / "sweep.csv").write_text(HEAD + "\n".join(lines) + "\n")
 
 
-def test_bars_say_what_holds_and_what_does_not(tmp_path: pathlib.Path) -> None:
+def test_targets_say_what_holds_and_what_does_not(tmp_path: pathlib.Path) -> None:
     _made_up_results(tmp_path)
-    result = run("--results", str(tmp_path), script="bars.py")
+    result = run("--results", str(tmp_path), script="report/targets.py")
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     missed = [line for line in lines if "DOES NOT HOLD" in line]
@@ -153,11 +162,11 @@ def test_bars_say_what_holds_and_what_does_not(tmp_path: pathlib.Path) -> None:
     assert "9.54 % over 2" in missed[1], "the geometric mean of 1 and 1.2"
     assert "worst 20.0 % at float16 NN 512: sm90_x, best sm90_y" in missed[2]
     assert "not measured" not in result.stdout
-    assert run("--results", str(tmp_path), "--strict", script="bars.py").returncode == 1
+    assert run("--results", str(tmp_path), "--strict", script="report/targets.py").returncode == 1
 
 
-def test_bars_of_an_empty_folder_are_not_measured(tmp_path: pathlib.Path) -> None:
-    result = run("--results", str(tmp_path), script="bars.py")
+def test_targets_of_an_empty_folder_are_not_measured(tmp_path: pathlib.Path) -> None:
+    result = run("--results", str(tmp_path), script="report/targets.py")
     assert result.returncode == 0, result.stderr
     assert "holds" not in result.stdout.lower().replace("does not hold", "")
     assert "not measured" in result.stdout
@@ -165,8 +174,7 @@ def test_bars_of_an_empty_folder_are_not_measured(tmp_path: pathlib.Path) -> Non
 
 def test_tables_and_plot_of_made_up_results(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _made_up_results(tmp_path)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     text = filled("docs/measured.md", tmp_path)
     assert "| bfloat16 NT | 1.080 | 16 | 0 | 1 | 0.80 at 512," in text, "losses are shown with wins"
@@ -177,7 +185,7 @@ def test_tables_and_plot_of_made_up_results(tmp_path: pathlib.Path, monkeypatch:
     assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
-    from plot import draw
+    from benchmarks.report.plot import draw
 
     draw(tmp_path / "matmul.csv", tmp_path / "matmul.png")
     assert (tmp_path / "matmul.png").stat().st_size > 10_000

@@ -9,17 +9,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD, HEAD_KEYS, ROOT, csv_line, read, run
+from benchmark_files import COLUMNS, HEAD, HEAD_KEYS, ROOT, csv_line, read, run
 
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
 SHORT = ("--seconds", "0.01", "--warmup-seconds", "0.02")
 E2M1_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 # The command line of block_scaled_matmul.py.
@@ -105,7 +99,7 @@ def test_normal_data_is_checked_measured_and_said(tmp_path: pathlib.Path) -> Non
 def test_bad_arguments_are_refused_before_anything_runs(
     arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from block_scaled_matmul import main
+    from benchmarks.measure.block_scaled_matmul import main
 
     monkeypatch.setattr("sys.argv", ["block_scaled_matmul.py", "--device", "cpu", *arguments])
     with pytest.raises(SystemExit) as exit:
@@ -119,8 +113,8 @@ def test_bad_arguments_are_refused_before_anything_runs(
 def test_nothing_is_measured_where_a_format_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import block_scaled_matmul
-    from block_scaled_problems import BlockScaledCase, BlockScaledOperands
+    from benchmarks.common.block_scaled_cases import BlockScaledCase, BlockScaledOperands
+    from benchmarks.measure import block_scaled_matmul
 
     right = block_scaled_matmul.tileon_call
 
@@ -144,7 +138,7 @@ def test_nothing_is_measured_where_a_format_is_wrong(
 
 
 def test_dequantization_in_torch_knows_every_code_and_every_scale() -> None:
-    from block_scaled_problems import dequantized
+    from benchmarks.common.block_scaled_cases import dequantized
 
     codes = torch.arange(256, dtype=torch.uint8).view(16, 16)  # 32 elements a row
     half = torch.tensor([*E2M1_VALUES, *(-value for value in E2M1_VALUES)])
@@ -164,7 +158,7 @@ def test_dequantization_in_torch_knows_every_code_and_every_scale() -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_normal_data_is_what_quantize_makes_of_it(name: str) -> None:
-    from block_scaled_problems import BlockScaledCase, dequantized, make_operands
+    from benchmarks.common.block_scaled_cases import BlockScaledCase, dequantized, make_operands
 
     case = BlockScaledCase(name, 64, 32, 1024, "normal")
     operands, others = (make_operands(case, torch.device("cpu"), seed) for seed in (0, 1))
@@ -181,7 +175,7 @@ def test_normal_data_is_what_quantize_makes_of_it(name: str) -> None:
 
 
 def test_a_cold_graph_goes_round_whole_rotations(monkeypatch: pytest.MonkeyPatch) -> None:
-    import timing
+    from benchmarks.common import timing
 
     captured: list[tuple[int, int]] = []
 
@@ -203,9 +197,9 @@ def test_a_cold_graph_goes_round_whole_rotations(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("data", ["normal", "tutorial"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_provider_computes_the_product(name: str, data: str, provider: str, device: torch.device) -> None:
-    from block_scaled_problems import BlockScaledCase, dequantized, make_operands
-    from block_scaled_providers import block_scaled_arm
-    from providers import NotOffered
+    from benchmarks.common.block_scaled_cases import BlockScaledCase, dequantized, make_operands
+    from benchmarks.measure.peers.block_scaled import block_scaled_arm
+    from benchmarks.measure.peers.dense import NotOffered
 
     case = BlockScaledCase(name, 200, 136, 256, data)  # partial tiles
     operands = make_operands(case, device)
@@ -228,7 +222,7 @@ def test_every_provider_computes_the_product(name: str, data: str, provider: str
 
 def test_quantize_counts_the_bytes_that_it_moves(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "out.csv"
-    result = run("--shapes", "100x160", *SHORT, "--csv", str(path), script="quantize.py")
+    result = run("--shapes", "100x160", *SHORT, "--csv", str(path), script="measure/quantize.py")
     assert result.returncode == 0, result.stdout + result.stderr
     head, rows = read(path)
     assert head.keys() >= HEAD_KEYS
@@ -250,7 +244,7 @@ def test_quantize_counts_the_bytes_that_it_moves(tmp_path: pathlib.Path) -> None
 
 @pytest.mark.parametrize("arguments", [("--format", "mixed"), ("--shapes", "16x40"), ("--shapes", "16")], ids=str)
 def test_what_cannot_be_quantized_is_refused(arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    from quantize import main
+    from benchmarks.measure.quantize import main
 
     monkeypatch.setattr("sys.argv", ["quantize.py", "--device", "cpu", *arguments])
     with pytest.raises(SystemExit) as exit:
@@ -267,7 +261,7 @@ class _Terminal(io.StringIO):
 
 
 def test_progress_is_drawn_in_place_on_a_terminal_and_in_lines_elsewhere() -> None:
-    from progress import Progress
+    from tileon_ops._progress import Progress
 
     for stream, expected in (
         (_Terminal(), f"\r\033[K[{'#' * 12}{'-' * 12}] 1/2 b\r\033[K"),
@@ -279,11 +273,11 @@ def test_progress_is_drawn_in_place_on_a_terminal_and_in_lines_elsewhere() -> No
         assert stream.getvalue() == expected
 
 
-# Marks, tables and stages.
+# Targets, tables and stages.
 
 
 def _made_up_results(folder: pathlib.Path) -> None:
-    """At every size ours takes 10 us, Triton 30 (mixed: 11, a mark that is missed), dequantization 15. Ours moves
+    """At every size ours takes 10 us, Triton 30 (mixed: 11, a target that is missed), dequantization 15. Ours moves
     3.5 TB/s, but dequantize of nvfp4 only 2."""
     folder.mkdir(exist_ok=True)
     lines = [",".join(COLUMNS)]
@@ -302,27 +296,27 @@ def _made_up_results(folder: pathlib.Path) -> None:
     (folder / "quantize.csv").write_text(HEAD + "\n".join(lines) + "\n")
 
 
-def test_bars_of_block_scaled_products_and_quantization(tmp_path: pathlib.Path) -> None:
-    from bars import block_scaled_bars, quantize_bars
+def test_targets_of_block_scaled_products_and_quantization(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects import block_scaled, quantize
 
-    assert block_scaled_bars(tmp_path) == quantize_bars(tmp_path) == []
+    assert block_scaled.portable_targets(tmp_path) == quantize.targets(tmp_path) == []
     _made_up_results(tmp_path)
-    products = {bar.what.split()[0]: bar for bar in block_scaled_bars(tmp_path)}
-    assert {name: bar.verdict for name, bar in products.items()} == {
+    products = {target.what.split()[0]: target for target in block_scaled.portable_targets(tmp_path)}
+    assert {name: target.verdict for name, target in products.items()} == {
         "mxfp8": "holds", "mxfp4": "holds", "mixed": "DOES NOT HOLD", "nvfp4": "no peer"
     }  # fmt: skip
     assert products["mxfp8"].figure == "3.00 (10 us, Triton's 30 us)"
     assert products["nvfp4"].figure == "Triton does not compile it"
-    moved = quantize_bars(tmp_path)
-    assert [bar.what for bar in moved if bar.holds is False] == ["dequantize nvfp4 8192 x 8192"]
-    assert sum(bar.holds is True for bar in moved) == 5
+    moved = quantize.targets(tmp_path)
+    assert [target.what for target in moved if target.holds is False] == ["dequantize nvfp4 8192 x 8192"]
+    assert sum(target.holds is True for target in moved) == 5
 
-    printed = run("--results", str(tmp_path), script="bars.py").stdout
-    assert "7 of" in printed, "what has no peer is no mark: 2 of 3 and 5 of 6 hold"
+    printed = run("--results", str(tmp_path), script="report/targets.py").stdout
+    assert "7 of" in printed, "what has no peer is no target: 2 of 3 and 5 of 6 hold"
 
 
 def test_the_page_has_the_tables_where_there_are_results(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     assert "| mxfp8 |" not in filled("docs/measured.md", tmp_path)
     _made_up_results(tmp_path)
@@ -336,13 +330,13 @@ def test_the_page_has_the_tables_where_there_are_results(tmp_path: pathlib.Path)
     assert filled("docs/measured.md", tmp_path, text) == text
 
 
-def test_the_stages_are_in_the_evidence() -> None:
-    listed = run("--list", script="evidence.py").stdout
+def test_run_all_has_the_stages() -> None:
+    listed = run("--list", script="run_all.py").stdout
     for stage, script in (
-        ("block_scaled", "block_scaled_matmul.py --preset hopper"),
-        ("block_scaled_portable", "block_scaled_matmul.py --preset portable"),
-        ("quantize", "quantize.py"),
+        ("block_scaled", "benchmarks/block_scaled_matmul.py --preset hopper"),
+        ("block_scaled_portable", "benchmarks/block_scaled_matmul.py --preset portable"),
+        ("quantize", "-m benchmarks.measure.quantize"),
     ):
         mine = [line for line in listed.splitlines() if line.split()[0] == stage]
         assert len(mine) == 1
-        assert f"benchmarks/{script}" in mine[0]
+        assert script in mine[0]

@@ -1,5 +1,5 @@
 """The benchmark of how near block-scaled products come to float64: what it measures, on small shapes, its file, and the
-marks that are read from it."""
+targets that are read from it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,17 @@ import pathlib
 
 import pytest
 import torch
-from benchmark_files import BENCHMARKS, HEAD, HEAD_KEYS, read, run
+from benchmark_files import HEAD, HEAD_KEYS, read, run
 
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
 COLUMNS = ["op", "format", "data", "m", "n", "k", "rows", "provider", "sqnr_db", "bit_exact"]
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 # What is measured.
 
 
 def test_a_tenth_of_the_signal_is_20_db() -> None:
-    from block_scaled_accuracy import accuracy
+    from benchmarks.measure.block_scaled_accuracy import accuracy
 
     exact = torch.full((4, 4), 10.0, dtype=torch.float64)
     decibels, bit_exact = accuracy(exact.float() + 1, exact)
@@ -33,7 +27,7 @@ def test_a_tenth_of_the_signal_is_20_db() -> None:
 
 
 def test_bit_exact_is_the_reference_rounded_once() -> None:
-    from block_scaled_accuracy import accuracy
+    from benchmarks.measure.block_scaled_accuracy import accuracy
 
     whole = torch.arange(1.0, 17.0, dtype=torch.float64).view(4, 4)
     assert accuracy(whole.float(), whole) == (math.inf, True)
@@ -47,7 +41,7 @@ def test_bit_exact_is_the_reference_rounded_once() -> None:
 
 
 def test_what_is_no_number_is_noise() -> None:
-    from block_scaled_accuracy import accuracy
+    from benchmarks.measure.block_scaled_accuracy import accuracy
 
     exact = torch.ones(2, 2, dtype=torch.float64)
     for value in (math.nan, math.inf):
@@ -61,8 +55,8 @@ def test_what_is_no_number_is_noise() -> None:
 @pytest.mark.parametrize("data", ["normal", "tutorial"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_provider_computes_the_rows_of_the_reference(name: str, data: str, device: torch.device) -> None:
-    from block_scaled_accuracy import measure
-    from block_scaled_problems import BlockScaledCase
+    from benchmarks.common.block_scaled_cases import BlockScaledCase
+    from benchmarks.measure.block_scaled_accuracy import measure
 
     found = measure(BlockScaledCase(name, 200, 136, 1024, data), device, 70)
     fast = ("tileon_fast",) if name == "mxfp4" else ()
@@ -74,8 +68,8 @@ def test_every_provider_computes_the_rows_of_the_reference(name: str, data: str,
 
 
 def test_nvfp4_has_a_global_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    import block_scaled_accuracy
-    from block_scaled_problems import BlockScaledCase, BlockScaledOperands
+    from benchmarks.common.block_scaled_cases import BlockScaledCase, BlockScaledOperands
+    from benchmarks.measure import block_scaled_accuracy
 
     right = block_scaled_accuracy.tileon
 
@@ -90,8 +84,8 @@ def test_nvfp4_has_a_global_scale(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rounding_to_16_bits_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    import block_scaled_accuracy
-    from block_scaled_problems import BlockScaledCase, BlockScaledOperands
+    from benchmarks.common.block_scaled_cases import BlockScaledCase, BlockScaledOperands
+    from benchmarks.measure import block_scaled_accuracy
 
     right = block_scaled_accuracy.tileon
 
@@ -112,7 +106,7 @@ def test_writes_the_promised_csv(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "out.csv"
     result = run(
         "--format", "mxfp4,mixed", "--shapes", "48x40x64,16x8x96", "--rows", "20", "--csv", str(path),
-        script="block_scaled_accuracy.py",
+        script="measure/block_scaled_accuracy.py",
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
     assert "figures: out.csv" in result.stdout
@@ -134,7 +128,7 @@ def test_writes_the_promised_csv(tmp_path: pathlib.Path) -> None:
 
 
 def test_without_arguments_every_format_is_measured() -> None:
-    result = run(script="block_scaled_accuracy.py")
+    result = run(script="measure/block_scaled_accuracy.py")
     assert result.returncode == 0, result.stdout + result.stderr
     measured = {tuple(line.split()[:2]) for line in result.stdout.splitlines() if " torch_bf16 " in line}
     assert measured == {(name, data) for name in FORMATS for data in ("normal", "tutorial")}
@@ -153,7 +147,7 @@ def test_without_arguments_every_format_is_measured() -> None:
 def test_bad_arguments_are_refused_before_anything_runs(
     arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from block_scaled_accuracy import main
+    from benchmarks.measure.block_scaled_accuracy import main
 
     monkeypatch.setattr("sys.argv", ["block_scaled_accuracy.py", "--device", "cpu", *arguments])
     with pytest.raises(SystemExit) as exit:
@@ -164,29 +158,29 @@ def test_bad_arguments_are_refused_before_anything_runs(
     assert captured.out == ""
 
 
-def test_the_stage_is_in_the_evidence_before_the_bars_that_read_it() -> None:
-    listed = [line for line in run("--list", script="evidence.py").stdout.splitlines()[1:] if line]
+def test_the_stage_is_of_run_all_before_the_targets_that_read_it() -> None:
+    listed = [line for line in run("--list", script="run_all.py").stdout.splitlines()[1:] if line]
     stages = [line.split()[0] for line in listed]
     assert stages.count("block_scaled_accuracy") == 1
-    assert stages.index("block_scaled_accuracy") < stages.index("bars")
+    assert stages.index("block_scaled_accuracy") < stages.index("targets")
     mine = listed[stages.index("block_scaled_accuracy")]
-    assert "benchmarks/block_scaled_accuracy.py --csv " in mine
+    assert "benchmarks.measure.block_scaled_accuracy --csv " in mine
     assert mine.endswith("block_scaled_accuracy.csv")
 
 
-# Marks.
+# Targets.
 
 
 def _made_up(folder: pathlib.Path, *, without: str = "nothing", **changed: str) -> list[str]:
-    """Writes every row that the marks want, ours 140 dB and bit-exact and cuBLAS's as many dB; returns the marks that
-    are missed.
+    """Writes every row that the targets want, ours 140 dB and bit-exact and cuBLAS's as many dB; returns the targets
+    that are missed.
 
     Args:
         folder: of the file.
         without: rows with this in them are left out.
         changed: figures by `<format>_<data>_<k>_<provider>`.
     """
-    from bars_block_scaled_accuracy import block_scaled_accuracy_bars
+    from benchmarks.subjects.block_scaled_accuracy import targets
 
     lines = [",".join(COLUMNS)]
     for name in FORMATS:
@@ -197,31 +191,29 @@ def _made_up(folder: pathlib.Path, *, without: str = "nothing", **changed: str) 
                     lines.append(f"block_scaled_matmul,{name},{data},8192,8192,{k},256,{who},{figures}")
     kept = [line for line in lines if without not in line]
     (folder / "block_scaled_accuracy.csv").write_text(HEAD + "\n".join(kept) + "\n")
-    return [
-        f"{bar.what}, {bar.asked}: {bar.figure}" for bar in block_scaled_accuracy_bars(folder) if bar.holds is False
-    ]
+    return [f"{target.what}, {target.asked}: {target.figure}" for target in targets(folder) if target.holds is False]
 
 
-def test_marks_are_nothing_without_the_file_and_one_line_each_with_it(tmp_path: pathlib.Path) -> None:
-    from bars_block_scaled_accuracy import block_scaled_accuracy_bars
+def test_targets_are_nothing_without_the_file_and_one_line_each_with_it(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.block_scaled_accuracy import targets
 
-    assert block_scaled_accuracy_bars(tmp_path) == []
+    assert targets(tmp_path) == []
     assert _made_up(tmp_path) == [], "as near as cuBLAS is near enough"
-    bars = block_scaled_accuracy_bars(tmp_path)
-    assert [bar.verdict for bar in bars] == ["holds"] * (1 + 4 + 4)
-    figures = [(bar.what, bar.asked, bar.figure) for bar in bars]
+    found = targets(tmp_path)
+    assert [target.verdict for target in found] == ["holds"] * (1 + 4 + 4)
+    figures = [(target.what, target.asked, target.figure) for target in found]
     assert figures[0] == ("mxfp4 normal 8192 x 8192 x k, against float64", "each bit-exact", "at 1024, 8192")
     normal = "mxfp8 normal 8192 x 8192 x k, against float64"
     assert (normal, "each >= 120 dB", "worst 140.00 dB at 1024") in figures
     tutorial = "mixed tutorial 8192 x 8192 x k, against float64"
     shown = "1024 140.00 dB (cuBLAS 140.00), 8192 140.00 dB (cuBLAS 140.00)"
     assert (tutorial, "each >= cuBLAS on bfloat16", shown) in figures
-    printed = run("--results", str(tmp_path), script="bars.py").stdout
+    printed = run("--results", str(tmp_path), script="report/targets.py").stdout
     assert printed.count("against float64") == 9
     assert "9 of" in printed
 
 
-def test_each_mark_is_missed_by_what_it_forbids(tmp_path: pathlib.Path) -> None:
+def test_each_target_is_missed_by_what_it_forbids(tmp_path: pathlib.Path) -> None:
     normal, tutorial = (f"{data} 8192 x 8192 x k, against float64" for data in ("normal", "tutorial"))
     assert _made_up(tmp_path, mxfp4_normal_8192_tileon="149.50,no", mxfp8_normal_1024_tileon="140.00,no") == [
         f"mxfp4 {normal}, each bit-exact: 8192 149.50 dB"
@@ -237,20 +229,20 @@ def test_each_mark_is_missed_by_what_it_forbids(tmp_path: pathlib.Path) -> None:
     assert _made_up(tmp_path, mxfp4_normal_1024_tileon="inf,yes", mxfp4_tutorial_1024_tileon="inf,yes") == []
 
 
-def test_a_mark_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
-    from bars_block_scaled_accuracy import block_scaled_accuracy_bars
+def test_a_target_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.block_scaled_accuracy import targets
 
     for gone, what in (
         ("mxfp4,normal,8192,8192,1024,256,tileon,", ["mxfp4 normal"] * 2),
         ("mxfp8,tutorial,8192,8192,8192,256,torch_bf16,", ["mxfp8 tutorial"]),
     ):
         assert _made_up(tmp_path, without=gone) == []
-        missing = [bar.what for bar in block_scaled_accuracy_bars(tmp_path) if bar.verdict == "not measured"]
+        missing = [target.what for target in targets(tmp_path) if target.verdict == "not measured"]
         assert missing == [f"{name} 8192 x 8192 x k, against float64" for name in what]
 
 
 def test_the_page_shows_every_case_and_what_is_missed(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     _made_up(tmp_path, mxfp4_normal_1024_tileon="inf,yes")
     text = filled("docs/measured.md", tmp_path)
@@ -267,11 +259,11 @@ def test_the_page_shows_every_case_and_what_is_missed(tmp_path: pathlib.Path) ->
     assert "- mixed normal 8192 x 8192 x k, against float64, each >= 120 dB: 8192 nan dB" in text
 
 
-def test_bars_and_benchmark_agree_on_shapes_and_formats() -> None:
-    from bars_block_scaled import BLOCK_SCALED_FORMATS
-    from bars_block_scaled_accuracy import ALL_K, SIZE
-    from block_scaled_accuracy import GPU_SHAPES
-    from block_scaled_problems import FORMATS as MEASURED
+def test_targets_and_benchmark_agree_on_shapes_and_formats() -> None:
+    from benchmarks.common.block_scaled_cases import FORMATS as MEASURED
+    from benchmarks.measure.block_scaled_accuracy import GPU_SHAPES
+    from benchmarks.subjects.block_scaled_accuracy import ALL_K, SIZE
+    from benchmarks.subjects.block_scaled_rows import FORMATS as SHOWN
 
     assert [(SIZE, SIZE, k) for k in ALL_K] == list(GPU_SHAPES)
-    assert set(BLOCK_SCALED_FORMATS) == set(MEASURED)
+    assert set(SHOWN) == set(MEASURED)

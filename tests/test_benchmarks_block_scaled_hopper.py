@@ -1,5 +1,5 @@
-"""The benchmark of Hopper's block-scaled kernels: its preset measures what the marks, the tables and the plot want; and
-what these make of a made-up file."""
+"""The benchmark of Hopper's block-scaled kernels: its preset measures what the targets, the tables and the plot want;
+and what these make of a made-up file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ import shutil
 
 import pytest
 import torch
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD, ROOT, csv_line, run
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+from benchmark_files import COLUMNS, HEAD, ROOT, csv_line, run
 
 
 def test_the_hopper_preset_costs_what_a_stage_may_take() -> None:
@@ -50,9 +44,9 @@ def test_the_hopper_preset_costs_what_a_stage_may_take() -> None:
 
 def _hopper_lines() -> list[str]:
     """Every row of the preset. Ours takes 10 us, exact and fast, the 16-bit product 12, Triton 40, dequantization 20 on
-    normal data and 14 on the tutorial's; 1.25 us for every 1024 of k where it is swept. Missed are the fast mark of
+    normal data and 14 on the tutorial's; 1.25 us for every 1024 of k where it is swept. Missed are the fast target of
     mxfp4 on the tutorial's data, and mxfp8's rate at k = 1024, half of what it should be."""
-    from block_scaled_presets import preset_work
+    from benchmarks.subjects.block_scaled_presets import preset_work
 
     fixed = {"tileon": 10.0, "tileon_fast": 10.0, "torch_bf16": 12.0, "triton": 40.0, "tileon_graph": 16.9,
              "torch_bf16_graph": 44.0, "tileon_prepared": 8.0}  # fmt: skip
@@ -77,18 +71,18 @@ def _write_hopper(folder: pathlib.Path, lines: list[str]) -> pathlib.Path:
     return path
 
 
-def test_every_mark_of_hopper_is_measured_by_its_preset(tmp_path: pathlib.Path) -> None:
-    from bars import hopper_block_scaled_bars
+def test_every_target_of_hopper_is_measured_by_its_preset(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.block_scaled import targets
 
-    assert hopper_block_scaled_bars(tmp_path) == []
+    assert targets(tmp_path) == []
     _write_hopper(tmp_path, _hopper_lines())
-    bars = hopper_block_scaled_bars(tmp_path)
-    assert {bar.verdict for bar in bars} == {"holds", "DOES NOT HOLD", "no peer"}
-    assert [(bar.what, bar.figure) for bar in bars if bar.holds is False] == [
+    found = targets(tmp_path)
+    assert {target.verdict for target in found} == {"holds", "DOES NOT HOLD", "no peer"}
+    assert [(target.what, target.figure) for target in found if target.holds is False] == [
         ("mxfp4 tutorial 8192, 4096, 2048, dequantize / ours fast", "8192 1.400, 4096 1.400, 2048 1.400"),
         ("mxfp8 normal 8192 x 8192 x k, rate over that of k = 8192", "1024 0.500"),
     ]
-    figures = {bar.what: bar.figure for bar in bars}
+    figures = {target.what: target.figure for target in found}
     assert figures["mxfp4 normal 8192, 4096, dequantize / ours"] == "worst 2.000 at 8192"
     assert figures["mxfp4 tutorial 8192, 4096, 2048, dequantize / ours"] == "worst 1.400 at 8192", (
         "kinds are kept apart"
@@ -98,14 +92,14 @@ def test_every_mark_of_hopper_is_measured_by_its_preset(tmp_path: pathlib.Path) 
     assert figures[rows] == "16.9 us (cuBLAS on bfloat16 weights: 44.0 us)"
 
 
-def test_a_mark_of_hopper_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
-    from bars import hopper_block_scaled_bars
+def test_a_target_of_hopper_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.block_scaled import targets
 
     gone = ("mixed,NT,4096,4096,4096,none,tileon,", "mxfp8,NT,8192,8192,2048,none,tileon,",
             "nvfp4,NT,16,8192,8192,none,tileon_graph,")  # fmt: skip
     lines = [line for line in _hopper_lines() if not any(part in line for part in gone) or "tutorial" in line]
     _write_hopper(tmp_path, lines)
-    missing = [bar.what for bar in hopper_block_scaled_bars(tmp_path) if bar.verdict == "not measured"]
+    missing = [target.what for target in targets(tmp_path) if target.verdict == "not measured"]
     assert missing == [
         "mixed normal 8192, 4096, dequantize / ours",
         "mixed normal 8192, 4096, 2048, Triton / ours",
@@ -115,7 +109,7 @@ def test_a_mark_of_hopper_without_all_its_rows_is_not_measured(tmp_path: pathlib
 
 
 def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     portable = ROOT / "benchmarks" / "results" / "h200" / "block_scaled_portable.csv"
     shutil.copy(portable, tmp_path)
@@ -133,7 +127,7 @@ def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pa
     assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
-    from plot import draw, picture_of
+    from benchmarks.report.plot import draw, picture_of
 
     panels = [panel for panel in picture_of(source).panels if panel.title.startswith("mxfp4")]
     shown = [(panel.title, panel.x_label, panel.y_label) for panel in panels]
@@ -145,7 +139,7 @@ def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pa
 
 
 def test_the_page_says_nothing_of_few_rows_that_a_file_does_not_have(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     title = "Few rows of `a`: microseconds"
     _write_hopper(tmp_path, _hopper_lines())
@@ -155,11 +149,3 @@ def test_the_page_says_nothing_of_few_rows_that_a_file_does_not_have(tmp_path: p
         text = filled("docs/measured.md", tmp_path)
         assert title not in text
         assert "| format |  | k = 512 |" in text, "the other tables stay"
-
-
-def test_bars_and_benchmark_agree_on_the_kinds_of_data() -> None:
-    from bars_block_scaled import KINDS, SQUARES
-    from block_scaled_presets import HOPPER_SQUARES
-    from block_scaled_problems import DATA
-
-    assert (KINDS, SQUARES) == (DATA, HOPPER_SQUARES)

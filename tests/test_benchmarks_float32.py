@@ -1,4 +1,4 @@
-"""The benchmark of float32 products without TF32: its presets measure what the marks want, and what is made of a
+"""The benchmark of float32 products without TF32: its presets measure what the targets want, and what is made of a
 made-up file is right."""
 
 from __future__ import annotations
@@ -7,14 +7,8 @@ import pathlib
 
 import pytest
 import torch
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD, csv_line, run
+from benchmark_files import COLUMNS, HEAD, csv_line, run
 from picture_files import picture
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 def test_the_preset_costs_what_its_stage_may_take() -> None:
@@ -24,43 +18,44 @@ def test_the_preset_costs_what_its_stage_may_take() -> None:
     first = result.stdout.splitlines()[0].split()
     assert (int(first[0]), first[1]) == (83, "cases,")
     assert float(first[3]) <= 60
-    listed = [line.split(maxsplit=3) for line in run("--list", script="evidence.py").stdout.splitlines()]
+    listed = [line.split(maxsplit=3) for line in run("--list", script="run_all.py").stdout.splitlines()]
     (command,) = (words[3] for words in listed if words[0] == "float32")
     assert command.startswith(f"python benchmarks/matmul.py --preset float32 {' '.join(limits)} --csv ")
     (command,) = (words[3] for words in listed if words[0] == "portable")
     assert command.startswith("TILEON_HOPPER=0 "), "where Hopper has kernels of its own, they are not these"
 
 
-def test_the_marks_are_of_cases_that_the_preset_has() -> None:
-    from bars_float32 import LAYOUTS, gradients, layers, squares
-    from presets import preset_work
+def test_the_targets_are_of_cases_that_the_preset_has() -> None:
+    from benchmarks.measure.matmul import preset_work
+    from benchmarks.subjects.float32 import gradient_keys, layer_keys, square_keys
 
     cases = {
         (case.dtype, case.layout, case.m, case.n, case.k, case.epilogue)
         for case in (work.case for work in preset_work("float32", torch.device("cpu")))
     }
-    assert cases >= {tuple(key) for layout in LAYOUTS for key in squares(layout)}
-    assert {case for case in cases if case[1] == "NT" and case[2] != case[3] and case[2] >= 512} == {*layers()}
-    assert {case for case in cases if case[1] == "TN" and case[2] != case[4]} == {*gradients()}
+    assert cases >= {tuple(key) for layout in ("NN", "NT") for key in square_keys(layout)}
+    assert {case for case in cases if case[1] == "NT" and case[2] != case[3] and case[2] >= 512} == {*layer_keys()}
+    assert {case for case in cases if case[1] == "TN" and case[2] != case[4]} == {*gradient_keys()}
 
 
 def test_the_sweep_of_its_rows_has_every_layer_once_and_shapes_of_any_alignment() -> None:
-    from presets import float32_layers, preset_work
-    from sweep import _parser
+    from benchmarks.fit.sweep import _parser
+    from benchmarks.fit.sweep_cases import SETS
+    from benchmarks.subjects.float32 import layer_cases
 
-    cases = [work.case for work in preset_work("float32_rows", torch.device("cpu"))]
+    cases = SETS["float32_rows"]()
     assert len(set(cases)) == len(cases) == 180 + 16 + 39
     assert {case.dtype for case in cases} == {"float32"}
-    assert set(cases) >= set(float32_layers())
+    assert set(cases) >= set(layer_cases())
     drawn = cases[:180]
     assert all(32 <= size <= 8192 for case in drawn for size in (case.m, case.n, case.k))
     assert all(case.m * case.n * case.k <= 4096**3 // 2 for case in drawn)
     assert {(case.layout, case.n % 4) for case in drawn} == {
         (layout, rest) for layout in ("NN", "NT", "TN", "TT") for rest in range(4)
     }
-    listed = run("--stages", "sweep", "--list", script="evidence.py").stdout.splitlines()
+    listed = run("--stages", "sweep", "--list", script="run_all.py").stdout.splitlines()
     (command,) = (line for line in listed if "sweep_float32.csv" in line)
-    assert "sweep.py --preset float32_rows --rows 'bf16x6|simt|sm80_few' --seconds 0.1" in command, (
+    assert "benchmarks.fit.sweep --preset float32_rows --rows 'bf16x6|simt|sm80_few' --seconds 0.1" in command, (
         "typed as it stands it runs"
     )
     assert (
@@ -70,9 +65,9 @@ def test_the_sweep_of_its_rows_has_every_layer_once_and_shapes_of_any_alignment(
 
 
 def _write(folder: pathlib.Path, *, without: str = "nothing", slow: bool = True) -> pathlib.Path:
-    """Every row of the preset: ours takes 10 us and torch 20, and our errors are torch's. With `slow` three marks are
+    """Every row of the preset: ours takes 10 us and torch 20, and our errors are torch's. With `slow` three targets are
     missed: torch takes 10.5 us for NT at 768 and 1 for a gradient, and our error is larger at a long k."""
-    from presets import preset_work
+    from benchmarks.measure.matmul import preset_work
 
     missed = {("NT", 768, 768): 10.5, ("TN", 512, 16384): 1.0} if slow else {}
     lines = []
@@ -96,15 +91,15 @@ def _write(folder: pathlib.Path, *, without: str = "nothing", slow: bool = True)
     return path
 
 
-def test_every_mark_is_measured_by_the_preset(tmp_path: pathlib.Path) -> None:
-    from bars_float32 import float32_bars
+def test_every_target_is_measured_by_the_preset(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.float32 import targets
 
-    assert float32_bars(tmp_path) == []
+    assert targets(tmp_path) == []
     _write(tmp_path, slow=False)
-    assert [bar.verdict for bar in float32_bars(tmp_path)] == ["holds"] * 7
+    assert [target.verdict for target in targets(tmp_path)] == ["holds"] * 7
     _write(tmp_path)
-    bars = float32_bars(tmp_path)
-    assert [(bar.what, bar.asked, bar.figure) for bar in bars if bar.holds is False] == [
+    found = targets(tmp_path)
+    assert [(target.what, target.asked, target.figure) for target in found if target.holds is False] == [
         ("float32 NT squares from 768, torch / ours", "each >= 1.10", "768 1.050"),
         (
             "float32 gradients of weights, torch / ours",
@@ -113,8 +108,8 @@ def test_every_mark_is_measured_by_the_preset(tmp_path: pathlib.Path) -> None:
         ),
         ("float32 rms error, ours / torch", "each <= 1.05", "256x256x65536 1.100"),
     ]
-    assert len([bar for bar in bars if bar.holds]) == 4
-    assert "float32 rms error, ours / torch" in run("--results", str(tmp_path), script="bars.py").stdout
+    assert len([target for target in found if target.holds]) == 4
+    assert "float32 rms error, ours / torch" in run("--results", str(tmp_path), script="report/targets.py").stdout
 
 
 @pytest.mark.parametrize(
@@ -127,11 +122,11 @@ def test_every_mark_is_measured_by_the_preset(tmp_path: pathlib.Path) -> None:
     ],
     ids=["square", "layer", "gradient", "error"],
 )
-def test_a_mark_without_all_its_rows_is_not_measured(without: str, marks: list[str], tmp_path: pathlib.Path) -> None:
-    from bars_float32 import float32_bars
+def test_a_target_without_all_its_rows_is_not_measured(without: str, marks: list[str], tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.float32 import targets
 
     _write(tmp_path, without=without)
-    assert [bar.what for bar in float32_bars(tmp_path) if bar.verdict == "not measured"] == marks
+    assert [target.what for target in targets(tmp_path) if target.verdict == "not measured"] == marks
 
 
 def _portable_line(dtype: str, provider: str) -> str:
@@ -139,7 +134,7 @@ def _portable_line(dtype: str, provider: str) -> str:
 
 
 def test_the_pages_and_the_pictures_of_a_made_up_file(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     portable = [_portable_line(dtype, who) for dtype in ("float32", "tf32") for who in ("tileon", "torch")]
     (tmp_path / "portable.csv").write_text(HEAD + "\n".join([",".join(COLUMNS), *portable]) + "\n")
@@ -177,7 +172,7 @@ def test_the_pages_and_the_pictures_of_a_made_up_file(tmp_path: pathlib.Path) ->
     }
 
     pytest.importorskip("matplotlib")
-    from plot import draw
+    from benchmarks.report.plot import draw
 
     draw(source, tmp_path / "float32.png")
     assert (tmp_path / "float32.png").stat().st_size > 10_000

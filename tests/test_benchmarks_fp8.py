@@ -1,5 +1,5 @@
-"""The benchmark of fp8 products: its preset measures what the marks want, its peers compute the same product, and what
-is made of a made-up file is right."""
+"""The benchmark of fp8 products: its preset measures what the targets want, its peers compute the same product, and
+what is made of a made-up file is right."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ import pathlib
 
 import pytest
 import torch
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD, csv_line, read, run
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+from benchmark_files import COLUMNS, HEAD, csv_line, read, run
 
 
 def test_the_preset_costs_what_its_stage_may_take() -> None:
@@ -23,13 +17,13 @@ def test_the_preset_costs_what_its_stage_may_take() -> None:
     first = result.stdout.splitlines()[0].split()
     assert (int(first[0]), first[1]) == (60, "cases,")
     assert float(first[3]) <= 60
-    listed = [line for line in run("--list", script="evidence.py").stdout.splitlines() if line.split()[0] == "fp8"]
+    listed = [line for line in run("--list", script="run_all.py").stdout.splitlines() if line.split()[0] == "fp8"]
     assert len(listed) == 1
     assert f"benchmarks/matmul.py --preset fp8 {' '.join(limits)}" in listed[0]
 
 
 def test_a_pairing_names_the_dtypes_of_a_and_b() -> None:
-    from problems import Case, make_operands
+    from benchmarks.common.cases import Case, make_operands
 
     operands = make_operands(Case("e4m3xe5m2", "NT", 4, 8, 16), torch.device("cpu"))
     assert (operands.a.dtype, operands.b.dtype) == (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -37,8 +31,8 @@ def test_a_pairing_names_the_dtypes_of_a_and_b() -> None:
 
 
 def test_every_pairing_has_rows_of_the_tile_table() -> None:
-    from problems import FP8_PAIRINGS, Case
-    from providers import _table_dtype
+    from benchmarks.common.cases import FP8_PAIRINGS, Case
+    from benchmarks.measure.peers.dense import _table_dtype
 
     offered = {
         dtype for line in torch.ops.tileon._matmul_configs().splitlines() for dtype in line.split()[2].split(",")
@@ -51,8 +45,8 @@ def test_every_pairing_has_rows_of_the_tile_table() -> None:
 
 @pytest.mark.parametrize("name", ["e4m3", "e4m3xe5m2", "e5m2xe4m3"])
 def test_every_provider_computes_the_same_product(name: str) -> None:
-    from problems import Case, make_operands
-    from providers import arm
+    from benchmarks.common.cases import Case, make_operands
+    from benchmarks.measure.peers.dense import arm
 
     case = Case(name, "NT", 32, 48, 64)
     operands = make_operands(case, torch.device("cpu"))
@@ -76,8 +70,8 @@ def test_every_provider_computes_the_same_product(name: str) -> None:
     ],
 )
 def test_what_a_provider_does_not_offer_is_a_rule(provider: str, dtype: str, layout: str, size: int, why: str) -> None:
-    from problems import Case, make_operands
-    from providers import NotOffered, arm
+    from benchmarks.common.cases import Case, make_operands
+    from benchmarks.measure.peers.dense import NotOffered, arm
 
     case = Case(dtype, layout, size, size, size)
     with pytest.raises(NotOffered, match=why):
@@ -100,10 +94,10 @@ def test_the_file_says_the_output_and_leaves_out_what_torch_does_not_offer(tmp_p
 
 
 def _made_up(folder: pathlib.Path, *, without: str = "nothing") -> pathlib.Path:
-    """Every row of the preset. Ours takes 10 us and torch 11, fast 8 and 9. Two marks are missed: torch takes 1 for
+    """Every row of the preset. Ours takes 10 us and torch 11, fast 8 and 9. Two targets are missed: torch takes 1 for
     e4m3xe5m2, fast, at 1024, and we 8.4 for e5m2, fast, everywhere."""
-    from bars_fp8 import OFFERED_BY_TORCH
-    from presets import preset_work
+    from benchmarks.measure.matmul import preset_work
+    from benchmarks.subjects.fp8 import OFFERED_BY_TORCH
 
     times = {"tileon": 10.0, "tileon_fast": 8.0, "torch": 11.0, "torch_fast": 9.0}
     missed = {("e4m3xe5m2", 1024, "torch_fast"): 1.0}
@@ -122,43 +116,33 @@ def _made_up(folder: pathlib.Path, *, without: str = "nothing") -> pathlib.Path:
     return path
 
 
-def test_every_mark_is_measured_by_the_preset(tmp_path: pathlib.Path) -> None:
-    from bars_fp8 import fp8_bars
+def test_every_target_is_measured_by_the_preset(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.fp8 import targets
 
-    assert fp8_bars(tmp_path) == []
+    assert targets(tmp_path) == []
     _made_up(tmp_path)
-    bars = {bar.what: bar for bar in fp8_bars(tmp_path)}
-    assert len(bars) == 3 * 2 + 2
-    assert all(bar.holds is not None for bar in bars.values())
-    assert [what for what, bar in bars.items() if bar.holds is False] == [
+    found = {target.what: target for target in targets(tmp_path)}
+    assert len(found) == 3 * 2 + 2
+    assert all(target.holds is not None for target in found.values())
+    assert [what for what, target in found.items() if target.holds is False] == [
         "e4m3xe5m2 NT squares, fast, torch / ours",
         "NT squares, fast, ours of e4m3 / e5m2",
     ]
-    assert bars["e4m3 NT squares, precise, torch / ours"].figure == "1.100 over 15, worst 1.100 at 1024"
-    assert bars["NT squares, fast, ours of e4m3 / e5m2"].figure == "0.952 over 15, worst 0.952 at 1024"
-    assert "fast, ours of e4m3 / e5m2" in run("--results", str(tmp_path), script="bars.py").stdout
+    assert found["e4m3 NT squares, precise, torch / ours"].figure == "1.100 over 15, worst 1.100 at 1024"
+    assert found["NT squares, fast, ours of e4m3 / e5m2"].figure == "0.952 over 15, worst 0.952 at 1024"
+    assert "fast, ours of e4m3 / e5m2" in run("--results", str(tmp_path), script="report/targets.py").stdout
 
 
-def test_a_mark_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
-    from bars_fp8 import fp8_bars
+def test_a_target_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
+    from benchmarks.subjects.fp8 import targets
 
     _made_up(tmp_path, without="e5m2xe4m3,NT,4096,4096,4096,none,torch,")
-    missing = [bar.what for bar in fp8_bars(tmp_path) if bar.verdict == "not measured"]
+    missing = [target.what for target in targets(tmp_path) if target.verdict == "not measured"]
     assert missing == ["e5m2xe4m3 NT squares, precise, torch / ours"]
 
 
-def test_bars_and_benchmark_agree_on_sizes_and_pairings() -> None:
-    from bars_fp8 import OFFERED_BY_TORCH, PAIRINGS, SQUARES
-    from presets import FP8_SQUARES
-    from problems import FP8_PAIRINGS
-
-    assert SQUARES == FP8_SQUARES
-    assert set(PAIRINGS) == set(FP8_PAIRINGS)
-    assert set(PAIRINGS) - set(OFFERED_BY_TORCH) == {"e5m2"}
-
-
 def test_the_page_and_the_plot_of_a_made_up_file(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     source = _made_up(tmp_path)
     text = filled("docs/measured.md", tmp_path)
@@ -169,7 +153,7 @@ def test_the_page_and_the_plot_of_a_made_up_file(tmp_path: pathlib.Path) -> None
     assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
-    from plot import draw
+    from benchmarks.report.plot import draw
 
     draw(source, tmp_path / "fp8.png")
     assert (tmp_path / "fp8.png").stat().st_size > 10_000

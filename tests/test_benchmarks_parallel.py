@@ -1,4 +1,4 @@
-"""Smoke: benchmarks/parallel.py and examples/tensor_parallel.py run on two processes of the CPU."""
+"""Smoke: benchmarks/measure/parallel.py and examples/tensor_parallel.py run on two processes of the CPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from benchmark_files import BENCHMARKS, HEAD_KEYS, ROOT, read, run
+from benchmark_files import HEAD_KEYS, ROOT, read, run
 
 SIZE = ("16", "8", "24")
 
@@ -28,7 +28,7 @@ def test_writes_a_row_for_each_direction_provider_and_number_of_devices(tmp_path
     path = tmp_path / "parallel.csv"
     result = run(
         "--sizes", "x".join(SIZE), "--dtype", "float32", "--activation", "leaky_relu", "--rounds", "2",
-        "--device", "cpu", "--csv", str(path), script="parallel.py",
+        "--device", "cpu", "--csv", str(path), script="measure/parallel.py",
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
     assert "unwaited collective" not in result.stderr, "a round ended before its all-reduce"
@@ -61,8 +61,7 @@ def test_writes_a_row_for_each_direction_provider_and_number_of_devices(tmp_path
 def test_nonsense_is_refused_before_a_process_is_started(
     arguments: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import parallel
+    from benchmarks.measure import parallel
 
     def never(*given: object, **named: object) -> None:
         raise AssertionError("started")
@@ -75,9 +74,9 @@ def test_nonsense_is_refused_before_a_process_is_started(
 
 
 def test_a_split_mlp_that_differs_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import parallel
     import torch
+
+    from benchmarks.measure import parallel
 
     x = torch.randn(4, 4)
     whole = torch.nn.Linear(4, 4)

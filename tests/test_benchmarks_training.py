@@ -1,4 +1,4 @@
-"""Training's measurements, on the CPU: layer.py and host.py, and the marks and tables made of their files."""
+"""Training's measurements, on the CPU: layer.py and host.py, and the targets and tables made of their files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from benchmark_files import BENCHMARKS, HEAD, HEAD_KEYS, read, run
+from benchmark_files import HEAD, HEAD_KEYS, read, run
 
 LAYER_COLUMNS = "dtype,m,n,k,activation,pass,provider,median_us,spread,samples"
 LAYER_PROVIDERS = ("tileon", "torch", "tileon_compile", "torch_compile")
@@ -20,12 +20,6 @@ HOST_LIMITS = {
     ("grad_unneeded", "tileon_python"): 1.00,
     ("grad_recorded", "tileon"): 1.50,
 }
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts' own functions are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 def never(*given: object, **named: object) -> None:
@@ -42,7 +36,7 @@ class TestLayer:
         path = tmp_path / "layer.csv"
         result = run(
             "--shapes", "8x16x4", "--dtype", "float32", "--device", "cpu", "--activations", "none",
-            "--passes", "forward,replay", "--seconds", "0.01", "--csv", str(path), script="layer.py",
+            "--passes", "forward,replay", "--seconds", "0.01", "--csv", str(path), script="measure/layer.py",
         )  # fmt: skip
         assert result.returncode == 0, result.stdout + result.stderr
         head, rows = read(path)
@@ -59,7 +53,7 @@ class TestLayer:
     def test_a_row_for_each_shape_activation_pass_and_provider(
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        import layer
+        from benchmarks.measure import layer
 
         path = tmp_path / "layer.csv"
         options = ["--shapes", "8x16x4,4x4x4", "--dtype", "float32", "--device", "cpu", "--seconds", "0.002"]
@@ -75,7 +69,7 @@ class TestLayer:
 
     @pytest.mark.parametrize("activation", ["none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu"])
     def test_both_layers_of_a_step_compute_the_same(self, activation: str) -> None:
-        from layer import layers, make_tensors
+        from benchmarks.measure.layer import layers, make_tensors
 
         tensors = make_tensors((8, 16, 4), torch.float32, torch.device("cpu"), requires_grad=True)
         leaves = (tensors.x, tensors.weight, tensors.bias)
@@ -96,7 +90,7 @@ class TestLayer:
     def test_an_unknown_name_is_refused_before_anything_is_measured(
         self, option: str, value: str, known: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        import layer
+        from benchmarks.measure import layer
 
         monkeypatch.setattr(layer, "measure", never)
         monkeypatch.setattr(sys, "argv", ["layer.py", option, value])
@@ -110,7 +104,7 @@ class TestLayer:
     def test_tf32_is_not_offered_where_nothing_switches_it_on(
         self, script: str, work: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        module = importlib.import_module(script)
+        module = importlib.import_module(f"benchmarks.measure.{script}")
         monkeypatch.setattr(module, work, never)
         monkeypatch.setattr(sys, "argv", [f"{script}.py", "--dtype", "tf32"])
         with pytest.raises(SystemExit) as ended:
@@ -121,7 +115,7 @@ class TestLayer:
 
 class TestHost:
     def test_a_row_for_each_state_and_provider(self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        import host
+        from benchmarks.measure import host
 
         path = tmp_path / "host.csv"
         options = ["--dtype", "float32", "--device", "cpu", "--calls", "2", "--batches", "3", "--csv", str(path)]
@@ -138,7 +132,7 @@ class TestHost:
             assert float(row["median_us"]) > 0
 
     def test_each_state_is_what_its_name_says(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        import host
+        from benchmarks.measure import host
 
         seen: list[tuple[bool, bool, bool]] = []
 
@@ -186,31 +180,31 @@ def parallel_row(direction: str, provider: str, devices: int, time_us: float, sp
 
 class TestBars:
     def test_nothing_of_files_that_are_not_there(self, tmp_path: pathlib.Path) -> None:
-        from bars_training import training_bars
+        from benchmarks.subjects.training import targets
 
-        assert training_bars(tmp_path) == []
+        assert targets(tmp_path) == []
 
     @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "holds"), (1.001, "DOES NOT HOLD")])
     def test_a_limit_of_time_is_met_exactly_at_it_and_not_above(
         self, tmp_path: pathlib.Path, factor: float, verdict: str
     ) -> None:
-        from bars_training import training_bars
+        from benchmarks.subjects.training import targets
 
         write(tmp_path / "host.csv", "op,state,provider,median_us", host_rows(factor))
         write(tmp_path / "layer.csv", LAYER_COLUMNS, layer_rows("leaky_relu", factor))
-        bars = training_bars(tmp_path)
+        found = targets(tmp_path)
         asked = [f"<= {limit:.2f}" for limit in (*HOST_LIMITS.values(), 0.97, 1.00, 1.02)]
-        assert [bar.asked for bar in bars] == asked
-        assert {bar.what: bar.verdict for bar in bars} == {bar.what: verdict for bar in bars}
-        assert bars[1].figure.startswith(f"{1.15 * factor:.3f} (1")
+        assert [target.asked for target in found] == asked
+        assert {target.what: target.verdict for target in found} == {target.what: verdict for target in found}
+        assert found[1].figure.startswith(f"{1.15 * factor:.3f} (1")
 
     def test_a_time_that_is_missing_is_not_measured(self, tmp_path: pathlib.Path) -> None:
-        from bars_training import training_bars
+        from benchmarks.subjects.training import targets
 
         write(tmp_path / "host.csv", "op,state,provider,median_us", host_rows(1.0)[1:])
         without_kernel = [row for row in layer_rows("leaky_relu", 1.0) if ",kernel," not in row]
         write(tmp_path / "layer.csv", LAYER_COLUMNS, without_kernel)
-        verdicts = {bar.what: bar.verdict for bar in training_bars(tmp_path)}
+        verdicts = {target.what: target.verdict for target in targets(tmp_path)}
         missing = [what for what, verdict in verdicts.items() if verdict == "not measured"]
         assert missing == [
             "host time, inference_mode, tileon / torch",
@@ -219,13 +213,13 @@ class TestBars:
         assert set(verdicts.values()) == {"holds", "not measured"}
 
     def test_the_layers_other_activations_do_not_count(self, tmp_path: pathlib.Path) -> None:
-        from bars_training import training_bars
+        from benchmarks.subjects.training import targets
 
         write(tmp_path / "layer.csv", LAYER_COLUMNS, layer_rows("leaky_relu", 1.0) + layer_rows("gelu", 9.0))
-        assert [bar.verdict for bar in training_bars(tmp_path)] == ["holds"] * 3
+        assert [target.verdict for target in targets(tmp_path)] == ["holds"] * 3
 
     def test_the_speed_up_of_two_gpus_is_at_least_the_limit(self, tmp_path: pathlib.Path) -> None:
-        from bars_training import training_bars
+        from benchmarks.subjects.training import targets
 
         rows = [
             parallel_row("forward", "tileon", 1, 160, 1.0),
@@ -234,19 +228,19 @@ class TestBars:
             parallel_row("forward", "torch", 2, 100, 1.0),
         ]
         write(tmp_path / "parallel.csv", PARALLEL_COLUMNS, rows)
-        bars = training_bars(tmp_path)
-        assert [bar.verdict for bar in bars] == ["holds", "DOES NOT HOLD"], "of ours on two GPUs alone"
-        assert [bar.figure for bar in bars] == ["1.600", "1.599"]
+        found = targets(tmp_path)
+        assert [target.verdict for target in found] == ["holds", "DOES NOT HOLD"], "of ours on two GPUs alone"
+        assert [target.figure for target in found] == ["1.600", "1.599"]
 
 
 class TestTables:
     def test_nothing_of_files_that_are_not_there(self, tmp_path: pathlib.Path) -> None:
-        from tables_training import layer_part, parallel_part
+        from benchmarks.subjects.training import layer_part, parallel_part
 
         assert layer_part(tmp_path) == parallel_part(tmp_path) == []
 
     def test_the_table_of_a_layer_shows_both_passes_and_no_replay(self, tmp_path: pathlib.Path) -> None:
-        from tables_training import layer_part
+        from benchmarks.subjects.training import layer_part
 
         times = {"tileon": 90.4, "torch": 100.0, "tileon_compile": 91.0, "torch_compile": 95.0}
         rows = [layer_row("gelu", "forward", name, time) for name, time in times.items()] + layer_rows("relu", 1.0)
@@ -261,10 +255,10 @@ class TestTables:
         ]
         assert "commit `0123456789ab`" in lines[-1]
         assert "[layer.csv]" in lines[-1]
-        assert len(lines) == 8, "replay has a mark in bars.py, and no line here"
+        assert len(lines) == 8, "replay has a target, and no line here"
 
     def test_the_table_of_two_gpus_shows_every_row(self, tmp_path: pathlib.Path) -> None:
-        from tables_training import parallel_part
+        from benchmarks.subjects.training import parallel_part
 
         path = tmp_path / "parallel.csv"
         rows = [
@@ -283,7 +277,7 @@ class TestTables:
         assert "[parallel.csv]" in lines[-1]
 
     def test_both_tables_stand_in_the_page(self, tmp_path: pathlib.Path) -> None:
-        from result_tables import filled
+        from benchmarks.report.pages import filled
 
         write(tmp_path / "layer.csv", LAYER_COLUMNS, [
             layer_row("gelu", "forward", name, 100.0) for name in LAYER_PROVIDERS

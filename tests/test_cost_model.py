@@ -6,21 +6,18 @@ import pathlib
 import random
 import shutil
 import subprocess
-import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
 np = pytest.importorskip("numpy")
-import cost_model  # noqa: E402
-import fit_hopper  # noqa: E402
-from summary import Key, geometric_mean  # noqa: E402
-from sweep_times import Sweep  # noqa: E402
+from benchmarks.common.times import Key, geometric_mean  # noqa: E402
+from benchmarks.fit import cost_model, fit_hopper  # noqa: E402
+from benchmarks.fit.sweep_times import Sweep  # noqa: E402
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
-SWEEPS = sorted((ROOT / "benchmarks" / "results" / "h200").glob("sweep*.csv"))
+SWEEPS = sorted((ROOT / "benchmarks" / "results" / "h200").glob("sweep*.csv*"))
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
 
@@ -112,7 +109,7 @@ def test_a_fit_follows_times_that_differ_from_the_model() -> None:
 
 
 def test_the_fit_leaves_out_shapes_that_the_choice_is_judged_by(tmp_path: pathlib.Path) -> None:
-    from tune_regret import linear_cases, rectangles
+    from benchmarks.measure.tune_regret import linear_cases, rectangles
 
     judged = linear_cases()[3], rectangles()[0], rectangles()[7]
     columns = "op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops,kernel"

@@ -16,7 +16,7 @@ Times = dict[Case, dict[str, float]]
 
 
 def sentences(page: str) -> str:
-    """The page's text without what result_tables.py writes, in one line."""
+    """The page's text without what report/pages.py writes, in one line."""
     text = (ROOT / page).read_text()
     typed = re.sub(r"^<!-- begin: (\w+) -->\n.*?^<!-- end: \1 -->$", "", text, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"\s+", " ", typed)

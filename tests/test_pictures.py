@@ -7,55 +7,40 @@ import pathlib
 import re
 
 import pytest
-from benchmark_files import BENCHMARKS, ROOT, run
+from benchmark_files import ROOT, run
 from picture_files import NAMES, RESULTS, copy_results, picture, rows_of, write_matmul, write_tune_regret
 
 
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts' own functions are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-
-
 class TestData:
-    def test_every_ratio_of_a_square_is_the_files_quotient(self) -> None:
+    def test_every_ratio_by_k_is_the_files_quotient(self) -> None:
         times = {
-            (row["dtype"], row["layout"], row["m"], row["provider"]): float(row["median_us"])
-            for row in rows_of("matmul.csv")
-            if row["m"] == row["n"] == row["k"] and row["epilogue"] == "none"
+            (row["dtype"], row["k"], row["provider"]): float(row["median_us"])
+            for row in rows_of("block_scaled_matmul.csv")
+            if row["m"] == row["n"] == "8192" and row["data"] == "normal"
         }
         drawn = 0
-        for panel in picture("matmul").panels[:4]:
-            dtype, layout = panel.title.removesuffix(", squares").split()
-            for series in panel.series:
-                for size, ratio in zip(series.xs, series.ys, strict=True):
-                    theirs, ours = (times[dtype, layout, str(int(size)), who] for who in (series.style, "tileon"))
-                    assert ratio == theirs / ours
-                    drawn += 1
-        peers = [key for key in times if key[1] in ("NN", "NT") and key[3] in ("torch", "triton")]
-        assert drawn == len(peers), "nothing is left out, losses neither"
+        for series in picture("block_scaled").panels[1].series:
+            name = series.label.split(":")[0]
+            for k, ratio in zip(series.xs, series.ys, strict=True):
+                theirs, ours = (times[name, str(int(k)), who] for who in ("torch_bf16", "tileon"))
+                assert ratio == theirs / ours
+                drawn += 1
+        assert drawn == len([key for key in times if key[2] == "torch_bf16"]), "nothing is left out, losses neither"
 
-    def test_every_linear_layer_is_drawn(self) -> None:
-        panel = picture("matmul").panels[4]
-        found = {(series.label.split(":")[0], x): y for series in panel.series for x, y in zip(series.xs, series.ys)}  # noqa: B905
-        rows = [row for row in rows_of("matmul.csv") if row["m"] != row["n"] and row["provider"] == "torch"]
-        assert len(found) == len(rows)
-        assert {(f"{row['n']} x {row['k']}", float(row["m"])) for row in rows} == found.keys()
+    def test_every_number_of_rows_is_drawn(self) -> None:
+        panel = picture("block_scaled").panels[2]
+        rows = {
+            (row["dtype"], row["m"], row["provider"])
+            for row in rows_of("block_scaled_matmul.csv")
+            if (row["n"], row["k"]) == ("8192", "8192") and row["m"] != "8192"
+        }
+        ours = [row for row in rows if row[2] in ("tileon", "tileon_graph", "tileon_prepared")]
+        assert sum(len(series.xs) for series in panel.series) == len(ours)
 
-    def test_fp8_is_held_against_the_same_accumulation(self) -> None:
-        times = {(row["dtype"], row["m"], row["provider"]): float(row["median_us"]) for row in rows_of("fp8.csv")}
-        precise, fast = picture("fp8").panels
-        for panel, ours, peer in ((precise, "tileon", "torch"), (fast, "tileon_fast", "torch_fast")):
-            (series,) = (one for one in panel.series if one.label.startswith("e4m3xe5m2"))
-            assert series.ys == tuple(
-                times["e4m3xe5m2", str(int(size)), peer] / times["e4m3xe5m2", str(int(size)), ours]
-                for size in series.xs
-            )
+    def test_a_mean_in_a_legend_is_geometric(self) -> None:
+        from benchmarks.common.picture import with_mean
 
-    def test_a_mean_in_a_legend_is_geometric(self, tmp_path: pathlib.Path) -> None:
-        write_matmul(tmp_path)
-        (panel,) = picture("matmul", tmp_path).panels
-        assert [series.label for series in panel.series] == ["torch (cuBLAS): mean 1.08"]  # (0.5 x 1.25 x 2) ^ (1 / 3)
+        assert with_mean("torch (cuBLAS)", (0.5, 1.25, 2.0)) == "torch (cuBLAS): mean 1.08"
 
     def test_the_overview_has_a_row_of_every_comparison(self) -> None:
         (panel,) = picture("overview").panels
@@ -107,17 +92,6 @@ class TestData:
                     times.setdefault(case, {})[line["provider"]] = float(line["median_us"])
             assert sorted(row.values) == sorted(by["torch_bf16"] / by["tileon"] for by in times.values())
 
-    def test_texts_over_the_bars_are_the_layers_figures(self) -> None:
-        layer = picture("training").panels[0]
-        times = {(row["activation"], row["pass"], row["provider"]): float(row["median_us"])
-                 for row in rows_of("layer.csv")}  # fmt: skip
-        place = layer.categories.index("gelu,\nforward + backward")
-        by_style = {style: (round(heights[place], 9), texts[place])
-                    for (_, style, heights), texts in zip(layer.series, layer.texts, strict=True)}  # fmt: skip
-        ours, torch = (times["gelu", "forward_backward", who] for who in ("tileon", "torch"))
-        assert by_style["tileon"] == (round(ours / 1000, 9), f"{ours / 1000:.2f}\n({torch / ours:.2f}x)")
-        assert by_style["torch"] == (round(torch / 1000, 9), f"{torch / 1000:.2f}")
-
     def test_the_tuners_distribution_has_every_case_of_both_sets(self, tmp_path: pathlib.Path) -> None:
         write_tune_regret(tmp_path)
         regret, gain = picture("tune_regret", tmp_path).panels
@@ -131,7 +105,7 @@ class TestData:
 
 class TestRoofline:
     def test_memory_bounds_below_the_knee_and_arithmetic_above_it(self) -> None:
-        from gpu_roofs import GPU_ROOFS
+        from benchmarks.common.gpu_roofs import GPU_ROOFS
 
         known = GPU_ROOFS["NVIDIA H200"]
         panel = picture("roofline").panels[0]
@@ -163,7 +137,7 @@ class TestRoofline:
         assert max(drawn["tileon, float32"]) > 2 * max(drawn["torch, float32"])
 
     def test_the_roof_of_float32_is_a_sixth_of_that_of_bfloat16(self) -> None:
-        from gpu_roofs import GPU_ROOFS
+        from benchmarks.common.gpu_roofs import GPU_ROOFS
 
         panel = picture("roofline").panels[3]
         (roof,) = (roof for roof in panel.roofs if "bf16x6" in roof.label)
@@ -182,16 +156,16 @@ class TestRoofline:
 
     @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "tf32", "float64", "e4m3"])
     def test_intensity_counts_the_bytes_that_the_benchmark_counts(self, name: str) -> None:
-        from picture_roofline import intensity
-        from problems import Case
+        from benchmarks.common.cases import Case
+        from benchmarks.report.roofline import intensity
 
         m, n, k = 128, 512, 1024
         assert intensity(name, m, n, k) == pytest.approx(2 * m * n * k / Case(name, "NT", m, n, k).bytes)
 
     @pytest.mark.parametrize("name", ["mxfp8", "mxfp4", "mixed", "nvfp4"])
     def test_intensity_of_a_block_scaled_product_counts_its_scales(self, name: str) -> None:
-        from block_scaled_problems import BlockScaledCase
-        from picture_roofline import intensity
+        from benchmarks.common.block_scaled_cases import BlockScaledCase
+        from benchmarks.report.roofline import intensity
 
         m, n, k = 128, 512, 1024
         assert intensity(name, m, n, k) == pytest.approx(2 * m * n * k / BlockScaledCase(name, m, n, k).bytes)
@@ -199,11 +173,11 @@ class TestRoofline:
     def test_a_gpu_whose_roofs_nobody_knows_has_no_roofline(self, tmp_path: pathlib.Path) -> None:
         write_matmul(tmp_path, gpu="another GPU")
         assert picture("roofline", tmp_path) is None
-        assert picture("matmul", tmp_path) is not None
+        assert picture("overview", tmp_path) is not None
 
 
 def test_the_page_of_the_pictures_names_the_files_of_each() -> None:
-    from pictures import MAKERS
+    from benchmarks.report.pictures import MAKERS
 
     text = (ROOT / "docs" / "pictures.md").read_text()
     for maker in MAKERS:
@@ -213,28 +187,26 @@ def test_the_page_of_the_pictures_names_the_files_of_each() -> None:
 
 class TestFolders:
     def test_an_empty_folder_says_what_is_missing_and_draws_nothing(self, tmp_path: pathlib.Path) -> None:
-        result = run("--results", str(tmp_path), script="pictures.py")
+        result = run("--results", str(tmp_path), script="report/pictures.py")
         assert result.returncode == 0, result.stderr
-        assert "matmul.png: nothing to draw (without matmul.csv)" in result.stdout
+        assert "block_scaled.png: nothing to draw (without block_scaled_matmul.csv)" in result.stdout
         assert result.stdout.count("nothing to draw") == len(NAMES) + 1, "tune_regret too"
         assert not list(tmp_path.iterdir())
 
     def test_a_partial_folder_draws_what_is_there_and_says_what_is_not(self, tmp_path: pathlib.Path) -> None:
         pytest.importorskip("matplotlib")
         copy_results(tmp_path, "fp8.csv", "host.csv")
-        result = run("--results", str(tmp_path), script="pictures.py")
+        result = run("--results", str(tmp_path), script="report/pictures.py")
         assert result.returncode == 0, result.stderr
-        assert "training.png: drawn (without layer.csv, parallel.csv)" in result.stdout
-        assert {path.name for path in tmp_path.glob("*.png")} == {
-            "overview.png", "roofline.png", "fp8.png", "training.png",
-        }  # fmt: skip
-        again = run("--results", str(tmp_path), script="pictures.py")
-        assert "fp8.png: up to date" in again.stdout
+        assert "roofline.png: drawn (without matmul.csv, block_scaled_matmul.csv" in result.stdout
+        assert {path.name for path in tmp_path.glob("*.png")} == {"overview.png", "roofline.png"}
+        again = run("--results", str(tmp_path), script="report/pictures.py")
+        assert "roofline.png: up to date" in again.stdout
 
     @pytest.mark.parametrize("source", sorted({path.name for path in RESULTS.glob("*.csv")} - {"sweep.csv"}))
     def test_a_file_cut_short_breaks_no_picture(self, source: str, tmp_path: pathlib.Path) -> None:
         """A head alone, then what stands before any peer was measured."""
-        from pictures import MAKERS
+        from benchmarks.report.pictures import MAKERS
 
         lines = (RESULTS / source).read_text().splitlines(keepends=True)
         begin = next(place for place, line in enumerate(lines) if not line.startswith("#"))
@@ -245,20 +217,20 @@ class TestFolders:
             assert made <= (without_peers if count == 2 else set())
 
     def test_a_folder_that_is_not_there_is_refused(self, tmp_path: pathlib.Path) -> None:
-        result = run("--results", str(tmp_path / "none"), script="pictures.py")
+        result = run("--results", str(tmp_path / "none"), script="report/pictures.py")
         assert result.returncode == 2
         assert "there is no folder" in result.stderr
 
 
 class TestStale:
     def test_the_committed_pictures_show_what_the_committed_files_say(self) -> None:
-        from pictures import check
+        from benchmarks.report.pictures import check
 
         assert check(RESULTS) == [], "run `make pictures`"
 
     def test_a_changed_figure_makes_just_its_pictures_stale(self, tmp_path: pathlib.Path) -> None:
-        from picture_overview import SOURCES  # those of the others too
-        from pictures import check
+        from benchmarks.report.overview import SOURCES  # those of the others too
+        from benchmarks.report.pictures import check
 
         copy_results(tmp_path, *(name for name in SOURCES if (RESULTS / name).exists()))
         copy_results(tmp_path, *(f"{name}.png" for name in NAMES))
@@ -268,32 +240,34 @@ class TestStale:
         text = "\n".join(lines).replace(f"{before},{us},", f"{before},{float(us) + 0.01},")
         (tmp_path / "fp8.csv").write_text(text + "\n")
         stale = {complaint.split()[0] for complaint in check(tmp_path)}
-        assert stale == {"overview.png", "roofline.png", "fp8.png"}
+        assert stale == {"overview.png", "roofline.png"}
 
     def test_check_needs_no_matplotlib_and_says_what_to_run(self, tmp_path: pathlib.Path) -> None:
         write_matmul(tmp_path)
-        (tmp_path / "matmul.png").write_bytes(b"no picture")
-        (tmp_path / "fp8.png").write_bytes(b"no picture")
+        write_tune_regret(tmp_path)
+        (tmp_path / "overview.png").write_bytes(b"no picture")
+        (tmp_path / "block_scaled.png").write_bytes(b"no picture")
         (tmp_path / "matplotlib.py").write_text("raise ImportError")
-        result = run("--results", str(tmp_path), "--check", script="pictures.py")
+        result = run("--results", str(tmp_path), "--check", script="report/pictures.py")
         assert result.returncode == 1
-        assert "matmul.png does not show what its files say: run `make pictures`" in result.stdout
-        assert "overview.png is missing" in result.stdout
-        assert "fp8.png is there, but none of fp8.csv" in result.stdout
-        assert "training" not in result.stdout
+        assert "overview.png does not show what its files say: run `make pictures`" in result.stdout
+        assert "tune_regret.png is missing" in result.stdout
+        assert "block_scaled.png is there, but none of block_scaled_matmul.csv" in result.stdout
+        assert "roofline" not in result.stdout
 
     def test_the_key_covers_the_text_of_a_picture(self, tmp_path: pathlib.Path) -> None:
         source = write_matmul(tmp_path)
-        before = picture("matmul", tmp_path).key
+        before = picture("overview", tmp_path).key
         source.write_text(source.read_text().replace("0123456789abcdef", "fedcba9876543210"))
-        assert picture("matmul", tmp_path).key != before, "the commit is in the caption"
+        assert picture("overview", tmp_path).key != before, "the commit is in the caption"
 
     def test_the_key_leaves_out_a_numbers_last_bits(self) -> None:
         from dataclasses import replace
 
-        from picture import Series
+        from benchmarks.common.picture import Series
 
-        one = picture("fp8")
+        one = picture("roofline")
         panel = one.panels[0]
-        nearly = [Series(s.label, s.style, s.xs, tuple(y * (1 + 1e-12) for y in s.ys)) for s in panel.series]
+        nearly = [Series(s.label, s.style, s.xs, tuple(y * (1 + 1e-12) for y in s.ys), s.line, s.hollow)
+                  for s in panel.series]  # fmt: skip
         assert replace(one, panels=(replace(panel, series=tuple(nearly)), *one.panels[1:])).key == one.key

@@ -13,16 +13,10 @@ import torch
 from benchmark_files import BENCHMARKS, COLUMNS, HEAD, HEAD_KEYS, ROOT, read
 
 if TYPE_CHECKING:
-    from random_shapes_draw import Product
+    from benchmarks.measure.random_shapes_draw import Product
 
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
 DTYPES = ("float16", "bfloat16", "float32", "tf32", "float64", "e4m3", "e5m2", "e4m3xe5m2", "e5m2xe4m3")
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts' own functions are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +43,9 @@ PRODUCTS = (
 class TestProviders:
     @pytest.mark.parametrize("what", PRODUCTS, ids=str)
     def test_both_compute_the_same(self, what: tuple[Any, ...], device: torch.device) -> None:
-        from providers import NotOffered
-        from random_shapes_draw import Product
-        from random_shapes_providers import calls
+        from benchmarks.measure.peers.dense import NotOffered
+        from benchmarks.measure.peers.random_shapes import calls
+        from benchmarks.measure.random_shapes_draw import Product
 
         product = Product(*what)
         if product.dtype == "tf32" and device.type == "cpu":
@@ -68,8 +62,8 @@ class TestProviders:
     @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
     @pytest.mark.parametrize("batch", [1, 3])
     def test_operands_lie_as_the_layout_says(self, layout: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        import random_shapes_providers
-        from random_shapes_draw import Product
+        from benchmarks.measure.peers import random_shapes as random_shapes_providers
+        from benchmarks.measure.random_shapes_draw import Product
 
         seen: list[Any] = []
         monkeypatch.setattr(random_shapes_providers, "tileon_call", lambda case, operands: seen.append(operands))
@@ -82,8 +76,8 @@ class TestProviders:
         assert operands.bias.shape == (5,)
 
     def test_torch_multiplies_fp8_by_scaled_mm_where_that_takes_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from random_shapes_draw import Product
-        from random_shapes_providers import calls
+        from benchmarks.measure.peers.random_shapes import calls
+        from benchmarks.measure.random_shapes_draw import Product
 
         scaled_mm, used = torch._scaled_mm, []
 
@@ -112,8 +106,8 @@ class TestProviders:
         assert dtype_of("e4m3", "NT", 5, 16, 32, "bias") == torch.bfloat16
 
     def test_a_lack_of_memory_is_not_taken_for_a_refusal(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from random_shapes_draw import Product
-        from random_shapes_providers import calls
+        from benchmarks.measure.peers.random_shapes import calls
+        from benchmarks.measure.random_shapes_draw import Product
 
         def full(*arguments: Any, **options: Any) -> torch.Tensor:
             raise torch.OutOfMemoryError("full")
@@ -135,7 +129,7 @@ def line(what: tuple[str, str, int, int, int], ours: float, theirs: float, batch
 
 def summed(*products: list[dict[str, str]]) -> list[list[str]]:
     """The summary without its head."""
-    from random_shapes_summary import comparisons, summary
+    from benchmarks.measure.random_shapes_summary import comparisons, summary
 
     return summary(comparisons([row for rows in products for row in rows]))[1:]
 
@@ -205,7 +199,7 @@ class TestSummary:
         }
 
     def test_a_product_of_one_provider_alone_is_left_out_and_a_repeated_one_counts_twice(self) -> None:
-        from random_shapes_summary import summary_text
+        from benchmarks.measure.random_shapes_summary import summary_text
 
         product = ("float32", "NN", 8, 8, 8)
         assert summed(line(product, 1, 1), line(product, 1, 2), line(("float32", "NN", 1, 1, 1), 1, 1)[:1])[0][4] == "2"
@@ -214,7 +208,7 @@ class TestSummary:
 
 def in_process(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """The script's exit status."""
-    import random_shapes
+    from benchmarks.measure import random_shapes
 
     monkeypatch.setattr(sys, "argv", [str(BENCHMARKS / "random_shapes.py"), *arguments])
     return random_shapes.main()
@@ -280,8 +274,8 @@ class TestScript:
     def test_a_failure_stops_no_other_product(
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        import random_shapes
-        from timing import Timing
+        from benchmarks.common.timing import Timing
+        from benchmarks.measure import random_shapes
 
         def made_up(product: Product, *_: object) -> dict[str, Timing]:
             if product.dtype == "e5m2":

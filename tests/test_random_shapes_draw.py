@@ -7,30 +7,23 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
-from benchmark_files import BENCHMARKS
 
 if TYPE_CHECKING:
-    from random_shapes_draw import Bounds, Product
+    from benchmarks.measure.random_shapes_draw import Bounds, Product
 
 EVERYWHERE = 2**62  # bytes and operations that no product has
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
 DTYPES = ("float16", "bfloat16", "float32", "tf32", "float64", "e4m3", "e5m2", "e4m3xe5m2", "e5m2xe4m3")
 
 
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts' own functions are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-
-
 def bounds(largest: int = 16384, size: int = EVERYWHERE, flops: int = EVERYWHERE) -> Bounds:
-    from random_shapes_draw import Bounds
+    from benchmarks.measure.random_shapes_draw import Bounds
 
     return Bounds(largest, size, flops)
 
 
 def drawn(count: int, seed: int = 0) -> list[Product]:
-    from random_shapes_draw import draw
+    from benchmarks.measure.random_shapes_draw import draw
 
     return draw(seed, count, bounds())
 
@@ -46,7 +39,7 @@ def lines(product: Product) -> list[int]:
 
 
 def test_it_is_that_of_its_seed_and_a_longer_one_begins_with_it() -> None:
-    from random_shapes_draw import draw
+    from benchmarks.measure.random_shapes_draw import draw
 
     first = draw(5, 60, bounds())
     assert draw(5, 60, bounds()) == first
@@ -87,7 +80,7 @@ def test_sizes_are_spread_evenly_on_a_logarithmic_scale() -> None:
 
 @pytest.mark.parametrize("largest", [32, 100, 16384])
 def test_no_size_is_beyond_the_largest(largest: int) -> None:
-    from random_shapes_draw import draw
+    from benchmarks.measure.random_shapes_draw import draw
 
     sizes = [size for product in draw(1, 300, bounds(largest)) for size in product.shape]
     assert min(sizes) == 1
@@ -95,7 +88,7 @@ def test_no_size_is_beyond_the_largest(largest: int) -> None:
 
 
 def test_no_product_is_beyond_the_bytes_and_operations() -> None:
-    from random_shapes_draw import draw
+    from benchmarks.measure.random_shapes_draw import draw
 
     at_most = bounds(size=1 << 20, flops=1 << 24)
     for product in draw(2, 300, at_most):
@@ -136,7 +129,7 @@ def test_batches_are_from_2_to_64_in_their_group_alone() -> None:
 
 
 def test_groups_and_dtypes_that_were_not_asked_for_are_left_out() -> None:
-    from random_shapes_draw import chosen_groups, draw
+    from benchmarks.measure.random_shapes_draw import chosen_groups, draw
 
     chosen = chosen_groups(["fp8", "float32", "batch"], ["e4m3", "e5m2", "nvfp4"])
     assert chosen == {"fp8": ("e4m3", "e5m2"), "batch": ("e4m3", "e5m2")}
@@ -146,7 +139,7 @@ def test_groups_and_dtypes_that_were_not_asked_for_are_left_out() -> None:
 
 
 def test_bounds_without_room_are_an_error_and_not_an_endless_search() -> None:
-    from random_shapes_draw import draw
+    from benchmarks.measure.random_shapes_draw import draw
 
     with pytest.raises(ValueError, match="none of 1000 shapes of float64 has room in 3 bytes"):
         draw(0, 1, bounds(size=3), {"float64": ("float64",)})

@@ -7,14 +7,9 @@ import pathlib
 import re
 
 import pytest
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD, ROOT, csv_line, run
+from benchmark_files import COLUMNS, HEAD, ROOT, csv_line, run
 
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
-
-
-@pytest.fixture(autouse=True)
-def _scripts_import_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 def _write_matmul(folder: pathlib.Path) -> None:
@@ -28,14 +23,14 @@ def _write_matmul(folder: pathlib.Path) -> None:
 
 
 def test_the_pages_are_what_the_results_say() -> None:
-    result = run("--check", script="result_tables.py")
+    result = run("--check", script="report/pages.py")
     assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_the_check_names_a_page_that_is_not_and_changes_nothing(tmp_path: pathlib.Path) -> None:
     _write_matmul(tmp_path)
     before = (ROOT / "README.md").read_text()
-    result = run("--check", "--results", str(tmp_path), script="result_tables.py")
+    result = run("--check", "--results", str(tmp_path), script="report/pages.py")
     assert result.returncode == 1
     pages = (
         "README.md",
@@ -46,7 +41,7 @@ def test_the_check_names_a_page_that_is_not_and_changes_nothing(tmp_path: pathli
 
 
 def test_readme_shows_a_mean_and_the_worst_case_of_each_kind(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     _write_matmul(tmp_path)
     text = filled("README.md", tmp_path)
@@ -58,7 +53,7 @@ def test_readme_shows_a_mean_and_the_worst_case_of_each_kind(tmp_path: pathlib.P
 
 def test_readme_shows_what_the_files_say_of_weak_places_too() -> None:
     """Of the committed results: what is slower than torch today is in the table with what is faster."""
-    from result_file import read_csv
+    from benchmarks.common.result_file import read_csv
 
     shown = {line[0]: line[1:] for line in _tables((ROOT / "README.md").read_text())}
     assert float(shown["float32 squares, NN, TF32 allowed"][2]) < 1
@@ -72,18 +67,17 @@ def test_readme_shows_what_the_files_say_of_weak_places_too() -> None:
             assert line[2] == f"{times['torch'] / times[ours]:.2f}"
 
 
-def test_a_page_shows_the_first_of_its_pictures_that_is_there(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+def test_a_page_shows_a_picture_that_is_there(tmp_path: pathlib.Path) -> None:
+    from benchmarks.report.pages import filled
 
     assert "](" not in _part(filled("README.md", tmp_path), "plot")
-    for name in ("matmul", "overview"):  # the second stands before the first
-        (tmp_path / f"{name}.png").touch()
-        assert f"{tmp_path}/{name}.png)" in _part(filled("README.md", tmp_path), "plot")
+    (tmp_path / "overview.png").touch()
+    assert f"{tmp_path}/overview.png)" in _part(filled("README.md", tmp_path), "plot")
 
 
 def test_readme_keeps_the_layouts_of_squares_apart(tmp_path: pathlib.Path) -> None:
     """NN is 1.25 times as fast as torch here and NT, the layout of linear layers, half as fast."""
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     lines = [
         csv_line("matmul", "bfloat16", layout, (size,) * 3, "none", provider, time_us)
@@ -107,7 +101,7 @@ def test_every_line_of_squares_in_readme_names_its_layout() -> None:
 
 
 def test_readme_says_at_which_rows_each_format_is_slower_than_bfloat16(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     lines = [
         csv_line("block_scaled_matmul", "mxfp8", "NT", (rows, 8192, 8192), "none", who, time_us) + ",normal"
@@ -180,10 +174,10 @@ class TestBlockScaledOnHopper:
 
 
 def test_no_table_under_the_name_of_a_result_file_is_typed() -> None:
-    """Outside the marks no table follows a section's mention of a CSV file."""
+    """Outside the targets no table follows a section's mention of a CSV file."""
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         complaints = _typed_tables(page.read_text())
-        assert not complaints, f"{page.name}: {complaints}: let result_tables.py write it"
+        assert not complaints, f"{page.name}: {complaints}: let report/pages.py write it"
 
 
 @pytest.mark.parametrize("between", ["", "And so:\n\n", "```sh\nls\n```\n\n"])
@@ -196,7 +190,7 @@ def test_a_typed_table_is_noticed(between: str) -> None:
 
 
 def _typed_tables(text: str) -> list[str]:
-    """The heads of tables that stand outside the marks, in a section that has named a CSV file before."""
+    """The heads of tables that stand outside the targets, in a section that has named a CSV file before."""
     outside = re.sub(r"^<!-- begin: (\w+) -->\n.*?^<!-- end: \1 -->$", "", text, flags=re.DOTALL | re.MULTILINE)
     found = []
     for section in re.split(r"^#+ ", outside, flags=re.MULTILINE):
@@ -211,7 +205,7 @@ def _part(text: str, name: str) -> str:
 
 
 def test_links_to_results_lead_there_from_the_page_that_has_them() -> None:
-    from result_tables import PAGES
+    from benchmarks.report.pages import PAGES
 
     for page in PAGES:
         up = "../" if page.startswith("docs/") else ""
@@ -232,7 +226,7 @@ def test_links_to_results_lead_there_from_the_page_that_has_them() -> None:
     ids=["no begin", "no end", "twice", "unknown"],
 )
 def test_marks_that_are_not_the_parts_are_refused(spoil: object, tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     assert callable(spoil)
     with pytest.raises(ValueError, match=r"README\.md must hold"):
@@ -240,7 +234,7 @@ def test_marks_that_are_not_the_parts_are_refused(spoil: object, tmp_path: pathl
 
 
 def test_no_page_has_marks_that_nobody_fills() -> None:
-    from result_tables import PAGES
+    from benchmarks.report.pages import PAGES
 
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     marked = {page.relative_to(ROOT).as_posix() for page in pages if "<!-- begin:" in page.read_text()}
@@ -248,7 +242,7 @@ def test_no_page_has_marks_that_nobody_fills() -> None:
 
 
 def test_the_table_of_the_choice_has_its_mean_its_worst_case_and_what_tuning_wins(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+    from benchmarks.report.pages import filled
 
     assert "lost in mean" not in _part(filled("docs/measured.md", tmp_path), "tune_regret")
     columns = "set,dtype,layout,m,n,k,default,default_us,best,best_us,regret,tuned,again_us,tuned_us"
@@ -261,11 +255,11 @@ def test_the_table_of_the_choice_has_its_mean_its_worst_case_and_what_tuning_win
     text = _part(filled("docs/measured.md", tmp_path), "tune_regret")
     assert "| linear layers | 2 | 10.00% | 21.0% (NT 1x8x8) | 1 | 10.00% |" in text
     assert "| random rectangles | 1 | 4.00% | 4.0% (TN 3x8x8) | 0 | 0.00% |" in text
-    assert "- default choice, linear layers, regret, mean <= 2%: 10.00% over 2" in text, "a mark that is missed"
+    assert "- default choice, linear layers, regret, mean <= 2%: 10.00% over 2" in text, "a target that is missed"
 
 
-def test_the_table_of_awkward_outputs_has_the_gpus_time_and_the_ratio(tmp_path: pathlib.Path) -> None:
-    from result_tables import filled
+def test_the_table_of_unaligned_outputs_has_the_gpus_time_and_the_ratio(tmp_path: pathlib.Path) -> None:
+    from benchmarks.report.pages import filled
 
     assert "GPT-2" not in _part(filled("docs/measured.md", tmp_path), "awkward_outputs")
     lines = [

@@ -22,12 +22,6 @@ OPS = (
 NOTHING_FOUND = "0 mismatches, 0 writes outside, 0 unexpected errors, 0 bad calls accepted"
 
 
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts' own functions are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-
-
 def assert_nothing_found(output: str, least_calls: int) -> None:
     last = [line for line in output.splitlines() if line.startswith("soak: ")]
     assert len(last) == 1, output
@@ -94,7 +88,7 @@ class TestRuns:
     def test_nonsense_is_refused(
         self, arguments: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        import soak
+        from benchmarks import soak
 
         monkeypatch.setattr(sys, "argv", ["soak.py", *arguments])
         with pytest.raises(SystemExit) as exit_:
@@ -117,7 +111,8 @@ def assert_group_ends(group: int) -> None:
 class TestReplay:
     def test_a_case_is_the_same_whenever_it_is_drawn(self) -> None:
         import torch
-        from soaking.cases import draw_case
+
+        from benchmarks.soaking.cases import draw_case
 
         for index in range(60):
             first, second = draw_case(3, 1, index), draw_case(3, 1, index)
@@ -130,7 +125,7 @@ class TestReplay:
         assert len(described) == 4
 
     def test_which_ops_run_changes_no_case(self) -> None:
-        from soaking.cases import draw_case
+        from benchmarks.soaking.cases import draw_case
 
         for index in range(40):
             whole = draw_case(1, 0, index)
@@ -145,10 +140,10 @@ class TestReplay:
     def test_a_report_names_the_command_that_finds_it_again(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        import soak
-        from soaking import run
-        from soaking.cases import draw_case
-        from soaking.tally import Name, report_of
+        from benchmarks import soak
+        from benchmarks.soaking import run
+        from benchmarks.soaking.cases import draw_case
+        from benchmarks.soaking.tally import Name, report_of
 
         index = next(at for at in range(1000) if is_good(draw_case(1, 0, at), "dequantize"))
         case = draw_case(1, 0, index)
@@ -181,7 +176,7 @@ def is_good(case: Any, op: str) -> bool:
 
 class TestProcesses:
     def plan(self, **changed: Any) -> Any:
-        from soaking.processes import Plan
+        from benchmarks.soaking.processes import Plan
 
         whole = {"seed": 1, "processes": 2, "device": "cpu", "ops": frozenset(OPS), "seconds": None, "calls": None}
         return Plan(**{**whole, **changed})
@@ -189,8 +184,8 @@ class TestProcesses:
     def test_one_that_dies_and_one_that_hangs_are_findings_of_their_cases(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from soaking import processes
-        from soaking.cases import draw_case
+        from benchmarks.soaking import processes
+        from benchmarks.soaking.cases import draw_case
 
         monkeypatch.setattr(processes, "_HUNG_SECONDS", 1.0)
         told: list[Any] = []
@@ -213,7 +208,7 @@ class TestProcesses:
         assert [plan.share(process) for process in range(3)] == [4, 3, 3]
 
     def test_a_process_makes_its_share_and_tells_it(self) -> None:
-        from soaking import processes
+        from benchmarks.soaking import processes
 
         pipe, current = FakePipe(), FakeNumber()
         processes.work(self.plan(calls=25), 1, pipe, current)
@@ -224,7 +219,7 @@ class TestProcesses:
         assert current.value >= 11
 
     def test_a_process_stops_when_it_is_told_to(self) -> None:
-        from soaking import processes
+        from benchmarks.soaking import processes
 
         pipe = FakePipe(stop_after=3)
         processes.work(self.plan(), 0, pipe, FakeNumber())
@@ -232,8 +227,8 @@ class TestProcesses:
         assert pipe.sent[-1].tally.total == 3
 
     def test_a_lost_gpu_ends_its_process_and_reports_are_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from soaking import processes
-        from soaking.run import ERROR, Finding, Verdict
+        from benchmarks.soaking import processes
+        from benchmarks.soaking.run import ERROR, Finding, Verdict
 
         bad = Verdict((Finding(ERROR, "made up"),))
         monkeypatch.setattr(processes, "run_case", lambda case, device: bad)
@@ -268,8 +263,8 @@ class FakePipe:
         return self._left < 0
 
 
-def test_the_stage_is_in_the_evidence() -> None:
-    listed = [line.split(maxsplit=3) for line in run("--list", script="evidence.py").stdout.splitlines()]
+def test_run_all_has_the_stage() -> None:
+    listed = [line.split(maxsplit=3) for line in run("--list", script="run_all.py").stdout.splitlines()]
     (mine,) = (line for line in listed if line[:1] == ["soak"])
     assert "benchmarks/soak.py --seconds 120 --processes 8 --seed 1 --out" in mine[-1]
     assert mine[-1].endswith("soak.txt")

@@ -1,4 +1,4 @@
-"""The regret of the library's choice: the cases, the figures of a case, the file, and the marks made of it."""
+"""The regret of the library's choice: the cases, the figures of a case, the file, and the targets made of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from benchmark_files import BENCHMARKS, HEAD, HEAD_KEYS, read
+from benchmark_files import HEAD, HEAD_KEYS, read
 from simulated_tuning import DEVICE, FASTER, SimulatedTuning, simulated
 
 from tileon_ops.tune.cache import DEFAULT
@@ -18,15 +18,9 @@ __all__ = ["simulated"]  # the fixture
 COLUMNS = "set,dtype,layout,m,n,k,default,default_us,best,best_us,regret,tuned,again_us,tuned_us"
 
 
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts' own functions are imported as they import each other."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-
-
 class TestCases:
     def test_rectangles_are_those_of_their_seed(self) -> None:
-        from tune_regret import rectangles
+        from benchmarks.measure.tune_regret import rectangles
 
         cases = rectangles()
         assert len(cases) == len(set(cases)) == 200
@@ -34,7 +28,7 @@ class TestCases:
         assert cases != rectangles(seed=1)
 
     def test_rectangles_are_spread_and_mostly_aligned(self) -> None:
-        from tune_regret import drawn_words, rectangles
+        from benchmarks.measure.tune_regret import drawn_words, rectangles
 
         cases = rectangles()
         for name in ("m", "n", "k"):
@@ -49,23 +43,23 @@ class TestCases:
         assert {case.dtype for case in cases} == {"bfloat16"}
 
     def test_the_choice_is_not_fitted_to_the_layers_that_it_is_judged_by(self) -> None:
-        from presets import preset_work
-        from tune_regret import linear_cases
+        from benchmarks.fit.sweep_cases import SETS
+        from benchmarks.measure.tune_regret import linear_cases
 
-        fitted = {(work.case.m, work.case.n, work.case.k) for work in preset_work("random", torch.device("cpu"))}
+        fitted = {(case.m, case.n, case.k) for case in SETS["random"]()}
         assert len(fitted) > 800
         assert not fitted & {(case.m, case.n, case.k) for case in linear_cases()}
 
     def test_the_files_of_the_random_sweep_have_each_of_its_cases_once(self) -> None:
-        from evidence_benchmarks import RANDOM_SWEEPS
-        from presets import preset_work
+        from benchmarks.common.benchmark_stages import RANDOM_SWEEPS
+        from benchmarks.fit.sweep_cases import SETS
 
         parts = [range(begin, end) for begin, end, _ in RANDOM_SWEEPS.values()]
-        drawn = preset_work("random", torch.device("cpu"))
+        drawn = SETS["random"]()
         assert [case for part in parts for case in part] == list(range(len(drawn)))
 
     def test_linear_layers_are_of_hidden_sizes_from_2048_to_8192_and_1_to_8192_rows(self) -> None:
-        from tune_regret import linear_cases
+        from benchmarks.measure.tune_regret import linear_cases
 
         cases = linear_cases()
         assert {case.layout for case in cases} == {"NT"}
@@ -74,13 +68,13 @@ class TestCases:
 
     def test_they_cost_a_gpu_at_most_150_s(self) -> None:
         """0.3 s of measuring a case, and 0.15 s of what comes before it."""
-        from tune_regret import linear_cases, rectangles
+        from benchmarks.measure.tune_regret import linear_cases, rectangles
 
         assert 0.45 * (len(linear_cases()) + len(rectangles())) <= 150
 
 
 def on_the_cpu(case: Any, device: torch.device) -> Any:
-    from problems import make_operands
+    from benchmarks.common.cases import make_operands
 
     return make_operands(case, torch.device("cpu"))
 
@@ -89,8 +83,8 @@ class TestMeasuring:
     def test_the_op_is_timed_again_with_and_without_what_was_found(
         self, simulated: SimulatedTuning, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        import tune_regret
-        from problems import Case
+        from benchmarks.common.cases import Case
+        from benchmarks.measure import tune_regret
 
         problem = "matmul bfloat16->bfloat16 1x64x96x128 a=k b=k out=rows plain"
         rows: list[str] = []
@@ -108,8 +102,8 @@ class TestMeasuring:
     def test_where_the_default_is_best_there_is_no_regret_and_nothing_more_to_time(
         self, simulated: SimulatedTuning, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        import tune_regret
-        from problems import Case
+        from benchmarks.common.cases import Case
+        from benchmarks.measure import tune_regret
 
         simulated.clock.seconds = {DEFAULT: 1e-5, FASTER: 1.1e-5}
         monkeypatch.setattr(tune_regret, "make_operands", on_the_cpu)
@@ -123,8 +117,8 @@ class TestFile:
     def test_a_row_for_each_case_and_a_failure_stops_no_other(
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        import tune_regret
-        from problems import Case
+        from benchmarks.common.cases import Case
+        from benchmarks.measure import tune_regret
 
         def made_up(case: Case, device: torch.device, seconds: float) -> tune_regret.Regret:
             if case.m == 2:
@@ -156,7 +150,7 @@ class TestFile:
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        import tune_regret
+        from benchmarks.measure import tune_regret
 
         monkeypatch.setattr(sys, "argv", ["tune_regret.py", *arguments])
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -172,19 +166,19 @@ def line(name: str, m: int, default_us: float, best_us: float, again_us: float, 
 
 
 class TestBars:
-    def bars(self, folder: pathlib.Path, *lines: str) -> dict[tuple[str, str], tuple[str, str]]:
-        from bars_tune import tune_bars
+    def verdicts(self, folder: pathlib.Path, *lines: str) -> dict[tuple[str, str], tuple[str, str]]:
+        from benchmarks.subjects.tuning import targets
 
         (folder / "tune_regret.csv").write_text(HEAD + "\n".join([COLUMNS, *lines]) + "\n")
-        return {(bar.what, bar.asked): (bar.verdict, bar.figure) for bar in tune_bars(folder)}
+        return {(target.what, target.asked): (target.verdict, target.figure) for target in targets(folder)}
 
     def test_nothing_of_a_file_that_is_not_there(self, tmp_path: pathlib.Path) -> None:
-        from bars_tune import tune_bars
+        from benchmarks.subjects.tuning import targets
 
-        assert tune_bars(tmp_path) == []
+        assert targets(tmp_path) == []
 
     def test_at_the_limits_they_hold(self, tmp_path: pathlib.Path) -> None:
-        found = self.bars(
+        found = self.verdicts(
             tmp_path,
             line("linear", 1, 101.9, 100, 100, 102),
             line("random", 1, 108, 100, 100, 90),
@@ -198,7 +192,7 @@ class TestBars:
         assert found["tuned, time over the default's", "each <= 1.02"][1] == "worst 1.020 at NT 1x8x8"
 
     def test_beyond_the_limits_they_do_not(self, tmp_path: pathlib.Path) -> None:
-        found = self.bars(tmp_path, line("linear", 1, 108.1, 100, 100, 102.1), line("random", 1, 102.1, 100, 1, 1))
+        found = self.verdicts(tmp_path, line("linear", 1, 108.1, 100, 100, 102.1), line("random", 1, 102.1, 100, 1, 1))
         verdicts = {key: verdict for key, (verdict, _) in found.items()}
         assert verdicts == {
             ("default choice, linear layers, regret", "mean <= 2%"): "DOES NOT HOLD",
@@ -209,18 +203,18 @@ class TestBars:
         }
 
     def test_a_set_that_is_missing_is_not_measured(self, tmp_path: pathlib.Path) -> None:
-        found = self.bars(tmp_path, line("linear", 1, 100, 100, 100, 100))
+        found = self.verdicts(tmp_path, line("linear", 1, 100, 100, 100, 100))
         assert [verdict for verdict, _ in found.values()] == ["holds", "holds", "not measured", "not measured", "holds"]
-        assert {verdict for verdict, _ in self.bars(tmp_path).values()} == {"not measured"}
+        assert {verdict for verdict, _ in self.verdicts(tmp_path).values()} == {"not measured"}
 
-    def test_all_marks_have_them(self, tmp_path: pathlib.Path) -> None:
-        from bars import all_bars
+    def test_all_targets_have_them(self, tmp_path: pathlib.Path) -> None:
+        from benchmarks.report.targets import all_targets
 
-        self.bars(tmp_path, line("linear", 1, 100, 100, 100, 100))
-        assert any(bar.what == "tuned, time over the default's" for bar in all_bars(tmp_path))
+        self.verdicts(tmp_path, line("linear", 1, 100, 100, 100, 100))
+        assert any(target.what == "tuned, time over the default's" for target in all_targets(tmp_path))
 
-    def test_the_evidence_has_a_stage(self) -> None:
-        from evidence_benchmarks import BENCHMARK_STAGES
+    def test_run_all_has_a_stage(self) -> None:
+        from benchmarks.common.benchmark_stages import BENCHMARK_STAGES
 
         (step,) = BENCHMARK_STAGES["tune_regret"].steps(pathlib.Path("out"))
         assert step.command[-2:] == ["--csv", "out/tune_regret.csv"]

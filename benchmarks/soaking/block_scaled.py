@@ -8,16 +8,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from soaking.case import Call, Case
-from soaking.draw import Draw
-from soaking.epilogue import Epilogue, draw_epilogue
-from soaking.intervals import product, scaled
-from soaking.operand import Operand, draw_out
-from soaking.precision import block_scaled
-from soaking.scales import draw_codes, draw_global_scale, draw_scales, draw_spreads, global_factor, scale_bytes
-from soaking.small_floats import elements, with_scales
-from soaking.values import Source
-from soaking.wanted import Numbers, Wanted
+from benchmarks.soaking.case import Call, Case
+from benchmarks.soaking.draw import Draw
+from benchmarks.soaking.epilogue import Epilogue, draw_epilogue
+from benchmarks.soaking.intervals import product, scaled
+from benchmarks.soaking.operand import Operand, draw_out
+from benchmarks.soaking.precision import block_scaled
+from benchmarks.soaking.scales import (
+    draw_codes,
+    draw_global_scale,
+    draw_scales,
+    draw_spreads,
+    global_factor,
+    scale_bytes,
+)
+from benchmarks.soaking.small_floats import elements, with_scales
+from benchmarks.soaking.values import Source
+from benchmarks.soaking.wanted import Numbers, Wanted
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from soaking.operand import Operand
-from soaking.wanted import Wanted
+from benchmarks.soaking.operand import Operand
+from benchmarks.soaking.wanted import Wanted
 
 Argument = Operand | int | str | None
 

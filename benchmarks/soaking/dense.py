@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import torch
 
-from soaking.case import Call, Case
-from soaking.draw import Draw
-from soaking.epilogue import Epilogue, draw_epilogue
-from soaking.gradients import gradients
-from soaking.intervals import product
-from soaking.operand import Operand, draw_out
-from soaking.precision import UNKNOWN, Data, dense
-from soaking.values import E4M3, E5M2, SPECIAL, Source, exact_high
-from soaking.wanted import Numbers, Wanted
+from benchmarks.soaking.case import Call, Case
+from benchmarks.soaking.draw import Draw
+from benchmarks.soaking.epilogue import Epilogue, draw_epilogue
+from benchmarks.soaking.gradients import gradients
+from benchmarks.soaking.intervals import product
+from benchmarks.soaking.operand import Operand, draw_out
+from benchmarks.soaking.precision import UNKNOWN, Data, dense
+from benchmarks.soaking.values import E4M3, E5M2, SPECIAL, Source, exact_high
+from benchmarks.soaking.wanted import Numbers, Wanted
 
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 OUT_DTYPES = {

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from soaking.case import Argument, Call, Case
-from soaking.draw import Draw
-from soaking.operand import Operand, draw_layout, filled
-from soaking.scales import (
+from benchmarks.soaking.case import Argument, Call, Case
+from benchmarks.soaking.draw import Draw
+from benchmarks.soaking.operand import Operand, draw_layout, filled
+from benchmarks.soaking.scales import (
     BYTE,
     E4M3,
     E8M0,
@@ -23,7 +23,7 @@ from soaking.scales import (
     global_factor,
     scale_bytes,
 )
-from soaking.small_floats import (
+from benchmarks.soaking.small_floats import (
     E2M1,
     NAN_SCALES,
     SCALES,
@@ -36,8 +36,8 @@ from soaking.small_floats import (
     unpacked,
     with_scales,
 )
-from soaking.small_floats import E4M3 as E4M3_VALUES
-from soaking.wanted import Bits, Wanted
+from benchmarks.soaking.small_floats import E4M3 as E4M3_VALUES
+from benchmarks.soaking.wanted import Bits, Wanted
 
 NO_INVERSE = "nvfp4: elements under a global scale that has no normal inverse"
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from tree import tileon_ops
 
-from soaking.case import Call, Case
-from soaking.operand import Operand
+import tileon_ops
+from benchmarks.soaking.case import Call, Case
+from benchmarks.soaking.operand import Operand
 
 MISMATCH = "mismatches"
 OUTSIDE = "writes outside"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from result_file import aligned
-
-from soaking.case import Case
-from soaking.run import FINDINGS, Verdict
+from benchmarks.common.result_file import aligned
+from benchmarks.soaking.case import Case
+from benchmarks.soaking.run import FINDINGS, Verdict
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The clocks by which kernels are compared: for the tuner, and for benchmarks/timing.py.
+"""The clocks by which kernels are compared: for the tuner, and for benchmarks/common/timing.py.
 
 Runs of the "arms", the ways of computing the same thing, are interleaved, in a new random order every round, so that a
 drift of clocks or temperature meets all alike. On a GPU every run starts with a cold L2 (a buffer of twice its size is

@@ -1,0 +1,163 @@
+"""The Hopper choice's cost model for what fits and judges it: the C++ of csrc/cuda/sm90/heuristics, compiled
+for the host (cost_library.cpp), and its numbers as arrays.
+
+`CONFIG_NUMBERS` and `GPU_NUMBERS` name the fields of cost.h's ConfigNumbers and GpuNumbers, in their order;
+cost_numbers.h does not compile with others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from benchmarks.common.times import Key
+
+ROOT = Path(__file__).resolve().parents[2]
+NUMBERS = ROOT / "csrc" / "cuda" / "sm90" / "heuristics" / "cost_numbers.h"
+CONFIG_NUMBERS = (
+    *("start", "per_tile", "per_k", "per_k_mn", "unaligned_tile"),
+    *("memory_bytes", "memory_bytes_a_cta", "l2_bytes_a_tile"),
+)
+GPU_NUMBERS = (
+    *("full_gpu_ns", "not_hidden", "uneven_waves", "l2_bytes", "short_k", "odd_columns", "out_sectors"),
+    *("sm_straddling_k", "sm_straddling_mn", "sm_straddling_tile", "sm_sectors_k", "sm_sectors_mn"),
+    *("l2_straddling_k", "l2_straddling_mn", "l2_sectors_k", "l2_sectors_mn", "hot_line_ns"),
+)
+SM_COUNT = 132  # of an H200
+
+Array = npt.NDArray[Any]
+_CASE = np.dtype([("m", "i8"), ("n", "i8"), ("k", "i8"), ("a_mn_major", "i4"), ("b_mn_major", "i4")])
+_COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+
+
+def _pointer(array: Array) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+class Model:
+    """The compiled model. `configs` are the names of the table's, in its order."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        library.config_name.restype = ctypes.c_char_p
+        count = library.config_count()
+        assert library.config_number_count() == len(CONFIG_NUMBERS)
+        assert library.gpu_number_count() == len(GPU_NUMBERS)
+        self.configs: list[str] = [library.config_name(config).decode() for config in range(count)]
+
+    def tiles(self) -> Array:
+        """Of each config: family, as a number, tile_m, tile_n and splits."""
+        found = np.zeros((len(self.configs), 4), np.int32)
+        for config, line in enumerate(found):
+            self._library.config_tile(config, _pointer(line))
+        return found
+
+    def numbers(self) -> tuple[Array, Array]:
+        """Those of cost_numbers.h, [configs][CONFIG_NUMBERS] and [GPU_NUMBERS]."""
+        of_configs = np.zeros((len(self.configs), len(CONFIG_NUMBERS)), np.float32)
+        of_gpu = np.zeros(len(GPU_NUMBERS), np.float32)
+        self._library.read_numbers(_pointer(of_configs), _pointer(of_gpu))
+        return of_configs.astype(float), of_gpu.astype(float)
+
+    def expected_ns(self, config: Array, case: Array, cases: Array, of_configs: Array, of_gpu: Array) -> Array:
+        """Nanoseconds of pairs of a config and a case, each by number; `cases` is `as_array`'s."""
+        config, case = (np.ascontiguousarray(numbers, np.int32) for numbers in (config, case))
+        of_configs, of_gpu = (np.ascontiguousarray(numbers, np.float32) for numbers in (of_configs, of_gpu))
+        ns = np.zeros(len(config))
+        config_at, case_at, cases_at, *numbers_at = map(_pointer, (config, case, cases, of_configs, of_gpu, ns))
+        self._library.expected_ns(len(config), config_at, case_at, len(cases), cases_at, SM_COUNT, *numbers_at)
+        return ns
+
+    def chosen(self, cases: Sequence[Key], sm_count: int = SM_COUNT) -> Array:
+        """By case: the number of the config that the library chooses."""
+        found, as_cases = np.zeros(len(cases), np.int32), as_array(cases)
+        self._library.choose_all(len(cases), _pointer(as_cases), sm_count, _pointer(found))
+        return found
+
+
+def as_array(cases: Sequence[Key]) -> Array:
+    lines = [(case.m, case.n, case.k, case.layout[0] == "T", case.layout[1] == "N") for case in cases]
+    return np.array(lines, _CASE)
+
+
+@cache
+def model() -> Model:
+    """Compiled once a process, in a few seconds."""
+    if _COMPILER is None:
+        raise RuntimeError("the cost model is C++: this needs g++ or clang++, or CXX that names a compiler")
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "cost_model.so"
+        source = Path(__file__).with_name("cost_library.cpp")
+        options = ["-std=c++20", "-O2", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}"]
+        subprocess.run([_COMPILER, *options, str(source), "-o", str(library)], check=True)
+        return Model(ctypes.CDLL(str(library)))
+
+
+def numbers_text(configs: Sequence[str], of_configs: Array, of_gpu: Array) -> str:
+    """cost_numbers.h with these numbers."""
+    lines = [
+        "// The numbers of the Hopper choice's cost model, of an H200, in nanoseconds and in bytes a nanosecond: cost.h says",
+        "// what each means. Written by benchmarks/fit/fit_hopper.py from benchmarks/results/h200/sweep*.csv; a config's line may",
+        "// be written by hand too, with the numbers of a similar config.",
+        "#pragma once",
+        "",
+        "#include <array>",
+        "#include <string_view>",
+        "",
+        '#include "cuda/sm90/heuristics/cost.h"',
+        "",
+        "namespace tileon::sm90 {",
+        "",
+        "constexpr GpuNumbers kGpuNumbers = {",
+        *(f"    .{name} = {_float(value)}," for name, value in zip(GPU_NUMBERS, of_gpu, strict=True)),
+        "};",
+        "",
+        "struct NamedNumbers {",
+        "  const char* name;",
+        "  ConfigNumbers numbers;",
+        "};",
+        "",
+        "// One for each row of kRows, in its order.",
+        "// clang-format off",
+        "constexpr NamedNumbers kConfigNumbers[] = {",
+        "    // " + f"{'name':34}" + ", ".join(CONFIG_NUMBERS),
+    ]
+    for name, values in zip(configs, of_configs, strict=True):
+        quoted = f'"{name}",'
+        lines.append(f"    {{{quoted:36}{{" + ", ".join(f"{_float(value):>8}" for value in values) + "}},")
+    lines += [
+        "};",
+        "// clang-format on",
+        "",
+        "constexpr bool numbers_are_of_the_table() {",
+        "  for (int row = 0; row < kDenseConfigCount; ++row)",
+        "    if (std::string_view(kConfigNumbers[row].name) != kRows[row].name) return false;",
+        "  return true;",
+        "}",
+        "static_assert(sizeof(kConfigNumbers) / sizeof(kConfigNumbers[0]) == kDenseConfigCount && numbers_are_of_the_table(),",
+        '              "each config of kRows has its numbers here, in the same order");',
+        "",
+        "constexpr std::array<CostedConfig, kDenseConfigCount> kCostedConfigs = [] {",
+        "  std::array<CostedConfig, kDenseConfigCount> costed{};",
+        "  for (int row = 0; row < kDenseConfigCount; ++row) costed[row] = {kRows[row], kConfigNumbers[row].numbers};",
+        "  return costed;",
+        "}();",
+        "",
+        "}  // namespace tileon::sm90",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _float(value: float) -> str:
+    """Four digits, as C++ writes a float."""
+    text = f"{float(f'{value:.4g}'):.10f}".rstrip("0")
+    return f"{text}0f" if text.endswith(".") else f"{text}f"

@@ -1,0 +1,241 @@
+"""Fits the cost model of the Hopper choice to the times of sweeps, and says what the choice by it loses.
+
+    python benchmarks/run_all.py --stages sweep                                     # on the GPU
+    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv*              # anywhere: what the choice loses
+    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv* --halves     # fitted to every other file alone
+    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv* --write      # fit, and write cost_numbers.h
+
+The regret is the time of the config that the model chooses over that of the best config. `--halves` fits to one half of
+the files, says what the choice loses in the other, and the other way round; a single file is halved by its cases.
+Shapes that tune_regret.py judges the choice by are left out of what is fitted and judged here. A fit takes about two
+minutes on one core, and needs a C++ compiler: the model is csrc/cuda/sm90/heuristics/cost.h itself (cost_model.py).
+
+The fit first goes by least squares of the times, then by gradients of the regret too, that of a softened choice. The
+derivatives are finite differences, of all configs at once. What several configs have in common, by their family, tile
+and splits, costs nothing; what a config's numbers are beyond that has a small price.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from benchmarks.fit.cost_model import CONFIG_NUMBERS, NUMBERS, Array, model, numbers_text
+from benchmarks.common.times import Key, geometric_mean
+from benchmarks.fit.sweep_times import Sweep
+from benchmarks.measure.tune_regret import linear_cases, rectangles
+
+_NEAR = 1.6  # times the best one: configs whose times the model shall tell
+_NEAREST = 0.25  # a config that takes so much more than the best one counts for 1/e of it
+_FAR = 1.4  # times the best one: less the model shall not expect of the others
+_CENTERED = 0.5  # of what the model is wrong by in the mean of a case's configs: so much does not matter for the choice
+_OWN = 0.15  # the price of what a config's numbers are beyond its tile's
+_TIED = 0.02  # configs that are expected to be this close together share a case
+_BEYOND = ((0.05, 20.0), (0.12, 40.0))  # regrets from which more counts so much more
+_TIMES_WEIGHT, _REGRET_WEIGHT, _SQUARE_WEIGHT, _FAR_WEIGHT = 100.0, 3.0, 8.0, 2.0
+_LEAST_FACTOR = 0.05  # where a fit begins: of a factor that is nearly 0, the logarithm hardly moves
+_LEAST_SQUARES_STEPS, _STEP, _ALIKE_EVERY = 12, 1e-5, 25
+
+
+def _traits() -> Array:
+    """What the numbers of configs are tied by: [configs][traits]."""
+    tiles = model().tiles()
+    families = np.unique(tiles[:, 0])
+    few_rows = np.array(["few_rows" in name for name in model().configs])
+    _, tile_m, tile_n, splits = tiles.T.astype(float)
+    area, splits = tile_m * tile_n / 2**14, np.log(splits)
+    numbers = [np.log(area), np.log((tile_m + tile_n) / 256), area, splits * ~few_rows, splits * few_rows]
+    return np.stack([*(tiles[:, 0] == family for family in families), *numbers, np.log(tile_m / 32) * few_rows], axis=1)
+
+
+class _Pairs:
+    """Pairs of a config and a case, and what a fit knows of them."""
+
+    def __init__(self, sweep: Sweep, wanted: Array) -> None:
+        self.config, self.case = np.nonzero(wanted)
+        pairs = self.config, self.case
+        times, best = sweep.times[pairs], sweep.best[self.case]
+        self.log_times, self.log_best = np.log(times), np.log(best)
+        self.is_near = _is_near(sweep)[pairs]
+        self.weight = np.exp(-(times / best - 1) / _NEAREST) * self.is_near
+        self.cases = len(sweep.cases)
+
+    def by_case(self, values: Array) -> Array:
+        return np.bincount(self.case, values, self.cases)
+
+    def errors(self, log_ns: Array) -> Array:
+        """Of the times, less a part of what all configs of a case have in common."""
+        error = np.where(self.is_near, log_ns - self.log_times, 0)
+        common = self.by_case(self.weight * error) / np.maximum(self.by_case(self.weight), 1e-9)
+        found: Array = error - _CENTERED * common[self.case]
+        return found
+
+
+def _is_near(sweep: Sweep) -> Array:
+    found: Array = ~np.isnan(sweep.measured) & (sweep.times < _NEAR * sweep.best)
+    return found
+
+
+class Fit:
+    """The logarithms of all numbers, those of the configs first, on their way to less loss."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self._sweep = sweep
+        of_configs, of_gpu = model().numbers()
+        self._shape, self._own_numbers = of_configs.shape, of_configs.size
+        traits = _traits()
+        self._beyond_traits = np.eye(len(traits)) - traits @ np.linalg.pinv(traits)
+        by_traits = np.log(of_configs) - self._beyond_traits @ np.log(
+            of_configs
+        )  # what was known of single configs goes
+        self._logs = np.concatenate([by_traits.ravel(), np.log(np.maximum(of_gpu, _LEAST_FACTOR))])
+
+    def numbers(self) -> tuple[Array, Array]:
+        """As Model.numbers has them."""
+        values = np.exp(self._logs)
+        return values[: self._own_numbers].reshape(self._shape), values[self._own_numbers :]
+
+    def _log_ns(self, pairs: _Pairs, logs: Array) -> Array:
+        values = np.exp(logs)
+        of_configs, of_gpu = values[: self._own_numbers].reshape(self._shape), values[self._own_numbers :]
+        found = model().expected_ns(pairs.config, pairs.case, self._sweep.as_array, of_configs, of_gpu)
+        return np.asarray(np.log(found))
+
+    def _derivatives(self, pairs: _Pairs) -> tuple[Array, Array]:
+        """Logarithms of the expected times, and their derivatives: by the config's own numbers, then by the GPU's."""
+        log_ns, columns = self._log_ns(pairs, self._logs), []
+        own, all_numbers = self._shape[1], len(self._logs)
+        for moved in [slice(i, self._own_numbers, own) for i in range(own)] + list(
+            range(self._own_numbers, all_numbers)
+        ):
+            logs = self._logs.copy()
+            logs[moved] += _STEP
+            columns.append((self._log_ns(pairs, logs) - log_ns) / _STEP)
+        return log_ns, np.stack(columns, axis=1)
+
+    def _places(self, config: int) -> Array:
+        """Where the numbers stand that a config's derivatives are by."""
+        own = self._shape[1]
+        return np.concatenate(
+            [np.arange(config * own, (config + 1) * own), np.arange(self._own_numbers, len(self._logs))]
+        )
+
+    def _pull(self) -> Array:
+        """Towards what the traits say: the gradient of half its price."""
+        own = self._logs[: self._own_numbers].reshape(self._shape)
+        pulled = np.zeros_like(self._logs)
+        pulled[: self._own_numbers] = (self._beyond_traits @ own).ravel() * _OWN / len(self._sweep.cases)
+        return pulled
+
+    def to_times(self) -> None:
+        """By least squares, damped."""
+        pairs = _Pairs(self._sweep, _is_near(self._sweep))
+        total, size = pairs.weight.sum(), len(self._logs)
+        for _ in range(_LEAST_SQUARES_STEPS):
+            log_ns, derivatives = self._derivatives(pairs)
+            error, gradient, curvature = pairs.errors(log_ns), self._pull() / 15, np.zeros((size, size))
+            for config in range(self._shape[0]):
+                mine, places = pairs.config == config, self._places(config)
+                weighted = derivatives[mine].T * pairs.weight[mine]
+                curvature[np.ix_(places, places)] += weighted @ derivatives[mine] / total
+                gradient[places] += weighted @ error[mine] / total
+            for number in range(self._shape[1]):
+                places = np.arange(number, self._own_numbers, self._shape[1])
+                curvature[np.ix_(places, places)] += _OWN / 15 / len(self._sweep.cases) * self._beyond_traits
+            damping = np.diag(1e-3 * np.diag(curvature) + 1e-9)
+            self._logs -= np.clip(np.linalg.solve(curvature + damping, gradient), -0.7, 0.7)
+
+    def _regret_gradient(self, pairs: _Pairs) -> Array:
+        log_ns, derivatives = self._derivatives(pairs)
+        by_pair = 2 * _TIMES_WEIGHT * pairs.weight * pairs.errors(log_ns) / pairs.weight.sum()
+        least = np.full(pairs.cases, np.inf)
+        np.minimum.at(least, pairs.case, log_ns)
+        share = np.exp((least[pairs.case] - log_ns) / _TIED)
+        share /= pairs.by_case(share)[pairs.case]
+        ratio = np.exp(pairs.log_times - pairs.log_best)
+        mean = pairs.by_case(share * ratio)
+        regret = np.log(mean)
+        price = _REGRET_WEIGHT + _SQUARE_WEIGHT * regret + sum(weight * (regret > bound) for bound, weight in _BEYOND)
+        by_pair += price[pairs.case] / pairs.cases * share * (1 - ratio / mean[pairs.case]) / _TIED
+        too_little = np.maximum(0, pairs.log_best + np.log(_FAR) - log_ns) * ~pairs.is_near
+        by_pair -= 2 * _FAR_WEIGHT * too_little / pairs.cases
+        gradient = 2 * self._pull()
+        for config in range(self._shape[0]):
+            mine = pairs.config == config
+            gradient[self._places(config)] += by_pair[mine] @ derivatives[mine]
+        return gradient
+
+    def to_regret(self, steps: int) -> None:
+        """By Adam, with steps that become shorter."""
+        mean = square = np.zeros_like(self._logs)
+        for step in range(steps):
+            if step % _ALIKE_EVERY == 0:
+                expected = self._sweep.expected(*self.numbers())
+                pairs = _Pairs(self._sweep, _is_near(self._sweep) | (expected < 1.35 * expected.min(axis=0)))
+            gradient = self._regret_gradient(pairs)
+            mean, square = 0.9 * mean + 0.1 * gradient, 0.98 * square + 0.02 * gradient**2
+            rate = 0.005 * (1 + np.cos(np.pi * step / steps))
+            direction = mean / (1 - 0.9 ** (step + 1)) / (np.sqrt(square / (1 - 0.98 ** (step + 1))) + 1e-9)
+            self._logs = self._logs - rate * direction
+
+    def run(self, steps: int) -> tuple[Array, Array]:
+        self.to_times()
+        self.to_regret(steps)
+        return self.numbers()
+
+
+def report(title: str, regrets: Array, cases: Sequence[Key]) -> None:
+    worst = np.argsort(-regrets)[:5]
+    listed = ", ".join(f"{cases[case]} {100 * (regrets[case] - 1):.1f} %" for case in worst)
+    print(
+        f"{title}: regret {100 * (geometric_mean(regrets) - 1):.2f} % in mean over {len(cases)} cases, "
+        f"{100 * (np.quantile(regrets, 0.95) - 1):.1f} % or less in 95 % of them; worst: {listed}"
+    )
+
+
+def read_without_judged(paths: Sequence[Path]) -> Sweep:
+    """The sweeps' cases without those that tune_regret.py judges the choice by."""
+    judged = {(case.layout, case.m, case.n, case.k) for case in linear_cases() + rectangles()}
+    sweep = Sweep.read(paths)
+    return sweep.some([(case.layout, case.m, case.n, case.k) not in judged for case in sweep.cases])
+
+
+def _halves(paths: Sequence[Path]) -> tuple[Sweep, Sweep]:
+    """Every other file, and the rest; of the outputs that TMA cannot write, which are all in one file, every other."""
+    files = [read_without_judged([path]) for path in paths]
+    halves: list[dict[Key, dict[str, float]]] = [{}, {}]
+    for number, file in enumerate(files):
+        is_split = len(files) == 1 or all(case.n % 8 for case in file.cases)
+        for position, (case, times) in enumerate(file.by_case.items()):
+            halves[(position if is_split else number) % 2][case] = times
+    return Sweep(halves[0], model().configs), Sweep(halves[1], model().configs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/fit/sweep.py, of an H200")
+    parser.add_argument("--steps", type=int, default=80, help="of the fit's second part (default 80)")
+    parser.add_argument("--halves", action="store_true", help="fit to half of the files, judge by the other, and swap")
+    parser.add_argument("--write", action="store_true", help="fit, and write cost_numbers.h")
+    arguments = parser.parse_args()
+    sweep = read_without_judged(arguments.sweeps)
+    report("cost_numbers.h", sweep.regrets(model().chosen(sweep.cases)), sweep.cases)
+    if arguments.halves:
+        halves = _halves(arguments.sweeps)
+        for title, mine, other in (("first", halves[0], halves[1]), ("second", halves[1], halves[0])):
+            numbers = Fit(mine).run(arguments.steps)
+            report(
+                f"fitted to the {title} half, there", mine.regrets(mine.expected(*numbers).argmin(axis=0)), mine.cases
+            )
+            report("in the other one", other.regrets(other.expected(*numbers).argmin(axis=0)), other.cases)
+    if arguments.write:
+        of_configs, of_gpu = Fit(sweep).run(arguments.steps)
+        assert of_configs.shape[1] == len(CONFIG_NUMBERS)
+        NUMBERS.write_text(numbers_text(model().configs, of_configs, of_gpu))
+        report("fitted", sweep.regrets(sweep.expected(of_configs, of_gpu).argmin(axis=0)), sweep.cases)
+
+
+if __name__ == "__main__":
+    main()

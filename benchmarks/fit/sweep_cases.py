@@ -1,0 +1,130 @@
+"""What the cost models are fitted to: fixed sets of cases for sweep.py, in which every row of the tile table is timed.
+
+sweep: the plain products of matmul.csv in one of the two dtypes (they take the same time), random rectangles, few tiles
+    with a long k, many with a short one, and shapes in every dtype for the portable kernels.
+random: many more of them, so that the fit does not learn shapes by heart: linear layers and rectangles, drawn from a
+    seed, and layers of models (Hopper's rows; what the choice loses elsewhere is in tune_regret.csv, none of whose
+    linear layers is among them).
+float32_rows: for the cost model of Hopper's float32 rows: random rectangles, small squares, and the layers of float32.
+"""
+
+from __future__ import annotations
+
+import random
+
+from benchmarks.common.cases import Case, Shape, squares
+from benchmarks.subjects.float32 import layer_cases
+from benchmarks.subjects.squares16 import LINEAR_SHAPES, OTHER_LAYOUT_SQUARES, SQUARES
+
+MODEL_ROWS = (1, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
+MODEL_WEIGHTS = (  # n, k
+    *((1024, 1024), (4096, 1024), (1024, 4096), (1536, 1536), (8960, 1536), (1536, 8960), (7168, 2048), (2048, 7168)),
+    *((2560, 2560), (2560, 6912), (3072, 3072), (4608, 3584), (3584, 18944), (11008, 4096), (4096, 11008)),
+    *((5120, 5120), (1536, 7168), (7168, 18432), (8192, 8192), (22016, 4096)),
+)
+PORTABLE_SWEEP_SHAPES: tuple[Shape, ...] = (
+    *((size, size, size) for size in (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)),
+    *((rows, 4096, 4096) for rows in (1, 16, 64, 256)),
+    *((8192, 1024, 1024), (4096, 64, 4096), (4096, 4096, 256), (256, 256, 16384), (1000, 1500, 2000)),
+)
+
+# Few tiles and a long k.
+LONG_K_SHAPES: tuple[Shape, ...] = (
+    *((64, 64, 65536), (128, 128, 16384), (256, 256, 65536), (512, 512, 16384), (1024, 1024, 16384), (256, 1024, 8192)),
+)
+SHORT_K_SHAPES: tuple[Shape, ...] = (
+    *((8192, 8192, k) for k in (64, 128, 256, 512, 1024)),
+    *((4096, 4096, 128), (4096, 4096, 512), (2048, 8192, 256), (8192, 1024, 128)),
+)
+
+
+def rectangles(count: int = 24, seed: int = 0) -> list[Case]:
+    """Random shapes, layouts and 16-bit dtypes in turn.
+
+    Sizes are multiples of 8 from 8 to 8192, spread evenly on a logarithmic scale; products of more than 4096^3 are
+    drawn again.
+    """
+    draw = random.Random(seed)
+    cases: list[Case] = []
+    while len(cases) < count:
+        m, n, k = (8 * round(2 ** draw.uniform(0, 10)) for _ in range(3))
+        if m * n * k <= 4096**3:
+            dtype, layout = ("float16", "bfloat16")[len(cases) // 4 % 2], ("NN", "NT", "TN", "TT")[len(cases) % 4]
+            cases.append(Case(dtype, layout, m, n, k))
+    return cases
+
+
+def ragged_rectangles(count: int, seed: int = 0) -> list[Case]:
+    """As `rectangles`, of outputs that TMA cannot write: n is no multiple of 8. In layouts that TMA can read all the
+    same, NT, where m is any number too, and TT."""
+    draw = random.Random(seed)
+    cases: list[Case] = []
+    while len(cases) < count:
+        m, n, k = (round(2 ** draw.uniform(3, 13)) for _ in range(3))
+        layout = ("NT", "TT")[len(cases) % 2]
+        m, k = m if layout == "NT" else (m + 7) // 8 * 8, (k + 7) // 8 * 8
+        if n % 8 != 0 and m * n * k <= 4096**3:
+            cases.append(Case(("float16", "bfloat16")[len(cases) // 2 % 2], layout, m, n, k))
+    return cases
+
+
+def float32_rectangles(count: int, seed: int = 0) -> list[Case]:
+    """As `rectangles`, in float32: any sizes from 32 on, aligned or not, and half as many products at most."""
+    draw = random.Random(seed)
+    cases: list[Case] = []
+    while len(cases) < count:
+        m, n, k = (round(2 ** draw.uniform(5, 13)) for _ in range(3))
+        if m * n * k <= 4096**3 // 2:
+            cases.append(Case("float32", ("NN", "NT", "TN", "TT")[len(cases) % 4], m, n, k))
+    return cases
+
+
+def linear_layers(count: int, seed: int = 0) -> list[Case]:
+    """Random linear layers: from 1 to 8192 rows, every other time at most 128; weights (n, k) of 1024 to 28672, all of
+    it spread evenly on a logarithmic scale. Every fourth is NN, as in a backward pass. None beyond 2^37 products."""
+    draw = random.Random(seed)
+    cases: list[Case] = []
+    while len(cases) < count:
+        m = round(2 ** draw.uniform(0, 7 if len(cases) % 2 == 0 else 13))
+        n, k = (64 * round(2 ** draw.uniform(4, 8.8)) for _ in range(2))
+        if m * n * k <= 2**37:
+            cases.append(Case("bfloat16", "NN" if len(cases) % 4 == 3 else "NT", m, n, k))
+    return cases
+
+
+def model_layers(rows_each: int, seed: int = 0) -> list[Case]:
+    """Linear layers of models, NT: so many of MODEL_ROWS, drawn for each weight."""
+    draw = random.Random(seed)
+    return [
+        Case("bfloat16", "NT", m, n, k) for n, k in MODEL_WEIGHTS for m in sorted(draw.sample(MODEL_ROWS, rows_each))
+    ]
+
+
+def _sweep() -> list[Case]:
+    cases = (
+        squares(SQUARES, ["float16"], ["NN", "NT"], ["none"])
+        + squares(OTHER_LAYOUT_SQUARES, ["float16"], ["TN", "TT"], ["none"])
+        + [Case("bfloat16", "NT", *shape) for shape in LINEAR_SHAPES]
+        + rectangles()
+        + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in LONG_K_SHAPES + SHORT_K_SHAPES]
+        + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in PORTABLE_SWEEP_SHAPES]
+        + [Case(dtype, "NN", *shape) for dtype in ("float32", "tf32", "float64") for shape in PORTABLE_SWEEP_SHAPES]
+        + [Case("e4m3", "NT", *shape) for shape in PORTABLE_SWEEP_SHAPES]
+    )
+    return list(dict.fromkeys(cases))  # a few shapes are in two of the sets
+
+
+def _random() -> list[Case]:
+    first = linear_layers(200) + rectangles(460, seed=1) + model_layers(8)
+    second = linear_layers(180, seed=1) + rectangles(400, seed=2) + model_layers(6, seed=1)
+    third = linear_layers(600, seed=2) + rectangles(3200, seed=3)
+    fourth = ragged_rectangles(600) + rectangles(2700, seed=4)
+    return list(dict.fromkeys(first + second + third + fourth))
+
+
+def _float32_rows() -> list[Case]:
+    small = squares(range(128, 2049, 128), ["float32"], ["NN"], ["none"])
+    return list(dict.fromkeys(float32_rectangles(180) + small + layer_cases()))
+
+
+SETS = {"sweep": _sweep, "random": _random, "float32_rows": _float32_rows}

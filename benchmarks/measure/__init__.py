@@ -1,0 +1,1 @@
+"""The measurements: one command a question."""

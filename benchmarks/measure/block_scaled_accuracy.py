@@ -1,0 +1,138 @@
+"""How near block-scaled products come to float64: `python -m benchmarks.measure.block_scaled_accuracy [--csv out.csv]`.
+
+Columns: op,format,data,m,n,k,rows,provider,sqnr_db,bit_exact. `sqnr_db` is the ratio of signal to quantization noise
+over `rows` rows of the product: 10 log10(sum of the reference's squares / sum of the error's), inf where there is
+no error. The operands are taken as they are, so what it cost to quantize them is not in it. `bit_exact` says whether
+every element of these rows is the reference rounded to float32.
+
+The reference is the product in float64 of some rows of a, drawn at random so that any place in a tile may come up, and
+all of b; the providers multiply all of a. Formats and data are block_scaled_matmul.py's, but that nvfp4 has a global
+scale here. All providers write float32:
+
+tileon, tileon_fast  torch.ops.tileon.block_scaled_matmul; the same with fast_accum, where that allows more error
+torch_bf16           torch.mm(..., out_dtype=torch.float32) of both operands in bfloat16, which holds every element of
+                     these data times its scale exactly. The global scale is multiplied behind it, in float32, for no
+                     bfloat16 would hold that product. A CPU has no such torch.mm: there it is float32's, of the same
+                     numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+
+import torch
+
+import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
+from benchmarks.common.block_scaled_cases import (
+    DATA,
+    FORMATS,
+    BlockScaledCase,
+    BlockScaledOperands,
+    dequantized,
+    make_operands,
+)
+from benchmarks.common.cases import Shape
+from benchmarks.common.command import command_line, finish, parse_names, parse_shapes
+from benchmarks.common.result_file import CsvWriter
+
+COLUMNS = ("op", "format", "data", "m", "n", "k", "rows", "provider", "sqnr_db", "bit_exact")
+GPU_SHAPES: tuple[Shape, ...] = ((8192, 8192, 1024), (8192, 8192, 8192))
+_CPU_SHAPES: tuple[Shape, ...] = ((128, 128, 256), (128, 128, 1024))
+_GLOBAL_SCALES = {"nvfp4": 1 / 3}  # no power of two: multiplying by it rounds
+_WITH_FAST_ACCUM = ("mxfp4",)  # the others use nothing of the error that it allows
+
+
+def tileon(
+    operands: BlockScaledOperands, global_scale: torch.Tensor | None, *, fast_accum: bool = False
+) -> torch.Tensor:
+    """Our product, by packed scales."""
+    scale_a, scale_b = (torch.ops.tileon.pack_scales(scale) for scale in (operands.scale_a, operands.scale_b))
+    result: torch.Tensor = torch.ops.tileon.block_scaled_matmul(
+        operands.a, operands.b, scale_a, scale_b, None, global_scale, out_dtype=torch.float32, fast_accum=fast_accum
+    )
+    return result
+
+
+def torch_bf16(operands: BlockScaledOperands, global_scale: torch.Tensor | None) -> torch.Tensor:
+    """The peer; see the head of this file."""
+    a = dequantized(operands.a, operands.scale_a, torch.bfloat16)
+    b = dequantized(operands.b, operands.scale_b, torch.bfloat16).t()
+    on_gpu = a.device.type == "cuda"
+    result = torch.mm(a, b, out_dtype=torch.float32) if on_gpu else torch.mm(a.float(), b.float())
+    return result if global_scale is None else result * global_scale
+
+
+def reference(operands: BlockScaledOperands, global_scale: torch.Tensor | None, rows: torch.Tensor) -> torch.Tensor:
+    """These rows of the product in float64."""
+    a = dequantized(operands.a, operands.scale_a, torch.float32)[rows].double()
+    b = dequantized(operands.b, operands.scale_b, torch.float64)
+    result = a @ b.t()
+    return result if global_scale is None else result * global_scale.double()
+
+
+def accuracy(result: torch.Tensor, exact: torch.Tensor) -> tuple[float, bool]:
+    """Signal to noise of a float32 result in dB over all elements together, and whether it is `exact` rounded."""
+    noise = float((result.double() - exact).square().sum())
+    signal = float(exact.square().sum())
+    # The difference of two logarithms: an infinite error is -inf dB.
+    decibels = 10 * (math.log10(signal) - math.log10(noise)) if noise else math.inf
+    return decibels, torch.equal(result, exact.float())
+
+
+def measure(case: BlockScaledCase, device: torch.device, rows: int) -> dict[str, tuple[float, bool]]:
+    """What accuracy() says of each provider, over at most `rows` rows."""
+    operands = make_operands(case, device)
+    factor = _GLOBAL_SCALES.get(case.format)
+    global_scale = None if factor is None else torch.tensor(factor, device=device)
+    drawn = torch.randperm(case.m, generator=torch.Generator().manual_seed(0))[:rows].to(device)
+    exact = reference(operands, global_scale, drawn)
+    found = {"tileon": accuracy(tileon(operands, global_scale)[drawn], exact)}
+    if case.format in _WITH_FAST_ACCUM:
+        found["tileon_fast"] = accuracy(tileon(operands, global_scale, fast_accum=True)[drawn], exact)
+    found["torch_bf16"] = accuracy(torch_bf16(operands, global_scale)[drawn], exact)
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_line(__doc__)
+    parser.add_argument(
+        "--format", type=parse_names, default=["all"], help=f"some of {','.join(FORMATS)}, or all (default)"
+    )
+    parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] (default 8192x8192 by two k on a GPU)")
+    parser.add_argument("--rows", type=int, default=256, help="of the product that are compared (default 256)")
+    return parser
+
+
+def main() -> int:
+    parser = _parser()
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    if arguments.rows < 1:
+        parser.error(f"--rows must be positive, got {arguments.rows}")
+    shapes = arguments.shapes or (GPU_SHAPES if device.type == "cuda" else _CPU_SHAPES)
+    names = list(FORMATS) if arguments.format == ["all"] else arguments.format
+    try:
+        cases = [BlockScaledCase(name, m, n, k, data) for name in names for data in DATA for m, n, k in shapes]
+    except ValueError as error:
+        parser.error(str(error))
+
+    torch.set_float32_matmul_precision("highest")  # the peer on a CPU is no product of fewer bits
+    factors = ", ".join(f"{name}'s global scale {value:.4g}" for name, value in _GLOBAL_SCALES.items())
+    words = f"float64, rows of a drawn at random against all of b; float32 out; {factors}"
+    table = [["format", "data", "m x n x k", "provider", "SQNR, dB", "bit-exact"]]
+    with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"reference": words}) as writer:
+        for case in cases:
+            shape = [str(case.m), str(case.n), str(case.k)]
+            for provider, (decibels, exact) in measure(case, device, arguments.rows).items():
+                figures = [f"{decibels:.2f}", "yes" if exact else "no"]
+                rows = min(arguments.rows, case.m)
+                writer.write(["block_scaled_matmul", case.format, case.data, *shape, rows, provider, *figures])
+                table.append([case.format, case.data, "x".join(shape), provider, *figures])
+    finish(table, words, arguments.csv)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Who computes a case: one function a provider."""

@@ -1,0 +1,228 @@
+"""Products that nobody chose: drawn from a seed, for random_shapes.py.
+
+A size is a whole number from 1 to the largest, log-uniform: each factor of two is as likely as another. Half of the
+products are unaligned: some line of a, of b or of the result, as it lies in memory, is no multiple of 8 elements long.
+In the others every line is, and a size that is no line's length, such as m where a is row-major, may be any. Of sizes
+that may be either, half are multiples of 8. k of a block-scaled product is a multiple of its block: n unaligns it.
+
+Groups, dtypes, layouts and epilogues come like cards from shuffled decks, so that none is left out for long; each group
+in turns of two products, one aligned and one not. A shape beyond the bounds is drawn again, which leaves fewer of the
+largest.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.common.block_scaled_cases import FORMATS, BlockScaledCase
+from benchmarks.common.cases import ACTIVATIONS, DTYPE_NAMES, FP8_PAIRINGS, LAYOUTS, Case, tflops
+
+ALIGNMENT = 8  # elements: 16 bytes, one vector load, of the 16-bit dtypes
+LEAST_LARGEST = 32  # the longest block: no k of mxfp8 is shorter
+LARGEST_BATCH = 64
+_TRIES = 1000  # shapes for one product, before the bounds are held to admit none
+
+# What is drawn equally often, and summed up together. A batch is of any dtype that needs no scales.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "16-bit": ("float16", "bfloat16"),
+    "float32": ("float32",),
+    "tf32": ("tf32",),
+    "float64": ("float64",),
+    "fp8": tuple(FP8_PAIRINGS),
+    "batch": DTYPE_NAMES,
+    "block-scaled": tuple(FORMATS),
+}
+ALL_DTYPES = (*DTYPE_NAMES, *FORMATS)
+
+
+def group_of(dtype: str, batch: int) -> str:
+    """The group that such a product is of."""
+    if batch > 1:
+        return "batch"
+    return next(group for group, dtypes in GROUPS.items() if dtype in dtypes)
+
+
+@dataclass(frozen=True)
+class Product:
+    """One product to be measured, of a dtype of cases.py or a format of block_scaled_cases.py.
+
+    The epilogue is `none`, `bias` or `bias+<activation>`. With a batch above 1 both operands are 3-D.
+    """
+
+    dtype: str
+    layout: str
+    m: int
+    n: int
+    k: int
+    epilogue: str
+    batch: int = 1
+
+    def __str__(self) -> str:
+        batch = f"{self.batch} of " if self.batch > 1 else ""
+        return f"{self.dtype} {self.layout} {batch}{self.m}x{self.n}x{self.k} {self.epilogue}"
+
+    @property
+    def is_block_scaled(self) -> bool:
+        return self.dtype in FORMATS
+
+    @property
+    def op(self) -> str:
+        return "block_scaled_matmul" if self.is_block_scaled else "matmul"
+
+    @property
+    def group(self) -> str:
+        return group_of(self.dtype, self.batch)
+
+    @property
+    def case(self) -> Case:
+        """One product of the batch, of a dtype of cases.py."""
+        return Case(self.dtype, self.layout, *self.shape, self.epilogue)
+
+    @property
+    def block_scaled_case(self) -> BlockScaledCase:
+        """The product without its epilogue, of a block-scaled format."""
+        return BlockScaledCase(self.dtype, *self.shape, data="normal")
+
+    @property
+    def has_bias(self) -> bool:
+        return self.epilogue != "none"
+
+    @property
+    def activation(self) -> str:
+        return self.epilogue.partition("+")[2] or "none"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.m, self.n, self.k
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether every line of a, b and the result is a multiple of 8 elements long."""
+        sizes = {"m": self.m, "n": self.n, "k": self.k}
+        return all(sizes[name] % ALIGNMENT == 0 for name in line_sizes(self.layout))
+
+    @property
+    def bytes(self) -> int:
+        """Of operands, scales and result."""
+        return self.batch * (self.block_scaled_case.bytes if self.is_block_scaled else self.case.bytes)
+
+    @property
+    def flops(self) -> int:
+        """Operations of the product alone, whatever the epilogue."""
+        return 2 * self.batch * self.m * self.n * self.k
+
+    @property
+    def outputs(self) -> int:
+        """Numbers in the result."""
+        return self.batch * self.m * self.n
+
+    def tflops(self, microseconds: float) -> float:
+        """Rate of the product alone."""
+        return self.batch * tflops(*self.shape, microseconds)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What no product exceeds: each of its sizes, the bytes of operands and result, and its operations."""
+
+    largest: int
+    bytes: int
+    flops: int
+
+    def admit(self, product: Product) -> bool:
+        within = max(product.shape) <= self.largest
+        return within and product.bytes <= self.bytes and product.flops <= self.flops
+
+
+def line_sizes(layout: str) -> set[str]:
+    """Which of m, n and k are lengths of lines in memory: of a, of b and of the row-major result."""
+    return {"k" if layout[0] == "N" else "m", "n" if layout[1] == "N" else "k", "n"}
+
+
+def chosen_groups(groups: Sequence[str], dtypes: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Those groups with those of their dtypes alone; a group that has none of them is left out."""
+    kept = {group: tuple(dtype for dtype in GROUPS[group] if dtype in dtypes) for group in groups}
+    return {group: names for group, names in kept.items() if names}
+
+
+def draw(seed: int, count: int, bounds: Bounds, groups: Mapping[str, Sequence[str]] = GROUPS) -> list[Product]:
+    """`count` products of these groups and dtypes: the same for the same arguments, and the first ones of a longer
+    draw.
+
+    Raises:
+        ValueError: no group, a largest size below the longest block, or bounds that leave no room.
+    """
+    if not groups:
+        raise ValueError("no group has a dtype to draw")
+    if bounds.largest < LEAST_LARGEST:
+        raise ValueError(f"the largest size must be at least {LEAST_LARGEST}, got {bounds.largest}")
+    chance = random.Random(seed)
+    products = _Draw(chance, bounds, groups).products()
+    return [next(products) for _ in range(count)]
+
+
+def _deck(chance: random.Random, cards: Sequence[str]) -> Iterator[str]:
+    """The cards in a random order, then all of them in another, without end."""
+    while True:
+        yield from chance.sample(cards, len(cards))
+
+
+class _Draw:
+    """The decks of one draw."""
+
+    def __init__(self, chance: random.Random, bounds: Bounds, groups: Mapping[str, Sequence[str]]) -> None:
+        self._chance = chance
+        self._bounds = bounds
+        self._groups = _deck(chance, list(groups))
+        self._dtypes = {group: _deck(chance, dtypes) for group, dtypes in groups.items()}
+        self._layouts = _deck(chance, LAYOUTS)
+        self._epilogues = _deck(chance, ("none", "bias", "bias+activation"))
+        self._activations = _deck(chance, [name for name in ACTIVATIONS if name != "none"])
+
+    def products(self) -> Iterator[Product]:
+        for group in self._groups:
+            for aligned in self._chance.sample((True, False), 2):
+                yield self._product(group, aligned)
+
+    def _product(self, group: str, aligned: bool) -> Product:
+        dtype = next(self._dtypes[group])
+        layout = "NT" if dtype in FORMATS else next(self._layouts)
+        epilogue = next(self._epilogues)
+        if epilogue == "bias+activation":
+            epilogue = f"bias+{next(self._activations)}"
+        for _ in range(_TRIES):
+            m, n, k = self._shape(dtype, layout, aligned)
+            batch = 1 + self._size(LARGEST_BATCH - 1) if group == "batch" else 1
+            product = Product(dtype, layout, m, n, k, epilogue, batch)
+            if self._bounds.admit(product):
+                return product
+        room = f"{self._bounds.bytes} bytes and {self._bounds.flops} operations"
+        raise ValueError(f"none of {_TRIES} shapes of {dtype} has room in {room}")
+
+    def _shape(self, dtype: str, layout: str, aligned: bool) -> tuple[int, int, int]:
+        names = ("m", "n") if dtype in FORMATS else ("m", "n", "k")
+        lines = line_sizes(layout)
+        while True:
+            odd = {name for name in names if self._chance.random() < 0.5}
+            if aligned == odd.isdisjoint(lines):
+                break
+        block = FORMATS[dtype].vec if dtype in FORMATS else ALIGNMENT
+        m, n = (self._odd_size() if name in odd else self._multiple(ALIGNMENT) for name in ("m", "n"))
+        return m, n, self._odd_size() if "k" in odd else self._multiple(block)
+
+    def _size(self, largest: int) -> int:
+        """From 1 to `largest`, each as likely as the logarithm from it to the next is long."""
+        return min(largest, int(math.exp(self._chance.uniform(0, math.log(largest + 1)))))
+
+    def _multiple(self, of: int) -> int:
+        return of * self._size(self._bounds.largest // of)
+
+    def _odd_size(self) -> int:
+        """No multiple of ALIGNMENT."""
+        while True:
+            size = self._size(self._bounds.largest)
+            if size % ALIGNMENT != 0:
+                return size

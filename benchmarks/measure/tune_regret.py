@@ -1,0 +1,210 @@
+"""What the library's choice of a row loses against the best row, and what tuning wins back:
+`python -m benchmarks.measure.tune_regret --csv tune_regret.csv` on a GPU.
+
+Two sets of bfloat16 products. `linear`: x @ weight.t() for the weights of models with hidden sizes from 2048 to 8192,
+1 to 8192 rows. `random`: 200 rectangles, drawn from a seed, in the four layouts in turn; each of m, n and k is spread
+evenly on a logarithmic scale from 8 to 8192, all three rounded to multiples of 8 or, in about 15 % of the cases, to
+whole numbers, which TMA mostly cannot read.
+
+Each case is tuned (tileon_ops/tune/): every row that the library may choose is looked at, the near ones are
+measured in two rounds. `default_us` and `best_us` are medians of the second round, so that neither profits from luck in
+the first; regret is what the first has over the second, 0 where no row is faster. Then the op itself is timed once
+more, interleaved: as the library chooses (`again_us`) and with what tuning chose (`tuned_us`); the same figure where it
+chose the default. About 0.4 s of a GPU's time a case, two minutes in all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
+from benchmarks.common.cases import LAYOUTS, Case, make_operands
+from benchmarks.common.result_file import CsvWriter, portable_path
+from benchmarks.common.times import geometric_mean
+from tileon_ops.tune import tuned_rows
+from tileon_ops.tune.cache import DEFAULT
+from tileon_ops.tune.measurement import Call
+from tileon_ops.tune.timing import Arm, clock_of
+
+COLUMNS = (
+    *("set", "dtype", "layout", "m", "n", "k", "default", "default_us", "best", "best_us", "regret"),
+    *("tuned", "again_us", "tuned_us"),
+)
+
+# n, k of a linear layer's weight: attention and MLP of models by hidden size.
+WEIGHTS = (
+    *((2048, 2048), (8192, 2048), (2048, 8192)),
+    *((9216, 3072), (3072, 8192)),
+    *((6144, 4096), (28672, 4096), (4096, 14336)),
+    *((13824, 5120), (10240, 8192), (8192, 28672)),
+)
+ROWS = (1, 8, 16, 64, 128, 256, 512, 2048, 8192)
+RECTANGLES = 200
+_LARGEST = 2**38  # m * n * k of a rectangle: about a millisecond
+_ANY_SIZES = 0.15  # share of the rectangles whose sizes are not multiples of 8
+
+_MEASURING = 0.7  # of a case's seconds; the rest is for the op itself, default and tuned
+_AGAIN_ROUNDS = (7, 100)  # at least, at most
+
+
+def linear_cases() -> list[Case]:
+    return [Case("bfloat16", "NT", m, n, k) for n, k in WEIGHTS for m in ROWS]
+
+
+def rectangles(count: int = RECTANGLES, seed: int = 0) -> list[Case]:
+    draw = random.Random(seed)
+    cases: list[Case] = []
+    while len(cases) < count:
+        step = 1 if draw.random() < _ANY_SIZES else 8
+        m, n, k = (step * round(2 ** draw.uniform(3, 13) / step) for _ in range(3))
+        if m * n * k <= _LARGEST:
+            cases.append(Case("bfloat16", LAYOUTS[len(cases) % len(LAYOUTS)], m, n, k))
+    return cases
+
+
+def drawn_words(cases: Sequence[Case]) -> str:
+    """What was drawn, for the head of the file."""
+    sizes = [size for case in cases for size in (case.m, case.n, case.k)]
+    odd = sum(any(size % 8 for size in (case.m, case.n, case.k)) for case in cases)
+    return f"{len(cases)} of sizes from {min(sizes)} to {max(sizes)}, {odd} of them not all multiples of 8"
+
+
+@dataclass(frozen=True)
+class Regret:
+    """Of one case; times in microseconds."""
+
+    default: str
+    default_us: float
+    best: str
+    best_us: float
+    tuned: str
+    again_us: float
+    tuned_us: float
+
+    @property
+    def ratio(self) -> float:
+        """The default's time over the best row's."""
+        return self.default_us / self.best_us
+
+    def columns(self) -> list[str]:
+        figures = [self.default, f"{self.default_us:.2f}", self.best, f"{self.best_us:.2f}", f"{self.ratio - 1:.4f}"]
+        return [*figures, self.tuned, f"{self.again_us:.2f}", f"{self.tuned_us:.2f}"]
+
+
+def measure(case: Case, device: torch.device, seconds: float) -> Regret:
+    """Tunes the case in this process alone, and times the op with and without what was found."""
+    operands, index = make_operands(case, device), device.index
+    call = Call("matmul", (operands.a, operands.b, None), {"activation": "none"})
+    problem = call.problem()
+
+    def op_with(row: str) -> Callable[[], object]:
+        def run() -> object:
+            torch.ops.tileon._set_tuned_row(index, problem, row)
+            return call.run()
+
+        return run
+
+    with tuned_rows.measuring(index):
+        found = tuned_rows.measure(call, index, _MEASURING * seconds)
+        choice, finals = found.choice, found.finals
+        again = tuned = choice.default_us
+        if not choice.is_default:
+            arms = {row: Arm(op_with(row)) for row in (DEFAULT, choice.row)}
+            round_seconds = 1e-6 * (choice.us + choice.default_us) + 1e-4  # and the overwriting of L2
+            least, most = _AGAIN_ROUNDS
+            rounds = max(least, min(most, int((1 - _MEASURING) * seconds / round_seconds)))
+            samples = clock_of(device).measure(arms, rounds, random.Random(1))
+            again, tuned = (1e6 * statistics.median(samples[row]) for row in (DEFAULT, choice.row))
+        torch.ops.tileon._set_tuned_row(index, problem, "")
+    best = min(finals, key=finals.__getitem__)
+    return Regret(
+        default=choice.default,
+        default_us=finals[DEFAULT],
+        best=choice.default if best == DEFAULT else best,
+        best_us=finals[best],
+        tuned=choice.row,
+        again_us=again,
+        tuned_us=tuned,
+    )
+
+
+def _report(name: str, found: list[tuple[Case, Regret]]) -> str:
+    if not found:
+        return f"{name}: nothing was measured"
+    case, worst = max(found, key=lambda item: item[1].ratio)
+    mean = geometric_mean(one.ratio for _, one in found)
+    gain = geometric_mean(one.again_us / one.tuned_us for _, one in found)
+    changed = sum(one.tuned != DEFAULT for _, one in found)
+    return (
+        f"{name}: regret {100 * (mean - 1):.2f} % in mean over {len(found)} cases, {100 * (worst.ratio - 1):.1f} % at "
+        f"worst ({case.layout} {case.m}x{case.n}x{case.k}: {worst.default}, best is {worst.best}); tuned is "
+        f"{100 * (gain - 1):.2f} % faster in mean, by another row in {changed} cases"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", default="linear,random", help="some of linear, random (%(default)s)")
+    parser.add_argument("--rectangles", type=int, default=RECTANGLES, help="how many are drawn (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the drawing (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=0.3, help="of measuring one case, about (%(default)s)")
+    parser.add_argument("--csv", type=Path, help="write the figures here")
+    return parser
+
+
+def main() -> int:
+    parser = _parser()
+    arguments = parser.parse_args()
+    drawn = rectangles(arguments.rectangles, arguments.seed)
+    sets: dict[str, list[Case]] = {"linear": linear_cases(), "random": drawn}
+    names = arguments.sets.split(",")
+    if not set(names) <= set(sets):
+        parser.error(f"argument --sets: unknown {arguments.sets!r}; there are {', '.join(sets)}")
+    if not torch.cuda.is_available():
+        parser.error("this needs a GPU: the tile table is the GPU's")
+    device = torch.device("cuda", torch.cuda.current_device())
+    return run({name: sets[name] for name in names}, device, arguments.seconds, arguments.csv, drawn_words(drawn))
+
+
+def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: Path | None, drawn: str) -> int:
+    """Measures all cases of the sets; those that fail do not stop the others."""
+    words = {
+        "timing": f"CUDA events, cold L2, interleaved rows, about {seconds:g} s a case, normal random data",
+        "random": drawn,
+    }
+    failed, reports = 0, []
+    with torch.inference_mode(), CsvWriter(csv, COLUMNS, words) as writer:
+        for name, cases in sets.items():
+            found: list[tuple[Case, Regret]] = []
+            for done, case in enumerate(cases, start=1):
+                title = f"[{name} {done}/{len(cases)}] {case.layout} {case.m}x{case.n}x{case.k}"
+                try:
+                    one = measure(case, device, seconds)
+                except RuntimeError as error:
+                    failed += 1
+                    print(f"{title} failed: {error}", flush=True)
+                    continue
+                found.append((case, one))
+                writer.write([name, case.dtype, case.layout, case.m, case.n, case.k, *one.columns()])
+                print(
+                    f"{title}: {one.default} {one.default_us:.2f} us, best {one.best} {one.best_us:.2f} us", flush=True
+                )
+            reports.append(_report(name, found))
+    print("\n".join(reports))
+    if csv:
+        print(f"figures: {portable_path(csv)}")
+    if failed:
+        print(f"{failed} cases failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

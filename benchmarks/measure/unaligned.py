@@ -1,0 +1,165 @@
+"""Operands that no 16-byte load and no TMA can read: where a copy pays.
+
+    python -m benchmarks.measure.unaligned --csv out.csv
+
+A row-major operand with an odd row length, or with every other column, is either gathered element by element (the
+table's gather row, a portable kernel) or copied into an aligned buffer first, which any kernel then takes, on Hopper
+one of its own. Provider `gather` is the first, `copied` the second (by torch's copy of what needs one, then the op),
+`tileon` what the op does by itself, `torch` torch.matmul. Mode `graph` is the GPU's time alone, by CUDA-graph replay;
+mode `eager` is the time from call to call, host included, with the launch queue kept full. `copies_pay` of the backends
+(csrc/cuda/*/config.h) rests on these figures. Needs a GPU.
+
+Cases: `odd`, rows of size + 1 elements, of which the first size are used, in both operands; `odd_b`, in b alone;
+`step_a`, every other column of a; `odd_size`, contiguous, m = n = k odd; `k588`, a linear layer of 588 features (NT),
+both operands; `k588_a`, the same with a row-major b (NN), which can be read; `n588_b`, 588 columns of a row-major b;
+`n588_out`, of the output alone (NT). The last four are square but for the 588. `n50257`: the last layer of GPT-2, 768
+features to so many columns (NT), of an output whose rows begin anywhere; only where it is asked for.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
+from benchmarks.common.command import command_line, finish
+from benchmarks.common.result_file import CsvWriter
+from benchmarks.common.timing import cold_graph_arm, time_arms
+
+COLUMNS = ("op", "dtype", "case", "m", "n", "k", "provider", "mode", "median_us")
+SIZES = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 1024, 2048)
+ODD_SIZES = (255, 511, 1023, 2047, 4095)
+LENGTH_SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
+LENGTH = 588  # of 16-bit elements: 73.5 times 16 bytes
+VOCABULARY, FEATURES = 50257, 768
+VOCABULARY_ROWS = (1, 16, 64, 256, 1024, 4096)
+CASES: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("odd", "odd_b", "step_a"), SIZES),
+    "odd_size": ODD_SIZES,
+    **dict.fromkeys(("k588", "k588_a", "n588_b", "n588_out"), LENGTH_SIZES),
+    "n50257": VOCABULARY_ROWS,
+}
+DEFAULT_CASES = [case for case in CASES if case != "n50257"]
+GATHER_LIMIT = 1024**3  # products beyond it only cost time there
+PROVIDERS = ("gather", "copied", "tileon", "torch")
+_VECTOR_BYTES = 16
+
+Call = Callable[[], torch.Tensor]
+
+
+def operands(case: str, size: int, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """a and b; see the head of this file."""
+
+    def normal(rows: int, columns: int) -> torch.Tensor:
+        return torch.randn(rows, columns, device=device).to(dtype)
+
+    def odd() -> torch.Tensor:
+        return normal(size, size + 1)[:, :size]
+
+    makers: dict[str, Callable[[], tuple[torch.Tensor, torch.Tensor]]] = {
+        "odd": lambda: (odd(), odd()),
+        "odd_b": lambda: (normal(size, size), odd()),
+        "step_a": lambda: (normal(size, 2 * size)[:, ::2], normal(size, size)),
+        "odd_size": lambda: (normal(size, size), normal(size, size)),
+        "k588": lambda: (normal(size, LENGTH), normal(size, LENGTH).t()),
+        "k588_a": lambda: (normal(size, LENGTH), normal(LENGTH, size)),
+        "n588_b": lambda: (normal(size, size), normal(size, LENGTH)),
+        "n588_out": lambda: (normal(size, size), normal(LENGTH, size).t()),
+        "n50257": lambda: (normal(size, FEATURES), normal(VOCABULARY, FEATURES).t()),
+    }
+    return makers[case]()
+
+
+def readable(matrix: torch.Tensor) -> bool:
+    """Whether 16-byte loads fit: adjacent along one dimension, and lines that start at multiples of 16 bytes."""
+    small, large = sorted(matrix.stride())
+    return small == 1 and large * matrix.element_size() % _VECTOR_BYTES == 0 and matrix.data_ptr() % _VECTOR_BYTES == 0
+
+
+def aligned_copy(matrix: torch.Tensor) -> torch.Tensor:
+    """The same matrix, its lines along the same dimension, each at a multiple of 16 bytes."""
+    transposed = matrix.stride(0) < matrix.stride(1)
+    lines = matrix.t() if transposed else matrix
+    count, length = lines.shape
+    per_vector = _VECTOR_BYTES // matrix.element_size()
+    pitch = -(-length // per_vector) * per_vector
+    copy = lines.new_empty(count, pitch)[:, :length].copy_(lines)
+    return copy.t() if transposed else copy
+
+
+def gather_row() -> int:
+    return next(int(line.split()[0]) for line in torch.ops.tileon._matmul_configs().splitlines() if "gather" in line)
+
+
+def calls(a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
+    """The providers that this pair of operands has."""
+    matmul, with_row = torch.ops.tileon.matmul, torch.ops.tileon._matmul_with_config
+    found: dict[str, Call] = {"tileon": lambda: matmul(a, b), "torch": lambda: torch.matmul(a, b)}
+    fine_a, fine_b = readable(a), readable(b)
+    if not (fine_a and fine_b):
+        found["copied"] = lambda: matmul(a if fine_a else aligned_copy(a), b if fine_b else aligned_copy(b))
+    if a.shape[0] * a.shape[1] * b.shape[1] <= GATHER_LIMIT:
+        row = gather_row()
+        found["gather"] = lambda: with_row(a, b, config=row)
+    return found
+
+
+def eager_us(call: Call, repeats: int = 100, batches: int = 7) -> float:
+    """Median microseconds from call to call."""
+    samples = []
+    for batch in range(batches + 1):  # the first warms up
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        torch.cuda.synchronize()
+        if batch > 0:
+            samples.append((time.perf_counter() - start) / repeats)
+    return statistics.median(samples) * 1e6
+
+
+def measure(providers: dict[str, Call], device: torch.device) -> dict[str, dict[str, float]]:
+    """Microseconds by provider, by mode."""
+    graphs = {name: cold_graph_arm([call] * 8) for name, call in providers.items()}
+    timings = time_arms(graphs, device, seconds=0.03, warmup_seconds=0.05)
+    return {
+        "graph": {name: timing.median_us for name, timing in timings.items()},
+        "eager": {name: eager_us(call) for name, call in providers.items()},
+    }
+
+
+def main() -> int:
+    parser = command_line(__doc__, device=False)
+    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16"])
+    parser.add_argument("--cases", default=",".join(DEFAULT_CASES), help="%(default)s unless given")
+    arguments = parser.parse_args()
+    names = arguments.cases.split(",")
+    unknown = [name for name in names if name not in CASES]
+    if unknown:
+        parser.error(f"unknown case {', '.join(unknown)}; there are {', '.join(CASES)}")
+    if not torch.cuda.is_available():
+        parser.error("this needs a GPU")
+    device, dtype = torch.device("cuda"), getattr(torch, arguments.dtype)
+    table = [["case", "m x n x k", "mode", *PROVIDERS, "kernel"]]
+    with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"timing": "medians, normal random data"}) as writer:
+        for case in names:
+            for size in CASES[case]:
+                a, b = operands(case, size, dtype, device)
+                shape = [str(number) for number in (a.shape[0], b.shape[1], a.shape[1])]
+                providers = calls(a, b)
+                for mode, medians in measure(providers, device).items():
+                    for name, microseconds in medians.items():
+                        writer.write(["matmul", arguments.dtype, case, *shape, name, mode, f"{microseconds:.2f}"])
+                    providers["tileon"]()
+                    shown = [f"{medians[name]:.2f}" if name in medians else "" for name in PROVIDERS]
+                    table.append([case, "x".join(shape), mode, *shown, torch.ops.tileon._last_kernel()])
+    finish(table, "", arguments.csv)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

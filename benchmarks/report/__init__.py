@@ -1,0 +1,1 @@
+"""Pages and pictures made of the result files."""

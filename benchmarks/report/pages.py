@@ -1,0 +1,140 @@
+"""Writes the measured parts of README.md and docs/ from the committed results: `python -m benchmarks.report.pages`.
+
+What stands in a page between `<!-- begin: NAME -->` and `<!-- end: NAME -->` is replaced; PAGES says which parts a page
+has. Where a result file is missing, its part is left empty. `--check` changes nothing and exits with 1 where a page is
+not what the results say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.common.commit import ROOT
+from benchmarks.common.markdown import link
+from benchmarks.common.result_file import RESULTS
+from benchmarks.report.headline import headline_part
+from benchmarks.report.proven import proven_part
+from benchmarks.subjects import (
+    block_scaled,
+    block_scaled_accuracy,
+    block_scaled_rows,
+    float32,
+    fp8,
+    portable,
+    quantize,
+    squares16,
+    training,
+    tuning,
+    unaligned,
+)
+
+Part = Callable[[Path], list[str]]  # lines of Markdown from the folder of the results; their links are from ROOT
+
+
+def picture_part(name: str, words: str) -> Part:
+    """A part that shows a picture, if it is there; the words stand in its place where it cannot be seen."""
+
+    def part(results: Path) -> list[str]:
+        target = results / f"{name}.png"
+        return [f"![{words}]({link(target)})"] if target.exists() else []
+
+    return part
+
+
+PAGES: dict[str, dict[str, Part]] = {
+    "README.md": {
+        "plot": picture_part("overview", "The peers' time over tileon's, for every kind of product"),
+        "headline": headline_part,
+        "block_scaled_headline": block_scaled.headline_part,
+    },
+    "docs/block_scaled_on_hopper.md": {
+        "few_rows": block_scaled_rows.few_rows_part,
+        "prepared": block_scaled_rows.prepared_part,
+        "mxfp4_forms": block_scaled_rows.forms_part,
+    },
+    "docs/dense_on_hopper.md": {"tile_loads": tuning.tile_loads_part},
+    "docs/gpus.md": {"proven": proven_part},
+    "docs/measured.md": {
+        "roofline_picture": picture_part(
+            "roofline", "Rate over arithmetic intensity, under the roofs of memory and arithmetic"
+        ),
+        "matmul": squares16.part,
+        "awkward_outputs": unaligned.part,
+        "fp8": fp8.part,
+        "float32": float32.part,
+        "portable": portable.part,
+        "accuracy": float32.accuracy_part,
+        "layer": training.layer_part,
+        "parallel": training.parallel_part,
+        "host": training.host_part,
+        "tune_regret_picture": picture_part(
+            "tune_regret",
+            "What the choice of a kernel loses against the best row, and what tuning wins, over the cases",
+        ),
+        "tune_regret": tuning.part,
+        "block_scaled_picture": picture_part("block_scaled", "The block-scaled formats against their peers"),
+        "block_scaled": block_scaled.part,
+        "block_scaled_accuracy": block_scaled_accuracy.part,
+        "block_scaled_portable": block_scaled.portable_part,
+        "quantize": quantize.part,
+    },
+}
+
+_MARK = re.compile(r"^<!-- begin: (\w+) -->\n.*?^<!-- end: \1 -->$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\((?=benchmarks/)")
+
+
+def filled(page: str, results: Path, text: str | None = None) -> str:
+    """The page's text with every part replaced.
+
+    Args:
+        page: one of PAGES.
+        results: the folder of the result files.
+        text: what to fill in; the page as it stands unless given.
+
+    Raises:
+        ValueError: where the page's marks are not those of its parts, each once.
+    """
+    text = (ROOT / page).read_text() if text is None else text
+    parts = PAGES[page]
+    found = _MARK.findall(text)
+    if sorted(found) != sorted(parts):
+        raise ValueError(
+            f"{page} must hold `<!-- begin: NAME -->` and `<!-- end: NAME -->`, each on a line of its own, once for "
+            f"each of {', '.join(parts)}; it has {', '.join(found) or 'none'}"
+        )
+    up = os.path.relpath(ROOT, (ROOT / page).parent)
+    to_root = "](" if up == "." else f"]({up}/"
+
+    def part(mark: re.Match[str]) -> str:
+        name = mark[1]
+        body = [_LINK.sub(to_root, line) for line in parts[name](results)]
+        return "\n".join([f"<!-- begin: {name} -->", *body, f"<!-- end: {name} -->"])
+
+    return _MARK.sub(part, text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the result files")
+    arguments = parser.parse_args()
+    results = arguments.results.resolve()
+    stale = {page: text for page in PAGES if (text := filled(page, results)) != (ROOT / page).read_text()}
+    if stale and arguments.check:
+        pages = " and ".join(stale)
+        print(f"not what benchmarks/results says: {pages}. Run `python -m benchmarks.report.pages`")
+        return 1
+    for page, text in stale.items():
+        (ROOT / page).write_text(text)
+        print(f"{page}: the measured parts were written anew")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

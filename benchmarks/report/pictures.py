@@ -1,0 +1,104 @@
+"""Draws the pictures of the pages from the committed results: `python -m benchmarks.report.pictures`.
+
+Each picture is made of whatever of its files is in the folder; what is missing is said. A picture that is there and
+shows what its files say is left alone: its content key (picture.py) tells. With --check nothing is drawn, and the exit
+status is 1 where a picture is missing or stale; that needs no matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.common.picture import Picture, stored_key
+from benchmarks.common.result_file import RESULTS, portable_path
+from benchmarks.report import overview, roofline
+from benchmarks.subjects import block_scaled_figure, tuning
+
+
+@dataclass(frozen=True)
+class Maker:
+    """A picture's name, the files that it can show, and the function that makes it of those that are there."""
+
+    name: str
+    sources: tuple[str, ...]
+    make: Callable[[Path], Picture | None]
+
+    def missing(self, results: Path) -> list[str]:
+        return [name for name in self.sources if not (results / name).exists()]
+
+
+MAKERS = (
+    Maker("overview", overview.SOURCES, overview.figure),
+    Maker("roofline", roofline.SOURCES, roofline.figure),
+    Maker("block_scaled", ("block_scaled_matmul.csv",), block_scaled_figure.figure),
+    Maker("tune_regret", (tuning.SOURCE,), tuning.figure),
+)
+
+
+def is_current(picture: Picture, target: Path) -> bool:
+    """Whether the PNG is there and shows just this."""
+    return target.exists() and stored_key(target) == picture.key
+
+
+def check(results: Path) -> list[str]:
+    """What is wrong with the folder's pictures, a line each."""
+    complaints = []
+    for maker in MAKERS:
+        picture, target = maker.make(results), results / f"{maker.name}.png"
+        if picture is None and target.exists():
+            complaints.append(f"{portable_path(target)} is there, but none of {', '.join(maker.sources)}")
+        elif picture is not None and not is_current(picture, target):
+            what = "does not show what its files say" if target.exists() else "is missing"
+            complaints.append(f"{portable_path(target)} {what}")
+    return complaints
+
+
+def draw_all(results: Path, *, anew: bool = False) -> None:
+    """Draws what is missing or stale, or with `anew` everything, and says what became of each picture.
+
+    Raises:
+        ImportError: without matplotlib, where there is something to draw.
+    """
+    for maker in MAKERS:
+        picture, target, missing = maker.make(results), results / f"{maker.name}.png", maker.missing(results)
+        without = f" (without {', '.join(missing)})" if missing else ""
+        if picture is None:
+            print(f"{target.name}: nothing to draw{without}")
+        elif is_current(picture, target) and not anew:
+            print(f"{target.name}: up to date{without}")
+        else:
+            from benchmarks.report.picture_drawing import draw
+
+            draw(picture, target)
+            print(f"{target.name}: drawn{without}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the result files and the pictures")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--check", action="store_true", help="only say whether the pictures are up to date")
+    how.add_argument("--anew", action="store_true", help="draw those that are up to date too: the drawing has changed")
+    arguments = parser.parse_args()
+    results = arguments.results.resolve()
+    if not results.is_dir():
+        parser.error(f"there is no folder {arguments.results}")
+    if not arguments.check:
+        try:
+            draw_all(results, anew=arguments.anew)
+        except ImportError:
+            print("this Python has no matplotlib: pip install matplotlib")
+            return 1
+        return 0
+    complaints = check(results)
+    for complaint in complaints:
+        print(f"{complaint}: run `make pictures`")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

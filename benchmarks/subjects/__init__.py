@@ -1,0 +1,1 @@
+"""A file a product: its targets, tables and figure."""

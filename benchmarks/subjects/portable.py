@@ -1,0 +1,58 @@
+"""The kernels for every GPU: the cases of portable.csv, their comparisons, and the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.common.cases import Work, squares
+from benchmarks.common.markdown import ratio, source_line, table
+from benchmarks.common.result_file import of_file, read_csv
+from benchmarks.common.times import Comparison, Times, among_squares, by_provider, compared
+
+SOURCE = "portable.csv"
+_DTYPES = ("bfloat16", "float16", "float32", "tf32", "float64")
+_SIZE = "4096"  # m = n = k of the table
+_WORDS = {"tf32": "float32, TF32 allowed"}
+
+
+def work() -> list[Work]:
+    """Squares of every dtype, and every epilogue and layout at 4096."""
+    cases = (
+        squares([256, 512, 1024, 2048, 4096], _DTYPES, ["NN"], ["none"])
+        + squares([4096], _DTYPES, ["NN"], ["leaky_relu", "bias", "bias+leaky_relu"])
+        + squares([4096], ["bfloat16"], ["NT", "TN", "TT"], ["none"])
+    )
+    return [Work(case) for case in cases]
+
+
+def comparisons(times: Times, *, float32: bool) -> list[Comparison]:
+    """The dtypes without kernels of Hopper's own, and float32 where no float32.csv says more of it."""
+    words = {"float32": "float32 squares, NN, portable kernels"} if float32 else {}
+    words |= {"tf32": "float32 squares, NN, TF32 allowed", "float64": "float64 squares, NN"}
+    return compared(times, *((what, "torch", "tileon", among_squares((name,), "NN")) for name, what in words.items()))
+
+
+@of_file(SOURCE)
+def part(source: Path) -> list[str]:
+    """TFLOP/s at 4096 x 4096 x 4096, NN, by dtype and epilogue; of float16 and bfloat16 matmul.csv says more."""
+    head, rows = read_csv(source)
+    left_out = ("float16", "bfloat16") if source.with_name("matmul.csv").exists() else ()
+    mine = [
+        row
+        for row in rows
+        if row["layout"] == "NN" and row["m"] == row["n"] == row["k"] == _SIZE and row["dtype"] not in left_out
+    ]
+    rates = {(row["dtype"], row["epilogue"], row["provider"]): f"{float(row['tflops']):.1f}" for row in mine}
+    found = by_provider(mine, "dtype", "epilogue")
+    lines = []
+    for dtype, epilogue in sorted(found, key=lambda case: _DTYPES.index(case[0])):  # stable: epilogues as measured
+        cells = [rates.get((dtype, epilogue, who), "") for who in ("tileon", "torch", "triton")]
+        lines.append([_WORDS.get(dtype, dtype), f"`{epilogue}`", *cells, ratio(found[dtype, epilogue], "torch")])
+    return [
+        "By the portable kernels, on which float32 runs elsewhere than on Hopper, TFLOP/s at "
+        f"m = n = k = {_SIZE}, NN, {head.get('timing', '')}:",
+        "",
+        *table(["dtype", "epilogue", "tileon", "torch", "triton", "tileon / torch"], lines, 2),
+        "",
+        source_line(source, head),
+    ]
