@@ -20,7 +20,8 @@ LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "tileon_ops" / "_C.so
 PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
 ADA = "sm_89"  # and of this one the fp8 kernels: it has the instructions that ptxas makes conversions of on sm_90
 
-# The family of a row, as its enumerator appears in a mangled name, by a word of the row's name; heuristics/dense.h of each.
+# The family of a config, as its enumerator appears in a mangled name, by a word of its name: heuristics/dense.h of each
+# architecture.
 MMA, GATHER, SIMT, DMMA, SKINNY = "0", "1", "2", "3", "4"
 PORTABLE_FAMILIES = {  # in order
     "_gather_": GATHER,
@@ -379,7 +380,7 @@ class TestHopperKernels:
 
     def test_persistent_kernels_store_by_tma(self) -> None:
         for name, body in dense_kernels().items():
-            if family(name) in (GEMM, PING_PONG, SWAPPED):
+            if family(name) in (GEMM, PING_PONG, SWAP_AB):
                 assert "UTMASTG" in opcodes(body), name
 
     def test_one_thread_issues_tma_without_a_loop_over_the_active_ones(self) -> None:

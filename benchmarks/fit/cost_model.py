@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from benchmarks.common.times import Key
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,9 +106,9 @@ def model() -> Model:
 def numbers_text(configs: Sequence[str], of_configs: Array, of_gpu: Array) -> str:
     """cost_numbers.h with these numbers."""
     lines = [
-        "// The numbers of the Hopper choice's cost model, of an H200, in nanoseconds and in bytes a nanosecond: cost.h says",
-        "// what each means. Written by benchmarks/fit/fit_hopper.py from benchmarks/results/h200/sweep*.csv; a config's line may",
-        "// be written by hand too, with the numbers of a similar config.",
+        "// The numbers of the Hopper choice's cost model, of an H200, in nanoseconds and in bytes a nanosecond: cost.h",
+        "// says what each means. Written by benchmarks/fit/fit_hopper.py from the sweeps of benchmarks/results/h200; a",
+        "// config's line may be written by hand too, with the numbers of a similar config.",
         "#pragma once",
         "",
         "#include <array>",
@@ -143,7 +144,8 @@ def numbers_text(configs: Sequence[str], of_configs: Array, of_gpu: Array) -> st
         "    if (std::string_view(kConfigNumbers[row].name) != kRows[row].name) return false;",
         "  return true;",
         "}",
-        "static_assert(sizeof(kConfigNumbers) / sizeof(kConfigNumbers[0]) == kDenseConfigCount && numbers_are_of_the_table(),",
+        "static_assert(sizeof(kConfigNumbers) / sizeof(kConfigNumbers[0]) == kDenseConfigCount && "
+        "numbers_are_of_the_table(),",
         '              "each config of kRows has its numbers here, in the same order");',
         "",
         "constexpr std::array<CostedConfig, kDenseConfigCount> kCostedConfigs = [] {",

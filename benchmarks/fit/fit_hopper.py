@@ -1,9 +1,9 @@
 """Fits the cost model of the Hopper choice to the times of sweeps, and says what the choice by it loses.
 
     python benchmarks/run_all.py --stages sweep                                     # on the GPU
-    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv*              # anywhere: what the choice loses
-    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv* --halves     # fitted to every other file alone
-    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv* --write      # fit, and write cost_numbers.h
+    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv*           # anywhere: what the choice loses
+    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv* --halves  # fitted to every other file alone
+    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv* --write   # fit, and write cost_numbers.h
 
 The regret is the time of the config that the model chooses over that of the best config. `--halves` fits to one half of
 the files, says what the choice loses in the other, and the other way round; a single file is halved by its cases.
@@ -22,8 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from benchmarks.fit.cost_model import CONFIG_NUMBERS, NUMBERS, Array, model, numbers_text
+
 from benchmarks.common.times import Key, geometric_mean
+from benchmarks.fit.cost_model import CONFIG_NUMBERS, NUMBERS, Array, model, numbers_text
 from benchmarks.fit.sweep_times import Sweep
 from benchmarks.measure.tune_regret import linear_cases, rectangles
 

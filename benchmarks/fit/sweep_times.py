@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from benchmarks.fit.cost_model import SM_COUNT, Array, as_array, model
+
 from benchmarks.common.times import Key, Loss, read_row_times
+from benchmarks.fit.cost_model import SM_COUNT, Array, as_array, model
 
 _LEFT_OUT = 3.0  # times the best one: what a config counts that was left out of a case as hopeless
 

@@ -210,7 +210,9 @@ class Search:
     def roles_at(self, site: Site) -> dict[str, list[tuple[Case, Role]]]:
         """Who comes there, in which cases, the fastest first."""
         # Kernels in front of a product, and those that come behind it, have no roles.
-        has_roles = site.file.startswith(("sm90/", "common/pipeline")) and not site.file.endswith((".cu", "kernels/encoding.cuh"))
+        has_roles = site.file.startswith(("sm90/", "common/pipeline")) and not site.file.endswith(
+            (".cu", "kernels/encoding.cuh")
+        )
         found = collections.defaultdict(list)
         for case in sorted(self.cases, key=lambda case: case.seconds):
             warps = case.places.get((site.file, site.line), 0)

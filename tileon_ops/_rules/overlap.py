@@ -1,5 +1,5 @@
-"""Elements that share an address: csrc/checks/overlap.h for strides without data, whose sizes may be symbols, and for an `out`
-that has more dimensions than the op takes and does not merge into those."""
+"""Elements that share an address: csrc/checks/overlap.h for strides without data, whose sizes may be symbols, and for
+an `out` that has more dimensions than the op takes and does not merge into those."""
 
 from __future__ import annotations
 

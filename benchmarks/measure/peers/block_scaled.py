@@ -50,7 +50,9 @@ def _prepared_weight(case: BlockScaledCase, b: torch.Tensor, scale_b: torch.Tens
     prepare = torch.ops.tileon._prepare_block_scaled
     if case.format == "mxfp4":
         prepared: torch.Tensor = prepare(b, scale_b, form="int8")
-        if not prepared[-_PREPARED_WORD:][:4].any():  # the word that says what does not fit: csrc/core/prepared_weight.h
+        if not prepared[-_PREPARED_WORD:][
+            :4
+        ].any():  # the word that says what does not fit: csrc/core/prepared_weight.h
             return prepared
     wide: torch.Tensor = prepare(b, scale_b, form="bfloat16")
     return wide

@@ -8,7 +8,8 @@
 
 namespace tileon::sm90 {
 
-// Whether the sums are finished by one of the formulas that every kernel applies while it stores them (epilogue/epilogue_ops.cuh).
+// Whether the sums are finished by one of the formulas that every kernel applies while it stores them
+// (epilogue/epilogue_ops.cuh).
 inline bool is_cheap_epilogue(const GemmProblem& problem) {
   return problem.pre_activation == nullptr && is_cheap(problem.epilogue);
 }
