@@ -106,9 +106,9 @@ def model() -> Model:
 def numbers_text(configs: Sequence[str], of_configs: Array, of_gpu: Array) -> str:
     """cost_numbers.h with these numbers."""
     lines = [
-        "// The numbers of the Hopper choice's cost model, of an H200, in nanoseconds and in bytes a nanosecond: cost.h",
-        "// says what each means. Written by benchmarks/fit/fit_hopper.py from the sweeps of benchmarks/results/h200; a",
-        "// config's line may be written by hand too, with the numbers of a similar config.",
+        "// The numbers of the Hopper choice's cost model, of an H200, in nanoseconds and in bytes a nanosecond:",
+        "// cost.h says what each means. Written by benchmarks/fit/fit_hopper.py from the sweeps of",
+        "// benchmarks/results/h200; a config's line may be written by hand too, with the numbers of a similar config.",
         "#pragma once",
         "",
         "#include <array>",

@@ -1,6 +1,6 @@
-// The numbers of the Hopper choice's cost model, of an H200, in nanoseconds and in bytes a nanosecond: cost.h
-// says what each means. Written by benchmarks/fit/fit_hopper.py from the sweeps of benchmarks/results/h200; a
-// config's line may be written by hand too, with the numbers of a similar config.
+// The numbers of the Hopper choice's cost model, of an H200, in nanoseconds and in bytes a nanosecond:
+// cost.h says what each means. Written by benchmarks/fit/fit_hopper.py from the sweeps of
+// benchmarks/results/h200; a config's line may be written by hand too, with the numbers of a similar config.
 #pragma once
 
 #include <array>
