@@ -203,7 +203,7 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "stages-of-a-CTA-that-shares-k",
-        "csrc/cuda/sm90/small_m/config.h",
+        "csrc/cuda/sm90/heuristics/small_m.h",
         "static_cast<double>((stages + count - 1) / count)",
         "static_cast<double>(stages / count)",
         host("hopper_few_rows_config"),

@@ -261,7 +261,7 @@ class _Terminal(io.StringIO):
 
 
 def test_progress_is_drawn_in_place_on_a_terminal_and_in_lines_elsewhere() -> None:
-    from tileon_ops._progress import Progress
+    from tileon_ops.tune.progress import Progress
 
     for stream, expected in (
         (_Terminal(), f"\r\033[K[{'#' * 12}{'-' * 12}] 1/2 b\r\033[K"),

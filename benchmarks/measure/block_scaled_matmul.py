@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 
 import torch
-from tileon_ops._progress import Progress
+from tileon_ops.tune.progress import Progress
 
 from benchmarks.common.block_scaled_cases import DATA, FORMATS, BlockScaledCase, dequantized, make_operands
 from benchmarks.common.cases import Shape
