@@ -246,7 +246,7 @@ class TestScript:
         assert any(row["batch"] != "1" for row in rows)
 
         assert f"seed {head['seed']}" in printed
-        again = head["draw"].split()[2:]
+        again = head["draw"].split()[3:]  # behind python -m and the module
         assert again[:10] == ["--seed", head["seed"], "--count", "24", *limits]
         assert in_process(monkeypatch, *again, "--dry-run", "--device", "cpu") == 0
         products = capsys.readouterr().out.splitlines()[2:]
