@@ -133,7 +133,7 @@ class TestEveryWayToAKernelGivesTheType:
     @pytest.mark.parametrize("inference", [False, True], ids=["", "inference mode"])
     @pytest.mark.parametrize("name", ["block_scaled", "quantize", "dequantize", "pack_scales", "unpack_scales"])
     def test_the_other_functions(self, monkeypatch: pytest.MonkeyPatch, name: str, inference: bool) -> None:
-        module = sys.modules["tileon_ops.block_scaled" if name == "block_scaled" else "tileon_ops.quantize"]
+        module = sys.modules[f"tileon_ops.ops.{'block_scaled' if name == 'block_scaled' else 'quantization'}"]
         op = {"block_scaled": "_op", "pack_scales": "_pack_op", "unpack_scales": "_unpack_op"}.get(name, f"_{name}_op")
         monkeypatch.setattr(module, op, refuse)
         byte = torch.zeros(1, 32, dtype=torch.uint8)
