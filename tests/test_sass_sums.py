@@ -12,14 +12,14 @@ from typing import NamedTuple
 import pytest
 import torch
 from test_sass import (
-    DECOMPOSES,
+    CLASSIFIES,
     HOPPER,
     HOPPER_FAMILIES,
     HOPPER_ROWS,
-    INSPECTS,
     PREPARES,
     ROWS,
-    SCALED_FEW_ROWS,
+    SMALL_M,
+    SPLITS,
     kernels,
     needs_sass,
     of_row,
@@ -166,7 +166,7 @@ def touching_registers_under_way(body: str) -> list[str]:
 
 
 def kernels_of_products() -> dict[str, str]:
-    others = (INSPECTS, PREPARES, DECOMPOSES)
+    others = (CLASSIFIES, PREPARES, SPLITS)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
@@ -262,7 +262,7 @@ class TestKernels:
             assert any(instruction.is_product for instruction in code), name
             assert any(instruction.opcode == "WARPGROUP.DEPBAR.LE" for instruction in code), name
             operands = [registers_of(instruction).operands for instruction in code if instruction.is_product]
-            assert any(operands) == (SCALED_FEW_ROWS in name), f"{name}: products of registers"
+            assert any(operands) == (SMALL_M in name), f"{name}: products of registers"
 
     def test_no_instruction_touches_registers_under_way(self) -> None:
         for name, body in kernels_of_products().items():
