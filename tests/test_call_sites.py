@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "simulation"))
 
 import call_sites
 
-MOST_EXPLAINED = 26
+MOST_EXPLAINED = 6
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,10 @@ def test_every_place_is_missed_by_a_schedule_or_explained(report):
 
 
 def test_no_more_places_than_known_are_only_explained(report):
-    # Most of them PTX does not ask for. Those that go leave more than 19 of 20 missed by schedules.
-    assert sum(row["explanation"] != "" for row in report) <= MOST_EXPLAINED
+    # More than 19 of 20 are missed by schedules.
+    explained = sum(row["explanation"] != "" for row in report)
+    assert explained <= MOST_EXPLAINED
+    assert explained < len(report) / 20
 
 
 def test_places_are_told_apart_by_function_and_number():
