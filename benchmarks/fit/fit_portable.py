@@ -5,8 +5,8 @@
 
 Prints each row's three numbers as csrc/cuda/sm80/heuristics/dense.h wants them, and the regret: the time of the row
 that the model chooses over the time of the best row, in geometric mean and at worst, for the numbers there and for
-the new ones. The model is `expected_ns` of that file; what one launch costs is the same for all rows and left out of it.
-Other backends' rows in the sweep are passed over.
+the new ones. The model is `expected_ns` of that file; what one launch costs is the same for all rows and
+left out of it. Other backends' rows in the sweep are passed over.
 """
 
 from __future__ import annotations

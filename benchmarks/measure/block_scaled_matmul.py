@@ -22,7 +22,6 @@ import sys
 from pathlib import Path
 
 import torch
-from tileon_ops.tune.progress import Progress
 
 from benchmarks.common.block_scaled_cases import DATA, FORMATS, BlockScaledCase, dequantized, make_operands
 from benchmarks.common.cases import Shape
@@ -41,6 +40,7 @@ from benchmarks.subjects.block_scaled_presets import (
     preset_work,
     works,
 )
+from tileon_ops.tune.progress import Progress
 
 COLUMNS = (*MATMUL_COLUMNS, "data")
 TOLERANCE = 1e-3  # absolute and relative: the one that Triton's tutorial uses
