@@ -1,9 +1,9 @@
 """Tensors that a call must have: what is said where None, or a thing that is no tensor, came in place of one.
 
-torch's dispatcher hands None on as a tensor that is not defined. The kernels of csrc/ refuse it, in these words, before
-any other rule (check_given of csrc/checks/operands.h), and so do the fake implementations. A call without any tensor
-finds no kernel of a device; it finds the ones of this module, and so does one on a device, or of a layout, that there
-is no kernel for.
+torch's dispatcher hands None on as a tensor that is not defined. The kernels of csrc/ refuse it, in these words,
+before any other rule (check_given of csrc/checks/operands.h), and so do the fake implementations. A call without any
+tensor finds no kernel of a device; it finds the ones of this module, and so does one on a device, or of a layout, that
+there is no kernel for.
 """
 
 from __future__ import annotations
