@@ -231,7 +231,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def leave_out_half(items: list[pytest.Item]) -> None:
-    """Of each test with many cases: those whose number has an odd count of ones, which is no dtype's or layout's turn."""
+    """Of each test with many cases: those whose number has an odd count of ones, which follows no dtype or layout."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
