@@ -87,8 +87,9 @@ void tileon::define_ops(DefinedOps& m) {
   m.def("pack_scales(Tensor scale) -> Tensor");
   m.def("unpack_scales(Tensor packed, SymInt rows, SymInt cols) -> Tensor");
 
-  // for the tuner (tileon_ops/tune/): the text that names a problem (problem_text.h), the rows that the library may
-  // choose for it ("index name", one a line), and the rows that it shall choose from now on (tuned_rows.h)
+  // for the tuner (tileon_ops/tune/): the text that names a problem (tuning/problem_key.h), the rows that the library
+  // may choose for it ("index name", one a line), and the rows that it shall choose from now on
+  // (tuning/tuned_configs.h)
   m.def(
       "_matmul_problem(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
       "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False) -> str");

@@ -174,6 +174,13 @@ IN_HOST_CODE = (
         (*host("hopper_config"), "tests/test_cost_model.py"),
     ),
     Mutation(
+        "key-of-a-remembered-choice",
+        "csrc/cuda/sm90/heuristics/recent_choices.h",
+        "is_cheap_epilogue(problem), writes_by_tma(problem),",
+        "is_cheap_epilogue(problem),",
+        host("recent_choices"),
+    ),
+    Mutation(
         "dearest-instead-of-cheapest",
         "csrc/cuda/common/cheapest.h",
         "expected < best_ns",

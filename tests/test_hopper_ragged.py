@@ -1,5 +1,5 @@
 """Outputs whose rows begin anywhere, as those of 50257 columns do: TMA cannot write them, so Hopper's warps copy them
-(gemm/row_copy.cuh), or store through a slab where there are no registers for that."""
+(epilogue/row_copy.cuh), or store through a slab where there are no registers for that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of the Python package: which folder may import which, and that no two modules import each other."""
+"""The layers of the Python package: which folder may import which, and that no two modules import each other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def modules() -> dict[str, pathlib.Path]:
 MODULES = modules()
 
 
-def room(module: str) -> str:
+def folder(module: str) -> str:
     return module.split(".")[1] if "." in module else module
 
 
@@ -68,16 +68,16 @@ IMPORTS = {module: imports(path.read_text()) for module, path in MODULES.items()
 
 def complaints(module: str, imported: set[str]) -> list[str]:
     """Which of these imports the plan does not have."""
-    here = room(module)
+    here = folder(module)
     return [
-        f"{module} imports {other}: {here} stands no higher than {room(other)}"
+        f"{module} imports {other}: {here} stands no higher than {folder(other)}"
         for other in sorted(imported)
-        if room(other) != here and RANKS[room(other)] >= RANKS[here]
+        if folder(other) != here and RANKS[folder(other)] >= RANKS[here]
     ]
 
 
 def test_every_module_is_in_a_layer() -> None:
-    assert {room(module) for module in MODULES} == RANKS.keys()
+    assert {folder(module) for module in MODULES} == RANKS.keys()
 
 
 def test_imports_go_down_only() -> None:

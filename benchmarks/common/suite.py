@@ -45,7 +45,7 @@ def _test_steps(out: Path) -> list[Step]:
     steps = []
     for number in range(_TEST_PROCESSES):
         share = [f"tests/{name}" for name in files[number::_TEST_PROCESSES]]
-        steps.append(Step(f"tests_{number + 1}", [*pytest, *share], 560, _FEW_THREADS, (_PASSED,)))
+        steps.append(Step(f"tests_{number + 1}", [*pytest, *share], 400, _FEW_THREADS, (_PASSED,)))
     if _WATCHDOG.exists():
         tests = [f"tests/{name}" for name in _HOPPER_TESTS]
         library = {**_FEW_THREADS, "TILEON_LIBRARY": _WATCHDOG.relative_to(ROOT).as_posix()}

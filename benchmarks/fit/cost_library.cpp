@@ -1,4 +1,4 @@
-// The Hopper choice and its cost model as a shared library, for benchmarks/cost_model.py: without CUDA or torch.
+// The Hopper choice and its cost model as a shared library, for cost_model.py: without CUDA or torch.
 #include <cstring>
 #include <limits>
 #include <vector>

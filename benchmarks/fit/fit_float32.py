@@ -5,7 +5,7 @@
 
 Prints each row's three numbers and the constants as csrc/cuda/sm90/heuristics/bf16x6.h wants them, and the regret of
 choosing by them: the time of what is chosen over that of the best row, among these rows and the portable ones. The
-model is `choose_float32` of config.h with `largest_bound_ns` of cost.h. Numbers stay near those of config.h where the
+model is `choose_float32` of bf16x6.h with `largest_bound_ns` of cost.h. Numbers stay near those of bf16x6.h where the
 sweep does not tell them apart.
 """
 
@@ -24,20 +24,20 @@ from torch import Tensor
 from benchmarks.common.times import Key, Times, geometric_mean, read_row_times
 from benchmarks.fit.fit_portable import LAUNCH_NS, read_table
 
-CONFIG = Path(__file__).resolve().parents[2] / "csrc" / "cuda" / "sm90" / "float32" / "config.h"
+CONFIG = Path(__file__).resolve().parents[2] / "csrc" / "cuda" / "sm90" / "float32" / "bf16x6.h"
 PANEL, PLANES, FEW_ROWS = 64, 3, 8
 L2_BYTES_PER_NS = 20000.0  # kLargestL2BytesPerNs of cost.h
 _ROW = re.compile(
     r'\{"(?P<name>\w+)",\s*\{Family::\w+,\s*(?P<m>\d+),\s*(?P<n>\d+),[^}]*\},\s*(?P<splits>\d+), \d+,'
     r"\s*(?P<start>[\d.]+)f,\s*(?P<per_tile>[\d.]+)f,\s*(?P<per_k>[\d.]+)f,\s*[\d.]+f,\s*(?P<bytes_per_ns>[\d.]+)f\}"
 )
-_CONSTANTS = {  # of config.h, in the order in which the model takes them
+_CONSTANTS = {  # of bf16x6.h, in the order in which the model takes them
     "decompose": ("kDecomposeBytesPerNs",),
     "store": ("kSingleStores",),
     "portable": ("kPortableStartNs", "kPortableNsPerK", "kPortableProductsPerNs", "kFewRowsBytesPerNs"),
 }
 _OF_ROW = ("start", "per_tile", "per_k")
-_PULL = {"start": 0.002, "per_tile": 0.001}  # towards the numbers of config.h
+_PULL = {"start": 0.002, "per_tile": 0.001}  # towards the numbers of bf16x6.h
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def main() -> None:
     for field, constant_names in _CONSTANTS.items():
         for name, value in zip(constant_names, fitted[field].exp().tolist(), strict=True):
             print(f"{name} = {value:.2f}")
-    for title, numbers in (("config.h", before), ("fitted", fitted)):
+    for title, numbers in (("bf16x6.h", before), ("fitted", fitted)):
         modelled = expected_ns(numbers, row, counts)
         by_case: dict[Key, dict[str, float]] = {}
         for (case, name), ns in zip(measured, modelled.tolist(), strict=True):

@@ -1,4 +1,4 @@
-// block_scaled_matmul's arguments -> problem: its rules with their messages (see checks.h).
+// block_scaled_matmul's arguments -> problem: its rules with their messages (see operands.h).
 #pragma once
 
 #include "checks/scales.h"

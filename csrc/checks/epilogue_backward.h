@@ -1,4 +1,4 @@
-// _epilogue_backward's arguments -> problem: its rules with their messages (see checks.h).
+// _epilogue_backward's arguments -> problem: its rules with their messages (see operands.h).
 #pragma once
 
 #include <torch/csrc/stable/ops.h>

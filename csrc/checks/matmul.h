@@ -1,4 +1,4 @@
-// Matmul's arguments -> problem: its rules with their messages (see checks.h).
+// Matmul's arguments -> problem: its rules with their messages (see operands.h).
 #pragma once
 
 #include "checks/operands.h"

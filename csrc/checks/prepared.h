@@ -1,4 +1,4 @@
-// The rules of prepared weights (prepared_weight.h), with their messages (see checks.h).
+// The rules of prepared weights (prepared_weight.h), with their messages (see operands.h).
 #pragma once
 
 #include "checks/block_scaled.h"

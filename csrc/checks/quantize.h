@@ -1,5 +1,5 @@
 // The arguments of quantize, dequantize, pack_scales and unpack_scales -> problems and fresh outputs: their rules with
-// their messages (see checks.h).
+// their messages (see operands.h).
 #pragma once
 
 #include "checks/scales.h"

@@ -8,7 +8,7 @@ namespace tileon {
 
 constexpr int kMaxDevices = 64;  // that the library counts
 
-// From now on CUDA device `device` computes the problem of this text (problem_text.h) by the row of this name; "" takes
+// From now on CUDA device `device` computes the problem of this text (problem_key.h) by the row of this name; "" takes
 // that back. A name that no table has, such as "default", leaves the problem to the library's choice.
 void set_tuned_row(int device, const std::string& problem, const std::string& row);
 

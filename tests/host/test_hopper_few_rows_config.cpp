@@ -30,7 +30,7 @@ void check_stage(const sm90::SmallMFormat& format, int tile_m) {
   expect(format.stage_k() % (format.vec() * kScaleBlockCols) == 0, "a stage has whole blocks of scales");
 }
 
-void check_ring(const sm90::SmallMFormat& format, int tile_m) {
+void check_pipeline(const sm90::SmallMFormat& format, int tile_m) {
   const int parts = sm90::small_m_parts(tile_m), stages = sm90::small_m_stages(format, tile_m);
   expect(stages % parts == 0, "a stage is always the same consumers'");
   expect(stages >= 2 * parts, "consumers give a stage back when they have their next one: there must be two for each");
@@ -55,7 +55,7 @@ void check_sizes() {
   for (const sm90::SmallMFormat& format : kSmallMFormats)
     for (const int tile_m : sm90::kSmallMTiles) {
       check_stage(format, tile_m);
-      check_ring(format, tile_m);
+      check_pipeline(format, tile_m);
     }
 }
 

@@ -22,7 +22,7 @@ float bfloat16(float value) {
   return float_of((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
 }
 
-// As decompose.cu has it.
+// As operand_prep/split_float32.cu has it.
 bool is_sum_of_parts(float value) {
   const float high = bfloat16(value), rest = value - high;
   const float middle = bfloat16(rest), last = rest - middle;

@@ -59,33 +59,33 @@ int hopper_config_count() { return 0; }
 #endif
 
 // A row of the table: Hopper's, or the portable one of that number.
-struct Choice {
+struct TableConfig {
   bool is_hopper;
   int row;
 };
 
-const char* name_of(const Choice& row) {
+const char* name_of(const TableConfig& row) {
 #ifdef TILEON_WITH_SM90
   if (row.is_hopper) return sm90::block_scaled_config_name(row.row);
 #endif
   return sm80::block_scaled_config_name(row.row);
 }
 
-const char* why_not(const Choice& row, const BlockScaledProblem& problem, const Gpu& gpu) {
+const char* why_not(const TableConfig& row, const BlockScaledProblem& problem, const Gpu& gpu) {
 #ifdef TILEON_WITH_SM90
   if (row.is_hopper) return sm90::why_not(row.row, problem, gpu);
 #endif
   return sm80::why_not(row.row, problem, gpu);
 }
 
-bool keeps_accuracy(const Choice& row, const BlockScaledProblem& problem) {
+bool keeps_accuracy(const TableConfig& row, const BlockScaledProblem& problem) {
 #ifdef TILEON_WITH_SM90
   if (row.is_hopper) return sm90::keeps_accuracy(row.row, problem);
 #endif
   return true;
 }
 
-int64_t scratch_bytes(const Choice& row, const BlockScaledProblem& problem) {
+int64_t scratch_bytes(const TableConfig& row, const BlockScaledProblem& problem) {
 #ifdef TILEON_WITH_SM90
   if (row.is_hopper) return sm90::scratch_bytes(row.row, problem);
 #endif
@@ -94,39 +94,39 @@ int64_t scratch_bytes(const Choice& row, const BlockScaledProblem& problem) {
 
 int config_count() { return hopper_config_count() + sm80::block_scaled_config_count(); }
 
-Choice row_at(int index) {
+TableConfig row_at(int index) {
   const bool is_hopper = index < hopper_config_count();
   return {is_hopper, index - (is_hopper ? 0 : hopper_config_count())};
 }
 
-Choice row_by_index(int64_t config, const BlockScaledProblem& problem, const Gpu& gpu) {
+TableConfig row_by_index(int64_t config, const BlockScaledProblem& problem, const Gpu& gpu) {
   if (config >= config_count())
     fail(kOp, ": `config` must be below ", config_count(), ", the rows of the tile table here, got ", config);
-  const Choice row = row_at(static_cast<int>(config));
+  const TableConfig row = row_at(static_cast<int>(config));
   const char* reason = why_not(row, problem, gpu);
   if (reason != nullptr) fail(kOp, ": `config` ", config, " (", name_of(row), ") cannot run these operands: ", reason);
   return row;
 }
 
 // Whether the library may choose the row for the problem.
-bool is_candidate(const Choice& row, const BlockScaledProblem& problem, const Gpu& gpu) {
+bool is_candidate(const TableConfig& row, const BlockScaledProblem& problem, const Gpu& gpu) {
   if (row.is_hopper && (!may_choose_hopper() || problem.k == 0)) return false;
   return why_not(row, problem, gpu) == nullptr && keeps_accuracy(row, problem);
 }
 
 // The row that was measured to be the fastest, where that is known and may be chosen.
-std::optional<Choice> measured_row(const BlockScaledProblem& problem, const BlockScaledArguments& arguments, int device,
-                                   const Gpu& gpu, cudaStream_t stream) {
+std::optional<TableConfig> measured_row(const BlockScaledProblem& problem, const BlockScaledArguments& arguments,
+                                        int device, const Gpu& gpu, cudaStream_t stream) {
   const bool can_measure = problem.prepared_b.data == nullptr;
   const char* name = name_of_measured_row(problem, arguments, device, stream, can_measure);
   for (int index = 0; name != nullptr && index < config_count(); ++index) {
-    const Choice row = row_at(index);
+    const TableConfig row = row_at(index);
     if (std::strcmp(name_of(row), name) == 0 && is_candidate(row, problem, gpu)) return row;
   }
   return std::nullopt;
 }
 
-Choice choose_config(const BlockScaledProblem& problem, const Gpu& gpu) {
+TableConfig choose_config(const BlockScaledProblem& problem, const Gpu& gpu) {
 #ifdef TILEON_WITH_SM90
   const int row = may_choose_hopper() ? sm90::choose_config(problem, gpu) : -1;
   if (row >= 0) return {true, row};
@@ -136,13 +136,13 @@ Choice choose_config(const BlockScaledProblem& problem, const Gpu& gpu) {
 
 // A way of computing a product. Every row reads the operands as sm80::reads says: others are copied for each of them.
 struct Way {
-  Choice row;
+  TableConfig row;
   MemoryNeeds memory;
 
   MemoryNeeds needs() const { return memory; }
 };
 
-Way way_of(const Choice& row, const BlockScaledProblem& problem, const BlockScaledArguments& arguments) {
+Way way_of(const TableConfig& row, const BlockScaledProblem& problem, const BlockScaledArguments& arguments) {
   const bool reads_a = sm80::reads(problem.a, problem.m, problem), reads_b = sm80::reads(problem.b, problem.n, problem);
   return {row,
           {reads_a ? 0 : bytes_of_copy(arguments.a), reads_b ? 0 : bytes_of_copy(arguments.b),
@@ -150,7 +150,7 @@ Way way_of(const Choice& row, const BlockScaledProblem& problem, const BlockScal
 }
 
 // Runs `row`, or where it may be another one and its memory does not fit, a portable one, which needs no scratch.
-void run_row(Choice row, bool may_be_another, BlockScaledProblem problem, const BlockScaledArguments& arguments,
+void run_row(TableConfig row, bool may_be_another, BlockScaledProblem problem, const BlockScaledArguments& arguments,
              const Gpu& gpu, cudaStream_t stream) {
   std::vector<Way> ways{way_of(row, problem, arguments)};
   Memory memory;
@@ -182,16 +182,16 @@ void run_block_scaled(BlockScaledProblem& problem, const BlockScaledArguments& a
   if (gpu.capability < 80)
     fail(kOp, ": needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
   const cudaStream_t stream = current_stream(kOp, device);
-  std::optional<Choice> measured;
+  std::optional<TableConfig> measured;
   if (config < 0) measured = measured_row(problem, arguments, device, gpu, stream);
   if (config < 0 && !measured && has_block_scaled_tensor_cores(gpu.capability) && scaled_mm_takes(problem)) {
     run_scaled_mm(problem, arguments, out);
     record_kernel("torch_scaled_mm");
     return log_call(problem);
   }
-  const Choice row = config >= 0 ? row_by_index(config, problem, gpu)
-                     : measured  ? *measured
-                                 : choose_config(problem, gpu);
+  const TableConfig row = config >= 0 ? row_by_index(config, problem, gpu)
+                          : measured  ? *measured
+                                      : choose_config(problem, gpu);
   run_row(row, config < 0, problem, arguments, gpu, stream);
   log_call(problem);
 }
@@ -280,7 +280,7 @@ std::string block_scaled_candidates(const Tensor& a, const Tensor& b, const Tens
   const Gpu& gpu = gpu_of(kOp, a.get_device_index());
   std::string candidates;
   for (int index = 0; index < config_count(); ++index)
-    if (const Choice row = row_at(index); is_candidate(row, problem, gpu))
+    if (const TableConfig row = row_at(index); is_candidate(row, problem, gpu))
       candidates += std::to_string(index) + " " + name_of(row) + "\n";
   return candidates;
 }

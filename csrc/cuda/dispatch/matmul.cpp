@@ -59,7 +59,7 @@ constexpr Backend kBackends[] = {
 };
 
 // One row of the tile table.
-struct Choice {
+struct TableConfig {
   const Backend* backend = nullptr;
   int row = -1;  // the backend's own number
 
@@ -73,7 +73,7 @@ int config_count() {
 }
 
 // Row `config` of the table, which must be able to run the problem.
-Choice row_by_index(int64_t config, const GemmProblem& problem, const Gpu& gpu) {
+TableConfig row_by_index(int64_t config, const GemmProblem& problem, const Gpu& gpu) {
   if (config >= config_count())
     fail("matmul: `config` must be below ", config_count(), ", the rows of the tile table here, got ", config);
   int row = static_cast<int>(config);
@@ -93,17 +93,17 @@ bool is_candidate(const Backend& backend, int row, const GemmProblem& problem, c
 }
 
 // The row of this name, if it may be chosen.
-std::optional<Choice> candidate(const char* name, const GemmProblem& problem, const Gpu& gpu) {
+std::optional<TableConfig> candidate(const char* name, const GemmProblem& problem, const Gpu& gpu) {
   for (const Backend& backend : kBackends)
     for (int row = 0; row < backend.config_count(); ++row)
       if (std::strcmp(backend.config_name(row), name) == 0 && is_candidate(backend, row, problem, gpu))
-        return Choice{&backend, row};
+        return TableConfig{&backend, row};
   return std::nullopt;
 }
 
 // A way of computing a product: a row, the problem as that row reads it, and what has to be there first.
 struct Way {
-  Choice row;
+  TableConfig row;
   GemmProblem problem;
   std::optional<AlignedCopy> a, b;
 
@@ -151,14 +151,14 @@ Way way_without_memory(const GemmProblem& problem, const Gpu& gpu) {
   for (const Backend& backend : kBackends) {
     if (!backend.is_for(gpu)) continue;
     const int row = backend.choose_config(problem, gpu);
-    if (row >= 0 && backend.scratch_bytes(row, problem) == 0) return {Choice{&backend, row}, problem, {}, {}};
+    if (row >= 0 && backend.scratch_bytes(row, problem) == 0) return {TableConfig{&backend, row}, problem, {}, {}};
   }
   fail("matmul: needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
 }
 
 // The row that was measured to be the fastest, where that is known and may be chosen.
-std::optional<Choice> measured_row(const GemmProblem& problem, const MatmulArguments& arguments, int device,
-                                   const Gpu& gpu, cudaStream_t stream) {
+std::optional<TableConfig> measured_row(const GemmProblem& problem, const MatmulArguments& arguments, int device,
+                                        const Gpu& gpu, cudaStream_t stream) {
   const bool can_measure = problem.pre_activation == nullptr;
   const char* name = name_of_measured_row(problem, arguments, device, stream, can_measure);
   return name == nullptr ? std::nullopt : candidate(name, problem, gpu);
@@ -180,7 +180,7 @@ void fill(const AlignedCopy& copy, Tensor& memory, const Tensor& operand, int mn
 }
 
 // Runs a row, and behind it, where the data may need them, the portable kernels, which leave at once if not.
-void run_row(const Choice& row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+void run_row(const TableConfig& row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   GemmProblem again = problem;
   again.device_flag = row.backend->run(row.row, problem, gpu, scratch, stream);
   if (again.device_flag.words != nullptr) sm80::run(sm80::choose_config(again, gpu), again, gpu, nullptr, stream);
@@ -190,7 +190,7 @@ void run_row(const Choice& row, const GemmProblem& problem, const Gpu& gpu, void
 Way way_to_run(const GemmProblem& problem, const MatmulArguments& arguments, int64_t config, int device, const Gpu& gpu,
                cudaStream_t stream) {
   if (config >= 0) return {row_by_index(config, problem, gpu), problem, {}, {}};
-  const std::optional<Choice> measured = measured_row(problem, arguments, device, gpu, stream);
+  const std::optional<TableConfig> measured = measured_row(problem, arguments, device, gpu, stream);
   return measured ? Way{*measured, problem, {}, {}} : fastest_way({{}, problem, {}, {}}, gpu);
 }
 

@@ -35,7 +35,7 @@ bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, 
 bool wants_widening(const GemmProblem& problem, const Gpu& gpu);
 
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
-// The kernels need no memory, and take every number: no condition is returned.
+// The kernels need no memory, and take every number: no device flag is returned.
 int64_t scratch_bytes(int row, const GemmProblem& problem);
 DeviceFlag run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 

@@ -12,7 +12,7 @@ namespace tileon::sm90 {
 void run_float8(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream);
 
 // Float32 products, by row `row` of kBf16x6Configs. `scratch` is as long as Bf16x3Scratch says, and begins at a
-// multiple of 256. Returns the condition under which the portable kernels must compute the product anew.
+// multiple of 256. Returns the device flag under which the portable kernels must compute the product anew.
 DeviceFlag run_float32(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 // Block-scaled products of few rows of a, by tile kSmallMTiles[tile]; k may be 0.

@@ -97,7 +97,7 @@ struct Run {
            tile_of(row).threads(), shared_bytes, params, stream);
   }
 
-  // Returns the condition under which bfloat16 lost something.
+  // Returns the device flag that says where bfloat16 lost something.
   DeviceFlag by_bfloat16(int row) const {
     const bool has_b = has_weight(PreparedForm::kBFloat16);
     const BlockScaledProblem to_prepare = has_b ? of_a_alone(problem) : problem;

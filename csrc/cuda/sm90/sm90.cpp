@@ -7,7 +7,7 @@
 
 #include "cuda/sm90/heuristics/bf16x6.h"
 #include "cuda/sm90/heuristics/fp8.h"
-#include "cuda/sm90/heuristics/select.h"
+#include "cuda/sm90/heuristics/recent_choices.h"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/launch/params.h"
 #include "cuda/sm90/registry/dense.h"
@@ -83,7 +83,7 @@ int choose_config(const GemmProblem& problem, const Gpu& gpu) {
   const auto behind = [](int begin, int row) { return row < 0 ? row : begin + row; };
   if (problem.dtype == DType::kFloat32) return behind(kFloat32Begin, choose_float32(problem, gpu));
   if (is_float8(problem.dtype)) return behind(kFloat8Begin, choose_float8(problem, gpu));
-  return choose(problem, gpu);
+  return choose_once(problem, gpu);
 }
 
 bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu) {

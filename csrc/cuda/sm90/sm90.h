@@ -31,7 +31,7 @@ bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, 
 int64_t scratch_bytes(int row, const GemmProblem& problem);
 
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it,
-// `scratch` begins at a multiple of 256 or is not needed. Returns the condition under which the portable kernels must
+// `scratch` begins at a multiple of 256 or is not needed. Returns the device flag under which the portable kernels must
 // compute the product anew: none where there are no words in it.
 DeviceFlag run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 

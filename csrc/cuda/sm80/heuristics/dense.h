@@ -72,7 +72,7 @@ struct Row {
   const char* name;
   int kinds;  // bits of Kind
   TileConfig tile;
-  // Fitted on an H200 to benchmarks/results/h200/sweep.csv by benchmarks/fit_portable.py, which also says what the
+  // Fitted on an H200 to benchmarks/results/h200/sweep.csv by benchmarks/fit/fit_portable.py, which also says what the
   // choice loses. Those of the _fp8 rows are estimates still: of the 16-bit rows with their tiles, a fifth slower,
   // since an H200's mma.sync of fp8 is two of float16 and the conversions.
   Cost cost;

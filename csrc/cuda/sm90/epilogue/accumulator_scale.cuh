@@ -1,4 +1,4 @@
-// From the sums of prepared operands to the product: what Unscaled (kernel_types.cuh) is for dense ones.
+// From the sums of prepared operands to the product: what Unscaled (mainloop/traits.cuh) is for dense ones.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class GlobalScale {
 __device__ __forceinline__ float power(uint32_t exponent) { return __uint_as_float(exponent << 23); }
 
 // Sums of narrow operands, scaled as they are asked for: while those before are on their way to memory.
-template <Encoding kForm, typename Sum, int kBlocks, int kCount>
+template <Encoding kEncoding, typename Sum, int kBlocks, int kCount>
 struct NarrowResults {
   const Sum (&sums)[kBlocks][kCount];
   const uint16_t* column_exponents;  // of this thread's first two columns; those of the next eight come four further on
@@ -67,7 +67,7 @@ struct NarrowResults {
   // An int32 may have more bits than float32, and is rounded here, once: the powers of two are exact.
   template <int kBlock, int kBegin, int kColumns>
   __device__ __forceinline__ Columns<kColumns> columns() const {
-    constexpr float lacked = kForm == Encoding::kInt8 ? 0x1p-8f : 0x1p-26f;  // by both operands
+    constexpr float lacked = kEncoding == Encoding::kInt8 ? 0x1p-8f : 0x1p-26f;  // by both operands
     static_assert(kInt8LackedExponent == -4 && kFloat8LackedExponent == -13);
     const uint32_t both = row_exponents >> 16 * kBlock;
     const float rows[2] = {power(both & 0xff) * lacked, power(both >> 8 & 0xff) * lacked};
@@ -93,7 +93,7 @@ struct NarrowResults {
 // Narrow operands have a power of two for each row, and lack another one. A thread has two rows of each 64 and two of
 // every eight columns; the columns' exponents go through shared memory, all of them read from global memory before the
 // main loop.
-template <Encoding kForm, TileConfig kTile, typename Out_>
+template <Encoding kEncoding, TileConfig kTile, typename Out_>
 class RowScale {
  public:
   using Out = Out_;
@@ -131,7 +131,7 @@ class RowScale {
   }
 
   template <typename Shared, typename Sum, int kCount>
-  __device__ __forceinline__ NarrowResults<kForm, Sum, row_blocks, kCount> results(
+  __device__ __forceinline__ NarrowResults<kEncoding, Sum, row_blocks, kCount> results(
       const Params& params, const Shared& shared, int consumer, const Sum (&sums)[row_blocks][kCount]) const {
     return {sums, reinterpret_cast<const uint16_t*>(shared.column_exponents(consumer)) + threadIdx.x % 4, packed_rows_,
             params.global_scale};

@@ -47,7 +47,7 @@ constexpr int float8_row(const char* name) {
 }
 
 // Dense rows in everything but the operands and the costs: a stage of bytes has twice as many k as one of 16 bits,
-// which per_k counts in pairs. Set after products on an H200, like kFp8Configs (float8/config.h): no script fits these.
+// which per_k counts in pairs. Set after products on an H200, like kFp8Configs (fp8.h): no script fits these.
 // What preparing takes is not in them, for it is the same for every row.
 // clang-format off
 constexpr Row kInt8Rows[] = {

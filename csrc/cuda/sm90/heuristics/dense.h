@@ -143,7 +143,7 @@ constexpr int warp_store_bytes(const TileConfig& tile, int buffers) {
   if (chunks > buffers) return buffers * kStoreBufferBytes;
   const int last = store_tail(tile.mma_columns()) > 0 ? store_tail(tile.mma_columns()) : kStoreColumns;
   const int bytes = (chunks - 1) * kStoreBufferBytes + kStoreRows * last * kElementBytes;
-  const int least = kStoreBufferBytes;  // for the outputs that TMA cannot write (gemm/slab_store.cuh)
+  const int least = kStoreBufferBytes;  // for the outputs that TMA cannot write (epilogue/staged_store.cuh)
   return bytes > least ? (bytes + 1023) / 1024 * 1024 : least;
 }
 
@@ -156,7 +156,7 @@ inline bool writes_by_tma(const GemmProblem& problem) {
          tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
 // Whether the kernels of dense products apply any activation to 16-bit rows, and store them wherever they begin
-// (gemm/activated_store.cuh): beside the sums of the largest tiles there are no registers for it, unless they take
+// (epilogue/activated_store.cuh): beside the sums of the largest tiles there are no registers for it, unless they take
 // those of the producer.
 constexpr bool has_activated_store(const TileConfig& tile) {
   return persistent(tile) && (tile.takes_registers || tile.consumer_rows() / 64 * tile.mma_columns() / 2 < 120);

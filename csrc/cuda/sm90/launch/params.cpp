@@ -53,7 +53,7 @@ EpilogueOp epilogue_op_of(const GemmProblem& problem) {
   return problem.epilogue.activation == Activation::kRelu ? EpilogueOp::kBiasAndRelu : EpilogueOp::kBiasAndLeakyRelu;
 }
 
-// Whether the kernel can go by gemm/activated_store.cuh, whatever the activation and wherever the rows begin.
+// Whether the kernel can go by epilogue/activated_store.cuh, whatever the activation and wherever the rows begin.
 bool takes_activated_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
   return elements.dense_16_bit && has_activated_store(row.tile) && problem.out_dtype == problem.dtype &&
          problem.out.stride_n == 1;
@@ -66,7 +66,7 @@ bool takes_tma_store(const Row& row, const GemmProblem& problem, const Elements&
   return persistent(row.tile) && finishes && writes_by_tma(problem);
 }
 
-// Whether it stores them from the registers (float32/direct_store.cuh).
+// Whether it stores them from the registers (epilogue/direct_store.cuh).
 bool takes_direct_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
   return elements.planes && persistent(row.tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
          problem.out_dtype == DType::kFloat32 && problem.out.stride_n == 1;
@@ -90,7 +90,7 @@ CUtensorMap map_output(const TileConfig& tile, int columns, const GemmProblem& p
   return encode_tensor_map(data, type_of(problem.out_dtype), tensor, swizzle);
 }
 
-// The counterpart of store_chunk (gemm/tma_store.cuh): whole chunks, and what is left of a tile's columns.
+// The counterpart of store_chunk (epilogue/tma_store.cuh): whole chunks, and what is left of a tile's columns.
 void map_chunks(const TileConfig& tile, const GemmProblem& problem, void* data, CUtensorMap& map,
                 CUtensorMap& tail_map) {
   const int columns = tile.mma_columns(), tail = store_tail(columns);

@@ -17,8 +17,8 @@ struct OperandMap {
   bool shared;    // one matrix for the whole batch
 };
 
-// What becomes of the sums that TMA stores, before they are rounded: the cheap formulas of gemm/round.cuh, or any
-// activation (gemm/activated_store.cuh).
+// What becomes of the sums that TMA stores, before they are rounded: the cheap formulas of epilogue/epilogue_ops.cuh,
+// or any activation (epilogue/activated_store.cuh).
 enum class EpilogueOp : int32_t { kNothing, kBiasAndRelu, kBiasAndLeakyRelu, kActivation };
 
 struct KernelParams {
@@ -36,7 +36,7 @@ struct KernelParams {
   uint16_t k_begin;
   uint16_t loaded_bytes;  // by a stage, as TMA counts them
   int blocks_per_split;   // of k; all splits together may reach past the end
-  int last_m_begin;       // where the last tile along m begins, and along n (last_begin in config.h)
+  int last_m_begin;       // where the last tile along m begins, and along n (last_begin in heuristics/dense.h)
   int last_n_begin;
   OperandMap a;
   OperandMap b;
@@ -46,7 +46,7 @@ struct KernelParams {
   int stages;              // of the pipeline: no more than a CTA fills
   int splits;              // CTAs of a cluster
   bool store_by_tma;       // 16-bit rows that TMA can write
-  bool store_directly;     // float32 rows, from the registers (float32/direct_store.cuh)
+  bool store_directly;     // float32 rows, from the registers (epilogue/direct_store.cuh)
   EpilogueOp epilogue_op;  // kNothing where the sums go through a slab (epilogue/staged_store.cuh)
   float slope;             // of kBiasAndLeakyRelu; 1 where the bias is all there is
   bool vector_stores;      // four neighbouring columns of the output can be stored at once, two where store_directly

@@ -1,4 +1,4 @@
-// The parts of a kernel's shared memory; config.h has their sizes.
+// The parts of a kernel's shared memory; heuristics/dense.h has their sizes.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tileon::sm90 {
 
-constexpr int kExponentsBegin = 512;  // of block_scaled/scaling.cuh, behind the barriers
+constexpr int kExponentsBegin = 512;  // of epilogue/accumulator_scale.cuh, behind the barriers
 constexpr int exponents_of_consumer(const TileConfig& tile) { return (tile.mma_columns() + 127) / 128 * 128; }
 static_assert(Pipeline::kBarrierBytes <= kExponentsBegin);
 

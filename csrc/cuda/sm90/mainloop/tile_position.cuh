@@ -12,8 +12,8 @@ struct TilePosition {
   int n_begin;
 };
 
-// Of tile `tile` in the order of tiles. The last ones may overlap those before (last_begin in config.h): both write the
-// same there.
+// Of tile `tile` in the order of tiles. The last ones may overlap those before (last_begin in heuristics/dense.h): both
+// write the same there.
 template <typename Kernel>
 __device__ __forceinline__ TilePosition position_of(const KernelParams& params, int tile) {
   const int batch = params.tiles_per_batch.divide(tile);

@@ -23,7 +23,7 @@ struct PlainResults {
   }
 };
 
-// What becomes of sums before the epilogue: of dense products nothing. block_scaled/scaling.cuh has others.
+// What becomes of sums before the epilogue: of dense products nothing. epilogue/accumulator_scale.cuh has others.
 // `Out_` is the 16-bit output that TMA stores.
 template <typename Out_>
 struct Unscaled {
@@ -55,7 +55,7 @@ inline constexpr bool holds_float8<Float8Pair<A, B, kPromoted>> = true;
 template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB,
           typename AccumulatorScale_ = Unscaled<Element_>>
 struct KernelTypes {
-  static_assert(!kConfig.takes_registers || kConfig.consumers == 2, "what gemm/kernel.cuh moves is for two");
+  static_assert(!kConfig.takes_registers || kConfig.consumers == 2, "what kernels/persistent.cuh moves is for two");
   static_assert(kConfig.family != Family::kPingpong || (kConfig.consumers == 2 && !is_promoted<Element_>),
                 "two take turns, and a turn's products stay in the tensor core");
   using Element = Element_;

@@ -42,13 +42,13 @@ class Int8Table {
 
 // Both encodings take a block by its scale's distance from the row's largest. Where that is not within the encoding's
 // reach the block is zeros, and any table does.
-template <Encoding kForm>
+template <Encoding kEncoding>
 class NarrowBlock {
  public:
   __device__ __forceinline__ NarrowBlock(int scale, int largest) : table_(step(scale - largest)) {}
 
   __device__ __forceinline__ uint2 decode(uint32_t codes) const {
-    if constexpr (kForm == Encoding::kInt8) {
+    if constexpr (kEncoding == Encoding::kInt8) {
       return table_.decode(codes);
     } else {
       uint2 eight;  // the even ones, then the odd ones: the order of k is the same in both operands
@@ -58,19 +58,19 @@ class NarrowBlock {
   }
 
  private:
-  static_assert(kForm == Encoding::kInt8 || kForm == Encoding::kFloat8);
+  static_assert(kEncoding == Encoding::kInt8 || kEncoding == Encoding::kFloat8);
 
   static __device__ __forceinline__ int step(int distance) {
-    constexpr int binades = kForm == Encoding::kInt8 ? kInt8Binades : kFloat8Binades;
+    constexpr int binades = kEncoding == Encoding::kInt8 ? kInt8Binades : kFloat8Binades;
     const int above_least = min(max(distance, -binades), 0) + binades;
-    return kForm == Encoding::kInt8 ? above_least : above_least + kFloat8LackedExponent;
+    return kEncoding == Encoding::kInt8 ? above_least : above_least + kFloat8LackedExponent;
   }
 
-  std::conditional_t<kForm == Encoding::kInt8, Int8Table, Float8Table> table_;
+  std::conditional_t<kEncoding == Encoding::kInt8, Int8Table, Float8Table> table_;
 };
 
 // A segment of a row whose largest scale is `largest`.
-template <Encoding kForm>
+template <Encoding kEncoding>
 __device__ __forceinline__ void segment_to_bytes(const BlockScaledOperand& operand, int64_t row, int largest,
                                                  int segment, int segments, int k, void* rows) {
   using Lane = LaneRow<4, 32, 16>;
@@ -90,7 +90,7 @@ __device__ __forceinline__ void segment_to_bytes(const BlockScaledOperand& opera
 #pragma unroll
     for (int span = 0; span < kSpans; ++span) {
       if (!exists(span)) continue;
-      const NarrowBlock<kForm> block(bytes[span], largest);
+      const NarrowBlock<kEncoding> block(bytes[span], largest);
       const uint2 front = block.decode(loaded[span].words[0]), back = block.decode(loaded[span].words[1]);
       *reinterpret_cast<uint4*>(out + (first + span) * Lane::kSpan) = {front.x, front.y, back.x, back.y};
     }

@@ -8,7 +8,7 @@
 namespace tileon::sm90 {
 
 // Fills `scratch`, as Bf16x3Scratch says, with both operands of the problem, whatever their strides. Returns the
-// condition that holds where a number is above 2^56, infinite or NaN, or is not the sum of its three parts: most of
+// device flag that is set where a number is above 2^56, infinite or NaN, or is not the sum of its three parts: most of
 // those below 2^-110, whose last part would be too small for bfloat16.
 DeviceFlag run_split_float32(const GemmProblem& problem, int sm_count, void* scratch, cudaStream_t stream);
 

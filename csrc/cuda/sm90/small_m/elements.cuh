@@ -123,7 +123,7 @@ __device__ __forceinline__ uint4 scaled_e4m3(uint32_t first, uint32_t second, ui
 
 // ---- a chunk of either ----
 
-// What goes with sixteen bytes of b: chunk() elements (config.h) of one operand, and their scales.
+// What goes with sixteen bytes of b: chunk() elements (heuristics/small_m.h) of one operand, and their scales.
 template <ElementType kElement, ElementType kOther, ScaleType kScale, int kElements>
 class Chunk {
  public:

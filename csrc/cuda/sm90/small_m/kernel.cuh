@@ -12,9 +12,9 @@
 #include "cuda/sm90/small_m/consumer_float8.cuh"
 #include "cuda/sm90/small_m/decoder.cuh"
 #include "cuda/sm90/small_m/extreme_factors.cuh"
-#include "cuda/sm90/small_m/loader.cuh"
 #include "cuda/sm90/small_m/lost_blocks.cuh"
 #include "cuda/sm90/small_m/params.h"
+#include "cuda/sm90/small_m/producer.cuh"
 #include "cuda/sm90/small_m/store.cuh"
 #include "cuda/sm90/small_m/traits.cuh"
 
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   const int n_begin = static_cast<int>(blockIdx.x) % params.tiles_n * kSmallMTileN;
   const int first_block = rank * params.blocks_per_split;
   const int blocks = max(0, min(params.blocks_per_split, params.blocks - first_block));
-  Producer<Kernel> producer(params, shared, m_begin, n_begin);
+  SmallMProducer<Kernel> producer(params, shared, m_begin, n_begin);
   if (warp == Kernel::producer_warp) producer.start(first_block, blocks);
   if (warp == 0 && ptx::elect_one()) shared.pipeline.init_empty(Kernel::consumers / Kernel::parts);
   if (warp == 1 && ptx::elect_one()) shared.pipeline.init_full(1, params.stages, kFullArrivals);

@@ -9,10 +9,10 @@
 namespace tileon::sm90 {
 
 template <typename Kernel>
-class Producer {
+class SmallMProducer {
  public:
-  __device__ __forceinline__ Producer(const SmallMParams& params, const SmallMPipeline& shared, int m_begin,
-                                      int n_begin)
+  __device__ __forceinline__ SmallMProducer(const SmallMParams& params, const SmallMPipeline& shared, int m_begin,
+                                            int n_begin)
       : params_(params), shared_(shared), m_begin_(m_begin), n_begin_(n_begin) {}
 
   // Loads the first of `blocks` blocks, for which nothing else has to be set up: its latency runs while the CTA
