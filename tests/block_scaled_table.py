@@ -73,10 +73,13 @@ class BlockScaledRow:
 
 
 def block_scaled_rows() -> list[BlockScaledRow]:
-    """One row a line, "index name formats"; a row for mixed takes its two orders. Empty in a CPU-only build."""
+    """One row a line, "index name formats"; a row for mixed takes its two orders. Empty in a CPU-only build.
+
+    Torch's own scaled_mm, which is a row too, is left out: its kernels are not ours.
+    """
     rows = []
     for line in torch.ops.tileon._block_scaled_matmul_configs().splitlines():
-        if line.strip():
+        if line.strip() and "torch_scaled_mm" not in line:
             index, name, formats = line.split()
             taken = formats.split(",")
             rows += [

@@ -7,7 +7,7 @@
 
 The regret is the time of the config that the model chooses over that of the best config. `--halves` fits to one half of
 the files, says what the choice loses in the other, and the other way round; a single file is halved by its cases.
-Shapes that tune_regret.py judges the choice by are left out of what is fitted and judged here. A fit takes about two
+Shapes that tune_regret.py judges the choice by are left out of what is fitted and judged here. A fit takes some
 minutes on one core, and needs a C++ compiler: the model is csrc/cuda/sm90/heuristics/cost.h itself (cost_model.py).
 
 The fit first goes by least squares of the times, then by gradients of the regret too, that of a softened choice. The
@@ -33,9 +33,10 @@ _NEAREST = 0.25  # a config that takes so much more than the best one counts for
 _FAR = 1.4  # times the best one: less the model shall not expect of the others
 _CENTERED = 0.5  # of what the model is wrong by in the mean of a case's configs: so much does not matter for the choice
 _OWN = 0.15  # the price of what a config's numbers are beyond its tile's
-_TIED = 0.02  # configs that are expected to be this close together share a case
-_BEYOND = ((0.05, 20.0), (0.12, 40.0))  # regrets from which more counts so much more
-_TIMES_WEIGHT, _REGRET_WEIGHT, _SQUARE_WEIGHT, _FAR_WEIGHT = 100.0, 3.0, 8.0, 2.0
+_TIED = 0.015  # configs that are expected to be this close together share a case
+_BEYOND = ((0.05, 60.0), (0.09, 300.0))  # regrets from which more counts so much more
+_TIMES_WEIGHT, _REGRET_WEIGHT, _SQUARE_WEIGHT, _FAR_WEIGHT = 100.0, 3.0, 20.0, 2.0
+_ROUND_WEIGHT = 8.0  # a case whose n and k are multiples of 64, as those of models are, counts as so many
 _LEAST_FACTOR = 0.05  # where a fit begins: of a factor that is nearly 0, the logarithm hardly moves
 _LEAST_SQUARES_STEPS, _STEP, _ALIKE_EVERY = 12, 1e-5, 25
 
@@ -58,9 +59,12 @@ class _Pairs:
         self.config, self.case = np.nonzero(wanted)
         pairs = self.config, self.case
         times, best = sweep.times[pairs], sweep.best[self.case]
+        is_round = np.array([case.n % 64 == 0 and case.k % 64 == 0 for case in sweep.cases])
+        self.case_weight = np.where(is_round, _ROUND_WEIGHT, 1.0)
+        self.case_weight /= self.case_weight.sum()
         self.log_times, self.log_best = np.log(times), np.log(best)
         self.is_near = _is_near(sweep)[pairs]
-        self.weight = np.exp(-(times / best - 1) / _NEAREST) * self.is_near
+        self.weight = np.exp(-(times / best - 1) / _NEAREST) * self.is_near * self.case_weight[self.case]
         self.cases = len(sweep.cases)
 
     def by_case(self, values: Array) -> Array:
@@ -159,7 +163,8 @@ class Fit:
         mean = pairs.by_case(share * ratio)
         regret = np.log(mean)
         price = _REGRET_WEIGHT + _SQUARE_WEIGHT * regret + sum(weight * (regret > bound) for bound, weight in _BEYOND)
-        by_pair += price[pairs.case] / pairs.cases * share * (1 - ratio / mean[pairs.case]) / _TIED
+        price *= pairs.case_weight
+        by_pair += price[pairs.case] * share * (1 - ratio / mean[pairs.case]) / _TIED
         too_little = np.maximum(0, pairs.log_best + np.log(_FAR) - log_ns) * ~pairs.is_near
         by_pair -= 2 * _FAR_WEIGHT * too_little / pairs.cases
         gradient = 2 * self._pull()
@@ -217,7 +222,7 @@ def _halves(paths: Sequence[Path]) -> tuple[Sweep, Sweep]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/fit/sweep.py, of an H200")
-    parser.add_argument("--steps", type=int, default=80, help="of the fit's second part (default 80)")
+    parser.add_argument("--steps", type=int, default=300, help="of the fit's second part (default 300)")
     parser.add_argument("--halves", action="store_true", help="fit to half of the files, judge by the other, and swap")
     parser.add_argument("--write", action="store_true", help="fit, and write cost_numbers.h")
     arguments = parser.parse_args()

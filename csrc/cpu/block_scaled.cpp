@@ -1,16 +1,10 @@
 // block_scaled_matmul on CPU tensors: both operands become float32, element times scale, and ATen multiplies them.
-#include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
-#include <optional>
-#include <string>
-
-#include "checks/block_scaled.h"
-#include "checks/prepared.h"
 #include "cpu/dequantize_row.h"
 #include "cpu/products.h"
-#include "entry/registration.h"
+#include "entry/block_scaled.h"
 #include "tuning/kernel_log.h"
 
 namespace tileon {
@@ -30,74 +24,34 @@ Tensor dequantized(const BlockScaledProblem& problem, const BlockScaledOperand& 
   return values;
 }
 
-// Fills `out`, which is complete but for its elements.
-void run_block_scaled(const BlockScaledProblem& problem, const BlockScaledArguments& arguments, const Tensor& out) {
-  if (problem.m == 0 || problem.n == 0) return;
-  const NoGrad no_grad;
-  const Tensor a = dequantized(problem, problem.a, problem.m, arguments.a);
-  Tensor b = dequantized(problem, problem.b, problem.n, arguments.b);
-  const Tensor sums = sums_for(out, DType::kFloat32);
-  multiply_into(sums, a, torch::stable::transpose(b, 0, 1));
-  write_output(sums, problem.epilogue, arguments.bias, problem.global_scale == nullptr ? 1 : *problem.global_scale,
-               out);
-  record_kernel("cpu_aten");
-  log_call(problem);
-}
+struct Cpu {
+  static void require(const char*) {}
 
-Tensor block_scaled_matmul(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                           const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
-                           const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                           bool fast_accum) {
-  const BlockScaledArguments arguments{a,          b,     scale_a,   scale_b,   bias, global_scale,
-                                       activation, slope, out_dtype, fast_accum};
-  const BlockScaledProblem problem = check_block_scaled(arguments);
-  const Tensor out = new_output(problem, arguments);
-  run_block_scaled(problem, arguments, out);
-  return out;
-}
+  static void require_config(const char* op, int64_t config) {
+    fail(op, ": `config` ", config, " is a row of the GPU's tile table, got operands on the CPU");
+  }
 
-void block_scaled_matmul_out(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                             const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
-                             const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                             bool fast_accum, Tensor out) {
-  const BlockScaledArguments arguments{a,          b,     scale_a,   scale_b,   bias, global_scale,
-                                       activation, slope, out_dtype, fast_accum};
-  const BlockScaledProblem problem = check_block_scaled(arguments);
-  check_out(problem, arguments, out);
-  run_block_scaled(problem, arguments, out);
-}
+  [[noreturn]] static void require_prepared(const char* op) {
+    fail(op, ": needs a GPU of compute capability 9.0, got operands on the CPU");
+  }
+  static Tensor prepare(const BlockScaledProblem&, PreparedForm, const Tensor& b) { return b; }  // never called
 
-Tensor block_scaled_matmul_with_config(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                                       const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
-                                       int64_t config, const std::string& activation, double slope,
-                                       std::optional<ScalarType> out_dtype) {
-  check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, false});
-  if (config < 0) fail("block_scaled_matmul: `config` must not be negative, got ", config);
-  fail("block_scaled_matmul: `config` ", config, " is a row of the GPU's tile table, got operands on the CPU");
-}
-
-Tensor prepare_block_scaled(const Tensor& b, const Tensor& scale_b, const std::string& form) {
-  check_prepare(b, scale_b, form);
-  fail("_prepare_block_scaled: needs a GPU of compute capability 9.0, got operands on the CPU");
-}
-
-Tensor block_scaled_matmul_prepared(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                                    const Tensor& prepared_b, const std::optional<Tensor>& bias,
-                                    const std::optional<Tensor>& global_scale, const std::string& activation,
-                                    double slope, std::optional<ScalarType> out_dtype, bool fast_accum) {
-  const BlockScaledProblem problem =
-      check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum});
-  check_prepared(problem, a, prepared_b);
-  fail("_block_scaled_matmul_prepared: needs a GPU of compute capability 9.0, got operands on the CPU");
-}
+  static void run(const BlockScaledProblem& problem, const BlockScaledArguments& arguments, const Tensor& out,
+                  int64_t) {
+    if (problem.m == 0 || problem.n == 0) return;
+    const NoGrad no_grad;
+    const Tensor a = dequantized(problem, problem.a, problem.m, arguments.a);
+    Tensor b = dequantized(problem, problem.b, problem.n, arguments.b);
+    const Tensor sums = sums_for(out, DType::kFloat32);
+    multiply_into(sums, a, torch::stable::transpose(b, 0, 1));
+    const float global_scale = problem.global_scale == nullptr ? 1 : *problem.global_scale;
+    write_output(sums, problem.epilogue, arguments.bias, global_scale, out);
+    record_kernel("cpu_aten");
+    log_call(problem);
+  }
+};
 
 }  // namespace
 }  // namespace tileon
 
-TILEON_KERNELS(CPU, m) {
-  m.impl("block_scaled_matmul", TORCH_BOX(&tileon::block_scaled_matmul));
-  m.impl("block_scaled_matmul.out", TORCH_BOX(&tileon::block_scaled_matmul_out));
-  m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&tileon::block_scaled_matmul_with_config));
-  m.impl("_prepare_block_scaled", TORCH_BOX(&tileon::prepare_block_scaled));
-  m.impl("_block_scaled_matmul_prepared", TORCH_BOX(&tileon::block_scaled_matmul_prepared));
-}
+TILEON_KERNELS(CPU, m) { tileon::BlockScaledEntry<tileon::Cpu>::add_to(m); }

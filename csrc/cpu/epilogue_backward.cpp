@@ -12,8 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "checks/epilogue_backward.h"
-#include "entry/registration.h"
+#include "entry/epilogue_backward.h"
 #include "tuning/kernel_log.h"
 
 namespace tileon {
@@ -80,21 +79,20 @@ void run(const EpilogueBackwardProblem& problem) {
   });
 }
 
-std::tuple<Tensor, Tensor> epilogue_backward(const Tensor& grad, const std::optional<Tensor>& saved,
-                                             const std::string& activation, double slope, ScalarType out_dtype,
-                                             std::optional<ScalarType> bias_dtype) {
-  const EpilogueBackwardArguments arguments{grad, saved, activation, slope, out_dtype, bias_dtype};
-  EpilogueBackwardProblem problem = check_epilogue_backward(arguments);
-  const EpilogueGradients out = bind_outputs(problem, arguments);
-  with_type(problem.grad_dtype, [&](auto grad_type) {
-    with_type(problem.out_dtype, [&](auto out_type) { run<decltype(grad_type), decltype(out_type)>(problem); });
-  });
-  record_kernel("cpu_epilogue_backward");
-  log_call(problem);
-  return {out.grad_z, out.grad_bias};
-}
+struct Cpu {
+  static void require(const char*) {}
+
+  static void run(const EpilogueBackwardProblem& problem, const Tensor&) {
+    with_type(problem.grad_dtype, [&](auto grad_type) {
+      with_type(problem.out_dtype,
+                [&](auto out_type) { tileon::run<decltype(grad_type), decltype(out_type)>(problem); });
+    });
+    record_kernel("cpu_epilogue_backward");
+    log_call(problem);
+  }
+};
 
 }  // namespace
 }  // namespace tileon
 
-TILEON_KERNELS(CPU, m) { m.impl("_epilogue_backward", TORCH_BOX(&tileon::epilogue_backward)); }
+TILEON_KERNELS(CPU, m) { tileon::EpilogueBackwardEntry<tileon::Cpu>::add_to(m); }

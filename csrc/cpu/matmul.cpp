@@ -1,17 +1,12 @@
 // matmul on CPU tensors: the operands in the accumulator's dtype and in the shapes that ATen multiplies.
-#include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
 #include <array>
 #include <initializer_list>
-#include <optional>
-#include <string>
-#include <tuple>
 
-#include "checks/matmul.h"
 #include "cpu/products.h"
-#include "entry/registration.h"
+#include "entry/matmul.h"
 #include "tuning/kernel_log.h"
 
 namespace tileon {
@@ -54,67 +49,32 @@ void multiply(const GemmProblem& problem, const Tensor& a, const Tensor& b, DTyp
   }
 }
 
-// Fills `out`, which is complete but for its elements, and `pre_activation` with the argument of the activation.
-void run_matmul(const GemmProblem& problem, const MatmulArguments& arguments, const Tensor& out,
-                const Tensor* pre_activation = nullptr) {
-  if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
-  const NoGrad no_grad;
-  const DType accumulator = problem.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  const Tensor sums = sums_for(out, accumulator);
-  multiply(problem, arguments.a, arguments.b, accumulator, sums);
-  if (pre_activation != nullptr) {  // before the output takes the sums' memory
-    Epilogue bias_alone = problem.epilogue;
-    bias_alone.activation = Activation::kNone;
-    write_output(sums, bias_alone, arguments.bias, 1, *pre_activation);
+struct Cpu {
+  static void require(const char*) {}
+
+  static void require_config(const char* op, int64_t config) {
+    fail(op, ": `config` ", config, " is a row of the GPU's tile table, got operands on the CPU");
   }
-  write_output(sums, problem.epilogue, arguments.bias, 1, out);
-  record_kernel("cpu_aten");
-  log_call(problem);
-}
 
-Tensor matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
-              double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum) {
-  const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum};
-  const GemmProblem problem = check_matmul(arguments);
-  const Tensor out = new_output(problem, arguments);
-  run_matmul(problem, arguments, out);
-  return out;
-}
-
-void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
-                double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum, Tensor out) {
-  const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum};
-  const GemmProblem problem = check_matmul(arguments);
-  check_out(problem, arguments, out);
-  run_matmul(problem, arguments, out);
-}
-
-std::tuple<Tensor, Tensor> matmul_with_preactivation(const Tensor& a, const Tensor& b,
-                                                     const std::optional<Tensor>& bias, const std::string& activation,
-                                                     double slope, std::optional<ScalarType> out_dtype,
-                                                     bool allow_tf32) {
-  const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, false};
-  const GemmProblem problem = check_matmul_with_preactivation(arguments);
-  const Tensor out = new_output(problem, arguments);
-  const Tensor pre_activation = new_output(problem, arguments);
-  run_matmul(problem, arguments, out, &pre_activation);
-  return {out, pre_activation};
-}
-
-Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, int64_t config,
-                          const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                          bool allow_tf32) {
-  check_matmul({a, b, bias, activation, slope, out_dtype, allow_tf32, false});
-  if (config < 0) fail("matmul: `config` must not be negative, got ", config);
-  fail("matmul: `config` ", config, " is a row of the GPU's tile table, got operands on the CPU");
-}
+  static void run(const GemmProblem& problem, const MatmulArguments& arguments, const Tensor& out,
+                  const Tensor* pre_activation, int64_t) {
+    if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
+    const NoGrad no_grad;
+    const DType accumulator = problem.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+    const Tensor sums = sums_for(out, accumulator);
+    multiply(problem, arguments.a, arguments.b, accumulator, sums);
+    if (pre_activation != nullptr) {  // before the output takes the sums' memory
+      Epilogue bias_alone = problem.epilogue;
+      bias_alone.activation = Activation::kNone;
+      write_output(sums, bias_alone, arguments.bias, 1, *pre_activation);
+    }
+    write_output(sums, problem.epilogue, arguments.bias, 1, out);
+    record_kernel("cpu_aten");
+    log_call(problem);
+  }
+};
 
 }  // namespace
 }  // namespace tileon
 
-TILEON_KERNELS(CPU, m) {
-  m.impl("matmul", TORCH_BOX(&tileon::matmul));
-  m.impl("matmul.out", TORCH_BOX(&tileon::matmul_out));
-  m.impl("_matmul_with_preactivation", TORCH_BOX(&tileon::matmul_with_preactivation));
-  m.impl("_matmul_with_config", TORCH_BOX(&tileon::matmul_with_config));
-}
+TILEON_KERNELS(CPU, m) { tileon::MatmulEntry<tileon::Cpu>::add_to(m); }

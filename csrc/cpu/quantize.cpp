@@ -12,9 +12,8 @@
 #include <string>
 #include <tuple>
 
-#include "checks/quantize.h"
 #include "cpu/dequantize_row.h"
-#include "entry/registration.h"
+#include "entry/quantize.h"
 #include "tuning/kernel_log.h"
 
 namespace tileon {
@@ -169,44 +168,16 @@ void run(const ScalePackProblem& problem) {
   log_call(problem);
 }
 
-// ---- the ops ----
+struct Cpu {
+  static void require(const char*) {}
 
-std::tuple<Tensor, Tensor> quantize(const Tensor& x, const std::string& format,
-                                    const std::optional<Tensor>& global_scale, const std::string& scale_rounding) {
-  QuantizeProblem problem = check_quantize({x, format, global_scale, scale_rounding});
-  const Quantized out = bind_outputs(problem, x);
-  run(problem);
-  return {out.data, out.scale};
-}
-
-Tensor dequantize(const Tensor& data, const Tensor& scale, const std::string& format,
-                  const std::optional<Tensor>& global_scale, std::optional<ScalarType> out_dtype) {
-  DequantizeProblem problem = check_dequantize({data, scale, format, global_scale, out_dtype});
-  const Tensor out = bind_output(problem, data);
-  run(problem);
-  return out;
-}
-
-Tensor pack_scales(const Tensor& scale) {
-  ScalePackProblem problem = check_pack_scales(scale);
-  const Tensor out = bind_output(problem, scale);
-  run(problem);
-  return out;
-}
-
-Tensor unpack_scales(const Tensor& packed, int64_t rows, int64_t cols) {
-  ScalePackProblem problem = check_unpack_scales(packed, rows, cols);
-  const Tensor out = bind_output(problem, packed);
-  run(problem);
-  return out;
-}
+  template <typename Problem>
+  static void run(const Problem& problem, const Tensor&) {
+    tileon::run(problem);
+  }
+};
 
 }  // namespace
 }  // namespace tileon
 
-TILEON_KERNELS(CPU, m) {
-  m.impl("quantize", TORCH_BOX(&tileon::quantize));
-  m.impl("dequantize", TORCH_BOX(&tileon::dequantize));
-  m.impl("pack_scales", TORCH_BOX(&tileon::pack_scales));
-  m.impl("unpack_scales", TORCH_BOX(&tileon::unpack_scales));
-}
+TILEON_KERNELS(CPU, m) { tileon::QuantizeEntry<tileon::Cpu>::add_to(m); }

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "block_scaled_problem.h"
-#include "cuda/sm90/heuristics/block_scaled.h"
+#include "cuda/sm90/heuristics/select.h"
 #include "expect.h"
 
 namespace {

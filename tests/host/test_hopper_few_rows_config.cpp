@@ -3,7 +3,7 @@
 #include <initializer_list>
 
 #include "block_scaled_problem.h"
-#include "cuda/sm90/heuristics/block_scaled.h"
+#include "cuda/sm90/heuristics/select.h"
 #include "expect.h"
 
 namespace {

@@ -128,7 +128,9 @@ const char* run_to_end(const Run& run) {
 void run_portable(int row, const GemmProblem& problem, const Gpu& gpu) {
   sm80::run(row, problem, gpu, nullptr, nullptr);
 }
-void run_portable(int row, const BlockScaledProblem& problem, const Gpu&) { sm80::run(row, problem, nullptr); }
+void run_portable(int row, const BlockScaledProblem& problem, const Gpu& gpu) {
+  sm80::run(row, problem, gpu, nullptr, nullptr);
+}
 
 // Where the kernels leave a condition under which others compute the product anew, those follow.
 template <typename Problem>

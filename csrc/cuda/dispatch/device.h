@@ -6,8 +6,6 @@
 #include <torch/csrc/stable/accelerator.h>
 
 #include <array>
-#include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <optional>
 
@@ -26,15 +24,6 @@ inline const Gpu& gpu_of(const char* op, int device) {
   if (device < 0 || device >= kMaxDevices) fail(op, ": device index ", device, " is beyond what this library counts");
   std::call_once(asked[device], [device] { gpus[device] = ask_gpu(device, sm80::image_capability); });
   return gpus[device];
-}
-
-// Whether the library may choose Hopper's own kernels: TILEON_HOPPER=0 (read once) leaves the portable ones.
-inline bool may_choose_hopper() {
-  static const bool may = [] {
-    const char* setting = std::getenv("TILEON_HOPPER");
-    return setting == nullptr || std::strcmp(setting, "0") != 0;
-  }();
-  return may;
 }
 
 // Makes the tensors' device the current one, and puts the old one back. Torch's guard costs a call into torch, so it

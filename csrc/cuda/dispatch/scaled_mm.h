@@ -1,38 +1,65 @@
-// Block-scaled products through torch's own scaled_mm. Its SWIZZLE_32_4_4 layout of scales is our packed one.
+// torch's own scaled_mm as a backend of block-scaled products, with one config. Its SWIZZLE_32_4_4 layout of scales is
+// our packed one.
 #pragma once
 
+#include <cuda_runtime_api.h>
 #include <torch/csrc/stable/ops.h>
 
 #include <array>
 #include <optional>
+#include <string>
 
 #include "checks/block_scaled.h"
 #include "cuda/dispatch/scaled_mm_rules.h"
+#include "cuda/runtime/error.h"
+#include "cuda/runtime/gpu.h"
 
-namespace tileon {
+namespace tileon::scaled_mm {
 
-// The same memory under the dtype that scaled_mm knows: ours may be uint8.
-inline Tensor as_e8m0(const Tensor& scale) {
-  return torch::stable::from_blob(scale.data_ptr(), scale.sizes(), scale.strides(), scale.device(),
-                                  ScalarType::Float8_e8m0fnu);
+inline int config_count() { return 1; }
+inline const char* config_name(int) { return "torch_scaled_mm"; }
+inline std::string config_formats(int) { return "mxfp8"; }
+
+inline const char* why_not(int, const BlockScaledProblem& problem, const Gpu& gpu) {
+  if (!has_block_scaled_tensor_cores(gpu.capability)) return "it needs a GPU of compute capability 10.x";
+  return scaled_mm_takes(problem) ? nullptr : "it takes mxfp8 alone, contiguous, in whole tiles, without an epilogue";
 }
 
-// `problem` is one that scaled_mm_takes.
-inline void run_scaled_mm(const BlockScaledProblem& problem, const BlockScaledArguments& arguments, const Tensor& out) {
-  Tensor b = arguments.b;
+inline int choose_config(const BlockScaledProblem& problem, const Gpu& gpu) {
+  return why_not(0, problem, gpu) == nullptr ? 0 : -1;
+}
+
+// A contiguous matrix at `data`, on the current device.
+inline Tensor matrix_at(const void* data, int64_t rows, int64_t columns, ScalarType dtype) {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
+  return torch::stable::from_blob(const_cast<void*>(data), {sizes.data(), 2}, {strides.data(), 2},
+                                  torch::stable::Device(torch::headeronly::DeviceType::CUDA, device), dtype);
+}
+
+inline Tensor scales_at(const void* data, int64_t rows, int64_t k) {
+  const int64_t cols = k / vec_of(ScaleType::kE8M0);
+  return matrix_at(data, scale_row_blocks(rows), packed_scales(cols).row_block, ScalarType::Float8_e8m0fnu);
+}
+
+inline DeviceFlag run(int, const BlockScaledProblem& problem, const Gpu&, void*, cudaStream_t) {
   using torch::stable::detail::from;
-  std::array<StableIValue, 9> stack{from(arguments.a),
+  Tensor b = matrix_at(problem.b.data, problem.n, problem.k, ScalarType::Float8_e4m3fn);
+  const ScalarType out_dtype = scalar_type(problem.out_dtype);
+  std::array<StableIValue, 9> stack{from(matrix_at(problem.a.data, problem.m, problem.k, ScalarType::Float8_e4m3fn)),
                                     from(torch::stable::transpose(b, 0, 1)),
-                                    from(as_e8m0(arguments.scale_a)),
-                                    from(as_e8m0(arguments.scale_b)),
+                                    from(scales_at(problem.a.scale, problem.m, problem.k)),
+                                    from(scales_at(problem.b.scale, problem.n, problem.k)),
                                     from(std::optional<Tensor>()),  // bias
                                     from(std::optional<Tensor>()),  // scale_result
-                                    from(std::optional<ScalarType>(scalar_type(problem.out_dtype))),
-                                    from(arguments.fast_accum),
-                                    from(out)};
+                                    from(std::optional<ScalarType>(out_dtype)),
+                                    from(problem.fast_accum),
+                                    from(matrix_at(problem.out.data, problem.m, problem.n, out_dtype))};
   if (torch_call_dispatcher("aten::_scaled_mm", "out", stack.data(), TORCH_ABI_VERSION) != 0)
     fail(block_scaled::kOp, ": torch's own scaled_mm failed");
   static_cast<void>(torch::stable::detail::to<Tensor>(stack[0]));  // takes the returned reference back
+  return {};
 }
 
-}  // namespace tileon
+}  // namespace tileon::scaled_mm

@@ -86,15 +86,13 @@ int choose_config(const GemmProblem& problem, const Gpu& gpu) { return choose(pr
 
 bool pays_for_copies(const GemmProblem& problem, const Gpu& gpu) { return copies_pay(problem, gpu); }
 
-bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu&) {
+bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem) {
   const Kind kind = kind_of(problem);
   if (kind == Kind::kFloat32 || kind == Kind::kFloat64) return false;  // the SIMT kernels read any stride at full rate
   return !is_float8(problem.dtype) && !reads_vectors(operand, problem, mn);  // of fp8, wants_widening decides
 }
 
 bool wants_widening(const GemmProblem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }
-
-int64_t scratch_bytes(int, const GemmProblem&) { return 0; }
 
 DeviceFlag run(int row, const GemmProblem& problem, const Gpu&, void*, cudaStream_t stream) {
   if (!run_kind(row, problem, stream)) throw std::runtime_error("tileon: this row has no kernel for this dtype");
@@ -103,6 +101,7 @@ DeviceFlag run(int row, const GemmProblem& problem, const Gpu&, void*, cudaStrea
 
 int block_scaled_config_count() { return kBlockScaledConfigCount; }
 const char* block_scaled_config_name(int row) { return kBlockScaledConfigs[row].name; }
+std::string block_scaled_config_formats(int) { return "mxfp8,mxfp4,mixed,nvfp4"; }
 const char* why_not(int row, const BlockScaledProblem&, const Gpu& gpu) {
   return why_not(kBlockScaledConfigs[row], gpu);
 }
@@ -112,7 +111,7 @@ bool reads(const BlockScaledOperand& operand, int64_t rows, const BlockScaledPro
   return reads_rows(operand, problem.scale_type, rows, problem.k);
 }
 
-void run(int row, const BlockScaledProblem& problem, cudaStream_t stream) {
+DeviceFlag run(int row, const BlockScaledProblem& problem, const Gpu&, void*, cudaStream_t stream) {
   constexpr auto e4m3 = ElementType::kE4M3, e2m1 = ElementType::kE2M1;
   constexpr auto e8m0 = ScaleType::kE8M0;
   const ElementType a = problem.a.element, b = problem.b.element;
@@ -125,6 +124,7 @@ void run(int row, const BlockScaledProblem& problem, cudaStream_t stream) {
     b == e4m3 ? run_block_scaled<e2m1, e4m3, e8m0>(row, problem, stream)
               : run_block_scaled<e2m1, e2m1, e8m0>(row, problem, stream);
   }
+  return {};
 }
 
 }  // namespace tileon::sm80

@@ -29,23 +29,23 @@ int choose_config(const GemmProblem& problem, const Gpu& gpu);
 bool pays_for_copies(const GemmProblem& problem, const Gpu& gpu);
 
 // Whether the kernels read operand `operand` ([mn, k], `mn` long) faster once it lies in an aligned buffer.
-bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu);
+bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem);
 
 // Whether fp8 operands are multiplied faster as float16, which holds every fp8 number.
 bool wants_widening(const GemmProblem& problem, const Gpu& gpu);
 
 // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the row supports it.
 // The kernels need no memory, and take every number: no device flag is returned.
-int64_t scratch_bytes(int row, const GemmProblem& problem);
 DeviceFlag run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 // The same for block-scaled products, whose rows have a table of their own. Every row takes every format and layout of
 // scales; operands that it does not read are copied first.
 int block_scaled_config_count();
 const char* block_scaled_config_name(int row);
+std::string block_scaled_config_formats(int row);
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu);
 int choose_config(const BlockScaledProblem& problem, const Gpu& gpu);
 bool reads(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem);
-void run(int row, const BlockScaledProblem& problem, cudaStream_t stream);
+DeviceFlag run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 }  // namespace tileon::sm80

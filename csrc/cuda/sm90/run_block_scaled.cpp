@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "cuda/runtime/error.h"
-#include "cuda/sm90/heuristics/block_scaled.h"
+#include "cuda/sm90/heuristics/select.h"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/launch/params.h"
 #include "cuda/sm90/layout/scaled_params.h"
@@ -145,14 +145,14 @@ struct Run {
 
 int block_scaled_config_count() { return kBlockScaledConfigCount; }
 const char* block_scaled_config_name(int row) { return kBlockScaledConfigs[row].name; }
-const char* block_scaled_config_formats(int row) {
+std::string block_scaled_config_formats(int row) {
   return is_by_encoding(kBlockScaledConfigs[row].route) ? "mxfp4" : "mxfp8,mxfp4,mixed,nvfp4";
 }
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu) {
   return why_not(kBlockScaledConfigs[row].route, problem, gpu);
 }
-bool keeps_accuracy(int row, const BlockScaledProblem& problem) {
-  return kBlockScaledConfigs[row].route != Route::kFloat8 || may_be_float8(problem);
+bool may_choose(int row, const BlockScaledProblem& problem) {
+  return problem.k > 0 && (kBlockScaledConfigs[row].route != Route::kFloat8 || may_be_float8(problem));
 }
 int choose_config(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 int64_t scratch_bytes(int row, const BlockScaledProblem& problem) {

@@ -75,7 +75,7 @@ const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) {
   if (row >= kFloat32Begin) return why_not_float32(problem, gpu);
   return row >= kFloat8Begin ? why_not_float8(problem, gpu) : sm90::why_not(problem, gpu);
 }
-bool keeps_accuracy(int row, const GemmProblem& problem) {
+bool may_choose(int row, const GemmProblem& problem) {
   const bool is_float8 = row >= kFloat8Begin && row < kFloat32Begin;
   return !is_float8 || kFp8Configs[row - kFloat8Begin].promoted || problem.fast_accum;
 }
@@ -86,9 +86,9 @@ int choose_config(const GemmProblem& problem, const Gpu& gpu) {
   return choose_once(problem, gpu);
 }
 
-bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu) {
+bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem) {
   const bool ours = problem.dtype == DType::kFloat16 || problem.dtype == DType::kBFloat16;
-  return ours && gpu.capability == 90 && !tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable;
+  return ours && !tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable;
 }
 
 int64_t scratch_bytes(int row, const GemmProblem& problem) {

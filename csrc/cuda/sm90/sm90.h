@@ -18,14 +18,15 @@ std::string config_dtypes(int row);  // comma-separated
 // Why row `row` of the tile table cannot run the problem as its operands lie on this GPU; null where it can.
 const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu);
 
-// Whether the row errs by no more than the problem allows; rows of fast fp8 sums do not unless it has fast_accum.
-bool keeps_accuracy(int row, const GemmProblem& problem);
+// Whether the library may choose the row, which errs by no more than the problem allows; rows of fast fp8 sums do
+// where it has fast_accum alone.
+bool may_choose(int row, const GemmProblem& problem);
 
 // The row that is expected to be fastest; -1 where none can run the problem.
 int choose_config(const GemmProblem& problem, const Gpu& gpu);
 
 // Whether operand `operand` ([mn, k], `mn` long) needs a copy into an aligned buffer: TMA cannot read it.
-bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem, const Gpu& gpu);
+bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem);
 
 // Bytes of memory that a run needs besides; 0 where it needs none.
 int64_t scratch_bytes(int row, const GemmProblem& problem);
@@ -38,9 +39,9 @@ DeviceFlag run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratc
 // The same for block-scaled products, whose rows have a table of their own.
 int block_scaled_config_count();
 const char* block_scaled_config_name(int row);
-const char* block_scaled_config_formats(int row);  // comma-separated
+std::string block_scaled_config_formats(int row);  // comma-separated
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu);
-bool keeps_accuracy(int row, const BlockScaledProblem& problem);
+bool may_choose(int row, const BlockScaledProblem& problem);
 
 // The row that is expected to be fastest; -1 where the problem is for the portable kernels.
 int choose_config(const BlockScaledProblem& problem, const Gpu& gpu);

@@ -1,12 +1,9 @@
-// Block-scaled products on Hopper: the routes, the tile table and the choice of a row. Data and pure functions,
-// compiled by any C++ compiler.
+// Block-scaled products on Hopper: the routes and the tile table. Data and pure functions, compiled by any C++ compiler.
+// Which row takes a problem: select.h.
 #pragma once
 
 #include <cstdint>
-#include <limits>
 
-#include "cuda/common/cheapest.h"
-#include "cuda/sm90/heuristics/cost_numbers.h"
 #include "cuda/sm90/heuristics/fp8.h"
 #include "cuda/sm90/heuristics/small_m.h"
 #include "cuda/sm90/layout/encoding.h"
@@ -185,38 +182,6 @@ constexpr bool may_be_float8(const BlockScaledProblem& problem) {
 
 // Products (m * n * k) from which int8 saves more than looking at the scales costs.
 constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
-
-// The cheapest row of a route whose operands are prepared.
-inline int choose(Route route, const BlockScaledProblem& problem, const Gpu& gpu) {
-  const Encoding encoding = is_by_encoding(route) ? Encoding::kInt8 : Encoding::kBFloat16;
-  const GemmProblem prepared = prepared_problem(problem, encoding, nullptr, nullptr);
-  const auto is_of_route = [&](const BlockScaledRow& row) { return row.route == route; };
-  if (encoding == Encoding::kBFloat16) {
-    const DenseWork work(prepared, gpu.sm_count, kGpuNumbers);
-    return cheapest(kBlockScaledConfigs, is_of_route, [&](const BlockScaledRow& row) {
-      return cost_of(kCostedConfigs[row.tile], work, std::numeric_limits<double>::infinity()).ns();
-    });
-  }
-  const Work work(prepared);
-  return cheapest(kBlockScaledConfigs, is_of_route, [&](const BlockScaledRow& row) {
-    return largest_bound_ns(dense_row_of(row, encoding), prepared, work, gpu.sm_count);
-  });
-}
-
-// The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.
-inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
-  if (problem.k > 0 && problem.m <= max_small_m(problem) && why_not(Route::kSmallM, problem, gpu) == nullptr)
-    return cheapest(
-        kBlockScaledConfigs, [](const BlockScaledRow& row) { return row.route == Route::kSmallM; },
-        [&](const BlockScaledRow& row) { return small_m_cost(problem.m, kSmallMTiles[row.tile]); });
-  if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
-  const bool is_prepared = problem.prepared_b.data != nullptr;
-  const bool by_encoding = is_prepared ? problem.prepared_b.form == PreparedForm::kInt8
-                                       : problem.is_mxfp4() && problem.products() >= kInt8PaysFrom;
-  const Route narrow = may_be_float8(problem) ? Route::kFloat8 : Route::kInt8;
-  const Route route = by_encoding && problem.k <= kInt8MaxK ? narrow : Route::kBFloat16;
-  return why_not(route, problem, gpu) == nullptr ? choose(route, problem, gpu) : -1;
-}
 
 // Memory that a product needs: both operands, a byte a row, the words of the inspection or the preparation, and a
 // summary of these. Where each begins but a, and all of it.

@@ -1,9 +1,12 @@
-// Which config of the Hopper tile table takes a dense product of 16 bits: pure functions, compiled by any C++ compiler.
+// Which config of the Hopper tile tables takes a dense product of 16 bits, or a block-scaled one: pure functions,
+// compiled by any C++ compiler. Those of fp8, int8 and float32 stand beside their tables.
 #pragma once
 
 #include <limits>
 #include <vector>
 
+#include "cuda/common/cheapest.h"
+#include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
 
 namespace tileon::sm90 {
@@ -56,6 +59,40 @@ inline std::vector<Candidate> explain(const GemmProblem& problem, const Gpu& gpu
     candidates.push_back({kRows[row].name, cost.ns(), cost});
   }
   return candidates;
+}
+
+// ---- block-scaled products ----
+
+// The cheapest row of a route whose operands are prepared.
+inline int choose(Route route, const BlockScaledProblem& problem, const Gpu& gpu) {
+  const Encoding encoding = is_by_encoding(route) ? Encoding::kInt8 : Encoding::kBFloat16;
+  const GemmProblem prepared = prepared_problem(problem, encoding, nullptr, nullptr);
+  const auto is_of_route = [&](const BlockScaledRow& row) { return row.route == route; };
+  if (encoding == Encoding::kBFloat16) {
+    const DenseWork work(prepared, gpu.sm_count, kGpuNumbers);
+    return cheapest(kBlockScaledConfigs, is_of_route, [&](const BlockScaledRow& row) {
+      return cost_of(kCostedConfigs[row.tile], work, std::numeric_limits<double>::infinity()).ns();
+    });
+  }
+  const Work work(prepared);
+  return cheapest(kBlockScaledConfigs, is_of_route, [&](const BlockScaledRow& row) {
+    return largest_bound_ns(dense_row_of(row, encoding), prepared, work, gpu.sm_count);
+  });
+}
+
+// The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.
+inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
+  if (problem.k > 0 && problem.m <= max_small_m(problem) && why_not(Route::kSmallM, problem, gpu) == nullptr)
+    return cheapest(
+        kBlockScaledConfigs, [](const BlockScaledRow& row) { return row.route == Route::kSmallM; },
+        [&](const BlockScaledRow& row) { return small_m_cost(problem.m, kSmallMTiles[row.tile]); });
+  if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
+  const bool is_prepared = problem.prepared_b.data != nullptr;
+  const bool by_encoding = is_prepared ? problem.prepared_b.form == PreparedForm::kInt8
+                                       : problem.is_mxfp4() && problem.products() >= kInt8PaysFrom;
+  const Route narrow = may_be_float8(problem) ? Route::kFloat8 : Route::kInt8;
+  const Route route = by_encoding && problem.k <= kInt8MaxK ? narrow : Route::kBFloat16;
+  return why_not(route, problem, gpu) == nullptr ? choose(route, problem, gpu) : -1;
 }
 
 }  // namespace tileon::sm90

@@ -1,0 +1,56 @@
+// The entry points of quantize, dequantize, pack_scales and unpack_scales, written once over a Device, which has
+//
+//   Device::require(op)         as matmul's (matmul.h)
+//   Device::run(problem, like)  of each of the problems, whose outputs are allocated; `like` is on the device
+#pragma once
+
+#include <torch/csrc/stable/library.h>
+
+#include <tuple>
+
+#include "checks/quantize.h"
+#include "entry/registration.h"
+
+namespace tileon {
+
+template <typename Device>
+struct QuantizeEntry {
+  static std::tuple<Tensor, Tensor> quantize(const Tensor& x, const std::string& format,
+                                             const std::optional<Tensor>& global_scale,
+                                             const std::string& scale_rounding) {
+    QuantizeProblem problem = check_quantize({x, format, global_scale, scale_rounding});
+    Device::require("quantize");
+    const Quantized out = bind_outputs(problem, x);
+    Device::run(problem, x);
+    return {out.data, out.scale};
+  }
+
+  static Tensor dequantize(const Tensor& data, const Tensor& scale, const std::string& format,
+                           const std::optional<Tensor>& global_scale, std::optional<ScalarType> out_dtype) {
+    return run("dequantize", check_dequantize({data, scale, format, global_scale, out_dtype}), data);
+  }
+
+  static Tensor pack_scales(const Tensor& scale) { return run("pack_scales", check_pack_scales(scale), scale); }
+
+  static Tensor unpack_scales(const Tensor& packed, int64_t rows, int64_t cols) {
+    return run("unpack_scales", check_unpack_scales(packed, rows, cols), packed);
+  }
+
+  static void add_to(RegisteredKernels::Library& m) {
+    m.impl("quantize", TORCH_BOX(&QuantizeEntry::quantize));
+    m.impl("dequantize", TORCH_BOX(&QuantizeEntry::dequantize));
+    m.impl("pack_scales", TORCH_BOX(&QuantizeEntry::pack_scales));
+    m.impl("unpack_scales", TORCH_BOX(&QuantizeEntry::unpack_scales));
+  }
+
+ private:
+  template <typename Problem>
+  static Tensor run(const char* op, Problem problem, const Tensor& like) {
+    Device::require(op);
+    const Tensor out = bind_output(problem, like);
+    Device::run(problem, like);
+    return out;
+  }
+};
+
+}  // namespace tileon

@@ -1,0 +1,80 @@
+// The table of backends (backend.h) with backends that only count: numbering, choice, and what may be chosen.
+#include <string>
+
+#include "cuda/dispatch/backend.h"
+#include "expect.h"
+
+namespace tileon {
+namespace {
+
+struct Problem {
+  int size;
+};
+
+template <char kLetter, int kCount>
+struct Fake {
+  static int config_count() { return kCount; }
+  static const char* config_name(int config) {
+    static const std::string names[] = {std::string(1, kLetter) + "0", std::string(1, kLetter) + "1"};
+    return names[config].c_str();
+  }
+  static std::string config_operands(int) { return "bytes"; }
+  static const char* why_not(int config, const Problem& problem, const Gpu&) {
+    return problem.size > 100 * (config + 1) ? "it is too large" : nullptr;
+  }
+  static bool is_even(int, const Problem& problem) { return problem.size % 2 == 0; }
+  static int choose_config(const Problem& problem, const Gpu&) { return problem.size > 50 ? -1 : kCount - 1; }
+  static int choose_any(const Problem&, const Gpu&) { return 0; }
+  static int64_t scratch_bytes(int, const Problem& problem) { return problem.size > 40 ? 0 : 8; }
+  static DeviceFlag run(int, const Problem&, const Gpu&, void*, cudaStream_t) { return {}; }
+};
+
+using First = Fake<'a', 2>;
+using Last = Fake<'b', 1>;
+constexpr Backend<Problem> kTable[] = {
+    {80, 90, First::config_count, First::config_name, First::config_operands, First::why_not, First::is_even,
+     First::choose_config, First::scratch_bytes, First::run},
+    {80, 999, Last::config_count, Last::config_name, Last::config_operands, Last::why_not, nullptr, Last::choose_any,
+     nullptr, Last::run},
+};
+constexpr Backends<Problem> kBackends{kTable};
+const Gpu kOld{75, 10, 0}, kBoth{80, 10, 0}, kNew{120, 10, 0};
+
+void test_numbers() {
+  expect(kBackends.config_count() == 3, "configs are counted through all backends");
+  expect(std::string(kBackends.at(1)->name()) == "a1" && std::string(kBackends.at(2)->name()) == "b0", "in order");
+  expect(!kBackends.at(3) && !kBackends.at(-1), "and there are no others");
+  expect(kBackends.text() == "0 a0 bytes\n1 a1 bytes\n2 b0 bytes\n", "a line for each");
+}
+
+void test_choice() {
+  const auto name = [](const BackendConfig<Problem>& config) {
+    return config.backend == nullptr ? std::string() : std::string(config.name());
+  };
+  expect(name(kBackends.choose({10}, kBoth)) == "a1", "the first backend's choice");
+  expect(name(kBackends.choose({60}, kBoth)) == "b0", "the next one's, where it takes none");
+  expect(name(kBackends.choose({10}, kNew)) == "b0", "or is not for the GPU");
+  expect(name(kBackends.choose({10}, kOld)).empty(), "none, where none is");
+  expect(name(kBackends.choose_without_scratch({10}, kBoth)) == "b0", "the first choice that needs no scratch");
+  expect(name(kBackends.choose_without_scratch({44}, kBoth)) == "a1", "which may be the first backend's");
+}
+
+void test_candidates() {
+  expect(kBackends.candidates_text({10}, kBoth) == "0 a0\n1 a1\n2 b0\n", "all that run the problem");
+  expect(kBackends.candidates_text({150}, kBoth) == "1 a1\n", "none that cannot");
+  expect(kBackends.candidates_text({11}, kBoth) == "2 b0\n", "none that errs too much");
+  expect(kBackends.candidates_text({10}, kNew) == "2 b0\n", "none of another GPU's");
+  expect(kBackends.candidate("a1", {150}, kBoth).has_value() && !kBackends.candidate("a0", {150}, kBoth) &&
+             !kBackends.candidate("c0", {10}, kBoth),
+         "by name, where it may be chosen");
+}
+
+}  // namespace
+}  // namespace tileon
+
+int main() {
+  tileon::test_numbers();
+  tileon::test_choice();
+  tileon::test_candidates();
+  return report("backends");
+}
