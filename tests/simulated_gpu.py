@@ -2,7 +2,8 @@
 
 What means a CUDA device to torch means the CPU here, and what a simulated GPU has not ends the test that asks for it as
 left out. So does a product that would take a simulation too long: which tests run depends on no clock.
-TILEON_SIMULATED_GPU=a100 simulates that one, and TILEON_SIMULATED_SEED=<n> runs every test in that schedule.
+TILEON_SIMULATED_GPU=a100 simulates that one, TILEON_SIMULATED_SEED=<n> runs every test in that schedule, and
+TILEON_SIMULATED_PART=3/8 runs the third of eight parts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 NAMES = {"h200": (9, 0), "a100": (8, 0)}
 NAME = os.environ.get("TILEON_SIMULATED_GPU", "h200")
 SEED = int(os.environ.get("TILEON_SIMULATED_SEED", "0"))  # simulation/machine/schedule.h
+PART, PARTS = map(int, os.environ.get("TILEON_SIMULATED_PART", "1/1").split("/"))
 CPU = torch.device("cpu")
 
 # What test_simulated_library.py asks for, so that its tests end within minutes.
@@ -229,6 +231,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=f"a simulated GPU {reason}"))
     if IS_SHORT:
         leave_out_cases(items)
+    if PARTS > 1:
+        others = [item for number, item in enumerate(items) if number % PARTS != PART - 1]
+        items[0].config.hook.pytest_deselected(items=others)
+        items[:] = items[PART - 1 :: PARTS]
 
 
 def half(items: list[pytest.Item]) -> list[pytest.Item]:
