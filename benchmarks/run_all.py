@@ -151,7 +151,7 @@ def main() -> int:
     table, good = [["stage", "step", "result", "seconds"]], True
     for name in names:
         limited = [replace(step, seconds=max(1, round(step.seconds * arguments.scale))) for step in steps[name]]
-        with ThreadPoolExecutor(len(limited) if STAGES[name].together else 1) as pool:
+        with ThreadPoolExecutor(STAGES[name].side_by_side) as pool:
             outcomes = list(pool.map(lambda step: _run(step, out), limited))
         writer = STAGES[name].write
         if writer is not None:

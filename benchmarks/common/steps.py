@@ -62,7 +62,7 @@ class Stage:
     steps: Callable[[Path], list[Step]]
     write: Callable[[Path, list[Outcome]], None] | None
     by_default: bool = True
-    together: bool = False  # the steps run side by side: where they claim nothing about time
+    side_by_side: int = 1  # so many steps at a time, where they claim nothing about time
 
 
 def bare(program: str) -> str:
