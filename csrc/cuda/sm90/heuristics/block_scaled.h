@@ -1,5 +1,5 @@
-// Block-scaled products on Hopper: the routes and the tile table. Data and pure functions, compiled by any C++ compiler.
-// Which row takes a problem: select.h.
+// Block-scaled products on Hopper: the routes and the tile table. Data and pure functions, compiled by any C++
+// compiler. Which row takes a problem: select.h.
 #pragma once
 
 #include <cstdint>
