@@ -63,7 +63,8 @@ void test_all_that_counts_is_told_apart() {
   for (const GemmProblem& other : others)
     expect(!(ChoiceKey(other, kH200) == ChoiceKey(plain, kH200)), "another problem has another key");
   for (int i = 13; i < 15; ++i)
-    expect(!(ChoiceKey(others[i], kH200) == ChoiceKey(others[i + 1], kH200)), "outputs are told apart by what fits them");
+    expect(!(ChoiceKey(others[i], kH200) == ChoiceKey(others[i + 1], kH200)),
+           "outputs are told apart by what fits them");
   expect(!(ChoiceKey(plain, {90, 114, 227 * 1024}) == ChoiceKey(plain, kH200)), "another GPU too");
   GemmProblem elsewhere = plain;
   elsewhere.a.data = reinterpret_cast<void*>(4096 + 1024);
