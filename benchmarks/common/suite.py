@@ -71,7 +71,7 @@ def _write_tests(out: Path, outcomes: list[Outcome]) -> None:
                 totals[what.removesuffix("s")] = totals.get(what.removesuffix("s"), 0) + int(count)
     counts = ", ".join(f"{count} {what}" for what, count in totals.items() if count or what == "passed")
     seconds = sum(outcome.seconds for outcome in outcomes)
-    parts.append(f"The suite, all its processes together:\n{counts} in {seconds:.1f}s of theirs\n")
+    parts.append(f"The suite, all its processes together:\n{counts} in {seconds:.1f}s, their times added\n")
     (out / "tests.txt").write_text("\n".join(parts))
 
 

@@ -3,6 +3,7 @@
 #include <torch/csrc/stable/tensor.h>
 
 #include "cpu/dequantize_row.h"
+#include "cpu/device.h"
 #include "cpu/products.h"
 #include "entry/block_scaled.h"
 #include "tuning/kernel_log.h"
@@ -24,17 +25,13 @@ Tensor dequantized(const BlockScaledProblem& problem, const BlockScaledOperand& 
   return values;
 }
 
-struct Cpu {
-  static void require(const char*) {}
-
-  static void require_config(const char* op, int64_t config) {
-    fail(op, ": `config` ", config, " is a row of the GPU's tile table, got operands on the CPU");
-  }
-
+struct Cpu : CpuDevice {
   [[noreturn]] static void require_prepared(const char* op) {
     fail(op, ": needs a GPU of compute capability 9.0, got operands on the CPU");
   }
-  static Tensor prepare(const BlockScaledProblem&, PreparedForm, const Tensor& b) { return b; }  // never called
+  [[noreturn]] static Tensor prepare(const BlockScaledProblem&, PreparedForm, const Tensor&) {
+    require_prepared("_prepare_block_scaled");
+  }
 
   static void run(const BlockScaledProblem& problem, const BlockScaledArguments& arguments, const Tensor& out,
                   int64_t) {

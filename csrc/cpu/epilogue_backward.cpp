@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "cpu/device.h"
 #include "entry/epilogue_backward.h"
 #include "tuning/kernel_log.h"
 
@@ -79,9 +80,7 @@ void run(const EpilogueBackwardProblem& problem) {
   });
 }
 
-struct Cpu {
-  static void require(const char*) {}
-
+struct Cpu : CpuDevice {
   static void run(const EpilogueBackwardProblem& problem, const Tensor&) {
     with_type(problem.grad_dtype, [&](auto grad_type) {
       with_type(problem.out_dtype,

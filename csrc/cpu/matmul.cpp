@@ -5,6 +5,7 @@
 #include <array>
 #include <initializer_list>
 
+#include "cpu/device.h"
 #include "cpu/products.h"
 #include "entry/matmul.h"
 #include "tuning/kernel_log.h"
@@ -49,13 +50,7 @@ void multiply(const GemmProblem& problem, const Tensor& a, const Tensor& b, DTyp
   }
 }
 
-struct Cpu {
-  static void require(const char*) {}
-
-  static void require_config(const char* op, int64_t config) {
-    fail(op, ": `config` ", config, " is a row of the GPU's tile table, got operands on the CPU");
-  }
-
+struct Cpu : CpuDevice {
   static void run(const GemmProblem& problem, const MatmulArguments& arguments, const Tensor& out,
                   const Tensor* pre_activation, int64_t) {
     if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;

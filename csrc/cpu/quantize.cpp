@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "cpu/dequantize_row.h"
+#include "cpu/device.h"
 #include "entry/quantize.h"
 #include "tuning/kernel_log.h"
 
@@ -168,9 +169,7 @@ void run(const ScalePackProblem& problem) {
   log_call(problem);
 }
 
-struct Cpu {
-  static void require(const char*) {}
-
+struct Cpu : CpuDevice {
   template <typename Problem>
   static void run(const Problem& problem, const Tensor&) {
     tileon::run(problem);

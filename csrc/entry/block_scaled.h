@@ -1,6 +1,6 @@
 // The entry points of block_scaled_matmul, written once over a Device, as those of matmul are (matmul.h). Besides:
 //
-//   Device::prepare(problem, form, b)  a buffer with the weight `b` as Hopper's kernels multiply it
+//   Device::prepare(problem, form, b)  a buffer with the weight `b` as Hopper's kernels multiply it, or fails
 //   Device::require_prepared(op)       fails where the device's kernels read no such buffer
 #pragma once
 
@@ -60,7 +60,6 @@ struct BlockScaledEntry {
 
   static Tensor prepare(const Tensor& b, const Tensor& scale_b, const std::string& form) {
     const auto [problem, prepared_form] = check_prepare(b, scale_b, form);
-    Device::require_prepared("_prepare_block_scaled");
     return Device::prepare(problem, prepared_form, b);
   }
 

@@ -15,13 +15,14 @@ struct NoCuda {
     fail(op, ": this library was built for the CPU alone, got CUDA tensors; build it where nvcc is found ",
          "(see python -m tileon_ops.info)");
   }
-  static void require_config(const char* op, int64_t) { require(op); }
-  static void require_prepared(const char* op) { require(op); }
+  [[noreturn]] static void require_config(const char* op, int64_t) { require(op); }
+  [[noreturn]] static void require_prepared(const char* op) { require(op); }
+  [[noreturn]] static Tensor prepare(const BlockScaledProblem&, PreparedForm, const Tensor&) {
+    require("_prepare_block_scaled");
+  }
 
-  // Never called.
   template <typename... Arguments>
-  static void run(const Arguments&...) {}
-  static Tensor prepare(const BlockScaledProblem&, PreparedForm, const Tensor& b) { return b; }
+  static void run(const Arguments&...) {}  // `require` comes before
 };
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace {
 
 struct Problem {
   int size;
+  int a = 0;  // an operand
 };
 
 template <char kLetter, int kCount>
@@ -25,6 +26,7 @@ struct Fake {
   static bool is_even(int, const Problem& problem) { return problem.size % 2 == 0; }
   static int choose_config(const Problem& problem, const Gpu&) { return problem.size > 50 ? -1 : kCount - 1; }
   static int choose_any(const Problem&, const Gpu&) { return 0; }
+  static bool wants_copy(const int&, int64_t, const Problem&) { return false; }
   static int64_t scratch_bytes(int, const Problem& problem) { return problem.size > 40 ? 0 : 8; }
   static DeviceFlag run(int, const Problem&, const Gpu&, void*, cudaStream_t) { return {}; }
 };
@@ -33,9 +35,9 @@ using First = Fake<'a', 2>;
 using Last = Fake<'b', 1>;
 constexpr Backend<Problem> kTable[] = {
     {80, 90, First::config_count, First::config_name, First::config_operands, First::why_not, First::is_even,
-     First::choose_config, First::scratch_bytes, First::run},
+     First::choose_config, First::wants_copy, First::scratch_bytes, First::run},
     {80, 999, Last::config_count, Last::config_name, Last::config_operands, Last::why_not, nullptr, Last::choose_any,
-     nullptr, Last::run},
+     Last::wants_copy, nullptr, Last::run},
 };
 constexpr Backends<Problem> kBackends{kTable};
 const Gpu kOld{75, 10, 0}, kBoth{80, 10, 0}, kNew{120, 10, 0};
@@ -55,8 +57,8 @@ void test_choice() {
   expect(name(kBackends.choose({60}, kBoth)) == "b0", "the next one's, where it takes none");
   expect(name(kBackends.choose({10}, kNew)) == "b0", "or is not for the GPU");
   expect(name(kBackends.choose({10}, kOld)).empty(), "none, where none is");
-  expect(name(kBackends.choose_without_scratch({10}, kBoth)) == "b0", "the first choice that needs no scratch");
-  expect(name(kBackends.choose_without_scratch({44}, kBoth)) == "a1", "which may be the first backend's");
+  expect(name(kBackends.choose({10}, kBoth, false)) == "b0", "the first choice that needs no scratch");
+  expect(name(kBackends.choose({44}, kBoth, false)) == "a1", "which may be the first backend's");
 }
 
 void test_candidates() {

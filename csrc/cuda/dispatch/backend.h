@@ -27,6 +27,8 @@ inline bool may_choose_hopper() {
 
 template <typename Problem>
 struct Backend {
+  using Operand = decltype(Problem::a);
+
   int min_capability;  // major * 10 + minor
   int max_capability;
   int (*config_count)();
@@ -35,7 +37,9 @@ struct Backend {
   const char* (*why_not)(int config, const Problem&, const Gpu&);  // null where it can run the problem as it lies
   bool (*may_choose)(int config, const Problem&);                  // by its accuracy; null where every config may
   int (*choose_config)(const Problem&, const Gpu&);                // negative where no config takes the problem
-  int64_t (*scratch_bytes)(int config, const Problem&);            // null where no config needs any
+  // Whether an operand ([mn, k], `mn` long) is to be copied into an aligned buffer before these kernels read it.
+  bool (*wants_copy)(const Operand&, int64_t mn, const Problem&);
+  int64_t (*scratch_bytes)(int config, const Problem&);  // null where no config needs any
   DeviceFlag (*run)(int config, const Problem&, const Gpu&, void* scratch, cudaStream_t);
 
   bool is_for(const Gpu& gpu) const {
@@ -104,20 +108,12 @@ struct Backends {
     return found;
   }
 
-  // What the first willing backend chooses; no backend where none is for the GPU.
-  BackendConfig<Problem> choose(const Problem& problem, const Gpu& gpu) const {
-    for (const Backend<Problem>& backend : all) {
-      const int number = backend.is_for(gpu) ? backend.choose_config(problem, gpu) : -1;
-      if (number >= 0) return {&backend, number};
-    }
-    return {};
-  }
-
-  // The same, of configs that need no scratch.
-  BackendConfig<Problem> choose_without_scratch(const Problem& problem, const Gpu& gpu) const {
+  // What the first willing backend chooses, of configs that need no scratch where there is none; no backend where none
+  // is for the GPU.
+  BackendConfig<Problem> choose(const Problem& problem, const Gpu& gpu, bool has_scratch = true) const {
     for (const Backend<Problem>& backend : all) {
       const BackendConfig<Problem> config{&backend, backend.is_for(gpu) ? backend.choose_config(problem, gpu) : -1};
-      if (config.number >= 0 && config.scratch_bytes(problem) == 0) return config;
+      if (config.number >= 0 && (has_scratch || config.scratch_bytes(problem) == 0)) return config;
     }
     return {};
   }

@@ -15,11 +15,11 @@ using BlockScaledWay = Way<BlockScaledProblem>;
 // A call goes to the first one that is for the GPU and takes the problem. The portable kernels take every one.
 constexpr Backend<BlockScaledProblem> kBackends[] = {
     {90, 90, sm90::block_scaled_config_count, sm90::block_scaled_config_name, sm90::block_scaled_config_formats,
-     sm90::why_not, sm90::may_choose, sm90::choose_config, sm90::scratch_bytes, sm90::run},
+     sm90::why_not, sm90::may_choose, sm90::choose_config, sm80::wants_copy, sm90::scratch_bytes, sm90::run},
     {100, 109, scaled_mm::config_count, scaled_mm::config_name, scaled_mm::config_formats, scaled_mm::why_not, nullptr,
-     scaled_mm::choose_config, nullptr, scaled_mm::run},
+     scaled_mm::choose_config, sm80::wants_copy, nullptr, scaled_mm::run},
     {80, 999, sm80::block_scaled_config_count, sm80::block_scaled_config_name, sm80::block_scaled_config_formats,
-     sm80::why_not, nullptr, sm80::choose_config, nullptr, sm80::run},
+     sm80::why_not, nullptr, sm80::choose_config, sm80::wants_copy, nullptr, sm80::run},
 };
 
 // The codes of an operand as bytes: torch has no kernels that copy fp4.
@@ -46,15 +46,15 @@ struct BlockScaledMatmul {
   }
 
   static BlockScaledWay plan_without_memory(const BlockScaledProblem& problem, const Gpu& gpu) {
-    return plan_of(or_fail(backends().choose_without_scratch(problem, gpu), gpu), problem);
+    return plan_of(or_fail(backends().choose(problem, gpu, false), gpu), problem);
   }
 
-  // Every config reads the operands as sm80::reads says: others are copied for each of them.
+  // Every backend wants the same copies, so they are planned after the choice.
   static BlockScaledWay plan_of(const BackendConfig<BlockScaledProblem>& config, const BlockScaledProblem& problem) {
     BlockScaledWay way{config, problem, {}, {}};
-    if (!sm80::reads(problem.a, problem.m, problem))
+    if (config.backend->wants_copy(problem.a, problem.m, problem))
       way.a = {copy_of_codes(problem.a, problem.m, problem.k), ScalarType::Byte};
-    if (!sm80::reads(problem.b, problem.n, problem))
+    if (config.backend->wants_copy(problem.b, problem.n, problem))
       way.b = {copy_of_codes(problem.b, problem.n, problem.k), ScalarType::Byte};
     return way;
   }
@@ -72,9 +72,7 @@ struct BlockScaledMatmul {
   }
 };
 
-struct Cuda {
-  static void require(const char*) {}
-  static void require_config(const char*, int64_t) {}
+struct Cuda : CudaDevice {
   static void require_prepared(const char*) {}
 
   static void run(const BlockScaledProblem& problem, const BlockScaledArguments& arguments, const Tensor&,
@@ -93,9 +91,10 @@ struct Cuda {
     const Tensor prepared = allocate_bytes(PreparedLayout(form, problem.n, problem.k).bytes);
     const Tensor scratch = allocate_bytes(sm90::prepare_weight_scratch_bytes(problem));
     std::optional<Tensor> copy;
-    if (const auto codes = BlockScaledMatmul::plan_of({}, problem).b) {
-      copy = allocate_bytes(codes->layout.bytes());
-      bind(problem.b, fill(*codes, *copy, bytes_of(b), BlockScaledMatmul::kMnDimOfB));
+    if (sm80::wants_copy(problem.b, problem.n, problem)) {
+      const PlannedCopy codes{copy_of_codes(problem.b, problem.n, problem.k), ScalarType::Byte};
+      copy = allocate_bytes(codes.layout.bytes());
+      bind(problem.b, fill(codes, *copy, bytes_of(b), BlockScaledMatmul::kMnDimOfB));
     }
     sm90::prepare_weight(problem, {prepared.data_ptr(), form}, scratch.data_ptr(), current_stream(kPrepare, device));
     return prepared;

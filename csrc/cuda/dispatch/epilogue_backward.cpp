@@ -10,10 +10,8 @@
 namespace tileon {
 namespace {
 
-struct Cuda {
+struct Cuda : CudaDevice {
   static constexpr const char* kOp = "_epilogue_backward";
-  static void require(const char*) {}
-
   static void run(const EpilogueBackwardProblem& problem, const Tensor& grad) {
     const int device = grad.get_device_index();
     const CurrentDevice current_device(device);

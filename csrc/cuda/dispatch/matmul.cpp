@@ -1,6 +1,8 @@
 // matmul on CUDA tensors: its backends, and what is copied before one of them chooses.
 #include <torch/csrc/stable/library.h>
 
+#include <iterator>
+
 #include "cuda/dispatch/engine.h"
 #include "cuda/sm80/sm80.h"
 #include "cuda/sm90/sm90.h"
@@ -14,9 +16,9 @@ using MatmulWay = Way<GemmProblem>;
 // A call goes to the first one that is for the GPU and takes the problem. The portable kernels take every one.
 constexpr Backend<GemmProblem> kBackends[] = {
     {90, 90, sm90::config_count, sm90::config_name, sm90::config_dtypes, sm90::why_not, sm90::may_choose,
-     sm90::choose_config, sm90::scratch_bytes, sm90::run},
+     sm90::choose_config, sm90::wants_copy, sm90::scratch_bytes, sm90::run},
     {80, 999, sm80::config_count, sm80::config_name, sm80::config_dtypes, sm80::why_not, nullptr, sm80::choose_config,
-     nullptr, sm80::run},
+     sm80::wants_copy, nullptr, sm80::run},
 };
 
 void plan_copy_of_a(MatmulWay& way, DType dtype) {
@@ -33,25 +35,21 @@ void plan_copy_of_b(MatmulWay& way, DType dtype) {
   problem.b_dtype = dtype;
 }
 
-bool wants_copy(const Backend<GemmProblem>& backend, const Operand& operand, int64_t mn, const GemmProblem& problem) {
-  return backend.max_capability == 90 ? sm90::wants_copy(operand, mn, problem) : sm80::wants_copy(operand, mn, problem);
-}
-
 // What the first willing backend chooses, after copies where they pay: of an operand as it is where the kernels cannot
-// read it well, of both fp8 operands as float16 where the portable kernels cannot read one of them well.
+// read it well, of both fp8 operands as float16 where the portable kernels, the last backend, cannot read one of them
+// well.
 MatmulWay fastest_way(MatmulWay way, const Gpu& gpu) {
   GemmProblem& problem = way.problem;
   const auto copies_pay = [&] { return sm80::pays_for_copies(problem, gpu); };  // asked where a copy is wanted alone
   for (const Backend<GemmProblem>& backend : kBackends) {
     if (!backend.is_for(gpu)) continue;
-    if (backend.max_capability != 90 && sm80::wants_widening(problem, gpu) && copies_pay()) {
+    if (&backend == std::end(kBackends) - 1 && sm80::wants_widening(problem, gpu) && copies_pay()) {
       plan_copy_of_a(way, DType::kFloat16);
       plan_copy_of_b(way, DType::kFloat16);
       return fastest_way(way, gpu);  // from the first backend on: they may take float16
     }
-    if (!way.a && wants_copy(backend, problem.a, problem.m, problem) && copies_pay())
-      plan_copy_of_a(way, problem.dtype);
-    if (!way.b && wants_copy(backend, problem.b, problem.n, problem) && copies_pay())
+    if (!way.a && backend.wants_copy(problem.a, problem.m, problem) && copies_pay()) plan_copy_of_a(way, problem.dtype);
+    if (!way.b && backend.wants_copy(problem.b, problem.n, problem) && copies_pay())
       plan_copy_of_b(way, problem.b_dtype);
     way.config = {&backend, backend.choose_config(problem, gpu)};
     if (way.config.number >= 0) return way;
@@ -71,7 +69,7 @@ struct Matmul {
 
   // Of operands that are read where they are.
   static MatmulWay plan_without_memory(const GemmProblem& problem, const Gpu& gpu) {
-    const BackendConfig<GemmProblem> config = backends().choose_without_scratch(problem, gpu);
+    const BackendConfig<GemmProblem> config = backends().choose(problem, gpu, false);
     if (config.backend == nullptr) fail_without_backend(kOp, gpu);
     return plan_of(config, problem);
   }
@@ -87,9 +85,7 @@ struct Matmul {
   static void bind_b(GemmProblem& problem, const Operand& operand) { problem.b = operand; }
 };
 
-struct Cuda {
-  static void require(const char*) {}
-  static void require_config(const char*, int64_t) {}
+struct Cuda : CudaDevice {
   static void run(const GemmProblem& problem, const MatmulArguments& arguments, const Tensor&, const Tensor*,
                   int64_t config) {
     run_product<Matmul>(problem, arguments, config);

@@ -7,9 +7,7 @@
 namespace tileon {
 namespace {
 
-struct Cuda {
-  static void require(const char*) {}
-
+struct Cuda : CudaDevice {
   static void run(const QuantizeProblem& problem, const Tensor& x) { run("quantize", run_quantize, problem, x); }
   static void run(const DequantizeProblem& problem, const Tensor& data) {
     run("dequantize", run_dequantize, problem, data);

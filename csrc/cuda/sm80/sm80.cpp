@@ -107,8 +107,8 @@ const char* why_not(int row, const BlockScaledProblem&, const Gpu& gpu) {
 }
 int choose_config(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 
-bool reads(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem) {
-  return reads_rows(operand, problem.scale_type, rows, problem.k);
+bool wants_copy(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem) {
+  return !reads_rows(operand, problem.scale_type, rows, problem.k);
 }
 
 DeviceFlag run(int row, const BlockScaledProblem& problem, const Gpu&, void*, cudaStream_t stream) {

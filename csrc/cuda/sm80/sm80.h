@@ -39,13 +39,13 @@ bool wants_widening(const GemmProblem& problem, const Gpu& gpu);
 DeviceFlag run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 // The same for block-scaled products, whose rows have a table of their own. Every row takes every format and layout of
-// scales; operands that it does not read are copied first.
+// scales. The other backends want the same copies.
 int block_scaled_config_count();
 const char* block_scaled_config_name(int row);
 std::string block_scaled_config_formats(int row);
 const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu);
 int choose_config(const BlockScaledProblem& problem, const Gpu& gpu);
-bool reads(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem);
+bool wants_copy(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem);
 DeviceFlag run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 }  // namespace tileon::sm80

@@ -48,7 +48,7 @@ int choose_config(const BlockScaledProblem& problem, const Gpu& gpu);
 
 int64_t scratch_bytes(int row, const BlockScaledProblem& problem);
 
-// The operands lie as sm80::reads says.
+// The operands lie so that sm80::wants_copy asks for no copy.
 DeviceFlag run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 // Fills a weight's buffer, for the problem's b; its m is 0. `scratch` is as long as the third one says; the first says

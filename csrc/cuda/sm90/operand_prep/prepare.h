@@ -12,7 +12,7 @@
 
 namespace tileon::sm90 {
 
-// The problems' operands have contiguous rows of codes, aligned as sm80::reads says.
+// The problems' operands have contiguous rows of codes, of which sm80::wants_copy asks for no copy.
 
 struct PreparedOperand {
   void* rows;          // [mn][k] of bfloat16 or of bytes
