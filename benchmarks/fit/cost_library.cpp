@@ -16,15 +16,15 @@ struct Case {
   int32_t a_mn_major, b_mn_major;
 };
 
-static GemmProblem problem_of(const Case& each) {
-  GemmProblem problem;
+static Problem problem_of(const Case& each) {
+  Problem problem;
   problem.m = each.m;
   problem.n = each.n;
   problem.k = each.k;
-  problem.dtype = problem.b_dtype = problem.out_dtype = DType::kBFloat16;
+  problem.a.dtype = problem.b.dtype = problem.out_dtype = DType::kBFloat16;
   void* data = reinterpret_cast<void*>(4096);
-  problem.a = each.a_mn_major ? Operand{data, 1, each.m, 0} : Operand{data, each.k, 1, 0};
-  problem.b = each.b_mn_major ? Operand{data, 1, each.n, 0} : Operand{data, each.k, 1, 0};
+  static_cast<Matrix&>(problem.a) = each.a_mn_major ? Matrix{data, 1, each.m, 0} : Matrix{data, each.k, 1, 0};
+  static_cast<Matrix&>(problem.b) = each.b_mn_major ? Matrix{data, 1, each.n, 0} : Matrix{data, each.k, 1, 0};
   problem.out = {data, each.n, 1, 0};
   return problem;
 }

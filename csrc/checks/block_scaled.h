@@ -25,8 +25,8 @@ constexpr const char* kOp = "block_scaled_matmul";
 // The first is the default.
 constexpr DType kOutputs[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat8E4M3};
 
-constexpr std::optional<ElementType> element_of(ScalarType type) {
-  for (const ElementType element : {ElementType::kE4M3, ElementType::kE2M1})
+constexpr std::optional<DType> element_of(ScalarType type) {
+  for (const DType element : {DType::kFloat8E4M3, DType::kFloat4E2M1})
     if (holds(type, element)) return element;
   return std::nullopt;
 }
@@ -39,8 +39,8 @@ inline void check_place(const char* name, const TensorView& tensor, const Tensor
 inline void check_elements(const TensorView& a, const TensorView& b) {
   if (element_of(a.type()) && element_of(b.type())) return;
   fail(kOp, ": operands `a` x `b` of dtypes ", dtype_name(a.type()), " x ", dtype_name(b.type()),
-       " are not offered; offered are, in every pairing, ", dtypes_of(ElementType::kE4M3), " and, for fp4, ",
-       dtypes_of(ElementType::kE2M1));
+       " are not offered; offered are, in every pairing, ", dtypes_of(DType::kFloat8E4M3), " and, for fp4, ",
+       dtypes_of(DType::kFloat4E2M1));
 }
 
 // e8m0 scales go with every pairing of elements, e4m3 with fp4 alone; both operands have scales of one type.
@@ -48,7 +48,7 @@ inline ScaleType check_scale_types(const TensorView& scale_a, const TensorView& 
   const bool is_e8m0 = holds(scale_a.type(), ScaleType::kE8M0);
   if (!is_e8m0 && !both_fp4)
     fail(kOp, ": `scale_a` must be ", dtypes_of(ScaleType::kE8M0), " where an operand is ",
-         dtypes_of(ElementType::kE4M3), ", got ", dtype_name(scale_a.type()));
+         dtypes_of(DType::kFloat8E4M3), ", got ", dtype_name(scale_a.type()));
   if (!is_e8m0 && !holds(scale_a.type(), ScaleType::kE4M3))
     fail(kOp, ": `scale_a` must be ", dtypes_of(ScaleType::kE8M0), " (mxfp4), or ", dtypes_of(ScaleType::kE4M3),
          " (nvfp4), got ", dtype_name(scale_a.type()));
@@ -69,14 +69,15 @@ inline DType check_out_dtype(std::optional<ScalarType> wanted) {
   fail(kOp, ": `out_dtype` ", dtype_name(*wanted), " is not offered; offered are ", names);
 }
 
-inline BlockScaledOperand operand_of(const TensorView& data, ElementType element, const TensorView& scale) {
-  return {data.data, data.strides[0], data.strides[1], element, scale.data, scale_strides(scale)};
+inline Operand operand_of(const TensorView& data, DType element, const TensorView& scale, ScaleType scale_type) {
+  const Scale scales{scale.data, scale_type, vec_of(scale_type), scale_strides(scale)};
+  return {{data.data, data.strides[0], data.strides[1], 0}, element, scales};
 }
 
 }  // namespace block_scaled
 
 // Every rule of the arguments but those of `out`. Fills the problem but for its output.
-inline BlockScaledProblem check_block_scaled(const BlockScaledArguments& arguments) {
+inline Problem check_block_scaled(const BlockScaledArguments& arguments) {
   using namespace block_scaled;
   check_given(kOp, "a", arguments.a);
   check_given(kOp, "b", arguments.b);
@@ -95,25 +96,25 @@ inline BlockScaledProblem check_block_scaled(const BlockScaledArguments& argumen
   check_place("scale_b", scale_b, a);
 
   check_elements(a, b);
-  BlockScaledProblem problem;
-  const ElementType a_element = *element_of(a.type());
-  const ElementType b_element = *element_of(b.type());
+  Problem problem;
+  const DType a_element = *element_of(a.type());
+  const DType b_element = *element_of(b.type());
   problem.m = a.sizes[0];
   problem.n = b.sizes[0];
   problem.k = a.sizes[1] * elements_per_byte(a_element);
   const int64_t b_k = b.sizes[1] * elements_per_byte(b_element);
   if (b_k != problem.k) fail(kOp, ": `b` must have as many elements in a row as `a`, k = ", problem.k, ", got ", b_k);
 
-  const bool both_fp4 = a_element == ElementType::kE2M1 && b_element == ElementType::kE2M1;
-  problem.scale_type = check_scale_types(scale_a, scale_b, both_fp4);
-  problem.vec = vec_of(problem.scale_type);
-  if (problem.k % problem.vec != 0)
-    fail(kOp, ": `a` and `b` must have a multiple of ", problem.vec, " elements in a row, of which ", problem.vec,
+  const bool both_fp4 = a_element == DType::kFloat4E2M1 && b_element == DType::kFloat4E2M1;
+  const ScaleType scale_type = check_scale_types(scale_a, scale_b, both_fp4);
+  const int vec = vec_of(scale_type);
+  if (problem.k % vec != 0)
+    fail(kOp, ": `a` and `b` must have a multiple of ", vec, " elements in a row, of which ", vec,
          " share a scale, got k = ", problem.k);
-  check_scale_shape(kOp, "scale_a", scale_a, problem.m, problem.k / problem.vec);
-  check_scale_shape(kOp, "scale_b", scale_b, problem.n, problem.k / problem.vec);
-  problem.a = operand_of(a, a_element, scale_a);
-  problem.b = operand_of(b, b_element, scale_b);
+  check_scale_shape(kOp, "scale_a", scale_a, problem.m, problem.k / vec);
+  check_scale_shape(kOp, "scale_b", scale_b, problem.n, problem.k / vec);
+  problem.a = operand_of(a, a_element, scale_a, scale_type);
+  problem.b = operand_of(b, b_element, scale_b, scale_type);
 
   if (arguments.global_scale) {
     const TensorView global_scale(*arguments.global_scale);
@@ -133,8 +134,7 @@ inline BlockScaledProblem check_block_scaled(const BlockScaledArguments& argumen
 }
 
 // The rules of `out`; `problem` comes from check_block_scaled.
-inline void check_out(const BlockScaledProblem& problem, const BlockScaledArguments& arguments,
-                      const Tensor& out_tensor) {
+inline void check_out(const Problem& problem, const BlockScaledArguments& arguments, const Tensor& out_tensor) {
   using block_scaled::kOp;
   check_given(kOp, "out", out_tensor);
   const TensorView out(out_tensor);
@@ -151,7 +151,7 @@ inline void check_out(const BlockScaledProblem& problem, const BlockScaledArgume
 }
 
 // A fresh contiguous (m, n) on a's device.
-inline Tensor new_output(const BlockScaledProblem& problem, const BlockScaledArguments& arguments) {
+inline Tensor new_output(const Problem& problem, const BlockScaledArguments& arguments) {
   return allocate(block_scaled::kOp, arguments.a, {2, {problem.m, problem.n}}, scalar_type(problem.out_dtype));
 }
 

@@ -30,6 +30,7 @@ constexpr OfferedOutputs kOfferedOutputs[] = {
     {DType::kFloat64, 1, {DType::kFloat64}},
     {DType::kFloat8E4M3, 3, {DType::kFloat16, DType::kBFloat16, DType::kFloat32}},
     {DType::kFloat8E5M2, 3, {DType::kFloat16, DType::kBFloat16, DType::kFloat32}},
+    {DType::kFloat4E2M1, 0, {}},  // only with scales: block_scaled_matmul
 };
 
 constexpr const OfferedOutputs& offered_outputs(DType dtype) { return kOfferedOutputs[static_cast<int>(dtype)]; }
@@ -41,14 +42,16 @@ constexpr bool in_order_of_dtypes() {
 }
 static_assert(in_order_of_dtypes());
 
-constexpr bool offered_operands(DType a, DType b) { return a == b || (is_float8(a) && is_float8(b)); }
+constexpr bool offered_operands(DType a, DType b) {
+  return (a == b && offered_outputs(a).count > 0) || (is_float8(a) && is_float8(b));
+}
 
-inline void check_operand_dtypes(const TensorView& a, const TensorView& b, GemmProblem& problem) {
+inline void check_operand_dtypes(const TensorView& a, const TensorView& b, Problem& problem) {
   const std::optional<DType> a_dtype = dtype_of(a.type());
   const std::optional<DType> b_dtype = dtype_of(b.type());
   if (a_dtype && b_dtype && offered_operands(*a_dtype, *b_dtype)) {
-    problem.dtype = *a_dtype;
-    problem.b_dtype = *b_dtype;
+    problem.a.dtype = *a_dtype;
+    problem.b.dtype = *b_dtype;
     return;
   }
   std::string offered;
@@ -73,7 +76,7 @@ inline DType check_out_dtype(DType dtype, std::optional<ScalarType> wanted) {
 }
 
 // Every rule of the arguments but those of `out`. Fills the problem but for its output.
-inline GemmProblem check_matmul(const MatmulArguments& arguments) {
+inline Problem check_matmul(const MatmulArguments& arguments) {
   check_given("matmul", "a", arguments.a);
   check_given("matmul", "b", arguments.b);
   const TensorView a(arguments.a);
@@ -82,7 +85,7 @@ inline GemmProblem check_matmul(const MatmulArguments& arguments) {
   if (b.dims != 2 && b.dims != 3) fail("matmul: `b` must be 2-D (k, n) or 3-D (batch, k, n), got ", b.dims, "-D");
   if (!a.same_device(b)) fail("matmul: `b` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{b});
 
-  GemmProblem problem;
+  Problem problem;
   check_operand_dtypes(a, b, problem);
   const int64_t a_first = a.dims - 2;  // of the matrix's own two dimensions
   const int64_t b_first = b.dims - 2;
@@ -97,7 +100,7 @@ inline GemmProblem check_matmul(const MatmulArguments& arguments) {
     fail("matmul: the batches of `a` and `b` must be equal, or one of them 1, got ", a_batch, " and ", b_batch);
   problem.batch = a_batch == 1 ? b_batch : a_batch;
 
-  problem.out_dtype = check_out_dtype(problem.dtype, arguments.out_dtype);
+  problem.out_dtype = check_out_dtype(problem.a.dtype, arguments.out_dtype);
   problem.allow_tf32 = arguments.allow_tf32;
   problem.fast_accum = arguments.fast_accum;
   problem.epilogue.activation = check_activation("matmul", arguments.activation);
@@ -108,20 +111,22 @@ inline GemmProblem check_matmul(const MatmulArguments& arguments) {
     bind_bias(problem.epilogue, bias);
   }
 
-  problem.a = {a.data, a.strides[a_first], a.strides[a_first + 1], a_batch > 1 ? a.strides[0] : 0};
-  problem.b = {b.data, b.strides[b_first + 1], b.strides[b_first], b_batch > 1 ? b.strides[0] : 0};
+  const Matrix a_matrix{a.data, a.strides[a_first], a.strides[a_first + 1], a_batch > 1 ? a.strides[0] : 0};
+  const Matrix b_matrix{b.data, b.strides[b_first + 1], b.strides[b_first], b_batch > 1 ? b.strides[0] : 0};
+  problem.a = {a_matrix, problem.a.dtype, {}};
+  problem.b = {b_matrix, problem.b.dtype, {}};
   return problem;
 }
 
 // The rules of _matmul_with_preactivation, which is for gradients: through fp8 operands none flows.
-inline GemmProblem check_matmul_with_preactivation(const MatmulArguments& arguments) {
-  const GemmProblem problem = check_matmul(arguments);
-  if (is_float8(problem.dtype)) fail("matmul: the argument of the activation is not kept for fp8 operands");
+inline Problem check_matmul_with_preactivation(const MatmulArguments& arguments) {
+  const Problem problem = check_matmul(arguments);
+  if (is_float8(problem.a.dtype)) fail("matmul: the argument of the activation is not kept for fp8 operands");
   return problem;
 }
 
 // The result's shape: 2-D where both operands are.
-inline Shape output_shape(const GemmProblem& problem, const MatmulArguments& arguments) {
+inline Shape output_shape(const Problem& problem, const MatmulArguments& arguments) {
   int64_t a_dims = 0, b_dims = 0;
   check_shim(aoti_torch_get_dim(arguments.a.get(), &a_dims));
   check_shim(aoti_torch_get_dim(arguments.b.get(), &b_dims));
@@ -130,21 +135,21 @@ inline Shape output_shape(const GemmProblem& problem, const MatmulArguments& arg
 }
 
 // The rules of `out`; `problem` comes from check_matmul.
-inline void check_out(const GemmProblem& problem, const MatmulArguments& arguments, const Tensor& out_tensor) {
+inline void check_out(const Problem& problem, const MatmulArguments& arguments, const Tensor& out_tensor) {
   check_given("matmul", "out", out_tensor);
   const TensorView out(out_tensor);
   const TensorView a(arguments.a);
   const TensorView b(arguments.b);
   check_out_tensor("matmul", out, a, problem.out_dtype, output_shape(problem, arguments));
   const ByteRange written = written_bytes(out_tensor, out, problem.out_dtype);
-  check_apart("matmul", written, "a", a.bytes(info(problem.dtype).bytes));
-  check_apart("matmul", written, "b", b.bytes(info(problem.b_dtype).bytes));
+  check_apart("matmul", written, "a", a.bytes(info(problem.a.dtype).bytes));
+  check_apart("matmul", written, "b", b.bytes(info(problem.b.dtype).bytes));
   if (arguments.bias)
     check_apart("matmul", written, "bias", TensorView(*arguments.bias).bytes(info(problem.epilogue.bias_dtype).bytes));
 }
 
 // A fresh contiguous (m, n) or (batch, m, n) on a's device.
-inline Tensor new_output(const GemmProblem& problem, const MatmulArguments& arguments) {
+inline Tensor new_output(const Problem& problem, const MatmulArguments& arguments) {
   return allocate("matmul", arguments.a, output_shape(problem, arguments), scalar_type(problem.out_dtype));
 }
 

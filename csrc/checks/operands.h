@@ -55,6 +55,8 @@ constexpr ScalarType scalar_type(DType dtype) {
       return ScalarType::Float8_e4m3fn;
     case DType::kFloat8E5M2:
       return ScalarType::Float8_e5m2;
+    case DType::kFloat4E2M1:
+      return ScalarType::Float4_e2m1fn_x2;
   }
   return ScalarType::Undefined;
 }
@@ -86,7 +88,6 @@ inline const char* dtype_name(ScalarType type) {
       {ScalarType::Float8_e5m2fnuz, "float8_e5m2fnuz"},
       {ScalarType::Float8_e4m3fnuz, "float8_e4m3fnuz"},
       {ScalarType::Float8_e8m0fnu, "float8_e8m0fnu"},
-      {ScalarType::Float4_e2m1fn_x2, "float4_e2m1fn_x2"},
       {ScalarType::UInt16, "uint16"},
       {ScalarType::UInt32, "uint32"},
       {ScalarType::UInt64, "uint64"},

@@ -7,7 +7,7 @@
 namespace tileon {
 
 struct WeightToPrepare {
-  BlockScaledProblem problem;  // of b alone: m is 0
+  Problem problem;  // of b alone: m is 0
   PreparedForm form;
 };
 
@@ -20,34 +20,34 @@ inline WeightToPrepare check_prepare(const Tensor& b_tensor, const Tensor& scale
   check_scale_dims(kOp, "scale_b", scale_b);
   if (!scale_b.same_device(b))
     fail(kOp, ": `scale_b` must be on the device of `b`, ", DeviceText{b}, ", got ", DeviceText{scale_b});
-  const std::optional<ElementType> element = block_scaled::element_of(b.type());
+  const std::optional<DType> element = block_scaled::element_of(b.type());
   if (!element)
-    fail(kOp, ": `b` must be ", dtypes_of(ElementType::kE4M3), " or, for fp4, ", dtypes_of(ElementType::kE2M1),
+    fail(kOp, ": `b` must be ", dtypes_of(DType::kFloat8E4M3), " or, for fp4, ", dtypes_of(DType::kFloat4E2M1),
          ", got ", dtype_name(b.type()));
   const bool is_e8m0 = holds(scale_b.type(), ScaleType::kE8M0);
-  if (!is_e8m0 && !(*element == ElementType::kE2M1 && holds(scale_b.type(), ScaleType::kE4M3)))
+  if (!is_e8m0 && !(*element == DType::kFloat4E2M1 && holds(scale_b.type(), ScaleType::kE4M3)))
     fail(kOp, ": `scale_b` must be ", dtypes_of(ScaleType::kE8M0), " or, of fp4, ", dtypes_of(ScaleType::kE4M3),
          ", got ", dtype_name(scale_b.type()));
-  BlockScaledProblem problem;
+  Problem problem;
   problem.n = b.sizes[0];
   problem.k = b.sizes[1] * elements_per_byte(*element);
-  problem.scale_type = is_e8m0 ? ScaleType::kE8M0 : ScaleType::kE4M3;
-  problem.vec = vec_of(problem.scale_type);
-  if (problem.k % problem.vec != 0)
-    fail(kOp, ": `b` must have a multiple of ", problem.vec, " elements in a row, of which ", problem.vec,
+  const ScaleType scale_type = is_e8m0 ? ScaleType::kE8M0 : ScaleType::kE4M3;
+  const int vec = vec_of(scale_type);
+  if (problem.k % vec != 0)
+    fail(kOp, ": `b` must have a multiple of ", vec, " elements in a row, of which ", vec,
          " share a scale, got k = ", problem.k);
-  check_scale_shape(kOp, "scale_b", scale_b, problem.n, problem.k / problem.vec);
-  problem.b = block_scaled::operand_of(b, *element, scale_b);
-  problem.a = {nullptr, 0, 1, *element, nullptr, {}};
+  check_scale_shape(kOp, "scale_b", scale_b, problem.n, problem.k / vec);
+  problem.b = block_scaled::operand_of(b, *element, scale_b, scale_type);
+  problem.a = {{nullptr, 0, 1, 0}, *element, {nullptr, scale_type, vec, {}}};
   if (form != "int8" && form != "bfloat16") fail(kOp, ": `form` must be int8 or bfloat16, got \"", form, "\"");
-  if (form == "int8" && !(*element == ElementType::kE2M1 && is_e8m0))
+  if (form == "int8" && !(*element == DType::kFloat4E2M1 && is_e8m0))
     fail(kOp, ": `form` int8 is offered for fp4 with ", dtypes_of(ScaleType::kE8M0), " scales, got ",
          dtype_name(b.type()), " with ", dtype_name(scale_b.type()));
   return {problem, form == "int8" ? PreparedForm::kInt8 : PreparedForm::kBFloat16};
 }
 
 // Of the product that `problem` is, which comes from check_block_scaled.
-inline PreparedWeight check_prepared(const BlockScaledProblem& problem, const Tensor& a, const Tensor& prepared) {
+inline PreparedWeight check_prepared(const Problem& problem, const Tensor& a, const Tensor& prepared) {
   constexpr const char* kOp = "_block_scaled_matmul_prepared";
   check_given(kOp, "prepared_b", prepared);
   const TensorView bytes(prepared);

@@ -83,8 +83,8 @@ struct Quantized {
 // Fresh outputs, which the problem then writes.
 inline Quantized bind_outputs(QuantizeProblem& problem, const Tensor& x) {
   const FormatInfo& format = info(problem.format);
-  Quantized out{allocate("quantize", x, {2, {problem.rows, problem.k / elements_per_byte(format.element)}},
-                         made_dtype(format.element)),
+  Quantized out{allocate("quantize", x, {2, {problem.rows, problem.k / elements_per_byte(format.dtype)}},
+                         made_dtype(format.dtype)),
                 allocate("quantize", x, packed_scale_shape(problem.rows, problem.cols()), made_dtype(format.scale))};
   problem.data = static_cast<uint8_t*>(out.data.mutable_data_ptr());
   problem.scale = static_cast<uint8_t*>(out.scale.mutable_data_ptr());
@@ -113,14 +113,14 @@ inline DequantizeProblem check_dequantize(const DequantizeArguments& arguments) 
   DequantizeProblem problem;
   problem.format = check_format("dequantize", arguments.format);
   const FormatInfo& format = info(problem.format);
-  if (!holds(data.type(), format.element))
-    fail("dequantize: `data` must be ", dtypes_of(format.element), " for ", format.name, ", got ",
+  if (!holds(data.type(), format.dtype))
+    fail("dequantize: `data` must be ", dtypes_of(format.dtype), " for ", format.name, ", got ",
          dtype_name(data.type()));
   if (!holds(scale.type(), format.scale))
     fail("dequantize: `scale` must be ", dtypes_of(format.scale), " for ", format.name, ", got ",
          dtype_name(scale.type()));
   problem.rows = data.sizes[0];
-  problem.k = data.sizes[1] * elements_per_byte(format.element);
+  problem.k = data.sizes[1] * elements_per_byte(format.dtype);
   check_k("dequantize", "data", problem.k, problem.format);
   if (!scale.same_device(data))
     fail("dequantize: `scale` must be on the device of `data`, ", DeviceText{data}, ", got ", DeviceText{scale});

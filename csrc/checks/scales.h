@@ -11,8 +11,8 @@ namespace tileon {
 
 // ---- dtypes: the first is what quantize makes ----
 
-constexpr bool holds(ScalarType type, ElementType element) {
-  if (element == ElementType::kE4M3) return type == ScalarType::Float8_e4m3fn;
+constexpr bool holds(ScalarType type, DType element) {
+  if (element == DType::kFloat8E4M3) return type == ScalarType::Float8_e4m3fn;
   return type == ScalarType::Byte || type == ScalarType::Float4_e2m1fn_x2;
 }
 
@@ -21,24 +21,24 @@ constexpr bool holds(ScalarType type, ScaleType scale) {
   return type == ScalarType::Float8_e8m0fnu || type == ScalarType::Byte;
 }
 
-constexpr const char* dtypes_of(ElementType element) {
-  return element == ElementType::kE4M3 ? "float8_e4m3fn" : "uint8 or float4_e2m1fn_x2";
+constexpr const char* dtypes_of(DType element) {
+  return element == DType::kFloat8E4M3 ? "float8_e4m3fn" : "uint8 or float4_e2m1fn_x2";
 }
 
 constexpr const char* dtypes_of(ScaleType scale) {
   return scale == ScaleType::kE4M3 ? "float8_e4m3fn" : "float8_e8m0fnu or uint8";
 }
 
-constexpr ScalarType made_dtype(ElementType element) {
-  return element == ElementType::kE4M3 ? ScalarType::Float8_e4m3fn : ScalarType::Byte;
+constexpr ScalarType made_dtype(DType element) {
+  return element == DType::kFloat8E4M3 ? ScalarType::Float8_e4m3fn : ScalarType::Byte;
 }
 
 constexpr ScalarType made_dtype(ScaleType scale) {
   return scale == ScaleType::kE4M3 ? ScalarType::Float8_e4m3fn : ScalarType::Float8_e8m0fnu;
 }
 
-static_assert(holds(made_dtype(ElementType::kE4M3), ElementType::kE4M3) &&
-              holds(made_dtype(ElementType::kE2M1), ElementType::kE2M1) &&
+static_assert(holds(made_dtype(DType::kFloat8E4M3), DType::kFloat8E4M3) &&
+              holds(made_dtype(DType::kFloat4E2M1), DType::kFloat4E2M1) &&
               holds(made_dtype(ScaleType::kE4M3), ScaleType::kE4M3) &&
               holds(made_dtype(ScaleType::kE8M0), ScaleType::kE8M0));
 

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
+#include "core/dtypes.h"
 #include "core/host_device.h"
 
 namespace tileon {
 
-enum class ElementType : int8_t { kE4M3, kE2M1 };  // e2m1: two in a byte, the even k in its low half
 enum class ScaleType : int8_t { kE8M0, kE4M3 };
 
 // Of one operand; a product of two different mx operands is called mixed.
@@ -16,15 +16,15 @@ enum class Format : int8_t { kMxfp8, kMxfp4, kNvfp4 };
 struct FormatInfo {
   Format format;
   const char* name;  // as the ops take it
-  ElementType element;
+  DType dtype;       // of its elements: kFloat8E4M3 or kFloat4E2M1
   ScaleType scale;
   int vec;  // elements along k that share a scale
 };
 
 constexpr FormatInfo kFormats[] = {
-    {Format::kMxfp8, "mxfp8", ElementType::kE4M3, ScaleType::kE8M0, 32},
-    {Format::kMxfp4, "mxfp4", ElementType::kE2M1, ScaleType::kE8M0, 32},
-    {Format::kNvfp4, "nvfp4", ElementType::kE2M1, ScaleType::kE4M3, 16},
+    {Format::kMxfp8, "mxfp8", DType::kFloat8E4M3, ScaleType::kE8M0, 32},
+    {Format::kMxfp4, "mxfp4", DType::kFloat4E2M1, ScaleType::kE8M0, 32},
+    {Format::kNvfp4, "nvfp4", DType::kFloat4E2M1, ScaleType::kE4M3, 16},
 };
 
 constexpr const FormatInfo& info(Format format) { return kFormats[static_cast<int>(format)]; }
@@ -36,14 +36,12 @@ static_assert(info(Format::kMxfp8).format == Format::kMxfp8 && info(Format::kMxf
 constexpr int vec_of(ScaleType scale) { return info(scale == ScaleType::kE8M0 ? Format::kMxfp8 : Format::kNvfp4).vec; }
 static_assert(info(Format::kMxfp8).vec == info(Format::kMxfp4).vec, "mixed products read both with one vec");
 
-constexpr const char* product_name(ElementType a, ElementType b, ScaleType scale) {
+constexpr const char* product_name(DType a, DType b, ScaleType scale) {
   if (a != b) return "mixed";
   if (scale == ScaleType::kE4M3) return info(Format::kNvfp4).name;
-  return info(a == ElementType::kE4M3 ? Format::kMxfp8 : Format::kMxfp4).name;
+  return info(a == DType::kFloat8E4M3 ? Format::kMxfp8 : Format::kMxfp4).name;
 }
 
-TILEON_HOST_DEVICE constexpr int elements_per_byte(ElementType element) {
-  return element == ElementType::kE2M1 ? 2 : 1;
-}
+TILEON_HOST_DEVICE constexpr int elements_per_byte(DType element) { return element == DType::kFloat4E2M1 ? 2 : 1; }
 
 }  // namespace tileon

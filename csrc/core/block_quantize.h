@@ -26,14 +26,14 @@ struct BlockScale {
 constexpr bool is_finite_amax(uint32_t amax_bits) { return amax_bits < 0x7f800000u; }
 
 // `amax` is the largest magnitude of the block, finite.
-template <ElementType kElement>
+template <DType kElement>
 TILEON_HOST_DEVICE BlockScale e8m0_scale(float amax, ScaleRounding rounding) {
-  constexpr int emax = kElement == ElementType::kE4M3 ? 8 : 2;  // floor(log2(the largest element))
+  constexpr int emax = kElement == DType::kFloat8E4M3 ? 8 : 2;  // floor(log2(the largest element))
   int byte;
   if (rounding == ScaleRounding::kFloor) {
     byte = static_cast<int>(bits_of(amax) >> 23) - emax;
   } else {
-    const uint32_t bits = bits_of(amax / (kElement == ElementType::kE4M3 ? kE4M3Max : kE2M1Max));
+    const uint32_t bits = bits_of(amax / (kElement == DType::kFloat8E4M3 ? kE4M3Max : kE2M1Max));
     byte = static_cast<int>(bits >> 23) + ((bits & 0x007fffffu) != 0);
     if (bits <= 0x00400000u) byte = 0;  // 2^-127, a subnormal
   }

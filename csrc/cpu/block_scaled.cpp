@@ -12,15 +12,13 @@ namespace tileon {
 namespace {
 
 // The operand as float32, (rows, k).
-Tensor dequantized(const BlockScaledProblem& problem, const BlockScaledOperand& operand, int64_t rows,
-                   const Tensor& like) {
+Tensor dequantized(const Problem& problem, const Operand& operand, int64_t rows, const Tensor& like) {
   constexpr int64_t kElementsPerTask = 1 << 15;  // some 10 us of work: far more than waking a thread costs
   const Tensor values = allocate("an operand as float32", like, {2, {rows, problem.k}}, ScalarType::Float);
   auto* const to = static_cast<float*>(values.mutable_data_ptr());
   const int64_t rows_per_task = 1 + kElementsPerTask / (problem.k + 1);
   torch::stable::parallel_for(0, rows, rows_per_task, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row)
-      dequantize_row(operand, problem.scale_type, problem.vec, row, problem.k, 1, to + row * problem.k);
+    for (int64_t row = begin; row < end; ++row) dequantize_row(operand, row, problem.k, 1, to + row * problem.k);
   });
   return values;
 }
@@ -29,12 +27,11 @@ struct Cpu : CpuDevice {
   [[noreturn]] static void require_prepared(const char* op) {
     fail(op, ": needs a GPU of compute capability 9.0, got operands on the CPU");
   }
-  [[noreturn]] static Tensor prepare(const BlockScaledProblem&, PreparedForm, const Tensor&) {
+  [[noreturn]] static Tensor prepare(const Problem&, PreparedForm, const Tensor&) {
     require_prepared("_prepare_block_scaled");
   }
 
-  static void run(const BlockScaledProblem& problem, const BlockScaledArguments& arguments, const Tensor& out,
-                  int64_t) {
+  static void run(const Problem& problem, const BlockScaledArguments& arguments, const Tensor& out, int64_t) {
     if (problem.m == 0 || problem.n == 0) return;
     const NoGrad no_grad;
     const Tensor a = dequantized(problem, problem.a, problem.m, arguments.a);

@@ -33,13 +33,13 @@ inline float scale_value(ScaleType type, uint8_t byte) {
 }
 
 template <typename Out, int kPerByte>
-void dequantize_row_with(const std::array<std::array<float, kPerByte>, 256>& values, const BlockScaledOperand& operand,
-                         ScaleType scale_type, int vec, int64_t row, int64_t k, float factor, Out* to) {
-  const auto* bytes = static_cast<const uint8_t*>(operand.data) + row * operand.stride_row;
-  const auto* scales = static_cast<const uint8_t*>(operand.scale) + operand.scale_strides.of_row(row);
-  const int bytes_per_scale = vec / kPerByte;
-  for (int64_t block = 0; block < k / vec; ++block) {
-    const float scale = scale_value(scale_type, scales[operand.scale_strides.of_col(block)]);
+void dequantize_row_with(const std::array<std::array<float, kPerByte>, 256>& values, const Operand& operand,
+                         int64_t row, int64_t k, float factor, Out* to) {
+  const auto* bytes = static_cast<const uint8_t*>(operand.data) + row * operand.stride_mn;
+  const auto* scales = static_cast<const uint8_t*>(operand.scale.data) + operand.scale.strides.of_row(row);
+  const int bytes_per_scale = operand.scale.vec / kPerByte;
+  for (int64_t block = 0; block < k / operand.scale.vec; ++block) {
+    const float scale = scale_value(operand.scale.type, scales[operand.scale.strides.of_col(block)]);
     for (int i = 0; i < bytes_per_scale; ++i, bytes += operand.stride_k)
       for (const float value : values[*bytes]) *to++ = static_cast<Out>(value * scale * factor);
   }
@@ -47,12 +47,11 @@ void dequantize_row_with(const std::array<std::array<float, kPerByte>, 256>& val
 
 // Row `row`, of k elements: element times scale in float32, times `factor` in float32, rounded into to[k].
 template <typename Out>
-void dequantize_row(const BlockScaledOperand& operand, ScaleType scale_type, int vec, int64_t row, int64_t k,
-                    float factor, Out* to) {
-  if (operand.element == ElementType::kE4M3)
-    dequantize_row_with<Out, 1>(e4m3_values(), operand, scale_type, vec, row, k, factor, to);
+void dequantize_row(const Operand& operand, int64_t row, int64_t k, float factor, Out* to) {
+  if (operand.dtype == DType::kFloat8E4M3)
+    dequantize_row_with<Out, 1>(e4m3_values(), operand, row, k, factor, to);
   else
-    dequantize_row_with<Out, 2>(e2m1_pairs(), operand, scale_type, vec, row, k, factor, to);
+    dequantize_row_with<Out, 2>(e2m1_pairs(), operand, row, k, factor, to);
 }
 
 }  // namespace tileon

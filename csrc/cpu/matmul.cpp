@@ -37,7 +37,7 @@ Tensor accumulator_operand(const Tensor& operand, DType accumulator) {
 }
 
 // Writes a @ b into `sums`: contiguous, of the accumulator's dtype and the output's shape.
-void multiply(const GemmProblem& problem, const Tensor& a, const Tensor& b, DType accumulator, const Tensor& sums) {
+void multiply(const Problem& problem, const Tensor& a, const Tensor& b, DType accumulator, const Tensor& sums) {
   const Tensor wide_a = accumulator_operand(a, accumulator);
   const Tensor wide_b = accumulator_operand(b, accumulator);
   if (wide_b.dim() == 2) {
@@ -51,11 +51,11 @@ void multiply(const GemmProblem& problem, const Tensor& a, const Tensor& b, DTyp
 }
 
 struct Cpu : CpuDevice {
-  static void run(const GemmProblem& problem, const MatmulArguments& arguments, const Tensor& out,
+  static void run(const Problem& problem, const MatmulArguments& arguments, const Tensor& out,
                   const Tensor* pre_activation, int64_t) {
     if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
     const NoGrad no_grad;
-    const DType accumulator = problem.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+    const DType accumulator = problem.a.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
     const Tensor sums = sums_for(out, accumulator);
     multiply(problem, arguments.a, arguments.b, accumulator, sums);
     if (pre_activation != nullptr) {  // before the output takes the sums' memory

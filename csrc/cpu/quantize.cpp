@@ -79,12 +79,12 @@ BlockScale block_scale(float amax, ScaleRounding rounding, float global, float i
   if constexpr (kFormat == Format::kNvfp4)
     return nvfp4_scale(amax, global, inverse);
   else
-    return e8m0_scale<info(kFormat).element>(amax, rounding);
+    return e8m0_scale<info(kFormat).dtype>(amax, rounding);
 }
 
-template <ElementType kElement, int kCount>
+template <DType kElement, int kCount>
 void encode(const float* values, float factor, uint8_t* codes) {
-  if constexpr (kElement == ElementType::kE4M3) {
+  if constexpr (kElement == DType::kFloat8E4M3) {
     for (int i = 0; i < kCount; ++i) codes[i] = static_cast<uint8_t>(e4m3_code(values[i] * factor));
   } else {
     uint32_t single[kCount];  // a loop of its own, of which the compiler makes vectors
@@ -97,7 +97,7 @@ template <Format kFormat, typename In>
 void quantize_row(const QuantizeProblem& problem, int64_t row, float global) {
   constexpr FormatInfo kInfo = info(kFormat);
   constexpr uint8_t kNaNScale = kInfo.scale == ScaleType::kE4M3 ? kE4M3NaN : kE8M0NaN;
-  constexpr int kBytes = kInfo.vec / elements_per_byte(kInfo.element);
+  constexpr int kBytes = kInfo.vec / elements_per_byte(kInfo.dtype);
   const float inverse = 1.0f / global;
   const ScaleStrides strides = packed_scales(problem.cols());
   const In* x = static_cast<const In*>(problem.x) + row * problem.stride_row;
@@ -113,7 +113,7 @@ void quantize_row(const QuantizeProblem& problem, int64_t row, float global) {
     if (is_finite_amax(amax_bits)) {
       const BlockScale scale = block_scale<kFormat>(float_of(amax_bits), problem.rounding, global, inverse);
       scales[strides.of_col(col)] = scale.byte;
-      encode<kInfo.element, kInfo.vec>(values, scale.factor, codes);
+      encode<kInfo.dtype, kInfo.vec>(values, scale.factor, codes);
     } else {
       scales[strides.of_col(col)] = kNaNScale;
       std::fill_n(codes, kBytes, uint8_t{0});
@@ -142,13 +142,13 @@ void run(const DequantizeProblem& problem) {
   if (problem.rows == 0 || problem.k == 0) return;
   const float global = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
   const FormatInfo& format = info(problem.format);
-  const BlockScaledOperand operand{problem.data,   problem.stride_row, problem.stride_k,
-                                   format.element, problem.scale,      problem.scale_strides};
+  const Operand operand{{problem.data, problem.stride_row, problem.stride_k, 0},
+                        format.dtype,
+                        {problem.scale, format.scale, format.vec, problem.scale_strides}};
   with_type(problem.out_dtype, [&](auto zero) {
     auto* const out = static_cast<decltype(zero)*>(problem.out);
-    for_rows(problem.rows, problem.k, [&](int64_t row) {
-      dequantize_row(operand, format.scale, format.vec, row, problem.k, global, out + row * problem.k);
-    });
+    for_rows(problem.rows, problem.k,
+             [&](int64_t row) { dequantize_row(operand, row, problem.k, global, out + row * problem.k); });
   });
   record_kernel("cpu_dequantize");
   log_call(problem);

@@ -16,7 +16,7 @@ template <typename Device>
 struct BlockScaledEntry {
   static constexpr const char* kOp = block_scaled::kOp;
 
-  static Tensor fresh(BlockScaledProblem problem, const BlockScaledArguments& arguments, int64_t config) {
+  static Tensor fresh(Problem problem, const BlockScaledArguments& arguments, int64_t config) {
     Device::require(kOp);
     Tensor out = new_output(problem, arguments);
     problem.out = output_of(out);
@@ -39,7 +39,7 @@ struct BlockScaledEntry {
                                       bool fast_accum, Tensor out) {
     const BlockScaledArguments arguments{a,          b,     scale_a,   scale_b,   bias, global_scale,
                                          activation, slope, out_dtype, fast_accum};
-    BlockScaledProblem problem = check_block_scaled(arguments);
+    Problem problem = check_block_scaled(arguments);
     check_out(problem, arguments, out);
     Device::require(kOp);
     problem.out = output_of(out);
@@ -52,7 +52,7 @@ struct BlockScaledEntry {
                             std::optional<ScalarType> out_dtype) {
     const BlockScaledArguments arguments{a,          b,     scale_a,   scale_b, bias, global_scale,
                                          activation, slope, out_dtype, false};
-    const BlockScaledProblem problem = check_block_scaled(arguments);
+    const Problem problem = check_block_scaled(arguments);
     if (config < 0) fail(kOp, ": `config` must not be negative, got ", config);
     Device::require_config(kOp, config);
     return fresh(problem, arguments, config);
@@ -69,7 +69,7 @@ struct BlockScaledEntry {
                          std::optional<ScalarType> out_dtype, bool fast_accum) {
     const BlockScaledArguments arguments{a,          b,     scale_a,   scale_b,   bias, global_scale,
                                          activation, slope, out_dtype, fast_accum};
-    BlockScaledProblem problem = check_block_scaled(arguments);
+    Problem problem = check_block_scaled(arguments);
     problem.prepared_b = check_prepared(problem, a, prepared_b);
     Device::require_prepared("_block_scaled_matmul_prepared");
     return fresh(problem, arguments, -1);

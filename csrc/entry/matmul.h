@@ -21,7 +21,7 @@ template <typename Device>
 struct MatmulEntry {
   static constexpr const char* kOp = "matmul";
 
-  static Tensor fresh(GemmProblem problem, const MatmulArguments& arguments, int64_t config) {
+  static Tensor fresh(Problem problem, const MatmulArguments& arguments, int64_t config) {
     Device::require(kOp);
     Tensor out = new_output(problem, arguments);
     problem.out = output_of(out);
@@ -40,7 +40,7 @@ struct MatmulEntry {
                          const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
                          bool allow_tf32, bool fast_accum, Tensor out) {
     const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum};
-    GemmProblem problem = check_matmul(arguments);
+    Problem problem = check_matmul(arguments);
     check_out(problem, arguments, out);
     Device::require(kOp);
     problem.out = output_of(out);
@@ -52,7 +52,7 @@ struct MatmulEntry {
                                                        double slope, std::optional<ScalarType> out_dtype,
                                                        bool allow_tf32) {
     const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, false};
-    GemmProblem problem = check_matmul_with_preactivation(arguments);
+    Problem problem = check_matmul_with_preactivation(arguments);
     Device::require(kOp);
     Tensor out = new_output(problem, arguments);
     Tensor pre_activation = new_output(problem, arguments);
@@ -66,7 +66,7 @@ struct MatmulEntry {
                             const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
                             bool allow_tf32) {
     const MatmulArguments arguments{a, b, bias, activation, slope, out_dtype, allow_tf32, false};
-    const GemmProblem problem = check_matmul(arguments);
+    const Problem problem = check_matmul(arguments);
     if (config < 0) fail(kOp, ": `config` must not be negative, got ", config);
     Device::require_config(kOp, config);
     return fresh(problem, arguments, config);

@@ -17,9 +17,7 @@ struct NoCuda {
   }
   [[noreturn]] static void require_config(const char* op, int64_t) { require(op); }
   [[noreturn]] static void require_prepared(const char* op) { require(op); }
-  [[noreturn]] static Tensor prepare(const BlockScaledProblem&, PreparedForm, const Tensor&) {
-    require("_prepare_block_scaled");
-  }
+  [[noreturn]] static Tensor prepare(const Problem&, PreparedForm, const Tensor&) { require("_prepare_block_scaled"); }
 
   template <typename... Arguments>
   static void run(const Arguments&...) {}  // `require` comes before

@@ -39,59 +39,64 @@ std::string epilogue_name(const Epilogue& epilogue) {
   return epilogue.activation == Activation::kNone ? "bias" : "bias+" + activation;
 }
 
+// A call, and what ran it.
+void print_line(const std::string& call) {
+  std::fprintf(stderr, "tileon: %s %s%s\n", call.c_str(), last_record.kernel, text_of(last_record.notes).c_str());
+}
+
+// " m=4096"
+std::string size(const char* name, int64_t value) { return std::string(" ") + name + "=" + std::to_string(value); }
+
+std::string conversion(const char* from, const char* to) { return std::string(" ") + from + "->" + to; }
+
+// "bfloat16", "float32(tf32)", "float8_e4m3fn*float8_e5m2", "mxfp4(fast)"
+std::string operands_text(const Problem& problem) {
+  if (problem.is_scaled()) {
+    const char* name = product_name(problem.a.dtype, problem.b.dtype, problem.b.scale.type);
+    return std::string(name) + (problem.fast_accum ? "(fast)" : "");
+  }
+  std::string text = info(problem.a.dtype).name;
+  if (problem.a.dtype != problem.b.dtype) text += std::string("*") + info(problem.b.dtype).name;
+  return text + (problem.allow_tf32 && problem.a.dtype == DType::kFloat32 ? "(tf32)" : "");
+}
+
 }  // namespace
 
 void record_kernel(const char* kernel, const RunNotes& notes) { last_record = {kernel, notes}; }
 
 std::string last_kernel() { return last_record.kernel + text_of(last_record.notes); }
 
-void log_call(const GemmProblem& problem) {
+void log_call(const Problem& problem) {
   if (!log_is_on()) return;
-  const bool mixed = problem.dtype != problem.b_dtype;
-  std::fprintf(stderr, "tileon: matmul batch=%lld m=%lld n=%lld k=%lld %s%s%s%s->%s %s %s%s\n",
-               static_cast<long long>(problem.batch), static_cast<long long>(problem.m),
-               static_cast<long long>(problem.n), static_cast<long long>(problem.k), info(problem.dtype).name,
-               mixed ? "*" : "", mixed ? info(problem.b_dtype).name : "",
-               problem.allow_tf32 && problem.dtype == DType::kFloat32 ? "(tf32)" : "", info(problem.out_dtype).name,
-               epilogue_name(problem.epilogue).c_str(), last_record.kernel, text_of(last_record.notes).c_str());
-}
-
-void log_call(const BlockScaledProblem& problem) {
-  if (!log_is_on()) return;
-  std::fprintf(stderr, "tileon: block_scaled_matmul m=%lld n=%lld k=%lld %s%s->%s %s %s%s\n",
-               static_cast<long long>(problem.m), static_cast<long long>(problem.n), static_cast<long long>(problem.k),
-               product_name(problem.a.element, problem.b.element, problem.scale_type),
-               problem.fast_accum ? "(fast)" : "", info(problem.out_dtype).name,
-               epilogue_name(problem.epilogue).c_str(), last_record.kernel, text_of(last_record.notes).c_str());
+  print_line((problem.is_scaled() ? "block_scaled_matmul" : "matmul" + size("batch", problem.batch)) +
+             size("m", problem.m) + size("n", problem.n) + size("k", problem.k) +
+             conversion(operands_text(problem).c_str(), info(problem.out_dtype).name) + " " +
+             epilogue_name(problem.epilogue));
 }
 
 void log_call(const QuantizeProblem& problem) {
   if (!log_is_on()) return;
-  std::fprintf(stderr, "tileon: quantize rows=%lld k=%lld %s->%s %s\n", static_cast<long long>(problem.rows),
-               static_cast<long long>(problem.k), info(problem.dtype).name, info(problem.format).name,
-               last_record.kernel);
+  print_line("quantize" + size("rows", problem.rows) + size("k", problem.k) +
+             conversion(info(problem.dtype).name, info(problem.format).name));
 }
 
 void log_call(const DequantizeProblem& problem) {
   if (!log_is_on()) return;
-  std::fprintf(stderr, "tileon: dequantize rows=%lld k=%lld %s->%s %s\n", static_cast<long long>(problem.rows),
-               static_cast<long long>(problem.k), info(problem.format).name, info(problem.out_dtype).name,
-               last_record.kernel);
+  print_line("dequantize" + size("rows", problem.rows) + size("k", problem.k) +
+             conversion(info(problem.format).name, info(problem.out_dtype).name));
 }
 
 void log_call(const ScalePackProblem& problem) {
   if (!log_is_on()) return;
-  std::fprintf(stderr, "tileon: %s rows=%lld cols=%lld %s\n", problem.to_packed ? "pack_scales" : "unpack_scales",
-               static_cast<long long>(problem.rows), static_cast<long long>(problem.cols), last_record.kernel);
+  print_line((problem.to_packed ? "pack_scales" : "unpack_scales") + size("rows", problem.rows) +
+             size("cols", problem.cols));
 }
 
 void log_call(const EpilogueBackwardProblem& problem) {
   if (!log_is_on()) return;
-  std::fprintf(stderr, "tileon: epilogue_backward batch=%lld m=%lld n=%lld %s->%s %s%s %s\n",
-               static_cast<long long>(problem.batch), static_cast<long long>(problem.m),
-               static_cast<long long>(problem.n), info(problem.grad_dtype).name, info(problem.out_dtype).name,
-               problem.grad_bias == nullptr ? "" : "bias+", kActivations[static_cast<int>(problem.activation)].name,
-               last_record.kernel);
+  print_line("epilogue_backward" + size("batch", problem.batch) + size("m", problem.m) + size("n", problem.n) +
+             conversion(info(problem.grad_dtype).name, info(problem.out_dtype).name) +
+             (problem.grad_bias == nullptr ? " " : " bias+") + kActivations[static_cast<int>(problem.activation)].name);
 }
 
 }  // namespace tileon

@@ -24,11 +24,10 @@ void record_kernel(const char* kernel, const RunNotes& notes = {});
 std::string last_kernel();
 
 // With TILEON_LOG=1 (read once), one line about the call that was last recorded; free otherwise.
-void log_call(const GemmProblem& problem);
+void log_call(const Problem& problem);
 void log_call(const QuantizeProblem& problem);
 void log_call(const DequantizeProblem& problem);
 void log_call(const ScalePackProblem& problem);
-void log_call(const BlockScaledProblem& problem);
 void log_call(const EpilogueBackwardProblem& problem);
 
 }  // namespace tileon

@@ -47,57 +47,55 @@ inline std::string layout_text(const Output& out, int64_t batch, int64_t m, int6
 // As the ops allocate it: contiguous, and aligned.
 inline Output fresh_output(int64_t m, int64_t n) { return {nullptr, n, 1, m * n}; }
 
-inline std::string layout_text(const Operand& operand, const GemmProblem& problem, int64_t mn, DType dtype) {
+inline std::string layout_text(const Operand& operand, const Problem& problem, int64_t mn) {
   return OperandLayout{operand.data, operand.stride_mn, operand.stride_k, operand.stride_batch,
-                       mn,           problem.k,         problem.batch,    info(dtype).bytes}
+                       mn,           problem.k,         problem.batch,    info(operand.dtype).bytes}
       .text();
 }
 
 inline const char* epilogue_text(const Epilogue& epilogue) { return is_cheap(epilogue) ? "plain" : "costly"; }
 
-// "matmul bfloat16->bfloat16 1x4096x14336x4096 a=k b=mn out=rows plain": batch x m x n x k.
-inline std::string problem_text(const GemmProblem& problem) {
-  std::string text = "matmul ";
-  text += problem.dtype == DType::kFloat32 && problem.allow_tf32 ? "tf32" : info(problem.dtype).name;
-  if (problem.b_dtype != problem.dtype) text += std::string("*") + info(problem.b_dtype).name;
-  text += std::string("->") + info(problem.out_dtype).name;
-  if (is_float8(problem.dtype) && problem.fast_accum) text += " fast";
-  text += " " + std::to_string(problem.batch) + "x" + std::to_string(problem.m) + "x" + std::to_string(problem.n) +
-          "x" + std::to_string(problem.k);
-  text += " a=" + layout_text(problem.a, problem, problem.m, problem.dtype);
-  text += " b=" + layout_text(problem.b, problem, problem.n, problem.b_dtype);
+inline bool is_packed(const ScaleStrides& strides) {
+  return strides.col == 1 && strides.quarter == 4 && strides.row == 16;
+}
+
+// "bfloat16", "tf32", "float8_e4m3fn*float8_e5m2", "mxfp4".
+inline std::string operands_key(const Problem& problem) {
+  if (problem.is_scaled()) return product_name(problem.a.dtype, problem.b.dtype, problem.b.scale.type);
+  if (problem.a.dtype == DType::kFloat32 && problem.allow_tf32) return "tf32";
+  std::string text = info(problem.a.dtype).name;
+  return problem.b.dtype == problem.a.dtype ? text : text + "*" + info(problem.b.dtype).name;
+}
+
+// How the operands lie, as far as it matters. The codes of scaled operands do not: they are copied where they cannot be
+// read.
+inline std::string operands_layout(const Problem& problem) {
+  if (!problem.is_scaled())
+    return " a=" + layout_text(problem.a, problem, problem.m) + " b=" + layout_text(problem.b, problem, problem.n);
+  std::string text;
+  if (problem.prepared_b.data != nullptr)
+    text += problem.prepared_b.form == PreparedForm::kInt8 ? " prepared=int8" : " prepared=bfloat16";
+  const bool packed = is_packed(problem.a.scale.strides) && is_packed(problem.b.scale.strides);
+  return text + (packed ? " scales=packed" : " scales=other");
+}
+
+// "matmul bfloat16->bfloat16 1x4096x14336x4096 a=k b=mn out=rows plain": batch x m x n x k;
+// "block_scaled_matmul mxfp4->float16 fast 4096x14336x4096 scales=packed out=rows plain": m x n x k.
+inline std::string problem_text(const Problem& problem) {
+  const bool scaled = problem.is_scaled();
+  std::string text = scaled ? "block_scaled_matmul " : "matmul ";
+  text += operands_key(problem) + "->" + info(problem.out_dtype).name;
+  if (problem.fast_accum && (scaled || is_float8(problem.a.dtype))) text += " fast";
+  text += scaled ? " " : " " + std::to_string(problem.batch) + "x";
+  text += std::to_string(problem.m) + "x" + std::to_string(problem.n) + "x" + std::to_string(problem.k);
+  text += operands_layout(problem);
   text += " out=" + layout_text(problem.out, problem.batch, problem.m, problem.n, problem.out_dtype);
   text += std::string(" ") + epilogue_text(problem.epilogue);
   return problem.pre_activation == nullptr ? text : text + ",kept";
 }
 
-inline bool is_packed(const ScaleStrides& strides) {
-  return strides.col == 1 && strides.quarter == 4 && strides.row == 16;
-}
-
-inline const char* prepared_text(const PreparedWeight& weight) {
-  if (weight.data == nullptr) return "";
-  return weight.form == PreparedForm::kInt8 ? " prepared=int8" : " prepared=bfloat16";
-}
-
-// "block_scaled_matmul mxfp4->float16 fast 4096x14336x4096 scales=packed out=rows plain": m x n x k. How codes lie does
-// not matter, since they are copied where they cannot be read.
-inline std::string problem_text(const BlockScaledProblem& problem) {
-  std::string text = std::string("block_scaled_matmul ") +
-                     product_name(problem.a.element, problem.b.element, problem.scale_type) + "->" +
-                     info(problem.out_dtype).name;
-  if (problem.fast_accum) text += " fast";
-  text += " " + std::to_string(problem.m) + "x" + std::to_string(problem.n) + "x" + std::to_string(problem.k);
-  text += prepared_text(problem.prepared_b);
-  text += std::string(" scales=") +
-          (is_packed(problem.a.scale_strides) && is_packed(problem.b.scale_strides) ? "packed" : "other");
-  text += " out=" + layout_text(problem.out, 1, problem.m, problem.n, problem.out_dtype);
-  return text + " " + epilogue_text(problem.epilogue);
-}
-
 // Of the same problem with a fresh output.
-template <typename Problem>
-std::string fresh_problem_text(Problem problem) {
+inline std::string fresh_problem_text(Problem problem) {
   problem.out = fresh_output(problem.m, problem.n);
   return problem_text(problem);
 }

@@ -1,28 +1,24 @@
 // Block-scaled products as Hopper's host tests ask about them: contiguous operands at addresses that TMA takes.
 #pragma once
 
-#include <initializer_list>
-
 #include "core/problem.h"
 #include "cuda/runtime/gpu.h"
 
 constexpr tileon::Gpu kH200{90, 132, 227 * 1024, 90};
 constexpr tileon::Gpu kAda{89, 128, 99 * 1024, 89};
-constexpr auto e4m3 = tileon::ElementType::kE4M3, e2m1 = tileon::ElementType::kE2M1;
+constexpr auto e4m3 = tileon::DType::kFloat8E4M3, e2m1 = tileon::DType::kFloat4E2M1;
 
-inline tileon::BlockScaledProblem problem_of(int64_t m, int64_t n, int64_t k, tileon::ElementType a = e2m1,
-                                             tileon::ElementType b = e2m1,
-                                             tileon::ScaleType scale = tileon::ScaleType::kE8M0) {
-  tileon::BlockScaledProblem problem;
+inline tileon::Problem problem_of(int64_t m, int64_t n, int64_t k, tileon::DType a = e2m1, tileon::DType b = e2m1,
+                                  tileon::ScaleType scale = tileon::ScaleType::kE8M0) {
+  tileon::Problem problem;
   problem.m = m;
   problem.n = n;
   problem.k = k;
-  problem.a.element = a;
-  problem.b.element = b;
-  for (tileon::BlockScaledOperand* operand : {&problem.a, &problem.b}) {
-    operand->stride_row = k / tileon::elements_per_byte(operand->element);
-    operand->stride_k = 1;
-  }
-  problem.scale_type = scale;
+  problem.out_dtype = tileon::DType::kFloat16;
+  const auto operand = [&](tileon::DType dtype) -> tileon::Operand {
+    return {{nullptr, k / tileon::elements_per_byte(dtype), 1, 0}, dtype, {nullptr, scale, vec_of(scale), {}}};
+  };
+  problem.a = operand(a);
+  problem.b = operand(b);
   return problem;
 }

@@ -1,16 +1,18 @@
 // The table of backends (backend.h) with backends that only count: numbering, choice, and what may be chosen.
 #include <string>
 
-#include "cuda/dispatch/backend.h"
+#include "cuda/dispatch/backends.h"
 #include "expect.h"
 
 namespace tileon {
 namespace {
 
-struct Problem {
-  int size;
-  int a = 0;  // an operand
-};
+// A problem of any size, which is its m.
+Problem of_size(int size) {
+  Problem problem;
+  problem.m = size;
+  return problem;
+}
 
 template <char kLetter, int kCount>
 struct Fake {
@@ -21,53 +23,72 @@ struct Fake {
   }
   static std::string config_operands(int) { return "bytes"; }
   static const char* why_not(int config, const Problem& problem, const Gpu&) {
-    return problem.size > 100 * (config + 1) ? "it is too large" : nullptr;
+    return problem.m > 100 * (config + 1) ? "it is too large" : nullptr;
   }
-  static bool is_even(int, const Problem& problem) { return problem.size % 2 == 0; }
-  static int choose_config(const Problem& problem, const Gpu&) { return problem.size > 50 ? -1 : kCount - 1; }
+  static bool is_even(int, const Problem& problem) { return problem.m % 2 == 0; }
+  static int choose_config(const Problem& problem, const Gpu&) { return problem.m > 50 ? -1 : kCount - 1; }
   static int choose_any(const Problem&, const Gpu&) { return 0; }
-  static bool wants_copy(const int&, int64_t, const Problem&) { return false; }
-  static int64_t scratch_bytes(int, const Problem& problem) { return problem.size > 40 ? 0 : 8; }
+  static bool wants_copy(const Operand&, int64_t, const Problem&) { return false; }
+  static int64_t scratch_bytes(int, const Problem& problem) { return problem.m > 40 ? 0 : 8; }
   static DeviceFlag run(int, const Problem&, const Gpu&, void*, cudaStream_t) { return {}; }
 };
 
 using First = Fake<'a', 2>;
 using Last = Fake<'b', 1>;
-constexpr Backend<Problem> kTable[] = {
-    {80, 90, First::config_count, First::config_name, First::config_operands, First::why_not, First::is_even,
-     First::choose_config, First::wants_copy, First::scratch_bytes, First::run},
-    {80, 999, Last::config_count, Last::config_name, Last::config_operands, Last::why_not, nullptr, Last::choose_any,
-     Last::wants_copy, nullptr, Last::run},
-};
-constexpr Backends<Problem> kBackends{kTable};
+const Backend kFirst{80,
+                     90,
+                     First::config_count,
+                     First::config_name,
+                     First::config_operands,
+                     nullptr,
+                     First::why_not,
+                     First::is_even,
+                     First::choose_config,
+                     First::wants_copy,
+                     First::scratch_bytes,
+                     First::run};
+const Backend kLast{80,
+                    999,
+                    Last::config_count,
+                    Last::config_name,
+                    Last::config_operands,
+                    [](int) { return false; },
+                    Last::why_not,
+                    nullptr,
+                    Last::choose_any,
+                    Last::wants_copy,
+                    nullptr,
+                    Last::run};
+const Backend* const kTable[] = {&kFirst, &kLast};
+const Backends kBackends{kTable};
 const Gpu kOld{75, 10, 0}, kBoth{80, 10, 0}, kNew{120, 10, 0};
 
 void test_numbers() {
   expect(kBackends.config_count() == 3, "configs are counted through all backends");
   expect(std::string(kBackends.at(1)->name()) == "a1" && std::string(kBackends.at(2)->name()) == "b0", "in order");
   expect(!kBackends.at(3) && !kBackends.at(-1), "and there are no others");
-  expect(kBackends.text() == "0 a0 bytes\n1 a1 bytes\n2 b0 bytes\n", "a line for each");
+  expect(kBackends.text() == "0 a0 bytes\n1 a1 bytes\n2 b0 bytes unmeasured\n", "a line for each");
 }
 
 void test_choice() {
-  const auto name = [](const BackendConfig<Problem>& config) {
+  const auto name = [](const BackendConfig& config) {
     return config.backend == nullptr ? std::string() : std::string(config.name());
   };
-  expect(name(kBackends.choose({10}, kBoth)) == "a1", "the first backend's choice");
-  expect(name(kBackends.choose({60}, kBoth)) == "b0", "the next one's, where it takes none");
-  expect(name(kBackends.choose({10}, kNew)) == "b0", "or is not for the GPU");
-  expect(name(kBackends.choose({10}, kOld)).empty(), "none, where none is");
-  expect(name(kBackends.choose({10}, kBoth, false)) == "b0", "the first choice that needs no scratch");
-  expect(name(kBackends.choose({44}, kBoth, false)) == "a1", "which may be the first backend's");
+  expect(name(kBackends.choose(of_size(10), kBoth)) == "a1", "the first backend's choice");
+  expect(name(kBackends.choose(of_size(60), kBoth)) == "b0", "the next one's, where it takes none");
+  expect(name(kBackends.choose(of_size(10), kNew)) == "b0", "or is not for the GPU");
+  expect(name(kBackends.choose(of_size(10), kOld)).empty(), "none, where none is");
+  expect(name(kBackends.choose(of_size(10), kBoth, false)) == "b0", "the first choice that needs no scratch");
+  expect(name(kBackends.choose(of_size(44), kBoth, false)) == "a1", "which may be the first backend's");
 }
 
 void test_candidates() {
-  expect(kBackends.candidates_text({10}, kBoth) == "0 a0\n1 a1\n2 b0\n", "all that run the problem");
-  expect(kBackends.candidates_text({150}, kBoth) == "1 a1\n", "none that cannot");
-  expect(kBackends.candidates_text({11}, kBoth) == "2 b0\n", "none that errs too much");
-  expect(kBackends.candidates_text({10}, kNew) == "2 b0\n", "none of another GPU's");
-  expect(kBackends.candidate("a1", {150}, kBoth).has_value() && !kBackends.candidate("a0", {150}, kBoth) &&
-             !kBackends.candidate("c0", {10}, kBoth),
+  expect(kBackends.candidates_text(of_size(10), kBoth) == "0 a0\n1 a1\n2 b0\n", "all that run the problem");
+  expect(kBackends.candidates_text(of_size(150), kBoth) == "1 a1\n", "none that cannot");
+  expect(kBackends.candidates_text(of_size(11), kBoth) == "2 b0\n", "none that errs too much");
+  expect(kBackends.candidates_text(of_size(10), kNew) == "2 b0\n", "none of another GPU's");
+  expect(kBackends.candidate("a1", of_size(150), kBoth).has_value() &&
+             !kBackends.candidate("a0", of_size(150), kBoth) && !kBackends.candidate("c0", of_size(10), kBoth),
          "by name, where it may be chosen");
 }
 

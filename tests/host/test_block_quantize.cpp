@@ -13,7 +13,7 @@
 namespace {
 
 using tileon::BlockScale;
-using tileon::ElementType;
+using tileon::DType;
 using tileon::ScaleRounding;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -44,7 +44,7 @@ int check_e8m0(const BlockScale& scale, int byte) {
   return (scale.byte != byte) + (scale.factor != std::ldexp(1.0, 127 - byte));
 }
 
-template <ElementType kElement>
+template <DType kElement>
 int check_e8m0_scales(float largest, int emax) {
   int failures = 0;
   for (const float amax : magnitudes()) {
@@ -92,7 +92,7 @@ int check_finite() {
 }  // namespace
 
 int main() {
-  int failures = check_e8m0_scales<ElementType::kE4M3>(448.0f, 8) + check_e8m0_scales<ElementType::kE2M1>(6.0f, 2);
+  int failures = check_e8m0_scales<DType::kFloat8E4M3>(448.0f, 8) + check_e8m0_scales<DType::kFloat4E2M1>(6.0f, 2);
   failures += check_finite();
   for (const float global : {1.0f, 0.37f, 1e-30f, 1e30f, -2.0f, kInfinity, std::ldexp(1.0f, -140), 0.0f})
     failures += check_nvfp4_scales(global);

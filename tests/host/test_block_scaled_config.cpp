@@ -13,25 +13,31 @@ using namespace tileon;
 constexpr Gpu kH200{90, 132, 227 * 1024, 90};
 constexpr Gpu kAda{89, 128, 99 * 1024, 89};
 
-BlockScaledProblem problem_of(int64_t m, int64_t n, int64_t k) {
-  BlockScaledProblem problem;
+Problem problem_of(int64_t m, int64_t n, int64_t k) {
+  Problem problem;
   problem.m = m;
   problem.n = n;
   problem.k = k;
+  problem.out_dtype = DType::kFloat16;
+  for (Operand* operand : {&problem.a, &problem.b}) {
+    operand->dtype = DType::kFloat8E4M3;
+    operand->scale.vec = 32;
+  }
   return problem;
 }
 
-BlockScaledOperand operand_at(uintptr_t address, int64_t stride_row, int64_t stride_k, ElementType element) {
-  BlockScaledOperand operand;
+Operand operand_at(uintptr_t address, int64_t stride_mn, int64_t stride_k, DType element) {
+  Operand operand;
   operand.data = reinterpret_cast<const void*>(address);
-  operand.stride_row = stride_row;
+  operand.stride_mn = stride_mn;
   operand.stride_k = stride_k;
-  operand.element = element;
+  operand.dtype = element;
+  operand.scale.vec = 32;
   return operand;
 }
 
-sm80::TileConfig chosen(const BlockScaledProblem& problem, const Gpu& gpu) {
-  return sm80::kBlockScaledConfigs[sm80::choose(problem, gpu)].tile;
+sm80::TileConfig chosen(const Problem& problem, const Gpu& gpu) {
+  return sm80::kBlockScaledConfigs[sm80::choose_block_scaled(problem, gpu)].tile;
 }
 
 void check_choice() {
@@ -42,24 +48,24 @@ void check_choice() {
     expect(large.tile_m * large.tile_n == 256 * 128, "large products take the largest tiles");
     expect(chosen(problem_of(1, 4096, 4096), gpu).tile_m < 128, "a single row takes a low tile");
     expect(chosen(problem_of(1, 1, 4096), gpu).tile_m > 0, "there is a row for the smallest product");
-    BlockScaledProblem mixed = problem_of(8192, 8192, 4096);
-    mixed.b.element = ElementType::kE2M1;
+    Problem mixed = problem_of(8192, 8192, 4096);
+    mixed.b.dtype = DType::kFloat4E2M1;
     expect(chosen(mixed, gpu).tile_n == 256, "the long side of the tile is where the elements are short");
-    mixed.b.element = ElementType::kE4M3;
-    mixed.a.element = ElementType::kE2M1;
+    mixed.b.dtype = DType::kFloat8E4M3;
+    mixed.a.dtype = DType::kFloat4E2M1;
     expect(chosen(mixed, gpu).tile_m == 256, "in either order");
   }
 }
 
 void check_pairings() {
-  BlockScaledProblem problem = problem_of(1, 1, 32);
-  const auto is = [&](ElementType a, ElementType b, ScaleType scale, sm80::Pairing pairing) {
-    problem.a.element = a;
-    problem.b.element = b;
-    problem.scale_type = scale;
+  Problem problem = problem_of(1, 1, 32);
+  const auto is = [&](DType a, DType b, ScaleType scale, sm80::Pairing pairing) {
+    problem.a.dtype = a;
+    problem.b.dtype = b;
+    problem.b.scale.type = scale;
     return sm80::pairing_of(problem) == pairing;
   };
-  constexpr auto e4m3 = ElementType::kE4M3, e2m1 = ElementType::kE2M1;
+  constexpr auto e4m3 = DType::kFloat8E4M3, e2m1 = DType::kFloat4E2M1;
   using sm80::Pairing;
   expect(is(e2m1, e2m1, ScaleType::kE4M3, Pairing::kNvfp4) && is(e2m1, e2m1, ScaleType::kE8M0, Pairing::kMxfp4) &&
              is(e4m3, e4m3, ScaleType::kE8M0, Pairing::kMxfp8) &&
@@ -69,7 +75,7 @@ void check_pairings() {
 }
 
 void check_access() {
-  constexpr auto e2m1 = ElementType::kE2M1;
+  constexpr auto e2m1 = DType::kFloat4E2M1;
   constexpr auto e8m0 = ScaleType::kE8M0, e4m3 = ScaleType::kE4M3;
   expect(sm80::reads_rows(operand_at(256, 32, 1, e2m1), e8m0, 5, 64), "aligned rows");
   expect(!sm80::reads_rows(operand_at(257, 32, 1, e2m1), e8m0, 5, 64), "an odd address");
@@ -81,21 +87,21 @@ void check_access() {
 }
 
 void check_scaled_mm() {
-  BlockScaledProblem problem = problem_of(256, 128, 512);
+  Problem problem = problem_of(256, 128, 512);
   problem.out = {nullptr, 128, 1, 0};
-  problem.a = operand_at(256, 512, 1, ElementType::kE4M3);
-  problem.b = operand_at(512, 512, 1, ElementType::kE4M3);
-  problem.a.scale_strides = problem.b.scale_strides = packed_scales(512 / 32);
+  problem.a = operand_at(256, 512, 1, DType::kFloat8E4M3);
+  problem.b = operand_at(512, 512, 1, DType::kFloat8E4M3);
+  problem.a.scale.strides = problem.b.scale.strides = packed_scales(512 / 32);
   expect(scaled_mm_takes(problem), "plain mxfp8");
   const auto refused = [&](auto change) {
-    BlockScaledProblem other = problem;
+    Problem other = problem;
     change(other);
     return !scaled_mm_takes(other);
   };
-  expect(refused([](auto& p) { p.a.element = ElementType::kE2M1; }), "mixed operands");
-  expect(refused([](auto& p) { p.scale_type = ScaleType::kE4M3; }), "signed scales");
-  expect(refused([](auto& p) { p.b.scale_strides = flat_scales(16, 1); }), "2-D scales");
-  expect(refused([](auto& p) { p.a.stride_row = 528; }), "rows with gaps");
+  expect(refused([](auto& p) { p.a.dtype = DType::kFloat4E2M1; }), "mixed operands");
+  expect(refused([](auto& p) { p.b.scale.type = ScaleType::kE4M3; }), "signed scales");
+  expect(refused([](auto& p) { p.b.scale.strides = flat_scales(16, 1); }), "2-D scales");
+  expect(refused([](auto& p) { p.a.stride_mn = 528; }), "rows with gaps");
   expect(refused([](auto& p) { p.n = 120; }), "columns that are no multiple of 16");
   expect(refused([](auto& p) { p.out_dtype = DType::kFloat8E4M3; }), "an output of e4m3");
   expect(refused([](auto& p) { p.epilogue.activation = Activation::kRelu; }), "an activation");

@@ -14,16 +14,16 @@ constexpr Gpu kGpus[] = {{90, 132, 227 * 1024}, {80, 108, 163 * 1024},    {86, 4
                          {120, 1, 99 * 1024},   {110, 20, 227 * 1024, 80}};  // the last: PTX of 8.0
 constexpr DType kFloat8s[] = {DType::kFloat8E4M3, DType::kFloat8E5M2};
 
-GemmProblem problem(DType dtype, bool tf32, int64_t batch, int64_t m, int64_t n, int64_t k) {
-  GemmProblem result;
+Problem problem(DType dtype, bool tf32, int64_t batch, int64_t m, int64_t n, int64_t k) {
+  Problem result;
   result.batch = batch;
   result.m = m;
   result.n = n;
   result.k = k;
-  result.dtype = result.b_dtype = result.out_dtype = dtype;
+  result.a.dtype = result.b.dtype = result.out_dtype = dtype;
   result.allow_tf32 = tf32;
-  result.a = {reinterpret_cast<void*>(4096), k, 1, m * k};
-  result.b = {reinterpret_cast<void*>(4096), 1, n, k * n};
+  static_cast<Matrix&>(result.a) = {reinterpret_cast<void*>(4096), k, 1, m * k};
+  static_cast<Matrix&>(result.b) = {reinterpret_cast<void*>(4096), 1, n, k * n};
   return result;
 }
 
@@ -44,11 +44,11 @@ void test_table() {
 }
 
 // k-major operands of fp8, whose rows are multiples of 16 bytes where k is.
-GemmProblem float8_problem(DType a, DType b, int64_t m, int64_t n, int64_t k) {
-  GemmProblem result = problem(a, false, 1, m, n, k);
-  result.b_dtype = b;
+Problem float8_problem(DType a, DType b, int64_t m, int64_t n, int64_t k) {
+  Problem result = problem(a, false, 1, m, n, k);
+  result.b.dtype = b;
   result.out_dtype = DType::kFloat16;
-  result.b = {reinterpret_cast<void*>(4096), k, 1, k * n};
+  static_cast<Matrix&>(result.b) = {reinterpret_cast<void*>(4096), k, 1, k * n};
   return result;
 }
 
@@ -58,10 +58,10 @@ void test_every_problem_has_a_row() {
     for (bool tf32 : {false, true}) {
       for (int64_t size : {1, 2, 63, 64, 65, 1000, 4096, 100000}) {
         for (const Gpu& gpu : kGpus) {
-          GemmProblem whole = problem(dtype, tf32, 3, size, 64, size);
-          GemmProblem awkward = whole;
+          Problem whole = problem(dtype, tf32, 3, size, 64, size);
+          Problem awkward = whole;
           awkward.b.stride_k += 1;
-          for (const GemmProblem& each : {whole, awkward}) {
+          for (const Problem& each : {whole, awkward}) {
             const int row = choose(each, gpu);
             expect(row >= 0 && row < kDenseConfigCount && supports(kRows[row], each, gpu),
                    "the chosen row runs the problem");
@@ -75,7 +75,7 @@ void test_every_problem_has_a_row() {
   }
 }
 
-int with_tensor_cores(const GemmProblem& problem, const Gpu& gpu) {
+int with_tensor_cores(const Problem& problem, const Gpu& gpu) {
   int count = 0;
   for (const Row& row : kRows) count += row.tile.family == Family::kMma && supports(row, problem, gpu);
   return count;
@@ -84,16 +84,16 @@ int with_tensor_cores(const GemmProblem& problem, const Gpu& gpu) {
 void test_float8_rows() {
   for (DType a : kFloat8s) {
     for (DType b : kFloat8s) {
-      const GemmProblem whole = float8_problem(a, b, 100, 200, 64);
+      const Problem whole = float8_problem(a, b, 100, 200, 64);
       for (const Gpu& gpu : kGpus) {
         expect((with_tensor_cores(whole, gpu) > 0) == (gpu.image >= kFloat8Capability), "fp8 MMA from 8.9 on");
-        GemmProblem mn_major = whole;
+        Problem mn_major = whole;
         mn_major.b = {whole.b.data, 1, 208, 0};
-        GemmProblem unaligned = whole;
+        Problem unaligned = whole;
         unaligned.a.stride_mn = 65;
-        GemmProblem offset = whole;
+        Problem offset = whole;
         offset.a.data = reinterpret_cast<void*>(4097);
-        for (const GemmProblem& each : {mn_major, unaligned, offset}) {
+        for (const Problem& each : {mn_major, unaligned, offset}) {
           expect(with_tensor_cores(each, gpu) == 0, "fp8 MMA reads aligned rows along k");
           expect(kRows[choose(each, gpu)].tile.family == Family::kMmaGather, "the gather row takes what is left");
         }
@@ -104,8 +104,8 @@ void test_float8_rows() {
 
 void test_float8_is_widened_where_it_cannot_be_read() {
   const Gpu& ada = kGpus[3];
-  const GemmProblem aligned = float8_problem(DType::kFloat8E4M3, DType::kFloat8E5M2, 1024, 1024, 1024);
-  GemmProblem mn_major = aligned;
+  const Problem aligned = float8_problem(DType::kFloat8E4M3, DType::kFloat8E5M2, 1024, 1024, 1024);
+  Problem mn_major = aligned;
   mn_major.b.stride_mn = 1;
   mn_major.b.stride_k = aligned.n;
   expect(!widens_float8(aligned, ada), "what the fp8 rows read stays fp8");

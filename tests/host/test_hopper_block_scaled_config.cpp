@@ -66,13 +66,13 @@ void check_forms() {
   expect(encoding_of(kBeyondInt8, true) == Encoding::kFloat8, "which fast_accum allows");
 }
 
-BlockScaledProblem with_fast_accum(BlockScaledProblem problem) {
+Problem with_fast_accum(Problem problem) {
   problem.fast_accum = true;
   return problem;
 }
 
-sm90::Route route(const BlockScaledProblem& problem) {
-  return sm90::kBlockScaledConfigs[sm90::choose(problem, kH200)].route;
+sm90::Route route(const Problem& problem) {
+  return sm90::kBlockScaledConfigs[sm90::choose_block_scaled(problem, kH200)].route;
 }
 
 void check_choice() {
@@ -90,16 +90,16 @@ void check_choice() {
          "in short sums few products make up for another's loss");
   expect(route(with_fast_accum(problem_of(4096, 4096, 4096, e4m3, e4m3))) == Route::kBFloat16, "of mxfp4 alone");
   expect(route(problem_of(64, 8192, 8192)) == Route::kSmallM, "few rows of a are not prepared");
-  expect(sm90::choose(problem_of(8192, 64, 8192), kH200) < 0, "nor few of b");
-  expect(sm90::choose(problem_of(4096, 4096, 0), kH200) < 0, "nor is nothing");
-  expect(sm90::choose(problem_of(4096, 4096, 4096), kAda) < 0, "another GPU");
+  expect(sm90::choose_block_scaled(problem_of(8192, 64, 8192), kH200) < 0, "nor few of b");
+  expect(sm90::choose_block_scaled(problem_of(4096, 4096, 0), kH200) < 0, "nor is nothing");
+  expect(sm90::choose_block_scaled(problem_of(4096, 4096, 4096), kAda) < 0, "another GPU");
   expect(sm90::why_not(Route::kInt8, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "int8 refuses mxfp8");
   expect(sm90::why_not(Route::kFloat8, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "and e5m2");
   for (const sm90::BlockScaledRow& row : sm90::kBlockScaledConfigs)
     expect(sm90::why_not(row.route, problem_of(1, 1, 32), kH200) == nullptr, "every row takes mxfp4 of any size");
 }
 
-BlockScaledProblem with_weight(BlockScaledProblem problem, PreparedForm form) {
+Problem with_weight(Problem problem, PreparedForm form) {
   static char weight;
   problem.prepared_b = {&weight, form};
   return problem;
@@ -114,8 +114,9 @@ void check_choice_of_prepared_weights() {
     expect(route(with_weight(problem_of(64, 8192, 8192), form)) == Route::kSmallM, "so are 64 of a prepared weight");
     expect(route(with_weight(problem_of(129, 129, 32), form)) == prepared, "small: nothing is saved by another");
     expect(route(with_weight(problem_of(8192, 8192, 8192), form)) == prepared, "or large");
-    expect(sm90::choose(with_weight(problem_of(8192, 64, 8192), form), kH200) < 0, "few of b are not prepared");
-    expect(sm90::choose(with_weight(problem_of(4096, 4096, 0), form), kH200) < 0, "nor is nothing");
+    expect(sm90::choose_block_scaled(with_weight(problem_of(8192, 64, 8192), form), kH200) < 0,
+           "few of b are not prepared");
+    expect(sm90::choose_block_scaled(with_weight(problem_of(4096, 4096, 0), form), kH200) < 0, "nor is nothing");
   }
   expect(route(with_weight(problem_of(65, 8192, 8192), int8)) == Route::kInt8, "65 are not");
   expect(route(with_weight(problem_of(65, 65, 32), int8)) == Route::kInt8, "however small");
@@ -135,7 +136,7 @@ static_assert(sm90::kInt8MaxK * 96 * 96 <= (int64_t{1} << 31) - 1);
 
 void check_scratch() {
   using sm90::Route;
-  for (const BlockScaledProblem& problem : {problem_of(1, 1, 32), problem_of(129, 255, 96), problem_of(512, 64, 8224)})
+  for (const Problem& problem : {problem_of(1, 1, 32), problem_of(129, 255, 96), problem_of(512, 64, 8224)})
     for (const Route route : {Route::kInt8, Route::kFloat8, Route::kBFloat16}) {
       const int64_t words = sm90::is_by_encoding(route) ? sm90::classify_ctas(problem)
                                                         : sm90::prepare_ctas(problem, sm90::segments_of(problem));
@@ -147,14 +148,14 @@ void check_scratch() {
       for (int i = 0; i < 6; ++i)
         expect(begins[i] % 256 == 0 && begins[i] + sizes[i] <= begins[i + 1], "parts lie apart, at multiples of 256");
     }
-  const BlockScaledProblem with_bfloat16 = with_weight(problem_of(512, 512, 64), PreparedForm::kBFloat16);
+  const Problem with_bfloat16 = with_weight(problem_of(512, 512, 64), PreparedForm::kBFloat16);
   const sm90::Scratch of_a = sm90::scratch_of(with_bfloat16, Route::kBFloat16);
   expect(of_a.exponents_a == of_a.b, "a weight that is bfloat16 takes no memory");
-  const BlockScaledProblem long_rows = problem_of(9, 8, 1056);
+  const Problem long_rows = problem_of(9, 8, 1056);
   expect(sm90::segments_of(problem_of(9, 8, 0)) == 1 && sm90::segments_of(long_rows) == 2 &&
              sm90::prepare_ctas(long_rows, 2) == 6,
          "a CTA for each segment of eight rows");
-  const BlockScaledProblem large = problem_of(4096, 4096, 8192);
+  const Problem large = problem_of(4096, 4096, 8192);
   expect(sm90::mxfp4_segments_of(large, 8192) == 1 && sm90::mxfp4_segments_of(large, 4096) == 2 &&
              sm90::mxfp4_segments_of(large, 65) == 8 && sm90::mxfp4_segments_of(large, 0) == 1,
          "of mxfp4 as few segments as keep the GPU busy");

@@ -18,17 +18,16 @@ namespace {
 constexpr Gpu kH200 = {90, 132, 227 * 1024};
 
 // Contiguous operands: a is (m, k) or the transposed view of (k, m), b is (k, n) or the transposed view of (n, k).
-GemmProblem problem(int64_t batch, int64_t m, int64_t n, int64_t k, bool a_transposed = false,
-                    bool b_transposed = false) {
-  GemmProblem result;
+Problem problem(int64_t batch, int64_t m, int64_t n, int64_t k, bool a_transposed = false, bool b_transposed = false) {
+  Problem result;
   result.batch = batch;
   result.m = m;
   result.n = n;
   result.k = k;
-  result.dtype = result.out_dtype = DType::kBFloat16;
+  result.a.dtype = result.out_dtype = DType::kBFloat16;
   void* data = reinterpret_cast<void*>(4096);
-  result.a = a_transposed ? Operand{data, 1, m, m * k} : Operand{data, k, 1, m * k};
-  result.b = b_transposed ? Operand{data, k, 1, k * n} : Operand{data, 1, n, k * n};
+  static_cast<Matrix&>(result.a) = a_transposed ? Matrix{data, 1, m, m * k} : Matrix{data, k, 1, m * k};
+  static_cast<Matrix&>(result.b) = b_transposed ? Matrix{data, k, 1, k * n} : Matrix{data, 1, n, k * n};
   result.out = {data, n, 1, m * n};
   return result;
 }
@@ -79,7 +78,7 @@ void test_every_readable_problem_has_a_row() {
       for (int64_t k : {0, 8, 64, 1000, 28672})
         for (bool a_transposed : {false, true})
           for (bool b_transposed : {false, true}) {
-            const GemmProblem each = problem(3, m, n, k, a_transposed, b_transposed);
+            const Problem each = problem(3, m, n, k, a_transposed, b_transposed);
             const bool readable = !a_transposed || m % 8 == 0;
             const int row = choose(each, kH200);
             expect((row >= 0) == (readable || m == 1 || k == 0), "readable problems have a row, others none");
@@ -96,7 +95,7 @@ void test_every_readable_problem_has_a_row() {
 void test_curved_activations_take_other_rows() {
   bool differs = false;
   for (int64_t size = 512; size <= 8192; size += 256) {
-    GemmProblem each = problem(1, size, size, size);
+    Problem each = problem(1, size, size, size);
     const int plain = choose(each, kH200);
     each.epilogue.activation = Activation::kGelu;
     const int curved = choose(each, kH200);
@@ -115,16 +114,16 @@ void test_curved_activations_take_other_rows() {
 void test_large_ragged_outputs_take_rows_that_copy() {
   for (int64_t m : {64, 256, 1024, 4096})
     for (int64_t n : {1001, 4097, 50257}) {
-      const GemmProblem each = problem(1, m, n, 768, false, true);
+      const Problem each = problem(1, m, n, 768, false, true);
       const Row& row = kRows[choose(each, kH200)];
       expect(has_activated_store(row.tile) || !persistent(row.tile), "a ragged output takes no slab", row.name);
     }
 }
 
 void test_refusals() {
-  GemmProblem plain = problem(1, 64, 64, 64);
+  Problem plain = problem(1, 64, 64, 64);
   expect(choose(plain, {80, 108, 163 * 1024}) < 0 && choose(plain, {100, 148, 227 * 1024}) < 0, "only on Hopper");
-  plain.dtype = DType::kFloat32;
+  plain.a.dtype = DType::kFloat32;
   expect(choose(plain, kH200) < 0, "16-bit operands alone");
   expect(choose(problem(1, int64_t{1} << 31, 8, 8), kH200) < 0, "sizes that TMA cannot count");
   expect(choose(problem(1 << 20, 1 << 12, 1 << 12, 8), kH200) < 0, "more tiles than an int counts");
@@ -168,7 +167,7 @@ void test_outputs_that_tma_can_write() {
 
 void test_lines_of_l2() {
   const auto lines = [](uintptr_t data, int64_t stride_mn, int64_t stride_k, int64_t mn, int64_t k) {
-    const Operand operand{reinterpret_cast<void*>(data), stride_mn, stride_k, 0};
+    const Matrix operand{reinterpret_cast<void*>(data), stride_mn, stride_k, 0};
     return lines_of_l2(operand, tma_access(operand, 1, mn, k, kElementBytes), mn, k);
   };
   expect(lines(4096, 640, 1, 100, 640) == 1 && lines(4096, 1, 640, 640, 100) == 1, "whole lines");
@@ -180,8 +179,8 @@ void test_lines_of_l2() {
 // A straddling operand makes the tiles dearer that read it more often.
 void test_delivery_counts() {
   const int row = row_named("sm90_gemm_64x64x128");
-  const GemmProblem aligned = problem(1, 4096, 4096, 8192), straddling = problem(1, 4096, 4096, 8192 + 8);
-  const auto loads = [&](const GemmProblem& each) {
+  const Problem aligned = problem(1, 4096, 4096, 8192), straddling = problem(1, 4096, 4096, 8192 + 8);
+  const auto loads = [&](const Problem& each) {
     const Cost cost = explain(each, kH200)[row].cost;
     return cost.delivery + cost.l2;
   };
@@ -190,7 +189,7 @@ void test_delivery_counts() {
 
 // What is printed of a choice: every config that may be chosen, and terms that make up its time.
 void test_explain() {
-  GemmProblem each = problem(2, 1000, 520, 4096, false, true);
+  Problem each = problem(2, 1000, 520, 4096, false, true);
   for (const Candidate& candidate : explain(each, kH200)) {
     const Cost& cost = candidate.cost;
     const double parts[] = {cost.compute, cost.memory, cost.delivery, cost.l2};
@@ -205,13 +204,13 @@ void test_explain() {
   each.epilogue.activation = Activation::kGelu;
   for (const Candidate& candidate : explain(each, kH200))
     expect(may_choose(kRows[row_named(candidate.name)], false), "only what may be chosen", candidate.name);
-  each.dtype = DType::kFloat32;
+  each.a.dtype = DType::kFloat32;
   expect(explain(each, kH200).empty(), "nothing where the kernels cannot run it");
 }
 
 // A cost that is cut short is above the limit, as the whole cost is.
 void test_costs_cut_short() {
-  const GemmProblem each = problem(1, 777, 2048, 1024, false, true);
+  const Problem each = problem(1, 777, 2048, 1024, false, true);
   const DenseWork work(each, kH200.sm_count, kGpuNumbers);
   for (const Candidate& candidate : explain(each, kH200)) {
     const CostedConfig& config = kCostedConfigs[row_named(candidate.name)];

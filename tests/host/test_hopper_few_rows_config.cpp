@@ -59,11 +59,11 @@ void check_sizes() {
     }
 }
 
-BlockScaledProblem nvfp4_of(int64_t m, int64_t n, int64_t k) { return problem_of(m, n, k, e2m1, e2m1, kE4M3); }
+Problem nvfp4_of(int64_t m, int64_t n, int64_t k) { return problem_of(m, n, k, e2m1, e2m1, kE4M3); }
 
-bool runs(const BlockScaledProblem& problem, const Gpu& gpu = kH200) {
+bool runs(const Problem& problem, const Gpu& gpu = kH200) {
   const bool may = sm90::why_not_small_m(problem, gpu) == nullptr;
-  const int row = sm90::choose(problem, gpu);
+  const int row = sm90::choose_block_scaled(problem, gpu);
   expect((row >= 0 && sm90::kBlockScaledConfigs[row].route == sm90::Route::kSmallM) == may,
          "few rows are chosen where they can run, and only there");
   return may;
@@ -72,29 +72,29 @@ bool runs(const BlockScaledProblem& problem, const Gpu& gpu = kH200) {
 void check_operands() {
   for (const int bytes : {1, 4, 8, 15})
     for (const bool of_b : {false, true}) {
-      BlockScaledProblem moved = problem_of(16, 200, 544), padded = moved;
-      BlockScaledOperand& operand = of_b ? moved.b : moved.a;
+      Problem moved = problem_of(16, 200, 544), padded = moved;
+      Operand& operand = of_b ? moved.b : moved.a;
       operand.data = reinterpret_cast<const void*>(uintptr_t{4096} + bytes);
       expect(!runs(moved), "TMA reads from multiples of 16 bytes");
-      (of_b ? padded.b : padded.a).stride_row += bytes;
+      (of_b ? padded.b : padded.a).stride_mn += bytes;
       expect(!runs(padded), "rows begin at multiples of 16 bytes");
       const char* reason = sm90::why_not_small_m(moved, kH200);
       expect(reason != nullptr && sm90::same_name(reason, of_b ? "it cannot read the strides or the alignment of `b`"
                                                                : "it cannot read the strides or the alignment of `a`"),
              "the reason names the operand");
     }
-  BlockScaledProblem padded = problem_of(16, 200, 544);
-  padded.a.stride_row += 16;
-  padded.b.stride_row += 160;
+  Problem padded = problem_of(16, 200, 544);
+  padded.a.stride_mn += 16;
+  padded.b.stride_mn += 160;
   expect(runs(padded), "rows may lie apart");
-  BlockScaledProblem apart = problem_of(16, 200, 544);
+  Problem apart = problem_of(16, 200, 544);
   apart.b.stride_k = 2;
   expect(!runs(apart), "bytes of a row may not");
-  BlockScaledProblem expanded = problem_of(16, 200, 544);
-  expanded.a.stride_row = 0;
+  Problem expanded = problem_of(16, 200, 544);
+  expanded.a.stride_mn = 0;
   expect(!runs(expanded), "nor may all rows be one");
-  BlockScaledProblem one_row = problem_of(1, 1, 544);
-  one_row.a.stride_row = one_row.b.stride_row = 7;
+  Problem one_row = problem_of(1, 1, 544);
+  one_row.a.stride_mn = one_row.b.stride_mn = 7;
   expect(runs(one_row), "the stride of one row is never used");
   expect(!runs(nvfp4_of(16, 200, 528)) && runs(nvfp4_of(16, 200, 544)), "nvfp4's rows of an odd number of blocks");
   expect(!runs(problem_of(16, 200, 544), kAda), "another GPU");
@@ -111,20 +111,21 @@ void check_choice() {
                   kSmallMFormats[3].stage_k());
     for (const int m : {least, most})
       for (const sm90::SmallMFormat& format : kSmallMFormats) {
-        const int row = sm90::choose(problem_of(m, 200, 544, format.a, format.b, format.scale), kH200);
+        const int row = sm90::choose_block_scaled(problem_of(m, 200, 544, format.a, format.b, format.scale), kH200);
         expect(row >= 0 && sm90::kBlockScaledConfigs[row].tile == tile &&
                    sm90::same_name(sm90::kBlockScaledConfigs[row].name, name),
                "the least tile that holds the rows is taken:", name);
       }
   }
   for (const int m : {65, 128, 129}) {
-    const sm90::BlockScaledRow& row = sm90::kBlockScaledConfigs[sm90::choose(problem_of(m, 200, 544), kH200)];
+    const sm90::BlockScaledRow& row =
+        sm90::kBlockScaledConfigs[sm90::choose_block_scaled(problem_of(m, 200, 544), kH200)];
     expect((row.route == sm90::Route::kSmallM) == (m < 129) && (m == 129 || sm90::kSmallMTiles[row.tile] == 64),
            "up to 128 rows are few, in two tiles");
   }
 }
 
-int splits(const BlockScaledProblem& problem, int tile_m) { return sm90::small_m_splits(problem, tile_m, kH200); }
+int splits(const Problem& problem, int tile_m) { return sm90::small_m_splits(problem, tile_m, kH200); }
 
 void check_splits() {
   expect(splits(problem_of(16, 8192, 8192), 16) == 2, "64 tiles for 132 SMs: two CTAs each");
@@ -152,7 +153,7 @@ void check_shapes_of_the_gpu_tests() {
     for (const sm90::SmallMFormat& format : kSmallMFormats)
       for (const auto& shape : kShapes) {
         const int64_t n = (shape.tiles - 1) * 128 + 5, k = (shape.stages - 1) * format.stage_k() + 96;
-        const BlockScaledProblem problem = problem_of(tile_m - 1, n, k, format.a, format.b, format.scale);
+        const Problem problem = problem_of(tile_m - 1, n, k, format.a, format.b, format.scale);
         expect(runs(problem) && splits(problem, tile_m) == shape.ctas, "the GPU tests' shapes reach every count");
       }
 }

@@ -59,23 +59,23 @@ void check_layout() {
 }
 
 // NN.
-GemmProblem problem_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
-  GemmProblem problem;
+Problem problem_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
+  Problem problem;
   problem.batch = batch;
   problem.m = m;
   problem.n = n;
   problem.k = k;
-  problem.a = {reinterpret_cast<const void*>(4), k, 1, batch > 1 ? m * k : 0};
-  problem.b = {reinterpret_cast<const void*>(12), 1, n, 0};
+  static_cast<Matrix&>(problem.a) = {reinterpret_cast<const void*>(4), k, 1, batch > 1 ? m * k : 0};
+  static_cast<Matrix&>(problem.b) = {reinterpret_cast<const void*>(12), 1, n, 0};
   return problem;
 }
 
 void check_decomposed_problem() {
   for (const int64_t k : {1, 63, 64, 1000}) {
-    const GemmProblem problem = problem_of(3, 50, 70, k);
+    const Problem problem = problem_of(3, 50, 70, k);
     const sm90::Bf16x3Scratch place(problem);
     uint8_t* memory = nullptr;
-    const GemmProblem decomposed = sm90::bf16x3_problem(problem, memory + 4096);
+    const Problem decomposed = sm90::bf16x3_problem(problem, memory + 4096);
     const int64_t row = sm90::bf16x3_k(k) * 2;
     expect(decomposed.a.data == memory + 4096 && decomposed.b.data == memory + 4096 + 3 * 50 * row, "b lies behind a");
     expect(place.words == (3 * 50 + 70) * row && place.bytes == place.words + 4 * sm90::kMaxSplitCtas,
@@ -110,7 +110,7 @@ void check_choice() {
   }
   expect(sm90::choose_float32(problem_of(1, 64, 64, 64), kH200) < 0, "decomposing a small product does not pay");
   expect(sm90::choose_float32(problem_of(1, 1, 8192, 64), kH200) < 0, "nor does it for one row and a short k");
-  GemmProblem problem = problem_of(1, 4096, 4096, 4096);
+  Problem problem = problem_of(1, 4096, 4096, 4096);
   problem.allow_tf32 = true;
   expect(sm90::choose_float32(problem, kH200) < 0, "TF32 needs no three parts");
   problem = problem_of(1, 4096, 4096, int64_t{1} << 30);

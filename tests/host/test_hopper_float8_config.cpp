@@ -11,40 +11,40 @@ constexpr Gpu kH200{90, 132, 227 * 1024, 90};
 constexpr Gpu kAda{89, 128, 99 * 1024, 89};
 
 // NT: both operands lie along k.
-GemmProblem problem_of(int64_t m, int64_t n, int64_t k, bool fast_accum = false) {
-  GemmProblem problem;
+Problem problem_of(int64_t m, int64_t n, int64_t k, bool fast_accum = false) {
+  Problem problem;
   problem.m = m;
   problem.n = n;
   problem.k = k;
-  problem.dtype = DType::kFloat8E4M3;
-  problem.b_dtype = DType::kFloat8E5M2;
+  problem.a.dtype = DType::kFloat8E4M3;
+  problem.b.dtype = DType::kFloat8E5M2;
   problem.out_dtype = DType::kFloat16;
   problem.fast_accum = fast_accum;
   const int64_t pitch = (k + 15) / 16 * 16;
-  problem.a = {reinterpret_cast<const void*>(256), pitch, 1, m * pitch};
-  problem.b = {reinterpret_cast<const void*>(512), pitch, 1, n * pitch};
+  static_cast<Matrix&>(problem.a) = {reinterpret_cast<const void*>(256), pitch, 1, m * pitch};
+  static_cast<Matrix&>(problem.b) = {reinterpret_cast<const void*>(512), pitch, 1, n * pitch};
   return problem;
 }
 
 void check_access() {
   const auto refused = [](auto change) {
-    GemmProblem problem = problem_of(64, 64, 256);
+    Problem problem = problem_of(64, 64, 256);
     change(problem);
     return sm90::why_not_float8(problem, kH200) != nullptr;
   };
-  expect(!refused([](GemmProblem&) {}), "rows along k");
-  expect(!refused([](GemmProblem& p) { p.k = 255; }), "an odd k, whose last pair lacks one");
-  expect(refused([](GemmProblem& p) { p.a.data = reinterpret_cast<const void*>(8); }), "an address of 8");
-  expect(refused([](GemmProblem& p) { p.b.stride_mn = 264; }), "rows 264 bytes apart");
-  expect(refused([](GemmProblem& p) { p.b = {p.b.data, 1, 64, 0}; }), "a row-major b");
-  expect(refused([](GemmProblem& p) { p.dtype = p.b_dtype = DType::kFloat16; }), "float16");
+  expect(!refused([](Problem&) {}), "rows along k");
+  expect(!refused([](Problem& p) { p.k = 255; }), "an odd k, whose last pair lacks one");
+  expect(refused([](Problem& p) { p.a.data = reinterpret_cast<const void*>(8); }), "an address of 8");
+  expect(refused([](Problem& p) { p.b.stride_mn = 264; }), "rows 264 bytes apart");
+  expect(refused([](Problem& p) { p.b = {p.b.data, 1, 64, 0}; }), "a row-major b");
+  expect(refused([](Problem& p) { p.a.dtype = p.b.dtype = DType::kFloat16; }), "float16");
   expect(sm90::why_not_float8(problem_of(64, 64, 256), kAda) != nullptr, "another GPU");
 }
 
 void check_pairs() {
-  GemmProblem problem = problem_of(64, 96, 256);
+  Problem problem = problem_of(64, 96, 256);
   problem.batch = 3;
-  const GemmProblem pairs = sm90::as_pairs(problem);
+  const Problem pairs = sm90::as_pairs(problem);
   expect(pairs.k == 128 && pairs.a.stride_mn == 128 && pairs.b.stride_batch == 96 * 128 && pairs.m == 64,
          "pairs of fp8");
 }

@@ -10,12 +10,12 @@ using namespace tileon;
 
 alignas(16) char memory[64];
 
-GemmProblem dense() {
-  GemmProblem problem;
+Problem dense() {
+  Problem problem;
   problem.m = 64, problem.n = 96, problem.k = 128;
-  problem.dtype = problem.b_dtype = problem.out_dtype = DType::kBFloat16;
-  problem.a = {memory, 128, 1, 0};
-  problem.b = {memory, 1, 96, 0};
+  problem.a.dtype = problem.b.dtype = problem.out_dtype = DType::kBFloat16;
+  static_cast<Matrix&>(problem.a) = {memory, 128, 1, 0};
+  static_cast<Matrix&>(problem.b) = {memory, 1, 96, 0};
   problem.out = {memory, 96, 1, 0};
   return problem;
 }
@@ -28,7 +28,7 @@ int expect(const std::string& found, const std::string& wanted) {
 
 int check_dense() {
   int failures = expect(problem_text(dense()), "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=rows plain");
-  GemmProblem problem = dense();
+  Problem problem = dense();
   problem.a.data = memory + 2;
   problem.b.stride_k = 97;
   problem.out.stride_m = 97;
@@ -61,12 +61,12 @@ int check_dense() {
   problem.pre_activation = memory;
   failures += expect(problem_text(problem), "matmul bfloat16->bfloat16 1x64x96x128 a=k b=mn out=rows plain,kept");
   problem = dense();
-  problem.dtype = DType::kFloat8E4M3, problem.b_dtype = DType::kFloat8E5M2, problem.fast_accum = true;
-  problem.b = {memory, 128, 1, 0};
+  problem.a.dtype = DType::kFloat8E4M3, problem.b.dtype = DType::kFloat8E5M2, problem.fast_accum = true;
+  static_cast<Matrix&>(problem.b) = {memory, 128, 1, 0};
   failures += expect(problem_text(problem),
                      "matmul float8_e4m3fn*float8_e5m2->bfloat16 fast 1x64x96x128 a=k b=k out=rows plain");
   problem = dense();
-  problem.dtype = problem.b_dtype = problem.out_dtype = DType::kFloat32;
+  problem.a.dtype = problem.b.dtype = problem.out_dtype = DType::kFloat32;
   problem.fast_accum = true;  // not read of float32
   failures += expect(problem_text(problem), "matmul float32->float32 1x64x96x128 a=k b=mn out=rows plain");
   problem.allow_tf32 = true;
@@ -75,15 +75,17 @@ int check_dense() {
 }
 
 int check_block_scaled() {
-  BlockScaledProblem problem;
+  Problem problem;
   problem.m = 64, problem.n = 96, problem.k = 128;
-  problem.a.element = problem.b.element = ElementType::kE2M1;
-  problem.a.scale_strides = problem.b.scale_strides = packed_scales(4);
+  problem.a.dtype = problem.b.dtype = DType::kFloat4E2M1;
+  problem.a.scale.vec = problem.b.scale.vec = 32;
+  problem.out_dtype = DType::kFloat16;
+  problem.a.scale.strides = problem.b.scale.strides = packed_scales(4);
   problem.out = {memory, 96, 1, 0};
   int failures =
       expect(problem_text(problem), "block_scaled_matmul mxfp4->float16 64x96x128 scales=packed out=rows plain");
-  problem.b.scale_strides = flat_scales(4, 1);
-  problem.b.element = ElementType::kE4M3;
+  problem.b.scale.strides = flat_scales(4, 1);
+  problem.b.dtype = DType::kFloat8E4M3;
   problem.fast_accum = true;
   problem.prepared_b = {memory, PreparedForm::kBFloat16};
   failures += expect(problem_text(problem),

@@ -14,15 +14,15 @@ namespace {
 
 constexpr Gpu kH200 = {90, 132, 227 * 1024};
 
-GemmProblem problem(int64_t m, int64_t n, int64_t k, bool b_transposed) {
-  GemmProblem result;
+Problem problem(int64_t m, int64_t n, int64_t k, bool b_transposed) {
+  Problem result;
   result.m = m;
   result.n = n;
   result.k = k;
-  result.dtype = result.b_dtype = result.out_dtype = DType::kBFloat16;
+  result.a.dtype = result.b.dtype = result.out_dtype = DType::kBFloat16;
   void* data = reinterpret_cast<void*>(4096);
-  result.a = {data, k, 1, 0};
-  result.b = b_transposed ? Operand{data, k, 1, 0} : Operand{data, 1, n, 0};
+  static_cast<Matrix&>(result.a) = {data, k, 1, 0};
+  static_cast<Matrix&>(result.b) = b_transposed ? Matrix{data, k, 1, 0} : Matrix{data, 1, n, 0};
   result.out = {data, n, 1, 0};
   return result;
 }
@@ -30,20 +30,20 @@ GemmProblem problem(int64_t m, int64_t n, int64_t k, bool b_transposed) {
 // Many more than are remembered, and the same again.
 void test_remembered_as_chosen() {
   std::mt19937 draw(0);
-  std::vector<GemmProblem> problems;
+  std::vector<Problem> problems;
   for (int i = 0; i < 2000; ++i)
     problems.push_back(problem(8 * (1 + draw() % 500), 8 * (1 + draw() % 500), 8 * (1 + draw() % 500), draw() % 2));
   RecentChoices recent;
   for (int round = 0; round < 2; ++round)
-    for (const GemmProblem& each : problems)
+    for (const Problem& each : problems)
       for (int again = 0; again < 2; ++again)
         expect(recent.choose(each, kH200) == choose(each, kH200), "what is remembered is what is chosen");
 }
 
 // What differs in one thing that the choice looks at is another problem.
 void test_all_that_counts_is_told_apart() {
-  const GemmProblem plain = problem(64, 4096, 4096, true);
-  std::vector<GemmProblem> others(16, plain);
+  const Problem plain = problem(64, 4096, 4096, true);
+  std::vector<Problem> others(16, plain);
   others[0].m = 128;
   others[1].n = 128;
   others[2].k = 128;
@@ -52,7 +52,7 @@ void test_all_that_counts_is_told_apart() {
   others[5].b.stride_mn = 4104;
   others[6].a.data = reinterpret_cast<void*>(4096 + 16);
   others[7].b.data = reinterpret_cast<void*>(4096 + 16);
-  others[8].dtype = DType::kFloat16;
+  others[8].a.dtype = DType::kFloat16;
   others[9].out_dtype = DType::kFloat32;
   others[10].epilogue.activation = Activation::kGelu;
   others[11].a.stride_batch = 8;
@@ -60,13 +60,13 @@ void test_all_that_counts_is_told_apart() {
   others[13].out.stride_m = 4097;  // which TMA cannot write
   others[14].out.stride_m = 4098;  // nor this, but pairs of columns are aligned
   others[15].out.stride_m = 4100;  // and here fours
-  for (const GemmProblem& other : others)
+  for (const Problem& other : others)
     expect(!(ChoiceKey(other, kH200) == ChoiceKey(plain, kH200)), "another problem has another key");
   for (int i = 13; i < 15; ++i)
     expect(!(ChoiceKey(others[i], kH200) == ChoiceKey(others[i + 1], kH200)),
            "outputs are told apart by what fits them");
   expect(!(ChoiceKey(plain, {90, 114, 227 * 1024}) == ChoiceKey(plain, kH200)), "another GPU too");
-  GemmProblem elsewhere = plain;
+  Problem elsewhere = plain;
   elsewhere.a.data = reinterpret_cast<void*>(4096 + 1024);
   expect(ChoiceKey(elsewhere, kH200) == ChoiceKey(plain, kH200), "another tensor has not");
 }

@@ -31,11 +31,11 @@ int check_packed(int64_t rows, int64_t cols) {
   return failures;
 }
 
-int check_flat(int64_t stride_row, int64_t stride_col) {
+int check_flat(int64_t stride_mn, int64_t stride_col) {
   int failures = 0;
-  const tileon::ScaleStrides strides = tileon::flat_scales(stride_row, stride_col);
+  const tileon::ScaleStrides strides = tileon::flat_scales(stride_mn, stride_col);
   for (int64_t row = 0; row < 300; ++row)
-    for (int64_t col = 0; col < 11; ++col) failures += strides.offset(row, col) != row * stride_row + col * stride_col;
+    for (int64_t col = 0; col < 11; ++col) failures += strides.offset(row, col) != row * stride_mn + col * stride_col;
   return failures;
 }
 

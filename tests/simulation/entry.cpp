@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/common/kernel_problem.h"
 #include "cuda/elementwise/epilogue_backward.h"
 #include "cuda/elementwise/quantize.h"
 #include "cuda/runtime/gpu.h"
@@ -125,26 +126,61 @@ const char* run_to_end(const Run& run) {
   return keep(what);
 }
 
-void run_portable(int row, const GemmProblem& problem, const Gpu& gpu) {
-  sm80::run(row, problem, gpu, nullptr, nullptr);
-}
-void run_portable(int row, const BlockScaledProblem& problem, const Gpu& gpu) {
-  sm80::run(row, problem, gpu, nullptr, nullptr);
-}
+// The tables of products, in the order of Table.
+const Backend* const kBackends[] = {&sm80::kDenseBackend, &sm90::kDenseBackend, &sm80::kBlockScaledBackend,
+                                    &sm90::kBlockScaledBackend};
 
-// Where the kernels leave a condition under which others compute the product anew, those follow.
-template <typename Problem>
-void run_hopper(int row, Problem problem, const Gpu& gpu) {
-  problem.device_flag = sm90::run(row, problem, gpu, scratch(sm90::scratch_bytes(row, problem)), nullptr);
-  if (may_follow(problem.device_flag)) run_portable(sm80::choose_config(problem, gpu), problem, gpu);
+// Python has the kernels' structs once more: a problem from one of these.
+tileon::Problem problem_of(int table, const void* of_python) {
+  tileon::Problem problem;
+  const auto take = [&](const auto& from) {
+    problem.m = from.m, problem.n = from.n, problem.k = from.k;
+    problem.out_dtype = from.out_dtype;
+    problem.fast_accum = from.fast_accum;
+    problem.out = from.out;
+    problem.epilogue = from.epilogue;
+    problem.device_flag = from.device_flag;
+  };
+  if (table == kPortable || table == kHopper) {
+    const auto& from = as<KernelProblem>(of_python);
+    take(from);
+    problem.batch = from.batch;
+    problem.allow_tf32 = from.allow_tf32;
+    problem.a = {from.a, from.dtype, {}};
+    problem.b = {from.b, from.b_dtype, {}};
+    problem.pre_activation = from.pre_activation;
+    return problem;
+  }
+  const auto& from = as<ScaledKernelProblem>(of_python);
+  take(from);
+  const auto operand = [&](const ScaledKernelOperand& codes) -> Operand {
+    const Scale scale{codes.scale, from.scale_type, from.vec, codes.scale_strides};
+    return {{codes.data, codes.stride_row, codes.stride_k, 0}, codes.dtype, scale};
+  };
+  problem.a = operand(from.a);
+  problem.b = operand(from.b);
+  problem.prepared_b = from.prepared_b;
+  problem.global_scale = from.global_scale;
+  return problem;
 }
 
 // Where there is room for a prepared weight, it is prepared before.
-void prepare(const BlockScaledProblem& problem) {
+void prepare(const tileon::Problem& problem) {
   if (problem.prepared_b.data == nullptr) return;
-  BlockScaledProblem weight = problem;
+  tileon::Problem weight = problem;
   weight.m = 0;
   sm90::prepare_weight(weight, problem.prepared_b, scratch(sm90::prepare_weight_scratch_bytes(weight)), nullptr);
+}
+
+// Where the kernels leave a condition under which others compute the product anew, those follow.
+void run_product(int table, int row, tileon::Problem problem, const Gpu& gpu) {
+  if (table == kHopperBlockScaled) prepare(problem);
+  const Backend& backend = *kBackends[table];
+  const int64_t bytes = backend.scratch_bytes == nullptr ? 0 : backend.scratch_bytes(row, problem);
+  problem.device_flag = backend.run(row, problem, gpu, scratch(bytes), nullptr);
+  if (!may_follow(problem.device_flag)) return;
+  const Backend& portable = problem.is_scaled() ? sm80::kBlockScaledBackend : sm80::kDenseBackend;
+  portable.run(portable.choose_config(problem, gpu), problem, gpu, nullptr, nullptr);
 }
 
 void run_elementwise(int row, const void* problem, const Gpu& gpu) {
@@ -160,67 +196,32 @@ void run_elementwise(int row, const void* problem, const Gpu& gpu) {
 extern "C" {
 
 int simulation_row_count(int table) {
-  const int counts[] = {sm80::config_count(), sm90::config_count(), sm80::block_scaled_config_count(),
-                        sm90::block_scaled_config_count(), static_cast<int>(std::size(kElementwiseRows))};
-  return counts[table];
+  return table == kElementwise ? static_cast<int>(std::size(kElementwiseRows)) : kBackends[table]->config_count();
 }
 
 const char* simulation_row_name(int table, int row) {
-  switch (table) {
-    case kPortable:
-      return sm80::config_name(row);
-    case kHopper:
-      return sm90::config_name(row);
-    case kPortableBlockScaled:
-      return sm80::block_scaled_config_name(row);
-    case kHopperBlockScaled:
-      return sm90::block_scaled_config_name(row);
-    default:
-      return kElementwiseRows[row];
-  }
+  return table == kElementwise ? kElementwiseRows[row] : kBackends[table]->config_name(row);
 }
 
 // Of the structs of problems, in the order of Python's list.
 int64_t simulation_struct_bytes(int index) {
-  const int64_t bytes[] = {sizeof(GemmProblem),       sizeof(BlockScaledProblem), sizeof(QuantizeProblem),
-                           sizeof(DequantizeProblem), sizeof(ScalePackProblem),   sizeof(EpilogueBackwardProblem)};
+  const int64_t bytes[] = {sizeof(KernelProblem),     sizeof(ScaledKernelProblem), sizeof(QuantizeProblem),
+                           sizeof(DequantizeProblem), sizeof(ScalePackProblem),    sizeof(EpilogueBackwardProblem)};
   return bytes[index];
 }
 
 // Of an elementwise problem Python knows its row.
 const char* simulation_why_not(int table, int row, const void* problem, int sms) {
-  const Gpu gpu = gpu_with(sms);
-  switch (table) {
-    case kPortable:
-      return sm80::why_not(row, as<GemmProblem>(problem), gpu);
-    case kHopper:
-      return sm90::why_not(row, as<GemmProblem>(problem), gpu);
-    case kPortableBlockScaled:
-      return sm80::why_not(row, as<BlockScaledProblem>(problem), gpu);
-    case kHopperBlockScaled:
-      return sm90::why_not(row, as<BlockScaledProblem>(problem), gpu);
-    default:
-      return nullptr;
-  }
+  if (table == kElementwise) return nullptr;
+  return kBackends[table]->why_not(row, problem_of(table, problem), gpu_with(sms));
 }
 
 const char* simulation_run(int table, int row, const void* problem, int sms) {
   simulation::label = simulation_row_name(table, row);
   const char* error = run_to_end([&] {
     const Gpu gpu = gpu_with(sms);
-    switch (table) {
-      case kPortable:
-        return run_portable(row, as<GemmProblem>(problem), gpu);
-      case kHopper:
-        return run_hopper(row, as<GemmProblem>(problem), gpu);
-      case kPortableBlockScaled:
-        return run_portable(row, as<BlockScaledProblem>(problem), gpu);
-      case kHopperBlockScaled:
-        prepare(as<BlockScaledProblem>(problem));
-        return run_hopper(row, as<BlockScaledProblem>(problem), gpu);
-      default:
-        return run_elementwise(row, problem, gpu);
-    }
+    if (table == kElementwise) return run_elementwise(row, problem, gpu);
+    run_product(table, row, problem_of(table, problem), gpu);
   });
   const bool is_intact = simulation::padding_is_intact();
   free_scratches();

@@ -30,7 +30,7 @@ from types_of_csrc import (
 
 PORTABLE, HOPPER, PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED, ELEMENTWISE = range(5)
 TABLES = ("portable", "hopper", "portable block-scaled", "hopper block-scaled", "elementwise")
-E4M3, E2M1 = 0, 1  # ElementType
+E4M3, E2M1 = 4, 6  # DType
 E8M0_SCALE, E4M3_SCALE = 0, 1  # ScaleType
 
 

@@ -5,9 +5,9 @@ import functools
 
 import numpy as np
 
-DTYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
-BYTES = 6  # the dtype of what is compared as it is
-NUMPY_TYPES = (np.float16, np.uint16, np.float32, np.float64, np.uint8, np.uint8, np.uint8)
+DTYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2")
+BYTES = 7  # the dtype of what is compared as it is
+NUMPY_TYPES = (np.float16, np.uint16, np.float32, np.float64, np.uint8, np.uint8, np.uint8, np.uint8)
 ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
 E2M1_VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
@@ -21,11 +21,11 @@ def structure(name: str, fields: str) -> type[ctypes.Structure]:
 
 STRUCTURES: dict[str, type[ctypes.Structure]] = {}
 for name_, fields_ in {
-    "Strides": "data:p mn:q k:q batch:q",  # Operand; of an Output: m, n, batch
+    "Strides": "data:p mn:q k:q batch:q",  # Matrix; of an Output: m, n, batch
     "ScaleStrides": "row_block:q col_block:q row:q quarter:q col:q",
     "Epilogue": "bias:p bias_stride:q bias_dtype:b activation:b slope:d",
     "DeviceFlag": "words:p count:i when_set:b",
-    "Scaled": "data:p stride_row:q stride_k:q element:b scale:p scale_strides:ScaleStrides",  # BlockScaledOperand
+    "Scaled": "data:p stride_row:q stride_k:q element:b scale:p scale_strides:ScaleStrides",  # ScaledKernelOperand
     "Prepared": "data:p form:b",
     "Gemm": "batch:q m:q n:q k:q dtype:b b_dtype:b out_dtype:b allow_tf32:b fast_accum:b "
     "a:Strides b:Strides out:Strides epilogue:Epilogue pre_activation:p device_flag:DeviceFlag",

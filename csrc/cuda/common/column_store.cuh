@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "core/problem.h"
 #include "cuda/common/epilogue_store.cuh"
+#include "cuda/common/kernel_problem.h"
 
 namespace tileon {
 
@@ -36,7 +36,7 @@ __device__ __forceinline__ void activate_all(float (&values)[kCount], const Epil
 
 // Stores neighbouring columns, the first `columns` of them; `at` counts elements. `vectors`: all at once.
 template <int kCount>
-__device__ __forceinline__ void store_columns(void* data, const GemmProblem& problem, int64_t at,
+__device__ __forceinline__ void store_columns(void* data, const KernelProblem& problem, int64_t at,
                                               const float (&values)[kCount], bool vectors, int columns) {
   if constexpr (kCount == 2) {
     if (vectors && problem.out_dtype == DType::kFloat16) {
@@ -63,7 +63,7 @@ __device__ __forceinline__ void store_columns(void* data, const GemmProblem& pro
 // neighbouring columns can be stored at once. kKeepsPreActivation: the argument of the activation too, where it is
 // wanted.
 template <int kRows, int kColumns, int kPitch, int kCount, bool kKeepsPreActivation>
-__device__ __forceinline__ void store_by_columns(const GemmProblem& problem, bool vectors, int64_t batch, int row,
+__device__ __forceinline__ void store_by_columns(const KernelProblem& problem, bool vectors, int64_t batch, int row,
                                                  int column, const float* slab) {
   constexpr int lanes_per_row = kColumns / kCount;
   constexpr int rows_at_once = 32 / lanes_per_row;

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/problem.h"
 #include "cuda/common/convert.cuh"
+#include "cuda/common/kernel_problem.h"
 
 namespace tileon {
 
@@ -54,7 +54,7 @@ __device__ __forceinline__ void store_as(void* out, DType dtype, int64_t at, flo
 }
 
 // One warp's way out. kColumns is the width of its tile; its lanes keep their columns from slab to slab.
-template <typename Accumulator, int kColumns, typename Problem = GemmProblem>
+template <typename Accumulator, int kColumns, typename Problem = KernelProblem>
 class WarpStore {
   static constexpr int kLanesPerRow = kColumns / kColumnsPerLane;
   static constexpr int kRowsAtOnce = 32 / kLanesPerRow;
@@ -91,7 +91,7 @@ class WarpStore {
           return store_as<__nv_bfloat16, kRows, kPitch>(rows);
         case DType::kFloat8E4M3:
 
-          if constexpr (std::is_same_v<Problem, BlockScaledProblem>) return store_as<E4M3, kRows, kPitch>(rows);
+          if constexpr (std::is_same_v<Problem, ScaledKernelProblem>) return store_as<E4M3, kRows, kPitch>(rows);
           return;
         default:
           return store_as<float, kRows, kPitch>(rows);
@@ -111,7 +111,7 @@ class WarpStore {
   __device__ __forceinline__ void store_as(const Slab& slab) const {
     const Epilogue& epilogue = problem_.epilogue;
     const auto slope = static_cast<Accumulator>(epilogue.slope);
-    if constexpr (std::is_same_v<Problem, GemmProblem>) {
+    if constexpr (std::is_same_v<Problem, KernelProblem>) {
       if (problem_.pre_activation != nullptr)
         store_rows<Element, kRows, kPitch, 1>(problem_.pre_activation, slab, [](Accumulator x) { return x; });
     }

@@ -15,7 +15,7 @@ struct AlignedCopy {
   bool k_is_adjacent;
   int64_t pitch;  // elements from row to row
 
-  AlignedCopy(const Operand& operand, int64_t batch_of_problem, int64_t mn_, int64_t k_, int element_bytes_)
+  AlignedCopy(const Matrix& operand, int64_t batch_of_problem, int64_t mn_, int64_t k_, int element_bytes_)
       : element_bytes(element_bytes_),
         batch(operand.stride_batch == 0 ? 1 : batch_of_problem),
         mn(mn_),
@@ -30,16 +30,16 @@ struct AlignedCopy {
   int64_t bytes() const { return batch * outer() * pitch * element_bytes; }
 
   // The operand that it becomes, at `data`: a multiple of 16, or null while there is no memory yet.
-  Operand at(void* data) const {
+  Matrix at(void* data) const {
     const int64_t matrix = batch == 1 ? 0 : outer() * pitch;
-    return k_is_adjacent ? Operand{data, pitch, 1, matrix} : Operand{data, 1, pitch, matrix};
+    return k_is_adjacent ? Matrix{data, pitch, 1, matrix} : Matrix{data, 1, pitch, matrix};
   }
 };
 
 // Of a block-scaled operand's codes: rows of bytes, contiguous whatever the operand's strides.
-inline AlignedCopy copy_of_codes(const BlockScaledOperand& operand, int64_t rows, int64_t k) {
-  const int64_t row_bytes = k / elements_per_byte(operand.element);
-  return {Operand{operand.data, row_bytes, 1, 0}, 1, rows, row_bytes, 1};
+inline AlignedCopy copy_of_codes(const Operand& operand, int64_t rows, int64_t k) {
+  const int64_t row_bytes = k / elements_per_byte(operand.dtype);
+  return {Matrix{operand.data, row_bytes, 1, 0}, 1, rows, row_bytes, 1};
 }
 
 constexpr void* kNoMemoryYet = nullptr;  // aligned to everything, so that the choice sees what it will see

@@ -10,78 +10,51 @@
 namespace tileon {
 namespace {
 
-using BlockScaledWay = Way<BlockScaledProblem>;
-
 // A call goes to the first one that is for the GPU and takes the problem. The portable kernels take every one.
-constexpr Backend<BlockScaledProblem> kBackends[] = {
-    {90, 90, sm90::block_scaled_config_count, sm90::block_scaled_config_name, sm90::block_scaled_config_formats,
-     sm90::why_not, sm90::may_choose, sm90::choose_config, sm80::wants_copy, sm90::scratch_bytes, sm90::run},
-    {100, 109, scaled_mm::config_count, scaled_mm::config_name, scaled_mm::config_formats, scaled_mm::why_not, nullptr,
-     scaled_mm::choose_config, sm80::wants_copy, nullptr, scaled_mm::run},
-    {80, 999, sm80::block_scaled_config_count, sm80::block_scaled_config_name, sm80::block_scaled_config_formats,
-     sm80::why_not, nullptr, sm80::choose_config, sm80::wants_copy, nullptr, sm80::run},
-};
+constexpr const Backend* kBackends[] = {&sm90::kBlockScaledBackend, &scaled_mm::kBackend, &sm80::kBlockScaledBackend};
 
-// The codes of an operand as bytes: torch has no kernels that copy fp4.
-Tensor bytes_of(const Tensor& codes) {
-  return torch::stable::from_blob(codes.data_ptr(), codes.sizes(), codes.strides(), codes.device(), ScalarType::Byte);
-}
-
-void bind(BlockScaledOperand& operand, const Operand& codes) {
-  operand.data = codes.data;
-  operand.stride_row = codes.stride_mn;
-  operand.stride_k = codes.stride_k;
+// The aligned copy of an operand's codes, if the kernels want one: every backend wants those that the portable one
+// does.
+std::optional<PlannedCopy> planned_copy(const Operand& operand, int64_t rows, const Problem& problem) {
+  if (!sm80::kBlockScaledBackend.wants_copy(operand, rows, problem)) return std::nullopt;
+  return PlannedCopy{copy_of_codes(operand, rows, problem.k), ScalarType::Byte};
 }
 
 struct BlockScaledMatmul {
-  using Problem = BlockScaledProblem;
   using Arguments = BlockScaledArguments;
   static constexpr const char* kOp = block_scaled::kOp;
   static constexpr int kMnDimOfA = 0, kMnDimOfB = 0;
 
-  static constexpr Backends<BlockScaledProblem> backends() { return {kBackends}; }
-
-  static BlockScaledWay plan(const BlockScaledProblem& problem, const Gpu& gpu) {
-    return plan_of(or_fail(backends().choose(problem, gpu), gpu), problem);
+  static constexpr Backends backends() { return {kBackends}; }
+  static Way plan(const Problem& problem, const Gpu& gpu) {
+    return plan_of(choose_or_fail<BlockScaledMatmul>(problem, gpu, true), problem);
+  }
+  static Way plan_without_memory(const Problem& problem, const Gpu& gpu) {
+    return plan_of(choose_or_fail<BlockScaledMatmul>(problem, gpu, false), problem);
   }
 
-  static BlockScaledWay plan_without_memory(const BlockScaledProblem& problem, const Gpu& gpu) {
-    return plan_of(or_fail(backends().choose(problem, gpu, false), gpu), problem);
+  // Copies are planned after the choice, which does not depend on them.
+  static Way plan_of(const BackendConfig& config, const Problem& problem) {
+    return {config, problem, planned_copy(problem.a, problem.m, problem), planned_copy(problem.b, problem.n, problem)};
   }
 
-  // Every backend wants the same copies, so they are planned after the choice.
-  static BlockScaledWay plan_of(const BackendConfig<BlockScaledProblem>& config, const BlockScaledProblem& problem) {
-    BlockScaledWay way{config, problem, {}, {}};
-    if (config.backend->wants_copy(problem.a, problem.m, problem))
-      way.a = {copy_of_codes(problem.a, problem.m, problem.k), ScalarType::Byte};
-    if (config.backend->wants_copy(problem.b, problem.n, problem))
-      way.b = {copy_of_codes(problem.b, problem.n, problem.k), ScalarType::Byte};
-    return way;
-  }
+  static bool can_measure(const Problem& problem) { return problem.prepared_b.data == nullptr; }
 
-  static bool can_measure(const BlockScaledProblem& problem) { return problem.prepared_b.data == nullptr; }
-  static Tensor source_of_a(const BlockScaledArguments& arguments) { return bytes_of(arguments.a); }
-  static Tensor source_of_b(const BlockScaledArguments& arguments) { return bytes_of(arguments.b); }
-  static void bind_a(BlockScaledProblem& problem, const Operand& codes) { bind(problem.a, codes); }
-  static void bind_b(BlockScaledProblem& problem, const Operand& codes) { bind(problem.b, codes); }
-
- private:
-  static BackendConfig<BlockScaledProblem> or_fail(const BackendConfig<BlockScaledProblem>& config, const Gpu& gpu) {
-    if (config.backend == nullptr) fail_without_backend(kOp, gpu);
-    return config;
+  // The codes as bytes: torch has no kernels that copy fp4.
+  static Tensor source(const Tensor& codes) {
+    return torch::stable::from_blob(codes.data_ptr(), codes.sizes(), codes.strides(), codes.device(), ScalarType::Byte);
   }
 };
 
 struct Cuda : CudaDevice {
   static void require_prepared(const char*) {}
 
-  static void run(const BlockScaledProblem& problem, const BlockScaledArguments& arguments, const Tensor&,
-                  int64_t config) {
+  static void run(const Problem& problem, const BlockScaledArguments& arguments, const Tensor&, int64_t config) {
     run_product<BlockScaledMatmul>(problem, arguments, config);
   }
 
   // Of a weight that Hopper's kernels multiply.
-  static Tensor prepare(BlockScaledProblem problem, PreparedForm form, const Tensor& b) {
+  static Tensor prepare(Problem problem, PreparedForm form, const Tensor& b) {
     constexpr const char* kPrepare = "_prepare_block_scaled";
     const int device = b.get_device_index();
     const CurrentDevice current_device(device);
@@ -91,10 +64,9 @@ struct Cuda : CudaDevice {
     const Tensor prepared = allocate_bytes(PreparedLayout(form, problem.n, problem.k).bytes);
     const Tensor scratch = allocate_bytes(sm90::prepare_weight_scratch_bytes(problem));
     std::optional<Tensor> copy;
-    if (sm80::wants_copy(problem.b, problem.n, problem)) {
-      const PlannedCopy codes{copy_of_codes(problem.b, problem.n, problem.k), ScalarType::Byte};
-      copy = allocate_bytes(codes.layout.bytes());
-      bind(problem.b, fill(codes, *copy, bytes_of(b), BlockScaledMatmul::kMnDimOfB));
+    if (const auto codes = planned_copy(problem.b, problem.n, problem)) {
+      copy = allocate_bytes(codes->layout.bytes());
+      fill(*codes, *copy, BlockScaledMatmul::source(b), BlockScaledMatmul::kMnDimOfB, problem.b);
     }
     sm90::prepare_weight(problem, {prepared.data_ptr(), form}, scratch.data_ptr(), current_stream(kPrepare, device));
     return prepared;
@@ -105,7 +77,7 @@ std::string candidates(const Tensor& a, const Tensor& b, const Tensor& scale_a, 
                        const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
                        const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
                        bool fast_accum) {
-  const BlockScaledProblem problem =
+  const Problem problem =
       check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum});
   return BlockScaledMatmul::backends().candidates_text(problem, gpu_of(block_scaled::kOp, a.get_device_index()));
 }

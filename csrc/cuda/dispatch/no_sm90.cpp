@@ -1,34 +1,33 @@
-// Hopper's kernels in a library that was built without them: a backend without configs.
+// Hopper's kernels in a library that was built without them: backends without configs.
 #ifndef TILEON_WITH_SM90
 
 #include "cuda/sm90/sm90.h"
 
 namespace tileon::sm90 {
+namespace {
 
-int config_count() { return 0; }
-const char* config_name(int) { return ""; }
-std::string config_dtypes(int) { return ""; }
-const char* why_not(int, const GemmProblem&, const Gpu&) { return ""; }
-bool may_choose(int, const GemmProblem&) { return false; }
-int choose_config(const GemmProblem&, const Gpu&) { return -1; }
-bool wants_copy(const Operand&, int64_t, const GemmProblem&) { return false; }
-int64_t scratch_bytes(int, const GemmProblem&) { return 0; }
-DeviceFlag run(int, const GemmProblem&, const Gpu&, void*, cudaStream_t) { return {}; }
+constexpr Backend kNoKernels{90,
+                             90,
+                             [] { return 0; },
+                             nullptr,
+                             nullptr,
+                             nullptr,
+                             nullptr,
+                             nullptr,
+                             [](const Problem&, const Gpu&) { return -1; },
+                             [](const Operand&, int64_t, const Problem&) { return false; },
+                             nullptr,
+                             nullptr};
 
-int block_scaled_config_count() { return 0; }
-const char* block_scaled_config_name(int) { return ""; }
-std::string block_scaled_config_formats(int) { return ""; }
-const char* why_not(int, const BlockScaledProblem&, const Gpu&) { return ""; }
-bool may_choose(int, const BlockScaledProblem&) { return false; }
-int choose_config(const BlockScaledProblem&, const Gpu&) { return -1; }
-int64_t scratch_bytes(int, const BlockScaledProblem&) { return 0; }
-DeviceFlag run(int, const BlockScaledProblem&, const Gpu&, void*, cudaStream_t) { return {}; }
+}  // namespace
 
-const char* why_not_prepare_weight(const BlockScaledProblem&, const Gpu&) {
+const Backend kDenseBackend = kNoKernels, kBlockScaledBackend = kNoKernels;
+
+const char* why_not_prepare_weight(const Problem&, const Gpu&) {
   return "this library was built without Hopper's kernels";
 }
-void prepare_weight(const BlockScaledProblem&, const PreparedWeight&, void*, cudaStream_t) {}
-int64_t prepare_weight_scratch_bytes(const BlockScaledProblem&) { return 0; }
+void prepare_weight(const Problem&, const PreparedWeight&, void*, cudaStream_t) {}
+int64_t prepare_weight_scratch_bytes(const Problem&) { return 0; }
 
 }  // namespace tileon::sm90
 

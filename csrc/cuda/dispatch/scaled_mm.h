@@ -12,7 +12,7 @@
 #include "checks/block_scaled.h"
 #include "cuda/dispatch/scaled_mm_rules.h"
 #include "cuda/runtime/error.h"
-#include "cuda/runtime/gpu.h"
+#include "cuda/sm80/sm80.h"
 
 namespace tileon::scaled_mm {
 
@@ -20,12 +20,12 @@ inline int config_count() { return 1; }
 inline const char* config_name(int) { return "torch_scaled_mm"; }
 inline std::string config_formats(int) { return "mxfp8"; }
 
-inline const char* why_not(int, const BlockScaledProblem& problem, const Gpu& gpu) {
+inline const char* why_not(int, const Problem& problem, const Gpu& gpu) {
   if (!has_block_scaled_tensor_cores(gpu.capability)) return "it needs a GPU of compute capability 10.x";
   return scaled_mm_takes(problem) ? nullptr : "it takes mxfp8 alone, contiguous, in whole tiles, without an epilogue";
 }
 
-inline int choose_config(const BlockScaledProblem& problem, const Gpu& gpu) {
+inline int choose_config(const Problem& problem, const Gpu& gpu) {
   return why_not(0, problem, gpu) == nullptr ? 0 : -1;
 }
 
@@ -43,14 +43,14 @@ inline Tensor scales_at(const void* data, int64_t rows, int64_t k) {
   return matrix_at(data, scale_row_blocks(rows), packed_scales(cols).row_block, ScalarType::Float8_e8m0fnu);
 }
 
-inline DeviceFlag run(int, const BlockScaledProblem& problem, const Gpu&, void*, cudaStream_t) {
+inline DeviceFlag run(int, const Problem& problem, const Gpu&, void*, cudaStream_t) {
   using torch::stable::detail::from;
   Tensor b = matrix_at(problem.b.data, problem.n, problem.k, ScalarType::Float8_e4m3fn);
   const ScalarType out_dtype = scalar_type(problem.out_dtype);
   std::array<StableIValue, 9> stack{from(matrix_at(problem.a.data, problem.m, problem.k, ScalarType::Float8_e4m3fn)),
                                     from(torch::stable::transpose(b, 0, 1)),
-                                    from(scales_at(problem.a.scale, problem.m, problem.k)),
-                                    from(scales_at(problem.b.scale, problem.n, problem.k)),
+                                    from(scales_at(problem.a.scale.data, problem.m, problem.k)),
+                                    from(scales_at(problem.b.scale.data, problem.n, problem.k)),
                                     from(std::optional<Tensor>()),  // bias
                                     from(std::optional<Tensor>()),  // scale_result
                                     from(std::optional<ScalarType>(out_dtype)),
@@ -61,5 +61,12 @@ inline DeviceFlag run(int, const BlockScaledProblem& problem, const Gpu&, void*,
   static_cast<void>(torch::stable::detail::to<Tensor>(stack[0]));  // takes the returned reference back
   return {};
 }
+
+inline bool wants_copy(const Operand& operand, int64_t rows, const Problem& problem) {
+  return sm80::kBlockScaledBackend.wants_copy(operand, rows, problem);
+}
+
+inline constexpr Backend kBackend{100,     109,     config_count,  config_name, config_formats, nullptr,
+                                  why_not, nullptr, choose_config, wants_copy,  nullptr,        run};
 
 }  // namespace tileon::scaled_mm

@@ -11,22 +11,22 @@ namespace tileon {
 constexpr bool has_block_scaled_tensor_cores(int capability) { return capability >= 100 && capability < 110; }
 
 // cuBLASLt reads contiguous rows, at multiples of 16 bytes, and scales that are packed and contiguous.
-inline bool is_contiguous_packed(const BlockScaledOperand& operand, int64_t k, int64_t cols) {
-  const int64_t row_bytes = k / elements_per_byte(operand.element);
+inline bool is_contiguous_packed(const Operand& operand, int64_t k, int64_t cols) {
+  const int64_t row_bytes = k / elements_per_byte(operand.dtype);
   const ScaleStrides packed = packed_scales(cols);
-  const ScaleStrides& strides = operand.scale_strides;
-  const auto address = reinterpret_cast<uintptr_t>(operand.data) | reinterpret_cast<uintptr_t>(operand.scale);
-  return operand.stride_k == 1 && operand.stride_row == row_bytes && address % 16 == 0 &&
+  const ScaleStrides& strides = operand.scale.strides;
+  const auto address = reinterpret_cast<uintptr_t>(operand.data) | reinterpret_cast<uintptr_t>(operand.scale.data);
+  return operand.stride_k == 1 && operand.stride_mn == row_bytes && address % 16 == 0 &&
          strides.row_block == packed.row_block && strides.col_block == packed.col_block && strides.row == packed.row &&
          strides.quarter == packed.quarter && strides.col == packed.col;
 }
 
 // mxfp8, as cuBLASLt offers it: sizes that are multiples of its tiles, nothing behind the sum. Not nvfp4: those tensor
 // cores read a scale of e4m3 without its sign, which counts here and which only the GPU could see.
-inline bool scaled_mm_takes(const BlockScaledProblem& problem) {
-  const bool mxfp8 = problem.scale_type == ScaleType::kE8M0 && problem.a.element == ElementType::kE4M3 &&
-                     problem.b.element == ElementType::kE4M3;
-  const int64_t cols = problem.k / problem.vec;
+inline bool scaled_mm_takes(const Problem& problem) {
+  const bool mxfp8 = problem.b.scale.type == ScaleType::kE8M0 && problem.a.dtype == DType::kFloat8E4M3 &&
+                     problem.b.dtype == DType::kFloat8E4M3;
+  const int64_t cols = problem.k / problem.b.scale.vec;
   return mxfp8 && problem.k > 0 && problem.k % 128 == 0 && problem.n % 16 == 0 && problem.m % 16 == 0 &&
          problem.out_dtype != DType::kFloat8E4M3 && problem.out.stride_n == 1 && problem.out.stride_m == problem.n &&
          problem.global_scale == nullptr && !has_epilogue(problem.epilogue) &&

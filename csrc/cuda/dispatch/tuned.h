@@ -76,7 +76,7 @@ inline void load_tuned_rows(int device) {
 // The name of the row that was measured to be the fastest for the problem; null where that is not known. With
 // TILEON_TUNE=1 it is measured now, except while a graph is captured, and except for an output that lies otherwise than
 // the tuner's. `can_measure`: the tuner's op states the rest of the problem.
-template <typename Problem, typename Arguments>
+template <typename Arguments>
 const char* name_of_measured_row(const Problem& problem, const Arguments& arguments, int device, cudaStream_t stream,
                                  bool can_measure) {
   const Tuner tuner = announced_tuner();

@@ -14,9 +14,9 @@ using Walk = RowWalk<kLaneElements, 4, 6>;
 
 // e2m1_value and e4m3_value of small_floats.h in fewer instructions, of a code that is the top of `bits`: no thread
 // here flushes float32's subnormals.
-template <ElementType kElement>
+template <DType kElement>
 __device__ __forceinline__ float fast_value(uint32_t bits) {
-  constexpr bool e4m3 = kElement == ElementType::kE4M3;
+  constexpr bool e4m3 = kElement == DType::kFloat8E4M3;
   constexpr int down = e4m3 ? 4 : 6;  // to where exponent and mantissa of float32 meet
   constexpr uint32_t mask = e4m3 ? 0x07f00000u : 0x01c00000u;
   const float moved = float_of((bits & 0x80000000u) | (bits >> down & mask));
@@ -29,7 +29,7 @@ __device__ __forceinline__ float fast_value(uint32_t bits) {
 template <Format kFormat>
 struct LaneCodes {
   static constexpr FormatInfo format = info(kFormat);
-  static constexpr int bits = format.element == ElementType::kE4M3 ? 8 : 4;
+  static constexpr int bits = format.dtype == DType::kFloat8E4M3 ? 8 : 4;
   static constexpr int words = kLaneElements * bits / 32;
   struct alignas(words * 4) Vector {
     uint32_t words[LaneCodes::words];
@@ -52,7 +52,7 @@ struct LaneCodes {
   }
 
   __device__ __forceinline__ float value(int i) const {
-    return fast_value<format.element>(codes.words[i * bits / 32] << (32 - bits - i * bits % 32));
+    return fast_value<format.dtype>(codes.words[i * bits / 32] << (32 - bits - i * bits % 32));
   }
 };
 

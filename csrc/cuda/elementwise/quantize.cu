@@ -57,16 +57,16 @@ struct alignas(kVectorBytes) LaneNumbers {
 };
 
 // The codes of a lane's numbers: two words of e2m1, four of e4m3.
-template <ElementType kElement>
+template <DType kElement>
 struct LaneCodes {
-  static constexpr int words = kElement == ElementType::kE4M3 ? 4 : 2;
+  static constexpr int words = kElement == DType::kFloat8E4M3 ? 4 : 2;
   uint32_t word[words] = {};
 
   // `kExact`: the factor is a power of two.
   template <bool kExact, typename Element>
   __device__ __forceinline__ void encode(const LaneNumbers<Element>& lane, const LaneNumbers<Element>& magnitudes,
                                          float factor) {
-    if constexpr (kElement == ElementType::kE4M3) {
+    if constexpr (kElement == DType::kFloat8E4M3) {
 #pragma unroll
       for (int i = 0; i < kLaneElements / 2; ++i) {
         const float2 two = lane.two(i);
@@ -167,7 +167,7 @@ struct AccumulatorScale {
 
   __device__ __forceinline__ BlockScale of(float amax) const {
     if constexpr (kFormat == Format::kNvfp4) return fast_nvfp4_scale(amax, global, inverse);
-    return e8m0_scale<info(kFormat).element>(amax, rounding);
+    return e8m0_scale<info(kFormat).dtype>(amax, rounding);
   }
 };
 
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1
     const int padded = Walk::inside(begin, padded_k);
     const int64_t k = begin + lane_begin;
     const Element* from = x + row * problem.stride_row + k * problem.stride_k;
-    uint8_t* data = problem.data + (row * problem.k + k) / elements_per_byte(format.element);
+    uint8_t* data = problem.data + (row * problem.k + k) / elements_per_byte(format.dtype);
     uint8_t* scales = problem.scale + packed.offset(row, k / format.vec);
 
     static_assert(Walk::kSpanElements / format.vec % kScaleBlockCols == 0,
@@ -212,13 +212,13 @@ __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1
       const float amax = block_amax<format.vec / kLaneElements>(magnitudes);
       if (lane_k >= padded) continue;
       BlockScale scale = scaling.of(amax);
-      LaneCodes<format.element> codes;
+      LaneCodes<format.dtype> codes;
       if (is_finite_amax(bits_of(amax))) {
         codes.template encode<format.scale == ScaleType::kE8M0>(lanes[span], magnitudes, scale.factor);
       } else {
         scale.byte = scale_nan;
       }
-      if (lane_k < inside) codes.store(data + span * Walk::kSpanElements / elements_per_byte(format.element));
+      if (lane_k < inside) codes.store(data + span * Walk::kSpanElements / elements_per_byte(format.dtype));
       if (lane_k % format.vec == 0)
         scales[packed.of_col(span * Walk::kSpanElements / format.vec)] = lane_k < inside ? scale.byte : 0;
     }

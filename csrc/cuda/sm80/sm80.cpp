@@ -17,9 +17,9 @@ namespace tileon::sm80 {
 namespace {
 
 template <typename Element>
-bool run_mma_majors(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool run_mma_majors(int row, const Problem& problem, cudaStream_t stream) {
   if (kRows[row].tile.family == Family::kMmaGather) return run_mma<Element, Major::kK, Major::kK>(row, problem, stream);
-  const int bytes = info(problem.dtype).bytes;
+  const int bytes = info(problem.a.dtype).bytes;
   const Major a = operand_access(problem.a, problem.batch, problem.m, problem.k, bytes).major;
   const Major b = operand_access(problem.b, problem.batch, problem.n, problem.k, bytes).major;
   if (a == Major::kK) {
@@ -31,12 +31,12 @@ bool run_mma_majors(int row, const GemmProblem& problem, cudaStream_t stream) {
 }
 
 template <typename ElementA, typename ElementB>
-bool run_float8(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool run_float8(int row, const Problem& problem, cudaStream_t stream) {
   if (kRows[row].tile.family == Family::kMmaGather) return run_gather_float8(row, problem, stream);
   return run_mma<ElementA, Major::kK, Major::kK, ElementB>(row, problem, stream);
 }
 
-bool run_kind(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool run_kind(int row, const Problem& problem, cudaStream_t stream) {
   switch (kind_of(problem)) {
     case Kind::kFloat16:
       return run_mma_majors<__half>(row, problem, stream);
@@ -60,7 +60,7 @@ bool run_kind(int row, const GemmProblem& problem, cudaStream_t stream) {
   return false;
 }
 
-}  // namespace
+namespace dense {
 
 int config_count() { return kDenseConfigCount; }
 const char* config_name(int row) { return kRows[row].name; }
@@ -81,41 +81,39 @@ std::string config_dtypes(int row) {
   return text;
 }
 
-const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) { return why_not(kRows[row], problem, gpu); }
-int choose_config(const GemmProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
+const char* why_not(int row, const Problem& problem, const Gpu& gpu) { return why_not(kRows[row], problem, gpu); }
+int choose_config(const Problem& problem, const Gpu& gpu) { return choose(problem, gpu); }
 
-bool pays_for_copies(const GemmProblem& problem, const Gpu& gpu) { return copies_pay(problem, gpu); }
-
-bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem) {
+bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
   const Kind kind = kind_of(problem);
   if (kind == Kind::kFloat32 || kind == Kind::kFloat64) return false;  // the SIMT kernels read any stride at full rate
-  return !is_float8(problem.dtype) && !reads_vectors(operand, problem, mn);  // of fp8, wants_widening decides
+  return !is_float8(problem.a.dtype) && !reads_vectors(operand, problem, mn);  // of fp8, wants_widening decides
 }
 
-bool wants_widening(const GemmProblem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }
-
-DeviceFlag run(int row, const GemmProblem& problem, const Gpu&, void*, cudaStream_t stream) {
+DeviceFlag run(int row, const Problem& problem, const Gpu&, void*, cudaStream_t stream) {
   if (!run_kind(row, problem, stream)) throw std::runtime_error("tileon: this row has no kernel for this dtype");
   return {};
 }
 
-int block_scaled_config_count() { return kBlockScaledConfigCount; }
-const char* block_scaled_config_name(int row) { return kBlockScaledConfigs[row].name; }
-std::string block_scaled_config_formats(int) { return "mxfp8,mxfp4,mixed,nvfp4"; }
-const char* why_not(int row, const BlockScaledProblem&, const Gpu& gpu) {
-  return why_not(kBlockScaledConfigs[row], gpu);
-}
-int choose_config(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
+}  // namespace dense
 
-bool wants_copy(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem) {
-  return !reads_rows(operand, problem.scale_type, rows, problem.k);
+namespace block_scaled {
+
+int config_count() { return kBlockScaledConfigCount; }
+const char* config_name(int row) { return kBlockScaledConfigs[row].name; }
+std::string config_formats(int) { return "mxfp8,mxfp4,mixed,nvfp4"; }
+const char* why_not(int row, const Problem&, const Gpu& gpu) { return why_not(kBlockScaledConfigs[row], gpu); }
+int choose_config(const Problem& problem, const Gpu& gpu) { return choose_block_scaled(problem, gpu); }
+
+bool wants_copy(const Operand& operand, int64_t rows, const Problem& problem) {
+  return !reads_rows(operand, problem.b.scale.type, rows, problem.k);
 }
 
-DeviceFlag run(int row, const BlockScaledProblem& problem, const Gpu&, void*, cudaStream_t stream) {
-  constexpr auto e4m3 = ElementType::kE4M3, e2m1 = ElementType::kE2M1;
+DeviceFlag run(int row, const Problem& problem, const Gpu&, void*, cudaStream_t stream) {
+  constexpr auto e4m3 = DType::kFloat8E4M3, e2m1 = DType::kFloat4E2M1;
   constexpr auto e8m0 = ScaleType::kE8M0;
-  const ElementType a = problem.a.element, b = problem.b.element;
-  if (problem.scale_type == ScaleType::kE4M3) {
+  const DType a = problem.a.dtype, b = problem.b.dtype;
+  if (problem.b.scale.type == ScaleType::kE4M3) {
     run_block_scaled<e2m1, e2m1, ScaleType::kE4M3>(row, problem, stream);
   } else if (a == e4m3) {
     b == e4m3 ? run_block_scaled<e4m3, e4m3, e8m0>(row, problem, stream)
@@ -126,5 +124,36 @@ DeviceFlag run(int row, const BlockScaledProblem& problem, const Gpu&, void*, cu
   }
   return {};
 }
+
+}  // namespace block_scaled
+}  // namespace
+
+const Backend kDenseBackend{80,
+                            999,
+                            dense::config_count,
+                            dense::config_name,
+                            dense::config_dtypes,
+                            nullptr,
+                            dense::why_not,
+                            nullptr,
+                            dense::choose_config,
+                            dense::wants_copy,
+                            nullptr,
+                            dense::run};
+const Backend kBlockScaledBackend{80,
+                                  999,
+                                  block_scaled::config_count,
+                                  block_scaled::config_name,
+                                  block_scaled::config_formats,
+                                  nullptr,
+                                  block_scaled::why_not,
+                                  nullptr,
+                                  block_scaled::choose_config,
+                                  block_scaled::wants_copy,
+                                  nullptr,
+                                  block_scaled::run};
+
+bool pays_for_copies(const Problem& problem, const Gpu& gpu) { return copies_pay(problem, gpu); }
+bool wants_widening(const Problem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }
 
 }  // namespace tileon::sm80

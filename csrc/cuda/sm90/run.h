@@ -9,13 +9,13 @@
 namespace tileon::sm90 {
 
 // fp8 products, by row `row` of kFp8Configs.
-void run_float8(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream);
+void run_float8(int row, const Problem& problem, const Gpu& gpu, cudaStream_t stream);
 
 // Float32 products, by row `row` of kBf16x6Configs. `scratch` is as long as Bf16x3Scratch says, and begins at a
 // multiple of 256. Returns the device flag under which the portable kernels must compute the product anew.
-DeviceFlag run_float32(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
+DeviceFlag run_float32(int row, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 // Block-scaled products of few rows of a, by tile kSmallMTiles[tile]; k may be 0.
-void run_small_m(int tile, const BlockScaledProblem& problem, const Gpu& gpu, cudaStream_t stream);
+void run_small_m(int tile, const Problem& problem, const Gpu& gpu, cudaStream_t stream);
 
 }  // namespace tileon::sm90

@@ -25,7 +25,7 @@ class Kernels {
 
 }  // namespace
 
-DeviceFlag run_float32(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+DeviceFlag run_float32(int row, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   static Kernels kernels;
   const Row& this_row = kBf16x6Configs[row];
   const DeviceFlag lost = run_split_float32(problem, gpu.sm_count, scratch, stream);

@@ -54,8 +54,8 @@ Kernel<Params>& kernel_of(int row, DType out_dtype) {
 }
 
 // A problem without the rows of b, which need no preparation.
-BlockScaledProblem of_a_alone(const BlockScaledProblem& problem) {
-  BlockScaledProblem a = problem;
+Problem of_a_alone(const Problem& problem) {
+  Problem a = problem;
   a.n = 0;
   return a;
 }
@@ -67,7 +67,7 @@ const uint32_t* word_of(const PreparedWeight& weight, int64_t rows, int64_t k) {
 
 // One product on its way through a row's kernels.
 struct Run {
-  const BlockScaledProblem& problem;
+  const Problem& problem;
   const Gpu& gpu;
   cudaStream_t stream;
   PreparedOperand a, b;
@@ -79,7 +79,7 @@ struct Run {
   }
 
   LaunchPlan plan_of(int row, Encoding encoding, const void* b_rows) const {
-    const GemmProblem prepared = prepared_problem(problem, encoding, a.rows, b_rows);
+    const Problem prepared = prepared_problem(problem, encoding, a.rows, b_rows);
     const int64_t float8_k = encoding == Encoding::kFloat8 ? problem.k : 0;
     return plan_launch(dense_row_of(kBlockScaledConfigs[row], encoding), prepared, gpu, {.float8_k = float8_k});
   }
@@ -100,15 +100,15 @@ struct Run {
   // Returns the device flag that says where bfloat16 lost something.
   DeviceFlag by_bfloat16(int row) const {
     const bool has_b = has_weight(PreparedForm::kBFloat16);
-    const BlockScaledProblem to_prepare = has_b ? of_a_alone(problem) : problem;
+    const Problem to_prepare = has_b ? of_a_alone(problem) : problem;
     const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
     const int segments = segments_of(problem);
-    run_prepare_bfloat16({to_prepare, a, b, segments, words, word_of_b, nullptr}, stream);
+    run_prepare_bfloat16({scaled_kernel_problem(to_prepare), a, b, segments, words, word_of_b, nullptr}, stream);
     const LaunchPlan plan = plan_of(row, Encoding::kBFloat16, has_b ? problem.prepared_b.data : b.rows);
     ScaledParams params = params_of(plan);
     DeviceFlag lost;
     // It holds every e2m1 times its scale.
-    if (problem.a.element == ElementType::kE4M3 || problem.b.element == ElementType::kE4M3) {
+    if (problem.a.dtype == DType::kFloat8E4M3 || problem.b.dtype == DType::kFloat8E4M3) {
       params.summary = summary;
       params.words = words;
       params.word_count = static_cast<int>(prepare_ctas(to_prepare, segments));
@@ -120,14 +120,15 @@ struct Run {
 
   void by_encoding(int row) const {
     const bool has_b = has_weight(PreparedForm::kInt8);
-    const BlockScaledProblem to_classify = has_b ? of_a_alone(problem) : problem;
+    const Problem to_classify = has_b ? of_a_alone(problem) : problem;
     const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
-    run_classify_scales({to_classify, a.exponents, b.exponents, words, word_of_b, nullptr}, stream);
+    run_classify_scales({scaled_kernel_problem(to_classify), a.exponents, b.exponents, words, word_of_b, nullptr},
+                        stream);
     const bool fast_accum = kBlockScaledConfigs[row].route == Route::kFloat8;
     const EncodingChoice choice{words, static_cast<int>(classify_ctas(to_classify)), fast_accum};
     const int segments_a = mxfp4_segments_of(problem, has_b ? problem.m : problem.m + problem.n);
     const int segments_b = has_b ? mxfp4_segments_of(problem, problem.n) : segments_a;
-    run_prepare_mxfp4({problem, a, b, segments_a, segments_b, choice, has_b}, stream);
+    run_prepare_mxfp4({scaled_kernel_problem(problem), a, b, segments_a, segments_b, choice, has_b}, stream);
     const LaunchPlan int8 = plan_of(row, Encoding::kInt8, has_b ? problem.prepared_b.data : b.rows);
     const LaunchPlan bfloat16 = plan_of(row, Encoding::kBFloat16, b.rows);
     EncodingParams params{choice, params_of(int8), params_of(bfloat16), {}};
@@ -141,26 +142,26 @@ struct Run {
   }
 };
 
-}  // namespace
-
-int block_scaled_config_count() { return kBlockScaledConfigCount; }
-const char* block_scaled_config_name(int row) { return kBlockScaledConfigs[row].name; }
-std::string block_scaled_config_formats(int row) {
+int config_count() { return kBlockScaledConfigCount; }
+const char* config_name(int row) { return kBlockScaledConfigs[row].name; }
+std::string config_formats(int row) {
   return is_by_encoding(kBlockScaledConfigs[row].route) ? "mxfp4" : "mxfp8,mxfp4,mixed,nvfp4";
 }
-const char* why_not(int row, const BlockScaledProblem& problem, const Gpu& gpu) {
+const char* why_not(int row, const Problem& problem, const Gpu& gpu) {
   return why_not(kBlockScaledConfigs[row].route, problem, gpu);
 }
-bool may_choose(int row, const BlockScaledProblem& problem) {
+bool may_choose(int row, const Problem& problem) {
   return problem.k > 0 && (kBlockScaledConfigs[row].route != Route::kFloat8 || may_be_float8(problem));
 }
-int choose_config(const BlockScaledProblem& problem, const Gpu& gpu) { return choose(problem, gpu); }
-int64_t scratch_bytes(int row, const BlockScaledProblem& problem) {
+int choose_config(const Problem& problem, const Gpu& gpu) { return choose_block_scaled(problem, gpu); }
+int64_t scratch_bytes(int row, const Problem& problem) {
   const Route route = kBlockScaledConfigs[row].route;
   return route == Route::kSmallM ? 0 : scratch_of(problem, route).bytes;
 }
 
-DeviceFlag run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+bool wants_no_copy_of(const Operand&, int64_t, const Problem&) { return false; }  // but sm80's
+
+DeviceFlag run(int row, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   auto* memory = static_cast<uint8_t*>(scratch);
   const Route route = kBlockScaledConfigs[row].route;
   if (route == Route::kSmallM) {
@@ -184,8 +185,12 @@ DeviceFlag run(int row, const BlockScaledProblem& problem, const Gpu& gpu, void*
   return {};
 }
 
-void prepare_weight(const BlockScaledProblem& problem, const PreparedWeight& weight, void* scratch,
-                    cudaStream_t stream) {
+}  // namespace
+
+const Backend kBlockScaledBackend{90,      90,         config_count,  config_name,      config_formats, nullptr,
+                                  why_not, may_choose, choose_config, wants_no_copy_of, scratch_bytes,  run};
+
+void prepare_weight(const Problem& problem, const PreparedWeight& weight, void* scratch, cudaStream_t stream) {
   auto* bytes = static_cast<uint8_t*>(weight.data);
   const PreparedLayout place(weight.form, problem.n, problem.k);
   auto* word = reinterpret_cast<uint32_t*>(bytes + place.word);
@@ -195,17 +200,15 @@ void prepare_weight(const BlockScaledProblem& problem, const PreparedWeight& wei
   check_cuda(cudaMemsetAsync(word, 0, sizeof(*word), stream), "clearing a word");
   if (problem.n == 0 || problem.k == 0) return;
   if (weight.form == PreparedForm::kBFloat16)
-    return run_prepare_bfloat16({problem, {}, b, segments, words, nullptr, word}, stream);
-  run_classify_scales({problem, nullptr, b.exponents, words, nullptr, word}, stream);
+    return run_prepare_bfloat16({scaled_kernel_problem(problem), {}, b, segments, words, nullptr, word}, stream);
+  run_classify_scales({scaled_kernel_problem(problem), nullptr, b.exponents, words, nullptr, word}, stream);
   const EncodingChoice int8{nullptr, 0, false};
-  run_prepare_mxfp4({problem, {}, b, 1, segments, int8, false}, stream);
+  run_prepare_mxfp4({scaled_kernel_problem(problem), {}, b, 1, segments, int8, false}, stream);
 }
 
-const char* why_not_prepare_weight(const BlockScaledProblem& problem, const Gpu& gpu) {
-  return why_not_prepare(problem, gpu);
-}
+const char* why_not_prepare_weight(const Problem& problem, const Gpu& gpu) { return why_not_prepare(problem, gpu); }
 
-int64_t prepare_weight_scratch_bytes(const BlockScaledProblem& problem) {
+int64_t prepare_weight_scratch_bytes(const Problem& problem) {
   return std::max(prepare_ctas(problem, segments_of(problem)), classify_ctas(problem)) * 4;
 }
 

@@ -43,12 +43,12 @@ class Kernels {
 
 }  // namespace
 
-void run_float8(int row, const GemmProblem& problem, const Gpu& gpu, cudaStream_t stream) {
+void run_float8(int row, const Problem& problem, const Gpu& gpu, cudaStream_t stream) {
   static Kernels kernels;
   const Row& this_row = kFp8Configs[row].row;
   const LaunchPlan plan = plan_launch(this_row, as_pairs(problem), gpu, {.float8_k = problem.k});
-  launch(kernels.at(problem.dtype, problem.b_dtype, problem.out_dtype, row), dim3(static_cast<unsigned>(plan.clusters)),
-         this_row.tile.threads(), plan.shared_bytes, plan.params, stream);
+  launch(kernels.at(problem.a.dtype, problem.b.dtype, problem.out_dtype, row),
+         dim3(static_cast<unsigned>(plan.clusters)), this_row.tile.threads(), plan.shared_bytes, plan.params, stream);
 }
 
 }  // namespace tileon::sm90

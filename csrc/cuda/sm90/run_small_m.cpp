@@ -13,7 +13,7 @@
 namespace tileon::sm90 {
 namespace {
 
-constexpr auto kE4M3 = ElementType::kE4M3, kE2M1 = ElementType::kE2M1;
+constexpr auto kE4M3 = DType::kFloat8E4M3, kE2M1 = DType::kFloat4E2M1;
 constexpr auto kE8M0 = ScaleType::kE8M0;
 
 // Mixed products have two orders.
@@ -46,10 +46,10 @@ class Kernels {
 };
 
 // Rows of codes in boxes of `box_bytes` x `box_rows`.
-CUtensorMap map_codes(const BlockScaledOperand& operand, int64_t rows, const BlockScaledProblem& problem, int box_bytes,
-                      int box_rows, CUtensorMapSwizzle swizzle) {
-  const auto row_bytes = static_cast<uint64_t>(problem.k / elements_per_byte(operand.element));
-  const uint64_t stride = rows > 1 ? static_cast<uint64_t>(operand.stride_row) : kTmaAlignment;
+CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& problem, int box_bytes, int box_rows,
+                      CUtensorMapSwizzle swizzle) {
+  const auto row_bytes = static_cast<uint64_t>(problem.k / elements_per_byte(operand.dtype));
+  const uint64_t stride = rows > 1 ? static_cast<uint64_t>(operand.stride_mn) : kTmaAlignment;
   // Where k is 0 nothing is read: any address will do.
   const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
   const TensorBox tensor{4,
@@ -61,7 +61,7 @@ CUtensorMap map_codes(const BlockScaledOperand& operand, int64_t rows, const Blo
 
 }  // namespace
 
-void run_small_m(int tile, const BlockScaledProblem& problem, const Gpu& gpu, cudaStream_t stream) {
+void run_small_m(int tile, const Problem& problem, const Gpu& gpu, cudaStream_t stream) {
   static Kernels kernels;
   const SmallMFormat format = format_of(problem);
   const int tile_m = kSmallMTiles[tile];
@@ -73,10 +73,9 @@ void run_small_m(int tile, const BlockScaledProblem& problem, const Gpu& gpu, cu
   params.splits = small_m_splits(problem, tile_m, gpu);
   params.blocks_per_split = ceil_divide(params.blocks, params.splits);
   params.stages = std::clamp(params.blocks_per_split, 1, small_m_stages(format, tile_m));
-  params.scales_in_blocks = lie_in_blocks(problem.a.scale, problem.a.scale_strides) &&
-                            lie_in_blocks(problem.b.scale, problem.b.scale_strides);
+  params.scales_in_blocks = lie_in_blocks(problem.a.scale) && lie_in_blocks(problem.b.scale);
   params.vector_stores = takes_vector_stores(problem);
-  params.problem = problem;
+  params.problem = scaled_kernel_problem(problem);
   const auto tiles = static_cast<unsigned>(ceil_divide(problem.m, tile_m) * params.tiles_n);
   launch(kernels.at(tile, format), dim3(tiles, static_cast<unsigned>(params.splits)), small_m_threads(tile_m),
          small_m_shared_bytes(format, tile_m, params.stages), params, stream);

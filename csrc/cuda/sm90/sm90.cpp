@@ -55,8 +55,6 @@ Kernel<KernelParams>& kernel_of(DType dtype, int row, Major a, Major b) {
   return kernels.at(dtype, row, a, b);
 }
 
-}  // namespace
-
 // The fp8 rows follow those of kRows, and those of float32 follow them.
 constexpr int kFloat8Begin = kDenseConfigCount;
 constexpr int kFloat32Begin = kFloat8Begin + kFp8ConfigCount;
@@ -71,41 +69,46 @@ std::string config_dtypes(int row) {
   return row >= kFloat8Begin ? "float8_e4m3fn,float8_e4m3fn*float8_e5m2,float8_e5m2*float8_e4m3fn,float8_e5m2"
                              : "float16,bfloat16";
 }
-const char* why_not(int row, const GemmProblem& problem, const Gpu& gpu) {
+const char* why_not(int row, const Problem& problem, const Gpu& gpu) {
   if (row >= kFloat32Begin) return why_not_float32(problem, gpu);
   return row >= kFloat8Begin ? why_not_float8(problem, gpu) : sm90::why_not(problem, gpu);
 }
-bool may_choose(int row, const GemmProblem& problem) {
+bool may_choose(int row, const Problem& problem) {
   const bool is_float8 = row >= kFloat8Begin && row < kFloat32Begin;
   return !is_float8 || kFp8Configs[row - kFloat8Begin].promoted || problem.fast_accum;
 }
-int choose_config(const GemmProblem& problem, const Gpu& gpu) {
+int choose_config(const Problem& problem, const Gpu& gpu) {
   const auto behind = [](int begin, int row) { return row < 0 ? row : begin + row; };
-  if (problem.dtype == DType::kFloat32) return behind(kFloat32Begin, choose_float32(problem, gpu));
-  if (is_float8(problem.dtype)) return behind(kFloat8Begin, choose_float8(problem, gpu));
+  if (problem.a.dtype == DType::kFloat32) return behind(kFloat32Begin, choose_float32(problem, gpu));
+  if (is_float8(problem.a.dtype)) return behind(kFloat8Begin, choose_float8(problem, gpu));
   return choose_once(problem, gpu);
 }
 
-bool wants_copy(const Operand& operand, int64_t mn, const GemmProblem& problem) {
-  const bool ours = problem.dtype == DType::kFloat16 || problem.dtype == DType::kBFloat16;
+bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
+  const bool ours = problem.a.dtype == DType::kFloat16 || problem.a.dtype == DType::kBFloat16;
   return ours && !tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable;
 }
 
-int64_t scratch_bytes(int row, const GemmProblem& problem) {
+int64_t scratch_bytes(int row, const Problem& problem) {
   return row >= kFloat32Begin ? Bf16x3Scratch(problem).bytes : 0;
 }
 
-DeviceFlag run(int row, const GemmProblem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+DeviceFlag run(int row, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   if (row >= kFloat32Begin) return run_float32(row - kFloat32Begin, problem, gpu, scratch, stream);
   if (row >= kFloat8Begin) {
     run_float8(row - kFloat8Begin, problem, gpu, stream);
     return {};
   }
   const LaunchPlan plan = plan_launch(kRows[row], problem, gpu, {.dense_16_bit = true});
-  Kernel<KernelParams>& kernel = kernel_of(problem.dtype, row, plan.major_a, plan.major_b);
+  Kernel<KernelParams>& kernel = kernel_of(problem.a.dtype, row, plan.major_a, plan.major_b);
   const dim3 grid(static_cast<unsigned>(plan.clusters), static_cast<unsigned>(kRows[row].splits));
   launch(kernel, grid, kRows[row].tile.threads(), plan.shared_bytes, plan.params, stream);
   return {};
 }
+
+}  // namespace
+
+const Backend kDenseBackend{90,      90,         config_count,  config_name, config_dtypes, nullptr,
+                            why_not, may_choose, choose_config, wants_copy,  scratch_bytes, run};
 
 }  // namespace tileon::sm90

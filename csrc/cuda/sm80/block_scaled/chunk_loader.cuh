@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/problem.h"
+#include "cuda/common/kernel_problem.h"
 #include "cuda/sm80/block_scaled/operand_access.h"
 
 namespace tileon::sm80 {
@@ -12,11 +12,11 @@ namespace tileon::sm80 {
 constexpr int kScaledBlockK = 32;
 
 // Elements of a row, 16 or 32, and the scale that they share.
-template <ElementType kElement_, ScaleType kScale_, int kElements>
+template <DType kElement_, ScaleType kScale_, int kElements>
 struct CodeChunk {
-  static constexpr ElementType kElement = kElement_;
+  static constexpr DType kElement = kElement_;
   static constexpr ScaleType kScale = kScale_;
-  static constexpr int bits = kElement == ElementType::kE4M3 ? 8 : 4;
+  static constexpr int bits = kElement == DType::kFloat8E4M3 ? 8 : 4;
   static constexpr int elements = kElements;
   static constexpr int words = kElements * bits / 32;
 
@@ -26,10 +26,10 @@ struct CodeChunk {
 
 // Thirty-two of mxfp4, where a tile has a row for every thread: a scale costs about as much as eight codes. Else
 // sixteen.
-template <ElementType kElement, ScaleType kScale, int kTileMn, int kThreads>
+template <DType kElement, ScaleType kScale, int kTileMn, int kThreads>
 using ChunkOf =
     CodeChunk<kElement, kScale,
-              kElement == ElementType::kE2M1 && kScale == ScaleType::kE8M0 && kTileMn >= kThreads ? 32 : 16>;
+              kElement == DType::kFloat4E2M1 && kScale == ScaleType::kE8M0 && kTileMn >= kThreads ? 32 : 16>;
 
 // One or two threads have a row's k-block, a chunk each, in every kRowStep'th row of the tile. There is no branch here,
 // so that the main loop stays one sequence of instructions: rows and k-blocks that lie outside the operand repeat the
@@ -46,7 +46,7 @@ class ChunkLoader {
   static constexpr int kCount = (kTileMn + kRowStep - 1) / kRowStep;  // chunks of a thread in a k-block
 
   // The operand has rows and a k.
-  __device__ ChunkLoader(const BlockScaledOperand& operand, int64_t rows, int64_t k, int64_t mn_begin)
+  __device__ ChunkLoader(const ScaledKernelOperand& operand, int64_t rows, int64_t k, int64_t mn_begin)
       : stride_row_(operand.stride_row), strides_(operand.scale_strides) {
     last_block_ = static_cast<int>((k - 1) / kScaledBlockK);
     lacks_last_half_ = k % kScaledBlockK != 0 && half() != 0;

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "core/problem.h"
 #include "cuda/common/device_flag.cuh"
+#include "cuda/common/kernel_problem.h"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/block_scaled/main_loop.cuh"
 #include "cuda/sm80/block_scaled/wide.cuh"
@@ -17,7 +17,7 @@
 namespace tileon::sm80 {
 
 // The types and sizes of one kernel, from a row of the table and the operands' formats.
-template <TileConfig kConfig, ElementType kA, ElementType kB, ScaleType kScale>
+template <TileConfig kConfig, DType kA, DType kB, ScaleType kScale>
 struct BlockScaledKernel {
   using Element = __nv_bfloat16;  // as multiplied
   static constexpr TileConfig config = kConfig;
@@ -40,7 +40,7 @@ struct BlockScaledKernel {
   using Slab = FragmentSlab<float, kConfig>;
 
   // bfloat16 holds every product of e2m1 and a scale
-  static constexpr bool may_be_wide = kA == ElementType::kE4M3 || kB == ElementType::kE4M3;
+  static constexpr bool may_be_wide = kA == DType::kFloat8E4M3 || kB == DType::kFloat8E4M3;
   using WideA = WideOperand<ChunkA, kConfig.tile_m, threads>;
   using WideB = WideOperand<ChunkB, kConfig.tile_n, threads>;
 
@@ -61,7 +61,7 @@ __device__ __forceinline__ void multiply_by(float factor, float (&sums)[Kernel::
 
 // Sums all of k, through bfloat16 and, where that loses something of this tile's operands, once more.
 template <typename Kernel>
-__device__ __forceinline__ void multiply_tile(const BlockScaledProblem& problem, const CtaTile& tile, uint32_t shared,
+__device__ __forceinline__ void multiply_tile(const ScaledKernelProblem& problem, const CtaTile& tile, uint32_t shared,
                                               float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
   const typename Kernel::ChunksA chunks_a(problem.a, problem.m, problem.k, tile.m_begin);
   const typename Kernel::ChunksB chunks_b(problem.b, problem.n, problem.k, tile.n_begin);
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
   if constexpr (!fits_this_architecture<Kernel::shared_bytes>()) {
     __trap();
   } else {
-    const BlockScaledProblem& problem = params.problem;
+    const ScaledKernelProblem& problem = params.problem;
     if (!holds(problem.device_flag)) return;
     constexpr TileConfig config = Kernel::config;
     const CtaTile tile(params, config);

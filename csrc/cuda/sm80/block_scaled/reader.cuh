@@ -29,7 +29,7 @@ class DequantizingReader {
     const Chunk& chunk = waiting_[i];
     constexpr int vectors = Chunk::elements / 8;
     uint4 elements[vectors];
-    if constexpr (Chunk::kElement == ElementType::kE4M3) {
+    if constexpr (Chunk::kElement == DType::kFloat8E4M3) {
       saw_beyond_bfloat16_ |= is_beyond_bfloat16(chunk.codes, chunk.scale);
       decode_e4m3<Chunk::kScale>(chunk.codes, chunk.scale, elements);
     } else {

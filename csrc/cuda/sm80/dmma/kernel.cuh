@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     gemm_dmma(const __grid_constant__ KernelParams params) {
   unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
   constexpr TileConfig config = Kernel::config;
-  const GemmProblem& problem = params.problem;
+  const KernelProblem& problem = params.problem;
   const CtaTile tile(params, config);
 
   typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m);

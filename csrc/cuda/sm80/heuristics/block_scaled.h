@@ -12,9 +12,9 @@ namespace tileon::sm80 {
 enum class Pairing : int8_t { kNvfp4, kMxfp4, kMxfp8, kE4M3E2M1, kE2M1E4M3 };
 constexpr int kPairingCount = 5;
 
-inline Pairing pairing_of(const BlockScaledProblem& problem) {
-  if (problem.scale_type == ScaleType::kE4M3) return Pairing::kNvfp4;
-  const bool a_is_e4m3 = problem.a.element == ElementType::kE4M3, b_is_e4m3 = problem.b.element == ElementType::kE4M3;
+inline Pairing pairing_of(const Problem& problem) {
+  if (problem.b.scale.type == ScaleType::kE4M3) return Pairing::kNvfp4;
+  const bool a_is_e4m3 = problem.a.dtype == DType::kFloat8E4M3, b_is_e4m3 = problem.b.dtype == DType::kFloat8E4M3;
   if (a_is_e4m3 == b_is_e4m3) return a_is_e4m3 ? Pairing::kMxfp8 : Pairing::kMxfp4;
   return a_is_e4m3 ? Pairing::kE4M3E2M1 : Pairing::kE2M1E4M3;
 }
@@ -49,12 +49,12 @@ inline const char* why_not(const BlockScaledRow& row, const Gpu& gpu) {
              : nullptr;
 }
 
-inline double expected_ns(const BlockScaledRow& row, const BlockScaledProblem& problem, const Gpu& gpu) {
+inline double expected_ns(const BlockScaledRow& row, const Problem& problem, const Gpu& gpu) {
   const float ns_per_k = row.ns_per_k[static_cast<int>(pairing_of(problem))];
   return expected_ns(row.tile, {ns_per_k, row.ns_fixed, row.share}, problem, gpu);
 }
 
-inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
+inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
   return cheapest(
       kBlockScaledConfigs, [&](const BlockScaledRow& row) { return why_not(row, gpu) == nullptr; },
       [&](const BlockScaledRow& row) { return expected_ns(row, problem, gpu); });

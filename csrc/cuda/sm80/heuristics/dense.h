@@ -40,8 +40,8 @@ struct TileConfig {
 enum class Kind : int8_t { kFloat16, kBFloat16, kTf32, kFloat32, kFloat64, kE4M3, kE4M3E5M2, kE5M2E4M3, kE5M2 };
 constexpr int kKindCount = 9;
 
-inline Kind kind_of(const GemmProblem& problem) {
-  switch (problem.dtype) {
+inline Kind kind_of(const Problem& problem) {
+  switch (problem.a.dtype) {
     case DType::kFloat16:
       return Kind::kFloat16;
     case DType::kBFloat16:
@@ -51,9 +51,11 @@ inline Kind kind_of(const GemmProblem& problem) {
     case DType::kFloat64:
       return Kind::kFloat64;
     case DType::kFloat8E4M3:
-      return problem.b_dtype == DType::kFloat8E4M3 ? Kind::kE4M3 : Kind::kE4M3E5M2;
+      return problem.b.dtype == DType::kFloat8E4M3 ? Kind::kE4M3 : Kind::kE4M3E5M2;
     case DType::kFloat8E5M2:
-      return problem.b_dtype == DType::kFloat8E4M3 ? Kind::kE5M2E4M3 : Kind::kE5M2;
+      return problem.b.dtype == DType::kFloat8E4M3 ? Kind::kE5M2E4M3 : Kind::kE5M2;
+    case DType::kFloat4E2M1:
+      break;  // only with scales: block_scaled.h
   }
   return Kind::kFloat64;
 }
@@ -147,15 +149,15 @@ constexpr int tile_element_bytes(Family family, int operand_bytes) {
 
 // Whether the tensor-core rows load operand `operand` ([mn, k], `mn` long) in 16-byte chunks. Of fp8 that must be along
 // k: no ldmatrix transposes single bytes.
-inline bool reads_vectors(const Operand& operand, const GemmProblem& problem, int64_t mn) {
-  const OperandAccess access = operand_access(operand, problem.batch, mn, problem.k, info(problem.dtype).bytes);
-  return access.vectors && (access.major == Major::kK || !is_float8(problem.dtype));
+inline bool reads_vectors(const Matrix& operand, const Problem& problem, int64_t mn) {
+  const OperandAccess access = operand_access(operand, problem.batch, mn, problem.k, info(problem.a.dtype).bytes);
+  return access.vectors && (access.major == Major::kK || !is_float8(problem.a.dtype));
 }
 
 // Why not both operands can be loaded in 16-byte chunks along k.
-inline const char* why_not_along_k(const GemmProblem& problem) {
-  const auto along_k = [&](const Operand& operand, int64_t mn) {
-    const OperandAccess access = operand_access(operand, problem.batch, mn, problem.k, info(problem.dtype).bytes);
+inline const char* why_not_along_k(const Problem& problem) {
+  const auto along_k = [&](const Matrix& operand, int64_t mn) {
+    const OperandAccess access = operand_access(operand, problem.batch, mn, problem.k, info(problem.a.dtype).bytes);
     return access.vectors && access.major == Major::kK;
   };
   if (!along_k(problem.a, problem.m)) return "it cannot read the strides or the alignment of `a`";
@@ -166,14 +168,14 @@ inline const char* why_not_along_k(const GemmProblem& problem) {
 constexpr int kFloat8Capability = 89;  // mma.sync takes fp8 from there on
 
 // Why row `row` cannot run the problem on this GPU; null where it can.
-inline const char* why_not(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
-  const int bytes = info(problem.dtype).bytes;
+inline const char* why_not(const Row& row, const Problem& problem, const Gpu& gpu) {
+  const int bytes = info(problem.a.dtype).bytes;
   if (!(row.kinds & bit(kind_of(problem)))) return "it does not take operands of this dtype";
   if (shared_bytes(row.tile, tile_element_bytes(row.tile.family, bytes)) > gpu.shared_bytes_per_block)
     return "this GPU has too little shared memory for it";
   if (row.tile.family == Family::kSkinny) return why_not_along_k(problem);
   if (row.tile.family != Family::kMma) return nullptr;  // the others read anything
-  if (is_float8(problem.dtype) && gpu.image < kFloat8Capability)
+  if (is_float8(problem.a.dtype) && gpu.image < kFloat8Capability)
     return "fp8 needs code for compute capability 8.9 or newer";
   if (!reads_vectors(problem.a, problem, problem.m)) return "it cannot read the strides or the alignment of `a`";
   if (!reads_vectors(problem.b, problem, problem.n)) return "it cannot read the strides or the alignment of `b`";
@@ -182,13 +184,13 @@ inline const char* why_not(const Row& row, const GemmProblem& problem, const Gpu
 
 // Whether fp8 operands are multiplied faster as float16, but for the conversion: where the rows with fp8 instructions
 // cannot run.
-inline bool widens_float8(const GemmProblem& problem, const Gpu& gpu) {
-  if (!is_float8(problem.dtype)) return false;
+inline bool widens_float8(const Problem& problem, const Gpu& gpu) {
+  if (!is_float8(problem.a.dtype)) return false;
   return gpu.image < kFloat8Capability || !reads_vectors(problem.a, problem, problem.m) ||
          !reads_vectors(problem.b, problem, problem.n);
 }
 
-inline bool supports(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
+inline bool supports(const Row& row, const Problem& problem, const Gpu& gpu) {
   return why_not(row, problem, gpu) == nullptr;
 }
 
@@ -213,7 +215,7 @@ double expected_ns(const TileConfig& tile, const Cost& cost, const Problem& prob
          together((left + gpu.sm_count - 1) / gpu.sm_count);
 }
 
-inline double expected_ns(const Row& row, const GemmProblem& problem, const Gpu& gpu) {
+inline double expected_ns(const Row& row, const Problem& problem, const Gpu& gpu) {
   return expected_ns(row.tile, row.cost, problem, gpu);
 }
 
@@ -224,13 +226,13 @@ inline double expected_ns(const Row& row, const GemmProblem& problem, const Gpu&
 constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
 constexpr double kCopyPaysFromNs = 24000.0;
 
-inline bool copies_pay(const GemmProblem& problem, const Gpu& gpu) {
+inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   constexpr Row gather = row_of(Family::kMmaGather);
   return problem.products() >= kCopyPaysFrom || expected_ns(gather, problem, gpu) >= kCopyPaysFromNs;
 }
 
 // -1 where no row supports the problem (one always does).
-inline int choose(const GemmProblem& problem, const Gpu& gpu) {
+inline int choose(const Problem& problem, const Gpu& gpu) {
   return cheapest(
       kRows, [&](const Row& row) { return supports(row, problem, gpu); },
       [&](const Row& row) { return expected_ns(row, problem, gpu); });

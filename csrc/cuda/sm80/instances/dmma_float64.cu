@@ -7,7 +7,7 @@ namespace {
 
 template <TileConfig kConfig, PanelAccess kAccessA, PanelAccess kAccessB>
 struct DmmaLaunch {
-  static void run(const GemmProblem& problem, cudaStream_t stream) {
+  static void run(const Problem& problem, cudaStream_t stream) {
     using Kernel = DmmaKernel<kConfig, kAccessA, kAccessB>;
     launch<&gemm_dmma<Kernel>, kConfig, Kernel::shared_bytes>(problem, stream);
   }
@@ -15,7 +15,7 @@ struct DmmaLaunch {
 
 }  // namespace
 
-bool run_dmma(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool run_dmma(int row, const Problem& problem, cudaStream_t stream) {
   return run_panel_rows<Family::kDmma, DmmaLaunch>(row, problem, stream);
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 template <TileConfig kConfig, PanelAccess kAccessA, PanelAccess kAccessB>
 struct SimtLaunch {
-  static void run(const GemmProblem& problem, cudaStream_t stream) {
+  static void run(const Problem& problem, cudaStream_t stream) {
     using Kernel = SimtKernel<kConfig, kAccessA, kAccessB>;
     launch<&gemm_simt<Kernel>, kConfig, Kernel::shared_bytes>(problem, stream);
   }
@@ -15,7 +15,7 @@ struct SimtLaunch {
 
 }  // namespace
 
-bool run_simt(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool run_simt(int row, const Problem& problem, cudaStream_t stream) {
   return run_panel_rows<Family::kSimt, SimtLaunch>(row, problem, stream);
 }
 

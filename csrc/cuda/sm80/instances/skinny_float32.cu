@@ -9,7 +9,7 @@ namespace tileon::sm80 {
 namespace {
 
 template <int kRow>
-bool launch_if(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool launch_if(int row, const Problem& problem, cudaStream_t stream) {
   constexpr TileConfig config = kRows[kRow].tile;
   if constexpr (config.family == Family::kSkinny) {
     if (row == kRow) launch<&skinny<SkinnyKernel<config>>, config, 0>(problem, stream);
@@ -19,13 +19,13 @@ bool launch_if(int row, const GemmProblem& problem, cudaStream_t stream) {
 }
 
 template <int... kRow>
-bool launch_one_of(std::integer_sequence<int, kRow...>, int row, const GemmProblem& problem, cudaStream_t stream) {
+bool launch_one_of(std::integer_sequence<int, kRow...>, int row, const Problem& problem, cudaStream_t stream) {
   return (launch_if<kRow>(row, problem, stream) || ...);
 }
 
 }  // namespace
 
-bool run_skinny(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool run_skinny(int row, const Problem& problem, cudaStream_t stream) {
   return launch_one_of(std::make_integer_sequence<int, kDenseConfigCount>(), row, problem, stream);
 }
 

@@ -19,7 +19,7 @@ constexpr bool aligned(int64_t bytes) { return bytes % kVectorBytes == 0; }
 
 // `mn` and `k` are the operand's sizes: the stride of a dimension of size 1 (or 0) is never used, so it may be
 // anything.
-inline OperandAccess operand_access(const Operand& operand, int64_t batch, int64_t mn, int64_t k, int element_bytes) {
+inline OperandAccess operand_access(const Matrix& operand, int64_t batch, int64_t mn, int64_t k, int element_bytes) {
   if (batch == 0 || mn == 0 || k == 0) return {true, Major::kK};  // nothing is read
   const int64_t stride_mn = mn > 1 ? operand.stride_mn : 0;
   const int64_t stride_k = k > 1 ? operand.stride_k : 0;

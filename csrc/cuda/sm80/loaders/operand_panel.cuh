@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/problem.h"
+#include "cuda/common/kernel_problem.h"
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/loaders/operand_access.h"
@@ -45,7 +45,7 @@ class CopyingPanelReader {
   static_assert(kBlockK % kThreadsAlongK == 0 && kTileMn % (kThreadsAlongMn * kWidth) == 0);
 
  public:
-  __device__ CopyingPanelReader(const Operand& operand, int64_t batch, int64_t mn_begin, int64_t mn_size) {
+  __device__ CopyingPanelReader(const Matrix& operand, int64_t batch, int64_t mn_begin, int64_t mn_size) {
     k_ = kVectors ? threadIdx.x / kThreadsAlongMn : threadIdx.x % kThreadsAlongK;
     mn_ = (kVectors ? threadIdx.x % kThreadsAlongMn : threadIdx.x / kThreadsAlongK) * kWidth;
     source_ = static_cast<const Element*>(operand.data) + batch * operand.stride_batch +
@@ -111,7 +111,7 @@ class TransposingPanelReader {
   static_assert(Shape::block_k % (kThreadsAlongK * kVector) == 0);
 
  public:
-  __device__ TransposingPanelReader(const Operand& operand, int64_t batch, int64_t mn_begin, int64_t mn_size) {
+  __device__ TransposingPanelReader(const Matrix& operand, int64_t batch, int64_t mn_begin, int64_t mn_size) {
     k_ = threadIdx.x % kThreadsAlongK * kVector;
     mn_ = threadIdx.x / kThreadsAlongK;
     mn_count_ = static_cast<int>(mn_size - mn_begin < Shape::tile_mn ? mn_size - mn_begin : Shape::tile_mn);
@@ -183,8 +183,8 @@ template <typename Shape, PanelAccess kAccess, int kThreads>
 using PanelReader = std::conditional_t<kAccess == PanelAccess::kVectorsAlongK, TransposingPanelReader<Shape, kThreads>,
                                        CopyingPanelReader<Shape, kAccess, kThreads>>;
 
-inline PanelAccess panel_access(const Operand& operand, const GemmProblem& problem, int64_t mn) {
-  const OperandAccess access = operand_access(operand, problem.batch, mn, problem.k, info(problem.dtype).bytes);
+inline PanelAccess panel_access(const Matrix& operand, const Problem& problem, int64_t mn) {
+  const OperandAccess access = operand_access(operand, problem.batch, mn, problem.k, info(problem.a.dtype).bytes);
   if (!access.vectors) return PanelAccess::kElements;
   return access.major == Major::kMn ? PanelAccess::kVectorsAlongMn : PanelAccess::kVectorsAlongK;
 }

@@ -45,7 +45,7 @@ class VectorReader {
   static_assert(Tile::rows * Tile::chunks_per_row % kThreads == 0 && kThreads % Tile::chunks_per_row == 0);
 
  public:
-  __device__ VectorReader(const Operand& operand, DType, int64_t batch, int64_t mn_begin, int64_t mn_size) {
+  __device__ VectorReader(const Matrix& operand, DType, int64_t batch, int64_t mn_begin, int64_t mn_size) {
     row_ = threadIdx.x / Tile::chunks_per_row;
     chunk_ = threadIdx.x % Tile::chunks_per_row;
     const auto* data = static_cast<const Element*>(operand.data) + batch * operand.stride_batch;
@@ -100,7 +100,7 @@ class GatherReader {
   static_assert(Tile::rows * Tile::chunks_per_row % kThreads == 0);
 
  public:
-  __device__ GatherReader(const Operand& operand, DType dtype, int64_t batch, int64_t mn_begin, int64_t mn_size)
+  __device__ GatherReader(const Matrix& operand, DType dtype, int64_t batch, int64_t mn_begin, int64_t mn_size)
       : source_(static_cast<const Stored*>(operand.data) + batch * operand.stride_batch + mn_begin * operand.stride_mn),
         stride_mn_(operand.stride_mn),
         stride_k_(operand.stride_k),

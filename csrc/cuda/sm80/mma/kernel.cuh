@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
   if constexpr (!fits_this_architecture<Kernel::shared_bytes, Kernel::min_capability>()) {
     __trap();
   } else {
-    const GemmProblem& problem = params.problem;
+    const KernelProblem& problem = params.problem;
     constexpr TileConfig config = Kernel::config;
     const CtaTile tile(params, config);
 

@@ -9,22 +9,22 @@
 
 namespace tileon::sm80 {
 
-template <int kRow, ElementType kA, ElementType kB, ScaleType kScale>
-void launch_block_scaled_if(int row, const BlockScaledProblem& problem, cudaStream_t stream) {
+template <int kRow, DType kA, DType kB, ScaleType kScale>
+void launch_block_scaled_if(int row, const Problem& problem, cudaStream_t stream) {
   if (row != kRow) return;
   constexpr TileConfig tile = kBlockScaledConfigs[kRow].tile;
   using Kernel = BlockScaledKernel<tile, kA, kB, kScale>;
   launch<&gemm_block_scaled<Kernel>, tile, Kernel::shared_bytes>(problem, stream);
 }
 
-template <ElementType kA, ElementType kB, ScaleType kScale, int... kRow>
-void launch_block_scaled_one_of(std::integer_sequence<int, kRow...>, int row, const BlockScaledProblem& problem,
+template <DType kA, DType kB, ScaleType kScale, int... kRow>
+void launch_block_scaled_one_of(std::integer_sequence<int, kRow...>, int row, const Problem& problem,
                                 cudaStream_t stream) {
   (launch_block_scaled_if<kRow, kA, kB, kScale>(row, problem, stream), ...);
 }
 
-template <ElementType kA, ElementType kB, ScaleType kScale>
-void run_block_scaled(int row, const BlockScaledProblem& problem, cudaStream_t stream) {
+template <DType kA, DType kB, ScaleType kScale>
+void run_block_scaled(int row, const Problem& problem, cudaStream_t stream) {
   launch_block_scaled_one_of<kA, kB, kScale>(std::make_integer_sequence<int, kBlockScaledConfigCount>(), row, problem,
                                              stream);
 }

@@ -8,7 +8,7 @@
 namespace tileon::sm80 {
 
 // Launches row `row` of kBlockScaledConfigs.
-template <ElementType kA, ElementType kB, ScaleType kScale>
-void run_block_scaled(int row, const BlockScaledProblem& problem, cudaStream_t stream);
+template <DType kA, DType kB, ScaleType kScale>
+void run_block_scaled(int row, const Problem& problem, cudaStream_t stream);
 
 }  // namespace tileon::sm80

@@ -34,7 +34,7 @@ constexpr bool exists(const Row& row, Major a, Major b) {
 }
 
 template <int kRow, typename ElementA, Major kMajorA, Major kMajorB, typename ElementB>
-bool launch_if(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool launch_if(int row, const Problem& problem, cudaStream_t stream) {
   constexpr Row entry = kRows[kRow];
   if constexpr (exists<ElementA, ElementB>(entry, kMajorA, kMajorB)) {
     if (row != kRow) return false;
@@ -46,12 +46,12 @@ bool launch_if(int row, const GemmProblem& problem, cudaStream_t stream) {
 }
 
 template <typename ElementA, Major kMajorA, Major kMajorB, typename ElementB, int... kRow>
-bool launch_one_of(std::integer_sequence<int, kRow...>, int row, const GemmProblem& problem, cudaStream_t stream) {
+bool launch_one_of(std::integer_sequence<int, kRow...>, int row, const Problem& problem, cudaStream_t stream) {
   return (launch_if<kRow, ElementA, kMajorA, kMajorB, ElementB>(row, problem, stream) || ...);
 }
 
 template <typename ElementA, Major kMajorA, Major kMajorB, typename ElementB>
-bool run_mma(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool run_mma(int row, const Problem& problem, cudaStream_t stream) {
   constexpr auto rows = std::make_integer_sequence<int, kDenseConfigCount>();
   return launch_one_of<ElementA, kMajorA, kMajorB, ElementB>(rows, row, problem, stream);
 }

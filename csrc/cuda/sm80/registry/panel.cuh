@@ -10,7 +10,7 @@
 namespace tileon::sm80 {
 
 template <int kRow, Family kFamily, template <TileConfig, PanelAccess, PanelAccess> class Launch>
-bool launch_panels_if(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool launch_panels_if(int row, const Problem& problem, cudaStream_t stream) {
   constexpr TileConfig config = kRows[kRow].tile;
   if constexpr (config.family == kFamily) {
     if (row != kRow) return false;
@@ -34,14 +34,13 @@ bool launch_panels_if(int row, const GemmProblem& problem, cudaStream_t stream) 
 }
 
 template <Family kFamily, template <TileConfig, PanelAccess, PanelAccess> class Launch, int... kRow>
-bool launch_panels_one_of(std::integer_sequence<int, kRow...>, int row, const GemmProblem& problem,
-                          cudaStream_t stream) {
+bool launch_panels_one_of(std::integer_sequence<int, kRow...>, int row, const Problem& problem, cudaStream_t stream) {
   return (launch_panels_if<kRow, kFamily, Launch>(row, problem, stream) || ...);
 }
 
 // Launches row `row` where it belongs to the family; false where it does not.
 template <Family kFamily, template <TileConfig, PanelAccess, PanelAccess> class Launch>
-bool run_panel_rows(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool run_panel_rows(int row, const Problem& problem, cudaStream_t stream) {
   return launch_panels_one_of<kFamily, Launch>(std::make_integer_sequence<int, kDenseConfigCount>(), row, problem,
                                                stream);
 }

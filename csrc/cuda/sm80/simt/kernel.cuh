@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
   unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
   using Element = typename Kernel::Element;
   constexpr TileConfig config = Kernel::config;
-  const GemmProblem& problem = params.problem;
+  const KernelProblem& problem = params.problem;
   if (!holds(problem.device_flag)) return;
   const CtaTile tile(params, config);
 

@@ -38,7 +38,7 @@ class SkinnySums {
   float sums[kRows][kColumns] = {};
 
   // Rows and columns beyond the end are the last ones again; nobody stores them.
-  __device__ __forceinline__ SkinnySums(const GemmProblem& problem, const CtaTile& tile, int64_t column) {
+  __device__ __forceinline__ SkinnySums(const KernelProblem& problem, const CtaTile& tile, int64_t column) {
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
       a_[i] = static_cast<const float*>(problem.a.data) + tile.batch * problem.a.stride_batch +
@@ -83,7 +83,7 @@ class SkinnySums {
   const float* b_[kColumns];
 };
 
-__device__ __forceinline__ void finish(const GemmProblem& problem, int64_t batch, int64_t row, int64_t column,
+__device__ __forceinline__ void finish(const KernelProblem& problem, int64_t batch, int64_t row, int64_t column,
                                        float sum) {
   const Epilogue& epilogue = problem.epilogue;
   const int64_t at = batch * problem.out.stride_batch + row * problem.out.stride_m + column * problem.out.stride_n;
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(Kernel::config.threads(), Kernel::config.ctas_
     skinny(const __grid_constant__ KernelParams params) {
   constexpr TileConfig config = Kernel::config;
   auto& parts = ptx::static_shared<float[Kernel::warps_k][Kernel::rows][config.tile_n]>();
-  const GemmProblem& problem = params.problem;
+  const KernelProblem& problem = params.problem;
   if (!holds(problem.device_flag)) return;
   const CtaTile tile(params, config);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;

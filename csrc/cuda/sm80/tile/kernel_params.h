@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/problem.h"
+#include "cuda/common/kernel_problem.h"
 #include "cuda/common/tile_order.h"
 #include "cuda/common/vector_stores.h"
 
@@ -18,7 +18,7 @@ struct TileParams {
   int64_t first_batch;  // of this launch
   bool vector_stores;   // four neighbouring columns of the output can be stored at once
 };
-using KernelParams = TileParams<GemmProblem>;
-using BlockScaledParams = TileParams<BlockScaledProblem>;
+using KernelParams = TileParams<KernelProblem>;
+using BlockScaledParams = TileParams<ScaledKernelProblem>;
 
 }  // namespace tileon::sm80

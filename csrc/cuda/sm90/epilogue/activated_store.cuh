@@ -97,7 +97,7 @@ class ActivatedStore {
   }
 
   __device__ __forceinline__ void copy(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place) const {
-    const GemmProblem& problem = params_.problem;
+    const KernelProblem& problem = params_.problem;
     void* data = is_argument ? problem.pre_activation : problem.out.data;
     if constexpr (Kernel::columns >= kStoreColumns)
       if (!is_tail) copy_chunk<Kernel, kStoreColumns>(problem.out, data, problem.m, problem.n, buffer, place);

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "core/problem.h"
+#include "cuda/common/kernel_problem.h"
 #include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/heuristics/dense.h"
 #include "cuda/sm90/layout/named_barriers.cuh"
@@ -20,7 +20,7 @@ class TileBias {
   static constexpr int kPerThread = (kColumns + 127) / 128;
 
  public:
-  __device__ __forceinline__ void read(const GemmProblem& problem, int n_begin) {
+  __device__ __forceinline__ void read(const KernelProblem& problem, int n_begin) {
     const Epilogue& epilogue = problem.epilogue;
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {

@@ -25,7 +25,7 @@ template <typename Kernel, typename Results, typename EpilogueOfSum>
 __device__ __forceinline__ void store_directly(const KernelParams& params, const Results& results, const float* bias,
                                                const StorePlace& place, const EpilogueOfSum& epilogue) {
   static_assert(!Kernel::swapped && Kernel::row_blocks == 1);
-  const GemmProblem& problem = params.problem;
+  const KernelProblem& problem = params.problem;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int lane_column = lane % 4 * 2, first_column = place.column + lane_column;
   const auto n = static_cast<int>(problem.n);

@@ -50,12 +50,12 @@ constexpr int kSkinnyRows = 8;
 constexpr double kSkinnyBytesPerNs = 3300.0;
 
 // Why the kernels cannot run the problem on this GPU; null where every row can.
-inline const char* why_not_float32(const GemmProblem& problem, const Gpu& gpu) {
-  if (problem.dtype != DType::kFloat32 || problem.allow_tf32) return "it does not take operands of this dtype";
+inline const char* why_not_float32(const Problem& problem, const Gpu& gpu) {
+  if (problem.a.dtype != DType::kFloat32 || problem.allow_tf32) return "it does not take operands of this dtype";
   return why_not(bf16x3_problem(problem, nullptr), gpu);
 }
 
-inline double split_ns(const GemmProblem& problem) {
+inline double split_ns(const Problem& problem) {
   const double read = static_cast<double>(problem.k) * sizeof(float);
   const double written = static_cast<double>(bf16x3_k(problem.k)) * kElementBytes;  // the last panel whole
   const double a = static_cast<double>(bf16x3_matrices(problem.a, problem)) * static_cast<double>(problem.m);
@@ -63,13 +63,13 @@ inline double split_ns(const GemmProblem& problem) {
   return (a + b) * (read + written) / kSplitBytesPerNs;
 }
 
-inline double product_ns(const Row& row, const GemmProblem& split, const Work& work, int sm_count) {
+inline double product_ns(const Row& row, const Problem& split, const Work& work, int sm_count) {
   Row as_stored = row;
   if (persistent(row.tile) && !takes_vector_stores(split, 2)) as_stored.per_tile *= static_cast<float>(kSingleStores);
   return largest_bound_ns(as_stored, split, work, sm_count);
 }
 
-inline double portable_ns(const GemmProblem& problem) {
+inline double portable_ns(const Problem& problem) {
   const double tile = static_cast<double>(problem.k) * kPortableNsPerK;
   const double tiles = std::max(tile, problem.products() / kPortableProductsPerNs);
   const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, sizeof(float));
@@ -82,9 +82,9 @@ inline double portable_ns(const GemmProblem& problem) {
 
 // The row that is expected to be fastest, by index; -1 where none can run the problem, or where the portable kernels,
 // which take the operands as they are, should be as fast.
-inline int choose_float32(const GemmProblem& problem, const Gpu& gpu) {
+inline int choose_float32(const Problem& problem, const Gpu& gpu) {
   if (why_not_float32(problem, gpu) != nullptr) return -1;
-  const GemmProblem split = bf16x3_problem(problem, nullptr);
+  const Problem split = bf16x3_problem(problem, nullptr);
   const Work work(split);
   const auto ns = [&](const Row& row) { return product_ns(row, split, work, gpu.sm_count); };
   const auto any = [](const Row&) { return true; };

@@ -97,17 +97,15 @@ constexpr int64_t kInt8MaxK = (int64_t{1} << 31) / (96 * 96) / 128 * 128;
 
 // The product of the prepared operands: rows of 16 bits, or pairs of bytes in their place. The kernels take its types
 // from the row: here it only says that an output of 16 bits is theirs to store.
-inline GemmProblem prepared_problem(const BlockScaledProblem& problem, Encoding encoding, const void* a,
-                                    const void* b) {
-  GemmProblem prepared;
+inline Problem prepared_problem(const Problem& problem, Encoding encoding, const void* a, const void* b) {
+  Problem prepared;
   prepared.m = problem.m;
   prepared.n = problem.n;
   prepared.k = encoding == Encoding::kBFloat16 ? problem.k : problem.k / 2;
   prepared.out_dtype = problem.out_dtype;
-  prepared.dtype = info(problem.out_dtype).bytes == 2 ? problem.out_dtype : DType::kBFloat16;
-  prepared.b_dtype = prepared.dtype;
-  prepared.a = {a, prepared.k, 1, 0};
-  prepared.b = {b, prepared.k, 1, 0};
+  const DType dtype = info(problem.out_dtype).bytes == 2 ? problem.out_dtype : DType::kBFloat16;
+  prepared.a = {{a, prepared.k, 1, 0}, dtype, {}};
+  prepared.b = {{b, prepared.k, 1, 0}, dtype, {}};
   prepared.out = problem.out;
   prepared.epilogue = problem.epilogue;
   return prepared;
@@ -121,17 +119,18 @@ constexpr int64_t kPrepareMaxK = int64_t{1} << 30;
 constexpr int kRowsPerCta = 8;
 constexpr int kSegmentElements = 1024;
 constexpr int64_t row_groups(int64_t rows) { return (rows + kRowsPerCta - 1) / kRowsPerCta; }
-constexpr int64_t prepare_ctas(const BlockScaledProblem& problem, int segments) {
+template <typename AnyProblem>
+constexpr int64_t prepare_ctas(const AnyProblem& problem, int segments) {
   return (row_groups(problem.m) + row_groups(problem.n)) * segments;
 }
 
-constexpr int segments_of(const BlockScaledProblem& problem) {
+inline int segments_of(const Problem& problem) {
   if (problem.k <= kSegmentElements) return 1;
   return static_cast<int>((problem.k + kSegmentElements - 1) / kSegmentElements);
 }
 
 // CTAs that prepare mxfp4 have more to do before they begin: for so many rows as few segments as keep an H200 busy.
-constexpr int mxfp4_segments_of(const BlockScaledProblem& problem, int64_t rows) {
+inline int mxfp4_segments_of(const Problem& problem, int64_t rows) {
   constexpr int64_t kBusy = 1024;
   const int64_t groups = row_groups(rows), most = segments_of(problem);
   const int64_t wanted = groups > 0 ? (kBusy + groups - 1) / groups : 1;
@@ -139,12 +138,13 @@ constexpr int mxfp4_segments_of(const BlockScaledProblem& problem, int64_t rows)
 }
 
 // A CTA inspects the rows of a block of packed scales.
-constexpr int64_t classify_ctas(const BlockScaledProblem& problem) {
+template <typename AnyProblem>
+constexpr int64_t classify_ctas(const AnyProblem& problem) {
   return scale_row_blocks(problem.m) + scale_row_blocks(problem.n);
 }
 
 // Why the rows of a route cannot run the problem on this GPU; null where all of them can.
-inline const char* why_not(Route route, const BlockScaledProblem& problem, const Gpu& gpu) {
+inline const char* why_not(Route route, const Problem& problem, const Gpu& gpu) {
   if (route == Route::kSmallM) return why_not_small_m(problem, gpu);
   if (is_by_encoding(route) && !problem.is_mxfp4()) return "int8 and e5m2 hold mxfp4 alone";
   if (is_by_encoding(route) && problem.k > kInt8MaxK) return "k is too long for sums in int32";
@@ -154,7 +154,7 @@ inline const char* why_not(Route route, const BlockScaledProblem& problem, const
 }
 
 // Why the problem's b cannot be prepared alone, to be kept.
-inline const char* why_not_prepare(const BlockScaledProblem& problem, const Gpu& gpu) {
+inline const char* why_not_prepare(const Problem& problem, const Gpu& gpu) {
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   if (problem.k > kPrepareMaxK) return "k is too long";
   if (prepare_ctas(problem, segments_of(problem)) >= int64_t{1} << 31) return "it is too large";
@@ -166,9 +166,9 @@ constexpr int64_t kPreparePaysFromRows = 65;
 
 // So many rows of a are faster as few rows. Where b is prepared already they are fewer, unless that has four times the
 // codes' bytes, which then take longer to read.
-constexpr int64_t max_small_m(const BlockScaledProblem& problem) {
+constexpr int64_t max_small_m(const Problem& problem) {
   const PreparedWeight& weight = problem.prepared_b;
-  const bool is_wide = weight.form == PreparedForm::kBFloat16 && problem.b.element == ElementType::kE2M1;
+  const bool is_wide = weight.form == PreparedForm::kBFloat16 && problem.b.dtype == DType::kFloat4E2M1;
   const bool is_read = weight.data != nullptr && problem.n >= kPreparePaysFromRows;
   return !is_read || is_wide ? kSmallMMost : kPreparePaysFromRows - 1;
 }
@@ -176,9 +176,7 @@ constexpr int64_t max_small_m(const BlockScaledProblem& problem) {
 // In shorter sums few products make up for what another loses (docs/block_scaled_on_hopper.md).
 constexpr int64_t kFloat8LeastK = 1024;
 
-constexpr bool may_be_float8(const BlockScaledProblem& problem) {
-  return problem.fast_accum && problem.k >= kFloat8LeastK;
-}
+constexpr bool may_be_float8(const Problem& problem) { return problem.fast_accum && problem.k >= kFloat8LeastK; }
 
 // Products (m * n * k) from which int8 saves more than looking at the scales costs.
 constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
@@ -190,7 +188,7 @@ struct Scratch {
   int64_t b, exponents_a, exponents_b, words, summary, bytes;
 };
 
-inline Scratch scratch_of(const BlockScaledProblem& problem, Route route) {
+inline Scratch scratch_of(const Problem& problem, Route route) {
   const int64_t words = is_by_encoding(route) ? classify_ctas(problem) : prepare_ctas(problem, segments_of(problem));
   const auto aligned = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
   Scratch scratch{};

@@ -58,7 +58,7 @@ constexpr int64_t kSectorBytes = 32;  // what L2 reads and writes at once
 // What a tile loads of an operand, as a function of how many rows (k-major) or panels (mn-major) it has of it.
 class OperandLoads {
  public:
-  OperandLoads(const Operand& operand, const TmaAccess& access, int64_t mn, int64_t k, const GpuNumbers& gpu)
+  OperandLoads(const Matrix& operand, const TmaAccess& access, int64_t mn, int64_t k, const GpuNumbers& gpu)
       : k_major_(access.major == Major::kK), mn_(static_cast<double>(mn)) {
     const auto begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data) % kLineBytes);
     const int64_t pitch = (k_major_ ? mn : k) > 1 ? access.line_bytes : kLineBytes;
@@ -112,7 +112,7 @@ struct DenseWork {
   double sm_count, sm_share;                    // SMs, and 1 / SMs
   double clusters[4], cluster_share[4];         // the same of clusters at once, by log2 of their CTAs
 
-  DenseWork(const GemmProblem& problem, int sms, const GpuNumbers& numbers)
+  DenseWork(const Problem& problem, int sms, const GpuNumbers& numbers)
       : gpu(numbers),
         a(problem.a, tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes), problem.m, problem.k,
           numbers),
@@ -237,7 +237,7 @@ inline double waves(const Row& row, int64_t tiles, int sm_count) {
 }
 
 // How many of L2's lines a line of a tile takes: two, where the operand's lines do not begin at theirs.
-inline int lines_of_l2(const Operand& operand, const TmaAccess& access, int64_t mn, int64_t k) {
+inline int lines_of_l2(const Matrix& operand, const TmaAccess& access, int64_t mn, int64_t k) {
   const int64_t outer = access.major == Major::kK ? mn : k;
   const bool aligned = reinterpret_cast<uintptr_t>(operand.data) % kLineBytes == 0 &&
                        (outer == 1 || access.line_bytes % kLineBytes == 0);
@@ -253,7 +253,7 @@ struct Work {
   int a_lines;  // lines_of_l2
   int b_lines;
 
-  explicit Work(const GemmProblem& problem)
+  explicit Work(const Problem& problem)
       : k(static_cast<double>(problem.k)),
         a(tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes)),
         b(tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes)),
@@ -272,7 +272,7 @@ struct Work {
 constexpr double kLargestL2BytesPerNs = 20000.0;
 
 // The start, and the largest of three bounds: tensor cores, memory and L2.
-inline double largest_bound_ns(const Row& row, const GemmProblem& problem, const Work& work, int sm_count) {
+inline double largest_bound_ns(const Row& row, const Problem& problem, const Work& work, int sm_count) {
   const int64_t tiles = tile_order(row.tile, problem.m, problem.n).count() * problem.batch;
   const double per_k = work.b.major == Major::kK ? row.per_k : row.per_k_mn;
   const double compute = waves(row, tiles, sm_count) * (row.per_tile + per_k * work.k);

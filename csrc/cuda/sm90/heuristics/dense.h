@@ -151,8 +151,8 @@ constexpr bool persistent(const TileConfig& tile) {
   return tile.family == Family::kCooperative || tile.family == Family::kPingpong || tile.family == Family::kSwapAb;
 }
 // Whether TMA can write the output as the kernels round it.
-inline bool writes_by_tma(const GemmProblem& problem) {
-  return problem.out_dtype == problem.dtype &&
+inline bool writes_by_tma(const Problem& problem) {
+  return problem.out_dtype == problem.a.dtype &&
          tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
 // Whether the kernels of dense products apply any activation to 16-bit rows, and store them wherever they begin
@@ -231,8 +231,8 @@ constexpr int last_begin(int64_t mn, int tile_mn, int tiles, int64_t k, Major ma
 }
 
 // Why the Hopper kernels cannot run the problem on this GPU; null where every row can.
-inline const char* why_not(const GemmProblem& problem, const Gpu& gpu) {
-  if (problem.dtype != DType::kFloat16 && problem.dtype != DType::kBFloat16)
+inline const char* why_not(const Problem& problem, const Gpu& gpu) {
+  if (problem.a.dtype != DType::kFloat16 && problem.a.dtype != DType::kBFloat16)
     return "it does not take operands of this dtype";
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   constexpr int64_t limit = int64_t{1} << 31;  // of TMA's coordinates, and of the number of tiles

@@ -45,10 +45,10 @@ constexpr int kFp8ConfigCount = sizeof(kFp8Configs) / sizeof(kFp8Configs[0]);
 
 // The product as the kernels see it: pairs of fp8 as elements of 16 bits. That they are of the output's dtype only says
 // that an output of 16 bits is theirs to store.
-inline GemmProblem as_pairs(const GemmProblem& problem) {
-  GemmProblem pairs = problem;
-  pairs.dtype = info(problem.out_dtype).bytes == 2 ? problem.out_dtype : DType::kBFloat16;
-  pairs.b_dtype = pairs.dtype;
+inline Problem as_pairs(const Problem& problem) {
+  Problem pairs = problem;
+  pairs.a.dtype = info(problem.out_dtype).bytes == 2 ? problem.out_dtype : DType::kBFloat16;
+  pairs.b.dtype = pairs.a.dtype;
   pairs.k = (problem.k + 1) / 2;
   for (Operand* operand : {&pairs.a, &pairs.b}) {
     operand->stride_mn /= 2;
@@ -58,23 +58,23 @@ inline GemmProblem as_pairs(const GemmProblem& problem) {
 }
 
 // wgmma reads fp8 along k alone.
-inline bool is_k_major(const Operand& operand, const GemmProblem& problem, int64_t mn) {
+inline bool is_k_major(const Matrix& operand, const Problem& problem, int64_t mn) {
   const TmaAccess access = tma_access(operand, problem.batch, mn, problem.k, 1);
   return access.readable && access.major == Major::kK;
 }
 
 // Why the fp8 kernels cannot run the problem on this GPU; null where every row can.
-inline const char* why_not_float8(const GemmProblem& problem, const Gpu& gpu) {
-  if (!is_float8(problem.dtype)) return "it does not take operands of this dtype";
+inline const char* why_not_float8(const Problem& problem, const Gpu& gpu) {
+  if (!is_float8(problem.a.dtype)) return "it does not take operands of this dtype";
   if (!is_k_major(problem.a, problem, problem.m)) return "it cannot read the strides or the alignment of `a`";
   if (!is_k_major(problem.b, problem, problem.n)) return "it cannot read the strides or the alignment of `b`";
   return why_not(as_pairs(problem), gpu);
 }
 
 // The row that is expected to be fastest, by index; -1 where none can run the problem.
-inline int choose_float8(const GemmProblem& problem, const Gpu& gpu) {
+inline int choose_float8(const Problem& problem, const Gpu& gpu) {
   if (why_not_float8(problem, gpu) != nullptr) return -1;
-  const GemmProblem pairs = as_pairs(problem);
+  const Problem pairs = as_pairs(problem);
   const Work work(pairs);
   return cheapest(
       kFp8Configs, [&](const Float8Row& row) { return row.promoted != problem.fast_accum; },

@@ -17,7 +17,7 @@ namespace tileon::sm90 {
 struct ChoiceKey {
   std::array<int64_t, 12> words;
 
-  ChoiceKey(const GemmProblem& problem, const Gpu& gpu)
+  ChoiceKey(const Problem& problem, const Gpu& gpu)
       : words{problem.m,
               problem.n,
               problem.k,
@@ -30,7 +30,7 @@ struct ChoiceKey {
               problem.b.stride_batch,
               packed({begin(problem.a), begin(problem.b), is_cheap_epilogue(problem), writes_by_tma(problem),
                       takes_vector_stores(problem, 2), takes_vector_stores(problem, 4)}),
-              packed({static_cast<int>(problem.dtype), static_cast<int>(problem.b_dtype),
+              packed({static_cast<int>(problem.a.dtype), static_cast<int>(problem.b.dtype),
                       static_cast<int>(problem.out_dtype), gpu.capability, gpu.sm_count})} {}
 
   bool operator==(const ChoiceKey&) const = default;
@@ -42,7 +42,7 @@ struct ChoiceKey {
   }
 
  private:
-  static int begin(const Operand& operand) {
+  static int begin(const Matrix& operand) {
     return static_cast<int>(reinterpret_cast<uintptr_t>(operand.data) % kLineBytes);
   }
 
@@ -56,7 +56,7 @@ struct ChoiceKey {
 class RecentChoices {
  public:
   // What `choose` says.
-  int choose(const GemmProblem& problem, const Gpu& gpu) {
+  int choose(const Problem& problem, const Gpu& gpu) {
     const ChoiceKey key(problem, gpu);
     const auto found = configs_.find(key);
     if (found != configs_.end()) return found->second;
@@ -73,7 +73,7 @@ class RecentChoices {
 };
 
 // A thread's own: nothing is shared, nothing waits.
-inline int choose_once(const GemmProblem& problem, const Gpu& gpu) {
+inline int choose_once(const Problem& problem, const Gpu& gpu) {
   static thread_local RecentChoices recent;
   return recent.choose(problem, gpu);
 }

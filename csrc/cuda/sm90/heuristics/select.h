@@ -13,7 +13,7 @@ namespace tileon::sm90 {
 
 // Whether the sums are finished by one of the formulas that every kernel applies while it stores them
 // (epilogue/epilogue_ops.cuh).
-inline bool is_cheap_epilogue(const GemmProblem& problem) {
+inline bool is_cheap_epilogue(const Problem& problem) {
   return problem.pre_activation == nullptr && is_cheap(problem.epilogue);
 }
 
@@ -24,7 +24,7 @@ inline bool may_choose(const Row& row, bool cheap) {
 
 // The config that is expected to be fastest, by index; -1 where none can run the problem. The costs are those of cheap
 // formulas.
-inline int choose(const GemmProblem& problem, const Gpu& gpu) {
+inline int choose(const Problem& problem, const Gpu& gpu) {
   if (why_not(problem, gpu) != nullptr) return -1;
   const DenseWork work(problem, gpu.sm_count, kGpuNumbers);
   const bool cheap = is_cheap_epilogue(problem);
@@ -48,7 +48,7 @@ struct Candidate {
 };
 
 // All of them, in the order of the table; none where the kernels cannot run the problem.
-inline std::vector<Candidate> explain(const GemmProblem& problem, const Gpu& gpu) {
+inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
   std::vector<Candidate> candidates;
   if (why_not(problem, gpu) != nullptr) return candidates;
   const DenseWork work(problem, gpu.sm_count, kGpuNumbers);
@@ -64,9 +64,9 @@ inline std::vector<Candidate> explain(const GemmProblem& problem, const Gpu& gpu
 // ---- block-scaled products ----
 
 // The cheapest row of a route whose operands are prepared.
-inline int choose(Route route, const BlockScaledProblem& problem, const Gpu& gpu) {
+inline int choose(Route route, const Problem& problem, const Gpu& gpu) {
   const Encoding encoding = is_by_encoding(route) ? Encoding::kInt8 : Encoding::kBFloat16;
-  const GemmProblem prepared = prepared_problem(problem, encoding, nullptr, nullptr);
+  const Problem prepared = prepared_problem(problem, encoding, nullptr, nullptr);
   const auto is_of_route = [&](const BlockScaledRow& row) { return row.route == route; };
   if (encoding == Encoding::kBFloat16) {
     const DenseWork work(prepared, gpu.sm_count, kGpuNumbers);
@@ -81,7 +81,7 @@ inline int choose(Route route, const BlockScaledProblem& problem, const Gpu& gpu
 }
 
 // The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.
-inline int choose(const BlockScaledProblem& problem, const Gpu& gpu) {
+inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
   if (problem.k > 0 && problem.m <= max_small_m(problem) && why_not(Route::kSmallM, problem, gpu) == nullptr)
     return cheapest(
         kBlockScaledConfigs, [](const BlockScaledRow& row) { return row.route == Route::kSmallM; },

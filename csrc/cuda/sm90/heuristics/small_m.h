@@ -35,12 +35,12 @@ constexpr int kSmallMTileCount = sizeof(kSmallMTiles) / sizeof(kSmallMTiles[0]);
 
 // What a pair of formats decides.
 struct SmallMFormat {
-  ElementType a, b;
+  DType a, b;
   ScaleType scale;
 
-  static constexpr int bits(ElementType element) { return 8 / elements_per_byte(element); }
+  static constexpr int bits(DType element) { return 8 / elements_per_byte(element); }
   constexpr bool is_mxfp4() const {
-    return a == ElementType::kE2M1 && b == ElementType::kE2M1 && scale == ScaleType::kE8M0;
+    return a == DType::kFloat4E2M1 && b == DType::kFloat4E2M1 && scale == ScaleType::kE8M0;
   }
   // Elements of b in sixteen bytes, with which as many of a go.
   constexpr int chunk() const { return 16 * 8 / bits(b); }
@@ -102,26 +102,27 @@ constexpr int small_m_shared_bytes(const SmallMFormat& format, int tile_m, int s
 
 // ---- what the kernels take ----
 
-inline SmallMFormat format_of(const BlockScaledProblem& problem) {
-  return {problem.a.element, problem.b.element, problem.scale_type};
+inline SmallMFormat format_of(const Problem& problem) {
+  return {problem.a.dtype, problem.b.dtype, problem.b.scale.type};
 }
 
 // Whether TMA can read rows of codes.
-inline bool tma_reads_codes(const BlockScaledOperand& operand, int64_t rows, int64_t k) {
-  const int64_t row_bytes = k / elements_per_byte(operand.element);
-  const Operand bytes{operand.data, operand.stride_row, row_bytes > 1 ? operand.stride_k : 1, 0};
+inline bool tma_reads_codes(const Operand& operand, int64_t rows, int64_t k) {
+  const int64_t row_bytes = k / elements_per_byte(operand.dtype);
+  const Matrix bytes{operand.data, operand.stride_mn, row_bytes > 1 ? operand.stride_k : 1, 0};
   const TmaAccess access = tma_access(bytes, 1, rows, row_bytes, 1);
   return access.readable && access.major == Major::kK;
 }
 
 // Whether the scales come as whole blocks of 512 bytes, which can be copied as they are.
-inline bool lie_in_blocks(const void* scale, const ScaleStrides& strides) {
+inline bool lie_in_blocks(const Scale& scale) {
+  const ScaleStrides& strides = scale.strides;
   return strides.col == 1 && strides.quarter == kScaleBlockCols && strides.row == 16 &&
          strides.col_block == kScaleBlockBytes && strides.row_block % 16 == 0 &&
-         reinterpret_cast<uintptr_t>(scale) % 16 == 0;
+         reinterpret_cast<uintptr_t>(scale.data) % 16 == 0;
 }
 
-inline const char* why_not_small_m(const BlockScaledProblem& problem, const Gpu& gpu) {
+inline const char* why_not_small_m(const Problem& problem, const Gpu& gpu) {
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   constexpr int64_t limit = (int64_t{1} << 31) - (1 << 16);  // of TMA's coordinates, with what tiles reach past the end
   if (problem.m >= limit || problem.n >= limit || problem.k >= limit) return "a size is near 2^31 or above it";
@@ -142,7 +143,7 @@ inline int small_m_clusters(int ctas, int sm_count) {
 }
 
 // How many CTAs share k so that the product takes least.
-inline int small_m_splits(const BlockScaledProblem& problem, int tile_m, const Gpu& gpu) {
+inline int small_m_splits(const Problem& problem, int tile_m, const Gpu& gpu) {
   const int64_t tiles = (problem.m + tile_m - 1) / tile_m * ((problem.n + kSmallMTileN - 1) / kSmallMTileN);
   const int64_t stages = (problem.k + format_of(problem).stage_k() - 1) / format_of(problem).stage_k();
   constexpr int splits[] = {1, 2, 3, 4, 5, 6, 7, 8};

@@ -16,7 +16,7 @@ CUtensorMapDataType type_of(DType dtype) {
 
 // Boxes of `tile`, as load_operand (producer.cuh) asks for them. `float8_k`: as in Elements. Their bytes are added to
 // `loaded_bytes`.
-CUtensorMap map_operand(const Operand& operand, const void* valid_address, const GemmProblem& problem, int64_t float8_k,
+CUtensorMap map_operand(const Operand& operand, const void* valid_address, const Problem& problem, int64_t float8_k,
                         int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map,
                         uint16_t& loaded_bytes) {
   const bool k_major = access.major == Major::kK;
@@ -43,37 +43,37 @@ CUtensorMap map_operand(const Operand& operand, const void* valid_address, const
                           {panel, lines, panels, 1}}
               : TensorBox{4, {inner, outer, 1, matrices}, {0, line, line, matrix}, {panel, lines, 1, 1}};
   const void* data = problem.k == 0 ? valid_address : operand.data;
-  const CUtensorMapDataType type = float8_k > 0 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : type_of(problem.dtype);
+  const CUtensorMapDataType type = float8_k > 0 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : type_of(problem.a.dtype);
   return encode_tensor_map(data, type, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
-EpilogueOp epilogue_op_of(const GemmProblem& problem) {
+EpilogueOp epilogue_op_of(const Problem& problem) {
   if (!is_cheap_epilogue(problem)) return EpilogueOp::kActivation;
   if (!has_epilogue(problem.epilogue)) return EpilogueOp::kNothing;
   return problem.epilogue.activation == Activation::kRelu ? EpilogueOp::kBiasAndRelu : EpilogueOp::kBiasAndLeakyRelu;
 }
 
 // Whether the kernel can go by epilogue/activated_store.cuh, whatever the activation and wherever the rows begin.
-bool takes_activated_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
-  return elements.dense_16_bit && has_activated_store(row.tile) && problem.out_dtype == problem.dtype &&
+bool takes_activated_store(const Row& row, const Problem& problem, const Elements& elements) {
+  return elements.dense_16_bit && has_activated_store(row.tile) && problem.out_dtype == problem.a.dtype &&
          problem.out.stride_n == 1;
 }
 
 // Whether the kernel finishes the sums so, and TMA can write them.
-bool takes_tma_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
+bool takes_tma_store(const Row& row, const Problem& problem, const Elements& elements) {
   const bool finishes =
       epilogue_op_of(problem) != EpilogueOp::kActivation || takes_activated_store(row, problem, elements);
   return persistent(row.tile) && finishes && writes_by_tma(problem);
 }
 
 // Whether it stores them from the registers (epilogue/direct_store.cuh).
-bool takes_direct_store(const Row& row, const GemmProblem& problem, const Elements& elements) {
+bool takes_direct_store(const Row& row, const Problem& problem, const Elements& elements) {
   return elements.planes && persistent(row.tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
          problem.out_dtype == DType::kFloat32 && problem.out.stride_n == 1;
 }
 
 // The output, or what is laid out as it is, in boxes of `columns` of wgmma's.
-CUtensorMap map_output(const TileConfig& tile, int columns, const GemmProblem& problem, void* data) {
+CUtensorMap map_output(const TileConfig& tile, int columns, const Problem& problem, void* data) {
   const auto stride = [](bool used, int64_t elements) -> uint64_t {
     return used ? static_cast<uint64_t>(elements) * kElementBytes : kTmaAlignment;
   };
@@ -91,8 +91,7 @@ CUtensorMap map_output(const TileConfig& tile, int columns, const GemmProblem& p
 }
 
 // The counterpart of store_chunk (epilogue/tma_store.cuh): whole chunks, and what is left of a tile's columns.
-void map_chunks(const TileConfig& tile, const GemmProblem& problem, void* data, CUtensorMap& map,
-                CUtensorMap& tail_map) {
+void map_chunks(const TileConfig& tile, const Problem& problem, void* data, CUtensorMap& map, CUtensorMap& tail_map) {
   const int columns = tile.mma_columns(), tail = store_tail(columns);
   if (columns >= kStoreColumns) map = map_output(tile, kStoreColumns, problem, data);
   if (tail > 0) tail_map = map_output(tile, tail, problem, data);
@@ -101,7 +100,7 @@ void map_chunks(const TileConfig& tile, const GemmProblem& problem, void* data, 
 
 }  // namespace
 
-LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gpu, const Elements& elements) {
+LaunchPlan plan_launch(const Row& row, const Problem& problem, const Gpu& gpu, const Elements& elements) {
   const TileConfig& tile = row.tile;
   LaunchPlan plan;
   KernelParams& params = plan.params;
@@ -110,7 +109,7 @@ LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gp
   plan.major_a = a.major;
   plan.major_b = b.major;
 
-  params.problem = problem;
+  params.problem = kernel_problem(problem);
   const TileOrder order = tile_order(tile, problem.m, problem.n);
   params.order = FastTileOrder(order);
   params.tiles_per_batch = FastDivisor(static_cast<int>(order.count()));

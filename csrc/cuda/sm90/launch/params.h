@@ -22,6 +22,6 @@ struct Elements {
 };
 
 // The problem is not empty (k may be 0) and the row supports it.
-LaunchPlan plan_launch(const Row& row, const GemmProblem& problem, const Gpu& gpu, const Elements& elements);
+LaunchPlan plan_launch(const Row& row, const Problem& problem, const Gpu& gpu, const Elements& elements);
 
 }  // namespace tileon::sm90

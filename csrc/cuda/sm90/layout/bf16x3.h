@@ -26,7 +26,7 @@ constexpr int64_t bf16x3_k(int64_t k) { return k_panels(k) * kPanel * kPlanes; }
 constexpr int64_t panel_begin(int64_t k_panel, int plane) { return (k_panel * kPlanes + plane) * kPanel; }
 
 // Matrices of an operand: one, where it serves the whole batch.
-inline int64_t bf16x3_matrices(const Operand& operand, const GemmProblem& problem) {
+inline int64_t bf16x3_matrices(const Operand& operand, const Problem& problem) {
   return operand.stride_batch == 0 ? 1 : problem.batch;
 }
 
@@ -39,7 +39,7 @@ struct Bf16x3Scratch {
   int64_t words = 0;
   int64_t bytes = 0;
 
-  explicit Bf16x3Scratch(const GemmProblem& problem) {
+  explicit Bf16x3Scratch(const Problem& problem) {
     const int64_t row_bytes = bf16x3_k(problem.k) * kElementBytes;
     b = bf16x3_matrices(problem.a, problem) * problem.m * row_bytes;
     words = b + bf16x3_matrices(problem.b, problem) * problem.n * row_bytes;
@@ -48,13 +48,13 @@ struct Bf16x3Scratch {
 };
 
 // The product of the split operands at `scratch`: one of bfloat16, as far as memory is concerned.
-inline GemmProblem bf16x3_problem(const GemmProblem& problem, const void* scratch) {
-  GemmProblem split = problem;
-  split.dtype = split.b_dtype = DType::kBFloat16;
+inline Problem bf16x3_problem(const Problem& problem, const void* scratch) {
+  Problem split = problem;
   split.k = bf16x3_k(problem.k);
   const auto operand = [&](const Operand& from, int64_t begin, int64_t mn) -> Operand {
     const bool shared = from.stride_batch == 0;
-    return {static_cast<const uint8_t*>(scratch) + begin, split.k, 1, shared ? 0 : mn * split.k};
+    const Matrix rows{static_cast<const uint8_t*>(scratch) + begin, split.k, 1, shared ? 0 : mn * split.k};
+    return {rows, DType::kBFloat16, {}};
   };
   split.a = operand(problem.a, 0, problem.m);
   split.b = operand(problem.b, Bf16x3Scratch(problem).b, problem.n);

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/problem.h"
+#include "cuda/common/kernel_problem.h"
 #include "cuda/common/tile_order.h"
 
 namespace tileon::sm90 {
@@ -50,7 +50,7 @@ struct KernelParams {
   EpilogueOp epilogue_op;  // kNothing where the sums go through a slab (epilogue/staged_store.cuh)
   float slope;             // of kBiasAndLeakyRelu; 1 where the bias is all there is
   bool vector_stores;      // four neighbouring columns of the output can be stored at once, two where store_directly
-  GemmProblem problem;
+  KernelProblem problem;
 };
 static_assert(offsetof(KernelParams, tiles) - offsetof(KernelParams, order) == 64);
 

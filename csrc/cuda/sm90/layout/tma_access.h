@@ -21,7 +21,7 @@ constexpr bool tma_stride(int64_t bytes) { return bytes > 0 && bytes < kTmaMaxSt
 
 // `mn` and `k` are the operand's sizes: the stride of a dimension of size 1 (or 0) is never used, so it may be
 // anything.
-inline TmaAccess tma_access(const Operand& operand, int64_t batch, int64_t mn, int64_t k, int element_bytes) {
+inline TmaAccess tma_access(const Matrix& operand, int64_t batch, int64_t mn, int64_t k, int element_bytes) {
   if (batch == 0 || mn == 0 || k == 0) return {true, Major::kK, kTmaAlignment};  // nothing is read
   if (reinterpret_cast<uintptr_t>(operand.data) % kTmaAlignment != 0) return {false, Major::kK, 0};
   const bool shared = batch == 1 || operand.stride_batch == 0;

@@ -9,9 +9,9 @@
 namespace tileon::sm90 {
 
 // Eight codes times their scale. Returns whether bfloat16 loses something of them.
-template <ElementType kElement, ScaleType kScale, int kWords>
+template <DType kElement, ScaleType kScale, int kWords>
 __device__ __forceinline__ bool to_bfloat16(const uint32_t (&codes)[kWords], uint32_t scale_byte, uint4& elements) {
-  if constexpr (kElement == ElementType::kE2M1) {
+  if constexpr (kElement == DType::kFloat4E2M1) {
     uint4 eight[1];
     decode_e2m1<kScale>(codes, scale_byte, eight);
     elements = eight[0];
@@ -41,8 +41,8 @@ __device__ __forceinline__ bool to_bfloat16(const uint32_t (&codes)[kWords], uin
 }
 
 // A segment of a row. Returns whether bfloat16 loses something of it.
-template <ElementType kElement, ScaleType kScale>
-__device__ __forceinline__ bool segment_to_bfloat16(const BlockScaledOperand& operand, int64_t row, int segment,
+template <DType kElement, ScaleType kScale>
+__device__ __forceinline__ bool segment_to_bfloat16(const ScaledKernelOperand& operand, int64_t row, int segment,
                                                     int segments, int k, void* rows) {
   using Lane = LaneRow<8 / elements_per_byte(kElement), vec_of(kScale), 8>;
   constexpr int kSpans = 4;

@@ -23,7 +23,7 @@ struct LaneScales {
 // 128 rows of an operand, as the blocks of packed scales have them: a lane has four of them, 32 apart.
 class RowBlock {
  public:
-  __device__ __forceinline__ RowBlock(const BlockScaledOperand& operand, int64_t first_row, int64_t rows, int k)
+  __device__ __forceinline__ RowBlock(const ScaledKernelOperand& operand, int64_t first_row, int64_t rows, int k)
       : operand_(operand),
         scales_(static_cast<const uint8_t*>(operand.scale)),
         first_row_(first_row + threadIdx.x % 32),
@@ -68,7 +68,7 @@ class RowBlock {
   }
 
  private:
-  const BlockScaledOperand& operand_;
+  const ScaledKernelOperand& operand_;
   const uint8_t* scales_;
   int64_t first_row_;
   int64_t rows_;
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreads, 1) classify_scales(const __grid_cons
   ptx::grid_dependency_launch();
   auto& largest = ptx::static_shared<uint32_t[kScaleBlockRows]>();
   auto& found_by_all = ptx::static_shared<uint32_t>();
-  const BlockScaledProblem& problem = params.problem;
+  const ScaledKernelProblem& problem = params.problem;
   const auto blocks_a = static_cast<unsigned>(scale_row_blocks(problem.m));
   const bool is_b = blockIdx.x >= blocks_a;
   const int64_t rows = is_b ? problem.n : problem.m;

@@ -71,7 +71,7 @@ class NarrowBlock {
 
 // A segment of a row whose largest scale is `largest`.
 template <Encoding kEncoding>
-__device__ __forceinline__ void segment_to_bytes(const BlockScaledOperand& operand, int64_t row, int largest,
+__device__ __forceinline__ void segment_to_bytes(const ScaledKernelOperand& operand, int64_t row, int largest,
                                                  int segment, int segments, int k, void* rows) {
   using Lane = LaneRow<4, 32, 16>;
   constexpr int kSpans = 2;

@@ -21,10 +21,10 @@ __device__ __forceinline__ void leave_word(const PrepareParams& params, bool los
   if (params.all != nullptr && any != 0) atomicOr(params.all, any);
 }
 
-template <ElementType kA, ElementType kB, ScaleType kScale>
+template <DType kA, DType kB, ScaleType kScale>
 __global__ void __launch_bounds__(kThreads, 5) prepare_bfloat16(const __grid_constant__ PrepareParams params) {
   ptx::grid_dependency_wait();
-  const BlockScaledProblem& problem = params.problem;
+  const ScaledKernelProblem& problem = params.problem;
   const int k = static_cast<int>(problem.k);
   const auto segments = static_cast<unsigned>(params.segments);
   const WarpRow warp(problem, blockIdx.x / segments);
@@ -33,16 +33,16 @@ __global__ void __launch_bounds__(kThreads, 5) prepare_bfloat16(const __grid_con
   if (warp.exists)
     lost = warp.is_b ? segment_to_bfloat16<kB, kScale>(problem.b, warp.row, segment, params.segments, k, params.b.rows)
                      : segment_to_bfloat16<kA, kScale>(problem.a, warp.row, segment, params.segments, k, params.a.rows);
-  if constexpr (kA == ElementType::kE4M3 || kB == ElementType::kE4M3) leave_word(params, lost);
+  if constexpr (kA == DType::kFloat8E4M3 || kB == DType::kFloat8E4M3) leave_word(params, lost);
 }
 
 __global__ void __launch_bounds__(kThreads, 5) prepare_mxfp4(const __grid_constant__ PrepareMxfp4Params params) {
   const Encoding encoding = encoding_of(params.choice);
-  const BlockScaledProblem& problem = params.problem;
+  const ScaledKernelProblem& problem = params.problem;
   const auto ctas_a = static_cast<unsigned>(row_groups(problem.m)) * params.segments_a;
   const bool is_b = blockIdx.x >= ctas_a;
   if (is_b && params.b_is_int8 && encoding == Encoding::kInt8) return;
-  const BlockScaledOperand& operand = is_b ? problem.b : problem.a;
+  const ScaledKernelOperand& operand = is_b ? problem.b : problem.a;
   const PreparedOperand& prepared = is_b ? params.b : params.a;
   const auto cta = static_cast<int>(blockIdx.x - (is_b ? ctas_a : 0));
   const int segments = is_b ? params.segments_b : params.segments_a, segment = cta % segments;
@@ -55,18 +55,18 @@ __global__ void __launch_bounds__(kThreads, 5) prepare_mxfp4(const __grid_consta
     case Encoding::kFloat8:
       return segment_to_bytes<Encoding::kFloat8>(operand, row, largest, segment, segments, k, prepared.rows);
     case Encoding::kBFloat16:
-      segment_to_bfloat16<ElementType::kE2M1, ScaleType::kE8M0>(operand, row, segment, segments, k, prepared.rows);
+      segment_to_bfloat16<DType::kFloat4E2M1, ScaleType::kE8M0>(operand, row, segment, segments, k, prepared.rows);
   }
 }
 
 }  // namespace
 
 void run_prepare_bfloat16(const PrepareParams& params, cudaStream_t stream) {
-  constexpr auto e4m3 = ElementType::kE4M3, e2m1 = ElementType::kE2M1;
+  constexpr auto e4m3 = DType::kFloat8E4M3, e2m1 = DType::kFloat4E2M1;
   constexpr auto e8m0 = ScaleType::kE8M0;
   const auto kernel = [&] {
     if (params.problem.scale_type == ScaleType::kE4M3) return prepare_bfloat16<e2m1, e2m1, ScaleType::kE4M3>;
-    const bool a_is_e4m3 = params.problem.a.element == e4m3, b_is_e4m3 = params.problem.b.element == e4m3;
+    const bool a_is_e4m3 = params.problem.a.dtype == e4m3, b_is_e4m3 = params.problem.b.dtype == e4m3;
     if (a_is_e4m3) return b_is_e4m3 ? prepare_bfloat16<e4m3, e4m3, e8m0> : prepare_bfloat16<e4m3, e2m1, e8m0>;
     return b_is_e4m3 ? prepare_bfloat16<e2m1, e4m3, e8m0> : prepare_bfloat16<e2m1, e2m1, e8m0>;
   }();

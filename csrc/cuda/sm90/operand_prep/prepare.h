@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "core/problem.h"
+#include "cuda/common/kernel_problem.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/layout/encoding.h"
 
@@ -20,7 +20,7 @@ struct PreparedOperand {
 };
 
 struct PrepareParams {
-  BlockScaledProblem problem;
+  ScaledKernelProblem problem;
   PreparedOperand a, b;
   int segments;     // that a row is cut into
   uint32_t* words;  // of the CTAs (prepare_ctas), where an operand is e4m3: not 0 where a row lost something
@@ -34,7 +34,7 @@ struct PrepareParams {
 void run_prepare_bfloat16(const PrepareParams& params, cudaStream_t stream);
 
 struct ClassifyScalesParams {
-  BlockScaledProblem problem;
+  ScaledKernelProblem problem;
   uint8_t* exponents_a;  // as PreparedOperand's
   uint8_t* exponents_b;
   uint32_t* words;             // classify_ctas: what rows are beyond (layout/encoding.h)
@@ -46,7 +46,7 @@ struct ClassifyScalesParams {
 void run_classify_scales(const ClassifyScalesParams& params, cudaStream_t stream);
 
 struct PrepareMxfp4Params {
-  BlockScaledProblem problem;
+  ScaledKernelProblem problem;
   PreparedOperand a, b;
   int segments_a, segments_b;
   EncodingChoice choice;  // from the inspection's words

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/problem.h"
+#include "cuda/common/kernel_problem.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 
 namespace tileon::sm90 {
@@ -20,7 +20,7 @@ struct WarpRow {
   int64_t row;
   bool exists;
 
-  __device__ __forceinline__ WarpRow(const BlockScaledProblem& problem, unsigned group) {
+  __device__ __forceinline__ WarpRow(const ScaledKernelProblem& problem, unsigned group) {
     const int64_t groups_a = row_groups(problem.m);
     is_b = group >= groups_a;
     row = (group - (is_b ? groups_a : 0)) * kRowsPerCta + threadIdx.x / 32;
@@ -37,7 +37,7 @@ class LaneRow {
   static_assert(kVec % kElements == 0 && kSpan % (kVec * kScaleBlockCols) == 0);
   using Codes = CodeWords<kElements * kBits / 32>;
 
-  __device__ __forceinline__ LaneRow(const BlockScaledOperand& operand, int64_t row)
+  __device__ __forceinline__ LaneRow(const ScaledKernelOperand& operand, int64_t row)
       : codes_(static_cast<const uint8_t*>(operand.data) + row * operand.stride_row + first() * kBits / 8),
         scales_(static_cast<const uint8_t*>(operand.scale) + operand.scale_strides.offset(row, first() / kVec)),
         scale_step_(operand.scale_strides.of_col(kSpan / kVec)) {}

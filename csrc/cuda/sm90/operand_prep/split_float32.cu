@@ -22,7 +22,7 @@ constexpr int kCtasPerSm = 4;
 constexpr float kLargest = 0x1p56f;
 
 struct Bf16x3Operand {
-  Operand from;
+  Matrix from;
   __nv_bfloat16* to;  // [matrix][mn][bf16x3_k(k)]
   int mn;
   int tiles_mn;
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   if (threadIdx.x == 0) params.words[blockIdx.x] = any;
 }
 
-Bf16x3Operand operand_of(const Operand& from, int64_t mn, void* to) {
+Bf16x3Operand operand_of(const Matrix& from, int64_t mn, void* to) {
   const bool along_k = from.stride_k == 1 || (from.stride_mn != 1 && from.stride_k <= from.stride_mn);
   const auto tiles = static_cast<int>((mn + kTile - 1) / kTile);
   return {from, static_cast<__nv_bfloat16*>(to), static_cast<int>(mn), tiles, along_k};
@@ -148,7 +148,7 @@ Bf16x3Operand operand_of(const Operand& from, int64_t mn, void* to) {
 
 }  // namespace
 
-DeviceFlag run_split_float32(const GemmProblem& problem, int sm_count, void* scratch, cudaStream_t stream) {
+DeviceFlag run_split_float32(const Problem& problem, int sm_count, void* scratch, cudaStream_t stream) {
   auto* memory = static_cast<uint8_t*>(scratch);
   const Bf16x3Scratch place(problem);
   SplitFloat32Params params{};

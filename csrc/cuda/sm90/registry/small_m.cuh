@@ -8,7 +8,7 @@
 
 namespace tileon::sm90 {
 
-template <ElementType kA, ElementType kB, ScaleType kScale, int... kTile>
+template <DType kA, DType kB, ScaleType kScale, int... kTile>
 KernelFunction<SmallMParams> find_small_m(int tile, std::integer_sequence<int, kTile...>) {
   KernelFunction<SmallMParams> found = nullptr;
   static_cast<void>(
@@ -17,7 +17,7 @@ KernelFunction<SmallMParams> find_small_m(int tile, std::integer_sequence<int, k
   return found;
 }
 
-template <ElementType kA, ElementType kB, ScaleType kScale>
+template <DType kA, DType kB, ScaleType kScale>
 KernelFunction<SmallMParams> find_small_m(int tile) {
   return find_small_m<kA, kB, kScale>(tile, std::make_integer_sequence<int, kSmallMTileCount>());
 }

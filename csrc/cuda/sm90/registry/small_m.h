@@ -8,7 +8,7 @@
 namespace tileon::sm90 {
 
 // The kernel of kSmallMTiles[tile] for operands of these types; explicitly instantiated in instances/.
-template <ElementType kA, ElementType kB, ScaleType kScale>
+template <DType kA, DType kB, ScaleType kScale>
 KernelFunction<SmallMParams> find_small_m(int tile);
 
 }  // namespace tileon::sm90

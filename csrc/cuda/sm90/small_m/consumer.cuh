@@ -79,7 +79,7 @@ class Consumer {
       chunk.scales[i] =
           ptx::load_shared_1(stage + scales_ + half * scale_offset(8, 0) + scale_offset(0, group * cols_per_group) + i);
     // Scales of rows that are not there may be anything, over codes of 0: e2m1 loses nothing of those.
-    const bool exists = Kernel::b == ElementType::kE2M1 || half * 8 < rows_left_;
+    const bool exists = Kernel::b == DType::kFloat4E2M1 || half * 8 < rows_left_;
     chunk.keep_scales(exists ? cols - col_ - group * cols_per_group : 0);
     return chunk;
   }

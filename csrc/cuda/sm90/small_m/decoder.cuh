@@ -71,7 +71,7 @@ class Decoder {
     if constexpr (kWay == Way::kFloat8) {
       if (lost) shared_.losses.note(Losses::kCertain);
       if (any_extreme) shared_.losses.suspect<1>(Losses::kRowsOfB + factor_row(), 0);
-    } else if constexpr (Kernel::a == ElementType::kE4M3) {
+    } else if constexpr (Kernel::a == DType::kFloat8E4M3) {
       if (lost) shared_.losses.suspect<kCount>(row_, kRowStep);
     }
   }
@@ -173,7 +173,7 @@ class Decoder {
     ptx::barrier_sync(kDecoders, kDecoderWarps * 32);
   }
 
-  __device__ __forceinline__ void copy_row(const BlockScaledOperand& operand, int64_t rows, int row, int block,
+  __device__ __forceinline__ void copy_row(const ScaledKernelOperand& operand, int64_t rows, int row, int block,
                                            uint32_t shared) const {
     const int64_t begin = static_cast<int64_t>(block) * kColsPerStage;
     const int64_t count =

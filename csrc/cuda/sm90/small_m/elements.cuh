@@ -124,13 +124,13 @@ __device__ __forceinline__ uint4 scaled_e4m3(uint32_t first, uint32_t second, ui
 // ---- a chunk of either ----
 
 // What goes with sixteen bytes of b: chunk() elements (heuristics/small_m.h) of one operand, and their scales.
-template <ElementType kElement, ElementType kOther, ScaleType kScale, int kElements>
+template <DType kElement, DType kOther, ScaleType kScale, int kElements>
 class Chunk {
  public:
   static constexpr int kWords = kElements * SmallMFormat::bits(kElement) / 32;
   static constexpr int kEights = kElements / 8;
   static constexpr int kScales = kElements > vec_of(kScale) ? kElements / vec_of(kScale) : 1;
-  static constexpr bool has_e2m1 = kElement == ElementType::kE2M1 || kOther == ElementType::kE2M1;
+  static constexpr bool has_e2m1 = kElement == DType::kFloat4E2M1 || kOther == DType::kFloat4E2M1;
 
   uint32_t codes[kWords];
   uint32_t scales[kScales];
@@ -145,13 +145,13 @@ class Chunk {
 
   // Whether bfloat16 loses something of it.
   __device__ __forceinline__ bool is_lossy() const {
-    if constexpr (kElement == ElementType::kE4M3) return is_beyond_bfloat16(codes, scales[0]);
+    if constexpr (kElement == DType::kFloat8E4M3) return is_beyond_bfloat16(codes, scales[0]);
     return false;
   }
 
   __device__ __forceinline__ bool has_large_scale() const {
     bool any = false;
-    if constexpr (kElement == ElementType::kE2M1) {
+    if constexpr (kElement == DType::kFloat4E2M1) {
 #pragma unroll
       for (const uint32_t scale : scales) any |= MovedScale<kScale>(scale).is_large();
     }
@@ -160,7 +160,7 @@ class Chunk {
 
   // Elements 8 i to 8 i + 7, times their scale, of which a large one needs `finish` besides.
   __device__ __forceinline__ uint4 decode(int i) const {
-    if constexpr (kElement == ElementType::kE4M3) {
+    if constexpr (kElement == DType::kFloat8E4M3) {
       return scaled_e4m3<has_e2m1>(codes[2 * i], codes[2 * i + 1], scales[0]);
     } else {
       return multiply(scale_of(i), move_e2m1<kScale>(codes[i]));
@@ -169,7 +169,7 @@ class Chunk {
 
   // Does nothing where the scale is not large.
   __device__ __forceinline__ void finish(int i, uint4& eight) const {
-    if constexpr (kElement == ElementType::kE2M1) eight = multiply_rest(scale_of(i), eight);
+    if constexpr (kElement == DType::kFloat4E2M1) eight = multiply_rest(scale_of(i), eight);
   }
 
  private:

@@ -23,7 +23,7 @@ template <typename Kernel>
 __device__ __noinline__ void find_extreme_factors(const SmallMParams& params, Losses losses, int n_begin,
                                                   int first_block, int blocks) {
   constexpr int per_stage = Kernel::format.scale_blocks() * kScaleBlockCols;
-  const BlockScaledOperand& b = params.problem.b;
+  const ScaledKernelOperand& b = params.problem.b;
   const auto* scales = static_cast<const uint8_t*>(b.scale);
   const int begin = first_block * per_stage;
   const int end = min(begin + blocks * per_stage, static_cast<int>(params.problem.k / Kernel::format.vec()));

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
         Float8Consumer<Kernel>(shared, warp).multiply(blocks, sums);
       } else {
         const bool lost = Consumer<Kernel>(params, shared, n_begin, warp).multiply(first_block, blocks, passed, sums);
-        if (Kernel::b == ElementType::kE4M3 && lost)
+        if (Kernel::b == DType::kFloat8E4M3 && lost)
           shared.losses.template suspect<2>(Losses::kRowsOfB + Consumer<Kernel>::first_row(warp), 8);
       }
     } else if (warp < Kernel::producer_warp) {

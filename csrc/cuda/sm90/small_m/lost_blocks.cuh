@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "core/problem.h"
 #include "core/small_floats.h"
+#include "cuda/common/kernel_problem.h"
 #include "cuda/sm90/small_m/losses.cuh"
 #include "cuda/sm90/small_m/params.h"
 #include "cuda/sm90/small_m/traits.cuh"
@@ -16,22 +16,22 @@
 namespace tileon::sm90 {
 
 // A block of k of a row: elements that share a scale. Only of rows that TMA can read, whose bytes are neighbours.
-template <ElementType kElement>
+template <DType kElement>
 class ScaledBlock {
   static constexpr int kBits = SmallMFormat::bits(kElement);
   static constexpr int kBytes = vec_of(ScaleType::kE8M0) * kBits / 8;
 
  public:
-  __device__ __forceinline__ ScaledBlock(const BlockScaledOperand& operand, int64_t row, int64_t block)
+  __device__ __forceinline__ ScaledBlock(const ScaledKernelOperand& operand, int64_t row, int64_t block)
       : codes_(static_cast<const unsigned char*>(operand.data) + row * operand.stride_row + block * kBytes),
         scale_(static_cast<const uint8_t*>(operand.scale)[operand.scale_strides.offset(row, block)]) {}
 
   __device__ __forceinline__ bool has_tiny_scale() const {
-    return kElement == ElementType::kE4M3 && scale_ < kFirstBFloat16Scale;
+    return kElement == DType::kFloat8E4M3 && scale_ < kFirstBFloat16Scale;
   }
   __device__ __forceinline__ bool is_tiny() const { return has_tiny_scale() && has_codes_beyond(scale_); }
   __device__ __forceinline__ bool has_nan() const {
-    return kElement == ElementType::kE4M3 && (scale_ == kE8M0NaN || has_codes_beyond(kFirstBFloat16Scale));
+    return kElement == DType::kFloat8E4M3 && (scale_ == kE8M0NaN || has_codes_beyond(kFirstBFloat16Scale));
   }
 
   // Elements 4 i to 4 i + 3 times the scale, as float32 holds them.
@@ -42,7 +42,7 @@ class ScaledBlock {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const uint32_t code = codes >> j * kBits & ((1 << kBits) - 1);
-      exact[j] = (kElement == ElementType::kE2M1 ? e2m1_value(code) : e4m3_value(code)) * scale;
+      exact[j] = (kElement == DType::kFloat4E2M1 ? e2m1_value(code) : e4m3_value(code)) * scale;
     }
   }
 
@@ -206,7 +206,7 @@ class LostBlocks {
     return {problem_.b, n_begin_ + j, block};
   }
 
-  const BlockScaledProblem& problem_;
+  const ScaledKernelProblem& problem_;
   const Losses& losses_;
   float* slab_;
   int m_begin_, n_begin_;

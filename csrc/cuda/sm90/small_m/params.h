@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "core/problem.h"
+#include "cuda/common/kernel_problem.h"
 
 namespace tileon::sm90 {
 
@@ -19,7 +19,7 @@ struct SmallMParams {
   int splits;             // CTAs of a cluster
   bool scales_in_blocks;  // of both operands: TMA copies them; else threads do
   bool vector_stores;     // four neighbouring columns of the output can be stored at once
-  BlockScaledProblem problem;
+  ScaledKernelProblem problem;
 };
 
 }  // namespace tileon::sm90

@@ -64,7 +64,7 @@ class SmallMProducer {
   }
 
   // Starts copying `bytes` of the scales of those 128 rows that `row` is one of.
-  static __device__ __forceinline__ void load_scales(const BlockScaledOperand& operand, uint32_t shared,
+  static __device__ __forceinline__ void load_scales(const ScaledKernelOperand& operand, uint32_t shared,
                                                      uint32_t barrier, int row, int block, int bytes) {
     if (bytes == 0) return;
     const auto* scales = static_cast<const uint8_t*>(operand.scale) +

@@ -54,9 +54,9 @@ __device__ __forceinline__ float4 with_nans(const float4& sum, const Losses& los
 template <typename Kernel>
 __device__ __forceinline__ void store_share(const SmallMParams& params, const Losses& losses, float* slab, int m_begin,
                                             int n_begin, int rank, int warp, float factor, bool may_be_nan) {
-  const BlockScaledProblem& problem = params.problem;
+  const ScaledKernelProblem& problem = params.problem;
   const int lane = threadIdx.x % 32, column = lane * kColumnsPerLane;
-  const WarpStore<float, kSmallMTileN, BlockScaledProblem> warp_store(problem, params.vector_stores, 0, n_begin, lane);
+  const WarpStore<float, kSmallMTileN, ScaledKernelProblem> warp_store(problem, params.vector_stores, 0, n_begin, lane);
   const float global_scale = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
   const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(slab));
   const int rows = static_cast<int>(min(static_cast<int64_t>(Kernel::tile_m), problem.m - m_begin));

@@ -11,11 +11,11 @@
 
 namespace tileon::sm90 {
 
-template <int kTileM, ElementType kA, ElementType kB, ScaleType kScale>
+template <int kTileM, DType kA, DType kB, ScaleType kScale>
 struct SmallMTypes {
   static constexpr SmallMFormat format{kA, kB, kScale};
   static constexpr SmallMStage stage{format, kTileM};
-  static constexpr ElementType a = kA, b = kB;
+  static constexpr DType a = kA, b = kB;
   static constexpr ScaleType scale = kScale;
   static constexpr int tile_m = kTileM;
   static constexpr int consumers = small_m_consumers(kTileM);
@@ -27,7 +27,7 @@ struct SmallMTypes {
   using ChunkA = Chunk<kA, kB, kScale, format.chunk()>;
   using ChunkB = Chunk<kB, kA, kScale, format.chunk()>;
   static constexpr int steps = format.chunk() * kChunksPerGroup / kMmaK;  // of wgmma, in a group
-  static constexpr bool has_e4m3 = kA == ElementType::kE4M3 || kB == ElementType::kE4M3;
+  static constexpr bool has_e4m3 = kA == DType::kFloat8E4M3 || kB == DType::kFloat8E4M3;
   static constexpr bool may_lose = has_e4m3 || format.is_mxfp4();  // something of some numbers
   using TileA = OperandTile<kTileM, format.stage_k(), Major::kK>;
   using TileA8 = OperandTile<kTileM, format.stage_k() / 2, Major::kK>;  // in units of two elements

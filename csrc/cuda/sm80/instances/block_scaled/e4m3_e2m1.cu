@@ -1,6 +1,6 @@
 #include "cuda/sm80/registry/block_scaled.cuh"
 
 namespace tileon::sm80 {
-template void run_block_scaled<ElementType::kE4M3, ElementType::kE2M1, ScaleType::kE8M0>(int, const BlockScaledProblem&,
+template void run_block_scaled<DType::kFloat8E4M3, DType::kFloat4E2M1, ScaleType::kE8M0>(int, const Problem&,
                                                                                          cudaStream_t);
 }

@@ -3,5 +3,5 @@
 #include "cuda/sm80/registry/mma.cuh"
 
 namespace tileon::sm80 {
-template bool run_mma<__half, Major::kK, Major::kMn>(int, const GemmProblem&, cudaStream_t);
+template bool run_mma<__half, Major::kK, Major::kMn>(int, const Problem&, cudaStream_t);
 }

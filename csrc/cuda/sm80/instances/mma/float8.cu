@@ -4,9 +4,9 @@
 
 namespace tileon::sm80 {
 
-template bool run_mma<__nv_fp8_e4m3, Major::kK, Major::kK, __nv_fp8_e4m3>(int, const GemmProblem&, cudaStream_t);
-template bool run_mma<__nv_fp8_e4m3, Major::kK, Major::kK, __nv_fp8_e5m2>(int, const GemmProblem&, cudaStream_t);
-template bool run_mma<__nv_fp8_e5m2, Major::kK, Major::kK, __nv_fp8_e4m3>(int, const GemmProblem&, cudaStream_t);
-template bool run_mma<__nv_fp8_e5m2, Major::kK, Major::kK, __nv_fp8_e5m2>(int, const GemmProblem&, cudaStream_t);
+template bool run_mma<__nv_fp8_e4m3, Major::kK, Major::kK, __nv_fp8_e4m3>(int, const Problem&, cudaStream_t);
+template bool run_mma<__nv_fp8_e4m3, Major::kK, Major::kK, __nv_fp8_e5m2>(int, const Problem&, cudaStream_t);
+template bool run_mma<__nv_fp8_e5m2, Major::kK, Major::kK, __nv_fp8_e4m3>(int, const Problem&, cudaStream_t);
+template bool run_mma<__nv_fp8_e5m2, Major::kK, Major::kK, __nv_fp8_e5m2>(int, const Problem&, cudaStream_t);
 
 }  // namespace tileon::sm80

@@ -2,7 +2,7 @@
 
 namespace tileon::sm80 {
 
-bool run_gather_float8(int row, const GemmProblem& problem, cudaStream_t stream) {
+bool run_gather_float8(int row, const Problem& problem, cudaStream_t stream) {
   return run_mma<AnyFloat8, Major::kK, Major::kK, AnyFloat8>(row, problem, stream);
 }
 

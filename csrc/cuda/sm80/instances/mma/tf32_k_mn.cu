@@ -1,5 +1,5 @@
 #include "cuda/sm80/registry/mma.cuh"
 
 namespace tileon::sm80 {
-template bool run_mma<float, Major::kK, Major::kMn>(int, const GemmProblem&, cudaStream_t);
+template bool run_mma<float, Major::kK, Major::kMn>(int, const Problem&, cudaStream_t);
 }

@@ -1,5 +1,5 @@
 #include "cuda/sm90/registry/small_m.cuh"
 
 namespace tileon::sm90 {
-template KernelFunction<SmallMParams> find_small_m<ElementType::kE4M3, ElementType::kE2M1, ScaleType::kE8M0>(int);
+template KernelFunction<SmallMParams> find_small_m<DType::kFloat8E4M3, DType::kFloat4E2M1, ScaleType::kE8M0>(int);
 }

@@ -1,5 +1,5 @@
 #include "cuda/sm90/registry/small_m.cuh"
 
 namespace tileon::sm90 {
-template KernelFunction<SmallMParams> find_small_m<ElementType::kE2M1, ElementType::kE2M1, ScaleType::kE4M3>(int);
+template KernelFunction<SmallMParams> find_small_m<DType::kFloat4E2M1, DType::kFloat4E2M1, ScaleType::kE4M3>(int);
 }

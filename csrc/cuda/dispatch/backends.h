@@ -1,0 +1,121 @@
+// The table of a product's backends: numbering, choice, what may be chosen. Plain C++.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "cuda/runtime/backend.h"
+
+namespace tileon {
+
+// Whether the library may choose Hopper's own kernels: TILEON_HOPPER=0 (read once) leaves the portable ones.
+inline bool may_choose_hopper() {
+  static const bool may = [] {
+    const char* setting = std::getenv("TILEON_HOPPER");
+    return setting == nullptr || std::strcmp(setting, "0") != 0;
+  }();
+  return may;
+}
+
+inline bool is_for(const Backend& backend, const Gpu& gpu) {
+  return gpu.capability >= backend.min_capability && gpu.capability <= backend.max_capability &&
+         (backend.max_capability != 90 || may_choose_hopper());
+}
+
+// A config by its backend, and by its number there.
+struct BackendConfig {
+  const Backend* backend = nullptr;
+  int number = -1;
+
+  const char* name() const { return backend->config_name(number); }
+  std::string operands() const { return backend->config_operands(number); }
+  bool is_measured() const { return backend->is_measured == nullptr || backend->is_measured(number); }
+  const char* why_not(const Problem& problem, const Gpu& gpu) const { return backend->why_not(number, problem, gpu); }
+  int64_t scratch_bytes(const Problem& problem) const {
+    return backend->scratch_bytes == nullptr ? 0 : backend->scratch_bytes(number, problem);
+  }
+
+  // Whether the library may choose it for the problem as its operands lie.
+  bool is_candidate(const Problem& problem, const Gpu& gpu) const {
+    return is_for(*backend, gpu) && why_not(problem, gpu) == nullptr &&
+           (backend->may_choose == nullptr || backend->may_choose(number, problem));
+  }
+};
+
+struct Backends {
+  std::span<const Backend* const> all;
+
+  // Calls visit(index, config) of every config, until that returns true.
+  template <typename Visit>
+  void visit(const Visit& visit_config) const {
+    int index = 0;
+    for (const Backend* backend : all)
+      for (int number = 0; number < backend->config_count(); ++number)
+        if (visit_config(index++, BackendConfig{backend, number})) return;
+  }
+
+  int config_count() const {
+    int count = 0;
+    for (const Backend* backend : all) count += backend->config_count();
+    return count;
+  }
+
+  // The first config of which is_it(index, config) holds.
+  template <typename IsIt>
+  std::optional<BackendConfig> find(const IsIt& is_it) const {
+    std::optional<BackendConfig> found;
+    visit([&](int index, const BackendConfig& config) {
+      if (is_it(index, config)) found = config;
+      return found.has_value();
+    });
+    return found;
+  }
+
+  // Config `index` of the table, if there is one.
+  std::optional<BackendConfig> at(int64_t index) const {
+    return find([&](int each, const BackendConfig&) { return each == index; });
+  }
+
+  // The config of this name, if it may be chosen.
+  std::optional<BackendConfig> candidate(const char* name, const Problem& problem, const Gpu& gpu) const {
+    return find([&](int, const BackendConfig& config) {
+      return std::strcmp(config.name(), name) == 0 && config.is_candidate(problem, gpu);
+    });
+  }
+
+  // What the first willing backend chooses, of configs that need no scratch where there is none; no backend where none
+  // is for the GPU.
+  BackendConfig choose(const Problem& problem, const Gpu& gpu, bool has_scratch = true) const {
+    for (const Backend* backend : all) {
+      const BackendConfig config{backend, is_for(*backend, gpu) ? backend->choose_config(problem, gpu) : -1};
+      if (config.number >= 0 && (has_scratch || config.scratch_bytes(problem) == 0)) return config;
+    }
+    return {};
+  }
+
+  // A line for each config: number, name, operands; and "unmeasured" where it has not run on hardware.
+  std::string text() const {
+    std::string lines;
+    visit([&](int index, const BackendConfig& config) {
+      lines += std::to_string(index) + " " + config.name() + " " + config.operands() +
+               (config.is_measured() ? "\n" : " unmeasured\n");
+      return false;
+    });
+    return lines;
+  }
+
+  // The same of those that may be chosen, without operands.
+  std::string candidates_text(const Problem& problem, const Gpu& gpu) const {
+    std::string lines;
+    visit([&](int index, const BackendConfig& config) {
+      if (config.is_candidate(problem, gpu)) lines += std::to_string(index) + " " + config.name() + "\n";
+      return false;
+    });
+    return lines;
+  }
+};
+
+}  // namespace tileon

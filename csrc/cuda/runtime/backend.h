@@ -1,0 +1,34 @@
+// A folder of kernels as the rest of the library knows it. Those of a product stand in one table
+// (cuda/dispatch/backends.h), and their configs are numbered through all of them, in order.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+
+#include "core/problem.h"
+#include "cuda/runtime/gpu.h"
+
+namespace tileon {
+
+struct Backend {
+  int min_capability;  // major * 10 + minor
+  int max_capability;
+  int (*config_count)();
+  const char* (*config_name)(int config);
+  std::string (*config_operands)(int config);  // dtypes or formats, comma-separated; two with a * are those of a and b
+  bool (*is_measured)(int config);             // whether it has run on hardware; null where every config has
+  const char* (*why_not)(int config, const Problem&, const Gpu&);  // null where it can run the problem as it lies
+  bool (*may_choose)(int config, const Problem&);                  // by its accuracy; null where every config may
+  int (*choose_config)(const Problem&, const Gpu&);                // negative where no config takes the problem
+  // Whether an operand ([mn, k], `mn` long) is to be copied into an aligned buffer before these kernels read it.
+  bool (*wants_copy)(const Operand&, int64_t mn, const Problem&);
+  int64_t (*scratch_bytes)(int config, const Problem&);  // null where no config needs any
+  // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the config can run
+  // it, `scratch` begins at a multiple of 256 or is not needed. Returns the device flag under which the portable
+  // kernels must compute the product anew: none where there are no words in it.
+  DeviceFlag (*run)(int config, const Problem&, const Gpu&, void* scratch, cudaStream_t);
+};
+
+}  // namespace tileon
