@@ -385,7 +385,7 @@ def block_scaled_problem(
     outputs = finish(
         simulation, struct, sums, errors, activation=activation, slope=slope, bias=bias, at_end=at_end, kept=kept
     )
-    names = "*".join(("e4m3", "e2m1")[element] for element in elements)
+    names = "*".join({E4M3: "e4m3", E2M1: "e2m1"}[element] for element in elements)
     text = (
         f"{m} x {n} x {k} {names} by {('e8m0', 'e4m3')[scale_type]} to {DTYPES[out_dtype]}, "
         f"{'packed' if packed else 'flat'} {'wide ' if wide else ''}scales, {activation} {slope}"
