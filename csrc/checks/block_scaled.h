@@ -1,22 +1,10 @@
 // block_scaled_matmul's arguments -> problem: its rules with their messages (see operands.h).
 #pragma once
 
+#include "checks/product.h"
 #include "checks/scales.h"
 
 namespace tileon {
-
-struct BlockScaledArguments {
-  const Tensor& a;
-  const Tensor& b;
-  const Tensor& scale_a;
-  const Tensor& scale_b;
-  const std::optional<Tensor>& bias;
-  const std::optional<Tensor>& global_scale;
-  const std::string& activation;
-  double slope;
-  std::optional<ScalarType> out_dtype;
-  bool fast_accum;
-};
 
 namespace block_scaled {
 
@@ -59,16 +47,6 @@ inline ScaleType check_scale_types(const TensorView& scale_a, const TensorView& 
   return type;
 }
 
-inline DType check_out_dtype(std::optional<ScalarType> wanted) {
-  if (!wanted) return kOutputs[0];
-  std::string names;
-  for (const DType dtype : kOutputs) {
-    if (scalar_type(dtype) == *wanted) return dtype;
-    names += (names.empty() ? "" : ", ") + std::string(info(dtype).name);
-  }
-  fail(kOp, ": `out_dtype` ", dtype_name(*wanted), " is not offered; offered are ", names);
-}
-
 inline Operand operand_of(const TensorView& data, DType element, const TensorView& scale, ScaleType scale_type) {
   const Scale scales{scale.data, scale_type, vec_of(scale_type), scale_strides(scale)};
   return {{data.data, data.strides[0], data.strides[1], 0}, element, scales};
@@ -76,17 +54,26 @@ inline Operand operand_of(const TensorView& data, DType element, const TensorVie
 
 }  // namespace block_scaled
 
+inline ProductArguments block_scaled_arguments(const Tensor& a, const Tensor& b, const Tensor& scale_a,
+                                               const Tensor& scale_b, const std::optional<Tensor>& bias,
+                                               const std::optional<Tensor>& global_scale,
+                                               const std::string& activation, double slope,
+                                               std::optional<ScalarType> out_dtype, bool fast_accum) {
+  return {block_scaled::kOp, a,     b,         &scale_a, &scale_b,  bias, global_scale,
+          activation,        slope, out_dtype, false,    fast_accum};
+}
+
 // Every rule of the arguments but those of `out`. Fills the problem but for its output.
-inline Problem check_block_scaled(const BlockScaledArguments& arguments) {
+inline Problem check_block_scaled(const ProductArguments& arguments) {
   using namespace block_scaled;
   check_given(kOp, "a", arguments.a);
   check_given(kOp, "b", arguments.b);
-  check_given(kOp, "scale_a", arguments.scale_a);
-  check_given(kOp, "scale_b", arguments.scale_b);
+  check_given(kOp, "scale_a", *arguments.scale_a);
+  check_given(kOp, "scale_b", *arguments.scale_b);
   const TensorView a(arguments.a);
   const TensorView b(arguments.b);
-  const TensorView scale_a(arguments.scale_a);
-  const TensorView scale_b(arguments.scale_b);
+  const TensorView scale_a(*arguments.scale_a);
+  const TensorView scale_b(*arguments.scale_b);
   if (a.dims != 2) fail(kOp, ": `a` must be 2-D (m, k), got ", a.dims, "-D");
   if (b.dims != 2) fail(kOp, ": `b` must be 2-D (n, k), got ", b.dims, "-D");
   check_scale_dims(kOp, "scale_a", scale_a);
@@ -121,38 +108,10 @@ inline Problem check_block_scaled(const BlockScaledArguments& arguments) {
     check_global_scale(kOp, global_scale, a, "a");
     problem.global_scale = static_cast<const float*>(global_scale.data);
   }
-  problem.out_dtype = check_out_dtype(arguments.out_dtype);
+  problem.out_dtype = check_out_dtype(kOp, arguments.out_dtype, kOutputs, "");
   problem.fast_accum = arguments.fast_accum;
-  problem.epilogue.activation = check_activation(kOp, arguments.activation);
-  problem.epilogue.slope = arguments.slope;
-  if (arguments.bias) {
-    const TensorView bias(*arguments.bias);
-    check_bias(kOp, bias, a, problem.n, problem.out_dtype);
-    bind_bias(problem.epilogue, bias);
-  }
+  check_epilogue(arguments, a, problem);
   return problem;
-}
-
-// The rules of `out`; `problem` comes from check_block_scaled.
-inline void check_out(const Problem& problem, const BlockScaledArguments& arguments, const Tensor& out_tensor) {
-  using block_scaled::kOp;
-  check_given(kOp, "out", out_tensor);
-  const TensorView out(out_tensor);
-  check_out_tensor(kOp, out, TensorView(arguments.a), problem.out_dtype, {2, {problem.m, problem.n}});
-  const ByteRange written = written_bytes(out_tensor, out, problem.out_dtype);
-  check_apart(kOp, written, "a", TensorView(arguments.a).bytes(1));
-  check_apart(kOp, written, "b", TensorView(arguments.b).bytes(1));
-  check_apart(kOp, written, "scale_a", TensorView(arguments.scale_a).bytes(1));
-  check_apart(kOp, written, "scale_b", TensorView(arguments.scale_b).bytes(1));
-  if (arguments.bias)
-    check_apart(kOp, written, "bias", TensorView(*arguments.bias).bytes(info(problem.epilogue.bias_dtype).bytes));
-  if (arguments.global_scale)
-    check_apart(kOp, written, "global_scale", TensorView(*arguments.global_scale).bytes(sizeof(float)));
-}
-
-// A fresh contiguous (m, n) on a's device.
-inline Tensor new_output(const Problem& problem, const BlockScaledArguments& arguments) {
-  return allocate(block_scaled::kOp, arguments.a, {2, {problem.m, problem.n}}, scalar_type(problem.out_dtype));
 }
 
 }  // namespace tileon

@@ -1,20 +1,17 @@
 // Matmul's arguments -> problem: its rules with their messages (see operands.h).
 #pragma once
 
-#include "checks/operands.h"
+#include <span>
+
+#include "checks/product.h"
 
 namespace tileon {
 
-struct MatmulArguments {
-  const Tensor& a;
-  const Tensor& b;
-  const std::optional<Tensor>& bias;
-  const std::string& activation;
-  double slope;
-  std::optional<ScalarType> out_dtype;
-  bool allow_tf32;
-  bool fast_accum;
-};
+inline ProductArguments matmul_arguments(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
+                                         const std::string& activation, double slope,
+                                         std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum) {
+  return {"matmul", a, b, nullptr, nullptr, bias, kNoTensor, activation, slope, out_dtype, allow_tf32, fast_accum};
+}
 
 // What a product may be written as, by the dtype of `a`; the first is the default.
 struct OfferedOutputs {
@@ -63,20 +60,8 @@ inline void check_operand_dtypes(const TensorView& a, const TensorView& b, Probl
        " are not offered; offered are ", offered);
 }
 
-inline DType check_out_dtype(DType dtype, std::optional<ScalarType> wanted) {
-  const OfferedOutputs& offered = offered_outputs(dtype);
-  if (!wanted) return offered.outputs[0];
-  for (int i = 0; i < offered.count; ++i)
-    if (scalar_type(offered.outputs[i]) == *wanted) return offered.outputs[i];
-  std::string names;
-  for (int i = 0; i < offered.count; ++i)
-    names += (names.empty() ? "" : ", ") + std::string(info(offered.outputs[i]).name);
-  fail("matmul: `out_dtype` ", dtype_name(*wanted), " is not offered for operands of ", info(dtype).name,
-       "; offered are ", names);
-}
-
 // Every rule of the arguments but those of `out`. Fills the problem but for its output.
-inline Problem check_matmul(const MatmulArguments& arguments) {
+inline Problem check_matmul(const ProductArguments& arguments) {
   check_given("matmul", "a", arguments.a);
   check_given("matmul", "b", arguments.b);
   const TensorView a(arguments.a);
@@ -100,16 +85,12 @@ inline Problem check_matmul(const MatmulArguments& arguments) {
     fail("matmul: the batches of `a` and `b` must be equal, or one of them 1, got ", a_batch, " and ", b_batch);
   problem.batch = a_batch == 1 ? b_batch : a_batch;
 
-  problem.out_dtype = check_out_dtype(problem.a.dtype, arguments.out_dtype);
+  const OfferedOutputs& offered = offered_outputs(problem.a.dtype);
+  problem.out_dtype = check_out_dtype(arguments.op, arguments.out_dtype, std::span(offered.outputs, offered.count),
+                                      " for operands of " + std::string(info(problem.a.dtype).name));
   problem.allow_tf32 = arguments.allow_tf32;
   problem.fast_accum = arguments.fast_accum;
-  problem.epilogue.activation = check_activation("matmul", arguments.activation);
-  problem.epilogue.slope = arguments.slope;
-  if (arguments.bias) {
-    const TensorView bias(*arguments.bias);
-    check_bias("matmul", bias, a, problem.n, problem.out_dtype);
-    bind_bias(problem.epilogue, bias);
-  }
+  check_epilogue(arguments, a, problem);
 
   const Matrix a_matrix{a.data, a.strides[a_first], a.strides[a_first + 1], a_batch > 1 ? a.strides[0] : 0};
   const Matrix b_matrix{b.data, b.strides[b_first + 1], b.strides[b_first], b_batch > 1 ? b.strides[0] : 0};
@@ -119,38 +100,10 @@ inline Problem check_matmul(const MatmulArguments& arguments) {
 }
 
 // The rules of _matmul_with_preactivation, which is for gradients: through fp8 operands none flows.
-inline Problem check_matmul_with_preactivation(const MatmulArguments& arguments) {
+inline Problem check_matmul_with_preactivation(const ProductArguments& arguments) {
   const Problem problem = check_matmul(arguments);
   if (is_float8(problem.a.dtype)) fail("matmul: the argument of the activation is not kept for fp8 operands");
   return problem;
-}
-
-// The result's shape: 2-D where both operands are.
-inline Shape output_shape(const Problem& problem, const MatmulArguments& arguments) {
-  int64_t a_dims = 0, b_dims = 0;
-  check_shim(aoti_torch_get_dim(arguments.a.get(), &a_dims));
-  check_shim(aoti_torch_get_dim(arguments.b.get(), &b_dims));
-  if (a_dims == 3 || b_dims == 3) return {3, {problem.batch, problem.m, problem.n}};
-  return {2, {problem.m, problem.n}};
-}
-
-// The rules of `out`; `problem` comes from check_matmul.
-inline void check_out(const Problem& problem, const MatmulArguments& arguments, const Tensor& out_tensor) {
-  check_given("matmul", "out", out_tensor);
-  const TensorView out(out_tensor);
-  const TensorView a(arguments.a);
-  const TensorView b(arguments.b);
-  check_out_tensor("matmul", out, a, problem.out_dtype, output_shape(problem, arguments));
-  const ByteRange written = written_bytes(out_tensor, out, problem.out_dtype);
-  check_apart("matmul", written, "a", a.bytes(info(problem.a.dtype).bytes));
-  check_apart("matmul", written, "b", b.bytes(info(problem.b.dtype).bytes));
-  if (arguments.bias)
-    check_apart("matmul", written, "bias", TensorView(*arguments.bias).bytes(info(problem.epilogue.bias_dtype).bytes));
-}
-
-// A fresh contiguous (m, n) or (batch, m, n) on a's device.
-inline Tensor new_output(const Problem& problem, const MatmulArguments& arguments) {
-  return allocate("matmul", arguments.a, output_shape(problem, arguments), scalar_type(problem.out_dtype));
 }
 
 }  // namespace tileon

@@ -1,0 +1,144 @@
+// The entry points of matmul and block_scaled_matmul, written once over a Device: the CPU, CUDA, or CUDA in a library
+// that was built without.
+//
+//   Device::require(op)                 fails where the library has nothing for the device
+//   Device::require_config(op, config)  fails where the device has no config of that number
+//   Device::run(problem, arguments, out, pre_activation, config)
+//   Device::require_prepared(op)        fails where the device's kernels read no prepared weights
+//   Device::prepare(problem, form, b)   a buffer with the weight `b` as Hopper's kernels multiply it, or fails
+//
+// `run` fills `out`, and `pre_activation` where it is not null, by config `config`; of its own choice where that is
+// negative.
+#pragma once
+
+#include <torch/csrc/stable/library.h>
+
+#include <tuple>
+
+#include "checks/block_scaled.h"
+#include "checks/matmul.h"
+#include "checks/prepared.h"
+#include "entry/registration.h"
+
+namespace tileon {
+
+template <typename Device>
+struct ProductEntries {
+  static Tensor fresh(Problem problem, const ProductArguments& arguments, int64_t config = -1) {
+    Device::require(arguments.op);
+    Tensor out = new_output(problem, arguments);
+    problem.out = output_of(out);
+    Device::run(problem, arguments, out, nullptr, config);
+    return out;
+  }
+
+  static void into(Tensor& out, Problem problem, const ProductArguments& arguments) {
+    check_out(problem, arguments, out);
+    Device::require(arguments.op);
+    problem.out = output_of(out);
+    Device::run(problem, arguments, out, nullptr, -1);
+  }
+
+  static Tensor by_config(int64_t config, const Problem& problem, const ProductArguments& arguments) {
+    if (config < 0) fail(arguments.op, ": `config` must not be negative, got ", config);
+    Device::require_config(arguments.op, config);
+    return fresh(problem, arguments, config);
+  }
+
+  // ---- matmul ----
+
+  static Tensor matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
+                       const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                       bool allow_tf32, bool fast_accum) {
+    const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum);
+    return fresh(check_matmul(call), call);
+  }
+
+  static void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
+                         const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                         bool allow_tf32, bool fast_accum, Tensor out) {
+    const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum);
+    into(out, check_matmul(call), call);
+  }
+
+  static std::tuple<Tensor, Tensor> matmul_with_preactivation(const Tensor& a, const Tensor& b,
+                                                              const std::optional<Tensor>& bias,
+                                                              const std::string& activation, double slope,
+                                                              std::optional<ScalarType> out_dtype, bool allow_tf32) {
+    const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, false);
+    Problem problem = check_matmul_with_preactivation(call);
+    Device::require(call.op);
+    Tensor out = new_output(problem, call), pre_activation = new_output(problem, call);
+    problem.out = output_of(out);
+    problem.pre_activation = pre_activation.mutable_data_ptr();
+    Device::run(problem, call, out, &pre_activation, -1);
+    return {out, pre_activation};
+  }
+
+  static Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, int64_t config,
+                                   const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                                   bool allow_tf32) {
+    const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, false);
+    return by_config(config, check_matmul(call), call);
+  }
+
+  // ---- block_scaled_matmul ----
+
+  static Tensor block_scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                             const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                             const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                             bool fast_accum) {
+    const auto call = block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype,
+                                             fast_accum);
+    return fresh(check_block_scaled(call), call);
+  }
+
+  static void block_scaled_out(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                               const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                               const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                               bool fast_accum, Tensor out) {
+    const auto call = block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype,
+                                             fast_accum);
+    into(out, check_block_scaled(call), call);
+  }
+
+  static Tensor block_scaled_with_config(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                         const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                                         int64_t config, const std::string& activation, double slope,
+                                         std::optional<ScalarType> out_dtype) {
+    const auto call = block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype,
+                                             false);
+    return by_config(config, check_block_scaled(call), call);
+  }
+
+  static Tensor prepare(const Tensor& b, const Tensor& scale_b, const std::string& form) {
+    const auto [problem, prepared_form] = check_prepare(b, scale_b, form);
+    return Device::prepare(problem, prepared_form, b);
+  }
+
+  static Tensor block_scaled_prepared(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                      const Tensor& prepared_b, const std::optional<Tensor>& bias,
+                                      const std::optional<Tensor>& global_scale, const std::string& activation,
+                                      double slope, std::optional<ScalarType> out_dtype, bool fast_accum) {
+    const auto call = block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype,
+                                             fast_accum);
+    Problem problem = check_block_scaled(call);
+    problem.prepared_b = check_prepared(problem, a, prepared_b);
+    Device::require_prepared("_block_scaled_matmul_prepared");
+    return fresh(problem, call);
+  }
+
+  static void add_to(RegisteredKernels::Library& m) {
+    m.impl("matmul", TORCH_BOX(&ProductEntries::matmul));
+    m.impl("matmul.out", TORCH_BOX(&ProductEntries::matmul_out));
+    m.impl("_matmul_with_preactivation", TORCH_BOX(&ProductEntries::matmul_with_preactivation));
+    m.impl("_matmul_with_config", TORCH_BOX(&ProductEntries::matmul_with_config));
+    m.impl("block_scaled_matmul", TORCH_BOX(&ProductEntries::block_scaled));
+    m.impl("block_scaled_matmul.out", TORCH_BOX(&ProductEntries::block_scaled_out));
+    m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&ProductEntries::block_scaled_with_config));
+    m.impl("_prepare_block_scaled", TORCH_BOX(&ProductEntries::prepare));
+    m.impl("_block_scaled_matmul_prepared", TORCH_BOX(&ProductEntries::block_scaled_prepared));
+  }
+};
+
+}  // namespace tileon
