@@ -1,5 +1,5 @@
 // The public surface: every op of the library by its schema. The CPU's kernels are in cpu/, the GPU's are registered by
-// cuda/dispatch/matmul.cpp; fake, autograd and autocast rules are Python's (tileon_ops/).
+// cuda/dispatch/products.cpp; fake, autograd and autocast rules are Python's (tileon_ops/).
 #include <algorithm>
 #include <string>
 
@@ -124,8 +124,8 @@ void tileon::define_ops(DefinedOps& m) {
 namespace tileon {
 
 #ifdef TILEON_WITH_CUDA
-std::string matmul_configs();        // cuda/dispatch/matmul.cpp
-std::string block_scaled_configs();  // cuda/dispatch/block_scaled.cpp
+std::string matmul_configs();  // cuda/dispatch/products.cpp
+std::string block_scaled_configs();
 #else
 std::string matmul_configs() { return ""; }
 std::string block_scaled_configs() { return ""; }

@@ -17,15 +17,16 @@ namespace {
 std::string matmul_problem(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
                            const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
                            bool allow_tf32, bool fast_accum) {
-  return fresh_problem_text(check_matmul({a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum}));
+  return fresh_problem_text(
+      check_matmul(matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum)));
 }
 
 std::string block_scaled_matmul_problem(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
                                         const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
                                         const std::string& activation, double slope,
                                         std::optional<ScalarType> out_dtype, bool fast_accum) {
-  return fresh_problem_text(
-      check_block_scaled({a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum}));
+  return fresh_problem_text(check_block_scaled(
+      block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum)));
 }
 
 int device_index(const char* op, int64_t device) {
@@ -43,7 +44,10 @@ std::string row_of(int64_t device, const std::string& problem) {
   return row == nullptr ? "" : row;
 }
 
-void announce(bool loads, bool tunes) { announce_tuner({loads, tunes}); }
+void announce(bool loads, bool tunes) {
+  announced_tuner.loads = loads;
+  announced_tuner.tunes = tunes;
+}
 
 }  // namespace
 }  // namespace tileon

@@ -99,7 +99,7 @@ class TestBuild:
 
 # Kernels that do nothing, but that only compile for the targets of their folder.
 TINY_SOURCES = {
-    "csrc/cuda/dispatch/matmul.cpp": "",
+    "csrc/cuda/dispatch/products.cpp": "",
     "csrc/cuda/sm80/portable.cu": """
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #error "for the plain targets"

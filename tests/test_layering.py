@@ -115,9 +115,9 @@ def test_includes_go_down_only() -> None:
         ("cuda/sm90/layout/kernel_params.h", "cuda/sm90/heuristics/dense.h"),
         ("cuda/sm90/mainloop/mma.cuh", "cuda/sm90/epilogue/tma_store.cuh"),
         ("cuda/sm90/mainloop/mma.cuh", "cuda/sm90/sm90.h"),
-        ("cuda/dispatch/matmul.cpp", "cuda/sm90/heuristics/dense.h"),
-        ("cuda/dispatch/matmul.cpp", "cuda/sm80/run_mma.h"),
-        ("cpu/matmul.cpp", "cuda/runtime/error.h"),
+        ("cuda/dispatch/products.cpp", "cuda/sm90/heuristics/dense.h"),
+        ("cuda/dispatch/products.cpp", "cuda/sm80/run_mma.h"),
+        ("cpu/products.cpp", "cuda/runtime/error.h"),
         ("ops.cpp", "cuda/sm80/sm80.h"),
     ],
 )

@@ -56,11 +56,10 @@ inline Operand operand_of(const TensorView& data, DType element, const TensorVie
 
 inline ProductArguments block_scaled_arguments(const Tensor& a, const Tensor& b, const Tensor& scale_a,
                                                const Tensor& scale_b, const std::optional<Tensor>& bias,
-                                               const std::optional<Tensor>& global_scale,
-                                               const std::string& activation, double slope,
-                                               std::optional<ScalarType> out_dtype, bool fast_accum) {
-  return {block_scaled::kOp, a,     b,         &scale_a, &scale_b,  bias, global_scale,
-          activation,        slope, out_dtype, false,    fast_accum};
+                                               const std::optional<Tensor>& global_scale, const std::string& activation,
+                                               double slope, std::optional<ScalarType> out_dtype, bool fast_accum) {
+  return {block_scaled::kOp, a,          b,     &scale_a,  &scale_b, bias,
+          global_scale,      activation, slope, out_dtype, false,    fast_accum};
 }
 
 // Every rule of the arguments but those of `out`. Fills the problem but for its output.

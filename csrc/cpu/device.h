@@ -1,4 +1,4 @@
-// What every op's Device of CPU tensors says to its entry points (entry/matmul.h).
+// What every op's Device of CPU tensors says to its entry points (entry/products.h).
 #pragma once
 
 #include "checks/operands.h"

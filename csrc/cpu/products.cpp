@@ -1,158 +1,102 @@
-#include "cpu/products.h"
-
-#include <torch/csrc/stable/library.h>
+// Products on CPU tensors: the operands in the accumulator's dtype, scaled ones as element times scale, and in the
+// shapes that ATen multiplies.
 #include <torch/csrc/stable/ops.h>
-#include <torch/headeronly/util/BFloat16.h>
-#include <torch/headeronly/util/Half.h>
+#include <torch/csrc/stable/tensor.h>
 
 #include <array>
-#include <type_traits>
+#include <initializer_list>
 
-#include "checks/operands.h"
-#include "core/small_floats.h"
+#include "cpu/dequantize_row.h"
+#include "cpu/device.h"
+#include "cpu/sums.h"
+#include "entry/products.h"
+#include "tuning/kernel_log.h"
 
 namespace tileon {
 namespace {
 
-// ---- products ----
+using torch::headeronly::IntHeaderOnlyArrayRef;
 
-// The `out` overloads of aten::mm and aten::bmm are those that autocast leaves alone: the others would multiply in 16
-// bits under it.
-void aten_multiply_into(const Tensor& sums, const Tensor& a, const Tensor& b) {
-  const char* op = sums.dim() == 2 ? "aten::mm" : "aten::bmm";
-  std::array<StableIValue, 3> stack{torch::stable::detail::from(a), torch::stable::detail::from(b),
-                                    torch::stable::detail::from(sums)};
-  if (torch_call_dispatcher(op, "out", stack.data(), TORCH_ABI_VERSION) != 0) {
-    const std::string words = torchs_words();
-    fail("tileon: torch's own ", op, " failed on the CPU", words.empty() ? "" : ": " + words);
-  }
-  static_cast<void>(torch::stable::detail::to<Tensor>(stack[0]));  // takes the returned reference back
+Tensor viewed(const Tensor& tensor, std::initializer_list<int64_t> sizes) {
+  return torch::stable::view(tensor, IntHeaderOnlyArrayRef(sizes.begin(), sizes.size()));
 }
 
-// Whether ATen multiplies float32 as IEEE says. torch.set_float32_matmul_precision and its kin let it round the
-// operands to bfloat16 or TF32 on some CPUs; the stable ABI does not tell, so a small product does.
-bool float32_products_are_ieee() {
-  constexpr int64_t kSize = 32;
-  constexpr double kElement = 1 + 1.0 / (1 << 12);  // rounds to 1 in bfloat16 and TF32
-  const std::array<int64_t, 2> shape{kSize, kSize};
-  const Tensor factor = torch::stable::full({shape.data(), shape.size()}, kElement, ScalarType::Float);
-  const Tensor sums = torch::stable::empty_like(factor);
-  aten_multiply_into(sums, factor, factor);
-  return *static_cast<const float*>(sums.const_data_ptr()) > kSize * kElement;  // the square is larger still
+Tensor expanded(const Tensor& matrix, int64_t batch) {
+  const std::array<int64_t, 3> sizes{batch, matrix.size(0), matrix.size(1)};
+  std::array<StableIValue, 3> stack{torch::stable::detail::from(matrix),
+                                    torch::stable::detail::from(IntHeaderOnlyArrayRef(sizes.data(), sizes.size())),
+                                    torch::stable::detail::from(false)};
+  if (torch_call_dispatcher("aten::expand", "", stack.data(), TORCH_ABI_VERSION) != 0)
+    fail("matmul: torch could not expand a matrix over the batch");
+  return torch::stable::detail::to<Tensor>(stack[0]);
 }
 
-// ---- from sums to the output ----
+// The operand in the accumulator's dtype, 2-D where the whole batch shares it.
+Tensor accumulator_operand(const Tensor& operand, DType accumulator) {
+  Tensor matrix = operand;
+  if (operand.dim() == 3 && operand.size(0) == 1) matrix = torch::stable::select(matrix, 0, 0);
+  return converted(matrix, scalar_type(accumulator));
+}
 
-struct Float8E4M3 {
-  uint8_t code;
-  explicit Float8E4M3(float value) : code(static_cast<uint8_t>(e4m3_code(value))) {}  // saturates
-};
-
-template <typename Accumulator>
-struct Sums {
-  const Accumulator* data;  // [batch][m][n], contiguous
-  int64_t batch, m, n;
-  Accumulator factor;
-  const Accumulator* bias;  // [n] or null
-  Output out;
-};
-
-// One row: `function` of every scaled sum plus its bias, rounded. With adjacent columns the compiler makes vectors of
-// it.
-template <typename Accumulator, typename Out, typename Function>
-void write_row(const Sums<Accumulator>& product, const Accumulator* sums, Out* out, const Function& function) {
-  const int64_t columns = product.n, stride = product.out.stride_n;
-  const Accumulator factor = product.factor;
-  const Accumulator* bias = product.bias;
-  if (stride == 1 && bias == nullptr) {
-    for (int64_t i = 0; i < columns; ++i) out[i] = static_cast<Out>(function(sums[i] * factor));
-  } else if (stride == 1) {
-    for (int64_t i = 0; i < columns; ++i) out[i] = static_cast<Out>(function(sums[i] * factor + bias[i]));
+// Writes a @ b into `sums`: contiguous, of the accumulator's dtype and the output's shape.
+void multiply(const Problem& problem, const Tensor& a, const Tensor& b, DType accumulator, const Tensor& sums) {
+  const Tensor wide_a = accumulator_operand(a, accumulator);
+  const Tensor wide_b = accumulator_operand(b, accumulator);
+  if (wide_b.dim() == 2) {
+    const std::array<int64_t, 2> flat{problem.batch * problem.m, problem.k};
+    const Tensor flat_a = wide_a.dim() == 2 ? wide_a : reshaped(wide_a, {flat.data(), flat.size()});
+    multiply_into(viewed(sums, {problem.batch * problem.m, problem.n}), flat_a, wide_b);
   } else {
-    for (int64_t i = 0; i < columns; ++i)
-      out[i * stride] = static_cast<Out>(function(bias == nullptr ? sums[i] * factor : sums[i] * factor + bias[i]));
+    multiply_into(viewed(sums, {problem.batch, problem.m, problem.n}),
+                  wide_a.dim() == 2 ? expanded(wide_a, problem.batch) : wide_a, wide_b);
   }
 }
 
-template <typename Out, typename Accumulator, typename Function>
-void write_rows(const Sums<Accumulator>& sums, const Function& function) {
+// A scaled operand as float32, (rows, k): element times scale.
+Tensor dequantized(const Operand& operand, int64_t rows, int64_t k, const Tensor& like) {
   constexpr int64_t kElementsPerTask = 1 << 15;  // some 10 us of work: far more than waking a thread costs
-  const int64_t rows_per_task = 1 + kElementsPerTask / sums.n;
-  const Output& out = sums.out;
-  torch::stable::parallel_for(0, sums.batch * sums.m, rows_per_task, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      Out* to = static_cast<Out*>(out.data) + row / sums.m * out.stride_batch + row % sums.m * out.stride_m;
-      write_row(sums, sums.data + row * sums.n, to, function);
-    }
+  const Tensor values = allocate("an operand as float32", like, {2, {rows, k}}, ScalarType::Float);
+  auto* const to = static_cast<float*>(values.mutable_data_ptr());
+  torch::stable::parallel_for(0, rows, 1 + kElementsPerTask / (k + 1), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) dequantize_row(operand, row, k, 1, to + row * k);
   });
+  return values;
 }
 
-// Every sum; the output may be the sums' own memory.
-template <typename Out, typename Accumulator>
-void write_all(const Sums<Accumulator>& sums, const Epilogue& epilogue) {
-  const auto slope = static_cast<Accumulator>(epilogue.slope);
-  const Activation activation = epilogue.activation;
-  if (activation == Activation::kNone || activation == Activation::kLeakyRelu) {  // the cheap ones, without a branch
-    const Accumulator slope_or_1 = activation == Activation::kNone ? Accumulator(1) : slope;
-    write_rows<Out>(sums, [=](Accumulator x) { return leaky_relu(x, slope_or_1); });
-  } else {
-    write_rows<Out>(sums, [=](Accumulator x) { return activate(x, activation, slope); });
+struct Cpu : CpuDevice {
+  [[noreturn]] static void require_prepared(const char* op) {
+    fail(op, ": needs a GPU of compute capability 9.0, got operands on the CPU");
   }
-}
+  [[noreturn]] static Tensor prepare(const Problem&, PreparedForm, const Tensor&) {
+    require_prepared("_prepare_block_scaled");
+  }
 
-template <typename Accumulator>
-void write_output_of(const Tensor& sums, const Epilogue& epilogue, const std::optional<Tensor>& bias,
-                     float global_scale, const Tensor& out) {
-  std::optional<Tensor> added;
-  if (bias) added = made_contiguous(converted(*bias, sums.scalar_type()));
-  const int64_t dims = out.dim();
-  const Sums<Accumulator> all{static_cast<const Accumulator*>(sums.const_data_ptr()),
-                              dims == 3 ? out.size(0) : 1,
-                              out.size(dims - 2),
-                              out.size(dims - 1),
-                              static_cast<Accumulator>(global_scale),
-                              added ? static_cast<const Accumulator*>(added->const_data_ptr()) : nullptr,
-                              output_of(out)};
-  if constexpr (std::is_same_v<Accumulator, double>) {
-    write_all<double>(all, epilogue);
-  } else {
-    switch (out.scalar_type()) {
-      case ScalarType::Half:
-        return write_all<torch::headeronly::Half>(all, epilogue);
-      case ScalarType::BFloat16:
-        return write_all<torch::headeronly::BFloat16>(all, epilogue);
-      case ScalarType::Float:
-        return write_all<float>(all, epilogue);
-      case ScalarType::Float8_e4m3fn:
-        return write_all<Float8E4M3>(all, epilogue);
-      default:  // the ops' checks have refused it
-        fail("tileon: no ", dtype_name(out.scalar_type()), " output of float32 sums");
+  static void run(const Problem& problem, const ProductArguments& arguments, const Tensor& out,
+                  const Tensor* pre_activation, int64_t) {
+    if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
+    const NoGrad no_grad;
+    const DType accumulator = problem.a.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+    const Tensor sums = sums_for(out, accumulator);
+    if (problem.is_scaled()) {
+      const Tensor a = dequantized(problem.a, problem.m, problem.k, arguments.a);
+      Tensor b = dequantized(problem.b, problem.n, problem.k, arguments.b);
+      multiply_into(sums, a, torch::stable::transpose(b, 0, 1));
+    } else {
+      multiply(problem, arguments.a, arguments.b, accumulator, sums);
     }
+    if (pre_activation != nullptr) {  // before the output takes the sums' memory
+      Epilogue bias_alone = problem.epilogue;
+      bias_alone.activation = Activation::kNone;
+      write_output(sums, bias_alone, arguments.bias, 1, *pre_activation);
+    }
+    const float global_scale = problem.global_scale == nullptr ? 1 : *problem.global_scale;
+    write_output(sums, problem.epilogue, arguments.bias, global_scale, out);
+    record_kernel("cpu_aten");
+    log_call(problem);
   }
-}
+};
 
 }  // namespace
-
-Tensor sums_for(const Tensor& out, DType accumulator) {
-  if (out.scalar_type() == scalar_type(accumulator) && out.is_contiguous()) return out;
-  return allocate("the sums of a product", out, shape_of(out), scalar_type(accumulator));
-}
-
-void multiply_into(const Tensor& sums, const Tensor& a, const Tensor& b) {
-  if (sums.scalar_type() != ScalarType::Float || float32_products_are_ieee()) return aten_multiply_into(sums, a, b);
-  const Tensor wide_sums = allocate("the sums of a product", sums, shape_of(sums), ScalarType::Double);
-  aten_multiply_into(wide_sums, converted(a, ScalarType::Double), converted(b, ScalarType::Double));
-  Tensor narrow_sums = sums;
-  torch::stable::copy_(narrow_sums, wide_sums);
-}
-
-void write_output(const Tensor& sums, const Epilogue& epilogue, const std::optional<Tensor>& bias, float global_scale,
-                  const Tensor& out) {
-  if (sums.const_data_ptr() == out.const_data_ptr() && !has_epilogue(epilogue) && global_scale == 1) return;
-  if (sums.scalar_type() == ScalarType::Double)
-    write_output_of<double>(sums, epilogue, bias, global_scale, out);
-  else
-    write_output_of<float>(sums, epilogue, bias, global_scale, out);
-}
-
 }  // namespace tileon
+
+TILEON_KERNELS(CPU, m) { tileon::ProductEntries<tileon::Cpu>::add_to(m); }

@@ -2,9 +2,8 @@
 // kernels for them.
 #ifndef TILEON_WITH_CUDA
 
-#include "entry/block_scaled.h"
 #include "entry/epilogue_backward.h"
-#include "entry/matmul.h"
+#include "entry/products.h"
 #include "entry/quantize.h"
 
 namespace tileon {
@@ -27,8 +26,7 @@ struct NoCuda {
 }  // namespace tileon
 
 TILEON_KERNELS(CUDA, m) {
-  tileon::MatmulEntry<tileon::NoCuda>::add_to(m);
-  tileon::BlockScaledEntry<tileon::NoCuda>::add_to(m);
+  tileon::ProductEntries<tileon::NoCuda>::add_to(m);
   tileon::QuantizeEntry<tileon::NoCuda>::add_to(m);
   tileon::EpilogueBackwardEntry<tileon::NoCuda>::add_to(m);
 }

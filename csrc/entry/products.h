@@ -88,8 +88,8 @@ struct ProductEntries {
                              const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
                              const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
                              bool fast_accum) {
-    const auto call = block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype,
-                                             fast_accum);
+    const auto call =
+        block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
     return fresh(check_block_scaled(call), call);
   }
 
@@ -97,8 +97,8 @@ struct ProductEntries {
                                const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
                                const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
                                bool fast_accum, Tensor out) {
-    const auto call = block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype,
-                                             fast_accum);
+    const auto call =
+        block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
     into(out, check_block_scaled(call), call);
   }
 
@@ -106,8 +106,8 @@ struct ProductEntries {
                                          const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
                                          int64_t config, const std::string& activation, double slope,
                                          std::optional<ScalarType> out_dtype) {
-    const auto call = block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype,
-                                             false);
+    const auto call =
+        block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, false);
     return by_config(config, check_block_scaled(call), call);
   }
 
@@ -120,8 +120,8 @@ struct ProductEntries {
                                       const Tensor& prepared_b, const std::optional<Tensor>& bias,
                                       const std::optional<Tensor>& global_scale, const std::string& activation,
                                       double slope, std::optional<ScalarType> out_dtype, bool fast_accum) {
-    const auto call = block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype,
-                                             fast_accum);
+    const auto call =
+        block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
     Problem problem = check_block_scaled(call);
     problem.prepared_b = check_prepared(problem, a, prepared_b);
     Device::require_prepared("_block_scaled_matmul_prepared");

@@ -1,6 +1,6 @@
 // The entry points of quantize, dequantize, pack_scales and unpack_scales, written once over a Device, which has
 //
-//   Device::require(op)         as matmul's (matmul.h)
+//   Device::require(op)         as in products.h
 //   Device::run(problem, like)  of each of the problems, whose outputs are allocated; `like` is on the device
 #pragma once
 

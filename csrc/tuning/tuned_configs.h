@@ -1,31 +1,36 @@
-// The rows of the tile tables that measuring found to be the fastest, by GPU and problem, for this process. Empty until
-// Python's tuner fills it (tileon_ops/tune/); the choice then asks here first.
+// The configs that measuring found to be the fastest, by GPU and problem, for this process. Empty until Python's tuner
+// fills it (tileon_ops/tune/); the choice then asks here first.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 namespace tileon {
 
 constexpr int kMaxDevices = 64;  // that the library counts
 
-// From now on CUDA device `device` computes the problem of this text (problem_key.h) by the row of this name; "" takes
-// that back. A name that no table has, such as "default", leaves the problem to the library's choice.
+// From now on CUDA device `device` computes the problem of this text (problem_key.h) by the config of this name; ""
+// takes that back. A name that no table has, such as "default", leaves the problem to the library's choice.
 void set_tuned_row(int device, const std::string& problem, const std::string& row);
 
-// The row's name, which lives forever; null where none was set.
+// The config's name, which lives forever; null where none was set.
 const char* tuned_row(int device, const std::string& problem);
 
-bool has_tuned_rows();
 void clear_tuned_rows();
 
-// What Python's tuner does, said once it is there: whether it has rows to load at a device's first product, and whether
-// it measures problems that it does not know at their first one.
+// What Python's tuner does, said once it is there: whether it has configs to load at a device's first product, and
+// whether it measures problems that it does not know at their first one.
 struct Tuner {
-  bool loads = false;
-  bool tunes = false;
+  std::atomic<bool> loads{false};
+  std::atomic<bool> tunes{false};
 };
+inline Tuner announced_tuner;
+inline std::atomic<bool> has_tuned_rows{false};
 
-void announce_tuner(Tuner tuner);
-Tuner announced_tuner();
+// Whether a product has anything to ask: read by every call.
+inline bool may_be_tuned() {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  return has_tuned_rows.load(relaxed) || announced_tuner.loads.load(relaxed) || announced_tuner.tunes.load(relaxed);
+}
 
 }  // namespace tileon

@@ -1,12 +1,10 @@
 // The way of computing a call that fits in memory, by an allocator that refuses what it is told to.
-#include "cuda/dispatch/fit_memory.h"
-
 #include <cstdint>
 #include <set>
 #include <vector>
 
 #include "core/memory_text.h"
-#include "cuda/dispatch/aligned_copy.h"
+#include "cuda/dispatch/plan.h"
 #include "expect.h"
 
 using namespace tileon;
@@ -78,16 +76,16 @@ void test_nothing_is_asked_for_by_ways_without_needs() {
 // The copy that is planned is the one that is made: where it lies, and how many bytes that takes.
 void test_planned_copies() {
   int memory[4];
-  const AlignedCopy rows({memory, 7, 1, 0}, 1, 5, 7, 2);  // 5 rows of 7 along k: of 8 with the padding
+  const AlignedCopy rows({memory, 7, 1, 0}, 1, 5, 7, DType::kBFloat16);  // 5 rows of 7 along k: of 8 with the padding
   expect(rows.k_is_adjacent && rows.pitch == 8 && rows.bytes() == 5 * 8 * 2, "rows begin at multiples of 16 bytes");
   const Matrix of_rows = rows.at(memory);
   expect(of_rows.data == memory && of_rows.stride_mn == 8 && of_rows.stride_k == 1 && of_rows.stride_batch == 0,
          "rows");
-  const AlignedCopy columns({memory, 1, 33, 33 * 9}, 4, 33, 9, 4);  // mn adjacent, 4 of a batch
+  const AlignedCopy columns({memory, 1, 33, 33 * 9}, 4, 33, 9, DType::kFloat32);  // mn adjacent, 4 of a batch
   expect(!columns.k_is_adjacent && columns.pitch == 36 && columns.bytes() == 4 * 9 * 36 * 4, "columns");
   const Matrix of_columns = columns.at(nullptr);
   expect(of_columns.stride_mn == 1 && of_columns.stride_k == 36 && of_columns.stride_batch == 9 * 36, "of a batch");
-  const AlignedCopy shared({memory, 7, 1, 0}, 64, 5, 7, 2);
+  const AlignedCopy shared({memory, 7, 1, 0}, 64, 5, 7, DType::kFloat16);
   expect(shared.bytes() == 5 * 8 * 2 && shared.at(memory).stride_batch == 0, "one matrix serves the whole batch");
   const Operand fp4{{memory, 1, 96, 0}, DType::kFloat4E2M1, {}};  // pairs of codes along the rows
   const AlignedCopy codes = copy_of_codes(fp4, 96, 50);

@@ -46,7 +46,7 @@ inline cudaStream_t current_stream(const char* op, int device) {
   return static_cast<cudaStream_t>(stream);
 }
 
-// What every op's Device of CUDA tensors says to its entry points (entry/matmul.h): nothing stands in their way.
+// What every op's Device of CUDA tensors says to its entry points (entry/products.h): nothing stands in their way.
 struct CudaDevice {
   static void require(const char*) {}
   static void require_config(const char*, int64_t) {}

@@ -6,8 +6,7 @@
 #include <array>
 #include <atomic>
 
-#include "checks/block_scaled.h"
-#include "checks/matmul.h"
+#include "checks/product.h"
 #include "cuda/runtime/error.h"
 #include "tuning/problem_key.h"
 #include "tuning/tuned_configs.h"
@@ -25,18 +24,15 @@ void call_tuner(const char* op, std::array<StableIValue, kArguments> stack) {
   fail(op, ": the tuner was interrupted", words.empty() ? "" : ": " + words);
 }
 
-inline void measure_rows(const MatmulArguments& arguments) {
-  call_tuner("tileon::_tune_matmul",
-             std::array{from(arguments.a), from(arguments.b), from(arguments.bias), from(arguments.activation),
-                        from(arguments.slope), from(arguments.out_dtype), from(arguments.allow_tf32),
-                        from(arguments.fast_accum)});
-}
-
-inline void measure_rows(const BlockScaledArguments& arguments) {
+inline void measure_configs(const ProductArguments& call) {
+  if (call.scale_b == nullptr)
+    return call_tuner("tileon::_tune_matmul",
+                      std::array{from(call.a), from(call.b), from(call.bias), from(call.activation), from(call.slope),
+                                 from(call.out_dtype), from(call.allow_tf32), from(call.fast_accum)});
   call_tuner("tileon::_tune_block_scaled_matmul",
-             std::array{from(arguments.a), from(arguments.b), from(arguments.scale_a), from(arguments.scale_b),
-                        from(arguments.bias), from(arguments.global_scale), from(arguments.activation),
-                        from(arguments.slope), from(arguments.out_dtype), from(arguments.fast_accum)});
+             std::array{from(call.a), from(call.b), from(*call.scale_a), from(*call.scale_b), from(call.bias),
+                        from(call.global_scale), from(call.activation), from(call.slope), from(call.out_dtype),
+                        from(call.fast_accum)});
 }
 
 // Whether this thread is inside the tuner, whose products must not be tuned themselves.
@@ -73,22 +69,21 @@ inline void load_tuned_rows(int device) {
   if (!asked[device].exchange(true)) call_tuner("tileon::_load_tuned_rows", std::array{from(int64_t{device})});
 }
 
-// The name of the row that was measured to be the fastest for the problem; null where that is not known. With
-// TILEON_TUNE=1 it is measured now, except while a graph is captured, and except for an output that lies otherwise than
-// the tuner's. `can_measure`: the tuner's op states the rest of the problem.
-template <typename Arguments>
-const char* name_of_measured_row(const Problem& problem, const Arguments& arguments, int device, cudaStream_t stream,
-                                 bool can_measure) {
-  const Tuner tuner = announced_tuner();
-  if (tuner.loads) load_tuned_rows(device);
-  const bool measures = tuner.tunes && can_measure && !is_measuring;
-  if (!measures && !has_tuned_rows()) return nullptr;
+// The name of the config that was measured to be the fastest for the problem; null where that is not known. With
+// TILEON_TUNE=1 it is measured now, except while a graph is captured, and except for what the tuner's op does not
+// state: an output that lies otherwise than its own, a prepared weight, the argument of the activation kept besides.
+inline const char* name_of_measured_config(const Problem& problem, const ProductArguments& arguments, int device,
+                                           cudaStream_t stream) {
+  if (announced_tuner.loads) load_tuned_rows(device);
+  const bool measures =
+      announced_tuner.tunes && !is_measuring && problem.pre_activation == nullptr && problem.prepared_b.data == nullptr;
+  if (!measures && !has_tuned_rows) return nullptr;
   const std::string text = problem_text(problem);
-  const char* row = tuned_row(device, text);
-  if (row != nullptr || !measures || fresh_problem_text(problem) != text || is_captured(stream)) return row;
+  const char* config = tuned_row(device, text);
+  if (config != nullptr || !measures || fresh_problem_text(problem) != text || is_captured(stream)) return config;
   {
     const Measuring measuring;
-    measure_rows(arguments);
+    measure_configs(arguments);
   }
   return tuned_row(device, text);
 }

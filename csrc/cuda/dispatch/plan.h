@@ -1,0 +1,155 @@
+// How a product is going to be run: by which config, after which copies, with which memory. Plain C++.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cuda/dispatch/backends.h"
+#include "cuda/sm80/sm80.h"
+
+namespace tileon {
+
+// ---- copies ----
+
+// The copy of an operand that kernels read well: rows (columns, where those are adjacent in the operand) that begin at
+// multiples of 16 bytes.
+struct AlignedCopy {
+  DType dtype;    // of its elements
+  int64_t batch;  // 1, where one matrix serves the whole batch
+  int64_t mn, k;
+  bool k_is_adjacent;
+  int64_t pitch;  // elements from row to row
+
+  AlignedCopy(const Matrix& operand, int64_t batch_of_problem, int64_t mn_, int64_t k_, DType dtype_)
+      : dtype(dtype_),
+        batch(operand.stride_batch == 0 ? 1 : batch_of_problem),
+        mn(mn_),
+        k(k_),
+        k_is_adjacent(operand.stride_k <= operand.stride_mn) {
+    const int64_t per_vector = 16 / info(dtype).bytes;
+    pitch = (inner() + per_vector - 1) / per_vector * per_vector;
+  }
+
+  int64_t inner() const { return k_is_adjacent ? k : mn; }
+  int64_t outer() const { return k_is_adjacent ? mn : k; }
+  int64_t bytes() const { return batch * outer() * pitch * info(dtype).bytes; }
+
+  // The operand that it becomes, at `data`: a multiple of 16, or null while there is no memory yet.
+  Matrix at(void* data) const {
+    const int64_t matrix = batch == 1 ? 0 : outer() * pitch;
+    return k_is_adjacent ? Matrix{data, pitch, 1, matrix} : Matrix{data, 1, pitch, matrix};
+  }
+};
+
+constexpr void* kNoMemoryYet = nullptr;  // aligned to everything, so that the choice sees what it will see
+
+// Of a block-scaled operand's codes: rows of bytes, contiguous whatever the operand's strides.
+inline AlignedCopy copy_of_codes(const Operand& operand, int64_t rows, int64_t k) {
+  const int64_t row_bytes = k / elements_per_byte(operand.dtype);
+  return {Matrix{operand.data, row_bytes, 1, 0}, 1, rows, row_bytes, operand.dtype};
+}
+
+// Every backend wants the copies of codes that the portable one does.
+inline std::optional<AlignedCopy> wanted_copy_of_codes(const Operand& operand, int64_t rows, const Problem& problem) {
+  if (!sm80::kBlockScaledBackend.wants_copy(operand, rows, problem)) return std::nullopt;
+  return copy_of_codes(operand, rows, problem.k);
+}
+
+// ---- memory ----
+
+// What a way of computing a call asks for besides the result, in this order.
+enum class Request { kCopyOfA, kCopyOfB, kScratch };
+constexpr std::array kRequests = {Request::kCopyOfA, Request::kCopyOfB, Request::kScratch};
+
+// In bytes; 0 where nothing is asked for.
+struct MemoryNeeds {
+  int64_t copy_of_a = 0;
+  int64_t copy_of_b = 0;
+  int64_t scratch = 0;
+
+  int64_t bytes(Request request) const {
+    return request == Request::kCopyOfA ? copy_of_a : request == Request::kCopyOfB ? copy_of_b : scratch;
+  }
+  bool none() const { return copy_of_a == 0 && copy_of_b == 0 && scratch == 0; }
+};
+
+// The first way whose requests are all granted, by index; -1 where there is none. `allocate(request, bytes)` says
+// whether it was granted, `release()` gives back what a way had when one of its requests was refused.
+template <typename Allocate, typename Release>
+int first_that_fits(const std::vector<MemoryNeeds>& ways, const Allocate& allocate, const Release& release) {
+  for (std::size_t way = 0; way < ways.size(); ++way) {
+    bool fits = true;
+    for (const Request request : kRequests) {
+      const int64_t bytes = ways[way].bytes(request);
+      fits = fits && (bytes == 0 || allocate(request, bytes));
+    }
+    if (fits) return static_cast<int>(way);
+    release();
+  }
+  return -1;
+}
+
+// ---- the plan ----
+
+// A way of computing a product: a config, the problem as that config reads it, and what has to be there first.
+struct Way {
+  BackendConfig config;  // no backend where none is for the GPU
+  Problem problem;
+  std::optional<AlignedCopy> a, b;
+
+  MemoryNeeds needs() const { return {a ? a->bytes() : 0, b ? b->bytes() : 0, config.scratch_bytes(problem)}; }
+};
+
+// By a config that was chosen already. The copies of codes do not depend on it.
+inline Way plan_of(const BackendConfig& config, const Problem& problem) {
+  if (!problem.is_scaled()) return {config, problem, {}, {}};
+  return {config, problem, wanted_copy_of_codes(problem.a, problem.m, problem),
+          wanted_copy_of_codes(problem.b, problem.n, problem)};
+}
+
+// The fastest way that needs no scratch, of operands that are read where they are.
+inline Way plan_without_memory(const Backends& backends, const Problem& problem, const Gpu& gpu) {
+  return plan_of(backends.choose(problem, gpu, false), problem);
+}
+
+inline void plan_copy(std::optional<AlignedCopy>& copy, Operand& operand, int64_t mn, const Problem& problem,
+                      DType dtype) {
+  copy.emplace(operand, problem.batch, mn, problem.k, dtype);
+  operand = {copy->at(kNoMemoryYet), dtype, {}};
+}
+
+// Of a product without scales: what the first willing backend chooses, after copies where they pay. Copied is an
+// operand as it is, where the kernels cannot read it well; and both fp8 operands as float16, where the portable
+// kernels, the last backend, cannot read one of them well.
+inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
+  Problem& problem = way.problem;
+  const auto copies_pay = [&] { return sm80::pays_for_copies(problem, gpu); };  // asked where a copy is wanted alone
+  for (const Backend* backend : backends.all) {
+    if (!is_for(*backend, gpu)) continue;
+    if (backend == backends.all.back() && sm80::wants_widening(problem, gpu) && copies_pay()) {
+      plan_copy(way.a, problem.a, problem.m, problem, DType::kFloat16);
+      plan_copy(way.b, problem.b, problem.n, problem, DType::kFloat16);
+      return plan_dense(backends, way, gpu);  // from the first backend on: they may take float16
+    }
+    const auto plan_wanted = [&](std::optional<AlignedCopy>& copy, Operand& operand, int64_t mn) {
+      if (!copy && backend->wants_copy(operand, mn, problem) && copies_pay())
+        plan_copy(copy, operand, mn, problem, operand.dtype);
+    };
+    plan_wanted(way.a, problem.a, problem.m);
+    plan_wanted(way.b, problem.b, problem.n);
+    way.config = {backend, backend->choose_config(problem, gpu)};
+    if (way.config.number >= 0) return way;
+  }
+  return {{}, problem, {}, {}};
+}
+
+// The way that is expected to be fastest.
+inline Way plan(const Backends& backends, const Problem& problem, const Gpu& gpu) {
+  if (problem.is_scaled()) return plan_of(backends.choose(problem, gpu), problem);
+  return plan_dense(backends, {{}, problem, {}, {}}, gpu);
+}
+
+}  // namespace tileon

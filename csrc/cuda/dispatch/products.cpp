@@ -1,0 +1,204 @@
+// Products on CUDA tensors: their backends, the memory that a call takes besides its result, and how a call runs.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+
+#include <optional>
+#include <vector>
+
+#include "cuda/dispatch/device.h"
+#include "cuda/dispatch/plan.h"
+#include "cuda/dispatch/scaled_mm.h"
+#include "cuda/dispatch/tuned.h"
+#include "cuda/sm80/sm80.h"
+#include "cuda/sm90/sm90.h"
+#include "entry/products.h"
+#include "tuning/kernel_log.h"
+
+namespace tileon {
+namespace {
+
+// A call goes to the first one that is for the GPU and takes the problem. The portable kernels take every one.
+constexpr const Backend* kDense[] = {&sm90::kDenseBackend, &sm80::kDenseBackend};
+constexpr const Backend* kBlockScaled[] = {&sm90::kBlockScaledBackend, &scaled_mm::kBackend,
+                                           &sm80::kBlockScaledBackend};
+constexpr Backends backends_of(bool is_scaled) { return is_scaled ? Backends{kBlockScaled} : Backends{kDense}; }
+Backends backends_of(const Problem& problem) { return backends_of(problem.is_scaled()); }
+
+// ---- memory and copies ----
+
+// What a way was granted. Torch's allocator keeps it alive for the kernels, in stream order.
+struct Memory {
+  std::optional<Tensor> copy_of_a, copy_of_b, scratch;
+
+  std::optional<Tensor>& of(Request request) {
+    return request == Request::kCopyOfA ? copy_of_a : request == Request::kCopyOfB ? copy_of_b : scratch;
+  }
+  void* scratch_pointer() const { return scratch ? scratch->mutable_data_ptr() : nullptr; }
+};
+
+// The first of `ways` whose needs() fit, by index; fills `memory` with them. Ends the call where there is none.
+int fit(const char* op, const std::vector<Way>& ways, const Tensor& like, Memory& memory) {
+  std::vector<MemoryNeeds> needs;
+  for (const Way& way : ways) needs.push_back(way.needs());
+  int64_t refused = 0;
+  const auto allocate_bytes = [&](Request request, int64_t bytes) {
+    memory.of(request) = try_allocate(like, {1, {bytes}}, ScalarType::Byte);
+    if (!memory.of(request)) refused = bytes;
+    return memory.of(request).has_value();
+  };
+  const int chosen = first_that_fits(needs, allocate_bytes, [&] { memory = {}; });
+  if (chosen < 0) fail_to_allocate(op, like, {1, {refused}}, ScalarType::Byte);
+  return chosen;
+}
+
+// Fills a copy with a tensor, [.., mn, k] or [.., k, mn], and makes it the operand; one matrix of a shared batch stands
+// for all.
+void fill(const AlignedCopy& copy, Tensor& memory, const Tensor& tensor, int mn_dim, Matrix& operand) {
+  const int64_t dims = tensor.dim();
+  const bool shared = dims == 3 && copy.batch == 1 && tensor.size(0) > 1;
+  Tensor source = shared ? torch::stable::narrow(const_cast<Tensor&>(tensor), 0, 0, 1) : tensor;
+  ScalarType dtype = scalar_type(copy.dtype);
+  if (element_bytes(source.scalar_type()) == 1 && info(copy.dtype).bytes == 1) {  // torch has no kernels that copy fp4
+    dtype = ScalarType::Byte;
+    source = torch::stable::from_blob(source.data_ptr(), source.sizes(), source.strides(), source.device(), dtype);
+  }
+  const Matrix place = copy.at(memory.mutable_data_ptr());
+  int64_t strides[3] = {copy.outer() * copy.pitch, 0, 0};
+  strides[1 + mn_dim] = place.stride_mn;
+  strides[2 - mn_dim] = place.stride_k;
+  Tensor target = torch::stable::from_blob(memory.mutable_data_ptr(), source.sizes(),
+                                           {strides + 3 - dims, static_cast<size_t>(dims)}, tensor.device(), dtype);
+  torch::stable::copy_(target, source);
+  operand = place;
+}
+
+// ---- the config ----
+
+Way or_fail(const char* op, const Way& way, const Gpu& gpu) {
+  if (way.config.backend == nullptr)
+    fail(op, ": needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
+  return way;
+}
+
+// Config `index` of the table, which must be able to run the problem.
+BackendConfig config_by_index(const char* op, int64_t index, const Problem& problem, const Gpu& gpu) {
+  const Backends backends = backends_of(problem);
+  const auto found = backends.at(index);
+  if (!found)
+    fail(op, ": `config` must be below ", backends.config_count(), ", the rows of the tile table here, got ", index);
+  if (const char* reason = found->why_not(problem, gpu); reason != nullptr)
+    fail(op, ": `config` ", index, " (", found->name(), ", ", found->operands(),
+         ") cannot run these operands: ", reason);
+  return *found;
+}
+
+// By config `index` of the table where that is not negative, else by the config that was measured to be the fastest,
+// where that is known and may be chosen, or that the library expects to be.
+Way way_to_run(const Problem& problem, const ProductArguments& arguments, int64_t index, int device, const Gpu& gpu,
+               cudaStream_t stream) {
+  if (index >= 0) return plan_of(config_by_index(arguments.op, index, problem, gpu), problem);
+  if (may_be_tuned()) {
+    const char* name = name_of_measured_config(problem, arguments, device, stream);
+    if (const auto measured = name == nullptr ? std::nullopt : backends_of(problem).candidate(name, problem, gpu))
+      return plan_of(*measured, problem);
+  }
+  return or_fail(arguments.op, plan(backends_of(problem), problem, gpu), gpu);
+}
+
+// ---- the run ----
+
+// Runs a config, and behind it, where the data may need them, the portable kernels, which leave at once if not: the
+// last ones of the table.
+void run_config(const BackendConfig& config, const Problem& problem, const Gpu& gpu, void* scratch,
+                cudaStream_t stream) {
+  Problem again = problem;
+  again.device_flag = config.backend->run(config.number, problem, gpu, scratch, stream);
+  if (again.device_flag.words == nullptr) return;
+  const Backend& portable = *backends_of(problem).all.back();
+  portable.run(portable.choose_config(again, gpu), again, gpu, nullptr, stream);
+}
+
+struct Cuda : CudaDevice {
+  static void require_prepared(const char*) {}
+
+  // Runs config `index` of the table, or of the library's choice where it is negative, whose memory may not fit: then
+  // one that needs less.
+  static void run(const Problem& problem, const ProductArguments& arguments, const Tensor&, const Tensor*,
+                  int64_t index) {
+    if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
+    const char* op = arguments.op;
+    const int device = arguments.a.get_device_index();
+    const CurrentDevice current_device(device);
+    const Gpu& gpu = gpu_of(op, device);
+    const cudaStream_t stream = current_stream(op, device);
+    Way way = way_to_run(problem, arguments, index, device, gpu, stream);
+    Memory memory;
+    bool short_of_memory = false;
+    if (!way.needs().none()) {
+      std::vector ways{way};
+      if (index < 0) ways.push_back(or_fail(op, plan_without_memory(backends_of(problem), problem, gpu), gpu));
+      const int chosen = fit(op, ways, arguments.a, memory);
+      way = ways[chosen];
+      short_of_memory = chosen > 0;
+    }
+    if (way.a) fill(*way.a, *memory.copy_of_a, arguments.a, 0, way.problem.a);
+    if (way.b) fill(*way.b, *memory.copy_of_b, arguments.b, problem.is_scaled() ? 0 : 1, way.problem.b);
+    run_config(way.config, way.problem, gpu, memory.scratch_pointer(), stream);
+    record_kernel(way.config.name(), {way.a.has_value(), way.b.has_value(), short_of_memory});
+    log_call(problem);
+  }
+
+  // Of a weight that Hopper's kernels multiply.
+  static Tensor prepare(Problem problem, PreparedForm form, const Tensor& b) {
+    constexpr const char* kPrepare = "_prepare_block_scaled";
+    const int device = b.get_device_index();
+    const CurrentDevice current_device(device);
+    if (const char* reason = sm90::why_not_prepare_weight(problem, gpu_of(kPrepare, device)); reason != nullptr)
+      fail(kPrepare, ": cannot prepare `b`: ", reason);
+    const auto allocate_bytes = [&](int64_t bytes) { return allocate(kPrepare, b, {1, {bytes}}, ScalarType::Byte); };
+    const Tensor prepared = allocate_bytes(PreparedLayout(form, problem.n, problem.k).bytes);
+    const Tensor scratch = allocate_bytes(sm90::prepare_weight_scratch_bytes(problem));
+    std::optional<Tensor> copy;
+    if (const auto codes = wanted_copy_of_codes(problem.b, problem.n, problem)) {
+      copy = allocate_bytes(codes->bytes());
+      fill(*codes, *copy, b, 0, problem.b);
+    }
+    sm90::prepare_weight(problem, {prepared.data_ptr(), form}, scratch.data_ptr(), current_stream(kPrepare, device));
+    return prepared;
+  }
+};
+
+// ---- for the tuner: the configs that may be chosen for a call ----
+
+std::string candidates(const Problem& problem, const ProductArguments& arguments) {
+  return backends_of(problem).candidates_text(problem, gpu_of(arguments.op, arguments.a.get_device_index()));
+}
+
+std::string matmul_candidates(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
+                              const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                              bool allow_tf32, bool fast_accum) {
+  const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum);
+  return candidates(check_matmul(call), call);
+}
+
+std::string block_scaled_candidates(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                                    const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                                    const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                                    bool fast_accum) {
+  const auto call =
+      block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
+  return candidates(check_block_scaled(call), call);
+}
+
+}  // namespace
+
+std::string matmul_configs() { return backends_of(false).text(); }
+std::string block_scaled_configs() { return backends_of(true).text(); }
+
+}  // namespace tileon
+
+TILEON_KERNELS(CUDA, m) {
+  tileon::ProductEntries<tileon::Cuda>::add_to(m);
+  m.impl("_matmul_candidates", TORCH_BOX(&tileon::matmul_candidates));
+  m.impl("_block_scaled_matmul_candidates", TORCH_BOX(&tileon::block_scaled_candidates));
+}
