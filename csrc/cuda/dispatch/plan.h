@@ -15,7 +15,7 @@ namespace tileon {
 // ---- copies ----
 
 // The copy of an operand that kernels read well: rows (columns, where those are adjacent in the operand) that begin at
-// multiples of 16 bytes.
+// multiples of 16 bytes. Of fp8 it has rows, whatever the operand has: tensor cores read fp8 along k alone.
 struct AlignedCopy {
   DType dtype;    // of its elements
   int64_t batch;  // 1, where one matrix serves the whole batch
@@ -28,7 +28,7 @@ struct AlignedCopy {
         batch(operand.stride_batch == 0 ? 1 : batch_of_problem),
         mn(mn_),
         k(k_),
-        k_is_adjacent(operand.stride_k <= operand.stride_mn) {
+        k_is_adjacent(is_float8(dtype_) || operand.stride_k <= operand.stride_mn) {
     const int64_t per_vector = 16 / info(dtype).bytes;
     pitch = (inner() + per_vector - 1) / per_vector * per_vector;
   }

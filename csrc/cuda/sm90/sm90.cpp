@@ -86,6 +86,7 @@ int choose_config(const Problem& problem, const Gpu& gpu) {
 
 bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
   const bool ours = problem.a.dtype == DType::kFloat16 || problem.a.dtype == DType::kBFloat16;
+  if (is_float8(problem.a.dtype)) return !is_k_major(operand, problem, mn);
   return ours && !tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable;
 }
 

@@ -1,0 +1,81 @@
+// What is copied before a product runs (plan.h), with backends that only say what they take.
+#include "cuda/dispatch/plan.h"
+
+#include "expect.h"
+
+namespace tileon {
+
+namespace sm80 {
+const Backend kBlockScaledBackend{};
+bool pays_for_copies(const Problem& problem, const Gpu&) { return problem.k >= 1000; }
+bool wants_widening(const Problem& problem, const Gpu&) { return is_float8(problem.a.dtype); }
+}  // namespace sm80
+
+namespace {
+
+const Gpu kHopper{90, 132, 0}, kOlder{80, 108, 0};
+char memory[64];
+
+int one_config() { return 1; }
+bool lies_along_k(const Matrix& operand) { return operand.stride_k == 1; }
+
+// Takes operands along k alone, and of fp8 and float16.
+int choose_along_k(const Problem& problem, const Gpu&) {
+  return lies_along_k(problem.a) && lies_along_k(problem.b) ? 0 : -1;
+}
+bool wants_operand_along_k(const Operand& operand, int64_t, const Problem&) { return !lies_along_k(operand); }
+int choose_any(const Problem&, const Gpu&) { return 0; }
+bool wants_none(const Operand&, int64_t, const Problem&) { return false; }
+
+const Backend kFirst{90,      90,      one_config,     nullptr,               nullptr, nullptr,
+                     nullptr, nullptr, choose_along_k, wants_operand_along_k, nullptr, nullptr};
+const Backend kPortable{80,      999,     one_config, nullptr,    nullptr, nullptr,
+                        nullptr, nullptr, choose_any, wants_none, nullptr, nullptr};
+const Backend* const kTable[] = {&kFirst, &kPortable};
+
+Problem product(DType dtype, int64_t m, int64_t n, int64_t k, bool a_along_k, bool b_along_k) {
+  Problem problem;
+  problem.m = m, problem.n = n, problem.k = k;
+  const auto operand = [&](int64_t mn, bool along_k) -> Operand {
+    return {{memory, along_k ? k : 1, along_k ? 1 : mn, 0}, dtype, {}};
+  };
+  problem.a = operand(m, a_along_k);
+  problem.b = operand(n, b_along_k);
+  return problem;
+}
+
+void test_an_operand_of_fp8_is_copied_along_k_alone() {
+  const Way way = plan({kTable}, product(DType::kFloat8E4M3, 8, 300, 1001, false, true), kHopper);
+  expect(way.a && !way.b && way.config.backend == &kFirst, "only the operand that does not lie along k is copied");
+  expect(way.a->k_is_adjacent && way.a->pitch == 1008 && way.a->bytes() == 8 * 1008, "into aligned rows of bytes");
+  expect(way.problem.a.dtype == DType::kFloat8E4M3 && way.problem.a.stride_mn == 1008, "as the kernel then reads it");
+}
+
+void test_operands_of_fp8_are_widened_where_no_other_backend_takes_them() {
+  const Way way = plan({kTable}, product(DType::kFloat8E4M3, 8, 300, 1001, false, true), kOlder);
+  expect(way.a && way.b && way.config.backend == &kPortable, "both are copied");
+  expect(way.problem.a.dtype == DType::kFloat16 && way.problem.b.dtype == DType::kFloat16, "as float16");
+  expect(!way.a->k_is_adjacent && way.b->k_is_adjacent, "each laid out as it was");
+}
+
+void test_small_products_copy_nothing() {
+  const Way way = plan({kTable}, product(DType::kFloat8E4M3, 8, 300, 100, false, true), kHopper);
+  expect(!way.a && !way.b && way.config.backend == &kPortable, "where copies do not pay the portable kernels read all");
+}
+
+void test_sixteen_bits_keep_their_layout() {
+  const Way way = plan({kTable}, product(DType::kBFloat16, 9, 300, 1001, true, false), kHopper);
+  expect(!way.a && way.b && !way.b->k_is_adjacent && way.b->pitch == 304, "columns stay columns");
+  expect(way.config.backend == &kPortable, "which the first backend here does not read");
+}
+
+}  // namespace
+}  // namespace tileon
+
+int main() {
+  tileon::test_an_operand_of_fp8_is_copied_along_k_alone();
+  tileon::test_operands_of_fp8_are_widened_where_no_other_backend_takes_them();
+  tileon::test_small_products_copy_nothing();
+  tileon::test_sixteen_bits_keep_their_layout();
+  return report("plan");
+}
