@@ -42,9 +42,10 @@ _SUMS: dict[Any, tuple[str, ...]] = dict.fromkeys(
 # target: the activations that it may be, by name
 _ACTIVATIONS: dict[Any, dict[str, Calls]] = {}
 for _name, _row in ACTIVATIONS.items():
-    for _target in () if _row.calls is None else _row.calls.targets:
-        if _target is not None:  # what this torch has
-            _ACTIVATIONS.setdefault(_target, {})[_name] = _row.calls
+    if _row.calls is not None:
+        for _target in _row.calls.targets:
+            if _target is not None:  # what this torch has
+                _ACTIVATIONS.setdefault(_target, {})[_name] = _row.calls
 
 # Python's own: iadd, imul, setitem, __iadd__ and so on. Those of torch end in "_".
 _IN_PLACE = frozenset(name for name in vars(operator) if name.strip("_").startswith(("i", "setitem")))
