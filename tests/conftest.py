@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # Begun before the others, which run beside them where there are several processes.
-LONGEST = ("test_simulated_library.py", "test_simulation.py", "test_soak.py", "test_packaging.py")
+LONGEST = ("test_simulated_library.py", "test_simulation.py", "test_soak.py", "test_packaging.py", "test_recipes.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -31,16 +31,16 @@ def host(*programs: str) -> tuple[str, ...]:
 IN_PYTHON = (
     Mutation(
         "negative-slope-read-as-positive",
-        "tileon_ops/_rules/autograd/gradients.py",
-        'options.get("slope", 0.01) < 0',
-        'options.get("slope", 0.01) < -1',
+        "tileon_ops/_rules/activations.py",
+        "output_tells_from=0.0",
+        "output_tells_from=-1.0",
         ("tests/test_autograd.py::TestDifferenceQuotients",),
     ),
     Mutation(
         "sign-in-silus-derivative",
-        "tileon_ops/_rules/autograd/gradients.py",
-        "(1 + kept * (1 - sigmoid))",
-        "(1 - kept * (1 - sigmoid))",
+        "tileon_ops/_rules/activations.py",
+        "(1 + z * (1 - sigmoid))",
+        "(1 - z * (1 - sigmoid))",
         ("tests/test_transforms.py::TestNested",),
     ),
     Mutation(

@@ -9,14 +9,34 @@ needed, and infinities and subnormal numbers need no special case.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
-CURVED = ("gelu", "gelu_tanh", "silu")
+
+@dataclass(frozen=True)
+class Activation:
+    """One by torch in float64."""
+
+    apply: Callable[[Tensor, float], Tensor]  # (x, slope); F.leaky_relu takes any slope
+    gain: float = 1.0  # how much it may enlarge an error of its argument: its largest slope
+    is_curved: bool = False  # it rounds a few times at the size of x
+
+
+_ACTIVATIONS = {
+    "none": Activation(lambda x, slope: x),
+    "relu": Activation(lambda x, slope: F.relu(x)),
+    "leaky_relu": Activation(F.leaky_relu),
+    "gelu": Activation(lambda x, slope: F.gelu(x), 1.13, is_curved=True),  # the largest slope is 1.129
+    "gelu_tanh": Activation(lambda x, slope: F.gelu(x, approximate="tanh"), 1.13, is_curved=True),  # 1.129
+    "silu": Activation(lambda x, slope: F.silu(x), 1.13, is_curved=True),  # 1.100
+}
+ACTIVATIONS = tuple(_ACTIVATIONS)
+CURVED = tuple(name for name, row in _ACTIVATIONS.items() if row.is_curved)
+
 MATMUL_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 OUT_DTYPES = {
     torch.float16: (torch.float16, torch.float32, torch.bfloat16),
@@ -45,27 +65,13 @@ class Expected:
 
 
 def activate(x: Tensor, activation: str, slope: float) -> Tensor:
-    """torch's own activation of a float64 tensor. F.leaky_relu takes any slope."""
-    if activation == "none":
-        return x
-    if activation == "relu":
-        return F.relu(x)
-    if activation == "leaky_relu":
-        return F.leaky_relu(x, slope)
-    if activation == "gelu":
-        return F.gelu(x)
-    if activation == "gelu_tanh":
-        return F.gelu(x, approximate="tanh")
-    if activation == "silu":
-        return F.silu(x)
-    raise ValueError(activation)
+    """torch's own activation of a float64 tensor."""
+    return _ACTIVATIONS[activation].apply(x, slope)
 
 
 def activation_gain(activation: str, slope: float) -> float:
-    """How much an activation may enlarge an error of its argument: its largest slope."""
-    if activation == "leaky_relu":
-        return max(1.0, abs(slope))
-    return 1.13 if activation in CURVED else 1.0  # max of gelu' is 1.129, of gelu_tanh' 1.129, of silu' 1.100
+    """How much an activation may enlarge an error of its argument."""
+    return max(1.0, abs(slope)) if activation == "leaky_relu" else _ACTIVATIONS[activation].gain
 
 
 def sum_bound(k: int, dtype: torch.dtype, tf32: bool) -> float:

@@ -110,6 +110,21 @@ class TestLookUp:
         (warning,) = warnings_of(module)
         assert f"torch {torch.__version__} has no {name.replace(':', '.')}." in warning
 
+    def test_a_missing_function_of_an_activation_is_told(self) -> None:
+        """`fuse` then does not know it in graphs of torch.compile."""
+
+        def no_such_name(name: str) -> Any:
+            raise AttributeError(name)
+
+        module = loaded_without()
+        assert module.function_behind("silu") is not None
+        assert warnings_of(module) == []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pkgutil, "resolve_name", no_such_name)
+            assert module.function_behind("silu") is None
+        (warning,) = warnings_of(module)
+        assert "has no torch._C._nn.silu." in warning
+
     def test_every_state_is_that_of_some_name(self) -> None:
         assert {unused(loaded_without(name)) for name in NAMES} == set(STATES.values())
 

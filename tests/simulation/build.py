@@ -31,6 +31,10 @@ REPLACED = {
 ACCESSES = ["-DTILEON_SEES_ACCESSES"]
 SEEN = ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "-g1"]
 
+# The build that counts how often each line of csrc runs (crossed_files.py): not optimized, so that no call vanishes.
+LINES = ["-DTILEON_COUNTS_LINES"]
+COUNTED = ["--coverage", "-O0"]
+
 
 def compiler() -> list[str]:
     return shlex.split(os.environ.get("CXX", "g++"))
@@ -156,6 +160,7 @@ def units(tree: pathlib.Path, build: pathlib.Path, only: str, extra: list[str]) 
     ]
     shim = ["-include", str(HERE / "shim.h")]
     seen = SEEN if ACCESSES[0] in extra else []
+    counted = COUNTED if LINES[0] in extra else []
     found = [
         Unit(source, build, f"machine/{source.name}", [*common, "-O3"])
         for source in sorted((HERE / "machine").glob("*.cpp"))
@@ -171,7 +176,7 @@ def units(tree: pathlib.Path, build: pathlib.Path, only: str, extra: list[str]) 
         name = str(source.relative_to(tree))
         if only not in name:
             continue
-        found.append(Unit(source, build, name, [*common, *shim, *(seen if is_kernel else []), "-O1"]))
+        found.append(Unit(source, build, name, [*common, *shim, *(seen if is_kernel else []), "-O1", *counted]))
     return found
 
 
@@ -210,7 +215,9 @@ def build_locked(
         partial = out / f"libsimulation.{os.getpid()}.so"
         objects = [str(unit.object) for unit in all_units]
         undefined = [] if only else ["-Wl,--no-undefined"]
-        subprocess.run([*compiler(), "-shared", "-Wl,-Bsymbolic", *undefined, "-o", str(partial), *objects], check=True)
+        counted = COUNTED if LINES[0] in extra else []
+        options = ["-shared", "-Wl,-Bsymbolic", *undefined, *counted]
+        subprocess.run([*compiler(), *options, "-o", str(partial), *objects], check=True)
         partial.rename(library)
         print(f"{len(stale)} of {len(all_units)} files compiled in {time.time() - begin:.0f} s")
     return library

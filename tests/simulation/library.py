@@ -90,17 +90,20 @@ def compile_all(units: list[build.Unit], jobs: int) -> None:
                 sys.exit(f"{unit.source}:\n{errors[:6000]}")
 
 
-def build_library(csrc: pathlib.Path, out: pathlib.Path, jobs: int) -> pathlib.Path:
-    """Brings the library up to date; returns its path."""
-    build.build(csrc, out, jobs)
+def build_library(csrc: pathlib.Path, out: pathlib.Path, jobs: int, extra: list[str] | None = None) -> pathlib.Path:
+    """Brings the library up to date; returns its path. `extra`: as of build.build."""
+    extra = extra or []
+    counted = build.COUNTED if build.LINES[0] in extra else []
+    build.build(csrc, out, jobs, extra=extra)
     tree = out / "library"
-    ours = [f"-DTORCH_TARGET_VERSION={target_version()}", f"-I{tree}", *torch_options()]
+    ours = [f"-DTORCH_TARGET_VERSION={target_version()}", f"-I{tree}", *torch_options(), *counted]
     sources = make_tree(tree, out / "csrc")
     units = [build.Unit(path, out, f"library/{path.relative_to(tree)}", ours) for path in sources]
     device = (build.HERE / "torch_device").glob("*.cpp")  # which may use all of torch
-    units += [build.Unit(path, out, f"torch_device/{path.name}", torch_options()) for path in sorted(device)]
+    options = [*torch_options(), *extra]
+    units += [build.Unit(path, out, f"torch_device/{path.name}", options) for path in sorted(device)]
     compile_all([unit for unit in units if not unit.is_current()], jobs)
-    units += [unit for unit in build.units(out / "csrc", out, "", []) if unit.source.parent != build.HERE]
+    units += [unit for unit in build.units(out / "csrc", out, "", extra) if unit.source.parent != build.HERE]
     library = out / "tileon_ops" / "_C.so"
     objects = [unit.object for unit in units]
     if library.exists() and library.stat().st_mtime >= max(path.stat().st_mtime for path in objects):
@@ -108,8 +111,8 @@ def build_library(csrc: pathlib.Path, out: pathlib.Path, jobs: int) -> pathlib.P
     library.parent.mkdir(exist_ok=True)
     partial = library.with_name(f"{os.getpid()}.so")
     flags = [*(f"-L{path}" for path in cpp_extension.library_paths("cpu")), "-ltorch", "-ltorch_cpu", "-lc10", "-ldl"]
-    options = ["-shared", "-Wl,-Bsymbolic", "-Wl,--as-needed", "-Wl,--no-undefined"]
-    subprocess.run([*build.compiler(), *options, "-o", str(partial), *map(str, objects), *flags], check=True)
+    linking = ["-shared", "-Wl,-Bsymbolic", "-Wl,--as-needed", "-Wl,--no-undefined", *counted]
+    subprocess.run([*build.compiler(), *linking, "-o", str(partial), *map(str, objects), *flags], check=True)
     partial.rename(library)
     return library
 

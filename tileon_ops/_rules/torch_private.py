@@ -126,10 +126,10 @@ def without_overhead(op: Any) -> Callable[..., Any]:
 torch_check: Any = _find("torch:_check")
 
 
-# What F.leaky_relu and F.silu call, which stands in graphs of torch.compile: without them tileon_ops.fuse does not know
-# these activations there.
-leaky_relu: Any = _find("torch._C._nn:leaky_relu")
-silu: Any = _find("torch._C._nn:silu")
+def function_behind(name: str) -> Any:
+    """What torch.nn.functional.<name> calls, which stands in graphs of torch.compile: without it tileon_ops.fuse does
+    not know that function there."""
+    return _find(f"torch._C._nn:{name}")
 
 
 def is_mutable(op: Any) -> bool:

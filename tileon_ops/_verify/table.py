@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tileon_ops._rules.activations import activate
+from tileon_ops._rules.activations import ACTIVATIONS, activate
 from tileon_ops._verify import block_scaled
 
 
@@ -76,8 +76,9 @@ def _cases() -> Iterator[Case]:
             yield Case(name, dtype, atol, rtol, a_shape=a_shape, b_shape=b_shape)
         yield Case("batch of 5 (65x96) x (96x130)", dtype, atol, rtol, (5, 65, 96), (5, 96, 130))
         yield Case("batch of 5 (65x96) x shared (96x130)", dtype, atol, rtol, (5, 65, 96), (96, 130))
-    for activation in ("relu", "gelu", "gelu_tanh", "silu"):
-        yield Case(f"512x512 bias + {activation}", torch.float32, 1e-3, bias=True, activation=activation)
+    for activation, row in ACTIVATIONS.items():
+        if activation != "none" and not row.has_slope:
+            yield Case(f"512x512 bias + {activation}", torch.float32, 1e-3, bias=True, activation=activation)
     yield Case("512x512 to float32", torch.float16, 1e-3, out_dtype=torch.float32)
     yield Case("512x512 to float32", torch.bfloat16, 1e-3, out_dtype=torch.float32)
     yield Case("512x512 to bfloat16", torch.float32, *_TOLERANCES[torch.bfloat16], out_dtype=torch.bfloat16)

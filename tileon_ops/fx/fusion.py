@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
-from tileon_ops._rules import torch_private
+from tileon_ops._rules import activations, torch_private
 from tileon_ops._rules.fake.checks import same
 from tileon_ops.fx import patterns
 from tileon_ops.fx.patterns import Activation, Product, activation, added_to, may_write, product, value
@@ -150,7 +150,7 @@ def _options(found: Product, applied: Activation) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if applied.name != "none":
         options["activation"] = applied.name
-    if applied.name == "leaky_relu":
+    if activations.ACTIVATIONS[applied.name].has_slope:
         options["slope"] = applied.slope
     if value(found.a).dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32":
         options["allow_tf32"] = True
@@ -215,8 +215,8 @@ class Fuse(torch_private.compiler_pass()):  # type: ignore[misc]
     """Rewrites an FX graph in place, so that torch's products are calls of `torch.ops.tileon.matmul`.
 
     Such a call takes up the product, the bias added to it and the activation of the sum: what `F.linear`, `@`, `mm`,
-    `bmm`, `matmul`, `addmm` and `baddbmm` compute, `+ bias`, and relu, leaky_relu, gelu or silu. A bare product is
-    replaced as well. The call rounds once, where torch rounds after each step: results differ in their last bits.
+    `bmm`, `matmul`, `addmm` and `baddbmm` compute, `+ bias`, and the activations that matmul has. A bare product
+    is replaced as well. The call rounds once, where torch rounds after each step: results differ in their last bits.
 
     `tileon_ops.fuse` is the one instance. It is used in two ways::
 
@@ -264,7 +264,7 @@ class Fuse(torch_private.compiler_pass()):  # type: ignore[misc]
 
     def uuid(self) -> Any:
         """What inductor's caches know this pass by: its sources."""
-        sources = (Path(module) for module in (__file__, str(patterns.__file__)))
+        sources = (Path(str(module)) for module in (__file__, patterns.__file__, activations.__file__))
         return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).digest()
 
 

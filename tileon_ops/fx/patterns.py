@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch.fx import Node
 
 from tileon_ops._rules import torch_private
+from tileon_ops._rules.activations import ACTIVATIONS, Calls
 
 _aten = torch.ops.aten
 
@@ -38,21 +39,13 @@ _SUMS: dict[Any, tuple[str, ...]] = dict.fromkeys(
     ("input", "other", "alpha"),
 )
 
-_RELU = ("relu", ("input", "inplace"))
-_LEAKY_RELU = ("leaky_relu", ("input", "negative_slope", "inplace"))
-_GELU = ("gelu", ("input", "approximate"))
-_SILU = ("silu", ("input", "inplace"))
-
-# target: (the activation's name here, the names of its arguments)
-_ACTIVATIONS: dict[Any, tuple[str, tuple[str, ...]]] = {
-    **dict.fromkeys((F.relu, torch.relu, torch.relu_, "relu", "relu_", _aten.relu.default, _aten.relu_.default), _RELU),
-    **dict.fromkeys(
-        (F.leaky_relu, F.leaky_relu_, torch_private.leaky_relu, _aten.leaky_relu.default, _aten.leaky_relu_.default),
-        _LEAKY_RELU,
-    ),
-    **dict.fromkeys((F.gelu, _aten.gelu.default), _GELU),
-    **dict.fromkeys((F.silu, torch_private.silu, _aten.silu.default, _aten.silu_.default), _SILU),
-}
+# target: the activations that it may be, by name
+_ACTIVATIONS: dict[Any, dict[str, Calls]] = {}
+for _name, _row in ACTIVATIONS.items():
+    if _row.calls is not None:
+        for _target in _row.calls.targets:
+            if _target is not None:  # what this torch has
+                _ACTIVATIONS.setdefault(_target, {})[_name] = _row.calls
 
 # Python's own: iadd, imul, setitem, __iadd__ and so on. Those of torch end in "_".
 _IN_PLACE = frozenset(name for name in vars(operator) if name.strip("_").startswith(("i", "setitem")))
@@ -134,21 +127,15 @@ def added_to(node: Node, summand: Node) -> Node | None:
 
 def activation(node: Node) -> Activation | None:
     """The activation that the node applies to its one tensor."""
-    row = _ACTIVATIONS.get(node.target) if _is_call(node) else None
-    if row is None:
-        return None
-    name, names = row
-    arguments = _arguments(node, names)
-    if arguments is None:
-        return None
-    if name == "gelu":
-        gelus = {"none": "gelu", "tanh": "gelu_tanh"}
-        approximate = arguments.get("approximate", "none")
-        return Activation(gelus[approximate]) if approximate in gelus else None
-    slope = arguments.get("negative_slope", 0.01)
-    if isinstance(slope, Node):
-        return Activation(name, slope) if isinstance(value(slope), (float, torch.SymFloat)) else None
-    return Activation(name, float(slope))
+    for name, calls in _ACTIVATIONS.get(node.target, {}).items() if _is_call(node) else ():
+        arguments = _arguments(node, calls.arguments)
+        if arguments is None or not calls.mean(arguments):
+            continue
+        slope = 0.01 if calls.slope is None else arguments.get(calls.slope, 0.01)
+        if isinstance(slope, Node):
+            return Activation(name, slope) if isinstance(value(slope), (float, torch.SymFloat)) else None
+        return Activation(name, float(slope))
+    return None
 
 
 def may_write(node: Node) -> bool:

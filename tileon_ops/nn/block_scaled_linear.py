@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tileon_ops._rules import autocast
+from tileon_ops._rules.activations import ACTIVATIONS
 from tileon_ops._rules.fake.checks import check, check_activation, dtype_name
 from tileon_ops._rules.fake.scales import FORMATS, packed_scale_shape
 from tileon_ops.nn.linear import Linear
@@ -200,7 +201,7 @@ class BlockScaledLinear(nn.Module):
         )
         if self.activation != "none":
             text += f", activation={self.activation}"
-        if self.activation == "leaky_relu":
+        if ACTIVATIONS[self.activation].has_slope:
             text += f", slope={self.slope}"
         return text
 

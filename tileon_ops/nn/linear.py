@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tileon_ops._rules.activations import activate
+from tileon_ops._rules.activations import ACTIVATIONS, activate, listing_activations
 from tileon_ops._rules.fake.checks import check_activation
 from tileon_ops.ops.dense import matmul
 
 
+@listing_activations
 class Linear(nn.Linear):
     """`activation(x @ weight^T + bias)`, in one kernel: a torch.nn.Linear that may have an activation.
 
@@ -20,7 +21,7 @@ class Linear(nn.Linear):
         in_features: k, the size of an input row.
         out_features: n, the size of an output row.
         bias: whether there is one.
-        activation: "none", "relu", "leaky_relu", "gelu" (by erf), "gelu_tanh" or "silu".
+        activation: {activations}.
         slope: of leaky_relu for negative arguments.
         device: of the parameters.
         dtype: of the parameters, float16, bfloat16, float32 or float64.
@@ -79,7 +80,7 @@ class Linear(nn.Linear):
         text = super().extra_repr()
         if self.activation != "none":
             text += f", activation={self.activation}"
-        if self.activation == "leaky_relu":
+        if ACTIVATIONS[self.activation].has_slope:
             text += f", slope={self.slope}"
         return text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tileon_ops._rules.activations import listing_activations
 from tileon_ops._rules.errors import raise_typed
 from tileon_ops._rules.required import check_tensors
 
@@ -13,6 +14,7 @@ _op = torch.ops.tileon.block_scaled_matmul.default
 _out_op = torch.ops.tileon.block_scaled_matmul.out
 
 
+@listing_activations
 def block_scaled_matmul(
     a: Tensor,
     b: Tensor,
@@ -54,7 +56,7 @@ def block_scaled_matmul(
         bias: (n,), of the output's dtype or float32, added before the activation. float32 where the output is e4m3.
         global_scale: float32, one element, () or (1,), on the operands' device: multiplies the sum, in any format. For
             nvfp4 it is the product of the two operands' own global scales.
-        activation: "none", "relu", "leaky_relu", "gelu" (by erf), "gelu_tanh" or "silu".
+        activation: {activations}.
         slope: of leaky_relu for negative arguments.
         out_dtype: float16 (None), bfloat16, float32 or float8_e4m3fn. What lies beyond float8_e4m3fn's largest value,
             448, becomes that, infinity too; NaN stays.

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tileon_ops._loading.import_hook import after_import
 from tileon_ops._rules import torch_private
+from tileon_ops._rules.activations import listing_activations
 from tileon_ops._rules.errors import raise_typed
 from tileon_ops._rules.out import check_countable
 from tileon_ops._rules.overlap import check_apart, merged
@@ -37,6 +38,7 @@ if torch_private.shortcut.is_whole:
     from tileon_ops._rules.autograd.shortcut import call as _call
 
 
+@listing_activations
 def matmul(
     a: Tensor,
     b: Tensor,
@@ -56,7 +58,7 @@ def matmul(
         b: (..., k, n) or (k,). Both operands have one dtype, float16, bfloat16, float32 or float64, or each is
             float8_e4m3fn or float8_e5m2, in any pairing. Any strides.
         bias: (n,), of the output's dtype or float32, added before the activation. n is 1 where `b` is 1-D.
-        activation: "none", "relu", "leaky_relu", "gelu" (by erf), "gelu_tanh" or "silu".
+        activation: {activations}.
         slope: of leaky_relu for negative arguments.
         out_dtype: the result's dtype, the operands' unless told, of fp8 operands float16. Operands of float16,
             bfloat16, float32 and fp8 offer float16, bfloat16 and float32; float64 only itself.

@@ -8,32 +8,6 @@
 
 namespace tileon {
 
-template <Activation kActivation, int kCount>
-__device__ __forceinline__ void activate_as(float (&values)[kCount], float slope) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) values[i] = activate(values[i], kActivation, slope);
-}
-
-// All by one branch, so that their arithmetic overlaps: the curved activations are long chains.
-template <int kCount>
-__device__ __forceinline__ void activate_all(float (&values)[kCount], const Epilogue& epilogue) {
-  const auto slope = static_cast<float>(epilogue.slope);
-  switch (epilogue.activation) {
-    case Activation::kNone:
-      return;
-    case Activation::kRelu:
-      return activate_as<Activation::kRelu>(values, slope);
-    case Activation::kLeakyRelu:
-      return activate_as<Activation::kLeakyRelu>(values, slope);
-    case Activation::kGelu:
-      return activate_as<Activation::kGelu>(values, slope);
-    case Activation::kGeluTanh:
-      return activate_as<Activation::kGeluTanh>(values, slope);
-    case Activation::kSilu:
-      return activate_as<Activation::kSilu>(values, slope);
-  }
-}
-
 // Stores neighbouring columns, the first `columns` of them; `at` counts elements. `vectors`: all at once.
 template <int kCount>
 __device__ __forceinline__ void store_columns(void* data, const KernelProblem& problem, int64_t at,

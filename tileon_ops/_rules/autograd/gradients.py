@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from tileon_ops._rules.activations import ACTIVATIONS
 from tileon_ops._rules.autograd.no_grad import asked_gradients
 from tileon_ops._rules.fake.checks import same
-
-_aten = torch.ops.aten
 
 _matmul = torch.ops.tileon.matmul.default
 _epilogue_backward = torch.ops.tileon._epilogue_backward.default
@@ -67,11 +66,9 @@ def grad_b(grad: Tensor, a: Tensor, b: Layout, precision: dict[str, bool]) -> Te
 
 
 def needs_z(options: dict[str, Any]) -> bool:
-    """Whether the derivative needs z: not without an activation, nor where the output's sign tells as much."""
-    activation = options.get("activation", "none")
-    if activation == "leaky_relu":
-        return bool(options.get("slope", 0.01) < 0)
-    return activation not in ("none", "relu")  # through_activation of csrc/core/epilogue.h
+    """Whether the derivative needs z: not without an activation, nor where the output tells as much."""
+    activation = ACTIVATIONS.get(options.get("activation", "none"))
+    return activation is not None and activation.needs_z(options.get("slope", 0.01))  # the op refuses what is not there
 
 
 def _summed_rows(grad: Tensor, dtype: torch.dtype) -> Tensor:
@@ -110,20 +107,8 @@ class Call(NamedTuple):
         return self._replace(options={**self.options, "activation": "none"})
 
     def through_activation(self, grad: Tensor, kept: Tensor | None) -> Tensor:
-        """grad * activation'(z) by torch's own ops, which are differentiable; `kept` is y or z.
-
-        At z = 0 it is torch's: 0 for relu, slope for leaky_relu.
-        """
-        if kept is None or self.activation == "none":
-            return grad
-        if self.activation == "relu":
-            return _aten.threshold_backward(grad, kept, 0)
-        if self.activation == "leaky_relu":
-            return _aten.leaky_relu_backward(grad, kept, self.slope, False)
-        if self.activation == "silu":
-            sigmoid = kept.sigmoid()  # torch's silu_backward has no gradient of its own
-            return grad * (sigmoid * (1 + kept * (1 - sigmoid)))
-        return _aten.gelu_backward(grad, kept, approximate="tanh" if self.activation == "gelu_tanh" else "none")
+        """grad * activation'(z) by torch's own ops, which are differentiable; `kept` is y or z."""
+        return grad if kept is None else ACTIVATIONS[self.activation].backward(grad, kept, self.slope)
 
     def through_epilogue(
         self, grad: Tensor, kept: Tensor | None, wants_bias: bool, is_differentiated: bool

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from tileon_ops._loading.library import torch_version
+from tileon_ops._rules.activations import ACTIVATIONS
 from tileon_ops._rules.overlap import overlaps_itself
 from tileon_ops._rules.torch_private import torch_check
-
-ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
 
 Size = int | torch.SymInt
 Implementations = dict[str, Callable[..., Any]]  # by the op's name
