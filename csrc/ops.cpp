@@ -53,6 +53,8 @@ void tileon::define_ops(DefinedOps& m) {
       "_matmul_with_config(Tensor a, Tensor b, Tensor? bias=None, *, int config, str activation=\"none\", "
       "float slope=0.01, ScalarType? out_dtype=None, bool allow_tf32=False) -> Tensor");
   m.def("_matmul_configs() -> str");
+  // "chosen name", then a line for each config that was weighed, with what the cost model expects of it
+  m.def("_explain_matmul(Tensor a, Tensor b, int capability=90, int sm_count=132) -> str");
 
   // activation(global_scale * (a * scale_a) @ (b * scale_b)^T + bias); a is (m, k), b is (n, k), fp4 two in a byte;
   // scales are (rows, k / vec) or packed (scale_layout.h)

@@ -5,8 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "checks/block_scaled.h"
-#include "checks/matmul.h"
+#include "checks/products.h"
 #include "entry/registration.h"
 #include "tuning/problem_key.h"
 #include "tuning/tuned_configs.h"

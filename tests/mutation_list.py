@@ -284,7 +284,7 @@ IN_LIBRARY = (
     ),
     Mutation(
         "overlap-with-b-not-looked-for",
-        "csrc/checks/product.h",
+        "csrc/checks/products.h",
         'check("b", arguments.b, info(problem.b.dtype).bytes);',
         "",
         ("tests/test_errors.py::TestOut",),

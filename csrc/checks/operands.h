@@ -1,5 +1,5 @@
 // What the checks of all ops share: how a tensor is read, how an error is worded, the rules of `bias` and `out`. Each
-// op's own rules are in matmul.h, block_scaled.h, prepared.h and quantize.h beside it; the Python
+// op's own rules are in products.h, prepared.h and quantize.h beside it; the Python
 // fakes (tileon_ops/_rules/fake/) state the same rules in the same order and words.
 //
 // All of this is on the path of every eager call: what a check needs is read once from torch, and text is built only

@@ -1,7 +1,7 @@
 // The rules of prepared weights (prepared_weight.h), with their messages (see operands.h).
 #pragma once
 
-#include "checks/block_scaled.h"
+#include "checks/products.h"
 #include "core/prepared_weight.h"
 
 namespace tileon {

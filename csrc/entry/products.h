@@ -15,9 +15,8 @@
 
 #include <tuple>
 
-#include "checks/block_scaled.h"
-#include "checks/matmul.h"
 #include "checks/prepared.h"
+#include "checks/products.h"
 #include "entry/registration.h"
 
 namespace tileon {

@@ -1,4 +1,7 @@
-"""`python -m tileon_ops.info [--json]`: the report, and exit code 0 where `import tileon_ops` works, else 1."""
+"""`python -m tileon_ops.info [--json]`: the report, and exit code 0 where `import tileon_ops` works, else 1.
+
+`--explain 4096x14336x4096 bfloat16 NT` instead: why a product takes the config that it takes.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import os
 import sys
 
 from tileon_ops.info.doctor import examine_apart
+from tileon_ops.info.explain import explain
 from tileon_ops.info.sections import SECTIONS, document
 from tileon_ops.info.text import printed
 
@@ -17,9 +21,19 @@ def main(arguments: list[str] | None = None) -> int:
     """Prints the report; 0 where `import tileon_ops` works, else 1."""
     parser = argparse.ArgumentParser("python -m tileon_ops.info", description="What is here, and what is wrong.")
     parser.add_argument("--json", action="store_true", help="one JSON object; its keys are in the module's docstring")
-    as_json = parser.parse_args(arguments).json
+    parser.add_argument(
+        "--explain",
+        nargs="+",
+        metavar=("MxNxK", "DTYPE"),
+        help="the configs that the choice weighs for a product, with the terms of its cost model: "
+        "MxNxK [dtype] [layout], on the GPU that is here or an H200",
+    )
+    given = parser.parse_args(arguments)
+    as_json = given.json
     if isinstance(sys.stdout, io.TextIOWrapper):  # paths may hold what the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")
+    if given.explain:
+        return explain(*given.explain)
     answers = examine_apart(SECTIONS)
     try:
         report = document(answers if as_json else printed(answers))

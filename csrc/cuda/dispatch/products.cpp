@@ -168,6 +168,21 @@ struct Cuda : CudaDevice {
   }
 };
 
+// ---- what the choice on a GPU of so many SMs rests on, whatever GPU is here ----
+
+std::string explain(const Tensor& a, const Tensor& b, int64_t capability, int64_t sm_count) {
+  const std::string none = "none";
+  const Problem problem = check_matmul(matmul_arguments(a, b, kNoTensor, none, 0, std::nullopt, false, false));
+  const Gpu gpu{static_cast<int>(capability), static_cast<int>(sm_count), shared_limit(static_cast<int>(capability)),
+                static_cast<int>(capability)};
+  const Way way = or_fail("_explain_matmul", plan(backends_of(problem), problem, gpu), gpu);
+  std::string text =
+      std::string("chosen ") + way.config.name() + (way.a ? " (a copied)" : "") + (way.b ? " (b copied)" : "") + "\n";
+  for (const Backend* backend : backends_of(problem).all)
+    if (is_for(*backend, gpu) && backend->explain != nullptr) text += backend->explain(way.problem, gpu);
+  return text;
+}
+
 // ---- for the tuner: the configs that may be chosen for a call ----
 
 std::string candidates(const Problem& problem, const ProductArguments& arguments) {
@@ -202,3 +217,5 @@ TILEON_KERNELS(CUDA, m) {
   m.impl("_matmul_candidates", TORCH_BOX(&tileon::matmul_candidates));
   m.impl("_block_scaled_matmul_candidates", TORCH_BOX(&tileon::block_scaled_candidates));
 }
+
+TILEON_KERNELS(CompositeExplicitAutograd, m) { m.impl("_explain_matmul", TORCH_BOX(&tileon::explain)); }

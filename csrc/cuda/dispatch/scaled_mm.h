@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "checks/block_scaled.h"
+#include "checks/products.h"
 #include "cuda/dispatch/scaled_mm_rules.h"
 #include "cuda/runtime/error.h"
 #include "cuda/sm80/sm80.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <atomic>
 
-#include "checks/product.h"
+#include "checks/products.h"
 #include "cuda/runtime/error.h"
 #include "tuning/problem_key.h"
 #include "tuning/tuned_configs.h"

@@ -29,6 +29,9 @@ struct Backend {
   // it, `scratch` begins at a multiple of 256 or is not needed. Returns the device flag under which the portable
   // kernels must compute the product anew: none where there are no words in it.
   DeviceFlag (*run)(int config, const Problem&, const Gpu&, void* scratch, cudaStream_t);
+  // The configs that choose_config weighs, a line each: name, and what it expects of it in nanoseconds, with the terms
+  // of its cost where it has any. Null where nothing is weighed.
+  std::string (*explain)(const Problem&, const Gpu&) = nullptr;
 };
 
 }  // namespace tileon

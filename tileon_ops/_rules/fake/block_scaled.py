@@ -1,4 +1,4 @@
-"""tileon::block_scaled_matmul without data: the rules of csrc/checks/block_scaled.h, in its order and its words."""
+"""tileon::block_scaled_matmul without data: the rules of csrc/checks/products.h, in its order and its words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tileon::matmul without data: the rules of csrc/checks/matmul.h, in its order and its words."""
+"""tileon::matmul without data: the rules of csrc/checks/products.h, in its order and its words."""
 
 from __future__ import annotations
 

@@ -1,0 +1,295 @@
+// A product's arguments -> Problem: the rules of matmul and of block_scaled_matmul, with their messages (see
+// operands.h).
+#pragma once
+
+#include <span>
+
+#include "checks/scales.h"
+
+namespace tileon {
+
+// ---- what both have ----
+
+inline const std::optional<Tensor> kNoTensor;
+
+// What an op was called with. Scales and a global scale are block_scaled_matmul's, allow_tf32 is matmul's.
+struct ProductArguments {
+  const char* op;
+  const Tensor& a;
+  const Tensor& b;
+  const Tensor* scale_a = nullptr;
+  const Tensor* scale_b = nullptr;
+  const std::optional<Tensor>& bias;
+  const std::optional<Tensor>& global_scale = kNoTensor;
+  const std::string& activation;
+  double slope;
+  std::optional<ScalarType> out_dtype;
+  bool allow_tf32 = false;
+  bool fast_accum = false;
+};
+
+// The output's dtype: one of `offered`, of which the first is the default. `operands` ends the sentence of a refusal.
+template <typename Offered>
+DType check_out_dtype(const char* op, std::optional<ScalarType> wanted, const Offered& offered,
+                      const std::string& operands) {
+  std::string names;
+  for (const DType dtype : offered) {
+    if (!wanted || scalar_type(dtype) == *wanted) return dtype;
+    names += (names.empty() ? "" : ", ") + std::string(info(dtype).name);
+  }
+  fail(op, ": `out_dtype` ", dtype_name(*wanted), " is not offered", operands, "; offered are ", names);
+}
+
+// What happens to the sums; the problem's sizes and its output's dtype are there.
+inline void check_epilogue(const ProductArguments& arguments, const TensorView& a, Problem& problem) {
+  problem.epilogue.activation = check_activation(arguments.op, arguments.activation);
+  problem.epilogue.slope = arguments.slope;
+  if (!arguments.bias) return;
+  const TensorView bias(*arguments.bias);
+  check_bias(arguments.op, bias, a, problem.n, problem.out_dtype);
+  bind_bias(problem.epilogue, bias);
+}
+
+// The result's shape: 2-D where both operands are.
+inline Shape output_shape(const Problem& problem, const ProductArguments& arguments) {
+  int64_t a_dims = 0, b_dims = 0;
+  check_shim(aoti_torch_get_dim(arguments.a.get(), &a_dims));
+  check_shim(aoti_torch_get_dim(arguments.b.get(), &b_dims));
+  if (a_dims == 3 || b_dims == 3) return {3, {problem.batch, problem.m, problem.n}};
+  return {2, {problem.m, problem.n}};
+}
+
+// The rules of `out`; `problem` comes from the op's own check.
+inline void check_out(const Problem& problem, const ProductArguments& arguments, const Tensor& out_tensor) {
+  const char* op = arguments.op;
+  check_given(op, "out", out_tensor);
+  const TensorView out(out_tensor), a(arguments.a);
+  check_out_tensor(op, out, a, problem.out_dtype, output_shape(problem, arguments));
+  const ByteRange written = written_bytes(out_tensor, out, problem.out_dtype);
+  const auto check = [&](const char* name, const Tensor& read, int element_bytes) {
+    check_apart(op, written, name, TensorView(read).bytes(element_bytes));
+  };
+  check("a", arguments.a, info(problem.a.dtype).bytes);
+  check("b", arguments.b, info(problem.b.dtype).bytes);
+  if (arguments.scale_a != nullptr) check("scale_a", *arguments.scale_a, 1);
+  if (arguments.scale_b != nullptr) check("scale_b", *arguments.scale_b, 1);
+  if (arguments.bias) check("bias", *arguments.bias, info(problem.epilogue.bias_dtype).bytes);
+  if (arguments.global_scale) check("global_scale", *arguments.global_scale, sizeof(float));
+}
+
+// A fresh contiguous (m, n) or (batch, m, n) on a's device.
+inline Tensor new_output(const Problem& problem, const ProductArguments& arguments) {
+  return allocate(arguments.op, arguments.a, output_shape(problem, arguments), scalar_type(problem.out_dtype));
+}
+
+// ---- matmul ----
+
+inline ProductArguments matmul_arguments(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
+                                         const std::string& activation, double slope,
+                                         std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum) {
+  return {"matmul", a, b, nullptr, nullptr, bias, kNoTensor, activation, slope, out_dtype, allow_tf32, fast_accum};
+}
+
+// What a product may be written as, by the dtype of `a`; the first is the default.
+struct OfferedOutputs {
+  DType operands;
+  int count;
+  DType outputs[3];
+};
+
+constexpr OfferedOutputs kOfferedOutputs[] = {
+    {DType::kFloat16, 3, {DType::kFloat16, DType::kFloat32, DType::kBFloat16}},
+    {DType::kBFloat16, 3, {DType::kBFloat16, DType::kFloat32, DType::kFloat16}},
+    {DType::kFloat32, 3, {DType::kFloat32, DType::kFloat16, DType::kBFloat16}},
+    {DType::kFloat64, 1, {DType::kFloat64}},
+    {DType::kFloat8E4M3, 3, {DType::kFloat16, DType::kBFloat16, DType::kFloat32}},
+    {DType::kFloat8E5M2, 3, {DType::kFloat16, DType::kBFloat16, DType::kFloat32}},
+    {DType::kFloat4E2M1, 0, {}},  // only with scales: block_scaled_matmul
+};
+
+constexpr const OfferedOutputs& offered_outputs(DType dtype) { return kOfferedOutputs[static_cast<int>(dtype)]; }
+
+constexpr bool in_order_of_dtypes() {
+  for (const DTypeInfo& row : kDTypes)
+    if (offered_outputs(row.dtype).operands != row.dtype) return false;
+  return true;
+}
+static_assert(in_order_of_dtypes());
+
+constexpr bool offered_operands(DType a, DType b) {
+  return (a == b && offered_outputs(a).count > 0) || (is_float8(a) && is_float8(b));
+}
+
+inline void check_operand_dtypes(const TensorView& a, const TensorView& b, Problem& problem) {
+  const std::optional<DType> a_dtype = dtype_of(a.type());
+  const std::optional<DType> b_dtype = dtype_of(b.type());
+  if (a_dtype && b_dtype && offered_operands(*a_dtype, *b_dtype)) {
+    problem.a.dtype = *a_dtype;
+    problem.b.dtype = *b_dtype;
+    return;
+  }
+  std::string offered;
+  for (const DTypeInfo& a_row : kDTypes)
+    for (const DTypeInfo& b_row : kDTypes)
+      if (offered_operands(a_row.dtype, b_row.dtype))
+        offered += (offered.empty() ? "" : ", ") + std::string(a_row.name) + " x " + std::string(b_row.name);
+  fail("matmul: operands `a` x `b` of dtypes ", dtype_name(a.type()), " x ", dtype_name(b.type()),
+       " are not offered; offered are ", offered);
+}
+
+// Every rule of the arguments but those of `out`. Fills the problem but for its output.
+inline Problem check_matmul(const ProductArguments& arguments) {
+  check_given("matmul", "a", arguments.a);
+  check_given("matmul", "b", arguments.b);
+  const TensorView a(arguments.a);
+  const TensorView b(arguments.b);
+  if (a.dims != 2 && a.dims != 3) fail("matmul: `a` must be 2-D (m, k) or 3-D (batch, m, k), got ", a.dims, "-D");
+  if (b.dims != 2 && b.dims != 3) fail("matmul: `b` must be 2-D (k, n) or 3-D (batch, k, n), got ", b.dims, "-D");
+  if (!a.same_device(b)) fail("matmul: `b` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{b});
+
+  Problem problem;
+  check_operand_dtypes(a, b, problem);
+  const int64_t a_first = a.dims - 2;  // of the matrix's own two dimensions
+  const int64_t b_first = b.dims - 2;
+  problem.m = a.sizes[a_first];
+  problem.k = a.sizes[a_first + 1];
+  problem.n = b.sizes[b_first + 1];
+  if (b.sizes[b_first] != problem.k)
+    fail("matmul: `b` must have as many rows as `a` has columns, k = ", problem.k, ", got ", b.sizes[b_first]);
+  const int64_t a_batch = a.dims == 3 ? a.sizes[0] : 1;
+  const int64_t b_batch = b.dims == 3 ? b.sizes[0] : 1;
+  if (a_batch != b_batch && a_batch != 1 && b_batch != 1)
+    fail("matmul: the batches of `a` and `b` must be equal, or one of them 1, got ", a_batch, " and ", b_batch);
+  problem.batch = a_batch == 1 ? b_batch : a_batch;
+
+  const OfferedOutputs& offered = offered_outputs(problem.a.dtype);
+  problem.out_dtype = check_out_dtype(arguments.op, arguments.out_dtype, std::span(offered.outputs, offered.count),
+                                      " for operands of " + std::string(info(problem.a.dtype).name));
+  problem.allow_tf32 = arguments.allow_tf32;
+  problem.fast_accum = arguments.fast_accum;
+  check_epilogue(arguments, a, problem);
+
+  const Matrix a_matrix{a.data, a.strides[a_first], a.strides[a_first + 1], a_batch > 1 ? a.strides[0] : 0};
+  const Matrix b_matrix{b.data, b.strides[b_first + 1], b.strides[b_first], b_batch > 1 ? b.strides[0] : 0};
+  problem.a = {a_matrix, problem.a.dtype, {}};
+  problem.b = {b_matrix, problem.b.dtype, {}};
+  return problem;
+}
+
+// The rules of _matmul_with_preactivation, which is for gradients: through fp8 operands none flows.
+inline Problem check_matmul_with_preactivation(const ProductArguments& arguments) {
+  const Problem problem = check_matmul(arguments);
+  if (is_float8(problem.a.dtype)) fail("matmul: the argument of the activation is not kept for fp8 operands");
+  return problem;
+}
+
+// ---- block_scaled_matmul ----
+
+namespace block_scaled {
+
+constexpr const char* kOp = "block_scaled_matmul";
+
+// The first is the default.
+constexpr DType kOutputs[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat8E4M3};
+
+constexpr std::optional<DType> element_of(ScalarType type) {
+  for (const DType element : {DType::kFloat8E4M3, DType::kFloat4E2M1})
+    if (holds(type, element)) return element;
+  return std::nullopt;
+}
+
+inline void check_place(const char* name, const TensorView& tensor, const TensorView& a) {
+  if (!tensor.same_device(a))
+    fail(kOp, ": `", name, "` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{tensor});
+}
+
+inline void check_elements(const TensorView& a, const TensorView& b) {
+  if (element_of(a.type()) && element_of(b.type())) return;
+  fail(kOp, ": operands `a` x `b` of dtypes ", dtype_name(a.type()), " x ", dtype_name(b.type()),
+       " are not offered; offered are, in every pairing, ", dtypes_of(DType::kFloat8E4M3), " and, for fp4, ",
+       dtypes_of(DType::kFloat4E2M1));
+}
+
+// e8m0 scales go with every pairing of elements, e4m3 with fp4 alone; both operands have scales of one type.
+inline ScaleType check_scale_types(const TensorView& scale_a, const TensorView& scale_b, bool both_fp4) {
+  const bool is_e8m0 = holds(scale_a.type(), ScaleType::kE8M0);
+  if (!is_e8m0 && !both_fp4)
+    fail(kOp, ": `scale_a` must be ", dtypes_of(ScaleType::kE8M0), " where an operand is ",
+         dtypes_of(DType::kFloat8E4M3), ", got ", dtype_name(scale_a.type()));
+  if (!is_e8m0 && !holds(scale_a.type(), ScaleType::kE4M3))
+    fail(kOp, ": `scale_a` must be ", dtypes_of(ScaleType::kE8M0), " (mxfp4), or ", dtypes_of(ScaleType::kE4M3),
+         " (nvfp4), got ", dtype_name(scale_a.type()));
+  const ScaleType type = is_e8m0 ? ScaleType::kE8M0 : ScaleType::kE4M3;
+  if (!holds(scale_b.type(), type))
+    fail(kOp, ": `scale_b` must be ", dtypes_of(type), " where `scale_a` is ", dtype_name(scale_a.type()), ", got ",
+         dtype_name(scale_b.type()));
+  return type;
+}
+
+inline Operand operand_of(const TensorView& data, DType element, const TensorView& scale, ScaleType scale_type) {
+  const Scale scales{scale.data, scale_type, vec_of(scale_type), scale_strides(scale)};
+  return {{data.data, data.strides[0], data.strides[1], 0}, element, scales};
+}
+
+}  // namespace block_scaled
+
+inline ProductArguments block_scaled_arguments(const Tensor& a, const Tensor& b, const Tensor& scale_a,
+                                               const Tensor& scale_b, const std::optional<Tensor>& bias,
+                                               const std::optional<Tensor>& global_scale, const std::string& activation,
+                                               double slope, std::optional<ScalarType> out_dtype, bool fast_accum) {
+  return {block_scaled::kOp, a,          b,     &scale_a,  &scale_b, bias,
+          global_scale,      activation, slope, out_dtype, false,    fast_accum};
+}
+
+// Every rule of the arguments but those of `out`. Fills the problem but for its output.
+inline Problem check_block_scaled(const ProductArguments& arguments) {
+  using namespace block_scaled;
+  check_given(kOp, "a", arguments.a);
+  check_given(kOp, "b", arguments.b);
+  check_given(kOp, "scale_a", *arguments.scale_a);
+  check_given(kOp, "scale_b", *arguments.scale_b);
+  const TensorView a(arguments.a);
+  const TensorView b(arguments.b);
+  const TensorView scale_a(*arguments.scale_a);
+  const TensorView scale_b(*arguments.scale_b);
+  if (a.dims != 2) fail(kOp, ": `a` must be 2-D (m, k), got ", a.dims, "-D");
+  if (b.dims != 2) fail(kOp, ": `b` must be 2-D (n, k), got ", b.dims, "-D");
+  check_scale_dims(kOp, "scale_a", scale_a);
+  check_scale_dims(kOp, "scale_b", scale_b);
+  check_place("b", b, a);
+  check_place("scale_a", scale_a, a);
+  check_place("scale_b", scale_b, a);
+
+  check_elements(a, b);
+  Problem problem;
+  const DType a_element = *element_of(a.type());
+  const DType b_element = *element_of(b.type());
+  problem.m = a.sizes[0];
+  problem.n = b.sizes[0];
+  problem.k = a.sizes[1] * elements_per_byte(a_element);
+  const int64_t b_k = b.sizes[1] * elements_per_byte(b_element);
+  if (b_k != problem.k) fail(kOp, ": `b` must have as many elements in a row as `a`, k = ", problem.k, ", got ", b_k);
+
+  const bool both_fp4 = a_element == DType::kFloat4E2M1 && b_element == DType::kFloat4E2M1;
+  const ScaleType scale_type = check_scale_types(scale_a, scale_b, both_fp4);
+  const int vec = vec_of(scale_type);
+  if (problem.k % vec != 0)
+    fail(kOp, ": `a` and `b` must have a multiple of ", vec, " elements in a row, of which ", vec,
+         " share a scale, got k = ", problem.k);
+  check_scale_shape(kOp, "scale_a", scale_a, problem.m, problem.k / vec);
+  check_scale_shape(kOp, "scale_b", scale_b, problem.n, problem.k / vec);
+  problem.a = operand_of(a, a_element, scale_a, scale_type);
+  problem.b = operand_of(b, b_element, scale_b, scale_type);
+
+  if (arguments.global_scale) {
+    const TensorView global_scale(*arguments.global_scale);
+    check_global_scale(kOp, global_scale, a, "a");
+    problem.global_scale = static_cast<const float*>(global_scale.data);
+  }
+  problem.out_dtype = check_out_dtype(kOp, arguments.out_dtype, kOutputs, "");
+  problem.fast_accum = arguments.fast_accum;
+  check_epilogue(arguments, a, problem);
+  return problem;
+}
+
+}  // namespace tileon
