@@ -13,20 +13,7 @@
 namespace tileon {
 namespace {
 
-std::string matmul_problem(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
-                           const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                           bool allow_tf32, bool fast_accum) {
-  return fresh_problem_text(
-      check_matmul(matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum)));
-}
-
-std::string block_scaled_matmul_problem(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                                        const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
-                                        const std::string& activation, double slope,
-                                        std::optional<ScalarType> out_dtype, bool fast_accum) {
-  return fresh_problem_text(check_block_scaled(
-      block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum)));
-}
+std::string text_of(const Problem& problem, const ProductArguments&) { return fresh_problem_text(problem); }
 
 int device_index(const char* op, int64_t device) {
   if (device < 0 || device >= kMaxDevices)
@@ -52,8 +39,8 @@ void announce(bool loads, bool tunes) {
 }  // namespace tileon
 
 TILEON_KERNELS(CompositeExplicitAutograd, m) {
-  m.impl("_matmul_problem", TORCH_BOX(&tileon::matmul_problem));
-  m.impl("_block_scaled_matmul_problem", TORCH_BOX(&tileon::block_scaled_matmul_problem));
+  m.impl("_matmul_problem", TORCH_BOX(&tileon::of_matmul<&tileon::text_of>));
+  m.impl("_block_scaled_matmul_problem", TORCH_BOX(&tileon::of_block_scaled<&tileon::text_of>));
   m.impl("_set_tuned_row", TORCH_BOX(&tileon::set_row));
   m.impl("_tuned_row", TORCH_BOX(&tileon::row_of));
   m.impl("_clear_tuned_rows", TORCH_BOX(&tileon::clear_tuned_rows));

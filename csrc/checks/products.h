@@ -292,4 +292,25 @@ inline Problem check_block_scaled(const ProductArguments& arguments) {
   return problem;
 }
 
+// ---- ops of these arguments ----
+
+// What an op of matmul's arguments does once they are checked: kRun(problem, arguments).
+template <auto kRun>
+auto of_matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
+               double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum) {
+  const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum);
+  return kRun(check_matmul(call), call);
+}
+
+// The same of block_scaled_matmul's.
+template <auto kRun>
+auto of_block_scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
+                     const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                     const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
+                     bool fast_accum) {
+  const auto call =
+      block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
+  return kRun(check_block_scaled(call), call);
+}
+
 }  // namespace tileon

@@ -23,7 +23,7 @@ namespace tileon {
 
 template <typename Device>
 struct ProductEntries {
-  static Tensor fresh(Problem problem, const ProductArguments& arguments, int64_t config = -1) {
+  static Tensor fresh(Problem problem, const ProductArguments& arguments, int64_t config) {
     Device::require(arguments.op);
     Tensor out = new_output(problem, arguments);
     problem.out = output_of(out);
@@ -38,6 +38,10 @@ struct ProductEntries {
     Device::run(problem, arguments, out, nullptr, -1);
   }
 
+  static Tensor by_choice(const Problem& problem, const ProductArguments& arguments) {
+    return fresh(problem, arguments, -1);
+  }
+
   static Tensor by_config(int64_t config, const Problem& problem, const ProductArguments& arguments) {
     if (config < 0) fail(arguments.op, ": `config` must not be negative, got ", config);
     Device::require_config(arguments.op, config);
@@ -45,13 +49,6 @@ struct ProductEntries {
   }
 
   // ---- matmul ----
-
-  static Tensor matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
-                       const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                       bool allow_tf32, bool fast_accum) {
-    const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum);
-    return fresh(check_matmul(call), call);
-  }
 
   static void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
                          const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
@@ -82,15 +79,6 @@ struct ProductEntries {
   }
 
   // ---- block_scaled_matmul ----
-
-  static Tensor block_scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                             const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
-                             const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                             bool fast_accum) {
-    const auto call =
-        block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
-    return fresh(check_block_scaled(call), call);
-  }
 
   static void block_scaled_out(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
                                const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
@@ -124,15 +112,15 @@ struct ProductEntries {
     Problem problem = check_block_scaled(call);
     problem.prepared_b = check_prepared(problem, a, prepared_b);
     Device::require_prepared("_block_scaled_matmul_prepared");
-    return fresh(problem, call);
+    return by_choice(problem, call);
   }
 
   static void add_to(RegisteredKernels::Library& m) {
-    m.impl("matmul", TORCH_BOX(&ProductEntries::matmul));
+    m.impl("matmul", TORCH_BOX(&of_matmul<&ProductEntries::by_choice>));
     m.impl("matmul.out", TORCH_BOX(&ProductEntries::matmul_out));
     m.impl("_matmul_with_preactivation", TORCH_BOX(&ProductEntries::matmul_with_preactivation));
     m.impl("_matmul_with_config", TORCH_BOX(&ProductEntries::matmul_with_config));
-    m.impl("block_scaled_matmul", TORCH_BOX(&ProductEntries::block_scaled));
+    m.impl("block_scaled_matmul", TORCH_BOX(&of_block_scaled<&ProductEntries::by_choice>));
     m.impl("block_scaled_matmul.out", TORCH_BOX(&ProductEntries::block_scaled_out));
     m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&ProductEntries::block_scaled_with_config));
     m.impl("_prepare_block_scaled", TORCH_BOX(&ProductEntries::prepare));

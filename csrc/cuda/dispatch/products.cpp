@@ -189,22 +189,6 @@ std::string candidates(const Problem& problem, const ProductArguments& arguments
   return backends_of(problem).candidates_text(problem, gpu_of(arguments.op, arguments.a.get_device_index()));
 }
 
-std::string matmul_candidates(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
-                              const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                              bool allow_tf32, bool fast_accum) {
-  const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum);
-  return candidates(check_matmul(call), call);
-}
-
-std::string block_scaled_candidates(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                                    const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
-                                    const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                                    bool fast_accum) {
-  const auto call =
-      block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
-  return candidates(check_block_scaled(call), call);
-}
-
 }  // namespace
 
 std::string matmul_configs() { return backends_of(false).text(); }
@@ -214,8 +198,8 @@ std::string block_scaled_configs() { return backends_of(true).text(); }
 
 TILEON_KERNELS(CUDA, m) {
   tileon::ProductEntries<tileon::Cuda>::add_to(m);
-  m.impl("_matmul_candidates", TORCH_BOX(&tileon::matmul_candidates));
-  m.impl("_block_scaled_matmul_candidates", TORCH_BOX(&tileon::block_scaled_candidates));
+  m.impl("_matmul_candidates", TORCH_BOX(&tileon::of_matmul<&tileon::candidates>));
+  m.impl("_block_scaled_matmul_candidates", TORCH_BOX(&tileon::of_block_scaled<&tileon::candidates>));
 }
 
 TILEON_KERNELS(CompositeExplicitAutograd, m) { m.impl("_explain_matmul", TORCH_BOX(&tileon::explain)); }
