@@ -161,7 +161,7 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "rows-of-TMAs-output",
-        "csrc/cuda/sm90/layout/tma_access.h",
+        "csrc/cuda/sm90/layout/operand_tile.h",
         "n * element_bytes % kTmaAlignment == 0 &&",
         "n % kTmaAlignment == 0 &&",
         host("hopper_config"),
@@ -175,7 +175,7 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "key-of-a-remembered-choice",
-        "csrc/cuda/sm90/heuristics/recent_choices.h",
+        "csrc/cuda/sm90/heuristics/select.h",
         "is_cheap_epilogue(problem), writes_by_tma(problem),",
         "is_cheap_epilogue(problem),",
         host("recent_choices"),
@@ -217,9 +217,9 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "tf32-taken-for-float32",
-        "csrc/cuda/sm90/heuristics/bf16x6.h",
-        "problem.dtype != DType::kFloat32 || problem.allow_tf32",
-        "problem.dtype != DType::kFloat32",
+        "csrc/cuda/sm90/heuristics/select.h",
+        "problem.a.dtype != DType::kFloat32 || problem.allow_tf32",
+        "problem.a.dtype != DType::kFloat32",
         host("hopper_float32_config"),
     ),
 )

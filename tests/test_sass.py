@@ -351,7 +351,7 @@ class TestHopperKernels:
             tile = re.search(r"6FamilyE(\d)ELi(\d+)ELi(\d+)E", name)
             assert tile is not None
             m, n = (int(size) for size in tile.groups()[1:])
-            two_sets = tile[1] == PING_PONG or "Lb1E" in name[name.index(FLOAT8) :]
+            two_sets = tile[1] == PING_PONG or "PromotedMainLoop" in name
             assert ("USETMAXREG" in there) == (m == 192 or (two_sets and n > 128)), (
                 f"{name}: three consumers take the producer's registers, and two of two large sets of sums"
             )

@@ -32,12 +32,12 @@ static Problem problem_of(const Case& each) {
 int config_count() { return kDenseConfigCount; }
 int config_number_count() { return sizeof(ConfigNumbers) / sizeof(float); }
 int gpu_number_count() { return sizeof(GpuNumbers) / sizeof(float); }
-const char* config_name(int config) { return kRows[config].name; }
+const char* config_name(int config) { return kDenseConfigs[config].name; }
 
 // Its family, tile_m, tile_n and splits.
 void config_tile(int config, int32_t* values) {
-  const Row& row = kRows[config];
-  const int32_t found[] = {static_cast<int32_t>(row.tile.family), row.tile.tile_m, row.tile.tile_n, row.splits};
+  const TileConfig& tile = kDenseConfigs[config].tile;
+  const int32_t found[] = {static_cast<int32_t>(tile.family), tile.tile_m, tile.tile_n, kDenseConfigs[config].splits};
   std::memcpy(values, found, sizeof(found));
 }
 
@@ -54,13 +54,13 @@ void expected_ns(int count, const int32_t* config, const int32_t* case_of, int c
   works.reserve(case_count);
   for (int i = 0; i < case_count; ++i) works.emplace_back(problem_of(cases[i]), sm_count, *of_gpu);
   for (int i = 0; i < count; ++i) {
-    const CostedConfig costed(kRows[config[i]], of_configs[config[i]]);
+    const CostedConfig costed(kDenseConfigs[config[i]], of_configs[config[i]]);
     ns[i] = cost_of(costed, works[case_of[i]], std::numeric_limits<double>::infinity()).ns();
   }
 }
 
 // What the library chooses.
 void choose_all(int count, const Case* cases, int sm_count, int32_t* chosen) {
-  for (int i = 0; i < count; ++i) chosen[i] = choose(problem_of(cases[i]), {90, sm_count, 227 * 1024});
+  for (int i = 0; i < count; ++i) chosen[i] = choose_dense(problem_of(cases[i]), {90, sm_count, 227 * 1024});
 }
 }

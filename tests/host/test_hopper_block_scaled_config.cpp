@@ -1,4 +1,4 @@
-// Hopper's block-scaled table: routes, the choice of a row, and the memory that prepared operands take.
+// Hopper's block-scaled table: what is prepared, the choice of a config, and the memory that prepared operands take.
 
 #include <algorithm>
 #include <iterator>
@@ -11,49 +11,45 @@ namespace {
 
 using namespace tileon;
 
-const char* name_of(sm90::Route route) {
-  switch (route) {
-    case sm90::Route::kBFloat16:
+const char* name_of(sm90::Operands operands) {
+  switch (operands) {
+    case sm90::Operands::kBFloat16:
       return "bfloat16";
-    case sm90::Route::kInt8:
+    case sm90::Operands::kInt8:
       return "int8";
-    case sm90::Route::kFloat8:
+    case sm90::Operands::kE5M2:
       return "float8";
-    case sm90::Route::kSmallM:
+    default:
       return "few_rows";
   }
   return "";
 }
 
 void check_table() {
-  for (const sm90::BlockScaledRow& row : sm90::kBlockScaledConfigs) {
-    if (row.route == sm90::Route::kSmallM) continue;
-    expect(row.tile >= 0, "the tile that it names exists", row.name);
-    const sm90::TileConfig tile = sm90::dense_row_of(row, sm90::Encoding::kBFloat16).tile;
+  for (const sm90::KernelConfig& config : sm90::kBlockScaledConfigs) {
+    if (config.operands == sm90::Operands::kCodes) continue;
+    const sm90::TileConfig tile = sm90::tile_of(config, sm90::Encoding::kBFloat16);
     for (const sm90::Encoding encoding : {sm90::Encoding::kInt8, sm90::Encoding::kBFloat16, sm90::Encoding::kFloat8}) {
-      const sm90::TileConfig of_encoding = sm90::dense_row_of(row, encoding).tile;
+      const sm90::TileConfig of_encoding = sm90::tile_of(config, encoding);
       expect(sm90::persistent(of_encoding) && !of_encoding.swapped() && of_encoding.consumer_rows() <= 128,
-             "a thread's rows of exponents are two bytes for each 64 rows of its consumer, in one word", row.name);
+             "a thread's rows of exponents are two bytes for each 64 rows of its consumer, in one word", config.name);
       expect(of_encoding.threads() == tile.threads() && of_encoding.tile_m == tile.tile_m &&
                  of_encoding.tile_n == tile.tile_n,
-             "the encodings of a row share its launch", row.name);
-      const bool promoted = row.route == sm90::Route::kFloat8 && encoding == sm90::Encoding::kFloat8;
+             "the encodings of a config share its launch", config.name);
+      const bool promoted = config.operands == sm90::Operands::kE5M2 && encoding == sm90::Encoding::kFloat8;
       const int sums = of_encoding.consumer_rows() / 64 * of_encoding.mma_columns() / 2 * (promoted ? 2 : 1);
-      expect(sums <= (of_encoding.takes_registers ? 192 : 128), "all sums fit the registers", row.name);
+      expect(sums <= (of_encoding.takes_registers ? 192 : 128), "all sums fit the registers", config.name);
     }
-    expect(tile.consumers * 4 <= sm90::kSummaryWords, "a word of the summary for each consuming warp", row.name);
+    expect(tile.consumers * 4 <= sm90::kSummaryWords, "a word of the summary for each consuming warp", config.name);
     char name[64];
-    const bool ping_pong = row.route != sm90::Route::kFloat8 && tile.family == sm90::Family::kPingpong;
-    std::snprintf(name, sizeof(name), "sm90_block_scaled_%s_%s%dx%dx%d", name_of(row.route),
+    const bool ping_pong = config.operands != sm90::Operands::kE5M2 && tile.family == sm90::Family::kPingpong;
+    std::snprintf(name, sizeof(name), "sm90_block_scaled_%s_%s%dx%dx%d", name_of(config.operands),
                   ping_pong ? "pingpong_" : "", tile.tile_m, tile.tile_n,
-                  tile.block_k * (row.route == sm90::Route::kBFloat16 ? 1 : 2));
-    expect(sm90::same_name(name, row.name), row.name);
-    if (row.route == sm90::Route::kFloat8)
-      expect(sm90::kFp8Configs[row.tile].promoted, "its sums leave the tensor core", row.name);
+                  tile.block_k * (config.operands == sm90::Operands::kBFloat16 ? 1 : 2));
+    expect(sm90::same_name(name, config.name), config.name);
+    if (config.operands == sm90::Operands::kBFloat16)
+      expect(config.like >= 0, "it has a dense config's numbers", config.name);
   }
-  const auto listed = std::count_if(std::begin(sm90::kBlockScaledConfigs), std::end(sm90::kBlockScaledConfigs),
-                                    [](const auto& row) { return row.route == sm90::Route::kInt8; });
-  expect(listed == static_cast<long>(std::size(sm90::kInt8Rows)), "every int8 row is in the table");
 }
 
 void check_forms() {
@@ -71,32 +67,34 @@ Problem with_fast_accum(Problem problem) {
   return problem;
 }
 
-sm90::Route route(const Problem& problem) {
-  return sm90::kBlockScaledConfigs[sm90::choose_block_scaled(problem, kH200)].route;
+sm90::Operands operands_of(const Problem& problem) {
+  return sm90::kBlockScaledConfigs[sm90::choose_block_scaled(problem, kH200)].operands;
 }
 
 void check_choice() {
-  using sm90::Route;
-  expect(route(problem_of(4096, 4096, 4096)) == Route::kInt8, "mxfp4 is int8");
-  expect(route(problem_of(4096, 4096, 4096, e4m3, e4m3)) == Route::kBFloat16, "mxfp8");
-  expect(route(problem_of(4096, 4096, 4096, e4m3, e2m1)) == Route::kBFloat16, "mixed");
-  expect(route(problem_of(4096, 4096, 4096, e2m1, e2m1, ScaleType::kE4M3)) == Route::kBFloat16, "nvfp4");
-  expect(route(problem_of(1024, 1024, 1024)) == Route::kBFloat16, "where that saves more than it costs");
-  expect(route(problem_of(256, 256, sm90::kInt8MaxK)) == Route::kInt8, "as long as int32 holds the sums");
-  expect(route(problem_of(256, 256, sm90::kInt8MaxK + 32)) == Route::kBFloat16, "no longer");
-  expect(route(with_fast_accum(problem_of(4096, 4096, 4096))) == Route::kFloat8, "with fast_accum");
-  expect(route(with_fast_accum(problem_of(1024, 1024, 1024))) == Route::kBFloat16, "where that pays, too");
-  expect(route(with_fast_accum(problem_of(4096, 4096, 992))) == Route::kInt8,
+  using sm90::Operands;
+  expect(operands_of(problem_of(4096, 4096, 4096)) == Operands::kInt8, "mxfp4 is int8");
+  expect(operands_of(problem_of(4096, 4096, 4096, e4m3, e4m3)) == Operands::kBFloat16, "mxfp8");
+  expect(operands_of(problem_of(4096, 4096, 4096, e4m3, e2m1)) == Operands::kBFloat16, "mixed");
+  expect(operands_of(problem_of(4096, 4096, 4096, e2m1, e2m1, ScaleType::kE4M3)) == Operands::kBFloat16, "nvfp4");
+  expect(operands_of(problem_of(1024, 1024, 1024)) == Operands::kBFloat16, "where that saves more than it costs");
+  expect(operands_of(problem_of(256, 256, sm90::kInt8MaxK)) == Operands::kInt8, "as long as int32 holds the sums");
+  expect(operands_of(problem_of(256, 256, sm90::kInt8MaxK + 32)) == Operands::kBFloat16, "no longer");
+  expect(operands_of(with_fast_accum(problem_of(4096, 4096, 4096))) == Operands::kE5M2, "with fast_accum");
+  expect(operands_of(with_fast_accum(problem_of(1024, 1024, 1024))) == Operands::kBFloat16, "where that pays, too");
+  expect(operands_of(with_fast_accum(problem_of(4096, 4096, 992))) == Operands::kInt8,
          "in short sums few products make up for another's loss");
-  expect(route(with_fast_accum(problem_of(4096, 4096, 4096, e4m3, e4m3))) == Route::kBFloat16, "of mxfp4 alone");
-  expect(route(problem_of(64, 8192, 8192)) == Route::kSmallM, "few rows of a are not prepared");
+  expect(operands_of(with_fast_accum(problem_of(4096, 4096, 4096, e4m3, e4m3))) == Operands::kBFloat16,
+         "of mxfp4 alone");
+  expect(operands_of(problem_of(64, 8192, 8192)) == Operands::kCodes, "few rows of a are not prepared");
   expect(sm90::choose_block_scaled(problem_of(8192, 64, 8192), kH200) < 0, "nor few of b");
   expect(sm90::choose_block_scaled(problem_of(4096, 4096, 0), kH200) < 0, "nor is nothing");
   expect(sm90::choose_block_scaled(problem_of(4096, 4096, 4096), kAda) < 0, "another GPU");
-  expect(sm90::why_not(Route::kInt8, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "int8 refuses mxfp8");
-  expect(sm90::why_not(Route::kFloat8, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "and e5m2");
-  for (const sm90::BlockScaledRow& row : sm90::kBlockScaledConfigs)
-    expect(sm90::why_not(row.route, problem_of(1, 1, 32), kH200) == nullptr, "every row takes mxfp4 of any size");
+  expect(sm90::why_not(Operands::kInt8, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "int8 refuses mxfp8");
+  expect(sm90::why_not(Operands::kE5M2, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "and e5m2");
+  for (const sm90::KernelConfig& config : sm90::kBlockScaledConfigs)
+    expect(sm90::why_not(config.operands, problem_of(1, 1, 32), kH200) == nullptr,
+           "every config takes mxfp4 of any size");
 }
 
 Problem with_weight(Problem problem, PreparedForm form) {
@@ -106,41 +104,45 @@ Problem with_weight(Problem problem, PreparedForm form) {
 }
 
 void check_choice_of_prepared_weights() {
-  using sm90::Route;
+  using sm90::Operands;
   constexpr auto int8 = PreparedForm::kInt8, bfloat16 = PreparedForm::kBFloat16;
-  expect(route(problem_of(128, 8192, 8192)) == Route::kSmallM, "128 rows are few");
+  expect(operands_of(problem_of(128, 8192, 8192)) == Operands::kCodes, "128 rows are few");
   for (const PreparedForm form : {int8, bfloat16}) {
-    const Route prepared = form == int8 ? Route::kInt8 : Route::kBFloat16;
-    expect(route(with_weight(problem_of(64, 8192, 8192), form)) == Route::kSmallM, "so are 64 of a prepared weight");
-    expect(route(with_weight(problem_of(129, 129, 32), form)) == prepared, "small: nothing is saved by another");
-    expect(route(with_weight(problem_of(8192, 8192, 8192), form)) == prepared, "or large");
+    const Operands prepared = form == int8 ? Operands::kInt8 : Operands::kBFloat16;
+    expect(operands_of(with_weight(problem_of(64, 8192, 8192), form)) == Operands::kCodes,
+           "so are 64 of a prepared weight");
+    expect(operands_of(with_weight(problem_of(129, 129, 32), form)) == prepared, "small: nothing is saved by another");
+    expect(operands_of(with_weight(problem_of(8192, 8192, 8192), form)) == prepared, "or large");
     expect(sm90::choose_block_scaled(with_weight(problem_of(8192, 64, 8192), form), kH200) < 0,
            "few of b are not prepared");
     expect(sm90::choose_block_scaled(with_weight(problem_of(4096, 4096, 0), form), kH200) < 0, "nor is nothing");
   }
-  expect(route(with_weight(problem_of(65, 8192, 8192), int8)) == Route::kInt8, "65 are not");
-  expect(route(with_weight(problem_of(65, 65, 32), int8)) == Route::kInt8, "however small");
-  expect(route(with_weight(problem_of(65, 64, 32), int8)) == Route::kSmallM, "few of b are not multiplied prepared");
-  expect(route(with_weight(problem_of(128, 8192, 8192), bfloat16)) == Route::kSmallM,
+  expect(operands_of(with_weight(problem_of(65, 8192, 8192), int8)) == Operands::kInt8, "65 are not");
+  expect(operands_of(with_weight(problem_of(65, 65, 32), int8)) == Operands::kInt8, "however small");
+  expect(operands_of(with_weight(problem_of(65, 64, 32), int8)) == Operands::kCodes,
+         "few of b are not multiplied prepared");
+  expect(operands_of(with_weight(problem_of(128, 8192, 8192), bfloat16)) == Operands::kCodes,
          "four times the codes' bytes take longer to read");
-  expect(route(with_fast_accum(with_weight(problem_of(65, 65, 1024), int8))) == Route::kFloat8, "with fast_accum");
-  expect(route(with_fast_accum(with_weight(problem_of(4096, 4096, 4096), bfloat16))) == Route::kBFloat16,
+  expect(operands_of(with_fast_accum(with_weight(problem_of(65, 65, 1024), int8))) == Operands::kE5M2,
+         "with fast_accum");
+  expect(operands_of(with_fast_accum(with_weight(problem_of(4096, 4096, 4096), bfloat16))) == Operands::kBFloat16,
          "of int8 weights alone");
-  expect(route(with_weight(problem_of(256, 256, sm90::kInt8MaxK + 32), int8)) == Route::kBFloat16,
+  expect(operands_of(with_weight(problem_of(256, 256, sm90::kInt8MaxK + 32), int8)) == Operands::kBFloat16,
          "what int32 does not hold takes the codes");
-  expect(route(with_weight(problem_of(65, 65, 32, e4m3, e4m3), bfloat16)) == Route::kBFloat16, "twice do not: mxfp8");
+  expect(operands_of(with_weight(problem_of(65, 65, 32, e4m3, e4m3), bfloat16)) == Operands::kBFloat16,
+         "twice do not: mxfp8");
 }
 
 // Worst case: every product 96 * 96.
 static_assert(sm90::kInt8MaxK * 96 * 96 <= (int64_t{1} << 31) - 1);
 
 void check_scratch() {
-  using sm90::Route;
+  using sm90::Operands;
   for (const Problem& problem : {problem_of(1, 1, 32), problem_of(129, 255, 96), problem_of(512, 64, 8224)})
-    for (const Route route : {Route::kInt8, Route::kFloat8, Route::kBFloat16}) {
-      const int64_t words = sm90::is_by_encoding(route) ? sm90::classify_ctas(problem)
-                                                        : sm90::prepare_ctas(problem, sm90::segments_of(problem));
-      const sm90::Scratch scratch = sm90::scratch_of(problem, route);
+    for (const Operands operands : {Operands::kInt8, Operands::kE5M2, Operands::kBFloat16}) {
+      const int64_t words = sm90::is_by_encoding(operands) ? sm90::classify_ctas(problem)
+                                                           : sm90::prepare_ctas(problem, sm90::segments_of(problem));
+      const sm90::Scratch scratch = sm90::scratch_of(problem, operands);
       const int64_t begins[] = {
           0, scratch.b, scratch.exponents_a, scratch.exponents_b, scratch.words, scratch.summary, scratch.bytes};
       const int64_t sizes[] = {problem.m * problem.k * 2, problem.n * problem.k * 2, problem.m, problem.n, words * 4,
@@ -149,7 +151,7 @@ void check_scratch() {
         expect(begins[i] % 256 == 0 && begins[i] + sizes[i] <= begins[i + 1], "parts lie apart, at multiples of 256");
     }
   const Problem with_bfloat16 = with_weight(problem_of(512, 512, 64), PreparedForm::kBFloat16);
-  const sm90::Scratch of_a = sm90::scratch_of(with_bfloat16, Route::kBFloat16);
+  const sm90::Scratch of_a = sm90::scratch_of(with_bfloat16, Operands::kBFloat16);
   expect(of_a.exponents_a == of_a.b, "a weight that is bfloat16 takes no memory");
   const Problem long_rows = problem_of(9, 8, 1056);
   expect(sm90::segments_of(problem_of(9, 8, 0)) == 1 && sm90::segments_of(long_rows) == 2 &&

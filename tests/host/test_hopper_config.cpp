@@ -1,4 +1,4 @@
-// The Hopper tile table, the choice of a row, and how operands lie in shared memory.
+// The Hopper tile table, the choice of a config, and how operands lie in shared memory.
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -32,47 +32,47 @@ Problem problem(int64_t batch, int64_t m, int64_t n, int64_t k, bool a_transpose
   return result;
 }
 
-int row_named(const std::string& name) {
-  for (int row = 0; row < kDenseConfigCount; ++row)
-    if (name == kRows[row].name) return row;
-  expect(false, "there is a row of this name", name.c_str());
+int number_of(const std::string& name) {
+  for (int config = 0; config < kDenseConfigCount; ++config)
+    if (name == kDenseConfigs[config].name) return config;
+  expect(false, "there is a config of this name", name.c_str());
   return 0;
 }
 
 void test_table() {
   std::set<std::string> names;
-  for (const Row& row : kRows) {
-    const TileConfig& tile = row.tile;
-    names.insert(row.name);
+  for (const KernelConfig& config : kDenseConfigs) {
+    const TileConfig& tile = config.tile;
+    names.insert(config.name);
     const std::string size =
         std::to_string(tile.tile_m) + "x" + std::to_string(tile.tile_n) + "x" + std::to_string(tile.block_k);
-    expect(std::string(row.name).find(size) != std::string::npos, "a row's name holds its tile", row.name);
+    expect(std::string(config.name).find(size) != std::string::npos, "a config's name holds its tile", config.name);
     expect(tile.consumer_rows() % 64 == 0 && tile.mma_columns() % 8 == 0 && tile.mma_columns() <= kMaxColumns,
-           "a consumer has whole rows of wgmma", row.name);
+           "a consumer has whole rows of wgmma", config.name);
     const int sums = tile.consumer_rows() / 64 * tile.mma_columns() / 2;  // of each thread
-    expect(sums <= (tile.takes_registers ? 192 : 128), "the sums fit into registers", row.name);
-    expect(!tile.takes_registers || sums > 128, "no row asks for registers in vain", row.name);
-    expect(tile.block_k % kPanel == 0 && tile.consumers <= 3, "a row is sound", row.name);
-    expect(row.splits == 1 || !persistent(tile), "persistent kernels do not split k", row.name);
+    expect(sums <= (tile.takes_registers ? 192 : 128), "the sums fit into registers", config.name);
+    expect(!tile.takes_registers || sums > 128, "no config asks for registers in vain", config.name);
+    expect(tile.block_k % kPanel == 0 && tile.consumers <= 3, "a config is sound", config.name);
+    expect(config.splits == 1 || !persistent(tile), "persistent kernels do not split k", config.name);
     for (Major a : {Major::kK, Major::kMn}) {
       for (Major b : {Major::kK, Major::kMn}) {
         const int stages = pipeline_stages(tile, a, b);
         constexpr int per_sm = 228 * 1024, reserved_per_cta = 1024;
         const int used = shared_bytes(tile, a, b, stages) + reserved_per_cta;
         if (a == Major::kK && b == Major::kK)
-          expect(row.ctas_per_sm == per_sm / used, "the table says how many CTAs an SM holds", row.name);
-        expect(stages >= 3 && stages <= 16, "the pipeline has its stages", row.name);
-        expect(shared_bytes(tile, a, b, stages) <= kSmemLimit, "a kernel fits into shared memory", row.name);
+          expect(config.ctas_per_sm == per_sm / used, "the table says how many CTAs an SM holds", config.name);
+        expect(stages >= 3 && stages <= 16, "the pipeline has its stages", config.name);
+        expect(shared_bytes(tile, a, b, stages) <= kSmemLimit, "a kernel fits into shared memory", config.name);
         expect(stage_bytes(tile, a, b) % 1024 == 0 && pipeline_begin(tile) % 1024 == 0 &&
                    staging_begin(tile) % 1024 == 0 && warp_store_bytes(tile) % 1024 == 0,
-               "swizzled tiles begin at multiples of 1024", row.name);
+               "swizzled tiles begin at multiples of 1024", config.name);
       }
     }
   }
   expect(names.size() == static_cast<size_t>(kDenseConfigCount), "names are distinct");
 }
 
-void test_every_readable_problem_has_a_row() {
+void test_every_readable_problem_has_a_config() {
   for (int64_t m : {1, 8, 63, 64, 1000, 4096})
     for (int64_t n : {8, 64, 1000, 4096})
       for (int64_t k : {0, 8, 64, 1000, 28672})
@@ -80,34 +80,52 @@ void test_every_readable_problem_has_a_row() {
           for (bool b_transposed : {false, true}) {
             const Problem each = problem(3, m, n, k, a_transposed, b_transposed);
             const bool readable = !a_transposed || m % 8 == 0;
-            const int row = choose(each, kH200);
-            expect((row >= 0) == (readable || m == 1 || k == 0), "readable problems have a row, others none");
-            if (row < 0) continue;
-            expect(why_not(each, kH200) == nullptr, "only what can run is chosen", kRows[row].name);
+            const int config = choose_dense(each, kH200);
+            expect((config >= 0) == (readable || m == 1 || k == 0), "readable problems have a config, others none");
+            if (config < 0) continue;
+            expect(why_not_dense(each, kH200) == nullptr, "only what can run is chosen", kDenseConfigs[config].name);
             const std::vector<Candidate> candidates = explain(each, kH200);
             expect(candidates.size() == static_cast<size_t>(kDenseConfigCount), "all rows are weighed");
             for (const Candidate& other : candidates)
-              expect(candidates[row].ns <= other.ns, "the cheapest one is chosen", other.name);
+              expect(candidates[config].ns <= other.ns, "the cheapest one is chosen", other.name);
           }
 }
 
-// Of a row without registers for them beside the sums.
+// One that has not run on hardware is the last resort, however fast it should be.
+void test_unmeasured_configs_are_chosen_last() {
+  KernelConfig configs[] = {kDenseConfigs[0], kDenseConfigs[1], kDenseConfigs[2]};
+  const auto choose_of = [&](const auto& runs) {
+    return cheapest_config(
+        configs, [&](const KernelConfig& each) { return runs(&each - configs); },
+        [&](const KernelConfig& each) { return 3.0 - static_cast<double>(&each - configs); });
+  };
+  const auto all = [](auto) { return true; };
+  expect(choose_of(all) == 2, "the cheapest one");
+  configs[2].measured = false;
+  expect(choose_of(all) == 1, "of the measured ones");
+  expect(choose_of([](auto config) { return config == 2; }) == 2, "another one where no measured one can serve");
+  expect(choose_of([](auto) { return false; }) == -1, "none where none can");
+  for (const KernelConfig& config : kDenseConfigs) expect(config.measured, "every config has run", config.name);
+}
+
+// Of a config without registers for them beside the sums.
 void test_curved_activations_take_other_rows() {
   bool differs = false;
   for (int64_t size = 512; size <= 8192; size += 256) {
     Problem each = problem(1, size, size, size);
-    const int plain = choose(each, kH200);
+    const int plain = choose_dense(each, kH200);
     each.epilogue.activation = Activation::kGelu;
-    const int curved = choose(each, kH200);
+    const int curved = choose_dense(each, kH200);
     each.epilogue.activation = Activation::kLeakyRelu;
-    expect(choose(each, kH200) == plain, "leaky_relu goes by the plain product's row", kRows[plain].name);
+    expect(choose_dense(each, kH200) == plain, "leaky_relu goes by the plain product's config",
+           kDenseConfigs[plain].name);
     each.pre_activation = const_cast<void*>(each.out.data);
-    expect(choose(each, kH200) == curved, "so does the argument beside the output", kRows[curved].name);
-    expect(has_activated_store(kRows[curved].tile) || !persistent(kRows[curved].tile),
-           "a curved activation goes by TMA", kRows[curved].name);
+    expect(choose_dense(each, kH200) == curved, "so does the argument beside the output", kDenseConfigs[curved].name);
+    expect(has_activated_store(kDenseConfigs[curved].tile) || !persistent(kDenseConfigs[curved].tile),
+           "a curved activation goes by TMA", kDenseConfigs[curved].name);
     differs = differs || curved != plain;
   }
-  expect(differs, "some plain products take a row that has no registers for it");
+  expect(differs, "some plain products take a config that has no registers for it");
 }
 
 // Where TMA cannot write the output, rows whose sums would go through a slab lose to most others.
@@ -115,18 +133,20 @@ void test_large_ragged_outputs_take_rows_that_copy() {
   for (int64_t m : {64, 256, 1024, 4096})
     for (int64_t n : {1001, 4097, 50257}) {
       const Problem each = problem(1, m, n, 768, false, true);
-      const Row& row = kRows[choose(each, kH200)];
-      expect(has_activated_store(row.tile) || !persistent(row.tile), "a ragged output takes no slab", row.name);
+      const KernelConfig& config = kDenseConfigs[choose_dense(each, kH200)];
+      expect(has_activated_store(config.tile) || !persistent(config.tile), "a ragged output takes no slab",
+             config.name);
     }
 }
 
 void test_refusals() {
   Problem plain = problem(1, 64, 64, 64);
-  expect(choose(plain, {80, 108, 163 * 1024}) < 0 && choose(plain, {100, 148, 227 * 1024}) < 0, "only on Hopper");
+  expect(choose_dense(plain, {80, 108, 163 * 1024}) < 0 && choose_dense(plain, {100, 148, 227 * 1024}) < 0,
+         "only on Hopper");
   plain.a.dtype = DType::kFloat32;
-  expect(choose(plain, kH200) < 0, "16-bit operands alone");
-  expect(choose(problem(1, int64_t{1} << 31, 8, 8), kH200) < 0, "sizes that TMA cannot count");
-  expect(choose(problem(1 << 20, 1 << 12, 1 << 12, 8), kH200) < 0, "more tiles than an int counts");
+  expect(choose_dense(plain, kH200) < 0, "16-bit operands alone");
+  expect(choose_dense(problem(1, int64_t{1} << 31, 8, 8), kH200) < 0, "sizes that TMA cannot count");
+  expect(choose_dense(problem(1 << 20, 1 << 12, 1 << 12, 8), kH200) < 0, "more tiles than an int counts");
 }
 
 void test_tma_access() {
@@ -178,10 +198,10 @@ void test_lines_of_l2() {
 
 // A straddling operand makes the tiles dearer that read it more often.
 void test_delivery_counts() {
-  const int row = row_named("sm90_gemm_64x64x128");
+  const int config = number_of("sm90_gemm_64x64x128");
   const Problem aligned = problem(1, 4096, 4096, 8192), straddling = problem(1, 4096, 4096, 8192 + 8);
   const auto loads = [&](const Problem& each) {
-    const Cost cost = explain(each, kH200)[row].cost;
+    const Cost cost = explain(each, kH200)[config].cost;
     return cost.delivery + cost.l2;
   };
   expect(loads(straddling) > 1.2 * loads(aligned), "rows that straddle L2's lines cost more");
@@ -199,11 +219,11 @@ void test_explain() {
     expect(cost.start > 0 && cost.waves >= 1, "so does the start", candidate.name);
     expect(std::abs(candidate.ns - (cost.start + longest + cost.not_hidden * (sum - longest))) < 1e-6 * candidate.ns,
            "the terms make up the time", candidate.name);
-    expect(candidate.ns < 1e9 && candidate.name == kRows[row_named(candidate.name)].name, "it is a config's");
+    expect(candidate.ns < 1e9 && candidate.name == kDenseConfigs[number_of(candidate.name)].name, "it is a config's");
   }
   each.epilogue.activation = Activation::kGelu;
   for (const Candidate& candidate : explain(each, kH200))
-    expect(may_choose(kRows[row_named(candidate.name)], false), "only what may be chosen", candidate.name);
+    expect(may_choose(kDenseConfigs[number_of(candidate.name)], false), "only what may be chosen", candidate.name);
   each.a.dtype = DType::kFloat32;
   expect(explain(each, kH200).empty(), "nothing where the kernels cannot run it");
 }
@@ -213,7 +233,7 @@ void test_costs_cut_short() {
   const Problem each = problem(1, 777, 2048, 1024, false, true);
   const DenseWork work(each, kH200.sm_count, kGpuNumbers);
   for (const Candidate& candidate : explain(each, kH200)) {
-    const CostedConfig& config = kCostedConfigs[row_named(candidate.name)];
+    const CostedConfig& config = kCostedConfigs[number_of(candidate.name)];
     for (const double share : {0.3, 0.9, 0.999})
       expect(cost_of(config, work, share * candidate.ns).ns() > share * candidate.ns, "still above", candidate.name);
     expect(cost_of(config, work, candidate.ns).ns() == candidate.ns, "whole up to the limit", candidate.name);
@@ -223,7 +243,7 @@ void test_costs_cut_short() {
 // Four CTAs a cluster leave some SMs over; those of the same SM even out a wave.
 void test_waves() {
   const auto waves = [](const char* name, int64_t m, int64_t n) {
-    return explain(problem(1, m, n, 1024, false, true), kH200)[row_named(name)].cost.waves;
+    return explain(problem(1, m, n, 1024, false, true), kH200)[number_of(name)].cost.waves;
   };
   expect(waves("sm90_gemm_128x128x64", 128, 132 * 128) == 1 && waves("sm90_gemm_128x128x64", 128, 133 * 128) == 2,
          "a tile for each SM");
@@ -288,7 +308,8 @@ void test_last_begin() {
 
 int main() {
   test_table();
-  test_every_readable_problem_has_a_row();
+  test_every_readable_problem_has_a_config();
+  test_unmeasured_configs_are_chosen_last();
   test_curved_activations_take_other_rows();
   test_large_ragged_outputs_take_rows_that_copy();
   test_refusals();

@@ -10,6 +10,7 @@ namespace {
 
 using namespace tileon;
 
+constexpr int kTiles[] = {8, 16, 32, 64};
 constexpr auto kE8M0 = ScaleType::kE8M0, kE4M3 = ScaleType::kE4M3;
 constexpr sm90::SmallMFormat kSmallMFormats[] = {
     {e4m3, e4m3, kE8M0}, {e4m3, e2m1, kE8M0}, {e2m1, e4m3, kE8M0}, {e2m1, e2m1, kE8M0}, {e2m1, e2m1, kE4M3},
@@ -39,11 +40,11 @@ void check_pipeline(const sm90::SmallMFormat& format, int tile_m) {
   for (const int used : {1, stages}) {
     const int bytes = sm90::small_m_shared_bytes(format, tile_m, used);
     expect(bytes <= sm90::kSmemLimit, "a CTA has as much shared memory");
-    const int begin = sm90::small_m_slab_begin(tile_m, used * sm90::SmallMStage(format, tile_m).bytes);
-    expect(bytes >= sm90::kBarrierBytes + begin + sm90::small_m_slab_bytes(tile_m), "the sums fit in their place");
+    const int begin = sm90::small_m_staging_begin(tile_m, used * sm90::SmallMStage(format, tile_m).bytes);
+    expect(bytes >= sm90::kBarrierBytes + begin + sm90::small_m_staging_bytes(tile_m), "the sums fit in their place");
     expect(used == 1 || bytes >= sm90::kBarrierBytes + pipeline, "so does the pipeline");
   }
-  expect(sm90::small_m_slab_bytes(tile_m) == parts * tile_m * sm90::kSmallMPitch * 4 &&
+  expect(sm90::small_m_staging_bytes(tile_m) == parts * tile_m * sm90::kSmallMPitch * 4 &&
              sm90::kSmallMPitch >= sm90::kSmallMTileN,
          "each part of k has sums of its own");
   expect(sm90::small_m_consumers(tile_m) * 64 == parts * sm90::kSmallMTileN, "64 rows of b for each consumer");
@@ -53,7 +54,7 @@ void check_pipeline(const sm90::SmallMFormat& format, int tile_m) {
 // Of a stage that TMA and wgmma lay out by the address, no byte may move when k or the pipeline goes on.
 void check_sizes() {
   for (const sm90::SmallMFormat& format : kSmallMFormats)
-    for (const int tile_m : sm90::kSmallMTiles) {
+    for (const int tile_m : kTiles) {
       check_stage(format, tile_m);
       check_pipeline(format, tile_m);
     }
@@ -63,8 +64,8 @@ Problem nvfp4_of(int64_t m, int64_t n, int64_t k) { return problem_of(m, n, k, e
 
 bool runs(const Problem& problem, const Gpu& gpu = kH200) {
   const bool may = sm90::why_not_small_m(problem, gpu) == nullptr;
-  const int row = sm90::choose_block_scaled(problem, gpu);
-  expect((row >= 0 && sm90::kBlockScaledConfigs[row].route == sm90::Route::kSmallM) == may,
+  const int config = sm90::choose_block_scaled(problem, gpu);
+  expect((config >= 0 && sm90::kBlockScaledConfigs[config].operands == sm90::Operands::kCodes) == may,
          "few rows are chosen where they can run, and only there");
   return may;
 }
@@ -103,24 +104,39 @@ void check_operands() {
   expect(sm90::why_not_small_m(problem_of(1 << 26, 1 << 20, 32), kH200) != nullptr, "and so has a grid");
 }
 
+// What the kernels are instantiated with, and what the table says of it.
+void check_table() {
+  int count = 0;
+  for (const sm90::KernelConfig& config : sm90::kBlockScaledConfigs) {
+    if (config.operands != sm90::Operands::kCodes) continue;
+    const sm90::TileConfig& tile = config.tile;
+    expect(tile.family == sm90::Family::kSmallM && tile.tile_m == kTiles[count++] &&
+               tile.tile_n == sm90::kSmallMTileN && tile.block_k == kSmallMFormats[3].stage_k() &&
+               tile.consumers == sm90::small_m_consumers(tile.tile_m) && tile.max_stages == sm90::kSmallMMaxStages &&
+               tile.tile_m <= sm90::kSmallMMaxTileM,
+           "the table has the kernel's sizes, of mxfp4", config.name);
+  }
+  expect(count == 4, "each tile has a config");
+}
+
 void check_choice() {
   for (const int tile : {0, 1, 2, 3}) {
-    const int most = sm90::kSmallMTiles[tile], least = tile == 0 ? 1 : sm90::kSmallMTiles[tile - 1] + 1;
+    const int most = kTiles[tile], least = tile == 0 ? 1 : kTiles[tile - 1] + 1;
     char name[64];
     std::snprintf(name, sizeof(name), "sm90_block_scaled_few_rows_%dx%dx%d", most, sm90::kSmallMTileN,
                   kSmallMFormats[3].stage_k());
     for (const int m : {least, most})
       for (const sm90::SmallMFormat& format : kSmallMFormats) {
-        const int row = sm90::choose_block_scaled(problem_of(m, 200, 544, format.a, format.b, format.scale), kH200);
-        expect(row >= 0 && sm90::kBlockScaledConfigs[row].tile == tile &&
-                   sm90::same_name(sm90::kBlockScaledConfigs[row].name, name),
+        const int config = sm90::choose_block_scaled(problem_of(m, 200, 544, format.a, format.b, format.scale), kH200);
+        expect(config >= 0 && sm90::kBlockScaledConfigs[config].tile.tile_m == most &&
+                   sm90::same_name(sm90::kBlockScaledConfigs[config].name, name),
                "the least tile that holds the rows is taken:", name);
       }
   }
   for (const int m : {65, 128, 129}) {
-    const sm90::BlockScaledRow& row =
+    const sm90::KernelConfig& config =
         sm90::kBlockScaledConfigs[sm90::choose_block_scaled(problem_of(m, 200, 544), kH200)];
-    expect((row.route == sm90::Route::kSmallM) == (m < 129) && (m == 129 || sm90::kSmallMTiles[row.tile] == 64),
+    expect((config.operands == sm90::Operands::kCodes) == (m < 129) && (m == 129 || config.tile.tile_m == 64),
            "up to 128 rows are few, in two tiles");
   }
 }
@@ -132,7 +148,7 @@ void check_splits() {
   expect(splits(problem_of(16, 128, 8192), 16) == 8, "one tile has as many as there can be");
   expect(splits(problem_of(16, 3968, 8192), 16) == 3 && splits(problem_of(16, 3840, 8192), 16) == 4,
          "30 clusters of four run at once on an H200");
-  for (const int tile_m : sm90::kSmallMTiles)
+  for (const int tile_m : kTiles)
     for (const sm90::SmallMFormat& format : kSmallMFormats)
       for (const int64_t n : {1, 128, 1000, 5000, 132 * 128})
         for (int64_t k = 0; k < 12 * format.stage_k(); k += 2 * format.vec()) {
@@ -149,7 +165,7 @@ void check_shapes_of_the_gpu_tests() {
     int tiles, stages, ctas;
   } kShapes[] = {{70, 9, 1},  {60, 9, 2}, {40, 10, 3}, {20, 11, 4}, {22, 9, 5},
                  {18, 11, 6}, {15, 7, 7}, {1, 8, 8},   {2, 100, 8}};
-  for (const int tile_m : sm90::kSmallMTiles)
+  for (const int tile_m : kTiles)
     for (const sm90::SmallMFormat& format : kSmallMFormats)
       for (const auto& shape : kShapes) {
         const int64_t n = (shape.tiles - 1) * 128 + 5, k = (shape.stages - 1) * format.stage_k() + 96;
@@ -159,17 +175,19 @@ void check_shapes_of_the_gpu_tests() {
 }
 
 void check_scales() {
-  const auto at = [](uintptr_t address) { return reinterpret_cast<const void*>(address); };
+  const auto in_blocks = [](uintptr_t address, const ScaleStrides& strides) {
+    return sm90::lie_in_blocks({reinterpret_cast<const void*>(address), kE8M0, 32, strides});
+  };
   const ScaleStrides packed = packed_scales(17);
-  expect(sm90::lie_in_blocks(at(4096), packed) && sm90::lie_in_blocks(at(4112), packed), "packed scales are copied");
-  expect(!sm90::lie_in_blocks(at(4104), packed), "but from multiples of 16 bytes alone");
-  expect(!sm90::lie_in_blocks(at(4096), flat_scales(17, 1)) && !sm90::lie_in_blocks(at(4096), flat_scales(16, 1)) &&
-             !sm90::lie_in_blocks(at(4096), flat_scales(1, 128)),
+  expect(in_blocks(4096, packed) && in_blocks(4112, packed), "packed scales are copied");
+  expect(!in_blocks(4104, packed), "but from multiples of 16 bytes alone");
+  expect(!in_blocks(4096, flat_scales(17, 1)) && !in_blocks(4096, flat_scales(16, 1)) &&
+             !in_blocks(4096, flat_scales(1, 128)),
          "2-D scales are not");
   const auto with = [&](int64_t ScaleStrides::*stride, int64_t value) {
     ScaleStrides changed = packed;
     changed.*stride = value;
-    return sm90::lie_in_blocks(at(4096), changed);
+    return in_blocks(4096, changed);
   };
   expect(!with(&ScaleStrides::col, 2) && !with(&ScaleStrides::quarter, 5) && !with(&ScaleStrides::row, 20) &&
              !with(&ScaleStrides::col_block, 528) && !with(&ScaleStrides::row_block, packed.row_block + 8),
@@ -183,6 +201,7 @@ void check_scales() {
 int main() {
   check_sizes();
   check_operands();
+  check_table();
   check_choice();
   check_splits();
   check_shapes_of_the_gpu_tests();

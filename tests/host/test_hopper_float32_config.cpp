@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/small_floats.h"
-#include "cuda/sm90/heuristics/bf16x6.h"
+#include "cuda/sm90/heuristics/select.h"
 #include "expect.h"
 
 namespace {
@@ -84,37 +84,37 @@ void check_decomposed_problem() {
     expect(decomposed.a.stride_mn * 2 == row && decomposed.a.stride_batch == 50 * decomposed.k &&
                decomposed.b.stride_batch == 0,
            "strides");
-    expect(sm90::why_not_float32(problem, kH200) == nullptr, "operands at any address, with any strides");
+    expect(sm90::why_not_bf16x6(problem, kH200) == nullptr, "operands at any address, with any strides");
   }
 }
 
-void check_rows() {
-  for (const sm90::Row& row : sm90::kBf16x6Configs) {
-    const sm90::TileConfig& tile = row.tile;
-    const bool one_cta = tile.family == sm90::Family::kCooperative && row.splits == 1;
-    expect(one_cta || (tile.family == sm90::Family::kClusterSplitK && row.splits > 1), "a cooperative kernel",
-           row.name);
-    expect(tile.block_k == 64, "one panel a stage", row.name);
+void check_configs() {
+  for (const sm90::KernelConfig& config : sm90::kBf16x6Configs) {
+    const sm90::TileConfig& tile = config.tile;
+    const bool one_cta = tile.family == sm90::Family::kCooperative && config.splits == 1;
+    expect(one_cta || (tile.family == sm90::Family::kClusterSplitK && config.splits > 1), "a cooperative kernel",
+           config.name);
+    expect(tile.block_k == 64, "one panel a stage", config.name);
     expect(sm90::pipeline_stages(tile, Major::kK, Major::kK) > 3, "the next k is loaded beside the three planes of one",
-           row.name);
+           config.name);
     const int sums = tile.consumer_rows() / 64 * tile.tile_n / 2 * 2;  // of each thread: of 64 k, and of all before
-    expect(sums <= (tile.takes_registers ? 192 : 128), "both sets of sums fit the registers", row.name);
-    expect(!tile.takes_registers || sums * 3 / 2 > 144, "no row asks for registers in vain", row.name);
+    expect(sums <= (tile.takes_registers ? 192 : 128), "both sets of sums fit the registers", config.name);
+    expect(!tile.takes_registers || sums * 3 / 2 > 144, "no config asks for registers in vain", config.name);
   }
 }
 
 void check_choice() {
   for (const int64_t size : {1024, 2048, 4096, 8192}) {
-    expect(sm90::choose_float32(problem_of(1, size, size, size), kH200) >= 0, "tensor cores for large products");
-    expect(sm90::choose_float32(problem_of(1, size, size, size), kAda) < 0, "on Hopper alone");
+    expect(sm90::choose_bf16x6(problem_of(1, size, size, size), kH200) >= 0, "tensor cores for large products");
+    expect(sm90::choose_bf16x6(problem_of(1, size, size, size), kAda) < 0, "on Hopper alone");
   }
-  expect(sm90::choose_float32(problem_of(1, 64, 64, 64), kH200) < 0, "decomposing a small product does not pay");
-  expect(sm90::choose_float32(problem_of(1, 1, 8192, 64), kH200) < 0, "nor does it for one row and a short k");
+  expect(sm90::choose_bf16x6(problem_of(1, 64, 64, 64), kH200) < 0, "decomposing a small product does not pay");
+  expect(sm90::choose_bf16x6(problem_of(1, 1, 8192, 64), kH200) < 0, "nor does it for one row and a short k");
   Problem problem = problem_of(1, 4096, 4096, 4096);
   problem.allow_tf32 = true;
-  expect(sm90::choose_float32(problem, kH200) < 0, "TF32 needs no three parts");
+  expect(sm90::choose_bf16x6(problem, kH200) < 0, "TF32 needs no three parts");
   problem = problem_of(1, 4096, 4096, int64_t{1} << 30);
-  expect(sm90::why_not_float32(problem, kH200) != nullptr, "three times as long a k is beyond TMA's coordinates");
+  expect(sm90::why_not_bf16x6(problem, kH200) != nullptr, "three times as long a k is beyond TMA's coordinates");
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ int main() {
   check_parts();
   check_layout();
   check_decomposed_problem();
-  check_rows();
+  check_configs();
   check_choice();
   return report("hopper float32 config");
 }

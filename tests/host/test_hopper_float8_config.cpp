@@ -1,6 +1,6 @@
-// Hopper's fp8 table: what the kernels read, and the choice of a row.
+// Hopper's fp8 table: what the kernels read, and the choice of a config.
 
-#include "cuda/sm90/heuristics/fp8.h"
+#include "cuda/sm90/heuristics/select.h"
 #include "expect.h"
 
 namespace {
@@ -30,15 +30,15 @@ void check_access() {
   const auto refused = [](auto change) {
     Problem problem = problem_of(64, 64, 256);
     change(problem);
-    return sm90::why_not_float8(problem, kH200) != nullptr;
+    return sm90::why_not_fp8(problem, kH200) != nullptr;
   };
   expect(!refused([](Problem&) {}), "rows along k");
   expect(!refused([](Problem& p) { p.k = 255; }), "an odd k, whose last pair lacks one");
   expect(refused([](Problem& p) { p.a.data = reinterpret_cast<const void*>(8); }), "an address of 8");
   expect(refused([](Problem& p) { p.b.stride_mn = 264; }), "rows 264 bytes apart");
-  expect(refused([](Problem& p) { p.b = {p.b.data, 1, 64, 0}; }), "a row-major b");
+  expect(refused([](Problem& p) { p.b.stride_mn = 1, p.b.stride_k = 64; }), "a row-major b");
   expect(refused([](Problem& p) { p.a.dtype = p.b.dtype = DType::kFloat16; }), "float16");
-  expect(sm90::why_not_float8(problem_of(64, 64, 256), kAda) != nullptr, "another GPU");
+  expect(sm90::why_not_fp8(problem_of(64, 64, 256), kAda) != nullptr, "another GPU");
 }
 
 void check_pairs() {
@@ -52,20 +52,22 @@ void check_pairs() {
 void check_choice() {
   for (const int64_t size : {1, 64, 512, 1024, 4096, 8192})
     for (const bool fast_accum : {false, true}) {
-      const int row = sm90::choose_float8(problem_of(size, size, 1024, fast_accum), kH200);
-      expect(row >= 0 && sm90::kFp8Configs[row].promoted == !fast_accum, "fast_accum decides what is promoted");
+      const int config = sm90::choose_fp8(problem_of(size, size, 1024, fast_accum), kH200);
+      expect(config >= 0 && (sm90::kFp8Configs[config].operands == sm90::Operands::kFp8) == fast_accum,
+             "fast_accum decides what is promoted");
     }
-  for (const sm90::Float8Row& row : sm90::kFp8Configs) {
-    const sm90::TileConfig& tile = row.row.tile;
+  for (const sm90::KernelConfig& config : sm90::kFp8Configs) {
+    const sm90::TileConfig& tile = config.tile;
+    const bool promoted = config.operands == sm90::Operands::kFp8Promoted;
     const bool ping_pong = tile.family == sm90::Family::kPingpong;
-    expect(sm90::persistent(tile) && !tile.swapped() && row.row.splits == 1, "a persistent kernel", row.row.name);
-    expect(!row.promoted || !ping_pong, "promoted sums leave the tensor core while it works for the other consumer",
-           row.row.name);
-    expect(!row.promoted || tile.block_k == 64, "promoted every 128 k");
-    const int sums = tile.consumer_rows() / 64 * tile.tile_n / 2 * (row.promoted ? 2 : 1);  // of each thread
-    expect(sums <= (tile.takes_registers ? 192 : 128), "all sets of sums fit the registers", row.row.name);
-    expect(!tile.takes_registers || (tile.consumers == 2 && sums > 128), "no row asks for registers in vain",
-           row.row.name);
+    expect(sm90::persistent(tile) && !tile.swapped() && config.splits == 1, "a persistent kernel", config.name);
+    expect(!promoted || !ping_pong, "promoted sums leave the tensor core while it works for the other consumer",
+           config.name);
+    expect(!promoted || tile.block_k == 64, "promoted every 128 k");
+    const int sums = tile.consumer_rows() / 64 * tile.tile_n / 2 * (promoted ? 2 : 1);  // of each thread
+    expect(sums <= (tile.takes_registers ? 192 : 128), "all sets of sums fit the registers", config.name);
+    expect(!tile.takes_registers || (tile.consumers == 2 && sums > 128), "no config asks for registers in vain",
+           config.name);
   }
 }
 

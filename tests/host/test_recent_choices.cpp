@@ -1,5 +1,5 @@
 // Choices that are remembered are those that would be made again.
-#include "cuda/sm90/heuristics/recent_choices.h"
+#include "cuda/sm90/heuristics/select.h"
 
 #include <cstdint>
 #include <random>
@@ -37,7 +37,7 @@ void test_remembered_as_chosen() {
   for (int round = 0; round < 2; ++round)
     for (const Problem& each : problems)
       for (int again = 0; again < 2; ++again)
-        expect(recent.choose(each, kH200) == choose(each, kH200), "what is remembered is what is chosen");
+        expect(recent.choose(each, kH200) == choose_dense(each, kH200), "what is remembered is what is chosen");
 }
 
 // What differs in one thing that the choice looks at is another problem.

@@ -5,8 +5,7 @@
 
 #include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/layout/encoding.h"
-#include "cuda/sm90/layout/named_barriers.cuh"
-#include "cuda/sm90/layout/scaled_params.h"
+#include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/mainloop/traits.cuh"
 
 namespace tileon::sm90 {
@@ -17,7 +16,6 @@ class GlobalScale {
  public:
   using Out = Out_;
   using Params = ScaledParams;
-  static constexpr bool leaves_summary = true;
   static constexpr bool is_in_need_of_registers = false;
 
   // By the consumers' `warps`, while they wait for their first data.
@@ -31,7 +29,7 @@ class GlobalScale {
 
   __device__ __forceinline__ void read(const Params&, int, int) {}
   template <typename Shared>
-  __device__ __forceinline__ void lay_out(const Shared&, int) const {}
+  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
 
   template <typename Shared, int kBlocks, int kCount>
   __device__ __forceinline__ PlainResults<kBlocks, kCount> results(const Params& params, const Shared&, int,
@@ -99,8 +97,9 @@ class RowScale {
   using Out = Out_;
   using Params = ScaledParams;
   static constexpr int row_blocks = kTile.consumer_rows() / 64;
-  static constexpr bool leaves_summary = false;
   static constexpr bool is_in_need_of_registers = true;
+
+  static __device__ __forceinline__ void summarize(const Params&, int, int) {}
 
   // `row` is the first of the warp's 16, `column` of the tile's.
   __device__ __forceinline__ void read(const Params& params, int row, int column) {
@@ -119,7 +118,7 @@ class RowScale {
 
   // Collective for the warpgroup: returns when all columns' exponents lie there.
   template <typename Shared>
-  __device__ __forceinline__ void lay_out(const Shared& shared, int consumer) {
+  __device__ __forceinline__ void to_smem(const Shared& shared, int consumer) {
     packed_rows_ = 0;
 #pragma unroll
     for (int i = 0; i < kRowsOfThread; ++i) packed_rows_ |= rows_[i] << 8 * i;

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "cuda/sm90/epilogue/epilogue_ops.cuh"
-#include "cuda/sm90/epilogue/store_place.h"
+#include "cuda/sm90/epilogue/ops.cuh"
+#include "cuda/sm90/epilogue/staged_store.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
 
 namespace tileon::sm90 {
@@ -65,5 +65,18 @@ __device__ __forceinline__ void store_directly(const KernelParams& params, const
       return store_directly<Kernel>(params, results, bias, place, BiasAndLeakyRelu{params.slope});
   }
 }
+
+// The Store of float32 products.
+template <typename Kernel>
+struct DirectStore {
+  // As TmaStore's.
+  template <typename Results>
+  static __device__ __forceinline__ void store(const KernelParams& params, unsigned char* shared,
+                                               const Results& results, const float* bias,
+                                               const FirstBias<Kernel>& first_bias, const StorePlace& place) {
+    if (params.store_directly) return store_directly<Kernel>(params, results, bias, place);
+    TmaStore<Kernel>::store(params, shared, results, bias, first_bias, place);
+  }
+};
 
 }  // namespace tileon::sm90

@@ -12,9 +12,8 @@
 #include "cuda/ptx/matrix_copy.cuh"
 #include "cuda/ptx/sync.cuh"
 #include "cuda/ptx/tma.cuh"
-#include "cuda/sm90/epilogue/epilogue_ops.cuh"
-#include "cuda/sm90/epilogue/store_place.h"
-#include "cuda/sm90/heuristics/dense.h"
+#include "cuda/sm90/epilogue/ops.cuh"
+#include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/kernel_params.h"
 
 namespace tileon::sm90 {

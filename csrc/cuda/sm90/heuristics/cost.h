@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "cuda/common/vector_stores.h"
-#include "cuda/sm90/heuristics/dense.h"
+#include "cuda/sm90/heuristics/config.h"
 
 namespace tileon::sm90 {
 
@@ -108,7 +108,7 @@ struct DenseWork {
   double k_in_64, k_in_128;  // rounded up to whole blocks
   double operand_bytes;
   double bytes;                                 // of both operands and the output, each once
-  double unaligned_persistent, unaligned_slab;  // factors of unaligned_tile
+  double unaligned_persistent, unaligned_staged;  // factors of unaligned_tile
   double sm_count, sm_share;                    // SMs, and 1 / SMs
   double clusters[4], cluster_share[4];         // the same of clusters at once, by log2 of their CTAs
 
@@ -133,7 +133,7 @@ struct DenseWork {
     bytes = operand_bytes + out_bytes * (row_bytes % kSectorBytes != 0 ? 1 + gpu.out_sectors : 1);
     const bool has_pairs = takes_vector_stores(problem, 2);
     unaligned_persistent = writes_by_tma(problem) ? 0 : has_pairs ? 1 : 1 + gpu.odd_columns;
-    unaligned_slab = takes_vector_stores(problem, 4) ? 0 : 1;
+    unaligned_staged = takes_vector_stores(problem, 4) ? 0 : 1;
     for (int i = 0; i < 4; ++i) {
       clusters[i] = clusters_at_once(1 << i, sms);
       cluster_share[i] = 1 / clusters[i];
@@ -150,22 +150,22 @@ struct CostedConfig {
   double memory_ns, memory_ns_a_cta, l2_ns_a_cta;  // for a byte
 
   constexpr CostedConfig() = default;
-  constexpr CostedConfig(const Row& row, const ConfigNumbers& numbers)
-      : tile(row.tile),
-        splits(row.splits),
-        log2_splits(row.splits == 8 ? 3 : row.splits / 2),
-        ctas_per_sm(row.ctas_per_sm),
+  constexpr CostedConfig(const KernelConfig& config, const ConfigNumbers& numbers)
+      : tile(config.tile),
+        splits(config.splits),
+        log2_splits(config.splits == 8 ? 3 : config.splits / 2),
+        ctas_per_sm(config.ctas_per_sm),
         start(numbers.start),
         per_tile(numbers.per_tile),
         per_k(numbers.per_k),
         per_k_mn(numbers.per_k_mn),
         unaligned_tile(numbers.unaligned_tile),
-        share_m(1.0 / row.tile.tile_m),
-        share_n(1.0 / row.tile.tile_n),
-        split_share(1.0 / row.splits),
+        share_m(1.0 / config.tile.tile_m),
+        share_n(1.0 / config.tile.tile_n),
+        split_share(1.0 / config.splits),
         memory_ns(1 / numbers.memory_bytes),
         memory_ns_a_cta(1 / numbers.memory_bytes_a_cta),
-        l2_ns_a_cta(1 / (numbers.l2_bytes_a_tile * row.splits)) {}
+        l2_ns_a_cta(1 / (numbers.l2_bytes_a_tile * config.splits)) {}
 };
 
 // What a config's time is made of, in nanoseconds: its start, and four parts that run at once: the tensor cores,
@@ -206,7 +206,7 @@ inline Cost cost_of(const CostedConfig& config, const DenseWork& work, double li
     cost.waves = std::max(1.0, even);
     load_waves = std::max(1.0, even + work.gpu.uneven_waves * (rounds - even));
   }
-  const double unaligned = persistent(tile) ? work.unaligned_persistent : work.unaligned_slab;
+  const double unaligned = persistent(tile) ? work.unaligned_persistent : work.unaligned_staged;
   const bool k_major = tile.family == Family::kSwapAb ? work.a.k_major() : work.b.k_major();
   const double k = tile.block_k == 64 ? work.k_in_64 : work.k_in_128;
   cost.start = config.start + work.gpu.full_gpu_ns * std::min(1.0, ctas * work.sm_share);
@@ -227,13 +227,13 @@ inline Cost cost_of(const CostedConfig& config, const DenseWork& work, double li
 
 // How many times an SM's time for one tile the product takes. Where an SM holds several CTAs they even out what is left
 // over in the last wave.
-inline double waves(const Row& row, int64_t tiles, int sm_count) {
-  const int64_t ctas = tiles * row.splits;
-  if (row.ctas_per_sm > 1) {
+inline double waves(const KernelConfig& config, int64_t tiles, int sm_count) {
+  const int64_t ctas = tiles * config.splits;
+  if (config.ctas_per_sm > 1) {
     const double share = static_cast<double>(ctas) / sm_count;
     return share > 1 ? share : 1;
   }
-  return ceil_divide(tiles, clusters_at_once(row.splits, sm_count));
+  return ceil_divide(tiles, clusters_at_once(config.splits, sm_count));
 }
 
 // How many of L2's lines a line of a tile takes: two, where the operand's lines do not begin at theirs.
@@ -272,15 +272,15 @@ struct Work {
 constexpr double kLargestL2BytesPerNs = 20000.0;
 
 // The start, and the largest of three bounds: tensor cores, memory and L2.
-inline double largest_bound_ns(const Row& row, const Problem& problem, const Work& work, int sm_count) {
-  const int64_t tiles = tile_order(row.tile, problem.m, problem.n).count() * problem.batch;
-  const double per_k = work.b.major == Major::kK ? row.per_k : row.per_k_mn;
-  const double compute = waves(row, tiles, sm_count) * (row.per_tile + per_k * work.k);
-  const double memory = work.bytes / row.bytes_per_ns;
-  const double per_block = operand_bytes(row.tile.tile_m, row.tile.block_k, work.a.major) * work.a_lines +
-                           operand_bytes(row.tile.tile_n, row.tile.block_k, work.b.major) * work.b_lines;
-  const double delivery = static_cast<double>(tiles) * per_block / row.tile.block_k * work.k / kLargestL2BytesPerNs;
-  return row.start + std::max({compute, memory, delivery});
+inline double largest_bound_ns(const KernelConfig& config, const Problem& problem, const Work& work, int sm_count) {
+  const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
+  const double per_k = work.b.major == Major::kK ? config.bound.per_k : config.bound.per_k_mn;
+  const double compute = waves(config, tiles, sm_count) * (config.bound.per_tile + per_k * work.k);
+  const double memory = work.bytes / config.bound.bytes_per_ns;
+  const double per_block = operand_bytes(config.tile.tile_m, config.tile.block_k, work.a.major) * work.a_lines +
+                           operand_bytes(config.tile.tile_n, config.tile.block_k, work.b.major) * work.b_lines;
+  const double delivery = static_cast<double>(tiles) * per_block / config.tile.block_k * work.k / kLargestL2BytesPerNs;
+  return config.bound.start + std::max({compute, memory, delivery});
 }
 
 }  // namespace tileon::sm90

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cuda/sm90/heuristics/cost.h"
+#include "cuda/sm90/heuristics/tables.h"
 
 namespace tileon::sm90 {
 
@@ -35,7 +36,7 @@ struct NamedNumbers {
   ConfigNumbers numbers;
 };
 
-// One for each row of kRows, in its order.
+// One for each config of kDenseConfigs, in its order.
 // clang-format off
 constexpr NamedNumbers kConfigNumbers[] = {
     // name                              start, per_tile, per_k, per_k_mn, unaligned_tile, memory_bytes, memory_bytes_a_cta, l2_bytes_a_tile
@@ -93,16 +94,16 @@ constexpr NamedNumbers kConfigNumbers[] = {
 // clang-format on
 
 constexpr bool numbers_are_of_the_table() {
-  for (int row = 0; row < kDenseConfigCount; ++row)
-    if (std::string_view(kConfigNumbers[row].name) != kRows[row].name) return false;
+  for (int i = 0; i < kDenseConfigCount; ++i)
+    if (std::string_view(kConfigNumbers[i].name) != kDenseConfigs[i].name) return false;
   return true;
 }
 static_assert(sizeof(kConfigNumbers) / sizeof(kConfigNumbers[0]) == kDenseConfigCount && numbers_are_of_the_table(),
-              "each config of kRows has its numbers here, in the same order");
+              "each config of kDenseConfigs has its numbers here, in the same order");
 
 constexpr std::array<CostedConfig, kDenseConfigCount> kCostedConfigs = [] {
   std::array<CostedConfig, kDenseConfigCount> costed{};
-  for (int row = 0; row < kDenseConfigCount; ++row) costed[row] = {kRows[row], kConfigNumbers[row].numbers};
+  for (int i = 0; i < kDenseConfigCount; ++i) costed[i] = {kDenseConfigs[i], kConfigNumbers[i].numbers};
   return costed;
 }();
 

@@ -1,46 +1,135 @@
-// Which config of the Hopper tile tables takes a dense product of 16 bits, or a block-scaled one: pure functions,
-// compiled by any C++ compiler. Those of fp8, int8 and float32 stand beside their tables.
+// What the Hopper kernels take, and which config takes a problem: pure functions, compiled by any C++ compiler.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <unordered_map>
 #include <vector>
 
 #include "cuda/common/cheapest.h"
+#include "cuda/common/vector_stores.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
+#include "cuda/sm90/heuristics/small_m.h"
+#include "cuda/sm90/layout/encoding.h"
 
 namespace tileon::sm90 {
 
+// ---- what the kernels take ----
+
+// Of operands of 16 bits.
+inline const char* why_not_dense(const Problem& problem, const Gpu& gpu) {
+  if (problem.a.dtype != DType::kFloat16 && problem.a.dtype != DType::kBFloat16)
+    return "it does not take operands of this dtype";
+  if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
+  constexpr int64_t limit = int64_t{1} << 31;  // of TMA's coordinates, and of the number of tiles
+  constexpr int64_t margin = 1 << 16;          // what whole tiles and blocks of k reach past the end, and more
+  if (problem.m >= limit - margin || problem.n >= limit - margin || problem.k >= limit - margin ||
+      problem.batch >= limit)
+    return "a size is near 2^31 or above it";
+  const int64_t tiles = ((problem.m + 7) / 8) * ((problem.n + 31) / 32);  // no config has smaller ones
+  if (tiles >= limit / 8 / problem.batch) return "there are too many tiles";
+  if (!tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes).readable)
+    return "it cannot read the strides or the alignment of `a`";
+  if (!tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes).readable)
+    return "it cannot read the strides or the alignment of `b`";
+  return nullptr;
+}
+
+// The product as the kernels see it: pairs of fp8 as elements of 16 bits. That they are of the output's dtype only says
+// that an output of 16 bits is theirs to store.
+inline Problem as_pairs(const Problem& problem) {
+  Problem pairs = problem;
+  pairs.a.dtype = info(problem.out_dtype).bytes == 2 ? problem.out_dtype : DType::kBFloat16;
+  pairs.b.dtype = pairs.a.dtype;
+  pairs.k = (problem.k + 1) / 2;
+  for (Operand* operand : {&pairs.a, &pairs.b}) {
+    operand->stride_mn /= 2;
+    operand->stride_batch /= 2;
+  }
+  return pairs;
+}
+
+// wgmma reads fp8 along k alone.
+inline bool is_k_major(const Matrix& operand, const Problem& problem, int64_t mn) {
+  const TmaAccess access = tma_access(operand, problem.batch, mn, problem.k, 1);
+  return access.readable && access.major == Major::kK;
+}
+
+inline const char* why_not_fp8(const Problem& problem, const Gpu& gpu) {
+  if (!is_float8(problem.a.dtype)) return "it does not take operands of this dtype";
+  if (!is_k_major(problem.a, problem, problem.m)) return "it cannot read the strides or the alignment of `a`";
+  if (!is_k_major(problem.b, problem, problem.n)) return "it cannot read the strides or the alignment of `b`";
+  return why_not_dense(as_pairs(problem), gpu);
+}
+
+inline const char* why_not_bf16x6(const Problem& problem, const Gpu& gpu) {
+  if (problem.a.dtype != DType::kFloat32 || problem.allow_tf32) return "it does not take operands of this dtype";
+  return why_not_dense(bf16x3_problem(problem, nullptr), gpu);
+}
+
+// Of block-scaled products whose operands are prepared.
+inline const char* why_not_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
+  if (is_by_encoding(operands) && !problem.is_mxfp4()) return "int8 and e5m2 hold mxfp4 alone";
+  if (is_by_encoding(operands) && problem.k > kInt8MaxK) return "k is too long for sums in int32";
+  if (problem.k > kPrepareMaxK) return "k is too long";
+  if (prepare_ctas(problem, segments_of(problem)) >= int64_t{1} << 31) return "its operands are too large";
+  return why_not_dense(prepared_problem(problem, Encoding::kBFloat16, nullptr, nullptr), gpu);
+}
+
+// Why configs of these operands cannot run the problem on this GPU; null where all of them can.
+inline const char* why_not(Operands operands, const Problem& problem, const Gpu& gpu) {
+  switch (operands) {
+    case Operands::k16Bits:
+      return why_not_dense(problem, gpu);
+    case Operands::kFp8:
+    case Operands::kFp8Promoted:
+      return why_not_fp8(problem, gpu);
+    case Operands::kBf16x3:
+      return why_not_bf16x6(problem, gpu);
+    case Operands::kCodes:
+      return why_not_small_m(problem, gpu);
+    default:
+      return why_not_prepared(operands, problem, gpu);
+  }
+}
+
+// Why the problem's b cannot be prepared alone, to be kept.
+inline const char* why_not_prepare(const Problem& problem, const Gpu& gpu) {
+  if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
+  if (problem.k > kPrepareMaxK) return "k is too long";
+  if (prepare_ctas(problem, segments_of(problem)) >= int64_t{1} << 31) return "it is too large";
+  return nullptr;
+}
+
+// ---- the choice ----
+
+// The cheapest config of a table that `runs`; of those that have not run on hardware only where no other does. -1:
+// none.
+template <int kCount, typename Runs, typename Ns>
+int cheapest_config(const KernelConfig (&configs)[kCount], const Runs& runs, const Ns& ns) {
+  const int best = cheapest(
+      configs, [&](const KernelConfig& each) { return each.measured && runs(each); }, ns);
+  return best >= 0 ? best : cheapest(configs, runs, ns);
+}
+
 // Whether the sums are finished by one of the formulas that every kernel applies while it stores them
-// (epilogue/epilogue_ops.cuh).
+// (epilogue/ops.cuh).
 inline bool is_cheap_epilogue(const Problem& problem) {
   return problem.pre_activation == nullptr && is_cheap(problem.epilogue);
 }
 
 // Kernels that send the sums through shared memory for any formula but the cheap ones take up to twice as long then.
-inline bool may_choose(const Row& row, bool cheap) {
-  return cheap || has_activated_store(row.tile) || !persistent(row.tile);
+inline bool may_choose(const KernelConfig& config, bool cheap) {
+  return cheap || has_activated_store(config.tile) || !persistent(config.tile);
 }
 
-// The config that is expected to be fastest, by index; -1 where none can run the problem. The costs are those of cheap
-// formulas.
-inline int choose(const Problem& problem, const Gpu& gpu) {
-  if (why_not(problem, gpu) != nullptr) return -1;
-  const DenseWork work(problem, gpu.sm_count, kGpuNumbers);
-  const bool cheap = is_cheap_epilogue(problem);
-  int best = -1;
-  double least = std::numeric_limits<double>::infinity();
-  for (int row = 0; row < kDenseConfigCount; ++row) {
-    if (!may_choose(kRows[row], cheap)) continue;
-    const double expected = cost_of(kCostedConfigs[row], work, least).ns();
-    if (expected >= least) continue;
-    best = row;
-    least = expected;
-  }
-  return best;
-}
-
-// A config that `choose` weighs, and what it expects of it.
+// A config that choose_dense weighs, and what it expects of it.
 struct Candidate {
   const char* name;
   double ns;  // in all
@@ -50,49 +139,215 @@ struct Candidate {
 // All of them, in the order of the table; none where the kernels cannot run the problem.
 inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
   std::vector<Candidate> candidates;
-  if (why_not(problem, gpu) != nullptr) return candidates;
+  if (why_not_dense(problem, gpu) != nullptr) return candidates;
   const DenseWork work(problem, gpu.sm_count, kGpuNumbers);
   const bool cheap = is_cheap_epilogue(problem);
-  for (int row = 0; row < kDenseConfigCount; ++row) {
-    if (!may_choose(kRows[row], cheap)) continue;
-    const Cost cost = cost_of(kCostedConfigs[row], work, std::numeric_limits<double>::infinity());
-    candidates.push_back({kRows[row].name, cost.ns(), cost});
+  for (int config = 0; config < kDenseConfigCount; ++config) {
+    if (!may_choose(kDenseConfigs[config], cheap)) continue;
+    const Cost cost = cost_of(kCostedConfigs[config], work, std::numeric_limits<double>::infinity());
+    candidates.push_back({kDenseConfigs[config].name, cost.ns(), cost});
   }
   return candidates;
 }
 
+// The config that is expected to be fastest, by number; -1 where none can run the problem. The costs are those of cheap
+// formulas.
+inline int choose_dense(const Problem& problem, const Gpu& gpu) {
+  if (why_not_dense(problem, gpu) != nullptr) return -1;
+  const DenseWork work(problem, gpu.sm_count, kGpuNumbers);
+  const bool cheap = is_cheap_epilogue(problem);
+  double least = std::numeric_limits<double>::infinity();  // above it a cost need not be known
+  return cheapest_config(
+      kDenseConfigs, [&](const KernelConfig& config) { return may_choose(config, cheap); },
+      [&](const KernelConfig& config) {
+        const double ns = cost_of(kCostedConfigs[&config - kDenseConfigs], work, least).ns();
+        least = std::min(least, ns);
+        return ns;
+      });
+}
+
+inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
+  if (why_not_fp8(problem, gpu) != nullptr) return -1;
+  const Problem pairs = as_pairs(problem);
+  const Work work(pairs);
+  const Operands wanted = problem.fast_accum ? Operands::kFp8 : Operands::kFp8Promoted;
+  return cheapest_config(
+      kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; },
+      [&](const KernelConfig& config) { return largest_bound_ns(config, pairs, work, gpu.sm_count); });
+}
+
+// ---- float32: whether splitting the operands pays ----
+
+constexpr double kSplitBytesPerNs = 3351.0;
+
+// Of a tile's own time where rows of the output lie so that its columns cannot be stored in pairs (direct_store.cuh).
+constexpr double kSingleStores = 1.69;
+
+// What the portable kernels take, roughly: a tile's k, or as many products as all SMs get done.
+constexpr double kPortableStartNs = 5964.0;
+constexpr double kPortableNsPerK = 40.6;
+constexpr double kPortableProductsPerNs = 16009.0;
+// Where both operands lie along k, they read b once for every eight rows of a.
+constexpr int kSkinnyRows = 8;
+constexpr double kSkinnyBytesPerNs = 3300.0;
+
+inline double split_ns(const Problem& problem) {
+  const double read = static_cast<double>(problem.k) * sizeof(float);
+  const double written = static_cast<double>(bf16x3_k(problem.k)) * kElementBytes;  // the last panel whole
+  const double a = static_cast<double>(bf16x3_matrices(problem.a, problem)) * static_cast<double>(problem.m);
+  const double b = static_cast<double>(bf16x3_matrices(problem.b, problem)) * static_cast<double>(problem.n);
+  return (a + b) * (read + written) / kSplitBytesPerNs;
+}
+
+inline double product_ns(const KernelConfig& config, const Problem& split, const Work& work, int sm_count) {
+  KernelConfig as_stored = config;
+  if (persistent(config.tile) && !takes_vector_stores(split, 2))
+    as_stored.bound.per_tile *= static_cast<float>(kSingleStores);
+  return largest_bound_ns(as_stored, split, work, sm_count);
+}
+
+inline double portable_ns(const Problem& problem) {
+  const double tile = static_cast<double>(problem.k) * kPortableNsPerK;
+  const double tiles = std::max(tile, problem.products() / kPortableProductsPerNs);
+  const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, sizeof(float));
+  const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, sizeof(float));
+  if (!a.readable || !b.readable || a.major != Major::kK || b.major != Major::kK) return kPortableStartNs + tiles;
+  const double bytes = problem.products() / static_cast<double>(problem.m) * sizeof(float);
+  const double few_rows = static_cast<double>((problem.m + kSkinnyRows - 1) / kSkinnyRows) * bytes / kSkinnyBytesPerNs;
+  return kPortableStartNs + std::min(tiles, few_rows);
+}
+
+// As choose_dense; -1 too where the portable kernels, which take the operands as they are, should be as fast.
+inline int choose_bf16x6(const Problem& problem, const Gpu& gpu) {
+  if (why_not_bf16x6(problem, gpu) != nullptr) return -1;
+  const Problem split = bf16x3_problem(problem, nullptr);
+  const Work work(split);
+  const auto ns = [&](const KernelConfig& config) { return product_ns(config, split, work, gpu.sm_count); };
+  const auto any = [](const KernelConfig&) { return true; };
+  const int config = cheapest_config(kBf16x6Configs, any, ns);
+  return ns(kBf16x6Configs[config]) + split_ns(problem) < portable_ns(problem) ? config : -1;
+}
+
 // ---- block-scaled products ----
 
-// The cheapest row of a route whose operands are prepared.
-inline int choose(Route route, const Problem& problem, const Gpu& gpu) {
-  const Encoding encoding = is_by_encoding(route) ? Encoding::kInt8 : Encoding::kBFloat16;
+// Fewer rows of either operand are faster without being prepared.
+constexpr int64_t kPreparePaysFromRows = 65;
+
+// So many rows of a are faster as few rows. Where b is prepared already they are fewer, unless that has four times the
+// codes' bytes, which then take longer to read.
+constexpr int64_t max_small_m(const Problem& problem) {
+  const PreparedWeight& weight = problem.prepared_b;
+  const bool is_wide = weight.form == PreparedForm::kBFloat16 && problem.b.dtype == DType::kFloat4E2M1;
+  const bool is_read = weight.data != nullptr && problem.n >= kPreparePaysFromRows;
+  return !is_read || is_wide ? kMaxSmallM : kPreparePaysFromRows - 1;
+}
+
+// In shorter sums few products make up for what another loses (docs/block_scaled_on_hopper.md).
+constexpr int64_t kFloat8MinK = 1024;
+
+constexpr bool may_be_float8(const Problem& problem) { return problem.fast_accum && problem.k >= kFloat8MinK; }
+
+// Products (m * n * k) from which int8 saves more than looking at the scales costs.
+constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
+
+// The cheapest config whose operands are prepared so.
+inline int choose_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
+  const Encoding encoding = is_by_encoding(operands) ? Encoding::kInt8 : Encoding::kBFloat16;
   const Problem prepared = prepared_problem(problem, encoding, nullptr, nullptr);
-  const auto is_of_route = [&](const BlockScaledRow& row) { return row.route == route; };
+  const auto is_wanted = [&](const KernelConfig& config) { return config.operands == operands; };
   if (encoding == Encoding::kBFloat16) {
     const DenseWork work(prepared, gpu.sm_count, kGpuNumbers);
-    return cheapest(kBlockScaledConfigs, is_of_route, [&](const BlockScaledRow& row) {
-      return cost_of(kCostedConfigs[row.tile], work, std::numeric_limits<double>::infinity()).ns();
+    return cheapest_config(kBlockScaledConfigs, is_wanted, [&](const KernelConfig& config) {
+      return cost_of(kCostedConfigs[config.like], work, std::numeric_limits<double>::infinity()).ns();
     });
   }
   const Work work(prepared);
-  return cheapest(kBlockScaledConfigs, is_of_route, [&](const BlockScaledRow& row) {
-    return largest_bound_ns(dense_row_of(row, encoding), prepared, work, gpu.sm_count);
+  return cheapest_config(kBlockScaledConfigs, is_wanted, [&](const KernelConfig& config) {
+    return largest_bound_ns(config, prepared, work, gpu.sm_count);
   });
 }
 
-// The row that is expected to be fastest; -1 where none can run the problem, or the portable kernels are faster.
+// As choose_dense; -1 too where the portable kernels are faster.
 inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
-  if (problem.k > 0 && problem.m <= max_small_m(problem) && why_not(Route::kSmallM, problem, gpu) == nullptr)
-    return cheapest(
-        kBlockScaledConfigs, [](const BlockScaledRow& row) { return row.route == Route::kSmallM; },
-        [&](const BlockScaledRow& row) { return small_m_cost(problem.m, kSmallMTiles[row.tile]); });
+  if (problem.k > 0 && problem.m <= max_small_m(problem) && why_not_small_m(problem, gpu) == nullptr)
+    return cheapest_config(
+        kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kCodes; },
+        [&](const KernelConfig& config) { return small_m_cost(problem.m, config.tile.tile_m); });
   if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
   const bool is_prepared = problem.prepared_b.data != nullptr;
   const bool by_encoding = is_prepared ? problem.prepared_b.form == PreparedForm::kInt8
                                        : problem.is_mxfp4() && problem.products() >= kInt8PaysFrom;
-  const Route narrow = may_be_float8(problem) ? Route::kFloat8 : Route::kInt8;
-  const Route route = by_encoding && problem.k <= kInt8MaxK ? narrow : Route::kBFloat16;
-  return why_not(route, problem, gpu) == nullptr ? choose(route, problem, gpu) : -1;
+  const Operands narrow = may_be_float8(problem) ? Operands::kE5M2 : Operands::kInt8;
+  const Operands operands = by_encoding && problem.k <= kInt8MaxK ? narrow : Operands::kBFloat16;
+  return why_not_prepared(operands, problem, gpu) == nullptr ? choose_prepared(operands, problem, gpu) : -1;
+}
+
+// ---- dense choices that were made lately: a product that comes again, as a model's layers do, is not chosen again. A
+// choice takes some tenths of a microsecond, which every eager call would pay ----
+
+// All that choose_dense looks at.
+struct ChoiceKey {
+  std::array<int64_t, 12> words;
+
+  ChoiceKey(const Problem& problem, const Gpu& gpu)
+      : words{problem.m,
+              problem.n,
+              problem.k,
+              problem.batch,
+              problem.a.stride_mn,
+              problem.a.stride_k,
+              problem.a.stride_batch,
+              problem.b.stride_mn,
+              problem.b.stride_k,
+              problem.b.stride_batch,
+              packed({begin(problem.a), begin(problem.b), is_cheap_epilogue(problem), writes_by_tma(problem),
+                      takes_vector_stores(problem, 2), takes_vector_stores(problem, 4)}),
+              packed({static_cast<int>(problem.a.dtype), static_cast<int>(problem.b.dtype),
+                      static_cast<int>(problem.out_dtype), gpu.capability, gpu.sm_count})} {}
+
+  bool operator==(const ChoiceKey&) const = default;
+
+  size_t hash() const {
+    uint64_t mixed = 0;
+    for (const int64_t word : words) mixed = (std::rotl(mixed, 23) ^ static_cast<uint64_t>(word)) * 0x9E3779B97F4A7C15u;
+    return mixed >> 32;
+  }
+
+ private:
+  static int begin(const Matrix& operand) {
+    return static_cast<int>(reinterpret_cast<uintptr_t>(operand.data) % kLineBytes);
+  }
+
+  static int64_t packed(std::initializer_list<int> numbers) {
+    uint64_t word = 0;
+    for (const int number : numbers) word = word << 10 | static_cast<uint64_t>(number);
+    return static_cast<int64_t>(word);
+  }
+};
+
+class RecentChoices {
+ public:
+  // What choose_dense says.
+  int choose(const Problem& problem, const Gpu& gpu) {
+    const ChoiceKey key(problem, gpu);
+    const auto found = configs_.find(key);
+    if (found != configs_.end()) return found->second;
+    if (configs_.size() == kMax) configs_.clear();
+    return configs_[key] = choose_dense(problem, gpu);
+  }
+
+ private:
+  struct Hash {
+    size_t operator()(const ChoiceKey& key) const { return key.hash(); }
+  };
+  static constexpr size_t kMax = 1024;  // then all are forgotten: sizes that never come again take no memory
+  std::unordered_map<ChoiceKey, int, Hash> configs_;
+};
+
+// A thread's own: nothing is shared, nothing waits.
+inline int choose_dense_once(const Problem& problem, const Gpu& gpu) {
+  static thread_local RecentChoices recent;
+  return recent.choose(problem, gpu);
 }
 
 }  // namespace tileon::sm90

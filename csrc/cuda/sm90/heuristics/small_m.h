@@ -29,9 +29,7 @@ constexpr int small_m_threads(int tile_m) {
   return small_m_consumers(tile_m) * 128 + kDecoderWarps * 32 + 32;  // and one producer warp
 }
 
-// The rows of a that a CTA takes.
-constexpr int kSmallMTiles[] = {8, 16, 32, 64};
-constexpr int kSmallMTileCount = sizeof(kSmallMTiles) / sizeof(kSmallMTiles[0]);
+constexpr int kSmallMMaxTileM = 64;  // rows of a that a CTA takes, at most
 
 // What a pair of formats decides.
 struct SmallMFormat {
@@ -78,26 +76,26 @@ struct SmallMStage {
 
 // Sums in float32, those of each part of k by themselves: behind the pipeline or, of 64 rows, in its place.
 constexpr int kSmallMPitch = kSmallMTileN + 4;
-constexpr int small_m_slab_bytes(int tile_m) { return small_m_parts(tile_m) * tile_m * kSmallMPitch * 4; }
-constexpr bool slab_lies_behind(int tile_m) { return small_m_parts(tile_m) > 1; }
+constexpr int small_m_staging_bytes(int tile_m) { return small_m_parts(tile_m) * tile_m * kSmallMPitch * 4; }
+constexpr bool staging_lies_behind(int tile_m) { return small_m_parts(tile_m) > 1; }
 
 // A pipeline that goes round has whole turns of the consumers, so that each of its stages is always the same ones': a
 // wait that skipped a phase of a barrier would not notice.
 constexpr int kSmallMMaxStages = 8;
 constexpr int small_m_stages(const SmallMFormat& format, int tile_m) {
-  const int room = kSmemLimit - kBarrierBytes - (slab_lies_behind(tile_m) ? small_m_slab_bytes(tile_m) : 0);
+  const int room = kSmemLimit - kBarrierBytes - (staging_lies_behind(tile_m) ? small_m_staging_bytes(tile_m) : 0);
   const int parts = small_m_parts(tile_m);
   return std::min(room / SmallMStage(format, tile_m).bytes, kSmallMMaxStages) / parts * parts;
 }
 
-// The slab's place, in bytes from the pipeline's, and what both take.
-constexpr int small_m_slab_begin(int tile_m, int pipeline_bytes) {
-  return slab_lies_behind(tile_m) ? pipeline_bytes : 0;
+// The staging's place, in bytes from the pipeline's, and what both take.
+constexpr int small_m_staging_begin(int tile_m, int pipeline_bytes) {
+  return staging_lies_behind(tile_m) ? pipeline_bytes : 0;
 }
 constexpr int small_m_shared_bytes(const SmallMFormat& format, int tile_m, int stages) {
   const int pipeline_bytes = stages * SmallMStage(format, tile_m).bytes;
   return kBarrierBytes +
-         std::max(pipeline_bytes, small_m_slab_begin(tile_m, pipeline_bytes) + small_m_slab_bytes(tile_m));
+         std::max(pipeline_bytes, small_m_staging_begin(tile_m, pipeline_bytes) + small_m_staging_bytes(tile_m));
 }
 
 // ---- what the kernels take ----
@@ -159,7 +157,7 @@ inline int small_m_splits(const Problem& problem, int tile_m, const Gpu& gpu) {
 }
 
 // Up to so many rows, in two tiles, decoding b anew for each tile is faster than preparing it once.
-constexpr int kSmallMMost = 128;
+constexpr int kMaxSmallM = 128;
 
 // What a product of m rows takes by a tile, up to a factor.
 inline double small_m_cost(int64_t m, int tile_m) {

@@ -3,18 +3,16 @@
 // ping-pong they own tiles in turn, and one stores while the other multiplies.
 #pragma once
 
+#include <type_traits>
+
 #include "cuda/ptx/registers.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/sync.cuh"
-#include "cuda/sm90/epilogue/activated_store.cuh"
-#include "cuda/sm90/epilogue/bias.cuh"
-#include "cuda/sm90/epilogue/direct_store.cuh"
-#include "cuda/sm90/epilogue/staged_store.cuh"
+#include "cuda/sm90/epilogue/ops.cuh"
 #include "cuda/sm90/epilogue/tma_store.cuh"
-#include "cuda/sm90/mainloop/mma.cuh"
-#include "cuda/sm90/mainloop/mma_bf16x6.cuh"
+#include "cuda/sm90/layout/encoding.cuh"
+#include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/mainloop/producer.cuh"
-#include "cuda/sm90/mainloop/prologue.cuh"
 #include "cuda/sm90/mainloop/traits.cuh"
 
 namespace tileon::sm90 {
@@ -22,10 +20,11 @@ namespace tileon::sm90 {
 template <typename Kernel>
 __device__ __forceinline__ void produce(const KernelParams& params, Producer<Kernel>& producer) {
   producer.load_blocks(1, params.k_blocks);  // the first tile's first block is on its way
+  typename Kernel::Scheduler tiles(params, blockIdx.x + gridDim.x, gridDim.x);
   Watchdog watchdog;
-  for (int tile = blockIdx.x + gridDim.x; tile < params.tiles; tile += gridDim.x) {
+  for (; tiles.has_tile(); tiles.advance()) {
     watchdog.tick();
-    producer.move_to(position_of<Kernel>(params, tile));
+    producer.move_to(tiles.position());
     producer.load_blocks(0, params.k_blocks);
   }
 }
@@ -33,14 +32,13 @@ __device__ __forceinline__ void produce(const KernelParams& params, Producer<Ker
 template <typename Kernel>
 __device__ __forceinline__ void consume(const typename Kernel::Params& params, const Pipeline& pipeline,
                                         const typename Kernel::Shared& shared, int warp) {
-  constexpr bool ping_pong = Kernel::config.family == Family::kPingpong;
+  constexpr bool ping_pong = Kernel::ping_pong;
   const int consumer = Kernel::config.consumers == 1 ? 0 : warp / 4;
   const int first_row = ping_pong ? 0 : consumer * Kernel::config.consumer_rows();
   const int warp_row = first_row + warp % 4 * kStoreRows;  // wgmma's
   const float* warp_bias = shared.bias(consumer) + (Kernel::swapped ? warp_row : 0);
   ptx::grid_dependency_wait();  // before the bias is read and the output written
-  if constexpr (Kernel::AccumulatorScale::leaves_summary)
-    Kernel::AccumulatorScale::summarize(params, warp, Kernel::config.consumers * 4);
+  Kernel::AccumulatorScale::summarize(params, warp, Kernel::config.consumers * 4);
   PipelineState at;
   int first_tile = blockIdx.x;
   const int step = ping_pong ? 2 * gridDim.x : gridDim.x;
@@ -49,67 +47,47 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     first_tile += gridDim.x;
     at.advance_by(params.k_blocks, pipeline.stages());
   }
+  typename Kernel::Scheduler tiles(params, first_tile, step);
   unsigned char* warp_shared = shared.warp_store(warp);
   Watchdog watchdog;
   // In ping-pong there is time to work it out when it is needed; a watchdog's kernels have no registers to keep it in.
   constexpr bool knows_next = !ping_pong && !kWatchdog;
   TilePosition next{};
-  if (knows_next) next = position_of<Kernel>(params, first_tile);
-  for (int tile = first_tile; tile < params.tiles; tile += step) {
+  if (knows_next) next = tiles.position();
+  for (; tiles.has_tile(); tiles.advance()) {
     watchdog.tick();
-    const TilePosition position = knows_next ? next : position_of<Kernel>(params, tile);
+    const TilePosition position = knows_next ? next : tiles.position();
     TileBias<Kernel::config.tile_n> bias;
     bias.read(params.problem, position.n_begin);
-    typename Kernel::AccumulatorScale scaling;
-    scaling.read(params, position.m_begin + warp_row, position.n_begin);
-    typename Kernel::Sums sums;
-    const auto lay_out = [&] {
-      scaling.lay_out(shared, consumer);
-      if (params.epilogue_op != EpilogueOp::kNothing)
-        bias.lay_out(params.problem.epilogue, shared.bias(consumer), consumer);
-    };
-    // The main loops take turns: one that waited two rounds of the pipeline ahead would find the parity it asks for
-    // there already, and read a stage before its time.
-    if (ping_pong) {
-      lay_out();  // while the other one multiplies
-      ptx::barrier_sync(main_loop_barrier(consumer), 256);
-    }
+    typename Kernel::AccumulatorScale scale;
+    scale.read(params, position.m_begin + warp_row, position.n_begin);
     FirstBias<Kernel> first_bias;
+    const auto to_smem = [&] {
+      scale.to_smem(shared, consumer);
+      if (params.epilogue_op != EpilogueOp::kNothing)
+        bias.to_smem(params.problem.epilogue, shared.bias(consumer), consumer);
+    };
     const auto during_last_product = [&] {
       // All of the tile's stages have come, so the other one may wait for its own: its products queue up behind these.
       if (ping_pong) return ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
-      if (knows_next) next = position_of<Kernel>(params, tile + step);
-      lay_out();
+      if (knows_next) next = tiles.next_position();
+      to_smem();
       if (Kernel::reads_bias_early && params.epilogue_op != EpilogueOp::kNothing) first_bias.read(warp_bias);
     };
-    if constexpr (Kernel::is_bf16x6) {
-      multiply_bf16x6<Kernel>(pipeline, at, params.k_blocks, first_row, sums, during_last_product);
-    } else if constexpr (is_promoted<typename Kernel::Element>) {
-      multiply_promoted<Kernel>(pipeline, at, params.k_blocks, first_row, sums, during_last_product);
-    } else {
-      multiply<Kernel>(pipeline, at, params.k_blocks, first_row, sums, during_last_product);
+
+    // The main loops take turns: one that waited two rounds of the pipeline ahead would find the parity it asks for
+    // there already, and read a stage before its time.
+    if (ping_pong) {
+      to_smem();  // while the other one multiplies
+      ptx::barrier_sync(main_loop_barrier(consumer), 256);
     }
+    typename Kernel::Sums sums;
+    Kernel::MainLoop::multiply(pipeline, at, params.k_blocks, first_row, sums, during_last_product);
     if (ping_pong) at.advance_by(params.k_blocks, pipeline.stages());  // the other one's tile
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
-    const auto results = scaling.results(params, shared, consumer, sums);
-    if constexpr (Kernel::has_activated_store) {
-      if (params.epilogue_op == EpilogueOp::kActivation) {
-        ActivatedStore<Kernel>(params, warp_shared, warp_bias, place).store(results);
-        continue;
-      }
-    }
-    if constexpr (Kernel::has_direct_store) {
-      if (params.store_directly) {
-        store_directly<Kernel>(params, results, warp_bias, place);
-        continue;
-      }
-    }
-    if (params.store_by_tma) {
-      store_by_tma<Kernel>(params, warp_shared, results, warp_bias, first_bias, place);
-    } else {
-      store_through_slab<Kernel>(params, warp_shared, results, place);
-    }
+    Kernel::Store::store(params, warp_shared, scale.results(params, shared, consumer, sums), warp_bias, first_bias,
+                         place);
   }
   wait_for_tma_stores();
 }
@@ -129,7 +107,7 @@ __device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& pa
   const Pipeline pipeline = shared.pipeline(Kernel::stage_bytes, params.stages);
   const int warp = warp_index();
   Producer<Kernel> producer(params, pipeline);
-  start<Kernel>(params, pipeline, warp, [&] { producer.start(position_of<Kernel>(params, blockIdx.x), 0); });
+  start<Kernel>(params, pipeline, warp, [&] { producer.start(Kernel::Scheduler::position_of(params, blockIdx.x), 0); });
 
   constexpr int consumers = Kernel::config.consumers;
   if (warp < Kernel::producer_warp) {
@@ -145,6 +123,25 @@ template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::config.threads(), 1)
     gemm(const __grid_constant__ typename Kernel::Params params) {
   multiply_tiles<Kernel>(params);
+}
+
+// For mxfp4, whose data decide what is multiplied (layout/encoding.h): the product of each encoding is a kernel in
+// itself. `Float8` is void where fast_accum is not meant.
+template <typename Int8, typename BFloat16, typename Float8>
+__global__ void __launch_bounds__(Int8::config.threads(), 1)
+    gemm_by_encoding(const __grid_constant__ EncodingParams params) {
+  static_assert(Int8::config.threads() == BFloat16::config.threads());
+  switch (encoding_of(params.choice)) {
+    case Encoding::kInt8:
+      return multiply_tiles<Int8>(params.int8);
+    case Encoding::kBFloat16:
+      return multiply_tiles<BFloat16>(params.bfloat16);
+    case Encoding::kFloat8:
+      if constexpr (!std::is_void_v<Float8>) {
+        static_assert(Float8::config.threads() == BFloat16::config.threads());
+        multiply_tiles<Float8>(params.float8);
+      }
+  }
 }
 
 }  // namespace tileon::sm90

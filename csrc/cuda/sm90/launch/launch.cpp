@@ -1,16 +1,156 @@
 #include "cuda/sm90/launch/launch.h"
 
-#include <cstdlib>
-#include <cstring>
+#include <algorithm>
+
+#include "cuda/common/vector_stores.h"
+#include "cuda/runtime/tensor_map.h"
+#include "cuda/sm90/heuristics/select.h"
+#include "cuda/sm90/layout/encoding.h"
 
 namespace tileon::sm90 {
+namespace {
 
-bool use_dependent_launch() {
-  static const bool use = [] {
-    const char* setting = std::getenv("TILEON_PDL");
-    return setting == nullptr || std::strcmp(setting, "0") != 0;
-  }();
-  return use;
+CUtensorMapDataType type_of(DType dtype) {
+  return dtype == DType::kBFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+}
+
+// Boxes of `tile`, as load_operand (producer.cuh) asks for them. `float8_k`: as in Elements. Their bytes are added to
+// `loaded_bytes`.
+CUtensorMap map_operand(const Operand& operand, const void* valid_address, const Problem& problem, int64_t float8_k,
+                        int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map,
+                        uint16_t& loaded_bytes) {
+  const bool k_major = access.major == Major::kK;
+  // Where k is 0 nothing is read: the producer stays outside the tensor, whatever it is.
+  const uint64_t k = std::max<int64_t>(float8_k > 0 ? float8_k : problem.k, 1);
+  const uint32_t panel = float8_k > 0 ? 2 * kPanel : kPanel;
+  const uint64_t inner = k_major ? k : static_cast<uint64_t>(mn);
+  const uint64_t outer = k_major ? static_cast<uint64_t>(mn) : k;
+  const auto line = static_cast<uint64_t>(access.line_bytes);
+  operand_map.shared = problem.batch == 1 || operand.stride_batch == 0 || problem.k == 0;
+  const uint64_t matrices = operand_map.shared ? 1 : static_cast<uint64_t>(problem.batch);
+  const uint64_t matrix = operand_map.shared ? line : static_cast<uint64_t>(operand.stride_batch) * kElementBytes;
+  const TilePanels loaded = tile.loaded(access.major, mn);
+  loaded_bytes = static_cast<uint16_t>(loaded_bytes + loaded.bytes());
+  // One box leaves no room between its panels.
+  const bool one_box =
+      tile.panels > 1 && tile.tiles_begin_at_panels && inner % panel == 0 && loaded.lines == tile.lines;
+  operand_map.panels = static_cast<int8_t>(one_box ? 0 : loaded.panels);
+  const auto lines = static_cast<uint32_t>(loaded.lines), panels = static_cast<uint32_t>(loaded.panels);
+  const TensorBox tensor =
+      one_box ? TensorBox{4,
+                          {panel, outer, inner / panel, matrices},
+                          {0, line, kLineBytes, matrix},
+                          {panel, lines, panels, 1}}
+              : TensorBox{4, {inner, outer, 1, matrices}, {0, line, line, matrix}, {panel, lines, 1, 1}};
+  const void* data = problem.k == 0 ? valid_address : operand.data;
+  const CUtensorMapDataType type = float8_k > 0 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : type_of(problem.a.dtype);
+  return encode_tensor_map(data, type, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
+}
+
+EpilogueOp epilogue_op_of(const Problem& problem) {
+  if (!is_cheap_epilogue(problem)) return EpilogueOp::kActivation;
+  if (!has_epilogue(problem.epilogue)) return EpilogueOp::kNothing;
+  return problem.epilogue.activation == Activation::kRelu ? EpilogueOp::kBiasAndRelu : EpilogueOp::kBiasAndLeakyRelu;
+}
+
+// Whether the kernel can go by epilogue/activated_store.cuh, whatever the activation and wherever the rows begin.
+bool takes_activated_store(const TileConfig& tile, const Problem& problem, const Elements& elements) {
+  return elements.dense_16_bit && has_activated_store(tile) && problem.out_dtype == problem.a.dtype &&
+         problem.out.stride_n == 1;
+}
+
+// Whether the kernel finishes the sums so, and TMA can write them.
+bool takes_tma_store(const TileConfig& tile, const Problem& problem, const Elements& elements) {
+  const bool finishes =
+      epilogue_op_of(problem) != EpilogueOp::kActivation || takes_activated_store(tile, problem, elements);
+  return persistent(tile) && finishes && writes_by_tma(problem);
+}
+
+// Whether it stores them from the registers (epilogue/direct_store.cuh).
+bool takes_direct_store(const TileConfig& tile, const Problem& problem, const Elements& elements) {
+  return elements.planes && persistent(tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
+         problem.out_dtype == DType::kFloat32 && problem.out.stride_n == 1;
+}
+
+// The output, or what is laid out as it is, in boxes of `columns` of wgmma's.
+CUtensorMap map_output(const TileConfig& tile, int columns, const Problem& problem, void* data) {
+  const auto stride = [](bool used, int64_t elements) -> uint64_t {
+    return used ? static_cast<uint64_t>(elements) * kElementBytes : kTmaAlignment;
+  };
+  const auto box_columns = static_cast<uint32_t>(tile.swapped() ? kStoreRows : columns);
+  const auto box_rows = static_cast<uint32_t>(tile.swapped() ? columns : kStoreRows);
+  const TensorBox tensor{
+      3,
+      {static_cast<uint64_t>(problem.n), static_cast<uint64_t>(problem.m), static_cast<uint64_t>(problem.batch)},
+      {0, stride(problem.m > 1, problem.out.stride_m), stride(problem.batch > 1, problem.out.stride_batch)},
+      {box_columns, box_rows, 1}};
+  const auto swizzle = box_columns == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
+                       : box_columns == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                           : CU_TENSOR_MAP_SWIZZLE_NONE;
+  return encode_tensor_map(data, type_of(problem.out_dtype), tensor, swizzle);
+}
+
+// The counterpart of store_chunk (epilogue/tma_store.cuh): whole chunks, and what is left of a tile's columns.
+void map_chunks(const TileConfig& tile, const Problem& problem, void* data, CUtensorMap& map, CUtensorMap& tail_map) {
+  const int columns = tile.mma_columns(), tail = store_tail(columns);
+  if (columns >= kStoreColumns) map = map_output(tile, kStoreColumns, problem, data);
+  if (tail > 0) tail_map = map_output(tile, tail, problem, data);
+  if (columns < kStoreColumns) map = tail_map;  // the one that the kernel fetches early
+}
+
+}  // namespace
+
+LaunchPlan plan_launch(const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu,
+                       const Elements& elements) {
+  LaunchPlan plan;
+  KernelParams& params = plan.params;
+  const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes);
+  const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes);
+  plan.major_a = a.major;
+  plan.major_b = b.major;
+
+  params.problem = kernel_problem(problem);
+  const TileOrder order = tile_order(tile, problem.m, problem.n);
+  params.order = FastTileOrder(order);
+  params.tiles_per_batch = FastDivisor(static_cast<int>(order.count()));
+  params.tiles = static_cast<int>(order.count() * problem.batch);
+  params.k_blocks = ceil_divide(std::max<int64_t>(problem.k, 1), tile.block_k);
+  params.k_begin = static_cast<uint16_t>(problem.k == 0 ? tile.block_k : 0);
+  params.splits = splits;
+  const int stages_of_k = elements.planes ? kPlanes : 1;
+  params.blocks_per_split = ceil_divide(params.k_blocks, splits * stages_of_k) * stages_of_k;
+
+  // The output's address serves where an operand has none; aligned down, since it is never read.
+  const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
+  const TilePanels tile_a(a.major, tile.tile_m, tile.block_k), tile_b(b.major, tile.tile_n, tile.block_k);
+  params.loaded_bytes = 0;
+  params.map_a =
+      map_operand(problem.a, valid, problem, elements.float8_k, problem.m, a, tile_a, params.a, params.loaded_bytes);
+  params.map_b =
+      map_operand(problem.b, valid, problem, elements.float8_k, problem.n, b, tile_b, params.b, params.loaded_bytes);
+  params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, problem.k, a.major, 8);
+  params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k, b.major, 16);
+  params.store_by_tma = takes_tma_store(tile, problem, elements);
+  params.store_directly = takes_direct_store(tile, problem, elements);
+  params.epilogue_op = params.store_by_tma || params.store_directly     ? epilogue_op_of(problem)
+                       : takes_activated_store(tile, problem, elements) ? EpilogueOp::kActivation
+                                                                        : EpilogueOp::kNothing;
+  params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);
+  if (params.store_by_tma) {
+    map_chunks(tile, problem, problem.out.data, params.map_out, params.map_out_tail);
+    if (problem.pre_activation != nullptr)
+      map_chunks(tile, problem, problem.pre_activation, params.map_pre_activation, params.map_pre_activation_tail);
+  }
+  params.vector_stores = takes_vector_stores(problem, params.store_directly ? 2 : 4);
+
+  const int clusters = persistent(tile) ? std::min(params.tiles, gpu.sm_count) : params.tiles;
+  const int64_t tiles_per_cta = ceil_divide(params.tiles, clusters);
+  // A deeper pipeline than the work of a CTA would only take time to set up.
+  const int64_t blocks_per_cta = tiles_per_cta * params.blocks_per_split;
+  params.stages = static_cast<int>(std::min<int64_t>(pipeline_stages(tile, a.major, b.major), blocks_per_cta));
+  plan.clusters = clusters;
+  plan.shared_bytes = shared_bytes(tile, a.major, b.major, params.stages);
+  return plan;
 }
 
 }  // namespace tileon::sm90

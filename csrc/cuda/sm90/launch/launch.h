@@ -1,27 +1,57 @@
-// The one place that launches a Hopper kernel.
+// From a problem and a config to a kernel's parameters, and the one place that launches a Hopper kernel.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/shared_memory_attribute.h"
-#include "cuda/sm90/heuristics/dense.h"
+#include "cuda/sm90/heuristics/config.h"
+#include "cuda/sm90/layout/kernel_params.h"
 
 namespace tileon::sm90 {
 
+struct LaunchPlan {
+  KernelParams params;
+  Major major_a;
+  Major major_b;
+  int clusters;  // along the grid's x; along y the CTAs of each, as many as the config splits k
+  int shared_bytes;
+
+  dim3 grid() const { return {static_cast<unsigned>(clusters), static_cast<unsigned>(params.splits), 1}; }
+};
+
+// What a config's kernel multiplies, beside the problem's dtype.
+struct Elements {
+  bool dense_16_bit = false;  // not pairs of fp8, nor what block-scaled operands were prepared as
+  int64_t float8_k = 0;       // of pairs of fp8, how many elements there are along k: the last pair may lack one
+  bool planes = false;        // float32 as three bfloat16 (layout/encoding.h): three stages hold the same k
+};
+
+// The problem is not empty (k may be 0), and kernels of this tile and as many `splits` can run it.
+LaunchPlan plan_launch(const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu,
+                       const Elements& elements);
+
 // A kernel, and on which devices it may have its shared memory already (a bit a device).
 template <typename Params>
-struct Kernel {
-  KernelFunction<Params> function = nullptr;
-  std::atomic<uint64_t> allowed{0};
+struct KernelHandle {
+  std::atomic<KernelFunction<Params>> function = nullptr;
+  std::atomic<uint64_t> allowed = 0;
 };
 
 // Whether TILEON_PDL lets a kernel start while the one before it in the stream still runs: all of them wait for it
 // before they touch memory.
-bool use_dependent_launch();
+inline bool use_dependent_launch() {
+  static const bool use = [] {
+    const char* setting = std::getenv("TILEON_PDL");
+    return setting == nullptr || std::strcmp(setting, "0") != 0;
+  }();
+  return use;
+}
 
-// A column of the grid is a cluster. A kernel that takes more shared memory than any may have is given as Kernel.
+// A column of the grid is a cluster. A kernel that takes more shared memory than any may have is given by its handle.
 template <typename Params>
 void launch(KernelFunction<Params> kernel, dim3 grid, int threads, int shared_bytes, const Params& params,
             cudaStream_t stream) {
@@ -36,10 +66,11 @@ void launch(KernelFunction<Params> kernel, dim3 grid, int threads, int shared_by
 }
 
 template <typename Params>
-void launch(Kernel<Params>& kernel, dim3 grid, int threads, int shared_bytes, const Params& params,
+void launch(KernelHandle<Params>& kernel, dim3 grid, int threads, int shared_bytes, const Params& params,
             cudaStream_t stream) {
-  allow_shared_memory(reinterpret_cast<const void*>(kernel.function), kSmemLimit, kernel.allowed);
-  launch(kernel.function, grid, threads, shared_bytes, params, stream);
+  const KernelFunction<Params> function = kernel.function;
+  allow_shared_memory(reinterpret_cast<const void*>(function), kSmemLimit, kernel.allowed);
+  launch(function, grid, threads, shared_bytes, params, stream);
 }
 
 }  // namespace tileon::sm90

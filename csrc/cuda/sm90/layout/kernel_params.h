@@ -1,4 +1,4 @@
-// What the host hands to a Hopper kernel.
+// What the host hands to a Hopper kernel, and the numbers of its barriers.
 #pragma once
 
 #include <cuda.h>
@@ -8,6 +8,7 @@
 
 #include "cuda/common/kernel_problem.h"
 #include "cuda/common/tile_order.h"
+#include "cuda/sm90/layout/encoding.h"
 
 namespace tileon::sm90 {
 
@@ -36,7 +37,7 @@ struct KernelParams {
   uint16_t k_begin;
   uint16_t loaded_bytes;  // by a stage, as TMA counts them
   int blocks_per_split;   // of k; all splits together may reach past the end
-  int last_m_begin;       // where the last tile along m begins, and along n (last_begin in heuristics/dense.h)
+  int last_m_begin;       // where the last tile along m begins, and along n (last_begin in heuristics/config.h)
   int last_n_begin;
   OperandMap a;
   OperandMap b;
@@ -47,11 +48,53 @@ struct KernelParams {
   int splits;              // CTAs of a cluster
   bool store_by_tma;       // 16-bit rows that TMA can write
   bool store_directly;     // float32 rows, from the registers (epilogue/direct_store.cuh)
-  EpilogueOp epilogue_op;  // kNothing where the sums go through a slab (epilogue/staged_store.cuh)
+  EpilogueOp epilogue_op;  // kNothing where the sums are staged (epilogue/staged_store.cuh)
   float slope;             // of kBiasAndLeakyRelu; 1 where the bias is all there is
   bool vector_stores;      // four neighbouring columns of the output can be stored at once, two where store_directly
   KernelProblem problem;
 };
 static_assert(offsetof(KernelParams, tiles) - offsetof(KernelParams, order) == 64);
+
+// `problem` is that of the prepared operands (prepared_problem).
+struct ScaledParams : KernelParams {
+  const float* global_scale;  // one element, or null: 1
+  // Where the first CTA leaves whether a word of the preparation is set, of which the kernel behind this one would have
+  // too many to look at: one a consuming warp. Null where nobody asks.
+  uint32_t* summary;
+  const uint32_t* words;
+  int word_count;
+  const uint8_t* exponents_a;  // of narrow rows (prepare.h)
+  const uint8_t* exponents_b;
+};
+
+// Of kernels that look which encoding the data have decided for.
+struct EncodingParams {
+  EncodingChoice choice;
+  ScaledParams int8, bfloat16;
+  ScaledParams float8;  // only where the choice allows it
+};
+static_assert(sizeof(EncodingParams) <= 4096, "a kernel's parameters");
+
+// Of kernels for few rows of a block-scaled product (small_m/).
+struct SmallMParams {
+  CUtensorMap map_a;  // codes, as bytes
+  CUtensorMap map_b;
+  int tiles_n;
+  int stages;             // of the pipeline
+  int blocks;             // of k, a stage each
+  int blocks_per_split;   // the last splits may have fewer, or none
+  int splits;             // CTAs of a cluster
+  bool scales_in_blocks;  // of both operands: TMA copies them; else threads do
+  bool vector_stores;     // four neighbouring columns of the output can be stored at once
+  ScaledKernelProblem problem;
+};
+
+// Who uses which of a CTA's numbered barriers; 0 is __syncthreads.
+constexpr int kAllConsumers = 1;                                                          // of cluster split-k
+TILEON_HOST_DEVICE constexpr int consumer_barrier(int consumer) { return 2 + consumer; }  // a consumer's four warps
+TILEON_HOST_DEVICE constexpr int main_loop_barrier(int consumer) {
+  return 5 + consumer;
+}  // whose turn it is in ping-pong
+constexpr int kDecoders = 2;  // of small_m/
 
 }  // namespace tileon::sm90

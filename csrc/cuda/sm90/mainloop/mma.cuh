@@ -1,4 +1,4 @@
-// A consumer warpgroup's main loop: the tensor core multiplies what lies in the pipeline.
+// A consumer warpgroup's main loops: the tensor core multiplies what lies in the pipeline.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -31,8 +31,8 @@ struct Product<Int8Pair, kColumns, Major::kK, Major::kK> {
   }
 };
 
-template <typename A, typename B, bool kPromoted, int kColumns>
-struct Product<Float8Pair<A, B, kPromoted>, kColumns, Major::kK, Major::kK> {
+template <typename A, typename B, int kColumns>
+struct Product<Float8Pair<A, B>, kColumns, Major::kK, Major::kK> {
   static __device__ __forceinline__ void issue(float (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
                                                int accumulate) {
     constexpr bool a_is_e4m3 = std::is_same_v<A, __nv_fp8_e4m3>, b_is_e4m3 = std::is_same_v<B, __nv_fp8_e4m3>;
@@ -82,52 +82,63 @@ __device__ __forceinline__ void add(const typename Kernel::Sums& more, typename 
     for (int j = 0; j < Kernel::columns / 2; ++j) sums[i][j] += more[i][j];
 }
 
-// As `multiply`, but the sums of each stage leave the tensor core and are added in float32, while it works for the
-// other consumer. So no product is cut beside those of other stages: docs/fp8_error.md.
-template <typename Kernel, typename DuringLastProduct>
-__device__ __forceinline__ void multiply_promoted(const Pipeline& pipeline, PipelineState& at, int blocks,
+// The MainLoop of most products: the sums stay in the tensor core.
+template <typename Kernel>
+struct PlainMainLoop {
+  // Sums `blocks` stages, at least one, from `at` on, which moves along. One stage is multiplied while the one before
+  // is given back. `during_last_product` is called while the last one is multiplied.
+  template <typename DuringLastProduct>
+  static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
                                                   int first_row, typename Kernel::Sums& sums,
                                                   const DuringLastProduct& during_last_product) {
-  const bool elected = threadIdx.x % 128 == 0;
-  const auto multiply_one = [&](typename Kernel::Sums& stage_sums) {
+    const bool elected = threadIdx.x % 128 == 0;
     pipeline.wait_until_full(at);
-    multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 0, stage_sums);
+    multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 0, sums);  // before the loop: it defines the sums
+    int previous = at.stage;
+    at.advance(pipeline.stages());
+#pragma unroll 1
+    for (int block = 1; block < blocks; ++block) {
+      pipeline.wait_until_full(at);
+      multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 1, sums);
+      ptx::wgmma_wait<1>();
+      if (elected) pipeline.release(previous);
+      previous = at.stage;
+      at.advance(pipeline.stages());
+    }
+    during_last_product();
     ptx::wgmma_wait<0>();
-    if (elected) pipeline.release(at.stage);
-    at.advance(pipeline.stages());
-  };
-  multiply_one(sums);
-#pragma unroll 1
-  for (int block = 1; block < blocks; ++block) {
-    typename Kernel::Sums stage_sums;
-    multiply_one(stage_sums);
-    add<Kernel>(stage_sums, sums);
-  }
-  during_last_product();
-}
-
-// Sums `blocks` stages, at least one, from `at` on, which moves along. One stage is multiplied while the one before is
-// given back. `during_last_product` is called while the last one is multiplied.
-template <typename Kernel, typename DuringLastProduct>
-__device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks, int first_row,
-                                         typename Kernel::Sums& sums, const DuringLastProduct& during_last_product) {
-  const bool elected = threadIdx.x % 128 == 0;
-  pipeline.wait_until_full(at);
-  multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 0, sums);  // before the loop: it defines the sums
-  int previous = at.stage;
-  at.advance(pipeline.stages());
-#pragma unroll 1
-  for (int block = 1; block < blocks; ++block) {
-    pipeline.wait_until_full(at);
-    multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 1, sums);
-    ptx::wgmma_wait<1>();
     if (elected) pipeline.release(previous);
-    previous = at.stage;
-    at.advance(pipeline.stages());
   }
-  during_last_product();
-  ptx::wgmma_wait<0>();
-  if (elected) pipeline.release(previous);
-}
+};
+
+// The MainLoop of fp8, whose sums the tensor core cuts: those of each stage leave it and are added in float32, while it
+// works for the other consumer. So no product is cut beside those of other stages: docs/fp8_error.md.
+template <typename Kernel>
+struct PromotedMainLoop {
+  static_assert(!Kernel::ping_pong, "in ping-pong a turn's products stay in the tensor core");
+
+  // As PlainMainLoop's.
+  template <typename DuringLastProduct>
+  static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
+                                                  int first_row, typename Kernel::Sums& sums,
+                                                  const DuringLastProduct& during_last_product) {
+    const bool elected = threadIdx.x % 128 == 0;
+    const auto multiply_one = [&](typename Kernel::Sums& stage_sums) {
+      pipeline.wait_until_full(at);
+      multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 0, stage_sums);
+      ptx::wgmma_wait<0>();
+      if (elected) pipeline.release(at.stage);
+      at.advance(pipeline.stages());
+    };
+    multiply_one(sums);
+#pragma unroll 1
+    for (int block = 1; block < blocks; ++block) {
+      typename Kernel::Sums stage_sums;
+      multiply_one(stage_sums);
+      add<Kernel>(stage_sums, sums);
+    }
+    during_last_product();
+  }
+};
 
 }  // namespace tileon::sm90

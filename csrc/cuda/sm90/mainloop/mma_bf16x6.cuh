@@ -1,9 +1,9 @@
-// A consumer warpgroup's main loop over split operands (layout/bf16x3.h): three stages of the pipeline at a time are
-// the planes of the same 64 k.
+// A consumer warpgroup's main loop over split operands (layout/encoding.h): three stages of the pipeline at a time
+// are the planes of the same 64 k.
 #pragma once
 
 #include "cuda/ptx/registers.cuh"
-#include "cuda/sm90/layout/bf16x3.h"
+#include "cuda/sm90/layout/encoding.h"
 #include "cuda/sm90/mainloop/mma.cuh"
 
 namespace tileon::sm90 {
@@ -166,18 +166,22 @@ __device__ __forceinline__ void add_one_set(Bf16x6Products<Kernel>& products, in
   during_last_product();
 }
 
-// Sums `stages` stages from `at` on, which moves along: the sums of each 64 k leave the tensor core and are added in
-// float32. `during_last_product` is called towards the end.
-template <typename Kernel, typename DuringLastProduct>
-__device__ __forceinline__ void multiply_bf16x6(const Pipeline& pipeline, PipelineState& at, int stages, int first_row,
-                                                typename Kernel::Sums& sums,
-                                                const DuringLastProduct& during_last_product) {
-  Bf16x6Products<Kernel> products(pipeline, at, first_row);
-  if constexpr (holds_three_sets<Kernel>) {
-    add_two_sets<Kernel>(products, stages / kPlanes, sums, during_last_product);
-  } else {
-    add_one_set<Kernel>(products, stages / kPlanes, sums, during_last_product);
+// The MainLoop of float32 products.
+template <typename Kernel>
+struct Bf16x6MainLoop {
+  // Sums `stages` stages from `at` on, which moves along: the sums of each 64 k leave the tensor core and are added in
+  // float32. `during_last_product` is called towards the end.
+  template <typename DuringLastProduct>
+  static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int stages,
+                                                  int first_row, typename Kernel::Sums& sums,
+                                                  const DuringLastProduct& during_last_product) {
+    Bf16x6Products<Kernel> products(pipeline, at, first_row);
+    if constexpr (holds_three_sets<Kernel>) {
+      add_two_sets<Kernel>(products, stages / kPlanes, sums, during_last_product);
+    } else {
+      add_one_set<Kernel>(products, stages / kPlanes, sums, during_last_product);
+    }
   }
-}
+};
 
 }  // namespace tileon::sm90

@@ -1,14 +1,48 @@
-// The producer: one warp that fills the pipeline through TMA. All its lanes walk along, one of them issues: elect.sync,
-// where they meet, elects the same one every time.
+// Which tiles a CTA computes, how it starts, and its producer: one warp that fills the pipeline through TMA. All lanes
+// of that warp walk along, one of them issues: elect.sync, where they meet, elects the same one every time.
 #pragma once
 
 #include "cuda/common/pipeline.cuh"
 #include "cuda/ptx/sync.cuh"
 #include "cuda/ptx/tma.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
-#include "cuda/sm90/mainloop/tile_position.cuh"
+#include "cuda/sm90/mainloop/traits.cuh"
 
 namespace tileon::sm90 {
+
+// Where a tile of the output begins.
+struct TilePosition {
+  int batch;
+  int m_begin;
+  int n_begin;
+};
+
+// The Scheduler of dense products: the tiles of all batches in grouped order (common/tile_order.h), of which a CTA
+// takes every so many. The last tiles may overlap those before (last_begin in heuristics/config.h): both write the same
+// there.
+template <typename Kernel>
+class GroupedTiles {
+ public:
+  // Tile `first`, and those `step` further on.
+  __device__ __forceinline__ GroupedTiles(const KernelParams& params, int first, int step)
+      : params_(params), tile_(first), step_(step) {}
+
+  __device__ __forceinline__ bool has_tile() const { return tile_ < params_.tiles; }
+  __device__ __forceinline__ void advance() { tile_ += step_; }
+  __device__ __forceinline__ TilePosition position() const { return position_of(params_, tile_); }
+  __device__ __forceinline__ TilePosition next_position() const { return position_of(params_, tile_ + step_); }
+
+  static __device__ __forceinline__ TilePosition position_of(const KernelParams& params, int tile) {
+    const int batch = params.tiles_per_batch.divide(tile);
+    const TileCoordinate at = params.order.at(tile - batch * params.tiles_per_batch.divisor());
+    return {batch, min(at.m * Kernel::config.tile_m, params.last_m_begin),
+            min(at.n * Kernel::config.tile_n, params.last_n_begin)};
+  }
+
+ private:
+  const KernelParams& params_;
+  int tile_, step_;
+};
 
 // Starts loading one operand's tile that begins at `mn` and `k`. TMA counts `kPerUnit` elements where the kernel counts
 // one: pairs of fp8 are two.
@@ -78,5 +112,30 @@ class Producer {
   PipelineState at_;
   TilePosition position_;
 };
+
+// ---- how a CTA starts ----
+//
+// Its first load goes out as early as can be, and what else there is to set up is shared out over the warps and runs
+// meanwhile. Most of a small product's time passes before its first data are there.
+
+// This thread's warp, in a form that the compiler knows to be the same in all lanes: branches on it are uniform.
+__device__ __forceinline__ int warp_index() { return __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x / 32), 0); }
+
+// Returns when the pipeline can be used. `start_producer` is called by the producer's warp: where its first load lies,
+// no other warp shall wait to find out.
+template <typename Kernel, typename StartProducer>
+__device__ __forceinline__ void start(const KernelParams& params, const Pipeline& pipeline, int warp,
+                                      const StartProducer& start_producer) {
+  if (warp == Kernel::producer_warp) start_producer();
+  if (warp == 0 && ptx::elect_one()) {
+    ptx::prefetch_tensor_map(params.map_a);
+    ptx::prefetch_tensor_map(params.map_b);
+    pipeline.init_empty(Kernel::consumers_of_a_stage);
+    if (params.store_by_tma) ptx::prefetch_tensor_map(params.map_out);
+  }
+  if (warp == 1 && ptx::elect_one()) pipeline.init_full(1, pipeline.stages());
+  __syncthreads();
+  ptx::grid_dependency_launch();
+}
 
 }  // namespace tileon::sm90

@@ -1,15 +1,53 @@
-// The types and sizes of one kernel, from a row of the table, the operands' dtype and majors.
+// The type of a kernel: its config, what it multiplies, and the four types that do its work; with the sizes and the
+// parts of shared memory that follow from these.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-#include "cuda/sm90/heuristics/dense.h"
+#include "cuda/common/pipeline.cuh"
+#include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/layout/operand_tile.h"
-#include "cuda/sm90/mainloop/shared_memory.cuh"
 
 namespace tileon::sm90 {
+
+constexpr int kExponentsBegin = 512;  // of epilogue/accumulator_scale.cuh, behind the barriers
+constexpr int exponents_of_consumer(const TileConfig& tile) { return (tile.mma_columns() + 127) / 128 * 128; }
+static_assert(Pipeline::kBarrierBytes <= kExponentsBegin);
+
+// The parts of a kernel's shared memory; heuristics/config.h has their sizes.
+template <TileConfig kConfig>
+struct SharedMemory {
+  unsigned char* base;
+  uint32_t address;  // of base, in the shared window
+
+  // `base` is the dynamic shared memory. Nothing is static, so it begins at a multiple of 1024 bytes, as swizzled tiles
+  // want it.
+  __device__ __forceinline__ explicit SharedMemory(unsigned char* dynamic)
+      : base(dynamic), address(static_cast<uint32_t>(__cvta_generic_to_shared(dynamic))) {
+    if (kWatchdog && address % 1024 != 0) ptx::fault();
+  }
+
+  __device__ __forceinline__ Pipeline pipeline(int stage_bytes, int stages) const {
+    return Pipeline(address, address + pipeline_begin(kConfig), stage_bytes, stages);
+  }
+  __device__ __forceinline__ float* bias(int consumer) const {
+    return reinterpret_cast<float*>(base + kBarrierBytes + consumer * kBiasBytes);
+  }
+  // A byte for each of a tile's columns, in multiples of a warpgroup's threads.
+  __device__ __forceinline__ uint8_t* column_exponents(int consumer) const {
+    constexpr int bytes = exponents_of_consumer(kConfig);
+    static_assert(kExponentsBegin + kConfig.consumers * bytes <= kBarrierBytes);
+    return base + kExponentsBegin + consumer * bytes;
+  }
+  // Where warp `warp` of the consumers stores through.
+  __device__ __forceinline__ unsigned char* warp_store(int warp) const {
+    return base + staging_begin(kConfig) + warp * warp_store_bytes(kConfig);
+  }
+  // A CTA's sums, in the pipeline's place.
+  __device__ __forceinline__ float* staging() const { return reinterpret_cast<float*>(base + pipeline_begin(kConfig)); }
+};
 
 // Sums that are stored as they are. A store takes what it needs, some columns of a block of 64 rows at a time, of
 // `kCount` sums each thread.
@@ -23,18 +61,18 @@ struct PlainResults {
   }
 };
 
-// What becomes of sums before the epilogue: of dense products nothing. epilogue/accumulator_scale.cuh has others.
-// `Out_` is the 16-bit output that TMA stores.
+// The AccumulatorScale of dense products: nothing becomes of their sums before the epilogue.
+// epilogue/accumulator_scale.cuh has others. `Out_` is the 16-bit output that TMA stores.
 template <typename Out_>
 struct Unscaled {
   using Out = Out_;
   using Params = KernelParams;
-  static constexpr bool leaves_summary = false;           // of words of the kernel before
   static constexpr bool is_in_need_of_registers = false;  // beside the sums, until they are stored
 
+  static __device__ __forceinline__ void summarize(const Params&, int, int) {}
   __device__ __forceinline__ void read(const Params&, int, int) {}
   template <typename Shared>
-  __device__ __forceinline__ void lay_out(const Shared&, int) const {}
+  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
   template <typename Shared, int kBlocks, int kCount>
   __device__ __forceinline__ PlainResults<kBlocks, kCount> results(const Params&, const Shared&, int,
                                                                    const float (&sums)[kBlocks][kCount]) const {
@@ -43,27 +81,33 @@ struct Unscaled {
 };
 
 template <typename Element>
-inline constexpr bool is_promoted = false;
-template <typename A, typename B>
-inline constexpr bool is_promoted<Float8Pair<A, B, true>> = true;
-
-template <typename Element>
 inline constexpr bool holds_float8 = false;
-template <typename A, typename B, bool kPromoted>
-inline constexpr bool holds_float8<Float8Pair<A, B, kPromoted>> = true;
+template <typename A, typename B>
+inline constexpr bool holds_float8<Float8Pair<A, B>> = true;
 
-template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB,
-          typename AccumulatorScale_ = Unscaled<Element_>>
-struct KernelTypes {
+// Scheduler   which tiles of the output a CTA computes, in which order    GroupedTiles (mainloop/producer.cuh)
+// MainLoop    a tile's sums out of the pipeline's stages                  mainloop/mma.cuh, mma_bf16x6.cuh
+// AccumulatorScale  from those sums to the product                        Unscaled, epilogue/accumulator_scale.cuh
+// Store       bias, activation, rounding, and the way to the output       epilogue/*_store.cuh, cluster_reduce.cuh
+template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB, template <typename> class Scheduler_,
+          template <typename> class MainLoop_, typename AccumulatorScale_, template <typename> class Store_>
+struct Kernel {
   static_assert(!kConfig.takes_registers || kConfig.consumers == 2, "what kernels/persistent.cuh moves is for two");
-  static_assert(kConfig.family != Family::kPingpong || (kConfig.consumers == 2 && !is_promoted<Element_>),
-                "two take turns, and a turn's products stay in the tensor core");
   using Element = Element_;
+  using Scheduler = Scheduler_<Kernel>;
+  using MainLoop = MainLoop_<Kernel>;
   using AccumulatorScale = AccumulatorScale_;
+  using Store = Store_<Kernel>;
   using Out = typename AccumulatorScale::Out;
   using Params = typename AccumulatorScale::Params;
+  using Shared = SharedMemory<kConfig>;
   static constexpr TileConfig config = kConfig;
-  static constexpr int elements_per_unit = holds_float8<Element> ? 2 : 1;  // for TMA (params.cpp)
+  static constexpr bool ping_pong = kConfig.family == Family::kPingpong;
+  static_assert(!ping_pong || kConfig.consumers == 2, "two take turns");
+  static constexpr int producer_warp = kConfig.consumers * 4;
+  static constexpr int consumers_of_a_stage = ping_pong ? 1 : kConfig.consumers;
+
+  static constexpr int elements_per_unit = holds_float8<Element> ? 2 : 1;  // for TMA (launch.cpp)
   using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA>;
   using TileB = OperandTile<kConfig.tile_n, kConfig.block_k, kMajorB>;
   static constexpr int stage_bytes = TileA::bytes + TileB::bytes;
@@ -82,22 +126,14 @@ struct KernelTypes {
   using Sums = Sum[row_blocks][columns / 2];
 
   // A chunk's bias takes registers beside the sums, which both of these fill.
-  static constexpr bool reads_bias_early =
-      kConfig.family != Family::kPingpong && !AccumulatorScale::is_in_need_of_registers;
+  static constexpr bool reads_bias_early = !ping_pong && !AccumulatorScale::is_in_need_of_registers;
 
   static constexpr bool dense_16_bit = std::is_same_v<AccumulatorScale, Unscaled<Element>>;
   // Of operands that gradients flow through.
-  static constexpr bool is_bf16x6 = std::is_same_v<Element, Bf16x3>;
-  static constexpr bool keeps_pre_activation = dense_16_bit || is_bf16x6;
-  static constexpr bool has_activated_store = dense_16_bit && sm90::has_activated_store(kConfig);
-  static constexpr bool has_direct_store = is_bf16x6;
+  static constexpr bool keeps_pre_activation = dense_16_bit || std::is_same_v<Element, Bf16x3>;
   // Two at once hide half of a curved activation's latency, where there are registers for them beside the sums.
   static constexpr bool has_spare_registers = kConfig.takes_registers || row_blocks * columns / 2 < 128;
-  static constexpr int slab_columns_of_lane = keeps_pre_activation && has_spare_registers ? 2 : 1;
-
-  static constexpr int producer_warp = kConfig.consumers * 4;
-  static constexpr int consumers_of_a_stage = kConfig.family == Family::kPingpong ? 1 : kConfig.consumers;
-  using Shared = SharedMemory<kConfig>;
+  static constexpr int staged_columns_of_lane = keeps_pre_activation && has_spare_registers ? 2 : 1;
 };
 
 }  // namespace tileon::sm90

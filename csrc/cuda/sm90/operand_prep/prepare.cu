@@ -1,9 +1,7 @@
 // Codes and scales to rows of numbers: a warp a row, or a segment of one.
 #include "cuda/ptx/sync.cuh"
-#include "cuda/sm90/kernels/encoding.cuh"
 #include "cuda/sm90/launch/launch.h"
-#include "cuda/sm90/operand_prep/bfloat16.cuh"
-#include "cuda/sm90/operand_prep/narrow.cuh"
+#include "cuda/sm90/layout/encoding.cuh"
 #include "cuda/sm90/operand_prep/prepare.h"
 #include "cuda/sm90/operand_prep/row_segment.cuh"
 

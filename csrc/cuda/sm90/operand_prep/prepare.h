@@ -1,5 +1,5 @@
-// Block-scaled operands as the wgmma kernels take them: rows of numbers whose blocks have no scales. Both operands in
-// one launch; mxfp4 is inspected before.
+// Operands as the wgmma kernels take them: of block-scaled products rows of numbers whose blocks have no scales, of
+// float32 three bfloat16 for a number. Both operands in one launch; scales of mxfp4 are classified before.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -55,5 +55,10 @@ struct PrepareMxfp4Params {
 
 // mxfp4 in the encoding that was chosen.
 void run_prepare_mxfp4(const PrepareMxfp4Params& params, cudaStream_t stream);
+
+// Of float32 products. Fills `scratch`, as Bf16x3Scratch says, with both operands of the problem, whatever their
+// strides. Returns the device flag that is set where a number is above 2^56, infinite or NaN, or is not the sum of its
+// three parts: most of those below 2^-110, whose last part would be too small for bfloat16.
+DeviceFlag run_split_float32(const Problem& problem, int sm_count, void* scratch, cudaStream_t stream);
 
 }  // namespace tileon::sm90

@@ -1,6 +1,6 @@
 // A CTA takes 64 x 64 numbers of an operand at a time: it reads them along whichever dimension they are adjacent in,
 // and writes them along k.
-#include "cuda/sm90/operand_prep/split_float32.h"
+#include "cuda/sm90/operand_prep/prepare.h"
 
 #include <cuda_bf16.h>
 
@@ -9,7 +9,7 @@
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/launch/launch.h"
-#include "cuda/sm90/layout/bf16x3.h"
+#include "cuda/sm90/layout/encoding.h"
 
 namespace tileon::sm90 {
 namespace {

@@ -7,9 +7,8 @@
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/sync.cuh"
-#include "cuda/sm90/layout/named_barriers.cuh"
-#include "cuda/sm90/small_m/float8.cuh"
-#include "cuda/sm90/small_m/params.h"
+#include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/small_m/elements.cuh"
 #include "cuda/sm90/small_m/traits.cuh"
 
 namespace tileon::sm90 {

@@ -7,13 +7,11 @@
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/sync.cuh"
-#include "cuda/sm90/mainloop/prologue.cuh"
+#include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/mainloop/producer.cuh"
 #include "cuda/sm90/small_m/consumer.cuh"
-#include "cuda/sm90/small_m/consumer_float8.cuh"
 #include "cuda/sm90/small_m/decoder.cuh"
-#include "cuda/sm90/small_m/extreme_factors.cuh"
 #include "cuda/sm90/small_m/lost_blocks.cuh"
-#include "cuda/sm90/small_m/params.h"
 #include "cuda/sm90/small_m/producer.cuh"
 #include "cuda/sm90/small_m/store.cuh"
 #include "cuda/sm90/small_m/traits.cuh"
@@ -53,10 +51,10 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   ptx::grid_dependency_launch();
   ptx::grid_dependency_wait();
 
-  // The sums of this CTA's k in its slab, which may take the pipeline's place. Returns, when the whole cluster's are
+  // The sums of this CTA's k in its staging, which may take the pipeline's place. Returns, when the whole cluster's are
   // there, what was lost in it. `loaded` blocks are under way already, `passed` went through the pipeline before.
-  auto* slab = reinterpret_cast<float*>(dynamic_shared + kBarrierBytes +
-                                        small_m_slab_begin(Kernel::tile_m, params.stages * Kernel::stage.bytes));
+  auto* staging = reinterpret_cast<float*>(dynamic_shared + kBarrierBytes +
+                                           small_m_staging_begin(Kernel::tile_m, params.stages * Kernel::stage.bytes));
   const auto multiply = [&](auto way, int loaded, int passed) {
     constexpr Way kWay = way;
     typename Kernel::Sums sums;
@@ -74,7 +72,7 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
       producer.load_blocks(first_block + loaded, first_block + blocks);
     }
     __syncthreads();
-    if (warp < Kernel::first_decoder) write_sums<Kernel>(slab, warp, sums);
+    if (warp < Kernel::first_decoder) write_sums<Kernel>(staging, warp, sums);
     sync_cluster(params.splits);
     return Kernel::may_lose ? shared.losses.any(params.splits) : 0;
   };
@@ -90,22 +88,22 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
       lost = shared.losses.any(params.splits);
     }
     if ((lost & Losses::kCertain) != 0) {
-      if (warp < Kernel::first_decoder) ptx::fence_proxy_async();  // the pipeline may take the slab's place again
+      if (warp < Kernel::first_decoder) ptx::fence_proxy_async();  // the pipeline may take the staging's place again
       sync_cluster(params.splits);
       multiply(std::integral_constant<Way, Way::k16Bits>(), 0, blocks);
       factor = 1.0f;
     }
   } else if constexpr (Kernel::has_e4m3) {
     if (lost != 0) {
-      add_lost_blocks<Kernel>(params, shared.losses, slab, m_begin, n_begin, first_block, blocks);
+      add_lost_blocks<Kernel>(params, shared.losses, staging, m_begin, n_begin, first_block, blocks);
       sync_cluster(params.splits);
     }
   }
   if (warp < Kernel::first_decoder) {
     const bool may_be_nan = Kernel::has_e4m3 && lost != 0;
-    store_share<Kernel>(params, shared.losses, slab, m_begin, n_begin, rank, warp, factor, may_be_nan);
+    store_share<Kernel>(params, shared.losses, staging, m_begin, n_begin, rank, warp, factor, may_be_nan);
   }
-  if (params.splits > 1) {  // nobody leaves while another reads its slab
+  if (params.splits > 1) {  // nobody leaves while another reads its staging
     ptx::cluster_arrive_relaxed();
     ptx::cluster_wait();
   }

@@ -13,7 +13,7 @@ namespace tileon::sm90 {
 class Losses {
   // The first word says what there is; then comes a bit for each row of a, and of b, that may have lost something, for
   // each that has a NaN, and for each that has blocks under tiny scales.
-  static constexpr int kRowWordsA = kSmallMTiles[kSmallMTileCount - 1] / 32;
+  static constexpr int kRowWordsA = kSmallMMaxTileM / 32;
   static constexpr int kRowWords = kRowWordsA + kSmallMTileN / 32;
   static constexpr int kSuspects = 1, kNaNs = kSuspects + kRowWords, kTinies = kNaNs + kRowWords;
 

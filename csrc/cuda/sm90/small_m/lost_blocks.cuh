@@ -9,8 +9,9 @@
 
 #include "core/small_floats.h"
 #include "cuda/common/kernel_problem.h"
+#include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/small_m/elements.cuh"
 #include "cuda/sm90/small_m/losses.cuh"
-#include "cuda/sm90/small_m/params.h"
 #include "cuda/sm90/small_m/traits.cuh"
 
 namespace tileon::sm90 {
@@ -71,13 +72,13 @@ class ScaledBlock {
 template <typename Kernel>
 class LostBlocks {
   static constexpr int kVec = Kernel::format.vec();
-  static constexpr int kPart = Kernel::tile_m * kSmallMPitch;  // of the slab
+  static constexpr int kPart = Kernel::tile_m * kSmallMPitch;  // of the staging
 
  public:
   // `blocks` stages of the pipeline from `first_block` on are the CTA's part of k.
-  __device__ __forceinline__ LostBlocks(const SmallMParams& params, const Losses& losses, float* slab, int m_begin,
+  __device__ __forceinline__ LostBlocks(const SmallMParams& params, const Losses& losses, float* staging, int m_begin,
                                         int n_begin, int first_block, int blocks)
-      : problem_(params.problem), losses_(losses), slab_(slab), m_begin_(m_begin), n_begin_(n_begin) {
+      : problem_(params.problem), losses_(losses), staging_(staging), m_begin_(m_begin), n_begin_(n_begin) {
     constexpr int per_stage = Kernel::format.scale_blocks() * kScaleBlockCols;
     begin_ = first_block * per_stage;
     end_ = min((first_block + blocks) * per_stage, static_cast<int>(problem_.k / kVec));
@@ -169,7 +170,7 @@ class LostBlocks {
   template <typename Lost>
   __device__ __forceinline__ void add_lost(int i, int j, int block, const Lost& lost) const {
     if (losses_.has_nan(i) || losses_.has_nan(Losses::kRowsOfB + j)) return;
-    float* sum = slab_ + i * kSmallMPitch + j;
+    float* sum = staging_ + i * kSmallMPitch + j;
     bool is_finite = true;
 #pragma unroll
     for (int part = 0; part < Kernel::parts; ++part) is_finite &= isfinite(sum[part * kPart]);
@@ -208,7 +209,7 @@ class LostBlocks {
 
   const ScaledKernelProblem& problem_;
   const Losses& losses_;
-  float* slab_;
+  float* staging_;
   int m_begin_, n_begin_;
   int begin_, end_;  // the CTA's blocks of k
   int rows_a_, rows_b_;
@@ -216,9 +217,42 @@ class LostBlocks {
 
 // A function of its own, so that ptxas allots the registers of the loops that count without it.
 template <typename Kernel>
-__device__ __noinline__ void add_lost_blocks(const SmallMParams& params, Losses losses, float* slab, int m_begin,
+__device__ __noinline__ void add_lost_blocks(const SmallMParams& params, Losses losses, float* staging, int m_begin,
                                              int n_begin, int first_block, int blocks) {
-  LostBlocks<Kernel>(params, losses, slab, m_begin, n_begin, first_block, blocks).add();
+  LostBlocks<Kernel>(params, losses, staging, m_begin, n_begin, first_block, blocks).add();
+}
+
+// ---- mxfp4 by way of e5m2: whether scales of b that are no factors (elements.cuh) stand over codes with which they
+// are not ----
+
+// Zeros may have any small scale: their product is zero. A large one, or NaN, is left to bfloat16 in any case.
+__device__ __forceinline__ bool is_beyond_factor(const uint4& codes, uint32_t scale) {
+  return scale > kLastFactor || (scale < kFirstFactor && ((codes.x | codes.y | codes.z | codes.w) & 0x77777777) != 0);
+}
+
+// Looks at the suspects among b's rows in the CTA's part of k, which is `blocks` stages of the pipeline from
+// `first_block` on, and notes what is certain. By all of the CTA's threads, a warp a row. A function of its own, so
+// that ptxas allots the registers of the loops that count without it.
+template <typename Kernel>
+__device__ __noinline__ void find_extreme_factors(const SmallMParams& params, Losses losses, int n_begin,
+                                                  int first_block, int blocks) {
+  constexpr int per_stage = Kernel::format.scale_blocks() * kScaleBlockCols;
+  const ScaledKernelOperand& b = params.problem.b;
+  const auto* scales = static_cast<const uint8_t*>(b.scale);
+  const int begin = first_block * per_stage;
+  const int end = min(begin + blocks * per_stage, static_cast<int>(params.problem.k / Kernel::format.vec()));
+  const int rows = static_cast<int>(min(int64_t{kSmallMTileN}, params.problem.n - n_begin));
+  bool any = false;
+#pragma unroll 1
+  for (int row = threadIdx.x / 32; row < rows; row += Kernel::threads / 32) {
+    if (!losses.is_suspect(Losses::kRowsOfB + row)) continue;
+    const auto* codes = static_cast<const unsigned char*>(b.data) + (n_begin + row) * b.stride_row;
+#pragma unroll 4
+    for (int block = begin + static_cast<int>(threadIdx.x % 32); block < end; block += 32)
+      any |= is_beyond_factor(reinterpret_cast<const uint4*>(codes)[block],
+                              scales[b.scale_strides.offset(n_begin + row, block)]);
+  }
+  if (any) losses.note(Losses::kCertain);
 }
 
 }  // namespace tileon::sm90

@@ -3,7 +3,7 @@
 
 #include "cuda/ptx/sync.cuh"
 #include "cuda/ptx/tma.cuh"
-#include "cuda/sm90/small_m/params.h"
+#include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/small_m/traits.cuh"
 
 namespace tileon::sm90 {

@@ -1,0 +1,232 @@
+// block_scaled_matmul's backend, and weights that are prepared beforehand.
+#include <algorithm>
+
+#include "cuda/common/vector_stores.h"
+#include "cuda/runtime/error.h"
+#include "cuda/runtime/tensor_map.h"
+#include "cuda/sm90/heuristics/select.h"
+#include "cuda/sm90/launch/launch.h"
+#include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/operand_prep/prepare.h"
+#include "cuda/sm90/registry/registry.h"
+#include "cuda/sm90/sm90.h"
+
+namespace tileon::sm90 {
+namespace {
+
+// ---- operands that are prepared ----
+
+// A problem without the rows of b, which need no preparation.
+Problem of_a_alone(const Problem& problem) {
+  Problem a = problem;
+  a.n = 0;
+  return a;
+}
+
+const uint32_t* word_of(const PreparedWeight& weight, int64_t rows, int64_t k) {
+  const auto* bytes = static_cast<const uint8_t*>(weight.data);
+  return reinterpret_cast<const uint32_t*>(bytes + PreparedLayout(weight.form, rows, k).word);
+}
+
+// One product on its way through a config's kernels.
+struct Run {
+  const Problem& problem;
+  const Gpu& gpu;
+  cudaStream_t stream;
+  PreparedOperand a, b;
+  uint32_t* words;
+  uint32_t* summary;
+
+  bool has_weight(PreparedForm form) const {
+    return problem.prepared_b.data != nullptr && problem.prepared_b.form == form;
+  }
+
+  LaunchPlan plan_of(int config, Encoding encoding, const void* b_rows) const {
+    const Problem prepared = prepared_problem(problem, encoding, a.rows, b_rows);
+    const int64_t float8_k = encoding == Encoding::kFloat8 ? problem.k : 0;
+    return plan_launch(tile_of(kBlockScaledConfigs[config], encoding), 1, prepared, gpu, {.float8_k = float8_k});
+  }
+
+  ScaledParams params_of(const LaunchPlan& plan) const {
+    return {plan.params, problem.global_scale, nullptr, nullptr, 0, a.exponents, b.exponents};
+  }
+
+  template <Operands kOperands>
+  void launch_config(int config, const LaunchPlan& plan, int shared_bytes,
+                     const typename BlockScaledKernels<kOperands, DType::kFloat16>::Params& params) const {
+    auto& kernel = problem.out_dtype == DType::kBFloat16
+                       ? kernel_of<BlockScaledKernels<kOperands, DType::kBFloat16>>(config)
+                       : kernel_of<BlockScaledKernels<kOperands, DType::kFloat16>>(config);
+    launch(kernel, plan.grid(), kBlockScaledConfigs[config].tile.threads(), shared_bytes, params, stream);
+  }
+
+  // Returns the device flag that says where bfloat16 lost something.
+  DeviceFlag by_bfloat16(int config) const {
+    const bool has_b = has_weight(PreparedForm::kBFloat16);
+    const Problem to_prepare = has_b ? of_a_alone(problem) : problem;
+    const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
+    const int segments = segments_of(problem);
+    run_prepare_bfloat16({scaled_kernel_problem(to_prepare), a, b, segments, words, word_of_b, nullptr}, stream);
+    const LaunchPlan plan = plan_of(config, Encoding::kBFloat16, has_b ? problem.prepared_b.data : b.rows);
+    ScaledParams params = params_of(plan);
+    DeviceFlag lost;
+    // It holds every e2m1 times its scale.
+    if (problem.a.dtype == DType::kFloat8E4M3 || problem.b.dtype == DType::kFloat8E4M3) {
+      params.summary = summary;
+      params.words = words;
+      params.word_count = static_cast<int>(prepare_ctas(to_prepare, segments));
+      lost = {summary, kBlockScaledConfigs[config].tile.consumers * 4, true};
+    }
+    launch_config<Operands::kBFloat16>(config, plan, plan.shared_bytes, params);
+    return lost;
+  }
+
+  void by_encoding(int config) const {
+    const bool has_b = has_weight(PreparedForm::kInt8);
+    const Problem to_classify = has_b ? of_a_alone(problem) : problem;
+    const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
+    run_classify_scales({scaled_kernel_problem(to_classify), a.exponents, b.exponents, words, word_of_b, nullptr},
+                        stream);
+    const bool fast_accum = kBlockScaledConfigs[config].operands == Operands::kE5M2;
+    const EncodingChoice choice{words, static_cast<int>(classify_ctas(to_classify)), fast_accum};
+    const int segments_a = mxfp4_segments_of(problem, has_b ? problem.m : problem.m + problem.n);
+    const int segments_b = has_b ? mxfp4_segments_of(problem, problem.n) : segments_a;
+    run_prepare_mxfp4({scaled_kernel_problem(problem), a, b, segments_a, segments_b, choice, has_b}, stream);
+    const LaunchPlan int8 = plan_of(config, Encoding::kInt8, has_b ? problem.prepared_b.data : b.rows);
+    const LaunchPlan bfloat16 = plan_of(config, Encoding::kBFloat16, b.rows);
+    EncodingParams params{choice, params_of(int8), params_of(bfloat16), {}};
+    int shared_bytes = std::max(int8.shared_bytes, bfloat16.shared_bytes);
+    if (fast_accum) {
+      const LaunchPlan float8 = plan_of(config, Encoding::kFloat8, b.rows);
+      params.float8 = params_of(float8);
+      shared_bytes = std::max(shared_bytes, float8.shared_bytes);
+    }
+    if (fast_accum) {
+      launch_config<Operands::kE5M2>(config, int8, shared_bytes, params);
+    } else {
+      launch_config<Operands::kInt8>(config, int8, shared_bytes, params);
+    }
+  }
+};
+
+// ---- few rows of a, whose kernels decode the codes themselves ----
+
+// Rows of codes in boxes of `box_bytes` x `box_rows`.
+CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& problem, int box_bytes, int box_rows,
+                      CUtensorMapSwizzle swizzle) {
+  const auto row_bytes = static_cast<uint64_t>(problem.k / elements_per_byte(operand.dtype));
+  const uint64_t stride = rows > 1 ? static_cast<uint64_t>(operand.stride_mn) : kTmaAlignment;
+  // Where k is 0 nothing is read: any address will do.
+  const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
+  const TensorBox tensor{4,
+                         {std::max<uint64_t>(row_bytes, 1), static_cast<uint64_t>(rows), 1, 1},
+                         {0, row_bytes == 0 ? kTmaAlignment : stride, kTmaAlignment, kTmaAlignment},
+                         {static_cast<uint32_t>(box_bytes), static_cast<uint32_t>(box_rows), 1, 1}};
+  return encode_tensor_map(row_bytes == 0 ? valid : operand.data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, swizzle);
+}
+
+KernelHandle<SmallMParams>& small_m_kernel(int config, const SmallMFormat& format) {
+  constexpr auto e4m3 = DType::kFloat8E4M3, e2m1 = DType::kFloat4E2M1;
+  constexpr auto e8m0 = ScaleType::kE8M0;
+  if (format.scale == ScaleType::kE4M3) return kernel_of<SmallMKernels<e2m1, e2m1, ScaleType::kE4M3>>(config);
+  if (format.a == e4m3)
+    return format.b == e4m3 ? kernel_of<SmallMKernels<e4m3, e4m3, e8m0>>(config)
+                            : kernel_of<SmallMKernels<e4m3, e2m1, e8m0>>(config);
+  return format.b == e4m3 ? kernel_of<SmallMKernels<e2m1, e4m3, e8m0>>(config)
+                          : kernel_of<SmallMKernels<e2m1, e2m1, e8m0>>(config);
+}
+
+// By config `config`, of few rows of a; k may be 0.
+void run_small_m(int config, const Problem& problem, const Gpu& gpu, cudaStream_t stream) {
+  const SmallMFormat format = format_of(problem);
+  const int tile_m = kBlockScaledConfigs[config].tile.tile_m;
+  SmallMParams params;
+  params.map_a = map_codes(problem.a, problem.m, problem, format.line_bytes_a(), tile_m, CU_TENSOR_MAP_SWIZZLE_NONE);
+  params.map_b = map_codes(problem.b, problem.n, problem, kSmallMLineBytes, kSmallMTileN, CU_TENSOR_MAP_SWIZZLE_128B);
+  params.tiles_n = ceil_divide(problem.n, kSmallMTileN);
+  params.blocks = ceil_divide(problem.k, format.stage_k());
+  params.splits = small_m_splits(problem, tile_m, gpu);
+  params.blocks_per_split = ceil_divide(params.blocks, params.splits);
+  params.stages = std::clamp(params.blocks_per_split, 1, small_m_stages(format, tile_m));
+  params.scales_in_blocks = lie_in_blocks(problem.a.scale) && lie_in_blocks(problem.b.scale);
+  params.vector_stores = takes_vector_stores(problem);
+  params.problem = scaled_kernel_problem(problem);
+  const auto tiles = static_cast<unsigned>(ceil_divide(problem.m, tile_m) * params.tiles_n);
+  launch(small_m_kernel(config, format), dim3(tiles, static_cast<unsigned>(params.splits)), small_m_threads(tile_m),
+         small_m_shared_bytes(format, tile_m, params.stages), params, stream);
+}
+
+// ---- the backend ----
+
+int config_count() { return kBlockScaledConfigCount; }
+const char* config_name(int config) { return kBlockScaledConfigs[config].name; }
+bool is_measured(int config) { return kBlockScaledConfigs[config].measured; }
+std::string config_formats(int config) {
+  return is_by_encoding(kBlockScaledConfigs[config].operands) ? "mxfp4" : "mxfp8,mxfp4,mixed,nvfp4";
+}
+const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
+  return why_not(kBlockScaledConfigs[config].operands, problem, gpu);
+}
+bool may_choose(int config, const Problem& problem) {
+  return problem.k > 0 && (kBlockScaledConfigs[config].operands != Operands::kE5M2 || may_be_float8(problem));
+}
+int64_t scratch_bytes(int config, const Problem& problem) {
+  const Operands operands = kBlockScaledConfigs[config].operands;
+  return operands == Operands::kCodes ? 0 : scratch_of(problem, operands).bytes;
+}
+
+bool wants_no_copy_of(const Operand&, int64_t, const Problem&) { return false; }  // but sm80's
+
+DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+  auto* memory = static_cast<uint8_t*>(scratch);
+  const Operands operands = kBlockScaledConfigs[config].operands;
+  if (operands == Operands::kCodes) {
+    run_small_m(config, problem, gpu, stream);
+    return {};
+  }
+  const Scratch place = scratch_of(problem, operands);
+  uint8_t* exponents_b = memory + place.exponents_b;
+  const PreparedWeight& weight = problem.prepared_b;
+  if (weight.data != nullptr && weight.form == PreparedForm::kInt8)
+    exponents_b = static_cast<uint8_t*>(weight.data) + PreparedLayout(weight.form, problem.n, problem.k).exponents;
+  const Run run{problem,
+                gpu,
+                stream,
+                {memory, memory + place.exponents_a},
+                {memory + place.b, exponents_b},
+                reinterpret_cast<uint32_t*>(memory + place.words),
+                reinterpret_cast<uint32_t*>(memory + place.summary)};
+  if (!is_by_encoding(operands)) return run.by_bfloat16(config);
+  run.by_encoding(config);
+  return {};
+}
+
+}  // namespace
+
+const Backend kBlockScaledBackend{
+    90,      90,         config_count,        config_name,      config_formats, is_measured,
+    why_not, may_choose, choose_block_scaled, wants_no_copy_of, scratch_bytes,  run};
+
+void prepare_weight(const Problem& problem, const PreparedWeight& weight, void* scratch, cudaStream_t stream) {
+  auto* bytes = static_cast<uint8_t*>(weight.data);
+  const PreparedLayout place(weight.form, problem.n, problem.k);
+  auto* word = reinterpret_cast<uint32_t*>(bytes + place.word);
+  auto* words = static_cast<uint32_t*>(scratch);
+  const PreparedOperand b{bytes, bytes + place.exponents};
+  const int segments = segments_of(problem);
+  check_cuda(cudaMemsetAsync(word, 0, sizeof(*word), stream), "clearing a word");
+  if (problem.n == 0 || problem.k == 0) return;
+  if (weight.form == PreparedForm::kBFloat16)
+    return run_prepare_bfloat16({scaled_kernel_problem(problem), {}, b, segments, words, nullptr, word}, stream);
+  run_classify_scales({scaled_kernel_problem(problem), nullptr, b.exponents, words, nullptr, word}, stream);
+  const EncodingChoice int8{nullptr, 0, false};
+  run_prepare_mxfp4({scaled_kernel_problem(problem), {}, b, 1, segments, int8, false}, stream);
+}
+
+const char* why_not_prepare_weight(const Problem& problem, const Gpu& gpu) { return why_not_prepare(problem, gpu); }
+
+int64_t prepare_weight_scratch_bytes(const Problem& problem) {
+  return std::max(prepare_ctas(problem, segments_of(problem)), classify_ctas(problem)) * 4;
+}
+
+}  // namespace tileon::sm90

@@ -1,0 +1,146 @@
+// What becomes of a tile's sums on the way out: its bias, the cheap activations, rounding to 16 bits; and where they
+// go.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/common/convert.cuh"
+#include "cuda/common/kernel_problem.h"
+#include "cuda/ptx/convert.cuh"
+#include "cuda/ptx/sync.cuh"
+#include "cuda/sm90/layout/kernel_params.h"
+
+namespace tileon::sm90 {
+
+// Where a warp's part of a tile goes.
+struct StorePlace {
+  int row;  // the first of the output's rows and columns that it has
+  int column;
+  int batch;
+};
+
+// ---- bias: read before the main loop, which hides the latency, and put into shared memory at its end; in ping-pong at
+// once, for the other consumer's main loop hides both ----
+
+// Threads of a warpgroup hold column i and i + 128 of the tile, as the bits that were loaded: converting them would
+// wait for the load.
+template <int kColumns>
+class TileBias {
+  static constexpr int kPerThread = (kColumns + 127) / 128;
+
+ public:
+  __device__ __forceinline__ void read(const KernelProblem& problem, int n_begin) {
+    const Epilogue& epilogue = problem.epilogue;
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      const int column = n_begin + static_cast<int>(threadIdx.x % 128) + i * 128;
+      bits_[i] = 0;  // of 0.0, whatever the dtype
+      if (epilogue.bias == nullptr || column >= problem.n) continue;
+      const int64_t at = column * epilogue.bias_stride;
+      bits_[i] = epilogue.bias_dtype == DType::kFloat32 ? static_cast<const uint32_t*>(epilogue.bias)[at]
+                                                        : static_cast<const uint16_t*>(epilogue.bias)[at];
+    }
+  }
+
+  // Collective for the warpgroup: returns when all columns lie in `shared`.
+  __device__ __forceinline__ void to_smem(const Epilogue& epilogue, float* shared, int consumer) const {
+    ptx::barrier_sync(consumer_barrier(consumer), 128);  // the last tile's has been read
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      const int column = static_cast<int>(threadIdx.x % 128) + i * 128;
+      if (column < kColumns) shared[column] = as_float(bits_[i], epilogue.bias_dtype);
+    }
+    ptx::barrier_sync(consumer_barrier(consumer), 128);
+  }
+
+ private:
+  static __device__ __forceinline__ float as_float(uint32_t bits, DType dtype) {
+    if (dtype == DType::kFloat16) return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
+    return __uint_as_float(dtype == DType::kBFloat16 ? bits << 16 : bits);
+  }
+
+  uint32_t bits_[kPerThread];
+};
+
+// ---- the formulas ----
+
+// What becomes of two sums, the bias added where there is one: the formulas of epilogue.h, rounded to the output, or of
+// one sum where that is float32.
+struct Identity {
+  static constexpr bool biased = false;
+  __device__ __forceinline__ float finish(float sum) const { return sum; }
+  template <typename Element>
+  __device__ __forceinline__ uint32_t round(float first, float second) const {
+    return round_pair<Element>(first, second);
+  }
+};
+// For slopes that float32 holds above 0 and up to 1 (epilogue.h is_cheap), of which 1 is the bias alone: the larger one
+// of x and slope x is then leaky_relu's. With slope 0 it would not be: there -inf becomes NaN.
+struct BiasAndLeakyRelu {
+  static constexpr bool biased = true;
+  float slope;
+  __device__ __forceinline__ float finish(float sum) const { return fmaxf(sum, slope * sum); }
+  template <typename Element>
+  __device__ __forceinline__ uint32_t round(float first, float second) const {
+    return round_pair<Element>(fmaxf(first, slope * first), fmaxf(second, slope * second));
+  }
+};
+// The conversion does it: rounding keeps the order, and 0.
+struct BiasAndRelu {
+  static constexpr bool biased = true;
+  __device__ __forceinline__ float finish(float sum) const { return ptx::max_nan(sum, 0.0f); }
+  template <typename Element>
+  __device__ __forceinline__ uint32_t round(float first, float second) const {
+    if constexpr (std::is_same_v<Element, __half>) return ptx::convert_relu_float16(first, second);
+    return ptx::convert_relu_bfloat16(first, second);
+  }
+};
+
+// A lane's share of the bias of kColumns of a warp's sums: the same two of every eight columns; swapped, wgmma's rows
+// are columns of the output, and a lane has two of them.
+template <typename Kernel, int kColumns>
+struct ChunkBias {
+  float2 pairs[Kernel::swapped ? 1 : kColumns / 8];
+
+  // `bias`, in shared memory, is for the first of the columns.
+  __device__ __forceinline__ void read(const float* bias) {
+    const int lane = threadIdx.x % 32;
+    if constexpr (Kernel::swapped) {
+      pairs[0] = {bias[lane / 4], bias[lane / 4 + 8]};
+    } else {
+#pragma unroll
+      for (int j = 0; j < kColumns / 8; ++j) pairs[j] = *reinterpret_cast<const float2*>(bias + j * 8 + lane % 4 * 2);
+    }
+  }
+
+  // Of this lane's sum `i`: of every eight columns it has two, in each of two rows.
+  __device__ __forceinline__ float of(int i) const {
+    if (Kernel::swapped) return i / 2 % 2 == 0 ? pairs[0].x : pairs[0].y;
+    return i % 2 == 0 ? pairs[i / 4].x : pairs[i / 4].y;
+  }
+};
+
+// kColumns of a warp's sums, finished and rounded: two columns a word, in the order in which stmatrix takes them.
+// `fragments` are the sums from the first of these columns on.
+template <typename Kernel, int kColumns, typename EpilogueOfSum>
+__device__ __forceinline__ void round_chunk(const float* fragments, const ChunkBias<Kernel, kColumns>& bias,
+                                            const EpilogueOfSum& epilogue, uint32_t (&words)[kColumns / 4]) {
+#pragma unroll
+  for (int j = 0; j < kColumns / 8; ++j) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int i = j * 4 + half * 2;
+      float first = fragments[i], second = fragments[i + 1];
+      if constexpr (EpilogueOfSum::biased) {
+        first += bias.of(i);
+        second += bias.of(i + 1);
+      }
+      words[j * 2 + half] = epilogue.template round<typename Kernel::Out>(first, second);
+    }
+  }
+}
+
+}  // namespace tileon::sm90

@@ -1,0 +1,195 @@
+// What a config of a Hopper kernel is, and the sizes that follow from it: pure functions, compiled by any C++ compiler.
+// The configs: tables.h. Which one takes a problem: select.h.
+#pragma once
+
+#include <cstdint>
+
+#include "core/problem.h"
+#include "cuda/common/tile_order.h"
+#include "cuda/runtime/gpu.h"
+#include "cuda/sm90/layout/operand_tile.h"
+
+namespace tileon::sm90 {
+
+enum class Family : int8_t {
+  kCooperative,    // persistent; the warpgroups share each tile by its rows
+  kPingpong,       // persistent; two warpgroups take whole tiles in turn, one stores while the other multiplies
+  kClusterSplitK,  // one tile a cluster: its CTAs split k and add their sums through each other's shared memory
+  kSwapAbSplitK,   // the same, swapped, so that a few rows of a waste nothing
+  kSwapAb,         // as kCooperative, swapped: an mn-major b is then read in whole panels whatever the tile's height
+  kSmallM,         // small_m/: of block-scaled products, decoded in the kernel; small_m.h has its sizes
+};
+
+// Everything that shapes a kernel, which has it as a template argument.
+struct TileConfig {
+  Family family;
+  int tile_m;  // of the output
+  int tile_n;
+  int block_k;     // elements of k in one stage
+  int consumers;   // warpgroups that multiply
+  int max_stages;  // as many as fit, but no more than these
+
+  // Of two consumers: an even share of the registers does not hold their sums, so they take some of the producer's. In
+  // ping-pong those are the sums of a whole tile.
+  bool takes_registers = false;
+
+  // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
+  // rows are a's, or, swapped, the columns of b.
+  constexpr bool swapped() const { return family == Family::kSwapAbSplitK || family == Family::kSwapAb; }
+  constexpr int mma_rows() const { return swapped() ? tile_n : tile_m; }
+  constexpr int mma_columns() const { return swapped() ? tile_m : tile_n; }
+  constexpr int consumer_rows() const { return family == Family::kPingpong ? mma_rows() : mma_rows() / consumers; }
+  // Three consumers always need more registers than an even share. The producer has a warpgroup then, three of whose
+  // warps are there only to give theirs away.
+  constexpr bool reallocates_registers() const { return consumers == 3 || takes_registers; }
+  constexpr int threads() const {
+    return consumers * 128 + (reallocates_registers() ? 128 : 32);
+  }  // and the producer's
+};
+
+constexpr int kGroupM = 8;  // rows of tiles in a group (tile_order.h); 2 to 16 lie within 1 %
+
+// What a kernel multiplies, and where its sums are kept.
+enum class Operands : int8_t {
+  k16Bits,       // float16 or bfloat16
+  kFp8,          // e4m3 or e5m2, each; the sums stay in the tensor core, which cuts them: for fast_accum alone
+  kFp8Promoted,  // the same; the sums of each stage, 128 k, are added in float32 outside of the tensor core
+  kBf16x3,       // float32, split into three bfloat16 (layout/encoding.h)
+  // Of block-scaled products, what the codes become before they are multiplied (operand_prep/):
+  kBFloat16,  // elements times scales: every format
+  kInt8,      // mxfp4 whose rows fit; what does not fit is bfloat16, as the data decide on the device
+  kE5M2,      // the same with fast_accum: what does not fit int8 is e5m2, or bfloat16 if it does not fit that
+  kCodes,     // nothing: the kernel itself decodes them (small_m/)
+};
+
+// What largest_bound_ns (cost.h) makes a time of. Nanoseconds: before and after the tiles, for a tile, and for each of
+// its k; per_k_mn is for an mn-major b. Bytes a nanosecond: of memory.
+struct BoundNumbers {
+  float start = 0;
+  float per_tile = 0;
+  float per_k = 0;
+  float per_k_mn = 0;
+  float bytes_per_ns = 0;
+};
+
+struct KernelConfig {
+  const char* name;
+  Operands operands;
+  TileConfig tile;
+  int splits = 1;        // CTAs of a cluster that share a tile's k
+  int ctas_per_sm = 1;   // CTAs that an SM holds at a time
+  BoundNumbers bound{};  // none where cost_of (cost.h) has numbers of its own
+  int like = -1;         // of kBFloat16: the config of kDenseConfigs whose tile and cost numbers it has
+  bool measured = true;  // whether it has run on hardware; one that has not is chosen where no other can serve
+};
+
+// Shared memory, which begins at a multiple of 1024 bytes: the pipeline's barriers, each consumer's bias, what the
+// warps of a persistent kernel store through, then the pipeline.
+constexpr int kSmemLimit = 227 * 1024;  // the largest opt-in size on sm_90
+constexpr int kBarrierBytes = 1024;
+constexpr int kMaxColumns = 256;  // of a tile
+constexpr int kBiasBytes = kMaxColumns * 4;
+
+// A warp of a persistent kernel stores its 16 of wgmma's rows in chunks of 64 of wgmma's columns, and one of the
+// columns that are left, through buffers that take turns.
+constexpr int kStoreRows = 16;
+constexpr int kStoreColumns = 64;
+constexpr int kStoreBufferBytes = kStoreRows * kStoreColumns * kElementBytes;
+constexpr int store_tail(int columns) { return columns % kStoreColumns; }
+constexpr int store_chunks(int columns) { return (columns + kStoreColumns - 1) / kStoreColumns; }
+constexpr int warp_chunks(const TileConfig& tile) {
+  return tile.consumer_rows() / 64 * store_chunks(tile.mma_columns());
+}
+constexpr int warp_store_bytes(const TileConfig& tile, int buffers) {
+  const int chunks = warp_chunks(tile);
+  if (chunks > buffers) return buffers * kStoreBufferBytes;
+  const int last = store_tail(tile.mma_columns()) > 0 ? store_tail(tile.mma_columns()) : kStoreColumns;
+  const int bytes = (chunks - 1) * kStoreBufferBytes + kStoreRows * last * kElementBytes;
+  const int least = kStoreBufferBytes;  // for the outputs that TMA cannot write (epilogue/staged_store.cuh)
+  return bytes > least ? (bytes + 1023) / 1024 * 1024 : least;
+}
+
+constexpr bool persistent(const TileConfig& tile) {
+  return tile.family == Family::kCooperative || tile.family == Family::kPingpong || tile.family == Family::kSwapAb;
+}
+// Whether TMA can write the output as the kernels round it.
+inline bool writes_by_tma(const Problem& problem) {
+  return problem.out_dtype == problem.a.dtype &&
+         tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
+}
+// Whether the kernels of dense products apply any activation to 16-bit rows, and store them wherever they begin
+// (epilogue/activated_store.cuh): beside the sums of the largest tiles there are no registers for it, unless they take
+// those of the producer.
+constexpr bool has_activated_store(const TileConfig& tile) {
+  return persistent(tile) && (tile.takes_registers || tile.consumer_rows() / 64 * tile.mma_columns() / 2 < 120);
+}
+constexpr int staging_begin(const TileConfig& tile) {
+  return kBarrierBytes + (persistent(tile) ? tile.consumers * kBiasBytes : 0);
+}
+constexpr int pipeline_begin(const TileConfig& tile, int store_buffers) {
+  const int staging = persistent(tile) ? tile.consumers * 4 * warp_store_bytes(tile, store_buffers) : 0;
+  return (staging_begin(tile) + staging + 1023) / 1024 * 1024;
+}
+
+constexpr int operand_bytes(int tile_mn, int block_k, Major major) {
+  return TilePanels(major, tile_mn, block_k).bytes();
+}
+
+// `major_a` and `major_b` are the operands' as the problem has them.
+constexpr int stage_bytes(const TileConfig& tile, Major major_a, Major major_b) {
+  return operand_bytes(tile.tile_m, tile.block_k, major_a) + operand_bytes(tile.tile_n, tile.block_k, major_b);
+}
+
+constexpr int pipeline_stages(const TileConfig& tile, int store_buffers, Major major_a, Major major_b) {
+  const int fit = (kSmemLimit - pipeline_begin(tile, store_buffers)) / stage_bytes(tile, major_a, major_b);
+  return fit < tile.max_stages ? fit : tile.max_stages;
+}
+
+// Two, or a third one where it costs no stage: then a tile of three chunks waits for none of its own.
+constexpr int store_buffers(const TileConfig& tile) {
+  const auto is_free = [&](Major major) {
+    return pipeline_stages(tile, 3, major, major) == pipeline_stages(tile, 2, major, major);
+  };
+  return warp_chunks(tile) > 2 && is_free(Major::kK) && is_free(Major::kMn) ? 3 : 2;
+}
+constexpr int warp_store_bytes(const TileConfig& tile) { return warp_store_bytes(tile, store_buffers(tile)); }
+constexpr int pipeline_begin(const TileConfig& tile) { return pipeline_begin(tile, store_buffers(tile)); }
+constexpr int pipeline_stages(const TileConfig& tile, Major major_a, Major major_b) {
+  return pipeline_stages(tile, store_buffers(tile), major_a, major_b);
+}
+
+// The staging: a CTA's sums in float32, which take the pipeline's place. The pitch spreads a fragment's writes over the
+// banks: rows of the staging are rows of the output, and a thread holds two neighbours along wgmma's columns.
+constexpr int staging_pitch(const TileConfig& tile) { return tile.tile_n + (tile.swapped() ? 4 : 8); }
+constexpr int staging_bytes(const TileConfig& tile) { return tile.tile_m * staging_pitch(tile) * 4; }
+
+constexpr int shared_bytes(const TileConfig& tile, Major major_a, Major major_b, int stages) {
+  const int pipeline = stages * stage_bytes(tile, major_a, major_b);
+  const int staging = persistent(tile) ? 0 : staging_bytes(tile);
+  return pipeline_begin(tile) + (pipeline > staging ? pipeline : staging);
+}
+
+// Sizes that the kernels take fit 32 bits (why_not), in which a division is several times as fast.
+constexpr int ceil_divide(int64_t dividend, int divisor) {
+  const auto positive = static_cast<uint32_t>(divisor);
+  return static_cast<int>((static_cast<uint32_t>(dividend) + positive - 1) / positive);
+}
+
+inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
+  return {ceil_divide(m, tile.tile_m), ceil_divide(n, tile.tile_n), kGroupM};
+}
+
+// Where the last of `tiles` tiles along m or n begins. With a long k it is moved back over the tile before it, to end
+// with the operand, up to less than `unit` or a part of a panel: then it loads hardly anything from beyond the end,
+// where TMA is slow (TilePanels::loaded). What both tiles have they compute alike and write twice; with a short k that
+// takes longer than it saves. `unit` keeps the output's sectors whole along n, and vectors along m.
+constexpr int64_t kOverlapPaysFrom = 512;  // of k; at 256 it costs some 2 %, at 128 rather more
+constexpr int last_begin(int64_t mn, int tile_mn, int tiles, int64_t k, Major major, int unit) {
+  const int aligned = (tiles - 1) * tile_mn;
+  if (tiles == 1 || k < kOverlapPaysFrom) return aligned;
+  if (major == Major::kMn && tile_mn % kPanel == 0) unit = kPanel;
+  const int moved = ceil_divide(mn - tile_mn, unit) * unit;
+  return moved < aligned ? moved : aligned;
+}
+
+}  // namespace tileon::sm90

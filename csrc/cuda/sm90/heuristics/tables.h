@@ -1,0 +1,170 @@
+// The configs of the Hopper kernels, a table for each kind of product: data. A config may be added by hand, with the
+// numbers of a similar one.
+#pragma once
+
+#include "cuda/sm90/heuristics/config.h"
+
+namespace tileon::sm90 {
+
+// Products of 16 bits. What they cost: cost_numbers.h, in the same order.
+// clang-format off
+constexpr KernelConfig kDenseConfigs[] = {
+    // name                             operands           family                 tile m, n, k   consumers, stages, takes registers  splits, ctas_per_sm
+    {"sm90_gemm_128x256x64",             Operands::k16Bits, {Family::kCooperative,   128, 256,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x240x64",             Operands::k16Bits, {Family::kCooperative,   128, 240,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x224x64",             Operands::k16Bits, {Family::kCooperative,   128, 224,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x208x64",             Operands::k16Bits, {Family::kCooperative,   128, 208,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x176x64",             Operands::k16Bits, {Family::kCooperative,   128, 176,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x160x64",             Operands::k16Bits, {Family::kCooperative,   128, 160,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x144x64",             Operands::k16Bits, {Family::kCooperative,   128, 144,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x128x64",             Operands::k16Bits, {Family::kCooperative,   128, 128,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x104x64",             Operands::k16Bits, {Family::kCooperative,   128, 104,  64,  2, 16},  1,  1},
+    {"sm90_gemm_128x96x64",              Operands::k16Bits, {Family::kCooperative,   128,  96,  64,  2, 16},  1,  1},
+    {"sm90_gemm_64x176x64",              Operands::k16Bits, {Family::kCooperative,    64, 176,  64,  1, 16},  1,  1},
+    {"sm90_gemm_64x128x128",             Operands::k16Bits, {Family::kCooperative,    64, 128, 128,  1, 16},  1,  1},
+    {"sm90_gemm_64x104x128",             Operands::k16Bits, {Family::kCooperative,    64, 104, 128,  1, 16},  1,  1},
+    {"sm90_gemm_64x96x128",              Operands::k16Bits, {Family::kCooperative,    64,  96, 128,  1, 16},  1,  1},
+    {"sm90_gemm_64x64x128",              Operands::k16Bits, {Family::kCooperative,    64,  64, 128,  1, 16},  1,  1},
+    {"sm90_gemm_64x32x128",              Operands::k16Bits, {Family::kCooperative,    64,  32, 128,  1, 16},  1,  1},
+    {"sm90_pingpong_128x128x64",         Operands::k16Bits, {Family::kPingpong,      128, 128,  64,  2, 16},  1,  1},
+    {"sm90_pingpong_128x160x64",         Operands::k16Bits, {Family::kPingpong,      128, 160,  64,  2, 16, true},  1,  1},
+    {"sm90_pingpong_128x176x64",         Operands::k16Bits, {Family::kPingpong,      128, 176,  64,  2, 16, true},  1,  1},
+    {"sm90_pingpong_128x192x64",         Operands::k16Bits, {Family::kPingpong,      128, 192,  64,  2, 16, true},  1,  1},
+    {"sm90_swapped_208x128x64",          Operands::k16Bits, {Family::kSwapAb,        208, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_176x128x64",          Operands::k16Bits, {Family::kSwapAb,        176, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_160x128x64",          Operands::k16Bits, {Family::kSwapAb,        160, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_144x128x64",          Operands::k16Bits, {Family::kSwapAb,        144, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_104x128x64",          Operands::k16Bits, {Family::kSwapAb,        104, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_96x128x64",           Operands::k16Bits, {Family::kSwapAb,         96, 128,  64,  2, 16},  1,  1},
+    {"sm90_swapped_96x64x128",           Operands::k16Bits, {Family::kSwapAb,         96,  64, 128,  1, 16},  1,  1},
+    {"sm90_swapped_104x64x128",          Operands::k16Bits, {Family::kSwapAb,        104,  64, 128,  1, 16},  1,  1},
+    {"sm90_split2_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  2,  1},
+    {"sm90_split4_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  4,  1},
+    {"sm90_split8_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  8,  1},
+    {"sm90_split2_128x128x64",           Operands::k16Bits, {Family::kClusterSplitK, 128, 128,  64,  2, 16},  2,  1},
+    {"sm90_split4_128x128x64",           Operands::k16Bits, {Family::kClusterSplitK, 128, 128,  64,  2, 16},  4,  1},
+    {"sm90_split8_128x128x64",           Operands::k16Bits, {Family::kClusterSplitK, 128, 128,  64,  2, 16},  8,  1},
+    {"sm90_few_rows_8x64x128",           Operands::k16Bits, {Family::kSwapAbSplitK,    8,  64, 128,  1,  5},  1,  2},
+    {"sm90_few_rows_16x64x128",          Operands::k16Bits, {Family::kSwapAbSplitK,   16,  64, 128,  1,  5},  1,  2},
+    {"sm90_few_rows_32x64x128",          Operands::k16Bits, {Family::kSwapAbSplitK,   32,  64, 128,  1,  4},  1,  2},
+    {"sm90_few_rows_64x64x128",          Operands::k16Bits, {Family::kSwapAbSplitK,   64,  64, 128,  1,  3},  1,  2},
+    {"sm90_few_rows_8x128x64",           Operands::k16Bits, {Family::kSwapAbSplitK,    8, 128,  64,  2,  5},  1,  2},
+    {"sm90_few_rows_16x128x64",          Operands::k16Bits, {Family::kSwapAbSplitK,   16, 128,  64,  2,  5},  1,  2},
+    {"sm90_few_rows_32x128x64",          Operands::k16Bits, {Family::kSwapAbSplitK,   32, 128,  64,  2,  5},  1,  2},
+    {"sm90_few_rows_64x128x64",          Operands::k16Bits, {Family::kSwapAbSplitK,   64, 128,  64,  2,  4},  1,  2},
+    {"sm90_few_rows_split2_8x64x128",    Operands::k16Bits, {Family::kSwapAbSplitK,    8,  64, 128,  1,  5},  2,  2},
+    {"sm90_few_rows_split2_16x64x128",   Operands::k16Bits, {Family::kSwapAbSplitK,   16,  64, 128,  1,  5},  2,  2},
+    {"sm90_few_rows_split2_32x64x128",   Operands::k16Bits, {Family::kSwapAbSplitK,   32,  64, 128,  1,  4},  2,  2},
+    {"sm90_few_rows_split2_64x64x128",   Operands::k16Bits, {Family::kSwapAbSplitK,   64,  64, 128,  1,  3},  2,  2},
+    {"sm90_few_rows_split4_8x64x128",    Operands::k16Bits, {Family::kSwapAbSplitK,    8,  64, 128,  1,  5},  4,  2},
+    {"sm90_few_rows_split4_16x64x128",   Operands::k16Bits, {Family::kSwapAbSplitK,   16,  64, 128,  1,  5},  4,  2},
+    {"sm90_few_rows_split4_32x64x128",   Operands::k16Bits, {Family::kSwapAbSplitK,   32,  64, 128,  1,  4},  4,  2},
+    {"sm90_few_rows_split4_64x64x128",   Operands::k16Bits, {Family::kSwapAbSplitK,   64,  64, 128,  1,  3},  4,  2},
+};
+// clang-format on
+constexpr int kDenseConfigCount = sizeof(kDenseConfigs) / sizeof(kDenseConfigs[0]);
+
+// fp8. Dense configs in everything but the operands: pairs of fp8 take an element's place, so that a stage has twice
+// the k in the same bytes and the same time. The costs were set after squares of 1536 to 8192 on an H200, and no script
+// fits them. bytes_per_ns, and the start and per_tile of most promoted configs, are those that the dense ones of these
+// tiles had then.
+// clang-format off
+constexpr KernelConfig kFp8Configs[] = {
+    // name                                 operands                family         tile m, n, k (pairs)  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns
+    {"sm90_fp8_192x128x128",                  Operands::kFp8Promoted, {Family::kCooperative, 192, 128,  64, 3, 16},         1, 1, {4500.0f,  600.0f,  9.00f,  9.00f, 3761.4f}},
+    {"sm90_fp8_128x192x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 192,  64, 2, 16, true},   1, 1, {3800.0f,  600.0f,  9.10f,  9.10f, 3761.4f}},
+    {"sm90_fp8_128x176x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 176,  64, 2, 16, true},   1, 1, {4469.3f,  645.6f,  8.33f,  8.33f, 3761.4f}},
+    {"sm90_fp8_128x160x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 160,  64, 2, 16, true},   1, 1, {4438.6f,  691.2f,  7.65f,  7.65f, 3761.4f}},
+    {"sm90_fp8_128x128x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 128,  64, 2, 16},         1, 1, {4377.2f,  782.4f,  6.30f,  6.30f, 3761.4f}},
+    {"sm90_fp8_128x96x128",                   Operands::kFp8Promoted, {Family::kCooperative, 128,  96,  64, 2, 16},         1, 1, {5002.5f,  289.4f,  5.30f,  5.30f, 1981.8f}},
+    {"sm90_fp8_64x128x128",                   Operands::kFp8Promoted, {Family::kCooperative,  64, 128,  64, 1, 16},         1, 1, {5697.8f,    0.0f,  5.00f,  5.00f, 2680.4f}},
+    {"sm90_fp8_64x64x128",                    Operands::kFp8Promoted, {Family::kCooperative,  64,  64,  64, 1, 16},         1, 1, {4925.4f,  286.4f,  3.20f,  3.20f, 2835.2f}},
+    {"sm90_fp8_fast_128x256x128",             Operands::kFp8,         {Family::kCooperative, 128, 256,  64, 2, 16},         1, 1, {4878.1f,  390.8f, 10.89f, 10.89f, 3318.3f}},
+    {"sm90_fp8_fast_128x224x128",             Operands::kFp8,         {Family::kCooperative, 128, 224,  64, 2, 16},         1, 1, {3040.6f, 2325.6f,  9.41f,  9.41f, 4327.3f}},
+    {"sm90_fp8_fast_128x208x128",             Operands::kFp8,         {Family::kCooperative, 128, 208,  64, 2, 16},         1, 1, {3541.1f, 1134.5f,  9.11f,  9.11f, 4300.0f}},
+    {"sm90_fp8_fast_192x128x128",             Operands::kFp8,         {Family::kCooperative, 192, 128,  64, 3, 16},         1, 1, {3919.0f,  611.2f,  8.60f,  8.60f, 3761.4f}},
+    {"sm90_fp8_fast_pingpong_128x192x128",    Operands::kFp8,         {Family::kPingpong,    128, 192,  64, 2, 16, true},   1, 1, {4303.2f,  185.5f,  8.34f,  8.34f, 4474.2f}},
+    {"sm90_fp8_fast_pingpong_128x176x128",    Operands::kFp8,         {Family::kPingpong,    128, 176,  64, 2, 16, true},   1, 1, {5640.5f,  165.5f,  7.29f,  7.29f, 2159.8f}},
+    {"sm90_fp8_fast_pingpong_128x160x128",    Operands::kFp8,         {Family::kPingpong,    128, 160,  64, 2, 16, true},   1, 1, {4900.6f,    5.9f,  6.84f,  6.84f, 2875.7f}},
+    {"sm90_fp8_fast_pingpong_128x128x128",    Operands::kFp8,         {Family::kPingpong,    128, 128,  64, 2, 16},         1, 1, {4400.0f,    0.0f,  5.85f,  5.85f, 3761.4f}},
+    {"sm90_fp8_fast_64x128x256",              Operands::kFp8,         {Family::kCooperative,  64, 128, 128, 1, 16},         1, 1, {4690.0f,   77.6f,  3.33f,  3.33f, 2680.4f}},
+    {"sm90_fp8_fast_64x64x256",               Operands::kFp8,         {Family::kCooperative,  64,  64, 128, 1, 16},         1, 1, {4508.7f,  140.4f,  1.97f,  1.97f, 2835.2f}},
+};
+// clang-format on
+constexpr int kFp8ConfigCount = sizeof(kFp8Configs) / sizeof(kFp8Configs[0]);
+
+// Float32. A kernel multiplies the planes of 64 k, six products, and adds the sums in float32 to those before. per_k is
+// that of the split operands, whose rows are three times as long: of two products of bfloat16. `start` is that of all
+// three kernels: the last one, which leaves at once unless a number could not be split, too. The numbers, and those in
+// select.h, are fitted to benchmarks/results/h200/sweep_float32.csv by benchmarks/fit/fit_float32.py.
+// clang-format off
+constexpr KernelConfig kBf16x6Configs[] = {
+    // name                            operands           family                 tile m, n, k  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns
+    {"sm90_bf16x6_128x192x64",          Operands::kBf16x3, {Family::kCooperative,   128, 192,  64, 2, 16, true},  1, 1, {3070.4f, 6343.3f, 14.7837f, 14.7837f, 3761.4f}},
+    {"sm90_bf16x6_128x176x64",          Operands::kBf16x3, {Family::kCooperative,   128, 176,  64, 2, 16, true},  1, 1, {3240.9f, 5943.5f, 13.0314f, 13.0314f, 3761.4f}},
+    {"sm90_bf16x6_128x160x64",          Operands::kBf16x3, {Family::kCooperative,   128, 160,  64, 2, 16, true},  1, 1, {3245.5f, 5689.1f, 11.7189f, 11.7189f, 3761.4f}},
+    {"sm90_bf16x6_128x128x64",          Operands::kBf16x3, {Family::kCooperative,   128, 128,  64, 2, 16, true},  1, 1, {3808.3f, 4987.7f,  9.1387f,  9.1387f, 3761.4f}},
+    {"sm90_bf16x6_128x96x64",           Operands::kBf16x3, {Family::kCooperative,   128,  96,  64, 2, 16},        1, 1, {4258.5f, 3999.4f,  6.8870f,  6.8870f, 3761.4f}},
+    {"sm90_bf16x6_64x128x64",           Operands::kBf16x3, {Family::kCooperative,    64, 128,  64, 1, 16},        1, 1, {5640.2f, 2853.9f,  4.5840f,  4.5840f, 3761.4f}},
+    {"sm90_bf16x6_64x96x64",            Operands::kBf16x3, {Family::kCooperative,    64,  96,  64, 1, 16},        1, 1, {6114.6f, 2120.8f,  3.4949f,  3.4949f, 3761.4f}},
+    {"sm90_bf16x6_64x64x64",            Operands::kBf16x3, {Family::kCooperative,    64,  64,  64, 1, 16},        1, 1, {6608.1f, 1413.5f,  2.5546f,  2.5546f, 3761.4f}},
+    {"sm90_bf16x6_split2_128x128x64",   Operands::kBf16x3, {Family::kClusterSplitK, 128, 128,  64, 2, 16},        2, 1, {4907.2f, 8344.6f,  4.5363f,  4.5363f, 3761.4f}},
+    {"sm90_bf16x6_split4_128x128x64",   Operands::kBf16x3, {Family::kClusterSplitK, 128, 128,  64, 2, 16},        4, 1, {5301.3f, 6657.7f,  2.2397f,  2.2397f, 3761.4f}},
+    {"sm90_bf16x6_split2_64x64x64",     Operands::kBf16x3, {Family::kClusterSplitK,  64,  64,  64, 1, 16},        2, 1, {7261.3f, 2780.2f,  1.6434f,  1.6434f, 3761.4f}},
+    {"sm90_bf16x6_split4_64x64x64",     Operands::kBf16x3, {Family::kClusterSplitK,  64,  64,  64, 1, 16},        4, 1, {7329.6f, 1884.8f,  0.9573f,  0.9573f, 3761.4f}},
+    {"sm90_bf16x6_split8_64x64x64",     Operands::kBf16x3, {Family::kClusterSplitK,  64,  64,  64, 1, 16},        8, 1, {7280.1f, 1778.9f,  0.5763f,  0.5763f, 3761.4f}},
+};
+// clang-format on
+constexpr int kBf16x6ConfigCount = sizeof(kBf16x6Configs) / sizeof(kBf16x6Configs[0]);
+
+constexpr bool same_name(const char* x, const char* y) {
+  for (; *x != 0 && *x == *y; ++x) ++y;
+  return *x == *y;
+}
+
+// The number of a config by its name; -1 where the table has none of it.
+template <int kCount>
+constexpr int config_named(const KernelConfig (&configs)[kCount], const char* name) {
+  for (int config = 0; config < kCount; ++config)
+    if (same_name(configs[config].name, name)) return config;
+  return -1;
+}
+
+// Block-scaled configs that are dense or fp8 ones in everything but the operands.
+constexpr KernelConfig like_dense(const char* name, const char* dense_name) {
+  const int like = config_named(kDenseConfigs, dense_name);
+  return {name, Operands::kBFloat16, kDenseConfigs[like].tile, 1, 1, {}, like};
+}
+constexpr KernelConfig like_fp8(const char* name, const char* fp8_name) {
+  const KernelConfig& like = kFp8Configs[config_named(kFp8Configs, fp8_name)];
+  return {name, Operands::kE5M2, like.tile, 1, 1, like.bound};
+}
+
+// Block-scaled products. int8's numbers were set after products on an H200, like those of kFp8Configs: no script fits
+// them. What preparing takes is not in them, for it is the same for every config.
+// clang-format off
+constexpr KernelConfig kBlockScaledConfigs[] = {
+    // name                                          operands         family                 tile m, n, k (pairs)  consumers, stages, takes registers   splits, ctas_per_sm   start, per_tile, per_k, per_k_mn, bytes_per_ns
+    {"sm90_block_scaled_int8_pingpong_128x192x128",   Operands::kInt8, {Family::kPingpong,    128, 192,  64, 2, 16, true}, 1, 1, {7737.9f,   211.2f,  7.66f,  7.66f, 3300.0f}},
+    {"sm90_block_scaled_int8_pingpong_128x176x128",   Operands::kInt8, {Family::kPingpong,    128, 176,  64, 2, 16, true}, 1, 1, {8061.3f,   361.7f,  6.79f,  6.79f, 3300.0f}},
+    {"sm90_block_scaled_int8_128x128x128",            Operands::kInt8, {Family::kCooperative, 128, 128,  64, 2, 16}, 1, 1, {3927.0f,    38.4f,  5.66f,  5.66f, 3300.0f}},
+    {"sm90_block_scaled_int8_64x128x256",             Operands::kInt8, {Family::kCooperative,  64, 128, 128, 1, 16}, 1, 1, {3729.1f,   327.8f,  3.15f,  3.15f, 2635.0f}},
+    {"sm90_block_scaled_int8_64x64x256",              Operands::kInt8, {Family::kCooperative,  64,  64, 128, 1, 16}, 1, 1, {3740.9f,   149.9f,  2.10f,  2.10f, 2774.0f}},
+    like_dense("sm90_block_scaled_bfloat16_128x256x64", "sm90_gemm_128x256x64"),
+    like_dense("sm90_block_scaled_bfloat16_pingpong_128x192x64", "sm90_pingpong_128x192x64"),
+    like_dense("sm90_block_scaled_bfloat16_pingpong_128x176x64", "sm90_pingpong_128x176x64"),
+    like_dense("sm90_block_scaled_bfloat16_pingpong_128x128x64", "sm90_pingpong_128x128x64"),
+    like_dense("sm90_block_scaled_bfloat16_64x128x128", "sm90_gemm_64x128x128"),
+    like_dense("sm90_block_scaled_bfloat16_64x64x128", "sm90_gemm_64x64x128"),
+    like_fp8("sm90_block_scaled_float8_128x192x128", "sm90_fp8_128x192x128"),
+    like_fp8("sm90_block_scaled_float8_128x128x128", "sm90_fp8_128x128x128"),
+    like_fp8("sm90_block_scaled_float8_64x128x128", "sm90_fp8_64x128x128"),
+    {"sm90_block_scaled_few_rows_8x128x256",  Operands::kCodes, {Family::kSmallM,  8, 128, 256, 4, 8}},
+    {"sm90_block_scaled_few_rows_16x128x256", Operands::kCodes, {Family::kSmallM, 16, 128, 256, 4, 8}},
+    {"sm90_block_scaled_few_rows_32x128x256", Operands::kCodes, {Family::kSmallM, 32, 128, 256, 4, 8}},
+    {"sm90_block_scaled_few_rows_64x128x256", Operands::kCodes, {Family::kSmallM, 64, 128, 256, 2, 8}},
+};
+// clang-format on
+constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);
+
+}  // namespace tileon::sm90

@@ -1,0 +1,5 @@
+#include "cuda/sm90/registry/gemm.cuh"
+
+namespace tileon::sm90 {
+template KernelFunction<KernelParams> find_kernel<DenseKernels<DType::kBFloat16, Major::kMn, Major::kMn>>(int);
+}

@@ -1,0 +1,6 @@
+#include "cuda/sm90/registry/gemm.cuh"
+
+namespace tileon::sm90 {
+template KernelFunction<EncodingParams> find_kernel<BlockScaledKernels<Operands::kInt8, DType::kFloat16>>(int);
+template KernelFunction<EncodingParams> find_kernel<BlockScaledKernels<Operands::kInt8, DType::kBFloat16>>(int);
+}  // namespace tileon::sm90

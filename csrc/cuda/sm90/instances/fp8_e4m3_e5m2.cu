@@ -1,0 +1,8 @@
+#include "cuda/sm90/registry/gemm.cuh"
+
+namespace tileon::sm90 {
+template KernelFunction<KernelParams> find_kernel<Fp8Kernels<DType::kFloat8E4M3, DType::kFloat8E5M2, DType::kFloat16>>(
+    int);
+template KernelFunction<KernelParams> find_kernel<Fp8Kernels<DType::kFloat8E4M3, DType::kFloat8E5M2, DType::kBFloat16>>(
+    int);
+}  // namespace tileon::sm90

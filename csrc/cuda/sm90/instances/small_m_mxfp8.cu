@@ -1,0 +1,10 @@
+#include "cuda/sm90/registry/small_m.cuh"
+
+namespace tileon::sm90 {
+template KernelFunction<SmallMParams>
+find_kernel<SmallMKernels<DType::kFloat8E4M3, DType::kFloat8E4M3, ScaleType::kE8M0>>(int);
+template KernelFunction<SmallMParams>
+find_kernel<SmallMKernels<DType::kFloat8E4M3, DType::kFloat4E2M1, ScaleType::kE8M0>>(int);
+template KernelFunction<SmallMParams>
+find_kernel<SmallMKernels<DType::kFloat4E2M1, DType::kFloat8E4M3, ScaleType::kE8M0>>(int);
+}  // namespace tileon::sm90

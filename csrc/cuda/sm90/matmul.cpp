@@ -1,0 +1,127 @@
+// matmul's backend: dense products of 16 bits, fp8 and float32.
+#include <cstdio>
+#include <string>
+
+#include "cuda/sm90/heuristics/select.h"
+#include "cuda/sm90/launch/launch.h"
+#include "cuda/sm90/operand_prep/prepare.h"
+#include "cuda/sm90/registry/registry.h"
+#include "cuda/sm90/sm90.h"
+
+namespace tileon::sm90 {
+namespace {
+
+// The tables stand one behind the other.
+constexpr int kFp8Begin = kDenseConfigCount, kBf16x6Begin = kFp8Begin + kFp8ConfigCount;
+const KernelConfig& config_at(int config) {
+  if (config >= kBf16x6Begin) return kBf16x6Configs[config - kBf16x6Begin];
+  return config >= kFp8Begin ? kFp8Configs[config - kFp8Begin] : kDenseConfigs[config];
+}
+
+int config_count() { return kBf16x6Begin + kBf16x6ConfigCount; }
+const char* config_name(int config) { return config_at(config).name; }
+bool is_measured(int config) { return config_at(config).measured; }
+std::string config_dtypes(int config) {
+  switch (config_at(config).operands) {
+    case Operands::k16Bits:
+      return "float16,bfloat16";
+    case Operands::kBf16x3:
+      return "float32";
+    default:
+      return "float8_e4m3fn,float8_e4m3fn*float8_e5m2,float8_e5m2*float8_e4m3fn,float8_e5m2";
+  }
+}
+const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
+  return why_not(config_at(config).operands, problem, gpu);
+}
+bool may_choose(int config, const Problem& problem) {
+  return config_at(config).operands != Operands::kFp8 || problem.fast_accum;
+}
+int choose_config(const Problem& problem, const Gpu& gpu) {
+  const auto behind = [](int begin, int config) { return config < 0 ? config : begin + config; };
+  if (problem.a.dtype == DType::kFloat32) return behind(kBf16x6Begin, choose_bf16x6(problem, gpu));
+  if (is_float8(problem.a.dtype)) return behind(kFp8Begin, choose_fp8(problem, gpu));
+  return choose_dense_once(problem, gpu);
+}
+
+bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
+  const bool ours = problem.a.dtype == DType::kFloat16 || problem.a.dtype == DType::kBFloat16;
+  if (is_float8(problem.a.dtype)) return !is_k_major(operand, problem, mn);
+  return ours && !tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable;
+}
+
+int64_t scratch_bytes(int config, const Problem& problem) {
+  return config >= kBf16x6Begin ? Bf16x3Scratch(problem).bytes : 0;
+}
+
+using Handle = KernelHandle<KernelParams>;
+
+template <DType kDType>
+Handle& dense_kernel(int config, Major a, Major b) {
+  if (a == Major::kK) {
+    return b == Major::kK ? kernel_of<DenseKernels<kDType, Major::kK, Major::kK>>(config)
+                          : kernel_of<DenseKernels<kDType, Major::kK, Major::kMn>>(config);
+  }
+  return b == Major::kK ? kernel_of<DenseKernels<kDType, Major::kMn, Major::kK>>(config)
+                        : kernel_of<DenseKernels<kDType, Major::kMn, Major::kMn>>(config);
+}
+
+// Either output's kernels store those that do not go through TMA.
+template <DType kA, DType kB>
+Handle& fp8_kernel(int config, DType out) {
+  return out == DType::kBFloat16 ? kernel_of<Fp8Kernels<kA, kB, DType::kBFloat16>>(config)
+                                 : kernel_of<Fp8Kernels<kA, kB, DType::kFloat16>>(config);
+}
+
+Handle& fp8_kernel(int config, DType a, DType b, DType out) {
+  constexpr auto e4m3 = DType::kFloat8E4M3, e5m2 = DType::kFloat8E5M2;
+  if (a == e4m3) return b == e4m3 ? fp8_kernel<e4m3, e4m3>(config, out) : fp8_kernel<e4m3, e5m2>(config, out);
+  return b == e4m3 ? fp8_kernel<e5m2, e4m3>(config, out) : fp8_kernel<e5m2, e5m2>(config, out);
+}
+
+DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+  const KernelConfig& chosen = config_at(config);
+  const auto plan = [&](const Problem& as_read, const Elements& elements) {
+    return plan_launch(chosen.tile, chosen.splits, as_read, gpu, elements);
+  };
+  const auto launch_as = [&](const LaunchPlan& planned, Handle& kernel) {
+    launch(kernel, planned.grid(), chosen.tile.threads(), planned.shared_bytes, planned.params, stream);
+  };
+  if (config >= kBf16x6Begin) {
+    const DeviceFlag lost = run_split_float32(problem, gpu.sm_count, scratch, stream);
+    launch_as(plan(bf16x3_problem(problem, scratch), {.planes = true}),
+              kernel_of<Bf16x6Kernels>(config - kBf16x6Begin));
+    return lost;
+  }
+  if (config >= kFp8Begin) {
+    launch_as(plan(as_pairs(problem), {.float8_k = problem.k}),
+              fp8_kernel(config - kFp8Begin, problem.a.dtype, problem.b.dtype, problem.out_dtype));
+    return {};
+  }
+  const LaunchPlan planned = plan(problem, {.dense_16_bit = true});
+  const bool is_float16 = problem.a.dtype == DType::kFloat16;
+  launch_as(planned, is_float16 ? dense_kernel<DType::kFloat16>(config, planned.major_a, planned.major_b)
+                                : dense_kernel<DType::kBFloat16>(config, planned.major_a, planned.major_b));
+  return {};
+}
+
+// Of 16 bits: name, nanoseconds, and these by their parts.
+std::string explain_costs(const Problem& problem, const Gpu& gpu) {
+  std::string lines;
+  for (const Candidate& each : explain(problem, gpu)) {
+    char line[200];
+    std::snprintf(line, sizeof(line), "%s %.0f start=%.0f compute=%.0f memory=%.0f delivery=%.0f l2=%.0f waves=%.2f\n",
+                  each.name, each.ns, each.cost.start, each.cost.compute, each.cost.memory, each.cost.delivery,
+                  each.cost.l2, each.cost.waves);
+    lines += line;
+  }
+  return lines;
+}
+
+}  // namespace
+
+const Backend kDenseBackend{90,           90,         config_count,  config_name, config_dtypes, is_measured,
+                            why_not,      may_choose, choose_config, wants_copy,  scratch_bytes, run,
+                            explain_costs};
+
+}  // namespace tileon::sm90

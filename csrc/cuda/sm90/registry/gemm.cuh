@@ -1,0 +1,102 @@
+// The kernels that multiply by wgmma what TMA has loaded: what their four parts are.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <type_traits>
+
+#include "cuda/sm90/epilogue/accumulator_scale.cuh"
+#include "cuda/sm90/epilogue/activated_store.cuh"
+#include "cuda/sm90/epilogue/cluster_reduce.cuh"
+#include "cuda/sm90/epilogue/direct_store.cuh"
+#include "cuda/sm90/epilogue/staged_store.cuh"
+#include "cuda/sm90/kernels/cluster_split_k.cuh"
+#include "cuda/sm90/kernels/persistent.cuh"
+#include "cuda/sm90/mainloop/mma.cuh"
+#include "cuda/sm90/mainloop/mma_bf16x6.cuh"
+#include "cuda/sm90/registry/find.cuh"
+
+namespace tileon::sm90 {
+
+template <DType kDType>
+struct DeviceTypeOf;
+template <>
+struct DeviceTypeOf<DType::kFloat16> : std::type_identity<__half> {};
+template <>
+struct DeviceTypeOf<DType::kBFloat16> : std::type_identity<__nv_bfloat16> {};
+template <>
+struct DeviceTypeOf<DType::kFloat8E4M3> : std::type_identity<__nv_fp8_e4m3> {};
+template <>
+struct DeviceTypeOf<DType::kFloat8E5M2> : std::type_identity<__nv_fp8_e5m2> {};
+template <DType kDType>
+using DeviceType = typename DeviceTypeOf<kDType>::type;
+
+template <int kNumber, DType kDType, Major kMajorA, Major kMajorB>
+KernelFunction<KernelParams> kernel_function(DenseKernels<kDType, kMajorA, kMajorB>) {
+  constexpr TileConfig tile = kDenseConfigs[kNumber].tile;
+  using Element = DeviceType<kDType>;
+  if constexpr (persistent(tile)) {
+    return &gemm<Kernel<tile, Element, kMajorA, kMajorB, GroupedTiles, PlainMainLoop, Unscaled<Element>, DenseStore>>;
+  } else {
+    return &split_k<
+        Kernel<tile, Element, kMajorA, kMajorB, GroupedTiles, PlainMainLoop, Unscaled<Element>, ClusterReduction>>;
+  }
+}
+
+// The others read both operands along k.
+template <TileConfig kTile, typename Element, template <typename> class MainLoop, typename AccumulatorScale,
+          template <typename> class Store>
+using KernelAlongK = Kernel<kTile, Element, Major::kK, Major::kK, GroupedTiles, MainLoop, AccumulatorScale, Store>;
+
+template <int kNumber, DType kA, DType kB, DType kOut>
+KernelFunction<KernelParams> kernel_function(Fp8Kernels<kA, kB, kOut>) {
+  constexpr TileConfig tile = kFp8Configs[kNumber].tile;
+  using Element = Float8Pair<DeviceType<kA>, DeviceType<kB>>;
+  using Scale = Unscaled<DeviceType<kOut>>;
+  if constexpr (kFp8Configs[kNumber].operands == Operands::kFp8Promoted) {
+    return &gemm<KernelAlongK<tile, Element, PromotedMainLoop, Scale, TmaStore>>;
+  } else {
+    return &gemm<KernelAlongK<tile, Element, PlainMainLoop, Scale, TmaStore>>;
+  }
+}
+
+// Outputs of bfloat16 are what these store through TMA.
+template <int kNumber>
+KernelFunction<KernelParams> kernel_function(Bf16x6Kernels) {
+  constexpr TileConfig tile = kBf16x6Configs[kNumber].tile;
+  using Scale = Unscaled<__nv_bfloat16>;
+  if constexpr (persistent(tile)) {
+    return &gemm<KernelAlongK<tile, Bf16x3, Bf16x6MainLoop, Scale, DirectStore>>;
+  } else {
+    return &split_k<KernelAlongK<tile, Bf16x3, Bf16x6MainLoop, Scale, ClusterReduction>>;
+  }
+}
+
+template <int kNumber, Operands kOperands, DType kOut>
+KernelFunction<typename BlockScaledKernels<kOperands, kOut>::Params> kernel_function(
+    BlockScaledKernels<kOperands, kOut>) {
+  if constexpr (kBlockScaledConfigs[kNumber].operands != kOperands) {
+    return nullptr;
+  } else {
+    using Out = DeviceType<kOut>;
+    constexpr TileConfig bfloat16_tile = tile_of(kBlockScaledConfigs[kNumber], Encoding::kBFloat16);
+    using BFloat16 = KernelAlongK<bfloat16_tile, __nv_bfloat16, PlainMainLoop, GlobalScale<Out>, TmaStore>;
+    if constexpr (kOperands == Operands::kBFloat16) {
+      return &gemm<BFloat16>;
+    } else {
+      constexpr TileConfig int8_tile = tile_of(kBlockScaledConfigs[kNumber], Encoding::kInt8);
+      constexpr TileConfig float8_tile = tile_of(kBlockScaledConfigs[kNumber], Encoding::kFloat8);
+      using E5M2Pair = Float8Pair<__nv_fp8_e5m2, __nv_fp8_e5m2>;
+      using Int8 =
+          KernelAlongK<int8_tile, Int8Pair, PlainMainLoop, RowScale<Encoding::kInt8, int8_tile, Out>, TmaStore>;
+      using Float8 = KernelAlongK<float8_tile, E5M2Pair, PromotedMainLoop,
+                                  RowScale<Encoding::kFloat8, float8_tile, Out>, TmaStore>;
+      using Float8OrNone = std::conditional_t<kOperands == Operands::kE5M2, Float8, void>;
+      return &gemm_by_encoding<Int8, BFloat16, Float8OrNone>;
+    }
+  }
+}
+
+}  // namespace tileon::sm90
