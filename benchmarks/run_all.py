@@ -29,13 +29,13 @@ from benchmarks.common.result_file import aligned, gpu_name, portable_path
 from benchmarks.common.steps import (
     BENCHMARKS,
     LEFT_OUT,
+    PYTHON,
     TIMED_OUT,
     UNPROVEN,
     Outcome,
     Stage,
     Step,
     bare,
-    script,
 )
 from benchmarks.common.suite import SUITE_STAGES
 
@@ -44,7 +44,7 @@ from benchmarks.common.suite import SUITE_STAGES
 
 def _soak_steps(out: Path) -> list[Step]:
     limits = ["--seconds", "120", "--processes", "8", "--seed", "1"]
-    command = script("soak.py", *limits, "--out", str(out / "soak.txt"))
+    command = [PYTHON, str(ROOT / "tests" / "soak"), *limits, "--out", str(out / "soak.txt")]
     return [Step("soak", command, 200, proofs=(r"\nsoak: [1-9][\d,]* calls",))]
 
 
