@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 np = pytest.importorskip("numpy")
 from benchmarks.common.times import Key, geometric_mean  # noqa: E402
 from benchmarks.fit import cost_model, fit_hopper  # noqa: E402
-from benchmarks.fit.sweep_times import Sweep  # noqa: E402
+from benchmarks.fit.cost_model import Sweep  # noqa: E402
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 SWEEPS = sorted((ROOT / "benchmarks" / "results" / "h200").glob("sweep*.csv*"))
