@@ -122,10 +122,7 @@ class Sweep:
     def read(cls, paths: Sequence[Path]) -> Sweep:
         """Of several files; what a later one has of a case stands."""
         configs = model().configs
-        return cls(
-            {case: times for path in paths for case, times in read_row_times(path, configs).items()},
-            configs,
-        )
+        return cls({case: times for path in paths for case, times in read_row_times(path, configs).items()}, configs)
 
     def some(self, wanted: Sequence[bool]) -> Sweep:
         kept = {case: times for (case, times), keep in zip(self.by_case.items(), wanted, strict=True) if keep}

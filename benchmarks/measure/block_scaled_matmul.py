@@ -33,10 +33,7 @@ from benchmarks.subjects.block_scaled import PEERS, PRESETS, preset_work, works
 COLUMNS = (*MATMUL_COLUMNS, "data")
 TOLERANCE = 1e-3  # absolute and relative: the one that Triton's tutorial uses
 _GPU_SIZE, _CPU_SIZE = 8192, 128  # m and n of a sweep over K; m, n and k of the check
-_DATA_WORDS = {
-    "normal": "normal random data, quantized",
-    "tutorial": "random elements, scales uniform in (0, 1)",
-}
+_DATA_WORDS = {"normal": "normal random data, quantized", "tutorial": "random elements, scales uniform in (0, 1)"}
 
 
 def _fixed_size(device: torch.device) -> int:

@@ -31,11 +31,7 @@ STATES = {
     "grad_recorded": "a gradient is recorded",
 }
 # What makes the call, by the name that the file has for it.
-HOST_FUNCTIONS = {
-    "tileon": "torch.ops.tileon.matmul",
-    "tileon_python": "tileon_ops.matmul",
-    "torch": "torch.matmul",
-}
+HOST_FUNCTIONS = {"tileon": "torch.ops.tileon.matmul", "tileon_python": "tileon_ops.matmul", "torch": "torch.matmul"}
 _OURS = ("tileon", "tileon_python")
 
 
