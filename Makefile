@@ -12,7 +12,7 @@ SHELL := /bin/sh
 VENV := .venv
 BASE_PYTHON ?=
 RESULTS := benchmarks/results
-MYPY_TARGETS := tileon_ops benchmarks examples setup.py docs/conf.py $(wildcard .ci/*.py) .ci/compare_sass
+MYPY_TARGETS := tileon_ops benchmarks tests/soak examples setup.py docs/conf.py $(wildcard .ci/*.py) .ci/compare_sass
 # Files of tests run side by side, a process a core but no more than eight; one after the other without pytest-xdist.
 SIDE_BY_SIDE ?= --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 SOAK_ARGS ?= --seconds 120 --processes 2
@@ -70,7 +70,7 @@ test: library
 
 .PHONY: soak
 soak: library
-	$(PY) benchmarks/soak.py $(SOAK_ARGS)
+	$(PY) tests/soak $(SOAK_ARGS)
 
 .PHONY: evidence
 evidence: library

@@ -23,10 +23,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the top of the tree
 
-from benchmarks.common.benchmark_stages import BENCHMARK_STAGES
 from benchmarks.common.commit import ROOT, commit
 from benchmarks.common.result_file import aligned, gpu_name, portable_path
-from benchmarks.common.steps import (
+from benchmarks.common.stages import (
+    BENCHMARK_STAGES,
     BENCHMARKS,
     LEFT_OUT,
     TIMED_OUT,
@@ -35,24 +35,10 @@ from benchmarks.common.steps import (
     Stage,
     Step,
     bare,
-    script,
 )
 from benchmarks.common.suite import SUITE_STAGES
 
-# Random calls of every op, which write their own file.
-
-
-def _soak_steps(out: Path) -> list[Step]:
-    limits = ["--seconds", "120", "--processes", "8", "--seed", "1"]
-    command = script("soak.py", *limits, "--out", str(out / "soak.txt"))
-    return [Step("soak", command, 200, proofs=(r"\nsoak: [1-9][\d,]* calls",))]
-
-
-STAGES: dict[str, Stage] = {
-    **SUITE_STAGES,
-    "soak": Stage(_soak_steps, None),
-    **BENCHMARK_STAGES,
-}
+STAGES: dict[str, Stage] = {**SUITE_STAGES, **BENCHMARK_STAGES}
 
 
 def _without_paths(text: str) -> str:

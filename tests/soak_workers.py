@@ -12,8 +12,8 @@ INDEX = 7  # of the case that each is in
 
 def dies_or_hangs(plan: Any, process: int, pipe: Any, current: Any) -> None:
     """Counts a call; then the first process is killed in its case, and the second never comes back from it."""
-    from benchmarks.soaking.processes import Message
-    from benchmarks.soaking.tally import Tally
+    from soak.processes import Message
+    from soak.tally import Tally
 
     tally = Tally()
     tally.calls["matmul", "float32"] = 1

@@ -113,12 +113,12 @@ def test_bad_arguments_are_refused_before_anything_runs(
 def test_nothing_is_measured_where_a_format_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from benchmarks.common.block_scaled_cases import BlockScaledCase, BlockScaledOperands
+    from benchmarks.common.cases import Case, Operands
     from benchmarks.measure import block_scaled_matmul
 
     right = block_scaled_matmul.tileon_call
 
-    def one_element_off(case: BlockScaledCase, operands: BlockScaledOperands) -> Callable[[], torch.Tensor]:
+    def one_element_off(case: Case, operands: Operands) -> Callable[[], torch.Tensor]:
         def call() -> torch.Tensor:
             out = right(case, operands)()
             out[3, 5] += 0.01 * out.abs().max()
@@ -138,7 +138,7 @@ def test_nothing_is_measured_where_a_format_is_wrong(
 
 
 def test_dequantization_in_torch_knows_every_code_and_every_scale() -> None:
-    from benchmarks.common.block_scaled_cases import dequantized
+    from benchmarks.common.cases import dequantized
 
     codes = torch.arange(256, dtype=torch.uint8).view(16, 16)  # 32 elements a row
     half = torch.tensor([*E2M1_VALUES, *(-value for value in E2M1_VALUES)])
@@ -158,19 +158,19 @@ def test_dequantization_in_torch_knows_every_code_and_every_scale() -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_normal_data_is_what_quantize_makes_of_it(name: str) -> None:
-    from benchmarks.common.block_scaled_cases import BlockScaledCase, dequantized, make_operands
+    from benchmarks.common.cases import Case, dequantized, make_operands
 
-    case = BlockScaledCase(name, 64, 32, 1024, "normal")
+    case = Case(name, "NT", 64, 32, 1024, data="normal")
     operands, others = (make_operands(case, torch.device("cpu"), seed) for seed in (0, 1))
     assert not torch.equal(operands.b, others.b), "rotated operands are not one and the same"
-    for data, scale, rows in ((operands.a, operands.scale_a, 64), (operands.b, operands.scale_b, 32)):
+    for data, scale, rows in zip((operands.a, operands.b), operands.scales, (64, 32), strict=True):
         assert scale.shape == (rows, 1024 // case.vec)
         assert scale.is_contiguous(), "Triton reads it by its rows"
         values = dequantized(data, scale, torch.float32)
         assert float(values.std()) == pytest.approx(1, abs=0.1)
         largest = values.view(rows, -1, case.vec).abs().amax(-1)
         assert float(largest.min()) > 0.5, "no block's scale is far from its elements"
-    tensors = (operands.a, operands.b, operands.scale_a, operands.scale_b)
+    tensors = (operands.a, operands.b, *operands.scales)
     assert case.bytes == sum(tensor.nbytes for tensor in tensors) + 64 * 32 * 2
 
 
@@ -197,19 +197,18 @@ def test_a_cold_graph_goes_round_whole_rotations(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("data", ["normal", "tutorial"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_provider_computes_the_product(name: str, data: str, provider: str, device: torch.device) -> None:
-    from benchmarks.common.block_scaled_cases import BlockScaledCase, dequantized, make_operands
-    from benchmarks.measure.peers.block_scaled import block_scaled_arm
-    from benchmarks.measure.peers.dense import NotOffered
+    from benchmarks.common.cases import Case, dequantized, make_operands
+    from benchmarks.measure.peers.providers import NotOffered, arm
 
-    case = BlockScaledCase(name, 200, 136, 256, data)  # partial tiles
+    case = Case(name, "NT", 200, 136, 256, data=data)  # partial tiles
     operands = make_operands(case, device)
     try:
-        result = block_scaled_arm(provider, case, operands).run()
+        result = arm(provider, case, operands).run()
     except NotOffered as error:
         pytest.skip(str(error))
     assert isinstance(result, torch.Tensor)
-    a = dequantized(operands.a, operands.scale_a, torch.float32)
-    b = dequantized(operands.b, operands.scale_b, torch.float32)
+    scale_a, scale_b = operands.scales
+    a, b = dequantized(operands.a, scale_a, torch.float32), dequantized(operands.b, scale_b, torch.float32)
     # bfloat16 rounds to 2^-9, and cuBLAS may add parts of a sum in it; fast_accum here errs by less than 2^-12 of the
     # sum of |a||b|, some 500; a wrong product is off by some 15 or 50.
     exact = result.dtype == torch.float16 and provider != "tileon_fast"

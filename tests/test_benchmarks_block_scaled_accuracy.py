@@ -55,10 +55,10 @@ def test_what_is_no_number_is_noise() -> None:
 @pytest.mark.parametrize("data", ["normal", "tutorial"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_provider_computes_the_rows_of_the_reference(name: str, data: str, device: torch.device) -> None:
-    from benchmarks.common.block_scaled_cases import BlockScaledCase
+    from benchmarks.common.cases import Case
     from benchmarks.measure.block_scaled_accuracy import measure
 
-    found = measure(BlockScaledCase(name, 200, 136, 1024, data), device, 70)
+    found = measure(Case(name, "NT", 200, 136, 1024, data=data), device, 70)
     fast = ("tileon_fast",) if name == "mxfp4" else ()
     assert tuple(found) == ("tileon", *fast, "torch_bf16")
     for provider, (decibels, _) in found.items():
@@ -68,32 +68,34 @@ def test_every_provider_computes_the_rows_of_the_reference(name: str, data: str,
 
 
 def test_nvfp4_has_a_global_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks.common.block_scaled_cases import BlockScaledCase, BlockScaledOperands
+    from benchmarks.common.cases import Case, Operands
     from benchmarks.measure import block_scaled_accuracy
 
     right = block_scaled_accuracy.tileon
 
-    def without(operands: BlockScaledOperands, _: torch.Tensor | None, **options: bool) -> torch.Tensor:
+    def without(operands: Operands, _: torch.Tensor | None, **options: bool) -> torch.Tensor:
         return right(operands, None, **options)
 
     monkeypatch.setattr(block_scaled_accuracy, "tileon", without)
     cpu = torch.device("cpu")
-    found = {name: block_scaled_accuracy.measure(BlockScaledCase(name, 16, 16, 64), cpu, 16) for name in FORMATS}
+    found = {
+        name: block_scaled_accuracy.measure(Case(name, "NT", 16, 16, 64, data="tutorial"), cpu, 16) for name in FORMATS
+    }
     assert [name for name, of_name in found.items() if of_name["tileon"][0] < 0] == ["nvfp4"]
     assert found["nvfp4"]["torch_bf16"][0] > 100
 
 
 def test_rounding_to_16_bits_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks.common.block_scaled_cases import BlockScaledCase, BlockScaledOperands
+    from benchmarks.common.cases import Case, Operands
     from benchmarks.measure import block_scaled_accuracy
 
     right = block_scaled_accuracy.tileon
 
-    def rounded(operands: BlockScaledOperands, global_scale: torch.Tensor | None, **options: bool) -> torch.Tensor:
+    def rounded(operands: Operands, global_scale: torch.Tensor | None, **options: bool) -> torch.Tensor:
         return right(operands, global_scale, **options).bfloat16().float()
 
     monkeypatch.setattr(block_scaled_accuracy, "tileon", rounded)
-    case = BlockScaledCase("mxfp4", 32, 48, 256, "normal")
+    case = Case("mxfp4", "NT", 32, 48, 256, data="normal")
     decibels, bit_exact = block_scaled_accuracy.measure(case, torch.device("cpu"), 32)["tileon"]
     assert 40 < decibels < 70
     assert not bit_exact
@@ -130,17 +132,17 @@ def test_writes_the_promised_csv(tmp_path: pathlib.Path) -> None:
 def test_without_arguments_every_format_is_measured() -> None:
     result = run(script="measure/block_scaled_accuracy.py")
     assert result.returncode == 0, result.stdout + result.stderr
-    measured = {tuple(line.split()[:2]) for line in result.stdout.splitlines() if " torch_bf16 " in line}
+    measured = {tuple(line.split()[1:3]) for line in result.stdout.splitlines() if " torch_bf16 " in line}
     assert measured == {(name, data) for name in FORMATS for data in ("normal", "tutorial")}
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--format", "int4"), "unknown format 'int4'; there are nvfp4, mxfp4, mxfp8, mixed"),
+        (("--format", "int4"), "unknown 'int4'; there are nvfp4, mxfp4, mxfp8, mixed"),
         (("--format", "mxfp8", "--shapes", "16x16x48"), "k must be a multiple of 32 for mxfp8, got 48"),
         (("--shapes", "16x32"), "'16x32' is not MxNxK"),
-        (("--rows", "0"), "--rows must be positive, got 0"),
+        (("--rows", "0"), "'0' is not a whole number of at least 1"),
     ],
     ids=str,
 )
@@ -260,10 +262,10 @@ def test_the_page_shows_every_case_and_what_is_missed(tmp_path: pathlib.Path) ->
 
 
 def test_targets_and_benchmark_agree_on_shapes_and_formats() -> None:
-    from benchmarks.common.block_scaled_cases import FORMATS as MEASURED
-    from benchmarks.measure.block_scaled_accuracy import GPU_SHAPES
+    from benchmarks.common.cases import FORMATS as MEASURED
+    from benchmarks.measure.block_scaled_accuracy import SHAPES
+    from benchmarks.subjects.block_scaled import FORMATS as SHOWN
     from benchmarks.subjects.block_scaled_accuracy import ALL_K, SIZE
-    from benchmarks.subjects.block_scaled_rows import FORMATS as SHOWN
 
-    assert [(SIZE, SIZE, k) for k in ALL_K] == list(GPU_SHAPES)
+    assert [(SIZE, SIZE, k) for k in ALL_K] == list(SHAPES["cuda"])
     assert set(SHOWN) == set(MEASURED)

@@ -46,7 +46,7 @@ def _hopper_lines() -> list[str]:
     """Every row of the preset. Ours takes 10 us, exact and fast, the 16-bit product 12, Triton 40, dequantization 20 on
     normal data and 14 on the tutorial's; 1.25 us for every 1024 of k where it is swept. Missed are the fast target of
     mxfp4 on the tutorial's data, and mxfp8's rate at k = 1024, half of what it should be."""
-    from benchmarks.subjects.block_scaled_presets import preset_work
+    from benchmarks.subjects.block_scaled import preset_work
 
     fixed = {"tileon": 10.0, "tileon_fast": 10.0, "torch_bf16": 12.0, "triton": 40.0, "tileon_graph": 16.9,
              "torch_bf16_graph": 44.0, "tileon_prepared": 8.0}  # fmt: skip
@@ -55,12 +55,12 @@ def _hopper_lines() -> list[str]:
         case = item.case
         shape = (case.m, case.n, case.k)
         for who in item.providers:
-            if (case.format, who) == ("nvfp4", "triton"):
+            if (case.dtype, who) == ("nvfp4", "triton"):
                 continue
             time_us = fixed.get(who, 20.0 if case.data == "normal" else 14.0)
             if len(set(shape)) == 2 and case.m == 8192:
-                time_us *= case.k / 8192 * (2.0 if (case.format, case.k) == ("mxfp8", 1024) else 1.0)
-            line = csv_line("block_scaled_matmul", case.format, "NT", shape, "none", who, time_us)
+                time_us *= case.k / 8192 * (2.0 if (case.dtype, case.k) == ("mxfp8", 1024) else 1.0)
+            line = csv_line("block_scaled_matmul", case.dtype, "NT", shape, "none", who, time_us)
             lines.append(f"{line},{case.data}")
     return lines
 
@@ -129,7 +129,7 @@ def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pa
     pytest.importorskip("matplotlib")
     from benchmarks.report.plot import draw, picture_of
 
-    panels = [panel for panel in picture_of(source).panels if panel.title.startswith("mxfp4")]
+    panels = [panel for row in picture_of(source).rows for panel in row if panel.title.startswith("mxfp4")]
     shown = [(panel.title, panel.x_label, panel.y_label) for panel in panels]
     axes = ("TFLOP/s", "peer's time / tileon's")
     sizes = (("normal", "m = n = k"), ("normal", "k (m = 8192, n = 8192)"), ("tutorial", "m = n = k"))

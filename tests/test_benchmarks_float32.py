@@ -8,7 +8,7 @@ import pathlib
 import pytest
 import torch
 from benchmark_files import COLUMNS, HEAD, csv_line, run
-from picture_files import picture
+from picture_files import panels
 
 
 def test_the_preset_costs_what_its_stage_may_take() -> None:
@@ -27,15 +27,15 @@ def test_the_preset_costs_what_its_stage_may_take() -> None:
 
 def test_the_targets_are_of_cases_that_the_preset_has() -> None:
     from benchmarks.measure.matmul import preset_work
-    from benchmarks.subjects.float32 import gradient_keys, layer_keys, square_keys
+    from benchmarks.subjects.float32 import GRADIENT_KEYS, LAYER_KEYS, SQUARE_KEYS
 
     cases = {
-        (case.dtype, case.layout, case.m, case.n, case.k, case.epilogue)
+        (case.dtype, case.layout, *case.shape, case.epilogue)
         for case in (work.case for work in preset_work("float32", torch.device("cpu")))
     }
-    assert cases >= {tuple(key) for layout in ("NN", "NT") for key in square_keys(layout)}
-    assert {case for case in cases if case[1] == "NT" and case[2] != case[3] and case[2] >= 512} == {*layer_keys()}
-    assert {case for case in cases if case[1] == "TN" and case[2] != case[4]} == {*gradient_keys()}
+    assert cases >= {tuple(key) for keys in SQUARE_KEYS.values() for key in keys}
+    assert {case for case in cases if case[1] == "NT" and case[2] != case[3] and case[2] >= 512} == {*LAYER_KEYS}
+    assert {case for case in cases if case[1] == "TN" and case[2] != case[4]} == {*GRADIENT_KEYS}
 
 
 def test_the_sweep_of_its_rows_has_every_layer_once_and_shapes_of_any_alignment() -> None:
@@ -159,7 +159,7 @@ def test_the_pages_and_the_pictures_of_a_made_up_file(tmp_path: pathlib.Path) ->
     assert "portable kernels | torch" not in readme, "float32.csv has what runs here"
     assert "| float32 squares, NN, TF32 allowed | torch | 1 |" in readme
 
-    (panel,) = picture("overview", tmp_path).panels
+    (panel,) = panels("overview", tmp_path)
     rows = {row.label: len(row.values) for row in panel.rows}
     assert rows == {
         "float32 squares, NN": 17,

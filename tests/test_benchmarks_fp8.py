@@ -32,12 +32,12 @@ def test_a_pairing_names_the_dtypes_of_a_and_b() -> None:
 
 def test_every_pairing_has_rows_of_the_tile_table() -> None:
     from benchmarks.common.cases import FP8_PAIRINGS, Case
-    from benchmarks.measure.peers.dense import _table_dtype
+    from benchmarks.measure.peers.providers import table_dtype
 
     offered = {
         dtype for line in torch.ops.tileon._matmul_configs().splitlines() for dtype in line.split()[2].split(",")
     }
-    wanted = [_table_dtype(Case(name, "NT", 16, 16, 16)) for name in FP8_PAIRINGS]
+    wanted = [table_dtype(Case(name, "NT", 16, 16, 16)) for name in FP8_PAIRINGS]
     assert len(set(wanted)) == 4
     if any("float8" in dtype for dtype in offered):  # a library built without CUDA has no table
         assert offered.issuperset(wanted)
@@ -46,7 +46,7 @@ def test_every_pairing_has_rows_of_the_tile_table() -> None:
 @pytest.mark.parametrize("name", ["e4m3", "e4m3xe5m2", "e5m2xe4m3"])
 def test_every_provider_computes_the_same_product(name: str) -> None:
     from benchmarks.common.cases import Case, make_operands
-    from benchmarks.measure.peers.dense import arm
+    from benchmarks.measure.peers.providers import arm
 
     case = Case(name, "NT", 32, 48, 64)
     operands = make_operands(case, torch.device("cpu"))
@@ -71,7 +71,7 @@ def test_every_provider_computes_the_same_product(name: str) -> None:
 )
 def test_what_a_provider_does_not_offer_is_a_rule(provider: str, dtype: str, layout: str, size: int, why: str) -> None:
     from benchmarks.common.cases import Case, make_operands
-    from benchmarks.measure.peers.dense import NotOffered, arm
+    from benchmarks.measure.peers.providers import NotOffered, arm
 
     case = Case(dtype, layout, size, size, size)
     with pytest.raises(NotOffered, match=why):

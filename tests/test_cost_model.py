@@ -13,8 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 np = pytest.importorskip("numpy")
 from benchmarks.common.times import Key, geometric_mean  # noqa: E402
-from benchmarks.fit import cost_model, fit_hopper  # noqa: E402
-from benchmarks.fit.sweep_times import Sweep  # noqa: E402
+from benchmarks.fit import cost_model, fit_float32, fit_hopper, fit_portable, header_table  # noqa: E402
+from benchmarks.fit.cost_model import Sweep  # noqa: E402
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 SWEEPS = sorted((ROOT / "benchmarks" / "results" / "h200").glob("sweep*.csv*"))
@@ -121,3 +121,33 @@ def test_the_fit_leaves_out_shapes_that_the_choice_is_judged_by(tmp_path: pathli
     (tmp_path / "sweep.csv").write_text("\n".join([columns, *lines]) + "\n")
     sweep = fit_hopper.read_without_judged([tmp_path / "sweep.csv"])
     assert [case.shape for case in sweep.cases] == ["72x88x104"]
+
+
+@pytest.mark.parametrize(("header", "rows", "numbers"), [(fit_portable.HEADER, 22, 3), (fit_float32.HEADER, 13, 7)])
+def test_a_table_in_a_header_is_read_whole(header: pathlib.Path, rows: int, numbers: int) -> None:
+    table = header_table.Table(header)
+    assert header.read_text().count("{Family::") == len(table.names) == rows
+    assert table.numbers.shape == (rows, numbers)
+    tile_m, tile_n = table.tiles[:, :2].T
+    assert all(f"_{m:.0f}x{n:.0f}x" in name for m, n, name in zip(tile_m, tile_n, table.names, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("fit", "sweep", "limit"), [(fit_portable, "sweep.csv", 1.0), (fit_float32, "sweep_float32.csv.xz", 2.0)]
+)
+def test_a_fit_of_a_header_says_what_the_choice_loses(
+    fit: object, sweep: str, limit: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["fit", str(ROOT / "benchmarks" / "results" / "h200" / sweep)])
+    fit.main()  # type: ignore[attr-defined]
+    lines = capsys.readouterr().out.splitlines()
+    regrets = [float(line.split("regret ")[1].split()[0]) for line in lines if " regret " in line]
+    assert len(regrets) == 2, "of the numbers in the header, and of the fitted ones"
+    assert max(regrets) < limit
+
+
+def test_least_squares_finds_the_numbers_that_times_were_made_of() -> None:
+    sizes, wanted = np.linspace(1, 9, 20), np.array([3.0, 0.5])
+    model = lambda logs: np.exp(logs[0]) * sizes + np.exp(logs[1])  # noqa: E731
+    found = header_table.least_squares(model, np.zeros(2), model(np.log(wanted)), np.zeros(2))
+    np.testing.assert_allclose(np.exp(found), wanted, rtol=1e-3)

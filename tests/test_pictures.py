@@ -8,7 +8,7 @@ import re
 
 import pytest
 from benchmark_files import ROOT, run
-from picture_files import NAMES, RESULTS, copy_results, picture, rows_of, write_matmul, write_tune_regret
+from picture_files import NAMES, RESULTS, copy_results, panels, picture, rows_of, write_matmul
 
 
 class TestData:
@@ -19,7 +19,7 @@ class TestData:
             if row["m"] == row["n"] == "8192" and row["data"] == "normal"
         }
         drawn = 0
-        for series in picture("block_scaled").panels[1].series:
+        for series in panels("block_scaled")[0].series:
             name = series.label.split(":")[0]
             for k, ratio in zip(series.xs, series.ys, strict=True):
                 theirs, ours = (times[name, str(int(k)), who] for who in ("torch_bf16", "tileon"))
@@ -28,7 +28,7 @@ class TestData:
         assert drawn == len([key for key in times if key[2] == "torch_bf16"]), "nothing is left out, losses neither"
 
     def test_every_number_of_rows_is_drawn(self) -> None:
-        panel = picture("block_scaled").panels[2]
+        panel = panels("block_scaled")[1]
         rows = {
             (row["dtype"], row["m"], row["provider"])
             for row in rows_of("block_scaled_matmul.csv")
@@ -43,7 +43,7 @@ class TestData:
         assert with_mean("torch (cuBLAS)", (0.5, 1.25, 2.0)) == "torch (cuBLAS): mean 1.08"
 
     def test_the_overview_has_a_row_of_every_comparison(self) -> None:
-        (panel,) = picture("overview").panels
+        (panel,) = panels("overview")
         rows = {row.label: row.values for row in panel.rows}
         assert all(rows.values())
         times = {(row["state"], row["provider"]): float(row["median_us"]) for row in rows_of("host.csv")}
@@ -56,7 +56,7 @@ class TestData:
         assert found == sorted(us / tf32[m, "tileon"] for (m, who), us in tf32.items() if who == "torch")
 
     def test_the_overview_has_the_cases_of_readmes_table_in_the_rows_of_those_names(self) -> None:
-        (panel,) = picture("overview").panels
+        (panel,) = panels("overview")
         rows = {row.label: row.values for row in panel.rows}
         part = (ROOT / "README.md").read_text().split("<!-- begin: headline -->")[1].split("<!-- end: headline -->")[0]
         lines = [[cell.strip() for cell in line[1:-1].split("|")] for line in part.splitlines() if line.startswith("|")]
@@ -70,12 +70,8 @@ class TestData:
 
     def test_no_row_of_the_overview_mixes_int8_with_what_is_slower_than_bfloat16(self) -> None:
         """mxfp4 of normal data is up to twice as fast as cuBLAS on bfloat16; nothing else of many rows is faster."""
-        (panel,) = picture("overview").panels
-        many = [
-            row
-            for row in panel.rows
-            if [style for style, _ in row.groups] == ["torch_bf16"] and " to 64 " not in row.label
-        ]
+        (panel,) = panels("overview")
+        many = [row for row in panel.rows if row.style == "torch_bf16" and " to 64 " not in row.label]
         assert len(many) == 8
         for row in many:
             is_int8 = row.label.startswith("mxfp4, normal data")
@@ -92,89 +88,6 @@ class TestData:
                     times.setdefault(case, {})[line["provider"]] = float(line["median_us"])
             assert sorted(row.values) == sorted(by["torch_bf16"] / by["tileon"] for by in times.values())
 
-    def test_the_tuners_distribution_has_every_case_of_both_sets(self, tmp_path: pathlib.Path) -> None:
-        write_tune_regret(tmp_path)
-        regret, gain = picture("tune_regret", tmp_path).panels
-        assert [(series.label, series.values) for series in regret.series] == [
-            ("linear layers: mean 1.118, highest 1.250", (1.0, 1.25)),
-            ("random rectangles: mean 1.000, highest 1.000", (1.0,)),
-        ]
-        assert [series.values for series in gain.series] == [(0.5, 2.0), (1.0,)], "in rising order, losses too"
-        assert "2 linear layers, 1 random rectangles" in picture("tune_regret", tmp_path).caption[0]
-
-
-class TestRoofline:
-    def test_memory_bounds_below_the_knee_and_arithmetic_above_it(self) -> None:
-        from benchmarks.common.gpu_roofs import GPU_ROOFS
-
-        known = GPU_ROOFS["NVIDIA H200"]
-        panel = picture("roofline").panels[0]
-        (roof,) = panel.roofs
-        assert panel.bound(1.0, roof) == known.read_tb_s
-        assert panel.bound(10.0, roof) == 10 * known.read_tb_s
-        assert panel.bound(1e4, roof) == roof.peak == known.compute["16-bit"].peak
-
-    def test_no_point_is_above_its_roof(self) -> None:
-        for panel in picture("roofline").panels:
-            highest = max(panel.roofs, key=lambda roof: roof.peak)
-            for series in panel.series:
-                above = [x for x, y in zip(series.xs, series.ys, strict=True) if y > panel.bound(x, highest)]
-                assert not above, f"{panel.title}: {series.label} at {above}"
-
-    def test_float32_is_that_of_the_kernels_that_the_library_chooses(self) -> None:
-        """Of float32.csv: in portable.csv it is that of kernels which a call on this GPU takes for small products."""
-        panel = picture("roofline").panels[3]
-        assert "float32" in panel.title
-        drawn = {series.label: sorted(series.ys) for series in panel.series}
-        for who in ("tileon", "torch"):
-            wanted = [
-                2e-6 * int(row["m"]) ** 3 / float(row["median_us"])
-                for row in rows_of("float32.csv")
-                if row["layout"] == "NN" and row["m"] == row["n"] == row["k"]
-                if (row["provider"], row["epilogue"]) == (who, "none")
-            ]
-            assert drawn[f"{who}, float32"] == pytest.approx(sorted(wanted))
-        assert max(drawn["tileon, float32"]) > 2 * max(drawn["torch, float32"])
-
-    def test_the_roof_of_float32_is_a_sixth_of_that_of_bfloat16(self) -> None:
-        from benchmarks.common.gpu_roofs import GPU_ROOFS
-
-        panel = picture("roofline").panels[3]
-        (roof,) = (roof for roof in panel.roofs if "bf16x6" in roof.label)
-        assert roof.peak == pytest.approx(GPU_ROOFS["NVIDIA H200"].compute["16-bit"].peak / 6)
-        (series,) = (series for series in panel.series if series.label == "tileon, float32")
-        assert max(series.ys) < roof.sustained
-
-    def test_without_a_float32_file_it_is_that_of_the_portable_kernels_and_says_so(
-        self, tmp_path: pathlib.Path
-    ) -> None:
-        copy_results(tmp_path, "portable.csv")
-        (panel,) = picture("roofline", tmp_path).panels
-        labels = [series.label for series in panel.series]
-        assert "tileon, float32, portable kernels" in labels
-        assert "tileon, float32" not in labels
-
-    @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "tf32", "float64", "e4m3"])
-    def test_intensity_counts_the_bytes_that_the_benchmark_counts(self, name: str) -> None:
-        from benchmarks.common.cases import Case
-        from benchmarks.report.roofline import intensity
-
-        m, n, k = 128, 512, 1024
-        assert intensity(name, m, n, k) == pytest.approx(2 * m * n * k / Case(name, "NT", m, n, k).bytes)
-
-    @pytest.mark.parametrize("name", ["mxfp8", "mxfp4", "mixed", "nvfp4"])
-    def test_intensity_of_a_block_scaled_product_counts_its_scales(self, name: str) -> None:
-        from benchmarks.common.block_scaled_cases import BlockScaledCase
-        from benchmarks.report.roofline import intensity
-
-        m, n, k = 128, 512, 1024
-        assert intensity(name, m, n, k) == pytest.approx(2 * m * n * k / BlockScaledCase(name, m, n, k).bytes)
-
-    def test_a_gpu_whose_roofs_nobody_knows_has_no_roofline(self, tmp_path: pathlib.Path) -> None:
-        write_matmul(tmp_path, gpu="another GPU")
-        assert picture("roofline", tmp_path) is None
-        assert picture("overview", tmp_path) is not None
-
 
 def test_the_page_of_the_pictures_names_the_files_of_each() -> None:
     from benchmarks.report.pictures import MAKERS
@@ -190,7 +103,7 @@ class TestFolders:
         result = run("--results", str(tmp_path), script="report/pictures.py")
         assert result.returncode == 0, result.stderr
         assert "block_scaled.png: nothing to draw (without block_scaled_matmul.csv)" in result.stdout
-        assert result.stdout.count("nothing to draw") == len(NAMES) + 1, "tune_regret too"
+        assert result.stdout.count("nothing to draw") == len(NAMES)
         assert not list(tmp_path.iterdir())
 
     def test_a_partial_folder_draws_what_is_there_and_says_what_is_not(self, tmp_path: pathlib.Path) -> None:
@@ -198,10 +111,10 @@ class TestFolders:
         copy_results(tmp_path, "fp8.csv", "host.csv")
         result = run("--results", str(tmp_path), script="report/pictures.py")
         assert result.returncode == 0, result.stderr
-        assert "roofline.png: drawn (without matmul.csv, block_scaled_matmul.csv" in result.stdout
-        assert {path.name for path in tmp_path.glob("*.png")} == {"overview.png", "roofline.png"}
+        assert "overview.png: drawn (without matmul.csv, " in result.stdout
+        assert {path.name for path in tmp_path.glob("*.png")} == {"overview.png"}
         again = run("--results", str(tmp_path), script="report/pictures.py")
-        assert "roofline.png: up to date" in again.stdout
+        assert "overview.png: up to date" in again.stdout
 
     @pytest.mark.parametrize("source", sorted({path.name for path in RESULTS.glob("*.csv")} - {"sweep.csv"}))
     def test_a_file_cut_short_breaks_no_picture(self, source: str, tmp_path: pathlib.Path) -> None:
@@ -212,9 +125,7 @@ class TestFolders:
         begin = next(place for place, line in enumerate(lines) if not line.startswith("#"))
         for count in (1, 2):
             (tmp_path / source).write_text("".join(lines[: begin + count]))
-            made = {maker.name for maker in MAKERS if maker.make(tmp_path) is not None}
-            without_peers = {"roofline", "tune_regret"}
-            assert made <= (without_peers if count == 2 else set())
+            assert [maker.name for maker in MAKERS if maker.make(tmp_path) is not None] == []
 
     def test_a_folder_that_is_not_there_is_refused(self, tmp_path: pathlib.Path) -> None:
         result = run("--results", str(tmp_path / "none"), script="report/pictures.py")
@@ -240,20 +151,19 @@ class TestStale:
         text = "\n".join(lines).replace(f"{before},{us},", f"{before},{float(us) + 0.01},")
         (tmp_path / "fp8.csv").write_text(text + "\n")
         stale = {complaint.split()[0] for complaint in check(tmp_path)}
-        assert stale == {"overview.png", "roofline.png"}
+        assert stale == {"overview.png"}
 
     def test_check_needs_no_matplotlib_and_says_what_to_run(self, tmp_path: pathlib.Path) -> None:
         write_matmul(tmp_path)
-        write_tune_regret(tmp_path)
-        (tmp_path / "overview.png").write_bytes(b"no picture")
         (tmp_path / "block_scaled.png").write_bytes(b"no picture")
         (tmp_path / "matplotlib.py").write_text("raise ImportError")
         result = run("--results", str(tmp_path), "--check", script="report/pictures.py")
         assert result.returncode == 1
-        assert "overview.png does not show what its files say: run `make pictures`" in result.stdout
-        assert "tune_regret.png is missing" in result.stdout
+        assert "overview.png is missing: run `make pictures`" in result.stdout
         assert "block_scaled.png is there, but none of block_scaled_matmul.csv" in result.stdout
-        assert "roofline" not in result.stdout
+        (tmp_path / "overview.png").write_bytes(b"no picture")
+        result = run("--results", str(tmp_path), "--check", script="report/pictures.py")
+        assert "overview.png does not show what its files say: run `make pictures`" in result.stdout
 
     def test_the_key_covers_the_text_of_a_picture(self, tmp_path: pathlib.Path) -> None:
         source = write_matmul(tmp_path)
@@ -264,10 +174,7 @@ class TestStale:
     def test_the_key_leaves_out_a_numbers_last_bits(self) -> None:
         from dataclasses import replace
 
-        from benchmarks.common.picture import Series
-
-        one = picture("roofline")
-        panel = one.panels[0]
-        nearly = [Series(s.label, s.style, s.xs, tuple(y * (1 + 1e-12) for y in s.ys), s.line, s.hollow)
-                  for s in panel.series]  # fmt: skip
-        assert replace(one, panels=(replace(panel, series=tuple(nearly)), *one.panels[1:])).key == one.key
+        one = picture("overview")
+        ((panel,),) = one.rows
+        nearly = [replace(row, values=tuple(value * (1 + 1e-12) for value in row.values)) for row in panel.rows]
+        assert replace(one, rows=((replace(panel, rows=tuple(nearly)),),)).key == one.key

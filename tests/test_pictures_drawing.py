@@ -1,4 +1,4 @@
-"""What is drawn of a picture: its points, the line at 1, its roofs, texts that can be read; and plot.py's panels."""
+"""What is drawn of a picture: its points, the line at 1, texts that can be read; and plot.py's panels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from benchmark_files import COLUMNS, HEAD, csv_line
-from picture_files import NAMES, RESULTS, picture, write_matmul, write_tune_regret
+from picture_files import NAMES, RESULTS, panels, picture, write_matmul
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def figures() -> dict[str, Figure]:
     """The committed results' figures, laid out."""
     pytest.importorskip("matplotlib")
-    from benchmarks.report.picture_drawing import figure_of
+    from benchmarks.report.drawing import figure_of
 
     found = {name: figure_of(picture(name)) for name in NAMES}
     for figure in found.values():
@@ -50,32 +50,16 @@ class TestDrawing:
                 assert not any(one.overlaps(other) for one, other in pairs), [label.get_text() for label in labels]
 
     def test_the_figure_has_the_pictures_points_and_the_line_at_1(self, figures: dict[str, Figure]) -> None:
-        for axes, panel in zip(figures["block_scaled"].axes[1:], picture("block_scaled").panels[1:], strict=True):
+        for axes, panel in zip(figures["block_scaled"].axes, panels("block_scaled"), strict=True):
             lines = [tuple(line.get_ydata()) for line in axes.get_lines()]
             assert all(series.ys in lines for series in panel.series)
             assert any(list(line.get_ydata()) == [1, 1] for line in axes.get_lines())
             low, high = axes.get_ylim()
             assert all(low < y < high for series in panel.series for y in series.ys)
 
-    def test_the_drawn_roof_is_the_bound(self, figures: dict[str, Figure]) -> None:
-        axes, panel = figures["roofline"].axes[0], picture("roofline").panels[0]
-        (roof,) = panel.roofs
-        drawn = axes.get_lines()[0]
-        for x, y in zip(drawn.get_xdata(), drawn.get_ydata(), strict=True):
-            assert y == pytest.approx(min(panel.memory_tb_s * x, roof.peak))
-
-    def test_a_distribution_rises_from_none_to_all_of_its_cases(self, tmp_path: pathlib.Path) -> None:
-        pytest.importorskip("matplotlib")
-        from benchmarks.report.picture_drawing import figure_of
-
-        write_tune_regret(tmp_path)
-        curve = figure_of(picture("tune_regret", tmp_path)).axes[0].get_lines()[1]  # the first is the line at 1
-        assert list(curve.get_xdata()) == [1.0, 1.0, 1.25]
-        assert list(curve.get_ydata()) == [0.0, 0.5, 1.0]
-
     def test_drawing_again_gives_the_same_bytes_whatever_the_users_settings(self, tmp_path: pathlib.Path) -> None:
         matplotlib = pytest.importorskip("matplotlib")
-        from benchmarks.report.picture_drawing import draw
+        from benchmarks.report.drawing import draw
 
         write_matmul(tmp_path)
         one = picture("overview", tmp_path)
@@ -104,24 +88,17 @@ def test_plot_sets_graphs_against_graphs(tmp_path: pathlib.Path) -> None:
     ]
     path = tmp_path / "out.csv"
     path.write_text(HEAD + "\n".join([",".join(COLUMNS), *lines]) + "\n")
-    rates, ratios = picture_of(path).panels
+    ((rates, ratios),) = picture_of(path).rows
     assert [series.label for series in rates.series] == ["tileon", "torch", "tileon_graph", "torch_graph", "cutlass"]
     labels = [series.label for series in ratios.series]
     assert labels == ["torch: mean 1.50", "torch_graph: mean 2.50", "cutlass: mean 1.00"]
 
 
-def test_plot_shows_epilogues_of_one_size(tmp_path: pathlib.Path) -> None:
+def test_a_file_of_one_size_has_no_plot(tmp_path: pathlib.Path) -> None:
     from benchmarks.report.plot import picture_of
 
-    lines = [
-        csv_line("matmul", "float16", "NN", (256, 256, 256), epilogue, provider, time)
-        for epilogue, torch_us in (("none", 4), ("bias", 6))
-        for provider, time in (("tileon", 4), ("torch", torch_us))
-    ]
+    lines = [csv_line("matmul", "float16", "NN", (256, 256, 256), "none", "tileon", 4)]
     path = tmp_path / "out.csv"
     path.write_text(HEAD + "\n".join([",".join(COLUMNS), *lines]) + "\n")
-    (panel,) = picture_of(path).panels
-    assert [(row.label, row.values) for row in panel.rows] == [("none", [1.0]), ("bias", [1.5])]
-    path.write_text(HEAD + "\n".join([",".join(COLUMNS), lines[0]]) + "\n")
-    with pytest.raises(ValueError, match="neither several sizes nor several epilogues"):
+    with pytest.raises(ValueError, match="no plain product of several sizes"):
         picture_of(path)

@@ -6,14 +6,18 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD, HEAD_KEYS, ROOT, read
+from benchmark_files import BENCHMARKS, COLUMNS, HEAD_KEYS, ROOT, read
 
-if TYPE_CHECKING:
-    from benchmarks.measure.random_shapes_draw import Product
+from benchmarks.common.cases import Case
+from benchmarks.common.timing import Timing
+from benchmarks.measure import random_shapes
+from benchmarks.measure.peers.providers import NotOffered
+from benchmarks.measure.random_shapes import calls
+from benchmarks.measure.random_shapes_summary import comparisons, summary, summary_text
 
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
 DTYPES = ("float16", "bfloat16", "float32", "tf32", "float64", "e4m3", "e5m2", "e4m3xe5m2", "e5m2xe4m3")
@@ -43,11 +47,7 @@ PRODUCTS = (
 class TestProviders:
     @pytest.mark.parametrize("what", PRODUCTS, ids=str)
     def test_both_compute_the_same(self, what: tuple[Any, ...], device: torch.device) -> None:
-        from benchmarks.measure.peers.dense import NotOffered
-        from benchmarks.measure.peers.random_shapes import calls
-        from benchmarks.measure.random_shapes_draw import Product
-
-        product = Product(*what)
+        product = Case(*what)
         if product.dtype == "tf32" and device.type == "cpu":
             with pytest.raises(NotOffered, match="TF32 is the GPU's"):
                 calls(product, device)
@@ -62,13 +62,10 @@ class TestProviders:
     @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
     @pytest.mark.parametrize("batch", [1, 3])
     def test_operands_lie_as_the_layout_says(self, layout: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        from benchmarks.measure.peers import random_shapes as random_shapes_providers
-        from benchmarks.measure.random_shapes_draw import Product
-
         seen: list[Any] = []
-        monkeypatch.setattr(random_shapes_providers, "tileon_call", lambda case, operands: seen.append(operands))
-        product = Product("float32", layout, 3, 5, 7, "bias", batch)
-        random_shapes_providers.calls(product, torch.device("cpu"))
+        monkeypatch.setattr(random_shapes, "tileon_call", lambda case, operands: seen.append(operands))
+        product = Case("float32", layout, 3, 5, 7, "bias", batch)
+        random_shapes.calls(product, torch.device("cpu"))
         (operands,) = seen
         for tensor, letter, shape in ((operands.a, layout[0], (3, 7)), (operands.b, layout[1], (7, 5))):
             assert tensor.shape == ((batch, *shape) if batch > 1 else shape)
@@ -76,9 +73,6 @@ class TestProviders:
         assert operands.bias.shape == (5,)
 
     def test_torch_multiplies_fp8_by_scaled_mm_where_that_takes_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from benchmarks.measure.peers.random_shapes import calls
-        from benchmarks.measure.random_shapes_draw import Product
-
         scaled_mm, used = torch._scaled_mm, []
 
         def counted(*arguments: Any, **options: Any) -> torch.Tensor:
@@ -88,7 +82,7 @@ class TestProviders:
         monkeypatch.setattr(torch, "_scaled_mm", counted)
 
         def dtype_of(*what: Any) -> torch.dtype:
-            call = calls(Product(*what), torch.device("cpu"))["torch"]
+            call = calls(Case(*what), torch.device("cpu"))["torch"]
             used.clear()
             result = call()
             assert len(used) == (result.dtype == torch.float16)
@@ -106,15 +100,12 @@ class TestProviders:
         assert dtype_of("e4m3", "NT", 5, 16, 32, "bias") == torch.bfloat16
 
     def test_a_lack_of_memory_is_not_taken_for_a_refusal(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from benchmarks.measure.peers.random_shapes import calls
-        from benchmarks.measure.random_shapes_draw import Product
-
         def full(*arguments: Any, **options: Any) -> torch.Tensor:
             raise torch.OutOfMemoryError("full")
 
         monkeypatch.setattr(torch, "_scaled_mm", full)
         with pytest.raises(torch.OutOfMemoryError):
-            calls(Product("e4m3", "NT", 5, 16, 32, "none"), torch.device("cpu"))
+            calls(Case("e4m3", "NT", 5, 16, 32, "none"), torch.device("cpu"))
 
 
 def line(what: tuple[str, str, int, int, int], ours: float, theirs: float, batch: int = 1) -> list[dict[str, str]]:
@@ -129,8 +120,6 @@ def line(what: tuple[str, str, int, int, int], ours: float, theirs: float, batch
 
 def summed(*products: list[dict[str, str]]) -> list[list[str]]:
     """The summary without its head."""
-    from benchmarks.measure.random_shapes_summary import comparisons, summary
-
     return summary(comparisons([row for rows in products for row in rows]))[1:]
 
 
@@ -199,8 +188,6 @@ class TestSummary:
         }
 
     def test_a_product_of_one_provider_alone_is_left_out_and_a_repeated_one_counts_twice(self) -> None:
-        from benchmarks.measure.random_shapes_summary import summary_text
-
         product = ("float32", "NN", 8, 8, 8)
         assert summed(line(product, 1, 1), line(product, 1, 2), line(("float32", "NN", 1, 1, 1), 1, 1)[:1])[0][4] == "2"
         assert summary_text([]) == "no product has figures of both providers"
@@ -208,8 +195,6 @@ class TestSummary:
 
 def in_process(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """The script's exit status."""
-    from benchmarks.measure import random_shapes
-
     monkeypatch.setattr(sys, "argv", [str(BENCHMARKS / "random_shapes.py"), *arguments])
     return random_shapes.main()
 
@@ -255,8 +240,7 @@ class TestScript:
             assert product.startswith(f"{row['dtype']} {row['layout']} ")
             assert product.endswith(f"{row['m']}x{row['n']}x{row['k']} {row['epilogue']}")
 
-        assert in_process(monkeypatch, "--summary-of", str(path)) == 0
-        assert capsys.readouterr().out.strip() in printed, "the file alone gives the same summary"
+        assert summary_text(comparisons(rows)) in printed, "the file alone gives the same summary"
 
     def test_without_a_seed_every_run_draws_another_one_and_prints_it(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -274,10 +258,7 @@ class TestScript:
     def test_a_failure_stops_no_other_product(
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        from benchmarks.common.timing import Timing
-        from benchmarks.measure import random_shapes
-
-        def made_up(product: Product, *_: object) -> dict[str, Timing]:
+        def made_up(product: Case, *_: object) -> dict[str, Timing]:
             if product.dtype == "e5m2":
                 raise RuntimeError("no memory")
             return {"torch": Timing(8.0, 0.0, 9), "tileon": Timing(4.0, 0.0, 9)}
@@ -288,7 +269,7 @@ class TestScript:
         assert in_process(monkeypatch, *arguments) == 1
         out = capsys.readouterr().out
         assert "failed: no memory" in out
-        assert "3 of 12 products failed" in out
+        assert "3 of 12 cases failed" in out
         _, rows = read(path)
         assert len(rows) == 2 * 9
         assert [(row["provider"], row["median_us"]) for row in rows[:2]] == [("tileon", "4.00"), ("torch", "8.00")]
@@ -315,7 +296,6 @@ class TestScript:
             (("--groups", "tf32"), "nothing is of groups tf32 and of dtypes float16,bfloat16,float32,float64,e4m3"),
             (("--device", "meta"), "--device meta: the ops run on cpu and cuda"),
             (("--device", "nowhere"), "--device nowhere: "),
-            (("--summary-of", "missing.csv"), "missing.csv"),
             (("--no-such-option",), "unrecognized arguments: --no-such-option"),
         ],
         ids=str,
@@ -331,12 +311,3 @@ class TestScript:
             in_process(monkeypatch, "--dry-run", "--device", "cpu", *arguments)
         assert ended.value.code == 2
         assert error in capsys.readouterr().err
-
-    def test_a_file_of_another_script_is_refused(
-        self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        path = tmp_path / "matmul.csv"
-        path.write_text(f"{HEAD}{','.join(COLUMNS)}\nmatmul,float32,NN,8,8,8,none,tileon,1.00,1\n")
-        with pytest.raises(SystemExit):
-            in_process(monkeypatch, "--summary-of", str(path))
-        assert "matmul.csv has no column batch" in capsys.readouterr().err

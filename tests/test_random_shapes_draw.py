@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import collections
 import math
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from benchmarks.measure.random_shapes_draw import Bounds, Product
+from benchmarks.common.cases import Case
+from benchmarks.measure.random_shapes_draw import Bounds, chosen_groups, draw, group_of, is_aligned
 
 EVERYWHERE = 2**62  # bytes and operations that no product has
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
@@ -17,18 +16,14 @@ DTYPES = ("float16", "bfloat16", "float32", "tf32", "float64", "e4m3", "e5m2", "
 
 
 def bounds(largest: int = 16384, size: int = EVERYWHERE, flops: int = EVERYWHERE) -> Bounds:
-    from benchmarks.measure.random_shapes_draw import Bounds
-
     return Bounds(largest, size, flops)
 
 
-def drawn(count: int, seed: int = 0) -> list[Product]:
-    from benchmarks.measure.random_shapes_draw import draw
-
+def drawn(count: int, seed: int = 0) -> list[Case]:
     return draw(seed, count, bounds())
 
 
-def lines(product: Product) -> list[int]:
+def lines(product: Case) -> list[int]:
     """Lengths of the lines of a, b and result, as they lie in memory."""
     a, b = product.layout[0], product.layout[1]
     return [
@@ -39,8 +34,6 @@ def lines(product: Product) -> list[int]:
 
 
 def test_it_is_that_of_its_seed_and_a_longer_one_begins_with_it() -> None:
-    from benchmarks.measure.random_shapes_draw import draw
-
     first = draw(5, 60, bounds())
     assert draw(5, 60, bounds()) == first
     assert draw(5, 90, bounds())[:60] == first
@@ -52,18 +45,18 @@ def test_half_are_unaligned(count: int) -> None:
     products = drawn(count)
     unaligned = [product for product in products if any(length % 8 for length in lines(product))]
     assert len(unaligned) == count // 2
-    assert [product for product in products if not product.is_aligned] == unaligned
+    assert [product for product in products if not is_aligned(product)] == unaligned
 
 
 def test_half_of_each_group_are_unaligned() -> None:
     """Of as many turns as there are groups, each of two products."""
-    counted = collections.Counter((product.group, product.is_aligned) for product in drawn(7 * 2 * 10))
+    counted = collections.Counter((group_of(product), is_aligned(product)) for product in drawn(7 * 2 * 10))
     assert set(counted.values()) == {10}
     assert len(counted) == 14
 
 
 def test_a_size_that_is_no_length_of_a_line_may_be_any_in_an_aligned_product() -> None:
-    rows = [product.m for product in drawn(300) if product.layout[0] == "N" and product.is_aligned]
+    rows = [product.m for product in drawn(300) if product.layout[0] == "N" and is_aligned(product)]
     assert any(m % 8 for m in rows)
     assert any(m % 8 == 0 for m in rows)
 
@@ -80,16 +73,12 @@ def test_sizes_are_spread_evenly_on_a_logarithmic_scale() -> None:
 
 @pytest.mark.parametrize("largest", [32, 100, 16384])
 def test_no_size_is_beyond_the_largest(largest: int) -> None:
-    from benchmarks.measure.random_shapes_draw import draw
-
     sizes = [size for product in draw(1, 300, bounds(largest)) for size in product.shape]
     assert min(sizes) == 1
     assert largest / 2 < max(sizes) <= largest
 
 
 def test_no_product_is_beyond_the_bytes_and_operations() -> None:
-    from benchmarks.measure.random_shapes_draw import draw
-
     at_most = bounds(size=1 << 20, flops=1 << 24)
     for product in draw(2, 300, at_most):
         itemsize = {"float64": 8, "float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}.get(product.dtype, 0.5)
@@ -122,24 +111,20 @@ def test_block_scaled_products_are_nt_with_whole_blocks() -> None:
 
 def test_batches_are_from_2_to_64_in_their_group_alone() -> None:
     products = drawn(1000)
-    batches = [product.batch for product in products if product.group == "batch"]
+    batches = [product.batch for product in products if group_of(product) == "batch"]
     assert min(batches) == 2
     assert 32 < max(batches) <= 64
-    assert {product.batch for product in products if product.group != "batch"} == {1}
+    assert {product.batch for product in products if group_of(product) != "batch"} == {1}
 
 
 def test_groups_and_dtypes_that_were_not_asked_for_are_left_out() -> None:
-    from benchmarks.measure.random_shapes_draw import chosen_groups, draw
-
     chosen = chosen_groups(["fp8", "float32", "batch"], ["e4m3", "e5m2", "nvfp4"])
     assert chosen == {"fp8": ("e4m3", "e5m2"), "batch": ("e4m3", "e5m2")}
     products = draw(0, 40, bounds(), chosen)
     assert {product.dtype for product in products} == {"e4m3", "e5m2"}
-    assert {product.group for product in products} == {"fp8", "batch"}
+    assert {group_of(product) for product in products} == {"fp8", "batch"}
 
 
 def test_bounds_without_room_are_an_error_and_not_an_endless_search() -> None:
-    from benchmarks.measure.random_shapes_draw import draw
-
     with pytest.raises(ValueError, match="none of 1000 shapes of float64 has room in 3 bytes"):
         draw(0, 1, bounds(size=3), {"float64": ("float64",)})

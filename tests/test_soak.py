@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 import soak_workers
-from benchmark_files import BENCHMARKS, HEAD_KEYS, ROOT, run
+from benchmark_files import HEAD_KEYS, ROOT, run
 
 OPS = (
     *("matmul", "matmul.out", "matmul.backward", "block_scaled_matmul", "block_scaled_matmul.out"),
     *("quantize", "dequantize", "pack_scales", "unpack_scales"),
 )
+SOAK = [sys.executable, str(ROOT / "tests" / "soak")]
+ON_THE_CPU = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
 NOTHING_FOUND = "0 mismatches, 0 writes outside, 0 unexpected errors, 0 bad calls accepted"
 
 
@@ -35,7 +37,8 @@ def assert_nothing_found(output: str, least_calls: int) -> None:
 class TestRuns:
     def test_twenty_seconds_of_random_calls_find_nothing(self, tmp_path: pathlib.Path) -> None:
         path = tmp_path / "soak.txt"
-        result = run("--seconds", "20", "--processes", "2", "--out", str(path), script="soak.py")
+        command = [*SOAK, "--seconds", "20", "--processes", "2", "--out", str(path)]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, env=ON_THE_CPU)
         assert result.returncode == 0, result.stdout + result.stderr
         assert_nothing_found(result.stdout, least_calls=200)
         written = path.read_text()
@@ -45,7 +48,7 @@ class TestRuns:
 
     @pytest.mark.gpu
     def test_twenty_seconds_on_the_gpu_find_nothing(self) -> None:
-        command = [sys.executable, str(BENCHMARKS / "soak.py"), "--seconds", "20", "--processes", "2"]
+        command = [*SOAK, "--seconds", "20", "--processes", "2"]
         result = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
         assert result.returncode == 0, result.stdout + result.stderr
         assert_nothing_found(result.stdout, least_calls=200)
@@ -53,15 +56,14 @@ class TestRuns:
 
     def test_ctrl_c_tells_what_was_counted_and_leaves_no_process(self) -> None:
         """As a terminal has it: every process of the group gets the signal."""
-        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-        command = [sys.executable, str(BENCHMARKS / "soak.py"), "--seconds", "600", "--processes", "2"]
+        command = [*SOAK, "--seconds", "600", "--processes", "2"]
         started = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env=environment,
+            env=ON_THE_CPU,
             start_new_session=True,
         )
         try:
@@ -88,9 +90,9 @@ class TestRuns:
     def test_nonsense_is_refused(
         self, arguments: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        from benchmarks import soak
+        from soak import __main__ as soak
 
-        monkeypatch.setattr(sys, "argv", ["soak.py", *arguments])
+        monkeypatch.setattr(sys, "argv", ["tests/soak", *arguments])
         with pytest.raises(SystemExit) as exit_:
             soak.main()
         assert exit_.value.code == 2
@@ -111,8 +113,7 @@ def assert_group_ends(group: int) -> None:
 class TestReplay:
     def test_a_case_is_the_same_whenever_it_is_drawn(self) -> None:
         import torch
-
-        from benchmarks.soaking.cases import draw_case
+        from soak.cases import draw_case
 
         for index in range(60):
             first, second = draw_case(3, 1, index), draw_case(3, 1, index)
@@ -125,7 +126,7 @@ class TestReplay:
         assert len(described) == 4
 
     def test_which_ops_run_changes_no_case(self) -> None:
-        from benchmarks.soaking.cases import draw_case
+        from soak.cases import draw_case
 
         for index in range(40):
             whole = draw_case(1, 0, index)
@@ -140,10 +141,10 @@ class TestReplay:
     def test_a_report_names_the_command_that_finds_it_again(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        from benchmarks import soak
-        from benchmarks.soaking import run
-        from benchmarks.soaking.cases import draw_case
-        from benchmarks.soaking.tally import Name, report_of
+        from soak import __main__ as soak
+        from soak import run
+        from soak.cases import draw_case
+        from soak.tally import Name, report_of
 
         index = next(at for at in range(1000) if is_good(draw_case(1, 0, at), "dequantize"))
         case = draw_case(1, 0, index)
@@ -154,8 +155,8 @@ class TestReplay:
         )
         verdict = run.run_case(case, soak.torch.device("cpu"))
         report = str(report_of(Name(1, 0, index), "cpu", case, verdict))
-        command = report.splitlines()[-1].removeprefix("again: python benchmarks/")
-        assert command == f"soak.py --replay 1:0:{index} --device cpu"
+        command = report.splitlines()[-1].removeprefix("again: python ")
+        assert command == f"tests/soak --replay 1:0:{index} --device cpu"
         assert "mismatches: result: " in report
 
         monkeypatch.setattr(sys, "argv", command.split())
@@ -176,7 +177,7 @@ def is_good(case: Any, op: str) -> bool:
 
 class TestProcesses:
     def plan(self, **changed: Any) -> Any:
-        from benchmarks.soaking.processes import Plan
+        from soak.processes import Plan
 
         whole = {"seed": 1, "processes": 2, "device": "cpu", "ops": frozenset(OPS), "seconds": None, "calls": None}
         return Plan(**{**whole, **changed})
@@ -184,8 +185,8 @@ class TestProcesses:
     def test_one_that_dies_and_one_that_hangs_are_findings_of_their_cases(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from benchmarks.soaking import processes
-        from benchmarks.soaking.cases import draw_case
+        from soak import processes
+        from soak.cases import draw_case
 
         monkeypatch.setattr(processes, "_HUNG_SECONDS", 1.0)
         told: list[Any] = []
@@ -208,7 +209,7 @@ class TestProcesses:
         assert [plan.share(process) for process in range(3)] == [4, 3, 3]
 
     def test_a_process_makes_its_share_and_tells_it(self) -> None:
-        from benchmarks.soaking import processes
+        from soak import processes
 
         pipe, current = FakePipe(), FakeNumber()
         processes.work(self.plan(calls=25), 1, pipe, current)
@@ -219,7 +220,7 @@ class TestProcesses:
         assert current.value >= 11
 
     def test_a_process_stops_when_it_is_told_to(self) -> None:
-        from benchmarks.soaking import processes
+        from soak import processes
 
         pipe = FakePipe(stop_after=3)
         processes.work(self.plan(), 0, pipe, FakeNumber())
@@ -227,8 +228,8 @@ class TestProcesses:
         assert pipe.sent[-1].tally.total == 3
 
     def test_a_lost_gpu_ends_its_process_and_reports_are_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from benchmarks.soaking import processes
-        from benchmarks.soaking.run import ERROR, Finding, Verdict
+        from soak import processes
+        from soak.run import ERROR, Finding, Verdict
 
         bad = Verdict((Finding(ERROR, "made up"),))
         monkeypatch.setattr(processes, "run_case", lambda case, device: bad)
@@ -266,6 +267,6 @@ class FakePipe:
 def test_run_all_has_the_stage() -> None:
     listed = [line.split(maxsplit=3) for line in run("--list", script="run_all.py").stdout.splitlines()]
     (mine,) = (line for line in listed if line[:1] == ["soak"])
-    assert "benchmarks/soak.py --seconds 120 --processes 8 --seed 1 --out" in mine[-1]
+    assert "tests/soak --seconds 120 --processes 8 --seed 1 --out" in mine[-1]
     assert mine[-1].endswith("soak.txt")
     assert [line[0] for line in listed].index("soak") < [line[0] for line in listed].index("demo")

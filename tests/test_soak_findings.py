@@ -16,7 +16,7 @@ Function = Callable[..., Any]
 
 def cases(name: str, *, flawed: bool = False, count: int = 1, where: Callable[[Any], bool] = lambda case: True) -> Any:
     """The first cases of an op, as it is counted, whose results have elements."""
-    from benchmarks.soaking.cases import draw_case
+    from soak.cases import draw_case
 
     found = []
     for index in range(6000):
@@ -43,7 +43,7 @@ class Faulty:
         self._monkeypatch = monkeypatch
 
     def verdict(self, case: Any, fault: Callable[[Function, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
-        from benchmarks.soaking import run
+        from soak import run
 
         sound = run.function_of(case.call)
         with self._monkeypatch.context() as patched:
@@ -161,8 +161,8 @@ def test_out_that_is_not_written_is_a_mismatch(faulty: Faulty) -> None:
 
 def test_out_holds_nan_before_a_call_and_anything_around_it() -> None:
     """So an element that is right was written, and a byte that is overwritten differs."""
-    from benchmarks.soaking.draw import Draw
-    from benchmarks.soaking.operand import draw_out
+    from soak.draw import Draw
+    from soak.operand import draw_out
 
     for index, dtype in enumerate((torch.float16, torch.float64, torch.float8_e4m3fn)):
         out = draw_out(Draw(1, 0, index), (5, 7), dtype)
@@ -315,10 +315,10 @@ def test_a_bad_call_that_writes_before_it_is_refused_is_a_write_outside(faulty: 
 
 
 def test_each_flaw_is_met_and_refused() -> None:
-    from benchmarks.soaking.bad_calls import FLAWS
-    from benchmarks.soaking.cases import draw_case
-    from benchmarks.soaking.draw import Draw
-    from benchmarks.soaking.run import run_case
+    from soak.bad_calls import FLAWS
+    from soak.cases import draw_case
+    from soak.draw import Draw
+    from soak.run import run_case
 
     unmet = set(FLAWS)
     for index in range(4000):

@@ -20,8 +20,8 @@ def matrix(*rows: list[float]) -> Tensor:
 
 class TestSums:
     def interval(self, a: Tensor, b: Tensor) -> Any:
-        from benchmarks.soaking.intervals import product
-        from benchmarks.soaking.precision import Data, dense
+        from soak.intervals import product
+        from soak.precision import Data, dense
 
         return product(a, b, dense(a.shape[-1], (torch.float32, torch.float32), CPU, Data()))
 
@@ -41,7 +41,7 @@ class TestSums:
         assert self.interval(a * 4001, b * 4001).error.all(), "more than 24 bits"
 
     def test_a_product_is_aligned_as_if_subnormal_elements_were_the_least_normal_one(self) -> None:
-        from benchmarks.soaking.intervals import Precision, product
+        from soak.intervals import Precision, product
 
         a, b = matrix([2049.0, 2.0**-40, 0.0]), matrix([2.0**-20], [1.0], [1.0])
         exact = Precision(bound=2.0**-20, exact=2.0**22)
@@ -56,7 +56,7 @@ class TestSums:
         assert not interval.open
 
     def test_sums_whose_parts_overflow_in_both_directions_are_left_open_by_name(self) -> None:
-        from benchmarks.soaking.intervals import PARTIAL_SUMS
+        from soak.intervals import PARTIAL_SUMS
 
         interval = self.interval(matrix([2.0**100, 2.0**100, 1.0]), matrix([2.0**30, 1], [-(2.0**30), 1], [1.0, 1]))
         assert interval.open[PARTIAL_SUMS].tolist() == [[True, False]]
@@ -75,7 +75,7 @@ class TestPrecision:
     """Of a GPU's tensor cores, which no test here has."""
 
     def bound(self, k: int, dtype: torch.dtype, *, uneven: bool = False, **options: bool) -> float:
-        from benchmarks.soaking.precision import Data, dense
+        from soak.precision import Data, dense
 
         return dense(k, (dtype, dtype), torch.device("cuda"), Data(is_uneven=uneven), **options).bound
 
@@ -88,7 +88,7 @@ class TestPrecision:
         assert self.bound(1024, torch.float32, tf32=True) == base + 2.0**-9
 
     def test_uneven_data_on_a_cpu_may_round_in_one_direction_at_every_step(self) -> None:
-        from benchmarks.soaking.precision import Data, dense
+        from soak.precision import Data, dense
 
         bounds = [dense(1024, (torch.float32,) * 2, CPU, Data(is_uneven=uneven)).bound for uneven in (False, True)]
         assert bounds == [(4 + 2 * 32) * 2.0**-23, (4 + 2 * 32 + 512) * 2.0**-23]
@@ -106,8 +106,7 @@ class TestPrecision:
 
     def test_block_scaled_sums_may_lose_what_fast_accum_allows_and_no_more_without(self) -> None:
         from fp8_sums import mxfp4_worst_case
-
-        from benchmarks.soaking.precision import block_scaled
+        from soak.precision import block_scaled
 
         exact, fast = (block_scaled(1024, torch.device("cuda"), as_e5m2=fast).bound for fast in (False, True))
         assert exact == (4 + 2 * 32 + 256) * 2.0**-23
@@ -115,10 +114,10 @@ class TestPrecision:
         assert block_scaled(1024, CPU, as_e5m2=True).bound == (4 + 2 * 32 + 512) * 2.0**-23
 
     def test_what_the_data_are_decides(self) -> None:
-        from benchmarks.soaking.draw import Draw
-        from benchmarks.soaking.operand import Layout
-        from benchmarks.soaking.precision import Data
-        from benchmarks.soaking.values import Source
+        from soak.draw import Draw
+        from soak.operand import Layout
+        from soak.precision import Data
+        from soak.values import Source
 
         source = Source(Draw(1, 0, 0), integers=False, high=9, plain=True)
         normal = source.operand((8, 8), torch.float32, layout=Layout((8, 8), (8, 1)))
@@ -132,7 +131,7 @@ class TestPrecision:
 
 class TestEpilogue:
     def test_each_activation_of_a_point_holds_torchs_float32_result(self) -> None:
-        from benchmarks.soaking.intervals import Interval, activate, activated
+        from soak.intervals import Interval, activate, activated
 
         # not of infinite ones: torch's own gelu makes NaN of them on some CPUs
         x = torch.cat((torch.linspace(-40, 40, 4001), torch.tensor([0.0, -0.0, math.nan, 1e18, -1e18])))
@@ -147,7 +146,7 @@ class TestEpilogue:
                 assert bool(is_same.all()), f"{name}, {slope}: {x[~is_same]}"
 
     def test_scale_and_bias_round_once_each_or_not_at_all(self) -> None:
-        from benchmarks.soaking.intervals import Interval, biased, scaled
+        from soak.intervals import Interval, biased, scaled
 
         def point(value: float) -> Any:
             return Interval(torch.tensor([value], dtype=torch.float64), torch.zeros(1, dtype=torch.float64))
@@ -160,7 +159,7 @@ class TestEpilogue:
         assert scaled(point(2.0**100), 2.0**60).value.tolist() == [math.inf]
 
     def test_infinity_times_what_may_be_zero_is_left_open(self) -> None:
-        from benchmarks.soaking.intervals import ZERO_TIMES_INFINITY, Interval, scaled
+        from soak.intervals import ZERO_TIMES_INFINITY, Interval, scaled
 
         values = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
         interval = Interval(values, torch.tensor([1e-9, 1e-9, 0.0], dtype=torch.float64))
@@ -172,7 +171,7 @@ class TestEpilogue:
 
 class TestSmallFloats:
     def test_the_tables_are_torchs_and_those_of_the_suite(self) -> None:
-        from benchmarks.soaking import small_floats as small
+        from soak import small_floats as small
 
         codes = torch.arange(256, dtype=torch.uint8)
         for table, dtype in ((small.E4M3, torch.float8_e4m3fn), (small.E8M0, torch.float8_e8m0fnu)):
@@ -180,7 +179,7 @@ class TestSmallFloats:
         assert torch.equal(small.E2M1, small_float_reference.E2M1_VALUES)
 
     def test_the_nearest_code_is_the_suites(self) -> None:
-        from benchmarks.soaking import small_floats as small
+        from soak import small_floats as small
 
         for table in (small.E2M1, small.E4M3):
             steps = table[~table.isnan()].unique()
@@ -190,7 +189,7 @@ class TestSmallFloats:
 
     @pytest.mark.parametrize(("rows", "columns"), [(0, 3), (1, 1), (128, 4), (129, 5), (300, 17)])
     def test_packed_scales_are_the_suites(self, rows: int, columns: int) -> None:
-        from benchmarks.soaking import small_floats as small
+        from soak import small_floats as small
 
         scales = torch.randint(0, 256, (rows, columns), dtype=torch.uint8)
         packed = small.packed(scales, padding=7)
@@ -199,7 +198,7 @@ class TestSmallFloats:
 
     @pytest.mark.parametrize("name", ["mxfp8", "mxfp4", "nvfp4"])
     def test_quantized_numbers_are_the_suites(self, name: str) -> None:
-        from benchmarks.soaking.quantized import FORMATS, quantized
+        from soak.quantized import FORMATS, quantized
 
         (form,) = (form for form in small_float_reference.FORMATS if form.name == name)
         for seed, rounding in enumerate(form.roundings):
@@ -215,8 +214,8 @@ class TestSmallFloats:
 
 def test_gradients_are_those_of_torchs_autograd() -> None:
     """Of drawn calls: activation(a @ b + bias) in float64, differentiated by torch itself."""
-    from benchmarks.soaking.cases import draw_case
-    from benchmarks.soaking.intervals import activate
+    from soak.cases import draw_case
+    from soak.intervals import activate
 
     seen: set[str] = set()
     for index in range(2500):
@@ -250,8 +249,8 @@ def test_gradients_are_those_of_torchs_autograd() -> None:
 
 
 def test_what_is_drawn_covers_the_surface() -> None:
-    from benchmarks.soaking.cases import draw_case
-    from benchmarks.soaking.operand import Operand
+    from soak.cases import draw_case
+    from soak.operand import Operand
 
     seen: set[object] = set()
     for index in range(800):

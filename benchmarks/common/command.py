@@ -1,29 +1,78 @@
-"""What the command lines of the measurements share: parsers of their arguments, and how a run ends."""
+"""What the measurements share: parsers of their arguments, how cases are gone through, and how a run ends."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 from benchmarks.common.cases import Shape
-from benchmarks.common.result_file import aligned, portable_path
+from benchmarks.common.result_file import CsvWriter, aligned, portable_path
+from tileon_ops.tune.progress import Progress
+
+T = TypeVar("T")
 
 
-def command_line(doc: str | None, *, device: bool = True) -> argparse.ArgumentParser:
-    """A parser that shows the module's docstring, with --csv and, where the CPU will do, --device."""
+def command_line(
+    doc: str | None, *, device: bool = True, seconds: float | None = None, warmup: float | None = None
+) -> argparse.ArgumentParser:
+    """A parser that shows the module's docstring, with --csv.
+
+    Args:
+        doc: the docstring.
+        device: whether there is a --device: the CPU will do.
+        seconds: default of --seconds, if there is one: the timed part of a case.
+        warmup: default of --warmup-seconds, if there is one.
+    """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if device:
         parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--csv", type=Path, help="write the figures here")
+    if seconds is not None:
+        words = "timed part of one case, all providers, about (default %(default)s)"
+        parser.add_argument("--seconds", type=float, default=seconds, help=words)
+    if warmup is not None:
+        words = "cap on warming for one case (default %(default)s)"
+        parser.add_argument("--warmup-seconds", type=float, default=warmup, help=words)
     return parser
 
 
-def finish(table: Sequence[Sequence[str]], words: str, csv: Path | None) -> None:
-    """Prints the table, how it was measured, and the file that holds it."""
-    print(f"{aligned(table)}\n\n{words}" if words else aligned(table))
+def some_of(parser: argparse.ArgumentParser, option: str, known: Iterable[str], default: str | None = None) -> None:
+    """Adds an option that takes some of these names, with commas between them."""
+    names = tuple(known)
+    words = f"some of {','.join(names)} (default {default or 'all'})"
+    parser.add_argument(option, type=names_among(names), default=default or ",".join(names), help=words)
+
+
+def for_each(items: Sequence[T], name: Callable[[T], str], work: Callable[[T], list[str]]) -> int:
+    """Works on every item, shows how far it is, prints the lines that come of it, and goes on where one fails; returns
+    how many failed."""
+    progress, failed = Progress(len(items)), 0
+    for done, item in enumerate(items):
+        progress.show(done, name(item))
+        try:
+            lines = work(item)
+        except RuntimeError as error:  # the others are still worth measuring
+            failed += 1
+            lines = [f"{name(item)} failed: {error}"]
+        progress.clear()
+        print(*lines, sep="\n", flush=True)
+    progress.show(len(items), "done")
+    progress.clear()
+    if failed:
+        print(f"{failed} of {len(items)} cases failed")
+    return failed
+
+
+def finish(words: str, csv: Path | None, writer: CsvWriter | None = None) -> None:
+    """Prints what was written, as a table, how it was measured, and the file that holds it."""
+    if writer is not None:
+        print(aligned(writer.written))
+    if words:
+        print(f"\n{words}")
     if csv:
         print(f"figures: {portable_path(csv)}")
 
@@ -34,10 +83,10 @@ def parse_names(text: str) -> list[str]:
 
 
 def names_among(known: Sequence[str]) -> Callable[[str], list[str]]:
-    """What reads, for argparse, names with commas between them, and refuses one that is not known."""
+    """What reads, for argparse, names with commas between them, or `all`, and refuses one that is not known."""
 
     def parse(text: str) -> list[str]:
-        names = parse_names(text)
+        names = [*known] if text == "all" else parse_names(text)
         for name in names:
             if name not in known:
                 raise argparse.ArgumentTypeError(f"unknown {name!r}; there are {', '.join(known)}")
@@ -46,12 +95,29 @@ def names_among(known: Sequence[str]) -> Callable[[str], list[str]]:
     return parse
 
 
-def parse_shapes(text: str) -> list[Shape]:
-    """`MxNxK`, several with commas."""
-    shapes = []
+def at_least(least: int) -> Callable[[str], int]:
+    """What reads, for argparse, a whole number from `least` on."""
+
+    def parse(text: str) -> int:
+        number = int(text) if text.lstrip("-").isdigit() else least - 1
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return number
+
+    return parse
+
+
+def parse_sizes(text: str, form: str) -> list[tuple[int, ...]]:
+    """Sizes like `MxNxK`, several with commas; `form` says how many numbers there are."""
+    sizes = []
     for part in text.split(","):
         numbers = part.split("x")
-        if len(numbers) != 3:
-            raise argparse.ArgumentTypeError(f"{part!r} is not MxNxK")
-        shapes.append((int(numbers[0]), int(numbers[1]), int(numbers[2])))
-    return shapes
+        if len(numbers) != len(form.split("x")) or not all(number.isdigit() for number in numbers):
+            raise argparse.ArgumentTypeError(f"{part!r} is not {form}")
+        sizes.append(tuple(map(int, numbers)))
+    return sizes
+
+
+def parse_shapes(text: str) -> list[Shape]:
+    """`MxNxK`, several with commas."""
+    return [(size[0], size[1], size[2]) for size in parse_sizes(text, "MxNxK")]

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.common.commit import ROOT
+from benchmarks.common.result_file import read_csv
 from benchmarks.common.target import Target
 from benchmarks.common.times import Key
 
 
-def table(head: list[str], rows: list[list[str]], figures_from: int) -> list[str]:
-    """Markdown, the columns from `figures_from` on flush right."""
+def table(words: str, head: Sequence[str], rows: Sequence[Sequence[str]], figures_from: int = 1) -> list[str]:
+    """A sentence, a table, and an empty line; nothing without rows.
+
+    Args:
+        words: before the table; it may be empty.
+        head: the columns.
+        rows: their cells.
+        figures_from: the first column that is flush right.
+    """
+    if not rows:
+        return []
     rule = ["---" if column < figures_from else "---:" for column in range(len(head))]
-    return [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]
+    return [*([words, ""] if words else []), *(f"| {' | '.join(row)} |" for row in (head, rule, *rows)), ""]
 
 
-def source_line(path: Path, head: dict[str, str]) -> str:
-    """The sentence that makes a table reproducible."""
-    return (
-        f"{head['gpu']}, driver {head['driver']}, torch {head['torch']}, {head['date'].split()[0]}, "
-        f"commit `{head['commit'][:12]}`, `{head['command']}`: [{path.name}]({link(path)})."
-    )
+def part(source: Path, lines: Iterable[str], targets: Iterable[Target] = ()) -> list[str]:
+    """A page's part: its lines, the targets that its figures miss, and the sentence that makes it reproducible."""
+    head, found = read_csv(source)[0], [*lines]
+    missed = [f"- {target.what}, {target.asked}: {target.figure}" for target in targets if target.holds is False]
+    if missed:
+        words = "What these figures fall short of (`python -m benchmarks.report.targets` has every target):"
+        found += [words, "", *missed, ""]
+    machine = f"{head['gpu']}, driver {head['driver']}, torch {head['torch']}, {head['date'].split()[0]}"
+    measured = f"{machine}, commit `{head['commit'][:12]}`, `{head['command']}`"
+    return [*found, f"{measured}: [{source.name}]({link(source)})."]
 
 
 def link(path: Path) -> str:
@@ -29,22 +43,14 @@ def link(path: Path) -> str:
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
-def not_met(targets: Iterable[Target]) -> list[str]:
-    """The targets that the figures miss, as a list with a sentence before it."""
-    missed = [f"- {target.what}, {target.asked}: {target.figure}" for target in targets if target.holds is False]
-    if not missed:
-        return []
-    return [
-        "What these figures fall short of (`python -m benchmarks.report.targets` has every target):",
-        "",
-        *missed,
-        "",
-    ]
-
-
 def rates(key: Key, by: Mapping[str, float], providers: Iterable[str], digits: int = 0) -> list[str]:
     """TFLOP/s of each provider; empty where it was not measured."""
     return [f"{key.tflops(by[who]):.{digits}f}" if who in by else "" for who in providers]
+
+
+def times(by: Mapping[str, float], providers: Iterable[str], digits: int = 1) -> list[str]:
+    """Microseconds of each provider; empty where it was not measured."""
+    return [f"{by[who]:.{digits}f}" if who in by else "" for who in providers]
 
 
 def ratio(by: Mapping[str, float], over: str, under: str = "tileon") -> str:

@@ -1,6 +1,6 @@
 """What a picture shows, as plain data: panels of series, a title, a caption. Neither matplotlib nor torch is needed.
 
-A picture is made of result files by a function, drawn by picture_drawing.py, and known by its content key: a hash of
+A picture is made of result files by a function, drawn by report/drawing.py, and known by its content key: a hash of
 everything that is drawn. The key is stored in the PNG, so that a picture that no longer shows what its files say can be
 told without drawing it again.
 """
@@ -19,19 +19,20 @@ from typing import Any
 from benchmarks.common.times import geometric_mean
 
 KEY_NAME = "tileon-content"  # of the text in the PNG that holds the key
+RATIO = "peer's time / tileon's"  # what an axis of ratios shows
 _DIGITS = 6  # of a number in the key: a logarithm's last bits may differ between machines
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one kind. `style` is a name in picture_drawing.py's table of colours and markers; a series without a
-    label is not in the legend."""
+    """Points of one kind. `style` is a name in drawing.py's table of colours and markers; a series without a label is
+    not in the legend."""
 
     label: str
     style: str
     xs: tuple[float, ...]
     ys: tuple[float, ...]
-    line: str = "-"  # as matplotlib names it; "" for points alone
+    line: str = "-"  # as matplotlib names it
     hollow: bool = False
 
 
@@ -44,96 +45,38 @@ class LinePanel:
     y_label: str
     series: tuple[Series, ...]
     x_ticks: tuple[int, ...]
-    y_limits: tuple[float, float]
     ratios: bool = True
 
 
 @dataclass(frozen=True)
 class DotRow:
-    """Ratios side by side on one line, in groups of a style each; `heading` stands above it where it begins a part."""
-
-    label: str
-    groups: tuple[tuple[str, tuple[float, ...]], ...]  # style, values
-    heading: str = ""
-
-    @property
-    def values(self) -> list[float]:
-        return [value for _, values in self.groups for value in values]
-
-
-@dataclass(frozen=True)
-class DotPanel:
-    """Rows of ratios, wins to the right of the line at 1 and losses to its left.
-
-    With `means` a row's mean, range and count stand at its end; its dots overlap. Without, each of its groups has a
-    height of its own, and a group's marks grow from its first value to its last.
-    """
-
-    title: str
-    x_label: str
-    rows: tuple[DotRow, ...]
-    legend: tuple[tuple[str, str], ...]  # style, words
-    means: bool = False
-
-
-@dataclass(frozen=True)
-class Values:
-    """Numbers of one kind, in rising order."""
+    """The ratios of a kind of work on one line; `heading` stands above it where it begins a part."""
 
     label: str
     style: str
     values: tuple[float, ...]
+    heading: str = ""
 
 
 @dataclass(frozen=True)
-class DistributionPanel:
-    """The share of the cases whose ratio is at most so much, over that ratio, with a line at 1."""
+class DotPanel:
+    """Rows of ratios, wins to the right of the line at 1 and losses to its left; a row's mean, range and count stand
+    at its end."""
 
-    title: str
     x_label: str
-    series: tuple[Values, ...]
-
-
-@dataclass(frozen=True)
-class Roof:
-    """A horizontal roof at `peak` TFLOP/s, with a dotted one at `sustained` if that is known."""
-
-    label: str
-    peak: float
-    sustained: float | None
-
-
-@dataclass(frozen=True)
-class RoofPanel:
-    """TFLOP/s over operations per byte, both logarithmic, below a slope of `memory_tb_s` and the flat roofs."""
-
-    title: str
-    memory_tb_s: float
-    roofs: tuple[Roof, ...]
-    series: tuple[Series, ...]
-
-    def bound(self, intensity: float, roof: Roof) -> float:
-        """TFLOP/s that memory and arithmetic allow at so many operations per byte."""
-        return min(self.memory_tb_s * intensity, roof.peak)
-
-
-Panel = LinePanel | DotPanel | DistributionPanel | RoofPanel
+    rows: tuple[DotRow, ...]
+    legend: tuple[tuple[str, str], ...]  # style, words
 
 
 @dataclass(frozen=True)
 class Picture:
-    """`layout` has a row of panel indices for each row of the picture; `heights` are in inches."""
+    """`rows` of panels, one above the other; `heights` are theirs, in inches."""
 
     name: str
     title: str
     caption: tuple[str, ...]
-    panels: tuple[Panel, ...]
-    layout: tuple[tuple[int, ...], ...]
+    rows: tuple[tuple[LinePanel | DotPanel, ...], ...]
     heights: tuple[float, ...]
-
-    @property
-    def file_name(self) -> str:
-        return f"{self.name}.png"
 
     @property
     def key(self) -> str:
@@ -167,12 +110,6 @@ def with_mean(label: str, values: Iterable[float]) -> str:
     return f"{label}: mean {geometric_mean(values):.2f}"
 
 
-def limits_around(values: Iterable[float], *, room: float = 1.03) -> tuple[float, float]:
-    """Limits of an axis of ratios: all of them and 1, with some room."""
-    found = [1.0, *values]
-    return min(found) / room, max(found) * room
-
-
 def powers_of_two(values: Iterable[float]) -> tuple[int, ...]:
     """Ticks from the first to the last value."""
     found = list(values)
@@ -189,7 +126,7 @@ def machine(head: Head) -> str:
 
 
 def caption_of(heads: Mapping[str, Head], notes: Sequence[str] = ()) -> tuple[str, ...]:
-    """Where the figures are from: one line of what the files share, one for each commit, then the notes.
+    """Where the figures are from: the notes, one line of what the files share, one for each commit.
 
     Args:
         heads: by file name, of the files that the picture was made of.

@@ -128,21 +128,23 @@ def header(command: str | None = None, extra: Mapping[str, str] | None = None) -
 class CsvWriter:
     """Writes head and rows as they come, so that a run that is cut short leaves what it measured.
 
-    With path None it writes nothing.
+    With path None it writes nothing. `written` has columns and rows, for the terminal.
     """
 
     def __init__(self, path: Path | None, columns: Sequence[str], extra: Mapping[str, str] | None = None) -> None:
         self._file: TextIO | None = None
+        self.written: list[list[str]] = []
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("w", newline="")
             self._file.write(header(extra=extra))
             self._rows = csv.writer(self._file, lineterminator="\n")
-            self.write(columns)
+        self.write(columns)
 
     def write(self, row: Iterable[object]) -> None:
+        self.written.append([str(cell) for cell in row])
         if self._file is not None:
-            self._rows.writerow(row)
+            self._rows.writerow(self.written[-1])
             self._file.flush()
 
     def __enter__(self) -> CsvWriter:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.common.commit import ROOT
 from benchmarks.common.result_file import header
-from benchmarks.common.steps import PYTHON, Outcome, Stage, Step
+from benchmarks.common.stages import PYTHON, Outcome, Stage, Step
 
 # The suite.
 
@@ -106,13 +106,7 @@ def _sanitizer_steps(out: Path) -> list[Step]:
     program = _find_sanitizer() or "compute-sanitizer"
     suite = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "sanitizer"]
     return [
-        Step(
-            tool,
-            [program, "--tool", tool, "--error-exitcode", "99", *suite],
-            seconds,
-            environment,
-            (_PASSED, clean),
-        )
+        Step(tool, [program, "--tool", tool, "--error-exitcode", "99", *suite], seconds, environment, (_PASSED, clean))
         for tool, (seconds, environment, clean) in _TOOLS.items()
     ]
 

@@ -96,11 +96,7 @@ def time_arms(
 
 
 def _without_hopeless(
-    clock: Clock,
-    arms: Mapping[str, Arm],
-    shuffle: random.Random,
-    factor: float,
-    keep: Container[str],
+    clock: Clock, arms: Mapping[str, Arm], shuffle: random.Random, factor: float, keep: Container[str]
 ) -> dict[str, Arm]:
     """The arms that came within `factor` of the quickest in the better of two runs, and those in `keep`."""
     samples = clock.measure(arms, 2, shuffle)

@@ -8,11 +8,13 @@ cost_numbers.h does not compile with others.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common.times import Key
+from benchmarks.common.times import Key, Times, read_row_times
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = ROOT / "csrc" / "cuda" / "sm90" / "heuristics" / "cost_numbers.h"
@@ -34,6 +36,7 @@ GPU_NUMBERS = (
     *("l2_straddling_k", "l2_straddling_mn", "l2_sectors_k", "l2_sectors_mn", "hot_line_ns"),
 )
 SM_COUNT = 132  # of an H200
+_LEFT_OUT = 3.0  # times the best one: what a config counts that was left out of a case as hopeless
 
 Array = npt.NDArray[Any]
 _CASE = np.dtype([("m", "i8"), ("n", "i8"), ("k", "i8"), ("a_mn_major", "i4"), ("b_mn_major", "i4")])
@@ -101,6 +104,62 @@ def model() -> Model:
         options = ["-std=c++20", "-O2", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}"]
         subprocess.run([_COMPILER, *options, str(source), "-o", str(library)], check=True)
         return Model(ctypes.CDLL(str(library)))
+
+
+class Sweep:
+    """The measured times, as arrays of configs by cases."""
+
+    def __init__(self, measured: Times, configs: Sequence[str]) -> None:
+        self.configs, self.by_case = configs, measured
+        self.cases = list(measured)
+        times = [[1e3 * of_case.get(name, math.nan) for of_case in measured.values()] for name in configs]
+        self.measured = np.array(times).reshape(len(configs), len(self.cases))
+        self.best = np.nanmin(self.measured, axis=0) if self.cases else np.zeros(0)
+        self.times = np.where(np.isnan(self.measured), _LEFT_OUT * self.best, self.measured)
+        self.as_array = as_array(self.cases)
+
+    @classmethod
+    def read(cls, paths: Sequence[Path]) -> Sweep:
+        """Of several files; what a later one has of a case stands."""
+        configs = model().configs
+        return cls({case: times for path in paths for case, times in read_row_times(path, configs).items()}, configs)
+
+    def some(self, wanted: Sequence[bool]) -> Sweep:
+        kept = {case: times for (case, times), keep in zip(self.by_case.items(), wanted, strict=True) if keep}
+        return Sweep(kept, self.configs)
+
+    def expected(self, of_configs: Array, of_gpu: Array) -> Array:
+        """Nanoseconds by these numbers, [configs][cases]."""
+        shape = self.measured.shape
+        config, case = (numbers.ravel() for numbers in np.indices(shape))
+        return model().expected_ns(config, case, self.as_array, of_configs, of_gpu).reshape(shape)
+
+    def regrets(self, chosen: Array) -> Array:
+        """By case: time of the chosen config over that of the best one."""
+        found: Array = self.times[chosen, np.arange(len(self.cases))] / self.best
+        return found
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The chosen config's time over the best one's."""
+
+    key: Key
+    chosen: str
+    best: str
+    ratio: float
+
+
+def losses(path: Path, sm_count: int = SM_COUNT) -> list[Loss]:
+    """What the choice as it stands loses in every case of a sweep."""
+    sweep = Sweep.read([path])
+    if not sweep.cases:
+        return []
+    chosen, best = model().chosen(sweep.cases, sm_count), sweep.times.argmin(axis=0)
+    return [
+        Loss(case, sweep.configs[mine], sweep.configs[other], float(ratio))
+        for case, mine, other, ratio in zip(sweep.cases, chosen, best, sweep.regrets(chosen), strict=True)
+    ]
 
 
 def numbers_text(configs: Sequence[str], of_configs: Array, of_gpu: Array) -> str:

@@ -11,187 +11,94 @@ sweep does not tell them apart.
 
 from __future__ import annotations
 
-import argparse
-import math
 import re
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from benchmarks.common.times import Key, Times, geometric_mean, read_row_times
-from benchmarks.fit.fit_portable import LAUNCH_NS, read_table
+from benchmarks.fit import fit_portable
+from benchmarks.fit.header_table import CSRC, LAUNCH_NS, Array, Pairs, Table, command_line, least_squares, report
 
-CONFIG = Path(__file__).resolve().parents[2] / "csrc" / "cuda" / "sm90" / "float32" / "bf16x6.h"
-PANEL, PLANES, FEW_ROWS = 64, 3, 8
+HEADER = CSRC / "cuda" / "sm90" / "heuristics" / "bf16x6.h"
+PANEL, PARTS, SKINNY_ROWS = 64, 3, 8  # k of a panel, bfloat16 numbers of a float32, kSkinnyRows
 L2_BYTES_PER_NS = 20000.0  # kLargestL2BytesPerNs of cost.h
-_ROW = re.compile(
-    r'\{"(?P<name>\w+)",\s*\{Family::\w+,\s*(?P<m>\d+),\s*(?P<n>\d+),[^}]*\},\s*(?P<splits>\d+), \d+,'
-    r"\s*(?P<start>[\d.]+)f,\s*(?P<per_tile>[\d.]+)f,\s*(?P<per_k>[\d.]+)f,\s*[\d.]+f,\s*(?P<bytes_per_ns>[\d.]+)f\}"
+CONSTANTS = (
+    *("kSplitBytesPerNs", "kSingleStores"),
+    *("kPortableStartNs", "kPortableNsPerK", "kPortableProductsPerNs", "kSkinnyBytesPerNs"),
 )
-_CONSTANTS = {  # of bf16x6.h, in the order in which the model takes them
-    "decompose": ("kDecomposeBytesPerNs",),
-    "store": ("kSingleStores",),
-    "portable": ("kPortableStartNs", "kPortableNsPerK", "kPortableProductsPerNs", "kFewRowsBytesPerNs"),
-}
-_OF_ROW = ("start", "per_tile", "per_k")
-_PULL = {"start": 0.002, "per_tile": 0.001}  # towards the numbers of bf16x6.h
+_START, _PER_TILE, _PER_K, _BYTES_PER_NS = 2, 3, 4, 6  # behind the tile; before them splits and ctas_per_sm
+_OF_ROW = (_START, _PER_TILE, _PER_K)
+_PULL = (0.002, 0.001, 0.0)  # towards the numbers of bf16x6.h
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row of the table, and the cost model's numbers."""
-
-    name: str
-    tile_m: int
-    tile_n: int
-    splits: int
-    bytes_per_ns: float
-    numbers: dict[str, float]
-
-    def counts(self, case: Key, sm_count: int) -> tuple[float, ...]:
-        """Waves of tiles, k of the decomposed operands, what decomposing moves, the bounds of memory and L2, and
-        whether columns are stored one by one."""
-        tiles = math.ceil(case.m / self.tile_m) * math.ceil(case.n / self.tile_n)
-        slots = (sm_count if self.splits <= 2 else sm_count * 10 // 11) // self.splits
-        k = math.ceil(case.k / PANEL) * PANEL * PLANES
-        decomposed = (case.m + case.n) * case.k * (4 + 2.0 * PLANES)
-        memory = ((case.m + case.n) * k * 2.0 + 4.0 * case.m * case.n) / self.bytes_per_ns
-        delivery = tiles * (self.tile_m + self.tile_n) * k * 2.0 / L2_BYTES_PER_NS
-        single = case.n % 2 == 1 and self.splits == 1
-        return math.ceil(tiles / slots), k, decomposed, max(memory, delivery), float(single)
+def read_constants() -> Array:
+    found = dict(re.findall(r"constexpr double (k\w+) = ([\d.]+);", HEADER.read_text()))
+    return np.array([float(found[name]) for name in CONSTANTS])
 
 
-Numbers = dict[str, Tensor]  # logarithms: of _OF_ROW one for each row, and those of _CONSTANTS
-
-
-def read_config() -> tuple[list[Row], dict[str, list[float]]]:
-    """The table, and the constants."""
-    text = CONFIG.read_text()
-    rows = [
-        Row(
-            match["name"],
-            int(match["m"]),
-            int(match["n"]),
-            int(match["splits"]),
-            float(match["bytes_per_ns"]),
-            {field: float(match[field]) for field in _OF_ROW},
-        )
-        for match in _ROW.finditer(text)
-    ]
-    found = dict(re.findall(r"constexpr double (k\w+) = ([\d.]+);", text))
-    return rows, {field: [float(found[name]) for name in names] for field, names in _CONSTANTS.items()}
-
-
-def expected_ns(numbers: Numbers, row: Tensor, counts: Tensor) -> Tensor:
-    """Of one case and row each: `row` its number, `counts` Row.counts."""
-    waves, k, decomposed, other_bounds, single = counts.unbind(1)
-    start, per_tile, per_k = (numbers[field].exp()[row] for field in _OF_ROW)
-    stored = torch.where(single > 0, numbers["store"].exp(), 1.0)
-    bound = torch.maximum(waves * (stored * per_tile + per_k * k), other_bounds)
-    return start + decomposed / numbers["decompose"].exp() + bound
-
-
-def portable_ns(numbers: Numbers, cases: list[Key]) -> Tensor:
-    """What the fastest portable row is expected to take."""
-    k = torch.tensor([float(case.k) for case in cases], dtype=torch.float64)
-    products = torch.tensor([float(case.m) * case.n * case.k for case in cases], dtype=torch.float64)
-    # What reads b once for every few rows, where both operands lie along k and rows begin at multiples of 16 bytes.
-    once = torch.tensor(
-        [
-            math.ceil(case.m / FEW_ROWS) * 4.0 * case.n * case.k if case.layout == "NT" and case.k % 4 == 0 else 1e15
-            for case in cases
-        ],
-        dtype=torch.float64,
-    )
-    start, per_k, rate, few_rows_rate = numbers["portable"].exp()
-    return start + torch.minimum(torch.maximum(per_k * k, products / rate), once / few_rows_rate)
-
-
-def fit(before: Numbers, expected: Callable[[Numbers], Tensor], times: Tensor) -> Numbers:
-    """Least squares of the relative error."""
-    numbers = {field: values.clone().requires_grad_() for field, values in before.items()}
-    optimizer = torch.optim.Adam(numbers.values(), lr=0.02)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1500, gamma=0.2)
-    for _ in range(3000):
-        optimizer.zero_grad()
-        error = (expected(numbers).log() - times.log()).square().mean()
-        pull = sum(pull * (numbers[field] - before[field]).square().mean() for field, pull in _PULL.items())
-        (error + pull).backward()
-        optimizer.step()
-        schedule.step()
-    return {field: values.detach() for field, values in numbers.items()}
-
-
-def losses(
-    expected: dict[Key, dict[str, float]], portable: dict[Key, float], times: Times, other_times: Times, sm_count: int
-) -> dict[Key, float]:
-    """The time of what is chosen over the best, in cases where the portable rows were measured too."""
-    table = read_table()
-    found = {}
-    for case, others in other_times.items():
-        chosen = min(expected[case], key=expected[case].__getitem__)
-        if expected[case][chosen] > portable[case]:
-            chosen = min(others, key=lambda name: table[name].expected_ns(case, sm_count))
-        both = times[case] | others
-        found[case] = both[chosen] / min(both.values())
+def expected_ns(table: Table, pairs: Pairs, sm_count: int, of_rows: Array, constants: Array) -> Array:
+    """Nanoseconds of every pair; `of_rows`: start, per_tile and per_k, [row][3]."""
+    start, per_tile, per_k = of_rows[pairs.row].T
+    tile_m, tile_n = table.tiles[pairs.row][:, :2].T
+    splits, bytes_per_ns = table.numbers[pairs.row][:, (0, _BYTES_PER_NS)].T
+    split_bytes_per_ns, single_stores = constants[:2]
+    m, n = pairs.m, pairs.n
+    tiles = np.ceil(m / tile_m) * np.ceil(n / tile_n)
+    waves = np.ceil(tiles / (np.where(splits <= 2, sm_count, sm_count * 10 // 11) // splits))
+    k = np.ceil(pairs.k / PANEL) * PANEL * PARTS  # of the operands in three parts
+    moved = (m + n) * pairs.k * (4 + 2.0 * PARTS)  # by splitting them
+    memory = ((m + n) * k * 2.0 + 4.0 * m * n) / bytes_per_ns
+    delivery = tiles * (tile_m + tile_n) * k * 2.0 / L2_BYTES_PER_NS
+    stored = np.where((n % 2 == 1) & (splits == 1), single_stores, 1.0)
+    bound = np.maximum(waves * (stored * per_tile + per_k * k), np.maximum(memory, delivery))
+    found: Array = start + moved / split_bytes_per_ns + bound
     return found
 
 
-def _nanoseconds(path: Path, rows: Collection[str]) -> Times:
-    return {case: {row: 1e3 * us for row, us in by.items()} for case, by in read_row_times(path, rows).items()}
+def portable_ns(pairs: Pairs, constants: Array) -> Array:
+    """What the fastest portable row is expected to take, of the sweep's cases."""
+    start, per_k, rate, skinny_rate = constants[2:]
+    m, n, k = np.array([(case.m, case.n, case.k) for case in pairs.cases], float).T
+    # What reads b once for every few rows, where both operands lie along k and rows begin at multiples of 16 bytes.
+    reads_once = np.array([case.layout == "NT" and case.k % 4 == 0 for case in pairs.cases])
+    once = np.where(reads_once, np.ceil(m / SKINNY_ROWS) * 4.0 * n * k, 1e15)
+    found: Array = start + np.minimum(np.maximum(per_k * k, m * n * k / rate), once / skinny_rate)
+    return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweep", type=Path, help="CSV of benchmarks/fit/sweep.py")
-    parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
-    arguments = parser.parse_args()
-    rows, constants = read_config()
-    names = {row.name: number for number, row in enumerate(rows)}
-    times = _nanoseconds(arguments.sweep, names)
-    other_times = {case: by for case, by in _nanoseconds(arguments.sweep, read_table()).items() if case in times}
-    measured = [(case, name) for case, by_row in times.items() for name in by_row]
-    row = torch.tensor([names[name] for _, name in measured])
-    counts = torch.tensor(
-        [rows[names[name]].counts(case, arguments.sm_count) for case, name in measured], dtype=torch.float64
-    )
-    of_rows = torch.tensor([times[case][name] for case, name in measured], dtype=torch.float64)
-    cases = list(other_times)
-    of_portable = torch.tensor([min(other_times[case].values()) for case in cases], dtype=torch.float64)
+    arguments, table, portable = command_line(__doc__), Table(HEADER), Table(fit_portable.HEADER)
+    pairs, others = Pairs(arguments.sweep, table.names), Pairs(arguments.sweep, portable.names)
+    constants, rows = read_constants(), len(table.names)
 
-    def logarithms(values: list[float]) -> Tensor:
-        return torch.tensor(values, dtype=torch.float64).log()
+    def numbers(logs: Array) -> tuple[Array, Array]:
+        return np.exp(logs[: 3 * rows]).reshape(rows, 3), np.exp(logs[3 * rows :])
 
-    before = {field: logarithms([each.numbers[field] for each in rows]) for field in _OF_ROW}
-    before |= {field: logarithms(values) for field, values in constants.items()}
+    def model(logs: Array) -> Array:
+        of_rows, constants = numbers(logs)
+        ours = expected_ns(table, pairs, arguments.sm_count, of_rows, constants)
+        return np.concatenate([ours, portable_ns(others, constants)]) + LAUNCH_NS
 
-    def expected(numbers: Numbers) -> Tensor:
-        return torch.cat([expected_ns(numbers, row, counts), portable_ns(numbers, cases)])
+    before = np.log(np.concatenate([table.numbers[:, _OF_ROW].ravel(), constants]))
+    pull = np.concatenate([np.tile(_PULL, rows) / rows, np.zeros(constants.size)])
+    best_others = np.array([min(by.values()) for by in others.times.values()])
+    fitted = least_squares(model, before, np.concatenate([pairs.ns, best_others]), pull)
+    of_rows, constants = numbers(fitted)
+    for name, values in zip(table.names, of_rows, strict=True):
+        print(f"{name:34} {values[0]:7.1f}f, {values[1]:8.1f}f, {values[2]:8.4f}f")
+    print("\n".join(f"{name} = {value:.2f}" for name, value in zip(CONSTANTS, constants, strict=True)))
 
-    fitted = fit(before, expected, torch.cat([of_rows, of_portable]) - LAUNCH_NS)
-    for number, each in enumerate(rows):
-        start, per_tile, per_k = (fitted[field][number].exp().item() for field in _OF_ROW)
-        print(f"{each.name:34} {start:7.1f}f, {per_tile:8.1f}f, {per_k:8.4f}f")
-    for field, constant_names in _CONSTANTS.items():
-        for name, value in zip(constant_names, fitted[field].exp().tolist(), strict=True):
-            print(f"{name} = {value:.2f}")
-    for title, numbers in (("bf16x6.h", before), ("fitted", fitted)):
-        modelled = expected_ns(numbers, row, counts)
-        by_case: dict[Key, dict[str, float]] = {}
-        for (case, name), ns in zip(measured, modelled.tolist(), strict=True):
-            by_case.setdefault(case, {})[name] = ns
-        of_others = dict(zip(cases, portable_ns(numbers, cases).tolist(), strict=True))
-        found = losses(by_case, of_others, times, other_times, arguments.sm_count)
-        worst = max(found, key=found.__getitem__)
-        off = (modelled.log() - (of_rows - LAUNCH_NS).log()).square().mean().sqrt().item()
-        mean, beyond = geometric_mean(found.values()), sum(loss > 1.08 for loss in found.values())
-        print(
-            f"{title:9} {100 * off:.1f} % off; regret {100 * (mean - 1):.2f} % in mean over {len(found)} cases, "
-            f"{100 * (found[worst] - 1):.1f} % at worst ({worst}), {beyond} beyond 8 %"
+    of_others = others.by_case(fit_portable.expected_ns(portable, others, arguments.sm_count, portable.numbers))
+    both = {case: by | others.times[case] for case, by in pairs.times.items() if case in others.times}
+    for title, logs in (("bf16x6.h", before), ("fitted", fitted)):
+        ns, chosen = model(logs), {}
+        ours, portable_of = (
+            pairs.by_case(ns[: len(pairs.ns)]),
+            dict(zip(others.cases, ns[len(pairs.ns) :], strict=True)),
         )
+        for case in both:
+            by = ours[case] if min(ours[case].values()) <= portable_of[case] else of_others[case]
+            chosen[case] = min(by, key=by.__getitem__)
+        report(title, chosen, both)
 
 
 if __name__ == "__main__":

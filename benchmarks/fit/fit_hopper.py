@@ -24,8 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.common.times import Key, geometric_mean
-from benchmarks.fit.cost_model import CONFIG_NUMBERS, NUMBERS, Array, model, numbers_text
-from benchmarks.fit.sweep_times import Sweep
+from benchmarks.fit.cost_model import CONFIG_NUMBERS, NUMBERS, Array, Sweep, model, numbers_text
 from benchmarks.measure.tune_regret import linear_cases, rectangles
 
 _NEAR = 1.6  # times the best one: configs whose times the model shall tell

@@ -18,22 +18,18 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from pathlib import Path
 
 import torch
 
+from benchmarks.common.cases import COLUMNS as MATMUL_COLUMNS
 from benchmarks.common.cases import Case, make_operands
-from benchmarks.common.command import parse_shapes
-from benchmarks.common.result_file import CsvWriter, portable_path
-from benchmarks.common.times import geometric_mean, losses
+from benchmarks.common.command import command_line, finish, for_each, parse_names, parse_shapes
+from benchmarks.common.result_file import CsvWriter
 from benchmarks.common.timing import Arm, Timing, time_arms
 from benchmarks.fit.sweep_cases import SETS
-from benchmarks.measure.peers.dense import config_arms, tileon_call
+from benchmarks.measure.peers.providers import config_arms, tileon_call
 
-COLUMNS = (
-    *("op", "dtype", "layout", "m", "n", "k", "epilogue", "provider", "median_us", "tflops"),
-    "kernel",
-)
+COLUMNS = (*MATMUL_COLUMNS, "kernel")
 
 
 def measure(case: Case, device: torch.device, arguments: argparse.Namespace) -> tuple[dict[str, Timing], str]:
@@ -43,12 +39,10 @@ def measure(case: Case, device: torch.device, arguments: argparse.Namespace) -> 
     call = tileon_call(case, operands)
     call()
     chosen = torch.ops.tileon._last_kernel()
-    rows = config_arms(case, operands, None)
-    arms = {"tileon": Arm(call)} | {
-        name: arm for name, arm in rows.items() if re.search(arguments.rows, name.removeprefix("tileon:"))
-    }
+    rows = config_arms(case, operands, None).items()
+    wanted = {name: arm for name, arm in rows if re.search(arguments.rows, name.removeprefix("tileon:"))}
     timings = time_arms(
-        arms,
+        {"tileon": Arm(call)} | wanted,
         device,
         seconds=arguments.seconds,
         warmup_seconds=arguments.warmup_seconds,
@@ -60,28 +54,12 @@ def measure(case: Case, device: torch.device, arguments: argparse.Namespace) -> 
 
 
 def _cases(arguments: argparse.Namespace) -> list[Case]:
+    dtypes, layouts = arguments.dtype, arguments.layout
     if arguments.shapes:
-        dtypes, layouts = arguments.dtype or ["float16"], arguments.layout or ["NN"]
-        return [Case(dtype, layout, *shape) for dtype in dtypes for layout in layouts for shape in arguments.shapes]
-    return [
-        case
-        for case in SETS[arguments.preset]()
-        if (not arguments.dtype or case.dtype in arguments.dtype)
-        and (not arguments.layout or case.layout in arguments.layout)
-    ]
-
-
-def _report_choice(path: Path) -> None:
-    found = losses(path)
-    for title, prefix in (("Hopper", "sm90"), ("portable", "sm80")):
-        mine = [loss for loss in found if loss.chosen.startswith(prefix)]
-        if mine:
-            mean, worst = geometric_mean(loss.ratio for loss in mine), max(mine, key=lambda loss: loss.ratio)
-            print(
-                f"{title} rows, as chosen in {len(mine)} cases: {100 * (mean - 1):.2f} % over the best in mean, "
-                f"{100 * (worst.ratio - 1):.1f} % at worst ({worst.key.dtype} {worst.key.layout} {worst.key.shape}: "
-                f"{worst.chosen}, best is {worst.best})"
-            )
+        kinds = [(dtype, layout) for dtype in dtypes or ["float16"] for layout in layouts or ["NN"]]
+        return [Case(*kind, *shape) for kind in kinds for shape in arguments.shapes]
+    cases = [case for case in SETS[arguments.preset]() if not dtypes or case.dtype in dtypes]
+    return [case for case in cases if not layouts or case.layout in layouts]
 
 
 def _slice(text: str) -> slice:
@@ -90,17 +68,14 @@ def _slice(text: str) -> slice:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, device=False, seconds=0.35, warmup=0.15)
     parser.add_argument("--preset", default="sweep", choices=SETS, help="set of cases (default sweep)")
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] in place of the fixed set")
-    parser.add_argument("--dtype", type=lambda text: text.split(","), help="some of the set's (of --shapes: float16)")
-    parser.add_argument("--layout", type=lambda text: text.split(","), help="some of the set's (of --shapes: NN)")
+    parser.add_argument("--dtype", type=parse_names, help="some of the set's (of --shapes: float16)")
+    parser.add_argument("--layout", type=parse_names, help="some of the set's (of --shapes: NN)")
     parser.add_argument("--cases", type=_slice, default=slice(None), help="BEGIN:END, some of the set: on several GPUs")
     parser.add_argument("--rows", default="", help="regular expression: these rows of the table alone")
     parser.add_argument("--hopeless", type=float, default=3.0, help="leave rows out beyond this factor (default 3)")
-    parser.add_argument("--seconds", type=float, default=0.35, help="timed part of one case, all rows (default 0.35)")
-    parser.add_argument("--warmup-seconds", type=float, default=0.15, help="cap on warming a case (default 0.15)")
-    parser.add_argument("--csv", type=Path, help="write the figures here")
     return parser
 
 
@@ -109,39 +84,26 @@ def main() -> int:
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("this needs a GPU: the tile table is the GPU's")
-    device, failed = torch.device("cuda"), 0
     try:
         cases = _cases(arguments)[arguments.cases]
     except ValueError as error:
         parser.error(str(error))
-    timing_line = (
+    words = (
         f"CUDA events, cold L2, interleaved rows, median of about {arguments.seconds:g} s a case, normal random data"
     )
-    with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"timing": timing_line}) as writer:
-        for done, case in enumerate(cases, start=1):
-            name = f"[{done}/{len(cases)}] {case.dtype} {case.layout} {case.m}x{case.n}x{case.k}"
-            try:
-                timings, chosen = measure(case, device, arguments)
-            except RuntimeError as error:  # the other cases are still worth measuring
-                failed += 1
-                print(f"{name} failed: {error}", flush=True)
-                continue
-            for provider, timing in timings.items():
-                kernel = chosen if provider == "tileon" else provider.removeprefix("tileon:")
-                figures = [f"{timing.median_us:.2f}", f"{case.tflops(timing.median_us):.4g}"]
-                shape = [str(case.m), str(case.n), str(case.k)]
-                writer.write(["matmul", case.dtype, case.layout, *shape, case.epilogue, provider, *figures, kernel])
-            best = min(timings, key=lambda provider: timings[provider].median_us)
-            print(
-                f"{name}: {len(timings)} arms, {chosen} {timings['tileon'].median_us:.2f} us, "
-                f"best {best.removeprefix('tileon:')} {timings[best].median_us:.2f} us",
-                flush=True,
-            )
-    if arguments.csv:
-        print(f"figures: {portable_path(arguments.csv)}")
-        _report_choice(arguments.csv)
-    if failed:
-        print(f"{failed} of {len(cases)} cases failed")
+
+    def one(case: Case) -> list[str]:
+        timings, chosen = measure(case, torch.device("cuda"), arguments)
+        for provider, timing in timings.items():
+            kernel = chosen if provider == "tileon" else provider.removeprefix("tileon:")
+            writer.write([*case.cells(provider, timing.median_us), kernel])
+        best = min(timings, key=lambda provider: timings[provider].median_us)
+        ours = f"{len(timings)} arms, {chosen} {timings['tileon'].median_us:.2f} us"
+        return [f"{case}: {ours}, best {best.removeprefix('tileon:')} {timings[best].median_us:.2f} us"]
+
+    with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"timing": words}) as writer:
+        failed = for_each(cases, str, one)
+    finish(words, arguments.csv)
     return 1 if failed else 0
 
 

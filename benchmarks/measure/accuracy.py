@@ -11,21 +11,18 @@ import sys
 
 import torch
 
-from benchmarks.common.cases import Case, make_operands
+from benchmarks.common.cases import Case, Shape, make_operands
 from benchmarks.common.command import command_line, finish
 from benchmarks.common.result_file import CsvWriter
-from benchmarks.measure.peers.dense import Call, NotOffered, tileon_call, torch_call
+from benchmarks.measure.peers.providers import NotOffered, tileon_call, torch_call
 
 COLUMNS = ("op", "dtype", "layout", "m", "n", "k", "provider", "max_error", "rms_error", "max_scaled")
 _DTYPES = ("float32", "tf32", "float16", "bfloat16")  # float64 would need a wider reference
-
-
-def cases(device: torch.device) -> list[Case]:
-    """Squares and a long k; smaller on a CPU."""
-    shapes = [(512, 512, 256), (1024, 1024, 1024), (256, 256, 65536), (4096, 4096, 4096)]
-    if device.type == "cpu":
-        shapes = [(512, 512, 256), (1024, 1024, 1024), (128, 128, 16384)]
-    return [Case(dtype, "NN", *shape) for dtype in _DTYPES for shape in shapes]
+# Squares and a long k; smaller on a CPU.
+_SHAPES: dict[str, tuple[Shape, ...]] = {
+    "cuda": ((512, 512, 256), (1024, 1024, 1024), (256, 256, 65536), (4096, 4096, 4096)),
+    "cpu": ((512, 512, 256), (1024, 1024, 1024), (128, 128, 16384)),
+}
 
 
 def errors(result: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[float, float, float]:
@@ -38,26 +35,20 @@ def errors(result: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[floa
 
 
 def main() -> int:
-    parser = command_line(__doc__)
-    arguments = parser.parse_args()
+    arguments = command_line(__doc__).parse_args()
     device = torch.device(arguments.device)
-
-    table = [["dtype", "m x n x k", "provider", "max error", "rms error", "max scaled (2^-23)"]]
     with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"reference": "float64"}) as writer:
-        for case in cases(device):
+        for case in [Case(dtype, "NN", *shape) for dtype in _DTYPES for shape in _SHAPES[device.type]]:
             torch.set_float32_matmul_precision("high" if case.allow_tf32 else "highest")
             operands = make_operands(case, device)
-            calls: dict[str, Call] = {}
             try:
                 calls = {"tileon": tileon_call(case, operands), "torch": torch_call(case, operands)}
             except NotOffered:
                 continue
             for provider, call in calls.items():
                 figures = [f"{value:.4g}" for value in errors(call(), operands.a, operands.b)]
-                shape = [str(case.m), str(case.n), str(case.k)]
-                writer.write(["matmul", case.dtype, case.layout, *shape, provider, *figures])
-                table.append([case.dtype, "x".join(shape), provider, *figures])
-    finish(table, "", arguments.csv)
+                writer.write([case.op, case.dtype, case.layout, *case.shape, provider, *figures])
+    finish("", arguments.csv, writer)
     return 0
 
 

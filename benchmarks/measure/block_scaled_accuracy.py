@@ -18,57 +18,48 @@ torch_bf16           torch.mm(..., out_dtype=torch.float32) of both operands in 
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
-from benchmarks.common.block_scaled_cases import (
-    DATA,
-    FORMATS,
-    BlockScaledCase,
-    BlockScaledOperands,
-    dequantized,
-    make_operands,
-)
-from benchmarks.common.cases import Shape
-from benchmarks.common.command import command_line, finish, parse_names, parse_shapes
+from benchmarks.common.cases import DATA, FORMATS, Case, Operands, Shape, dequantized, make_operands
+from benchmarks.common.command import at_least, command_line, finish, parse_shapes, some_of
 from benchmarks.common.result_file import CsvWriter
 
 COLUMNS = ("op", "format", "data", "m", "n", "k", "rows", "provider", "sqnr_db", "bit_exact")
-GPU_SHAPES: tuple[Shape, ...] = ((8192, 8192, 1024), (8192, 8192, 8192))
-_CPU_SHAPES: tuple[Shape, ...] = ((128, 128, 256), (128, 128, 1024))
+SHAPES: dict[str, tuple[Shape, ...]] = {
+    "cuda": ((8192, 8192, 1024), (8192, 8192, 8192)),
+    "cpu": ((128, 128, 256), (128, 128, 1024)),
+}
 _GLOBAL_SCALES = {"nvfp4": 1 / 3}  # no power of two: multiplying by it rounds
 _WITH_FAST_ACCUM = ("mxfp4",)  # the others use nothing of the error that it allows
 
 
-def tileon(
-    operands: BlockScaledOperands, global_scale: torch.Tensor | None, *, fast_accum: bool = False
-) -> torch.Tensor:
+def tileon(operands: Operands, global_scale: torch.Tensor | None, *, fast_accum: bool = False) -> torch.Tensor:
     """Our product, by packed scales."""
-    scale_a, scale_b = (torch.ops.tileon.pack_scales(scale) for scale in (operands.scale_a, operands.scale_b))
+    scale_a, scale_b = map(torch.ops.tileon.pack_scales, operands.scales)
     result: torch.Tensor = torch.ops.tileon.block_scaled_matmul(
         operands.a, operands.b, scale_a, scale_b, None, global_scale, out_dtype=torch.float32, fast_accum=fast_accum
     )
     return result
 
 
-def torch_bf16(operands: BlockScaledOperands, global_scale: torch.Tensor | None) -> torch.Tensor:
+def torch_bf16(operands: Operands, global_scale: torch.Tensor | None) -> torch.Tensor:
     """The peer; see the head of this file."""
-    a = dequantized(operands.a, operands.scale_a, torch.bfloat16)
-    b = dequantized(operands.b, operands.scale_b, torch.bfloat16).t()
+    scale_a, scale_b = operands.scales
+    a, b = dequantized(operands.a, scale_a, torch.bfloat16), dequantized(operands.b, scale_b, torch.bfloat16).t()
     on_gpu = a.device.type == "cuda"
     result = torch.mm(a, b, out_dtype=torch.float32) if on_gpu else torch.mm(a.float(), b.float())
     return result if global_scale is None else result * global_scale
 
 
-def reference(operands: BlockScaledOperands, global_scale: torch.Tensor | None, rows: torch.Tensor) -> torch.Tensor:
+def reference(operands: Operands, global_scale: torch.Tensor | None, rows: torch.Tensor) -> torch.Tensor:
     """These rows of the product in float64."""
-    a = dequantized(operands.a, operands.scale_a, torch.float32)[rows].double()
-    b = dequantized(operands.b, operands.scale_b, torch.float64)
-    result = a @ b.t()
+    scale_a, scale_b = operands.scales
+    a = dequantized(operands.a, scale_a, torch.float32)[rows].double()
+    result = a @ dequantized(operands.b, scale_b, torch.float64).t()
     return result if global_scale is None else result * global_scale.double()
 
 
@@ -81,56 +72,44 @@ def accuracy(result: torch.Tensor, exact: torch.Tensor) -> tuple[float, bool]:
     return decibels, torch.equal(result, exact.float())
 
 
-def measure(case: BlockScaledCase, device: torch.device, rows: int) -> dict[str, tuple[float, bool]]:
+def measure(case: Case, device: torch.device, rows: int) -> dict[str, tuple[float, bool]]:
     """What accuracy() says of each provider, over at most `rows` rows."""
     operands = make_operands(case, device)
-    factor = _GLOBAL_SCALES.get(case.format)
+    factor = _GLOBAL_SCALES.get(case.dtype)
     global_scale = None if factor is None else torch.tensor(factor, device=device)
     drawn = torch.randperm(case.m, generator=torch.Generator().manual_seed(0))[:rows].to(device)
     exact = reference(operands, global_scale, drawn)
     found = {"tileon": accuracy(tileon(operands, global_scale)[drawn], exact)}
-    if case.format in _WITH_FAST_ACCUM:
+    if case.dtype in _WITH_FAST_ACCUM:
         found["tileon_fast"] = accuracy(tileon(operands, global_scale, fast_accum=True)[drawn], exact)
     found["torch_bf16"] = accuracy(torch_bf16(operands, global_scale)[drawn], exact)
     return found
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = command_line(__doc__)
-    parser.add_argument(
-        "--format", type=parse_names, default=["all"], help=f"some of {','.join(FORMATS)}, or all (default)"
-    )
-    parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] (default 8192x8192 by two k on a GPU)")
-    parser.add_argument("--rows", type=int, default=256, help="of the product that are compared (default 256)")
-    return parser
-
-
 def main() -> int:
-    parser = _parser()
+    parser = command_line(__doc__)
+    some_of(parser, "--format", FORMATS)
+    parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] (default 8192x8192 by two k on a GPU)")
+    parser.add_argument("--rows", type=at_least(1), default=256, help="of the product that are compared (default 256)")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
-    if arguments.rows < 1:
-        parser.error(f"--rows must be positive, got {arguments.rows}")
-    shapes = arguments.shapes or (GPU_SHAPES if device.type == "cuda" else _CPU_SHAPES)
-    names = list(FORMATS) if arguments.format == ["all"] else arguments.format
+    shapes = arguments.shapes or SHAPES[device.type]
     try:
-        cases = [BlockScaledCase(name, m, n, k, data) for name in names for data in DATA for m, n, k in shapes]
+        cases = [
+            Case(name, "NT", m, n, k, data=data) for name in arguments.format for data in DATA for m, n, k in shapes
+        ]
     except ValueError as error:
         parser.error(str(error))
 
     torch.set_float32_matmul_precision("highest")  # the peer on a CPU is no product of fewer bits
     factors = ", ".join(f"{name}'s global scale {value:.4g}" for name, value in _GLOBAL_SCALES.items())
     words = f"float64, rows of a drawn at random against all of b; float32 out; {factors}"
-    table = [["format", "data", "m x n x k", "provider", "SQNR, dB", "bit-exact"]]
     with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"reference": words}) as writer:
         for case in cases:
-            shape = [str(case.m), str(case.n), str(case.k)]
             for provider, (decibels, exact) in measure(case, device, arguments.rows).items():
-                figures = [f"{decibels:.2f}", "yes" if exact else "no"]
-                rows = min(arguments.rows, case.m)
-                writer.write(["block_scaled_matmul", case.format, case.data, *shape, rows, provider, *figures])
-                table.append([case.format, case.data, "x".join(shape), provider, *figures])
-    finish(table, words, arguments.csv)
+                what = [case.op, case.dtype, case.data, *case.shape, min(arguments.rows, case.m)]
+                writer.write([*what, provider, f"{decibels:.2f}", "yes" if exact else "no"])
+    finish(words, arguments.csv, writer)
     return 0
 
 

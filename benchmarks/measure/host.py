@@ -27,6 +27,7 @@ from benchmarks.common.result_file import CsvWriter
 
 SIZE = 64
 COLUMNS = ("op", "state", "provider", "median_us")
+_WARMUP_BATCHES = 5
 
 # State: (context, whether the operands require gradients).
 _STATES: dict[str, tuple[Callable[[], AbstractContextManager[object]], bool]] = {
@@ -39,8 +40,7 @@ _STATES: dict[str, tuple[Callable[[], AbstractContextManager[object]], bool]] = 
 def measure(state: str, device: torch.device, dtype: torch.dtype, *, calls: int, batches: int) -> dict[str, float]:
     """Median host time of one call in microseconds, by provider."""
     context, requires_grad = _STATES[state]
-    a = torch.randn(SIZE, SIZE, device=device).to(dtype).requires_grad_(requires_grad)
-    b = torch.randn(SIZE, SIZE, device=device).to(dtype).requires_grad_(requires_grad)
+    a, b = (torch.randn(SIZE, SIZE, device=device).to(dtype).requires_grad_(requires_grad) for _ in range(2))
     functions: dict[str, Callable[..., object]] = {
         "tileon": torch.ops.tileon.matmul,
         "tileon_python": tileon_ops.matmul,
@@ -49,7 +49,7 @@ def measure(state: str, device: torch.device, dtype: torch.dtype, *, calls: int,
     times: dict[str, list[float]] = {name: [] for name in functions}
     shuffle = random.Random(0)
     with context():
-        for batch in range(batches + 5):  # the first five warm up
+        for _ in range(_WARMUP_BATCHES + batches):
             for name in shuffle.sample(list(functions), len(functions)):
                 function = functions[name]
                 if device.type == "cuda":
@@ -57,34 +57,25 @@ def measure(state: str, device: torch.device, dtype: torch.dtype, *, calls: int,
                 start = time.perf_counter()
                 for _ in range(calls):
                     function(a, b)
-                seconds = time.perf_counter() - start
-                if batch >= 5:
-                    times[name].append(seconds / calls)
-    return {name: statistics.median(values) * 1e6 for name, values in times.items()}
+                times[name].append((time.perf_counter() - start) / calls)
+    return {name: statistics.median(values[_WARMUP_BATCHES:]) * 1e6 for name, values in times.items()}
 
 
 def main() -> int:
     parser = command_line(__doc__)
-    parser.add_argument(
-        "--dtype", default="float16" if torch.cuda.is_available() else "float32", choices=[*TORCH_DTYPES]
-    )
+    default = "float16" if torch.cuda.is_available() else "float32"
+    parser.add_argument("--dtype", default=default, choices=[*TORCH_DTYPES])
     parser.add_argument("--calls", type=int, default=200, help="in one batch (default 200, far below the launch queue)")
     parser.add_argument("--batches", type=int, default=200, help="for each provider (default 200)")
     arguments = parser.parse_args()
-    device = torch.device(arguments.device)
-
-    setting = f"{SIZE}x{SIZE}x{SIZE} {arguments.dtype} on {device.type}, median of {arguments.batches} batches of "
-    setting += f"{arguments.calls} calls"
-    table = [["op", "state", "provider", "median us", "against torch"]]
-    with CsvWriter(arguments.csv, COLUMNS, {"timing": setting}) as writer:
+    device, calls, batches = torch.device(arguments.device), arguments.calls, arguments.batches
+    words = f"{SIZE}x{SIZE}x{SIZE} {arguments.dtype} on {device.type}, median of {batches} batches of {calls} calls"
+    with CsvWriter(arguments.csv, COLUMNS, {"timing": words}) as writer:
         for state in _STATES:
-            dtype = TORCH_DTYPES[arguments.dtype]
-            medians = measure(state, device, dtype, calls=arguments.calls, batches=arguments.batches)
-            for provider, microseconds in medians.items():
-                writer.write(["matmul", state, provider, f"{microseconds:.3f}"])
-                ratio = f"{medians['torch'] / microseconds:.2f}"
-                table.append(["matmul", state, provider, f"{microseconds:.3f}", ratio])
-    finish(table, setting, arguments.csv)
+            medians = measure(state, device, TORCH_DTYPES[arguments.dtype], calls=calls, batches=batches)
+            for provider, us in medians.items():
+                writer.write(["matmul", state, provider, f"{us:.3f}"])
+    finish(words, arguments.csv, writer)
     return 0
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 import tileon_ops
 from benchmarks.common.cases import ACTIVATIONS, SLOPE, TORCH_DTYPES, Shape
-from benchmarks.common.command import command_line, finish, names_among, parse_shapes
+from benchmarks.common.command import command_line, finish, parse_shapes, some_of
 from benchmarks.common.result_file import CsvWriter
 from benchmarks.common.timing import Arm, clock_words, cold_graph_arm, time_arms
 
@@ -148,35 +148,19 @@ def measure(
 
 
 def main() -> int:
-    parser = command_line(__doc__)
+    parser = command_line(__doc__, seconds=1.0)
     parser.add_argument("--shapes", type=parse_shapes, default="4096x14336x4096", help="MxNxK,... (%(default)s)")
     parser.add_argument("--dtype", default="bfloat16", choices=[*TORCH_DTYPES])
-    some = "some of {}, with commas (%(default)s)"
-    parser.add_argument(
-        "--activations",
-        type=names_among(ACTIVATIONS),
-        default="leaky_relu,gelu",
-        help=some.format(", ".join(ACTIVATIONS)),
-    )
-    parser.add_argument(
-        "--passes", type=names_among(PASSES), default=",".join(PASSES), help=some.format(", ".join(PASSES))
-    )
-    parser.add_argument(
-        "--seconds", type=float, default=1.0, help="of timing a case's providers together (%(default)s)"
-    )
+    some_of(parser, "--activations", ACTIVATIONS, "leaky_relu,gelu")
+    some_of(parser, "--passes", PASSES)
     arguments = parser.parse_args()
-    device = torch.device(arguments.device)
-
-    cases = itertools.product(arguments.shapes, arguments.activations, arguments.passes)
-    table = [["shape", "activation", "pass", "provider", "median us", "over torch's or the kernel's"]]
+    device, dtype = torch.device(arguments.device), TORCH_DTYPES[arguments.dtype]
     with CsvWriter(arguments.csv, COLUMNS, {"timing": clock_words(device)}) as writer:
-        for (m, n, k), activation, which in cases:
-            rows = list(measure((m, n, k), activation, which, TORCH_DTYPES[arguments.dtype], device, arguments.seconds))
-            base = next((float(row[1]) for row in rows if row[0] in ("torch", "kernel")), 0.0)
-            for row in rows:
-                writer.write([arguments.dtype, m, n, k, activation, which, *row])
-                table.append([f"{m}x{n}x{k}", activation, which, row[0], row[1], f"{float(row[1]) / base:.3f}"])
-    finish(table, f"{arguments.dtype}, {clock_words(device)}", arguments.csv)
+        for case in itertools.product(arguments.shapes, arguments.activations, arguments.passes):
+            shape, activation, which = case
+            for row in measure(*case, dtype, device, arguments.seconds):
+                writer.write([arguments.dtype, *shape, activation, which, *row])
+    finish(clock_words(device), arguments.csv, writer)
     return 0
 
 

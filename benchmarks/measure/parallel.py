@@ -34,7 +34,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -45,8 +44,8 @@ from torch.multiprocessing.spawn import spawn
 
 import tileon_ops
 from benchmarks.common.cases import ACTIVATIONS, SLOPE, TORCH_DTYPES
-from benchmarks.common.command import names_among
-from benchmarks.common.result_file import CsvWriter, aligned, portable_path
+from benchmarks.common.command import command_line, finish, some_of
+from benchmarks.common.result_file import CsvWriter
 
 COLUMNS = ("op", "dtype", "m", "features", "hidden", "activation", "direction", "provider", "devices", "median_us",
            "tflops", "speedup")  # fmt: skip
@@ -210,23 +209,17 @@ def _report(arguments: argparse.Namespace, device: torch.device) -> None:
         "timing": f"median of {arguments.rounds} rounds, each that of the slowest device",
         "nccl": f"NCCL_NVLS_ENABLE={os.environ['NCCL_NVLS_ENABLE']}",
     }
-    table = [["size", "direction", "provider", "devices", "median us", "TFLOP/s", "speed-up"]]
     with CsvWriter(arguments.csv if is_first else None, COLUMNS, extra) as writer:
         for size in arguments.sizes:
             medians = measure(size, arguments, device)
-            if not is_first:
-                continue
-            for (direction, provider, devices), median in medians.items():
+            for (direction, provider, devices), median in medians.items() if is_first else ():
                 figures = [f"{median:.3f}", f"{size.tflops(direction, median):.4g}"]
                 figures.append(f"{medians[direction, provider, 1] / median:.3f}")
-                of_size = [str(number) for number in (size.m, size.features, size.hidden)]
-                case = [arguments.dtype, *of_size, arguments.activation, direction, provider, str(devices)]
+                of_size = (size.m, size.features, size.hidden)
+                case = [arguments.dtype, *of_size, arguments.activation, direction, provider, devices]
                 writer.write(["mlp", *case, *figures])
-                table.append(["x".join(of_size), direction, provider, str(devices), *figures])
     if is_first:
-        print(f"{aligned(table)}\n\n{arguments.dtype}, {arguments.activation}, {extra['devices']}, {extra['timing']}")
-        if arguments.csv:
-            print(f"figures: {portable_path(arguments.csv)}")
+        finish(f"{extra['devices']}, {extra['timing']}", arguments.csv, writer)
 
 
 def _process(rank: int, arguments: argparse.Namespace, store: str) -> None:
@@ -250,15 +243,14 @@ def _process(rank: int, arguments: argparse.Namespace, store: str) -> None:
 
 def main() -> int:
     gpus = torch.cuda.device_count()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, device=False)
     parser.add_argument("--sizes", type=parse_sizes, default="8192", help="M or MxFEATURESxHIDDEN,... (default 8192)")
     parser.add_argument("--dtype", default="bfloat16", choices=[*TORCH_DTYPES])
     parser.add_argument("--activation", default="gelu_tanh", choices=ACTIVATIONS)
-    parser.add_argument("--providers", type=names_among(PROVIDERS), default="tileon,torch")
+    some_of(parser, "--providers", PROVIDERS)
     parser.add_argument("--device", default="cuda" if gpus else "cpu", choices=("cuda", "cpu"))
     parser.add_argument("--devices", type=int, default=gpus or 2, help="over how many to split (default: all GPUs)")
     parser.add_argument("--rounds", type=int, default=30, help=f"counted, after {_WARMUP_ROUNDS} (default 30)")
-    parser.add_argument("--csv", type=Path, help="write the figures here")
     arguments = parser.parse_args()
     if arguments.devices < 2 or (arguments.device == "cuda" and arguments.devices > gpus):
         parser.error(f"--devices {arguments.devices}: it takes two or more, and there are {gpus} GPUs here")

@@ -17,8 +17,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.common.block_scaled_cases import FORMATS, BlockScaledCase
-from benchmarks.common.cases import ACTIVATIONS, DTYPE_NAMES, FP8_PAIRINGS, LAYOUTS, Case, tflops
+from benchmarks.common.cases import ACTIVATIONS, DTYPE_NAMES, FORMATS, FP8_PAIRINGS, LAYOUTS, Case
 
 ALIGNMENT = 8  # elements: 16 bytes, one vector load, of the 16-bit dtypes
 LEAST_LARGEST = 32  # the longest block: no k of mxfp8 is shorter
@@ -38,90 +37,20 @@ GROUPS: dict[str, tuple[str, ...]] = {
 ALL_DTYPES = (*DTYPE_NAMES, *FORMATS)
 
 
-def group_of(dtype: str, batch: int) -> str:
-    """The group that such a product is of."""
-    if batch > 1:
+def group_of(case: Case) -> str:
+    if case.batch > 1:
         return "batch"
-    return next(group for group, dtypes in GROUPS.items() if dtype in dtypes)
+    return next(group for group, dtypes in GROUPS.items() if case.dtype in dtypes)
 
 
-@dataclass(frozen=True)
-class Product:
-    """One product to be measured, of a dtype of cases.py or a format of block_scaled_cases.py.
+def line_sizes(layout: str) -> set[str]:
+    """Which of m, n and k are lengths of lines in memory: of a, of b and of the row-major result."""
+    return {"k" if layout[0] == "N" else "m", "n" if layout[1] == "N" else "k", "n"}
 
-    The epilogue is `none`, `bias` or `bias+<activation>`. With a batch above 1 both operands are 3-D.
-    """
 
-    dtype: str
-    layout: str
-    m: int
-    n: int
-    k: int
-    epilogue: str
-    batch: int = 1
-
-    def __str__(self) -> str:
-        batch = f"{self.batch} of " if self.batch > 1 else ""
-        return f"{self.dtype} {self.layout} {batch}{self.m}x{self.n}x{self.k} {self.epilogue}"
-
-    @property
-    def is_block_scaled(self) -> bool:
-        return self.dtype in FORMATS
-
-    @property
-    def op(self) -> str:
-        return "block_scaled_matmul" if self.is_block_scaled else "matmul"
-
-    @property
-    def group(self) -> str:
-        return group_of(self.dtype, self.batch)
-
-    @property
-    def case(self) -> Case:
-        """One product of the batch, of a dtype of cases.py."""
-        return Case(self.dtype, self.layout, *self.shape, self.epilogue)
-
-    @property
-    def block_scaled_case(self) -> BlockScaledCase:
-        """The product without its epilogue, of a block-scaled format."""
-        return BlockScaledCase(self.dtype, *self.shape, data="normal")
-
-    @property
-    def has_bias(self) -> bool:
-        return self.epilogue != "none"
-
-    @property
-    def activation(self) -> str:
-        return self.epilogue.partition("+")[2] or "none"
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self.m, self.n, self.k
-
-    @property
-    def is_aligned(self) -> bool:
-        """Whether every line of a, b and the result is a multiple of 8 elements long."""
-        sizes = {"m": self.m, "n": self.n, "k": self.k}
-        return all(sizes[name] % ALIGNMENT == 0 for name in line_sizes(self.layout))
-
-    @property
-    def bytes(self) -> int:
-        """Of operands, scales and result."""
-        return self.batch * (self.block_scaled_case.bytes if self.is_block_scaled else self.case.bytes)
-
-    @property
-    def flops(self) -> int:
-        """Operations of the product alone, whatever the epilogue."""
-        return 2 * self.batch * self.m * self.n * self.k
-
-    @property
-    def outputs(self) -> int:
-        """Numbers in the result."""
-        return self.batch * self.m * self.n
-
-    def tflops(self, microseconds: float) -> float:
-        """Rate of the product alone."""
-        return self.batch * tflops(*self.shape, microseconds)
+def is_aligned(case: Case) -> bool:
+    """Whether every line of a, b and the result is a multiple of 8 elements long."""
+    return all(getattr(case, name) % ALIGNMENT == 0 for name in line_sizes(case.layout))
 
 
 @dataclass(frozen=True)
@@ -132,14 +61,8 @@ class Bounds:
     bytes: int
     flops: int
 
-    def admit(self, product: Product) -> bool:
-        within = max(product.shape) <= self.largest
-        return within and product.bytes <= self.bytes and product.flops <= self.flops
-
-
-def line_sizes(layout: str) -> set[str]:
-    """Which of m, n and k are lengths of lines in memory: of a, of b and of the row-major result."""
-    return {"k" if layout[0] == "N" else "m", "n" if layout[1] == "N" else "k", "n"}
+    def admit(self, case: Case) -> bool:
+        return max(case.shape) <= self.largest and case.bytes <= self.bytes and case.flops <= self.flops
 
 
 def chosen_groups(groups: Sequence[str], dtypes: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -148,7 +71,7 @@ def chosen_groups(groups: Sequence[str], dtypes: Sequence[str]) -> dict[str, tup
     return {group: names for group, names in kept.items() if names}
 
 
-def draw(seed: int, count: int, bounds: Bounds, groups: Mapping[str, Sequence[str]] = GROUPS) -> list[Product]:
+def draw(seed: int, count: int, bounds: Bounds, groups: Mapping[str, Sequence[str]] = GROUPS) -> list[Case]:
     """`count` products of these groups and dtypes: the same for the same arguments, and the first ones of a longer
     draw.
 
@@ -159,8 +82,7 @@ def draw(seed: int, count: int, bounds: Bounds, groups: Mapping[str, Sequence[st
         raise ValueError("no group has a dtype to draw")
     if bounds.largest < LEAST_LARGEST:
         raise ValueError(f"the largest size must be at least {LEAST_LARGEST}, got {bounds.largest}")
-    chance = random.Random(seed)
-    products = _Draw(chance, bounds, groups).products()
+    products = _Draw(random.Random(seed), bounds, groups).products()
     return [next(products) for _ in range(count)]
 
 
@@ -182,23 +104,23 @@ class _Draw:
         self._epilogues = _deck(chance, ("none", "bias", "bias+activation"))
         self._activations = _deck(chance, [name for name in ACTIVATIONS if name != "none"])
 
-    def products(self) -> Iterator[Product]:
+    def products(self) -> Iterator[Case]:
         for group in self._groups:
             for aligned in self._chance.sample((True, False), 2):
                 yield self._product(group, aligned)
 
-    def _product(self, group: str, aligned: bool) -> Product:
+    def _product(self, group: str, aligned: bool) -> Case:
         dtype = next(self._dtypes[group])
         layout = "NT" if dtype in FORMATS else next(self._layouts)
         epilogue = next(self._epilogues)
         if epilogue == "bias+activation":
             epilogue = f"bias+{next(self._activations)}"
         for _ in range(_TRIES):
-            m, n, k = self._shape(dtype, layout, aligned)
+            shape = self._shape(dtype, layout, aligned)
             batch = 1 + self._size(LARGEST_BATCH - 1) if group == "batch" else 1
-            product = Product(dtype, layout, m, n, k, epilogue, batch)
-            if self._bounds.admit(product):
-                return product
+            case = Case(dtype, layout, *shape, epilogue, batch)
+            if self._bounds.admit(case):
+                return case
         room = f"{self._bounds.bytes} bytes and {self._bounds.flops} operations"
         raise ValueError(f"none of {_TRIES} shapes of {dtype} has room in {room}")
 

@@ -7,94 +7,77 @@ long k is: a small result with a long k occupies few of a GPU's multiprocessors,
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from benchmarks.common.cases import Case
 from benchmarks.common.result_file import aligned as as_table
-from benchmarks.measure.random_shapes_draw import GROUPS, Product
+from benchmarks.common.times import geometric_mean
+from benchmarks.measure.random_shapes_draw import GROUPS, group_of, is_aligned
 
 LEVEL = 0.97  # cases are counted in which torch's time over ours is below it
-_OUTPUTS = ((2**16, "<= 2^16"), (2**20, "<= 2^20"), (math.inf, "> 2^20"))  # numbers in the result
-_LENGTHS = ((512, "< 512"), (2048, "< 2048"), (math.inf, ">= 2048"))  # of k
+_OUTPUTS = {"<= 2^16": 2**16, "<= 2^20": 2**20, "> 2^20": math.inf}  # numbers in the result, at most
+_LENGTHS = {"< 512": 512, "< 2048": 2048, ">= 2048": math.inf}  # of k, below
 _ALIGNMENTS = ("aligned", "unaligned")
 
 Class = tuple[str, str, str]  # alignment, outputs, k
 _CLASSES: tuple[Class, ...] = (
     ("all", "all", "all"),
     *((alignment, "all", "all") for alignment in _ALIGNMENTS),
-    *((alignment, outputs, k) for alignment in _ALIGNMENTS for _, outputs in _OUTPUTS for _, k in _LENGTHS),
+    *((alignment, outputs, k) for alignment in _ALIGNMENTS for outputs in _OUTPUTS for k in _LENGTHS),
 )
 HEAD = ("group", "alignment", "outputs", "k", "cases", "mean", f"below {LEVEL}", "worst", "at")
 
-
-@dataclass(frozen=True)
-class Comparison:
-    """A product, and torch's time over ours: above 1 ours is faster."""
-
-    product: Product
-    ratio: float
-
-    @property
-    def alignment(self) -> str:
-        return _ALIGNMENTS[0] if self.product.is_aligned else _ALIGNMENTS[1]
-
-    @property
-    def outputs(self) -> str:
-        return next(name for limit, name in _OUTPUTS if self.product.outputs <= limit)
-
-    @property
-    def length(self) -> str:
-        return next(name for limit, name in _LENGTHS if self.product.k < limit)
+Compared = tuple[Case, float]  # torch's time over ours: above 1 ours is faster
 
 
-def comparisons(rows: Iterable[Mapping[str, str]]) -> list[Comparison]:
+def comparisons(rows: Iterable[Mapping[str, str]]) -> list[Compared]:
     """Of the rows of a file, in its order; a product that one of the two lacks is left out."""
-    found: list[tuple[Product, dict[str, float]]] = []
+    found: list[tuple[Case, dict[str, float]]] = []
     for row in rows:
         shape = (int(row["m"]), int(row["n"]), int(row["k"]))
-        product = Product(row["dtype"], row["layout"], *shape, row["epilogue"], int(row["batch"]))
-        if not found or found[-1][0] != product or row["provider"] in found[-1][1]:
-            found.append((product, {}))
+        case = Case(row["dtype"], row["layout"], *shape, row["epilogue"], int(row["batch"]))
+        if not found or found[-1][0] != case or row["provider"] in found[-1][1]:
+            found.append((case, {}))
         found[-1][1][row["provider"]] = float(row["median_us"])
-    return [
-        Comparison(product, times["torch"] / times["tileon"])
-        for product, times in found
-        if times.keys() >= {"tileon", "torch"}
-    ]
+    return [(case, by["torch"] / by["tileon"]) for case, by in found if by.keys() >= {"tileon", "torch"}]
 
 
-def summary(compared: Sequence[Comparison]) -> list[list[str]]:
+def _classes(case: Case) -> tuple[Class, ...]:
+    """Those that the product is of, the widest first."""
+    alignment = _ALIGNMENTS[0] if is_aligned(case) else _ALIGNMENTS[1]
+    outputs = next(name for name, limit in _OUTPUTS.items() if case.batch * case.m * case.n <= limit)
+    length = next(name for name, limit in _LENGTHS.items() if case.k < limit)
+    return ("all", "all", "all"), (alignment, "all", "all"), (alignment, outputs, length)
+
+
+def summary(compared: Sequence[Compared]) -> list[list[str]]:
     """The table, its head first: each group that occurs, as a whole, by alignment and by class; then all groups
     together in the same way."""
-    table = [[*HEAD]]
-    groups = [name for name in GROUPS if any(item.product.group == name for item in compared)]
-    for group in groups:
-        table += _group_lines(group, [item for item in compared if item.product.group == group])
+    of_group = {group: [item for item in compared if group_of(item[0]) == group] for group in GROUPS}
+    groups = {group: items for group, items in of_group.items() if items}
     if len(groups) > 1:
-        table += _group_lines("all", compared)
-    return table
+        groups["all"] = list(compared)
+    return [[*HEAD], *(line for group, items in groups.items() for line in _group_lines(group, items))]
 
 
-def _group_lines(group: str, compared: Sequence[Comparison]) -> list[list[str]]:
+def _group_lines(group: str, compared: Sequence[Compared]) -> list[list[str]]:
     """A line for each class that has a case."""
-    of_class: dict[Class, list[Comparison]] = {}
+    of_class: dict[Class, list[Compared]] = {}
     for item in compared:
-        narrowest = (item.alignment, item.outputs, item.length)
-        for name in (("all", "all", "all"), (item.alignment, "all", "all"), narrowest):
+        for name in _classes(item[0]):
             of_class.setdefault(name, []).append(item)
     return [[group, *name, *_figures(of_class[name])] for name in _CLASSES if name in of_class]
 
 
-def _figures(compared: Sequence[Comparison]) -> list[str]:
+def _figures(compared: Sequence[Compared]) -> list[str]:
     """Of one class, at least one case."""
-    mean = statistics.geometric_mean(item.ratio for item in compared)
-    below = sum(item.ratio < LEVEL for item in compared) / len(compared)
-    worst = min(compared, key=lambda item: item.ratio)
-    return [str(len(compared)), f"{mean:.3f}", f"{100 * below:.0f} %", f"{worst.ratio:.2f}", str(worst.product)]
+    ratios = [ratio for _, ratio in compared]
+    below = sum(ratio < LEVEL for ratio in ratios) / len(ratios)
+    case, worst = min(compared, key=lambda item: item[1])
+    return [str(len(ratios)), f"{geometric_mean(ratios):.3f}", f"{100 * below:.0f} %", f"{worst:.2f}", str(case)]
 
 
-def summary_text(compared: Sequence[Comparison]) -> str:
+def summary_text(compared: Sequence[Compared]) -> str:
     """The table for the terminal, with what its columns are."""
     if not compared:
         return "no product has figures of both providers"

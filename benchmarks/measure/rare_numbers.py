@@ -10,14 +10,15 @@ cost its row, not the call: one user's NaN must not stall the batch that it was 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
-from benchmarks.common.block_scaled_cases import FORMATS, BlockScaledCase, BlockScaledOperands, make_operands
-from benchmarks.common.command import command_line, finish
+from benchmarks.common.cases import FORMATS, Case, Operands, make_operands
+from benchmarks.common.command import command_line, finish, some_of
 from benchmarks.common.result_file import CsvWriter
 from benchmarks.common.timing import Arm, clock_words, time_arms
 
@@ -28,60 +29,48 @@ SIZE = 8192
 _E4M3_NAN, _E8M0_NAN, _TINY, _LARGE = 0x7F, 0xFF, 2, 254
 
 
-def _with_code(operands: BlockScaledOperands, side: str) -> BlockScaledOperands:
-    codes = getattr(operands, side).clone()
-    codes.view(torch.uint8)[0, 40] = _E4M3_NAN
-    return replace(operands, **{side: codes})
+def _with_byte(operands: Operands, field: str, row: int, column: int, byte: int) -> Operands:
+    changed = getattr(operands, field).clone()
+    changed.view(torch.uint8)[row, column] = byte
+    return replace(operands, **{field: changed})
 
 
-def _with_scale(operands: BlockScaledOperands, side: str, byte: int) -> BlockScaledOperands:
-    scales = getattr(operands, f"scale_{side}").clone()
-    scales[0, 1] = byte
-    return replace(operands, **{f"scale_{side}": scales})
-
-
-def variants(case: BlockScaledCase, operands: BlockScaledOperands) -> dict[str, BlockScaledOperands]:
+def variants(case: Case, operands: Operands) -> dict[str, Operands]:
     """The clean operands, and those with one rare number, by name."""
     made = {"clean": operands}
-    for side, element in (("a", FORMATS[case.format].a), ("b", FORMATS[case.format].b)):
+    for side, element in (("a", FORMATS[case.dtype].a), ("b", FORMATS[case.dtype].b)):
         if element == "e4m3":
-            made[f"{side}_nan_code"] = _with_code(operands, side)
-        made[f"{side}_nan_scale"] = _with_scale(operands, side, _E8M0_NAN)
-        made[f"{side}_tiny_scale"] = _with_scale(operands, side, _TINY)
-        made[f"{side}_large_scale"] = _with_scale(operands, side, _LARGE)
+            made[f"{side}_nan_code"] = _with_byte(operands, side, 0, 40, _E4M3_NAN)
+        for name, byte in (("nan", _E8M0_NAN), ("tiny", _TINY), ("large", _LARGE)):
+            made[f"{side}_{name}_scale"] = _with_byte(operands, f"scale_{side}", 0, 1, byte)
     return made
 
 
-def _call(operands: BlockScaledOperands) -> Callable[[], torch.Tensor]:
-    a, b, scale_a, scale_b = operands.a, operands.b, operands.scale_a, operands.scale_b
-    e8m0 = torch.float8_e8m0fnu
+def _call(operands: Operands) -> Callable[[], torch.Tensor]:
+    a, b, (scale_a, scale_b), e8m0 = operands.a, operands.b, operands.scales, torch.float8_e8m0fnu
     return lambda: torch.ops.tileon.block_scaled_matmul(a, b, scale_a.view(e8m0), scale_b.view(e8m0))
 
 
-def main() -> None:
-    parser = command_line(__doc__, device=False)
-    parser.add_argument("--formats", default="mxfp8,mixed,mxfp4")
-    parser.add_argument("--rows", default=",".join(map(str, ROWS)))
+def main() -> int:
+    parser = command_line(__doc__, device=False, seconds=0.3)
+    some_of(parser, "--formats", ("mxfp8", "mixed", "mxfp4"))
+    some_of(parser, "--rows", map(str, ROWS))
     parser.add_argument("--size", type=int, default=SIZE, help=f"n and k (default {SIZE})")
-    parser.add_argument("--seconds", type=float, default=0.3, help="timed part of one case (default 0.3)")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("this needs a GPU")
-    device = torch.device("cuda")
-    table = [list(COLUMNS[1:])]
+    device, size = torch.device("cuda"), arguments.size
     with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"timing": clock_words(device)}) as writer:
-        for name in arguments.formats.split(","):
-            for m in map(int, arguments.rows.split(",")):
-                case = BlockScaledCase(name, m, arguments.size, arguments.size, "normal")
-                arms = {what: Arm(_call(x)) for what, x in variants(case, make_operands(case, device)).items()}
-                timings = time_arms(arms, device, seconds=arguments.seconds, warmup_seconds=0.2)
-                for what, timing in timings.items():
-                    over = timing.median_us / timings["clean"].median_us
-                    cells = [name, *map(str, (m, case.n, case.k)), what, f"{timing.median_us:.2f}", f"{over:.3f}"]
-                    writer.write(["block_scaled_matmul", *cells])
-                    table.append(cells)
-    finish(table, "", arguments.csv)
+        for case in [Case(name, "NT", int(m), size, size) for name in arguments.formats for m in arguments.rows]:
+            made = variants(case, make_operands(case, device))
+            arms = {what: Arm(_call(operands)) for what, operands in made.items()}
+            timings = time_arms(arms, device, seconds=arguments.seconds, warmup_seconds=0.2)
+            for what, timing in timings.items():
+                over = timing.median_us / timings["clean"].median_us
+                writer.write([case.op, case.dtype, *case.shape, what, f"{timing.median_us:.2f}", f"{over:.3f}"])
+    finish("", arguments.csv, writer)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

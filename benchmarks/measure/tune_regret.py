@@ -15,7 +15,6 @@ chose the default. About 0.4 s of a GPU's time a case, two minutes in all.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import sys
@@ -27,7 +26,8 @@ import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import LAYOUTS, Case, make_operands
-from benchmarks.common.result_file import CsvWriter, portable_path
+from benchmarks.common.command import command_line, finish, for_each, some_of
+from benchmarks.common.result_file import CsvWriter
 from benchmarks.common.times import geometric_mean
 from tileon_ops.tune import tuned_rows
 from tileon_ops.tune.cache import DEFAULT
@@ -72,8 +72,8 @@ def rectangles(count: int = RECTANGLES, seed: int = 0) -> list[Case]:
 
 def drawn_words(cases: Sequence[Case]) -> str:
     """What was drawn, for the head of the file."""
-    sizes = [size for case in cases for size in (case.m, case.n, case.k)]
-    odd = sum(any(size % 8 for size in (case.m, case.n, case.k)) for case in cases)
+    sizes = [size for case in cases for size in case.shape]
+    odd = sum(any(size % 8 for size in case.shape) for case in cases)
     return f"{len(cases)} of sizes from {min(sizes)} to {max(sizes)}, {odd} of them not all multiples of 8"
 
 
@@ -145,33 +145,9 @@ def _report(name: str, found: list[tuple[Case, Regret]]) -> str:
     changed = sum(one.tuned != DEFAULT for _, one in found)
     return (
         f"{name}: regret {100 * (mean - 1):.2f} % in mean over {len(found)} cases, {100 * (worst.ratio - 1):.1f} % at "
-        f"worst ({case.layout} {case.m}x{case.n}x{case.k}: {worst.default}, best is {worst.best}); tuned is "
+        f"worst ({case.layout} {case.size}: {worst.default}, best is {worst.best}); tuned is "
         f"{100 * (gain - 1):.2f} % faster in mean, by another row in {changed} cases"
     )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", default="linear,random", help="some of linear, random (%(default)s)")
-    parser.add_argument("--rectangles", type=int, default=RECTANGLES, help="how many are drawn (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the drawing (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=0.3, help="of measuring one case, about (%(default)s)")
-    parser.add_argument("--csv", type=Path, help="write the figures here")
-    return parser
-
-
-def main() -> int:
-    parser = _parser()
-    arguments = parser.parse_args()
-    drawn = rectangles(arguments.rectangles, arguments.seed)
-    sets: dict[str, list[Case]] = {"linear": linear_cases(), "random": drawn}
-    names = arguments.sets.split(",")
-    if not set(names) <= set(sets):
-        parser.error(f"argument --sets: unknown {arguments.sets!r}; there are {', '.join(sets)}")
-    if not torch.cuda.is_available():
-        parser.error("this needs a GPU: the tile table is the GPU's")
-    device = torch.device("cuda", torch.cuda.current_device())
-    return run({name: sets[name] for name in names}, device, arguments.seconds, arguments.csv, drawn_words(drawn))
 
 
 def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: Path | None, drawn: str) -> int:
@@ -180,30 +156,37 @@ def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: 
         "timing": f"CUDA events, cold L2, interleaved rows, about {seconds:g} s a case, normal random data",
         "random": drawn,
     }
-    failed, reports = 0, []
+    failed = 0
+    found: dict[str, list[tuple[Case, Regret]]] = {name: [] for name in sets}
     with torch.inference_mode(), CsvWriter(csv, COLUMNS, words) as writer:
         for name, cases in sets.items():
-            found: list[tuple[Case, Regret]] = []
-            for done, case in enumerate(cases, start=1):
-                title = f"[{name} {done}/{len(cases)}] {case.layout} {case.m}x{case.n}x{case.k}"
-                try:
-                    one = measure(case, device, seconds)
-                except RuntimeError as error:
-                    failed += 1
-                    print(f"{title} failed: {error}", flush=True)
-                    continue
-                found.append((case, one))
-                writer.write([name, case.dtype, case.layout, case.m, case.n, case.k, *one.columns()])
-                print(
-                    f"{title}: {one.default} {one.default_us:.2f} us, best {one.best} {one.best_us:.2f} us", flush=True
-                )
-            reports.append(_report(name, found))
-    print("\n".join(reports))
-    if csv:
-        print(f"figures: {portable_path(csv)}")
-    if failed:
-        print(f"{failed} cases failed")
+
+            def one(case: Case, name: str = name) -> list[str]:
+                regret = measure(case, device, seconds)
+                found[name].append((case, regret))
+                writer.write([name, case.dtype, case.layout, *case.shape, *regret.columns()])
+                times = f"{regret.default} {regret.default_us:.2f} us, best {regret.best} {regret.best_us:.2f} us"
+                return [f"{name} {case.layout} {case.size}: {times}"]
+
+            failed += for_each(cases, lambda case: f"{case.layout} {case.size}", one)
+    print("\n".join(_report(name, of_set) for name, of_set in found.items()))
+    finish("", csv)
     return 1 if failed else 0
+
+
+def main() -> int:
+    parser = command_line(__doc__, device=False, seconds=0.3)
+    some_of(parser, "--sets", ("linear", "random"))
+    parser.add_argument("--rectangles", type=int, default=RECTANGLES, help="how many are drawn (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the drawing (%(default)s)")
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this needs a GPU: the tile table is the GPU's")
+    drawn = rectangles(arguments.rectangles, arguments.seed)
+    sets: dict[str, list[Case]] = {"linear": linear_cases(), "random": drawn}
+    device = torch.device("cuda", torch.cuda.current_device())
+    chosen = {name: sets[name] for name in arguments.sets}
+    return run(chosen, device, arguments.seconds, arguments.csv, drawn_words(drawn))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from collections.abc import Callable
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
-from benchmarks.common.command import command_line, finish
+from benchmarks.common.command import command_line, finish, some_of
 from benchmarks.common.result_file import CsvWriter
 from benchmarks.common.timing import cold_graph_arm, time_arms
 
@@ -43,9 +43,7 @@ CASES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("k588", "k588_a", "n588_b", "n588_out"), LENGTH_SIZES),
     "n50257": VOCABULARY_ROWS,
 }
-DEFAULT_CASES = [case for case in CASES if case != "n50257"]
 GATHER_LIMIT = 1024**3  # products beyond it only cost time there
-PROVIDERS = ("gather", "copied", "tileon", "torch")
 _VECTOR_BYTES = 16
 
 Call = Callable[[], torch.Tensor]
@@ -135,29 +133,19 @@ def measure(providers: dict[str, Call], device: torch.device) -> dict[str, dict[
 def main() -> int:
     parser = command_line(__doc__, device=False)
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16"])
-    parser.add_argument("--cases", default=",".join(DEFAULT_CASES), help="%(default)s unless given")
+    some_of(parser, "--cases", CASES, ",".join(case for case in CASES if case != "n50257"))
     arguments = parser.parse_args()
-    names = arguments.cases.split(",")
-    unknown = [name for name in names if name not in CASES]
-    if unknown:
-        parser.error(f"unknown case {', '.join(unknown)}; there are {', '.join(CASES)}")
     if not torch.cuda.is_available():
         parser.error("this needs a GPU")
     device, dtype = torch.device("cuda"), getattr(torch, arguments.dtype)
-    table = [["case", "m x n x k", "mode", *PROVIDERS, "kernel"]]
     with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"timing": "medians, normal random data"}) as writer:
-        for case in names:
-            for size in CASES[case]:
-                a, b = operands(case, size, dtype, device)
-                shape = [str(number) for number in (a.shape[0], b.shape[1], a.shape[1])]
-                providers = calls(a, b)
-                for mode, medians in measure(providers, device).items():
-                    for name, microseconds in medians.items():
-                        writer.write(["matmul", arguments.dtype, case, *shape, name, mode, f"{microseconds:.2f}"])
-                    providers["tileon"]()
-                    shown = [f"{medians[name]:.2f}" if name in medians else "" for name in PROVIDERS]
-                    table.append([case, "x".join(shape), mode, *shown, torch.ops.tileon._last_kernel()])
-    finish(table, "", arguments.csv)
+        for case, size in ((name, size) for name in arguments.cases for size in CASES[name]):
+            a, b = operands(case, size, dtype, device)
+            shape = (a.shape[0], b.shape[1], a.shape[1])
+            for mode, medians in measure(calls(a, b), device).items():
+                for name, us in medians.items():
+                    writer.write(["matmul", arguments.dtype, case, *shape, name, mode, f"{us:.2f}"])
+    finish("", arguments.csv, writer)
     return 0
 
 

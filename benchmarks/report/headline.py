@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.common.markdown import table
 from benchmarks.common.result_file import read_csv
-from benchmarks.common.times import Comparison, read_times
+from benchmarks.common.times import Comparison
 from benchmarks.subjects import float32, fp8, portable, squares16, training, unaligned
 
 _PEER_WORDS = {"torch": "torch", "triton": "Triton"}
@@ -19,40 +19,30 @@ _READING = (
     "`a @ b` and NT `x @ weight.t()`, a linear layer. The picture above has the same cases in its rows of the same "
     "names, and more rows."
 )
+_COMPARISONS = {
+    squares16.SOURCE: squares16.comparisons,
+    fp8.SOURCE: fp8.comparisons,
+    float32.SOURCE: float32.comparisons,
+    portable.SOURCE: portable.comparisons,
+    unaligned.OUTPUTS: unaligned.comparisons,
+}
 
 
-def product_comparisons(source: Path) -> list[Comparison]:
-    """Of one of the files of matmul.py: float32 by the portable kernels only where float32.csv does not say more."""
-    times = read_times(source)[1]
-    if source.name == portable.SOURCE:
-        return portable.comparisons(times, float32=not source.with_name(float32.SOURCE).exists())
-    subjects = {squares16.SOURCE: squares16, fp8.SOURCE: fp8, float32.SOURCE: float32}
-    return subjects[source.name].comparisons(times)
-
-
-def _rows(comparisons: list[Comparison], peer: str = "") -> list[list[str]]:
-    """A line each; `peer` is what the files' name of it stands for, where the file has another one than torch."""
-    lines = []
-    for one in comparisons:
-        key, worst = one.found.worst
-        where = f" ({key.dtype} {key.shape})" if len(one.found.by_case) > 1 else ""
-        figures = [str(len(one.found.by_case)), f"{one.found.mean:.2f}", f"{worst:.2f}{where}"]
-        lines.append([one.words, peer or _PEER_WORDS[one.peer], *figures])
-    return lines
+def _row(one: Comparison, peer: str) -> list[str]:
+    where = f" ({one.worst})" if len(one.values) > 1 else ""
+    return [one.words, peer, str(len(one.values)), f"{one.mean:.2f}", f"{min(one.values):.2f}{where}"]
 
 
 def headline_part(results: Path) -> list[str]:
     """A peer's time over ours, one line for each kind of product; nothing while nothing was measured."""
-    rows, heads = [], []
-    products = (squares16.SOURCE, fp8.SOURCE, float32.SOURCE, portable.SOURCE)
-    for name in (*products, unaligned.OUTPUTS, training.LAYER, training.HOST):
-        if (results / name).exists():
-            heads.append(read_csv(results / name)[0])
-        if name in products and (results / name).exists():
-            rows += _rows(product_comparisons(results / name), "`torch._scaled_mm`" if name == fp8.SOURCE else "")
-    rows += _rows(unaligned.vocabulary_comparison(results))
+    rows = [
+        _row(one, "`torch._scaled_mm`" if name == fp8.SOURCE else _PEER_WORDS[one.peer])
+        for name, comparisons in _COMPARISONS.items()
+        for one in comparisons(results)
+        if not one.alone
+    ]
     rows += training.layer_headline(results) + training.host_headline(results)
-    if not rows:
-        return []
+    sources = [results / name for name in (*_COMPARISONS, training.LAYER, training.HOST)]
+    heads = [read_csv(source)[0] for source in sources if source.exists()]
     machine = " and ".join(dict.fromkeys(f"{head['gpu']}, torch {head['torch']}" for head in heads))
-    return [f"One {machine}. {_READING}", "", *table(["product", "peer", "cases", "mean", "worst"], rows, 2)]
+    return table(f"One {machine}. {_READING}", ["product", "peer", "cases", "mean", "worst"], rows, 2)[:-1]

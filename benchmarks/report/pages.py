@@ -20,9 +20,8 @@ from benchmarks.common.result_file import RESULTS
 from benchmarks.report.headline import headline_part
 from benchmarks.report.proven import proven_part
 from benchmarks.subjects import (
-    block_scaled,
     block_scaled_accuracy,
-    block_scaled_rows,
+    block_scaled_tables,
     float32,
     fp8,
     portable,
@@ -50,19 +49,16 @@ PAGES: dict[str, dict[str, Part]] = {
     "README.md": {
         "plot": picture_part("overview", "The peers' time over tileon's, for every kind of product"),
         "headline": headline_part,
-        "block_scaled_headline": block_scaled.headline_part,
+        "block_scaled_headline": block_scaled_tables.headline_part,
     },
     "docs/block_scaled_on_hopper.md": {
-        "few_rows": block_scaled_rows.few_rows_part,
-        "prepared": block_scaled_rows.prepared_part,
-        "mxfp4_forms": block_scaled_rows.forms_part,
+        "few_rows": block_scaled_tables.few_rows_part,
+        "prepared": block_scaled_tables.prepared_part,
+        "mxfp4_forms": block_scaled_tables.forms_part,
     },
     "docs/dense_on_hopper.md": {"tile_loads": tuning.tile_loads_part},
     "docs/gpus.md": {"proven": proven_part},
     "docs/measured.md": {
-        "roofline_picture": picture_part(
-            "roofline", "Rate over arithmetic intensity, under the roofs of memory and arithmetic"
-        ),
         "matmul": squares16.part,
         "awkward_outputs": unaligned.part,
         "fp8": fp8.part,
@@ -72,15 +68,11 @@ PAGES: dict[str, dict[str, Part]] = {
         "layer": training.layer_part,
         "parallel": training.parallel_part,
         "host": training.host_part,
-        "tune_regret_picture": picture_part(
-            "tune_regret",
-            "What the choice of a kernel loses against the best row, and what tuning wins, over the cases",
-        ),
         "tune_regret": tuning.part,
         "block_scaled_picture": picture_part("block_scaled", "The block-scaled formats against their peers"),
-        "block_scaled": block_scaled.part,
+        "block_scaled": block_scaled_tables.part,
         "block_scaled_accuracy": block_scaled_accuracy.part,
-        "block_scaled_portable": block_scaled.portable_part,
+        "block_scaled_portable": block_scaled_tables.portable_part,
         "quantize": quantize.part,
     },
 }

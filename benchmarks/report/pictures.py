@@ -15,8 +15,8 @@ from pathlib import Path
 
 from benchmarks.common.picture import Picture, stored_key
 from benchmarks.common.result_file import RESULTS, portable_path
-from benchmarks.report import overview, roofline
-from benchmarks.subjects import block_scaled_figure, tuning
+from benchmarks.report import overview
+from benchmarks.subjects import block_scaled
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,7 @@ class Maker:
 
 MAKERS = (
     Maker("overview", overview.SOURCES, overview.figure),
-    Maker("roofline", roofline.SOURCES, roofline.figure),
-    Maker("block_scaled", ("block_scaled_matmul.csv",), block_scaled_figure.figure),
-    Maker("tune_regret", (tuning.SOURCE,), tuning.figure),
+    Maker("block_scaled", (block_scaled.SOURCE,), block_scaled.figure),
 )
 
 
@@ -71,7 +69,7 @@ def draw_all(results: Path, *, anew: bool = False) -> None:
         elif is_current(picture, target) and not anew:
             print(f"{target.name}: up to date{without}")
         else:
-            from benchmarks.report.picture_drawing import draw
+            from benchmarks.report.drawing import draw
 
             draw(picture, target)
             print(f"{target.name}: drawn{without}")

@@ -13,16 +13,7 @@ from pathlib import Path
 
 from benchmarks.common.result_file import RESULTS, aligned, portable_path
 from benchmarks.common.target import Target
-from benchmarks.subjects import (
-    block_scaled,
-    block_scaled_accuracy,
-    float32,
-    fp8,
-    quantize,
-    squares16,
-    training,
-    tuning,
-)
+from benchmarks.subjects import block_scaled, block_scaled_accuracy, float32, fp8, quantize, squares16, training, tuning
 
 _MAKERS = (
     *(squares16.targets, float32.targets, fp8.targets, block_scaled.targets, block_scaled.portable_targets),

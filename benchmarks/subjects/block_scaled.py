@@ -1,114 +1,141 @@
-"""Block-scaled products: the targets, comparisons and tables of block_scaled_matmul.csv, by Hopper's kernels, and of
-block_scaled_portable.csv, by those for every GPU. What is measured: block_scaled_presets.py."""
+"""Block-scaled products: cases, targets, comparisons and the figure of block_scaled_matmul.csv, by Hopper's kernels,
+and of block_scaled_portable.csv, by those for every GPU. The tables: block_scaled_tables.py.
+
+The fixed sets of cases:
+demo: our op alone at a few squares, as large as the machine does quickly.
+portable: every format against its peers at three squares and two short k.
+hopper: for block_scaled_matmul.csv. Three squares in every format, in both kinds of data, exact and fast against every
+    peer; k from 512 to 16384 at m = n = 8192, normal data, against cuBLAS on 16 bits alone; a weight of 8192 x 8192
+    that was prepared beforehand, under 128 to 1024 rows; and few rows, 1, 16 and 64, against weights of 8192 x 8192 and
+    of two linear layers by CUDA-graph replay.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.common.block_scaled_cases import DATA
-from benchmarks.common.markdown import not_met, rates, ratio, source_line, table
+import torch
+
+from benchmarks.common.cases import DATA, Case, Shape, Work
+from benchmarks.common.picture import RATIO, LinePanel, Picture, Series, caption_of, machine, powers_of_two, with_mean
 from benchmarks.common.result_file import of_file
-from benchmarks.common.target import Target, each_target, worst_target
-from benchmarks.common.times import Key, Times, ratios_of_all, read_times, square
-from benchmarks.subjects.block_scaled_presets import HOPPER_SQUARES
-from benchmarks.subjects.block_scaled_rows import (
-    CUBLAS,
-    FORMATS,
-    SOURCE,
-    by_rows_lines,
-    few_rows_lines,
-    more_rows_lines,
+from benchmarks.common.target import Asked, Target, each_target, least, targets_of
+from benchmarks.common.times import Comparison, Key, Times, Which, ratios, read_times, square
+
+SOURCE, PORTABLE = "block_scaled_matmul.csv", "block_scaled_portable.csv"
+FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")  # in the order of the tables
+PRESETS = ("demo", "portable", "hopper")
+PEERS = ("tileon", "triton", "torch_dequantize")
+EVERYBODY = ("tileon", "tileon_fast", "triton", "torch_dequantize", "torch_bf16")
+
+SQUARES = (8192, 4096, 2048)
+WEIGHT = 8192  # n and k of the weight that most cases with few rows have; m and n of the sweep over k
+SWEEP_K = (512, 1024, 2048, 4096, 16384)  # 8192 is one of the squares
+PREPARED_ROWS = (128, 256, 512, 1024)  # of a, against that weight
+PREPARED_FORMATS = ("mxfp4", "nvfp4", "mxfp8")
+FEW_ROWS: tuple[tuple[str, Shape], ...] = (
+    *((name, (rows, WEIGHT, WEIGHT)) for name in ("mxfp4", "nvfp4") for rows in (1, 16, 64)),
+    *((name, (16, WEIGHT, WEIGHT)) for name in ("mixed", "mxfp8")),
+    *(("mxfp4", (16, n, k)) for n, k in ((14336, 4096), (4096, 14336))),  # linear layers of a large model
 )
+_PORTABLE: tuple[Shape, ...] = ((8192,) * 3, (4096,) * 3, (2048,) * 3, (8192, 8192, 512), (8192, 8192, 2048))
+_DEMO_SQUARES = {"cuda": (1024, 2048, 4096, 8192), "cpu": (32, 64, 128)}
 
-PORTABLE = "block_scaled_portable.csv"
-PROVIDER_WORDS = {
-    "tileon": "tileon",
-    "tileon_fast": "tileon, `fast_accum`",
-    "triton": "Triton",
-    "torch_dequantize": "dequantize, cuBLAS",
-    "torch_bf16": CUBLAS,
-}
-_RIVALS = ("triton", "torch_dequantize")
-_PEER_SENTENCE = (
-    "Triton is one kernel with `tl.dot_scaled`; the other peer turns each operand into bfloat16 by one kernel of "
-    "`torch.compile` and has cuBLAS multiply them, bfloat16 out"
-)
-_NO_TRITON = "Triton does not compile it"  # nvfp4, on a GPU without the instruction
-_OVER_TRITON, _PORTABLE_OVER_TRITON = 3.0, 1.20
 
-# The rival's time over ours, at least: format, kind of data, squares.
-_OVER_DEQUANTIZE: tuple[tuple[str, str, tuple[int, ...], float], ...] = (
-    ("mxfp4", "normal", (8192, 4096), 1.80),
-    ("mxfp4", "normal", (2048,), 1.40),
-    ("mxfp4", "tutorial", HOPPER_SQUARES, 1.10),
-    *(
-        (name, data, sizes, least)
-        for name in ("mixed", "mxfp8", "nvfp4")
-        for data in DATA
-        for sizes, least in (((8192, 4096), 1.03), ((2048,), 1.10))
-    ),
-)
-_FAST_OVER_DEQUANTIZE = 1.50  # mxfp4 with fast_accum, the tutorial's data
+def works(
+    formats: Collection[str], shapes: Collection[Shape], data: str = "tutorial", providers: tuple[str, ...] = PEERS
+) -> list[Work]:
+    """Every combination, format by format."""
+    return [Work(Case(name, "NT", *shape, data=data), providers) for name in formats for shape in shapes]
 
-_SWEEP_K = (1024, 2048, 4096, 16384)  # at m = n = 8192: their rates are held against that of k = 8192
-_SWEEP_SHARE = 0.75
 
-_FEW_ROWS = (("mxfp4", 16, 18.0), ("nvfp4", 16, 20.0), ("mxfp4", 64, 28.0))  # m against n = k = 8192; microseconds
+def preset_work(name: str, device: torch.device) -> list[Work]:
+    """The work of a preset; see the head of this file."""
+    if name == "demo":
+        return works(FORMATS, [(size,) * 3 for size in _DEMO_SQUARES[device.type]], providers=("tileon",))
+    if name == "portable":
+        return works(FORMATS, _PORTABLE)
+    squares: list[Shape] = [(size, size, size) for size in SQUARES]
+    rows: list[Shape] = [(m, WEIGHT, WEIGHT) for m in PREPARED_ROWS]
+    work = [item for name in FORMATS for data in DATA for item in works([name], squares, data, EVERYBODY)]
+    work += works(FORMATS, [(WEIGHT, WEIGHT, k) for k in SWEEP_K], "normal", ("tileon", "torch_bf16"))
+    work += works(PREPARED_FORMATS, rows, "normal", ("tileon", "tileon_prepared", "torch_bf16"))
+    for name, shape in FEW_ROWS:
+        work += works([name], [shape], "normal", ("tileon_graph", "torch_bf16_graph"))
+    return work
 
 
 # Targets.
 
+_NO_TRITON = "Triton does not compile it"  # nvfp4, on a GPU without the instruction
+_OVER_TRITON, _PORTABLE_OVER_TRITON = 3.0, 1.20
+
+# The time of dequantization and cuBLAS over ours, at least: format, kind of data, squares.
+_OVER_DEQUANTIZE: tuple[tuple[str, str, tuple[int, ...], float], ...] = (
+    ("mxfp4", "normal", (8192, 4096), 1.80),
+    ("mxfp4", "normal", (2048,), 1.40),
+    ("mxfp4", "tutorial", SQUARES, 1.10),
+    *(
+        (name, data, sizes, bound)
+        for name in ("mixed", "mxfp8", "nvfp4")
+        for data in DATA
+        for sizes, bound in (((8192, 4096), 1.03), ((2048,), 1.10))
+    ),
+)
+_FAST_OVER_DEQUANTIZE = 1.50  # mxfp4 with fast_accum, the tutorial's data
+_SHARE_K, _SHARE = (1024, 2048, 4096, 16384), 0.75  # of the rate at k = 8192, m = n = 8192
+_FEW_ROWS_US = (("mxfp4", 16, 18.0), ("nvfp4", 16, 20.0), ("mxfp4", 64, 28.0))  # m against n = k = 8192; at most
+
+
+_DEQUANTIZE = ("dequantize / ours", "torch_dequantize", "tileon")
+_FAST_DEQUANTIZE = ("dequantize / ours fast", "torch_dequantize", "tileon_fast")
+_TRITON = ("Triton / ours", "triton", "tileon")
+
 
 def _squares_target(
-    times: Times, name: str, data: str, sizes: tuple[int, ...], least: float, *, over: str, under: str = "tileon"
+    times: Times, name: str, data: str, sizes: tuple[int, ...], who: tuple[str, str, str], bound: float
 ) -> Target:
-    words = {"torch_dequantize": "dequantize", "triton": "Triton", "tileon": "ours", "tileon_fast": "ours fast"}
-    found = ratios_of_all(times, over, under, [square(name, "NT", size) for size in sizes])
-    what = f"{name} {data} {', '.join(map(str, sizes))}, {words[over]} / {words[under]}"
-    return worst_target(what, found, least)
+    words, over, under = who
+    what = f"{name} {data} {', '.join(map(str, sizes))}, {words}"
+    keys = [square(name, "NT", size) for size in sizes]
+    (found,) = targets_of(times, [Asked(what, over, under, keys, each=bound)])
+    no_peer = found.holds is None and (name, over) == ("nvfp4", "triton")
+    return replace(found, figure=_NO_TRITON, no_peer=True) if no_peer else found
 
 
-def _sweep_target(times: Times, name: str) -> Target:
-    """Rates over the rate at k = 8192, m = n = 8192."""
-    by_k = {k: times.get(Key(name, "NT", 8192, 8192, k, "none"), {}).get("tileon") for k in (*_SWEEP_K, 8192)}
+def _share_target(times: Times, name: str) -> Target:
+    by_k = {k: times.get(Key(name, "NT", WEIGHT, WEIGHT, k), {}).get("tileon") for k in (*_SHARE_K, WEIGHT)}
     rate = {k: k / us for k, us in by_k.items() if us is not None}  # m and n are one everywhere
-    shares = [(str(k), rate[k] / rate[8192]) for k in _SWEEP_K] if len(rate) == len(by_k) else []
-    return each_target(
+    shares = [(str(k), rate[k] / rate[WEIGHT]) for k in _SHARE_K] if len(rate) == len(by_k) else []
+    what, asked = (
         f"{name} normal 8192 x 8192 x k, rate over that of k = 8192",
-        f"each >= {_SWEEP_SHARE:.2f} from k = {_SWEEP_K[0]}",
-        shares,
-        lambda share: share >= _SWEEP_SHARE,
+        f">= {_SHARE:.2f} from k = {_SHARE_K[0]}",
     )
+    return each_target(what, asked, shares, least(_SHARE))
 
 
-def _few_rows_target(times: Times, name: str, rows: int, most: float) -> Target:
-    what, asked = f"{name} {rows}x8192x8192 by graph replay, cold weights", f"<= {most:.0f} us"
-    by = times.get(Key(name, "NT", rows, 8192, 8192, "none"), {})
+def _few_rows_target(times: Times, name: str, rows: int, bound: float) -> Target:
+    what, asked = f"{name} {rows}x8192x8192 by graph replay, cold weights", f"<= {bound:.0f} us"
+    by = times.get(Key(name, "NT", rows, WEIGHT, WEIGHT), {})
     if "tileon_graph" not in by:
         return Target(what, asked)
     ours, rival = by["tileon_graph"], by.get("torch_bf16_graph")
     against = f" (cuBLAS on bfloat16 weights: {rival:.1f} us)" if rival is not None else ""
-    return Target(what, asked, f"{ours:.1f} us{against}", ours <= most)
+    return Target(what, asked, f"{ours:.1f} us{against}", ours <= bound)
 
 
 @of_file(SOURCE)
 def targets(source: Path) -> list[Target]:
     """Of Hopper's kernels."""
     times = {data: read_times(source, data)[1] for data in DATA}
-    found = [
-        _squares_target(times[data], name, data, sizes, least, over="torch_dequantize")
-        for name, data, sizes, least in _OVER_DEQUANTIZE
-    ]
-    fast = ("mxfp4", "tutorial", HOPPER_SQUARES, _FAST_OVER_DEQUANTIZE)
-    found.append(_squares_target(times["tutorial"], *fast, over="torch_dequantize", under="tileon_fast"))
-    for name in FORMATS:
-        for data in DATA:
-            one = _squares_target(times[data], name, data, HOPPER_SQUARES, _OVER_TRITON, over="triton")
-            no_peer = one.holds is None and name == "nvfp4"
-            found.append(Target(one.what, one.asked, _NO_TRITON, no_peer=True) if no_peer else one)
-    found += [_sweep_target(times["normal"], name) for name in FORMATS]
-    return found + [_few_rows_target(times["normal"], name, rows, most) for name, rows, most in _FEW_ROWS]
+    asked = [(name, data, sizes, _DEQUANTIZE, bound) for name, data, sizes, bound in _OVER_DEQUANTIZE]
+    asked.append(("mxfp4", "tutorial", SQUARES, _FAST_DEQUANTIZE, _FAST_OVER_DEQUANTIZE))
+    asked += [(name, data, SQUARES, _TRITON, _OVER_TRITON) for name in FORMATS for data in DATA]
+    found = [_squares_target(times[row[1]], *row) for row in asked]
+    found += [_share_target(times["normal"], name) for name in FORMATS]
+    return found + [_few_rows_target(times["normal"], *row) for row in _FEW_ROWS_US]
 
 
 @of_file(PORTABLE)
@@ -128,106 +155,110 @@ def portable_targets(source: Path) -> list[Target]:
     return found
 
 
-# Tables.
+# Comparisons of the overview. What mxfp4 becomes, and so how fast it is, depends on the data: int8 takes normal ones,
+# bfloat16 the tutorial's. The others become bfloat16 with either.
+
+_KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "mxfp8": ("mxfp8", DATA),
+    "mxfp4, normal data": ("mxfp4", ("normal",)),
+    "mxfp4, tutorial data": ("mxfp4", ("tutorial",)),
+    "mixed": ("mixed", DATA),
+    "nvfp4": ("nvfp4", DATA),
+}
 
 
-def _cells(key: Key, by: dict[str, float], providers: Iterable[str]) -> list[str]:
-    """TFLOP/s of the providers, and how many times the rivals' rates ours is."""
-    return [*rates(key, by, providers), *(ratio(by, who) for who in _RIVALS)]
+def _over(times: Times, peer: str, ours: str, which: Which) -> list[float]:
+    found = ratios(times, peer, ours, which)
+    return list(found.by_case.values()) if found else []
 
 
-def _columns(providers: Iterable[str]) -> list[str]:
-    return [*(PROVIDER_WORDS[who] for who in providers), *(f"tileon / {PROVIDER_WORDS[who]}" for who in _RIVALS)]
+def _by_kind(source: Path, words: str, peer: str, which: Which, style: str = "") -> list[Comparison]:
+    """One for each format, and for each kind of data on which the format's speed depends."""
+    times, found = {data: read_times(source, data)[1] for data in DATA}, []
+    for label, (name, kinds) in _KINDS.items():
+        mine = [{key: by for key, by in times[data].items() if key.dtype == name} for data in kinds]
+        values = [ratio for of_data in mine for ratio in _over(of_data, peer, "tileon", which)]
+        found += [Comparison(f"{label}: {words}", style or peer, tuple(values))] if values else []
+    return found
 
 
-def _nothing_to_compare(found: list[Target]) -> list[str]:
-    """Why a peer's column is empty for a whole format."""
-    lines = dict.fromkeys(f"{target.what.split()[0]}: {target.figure}." for target in found if target.no_peer)
-    return [" ".join(lines), ""] if lines else []
+@of_file(SOURCE)
+def over_dequantize(source: Path) -> list[Comparison]:
+    return _by_kind(source, "squares", "torch_dequantize", lambda key: key.is_square, "torch")
 
 
-@of_file(PORTABLE)
-def portable_part(source: Path) -> list[str]:
-    """Every product of the file."""
-    head, times = read_times(source)
-    providers, rows, found = ("tileon", *_RIVALS), [], portable_targets(source.parent)
-    for name in FORMATS:
-        for m, n, k in dict.fromkeys((key.m, key.n, key.k) for key in times):
-            key = Key(name, "NT", m, n, k, "none")
-            if "tileon" in times.get(key, {}):
-                rows.append([name, f"{m} x {n} x {k}", *_cells(key, times[key], providers)])
+@of_file(SOURCE)
+def over_bfloat16(source: Path) -> list[Comparison]:
+    """By rows of `a`: each format apart where some are faster than bfloat16 and others slower."""
+    peer, normal = "torch_bf16", read_times(source, "normal")[1]
+    few = _over(normal, f"{peer}_graph", "tileon_graph", lambda key: not key.is_square)
     return [
-        f"By the portable kernels, TFLOP/s, float16 out ({head.get('timing', '')}). {_PEER_SENTENCE}:",
-        "",
-        *table(["format", "m x n x k", *_columns(providers)], rows, 2),
-        "",
-        *_nothing_to_compare(found),
-        *not_met(found),
-        source_line(source, head),
+        *([Comparison("all formats: 1 to 64 rows", peer, tuple(few))] if few else []),
+        *_by_kind(source, "128 to 1024 rows", peer, lambda key: key.m <= 1024 < key.n),
+        *_by_kind(source, "2048 to 8192 rows", peer, lambda key: key.m >= 2048),
     ]
 
 
 @of_file(SOURCE)
-def part(source: Path) -> list[str]:
-    """Squares in both kinds of data, rates over k, and few and more rows of `a`."""
-    head, found = read_times(source)[0], targets(source.parent)
-    of_kind = {data: read_times(source, data)[1] for data in DATA}
-    rows = []
-    for name in FORMATS:
-        for data, times in of_kind.items():
-            keys = sorted((key for key in times if key.dtype == name and key.is_square), reverse=True)
-            rows += [
-                [name, data, str(key.m), *_cells(key, times[key], PROVIDER_WORDS)]
-                for key in keys
-                if "tileon" in times[key]
-            ]
-    return [
-        f"By Hopper's kernels, TFLOP/s, float16 out ({head.get('timing', '')}). {_PEER_SENTENCE}. `cuBLAS on bfloat16` "
-        "multiplies operands that were dequantized beforehand:",
-        "",
-        *table(["format", "data", "m = n = k", *_columns(PROVIDER_WORDS)], rows, 2),
-        "",
-        *_sweep_lines(of_kind["normal"]),
-        *few_rows_lines(of_kind["normal"]),
-        *more_rows_lines(of_kind["normal"]),
-        *_nothing_to_compare(found),
-        *not_met(found),
-        source_line(source, head),
-    ]
+def over_triton(source: Path) -> list[Comparison]:
+    found = _by_kind(source, "squares", "triton", lambda key: key.is_square)
+    values = tuple(value for one in found for value in one.values)
+    return [Comparison("mxfp8, mxfp4, mixed: squares", "triton", values)] if values else []
 
 
-def _sweep_lines(times: Times) -> list[str]:
-    """Rates over k, where a file has several at the same m and n."""
-    mine = [key for key in times if key.m == key.n and "tileon" in times[key]]
-    sizes = [key.m for key in mine if not key.is_square]
-    if not sizes:
-        return []
-    size, rows = max(sizes), []
-    all_k = sorted({key.k for key in mine if key.m == size})
-    for name in FORMATS:
-        keys = [Key(name, "NT", size, size, k, "none") for k in all_k]
-        for who in ("tileon", "torch_bf16"):
-            cells = [cell for key in keys for cell in rates(key, times.get(key, {}), (who,))]
-            if any(cells):
-                rows.append([name, PROVIDER_WORDS[who], *cells])
-    columns = ["format", "", *(f"k = {k}" for k in all_k)]
-    return [f"TFLOP/s over k, m = n = {size}, normal data:", "", *table(columns, rows, 2), ""]
+# The figure: against cuBLAS on bfloat16 operands, over k and over the rows of a.
 
 
-@of_file(SOURCE)
-def headline_part(source: Path) -> list[str]:
-    """What README shows: rates of every format on large squares, and by rows of `a`."""
-    rows, size = [], HOPPER_SQUARES[0]
-    of_kind = {data: read_times(source, data)[1] for data in DATA}
-    for name, data in [*((name, "normal") for name in FORMATS), ("mxfp4", "tutorial")]:
-        key = square(name, "NT", size)
-        if "tileon" in of_kind[data].get(key, {}):
-            rows.append([name, data, *rates(key, of_kind[data][key], PROVIDER_WORDS)])
-    return [
-        f"Block-scaled products, TFLOP/s at m = n = k = {size}, of normal random data; mxfp4 of random "
-        "scales too (tutorial), which its route by int8 does not take. Triton is one kernel with `tl.dot_scaled`; the "
-        "last column multiplies operands that were dequantized beforehand:",
-        "",
-        *table(["format", "data", *PROVIDER_WORDS.values()], rows, 2),
-        *by_rows_lines(of_kind["normal"]),
-    ]
+def _series(times: Times, peer: str, ours: str, along: str, style: str) -> list[Series]:
+    """Ratios over m or k; nothing where there are none."""
+    found = ratios(times, peer, ours, lambda _: True)
+    points = sorted((float(getattr(key, along)), ratio) for key, ratio in found.by_case.items()) if found else []
+    return [Series("", style, tuple(x for x, _ in points), tuple(y for _, y in points))] if points else []
+
+
+def _by_k(times: Times) -> list[Series]:
+    """Of each format, at m = n = 8192."""
+    found = []
+    for place, name in enumerate(FORMATS):
+        mine = {key: by for key, by in times.items() if (key.dtype, key.m, key.n) == (name, WEIGHT, WEIGHT)}
+        for one in _series(mine, "torch_bf16", "tileon", "k", f"part{place}"):
+            found.append(replace(one, label=with_mean(name, one.ys)))
+    return found
+
+
+def _by_rows(times: Times) -> list[Series]:
+    """Of each format, against weights of 8192 x 8192 that are bfloat16: by graph replay; from 128 rows on by events,
+    and there with a prepared weight as well: by a private op, which no layer uses today."""
+    found = []
+    for place, name in enumerate(FORMATS):
+        wanted, label = (name, WEIGHT, WEIGHT), name
+        mine = {key: by for key, by in times.items() if (key.dtype, key.n, key.k) == wanted and key.m < WEIGHT}
+        for ours, peer in (("_graph", "_graph"), ("", ""), ("_prepared", "")):
+            for one in _series(mine, f"torch_bf16{peer}", f"tileon{ours}", "m", f"part{place}"):
+                prepared = ours == "_prepared"
+                found.append(replace(one, label=label, line="--" if prepared else "-", hollow=prepared))
+                label = ""  # a format is in the legend once
+    if any(one.hollow for one in found):
+        found.append(Series("prepared weight", "key", (), (), "--", hollow=True))
+    return found
+
+
+def figure(results: Path) -> Picture | None:
+    source = results / SOURCE
+    head, times = read_times(source, "normal") if source.exists() else ({}, {})
+    panels = tuple(
+        LinePanel(title, x_label, RATIO, tuple(series), powers_of_two(x for one in series for x in one.xs))
+        for title, x_label, series in (
+            ("m = n = 8192, against cuBLAS on bfloat16", "k", _by_k(times)),
+            ("n = k = 8192, against cuBLAS on bfloat16", "m (rows of a)", _by_rows(times)),
+        )
+        if series
+    )
+    notes = (
+        "Above the line at 1 tileon is faster, in the shade cuBLAS on bfloat16 operands; means are geometric. Normal "
+        "data, up to 64 rows by CUDA-graph replay; dashed with a prepared weight, by a private op that no layer uses "
+        "today. The other peers: overview.png."
+    )
+    title = f"block_scaled_matmul: time of cuBLAS on bfloat16 over tileon's, {machine(head)}"
+    caption = caption_of({source.name: head}, [notes, f"Timing: {head.get('timing', '')}."])
+    return Picture("block_scaled", title, caption, (panels,), (2.8,)) if panels else None

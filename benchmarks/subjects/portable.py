@@ -4,32 +4,37 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.common.cases import Work, squares
-from benchmarks.common.markdown import ratio, source_line, table
+from benchmarks.common.cases import Work
+from benchmarks.common.cases import squares as square_cases
+from benchmarks.common.markdown import part as page_part
+from benchmarks.common.markdown import ratio, table
 from benchmarks.common.result_file import of_file, read_csv
-from benchmarks.common.times import Comparison, Times, among_squares, by_provider, compared
+from benchmarks.common.times import Comparison, by_provider, compared, read_times, squares
 
 SOURCE = "portable.csv"
 _DTYPES = ("bfloat16", "float16", "float32", "tf32", "float64")
 _SIZE = "4096"  # m = n = k of the table
-_WORDS = {"tf32": "float32, TF32 allowed"}
 
 
 def work() -> list[Work]:
     """Squares of every dtype, and every epilogue and layout at 4096."""
     cases = (
-        squares([256, 512, 1024, 2048, 4096], _DTYPES, ["NN"], ["none"])
-        + squares([4096], _DTYPES, ["NN"], ["leaky_relu", "bias", "bias+leaky_relu"])
-        + squares([4096], ["bfloat16"], ["NT", "TN", "TT"], ["none"])
+        square_cases([256, 512, 1024, 2048, 4096], _DTYPES, ["NN"], ["none"])
+        + square_cases([4096], _DTYPES, ["NN"], ["leaky_relu", "bias", "bias+leaky_relu"])
+        + square_cases([4096], ["bfloat16"], ["NT", "TN", "TT"], ["none"])
     )
     return [Work(case) for case in cases]
 
 
-def comparisons(times: Times, *, float32: bool) -> list[Comparison]:
+@of_file(SOURCE)
+def comparisons(source: Path) -> list[Comparison]:
     """The dtypes without kernels of Hopper's own, and float32 where no float32.csv says more of it."""
-    words = {"float32": "float32 squares, NN, portable kernels"} if float32 else {}
-    words |= {"tf32": "float32 squares, NN, TF32 allowed", "float64": "float64 squares, NN"}
-    return compared(times, *((what, "torch", "tileon", among_squares((name,), "NN")) for name, what in words.items()))
+    words = {"float32": "float32 squares, NN, portable kernels", "tf32": "float32 squares, NN, TF32 allowed"}
+    words["float64"] = "float64 squares, NN"
+    if source.with_name("float32.csv").exists():
+        del words["float32"]
+    times = read_times(source)[1]
+    return [one for name, what in words.items() for one in compared(times, what, squares((name,), "NN"))]
 
 
 @of_file(SOURCE)
@@ -43,16 +48,14 @@ def part(source: Path) -> list[str]:
         if row["layout"] == "NN" and row["m"] == row["n"] == row["k"] == _SIZE and row["dtype"] not in left_out
     ]
     rates = {(row["dtype"], row["epilogue"], row["provider"]): f"{float(row['tflops']):.1f}" for row in mine}
-    found = by_provider(mine, "dtype", "epilogue")
-    lines = []
+    found, lines = by_provider(mine, "dtype", "epilogue"), []
     for dtype, epilogue in sorted(found, key=lambda case: _DTYPES.index(case[0])):  # stable: epilogues as measured
         cells = [rates.get((dtype, epilogue, who), "") for who in ("tileon", "torch", "triton")]
-        lines.append([_WORDS.get(dtype, dtype), f"`{epilogue}`", *cells, ratio(found[dtype, epilogue], "torch")])
-    return [
+        over = ratio(found[dtype, epilogue], "torch")
+        lines.append(["float32, TF32 allowed" if dtype == "tf32" else dtype, f"`{epilogue}`", *cells, over])
+    words = (
         "By the portable kernels, on which float32 runs elsewhere than on Hopper, TFLOP/s at "
-        f"m = n = k = {_SIZE}, NN, {head.get('timing', '')}:",
-        "",
-        *table(["dtype", "epilogue", "tileon", "torch", "triton", "tileon / torch"], lines, 2),
-        "",
-        source_line(source, head),
-    ]
+        f"m = n = k = {_SIZE}, NN, {head.get('timing', '')}:"
+    )
+    columns = ["dtype", "epilogue", "tileon", "torch", "triton", "tileon / torch"]
+    return page_part(source, table(words, columns, lines, 2))

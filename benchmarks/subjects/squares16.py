@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.common.cases import Case, Work, squares
-from benchmarks.common.markdown import not_met, rates, source_line, table
+from benchmarks.common import markdown
+from benchmarks.common.cases import Case, Work
+from benchmarks.common.cases import squares as square_cases
+from benchmarks.common.markdown import rates, table
 from benchmarks.common.result_file import of_file
-from benchmarks.common.target import Target, each_target, mean_target, worst_target
+from benchmarks.common.target import Asked, Target, each_target, most, targets_of
 from benchmarks.common.times import (
     Comparison,
-    Key,
     Ratios,
     Times,
-    among_squares,
+    Which,
     compared,
-    linear,
-    plain,
+    compared_squares,
     ratios,
     read_times,
+    rectangles,
     square,
-    squares_over_torch,
+    squares,
 )
 from benchmarks.subjects.tuning import choice_targets
 
 SOURCE = "matmul.csv"
 DTYPES = ("float16", "bfloat16")
-LAYOUTS = [(dtype, layout) for dtype in DTYPES for layout in ("NN", "NT")]
-OTHER_LAYOUTS = [(dtype, layout) for dtype in DTYPES for layout in ("TN", "TT")]
 
 SQUARES = (*range(256, 4097, 128), 8192)
 GRAPH_SQUARES = tuple(range(256, 1409, 128))  # beyond, a launch takes far longer than its gap
@@ -39,6 +37,7 @@ LINEAR_WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336), (28672, 8192))  # 
 LINEAR_SHAPES = tuple((m, n, k) for n, k in LINEAR_WEIGHTS for m in LINEAR_ROWS)
 
 _GRAPH_RANGES = ((256, 640, 1.15), (768, 1408, 0.97))  # first and last size, least mean
+_FUSED = ("tileon_plain", "tileon", "torch")
 _FUSED_SLACK = 1.02  # time with bias and activation over the plain product's
 _SHOWN_SQUARES = (256, 512, 1024, 2048, 4096, 8192)
 _LEVEL = 0.02  # ratios this near to 1 are called level: another run may say otherwise
@@ -48,100 +47,86 @@ def work() -> list[Work]:
     """Squares, NN and NT, up to 1408 in float16 by CUDA-graph replay as well; TN and TT; a fused epilogue; linear
     layers, NT, from 1 to 8192 rows against four weights."""
     found = []
-    for case in squares(SQUARES, DTYPES, ["NN", "NT"], ["none"]):
+    for case in square_cases(SQUARES, DTYPES, ["NN", "NT"], ["none"]):
         graphs = ("tileon_graph", "torch_graph") if case.dtype == "float16" and case.m in GRAPH_SQUARES else ()
         found.append(Work(case, ("tileon", "torch", "triton", *graphs)))
-    others = squares(OTHER_LAYOUT_SQUARES, DTYPES, ["TN", "TT"], ["none"])
+    others = square_cases(OTHER_LAYOUT_SQUARES, DTYPES, ["TN", "TT"], ["none"])
     found += [Work(case, ("tileon", "torch")) for case in others]
-    fused = squares(EPILOGUE_SQUARES, DTYPES, ["NN"], ["bias+leaky_relu"])
+    fused = square_cases(EPILOGUE_SQUARES, DTYPES, ["NN"], ["bias+leaky_relu"])
     found += [Work(case, ("tileon", "tileon_plain", "torch")) for case in fused]
     return found + [Work(Case("bfloat16", "NT", *shape), ("tileon", "torch")) for shape in LINEAR_SHAPES]
 
 
-# Targets.
+def _graphs(layout: str, first: int, last: int) -> Which:
+    mine = squares(("float16",), layout)
+    return lambda key: mine(key) and first <= key.m <= last
 
 
-def _over_torch(times: Times, dtype: str, layout: str) -> Ratios | None:
-    return ratios(times, "torch", "tileon", plain(dtype, layout))
+_ASKED = (
+    *(
+        Asked(f"{dtype} {layout} squares, torch / ours", "torch", "tileon", squares((dtype,), layout), 1.00, 0.90)
+        for dtype in DTYPES
+        for layout in ("NN", "NT")
+    ),
+    *(
+        Asked(f"{dtype} NN squares, Triton / ours", "triton", "tileon", squares((dtype,), "NN"), 1.12)
+        for dtype in DTYPES
+    ),
+    *(
+        Asked(
+            f"float16 {layout} graph replay {first}..{last}, torch / ours",
+            *("torch_graph", "tileon_graph", _graphs(layout, first, last), least),
+        )
+        for first, last, least in _GRAPH_RANGES
+        for layout in ("NN", "NT")
+    ),
+    *(
+        Asked(f"{dtype} {layout} squares, torch / ours", "torch", "tileon", squares((dtype,), layout), 0.98)
+        for dtype in DTYPES
+        for layout in ("TN", "TT")
+    ),
+)
+_ASKED_OF_LAYERS = Asked(
+    "bfloat16 linear layers, torch / ours", "torch", "tileon", rectangles("bfloat16", "NT"), 1.00, 0.92
+)
 
 
-def _graph_ratios(times: Times, layout: str, first: int, last: int) -> Ratios | None:
-    """torch's time over ours by graph replay, float16 squares from `first` to `last`."""
-    mine = plain("float16", layout)
-    return ratios(times, "torch_graph", "tileon_graph", lambda key: mine(key) and first <= key.m <= last)
-
-
-@dataclass(frozen=True)
-class _Fused:
-    """A product with bias and leaky_relu, in microseconds: ours, ours without them, torch's."""
-
-    key: Key
-    ours: float
-    plain: float
-    torch: float
-
-    @property
-    def over_plain(self) -> float:
-        return self.ours / self.plain
-
-    @property
-    def against_torch(self) -> float:
-        return self.torch / self.ours
-
-
-def _fused(times: Times) -> list[_Fused]:
-    return [
-        _Fused(key, by["tileon"], by["tileon_plain"], by["torch"])
-        for key, by in times.items()
-        if key.epilogue == "bias+leaky_relu" and {"tileon", "tileon_plain", "torch"} <= by.keys()
-    ]
+def _fused(times: Times) -> Times:
+    """The products with bias and leaky_relu that were measured without them too."""
+    return {key: by for key, by in times.items() if key.epilogue == "bias+leaky_relu" and {*_FUSED} <= by.keys()}
 
 
 def targets(results: Path) -> list[Target]:
     """All of them, not measured where there is no file; and those of the choice in sweep.csv."""
-    times: Times = read_times(results / SOURCE)[1] if (results / SOURCE).exists() else {}
-    found = []
-    for dtype, layout in LAYOUTS:
-        over, name = _over_torch(times, dtype, layout), f"{dtype} {layout} squares, torch / ours"
-        found += [mean_target(name, over, 1.00), worst_target(name, over, 0.90)]
-    for dtype in DTYPES:
-        over = ratios(times, "triton", "tileon", plain(dtype, "NN"))
-        found.append(mean_target(f"{dtype} NN squares, Triton / ours", over, 1.12))
-    for first, last, least in _GRAPH_RANGES:
-        for layout in ("NN", "NT"):
-            name = f"float16 {layout} graph replay {first}..{last}, torch / ours"
-            found.append(mean_target(name, _graph_ratios(times, layout, first, last), least))
-    for dtype, layout in OTHER_LAYOUTS:
-        name = f"{dtype} {layout} squares, torch / ours"
-        found.append(mean_target(name, _over_torch(times, dtype, layout), 0.98))
-    fused = [(f"{case.key.dtype} {case.key.shape}", case) for case in _fused(times)]
-    over_plain = [(name, case.over_plain) for name, case in fused]
-    against_torch = [(name, case.against_torch) for name, case in fused]
-    layers, name = linear(times), "bfloat16 linear layers, torch / ours"
+    times = read_times(results / SOURCE)[1] if (results / SOURCE).exists() else {}
+    fused = {f"{key.dtype} {key.shape}": by for key, by in _fused(times).items()}
+    over_plain = [(name, by["tileon"] / by["tileon_plain"]) for name, by in fused.items()]
+    against_torch = [(name, by["torch"] / by["tileon"]) for name, by in fused.items()]
+    slack, words = most(_FUSED_SLACK), "bias+leaky_relu, time over our plain product's"
     return [
-        *found,
-        each_target(
-            "bias+leaky_relu, time over our plain product's",
-            f"each <= {_FUSED_SLACK:.2f}",
-            over_plain,
-            lambda over: over <= _FUSED_SLACK,
-            worst=max,
-        ),
-        each_target("bias+leaky_relu, torch / ours", "each > 1.00", against_torch, lambda over: over > 1),
-        mean_target(name, layers, 1.00),
-        worst_target(name, layers, 0.92),
+        *targets_of(times, _ASKED),
+        each_target(words, f"<= {_FUSED_SLACK:.2f}", over_plain, slack, worst=max),
+        each_target("bias+leaky_relu, torch / ours", "> 1.00", against_torch, lambda over: over > 1),
+        *targets_of(times, [_ASKED_OF_LAYERS]),
         *choice_targets(results),
     ]
 
 
-def comparisons(times: Times) -> list[Comparison]:
-    """Of README's table and the overview."""
-    return compared(
-        times,
-        *squares_over_torch("16-bit", DTYPES),
-        ("bfloat16 linear layers, NT", "torch", "tileon", plain("bfloat16", "NT", squares=False)),
-        ("16-bit squares, NN", "triton", "tileon", among_squares(DTYPES, "NN")),
-    )
+@of_file(SOURCE)
+def comparisons(source: Path) -> list[Comparison]:
+    """Of README's table, and graphs of the overview alone."""
+    times, words = read_times(source)[1], "float16 squares, {}, CUDA graphs"
+    return [
+        *compared_squares(times, "16-bit", DTYPES),
+        *compared(times, "bfloat16 linear layers, NT", rectangles("bfloat16", "NT")),
+        *compared(times, "16-bit squares, NN", squares(DTYPES, "NN"), "triton"),
+        *(
+            one
+            for layout in ("NN", "NT")
+            for which in [lambda key, layout=layout: key.layout == layout]
+            for one in compared(times, words.format(layout), which, "torch_graph", "tileon_graph", alone=True)
+        ),
+    ]
 
 
 # Tables.
@@ -151,96 +136,84 @@ def _mean(found: Ratios | None) -> str:
     return f"{found.mean:.2f}" if found else ""
 
 
-def _rates(times: Times) -> list[str]:
+def _rate_table(times: Times) -> list[str]:
     providers, rows = ("tileon", "torch", "triton"), []
     for size in _SHOWN_SQUARES:
         keys = [square(dtype, "NN", size) for dtype in DTYPES]
         rows.append([str(size), *(cell for key in keys for cell in rates(key, times.get(key, {}), providers))])
-    head = ["m = n = k", *(f"{dtype} {provider}" for dtype in DTYPES for provider in providers)]
-    return ["TFLOP/s, NN:", "", *table(head, rows, 1), ""]
+    return table("TFLOP/s, NN:", ["m = n = k", *(f"{dtype} {who}" for dtype in DTYPES for who in providers)], rows)
 
 
-def _squares(times: Times) -> list[str]:
+def _square_table(times: Times) -> list[str]:
     rows = []
-    for dtype, layout in LAYOUTS + OTHER_LAYOUTS:
-        torch, triton = _over_torch(times, dtype, layout), ratios(times, "triton", "tileon", plain(dtype, layout))
-        if torch is None:
-            continue
-        values = torch.by_case.values()
-        faster, slower = sum(value > 1 + _LEVEL for value in values), sum(value < 1 - _LEVEL for value in values)
-        counts = [str(count) for count in (faster, len(values) - faster - slower, slower)]
-        lowest = ", ".join(f"{ratio:.2f} at {key.m}" for key, ratio in torch.lowest(3))
-        rows.append([f"{dtype} {layout}", f"{torch.mean:.3f}", *counts, lowest, _mean(triton)])
-    head = ["squares", "torch / tileon", "faster", "level", "slower", "lowest", "triton / tileon"]
-    return [
+    for dtype, layout in [
+        (dtype, layout) for two in (("NN", "NT"), ("TN", "TT")) for dtype in DTYPES for layout in two
+    ]:
+        torch, triton = (ratios(times, peer, "tileon", squares((dtype,), layout)) for peer in ("torch", "triton"))
+        if torch is not None:
+            values = torch.by_case.values()
+            faster, slower = sum(value > 1 + _LEVEL for value in values), sum(value < 1 - _LEVEL for value in values)
+            counts = [str(count) for count in (faster, len(values) - faster - slower, slower)]
+            lowest = ", ".join(f"{ratio:.2f} at {key.m}" for key, ratio in torch.lowest(3))
+            rows.append([f"{dtype} {layout}", f"{torch.mean:.3f}", *counts, lowest, _mean(triton)])
+    words = (
         "The peer's time over ours (above 1 ours is faster), in geometric mean over the squares; at how many of them "
-        f"ours is faster than torch, within {100 * _LEVEL:.0f} % of it, and slower; and the three worst sizes:",
-        "",
-        *table(head, rows, 1),
-        "",
-    ]
+        f"ours is faster than torch, within {100 * _LEVEL:.0f} % of it, and slower; and the three worst sizes:"
+    )
+    return table(words, ["squares", "torch / tileon", "faster", "level", "slower", "lowest", "triton / tileon"], rows)
 
 
-def _graphs(times: Times) -> list[str]:
+def _graph_table(times: Times) -> list[str]:
+    def mean(layout: str, first: int, last: int) -> str:
+        return _mean(ratios(times, "torch_graph", "tileon_graph", _graphs(layout, first, last)))
+
     rows = []
     for size in sorted({key.m for key, by in times.items() if "tileon_graph" in by}):
         cells = [str(size)]
         for layout in ("NN", "NT"):
             by = times.get(square("float16", layout, size), {})
-            cells += [f"{by[who]:.2f}" if who in by else "" for who in ("tileon_graph", "torch_graph")]
-            cells.append(_mean(_graph_ratios(times, layout, size, size)))
+            cells += [*markdown.times(by, ("tileon_graph", "torch_graph"), 2), mean(layout, size, size)]
         rows.append(cells)
-    if not rows:
-        return []
-    for first, last, _ in _GRAPH_RANGES:
-        means = [_mean(_graph_ratios(times, layout, first, last)) for layout in ("NN", "NT")]
-        rows.append([f"mean of {first} to {last}", "", "", means[0], "", "", means[1]])
+    if rows:
+        for first, last, _ in _GRAPH_RANGES:
+            means = [mean(layout, first, last) for layout in ("NN", "NT")]
+            rows.append([f"mean of {first} to {last}", "", "", means[0], "", "", means[1]])
     columns = [f"{layout} {what}" for layout in ("NN", "NT") for what in ("tileon", "torch", "torch / tileon")]
     words = "Microseconds of a float16 square by CUDA-graph replay, back to back with warm operands:"
-    return [words, "", *table(["m = n = k", *columns], rows, 1), ""]
+    return table(words, ["m = n = k", *columns], rows)
 
 
-def _fused_lines(times: Times) -> list[str]:
-    rows = [
-        [
-            f"{case.key.dtype} {case.key.shape}",
-            *(f"{time:.1f}" for time in (case.plain, case.ours)),
-            f"{100 * (case.over_plain - 1):+.1f} %",
-            f"{case.torch:.1f}",
-            f"{case.against_torch:.2f}",
-        ]
-        for case in _fused(times)
-    ]
-    if not rows:
-        return []
+def _fused_table(times: Times) -> list[str]:
+    rows = []
+    for key, by in _fused(times).items():
+        plain, ours, torch = markdown.times(by, _FUSED)
+        over = f"{100 * (by['tileon'] / by['tileon_plain'] - 1):+.1f} %"
+        rows.append([f"{key.dtype} {key.shape}", plain, ours, over, torch, markdown.ratio(by, "torch")])
     head = ["squares, NN", "tileon, plain", "tileon, fused", "fused over plain", "torch", "torch / tileon"]
-    return ["Microseconds with `bias` and `leaky_relu`; torch takes two kernels:", "", *table(head, rows, 1), ""]
+    return table("Microseconds with `bias` and `leaky_relu`; torch takes two kernels:", head, rows)
 
 
-def linear_lines(times: Times, dtype: str = "bfloat16") -> list[str]:
+def linear_table(times: Times, dtype: str = "bfloat16") -> list[str]:
     """Ratios of the linear layers, by rows and weight; nothing where none was measured."""
-    found = linear(times, dtype)
+    found = ratios(times, "torch", "tileon", rectangles(dtype, "NT"))
     if found is None:
         return []
-    weights = list(dict.fromkeys((key.n, key.k) for key in found.by_case))
-    rows = []
-    for m in sorted({key.m for key in found.by_case}):
-        shapes = [Key(dtype, "NT", m, n, k, "none") for n, k in weights]
-        rows.append([str(m), *(f"{found.by_case[key]:.2f}" if key in found.by_case else "" for key in shapes)])
+    cells = {(key.m, key.n, key.k): f"{ratio:.2f}" for key, ratio in found.by_case.items()}
+    weights = list(dict.fromkeys((n, k) for _, n, k in cells))
+    rows = [[str(m), *(cells.get((m, *weight), "") for weight in weights)] for m in sorted({m for m, _, _ in cells})]
     key, worst = found.worst
-    return [
+    words = (
         f"Linear layers in {dtype} (NT), torch's time over ours by rows of `a` and n x k of the weight: "
-        f"{found.mean:.3f} in geometric mean, at worst {worst:.3f} ({key.m} rows, {key.n} x {key.k}):",
-        "",
-        *table(["rows", *(f"{n} x {k}" for n, k in weights)], rows, 1),
-        "",
-    ]
+        f"{found.mean:.3f} in geometric mean, at worst {worst:.3f} ({key.m} rows, {key.n} x {key.k}):"
+    )
+    return table(words, ["rows", *(f"{n} x {k}" for n, k in weights)], rows)
 
 
 @of_file(SOURCE)
 def part(source: Path) -> list[str]:
     """The page's part."""
     head, times = read_times(source)
-    lines = [line for make in (_rates, _squares, _graphs, _fused_lines, linear_lines) for line in make(times)]
-    timing = f"float16 and bfloat16 against their peers: {head.get('timing', '')}. No size is treated specially."
-    return [timing, "", *lines, *not_met(targets(source.parent)), source_line(source, head)]
+    words = f"float16 and bfloat16 against their peers: {head.get('timing', '')}. No size is treated specially."
+    tables = (_rate_table, _square_table, _graph_table, _fused_table, linear_table)
+    lines = [words, "", *(line for make in tables for line in make(times))]
+    return markdown.part(source, lines, targets(source.parent))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.common.markdown import ratio, source_line, table
+from benchmarks.common.markdown import part as page_part
+from benchmarks.common.markdown import ratio, table, times
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Target, limit_target
-from benchmarks.common.times import by_provider
+from benchmarks.common.times import Comparison, by_provider
 
 LAYER, PARALLEL, HOST = "layer.csv", "parallel.csv", "host.csv"
 
@@ -30,13 +31,8 @@ STATES = {
     "grad_recorded": "a gradient is recorded",
 }
 # What makes the call, by the name that the file has for it.
-HOST_FUNCTIONS = {
-    "tileon": "torch.ops.tileon.matmul",
-    "tileon_python": "tileon_ops.matmul",
-    "torch": "torch.matmul",
-}
-
-Cell = dict[str, float]  # microseconds by provider
+HOST_FUNCTIONS = {"tileon": "torch.ops.tileon.matmul", "tileon_python": "tileon_ops.matmul", "torch": "torch.matmul"}
+_OURS = ("tileon", "tileon_python")
 
 
 # Targets.
@@ -44,19 +40,18 @@ Cell = dict[str, float]  # microseconds by provider
 
 @of_file(HOST)
 def _host_targets(source: Path) -> list[Target]:
-    times = by_provider(read_csv(source)[1], "state")
-
-    def target(state: str, provider: str, limit: float) -> Target:
-        by = times.get((state,), {})
-        return limit_target(f"host time, {state}, {provider} / torch", by.get(provider), by.get("torch"), limit)
-
-    return [target(state, provider, limit) for (state, provider), limit in _HOST_LIMITS.items()]
+    found = by_provider(read_csv(source)[1], "state")
+    return [
+        limit_target(f"host time, {state}, {ours} / torch", by.get(ours), by.get("torch"), limit)
+        for (state, ours), limit in _HOST_LIMITS.items()
+        for by in [found.get((state,), {})]
+    ]
 
 
 @of_file(LAYER)
 def _layer_targets(source: Path) -> list[Target]:
-    times = by_provider(read_csv(source)[1], "activation", "pass")
-    step, replay = (times.get((_TARGET_ACTIVATION, which), {}) for which in ("forward_backward", "replay"))
+    by_pass = by_provider(read_csv(source)[1], "activation", "pass")
+    step, replay = (by_pass.get((_TARGET_ACTIVATION, which), {}) for which in ("forward_backward", "replay"))
     found = [
         limit_target(f"linear layer, forward + backward, {ours} / {peer}", step.get(ours), step.get(peer), limit)
         for peer, (ours, limit) in _LAYER_LIMITS.items()
@@ -81,40 +76,44 @@ def targets(results: Path) -> list[Target]:
     return _host_targets(results) + _layer_targets(results) + _parallel_targets(results)
 
 
-# Ratios: torch's time over ours.
+# Comparisons of the overview, and lines of README's table, which has them one by one.
 
 
-def layer_ratios(source: Path) -> dict[tuple[str, ...], list[float]]:
-    """By activation and pass: eager against eager, compiled against compiled."""
-    return {
-        case: [by[peer] / by[ours] for peer, (ours, _) in _LAYER_LIMITS.items() if {ours, peer} <= by.keys()]
-        for case, by in by_provider(read_csv(source)[1], "activation", "pass").items()
-        if case[1] in PASSES
-    }
+def _compared(words: str, values: list[float]) -> list[Comparison]:
+    return [Comparison(words, "torch", tuple(values), alone=True)] if values else []
 
 
-def parallel_ratios(source: Path) -> list[float]:
-    """By m, direction and number of devices."""
-    found = by_provider(read_csv(source)[1], "m", "direction", "devices")
-    return [by["torch"] / by["tileon"] for by in found.values() if {"torch", "tileon"} <= by.keys()]
+@of_file(LAYER)
+def layer_comparisons(source: Path) -> list[Comparison]:
+    """By pass: eager against eager, compiled against compiled."""
+    found = by_provider(read_csv(source)[1], "activation", "pass").items()
+    pairs = [(ours, peer) for peer, (ours, _) in _LAYER_LIMITS.items()]
+    return [
+        one
+        for which, words in PASSES.items()
+        for mine in [[by for (_, its), by in found if its == which]]
+        for values in [[by[peer] / by[ours] for by in mine for ours, peer in pairs if {ours, peer} <= by.keys()]]
+        for one in _compared(f"linear layer, {words}", values)
+    ]
 
 
-def host_ratios(source: Path) -> dict[str, list[float]]:
-    """torch.matmul's host time over ours in each state, by our provider."""
+@of_file(PARALLEL)
+def parallel_comparisons(source: Path) -> list[Comparison]:
+    """Over m, direction and number of devices."""
+    found = by_provider(read_csv(source)[1], "m", "direction", "devices").values()
+    return _compared("MLP on 1 and 2 GPUs", [by["torch"] / by["tileon"] for by in found if len(by) == 2])
+
+
+@of_file(HOST)
+def host_comparisons(source: Path) -> list[Comparison]:
+    """In each state, by our provider."""
     found = by_provider(read_csv(source)[1], "state").values()
-    return {
-        ours: [by["torch"] / by[ours] for by in found if {"torch", ours} <= by.keys()]
-        for ours in HOST_FUNCTIONS
-        if ours != "torch"
-    }
-
-
-# Tables.
+    values = {ours: [by["torch"] / by[ours] for by in found if {"torch", ours} <= by.keys()] for ours in _OURS}
+    return [one for ours in _OURS for one in _compared(f"host time of {HOST_FUNCTIONS[ours]}", values[ours])]
 
 
 @of_file(LAYER)
 def layer_headline(source: Path) -> list[list[str]]:
-    """Lines of README's table."""
     return [
         [f"a layer with {activation}, forward and backward", "torch", "1", *[ratio(by, "torch")] * 2]
         for (activation, which), by in by_provider(read_csv(source)[1], "activation", "pass").items()
@@ -124,35 +123,34 @@ def layer_headline(source: Path) -> list[list[str]]:
 
 @of_file(HOST)
 def host_headline(source: Path) -> list[list[str]]:
-    """Lines of README's table: each state that takes gradients, by the op itself and by the function over it."""
-    times = by_provider(read_csv(source)[1], "state")
+    """Each state that takes gradients, by the op itself and by the function over it."""
+    found = by_provider(read_csv(source)[1], "state")
     return [
-        [f"host time of `{function}`, {STATES[state]}", "torch", "1", *[ratio(by, "torch", ours)] * 2]
+        [f"host time of `{HOST_FUNCTIONS[ours]}`, {STATES[state]}", "torch", "1", *[ratio(by, "torch", ours)] * 2]
         for state in ("grad_unneeded", "grad_recorded")
-        for by in [times.get((state,), {})]
-        for ours, function in HOST_FUNCTIONS.items()
-        if ours != "torch" and {"torch", ours} <= by.keys()
+        for by in [found.get((state,), {})]
+        for ours in _OURS
+        if {"torch", ours} <= by.keys()
     ]
+
+
+# Tables.
 
 
 @of_file(LAYER)
 def layer_part(source: Path) -> list[str]:
     """A linear layer with its activation, forward and backward."""
     head, rows = read_csv(source)
-    lines = []
-    for (activation, which), by in by_provider(rows, "activation", "pass").items():
-        if which in PASSES:
-            cells = [f"{by[name]:.0f}" for name in ("tileon", "torch", "tileon_compile", "torch_compile")]
-            lines.append([activation, PASSES[which], *cells, ratio(by, "torch")])
-    shape = f"{rows[0]['m']}x{rows[0]['n']}x{rows[0]['k']} (m x n x k) {rows[0]['dtype']}"
-    columns = ["activation", "passes", "tileon", "torch", "tileon, compiled", "torch, compiled", "torch / tileon"]
-    return [
-        f"Microseconds of a linear layer with bias and activation in training, {shape}, {head.get('timing', '')}:",
-        "",
-        *table(columns, lines, 2),
-        "",
-        source_line(source, head),
+    providers = ("tileon", "torch", "tileon_compile", "torch_compile")
+    lines = [
+        [activation, PASSES[which], *times(by, providers, 0), ratio(by, "torch")]
+        for (activation, which), by in by_provider(rows, "activation", "pass").items()
+        if which in PASSES
     ]
+    shape = f"{rows[0]['m']}x{rows[0]['n']}x{rows[0]['k']} (m x n x k) {rows[0]['dtype']}"
+    words = f"Microseconds of a linear layer with bias and activation in training, {shape}, {head.get('timing', '')}:"
+    columns = ["activation", "passes", "tileon", "torch", "tileon, compiled", "torch, compiled", "torch / tileon"]
+    return page_part(source, table(words, columns, lines, 2))
 
 
 @of_file(PARALLEL)
@@ -162,36 +160,24 @@ def parallel_part(source: Path) -> list[str]:
     lines = [
         [
             f"{row['features']} -> {row['hidden']} -> {row['features']}, m = {row['m']}",
-            PASSES[row["direction"]],
-            row["provider"],
-            row["devices"],
+            *(PASSES[row["direction"]], row["provider"], row["devices"]),
             f"{float(row['median_us']) / 1000:.2f}",
             f"{float(row['speedup']):.2f}",
         ]
         for row in rows
     ]
-    return [
+    words = (
         f"An MLP ({rows[0]['dtype']}, {rows[0]['activation']}), the first layer split by columns, the second by rows, "
-        f"on {head.get('devices', '')}: milliseconds, and how many times as fast as the same on one:",
-        "",
-        *table(["layers", "passes", "provider", "GPUs", "ms", "speed-up"], lines, 3),
-        "",
-        source_line(source, head),
-    ]
+        f"on {head.get('devices', '')}: milliseconds, and how many times as fast as the same on one:"
+    )
+    return page_part(source, table(words, ["layers", "passes", "provider", "GPUs", "ms", "speed-up"], lines, 3))
 
 
 @of_file(HOST)
 def host_part(source: Path) -> list[str]:
     """Host time of one eager call."""
     head, rows = read_csv(source)
-    lines = [
-        [STATES.get(state, state), *(f"{by[name]:.1f}" if name in by else "" for name in HOST_FUNCTIONS)]
-        for (state,), by in by_provider(rows, "state").items()
-    ]
-    return [
-        f"Microseconds of host time for one eager call ({head.get('timing', '')}):",
-        "",
-        *table(["state", *(f"`{name}`" for name in HOST_FUNCTIONS.values())], lines, 1),
-        "",
-        source_line(source, head),
-    ]
+    found = by_provider(rows, "state").items()
+    lines = [[STATES.get(state, state), *times(by, HOST_FUNCTIONS)] for (state,), by in found]
+    words = f"Microseconds of host time for one eager call ({head.get('timing', '')}):"
+    return page_part(source, table(words, ["state", *(f"`{name}`" for name in HOST_FUNCTIONS.values())], lines))

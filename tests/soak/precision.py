@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.soaking.intervals import SMALLEST_FLOAT32, Precision
-from benchmarks.soaking.operand import Operand
-from benchmarks.soaking.values import E4M3, UNEVEN
+from soak.intervals import SMALLEST_FLOAT32, Precision
+from soak.operand import Operand
+from soak.values import E4M3, UNEVEN
 
 # What fp8 sums lose on Hopper, proven and typical: docs/fp8_error.md.
 _FP8_UNIT, _FP8_PRODUCTS, _FP8_PROMOTED = 2.0**-13, 32, 128

@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.soaking.cases import draw_case
-from benchmarks.soaking.run import ERROR, run_case
-from benchmarks.soaking.tally import Name, Report, Tally, report_of
+from soak.cases import draw_case
+from soak.run import ERROR, run_case
+from soak.tally import Name, Report, Tally, report_of
 
 _TELL_SECONDS = 0.5  # between two messages of a worker
 _HUNG_SECONDS = 60.0  # without one: no case takes a second

@@ -1,8 +1,8 @@
-"""Random calls of every public op, each checked to its documented bound: `python benchmarks/soak.py --seconds 120`.
+"""Random calls of every public op, each checked to its documented bound: `python tests/soak --seconds 120`.
 
-    python benchmarks/soak.py --seconds 120 --processes 2 --seed 1
-    python benchmarks/soak.py --calls 20000 --ops matmul.out,quantize --out soak.txt
-    python benchmarks/soak.py --replay 1:0:4711
+    python tests/soak --seconds 120 --processes 2 --seed 1
+    python tests/soak --calls 20000 --ops matmul.out,quantize --out soak.txt
+    python tests/soak --replay 1:0:4711
 
 Shapes (0, 1, primes, edges of tiles, now and then a long k), strides, offsets, dtypes, formats, scales, epilogues and
 `out` are drawn, through the ops and through the package's functions; of some calls the gradients. A result is compared
@@ -24,13 +24,14 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the top of the tree
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the top of the tree
 
 from benchmarks.common.result_file import gpu_name, header, portable_path
-from benchmarks.soaking.cases import OPS, draw_case
-from benchmarks.soaking.processes import Outcome, Plan, Soak
-from benchmarks.soaking.run import run_case
-from benchmarks.soaking.tally import Name, Report, Tally, report_of
+from soak.cases import OPS, draw_case
+from soak.processes import Outcome, Plan, Soak
+from soak.run import run_case
+from soak.tally import Name, Report, Tally, report_of
 
 _SECONDS = 60.0  # unless told
 _INTERRUPTED = 130  # as a shell says it

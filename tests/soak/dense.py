@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.soaking.case import Call, Case
-from benchmarks.soaking.draw import Draw
-from benchmarks.soaking.epilogue import Epilogue, draw_epilogue
-from benchmarks.soaking.gradients import gradients
-from benchmarks.soaking.intervals import product
-from benchmarks.soaking.operand import Operand, draw_out
-from benchmarks.soaking.precision import UNKNOWN, Data, dense
-from benchmarks.soaking.values import E4M3, E5M2, SPECIAL, Source, exact_high
-from benchmarks.soaking.wanted import Numbers, Wanted
+from soak.case import Call, Case
+from soak.draw import Draw
+from soak.epilogue import Epilogue, draw_epilogue
+from soak.gradients import gradients
+from soak.intervals import product
+from soak.operand import Operand, draw_out
+from soak.precision import UNKNOWN, Data, dense
+from soak.values import E4M3, E5M2, SPECIAL, Source, exact_high
+from soak.wanted import Numbers, Wanted
 
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 OUT_DTYPES = {

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from benchmarks.soaking.draw import Draw
-from benchmarks.soaking.operand import Layout, Operand, draw_layout, filled, placed
-from benchmarks.soaking.small_floats import NAN_SCALES, packed, unpacked
+from soak.draw import Draw
+from soak.operand import Layout, Operand, draw_layout, filled, placed
+from soak.small_floats import NAN_SCALES, packed, unpacked
 
 E4M3, E8M0, FP4, BYTE = torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2, torch.uint8
 ELEMENT_DTYPES = {"e4m3": (E4M3,), "e2m1": (BYTE, FP4)}

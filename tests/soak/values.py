@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from benchmarks.soaking.draw import Draw
-from benchmarks.soaking.operand import Layout, Operand, draw_layout, filled
-from benchmarks.soaking.small_floats import power_of_two
+from soak.draw import Draw
+from soak.operand import Layout, Operand, draw_layout, filled
+from soak.small_floats import power_of_two
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from benchmarks.soaking.intervals import Interval
-from benchmarks.soaking.small_floats import rounded_to_e4m3
+from soak.intervals import Interval
+from soak.small_floats import rounded_to_e4m3
 
 
 class Wanted(ABC):

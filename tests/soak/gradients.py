@@ -14,11 +14,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from benchmarks.soaking.case import Call
-from benchmarks.soaking.epilogue import Epilogue
-from benchmarks.soaking.intervals import Interval, Precision, activate, product, rounding
-from benchmarks.soaking.operand import Operand
-from benchmarks.soaking.wanted import Numbers
+from soak.case import Call
+from soak.epilogue import Epilogue
+from soak.intervals import Interval, Precision, activate, product, rounding
+from soak.operand import Operand
+from soak.wanted import Numbers
 
 KEPT_OVERFLOWS = "gradients: the activation's argument is kept in a dtype that it overflows"
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from benchmarks.soaking.operand import Operand
-from benchmarks.soaking.wanted import Wanted
+from soak.operand import Operand
+from soak.wanted import Wanted
 
 Argument = Operand | int | str | None
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from benchmarks.soaking.case import Argument, Call, Case
-from benchmarks.soaking.draw import Draw
-from benchmarks.soaking.operand import MARGIN, Layout, Operand, contiguous, filled, storage_of
+from soak.case import Argument, Call, Case
+from soak.draw import Draw
+from soak.operand import MARGIN, Layout, Operand, contiguous, filled, storage_of
 
 _PRODUCTS = ("matmul", "block_scaled_matmul")
 _NOT_OFFERED = {  # beside an operand of the first dtype

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.soaking.small_floats import power_of_two
+from soak.small_floats import power_of_two
 
 SMALLEST_FLOAT32 = 2.0**-149
 INFINITE_FLOAT32 = 2.0**128 - 2.0**103  # what is at least so large rounds to infinity in float32

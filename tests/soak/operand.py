@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from benchmarks.soaking.draw import Draw
+from soak.draw import Draw
 
 MARGIN = 64  # bytes on either side: a multiple of 16, so that it alone misaligns nothing
 POISON = 0xFF  # NaN in every float type and both scale types, -6 in e2m1

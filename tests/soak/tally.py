@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from benchmarks.common.result_file import aligned
-from benchmarks.soaking.case import Case
-from benchmarks.soaking.run import FINDINGS, Verdict
+from soak.case import Case
+from soak.run import FINDINGS, Verdict
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Report:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.text}\nagain: python benchmarks/soak.py --replay {self.name} --device {self.device}\n"
+        return f"{self.text}\nagain: python tests/soak --replay {self.name} --device {self.device}\n"
 
 
 def report_of(name: Name, device: str, case: Case, verdict: Verdict) -> Report:

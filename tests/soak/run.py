@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 import tileon_ops
-from benchmarks.soaking.case import Call, Case
-from benchmarks.soaking.operand import Operand
+from soak.case import Call, Case
+from soak.operand import Operand
 
 MISMATCH = "mismatches"
 OUTSIDE = "writes outside"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.soaking.bad_calls import spoiled
-from benchmarks.soaking.block_scaled import draw_block_scaled
-from benchmarks.soaking.case import Case
-from benchmarks.soaking.dense import draw_matmul, draw_matmul_backward
-from benchmarks.soaking.draw import Draw
-from benchmarks.soaking.quantized import draw_dequantize, draw_pack_scales, draw_quantize, draw_unpack_scales
+from soak.bad_calls import spoiled
+from soak.block_scaled import draw_block_scaled
+from soak.case import Case
+from soak.dense import draw_matmul, draw_matmul_backward
+from soak.draw import Draw
+from soak.quantized import draw_dequantize, draw_pack_scales, draw_quantize, draw_unpack_scales
 
 _DRAWN: dict[str, tuple[float, Callable[[Draw], Case]]] = {  # how often, and how
     "matmul": (26, lambda draw: draw_matmul(draw, with_out=False)),

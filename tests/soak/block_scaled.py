@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from benchmarks.soaking.case import Call, Case
-from benchmarks.soaking.draw import Draw
-from benchmarks.soaking.epilogue import Epilogue, draw_epilogue
-from benchmarks.soaking.intervals import product, scaled
-from benchmarks.soaking.operand import Operand, draw_out
-from benchmarks.soaking.precision import block_scaled
-from benchmarks.soaking.scales import (
+from soak.case import Call, Case
+from soak.draw import Draw
+from soak.epilogue import Epilogue, draw_epilogue
+from soak.intervals import product, scaled
+from soak.operand import Operand, draw_out
+from soak.precision import block_scaled
+from soak.scales import (
     draw_codes,
     draw_global_scale,
     draw_scales,
@@ -22,9 +22,9 @@ from benchmarks.soaking.scales import (
     global_factor,
     scale_bytes,
 )
-from benchmarks.soaking.small_floats import elements, with_scales
-from benchmarks.soaking.values import Source
-from benchmarks.soaking.wanted import Numbers, Wanted
+from soak.small_floats import elements, with_scales
+from soak.values import Source
+from soak.wanted import Numbers, Wanted
 
 
 @dataclass(frozen=True)

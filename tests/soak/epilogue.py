@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.soaking.draw import Draw
-from benchmarks.soaking.intervals import Interval, activated, biased
-from benchmarks.soaking.operand import Layout, Operand
-from benchmarks.soaking.values import Source
+from soak.draw import Draw
+from soak.intervals import Interval, activated, biased
+from soak.operand import Layout, Operand
+from soak.values import Source
 
 _ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
 _SLOPES = (0.01, 0.0, 0.25, -0.5, 1.0, 1.5, -3.0, 0.3)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from benchmarks.soaking.case import Argument, Call, Case
-from benchmarks.soaking.draw import Draw
-from benchmarks.soaking.operand import Operand, draw_layout, filled
-from benchmarks.soaking.scales import (
+from soak.case import Argument, Call, Case
+from soak.draw import Draw
+from soak.operand import Operand, draw_layout, filled
+from soak.scales import (
     BYTE,
     E4M3,
     E8M0,
@@ -23,7 +23,7 @@ from benchmarks.soaking.scales import (
     global_factor,
     scale_bytes,
 )
-from benchmarks.soaking.small_floats import (
+from soak.small_floats import (
     E2M1,
     NAN_SCALES,
     SCALES,
@@ -36,8 +36,8 @@ from benchmarks.soaking.small_floats import (
     unpacked,
     with_scales,
 )
-from benchmarks.soaking.small_floats import E4M3 as E4M3_VALUES
-from benchmarks.soaking.wanted import Bits, Wanted
+from soak.small_floats import E4M3 as E4M3_VALUES
+from soak.wanted import Bits, Wanted
 
 NO_INVERSE = "nvfp4: elements under a global scale that has no normal inverse"
 

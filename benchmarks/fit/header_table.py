@@ -1,0 +1,88 @@
+"""What the fits of the tables in headers share: reading a table's rows, least squares, and what a choice loses.
+
+The sweep of such a fit is arrays over pairs of a case and a row that was measured in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.common.times import Key, Times, geometric_mean, read_row_times
+
+CSRC = Path(__file__).resolve().parents[2] / "csrc"
+LAUNCH_NS = 2000.0  # of an empty kernel between two events: the same for all rows, and left out of the models
+_ROW = re.compile(r'\{"(?P<name>\w+)",[^{}]*\{Family::\w+,(?P<tile>[^}]*)\},?(?P<numbers>[^{}]*)\}')
+_TILE_NUMBERS = 8  # at most
+_STEP = 1e-5  # of finite differences
+
+Array = npt.NDArray[Any]
+Model = Callable[[Array], Array]  # logarithms of the numbers -> nanoseconds of every pair
+
+
+class Table:
+    """Names, tiles (the numbers behind the family) and the numbers behind the tile, [row][number]."""
+
+    def __init__(self, header: Path) -> None:
+        rows = list(_ROW.finditer(header.read_text()))
+        self.names = [row["name"] for row in rows]
+        tiles = [[float(number) for number in re.findall(r"\b\d+\b", row["tile"])] for row in rows]
+        self.tiles = np.array([tile + [0.0] * (_TILE_NUMBERS - len(tile)) for tile in tiles])
+        self.numbers = np.array([[float(number) for number in re.findall(r"[\d.]+", row["numbers"])] for row in rows])
+
+
+class Pairs:
+    """Every case of a sweep with every row of the table that it was measured with."""
+
+    def __init__(self, path: Path, names: list[str]) -> None:
+        self.times: Times = read_row_times(path, names, unit=1e3)
+        self.cases = list(self.times)
+        measured = [(case, name) for case, by in self.times.items() for name in by]
+        place = {name: number for number, name in enumerate(names)}
+        self.keys, self.names = [case for case, _ in measured], [name for _, name in measured]
+        self.row = np.array([place[name] for name in self.names], int)
+        self.m, self.n, self.k = np.array([(case.m, case.n, case.k) for case in self.keys], float).reshape(-1, 3).T
+        self.ns = np.array([self.times[case][name] for case, name in measured])
+
+    def by_case(self, ns: Array) -> Times:
+        found: Times = {}
+        for case, name, expected in zip(self.keys, self.names, ns.tolist(), strict=True):
+            found.setdefault(case, {})[name] = expected
+        return found
+
+
+def least_squares(model: Model, logs: Array, ns: Array, pull: Array, steps: int = 60) -> Array:
+    """The logarithms that make the relative errors smallest, by damped steps; `pull` is the price of each of them for
+    being away from where it began."""
+    first = logs
+    for _ in range(steps):
+        error = np.log(model(logs)) - np.log(ns)
+        moved = [np.log(model(logs + _STEP * unit)) for unit in np.eye(len(logs))]
+        slopes = (np.stack(moved, axis=1) - (error + np.log(ns))[:, None]) / _STEP
+        curvature = slopes.T @ slopes / len(ns) + np.diag(pull + 1e-6)
+        gradient = slopes.T @ error / len(ns) + pull * (logs - first)
+        logs = logs - np.clip(np.linalg.solve(curvature, gradient), -0.2, 0.2)
+    return logs
+
+
+def report(title: str, chosen: Mapping[Key, str], times: Times) -> None:
+    """What is lost by these choices against the best row."""
+    lost = {case: times[case][name] / min(times[case].values()) for case, name in chosen.items()}
+    worst, beyond = max(lost, key=lambda case: lost[case]), sum(loss > 1.08 for loss in lost.values())
+    print(
+        f"{title:9} regret {100 * (geometric_mean(lost.values()) - 1):.2f} % in mean over {len(lost)} cases, "
+        f"{100 * (lost[worst] - 1):.1f} % at worst ({worst}), {beyond} beyond 8 %"
+    )
+
+
+def command_line(doc: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sweep", type=Path, help="CSV of benchmarks/fit/sweep.py")
+    parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
+    return parser.parse_args()
