@@ -53,7 +53,7 @@ DTYPE_IN_NAME = {
 # that multiply prepared ones (in the encoding that the data decide; as bfloat16), those for a small m. Of fp8: those
 # that multiply. Of float32: those that split it, and those that multiply its parts.
 CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_encoding"
-SCALED, FLOAT8 = "11GlobalScale", "10Float8Pair"
+SCALED, FLOAT8 = "11GlobalScale", "6Float8"
 SPLITS, BF16X3 = "split_float32", "6Bf16x3"
 SMALL_M = "block_scaled_small_m"
 # Of the last one: the tile's rows, the elements of a and b (0: e4m3, 1: e2m1) and the scales (0: e8m0, 1: e4m3).
@@ -146,11 +146,10 @@ def is_for(name: str, kind: str) -> bool:
 
 
 def of_row(image: str, row: str, families: dict[str, str]) -> list[str]:
-    """The kernels of a row: those of its family and its tile, whose k Hopper's count in pairs of fp8."""
+    """The kernels of a row: those of its family and its tile."""
     tile = re.search(r"(\d+)x(\d+)x(\d+)", row)
     assert tile is not None
-    m, n, k = (int(size) for size in tile.groups())
-    sizes = "".join(f"Li{size}E" for size in (m, n, k // 2 if "sm90_fp8" in row else k))
+    sizes = "".join(f"Li{size}E" for size in tile.groups())
     wanted = families[next(word for word in families if word in row)]
     return [name for name in kernels(image) if f"6FamilyE{wanted}E{sizes}" in name]
 
@@ -366,7 +365,7 @@ class TestHopperKernels:
             assert {"HGMMA", "UTMALDG", "FADD"} <= there, name
             assert not there & {"HMMA", "LDGSTS", "LDL", "STL"}, name
             assert all("BF16" in i for i in instructions(body) if i.startswith("HGMMA")), name
-            assert ("USETMAXREG" in there) == (f"Lb1EEENS0_{BF16X3}" in name), name
+            assert ("USETMAXREG" in there) == (f"Lb1ELi2EEENS0_{BF16X3}" in name), name
         (body,) = (body for name, body in kernels(HOPPER).items() if SPLITS in name)
         assert any(i.startswith("STG.E.128") for i in instructions(body))
         assert not any(i.startswith("FADD.FTZ") for i in instructions(body)), "small parts are not flushed"

@@ -52,7 +52,7 @@ void expected_ns(int count, const int32_t* config, const int32_t* case_of, int c
                  int sm_count, const ConfigNumbers* of_configs, const GpuNumbers* of_gpu, double* ns) {
   std::vector<DenseWork> works;
   works.reserve(case_count);
-  for (int i = 0; i < case_count; ++i) works.emplace_back(problem_of(cases[i]), sm_count, *of_gpu);
+  for (int i = 0; i < case_count; ++i) works.emplace_back(Operands::k16Bits, problem_of(cases[i]), sm_count, *of_gpu);
   for (int i = 0; i < count; ++i) {
     const CostedConfig costed(kDenseConfigs[config[i]], of_configs[config[i]]);
     ns[i] = cost_of(costed, works[case_of[i]], std::numeric_limits<double>::infinity()).ns();

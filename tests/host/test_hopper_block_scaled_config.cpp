@@ -36,6 +36,8 @@ void check_table() {
       expect(of_encoding.threads() == tile.threads() && of_encoding.tile_m == tile.tile_m &&
                  of_encoding.tile_n == tile.tile_n,
              "the encodings of a config share its launch", config.name);
+      expect(of_encoding.block_k * of_encoding.element_bytes == tile.block_k * tile.element_bytes,
+             "and the bytes of its stages", config.name);
       const bool promoted = config.operands == sm90::Operands::kE5M2 && encoding == sm90::Encoding::kFloat8;
       const int sums = of_encoding.consumer_rows() / 64 * of_encoding.mma_columns() / 2 * (promoted ? 2 : 1);
       expect(sums <= (of_encoding.takes_registers ? 192 : 128), "all sums fit the registers", config.name);
@@ -44,8 +46,7 @@ void check_table() {
     char name[64];
     const bool ping_pong = config.operands != sm90::Operands::kE5M2 && tile.family == sm90::Family::kPingpong;
     std::snprintf(name, sizeof(name), "sm90_block_scaled_%s_%s%dx%dx%d", name_of(config.operands),
-                  ping_pong ? "pingpong_" : "", tile.tile_m, tile.tile_n,
-                  tile.block_k * (config.operands == sm90::Operands::kBFloat16 ? 1 : 2));
+                  ping_pong ? "pingpong_" : "", tile.tile_m, tile.tile_n, config.tile.block_k);
     expect(sm90::same_name(name, config.name), config.name);
     if (config.operands == sm90::Operands::kBFloat16)
       expect(config.like >= 0, "it has a dense config's numbers", config.name);

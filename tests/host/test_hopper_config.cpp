@@ -231,7 +231,7 @@ void test_explain() {
 // A cost that is cut short is above the limit, as the whole cost is.
 void test_costs_cut_short() {
   const Problem each = problem(1, 777, 2048, 1024, false, true);
-  const DenseWork work(each, kH200.sm_count, kGpuNumbers);
+  const DenseWork work(Operands::k16Bits, each, kH200.sm_count, kGpuNumbers);
   for (const Candidate& candidate : explain(each, kH200)) {
     const CostedConfig& config = kCostedConfigs[number_of(candidate.name)];
     for (const double share : {0.3, 0.9, 0.999})

@@ -33,7 +33,7 @@ void check_access() {
     return sm90::why_not_fp8(problem, kH200) != nullptr;
   };
   expect(!refused([](Problem&) {}), "rows along k");
-  expect(!refused([](Problem& p) { p.k = 255; }), "an odd k, whose last pair lacks one");
+  expect(!refused([](Problem& p) { p.k = 255; }), "an odd k");
   expect(refused([](Problem& p) { p.a.data = reinterpret_cast<const void*>(8); }), "an address of 8");
   expect(refused([](Problem& p) { p.b.stride_mn = 264; }), "rows 264 bytes apart");
   expect(refused([](Problem& p) { p.b.stride_mn = 1, p.b.stride_k = 64; }), "a row-major b");
@@ -41,12 +41,11 @@ void check_access() {
   expect(sm90::why_not_fp8(problem_of(64, 64, 256), kAda) != nullptr, "another GPU");
 }
 
-void check_pairs() {
-  Problem problem = problem_of(64, 96, 256);
-  problem.batch = 3;
-  const Problem pairs = sm90::as_pairs(problem);
-  expect(pairs.k == 128 && pairs.a.stride_mn == 128 && pairs.b.stride_batch == 96 * 128 && pairs.m == 64,
-         "pairs of fp8");
+// An odd k costs what one more costs: the numbers are of words of 16 bits.
+void check_work() {
+  const sm90::Work odd(problem_of(64, 96, 255), 1), even(problem_of(64, 96, 256), 1);
+  expect(odd.k == 256 && odd.bytes == even.bytes, "whole words");
+  expect(even.bytes == (64 + 96) * 256 + 64 * 96 * 2, "a byte for each element of an operand");
 }
 
 void check_choice() {
@@ -63,7 +62,8 @@ void check_choice() {
     expect(sm90::persistent(tile) && !tile.swapped() && config.splits == 1, "a persistent kernel", config.name);
     expect(!promoted || !ping_pong, "promoted sums leave the tensor core while it works for the other consumer",
            config.name);
-    expect(!promoted || tile.block_k == 64, "promoted every 128 k");
+    expect(!promoted || tile.block_k == 128, "promoted every 128 k");
+    expect(tile.element_bytes == 1, "elements of 8 bits", config.name);
     const int sums = tile.consumer_rows() / 64 * tile.tile_n / 2 * (promoted ? 2 : 1);  // of each thread
     expect(sums <= (tile.takes_registers ? 192 : 128), "all sets of sums fit the registers", config.name);
     expect(!tile.takes_registers || (tile.consumers == 2 && sums > 128), "no config asks for registers in vain",
@@ -75,7 +75,7 @@ void check_choice() {
 
 int main() {
   check_access();
-  check_pairs();
+  check_work();
   check_choice();
   return report("hopper fp8 config");
 }

@@ -42,9 +42,8 @@ struct Run {
   }
 
   LaunchPlan plan_of(int config, Encoding encoding, const void* b_rows) const {
-    const Problem prepared = prepared_problem(problem, encoding, a.rows, b_rows);
-    const int64_t float8_k = encoding == Encoding::kFloat8 ? problem.k : 0;
-    return plan_launch(tile_of(kBlockScaledConfigs[config], encoding), 1, prepared, gpu, {.float8_k = float8_k});
+    const KernelConfig& chosen = kBlockScaledConfigs[config];
+    return plan_launch(chosen.operands, tile_of(chosen, encoding), 1, prepared_problem(problem, a.rows, b_rows), gpu);
   }
 
   ScaledParams params_of(const LaunchPlan& plan) const {

@@ -81,24 +81,22 @@ Handle& fp8_kernel(int config, DType a, DType b, DType out) {
 
 DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   const KernelConfig& chosen = config_at(config);
-  const auto plan = [&](const Problem& as_read, const Elements& elements) {
-    return plan_launch(chosen.tile, chosen.splits, as_read, gpu, elements);
+  const auto plan = [&](const Problem& as_read) {
+    return plan_launch(chosen.operands, chosen.tile, chosen.splits, as_read, gpu);
   };
   const auto launch_as = [&](const LaunchPlan& planned, Handle& kernel) {
     launch(kernel, planned.grid(), chosen.tile.threads(), planned.shared_bytes, planned.params, stream);
   };
   if (config >= kBf16x6Begin) {
     const DeviceFlag lost = run_split_float32(problem, gpu.sm_count, scratch, stream);
-    launch_as(plan(bf16x3_problem(problem, scratch), {.planes = true}),
-              kernel_of<Bf16x6Kernels>(config - kBf16x6Begin));
+    launch_as(plan(bf16x3_problem(problem, scratch)), kernel_of<Bf16x6Kernels>(config - kBf16x6Begin));
     return lost;
   }
   if (config >= kFp8Begin) {
-    launch_as(plan(as_pairs(problem), {.float8_k = problem.k}),
-              fp8_kernel(config - kFp8Begin, problem.a.dtype, problem.b.dtype, problem.out_dtype));
+    launch_as(plan(problem), fp8_kernel(config - kFp8Begin, problem.a.dtype, problem.b.dtype, problem.out_dtype));
     return {};
   }
-  const LaunchPlan planned = plan(problem, {.dense_16_bit = true});
+  const LaunchPlan planned = plan(problem);
   const bool is_float16 = problem.a.dtype == DType::kFloat16;
   launch_as(planned, is_float16 ? dense_kernel<DType::kFloat16>(config, planned.major_a, planned.major_b)
                                 : dense_kernel<DType::kBFloat16>(config, planned.major_a, planned.major_b));

@@ -15,6 +15,8 @@ constexpr bool is_by_encoding(Operands operands) { return operands == Operands::
 // The tile of a config whose operands are prepared in `encoding`.
 constexpr TileConfig tile_of(const KernelConfig& config, Encoding encoding) {
   TileConfig tile = config.tile;
+  tile.element_bytes = encoding == Encoding::kBFloat16 ? 2 : 1;
+  tile.block_k = config.tile.block_k * config.tile.element_bytes / tile.element_bytes;  // a stage has as many bytes
   // e5m2's sums leave the tensor core while the other consumer's are multiplied; those of the other encodings stay in
   // there, and with as many registers go by ping-pong.
   if (encoding != Encoding::kFloat8 && tile.takes_registers) tile.family = Family::kPingpong;
@@ -24,17 +26,15 @@ constexpr TileConfig tile_of(const KernelConfig& config, Encoding encoding) {
 // Below, the int32 sums of int8 products, each at most 96 x 96, cannot overflow.
 constexpr int64_t kInt8MaxK = (int64_t{1} << 31) / (96 * 96) / 128 * 128;
 
-// The product of the prepared operands: rows of 16 bits, or pairs of bytes in their place. The kernels take its types
-// from the row: here it only says that an output of 16 bits is theirs to store.
-inline Problem prepared_problem(const Problem& problem, Encoding encoding, const void* a, const void* b) {
+// The product of the prepared operands, rows of k elements; the dtype says nothing where these are of 8 bits.
+inline Problem prepared_problem(const Problem& problem, const void* a, const void* b) {
   Problem prepared;
   prepared.m = problem.m;
   prepared.n = problem.n;
-  prepared.k = encoding == Encoding::kBFloat16 ? problem.k : problem.k / 2;
+  prepared.k = problem.k;
   prepared.out_dtype = problem.out_dtype;
-  const DType dtype = info(problem.out_dtype).bytes == 2 ? problem.out_dtype : DType::kBFloat16;
-  prepared.a = {{a, prepared.k, 1, 0}, dtype, {}};
-  prepared.b = {{b, prepared.k, 1, 0}, dtype, {}};
+  prepared.a = {{a, prepared.k, 1, 0}, DType::kBFloat16, {}};
+  prepared.b = {{b, prepared.k, 1, 0}, DType::kBFloat16, {}};
   prepared.out = problem.out;
   prepared.epilogue = problem.epilogue;
   return prepared;

@@ -33,6 +33,8 @@ struct TileConfig {
   // ping-pong those are the sums of a whole tile.
   bool takes_registers = false;
 
+  int element_bytes = kElementBytes;  // of the operands, as multiplied
+
   // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
   // rows are a's, or, swapped, the columns of b.
   constexpr bool swapped() const { return family == Family::kSwapAbSplitK || family == Family::kSwapAb; }
@@ -63,12 +65,11 @@ enum class Operands : int8_t {
 };
 
 // What largest_bound_ns (cost.h) makes a time of. Nanoseconds: before and after the tiles, for a tile, and for each of
-// its k; per_k_mn is for an mn-major b. Bytes a nanosecond: of memory.
+// its k. Bytes a nanosecond: of memory.
 struct BoundNumbers {
   float start = 0;
   float per_tile = 0;
   float per_k = 0;
-  float per_k_mn = 0;
   float bytes_per_ns = 0;
 };
 
@@ -112,10 +113,12 @@ constexpr int warp_store_bytes(const TileConfig& tile, int buffers) {
 constexpr bool persistent(const TileConfig& tile) {
   return tile.family == Family::kCooperative || tile.family == Family::kPingpong || tile.family == Family::kSwapAb;
 }
-// Whether TMA can write the output as the kernels round it.
-inline bool writes_by_tma(const Problem& problem) {
-  return problem.out_dtype == problem.a.dtype &&
-         tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
+// Whether TMA can write the output as kernels of these operands round it: to 16 bits, and where the operands have 16
+// bits themselves to their dtype.
+inline bool writes_by_tma(Operands operands, const Problem& problem) {
+  const bool own_dtype = operands == Operands::k16Bits || operands == Operands::kBf16x3;
+  const bool rounds_so = own_dtype ? problem.out_dtype == problem.a.dtype : info(problem.out_dtype).bytes == 2;
+  return rounds_so && tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
 // Whether the kernels of dense products apply any activation to 16-bit rows, and store them wherever they begin
 // (epilogue/activated_store.cuh): beside the sums of the largest tiles there are no registers for it, unless they take
@@ -131,13 +134,14 @@ constexpr int pipeline_begin(const TileConfig& tile, int store_buffers) {
   return (staging_begin(tile) + staging + 1023) / 1024 * 1024;
 }
 
-constexpr int operand_bytes(int tile_mn, int block_k, Major major) {
-  return TilePanels(major, tile_mn, block_k).bytes();
+constexpr int operand_bytes(int tile_mn, int block_k, Major major, int element_bytes = kElementBytes) {
+  return TilePanels(major, tile_mn, block_k, element_bytes).bytes();
 }
 
 // `major_a` and `major_b` are the operands' as the problem has them.
 constexpr int stage_bytes(const TileConfig& tile, Major major_a, Major major_b) {
-  return operand_bytes(tile.tile_m, tile.block_k, major_a) + operand_bytes(tile.tile_n, tile.block_k, major_b);
+  return operand_bytes(tile.tile_m, tile.block_k, major_a, tile.element_bytes) +
+         operand_bytes(tile.tile_n, tile.block_k, major_b, tile.element_bytes);
 }
 
 constexpr int pipeline_stages(const TileConfig& tile, int store_buffers, Major major_a, Major major_b) {
@@ -183,10 +187,10 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
 // with the operand, up to less than `unit` or a part of a panel: then it loads hardly anything from beyond the end,
 // where TMA is slow (TilePanels::loaded). What both tiles have they compute alike and write twice; with a short k that
 // takes longer than it saves. `unit` keeps the output's sectors whole along n, and vectors along m.
-constexpr int64_t kOverlapPaysFrom = 512;  // of k; at 256 it costs some 2 %, at 128 rather more
-constexpr int last_begin(int64_t mn, int tile_mn, int tiles, int64_t k, Major major, int unit) {
+constexpr int64_t kOverlapPaysFrom = 1024;  // bytes of k; at 512 it costs some 2 %, at 256 rather more
+constexpr int last_begin(int64_t mn, int tile_mn, int tiles, int64_t k_bytes, Major major, int unit) {
   const int aligned = (tiles - 1) * tile_mn;
-  if (tiles == 1 || k < kOverlapPaysFrom) return aligned;
+  if (tiles == 1 || k_bytes < kOverlapPaysFrom) return aligned;
   if (major == Major::kMn && tile_mn % kPanel == 0) unit = kPanel;
   const int moved = ceil_divide(mn - tile_mn, unit) * unit;
   return moved < aligned ? moved : aligned;

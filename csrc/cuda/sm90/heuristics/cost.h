@@ -107,12 +107,12 @@ struct DenseWork {
   double m, n, batch;
   double k_in_64, k_in_128;  // rounded up to whole blocks
   double operand_bytes;
-  double bytes;                                 // of both operands and the output, each once
+  double bytes;                                   // of both operands and the output, each once
   double unaligned_persistent, unaligned_staged;  // factors of unaligned_tile
-  double sm_count, sm_share;                    // SMs, and 1 / SMs
-  double clusters[4], cluster_share[4];         // the same of clusters at once, by log2 of their CTAs
+  double sm_count, sm_share;                      // SMs, and 1 / SMs
+  double clusters[4], cluster_share[4];           // the same of clusters at once, by log2 of their CTAs
 
-  DenseWork(const Problem& problem, int sms, const GpuNumbers& numbers)
+  DenseWork(Operands operands, const Problem& problem, int sms, const GpuNumbers& numbers)
       : gpu(numbers),
         a(problem.a, tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes), problem.m, problem.k,
           numbers),
@@ -132,7 +132,7 @@ struct DenseWork {
     operand_bytes = kElementBytes * k * (a_batch * m + b_batch * n);
     bytes = operand_bytes + out_bytes * (row_bytes % kSectorBytes != 0 ? 1 + gpu.out_sectors : 1);
     const bool has_pairs = takes_vector_stores(problem, 2);
-    unaligned_persistent = writes_by_tma(problem) ? 0 : has_pairs ? 1 : 1 + gpu.odd_columns;
+    unaligned_persistent = writes_by_tma(operands, problem) ? 0 : has_pairs ? 1 : 1 + gpu.odd_columns;
     unaligned_staged = takes_vector_stores(problem, 4) ? 0 : 1;
     for (int i = 0; i < 4; ++i) {
       clusters[i] = clusters_at_once(1 << i, sms);
@@ -225,17 +225,6 @@ inline Cost cost_of(const CostedConfig& config, const DenseWork& work, double li
 
 // ---- fp8, int8 and float32 ----
 
-// How many times an SM's time for one tile the product takes. Where an SM holds several CTAs they even out what is left
-// over in the last wave.
-inline double waves(const KernelConfig& config, int64_t tiles, int sm_count) {
-  const int64_t ctas = tiles * config.splits;
-  if (config.ctas_per_sm > 1) {
-    const double share = static_cast<double>(ctas) / sm_count;
-    return share > 1 ? share : 1;
-  }
-  return ceil_divide(tiles, clusters_at_once(config.splits, sm_count));
-}
-
 // How many of L2's lines a line of a tile takes: two, where the operand's lines do not begin at theirs.
 inline int lines_of_l2(const Matrix& operand, const TmaAccess& access, int64_t mn, int64_t k) {
   const int64_t outer = access.major == Major::kK ? mn : k;
@@ -253,16 +242,18 @@ struct Work {
   int a_lines;  // lines_of_l2
   int b_lines;
 
-  explicit Work(const Problem& problem)
-      : k(static_cast<double>(problem.k)),
-        a(tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes)),
-        b(tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes)),
+  // `element_bytes` are the operands', as multiplied. k is rounded up to whole words of 16 bits, as the numbers of 8
+  // bits were set.
+  Work(const Problem& problem, int element_bytes)
+      : k(static_cast<double>((problem.k * element_bytes + 1) / 2 * 2 / element_bytes)),
+        a(tma_access(problem.a, problem.batch, problem.m, problem.k, element_bytes)),
+        b(tma_access(problem.b, problem.batch, problem.n, problem.k, element_bytes)),
         a_lines(lines_of_l2(problem.a, a, problem.m, problem.k)),
         b_lines(lines_of_l2(problem.b, b, problem.n, problem.k)) {
     const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
     const double batch = static_cast<double>(problem.batch);
     const double a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
-    const double a_bytes = a_batch * m * k * kElementBytes, b_bytes = b_batch * k * n * kElementBytes;
+    const double a_bytes = a_batch * m * k * element_bytes, b_bytes = b_batch * k * n * element_bytes;
     bytes = a_bytes + b_bytes + batch * m * n * info(problem.out_dtype).bytes;
   }
 };
@@ -273,13 +264,14 @@ constexpr double kLargestL2BytesPerNs = 20000.0;
 
 // The start, and the largest of three bounds: tensor cores, memory and L2.
 inline double largest_bound_ns(const KernelConfig& config, const Problem& problem, const Work& work, int sm_count) {
-  const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
-  const double per_k = work.b.major == Major::kK ? config.bound.per_k : config.bound.per_k_mn;
-  const double compute = waves(config, tiles, sm_count) * (config.bound.per_tile + per_k * work.k);
+  const TileConfig& tile = config.tile;
+  const int64_t tiles = tile_order(tile, problem.m, problem.n).count() * problem.batch;
+  const int waves = ceil_divide(tiles, clusters_at_once(config.splits, sm_count));
+  const double compute = waves * (config.bound.per_tile + static_cast<double>(config.bound.per_k) * work.k);
   const double memory = work.bytes / config.bound.bytes_per_ns;
-  const double per_block = operand_bytes(config.tile.tile_m, config.tile.block_k, work.a.major) * work.a_lines +
-                           operand_bytes(config.tile.tile_n, config.tile.block_k, work.b.major) * work.b_lines;
-  const double delivery = static_cast<double>(tiles) * per_block / config.tile.block_k * work.k / kLargestL2BytesPerNs;
+  const double per_block = operand_bytes(tile.tile_m, tile.block_k, work.a.major, tile.element_bytes) * work.a_lines +
+                           operand_bytes(tile.tile_n, tile.block_k, work.b.major, tile.element_bytes) * work.b_lines;
+  const double delivery = static_cast<double>(tiles) * per_block / tile.block_k * work.k / kLargestL2BytesPerNs;
   return config.bound.start + std::max({compute, memory, delivery});
 }
 

@@ -22,10 +22,8 @@ namespace tileon::sm90 {
 
 // ---- what the kernels take ----
 
-// Of operands of 16 bits.
-inline const char* why_not_dense(const Problem& problem, const Gpu& gpu) {
-  if (problem.a.dtype != DType::kFloat16 && problem.a.dtype != DType::kBFloat16)
-    return "it does not take operands of this dtype";
+// Of sizes, whatever the operands are.
+inline const char* why_not_sizes(const Problem& problem, const Gpu& gpu) {
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   constexpr int64_t limit = int64_t{1} << 31;  // of TMA's coordinates, and of the number of tiles
   constexpr int64_t margin = 1 << 16;          // what whole tiles and blocks of k reach past the end, and more
@@ -34,38 +32,34 @@ inline const char* why_not_dense(const Problem& problem, const Gpu& gpu) {
     return "a size is near 2^31 or above it";
   const int64_t tiles = ((problem.m + 7) / 8) * ((problem.n + 31) / 32);  // no config has smaller ones
   if (tiles >= limit / 8 / problem.batch) return "there are too many tiles";
-  if (!tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes).readable)
-    return "it cannot read the strides or the alignment of `a`";
-  if (!tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes).readable)
-    return "it cannot read the strides or the alignment of `b`";
   return nullptr;
 }
 
-// The product as the kernels see it: pairs of fp8 as elements of 16 bits. That they are of the output's dtype only says
-// that an output of 16 bits is theirs to store.
-inline Problem as_pairs(const Problem& problem) {
-  Problem pairs = problem;
-  pairs.a.dtype = info(problem.out_dtype).bytes == 2 ? problem.out_dtype : DType::kBFloat16;
-  pairs.b.dtype = pairs.a.dtype;
-  pairs.k = (problem.k + 1) / 2;
-  for (Operand* operand : {&pairs.a, &pairs.b}) {
-    operand->stride_mn /= 2;
-    operand->stride_batch /= 2;
-  }
-  return pairs;
+// Of what `reads` says of an operand and its mn.
+template <typename Reads>
+const char* why_not_access(const Problem& problem, const Reads& reads) {
+  if (!reads(problem.a, problem.m)) return "it cannot read the strides or the alignment of `a`";
+  if (!reads(problem.b, problem.n)) return "it cannot read the strides or the alignment of `b`";
+  return nullptr;
+}
+
+inline const char* why_not_dense(const Problem& problem, const Gpu& gpu) {
+  if (problem.a.dtype != DType::kFloat16 && problem.a.dtype != DType::kBFloat16)
+    return "it does not take operands of this dtype";
+  if (const char* reason = why_not_sizes(problem, gpu); reason != nullptr) return reason;
+  return why_not_access(problem, [&](const Matrix& operand, int64_t mn) {
+    return tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable;
+  });
 }
 
 // wgmma reads fp8 along k alone.
-inline bool is_k_major(const Matrix& operand, const Problem& problem, int64_t mn) {
-  const TmaAccess access = tma_access(operand, problem.batch, mn, problem.k, 1);
-  return access.readable && access.major == Major::kK;
-}
-
 inline const char* why_not_fp8(const Problem& problem, const Gpu& gpu) {
   if (!is_float8(problem.a.dtype)) return "it does not take operands of this dtype";
-  if (!is_k_major(problem.a, problem, problem.m)) return "it cannot read the strides or the alignment of `a`";
-  if (!is_k_major(problem.b, problem, problem.n)) return "it cannot read the strides or the alignment of `b`";
-  return why_not_dense(as_pairs(problem), gpu);
+  const char* reason = why_not_access(problem, [&](const Matrix& operand, int64_t mn) {
+    const TmaAccess access = tma_access(operand, problem.batch, mn, problem.k, 1);
+    return access.readable && access.major == Major::kK;
+  });
+  return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
 inline const char* why_not_bf16x6(const Problem& problem, const Gpu& gpu) {
@@ -79,7 +73,7 @@ inline const char* why_not_prepared(Operands operands, const Problem& problem, c
   if (is_by_encoding(operands) && problem.k > kInt8MaxK) return "k is too long for sums in int32";
   if (problem.k > kPrepareMaxK) return "k is too long";
   if (prepare_ctas(problem, segments_of(problem)) >= int64_t{1} << 31) return "its operands are too large";
-  return why_not_dense(prepared_problem(problem, Encoding::kBFloat16, nullptr, nullptr), gpu);
+  return why_not_dense(prepared_problem(problem, nullptr, nullptr), gpu);
 }
 
 // Why configs of these operands cannot run the problem on this GPU; null where all of them can.
@@ -140,7 +134,7 @@ struct Candidate {
 inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
   std::vector<Candidate> candidates;
   if (why_not_dense(problem, gpu) != nullptr) return candidates;
-  const DenseWork work(problem, gpu.sm_count, kGpuNumbers);
+  const DenseWork work(Operands::k16Bits, problem, gpu.sm_count, kGpuNumbers);
   const bool cheap = is_cheap_epilogue(problem);
   for (int config = 0; config < kDenseConfigCount; ++config) {
     if (!may_choose(kDenseConfigs[config], cheap)) continue;
@@ -154,7 +148,7 @@ inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
 // formulas.
 inline int choose_dense(const Problem& problem, const Gpu& gpu) {
   if (why_not_dense(problem, gpu) != nullptr) return -1;
-  const DenseWork work(problem, gpu.sm_count, kGpuNumbers);
+  const DenseWork work(Operands::k16Bits, problem, gpu.sm_count, kGpuNumbers);
   const bool cheap = is_cheap_epilogue(problem);
   double least = std::numeric_limits<double>::infinity();  // above it a cost need not be known
   return cheapest_config(
@@ -168,12 +162,11 @@ inline int choose_dense(const Problem& problem, const Gpu& gpu) {
 
 inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
   if (why_not_fp8(problem, gpu) != nullptr) return -1;
-  const Problem pairs = as_pairs(problem);
-  const Work work(pairs);
+  const Work work(problem, 1);
   const Operands wanted = problem.fast_accum ? Operands::kFp8 : Operands::kFp8Promoted;
   return cheapest_config(
       kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; },
-      [&](const KernelConfig& config) { return largest_bound_ns(config, pairs, work, gpu.sm_count); });
+      [&](const KernelConfig& config) { return largest_bound_ns(config, problem, work, gpu.sm_count); });
 }
 
 // ---- float32: whether splitting the operands pays ----
@@ -221,7 +214,7 @@ inline double portable_ns(const Problem& problem) {
 inline int choose_bf16x6(const Problem& problem, const Gpu& gpu) {
   if (why_not_bf16x6(problem, gpu) != nullptr) return -1;
   const Problem split = bf16x3_problem(problem, nullptr);
-  const Work work(split);
+  const Work work(split, kElementBytes);
   const auto ns = [&](const KernelConfig& config) { return product_ns(config, split, work, gpu.sm_count); };
   const auto any = [](const KernelConfig&) { return true; };
   const int config = cheapest_config(kBf16x6Configs, any, ns);
@@ -252,16 +245,15 @@ constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
 
 // The cheapest config whose operands are prepared so.
 inline int choose_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
-  const Encoding encoding = is_by_encoding(operands) ? Encoding::kInt8 : Encoding::kBFloat16;
-  const Problem prepared = prepared_problem(problem, encoding, nullptr, nullptr);
+  const Problem prepared = prepared_problem(problem, nullptr, nullptr);
   const auto is_wanted = [&](const KernelConfig& config) { return config.operands == operands; };
-  if (encoding == Encoding::kBFloat16) {
-    const DenseWork work(prepared, gpu.sm_count, kGpuNumbers);
+  if (!is_by_encoding(operands)) {
+    const DenseWork work(operands, prepared, gpu.sm_count, kGpuNumbers);
     return cheapest_config(kBlockScaledConfigs, is_wanted, [&](const KernelConfig& config) {
       return cost_of(kCostedConfigs[config.like], work, std::numeric_limits<double>::infinity()).ns();
     });
   }
-  const Work work(prepared);
+  const Work work(prepared, 1);
   return cheapest_config(kBlockScaledConfigs, is_wanted, [&](const KernelConfig& config) {
     return largest_bound_ns(config, prepared, work, gpu.sm_count);
   });
@@ -300,8 +292,9 @@ struct ChoiceKey {
               problem.b.stride_mn,
               problem.b.stride_k,
               problem.b.stride_batch,
-              packed({begin(problem.a), begin(problem.b), is_cheap_epilogue(problem), writes_by_tma(problem),
-                      takes_vector_stores(problem, 2), takes_vector_stores(problem, 4)}),
+              packed({begin(problem.a), begin(problem.b), is_cheap_epilogue(problem),
+                      writes_by_tma(Operands::k16Bits, problem), takes_vector_stores(problem, 2),
+                      takes_vector_stores(problem, 4)}),
               packed({static_cast<int>(problem.a.dtype), static_cast<int>(problem.b.dtype),
                       static_cast<int>(problem.out_dtype), gpu.capability, gpu.sm_count})} {}
 

@@ -14,21 +14,20 @@ CUtensorMapDataType type_of(DType dtype) {
   return dtype == DType::kBFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
-// Boxes of `tile`, as load_operand (producer.cuh) asks for them. `float8_k`: as in Elements. Their bytes are added to
-// `loaded_bytes`.
-CUtensorMap map_operand(const Operand& operand, const void* valid_address, const Problem& problem, int64_t float8_k,
+// Boxes of `panels`, as load_operand (producer.cuh) asks for them. Their bytes are added to `loaded_bytes`.
+CUtensorMap map_operand(const Operand& operand, const void* valid_address, const Problem& problem, int element_bytes,
                         int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map,
                         uint16_t& loaded_bytes) {
   const bool k_major = access.major == Major::kK;
   // Where k is 0 nothing is read: the producer stays outside the tensor, whatever it is.
-  const uint64_t k = std::max<int64_t>(float8_k > 0 ? float8_k : problem.k, 1);
-  const uint32_t panel = float8_k > 0 ? 2 * kPanel : kPanel;
+  const uint64_t k = std::max<int64_t>(problem.k, 1);
+  const auto panel = static_cast<uint32_t>(kLineBytes / element_bytes);
   const uint64_t inner = k_major ? k : static_cast<uint64_t>(mn);
   const uint64_t outer = k_major ? static_cast<uint64_t>(mn) : k;
   const auto line = static_cast<uint64_t>(access.line_bytes);
   operand_map.shared = problem.batch == 1 || operand.stride_batch == 0 || problem.k == 0;
   const uint64_t matrices = operand_map.shared ? 1 : static_cast<uint64_t>(problem.batch);
-  const uint64_t matrix = operand_map.shared ? line : static_cast<uint64_t>(operand.stride_batch) * kElementBytes;
+  const uint64_t matrix = operand_map.shared ? line : static_cast<uint64_t>(operand.stride_batch * element_bytes);
   const TilePanels loaded = tile.loaded(access.major, mn);
   loaded_bytes = static_cast<uint16_t>(loaded_bytes + loaded.bytes());
   // One box leaves no room between its panels.
@@ -43,7 +42,7 @@ CUtensorMap map_operand(const Operand& operand, const void* valid_address, const
                           {panel, lines, panels, 1}}
               : TensorBox{4, {inner, outer, 1, matrices}, {0, line, line, matrix}, {panel, lines, 1, 1}};
   const void* data = problem.k == 0 ? valid_address : operand.data;
-  const CUtensorMapDataType type = float8_k > 0 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : type_of(problem.a.dtype);
+  const CUtensorMapDataType type = element_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : type_of(operand.dtype);
   return encode_tensor_map(data, type, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
@@ -54,21 +53,21 @@ EpilogueOp epilogue_op_of(const Problem& problem) {
 }
 
 // Whether the kernel can go by epilogue/activated_store.cuh, whatever the activation and wherever the rows begin.
-bool takes_activated_store(const TileConfig& tile, const Problem& problem, const Elements& elements) {
-  return elements.dense_16_bit && has_activated_store(tile) && problem.out_dtype == problem.a.dtype &&
+bool takes_activated_store(Operands operands, const TileConfig& tile, const Problem& problem) {
+  return operands == Operands::k16Bits && has_activated_store(tile) && problem.out_dtype == problem.a.dtype &&
          problem.out.stride_n == 1;
 }
 
 // Whether the kernel finishes the sums so, and TMA can write them.
-bool takes_tma_store(const TileConfig& tile, const Problem& problem, const Elements& elements) {
+bool takes_tma_store(Operands operands, const TileConfig& tile, const Problem& problem) {
   const bool finishes =
-      epilogue_op_of(problem) != EpilogueOp::kActivation || takes_activated_store(tile, problem, elements);
-  return persistent(tile) && finishes && writes_by_tma(problem);
+      epilogue_op_of(problem) != EpilogueOp::kActivation || takes_activated_store(operands, tile, problem);
+  return persistent(tile) && finishes && writes_by_tma(operands, problem);
 }
 
 // Whether it stores them from the registers (epilogue/direct_store.cuh).
-bool takes_direct_store(const TileConfig& tile, const Problem& problem, const Elements& elements) {
-  return elements.planes && persistent(tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
+bool takes_direct_store(Operands operands, const TileConfig& tile, const Problem& problem) {
+  return operands == Operands::kBf16x3 && persistent(tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
          problem.out_dtype == DType::kFloat32 && problem.out.stride_n == 1;
 }
 
@@ -100,12 +99,12 @@ void map_chunks(const TileConfig& tile, const Problem& problem, void* data, CUte
 
 }  // namespace
 
-LaunchPlan plan_launch(const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu,
-                       const Elements& elements) {
+LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu) {
+  const int element_bytes = tile.element_bytes;
   LaunchPlan plan;
   KernelParams& params = plan.params;
-  const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes);
-  const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes);
+  const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, element_bytes);
+  const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, element_bytes);
   plan.major_a = a.major;
   plan.major_b = b.major;
 
@@ -117,23 +116,24 @@ LaunchPlan plan_launch(const TileConfig& tile, int splits, const Problem& proble
   params.k_blocks = ceil_divide(std::max<int64_t>(problem.k, 1), tile.block_k);
   params.k_begin = static_cast<uint16_t>(problem.k == 0 ? tile.block_k : 0);
   params.splits = splits;
-  const int stages_of_k = elements.planes ? kPlanes : 1;
+  const int stages_of_k = operands == Operands::kBf16x3 ? kPlanes : 1;
   params.blocks_per_split = ceil_divide(params.k_blocks, splits * stages_of_k) * stages_of_k;
 
   // The output's address serves where an operand has none; aligned down, since it is never read.
   const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
-  const TilePanels tile_a(a.major, tile.tile_m, tile.block_k), tile_b(b.major, tile.tile_n, tile.block_k);
+  const TilePanels tile_a(a.major, tile.tile_m, tile.block_k, element_bytes);
+  const TilePanels tile_b(b.major, tile.tile_n, tile.block_k, element_bytes);
   params.loaded_bytes = 0;
   params.map_a =
-      map_operand(problem.a, valid, problem, elements.float8_k, problem.m, a, tile_a, params.a, params.loaded_bytes);
+      map_operand(problem.a, valid, problem, element_bytes, problem.m, a, tile_a, params.a, params.loaded_bytes);
   params.map_b =
-      map_operand(problem.b, valid, problem, elements.float8_k, problem.n, b, tile_b, params.b, params.loaded_bytes);
-  params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, problem.k, a.major, 8);
-  params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k, b.major, 16);
-  params.store_by_tma = takes_tma_store(tile, problem, elements);
-  params.store_directly = takes_direct_store(tile, problem, elements);
+      map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, params.b, params.loaded_bytes);
+  params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, problem.k * element_bytes, a.major, 8);
+  params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k * element_bytes, b.major, 16);
+  params.store_by_tma = takes_tma_store(operands, tile, problem);
+  params.store_directly = takes_direct_store(operands, tile, problem);
   params.epilogue_op = params.store_by_tma || params.store_directly     ? epilogue_op_of(problem)
-                       : takes_activated_store(tile, problem, elements) ? EpilogueOp::kActivation
+                       : takes_activated_store(operands, tile, problem) ? EpilogueOp::kActivation
                                                                         : EpilogueOp::kNothing;
   params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);
   if (params.store_by_tma) {

@@ -23,16 +23,8 @@ struct LaunchPlan {
   dim3 grid() const { return {static_cast<unsigned>(clusters), static_cast<unsigned>(params.splits), 1}; }
 };
 
-// What a config's kernel multiplies, beside the problem's dtype.
-struct Elements {
-  bool dense_16_bit = false;  // not pairs of fp8, nor what block-scaled operands were prepared as
-  int64_t float8_k = 0;       // of pairs of fp8, how many elements there are along k: the last pair may lack one
-  bool planes = false;        // float32 as three bfloat16 (layout/encoding.h): three stages hold the same k
-};
-
-// The problem is not empty (k may be 0), and kernels of this tile and as many `splits` can run it.
-LaunchPlan plan_launch(const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu,
-                       const Elements& elements);
+// Of kernels of this tile and as many `splits`, which can run the problem; it is not empty (k may be 0).
+LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu);
 
 // A kernel, and on which devices it may have its shared memory already (a bit a device).
 template <typename Params>

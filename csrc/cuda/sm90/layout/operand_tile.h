@@ -56,35 +56,34 @@ inline bool tma_can_write(const Output& out, int64_t batch, int64_t m, int64_t n
 
 // ---- in shared memory ----
 
-constexpr int kElementBytes = 2;  // float16, bfloat16, a pair of int8
-constexpr int kPanel = 64;        // elements along the major dimension: one line of the 128-byte swizzle
-constexpr int kLineBytes = kPanel * kElementBytes;
-constexpr int kMmaK = 16;  // k of one wgmma
+constexpr int kLineBytes = 128;   // a line of the 128-byte swizzle
+constexpr int kMmaKBytes = 32;    // k of one wgmma
+constexpr int kElementBytes = 2;  // float16 and bfloat16, of which these are
+constexpr int kPanel = kLineBytes / kElementBytes;
+constexpr int kMmaK = kMmaKBytes / kElementBytes;
 
-// Elements of 8 bits, as multiplied: two take the place of one of 16 bits in all sizes and offsets.
-struct Int8Pair {};
-
-// Of fp8, a's and b's are either one of __nv_fp8_e4m3 and __nv_fp8_e5m2.
+// Of fp8, a's and b's elements are either one of __nv_fp8_e4m3 and __nv_fp8_e5m2.
 template <typename A, typename B>
-struct Float8Pair {};
+struct Float8 {};
 
 // Float32 as three bfloat16, whose planes are stages in turn (layout/bf16x3.h).
 struct Bf16x3 {};
 
-// The tile is cut into panels, 64 elements wide along the operand's major dimension; a panel is a stack of lines along
-// the other one, 128-byte swizzled. One box of TMA is one panel, or all of them.
-//   k-major:  panel = 64 of k,  line = one row of a (column of b)     [block_k / 64][tile_mn][64]
-//   mn-major: panel = 64 of mn, line = one k                          [ceil(tile_mn / 64)][block_k][64]
-// An mn-major tile is loaded in whole panels: narrower ones are slow to read.
+// The tile is cut into panels, 128 bytes wide along the operand's major dimension: P elements, which are 64 of 16 bits
+// and 128 of 8 bits. A panel is a stack of lines along the other dimension, 128-byte swizzled. One box of TMA is one
+// panel, or all of them.
+//   k-major:  panel = P of k,  line = one row of a (column of b)     [block_k / P][tile_mn][P]
+//   mn-major: panel = P of mn, line = one k                          [ceil(tile_mn / P)][block_k][P]
+// An mn-major tile, always of 16 bits, is loaded in whole panels: narrower ones are slow to read.
 struct TilePanels {
   int lines;  // of one panel
   int panels;
   // All panels of a tile can come in one box where tiles begin at whole panels of the tensor.
   bool tiles_begin_at_panels;
 
-  constexpr TilePanels(Major major, int tile_mn, int block_k)
+  constexpr TilePanels(Major major, int tile_mn, int block_k, int element_bytes = kElementBytes)
       : lines(major == Major::kK ? tile_mn : block_k),
-        panels(major == Major::kK ? block_k / kPanel : (tile_mn + kPanel - 1) / kPanel),
+        panels(major == Major::kK ? block_k * element_bytes / kLineBytes : (tile_mn + kPanel - 1) / kPanel),
         tiles_begin_at_panels(major == Major::kK || tile_mn % kPanel == 0) {}
 
   constexpr int bytes() const { return panels * lines * kLineBytes; }
@@ -102,21 +101,25 @@ struct TilePanels {
 static_assert(TilePanels(Major::kK, 64, 128).loaded(Major::kK, 3).bytes() == 2 * 3 * kLineBytes);
 static_assert(TilePanels(Major::kMn, 176, 64).loaded(Major::kMn, 65).bytes() == 2 * 64 * kLineBytes);
 
-template <int kTileMn, int kBlockK, Major kMajor>
+template <int kTileMn, int kBlockK, Major kMajor, int kBytes = kElementBytes>
 struct OperandTile {
+  static constexpr TilePanels in_panels{kMajor, kTileMn, kBlockK, kBytes};
   static constexpr Major major = kMajor;
-  static constexpr int panels = TilePanels(kMajor, kTileMn, kBlockK).panels;
-  static constexpr bool tiles_begin_at_panels = TilePanels(kMajor, kTileMn, kBlockK).tiles_begin_at_panels;
-  static constexpr int bytes = TilePanels(kMajor, kTileMn, kBlockK).bytes();
+  static constexpr int panels = in_panels.panels;
+  static constexpr int panel = kLineBytes / kBytes;  // elements
+  static constexpr bool tiles_begin_at_panels = in_panels.tiles_begin_at_panels;
+  static constexpr int bytes = in_panels.bytes();
   static constexpr int panel_bytes = bytes / panels;
-  static_assert(kBlockK % kPanel == 0 && kTileMn % 8 == 0 && panel_bytes <= 256 * kLineBytes &&
-                panel_bytes % 1024 == 0);
+  static constexpr int steps = kBlockK * kBytes / kMmaKBytes;  // of k, one of wgmma's each
+  static_assert(kMajor == Major::kK || kBytes == kElementBytes, "wgmma reads elements of 8 bits along k alone");
+  static_assert(kBlockK % panel == 0 && kTileMn % 8 == 0 && panel_bytes <= 256 * kLineBytes && panel_bytes % 1024 == 0);
 
   // Bytes from the tile's start to where wgmma finds row (column) `mn`, a multiple of 64 (8 where it is the first), and
-  // k-step `step` of 16.
+  // k-step `step`.
+  static constexpr int kStepsOfPanel = kLineBytes / kMmaKBytes;
   TILEON_OPERAND_FUNCTION static int offset(int mn, int step) {
     if (kMajor == Major::kK)
-      return step / (kPanel / kMmaK) * panel_bytes + step % (kPanel / kMmaK) * kMmaK * kElementBytes + mn * kLineBytes;
+      return step / kStepsOfPanel * panel_bytes + step % kStepsOfPanel * kMmaKBytes + mn * kLineBytes;
     return mn / kPanel * panel_bytes + step * kMmaK * kLineBytes;
   }
 
@@ -132,6 +135,8 @@ struct OperandTile {
 };
 
 static_assert(OperandTile<128, 64, Major::kK>::bytes == 128 * 64 * 2);
+static_assert(OperandTile<128, 128, Major::kK, 1>::bytes == 128 * 128 &&
+              OperandTile<128, 128, Major::kK, 1>::steps == 4);
 static_assert(OperandTile<128, 128, Major::kK>::offset(64, 5) == 128 * 128 + 32 + 64 * 128);
 static_assert(OperandTile<176, 64, Major::kMn>::bytes == 192 * 64 * 2);
 static_assert(OperandTile<192, 64, Major::kMn>::offset(128, 1) == 2 * 64 * 128 + 16 * 128);

@@ -24,7 +24,7 @@ struct Product {
 };
 
 template <int kColumns>
-struct Product<Int8Pair, kColumns, Major::kK, Major::kK> {
+struct Product<int8_t, kColumns, Major::kK, Major::kK> {
   static __device__ __forceinline__ void issue(int32_t (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
                                                int accumulate) {
     ptx::wgmma_m64k32<kColumns>(sums, rows, columns, accumulate);
@@ -32,7 +32,7 @@ struct Product<Int8Pair, kColumns, Major::kK, Major::kK> {
 };
 
 template <typename A, typename B, int kColumns>
-struct Product<Float8Pair<A, B>, kColumns, Major::kK, Major::kK> {
+struct Product<Float8<A, B>, kColumns, Major::kK, Major::kK> {
   static __device__ __forceinline__ void issue(float (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
                                                int accumulate) {
     constexpr bool a_is_e4m3 = std::is_same_v<A, __nv_fp8_e4m3>, b_is_e4m3 = std::is_same_v<B, __nv_fp8_e4m3>;
@@ -53,7 +53,7 @@ __device__ __forceinline__ void issue_products(uint32_t rows_stage, uint32_t col
   const uint64_t rows = Rows::descriptor(rows_stage + Kernel::rows_offset + Rows::offset(first_row, 0));
   const uint64_t columns = Columns::descriptor(columns_stage + Kernel::columns_offset);
 #pragma unroll
-  for (int step = 0; step < Kernel::config.block_k / kMmaK; ++step) {
+  for (int step = 0; step < Rows::steps; ++step) {
 #pragma unroll
     for (int block = 0; block < Kernel::row_blocks; ++block) {
       const uint64_t step_rows = rows + Rows::offset(block * 64, step) / 16;

@@ -44,23 +44,21 @@ class GroupedTiles {
   int tile_, step_;
 };
 
-// Starts loading one operand's tile that begins at `mn` and `k`. TMA counts `kPerUnit` elements where the kernel counts
-// one: pairs of fp8 are two.
-template <typename Tile, int kPerUnit>
+// Starts loading one operand's tile that begins at `mn` and `k`.
+template <typename Tile>
 __device__ __forceinline__ void load_operand(const CUtensorMap& map, const OperandMap& operand, uint32_t shared,
                                              uint32_t barrier, int batch, int mn, int k) {
   const int inner = Tile::major == Major::kK ? k : mn;
   const int outer = Tile::major == Major::kK ? mn : k;
   const int matrix = operand.shared ? 0 : batch;
   if (Tile::panels > 1 && Tile::tiles_begin_at_panels && operand.panels == 0) {
-    ptx::tma_load_4d(shared, map, barrier, 0, outer, inner / kPanel, matrix);
+    ptx::tma_load_4d(shared, map, barrier, 0, outer, inner / Tile::panel, matrix);
     return;
   }
 #pragma unroll
   for (int panel = 0; panel < Tile::panels; ++panel) {
     if (panel > 0 && Tile::major == Major::kMn && panel >= operand.panels) break;
-    ptx::tma_load_4d(shared + panel * Tile::panel_bytes, map, barrier, (inner + panel * kPanel) * kPerUnit, outer, 0,
-                     matrix);
+    ptx::tma_load_4d(shared + panel * Tile::panel_bytes, map, barrier, inner + panel * Tile::panel, outer, 0, matrix);
   }
 }
 
@@ -99,10 +97,10 @@ class Producer {
       const uint32_t stage = pipeline_.data(at_.stage);
       const int k = params_.k_begin + block * Kernel::config.block_k;
       ptx::mbarrier_arrive_expect_tx(barrier, params_.loaded_bytes);
-      load_operand<typename Kernel::TileA, Kernel::elements_per_unit>(params_.map_a, params_.a, stage, barrier,
-                                                                      position_.batch, position_.m_begin, k);
-      load_operand<typename Kernel::TileB, Kernel::elements_per_unit>(
-          params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier, position_.batch, position_.n_begin, k);
+      load_operand<typename Kernel::TileA>(params_.map_a, params_.a, stage, barrier, position_.batch, position_.m_begin,
+                                           k);
+      load_operand<typename Kernel::TileB>(params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier,
+                                           position_.batch, position_.n_begin, k);
     }
     at_.advance(pipeline_.stages());
   }

@@ -80,11 +80,6 @@ struct Unscaled {
   }
 };
 
-template <typename Element>
-inline constexpr bool holds_float8 = false;
-template <typename A, typename B>
-inline constexpr bool holds_float8<Float8Pair<A, B>> = true;
-
 // Scheduler   which tiles of the output a CTA computes, in which order    GroupedTiles (mainloop/producer.cuh)
 // MainLoop    a tile's sums out of the pipeline's stages                  mainloop/mma.cuh, mma_bf16x6.cuh
 // AccumulatorScale  from those sums to the product                        Unscaled, epilogue/accumulator_scale.cuh
@@ -107,9 +102,8 @@ struct Kernel {
   static constexpr int producer_warp = kConfig.consumers * 4;
   static constexpr int consumers_of_a_stage = ping_pong ? 1 : kConfig.consumers;
 
-  static constexpr int elements_per_unit = holds_float8<Element> ? 2 : 1;  // for TMA (launch.cpp)
-  using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA>;
-  using TileB = OperandTile<kConfig.tile_n, kConfig.block_k, kMajorB>;
+  using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA, kConfig.element_bytes>;
+  using TileB = OperandTile<kConfig.tile_n, kConfig.block_k, kMajorB, kConfig.element_bytes>;
   static constexpr int stage_bytes = TileA::bytes + TileB::bytes;
   static_assert(stage_bytes == sm90::stage_bytes(kConfig, kMajorA, kMajorB) && stage_bytes <= 0xffff);
 
@@ -122,7 +116,7 @@ struct Kernel {
   static constexpr int columns = kConfig.mma_columns();
   static constexpr int row_blocks = kConfig.consumer_rows() / 64;  // of one consumer
   static_assert(row_blocks * 64 == kConfig.consumer_rows());
-  using Sum = std::conditional_t<std::is_same_v<Element, Int8Pair>, int32_t, float>;
+  using Sum = std::conditional_t<std::is_same_v<Element, int8_t>, int32_t, float>;
   using Sums = Sum[row_blocks][columns / 2];
 
   // A chunk's bias takes registers beside the sums, which both of these fill.

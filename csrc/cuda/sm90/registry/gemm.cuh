@@ -53,7 +53,7 @@ using KernelAlongK = Kernel<kTile, Element, Major::kK, Major::kK, GroupedTiles, 
 template <int kNumber, DType kA, DType kB, DType kOut>
 KernelFunction<KernelParams> kernel_function(Fp8Kernels<kA, kB, kOut>) {
   constexpr TileConfig tile = kFp8Configs[kNumber].tile;
-  using Element = Float8Pair<DeviceType<kA>, DeviceType<kB>>;
+  using Element = Float8<DeviceType<kA>, DeviceType<kB>>;
   using Scale = Unscaled<DeviceType<kOut>>;
   if constexpr (kFp8Configs[kNumber].operands == Operands::kFp8Promoted) {
     return &gemm<KernelAlongK<tile, Element, PromotedMainLoop, Scale, TmaStore>>;
@@ -88,11 +88,10 @@ KernelFunction<typename BlockScaledKernels<kOperands, kOut>::Params> kernel_func
     } else {
       constexpr TileConfig int8_tile = tile_of(kBlockScaledConfigs[kNumber], Encoding::kInt8);
       constexpr TileConfig float8_tile = tile_of(kBlockScaledConfigs[kNumber], Encoding::kFloat8);
-      using E5M2Pair = Float8Pair<__nv_fp8_e5m2, __nv_fp8_e5m2>;
-      using Int8 =
-          KernelAlongK<int8_tile, Int8Pair, PlainMainLoop, RowScale<Encoding::kInt8, int8_tile, Out>, TmaStore>;
-      using Float8 = KernelAlongK<float8_tile, E5M2Pair, PromotedMainLoop,
-                                  RowScale<Encoding::kFloat8, float8_tile, Out>, TmaStore>;
+      using E5M2 = Float8<__nv_fp8_e5m2, __nv_fp8_e5m2>;
+      using Int8 = KernelAlongK<int8_tile, int8_t, PlainMainLoop, RowScale<Encoding::kInt8, int8_tile, Out>, TmaStore>;
+      using Float8 =
+          KernelAlongK<float8_tile, E5M2, PromotedMainLoop, RowScale<Encoding::kFloat8, float8_tile, Out>, TmaStore>;
       using Float8OrNone = std::conditional_t<kOperands == Operands::kE5M2, Float8, void>;
       return &gemm_by_encoding<Int8, BFloat16, Float8OrNone>;
     }

@@ -30,7 +30,7 @@ struct SmallMTypes {
   static constexpr bool has_e4m3 = kA == DType::kFloat8E4M3 || kB == DType::kFloat8E4M3;
   static constexpr bool may_lose = has_e4m3 || format.is_mxfp4();  // something of some numbers
   using TileA = OperandTile<kTileM, format.stage_k(), Major::kK>;
-  using TileA8 = OperandTile<kTileM, format.stage_k() / 2, Major::kK>;  // in units of two elements
+  using TileA8 = OperandTile<kTileM, format.stage_k(), Major::kK, 1>;
   static_assert(TileA::bytes == stage.codes_a - stage.elements_a);
   using Sums = float[kTileM / 2];
   // A consumer gives a stage back when it has begun the next one that is its own.
