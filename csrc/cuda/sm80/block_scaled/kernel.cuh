@@ -4,15 +4,13 @@
 
 #include <cstdint>
 
-#include "cuda/common/device_flag.cuh"
 #include "cuda/common/kernel_problem.h"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/block_scaled/main_loop.cuh"
 #include "cuda/sm80/block_scaled/wide.cuh"
-#include "cuda/sm80/heuristics/block_scaled.h"
+#include "cuda/sm80/heuristics/config.h"
 #include "cuda/sm80/tile/cta_tile.cuh"
-#include "cuda/sm80/tile/fragment_store.cuh"
-#include "cuda/sm80/tile/kernel_params.h"
+#include "cuda/sm80/tile/fragments.cuh"
 
 namespace tileon::sm80 {
 

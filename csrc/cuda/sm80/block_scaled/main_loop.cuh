@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "cuda/sm80/block_scaled/reader.cuh"
+#include "cuda/sm80/block_scaled/chunk_reader.cuh"
 #include "cuda/sm80/tile/fragments.cuh"
 
 namespace tileon::sm80 {
@@ -105,12 +105,7 @@ __device__ __forceinline__ void multiply_decoded(DecodedStages<Kernel>& stages,
         const uint32_t stage = half == 0 ? stages.current() : stages.next();
         loader_b.load(stage + Kernel::TileA::bytes, 1 - half, b[1 - half]);
       }
-#pragma unroll
-      for (int step = 0; step < Kernel::fragments_n; ++step) {
-        const int n = m % 2 ? Kernel::fragments_n - 1 - step : step;  // there and back: the last b serves twice
-        const auto& pair = b[half][n / 2];
-        ptx::mma_m16n8<typename Kernel::Element>(sums[m][n], a[slot % 2], pair[n % 2 * 2], pair[n % 2 * 2 + 1]);
-      }
+      multiply_row<typename Kernel::Element, typename Kernel::Element>(m, a[slot % 2], b[half], sums[m]);
     }
     if (!decodes_first) stages.move(block);
     stages.turn();

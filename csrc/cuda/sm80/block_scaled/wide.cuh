@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "cuda/sm80/block_scaled/reader.cuh"
+#include "cuda/sm80/block_scaled/chunk_reader.cuh"
 #include "cuda/sm80/tile/cta_tile.cuh"
 #include "cuda/sm80/tile/fragments.cuh"
 

@@ -8,15 +8,9 @@
 #include "cuda/common/kernel_problem.h"
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/sm80/loaders/operand_access.h"
+#include "cuda/sm80/heuristics/operand_access.h"
 
 namespace tileon::sm80 {
-
-enum class PanelAccess : int8_t {
-  kVectorsAlongMn,  // mn-major and aligned: 16-byte copies
-  kVectorsAlongK,   // k-major and aligned: 16-byte loads, transposed on their way through registers
-  kElements,        // anything else: one copy an element, through both strides
-};
 
 // Rows of tile_mn elements and `kPaddingBytes` more, which spread the rows over the banks.
 template <typename Element_, int kTileMn, int kBlockK, int kPaddingBytes>
@@ -182,11 +176,5 @@ class TransposingPanelReader {
 template <typename Shape, PanelAccess kAccess, int kThreads>
 using PanelReader = std::conditional_t<kAccess == PanelAccess::kVectorsAlongK, TransposingPanelReader<Shape, kThreads>,
                                        CopyingPanelReader<Shape, kAccess, kThreads>>;
-
-inline PanelAccess panel_access(const Matrix& operand, const Problem& problem, int64_t mn) {
-  const OperandAccess access = operand_access(operand, problem.batch, mn, problem.k, info(problem.a.dtype).bytes);
-  if (!access.vectors) return PanelAccess::kElements;
-  return access.major == Major::kMn ? PanelAccess::kVectorsAlongMn : PanelAccess::kVectorsAlongK;
-}
 
 }  // namespace tileon::sm80

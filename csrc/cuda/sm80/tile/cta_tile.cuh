@@ -1,12 +1,41 @@
-// Which part of the output a CTA and its warps compute.
+// What the host hands to a portable kernel, and what a CTA makes of it: whether it runs at all, and which part of the
+// output it and its warps compute.
 #pragma once
 
 #include <cstdint>
 
-#include "cuda/sm80/heuristics/dense.h"
-#include "cuda/sm80/tile/kernel_params.h"
+#include "cuda/common/kernel_problem.h"
+#include "cuda/common/tile_order.h"
+#include "cuda/ptx/sync.cuh"
+#include "cuda/runtime/gpu.h"
+#include "cuda/sm80/heuristics/config.h"
 
 namespace tileon::sm80 {
+
+template <typename Problem_>
+struct TileParams {
+  using Problem = Problem_;
+  Problem problem;
+  TileOrder order;
+  int tiles_per_batch;  // order.count(); block index = batch * tiles_per_batch + tile
+  int64_t first_batch;  // of this launch
+  bool vector_stores;   // four neighbouring columns of the output can be stored at once
+};
+using KernelParams = TileParams<KernelProblem>;
+using BlockScaledParams = TileParams<ScaledKernelProblem>;
+
+// Whether a word is set; collective for the CTA. Waits for the kernels before this one where that was launched as their
+// dependent.
+__device__ __forceinline__ bool any_set(const DeviceFlag& flag) {
+  ptx::grid_dependency_wait();
+  uint32_t any = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < flag.count; i += static_cast<int>(blockDim.x)) any |= flag.words[i];
+  return __syncthreads_or(static_cast<int>(any)) != 0;
+}
+
+__device__ __forceinline__ bool holds(const DeviceFlag& flag) {
+  return flag.words == nullptr || any_set(flag) == flag.when_set;
+}
 
 // Whether the architecture that is being compiled for has this much shared memory for a CTA, and the instructions that
 // came with `kCapability`. Where it has not, `supports` never lets the kernel run, and its body is left out.

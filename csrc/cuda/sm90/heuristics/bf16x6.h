@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cuda/common/cheapest.h"
-#include "cuda/common/vector_stores.h"
+#include "cuda/common/kernel_choice.h"
+#include "cuda/common/operand_layout.h"
 #include "cuda/sm90/heuristics/cost.h"
 #include "cuda/sm90/layout/bf16x3.h"
 

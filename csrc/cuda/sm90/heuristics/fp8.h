@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cuda/common/cheapest.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/cost.h"
 
 namespace tileon::sm90 {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "cuda/common/cheapest.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
 

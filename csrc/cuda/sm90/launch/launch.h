@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "cuda/runtime/launch.h"
-#include "cuda/runtime/shared_memory_attribute.h"
 #include "cuda/sm90/heuristics/dense.h"
 
 namespace tileon::sm90 {

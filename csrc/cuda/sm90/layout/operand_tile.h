@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cuda/common/major.h"
+#include "cuda/common/operand_layout.h"
 
 #ifdef __CUDACC__
 #define TILEON_OPERAND_FUNCTION __host__ __device__ __forceinline__ constexpr

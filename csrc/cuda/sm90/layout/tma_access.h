@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/problem.h"
-#include "cuda/common/major.h"
+#include "cuda/common/operand_layout.h"
 
 namespace tileon::sm90 {
 

@@ -2,7 +2,7 @@
 // instances/.
 #pragma once
 
-#include "cuda/common/major.h"
+#include "cuda/common/operand_layout.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/sm90/layout/kernel_params.h"
 

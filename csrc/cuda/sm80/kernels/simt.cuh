@@ -1,0 +1,143 @@
+// GEMM on the ordinary arithmetic units, for IEEE float32: one fused multiply-add an element and k, in the
+// order of k. A thread sums a patch of thread_m x thread_n elements; a warp's lanes lie eight down m, four along n.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/common/epilogue_store.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/sm80/heuristics/config.h"
+#include "cuda/sm80/loaders/operand_panel.cuh"
+#include "cuda/sm80/loaders/pipeline.cuh"
+#include "cuda/sm80/tile/cta_tile.cuh"
+
+namespace tileon::sm80 {
+
+constexpr int kLanesM = 8;
+constexpr int kLanesN = 4;
+
+template <TileConfig kConfig, PanelAccess kAccessA, PanelAccess kAccessB>
+struct SimtKernel {
+  using Element = float;
+  static constexpr TileConfig config = kConfig;
+  static constexpr int threads = kConfig.threads();
+  static constexpr int vector = 16 / int(sizeof(Element));
+  static constexpr int thread_m = kConfig.warp_m() / kLanesM;
+  static constexpr int thread_n = kConfig.warp_n() / kLanesN;
+  static_assert(thread_m % vector == 0 && thread_n % vector == 0);
+  static constexpr int padding = panel_padding(kConfig.family);
+  using PanelA = Panel<Element, kConfig.tile_m, kConfig.block_k, padding>;
+  using PanelB = Panel<Element, kConfig.tile_n, kConfig.block_k, padding>;
+  using ReaderA = PanelReader<PanelA, kAccessA, threads>;
+  using ReaderB = PanelReader<PanelB, kAccessB, threads>;
+  static_assert(kConfig.stages >= 3, "a transposed block lands one fetch later");
+  using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
+  // A slab is one row of every patch in the warp. It takes the pipeline's place when the sums are done.
+  static constexpr int slab_rows = sm80::slab_rows(kConfig.family);
+  static_assert(slab_rows == kLanesM);
+  static constexpr int slab_pitch = kConfig.warp_n() + slab_padding(kConfig.family);
+  static constexpr int slab_bytes = slab_rows * slab_pitch * int(sizeof(Element));
+  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
+  static_assert(shared_bytes >= Pipeline::bytes && shared_bytes >= threads / 32 * slab_bytes);
+};
+
+// 16 bytes of elements.
+template <typename Element>
+struct alignas(16) Vector {
+  Element values[16 / sizeof(Element)];
+};
+
+// A patch is made of vectors: element i of a side lies at i % vector of vector i / vector, and the vectors of a warp's
+// lanes lie side by side, so that a warp reads one stretch of shared memory without a conflict.
+template <typename Element, int kLanes, int kCount>
+__device__ __forceinline__ void load_patch_side(const Element* row, int lane, Element (&values)[kCount]) {
+  constexpr int vector = 16 / int(sizeof(Element));
+#pragma unroll
+  for (int i = 0; i < kCount / vector; ++i) {
+    const auto loaded = *reinterpret_cast<const Vector<Element>*>(row + (i * kLanes + lane) * vector);
+#pragma unroll
+    for (int j = 0; j < vector; ++j) values[i * vector + j] = loaded.values[j];
+  }
+}
+
+// Sums a @ b over all of k into one thread's patch. `warp_m` and `warp_n` say where the warp's tile begins.
+template <typename Kernel>
+__device__ __forceinline__ void multiply(typename Kernel::Pipeline& pipeline, const unsigned char* shared,
+                                         uint32_t shared_base, int warp_m, int warp_n, int blocks,
+                                         typename Kernel::Element (&sums)[Kernel::thread_m][Kernel::thread_n]) {
+  using Element = typename Kernel::Element;
+  const int lane_m = threadIdx.x % 32 / kLanesN;
+  const int lane_n = threadIdx.x % 32 % kLanesN;
+  Element a[2][Kernel::thread_m];
+  Element b[2][Kernel::thread_n];
+  const auto load = [&](int k, int buffer) {
+    const auto* a_rows = reinterpret_cast<const Element*>(shared + (pipeline.a() - shared_base)) + warp_m;
+    const auto* b_rows = reinterpret_cast<const Element*>(shared + (pipeline.b() - shared_base)) + warp_n;
+    load_patch_side<Element, kLanesM>(a_rows + k * Kernel::PanelA::pitch, lane_m, a[buffer]);
+    load_patch_side<Element, kLanesN>(b_rows + k * Kernel::PanelB::pitch, lane_n, b[buffer]);
+  };
+  multiply_blocks<Kernel::config.block_k>(pipeline, blocks, load, [&](int buffer) {
+#pragma unroll
+    for (int m = 0; m < Kernel::thread_m; ++m) {
+#pragma unroll
+      for (int step = 0; step < Kernel::thread_n; ++step) {
+        const int n = m % 2 ? Kernel::thread_n - 1 - step : step;  // there and back: neighbours share a register
+        sums[m][n] = fma(a[buffer][m], b[buffer][n], sums[m][n]);
+      }
+    }
+  });
+}
+
+// Takes one warp's patches through shared memory to the output, one row of each patch at a time.
+template <typename Kernel>
+__device__ __forceinline__ void store(const KernelParams& params, int64_t batch, int64_t row_begin,
+                                      int64_t column_begin, typename Kernel::Element* slab,
+                                      const typename Kernel::Element (&sums)[Kernel::thread_m][Kernel::thread_n]) {
+  using Element = typename Kernel::Element;
+  constexpr int vector = Kernel::vector;
+  const int lane = threadIdx.x % 32;
+  const WarpStore<Element, Kernel::config.warp_n()> warp_store(params.problem, params.vector_stores, batch,
+                                                               column_begin, lane);
+  Element* lane_slab = slab + lane / kLanesN * Kernel::slab_pitch + lane % kLanesN * vector;
+#pragma unroll 1
+  for (int m = 0; m < Kernel::thread_m; ++m) {
+#pragma unroll
+    for (int this_m = 0; this_m < Kernel::thread_m; ++this_m) {
+      if (this_m != m) continue;  // registers take constant indices only; the branch is the same in all lanes
+#pragma unroll
+      for (int n = 0; n < Kernel::thread_n; n += vector) {
+        Vector<Element> part;
+#pragma unroll
+        for (int j = 0; j < vector; ++j) part.values[j] = sums[this_m][n + j];
+        *reinterpret_cast<Vector<Element>*>(lane_slab + n * kLanesN) = part;
+      }
+    }
+    __syncwarp();
+    const int64_t first_row = row_begin + m / vector * kLanesM * vector + m % vector;
+    warp_store.template store<Kernel::slab_rows, Kernel::slab_pitch>(slab, first_row, vector);
+    __syncwarp();
+  }
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
+    gemm_simt(const __grid_constant__ KernelParams params) {
+  unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
+  using Element = typename Kernel::Element;
+  constexpr TileConfig config = Kernel::config;
+  const KernelProblem& problem = params.problem;
+  if (!holds(problem.device_flag)) return;
+  const CtaTile tile(params, config);
+
+  typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m);
+  typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n);
+  const auto shared_base = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
+  typename Kernel::Pipeline pipeline(shared_base, reader_a, reader_b, problem.k);
+  Element sums[Kernel::thread_m][Kernel::thread_n] = {};
+  multiply<Kernel>(pipeline, shared_memory, shared_base, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
+  pipeline.drain();  // from here on the slabs overwrite it
+  store<Kernel>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+                reinterpret_cast<Element*>(shared_memory + threadIdx.x / 32 * Kernel::slab_bytes), sums);
+}
+
+}  // namespace tileon::sm80
