@@ -40,7 +40,7 @@ SHARED = ("core", "cuda/ptx", "cuda/common", "cuda/runtime")  # what an architec
 # dispatch knows the header with the architecture's name.
 LAYERS = {
     "cuda/sm80": (
-        *("heuristics", "loaders", "tile", "kernels", "block_scaled", "registry", "instances"),
+        *("heuristics", "loaders", "tile", "kernels", "registry", "instances"),
     ),
     "cuda/sm90": (
         *("layout", "heuristics", "mainloop", "epilogue", "kernels", "small_m"),

@@ -42,7 +42,7 @@ sm80::TileConfig chosen(const Problem& problem, const Gpu& gpu) {
 void check_choice() {
   for (const Gpu& gpu : {kH200, kAda}) {
     for (const sm80::KernelConfig& config : sm80::kBlockScaledConfigs)
-      expect(sm80::supports(config, problem_of(1, 1, 32), gpu),
+      expect(sm80::why_not(config, sm80::Kind::kMxfp8, problem_of(1, 1, 32), gpu) == nullptr,
              "every config fits every GPU that has the portable kernels");
     const sm80::TileConfig large = chosen(problem_of(8192, 8192, 4096), gpu);
     expect(large.tile_m * large.tile_n == 256 * 128, "large products take the largest tiles");

@@ -3,7 +3,8 @@
 
 #include "core/small_floats.h"
 #include "cuda/common/convert.cuh"
-#include "cuda/elementwise/quantize.h"
+#include "cuda/common/kernel_choice.h"
+#include "cuda/elementwise/elementwise.h"
 #include "cuda/elementwise/row_walk.cuh"
 
 namespace tileon {
@@ -117,29 +118,14 @@ void launch_dequantize(const DequantizeProblem& problem, cudaStream_t stream) {
   launch(problem, problem.rows, problem.k, stream);
 }
 
-template <Format kFormat>
-void launch_dequantize(const DequantizeProblem& problem, cudaStream_t stream) {
-  switch (problem.out_dtype) {
-    case DType::kFloat16:
-      return launch_dequantize<kFormat, __half>(problem, stream);
-    case DType::kBFloat16:
-      return launch_dequantize<kFormat, __nv_bfloat16>(problem, stream);
-    default:
-      return launch_dequantize<kFormat, float>(problem, stream);
-  }
-}
-
 }  // namespace
 
 void run_dequantize(const DequantizeProblem& problem, cudaStream_t stream) {
-  switch (problem.format) {
-    case Format::kMxfp8:
-      return launch_dequantize<Format::kMxfp8>(problem, stream);
-    case Format::kMxfp4:
-      return launch_dequantize<Format::kMxfp4>(problem, stream);
-    case Format::kNvfp4:
-      return launch_dequantize<Format::kNvfp4>(problem, stream);
-  }
+  visit<Format::kMxfp8, Format::kMxfp4, Format::kNvfp4>(problem.format, [&](auto format) {
+    visit_elements(problem.out_dtype, [&](auto element) {
+      launch_dequantize<decltype(format)::value, decltype(element)>(problem, stream);
+    });
+  });
 }
 
 }  // namespace tileon

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "cuda/common/convert.cuh"
-#include "cuda/elementwise/epilogue_backward.h"
+#include "cuda/elementwise/elementwise.h"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/runtime/launch.h"
 
@@ -171,9 +171,10 @@ bool has_vectors(const void* data, int64_t stride, int element_bytes) {
 Launch plan(const EpilogueBackwardProblem& problem, int sm_count) {
   const int64_t wanted =
       std::max<int64_t>(2 * kResident<float> * sm_count / std::max<int64_t>(blocks_of(problem.n), 1), 1);
-  const int64_t most = std::max<int64_t>((problem.rows() + 31) / 32, 1);
+  const int64_t max_shares = std::max<int64_t>((problem.rows() + 31) / 32, 1);
   Launch launch{};
-  launch.rows_per_share = std::max<int64_t>((problem.rows() + std::min(wanted, most) - 1) / std::min(wanted, most), 1);
+  launch.rows_per_share =
+      std::max<int64_t>((problem.rows() + std::min(wanted, max_shares) - 1) / std::min(wanted, max_shares), 1);
   launch.shares = static_cast<int>((problem.rows() + launch.rows_per_share - 1) / launch.rows_per_share);
   const int grad_bytes = info(problem.grad_dtype).bytes;
   const bool whole = problem.n % kLaneColumns == 0;
@@ -210,18 +211,6 @@ void launch_kernels(const EpilogueBackwardProblem& problem, void* workspace, int
                 &add_shares<Accumulator>, problem, share_sums, launch.shares);
 }
 
-template <typename Grad>
-void launch_for_grad(const EpilogueBackwardProblem& problem, void* workspace, int sm_count, cudaStream_t stream) {
-  switch (problem.out_dtype) {
-    case DType::kFloat16:
-      return launch_kernels<Grad, __half>(problem, workspace, sm_count, stream);
-    case DType::kBFloat16:
-      return launch_kernels<Grad, __nv_bfloat16>(problem, workspace, sm_count, stream);
-    default:
-      return launch_kernels<Grad, float>(problem, workspace, sm_count, stream);
-  }
-}
-
 }  // namespace
 
 int64_t epilogue_backward_workspace(const EpilogueBackwardProblem& problem, int sm_count) {
@@ -232,16 +221,13 @@ int64_t epilogue_backward_workspace(const EpilogueBackwardProblem& problem, int 
 void run_epilogue_backward(const EpilogueBackwardProblem& whole, void* workspace, int sm_count, cudaStream_t stream) {
   if (whole.n == 0) return;
   const EpilogueBackwardProblem problem = flattened(whole);
-  switch (problem.grad_dtype) {
-    case DType::kFloat16:
-      return launch_for_grad<__half>(problem, workspace, sm_count, stream);
-    case DType::kBFloat16:
-      return launch_for_grad<__nv_bfloat16>(problem, workspace, sm_count, stream);
-    case DType::kFloat64:
-      return launch_kernels<double, double>(problem, workspace, sm_count, stream);
-    default:
-      return launch_for_grad<float>(problem, workspace, sm_count, stream);
-  }
+  if (problem.grad_dtype == DType::kFloat64)
+    return launch_kernels<double, double>(problem, workspace, sm_count, stream);
+  visit_elements(problem.grad_dtype, [&](auto grad) {
+    visit_elements(problem.out_dtype, [&](auto out) {
+      launch_kernels<decltype(grad), decltype(out)>(problem, workspace, sm_count, stream);
+    });
+  });
 }
 
 }  // namespace tileon

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "cuda/elementwise/quantize.h"
+#include "cuda/elementwise/elementwise.h"
 #include "cuda/runtime/launch.h"
 
 namespace tileon {

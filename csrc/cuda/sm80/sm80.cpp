@@ -1,7 +1,9 @@
 #include "cuda/sm80/sm80.h"
 
+#include <iterator>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm80/heuristics/choice.h"
@@ -18,24 +20,12 @@ struct Table {
   static const char* name(int config) { return kConfigs[config].name; }
 
   static std::string operands(int config) {
-    constexpr const char* names[kKindCount] = {"float16",
-                                               "bfloat16",
-                                               "tf32",
-                                               "float32",
-                                               "float64",
-                                               "float8_e4m3fn",
-                                               "float8_e4m3fn*float8_e5m2",
-                                               "float8_e5m2*float8_e4m3fn",
-                                               "float8_e5m2",
-                                               "mxfp8",
-                                               "mxfp4",
-                                               "mixed",  // in either order
-                                               "",
-                                               "nvfp4"};  // in the order of Kind
     std::string text;
-    for (int kind = 0; kind < kKindCount; ++kind) {
-      if (!(kConfigs[config].kinds & bit(static_cast<Kind>(kind))) || *names[kind] == 0) continue;
-      text += (text.empty() ? "" : ",") + std::string(names[kind]);
+    const char* last = "";  // the two mixed pairs are one name
+    for (const KindInfo& kind : kKinds) {
+      if (!(kConfigs[config].kinds & bit(kind.kind)) || std::string_view(last) == kind.name) continue;
+      text += (text.empty() ? "" : ",") + std::string(kind.name);
+      last = kind.name;
     }
     return text;
   }
@@ -43,7 +33,7 @@ struct Table {
   static bool is_measured(int config) { return kConfigs[config].measured; }
 
   static const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
-    return sm80::why_not(kConfigs[config], problem, gpu);
+    return sm80::why_not(kConfigs[config], kind_of(problem), problem, gpu);
   }
 
   static int choose(const Problem& problem, const Gpu& gpu) { return sm80::choose(kConfigs, problem, gpu); }

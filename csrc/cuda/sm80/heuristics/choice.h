@@ -13,59 +13,33 @@
 namespace tileon::sm80 {
 
 inline Kind kind_of(const Problem& problem) {
-  const DType a = problem.a.dtype, b = problem.b.dtype;
-  if (problem.is_scaled()) {
-    int pair = 0;  // nvfp4, the last one, where no other is it
-    while (pair + 1 < kFormatPairCount && kFormatPairs[pair] != FormatPair{a, b, problem.b.scale.type}) ++pair;
-    return static_cast<Kind>(kDenseKindCount + pair);
-  }
-  switch (a) {
-    case DType::kFloat16:
-      return Kind::kFloat16;
-    case DType::kBFloat16:
-      return Kind::kBFloat16;
-    case DType::kFloat32:
-      return problem.allow_tf32 ? Kind::kTf32 : Kind::kFloat32;
-    case DType::kFloat8E4M3:
-      return b == DType::kFloat8E4M3 ? Kind::kE4M3 : Kind::kE4M3E5M2;
-    case DType::kFloat8E5M2:
-      return b == DType::kFloat8E4M3 ? Kind::kE5M2E4M3 : Kind::kE5M2;
-    default:
-      return Kind::kFloat64;
-  }
-}
-
-// Why not both operands can be loaded in 16-byte chunks along k.
-inline const char* why_not_along_k(const Problem& problem) {
-  const auto along_k = [&](const Operand& operand, int64_t mn) {
-    const OperandAccess access = operand_access(operand, problem, mn);
-    return access.vectors && access.major == Major::kK;
+  if (problem.a.dtype == DType::kFloat32) return problem.allow_tf32 ? Kind::kTf32 : Kind::kFloat32;
+  const auto is = [&](const KindInfo& kind) {
+    return kind.a == problem.a.dtype && kind.b == problem.b.dtype && kind.scale == problem.b.scale.type;
   };
-  if (!along_k(problem.a, problem.m)) return "it cannot read the strides or the alignment of `a`";
-  if (!along_k(problem.b, problem.n)) return "it cannot read the strides or the alignment of `b`";
-  return nullptr;
+  int kind = problem.is_scaled() ? static_cast<int>(Kind::kMxfp8) : 0;
+  while (kind + 1 < kKindCount && !is(kKinds[kind])) ++kind;
+  return static_cast<Kind>(kind);
 }
 
-// Why a config cannot run the problem on this GPU; null where it can. There is no problem with scales that a config of
-// its table does not take.
-inline const char* why_not(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
+// Why a config cannot run a problem of this kind on this GPU; null where it can. There is no problem with scales that a
+// config of its table does not take.
+inline const char* why_not(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
   const TileConfig& tile = config.tile;
-  if (!(config.kinds & bit(kind_of(problem)))) return "it does not take operands of this dtype";
-  const int element_bytes = problem.is_scaled() ? kDecodedBytes : info(problem.a.dtype).bytes;
+  if (!(config.kinds & bit(kind))) return "it does not take operands of this dtype";
+  const int element_bytes = is_scaled(kind) ? kDecodedBytes : info(problem.a.dtype).bytes;
   if (shared_bytes(tile, tile_element_bytes(tile.family, element_bytes)) > gpu.shared_bytes_per_block)
     return "this GPU has too little shared memory for it";
-  if (problem.is_scaled()) return nullptr;  // other layouts of codes have been copied
-  if (tile.family == Family::kSkinny) return why_not_along_k(problem);
-  if (tile.family != Family::kMma) return nullptr;  // the other families read anything
+  if (is_scaled(kind)) return nullptr;  // other layouts of codes have been copied
+  if (tile.family != Family::kMma && tile.family != Family::kSkinny) return nullptr;  // they read anything
   if (is_float8(problem.a.dtype) && gpu.image < kFloat8Capability)
     return "fp8 needs code for compute capability 8.9 or newer";
-  if (!reads_vectors(problem.a, problem, problem.m)) return "it cannot read the strides or the alignment of `a`";
-  if (!reads_vectors(problem.b, problem, problem.n)) return "it cannot read the strides or the alignment of `b`";
+  const bool along_k = tile.family == Family::kSkinny;
+  if (!reads_vectors(problem.a, problem, problem.m, along_k))
+    return "it cannot read the strides or the alignment of `a`";
+  if (!reads_vectors(problem.b, problem, problem.n, along_k))
+    return "it cannot read the strides or the alignment of `b`";
   return nullptr;
-}
-
-inline bool supports(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
-  return why_not(config, problem, gpu) == nullptr;
 }
 
 // Whether fp8 operands are multiplied faster as float16, but for the conversion: where the configs with fp8
@@ -83,8 +57,8 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
 
 // Nanoseconds that the model expects on an H200's SMs: full waves of ctas_per_sm CTAs, then one of what is left, which
 // takes as long as its fullest SM.
-inline double expected_ns(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
-  const float ns_per_k = config.ns_per_k[problem.is_scaled() ? format_pair(kind_of(problem)) : 0];
+inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
+  const float ns_per_k = config.ns_per_k[is_scaled(kind) ? static_cast<int>(kind) - static_cast<int>(Kind::kMxfp8) : 0];
   const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
   const int64_t slots = static_cast<int64_t>(gpu.sm_count) * config.tile.ctas_per_sm;
   const double alone = static_cast<double>(ns_per_k) * static_cast<double>(problem.k) + config.ns_fixed;
@@ -106,15 +80,16 @@ constexpr double kCopyPaysFromNs = 24000.0;
 
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   constexpr KernelConfig gather = first_config_of(Family::kMmaGather);
-  return problem.products() >= kCopyPaysFrom || expected_ns(gather, problem, gpu) >= kCopyPaysFromNs;
+  return problem.products() >= kCopyPaysFrom || expected_ns(gather, kind_of(problem), problem, gpu) >= kCopyPaysFromNs;
 }
 
 // The config expected to be fastest; -1 where none supports the problem (one always does). A config that has not run on
 // hardware is taken only where no other can run.
 template <int kCount>
 int choose(const KernelConfig (&configs)[kCount], const Problem& problem, const Gpu& gpu) {
-  const auto ns = [&](const KernelConfig& config) { return expected_ns(config, problem, gpu); };
-  const auto runs = [&](const KernelConfig& config) { return supports(config, problem, gpu); };
+  const Kind kind = kind_of(problem);
+  const auto ns = [&](const KernelConfig& config) { return expected_ns(config, kind, problem, gpu); };
+  const auto runs = [&](const KernelConfig& config) { return why_not(config, kind, problem, gpu) == nullptr; };
   const int best = cheapest(
       configs, [&](const KernelConfig& config) { return config.measured && runs(config); }, ns);
   return best >= 0 ? best : cheapest(configs, runs, ns);

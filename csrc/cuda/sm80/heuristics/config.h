@@ -44,29 +44,43 @@ enum class Kind : int8_t {
   kE4M3E5M2,
   kE5M2E4M3,
   kE5M2,
-  kMxfp8,
+  kMxfp8,  // the first one with block scales
   kMxfp4,
   kMxE4M3E2M1,
   kMxE2M1E4M3,
   kNvfp4,
 };
-constexpr int kDenseKindCount = static_cast<int>(Kind::kMxfp8);
-constexpr int bit(Kind kind) { return 1 << static_cast<int>(kind); }
 
-// The operands of a kind with block scales.
-struct FormatPair {
-  DType a, b;       // of the elements
-  ScaleType scale;  // of both operands
-  bool operator==(const FormatPair&) const = default;
+struct KindInfo {
+  Kind kind;
+  const char* name;  // as the ops report it: two dtypes with a * between them are those of a and b
+  DType a, b;        // of the elements
+  ScaleType scale = ScaleType::kE8M0;
 };
-constexpr FormatPair kFormatPairs[] = {{DType::kFloat8E4M3, DType::kFloat8E4M3, ScaleType::kE8M0},
-                                       {DType::kFloat4E2M1, DType::kFloat4E2M1, ScaleType::kE8M0},
-                                       {DType::kFloat8E4M3, DType::kFloat4E2M1, ScaleType::kE8M0},
-                                       {DType::kFloat4E2M1, DType::kFloat8E4M3, ScaleType::kE8M0},
-                                       {DType::kFloat4E2M1, DType::kFloat4E2M1, ScaleType::kE4M3}};  // as in Kind
-constexpr int kFormatPairCount = sizeof(kFormatPairs) / sizeof(FormatPair);
-constexpr int kKindCount = kDenseKindCount + kFormatPairCount;
-constexpr int format_pair(Kind kind) { return static_cast<int>(kind) - kDenseKindCount; }
+constexpr KindInfo kKinds[] = {
+    {Kind::kFloat16, "float16", DType::kFloat16, DType::kFloat16},
+    {Kind::kBFloat16, "bfloat16", DType::kBFloat16, DType::kBFloat16},
+    {Kind::kTf32, "tf32", DType::kFloat32, DType::kFloat32},
+    {Kind::kFloat32, "float32", DType::kFloat32, DType::kFloat32},
+    {Kind::kFloat64, "float64", DType::kFloat64, DType::kFloat64},
+    {Kind::kE4M3, "float8_e4m3fn", DType::kFloat8E4M3, DType::kFloat8E4M3},
+    {Kind::kE4M3E5M2, "float8_e4m3fn*float8_e5m2", DType::kFloat8E4M3, DType::kFloat8E5M2},
+    {Kind::kE5M2E4M3, "float8_e5m2*float8_e4m3fn", DType::kFloat8E5M2, DType::kFloat8E4M3},
+    {Kind::kE5M2, "float8_e5m2", DType::kFloat8E5M2, DType::kFloat8E5M2},
+    {Kind::kMxfp8, "mxfp8", DType::kFloat8E4M3, DType::kFloat8E4M3},
+    {Kind::kMxfp4, "mxfp4", DType::kFloat4E2M1, DType::kFloat4E2M1},
+    {Kind::kMxE4M3E2M1, "mixed", DType::kFloat8E4M3, DType::kFloat4E2M1},
+    {Kind::kMxE2M1E4M3, "mixed", DType::kFloat4E2M1, DType::kFloat8E4M3},
+    {Kind::kNvfp4, "nvfp4", DType::kFloat4E2M1, DType::kFloat4E2M1, ScaleType::kE4M3},
+};
+constexpr int kKindCount = sizeof(kKinds) / sizeof(KindInfo);
+constexpr int kFormatPairs = kKindCount - static_cast<int>(Kind::kMxfp8);  // kinds with block scales
+
+constexpr const KindInfo& info(Kind kind) { return kKinds[static_cast<int>(kind)]; }
+static_assert(info(Kind::kFloat32).kind == Kind::kFloat32 && info(Kind::kNvfp4).kind == Kind::kNvfp4);
+
+constexpr bool is_scaled(Kind kind) { return kind >= Kind::kMxfp8; }
+constexpr int bit(Kind kind) { return 1 << static_cast<int>(kind); }
 
 struct KernelConfig {
   const char* name;
@@ -74,7 +88,7 @@ struct KernelConfig {
   TileConfig tile;
   // Nanoseconds of one CTA that has an SM to itself: ns_per_k * k + ns_fixed. A dense config has one ns_per_k for all
   // of its kinds, a block-scaled one has one for each pair of formats, in the order of Kind.
-  float ns_per_k[kFormatPairCount];
+  float ns_per_k[kFormatPairs];
   float ns_fixed;
   float share;           // of the SM that the CTA then uses: c CTAs together take max(1, c * share) times as long
   bool measured = true;  // the config has run on hardware; one that has not is chosen where no other can run
@@ -135,7 +149,7 @@ constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(Ker
 // The table of a kind's configs.
 template <Kind kKind>
 constexpr const auto& configs_of() {
-  if constexpr (kKind >= Kind::kMxfp8) {
+  if constexpr (is_scaled(kKind)) {
     return kBlockScaledConfigs;
   } else {
     return kDenseConfigs;

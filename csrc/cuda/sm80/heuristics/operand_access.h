@@ -36,11 +36,11 @@ inline OperandAccess operand_access(const Operand& operand, const Problem& probl
   return operand_access(operand, problem.batch, mn, problem.k, info(problem.a.dtype).bytes);
 }
 
-// Whether the tensor-core configs load the operand in 16-byte chunks. Of fp8 that must be along k: no ldmatrix
-// transposes single bytes.
-inline bool reads_vectors(const Operand& operand, const Problem& problem, int64_t mn) {
+// Whether an operand can be loaded in 16-byte chunks, `along_k` or along either dimension. Of fp8 it must be k: no
+// ldmatrix transposes single bytes.
+inline bool reads_vectors(const Operand& operand, const Problem& problem, int64_t mn, bool along_k = false) {
   const OperandAccess access = operand_access(operand, problem, mn);
-  return access.vectors && (access.major == Major::kK || !is_float8(problem.a.dtype));
+  return access.vectors && (access.major == Major::kK || !(along_k || is_float8(problem.a.dtype)));
 }
 
 // How a panel of an operand is read (operand_panel.cuh).

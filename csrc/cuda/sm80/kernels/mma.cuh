@@ -15,8 +15,8 @@ namespace tileon::sm80 {
 // The types and sizes of one kernel, from a row of the table, the operands' dtypes and majors.
 template <TileConfig kConfig, typename StoredA, Major kMajorA, Major kMajorB, typename StoredB>
 struct MmaKernel {
-  using ElementA = typename InTile<StoredA>::Element;
-  using ElementB = typename InTile<StoredB>::Element;
+  using ElementA = ElementInTile<StoredA>;
+  using ElementB = ElementInTile<StoredB>;
   static_assert(sizeof(ElementA) == sizeof(ElementB));
   static constexpr TileConfig config = kConfig;
   static constexpr int threads = kConfig.threads();

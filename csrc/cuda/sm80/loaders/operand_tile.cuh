@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/common/kernel_problem.h"
 #include "cuda/common/operand_layout.h"
@@ -99,15 +100,9 @@ struct AnyFloat8 {
   uint8_t code;
 };
 
-// What kernels keep of an operand in shared memory, by what it is in global memory.
+// An element in shared memory, by what it is in global memory.
 template <typename Stored>
-struct InTile {
-  using Element = Stored;
-};
-template <>
-struct InTile<AnyFloat8> {
-  using Element = __half;
-};
+using ElementInTile = std::conditional_t<std::is_same_v<Stored, AnyFloat8>, __half, Stored>;
 
 // Two float16 numbers, the first in the low half. Exact; NaN stays NaN.
 __device__ __forceinline__ uint32_t float16_pair(AnyFloat8 first, AnyFloat8 second, bool e4m3) {

@@ -15,11 +15,10 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/common/operand_layout.h"
 #include "cuda/runtime/launch.h"
-#include "cuda/sm80/block_scaled/kernel.cuh"
 #include "cuda/sm80/heuristics/choice.h"
-#include "cuda/sm80/kernels/dmma.cuh"
+#include "cuda/sm80/kernels/block_scaled.cuh"
 #include "cuda/sm80/kernels/mma.cuh"
-#include "cuda/sm80/kernels/simt.cuh"
+#include "cuda/sm80/kernels/panels.cuh"
 #include "cuda/sm80/kernels/skinny.cuh"
 #include "cuda/sm80/registry/registry.h"
 
@@ -128,9 +127,8 @@ void launch_panels(const Problem& problem, cudaStream_t stream) {
 template <Kind kKind, int kConfig>
 void launch_kind(const Problem& problem, cudaStream_t stream) {
   constexpr TileConfig kTile = configs_of<kKind>()[kConfig].tile;
-  if constexpr (kKind >= Kind::kMxfp8) {
-    constexpr FormatPair formats = kFormatPairs[format_pair(kKind)];
-    using Kernel = BlockScaledKernel<kTile, formats.a, formats.b, formats.scale>;
+  if constexpr (is_scaled(kKind)) {
+    using Kernel = BlockScaledKernel<kTile, info(kKind).a, info(kKind).b, info(kKind).scale>;
     launch<&gemm_block_scaled<Kernel>, Kernel>(problem, stream);
   } else if constexpr (kTile.family == Family::kMma) {
     launch_majors<kTile, Elements<kKind>>(problem, stream);
