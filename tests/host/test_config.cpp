@@ -165,7 +165,8 @@ void test_more_work_never_costs_less() {
 void test_operand_access() {
   const auto access = [](uintptr_t data, int64_t stride_mn, int64_t stride_k, int64_t stride_batch, int64_t batch,
                          int64_t mn, int64_t k, int bytes) {
-    return operand_access({reinterpret_cast<void*>(data), stride_mn, stride_k, stride_batch}, batch, mn, k, bytes);
+    const Problem of = problem(bytes == 2 ? DType::kFloat16 : DType::kFloat32, false, batch, mn, 1, k);
+    return operand_access({reinterpret_cast<void*>(data), stride_mn, stride_k, stride_batch}, of, mn);
   };
   expect(access(4096, 64, 1, 0, 1, 100, 64, 2).vectors, "row-major");
   expect(access(4096, 64, 1, 0, 1, 100, 64, 2).major == Major::kK, "row-major is k-major");

@@ -56,7 +56,7 @@ __device__ __forceinline__ Element round_to(Accumulator value) {
   }
 }
 
-// Two of them, the first in the low half.
+// Two rounded numbers in a word, the first in the low half.
 template <typename Element>
 __device__ __forceinline__ uint32_t round_pair(float first, float second) {
   if constexpr (std::is_same_v<Element, __half>) {

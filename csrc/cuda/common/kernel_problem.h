@@ -6,7 +6,7 @@
 
 namespace tileon {
 
-// Of operands without scales.
+// A product of operands without scales.
 struct KernelProblem {
   int64_t batch = 1;
   int64_t m = 0;
@@ -25,7 +25,7 @@ struct KernelProblem {
   DeviceFlag device_flag;
 };
 
-// Of one operand with block scales: rows of k elements. Strides are in bytes.
+// One operand with block scales: rows of k elements. Strides are in bytes.
 struct ScaledKernelOperand {
   const void* data = nullptr;
   int64_t stride_row = 0;

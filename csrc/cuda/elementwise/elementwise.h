@@ -16,7 +16,7 @@ void run_scale_pack(const ScalePackProblem& problem, cudaStream_t stream);
 // Bytes of GPU memory that run_epilogue_backward needs besides: the sums of the rows' shares, none without grad_bias.
 int64_t epilogue_backward_workspace(const EpilogueBackwardProblem& problem, int sm_count);
 
-// The same bits on every run.
+// Sums in a fixed order: every run gives the same bits.
 void run_epilogue_backward(const EpilogueBackwardProblem& problem, void* workspace, int sm_count, cudaStream_t stream);
 
 }  // namespace tileon

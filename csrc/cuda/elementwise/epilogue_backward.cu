@@ -10,6 +10,7 @@
 
 #include "cuda/common/convert.cuh"
 #include "cuda/elementwise/elementwise.h"
+#include "cuda/elementwise/row_walk.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/runtime/launch.h"
 
@@ -19,8 +20,8 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
 constexpr int kLaneColumns = 8;
-constexpr int kColumns = 32 * kLaneColumns;  // of a CTA
-constexpr int kRowsAtOnce = 2;               // of a warp
+constexpr int kColumns = 32 * kLaneColumns;  // a CTA's
+constexpr int kRowsAtOnce = 2;               // a warp's
 
 // CTAs of an SM: as many loads on their way as registers allow, 64 a thread on Hopper; elsewhere ptxas takes more.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
@@ -61,7 +62,7 @@ struct alignas(16) LaneRow {
 
 struct Launch {
   int64_t rows_per_share;
-  int shares;         // of the rows
+  int shares;         // CTAs that share the rows of their columns
   bool grad_vectors;  // eight columns of grad are whole vectors
   bool own_vectors;   // and of saved and grad_z, which have rows of n elements
 };
@@ -163,10 +164,6 @@ __global__ void __launch_bounds__(kThreads)
 
 int64_t blocks_of(int64_t columns) { return (columns + kColumns - 1) / kColumns; }
 
-bool has_vectors(const void* data, int64_t stride, int element_bytes) {
-  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(data)) % 16 == 0 && stride * element_bytes % 16 == 0;
-}
-
 // Shares for twice as many CTAs as the GPU holds at once, but of 32 rows at least, which pays for their sums.
 Launch plan(const EpilogueBackwardProblem& problem, int sm_count) {
   const int64_t wanted =
@@ -176,11 +173,12 @@ Launch plan(const EpilogueBackwardProblem& problem, int sm_count) {
   launch.rows_per_share =
       std::max<int64_t>((problem.rows() + std::min(wanted, max_shares) - 1) / std::min(wanted, max_shares), 1);
   launch.shares = static_cast<int>((problem.rows() + launch.rows_per_share - 1) / launch.rows_per_share);
-  const int grad_bytes = info(problem.grad_dtype).bytes;
+  const int64_t bytes = info(problem.grad_dtype).bytes;
   const bool whole = problem.n % kLaneColumns == 0;
-  launch.grad_vectors = whole && problem.stride_n == 1 && has_vectors(problem.grad, problem.stride_m, grad_bytes) &&
-                        (problem.batch == 1 || has_vectors(problem.grad, problem.stride_batch, grad_bytes));
-  launch.own_vectors = whole && (problem.saved == nullptr || has_vectors(problem.saved, 0, grad_bytes));
+  const int64_t stride_batch = problem.batch == 1 ? 0 : problem.stride_batch;
+  launch.grad_vectors = whole && has_vectors(problem.grad, problem.stride_m * bytes, problem.stride_n, 16) &&
+                        stride_batch * bytes % 16 == 0;
+  launch.own_vectors = whole && (problem.saved == nullptr || has_vectors(problem.saved, 0, 1, 16));
   return launch;
 }
 

@@ -31,7 +31,7 @@ struct alignas(kVectorBytes) LaneNumbers {
     for (int i = 0; i < kLaneElements; ++i) numbers[i] = from[i * stride];
   }
 
-  // Of 16 bits.
+  // Two numbers of 16 bits.
   __device__ __forceinline__ Pair& pair(int i) { return reinterpret_cast<Pair*>(numbers)[i]; }
   __device__ __forceinline__ const Pair& pair(int i) const { return reinterpret_cast<const Pair*>(numbers)[i]; }
 
@@ -67,7 +67,7 @@ struct alignas(kVectorBytes) LaneNumbers {
 constexpr float k2To22 = 4194304.0f;
 
 // 2^22 plus half the code. Where e2m1 has steps of 1/2, the code is the count of halves; where they are 1, that of ones
-// plus two; where they are 2, that of twos plus four. Of the three the right one is the least.
+// plus two; where they are 2, that of twos plus four. The code is the smallest of the three.
 __device__ __forceinline__ float e2m1_sum(float eighths) {
   const float halves = fmaf(eighths, 8.0f, k2To22);
   const float ones = fmaf(eighths, 4.0f, k2To22 + 1.0f);
@@ -90,8 +90,8 @@ __device__ __forceinline__ uint32_t e2m1_codes(const float (&eighths)[8]) {
   return cut_off(word - moved);
 }
 
-// The same in float16's arithmetic, two at a time, for eighths that float16 holds where it matters: those of numbers of
-// 16 bits times a power of two. It has steps of 1/2 from 2^9 on.
+// e2m1_codes in float16's arithmetic, two magnitudes at a time, for numbers of 16 bits times a power of two, whose
+// eighths float16 holds where it matters. float16 has steps of 1/2 from 2^9 on.
 __device__ __forceinline__ uint32_t e2m1_codes_of_float16(const float (&eighths)[8]) {
   const auto both = [](float value) { return __float2half2_rn(value); };
   constexpr uint32_t sum = 0x60006000u, moved = sum + (sum << 4) + (sum << 8) + (sum << 12);
@@ -102,8 +102,8 @@ __device__ __forceinline__ uint32_t e2m1_codes_of_float16(const float (&eighths)
     const __half2 halves = __hfma2(pair, both(8.0f), both(512.0f));
     const __half2 ones = __hfma2(pair, both(4.0f), both(513.0f));
     const __half2 twos = __hfma2(pair, both(2.0f), both(514.0f));
-    const __half2 least = __hmin2(__hmin2(halves, ones), twos);
-    word = word * 16 + *reinterpret_cast<const uint32_t*>(&least);
+    const __half2 sums = __hmin2(__hmin2(halves, ones), twos);
+    word = word * 16 + *reinterpret_cast<const uint32_t*>(&sums);
   }
   return cut_off(word - moved);
 }
@@ -116,7 +116,7 @@ __device__ __forceinline__ uint32_t sign_bits(const float* numbers) {
   return signs;
 }
 
-// Of numbers of 16 bits, two in a word.
+// sign_bits of numbers of 16 bits, two in a word.
 template <typename Element>
 __device__ __forceinline__ uint32_t sign_bits(const Element* numbers) {
   const auto* words = reinterpret_cast<const uint32_t*>(numbers);
@@ -187,7 +187,7 @@ __device__ __forceinline__ float lane_amax(const LaneNumbers<Element>& magnitude
   }
 }
 
-// Of a block, in all of its lanes.
+// The largest magnitude of a block, in each of its lanes.
 template <int kLanesPerBlock, typename Element>
 __device__ __forceinline__ float block_amax(const LaneNumbers<Element>& magnitudes) {
   float amax = lane_amax(magnitudes);

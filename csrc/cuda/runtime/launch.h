@@ -17,11 +17,11 @@ using KernelFunction = void (*)(Params...);  // a __global__ function
 // How a kernel is launched, whatever its parameters.
 struct LaunchConfig {
   dim3 grid;
-  int threads;  // of a CTA
+  int threads;  // a CTA's
   cudaStream_t stream;
   int shared_bytes = 0;      // dynamic
   dim3 cluster = {1, 1, 1};  // CTAs
-  bool may_overlap = false;  // it may start while the one before it in the stream still runs: it waits by itself
+  bool may_overlap = false;  // the kernel waits by itself for the one before it in the stream, which may still run
 };
 
 // Lets `kernel` have `bytes` of dynamic shared memory on the current device: once, as `done` remembers, which belongs

@@ -31,11 +31,9 @@ struct Table {
   }
 
   static bool is_measured(int config) { return kConfigs[config].measured; }
-
   static const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
     return sm80::why_not(kConfigs[config], kind_of(problem), problem, gpu);
   }
-
   static int choose(const Problem& problem, const Gpu& gpu) { return sm80::choose(kConfigs, problem, gpu); }
 
   static DeviceFlag run(int config, const Problem& problem, const Gpu&, void*, cudaStream_t stream) {

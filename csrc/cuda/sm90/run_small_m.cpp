@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "cuda/common/operand_layout.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/tensor_map.h"
 #include "cuda/sm90/heuristics/small_m.h"
 #include "cuda/sm90/launch/launch.h"

@@ -45,9 +45,9 @@ inline const char* why_not(const KernelConfig& config, Kind kind, const Problem&
 // Whether fp8 operands are multiplied faster as float16, but for the conversion: where the configs with fp8
 // instructions cannot run.
 inline bool widens_float8(const Problem& problem, const Gpu& gpu) {
-  if (!is_float8(problem.a.dtype)) return false;
-  return gpu.image < kFloat8Capability || !reads_vectors(problem.a, problem, problem.m) ||
-         !reads_vectors(problem.b, problem, problem.n);
+  return is_float8(problem.a.dtype) &&
+         (gpu.image < kFloat8Capability || !reads_vectors(problem.a, problem, problem.m) ||
+          !reads_vectors(problem.b, problem, problem.n));
 }
 
 inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {

@@ -34,22 +34,13 @@ struct TileConfig {
 
 // What a config multiplies: a pair of dtypes, float32 operands being kTf32 where `allow_tf32` is set, or a pair of
 // block-scaled formats.
+// clang-format off
 enum class Kind : int8_t {
-  kFloat16,
-  kBFloat16,
-  kTf32,
-  kFloat32,
-  kFloat64,
-  kE4M3,
-  kE4M3E5M2,
-  kE5M2E4M3,
-  kE5M2,
-  kMxfp8,  // the first one with block scales
-  kMxfp4,
-  kMxE4M3E2M1,
-  kMxE2M1E4M3,
-  kNvfp4,
+  kFloat16, kBFloat16, kTf32, kFloat32, kFloat64,
+  kE4M3, kE4M3E5M2, kE5M2E4M3, kE5M2,
+  kMxfp8, kMxfp4, kMxE4M3E2M1, kMxE2M1E4M3, kNvfp4,  // with block scales
 };
+// clang-format on
 
 struct KindInfo {
   Kind kind;

@@ -56,7 +56,7 @@ class DecodedStages {
     }
   }
 
-  // Ends a k-block: returns when all threads have read it and the one that was landing lies there for all of them.
+  // Ends a k-block: returns when all threads have read it, and all have landed theirs of the k-block after the next.
   __device__ __forceinline__ void turn() {
     __syncthreads();
     const uint32_t free = current_;
@@ -65,7 +65,7 @@ class DecodedStages {
     landing_ = free;
   }
 
-  // Where k-blocks lie: the one being multiplied, and the one behind it.
+  // The stage of the k-block that is multiplied, and of the next one.
   __device__ __forceinline__ uint32_t current() const { return current_; }
   __device__ __forceinline__ uint32_t next() const { return next_; }
 
@@ -85,13 +85,13 @@ class DecodedStages {
   typename Kernel::ReaderB& reader_b_;
 };
 
-// Fragments are loaded sixteen rows ahead, those of b for half a k-block, those of a for these rows of it: earlier,
-// they would take the registers that decoding needs.
+// Fragments are loaded sixteen rows ahead: b's for half a k-block, a's for sixteen rows of it. Loaded earlier, they
+// would take the registers that decoding needs.
 template <typename Kernel>
 __device__ __forceinline__ void multiply_decoded(DecodedStages<Kernel>& stages,
                                                  const typename Kernel::LoaderA& loader_a,
                                                  const typename Kernel::LoaderB& loader_b, int blocks,
-                                                 float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
+                                                 typename Kernel::Sums& sums) {
   static_assert(Kernel::k_steps == 2);
   const bool decodes_first = threadIdx.x < Kernel::threads / 2;
   constexpr int kSlots = 2 * Kernel::fragments_m;
@@ -166,8 +166,7 @@ struct WideOperand {
 template <typename Kernel>
 __device__ __forceinline__ void multiply_wide(const typename Kernel::WideA::Loader& load_a,
                                               const typename Kernel::WideB::Loader& load_b, const CtaTile& tile,
-                                              uint32_t shared,
-                                              float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
+                                              uint32_t shared, typename Kernel::Sums& sums) {
   using WideA = typename Kernel::WideA;
   using WideB = typename Kernel::WideB;
   const FragmentLoader<float, typename WideA::Tile, Side::kA, Kernel::config.warp_m()> fragments_a(tile.warp_m,
@@ -218,6 +217,7 @@ struct BlockScaledKernel {
   static constexpr int k_steps = kScaledBlockK * int(sizeof(Element)) / kBytesPerKStep;
   static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
   static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
+  using Sums = float[fragments_m][fragments_n][4];
   using Slab = FragmentSlab<float, kConfig>;
 
   // bfloat16 holds every product of e2m1 and a scale
@@ -233,7 +233,7 @@ struct BlockScaledKernel {
 // Sums all of k, through bfloat16 and, where that loses something of this tile's operands, once more.
 template <typename Kernel>
 __device__ __forceinline__ void multiply_tile(const ScaledKernelProblem& problem, const CtaTile& tile, uint32_t shared,
-                                              float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
+                                              typename Kernel::Sums& sums) {
   const typename Kernel::ChunksA chunks_a(problem.a, problem.m, problem.k, tile.m_begin);
   const typename Kernel::ChunksB chunks_b(problem.b, problem.n, problem.k, tile.n_begin);
   typename Kernel::ReaderA reader_a(chunks_a);
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     constexpr TileConfig config = Kernel::config;
     const CtaTile tile(params, config);
     const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
-    float sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
+    typename Kernel::Sums sums = {};
     if (problem.k > 0) multiply_tile<Kernel>(problem, tile, shared, sums);
     if (problem.global_scale != nullptr)
       for_each(sums, [factor = *problem.global_scale](float& sum) { sum *= factor; });

@@ -36,7 +36,7 @@ class SkinnySums {
  public:
   float sums[kRows][kColumns] = {};
 
-  // Rows and columns beyond the end are the last ones again; nobody stores them.
+  // Rows of a and columns of b beyond the end repeat the last one; their sums are not stored.
   __device__ __forceinline__ SkinnySums(const KernelProblem& problem, const CtaTile& tile, int64_t column) {
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
@@ -48,7 +48,7 @@ class SkinnySums {
               min(column + j, problem.n - 1) * problem.b.stride_mn;
   }
 
-  // What begins at `k`: four of k, or one.
+  // Adds the products of four elements along k from `k` on, or of one.
   __device__ __forceinline__ void add_four(int64_t k) {
     float4 columns[kColumns];
 #pragma unroll
@@ -67,7 +67,7 @@ class SkinnySums {
       for (int j = 0; j < kColumns; ++j) sums[i][j] = fmaf(a_[i][k], b_[j][k], sums[i][j]);
   }
 
-  // Adds up those of all lanes, in each of them.
+  // Adds up the sums of all lanes; each lane then has the totals.
   __device__ __forceinline__ void add_lanes() {
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
@@ -81,16 +81,6 @@ class SkinnySums {
   const float* a_[kRows];
   const float* b_[kColumns];
 };
-
-__device__ __forceinline__ void finish(const KernelProblem& problem, int64_t batch, int64_t row, int64_t column,
-                                       float sum) {
-  const Epilogue& epilogue = problem.epilogue;
-  const int64_t at = batch * problem.out.stride_batch + row * problem.out.stride_m + column * problem.out.stride_n;
-  if (epilogue.bias != nullptr) sum += load_bias<float>(epilogue, column);
-  if (problem.pre_activation != nullptr) store_as(problem.pre_activation, problem.out_dtype, at, sum);
-  store_as(problem.out.data, problem.out_dtype, at,
-           activate(sum, epilogue.activation, static_cast<float>(epilogue.slope)));
-}
 
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::config.threads(), Kernel::config.ctas_per_sm)
@@ -122,7 +112,13 @@ __global__ void __launch_bounds__(Kernel::config.threads(), Kernel::config.ctas_
   float sum = parts[0][row][column];
 #pragma unroll
   for (int i = 1; i < Kernel::warps_k; ++i) sum += parts[i][row][column];
-  finish(problem, tile.batch, tile.m_begin + row, tile.n_begin + column, sum);
+  const Epilogue& epilogue = problem.epilogue;
+  const int64_t at = tile.batch * problem.out.stride_batch + (tile.m_begin + row) * problem.out.stride_m +
+                     (tile.n_begin + column) * problem.out.stride_n;
+  if (epilogue.bias != nullptr) sum += load_bias<float>(epilogue, tile.n_begin + column);
+  if (problem.pre_activation != nullptr) store_as(problem.pre_activation, problem.out_dtype, at, sum);
+  store_as(problem.out.data, problem.out_dtype, at,
+           activate(sum, epilogue.activation, static_cast<float>(epilogue.slope)));
 }
 
 }  // namespace tileon::sm80

@@ -34,8 +34,8 @@ using ChunkOf =
               kElement == DType::kFloat4E2M1 && kScale == ScaleType::kE8M0 && kTileMn >= kThreads ? 32 : 16>;
 
 // One or two threads have a row's k-block, a chunk each, in every kRowStep'th row of the tile. There is no branch here,
-// so that the main loop stays one sequence of instructions: rows and k-blocks that lie outside the operand repeat the
-// last one, and nobody stores or multiplies them.
+// so that the main loop stays one sequence of instructions: rows and k-blocks outside the operand repeat its last one;
+// their products are not stored.
 template <typename Chunk, int kTileMn, int kThreads>
 class ChunkLoader {
   struct alignas(Chunk::words * 4) Vector {
@@ -64,7 +64,7 @@ class ChunkLoader {
       scales_[i] = static_cast<const uint8_t*>(operand.scale) + strides_.of_row(first + within(i) * kRowStep);
   }
 
-  // Of this thread's chunk `i`, in the tile.
+  // The tile's row of this thread's chunk `i`, the half of its k-block, and whether the row lies in the tile.
   static __device__ __forceinline__ int row(int i) { return threadIdx.x / kChunksPerRow + i * kRowStep; }
   static __device__ __forceinline__ int half() { return threadIdx.x % kChunksPerRow; }
   static __device__ __forceinline__ bool in_tile(int i) { return kTileMn % kRowStep == 0 || row(i) < kTileMn; }
@@ -107,10 +107,10 @@ class ChunkLoader {
   const int64_t& stride_row_;  // in the parameters, where they take no register
   const ScaleStrides& strides_;
   int last_block_;
-  bool lacks_last_half_;               // of nvfp4, where k is an odd number of chunks and this thread has second ones
-  int last_;                           // of this thread's chunks inside the operand
-  const uint8_t* codes_;               // of this thread's first row, in k-block 0
-  const uint8_t* scales_[kScaleRows];  // of each row, at column 0
+  bool lacks_last_half_;               // nvfp4: k is an odd number of chunks, and this thread has the second halves
+  int last_;                           // the last of this thread's chunks whose row lies inside the operand
+  const uint8_t* codes_;               // this thread's first row, k-block 0
+  const uint8_t* scales_[kScaleRows];  // each row's scales, column 0
 };
 
 // A chunk waits as codes in registers until it lands in a tile, decoded; then the same chunk of a later k-block is

@@ -82,16 +82,16 @@ class CopyingPanelReader {
     return static_cast<int>(elements) * int(sizeof(Element));
   }
 
-  int k_;  // of this thread's first copy
+  int k_;  // where this thread's first copy begins
   int mn_;
   const Element* source_;
   int64_t stride_mn_;
   int64_t stride_k_;
-  int bytes_[kPassesMn];  // of each copy that lie inside the operand
+  int bytes_[kPassesMn];  // bytes of each copy inside the operand
 };
 
-// The same for a k-major operand: a thread loads 16 bytes along k, holds them from `fetch` to the next `land`, and
-// stores each element to its own row. A quarter of the instructions that element-wise copies would take.
+// Fetches k-blocks of a k-major operand: a thread loads 16 bytes along k, holds them from `fetch` to the next `land`,
+// and stores each element to its own row. A quarter of the instructions that element-wise copies would take.
 template <typename Shape, int kThreads>
 class TransposingPanelReader {
   using Element = typename Shape::Element;
@@ -163,9 +163,9 @@ class TransposingPanelReader {
     }
   }
 
-  int k_;  // of this thread's first vector
+  int k_;  // where this thread's first vector begins
   int mn_;
-  int mn_count_;  // of the tile that lie inside the operand
+  int mn_count_;  // the tile's rows or columns inside the operand
   int64_t stride_mn_;
   const Element* source_;
   uint32_t landing_ = 0;

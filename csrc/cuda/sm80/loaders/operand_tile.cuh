@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cuda/common/kernel_choice.h"
 #include "cuda/common/kernel_problem.h"
-#include "cuda/common/operand_layout.h"
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/convert.cuh"
 #include "cuda/ptx/cp_async.cuh"
@@ -84,7 +84,7 @@ class VectorReader {
   __device__ __forceinline__ void land() {}
 
  private:
-  int row_;    // of this thread's first chunk
+  int row_;    // this thread's first chunk
   int chunk_;  // the same in all of this thread's rows
   const Element* source_;
   int64_t row_step_;    // in elements
@@ -117,7 +117,7 @@ __device__ __forceinline__ uint32_t float16_pair(AnyFloat8 first, AnyFloat8 seco
   return *reinterpret_cast<const uint32_t*>(&values) | (codes & 0x80008000u);
 }
 
-// 16 bytes of shared memory out of as many elements as fill them there.
+// One 16-byte chunk of shared memory, from the elements in global memory that fill it.
 template <typename Stored>
 __device__ __forceinline__ uint4 chunk_of(const Stored (&elements)[16 / sizeof(Stored)], bool) {
   alignas(16) Stored chunk[16 / sizeof(Stored)];
@@ -131,9 +131,10 @@ __device__ __forceinline__ uint4 chunk_of(const AnyFloat8 (&elements)[8], bool e
           float16_pair(elements[4], elements[5], e4m3), float16_pair(elements[6], elements[7], e4m3)};
 }
 
-// The same for operands that no 16-byte chunk fits: eight (or four) elements, each through both strides, make a chunk.
+// Fetches k-blocks of operands that no 16-byte chunk fits: eight (or four) elements, each read through both strides,
+// make a chunk.
 // A k-block waits in registers from `fetch` to the next `land`, so that its loads overlap one k-block's products.
-// `Stored` is an element in global memory, which may be fp8 as `dtype` says; float8.cuh says what it is in the tile.
+// `Stored` is an element in global memory, which may be fp8 as `dtype` says; ElementInTile is what the tile holds.
 template <typename Stored, typename Tile, int kTileMn, int kBlockK, int kThreads>
 class GatherReader {
   static_assert(Tile::major == Major::kK);
@@ -198,10 +199,10 @@ class GatherReader {
   const Stored* source_;
   int64_t stride_mn_;
   int64_t stride_k_;
-  int row_last_;  // of the tile's rows inside the operand
+  int row_last_;  // the last of the tile's rows inside the operand
   bool lanes_along_k_;
   bool e4m3_;                // else e5m2, of fp8
-  int waiting_k_last_ = -1;  // of the k-block in registers; -1 where there is none
+  int waiting_k_last_ = -1;  // the last k of the k-block in registers; -1: none
   uint32_t landing_ = 0;
   // a register an element: packing would wait for the loads
   Stored waiting_[kChunksPerThread][Tile::elements_per_chunk];

@@ -26,7 +26,7 @@ class Pipeline {
   }
 
   // Starts the fetch of one more k-block, into the stage read before the last wait. Readers that hold the block before
-  // it in registers write that to its stage first: a whole k-block ahead of its use, and a barrier lies between.
+  // it in registers write that block to its stage first: a k-block and a barrier before its use.
   __device__ __forceinline__ void fetch_next() {
     reader_a_.land();
     reader_b_.land();

@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <iterator>
 #include <stdexcept>
+#include <tuple>
 #include <type_traits>
 
 #include "cuda/common/kernel_choice.h"
-#include "cuda/common/operand_layout.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/sm80/heuristics/choice.h"
 #include "cuda/sm80/kernels/block_scaled.cuh"
@@ -55,58 +55,46 @@ void launch(const Problem& problem, cudaStream_t stream) {
   }
 }
 
-// The elements of a kind's operands in global memory.
-template <Kind kKind>
-struct Elements {
-  static constexpr bool a_is_e4m3 = kKind == Kind::kE4M3 || kKind == Kind::kE4M3E5M2;
-  static constexpr bool b_is_e4m3 = kKind == Kind::kE4M3 || kKind == Kind::kE5M2E4M3;
-  using A = std::conditional_t<a_is_e4m3, __nv_fp8_e4m3, __nv_fp8_e5m2>;
-  using B = std::conditional_t<b_is_e4m3, __nv_fp8_e4m3, __nv_fp8_e5m2>;
-  using Gathered = AnyFloat8;  // one kernel reads all of them
-};
-template <typename Element>
-struct SameElements {
-  using A = Element;
-  using B = Element;
-  using Gathered = Element;
-};
-template <>
-struct Elements<Kind::kFloat16> : SameElements<__half> {};
-template <>
-struct Elements<Kind::kBFloat16> : SameElements<__nv_bfloat16> {};
-template <>
-struct Elements<Kind::kTf32> : SameElements<float> {};
+// An element in global memory, as the instruction's wrapper knows it; in the order of DType.
+template <DType kDType>
+using ElementOf = std::tuple_element_t<static_cast<int>(kDType),
+                                       std::tuple<__half, __nv_bfloat16, float, double, __nv_fp8_e4m3, __nv_fp8_e5m2>>;
 
-template <TileConfig kTile, typename Elements, Major kMajorA, Major kMajorB>
+template <Kind kKind, TileConfig kTile, Major kMajorA, Major kMajorB>
 void launch_mma(const Problem& problem, cudaStream_t stream) {
-  using Kernel = MmaKernel<kTile, typename Elements::A, kMajorA, kMajorB, typename Elements::B>;
+  using Kernel = MmaKernel<kTile, ElementOf<info(kKind).a>, kMajorA, kMajorB, ElementOf<info(kKind).b>>;
   launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
 }
 
-template <TileConfig kTile, typename Elements>
+template <Kind kKind, TileConfig kTile>
 void launch_majors(const Problem& problem, cudaStream_t stream) {
-  if constexpr (sizeof(typename Elements::A) == 1) {
-    launch_mma<kTile, Elements, Major::kK, Major::kK>(problem, stream);
+  if constexpr (is_float8(info(kKind).a)) {
+    launch_mma<kKind, kTile, Major::kK, Major::kK>(problem, stream);
   } else {
     const Major a = operand_access(problem.a, problem, problem.m).major;
     const Major b = operand_access(problem.b, problem, problem.n).major;
     visit<Major::kK, Major::kMn>(a, [&](auto major_a) {
       visit<Major::kK, Major::kMn>(b, [&](auto major_b) {
-        launch_mma<kTile, Elements, decltype(major_a)::value, decltype(major_b)::value>(problem, stream);
+        launch_mma<kKind, kTile, decltype(major_a)::value, decltype(major_b)::value>(problem, stream);
       });
     });
   }
 }
 
+// One instance serves all majors, since it reads both operands through their strides; and one all operands of fp8.
+template <Kind kKind, TileConfig kTile>
+void launch_gather(const Problem& problem, cudaStream_t stream) {
+  constexpr DType dtype = info(kKind).a;
+  using Stored = std::conditional_t<is_float8(dtype), AnyFloat8, ElementOf<dtype>>;
+  using Kernel = MmaKernel<kTile, Stored, Major::kK, Major::kK, Stored>;
+  launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
+}
+
 template <TileConfig kTile, PanelAccess kAccessA, PanelAccess kAccessB>
 void launch_panel(const Problem& problem, cudaStream_t stream) {
-  if constexpr (kTile.family == Family::kSimt) {
-    using Kernel = SimtKernel<kTile, kAccessA, kAccessB>;
-    launch<&gemm_simt<Kernel>, Kernel>(problem, stream);
-  } else {
-    using Kernel = DmmaKernel<kTile, kAccessA, kAccessB>;
-    launch<&gemm_dmma<Kernel>, Kernel>(problem, stream);
-  }
+  using Kernel = std::conditional_t<kTile.family == Family::kSimt, SimtKernel<kTile, kAccessA, kAccessB>,
+                                    DmmaKernel<kTile, kAccessA, kAccessB>>;
+  launch<&gemm_panels<Kernel>, Kernel>(problem, stream);
 }
 
 template <TileConfig kTile>
@@ -131,11 +119,9 @@ void launch_kind(const Problem& problem, cudaStream_t stream) {
     using Kernel = BlockScaledKernel<kTile, info(kKind).a, info(kKind).b, info(kKind).scale>;
     launch<&gemm_block_scaled<Kernel>, Kernel>(problem, stream);
   } else if constexpr (kTile.family == Family::kMma) {
-    launch_majors<kTile, Elements<kKind>>(problem, stream);
-  } else if constexpr (kTile.family == Family::kMmaGather) {  // one instance for all majors: it reads through strides
-    using Stored = typename Elements<kKind>::Gathered;
-    using Kernel = MmaKernel<kTile, Stored, Major::kK, Major::kK, Stored>;
-    launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
+    launch_majors<kKind, kTile>(problem, stream);
+  } else if constexpr (kTile.family == Family::kMmaGather) {
+    launch_gather<kKind, kTile>(problem, stream);
   } else if constexpr (kTile.family == Family::kSkinny) {
     using Kernel = SkinnyKernel<kTile>;
     launch<&skinny<Kernel>, Kernel>(problem, stream);

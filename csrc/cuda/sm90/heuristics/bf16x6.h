@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "cuda/common/kernel_choice.h"
-#include "cuda/common/operand_layout.h"
 #include "cuda/sm90/heuristics/cost.h"
 #include "cuda/sm90/layout/bf16x3.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "cuda/common/operand_layout.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/dense.h"
 
 namespace tileon::sm90 {

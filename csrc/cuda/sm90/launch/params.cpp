@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/common/operand_layout.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/tensor_map.h"
 #include "cuda/sm90/heuristics/select.h"
 #include "cuda/sm90/layout/bf16x3.h"

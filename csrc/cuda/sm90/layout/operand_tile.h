@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cuda/common/operand_layout.h"
+#include "cuda/common/kernel_choice.h"
 
 #ifdef __CUDACC__
 #define TILEON_OPERAND_FUNCTION __host__ __device__ __forceinline__ constexpr

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/problem.h"
-#include "cuda/common/operand_layout.h"
+#include "cuda/common/kernel_choice.h"
 
 namespace tileon::sm90 {
 

@@ -2,7 +2,7 @@
 // instances/.
 #pragma once
 
-#include "cuda/common/operand_layout.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/sm90/layout/kernel_params.h"
 
