@@ -140,7 +140,7 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "rounding-of-a-prepared-division",
-        "csrc/cuda/common/fast_divide.h",
+        "csrc/cuda/common/tile_order.h",
         "(excess << 32) / static_cast<uint64_t>(divisor) + 1)",
         "(excess << 32) / static_cast<uint64_t>(divisor))",
         host("tile_order"),
@@ -182,14 +182,14 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "dearest-instead-of-cheapest",
-        "csrc/cuda/common/cheapest.h",
+        "csrc/cuda/common/kernel_choice.h",
         "expected < best_ns",
         "expected > best_ns",
         host("config"),
     ),
     Mutation(
         "where-a-copy-pays",
-        "csrc/cuda/sm80/heuristics/dense.h",
+        "csrc/cuda/sm80/heuristics/choice.h",
         "problem.products() >= kCopyPaysFrom",
         "problem.products() < kCopyPaysFrom",
         host("config"),

@@ -2,8 +2,7 @@
 #include <initializer_list>
 
 #include "cuda/dispatch/scaled_mm_rules.h"
-#include "cuda/sm80/block_scaled/operand_access.h"
-#include "cuda/sm80/heuristics/block_scaled.h"
+#include "cuda/sm80/heuristics/choice.h"
 #include "expect.h"
 
 namespace {
@@ -37,17 +36,18 @@ Operand operand_at(uintptr_t address, int64_t stride_mn, int64_t stride_k, DType
 }
 
 sm80::TileConfig chosen(const Problem& problem, const Gpu& gpu) {
-  return sm80::kBlockScaledConfigs[sm80::choose_block_scaled(problem, gpu)].tile;
+  return sm80::kBlockScaledConfigs[sm80::choose(sm80::kBlockScaledConfigs, problem, gpu)].tile;
 }
 
 void check_choice() {
   for (const Gpu& gpu : {kH200, kAda}) {
-    for (const sm80::BlockScaledRow& row : sm80::kBlockScaledConfigs)
-      expect(sm80::why_not(row, gpu) == nullptr, "every row fits every GPU that has the portable kernels");
+    for (const sm80::KernelConfig& config : sm80::kBlockScaledConfigs)
+      expect(sm80::why_not(config, sm80::Kind::kMxfp8, problem_of(1, 1, 32), gpu) == nullptr,
+             "every config fits every GPU that has the portable kernels");
     const sm80::TileConfig large = chosen(problem_of(8192, 8192, 4096), gpu);
     expect(large.tile_m * large.tile_n == 256 * 128, "large products take the largest tiles");
     expect(chosen(problem_of(1, 4096, 4096), gpu).tile_m < 128, "a single row takes a low tile");
-    expect(chosen(problem_of(1, 1, 4096), gpu).tile_m > 0, "there is a row for the smallest product");
+    expect(chosen(problem_of(1, 1, 4096), gpu).tile_m > 0, "there is a config for the smallest product");
     Problem mixed = problem_of(8192, 8192, 4096);
     mixed.b.dtype = DType::kFloat4E2M1;
     expect(chosen(mixed, gpu).tile_n == 256, "the long side of the tile is where the elements are short");
@@ -57,33 +57,37 @@ void check_choice() {
   }
 }
 
-void check_pairings() {
+void check_kinds() {
   Problem problem = problem_of(1, 1, 32);
-  const auto is = [&](DType a, DType b, ScaleType scale, sm80::Pairing pairing) {
+  const auto is = [&](DType a, DType b, ScaleType scale, sm80::Kind kind) {
     problem.a.dtype = a;
     problem.b.dtype = b;
     problem.b.scale.type = scale;
-    return sm80::pairing_of(problem) == pairing;
+    return sm80::kind_of(problem) == kind;
   };
   constexpr auto e4m3 = DType::kFloat8E4M3, e2m1 = DType::kFloat4E2M1;
-  using sm80::Pairing;
-  expect(is(e2m1, e2m1, ScaleType::kE4M3, Pairing::kNvfp4) && is(e2m1, e2m1, ScaleType::kE8M0, Pairing::kMxfp4) &&
-             is(e4m3, e4m3, ScaleType::kE8M0, Pairing::kMxfp8) &&
-             is(e4m3, e2m1, ScaleType::kE8M0, Pairing::kE4M3E2M1) &&
-             is(e2m1, e4m3, ScaleType::kE8M0, Pairing::kE2M1E4M3),
-         "pairings");
+  using sm80::Kind;
+  expect(is(e2m1, e2m1, ScaleType::kE4M3, Kind::kNvfp4) && is(e2m1, e2m1, ScaleType::kE8M0, Kind::kMxfp4) &&
+             is(e4m3, e4m3, ScaleType::kE8M0, Kind::kMxfp8) && is(e4m3, e2m1, ScaleType::kE8M0, Kind::kMxE4M3E2M1) &&
+             is(e2m1, e4m3, ScaleType::kE8M0, Kind::kMxE2M1E4M3),
+         "pairs of formats");
 }
 
 void check_access() {
-  constexpr auto e2m1 = DType::kFloat4E2M1;
+  const auto reads = [](uintptr_t address, int64_t stride_mn, int64_t stride_k, ScaleType scale, int64_t mn,
+                        int64_t k) {
+    Problem problem = problem_of(mn, 1, k);
+    problem.b.scale.type = scale;
+    return sm80::reads_codes(operand_at(address, stride_mn, stride_k, DType::kFloat4E2M1), problem, mn);
+  };
   constexpr auto e8m0 = ScaleType::kE8M0, e4m3 = ScaleType::kE4M3;
-  expect(sm80::reads_rows(operand_at(256, 32, 1, e2m1), e8m0, 5, 64), "aligned rows");
-  expect(!sm80::reads_rows(operand_at(257, 32, 1, e2m1), e8m0, 5, 64), "an odd address");
-  expect(!sm80::reads_rows(operand_at(256, 40, 1, e2m1), e8m0, 5, 64), "rows 40 bytes apart, for loads of 16");
-  expect(sm80::reads_rows(operand_at(256, 40, 1, e2m1), e4m3, 5, 80), "and for loads of 8");
-  expect(sm80::reads_rows(operand_at(256, 33, 1, e2m1), e8m0, 1, 64), "the stride of a single row is never used");
-  expect(!sm80::reads_rows(operand_at(256, 1, 64, e2m1), e8m0, 5, 64), "a transposed view");
-  expect(sm80::reads_rows(operand_at(1, 3, 7, e2m1), e8m0, 0, 64), "nothing is read of an empty operand");
+  expect(reads(256, 32, 1, e8m0, 5, 64), "aligned rows");
+  expect(!reads(257, 32, 1, e8m0, 5, 64), "an odd address");
+  expect(!reads(256, 40, 1, e8m0, 5, 64), "rows 40 bytes apart, for loads of 16");
+  expect(reads(256, 40, 1, e4m3, 5, 80), "and for loads of 8");
+  expect(reads(256, 33, 1, e8m0, 1, 64), "the stride of a single row is never used");
+  expect(!reads(256, 1, 64, e8m0, 5, 64), "a transposed view");
+  expect(reads(1, 3, 7, e8m0, 0, 64), "nothing is read of an empty operand");
 }
 
 void check_scaled_mm() {
@@ -114,7 +118,7 @@ void check_scaled_mm() {
 
 int main() {
   check_choice();
-  check_pairings();
+  check_kinds();
   check_access();
   check_scaled_mm();
   return report("block-scaled config");

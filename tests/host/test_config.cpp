@@ -1,14 +1,22 @@
-// The portable tile table and the choice of a row: every problem has a row, the row can run it, and the choice is the
+// The portable configs and the choice of one: every problem has a config, the config can run it, and the choice is the
 // cheapest one under the model.
 #include <initializer_list>
 
-#include "cuda/sm80/heuristics/dense.h"
+#include "cuda/sm80/heuristics/choice.h"
 #include "expect.h"
 
 using namespace tileon;
 using namespace tileon::sm80;
 
 namespace {
+
+bool supports(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
+  return why_not(config, kind_of(problem), problem, gpu) == nullptr;
+}
+
+double expected_ns(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
+  return expected_ns(config, kind_of(problem), problem, gpu);
+}
 
 constexpr Gpu kGpus[] = {{90, 132, 227 * 1024}, {80, 108, 163 * 1024},    {86, 46, 99 * 1024}, {89, 128, 99 * 1024},
                          {120, 1, 99 * 1024},   {110, 20, 227 * 1024, 80}};  // the last: PTX of 8.0
@@ -28,8 +36,8 @@ Problem problem(DType dtype, bool tf32, int64_t batch, int64_t m, int64_t n, int
 }
 
 void test_table() {
-  for (const Row& row : kRows) {
-    const TileConfig& tile = row.tile;
+  for (const KernelConfig& config : kDenseConfigs) {
+    const TileConfig& tile = config.tile;
     if (tile.family == Family::kSkinny) {
       expect(tile.block_k == tile.warps_m * 32 * 4 && tile.warp_n() == 4, "a lane loads 16 bytes of four columns");
     } else {
@@ -37,9 +45,9 @@ void test_table() {
       expect(tile.warp_m() % 16 == 0 && tile.warp_n() % 16 == 0, "a warp's tile is made of whole fragments");
     }
     expect((tile.stages >= 2 || tile.family == Family::kSkinny) && tile.threads() <= 1024 && tile.ctas_per_sm >= 1 &&
-               row.cost.ns_per_k > 0 && row.cost.share > 0,
-           "a row is sound");
-    expect(shared_bytes(tile, 2) <= shared_limit(80), "a row fits the PTX, which is for 8.0");
+               config.ns_per_k[0] > 0 && config.share > 0,
+           "a config is sound");
+    expect(shared_bytes(tile, 2) <= shared_limit(80), "a config fits the PTX, which is for 8.0");
   }
 }
 
@@ -52,9 +60,10 @@ Problem float8_problem(DType a, DType b, int64_t m, int64_t n, int64_t k) {
   return result;
 }
 
-void test_every_problem_has_a_row() {
+void test_every_problem_has_a_config() {
   for (const DTypeInfo& dtype_row : kDTypes) {
     const DType dtype = dtype_row.dtype;
+    if (dtype == DType::kFloat4E2M1) continue;  // which has products with scales alone
     for (bool tf32 : {false, true}) {
       for (int64_t size : {1, 2, 63, 64, 65, 1000, 4096, 100000}) {
         for (const Gpu& gpu : kGpus) {
@@ -62,12 +71,13 @@ void test_every_problem_has_a_row() {
           Problem awkward = whole;
           awkward.b.stride_k += 1;
           for (const Problem& each : {whole, awkward}) {
-            const int row = choose(each, gpu);
-            expect(row >= 0 && row < kDenseConfigCount && supports(kRows[row], each, gpu),
-                   "the chosen row runs the problem");
-            for (const Row& other : kRows)
-              expect(!supports(other, each, gpu) || expected_ns(kRows[row], each, gpu) <= expected_ns(other, each, gpu),
-                     "the chosen row is the cheapest");
+            const int config = choose(kDenseConfigs, each, gpu);
+            expect(config >= 0 && config < kDenseConfigCount && supports(kDenseConfigs[config], each, gpu),
+                   "the chosen config runs the problem");
+            const double ns = expected_ns(kDenseConfigs[config], each, gpu);
+            for (const KernelConfig& other : kDenseConfigs)
+              expect(!supports(other, each, gpu) || ns <= expected_ns(other, each, gpu),
+                     "the chosen config is the cheapest");
           }
         }
       }
@@ -77,25 +87,27 @@ void test_every_problem_has_a_row() {
 
 int with_tensor_cores(const Problem& problem, const Gpu& gpu) {
   int count = 0;
-  for (const Row& row : kRows) count += row.tile.family == Family::kMma && supports(row, problem, gpu);
+  for (const KernelConfig& config : kDenseConfigs)
+    count += config.tile.family == Family::kMma && supports(config, problem, gpu);
   return count;
 }
 
-void test_float8_rows() {
+void test_float8_configs() {
   for (DType a : kFloat8s) {
     for (DType b : kFloat8s) {
       const Problem whole = float8_problem(a, b, 100, 200, 64);
       for (const Gpu& gpu : kGpus) {
         expect((with_tensor_cores(whole, gpu) > 0) == (gpu.image >= kFloat8Capability), "fp8 MMA from 8.9 on");
         Problem mn_major = whole;
-        mn_major.b = {whole.b.data, 1, 208, 0};
+        static_cast<Matrix&>(mn_major.b) = {whole.b.data, 1, 208, 0};
         Problem unaligned = whole;
         unaligned.a.stride_mn = 65;
         Problem offset = whole;
         offset.a.data = reinterpret_cast<void*>(4097);
         for (const Problem& each : {mn_major, unaligned, offset}) {
           expect(with_tensor_cores(each, gpu) == 0, "fp8 MMA reads aligned rows along k");
-          expect(kRows[choose(each, gpu)].tile.family == Family::kMmaGather, "the gather row takes what is left");
+          expect(kDenseConfigs[choose(kDenseConfigs, each, gpu)].tile.family == Family::kMmaGather,
+                 "the gather config takes what is left");
         }
       }
     }
@@ -108,10 +120,20 @@ void test_float8_is_widened_where_it_cannot_be_read() {
   Problem mn_major = aligned;
   mn_major.b.stride_mn = 1;
   mn_major.b.stride_k = aligned.n;
-  expect(!widens_float8(aligned, ada), "what the fp8 rows read stays fp8");
+  expect(!widens_float8(aligned, ada), "what the fp8 configs read stays fp8");
   expect(widens_float8(mn_major, ada), "the rest becomes float16");
   expect(widens_float8(aligned, kGpus[1]), "without fp8 MMA everything does");
   expect(!widens_float8(problem(DType::kFloat16, false, 1, 1024, 1024, 1024), ada), "float16 is wide");
+}
+
+void test_unmeasured_configs_are_chosen_last() {
+  KernelConfig configs[] = {kDenseConfigs[0], kDenseConfigs[1]};
+  const Problem each = problem(DType::kFloat16, false, 1, 4096, 4096, 4096);
+  const int best = choose(configs, each, kGpus[0]);
+  configs[best].measured = false;
+  expect(choose(configs, each, kGpus[0]) == 1 - best, "another one runs the problem");
+  configs[1 - best].measured = false;
+  expect(choose(configs, each, kGpus[0]) == best, "no measured one does");
 }
 
 void test_copies_pay_for_large_products_and_for_a_long_k() {
@@ -130,10 +152,10 @@ void test_gathered_float8_takes_the_room_of_float16() {
 }
 
 void test_more_work_never_costs_less() {
-  for (const Row& row : kRows) {
+  for (const KernelConfig& config : kDenseConfigs) {
     double last = 0;
     for (int64_t m = 1; m < 4096; m += 37) {
-      const double now = expected_ns(row, problem(DType::kFloat16, false, 2, m, 777, 64), kGpus[0]);
+      const double now = expected_ns(config, problem(DType::kFloat16, false, 2, m, 777, 64), kGpus[0]);
       expect(now >= last, "time grows with m");
       last = now;
     }
@@ -143,7 +165,8 @@ void test_more_work_never_costs_less() {
 void test_operand_access() {
   const auto access = [](uintptr_t data, int64_t stride_mn, int64_t stride_k, int64_t stride_batch, int64_t batch,
                          int64_t mn, int64_t k, int bytes) {
-    return operand_access({reinterpret_cast<void*>(data), stride_mn, stride_k, stride_batch}, batch, mn, k, bytes);
+    const Problem of = problem(bytes == 2 ? DType::kFloat16 : DType::kFloat32, false, batch, mn, 1, k);
+    return operand_access({reinterpret_cast<void*>(data), stride_mn, stride_k, stride_batch}, of, mn);
   };
   expect(access(4096, 64, 1, 0, 1, 100, 64, 2).vectors, "row-major");
   expect(access(4096, 64, 1, 0, 1, 100, 64, 2).major == Major::kK, "row-major is k-major");
@@ -163,9 +186,10 @@ void test_operand_access() {
 
 int main() {
   test_table();
-  test_every_problem_has_a_row();
-  test_float8_rows();
+  test_every_problem_has_a_config();
+  test_float8_configs();
   test_float8_is_widened_where_it_cannot_be_read();
+  test_unmeasured_configs_are_chosen_last();
   test_copies_pay_for_large_products_and_for_a_long_k();
   test_gathered_float8_takes_the_room_of_float16();
   test_more_work_never_costs_less();

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "cuda/common/kernel_problem.h"
-#include "cuda/elementwise/epilogue_backward.h"
-#include "cuda/elementwise/quantize.h"
+#include "cuda/elementwise/elementwise.h"
 #include "cuda/runtime/gpu.h"
 #include "cuda/sm80/sm80.h"
 #include "cuda/sm90/sm90.h"

@@ -8,7 +8,22 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/dtypes.h"
+
 namespace tileon {
+
+// Calls `use` with an element of a dtype: float16, bfloat16 or float32.
+template <typename Use>
+void visit_elements(DType dtype, const Use& use) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return use(__half());
+    case DType::kBFloat16:
+      return use(__nv_bfloat16());
+    default:
+      return use(float());
+  }
+}
 
 __device__ __forceinline__ float widen(__half value) { return __half2float(value); }
 __device__ __forceinline__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
@@ -41,7 +56,7 @@ __device__ __forceinline__ Element round_to(Accumulator value) {
   }
 }
 
-// Two of them, the first in the low half.
+// Two rounded numbers in a word, the first in the low half.
 template <typename Element>
 __device__ __forceinline__ uint32_t round_pair(float first, float second) {
   if constexpr (std::is_same_v<Element, __half>) {

@@ -1,8 +1,8 @@
 // Codes times their scale, as bfloat16, in words of two: the lower k in the low half.
 //
 // bfloat16 has float32's exponents, so it holds what float32 does but for the smallest: a product of e2m1 always, one
-// of e4m3 unless the scale is below 2^-124 (what happens then: sm80/block_scaled/wide.cuh, and for few rows on Hopper
-// sm90/small_m/lost_blocks.cuh).
+// of e4m3 unless the scale is below 2^-124 (what happens then: sm80/kernels/block_scaled.cuh, and for few rows on
+// Hopper sm90/small_m/lost_blocks.cuh).
 #pragma once
 
 #include <cuda_bf16.h>

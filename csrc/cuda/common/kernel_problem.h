@@ -6,7 +6,7 @@
 
 namespace tileon {
 
-// Of operands without scales.
+// A product of operands without scales.
 struct KernelProblem {
   int64_t batch = 1;
   int64_t m = 0;
@@ -25,7 +25,7 @@ struct KernelProblem {
   DeviceFlag device_flag;
 };
 
-// Of one operand with block scales: rows of k elements. Strides are in bytes.
+// One operand with block scales: rows of k elements. Strides are in bytes.
 struct ScaledKernelOperand {
   const void* data = nullptr;
   int64_t stride_row = 0;
@@ -53,36 +53,19 @@ struct ScaledKernelProblem {
   DeviceFlag device_flag;
 };
 
-inline KernelProblem kernel_problem(const Problem& problem) {
-  return {problem.batch,      problem.m,
-          problem.n,          problem.k,
-          problem.a.dtype,    problem.b.dtype,
-          problem.out_dtype,  problem.allow_tf32,
-          problem.fast_accum, problem.a,
-          problem.b,          problem.out,
-          problem.epilogue,   problem.pre_activation,
-          problem.device_flag};
+inline KernelProblem kernel_problem(const Problem& of) {
+  return {of.batch,      of.m, of.n, of.k,   of.a.dtype,  of.b.dtype,        of.out_dtype,  of.allow_tf32,
+          of.fast_accum, of.a, of.b, of.out, of.epilogue, of.pre_activation, of.device_flag};
 }
 
-inline ScaledKernelOperand scaled_kernel_operand(const Operand& operand) {
-  return {operand.data, operand.stride_mn, operand.stride_k, operand.dtype, operand.scale.data, operand.scale.strides};
+inline ScaledKernelOperand scaled_kernel_operand(const Operand& of) {
+  return {of.data, of.stride_mn, of.stride_k, of.dtype, of.scale.data, of.scale.strides};
 }
 
-inline ScaledKernelProblem scaled_kernel_problem(const Problem& problem) {
-  return {problem.m,
-          problem.n,
-          problem.k,
-          problem.b.scale.type,
-          problem.b.scale.vec,
-          problem.out_dtype,
-          problem.fast_accum,
-          scaled_kernel_operand(problem.a),
-          scaled_kernel_operand(problem.b),
-          problem.prepared_b,
-          problem.out,
-          problem.epilogue,
-          problem.global_scale,
-          problem.device_flag};
+inline ScaledKernelProblem scaled_kernel_problem(const Problem& of) {
+  const ScaledKernelOperand a = scaled_kernel_operand(of.a), b = scaled_kernel_operand(of.b);
+  return {of.m, of.n, of.k,          of.b.scale.type, of.b.scale.vec, of.out_dtype,    of.fast_accum,
+          a,    b,    of.prepared_b, of.out,          of.epilogue,    of.global_scale, of.device_flag};
 }
 
 }  // namespace tileon

@@ -1,11 +1,7 @@
 // Where the 16-byte chunks of a tile lie in shared memory, so that reads down a column of chunks meet every bank once.
 #pragma once
 
-#ifdef __CUDACC__
-#define TILEON_SWIZZLE_FUNCTION __host__ __device__ __forceinline__ constexpr
-#else
-#define TILEON_SWIZZLE_FUNCTION inline constexpr
-#endif
+#include "core/host_device.h"
 
 namespace tileon {
 
@@ -20,7 +16,7 @@ enum class Swizzle {
 // The place, in chunks from the row's start, of chunk `chunk` of row `row`. An involution of the row's chunks, made of
 // exclusive-or alone, so that offsets of different rows and chunks combine by exclusive-or too.
 template <Swizzle kSwizzle, int kChunksPerRow>
-TILEON_SWIZZLE_FUNCTION int swizzled_chunk(int row, int chunk) {
+TILEON_HOST_DEVICE constexpr int swizzled_chunk(int row, int chunk) {
   static_assert((kChunksPerRow & (kChunksPerRow - 1)) == 0, "exclusive-or stays in the row only for powers of two");
   if constexpr (kSwizzle == Swizzle::kWordColumns) {
     static_assert(kChunksPerRow >= kChunksPerLine);

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "cuda/dispatch/device.h"
-#include "cuda/elementwise/epilogue_backward.h"
+#include "cuda/elementwise/elementwise.h"
 #include "tuning/kernel_log.h"
 
 namespace tileon {

@@ -1,7 +1,7 @@
 // quantize, dequantize, pack_scales and unpack_scales on CUDA tensors.
-#include "cuda/elementwise/quantize.h"
-#include "cuda/dispatch/device.h"
 #include "entry/quantize.h"
+#include "cuda/dispatch/device.h"
+#include "cuda/elementwise/elementwise.h"
 #include "tuning/kernel_log.h"
 
 namespace tileon {

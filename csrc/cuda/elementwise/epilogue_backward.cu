@@ -9,7 +9,8 @@
 #include <type_traits>
 
 #include "cuda/common/convert.cuh"
-#include "cuda/elementwise/epilogue_backward.h"
+#include "cuda/elementwise/elementwise.h"
+#include "cuda/elementwise/row_walk.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/runtime/launch.h"
 
@@ -19,8 +20,8 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
 constexpr int kLaneColumns = 8;
-constexpr int kColumns = 32 * kLaneColumns;  // of a CTA
-constexpr int kRowsAtOnce = 2;               // of a warp
+constexpr int kColumns = 32 * kLaneColumns;  // a CTA's
+constexpr int kRowsAtOnce = 2;               // a warp's
 
 // CTAs of an SM: as many loads on their way as registers allow, 64 a thread on Hopper; elsewhere ptxas takes more.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
@@ -61,7 +62,7 @@ struct alignas(16) LaneRow {
 
 struct Launch {
   int64_t rows_per_share;
-  int shares;         // of the rows
+  int shares;         // CTAs that share the rows of their columns
   bool grad_vectors;  // eight columns of grad are whole vectors
   bool own_vectors;   // and of saved and grad_z, which have rows of n elements
 };
@@ -163,23 +164,21 @@ __global__ void __launch_bounds__(kThreads)
 
 int64_t blocks_of(int64_t columns) { return (columns + kColumns - 1) / kColumns; }
 
-bool has_vectors(const void* data, int64_t stride, int element_bytes) {
-  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(data)) % 16 == 0 && stride * element_bytes % 16 == 0;
-}
-
 // Shares for twice as many CTAs as the GPU holds at once, but of 32 rows at least, which pays for their sums.
 Launch plan(const EpilogueBackwardProblem& problem, int sm_count) {
   const int64_t wanted =
       std::max<int64_t>(2 * kResident<float> * sm_count / std::max<int64_t>(blocks_of(problem.n), 1), 1);
-  const int64_t most = std::max<int64_t>((problem.rows() + 31) / 32, 1);
+  const int64_t max_shares = std::max<int64_t>((problem.rows() + 31) / 32, 1);
   Launch launch{};
-  launch.rows_per_share = std::max<int64_t>((problem.rows() + std::min(wanted, most) - 1) / std::min(wanted, most), 1);
+  launch.rows_per_share =
+      std::max<int64_t>((problem.rows() + std::min(wanted, max_shares) - 1) / std::min(wanted, max_shares), 1);
   launch.shares = static_cast<int>((problem.rows() + launch.rows_per_share - 1) / launch.rows_per_share);
-  const int grad_bytes = info(problem.grad_dtype).bytes;
+  const int64_t bytes = info(problem.grad_dtype).bytes;
   const bool whole = problem.n % kLaneColumns == 0;
-  launch.grad_vectors = whole && problem.stride_n == 1 && has_vectors(problem.grad, problem.stride_m, grad_bytes) &&
-                        (problem.batch == 1 || has_vectors(problem.grad, problem.stride_batch, grad_bytes));
-  launch.own_vectors = whole && (problem.saved == nullptr || has_vectors(problem.saved, 0, grad_bytes));
+  const int64_t stride_batch = problem.batch == 1 ? 0 : problem.stride_batch;
+  launch.grad_vectors = whole && has_vectors(problem.grad, problem.stride_m * bytes, problem.stride_n, 16) &&
+                        stride_batch * bytes % 16 == 0;
+  launch.own_vectors = whole && (problem.saved == nullptr || has_vectors(problem.saved, 0, 1, 16));
   return launch;
 }
 
@@ -210,18 +209,6 @@ void launch_kernels(const EpilogueBackwardProblem& problem, void* workspace, int
                 &add_shares<Accumulator>, problem, share_sums, launch.shares);
 }
 
-template <typename Grad>
-void launch_for_grad(const EpilogueBackwardProblem& problem, void* workspace, int sm_count, cudaStream_t stream) {
-  switch (problem.out_dtype) {
-    case DType::kFloat16:
-      return launch_kernels<Grad, __half>(problem, workspace, sm_count, stream);
-    case DType::kBFloat16:
-      return launch_kernels<Grad, __nv_bfloat16>(problem, workspace, sm_count, stream);
-    default:
-      return launch_kernels<Grad, float>(problem, workspace, sm_count, stream);
-  }
-}
-
 }  // namespace
 
 int64_t epilogue_backward_workspace(const EpilogueBackwardProblem& problem, int sm_count) {
@@ -232,16 +219,13 @@ int64_t epilogue_backward_workspace(const EpilogueBackwardProblem& problem, int 
 void run_epilogue_backward(const EpilogueBackwardProblem& whole, void* workspace, int sm_count, cudaStream_t stream) {
   if (whole.n == 0) return;
   const EpilogueBackwardProblem problem = flattened(whole);
-  switch (problem.grad_dtype) {
-    case DType::kFloat16:
-      return launch_for_grad<__half>(problem, workspace, sm_count, stream);
-    case DType::kBFloat16:
-      return launch_for_grad<__nv_bfloat16>(problem, workspace, sm_count, stream);
-    case DType::kFloat64:
-      return launch_kernels<double, double>(problem, workspace, sm_count, stream);
-    default:
-      return launch_for_grad<float>(problem, workspace, sm_count, stream);
-  }
+  if (problem.grad_dtype == DType::kFloat64)
+    return launch_kernels<double, double>(problem, workspace, sm_count, stream);
+  visit_elements(problem.grad_dtype, [&](auto grad) {
+    visit_elements(problem.out_dtype, [&](auto out) {
+      launch_kernels<decltype(grad), decltype(out)>(problem, workspace, sm_count, stream);
+    });
+  });
 }
 
 }  // namespace tileon

@@ -28,7 +28,7 @@ struct RowWalk {
   static constexpr int kSpanElements = 32 * kLaneElements;
   static constexpr int kSegmentElements = kCount * kSpanElements;
 
-  // Of this lane's first element in a segment.
+  // This lane's first element in a segment.
   static __device__ __forceinline__ int lane_begin() { return threadIdx.x % 32 * kLaneElements; }
 
   // How many of a segment's elements lie before `end`; 0 or less where none does.

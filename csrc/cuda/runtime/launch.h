@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
+#include <cstdint>
 #include <type_traits>
 
 #include "cuda/runtime/error.h"
@@ -15,12 +17,27 @@ using KernelFunction = void (*)(Params...);  // a __global__ function
 // How a kernel is launched, whatever its parameters.
 struct LaunchConfig {
   dim3 grid;
-  int threads;  // of a CTA
+  int threads;  // a CTA's
   cudaStream_t stream;
   int shared_bytes = 0;      // dynamic
   dim3 cluster = {1, 1, 1};  // CTAs
-  bool may_overlap = false;  // it may start while the one before it in the stream still runs: it waits by itself
+  bool may_overlap = false;  // the kernel waits by itself for the one before it in the stream, which may still run
 };
+
+// Lets `kernel` have `bytes` of dynamic shared memory on the current device: once, as `done` remembers, which belongs
+// to the kernel and has a bit a device.
+inline void allow_shared_memory(const void* kernel, int bytes, std::atomic<uint64_t>& done) {
+  constexpr int without_asking = 48 * 1024;
+  constexpr int max_devices = 64;
+  if (bytes <= without_asking) return;
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  const uint64_t bit = device < max_devices ? uint64_t{1} << device : 0;
+  if (done.load(std::memory_order_relaxed) & bit) return;
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+             "asking for shared memory");
+  done.fetch_or(bit, std::memory_order_relaxed);
+}
 
 // As cudaLaunchKernelEx, which only nvcc knows.
 template <typename... Params>

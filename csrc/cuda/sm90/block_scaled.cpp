@@ -1,7 +1,7 @@
 // block_scaled_matmul's backend, and weights that are prepared beforehand.
 #include <algorithm>
 
-#include "cuda/common/vector_stores.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/error.h"
 #include "cuda/runtime/tensor_map.h"
 #include "cuda/sm90/heuristics/select.h"

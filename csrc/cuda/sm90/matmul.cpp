@@ -44,10 +44,12 @@ int choose_config(const Problem& problem, const Gpu& gpu) {
   return choose_dense_once(problem, gpu);
 }
 
+// Of fp8, wgmma reads rows along k alone.
 bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
-  const bool ours = problem.a.dtype == DType::kFloat16 || problem.a.dtype == DType::kBFloat16;
-  if (is_float8(problem.a.dtype)) return !is_k_major(operand, problem, mn);
-  return ours && !tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable;
+  const DType dtype = problem.a.dtype;
+  if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return false;
+  const TmaAccess access = tma_access(operand, problem.batch, mn, problem.k, info(dtype).bytes);
+  return !access.readable || (is_float8(dtype) && access.major != Major::kK);
 }
 
 int64_t scratch_bytes(int config, const Problem& problem) {

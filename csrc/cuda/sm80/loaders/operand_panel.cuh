@@ -8,15 +8,9 @@
 #include "cuda/common/kernel_problem.h"
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/sm80/loaders/operand_access.h"
+#include "cuda/sm80/heuristics/operand_access.h"
 
 namespace tileon::sm80 {
-
-enum class PanelAccess : int8_t {
-  kVectorsAlongMn,  // mn-major and aligned: 16-byte copies
-  kVectorsAlongK,   // k-major and aligned: 16-byte loads, transposed on their way through registers
-  kElements,        // anything else: one copy an element, through both strides
-};
 
 // Rows of tile_mn elements and `kPaddingBytes` more, which spread the rows over the banks.
 template <typename Element_, int kTileMn, int kBlockK, int kPaddingBytes>
@@ -88,16 +82,16 @@ class CopyingPanelReader {
     return static_cast<int>(elements) * int(sizeof(Element));
   }
 
-  int k_;  // of this thread's first copy
+  int k_;  // where this thread's first copy begins
   int mn_;
   const Element* source_;
   int64_t stride_mn_;
   int64_t stride_k_;
-  int bytes_[kPassesMn];  // of each copy that lie inside the operand
+  int bytes_[kPassesMn];  // bytes of each copy inside the operand
 };
 
-// The same for a k-major operand: a thread loads 16 bytes along k, holds them from `fetch` to the next `land`, and
-// stores each element to its own row. A quarter of the instructions that element-wise copies would take.
+// Fetches k-blocks of a k-major operand: a thread loads 16 bytes along k, holds them from `fetch` to the next `land`,
+// and stores each element to its own row. A quarter of the instructions that element-wise copies would take.
 template <typename Shape, int kThreads>
 class TransposingPanelReader {
   using Element = typename Shape::Element;
@@ -169,9 +163,9 @@ class TransposingPanelReader {
     }
   }
 
-  int k_;  // of this thread's first vector
+  int k_;  // where this thread's first vector begins
   int mn_;
-  int mn_count_;  // of the tile that lie inside the operand
+  int mn_count_;  // the tile's rows or columns inside the operand
   int64_t stride_mn_;
   const Element* source_;
   uint32_t landing_ = 0;
@@ -182,11 +176,5 @@ class TransposingPanelReader {
 template <typename Shape, PanelAccess kAccess, int kThreads>
 using PanelReader = std::conditional_t<kAccess == PanelAccess::kVectorsAlongK, TransposingPanelReader<Shape, kThreads>,
                                        CopyingPanelReader<Shape, kAccess, kThreads>>;
-
-inline PanelAccess panel_access(const Matrix& operand, const Problem& problem, int64_t mn) {
-  const OperandAccess access = operand_access(operand, problem.batch, mn, problem.k, info(problem.a.dtype).bytes);
-  if (!access.vectors) return PanelAccess::kElements;
-  return access.major == Major::kMn ? PanelAccess::kVectorsAlongMn : PanelAccess::kVectorsAlongK;
-}
 
 }  // namespace tileon::sm80

@@ -1,14 +1,17 @@
 // One operand's k-blocks on their way from global to shared memory, for the tensor-core kernels.
 #pragma once
 
-#include <cstdint>
+#include <cuda_fp16.h>
 
-#include "core/problem.h"
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/common/kernel_choice.h"
+#include "cuda/common/kernel_problem.h"
 #include "cuda/common/swizzle.h"
+#include "cuda/ptx/convert.cuh"
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/sm80/loaders/float8.cuh"
-#include "cuda/sm80/loaders/operand_access.h"
 
 namespace tileon::sm80 {
 
@@ -81,7 +84,7 @@ class VectorReader {
   __device__ __forceinline__ void land() {}
 
  private:
-  int row_;    // of this thread's first chunk
+  int row_;    // this thread's first chunk
   int chunk_;  // the same in all of this thread's rows
   const Element* source_;
   int64_t row_step_;    // in elements
@@ -90,9 +93,48 @@ class VectorReader {
   uint32_t valid_rows_ = 0;
 };
 
-// The same for operands that no 16-byte chunk fits: eight (or four) elements, each through both strides, make a chunk.
+// fp8 numbers on their way to kernels that have no instructions for them become float16, which holds every one of them.
+
+// An element of fp8 operands of either kind; which, a kernel is told at run time.
+struct AnyFloat8 {
+  uint8_t code;
+};
+
+// An element in shared memory, by what it is in global memory.
+template <typename Stored>
+using ElementInTile = std::conditional_t<std::is_same_v<Stored, AnyFloat8>, __half, Stored>;
+
+// Two float16 numbers, the first in the low half. Exact; NaN stays NaN.
+__device__ __forceinline__ uint32_t float16_pair(AnyFloat8 first, AnyFloat8 second, bool e4m3) {
+  const uint32_t codes = ptx::prmt(first.code, second.code, 0x4101);  // each the high byte of its half
+  if (!e4m3) return codes;                                            // e5m2 is float16 without its low byte
+  const uint32_t magnitudes = (codes & 0x7f007f00u) >> 1;             // exponent and fraction at float16's places
+  __half2 values = *reinterpret_cast<const __half2*>(&magnitudes);
+  values = __hmul2(values, __float2half2_rn(256.0f));  // the exponents' biases are 7 and 15
+  // 0x7f, which is NaN, is 480 now. It alone overflows here (448 * 146 is 65408), and infinity * 0 is NaN.
+  const __half2 overflowed = __hmul2(values, __float2half2_rn(146.0f));
+  values = __hfma2(overflowed, __float2half2_rn(0.0f), values);
+  return *reinterpret_cast<const uint32_t*>(&values) | (codes & 0x80008000u);
+}
+
+// One 16-byte chunk of shared memory, from the elements in global memory that fill it.
+template <typename Stored>
+__device__ __forceinline__ uint4 chunk_of(const Stored (&elements)[16 / sizeof(Stored)], bool) {
+  alignas(16) Stored chunk[16 / sizeof(Stored)];
+#pragma unroll
+  for (int i = 0; i < int(16 / sizeof(Stored)); ++i) chunk[i] = elements[i];
+  return *reinterpret_cast<const uint4*>(chunk);
+}
+
+__device__ __forceinline__ uint4 chunk_of(const AnyFloat8 (&elements)[8], bool e4m3) {
+  return {float16_pair(elements[0], elements[1], e4m3), float16_pair(elements[2], elements[3], e4m3),
+          float16_pair(elements[4], elements[5], e4m3), float16_pair(elements[6], elements[7], e4m3)};
+}
+
+// Fetches k-blocks of operands that no 16-byte chunk fits: eight (or four) elements, each read through both strides,
+// make a chunk.
 // A k-block waits in registers from `fetch` to the next `land`, so that its loads overlap one k-block's products.
-// `Stored` is an element in global memory, which may be fp8 as `dtype` says; float8.cuh says what it is in the tile.
+// `Stored` is an element in global memory, which may be fp8 as `dtype` says; ElementInTile is what the tile holds.
 template <typename Stored, typename Tile, int kTileMn, int kBlockK, int kThreads>
 class GatherReader {
   static_assert(Tile::major == Major::kK);
@@ -157,10 +199,10 @@ class GatherReader {
   const Stored* source_;
   int64_t stride_mn_;
   int64_t stride_k_;
-  int row_last_;  // of the tile's rows inside the operand
+  int row_last_;  // the last of the tile's rows inside the operand
   bool lanes_along_k_;
   bool e4m3_;                // else e5m2, of fp8
-  int waiting_k_last_ = -1;  // of the k-block in registers; -1 where there is none
+  int waiting_k_last_ = -1;  // the last k of the k-block in registers; -1: none
   uint32_t landing_ = 0;
   // a register an element: packing would wait for the loads
   Stored waiting_[kChunksPerThread][Tile::elements_per_chunk];

@@ -26,7 +26,7 @@ class Pipeline {
   }
 
   // Starts the fetch of one more k-block, into the stage read before the last wait. Readers that hold the block before
-  // it in registers write that to its stage first: a whole k-block ahead of its use, and a barrier lies between.
+  // it in registers write that block to its stage first: a k-block and a barrier before its use.
   __device__ __forceinline__ void fetch_next() {
     reader_a_.land();
     reader_b_.land();
@@ -68,5 +68,27 @@ class Pipeline {
   int write_ = 0;                           // the stage to fetch into, in bytes from the pipeline's start
   int read_ = (kStages - 1) * kStageBytes;  // the stage to read; the first wait moves it to 0
 };
+
+// Multiplies all k-blocks of a pipeline in kSteps steps each. load(step, buffer) reads a step's operands from the
+// k-block that the last wait was for, multiply(buffer) multiplies them; the operands of the next step load while those
+// of this one are multiplied, so there are two buffers, of constant numbers.
+template <int kSteps, typename Pipeline, typename Load, typename Multiply>
+__device__ __forceinline__ void multiply_blocks(Pipeline& pipeline, int blocks, const Load& load,
+                                                const Multiply& multiply) {
+  static_assert(kSteps % 2 == 0, "two buffers take turns");
+  if (blocks == 0) return;
+  pipeline.wait_for_next();
+  load(0, 0);
+#pragma unroll 1
+  for (int block = 0; block < blocks; ++block) {
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      if (step == kSteps - 1) pipeline.wait_for_next();
+      load((step + 1) % kSteps, (step + 1) % 2);
+      if (step == 0) pipeline.fetch_next();
+      multiply(step % 2);
+    }
+  }
+}
 
 }  // namespace tileon::sm80

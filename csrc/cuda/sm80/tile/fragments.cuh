@@ -1,12 +1,16 @@
-// From a k-block in shared memory to the register fragments of mma.m16n8.
+// The register fragments of mma.m16n8: their loads from a k-block in shared memory, their products, and the store of
+// the accumulators to the output.
 #pragma once
 
 #include <cstdint>
 
+#include "cuda/common/epilogue_store.cuh"
 #include "cuda/ptx/matrix_copy.cuh"
 #include "cuda/ptx/mma.cuh"
 #include "cuda/ptx/shared.cuh"
+#include "cuda/sm80/heuristics/config.h"
 #include "cuda/sm80/loaders/operand_tile.cuh"
+#include "cuda/sm80/tile/cta_tile.cuh"
 
 namespace tileon::sm80 {
 
@@ -73,5 +77,61 @@ class FragmentLoader {
 
   uint32_t lane_offset_;
 };
+
+// Adds the products of row `m` of the fragments of a, `a`, and all of b. Odd rows go through b from its end, so that
+// two neighbouring products share their b.
+template <typename ElementA, typename ElementB, int kCountB>
+__device__ __forceinline__ void multiply_row(int m, const uint32_t (&a)[4], const uint32_t (&b)[kCountB][4],
+                                             float (&sums)[2 * kCountB][4]) {
+#pragma unroll
+  for (int step = 0; step < 2 * kCountB; ++step) {
+    const int n = m % 2 ? 2 * kCountB - 1 - step : step;
+    ptx::mma_m16n8<ElementA, ElementB>(sums[n], a, b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
+  }
+}
+
+// What one warp writes at a time: the 16 rows of a fragment, as wide as the warp's tile.
+template <typename Accumulator_, TileConfig kConfig>
+struct FragmentSlab {
+  using Accumulator = Accumulator_;
+  static constexpr int columns = kConfig.warp_n();
+  static constexpr int rows = slab_rows(kConfig.family);
+  static constexpr int pitch = columns + slab_padding(kConfig.family);
+  static constexpr int bytes = rows * pitch * int(sizeof(Accumulator));
+  static_assert(rows == 16);
+};
+
+// Takes one warp's sums through its slab in `shared_memory` (each warp has one of its own) to the output. Lane l holds
+// columns 2 (l % 4) and 2 (l % 4) + 1 of each n8, in row l / 4 first, then in row l / 4 + 8.
+template <typename Slab, typename Problem, int kFragmentsM, int kFragmentsN>
+__device__ __forceinline__ void store_fragments(const TileParams<Problem>& params, int64_t batch, int64_t row_begin,
+                                                int64_t column_begin, unsigned char* shared_memory,
+                                                const typename Slab::Accumulator (&sums)[kFragmentsM][kFragmentsN][4]) {
+  using Accumulator = typename Slab::Accumulator;
+  struct alignas(2 * sizeof(Accumulator)) Pair {
+    Accumulator first, second;
+  };
+  const int lane = threadIdx.x % 32;
+  auto* slab = reinterpret_cast<Accumulator*>(shared_memory + threadIdx.x / 32 * Slab::bytes);
+  Accumulator* lane_slab = slab + lane / 4 * Slab::pitch + lane % 4 * 2;
+  const WarpStore<Accumulator, Slab::columns, Problem> warp_store(params.problem, params.vector_stores, batch,
+                                                                  column_begin, lane);
+#pragma unroll 1
+  for (int m = 0; m < kFragmentsM; ++m) {
+#pragma unroll
+    for (int this_m = 0; this_m < kFragmentsM; ++this_m) {
+      if (this_m != m) continue;  // registers take constant indices only; the branch is the same in all lanes
+#pragma unroll
+      for (int n = 0; n < kFragmentsN; ++n) {
+        const auto& fragment = sums[this_m][n];
+        *reinterpret_cast<Pair*>(lane_slab + n * 8) = {fragment[0], fragment[1]};
+        *reinterpret_cast<Pair*>(lane_slab + 8 * Slab::pitch + n * 8) = {fragment[2], fragment[3]};
+      }
+    }
+    __syncwarp();
+    warp_store.template store<Slab::rows, Slab::pitch>(slab, row_begin + m * Slab::rows, 1);
+    __syncwarp();
+  }
+}
 
 }  // namespace tileon::sm80

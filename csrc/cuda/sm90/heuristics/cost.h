@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "cuda/common/vector_stores.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/config.h"
 
 namespace tileon::sm90 {

@@ -11,8 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cuda/common/cheapest.h"
-#include "cuda/common/vector_stores.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
 #include "cuda/sm90/heuristics/small_m.h"

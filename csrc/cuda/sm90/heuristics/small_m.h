@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "core/problem.h"
-#include "cuda/common/cheapest.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/cost.h"
 
 namespace tileon::sm90 {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/common/vector_stores.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/tensor_map.h"
 #include "cuda/sm90/heuristics/select.h"
 #include "cuda/sm90/layout/encoding.h"

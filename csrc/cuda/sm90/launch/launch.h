@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "cuda/runtime/launch.h"
-#include "cuda/runtime/shared_memory_attribute.h"
 #include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/kernel_params.h"
 

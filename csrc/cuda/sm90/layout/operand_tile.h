@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/problem.h"
-#include "cuda/common/major.h"
+#include "cuda/common/kernel_choice.h"
 
 #ifdef __CUDACC__
 #define TILEON_OPERAND_FUNCTION __host__ __device__ __forceinline__ constexpr

@@ -1,0 +1,22 @@
+// What the rest of the library may know of the kernels that quantize, dequantize, move scales, and take a gradient
+// through bias and activation. Problems may be empty. All throw std::runtime_error where CUDA refuses.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "core/epilogue_backward.h"
+#include "core/quantize_problem.h"
+
+namespace tileon {
+
+void run_quantize(const QuantizeProblem& problem, cudaStream_t stream);
+void run_dequantize(const DequantizeProblem& problem, cudaStream_t stream);
+void run_scale_pack(const ScalePackProblem& problem, cudaStream_t stream);
+
+// Bytes of GPU memory that run_epilogue_backward needs besides: the sums of the rows' shares, none without grad_bias.
+int64_t epilogue_backward_workspace(const EpilogueBackwardProblem& problem, int sm_count);
+
+// Sums in a fixed order: every run gives the same bits.
+void run_epilogue_backward(const EpilogueBackwardProblem& problem, void* workspace, int sm_count, cudaStream_t stream);
+
+}  // namespace tileon

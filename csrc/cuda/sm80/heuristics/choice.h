@@ -1,0 +1,98 @@
+// Which configs can run a problem, and which one is expected to be fastest: pure functions of the problem and the GPU.
+#pragma once
+
+#include <cstdint>
+
+#include "core/problem.h"
+#include "cuda/common/kernel_choice.h"
+#include "cuda/common/tile_order.h"
+#include "cuda/runtime/gpu.h"
+#include "cuda/sm80/heuristics/config.h"
+#include "cuda/sm80/heuristics/operand_access.h"
+
+namespace tileon::sm80 {
+
+inline Kind kind_of(const Problem& problem) {
+  if (problem.a.dtype == DType::kFloat32) return problem.allow_tf32 ? Kind::kTf32 : Kind::kFloat32;
+  const auto is = [&](const KindInfo& kind) {
+    return kind.a == problem.a.dtype && kind.b == problem.b.dtype && kind.scale == problem.b.scale.type;
+  };
+  int kind = problem.is_scaled() ? static_cast<int>(Kind::kMxfp8) : 0;
+  while (kind + 1 < kKindCount && !is(kKinds[kind])) ++kind;
+  return static_cast<Kind>(kind);
+}
+
+// Why a config cannot run a problem of this kind on this GPU; null where it can. There is no problem with scales that a
+// config of its table does not take.
+inline const char* why_not(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
+  const TileConfig& tile = config.tile;
+  if (!(config.kinds & bit(kind))) return "it does not take operands of this dtype";
+  const int element_bytes = is_scaled(kind) ? kDecodedBytes : info(problem.a.dtype).bytes;
+  if (shared_bytes(tile, tile_element_bytes(tile.family, element_bytes)) > gpu.shared_bytes_per_block)
+    return "this GPU has too little shared memory for it";
+  if (is_scaled(kind)) return nullptr;  // other layouts of codes have been copied
+  if (tile.family != Family::kMma && tile.family != Family::kSkinny) return nullptr;  // they read anything
+  if (is_float8(problem.a.dtype) && gpu.image < kFloat8Capability)
+    return "fp8 needs code for compute capability 8.9 or newer";
+  const bool along_k = tile.family == Family::kSkinny;
+  if (!reads_vectors(problem.a, problem, problem.m, along_k))
+    return "it cannot read the strides or the alignment of `a`";
+  if (!reads_vectors(problem.b, problem, problem.n, along_k))
+    return "it cannot read the strides or the alignment of `b`";
+  return nullptr;
+}
+
+// Whether fp8 operands are multiplied faster as float16, but for the conversion: where the configs with fp8
+// instructions cannot run.
+inline bool widens_float8(const Problem& problem, const Gpu& gpu) {
+  return is_float8(problem.a.dtype) &&
+         (gpu.image < kFloat8Capability || !reads_vectors(problem.a, problem, problem.m) ||
+          !reads_vectors(problem.b, problem, problem.n));
+}
+
+inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
+  return {static_cast<int>((m + tile.tile_m - 1) / tile.tile_m), static_cast<int>((n + tile.tile_n - 1) / tile.tile_n),
+          tile.group_m};
+}
+
+// Nanoseconds that the model expects on an H200's SMs: full waves of ctas_per_sm CTAs, then one of what is left, which
+// takes as long as its fullest SM.
+inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
+  const float ns_per_k = config.ns_per_k[is_scaled(kind) ? static_cast<int>(kind) - static_cast<int>(Kind::kMxfp8) : 0];
+  const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
+  const int64_t slots = static_cast<int64_t>(gpu.sm_count) * config.tile.ctas_per_sm;
+  const double alone = static_cast<double>(ns_per_k) * static_cast<double>(problem.k) + config.ns_fixed;
+  const auto together = [&](int64_t ctas) {
+    const double used = static_cast<double>(ctas) * config.share;
+    return ctas == 0 ? 0.0 : alone * (used > 1 ? used : 1);
+  };
+  const int64_t left = tiles % slots;
+  return static_cast<double>(tiles / slots) * together(config.tile.ctas_per_sm) +
+         together((left + gpu.sm_count - 1) / gpu.sm_count);
+}
+
+// Where the operands must be gathered, an aligned copy of them pays for large products and for a long k, of which a few
+// CTAs walk all. On an H200 a copy saves GPU time from about 160^3 products (batch * m * n * k) on, but costs the host
+// two more launches, which an eager caller waits for up to about 512^3: between the two
+// (benchmarks/results/h200/awkward.csv). Likewise two copies take some 8 us of the GPU, and 15 of the host.
+constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
+constexpr double kCopyPaysFromNs = 24000.0;
+
+inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
+  constexpr KernelConfig gather = first_config_of(Family::kMmaGather);
+  return problem.products() >= kCopyPaysFrom || expected_ns(gather, kind_of(problem), problem, gpu) >= kCopyPaysFromNs;
+}
+
+// The config expected to be fastest; -1 where none supports the problem (one always does). A config that has not run on
+// hardware is taken only where no other can run.
+template <int kCount>
+int choose(const KernelConfig (&configs)[kCount], const Problem& problem, const Gpu& gpu) {
+  const Kind kind = kind_of(problem);
+  const auto ns = [&](const KernelConfig& config) { return expected_ns(config, kind, problem, gpu); };
+  const auto runs = [&](const KernelConfig& config) { return why_not(config, kind, problem, gpu) == nullptr; };
+  const int best = cheapest(
+      configs, [&](const KernelConfig& config) { return config.measured && runs(config); }, ns);
+  return best >= 0 ? best : cheapest(configs, runs, ns);
+}
+
+}  // namespace tileon::sm80

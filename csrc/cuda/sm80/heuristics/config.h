@@ -1,0 +1,184 @@
+// The portable kernels' configs: two tables of data, and what follows from a config alone. Any C++ compiler takes it.
+#pragma once
+
+#include <cstdint>
+
+#include "core/problem.h"
+
+namespace tileon::sm80 {
+
+enum class Family : int8_t {
+  kMma,        // tensor cores (mma.sync) fed by 16-byte cp.async; of block-scaled products, by codes that are decoded
+  kMmaGather,  // tensor cores, every element fetched through its strides: any alignment, any stride
+  kSimt,       // FFMA: IEEE float32, any alignment, any stride
+  kDmma,       // tensor cores in float64, any alignment, any stride
+  kSkinny,     // FFMA for a few rows of a, at the rate of reading b: both operands along k, 16-byte loads
+};
+
+// Everything that shapes a kernel: a template argument of the kernel, as it stands in the table.
+struct TileConfig {
+  Family family;
+  int tile_m;
+  int tile_n;
+  int block_k;  // elements of k in one stage
+  int warps_m;  // the tile is split evenly over warps_m x warps_n warps; of kSkinny, k is split over warps_m
+  int warps_n;
+  int stages;       // k-blocks in shared memory; stages - 1 are in flight
+  int group_m;      // rows of tiles in a group (tile_order.h)
+  int ctas_per_sm;  // CTAs that one SM shall hold: bounds the registers
+
+  constexpr int threads() const { return warps_m * warps_n * 32; }
+  constexpr int warp_m() const { return tile_m / warps_m; }
+  constexpr int warp_n() const { return tile_n / warps_n; }
+};
+
+// What a config multiplies: a pair of dtypes, float32 operands being kTf32 where `allow_tf32` is set, or a pair of
+// block-scaled formats.
+// clang-format off
+enum class Kind : int8_t {
+  kFloat16, kBFloat16, kTf32, kFloat32, kFloat64,
+  kE4M3, kE4M3E5M2, kE5M2E4M3, kE5M2,
+  kMxfp8, kMxfp4, kMxE4M3E2M1, kMxE2M1E4M3, kNvfp4,  // with block scales
+};
+// clang-format on
+
+struct KindInfo {
+  Kind kind;
+  const char* name;  // as the ops report it: two dtypes with a * between them are those of a and b
+  DType a, b;        // of the elements
+  ScaleType scale = ScaleType::kE8M0;
+};
+constexpr KindInfo kKinds[] = {
+    {Kind::kFloat16, "float16", DType::kFloat16, DType::kFloat16},
+    {Kind::kBFloat16, "bfloat16", DType::kBFloat16, DType::kBFloat16},
+    {Kind::kTf32, "tf32", DType::kFloat32, DType::kFloat32},
+    {Kind::kFloat32, "float32", DType::kFloat32, DType::kFloat32},
+    {Kind::kFloat64, "float64", DType::kFloat64, DType::kFloat64},
+    {Kind::kE4M3, "float8_e4m3fn", DType::kFloat8E4M3, DType::kFloat8E4M3},
+    {Kind::kE4M3E5M2, "float8_e4m3fn*float8_e5m2", DType::kFloat8E4M3, DType::kFloat8E5M2},
+    {Kind::kE5M2E4M3, "float8_e5m2*float8_e4m3fn", DType::kFloat8E5M2, DType::kFloat8E4M3},
+    {Kind::kE5M2, "float8_e5m2", DType::kFloat8E5M2, DType::kFloat8E5M2},
+    {Kind::kMxfp8, "mxfp8", DType::kFloat8E4M3, DType::kFloat8E4M3},
+    {Kind::kMxfp4, "mxfp4", DType::kFloat4E2M1, DType::kFloat4E2M1},
+    {Kind::kMxE4M3E2M1, "mixed", DType::kFloat8E4M3, DType::kFloat4E2M1},
+    {Kind::kMxE2M1E4M3, "mixed", DType::kFloat4E2M1, DType::kFloat8E4M3},
+    {Kind::kNvfp4, "nvfp4", DType::kFloat4E2M1, DType::kFloat4E2M1, ScaleType::kE4M3},
+};
+constexpr int kKindCount = sizeof(kKinds) / sizeof(KindInfo);
+constexpr int kFormatPairs = kKindCount - static_cast<int>(Kind::kMxfp8);  // kinds with block scales
+
+constexpr const KindInfo& info(Kind kind) { return kKinds[static_cast<int>(kind)]; }
+static_assert(info(Kind::kFloat32).kind == Kind::kFloat32 && info(Kind::kNvfp4).kind == Kind::kNvfp4);
+
+constexpr bool is_scaled(Kind kind) { return kind >= Kind::kMxfp8; }
+constexpr int bit(Kind kind) { return 1 << static_cast<int>(kind); }
+
+struct KernelConfig {
+  const char* name;
+  int kinds;  // bits of Kind
+  TileConfig tile;
+  // Nanoseconds of one CTA that has an SM to itself: ns_per_k * k + ns_fixed. A dense config has one ns_per_k for all
+  // of its kinds, a block-scaled one has one for each pair of formats, in the order of Kind.
+  float ns_per_k[kFormatPairs];
+  float ns_fixed;
+  float share;           // of the SM that the CTA then uses: c CTAs together take max(1, c * share) times as long
+  bool measured = true;  // the config has run on hardware; one that has not is chosen where no other can run
+};
+
+constexpr int k8 = bit(Kind::kE4M3) | bit(Kind::kE4M3E5M2) | bit(Kind::kE5M2E4M3) | bit(Kind::kE5M2);
+constexpr int k16 = bit(Kind::kFloat16) | bit(Kind::kBFloat16);
+constexpr int kTf32 = bit(Kind::kTf32);
+constexpr int k32 = bit(Kind::kFloat32);
+constexpr int k64 = bit(Kind::kFloat64);
+constexpr int kGathered = k8 | k16 | kTf32;
+constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
+
+// Fitted on an H200 to benchmarks/results/h200/sweep.csv by benchmarks/fit/fit_portable.py, which also says what the
+// choice loses. The costs of the _fp8 configs are estimates: those of the 16-bit configs with their tiles, a fifth
+// slower, since an H200's mma.sync of fp8 is two of float16 and the conversions.
+// clang-format off
+constexpr KernelConfig kDenseConfigs[] = {
+    // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share
+    {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1},   {16.90f}, 12200.0f, 1.00f},
+    {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2},   {15.90f}, 10100.0f, 0.56f},
+    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 2},    {8.64f},  5970.0f, 0.53f},
+    {"sm80_mma_64x64x64",          k16,         {Family::kMma,        64,  64, 64,  2, 2,  3, 8, 3},    {7.83f},  4410.0f, 0.35f},
+    {"sm80_mma_16x128x64",         k16,         {Family::kMma,        16, 128, 64,  1, 4,  4, 8, 3},    {5.73f},  3210.0f, 0.43f},
+    {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},   {48.70f}, 11900.0f, 1.00f},
+    {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},   {19.30f},  6070.0f, 0.80f},
+    {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},   {15.30f},  3770.0f, 0.61f},
+    {"sm80_mma_128x128x64_fp8",    k8,          {Family::kMma,       128, 128, 64,  4, 2,  4, 8, 1},   {10.70f}, 10100.0f, 1.00f},
+    {"sm80_mma_64x64x128_fp8",     k8,          {Family::kMma,        64,  64, 128, 2, 2,  3, 8, 2},    {9.40f},  4410.0f, 0.42f},
+    {"sm80_mma_gather_64x64x32",   kGathered,   {Family::kMmaGather,  64,  64, 32,  2, 2,  3, 8, 2},   {36.60f},  4160.0f, 0.58f},
+    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1},  {168.00f}, 12300.0f, 1.00f},
+    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2},  {107.00f}, 10800.0f, 0.83f},
+    {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},   {55.90f},  7140.0f, 0.76f},
+    {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},   {33.90f},  3930.0f, 0.77f},
+    {"sm80_few_rows_1x16x256",     k32,         {Family::kSkinny,      1,  16, 256, 2, 4,  1, 8, 2},     {1.17f}, 1109.0f, 0.30f},
+    {"sm80_few_rows_2x16x256",     k32,         {Family::kSkinny,      2,  16, 256, 2, 4,  1, 8, 2},     {1.39f}, 1927.0f, 0.30f},
+    {"sm80_few_rows_4x16x256",     k32,         {Family::kSkinny,      4,  16, 256, 2, 4,  1, 8, 1},     {0.97f}, 1317.0f, 1.00f},
+    {"sm80_few_rows_8x16x256",     k32,         {Family::kSkinny,      8,  16, 256, 2, 4,  1, 8, 1},     {1.84f}, 2738.0f, 1.00f},
+    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},   {80.50f},  8000.0f, 1.00f},
+    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},   {51.00f},  5000.0f, 0.81f},
+    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},   {29.40f},  3200.0f, 0.77f},
+};
+
+// Every config takes every pair of formats. Where the operands' formats differ, the tile's long side is best where the
+// shorter elements are: a thread then has a whole block of e2m1 and half a block of e4m3 (ChunkOf). The costs are from
+// an H200's times of every config at eight sizes; those of e2m1 times e4m3 by symmetry.
+constexpr KernelConfig kBlockScaledConfigs[] = {
+    // name                             kinds    family         tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k: mxfp8, mxfp4, e4m3 e2m1, e2m1 e4m3, nvfp4   ns_fixed, share
+    {"sm80_block_scaled_256x128x32",    kScaled, {Family::kMma, 256, 128, 32,  4, 2,  3, 8, 1},   {29.1f, 24.7f, 28.2f, 24.9f, 32.3f}, 7200.0f, 1.00f},
+    {"sm80_block_scaled_128x256x32",    kScaled, {Family::kMma, 128, 256, 32,  2, 4,  3, 8, 1},   {27.9f, 25.0f, 24.9f, 28.2f, 32.6f}, 7000.0f, 1.00f},
+    {"sm80_block_scaled_64x128x32",     kScaled, {Family::kMma,  64, 128, 32,  2, 2,  3, 8, 2},   {20.7f, 16.0f, 16.3f, 20.7f, 21.1f}, 2100.0f, 0.60f},
+    {"sm80_block_scaled_16x128x32",     kScaled, {Family::kMma,  16, 128, 32,  1, 4,  3, 8, 2},   {17.9f, 17.0f, 14.8f, 17.9f, 17.5f}, 2000.0f, 0.60f},
+};
+// clang-format on
+constexpr int kDenseConfigCount = sizeof(kDenseConfigs) / sizeof(KernelConfig);
+constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(KernelConfig);
+
+// The table of a kind's configs.
+template <Kind kKind>
+constexpr const auto& configs_of() {
+  if constexpr (is_scaled(kKind)) {
+    return kBlockScaledConfigs;
+  } else {
+    return kDenseConfigs;
+  }
+}
+
+// The first dense config of a family.
+constexpr KernelConfig first_config_of(Family family) {
+  int config = 0;
+  while (kDenseConfigs[config].tile.family != family) ++config;
+  return kDenseConfigs[config];
+}
+
+// Bytes behind each row of a panel (operand_panel.cuh). SIMT: a row starts four banks after the one above, so that
+// element-wise writes, eight rows at a time, meet every bank once. DMMA: eight banks, for reads of four rows at a time.
+constexpr int panel_padding(Family family) { return family == Family::kSimt ? 16 : family == Family::kDmma ? 32 : 0; }
+
+// The slabs through which a warp stores (store.cuh): rows, and what pads them, so that an accumulator fragment's writes
+// are spread over the banks.
+constexpr int slab_rows(Family family) { return family == Family::kSimt ? 8 : 16; }
+constexpr int slab_padding(Family family) { return family == Family::kSimt ? 16 : 8; }
+
+// Dynamic shared memory of a row's kernel: the pipeline of k-blocks, or the slabs where those need more.
+constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
+  const int accumulator_bytes = element_bytes == 8 ? 8 : 4;
+  const int k_row = (tile.tile_m + tile.tile_n) * element_bytes + 2 * panel_padding(tile.family);
+  const int pipeline = tile.stages * tile.block_k * k_row;
+  const int slab = slab_rows(tile.family) * (tile.warp_n() + slab_padding(tile.family)) * accumulator_bytes;
+  const int slabs = tile.warps_m * tile.warps_n * slab;
+  return pipeline > slabs ? pipeline : slabs;
+}
+
+// Bytes of an element in shared memory. The gather kernels have no fp8 instructions, and make float16 of fp8.
+constexpr int tile_element_bytes(Family family, int operand_bytes) {
+  return family == Family::kMmaGather && operand_bytes == 1 ? 2 : operand_bytes;
+}
+
+constexpr int kDecodedBytes = 2;       // of an element with a block scale, as it is multiplied: bfloat16
+constexpr int kFloat8Capability = 89;  // mma.sync takes fp8 from there on
+
+}  // namespace tileon::sm80

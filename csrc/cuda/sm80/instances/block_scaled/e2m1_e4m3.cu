@@ -1,6 +1,0 @@
-#include "cuda/sm80/registry/block_scaled.cuh"
-
-namespace tileon::sm80 {
-template void run_block_scaled<DType::kFloat4E2M1, DType::kFloat8E4M3, ScaleType::kE8M0>(int, const Problem&,
-                                                                                         cudaStream_t);
-}

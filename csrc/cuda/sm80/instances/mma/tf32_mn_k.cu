@@ -1,5 +1,0 @@
-#include "cuda/sm80/registry/mma.cuh"
-
-namespace tileon::sm80 {
-template bool run_mma<float, Major::kMn, Major::kK>(int, const Problem&, cudaStream_t);
-}

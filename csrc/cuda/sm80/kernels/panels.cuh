@@ -1,0 +1,197 @@
+// GEMM on panels of the operands, [block_k][tile] in shared memory: IEEE float32 on the ordinary arithmetic units
+// (SIMT), float64 on the tensor cores (DMMA).
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/common/epilogue_store.cuh"
+#include "cuda/ptx/mma.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/sm80/heuristics/config.h"
+#include "cuda/sm80/loaders/operand_panel.cuh"
+#include "cuda/sm80/loaders/pipeline.cuh"
+#include "cuda/sm80/tile/cta_tile.cuh"
+#include "cuda/sm80/tile/fragments.cuh"
+
+namespace tileon::sm80 {
+
+// The types and sizes that the kernels on panels have in common.
+template <typename Element_, TileConfig kConfig, PanelAccess kAccessA, PanelAccess kAccessB>
+struct PanelKernel {
+  using Element = Element_;
+  static constexpr TileConfig config = kConfig;
+  static constexpr int threads = kConfig.threads();
+  using PanelA = Panel<Element, kConfig.tile_m, kConfig.block_k, panel_padding(kConfig.family)>;
+  using PanelB = Panel<Element, kConfig.tile_n, kConfig.block_k, panel_padding(kConfig.family)>;
+  using ReaderA = PanelReader<PanelA, kAccessA, threads>;
+  using ReaderB = PanelReader<PanelB, kAccessB, threads>;
+  static_assert(kConfig.stages >= 3, "a transposed block lands one fetch later");
+  using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
+  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
+  static_assert(shared_bytes >= Pipeline::bytes);
+};
+
+// SIMT: float32 products on the ordinary arithmetic units, one fused multiply-add an element and k, in the order of k.
+// A thread sums a patch of thread_m x thread_n elements; a warp's lanes lie eight down m, four along n.
+constexpr int kLanesM = 8;
+constexpr int kLanesN = 4;
+
+// 16 bytes.
+struct alignas(16) Vector {
+  static constexpr int kCount = 4;
+  float values[kCount];
+};
+
+template <TileConfig kConfig, PanelAccess kAccessA, PanelAccess kAccessB>
+struct SimtKernel : PanelKernel<float, kConfig, kAccessA, kAccessB> {
+  static constexpr int thread_m = kConfig.warp_m() / kLanesM;
+  static constexpr int thread_n = kConfig.warp_n() / kLanesN;
+  static_assert(thread_m % Vector::kCount == 0 && thread_n % Vector::kCount == 0);
+  using Sums = float[thread_m][thread_n];
+  // A slab is one row of every patch in the warp. It takes the pipeline's place when the sums are done.
+  static constexpr int slab_rows = sm80::slab_rows(kConfig.family);
+  static_assert(slab_rows == kLanesM);
+  static constexpr int slab_pitch = kConfig.warp_n() + slab_padding(kConfig.family);
+  static constexpr int slab_bytes = slab_rows * slab_pitch * int(sizeof(float));
+  static_assert(sm80::shared_bytes(kConfig, sizeof(float)) >= kConfig.threads() / 32 * slab_bytes);
+};
+
+// A patch is made of vectors: element i of a side lies at i % 4 of vector i / 4, and the vectors of a warp's lanes lie
+// side by side, so that a warp reads one stretch of shared memory without a conflict.
+template <int kLanes, int kCount>
+__device__ __forceinline__ void load_patch_side(const float* row, int lane, float (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount / Vector::kCount; ++i) {
+    const auto loaded = *reinterpret_cast<const Vector*>(row + (i * kLanes + lane) * Vector::kCount);
+#pragma unroll
+    for (int j = 0; j < Vector::kCount; ++j) values[i * Vector::kCount + j] = loaded.values[j];
+  }
+}
+
+// Sums a @ b over all of k into one thread's patch. `shared` is the address of `shared_memory`.
+template <typename Kernel>
+__device__ __forceinline__ void multiply_patch(typename Kernel::Pipeline& pipeline, const unsigned char* shared_memory,
+                                               uint32_t shared, int warp_m, int warp_n, int blocks,
+                                               typename Kernel::Sums& sums) {
+  const int lane_m = threadIdx.x % 32 / kLanesN;
+  const int lane_n = threadIdx.x % 32 % kLanesN;
+  float a[2][Kernel::thread_m];
+  float b[2][Kernel::thread_n];
+  const auto load = [&](int k, int buffer) {
+    const auto* a_rows = reinterpret_cast<const float*>(shared_memory + (pipeline.a() - shared)) + warp_m;
+    const auto* b_rows = reinterpret_cast<const float*>(shared_memory + (pipeline.b() - shared)) + warp_n;
+    load_patch_side<kLanesM>(a_rows + k * Kernel::PanelA::pitch, lane_m, a[buffer]);
+    load_patch_side<kLanesN>(b_rows + k * Kernel::PanelB::pitch, lane_n, b[buffer]);
+  };
+  multiply_blocks<Kernel::config.block_k>(pipeline, blocks, load, [&](int buffer) {
+#pragma unroll
+    for (int m = 0; m < Kernel::thread_m; ++m) {
+#pragma unroll
+      for (int step = 0; step < Kernel::thread_n; ++step) {
+        const int n = m % 2 ? Kernel::thread_n - 1 - step : step;  // there and back: neighbours share a register
+        sums[m][n] = fma(a[buffer][m], b[buffer][n], sums[m][n]);
+      }
+    }
+  });
+}
+
+// Takes one warp's patches through shared memory to the output, one row of each patch at a time.
+template <typename Kernel>
+__device__ __forceinline__ void store(const KernelParams& params, int64_t batch, int64_t row_begin,
+                                      int64_t column_begin, float* slab, const typename Kernel::Sums& sums) {
+  const int lane = threadIdx.x % 32;
+  const WarpStore<float, Kernel::config.warp_n()> warp_store(params.problem, params.vector_stores, batch, column_begin,
+                                                             lane);
+  float* lane_slab = slab + lane / kLanesN * Kernel::slab_pitch + lane % kLanesN * Vector::kCount;
+#pragma unroll 1
+  for (int m = 0; m < Kernel::thread_m; ++m) {
+#pragma unroll
+    for (int this_m = 0; this_m < Kernel::thread_m; ++this_m) {
+      if (this_m != m) continue;  // registers take constant indices only; the branch is the same in all lanes
+#pragma unroll
+      for (int n = 0; n < Kernel::thread_n; n += Vector::kCount) {
+        Vector part;
+#pragma unroll
+        for (int j = 0; j < Vector::kCount; ++j) part.values[j] = sums[this_m][n + j];
+        *reinterpret_cast<Vector*>(lane_slab + n * kLanesN) = part;
+      }
+    }
+    __syncwarp();
+    const int64_t first_row = row_begin + m / Vector::kCount * kLanesM * Vector::kCount + m % Vector::kCount;
+    warp_store.template store<Kernel::slab_rows, Kernel::slab_pitch>(slab, first_row, Vector::kCount);
+    __syncwarp();
+  }
+}
+
+// DMMA: float64 products on the tensor cores, by mma.sync in float64; the sums are float64.
+constexpr int kKPerDmma = 4;
+
+template <TileConfig kConfig, PanelAccess kAccessA, PanelAccess kAccessB>
+struct DmmaKernel : PanelKernel<double, kConfig, kAccessA, kAccessB> {
+  using Slab = FragmentSlab<double, kConfig>;
+  static constexpr int k_steps = kConfig.block_k / kKPerDmma;
+  static constexpr int fragments_m = kConfig.warp_m() / 16;
+  static constexpr int fragments_n = kConfig.warp_n() / 8;
+  using Sums = double[fragments_m][fragments_n][4];
+  static_assert(sm80::shared_bytes(kConfig, sizeof(double)) >= kConfig.threads() / 32 * Slab::bytes);
+};
+
+// Sums a @ b over all of k into one warp's accumulators.
+template <typename Kernel>
+__device__ __forceinline__ void multiply_fragments(typename Kernel::Pipeline& pipeline, const CtaTile& tile,
+                                                   typename Kernel::Sums& sums) {
+  const int lane_k = threadIdx.x % 32 % 4;
+  const int lane_mn = threadIdx.x % 32 / 4;
+  double a[2][Kernel::fragments_m][2];
+  double b[2][Kernel::fragments_n];
+  const auto load = [&](int k_step, int buffer) {
+    const int k = k_step * kKPerDmma + lane_k;
+    const uint32_t a_row = pipeline.a() + (k * Kernel::PanelA::pitch + tile.warp_m + lane_mn) * int(sizeof(double));
+    const uint32_t b_row = pipeline.b() + (k * Kernel::PanelB::pitch + tile.warp_n + lane_mn) * int(sizeof(double));
+#pragma unroll
+    for (int m = 0; m < Kernel::fragments_m; ++m) {
+      a[buffer][m][0] = ptx::load_shared_double(a_row + m * 16 * int(sizeof(double)));
+      a[buffer][m][1] = ptx::load_shared_double(a_row + (m * 16 + 8) * int(sizeof(double)));
+    }
+#pragma unroll
+    for (int n = 0; n < Kernel::fragments_n; ++n)
+      b[buffer][n] = ptx::load_shared_double(b_row + n * 8 * int(sizeof(double)));
+  };
+  multiply_blocks<Kernel::k_steps>(pipeline, tile.k_blocks, load, [&](int buffer) {
+#pragma unroll
+    for (int m = 0; m < Kernel::fragments_m; ++m)
+#pragma unroll
+      for (int n = 0; n < Kernel::fragments_n; ++n) ptx::mma_m16n8k4(sums[m][n], a[buffer][m], b[buffer][n]);
+  });
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
+    gemm_panels(const __grid_constant__ KernelParams params) {
+  unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
+  constexpr TileConfig config = Kernel::config;
+  constexpr bool is_simt = config.family == Family::kSimt;
+  const KernelProblem& problem = params.problem;
+  if constexpr (is_simt)  // only float32 products are computed under a flag
+    if (!holds(problem.device_flag)) return;
+  const CtaTile tile(params, config);
+
+  typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m);
+  typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n);
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
+  typename Kernel::Pipeline pipeline(shared, reader_a, reader_b, problem.k);
+  typename Kernel::Sums sums = {};
+  if constexpr (is_simt) {
+    multiply_patch<Kernel>(pipeline, shared_memory, shared, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
+    pipeline.drain();  // from here on the slabs overwrite it
+    store<Kernel>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+                  reinterpret_cast<float*>(shared_memory + threadIdx.x / 32 * Kernel::slab_bytes), sums);
+  } else {
+    multiply_fragments<Kernel>(pipeline, tile, sums);
+    pipeline.drain();
+    store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+                                           shared_memory, sums);
+  }
+}
+
+}  // namespace tileon::sm80
