@@ -57,7 +57,7 @@ void tileon::define_ops(DefinedOps& m) {
   m.def("_explain_matmul(Tensor a, Tensor b, int capability=90, int sm_count=132) -> str");
 
   // activation(global_scale * (a * scale_a) @ (b * scale_b)^T + bias); a is (m, k), b is (n, k), fp4 two in a byte;
-  // scales are (rows, k / vec) or packed (scale_layout.h)
+  // scales are (rows, k / vec) or packed (formats.h)
   m.def(
       "block_scaled_matmul(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
       "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
@@ -72,7 +72,7 @@ void tileon::define_ops(DefinedOps& m) {
       "ScalarType? out_dtype=None) -> Tensor");
   m.def("_block_scaled_matmul_configs() -> str");
 
-  // for weights that are multiplied again and again: b as Hopper's kernels multiply it (prepared_weight.h), kept; the
+  // for weights that are multiplied again and again: b as Hopper's kernels multiply it (problem.h), kept; the
   // result is block_scaled_matmul's
   m.def("_prepare_block_scaled(Tensor b, Tensor scale_b, *, str form) -> Tensor");
   m.def(

@@ -154,7 +154,7 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "columns-of-a-packed-scale",
-        "csrc/core/scale_layout.h",
+        "csrc/core/formats.h",
         "kScaleBlockBytes, kScaleBlockBytes, 16, 4, 1}",
         "kScaleBlockBytes, kScaleBlockBytes, 4, 16, 1}",
         host("scale_layout"),
@@ -203,7 +203,7 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "alignment-of-a-prepared-weight",
-        "csrc/core/prepared_weight.h",
+        "csrc/core/problem.h",
         "(bytes + kAlignment - 1) / kAlignment * kAlignment",
         "bytes / kAlignment * kAlignment",
         host("prepared_weight"),

@@ -57,7 +57,7 @@ def prepare(b: Operand, form: str, scales: str = "packed") -> Tensor:
 
 
 def word_of(prepared: Tensor, form: str) -> int:
-    """What the weight lost (csrc/core/prepared_weight.h)."""
+    """What the weight lost (csrc/core/problem.h)."""
     return int(prepared[-256 if form == "int8" else -512 :][:4].view(torch.int32))
 
 

@@ -4,7 +4,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "checks/operands.h"
-#include "core/epilogue_backward.h"
+#include "core/elementwise_problems.h"
 
 namespace tileon {
 

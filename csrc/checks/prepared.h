@@ -1,8 +1,8 @@
-// The rules of prepared weights (prepared_weight.h), with their messages (see operands.h).
+// The rules of prepared weights (problem.h), with their messages (see operands.h).
 #pragma once
 
 #include "checks/products.h"
-#include "core/prepared_weight.h"
+#include "core/problem.h"
 
 namespace tileon {
 

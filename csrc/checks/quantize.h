@@ -3,7 +3,7 @@
 #pragma once
 
 #include "checks/scales.h"
-#include "core/quantize_problem.h"
+#include "core/elementwise_problems.h"
 
 namespace tileon {
 

@@ -4,8 +4,7 @@
 #pragma once
 
 #include "checks/operands.h"
-#include "core/block_formats.h"
-#include "core/scale_layout.h"
+#include "core/formats.h"
 
 namespace tileon {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/block_formats.h"
+#include "core/formats.h"
 #include "core/host_device.h"
 #include "core/small_floats.h"
 

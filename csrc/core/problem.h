@@ -4,12 +4,9 @@
 
 #include <cstdint>
 
-#include "core/block_formats.h"
-#include "core/device_flag.h"
 #include "core/dtypes.h"
 #include "core/epilogue.h"
-#include "core/prepared_weight.h"
-#include "core/scale_layout.h"
+#include "core/formats.h"
 
 namespace tileon {
 
@@ -40,6 +37,39 @@ struct Output {
   int64_t stride_m = 0;
   int64_t stride_n = 0;
   int64_t stride_batch = 0;
+};
+
+// A weight of block-scaled products in the form in which Hopper's kernels multiply it, kept beside its codes: one
+// buffer of bytes, made by tileon::_prepare_block_scaled.
+enum class PreparedForm : int8_t { kInt8, kBFloat16 };
+
+// Where the parts of a buffer begin: rows of `k` numbers, a byte for each row (of int8: its largest scale), a word that
+// is not 0 where rows have lost something. No two forms of a weight have as many bytes.
+struct PreparedLayout {
+  int64_t exponents, word, bytes;
+
+  constexpr PreparedLayout(PreparedForm form, int64_t rows, int64_t k)
+      : exponents(aligned(rows * k * (form == PreparedForm::kInt8 ? 1 : 2))),
+        word(exponents + aligned(rows)),
+        bytes(word + kAlignment * (form == PreparedForm::kInt8 ? 1 : 2)) {}
+
+  static constexpr int64_t kAlignment = 256;  // of each part, and of the buffer
+
+ private:
+  static constexpr int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+};
+
+struct PreparedWeight {
+  void* data = nullptr;  // null: there is none
+  PreparedForm form = PreparedForm::kInt8;
+};
+
+// Kernels that run or not as the data decide, without the host: the kernels that prepare the operands leave words, and
+// those behind them look whether one of these is set (cuda/common/device_flag.cuh).
+struct DeviceFlag {
+  const uint32_t* words = nullptr;  // null: it always holds
+  int count = 0;
+  bool when_set = false;  // it holds where a word is set, or where none is
 };
 
 // Of every product: for i < batch, out[i] from a[i] and b[i].

@@ -3,9 +3,8 @@
 
 #include <string>
 
-#include "core/epilogue_backward.h"
+#include "core/elementwise_problems.h"
 #include "core/problem.h"
-#include "core/quantize_problem.h"
 
 namespace tileon {
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "core/prepared_weight.h"
+#include "core/problem.h"
 #include "expect.h"
 
 namespace {

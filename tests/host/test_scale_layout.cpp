@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "core/scale_layout.h"
+#include "core/formats.h"
 
 namespace {
 

@@ -2,10 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/cp_async.cuh"
-#include "cuda/ptx/matrix_copy.cuh"
-#include "cuda/ptx/mbarrier.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/sync.cuh"
 #include "cuda/ptx/tma.cuh"

@@ -139,7 +139,7 @@ def _prepared_weight(case: Case, b: torch.Tensor, scale_b: torch.Tensor) -> torc
     prepare = torch.ops.tileon._prepare_block_scaled
     if case.dtype == "mxfp4":
         prepared: torch.Tensor = prepare(b, scale_b, form="int8")
-        misfits = prepared[-_PREPARED_WORD:][:4]  # the word that says what does not fit: csrc/core/prepared_weight.h
+        misfits = prepared[-_PREPARED_WORD:][:4]  # the word that says what does not fit: csrc/core/problem.h
         if not misfits.any():
             return prepared
     wide: torch.Tensor = prepare(b, scale_b, form="bfloat16")

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "core/block_formats.h"
+#include "core/formats.h"
 #include "core/small_floats.h"
 #include "cuda/ptx/convert.cuh"
 

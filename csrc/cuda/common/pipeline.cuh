@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "cuda/ptx/mbarrier.cuh"
 #include "cuda/ptx/sync.cuh"
+#include "cuda/ptx/tma.cuh"
 
 namespace tileon {
 

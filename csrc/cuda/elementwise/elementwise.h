@@ -4,8 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "core/epilogue_backward.h"
-#include "core/quantize_problem.h"
+#include "core/elementwise_problems.h"
 
 namespace tileon {
 

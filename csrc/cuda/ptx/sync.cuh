@@ -1,5 +1,6 @@
-// How threads meet and what they see of each other: elections, named barriers, fences, programmatic dependent launch,
-// and how a watchdog ends a wait.
+// How threads meet, of a warp, a CTA or a cluster, and what they see of each other: elections, named barriers, the
+// cluster's barrier and memory, fences, programmatic dependent launch; a warp's budget of registers; and how a watchdog
+// ends a wait.
 #pragma once
 
 #include <cstdint>
@@ -54,5 +55,67 @@ __device__ __forceinline__ void grid_dependency_launch() {
 // A store to nowhere, which ends the kernel with an error. Not a trap: with one in a kernel ptxas no longer gives the
 // warps' roles registers of their own.
 __device__ __forceinline__ void fault() { asm volatile("st.global.u32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory"); }
+
+// ---- clusters (sm_90): their barrier, and the shared memory of each other's CTAs ----
+
+// Arrives at the cluster's barrier; this thread's writes to shared memory become visible to those who then wait there.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+
+// The same for a thread of which nobody waits for memory, only for its coming.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+}
+
+// Returns when every thread of the cluster that has not exited has arrived.
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+// The address, in the cluster's window, of what lies at `shared` in CTA `rank`.
+__device__ __forceinline__ uint32_t map_to_cta(uint32_t shared, uint32_t rank) {
+  uint32_t address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
+  return address;
+}
+
+__device__ __forceinline__ uint32_t load_cluster_4(uint32_t address) {
+  uint32_t word;
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+  return word;
+}
+
+__device__ __forceinline__ float4 load_cluster_16(uint32_t address) {
+  float4 values;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values.x), "=f"(values.y), "=f"(values.z), "=f"(values.w)
+               : "r"(address)
+               : "memory");
+  return values;
+}
+
+// ---- registers: a warp's budget, and what the compiler may know of values ----
+
+// How many registers each thread of a warpgroup has (sm_90a); all four warps take part. Gives registers back; more than
+// kCount must not be in use.
+template <int kCount>
+__device__ __forceinline__ void release_registers() {
+  static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+// Waits until there are as many.
+template <int kCount>
+__device__ __forceinline__ void acquire_registers() {
+  static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+// No instruction: `value`, of which nothing is known before this point: what follows from it is worked out behind it.
+__device__ __forceinline__ uint32_t opaque(uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+// No instruction: what is done to `value` before this point is done before the instructions of this folder that follow,
+// and what is done to it behind this point, behind those that came before.
+__device__ __forceinline__ void pin(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 
 }  // namespace tileon::ptx

@@ -6,7 +6,7 @@ batch, which is one longer product. Each gradient has its operand's dtype, and i
 weight that came in as `weight.t()` gets a contiguous gradient; where the operands have 16 bits and y has 32, grad_z is
 rounded to the operands' dtype before the products, so that they run on the forward product's kernels.
 
-grad_z and grad_bias come out of one pass (csrc/core/epilogue_backward.h), or, where they are to be differentiated
+grad_z and grad_bias come out of one pass (csrc/core/elementwise_problems.h), or, where they are to be differentiated
 again, of torch's own ops.
 """
 

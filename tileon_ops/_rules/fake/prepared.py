@@ -19,7 +19,7 @@ def _aligned(size: Size) -> Size:
 
 
 def prepared_bytes(form: str, rows: Size, k: Size) -> Size:
-    """How long a weight's buffer is: PreparedLayout's `bytes` (csrc/core/prepared_weight.h)."""
+    """How long a weight's buffer is: PreparedLayout's `bytes` (csrc/core/problem.h)."""
     width = _BYTES[form]
     return _aligned(rows * k * width) + _aligned(rows) + _ALIGNMENT * width
 

@@ -21,7 +21,7 @@ BLOCK = (32, 4, 4)
 
 @dataclass(frozen=True)
 class Format:
-    """A row of csrc/core/block_formats.h. Of the dtypes, the first is what quantize makes."""
+    """A row of csrc/core/formats.h. Of the dtypes, the first is what quantize makes."""
 
     name: str
     elements: tuple[torch.dtype, ...]

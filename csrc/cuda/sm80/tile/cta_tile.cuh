@@ -33,7 +33,7 @@ __device__ __forceinline__ bool any_set(const DeviceFlag& flag) {
   return __syncthreads_or(static_cast<int>(any)) != 0;
 }
 
-// Whether the product is computed at all (core/device_flag.h).
+// Whether the product is computed at all (core/problem.h).
 __device__ __forceinline__ bool holds(const DeviceFlag& flag) {
   return flag.words == nullptr || any_set(flag) == flag.when_set;
 }

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "cuda/common/epilogue_store.cuh"
-#include "cuda/ptx/matrix_copy.cuh"
 #include "cuda/ptx/mma.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/heuristics/config.h"

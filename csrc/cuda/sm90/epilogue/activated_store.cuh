@@ -11,8 +11,8 @@
 #include <type_traits>
 
 #include "cuda/common/column_store.cuh"
-#include "cuda/ptx/registers.cuh"
 #include "cuda/ptx/shared.cuh"
+#include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/epilogue/staged_store.cuh"
 #include "cuda/sm90/epilogue/tma_store.cuh"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "cuda/common/epilogue_store.cuh"
-#include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/epilogue/staged_store.cuh"
 #include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/kernel_params.h"

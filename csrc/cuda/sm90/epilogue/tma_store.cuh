@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "cuda/ptx/matrix_copy.cuh"
+#include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/sync.cuh"
 #include "cuda/ptx/tma.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"

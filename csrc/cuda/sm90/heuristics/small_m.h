@@ -44,7 +44,7 @@ struct SmallMFormat {
   constexpr int chunk() const { return 16 * 8 / bits(b); }
   constexpr int vec() const { return vec_of(scale); }
   constexpr int stage_k() const { return chunk() * kChunksPerGroup * kGroupsPerStage; }
-  // Blocks of the packed layout (scale_layout.h) in a stage: each holds four columns.
+  // Blocks of the packed layout (formats.h) in a stage: each holds four columns.
   constexpr int scale_blocks() const { return stage_k() / vec() / kScaleBlockCols; }
   // Bytes of one row of a in a stage.
   constexpr int line_bytes_a() const { return stage_k() * bits(a) / 8; }

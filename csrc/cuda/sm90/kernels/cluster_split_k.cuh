@@ -3,7 +3,6 @@
 // rate.
 #pragma once
 
-#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/layout/kernel_params.h"

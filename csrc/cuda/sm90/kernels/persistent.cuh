@@ -5,7 +5,6 @@
 
 #include <type_traits>
 
-#include "cuda/ptx/registers.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"

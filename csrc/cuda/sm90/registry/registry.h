@@ -5,8 +5,8 @@
 #include <array>
 #include <type_traits>
 
-#include "core/block_formats.h"
 #include "core/dtypes.h"
+#include "core/formats.h"
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/tables.h"

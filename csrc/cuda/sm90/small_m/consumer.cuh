@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "cuda/common/swizzle.h"
-#include "cuda/ptx/matrix_copy.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/wgmma.cuh"
 #include "cuda/sm90/layout/kernel_params.h"

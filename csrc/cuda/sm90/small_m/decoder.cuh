@@ -13,7 +13,7 @@
 
 namespace tileon::sm90 {
 
-// The scale of (row, col) in a stage's blocks of 128 rows (scale_layout.h).
+// The scale of (row, col) in a stage's blocks of 128 rows (formats.h).
 __device__ __forceinline__ constexpr int scale_offset(int row, int col) {
   return static_cast<int>(packed_scales(0).offset(row % kScaleBlockRows, col));
 }

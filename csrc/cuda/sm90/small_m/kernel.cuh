@@ -4,7 +4,6 @@
 
 #include <type_traits>
 
-#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/layout/kernel_params.h"

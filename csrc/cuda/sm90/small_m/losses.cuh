@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/heuristics/small_m.h"
 
 namespace tileon::sm90 {

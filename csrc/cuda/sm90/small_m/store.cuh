@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cuda/common/epilogue_store.cuh"
-#include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/epilogue/staged_store.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/small_m/losses.cuh"
