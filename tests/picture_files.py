@@ -9,6 +9,8 @@ from typing import Any
 
 from benchmark_files import COLUMNS, HEAD, ROOT, csv_line
 
+from benchmarks.report.pictures import MAKERS
+
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
 NAMES = ("overview", "block_scaled")
 SQUARES = {256: 0.5, 1024: 1.25, 4096: 2.0}  # torch's time over ours, of the made-up file
@@ -16,9 +18,8 @@ OURS_US = 10.0
 
 
 def picture(name: str, results: pathlib.Path = RESULTS) -> Any:
-    from benchmarks.report.pictures import MAKERS
-
-    return next(maker for maker in MAKERS if maker.name == name).make(results)
+    _, make = MAKERS[name]
+    return make(results)
 
 
 def panels(name: str, results: pathlib.Path = RESULTS) -> list[Any]:

@@ -5,10 +5,21 @@ from __future__ import annotations
 
 import lzma
 import pathlib
+import re
 import time
 
 import pytest
 from benchmark_files import COLUMNS, HEAD, HEAD_KEYS, ROOT, csv_line, read, run
+
+from benchmarks.common.result_file import RESULTS, read_csv
+from benchmarks.common.times import square
+from benchmarks.common.timing import Arm, time_arms, warm_sets
+from benchmarks.fit.cost_model import model
+from benchmarks.fit.sweep_cases import SETS
+from benchmarks.measure.unaligned import CASES, aligned_copy, operands, readable
+from benchmarks.report.pages import filled
+from benchmarks.report.plot import draw
+from benchmarks.subjects.squares16 import LINEAR_SHAPES, SQUARES
 
 
 def test_writes_the_promised_csv(tmp_path: pathlib.Path) -> None:
@@ -56,12 +67,28 @@ def test_the_hopper_preset_costs_what_a_stage_may_take() -> None:
     assert float(first[3]) < 240
 
 
+def test_run_all_writes_every_result_file_of_the_committed_folder(tmp_path: pathlib.Path) -> None:
+    """Targets and pictures last: they read the others' files."""
+    listed = run("--stages", "all", "--list", "--out", str(tmp_path), script="run_all.py").stdout.splitlines()[1:]
+    written = set(re.findall(r"--(?:csv|out) \S*?(\w+\.(?:csv|txt))", "\n".join(listed)))
+    printed = {"tests.txt", "sanitizer.txt", "demo.txt", "random_shapes.txt", "targets.txt"}
+    by_hand = {"random_shapes_other.csv", "random_shapes_block_scaled.csv"}  # of other groups, by --groups
+    committed = {path.name.removesuffix(".xz") for path in RESULTS.iterdir() if path.suffix in (".csv", ".txt", ".xz")}
+    assert committed - printed - by_hand <= written
+    assert [line.split()[0] for line in listed][-2:] == ["targets", "pictures"]
+    for words in (
+        "benchmarks/matmul.py --preset fp8 --seconds 0.4 --warmup-seconds 0.4",
+        "benchmarks/block_scaled_matmul.py --preset hopper --seconds 0.3 --warmup-seconds 0.3",
+        "TILEON_HOPPER=0 python benchmarks/block_scaled_matmul.py --preset portable",
+        "python -m benchmarks.fit.sweep --preset float32_rows --rows 'bf16x6|simt|sm80_few' --seconds 0.1",
+    ):
+        assert any(words in line for line in listed), words
+
+
 class TestModules:
     """The scripts' own functions, imported as they import each other."""
 
     def test_warm_operands_fill_at_most_a_quarter_of_l2(self) -> None:
-        from benchmarks.common.timing import warm_sets
-
         l2 = 60 << 20
         assert warm_sets(3 * 256 * 256 * 2, l2) == 8
         assert warm_sets(3 * 1024 * 1024 * 2, l2) == 2
@@ -70,8 +97,6 @@ class TestModules:
 
     def test_hopeless_arms_are_left_out_unless_kept(self) -> None:
         import torch
-
-        from benchmarks.common.timing import Arm, time_arms
 
         def sleeping(milliseconds: float) -> Arm:
             return Arm(lambda: time.sleep(milliseconds * 1e-3))
@@ -84,9 +109,6 @@ class TestModules:
 
     def test_the_sweep_covers_the_benchmark_sizes_once(self) -> None:
 
-        from benchmarks.fit.sweep_cases import SETS
-        from benchmarks.subjects.squares16 import LINEAR_SHAPES, SQUARES
-
         cases = SETS["sweep"]()
         assert len(set(cases)) == len(cases)
         for layout in ("NN", "NT"):
@@ -98,8 +120,6 @@ class TestModules:
     def test_copies_of_unaligned_operands_are_aligned_and_equal(self) -> None:
         import torch
 
-        from benchmarks.measure.unaligned import CASES, aligned_copy, operands, readable
-
         for case in CASES:
             for operand in operands(case, 63 if case == "odd_size" else 64, torch.bfloat16, torch.device("cpu")):
                 copy = aligned_copy(operand)
@@ -108,8 +128,6 @@ class TestModules:
 
     @pytest.mark.parametrize("name", ["sweep_float32.csv.xz", "sweep_random_2.csv.xz"])
     def test_a_compressed_file_is_read_as_what_it_holds(self, name: str, tmp_path: pathlib.Path) -> None:
-        from benchmarks.common.result_file import RESULTS, read_csv
-
         plain = tmp_path / name.removesuffix(".xz")
         plain.write_bytes(lzma.decompress((RESULTS / name).read_bytes()))
         assert read_csv(RESULTS / name) == read_csv(plain)
@@ -126,9 +144,6 @@ def _line(dtype: str, layout: str, shape: tuple[int, int, int], epilogue: str, p
 def _chosen_and_another(size: int) -> tuple[str, str]:
     """The config that the library chooses for a square, and one that it does not."""
     pytest.importorskip("numpy")
-    from benchmarks.common.times import square
-    from benchmarks.fit.cost_model import model
-
     configs = model().configs
     chosen = configs[model().chosen([square("float16", "NN", size)])[0]]
     return chosen, next(name for name in configs if name != chosen)
@@ -185,8 +200,6 @@ def test_targets_of_an_empty_folder_are_not_measured(tmp_path: pathlib.Path) -> 
 
 def test_tables_and_plot_of_made_up_results(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _made_up_results(tmp_path)
-    from benchmarks.report.pages import filled
-
     text = filled("docs/measured.md", tmp_path)
     assert "| bfloat16 NT | 1.080 | 16 | 0 | 1 | 0.80 at 512," in text, "losses are shown with wins"
     assert "| mean of 256 to 640 |  |  | 1.20 |  |  | 1.20 |" in text
@@ -196,7 +209,5 @@ def test_tables_and_plot_of_made_up_results(tmp_path: pathlib.Path, monkeypatch:
     assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
-    from benchmarks.report.plot import draw
-
     draw(tmp_path / "matmul.csv", tmp_path / "matmul.png")
     assert (tmp_path / "matmul.png").stat().st_size > 10_000

@@ -11,6 +11,13 @@ import pytest
 import torch
 from benchmark_files import COLUMNS, HEAD, HEAD_KEYS, ROOT, csv_line, read, run
 
+from benchmarks.common import timing
+from benchmarks.common.cases import Case, Operands, dequantized, make_operands
+from benchmarks.measure import block_scaled_matmul
+from benchmarks.measure.peers.providers import NotOffered, arm
+from benchmarks.report.pages import filled
+from benchmarks.subjects import block_scaled, quantize
+
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
 SHORT = ("--seconds", "0.01", "--warmup-seconds", "0.02")
 E2M1_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
@@ -83,8 +90,8 @@ def test_normal_data_is_checked_measured_and_said(tmp_path: pathlib.Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--format", "int4"), "unknown format int4; there are nvfp4, mxfp4, mxfp8, mixed"),
-        (("--providers", "cublas", "--bench"), "unknown provider cublas; there are tileon, triton, torch_dequantize"),
+        (("--format", "int4"), "unknown 'int4'; there are nvfp4, mxfp4, mxfp8, mixed"),
+        (("--providers", "cublas", "--bench"), "unknown 'cublas'; there are tileon, triton, torch_dequantize"),
         (("--K_range", "512", "256", "--bench"), "--K_range 512 256 --K_step 512 holds no K"),
         (("--K_range", "512", "1024", "--K_step", "0", "--bench"), "--K_step 0 holds no K"),
         (("--format", "mxfp8", "-K", "48", "--bench"), "k must be a multiple of 32 for mxfp8, got 48"),
@@ -113,9 +120,6 @@ def test_bad_arguments_are_refused_before_anything_runs(
 def test_nothing_is_measured_where_a_format_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from benchmarks.common.cases import Case, Operands
-    from benchmarks.measure import block_scaled_matmul
-
     right = block_scaled_matmul.tileon_call
 
     def one_element_off(case: Case, operands: Operands) -> Callable[[], torch.Tensor]:
@@ -138,8 +142,6 @@ def test_nothing_is_measured_where_a_format_is_wrong(
 
 
 def test_dequantization_in_torch_knows_every_code_and_every_scale() -> None:
-    from benchmarks.common.cases import dequantized
-
     codes = torch.arange(256, dtype=torch.uint8).view(16, 16)  # 32 elements a row
     half = torch.tensor([*E2M1_VALUES, *(-value for value in E2M1_VALUES)])
     expected = torch.stack([half[(codes & 15).long()], half[(codes >> 4).long()]], -1).flatten(1)  # even k is low
@@ -158,8 +160,6 @@ def test_dequantization_in_torch_knows_every_code_and_every_scale() -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_normal_data_is_what_quantize_makes_of_it(name: str) -> None:
-    from benchmarks.common.cases import Case, dequantized, make_operands
-
     case = Case(name, "NT", 64, 32, 1024, data="normal")
     operands, others = (make_operands(case, torch.device("cpu"), seed) for seed in (0, 1))
     assert not torch.equal(operands.b, others.b), "rotated operands are not one and the same"
@@ -175,8 +175,6 @@ def test_normal_data_is_what_quantize_makes_of_it(name: str) -> None:
 
 
 def test_a_cold_graph_goes_round_whole_rotations(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks.common import timing
-
     captured: list[tuple[int, int]] = []
 
     def replay(calls: list[Callable[[], torch.Tensor]], results_apart: int) -> Callable[[], None]:
@@ -197,9 +195,6 @@ def test_a_cold_graph_goes_round_whole_rotations(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("data", ["normal", "tutorial"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_provider_computes_the_product(name: str, data: str, provider: str, device: torch.device) -> None:
-    from benchmarks.common.cases import Case, dequantized, make_operands
-    from benchmarks.measure.peers.providers import NotOffered, arm
-
     case = Case(name, "NT", 200, 136, 256, data=data)  # partial tiles
     operands = make_operands(case, device)
     try:
@@ -296,8 +291,6 @@ def _made_up_results(folder: pathlib.Path) -> None:
 
 
 def test_targets_of_block_scaled_products_and_quantization(tmp_path: pathlib.Path) -> None:
-    from benchmarks.subjects import block_scaled, quantize
-
     assert block_scaled.portable_targets(tmp_path) == quantize.targets(tmp_path) == []
     _made_up_results(tmp_path)
     products = {target.what.split()[0]: target for target in block_scaled.portable_targets(tmp_path)}
@@ -315,8 +308,6 @@ def test_targets_of_block_scaled_products_and_quantization(tmp_path: pathlib.Pat
 
 
 def test_the_page_has_the_tables_where_there_are_results(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.pages import filled
-
     assert "| mxfp8 |" not in filled("docs/measured.md", tmp_path)
     _made_up_results(tmp_path)
     text = filled("docs/measured.md", tmp_path)
@@ -327,15 +318,3 @@ def test_the_page_has_the_tables_where_there_are_results(tmp_path: pathlib.Path)
     assert "| `dequantize` | 57.1 | 3.50 | 57.1 | 3.50 | 100.0 | 2.00 |" in text
     assert "copy of that tensor: 62.6 us, 4.29 TB/s" in text
     assert filled("docs/measured.md", tmp_path, text) == text
-
-
-def test_run_all_has_the_stages() -> None:
-    listed = run("--list", script="run_all.py").stdout
-    for stage, script in (
-        ("block_scaled", "benchmarks/block_scaled_matmul.py --preset hopper"),
-        ("block_scaled_portable", "benchmarks/block_scaled_matmul.py --preset portable"),
-        ("quantize", "-m benchmarks.measure.quantize"),
-    ):
-        mine = [line for line in listed.splitlines() if line.split()[0] == stage]
-        assert len(mine) == 1
-        assert script in mine[0]

@@ -10,6 +10,14 @@ import pytest
 import torch
 from benchmark_files import HEAD, HEAD_KEYS, read, run
 
+from benchmarks.common.cases import FORMATS as MEASURED
+from benchmarks.common.cases import Case, Operands
+from benchmarks.measure import block_scaled_accuracy
+from benchmarks.measure.block_scaled_accuracy import SHAPES, accuracy, main, measure
+from benchmarks.report.pages import filled
+from benchmarks.subjects.block_scaled import FORMATS as SHOWN
+from benchmarks.subjects.block_scaled_accuracy import ALL_K, SIZE, targets
+
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
 COLUMNS = ["op", "format", "data", "m", "n", "k", "rows", "provider", "sqnr_db", "bit_exact"]
 
@@ -18,8 +26,6 @@ COLUMNS = ["op", "format", "data", "m", "n", "k", "rows", "provider", "sqnr_db",
 
 
 def test_a_tenth_of_the_signal_is_20_db() -> None:
-    from benchmarks.measure.block_scaled_accuracy import accuracy
-
     exact = torch.full((4, 4), 10.0, dtype=torch.float64)
     decibels, bit_exact = accuracy(exact.float() + 1, exact)
     assert decibels == pytest.approx(20)
@@ -27,8 +33,6 @@ def test_a_tenth_of_the_signal_is_20_db() -> None:
 
 
 def test_bit_exact_is_the_reference_rounded_once() -> None:
-    from benchmarks.measure.block_scaled_accuracy import accuracy
-
     whole = torch.arange(1.0, 17.0, dtype=torch.float64).view(4, 4)
     assert accuracy(whole.float(), whole) == (math.inf, True)
     third = whole / 3
@@ -41,8 +45,6 @@ def test_bit_exact_is_the_reference_rounded_once() -> None:
 
 
 def test_what_is_no_number_is_noise() -> None:
-    from benchmarks.measure.block_scaled_accuracy import accuracy
-
     exact = torch.ones(2, 2, dtype=torch.float64)
     for value in (math.nan, math.inf):
         result = exact.float()
@@ -55,9 +57,6 @@ def test_what_is_no_number_is_noise() -> None:
 @pytest.mark.parametrize("data", ["normal", "tutorial"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_provider_computes_the_rows_of_the_reference(name: str, data: str, device: torch.device) -> None:
-    from benchmarks.common.cases import Case
-    from benchmarks.measure.block_scaled_accuracy import measure
-
     found = measure(Case(name, "NT", 200, 136, 1024, data=data), device, 70)
     fast = ("tileon_fast",) if name == "mxfp4" else ()
     assert tuple(found) == ("tileon", *fast, "torch_bf16")
@@ -68,9 +67,6 @@ def test_every_provider_computes_the_rows_of_the_reference(name: str, data: str,
 
 
 def test_nvfp4_has_a_global_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks.common.cases import Case, Operands
-    from benchmarks.measure import block_scaled_accuracy
-
     right = block_scaled_accuracy.tileon
 
     def without(operands: Operands, _: torch.Tensor | None, **options: bool) -> torch.Tensor:
@@ -86,9 +82,6 @@ def test_nvfp4_has_a_global_scale(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rounding_to_16_bits_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks.common.cases import Case, Operands
-    from benchmarks.measure import block_scaled_accuracy
-
     right = block_scaled_accuracy.tileon
 
     def rounded(operands: Operands, global_scale: torch.Tensor | None, **options: bool) -> torch.Tensor:
@@ -149,8 +142,6 @@ def test_without_arguments_every_format_is_measured() -> None:
 def test_bad_arguments_are_refused_before_anything_runs(
     arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from benchmarks.measure.block_scaled_accuracy import main
-
     monkeypatch.setattr("sys.argv", ["block_scaled_accuracy.py", "--device", "cpu", *arguments])
     with pytest.raises(SystemExit) as exit:
         main()
@@ -158,16 +149,6 @@ def test_bad_arguments_are_refused_before_anything_runs(
     assert exit.value.code == 2
     assert said in captured.err
     assert captured.out == ""
-
-
-def test_the_stage_is_of_run_all_before_the_targets_that_read_it() -> None:
-    listed = [line for line in run("--list", script="run_all.py").stdout.splitlines()[1:] if line]
-    stages = [line.split()[0] for line in listed]
-    assert stages.count("block_scaled_accuracy") == 1
-    assert stages.index("block_scaled_accuracy") < stages.index("targets")
-    mine = listed[stages.index("block_scaled_accuracy")]
-    assert "benchmarks.measure.block_scaled_accuracy --csv " in mine
-    assert mine.endswith("block_scaled_accuracy.csv")
 
 
 # Targets.
@@ -182,8 +163,6 @@ def _made_up(folder: pathlib.Path, *, without: str = "nothing", **changed: str) 
         without: rows with this in them are left out.
         changed: figures by `<format>_<data>_<k>_<provider>`.
     """
-    from benchmarks.subjects.block_scaled_accuracy import targets
-
     lines = [",".join(COLUMNS)]
     for name in FORMATS:
         for data in ("normal", "tutorial"):
@@ -197,8 +176,6 @@ def _made_up(folder: pathlib.Path, *, without: str = "nothing", **changed: str) 
 
 
 def test_targets_are_nothing_without_the_file_and_one_line_each_with_it(tmp_path: pathlib.Path) -> None:
-    from benchmarks.subjects.block_scaled_accuracy import targets
-
     assert targets(tmp_path) == []
     assert _made_up(tmp_path) == [], "as near as cuBLAS is near enough"
     found = targets(tmp_path)
@@ -232,8 +209,6 @@ def test_each_target_is_missed_by_what_it_forbids(tmp_path: pathlib.Path) -> Non
 
 
 def test_a_target_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
-    from benchmarks.subjects.block_scaled_accuracy import targets
-
     for gone, what in (
         ("mxfp4,normal,8192,8192,1024,256,tileon,", ["mxfp4 normal"] * 2),
         ("mxfp8,tutorial,8192,8192,8192,256,torch_bf16,", ["mxfp8 tutorial"]),
@@ -244,8 +219,6 @@ def test_a_target_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -
 
 
 def test_the_page_shows_every_case_and_what_is_missed(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.pages import filled
-
     _made_up(tmp_path, mxfp4_normal_1024_tileon="inf,yes")
     text = filled("docs/measured.md", tmp_path)
     title = "How near the products come to float64"
@@ -262,10 +235,5 @@ def test_the_page_shows_every_case_and_what_is_missed(tmp_path: pathlib.Path) ->
 
 
 def test_targets_and_benchmark_agree_on_shapes_and_formats() -> None:
-    from benchmarks.common.cases import FORMATS as MEASURED
-    from benchmarks.measure.block_scaled_accuracy import SHAPES
-    from benchmarks.subjects.block_scaled import FORMATS as SHOWN
-    from benchmarks.subjects.block_scaled_accuracy import ALL_K, SIZE
-
     assert [(SIZE, SIZE, k) for k in ALL_K] == list(SHAPES["cuda"])
     assert set(SHOWN) == set(MEASURED)

@@ -10,6 +10,10 @@ import pytest
 import torch
 from benchmark_files import COLUMNS, HEAD, ROOT, csv_line, run
 
+from benchmarks.report.pages import filled
+from benchmarks.report.plot import draw, picture_of
+from benchmarks.subjects.block_scaled import preset_work, targets
+
 
 def test_the_hopper_preset_costs_what_a_stage_may_take() -> None:
     limits = ("--seconds", "0.3", "--warmup-seconds", "0.3")
@@ -46,8 +50,6 @@ def _hopper_lines() -> list[str]:
     """Every row of the preset. Ours takes 10 us, exact and fast, the 16-bit product 12, Triton 40, dequantization 20 on
     normal data and 14 on the tutorial's; 1.25 us for every 1024 of k where it is swept. Missed are the fast target of
     mxfp4 on the tutorial's data, and mxfp8's rate at k = 1024, half of what it should be."""
-    from benchmarks.subjects.block_scaled import preset_work
-
     fixed = {"tileon": 10.0, "tileon_fast": 10.0, "torch_bf16": 12.0, "triton": 40.0, "tileon_graph": 16.9,
              "torch_bf16_graph": 44.0, "tileon_prepared": 8.0}  # fmt: skip
     lines = []
@@ -72,8 +74,6 @@ def _write_hopper(folder: pathlib.Path, lines: list[str]) -> pathlib.Path:
 
 
 def test_every_target_of_hopper_is_measured_by_its_preset(tmp_path: pathlib.Path) -> None:
-    from benchmarks.subjects.block_scaled import targets
-
     assert targets(tmp_path) == []
     _write_hopper(tmp_path, _hopper_lines())
     found = targets(tmp_path)
@@ -93,8 +93,6 @@ def test_every_target_of_hopper_is_measured_by_its_preset(tmp_path: pathlib.Path
 
 
 def test_a_target_of_hopper_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
-    from benchmarks.subjects.block_scaled import targets
-
     gone = ("mixed,NT,4096,4096,4096,none,tileon,", "mxfp8,NT,8192,8192,2048,none,tileon,",
             "nvfp4,NT,16,8192,8192,none,tileon_graph,")  # fmt: skip
     lines = [line for line in _hopper_lines() if not any(part in line for part in gone) or "tutorial" in line]
@@ -109,8 +107,6 @@ def test_a_target_of_hopper_without_all_its_rows_is_not_measured(tmp_path: pathl
 
 
 def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.pages import filled
-
     portable = ROOT / "benchmarks" / "results" / "h200" / "block_scaled_portable.csv"
     shutil.copy(portable, tmp_path)
     source = _write_hopper(tmp_path, _hopper_lines())
@@ -127,8 +123,6 @@ def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pa
     assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
-    from benchmarks.report.plot import draw, picture_of
-
     panels = [panel for row in picture_of(source).rows for panel in row if panel.title.startswith("mxfp4")]
     shown = [(panel.title, panel.x_label, panel.y_label) for panel in panels]
     axes = ("TFLOP/s", "peer's time / tileon's")
@@ -139,8 +133,6 @@ def test_the_page_and_the_plot_show_hopper_beside_the_portable_file(tmp_path: pa
 
 
 def test_the_page_says_nothing_of_few_rows_that_a_file_does_not_have(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.pages import filled
-
     title = "Few rows of `a`: microseconds"
     _write_hopper(tmp_path, _hopper_lines())
     assert title in filled("docs/measured.md", tmp_path)

@@ -9,6 +9,13 @@ import pytest
 import torch
 from benchmark_files import COLUMNS, HEAD, csv_line, read, run
 
+from benchmarks.common.cases import FP8_PAIRINGS, Case, make_operands
+from benchmarks.measure.matmul import preset_work
+from benchmarks.measure.peers.providers import NotOffered, arm, table_dtype
+from benchmarks.report.pages import filled
+from benchmarks.report.plot import draw
+from benchmarks.subjects.fp8 import OFFERED_BY_TORCH, targets
+
 
 def test_the_preset_costs_what_its_stage_may_take() -> None:
     limits = ("--seconds", "0.4", "--warmup-seconds", "0.4")
@@ -17,23 +24,15 @@ def test_the_preset_costs_what_its_stage_may_take() -> None:
     first = result.stdout.splitlines()[0].split()
     assert (int(first[0]), first[1]) == (60, "cases,")
     assert float(first[3]) <= 60
-    listed = [line for line in run("--list", script="run_all.py").stdout.splitlines() if line.split()[0] == "fp8"]
-    assert len(listed) == 1
-    assert f"benchmarks/matmul.py --preset fp8 {' '.join(limits)}" in listed[0]
 
 
 def test_a_pairing_names_the_dtypes_of_a_and_b() -> None:
-    from benchmarks.common.cases import Case, make_operands
-
     operands = make_operands(Case("e4m3xe5m2", "NT", 4, 8, 16), torch.device("cpu"))
     assert (operands.a.dtype, operands.b.dtype) == (torch.float8_e4m3fn, torch.float8_e5m2)
     assert (operands.a.stride(), operands.b.stride()) == ((16, 1), (1, 16)), "both contiguous along k"
 
 
 def test_every_pairing_has_rows_of_the_tile_table() -> None:
-    from benchmarks.common.cases import FP8_PAIRINGS, Case
-    from benchmarks.measure.peers.providers import table_dtype
-
     offered = {
         dtype for line in torch.ops.tileon._matmul_configs().splitlines() for dtype in line.split()[2].split(",")
     }
@@ -45,9 +44,6 @@ def test_every_pairing_has_rows_of_the_tile_table() -> None:
 
 @pytest.mark.parametrize("name", ["e4m3", "e4m3xe5m2", "e5m2xe4m3"])
 def test_every_provider_computes_the_same_product(name: str) -> None:
-    from benchmarks.common.cases import Case, make_operands
-    from benchmarks.measure.peers.providers import arm
-
     case = Case(name, "NT", 32, 48, 64)
     operands = make_operands(case, torch.device("cpu"))
     exact = operands.a.double() @ operands.b.double()
@@ -70,9 +66,6 @@ def test_every_provider_computes_the_same_product(name: str) -> None:
     ],
 )
 def test_what_a_provider_does_not_offer_is_a_rule(provider: str, dtype: str, layout: str, size: int, why: str) -> None:
-    from benchmarks.common.cases import Case, make_operands
-    from benchmarks.measure.peers.providers import NotOffered, arm
-
     case = Case(dtype, layout, size, size, size)
     with pytest.raises(NotOffered, match=why):
         arm(provider, case, make_operands(case, torch.device("cpu")))
@@ -96,9 +89,6 @@ def test_the_file_says_the_output_and_leaves_out_what_torch_does_not_offer(tmp_p
 def _made_up(folder: pathlib.Path, *, without: str = "nothing") -> pathlib.Path:
     """Every row of the preset. Ours takes 10 us and torch 11, fast 8 and 9. Two targets are missed: torch takes 1 for
     e4m3xe5m2, fast, at 1024, and we 8.4 for e5m2, fast, everywhere."""
-    from benchmarks.measure.matmul import preset_work
-    from benchmarks.subjects.fp8 import OFFERED_BY_TORCH
-
     times = {"tileon": 10.0, "tileon_fast": 8.0, "torch": 11.0, "torch_fast": 9.0}
     missed = {("e4m3xe5m2", 1024, "torch_fast"): 1.0}
     lines = []
@@ -117,8 +107,6 @@ def _made_up(folder: pathlib.Path, *, without: str = "nothing") -> pathlib.Path:
 
 
 def test_every_target_is_measured_by_the_preset(tmp_path: pathlib.Path) -> None:
-    from benchmarks.subjects.fp8 import targets
-
     assert targets(tmp_path) == []
     _made_up(tmp_path)
     found = {target.what: target for target in targets(tmp_path)}
@@ -134,16 +122,12 @@ def test_every_target_is_measured_by_the_preset(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_target_without_all_its_rows_is_not_measured(tmp_path: pathlib.Path) -> None:
-    from benchmarks.subjects.fp8 import targets
-
     _made_up(tmp_path, without="e5m2xe4m3,NT,4096,4096,4096,none,torch,")
     missing = [target.what for target in targets(tmp_path) if target.verdict == "not measured"]
     assert missing == ["e5m2xe4m3 NT squares, precise, torch / ours"]
 
 
 def test_the_page_and_the_plot_of_a_made_up_file(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.pages import filled
-
     source = _made_up(tmp_path)
     text = filled("docs/measured.md", tmp_path)
     assert "| e4m3 | 4096 | 13744 | 12494 | 1.10 | 17180 | 15271 | 1.12 |" in text
@@ -153,7 +137,5 @@ def test_the_page_and_the_plot_of_a_made_up_file(tmp_path: pathlib.Path) -> None
     assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
-    from benchmarks.report.plot import draw
-
     draw(source, tmp_path / "fp8.png")
     assert (tmp_path / "fp8.png").stat().st_size > 10_000

@@ -10,6 +10,8 @@ import sys
 import pytest
 from benchmark_files import HEAD_KEYS, ROOT, read, run
 
+from benchmarks.measure import parallel
+
 SIZE = ("16", "8", "24")
 
 # Runs the example, and leaves before the interpreter is taken down. Gloo's threads outlive destroy_process_group, and
@@ -27,7 +29,7 @@ os._exit(0)
 def test_writes_a_row_for_each_direction_provider_and_number_of_devices(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "parallel.csv"
     result = run(
-        "--sizes", "x".join(SIZE), "--dtype", "float32", "--activation", "leaky_relu", "--rounds", "2",
+        "--sizes", "x".join(SIZE), "--dtype", "float32", "--rounds", "2",
         "--device", "cpu", "--csv", str(path), script="measure/parallel.py",
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
@@ -45,7 +47,7 @@ def test_writes_a_row_for_each_direction_provider_and_number_of_devices(tmp_path
     ]
     times = {key: float(row["median_us"]) for key, row in zip(measured, rows, strict=True)}
     for (direction, provider, devices), row in zip(measured, rows, strict=True):
-        assert (row["op"], row["dtype"], row["activation"]) == ("mlp", "float32", "leaky_relu")
+        assert (row["op"], row["dtype"], row["activation"]) == ("mlp", "float32", "gelu_tanh")
         assert (row["m"], row["features"], row["hidden"]) == SIZE
         products = 2 if direction == "forward" else 6
         operations = products * 2 * 16 * 8 * 24
@@ -61,8 +63,6 @@ def test_writes_a_row_for_each_direction_provider_and_number_of_devices(tmp_path
 def test_nonsense_is_refused_before_a_process_is_started(
     arguments: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from benchmarks.measure import parallel
-
     def never(*given: object, **named: object) -> None:
         raise AssertionError("started")
 
@@ -75,8 +75,6 @@ def test_nonsense_is_refused_before_a_process_is_started(
 
 def test_a_split_mlp_that_differs_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
-
-    from benchmarks.measure import parallel
 
     x = torch.randn(4, 4)
     whole = torch.nn.Linear(4, 4)

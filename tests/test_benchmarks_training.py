@@ -11,6 +11,11 @@ import pytest
 import torch
 from benchmark_files import HEAD, HEAD_KEYS, read, run
 
+from benchmarks.measure import host
+from benchmarks.measure.layer import layers, make_tensors
+from benchmarks.report.pages import filled
+from benchmarks.subjects.training import layer_part, parallel_part, targets
+
 LAYER_COLUMNS = "dtype,m,n,k,activation,pass,provider,median_us,spread,samples"
 LAYER_PROVIDERS = ("tileon", "torch", "tileon_compile", "torch_compile")
 PARALLEL_COLUMNS = "op,dtype,m,features,hidden,activation,direction,provider,devices,median_us,tflops,speedup"
@@ -69,8 +74,6 @@ class TestLayer:
 
     @pytest.mark.parametrize("activation", ["none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu"])
     def test_both_layers_of_a_step_compute_the_same(self, activation: str) -> None:
-        from benchmarks.measure.layer import layers, make_tensors
-
         tensors = make_tensors((8, 16, 4), torch.float32, torch.device("cpu"), requires_grad=True)
         leaves = (tensors.x, tensors.weight, tensors.bias)
         ours, torchs = layers(activation)
@@ -115,8 +118,6 @@ class TestLayer:
 
 class TestHost:
     def test_a_row_for_each_state_and_provider(self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from benchmarks.measure import host
-
         path = tmp_path / "host.csv"
         options = ["--dtype", "float32", "--device", "cpu", "--calls", "2", "--batches", "3", "--csv", str(path)]
         monkeypatch.setattr(sys, "argv", ["host.py", *options])
@@ -132,8 +133,6 @@ class TestHost:
             assert float(row["median_us"]) > 0
 
     def test_each_state_is_what_its_name_says(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from benchmarks.measure import host
-
         seen: list[tuple[bool, bool, bool]] = []
 
         def product(a: torch.Tensor, b: torch.Tensor) -> None:
@@ -180,16 +179,12 @@ def parallel_row(direction: str, provider: str, devices: int, time_us: float, sp
 
 class TestBars:
     def test_nothing_of_files_that_are_not_there(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.training import targets
-
         assert targets(tmp_path) == []
 
     @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "holds"), (1.001, "DOES NOT HOLD")])
     def test_a_limit_of_time_is_met_exactly_at_it_and_not_above(
         self, tmp_path: pathlib.Path, factor: float, verdict: str
     ) -> None:
-        from benchmarks.subjects.training import targets
-
         write(tmp_path / "host.csv", "op,state,provider,median_us", host_rows(factor))
         write(tmp_path / "layer.csv", LAYER_COLUMNS, layer_rows("leaky_relu", factor))
         found = targets(tmp_path)
@@ -199,8 +194,6 @@ class TestBars:
         assert found[1].figure.startswith(f"{1.15 * factor:.3f} (1")
 
     def test_a_time_that_is_missing_is_not_measured(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.training import targets
-
         write(tmp_path / "host.csv", "op,state,provider,median_us", host_rows(1.0)[1:])
         without_kernel = [row for row in layer_rows("leaky_relu", 1.0) if ",kernel," not in row]
         write(tmp_path / "layer.csv", LAYER_COLUMNS, without_kernel)
@@ -213,14 +206,10 @@ class TestBars:
         assert set(verdicts.values()) == {"holds", "not measured"}
 
     def test_the_layers_other_activations_do_not_count(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.training import targets
-
         write(tmp_path / "layer.csv", LAYER_COLUMNS, layer_rows("leaky_relu", 1.0) + layer_rows("gelu", 9.0))
         assert [target.verdict for target in targets(tmp_path)] == ["holds"] * 3
 
     def test_the_speed_up_of_two_gpus_is_at_least_the_limit(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.training import targets
-
         rows = [
             parallel_row("forward", "tileon", 1, 160, 1.0),
             parallel_row("forward", "tileon", 2, 100, 1.6),
@@ -235,13 +224,9 @@ class TestBars:
 
 class TestTables:
     def test_nothing_of_files_that_are_not_there(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.training import layer_part, parallel_part
-
         assert layer_part(tmp_path) == parallel_part(tmp_path) == []
 
     def test_the_table_of_a_layer_shows_both_passes_and_no_replay(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.training import layer_part
-
         times = {"tileon": 90.4, "torch": 100.0, "tileon_compile": 91.0, "torch_compile": 95.0}
         rows = [layer_row("gelu", "forward", name, time) for name, time in times.items()] + layer_rows("relu", 1.0)
         write(tmp_path / "layer.csv", LAYER_COLUMNS, rows)
@@ -258,8 +243,6 @@ class TestTables:
         assert len(lines) == 8, "replay has a target, and no line here"
 
     def test_the_table_of_two_gpus_shows_every_row(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.subjects.training import parallel_part
-
         path = tmp_path / "parallel.csv"
         rows = [
             parallel_row("forward", "tileon", 1, 16000, 1.0),
@@ -277,8 +260,6 @@ class TestTables:
         assert "[parallel.csv]" in lines[-1]
 
     def test_both_tables_stand_in_the_page(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.report.pages import filled
-
         write(tmp_path / "layer.csv", LAYER_COLUMNS, [
             layer_row("gelu", "forward", name, 100.0) for name in LAYER_PROVIDERS
         ])  # fmt: skip

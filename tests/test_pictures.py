@@ -10,6 +10,10 @@ import pytest
 from benchmark_files import ROOT, run
 from picture_files import NAMES, RESULTS, copy_results, panels, picture, rows_of, write_matmul
 
+from benchmarks.common.picture import with_mean
+from benchmarks.report.overview import SOURCES
+from benchmarks.report.pictures import MAKERS, check
+
 
 class TestData:
     def test_every_ratio_by_k_is_the_files_quotient(self) -> None:
@@ -38,8 +42,6 @@ class TestData:
         assert sum(len(series.xs) for series in panel.series) == len(ours)
 
     def test_a_mean_in_a_legend_is_geometric(self) -> None:
-        from benchmarks.common.picture import with_mean
-
         assert with_mean("torch (cuBLAS)", (0.5, 1.25, 2.0)) == "torch (cuBLAS): mean 1.08"
 
     def test_the_overview_has_a_row_of_every_comparison(self) -> None:
@@ -90,12 +92,10 @@ class TestData:
 
 
 def test_the_page_of_the_pictures_names_the_files_of_each() -> None:
-    from benchmarks.report.pictures import MAKERS
-
     text = (ROOT / "docs" / "pictures.md").read_text()
-    for maker in MAKERS:
-        (line,) = re.findall(rf"^\| `{maker.name}\.png` \|.*$", text, re.MULTILINE)
-        assert re.findall(r"`(\w+\.csv)`", line) == list(maker.sources)
+    for name, (sources, _) in MAKERS.items():
+        (line,) = re.findall(rf"^\| `{name}\.png` \|.*$", text, re.MULTILINE)
+        assert re.findall(r"`(\w+\.csv)`", line) == list(sources)
 
 
 class TestFolders:
@@ -119,13 +119,11 @@ class TestFolders:
     @pytest.mark.parametrize("source", sorted({path.name for path in RESULTS.glob("*.csv")} - {"sweep.csv"}))
     def test_a_file_cut_short_breaks_no_picture(self, source: str, tmp_path: pathlib.Path) -> None:
         """A head alone, then what stands before any peer was measured."""
-        from benchmarks.report.pictures import MAKERS
-
         lines = (RESULTS / source).read_text().splitlines(keepends=True)
         begin = next(place for place, line in enumerate(lines) if not line.startswith("#"))
         for count in (1, 2):
             (tmp_path / source).write_text("".join(lines[: begin + count]))
-            assert [maker.name for maker in MAKERS if maker.make(tmp_path) is not None] == []
+            assert [name for name, (_, make) in MAKERS.items() if make(tmp_path) is not None] == []
 
     def test_a_folder_that_is_not_there_is_refused(self, tmp_path: pathlib.Path) -> None:
         result = run("--results", str(tmp_path / "none"), script="report/pictures.py")
@@ -135,14 +133,9 @@ class TestFolders:
 
 class TestStale:
     def test_the_committed_pictures_show_what_the_committed_files_say(self) -> None:
-        from benchmarks.report.pictures import check
-
         assert check(RESULTS) == [], "run `make pictures`"
 
     def test_a_changed_figure_makes_just_its_pictures_stale(self, tmp_path: pathlib.Path) -> None:
-        from benchmarks.report.overview import SOURCES  # those of the others too
-        from benchmarks.report.pictures import check
-
         copy_results(tmp_path, *(name for name in SOURCES if (RESULTS / name).exists()))
         copy_results(tmp_path, *(f"{name}.png" for name in NAMES))
         assert check(tmp_path) == []

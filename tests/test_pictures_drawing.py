@@ -9,6 +9,10 @@ import pytest
 from benchmark_files import COLUMNS, HEAD, csv_line
 from picture_files import NAMES, RESULTS, panels, picture, write_matmul
 
+from benchmarks.common.picture import stored_key
+from benchmarks.report.drawing import draw, figure_of
+from benchmarks.report.plot import picture_of
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -17,8 +21,6 @@ if TYPE_CHECKING:
 def figures() -> dict[str, Figure]:
     """The committed results' figures, laid out."""
     pytest.importorskip("matplotlib")
-    from benchmarks.report.drawing import figure_of
-
     found = {name: figure_of(picture(name)) for name in NAMES}
     for figure in found.values():
         figure.draw_without_rendering()
@@ -59,8 +61,6 @@ class TestDrawing:
 
     def test_drawing_again_gives_the_same_bytes_whatever_the_users_settings(self, tmp_path: pathlib.Path) -> None:
         matplotlib = pytest.importorskip("matplotlib")
-        from benchmarks.report.drawing import draw
-
         write_matmul(tmp_path)
         one = picture("overview", tmp_path)
         draw(one, tmp_path / "first.png")
@@ -69,8 +69,6 @@ class TestDrawing:
         first = (tmp_path / "first.png").read_bytes()
         assert first == (tmp_path / "second.png").read_bytes()
         assert matplotlib.__version__.encode() not in first
-        from benchmarks.common.picture import stored_key
-
         assert stored_key(tmp_path / "first.png") == one.key
 
     @pytest.mark.parametrize("name", NAMES)
@@ -79,8 +77,6 @@ class TestDrawing:
 
 
 def test_plot_sets_graphs_against_graphs(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.plot import picture_of
-
     lines = [
         csv_line("matmul", "float16", "NN", (size, size, size), "none", provider, time)
         for size in (256, 512)
@@ -95,8 +91,6 @@ def test_plot_sets_graphs_against_graphs(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_file_of_one_size_has_no_plot(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.plot import picture_of
-
     lines = [csv_line("matmul", "float16", "NN", (256, 256, 256), "none", "tileon", 4)]
     path = tmp_path / "out.csv"
     path.write_text(HEAD + "\n".join([",".join(COLUMNS), *lines]) + "\n")

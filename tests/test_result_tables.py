@@ -9,6 +9,9 @@ import re
 import pytest
 from benchmark_files import COLUMNS, HEAD, ROOT, csv_line, run
 
+from benchmarks.common.result_file import read_csv
+from benchmarks.report.pages import PAGES, filled
+
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
 
 
@@ -41,8 +44,6 @@ def test_the_check_names_a_page_that_is_not_and_changes_nothing(tmp_path: pathli
 
 
 def test_readme_shows_a_mean_and_the_worst_case_of_each_kind(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.pages import filled
-
     _write_matmul(tmp_path)
     text = filled("README.md", tmp_path)
     assert "| 16-bit squares, NN | torch | 4 | 1.00 | 0.80 (float16 256) |" in text, "losses too"
@@ -53,8 +54,6 @@ def test_readme_shows_a_mean_and_the_worst_case_of_each_kind(tmp_path: pathlib.P
 
 def test_readme_shows_what_the_files_say_of_weak_places_too() -> None:
     """Of the committed results: what is slower than torch today is in the table with what is faster."""
-    from benchmarks.common.result_file import read_csv
-
     shown = {line[0]: line[1:] for line in _tables((ROOT / "README.md").read_text())}
     assert float(shown["float32 squares, NN, TF32 allowed"][2]) < 1
     _, host = read_csv(RESULTS / "host.csv")
@@ -68,8 +67,6 @@ def test_readme_shows_what_the_files_say_of_weak_places_too() -> None:
 
 
 def test_a_page_shows_a_picture_that_is_there(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.pages import filled
-
     assert "](" not in _part(filled("README.md", tmp_path), "plot")
     (tmp_path / "overview.png").touch()
     assert f"{tmp_path}/overview.png)" in _part(filled("README.md", tmp_path), "plot")
@@ -77,8 +74,6 @@ def test_a_page_shows_a_picture_that_is_there(tmp_path: pathlib.Path) -> None:
 
 def test_readme_keeps_the_layouts_of_squares_apart(tmp_path: pathlib.Path) -> None:
     """NN is 1.25 times as fast as torch here and NT, the layout of linear layers, half as fast."""
-    from benchmarks.report.pages import filled
-
     lines = [
         csv_line("matmul", "bfloat16", layout, (size,) * 3, "none", provider, time_us)
         for size in (256, 512)
@@ -101,8 +96,6 @@ def test_every_line_of_squares_in_readme_names_its_layout() -> None:
 
 
 def test_readme_says_at_which_rows_each_format_is_slower_than_bfloat16(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.pages import filled
-
     lines = [
         csv_line("block_scaled_matmul", "mxfp8", "NT", (rows, 8192, 8192), "none", who, time_us) + ",normal"
         for rows, torch_us in ((16, 5.0), (128, 2.0), (256, 1.0), (512, 3.0), (1024, 4.0), (8192, 9.0))
@@ -205,8 +198,6 @@ def _part(text: str, name: str) -> str:
 
 
 def test_links_to_results_lead_there_from_the_page_that_has_them() -> None:
-    from benchmarks.report.pages import PAGES
-
     for page in PAGES:
         up = "../" if page.startswith("docs/") else ""
         text = (ROOT / page).read_text()
@@ -226,24 +217,18 @@ def test_links_to_results_lead_there_from_the_page_that_has_them() -> None:
     ids=["no begin", "no end", "twice", "unknown"],
 )
 def test_marks_that_are_not_the_parts_are_refused(spoil: object, tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.pages import filled
-
     assert callable(spoil)
     with pytest.raises(ValueError, match=r"README\.md must hold"):
         filled("README.md", tmp_path, spoil((ROOT / "README.md").read_text()))
 
 
 def test_no_page_has_marks_that_nobody_fills() -> None:
-    from benchmarks.report.pages import PAGES
-
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     marked = {page.relative_to(ROOT).as_posix() for page in pages if "<!-- begin:" in page.read_text()}
     assert marked == set(PAGES)
 
 
 def test_the_table_of_the_choice_has_its_mean_its_worst_case_and_what_tuning_wins(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.pages import filled
-
     assert "lost in mean" not in _part(filled("docs/measured.md", tmp_path), "tune_regret")
     columns = "set,dtype,layout,m,n,k,default,default_us,best,best_us,regret,tuned,again_us,tuned_us"
     lines = [
@@ -259,8 +244,6 @@ def test_the_table_of_the_choice_has_its_mean_its_worst_case_and_what_tuning_win
 
 
 def test_the_table_of_unaligned_outputs_has_the_gpus_time_and_the_ratio(tmp_path: pathlib.Path) -> None:
-    from benchmarks.report.pages import filled
-
     assert "GPT-2" not in _part(filled("docs/measured.md", tmp_path), "awkward_outputs")
     lines = [
         "op,dtype,case,m,n,k,provider,mode,median_us",

@@ -40,11 +40,21 @@ def command_line(
     return parser
 
 
-def some_of(parser: argparse.ArgumentParser, option: str, known: Iterable[str], default: str | None = None) -> None:
-    """Adds an option that takes some of these names, with commas between them."""
+def some_of(
+    parser: argparse.ArgumentParser, option: str, known: Iterable[str], words: str = "all", default: str | None = "all"
+) -> None:
+    """Adds an option that takes some of these names, with commas between them, or all of them.
+
+    Args:
+        parser: of the command.
+        option: its name.
+        known: the names.
+        words: for what is taken by default.
+        default: the names that are; None where the command decides.
+    """
     names = tuple(known)
-    words = f"some of {','.join(names)} (default {default or 'all'})"
-    parser.add_argument(option, type=names_among(names), default=default or ",".join(names), help=words)
+    text = f"some of {','.join(names)}, or all (default {words})"
+    parser.add_argument(option, type=names_among(names), default=default, help=text)
 
 
 def for_each(items: Sequence[T], name: Callable[[T], str], work: Callable[[T], list[str]]) -> int:

@@ -91,9 +91,8 @@ class Fit:
         self._shape, self._own_numbers = of_configs.shape, of_configs.size
         traits = _traits()
         self._beyond_traits = np.eye(len(traits)) - traits @ np.linalg.pinv(traits)
-        by_traits = np.log(of_configs) - self._beyond_traits @ np.log(
-            of_configs
-        )  # what was known of single configs goes
+        logs = np.log(of_configs)
+        by_traits = logs - self._beyond_traits @ logs  # what was known of single configs goes
         self._logs = np.concatenate([by_traits.ravel(), np.log(np.maximum(of_gpu, _LEAST_FACTOR))])
 
     def numbers(self) -> tuple[Array, Array]:
@@ -111,9 +110,8 @@ class Fit:
         """Logarithms of the expected times, and their derivatives: by the config's own numbers, then by the GPU's."""
         log_ns, columns = self._log_ns(pairs, self._logs), []
         own, all_numbers = self._shape[1], len(self._logs)
-        for moved in [slice(i, self._own_numbers, own) for i in range(own)] + list(
-            range(self._own_numbers, all_numbers)
-        ):
+        of_configs = [slice(number, self._own_numbers, own) for number in range(own)]
+        for moved in [*of_configs, *range(self._own_numbers, all_numbers)]:
             logs = self._logs.copy()
             logs[moved] += _STEP
             columns.append((self._log_ns(pairs, logs) - log_ns) / _STEP)
@@ -121,10 +119,8 @@ class Fit:
 
     def _places(self, config: int) -> Array:
         """Where the numbers stand that a config's derivatives are by."""
-        own = self._shape[1]
-        return np.concatenate(
-            [np.arange(config * own, (config + 1) * own), np.arange(self._own_numbers, len(self._logs))]
-        )
+        own = np.arange(config * self._shape[1], (config + 1) * self._shape[1])
+        return np.concatenate([own, np.arange(self._own_numbers, len(self._logs))])
 
     def _pull(self) -> Array:
         """Towards what the traits say: the gradient of half its price."""
@@ -231,10 +227,8 @@ def main() -> None:
         halves = _halves(arguments.sweeps)
         for title, mine, other in (("first", halves[0], halves[1]), ("second", halves[1], halves[0])):
             numbers = Fit(mine).run(arguments.steps)
-            report(
-                f"fitted to the {title} half, there", mine.regrets(mine.expected(*numbers).argmin(axis=0)), mine.cases
-            )
-            report("in the other one", other.regrets(other.expected(*numbers).argmin(axis=0)), other.cases)
+            for words, half in ((f"fitted to the {title} half, there", mine), ("in the other one", other)):
+                report(words, half.regrets(half.expected(*numbers).argmin(axis=0)), half.cases)
     if arguments.write:
         of_configs, of_gpu = Fit(sweep).run(arguments.steps)
         assert of_configs.shape[1] == len(CONFIG_NUMBERS)

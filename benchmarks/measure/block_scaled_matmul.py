@@ -24,10 +24,10 @@ import torch
 
 from benchmarks.common.cases import COLUMNS as MATMUL_COLUMNS
 from benchmarks.common.cases import DATA, FORMATS, Case, Shape, Work, dequantized, make_operands
-from benchmarks.common.command import command_line, parse_names
+from benchmarks.common.command import command_line, some_of
 from benchmarks.common.timing import clock_words
 from benchmarks.measure.peers.providers import BLOCK_SCALED_PROVIDERS, tileon_call
-from benchmarks.measure.products import add_options, list_work, measure, refuse_bad_options, refuse_unknown
+from benchmarks.measure.products import add_options, list_work, measure, refuse_plot_alone
 from benchmarks.subjects.block_scaled import PEERS, PRESETS, preset_work, works
 
 COLUMNS = (*MATMUL_COLUMNS, "data")
@@ -46,8 +46,7 @@ def _name(case: Case) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_line(__doc__, seconds=0.5, warmup=1.0)
-    formats = f"some of {','.join(FORMATS)}, or all (default nvfp4; of a preset all)"
-    parser.add_argument("--format", type=parse_names, help=formats)
+    some_of(parser, "--format", FORMATS, "nvfp4; of a preset all", None)
     parser.add_argument("-K", type=int, default=512, help="a single K (default 512)")
     parser.add_argument("--K_range", type=int, nargs=2, metavar=("LO", "HI"), help="instead: K from LO to HI inclusive")
     parser.add_argument("--K_step", type=int, default=512, metavar="S", help="... in steps of S (default 512)")
@@ -58,12 +57,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", choices=DATA, default="tutorial", help="without a preset (default tutorial)")
     add_options(parser, BLOCK_SCALED_PROVIDERS, ",".join(PEERS))
     return parser
-
-
-def _formats(arguments: argparse.Namespace) -> list[str]:
-    if arguments.format is None:
-        return list(FORMATS) if arguments.preset else ["nvfp4"]
-    return list(FORMATS) if arguments.format == ["all"] else arguments.format
 
 
 def _shapes(arguments: argparse.Namespace, device: torch.device) -> list[Shape]:
@@ -137,9 +130,8 @@ def main() -> int:
     parser = _parser()
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
-    refuse_bad_options(parser, arguments, BLOCK_SCALED_PROVIDERS)
-    formats = _formats(arguments)
-    refuse_unknown(parser, "format", formats, list(FORMATS))
+    refuse_plot_alone(parser, arguments)
+    formats = arguments.format or (list(FORMATS) if arguments.preset else ["nvfp4"])
     try:
         work = _work(arguments, device, formats)
     except ValueError as error:

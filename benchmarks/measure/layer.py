@@ -151,7 +151,7 @@ def main() -> int:
     parser = command_line(__doc__, seconds=1.0)
     parser.add_argument("--shapes", type=parse_shapes, default="4096x14336x4096", help="MxNxK,... (%(default)s)")
     parser.add_argument("--dtype", default="bfloat16", choices=[*TORCH_DTYPES])
-    some_of(parser, "--activations", ACTIVATIONS, "leaky_relu,gelu")
+    some_of(parser, "--activations", ACTIVATIONS, *["leaky_relu,gelu"] * 2)
     some_of(parser, "--passes", PASSES)
     arguments = parser.parse_args()
     device, dtype = torch.device(arguments.device), TORCH_DTYPES[arguments.dtype]

@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
 from benchmarks.common.cases import COLUMNS, DTYPE_NAMES, EPILOGUES, LAYOUTS, Case, Work, squares
-from benchmarks.common.command import command_line, parse_names
+from benchmarks.common.command import command_line, parse_names, some_of
 from benchmarks.common.timing import clock_words
 from benchmarks.fit.sweep_cases import SETS
 from benchmarks.measure.peers.providers import PROVIDERS
-from benchmarks.measure.products import add_options, list_work, measure, refuse_bad_options
+from benchmarks.measure.products import add_options, list_work, measure, refuse_plot_alone
 from benchmarks.subjects import float32, fp8, portable, squares16
 
 # Above this size a launch takes far longer than its gap, and a graph says nothing that events do not.
@@ -69,20 +68,16 @@ def _parser() -> argparse.ArgumentParser:
         "--preset", choices=PRESETS, help="a fixed set of cases, narrowed by --dtype, --layout and --activation"
     )
     parser.add_argument("--sizes", type=parse_sizes, help="m = n = k: 256,512 or START:STOP:STEP (512,1024,2048)")
-    parser.add_argument("--dtype", type=parse_names, help=f"some of {','.join(DTYPE_NAMES)}, or all (default float32)")
-    parser.add_argument("--layout", type=parse_names, help=f"some of {','.join(LAYOUTS)}, or all (default NN)")
+    some_of(parser, "--dtype", DTYPE_NAMES, "float32; of a preset all", None)
+    some_of(parser, "--layout", LAYOUTS, "NN; of a preset all", None)
     parser.add_argument(
         *("--activation", "--epilogue"),
-        type=parse_names,
+        type=lambda text: [*EPILOGUES] if text == "all" else parse_names(text),
         help=f"bias, an activation or bias+<activation>, or several, or all: {','.join(EPILOGUES)} (default none)",
     )
     parser.add_argument("--config", help="rows of the tile table as well: all, or indices with commas")
     add_options(parser, PROVIDERS, f"tileon,torch,triton, and graphs up to {GRAPH_LIMIT}")
     return parser
-
-
-def _named(given: list[str] | None, every: Sequence[str], default: str) -> list[str]:
-    return [default] if given is None else [*every] if given == ["all"] else given
 
 
 def _work(arguments: argparse.Namespace, device: torch.device) -> list[Work]:
@@ -93,13 +88,12 @@ def _work(arguments: argparse.Namespace, device: torch.device) -> list[Work]:
     """
     if arguments.preset:
         given = {"dtype": arguments.dtype, "layout": arguments.layout, "epilogue": arguments.activation}
-        chosen = {field: names for field, names in given.items() if names not in (None, ["all"])}
+        chosen = {field: names for field, names in given.items() if names}
         work = preset_work(arguments.preset, device)
         work = [item for item in work if all(getattr(item.case, field) in names for field, names in chosen.items())]
     else:
-        dtypes = _named(arguments.dtype, DTYPE_NAMES, "float32")
-        layouts = _named(arguments.layout, LAYOUTS, "NN")
-        epilogues = _named(arguments.activation, EPILOGUES, "none")
+        dtypes, layouts = arguments.dtype or ["float32"], arguments.layout or ["NN"]
+        epilogues = arguments.activation or ["none"]
         sizes = arguments.sizes or ([] if arguments.shapes else [512, 1024, 2048])
         cases = squares(sizes, dtypes, layouts, epilogues)
         kinds = [(dtype, layout, epilogue) for dtype in dtypes for layout in layouts for epilogue in epilogues]
@@ -119,7 +113,7 @@ def _providers(work: Work, given: list[str] | None) -> tuple[str, ...]:
 def main() -> int:
     parser = _parser()
     arguments = parser.parse_args()
-    refuse_bad_options(parser, arguments, PROVIDERS)
+    refuse_plot_alone(parser, arguments)
     device = torch.device(arguments.device)
     try:
         work = _work(arguments, device)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.measure.parallel --csv parallel.csv
 
-The MLP is Linear(features, hidden), an activation, Linear(hidden, features), both with bias, its weights and input
+The MLP is Linear(features, hidden), gelu_tanh, Linear(hidden, features), both with bias, its weights and input
 normal random. Over N devices the first layer is split by columns, the second by rows (ColwiseParallel,
 RowwiseParallel): one all-reduce of (m, features) forward and one backward. The default widths, 8192 and 28672, are
 those of Llama 70B's MLP. Providers: `tileon` is tileon_ops.Linear with the activation in the first product's kernel;
@@ -43,24 +43,16 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.multiprocessing.spawn import spawn
 
 import tileon_ops
-from benchmarks.common.cases import ACTIVATIONS, SLOPE, TORCH_DTYPES
+from benchmarks.common.cases import TORCH_DTYPES
 from benchmarks.common.command import command_line, finish, some_of
 from benchmarks.common.result_file import CsvWriter
 
 COLUMNS = ("op", "dtype", "m", "features", "hidden", "activation", "direction", "provider", "devices", "median_us",
            "tflops", "speedup")  # fmt: skip
 PROVIDERS = ("tileon", "torch")
+ACTIVATION = "gelu_tanh"
 DIRECTIONS = ("forward", "forward_backward")
 _WARMUP_ROUNDS = 5
-
-_TORCH_ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "none": nn.Identity,
-    "relu": nn.ReLU,
-    "leaky_relu": lambda: nn.LeakyReLU(SLOPE),
-    "gelu": nn.GELU,
-    "gelu_tanh": lambda: nn.GELU(approximate="tanh"),
-    "silu": nn.SiLU,
-}
 
 
 @dataclass(frozen=True)
@@ -86,18 +78,16 @@ def parse_sizes(text: str) -> list[Size]:
     return sizes
 
 
-def make_mlp(provider: str, size: Size, activation: str, device: torch.device, dtype: torch.dtype) -> nn.Sequential:
+def make_mlp(provider: str, size: Size, device: torch.device, dtype: torch.dtype) -> nn.Sequential:
     """Layers "up" and "down" of normal random weights, the same for each provider and on each device."""
     mlp = nn.Sequential()
     if provider == "tileon":
-        up = tileon_ops.Linear(
-            size.features, size.hidden, activation=activation, slope=SLOPE, device=device, dtype=dtype
-        )
+        up = tileon_ops.Linear(size.features, size.hidden, activation=ACTIVATION, device=device, dtype=dtype)
         mlp.add_module("up", up)
         mlp.add_module("down", tileon_ops.Linear(size.hidden, size.features, device=device, dtype=dtype))
     else:
         mlp.add_module("up", nn.Linear(size.features, size.hidden, device=device, dtype=dtype))
-        mlp.add_module("activation", _TORCH_ACTIVATIONS[activation]())
+        mlp.add_module("activation", nn.GELU(approximate="tanh"))
         mlp.add_module("down", nn.Linear(size.hidden, size.features, device=device, dtype=dtype))
     generator = torch.Generator(device).manual_seed(0)
     with torch.no_grad():
@@ -179,7 +169,7 @@ def measure(size: Size, arguments: argparse.Namespace, device: torch.device) -> 
     mesh = init_device_mesh(device.type, (arguments.devices,))
     generator = torch.Generator(device).manual_seed(1)
     x = torch.randn(size.m, size.features, generator=generator, device=device, dtype=dtype).requires_grad_()
-    whole = {name: make_mlp(name, size, arguments.activation, device, dtype) for name in arguments.providers}
+    whole = {name: make_mlp(name, size, device, dtype) for name in arguments.providers}
     split = {}
     for name, mlp in whole.items():
         plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
@@ -216,7 +206,7 @@ def _report(arguments: argparse.Namespace, device: torch.device) -> None:
                 figures = [f"{median:.3f}", f"{size.tflops(direction, median):.4g}"]
                 figures.append(f"{medians[direction, provider, 1] / median:.3f}")
                 of_size = (size.m, size.features, size.hidden)
-                case = [arguments.dtype, *of_size, arguments.activation, direction, provider, devices]
+                case = [arguments.dtype, *of_size, ACTIVATION, direction, provider, devices]
                 writer.write(["mlp", *case, *figures])
     if is_first:
         finish(f"{extra['devices']}, {extra['timing']}", arguments.csv, writer)
@@ -246,7 +236,6 @@ def main() -> int:
     parser = command_line(__doc__, device=False)
     parser.add_argument("--sizes", type=parse_sizes, default="8192", help="M or MxFEATURESxHIDDEN,... (default 8192)")
     parser.add_argument("--dtype", default="bfloat16", choices=[*TORCH_DTYPES])
-    parser.add_argument("--activation", default="gelu_tanh", choices=ACTIVATIONS)
     some_of(parser, "--providers", PROVIDERS)
     parser.add_argument("--device", default="cuda" if gpus else "cpu", choices=("cuda", "cpu"))
     parser.add_argument("--devices", type=int, default=gpus or 2, help="over how many to split (default: all GPUs)")

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.common.cases import Case, Work, make_operands
-from benchmarks.common.command import finish, for_each, parse_names, parse_shapes
+from benchmarks.common.command import finish, for_each, parse_shapes, some_of
 from benchmarks.common.result_file import CsvWriter
 from benchmarks.common.timing import Arm, time_arms
 from benchmarks.measure.peers.providers import NotOffered, arm, config_arms
@@ -26,20 +26,12 @@ _COMPILATION = {"triton": 10.0, "torch_dequantize": 6.0}  # of block-scaled peer
 def add_options(parser: argparse.ArgumentParser, providers: Sequence[str], default: str) -> None:
     """The options of both commands, beside those of `command_line`."""
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...]: measure these")
-    words = f"some of {','.join(providers)} (default {default}; of a preset each case's own)"
-    parser.add_argument("--providers", type=parse_names, help=words)
+    some_of(parser, "--providers", providers, f"{default}; of a preset each case's own", None)
     parser.add_argument("--dry-run", action="store_true", help="list the cases and about what they cost, run nothing")
     parser.add_argument("--plot", type=Path, help="draw the figures here (needs --csv and matplotlib)")
 
 
-def refuse_unknown(parser: argparse.ArgumentParser, what: str, given: Sequence[str], known: Sequence[str]) -> None:
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        parser.error(f"unknown {what} {', '.join(unknown)}; there are {', '.join(known)}")
-
-
-def refuse_bad_options(parser: argparse.ArgumentParser, arguments: argparse.Namespace, known: Sequence[str]) -> None:
-    refuse_unknown(parser, "provider", arguments.providers or [], known)
+def refuse_plot_alone(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     if arguments.plot and not arguments.csv:
         parser.error("--plot draws what --csv writes: give both")
 

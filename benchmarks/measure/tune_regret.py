@@ -28,7 +28,6 @@ import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import LAYOUTS, Case, make_operands
 from benchmarks.common.command import command_line, finish, for_each, some_of
 from benchmarks.common.result_file import CsvWriter
-from benchmarks.common.times import geometric_mean
 from tileon_ops.tune import tuned_rows
 from tileon_ops.tune.cache import DEFAULT
 from tileon_ops.tune.measurement import Call
@@ -136,20 +135,6 @@ def measure(case: Case, device: torch.device, seconds: float) -> Regret:
     )
 
 
-def _report(name: str, found: list[tuple[Case, Regret]]) -> str:
-    if not found:
-        return f"{name}: nothing was measured"
-    case, worst = max(found, key=lambda item: item[1].ratio)
-    mean = geometric_mean(one.ratio for _, one in found)
-    gain = geometric_mean(one.again_us / one.tuned_us for _, one in found)
-    changed = sum(one.tuned != DEFAULT for _, one in found)
-    return (
-        f"{name}: regret {100 * (mean - 1):.2f} % in mean over {len(found)} cases, {100 * (worst.ratio - 1):.1f} % at "
-        f"worst ({case.layout} {case.size}: {worst.default}, best is {worst.best}); tuned is "
-        f"{100 * (gain - 1):.2f} % faster in mean, by another row in {changed} cases"
-    )
-
-
 def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: Path | None, drawn: str) -> int:
     """Measures all cases of the sets; those that fail do not stop the others."""
     words = {
@@ -157,20 +142,17 @@ def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: 
         "random": drawn,
     }
     failed = 0
-    found: dict[str, list[tuple[Case, Regret]]] = {name: [] for name in sets}
     with torch.inference_mode(), CsvWriter(csv, COLUMNS, words) as writer:
         for name, cases in sets.items():
 
             def one(case: Case, name: str = name) -> list[str]:
                 regret = measure(case, device, seconds)
-                found[name].append((case, regret))
                 writer.write([name, case.dtype, case.layout, *case.shape, *regret.columns()])
                 times = f"{regret.default} {regret.default_us:.2f} us, best {regret.best} {regret.best_us:.2f} us"
                 return [f"{name} {case.layout} {case.size}: {times}"]
 
             failed += for_each(cases, lambda case: f"{case.layout} {case.size}", one)
-    print("\n".join(_report(name, of_set) for name, of_set in found.items()))
-    finish("", csv)
+    finish(words["timing"], csv)
     return 1 if failed else 0
 
 

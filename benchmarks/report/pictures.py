@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common.picture import Picture, stored_key
@@ -18,26 +17,14 @@ from benchmarks.common.result_file import RESULTS, portable_path
 from benchmarks.report import overview
 from benchmarks.subjects import block_scaled
 
-
-@dataclass(frozen=True)
-class Maker:
-    """A picture's name, the files that it can show, and the function that makes it of those that are there."""
-
-    name: str
-    sources: tuple[str, ...]
-    make: Callable[[Path], Picture | None]
-
-    def missing(self, results: Path) -> list[str]:
-        return [name for name in self.sources if not (results / name).exists()]
+# By the picture's name, the files that it can show, and the function that makes it of those that are there.
+MAKERS: dict[str, tuple[tuple[str, ...], Callable[[Path], Picture | None]]] = {
+    "overview": (overview.SOURCES, overview.figure),
+    "block_scaled": ((block_scaled.SOURCE,), block_scaled.figure),
+}
 
 
-MAKERS = (
-    Maker("overview", overview.SOURCES, overview.figure),
-    Maker("block_scaled", (block_scaled.SOURCE,), block_scaled.figure),
-)
-
-
-def is_current(picture: Picture, target: Path) -> bool:
+def _is_current(picture: Picture, target: Path) -> bool:
     """Whether the PNG is there and shows just this."""
     return target.exists() and stored_key(target) == picture.key
 
@@ -45,11 +32,11 @@ def is_current(picture: Picture, target: Path) -> bool:
 def check(results: Path) -> list[str]:
     """What is wrong with the folder's pictures, a line each."""
     complaints = []
-    for maker in MAKERS:
-        picture, target = maker.make(results), results / f"{maker.name}.png"
+    for name, (sources, make) in MAKERS.items():
+        picture, target = make(results), results / f"{name}.png"
         if picture is None and target.exists():
-            complaints.append(f"{portable_path(target)} is there, but none of {', '.join(maker.sources)}")
-        elif picture is not None and not is_current(picture, target):
+            complaints.append(f"{portable_path(target)} is there, but none of {', '.join(sources)}")
+        elif picture is not None and not _is_current(picture, target):
             what = "does not show what its files say" if target.exists() else "is missing"
             complaints.append(f"{portable_path(target)} {what}")
     return complaints
@@ -61,18 +48,16 @@ def draw_all(results: Path, *, anew: bool = False) -> None:
     Raises:
         ImportError: without matplotlib, where there is something to draw.
     """
-    for maker in MAKERS:
-        picture, target, missing = maker.make(results), results / f"{maker.name}.png", maker.missing(results)
-        without = f" (without {', '.join(missing)})" if missing else ""
-        if picture is None:
-            print(f"{target.name}: nothing to draw{without}")
-        elif is_current(picture, target) and not anew:
-            print(f"{target.name}: up to date{without}")
-        else:
+    for name, (sources, make) in MAKERS.items():
+        picture, target = make(results), results / f"{name}.png"
+        missing = [source for source in sources if not (results / source).exists()]
+        said = "nothing to draw" if picture is None else "up to date"
+        if picture is not None and (anew or not _is_current(picture, target)):
             from benchmarks.report.drawing import draw
 
             draw(picture, target)
-            print(f"{target.name}: drawn{without}")
+            said = "drawn"
+        print(f"{target.name}: {said}" + (f" (without {', '.join(missing)})" if missing else ""))
 
 
 def main() -> int:
@@ -85,17 +70,17 @@ def main() -> int:
     results = arguments.results.resolve()
     if not results.is_dir():
         parser.error(f"there is no folder {arguments.results}")
-    if not arguments.check:
-        try:
-            draw_all(results, anew=arguments.anew)
-        except ImportError:
-            print("this Python has no matplotlib: pip install matplotlib")
-            return 1
-        return 0
-    complaints = check(results)
-    for complaint in complaints:
-        print(f"{complaint}: run `make pictures`")
-    return 1 if complaints else 0
+    if arguments.check:
+        complaints = check(results)
+        for complaint in complaints:
+            print(f"{complaint}: run `make pictures`")
+        return 1 if complaints else 0
+    try:
+        draw_all(results, anew=arguments.anew)
+    except ImportError:
+        print("this Python has no matplotlib: pip install matplotlib")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
