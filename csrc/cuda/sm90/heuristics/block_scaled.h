@@ -19,7 +19,7 @@ constexpr TileConfig tile_of(const KernelConfig& config, Encoding encoding) {
   tile.block_k = config.tile.block_k * config.tile.element_bytes / tile.element_bytes;  // a stage has as many bytes
   // e5m2's sums leave the tensor core while the other consumer's are multiplied; those of the other encodings stay in
   // there, and with as many registers go by ping-pong.
-  if (encoding != Encoding::kFloat8 && tile.takes_registers) tile.family = Family::kPingpong;
+  if (encoding != Encoding::kE5M2 && tile.takes_registers) tile.family = Family::kPingpong;
   return tile;
 }
 

@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(Int8::config.threads(), 1)
       return multiply_tiles<Int8>(params.int8);
     case Encoding::kBFloat16:
       return multiply_tiles<BFloat16>(params.bfloat16);
-    case Encoding::kFloat8:
+    case Encoding::kE5M2:
       if constexpr (!std::is_void_v<Float8>) {
         static_assert(Float8::config.threads() == BFloat16::config.threads());
         multiply_tiles<Float8>(params.float8);

@@ -8,6 +8,7 @@
 #include "core/block_formats.h"
 #include "core/dtypes.h"
 #include "cuda/common/major.h"
+#include "cuda/sm90/heuristics/bf16x6.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/tables.h"
 #include "cuda/sm90/launch/launch.h"
