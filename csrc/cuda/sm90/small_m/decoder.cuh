@@ -140,8 +140,8 @@ class Decoder {
     return swizzled_chunk<Swizzle::kChunkColumns, 8>(row, 0) * kChunkBytes;
   }
 
-  // b's scales as factors of sums: a row for each thread. Returns whether one of them is none, which may have any
-  // value, for its block is looked at again (extreme_factors.cuh).
+  // b's scales as factors of sums: a row of b for each thread. Returns whether a scale is no factor (elements.cuh); the
+  // value written for it does not matter, for its block is looked at again (lost_blocks.cuh).
   static __device__ __forceinline__ bool write_factors(uint32_t stage, int cols) {
     const uint32_t scales = stage + Kernel::stage.scales_b + scale_offset(factor_row(), 0);
     const uint32_t factors = stage + Kernel::stage.factors_b + factor_row() * kColsPerStage * 4;
