@@ -29,7 +29,7 @@ void check_table() {
   for (const sm90::KernelConfig& config : sm90::kBlockScaledConfigs) {
     if (config.operands == sm90::Operands::kCodes) continue;
     const sm90::TileConfig tile = sm90::tile_of(config, sm90::Encoding::kBFloat16);
-    for (const sm90::Encoding encoding : {sm90::Encoding::kInt8, sm90::Encoding::kBFloat16, sm90::Encoding::kFloat8}) {
+    for (const sm90::Encoding encoding : {sm90::Encoding::kInt8, sm90::Encoding::kBFloat16, sm90::Encoding::kE5M2}) {
       const sm90::TileConfig of_encoding = sm90::tile_of(config, encoding);
       expect(sm90::persistent(of_encoding) && !of_encoding.swapped() && of_encoding.consumer_rows() <= 128,
              "a thread's rows of exponents are two bytes for each 64 rows of its consumer, in one word", config.name);
@@ -38,7 +38,7 @@ void check_table() {
              "the encodings of a config share its launch", config.name);
       expect(of_encoding.block_k * of_encoding.element_bytes == tile.block_k * tile.element_bytes,
              "and the bytes of its stages", config.name);
-      const bool promoted = config.operands == sm90::Operands::kE5M2 && encoding == sm90::Encoding::kFloat8;
+      const bool promoted = config.operands == sm90::Operands::kE5M2 && encoding == sm90::Encoding::kE5M2;
       const int sums = of_encoding.consumer_rows() / 64 * of_encoding.mma_columns() / 2 * (promoted ? 2 : 1);
       expect(sums <= (of_encoding.takes_registers ? 192 : 128), "all sums fit the registers", config.name);
     }
@@ -60,7 +60,7 @@ void check_forms() {
     expect(encoding_of(kBeyondInt8 | kBeyondFloat8, fast_accum) == Encoding::kBFloat16, "what fits nothing else");
   }
   expect(encoding_of(kBeyondInt8, false) == Encoding::kBFloat16, "e5m2 rounds");
-  expect(encoding_of(kBeyondInt8, true) == Encoding::kFloat8, "which fast_accum allows");
+  expect(encoding_of(kBeyondInt8, true) == Encoding::kE5M2, "which fast_accum allows");
 }
 
 Problem with_fast_accum(Problem problem) {

@@ -96,7 +96,7 @@ struct Run {
     EncodingParams params{choice, params_of(int8), params_of(bfloat16), {}};
     int shared_bytes = std::max(int8.shared_bytes, bfloat16.shared_bytes);
     if (fast_accum) {
-      const LaunchPlan float8 = plan_of(config, Encoding::kFloat8, b.rows);
+      const LaunchPlan float8 = plan_of(config, Encoding::kE5M2, b.rows);
       params.float8 = params_of(float8);
       shared_bytes = std::max(shared_bytes, float8.shared_bytes);
     }

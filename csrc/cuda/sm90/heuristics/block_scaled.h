@@ -17,9 +17,9 @@ constexpr TileConfig tile_of(const KernelConfig& config, Encoding encoding) {
   TileConfig tile = config.tile;
   tile.element_bytes = encoding == Encoding::kBFloat16 ? 2 : 1;
   tile.block_k = config.tile.block_k * config.tile.element_bytes / tile.element_bytes;  // a stage has as many bytes
-  // e5m2's sums leave the tensor core while the other consumer's are multiplied; those of the other encodings stay in
-  // there, and with as many registers go by ping-pong.
-  if (encoding != Encoding::kFloat8 && tile.takes_registers) tile.family = Family::kPingpong;
+  // Sums of e5m2 leave the tensor core while the other consumer multiplies. Those of the other encodings stay in the
+  // tensor core, and with as many registers their kernels go by ping-pong.
+  if (encoding != Encoding::kE5M2 && tile.takes_registers) tile.family = Family::kPingpong;
   return tile;
 }
 
@@ -72,8 +72,8 @@ constexpr int64_t classify_ctas(const AnyProblem& problem) {
   return scale_row_blocks(problem.m) + scale_row_blocks(problem.n);
 }
 
-// Memory that a product needs: both operands, a byte a row, the words of the inspection or the preparation, and a
-// summary of these. Where each begins but a, and all of it.
+// Memory that a product needs: both prepared operands, a byte for each of their rows, the words of the kernels that
+// classify or prepare, and a summary of these words. Where each part begins, behind a's rows, and the bytes of all.
 constexpr int kSummaryWords = 8;  // one of each warp that consumes, at most
 struct Scratch {
   int64_t b, exponents_a, exponents_b, words, summary, bytes;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cuda/common/kernel_choice.h"
+#include "cuda/sm90/heuristics/bf16x6.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
 #include "cuda/sm90/heuristics/small_m.h"
@@ -166,47 +167,6 @@ inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
   return cheapest_config(
       kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; },
       [&](const KernelConfig& config) { return largest_bound_ns(config, problem, work, gpu.sm_count); });
-}
-
-// ---- float32: whether splitting the operands pays ----
-
-constexpr double kSplitBytesPerNs = 3351.0;
-
-// Of a tile's own time where rows of the output lie so that its columns cannot be stored in pairs (direct_store.cuh).
-constexpr double kSingleStores = 1.69;
-
-// What the portable kernels take, roughly: a tile's k, or as many products as all SMs get done.
-constexpr double kPortableStartNs = 5964.0;
-constexpr double kPortableNsPerK = 40.6;
-constexpr double kPortableProductsPerNs = 16009.0;
-// Where both operands lie along k, they read b once for every eight rows of a.
-constexpr int kSkinnyRows = 8;
-constexpr double kSkinnyBytesPerNs = 3300.0;
-
-inline double split_ns(const Problem& problem) {
-  const double read = static_cast<double>(problem.k) * sizeof(float);
-  const double written = static_cast<double>(bf16x3_k(problem.k)) * kElementBytes;  // the last panel whole
-  const double a = static_cast<double>(bf16x3_matrices(problem.a, problem)) * static_cast<double>(problem.m);
-  const double b = static_cast<double>(bf16x3_matrices(problem.b, problem)) * static_cast<double>(problem.n);
-  return (a + b) * (read + written) / kSplitBytesPerNs;
-}
-
-inline double product_ns(const KernelConfig& config, const Problem& split, const Work& work, int sm_count) {
-  KernelConfig as_stored = config;
-  if (persistent(config.tile) && !takes_vector_stores(split, 2))
-    as_stored.bound.per_tile *= static_cast<float>(kSingleStores);
-  return largest_bound_ns(as_stored, split, work, sm_count);
-}
-
-inline double portable_ns(const Problem& problem) {
-  const double tile = static_cast<double>(problem.k) * kPortableNsPerK;
-  const double tiles = std::max(tile, problem.products() / kPortableProductsPerNs);
-  const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, sizeof(float));
-  const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, sizeof(float));
-  if (!a.readable || !b.readable || a.major != Major::kK || b.major != Major::kK) return kPortableStartNs + tiles;
-  const double bytes = problem.products() / static_cast<double>(problem.m) * sizeof(float);
-  const double few_rows = static_cast<double>((problem.m + kSkinnyRows - 1) / kSkinnyRows) * bytes / kSkinnyBytesPerNs;
-  return kPortableStartNs + std::min(tiles, few_rows);
 }
 
 // As choose_dense; -1 too where the portable kernels, which take the operands as they are, should be as fast.

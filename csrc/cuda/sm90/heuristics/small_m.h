@@ -51,8 +51,8 @@ struct SmallMFormat {
 };
 
 // How codes become elements.
-enum class Way : int8_t {
-  kFloat8,  // mxfp4 as e5m2 (float8.cuh); what it loses takes the other one
+enum class DecodedAs : int8_t {
+  kE5M2,    // of mxfp4 (small_m/elements.cuh); a product that loses something is decoded anew in 16 bits
   k16Bits,  // elements.cuh
 };
 

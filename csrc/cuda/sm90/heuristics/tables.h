@@ -71,51 +71,27 @@ constexpr int kDenseConfigCount = sizeof(kDenseConfigs) / sizeof(kDenseConfigs[0
 // clang-format off
 constexpr KernelConfig kFp8Configs[] = {
     // name                                 operands                family         tile m, n, k   consumers, stages, takes registers, element bytes  splits, ctas_per_sm   start, per_tile, per_k, bytes_per_ns
-    {"sm90_fp8_192x128x128",                  Operands::kFp8Promoted, {Family::kCooperative, 192, 128, 128, 3, 16, false, 1}, 1, 1, { 4500.0f,   600.0f,    4.5f,  3761.4f}},
-    {"sm90_fp8_128x192x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 192, 128, 2, 16, true,  1}, 1, 1, { 3800.0f,   600.0f,   4.55f,  3761.4f}},
-    {"sm90_fp8_128x176x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 176, 128, 2, 16, true,  1}, 1, 1, { 4469.3f,   645.6f,  4.165f,  3761.4f}},
-    {"sm90_fp8_128x160x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 160, 128, 2, 16, true,  1}, 1, 1, { 4438.6f,   691.2f,  3.825f,  3761.4f}},
-    {"sm90_fp8_128x128x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 128, 128, 2, 16, false, 1}, 1, 1, { 4377.2f,   782.4f,   3.15f,  3761.4f}},
-    {"sm90_fp8_128x96x128",                   Operands::kFp8Promoted, {Family::kCooperative, 128,  96, 128, 2, 16, false, 1}, 1, 1, { 5002.5f,   289.4f,   2.65f,  1981.8f}},
-    {"sm90_fp8_64x128x128",                   Operands::kFp8Promoted, {Family::kCooperative,  64, 128, 128, 1, 16, false, 1}, 1, 1, { 5697.8f,     0.0f,    2.5f,  2680.4f}},
-    {"sm90_fp8_64x64x128",                    Operands::kFp8Promoted, {Family::kCooperative,  64,  64, 128, 1, 16, false, 1}, 1, 1, { 4925.4f,   286.4f,    1.6f,  2835.2f}},
-    {"sm90_fp8_fast_128x256x128",             Operands::kFp8,         {Family::kCooperative, 128, 256, 128, 2, 16, false, 1}, 1, 1, { 4878.1f,   390.8f,  5.445f,  3318.3f}},
-    {"sm90_fp8_fast_128x224x128",             Operands::kFp8,         {Family::kCooperative, 128, 224, 128, 2, 16, false, 1}, 1, 1, { 3040.6f,  2325.6f,  4.705f,  4327.3f}},
-    {"sm90_fp8_fast_128x208x128",             Operands::kFp8,         {Family::kCooperative, 128, 208, 128, 2, 16, false, 1}, 1, 1, { 3541.1f,  1134.5f,  4.555f,  4300.0f}},
-    {"sm90_fp8_fast_192x128x128",             Operands::kFp8,         {Family::kCooperative, 192, 128, 128, 3, 16, false, 1}, 1, 1, { 3919.0f,   611.2f,    4.3f,  3761.4f}},
-    {"sm90_fp8_fast_pingpong_128x192x128",    Operands::kFp8,         {Family::kPingpong,    128, 192, 128, 2, 16, true,  1}, 1, 1, { 4303.2f,   185.5f,   4.17f,  4474.2f}},
-    {"sm90_fp8_fast_pingpong_128x176x128",    Operands::kFp8,         {Family::kPingpong,    128, 176, 128, 2, 16, true,  1}, 1, 1, { 5640.5f,   165.5f,  3.645f,  2159.8f}},
-    {"sm90_fp8_fast_pingpong_128x160x128",    Operands::kFp8,         {Family::kPingpong,    128, 160, 128, 2, 16, true,  1}, 1, 1, { 4900.6f,     5.9f,   3.42f,  2875.7f}},
-    {"sm90_fp8_fast_pingpong_128x128x128",    Operands::kFp8,         {Family::kPingpong,    128, 128, 128, 2, 16, false, 1}, 1, 1, { 4400.0f,     0.0f,  2.925f,  3761.4f}},
-    {"sm90_fp8_fast_64x128x256",              Operands::kFp8,         {Family::kCooperative,  64, 128, 256, 1, 16, false, 1}, 1, 1, { 4690.0f,    77.6f,  1.665f,  2680.4f}},
-    {"sm90_fp8_fast_64x64x256",               Operands::kFp8,         {Family::kCooperative,  64,  64, 256, 1, 16, false, 1}, 1, 1, { 4508.7f,   140.4f,  0.985f,  2835.2f}},
+    {"sm90_fp8_192x128x128",                  Operands::kFp8Promoted, {Family::kCooperative, 192, 128, 128, 3, 16, false, 1}, 1, 1, 4500.0f,   600.0f,    4.5f,  3761.4f},
+    {"sm90_fp8_128x192x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 192, 128, 2, 16, true,  1}, 1, 1, 3800.0f,   600.0f,   4.55f,  3761.4f},
+    {"sm90_fp8_128x176x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 176, 128, 2, 16, true,  1}, 1, 1, 4469.3f,   645.6f,  4.165f,  3761.4f},
+    {"sm90_fp8_128x160x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 160, 128, 2, 16, true,  1}, 1, 1, 4438.6f,   691.2f,  3.825f,  3761.4f},
+    {"sm90_fp8_128x128x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 128, 128, 2, 16, false, 1}, 1, 1, 4377.2f,   782.4f,   3.15f,  3761.4f},
+    {"sm90_fp8_128x96x128",                   Operands::kFp8Promoted, {Family::kCooperative, 128,  96, 128, 2, 16, false, 1}, 1, 1, 5002.5f,   289.4f,   2.65f,  1981.8f},
+    {"sm90_fp8_64x128x128",                   Operands::kFp8Promoted, {Family::kCooperative,  64, 128, 128, 1, 16, false, 1}, 1, 1, 5697.8f,     0.0f,    2.5f,  2680.4f},
+    {"sm90_fp8_64x64x128",                    Operands::kFp8Promoted, {Family::kCooperative,  64,  64, 128, 1, 16, false, 1}, 1, 1, 4925.4f,   286.4f,    1.6f,  2835.2f},
+    {"sm90_fp8_fast_128x256x128",             Operands::kFp8,         {Family::kCooperative, 128, 256, 128, 2, 16, false, 1}, 1, 1, 4878.1f,   390.8f,  5.445f,  3318.3f},
+    {"sm90_fp8_fast_128x224x128",             Operands::kFp8,         {Family::kCooperative, 128, 224, 128, 2, 16, false, 1}, 1, 1, 3040.6f,  2325.6f,  4.705f,  4327.3f},
+    {"sm90_fp8_fast_128x208x128",             Operands::kFp8,         {Family::kCooperative, 128, 208, 128, 2, 16, false, 1}, 1, 1, 3541.1f,  1134.5f,  4.555f,  4300.0f},
+    {"sm90_fp8_fast_192x128x128",             Operands::kFp8,         {Family::kCooperative, 192, 128, 128, 3, 16, false, 1}, 1, 1, 3919.0f,   611.2f,    4.3f,  3761.4f},
+    {"sm90_fp8_fast_pingpong_128x192x128",    Operands::kFp8,         {Family::kPingpong,    128, 192, 128, 2, 16, true,  1}, 1, 1, 4303.2f,   185.5f,   4.17f,  4474.2f},
+    {"sm90_fp8_fast_pingpong_128x176x128",    Operands::kFp8,         {Family::kPingpong,    128, 176, 128, 2, 16, true,  1}, 1, 1, 5640.5f,   165.5f,  3.645f,  2159.8f},
+    {"sm90_fp8_fast_pingpong_128x160x128",    Operands::kFp8,         {Family::kPingpong,    128, 160, 128, 2, 16, true,  1}, 1, 1, 4900.6f,     5.9f,   3.42f,  2875.7f},
+    {"sm90_fp8_fast_pingpong_128x128x128",    Operands::kFp8,         {Family::kPingpong,    128, 128, 128, 2, 16, false, 1}, 1, 1, 4400.0f,     0.0f,  2.925f,  3761.4f},
+    {"sm90_fp8_fast_64x128x256",              Operands::kFp8,         {Family::kCooperative,  64, 128, 256, 1, 16, false, 1}, 1, 1, 4690.0f,    77.6f,  1.665f,  2680.4f},
+    {"sm90_fp8_fast_64x64x256",               Operands::kFp8,         {Family::kCooperative,  64,  64, 256, 1, 16, false, 1}, 1, 1, 4508.7f,   140.4f,  0.985f,  2835.2f},
 };
 // clang-format on
 constexpr int kFp8ConfigCount = sizeof(kFp8Configs) / sizeof(kFp8Configs[0]);
-
-// Float32. A kernel multiplies the planes of 64 k, six products, and adds the sums in float32 to those before. per_k is
-// that of the split operands, whose rows are three times as long: of two products of bfloat16. `start` is that of all
-// three kernels: the last one, which leaves at once unless a number could not be split, too. The numbers, and those in
-// select.h, are fitted to benchmarks/results/h200/sweep_float32.csv by benchmarks/fit/fit_float32.py.
-// clang-format off
-constexpr KernelConfig kBf16x6Configs[] = {
-    // name                            operands           family                 tile m, n, k  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, bytes_per_ns
-    {"sm90_bf16x6_128x192x64",          Operands::kBf16x3, {Family::kCooperative,   128, 192,  64, 2, 16, true},  1, 1, {3070.4f, 6343.3f, 14.7837f, 3761.4f}},
-    {"sm90_bf16x6_128x176x64",          Operands::kBf16x3, {Family::kCooperative,   128, 176,  64, 2, 16, true},  1, 1, {3240.9f, 5943.5f, 13.0314f, 3761.4f}},
-    {"sm90_bf16x6_128x160x64",          Operands::kBf16x3, {Family::kCooperative,   128, 160,  64, 2, 16, true},  1, 1, {3245.5f, 5689.1f, 11.7189f, 3761.4f}},
-    {"sm90_bf16x6_128x128x64",          Operands::kBf16x3, {Family::kCooperative,   128, 128,  64, 2, 16, true},  1, 1, {3808.3f, 4987.7f,  9.1387f, 3761.4f}},
-    {"sm90_bf16x6_128x96x64",           Operands::kBf16x3, {Family::kCooperative,   128,  96,  64, 2, 16},        1, 1, {4258.5f, 3999.4f,  6.8870f, 3761.4f}},
-    {"sm90_bf16x6_64x128x64",           Operands::kBf16x3, {Family::kCooperative,    64, 128,  64, 1, 16},        1, 1, {5640.2f, 2853.9f,  4.5840f, 3761.4f}},
-    {"sm90_bf16x6_64x96x64",            Operands::kBf16x3, {Family::kCooperative,    64,  96,  64, 1, 16},        1, 1, {6114.6f, 2120.8f,  3.4949f, 3761.4f}},
-    {"sm90_bf16x6_64x64x64",            Operands::kBf16x3, {Family::kCooperative,    64,  64,  64, 1, 16},        1, 1, {6608.1f, 1413.5f,  2.5546f, 3761.4f}},
-    {"sm90_bf16x6_split2_128x128x64",   Operands::kBf16x3, {Family::kClusterSplitK, 128, 128,  64, 2, 16},        2, 1, {4907.2f, 8344.6f,  4.5363f, 3761.4f}},
-    {"sm90_bf16x6_split4_128x128x64",   Operands::kBf16x3, {Family::kClusterSplitK, 128, 128,  64, 2, 16},        4, 1, {5301.3f, 6657.7f,  2.2397f, 3761.4f}},
-    {"sm90_bf16x6_split2_64x64x64",     Operands::kBf16x3, {Family::kClusterSplitK,  64,  64,  64, 1, 16},        2, 1, {7261.3f, 2780.2f,  1.6434f, 3761.4f}},
-    {"sm90_bf16x6_split4_64x64x64",     Operands::kBf16x3, {Family::kClusterSplitK,  64,  64,  64, 1, 16},        4, 1, {7329.6f, 1884.8f,  0.9573f, 3761.4f}},
-    {"sm90_bf16x6_split8_64x64x64",     Operands::kBf16x3, {Family::kClusterSplitK,  64,  64,  64, 1, 16},        8, 1, {7280.1f, 1778.9f,  0.5763f, 3761.4f}},
-};
-// clang-format on
-constexpr int kBf16x6ConfigCount = sizeof(kBf16x6Configs) / sizeof(kBf16x6Configs[0]);
 
 constexpr bool same_name(const char* x, const char* y) {
   for (; *x != 0 && *x == *y; ++x) ++y;
@@ -145,11 +121,11 @@ constexpr KernelConfig like_fp8(const char* name, const char* fp8_name) {
 // clang-format off
 constexpr KernelConfig kBlockScaledConfigs[] = {
     // name                                          operands         family                 tile m, n, k   consumers, stages, takes registers, element bytes  splits, ctas_per_sm   start, per_tile, per_k, bytes_per_ns
-    {"sm90_block_scaled_int8_pingpong_128x192x128",   Operands::kInt8, {Family::kPingpong,    128, 192, 128, 2, 16, true,  1}, 1, 1, { 7737.9f,   211.2f,   3.83f,  3300.0f}},
-    {"sm90_block_scaled_int8_pingpong_128x176x128",   Operands::kInt8, {Family::kPingpong,    128, 176, 128, 2, 16, true,  1}, 1, 1, { 8061.3f,   361.7f,  3.395f,  3300.0f}},
-    {"sm90_block_scaled_int8_128x128x128",            Operands::kInt8, {Family::kCooperative, 128, 128, 128, 2, 16, false, 1}, 1, 1, { 3927.0f,    38.4f,   2.83f,  3300.0f}},
-    {"sm90_block_scaled_int8_64x128x256",             Operands::kInt8, {Family::kCooperative,  64, 128, 256, 1, 16, false, 1}, 1, 1, { 3729.1f,   327.8f,  1.575f,  2635.0f}},
-    {"sm90_block_scaled_int8_64x64x256",              Operands::kInt8, {Family::kCooperative,  64,  64, 256, 1, 16, false, 1}, 1, 1, { 3740.9f,   149.9f,   1.05f,  2774.0f}},
+    {"sm90_block_scaled_int8_pingpong_128x192x128",   Operands::kInt8, {Family::kPingpong,    128, 192, 128, 2, 16, true,  1}, 1, 1, 7737.9f,   211.2f,   3.83f,  3300.0f},
+    {"sm90_block_scaled_int8_pingpong_128x176x128",   Operands::kInt8, {Family::kPingpong,    128, 176, 128, 2, 16, true,  1}, 1, 1, 8061.3f,   361.7f,  3.395f,  3300.0f},
+    {"sm90_block_scaled_int8_128x128x128",            Operands::kInt8, {Family::kCooperative, 128, 128, 128, 2, 16, false, 1}, 1, 1, 3927.0f,    38.4f,   2.83f,  3300.0f},
+    {"sm90_block_scaled_int8_64x128x256",             Operands::kInt8, {Family::kCooperative,  64, 128, 256, 1, 16, false, 1}, 1, 1, 3729.1f,   327.8f,  1.575f,  2635.0f},
+    {"sm90_block_scaled_int8_64x64x256",              Operands::kInt8, {Family::kCooperative,  64,  64, 256, 1, 16, false, 1}, 1, 1, 3740.9f,   149.9f,   1.05f,  2774.0f},
     like_dense("sm90_block_scaled_bfloat16_128x256x64", "sm90_gemm_128x256x64"),
     like_dense("sm90_block_scaled_bfloat16_pingpong_128x192x64", "sm90_pingpong_128x192x64"),
     like_dense("sm90_block_scaled_bfloat16_pingpong_128x176x64", "sm90_pingpong_128x176x64"),

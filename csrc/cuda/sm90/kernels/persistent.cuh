@@ -49,7 +49,8 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   typename Kernel::Scheduler tiles(params, first_tile, step);
   unsigned char* warp_shared = shared.warp_store(warp);
   Watchdog watchdog;
-  // In ping-pong there is time to work it out when it is needed; a watchdog's kernels have no registers to keep it in.
+  // The next tile's position is worked out beside this tile's products. In ping-pong there is time to do so when it is
+  // needed; a watchdog's kernels have no registers to keep it in.
   constexpr bool knows_next = !ping_pong && !kWatchdog;
   TilePosition next{};
   if (knows_next) next = tiles.position();
@@ -67,7 +68,8 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
         bias.to_smem(params.problem.epilogue, shared.bias(consumer), consumer);
     };
     const auto during_last_product = [&] {
-      // All of the tile's stages have come, so the other one may wait for its own: its products queue up behind these.
+      // All of this tile's stages have come, so the other consumer may wait for its own tile's: its products queue up
+      // behind these.
       if (ping_pong) return ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
       if (knows_next) next = tiles.next_position();
       to_smem();
@@ -77,12 +79,12 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     // The main loops take turns: one that waited two rounds of the pipeline ahead would find the parity it asks for
     // there already, and read a stage before its time.
     if (ping_pong) {
-      to_smem();  // while the other one multiplies
+      to_smem();  // while the other consumer multiplies
       ptx::barrier_sync(main_loop_barrier(consumer), 256);
     }
     typename Kernel::Sums sums;
     Kernel::MainLoop::multiply(pipeline, at, params.k_blocks, first_row, sums, during_last_product);
-    if (ping_pong) at.advance_by(params.k_blocks, pipeline.stages());  // the other one's tile
+    if (ping_pong) at.advance_by(params.k_blocks, pipeline.stages());  // the other consumer's tile
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
     Kernel::Store::store(params, warp_shared, scale.results(params, shared, consumer, sums), warp_bias, first_bias,
@@ -91,8 +93,9 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   wait_for_tma_stores();
 }
 
-// Of each thread of three or two consumers, and of the producer's warpgroup: with the four warps of each, one of them
-// in each quarter of an SM, all that the kernel starts with, which is as many even shares of its 512, in units of 8.
+// Registers of each thread of three or two consumers, and of the producer's warpgroup. Each warpgroup has one warp in
+// each quarter of an SM, so in a quarter the counts add up to what the kernel starts with: an even share of its 512 for
+// each warpgroup, in units of 8.
 constexpr int consumer_registers(int consumers) { return consumers == 3 ? 160 : 232; }
 constexpr int producer_registers(int consumers) { return consumers == 3 ? 32 : 40; }
 static_assert(3 * consumer_registers(3) + producer_registers(3) == 4 * 128);
@@ -135,7 +138,7 @@ __global__ void __launch_bounds__(Int8::config.threads(), 1)
       return multiply_tiles<Int8>(params.int8);
     case Encoding::kBFloat16:
       return multiply_tiles<BFloat16>(params.bfloat16);
-    case Encoding::kFloat8:
+    case Encoding::kE5M2:
       if constexpr (!std::is_void_v<Float8>) {
         static_assert(Float8::config.threads() == BFloat16::config.threads());
         multiply_tiles<Float8>(params.float8);

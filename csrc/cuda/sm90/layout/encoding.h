@@ -71,7 +71,7 @@ inline Problem bf16x3_problem(const Problem& problem, const void* scratch) {
 
 enum class Encoding : int8_t {
   kInt8,      // in halves e2m1 is 0, 1, 2, 3, 4, 6, 8, 12; three powers of two more are at most 96
-  kFloat8,    // e5m2: 27 powers of two of every code; summed with fast_accum's error
+  kE5M2,      // 27 powers of two of every code; summed with fast_accum's error
   kBFloat16,  // elements times their own scales: whatever these are
 };
 
@@ -97,7 +97,7 @@ struct EncodingChoice {
 
 TILEON_HOST_DEVICE constexpr Encoding encoding_of(uint32_t beyond, bool fast_accum) {
   if ((beyond & kBeyondInt8) == 0) return Encoding::kInt8;
-  return fast_accum && (beyond & kBeyondFloat8) == 0 ? Encoding::kFloat8 : Encoding::kBFloat16;
+  return fast_accum && (beyond & kBeyondFloat8) == 0 ? Encoding::kE5M2 : Encoding::kBFloat16;
 }
 
 }  // namespace tileon::sm90

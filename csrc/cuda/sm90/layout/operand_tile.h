@@ -58,7 +58,7 @@ inline bool tma_can_write(const Output& out, int64_t batch, int64_t m, int64_t n
 
 constexpr int kLineBytes = 128;   // a line of the 128-byte swizzle
 constexpr int kMmaKBytes = 32;    // k of one wgmma
-constexpr int kElementBytes = 2;  // float16 and bfloat16, of which these are
+constexpr int kElementBytes = 2;  // of float16 and bfloat16, in whose elements kPanel and kMmaK count
 constexpr int kPanel = kLineBytes / kElementBytes;
 constexpr int kMmaK = kMmaKBytes / kElementBytes;
 
@@ -88,8 +88,9 @@ struct TilePanels {
 
   constexpr int bytes() const { return panels * lines * kLineBytes; }
 
-  // What is loaded of a tensor that ends within its first tile. TMA would fill the rest with zeros, for which it takes
-  // longer than for data; what lies there instead goes to rows and columns of the output that there are not.
+  // The panels and lines that are loaded of a tensor that ends within its first tile. TMA would fill the rest with
+  // zeros, for which it takes longer than for data; what the rest of the tile holds instead goes to rows and columns
+  // that the output does not have.
   constexpr TilePanels loaded(Major major, int64_t mn) const {
     TilePanels part = *this;
     if (major == Major::kK && mn < lines) part.lines = static_cast<int>(mn);

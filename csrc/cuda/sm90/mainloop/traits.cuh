@@ -119,13 +119,14 @@ struct Kernel {
   using Sum = std::conditional_t<std::is_same_v<Element, int8_t>, int32_t, float>;
   using Sums = Sum[row_blocks][columns / 2];
 
-  // A chunk's bias takes registers beside the sums, which both of these fill.
+  // A chunk's bias takes registers beside the sums. In ping-pong the sums fill them, in others a scale may.
   static constexpr bool reads_bias_early = !ping_pong && !AccumulatorScale::is_in_need_of_registers;
 
   static constexpr bool dense_16_bit = std::is_same_v<AccumulatorScale, Unscaled<Element>>;
-  // Of operands that gradients flow through.
+  // Gradients flow through these operands, and need the activation's argument.
   static constexpr bool keeps_pre_activation = dense_16_bit || std::is_same_v<Element, Bf16x3>;
-  // Two at once hide half of a curved activation's latency, where there are registers for them beside the sums.
+  // Columns that a lane stores at once: two hide half of a curved activation's latency, where there are registers for
+  // them beside the sums.
   static constexpr bool has_spare_registers = kConfig.takes_registers || row_blocks * columns / 2 < 128;
   static constexpr int staged_columns_of_lane = keeps_pre_activation && has_spare_registers ? 2 : 1;
 };

@@ -50,8 +50,8 @@ __global__ void __launch_bounds__(kThreads, 5) prepare_mxfp4(const __grid_consta
   switch (encoding) {
     case Encoding::kInt8:
       return segment_to_bytes<Encoding::kInt8>(operand, row, largest, segment, segments, k, prepared.rows);
-    case Encoding::kFloat8:
-      return segment_to_bytes<Encoding::kFloat8>(operand, row, largest, segment, segments, k, prepared.rows);
+    case Encoding::kE5M2:
+      return segment_to_bytes<Encoding::kE5M2>(operand, row, largest, segment, segments, k, prepared.rows);
     case Encoding::kBFloat16:
       segment_to_bfloat16<DType::kFloat4E2M1, ScaleType::kE8M0>(operand, row, segment, segments, k, prepared.rows);
   }

@@ -181,7 +181,7 @@ class NarrowBlock {
   }
 
  private:
-  static_assert(kEncoding == Encoding::kInt8 || kEncoding == Encoding::kFloat8);
+  static_assert(kEncoding == Encoding::kInt8 || kEncoding == Encoding::kE5M2);
 
   static __device__ __forceinline__ int step(int distance) {
     constexpr int binades = kEncoding == Encoding::kInt8 ? kInt8Binades : kFloat8Binades;

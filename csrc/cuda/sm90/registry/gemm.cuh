@@ -87,11 +87,11 @@ KernelFunction<typename BlockScaledKernels<kOperands, kOut>::Params> kernel_func
       return &gemm<BFloat16>;
     } else {
       constexpr TileConfig int8_tile = tile_of(kBlockScaledConfigs[kNumber], Encoding::kInt8);
-      constexpr TileConfig float8_tile = tile_of(kBlockScaledConfigs[kNumber], Encoding::kFloat8);
+      constexpr TileConfig float8_tile = tile_of(kBlockScaledConfigs[kNumber], Encoding::kE5M2);
       using E5M2 = Float8<__nv_fp8_e5m2, __nv_fp8_e5m2>;
       using Int8 = KernelAlongK<int8_tile, int8_t, PlainMainLoop, RowScale<Encoding::kInt8, int8_tile, Out>, TmaStore>;
       using Float8 =
-          KernelAlongK<float8_tile, E5M2, PromotedMainLoop, RowScale<Encoding::kFloat8, float8_tile, Out>, TmaStore>;
+          KernelAlongK<float8_tile, E5M2, PromotedMainLoop, RowScale<Encoding::kE5M2, float8_tile, Out>, TmaStore>;
       using Float8OrNone = std::conditional_t<kOperands == Operands::kE5M2, Float8, void>;
       return &gemm_by_encoding<Int8, BFloat16, Float8OrNone>;
     }

@@ -8,6 +8,7 @@
 #include "core/dtypes.h"
 #include "core/formats.h"
 #include "cuda/common/kernel_choice.h"
+#include "cuda/sm90/heuristics/bf16x6.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/tables.h"
 #include "cuda/sm90/launch/launch.h"

@@ -32,7 +32,7 @@ class Consumer {
     rows_left_ = static_cast<int>(min(params.problem.n - n_begin, int64_t{kSmallMTileN})) - row;
   }
 
-  // This thread's first row of b in the tile; the other one is eight further.
+  // This thread's first row of b in the tile; its second row is eight further.
   static __device__ __forceinline__ int first_row(int warp) {
     return warp / 4 / Kernel::parts * 64 + warp % 4 * 16 + threadIdx.x % 32 / 4;
   }

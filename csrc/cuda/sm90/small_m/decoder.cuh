@@ -49,7 +49,7 @@ class Decoder {
   }
 
   // `passed` blocks went through the pipeline before.
-  template <Way kWay>
+  template <DecodedAs kAs>
   __device__ __forceinline__ void decode(int first_block, int blocks, int passed) const {
     PipelineState at;
     at.advance_by(passed, shared_.pipeline.stages());
@@ -61,13 +61,13 @@ class Decoder {
       const uint32_t stage = shared_.pipeline.data(at.stage);
       if (!params_.scales_in_blocks) copy_scales(stage, block);
       const int cols = static_cast<int>(params_.problem.k / Kernel::format.vec()) - block * kColsPerStage;
-      if (has_rows_) lost |= decode_stage<kWay>(stage, cols);
-      if constexpr (kWay == Way::kFloat8) any_extreme |= write_factors(stage, cols);
+      if (has_rows_) lost |= decode_stage<kAs>(stage, cols);
+      if constexpr (kAs == DecodedAs::kE5M2) any_extreme |= write_factors(stage, cols);
       ptx::fence_proxy_async();
       ptx::mbarrier_arrive(shared_.pipeline.full(at.stage));
       at.advance(shared_.pipeline.stages());
     }
-    if constexpr (kWay == Way::kFloat8) {
+    if constexpr (kAs == DecodedAs::kE5M2) {
       if (lost) shared_.losses.note(Losses::kCertain);
       if (any_extreme) shared_.losses.suspect<1>(Losses::kRowsOfB + factor_row(), 0);
     } else if constexpr (Kernel::a == DType::kFloat8E4M3) {
@@ -77,7 +77,7 @@ class Decoder {
 
  private:
   // `cols` of the stage's scales lie inside k.
-  template <Way kWay>
+  template <DecodedAs kAs>
   __device__ __forceinline__ bool decode_stage(uint32_t stage, int cols) const {
     bool lost = false;
 #pragma unroll
@@ -90,7 +90,7 @@ class Decoder {
       // Scales of rows that are not there may be anything, over codes of 0.
       chunk.keep_scales(i * kRowStep < rows_left_ ? cols - col_ : 0);
       const uint32_t line = stage + elements_ + i * kRowStep * kLineBytes;
-      if constexpr (kWay == Way::kFloat8) {
+      if constexpr (kAs == DecodedAs::kE5M2) {
         store_float8(line, chunk);
         lost |= is_beyond_float8(chunk.codes, chunk.scales[0]);
       } else {
@@ -140,8 +140,8 @@ class Decoder {
     return swizzled_chunk<Swizzle::kChunkColumns, 8>(row, 0) * kChunkBytes;
   }
 
-  // b's scales as factors of sums: a row for each thread. Returns whether one of them is none, which may have any
-  // value, for its block is looked at again (extreme_factors.cuh).
+  // b's scales as factors of sums: a row of b for each thread. Returns whether a scale is no factor (elements.cuh); the
+  // value written for it does not matter, for its block is looked at again (lost_blocks.cuh).
   static __device__ __forceinline__ bool write_factors(uint32_t stage, int cols) {
     const uint32_t scales = stage + Kernel::stage.scales_b + scale_offset(factor_row(), 0);
     const uint32_t factors = stage + Kernel::stage.factors_b + factor_row() * kColsPerStage * 4;

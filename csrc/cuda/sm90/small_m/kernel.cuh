@@ -54,11 +54,11 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   // there, what was lost in it. `loaded` blocks are under way already, `passed` went through the pipeline before.
   auto* staging = reinterpret_cast<float*>(dynamic_shared + kBarrierBytes +
                                            small_m_staging_begin(Kernel::tile_m, params.stages * Kernel::stage.bytes));
-  const auto multiply = [&](auto way, int loaded, int passed) {
-    constexpr Way kWay = way;
+  const auto multiply = [&](auto decoded_as, int loaded, int passed) {
+    constexpr DecodedAs kAs = decoded_as;
     typename Kernel::Sums sums;
     if (warp < Kernel::first_decoder) {
-      if constexpr (kWay == Way::kFloat8) {
+      if constexpr (kAs == DecodedAs::kE5M2) {
         Float8Consumer<Kernel>(shared, warp).multiply(blocks, sums);
       } else {
         const bool lost = Consumer<Kernel>(params, shared, n_begin, warp).multiply(first_block, blocks, passed, sums);
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
           shared.losses.template suspect<2>(Losses::kRowsOfB + Consumer<Kernel>::first_row(warp), 8);
       }
     } else if (warp < Kernel::producer_warp) {
-      Decoder<Kernel>(params, shared, m_begin, n_begin).template decode<kWay>(first_block, blocks, passed);
+      Decoder<Kernel>(params, shared, m_begin, n_begin).template decode<kAs>(first_block, blocks, passed);
     } else {
       producer.load_blocks(first_block + loaded, first_block + blocks);
     }
@@ -76,10 +76,10 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
     return Kernel::may_lose ? shared.losses.any(params.splits) : 0;
   };
 
-  constexpr Way first_way = Kernel::format.is_mxfp4() ? Way::kFloat8 : Way::k16Bits;
+  constexpr DecodedAs first = Kernel::format.is_mxfp4() ? DecodedAs::kE5M2 : DecodedAs::k16Bits;
   float factor = Kernel::format.is_mxfp4() ? kFloat8Factor : kMovedFactor<Kernel::scale> * kMovedFactor<Kernel::scale>;
-  uint32_t lost = multiply(std::integral_constant<Way, first_way>(), 1, 0);
-  if constexpr (first_way == Way::kFloat8) {
+  uint32_t lost = multiply(std::integral_constant<DecodedAs, first>(), 1, 0);
+  if constexpr (first == DecodedAs::kE5M2) {
     if ((lost & Losses::kMaybe) != 0) {
       sync_cluster(params.splits);  // all have read what was noted: more comes
       find_extreme_factors<Kernel>(params, shared.losses, n_begin, first_block, blocks);
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
     if ((lost & Losses::kCertain) != 0) {
       if (warp < Kernel::first_decoder) ptx::fence_proxy_async();  // the pipeline may take the staging's place again
       sync_cluster(params.splits);
-      multiply(std::integral_constant<Way, Way::k16Bits>(), 0, blocks);
+      multiply(std::integral_constant<DecodedAs, DecodedAs::k16Bits>(), 0, blocks);
       factor = 1.0f;
     }
   } else if constexpr (Kernel::has_e4m3) {

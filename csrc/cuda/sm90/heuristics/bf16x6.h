@@ -1,0 +1,77 @@
+// Float32 products: the configs, and whether splitting the operands for them pays. Data and pure functions, compiled by
+// any C++ compiler.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cuda/common/vector_stores.h"
+#include "cuda/sm90/heuristics/cost.h"
+#include "cuda/sm90/layout/encoding.h"
+
+namespace tileon::sm90 {
+
+// A kernel multiplies the planes of 64 k, six products, and adds the sums in float32 to those before. per_k is
+// that of the split operands, whose rows are three times as long: of two products of bfloat16. `start` is that of all
+// three kernels: the last one, which leaves at once unless a number could not be split, too. The numbers, and those
+// below, are fitted to benchmarks/results/h200/sweep_float32.csv by benchmarks/fit/fit_float32.py.
+// clang-format off
+constexpr KernelConfig kBf16x6Configs[] = {
+    // name                            operands           family                 tile m, n, k  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, bytes_per_ns
+    {"sm90_bf16x6_128x192x64",          Operands::kBf16x3, {Family::kCooperative,   128, 192,  64, 2, 16, true},  1, 1, 3070.4f, 6343.3f, 14.7837f, 3761.4f},
+    {"sm90_bf16x6_128x176x64",          Operands::kBf16x3, {Family::kCooperative,   128, 176,  64, 2, 16, true},  1, 1, 3240.9f, 5943.5f, 13.0314f, 3761.4f},
+    {"sm90_bf16x6_128x160x64",          Operands::kBf16x3, {Family::kCooperative,   128, 160,  64, 2, 16, true},  1, 1, 3245.5f, 5689.1f, 11.7189f, 3761.4f},
+    {"sm90_bf16x6_128x128x64",          Operands::kBf16x3, {Family::kCooperative,   128, 128,  64, 2, 16, true},  1, 1, 3808.3f, 4987.7f,  9.1387f, 3761.4f},
+    {"sm90_bf16x6_128x96x64",           Operands::kBf16x3, {Family::kCooperative,   128,  96,  64, 2, 16},        1, 1, 4258.5f, 3999.4f,  6.8870f, 3761.4f},
+    {"sm90_bf16x6_64x128x64",           Operands::kBf16x3, {Family::kCooperative,    64, 128,  64, 1, 16},        1, 1, 5640.2f, 2853.9f,  4.5840f, 3761.4f},
+    {"sm90_bf16x6_64x96x64",            Operands::kBf16x3, {Family::kCooperative,    64,  96,  64, 1, 16},        1, 1, 6114.6f, 2120.8f,  3.4949f, 3761.4f},
+    {"sm90_bf16x6_64x64x64",            Operands::kBf16x3, {Family::kCooperative,    64,  64,  64, 1, 16},        1, 1, 6608.1f, 1413.5f,  2.5546f, 3761.4f},
+    {"sm90_bf16x6_split2_128x128x64",   Operands::kBf16x3, {Family::kClusterSplitK, 128, 128,  64, 2, 16},        2, 1, 4907.2f, 8344.6f,  4.5363f, 3761.4f},
+    {"sm90_bf16x6_split4_128x128x64",   Operands::kBf16x3, {Family::kClusterSplitK, 128, 128,  64, 2, 16},        4, 1, 5301.3f, 6657.7f,  2.2397f, 3761.4f},
+    {"sm90_bf16x6_split2_64x64x64",     Operands::kBf16x3, {Family::kClusterSplitK,  64,  64,  64, 1, 16},        2, 1, 7261.3f, 2780.2f,  1.6434f, 3761.4f},
+    {"sm90_bf16x6_split4_64x64x64",     Operands::kBf16x3, {Family::kClusterSplitK,  64,  64,  64, 1, 16},        4, 1, 7329.6f, 1884.8f,  0.9573f, 3761.4f},
+    {"sm90_bf16x6_split8_64x64x64",     Operands::kBf16x3, {Family::kClusterSplitK,  64,  64,  64, 1, 16},        8, 1, 7280.1f, 1778.9f,  0.5763f, 3761.4f},
+};
+// clang-format on
+constexpr int kBf16x6ConfigCount = sizeof(kBf16x6Configs) / sizeof(kBf16x6Configs[0]);
+
+constexpr double kSplitBytesPerNs = 3351.0;
+
+// Of a tile's own time where rows of the output lie so that its columns cannot be stored in pairs (direct_store.cuh).
+constexpr double kSingleStores = 1.69;
+
+// What the portable kernels take, roughly: a tile's k, or as many products as all SMs get done.
+constexpr double kPortableStartNs = 5964.0;
+constexpr double kPortableNsPerK = 40.6;
+constexpr double kPortableProductsPerNs = 16009.0;
+// Where both operands lie along k, they read b once for every eight rows of a.
+constexpr int kSkinnyRows = 8;
+constexpr double kSkinnyBytesPerNs = 3300.0;
+
+inline double split_ns(const Problem& problem) {
+  const double read = static_cast<double>(problem.k) * sizeof(float);
+  const double written = static_cast<double>(bf16x3_k(problem.k)) * kElementBytes;  // the last panel whole
+  const double a = static_cast<double>(bf16x3_matrices(problem.a, problem)) * static_cast<double>(problem.m);
+  const double b = static_cast<double>(bf16x3_matrices(problem.b, problem)) * static_cast<double>(problem.n);
+  return (a + b) * (read + written) / kSplitBytesPerNs;
+}
+
+inline double product_ns(const KernelConfig& config, const Problem& split, const Work& work, int sm_count) {
+  KernelConfig as_stored = config;
+  if (persistent(config.tile) && !takes_vector_stores(split, 2))
+    as_stored.bound.per_tile *= static_cast<float>(kSingleStores);
+  return largest_bound_ns(as_stored, split, work, sm_count);
+}
+
+inline double portable_ns(const Problem& problem) {
+  const double tile = static_cast<double>(problem.k) * kPortableNsPerK;
+  const double tiles = std::max(tile, problem.products() / kPortableProductsPerNs);
+  const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, sizeof(float));
+  const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, sizeof(float));
+  if (!a.readable || !b.readable || a.major != Major::kK || b.major != Major::kK) return kPortableStartNs + tiles;
+  const double bytes = problem.products() / static_cast<double>(problem.m) * sizeof(float);
+  const double few_rows = static_cast<double>((problem.m + kSkinnyRows - 1) / kSkinnyRows) * bytes / kSkinnyBytesPerNs;
+  return kPortableStartNs + std::min(tiles, few_rows);
+}
+
+}  // namespace tileon::sm90
