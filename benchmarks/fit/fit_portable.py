@@ -3,9 +3,9 @@
     python -m benchmarks.fit.sweep --csv sweep.csv        # on the GPU
     python -m benchmarks.fit.fit_portable sweep.csv       # anywhere
 
-Prints each row's three numbers as csrc/cuda/sm80/heuristics/dense.h wants them, and the regret: the time of the row
+Prints each row's three numbers as csrc/cuda/sm80/heuristics/config.h wants them, and the regret: the time of the row
 that the model chooses over the time of the best row, in geometric mean and at worst, for the numbers there and for
-the new ones. The model is `expected_ns` of that file; what one launch costs is the same for all rows and
+the new ones. The model is `expected_ns` of choice.h beside it; what one launch costs is the same for all rows and
 left out of it. Other backends' rows in the sweep are passed over.
 """
 
@@ -21,11 +21,11 @@ import numpy as np
 
 from benchmarks.common.times import Key, Times, geometric_mean, read_row_times
 
-CONFIG = Path(__file__).resolve().parents[2] / "csrc" / "cuda" / "sm80" / "config.h"
+CONFIG = Path(__file__).resolve().parents[2] / "csrc" / "cuda" / "sm80" / "heuristics" / "config.h"
 LAUNCH_NS = 2000.0  # of an empty kernel between two events
 _ROW = re.compile(
     r'\{"(?P<name>\w+)",\s*[^{]*\{Family::\w+,\s*(?P<tile>[\d,\s]+)\},'
-    r"\s*(?P<ns_per_k>[\d.]+)f,\s*(?P<ns_fixed>[\d.]+)f,\s*(?P<share>[\d.]+)f\}"
+    r"\s*\{(?P<ns_per_k>[\d.]+)f\},\s*(?P<ns_fixed>[\d.]+)f,\s*(?P<share>[\d.]+)f\}"
 )
 
 
@@ -106,7 +106,7 @@ def main() -> None:
     sweep = read_sweep(arguments.sweep, table)
     fitted = {name: fit(row, sweep, arguments.sm_count) for name, row in table.items()}
     for row in fitted.values():
-        print(f"{row.name:28} {row.ns_per_k:7.2f}f, {row.ns_fixed:7.0f}.0f, {row.share:.2f}f")
+        print(f"{row.name:28} {{{row.ns_per_k:.2f}f}}, {row.ns_fixed:7.0f}.0f, {row.share:.2f}f")
     for title, rows in (("config.h", table), ("fitted", fitted)):
         mean, worst, case = regret(rows, sweep, arguments.sm_count)
         print(f"{title:9} regret {100 * (mean - 1):.2f} % in mean, {100 * (worst - 1):.1f} % at worst ({case})")
