@@ -5,7 +5,7 @@
 
 Prints each row's three numbers and the constants as csrc/cuda/sm90/heuristics/bf16x6.h wants them, and the regret of
 choosing by them: the time of what is chosen over that of the best row, among these rows and the portable ones. The
-model is `choose_float32` of bf16x6.h with `largest_bound_ns` of cost.h. Numbers stay near those of bf16x6.h where the
+model is `choose_bf16x6` of bf16x6.h with `largest_bound_ns` of cost.h. Numbers stay near those of bf16x6.h where the
 sweep does not tell them apart.
 """
 
@@ -25,7 +25,7 @@ CONSTANTS = (
     *("kSplitBytesPerNs", "kSingleStores"),
     *("kPortableStartNs", "kPortableNsPerK", "kPortableProductsPerNs", "kSkinnyBytesPerNs"),
 )
-_START, _PER_TILE, _PER_K, _BYTES_PER_NS = 2, 3, 4, 6  # behind the tile; before them splits and ctas_per_sm
+_START, _PER_TILE, _PER_K, _BYTES_PER_NS = 2, 3, 4, 5  # behind the tile; before them splits and ctas_per_sm
 _OF_ROW = (_START, _PER_TILE, _PER_K)
 _PULL = (0.002, 0.001, 0.0)  # towards the numbers of bf16x6.h
 

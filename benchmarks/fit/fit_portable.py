@@ -3,9 +3,9 @@
     python -m benchmarks.fit.sweep --csv sweep.csv        # on the GPU
     python -m benchmarks.fit.fit_portable sweep.csv       # anywhere
 
-Prints each row's three numbers as csrc/cuda/sm80/heuristics/dense.h wants them, and the regret: the time of the row
+Prints each row's three numbers as csrc/cuda/sm80/heuristics/config.h wants them, and the regret: the time of the row
 that the model chooses over the time of the best row, for the numbers there and for the new ones. The model is
-`expected_ns` of that file. Other backends' rows in the sweep are passed over.
+`expected_ns` of choice.h beside it. Other backends' rows in the sweep are passed over.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.fit.header_table import CSRC, LAUNCH_NS, Array, Pairs, Table, command_line, least_squares, report
 
-HEADER = CSRC / "cuda" / "sm80" / "heuristics" / "dense.h"
-_PULL = 1e-4  # towards the numbers of dense.h, where the sweep does not tell them apart
+HEADER = CSRC / "cuda" / "sm80" / "heuristics" / "config.h"
+_PULL = 1e-4  # towards the numbers of config.h, where the sweep does not tell them apart
 
 
 def expected_ns(table: Table, pairs: Pairs, sm_count: int, numbers: Array) -> Array:
@@ -41,7 +41,7 @@ def main() -> None:
     fitted = least_squares(model, logs, pairs.ns, np.full(logs.size, _PULL))
     for name, (ns_per_k, ns_fixed, share) in zip(table.names, np.exp(fitted).reshape(shape), strict=True):
         print(f"{name:28} {ns_per_k:7.2f}f, {ns_fixed:7.0f}.0f, {min(share, 1.0):.2f}f")
-    for title, numbers in (("dense.h", logs), ("fitted", fitted)):
+    for title, numbers in (("config.h", logs), ("fitted", fitted)):
         expected = pairs.by_case(model(numbers))
         report(title, {case: min(by, key=by.__getitem__) for case, by in expected.items()}, pairs.times)
 

@@ -18,7 +18,7 @@ from benchmarks.common.times import Key, Times, geometric_mean, read_row_times
 
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 LAUNCH_NS = 2000.0  # of an empty kernel between two events: the same for all rows, and left out of the models
-_ROW = re.compile(r'\{"(?P<name>\w+)",[^{}]*\{Family::\w+,(?P<tile>[^}]*)\},?(?P<numbers>[^{}]*)\}')
+_ROW = re.compile(r'\{"(?P<name>\w+)",[^{}]*\{Family::\w+,(?P<tile>[^}]*)\},?(?P<numbers>(?:\s*\{[^{}]*\})?[^{}]*)\}')
 _TILE_NUMBERS = 8  # at most
 _STEP = 1e-5  # of finite differences
 
@@ -27,10 +27,12 @@ Model = Callable[[Array], Array]  # logarithms of the numbers -> nanoseconds of 
 
 
 class Table:
-    """Names, tiles (the numbers behind the family) and the numbers behind the tile, [row][number]."""
+    """The first table of a header: names, tiles (the numbers behind the family) and the numbers behind the tile,
+    [row][number]."""
 
     def __init__(self, header: Path) -> None:
-        rows = list(_ROW.finditer(header.read_text()))
+        first = header.read_text().partition("KernelConfig k")[2].partition("};")[0]
+        rows = list(_ROW.finditer(first))
         self.names = [row["name"] for row in rows]
         tiles = [[float(number) for number in re.findall(r"\b\d+\b", row["tile"])] for row in rows]
         self.tiles = np.array([tile + [0.0] * (_TILE_NUMBERS - len(tile)) for tile in tiles])

@@ -79,7 +79,8 @@ constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
 constexpr double kCopyPaysFromNs = 24000.0;
 
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
-  constexpr KernelConfig gather = first_config_of(Family::kMmaGather);
+  constexpr const KernelConfig& gather = kDenseConfigs[10];
+  static_assert(gather.tile.family == Family::kMmaGather);
   return problem.products() >= kCopyPaysFrom || expected_ns(gather, kind_of(problem), problem, gpu) >= kCopyPaysFromNs;
 }
 

@@ -139,20 +139,9 @@ constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(Ker
 
 // The table of a kind's configs.
 template <Kind kKind>
-constexpr const auto& configs_of() {
-  if constexpr (is_scaled(kKind)) {
-    return kBlockScaledConfigs;
-  } else {
-    return kDenseConfigs;
-  }
-}
-
-// The first dense config of a family.
-constexpr KernelConfig first_config_of(Family family) {
-  int config = 0;
-  while (kDenseConfigs[config].tile.family != family) ++config;
-  return kDenseConfigs[config];
-}
+constexpr const KernelConfig* kConfigsOf = is_scaled(kKind) ? kBlockScaledConfigs : kDenseConfigs;
+template <Kind kKind>
+constexpr int kConfigCountOf = is_scaled(kKind) ? kBlockScaledConfigCount : kDenseConfigCount;
 
 // Bytes behind each row of a panel (operand_panel.cuh). SIMT: a row starts four banks after the one above, so that
 // element-wise writes, eight rows at a time, meet every bank once. DMMA: eight banks, for reads of four rows at a time.

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <iterator>
 #include <stdexcept>
 #include <tuple>
 #include <type_traits>
@@ -114,7 +113,7 @@ void launch_panels(const Problem& problem, cudaStream_t stream) {
 
 template <Kind kKind, int kConfig>
 void launch_kind(const Problem& problem, cudaStream_t stream) {
-  constexpr TileConfig kTile = configs_of<kKind>()[kConfig].tile;
+  constexpr TileConfig kTile = kConfigsOf<kKind>[kConfig].tile;
   if constexpr (is_scaled(kKind)) {
     using Kernel = BlockScaledKernel<kTile, info(kKind).a, info(kKind).b, info(kKind).scale>;
     launch<&gemm_block_scaled<Kernel>, Kernel>(problem, stream);
@@ -133,8 +132,8 @@ void launch_kind(const Problem& problem, cudaStream_t stream) {
 template <Kind kKind>
 bool launch_config(int config, const Problem& problem, cudaStream_t stream) {
   bool is_launched = false;
-  visit_below<int, std::size(configs_of<kKind>())>(config, [&](auto index) {
-    if constexpr (configs_of<kKind>()[decltype(index)::value].kinds & bit(kKind)) {
+  visit_below<int, kConfigCountOf<kKind>>(config, [&](auto index) {
+    if constexpr (kConfigsOf<kKind>[decltype(index)::value].kinds & bit(kKind)) {
       launch_kind<kKind, decltype(index)::value>(problem, stream);
       is_launched = true;
     }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cuda/common/vector_stores.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/cost.h"
 #include "cuda/sm90/layout/encoding.h"
 
