@@ -106,12 +106,12 @@ void tileon::define_ops(DefinedOps& m) {
       "_block_scaled_matmul_candidates(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
       "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
       "bool fast_accum=False) -> str");
-  m.def("_set_tuned_row(int device, str problem, str row) -> ()");
-  m.def("_tuned_row(int device, str problem) -> str");
-  m.def("_clear_tuned_rows() -> ()");
+  m.def("_set_tuned_config(int device, str problem, str config) -> ()");
+  m.def("_tuned_config(int device, str problem) -> str");
+  m.def("_clear_tuned_configs() -> ()");
   m.def("_announce_tuner(bool loads, bool tunes) -> ()");
   // the tuner's own, which cuda/dispatch/tuned.h calls
-  m.def("_load_tuned_rows(int device) -> ()");
+  m.def("_load_tuned_configs(int device) -> ()");
   m.def(
       "_tune_matmul(Tensor a, Tensor b, Tensor? bias, str activation, float slope, ScalarType? out_dtype, "
       "bool allow_tf32, bool fast_accum) -> ()");

@@ -22,11 +22,11 @@ int device_index(const char* op, int64_t device) {
 }
 
 void set_row(int64_t device, const std::string& problem, const std::string& row) {
-  set_tuned_row(device_index("_set_tuned_row", device), problem, row);
+  set_tuned_config(device_index("_set_tuned_config", device), problem, row);
 }
 
 std::string row_of(int64_t device, const std::string& problem) {
-  const char* row = tuned_row(device_index("_tuned_row", device), problem);
+  const char* row = tuned_config(device_index("_tuned_config", device), problem);
   return row == nullptr ? "" : row;
 }
 
@@ -41,8 +41,8 @@ void announce(bool loads, bool tunes) {
 TILEON_KERNELS(CompositeExplicitAutograd, m) {
   m.impl("_matmul_problem", TORCH_BOX(&tileon::of_matmul<&tileon::text_of>));
   m.impl("_block_scaled_matmul_problem", TORCH_BOX(&tileon::of_block_scaled<&tileon::text_of>));
-  m.impl("_set_tuned_row", TORCH_BOX(&tileon::set_row));
-  m.impl("_tuned_row", TORCH_BOX(&tileon::row_of));
-  m.impl("_clear_tuned_rows", TORCH_BOX(&tileon::clear_tuned_rows));
+  m.impl("_set_tuned_config", TORCH_BOX(&tileon::set_row));
+  m.impl("_tuned_config", TORCH_BOX(&tileon::row_of));
+  m.impl("_clear_tuned_configs", TORCH_BOX(&tileon::clear_tuned_configs));
   m.impl("_announce_tuner", TORCH_BOX(&tileon::announce));
 }

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tileon_ops.tune import cache, timing, tuned_rows
+from tileon_ops.tune import cache, timing, tuned_configs
 from tileon_ops.tune.cache import DEFAULT, CacheFile, Choice, Identity
 from tileon_ops.tune.measurement import Call
 from tileon_ops.tune.problems import Product
@@ -37,7 +37,7 @@ tune_module = importlib.import_module("tileon_ops.tune.tuning")
 
 def load() -> None:
     """As the choice does at a GPU's first product."""
-    torch.ops.tileon._load_tuned_rows(DEVICE.index)
+    torch.ops.tileon._load_tuned_configs(DEVICE.index)
 
 
 @dataclass
@@ -70,7 +70,7 @@ class SimulatedTuning:
 
     @property
     def identity(self) -> Identity:
-        return tuned_rows.identity(DEVICE.index)
+        return tuned_configs.identity(DEVICE.index)
 
     @property
     def file(self) -> CacheFile:
@@ -78,19 +78,19 @@ class SimulatedTuning:
 
     def row(self, problem: str, device: int = DEVICE.index) -> str:
         """What is set."""
-        row: str = torch.ops.tileon._tuned_row(device, problem)
+        row: str = torch.ops.tileon._tuned_config(device, problem)
         return row
 
     def forget(self) -> None:
         """As in a new process."""
-        tuned_rows.forget()
+        tuned_configs.forget()
         cache._warned.clear()
 
     def first_product(self, *shape: int) -> str:
         """What the choice does at the first product of a problem with TILEON_TUNE=1; returns the problem."""
         m, n, k = shape
         a, b = torch.ones(m, k), torch.ones(k, n)
-        tuned_rows._tune_matmul(a, b, None, "none", 0.01, None, False, False)
+        tuned_configs._tune_matmul(a, b, None, "none", 0.01, None, False, False)
         return str(torch.ops.tileon._matmul_problem(a, b))
 
 
@@ -113,17 +113,17 @@ def simulated(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(timing, "clock_of", lambda device: clock)
-    monkeypatch.setattr(tuned_rows, "_names", lambda: {CHOSEN, FASTER})
+    monkeypatch.setattr(tuned_configs, "_names", lambda: {CHOSEN, FASTER})
     monkeypatch.setattr(tune_module, "_gpu", lambda device: DEVICE)
     monkeypatch.setattr(Call, "device", DEVICE)
     monkeypatch.setattr(Call, "rows", rows)
     call = Product.call
     monkeypatch.setattr(Product, "call", lambda product, device: call(product, CPU))
-    tuned_rows.library_parts.cache_clear()
+    tuned_configs.library_parts.cache_clear()
     here.forget()
     yield here
     here.forget()
-    tuned_rows.library_parts.cache_clear()
+    tuned_configs.library_parts.cache_clear()
 
 
 CPU = torch.device("cpu")

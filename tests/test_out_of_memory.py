@@ -20,7 +20,7 @@ from tileon_ops._rules import errors
 from tileon_ops._rules import out as out_rules
 from tileon_ops._rules.autograd import kernel as autograd_kernel
 from tileon_ops._rules.autograd import no_grad
-from tileon_ops.tune import tuned_rows
+from tileon_ops.tune import tuned_configs
 
 TELLS_ITS_WORDS = torch_version() >= (2, 13)
 OPS = torch.ops.tileon
@@ -165,7 +165,7 @@ class TestInterruptedTuner:
     def test_it_ends_the_product_that_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupted_kernel(*arguments: object, **options: object) -> None:
             with pytest.raises(KeyboardInterrupt):
-                tuned_rows._tune("matmul", (), {})
+                tuned_configs._tune("matmul", (), {})
             raise RuntimeError("matmul: the tuner was interrupted: KeyboardInterrupt: ")  # as csrc/cuda ends the call
 
         def press_ctrl_c() -> bool:
@@ -183,10 +183,10 @@ class TestInterruptedTuner:
         def press_ctrl_c(device: int) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(tuned_rows, "_of", press_ctrl_c)
+        monkeypatch.setattr(tuned_configs, "_of", press_ctrl_c)
         with pytest.raises(KeyboardInterrupt):
-            tuned_rows.load(0)
-        assert type(typed(RuntimeError("tileon::_load_tuned_rows: the tuner was interrupted"))) is KeyboardInterrupt
+            tuned_configs.load(0)
+        assert type(typed(RuntimeError("tileon::_load_tuned_configs: the tuner was interrupted"))) is KeyboardInterrupt
         assert type(typed(RuntimeError("matmul: the tuner was interrupted"))) is RuntimeError, "once"
 
 

@@ -105,7 +105,7 @@ def test_no_module_imports_one_that_imports_it() -> None:
     [
         ("tileon_ops._loading.library", "from tileon_ops._rules import errors"),
         ("tileon_ops._rules.autocast", "from tileon_ops.ops.dense import matmul"),
-        ("tileon_ops._rules.out", "def register():\n    from tileon_ops.tune import tuned_rows"),
+        ("tileon_ops._rules.out", "def register():\n    from tileon_ops.tune import tuned_configs"),
         ("tileon_ops.ops.dense", "import tileon_ops.nn.linear"),
         ("tileon_ops.ops.dense", "import tileon_ops.tune.cache"),
         ("tileon_ops.tune.tuning", "importlib.import_module('tileon_ops.info.doctor')"),

@@ -13,7 +13,7 @@ import torch
 from simulated_tuning import FASTER, NN, NT, SHAPE, SimulatedTuning, choice, load, simulated
 
 import tileon_ops
-from tileon_ops.tune import tuned_rows
+from tileon_ops.tune import tuned_configs
 from tileon_ops.tune.cache import DEFAULT, CacheFile, Choice
 
 __all__ = ["simulated"]  # the fixture
@@ -33,8 +33,8 @@ class TestLoading:
 
         monkeypatch.setattr(CacheFile, "read", counted)
         for _ in range(2):
-            torch.ops.tileon._load_tuned_rows(0)
-            torch.ops.tileon._load_tuned_rows(1)
+            torch.ops.tileon._load_tuned_configs(0)
+            torch.ops.tileon._load_tuned_configs(1)
         assert simulated.row(NN, 0) == simulated.row(NN, 1) == FASTER
         assert len(reads) == 1
 
@@ -84,13 +84,13 @@ class TestLoading:
         self, simulated: SimulatedTuning, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         simulated.file.merge({NN: choice(), NT: choice()})
-        set_row = tuned_rows._set
+        set_row = tuned_configs._set
 
         def set_while_another_adds(device: int, problem: str, found: Choice) -> None:
             set_row(device, problem, found)
-            tuned_rows._of(device).choices[f"found after {problem}"] = found
+            tuned_configs._of(device).choices[f"found after {problem}"] = found
 
-        monkeypatch.setattr(tuned_rows, "_set", set_while_another_adds)
+        monkeypatch.setattr(tuned_configs, "_set", set_while_another_adds)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             load()
@@ -102,7 +102,7 @@ class TestLoading:
     ) -> None:
         simulated.file.merge({NN: choice()})
         monkeypatch.setenv(name, value)
-        tuned_rows.library_parts.cache_clear()
+        tuned_configs.library_parts.cache_clear()
         load()
         assert simulated.row(NN) == ""
 
@@ -136,7 +136,7 @@ class TestAtFirstUse:
 
     def test_what_is_known_is_not_measured(self, simulated: SimulatedTuning) -> None:
         problem = simulated.first_product(*SHAPE)
-        torch.ops.tileon._clear_tuned_rows()
+        torch.ops.tileon._clear_tuned_configs()
         simulated.first_product(*SHAPE)
         assert simulated.row(problem) == FASTER
         assert simulated.measured == [problem]
@@ -199,7 +199,7 @@ class TestAtFirstUse:
     def test_block_scaled_products_too(self, simulated: SimulatedTuning) -> None:
         x = torch.ones(64, 128)
         (a, scale_a), (b, scale_b) = (tileon_ops.quantize(x, "mxfp8") for _ in range(2))
-        tuned_rows._tune_block_scaled_matmul(a, b, scale_a, scale_b, None, None, "none", 0.01, None, True)
+        tuned_configs._tune_block_scaled_matmul(a, b, scale_a, scale_b, None, None, "none", 0.01, None, True)
         problem = "block_scaled_matmul mxfp8->float16 fast 64x64x128 scales=packed out=rows plain"
         assert simulated.measured == [problem]
         assert simulated.row(problem) == FASTER
@@ -208,7 +208,7 @@ class TestAtFirstUse:
 @pytest.mark.parametrize("name", ["_tune_matmul", "_tune_block_scaled_matmul"])
 def test_the_tuners_ops_take_the_arguments_in_their_schemas_order(name: str) -> None:
     schema = getattr(torch.ops.tileon, name).default._schema
-    assert list(inspect.signature(getattr(tuned_rows, name)).parameters) == [one.name for one in schema.arguments]
+    assert list(inspect.signature(getattr(tuned_configs, name)).parameters) == [one.name for one in schema.arguments]
 
 
 def _chosen() -> str:
@@ -229,7 +229,7 @@ class TestMode:
             monkeypatch.setenv("TILEON_TUNE", value)
         heard: list[tuple[bool, bool]] = []
         monkeypatch.setattr(torch.ops.tileon, "_announce_tuner", lambda *given: heard.append(given))
-        tuned_rows.announce()
+        tuned_configs.announce()
         assert heard == [announced]
 
     def test_another_value_costs_one_warning_and_is_ignored(
@@ -237,6 +237,6 @@ class TestMode:
     ) -> None:
         monkeypatch.setenv("TILEON_TUNE", "yes")
         with pytest.warns(UserWarning, match="TILEON_TUNE must be 0 or 1, got 'yes'") as caught:
-            assert tuned_rows.mode() == ""
-        assert tuned_rows.mode() == ""
+            assert tuned_configs.mode() == ""
+        assert tuned_configs.mode() == ""
         assert len(caught) == 1

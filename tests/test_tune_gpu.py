@@ -15,7 +15,7 @@ from operands import integers
 from reference import assert_exact
 
 import tileon_ops
-from tileon_ops.tune import tuned_rows
+from tileon_ops.tune import tuned_configs
 from tileon_ops.tune.cache import DEFAULT, Choice
 
 pytestmark = pytest.mark.gpu
@@ -32,9 +32,9 @@ def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[p
     """A folder of the test's own; nothing stays set."""
     monkeypatch.setenv("TILEON_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("TILEON_TUNE")
-    tuned_rows.forget()
+    tuned_configs.forget()
     yield tmp_path
-    tuned_rows.forget()
+    tuned_configs.forget()
 
 
 def operands() -> tuple[torch.Tensor, torch.Tensor]:
@@ -84,11 +84,11 @@ def problems(cache: pathlib.Path) -> dict[str, dict[str, object]]:
 
 
 class TestRows:
-    def test_a_tuned_row_is_what_runs_until_it_is_forgotten(self) -> None:
+    def test_a_tuned_config_is_what_runs_until_it_is_forgotten(self) -> None:
         a, b = operands()
         problem, chosen, other = another_row(a, b)
         for row, runs in ((other, other), (DEFAULT, chosen), (other, other), ("", chosen)):
-            torch.ops.tileon._set_tuned_row(0, problem, row)
+            torch.ops.tileon._set_tuned_config(0, problem, row)
             assert_exact(matmul(a, b), a.double() @ b.double(), DTYPE, row)
             assert tileon_ops.last_kernel() == runs
 
@@ -102,7 +102,7 @@ class TestRows:
         able = {line.split()[1] for line in torch.ops.tileon._matmul_candidates(a, b).splitlines()}
         table = [line.split()[1] for line in torch.ops.tileon._matmul_configs().splitlines()]
         unable = next(name for name in table if name not in able)
-        torch.ops.tileon._set_tuned_row(0, torch.ops.tileon._matmul_problem(a, b), unable)
+        torch.ops.tileon._set_tuned_config(0, torch.ops.tileon._matmul_problem(a, b), unable)
         assert_exact(matmul(a, b), a.double() @ b.double(), DTYPE, unable)
         assert tileon_ops.last_kernel() == chosen
 
@@ -137,9 +137,9 @@ class TestRows:
     def test_what_is_found_on_one_gpu_runs_on_another_of_its_model(self) -> None:
         a, b = operands()
         problem, _, other = another_row(a, b)
-        same = tuned_rows.identity(0) == tuned_rows.identity(1)
-        tuned_rows.remember(0, problem, Choice(other, 1.0, "x", 2.0))
-        assert torch.ops.tileon._tuned_row(1, problem) == (other if same else "")
+        same = tuned_configs.identity(0) == tuned_configs.identity(1)
+        tuned_configs.remember(0, problem, Choice(other, 1.0, "x", 2.0))
+        assert torch.ops.tileon._tuned_config(1, problem) == (other if same else "")
         (one,) = tileon_ops.tune([SHAPE], layouts="NT", device=1, seconds=0.05)
         assert one.measured
 
@@ -147,7 +147,7 @@ class TestRows:
 class TestProcesses:
     def test_a_second_process_reads_the_cache_and_0_leaves_it_alone(self, cache: pathlib.Path) -> None:
         problem, chosen, other = another_row(*operands())
-        tuned_rows.remember(0, problem, Choice(other, 1.0, chosen, 2.0))
+        tuned_configs.remember(0, problem, Choice(other, 1.0, chosen, 2.0))
         assert process(PRODUCT, cache, None) == other
         assert process(PRODUCT, cache, "0") == chosen
         (path,) = cache.glob("*.json")
@@ -174,20 +174,20 @@ layer(a.requires_grad_()).sum().backward()
 
     def test_an_interrupt_at_the_first_product_ends_it_and_the_next_one_is_measured(self, cache: pathlib.Path) -> None:
         program = """
-from tileon_ops.tune import tuned_rows
-measure = tuned_rows.measure
+from tileon_ops.tune import tuned_configs
+measure = tuned_configs.measure
 def interrupt(*_):
     raise KeyboardInterrupt
-tuned_rows.measure = interrupt
+tuned_configs.measure = interrupt
 try:
     tileon_ops.matmul(a, b)
 except (KeyboardInterrupt, RuntimeError) as error:
     print(type(error).__name__)
 problem = torch.ops.tileon._matmul_problem(a, b)
-print(repr(torch.ops.tileon._tuned_row(0, problem)))
-tuned_rows.measure = measure
+print(repr(torch.ops.tileon._tuned_config(0, problem)))
+tuned_configs.measure = measure
 assert (tileon_ops.matmul(a, b) == a.shape[1]).all()
-print(torch.ops.tileon._tuned_row(0, problem) != "")
+print(torch.ops.tileon._tuned_config(0, problem) != "")
 """
         assert process(program, cache, "1").splitlines() == ["KeyboardInterrupt", "''", "True"]
         assert len(problems(cache)) == 1
@@ -195,7 +195,7 @@ print(torch.ops.tileon._tuned_row(0, problem) != "")
     def test_a_first_product_under_capture_is_captured_and_not_measured(self, cache: pathlib.Path) -> None:
         """The cache is read even then: the captured kernel is the tuned one."""
         problem, chosen, other = another_row(*operands())
-        tuned_rows.remember(0, problem, Choice(other, 1.0, chosen, 2.0))
+        tuned_configs.remember(0, problem, Choice(other, 1.0, chosen, 2.0))
         program = """
 torch.cuda.synchronize()
 graph = torch.cuda.CUDAGraph()

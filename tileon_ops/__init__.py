@@ -19,14 +19,14 @@ if _module_to_run() != "tileon_ops.info":
     from tileon_ops.ops.dense import matmul
     from tileon_ops.ops.kernel_log import last_kernel
     from tileon_ops.ops.quantization import dequantize, nvfp4_global_scale, pack_scales, quantize, unpack_scales
-    from tileon_ops.tune import tuned_rows as _tuned_rows
+    from tileon_ops.tune import tuned_configs as _tuned_configs
 
     # The import above has made `tune` the package; from here on it is the function. `python -m tileon_ops.tune` and
     # `from tileon_ops.tune.cache import ...` find the package in sys.modules, whatever the attribute is.
     from tileon_ops.tune.tuning import tune
 
     _rules.register()
-    _tuned_rows.register()
+    _tuned_configs.register()
 
 if _TYPE_CHECKING:
     from tileon_ops.fx.fusion import fuse

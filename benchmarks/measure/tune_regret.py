@@ -28,7 +28,7 @@ import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import LAYOUTS, Case, make_operands
 from benchmarks.common.command import command_line, finish, for_each, some_of
 from benchmarks.common.result_file import CsvWriter
-from tileon_ops.tune import tuned_rows
+from tileon_ops.tune import tuned_configs
 from tileon_ops.tune.cache import DEFAULT
 from tileon_ops.tune.measurement import Call
 from tileon_ops.tune.timing import Arm, clock_of
@@ -106,13 +106,13 @@ def measure(case: Case, device: torch.device, seconds: float) -> Regret:
 
     def op_with(row: str) -> Callable[[], object]:
         def run() -> object:
-            torch.ops.tileon._set_tuned_row(index, problem, row)
+            torch.ops.tileon._set_tuned_config(index, problem, row)
             return call.run()
 
         return run
 
-    with tuned_rows.measuring(index):
-        found = tuned_rows.measure(call, index, _MEASURING * seconds)
+    with tuned_configs.measuring(index):
+        found = tuned_configs.measure(call, index, _MEASURING * seconds)
         choice, finals = found.choice, found.finals
         again = tuned = choice.default_us
         if not choice.is_default:
@@ -122,7 +122,7 @@ def measure(case: Case, device: torch.device, seconds: float) -> Regret:
             rounds = max(least, min(most, int((1 - _MEASURING) * seconds / round_seconds)))
             samples = clock_of(device).measure(arms, rounds, random.Random(1))
             again, tuned = (1e6 * statistics.median(samples[row]) for row in (DEFAULT, choice.row))
-        torch.ops.tileon._set_tuned_row(index, problem, "")
+        torch.ops.tileon._set_tuned_config(index, problem, "")
     best = min(finals, key=finals.__getitem__)
     return Regret(
         default=choice.default,

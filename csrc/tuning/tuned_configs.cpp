@@ -24,7 +24,7 @@ std::string key(int device, const std::string& problem) { return std::to_string(
 
 }  // namespace
 
-void set_tuned_row(int device, const std::string& problem, const std::string& row) {
+void set_tuned_config(int device, const std::string& problem, const std::string& row) {
   Table& all = table();
   const std::unique_lock lock(all.mutex);
   if (row.empty()) {
@@ -32,21 +32,21 @@ void set_tuned_row(int device, const std::string& problem, const std::string& ro
   } else {
     all.rows[key(device, problem)] = all.names.insert(row).first->c_str();
   }
-  has_tuned_rows = !all.rows.empty();
+  has_tuned_configs = !all.rows.empty();
 }
 
-const char* tuned_row(int device, const std::string& problem) {
+const char* tuned_config(int device, const std::string& problem) {
   Table& all = table();
   const std::shared_lock lock(all.mutex);
   const auto found = all.rows.find(key(device, problem));
   return found == all.rows.end() ? nullptr : found->second;
 }
 
-void clear_tuned_rows() {
+void clear_tuned_configs() {
   Table& all = table();
   const std::unique_lock lock(all.mutex);
   all.rows.clear();
-  has_tuned_rows = false;
+  has_tuned_configs = false;
 }
 
 }  // namespace tileon

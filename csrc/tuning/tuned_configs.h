@@ -11,12 +11,12 @@ constexpr int kMaxDevices = 64;  // that the library counts
 
 // From now on CUDA device `device` computes the problem of this text (problem_key.h) by the config of this name; ""
 // takes that back. A name that no table has, such as "default", leaves the problem to the library's choice.
-void set_tuned_row(int device, const std::string& problem, const std::string& row);
+void set_tuned_config(int device, const std::string& problem, const std::string& row);
 
 // The config's name, which lives forever; null where none was set.
-const char* tuned_row(int device, const std::string& problem);
+const char* tuned_config(int device, const std::string& problem);
 
-void clear_tuned_rows();
+void clear_tuned_configs();
 
 // What Python's tuner does, said once it is there: whether it has configs to load at a device's first product, and
 // whether it measures problems that it does not know at their first one.
@@ -25,12 +25,12 @@ struct Tuner {
   std::atomic<bool> tunes{false};
 };
 inline Tuner announced_tuner;
-inline std::atomic<bool> has_tuned_rows{false};
+inline std::atomic<bool> has_tuned_configs{false};
 
 // Whether a product has anything to ask: read by every call.
 inline bool may_be_tuned() {
   constexpr auto relaxed = std::memory_order_relaxed;
-  return has_tuned_rows.load(relaxed) || announced_tuner.loads.load(relaxed) || announced_tuner.tunes.load(relaxed);
+  return has_tuned_configs.load(relaxed) || announced_tuner.loads.load(relaxed) || announced_tuner.tunes.load(relaxed);
 }
 
 }  // namespace tileon

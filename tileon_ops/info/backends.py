@@ -113,15 +113,15 @@ def _nothing_is_measured() -> Iterator[None]:
     if os.environ.get("TILEON_TUNE") != "1":
         yield
         return
-    from tileon_ops.tune import tuned_rows
+    from tileon_ops.tune import tuned_configs
 
     os.environ["TILEON_TUNE"] = ""
-    tuned_rows.announce()
+    tuned_configs.announce()
     try:
         yield
     finally:
         os.environ["TILEON_TUNE"] = "1"
-        tuned_rows.announce()
+        tuned_configs.announce()
 
 
 def _devices(examination: Examination) -> list[tuple[str, str | None]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 
+from tileon_ops.info.library import import_package
+
 _LAYOUTS = ("NN", "NT", "TN", "TT")
 
 
@@ -26,7 +28,7 @@ def explain(size: str, dtype: str = "bfloat16", layout: str = "NT", *rest: str) 
     """
     import torch
 
-    import tileon_ops  # noqa: F401
+    import_package()
 
     sizes = re.fullmatch(r"(\d+)x(\d+)x(\d+)", size)
     if sizes is None or layout not in _LAYOUTS or rest or not isinstance(getattr(torch, dtype, None), torch.dtype):

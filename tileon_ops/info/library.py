@@ -122,7 +122,7 @@ def _look_at_record(examination: Examination, library: Path) -> None:
         examination.warning("The library is not built from the sources in this tree.", "Build again: `make library`.")
 
 
-def _import_package() -> None:
+def import_package() -> None:
     """Imports the package as any program would; `python -m tileon_ops.info` has left that to us.
 
     Raises:
@@ -166,7 +166,7 @@ def _look(examination: Examination) -> None:
     if facts["exists"]:
         _look_at_record(examination, library)
     try:
-        _import_package()
+        import_package()
     except Exception as error:
         facts["failure"] = described(error)
         if isinstance(error, LibraryError):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tileon_ops.tune import cache, tuned_rows
+from tileon_ops.tune import cache, tuned_configs
 from tileon_ops.tune.measurement import SECONDS
 from tileon_ops.tune.problems import DTYPES, FORMATS, LAYOUTS
 from tileon_ops.tune.tuning import HEADER, TuneReport, aligned, tune, tuned_problem
@@ -58,7 +58,7 @@ def _show(folder: Path | None) -> None:
         except (OSError, ValueError) as error:
             print(f"cannot be read: {error}")
             continue
-        whose = "this library" if library == tuned_rows.library_parts() else "another library or environment"
+        whose = "this library" if library == tuned_configs.library_parts() else "another library or environment"
         print(f"{gpu.get('name')}, {gpu.get('multiprocessors')} multiprocessors; of {whose}, {library}")
         lines = [tuned_problem(problem, choice, measured=True).cells() for problem, choice in choices.items()]
         print(aligned([HEADER, *lines]))
@@ -89,7 +89,7 @@ def main() -> int:
     try:
         if arguments.clear:
             removed = 0 if folder is None else cache.clear(folder)
-            tuned_rows.forget()
+            tuned_configs.forget()
             print(f"{removed} files removed from {folder}")
         if arguments.shapes:
             print(_tune(arguments))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tileon_ops.tune import tuned_rows
+from tileon_ops.tune import tuned_configs
 from tileon_ops.tune.cache import Choice
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def tune(
             show(done, str(product))
             one = _tuned(product, gpu, seconds, force, found)
             found[one.problem] = one
-    return TuneReport(tuned_rows.identity(gpu.index).gpu, tuned_rows.cache_path(gpu.index), tuple(found.values()))
+    return TuneReport(tuned_configs.identity(gpu.index).gpu, tuned_configs.cache_path(gpu.index), tuple(found.values()))
 
 
 def _gpu(device: torch.device | str | int | None) -> torch.device:
@@ -189,16 +189,16 @@ def _tuned(
 ) -> TunedProblem:
     """What is known of the product's problem, measured unless it was known or stands among `found`."""
     index = gpu.index
-    with tuned_rows.measuring(index):
+    with tuned_configs.measuring(index):
         call = product.call(gpu)
         problem = call.problem()
         if problem in found:
             return found[problem]
-        choice = None if force else tuned_rows.known(index, problem)
+        choice = None if force else tuned_configs.known(index, problem)
         measured = choice is None
         if choice is None:
-            choice = tuned_rows.measure(call, index, seconds).choice
-        tuned_rows.remember(index, problem, choice, save=measured)
+            choice = tuned_configs.measure(call, index, seconds).choice
+        tuned_configs.remember(index, problem, choice, save=measured)
     return tuned_problem(problem, choice, measured)
 
 

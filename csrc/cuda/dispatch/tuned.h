@@ -63,10 +63,10 @@ inline bool is_captured(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-inline void load_tuned_rows(int device) {
+inline void load_tuned_configs(int device) {
   static std::array<std::atomic<bool>, kMaxDevices> asked{};
   if (asked[device].load(std::memory_order_relaxed)) return;  // an exchange alone would cost every product some ns
-  if (!asked[device].exchange(true)) call_tuner("tileon::_load_tuned_rows", std::array{from(int64_t{device})});
+  if (!asked[device].exchange(true)) call_tuner("tileon::_load_tuned_configs", std::array{from(int64_t{device})});
 }
 
 // The name of the config that was measured to be the fastest for the problem; null where that is not known. With
@@ -74,18 +74,18 @@ inline void load_tuned_rows(int device) {
 // state: an output that lies otherwise than its own, a prepared weight, the argument of the activation kept besides.
 inline const char* name_of_measured_config(const Problem& problem, const ProductArguments& arguments, int device,
                                            cudaStream_t stream) {
-  if (announced_tuner.loads) load_tuned_rows(device);
+  if (announced_tuner.loads) load_tuned_configs(device);
   const bool measures =
       announced_tuner.tunes && !is_measuring && problem.pre_activation == nullptr && problem.prepared_b.data == nullptr;
-  if (!measures && !has_tuned_rows) return nullptr;
+  if (!measures && !has_tuned_configs) return nullptr;
   const std::string text = problem_text(problem);
-  const char* config = tuned_row(device, text);
+  const char* config = tuned_config(device, text);
   if (config != nullptr || !measures || fresh_problem_text(problem) != text || is_captured(stream)) return config;
   {
     const Measuring measuring;
     measure_configs(arguments);
   }
-  return tuned_row(device, text);
+  return tuned_config(device, text);
 }
 
 }  // namespace tileon

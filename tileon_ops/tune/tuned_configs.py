@@ -1,7 +1,7 @@
 """What tuning found, in this process: read from the cache at a GPU's first product, measured at a problem's first one.
 
-`torch.ops.tileon._set_tuned_row` tells the choice, in C++, which row computes a problem on a GPU. This module calls it:
-for what the cache holds, when the choice asks by `_load_tuned_rows`; for what `tileon_ops.tune` measures; and with
+`torch.ops.tileon._set_tuned_config` tells the choice, in C++, which row computes a problem on a GPU. This module calls it:
+for what the cache holds, when the choice asks by `_load_tuned_configs`; for what `tileon_ops.tune` measures; and with
 TILEON_TUNE=1 for what the choice meets and nobody has measured (`_tune_matmul`, `_tune_block_scaled_matmul`).
 
 Nothing here breaks the product that caused it: a failure costs one warning, and the library chooses by itself.
@@ -118,7 +118,7 @@ def cache_path(device: int) -> Path | None:
 def _set(device: int, problem: str, choice: Choice) -> None:
     """Tells the choice. That the default is best it must know only where it would have it measured otherwise."""
     row = choice.row if not choice.is_default or mode() == "1" else ""
-    torch.ops.tileon._set_tuned_row(device, problem, row)
+    torch.ops.tileon._set_tuned_config(device, problem, row)
 
 
 def remember(device: int, problem: str, choice: Choice, *, save: bool = True) -> None:
@@ -136,7 +136,7 @@ def forget() -> None:
     """All that this process knows, of the cache too: that is read again by whoever asks next."""
     with _found_lock:
         _found.clear()
-    torch.ops.tileon._clear_tuned_rows()
+    torch.ops.tileon._clear_tuned_configs()
 
 
 def load(device: int) -> None:
@@ -176,14 +176,14 @@ def measure(call: Call, device: int, seconds: float | None = None) -> Measured:
     from tileon_ops.tune import measurement, timing  # at the first use: most programs never measure
 
     problem = call.problem()
-    before = torch.ops.tileon._tuned_row(device, problem)
+    before = torch.ops.tileon._tuned_config(device, problem)
     try:
         call.run()  # the choice asks for this GPU's rows once, and that shall lie behind
-        torch.ops.tileon._set_tuned_row(device, problem, DEFAULT)
+        torch.ops.tileon._set_tuned_config(device, problem, DEFAULT)
         clock = timing.clock_of(call.device)
         return measurement.measure(call, clock, measurement.SECONDS if seconds is None else seconds)
     except BaseException:
-        torch.ops.tileon._set_tuned_row(device, problem, before)
+        torch.ops.tileon._set_tuned_config(device, problem, before)
         raise
 
 
@@ -210,7 +210,7 @@ def _tune(op: str, tensors: tuple[Any, ...], options: dict[str, Any]) -> None:
     except Exception as error:
         warn_once("tune", f"tuning at first use failed: {type(error).__name__}: {error}")
         if problem:  # not again at the next product
-            torch.ops.tileon._set_tuned_row(device, problem, DEFAULT)
+            torch.ops.tileon._set_tuned_config(device, problem, DEFAULT)
     except BaseException as error:  # Ctrl-C: the product that asked is ended by it
         remember_interrupt(error)
         raise
@@ -253,7 +253,7 @@ def announce() -> None:
 
 
 def register() -> None:
-    _ops_library.impl("_load_tuned_rows", load, "CompositeExplicitAutograd")
+    _ops_library.impl("_load_tuned_configs", load, "CompositeExplicitAutograd")
     _ops_library.impl("_tune_matmul", _tune_matmul, "CUDA")
     _ops_library.impl("_tune_block_scaled_matmul", _tune_block_scaled_matmul, "CUDA")
     announce()
