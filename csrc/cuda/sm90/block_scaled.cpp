@@ -94,17 +94,11 @@ struct Run {
     const LaunchPlan int8 = plan_of(config, Encoding::kInt8, has_b ? problem.prepared_b.data : b.rows);
     const LaunchPlan bfloat16 = plan_of(config, Encoding::kBFloat16, b.rows);
     EncodingParams params{choice, params_of(int8), params_of(bfloat16), {}};
-    int shared_bytes = std::max(int8.shared_bytes, bfloat16.shared_bytes);
-    if (fast_accum) {
-      const LaunchPlan float8 = plan_of(config, Encoding::kE5M2, b.rows);
-      params.float8 = params_of(float8);
-      shared_bytes = std::max(shared_bytes, float8.shared_bytes);
-    }
-    if (fast_accum) {
-      launch_config<Operands::kE5M2>(config, int8, shared_bytes, params);
-    } else {
-      launch_config<Operands::kInt8>(config, int8, shared_bytes, params);
-    }
+    const int shared_bytes = std::max(int8.shared_bytes, bfloat16.shared_bytes);
+    if (!fast_accum) return launch_config<Operands::kInt8>(config, int8, shared_bytes, params);
+    const LaunchPlan float8 = plan_of(config, Encoding::kE5M2, b.rows);
+    params.float8 = params_of(float8);
+    launch_config<Operands::kE5M2>(config, int8, std::max(shared_bytes, float8.shared_bytes), params);
   }
 };
 

@@ -4,14 +4,9 @@
 
 #include <cstdint>
 
+#include "core/host_device.h"
 #include "core/problem.h"
 #include "cuda/common/kernel_choice.h"
-
-#ifdef __CUDACC__
-#define TILEON_OPERAND_FUNCTION __host__ __device__ __forceinline__ constexpr
-#else
-#define TILEON_OPERAND_FUNCTION inline constexpr
-#endif
 
 namespace tileon::sm90 {
 
@@ -118,7 +113,7 @@ struct OperandTile {
   // Bytes from the tile's start to where wgmma finds row (column) `mn`, a multiple of 64 (8 where it is the first), and
   // k-step `step`.
   static constexpr int kStepsOfPanel = kLineBytes / kMmaKBytes;
-  TILEON_OPERAND_FUNCTION static int offset(int mn, int step) {
+  TILEON_HOST_DEVICE static constexpr int offset(int mn, int step) {
     if (kMajor == Major::kK)
       return step / kStepsOfPanel * panel_bytes + step % kStepsOfPanel * kMmaKBytes + mn * kLineBytes;
     return mn / kPanel * panel_bytes + step * kMmaK * kLineBytes;
@@ -128,7 +123,7 @@ struct OperandTile {
   // bytes: leading byte offset at bit 16, stride byte offset at bit 32, swizzle mode at bit 62 (1: 128 bytes).
   //   k-major:  the stride leads from 8 lines to the next 8; the leading offset is not used.
   //   mn-major: the stride leads from 8 k to the next 8, the leading offset from one panel to the next.
-  TILEON_OPERAND_FUNCTION static uint64_t descriptor(uint32_t shared) {
+  TILEON_HOST_DEVICE static constexpr uint64_t descriptor(uint32_t shared) {
     constexpr uint64_t leading = kMajor == Major::kK ? 1 : panel_bytes / 16;
     constexpr uint64_t stride = 8 * kLineBytes / 16;
     return ((shared & 0x3ffff) >> 4) | leading << 16 | stride << 32 | uint64_t{1} << 62;
