@@ -63,7 +63,8 @@ void sync_warp(uint32_t mask, Site where) {
 // PTX ISA, "elect.sync": all lanes wait for each other, but nothing is said of their memory.
 bool elect_one(Site where) {
   enter("elect.sync", where);
-  meet(nullptr, [](Warp&) {}, Kind::kAnyPlace);
+  meet(
+      nullptr, [](Warp&) {}, Kind::kAnyPlace);
   return current->lane == current->warp->elected;
 }
 

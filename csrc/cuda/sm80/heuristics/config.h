@@ -147,12 +147,12 @@ constexpr int kConfigCountOf = is_scaled(kKind) ? kBlockScaledConfigCount : kDen
 // element-wise writes, eight rows at a time, meet every bank once. DMMA: eight banks, for reads of four rows at a time.
 constexpr int panel_padding(Family family) { return family == Family::kSimt ? 16 : family == Family::kDmma ? 32 : 0; }
 
-// The slabs through which a warp stores (store.cuh): rows, and what pads them, so that an accumulator fragment's writes
-// are spread over the banks.
+// The slabs through which a warp stores (epilogue_store.cuh): rows, and what pads them, so that an accumulator
+// fragment's writes are spread over the banks.
 constexpr int slab_rows(Family family) { return family == Family::kSimt ? 8 : 16; }
 constexpr int slab_padding(Family family) { return family == Family::kSimt ? 16 : 8; }
 
-// Dynamic shared memory of a row's kernel: the pipeline of k-blocks, or the slabs where those need more.
+// Dynamic shared memory of a config's kernel: the pipeline of k-blocks, or the slabs where those need more.
 constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
   const int accumulator_bytes = element_bytes == 8 ? 8 : 4;
   const int k_row = (tile.tile_m + tile.tile_n) * element_bytes + 2 * panel_padding(tile.family);

@@ -9,7 +9,6 @@
 #include "cuda/sm80/heuristics/config.h"
 #include "cuda/sm80/loaders/code_chunks.cuh"
 #include "cuda/sm80/tile/cta_tile.cuh"
-#include "cuda/sm80/tile/fragments.cuh"
 
 namespace tileon::sm80 {
 

@@ -8,11 +8,10 @@
 #include "cuda/sm80/loaders/operand_tile.cuh"
 #include "cuda/sm80/loaders/pipeline.cuh"
 #include "cuda/sm80/tile/cta_tile.cuh"
-#include "cuda/sm80/tile/fragments.cuh"
 
 namespace tileon::sm80 {
 
-// The types and sizes of one kernel, from a row of the table, the operands' dtypes and majors.
+// The types and sizes of one kernel, from a config's tile, the operands' dtypes and majors.
 template <TileConfig kConfig, typename StoredA, Major kMajorA, Major kMajorB, typename StoredB>
 struct MmaKernel {
   using ElementA = ElementInTile<StoredA>;

@@ -11,7 +11,6 @@
 #include "cuda/sm80/loaders/operand_panel.cuh"
 #include "cuda/sm80/loaders/pipeline.cuh"
 #include "cuda/sm80/tile/cta_tile.cuh"
-#include "cuda/sm80/tile/fragments.cuh"
 
 namespace tileon::sm80 {
 

@@ -1,14 +1,20 @@
-// What the host hands to a portable kernel, and what a CTA makes of it: whether it runs at all, and which part of the
-// output it and its warps compute.
+// A CTA's tile of the output: what the host hands to the kernel, whether and where the CTA and its warps compute, and,
+// for mma.m16n8, the register fragments of a warp: their loads from a k-block in shared memory, their products, and the
+// store of the accumulators to the output.
 #pragma once
 
 #include <cstdint>
 
+#include "cuda/common/epilogue_store.cuh"
 #include "cuda/common/kernel_problem.h"
 #include "cuda/common/tile_order.h"
+#include "cuda/ptx/matrix_copy.cuh"
+#include "cuda/ptx/mma.cuh"
+#include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/sync.cuh"
 #include "cuda/runtime/gpu.h"
 #include "cuda/sm80/heuristics/config.h"
+#include "cuda/sm80/loaders/operand_tile.cuh"
 
 namespace tileon::sm80 {
 
@@ -69,5 +75,125 @@ struct CtaTile {
     k_blocks = static_cast<int>((params.problem.k + config.block_k - 1) / config.block_k);
   }
 };
+
+enum class Side : int8_t { kA, kB };
+
+constexpr int kBytesPerKStep = 32;  // of k that one mma takes: two chunks
+
+// Loads a warp's fragments, sixteen rows (columns, for b) at a time: four registers each. Where lo and hi are the
+// halves of those sixteen and of the k-step, their order is
+//   a: (mn lo, k lo), (mn hi, k lo), (mn lo, k hi), (mn hi, k hi): one m16 fragment
+//   b: (mn lo, k lo), (mn lo, k hi), (mn hi, k lo), (mn hi, k hi): two n8 fragments
+// Offsets are kept as exclusive-or of a part that depends on the lane and a part that does not (see swizzled_chunk).
+template <typename Element, typename Tile, Side kSide, int kWarpMn>
+class FragmentLoader {
+ public:
+  static constexpr int kCount = kWarpMn / 16;
+  static constexpr int kElementsPerKStep = kBytesPerKStep / int(sizeof(Element));
+
+  __device__ FragmentLoader(int warp_begin, int lane) {
+    const int matrix = lane / 8;
+    const int mn_half = kSide == Side::kA ? matrix % 2 : matrix / 2;
+    const int k_half = kSide == Side::kA ? matrix / 2 : matrix % 2;
+    if constexpr (Tile::major == Major::kK) {
+      lane_offset_ = Tile::offset(warp_begin + mn_half * 8 + lane % 8, k_half);
+    } else if constexpr (sizeof(Element) == 2) {
+      lane_offset_ = Tile::offset(k_half * 8 + lane % 8, warp_begin / Tile::elements_per_chunk + mn_half);
+    } else {
+      const int mn = warp_begin + lane / 4;
+      lane_offset_ = Tile::offset(lane % 4, mn / Tile::elements_per_chunk) + mn % Tile::elements_per_chunk * 4;
+    }
+  }
+
+  __device__ __forceinline__ void load(uint32_t shared, int k_step, uint32_t (&fragments)[kCount][4]) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) load_one(shared, k_step, i, fragments[i]);
+  }
+
+  __device__ __forceinline__ void load_one(uint32_t shared, int k_step, int i, uint32_t (&fragment)[4]) const {
+    if constexpr (Tile::major == Major::kK) {
+      ptx::ldmatrix_x4(fragment, shared + (lane_offset_ ^ (k_step * kBytesPerKStep)) + i * 16 * Tile::row_bytes);
+    } else if constexpr (sizeof(Element) == 2) {
+      ptx::ldmatrix_x4_trans(fragment,
+                             shared + (lane_offset_ ^ (i * 16 * 2)) + k_step * kElementsPerKStep * Tile::row_bytes);
+    } else {
+      load_words(shared + k_step * kElementsPerKStep * Tile::row_bytes, i, fragment);
+    }
+    if constexpr (sizeof(Element) == 4) {
+#pragma unroll
+      for (uint32_t& word : fragment) word = ptx::float_to_tf32(word);
+    }
+  }
+
+ private:
+  // 32-bit elements along mn: no ldmatrix transposes those.
+  __device__ __forceinline__ void load_words(uint32_t shared, int i, uint32_t (&fragment)[4]) const {
+#pragma unroll
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      const int mn_half = kSide == Side::kA ? matrix % 2 : matrix / 2;
+      const int k_half = kSide == Side::kA ? matrix / 2 : matrix % 2;
+      const uint32_t address = shared + (lane_offset_ ^ ((i * 16 + mn_half * 8) * 4)) + k_half * 4 * Tile::row_bytes;
+      fragment[matrix] = ptx::load_shared_4(address);
+    }
+  }
+
+  uint32_t lane_offset_;
+};
+
+// Adds the products of row `m` of the fragments of a, `a`, and all of b. Odd rows go through b from its end, so that
+// two neighbouring products share their b.
+template <typename ElementA, typename ElementB, int kCountB>
+__device__ __forceinline__ void multiply_row(int m, const uint32_t (&a)[4], const uint32_t (&b)[kCountB][4],
+                                             float (&sums)[2 * kCountB][4]) {
+#pragma unroll
+  for (int step = 0; step < 2 * kCountB; ++step) {
+    const int n = m % 2 ? 2 * kCountB - 1 - step : step;
+    ptx::mma_m16n8<ElementA, ElementB>(sums[n], a, b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
+  }
+}
+
+// What one warp writes at a time: the 16 rows of a fragment, as wide as the warp's tile.
+template <typename Accumulator_, TileConfig kConfig>
+struct FragmentSlab {
+  using Accumulator = Accumulator_;
+  static constexpr int columns = kConfig.warp_n();
+  static constexpr int rows = slab_rows(kConfig.family);
+  static constexpr int pitch = columns + slab_padding(kConfig.family);
+  static constexpr int bytes = rows * pitch * int(sizeof(Accumulator));
+  static_assert(rows == 16);
+};
+
+// Takes one warp's sums through its slab in `shared_memory` (each warp has one of its own) to the output. Lane l holds
+// columns 2 (l % 4) and 2 (l % 4) + 1 of each n8, in row l / 4 first, then in row l / 4 + 8.
+template <typename Slab, typename Problem, int kFragmentsM, int kFragmentsN>
+__device__ __forceinline__ void store_fragments(const TileParams<Problem>& params, int64_t batch, int64_t row_begin,
+                                                int64_t column_begin, unsigned char* shared_memory,
+                                                const typename Slab::Accumulator (&sums)[kFragmentsM][kFragmentsN][4]) {
+  using Accumulator = typename Slab::Accumulator;
+  struct alignas(2 * sizeof(Accumulator)) Pair {
+    Accumulator first, second;
+  };
+  const int lane = threadIdx.x % 32;
+  auto* slab = reinterpret_cast<Accumulator*>(shared_memory + threadIdx.x / 32 * Slab::bytes);
+  Accumulator* lane_slab = slab + lane / 4 * Slab::pitch + lane % 4 * 2;
+  const WarpStore<Accumulator, Slab::columns, Problem> warp_store(params.problem, params.vector_stores, batch,
+                                                                  column_begin, lane);
+#pragma unroll 1
+  for (int m = 0; m < kFragmentsM; ++m) {
+#pragma unroll
+    for (int this_m = 0; this_m < kFragmentsM; ++this_m) {
+      if (this_m != m) continue;  // registers take constant indices only; the branch is the same in all lanes
+#pragma unroll
+      for (int n = 0; n < kFragmentsN; ++n) {
+        const auto& fragment = sums[this_m][n];
+        *reinterpret_cast<Pair*>(lane_slab + n * 8) = {fragment[0], fragment[1]};
+        *reinterpret_cast<Pair*>(lane_slab + 8 * Slab::pitch + n * 8) = {fragment[2], fragment[3]};
+      }
+    }
+    __syncwarp();
+    warp_store.template store<Slab::rows, Slab::pitch>(slab, row_begin + m * Slab::rows, 1);
+    __syncwarp();
+  }
+}
 
 }  // namespace tileon::sm80
