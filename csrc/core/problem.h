@@ -65,7 +65,7 @@ struct PreparedWeight {
 };
 
 // Kernels that run or not as the data decide, without the host: the kernels that prepare the operands leave words, and
-// those behind them look whether one of these is set (holds, cuda/common/convert.cuh).
+// those behind them look whether one of these is set (cuda/sm80/tile/cta_tile.cuh).
 struct DeviceFlag {
   const uint32_t* words = nullptr;  // null: it always holds
   int count = 0;
