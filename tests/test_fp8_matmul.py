@@ -135,13 +135,17 @@ class TestError:
             assert_matches(actual, expected_fp8(a, b, out_dtype=out_dtype), f"{m}x{n}x{k}")
 
     @each_pair
-    def test_fast_accum_keeps_12_bits_of_normal_data(
-        self, device: torch.device, dtype_a: torch.dtype, dtype_b: torch.dtype
+    @pytest.mark.parametrize("layout", ["NN", "NT"])
+    def test_fast_accum_mostly_keeps_12_bits_of_normal_data(
+        self, device: torch.device, layout: str, dtype_a: torch.dtype, dtype_b: torch.dtype
     ) -> None:
+        """And loses one more seldom, as docs/fp8_error.md says."""
         a, b = normal(130, 1024, dtype=dtype_a, device=device), normal(1024, 72, dtype=dtype_b, device=device, seed=1)
-        wanted = expected_fp8(a, b, out_dtype=F32)
-        wanted = replace(wanted, error=wanted.error + 2.0**-12 * (a.double().abs() @ b.double().abs()))
-        assert_matches(matmul(a, b, out_dtype=F32, fast_accum=True), wanted)
+        wanted, sizes = expected_fp8(a, b, out_dtype=F32), a.double().abs() @ b.double().abs()
+        actual = matmul(*in_layout(a, b, layout), out_dtype=F32, fast_accum=True)
+        assert_matches(actual, replace(wanted, error=wanted.error + 2.0**-11 * sizes))
+        beyond = (actual.double() - a.double() @ b.double()).abs() > 2.0**-12 * sizes
+        assert beyond.double().mean() < 0.01
 
     def test_the_tutorials_own_check(self, device: torch.device) -> None:
         """512 x 512, e5m2 made from float16, against torch's float16 product of the same numbers."""

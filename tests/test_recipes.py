@@ -198,6 +198,7 @@ def built(tree: pathlib.Path) -> pathlib.Path:
 def run_in(tree: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Python there, with the library beside the copy's package, and not one that was named for this run."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("TILEON_", "PYTEST_"))}
+    environment["CUDA_VISIBLE_DEVICES"] = ""  # the copy is built for the CPU alone
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=300)
 

@@ -57,7 +57,7 @@ SCALED, FLOAT8 = "11GlobalScale", "6Float8"
 SPLITS, BF16X3 = "split_float32", "6Bf16x3"
 SMALL_M = "block_scaled_small_m"
 # Of the last one: the tile's rows, the elements of a and b (0: e4m3, 1: e2m1) and the scales (0: e8m0, 1: e4m3).
-SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_11ElementTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
+SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
 
 ROWS = config_rows()
@@ -327,7 +327,8 @@ class TestHopperKernels:
         alone there may be products of fp8 besides."""
         found = {name: body for name, body in kernels(HOPPER).items() if SMALL_M in name}
         types = [match.groups() for name in found if (match := SCALED_TYPES.search(name)) is not None]
-        pairs = [("0", "0", "0"), ("0", "1", "0"), ("1", "0", "0"), ("1", "1", "0"), ("1", "1", "1")]
+        e4m3, e2m1 = "4", "6"  # of DType
+        pairs = [(e4m3, e4m3, "0"), (e4m3, e2m1, "0"), (e2m1, e4m3, "0"), (e2m1, e2m1, "0"), (e2m1, e2m1, "1")]
         assert sorted(types) == sorted((tile, *pair) for tile in ("8", "16", "32", "64") for pair in pairs)
         table = torch.ops.tileon._block_scaled_matmul_configs().splitlines()
         assert len(found) == len(pairs) * sum("_few_rows_" in row for row in table), "one for each pair of formats"
@@ -335,7 +336,7 @@ class TestHopperKernels:
             there = opcodes(body)
             assert {"HGMMA", "UTMALDG", "UBLKCP"} <= there, f"{name}: {sorted(there)}"
             assert not there & {"HMMA", "LDGSTS", "IGMMA"}, name
-            assert "QGMMA" not in there or pair == ["1", "1", "0"], name
+            assert "QGMMA" not in there or pair == [e2m1, e2m1, "0"], name
             dtype = "" if pair[2] == "1" else ".BF16"
             for product in re.findall(r"\bHGMMA\.[^;]*", body):
                 assert re.match(rf"HGMMA\.64x{tile}x16\.F32{dtype} R\d+, R\d+, gdesc\[", product), f"{name}: {product}"

@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=at_least(0), help="of the draw (default: another one at every run)")
     some_of(parser, "--groups", GROUPS)
     some_of(parser, "--dtypes", ALL_DTYPES)
+    parser.set_defaults(dtypes=None)  # all that the device has
     parser.add_argument("--largest", type=at_least(1), help=f"size (default {_GPU_LARGEST}; of a CPU 256)")
     memory = "2 GiB, or a 32nd of the GPU's memory if that is less; of a CPU 16 MiB"
     parser.add_argument("--max-bytes", type=at_least(1), help=f"of operands and result (default {memory})")
@@ -95,9 +96,7 @@ def _groups(arguments: argparse.Namespace, device: torch.device) -> dict[str, tu
     Raises:
         ValueError: there is nothing.
     """
-    dtypes = arguments.dtypes
-    if device.type != "cuda" and dtypes == [*ALL_DTYPES]:
-        dtypes = [name for name in dtypes if name != "tf32"]
+    dtypes = arguments.dtypes or [name for name in ALL_DTYPES if name != "tf32" or device.type == "cuda"]
     chosen = chosen_groups(arguments.groups, dtypes)
     if not chosen:
         raise ValueError(f"nothing is of groups {','.join(arguments.groups)} and of dtypes {','.join(dtypes)}")
