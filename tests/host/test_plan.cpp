@@ -59,6 +59,12 @@ void test_operands_of_fp8_are_widened_where_no_other_backend_takes_them() {
   expect(!way.a->k_is_adjacent && way.b->k_is_adjacent, "each laid out as it was");
 }
 
+void test_a_large_operand_of_fp8_is_widened_rather_than_copied_across() {
+  const Way way = plan({kTable}, product(DType::kFloat8E4M3, 8, 30000, 1001, true, false), kHopper);
+  expect(way.a && way.b && way.problem.b.dtype == DType::kFloat16, "both as float16, which is sooner there");
+  expect(way.a->k_is_adjacent && !way.b->k_is_adjacent, "each laid out as it was");
+}
+
 void test_small_products_copy_nothing() {
   const Way way = plan({kTable}, product(DType::kFloat8E4M3, 8, 300, 100, false, true), kHopper);
   expect(!way.a && !way.b && way.config.backend == &kPortable, "where copies do not pay the portable kernels read all");
@@ -76,6 +82,7 @@ void test_sixteen_bits_keep_their_layout() {
 int main() {
   tileon::test_an_operand_of_fp8_is_copied_along_k_alone();
   tileon::test_operands_of_fp8_are_widened_where_no_other_backend_takes_them();
+  tileon::test_a_large_operand_of_fp8_is_widened_rather_than_copied_across();
   tileon::test_small_products_copy_nothing();
   tileon::test_sixteen_bits_keep_their_layout();
   return report("plan");

@@ -56,9 +56,13 @@ def _cut(k: int, data: Data) -> float:
     return k / 4 * 2.0**-23 if data.is_uneven else 0.0
 
 
+def _one_way(k: int, data: Data) -> float:
+    """What rounding may add where products are all alike: in one direction at every step."""
+    return k * 2.0**-24 if data.is_uneven else 0.0
+
+
 def _cpu(k: int, data: Data) -> Precision:
-    """Products that are all alike may be rounded in one direction at every step."""
-    return Precision(promised(k) + (k * 2.0**-24 if data.is_uneven else 0.0), exact=_EXACT_CPU)
+    return Precision(promised(k) + _one_way(k, data), exact=_EXACT_CPU)
 
 
 def _fp8(k: int, dtypes: tuple[torch.dtype, torch.dtype], device: torch.device, data: Data, fast: bool) -> Precision:
@@ -82,7 +86,8 @@ def dense(
 ) -> Precision:
     """Of matmul."""
     if dtypes[0] == torch.float64:  # the oracle, in float64 too, rounds as well
-        return Precision(2 * promised(k) * 2.0**-29, exact=2.0**50, unit=2.0**-53, underflow=0.0)
+        bound = 2 * (promised(k) + _one_way(k, data))
+        return Precision(bound * 2.0**-29, exact=2.0**50, unit=2.0**-53, underflow=0.0)
     if device.type == "cpu":
         return _cpu(k, data)
     if dtypes[0].itemsize == 1:

@@ -121,6 +121,24 @@ inline void plan_copy(std::optional<AlignedCopy>& copy, Operand& operand, int64_
   operand = {copy->at(kNoMemoryYet), dtype, {}};
 }
 
+// What torch takes for copies of fp8 on an H200, in bytes a nanosecond: across, from columns to rows, and to float16
+// along whatever is adjacent. Where an operand would have to be copied across, both as float16 may be sooner there.
+constexpr double kTransposedBytesPerNs = 150, kWidenedBytesPerNs = 800;
+
+// Whether copies of fp8 as rows along k, of the operands that the backend cannot read, take no longer than both
+// operands as float16.
+inline bool pays_as_fp8(const Backend& backend, const Problem& problem) {
+  double transposed = 0, all = 0;
+  const auto add = [&](const Operand& operand, int64_t mn) {
+    const auto bytes = static_cast<double>(AlignedCopy(operand, problem.batch, mn, problem.k, operand.dtype).bytes());
+    all += bytes;
+    if (backend.wants_copy(operand, mn, problem) && operand.stride_k > operand.stride_mn) transposed += bytes;
+  };
+  add(problem.a, problem.m);
+  add(problem.b, problem.n);
+  return transposed / kTransposedBytesPerNs <= all / kWidenedBytesPerNs;
+}
+
 // Of a product without scales: what the first willing backend chooses, after copies where they pay. Copied is an
 // operand as it is, where the kernels cannot read it well; and both fp8 operands as float16, where the portable
 // kernels, the last backend, cannot read one of them well.
@@ -138,8 +156,10 @@ inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
       if (!copy && backend->wants_copy(operand, mn, problem) && copies_pay())
         plan_copy(copy, operand, mn, problem, operand.dtype);
     };
-    plan_wanted(way.a, problem.a, problem.m);
-    plan_wanted(way.b, problem.b, problem.n);
+    if (!is_float8(problem.a.dtype) || pays_as_fp8(*backend, problem)) {
+      plan_wanted(way.a, problem.a, problem.m);
+      plan_wanted(way.b, problem.b, problem.n);
+    }
     way.config = {backend, backend->choose_config(problem, gpu)};
     if (way.config.number >= 0) return way;
   }
