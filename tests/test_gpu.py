@@ -149,6 +149,26 @@ class TestThreads:
             thread.join(120)
         assert not failures
 
+    def test_a_product_is_the_first_thing_that_a_thread_runs(self) -> None:
+        """All memory is there, so that nothing has bound the device's context to the thread before."""
+        a = integers(256, 192, dtype=torch.bfloat16, device="cuda")
+        b = integers(192, 256, dtype=torch.bfloat16, device="cuda", seed=1)
+        out = torch.empty(256, 256, dtype=torch.bfloat16, device="cuda")
+        failures: list[RuntimeError] = []
+
+        def work() -> None:
+            try:
+                torch.ops.tileon.matmul.out(a, b, out=out)
+            except RuntimeError as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(120)
+        assert not failures
+        torch.cuda.synchronize()
+        assert_exact(out, a.double() @ b.double(), torch.bfloat16)
+
     def test_gradients_on_autograds_own_thread(self) -> None:
         """The backward pass runs on another thread, whose current device nobody has set."""
         a = normal(40, 33, dtype=torch.float32, device="cuda").requires_grad_()

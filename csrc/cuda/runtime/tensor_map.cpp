@@ -23,6 +23,14 @@ Encode find_encode() {
   return reinterpret_cast<Encode>(function);
 }
 
+// A thread that has not called CUDA's runtime yet has no current context, which the driver wants: torch's thread for
+// gradients, where a product is the first thing that it runs and torch had the memory at hand.
+void bind_context() {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  check_cuda(cudaSetDevice(device), "making a device the current one");
+}
+
 }  // namespace
 
 CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor,
@@ -37,9 +45,16 @@ CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const 
   // L2 fetches the lines that a box touches, and not their neighbours, which a box of 128-byte rows may never want: by
   // 256 bytes a product of operands whose rows begin anywhere takes up to a sixth longer, and hardly one a shorter
   // time.
-  const CUresult result = encode(&encoded.map, type, tensor.dimensions, const_cast<void*>(data), tensor.sizes,
-                                 tensor.strides + 1, tensor.box, dense, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const auto try_to_encode = [&] {
+    return encode(&encoded.map, type, tensor.dimensions, const_cast<void*>(data), tensor.sizes, tensor.strides + 1,
+                  tensor.box, dense, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  CUresult result = try_to_encode();
+  if (result == CUDA_ERROR_INVALID_CONTEXT) {
+    bind_context();
+    result = try_to_encode();
+  }
   if (result != CUDA_SUCCESS)
     throw std::runtime_error("tileon: cuTensorMapEncodeTiled refused a tensor, CUresult " +
                              std::to_string(static_cast<int>(result)));

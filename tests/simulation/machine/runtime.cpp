@@ -40,10 +40,14 @@ bool runs_at_once = true;
 cudaError_t failed(cudaError_t error) { return last_error = error; }
 
 // CUDA Driver API, "Tensor Map Object Management".
+// Whether this thread has a current context, which functions of the driver want: those of the runtime bind one.
+thread_local bool has_context = false;
+
 CUresult encode_tiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t dimensions, void* data,
                       const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
                       const cuuint32_t* element_strides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                       CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
+  if (!has_context) return CUDA_ERROR_INVALID_CONTEXT;
   TensorMap out{};
   switch (type) {
     case CU_TENSOR_MAP_DATA_TYPE_UINT8:
@@ -122,6 +126,7 @@ cudaError_t check_and_enqueue(const cudaLaunchConfig_t& config, Call* call) {
     delete call;
     return failed(cudaErrorInvalidValue);
   }
+  has_context = true;
   const cudaError_t error = enqueue(config, call);
   if (error != cudaSuccess) return failed(error);
   if (runs_at_once && !synchronize()) return last_error;
@@ -146,7 +151,11 @@ cudaError_t cudaGetDevice(int* number) {
   *number = 0;
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int number) { return number == 0 ? cudaSuccess : failed(cudaErrorInvalidDevice); }
+cudaError_t cudaSetDevice(int number) {
+  if (number != 0) return failed(cudaErrorInvalidDevice);
+  has_context = true;
+  return cudaSuccess;
+}
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;
@@ -182,6 +191,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value > device().shared_bytes)
     return failed(cudaErrorInvalidValue);
   allowed_shared_bytes[kernel] = value;
+  has_context = true;
   return cudaSuccess;
 }
 
