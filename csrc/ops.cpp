@@ -1,5 +1,5 @@
-// The public surface: every op of the library by its schema. The CPU's kernels are in cpu/, the GPU's are registered by
-// cuda/dispatch/products.cpp; fake, autograd and autocast rules are Python's (tileon_ops/).
+// The public surface: every op of the library by its schema. The CPU's kernels are in cpu/, the GPU's are registered in
+// cuda/dispatch/; fake, autograd and autocast rules are Python's (tileon_ops/).
 #include <algorithm>
 #include <string>
 
@@ -48,7 +48,7 @@ void tileon::define_ops(DefinedOps& m) {
       "_epilogue_backward(Tensor grad, Tensor? saved, *, str activation, float slope, ScalarType out_dtype, "
       "ScalarType? bias_dtype=None) -> (Tensor, Tensor)");
 
-  // the same by one row of the GPU's tile table, for tests and sweeps; "index name dtypes", one row a line
+  // the same by one config of the GPU's tables, for tests and sweeps; "index name dtypes", one config a line
   m.def(
       "_matmul_with_config(Tensor a, Tensor b, Tensor? bias=None, *, int config, str activation=\"none\", "
       "float slope=0.01, ScalarType? out_dtype=None, bool allow_tf32=False) -> Tensor");
@@ -89,8 +89,8 @@ void tileon::define_ops(DefinedOps& m) {
   m.def("pack_scales(Tensor scale) -> Tensor");
   m.def("unpack_scales(Tensor packed, SymInt rows, SymInt cols) -> Tensor");
 
-  // for the tuner (tileon_ops/tune/): the text that names a problem (tuning/problem_key.h), the rows that the library
-  // may choose for it ("index name", one a line), and the rows that it shall choose from now on
+  // for the tuner (tileon_ops/tune/): the text that names a problem (tuning/problem_key.h), the configs that the
+  // library may choose for it ("index name", one a line), and the configs that it shall choose from now on
   // (tuning/tuned_configs.h)
   m.def(
       "_matmul_problem(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "

@@ -1,4 +1,4 @@
-// The ops by which Python's tuner names problems and sets the rows that compute them.
+// The ops by which Python's tuner names problems and sets the configs that compute them.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
 

@@ -1,7 +1,8 @@
 """A float64 oracle for `block_scaled_matmul`: what each byte stands for, and the product. It shares nothing with csrc.
 
-An element times its scale is rounded to float32, as the surface says; products, sums and the rest of the epilogue are
-float64, with the error that a float32 sum may have. The result is an interval per element, as in reference.py.
+An element times its scale is rounded to float32, as docs/block_scaled.md says; products, sums and the rest of the
+epilogue are float64, with the error that a float32 sum may have. The result is an interval per element, as in
+reference.py.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def product(a: Operand, b: Operand) -> Sum:
 
 
 def documented_bound(k: int) -> float:
-    """Of sums in float32, in units of sum |a||b|, as surface.md has it for matmul."""
+    """Of sums in float32, in units of sum |a||b|, as docs/dtypes.md has it for matmul."""
     return (4.0 + 2.0 * math.sqrt(k)) * 2.0**-23
 
 

@@ -1,4 +1,4 @@
-"""A float64 oracle for `matmul`, with the error that the surface allows. It shares nothing with csrc.
+"""A float64 oracle for `matmul`, with the error that docs/dtypes.md allows. It shares nothing with csrc.
 
 The oracle gives an interval for every element: the exact value before the output's rounding, plus and minus what the
 documented bound, the bias's rounding and the activation's arithmetic may add. Rounding is monotone, so a right result
@@ -75,7 +75,7 @@ def activation_gain(activation: str, slope: float) -> float:
 
 
 def sum_bound(k: int, dtype: torch.dtype, tf32: bool) -> float:
-    """The error of a sum of k products in units of sum |a||b|, as surface.md documents it."""
+    """The error of a sum of k products in units of sum |a||b|, as docs/dtypes.md has it."""
     if dtype == torch.float64:  # the oracle computes in float64 itself, so its own error of the same size comes on top
         return 2.0 * (4.0 + 2.0 * math.sqrt(k)) * 2.0**-52
     bound = (4.0 + 2.0 * math.sqrt(k)) * 2.0**-23

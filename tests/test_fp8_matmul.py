@@ -30,7 +30,7 @@ each_pair = pytest.mark.parametrize(("dtype_a", "dtype_b"), PAIRS, ids=lambda dt
 
 
 def expected_fp8(a: Tensor, b: Tensor, bias: Tensor | None = None, **epilogue: Any) -> Expected:
-    """As the surface documents it for these operands; float16 unless told."""
+    """As docs/dtypes.md documents it for these operands; float16 unless told."""
     epilogue = {"out_dtype": F16, **epilogue}
     exact = expected_matmul(a.float(), b.float(), bias, **epilogue)
     if a.device.type == "cpu":

@@ -1,4 +1,4 @@
-"""Float32 on Hopper's tensor cores: each number as three bfloat16, of whose products six count (layout/bf16x3.h)."""
+"""Float32 on Hopper's tensor cores: each number as three bfloat16, of whose products six count (layout/encoding.h)."""
 
 from __future__ import annotations
 

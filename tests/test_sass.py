@@ -20,8 +20,8 @@ LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "tileon_ops" / "_C.so
 PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
 ADA = "sm_89"  # and of this one the fp8 kernels: it has the instructions that ptxas makes conversions of on sm_90
 
-# The family of a config, as its enumerator appears in a mangled name, by a word of its name: heuristics/dense.h of each
-# architecture.
+# The family of a config, as its enumerator appears in a mangled name, by a word of its name: heuristics/config.h of
+# each architecture.
 MMA, GATHER, SIMT, DMMA, SKINNY = "0", "1", "2", "3", "4"
 PORTABLE_FAMILIES = {  # in order
     "_gather_": GATHER,

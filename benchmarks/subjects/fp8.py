@@ -25,7 +25,7 @@ _KEYS = {name: [square(name, "NT", size) for size in SQUARES] for name in PAIRIN
 
 def work() -> list[Work]:
     """Squares, NT: torch and wgmma take operands that are contiguous along k. Size by size: pairings are held against
-    each other, and a drift of clocks meets neighbours alike. torch has what it offers: measure/peers/dense.py."""
+    each other, and a drift of clocks meets neighbours alike. torch has what it offers: measure/peers/providers.py."""
     providers = ("tileon", "tileon_fast", "torch", "torch_fast")
     return [Work(Case(name, "NT", size, size, size), providers) for size in SQUARES for name in FP8_PAIRINGS]
 

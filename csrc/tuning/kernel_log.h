@@ -18,7 +18,7 @@ struct RunNotes {
 // Remembers, for this thread, what it ran. `kernel` must live forever.
 void record_kernel(const char* kernel, const RunNotes& notes = {});
 
-// "sm80_mma_128x256x32", "sm80_mma_128x256x32 (a copied)", "sm80_simt_128x128x16 (short of memory)"; "" before this
+// "sm80_mma_128x128x32", "sm80_mma_128x128x32 (a copied)", "sm80_simt_128x128x8 (short of memory)"; "" before this
 // thread's first op.
 std::string last_kernel();
 

@@ -1,6 +1,6 @@
-// What decides how fast a row of a tile table computes a problem, as one line of text: the name under which measuring
-// remembers the fastest row (tuned_configs.h). Two problems with the same text run alike on the same GPU, or nearly so:
-// what the cheap formulas of an epilogue cost is left out.
+// What decides how fast a config computes a problem, as one line of text: the name under which measuring remembers the
+// fastest config (tuned_configs.h). Two problems with the same text run alike on the same GPU, or nearly so: what the
+// cheap formulas of an epilogue cost is left out.
 #pragma once
 
 #include <cstdint>

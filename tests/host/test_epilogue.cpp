@@ -23,7 +23,7 @@ bool same(float x, float y) {
   return (std::isnan(x) && std::isnan(y)) || std::memcmp(&x, &y, sizeof x) == 0;  // -0 is not 0
 }
 
-// What sm90/epilogue/epilogue_ops.cuh computes for cheap slopes: fmaxf leaves out a NaN, as std::fmax does.
+// What sm90/epilogue/ops.cuh computes for cheap slopes: fmaxf leaves out a NaN, as std::fmax does.
 bool maximum_is_leaky_relu(double slope) {
   const auto held = static_cast<float>(slope);
   const float largest = std::numeric_limits<float>::max(), least = std::numeric_limits<float>::denorm_min();

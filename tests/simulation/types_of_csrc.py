@@ -82,7 +82,7 @@ def decode(elements: np.ndarray, dtype: int) -> np.ndarray:
 
 
 def packed_offsets(rows: int, cols: int) -> np.ndarray:
-    """Where the scale of (row, col) lies in the packed layout: scale_layout.h."""
+    """Where the scale of (row, col) lies in the packed layout: core/formats.h."""
     row, col = np.arange(rows)[:, None], np.arange(cols)
     return (row // 128 * -(-cols // 4) + col // 4) * 512 + row % 32 * 16 + row % 128 // 32 * 4 + col % 4
 

@@ -9,7 +9,7 @@ def last_kernel() -> str:
     """The kernel that this thread's last op ran.
 
     Returns:
-        On a GPU the row of the tile table, such as `sm90_gemm_128x256x64` for backend, family, output tile and step of
+        On a GPU the config of a product, such as `sm90_gemm_128x256x64` for backend, family, output tile and step of
         k; of the other ops the kernel's name. On the CPU a name that begins with `cpu_`. `(a copied)`, `(b copied)` or
         `(a, b copied)` follows where an operand could not be read in place, `(short of memory)` where the memory that a
         faster kernel needs besides the result did not fit. Empty before the first op.

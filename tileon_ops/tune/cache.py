@@ -37,14 +37,14 @@ _UNFINISHED_DAYS = 1  # after which the writer of a temporary file is not alive,
 _PREFIX = "tuned-"
 
 
-DEFAULT = "default"  # in place of a row: what the library chooses by itself
+DEFAULT = "default"  # in place of a config: what the library chooses by itself
 
 
 @dataclass(frozen=True)
 class Choice:
     """What was measured of one problem, by median times in microseconds."""
 
-    row: str  # the fastest one of the tile table, or DEFAULT where none is faster than the library's choice
+    row: str  # the fastest config, or DEFAULT where none is faster than the library's choice
     us: float
     default: str  # the kernel that the library chooses by itself, "sm90_gemm_128x256x64 (a copied)"
     default_us: float

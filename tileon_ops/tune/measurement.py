@@ -1,8 +1,8 @@
-"""Which row of the tile table computes one product fastest, and whether it beats the library's own choice.
+"""Which config computes one product fastest, and whether it beats the library's own choice.
 
-All rows that the library may choose run once. Those that came near the quickest are measured against each other and
-against the library's choice, in two rounds, the second with the best few alone. A row is taken only where it was faster
-than that choice in both, by more than what the clock cannot tell apart: so what is tuned is not slower.
+All configs that the library may choose run once. Those that came near the quickest are measured against each other and
+against the library's choice, in two rounds, the second with the best few alone. A config is taken only where it was
+faster than that choice in both, by more than what the clock cannot tell apart: so what is tuned is not slower.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SECONDS = 0.4  # for one problem, unless told
 # Shares of a problem's seconds: warming at most, and the rounds. The first looks take the rest.
 _WARMING, _FIRST, _SECOND = 0.25, 0.4, 0.25
 _MIN_ROUNDS, _MAX_ROUNDS = 5, 300
-_LOOKS = 2  # runs of each row before the hopeless ones are left out
+_LOOKS = 2  # runs of each config before the hopeless ones are left out
 _HOPELESS = 1.3  # times the quickest one's, and what a launch may be off by in so few runs:
 _HOPELESS_SLACK = 1e-6
 # One run that takes so much longer, and so many seconds, is not looked at twice.
 _DREARY, _DREARY_SECONDS = 4.0, 2e-3
 _FINALISTS = 3
 _MARGIN = 0.01  # of the default's time, or
-# Seconds: two runs of one pair of rows differ by as much, in products that are little but a launch.
+# Seconds: two runs of one pair of configs differ by as much, in products that are little but a launch.
 _RESOLUTION = 0.2e-6
 
 
@@ -63,7 +63,7 @@ class Call:
         return result
 
     def rows(self) -> dict[str, Callable[[], object]]:
-        """The rows that the library may choose, by name. Each keeps the accuracy that the call asks for."""
+        """The configs that the library may choose, by name. Each keeps the accuracy that the call asks for."""
         lines = (line.split() for line in self._ask("candidates").splitlines())
         return {name: self._row(int(index)) for index, name in lines}
 
@@ -79,15 +79,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Measured:
-    """The choice, and what it rests on: median microseconds of the second round, by row. The library's own choice is
-    there as DEFAULT, and not by its row's name again."""
+    """The choice, and what it rests on: median microseconds of the second round, by config. The library's own choice
+    is there as DEFAULT, and not by its config's name again."""
 
     choice: Choice
     finals: dict[str, float]
 
 
 def measure(call: Call, clock: Clock, seconds: float = SECONDS) -> Measured:
-    """Measures every row for the call, in about so many seconds. For its problem the library's own choice is set.
+    """Measures every config for the call, in about so many seconds. For its problem the library's own choice is set.
 
     Raises:
         RuntimeError: what the op raises, or running out of memory.

@@ -1,8 +1,8 @@
 """What tuning found, in this process: read from the cache at a GPU's first product, measured at a problem's first one.
 
-`torch.ops.tileon._set_tuned_config` tells the choice, in C++, which row computes a problem on a GPU. This module calls it:
-for what the cache holds, when the choice asks by `_load_tuned_configs`; for what `tileon_ops.tune` measures; and with
-TILEON_TUNE=1 for what the choice meets and nobody has measured (`_tune_matmul`, `_tune_block_scaled_matmul`).
+`torch.ops.tileon._set_tuned_config` tells the choice, in C++, which config computes a problem on a GPU. This module
+calls it: for what the cache holds, when the choice asks by `_load_tuned_configs`; for what `tileon_ops.tune` measures;
+and with TILEON_TUNE=1 for what the choice meets and nobody has measured (`_tune_matmul`, `_tune_block_scaled_matmul`).
 
 Nothing here breaks the product that caused it: a failure costs one warning, and the library chooses by itself.
 """
@@ -69,7 +69,7 @@ def identity(device: int) -> Identity:
 
 
 def _names() -> set[str]:
-    """Of the rows of both tile tables."""
+    """Of the configs of both products."""
     tables = torch.ops.tileon._matmul_configs() + torch.ops.tileon._block_scaled_matmul_configs()
     return {line.split()[1] for line in tables.splitlines() if line.strip()}
 
@@ -77,7 +77,7 @@ def _names() -> set[str]:
 class _Found:
     """The choices for one model of GPU: the cache's, and this process's own over them.
 
-    Rows that the tile tables do not have are left out: a file changed by hand, or a library that does not say what it
+    Configs that the library does not have are left out: a file changed by hand, or a library that does not say what it
     was built from.
     """
 
@@ -140,7 +140,7 @@ def forget() -> None:
 
 
 def load(device: int) -> None:
-    """Sets the rows that the cache holds for this GPU."""
+    """Sets the configs that the cache holds for this GPU."""
     try:
         for problem, choice in list(_of(device).choices.items()):  # another thread may be adding to them
             _set(device, problem, choice)
@@ -163,7 +163,7 @@ def measuring(device: int) -> Iterator[None]:
         _this_thread.measures = True
         try:
             # Nothing is recorded, and no kernel of autograd's is asked. Autocast would cast what the op multiplies, and
-            # not what its rows do.
+            # not what its configs do.
             with torch.inference_mode(), torch.autocast("cuda", enabled=False):
                 yield
         finally:
@@ -171,14 +171,14 @@ def measuring(device: int) -> Iterator[None]:
 
 
 def measure(call: Call, device: int, seconds: float | None = None) -> Measured:
-    """Measures a call's problem, by the library's own choice and by every row; inside `measuring`. That choice is what
-    the problem is left to; where it fails, what was set for it before is set again."""
+    """Measures a call's problem, by the library's own choice and by every config; inside `measuring`. That choice is
+    what the problem is left to; where it fails, what was set for it before is set again."""
     from tileon_ops.tune import measurement, timing  # at the first use: most programs never measure
 
     problem = call.problem()
     before = torch.ops.tileon._tuned_config(device, problem)
     try:
-        call.run()  # the choice asks for this GPU's rows once, and that shall lie behind
+        call.run()  # the choice asks for this GPU's configs once, and that shall lie behind
         torch.ops.tileon._set_tuned_config(device, problem, DEFAULT)
         clock = timing.clock_of(call.device)
         return measurement.measure(call, clock, measurement.SECONDS if seconds is None else seconds)
@@ -188,7 +188,7 @@ def measure(call: Call, device: int, seconds: float | None = None) -> Measured:
 
 
 def _tune(op: str, tensors: tuple[Any, ...], options: dict[str, Any]) -> None:
-    """What the choice calls at the first product of a problem that has no row."""
+    """What the choice calls at the first product of a problem that has no config."""
     if getattr(_this_thread, "measures", False):
         return
     device, problem = 0, ""

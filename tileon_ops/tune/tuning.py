@@ -1,4 +1,4 @@
-"""`tileon_ops.tune`: measures which row of the tile table computes given products fastest on this GPU.
+"""`tileon_ops.tune`: measures which config computes given products fastest on this GPU.
 
     python -m tileon_ops.tune --shapes 4096x4096x4096 --dtype bfloat16
 
@@ -35,7 +35,7 @@ class TunedProblem:
         problem: as the library names it: dtypes, batch x m x n x k, how operands and output lie, kind of epilogue.
         default: the kernel that the library chooses by itself.
         default_us: its time.
-        row: the row that runs from now on; "default" where none is faster beyond noise.
+        row: the config that runs from now on; "default" where none is faster beyond noise.
         us: the time of `row`.
         measured: whether it was measured now; else it was known already.
     """
@@ -108,11 +108,11 @@ def tune(
     force: bool = False,
     progress: bool = True,
 ) -> TuneReport:
-    """Measures every row of the tile table on every combination of these, and has the fastest run from now on.
+    """Measures every config on every combination of these, and has the fastest run from now on.
 
-    The library chooses a row by a cost model; this finds what that misses. A row replaces the choice only where it was
-    faster by more than 1 % in each of two rounds. It does so in this process at once, on all GPUs of this model, and in
-    later ones, which read it from a cache file; `TILEON_TUNE=0` in their environment leaves that alone.
+    The library chooses a config by a cost model; this finds what that misses. A config replaces the choice only where
+    it was faster by more than 1 % in each of two rounds. It does so in this process at once, on all GPUs of this model,
+    and in later ones, which read it from a cache file; `TILEON_TUNE=0` in their environment leaves that alone.
 
     Args:
         shapes: each (m, n, k) or (batch, m, n, k), for products (m, k) @ (k, n). A linear layer has as m its rows of
@@ -133,11 +133,12 @@ def tune(
     Returns:
         A report that prints as a table. It has `gpu`, the `cache` file, and `problems`, which it iterates over, in the
         order of dtypes, layouts, shapes, and then of formats. Each has its name, `problem`; the kernel that the library
-        chooses by itself, `default`, and its time, `default_us`; the `row` that runs from now on, "default" where that
-        choice stays, and its time, `us`; the `gain`, 0.05 for 5 %; and whether it was `measured` now or known before.
+        chooses by itself, `default`, and its time, `default_us`; the config that runs from now on, `row`, "default"
+        where that choice stays, and its time, `us`; the `gain`, 0.05 for 5 %; and whether it was `measured` now or known
+        before.
 
-    It allocates random normal operands, results, and a buffer of twice the L2 cache. Rows add up in different orders:
-    what is tuned may differ from what is not in the last bits of its sums, within the same bounds.
+    It allocates random normal operands, results, and a buffer of twice the L2 cache. Configs add up in different
+    orders: what is tuned may differ from what is not in the last bits of its sums, within the same bounds.
 
     Raises:
         RuntimeError: "tune: ...", for arguments that do not fit, without a GPU that the library has kernels for, and

@@ -1,4 +1,4 @@
-// The choice of a row by what was measured: the table of tuned rows, and the calls into Python's tuner that fill it.
+// The choice of a config by what was measured: the tuned configs, and the calls into Python's tuner that set them.
 #pragma once
 
 #include <torch/csrc/stable/ops.h>

@@ -14,7 +14,7 @@ namespace tileon::sm90 {
 // A kernel multiplies the planes of 64 k, six products, and adds the sums in float32 to those before. per_k is
 // that of the split operands, whose rows are three times as long: of two products of bfloat16. `start` is that of all
 // three kernels: the last one, which leaves at once unless a number could not be split, too. The numbers, and those
-// below, are fitted to benchmarks/results/h200/sweep_float32.csv by benchmarks/fit/fit_float32.py.
+// below, are fitted to benchmarks/results/h200/sweep_float32.csv.xz by benchmarks/fit/fit_float32.py.
 // clang-format off
 constexpr KernelConfig kBf16x6Configs[] = {
     // name                            operands           family                 tile m, n, k  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, bytes_per_ns

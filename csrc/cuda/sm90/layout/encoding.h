@@ -86,13 +86,13 @@ constexpr int kFloat8LackedExponent = -kFloat8Binades / 2;
 // is infinite or 0: the smallest, 2^-146, is subnormal, which these kernels do not flush.
 constexpr int kMinExponent = 67, kMaxExponent = 187;
 
-// What does not fit, as bits of the words that the inspection leaves.
+// What does not fit, as bits of the words that classify_scales leaves.
 constexpr uint32_t kBeyondInt8 = 1, kBeyondFloat8 = 2;
 
 struct EncodingChoice {
-  const uint32_t* words;  // of the inspection
+  const uint32_t* words;  // of classify_scales
   int count;
-  bool fast_accum;  // kFloat8 may be chosen
+  bool fast_accum;  // kE5M2 may be chosen
 };
 
 TILEON_HOST_DEVICE constexpr Encoding encoding_of(uint32_t beyond, bool fast_accum) {

@@ -18,7 +18,7 @@ struct OperandMap {
   bool shared;    // one matrix for the whole batch
 };
 
-// What becomes of the sums that TMA stores, before they are rounded: the cheap formulas of epilogue/epilogue_ops.cuh,
+// What becomes of the sums that TMA stores, before they are rounded: the cheap formulas of epilogue/ops.cuh,
 // or any activation (epilogue/activated_store.cuh).
 enum class EpilogueOp : int32_t { kNothing, kBiasAndRelu, kBiasAndLeakyRelu, kActivation };
 

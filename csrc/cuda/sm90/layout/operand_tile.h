@@ -61,7 +61,7 @@ constexpr int kMmaK = kMmaKBytes / kElementBytes;
 template <typename A, typename B>
 struct Float8 {};
 
-// Float32 as three bfloat16, whose planes are stages in turn (layout/bf16x3.h).
+// Float32 as three bfloat16, whose planes are stages in turn (layout/encoding.h).
 struct Bf16x3 {};
 
 // The tile is cut into panels, 128 bytes wide along the operand's major dimension: P elements, which are 64 of 16 bits

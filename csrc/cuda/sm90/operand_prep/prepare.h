@@ -49,7 +49,7 @@ struct PrepareMxfp4Params {
   ScaledKernelProblem problem;
   PreparedOperand a, b;
   int segments_a, segments_b;
-  EncodingChoice choice;  // from the inspection's words
+  EncodingChoice choice;  // from the words of classify_scales
   bool b_is_int8;         // already: only other encodings of it are asked for
 };
 
