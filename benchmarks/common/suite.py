@@ -95,14 +95,17 @@ def _find_sanitizer() -> str | None:
 # piece unseen: with it off each tensor is an allocation that memcheck knows the end of.
 _NO_CACHE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 _CLEAN = r"ERROR SUMMARY: 0 errors"
+# Tests read back storages of which the ops write a part: of those copies initcheck has thousands of reports.
+_NO_KERNEL_READS = r"(?s)\A(?!.*Uninitialized __\w+__ memory read).*ERROR SUMMARY"
 _TOOLS: dict[str, tuple[int, dict[str, str], str]] = {
     "memcheck": (240, _NO_CACHE, _CLEAN),
     "racecheck": (300, {}, r"RACECHECK SUMMARY: 0 hazards"),
     "synccheck": (240, {}, _CLEAN),
-    "initcheck": (300, {"TILEON_HOPPER": "0"}, _CLEAN),
+    "initcheck": (300, {"TILEON_HOPPER": "0"}, _NO_KERNEL_READS),
 }
 # initcheck does not see what TMA writes, and takes Hopper's outputs for memory that nothing wrote.
 _OF_TOOL = {"initcheck": ["-k", "not sm90 and not hopper"]}
+_STRICT = {"initcheck": ["--print-limit", "100000"]}
 
 
 def _sanitizer_steps(out: Path) -> list[Step]:
@@ -111,7 +114,7 @@ def _sanitizer_steps(out: Path) -> list[Step]:
     return [
         Step(
             tool,
-            [program, "--tool", tool, "--error-exitcode", "99", *suite, *_OF_TOOL.get(tool, [])],
+            [program, "--tool", tool, *_STRICT.get(tool, ["--error-exitcode", "99"]), *suite, *_OF_TOOL.get(tool, [])],
             seconds,
             environment,
             (_PASSED, clean),
