@@ -39,9 +39,7 @@ SHARED = ("core", "cuda/ptx", "cuda/common", "cuda/runtime")  # what an architec
 # An architecture's folders: each may include those before it. What lies beside them may include them all; of that,
 # dispatch knows the header with the architecture's name.
 LAYERS = {
-    "cuda/sm80": (
-        *("heuristics", "loaders", "tile", "kernels", "registry", "instances"),
-    ),
+    "cuda/sm80": (*("heuristics", "loaders", "tile", "kernels", "registry", "instances"),),
     "cuda/sm90": (
         *("layout", "heuristics", "mainloop", "epilogue", "kernels", "small_m"),
         *("launch", "operand_prep", "registry", "instances"),

@@ -100,8 +100,13 @@ def main() -> int:
     running = [
         subprocess.Popen(
             command,
-            env=os.environ | {"TILEON_LIBRARY": str(pathlib.Path(path).resolve()), "TILEON_SIMULATED_GPU": arguments.gpu,
-                              "TILEON_TUNE": "0", "OMP_NUM_THREADS": "1"},
+            env=os.environ
+            | {
+                "TILEON_LIBRARY": str(pathlib.Path(path).resolve()),
+                "TILEON_SIMULATED_GPU": arguments.gpu,
+                "TILEON_TUNE": "0",
+                "OMP_NUM_THREADS": "1",
+            },
             stdout=subprocess.PIPE,
             text=True,
         )

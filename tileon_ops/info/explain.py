@@ -32,7 +32,9 @@ def explain(size: str, dtype: str = "bfloat16", layout: str = "NT", *rest: str) 
 
     sizes = re.fullmatch(r"(\d+)x(\d+)x(\d+)", size)
     if sizes is None or layout not in _LAYOUTS or rest or not isinstance(getattr(torch, dtype, None), torch.dtype):
-        return _complain(f"wanted MxNxK, a dtype and one of {', '.join(_LAYOUTS)}, got {' '.join((size, dtype, layout, *rest))}")
+        return _complain(
+            f"wanted MxNxK, a dtype and one of {', '.join(_LAYOUTS)}, got {' '.join((size, dtype, layout, *rest))}"
+        )
     m, n, k = map(int, sizes.groups())
 
     def operand(rows: int, columns: int, is_view: bool) -> torch.Tensor:

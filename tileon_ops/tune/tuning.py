@@ -134,8 +134,8 @@ def tune(
         A report that prints as a table. It has `gpu`, the `cache` file, and `problems`, which it iterates over, in the
         order of dtypes, layouts, shapes, and then of formats. Each has its name, `problem`; the kernel that the library
         chooses by itself, `default`, and its time, `default_us`; the config that runs from now on, `row`, "default"
-        where that choice stays, and its time, `us`; the `gain`, 0.05 for 5 %; and whether it was `measured` now or known
-        before.
+        where that choice stays, and its time, `us`; the `gain`, 0.05 for 5 %; and whether it was `measured` now or
+        known before.
 
     It allocates random normal operands, results, and a buffer of twice the L2 cache. Configs add up in different
     orders: what is tuned may differ from what is not in the last bits of its sums, within the same bounds.
