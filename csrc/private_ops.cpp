@@ -21,13 +21,13 @@ int device_index(const char* op, int64_t device) {
   return static_cast<int>(device);
 }
 
-void set_row(int64_t device, const std::string& problem, const std::string& row) {
-  set_tuned_config(device_index("_set_tuned_config", device), problem, row);
+void set_config(int64_t device, const std::string& problem, const std::string& config) {
+  set_tuned_config(device_index("_set_tuned_config", device), problem, config);
 }
 
-std::string row_of(int64_t device, const std::string& problem) {
-  const char* row = tuned_config(device_index("_tuned_config", device), problem);
-  return row == nullptr ? "" : row;
+std::string config_of(int64_t device, const std::string& problem) {
+  const char* config = tuned_config(device_index("_tuned_config", device), problem);
+  return config == nullptr ? "" : config;
 }
 
 void announce(bool loads, bool tunes) {
@@ -41,8 +41,8 @@ void announce(bool loads, bool tunes) {
 TILEON_KERNELS(CompositeExplicitAutograd, m) {
   m.impl("_matmul_problem", TORCH_BOX(&tileon::of_matmul<&tileon::text_of>));
   m.impl("_block_scaled_matmul_problem", TORCH_BOX(&tileon::of_block_scaled<&tileon::text_of>));
-  m.impl("_set_tuned_config", TORCH_BOX(&tileon::set_row));
-  m.impl("_tuned_config", TORCH_BOX(&tileon::row_of));
+  m.impl("_set_tuned_config", TORCH_BOX(&tileon::set_config));
+  m.impl("_tuned_config", TORCH_BOX(&tileon::config_of));
   m.impl("_clear_tuned_configs", TORCH_BOX(&tileon::clear_tuned_configs));
   m.impl("_announce_tuner", TORCH_BOX(&tileon::announce));
 }

@@ -43,7 +43,7 @@ def comparisons(rows: Iterable[Mapping[str, str]]) -> list[Compared]:
 
 
 def _classes(case: Case) -> tuple[Class, ...]:
-    """Those that the product is of, the widest first."""
+    """The classes that the product belongs to, the widest first."""
     alignment = _ALIGNMENTS[0] if is_aligned(case) else _ALIGNMENTS[1]
     outputs = next(name for name, limit in _OUTPUTS.items() if case.batch * case.m * case.n <= limit)
     length = next(name for name, limit in _LENGTHS.items() if case.k < limit)

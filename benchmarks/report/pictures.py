@@ -17,7 +17,7 @@ from benchmarks.common.result_file import RESULTS, portable_path
 from benchmarks.report import overview
 from benchmarks.subjects import block_scaled
 
-# By the picture's name, the files that it can show, and the function that makes it of those that are there.
+# By the picture's name, the files that it can show, and the function that draws the files that exist.
 MAKERS: dict[str, tuple[tuple[str, ...], Callable[[Path], Picture | None]]] = {
     "overview": (overview.SOURCES, overview.figure),
     "block_scaled": ((block_scaled.SOURCE,), block_scaled.figure),

@@ -28,16 +28,17 @@ struct ProductArguments {
   bool fast_accum = false;
 };
 
-// The output's dtype: one of `offered`, of which the first is the default. `operands` ends the sentence of a refusal.
-template <typename Offered>
-DType check_out_dtype(const char* op, std::optional<ScalarType> wanted, const Offered& offered,
-                      const std::string& operands) {
+// The output's dtype: one of `offered`, of which the first is the default. A refusal names the operands' dtype where
+// `operands` is given.
+inline DType check_out_dtype(const char* op, std::optional<ScalarType> wanted, std::span<const DType> offered,
+                             const char* operands = nullptr) {
+  if (!wanted) return offered.front();
+  for (const DType dtype : offered)
+    if (scalar_type(dtype) == *wanted) return dtype;
   std::string names;
-  for (const DType dtype : offered) {
-    if (!wanted || scalar_type(dtype) == *wanted) return dtype;
-    names += (names.empty() ? "" : ", ") + std::string(info(dtype).name);
-  }
-  fail(op, ": `out_dtype` ", dtype_name(*wanted), " is not offered", operands, "; offered are ", names);
+  for (const DType dtype : offered) names += (names.empty() ? "" : ", ") + std::string(info(dtype).name);
+  fail(op, ": `out_dtype` ", dtype_name(*wanted), " is not offered", operands == nullptr ? "" : " for operands of ",
+       operands == nullptr ? "" : operands, "; offered are ", names);
 }
 
 // What happens to the sums; the problem's sizes and its output's dtype are there.
@@ -164,7 +165,7 @@ inline Problem check_matmul(const ProductArguments& arguments) {
 
   const OfferedOutputs& offered = offered_outputs(problem.a.dtype);
   problem.out_dtype = check_out_dtype(arguments.op, arguments.out_dtype, std::span(offered.outputs, offered.count),
-                                      " for operands of " + std::string(info(problem.a.dtype).name));
+                                      info(problem.a.dtype).name);
   problem.allow_tf32 = arguments.allow_tf32;
   problem.fast_accum = arguments.fast_accum;
   check_epilogue(arguments, a, problem);
@@ -286,7 +287,7 @@ inline Problem check_block_scaled(const ProductArguments& arguments) {
     check_global_scale(kOp, global_scale, a, "a");
     problem.global_scale = static_cast<const float*>(global_scale.data);
   }
-  problem.out_dtype = check_out_dtype(kOp, arguments.out_dtype, kOutputs, "");
+  problem.out_dtype = check_out_dtype(kOp, arguments.out_dtype, kOutputs);
   problem.fast_accum = arguments.fast_accum;
   check_epilogue(arguments, a, problem);
   return problem;
@@ -302,7 +303,7 @@ auto of_matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bi
   return kRun(check_matmul(call), call);
 }
 
-// The same of block_scaled_matmul's.
+// What an op of block_scaled_matmul's arguments does once they are checked.
 template <auto kRun>
 auto of_block_scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
                      const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,

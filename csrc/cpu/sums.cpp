@@ -16,8 +16,8 @@ namespace {
 
 // ---- products ----
 
-// The `out` overloads of aten::mm and aten::bmm are those that autocast leaves alone: the others would multiply in 16
-// bits under it.
+// By the `out` overloads of aten::mm and aten::bmm, which autocast leaves alone: it would turn the other overloads to
+// 16 bits.
 void aten_multiply_into(const Tensor& sums, const Tensor& a, const Tensor& b) {
   const char* op = sums.dim() == 2 ? "aten::mm" : "aten::bmm";
   std::array<StableIValue, 3> stack{torch::stable::detail::from(a), torch::stable::detail::from(b),

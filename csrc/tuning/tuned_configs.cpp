@@ -10,8 +10,8 @@ namespace {
 
 struct Table {
   std::shared_mutex mutex;
-  std::unordered_map<std::string, const char*> rows;
-  std::set<std::string> names;  // those that were ever set: pointers to them stay valid
+  std::unordered_map<std::string, const char*> configs;
+  std::set<std::string> names;  // every name that was ever set, for good: `configs` points here
 };
 
 // Never destroyed: products may still run while the process ends.
@@ -24,28 +24,28 @@ std::string key(int device, const std::string& problem) { return std::to_string(
 
 }  // namespace
 
-void set_tuned_config(int device, const std::string& problem, const std::string& row) {
+void set_tuned_config(int device, const std::string& problem, const std::string& config) {
   Table& all = table();
   const std::unique_lock lock(all.mutex);
-  if (row.empty()) {
-    all.rows.erase(key(device, problem));
+  if (config.empty()) {
+    all.configs.erase(key(device, problem));
   } else {
-    all.rows[key(device, problem)] = all.names.insert(row).first->c_str();
+    all.configs[key(device, problem)] = all.names.insert(config).first->c_str();
   }
-  has_tuned_configs = !all.rows.empty();
+  has_tuned_configs = !all.configs.empty();
 }
 
 const char* tuned_config(int device, const std::string& problem) {
   Table& all = table();
   const std::shared_lock lock(all.mutex);
-  const auto found = all.rows.find(key(device, problem));
-  return found == all.rows.end() ? nullptr : found->second;
+  const auto found = all.configs.find(key(device, problem));
+  return found == all.configs.end() ? nullptr : found->second;
 }
 
 void clear_tuned_configs() {
   Table& all = table();
   const std::unique_lock lock(all.mutex);
-  all.rows.clear();
+  all.configs.clear();
   has_tuned_configs = false;
 }
 

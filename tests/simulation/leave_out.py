@@ -211,7 +211,7 @@ class Search:
         """Who comes there, in which cases, the fastest first."""
         # Kernels in front of a product, and those that come behind it, have no roles.
         has_roles = site.file.startswith(("sm90/", "common/pipeline")) and not site.file.endswith(
-            (".cu", "kernels/encoding.cuh")
+            (".cu", "layout/encoding.cuh")
         )
         found = collections.defaultdict(list)
         for case in sorted(self.cases, key=lambda case: case.seconds):

@@ -25,8 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--explain",
         nargs="+",
         metavar=("MxNxK", "DTYPE"),
-        help="the configs that the choice weighs for a product, with the terms of its cost model: "
-        "MxNxK [dtype] [layout], on the GPU that is here or an H200",
+        help="the config that a product takes, and for 16-bit products the configs that the choice weighs on Hopper, "
+        "with the terms of its cost model: MxNxK [dtype] [layout], on the GPU that is here or an H200",
     )
     given = parser.parse_args(arguments)
     as_json = given.json

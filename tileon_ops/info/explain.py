@@ -1,4 +1,4 @@
-"""Why a product takes the config that it takes: every config that the choice weighs, with the terms of its cost."""
+"""Why a product takes its config: for 16-bit products on Hopper, every config weighed, with the terms of its cost."""
 
 from __future__ import annotations
 

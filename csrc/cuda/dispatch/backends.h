@@ -107,7 +107,7 @@ struct Backends {
     return lines;
   }
 
-  // The same of those that may be chosen, without operands.
+  // Likewise the configs that may be chosen, without operands.
   std::string candidates_text(const Problem& problem, const Gpu& gpu) const {
     std::string lines;
     visit([&](int index, const BackendConfig& config) {

@@ -125,17 +125,17 @@ inline void plan_copy(std::optional<AlignedCopy>& copy, Operand& operand, int64_
 // along whatever is adjacent. Where an operand would have to be copied across, both as float16 may be sooner there.
 constexpr double kTransposedBytesPerNs = 150, kWidenedBytesPerNs = 800;
 
-// Whether copies of fp8 as rows along k, of the operands that the backend cannot read, take no longer than both
-// operands as float16.
-inline bool pays_as_fp8(const Backend& backend, const Problem& problem) {
+// Whether copies of fp8 as rows along k, of the operands that a backend wants copied, take no longer than both operands
+// as float16.
+inline bool pays_as_fp8(const Problem& problem, bool wants_a, bool wants_b) {
   double transposed = 0, all = 0;
-  const auto add = [&](const Operand& operand, int64_t mn) {
+  const auto add = [&](const Operand& operand, int64_t mn, bool is_wanted) {
     const auto bytes = static_cast<double>(AlignedCopy(operand, problem.batch, mn, problem.k, operand.dtype).bytes());
     all += bytes;
-    if (backend.wants_copy(operand, mn, problem) && operand.stride_k > operand.stride_mn) transposed += bytes;
+    if (is_wanted && operand.stride_k > operand.stride_mn) transposed += bytes;
   };
-  add(problem.a, problem.m);
-  add(problem.b, problem.n);
+  add(problem.a, problem.m, wants_a);
+  add(problem.b, problem.n, wants_b);
   return transposed / kTransposedBytesPerNs <= all / kWidenedBytesPerNs;
 }
 
@@ -152,13 +152,12 @@ inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
       plan_copy(way.b, problem.b, problem.n, problem, DType::kFloat16);
       return plan_dense(backends, way, gpu);  // from the first backend on: they may take float16
     }
-    const auto plan_wanted = [&](std::optional<AlignedCopy>& copy, Operand& operand, int64_t mn) {
-      if (!copy && backend->wants_copy(operand, mn, problem) && copies_pay())
-        plan_copy(copy, operand, mn, problem, operand.dtype);
-    };
-    if (!is_float8(problem.a.dtype) || pays_as_fp8(*backend, problem)) {
-      plan_wanted(way.a, problem.a, problem.m);
-      plan_wanted(way.b, problem.b, problem.n);
+    const bool wants_a = !way.a && backend->wants_copy(problem.a, problem.m, problem);
+    const bool wants_b = !way.b && backend->wants_copy(problem.b, problem.n, problem);
+    if ((wants_a || wants_b) && copies_pay() &&
+        (!is_float8(problem.a.dtype) || pays_as_fp8(problem, wants_a, wants_b))) {
+      if (wants_a) plan_copy(way.a, problem.a, problem.m, problem, problem.a.dtype);
+      if (wants_b) plan_copy(way.b, problem.b, problem.n, problem, problem.b.dtype);
     }
     way.config = {backend, backend->choose_config(problem, gpu)};
     if (way.config.number >= 0) return way;

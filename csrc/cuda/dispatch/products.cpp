@@ -74,7 +74,7 @@ void fill(const AlignedCopy& copy, Tensor& memory, const Tensor& tensor, int mn_
 
 // ---- the config ----
 
-Way or_fail(const char* op, const Way& way, const Gpu& gpu) {
+Way or_fail(const char* op, Way way, const Gpu& gpu) {
   if (way.config.backend == nullptr)
     fail(op, ": needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
   return way;

@@ -114,8 +114,7 @@ __device__ __forceinline__ uint32_t opaque(uint32_t value) {
   return value;
 }
 
-// No instruction: what is done to `value` before this point is done before the instructions of this folder that follow,
-// and what is done to it behind this point, behind those that came before.
+// No instruction, but an order: this folder's instructions stay on their side of it, and so does every use of `value`.
 __device__ __forceinline__ void pin(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 
 }  // namespace tileon::ptx

@@ -68,7 +68,7 @@ Handle& dense_kernel(int config, Major a, Major b) {
                         : kernel_of<DenseKernels<kDType, Major::kMn, Major::kMn>>(config);
 }
 
-// Either output's kernels store those that do not go through TMA.
+// Outputs that TMA cannot store are stored by the kernels of either dtype.
 template <DType kA, DType kB>
 Handle& fp8_kernel(int config, DType out) {
   return out == DType::kBFloat16 ? kernel_of<Fp8Kernels<kA, kB, DType::kBFloat16>>(config)

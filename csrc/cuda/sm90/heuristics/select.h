@@ -103,8 +103,7 @@ inline const char* why_not_prepare(const Problem& problem, const Gpu& gpu) {
 
 // ---- the choice ----
 
-// The cheapest config of a table that `runs`; of those that have not run on hardware only where no other does. -1:
-// none.
+// The cheapest config of a table that `runs`; an unmeasured config only where no measured one runs. -1: none.
 template <int kCount, typename Runs, typename Ns>
 int cheapest_config(const KernelConfig (&configs)[kCount], const Runs& runs, const Ns& ns) {
   const int best = cheapest(

@@ -66,8 +66,8 @@ constexpr int kDenseConfigCount = sizeof(kDenseConfigs) / sizeof(kDenseConfigs[0
 
 // fp8. Dense configs in everything but the operands: pairs of fp8 take an element's place, so that a stage has twice
 // the k in the same bytes and the same time. The costs were set after squares of 1536 to 8192 on an H200, and no script
-// fits them. bytes_per_ns, and the start and per_tile of most promoted configs, are those that the dense ones of these
-// tiles had then.
+// fits them. bytes_per_ns, and the start and per_tile of most promoted configs, are the dense configs' of the same
+// tiles at that time.
 // clang-format off
 constexpr KernelConfig kFp8Configs[] = {
     // name                                 operands                family         tile m, n, k   consumers, stages, takes registers, element bytes  splits, ctas_per_sm   start, per_tile, per_k, bytes_per_ns

@@ -94,7 +94,7 @@ void map_chunks(const TileConfig& tile, const Problem& problem, void* data, CUte
   const int columns = tile.mma_columns(), tail = store_tail(columns);
   if (columns >= kStoreColumns) map = map_output(tile, kStoreColumns, problem, data);
   if (tail > 0) tail_map = map_output(tile, tail, problem, data);
-  if (columns < kStoreColumns) map = tail_map;  // the one that the kernel fetches early
+  if (columns < kStoreColumns) map = tail_map;  // the kernel fetches this map early
 }
 
 }  // namespace

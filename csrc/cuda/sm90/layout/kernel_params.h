@@ -58,8 +58,8 @@ static_assert(offsetof(KernelParams, tiles) - offsetof(KernelParams, order) == 6
 // `problem` is that of the prepared operands (prepared_problem).
 struct ScaledParams : KernelParams {
   const float* global_scale;  // one element, or null: 1
-  // Where the first CTA leaves whether a word of the preparation is set, of which the kernel behind this one would have
-  // too many to look at: one a consuming warp. Null where nobody asks.
+  // The first CTA writes here whether any of the preparation's `words` is set: one word for the kernel behind this one,
+  // where there is a word a consuming warp. Null where nobody asks.
   uint32_t* summary;
   const uint32_t* words;
   int word_count;
