@@ -1,6 +1,6 @@
 // The Hopper choice and its cost model as a shared library, for cost_model.py: without CUDA or torch.
+#include <array>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "cuda/sm90/heuristics/select.h"
@@ -50,13 +50,14 @@ void read_numbers(ConfigNumbers* of_configs, GpuNumbers* of_gpu) {
 // Nanoseconds that the model expects of `count` pairs of a config and a case, with these numbers.
 void expected_ns(int count, const int32_t* config, const int32_t* case_of, int case_count, const Case* cases,
                  int sm_count, const ConfigNumbers* of_configs, const GpuNumbers* of_gpu, double* ns) {
-  std::vector<DenseWork> works;
-  works.reserve(case_count);
-  for (int i = 0; i < case_count; ++i) works.emplace_back(Operands::k16Bits, problem_of(cases[i]), sm_count, *of_gpu);
-  for (int i = 0; i < count; ++i) {
-    const CostedConfig costed(kDenseConfigs[config[i]], of_configs[config[i]]);
-    ns[i] = cost_of(costed, works[case_of[i]], std::numeric_limits<double>::infinity()).ns();
-  }
+  NamedNumbers numbers[kDenseConfigCount];
+  for (int i = 0; i < kDenseConfigCount; ++i) numbers[i] = {kDenseConfigs[i].name, of_configs[i]};
+  const CostTable<double, kDenseConfigCount> table(kDenseConfigs, numbers);
+  std::vector<std::array<double, kDenseConfigCount>> costs;
+  costs.reserve(case_count);
+  for (int i = 0; i < case_count; ++i)
+    costs.push_back(Costs(table, DenseWork<double>(Operands::k16Bits, problem_of(cases[i]), sm_count, *of_gpu)).ns);
+  for (int i = 0; i < count; ++i) ns[i] = costs[case_of[i]][config[i]];
 }
 
 // What the library chooses.

@@ -1,6 +1,6 @@
-// What quantize, dequantize, the packing of scales and the gradient of the epilogue are asked for: plain structs, which
-// cross from torch to the kernels. No torch header and no CUDA header here. All outputs are fresh and contiguous;
-// inputs have any strides, 0 included.
+// What quantize, dequantize, the packing of scales, the gradient of the epilogue and the copy of an operand are asked
+// for: plain structs, which cross from torch to the kernels. No torch header and no CUDA header here. All outputs are
+// fresh and contiguous; inputs have any strides, 0 included.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +55,25 @@ struct ScalePackProblem {
   bool to_packed = true;  // `to` is packed, of packed_bytes(), padding written as 0; otherwise it is [rows][cols]
 
   constexpr int64_t packed_bytes() const { return packed_scale_bytes(rows, cols); }
+};
+
+// The copy of an operand: `rows` rows of `columns` elements, which begin at multiples of 16 bytes. Strides of the
+// operand are in bytes, in the copy's terms; the copy's own are multiples of 16. The bytes behind a row, up to the next
+// multiple of 16, are written too.
+struct OperandCopyProblem {
+  int64_t batch = 1;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int element_bytes = 1;  // 1, 2, 4 or 8
+  const uint8_t* from = nullptr;
+  int64_t from_batch = 0;
+  int64_t from_row = 0;
+  int64_t from_column = 0;
+  uint8_t* to = nullptr;
+  int64_t to_batch = 0;
+  int64_t to_row = 0;
+
+  constexpr int64_t row_bytes() const { return columns * element_bytes; }
 };
 
 // With y = activation(z), z the product with its bias, and grad the gradient of y, for each of batch x m rows:

@@ -201,8 +201,8 @@ void test_delivery_counts() {
   const int config = number_of("sm90_gemm_64x64x128");
   const Problem aligned = problem(1, 4096, 4096, 8192), straddling = problem(1, 4096, 4096, 8192 + 8);
   const auto loads = [&](const Problem& each) {
-    const Cost cost = explain(each, kH200)[config].cost;
-    return cost.delivery + cost.l2;
+    const Candidate found = explain(each, kH200)[config];
+    return found.delivery + found.l2;
   };
   expect(loads(straddling) > 1.2 * loads(aligned), "rows that straddle L2's lines cost more");
 }
@@ -211,13 +211,14 @@ void test_delivery_counts() {
 void test_explain() {
   Problem each = problem(2, 1000, 520, 4096, false, true);
   for (const Candidate& candidate : explain(each, kH200)) {
-    const Cost& cost = candidate.cost;
+    const Candidate& cost = candidate;
     const double parts[] = {cost.compute, cost.memory, cost.delivery, cost.l2};
     const double longest = *std::max_element(std::begin(parts), std::end(parts));
     const double sum = cost.compute + cost.memory + cost.delivery + cost.l2;
     for (const double part : parts) expect(part > 0, "every part takes its time", candidate.name);
     expect(cost.start > 0 && cost.waves >= 1, "so does the start", candidate.name);
-    expect(std::abs(candidate.ns - (cost.start + longest + cost.not_hidden * (sum - longest))) < 1e-6 * candidate.ns,
+    expect(std::abs(candidate.ns - (cost.start + longest + kGpuNumbers.not_hidden * (sum - longest))) <
+               1e-6 * candidate.ns,
            "the terms make up the time", candidate.name);
     expect(candidate.ns < 1e9 && candidate.name == kDenseConfigs[number_of(candidate.name)].name, "it is a config's");
   }
@@ -228,22 +229,10 @@ void test_explain() {
   expect(explain(each, kH200).empty(), "nothing where the kernels cannot run it");
 }
 
-// A cost that is cut short is above the limit, as the whole cost is.
-void test_costs_cut_short() {
-  const Problem each = problem(1, 777, 2048, 1024, false, true);
-  const DenseWork work(Operands::k16Bits, each, kH200.sm_count, kGpuNumbers);
-  for (const Candidate& candidate : explain(each, kH200)) {
-    const CostedConfig& config = kCostedConfigs[number_of(candidate.name)];
-    for (const double share : {0.3, 0.9, 0.999})
-      expect(cost_of(config, work, share * candidate.ns).ns() > share * candidate.ns, "still above", candidate.name);
-    expect(cost_of(config, work, candidate.ns).ns() == candidate.ns, "whole up to the limit", candidate.name);
-  }
-}
-
 // Four CTAs a cluster leave some SMs over; those of the same SM even out a wave.
 void test_waves() {
   const auto waves = [](const char* name, int64_t m, int64_t n) {
-    return explain(problem(1, m, n, 1024, false, true), kH200)[number_of(name)].cost.waves;
+    return explain(problem(1, m, n, 1024, false, true), kH200)[number_of(name)].waves;
   };
   expect(waves("sm90_gemm_128x128x64", 128, 132 * 128) == 1 && waves("sm90_gemm_128x128x64", 128, 133 * 128) == 2,
          "a tile for each SM");
@@ -318,7 +307,6 @@ int main() {
   test_lines_of_l2();
   test_delivery_counts();
   test_explain();
-  test_costs_cut_short();
   test_waves();
   test_loaded_panels();
   test_last_begin();

@@ -59,10 +59,23 @@ void test_operands_of_fp8_are_widened_where_no_other_backend_takes_them() {
   expect(!way.a->k_is_adjacent && way.b->k_is_adjacent, "each laid out as it was");
 }
 
-void test_a_large_operand_of_fp8_is_widened_rather_than_copied_across() {
-  const Way way = plan({kTable}, product(DType::kFloat8E4M3, 8, 30000, 1001, true, false), kHopper);
-  expect(way.a && way.b && way.problem.b.dtype == DType::kFloat16, "both as float16, which is sooner there");
-  expect(way.a->k_is_adjacent && !way.b->k_is_adjacent, "each laid out as it was");
+void test_how_a_copy_is_made() {
+  const Problem problem = product(DType::kFloat8E4M3, 8, 30000, 1001, true, false);
+  const Way way = plan({kTable}, problem, kHopper);
+  expect(!way.a && way.b && way.problem.b.dtype == DType::kFloat8E4M3, "an operand across k, however large, as fp8");
+  const OperandCopyProblem across = way.b->of(problem.b, memory);
+  expect(across.rows == 30000 && across.columns == 1001 && across.from_row == 1 && across.from_column == 30000,
+         "whose columns become rows");
+  expect(across.to_row == 1008 && across.to_batch == 30000 * 1008, "that begin at multiples of 16 bytes");
+
+  Problem wide = product(DType::kBFloat16, 9, 300, 1001, true, false);
+  wide.batch = 3;
+  wide.b.stride_batch = 300 * 1001 + 1;
+  const OperandCopyProblem along = plan({kTable}, wide, kHopper).b->of(wide.b, memory);
+  expect(along.batch == 3 && along.rows == 1001 && along.columns == 300 && along.element_bytes == 2,
+         "columns of 16 bits stay columns");
+  expect(along.from_row == 600 && along.from_column == 2 && along.from_batch == 2 * (300 * 1001 + 1), "in bytes");
+  expect(along.to_row == 608 && along.to_batch == 1001 * 608, "of the copy, too");
 }
 
 void test_small_products_copy_nothing() {
@@ -82,7 +95,7 @@ void test_sixteen_bits_keep_their_layout() {
 int main() {
   tileon::test_an_operand_of_fp8_is_copied_along_k_alone();
   tileon::test_operands_of_fp8_are_widened_where_no_other_backend_takes_them();
-  tileon::test_a_large_operand_of_fp8_is_widened_rather_than_copied_across();
+  tileon::test_how_a_copy_is_made();
   tileon::test_small_products_copy_nothing();
   tileon::test_sixteen_bits_keep_their_layout();
   return report("plan");

@@ -17,9 +17,27 @@ from small_float_operands import random_bytes, random_data, wide_values
 from small_float_reference import FORMATS, NVFP4, Format, expected_dequantize, expected_quantize, pack
 from types_of_csrc import ACTIVATIONS, BYTES, DTYPES, NUMPY_TYPES, STRUCTURES, decode, encode, scale_strides
 
-QUANTIZE, DEQUANTIZE, SCALE_PACK, EPILOGUE_BACKWARD = range(4)  # rows
+QUANTIZE, DEQUANTIZE, SCALE_PACK, OPERAND_COPY, EPILOGUE_BACKWARD = range(5)  # rows
 TORCH_TYPES = (torch.float16, torch.bfloat16, torch.float32)
 SIZES = [(1, 32), (130, 96), (33, 1312), (17, 64)]  # rows, k
+# rows, columns and matrices of a copy; bytes of an element; where the operand begins, in bytes behind a multiple of 16;
+# and its strides from row to row and from element to element, in bytes
+COPIES = [
+    (5, 37, 2, 1, 3, 41, 1),  # bytes that begin anywhere
+    (3, 130, 2, 2, 2, 262, 2),  # units of 2 bytes
+    (9, 12, 1, 4, 4, 52, 4),
+    (3, 20, 3, 2, 8, 48, 2),
+    (33, 24, 2, 8, 0, 208, 8),  # units of 16
+    (2, 5000, 1, 1, 1, 5001, 1),  # more chunks than a CTA has threads
+    (4, 21, 2, 2, 2, 200, 6),  # no dimension is dense
+    (70, 9, 1, 4, 0, 4, 300),  # columns of more than a byte
+    (3, 40, 2, 1, 0, 0, 1),  # one row for all
+    (130, 200, 2, 1, 4, 1, 132),  # words of columns
+    (131, 77, 1, 1, 0, 1, 132),
+    (260, 130, 1, 1, 1, 1, 261),  # columns that begin anywhere
+    (40, 33, 2, 1, 0, 2, 81),
+    (1, 300, 1, 1, 5, 1, 3),
+]
 GRADIENT_SIZES = [(200, 72, 1), (1, 520, 1), (67, 1, 1), (33, 257, 2), (300, 256, 1)]  # m, n, batch
 
 
@@ -92,6 +110,31 @@ def scale_pack_problem(simulation: Simulation, rows: int, cols: int, to_packed: 
     return problem_of(simulation, SCALE_PACK, struct, outputs, f"{rows} x {cols}, to_packed: {to_packed}", kept)
 
 
+def operand_copy_problem(
+    simulation: Simulation, rows: int, columns: int, batch: int, element: int, begin: int, row: int, column: int
+) -> Problem:
+    matrix = max(row * rows, column * columns)
+    last = (batch - 1) * matrix + (rows - 1) * row + (columns - 1) * column + element  # where the operand ends
+    flat = np.random.default_rng(rows).integers(0, 256, begin + last).astype(np.uint8)
+    source = simulation.array_of(flat, at_end=False)
+    kept = [source, simulation.array_of(flat[begin:], at_end=True, alignment=1)]
+    # The end of the memory is the operand's where that may begin anywhere.
+    address = source.ctypes.data + begin if begin % 16 == 0 or element > 1 else kept[1].ctypes.data
+    elements = np.lib.stride_tricks.as_strided(
+        flat[begin:], (batch, rows, columns, element), (matrix, row, column, 1), writeable=False
+    )
+    row_bytes, pitch = columns * element, -(-columns * element // 16) * 16
+    expected = np.zeros((batch, rows, pitch), np.uint8)
+    expected[..., :row_bytes] = elements.reshape(batch, rows, row_bytes)
+    outputs = [exact(simulation, expected, True)]
+    to = outputs[0].data.ctypes.data
+    struct = STRUCTURES["OperandCopy"](
+        batch, rows, columns, element, address, matrix, row, column, to, rows * pitch, pitch
+    )
+    text = f"{batch} x {rows} x {columns} elements of {element}, strides {row} and {column}"
+    return problem_of(simulation, OPERAND_COPY, struct, outputs, text, kept)
+
+
 def epilogue_backward_problem(
     simulation: Simulation, m: int, n: int, batch: int, dtype: int, activation: str, transposed: bool
 ) -> Problem:
@@ -130,6 +173,9 @@ def elementwise_problems(simulation: Simulation, sizes: int) -> Iterator[Problem
                 )
                 yield from (dequantize_problem(simulation, rows, k, form, dtype, packed) for packed in (True, False))
         yield from (scale_pack_problem(simulation, rows, k // 16 + 1, to_packed) for to_packed in (True, False))
+    for copy in COPIES:
+        simulation.free()
+        yield operand_copy_problem(simulation, *copy)
     for m, n, batch in GRADIENT_SIZES[:sizes]:
         for dtype in range(4):
             simulation.free()

@@ -35,11 +35,13 @@ for name_, fields_ in {
     "Dequantize": "rows:q k:q format:b out_dtype:b data:p stride_row:q stride_k:q scale:p scale_strides:ScaleStrides "
     "global_scale:p out:p",
     "ScalePack": "rows:q cols:q source:p source_strides:ScaleStrides to:p to_packed:b",
+    "OperandCopy": "batch:q rows:q columns:q element_bytes:i source:p source_batch:q source_row:q source_column:q "
+    "to:p to_batch:q to_row:q",
     "EpilogueBackward": "batch:q m:q n:q grad_dtype:b out_dtype:b bias_dtype:b grad:p stride_batch:q stride_m:q "
     "stride_n:q saved:p grad_z:p grad_bias:p activation:b slope:d",
 }.items():
     STRUCTURES[name_] = structure(name_, fields_)
-PROBLEMS = list(STRUCTURES)[-6:]  # those that entry.cpp takes
+PROBLEMS = list(STRUCTURES)[-7:]  # those that entry.cpp takes
 
 
 @functools.cache

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/elementwise_problems.h"
 #include "cuda/dispatch/backends.h"
 #include "cuda/sm80/sm80.h"
 
@@ -36,6 +37,24 @@ struct AlignedCopy {
   int64_t inner() const { return k_is_adjacent ? k : mn; }
   int64_t outer() const { return k_is_adjacent ? mn : k; }
   int64_t bytes() const { return batch * outer() * pitch * info(dtype).bytes; }
+
+  // How it is made of an operand that has its dtype.
+  OperandCopyProblem of(const Matrix& operand, void* data) const {
+    const int64_t element = info(dtype).bytes;
+    const int64_t row = k_is_adjacent ? operand.stride_mn : operand.stride_k;
+    const int64_t column = k_is_adjacent ? operand.stride_k : operand.stride_mn;
+    return {batch,
+            outer(),
+            inner(),
+            static_cast<int>(element),
+            static_cast<const uint8_t*>(operand.data),
+            operand.stride_batch * element,
+            row * element,
+            column * element,
+            static_cast<uint8_t*>(data),
+            outer() * pitch * element,
+            pitch * element};
+  }
 
   // The operand that it becomes, at `data`: a multiple of 16, or null while there is no memory yet.
   Matrix at(void* data) const {
@@ -121,24 +140,6 @@ inline void plan_copy(std::optional<AlignedCopy>& copy, Operand& operand, int64_
   operand = {copy->at(kNoMemoryYet), dtype, {}};
 }
 
-// What torch takes for copies of fp8 on an H200, in bytes a nanosecond: across, from columns to rows, and to float16
-// along whatever is adjacent. Where an operand would have to be copied across, both as float16 may be sooner there.
-constexpr double kTransposedBytesPerNs = 150, kWidenedBytesPerNs = 800;
-
-// Whether copies of fp8 as rows along k, of the operands that a backend wants copied, take no longer than both operands
-// as float16.
-inline bool pays_as_fp8(const Problem& problem, bool wants_a, bool wants_b) {
-  double transposed = 0, all = 0;
-  const auto add = [&](const Operand& operand, int64_t mn, bool is_wanted) {
-    const auto bytes = static_cast<double>(AlignedCopy(operand, problem.batch, mn, problem.k, operand.dtype).bytes());
-    all += bytes;
-    if (is_wanted && operand.stride_k > operand.stride_mn) transposed += bytes;
-  };
-  add(problem.a, problem.m, wants_a);
-  add(problem.b, problem.n, wants_b);
-  return transposed / kTransposedBytesPerNs <= all / kWidenedBytesPerNs;
-}
-
 // Of a product without scales: what the first willing backend chooses, after copies where they pay. Copied is an
 // operand as it is, where the kernels cannot read it well; and both fp8 operands as float16, where the portable
 // kernels, the last backend, cannot read one of them well.
@@ -154,8 +155,7 @@ inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
     }
     const bool wants_a = !way.a && backend->wants_copy(problem.a, problem.m, problem);
     const bool wants_b = !way.b && backend->wants_copy(problem.b, problem.n, problem);
-    if ((wants_a || wants_b) && copies_pay() &&
-        (!is_float8(problem.a.dtype) || pays_as_fp8(problem, wants_a, wants_b))) {
+    if ((wants_a || wants_b) && copies_pay()) {
       if (wants_a) plan_copy(way.a, problem.a, problem.m, problem, problem.a.dtype);
       if (wants_b) plan_copy(way.b, problem.b, problem.n, problem, problem.b.dtype);
     }

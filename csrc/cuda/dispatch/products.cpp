@@ -2,6 +2,7 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "cuda/dispatch/plan.h"
 #include "cuda/dispatch/scaled_mm.h"
 #include "cuda/dispatch/tuned.h"
+#include "cuda/elementwise/elementwise.h"
 #include "cuda/sm80/sm80.h"
 #include "cuda/sm90/sm90.h"
 #include "entry/products.h"
@@ -51,25 +53,39 @@ int fit(const char* op, const std::vector<Way>& ways, const Tensor& like, Memory
   return chosen;
 }
 
-// Fills a copy with a tensor, [.., mn, k] or [.., k, mn], and makes it the operand; one matrix of a shared batch stands
-// for all.
-void fill(const AlignedCopy& copy, Tensor& memory, const Tensor& tensor, int mn_dim, Matrix& operand) {
+// Fills a copy whose elements are of another dtype with a tensor, [.., mn, k] or [.., k, mn]; one matrix of a shared
+// batch stands for all.
+void convert(const AlignedCopy& copy, void* memory, const Tensor& tensor, int mn_dim) {
   const int64_t dims = tensor.dim();
   const bool shared = dims == 3 && copy.batch == 1 && tensor.size(0) > 1;
-  Tensor source = shared ? torch::stable::narrow(const_cast<Tensor&>(tensor), 0, 0, 1) : tensor;
-  ScalarType dtype = scalar_type(copy.dtype);
-  if (element_bytes(source.scalar_type()) == 1 && info(copy.dtype).bytes == 1) {  // torch has no kernels that copy fp4
-    dtype = ScalarType::Byte;
-    source = torch::stable::from_blob(source.data_ptr(), source.sizes(), source.strides(), source.device(), dtype);
-  }
-  const Matrix place = copy.at(memory.mutable_data_ptr());
+  const Tensor source = shared ? torch::stable::narrow(const_cast<Tensor&>(tensor), 0, 0, 1) : tensor;
+  const Matrix place = copy.at(memory);
   int64_t strides[3] = {copy.outer() * copy.pitch, 0, 0};
   strides[1 + mn_dim] = place.stride_mn;
   strides[2 - mn_dim] = place.stride_k;
-  Tensor target = torch::stable::from_blob(memory.mutable_data_ptr(), source.sizes(),
-                                           {strides + 3 - dims, static_cast<size_t>(dims)}, tensor.device(), dtype);
+  Tensor target = torch::stable::from_blob(memory, source.sizes(), {strides + 3 - dims, static_cast<size_t>(dims)},
+                                           tensor.device(), scalar_type(copy.dtype));
   torch::stable::copy_(target, source);
-  operand = place;
+}
+
+// Makes the copies of a way and puts them in the operands' place.
+void copy_operands(Way& way, const Problem& problem, const ProductArguments& arguments, const Memory& memory,
+                   cudaStream_t stream) {
+  std::array<OperandCopyProblem, 2> copies;
+  int count = 0;
+  const auto copy = [&](const AlignedCopy& wanted, const Tensor& to, const Operand& operand, const Tensor& tensor,
+                        int mn_dim, Matrix& place) {
+    void* data = to.mutable_data_ptr();
+    if (wanted.dtype == operand.dtype) {
+      copies[count++] = wanted.of(operand, data);
+    } else {
+      convert(wanted, data, tensor, mn_dim);
+    }
+    place = wanted.at(data);
+  };
+  if (way.a) copy(*way.a, *memory.copy_of_a, problem.a, arguments.a, 0, way.problem.a);
+  if (way.b) copy(*way.b, *memory.copy_of_b, problem.b, arguments.b, 1, way.problem.b);
+  run_operand_copies({copies.data(), static_cast<size_t>(count)}, stream);
 }
 
 // ---- the config ----
@@ -141,8 +157,7 @@ struct Cuda : CudaDevice {
       way = ways[chosen];
       short_of_memory = chosen > 0;
     }
-    if (way.a) fill(*way.a, *memory.copy_of_a, arguments.a, 0, way.problem.a);
-    if (way.b) fill(*way.b, *memory.copy_of_b, arguments.b, problem.is_scaled() ? 0 : 1, way.problem.b);
+    if (way.a || way.b) copy_operands(way, problem, arguments, memory, stream);
     run_config(way.config, way.problem, gpu, memory.scratch_pointer(), stream);
     record_kernel(way.config.name(), {way.a.has_value(), way.b.has_value(), short_of_memory});
     log_call(problem);
@@ -158,12 +173,15 @@ struct Cuda : CudaDevice {
     const auto allocate_bytes = [&](int64_t bytes) { return allocate(kPrepare, b, {1, {bytes}}, ScalarType::Byte); };
     const Tensor prepared = allocate_bytes(PreparedLayout(form, problem.n, problem.k).bytes);
     const Tensor scratch = allocate_bytes(sm90::prepare_weight_scratch_bytes(problem));
+    const cudaStream_t stream = current_stream(kPrepare, device);
     std::optional<Tensor> copy;
     if (const auto codes = wanted_copy_of_codes(problem.b, problem.n, problem)) {
       copy = allocate_bytes(codes->bytes());
-      fill(*codes, *copy, b, 0, problem.b);
+      const OperandCopyProblem made = codes->of(problem.b, copy->mutable_data_ptr());
+      run_operand_copies({&made, 1}, stream);
+      static_cast<Matrix&>(problem.b) = codes->at(copy->mutable_data_ptr());
     }
-    sm90::prepare_weight(problem, {prepared.data_ptr(), form}, scratch.data_ptr(), current_stream(kPrepare, device));
+    sm90::prepare_weight(problem, {prepared.data_ptr(), form}, scratch.data_ptr(), stream);
     return prepared;
   }
 };

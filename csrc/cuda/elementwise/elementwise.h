@@ -1,8 +1,10 @@
-// What the rest of the library may know of the kernels that quantize, dequantize, move scales, and take a gradient
-// through bias and activation. Problems may be empty. All throw std::runtime_error where CUDA refuses.
+// What the rest of the library may know of the kernels that quantize, dequantize, move scales, copy operands, and take
+// a gradient through bias and activation. Problems may be empty. All throw std::runtime_error where CUDA refuses.
 #pragma once
 
 #include <cuda_runtime_api.h>
+
+#include <span>
 
 #include "core/elementwise_problems.h"
 
@@ -11,6 +13,9 @@ namespace tileon {
 void run_quantize(const QuantizeProblem& problem, cudaStream_t stream);
 void run_dequantize(const DequantizeProblem& problem, cudaStream_t stream);
 void run_scale_pack(const ScalePackProblem& problem, cudaStream_t stream);
+
+// Of the one or two operands of a product, in one launch.
+void run_operand_copies(std::span<const OperandCopyProblem> problems, cudaStream_t stream);
 
 // Bytes of GPU memory that run_epilogue_backward needs besides: the sums of the rows' shares, none without grad_bias.
 int64_t epilogue_backward_workspace(const EpilogueBackwardProblem& problem, int sm_count);

@@ -111,8 +111,7 @@ std::string explain_costs(const Problem& problem, const Gpu& gpu) {
   for (const Candidate& each : explain(problem, gpu)) {
     char line[200];
     std::snprintf(line, sizeof(line), "%s %.0f start=%.0f compute=%.0f memory=%.0f delivery=%.0f l2=%.0f waves=%.2f\n",
-                  each.name, each.ns, each.cost.start, each.cost.compute, each.cost.memory, each.cost.delivery,
-                  each.cost.l2, each.cost.waves);
+                  each.name, each.ns, each.start, each.compute, each.memory, each.delivery, each.l2, each.waves);
     lines += line;
   }
   return lines;

@@ -79,7 +79,7 @@ struct KernelConfig {
   TileConfig tile;
   int splits = 1;        // CTAs of a cluster that share a tile's k
   int ctas_per_sm = 1;   // CTAs that an SM holds at a time
-  BoundNumbers bound{};  // none where cost_of (cost.h) has numbers of its own
+  BoundNumbers bound{};  // none where cost_numbers.h has the config's
   int like = -1;         // of kBFloat16: the config of kDenseConfigs whose tile and cost numbers it has
   bool measured = true;  // whether it has run on hardware; one that has not is chosen where no other can serve
 };

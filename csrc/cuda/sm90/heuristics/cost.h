@@ -1,11 +1,14 @@
 // How long a config of the Hopper tables is expected to take for a problem: pure functions, compiled by any C++
-// compiler. The dense products of 16 bits have a model of their own, `cost_of`, whose numbers are in cost_numbers.h;
+// compiler. The dense products of 16 bits have a model of their own, `Costs`, whose numbers are in cost_numbers.h;
 // fp8, int8 and float32 go by `largest_bound_ns`, whose numbers are in their tables.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/config.h"
@@ -55,62 +58,58 @@ struct GpuNumbers {
 
 constexpr int64_t kSectorBytes = 32;  // what L2 reads and writes at once
 
-// What a tile loads of an operand, as a function of how many rows (k-major) or panels (mn-major) it has of it.
-class OperandLoads {
- public:
+struct NamedNumbers {
+  const char* name;  // the config's
+  ConfigNumbers numbers;
+};
+
+// The costs are float, `Real`, in the library, since so the compiler works out four configs at once; the fit, which
+// takes differences of costs, has double.
+
+// What a tile loads of an operand: for each of its rows (k-major) or panels (mn-major), and of each tile besides.
+template <typename Real>
+struct OperandLoads {
+  bool k_major;
+  Real max_units;         // rows or panels that the operand has at all
+  Real sm[2], l2[2];      // bytes of a unit to an SM and from L2, in blocks of 64 k and of 128
+  Real sm_of_tile = 0;    // bytes of each tile besides
+  Real narrow_lines = 0;  // lines of k, times the share of a panel that they lack
+
   OperandLoads(const Matrix& operand, const TmaAccess& access, int64_t mn, int64_t k, const GpuNumbers& gpu)
-      : k_major_(access.major == Major::kK), mn_(static_cast<double>(mn)) {
+      : k_major(access.major == Major::kK), max_units(static_cast<Real>(k_major ? mn : (mn + kPanel - 1) / kPanel)) {
     const auto begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data) % kLineBytes);
-    const int64_t pitch = (k_major_ ? mn : k) > 1 ? access.line_bytes : kLineBytes;
+    const int64_t pitch = (k_major ? mn : k) > 1 ? access.line_bytes : kLineBytes;
     const int64_t step = std::min<int64_t>(kLineBytes, pitch & -pitch);  // lines begin at all its multiples
     const double straddling = begin % step != 0 ? 1 : 1 - static_cast<double>(step) / kLineBytes;
     const double sectors = (begin | pitch) % kSectorBytes != 0;
-    const double sm = 1 + (k_major_ ? straddling * gpu.sm_straddling_k + sectors * gpu.sm_sectors_k
-                                    : straddling * gpu.sm_straddling_mn + sectors * gpu.sm_sectors_mn);
-    const double l2 = 1 + (k_major_ ? straddling * gpu.l2_straddling_k + sectors * gpu.l2_sectors_k
-                                    : straddling * gpu.l2_straddling_mn + sectors * gpu.l2_sectors_mn);
+    const double to_sm = 1 + (k_major ? straddling * gpu.sm_straddling_k + sectors * gpu.sm_sectors_k
+                                      : straddling * gpu.sm_straddling_mn + sectors * gpu.sm_sectors_mn);
+    const double from_l2 = 1 + (k_major ? straddling * gpu.l2_straddling_k + sectors * gpu.l2_sectors_k
+                                        : straddling * gpu.l2_straddling_mn + sectors * gpu.l2_sectors_mn);
     for (const int block_k : {64, 128}) {
       const auto ks = static_cast<double>(k), whole = static_cast<double>((k + block_k - 1) / block_k * block_k);
-      const double bytes = kElementBytes * (k_major_ ? ks + gpu.short_k * (whole - ks) : ks * kPanel);
-      of_[block_k == 128] = {bytes * sm, bytes * l2};
-      if (!k_major_) of_tile_ = bytes * straddling * gpu.sm_straddling_tile;
+      const double bytes = kElementBytes * (k_major ? ks + gpu.short_k * (whole - ks) : ks * kPanel);
+      sm[block_k == 128] = static_cast<Real>(bytes * to_sm);
+      l2[block_k == 128] = static_cast<Real>(bytes * from_l2);
+      if (!k_major) sm_of_tile = static_cast<Real>(bytes * straddling * gpu.sm_straddling_tile);
     }
-    if (!k_major_ && mn < kPanel)
-      narrow_lines = static_cast<double>(k) * static_cast<double>(kPanel - mn) / static_cast<double>(kPanel);
+    if (!k_major && mn < kPanel)
+      narrow_lines = static_cast<Real>(k) * static_cast<Real>(kPanel - mn) / static_cast<Real>(kPanel);
   }
-
-  bool k_major() const { return k_major_; }
-
-  struct Bytes {
-    double sm, l2;
-  };
-  Bytes of(int tile_mn, int block_k) const {
-    const double rows = std::min<double>(tile_mn, mn_);
-    const double units = k_major_ ? rows : static_cast<double>((static_cast<int>(rows) + kPanel - 1) / kPanel);
-    const Bytes& each = of_[block_k == 128];
-    return {units * each.sm + of_tile_, units * each.l2};
-  }
-
-  double narrow_lines = 0;  // lines of k, times the share of a panel that they lack
-
- private:
-  bool k_major_;
-  double mn_;
-  Bytes of_[2];         // of a row or a panel, in blocks of 64 k and of 128
-  double of_tile_ = 0;  // of each tile besides
 };
 
 // What is worked out once for a problem.
+template <typename Real>
 struct DenseWork {
   const GpuNumbers& gpu;
-  OperandLoads a, b;
-  double m, n, batch;
-  double k_in_64, k_in_128;  // rounded up to whole blocks
-  double operand_bytes;
-  double bytes;                                   // of both operands and the output, each once
-  double unaligned_persistent, unaligned_staged;  // factors of unaligned_tile
-  double sm_count, sm_share;                      // SMs, and 1 / SMs
-  double clusters[4], cluster_share[4];           // the same of clusters at once, by log2 of their CTAs
+  OperandLoads<Real> a, b;
+  Real m, n, batch;  // at least 1
+  Real k[2];         // in whole blocks of 64 and of 128
+  Real operand_bytes;
+  Real bytes;         // of both operands and the output, each once
+  Real unaligned[2];  // factors of unaligned_tile: of persistent kernels, and of those that store staged sums
+  Real sm_share;      // 1 / SMs
+  Real clusters[4], cluster_share[4];  // clusters at once, by log2 of their CTAs, and 1 / clusters
 
   DenseWork(Operands operands, const Problem& problem, int sms, const GpuNumbers& numbers)
       : gpu(numbers),
@@ -118,110 +117,133 @@ struct DenseWork {
           numbers),
         b(problem.b, tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes), problem.n, problem.k,
           numbers),
-        m(static_cast<double>(problem.m)),
-        n(static_cast<double>(problem.n)),
-        batch(static_cast<double>(problem.batch)),
-        k_in_64(static_cast<double>((problem.k + 63) / 64 * 64)),
-        k_in_128(static_cast<double>((problem.k + 127) / 128 * 128)),
-        sm_count(sms),
-        sm_share(1.0 / sms) {
-    const double k = static_cast<double>(problem.k);
-    const double a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
+        m(static_cast<Real>(std::max<int64_t>(problem.m, 1))),
+        n(static_cast<Real>(std::max<int64_t>(problem.n, 1))),
+        batch(static_cast<Real>(problem.batch)),
+        k{static_cast<Real>((problem.k + 63) / 64 * 64), static_cast<Real>((problem.k + 127) / 128 * 128)},
+        sm_share(1 / static_cast<Real>(sms)) {
+    const Real a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
     const int64_t row_bytes = problem.n * info(problem.out_dtype).bytes;
-    const double out_bytes = batch * m * static_cast<double>(row_bytes);
-    operand_bytes = kElementBytes * k * (a_batch * m + b_batch * n);
+    const Real out_bytes = batch * m * static_cast<Real>(row_bytes);
+    operand_bytes = kElementBytes * static_cast<Real>(problem.k) * (a_batch * m + b_batch * n);
     bytes = operand_bytes + out_bytes * (row_bytes % kSectorBytes != 0 ? 1 + gpu.out_sectors : 1);
     const bool has_pairs = takes_vector_stores(problem, 2);
-    unaligned_persistent = writes_by_tma(operands, problem) ? 0 : has_pairs ? 1 : 1 + gpu.odd_columns;
-    unaligned_staged = takes_vector_stores(problem, 4) ? 0 : 1;
+    unaligned[0] = writes_by_tma(operands, problem) ? 0 : has_pairs ? 1 : 1 + gpu.odd_columns;
+    unaligned[1] = takes_vector_stores(problem, 4) ? 0 : 1;
     for (int i = 0; i < 4; ++i) {
-      clusters[i] = clusters_at_once(1 << i, sms);
+      clusters[i] = static_cast<Real>(clusters_at_once(1 << i, sms));
       cluster_share[i] = 1 / clusters[i];
     }
   }
 };
 
-// A config and its numbers, ready for `cost_of`: what it would divide by is inverted.
-struct CostedConfig {
-  TileConfig tile;
-  int splits, log2_splits, ctas_per_sm;
-  double start, per_tile, per_k, per_k_mn, unaligned_tile;
-  double share_m, share_n, split_share;            // 1 / tile_m, 1 / tile_n, 1 / splits
-  double memory_ns, memory_ns_a_cta, l2_ns_a_cta;  // for a byte
+// The numbers of a table, an array for each, so that the compiler works out the costs of several configs at once. What
+// a cost would divide by is inverted; a choice between two numbers of the work is a weight, 0 or 1, of the second one.
+template <typename Real, int kCount>
+struct CostTable {
+  template <typename T>
+  using OfConfigs = std::array<T, kCount>;
 
-  constexpr CostedConfig() = default;
-  constexpr CostedConfig(const KernelConfig& config, const ConfigNumbers& numbers)
-      : tile(config.tile),
-        splits(config.splits),
-        log2_splits(config.splits == 8 ? 3 : config.splits / 2),
-        ctas_per_sm(config.ctas_per_sm),
-        start(numbers.start),
-        per_tile(numbers.per_tile),
-        per_k(numbers.per_k),
-        per_k_mn(numbers.per_k_mn),
-        unaligned_tile(numbers.unaligned_tile),
-        share_m(1.0 / config.tile.tile_m),
-        share_n(1.0 / config.tile.tile_n),
-        split_share(1.0 / config.splits),
-        memory_ns(1 / numbers.memory_bytes),
-        memory_ns_a_cta(1 / numbers.memory_bytes_a_cta),
-        l2_ns_a_cta(1 / (numbers.l2_bytes_a_tile * config.splits)) {}
+  OfConfigs<Real> long_blocks{};  // block_k is 128, not 64
+  OfConfigs<Real> staged{};       // the kernel stages its sums: it is not persistent
+  OfConfigs<Real> swapped{};      // a is the operand of any width (kSwapAb)
+  OfConfigs<Real> shares_sms{};   // an SM holds several CTAs
+  OfConfigs<int8_t> log2_splits{};
+  OfConfigs<Real> tile_m{}, tile_n{}, panels_m{}, panels_n{}, splits{};
+  OfConfigs<Real> share_m{}, share_n{}, split_share{};  // 1 / tile_m, 1 / tile_n, 1 / splits
+  OfConfigs<Real> start{}, per_tile{}, unaligned_tile{}, per_k{}, per_k_mn{};
+  OfConfigs<Real> memory_ns{}, memory_ns_a_cta{}, l2_ns_a_cta{};  // for a byte
+
+  constexpr CostTable(const KernelConfig (&configs)[kCount], const NamedNumbers (&numbers)[kCount]) {
+    for (int i = 0; i < kCount; ++i) {
+      const TileConfig& tile = configs[i].tile;
+      const ConfigNumbers& of = numbers[i].numbers;
+      long_blocks[i] = tile.block_k == 128;
+      staged[i] = !persistent(tile);
+      swapped[i] = tile.family == Family::kSwapAb;
+      shares_sms[i] = configs[i].ctas_per_sm > 1;
+      log2_splits[i] = static_cast<int8_t>(configs[i].splits == 8 ? 3 : configs[i].splits / 2);
+      tile_m[i] = tile.tile_m, tile_n[i] = tile.tile_n, splits[i] = configs[i].splits;
+      panels_m[i] = (tile.tile_m + kPanel - 1) / kPanel, panels_n[i] = (tile.tile_n + kPanel - 1) / kPanel;
+      share_m[i] = 1 / tile_m[i], share_n[i] = 1 / tile_n[i], split_share[i] = 1 / splits[i];
+      start[i] = of.start, per_tile[i] = of.per_tile, unaligned_tile[i] = of.unaligned_tile;
+      per_k[i] = of.per_k, per_k_mn[i] = of.per_k_mn;
+      memory_ns[i] = 1 / of.memory_bytes, memory_ns_a_cta[i] = 1 / of.memory_bytes_a_cta;
+      l2_ns_a_cta[i] = 1 / (of.l2_bytes_a_tile * splits[i]);
+    }
+  }
 };
 
-// What a config's time is made of, in nanoseconds: its start, and four parts that run at once: the tensor cores,
+// ceil(count / size) of what share = 1 / size stands for. The nearest miss is half a `share`: exact below
+// 2^20 of float, 2^40 of double; above it a tile more or less is nothing.
+template <typename Real>
+Real ceil_by_share(Real count, Real size, Real share) {
+  constexpr Real to_integer = 3 / std::numeric_limits<Real>::epsilon() / 2;  // a sum with it is rounded to an integer
+  return ((count + size - Real{0.5}) * share - Real{0.5} + to_integer) - to_integer;
+}
+
+// std::max and std::min are references, of which g++ makes branches and no vector instructions.
+template <typename Real>
+Real larger(Real x, Real y) {
+  return x > y ? x : y;
+}
+template <typename Real>
+Real smaller(Real x, Real y) {
+  return x < y ? x : y;
+}
+
+// The second of two numbers where `weight` is 1, the first where it is 0.
+template <typename Real>
+Real either(Real weight, const std::type_identity_t<Real> (&of)[2]) {
+  return of[0] + weight * (of[1] - of[0]);
+}
+
+// What each config's time is made of, in nanoseconds: its start, and four parts that run at once: the tensor cores,
 // memory, and L2, to each SM and to all of them. The longest part hides the others but for a share.
-struct Cost {
-  double waves;  // times an SM's time for one tile
-  double start, compute, memory, delivery, l2;
-  double not_hidden;
+template <typename Real, int kCount>
+struct Costs {
+  std::array<Real, kCount> waves;  // times an SM's time for one tile
+  std::array<Real, kCount> start, compute, memory, delivery, l2;
+  std::array<Real, kCount> ns;  // in all
 
-  double ns() const {
-    const double longest = std::max(std::max(compute, memory), std::max(delivery, l2));
-    return start + longest + not_hidden * (compute + memory + delivery + l2 - longest);
+  Costs(const CostTable<Real, kCount>& table, const DenseWork<Real>& work) {
+    std::array<Real, kCount> at_once, share;  // clusters of a config that run together, and 1 / at_once
+    for (int i = 0; i < kCount; ++i) at_once[i] = work.clusters[table.log2_splits[i]];
+    for (int i = 0; i < kCount; ++i) share[i] = work.cluster_share[table.log2_splits[i]];
+    const GpuNumbers& gpu = work.gpu;
+    const auto& a_units = work.a.k_major ? table.tile_m : table.panels_m;
+    const auto& b_units = work.b.k_major ? table.tile_n : table.panels_n;
+    const Real mn_major[2] = {work.b.k_major ? Real{0} : Real{1}, work.a.k_major ? Real{0} : Real{1}};
+    // CTAs that an SM holds together even out the last wave for the tensor cores, but less for what they wait for; and
+    // not where an operand is narrow: its lines are so short that TMA's rate is the limit, and the CTAs take turns.
+    const Real evens_out = work.a.narrow_lines + work.b.narrow_lines == 0 ? 1 : 0;
+    const Real l2_ns = 1 / static_cast<Real>(gpu.l2_bytes);
+    for (int i = 0; i < kCount; ++i) {
+      const Real tiles_m = ceil_by_share(work.m, table.tile_m[i], table.share_m[i]);
+      const Real tiles_n = ceil_by_share(work.n, table.tile_n[i], table.share_n[i]);
+      const Real tiles = tiles_m * tiles_n * work.batch, ctas = tiles * table.splits[i];
+      const Real rounds = ceil_by_share(tiles, at_once[i], share[i]), even = tiles * share[i];
+      const Real weight = table.shares_sms[i] * evens_out;
+      const Real load_waves = either(weight, {rounds, larger(Real{1}, even + gpu.uneven_waves * (rounds - even))});
+      waves[i] = either(weight, {rounds, larger(Real{1}, even)});
+      start[i] = table.start[i] + gpu.full_gpu_ns * smaller(Real{1}, ctas * work.sm_share);
+      const Real per_k = either(either(table.swapped[i], mn_major), {table.per_k[i], table.per_k_mn[i]});
+      const Real unaligned = table.unaligned_tile[i] * either(table.staged[i], work.unaligned);
+      compute[i] = waves[i] * (table.per_tile[i] + unaligned + per_k * either(table.long_blocks[i], work.k));
+      memory[i] = work.bytes * table.memory_ns[i] + work.operand_bytes * load_waves / ctas * table.memory_ns_a_cta[i];
+      const Real units_a = smaller(a_units[i], work.a.max_units), units_b = smaller(b_units[i], work.b.max_units);
+      const Real sm_a = units_a * either(table.long_blocks[i], work.a.sm) + work.a.sm_of_tile;
+      const Real sm_b = units_b * either(table.long_blocks[i], work.b.sm) + work.b.sm_of_tile;
+      delivery[i] = load_waves * (sm_a + sm_b) * table.l2_ns_a_cta[i];
+      const Real l2_a = units_a * either(table.long_blocks[i], work.a.l2);
+      const Real l2_b = units_b * either(table.long_blocks[i], work.b.l2);
+      const Real hot = (work.a.narrow_lines * tiles_n + work.b.narrow_lines * tiles_m) * work.batch;
+      l2[i] = tiles * (l2_a + l2_b) * l2_ns + hot * gpu.hot_line_ns * table.split_share[i];
+      const Real longest = larger(larger(compute[i], memory[i]), larger(delivery[i], l2[i]));
+      ns[i] = start[i] + longest + gpu.not_hidden * (compute[i] + memory[i] + delivery[i] + l2[i] - longest);
+    }
   }
 };
-
-// ceil(count / size) of what share = 1 / size stands for. Exact below 2^40: the nearest miss is half a `share`.
-inline double ceil_by_share(double count, double size, double share) {
-  return static_cast<double>(static_cast<int64_t>((count + size - 0.5) * share));
-}
-
-// A cost above `limit` may be cut short: it has what was known then, and is above it all the same.
-inline Cost cost_of(const CostedConfig& config, const DenseWork& work, double limit) {
-  const TileConfig& tile = config.tile;
-  const double tiles_m = std::max(1.0, ceil_by_share(work.m, tile.tile_m, config.share_m));
-  const double tiles_n = std::max(1.0, ceil_by_share(work.n, tile.tile_n, config.share_n));
-  const double tiles = tiles_m * tiles_n * work.batch, ctas = tiles * config.splits;
-  const double at_once = work.clusters[config.log2_splits], share = work.cluster_share[config.log2_splits];
-  const double rounds = ceil_by_share(tiles, at_once, share);
-
-  Cost cost{};
-  cost.not_hidden = work.gpu.not_hidden;
-  // CTAs that an SM holds together even out the last wave for the tensor cores, but less for what they wait for; and
-  // not where an operand is narrow: its lines are so short that TMA's rate is the limit, and the CTAs take turns.
-  double load_waves = rounds;
-  cost.waves = rounds;
-  if (config.ctas_per_sm > 1 && work.a.narrow_lines + work.b.narrow_lines == 0) {
-    const double even = tiles * share;
-    cost.waves = std::max(1.0, even);
-    load_waves = std::max(1.0, even + work.gpu.uneven_waves * (rounds - even));
-  }
-  const double unaligned = persistent(tile) ? work.unaligned_persistent : work.unaligned_staged;
-  const bool k_major = tile.family == Family::kSwapAb ? work.a.k_major() : work.b.k_major();
-  const double k = tile.block_k == 64 ? work.k_in_64 : work.k_in_128;
-  cost.start = config.start + work.gpu.full_gpu_ns * std::min(1.0, ctas * work.sm_share);
-  cost.compute = cost.waves *
-                 (config.per_tile + config.unaligned_tile * unaligned + (k_major ? config.per_k : config.per_k_mn) * k);
-  cost.memory = work.bytes * config.memory_ns + work.operand_bytes * load_waves / ctas * config.memory_ns_a_cta;
-  if (cost.ns() > limit) return cost;
-
-  const OperandLoads::Bytes a = work.a.of(tile.tile_m, tile.block_k);
-  const OperandLoads::Bytes b = work.b.of(tile.tile_n, tile.block_k);
-  const double hot = (work.a.narrow_lines * tiles_n + work.b.narrow_lines * tiles_m) * work.batch;
-  cost.delivery = load_waves * (a.sm + b.sm) * config.l2_ns_a_cta;
-  cost.l2 = tiles * (a.l2 + b.l2) / work.gpu.l2_bytes + hot * work.gpu.hot_line_ns * config.split_share;
-  return cost;
-}
 
 // ---- fp8, int8 and float32 ----
 

@@ -3,7 +3,6 @@
 // benchmarks/results/h200; a config's line may be written by hand too, with the numbers of a similar config.
 #pragma once
 
-#include <array>
 #include <string_view>
 
 #include "cuda/sm90/heuristics/cost.h"
@@ -29,11 +28,6 @@ constexpr GpuNumbers kGpuNumbers = {
     .l2_sectors_k = 1.334f,
     .l2_sectors_mn = 1.239f,
     .hot_line_ns = 0.02502f,
-};
-
-struct NamedNumbers {
-  const char* name;
-  ConfigNumbers numbers;
 };
 
 // One for each config of kDenseConfigs, in its order.
@@ -101,10 +95,6 @@ constexpr bool numbers_are_of_the_table() {
 static_assert(sizeof(kConfigNumbers) / sizeof(kConfigNumbers[0]) == kDenseConfigCount && numbers_are_of_the_table(),
               "each config of kDenseConfigs has its numbers here, in the same order");
 
-constexpr std::array<CostedConfig, kDenseConfigCount> kCostedConfigs = [] {
-  std::array<CostedConfig, kDenseConfigCount> costed{};
-  for (int i = 0; i < kDenseConfigCount; ++i) costed[i] = {kDenseConfigs[i], kConfigNumbers[i].numbers};
-  return costed;
-}();
+constexpr CostTable<float, kDenseConfigCount> kCostTable(kDenseConfigs, kConfigNumbers);
 
 }  // namespace tileon::sm90

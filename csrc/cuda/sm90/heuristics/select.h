@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <limits>
 #include <unordered_map>
 #include <vector>
 
@@ -122,23 +121,22 @@ inline bool may_choose(const KernelConfig& config, bool cheap) {
   return cheap || has_activated_store(config.tile) || !persistent(config.tile);
 }
 
-// A config that choose_dense weighs, and what it expects of it.
+// A config that choose_dense weighs, and what it expects of it in nanoseconds: the parts of Costs.
 struct Candidate {
   const char* name;
-  double ns;  // in all
-  Cost cost;
+  double ns, start, compute, memory, delivery, l2, waves;
 };
 
 // All of them, in the order of the table; none where the kernels cannot run the problem.
 inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
   std::vector<Candidate> candidates;
   if (why_not_dense(problem, gpu) != nullptr) return candidates;
-  const DenseWork work(Operands::k16Bits, problem, gpu.sm_count, kGpuNumbers);
+  const Costs costs(kCostTable, DenseWork<float>(Operands::k16Bits, problem, gpu.sm_count, kGpuNumbers));
   const bool cheap = is_cheap_epilogue(problem);
-  for (int config = 0; config < kDenseConfigCount; ++config) {
-    if (!may_choose(kDenseConfigs[config], cheap)) continue;
-    const Cost cost = cost_of(kCostedConfigs[config], work, std::numeric_limits<double>::infinity());
-    candidates.push_back({kDenseConfigs[config].name, cost.ns(), cost});
+  for (int i = 0; i < kDenseConfigCount; ++i) {
+    if (!may_choose(kDenseConfigs[i], cheap)) continue;
+    candidates.push_back({kDenseConfigs[i].name, costs.ns[i], costs.start[i], costs.compute[i], costs.memory[i],
+                          costs.delivery[i], costs.l2[i], costs.waves[i]});
   }
   return candidates;
 }
@@ -147,16 +145,11 @@ inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
 // formulas.
 inline int choose_dense(const Problem& problem, const Gpu& gpu) {
   if (why_not_dense(problem, gpu) != nullptr) return -1;
-  const DenseWork work(Operands::k16Bits, problem, gpu.sm_count, kGpuNumbers);
+  const Costs costs(kCostTable, DenseWork<float>(Operands::k16Bits, problem, gpu.sm_count, kGpuNumbers));
   const bool cheap = is_cheap_epilogue(problem);
-  double least = std::numeric_limits<double>::infinity();  // above it a cost need not be known
   return cheapest_config(
       kDenseConfigs, [&](const KernelConfig& config) { return may_choose(config, cheap); },
-      [&](const KernelConfig& config) {
-        const double ns = cost_of(kCostedConfigs[&config - kDenseConfigs], work, least).ns();
-        least = std::min(least, ns);
-        return ns;
-      });
+      [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
 }
 
 inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
@@ -206,10 +199,9 @@ inline int choose_prepared(Operands operands, const Problem& problem, const Gpu&
   const Problem prepared = prepared_problem(problem, nullptr, nullptr);
   const auto is_wanted = [&](const KernelConfig& config) { return config.operands == operands; };
   if (!is_by_encoding(operands)) {
-    const DenseWork work(operands, prepared, gpu.sm_count, kGpuNumbers);
-    return cheapest_config(kBlockScaledConfigs, is_wanted, [&](const KernelConfig& config) {
-      return cost_of(kCostedConfigs[config.like], work, std::numeric_limits<double>::infinity()).ns();
-    });
+    const Costs costs(kCostTable, DenseWork<float>(operands, prepared, gpu.sm_count, kGpuNumbers));
+    return cheapest_config(kBlockScaledConfigs, is_wanted,
+                           [&](const KernelConfig& config) { return costs.ns[config.like]; });
   }
   const Work work(prepared, 1);
   return cheapest_config(kBlockScaledConfigs, is_wanted, [&](const KernelConfig& config) {
