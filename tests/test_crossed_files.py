@@ -41,7 +41,7 @@ def test_lines_that_ran_count_once_under_the_name_in_csrc(tmp_path: pathlib.Path
     reports = (
         report("csrc/core/problem.h", n3=1, n4=0) + "\n" + report("library/core/problem.h", n3=2, n7=1),
         report("csrc/cuda/ptx/tma.cuh", n5=9),
-        report("csrc/core/dtypes.h", n1=0),  # nothing of it ran
+        report("csrc/core/formats.h", n1=0),  # nothing of it ran
         report("machine/machine.h", n1=1),  # not csrc
         "",
     )

@@ -5,7 +5,6 @@
 #include <array>
 #include <type_traits>
 
-#include "core/dtypes.h"
 #include "core/formats.h"
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/bf16x6.h"
