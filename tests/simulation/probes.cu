@@ -7,7 +7,7 @@
 #include "cuda/ptx/sync.cuh"
 #include "cuda/ptx/tma.cuh"
 #include "cuda/ptx/wgmma.cuh"
-#include "cuda/runtime/launch.h"
+#include "cuda/runtime/runtime.h"
 #include "cuda/runtime/tensor_map.h"
 #include "runtime.h"
 #include "state.h"

@@ -103,12 +103,6 @@ inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigne
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>(uint64_t{a} * b >> 32); }
 
-// cuda_runtime.h has it for nvcc alone.
-template <typename... Params>
-inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)(Params...)) {
-  return cudaFuncGetAttributes(attributes, reinterpret_cast<const void*>(kernel));
-}
-
 namespace tileon::simulation {
 
 // Each byte of two words by a function of the bytes.

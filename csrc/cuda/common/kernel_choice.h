@@ -1,5 +1,6 @@
-// From a problem's values to one kernel: how its operands and its output lie in memory, the cheapest config of a table,
-// and the template argument that a value at run time stands for.
+// From a problem's values to one kernel: what the choice needs to know of a GPU, how operands and output lie in memory,
+// the cheapest config of a table, and the template argument that a value at run time stands for. Any C++ compiler takes
+// it.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,20 @@
 #include "core/problem.h"
 
 namespace tileon {
+
+// What the choice of a kernel needs to know of a GPU.
+struct Gpu {
+  int capability;  // major * 10 + minor
+  int sm_count;
+  int shared_bytes_per_block;  // at most shared_limit(capability)
+  int image = capability;      // what its image of the portable kernels was compiled for: less, where that is PTX
+};
+
+// The most shared memory that one CTA may have on a GPU of this capability. Kernels that need more are left empty in
+// its image; 8.7 has 163 KB, but runs the image of 8.6.
+constexpr int shared_limit(int capability) {
+  return (capability == 80 ? 163 : capability >= 90 && capability < 120 ? 227 : 99) * 1024;
+}
 
 // The dimension along which an operand's elements are adjacent.
 enum class Major : int8_t {

@@ -11,7 +11,7 @@
 
 #include "checks/products.h"
 #include "cuda/dispatch/scaled_mm_rules.h"
-#include "cuda/runtime/error.h"
+#include "cuda/runtime/runtime.h"
 #include "cuda/sm80/sm80.h"
 
 namespace tileon::scaled_mm {

@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "checks/products.h"
-#include "cuda/runtime/error.h"
+#include "cuda/runtime/runtime.h"
 #include "tuning/problem_key.h"
 #include "tuning/tuned_configs.h"
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "cuda/runtime/error.h"
+#include "cuda/runtime/runtime.h"
 
 namespace tileon {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "cuda/common/kernel_choice.h"
-#include "cuda/runtime/error.h"
+#include "cuda/runtime/runtime.h"
 #include "cuda/runtime/tensor_map.h"
 #include "cuda/sm90/heuristics/select.h"
 #include "cuda/sm90/launch/launch.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cuda/runtime/launch.h"
+#include "cuda/runtime/runtime.h"
 #include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/kernel_params.h"
 
