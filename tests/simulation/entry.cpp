@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cuda/common/kernel_choice.h"
-#include "cuda/common/kernel_problem.h"
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/sm80/sm80.h"
 #include "cuda/sm90/sm90.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "cuda/common/epilogue_store.cuh"
-#include "cuda/common/kernel_problem.h"
+#include "cuda/common/kernel_choice.h"
 
 namespace tileon {
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "cuda/common/convert.cuh"
-#include "cuda/common/kernel_problem.h"
+#include "cuda/common/kernel_choice.h"
 
 namespace tileon {
 

@@ -7,7 +7,6 @@
 
 #include "cuda/common/epilogue_store.cuh"
 #include "cuda/common/kernel_choice.h"
-#include "cuda/common/kernel_problem.h"
 #include "cuda/common/tile_order.h"
 #include "cuda/ptx/mma.cuh"
 #include "cuda/ptx/shared.cuh"
