@@ -108,7 +108,7 @@ def test_includes_go_down_only() -> None:
         ("cuda/sm80/heuristics/config.h", "checks/operands.h"),
         ("cuda/sm80/kernels/mma.cuh", "cuda/sm80/registry/registry.h"),
         ("cuda/sm90/heuristics/config.h", "cuda/sm80/heuristics/operand_access.h"),
-        ("cuda/sm90/heuristics/config.h", "cuda/sm90/registry/gemm.cuh"),
+        ("cuda/sm90/heuristics/config.h", "cuda/sm90/registry/instantiate.cuh"),
         ("cuda/sm90/layout/kernel_params.h", "cuda/sm90/heuristics/config.h"),
         ("cuda/sm90/mainloop/mma.cuh", "cuda/sm90/epilogue/tma_store.cuh"),
         ("cuda/sm90/mainloop/mma.cuh", "cuda/sm90/sm90.h"),

@@ -4,7 +4,6 @@
 
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/sync.cuh"
 #include "cuda/ptx/tma.cuh"
 #include "cuda/ptx/wgmma.cuh"
 #include "cuda/runtime/runtime.h"

@@ -36,6 +36,26 @@ __device__ __forceinline__ Accumulator load_bias(const Epilogue& epilogue, int64
   }
 }
 
+// Writes kColumns of wgmma's columns of a warp's 16 rows to `staging`, where its first row and column go. Rows of the
+// staging are rows of the output: where the operands are swapped, those are wgmma's columns.
+template <bool kSwapAb, int kPitch, int kColumns>
+__device__ __forceinline__ void write_fragments(float* staging, const float* fragments) {
+  const int row = threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;  // wgmma's
+#pragma unroll
+  for (int j = 0; j < kColumns / 8; ++j) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {  // eight rows apart
+      const float first = fragments[j * 4 + half * 2], second = fragments[j * 4 + half * 2 + 1];
+      if constexpr (kSwapAb) {
+        staging[(column + j * 8) * kPitch + row + half * 8] = first;
+        staging[(column + j * 8 + 1) * kPitch + row + half * 8] = second;
+      } else {
+        *reinterpret_cast<float2*>(staging + (row + half * 8) * kPitch + column + j * 8) = {first, second};
+      }
+    }
+  }
+}
+
 // Stores one value as the output's dtype; `at` counts elements.
 __device__ __forceinline__ void store_as(void* out, DType dtype, int64_t at, float value) {
   switch (dtype) {

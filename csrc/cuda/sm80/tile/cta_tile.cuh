@@ -10,7 +10,6 @@
 #include "cuda/common/tile_order.h"
 #include "cuda/ptx/mma.cuh"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/sync.cuh"
 #include "cuda/sm80/heuristics/config.h"
 #include "cuda/sm80/loaders/operand_tile.cuh"
 

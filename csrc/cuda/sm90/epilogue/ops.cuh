@@ -10,7 +10,7 @@
 #include "cuda/common/convert.cuh"
 #include "cuda/common/kernel_choice.h"
 #include "cuda/ptx/convert.cuh"
-#include "cuda/ptx/sync.cuh"
+#include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
 
 namespace tileon::sm90 {

@@ -14,7 +14,7 @@ CUtensorMapDataType type_of(DType dtype) {
   return dtype == DType::kBFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
-// Boxes of `panels`, as load_operand (producer.cuh) asks for them. Their bytes are added to `loaded_bytes`.
+// Boxes of `panels`, as load_operand (mainloop/kernel.cuh) asks for them. Their bytes are added to `loaded_bytes`.
 CUtensorMap map_operand(const Operand& operand, const void* valid_address, const Problem& problem, int element_bytes,
                         int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map,
                         uint16_t& loaded_bytes) {
@@ -52,7 +52,8 @@ EpilogueOp epilogue_op_of(const Problem& problem) {
   return problem.epilogue.activation == Activation::kRelu ? EpilogueOp::kBiasAndRelu : EpilogueOp::kBiasAndLeakyRelu;
 }
 
-// Whether the kernel can go by epilogue/activated_store.cuh, whatever the activation and wherever the rows begin.
+// Whether the kernel can go by ActivatedStore (epilogue/tma_store.cuh), whatever the activation and wherever the rows
+// begin.
 bool takes_activated_store(Operands operands, const TileConfig& tile, const Problem& problem) {
   return operands == Operands::k16Bits && has_activated_store(tile) && problem.out_dtype == problem.a.dtype &&
          problem.out.stride_n == 1;
