@@ -102,7 +102,7 @@ def test_includes_go_down_only() -> None:
         ("cuda/ptx/mma.cuh", "core/problem.h"),
         ("cuda/common/tile_order.h", "cuda/sm80/heuristics/config.h"),
         ("cuda/common/epilogue_store.cuh", "cuda/sm90/heuristics/config.h"),
-        ("cuda/runtime/tensor_map.h", "cuda/sm90/layout/operand_tile.h"),
+        ("cuda/runtime/runtime.h", "cuda/sm90/layout/operand_tile.h"),
         ("cuda/sm80/heuristics/config.h", "cuda/sm80/registry/registry.h"),
         ("cuda/sm80/heuristics/config.h", "cuda/sm90/heuristics/config.h"),
         ("cuda/sm80/heuristics/config.h", "checks/operands.h"),
@@ -174,7 +174,7 @@ def test_shared_memory_is_declared_in_one_place() -> None:
 def test_tensor_maps_are_encoded_in_one_place() -> None:
     """By the driver's entry point at run time: the library must load where there is no driver."""
     for path in SOURCES:
-        if path.relative_to(CSRC).as_posix() not in ("cuda/runtime/tensor_map.h", "cuda/runtime/tensor_map.cpp"):
+        if path.relative_to(CSRC).as_posix() not in ("cuda/sm90/launch/launch.h", "cuda/sm90/launch/launch.cpp"):
             assert "cuTensorMapEncode" not in path.read_text(), path.relative_to(ROOT)
     assert "-lcuda" not in (ROOT / "setup.py").read_text()
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/tma.cuh"
 
 namespace tileon {
 

@@ -3,7 +3,6 @@
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/runtime.h"
-#include "cuda/runtime/tensor_map.h"
 #include "cuda/sm90/heuristics/select.h"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/layout/kernel_params.h"

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cuda/common/column_store.cuh"
 #include "cuda/common/epilogue_store.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"

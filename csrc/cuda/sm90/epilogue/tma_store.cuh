@@ -12,9 +12,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "cuda/common/column_store.cuh"
+#include "cuda/common/epilogue_store.cuh"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/tma.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"
 #include "cuda/sm90/epilogue/staged_store.cuh"
 #include "cuda/sm90/heuristics/config.h"

@@ -1,5 +1,8 @@
-// From a problem and a config to a kernel and its parameters, and the one place that launches a Hopper kernel.
+// From a problem and a config to a kernel and its parameters, TMA descriptors among them, and the one place that launches
+// a Hopper kernel.
 #pragma once
+
+#include <cuda.h>
 
 #include <array>
 #include <atomic>
@@ -18,6 +21,20 @@
 #include "cuda/sm90/layout/kernel_params.h"
 
 namespace tileon::sm90 {
+
+// ---- the one place that encodes TMA descriptors. No link to libcuda: the driver is asked at run time ----
+
+// A tensor of up to five dimensions, innermost first.
+struct TensorBox {
+  int dimensions;
+  uint64_t sizes[5];    // elements
+  uint64_t strides[5];  // bytes, from dimension 1 on; multiples of 16. The innermost one is dense.
+  uint32_t box[5];      // elements of one transfer
+};
+
+// Throws std::runtime_error where the driver refuses.
+CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor,
+                              CUtensorMapSwizzle swizzle);
 
 // ---- a kernel's parameters ----
 

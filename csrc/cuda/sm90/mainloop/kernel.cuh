@@ -9,7 +9,6 @@
 
 #include "cuda/common/pipeline.cuh"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/tma.cuh"
 #include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/layout/operand_tile.h"
