@@ -65,8 +65,7 @@ int main() {
       expect(current_device == current, "the current device is the same afterwards");
     }
   images_asked = 0;
-  expect(ask_gpu(2, kernel).image == 0 && images_asked == 0,
-         "a GPU that has no kernels is not asked for its image");
+  expect(ask_gpu(2, kernel).image == 0 && images_asked == 0, "a GPU that has no kernels is not asked for its image");
   try {
     current_device = 0;
     const WhileCurrent nowhere(7);

@@ -43,8 +43,8 @@ inline bool takes_vector_stores(const Problem& problem, int columns = 4) {
 }
 
 // Whether the codes of an operand with scales are to be copied into an aligned buffer before kernels read them: where
-// not every load of the portable kernels is aligned. The widest have a half or a whole block of 32 elements; of nvfp4, a
-// block of 16. Every backend wants these copies.
+// not every load of the portable kernels is aligned. The widest have a half or a whole block of 32 elements; of nvfp4,
+// a block of 16. Every backend wants these copies.
 inline bool wants_copy_of_codes(const Operand& operand, int64_t mn, const Problem& problem) {
   const int64_t row_bytes = problem.k / elements_per_byte(operand.dtype);
   if (mn == 0 || problem.k == 0) return false;  // nothing is read

@@ -1,5 +1,5 @@
-// From a problem and a config to a kernel and its parameters, TMA descriptors among them, and the one place that launches
-// a Hopper kernel.
+// From a problem and a config to a kernel and its parameters, TMA descriptors among them, and the one place that
+// launches a Hopper kernel.
 #pragma once
 
 #include <cuda.h>
