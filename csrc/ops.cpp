@@ -110,7 +110,7 @@ void tileon::define_ops(DefinedOps& m) {
   m.def("_tuned_config(int device, str problem) -> str");
   m.def("_clear_tuned_configs() -> ()");
   m.def("_announce_tuner(bool loads, bool tunes) -> ()");
-  // the tuner's own, which cuda/dispatch/tuned.h calls
+  // the tuner's own, which cuda/dispatch/products.cpp calls
   m.def("_load_tuned_configs(int device) -> ()");
   m.def(
       "_tune_matmul(Tensor a, Tensor b, Tensor? bias, str activation, float slope, ScalarType? out_dtype, "

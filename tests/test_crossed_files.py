@@ -40,15 +40,15 @@ def test_lines_that_ran_count_once_under_the_name_in_csrc(tmp_path: pathlib.Path
 
     reports = (
         report("csrc/core/problem.h", n3=1, n4=0) + "\n" + report("library/core/problem.h", n3=2, n7=1),
-        report("csrc/cuda/ptx/tma.cuh", n5=9),
-        report("csrc/core/dtypes.h", n1=0),  # nothing of it ran
+        report("csrc/cuda/ptx/wgmma.cuh", n5=9),
+        report("csrc/core/formats.h", n1=0),  # nothing of it ran
         report("machine/machine.h", n1=1),  # not csrc
         "",
     )
     lines: crossed_files.Lines = defaultdict(set)
     for each in reports:
         crossed_files.add_lines(each, (tmp_path / "csrc", tmp_path / "library"), lines)
-    assert lines == {"core/problem.h": {3, 7}, "cuda/ptx/tma.cuh": {5}}
+    assert lines == {"core/problem.h": {3, 7}, "cuda/ptx/wgmma.cuh": {5}}
 
 
 def test_a_record_reads_as_it_was_written(tmp_path: pathlib.Path) -> None:

@@ -21,7 +21,7 @@ def simulation():
         pytest.skip(reason)
     out = ROOT / "build" / "simulation" / "probes"
     made = Simulation(
-        simulation_build.build(ROOT / "csrc", out, only="cuda/runtime/tensor_map", extra=simulation_build.ACCESSES)
+        simulation_build.build(ROOT / "csrc", out, only="cuda/sm90/launch", extra=simulation_build.ACCESSES)
     )
     for name in ("store_box", "multiply", "chain", "neighbour", "pass_on", "pass_to_lane", "count_ctas", "fetch"):
         getattr(made.lib, f"probe_{name}").restype = ctypes.c_char_p

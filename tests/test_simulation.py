@@ -60,7 +60,7 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
         (HOPPER, "sm90_gemm_128x256x64", "mbarrier.try_wait", "common/pipeline.cuh"),
         (HOPPER, "sm90_gemm_128x256x64", "fence.proxy.async", "sm90/epilogue/tma_store.cuh"),
         (HOPPER, "sm90_gemm_128x256x64", "cp.async.bulk.wait_group.read", "sm90/epilogue/tma_store.cuh"),
-        (HOPPER, "sm90_gemm_128x256x64", "griddepcontrol.wait", "sm90/mainloop/producer.cuh"),
+        (HOPPER, "sm90_gemm_128x256x64", "griddepcontrol.wait", "sm90/mainloop/kernel.cuh"),
         (HOPPER, "sm90_split2_128x128x64", "barrier.cluster.wait", "sm90/kernels/cluster_split_k.cuh"),
         (PORTABLE, "sm80_mma_64x64x64", "cp.async.wait_group", "sm80/loaders/pipeline.cuh"),
         (PORTABLE, "sm80_mma_64x64x64", "bar.warp.sync", "sm80/tile/cta_tile.cuh"),

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "core/block_quantize.h"
-#include "core/dtypes.h"
 #include "core/epilogue.h"
 #include "core/formats.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/dtypes.h"
+#include "core/formats.h"
 #include "core/host_device.h"
 
 namespace tileon {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "core/dtypes.h"
 #include "core/epilogue.h"
 #include "core/formats.h"
 

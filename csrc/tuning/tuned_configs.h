@@ -27,10 +27,4 @@ struct Tuner {
 inline Tuner announced_tuner;
 inline std::atomic<bool> has_tuned_configs{false};
 
-// Whether a product has anything to ask: read by every call.
-inline bool may_be_tuned() {
-  constexpr auto relaxed = std::memory_order_relaxed;
-  return has_tuned_configs.load(relaxed) || announced_tuner.loads.load(relaxed) || announced_tuner.tunes.load(relaxed);
-}
-
 }  // namespace tileon

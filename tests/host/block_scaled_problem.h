@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/problem.h"
-#include "cuda/runtime/gpu.h"
+#include "cuda/common/kernel_choice.h"
 
 constexpr tileon::Gpu kH200{90, 132, 227 * 1024, 90};
 constexpr tileon::Gpu kAda{89, 128, 99 * 1024, 89};

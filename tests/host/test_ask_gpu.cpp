@@ -1,5 +1,5 @@
 // What is kept of a GPU is its own, whichever GPU is the current one: two unlike GPUs of a made-up runtime.
-#include "cuda/dispatch/ask_gpu.h"
+#include "cuda/runtime/runtime.h"
 
 #include <stdexcept>
 
@@ -42,11 +42,14 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorName(cudaError_t) { return "cudaErrorInvalidDevice"; }
 const char* cudaGetErrorString(cudaError_t) { return "invalid device ordinal"; }
 
-// As cudaFuncGetAttributes answers: for the current device.
-static int image_capability() {
+// For the current device.
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
   ++images_asked;
-  return kDevices[current_device].major * 10 + kDevices[current_device].minor;
+  attributes->ptxVersion = kDevices[current_device].major * 10 + kDevices[current_device].minor;
+  return cudaSuccess;
 }
+
+static void kernel() {}
 
 using namespace tileon;
 
@@ -54,7 +57,7 @@ int main() {
   for (int current = 0; current < kDeviceCount; ++current)
     for (int device = 0; device < 2; ++device) {
       current_device = current;
-      const Gpu gpu = ask_gpu(device, image_capability);
+      const Gpu gpu = ask_gpu(device, kernel);
       const int capability = kDevices[device].major * 10 + kDevices[device].minor;
       expect(gpu.capability == capability, "the capability of the device that is asked about");
       expect(gpu.image == capability, "and the image that it runs, not the current device's");
@@ -62,8 +65,7 @@ int main() {
       expect(current_device == current, "the current device is the same afterwards");
     }
   images_asked = 0;
-  expect(ask_gpu(2, image_capability).image == 0 && images_asked == 0,
-         "a GPU that has no kernels is not asked for its image");
+  expect(ask_gpu(2, kernel).image == 0 && images_asked == 0, "a GPU that has no kernels is not asked for its image");
   try {
     current_device = 0;
     const WhileCurrent nowhere(7);

@@ -78,7 +78,7 @@ void check_access() {
                         int64_t k) {
     Problem problem = problem_of(mn, 1, k);
     problem.b.scale.type = scale;
-    return sm80::reads_codes(operand_at(address, stride_mn, stride_k, DType::kFloat4E2M1), problem, mn);
+    return !wants_copy_of_codes(operand_at(address, stride_mn, stride_k, DType::kFloat4E2M1), mn, problem);
   };
   constexpr auto e8m0 = ScaleType::kE8M0, e4m3 = ScaleType::kE4M3;
   expect(reads(256, 32, 1, e8m0, 5, 64), "aligned rows");

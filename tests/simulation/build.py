@@ -21,7 +21,7 @@ ROOT = HERE.parent.parent
 # What the sources say for nvcc, and what stands there in the tree of links: the one launch whose parameters have lost
 # their types.
 REPLACED = {
-    "cuda/runtime/launch.h": (
+    "cuda/runtime/runtime.h": (
         "return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments);",
         "static_cast<void>(arguments);\n  return simulation::launch(config, kernel, params...);",
     ),

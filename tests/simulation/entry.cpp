@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/common/kernel_problem.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/elementwise/elementwise.h"
-#include "cuda/runtime/gpu.h"
 #include "cuda/sm80/sm80.h"
 #include "cuda/sm90/sm90.h"
 #include "guarded.h"

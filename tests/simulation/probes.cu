@@ -2,13 +2,10 @@
 #include <cstdint>
 #include <string>
 
-#include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/sync.cuh"
-#include "cuda/ptx/tma.cuh"
 #include "cuda/ptx/wgmma.cuh"
-#include "cuda/runtime/launch.h"
-#include "cuda/runtime/tensor_map.h"
+#include "cuda/runtime/runtime.h"
+#include "cuda/sm90/launch/launch.h"
 #include "runtime.h"
 #include "state.h"
 
@@ -245,6 +242,7 @@ LaunchConfig config_of(int threads, int shared_bytes = 0) {
 }  // namespace tileon
 
 using namespace tileon;
+using sm90::encode_tensor_map, sm90::TensorBox;
 
 extern "C" {
 

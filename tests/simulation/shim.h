@@ -110,12 +110,6 @@ inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
 }
 inline uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>(uint64_t{a} * b >> 32); }
 
-// cuda_runtime.h has it for nvcc alone.
-template <typename... Params>
-inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)(Params...)) {
-  return cudaFuncGetAttributes(attributes, reinterpret_cast<const void*>(kernel));
-}
-
 namespace tileon::simulation {
 
 // Each byte of two words by a function of the bytes.

@@ -16,7 +16,7 @@ import threading
 import torch
 
 _OUT_OF_MEMORY = "CUDA out of memory"  # how torch's message begins, and that of csrc/core/memory_text.h
-_INTERRUPTED = ": the tuner was interrupted"  # csrc/cuda/dispatch/tuned.h
+_INTERRUPTED = ": the tuner was interrupted"  # csrc/cuda/dispatch/products.cpp
 
 _this_thread = threading.local()
 

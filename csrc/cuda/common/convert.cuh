@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/dtypes.h"
+#include "core/formats.h"
 
 namespace tileon {
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "cuda/common/convert.cuh"
-#include "cuda/common/kernel_problem.h"
+#include "cuda/common/kernel_choice.h"
 
 namespace tileon {
 
@@ -33,6 +33,26 @@ __device__ __forceinline__ Accumulator load_bias(const Epilogue& epilogue, int64
       return widen(static_cast<const float*>(epilogue.bias)[at]);
     default:
       return static_cast<Accumulator>(static_cast<const double*>(epilogue.bias)[at]);
+  }
+}
+
+// Writes kColumns of wgmma's columns of a warp's 16 rows to `staging`, where its first row and column go. Rows of the
+// staging are rows of the output: where the operands are swapped, those are wgmma's columns.
+template <bool kSwapAb, int kPitch, int kColumns>
+__device__ __forceinline__ void write_fragments(float* staging, const float* fragments) {
+  const int row = threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;  // wgmma's
+#pragma unroll
+  for (int j = 0; j < kColumns / 8; ++j) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {  // eight rows apart
+      const float first = fragments[j * 4 + half * 2], second = fragments[j * 4 + half * 2 + 1];
+      if constexpr (kSwapAb) {
+        staging[(column + j * 8) * kPitch + row + half * 8] = first;
+        staging[(column + j * 8 + 1) * kPitch + row + half * 8] = second;
+      } else {
+        *reinterpret_cast<float2*>(staging + (row + half * 8) * kPitch + column + j * 8) = {first, second};
+      }
+    }
   }
 }
 
@@ -170,5 +190,68 @@ class WarpStore {
   int64_t batch_offset_;
   Accumulator bias_[kColumnsPerLane];
 };
+
+// ---- with few registers: a lane keeps to one column, or to two neighbouring ones ----
+
+// Stores neighbouring columns, the first `columns` of them; `at` counts elements. `vectors`: all at once.
+template <int kCount>
+__device__ __forceinline__ void store_columns(void* data, const KernelProblem& problem, int64_t at,
+                                              const float (&values)[kCount], bool vectors, int columns) {
+  if constexpr (kCount == 2) {
+    if (vectors && problem.out_dtype == DType::kFloat16) {
+      *reinterpret_cast<uint32_t*>(static_cast<__half*>(data) + at) = round_pair<__half>(values[0], values[1]);
+      return;
+    }
+    if (vectors && problem.out_dtype == DType::kBFloat16) {
+      *reinterpret_cast<uint32_t*>(static_cast<__nv_bfloat16*>(data) + at) =
+          round_pair<__nv_bfloat16>(values[0], values[1]);
+      return;
+    }
+    if (vectors && problem.out_dtype == DType::kFloat32) {
+      *reinterpret_cast<float2*>(static_cast<float*>(data) + at) = {values[0], values[1]};
+      return;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    if (i < columns) store_as(data, problem.out_dtype, at + i * problem.out.stride_n, values[i]);
+}
+
+// Stores kRows x kColumns sums from `slab` ([kRows][kPitch] in shared memory, written by this warp and synchronized) to
+// the output from (row, column) on: bias, activation, one rounding, any strides. kCount: columns of a lane. `vectors`:
+// neighbouring columns can be stored at once. kKeepsPreActivation: the argument of the activation too, where it is
+// wanted.
+template <int kRows, int kColumns, int kPitch, int kCount, bool kKeepsPreActivation>
+__device__ __forceinline__ void store_by_columns(const KernelProblem& problem, bool vectors, int64_t batch, int row,
+                                                 int column, const float* slab) {
+  constexpr int lanes_per_row = kColumns / kCount;
+  constexpr int rows_at_once = 32 / lanes_per_row;
+  static_assert(32 % lanes_per_row == 0 && kRows % rows_at_once == 0);
+  const int lane_row = threadIdx.x % 32 / lanes_per_row, lane_column = threadIdx.x % lanes_per_row * kCount;
+  column += lane_column;
+  if (column >= problem.n) return;
+  const int columns = min(problem.n - column, static_cast<int64_t>(kCount));
+  vectors = vectors && columns == kCount;
+  const Epilogue& epilogue = problem.epilogue;
+  float bias[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    bias[i] = epilogue.bias == nullptr || i >= columns ? 0.0f : load_bias<float>(epilogue, column + i);
+  int64_t at =
+      batch * problem.out.stride_batch + column * problem.out.stride_n + (row + lane_row) * problem.out.stride_m;
+#pragma unroll 1
+  for (int i = lane_row; i < kRows && row + i < problem.m; i += rows_at_once) {
+    float values[kCount];
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) values[j] = slab[i * kPitch + lane_column + j] + bias[j];
+    if constexpr (kKeepsPreActivation) {
+      if (problem.pre_activation != nullptr)
+        store_columns(problem.pre_activation, problem, at, values, vectors, columns);
+    }
+    activate_all(values, epilogue);
+    store_columns(problem.out.data, problem, at, values, vectors, columns);
+    at += rows_at_once * problem.out.stride_m;
+  }
+}
 
 }  // namespace tileon

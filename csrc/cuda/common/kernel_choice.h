@@ -1,5 +1,6 @@
-// From a problem's values to one kernel: how its operands and its output lie in memory, the cheapest config of a table,
-// and the template argument that a value at run time stands for.
+// From a problem to one kernel: what the choice needs to know of a GPU, how operands and output lie in memory, the
+// cheapest config of a table, the template argument that a value at run time stands for; and what of the problem the
+// kernel knows. Any C++ compiler takes it.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,22 @@
 #include "core/problem.h"
 
 namespace tileon {
+
+// What the choice of a kernel needs to know of a GPU.
+struct Gpu {
+  int capability;  // major * 10 + minor
+  int sm_count;
+  int shared_bytes_per_block;  // at most shared_limit(capability)
+  int image = capability;      // what its image of the portable kernels was compiled for: less, where that is PTX
+};
+
+// The most shared memory that one CTA may have on a GPU of this capability. Kernels that need more are left empty in
+// its image; 8.7 has 163 KB, but runs the image of 8.6.
+constexpr int shared_limit(int capability) {
+  return (capability == 80 ? 163 : capability >= 90 && capability < 120 ? 227 : 99) * 1024;
+}
+
+// ---- how operands and output lie in memory ----
 
 // The dimension along which an operand's elements are adjacent.
 enum class Major : int8_t {
@@ -24,6 +41,20 @@ inline bool takes_vector_stores(const Problem& problem, int columns = 4) {
          (problem.batch <= 1 || problem.out.stride_batch * element % bytes == 0) &&
          static_cast<int64_t>(reinterpret_cast<uintptr_t>(problem.out.data)) % bytes == 0;
 }
+
+// Whether the codes of an operand with scales are to be copied into an aligned buffer before kernels read them: where
+// not every load of the portable kernels is aligned. The widest have a half or a whole block of 32 elements; of nvfp4,
+// a block of 16. Every backend wants these copies.
+inline bool wants_copy_of_codes(const Operand& operand, int64_t mn, const Problem& problem) {
+  const int64_t row_bytes = problem.k / elements_per_byte(operand.dtype);
+  if (mn == 0 || problem.k == 0) return false;  // nothing is read
+  if (operand.stride_k != 1 && row_bytes > 1) return true;
+  const int load_bytes = problem.b.scale.type == ScaleType::kE8M0 ? 16 : 8;
+  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data));
+  return (address | (mn > 1 ? operand.stride_mn : 0)) % load_bytes != 0;
+}
+
+// ---- the choice ----
 
 // The index of the config that is expected to be fastest; -1 where none may run. `ns(config)` is asked only of configs
 // for which `runs(config)` holds.
@@ -55,6 +86,71 @@ bool visit_below(Value value, const Use& use) {
     return visit<static_cast<Value>(kIndex)...>(value, use);
   }
   (std::make_integer_sequence<int, kCount>());
+}
+
+// ---- what a kernel knows of its product, as one of its parameters: the part of a Problem that it reads, in a layout
+// of its own. A Problem may grow; what lies in the constant memory of a kernel stays as it is ----
+
+// A product of operands without scales.
+struct KernelProblem {
+  int64_t batch = 1;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  DType dtype = DType::kFloat32;  // of both operands; of a where both are fp8
+  DType b_dtype = DType::kFloat32;
+  DType out_dtype = DType::kFloat32;
+  bool allow_tf32 = false;
+  bool fast_accum = false;
+  Matrix a;
+  Matrix b;
+  Output out;
+  Epilogue epilogue;
+  void* pre_activation = nullptr;
+  DeviceFlag device_flag;
+};
+
+// One operand with block scales: rows of k elements. Strides are in bytes.
+struct ScaledKernelOperand {
+  const void* data = nullptr;
+  int64_t stride_row = 0;
+  int64_t stride_k = 0;  // from byte to byte: of e2m1, from pair to pair
+  DType dtype = DType::kFloat8E4M3;
+  const void* scale = nullptr;
+  ScaleStrides scale_strides{};
+};
+
+struct ScaledKernelProblem {
+  static constexpr int64_t batch = 1;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  ScaleType scale_type = ScaleType::kE8M0;
+  int vec = 32;
+  DType out_dtype = DType::kFloat16;
+  bool fast_accum = false;
+  ScaledKernelOperand a;
+  ScaledKernelOperand b;
+  PreparedWeight prepared_b;
+  Output out;
+  Epilogue epilogue;
+  const float* global_scale = nullptr;
+  DeviceFlag device_flag;
+};
+
+inline KernelProblem kernel_problem(const Problem& of) {
+  return {of.batch,      of.m, of.n, of.k,   of.a.dtype,  of.b.dtype,        of.out_dtype,  of.allow_tf32,
+          of.fast_accum, of.a, of.b, of.out, of.epilogue, of.pre_activation, of.device_flag};
+}
+
+inline ScaledKernelOperand scaled_kernel_operand(const Operand& of) {
+  return {of.data, of.stride_mn, of.stride_k, of.dtype, of.scale.data, of.scale.strides};
+}
+
+inline ScaledKernelProblem scaled_kernel_problem(const Problem& of) {
+  const ScaledKernelOperand a = scaled_kernel_operand(of.a), b = scaled_kernel_operand(of.b);
+  return {of.m, of.n, of.k,          of.b.scale.type, of.b.scale.vec, of.out_dtype,    of.fast_accum,
+          a,    b,    of.prepared_b, of.out,          of.epilogue,    of.global_scale, of.device_flag};
 }
 
 }  // namespace tileon

@@ -1,11 +1,10 @@
 // A pipeline of stages in shared memory between one producer warp and the warpgroups that consume: two barriers a
-// stage.
+// stage. And which warp a thread is of.
 #pragma once
 
 #include <cstdint>
 
-#include "cuda/ptx/sync.cuh"
-#include "cuda/ptx/tma.cuh"
+#include "cuda/ptx/shared.cuh"
 
 namespace tileon {
 
@@ -23,6 +22,9 @@ struct Watchdog {
       if (++rounds > limit) ptx::fault();
   }
 };
+
+// This thread's warp, in a form that the compiler knows to be the same in all lanes: branches on it are uniform.
+__device__ __forceinline__ int warp_index() { return __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x / 32), 0); }
 
 __device__ __forceinline__ void wait_for_phase(uint32_t barrier, uint32_t parity) {
   Watchdog watchdog;

@@ -10,8 +10,7 @@
 #include <optional>
 
 #include "checks/operands.h"
-#include "cuda/dispatch/ask_gpu.h"
-#include "cuda/runtime/error.h"
+#include "cuda/runtime/runtime.h"
 #include "cuda/sm80/sm80.h"
 #include "tuning/tuned_configs.h"
 
@@ -22,7 +21,7 @@ inline const Gpu& gpu_of(const char* op, int device) {
   static std::array<Gpu, kMaxDevices> gpus;
   static std::array<std::once_flag, kMaxDevices> asked;
   if (device < 0 || device >= kMaxDevices) fail(op, ": device index ", device, " is beyond what this library counts");
-  std::call_once(asked[device], [device] { gpus[device] = ask_gpu(device, sm80::image_capability); });
+  std::call_once(asked[device], [device] { gpus[device] = ask_gpu(device, sm80::kKernelOfImage); });
   return gpus[device];
 }
 

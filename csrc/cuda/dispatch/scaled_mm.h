@@ -11,8 +11,8 @@
 
 #include "checks/products.h"
 #include "cuda/dispatch/scaled_mm_rules.h"
-#include "cuda/runtime/error.h"
-#include "cuda/sm80/sm80.h"
+#include "cuda/runtime/backend.h"
+#include "cuda/runtime/runtime.h"
 
 namespace tileon::scaled_mm {
 
@@ -62,11 +62,7 @@ inline DeviceFlag run(int, const Problem& problem, const Gpu&, void*, cudaStream
   return {};
 }
 
-inline bool wants_copy(const Operand& operand, int64_t rows, const Problem& problem) {
-  return sm80::kBlockScaledBackend.wants_copy(operand, rows, problem);
-}
-
-inline constexpr Backend kBackend{100,     109,     config_count,  config_name, config_formats, nullptr,
-                                  why_not, nullptr, choose_config, wants_copy,  nullptr,        run};
+inline constexpr Backend kBackend{100,     109,     config_count,  config_name,         config_formats, nullptr,
+                                  why_not, nullptr, choose_config, wants_copy_of_codes, nullptr,        run};
 
 }  // namespace tileon::scaled_mm

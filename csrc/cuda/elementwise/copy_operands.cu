@@ -14,7 +14,7 @@
 #include "cuda/common/tile_order.h"
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/runtime/launch.h"
+#include "cuda/runtime/runtime.h"
 
 namespace tileon {
 namespace {

@@ -12,7 +12,7 @@
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/elementwise/row_walk.cuh"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/runtime/launch.h"
+#include "cuda/runtime/runtime.h"
 
 namespace tileon {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "cuda/runtime/launch.h"
+#include "cuda/runtime/runtime.h"
 
 namespace tileon {
 

@@ -1,6 +1,10 @@
-// A CTA's shared memory: how it is had, loads and stores of it by its 32-bit address, and 8x8 matrices of 16-bit
-// elements between it and registers.
+// What the threads of a warp, a CTA or a cluster have in common. A CTA's shared memory: how it is had, and the ways in
+// and out of it, which are loads and stores by its 32-bit address, 8x8 matrices of 16-bit elements, and asynchronous
+// copies. How threads meet: elections, barriers, the cluster's barrier and memory, fences, programmatic dependent
+// launch; a warp's budget of registers; and how a watchdog ends a wait.
 #pragma once
+
+#include <cuda.h>
 
 #include <cstdint>
 
@@ -136,5 +140,232 @@ __device__ __forceinline__ void stmatrix_x2_transposed(uint32_t shared, uint32_t
 __device__ __forceinline__ void stmatrix_x2(uint32_t shared, uint32_t m0, uint32_t m1) {
   asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(shared), "r"(m0), "r"(m1) : "memory");
 }
+
+// ---- asynchronous copies from global to shared memory (sm_80 and up) ----
+
+// Starts one 16-byte copy; bytes past the first `bytes` are written as zeros and never read. Bypasses L1.
+// Complete when this thread's wait for its group returns; visible to others after a barrier behind that.
+__device__ __forceinline__ void cp_async_16(uint32_t shared, const void* global, int bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
+               : "memory");
+}
+
+// The same for one element of kSize (4 or 8) bytes; `bytes` is kSize or 0.
+template <int kSize>
+__device__ __forceinline__ void cp_async_element(uint32_t shared, const void* global, int bytes) {
+  static_assert(kSize == 4 || kSize == 8);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(global), "n"(kSize), "r"(bytes)
+               : "memory");
+}
+
+// Closes the group of copies that this thread has started since the last commit.
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Returns when at most kPending of this thread's groups, the newest, are still under way.
+template <int kPending>
+__device__ __forceinline__ void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// ---- barriers in shared memory (sm_90) ----
+//
+// A barrier counts arrivals and bytes, and goes through phases. A phase is complete when all its arrivals and all the
+// bytes it was told to expect are in; the barrier is then in the next one. Waiting names a phase by its parity, and a
+// fresh barrier is in phase 0: waiting for parity 0 waits for the first phase, waiting for parity 1 returns at once, as
+// if a phase before the first were complete.
+
+__device__ __forceinline__ void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// Makes this thread's initialized barriers known to the async proxy and to the other CTAs of the cluster.
+__device__ __forceinline__ void fence_mbarrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Arrives, and raises the bytes that the phase waits for.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// True once the phase of this parity is complete; may also return false after a while.
+__device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t parity) {
+  uint32_t complete;
+  asm volatile(
+      "{\n"
+      ".reg .pred complete;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 complete, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, complete;\n"
+      "}"
+      : "=r"(complete)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return complete != 0;
+}
+
+// ---- the tensor memory accelerator (sm_90), whose copies complete on those barriers ----
+//
+// TMA moves boxes of a tensor between global and shared memory. Coordinates run innermost first. What lies outside the
+// tensor is read as zeros, which count as bytes all the same, and is not written.
+
+// Starts loading one box of a tensor of four dimensions; its bytes arrive at `barrier`.
+__device__ __forceinline__ void tma_load_4d(uint32_t shared, const CUtensorMap& map, uint32_t barrier, int x, int y,
+                                            int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
+// Starts copying bytes that lie in a piece; addresses and count are multiples of 16. They arrive at `barrier`.
+__device__ __forceinline__ void bulk_load(uint32_t shared, const void* global, uint32_t barrier, int bytes) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
+               "l"(global), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
+// Starts storing one box of a tensor of three dimensions, as a group of its own. Called by the whole warp, whose
+// elected lane (elect_one) stores; that lane waits for it too. In one piece with the election: behind `if
+// (elect_one())`, a short branch, ptxas moves the arithmetic that follows it, the next chunk's rounding, in front of
+// the store.
+__device__ __forceinline__ void tma_store_3d_by_warp(const CUtensorMap& map, uint32_t shared, int x, int y, int z) {
+  asm volatile(
+      "{\n"
+      ".reg .pred elected;\n"
+      "elect.sync _|elected, 0xffffffff;\n"
+      "@elected cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];\n"
+      "@elected cp.async.bulk.commit_group;\n"
+      "}" ::"l"(&map),
+      "r"(shared), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
+// Returns when all but the newest kPending of this thread's groups, one a store, have read their shared memory.
+template <int kPending>
+__device__ __forceinline__ void tma_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+// Fetches the descriptor before it is needed.
+__device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// ---- how threads meet ----
+
+// Of a warp (sm_90): true in one lane, the same at every call; called by the whole warp, whose lanes wait for each
+// other here (PTX ISA, "elect.sync"): a loop of waits for a phase and elections keeps lanes within one round of each
+// other. What it guards ptxas knows to be run by one thread. Behind a comparison of threadIdx it does not, and puts a
+// loop over the active threads around every instruction of TMA.
+__device__ __forceinline__ bool elect_one() {
+  uint32_t elected;
+  asm volatile(
+      "{\n"
+      ".reg .pred elected;\n"
+      "elect.sync _|elected, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, elected;\n"
+      "}"
+      : "=r"(elected));
+  return elected != 0;
+}
+
+// The CTA's 16 numbered barriers; __syncthreads is number 0. Arrives and waits for `threads` arrivals, a multiple of
+// 32, all in all.
+__device__ __forceinline__ void barrier_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Arrives without waiting.
+__device__ __forceinline__ void barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// This thread's writes to shared memory, before what the async proxy (TMA, wgmma) does next.
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Programmatic dependent launch (sm_90); both functions do nothing in a kernel that was launched without it, and on
+// older GPUs. Returns when every kernel that this one was launched behind is complete and its memory visible.
+__device__ __forceinline__ void grid_dependency_wait() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Allows the next kernel of the stream to start once every CTA has said so or has exited.
+__device__ __forceinline__ void grid_dependency_launch() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// A store to nowhere, which ends the kernel with an error. Not a trap: with one in a kernel ptxas no longer gives the
+// warps' roles registers of their own.
+__device__ __forceinline__ void fault() { asm volatile("st.global.u32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory"); }
+
+// ---- clusters (sm_90): their barrier, and the shared memory of each other's CTAs ----
+
+// Arrives at the cluster's barrier; this thread's writes to shared memory become visible to those who then wait there.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+
+// The same for a thread of which nobody waits for memory, only for its coming.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+}
+
+// Returns when every thread of the cluster that has not exited has arrived.
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+// The address, in the cluster's window, of what lies at `shared` in CTA `rank`.
+__device__ __forceinline__ uint32_t map_to_cta(uint32_t shared, uint32_t rank) {
+  uint32_t address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
+  return address;
+}
+
+__device__ __forceinline__ uint32_t load_cluster_4(uint32_t address) {
+  uint32_t word;
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+  return word;
+}
+
+__device__ __forceinline__ float4 load_cluster_16(uint32_t address) {
+  float4 values;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values.x), "=f"(values.y), "=f"(values.z), "=f"(values.w)
+               : "r"(address)
+               : "memory");
+  return values;
+}
+
+// ---- registers: a warp's budget, and what the compiler may know of values ----
+
+// How many registers each thread of a warpgroup has (sm_90a); all four warps take part. Gives registers back; more than
+// kCount must not be in use.
+template <int kCount>
+__device__ __forceinline__ void release_registers() {
+  static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+// Waits until there are as many.
+template <int kCount>
+__device__ __forceinline__ void acquire_registers() {
+  static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+// No instruction: `value`, of which nothing is known before this point: what follows from it is worked out behind it.
+__device__ __forceinline__ uint32_t opaque(uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+// No instruction, but an order: this folder's instructions stay on their side of it, and so does every use of `value`.
+__device__ __forceinline__ void pin(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 
 }  // namespace tileon::ptx

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/problem.h"
-#include "cuda/runtime/gpu.h"
+#include "cuda/common/kernel_choice.h"
 
 namespace tileon {
 

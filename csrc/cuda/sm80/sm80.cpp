@@ -47,22 +47,21 @@ struct Table {
 
 // Whether the kernels read an operand faster once it lies in an aligned buffer.
 bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
-  if (problem.is_scaled()) return !reads_codes(operand, problem, mn);
   const Kind kind = kind_of(problem);
   if (kind == Kind::kFloat32 || kind == Kind::kFloat64) return false;  // the SIMT kernels read any stride at full rate
   return !is_float8(problem.a.dtype) && !reads_vectors(operand, problem, mn);  // of fp8, wants_widening decides
 }
 
 template <typename Table>
-constexpr Backend backend_of() {
+constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy) {
   return {80,      999,           Table::count, Table::name, Table::operands, Table::is_measured, Table::why_not,
           nullptr, Table::choose, wants_copy,   nullptr,     Table::run};
 }
 
 }  // namespace
 
-const Backend kDenseBackend = backend_of<Table<kDenseConfigs>>();
-const Backend kBlockScaledBackend = backend_of<Table<kBlockScaledConfigs>>();
+const Backend kDenseBackend = backend_of<Table<kDenseConfigs>>(wants_copy);
+const Backend kBlockScaledBackend = backend_of<Table<kBlockScaledConfigs>>(wants_copy_of_codes);
 
 bool pays_for_copies(const Problem& problem, const Gpu& gpu) { return copies_pay(problem, gpu); }
 bool wants_widening(const Problem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }

@@ -9,9 +9,9 @@ namespace tileon::sm80 {
 // backends want the copies of block-scaled operands that this one wants.
 extern const Backend kDenseBackend, kBlockScaledBackend;
 
-// What the current device's image of these kernels was compiled for, major * 10 + minor: its own compute capability or,
-// where the driver compiled it from PTX, an older one.
-int image_capability();
+// A kernel that does nothing, in the same images as the others: what its image was compiled for they all were. That is
+// the GPU's own compute capability or, where the driver compiled it from PTX, an older one.
+extern void (*const kKernelOfImage)();
 
 // Whether the kernels that fetch every element by itself would take long enough for copies of the operands to pay.
 bool pays_for_copies(const Problem& problem, const Gpu& gpu);

@@ -2,13 +2,11 @@
 #include <algorithm>
 
 #include "cuda/common/kernel_choice.h"
-#include "cuda/runtime/error.h"
-#include "cuda/runtime/tensor_map.h"
+#include "cuda/runtime/runtime.h"
 #include "cuda/sm90/heuristics/select.h"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/operand_prep/prepare.h"
-#include "cuda/sm90/registry/registry.h"
 #include "cuda/sm90/sm90.h"
 
 namespace tileon::sm90 {

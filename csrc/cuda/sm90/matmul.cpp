@@ -5,7 +5,6 @@
 #include "cuda/sm90/heuristics/select.h"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/operand_prep/prepare.h"
-#include "cuda/sm90/registry/registry.h"
 #include "cuda/sm90/sm90.h"
 
 namespace tileon::sm90 {

@@ -19,7 +19,7 @@ struct Site {
 
 inline bool operator==(const Site& a, const Site& b) { return a.line == b.line && a.file == b.file; }
 
-// "sm90/mainloop/producer.cuh:48".
+// "sm90/mainloop/kernel.cuh:48".
 std::string text_of(const Site& site);
 
 // Of code, by its address: the function's name; a call's "file:line".

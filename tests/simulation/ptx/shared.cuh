@@ -1,4 +1,6 @@
-// PTX ISA: "State Spaces" (.shared), "ld", "st", "ldmatrix", "stmatrix".
+// PTX ISA: "State Spaces" (.shared), "ld", "st", "ldmatrix", "stmatrix"; "cp.async" and its groups; "mbarrier",
+// "cp.async.bulk", "cp.async.bulk.tensor", "cp.async.bulk.wait_group", "prefetch"; "elect.sync", "bar",
+// "barrier.cluster", "mapa", "ld" of .shared::cluster, "fence", "griddepcontrol".
 #pragma once
 
 #include <cstdint>
@@ -78,5 +80,97 @@ inline void stmatrix_x2(uint32_t shared, uint32_t m0, uint32_t m1, Site where = 
   const uint32_t words[] = {m0, m1};
   simulation::store_matrices(shared, words, 2, false, where);
 }
+
+// ---- copies, and barriers in shared memory ----
+
+inline void cp_async_16(uint32_t shared, const void* global, int bytes, Site where = Site::here()) {
+  simulation::copy_async(shared, global, 16, bytes, where);
+}
+template <int kSize>
+inline void cp_async_element(uint32_t shared, const void* global, int bytes, Site where = Site::here()) {
+  static_assert(kSize == 4 || kSize == 8);
+  simulation::copy_async(shared, global, kSize, bytes, where);
+}
+inline void cp_async_commit(Site where = Site::here()) { simulation::commit_copies(where); }
+template <int kPending>
+inline void cp_async_wait(Site where = Site::here()) {
+  simulation::wait_for_copies(kPending, where);
+}
+
+inline void mbarrier_init(uint32_t barrier, uint32_t arrivals, Site where = Site::here()) {
+  simulation::mbarrier_init(barrier, arrivals, where);
+}
+inline void fence_mbarrier_init(Site where = Site::here()) { simulation::fence_mbarrier_init(where); }
+inline void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes, Site where = Site::here()) {
+  simulation::mbarrier_arrive_expect_tx(barrier, bytes, where);
+}
+inline void mbarrier_arrive(uint32_t barrier, Site where = Site::here()) {
+  simulation::mbarrier_arrive(barrier, where);
+}
+inline bool mbarrier_try_wait(uint32_t barrier, uint32_t parity, Site where = Site::here()) {
+  return simulation::mbarrier_try_wait(barrier, parity, where);
+}
+
+inline void tma_load_4d(uint32_t shared, const CUtensorMap& map, uint32_t barrier, int x, int y, int z, int w,
+                        Site where = Site::here()) {
+  const int at[] = {x, y, z, w};
+  simulation::load_box(shared, map, barrier, at, 4, where);
+}
+inline void bulk_load(uint32_t shared, const void* global, uint32_t barrier, int bytes, Site where = Site::here()) {
+  simulation::load_bytes(shared, global, barrier, bytes, where);
+}
+inline void tma_store_3d_by_warp(const CUtensorMap& map, uint32_t shared, int x, int y, int z,
+                                 Site where = Site::here()) {
+  const int at[] = {x, y, z};
+  simulation::store_box_by_warp(map, shared, at, 3, where);
+}
+template <int kPending>
+inline void tma_wait_read(Site where = Site::here()) {
+  simulation::wait_for_store_reads(kPending, where);
+}
+inline void prefetch_tensor_map(const CUtensorMap& map, Site where = Site::here()) {
+  simulation::prefetch_tensor_map(map, where);
+}
+
+// ---- how threads meet ----
+
+inline bool elect_one(Site where = Site::here()) { return simulation::elect_one(where); }
+
+inline void barrier_sync(int id, int threads, Site where = Site::here()) { simulation::sync_named(id, threads, where); }
+inline void barrier_arrive(int id, int threads, Site where = Site::here()) {
+  simulation::arrive_named(id, threads, where);
+}
+
+inline void fence_proxy_async(Site where = Site::here()) { simulation::fence_proxy_async(where); }
+
+inline void grid_dependency_wait(Site where = Site::here()) { simulation::wait_for_grid(where); }
+inline void grid_dependency_launch(Site where = Site::here()) { simulation::launch_dependents(where); }
+
+inline void fault() { simulation::fault("the kernel's own fault"); }
+
+inline void cluster_arrive(Site where = Site::here()) { simulation::cluster_arrive(true, where); }
+inline void cluster_arrive_relaxed(Site where = Site::here()) { simulation::cluster_arrive(false, where); }
+inline void cluster_wait(Site where = Site::here()) { simulation::cluster_wait(where); }
+inline uint32_t map_to_cta(uint32_t shared, uint32_t rank) { return simulation::map_to_cta(shared, rank); }
+inline uint32_t load_cluster_4(uint32_t address, Site where = Site::here()) {
+  return simulation::load_cluster<uint32_t>(address, where);
+}
+inline float4 load_cluster_16(uint32_t address, Site where = Site::here()) {
+  return simulation::load_cluster<float4>(address, where);
+}
+
+template <int kCount>
+inline void release_registers(Site where = Site::here()) {
+  static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  simulation::set_registers(kCount, false, where);
+}
+template <int kCount>
+inline void acquire_registers(Site where = Site::here()) {
+  static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  simulation::set_registers(kCount, true, where);
+}
+
+inline uint32_t opaque(uint32_t value) { return value; }
+inline void pin(float&) {}
 
 }  // namespace tileon::ptx

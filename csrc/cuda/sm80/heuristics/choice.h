@@ -6,7 +6,6 @@
 #include "core/problem.h"
 #include "cuda/common/kernel_choice.h"
 #include "cuda/common/tile_order.h"
-#include "cuda/runtime/gpu.h"
 #include "cuda/sm80/heuristics/config.h"
 #include "cuda/sm80/heuristics/operand_access.h"
 

@@ -51,17 +51,4 @@ inline PanelAccess panel_access(const Operand& operand, const Problem& problem, 
   return access.major == Major::kMn ? PanelAccess::kVectorsAlongMn : PanelAccess::kVectorsAlongK;
 }
 
-// Bytes of a kernel's widest load of block-scaled codes: a half or a whole block of 32 elements; of nvfp4, a block
-// of 16.
-constexpr int code_load_bytes(ScaleType scale) { return scale == ScaleType::kE8M0 ? 16 : 8; }
-
-// Whether every load of the codes of an operand with scales is aligned. Other operands are copied first.
-inline bool reads_codes(const Operand& operand, const Problem& problem, int64_t mn) {
-  const int64_t row_bytes = problem.k / elements_per_byte(operand.dtype);
-  if (mn == 0 || problem.k == 0) return true;  // nothing is read
-  if (operand.stride_k != 1 && row_bytes > 1) return false;
-  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data));
-  return (address | (mn > 1 ? operand.stride_mn : 0)) % code_load_bytes(problem.b.scale.type) == 0;
-}
-
 }  // namespace tileon::sm80

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "cuda/common/decode.cuh"
-#include "cuda/common/kernel_problem.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/loaders/operand_tile.cuh"
 

@@ -5,8 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cuda/common/kernel_problem.h"
-#include "cuda/ptx/cp_async.cuh"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/heuristics/operand_access.h"
 

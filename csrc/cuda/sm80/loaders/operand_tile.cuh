@@ -7,10 +7,8 @@
 #include <type_traits>
 
 #include "cuda/common/kernel_choice.h"
-#include "cuda/common/kernel_problem.h"
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/convert.cuh"
-#include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
 
 namespace tileon::sm80 {

@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "cuda/common/kernel_choice.h"
-#include "cuda/runtime/launch.h"
+#include "cuda/runtime/runtime.h"
 #include "cuda/sm80/heuristics/choice.h"
 #include "cuda/sm80/kernels/block_scaled.cuh"
 #include "cuda/sm80/kernels/mma.cuh"

@@ -6,12 +6,10 @@
 #include <cstdint>
 
 #include "cuda/common/epilogue_store.cuh"
-#include "cuda/common/kernel_problem.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/common/tile_order.h"
 #include "cuda/ptx/mma.cuh"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/sync.cuh"
-#include "cuda/runtime/gpu.h"
 #include "cuda/sm80/heuristics/config.h"
 #include "cuda/sm80/loaders/operand_tile.cuh"
 

@@ -1,12 +1,12 @@
-// From the sums of prepared operands to the product: what Unscaled (mainloop/traits.cuh) is for dense ones.
+// From the sums of prepared operands to the product: what Unscaled (mainloop/kernel.cuh) is for dense ones.
 #pragma once
 
 #include <cstdint>
 
-#include "cuda/ptx/sync.cuh"
+#include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/layout/encoding.h"
 #include "cuda/sm90/layout/kernel_params.h"
-#include "cuda/sm90/mainloop/traits.cuh"
+#include "cuda/sm90/mainloop/kernel.cuh"
 
 namespace tileon::sm90 {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "cuda/sm90/epilogue/ops.cuh"
-#include "cuda/sm90/epilogue/staged_store.cuh"
+#include "cuda/sm90/epilogue/tma_store.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
 
 namespace tileon::sm90 {

@@ -8,9 +8,9 @@
 #include <type_traits>
 
 #include "cuda/common/convert.cuh"
-#include "cuda/common/kernel_problem.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/ptx/convert.cuh"
-#include "cuda/ptx/sync.cuh"
+#include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
 
 namespace tileon::sm90 {

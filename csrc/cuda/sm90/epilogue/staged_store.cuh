@@ -1,37 +1,19 @@
 // From accumulators to float32 rows in shared memory, the staging, and from there to any output: every dtype, stride
 // and activation. A persistent kernel's warp stages its 16 rows in its own shared memory, some columns at a time, where
-// neither TMA (tma_store.cuh) nor a copy of chunks (activated_store.cuh) writes the output.
+// neither TMA (tma_store.cuh) nor a copy of its chunks writes the output.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
-#include "cuda/common/column_store.cuh"
+#include "cuda/common/epilogue_store.cuh"
+#include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"
-#include "cuda/sm90/epilogue/tma_store.cuh"
 #include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/mainloop/kernel.cuh"
 
 namespace tileon::sm90 {
-
-// Writes kColumns of wgmma's columns of a warp's 16 rows to `staging`, where its first row and column go. Rows of the
-// staging are rows of the output: where the operands are swapped, those are wgmma's columns.
-template <bool kSwapAb, int kPitch, int kColumns>
-__device__ __forceinline__ void write_fragments(float* staging, const float* fragments) {
-  const int row = threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;  // wgmma's
-#pragma unroll
-  for (int j = 0; j < kColumns / 8; ++j) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {  // eight rows apart
-      const float first = fragments[j * 4 + half * 2], second = fragments[j * 4 + half * 2 + 1];
-      if constexpr (kSwapAb) {
-        staging[(column + j * 8) * kPitch + row + half * 8] = first;
-        staging[(column + j * 8 + 1) * kPitch + row + half * 8] = second;
-      } else {
-        *reinterpret_cast<float2*>(staging + (row + half * 8) * kPitch + column + j * 8) = {first, second};
-      }
-    }
-  }
-}
 
 // Registers take constant indices only. Calls `use` with `index`, from kBegin to before kEnd, as a
 // std::integral_constant: by branches that are the same in all lanes, of which there are as many as the count has
@@ -92,19 +74,61 @@ __device__ __forceinline__ void store_staged(const KernelParams& params, unsigne
   }
 }
 
-// The Store of a persistent kernel that has no other: by TMA where that can write the rows, else staged.
+// ---- a CTA's sums staged as rows of the output, and the sum of what a cluster's CTAs staged ----
+
+// The Store of a cluster whose CTAs split k.
 template <typename Kernel>
-struct TmaStore {
-  // Stores a warp's part of a tile through `shared`, the warp's own. `bias`, in shared memory, is for the output's
-  // column that the part begins with.
-  template <typename Results>
-  static __device__ __forceinline__ void store(const KernelParams& params, unsigned char* shared,
-                                               const Results& results, const float* bias,
-                                               const FirstBias<Kernel>& first_bias, const StorePlace& place) {
-    if (params.store_by_tma) {
-      store_by_tma<Kernel>(params, shared, results, bias, first_bias, place);
-    } else {
-      store_staged<Kernel>(params, shared, results, place);
+class ClusterReduction {
+  static constexpr TileConfig config = Kernel::config;
+  static constexpr int pitch = staging_pitch(config);
+
+ public:
+  // Writes one consumer's sums to the CTA's staging.
+  static __device__ __forceinline__ void stage_accumulators(float* staging, const typename Kernel::Sums& sums,
+                                                            int first_row) {
+    const int warp_row = first_row + threadIdx.x % 128 / 32 * kStoreRows;  // wgmma's
+#pragma unroll
+    for (int block = 0; block < Kernel::row_blocks; ++block) {
+      const int row = warp_row + block * 64;
+      float* rows = staging + (Kernel::swapped ? row : row * pitch);
+      write_fragments<Kernel::swapped, pitch, Kernel::columns>(rows, sums[block]);
+    }
+  }
+
+  // Adds up and stores this CTA's share of the tile's rows: every splits-th group of as many rows as a warp stores at
+  // once.
+  static __device__ __forceinline__ void store_share(const KernelParams& params, float* staging,
+                                                     const TilePosition& position, int rank, int splits) {
+    constexpr int rows = 128 / config.tile_n;  // a warp stores at once: 32 lanes of 4 columns
+    static_assert(rows >= 1 && config.tile_m % rows == 0);
+    const WarpStore<float, config.tile_n> warp_store(params.problem, params.vector_stores, position.batch,
+                                                     position.n_begin, threadIdx.x % 32);
+    const int warps = config.consumers * 4;
+    for (int group = rank + splits * (threadIdx.x / 32); group < config.tile_m / rows; group += splits * warps) {
+      const int row = group * rows;
+      if (splits > 1) add_staged<rows>(staging, row, splits);
+      warp_store.template store<rows, pitch>(staging + row * pitch, position.m_begin + row, 1);
+    }
+  }
+
+ private:
+  // Adds what all CTAs of the cluster staged for `kRows` rows from `row` on, always in the order of k, and leaves the
+  // sum in this CTA's staging. By one warp.
+  template <int kRows>
+  static __device__ __forceinline__ void add_staged(float* staging, int row, int splits) {
+    constexpr int quads = config.tile_n / 4;  // of a row
+    const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(staging));
+    for (int i = threadIdx.x % 32; i < kRows * quads; i += 32) {
+      const int at = (row + i / quads) * pitch + i % quads * 4;
+      float4 sum = {0.0f, 0.0f, 0.0f, 0.0f};
+      for (int split = 0; split < splits; ++split) {
+        const float4 part = ptx::load_cluster_16(ptx::map_to_cta(shared + at * 4, split));
+        sum.x += part.x;
+        sum.y += part.y;
+        sum.z += part.z;
+        sum.w += part.w;
+      }
+      *reinterpret_cast<float4*>(staging + at) = sum;
     }
   }
 };

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "core/problem.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/common/tile_order.h"
-#include "cuda/runtime/gpu.h"
 #include "cuda/sm90/layout/operand_tile.h"
 
 namespace tileon::sm90 {

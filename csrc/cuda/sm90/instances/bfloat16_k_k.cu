@@ -1,4 +1,4 @@
-#include "cuda/sm90/registry/gemm.cuh"
+#include "cuda/sm90/registry/instantiate.cuh"
 
 namespace tileon::sm90 {
 template KernelFunction<KernelParams> find_kernel<DenseKernels<DType::kBFloat16, Major::kK, Major::kK>>(int);

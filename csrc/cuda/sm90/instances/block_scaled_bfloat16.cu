@@ -1,4 +1,4 @@
-#include "cuda/sm90/registry/gemm.cuh"
+#include "cuda/sm90/registry/instantiate.cuh"
 
 namespace tileon::sm90 {
 template KernelFunction<ScaledParams> find_kernel<BlockScaledKernels<Operands::kBFloat16, DType::kFloat16>>(int);

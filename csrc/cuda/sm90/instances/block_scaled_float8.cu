@@ -1,4 +1,4 @@
-#include "cuda/sm90/registry/gemm.cuh"
+#include "cuda/sm90/registry/instantiate.cuh"
 
 namespace tileon::sm90 {
 template KernelFunction<EncodingParams> find_kernel<BlockScaledKernels<Operands::kE5M2, DType::kFloat16>>(int);

@@ -1,4 +1,4 @@
-#include "cuda/sm90/registry/gemm.cuh"
+#include "cuda/sm90/registry/instantiate.cuh"
 
 namespace tileon::sm90 {
 template KernelFunction<KernelParams> find_kernel<Fp8Kernels<DType::kFloat8E4M3, DType::kFloat8E4M3, DType::kFloat16>>(

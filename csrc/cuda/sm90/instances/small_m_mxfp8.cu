@@ -1,4 +1,4 @@
-#include "cuda/sm90/registry/small_m.cuh"
+#include "cuda/sm90/registry/instantiate.cuh"
 
 namespace tileon::sm90 {
 template KernelFunction<SmallMParams>

@@ -4,10 +4,8 @@
 #pragma once
 
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
-#include "cuda/sm90/mainloop/producer.cuh"
-#include "cuda/sm90/mainloop/traits.cuh"
+#include "cuda/sm90/mainloop/kernel.cuh"
 
 namespace tileon::sm90 {
 

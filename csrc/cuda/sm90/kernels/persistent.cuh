@@ -6,13 +6,11 @@
 #include <type_traits>
 
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"
 #include "cuda/sm90/epilogue/tma_store.cuh"
 #include "cuda/sm90/layout/encoding.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
-#include "cuda/sm90/mainloop/producer.cuh"
-#include "cuda/sm90/mainloop/traits.cuh"
+#include "cuda/sm90/mainloop/kernel.cuh"
 
 namespace tileon::sm90 {
 

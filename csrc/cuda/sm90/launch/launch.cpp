@@ -1,20 +1,81 @@
 #include "cuda/sm90/launch/launch.h"
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 #include "cuda/common/kernel_choice.h"
-#include "cuda/runtime/tensor_map.h"
+#include "cuda/runtime/runtime.h"
 #include "cuda/sm90/heuristics/select.h"
 #include "cuda/sm90/layout/encoding.h"
 
 namespace tileon::sm90 {
 namespace {
 
+// ---- TMA descriptors ----
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+Encode find_encode() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  constexpr unsigned version = 12000;  // of CUDA, whose form of the function this is
+  check_cuda(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, version, cudaEnableDefault, &found),
+             "looking for cuTensorMapEncodeTiled");
+  if (found != cudaDriverEntryPointSuccess || function == nullptr)
+    throw std::runtime_error("tileon: this GPU driver has no cuTensorMapEncodeTiled: it is older than CUDA 12");
+  return reinterpret_cast<Encode>(function);
+}
+
+// A thread that has not called CUDA's runtime yet has no current context, which the driver wants: torch's thread for
+// gradients, where a product is the first thing that it runs and torch had the memory at hand.
+void bind_context() {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  check_cuda(cudaSetDevice(device), "making a device the current one");
+}
+
+}  // namespace
+
+CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor,
+                              CUtensorMapSwizzle swizzle) {
+  static const Encode encode = find_encode();
+  constexpr uint32_t dense[5] = {1, 1, 1, 1, 1};
+  // The driver wants it aligned to 64 bytes. The place that a caller has for a result g++ 12 aligns less than its type;
+  // a member of a variable it aligns, and copies.
+  struct {
+    CUtensorMap map;
+  } encoded;
+  // L2 fetches the lines that a box touches, and not their neighbours, which a box of 128-byte rows may never want: by
+  // 256 bytes a product of operands whose rows begin anywhere takes up to a sixth longer, and hardly one a shorter
+  // time.
+  const auto try_to_encode = [&] {
+    return encode(&encoded.map, type, tensor.dimensions, const_cast<void*>(data), tensor.sizes, tensor.strides + 1,
+                  tensor.box, dense, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  CUresult result = try_to_encode();
+  if (result == CUDA_ERROR_INVALID_CONTEXT) {
+    bind_context();
+    result = try_to_encode();
+  }
+  if (result != CUDA_SUCCESS)
+    throw std::runtime_error("tileon: cuTensorMapEncodeTiled refused a tensor, CUresult " +
+                             std::to_string(static_cast<int>(result)));
+  return encoded.map;
+}
+
+namespace {
+
+// ---- a kernel's parameters ----
+
 CUtensorMapDataType type_of(DType dtype) {
   return dtype == DType::kBFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
-// Boxes of `panels`, as load_operand (producer.cuh) asks for them. Their bytes are added to `loaded_bytes`.
+// Boxes of `panels`, as load_operand (mainloop/kernel.cuh) asks for them. Their bytes are added to `loaded_bytes`.
 CUtensorMap map_operand(const Operand& operand, const void* valid_address, const Problem& problem, int element_bytes,
                         int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map,
                         uint16_t& loaded_bytes) {
@@ -52,7 +113,8 @@ EpilogueOp epilogue_op_of(const Problem& problem) {
   return problem.epilogue.activation == Activation::kRelu ? EpilogueOp::kBiasAndRelu : EpilogueOp::kBiasAndLeakyRelu;
 }
 
-// Whether the kernel can go by epilogue/activated_store.cuh, whatever the activation and wherever the rows begin.
+// Whether the kernel can go by ActivatedStore (epilogue/tma_store.cuh), whatever the activation and wherever the rows
+// begin.
 bool takes_activated_store(Operands operands, const TileConfig& tile, const Problem& problem) {
   return operands == Operands::k16Bits && has_activated_store(tile) && problem.out_dtype == problem.a.dtype &&
          problem.out.stride_n == 1;

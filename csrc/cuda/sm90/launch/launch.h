@@ -1,16 +1,42 @@
-// From a problem and a config to a kernel's parameters, and the one place that launches a Hopper kernel.
+// From a problem and a config to a kernel and its parameters, TMA descriptors among them, and the one place that
+// launches a Hopper kernel.
 #pragma once
 
+#include <cuda.h>
+
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
-#include "cuda/runtime/launch.h"
+#include "core/formats.h"
+#include "cuda/common/kernel_choice.h"
+#include "cuda/runtime/runtime.h"
+#include "cuda/sm90/heuristics/bf16x6.h"
+#include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/config.h"
+#include "cuda/sm90/heuristics/tables.h"
 #include "cuda/sm90/layout/kernel_params.h"
 
 namespace tileon::sm90 {
+
+// ---- the one place that encodes TMA descriptors. No link to libcuda: the driver is asked at run time ----
+
+// A tensor of up to five dimensions, innermost first.
+struct TensorBox {
+  int dimensions;
+  uint64_t sizes[5];    // elements
+  uint64_t strides[5];  // bytes, from dimension 1 on; multiples of 16. The innermost one is dense.
+  uint32_t box[5];      // elements of one transfer
+};
+
+// Throws std::runtime_error where the driver refuses.
+CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor,
+                              CUtensorMapSwizzle swizzle);
+
+// ---- a kernel's parameters ----
 
 struct LaunchPlan {
   KernelParams params;
@@ -24,6 +50,8 @@ struct LaunchPlan {
 
 // Of kernels of this tile and as many `splits`, which can run the problem; it is not empty (k may be 0).
 LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu);
+
+// ---- the launch ----
 
 // A kernel, and on which devices it may have its shared memory already (a bit a device).
 template <typename Params>
@@ -62,6 +90,54 @@ void launch(KernelHandle<Params>& kernel, dim3 grid, int threads, int shared_byt
   const KernelFunction<Params> function = kernel.function;
   allow_shared_memory(reinterpret_cast<const void*>(function), kSmemLimit, kernel.allowed);
   launch(function, grid, threads, shared_bytes, params, stream);
+}
+
+// ---- the kernels by their configs' numbers. A set has one kernel for each config of a table: what else decides a
+// kernel is the set's. Sets are instantiated in instances/ ----
+
+template <DType kDType, Major kMajorA, Major kMajorB>
+struct DenseKernels {
+  using Params = KernelParams;
+  static constexpr int kConfigCount = kDenseConfigCount;
+};
+
+// `kOut`, float16 or bfloat16, is what these store through TMA; they store any other output too.
+template <DType kA, DType kB, DType kOut>
+struct Fp8Kernels {
+  using Params = KernelParams;
+  static constexpr int kConfigCount = kFp8ConfigCount;
+};
+
+struct Bf16x6Kernels {
+  using Params = KernelParams;
+  static constexpr int kConfigCount = kBf16x6ConfigCount;
+};
+
+// Of the configs that prepare kOperands. `kOut`: as Fp8Kernels'.
+template <Operands kOperands, DType kOut>
+struct BlockScaledKernels {
+  using Params = std::conditional_t<is_by_encoding(kOperands), EncodingParams, ScaledParams>;
+  static constexpr int kConfigCount = kBlockScaledConfigCount;
+};
+
+// Of the configs that decode kCodes.
+template <DType kA, DType kB, ScaleType kScale>
+struct SmallMKernels {
+  using Params = SmallMParams;
+  static constexpr int kConfigCount = kBlockScaledConfigCount;
+};
+
+// The kernel of config `config` of the set's table; null where the set has none of it.
+template <typename Set>
+KernelFunction<typename Set::Params> find_kernel(int config);
+
+// The same, found once.
+template <typename Set>
+KernelHandle<typename Set::Params>& kernel_of(int config) {
+  static std::array<KernelHandle<typename Set::Params>, Set::kConfigCount> kernels;
+  auto& kernel = kernels[config];
+  if (kernel.function == nullptr) kernel.function = find_kernel<Set>(config);
+  return kernel;
 }
 
 }  // namespace tileon::sm90

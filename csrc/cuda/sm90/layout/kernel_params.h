@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda/common/kernel_problem.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/common/tile_order.h"
 #include "cuda/sm90/layout/encoding.h"
 
@@ -19,7 +19,7 @@ struct OperandMap {
 };
 
 // What becomes of the sums that TMA stores, before they are rounded: the cheap formulas of epilogue/ops.cuh,
-// or any activation (epilogue/activated_store.cuh).
+// or any activation (ActivatedStore in epilogue/tma_store.cuh).
 enum class EpilogueOp : int32_t { kNothing, kBiasAndRelu, kBiasAndLeakyRelu, kActivation };
 
 struct KernelParams {

@@ -9,7 +9,7 @@
 #include "cuda/common/pipeline.cuh"
 #include "cuda/ptx/wgmma.cuh"
 #include "cuda/sm90/layout/operand_tile.h"
-#include "cuda/sm90/mainloop/traits.cuh"
+#include "cuda/sm90/mainloop/kernel.cuh"
 
 namespace tileon::sm90 {
 

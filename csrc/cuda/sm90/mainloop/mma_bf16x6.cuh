@@ -2,7 +2,7 @@
 // are the planes of the same 64 k.
 #pragma once
 
-#include "cuda/ptx/sync.cuh"
+#include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/layout/encoding.h"
 #include "cuda/sm90/mainloop/mma.cuh"
 

@@ -2,7 +2,6 @@
 // whose scale does not fit.
 #include "core/small_floats.h"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/layout/encoding.h"
 #include "cuda/sm90/operand_prep/prepare.h"

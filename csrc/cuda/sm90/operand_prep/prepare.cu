@@ -1,5 +1,5 @@
 // Codes and scales to rows of numbers: a warp a row, or a segment of one.
-#include "cuda/ptx/sync.cuh"
+#include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/layout/encoding.cuh"
 #include "cuda/sm90/operand_prep/prepare.h"

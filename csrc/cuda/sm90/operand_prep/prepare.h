@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "cuda/common/kernel_problem.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/layout/encoding.h"
 

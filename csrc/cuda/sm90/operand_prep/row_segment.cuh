@@ -6,10 +6,10 @@
 #include <type_traits>
 
 #include "cuda/common/decode.cuh"
-#include "cuda/common/kernel_problem.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/ptx/convert.cuh"
 #include "cuda/sm90/heuristics/block_scaled.h"
-#include "cuda/sm90/layout/encoding.cuh"
+#include "cuda/sm90/small_m/elements.cuh"
 
 namespace tileon::sm90 {
 

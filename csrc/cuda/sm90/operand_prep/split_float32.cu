@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/layout/encoding.h"
 

@@ -6,10 +6,9 @@
 
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/sync.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/small_m/elements.cuh"
-#include "cuda/sm90/small_m/traits.cuh"
+#include "cuda/sm90/small_m/pipeline.cuh"
 
 namespace tileon::sm90 {
 

@@ -1,21 +1,282 @@
 // Block-scaled products of few rows of a, bound by reading b and decoding it: nothing is prepared, and no memory is
-// taken. One tile of the output a cluster, whose CTAs split k.
+// taken. One tile of the output a cluster, whose CTAs split k. With its consumers: warpgroups that decode b's codes in
+// registers and multiply them by the a that lies in shared memory, as elements of 16 bits or, of mxfp4, as e5m2
+// (elements.cuh).
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
+#include "cuda/common/epilogue_store.cuh"
+#include "cuda/common/pipeline.cuh"
+#include "cuda/common/swizzle.h"
 #include "cuda/ptx/shared.cuh"
-#include "cuda/ptx/sync.cuh"
+#include "cuda/ptx/wgmma.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
-#include "cuda/sm90/mainloop/producer.cuh"
-#include "cuda/sm90/small_m/consumer.cuh"
 #include "cuda/sm90/small_m/decoder.cuh"
+#include "cuda/sm90/small_m/elements.cuh"
 #include "cuda/sm90/small_m/lost_blocks.cuh"
-#include "cuda/sm90/small_m/producer.cuh"
-#include "cuda/sm90/small_m/store.cuh"
-#include "cuda/sm90/small_m/traits.cuh"
+#include "cuda/sm90/small_m/pipeline.cuh"
 
 namespace tileon::sm90 {
+
+// ---- the consumers ----
+
+// One warpgroup. It takes every Kernel::parts-th stage.
+template <typename Kernel>
+class Consumer {
+  using Chunk = typename Kernel::ChunkB;
+  using TileA = typename Kernel::TileA;
+  static constexpr int kColsPerStage = Kernel::format.scale_blocks() * kScaleBlockCols;
+
+ public:
+  __device__ __forceinline__ Consumer(const SmallMParams& params, const SmallMPipeline& shared, int n_begin, int warp)
+      : params_(params), pipeline_(shared.pipeline), part_(warp / 4 % Kernel::parts) {
+    const int row = first_row(warp);
+    const int t = threadIdx.x % 4;
+    codes_ = row * kSmallMLineBytes + swizzled_chunk<Swizzle::kChunkColumns, 8>(row, t) * kChunkBytes;
+    col_ = t * Kernel::format.chunk() / Kernel::format.vec();
+    scales_ = Kernel::stage.scales_b + scale_offset(row, col_);
+    rows_left_ = static_cast<int>(min(params.problem.n - n_begin, int64_t{kSmallMTileN})) - row;
+  }
+
+  // This thread's first row of b in the tile; its second row is eight further.
+  static __device__ __forceinline__ int first_row(int warp) {
+    return warp / 4 / Kernel::parts * 64 + warp % 4 * 16 + threadIdx.x % 32 / 4;
+  }
+
+  // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b. Returns whether bfloat16 lost something
+  // of this thread's rows. `passed` blocks went through the pipeline before.
+  __device__ __forceinline__ bool multiply(int first_block, int blocks, int passed, typename Kernel::Sums& sums) const {
+    PipelineState at;
+    at.advance_by(passed + part_, pipeline_.stages());
+    int previous = -1;
+    bool lost = false;  // something of this thread's rows
+#pragma unroll 1
+    for (int block = part_; block < blocks; block += Kernel::parts) {
+      const int cols =
+          static_cast<int>(params_.problem.k / Kernel::format.vec()) - (first_block + block) * kColsPerStage;
+      pipeline_.wait_until_full(at);
+#pragma unroll
+      for (int group = 0; group < kGroupsPerStage; ++group) {
+        const int accumulate = group > 0 || block > part_;
+        lost |= multiply_group(pipeline_.data(at.stage), group, cols, accumulate, sums, [&] {
+          if (group == 0 && threadIdx.x % 128 == 0 && previous >= 0) pipeline_.release(previous);
+        });
+      }
+      previous = at.stage;
+      at.advance_by(Kernel::parts, pipeline_.stages());
+    }
+    ptx::wgmma_wait<0>();
+    if (threadIdx.x % 128 == 0 && previous >= 0) pipeline_.release(previous);
+    if (blocks <= part_) {
+#pragma unroll
+      for (float& sum : sums) sum = 0.0f;
+    }
+    return lost;
+  }
+
+ private:
+  // This thread's chunk in the group, of its first row or of the one eight rows on. Of the stage's scales, only `cols`
+  // lie inside k.
+  __device__ __forceinline__ Chunk load(uint32_t stage, int group, int half, int cols) const {
+    Chunk chunk;
+    constexpr int cols_per_group = kColsPerStage / kGroupsPerStage;
+    ptx::load_shared_words(chunk.codes,
+                           stage + (codes_ ^ (group * kChunksPerGroup * kChunkBytes)) + half * 8 * kSmallMLineBytes);
+#pragma unroll
+    for (int i = 0; i < Chunk::kScales; ++i)
+      chunk.scales[i] =
+          ptx::load_shared_1(stage + scales_ + half * scale_offset(8, 0) + scale_offset(0, group * cols_per_group) + i);
+    // Scales of rows that are not there may be anything, over codes of 0: e2m1 loses nothing of those.
+    const bool exists = Kernel::b == DType::kFloat4E2M1 || half * 8 < rows_left_;
+    chunk.keep_scales(exists ? cols - col_ - group * cols_per_group : 0);
+    return chunk;
+  }
+
+  // `behind` is called when all products before this group's are done. Returns whether bfloat16 lost something of this
+  // thread's rows.
+  template <typename Behind>
+  __device__ __forceinline__ bool multiply_group(uint32_t stage, int group, int cols, int accumulate,
+                                                 typename Kernel::Sums& sums, const Behind& behind) const {
+    const Chunk low = load(stage, group, 0, cols), high = load(stage, group, 1, cols);
+    const bool any_large = __any_sync(0xffffffffu, low.has_large_scale() || high.has_large_scale());
+    const uint64_t a = TileA::descriptor(stage + Kernel::stage.elements_a + group * TileA::offset(0, Kernel::steps));
+#pragma unroll
+    for (int eight = 0; eight < Chunk::kEights; ++eight) {
+      uint4 x = low.decode(eight), y = high.decode(eight);
+      if (any_large) {
+        low.finish(eight, x);
+        high.finish(eight, y);
+      }
+      const uint32_t fragments[2][4] = {{x.x, y.x, x.y, y.y}, {x.z, y.z, x.w, y.w}};
+      ptx::wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        ptx::wgmma_m64k16<typename Kernel::Element, Kernel::tile_m>(
+            sums, fragments[i], a + TileA::offset(0, eight * 2 + i) / 16, eight + i > 0 ? 1 : accumulate);
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<1>();  // the fragments before these are free
+      if (eight == 0) behind();
+    }
+    return low.is_lossy() | high.is_lossy();
+  }
+
+  const SmallMParams& params_;
+  const Pipeline& pipeline_;
+  int part_;       // of k
+  int codes_;      // where this thread's first chunk lies in a stage
+  int scales_;     // and its scales
+  int col_;        // and which they are
+  int rows_left_;  // of b's in the tile, from this thread's first one on
+};
+
+// One warpgroup. It takes every Kernel::parts-th stage. A product of wgmma is one block of k: of a thread's two rows,
+// eight apart, a word of codes each.
+template <typename Kernel>
+class Float8Consumer {
+  using TileA = typename Kernel::TileA8;
+  static constexpr int kBlocks = kGroupsPerStage * kChunksPerGroup;  // in a stage
+
+ public:
+  __device__ __forceinline__ Float8Consumer(const SmallMPipeline& shared, int warp)
+      : pipeline_(shared.pipeline), part_(warp / 4 % Kernel::parts) {
+    const int lane = threadIdx.x % 32;
+    const int row = warp / 4 / Kernel::parts * 64 + warp % 4 * 16;
+    // ldmatrix: the chunk of rows 0 to 7, of rows 8 to 15, and the next chunk of both
+    codes_ = (row + lane % 16) * kSmallMLineBytes +
+             swizzled_chunk<Swizzle::kChunkColumns, 8>(lane % 8, lane / 16) * kChunkBytes;
+    factors_ = Kernel::stage.factors_b + (row + lane / 4) * kBlocks * 4;
+  }
+
+  // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b.
+  __device__ __forceinline__ void multiply(int blocks, typename Kernel::Sums& sums) const {
+    PipelineState at;
+    at.advance_by(part_, pipeline_.stages());
+#pragma unroll
+    for (float& sum : sums) sum = 0.0f;
+#pragma unroll 1
+    for (int block = part_; block < blocks; block += Kernel::parts) {
+      pipeline_.wait_until_full(at);
+      multiply_stage(pipeline_.data(at.stage), sums);
+      if (threadIdx.x % 128 == 0) pipeline_.release(at.stage);
+      at.advance_by(Kernel::parts, pipeline_.stages());
+    }
+  }
+
+ private:
+  // A block is decoded while the one before is multiplied. Two sets of products at a time would keep the tensor core
+  // busier, but not ptxas from taking them one by one.
+  __device__ __forceinline__ void multiply_stage(uint32_t stage, typename Kernel::Sums& sums) const {
+    const uint64_t a = TileA::descriptor(stage + Kernel::stage.elements_a);
+    float products[Kernel::tile_m / 2];
+    uint32_t codes[4];
+    float4 low, high;  // b's scales, of two rows in four blocks
+#pragma unroll
+    for (int block = 0; block <= kBlocks; ++block) {
+      uint32_t fragments[4];
+      if (block < kBlocks) {
+        if (block % 2 == 0) ptx::ldmatrix_x4(codes, stage + (codes_ ^ (block * kChunkBytes)));
+        move_e2m1_to_e5m2(codes[block % 2 * 2], fragments[0], fragments[2]);
+        move_e2m1_to_e5m2(codes[block % 2 * 2 + 1], fragments[1], fragments[3]);
+      }
+      if (block > 0) {
+        const int done = block - 1;
+        if (done % 4 == 0) {
+          low = ptx::load_shared_float4(stage + factors_ + done * 4);
+          high = ptx::load_shared_float4(stage + factors_ + 8 * kBlocks * 4 + done * 4);
+        }
+        ptx::wgmma_wait<0>();
+        add(products, component(low, done % 4), component(high, done % 4), sums);
+      }
+      if (block < kBlocks) {
+        ptx::wgmma_fence();
+        ptx::wgmma_m64k32_e5m2<Kernel::tile_m>(products, fragments, a + TileA::offset(0, block) / 16);
+        ptx::wgmma_commit();
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void add(const float (&products)[Kernel::tile_m / 2], float low, float high,
+                                             typename Kernel::Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < Kernel::tile_m / 2; ++i) sums[i] = fmaf(products[i], i % 4 < 2 ? low : high, sums[i]);
+  }
+
+  static __device__ __forceinline__ float component(const float4& values, int i) {
+    return i == 0 ? values.x : i == 1 ? values.y : i == 2 ? values.z : values.w;
+  }
+
+  const Pipeline& pipeline_;
+  int part_;          // of k
+  uint32_t codes_;    // where this lane's row of the first matrices lies in a stage
+  uint32_t factors_;  // and this thread's first row of b's scales
+};
+
+// ---- from the consumers' sums to the output: stagings of float32 in the shared memory of a cluster's CTAs, added up
+// in a fixed order ----
+
+// Writes one consumer's sums to the staging of its part of k, whose rows are a's.
+template <typename Kernel>
+__device__ __forceinline__ void write_sums(float* staging, int warp, const typename Kernel::Sums& sums) {
+  const int consumer = warp / 4, part = consumer % Kernel::parts;
+  const int column = consumer / Kernel::parts * 64 + warp % 4 * 16;
+  write_fragments<true, kSmallMPitch, Kernel::tile_m>(staging + part * Kernel::tile_m * kSmallMPitch + column, sums);
+}
+
+// Four columns of a row, over all parts of k in all CTAs of the cluster.
+template <typename Kernel>
+__device__ __forceinline__ float4 add_parts(uint32_t staging, int row, int column, int splits) {
+  float4 sum = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll 2
+  for (int split = 0; split < splits; ++split) {
+#pragma unroll
+    for (int part = 0; part < Kernel::parts; ++part) {
+      const uint32_t at = staging + ((part * Kernel::tile_m + row) * kSmallMPitch + column) * 4;
+      const float4 more = ptx::load_cluster_16(ptx::map_to_cta(at, split));
+      sum.x += more.x;
+      sum.y += more.y;
+      sum.z += more.z;
+      sum.w += more.w;
+    }
+  }
+  return sum;
+}
+
+// Four sums of a row where either operand's row has lost a NaN.
+__device__ __forceinline__ float4 with_nans(const float4& sum, const Losses& losses, int row, int column, int splits) {
+  const bool whole_row = (losses.nan_rows(row, splits) & 1) != 0;
+  const uint32_t columns = losses.nan_rows(Losses::kRowsOfB + column, splits);
+  const auto at = [&](float value, int j) {
+    return whole_row || (columns >> j & 1) != 0 ? float_of(0x7fffffff) : value;
+  };
+  return {at(sum.x, 0), at(sum.y, 1), at(sum.z, 2), at(sum.w, 3)};
+}
+
+// Stores this CTA's share of the tile: every splits-th row. By the consumers' warps. The sums lack `factor`.
+template <typename Kernel>
+__device__ __forceinline__ void store_share(const SmallMParams& params, const Losses& losses, float* staging,
+                                            int m_begin, int n_begin, int rank, int warp, float factor,
+                                            bool may_be_nan) {
+  const ScaledKernelProblem& problem = params.problem;
+  const int lane = threadIdx.x % 32, column = lane * kColumnsPerLane;
+  const WarpStore<float, kSmallMTileN, ScaledKernelProblem> warp_store(problem, params.vector_stores, 0, n_begin, lane);
+  const float global_scale = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
+  const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(staging));
+  const int rows = static_cast<int>(min(static_cast<int64_t>(Kernel::tile_m), problem.m - m_begin));
+#pragma unroll 1
+  for (int row = rank + params.splits * warp; row < rows; row += params.splits * Kernel::consumers * 4) {
+    float4 sum = add_parts<Kernel>(shared, row, column, params.splits);
+    sum = {sum.x * factor, sum.y * factor, sum.z * factor, sum.w * factor};  // a power of two: exact
+    if (may_be_nan) sum = with_nans(sum, losses, row, column, params.splits);
+    float* sums = staging + row * kSmallMPitch;  // of which a lane stores the four that it writes here
+    *reinterpret_cast<float4*>(sums + column) = {sum.x * global_scale, sum.y * global_scale, sum.z * global_scale,
+                                                 sum.w * global_scale};
+    warp_store.template store<1, kSmallMPitch>(sums, m_begin + row, 1);
+  }
+}
+
+// ---- the kernel ----
 
 // Returns when all threads of all CTAs of the cluster have come, and what they wrote to shared memory can be read.
 __device__ __forceinline__ void sync_cluster(int splits) {

@@ -8,11 +8,10 @@
 #include <cstdint>
 
 #include "core/small_floats.h"
-#include "cuda/common/kernel_problem.h"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/small_m/elements.cuh"
-#include "cuda/sm90/small_m/losses.cuh"
-#include "cuda/sm90/small_m/traits.cuh"
+#include "cuda/sm90/small_m/pipeline.cuh"
 
 namespace tileon::sm90 {
 

@@ -1,15 +1,70 @@
-// The one place that launches a kernel.
+// The calls of CUDA's runtime that all kernels share: errors, what it says of a GPU, and the one place that launches a
+// kernel. tests/host/test_ask_gpu.cpp compiles it against a runtime of its own.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 
-#include "cuda/runtime/error.h"
+#include "cuda/common/kernel_choice.h"
 
 namespace tileon {
+
+// ---- CUDA's error codes as exceptions with a text for people ----
+
+// `what` says what was tried, as in "launching sm80_mma_64x64x64".
+inline void check_cuda(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());  // an error that is not sticky is not reported a second time elsewhere
+  throw std::runtime_error(std::string("tileon: ") + what + ": " + cudaGetErrorName(code) + ": " +
+                           cudaGetErrorString(code));
+}
+
+// ---- what CUDA says of a GPU ----
+
+// Makes a device the current one while it is asked: an image of kernels is the current device's.
+class WhileCurrent {
+ public:
+  explicit WhileCurrent(int device) {
+    check_cuda(cudaGetDevice(&before_), "asking for the current device");
+    check_cuda(cudaSetDevice(device), "making a device the current one");
+  }
+  ~WhileCurrent() { static_cast<void>(cudaSetDevice(before_)); }
+  WhileCurrent(const WhileCurrent&) = delete;
+  WhileCurrent& operator=(const WhileCurrent&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+// `kernel` is one of the portable kernels, whose image says what all of them were compiled for.
+inline Gpu ask_gpu(int device, void (*kernel)()) {
+  const auto attribute = [device](cudaDeviceAttr which) {
+    int value = 0;
+    check_cuda(cudaDeviceGetAttribute(&value, which, device), "asking for a device attribute");
+    return value;
+  };
+  const int capability =
+      attribute(cudaDevAttrComputeCapabilityMajor) * 10 + attribute(cudaDevAttrComputeCapabilityMinor);
+  const int shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  int image = 0;
+  if (capability >= 80) {
+    const WhileCurrent current(device);
+    cudaFuncAttributes attributes{};
+    check_cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)),
+               "asking which image a GPU runs");
+    image = attributes.ptxVersion;  // of native code too
+  }
+  return {capability, attribute(cudaDevAttrMultiProcessorCount), std::min(shared_bytes, shared_limit(capability)),
+          image};
+}
+
+// ---- launches ----
 
 template <typename... Params>
 using KernelFunction = void (*)(Params...);  // a __global__ function

@@ -1,4 +1,4 @@
-// The kernels that multiply by wgmma what TMA has loaded: what their four parts are.
+// From a config's number to its kernel: what the kernels' parts are, and what the files in instances/ instantiate.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -6,17 +6,18 @@
 #include <cuda_fp8.h>
 
 #include <type_traits>
+#include <utility>
 
 #include "cuda/sm90/epilogue/accumulator_scale.cuh"
-#include "cuda/sm90/epilogue/activated_store.cuh"
-#include "cuda/sm90/epilogue/cluster_reduce.cuh"
 #include "cuda/sm90/epilogue/direct_store.cuh"
 #include "cuda/sm90/epilogue/staged_store.cuh"
+#include "cuda/sm90/epilogue/tma_store.cuh"
 #include "cuda/sm90/kernels/cluster_split_k.cuh"
 #include "cuda/sm90/kernels/persistent.cuh"
+#include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/mainloop/mma.cuh"
 #include "cuda/sm90/mainloop/mma_bf16x6.cuh"
-#include "cuda/sm90/registry/find.cuh"
+#include "cuda/sm90/small_m/kernel.cuh"
 
 namespace tileon::sm90 {
 
@@ -32,6 +33,8 @@ template <>
 struct DeviceTypeOf<DType::kFloat8E5M2> : std::type_identity<__nv_fp8_e5m2> {};
 template <DType kDType>
 using DeviceType = typename DeviceTypeOf<kDType>::type;
+
+// ---- the kernel of config kNumber, for each set of launch.h ----
 
 template <int kNumber, DType kDType, Major kMajorA, Major kMajorB>
 KernelFunction<KernelParams> kernel_function(DenseKernels<kDType, kMajorA, kMajorB>) {
@@ -96,6 +99,27 @@ KernelFunction<typename BlockScaledKernels<kOperands, kOut>::Params> kernel_func
       return &gemm_by_encoding<Int8, BFloat16, Float8OrNone>;
     }
   }
+}
+
+template <int kNumber, DType kA, DType kB, ScaleType kScale>
+KernelFunction<SmallMParams> kernel_function(SmallMKernels<kA, kB, kScale>) {
+  constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
+  if constexpr (config.operands == Operands::kCodes) {
+    return &block_scaled_small_m<SmallMTypes<config.tile.tile_m, kA, kB, kScale>>;
+  } else {
+    return nullptr;
+  }
+}
+
+// `kernel_function<kNumber>(Set())` is the kernel of config kNumber.
+template <typename Set>
+KernelFunction<typename Set::Params> find_kernel(int config) {
+  return [&]<int... kNumber>(std::integer_sequence<int, kNumber...>) {
+    KernelFunction<typename Set::Params> found = nullptr;
+    static_cast<void>(((config == kNumber && (found = kernel_function<kNumber>(Set()), true)) || ...));
+    return found;
+  }
+  (std::make_integer_sequence<int, Set::kConfigCount>());
 }
 
 }  // namespace tileon::sm90
