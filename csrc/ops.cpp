@@ -48,7 +48,7 @@ void tileon::define_ops(DefinedOps& m) {
       "_epilogue_backward(Tensor grad, Tensor? saved, *, str activation, float slope, ScalarType out_dtype, "
       "ScalarType? bias_dtype=None) -> (Tensor, Tensor)");
 
-  // the same by one config of the GPU's tables, for tests and sweeps; "index name dtypes", one config a line
+  // the same by one config of the GPU's tables, for tests and sweeps; each config is a line of fields (backends.h)
   m.def(
       "_matmul_with_config(Tensor a, Tensor b, Tensor? bias=None, *, int config, str activation=\"none\", "
       "float slope=0.01, ScalarType? out_dtype=None, bool allow_tf32=False) -> Tensor");

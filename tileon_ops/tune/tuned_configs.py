@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tileon_ops._loading import build_state, library
+from tileon_ops._rules import configs
 from tileon_ops._rules.errors import remember_interrupt
 from tileon_ops._version import __version__
 from tileon_ops.tune import cache
@@ -70,8 +71,7 @@ def identity(device: int) -> Identity:
 
 def _names() -> set[str]:
     """Of the configs of both products."""
-    tables = torch.ops.tileon._matmul_configs() + torch.ops.tileon._block_scaled_matmul_configs()
-    return {line.split()[1] for line in tables.splitlines() if line.strip()}
+    return {config.name for config in (*configs.dense(), *configs.block_scaled())}
 
 
 class _Found:

@@ -8,6 +8,7 @@
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/operand_prep/prepare.h"
+#include "cuda/sm90/registry/fields.h"
 #include "cuda/sm90/registry/registry.h"
 #include "cuda/sm90/sm90.h"
 
@@ -153,10 +154,7 @@ void run_small_m(int config, const Problem& problem, const Gpu& gpu, cudaStream_
 
 int config_count() { return kBlockScaledConfigCount; }
 const char* config_name(int config) { return kBlockScaledConfigs[config].name; }
-bool is_measured(int config) { return kBlockScaledConfigs[config].measured; }
-std::string config_formats(int config) {
-  return is_by_encoding(kBlockScaledConfigs[config].operands) ? "mxfp4" : "mxfp8,mxfp4,mixed,nvfp4";
-}
+ConfigFields config_fields(int config) { return fields_of(kBlockScaledConfigs[config]); }
 const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
   return why_not(kBlockScaledConfigs[config].operands, problem, gpu);
 }
@@ -196,9 +194,9 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
 
 }  // namespace
 
-const Backend kBlockScaledBackend{
-    90,      90,         config_count,        config_name,      config_formats, is_measured,
-    why_not, may_choose, choose_block_scaled, wants_no_copy_of, scratch_bytes,  run};
+const Backend kBlockScaledBackend{90,      90,         config_count,        config_name,      config_fields,
+                                  why_not, may_choose, choose_block_scaled, wants_no_copy_of, scratch_bytes,
+                                  run};
 
 void prepare_weight(const Problem& problem, const PreparedWeight& weight, void* scratch, cudaStream_t stream) {
   auto* bytes = static_cast<uint8_t*>(weight.data);
