@@ -165,6 +165,15 @@ class TestText:
         assert result.stdout == "== package\n"
         assert result.stderr == ""
 
+    def test_a_reader_of_an_explanation_that_stops_reading_gets_no_traceback(self) -> None:
+        """The reader has ended before anything is written. A library for the CPU alone explains nothing."""
+        script = "from tileon_ops.info import __main__ as m; m.explain = print; m.main(['--explain', '8x8x8'])"
+        command = f'{sys.executable} -c "{script}" | true'
+        result = subprocess.run(
+            ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=120, env={**os.environ}
+        )
+        assert (result.stdout, result.stderr) == ("", "")
+
 
 class TestBroken:
     """Each breaks one thing; the rest is still said."""
