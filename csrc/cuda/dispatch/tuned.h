@@ -71,7 +71,7 @@ inline void load_tuned_configs(int device) {
 
 // The name of the config that was measured to be the fastest for the problem; null where that is not known. With
 // TILEON_TUNE=1 it is measured now, except while a graph is captured, and except for what the tuner's op does not
-// state: an output that lies otherwise than its own, a prepared weight, the argument of the activation kept besides.
+// state: an output laid out unlike the op's own, a prepared weight, the argument of the activation kept besides.
 inline const char* name_of_measured_config(const Problem& problem, const ProductArguments& arguments, int device,
                                            cudaStream_t stream) {
   if (announced_tuner.loads) load_tuned_configs(device);

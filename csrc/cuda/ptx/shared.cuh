@@ -10,8 +10,8 @@ extern __shared__ __align__(128) unsigned char aligned_to_128[];
 extern __shared__ __align__(1024) unsigned char aligned_to_1024[];
 
 // The CTA's dynamic shared memory: `DynamicShared<kAlignment>{}.begin`. An aggregate and no function: nvcc folds
-// offsets into an address before it inlines, and where a call returns the address the kernels come out otherwise. And
-// two plain arrays: it loses the alignment of a variable template.
+// offsets into an address before it inlines, so that with a call the kernels come out otherwise. Two plain arrays: nvcc
+// loses the alignment of a variable template.
 template <int kAlignment>
 struct DynamicShared {
   static_assert(kAlignment == 128 || kAlignment == 1024);
@@ -38,7 +38,7 @@ __device__ __forceinline__ uint32_t load_shared_1(uint32_t shared) {
   return byte;
 }
 
-// As many words as there are, aligned to all of them together, or to sixteen bytes.
+// Loads kWords words: two, aligned to eight bytes, or a multiple of four, aligned to sixteen.
 template <int kWords>
 __device__ __forceinline__ void load_shared_words(uint32_t (&words)[kWords], uint32_t shared) {
   static_assert(kWords == 2 || kWords % 4 == 0);
@@ -102,7 +102,7 @@ __device__ __forceinline__ void ldmatrix_x4(uint32_t (&registers)[4], uint32_t s
                : "memory");
 }
 
-// The same with every matrix transposed on the way.
+// ldmatrix_x4 with every matrix transposed on the way.
 __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&registers)[4], uint32_t shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
@@ -118,8 +118,8 @@ __device__ __forceinline__ void stmatrix_x4(uint32_t shared, uint32_t m0, uint32
                : "memory");
 }
 
-// The same with each matrix transposed on the way: lane i holds the elements 2 (i % 4) and 2 (i % 4) + 1 of its column
-// i / 4.
+// stmatrix_x4 with each matrix transposed on the way: lane i holds the elements 2 (i % 4) and 2 (i % 4) + 1 of its
+// column i / 4.
 __device__ __forceinline__ void stmatrix_x4_transposed(uint32_t shared, uint32_t m0, uint32_t m1, uint32_t m2,
                                                        uint32_t m3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(m0), "r"(m1),
@@ -132,7 +132,7 @@ __device__ __forceinline__ void stmatrix_x2_transposed(uint32_t shared, uint32_t
                : "memory");
 }
 
-// The same as stmatrix_x4 for two; lanes 0 to 15 name the places.
+// stmatrix_x4 of two matrices; lanes 0 to 15 name the places.
 __device__ __forceinline__ void stmatrix_x2(uint32_t shared, uint32_t m0, uint32_t m1) {
   asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(shared), "r"(m0), "r"(m1) : "memory");
 }

@@ -7,10 +7,10 @@
 
 namespace tileon::ptx {
 
-// Of a warp (sm_90): true in one lane, the same at every call; called by the whole warp, whose lanes wait for each
-// other here (PTX ISA, "elect.sync"): a loop of waits for a phase and elections keeps lanes within one round of each
-// other. What it guards ptxas knows to be run by one thread. Behind a comparison of threadIdx it does not, and puts a
-// loop over the active threads around every instruction of TMA.
+// Of a warp (sm_90): true in one lane, the same at every call. The whole warp calls, and its lanes wait for each other
+// here (PTX ISA, "elect.sync"): a loop of waits for a phase and elections keeps lanes within one round of each other.
+// ptxas knows that one thread runs what an election guards. Behind a comparison of threadIdx it does not know, and puts
+// a loop over the active threads around every instruction of TMA.
 __device__ __forceinline__ bool elect_one() {
   uint32_t elected;
   asm volatile(
@@ -61,7 +61,7 @@ __device__ __forceinline__ void fault() { asm volatile("st.global.u32 [%0], %1;"
 // Arrives at the cluster's barrier; this thread's writes to shared memory become visible to those who then wait there.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 
-// The same for a thread of which nobody waits for memory, only for its coming.
+// Arrives at the cluster's barrier without making memory visible: for a thread whose arrival alone is waited for.
 __device__ __forceinline__ void cluster_arrive_relaxed() {
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
@@ -93,28 +93,28 @@ __device__ __forceinline__ float4 load_cluster_16(uint32_t address) {
 
 // ---- registers: a warp's budget, and what the compiler may know of values ----
 
-// How many registers each thread of a warpgroup has (sm_90a); all four warps take part. Gives registers back; more than
-// kCount must not be in use.
+// Sets how many registers each thread of a warpgroup has (sm_90a); all four warps take part. release_registers gives
+// registers back: more than kCount must not be in use.
 template <int kCount>
 __device__ __forceinline__ void release_registers() {
   static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-// Waits until there are as many.
+// Takes registers, and waits until kCount a thread are there.
 template <int kCount>
 __device__ __forceinline__ void acquire_registers() {
   static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-// No instruction: `value`, of which nothing is known before this point: what follows from it is worked out behind it.
+// No instruction: hides `value` from the compiler, so that what follows from it is computed behind this point.
 __device__ __forceinline__ uint32_t opaque(uint32_t value) {
   asm volatile("" : "+r"(value));
   return value;
 }
 
-// No instruction, but an order: this folder's instructions stay on their side of it, and so does every use of `value`.
+// No instruction, but an order: this folder's instructions, and every use of `value`, stay on their side of this point.
 __device__ __forceinline__ void pin(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 
 }  // namespace tileon::ptx

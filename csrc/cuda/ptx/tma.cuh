@@ -2,7 +2,7 @@
 // (sm_90).
 //
 // A barrier counts arrivals and bytes, and goes through phases. A phase is complete when all its arrivals and all the
-// bytes it was told to expect are in; the barrier is then in the next one. Waiting names a phase by its parity, and a
+// bytes it was told to expect are in; the barrier is then in the next phase. Waiting names a phase by its parity, and a
 // fresh barrier is in phase 0: waiting for parity 0 waits for the first phase, waiting for parity 1 returns at once, as
 // if a phase before the first were complete.
 //
@@ -70,9 +70,9 @@ __device__ __forceinline__ void bulk_load(uint32_t shared, const void* global, u
 }
 
 // Starts storing one box of a tensor of three dimensions, as a group of its own. Called by the whole warp, whose
-// elected lane (sync.cuh) stores; that lane waits for it too. In one piece with the election: behind `if
-// (elect_one())`, a short branch, ptxas moves the arithmetic that follows it, the next chunk's rounding, in front of
-// the store.
+// elected lane (sync.cuh) stores, and waits for the store too. Election and store are one piece of assembly: behind `if
+// (elect_one())`, a short branch, ptxas moves the arithmetic that follows, the next chunk's rounding, in front of the
+// store.
 __device__ __forceinline__ void tma_store_3d_by_warp(const CUtensorMap& map, uint32_t shared, int x, int y, int z) {
   asm volatile(
       "{\n"

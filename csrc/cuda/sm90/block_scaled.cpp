@@ -70,7 +70,7 @@ struct Run {
     const LaunchPlan plan = plan_of(config, Encoding::kBFloat16, has_b ? problem.prepared_b.data : b.rows);
     ScaledParams params = params_of(plan);
     DeviceFlag lost;
-    // It holds every e2m1 times its scale.
+    // bfloat16 holds every e2m1 times its scale: only e4m3 can lose something.
     if (problem.a.dtype == DType::kFloat8E4M3 || problem.b.dtype == DType::kFloat8E4M3) {
       params.summary = summary;
       params.words = words;
@@ -166,7 +166,7 @@ int64_t scratch_bytes(int config, const Problem& problem) {
   return operands == Operands::kCodes ? 0 : scratch_of(problem, operands).bytes;
 }
 
-bool wants_no_copy_of(const Operand&, int64_t, const Problem&) { return false; }  // but sm80's
+bool wants_no_copy_of(const Operand&, int64_t, const Problem&) { return false; }  // but those that sm80's backend wants
 
 DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   auto* memory = static_cast<uint8_t*>(scratch);

@@ -1,9 +1,8 @@
 // From accumulators to 16-bit rows of the output with any activation, and the activation's argument besides, where that
 // is wanted: through TMA, or, where TMA cannot write the rows, by the lanes themselves.
 //
-// The chunks are those of tma_store.cuh, but parts of them take turns in the same code: with exp and erf in it, a copy
-// for each sum and formula would be far longer than what a cache of instructions holds, and few registers are left
-// beside the sums.
+// The chunks are those of tma_store.cuh, but a chunk's parts take turns in one piece of code: exp and erf once for each
+// sum and formula would be more code than a cache of instructions holds, and few registers are left beside the sums.
 #pragma once
 
 #include <algorithm>
@@ -68,14 +67,14 @@ class ActivatedStore {
   static constexpr int chunks_per_row = store_chunks(Kernel::columns);
   static constexpr int chunks = Kernel::row_blocks * chunks_per_row;
   static constexpr int tail = store_tail(Kernel::columns);
-  // Of a part; a thread has half as many sums of it. More of them hide more of the formulas' latency.
+  // A part's columns: a thread has half as many sums of a part. More columns hide more of the formulas' latency.
   static constexpr int sums = Kernel::row_blocks * Kernel::columns / 2;
   static constexpr int part_columns = sums >= 120 ? 8 : sums > 96 || (tail > 0 && tail < 32) ? 16 : 32;
   static constexpr int parts_per_row = (Kernel::columns + part_columns - 1) / part_columns;
   static_assert(kStoreColumns % part_columns == 0);
   using Values = float[part_columns / 2];
 
-  // Those that hold a whole chunk.
+  // The store buffers that hold a whole chunk.
   static constexpr int buffers =
       std::max(1, std::min(store_buffers(Kernel::config), Kernel::columns / kStoreColumns * Kernel::row_blocks));
 

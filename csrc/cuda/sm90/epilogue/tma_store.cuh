@@ -50,7 +50,7 @@ class ChunkRows {
   uint32_t buffer_, place_, swizzled_;
 };
 
-// The same for swapped operands: wgmma's columns are rows of the output, 16 columns wide.
+// ChunkRows for swapped operands: wgmma's columns are rows of the output, 16 columns wide.
 class TransposedChunkRows {
   static constexpr int kRowBytes = kStoreRows * kElementBytes;
 
@@ -117,8 +117,8 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
   }
   const auto fragments = results.template columns<block, begin, columns>();
   round_chunk<Kernel, columns>(&fragments[0], chunk_bias, epilogue, words);
-  // What was stored through this buffer last must have been read. The next chunk's wait, a branch like this one, is
-  // also what keeps ptxas from finishing that chunk before this one is stored.
+  // The last store through this buffer must have read it. The next chunk's wait, a branch like this one, also keeps
+  // ptxas from finishing that chunk before this one is stored.
   if (ptx::elect_one()) {
     if (kChunk == 0 && chunks % store_buffers != 0) {
       ptx::tma_wait_read<0>();  // that was the last tile's last chunk
@@ -146,8 +146,8 @@ __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigne
     (store_chunk<Kernel, kChunk>(params, shared, results, bias, first_bias, epilogue, place), ...);
   };
   const std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)> chunks;
-  // ptxas lays out the last case first, right behind the main loop, where the prefetching of instructions reaches it.
-  // It is the longest: elsewhere it waits for its instructions once other kernels have run in between.
+  // ptxas lays out the last case first, right behind the main loop, where instructions are prefetched. The longest one
+  // stands there: elsewhere it waits for its instructions once other kernels have run in between.
   switch (params.epilogue_op) {
     case EpilogueOp::kNothing:
       return store(Identity{}, chunks);

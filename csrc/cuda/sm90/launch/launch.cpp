@@ -58,20 +58,20 @@ bool takes_activated_store(Operands operands, const TileConfig& tile, const Prob
          problem.out.stride_n == 1;
 }
 
-// Whether the kernel finishes the sums so, and TMA can write them.
+// Whether the kernel can finish the sums on their way to TMA, and TMA can write them.
 bool takes_tma_store(Operands operands, const TileConfig& tile, const Problem& problem) {
   const bool finishes =
       epilogue_op_of(problem) != EpilogueOp::kActivation || takes_activated_store(operands, tile, problem);
   return persistent(tile) && finishes && writes_by_tma(operands, problem);
 }
 
-// Whether it stores them from the registers (epilogue/direct_store.cuh).
+// Whether the kernel stores the sums from the registers (epilogue/direct_store.cuh).
 bool takes_direct_store(Operands operands, const TileConfig& tile, const Problem& problem) {
   return operands == Operands::kBf16x3 && persistent(tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
          problem.out_dtype == DType::kFloat32 && problem.out.stride_n == 1;
 }
 
-// The output, or what is laid out as it is, in boxes of `columns` of wgmma's.
+// The output, or the activation's argument, in boxes of `columns` of wgmma's columns.
 CUtensorMap map_output(const TileConfig& tile, int columns, const Problem& problem, void* data) {
   const auto stride = [](bool used, int64_t elements) -> uint64_t {
     return used ? static_cast<uint64_t>(elements) * kElementBytes : kTmaAlignment;

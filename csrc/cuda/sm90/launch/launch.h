@@ -22,7 +22,7 @@ struct LaunchPlan {
   dim3 grid() const { return {static_cast<unsigned>(clusters), static_cast<unsigned>(params.splits), 1}; }
 };
 
-// Of kernels of this tile and as many `splits`, which can run the problem; it is not empty (k may be 0).
+// For kernels of this tile and `splits`, which can run the problem; the problem is not empty (k may be 0).
 LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu);
 
 // A kernel, and on which devices it may have its shared memory already (a bit a device).

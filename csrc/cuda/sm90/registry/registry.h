@@ -52,7 +52,7 @@ struct SmallMKernels {
 template <typename Set>
 KernelFunction<typename Set::Params> find_kernel(int config);
 
-// The same, found once.
+// What find_kernel returns, found once.
 template <typename Set>
 KernelHandle<typename Set::Params>& kernel_of(int config) {
   static std::array<KernelHandle<typename Set::Params>, Set::kConfigCount> kernels;

@@ -50,8 +50,8 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   ptx::grid_dependency_launch();
   ptx::grid_dependency_wait();
 
-  // The sums of this CTA's k in its staging, which may take the pipeline's place. Returns, when the whole cluster's are
-  // there, what was lost in it. `loaded` blocks are under way already, `passed` went through the pipeline before.
+  // Stages the sums of this CTA's k, perhaps in the pipeline's place. Returns, once the whole cluster has staged, what
+  // was lost in the cluster. `loaded` blocks are under way already, `passed` went through the pipeline before.
   auto* staging = reinterpret_cast<float*>(dynamic_shared + kBarrierBytes +
                                            small_m_staging_begin(Kernel::tile_m, params.stages * Kernel::stage.bytes));
   const auto multiply = [&](auto decoded_as, int loaded, int passed) {
