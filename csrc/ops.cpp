@@ -37,8 +37,7 @@ void tileon::define_ops(DefinedOps& m) {
       "matmul.out(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
       "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False, Tensor(a!) out) -> ()");
 
-  // for gradients (tileon_ops/_rules/autograd/): the same, and the argument of the activation besides, rounded as the
-  // result
+  // for gradients (tileon_ops/_rules/autograd/): matmul's result, and the activation's argument, rounded as the result
   m.def(
       "_matmul_with_preactivation(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
       "ScalarType? out_dtype=None, bool allow_tf32=False) -> (Tensor, Tensor)");
@@ -48,7 +47,7 @@ void tileon::define_ops(DefinedOps& m) {
       "_epilogue_backward(Tensor grad, Tensor? saved, *, str activation, float slope, ScalarType out_dtype, "
       "ScalarType? bias_dtype=None) -> (Tensor, Tensor)");
 
-  // the same by one config of the GPU's tables, for tests and sweeps; "index name dtypes", one config a line
+  // matmul by one config of the GPU's tables, for tests and sweeps; _matmul_configs: a line of fields each (backends.h)
   m.def(
       "_matmul_with_config(Tensor a, Tensor b, Tensor? bias=None, *, int config, str activation=\"none\", "
       "float slope=0.01, ScalarType? out_dtype=None, bool allow_tf32=False) -> Tensor");

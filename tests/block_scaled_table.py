@@ -12,6 +12,8 @@ from block_scaled_operands import FORMATS, Format, Operand
 from torch import Tensor
 
 import tileon_ops  # noqa: F401
+from tileon_ops._rules import configs
+from tileon_ops._rules.configs import Config
 
 HAS_GPU = torch.cuda.is_available()
 HAS_HOPPER_GPU = HAS_GPU and torch.cuda.get_device_capability() == (9, 0)
@@ -26,23 +28,31 @@ CANNOT_READ = re.compile(r"^block_scaled_matmul: .*cannot read the strides or th
 class BlockScaledRow:
     """One row of the table, for one of the formats that it multiplies."""
 
-    index: int
-    name: str
+    config: Config
     fmt: Format
 
     def __str__(self) -> str:
         return f"{self.name}-{self.fmt}"
 
     @property
+    def index(self) -> int:
+        return self.config.index
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
     def tile(self) -> tuple[int, int, int]:
-        """(m, n, k) of the output's tile and of one block of k."""
-        match = re.search(r"(\d+)x(\d+)x(\d+)", self.name)
-        assert match is not None, f"a row's name holds its tile: {self.name}"
-        return int(match[1]), int(match[2]), int(match[3])
+        return self.config.tile
+
+    @property
+    def is_hopper(self) -> bool:
+        return self.config.backend == "sm90"
 
     @property
     def takes_few_rows(self) -> bool:
-        return "_few_rows_" in self.name
+        return self.config.family == "small_m"
 
     @property
     def k_step(self) -> int:
@@ -73,19 +83,17 @@ class BlockScaledRow:
 
 
 def block_scaled_rows() -> list[BlockScaledRow]:
-    """One row a line, "index name formats"; a row for mixed takes its two orders. Empty in a CPU-only build.
+    """Every config with each of its formats, mixed in its two orders. Empty in a CPU-only build.
 
-    Torch's own scaled_mm, which is a row too, is left out: its kernels are not ours.
+    Torch's own scaled_mm, which is a config too, is left out: its kernels are not ours.
     """
-    rows = []
-    for line in torch.ops.tileon._block_scaled_matmul_configs().splitlines():
-        if line.strip() and "torch_scaled_mm" not in line:
-            index, name, formats = line.split()
-            taken = formats.split(",")
-            rows += [
-                BlockScaledRow(int(index), name, fmt) for fmt in FORMATS if fmt.name.removesuffix("_reversed") in taken
-            ]
-    return rows
+    ours = [config for config in configs.block_scaled() if config.backend != "torch"]
+    return [
+        BlockScaledRow(config, fmt)
+        for config in ours
+        for fmt in FORMATS
+        if fmt.name.removesuffix("_reversed") in config.operands
+    ]
 
 
 TABLE = block_scaled_rows()
@@ -96,6 +104,6 @@ def each_block_scaled_row(rows: Iterable[BlockScaledRow] = TABLE) -> pytest.Mark
     no_rows = pytest.mark.skipif(HAS_GPU, reason=NO_ROWS)  # without a GPU that is the reason
     no_hopper = pytest.mark.skipif(HAS_GPU and not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)
     parameters: list[object] = [
-        pytest.param(row, id=str(row), marks=(no_hopper,) if row.name.startswith("sm90_") else ()) for row in rows
+        pytest.param(row, id=str(row), marks=(no_hopper,) if row.is_hopper else ()) for row in rows
     ]
     return pytest.mark.parametrize("row", parameters or [pytest.param(None, id="no_rows", marks=no_rows)])

@@ -18,6 +18,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from block_scaled_operands import FORMATS, SCALE_PAIRS, small_integers  # noqa: E402
 from block_scaled_reference import assert_product, expected, product  # noqa: E402
 from block_scaled_table import HAS_HOPPER_GPU, TABLE  # noqa: E402
+from tile_table import last_config  # noqa: E402
 from torch import Tensor  # noqa: E402
 from unmapped_pages import CANNOT, GuardedMemory  # noqa: E402
 
@@ -70,7 +71,7 @@ def main() -> int:
             torch.ops.tileon.block_scaled_matmul.out(*data, *scales, bias, factor, out_dtype=out_dtype, out=out)
             torch.cuda.synchronize()
             if HAS_FEW_ROWS and (m, n, blocks) == FEW_ROWS and not transposed:
-                assert "_few_rows_" in torch.ops.tileon._last_kernel()
+                assert last_config().family == "small_m"
             wanted = expected(total, bias, factor, out_dtype=out_dtype)
             assert_product(out, wanted, f"{fmt} {m}x{n}x{k} {forms} -> {out_dtype}, transposed {transposed}")
             count += 1

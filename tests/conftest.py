@@ -29,6 +29,7 @@ import hang_guard  # noqa: E402
 import simulated_gpu  # noqa: E402
 
 import tileon_ops  # noqa: E402, F401
+from tileon_ops._rules import configs  # noqa: E402
 
 if simulated_gpu.is_loaded():
     simulated_gpu.install()
@@ -103,7 +104,7 @@ def codes_compare_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_report_header() -> list[str]:
     gpu = torch.cuda.get_device_name(0) if HAS_GPU else "none"
-    rows = len([line for line in torch.ops.tileon._matmul_configs().splitlines() if line.strip()])
+    rows = len(configs.dense())
     watchdog = "watchdog: yes" in torch.ops.tileon._build_info()
     library = "the watchdog library" if watchdog else "the library"
     return [f"torch {torch.__version__}, GPU: {gpu}, {library}'s tile table: {rows} rows, {os.cpu_count()} CPUs"]

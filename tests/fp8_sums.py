@@ -68,7 +68,7 @@ def worst_case(k: int, dtypes: tuple[torch.dtype, torch.dtype], *, promoted: boo
 
 
 def mxfp4_worst_case(k: int) -> float:
-    """The same of block-scaled mxfp4 that is multiplied as e5m2, promoted. Its blocks are instructions."""
+    """The worst case of block-scaled mxfp4 that is multiplied as e5m2, promoted. Its blocks are instructions."""
     return (PROMOTED_K - PRODUCTS) * UNIT + math.ceil(k / PROMOTED_K) * FLOAT32_UNIT
 
 

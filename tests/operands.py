@@ -99,13 +99,3 @@ def aligned(values: Tensor, letter: str) -> Tensor:
 def in_aligned_layout(a: Tensor, b: Tensor, layout: str) -> tuple[Tensor, Tensor]:
     """As `in_layout`, every line starting at a multiple of 16 bytes, whatever the sizes."""
     return aligned(a, layout[0]), aligned(b, layout[1])
-
-
-def config_rows() -> list[tuple[int, str, tuple[str, ...]]]:
-    """The tile table: (index, name, what it multiplies: dtype names, or "tf32"). Empty in a CPU-only build."""
-    rows = []
-    for line in torch.ops.tileon._matmul_configs().splitlines():
-        if line.strip():
-            index, name, kinds = line.split()
-            rows.append((int(index), name, tuple(kinds.split(","))))
-    return rows

@@ -143,7 +143,7 @@ def _line(dtype: str, layout: str, shape: tuple[int, int, int], epilogue: str, p
 
 
 def _chosen_and_another(size: int) -> tuple[str, str]:
-    """The config that the library chooses for a square, and one that it does not."""
+    """Names of two configs: the one that the library chooses for a square, and another one."""
     pytest.importorskip("numpy")
     configs = model().configs
     chosen = configs[model().chosen([square("float16", "NN", size)])[0]]

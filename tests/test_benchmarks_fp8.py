@@ -15,6 +15,7 @@ from benchmarks.measure.peers.providers import NotOffered, arm, table_dtype
 from benchmarks.report.pages import filled
 from benchmarks.report.plot import draw
 from benchmarks.subjects.fp8 import OFFERED_BY_TORCH, targets
+from tileon_ops._rules.configs import dense
 
 
 def test_the_preset_costs_what_its_stage_may_take() -> None:
@@ -33,9 +34,7 @@ def test_a_pairing_names_the_dtypes_of_a_and_b() -> None:
 
 
 def test_every_pairing_has_rows_of_the_tile_table() -> None:
-    offered = {
-        dtype for line in torch.ops.tileon._matmul_configs().splitlines() for dtype in line.split()[2].split(",")
-    }
+    offered = {dtype for config in dense() for dtype in config.operands}
     wanted = [table_dtype(Case(name, "NT", 16, 16, 16)) for name in FP8_PAIRINGS]
     assert len(set(wanted)) == 4
     if any("float8" in dtype for dtype in offered):  # a library built without CUDA has no table

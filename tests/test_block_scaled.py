@@ -26,6 +26,8 @@ from block_scaled_operands import (
 from block_scaled_reference import assert_exact_product, dequantize, product
 from torch import Tensor
 
+from tileon_ops._rules.configs import block_scaled, config_of
+
 each_scale_pair = pytest.mark.parametrize("forms", SCALE_PAIRS, ids="-".join)
 
 ROWS = (1, 127, 128, 129)
@@ -200,8 +202,7 @@ class TestResult:
         if device.type == "cpu":
             assert kernel == "cpu_aten"
         else:
-            table = torch.ops.tileon._block_scaled_matmul_configs().splitlines()
-            assert kernel.split(" ")[0] in {line.split()[1] for line in table if line.strip()}
+            assert config_of(kernel) in block_scaled()
 
     def test_the_same_tensor_twice(self, device: torch.device) -> None:
         for fmt in FORMATS:

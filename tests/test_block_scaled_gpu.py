@@ -13,13 +13,14 @@ import torch
 from block_scaled_operands import FORMATS, Format, Operand, each_format, multiply, small_integers
 from block_scaled_reference import assert_exact_product, product
 from block_scaled_table import HAS_HOPPER_GPU, TABLE
+from tile_table import last_config
 
 pytestmark = pytest.mark.gpu
 
 SPIN_CYCLES = 20_000_000  # about 10 ms: long enough for a launch on the wrong stream to overtake
 block_scaled_matmul = torch.ops.tileon.block_scaled_matmul
 F32 = torch.float32
-HAS_HOPPER_ROWS = HAS_HOPPER_GPU and any(row.name.startswith("sm90_") for row in TABLE)
+HAS_HOPPER_ROWS = HAS_HOPPER_GPU and any(row.is_hopper for row in TABLE)
 
 
 @pytest.fixture(autouse=True)
@@ -61,25 +62,24 @@ def test_the_kernel_is_named(fmt: Format) -> None:
         a, b = operands(fmt, rows, 264, 160)
         for forms in (("2d", "2d"), ("packed", "packed")):
             multiply(a, b, forms=forms)
-            kernel = torch.ops.tileon._last_kernel()
-            assert kernel.startswith("sm90_block_scaled_" if HAS_HOPPER_ROWS else "sm80_block_scaled_")
-            assert ("_few_rows_" in kernel) == (HAS_HOPPER_ROWS and rows == 16)
+            assert last_config().backend == ("sm90" if HAS_HOPPER_ROWS else "sm80")
+            assert (last_config().family == "small_m") == (HAS_HOPPER_ROWS and rows == 16)
 
 
 def test_hopper_kernels_can_be_left_out() -> None:
     """TILEON_HOPPER=0 is read once, so in a process of its own."""
     script = """
 import torch, tileon_ops
+from tileon_ops._rules.configs import config_of
 a, scale = torch.ops.tileon.quantize(torch.ones(256, 256, device="cuda"), "mxfp4")
 torch.ops.tileon.block_scaled_matmul(a, a, scale, scale)
-print(torch.ops.tileon._last_kernel())
+print(config_of(tileon_ops.last_kernel()).backend)
 torch.ops.tileon.matmul(torch.ones(256, 256, device="cuda").half(), torch.ones(256, 256, device="cuda").half())
-print(torch.ops.tileon._last_kernel())
+print(config_of(tileon_ops.last_kernel()).backend)
 """
     environment = os.environ | {"TILEON_HOPPER": "0"}
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
-    names = result.stdout.split()
-    assert [name.startswith("sm80_") for name in names] == [True, True], result.stdout
+    assert result.stdout.split() == ["sm80", "sm80"]
 
 
 class TestStreams:

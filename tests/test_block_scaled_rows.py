@@ -11,6 +11,8 @@ from block_scaled_reference import assert_exact_product, assert_product, documen
 from block_scaled_table import CANNOT_READ, TABLE, BlockScaledRow, each_block_scaled_row
 from test_block_scaled_scales import with_scales
 
+from tileon_ops._rules import configs
+
 pytestmark = pytest.mark.gpu
 
 F32 = torch.float32
@@ -140,7 +142,6 @@ def test_a_format_that_the_row_does_not_multiply_is_refused(row: BlockScaledRow)
 def test_an_index_outside_the_table_is_refused() -> None:
     a = torch.ones(8, 32, device="cuda").to(torch.float8_e4m3fn)
     scale = torch.full((8, 1), 127, dtype=torch.uint8, device="cuda")
-    count = len(torch.ops.tileon._block_scaled_matmul_configs().splitlines())
-    for index in (-1, count, 10**6, 2**40):
+    for index in (-1, len(configs.block_scaled()), 10**6, 2**40):
         with pytest.raises(RuntimeError, match=r"^block_scaled_matmul: .*config"):
             torch.ops.tileon._block_scaled_matmul_with_config(a, a, scale, scale, config=index)

@@ -34,8 +34,8 @@ def on_gpu(a: Operand, b: Operand, forms: tuple[str, str]) -> tuple[Tensor, ...]
     return tuple(t.cuda() for t in (*(x.data() for x in pair), *scales))
 
 
-PORTABLE_ROWS = [row for row in TABLE if row.name.startswith("sm80_")]
-HOPPER_ROWS = [row for row in TABLE if row.name.startswith("sm90_")]
+PORTABLE_ROWS = [row for row in TABLE if not row.is_hopper]
+HOPPER_ROWS = [row for row in TABLE if row.is_hopper]
 OF_64_ROWS = [row for row in HOPPER_ROWS if row.tile[:2] == (64, 64) or (row.takes_few_rows and row.tile[0] == 64)]
 
 

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import torch
 from operands import LAYOUTS, in_aligned_layout, in_layout, integers, normal, place
 from reference import assert_exact, check_matmul
-from tile_table import HAS_GPU, HAS_HOPPER, on_hopper
+from tile_table import HAS_GPU, HAS_HOPPER, last_config, on_hopper
 from torch import Tensor
+
+from tileon_ops._rules.configs import Config, config_of
 
 pytestmark = pytest.mark.gpu
 
 matmul = torch.ops.tileon.matmul
 
 DTYPES_16 = (torch.float16, torch.bfloat16)
-TENSOR_CORES = re.compile(r"^sm80_mma_\d+x\d+x\d+$")
-HOPPER = re.compile(r"^sm90_\w+$")
-HOPPER_AFTER_A_COPY = re.compile(r"^sm90_\w+ \(.*copied\)$")
-PORTABLE = re.compile(r"^sm80_mma\w+( \(.*copied\))?$")
 
 on_another_gpu = pytest.mark.skipif(HAS_GPU and HAS_HOPPER, reason="the Hopper kernels take these calls here")
 
 
-def kernel_of(a: Tensor, b: Tensor) -> str:
+def config_for(a: Tensor, b: Tensor) -> Config:
     matmul(a, b)
-    kernel: str = torch.ops.tileon._last_kernel()
-    return kernel
+    return last_config()
+
+
+def was_copied(kernel: str) -> bool:
+    return kernel.endswith("copied)")
+
+
+def backend_of(kernel: str) -> tuple[str, bool]:
+    """The backend, and whether an operand was copied first."""
+    config = config_of(kernel)
+    return "none" if config is None else config.backend, was_copied(kernel)
+
+
+def is_portable(kernel: str) -> bool:
+    config = config_of(kernel)
+    return config is not None and config.backend == "sm80" and config.family in ("mma", "mma_gather")
 
 
 @on_hopper
@@ -43,7 +53,7 @@ class TestOnHopper:
             placed = in_layout(a, b, layout)
             actual = matmul(*placed)
             kernel = torch.ops.tileon._last_kernel()
-            assert HOPPER.match(kernel), f"{size}: {kernel}"
+            assert backend_of(kernel) == ("sm90", False), f"{size}: {kernel}"
             if size <= 2048:
                 check_matmul(actual, a, b, what=f"{size}: {kernel}")
 
@@ -63,7 +73,7 @@ class TestOnHopper:
             placed = in_aligned_layout(a, b, layout)
             actual = matmul(*placed)
             kernel = torch.ops.tileon._last_kernel()
-            assert HOPPER.match(kernel), f"{m}x{n}x{k}: {kernel}"
+            assert backend_of(kernel) == ("sm90", False), f"{m}x{n}x{k}: {kernel}"
             assert_exact(actual, a.double() @ b.double(), dtype, f"{m}x{n}x{k}: {kernel}")
 
     @pytest.mark.parametrize("dtype", DTYPES_16, ids=str)
@@ -76,7 +86,7 @@ class TestOnHopper:
                 x = integers(m, k, dtype=dtype, device="cuda", seed=m)
                 actual = matmul(x, weight.t())
                 kernel = torch.ops.tileon._last_kernel()
-                assert HOPPER.match(kernel), f"{m} {tuple(weight.shape)}: {kernel}"
+                assert backend_of(kernel) == ("sm90", False), f"{m} {tuple(weight.shape)}: {kernel}"
                 assert_exact(actual, x.double() @ exact_weight.t(), dtype, f"{m} {tuple(weight.shape)}: {kernel}")
 
     @pytest.mark.parametrize("dtype", DTYPES_16, ids=str)
@@ -88,7 +98,7 @@ class TestOnHopper:
         for view_a, view_b in views:
             actual = matmul(view_a, view_b)
             kernel = torch.ops.tileon._last_kernel()
-            assert PORTABLE.match(kernel), kernel
+            assert is_portable(kernel), kernel
             assert_exact(actual, a.double() @ b.double(), dtype, kernel)
 
     @pytest.mark.parametrize("dtype", DTYPES_16, ids=str)
@@ -97,7 +107,7 @@ class TestOnHopper:
         a = row.expand(66, 64)
         actual = matmul(a, b)
         kernel = torch.ops.tileon._last_kernel()
-        assert PORTABLE.match(kernel) or HOPPER_AFTER_A_COPY.match(kernel), kernel
+        assert is_portable(kernel) or backend_of(kernel) == ("sm90", True), kernel
         assert_exact(actual, a.double() @ b.double(), dtype, kernel)
 
     @pytest.mark.parametrize("dtype", DTYPES_16, ids=str)
@@ -107,24 +117,24 @@ class TestOnHopper:
             a, b = integers(m, k, dtype=dtype, device="cuda"), integers(k, n, dtype=dtype, device="cuda", seed=1)
             actual = matmul(*in_layout(a, b, layout))
             kernel = torch.ops.tileon._last_kernel()
-            assert HOPPER_AFTER_A_COPY.match(kernel), f"{m}x{n}x{k}: {kernel}"
+            assert backend_of(kernel) == ("sm90", True), f"{m}x{n}x{k}: {kernel}"
             assert_exact(actual, a.double() @ b.double(), dtype, f"{m}x{n}x{k}: {kernel}")
 
     def test_wider_dtypes_stay_with_the_portable_kernels(self) -> None:
         for dtype, allow_tf32 in ((torch.float32, True), (torch.float64, False)):
             a = torch.ones(1024, 1024, dtype=dtype, device="cuda")
             matmul(a, a, allow_tf32=allow_tf32)
-            assert torch.ops.tileon._last_kernel().startswith("sm80_")
+            assert last_config().backend == "sm80"
 
     def test_a_few_rows_of_float32_are_read_in_place(self) -> None:
         weight = torch.ones(4096, 2048, device="cuda")
         for rows in (1, 2, 3, 8):
-            assert kernel_of(torch.ones(rows, 2048, device="cuda"), weight.t()).startswith("sm80_few_rows_")
+            assert config_for(torch.ones(rows, 2048, device="cuda"), weight.t()).family == "skinny"
 
     def test_large_products_of_float32_run_on_tensor_cores(self) -> None:
-        for size, family in ((64, "sm80_"), (1024, "sm90_bf16x6_"), (4095, "sm90_bf16x6_")):
+        for size, route in ((64, "plain"), (1024, "bf16x6"), (4095, "bf16x6")):
             a = torch.ones(size, size, device="cuda")
-            assert kernel_of(a, a.t()).startswith(family)
+            assert config_for(a, a.t()).route == route
 
 
 @on_another_gpu
@@ -136,18 +146,18 @@ class TestElsewhere:
             a, b = (normal(size, size, dtype=dtype, device="cuda", seed=seed) for seed in (0, 1))
             actual = matmul(*in_layout(a, b, layout))
             kernel = torch.ops.tileon._last_kernel()
-            assert TENSOR_CORES.match(kernel), kernel
+            assert (last_config().family, was_copied(kernel)) == ("mma", False), kernel
             check_matmul(actual, a, b)
 
     def test_a_large_unaligned_product_says_how_it_was_read(self) -> None:
         """By gathering, or from a copy made first."""
         a = torch.ones(2049, 2049, dtype=torch.float16, device="cuda")
-        kernel = kernel_of(a, a)
-        assert "copied" in kernel or "gather" in kernel, kernel
+        family = config_for(a, a).family
+        assert was_copied(torch.ops.tileon._last_kernel()) or family == "mma_gather", family
 
 
 def test_float32_runs_on_mma_only_as_tf32() -> None:
     a = torch.ones(1024, 1024, device="cuda")
-    assert "mma" not in kernel_of(a, a)
+    assert config_for(a, a).family != "mma"
     matmul(a, a, allow_tf32=True)
-    assert "tf32" in torch.ops.tileon._last_kernel()
+    assert last_config().operands == ("tf32",)

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from operands import config_rows, integers, normal, place
+from operands import integers, normal, place
 from reference import ACTIVATIONS, DTYPE_PAIRS, assert_exact, check_matmul
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tileon_ops
+from tileon_ops._rules import configs
 
 OPCHECK_TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
@@ -66,7 +67,7 @@ class TestOpcheck:
     @pytest.mark.gpu
     @pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
     def test_matmul_with_config(self, kind: str) -> None:
-        index = next((index for index, _, kinds in config_rows() if kind in kinds), None)
+        index = next((config.index for config in configs.dense() if kind in config.operands), None)
         if index is None:
             pytest.skip("CPU-only build: the tile table is empty")
         a = normal(64, 64, dtype=getattr(torch, kind), device="cuda")

@@ -8,9 +8,11 @@ import random
 import pytest
 import torch
 from exact_products import check_row, operands
-from operands import config_rows, full_precision, in_aligned_layout, in_layout, integers, place
+from operands import full_precision, in_aligned_layout, in_layout, integers, place
 from reference import OUT_DTYPES, assert_exact, check_matmul
 from tile_table import DTYPES, Row, each_row, each_row_and_layout
+
+from tileon_ops._rules import configs
 
 pytestmark = pytest.mark.gpu
 
@@ -185,9 +187,8 @@ def test_non_finite_values_stay_in_their_row_and_column(row: Row) -> None:
 
 @every_row
 def test_a_dtype_that_the_row_does_not_multiply_is_refused(row: Row) -> None:
-    row_kinds = {k for i, _, kinds in config_rows() if i == row.index for k in kinds}
     a = torch.ones(64, 64, device="cuda")
-    for other in set(DTYPES) - row_kinds:
+    for other in set(DTYPES) - set(row.config.operands):
         operand = a.to(DTYPES[other])
         with pytest.raises(RuntimeError, match=r"^matmul: .*does not take operands of this dtype"):
             torch.ops.tileon._matmul_with_config(operand, operand, config=row.index, allow_tf32=other == "tf32")
@@ -195,6 +196,6 @@ def test_a_dtype_that_the_row_does_not_multiply_is_refused(row: Row) -> None:
 
 def test_an_index_outside_the_table_is_refused() -> None:
     a = torch.ones(8, 8, device="cuda")
-    for index in (-1, len(config_rows()), 10**6, 2**40):
+    for index in (-1, len(configs.dense()), 10**6, 2**40):
         with pytest.raises(RuntimeError, match=r"^matmul: .*config"):
             torch.ops.tileon._matmul_with_config(a, a, config=index)

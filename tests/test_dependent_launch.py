@@ -17,7 +17,7 @@ import pytest
 import torch
 from operands import integers
 from reference import assert_exact
-from tile_table import HAS_HOPPER, NO_HOPPER_ROWS, TABLE, Row, each_row, hopper_rows
+from tile_table import HAS_HOPPER, HOPPER_ROWS, NO_HOPPER_ROWS, TABLE, Row, each_row
 from torch import Tensor
 
 pytestmark = pytest.mark.gpu
@@ -147,7 +147,7 @@ class TestChains:
 
 def long_row(row: Row) -> Row:
     """The row that takes longest for a few tiles and a long k: one CTA a tile, most SMs free for what comes next."""
-    return next(other for other in hopper_rows() if other.kind == row.kind and other.splits == 1)
+    return next(other for other in HOPPER_ROWS if other.kind == row.kind and other.splits == 1)
 
 
 def long_product(row: Row, n: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -170,7 +170,7 @@ def overwrite_by(dtype: torch.dtype, shape: torch.Size) -> dict[str, tuple[Calla
     }
 
 
-@each_row(hopper_rows(), NO_HOPPER_ROWS)
+@each_row(HOPPER_ROWS, NO_HOPPER_ROWS)
 class TestEveryHopperRow:
     @pytest.mark.parametrize("operand", [0, 1], ids=["a", "b"])
     def test_its_operands_may_be_overwritten_by_the_next_kernel(self, row: Row, operand: int) -> None:

@@ -77,29 +77,35 @@ class TestGpuAndLibrary:
             assert do
 
     @pytest.mark.parametrize(
-        ("kernel", "capability", "hopper", "rows", "changes", "reason"),
+        ("backend", "capability", "hopper", "rows", "changes", "reason"),
         [
-            ("sm90_gemm_128x256x64", "9.0", None, 86, {}, None),
-            ("sm90_gemm_128x256x64 (a copied)", "9.0", None, 86, {}, "copied first"),
-            ("sm80_mma_256x128x64", "9.0", None, 0, {}, "no sm_90a kernels in this library (built for 8.0 9.0)"),
-            ("sm80_mma_256x128x64", "9.0", "0", 86, {}, "TILEON_HOPPER=0"),
-            ("sm80_mma_gather_64x64x32", "9.0", None, 86, {"operands": "odd strides"}, "cannot read these strides"),
-            ("sm80_mma_64x64x64", "9.0", None, 86, {}, "by the cost model or by tuning"),
-            ("sm80_simt_64x64x16", "9.0", None, 86, {"dtype": "float32"}, "by the cost model or by tuning"),
-            ("sm90_bf16x6_128x128x64", "9.0", None, 86, {"dtype": "float32"}, None),
-            ("sm80_dmma_128x128x16", "9.0", None, 86, {"dtype": "float64"}, "float32 and narrower dtypes"),
-            ("sm80_mma_256x128x64", "8.9", None, 86, {}, "compute capability 8.9: portable kernels"),
-            ("torch_scaled_mm", "10.0", None, 86, {"op": "block_scaled_matmul"}, None),
-            ("cpu_aten", None, None, 86, {}, "CPU tensors"),
-            ("quantize", "9.0", None, 86, {"op": "quantize"}, None),
+            ("sm90", "9.0", None, 86, {}, None),
+            ("sm90", "9.0", None, 86, {"kernel": "x (a copied)"}, "copied first"),
+            ("sm80", "9.0", None, 0, {}, "no sm_90a kernels in this library (built for 8.0 9.0)"),
+            ("sm80", "9.0", "0", 86, {}, "TILEON_HOPPER=0"),
+            ("sm80", "9.0", None, 86, {"operands": "odd strides"}, "cannot read these strides"),
+            ("sm80", "9.0", None, 86, {}, "by the cost model or by tuning"),
+            ("sm80", "9.0", None, 86, {"dtype": "float32"}, "by the cost model or by tuning"),
+            ("sm90", "9.0", None, 86, {"dtype": "float32"}, None),
+            ("sm80", "9.0", None, 86, {"dtype": "float64"}, "float32 and narrower dtypes"),
+            ("sm80", "8.9", None, 86, {}, "compute capability 8.9: portable kernels"),
+            ("torch", "10.0", None, 86, {}, None),
+            (None, None, None, 86, {}, "CPU tensors"),
+            (None, "9.0", None, 86, {}, None),
         ],
     )
     def test_why_no_faster_kernel(
-        self, kernel: str, capability: str | None, hopper: str | None, rows: int, changes: dict[str, str], reason: str
+        self,
+        backend: str | None,
+        capability: str | None,
+        hopper: str | None,
+        rows: int,
+        changes: dict[str, str],
+        reason: str | None,
     ) -> None:
-        backend = {"op": "matmul", "dtype": "bfloat16", "operands": "aligned", "kernel": kernel, **changes}
+        call = {"dtype": "bfloat16", "operands": "aligned", "kernel": "x", **changes}
         library = {"rows_of_hopper": rows, "targets": ["8.0", "9.0"]}
-        found = why_not_faster(backend, library, capability, hopper)
+        found = why_not_faster(call, backend, library, capability, hopper)
         assert (found is None) if reason is None else (reason in str(found))
 
 

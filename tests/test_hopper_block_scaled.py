@@ -3,7 +3,6 @@ where it fits that, and bfloat16 where it does not; e4m3 beyond bfloat16."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -22,27 +21,27 @@ from block_scaled_operands import (
 from block_scaled_reference import VALUES, assert_exact_product, dequantize
 from block_scaled_table import HAS_HOPPER_GPU, NO_HOPPER_GPU, TABLE, BlockScaledRow, each_block_scaled_row
 from fp8_sums import dominated_blocks, lost, mxfp4_worst_case
+from tile_table import last_config
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)]
 
 F32 = torch.float32
 LEAST, MOST = 67, 187  # the largest scale of a row of int8 or e5m2 (sm90/layout/encoding.h)
 FLOAT8_BINADES = 26  # below it
-INT8_ROWS = [row for row in TABLE if "_int8_" in row.name]
-FLOAT8_ROWS = [row for row in TABLE if "_float8_" in row.name]
+INT8_ROWS = [row for row in TABLE if row.config.route == "int8"]
+FLOAT8_ROWS = [row for row in TABLE if row.config.route == "float8"]
 each_int8_row = each_block_scaled_row(INT8_ROWS)
 each_float8_row = each_block_scaled_row(FLOAT8_ROWS)
 
 
 def bfloat16_row(row: BlockScaledRow) -> BlockScaledRow:
     """The row of bfloat16 whose tile is `row`'s."""
-    m, n, _ = row.tile
-    name = re.compile(rf"_bfloat16_(pingpong_)?{m}x{n}x")
-    return next(other for other in TABLE if name.search(other.name) and other.fmt == row.fmt)
+    rows = (other for other in TABLE if other.config.route == "bfloat16" and other.fmt == row.fmt)
+    return next(other for other in rows if other.tile[:2] == row.tile[:2])
 
 
 def portable_row(row: BlockScaledRow) -> BlockScaledRow:
-    return next(other for other in TABLE if other.name.startswith("sm80_") and other.fmt == row.fmt)
+    return next(other for other in TABLE if not other.is_hopper and other.fmt == row.fmt)
 
 
 def exact_product(a: Operand, b: Operand) -> torch.Tensor:
@@ -192,7 +191,7 @@ def test_e4m3_beyond_bfloat16_is_computed_anew(fmt: Format) -> None:
     a, b = random_codes(fmt, "a", 150, 256), random_codes(fmt, "b", 160, 256)
     a = with_scales(a, torch.arange(8).expand(150, 8) % 4)
     b = with_scales(b, torch.full((160, 8), 230))
-    row = next(row for row in TABLE if "_bfloat16_" in row.name and row.fmt == fmt)
+    row = next(row for row in TABLE if row.config.route == "bfloat16" and row.fmt == fmt)
     a, b = a.to("cuda"), b.to("cuda")
     assert torch.equal(row.run(a, b, out_dtype=F32), portable_row(row).run(a, b, out_dtype=F32))
 
@@ -223,11 +222,10 @@ def test_the_route_is_named() -> None:
     for fmt, size, route in ((MXFP4, 256, "bfloat16"), (MXFP4, 1536, "int8"), (MXFP8, 256, "bfloat16")):
         a, b = (quantized_normal(fmt, side, size, 1536).to("cuda") for side in "ab")
         multiply(a, b)
-        assert torch.ops.tileon._last_kernel().startswith(f"sm90_block_scaled_{route}_")
+        assert last_config().route == route
         multiply(a, b, fast_accum=True)
-        fast = "float8" if route == "int8" else route
-        assert torch.ops.tileon._last_kernel().startswith(f"sm90_block_scaled_{fast}_")
+        assert last_config().route == ("float8" if route == "int8" else route)
         multiply(a.first(16), b)
-        assert torch.ops.tileon._last_kernel() == "sm90_block_scaled_few_rows_16x128x256"
+        assert (last_config().family, last_config().tile) == ("small_m", (16, 128, 256))
         multiply(a, b.first(16))
-        assert torch.ops.tileon._last_kernel().startswith("sm80_block_scaled_")
+        assert last_config().backend == "sm80"

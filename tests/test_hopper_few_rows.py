@@ -34,6 +34,7 @@ from test_block_scaled_gpu import SPIN_CYCLES, Buffers
 from test_block_scaled_scales import fractions_below_two, with_scales
 from test_block_scaled_strides import strided_packed
 from test_hopper_block_scaled import spread
+from tile_table import last_config
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)]
 
@@ -295,11 +296,11 @@ class TestChoice:
             a = kept_integers(fmt, "a", 129, k).first(m)
             for forms in (PACKED, FLAT):
                 assert_exact_product(multiply(a, b, forms=forms, out_dtype=F32), a, b, f"m {m}")
-                kernel = torch.ops.tileon._last_kernel()
+                config = last_config()
                 if tile:
-                    assert kernel == f"sm90_block_scaled_few_rows_{tile}x128x256", f"m {m}"
+                    assert (config.family, config.tile) == ("small_m", (tile, 128, 256)), f"m {m}"
                 else:
-                    assert "_few_rows_" not in kernel, f"m {m}"
+                    assert config.family != "small_m", f"m {m}"
 
     @each_format
     @pytest.mark.parametrize("side", ["a", "b"])
@@ -317,7 +318,7 @@ class TestChoice:
             data = {"a": a.data(), "b": b.data(), side: operand.typed(in_poison(operand.bytes(), **options))}  # type: ignore[arg-type]
             scales = a.scale_tensor("packed"), b.scale_tensor("packed")
             actual = torch.ops.tileon.block_scaled_matmul(data["a"], data["b"], *scales, out_dtype=F32)
-            assert torch.ops.tileon._last_kernel().startswith(f"{backend}_block_scaled_"), options
+            assert last_config().backend == backend, options
             assert_exact_product(actual, a, b, str(options))
 
     def test_nvfp4_of_an_odd_number_of_blocks_takes_a_portable_row(self) -> None:
@@ -325,7 +326,7 @@ class TestChoice:
         for m, n, backend in ((16, 200, "sm80"), (1, 200, "sm80"), (1, 1, "sm90")):
             a, b = kept_integers(NVFP4, "a", m, 528), kept_integers(NVFP4, "b", n, 528)
             assert_exact_product(multiply(a, b, out_dtype=F32), a, b)
-            assert torch.ops.tileon._last_kernel().startswith(f"{backend}_block_scaled_"), f"{m}x{n}"
+            assert last_config().backend == backend, f"{m}x{n}"
 
 
 def in_turn(fmt: Format, m: int, n: int, k: int) -> Iterator[tuple[Operand, Operand]]:
@@ -349,7 +350,7 @@ def test_a_graph_multiplies_what_its_inputs_hold_at_each_replay(fmt: Format) -> 
     torch.cuda.synchronize()
     with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
         actual = torch.ops.tileon.block_scaled_matmul(*buffers.tensors, out_dtype=F32)
-    assert "_few_rows_" in torch.ops.tileon._last_kernel()
+    assert last_config().family == "small_m"
     for a, b in pairs:
         buffers.write(a, b)
         graph.replay()
@@ -385,7 +386,7 @@ def test_no_memory_is_taken_but_the_outputs(fmt: Format) -> None:
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()
             torch.ops.tileon.block_scaled_matmul.out(*tensors, out_dtype=F32, out=out)
-            assert "_few_rows_" in torch.ops.tileon._last_kernel()
+            assert last_config().family == "small_m"
             assert torch.cuda.max_memory_allocated() == before
             torch.ops.tileon.block_scaled_matmul(*tensors, out_dtype=F32)
             more = torch.cuda.max_memory_allocated() - before

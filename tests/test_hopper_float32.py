@@ -8,14 +8,23 @@ import pytest
 import torch
 from operands import LAYOUTS, full_precision, in_layout, integers, place
 from reference import OUT_DTYPES, assert_exact, check_matmul
-from tile_table import HOPPER_FLOAT32_ROWS, NO_HOPPER_ROWS, TABLE, Row, each_row, each_row_and_layout, on_hopper
+from tile_table import (
+    HOPPER_FLOAT32_ROWS,
+    NO_HOPPER_ROWS,
+    TABLE,
+    Row,
+    each_row,
+    each_row_and_layout,
+    last_config,
+    on_hopper,
+)
 from torch import Tensor
 
 pytestmark = pytest.mark.gpu
 
 matmul = torch.ops.tileon.matmul
 each = each_row(HOPPER_FLOAT32_ROWS, NO_HOPPER_ROWS)
-SIMT = next((row for row in TABLE if "_simt_" in row.name), None)
+SIMT = next((row for row in TABLE if row.config.family == "simt"), None)
 # Whose parts' products may overflow by themselves, and below what the third part holds.
 OUT_OF_RANGE = (math.inf, -math.inf, math.nan, 3.4e38, -3.4e38, 1e21, 1.01 * 2.0**56, 1.2345678 * 2.0**-120, 1e-42)
 
@@ -123,7 +132,7 @@ def test_the_activations_argument_is_kept(activation: str) -> None:
     b = full_precision(800, 1100, dtype=torch.float32, device="cuda", seed=1)
     bias = full_precision(1100, dtype=torch.float32, device="cuda", seed=2)
     out, argument = torch.ops.tileon._matmul_with_preactivation(a, b, bias, activation=activation)
-    assert torch.ops.tileon._last_kernel().startswith("sm90_bf16x6_")
+    assert last_config().route == "bf16x6"
     check_matmul(argument, a, b, bias)
     check_matmul(out, a, b, bias, activation=activation)
 
@@ -136,7 +145,7 @@ def test_nothing_outside_of_out_is_written() -> None:
     for options in ({}, {"pad": 3}, {"offset": 1}, {"transposed": True, "pad": 5}, {"step": 2}, {"batch_last": True}):
         out = place(torch.full((3, 900, 1003), math.nan, device="cuda"), **options)
         matmul.out(a, b, out=out.view)
-        assert torch.ops.tileon._last_kernel().startswith("sm90_bf16x6_")
+        assert last_config().route == "bf16x6"
         assert_exact(out.view, expected, torch.float32, str(options))
         assert out.margin_is_intact(), str(options)
 
@@ -147,7 +156,7 @@ def test_a_graph_replays_with_other_numbers_and_goes_back_to_the_tensor_cores() 
     a = full_precision(1024, 1024, dtype=torch.float32, device="cuda")
     b = full_precision(1024, 1024, dtype=torch.float32, device="cuda", seed=1)
     plain = matmul(a, b)
-    assert torch.ops.tileon._last_kernel().startswith("sm90_bf16x6_")
+    assert last_config().route == "bf16x6"
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         out = matmul(a, b)

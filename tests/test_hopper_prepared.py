@@ -38,6 +38,7 @@ from test_hopper_block_scaled import (
     spread,
     with_scales,
 )
+from tile_table import last_config
 from torch import Tensor
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)]
@@ -79,8 +80,7 @@ def multiply_prepared(
 
 
 def row_that_ran(fmt: Format) -> BlockScaledRow:
-    name = torch.ops.tileon._last_kernel().split(" (")[0]
-    return next(row for row in TABLE if (row.name, row.fmt) == (name, fmt))
+    return next(row for row in TABLE if (row.config, row.fmt) == (last_config(), fmt))
 
 
 def normal_pair(m: int, n: int, k: int, fmt: Format = MXFP4) -> tuple[Operand, Operand]:
@@ -109,7 +109,7 @@ class TestInt8:
             assert word_of(prepared, "int8") == 0
             for form_a in SCALE_FORMS:
                 actual = multiply_prepared(a, b, prepared, forms=(form_a, form_b), out_dtype=F32)
-                assert torch.ops.tileon._last_kernel().startswith("sm90_block_scaled_int8_")
+                assert last_config().route == "int8"
                 assert torch.equal(actual, exact_product(a, b)), f"{form_a}, {form_b}"
 
     @pytest.mark.parametrize(("m", "n", "k"), [(65, 330, 544), (512, 330, 2080), (130, 2101, 2080)], ids=str)
@@ -150,7 +150,7 @@ class TestInt8:
         a, b = (random_codes(MXFP4, side, 66, k).to("cuda") for side in "ab")
         actual = multiply_prepared(a, b, prepare(b, "int8"), out_dtype=F32)
         row = row_that_ran(MXFP4)
-        assert "_bfloat16_" in row.name
+        assert row.config.route == "bfloat16"
         assert torch.equal(actual, row.run(a, b, out_dtype=F32))
 
 
@@ -158,7 +158,7 @@ class TestFastAccum:
     def test_int8_where_it_fits(self) -> None:
         a, b = normal_pair(200, 330, 1056)
         actual = multiply_prepared(a, b, prepare(b, "int8"), out_dtype=F32, fast_accum=True)
-        assert torch.ops.tileon._last_kernel().startswith("sm90_block_scaled_float8_")
+        assert last_config().route == "float8"
         assert torch.equal(actual, exact_product(a, b))
 
     @pytest.mark.parametrize("side", ["a", "b"])
@@ -194,7 +194,7 @@ class TestBFloat16:
             a, b = random_codes(fmt, "a", m, k).to("cuda"), random_codes(fmt, "b", n, k).to("cuda")
             wanted = multiply(a, b, out_dtype=F32)
             kernel = torch.ops.tileon._last_kernel()
-            assert kernel.startswith("sm90_block_scaled_bfloat16_")
+            assert last_config().route == "bfloat16"
             for form in SCALE_FORMS:
                 prepared = prepare(b, "bfloat16", form)
                 assert word_of(prepared, "bfloat16") == 0
@@ -207,7 +207,7 @@ class TestBFloat16:
         a, b = normal_pair(1536, 1536, 1536)
         actual = multiply_prepared(a, b, prepare(b, "bfloat16"), out_dtype=F32)
         row = row_that_ran(MXFP4)
-        assert "_bfloat16_" in row.name
+        assert row.config.route == "bfloat16"
         assert torch.equal(actual, row.run(a, b, out_dtype=F32))
 
     @pytest.mark.parametrize("side", ["a", "b"])
@@ -224,7 +224,7 @@ class TestBFloat16:
         assert (word_of(prepared, "bfloat16") != 0) == (is_lost and side == "b")
         actual = multiply_prepared(a, b, prepared, out_dtype=F32)
         row = row_that_ran(fmt)
-        assert "_bfloat16_" in row.name
+        assert row.config.route == "bfloat16"
         assert torch.equal(actual, (portable_row(row) if is_lost else row).run(a, b, out_dtype=F32))
 
 
@@ -238,7 +238,7 @@ class TestChoice:
             a = every.first(m)
             actual = multiply_prepared(a, b, prepared, out_dtype=F32)
             row = row_that_ran(fmt)
-            assert f"_{'few_rows' if m <= most else form}_" in row.name, f"m {m}"
+            assert row.config.route == ("decoded" if m <= most else form), f"m {m}"
             assert torch.equal(actual, row.run(a, b, out_dtype=F32)), f"m {m}"
             if m <= most:
                 assert torch.equal(actual, multiply(a, b, forms=("packed", "packed"), out_dtype=F32)), f"m {m}"
@@ -247,7 +247,7 @@ class TestChoice:
     def test_few_rows_of_b_take_the_portable_kernels(self, fmt: Format, form: str) -> None:
         a, b = small_integers(fmt, "a", 200, 96).to("cuda"), small_integers(fmt, "b", 64, 96).to("cuda")
         actual = multiply_prepared(a, b, prepare(b, form), out_dtype=F32)
-        assert torch.ops.tileon._last_kernel().startswith("sm80_block_scaled_")
+        assert last_config().backend == "sm80"
         assert_exact_product(actual, a, b)
 
     @each_prepared
@@ -286,9 +286,8 @@ def test_codes_of_any_strides(fmt: Format, form: str) -> None:
         prepared = torch.ops.tileon._prepare_block_scaled(codes, scale_b, form=form)
         assert torch.equal(numbers_of(prepared, form, b), numbers), options
         actual = op(a.data(), codes, scale_a, scale_b, prepared, out_dtype=F32)
-        name, _, copied = torch.ops.tileon._last_kernel().partition(" ")
-        assert f"_{form}_" in name
-        assert copied == "(b copied)", options
+        assert last_config().route == form
+        assert torch.ops.tileon._last_kernel().endswith(" (b copied)"), options
         assert_exact_product(actual, a, b, str(options))
 
 

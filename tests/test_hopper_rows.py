@@ -21,7 +21,7 @@ from tile_table import (
     Row,
     each_row,
     each_row_and_layout,
-    hopper_rows,
+    last_config,
     on_hopper,
 )
 from torch import Tensor
@@ -32,7 +32,9 @@ matmul = torch.ops.tileon.matmul
 LONG_K = 20000
 
 
-PING_PONG_ROWS = [row for row in (*HOPPER_ROWS, *HOPPER_FLOAT8_ROWS) if "_pingpong_" in row.name]
+PING_PONG_ROWS = [row for row in (*HOPPER_ROWS, *HOPPER_FLOAT8_ROWS) if row.config.family == "pingpong"]
+SPLIT_ROWS = [row for row in HOPPER_ROWS if row.splits > 1]
+FEW_ROWS = [row for row in HOPPER_ROWS if row.config.family == "swap_ab_split_k"]
 
 
 @each_row(PING_PONG_ROWS, NO_HOPPER_ROWS)
@@ -54,7 +56,7 @@ def test_both_consumers_of_ping_pong_take_several_tiles_with_a_bias(row: Row) ->
 class TestSplitK:
     """Several CTAs share a tile's k and add their sums in a fixed order."""
 
-    @each_row(hopper_rows("_split"), NO_HOPPER_ROWS)
+    @each_row(SPLIT_ROWS, NO_HOPPER_ROWS)
     def test_the_bits_are_the_same_every_time(self, row: Row) -> None:
         for m, n, k in ((72, 136, LONG_K), (20, 200, 1000)):
             values_a = full_precision(m, k, dtype=row.dtype, device="cuda")
@@ -66,7 +68,7 @@ class TestSplitK:
                     assert torch.equal(row.run(a, b, out_dtype=torch.float32), first), f"{layout} {m}x{n}x{k}"
                 check_matmul(first, values_a, values_b, out_dtype=torch.float32, what=f"{layout} {m}x{n}x{k}")
 
-    @each_row_and_layout(hopper_rows("_split"), NO_HOPPER_ROWS)
+    @each_row_and_layout(SPLIT_ROWS, NO_HOPPER_ROWS)
     def test_agrees_with_a_row_that_does_not_split(self, row: Row, layout: str) -> None:
         """From fewer blocks of k than there are CTAs to many each, whole and partial."""
         whole = next(other for other in HOPPER_ROWS if other.splits == 1 and other.kind == row.kind)
@@ -79,7 +81,7 @@ class TestSplitK:
                 row.run(*operands(row, *shapes, layout)), whole.run(*operands(whole, *shapes, layout))
             ), f"k {k}"
 
-    @each_row(hopper_rows("_split"), NO_HOPPER_ROWS)
+    @each_row(SPLIT_ROWS, NO_HOPPER_ROWS)
     def test_not_a_number_in_any_part_arrives(self, row: Row) -> None:
         k = row.tile[2] * row.splits * 2
         for at in range(0, k, row.tile[2]):
@@ -91,14 +93,14 @@ class TestSplitK:
             assert not bool(actual[:5].isnan().any() | actual[6:].isnan().any()), f"k {at}"
 
 
-@each_row_and_layout(hopper_rows("few_rows", "split"), NO_HOPPER_ROWS)
+@each_row_and_layout([*FEW_ROWS, *(row for row in SPLIT_ROWS if row not in FEW_ROWS)], NO_HOPPER_ROWS)
 def test_a_few_rows_of_a(row: Row, layout: str) -> None:
     for m in (1, 7, 8, 9, 16, 33, 64, 65):
         for n, k in ((72, 520), (1000, 520), (65, 1037)):
             check_row(row, (m, k), (k, n), layout)
 
 
-@each_row_and_layout(hopper_rows("few_rows"), NO_HOPPER_ROWS)
+@each_row_and_layout(FEW_ROWS, NO_HOPPER_ROWS)
 def test_one_row_of_a_with_many_columns_or_a_long_k(row: Row, layout: str) -> None:
     for n, k in ((5003, 264), (28672, 1024), (40, 14336), (3, 8195)):
         check_row(row, (1, k), (k, n), layout)
@@ -213,7 +215,7 @@ def test_nothing_outside_of_out_is_written(out_dtype: torch.dtype | None, dtype:
                 what = f"{kind}, batch {batch} {m}x{n}x{k}"
                 matmul.out(a, b, bias, out_dtype=out_dtype, out=out.view)
                 if min(m, n, k) >= 64:
-                    assert torch.ops.tileon._last_kernel().startswith("sm90_"), what
+                    assert last_config().backend == "sm90", what
                 assert_exact(out.view, expected, out_dtype or dtype, what)
                 assert out.margin_is_intact(), what
 

@@ -18,6 +18,7 @@ from package_copies import ROOT, package_in, run
 
 import tileon_ops
 from tileon_ops import info
+from tileon_ops._rules import configs
 from tileon_ops.info import doctor
 
 KEYS = {
@@ -98,9 +99,9 @@ class TestJson:
         assert here["cuda"]["usable_by_torch"] == torch.cuda.is_available()
 
     def test_counts_the_rows_of_both_tables(self, here: dict[str, Any]) -> None:
-        rows = (torch.ops.tileon._matmul_configs() + torch.ops.tileon._block_scaled_matmul_configs()).splitlines()
-        assert here["library"]["rows_of_hopper"] == sum(" sm90_" in row for row in rows)
-        assert here["library"]["rows_portable"] == sum(" sm80_" in row for row in rows)
+        backends = [config.backend for config in (*configs.dense(), *configs.block_scaled())]
+        assert here["library"]["rows_of_hopper"] == backends.count("sm90")
+        assert here["library"]["rows_portable"] == backends.count("sm80")
 
     def test_has_a_kernel_for_every_op_and_dtype(self, here: dict[str, Any]) -> None:
         kernels = {(call["op"], call["dtype"]): call["kernel"] for call in here["backends"]["calls"]}
@@ -121,9 +122,11 @@ class TestJson:
         }
         for dtype in ("float16", "bfloat16"):
             aligned, odd = calls[dtype, "aligned"], calls[dtype, "odd strides"]
-            assert aligned["kernel"].startswith("sm")
+            assert configs.config_of(aligned["kernel"]) is not None
             assert "copied" not in aligned["kernel"]
-            assert not odd["kernel"].startswith("sm90_") or "copied" in odd["kernel"]
+            of_odd = configs.config_of(odd["kernel"])
+            assert of_odd is not None
+            assert of_odd.backend == "sm80" or "copied" in odd["kernel"]
             assert odd["why_not_faster"]
 
     @pytest.mark.gpu
@@ -161,6 +164,15 @@ class TestText:
         )
         assert result.stdout == "== package\n"
         assert result.stderr == ""
+
+    def test_a_reader_of_an_explanation_that_stops_reading_gets_no_traceback(self) -> None:
+        """The reader has ended before anything is written. A library for the CPU alone explains nothing."""
+        script = "from tileon_ops.info import __main__ as m; m.explain = print; m.main(['--explain', '8x8x8'])"
+        command = f'{sys.executable} -c "{script}" | true'
+        result = subprocess.run(
+            ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=120, env={**os.environ}
+        )
+        assert (result.stdout, result.stderr) == ("", "")
 
 
 class TestBroken:

@@ -11,6 +11,8 @@ from operands import LAYOUTS, full_precision, in_layout, integers, normal, place
 from reference import DTYPE_PAIRS, MATMUL_DTYPES, assert_exact, check_matmul
 from torch import Tensor
 
+from tileon_ops._rules.configs import config_of, dense
+
 matmul = torch.ops.tileon.matmul
 
 SIZES = (0, 1, 63, 64, 65, 127, 128, 129, 131)  # {0, 1, tile - 1, tile, tile + 1, prime} for tiles of 64 and 128
@@ -310,13 +312,7 @@ class TestFunctionalResult:
         a = torch.ones(64, 64, dtype=dtype, device=device)
         matmul(a, a)
         kernel = torch.ops.tileon._last_kernel()
-        assert (
-            kernel == "cpu_aten" if device.type == "cpu" else kernel.split(" ")[0] in {r.split()[1] for r in _table()}
-        )
-
-
-def _table() -> list[str]:
-    return [line for line in torch.ops.tileon._matmul_configs().splitlines() if line.strip()]
+        assert kernel == "cpu_aten" if device.type == "cpu" else config_of(kernel) in dense()
 
 
 class TestNonFinite:

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 import torch
-from operands import config_rows, normal
+from operands import normal
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 import tileon_ops
+from tileon_ops._rules import configs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ops = torch.ops.tileon
@@ -263,14 +264,14 @@ class TestLastKernel:
     def test_is_a_row_of_the_tile_table(self) -> None:
         a = torch.ones(256, 256, device="cuda", dtype=torch.bfloat16)
         tileon_ops.matmul(a, a)
-        assert tileon_ops.last_kernel() in [name for _, name, _ in config_rows()]
+        assert tileon_ops.last_kernel() in [config.name for config in configs.dense()]
 
     @pytest.mark.gpu
     def test_says_what_was_copied(self) -> None:
         a = torch.ones(300, 301, device="cuda", dtype=torch.bfloat16)[:, 1:]
         tileon_ops.matmul(a, a.t())
         kernel = tileon_ops.last_kernel()
-        assert kernel.split(" ")[0] in [name for _, name, _ in config_rows()]
+        assert configs.config_of(kernel) in configs.dense()
 
 
 EVERY_OP = """

@@ -244,7 +244,7 @@ def test_the_suite_goes_through_it(built: pathlib.Path) -> None:
     [("csrc", r"\bk(Gelu|GeluTanh|Silu)\b", FORMULAS), ("tileon_ops", r"\bsilu\b", TABLE)],
 )
 def test_no_other_file_names_an_activation(folder: str, pattern: str, home: str) -> None:
-    """Of those that nobody treats in a way of their own."""
+    """Names of activations that no code treats in a way of its own."""
     files = [path for path in (ROOT / folder).rglob("*") if path.suffix in (".h", ".cuh", ".cu", ".cpp", ".py")]
     naming = [str(path.relative_to(ROOT)) for path in files if re.search(pattern, path.read_text())]
     assert naming == [home]

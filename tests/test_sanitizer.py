@@ -74,14 +74,14 @@ def test_every_hopper_row(row: Row) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_persistent_hopper_kernel_over_several_tiles(layout: str) -> None:
     """More tiles than SMs: the ring and the store's buffers go on from one tile to the next."""
-    row = next(row for row in HOPPER_INSTANCES if "_gemm_" in row.name and row.tile[:2] == (64, 64))
+    row = next(row for row in HOPPER_INSTANCES if row.config.family == "cooperative" and row.tile[:2] == (64, 64))
     check(row, layout, 64 * 15, 64 * 10 + 8, 136)
 
 
 @on_hopper
 def test_the_consumers_of_ping_pong_take_turns() -> None:
     """More tiles than SMs: else the second one has none."""
-    row = next(row for row in HOPPER_INSTANCES if "_pingpong_" in row.name and row.tile[:2] == (128, 192))
+    row = next(row for row in HOPPER_INSTANCES if row.config.family == "pingpong" and row.tile[:2] == (128, 192))
     check(row, "NT", 128 * 12, 192 * 12 + 8, 136)
 
 

@@ -13,32 +13,27 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import torch
-from operands import config_rows
+
+from tileon_ops._rules.configs import Config, block_scaled, dense
 
 LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "tileon_ops" / "_C.so"
 PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
 ADA = "sm_89"  # and of this one the fp8 kernels: it has the instructions that ptxas makes conversions of on sm_90
 
-# The family of a config, as its enumerator appears in a mangled name, by a word of its name: heuristics/config.h of
-# each architecture.
+# The family of a config, as its enumerator appears in a mangled name: heuristics/config.h of each architecture.
 MMA, GATHER, SIMT, DMMA, SKINNY = "0", "1", "2", "3", "4"
-PORTABLE_FAMILIES = {  # in order
-    "_gather_": GATHER,
-    "_simt_": SIMT,
-    "_dmma_": DMMA,
-    "_few_rows_": SKINNY,
-    "_mma_": MMA,
-}
-GEMM, PING_PONG, SPLIT_K, SWAP_AB_SPLIT_K, SWAP_AB = "0", "1", "2", "3", "4"
-HOPPER_FAMILIES = {
-    "_few_rows_": SWAP_AB_SPLIT_K,
-    "_split": SPLIT_K,
-    "_pingpong_": PING_PONG,
-    "_swapped_": SWAP_AB,
-    "_gemm_": GEMM,
-    "_fp8_": GEMM,
-    "_bf16x6_": GEMM,
+COOPERATIVE, PING_PONG, SPLIT_K, SWAP_AB_SPLIT_K, SWAP_AB = "0", "1", "2", "3", "4"
+FAMILIES = {
+    "mma": MMA,
+    "mma_gather": GATHER,
+    "simt": SIMT,
+    "dmma": DMMA,
+    "skinny": SKINNY,
+    "cooperative": COOPERATIVE,
+    "pingpong": PING_PONG,
+    "cluster_split_k": SPLIT_K,
+    "swap_ab_split_k": SWAP_AB_SPLIT_K,
+    "swap_ab": SWAP_AB,
 }
 DTYPE_IN_NAME = {
     "float16": "6__half",
@@ -60,9 +55,9 @@ SMALL_M = "block_scaled_small_m"
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
 
-ROWS = config_rows()
-PORTABLE_ROWS = [row for row in ROWS if row[1].startswith("sm80_")]
-HOPPER_ROWS = [row for row in ROWS if row[1].startswith("sm90_")]
+ROWS = dense()
+PORTABLE_ROWS = [row for row in ROWS if row.backend == "sm80"]
+HOPPER_ROWS = [row for row in ROWS if row.backend == "sm90"]
 
 
 def cuobjdump() -> str | None:
@@ -145,13 +140,10 @@ def is_for(name: str, kind: str) -> bool:
     return DTYPE_IN_NAME[kind] in name
 
 
-def of_row(image: str, row: str, families: dict[str, str]) -> list[str]:
+def of_row(image: str, row: Config) -> list[str]:
     """The kernels of a row: those of its family and its tile."""
-    tile = re.search(r"(\d+)x(\d+)x(\d+)", row)
-    assert tile is not None
-    sizes = "".join(f"Li{size}E" for size in tile.groups())
-    wanted = families[next(word for word in families if word in row)]
-    return [name for name in kernels(image) if f"6FamilyE{wanted}E{sizes}" in name]
+    sizes = "".join(f"Li{size}E" for size in row.tile)
+    return [name for name in kernels(image) if f"6FamilyE{FAMILIES[row.family]}E{sizes}" in name]
 
 
 needs_sass = pytest.mark.skipif(
@@ -196,13 +188,13 @@ class TestEveryKernel:
 @needs_sass
 @pytest.mark.skipif(bool(ROWS) and not PORTABLE_ROWS, reason="this library has no portable kernels")
 class TestPortableKernels:
-    @pytest.mark.parametrize(("index", "row", "kinds"), PORTABLE_ROWS, ids=[row for _, row, _ in PORTABLE_ROWS] or None)
-    def test_every_row_has_its_kernels_for_every_dtype(self, index: int, row: str, kinds: tuple[str, ...]) -> None:
-        found = of_row(PORTABLE, row, PORTABLE_FAMILIES)
-        assert found, f"no kernel of {row}"
-        if "_mma_" in row:  # the other families are for one dtype each, and do not name it
-            for kind in kinds:
-                assert any(is_for(name, kind) for name in found), f"no kernel of {row} for {kind}"
+    @pytest.mark.parametrize("row", PORTABLE_ROWS, ids=[row.name for row in PORTABLE_ROWS] or None)
+    def test_every_row_has_its_kernels_for_every_dtype(self, row: Config) -> None:
+        found = of_row(PORTABLE, row)
+        assert found, "no kernel"
+        if row.family in ("mma", "mma_gather"):  # the other families are for one dtype each, and do not name it
+            for kind in row.operands:
+                assert any(is_for(name, kind) for name in found), f"no kernel for {kind}"
 
     def test_tensor_core_kernels_hold_their_instructions(self) -> None:
         found = {
@@ -223,8 +215,7 @@ class TestPortableKernels:
     def test_block_scaled_kernels_hold_their_instructions(self) -> None:
         """Codes by whole chunks, looked up or moved byte by byte, multiplied as bfloat16."""
         found = {name: body for name, body in kernels(PORTABLE).items() if "gemm_block_scaled" in name}
-        table = torch.ops.tileon._block_scaled_matmul_configs().splitlines()
-        assert len(found) == 5 * sum(" sm80_" in row for row in table)
+        assert len(found) == 5 * sum(row.backend == "sm80" for row in block_scaled())
         for name, body in found.items():
             assert {"LDSM", "STS", "PRMT"} <= opcodes(body), name
             assert any(i.startswith("HMMA.16816.F32.BF16") for i in instructions(body)), name
@@ -258,7 +249,7 @@ class TestPortableKernels:
 
     def test_few_rows_are_read_in_whole_vectors(self) -> None:
         found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == SKINNY}
-        assert len(found) == sum("sm80_few_rows_" in row for _, row, _ in PORTABLE_ROWS)
+        assert len(found) == sum(row.family == "skinny" for row in PORTABLE_ROWS)
         for name, body in found.items():
             assert "FFMA" in opcodes(body), name
             assert any(re.match(r"LDG\.E\.(\w+\.)*128", i) for i in instructions(body)), name
@@ -273,21 +264,21 @@ class TestPortableKernels:
 @needs_sass
 @pytest.mark.skipif(bool(ROWS) and not HOPPER_ROWS, reason="this library has no Hopper kernels")
 class TestHopperKernels:
-    @pytest.mark.parametrize(("index", "row", "kinds"), HOPPER_ROWS, ids=[row for _, row, _ in HOPPER_ROWS] or None)
-    def test_every_row_has_its_kernels_for_every_dtype(self, index: int, row: str, kinds: tuple[str, ...]) -> None:
+    @pytest.mark.parametrize("row", HOPPER_ROWS, ids=[row.name for row in HOPPER_ROWS] or None)
+    def test_every_row_has_its_kernels_for_every_dtype(self, row: Config) -> None:
         """One for each pair of majors; of fp8, for each dtype of `b` and output of 16 bits."""
-        for kind in kinds:
+        for kind in row.operands:
             if kind.startswith("float8"):
                 pair = f"{FLOAT8}I{DTYPE_IN_NAME[kind.partition('*')[0]]}"
-                found = [name for name in of_row(HOPPER, row, HOPPER_FAMILIES) if pair in name]
-                assert len(found) >= 4, f"{row}, {kind}: {found}"
+                found = [name for name in of_row(HOPPER, row) if pair in name]
+                assert len(found) >= 4, f"{kind}: {found}"
                 continue
             if kind == "float32":
-                assert sum(BF16X3 in name for name in of_row(HOPPER, row, HOPPER_FAMILIES)) == 1, row
+                assert sum(BF16X3 in name for name in of_row(HOPPER, row)) == 1
                 continue
-            of_this_row = set(of_row(HOPPER, row, HOPPER_FAMILIES)) & set(dense_kernels())
+            of_this_row = set(of_row(HOPPER, row)) & set(dense_kernels())
             found = [name for name in of_this_row if DTYPE_IN_NAME[kind] in name]
-            assert len(found) >= 4, f"{row}, {kind}: {found}"
+            assert len(found) >= 4, f"{kind}: {found}"
 
     def test_they_are_in_the_image_of_9_0a_alone(self) -> None:
         assert all("4sm90" in name for name in kernels(HOPPER))
@@ -303,18 +294,18 @@ class TestHopperKernels:
             assert all(dtype in i for i in instructions(body) if i.startswith("HGMMA")), name
 
     def test_block_scaled_kernels_use_wgmma_of_their_operands(self) -> None:
-        table = [line.split()[1] for line in torch.ops.tileon._block_scaled_matmul_configs().splitlines()]
+        routes = [row.route for row in block_scaled()]
         by_form = {name: body for name, body in kernels(HOPPER).items() if BY_ENCODING in name}
         scaled = {name: body for name, body in kernels(HOPPER).items() if SCALED in name and name not in by_form}
         exact = {name: body for name, body in by_form.items() if FLOAT8 not in name}
         fast = {name: body for name, body in by_form.items() if FLOAT8 in name}
         bfloat16, int8, e5m2 = {"HGMMA": "BF16"}, {"IGMMA": "S8.S8"}, {"QGMMA": "E5M2.E5M2"}
         for route, found, wanted in (
-            ("_int8_", exact, int8 | bfloat16),
-            ("_float8_", fast, e5m2 | int8 | bfloat16),
-            ("_bfloat16_", scaled, bfloat16),
+            ("int8", exact, int8 | bfloat16),
+            ("float8", fast, e5m2 | int8 | bfloat16),
+            ("bfloat16", scaled, bfloat16),
         ):
-            assert len(found) == 2 * sum(route in row for row in table), "one for each output of 16 bits"
+            assert len(found) == 2 * routes.count(route), "one for each output of 16 bits"
             for name, body in found.items():
                 there = opcodes(body)
                 assert {*wanted, "UTMALDG", "UTMASTG"} <= there, name
@@ -330,8 +321,8 @@ class TestHopperKernels:
         e4m3, e2m1 = "4", "6"  # of DType
         pairs = [(e4m3, e4m3, "0"), (e4m3, e2m1, "0"), (e2m1, e4m3, "0"), (e2m1, e2m1, "0"), (e2m1, e2m1, "1")]
         assert sorted(types) == sorted((tile, *pair) for tile in ("8", "16", "32", "64") for pair in pairs)
-        table = torch.ops.tileon._block_scaled_matmul_configs().splitlines()
-        assert len(found) == len(pairs) * sum("_few_rows_" in row for row in table), "one for each pair of formats"
+        tiles = sum(row.family == "small_m" for row in block_scaled())
+        assert len(found) == len(pairs) * tiles, "one for each pair of formats"
         for (name, body), (tile, *pair) in zip(found.items(), types, strict=True):
             there = opcodes(body)
             assert {"HGMMA", "UTMALDG", "UBLKCP"} <= there, f"{name}: {sorted(there)}"
@@ -343,7 +334,9 @@ class TestHopperKernels:
 
     def test_fp8_kernels_use_wgmma_of_fp8(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name and BY_ENCODING not in name}
-        assert len(found) == 8 * sum("sm90_fp8" in row for _, row, _ in HOPPER_ROWS), "each pairing, to two outputs"
+        assert len(found) == 8 * sum(row.route in ("fast", "promoted") for row in HOPPER_ROWS), (
+            "each pairing, to two outputs"
+        )
         for name, body in found.items():
             there = opcodes(body)
             assert {"QGMMA", "UTMALDG", "UTMASTG"} <= there, name
@@ -359,7 +352,7 @@ class TestHopperKernels:
     def test_float32_kernels_use_wgmma_of_bfloat16(self) -> None:
         """And add float32 outside of it; those of large sums take the producer's registers, as their rows say."""
         found = {name: body for name, body in kernels(HOPPER).items() if BF16X3 in name}
-        rows = {re.sub(r"_split\d", "_split", row) for _, row, _ in HOPPER_ROWS if "_bf16x6_" in row}
+        rows = {(row.family, row.tile) for row in HOPPER_ROWS if row.route == "bf16x6"}
         assert len(found) == len(rows), "one for each tile; how many CTAs split k, they are told"
         for name, body in found.items():
             there = opcodes(body)
@@ -380,7 +373,7 @@ class TestHopperKernels:
 
     def test_persistent_kernels_store_by_tma(self) -> None:
         for name, body in dense_kernels().items():
-            if family(name) in (GEMM, PING_PONG, SWAP_AB):
+            if family(name) in (COOPERATIVE, PING_PONG, SWAP_AB):
                 assert "UTMASTG" in opcodes(body), name
 
     def test_one_thread_issues_tma_without_a_loop_over_the_active_ones(self) -> None:

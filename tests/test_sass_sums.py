@@ -10,11 +10,9 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 import pytest
-import torch
 from test_sass import (
     CLASSIFIES,
     HOPPER,
-    HOPPER_FAMILIES,
     HOPPER_ROWS,
     PREPARES,
     ROWS,
@@ -24,6 +22,8 @@ from test_sass import (
     needs_sass,
     of_row,
 )
+
+from tileon_ops._rules.configs import block_scaled
 
 _LINE = re.compile(
     r"^\s*/\*([0-9a-f]+)\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)\s*([^;]*);",
@@ -252,11 +252,11 @@ class TestTheParser:
 class TestKernels:
     def test_every_row_has_kernels_and_they_have_products_and_waits(self) -> None:
         """So that the other test has something to look at."""
-        table = [line for line in torch.ops.tileon._block_scaled_matmul_configs().splitlines() if " sm90_" in line]
+        scaled = [row for row in block_scaled() if row.backend == "sm90"]
         found = kernels_of_products()
-        assert len(found) >= len(HOPPER_ROWS) + len(table)
-        for _, row, _ in HOPPER_ROWS:
-            assert found.keys() & of_row(HOPPER, row, HOPPER_FAMILIES), row
+        assert len(found) >= len(HOPPER_ROWS) + len(scaled)
+        for row in HOPPER_ROWS:
+            assert found.keys() & of_row(HOPPER, row), row
         for name, body in found.items():
             code = parsed(body)
             assert any(instruction.is_product for instruction in code), name

@@ -13,6 +13,7 @@ import torch
 from simulated_tuning import CHOSEN, FASTER, NN, NT, SHAPE, SimulatedTuning, load, simulated, tune_module
 
 import tileon_ops
+from tileon_ops._rules import configs
 from tileon_ops.tune import __main__ as tune_command
 from tileon_ops.tune import cache
 from tileon_ops.tune.cache import DEFAULT
@@ -237,16 +238,16 @@ class TestDevice:
         assert self.refused("cpu") == "tune: `device` must be a GPU, got cpu"
 
     def test_a_machine_without_a_gpu_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(torch.ops.tileon, "_matmul_configs", lambda: "0 row float16\n")
+        monkeypatch.setattr(configs, "dense", lambda: [object()])
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         assert self.refused() == "tune: needs a GPU, and torch can use none here"
 
     def test_a_library_for_the_cpu_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(torch.ops.tileon, "_matmul_configs", lambda: "")
+        monkeypatch.setattr(configs, "dense", list)
         assert self.refused().startswith("tune: this library was built for the CPU alone")
 
     def test_a_gpu_that_is_not_there_and_a_captured_graph_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(torch.ops.tileon, "_matmul_configs", lambda: "0 row float16\n")
+        monkeypatch.setattr(configs, "dense", lambda: [object()])
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
         monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)

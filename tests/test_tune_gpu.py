@@ -15,6 +15,7 @@ from operands import integers
 from reference import assert_exact
 
 import tileon_ops
+from tileon_ops._rules.configs import dense
 from tileon_ops.tune import tuned_configs
 from tileon_ops.tune.cache import DEFAULT, Choice
 
@@ -100,8 +101,7 @@ class TestRows:
         matmul(a, b)
         chosen = tileon_ops.last_kernel()
         able = {line.split()[1] for line in torch.ops.tileon._matmul_candidates(a, b).splitlines()}
-        table = [line.split()[1] for line in torch.ops.tileon._matmul_configs().splitlines()]
-        unable = next(name for name in table if name not in able)
+        unable = next(config.name for config in dense() if config.name not in able)
         torch.ops.tileon._set_tuned_config(0, torch.ops.tileon._matmul_problem(a, b), unable)
         assert_exact(matmul(a, b), a.double() @ b.double(), DTYPE, unable)
         assert tileon_ops.last_kernel() == chosen

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from operands import LAYOUTS, config_rows
+from operands import LAYOUTS
 from reference import OUT_DTYPES
 from torch import Tensor
 
 import tileon_ops  # noqa: F401
+from tileon_ops._rules import configs
+from tileon_ops._rules.configs import Config
 
 DTYPES = {
     "float16": torch.float16,
@@ -37,17 +39,21 @@ CANNOT_READ = re.compile(r"^matmul: .*cannot read the strides or the alignment o
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the tile table, for one of the dtypes that it multiplies.
+    """One row of the tile table, for one of the dtypes that it multiplies: `kind` is one of the config's operands."""
 
-    `kind` is a dtype's name, tf32, or the names of a's and b's with a * between them.
-    """
-
-    index: int
-    name: str
+    config: Config
     kind: str
 
     def __str__(self) -> str:
         return f"{self.name}-{self.kind}"
+
+    @property
+    def index(self) -> int:
+        return self.config.index
+
+    @property
+    def name(self) -> str:
+        return self.config.name
 
     @property
     def dtype(self) -> torch.dtype:
@@ -67,28 +73,24 @@ class Row:
     def layouts(self) -> tuple[str, ...]:
         """Those that the row reads where every line starts at a multiple of 16 bytes: fp8 instructions take k-major, as
         does what reads a few rows of float32."""
-        return ("NT",) if self.is_float8 or self.name.startswith("sm80_few_rows_") else LAYOUTS
+        return ("NT",) if self.is_float8 or self.config.family == "skinny" else LAYOUTS
 
     @property
     def tile(self) -> tuple[int, int, int]:
-        """(m, n, k) of the output's tile and of one block of k."""
-        match = re.search(r"(\d+)x(\d+)x(\d+)", self.name)
-        assert match is not None, f"a row's name holds its tile: {self.name}"
-        return int(match[1]), int(match[2]), int(match[3])
+        return self.config.tile
 
     @property
     def splits(self) -> int:
-        """How many CTAs share a tile's k."""
-        match = re.search(r"_split(\d+)_", self.name)
-        return int(match[1]) if match else 1
+        return self.config.splits
 
     @property
     def is_hopper(self) -> bool:
-        return self.name.startswith("sm90_")
+        return self.config.backend == "sm90"
 
     @property
     def is_float8(self) -> bool:
-        return "_fp8" in self.name
+        """Whether its kernels are those of fp8 alone."""
+        return all(kind.startswith("float8") for kind in self.config.operands)
 
     def more_error(self, k: int) -> float:
         """Beyond that of fp8 in reference.py, in units of sum |a||b|, on random data; fp8_sums.py has the bound.
@@ -98,16 +100,16 @@ class Row:
         """
         if not (self.is_hopper and self.is_float8):
             return 0.0
-        return 2.0**-11 if k < 1024 or "_fast_" in self.name else 0.0
+        return 2.0**-11 if k < 1024 or self.config.route == "fast" else 0.0
 
     @property
     def is_decomposed(self) -> bool:
         """Hopper's of float32, whose operands become three bfloat16 each."""
-        return "_bf16x6_" in self.name
+        return self.config.route == "bf16x6"
 
     @property
     def reads_any_strides(self) -> bool:
-        return any(family in self.name for family in ("gather", "simt", "dmma", "bf16x6"))
+        return self.is_decomposed or self.config.family in ("mma_gather", "simt", "dmma")
 
     def run(self, a: Tensor, b: Tensor, bias: Tensor | None = None, **epilogue: object) -> Tensor:
         """This row's result; asserts that this row ran and nothing was copied."""
@@ -127,7 +129,7 @@ class Row:
             return None
 
 
-TABLE = [Row(index, name, kind) for index, name, kinds in config_rows() for kind in kinds]
+TABLE = [Row(config, kind) for config in configs.dense() for kind in config.operands]
 HOPPER_ROWS = [row for row in TABLE if row.is_hopper and not (row.is_float8 or row.is_decomposed)]  # of 16-bit operands
 HOPPER_FLOAT32_ROWS = [row for row in TABLE if row.is_decomposed]
 HOPPER_FLOAT8_ROWS = [row for row in TABLE if row.is_hopper and row.is_float8]
@@ -163,6 +165,8 @@ def each_row_and_layout(rows: Iterable[Row] = TABLE, none: str = NO_ROWS) -> pyt
     return pytest.mark.parametrize(("row", "layout"), parameters or none_at_all)
 
 
-def hopper_rows(*words: str) -> list[Row]:
-    """The Hopper rows of 16-bit operands whose names hold one of these words; all of them without a word."""
-    return [row for row in HOPPER_ROWS if not words or any(word in row.name for word in words)]
+def last_config() -> Config:
+    """The config that the last product of this thread ran."""
+    config = configs.config_of(torch.ops.tileon._last_kernel())
+    assert config is not None, torch.ops.tileon._last_kernel()
+    return config

@@ -93,7 +93,7 @@ def parse_names(text: str) -> list[str]:
 
 
 def names_among(known: Sequence[str]) -> Callable[[str], list[str]]:
-    """What reads, for argparse, names with commas between them, or `all`, and refuses one that is not known."""
+    """A parser for argparse of names with commas between them, or `all`; it refuses a name that is not known."""
 
     def parse(text: str) -> list[str]:
         names = [*known] if text == "all" else parse_names(text)

@@ -95,7 +95,8 @@ def _find_sanitizer() -> str | None:
 # piece unseen: with it off each tensor is an allocation that memcheck knows the end of.
 _NO_CACHE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 _CLEAN = r"ERROR SUMMARY: 0 errors"
-# Tests read back storages of which the ops write a part: of those copies initcheck has thousands of reports.
+# Only reads by kernels count: initcheck has thousands of reports of copies, by which tests read back storages that the
+# ops wrote in part.
 _NO_KERNEL_READS = r"(?s)\A(?!.*Uninitialized __\w+__ memory read).*ERROR SUMMARY"
 _TOOLS: dict[str, tuple[int, dict[str, str], str]] = {
     "memcheck": (240, _NO_CACHE, _CLEAN),

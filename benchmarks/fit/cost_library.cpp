@@ -34,10 +34,11 @@ int config_number_count() { return sizeof(ConfigNumbers) / sizeof(float); }
 int gpu_number_count() { return sizeof(GpuNumbers) / sizeof(float); }
 const char* config_name(int config) { return kDenseConfigs[config].name; }
 
-// Its family, tile_m, tile_n and splits.
+// Its family, tile_m, tile_n, splits, and whether it is for a few rows.
 void config_tile(int config, int32_t* values) {
   const TileConfig& tile = kDenseConfigs[config].tile;
-  const int32_t found[] = {static_cast<int32_t>(tile.family), tile.tile_m, tile.tile_n, kDenseConfigs[config].splits};
+  const int32_t found[] = {static_cast<int32_t>(tile.family), tile.tile_m, tile.tile_n, kDenseConfigs[config].splits,
+                           tile.family == Family::kSwapAbSplitK};
   std::memcpy(values, found, sizeof(found));
 }
 

@@ -59,8 +59,8 @@ class Model:
         self.configs: list[str] = [library.config_name(config).decode() for config in range(count)]
 
     def tiles(self) -> Array:
-        """Of each config: family, as a number, tile_m, tile_n and splits."""
-        found = np.zeros((len(self.configs), 4), np.int32)
+        """Of each config: family, as a number, tile_m, tile_n, splits, and whether it is for a few rows."""
+        found = np.zeros((len(self.configs), 5), np.int32)
         for config, line in enumerate(found):
             self._library.config_tile(config, _pointer(line))
         return found

@@ -44,8 +44,8 @@ def _traits() -> Array:
     """What the numbers of configs are tied by: [configs][traits]."""
     tiles = model().tiles()
     families = np.unique(tiles[:, 0])
-    few_rows = np.array(["few_rows" in name for name in model().configs])
-    _, tile_m, tile_n, splits = tiles.T.astype(float)
+    few_rows = tiles[:, 4] != 0
+    _, tile_m, tile_n, splits, _ = tiles.T.astype(float)
     area, splits = tile_m * tile_n / 2**14, np.log(splits)
     numbers = [np.log(area), np.log((tile_m + tile_n) / 256), area, splits * ~few_rows, splits * few_rows]
     return np.stack([*(tiles[:, 0] == family for family in families), *numbers, np.log(tile_m / 32) * few_rows], axis=1)

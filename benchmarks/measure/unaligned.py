@@ -29,6 +29,7 @@ import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.command import command_line, finish, some_of
 from benchmarks.common.result_file import CsvWriter
 from benchmarks.common.timing import cold_graph_arm, time_arms
+from tileon_ops._rules import configs
 
 COLUMNS = ("op", "dtype", "case", "m", "n", "k", "provider", "mode", "median_us")
 SIZES = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 1024, 2048)
@@ -90,7 +91,7 @@ def aligned_copy(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def gather_row() -> int:
-    return next(int(line.split()[0]) for line in torch.ops.tileon._matmul_configs().splitlines() if "gather" in line)
+    return next(config.index for config in configs.dense() if config.family == "mma_gather")
 
 
 def calls(a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:

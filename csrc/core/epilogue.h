@@ -34,17 +34,17 @@ TILEON_HOST_DEVICE bool has_epilogue(const Epilogue& epilogue) {
   return epilogue.bias != nullptr || epilogue.activation != Activation::kNone;
 }
 
-// Whether it costs next to nothing beside the product: bias, and activations that are a maximum. exp and erf take time,
-// and so do the places where only they are provided for.
+// Whether an epilogue costs next to nothing beside the product: a bias, or an activation that is a maximum. exp and erf
+// take time, and so do the stores that provide for any activation.
 inline bool is_cheap(const Epilogue& epilogue) {
   if (epilogue.activation == Activation::kLeakyRelu) {
-    const auto slope = static_cast<float>(epilogue.slope);  // as those kernels hold it: 0 below 2^-150
+    const auto slope = static_cast<float>(epilogue.slope);  // as kernels of float32 sums hold it: 0 below 2^-150
     return slope > 0 && slope <= 1;
   }
   return epilogue.activation == Activation::kNone || epilogue.activation == Activation::kRelu;
 }
 
-// x >= 0 ? x : slope x. With slope 1 it is the identity, NaN and infinities included.
+// x >= 0 ? x : slope x; for slope 1 the identity, NaN and infinities included.
 template <typename T>
 TILEON_HOST_DEVICE T leaky_relu(T x, T slope) {
   return x >= T(0) ? x : slope * x;
@@ -118,9 +118,9 @@ TILEON_HOST_DEVICE void activate_all(T (&values)[kCount], const Epilogue& epilog
   }
 }
 
-// `grad` times the derivative of `activate` at `x`: its argument or, of relu and of leaky_relu with slope >= 0, its
-// output, which is above 0 where that is. torch's formulas again: at 0 the derivative is 0 for relu and `slope` for
-// leaky_relu; NaN counts as above 0 for relu, as below for leaky_relu.
+// `grad` times the derivative of `activate` at its argument `x`. For relu, and leaky_relu with slope >= 0, `x` may be
+// the output, which is above 0 where the argument is. The formulas are torch's: at 0 the derivative is 0 for relu and
+// `slope` for leaky_relu; NaN counts as above 0 for relu, as below for leaky_relu.
 template <typename T>
 TILEON_HOST_DEVICE T through_activation(T grad, T x, Activation activation, T slope) {
   using std::erf;

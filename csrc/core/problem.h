@@ -63,12 +63,12 @@ struct PreparedWeight {
   PreparedForm form = PreparedForm::kInt8;
 };
 
-// Kernels that run or not as the data decide, without the host: the kernels that prepare the operands leave words, and
-// those behind them look whether one of these is set (cuda/sm80/tile/cta_tile.cuh).
+// For kernels that run only where the data need them, without the host: the kernels that prepare the operands leave
+// words, and the kernels behind them look whether a word is set (cuda/sm80/tile/cta_tile.cuh).
 struct DeviceFlag {
-  const uint32_t* words = nullptr;  // null: it always holds
+  const uint32_t* words = nullptr;  // null: the flag always holds
   int count = 0;
-  bool when_set = false;  // it holds where a word is set, or where none is
+  bool when_set = false;  // the flag holds where a word is set; false: where none is
 };
 
 // Of every product: for i < batch, out[i] from a[i] and b[i].
@@ -87,8 +87,8 @@ struct Problem {
   Output out;
   Epilogue epilogue;
   const float* global_scale = nullptr;  // one element, or null: 1
-  void* pre_activation = nullptr;  // where the sums go besides, with their bias: laid out and rounded as the output
-  DeviceFlag device_flag;          // under which it is computed at all
+  void* pre_activation = nullptr;       // null, or where sums plus bias are kept: laid out and rounded as the output
+  DeviceFlag device_flag;               // the product is computed only where the flag holds
 
   bool is_scaled() const { return b.scale.vec != 0; }
   bool is_mxfp4() const {

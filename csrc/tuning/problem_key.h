@@ -67,8 +67,8 @@ inline std::string operands_key(const Problem& problem) {
   return problem.b.dtype == problem.a.dtype ? text : text + "*" + info(problem.b.dtype).name;
 }
 
-// How the operands lie, as far as it matters. The codes of scaled operands do not: they are copied where they cannot be
-// read.
+// How the operands lie, as far as it matters. How codes of scaled operands lie does not: they are copied where kernels
+// cannot read them.
 inline std::string operands_layout(const Problem& problem) {
   if (!problem.is_scaled())
     return " a=" + layout_text(problem.a, problem, problem.m) + " b=" + layout_text(problem.b, problem, problem.n);
@@ -94,7 +94,7 @@ inline std::string problem_text(const Problem& problem) {
   return problem.pre_activation == nullptr ? text : text + ",kept";
 }
 
-// Of the same problem with a fresh output.
+// The text of the problem with a fresh output in the place of its own.
 inline std::string fresh_problem_text(Problem problem) {
   problem.out = fresh_output(problem.m, problem.n);
   return problem_text(problem);

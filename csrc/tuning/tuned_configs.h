@@ -10,7 +10,7 @@ namespace tileon {
 constexpr int kMaxDevices = 64;  // that the library counts
 
 // From now on CUDA device `device` computes the problem of this text (problem_key.h) by the config of this name; ""
-// takes that back. A name that no table has, such as "default", leaves the problem to the library's choice.
+// takes an earlier name back. A name that no table has, such as "default", leaves the problem to the library's choice.
 void set_tuned_config(int device, const std::string& problem, const std::string& config);
 
 // The config's name, which lives forever; null where none was set.

@@ -21,7 +21,9 @@ struct Fake {
     static const std::string names[] = {std::string(1, kLetter) + "0", std::string(1, kLetter) + "1"};
     return names[config].c_str();
   }
-  static std::string config_operands(int) { return "bytes"; }
+  static ConfigFields config_fields(int config) {
+    return {"bytes,words", "fake", "counting", "plain", 1 + config, 2, 3, 4, kCount > 1};
+  }
   static const char* why_not(int config, const Problem& problem, const Gpu&) {
     return problem.m > 100 * (config + 1) ? "it is too large" : nullptr;
   }
@@ -39,8 +41,7 @@ const Backend kFirst{80,
                      90,
                      First::config_count,
                      First::config_name,
-                     First::config_operands,
-                     nullptr,
+                     First::config_fields,
                      First::why_not,
                      First::is_even,
                      First::choose_config,
@@ -51,8 +52,7 @@ const Backend kLast{80,
                     999,
                     Last::config_count,
                     Last::config_name,
-                    Last::config_operands,
-                    [](int) { return false; },
+                    Last::config_fields,
                     Last::why_not,
                     nullptr,
                     Last::choose_any,
@@ -67,7 +67,13 @@ void test_numbers() {
   expect(kBackends.config_count() == 3, "configs are counted through all backends");
   expect(std::string(kBackends.at(1)->name()) == "a1" && std::string(kBackends.at(2)->name()) == "b0", "in order");
   expect(!kBackends.at(3) && !kBackends.at(-1), "and there are no others");
-  expect(kBackends.text() == "0 a0 bytes\n1 a1 bytes\n2 b0 bytes unmeasured\n", "a line for each");
+  const auto line = [](const std::string& index_and_name, const std::string& tile, const std::string& measured) {
+    return index_and_name + " operands=bytes,words backend=fake family=counting route=plain tile=" + tile +
+           " splits=4 measured=" + measured + "\n";
+  };
+  const std::string lines = line("index=0 name=a0", "1x2x3", "1") + line("index=1 name=a1", "2x2x3", "1") +
+                            line("index=2 name=b0", "1x2x3", "0");
+  expect(kBackends.text() == lines, "a line for each");
 }
 
 void test_choice() {

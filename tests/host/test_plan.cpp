@@ -27,11 +27,10 @@ bool wants_operand_along_k(const Operand& operand, int64_t, const Problem&) { re
 int choose_any(const Problem&, const Gpu&) { return 0; }
 bool wants_none(const Operand&, int64_t, const Problem&) { return false; }
 
-const Backend kFirst{90,      90,      one_config, nullptr,        nullptr,
-                     nullptr, nullptr, nullptr,    choose_along_k, wants_operand_along_k,
-                     nullptr, nullptr};
-const Backend kPortable{80,      999,     one_config, nullptr,    nullptr, nullptr,
-                        nullptr, nullptr, choose_any, wants_none, nullptr, nullptr};
+const Backend kFirst{
+    90, 90, one_config, nullptr, nullptr, nullptr, nullptr, choose_along_k, wants_operand_along_k, nullptr, nullptr};
+const Backend kPortable{80,      999,        one_config, nullptr, nullptr, nullptr,
+                        nullptr, choose_any, wants_none, nullptr, nullptr};
 const Backend* const kTable[] = {&kFirst, &kPortable};
 
 Problem product(DType dtype, int64_t m, int64_t n, int64_t k, bool a_along_k, bool b_along_k) {

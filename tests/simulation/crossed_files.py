@@ -32,6 +32,7 @@ MAX_FILES = {"bfloat16": 31, "mxfp4": 34}
 
 BEGIN = """
 import ctypes, os, sys, torch, tileon_ops
+from tileon_ops._rules.configs import config_of
 library = ctypes.CDLL(os.environ["TILEON_LIBRARY"])
 library.simulation_begin(ctypes.c_uint64(0))
 """
@@ -57,9 +58,10 @@ library.simulation_begin_lines()
 result = call()
 library.simulation_end_lines()
 assert (result == a.numel() // a.shape[0] * (2 if a.itemsize == 1 else 1)).all()
-print(torch.ops.tileon._last_kernel())
+config = config_of(torch.ops.tileon._last_kernel())
+print(config.backend, config.family)
 """
-KERNELS = {"bfloat16": "sm90_gemm_", "mxfp4": "sm90_block_scaled_"}  # how the name of the kernel begins
+KERNELS = {"bfloat16": "sm90 cooperative", "mxfp4": "sm90 small_m"}
 
 Lines = dict[str, set[int]]  # by file
 
@@ -135,7 +137,7 @@ def main() -> None:
     counts = {}
     for call in CALLS:
         kernel, lines = crossed(call, built, arguments.jobs)
-        if not kernel.startswith(KERNELS[call]):
+        if kernel != KERNELS[call]:
             sys.exit(f"crossed_files.py: {call} ran {kernel}")
         counts[call] = {name: len(lines[name]) for name in sorted(lines)}
         print(f"{call}: {len(lines)} files, {sum(counts[call].values())} lines, {kernel}")

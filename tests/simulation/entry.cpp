@@ -202,6 +202,11 @@ const char* simulation_row_name(int table, int row) {
   return table == kElementwise ? kElementwiseRows[row] : kBackends[table]->config_name(row);
 }
 
+// What a row multiplies, as the library's ops say it.
+const char* simulation_row_operands(int table, int row) {
+  return table == kElementwise ? "" : keep(kBackends[table]->config_fields(row).operands);
+}
+
 // Of the structs of problems, in the order of Python's list.
 int64_t simulation_struct_bytes(int index) {
   const int64_t bytes[] = {sizeof(KernelProblem),          sizeof(ScaledKernelProblem), sizeof(QuantizeProblem),

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 
 from matrix import GROUPS, LIBRARY
-from simulation import TABLES, Problem, Simulation
+from simulation import HOPPER, TABLES, Problem, Simulation
 
 import build
 
@@ -25,8 +25,6 @@ RECORD = HERE / "planted.csv"
 TIME_LIMIT = 600  # seconds of a fault's runs
 # Where kernels of all rows of a table are instantiated: of one row alone they compile in a tenth of the time.
 ALL_ROWS = re.compile(r"std::make_integer_sequence<int, (?:Set::)?k\w*(Config|Tile)Count>\(\)")
-# Rows of which the first is number 0 in a table of its own.
-OWN_TABLES = ("sm90_fp8", "sm90_bf16x6", "")
 
 
 def faults() -> list[dict[str, str]]:
@@ -36,9 +34,14 @@ def faults() -> list[dict[str, str]]:
 
 def number_of(row: str, simulation: Simulation) -> int:
     """Of a row, in the table that the sources instantiate its kernels from."""
-    names = next(names for names in map(simulation.rows, range(len(TABLES))) if row in names)
-    prefix = next(prefix for prefix in OWN_TABLES if row.startswith(prefix))
-    return names.index(row) - next(number for number, name in enumerate(names) if name.startswith(prefix))
+    table = next(table for table in range(len(TABLES)) if row in simulation.rows(table))
+    names = simulation.rows(table)
+    number = names.index(row)
+    if table != HOPPER:
+        return number
+    # A table each for 16 bits, fp8 and float32, one behind the other.
+    operands = [simulation.operands(table, other) for other in range(len(names))]
+    return number - operands.index(operands[number])
 
 
 def planted_library(fault: dict[str, str], out: pathlib.Path) -> pathlib.Path:

@@ -101,13 +101,6 @@ inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
-// Byte i of the result is the byte of {y, x} that nibble i of `selector` names. No kernel asks for a byte's sign.
-inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
-  const uint64_t bytes = uint64_t{y} << 32 | x;
-  uint32_t result = 0;
-  for (int i = 0; i < 4; ++i) result |= static_cast<uint32_t>(bytes >> (selector >> 4 * i & 7) * 8 & 0xff) << 8 * i;
-  return result;
-}
 inline uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>(uint64_t{a} * b >> 32); }
 
 namespace tileon::simulation {

@@ -46,7 +46,7 @@ class Simulation:
         self.lib.simulation_leave_out.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_int]
         if not hasattr(self.lib, "simulation_run"):  # probes alone
             return
-        for name in ("row_name", "why_not", "run"):
+        for name in ("row_name", "row_operands", "why_not", "run"):
             getattr(self.lib, f"simulation_{name}").restype = ctypes.c_char_p
         for index, problem in enumerate(PROBLEMS):
             assert self.lib.simulation_struct_bytes(index) == ctypes.sizeof(STRUCTURES[problem]), problem
@@ -58,6 +58,10 @@ class Simulation:
         return [
             self.lib.simulation_row_name(table, row).decode() for row in range(self.lib.simulation_row_count(table))
         ]
+
+    def operands(self, table: int, row: int) -> str:
+        """What a row multiplies, as the library's ops say it."""
+        return self.lib.simulation_row_operands(table, row).decode()
 
     def array(self, count: int, dtype: type, at_end: bool = True, alignment: int = 16) -> np.ndarray:
         """Guarded memory, all NaN."""

@@ -33,8 +33,8 @@ class _ThenCall(Loader):
 
 
 class _Asking(threading.local):
-    """Whether this thread asks the other finders. Imports have a lock of Python's around that, but who asks the finders
-    of sys.meta_path by itself has not: an import in another thread meanwhile must not pass the action by."""
+    """Whether this thread asks the other finders. Imports hold a lock of Python's meanwhile, but code that calls the
+    finders of sys.meta_path itself does not, and an import in another thread must not pass the action by."""
 
     now = False
 

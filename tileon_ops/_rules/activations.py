@@ -1,7 +1,7 @@
 """The activations: a row each, which is all that Python knows of one. The kernels' formulas: csrc/core/epilogue.h.
 
-The rest of the package reads this table: the fake rules which names there are, gradients the derivative, what is not
-computed in a kernel of ours torch's function, `tileon_ops.fuse` by which calls torch applies it, docstrings the names.
+The rest of the package reads this table: the fake rules and docstrings the names, gradients the derivative, products
+outside of our kernels torch's function, `tileon_ops.fuse` the calls by which torch applies an activation.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Calls:
 
 @dataclass(frozen=True)
 class Activation:
-    """What torch has in the place of one; `slope` is that of the op's call."""
+    """Torch's counterpart of an activation; `slope` is the argument of the op's call."""
 
     apply: Callable[[Tensor, float], Tensor]  # (x, slope)
-    # (grad, kept, slope): grad times the derivative at z = kept, by ops that are differentiable themselves. At 0 it is
-    # torch's. `kept` is y for the slopes of `output_tells_from`.
+    # (grad, kept, slope): grad times the derivative, torch's at 0 too, by differentiable ops. `kept` is z, or y
+    # for the slopes of `output_tells_from`.
     backward: Callable[[Tensor, Tensor, float], Tensor]
     # From this slope on the derivative follows from the output, as in through_activation of csrc/core/epilogue.h, so
     # that nobody keeps z; None: from none.
@@ -110,12 +110,12 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 def activate(x: Tensor, activation: str, slope: float) -> Tensor:
-    """`activation`, one of those that the ops take, of every element by torch's own function."""
+    """Every element of `x` by torch's own function of `activation`, a name that the ops take."""
     return ACTIVATIONS[activation].apply(x, slope)
 
 
 def listing_activations(documented: _Documented) -> _Documented:
-    """For a docstring that has the names of the activations where it says `{activations}`."""
+    """A decorator: a docstring's `{activations}` becomes the names of the activations."""
     if documented.__doc__ is not None:  # python -OO
         *names, last = (f'"{name}"' + f" ({row.note})" * bool(row.note) for name, row in ACTIVATIONS.items())
         documented.__doc__ = documented.__doc__.replace("{activations}", f"{', '.join(names)} or {last}")

@@ -31,7 +31,7 @@ def _cast(tensor: Tensor, dtype: torch.dtype, device_type: str) -> Tensor:
 def cast(
     a: Tensor, b: Tensor, bias: Tensor | None, out_dtype: torch.dtype | None, device_type: str
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Operands and bias as autocast has them, which is on for `device_type`."""
+    """Operands and bias in the dtypes that autocast, which is on for `device_type`, gives them."""
     dtype = torch.get_autocast_dtype(device_type)
     if bias is not None and bias.dtype != torch.float32 and a.dtype in _CAST:
         bias = _cast(bias, out_dtype or dtype, device_type)
@@ -43,7 +43,7 @@ def is_on(device_type: str) -> bool:
 
 
 def _without(device_type: str) -> Callable[[], AbstractContextManager[Any]]:
-    """What turns autocast off for the calls inside; the guard of its key is entered sooner than torch.autocast."""
+    """Makes contexts without autocast; a guard of autocast's key is entered sooner than torch.autocast."""
     if not torch_private.autocast.is_whole:
         return functools.partial(torch.autocast, device_type, enabled=False)
     return functools.partial(
@@ -57,7 +57,7 @@ def _kernel(device_type: str) -> Callable[..., Tensor]:
     def matmul(a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Tensor:
         try:
             a, b, bias = cast(a, b, bias, options.get("out_dtype"), device_type)
-        except AttributeError:  # that None has no such thing
+        except AttributeError:  # an operand is None, and has no dtype
             check_tensors("matmul", {"a": a, "b": b})
             raise
         with without_autocast():

@@ -88,13 +88,13 @@ allow_single_level: Any = autograd.find("torch._functorch.utils:enable_single_le
 set_forward_grad_enabled: Any = autograd.find("torch.autograd.forward_ad:_set_fwd_grad_enabled")
 primal_of: Any = autograd.find("torch:ops.aten._fw_primal")
 
-# Whether anything stands before the op's kernel on the Autograd key, and that op without Python's part of the call.
+# Whether anything stands before an op's kernel on the Autograd key, and a call of an op without its Python.
 shortcut = _Group(autograd)
 is_any_autocast_enabled: Any = shortcut.find("torch._C:_is_any_autocast_enabled")
 count_function_modes: Any = shortcut.find("torch._C:_len_torch_function_stack")
 shortcut.find("torch:ops.aten.mm.default._op")
 
-# The same as `below`, for the key that counts what is written.
+# As `below`, for the key that counts writes.
 out = _Group(below)
 BelowADInplaceOrView: Any = out.find("torch._C:_AutoDispatchBelowADInplaceOrView")
 after_ADInplaceOrView_keyset: Any = out.find("torch._C:_after_ADInplaceOrView_keyset")
@@ -116,7 +116,7 @@ def redispatch_boxed(op: Any) -> Callable[..., Any]:
 
 
 def without_overhead(op: Any) -> Callable[..., Any]:
-    """What op(...) calls, and nothing else; a compiler knows `op` alone. Of the group `shortcut`."""
+    """The call inside of op(...), which a compiler does not know as it knows `op`. Of the group `shortcut`."""
     call: Callable[..., Any] = op._op
     return call
 
@@ -150,7 +150,7 @@ def compiler_pass() -> Any:
 def of_dtensor() -> tuple[Any, Any]:
     """The class by which DTensor knows what a decision on an op depends on, and where it keeps one for each op.
 
-    Nothing stands behind them.
+    No public interface takes their place.
 
     Raises:
         AttributeError, ImportError: this torch is without one; _rules/sharding turns that into a warning.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tileon_ops._rules import configs
 from tileon_ops._rules.activations import ACTIVATIONS, activate
 from tileon_ops._verify import block_scaled
 
@@ -126,11 +127,7 @@ def _run(case: Case, device: torch.device) -> tuple[float, str, bool]:
 
 def default_device() -> torch.device:
     """The GPU where the library has kernels for it, else the CPU."""
-    usable = (
-        bool(torch.ops.tileon._matmul_configs())
-        and torch.cuda.is_available()
-        and torch.cuda.get_device_capability() >= (8, 0)
-    )
+    usable = bool(configs.dense()) and torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
     return torch.device("cuda" if usable else "cpu")
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
-from tileon_ops._rules import activations, torch_private
+from tileon_ops._rules import activations, configs, torch_private
 from tileon_ops._rules.fake.checks import same
 from tileon_ops.fx import patterns
 from tileon_ops.fx.patterns import Activation, Product, activation, added_to, may_write, product, value
@@ -38,7 +38,7 @@ def _is_offered(tensor: Any) -> bool:
         return False
     if tensor.device.type != "cuda":
         return tensor.device.type == "cpu"
-    return bool(torch.ops.tileon._matmul_configs()) and (
+    return bool(configs.dense()) and (
         not torch.cuda.is_available() or torch.cuda.get_device_capability(tensor.device) >= _OLDEST_GPU
     )
 

@@ -75,34 +75,33 @@ def kernel_of(call: Callable[[], None]) -> str:
     return str(torch.ops.tileon._last_kernel())
 
 
-def why_not_faster(backend: Facts, library: Facts, capability: str | None, hopper: str | None) -> str | None:
+def why_not_faster(
+    call: Facts, backend: str | None, library: Facts, capability: str | None, hopper: str | None
+) -> str | None:
     """Why this call takes the kernel that it takes; None where it is the fastest that there is.
 
     Args:
-        backend: the call, with "op", "dtype", "operands" and "kernel".
+        call: with "dtype", "operands" and "kernel".
+        backend: of the kernel's config; None where the kernel has no config.
         library: that section's facts.
         capability: the GPU's compute capability; None for the CPU.
         hopper: what TILEON_HOPPER is set to.
     """
-    kernel = backend["kernel"]
-    if kernel.startswith("cpu_"):
+    if capability is None:
         return "CPU tensors: ATen and plain C++"
-    if kernel == "torch_scaled_mm" or not backend["op"].endswith("matmul"):
+    if backend == "sm90" and "copied" in call["kernel"]:
+        return "an operand is copied first: its strides are not ones that the kernel reads"
+    if backend != "sm80":
         return None
-    copied = (
-        "an operand is copied first: its strides are not ones that the kernel reads" if "copied" in kernel else None
-    )
-    if kernel.startswith("sm90_"):
-        return copied
     if capability != "9.0":
         return f"compute capability {capability}: portable kernels (Hopper's own are for 9.0)"
-    if backend["dtype"] == "float64":
+    if call["dtype"] == "float64":
         return "Hopper's own kernels are for float32 and narrower dtypes"
     if not library["rows_of_hopper"]:
         return f"no sm_90a kernels in this library (built for {' '.join(library['targets'])})"
     if hopper == "0":
         return "TILEON_HOPPER=0"
-    if backend["operands"] == _ODD:
+    if call["operands"] == _ODD:
         return "Hopper's loads cannot read these strides"
     return "a portable kernel is faster at this size, by the cost model or by tuning"
 
@@ -141,21 +140,24 @@ def _look(examination: Examination) -> None:
 
 
 def _call_all(examination: Examination) -> None:
+    from tileon_ops._rules.configs import config_of
+
     library = dict(examination.earlier["library"])
     for device, capability in _devices(examination):
         failures = []
         for op, dtype, operands, call in _calls(device):
-            backend: Facts = {"op": op, "dtype": dtype, "device": device, "operands": operands}
-            backend.update(kernel=None, why_not_faster=None, failure=None)
+            found: Facts = {"op": op, "dtype": dtype, "device": device, "operands": operands}
+            found.update(kernel=None, why_not_faster=None, failure=None)
             try:
-                backend["kernel"] = kernel_of(call)
-                backend["why_not_faster"] = why_not_faster(
-                    backend, library, capability, os.environ.get("TILEON_HOPPER")
-                )
+                found["kernel"] = kernel_of(call)
+                config = config_of(found["kernel"])
+                backend = None if config is None else config.backend
+                hopper = os.environ.get("TILEON_HOPPER")
+                found["why_not_faster"] = why_not_faster(found, backend, library, capability, hopper)
             except Exception as error:
-                backend["failure"] = " ".join(described(error).split())
-                failures.append(backend)
-            examination.facts["calls"].append(backend)
+                found["failure"] = " ".join(described(error).split())
+                failures.append(found)
+            examination.facts["calls"].append(found)
         if failures and not (device != "cpu" and library["cuda"] == "none"):  # which the library's section says
             first = failures[0]
             examination.error(

@@ -137,14 +137,16 @@ def _look_at_ops(examination: Examination) -> None:
     """What the loaded library says of itself."""
     import torch
 
+    from tileon_ops._rules import configs
+
     facts = examination.facts
     said = dict(line.split(": ", 1) for line in torch.ops.tileon._build_info().splitlines() if ": " in line)
     facts.update(version=said["version"], cuda=said["cuda"], torch=said["torch"], stable_abi=said["target"])
     facts["targets"] = [] if said["cuda"] == "none" else said["archs"].split()
     facts["watchdog"] = said["watchdog"] == "yes"
-    rows = f"{torch.ops.tileon._matmul_configs()}{torch.ops.tileon._block_scaled_matmul_configs()}".splitlines()
-    facts["rows_of_hopper"] = sum(" sm90_" in row for row in rows)
-    facts["rows_portable"] = sum(" sm80_" in row for row in rows)
+    backends = [config.backend for config in (*configs.dense(), *configs.block_scaled())]
+    facts["rows_of_hopper"] = backends.count("sm90")
+    facts["rows_portable"] = backends.count("sm80")
     if facts["version"] != __version__:
         examination.warning(
             f"The library is of version {facts['version']}, the package of {__version__}.",

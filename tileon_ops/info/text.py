@@ -120,7 +120,7 @@ _LINES = {
 
 
 def printed(answers: Iterable[Answer]) -> Iterator[Answer]:
-    """The same answers, each printed as it comes, and the problems at the end."""
+    """Hands on the answers, each printed as it comes; the problems are printed at the end."""
     problems = []
     for answer in answers:
         print(f"== {answer.name.replace('_', ' ')}", flush=True)

@@ -42,7 +42,7 @@ class Conversion:
     bytes_after: int
 
 
-# By model, and gone with it.
+# By model; a report goes when its model goes.
 _reports: weakref.WeakKeyDictionary[nn.Module, tuple[Conversion, ...]] = weakref.WeakKeyDictionary()
 
 

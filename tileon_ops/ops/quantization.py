@@ -135,7 +135,7 @@ def unpack_scales(packed: Tensor, rows: int, cols: int) -> Tensor:
     Args:
         packed: (R, C, 32, 4, 4), float8_e8m0fnu, float8_e4m3fn or uint8, any strides.
         rows: of the result, at most `128 R`; the rest of `packed` is left out.
-        cols: of the result, at most `4 C`, likewise.
+        cols: of the result, at most `4 C`; the rest is left out.
 
     Returns:
         (rows, cols), of the dtype of `packed`, fresh and contiguous.

@@ -67,7 +67,7 @@ class Identity:
     capability: str  # "9.0"
     multiprocessors: int  # a part of a GPU (MIG) has fewer
     version: str
-    sources: str  # hash of those that the library was built from; "" where it does not say
+    sources: str  # hash of the sources that the library was built from; "" where that is not known
     cuda: str  # nvcc's version
     switches: str = ""  # of the environment, that change which kernels run: "TILEON_HOPPER=0"
 

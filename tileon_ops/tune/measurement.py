@@ -99,7 +99,7 @@ def measure(call: Call, clock: Clock, seconds: float = SECONDS) -> Measured:
 
 
 def compare(default: str, runs: Mapping[str, Callable[[], object]], clock: Clock, seconds: float) -> Measured:
-    """The same for runs by name, the library's choice among them as DEFAULT; `default` is the kernel that it takes."""
+    """As `measure`, for runs by name. The library's choice is among them as DEFAULT; `default` is its kernel."""
     shuffle = random.Random(0)
     arms = {name: Arm(run) for name, run in runs.items()}
     arms = _near(_first_runs(clock, arms, shuffle), arms, _DREARY, _DREARY_SECONDS)

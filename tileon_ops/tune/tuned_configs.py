@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tileon_ops._loading import build_state, library
+from tileon_ops._rules import configs
 from tileon_ops._rules.errors import remember_interrupt
 from tileon_ops._version import __version__
 from tileon_ops.tune import cache
@@ -70,8 +71,7 @@ def identity(device: int) -> Identity:
 
 def _names() -> set[str]:
     """Of the configs of both products."""
-    tables = torch.ops.tileon._matmul_configs() + torch.ops.tileon._block_scaled_matmul_configs()
-    return {line.split()[1] for line in tables.splitlines() if line.strip()}
+    return {config.name for config in (*configs.dense(), *configs.block_scaled())}
 
 
 class _Found:
@@ -116,13 +116,13 @@ def cache_path(device: int) -> Path | None:
 
 
 def _set(device: int, problem: str, choice: Choice) -> None:
-    """Tells the choice. That the default is best it must know only where it would have it measured otherwise."""
+    """Tells the library. That the default is best it must know only where it would have the problem measured else."""
     row = choice.row if not choice.is_default or mode() == "1" else ""
     torch.ops.tileon._set_tuned_config(device, problem, row)
 
 
 def remember(device: int, problem: str, choice: Choice, *, save: bool = True) -> None:
-    """From now on the choice goes by it, on every GPU of this model here, and with `save` in later processes too."""
+    """From now on `choice` holds on every GPU of this model here, and with `save` in later processes too."""
     found = _of(device)
     found.choices[problem] = choice
     for other in range(torch.cuda.device_count()):
@@ -133,7 +133,7 @@ def remember(device: int, problem: str, choice: Choice, *, save: bool = True) ->
 
 
 def forget() -> None:
-    """All that this process knows, of the cache too: that is read again by whoever asks next."""
+    """Forgets all that this process knows; whoever asks next reads the cache again."""
     with _found_lock:
         _found.clear()
     torch.ops.tileon._clear_tuned_configs()
@@ -171,8 +171,8 @@ def measuring(device: int) -> Iterator[None]:
 
 
 def measure(call: Call, device: int, seconds: float | None = None) -> Measured:
-    """Measures a call's problem, by the library's own choice and by every config; inside `measuring`. That choice is
-    what the problem is left to; where it fails, what was set for it before is set again."""
+    """Measures a call's problem, by the library's own choice and by every config; inside `measuring`. The
+    problem is left to that choice; where measuring fails, what was set for the problem before is set again."""
     from tileon_ops.tune import measurement, timing  # at the first use: most programs never measure
 
     problem = call.problem()

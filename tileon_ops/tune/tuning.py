@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from tileon_ops._rules import configs
 from tileon_ops.tune import tuned_configs
 from tileon_ops.tune.cache import Choice
 
@@ -172,7 +173,7 @@ def _gpu(device: torch.device | str | int | None) -> torch.device:
     gpu = torch.device("cuda" if device is None else device)
     if gpu.type != "cuda":
         raise RuntimeError(f"tune: `device` must be a GPU, got {gpu}")
-    if not torch.ops.tileon._matmul_configs():
+    if not configs.dense():
         raise RuntimeError("tune: this library was built for the CPU alone, where there is one way to compute")
     if not torch.cuda.is_available():
         raise RuntimeError("tune: needs a GPU, and torch can use none here")

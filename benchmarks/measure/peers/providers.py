@@ -26,6 +26,7 @@ import torch.nn.functional as F
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import FORMATS, SLOPE, Case, Operands, dequantized, make_operands
 from benchmarks.common.timing import Arm, cold_graph_arm, cold_sets, l2_bytes, warm_graph_arm, warm_sets
+from tileon_ops._rules import configs
 
 Call = Callable[[], torch.Tensor]
 
@@ -280,16 +281,15 @@ def config_arms(case: Case, operands: Operands, indices: Iterable[int] | None) -
     """
     arms: dict[str, Arm] = {}
     dtype = table_dtype(case)
-    for line in torch.ops.tileon._matmul_configs().splitlines():
-        index, name, dtypes = line.split()
-        wanted = indices is None or int(index) in indices
-        if wanted and dtype in dtypes.split(","):
-            call = tileon_call(case, operands, int(index))
+    for config in configs.dense():
+        wanted = indices is None or config.index in indices
+        if wanted and dtype in config.operands:
+            call = tileon_call(case, operands, config.index)
             try:
                 call()
             except RuntimeError as error:  # a size that leaves rows unaligned, or too small a GPU
                 if "cannot run these operands" not in str(error):
                     raise
                 continue
-            arms[f"tileon:{name}"] = Arm(call)
+            arms[f"tileon:{config.name}"] = Arm(call)
     return arms

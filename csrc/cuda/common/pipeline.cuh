@@ -67,9 +67,9 @@ class Pipeline {
   __device__ __forceinline__ uint32_t full(int stage) const { return barriers_ + stage * 8; }
   __device__ __forceinline__ uint32_t empty(int stage) const { return barriers_ + (kMaxStages + stage) * 8; }
 
-  // By one thread each, before a barrier of the CTA; one thread for both is slower. The `full` ones from stage `begin`
-  // up to `end`; the fence is for TMA, which comes to them alone. Not unrolled: cold instructions cost more than the
-  // loop.
+  // init_full and init_empty: each by one thread, before a barrier of the CTA; one thread for both is slower. init_full
+  // takes the stages from `begin` up to `end`, and its fence is for TMA, which arrives at `full` barriers alone. Not
+  // unrolled: cold instructions cost more than the loop.
   __device__ __forceinline__ void init_full(int begin, int end, int producers = 1) const {
 #pragma unroll 1
     for (int stage = begin; stage < end; ++stage) ptx::mbarrier_init(full(stage), producers);

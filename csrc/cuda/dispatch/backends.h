@@ -31,8 +31,7 @@ struct BackendConfig {
   int number = -1;
 
   const char* name() const { return backend->config_name(number); }
-  std::string operands() const { return backend->config_operands(number); }
-  bool is_measured() const { return backend->is_measured == nullptr || backend->is_measured(number); }
+  std::string operands() const { return backend->config_fields(number).operands; }
   const char* why_not(const Problem& problem, const Gpu& gpu) const { return backend->why_not(number, problem, gpu); }
   int64_t scratch_bytes(const Problem& problem) const {
     return backend->scratch_bytes == nullptr ? 0 : backend->scratch_bytes(number, problem);
@@ -96,18 +95,22 @@ struct Backends {
     return {};
   }
 
-  // A line for each config: number, name, operands; and "unmeasured" where it has not run on hardware.
+  // A line for each config: its fields as key=value, which tileon_ops/_rules/configs.py reads.
   std::string text() const {
     std::string lines;
     visit([&](int index, const BackendConfig& config) {
-      lines += std::to_string(index) + " " + config.name() + " " + config.operands() +
-               (config.is_measured() ? "\n" : " unmeasured\n");
+      const ConfigFields fields = config.backend->config_fields(config.number);
+      const auto number = [](int value) { return std::to_string(value); };
+      lines += "index=" + number(index) + " name=" + config.name() + " operands=" + fields.operands +
+               " backend=" + fields.backend + " family=" + fields.family + " route=" + fields.route +
+               " tile=" + number(fields.tile_m) + "x" + number(fields.tile_n) + "x" + number(fields.block_k) +
+               " splits=" + number(fields.splits) + " measured=" + number(fields.measured) + "\n";
       return false;
     });
     return lines;
   }
 
-  // Likewise the configs that may be chosen, without operands.
+  // A line for each config that may be chosen: number and name.
   std::string candidates_text(const Problem& problem, const Gpu& gpu) const {
     std::string lines;
     visit([&](int index, const BackendConfig& config) {

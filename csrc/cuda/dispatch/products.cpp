@@ -23,7 +23,7 @@
 namespace tileon {
 namespace {
 
-// A call goes to the first one that is for the GPU and takes the problem. The portable kernels take every one.
+// A call runs by the first backend that is for the GPU and takes the problem. The last backend takes every problem.
 constexpr const Backend* kDense[] = {&sm90::kDenseBackend, &sm80::kDenseBackend};
 constexpr const Backend* kBlockScaled[] = {&sm90::kBlockScaledBackend, &scaled_mm::kBackend,
                                            &sm80::kBlockScaledBackend};
@@ -152,7 +152,7 @@ void load_tuned_configs(int device) {
 
 // The name of the config that was measured to be the fastest for the problem; null where that is not known. With
 // TILEON_TUNE=1 it is measured now, except while a graph is captured, and except for what the tuner's op does not
-// state: an output that lies otherwise than its own, a prepared weight, the argument of the activation kept besides.
+// state: an output laid out unlike the op's own, a prepared weight, the argument of the activation kept besides.
 const char* name_of_measured_config(const Problem& problem, const ProductArguments& arguments, int device,
                                     cudaStream_t stream) {
   if (announced_tuner.loads) load_tuned_configs(device);
@@ -195,8 +195,8 @@ BackendConfig config_by_index(const char* op, int64_t index, const Problem& prob
   return *found;
 }
 
-// By config `index` of the table where that is not negative, else by the config that was measured to be the fastest,
-// where that is known and may be chosen, or that the library expects to be.
+// By config `index` of the table. Where `index` is negative: by the config that was measured to be the fastest, if one
+// was and may be chosen, else by the one that the library expects to be the fastest.
 Way way_to_run(const Problem& problem, const ProductArguments& arguments, int64_t index, int device, const Gpu& gpu,
                cudaStream_t stream) {
   if (index >= 0) return plan_of(config_by_index(arguments.op, index, problem, gpu), problem);
@@ -210,8 +210,8 @@ Way way_to_run(const Problem& problem, const ProductArguments& arguments, int64_
 
 // ---- the run ----
 
-// Runs a config, and behind it, where the data may need them, the portable kernels, which leave at once if not: the
-// last ones of the table.
+// Runs a config. Where the data may need the portable kernels (the table's last backend), those follow; they leave at
+// once where the data do not.
 void run_config(const BackendConfig& config, const Problem& problem, const Gpu& gpu, void* scratch,
                 cudaStream_t stream) {
   Problem again = problem;
@@ -224,8 +224,8 @@ void run_config(const BackendConfig& config, const Problem& problem, const Gpu& 
 struct Cuda : CudaDevice {
   static void require_prepared(const char*) {}
 
-  // Runs config `index` of the table, or of the library's choice where it is negative, whose memory may not fit: then
-  // one that needs less.
+  // Runs config `index` of the table or, where `index` is negative, the library's choice; where the choice's memory
+  // does not fit, a config that needs less.
   static void run(const Problem& problem, const ProductArguments& arguments, const Tensor&, const Tensor*,
                   int64_t index) {
     if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;

@@ -18,7 +18,7 @@ namespace tileon::scaled_mm {
 
 inline int config_count() { return 1; }
 inline const char* config_name(int) { return "torch_scaled_mm"; }
-inline std::string config_formats(int) { return "mxfp8"; }
+inline ConfigFields config_fields(int) { return {"mxfp8", "torch", "scaled_mm", "plain", 0, 0, 0}; }
 
 inline const char* why_not(int, const Problem& problem, const Gpu& gpu) {
   if (!has_block_scaled_tensor_cores(gpu.capability)) return "it needs a GPU of compute capability 10.x";
@@ -62,7 +62,8 @@ inline DeviceFlag run(int, const Problem& problem, const Gpu&, void*, cudaStream
   return {};
 }
 
-inline constexpr Backend kBackend{100,     109,     config_count,  config_name,         config_formats, nullptr,
-                                  why_not, nullptr, choose_config, wants_copy_of_codes, nullptr,        run};
+inline constexpr Backend kBackend{100,     109,     config_count,  config_name,         config_fields,
+                                  why_not, nullptr, choose_config, wants_copy_of_codes, nullptr,
+                                  run};
 
 }  // namespace tileon::scaled_mm

@@ -22,7 +22,7 @@ inline bool is_contiguous_packed(const Operand& operand, int64_t k, int64_t cols
 }
 
 // mxfp8, as cuBLASLt offers it: sizes that are multiples of its tiles, nothing behind the sum. Not nvfp4: those tensor
-// cores read a scale of e4m3 without its sign, which counts here and which only the GPU could see.
+// cores ignore the sign of an e4m3 scale, which counts here, and only the GPU could see whether a scale has one.
 inline bool scaled_mm_takes(const Problem& problem) {
   const bool mxfp8 = problem.b.scale.type == ScaleType::kE8M0 && problem.a.dtype == DType::kFloat8E4M3 &&
                      problem.b.dtype == DType::kFloat8E4M3;

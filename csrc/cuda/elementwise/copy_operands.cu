@@ -13,6 +13,7 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/common/tile_order.h"
 #include "cuda/elementwise/elementwise.h"
+#include "cuda/ptx/convert.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/runtime/runtime.h"
 
@@ -126,12 +127,12 @@ __device__ __forceinline__ int tile_offset(int row, int column) {
 
 // Four words of four bytes, transposed: byte i of word j becomes byte j of word i.
 __device__ __forceinline__ void transpose_words(uint32_t (&words)[kWord]) {
-  const uint32_t low01 = __byte_perm(words[0], words[1], 0x5140), low23 = __byte_perm(words[2], words[3], 0x5140);
-  const uint32_t high01 = __byte_perm(words[0], words[1], 0x7362), high23 = __byte_perm(words[2], words[3], 0x7362);
-  words[0] = __byte_perm(low01, low23, 0x5410);
-  words[1] = __byte_perm(low01, low23, 0x7632);
-  words[2] = __byte_perm(high01, high23, 0x5410);
-  words[3] = __byte_perm(high01, high23, 0x7632);
+  const uint32_t low01 = ptx::prmt(words[0], words[1], 0x5140), low23 = ptx::prmt(words[2], words[3], 0x5140);
+  const uint32_t high01 = ptx::prmt(words[0], words[1], 0x7362), high23 = ptx::prmt(words[2], words[3], 0x7362);
+  words[0] = ptx::prmt(low01, low23, 0x5410);
+  words[1] = ptx::prmt(low01, low23, 0x7632);
+  words[2] = ptx::prmt(high01, high23, 0x5410);
+  words[3] = ptx::prmt(high01, high23, 0x7632);
 }
 
 // The bytes of four rows of the copy at one column; 0 where a row is not there.

@@ -64,7 +64,7 @@ struct Launch {
   int64_t rows_per_share;
   int shares;         // CTAs that share the rows of their columns
   bool grad_vectors;  // eight columns of grad are whole vectors
-  bool own_vectors;   // and of saved and grad_z, which have rows of n elements
+  bool own_vectors;   // eight columns of saved and grad_z (rows of n elements) are whole vectors
 };
 
 // Adds up the lanes' sums of a CTA's warps, in their order, and stores them as this share's of the CTA's columns.

@@ -66,8 +66,8 @@ struct alignas(kVectorBytes) LaneNumbers {
 // Adding 2^22 to a number rounds it to a multiple of 1/2 and leaves its count of halves at the bottom of the sum.
 constexpr float k2To22 = 4194304.0f;
 
-// 2^22 plus half the code. Where e2m1 has steps of 1/2, the code is the count of halves; where they are 1, that of ones
-// plus two; where they are 2, that of twos plus four. The code is the smallest of the three.
+// 2^22 plus half the code. Where e2m1 has steps of 1/2, the code is the count of halves; where its steps are 1, the
+// count of ones plus two; where they are 2, the count of twos plus four. The code is the smallest of these.
 __device__ __forceinline__ float e2m1_sum(float eighths) {
   const float halves = fmaf(eighths, 8.0f, k2To22);
   const float ones = fmaf(eighths, 4.0f, k2To22 + 1.0f);

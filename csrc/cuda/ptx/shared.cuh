@@ -14,8 +14,8 @@ extern __shared__ __align__(128) unsigned char aligned_to_128[];
 extern __shared__ __align__(1024) unsigned char aligned_to_1024[];
 
 // The CTA's dynamic shared memory: `DynamicShared<kAlignment>{}.begin`. An aggregate and no function: nvcc folds
-// offsets into an address before it inlines, and where a call returns the address the kernels come out otherwise. And
-// two plain arrays: it loses the alignment of a variable template.
+// offsets into an address before it inlines, so that with a call the kernels come out otherwise. Two plain arrays: nvcc
+// loses the alignment of a variable template.
 template <int kAlignment>
 struct DynamicShared {
   static_assert(kAlignment == 128 || kAlignment == 1024);
@@ -42,7 +42,7 @@ __device__ __forceinline__ uint32_t load_shared_1(uint32_t shared) {
   return byte;
 }
 
-// As many words as there are, aligned to all of them together, or to sixteen bytes.
+// Loads kWords words: two, aligned to eight bytes, or a multiple of four, aligned to sixteen.
 template <int kWords>
 __device__ __forceinline__ void load_shared_words(uint32_t (&words)[kWords], uint32_t shared) {
   static_assert(kWords == 2 || kWords % 4 == 0);
@@ -106,7 +106,7 @@ __device__ __forceinline__ void ldmatrix_x4(uint32_t (&registers)[4], uint32_t s
                : "memory");
 }
 
-// The same with every matrix transposed on the way.
+// ldmatrix_x4 with every matrix transposed on the way.
 __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&registers)[4], uint32_t shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
@@ -122,8 +122,8 @@ __device__ __forceinline__ void stmatrix_x4(uint32_t shared, uint32_t m0, uint32
                : "memory");
 }
 
-// The same with each matrix transposed on the way: lane i holds the elements 2 (i % 4) and 2 (i % 4) + 1 of its column
-// i / 4.
+// stmatrix_x4 with each matrix transposed on the way: lane i holds the elements 2 (i % 4) and 2 (i % 4) + 1 of its
+// column i / 4.
 __device__ __forceinline__ void stmatrix_x4_transposed(uint32_t shared, uint32_t m0, uint32_t m1, uint32_t m2,
                                                        uint32_t m3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(m0), "r"(m1),
@@ -136,7 +136,7 @@ __device__ __forceinline__ void stmatrix_x2_transposed(uint32_t shared, uint32_t
                : "memory");
 }
 
-// The same as stmatrix_x4 for two; lanes 0 to 15 name the places.
+// stmatrix_x4 of two matrices; lanes 0 to 15 name the places.
 __device__ __forceinline__ void stmatrix_x2(uint32_t shared, uint32_t m0, uint32_t m1) {
   asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(shared), "r"(m0), "r"(m1) : "memory");
 }
@@ -150,7 +150,7 @@ __device__ __forceinline__ void cp_async_16(uint32_t shared, const void* global,
                : "memory");
 }
 
-// The same for one element of kSize (4 or 8) bytes; `bytes` is kSize or 0.
+// Starts the copy of one element of kSize (4 or 8) bytes; `bytes` is kSize or 0.
 template <int kSize>
 __device__ __forceinline__ void cp_async_element(uint32_t shared, const void* global, int bytes) {
   static_assert(kSize == 4 || kSize == 8);
@@ -170,7 +170,7 @@ __device__ __forceinline__ void cp_async_wait() {
 // ---- barriers in shared memory (sm_90) ----
 //
 // A barrier counts arrivals and bytes, and goes through phases. A phase is complete when all its arrivals and all the
-// bytes it was told to expect are in; the barrier is then in the next one. Waiting names a phase by its parity, and a
+// bytes it was told to expect are in; the barrier is then in the next phase. Waiting names a phase by its parity, and a
 // fresh barrier is in phase 0: waiting for parity 0 waits for the first phase, waiting for parity 1 returns at once, as
 // if a phase before the first were complete.
 
@@ -230,9 +230,9 @@ __device__ __forceinline__ void bulk_load(uint32_t shared, const void* global, u
 }
 
 // Starts storing one box of a tensor of three dimensions, as a group of its own. Called by the whole warp, whose
-// elected lane (elect_one) stores; that lane waits for it too. In one piece with the election: behind `if
-// (elect_one())`, a short branch, ptxas moves the arithmetic that follows it, the next chunk's rounding, in front of
-// the store.
+// elected lane (elect_one) stores, and waits for the store too. Election and store are one piece of assembly: behind `if
+// (elect_one())`, a short branch, ptxas moves the arithmetic that follows, the next chunk's rounding, in front of the
+// store.
 __device__ __forceinline__ void tma_store_3d_by_warp(const CUtensorMap& map, uint32_t shared, int x, int y, int z) {
   asm volatile(
       "{\n"
@@ -258,10 +258,10 @@ __device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap& map) {
 
 // ---- how threads meet ----
 
-// Of a warp (sm_90): true in one lane, the same at every call; called by the whole warp, whose lanes wait for each
-// other here (PTX ISA, "elect.sync"): a loop of waits for a phase and elections keeps lanes within one round of each
-// other. What it guards ptxas knows to be run by one thread. Behind a comparison of threadIdx it does not, and puts a
-// loop over the active threads around every instruction of TMA.
+// Of a warp (sm_90): true in one lane, the same at every call. The whole warp calls, and its lanes wait for each other
+// here (PTX ISA, "elect.sync"): a loop of waits for a phase and elections keeps lanes within one round of each other.
+// ptxas knows that one thread runs what an election guards. Behind a comparison of threadIdx it does not know, and puts
+// a loop over the active threads around every instruction of TMA.
 __device__ __forceinline__ bool elect_one() {
   uint32_t elected;
   asm volatile(
@@ -312,7 +312,7 @@ __device__ __forceinline__ void fault() { asm volatile("st.global.u32 [%0], %1;"
 // Arrives at the cluster's barrier; this thread's writes to shared memory become visible to those who then wait there.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 
-// The same for a thread of which nobody waits for memory, only for its coming.
+// Arrives at the cluster's barrier without making memory visible: for a thread whose arrival alone is waited for.
 __device__ __forceinline__ void cluster_arrive_relaxed() {
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
@@ -344,28 +344,28 @@ __device__ __forceinline__ float4 load_cluster_16(uint32_t address) {
 
 // ---- registers: a warp's budget, and what the compiler may know of values ----
 
-// How many registers each thread of a warpgroup has (sm_90a); all four warps take part. Gives registers back; more than
-// kCount must not be in use.
+// Sets how many registers each thread of a warpgroup has (sm_90a); all four warps take part. release_registers gives
+// registers back: more than kCount must not be in use.
 template <int kCount>
 __device__ __forceinline__ void release_registers() {
   static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-// Waits until there are as many.
+// Takes registers, and waits until kCount a thread are there.
 template <int kCount>
 __device__ __forceinline__ void acquire_registers() {
   static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-// No instruction: `value`, of which nothing is known before this point: what follows from it is worked out behind it.
+// No instruction: hides `value` from the compiler, so that what follows from it is computed behind this point.
 __device__ __forceinline__ uint32_t opaque(uint32_t value) {
   asm volatile("" : "+r"(value));
   return value;
 }
 
-// No instruction, but an order: this folder's instructions stay on their side of it, and so does every use of `value`.
+// No instruction, but an order: this folder's instructions, and every use of `value`, stay on their side of this point.
 __device__ __forceinline__ void pin(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 
 }  // namespace tileon::ptx

@@ -170,8 +170,8 @@ __device__ __forceinline__ void wgmma_m64k16(float (&sums)[kColumns / 2], uint64
       TILEON_WGMMA_REGISTERS_TYPED(n, count, "bf16", __VA_ARGS__); \
   } else
 
-// The same with a's 64 rows in registers: a warp's sixteen rows are mma's (mma.cuh), and so are its fragments. Of `b`,
-// k runs along the rows.
+// One product of 16 bits with a's 64 rows in registers: a warp's sixteen rows are mma's (mma.cuh), and so are its
+// fragments. b's k runs along the rows.
 template <typename Element, int kColumns>
 __device__ __forceinline__ void wgmma_m64k16(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b,
                                              int accumulate) {
@@ -193,7 +193,7 @@ __device__ __forceinline__ void wgmma_m64k16(float (&sums)[kColumns / 2], const 
         : "memory");                                                                                                  \
   } else
 
-// The same of e5m2, a product by itself, which overwrites the sums.
+// One product of e5m2 with a's rows in registers; it overwrites the sums.
 template <int kColumns>
 __device__ __forceinline__ void wgmma_m64k32_e5m2(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b) {
   TILEON_WGMMA_E5M2_REGISTERS(8, 4, "%4, %5, %6, %7", "%8")
@@ -214,7 +214,7 @@ __device__ __forceinline__ void wgmma_m64k32_e5m2(float (&sums)[kColumns / 2], c
                  : "memory");                                                                  \
   } else
 
-// The same of int8, whose k runs along the rows of both operands, summed as int32 without any rounding.
+// One product of int8, whose k runs along the rows of both operands, summed as int32 without any rounding.
 template <int kColumns>
 __device__ __forceinline__ void wgmma_m64k32(int32_t (&sums)[kColumns / 2], uint64_t a, uint64_t b, int accumulate) {
   TILEON_WGMMA_INT8(64, 32, "%32", "%33", "%34")
@@ -245,7 +245,7 @@ __device__ __forceinline__ void wgmma_m64k32(int32_t (&sums)[kColumns / 2], uint
       TILEON_WGMMA_FLOAT8_TYPED(n, count, "e5m2.e5m2", __VA_ARGS__); \
   } else
 
-// The same of fp8, e4m3 or e5m2 each.
+// One product of fp8, e4m3 or e5m2 each, whose k runs along the rows of both operands.
 template <bool kAIsE4M3, bool kBIsE4M3, int kColumns>
 __device__ __forceinline__ void wgmma_m64k32(float (&sums)[kColumns / 2], uint64_t a, uint64_t b, int accumulate) {
   TILEON_WGMMA_FLOAT8(64, 32, "%32", "%33", "%34")

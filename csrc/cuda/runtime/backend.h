@@ -12,13 +12,23 @@
 
 namespace tileon {
 
+// What the private ops say of a config (Backends::text), for tests, benchmarks and reports.
+struct ConfigFields {
+  std::string operands;  // dtypes or formats, comma-separated; two with a * are those of a and b
+  const char* backend;
+  const char* family;           // of the backend's kernels
+  const char* route;            // what becomes of the operands before they are multiplied, or of the sums
+  int tile_m, tile_n, block_k;  // of the output, and of a stage; zeros where the tile is another library's
+  int splits = 1;               // CTAs that share a tile's k
+  bool measured = true;         // whether the config has run on hardware
+};
+
 struct Backend {
   int min_capability;  // major * 10 + minor
   int max_capability;
   int (*config_count)();
   const char* (*config_name)(int config);
-  std::string (*config_operands)(int config);  // dtypes or formats, comma-separated; two with a * are those of a and b
-  bool (*is_measured)(int config);             // whether it has run on hardware; null where every config has
+  ConfigFields (*config_fields)(int config);
   const char* (*why_not)(int config, const Problem&, const Gpu&);  // null where it can run the problem as it lies
   bool (*may_choose)(int config, const Problem&);                  // by its accuracy; null where every config may
   int (*choose_config)(const Problem&, const Gpu&);                // negative where no config takes the problem

@@ -79,8 +79,8 @@ struct LaunchConfig {
   bool may_overlap = false;  // the kernel waits by itself for the one before it in the stream, which may still run
 };
 
-// Lets `kernel` have `bytes` of dynamic shared memory on the current device: once, as `done` remembers, which belongs
-// to the kernel and has a bit a device.
+// Lets `kernel` have `bytes` of dynamic shared memory on the current device. `done`, the kernel's own word, has a bit
+// for each device where that was asked already.
 inline void allow_shared_memory(const void* kernel, int bytes, std::atomic<uint64_t>& done) {
   constexpr int without_asking = 48 * 1024;
   constexpr int max_devices = 64;

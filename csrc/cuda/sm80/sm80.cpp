@@ -13,24 +13,31 @@
 namespace tileon::sm80 {
 namespace {
 
+constexpr const char* kFamilyNames[] = {"mma", "mma_gather", "simt", "dmma", "skinny"};  // in the order of Family
+static_assert(std::size(kFamilyNames) == static_cast<int>(Family::kSkinny) + 1);
+
 // The functions of a Backend over one table of configs.
 template <const auto& kConfigs>
 struct Table {
   static int count() { return std::size(kConfigs); }
   static const char* name(int config) { return kConfigs[config].name; }
 
-  static std::string operands(int config) {
-    std::string text;
+  static ConfigFields fields(int config) {
+    const KernelConfig& chosen = kConfigs[config];
+    std::string operands;
     const char* last = "";  // the two mixed pairs are one name
     for (const KindInfo& kind : kKinds) {
-      if (!(kConfigs[config].kinds & bit(kind.kind)) || std::string_view(last) == kind.name) continue;
-      text += (text.empty() ? "" : ",") + std::string(kind.name);
+      if (!(chosen.kinds & bit(kind.kind)) || std::string_view(last) == kind.name) continue;
+      operands += (operands.empty() ? "" : ",") + std::string(kind.name);
       last = kind.name;
     }
-    return text;
+    const TileConfig& tile = chosen.tile;
+    const char* route = (chosen.kinds & kScaled) != 0 ? "decoded" : "plain";
+    return {operands,     "sm80",      kFamilyNames[static_cast<int>(tile.family)],
+            route,        tile.tile_m, tile.tile_n,
+            tile.block_k, 1,           chosen.measured};
   }
 
-  static bool is_measured(int config) { return kConfigs[config].measured; }
   static const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
     return sm80::why_not(kConfigs[config], kind_of(problem), problem, gpu);
   }
@@ -54,7 +61,7 @@ bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
 
 template <typename Table>
 constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy) {
-  return {80,      999,           Table::count, Table::name, Table::operands, Table::is_measured, Table::why_not,
+  return {80,      999,           Table::count, Table::name, Table::fields, Table::why_not,
           nullptr, Table::choose, wants_copy,   nullptr,     Table::run};
 }
 

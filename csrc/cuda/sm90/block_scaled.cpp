@@ -7,6 +7,7 @@
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/operand_prep/prepare.h"
+#include "cuda/sm90/registry/fields.h"
 #include "cuda/sm90/sm90.h"
 
 namespace tileon::sm90 {
@@ -67,7 +68,7 @@ struct Run {
     const LaunchPlan plan = plan_of(config, Encoding::kBFloat16, has_b ? problem.prepared_b.data : b.rows);
     ScaledParams params = params_of(plan);
     DeviceFlag lost;
-    // It holds every e2m1 times its scale.
+    // bfloat16 holds every e2m1 times its scale: only e4m3 can lose something.
     if (problem.a.dtype == DType::kFloat8E4M3 || problem.b.dtype == DType::kFloat8E4M3) {
       params.summary = summary;
       params.words = words;
@@ -151,10 +152,7 @@ void run_small_m(int config, const Problem& problem, const Gpu& gpu, cudaStream_
 
 int config_count() { return kBlockScaledConfigCount; }
 const char* config_name(int config) { return kBlockScaledConfigs[config].name; }
-bool is_measured(int config) { return kBlockScaledConfigs[config].measured; }
-std::string config_formats(int config) {
-  return is_by_encoding(kBlockScaledConfigs[config].operands) ? "mxfp4" : "mxfp8,mxfp4,mixed,nvfp4";
-}
+ConfigFields config_fields(int config) { return fields_of(kBlockScaledConfigs[config]); }
 const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
   return why_not(kBlockScaledConfigs[config].operands, problem, gpu);
 }
@@ -166,7 +164,7 @@ int64_t scratch_bytes(int config, const Problem& problem) {
   return operands == Operands::kCodes ? 0 : scratch_of(problem, operands).bytes;
 }
 
-bool wants_no_copy_of(const Operand&, int64_t, const Problem&) { return false; }  // but sm80's
+bool wants_no_copy_of(const Operand&, int64_t, const Problem&) { return false; }  // but those that sm80's backend wants
 
 DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   auto* memory = static_cast<uint8_t*>(scratch);
@@ -194,9 +192,9 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
 
 }  // namespace
 
-const Backend kBlockScaledBackend{
-    90,      90,         config_count,        config_name,      config_formats, is_measured,
-    why_not, may_choose, choose_block_scaled, wants_no_copy_of, scratch_bytes,  run};
+const Backend kBlockScaledBackend{90,      90,         config_count,        config_name,      config_fields,
+                                  why_not, may_choose, choose_block_scaled, wants_no_copy_of, scratch_bytes,
+                                  run};
 
 void prepare_weight(const Problem& problem, const PreparedWeight& weight, void* scratch, cudaStream_t stream) {
   auto* bytes = static_cast<uint8_t*>(weight.data);

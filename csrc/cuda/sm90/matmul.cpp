@@ -5,6 +5,7 @@
 #include "cuda/sm90/heuristics/select.h"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/operand_prep/prepare.h"
+#include "cuda/sm90/registry/fields.h"
 #include "cuda/sm90/sm90.h"
 
 namespace tileon::sm90 {
@@ -19,17 +20,7 @@ const KernelConfig& config_at(int config) {
 
 int config_count() { return kBf16x6Begin + kBf16x6ConfigCount; }
 const char* config_name(int config) { return config_at(config).name; }
-bool is_measured(int config) { return config_at(config).measured; }
-std::string config_dtypes(int config) {
-  switch (config_at(config).operands) {
-    case Operands::k16Bits:
-      return "float16,bfloat16";
-    case Operands::kBf16x3:
-      return "float32";
-    default:
-      return "float8_e4m3fn,float8_e4m3fn*float8_e5m2,float8_e5m2*float8_e4m3fn,float8_e5m2";
-  }
-}
+ConfigFields config_fields(int config) { return fields_of(config_at(config)); }
 const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
   return why_not(config_at(config).operands, problem, gpu);
 }
@@ -118,8 +109,8 @@ std::string explain_costs(const Problem& problem, const Gpu& gpu) {
 
 }  // namespace
 
-const Backend kDenseBackend{90,           90,         config_count,  config_name, config_dtypes, is_measured,
-                            why_not,      may_choose, choose_config, wants_copy,  scratch_bytes, run,
-                            explain_costs};
+const Backend kDenseBackend{90,      90,           config_count,  config_name, config_fields,
+                            why_not, may_choose,   choose_config, wants_copy,  scratch_bytes,
+                            run,     explain_costs};
 
 }  // namespace tileon::sm90

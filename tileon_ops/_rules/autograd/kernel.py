@@ -33,15 +33,15 @@ _matmul_with_preactivation = torch.ops.tileon._matmul_with_preactivation.default
 _redispatch = torch_private.redispatch_boxed(_matmul)
 _redispatch_with_preactivation = torch_private.redispatch_boxed(_matmul_with_preactivation)
 
-# What is below autograd in the keysets that the dispatcher came with, and whether it is a backend's kernel alone, by
-# the keyset's bits: there are few, and looking one up takes a fifth of what masking it and entering BelowAutograd does.
+# By the bits of a keyset that the dispatcher came with: its keys below autograd, and whether a backend's kernel comes
+# next. Keysets are few; looking one up takes a fifth of what masking it and entering BelowAutograd does.
 _below: dict[int, tuple[Any, bool]] = {}
 _BACKENDS = (torch_private.CPU, torch_private.CUDA)
 
 
 def _below_autograd(keyset: Any) -> tuple[Any, bool]:
-    """The keys below autograd's to call the op with, and whether that is free of whatever else reads the exclusion of
-    autograd: a mode, a subclass, functionalization. The CPU's and the GPU's own kernels do not: they run where nothing
+    """The keys below autograd's to call the op with, and whether the CPU's or the GPU's kernel comes next. That does
+    not read whether autograd is excluded, as modes, subclasses and functionalization do: it runs where nothing
     requires a gradient, or where grad mode is off."""
     keys = keyset & torch_private.after_autograd_keyset
     without_views = keys.remove(torch_private.ADInplaceOrView)  # this op is neither
@@ -198,14 +198,14 @@ def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **o
             return _call_below(_redispatch, keyset, a, b, bias, options)
         result = _record(keyset, a, b, bias, options, False)
         return result[0] if type(result) is tuple else result
-    except AttributeError:  # that None has no such thing
+    except AttributeError:  # an operand is None, and has no requires_grad
         check_tensors("matmul", {"a": a, "b": b})
         raise
 
 
 def record(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
-    """The op with a node in the graph, for the wrapper, which has seen that one is needed and that nothing comes before
-    autograd: the same as calling the op, less a turn through the dispatcher."""
+    """The op with a node in the graph, as a call of the op gives it, without a turn through the dispatcher: for the
+    wrapper, which has seen that a node is needed and that nothing comes before autograd."""
     result = _record(None, a, b, bias, options, False)
     output: Tensor = result[0] if type(result) is tuple else result
     return output
@@ -214,7 +214,7 @@ def record(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -
 def _autograd_with_preactivation(
     keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any
 ) -> tuple[Tensor, Tensor]:
-    """The same for the op that one level of torch.func's transforms calls of the next."""
+    """As `_autograd`, of the op that one level of torch.func's transforms calls of the next."""
     pair: tuple[Tensor, Tensor]
     if not ((is_grad_enabled() and any_requires_grad(a, b, bias)) or _has_tangents()):
         pair = _call_below(_redispatch_with_preactivation, keyset, a, b, bias, options)

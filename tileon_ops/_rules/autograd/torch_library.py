@@ -29,7 +29,7 @@ def _typed(kernel: Kernel) -> Kernel:
 
 
 class _Around(torch.library.Library):
-    """Where torch.library.register_autograd registers its kernel: this puts another around it."""
+    """The library that torch.library.register_autograd registers a kernel in: it takes `around` of that kernel."""
 
     def __init__(self, around: Callable[[Kernel], Kernel]) -> None:
         super().__init__("tileon", "IMPL")  # type: ignore[no-untyped-call]
@@ -40,7 +40,7 @@ class _Around(torch.library.Library):
         return super().impl(op_name, kernel, dispatch_key, **options)  # type: ignore[no-untyped-call]
 
 
-_libraries: list[_Around] = []  # what one has registered ends with it
+_libraries: list[_Around] = []  # a library's kernels end with the library
 
 
 def register(

@@ -67,7 +67,7 @@ def _matmul_with_preactivation(
 def _epilogue_backward(
     grad: DTensorSpec, saved: DTensorSpec | None, *, bias_dtype: torch.dtype | None = None, **options: Any
 ) -> Rules:
-    """Element by element, and a sum over the rows: of some rows it is a term, of some columns it is theirs."""
+    """Element by element, and a sum over the rows: some rows give a term of the sum, some columns their part of it."""
     columns = grad.ndim - 1
     rules: Rules = [([Replicate(), Replicate()], _inputs((grad, Replicate()), (saved, Replicate())))]
     for dim in range(grad.ndim):

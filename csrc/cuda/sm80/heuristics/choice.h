@@ -72,8 +72,8 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
 
 // Where the operands must be gathered, an aligned copy of them pays for large products and for a long k, of which a few
 // CTAs walk all. On an H200 a copy saves GPU time from about 160^3 products (batch * m * n * k) on, but costs the host
-// two more launches, which an eager caller waits for up to about 512^3: between the two
-// (benchmarks/results/h200/awkward.csv). Likewise two copies take some 8 us of the GPU, and 15 of the host.
+// two more launches, which an eager caller waits for up to about 512^3: kCopyPaysFrom is between the two
+// (benchmarks/results/h200/awkward.csv). kCopyPaysFromNs: two copies take some 8 us of the GPU, and 15 us of the host.
 constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
 constexpr double kCopyPaysFromNs = 24000.0;
 

@@ -14,10 +14,9 @@ namespace tileon::sm80 {
 
 // The main loop: the products of all k-blocks, and beside them the decoding of those to come.
 //
-// Half of the warps decode before they multiply, the others after it, so that of the two that share a scheduler one has
-// work for the tensor cores while the other one decodes; in step with each other they would do both one after the
-// other. Of three stages one is multiplied, the next one is complete, so that its first fragments can be loaded early,
-// and the third one is decoded into.
+// Two warps share a scheduler. One decodes before it multiplies and the other one after, so that the tensor cores have
+// work from one warp while the other decodes. Of three stages one is multiplied, one is complete, so that its first
+// fragments can be loaded early, and one is decoded into.
 
 // The three stages of decoded k-blocks; a k-block moves from one role to the next at each barrier.
 template <typename Kernel>
@@ -128,9 +127,9 @@ __device__ __forceinline__ void for_each(float (&sums)[kFragmentsM][kFragmentsN]
       for (float& sum : fragment) use(sum);
 }
 
-// The tile once more, for e4m3 of which bfloat16 loses something: numbers under scales below 2^-124, and NaNs, for
-// which the fast way has no time. As TF32, which keeps 2^-136 and so every product of a code and its scale, the tensor
-// core multiplies them exactly too. Such numbers are as good as zero, or an error, so this is short instead of fast: a
+// The tile once more, as TF32, where bfloat16 loses something of e4m3: numbers under scales below 2^-124, and NaNs, for
+// which the fast way has no time. TF32 keeps 2^-136 and so every product of a code and its scale: the tensor core
+// multiplies them exactly. Such numbers are as good as zero, or an error, so this code is short instead of fast: a
 // k-block is decoded, then multiplied.
 
 template <typename Chunk, int kTileMn, int kThreads>

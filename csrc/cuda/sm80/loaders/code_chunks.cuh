@@ -75,7 +75,7 @@ class ChunkLoader {
     if constexpr (Chunk::kScale == ScaleType::kE8M0) {  // whole k-blocks
       block = block < last_block_ ? block : last_block_;
       chunk.scale = *scale_at(i, block);
-    } else {  // where the last one is half, its other half is the one before, times 0
+    } else {  // a last k-block may be half: for its other half a chunk of the block before, times 0
       const bool lacks = lacks_last_half_ && block >= last_block_;
       const int last = last_block_ - (lacks_last_half_ && last_block_ > 0);
       block = block < last ? block : last;
@@ -92,7 +92,7 @@ class ChunkLoader {
  private:
   static constexpr int kChunkBytes = Chunk::words * 4;
   static constexpr int kBlockBytes = kChunksPerRow * kChunkBytes;
-  // Rows that are whole row blocks apart are so in their scales, too.
+  // Scales of rows that are whole row blocks apart are whole row blocks apart.
   static constexpr int kScaleRows = kRowStep % kScaleBlockRows == 0 ? 1 : kCount;
 
   // `i`, or the last one whose row lies inside.

@@ -25,8 +25,8 @@ class Pipeline {
     for (int stage = 0; stage < kStages - 1; ++stage) fetch_next();
   }
 
-  // Starts the fetch of one more k-block, into the stage read before the last wait. Readers that hold the block before
-  // it in registers write that block to its stage first: a k-block and a barrier before its use.
+  // Starts the fetch of one more k-block, into the stage read before the last wait. Readers that hold the k-block
+  // before in registers first write that one to its stage: a k-block and a barrier before its use.
   __device__ __forceinline__ void fetch_next() {
     reader_a_.land();
     reader_b_.land();

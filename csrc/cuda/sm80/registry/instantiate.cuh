@@ -80,7 +80,7 @@ void launch_majors(const Problem& problem, cudaStream_t stream) {
   }
 }
 
-// One instance serves all majors, since it reads both operands through their strides; and one all operands of fp8.
+// One instance serves all majors, since it reads operands through their strides, and all pairs of fp8 dtypes.
 template <Kind kKind, TileConfig kTile>
 void launch_gather(const Problem& problem, cudaStream_t stream) {
   constexpr DType dtype = info(kKind).a;

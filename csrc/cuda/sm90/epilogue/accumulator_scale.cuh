@@ -1,4 +1,4 @@
-// From the sums of prepared operands to the product: what Unscaled (mainloop/kernel.cuh) is for dense ones.
+// From the sums of prepared operands to the product: the counterparts of Unscaled (mainloop/kernel.cuh).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tileon::sm90 {
 
-// bfloat16 operands hold their scales; the tensor's own is left.
+// bfloat16 operands hold their block scales: the sums lack the global scale alone.
 template <typename Out_>
 class GlobalScale {
  public:
@@ -48,11 +48,11 @@ class GlobalScale {
 // 2^(exponent - 127).
 __device__ __forceinline__ float power(uint32_t exponent) { return __uint_as_float(exponent << 23); }
 
-// Sums of narrow operands, scaled as they are asked for: while those before are on their way to memory.
+// Sums of narrow operands, each scaled when it is stored, while the sums before it are on their way to memory.
 template <Encoding kEncoding, typename Sum, int kBlocks, int kCount>
 struct NarrowResults {
   const Sum (&sums)[kBlocks][kCount];
-  const uint16_t* column_exponents;  // of this thread's first two columns; those of the next eight come four further on
+  const uint16_t* column_exponents;  // this thread's first two columns'; its two of the next eight lie four further on
   uint32_t row_exponents;            // two bytes a block
   const float* global_scale;
 
@@ -88,9 +88,9 @@ struct NarrowResults {
   }
 };
 
-// Narrow operands have a power of two for each row, and lack another one. A thread has two rows of each 64 and two of
-// every eight columns; the columns' exponents go through shared memory, all of them read from global memory before the
-// main loop.
+// The sums of narrow operands lack a power of two for each row and column, and a constant one. A thread has two rows of
+// each 64 and two of every eight columns; the columns' exponents go through shared memory, and all exponents are read
+// from global memory before the main loop.
 template <Encoding kEncoding, TileConfig kTile, typename Out_>
 class RowScale {
  public:
@@ -141,7 +141,7 @@ class RowScale {
   static constexpr int kColumnsOfThread = (kTile.tile_n + 127) / 128;
   static_assert(kRowsOfThread <= 4, "a byte each");
 
-  // Exponents as they come from memory, each in a register of its own: what they go through first would wait for them.
+  // Exponents as they come from memory, each in a register of its own: arithmetic on them would wait for the loads.
   uint32_t rows_[kRowsOfThread];
   uint32_t columns_[kColumnsOfThread];
   uint32_t packed_rows_;

@@ -77,8 +77,8 @@ struct Identity {
     return round_pair<Element>(first, second);
   }
 };
-// For slopes that float32 holds above 0 and up to 1 (epilogue.h is_cheap), of which 1 is the bias alone: the larger one
-// of x and slope x is then leaky_relu's. With slope 0 it would not be: there -inf becomes NaN.
+// For slopes above 0 and up to 1 in float32 (epilogue.h is_cheap): leaky_relu is then the larger one of x and slope x,
+// and slope 1 is the bias alone. Slope 0 would make NaN of -inf.
 struct BiasAndLeakyRelu {
   static constexpr bool biased = true;
   float slope;
@@ -88,7 +88,7 @@ struct BiasAndLeakyRelu {
     return round_pair<Element>(fmaxf(first, slope * first), fmaxf(second, slope * second));
   }
 };
-// The conversion does it: rounding keeps the order, and 0.
+// relu is part of the conversion (ptx/convert.cuh): rounding keeps the order, and 0.
 struct BiasAndRelu {
   static constexpr bool biased = true;
   __device__ __forceinline__ float finish(float sum) const { return ptx::max_nan(sum, 0.0f); }

@@ -53,7 +53,7 @@ class ChunkRows {
   uint32_t buffer_, place_, swizzled_;
 };
 
-// The same for swapped operands: wgmma's columns are rows of the output, 16 columns wide.
+// ChunkRows for swapped operands: wgmma's columns are rows of the output, 16 columns wide.
 class TransposedChunkRows {
   static constexpr int kRowBytes = kStoreRows * kElementBytes;
 
@@ -120,8 +120,8 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
   }
   const auto fragments = results.template columns<block, begin, columns>();
   round_chunk<Kernel, columns>(&fragments[0], chunk_bias, epilogue, words);
-  // What was stored through this buffer last must have been read. The next chunk's wait, a branch like this one, is
-  // also what keeps ptxas from finishing that chunk before this one is stored.
+  // The last store through this buffer must have read it. The next chunk's wait, a branch like this one, also keeps
+  // ptxas from finishing that chunk before this one is stored.
   if (ptx::elect_one()) {
     if (kChunk == 0 && chunks % store_buffers != 0) {
       ptx::tma_wait_read<0>();  // that was the last tile's last chunk
@@ -149,8 +149,8 @@ __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigne
     (store_chunk<Kernel, kChunk>(params, shared, results, bias, first_bias, epilogue, place), ...);
   };
   const std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)> chunks;
-  // ptxas lays out the last case first, right behind the main loop, where the prefetching of instructions reaches it.
-  // It is the longest: elsewhere it waits for its instructions once other kernels have run in between.
+  // ptxas lays out the last case first, right behind the main loop, where instructions are prefetched. The longest one
+  // stands there: elsewhere it waits for its instructions once other kernels have run in between.
   switch (params.epilogue_op) {
     case EpilogueOp::kNothing:
       return store(Identity{}, chunks);
@@ -185,9 +185,9 @@ struct TmaStore {
   }
 };
 
-// ---- any activation. The chunks are the same, but parts of them take turns in the same code: with exp and erf in it,
-// a copy for each sum and formula would be far longer than what a cache of instructions holds, and few registers are
-// left beside the sums ----
+// ---- any activation. The chunks are the same, but a chunk's parts take turns in one piece of code: exp and erf once
+// for each sum and formula would be more code than a cache of instructions holds, and few registers are left beside the
+// sums ----
 
 // ---- from a chunk in a warp's buffer to rows that TMA cannot write, because they do not begin at multiples of 16
 // bytes: an output of 50257 columns has such rows ----
@@ -239,14 +239,14 @@ class ActivatedStore {
   static constexpr int chunks_per_row = store_chunks(Kernel::columns);
   static constexpr int chunks = Kernel::row_blocks * chunks_per_row;
   static constexpr int tail = store_tail(Kernel::columns);
-  // Of a part; a thread has half as many sums of it. More of them hide more of the formulas' latency.
+  // A part's columns: a thread has half as many sums of a part. More columns hide more of the formulas' latency.
   static constexpr int sums = Kernel::row_blocks * Kernel::columns / 2;
   static constexpr int part_columns = sums >= 120 ? 8 : sums > 96 || (tail > 0 && tail < 32) ? 16 : 32;
   static constexpr int parts_per_row = (Kernel::columns + part_columns - 1) / part_columns;
   static_assert(kStoreColumns % part_columns == 0);
   using Values = float[part_columns / 2];
 
-  // Those that hold a whole chunk.
+  // The store buffers that hold a whole chunk.
   static constexpr int buffers =
       std::max(1, std::min(store_buffers(Kernel::config), Kernel::columns / kStoreColumns * Kernel::row_blocks));
 

@@ -47,8 +47,8 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   typename Kernel::Scheduler tiles(params, first_tile, step);
   unsigned char* warp_shared = shared.warp_store(warp);
   Watchdog watchdog;
-  // The next tile's position is worked out beside this tile's products. In ping-pong there is time to do so when it is
-  // needed; a watchdog's kernels have no registers to keep it in.
+  // The next tile's position is worked out beside this tile's products; not in ping-pong, which has time for it later,
+  // nor in a watchdog's kernels, which have no registers to keep it in.
   constexpr bool knows_next = !ping_pong && !kWatchdog;
   TilePosition next{};
   if (knows_next) next = tiles.position();
@@ -66,16 +66,16 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
         bias.to_smem(params.problem.epilogue, shared.bias(consumer), consumer);
     };
     const auto during_last_product = [&] {
-      // All of this tile's stages have come, so the other consumer may wait for its own tile's: its products queue up
-      // behind these.
+      // All of this tile's stages have come, so the other consumer may wait for its own tile's stages: its products
+      // queue up behind this tile's.
       if (ping_pong) return ptx::barrier_arrive(main_loop_barrier(1 - consumer), 256);
       if (knows_next) next = tiles.next_position();
       to_smem();
       if (Kernel::reads_bias_early && params.epilogue_op != EpilogueOp::kNothing) first_bias.read(warp_bias);
     };
 
-    // The main loops take turns: one that waited two rounds of the pipeline ahead would find the parity it asks for
-    // there already, and read a stage before its time.
+    // The main loops take turns: a consumer that waited two rounds of the pipeline ahead would find the parity it asks
+    // for there already, and read a stage before its time.
     if (ping_pong) {
       to_smem();  // while the other consumer multiplies
       ptx::barrier_sync(main_loop_barrier(consumer), 256);
@@ -91,9 +91,9 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
   wait_for_tma_stores();
 }
 
-// Registers of each thread of three or two consumers, and of the producer's warpgroup. Each warpgroup has one warp in
-// each quarter of an SM, so in a quarter the counts add up to what the kernel starts with: an even share of its 512 for
-// each warpgroup, in units of 8.
+// Registers of each thread of three or two consumers, and of the producer's warpgroup, in units of 8. Each warpgroup
+// has one warp in each quarter of an SM; a quarter has 512 registers a lane, of which the kernel starts with an even
+// share for each warpgroup, and the counts add up to those shares.
 constexpr int consumer_registers(int consumers) { return consumers == 3 ? 160 : 232; }
 constexpr int producer_registers(int consumers) { return consumers == 3 ? 32 : 40; }
 static_assert(3 * consumer_registers(3) + producer_registers(3) == 4 * 128);

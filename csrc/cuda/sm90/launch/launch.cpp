@@ -29,8 +29,8 @@ Encode find_encode() {
   return reinterpret_cast<Encode>(function);
 }
 
-// A thread that has not called CUDA's runtime yet has no current context, which the driver wants: torch's thread for
-// gradients, where a product is the first thing that it runs and torch had the memory at hand.
+// The driver wants a current context, and a thread that has not called CUDA's runtime yet has none: torch's thread for
+// gradients, where a product is the first call and torch had the memory at hand.
 void bind_context() {
   int device = 0;
   check_cuda(cudaGetDevice(&device), "asking for the current device");
@@ -43,14 +43,14 @@ CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const 
                               CUtensorMapSwizzle swizzle) {
   static const Encode encode = find_encode();
   constexpr uint32_t dense[5] = {1, 1, 1, 1, 1};
-  // The driver wants it aligned to 64 bytes. The place that a caller has for a result g++ 12 aligns less than its type;
-  // a member of a variable it aligns, and copies.
+  // The driver wants the map aligned to 64 bytes. g++ 12 aligns the place of a returned value less than the value's
+  // type asks, but not a variable's member, which is copied there.
   struct {
     CUtensorMap map;
   } encoded;
-  // L2 fetches the lines that a box touches, and not their neighbours, which a box of 128-byte rows may never want: by
-  // 256 bytes a product of operands whose rows begin anywhere takes up to a sixth longer, and hardly one a shorter
-  // time.
+  // L2 fetches the 128-byte lines that a box touches. Fetching 256 bytes would bring neighbours that a box of 128-byte
+  // rows may never want: products of operands whose rows begin anywhere then take up to a sixth longer, and hardly any
+  // less.
   const auto try_to_encode = [&] {
     return encode(&encoded.map, type, tensor.dimensions, const_cast<void*>(data), tensor.sizes, tensor.strides + 1,
                   tensor.box, dense, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
@@ -120,20 +120,20 @@ bool takes_activated_store(Operands operands, const TileConfig& tile, const Prob
          problem.out.stride_n == 1;
 }
 
-// Whether the kernel finishes the sums so, and TMA can write them.
+// Whether the kernel can finish the sums on their way to TMA, and TMA can write them.
 bool takes_tma_store(Operands operands, const TileConfig& tile, const Problem& problem) {
   const bool finishes =
       epilogue_op_of(problem) != EpilogueOp::kActivation || takes_activated_store(operands, tile, problem);
   return persistent(tile) && finishes && writes_by_tma(operands, problem);
 }
 
-// Whether it stores them from the registers (epilogue/direct_store.cuh).
+// Whether the kernel stores the sums from the registers (epilogue/direct_store.cuh).
 bool takes_direct_store(Operands operands, const TileConfig& tile, const Problem& problem) {
   return operands == Operands::kBf16x3 && persistent(tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
          problem.out_dtype == DType::kFloat32 && problem.out.stride_n == 1;
 }
 
-// The output, or what is laid out as it is, in boxes of `columns` of wgmma's.
+// The output, or the activation's argument, in boxes of `columns` of wgmma's columns.
 CUtensorMap map_output(const TileConfig& tile, int columns, const Problem& problem, void* data) {
   const auto stride = [](bool used, int64_t elements) -> uint64_t {
     return used ? static_cast<uint64_t>(elements) * kElementBytes : kTmaAlignment;

@@ -48,7 +48,7 @@ struct LaunchPlan {
   dim3 grid() const { return {static_cast<unsigned>(clusters), static_cast<unsigned>(params.splits), 1}; }
 };
 
-// Of kernels of this tile and as many `splits`, which can run the problem; it is not empty (k may be 0).
+// For kernels of this tile and `splits`, which can run the problem; the problem is not empty (k may be 0).
 LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu);
 
 // ---- the launch ----
@@ -131,7 +131,7 @@ struct SmallMKernels {
 template <typename Set>
 KernelFunction<typename Set::Params> find_kernel(int config);
 
-// The same, found once.
+// What find_kernel returns, found once.
 template <typename Set>
 KernelHandle<typename Set::Params>& kernel_of(int config) {
   static std::array<KernelHandle<typename Set::Params>, Set::kConfigCount> kernels;

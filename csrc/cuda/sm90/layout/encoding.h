@@ -66,24 +66,24 @@ inline Problem bf16x3_problem(const Problem& problem, const void* scratch) {
 
 // ---- mxfp4: a narrow encoding where the scales allow it, as they decide on the device ----
 //
-// A row of codes times the scales of its blocks is a row of narrow numbers times one power of two, as long as the
-// scales do not lie too far below the largest of them. Blocks of zeros fit under any scale.
+// A row of codes times the scales of its blocks is a row of narrow numbers times one power of two, as long as no scale
+// lies too far below the largest one. Blocks of zeros fit under any scale.
 
 enum class Encoding : int8_t {
   kInt8,      // in halves e2m1 is 0, 1, 2, 3, 4, 6, 8, 12; three powers of two more are at most 96
   kE5M2,      // 27 powers of two of every code; summed with fast_accum's error
-  kBFloat16,  // elements times their own scales: whatever these are
+  kBFloat16,  // elements times their own scales, whatever the scales are
 };
 
-// How many powers of two below a row's largest scale the others may lie.
+// How many powers of two below a row's largest scale the row's other scales may lie.
 constexpr int kInt8Binades = 3, kFloat8Binades = 26;
 
-// The largest elements of a row are as large as they can be. So rows lack these powers of two, the largest scale aside.
+// Rows' largest elements are as large as can be: beside their largest scale, rows lack these powers of two.
 constexpr int kInt8LackedExponent = -kInt8Binades - 1;  // and halves
 constexpr int kFloat8LackedExponent = -kFloat8Binades / 2;
 
 // The largest scale of a row in a narrow encoding, as a byte of e8m0: 2^-60 to 2^60. So no factor of a row and a column
-// is infinite or 0: the smallest, 2^-146, is subnormal, which these kernels do not flush.
+// is infinite or 0: the smallest factor, 2^-146, is subnormal, which these kernels do not flush.
 constexpr int kMinExponent = 67, kMaxExponent = 187;
 
 // What does not fit, as bits of the words that classify_scales leaves.

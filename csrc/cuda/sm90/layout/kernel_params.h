@@ -26,8 +26,8 @@ struct KernelParams {
   CUtensorMap map_a;
   CUtensorMap map_b;
   CUtensorMap map_out;             // only where store_by_tma: boxes of 64 columns
-  CUtensorMap map_out_tail;        // and of the tile's columns that are left
-  CUtensorMap map_pre_activation;  // only where that is kept, laid out as the output
+  CUtensorMap map_out_tail;        // and a box of the tile's columns that are left
+  CUtensorMap map_pre_activation;  // only where the activation's argument is kept
   CUtensorMap map_pre_activation_tail;
 
   // What the first load depends on, in one line of the constant cache: a launch finds it cold, and each line that has
@@ -58,8 +58,8 @@ static_assert(offsetof(KernelParams, tiles) - offsetof(KernelParams, order) == 6
 // `problem` is that of the prepared operands (prepared_problem).
 struct ScaledParams : KernelParams {
   const float* global_scale;  // one element, or null: 1
-  // The first CTA writes here whether any of the preparation's `words` is set: one word for the kernel behind this one,
-  // where there is a word a consuming warp. Null where nobody asks.
+  // The first CTA writes here, a word for each of its consuming warps, whether any of the preparation's `words` is set;
+  // the kernel behind this one reads them. Null where nobody asks.
   uint32_t* summary;
   const uint32_t* words;
   int word_count;

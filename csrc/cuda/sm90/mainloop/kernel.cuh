@@ -122,7 +122,7 @@ struct Kernel {
   using Sum = std::conditional_t<std::is_same_v<Element, int8_t>, int32_t, float>;
   using Sums = Sum[row_blocks][columns / 2];
 
-  // A chunk's bias takes registers beside the sums. In ping-pong the sums fill them, in others a scale may.
+  // A chunk's bias takes registers beside the sums: in ping-pong the sums fill those, in other kernels a scale may.
   static constexpr bool reads_bias_early = !ping_pong && !AccumulatorScale::is_in_need_of_registers;
 
   static constexpr bool dense_16_bit = std::is_same_v<AccumulatorScale, Unscaled<Element>>;

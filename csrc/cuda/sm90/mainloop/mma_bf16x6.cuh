@@ -8,9 +8,8 @@
 
 namespace tileon::sm90 {
 
-// To the compiler sums are complete once their products are issued. Between two pins they stay where the tensor core
-// has them: neither read before the wait that comes first, nor moved elsewhere to be read behind the products that come
-// next.
+// The compiler takes sums to be complete once their products are issued. Between two pins they stay where the tensor
+// core has them: nothing reads them before the wait in front, or moves them to be read behind the next products.
 template <typename Kernel>
 __device__ __forceinline__ void pin(typename Kernel::Sums& sums) {
 #pragma unroll
@@ -29,7 +28,7 @@ class Bf16x6Products {
   __device__ __forceinline__ Bf16x6Products(const Pipeline& pipeline, PipelineState& at, int first_row)
       : pipeline_(pipeline), at_(at), first_row_(first_row), elected_(threadIdx.x % 128 == 0) {}
 
-  // Begins with the first sums, of the first k or of one behind an end.
+  // Begins with the first sums: of the first k, or of the k behind an `end`.
   __device__ __forceinline__ void begin(Sums& sums) {
     low_ = next_stage();
     high_ = next_stage();
@@ -39,7 +38,7 @@ class Bf16x6Products {
     ptx::wgmma_commit();
   }
 
-  // Begins with the sums of the next k. Those of the k before, `complete`, are that when it returns.
+  // Begins with the sums of the next k. The sums of the k before, `complete`, are complete when it returns.
   __device__ __forceinline__ void go_on(Sums& sums, Sums& complete) {
     const int high = high_, middle = middle_;
     begin(sums);

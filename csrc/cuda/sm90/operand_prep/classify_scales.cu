@@ -85,7 +85,7 @@ __device__ __forceinline__ uint32_t below(uint32_t scales, int largest, int bina
   return __vcmpltu4(scales, static_cast<uint32_t>(max(largest - binades, 0)) * 0x01010101);
 }
 
-// What four scales of a row are beyond, and what was `found` before: blocks that can add nothing to that are not read.
+// `found`, and the encodings that four scales of a row do not fit; blocks that cannot add to `found` are not read.
 __device__ __forceinline__ uint32_t beyond(const RowBlock& block, int quarter, int col_block, uint32_t scales,
                                            int largest, uint32_t found) {
   const uint32_t valid = block.valid(quarter, col_block);
@@ -105,7 +105,7 @@ __device__ __forceinline__ uint32_t beyond(const RowBlock& block, int quarter, i
   return found;
 }
 
-// A CTA looks at 128 rows, those of a first, and leaves a word and their exponents.
+// A CTA looks at 128 rows (a's come first), and leaves a word and the rows' exponents.
 __global__ void __launch_bounds__(kThreads, 1) classify_scales(const __grid_constant__ ClassifyScalesParams params) {
   ptx::grid_dependency_wait();
   ptx::grid_dependency_launch();

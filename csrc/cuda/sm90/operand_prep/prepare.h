@@ -24,20 +24,20 @@ struct PrepareParams {
   PreparedOperand a, b;
   int segments;     // that a row is cut into
   uint32_t* words;  // of the CTAs (prepare_ctas), where an operand is e4m3: not 0 where a row lost something
-  // Another word that the first CTA's takes up, of a weight that is prepared already, or null; and one that takes up
-  // all of them, or null.
+  // `other_word`: the word of a weight that is prepared already, which the first CTA adds to its own. `all`: where a
+  // weight's own word is gathered from all CTAs. Either may be null.
   const uint32_t* other_word;
   uint32_t* all;
 };
 
-// Elements times scales as bfloat16, exactly, but for e4m3 under scales below 2^-124: there a word is set.
+// Elements times scales as bfloat16: exact but for e4m3 under scales below 2^-124, where a word is set.
 void run_prepare_bfloat16(const PrepareParams& params, cudaStream_t stream);
 
 struct ClassifyScalesParams {
   ScaledKernelProblem problem;
   uint8_t* exponents_a;  // as PreparedOperand's
   uint8_t* exponents_b;
-  uint32_t* words;             // classify_ctas: what rows are beyond (layout/encoding.h)
+  uint32_t* words;             // classify_ctas of them: which encodings rows do not fit (layout/encoding.h)
   const uint32_t* other_word;  // as PrepareParams'
   uint32_t* all;
 };
@@ -50,15 +50,15 @@ struct PrepareMxfp4Params {
   PreparedOperand a, b;
   int segments_a, segments_b;
   EncodingChoice choice;  // from the words of classify_scales
-  bool b_is_int8;         // already: only other encodings of it are asked for
+  bool b_is_int8;         // b is prepared as int8: only other encodings are written
 };
 
-// mxfp4 in the encoding that was chosen.
+// Fills the rows with mxfp4 in the encoding that `choice` says.
 void run_prepare_mxfp4(const PrepareMxfp4Params& params, cudaStream_t stream);
 
-// Of float32 products. Fills `scratch`, as Bf16x3Scratch says, with both operands of the problem, whatever their
-// strides. Returns the device flag that is set where a number is above 2^56, infinite or NaN, or is not the sum of its
-// three parts: most of those below 2^-110, whose last part would be too small for bfloat16.
+// Fills `scratch`, as Bf16x3Scratch says, with both float32 operands of the problem in three parts, whatever their
+// strides. Returns the device flag that is set where a number is above 2^56, infinite, NaN, or not the sum of its
+// parts: most numbers below 2^-110 are not, since bfloat16 does not hold their last part.
 DeviceFlag run_split_float32(const Problem& problem, int sm_count, void* scratch, cudaStream_t stream);
 
 }  // namespace tileon::sm90

@@ -33,8 +33,8 @@ struct WarpRow {
   }
 };
 
-// A lane's share of a row of codes and scales: kElements of every 32 * kElements, which share a scale. What they have
-// in common is worked out once.
+// A lane's share of a row of codes and scales: kElements of every 32 * kElements, under one scale. Addresses are worked
+// out once for all spans.
 template <int kBits, int kVec, int kElements>
 class LaneRow {
  public:
@@ -163,8 +163,8 @@ class Int8Table {
   uint32_t positive_[2], negative_[2];
 };
 
-// Both encodings take a block by its scale's distance from the row's largest. Where that is not within the encoding's
-// reach the block is zeros, and any table does.
+// Both encodings take a block by the distance of its scale from the row's largest one. Beyond the encoding's reach a
+// block is zeros, which any table gives.
 template <Encoding kEncoding>
 class NarrowBlock {
  public:

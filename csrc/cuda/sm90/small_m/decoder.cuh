@@ -100,8 +100,8 @@ class Decoder {
     return lost;
   }
 
-  // wgmma's k is in another order than memory's: a thread of b's has one chunk of a row, a piece of k, so the four
-  // threads' k are chunks apart. Of a step's sixteen, each gives two to the first eight and two to the others.
+  // wgmma's k is in another order than memory's: a thread of b's has one chunk of a row, so the k of four threads lie a
+  // chunk apart. Of a step's sixteen k each thread gives two to the first eight, and two to the last eight.
   __device__ __forceinline__ void store(uint32_t line, const Chunk& chunk) const {
     constexpr int steps_per_line = kLineBytes / (kMmaK * kElementBytes);
     const uint32_t elements = line + group_ * Kernel::TileA::offset(0, Kernel::steps) + first_chunk() + t_ * 4;
@@ -133,7 +133,7 @@ class Decoder {
     ptx::store_shared_16(elements ^ kChunkBytes, odd);
   }
 
-  // Where the first chunk of this thread's row lies in its line; that of another one is an exclusive-or away.
+  // Where the first chunk of this thread's row lies in its line; any other chunk of the row is an exclusive-or away.
   static __device__ __forceinline__ uint32_t first_chunk() {
     const int row = threadIdx.x % 32 / 4;  // modulo 8
     return swizzled_chunk<Swizzle::kChunkColumns, 8>(row, 0) * kChunkBytes;

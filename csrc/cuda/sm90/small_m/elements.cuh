@@ -67,9 +67,9 @@ class MovedScale<ScaleType::kE8M0> {
   uint32_t first_, byte_;
 };
 
-// 2^7 times a scale, the most that float16 holds of every one. Products are aligned by the exponents of their elements,
-// those of subnormal numbers as if they were 2^-14: a sum loses the bits by which an element lies below that. Of scales
-// from 2^-6 on none does, and of the others it lacks at most three.
+// 2^7 times a scale, the most that float16 holds of every scale. Products are aligned by the exponents of their
+// elements, where a subnormal element counts as 2^-14: a sum loses the bits by which an element lies below 2^-14.
+// Elements under scales from 2^-6 on lose none, others at most three.
 template <>
 class MovedScale<ScaleType::kE4M3> {
  public:
@@ -91,7 +91,7 @@ class MovedScale<ScaleType::kE4M3> {
   __half2 pair_;
 };
 
-// float16 elements lack this.
+// The factor that elements of float16 lack.
 template <ScaleType kScale>
 constexpr float kMovedFactor = kScale == ScaleType::kE4M3 ? 0x1p14f / MovedScale<ScaleType::kE4M3>::kFactor : 1.0f;
 
@@ -182,10 +182,10 @@ class Chunk {
 
 // ---- mxfp4 by way of e5m2: half the decoding, and exact too ----
 //
-// A block of b keeps its codes, times 2^-14; its product with a block of a, within which all numbers have one step,
-// fits what the tensor core sums exactly; and b's scale multiplies that sum in float32. a's scale goes into its
-// elements: e5m2 holds 27 powers of two times every code. Where a scale of a lies outside of those, or one of b is so
-// extreme that it is no factor of its block's sum, bfloat16 takes the whole product.
+// a's scale goes into a's elements: e5m2 holds every code times 27 powers of two. b's elements are its codes times
+// 2^-14, and b's scale multiplies the sum of each block in float32. That sum is exact: within a block of a all numbers
+// have one step. Where a scale of a is outside of the 27, or a scale of b too extreme to be a factor, bfloat16 takes
+// the whole product.
 
 // Scales of a from 2^-17 to 2^9: elements of activations, mostly.
 constexpr uint32_t kFloat8LeastScale = 127 - 17;
@@ -217,20 +217,20 @@ class Float8Table {
   uint32_t low_, high_;
 };
 
-// Of a scale's table; that of scales outside of e5m2's is another one.
+// The exponent of a scale's table (Float8Table); scales outside of e5m2's get the nearest one.
 __device__ __forceinline__ int float8_exponent(uint32_t scale) {
   return static_cast<int>(min(max(scale, kFloat8LeastScale), kFloat8MostScale) - kFloat8MiddleScale);
 }
 
-// Whether it loses something of a block under this scale.
+// Whether e5m2 loses something of a block under this scale.
 __device__ __forceinline__ bool is_beyond_float8(const uint32_t (&codes)[4], uint32_t scale) {
   if (scale >= kFloat8LeastScale && scale <= kFloat8MostScale) return false;
   return scale == kE8M0NaN || ((codes[0] | codes[1] | codes[2] | codes[3]) & 0x77777777) != 0;
 }
 
 // b's scales that are factors of their block's sum, whatever its codes are. From 2^-120 on every product is a multiple
-// of 2^-139, and of 2^-149 while sums lack kFloat8Factor; up to 2^125 no element times its scale is above what float32
-// holds.
+// of 2^-139, and of 2^-149 while sums lack kFloat8Factor; up to 2^125 no element times its scale is too large for
+// float32.
 constexpr uint32_t kFirstFactor = 127 - 120;
 constexpr uint32_t kLastFactor = 127 + 125;
 static_assert(kFloat8Factor == 0x1p10f &&

@@ -77,8 +77,8 @@ class Consumer {
   }
 
  private:
-  // This thread's chunk in the group, of its first row or of the one eight rows on. Of the stage's scales, only `cols`
-  // lie inside k.
+  // This thread's chunk in the group: of its first row, or (`half`) of the row eight on. Of the stage's scales, only
+  // `cols` lie inside k.
   __device__ __forceinline__ Chunk load(uint32_t stage, int group, int half, int cols) const {
     Chunk chunk;
     constexpr int cols_per_group = kColsPerStage / kGroupsPerStage;
@@ -88,7 +88,7 @@ class Consumer {
     for (int i = 0; i < Chunk::kScales; ++i)
       chunk.scales[i] =
           ptx::load_shared_1(stage + scales_ + half * scale_offset(8, 0) + scale_offset(0, group * cols_per_group) + i);
-    // Scales of rows that are not there may be anything, over codes of 0: e2m1 loses nothing of those.
+    // Rows that are not there have codes of 0 and any scales: e2m1 loses nothing of such codes.
     const bool exists = Kernel::b == DType::kFloat4E2M1 || half * 8 < rows_left_;
     chunk.keep_scales(exists ? cols - col_ - group * cols_per_group : 0);
     return chunk;
@@ -311,8 +311,8 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   ptx::grid_dependency_launch();
   ptx::grid_dependency_wait();
 
-  // The sums of this CTA's k in its staging, which may take the pipeline's place. Returns, when the whole cluster's are
-  // there, what was lost in it. `loaded` blocks are under way already, `passed` went through the pipeline before.
+  // Stages the sums of this CTA's k, perhaps in the pipeline's place. Returns, once the whole cluster has staged, what
+  // was lost in the cluster. `loaded` blocks are under way already, `passed` went through the pipeline before.
   auto* staging = reinterpret_cast<float*>(dynamic_shared + kBarrierBytes +
                                            small_m_staging_begin(Kernel::tile_m, params.stages * Kernel::stage.bytes));
   const auto multiply = [&](auto decoded_as, int loaded, int passed) {

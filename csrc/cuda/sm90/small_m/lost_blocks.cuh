@@ -1,6 +1,6 @@
-// What bfloat16 lost of e4m3 (common/decode.cuh): NaNs, and bits of blocks under scales below 2^-124. A NaN marks
-// its row, and what such a block lacks is added to its row's sums in float32. These numbers are as good as zero, or an
-// error, so this is short instead of fast; but it costs its row, and no other one.
+// What bfloat16 lost of e4m3 (common/decode.cuh): NaNs, and bits of blocks under scales below 2^-124. A NaN marks its
+// row; what such a block lacks is added to its row's sums in float32. These numbers are as good as zero, or an error,
+// so this code is short instead of fast, and only rows that have them take longer.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -104,7 +104,7 @@ class LostBlocks {
   }
 
  private:
-  // Finds out what the suspects among an operand's rows lost, which `losses_` numbers from `first` on.
+  // Finds out what the suspects among an operand's rows lost; `losses_` numbers those rows from `first` on.
   template <typename BlockOf>
   __device__ __forceinline__ void find(int first, int rows, const BlockOf& block_of) const {
 #pragma unroll 1
@@ -122,8 +122,8 @@ class LostBlocks {
     }
   }
 
-  // Calls `visit(row, other, block)` for an operand's blocks under tiny scales and each of the other one's rows, of
-  // which there are `kOthers` at most: a warp has 32 of them.
+  // Calls `visit(row, other, block)` for an operand's blocks under tiny scales and each row `other` of the other
+  // operand, of which there are `kOthers` at most: a warp has 32 of those.
   template <int kOthers, typename BlockOf, typename Visit>
   __device__ __forceinline__ void for_each_tiny(int first, int rows, const BlockOf& block_of,
                                                 const Visit& visit) const {

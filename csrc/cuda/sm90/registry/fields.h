@@ -1,0 +1,33 @@
+// What the private ops say of a config of these kernels.
+#pragma once
+
+#include <iterator>
+
+#include "cuda/runtime/backend.h"
+#include "cuda/sm90/heuristics/config.h"
+
+namespace tileon::sm90 {
+
+inline ConfigFields fields_of(const KernelConfig& config) {
+  struct Names {
+    const char* taken;
+    const char* route;
+  };
+  constexpr const char* kFloat8 = "float8_e4m3fn,float8_e4m3fn*float8_e5m2,float8_e5m2*float8_e4m3fn,float8_e5m2";
+  constexpr const char* kFormats = "mxfp8,mxfp4,mixed,nvfp4";
+  // In the order of Operands, and of Family.
+  constexpr Names kOperands[] = {{"float16,bfloat16", "plain"}, {kFloat8, "fast"},      {kFloat8, "promoted"},
+                                 {"float32", "bf16x6"},         {kFormats, "bfloat16"}, {"mxfp4", "int8"},
+                                 {"mxfp4", "float8"},           {kFormats, "decoded"}};
+  constexpr const char* kFamilies[] = {"cooperative",     "pingpong", "cluster_split_k",
+                                       "swap_ab_split_k", "swap_ab",  "small_m"};
+  static_assert(std::size(kOperands) == static_cast<int>(Operands::kCodes) + 1);
+  static_assert(std::size(kFamilies) == static_cast<int>(Family::kSmallM) + 1);
+  const auto& [taken, route] = kOperands[static_cast<int>(config.operands)];
+  const TileConfig& tile = config.tile;
+  return {taken,        "sm90",        kFamilies[static_cast<int>(tile.family)],
+          route,        tile.tile_m,   tile.tile_n,
+          tile.block_k, config.splits, config.measured};
+}
+
+}  // namespace tileon::sm90
