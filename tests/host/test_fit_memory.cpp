@@ -1,7 +1,5 @@
-// The way of computing a call that fits in memory, by an allocator that refuses what it is told to.
+// What a way of computing a call asks for besides the result, and what is said where that does not fit.
 #include <cstdint>
-#include <set>
-#include <vector>
 
 #include "core/memory_text.h"
 #include "cuda/dispatch/plan.h"
@@ -11,66 +9,24 @@ using namespace tileon;
 
 namespace {
 
-// Refuses its requests of these numbers, counted from 0, and remembers what it has granted and got back.
-struct Allocator {
-  std::set<int> refused = {};
-  int requests = 0;
-  int64_t held = 0;
-  std::vector<int64_t> sizes = {};
+int64_t scratch_of_600(int, const Problem&) { return 600; }
+const Backend kNeedsNone{};
+const Backend kNeedsScratch = [] {
+  Backend backend{};
+  backend.scratch_bytes = scratch_of_600;
+  return backend;
+}();
 
-  int choose(const std::vector<MemoryNeeds>& ways) {
-    return first_that_fits(
-        ways,
-        [this](Request, int64_t bytes) {
-          if (refused.count(requests++) != 0) return false;
-          held += bytes;
-          sizes.push_back(bytes);
-          return true;
-        },
-        [this] { held = 0; });
-  }
-};
-
-// As of a float32 product on Hopper: scratch, or a kernel that needs none.
-void test_scratch_or_none() {
-  const std::vector<MemoryNeeds> ways = {{0, 0, 600}, {}};
-  Allocator grants;
-  expect(grants.choose(ways) == 0 && grants.held == 600, "what fits is taken");
-  Allocator refuses{{0}};
-  expect(refuses.choose(ways) == 1 && refuses.held == 0, "where scratch does not fit, the kernel without it runs");
-  expect(refuses.requests == 1, "which asks for nothing");
-}
-
-// As of a product whose operands are copied first.
-void test_each_request_refused_in_turn() {
-  const std::vector<MemoryNeeds> ways = {{100, 200, 400}, {}};
-  for (int refused = 0; refused < 3; ++refused) {
-    Allocator allocator{{refused}};
-    expect(allocator.choose(ways) == 1, "any request that is refused leads to the next way");
-    expect(allocator.held == 0, "what was granted before it is given back");
-    expect(allocator.requests == refused + 1, "nothing is asked for once a request was refused");
-  }
-  Allocator all;
-  expect(all.choose(ways) == 0 && all.sizes == std::vector<int64_t>({100, 200, 400}), "a, b, scratch in this order");
-}
-
-// As of a block-scaled product of codes that no kernel reads as they lie: the portable kernels need the copies too.
-void test_the_next_way_may_fail_too() {
-  const std::vector<MemoryNeeds> ways = {{100, 0, 400}, {100, 0, 0}};
-  Allocator once{{1}};
-  expect(once.choose(ways) == 1 && once.held == 100, "without scratch, with the copy");
-  Allocator twice{{1, 2}};
-  expect(twice.choose(ways) == -1 && twice.held == 0, "no way fits, and nothing is kept");
-  Allocator first{{0, 1}};
-  expect(first.choose(ways) == -1, "nor where the copy itself is refused");
-  Allocator only{{0}};
-  expect(only.choose({{0, 0, 400}}) == -1, "a row that was asked for by number has no other way");
-}
-
-void test_nothing_is_asked_for_by_ways_without_needs() {
-  Allocator refuses{{0, 1, 2, 3}};
-  expect(refuses.choose({{}}) == 0 && refuses.requests == 0, "a way without needs fits");
-  expect(MemoryNeeds{}.none() && !MemoryNeeds{0, 0, 1}.none() && !MemoryNeeds{0, 1, 0}.none(), "none");
+// The copies and the scratch of a way lie behind one another in one buffer.
+void test_memory_of_a_way() {
+  Way way{{&kNeedsNone, 0}, {}, {}, {}};
+  expect(way.bytes() == 0 && way.begin_of_scratch() == 0, "nothing is asked for");
+  way.config.backend = &kNeedsScratch;
+  expect(way.bytes() == 600 && way.begin_of_scratch() == 0, "scratch alone");
+  way.b.emplace(Matrix{nullptr, 7, 1, 0}, 1, 5, 7, DType::kBFloat16);  // 80 bytes
+  expect(way.begin_of_b() == 0 && way.begin_of_scratch() == 256 && way.bytes() == 856, "behind a copy of b");
+  way.a.emplace(Matrix{nullptr, 7, 1, 0}, 1, 40, 7, DType::kBFloat16);  // 640
+  expect(way.begin_of_b() == 768 && way.begin_of_scratch() == 1024 && way.bytes() == 1624, "a, b, scratch");
 }
 
 // The copy that is planned is the one that is made: where it lies, and how many bytes that takes.
@@ -105,10 +61,7 @@ void test_words() {
 }  // namespace
 
 int main() {
-  test_scratch_or_none();
-  test_each_request_refused_in_turn();
-  test_the_next_way_may_fail_too();
-  test_nothing_is_asked_for_by_ways_without_needs();
+  test_memory_of_a_way();
   test_planned_copies();
   test_words();
   return report("fit memory");

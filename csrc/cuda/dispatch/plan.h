@@ -1,11 +1,8 @@
 // How a product is going to be run: by which config, after which copies, with which memory. Plain C++.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "core/elementwise_problems.h"
 #include "cuda/dispatch/backends.h"
@@ -77,40 +74,6 @@ inline std::optional<AlignedCopy> wanted_copy_of_codes(const Operand& operand, i
   return copy_of_codes(operand, rows, problem.k);
 }
 
-// ---- memory ----
-
-// What a way of computing a call asks for besides the result, in this order.
-enum class Request { kCopyOfA, kCopyOfB, kScratch };
-constexpr std::array kRequests = {Request::kCopyOfA, Request::kCopyOfB, Request::kScratch};
-
-// In bytes; 0 where nothing is asked for.
-struct MemoryNeeds {
-  int64_t copy_of_a = 0;
-  int64_t copy_of_b = 0;
-  int64_t scratch = 0;
-
-  int64_t bytes(Request request) const {
-    return request == Request::kCopyOfA ? copy_of_a : request == Request::kCopyOfB ? copy_of_b : scratch;
-  }
-  bool none() const { return copy_of_a == 0 && copy_of_b == 0 && scratch == 0; }
-};
-
-// The first way whose requests are all granted, by index; -1 where there is none. `allocate(request, bytes)` says
-// whether it was granted, `release()` gives back what a way had when one of its requests was refused.
-template <typename Allocate, typename Release>
-int first_that_fits(const std::vector<MemoryNeeds>& ways, const Allocate& allocate, const Release& release) {
-  for (std::size_t way = 0; way < ways.size(); ++way) {
-    bool fits = true;
-    for (const Request request : kRequests) {
-      const int64_t bytes = ways[way].bytes(request);
-      fits = fits && (bytes == 0 || allocate(request, bytes));
-    }
-    if (fits) return static_cast<int>(way);
-    release();
-  }
-  return -1;
-}
-
 // ---- the plan ----
 
 // A way of computing a product: a config, the problem as that config reads it, and what has to be there first.
@@ -119,7 +82,16 @@ struct Way {
   Problem problem;
   std::optional<AlignedCopy> a, b;
 
-  MemoryNeeds needs() const { return {a ? a->bytes() : 0, b ? b->bytes() : 0, config.scratch_bytes(problem)}; }
+  // What it asks for besides the result is one buffer: a's copy, b's, the config's scratch, each from a multiple of 256
+  // bytes on.
+  int64_t begin_of_b() const { return bytes_of(a); }
+  int64_t begin_of_scratch() const { return bytes_of(a) + bytes_of(b); }
+  int64_t bytes() const { return begin_of_scratch() + config.scratch_bytes(problem); }
+
+ private:
+  static int64_t bytes_of(const std::optional<AlignedCopy>& copy) {
+    return copy ? (copy->bytes() + 255) / 256 * 256 : 0;
+  }
 };
 
 // By a config that was chosen already. The copies of codes do not depend on it.

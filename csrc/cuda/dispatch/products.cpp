@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <optional>
-#include <vector>
 
 #include "checks/products.h"
 #include "cuda/dispatch/device.h"
@@ -30,32 +29,7 @@ constexpr const Backend* kBlockScaled[] = {&sm90::kBlockScaledBackend, &scaled_m
 constexpr Backends backends_of(bool is_scaled) { return is_scaled ? Backends{kBlockScaled} : Backends{kDense}; }
 Backends backends_of(const Problem& problem) { return backends_of(problem.is_scaled()); }
 
-// ---- memory and copies ----
-
-// What a way was granted. Torch's allocator keeps it alive for the kernels, in stream order.
-struct Memory {
-  std::optional<Tensor> copy_of_a, copy_of_b, scratch;
-
-  std::optional<Tensor>& of(Request request) {
-    return request == Request::kCopyOfA ? copy_of_a : request == Request::kCopyOfB ? copy_of_b : scratch;
-  }
-  void* scratch_pointer() const { return scratch ? scratch->mutable_data_ptr() : nullptr; }
-};
-
-// The first of `ways` whose needs() fit, by index; fills `memory` with them. Ends the call where there is none.
-int fit(const char* op, const std::vector<Way>& ways, const Tensor& like, Memory& memory) {
-  std::vector<MemoryNeeds> needs;
-  for (const Way& way : ways) needs.push_back(way.needs());
-  int64_t refused = 0;
-  const auto allocate_bytes = [&](Request request, int64_t bytes) {
-    memory.of(request) = try_allocate(like, {1, {bytes}}, ScalarType::Byte);
-    if (!memory.of(request)) refused = bytes;
-    return memory.of(request).has_value();
-  };
-  const int chosen = first_that_fits(needs, allocate_bytes, [&] { memory = {}; });
-  if (chosen < 0) fail_to_allocate(op, like, {1, {refused}}, ScalarType::Byte);
-  return chosen;
-}
+// ---- copies ----
 
 // Fills a copy whose elements are of another dtype with a tensor, [.., mn, k] or [.., k, mn]; one matrix of a shared
 // batch stands for all.
@@ -72,24 +46,23 @@ void convert(const AlignedCopy& copy, void* memory, const Tensor& tensor, int mn
   torch::stable::copy_(target, source);
 }
 
-// Makes the copies of a way and puts them in the operands' place.
-void copy_operands(Way& way, const Problem& problem, const ProductArguments& arguments, const Memory& memory,
+// Makes the copies of a way in its memory, and puts them in the operands' place.
+void copy_operands(Way& way, const Problem& problem, const ProductArguments& arguments, uint8_t* memory,
                    cudaStream_t stream) {
   std::array<OperandCopyProblem, 2> copies;
-  int count = 0;
-  const auto copy = [&](const AlignedCopy& wanted, const Tensor& to, const Operand& operand, const Tensor& tensor,
+  size_t count = 0;
+  const auto copy = [&](const AlignedCopy& wanted, uint8_t* to, const Operand& operand, const Tensor& tensor,
                         int mn_dim, Matrix& place) {
-    void* data = to.mutable_data_ptr();
     if (wanted.dtype == operand.dtype) {
-      copies[count++] = wanted.of(operand, data);
+      copies[count++] = wanted.of(operand, to);
     } else {
-      convert(wanted, data, tensor, mn_dim);
+      convert(wanted, to, tensor, mn_dim);
     }
-    place = wanted.at(data);
+    place = wanted.at(to);
   };
-  if (way.a) copy(*way.a, *memory.copy_of_a, problem.a, arguments.a, 0, way.problem.a);
-  if (way.b) copy(*way.b, *memory.copy_of_b, problem.b, arguments.b, 1, way.problem.b);
-  run_operand_copies({copies.data(), static_cast<size_t>(count)}, stream);
+  if (way.a) copy(*way.a, memory, problem.a, arguments.a, 0, way.problem.a);
+  if (way.b) copy(*way.b, memory + way.begin_of_b(), problem.b, arguments.b, 1, way.problem.b);
+  run_operand_copies({copies.data(), count}, stream);
 }
 
 // ---- the config that was measured to be the fastest: tuned configs, and calls into Python's tuner that set them ----
@@ -235,17 +208,21 @@ struct Cuda : CudaDevice {
     const Gpu& gpu = gpu_of(op, device);
     const cudaStream_t stream = current_stream(op, device);
     Way way = way_to_run(problem, arguments, index, device, gpu, stream);
-    Memory memory;
+    // Torch's allocator keeps it alive for the kernels, in stream order.
+    std::optional<Tensor> memory;
+    const auto is_granted = [&] {
+      if (way.bytes() > 0) memory = try_allocate(arguments.a, {1, {way.bytes()}}, ScalarType::Byte);
+      return way.bytes() == 0 || memory;
+    };
     bool short_of_memory = false;
-    if (!way.needs().none()) {
-      std::vector ways{way};
-      if (index < 0) ways.push_back(or_fail(op, plan_without_memory(backends_of(problem), problem, gpu), gpu));
-      const int chosen = fit(op, ways, arguments.a, memory);
-      way = ways[chosen];
-      short_of_memory = chosen > 0;
+    if (!is_granted()) {
+      short_of_memory = index < 0;
+      if (short_of_memory) way = or_fail(op, plan_without_memory(backends_of(problem), problem, gpu), gpu);
+      if (!short_of_memory || !is_granted()) fail_to_allocate(op, arguments.a, {1, {way.bytes()}}, ScalarType::Byte);
     }
-    if (way.a || way.b) copy_operands(way, problem, arguments, memory, stream);
-    run_config(way.config, way.problem, gpu, memory.scratch_pointer(), stream);
+    uint8_t* begin = memory ? static_cast<uint8_t*>(memory->mutable_data_ptr()) : nullptr;
+    if (way.a || way.b) copy_operands(way, problem, arguments, begin, stream);
+    run_config(way.config, way.problem, gpu, begin + way.begin_of_scratch(), stream);
     record_kernel(way.config.name(), {way.a.has_value(), way.b.has_value(), short_of_memory});
     log_call(problem);
   }

@@ -155,19 +155,29 @@ __device__ __forceinline__ void transpose_bytes(const CopyPart& part, int row_bl
   const int64_t first_column = static_cast<int64_t>(column_block) * kTile;
   const uint8_t* from =
       problem.from + matrix * problem.from_batch + first_row * problem.from_row + first_column * problem.from_column;
+  constexpr int steps = kRowSteps * kColumnSteps / (kThreads / 32);  // of this warp
+  const auto row_of = [&](int step) {
+    return ((step * (kThreads / 32) + warp) % kRowSteps * kRowLanes + lane % kRowLanes) * kWord;
+  };
+  const auto column_of = [&](int step) {
+    return ((step * (kThreads / 32) + warp) / kRowSteps * kColumnLanes + lane / kRowLanes) * kWord;
+  };
+  uint32_t words[steps][kWord] = {};  // all of them are under way before the first one is needed
 #pragma unroll
-  for (int step = warp; step < kRowSteps * kColumnSteps; step += kThreads / 32) {
-    const int row = (step % kRowSteps * kRowLanes + lane % kRowLanes) * kWord;
-    const int column = (step / kRowSteps * kColumnLanes + lane / kRowLanes) * kWord;
-    uint32_t words[kWord] = {};
+  for (int step = 0; step < steps; ++step) {
+    const int row = row_of(step), column = column_of(step);
 #pragma unroll
     for (int i = 0; i < kWord; ++i)
       if (first_column + column + i < problem.columns)
-        words[i] = load_word<kWords>(from + row * problem.from_row + (column + i) * problem.from_column,
-                                     problem.from_row, problem.rows - first_row - row);
-    transpose_words(words);
+        words[step][i] = load_word<kWords>(from + row * problem.from_row + (column + i) * problem.from_column,
+                                           problem.from_row, problem.rows - first_row - row);
+  }
 #pragma unroll
-    for (int i = 0; i < kWord; ++i) *reinterpret_cast<uint32_t*>(tile + tile_offset(row + i, column)) = words[i];
+  for (int step = 0; step < steps; ++step) {
+    transpose_words(words[step]);
+#pragma unroll
+    for (int i = 0; i < kWord; ++i)
+      *reinterpret_cast<uint32_t*>(tile + tile_offset(row_of(step) + i, column_of(step))) = words[step][i];
   }
   __syncthreads();  // the tile is whole
   uint8_t* to = problem.to + matrix * problem.to_batch + first_row * problem.to_row + first_column;

@@ -70,12 +70,12 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
          together((left + gpu.sm_count - 1) / gpu.sm_count);
 }
 
-// Where the operands must be gathered, an aligned copy of them pays for large products and for a long k, of which a few
-// CTAs walk all. On an H200 a copy saves GPU time from about 160^3 products (batch * m * n * k) on, but costs the host
-// two more launches, which an eager caller waits for up to about 512^3: kCopyPaysFrom is between the two
-// (benchmarks/results/h200/awkward.csv). kCopyPaysFromNs: two copies take some 8 us of the GPU, and 15 us of the host.
-constexpr double kCopyPaysFrom = 320.0 * 320.0 * 320.0;
-constexpr double kCopyPaysFromNs = 24000.0;
+// Where the operands must be gathered, an aligned copy of them pays for large products (batch * m * n * k) and for a
+// long k, of which a few CTAs walk all. On an H200 a copy saves GPU time from 64^3 products on, at 128^3 a third of it
+// (7.4 us to 4.8); it costs the host one more launch and an allocation, some 2 us, which an eager caller waits for
+// where the GPU has nothing else to do (benchmarks/results/h200/awkward.csv).
+constexpr double kCopyPaysFrom = 128.0 * 128.0 * 128.0;
+constexpr double kCopyPaysFromNs = 9000.0;
 
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   constexpr const KernelConfig& gather = kDenseConfigs[10];
