@@ -25,6 +25,19 @@ constexpr int shared_limit(int capability) {
   return (capability == 80 ? 163 : capability >= 90 && capability < 120 ? 227 : 99) * 1024;
 }
 
+// Clusters of so many CTAs, each of which takes a whole SM. Clusters of four and more leave some of each GPC's SMs
+// over: 120 of an H200's 132 take part.
+inline int clusters_at_once(int ctas, int sm_count) {
+  const int slots = (ctas <= 2 ? sm_count : sm_count * 10 / 11) / ctas;
+  return slots > 1 ? slots : 1;
+}
+
+// Sizes that Hopper's kernels take fit 32 bits (why_not), in which a division is several times as fast.
+constexpr int ceil_divide(int64_t dividend, int divisor) {
+  const auto positive = static_cast<uint32_t>(divisor);
+  return static_cast<int>((static_cast<uint32_t>(dividend) + positive - 1) / positive);
+}
+
 // ---- how operands and output lie in memory ----
 
 // The dimension along which an operand's elements are adjacent.

@@ -173,12 +173,6 @@ constexpr int shared_bytes(const TileConfig& tile, Major major_a, Major major_b,
   return pipeline_begin(tile) + (pipeline > staging ? pipeline : staging);
 }
 
-// Sizes that the kernels take fit 32 bits (why_not), in which a division is several times as fast.
-constexpr int ceil_divide(int64_t dividend, int divisor) {
-  const auto positive = static_cast<uint32_t>(divisor);
-  return static_cast<int>((static_cast<uint32_t>(dividend) + positive - 1) / positive);
-}
-
 inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
   return {ceil_divide(m, tile.tile_m), ceil_divide(n, tile.tile_n), kGroupM};
 }

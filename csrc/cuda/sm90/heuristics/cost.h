@@ -15,13 +15,6 @@
 
 namespace tileon::sm90 {
 
-// Clusters of so many CTAs, each of which takes a whole SM. Clusters of four and more leave some of each GPC's SMs
-// over: 120 of an H200's 132 take part.
-inline int clusters_at_once(int ctas, int sm_count) {
-  const int slots = (ctas <= 2 ? sm_count : sm_count * 10 / 11) / ctas;
-  return slots > 1 ? slots : 1;
-}
-
 // ---- dense products of 16 bits ----
 
 // What the model knows of a config: nanoseconds, and bytes a nanosecond.
