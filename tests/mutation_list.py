@@ -168,7 +168,7 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "clusters-at-once",
-        "csrc/cuda/sm90/heuristics/cost.h",
+        "csrc/cuda/common/kernel_choice.h",
         "sm_count * 10 / 11",
         "sm_count",
         (*host("hopper_config"), "tests/test_cost_model.py"),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import call_sites
 import numpy as np
 from call_sites import KINDS, Site
-from elementwise import EPILOGUE_BACKWARD, epilogue_backward_problem
+from elementwise import EPILOGUE_BACKWARD, OPERAND_COPY, epilogue_backward_problem, operand_copy_problem
 from matrix import LIBRARY
 from simulation import (
     E2M1,
@@ -246,9 +246,11 @@ def main() -> None:
     arguments = parser.parse_args()
     simulation = Simulation(arguments.library)
     gradient = epilogue_backward_problem(simulation, 100, 264, 1, 2, "none", False)
+    columns = operand_copy_problem(simulation, 130, 200, 2, 1, 4, 1, 132)
     cases = [
         *dense_cases(simulation),
         *block_scaled_cases(simulation),
+        case_of("operand_copy", [], columns, ELEMENTWISE, OPERAND_COPY),
         case_of("epilogue_backward", [], gradient, ELEMENTWISE, EPILOGUE_BACKWARD),
     ]
     search = Search(simulation, [case for case in cases if any(text in case.row for text in arguments.rows)])

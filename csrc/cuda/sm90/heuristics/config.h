@@ -121,7 +121,7 @@ inline bool writes_by_tma(Operands operands, const Problem& problem) {
   return rounds_so && tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
 // Whether a tile's kernels of dense products can apply any activation to 16-bit rows, and store them wherever they
-// begin (epilogue/activated_store.cuh): beside the sums of the largest tiles there are no registers for an activation,
+// begin (epilogue/tma_store.cuh): beside the sums of the largest tiles there are no registers for an activation,
 // unless the consumers take the producer's.
 constexpr bool has_activated_store(const TileConfig& tile) {
   return persistent(tile) && (tile.takes_registers || tile.consumer_rows() / 64 * tile.mma_columns() / 2 < 120);

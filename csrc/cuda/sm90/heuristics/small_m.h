@@ -12,7 +12,7 @@
 
 #include "core/problem.h"
 #include "cuda/common/kernel_choice.h"
-#include "cuda/sm90/heuristics/cost.h"
+#include "cuda/sm90/heuristics/config.h"
 
 namespace tileon::sm90 {
 
