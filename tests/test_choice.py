@@ -120,6 +120,19 @@ class TestOnHopper:
             assert backend_of(kernel) == ("sm90", True), f"{m}x{n}x{k}: {kernel}"
             assert_exact(actual, a.double() @ b.double(), dtype, f"{m}x{n}x{k}: {kernel}")
 
+    @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    def test_fp8_that_lies_across_k_is_transposed_and_runs_on_its_kernels(
+        self, layout: str, dtype: torch.dtype
+    ) -> None:
+        for m, n, k in ((512, 768, 1024), (260, 516, 388), (131, 257, 1001)):  # lines of 16, 4 and 1 bytes
+            a, b = integers(m, k, dtype=dtype, device="cuda"), integers(k, n, dtype=dtype, device="cuda", seed=1)
+            actual = matmul(*in_layout(a, b, layout), out_dtype=torch.float32)
+            kernel, config = torch.ops.tileon._last_kernel(), last_config()
+            is_read = layout == "NT" and k % 16 == 0
+            assert (config.backend, config.route, was_copied(kernel)) == ("sm90", "promoted", not is_read), kernel
+            assert_exact(actual, a.double() @ b.double(), torch.float32, f"{m}x{n}x{k}: {kernel}")
+
     def test_wider_dtypes_stay_with_the_portable_kernels(self) -> None:
         for dtype, allow_tf32 in ((torch.float32, True), (torch.float64, False)):
             a = torch.ones(1024, 1024, dtype=dtype, device="cuda")
