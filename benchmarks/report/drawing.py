@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common.picture import KEY_NAME, DotPanel, DotRow, LinePanel, Picture
+from benchmarks.common.picture import RATIO, DotPanel, DotRow, LinePanel, Picture
 from benchmarks.common.times import geometric_mean
 
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 WIDTH = 10.0  # inches: at the width of a README 9 points are still 9 pixels or more
 DPI = 130
 _CAPTION_LETTERS = 180  # of a line at 7 points
+_LINES_HEIGHT, _DOT_ROW_HEIGHT = 2.8, 0.222  # inches
 
 _RC: Any = {
-    "figure.facecolor": "white",
-    "axes.facecolor": "white",
     "axes.edgecolor": "#999999",
     "axes.grid": True,
     "axes.axisbelow": True,
@@ -31,63 +30,45 @@ _RC: Any = {
     "axes.spines.right": False,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
-    "axes.labelsize": 9,
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 9,
     "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.6,
     "legend.fontsize": 8,
+    "legend.frameon": False,
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
     "xtick.labelsize": 8.5,
     "ytick.labelsize": 8.5,
-    "xtick.minor.visible": False,
-    "ytick.minor.visible": False,
 }
 
-# The colours of Okabe and Ito, which the colour-blind can tell apart, each with a marker of its own. Ours are blue.
-_BLUE, _SKY, _VERMILION, _ORANGE, _GREEN, _PURPLE, _BLACK, _GREY = (
-    "#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73", "#CC79A7", "#222222", "#777777",
-)  # fmt: skip
-STYLES: dict[str, tuple[str, str]] = {
-    "tileon": (_BLUE, "o"),
-    "tileon_fast": (_SKY, "^"),
-    "torch": (_VERMILION, "s"),
-    "torch_fast": (_ORANGE, "v"),
-    "torch_dequantize": (_VERMILION, "s"),
-    "torch_bf16": (_BLACK, "x"),
-    "triton": (_GREEN, "D"),
-    "part0": (_BLUE, "o"),
-    "part1": (_ORANGE, "s"),
-    "part2": (_GREEN, "D"),
-    "part3": (_PURPLE, "^"),
-    "part4": (_BLACK, "v"),
-    "key": (_BLACK, "o"),  # of a line in a legend that stands for several series
+# The colours of Okabe and Ito, which the colour-blind can tell apart, each with a marker of its own.
+_BLACK, _GREY = "#222222", "#777777"
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", _BLACK)
+_MARKERS = "osD^vPo"
+# Of an overview's rows, by the peer: colour, marker, words of the legend.
+_PEERS = {
+    "torch": ("#D55E00", "s", "torch (cuBLAS)"),
+    "torch_bf16": (_BLACK, "x", "cuBLAS on bfloat16"),
+    "triton": ("#009E73", "D", "Triton"),
 }
 _LOSS_SHADE = "#F3E3DB"  # behind the side of 1 where the peer is faster
-
-_LEGEND_POINTS = 600  # of axes as wide as the picture, or little more
-_HANDLE_POINTS = 29  # what a mark and the gaps around it take, at the legend's size
 
 # Ticks of an axis of ratios: the first of these that puts enough of them on it.
 _RATIO_TICKS: tuple[tuple[float, ...], ...] = (
     (0.125, 0.25, 0.5, 1, 2, 4, 8, 16),
-    (0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10),
-    (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3),
-    tuple(step / 10 for step in range(5, 20)),
+    (0.3, 0.5, 0.7, 1, 1.5, 2, 3),
+    (0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.4, 1.6, 1.8, 2),
     tuple(step / 20 for step in range(15, 30)),
 )
 _FEWEST_TICKS = 4
+_SHORT = 17  # letters of a label: three columns of them are as wide as half of the picture
+_MANY_SIZES = 8  # beyond, only powers of two have ticks
 
 _COLUMNS = {"mean": 1.015, "range": 1.09, "cases": 1.235}  # beside the rows, as fractions of the axes' width
 _BESIDE: dict[str, Any] = {
     "xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8.5, "annotation_clip": False,
 }  # fmt: skip
 _STAGGER = (0.0, -0.2, 0.2)  # heights of dots that follow each other, so that fewer hide each other
-
-
-def _style(name: str) -> tuple[str, str]:
-    return STYLES.get(name, (_GREY, "o"))
 
 
 def _ratio_axis(axis: Any, limits: tuple[float, float]) -> None:
@@ -101,49 +82,39 @@ def _ratio_axis(axis: Any, limits: tuple[float, float]) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def _columns_that_fit(axes: Axes, words: list[str]) -> int:
-    """All in one line if they fit above the axes, else as many as would if each were as long as the longest."""
-    from matplotlib import rcParams
-    from matplotlib.textpath import TextPath
-
-    place = axes.get_subplotspec()
-    room = _LEGEND_POINTS * (len(place.colspan) / place.get_gridspec().ncols if place is not None else 1.0)
-    size = rcParams["legend.fontsize"]
-    lengths = [TextPath((0, 0), text, size=size).get_extents().width + _HANDLE_POINTS for text in words]
-    return len(words) if sum(lengths) <= room else max(1, int(room / max(lengths)))
-
-
-def _legend_above(axes: Axes, title: str, handles: list[Any], words: list[str]) -> None:
+def _legend_above(axes: Axes, title: str, handles: list[Any], columns: int) -> None:
     """The legend between the title and the axes, where it hides no point."""
-    columns = _columns_that_fit(axes, words)
     legend = axes.legend(
-        handles, words, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, borderaxespad=0.1,
-        borderpad=0.2, handlelength=1.8, columnspacing=1.0, labelspacing=0.25,
-    )  # fmt: skip
+        handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.1, labelspacing=0.25
+    )
     legend.set_in_layout(False)  # the title's distance makes room for it
-    axes.set_title(title, pad=6 + 13 * -(-len(words) // columns))
+    axes.set_title(title, pad=8 + 13 * -(-len(handles) // columns))
 
 
 def _draw_lines(axes: Axes, panel: LinePanel) -> None:
     axes.set_xscale("log", base=2)
-    values = [y for series in panel.series for y in series.ys]
-    limits = (min(1.0, *values) / 1.03, max(1.0, *values) * 1.03) if panel.ratios else (0.0, 1.05 * max(values))
-    if panel.ratios:
-        axes.set_yscale("log")
-    axes.set_ylim(*limits)
+    values, handles = [y for series in panel.series for y in series.ys], []
     for series in panel.series:
-        colour, marker = _style(series.style)
+        colour, marker = _COLOURS[series.style % len(_COLOURS)], _MARKERS[series.style % len(_MARKERS)]
         inside = "white" if series.hollow else colour
-        label = series.label or "_nolegend_"
-        axes.plot(series.xs, series.ys, series.line, color=colour, marker=marker, markerfacecolor=inside, label=label)
-    if panel.ratios:
+        (line,) = axes.plot(series.xs, series.ys, series.line, color=colour, marker=marker, markerfacecolor=inside)
+        line.set_label(series.label)
+        handles += [line] if series.label else []
+    if panel.y_label == RATIO:
+        limits = (min(1.0, *values) / 1.03, max(1.0, *values) * 1.03)
+        axes.set_yscale("log")
         axes.axhspan(limits[0], 1, color=_LOSS_SHADE, linewidth=0, zorder=0)
         axes.axhline(1, color=_BLACK, linewidth=1.6, zorder=1.5)
+        axes.set_ylim(*limits)
         _ratio_axis(axes.yaxis, limits)
-    axes.set_xticks(panel.x_ticks, [str(tick) for tick in panel.x_ticks])
+    else:
+        axes.set_ylim(0, 1.05 * max(values))
+    sizes = sorted({x for series in panel.series for x in series.xs})
+    ticks = [size for size in sizes if len(sizes) <= _MANY_SIZES or math.log2(size).is_integer()]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
-    _legend_above(axes, panel.title, *axes.get_legend_handles_labels())
+    _legend_above(axes, panel.title, handles, 3 if max(len(series.label) for series in panel.series) < _SHORT else 2)
 
 
 def _draw_dots(axes: Axes, panel: DotPanel) -> None:
@@ -167,16 +138,17 @@ def _draw_dots(axes: Axes, panel: DotPanel) -> None:
     axes.set_xlim(*limits)
     _ratio_axis(axes.xaxis, limits)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel(panel.x_label)
+    axes.set_xlabel(RATIO)
     for words, place in _COLUMNS.items():
         axes.annotate(words, (place, -1.05), **_BESIDE, color=_GREY)
-    marks = [Line2D([], [], color=_style(name)[0], marker=_style(name)[1], linestyle="") for name, _ in panel.legend]
-    _legend_above(axes, "", marks, [words for _, words in panel.legend])
+    shown = [style for peer, style in _PEERS.items() if peer in {row.peer for row in panel.rows}]
+    marks = [Line2D([], [], color=colour, marker=mark, linestyle="", label=words) for colour, mark, words in shown]
+    _legend_above(axes, "", marks, len(marks))
 
 
 def _draw_row(axes: Axes, row: DotRow, y: float) -> None:
     """Its dots, its mean, and the figures beside it."""
-    colour, marker = _style(row.style)
+    colour, marker, _ = _PEERS[row.peer]
     heights = [y + _STAGGER[place % len(_STAGGER)] for place in range(len(row.values))]
     edge = 1.0 if marker == "x" else 0.0
     axes.scatter(sorted(row.values), heights, s=13, color=colour, marker=marker, alpha=0.6, linewidths=edge, zorder=3)
@@ -185,6 +157,12 @@ def _draw_row(axes: Axes, row: DotRow, y: float) -> None:
     texts = (f"{mean:.2f}", f"{min(row.values):.2f} to {max(row.values):.2f}", str(len(row.values)))
     for place, text in zip(_COLUMNS.values(), texts, strict=True):
         axes.annotate(text, (place, y), **_BESIDE)
+
+
+def _height(panel: LinePanel | DotPanel) -> float:
+    if isinstance(panel, LinePanel):
+        return _LINES_HEIGHT
+    return _DOT_ROW_HEIGHT * (len(panel.rows) + sum(bool(row.heading) for row in panel.rows)) + 0.6
 
 
 @contextmanager
@@ -203,13 +181,11 @@ def figure_of(picture: Picture) -> Figure:
     from matplotlib.figure import Figure
 
     with _own_style():
-        figure = Figure(figsize=(WIDTH, sum(picture.heights) + 1.0), layout="constrained")
-        columns = math.lcm(*(len(row) for row in picture.rows))
-        grid = figure.add_gridspec(len(picture.rows), columns, height_ratios=picture.heights)
+        heights = [max(map(_height, row)) for row in picture.rows]
+        figure = Figure(figsize=(WIDTH, sum(heights) + 1.0), layout="constrained")
+        grid = figure.add_gridspec(len(picture.rows), 1, height_ratios=heights)
         for place, row in enumerate(picture.rows):
-            width = columns // len(row)
-            for number, panel in enumerate(row):
-                axes = figure.add_subplot(grid[place, number * width : (number + 1) * width])
+            for axes, panel in zip(grid[place].subgridspec(1, len(row)).subplots(squeeze=False)[0], row, strict=True):
                 if isinstance(panel, LinePanel):
                     _draw_lines(axes, panel)
                 else:
@@ -234,9 +210,7 @@ def draw(picture: Picture, target: Path) -> None:
         figure_of(picture).savefig(buffer, dpi=DPI, format="png")
     texts = PngImagePlugin.PngInfo()  # in place of matplotlib's own, which has its version
     texts.add_text("Title", picture.title)
-    texts.add_text(KEY_NAME, picture.key)
+    texts.add_text("Comment", picture.key)
+    few_colours = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)  # a third of the size
     target.parent.mkdir(parents=True, exist_ok=True)
-    with Image.open(buffer) as image:  # few colours: a palette is a third of the size
-        image.convert("RGB").quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
-            target, format="PNG", optimize=True, pnginfo=texts
-        )
+    few_colours.save(target, format="PNG", optimize=True, pnginfo=texts)

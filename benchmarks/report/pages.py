@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.common.commit import ROOT
 from benchmarks.common.markdown import link
 from benchmarks.common.result_file import RESULTS
-from benchmarks.report.headline import headline_part
+from benchmarks.report.comparisons import headline_part
 from benchmarks.report.proven import proven_part
 from benchmarks.subjects import (
     block_scaled_accuracy,

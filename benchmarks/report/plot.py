@@ -8,24 +8,17 @@ The pictures of a whole folder of results are those of pictures.py.
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.common.picture import RATIO, LinePanel, Picture, Series, caption_of, machine, with_mean
+from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, machines, with_mean
 from benchmarks.common.result_file import portable_path, read_csv
-from benchmarks.report.drawing import STYLES
 
 Row = dict[str, str]
 
 _OURS = "tileon"
-_MANY = 8  # sizes; from here on only powers of two have ticks
-
-
-def _ticks(sizes: list[int]) -> tuple[int, ...]:
-    return tuple(size for size in sizes if len(sizes) <= _MANY or size & (size - 1) == 0)
 
 
 def _panels(title: str, along: str, words: str, rows: list[Row]) -> tuple[LinePanel, ...]:
@@ -33,23 +26,19 @@ def _panels(title: str, along: str, words: str, rows: list[Row]) -> tuple[LinePa
     points: dict[str, dict[int, Row]] = {}
     for row in rows:
         points.setdefault(row["provider"], {})[int(row[along])] = row
-    others = itertools.cycle(f"part{place}" for place in range(1, 5))
-    names = dict.fromkeys(provider.partition("_graph")[0] for provider in points)
-    styles, rates, ratios = {name: name if name in STYLES else next(others) for name in names}, [], []
+    names = list(dict.fromkeys(provider.partition("_graph")[0] for provider in points))
+    rates, ratios = [], []
     for provider, by_size in points.items():
         name, graph, _ = provider.partition("_graph")
-        line, hollow = ("--", True) if graph else ("-", False)
-        sizes = tuple(sorted(by_size))
-        rate = tuple(float(by_size[size]["tflops"]) for size in sizes)
-        rates.append(Series(provider, styles[name], sizes, rate, line, hollow))
-        ours = points.get(_OURS + graph, {})
+        style, look = names.index(name), ("--", True) if graph else ("-", False)
+        sizes, ours = tuple(sorted(by_size)), points.get(_OURS + graph, {})
+        rates.append(Series(provider, style, sizes, tuple(float(by_size[size]["tflops"]) for size in sizes), *look))
         both = tuple(size for size in sizes if size in ours)
         if name != _OURS and both:
             over = tuple(float(by_size[size]["median_us"]) / float(ours[size]["median_us"]) for size in both)
-            ratios.append(Series(with_mean(provider, over), styles[name], both, over, line, hollow))
-    ticks = _ticks(sorted({int(row[along]) for row in rows}))
-    found = [LinePanel(title, words, "TFLOP/s", tuple(rates), ticks, ratios=False)]
-    return (*found, LinePanel(title, words, RATIO, tuple(ratios), ticks)) if ratios else tuple(found)
+            ratios.append(Series(with_mean(provider, over), style, both, over, *look))
+    found = LinePanel(title, words, tuple(rates), "TFLOP/s")
+    return (found, LinePanel(title, words, tuple(ratios))) if ratios else (found,)
 
 
 def _sweeps(rows: list[Row]) -> Iterator[tuple[str, str, list[Row]]]:
@@ -72,38 +61,24 @@ def picture_of(source: Path) -> Picture:
         ValueError: for a file that holds nothing to be drawn.
     """
     head, rows = read_csv(source)
-    groups: dict[tuple[str, str, str], list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
         if row["epilogue"] == "none":
-            groups.setdefault((row["dtype"], row["layout"], row.get("data", "")), []).append(row)
-    lines = [
-        _panels(f"{dtype} {layout}" + (f", {data} data" if data else ""), *sweep)
-        for (dtype, layout, data), mine in groups.items()
-        for sweep in _sweeps(mine)
-    ]
+            data = f", {row['data']} data" if row.get("data") else ""
+            groups.setdefault(f"{row['dtype']} {row['layout']}{data}", []).append(row)
+    lines = tuple(_panels(title, *sweep) for title, mine in groups.items() for sweep in _sweeps(mine))
     if not lines:
         raise ValueError(f"{portable_path(source)} holds no plain product of several sizes")
-    caption = caption_of({source.name: head}, [f"Timing: {head.get('timing', '')}."])
-    title = f"{rows[0]['op']}, {machine(head)}"
-    return Picture(source.stem, title, caption, tuple(lines), (2.6,) * len(lines))
-
-
-def draw(source: Path, target: Path) -> None:
-    """Draws the CSV `source` into the PNG `target`.
-
-    Raises:
-        ImportError: without matplotlib.
-        ValueError: for a file that holds nothing to be drawn.
-    """
-    from benchmarks.report.drawing import draw as draw_picture
-
-    draw_picture(picture_of(source), target)
+    notes = [f"Timing: {head.get('timing', '')}.", head.get("command", "")]
+    return Picture(source.stem, f"{rows[0]['op']}, {machines([head])}", caption_of({source.name: head}, notes), lines)
 
 
 def draw_if_possible(source: Path, target: Path) -> bool:
-    """`draw`, or one line that says why not; returns whether there is a picture."""
+    """Draws the CSV `source` into the PNG `target`, or says in a line why not; returns whether there is a picture."""
     try:
-        draw(source, target)
+        from benchmarks.report.drawing import draw
+
+        draw(picture_of(source), target)
     except ImportError:
         print("no plot: this Python has no matplotlib")
         return False

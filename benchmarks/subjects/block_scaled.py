@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.common.cases import DATA, Case, Shape, Work
-from benchmarks.common.picture import RATIO, LinePanel, Picture, Series, caption_of, machine, powers_of_two, with_mean
+from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, machines, with_mean
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Asked, Target, each_target, least, targets_of
 from benchmarks.common.times import Comparison, Key, Times, Which, ratios, read_times, square
@@ -28,6 +28,7 @@ SOURCE, PORTABLE = "block_scaled_matmul.csv", "block_scaled_portable.csv"
 FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")  # in the order of the tables
 PRESETS = ("demo", "portable", "hopper")
 PEERS = ("tileon", "triton", "torch_dequantize")
+GRAPHS, EVENTS = ("tileon_graph", "torch_bf16_graph"), ("tileon", "torch_bf16")  # few rows, and from 128 on
 EVERYBODY = ("tileon", "tileon_fast", "triton", "torch_dequantize", "torch_bf16")
 
 SQUARES = (8192, 4096, 2048)
@@ -60,10 +61,10 @@ def preset_work(name: str, device: torch.device) -> list[Work]:
     squares: list[Shape] = [(size, size, size) for size in SQUARES]
     rows: list[Shape] = [(m, WEIGHT, WEIGHT) for m in PREPARED_ROWS]
     work = [item for name in FORMATS for data in DATA for item in works([name], squares, data, EVERYBODY)]
-    work += works(FORMATS, [(WEIGHT, WEIGHT, k) for k in SWEEP_K], "normal", ("tileon", "torch_bf16"))
+    work += works(FORMATS, [(WEIGHT, WEIGHT, k) for k in SWEEP_K], "normal", EVENTS)
     work += works(PREPARED_FORMATS, rows, "normal", ("tileon", "tileon_prepared", "torch_bf16"))
     for name, shape in FEW_ROWS:
-        work += works([name], [shape], "normal", ("tileon_graph", "torch_bf16_graph"))
+        work += works([name], [shape], "normal", GRAPHS)
     return work
 
 
@@ -209,49 +210,36 @@ def over_triton(source: Path) -> list[Comparison]:
 # The figure: against cuBLAS on bfloat16 operands, over k and over the rows of a.
 
 
-def _series(times: Times, peer: str, ours: str, along: str, style: str) -> list[Series]:
+def _series(times: Times, label: str, style: int, along: str, provider: str, peer: str) -> list[Series]:
     """Ratios over m or k; nothing where there are none."""
-    found = ratios(times, peer, ours, lambda _: True)
+    found = ratios(times, peer, provider, lambda _: True)
     points = sorted((float(getattr(key, along)), ratio) for key, ratio in found.by_case.items()) if found else []
-    return [Series("", style, tuple(x for x, _ in points), tuple(y for _, y in points))] if points else []
-
-
-def _by_k(times: Times) -> list[Series]:
-    """Of each format, at m = n = 8192."""
-    found = []
-    for place, name in enumerate(FORMATS):
-        mine = {key: by for key, by in times.items() if (key.dtype, key.m, key.n) == (name, WEIGHT, WEIGHT)}
-        for one in _series(mine, "torch_bf16", "tileon", "k", f"part{place}"):
-            found.append(replace(one, label=with_mean(name, one.ys)))
-    return found
-
-
-def _by_rows(times: Times) -> list[Series]:
-    """Of each format, against weights of 8192 x 8192 that are bfloat16: by graph replay; from 128 rows on by events,
-    and there with a prepared weight as well: by a private op, which no layer uses today."""
-    found = []
-    for place, name in enumerate(FORMATS):
-        wanted, label = (name, WEIGHT, WEIGHT), name
-        mine = {key: by for key, by in times.items() if (key.dtype, key.n, key.k) == wanted and key.m < WEIGHT}
-        for ours, peer in (("_graph", "_graph"), ("", ""), ("_prepared", "")):
-            for one in _series(mine, f"torch_bf16{peer}", f"tileon{ours}", "m", f"part{place}"):
-                prepared = ours == "_prepared"
-                found.append(replace(one, label=label, line="--" if prepared else "-", hollow=prepared))
-                label = ""  # a format is in the legend once
-    if any(one.hollow for one in found):
-        found.append(Series("prepared weight", "key", (), (), "--", hollow=True))
-    return found
+    dashed = ("--", True) if provider == "tileon_prepared" else ("-", False)
+    return [Series(label, style, *map(tuple, zip(*points, strict=True)), *dashed)] if points else []
 
 
 def figure(results: Path) -> Picture | None:
+    """Of each format, over k at m = n = 8192; and over m with weights of 8192 x 8192 that are bfloat16: by graph
+    replay; from 128 rows on by events, and there with a prepared weight as well, by a private op that no layer uses."""
     source = results / SOURCE
     head, times = read_times(source, "normal") if source.exists() else ({}, {})
+    by_k: list[Series] = []
+    by_rows: list[Series] = []
+    for style, name in enumerate(FORMATS):
+        square_out = {key: by for key, by in times.items() if (key.dtype, key.m, key.n) == (name, WEIGHT, WEIGHT)}
+        for one in _series(square_out, name, style, "k", "tileon", "torch_bf16"):
+            by_k.append(replace(one, label=with_mean(name, one.ys)))
+        of_weight = {key: by for key, by in times.items() if (key.dtype, key.n, key.k) == (name, WEIGHT, WEIGHT)}
+        rows, label = {key: by for key, by in of_weight.items() if key.m < WEIGHT}, name
+        for pair in (GRAPHS, EVENTS, ("tileon_prepared", "torch_bf16")):
+            found = _series(rows, label, style, "m", *pair)
+            by_rows += found
+            label = "" if found else label  # a format is in the legend once
+    if any(one.hollow for one in by_rows):
+        by_rows.append(Series("prepared weight", -1, (), (), "--", hollow=True))
     panels = tuple(
-        LinePanel(title, x_label, RATIO, tuple(series), powers_of_two(x for one in series for x in one.xs))
-        for title, x_label, series in (
-            ("m = n = 8192, against cuBLAS on bfloat16", "k", _by_k(times)),
-            ("n = k = 8192, against cuBLAS on bfloat16", "m (rows of a)", _by_rows(times)),
-        )
+        LinePanel(f"{title}, against cuBLAS on bfloat16", x_label, tuple(series))
+        for title, x_label, series in (("m = n = 8192", "k", by_k), ("n = k = 8192", "m (rows of a)", by_rows))
         if series
     )
     notes = (
@@ -259,6 +247,6 @@ def figure(results: Path) -> Picture | None:
         "data, up to 64 rows by CUDA-graph replay; dashed with a prepared weight, by a private op that no layer uses "
         "today. The other peers: overview.png."
     )
-    title = f"block_scaled_matmul: time of cuBLAS on bfloat16 over tileon's, {machine(head)}"
+    title = f"block_scaled_matmul: time of cuBLAS on bfloat16 over tileon's, {machines([head])}"
     caption = caption_of({source.name: head}, [notes, f"Timing: {head.get('timing', '')}."])
-    return Picture("block_scaled", title, caption, (panels,), (2.8,)) if panels else None
+    return Picture("block_scaled", title, caption, (panels,)) if panels else None

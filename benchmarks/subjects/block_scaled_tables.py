@@ -11,7 +11,17 @@ from benchmarks.common.markdown import rates, ratio, table
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Target
 from benchmarks.common.times import By, Key, Times, read_times, square
-from benchmarks.subjects.block_scaled import FORMATS, PORTABLE, SOURCE, SQUARES, WEIGHT, portable_targets, targets
+from benchmarks.subjects.block_scaled import (
+    EVENTS,
+    FORMATS,
+    GRAPHS,
+    PORTABLE,
+    SOURCE,
+    SQUARES,
+    WEIGHT,
+    portable_targets,
+    targets,
+)
 
 CUBLAS = "cuBLAS on bfloat16"
 PROVIDER_WORDS = {
@@ -30,7 +40,6 @@ _PREPARED = "tileon, prepared weight"
 _PREPARED_SENTENCE = (
     "A prepared weight is that of the private op `_block_scaled_matmul_prepared`, which no layer uses today"
 )
-_GRAPHS, _EVENTS = ("tileon_graph", "torch_bf16_graph"), ("tileon", "torch_bf16")
 
 # What mxfp4 becomes (docs/block_scaled_on_hopper.md): data, provider, words.
 _FORMS = (
@@ -107,7 +116,7 @@ def _sweep_table(times: Times) -> list[str]:
     rows, all_k = [], sorted({key.k for key in mine if key.m == size})
     for name in FORMATS:
         keys = [Key(name, "NT", size, size, k) for k in all_k]
-        for who in _EVENTS:
+        for who in EVENTS:
             cells = [cell for key in keys for cell in rates(key, times.get(key, {}), (who,))]
             rows += [[name, PROVIDER_WORDS[who], *cells]] if any(cells) else []
     words = f"TFLOP/s over k, m = n = {size}, normal data:"
@@ -133,7 +142,7 @@ def _few_rows_table(times: Times) -> list[str]:
         "Few rows of `a`: microseconds by CUDA-graph replay, over weights that have left L2, normal data. The last "
         "column is cuBLAS's time over ours:"
     )
-    return _rows_table(times, words, ["tileon", CUBLAS, f"{CUBLAS} / tileon"], _GRAPHS)
+    return _rows_table(times, words, ["tileon", CUBLAS, f"{CUBLAS} / tileon"], GRAPHS)
 
 
 def _more_rows_table(times: Times) -> list[str]:
@@ -194,7 +203,7 @@ def _of_weight(times: Times, *pairs: tuple[str, str]) -> dict[tuple[str, int], t
 
 def _by_rows_table(times: Times) -> list[str]:
     """cuBLAS's time over ours by rows of `a`, and where it is the faster one; nothing where none was measured."""
-    found = {what: cublas / ours for what, (ours, cublas) in _of_weight(times, _GRAPHS, _EVENTS).items()}
+    found = {what: cublas / ours for what, (ours, cublas) in _of_weight(times, GRAPHS, EVENTS).items()}
     numbers, lines, slower = sorted({rows for _, rows in found}), [], []
     for name in FORMATS:
         measured = [rows for rows in numbers if (name, rows) in found]
@@ -215,7 +224,7 @@ def _by_rows_table(times: Times) -> list[str]:
 
 def _few_rows(source: Path) -> list[str]:
     """Of every format with the weight of 8192 x 8192, side by side."""
-    timed = _of_weight(read_times(source, "normal")[1], _GRAPHS)
+    timed = _of_weight(read_times(source, "normal")[1], GRAPHS)
     numbers = sorted({rows for _, rows in timed})
     lines = []
     for name in FORMATS:
