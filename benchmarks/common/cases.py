@@ -58,18 +58,8 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
 EPILOGUES = ("none", "leaky_relu", "bias", "bias+leaky_relu")  # what is measured by default
 SLOPE = 0.01
-COLUMNS = (
-    "op",
-    "dtype",
-    "layout",
-    "m",
-    "n",
-    "k",
-    "epilogue",
-    "provider",
-    "median_us",
-    "tflops",
-)  # of a file of products
+# Of a file of products.
+COLUMNS = ("op", "dtype", "layout", "m", "n", "k", "epilogue", "provider", "median_us", "tflops")
 
 _ELEMENT_BITS = {"e4m3": 8, "e2m1": 4}
 _MX_FORMATS = {"e4m3": "mxfp8", "e2m1": "mxfp4"}  # what quantizes to these elements with e8m0 scales
@@ -190,7 +180,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Work:
-    """A case, and who computes it; None is the default of measure/matmul.py."""
+    """A case, and who computes it; None where the command decides."""
 
     case: Case
     providers: tuple[str, ...] | None = None
@@ -229,6 +219,11 @@ class Operands:
         assert self.scale_a is not None
         assert self.scale_b is not None
         return self.scale_a, self.scale_b
+
+    def dequantized(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """a and b, as (m, k) and (n, k), of a block-scaled product."""
+        scale_a, scale_b = self.scales
+        return dequantized(self.a, scale_a, dtype), dequantized(self.b, scale_b, dtype)
 
 
 def make_operands(case: Case, device: torch.device, seed: int = 0) -> Operands:

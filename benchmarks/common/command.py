@@ -77,14 +77,40 @@ def for_each(items: Sequence[T], name: Callable[[T], str], work: Callable[[T], l
     return failed
 
 
-def finish(words: str, csv: Path | None, writer: CsvWriter | None = None) -> None:
-    """Prints what was written, as a table, how it was measured, and the file that holds it."""
-    if writer is not None:
-        print(aligned(writer.written))
+def finish(words: str, csv: Path | None) -> None:
+    """Prints how it was measured, and the file that holds it."""
     if words:
         print(f"\n{words}")
     if csv:
         print(f"figures: {portable_path(csv)}")
+
+
+def tabulate(
+    csv: Path | None, columns: Sequence[str], rows: Iterable[Iterable[object]], words: str = "", **head: str
+) -> int:
+    """Writes rows to the file as they come, then prints them as a table; returns the exit status.
+
+    Args:
+        csv: the file, if there is one.
+        columns: of it.
+        rows: in the order of the columns.
+        words: how it was measured.
+        head: of the file.
+    """
+    with CsvWriter(csv, columns, head) as writer:
+        for row in rows:
+            writer.write(row)
+    print(aligned(writer.written))
+    finish(words, csv)
+    return 0
+
+
+def gpu_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line's, which is refused where there is no GPU."""
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this needs a GPU")
+    return arguments
 
 
 def parse_names(text: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Fits the cost model of Hopper's float32 rows to a sweep, and says what the choice loses.
 
-    python -m benchmarks.fit.sweep --preset float32_rows --rows "bf16x6|simt|sm80_few" --csv sweep_float32.csv   # GPU
+    python benchmarks/matmul.py --preset float32_rows --rows "bf16x6|simt|sm80_few" --csv sweep_float32.csv   # GPU
     python -m benchmarks.fit.fit_float32 benchmarks/results/h200/sweep_float32.csv.xz                        # anywhere
 
 Prints each row's three numbers and the constants as csrc/cuda/sm90/heuristics/bf16x6.h wants them, and the regret of

@@ -216,7 +216,7 @@ def _halves(paths: Sequence[Path]) -> tuple[Sweep, Sweep]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/fit/sweep.py, of an H200")
+    parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/matmul.py --rows, of an H200")
     parser.add_argument("--steps", type=int, default=300, help="of the fit's second part (default 300)")
     parser.add_argument("--halves", action="store_true", help="fit to half of the files, judge by the other, and swap")
     parser.add_argument("--write", action="store_true", help="fit, and write cost_numbers.h")
@@ -232,7 +232,7 @@ def main() -> None:
     if arguments.write:
         of_configs, of_gpu = Fit(sweep).run(arguments.steps)
         assert of_configs.shape[1] == len(CONFIG_NUMBERS)
-        NUMBERS.write_text(numbers_text(model().configs, of_configs, of_gpu))
+        NUMBERS.write_text(numbers_text(NUMBERS.read_text(), model().configs, of_configs, of_gpu))
         report("fitted", sweep.regrets(sweep.expected(of_configs, of_gpu).argmin(axis=0)), sweep.cases)
 
 

@@ -4,7 +4,7 @@ y = activation(x @ weight^T + bias), with x (m, k) and weight (n, k), is timed i
 gradient is recorded; `forward_backward`, which gives gradients to x, weight and bias for a random gradient of y; and
 `replay`, the forward pass in inference by CUDA graphs, which is left out on the CPU.
 
-Columns: dtype,m,n,k,activation,pass,provider,median_us,spread,samples. Providers: `tileon` is tileon_ops.matmul on the
+Providers: `tileon` is tileon_ops.matmul on the
 weight's transpose, `torch` F.linear and its activation, both eager; `tileon_compile` and `torch_compile` the same under
 torch.compile. Of `replay`: `kernel` is the op alone in a CUDA graph, `reduce_overhead` torch.compile's mode of that
 name, which copies x into the graph's own memory first, `reduce_overhead_fixed` the same with an x that is marked as
@@ -24,8 +24,7 @@ from torch import Tensor
 
 import tileon_ops
 from benchmarks.common.cases import ACTIVATIONS, SLOPE, TORCH_DTYPES, Shape
-from benchmarks.common.command import command_line, finish, parse_shapes, some_of
-from benchmarks.common.result_file import CsvWriter
+from benchmarks.common.command import command_line, parse_shapes, some_of, tabulate
 from benchmarks.common.timing import Arm, clock_words, cold_graph_arm, time_arms
 
 COLUMNS = ("dtype", "m", "n", "k", "activation", "pass", "provider", "median_us", "spread", "samples")
@@ -155,13 +154,12 @@ def main() -> int:
     some_of(parser, "--passes", PASSES)
     arguments = parser.parse_args()
     device, dtype = torch.device(arguments.device), TORCH_DTYPES[arguments.dtype]
-    with CsvWriter(arguments.csv, COLUMNS, {"timing": clock_words(device)}) as writer:
-        for case in itertools.product(arguments.shapes, arguments.activations, arguments.passes):
-            shape, activation, which = case
-            for row in measure(*case, dtype, device, arguments.seconds):
-                writer.write([arguments.dtype, *shape, activation, which, *row])
-    finish(clock_words(device), arguments.csv, writer)
-    return 0
+    rows = (
+        [arguments.dtype, *shape, activation, which, *figures]
+        for shape, activation, which in itertools.product(arguments.shapes, arguments.activations, arguments.passes)
+        for figures in measure(shape, activation, which, dtype, device, arguments.seconds)
+    )
+    return tabulate(arguments.csv, COLUMNS, rows, clock_words(device), timing=clock_words(device))
 
 
 if __name__ == "__main__":

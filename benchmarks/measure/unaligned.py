@@ -21,13 +21,12 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
-from benchmarks.common.command import command_line, finish, some_of
-from benchmarks.common.result_file import CsvWriter
+from benchmarks.common.command import command_line, gpu_arguments, some_of, tabulate
 from benchmarks.common.timing import cold_graph_arm, time_arms
 
 COLUMNS = ("op", "dtype", "case", "m", "n", "k", "provider", "mode", "median_us")
@@ -130,23 +129,22 @@ def measure(providers: dict[str, Call], device: torch.device) -> dict[str, dict[
     }
 
 
+@torch.inference_mode()
+def _rows(case: str, size: int, dtype: str) -> Iterator[list[object]]:
+    device = torch.device("cuda")
+    a, b = operands(case, size, getattr(torch, dtype), device)
+    for mode, medians in measure(calls(a, b), device).items():
+        for name, us in medians.items():
+            yield ["matmul", dtype, case, a.shape[0], b.shape[1], a.shape[1], name, mode, f"{us:.2f}"]
+
+
 def main() -> int:
     parser = command_line(__doc__, device=False)
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16"])
     some_of(parser, "--cases", CASES, "all but n50257", ",".join(case for case in CASES if case != "n50257"))
-    arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        parser.error("this needs a GPU")
-    device, dtype = torch.device("cuda"), getattr(torch, arguments.dtype)
-    with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"timing": "medians, normal random data"}) as writer:
-        for case, size in ((name, size) for name in arguments.cases for size in CASES[name]):
-            a, b = operands(case, size, dtype, device)
-            shape = (a.shape[0], b.shape[1], a.shape[1])
-            for mode, medians in measure(calls(a, b), device).items():
-                for name, us in medians.items():
-                    writer.write(["matmul", arguments.dtype, case, *shape, name, mode, f"{us:.2f}"])
-    finish("", arguments.csv, writer)
-    return 0
+    arguments = gpu_arguments(parser)
+    rows = (row for name in arguments.cases for size in CASES[name] for row in _rows(name, size, arguments.dtype))
+    return tabulate(arguments.csv, COLUMNS, rows, timing="medians, normal random data")
 
 
 if __name__ == "__main__":

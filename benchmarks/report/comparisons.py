@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.common.markdown import table
 from benchmarks.common.picture import DotPanel, DotRow, Picture, caption_of, machines
 from benchmarks.common.result_file import read_csv
-from benchmarks.common.times import Comparison
+from benchmarks.common.times import Comparison, geometric_mean
 from benchmarks.subjects import block_scaled, float32, fp8, portable, squares16, training, unaligned
 
 Maker = tuple[str, Callable[[Path], list[Comparison]]]  # a file's name, and what the folder with it says
@@ -54,7 +54,11 @@ def headline_part(results: Path) -> list[str]:
         for one in comparisons(results):
             peer = "`torch._scaled_mm`" if name == fp8.SOURCE else _PEER_WORDS[one.peer]
             worst = f"{min(one.values):.2f}" + (f" ({one.worst})" if len(one.values) > 1 else "")
-            rows += [] if one.alone else [[one.words, peer, str(len(one.values)), f"{one.mean:.2f}", worst]]
+            rows += (
+                []
+                if one.alone
+                else [[one.words, peer, str(len(one.values)), f"{geometric_mean(one.values):.2f}", worst]]
+            )
     rows += training.layer_headline(results) + training.host_headline(results)
     sources = [results / name for name in (*(name for name, _ in _IN_README), training.LAYER, training.HOST)]
     heads = [read_csv(source)[0] for source in sources if source.exists()]

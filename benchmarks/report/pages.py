@@ -16,9 +16,8 @@ from pathlib import Path
 
 from benchmarks.common.commit import ROOT
 from benchmarks.common.markdown import link
-from benchmarks.common.result_file import RESULTS
+from benchmarks.common.result_file import RESULTS, read_csv
 from benchmarks.report.comparisons import headline_part
-from benchmarks.report.proven import proven_part
 from benchmarks.subjects import (
     block_scaled_accuracy,
     block_scaled_tables,
@@ -43,6 +42,23 @@ def picture_part(name: str, words: str) -> Part:
         return [f"![{words}]({link(target)})"] if target.exists() else []
 
     return part
+
+
+def proven_part(results: Path) -> list[str]:
+    """The counts and verdicts as they stand in tests.txt and sanitizer.txt; nothing while one of them is missing."""
+    tests, sanitizers = results / "tests.txt", results / "sanitizer.txt"
+    if not tests.exists() or not sanitizers.exists():
+        return []
+    head, _ = read_csv(tests)
+    counts = re.findall(r"^=* ?(\d+ (?:passed|failed).*?) in [\d.]+s", tests.read_text(), re.MULTILINE)
+    verdicts = re.findall(r"^(memcheck|racecheck|synccheck): (.+), \d+ s$", sanitizers.read_text(), re.MULTILINE)
+    said = "; ".join(f"{tool} {verdict}" for tool, verdict in verdicts)
+    sentence = (
+        f"On the {head['gpu']} (driver {head['driver']}, torch {head['torch']}, commit `{head['commit'][:12]}`): "
+        f"{counts[-1] if counts else 'no counts'} ([tests.txt]({link(tests)})); over the reduced set for "
+        f"compute-sanitizer: {said} ([sanitizer.txt]({link(sanitizers)}))."
+    )
+    return [sentence]
 
 
 PAGES: dict[str, dict[str, Part]] = {

@@ -16,7 +16,7 @@ into the other, and a conversion behind it would only slow it down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -116,7 +116,7 @@ def scaled_mm_call(case: Case, operands: Operands, *, fast_accum: bool = False) 
 
 
 def _triton_call(case: Case, operands: Operands) -> Call:
-    """See triton_matmul.py."""
+    """See triton_peers.py."""
     if operands.a.device.type != "cuda":
         raise NotOffered("Triton needs a GPU")
     if case.dtype not in ("float16", "bfloat16") or case.layout != "NN":
@@ -124,7 +124,7 @@ def _triton_call(case: Case, operands: Operands) -> Call:
     if case.has_bias or case.activation not in ("none", "leaky_relu"):
         raise NotOffered("the peer's epilogues are none and leaky_relu")
     try:
-        from benchmarks.measure.peers.triton_matmul import triton_matmul
+        from benchmarks.measure.peers.triton_peers import triton_matmul
     except ImportError as error:
         raise NotOffered(f"Triton cannot be imported: {error}") from error
     a, b, activation = operands.a, operands.b, case.activation
@@ -159,14 +159,14 @@ def _prepared_call(case: Case, operands: Operands) -> Call:
 
 
 def _triton_block_scaled_call(case: Case, operands: Operands) -> Call:
-    """Triton's kernel in the quickest of its configurations: see triton_block_scaled.py."""
+    """Triton's kernel in the quickest of its configurations: see triton_peers.py."""
     device = operands.a.device
     if device.type != "cuda":
         raise NotOffered("Triton needs a GPU")
     if FORMATS[case.dtype].scale == "e4m3" and torch.cuda.get_device_capability(device) < _BLACKWELL:
         raise NotOffered("Triton does not compile e4m3 scales for this GPU")
     try:
-        from benchmarks.measure.peers.triton_block_scaled import BLOCK_K, quickest_config, triton_block_scaled_matmul
+        from benchmarks.measure.peers.triton_peers import BLOCK_K, quickest_config, triton_block_scaled_matmul
     except ImportError as error:
         raise NotOffered(f"Triton cannot be imported: {error}") from error
     if case.k % BLOCK_K != 0:
@@ -190,8 +190,7 @@ def dequantize_call(case: Case, operands: Operands) -> Call:
 
 
 def _bfloat16_call(case: Case, operands: Operands) -> Call:
-    scale_a, scale_b = operands.scales
-    a, b = dequantized(operands.a, scale_a, torch.bfloat16), dequantized(operands.b, scale_b, torch.bfloat16)
+    a, b = operands.dequantized(torch.bfloat16)
     return lambda: torch.matmul(a, b.t())
 
 
@@ -270,20 +269,12 @@ def table_dtype(case: Case) -> str:
     return "*".join(dict.fromkeys(names))
 
 
-def config_arms(case: Case, operands: Operands, indices: Iterable[int] | None) -> dict[str, Arm]:
-    """An arm for each row of the tile table that takes the case's dtype, as `tileon:<row's name>`.
-
-    Args:
-        case: of the operands.
-        operands: that every arm multiplies.
-        indices: of the rows wanted; None is all of them.
-    """
+def config_arms(case: Case, operands: Operands) -> dict[str, Arm]:
+    """An arm for each row of the tile table that takes these operands, as `tileon:<row's name>`."""
     arms: dict[str, Arm] = {}
-    dtype = table_dtype(case)
     for line in torch.ops.tileon._matmul_configs().splitlines():
         index, name, dtypes = line.split()
-        wanted = indices is None or int(index) in indices
-        if wanted and dtype in dtypes.split(","):
+        if table_dtype(case) in dtypes.split(","):
             call = tileon_call(case, operands, int(index))
             try:
                 call()
