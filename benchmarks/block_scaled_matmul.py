@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _shapes(arguments: argparse.Namespace, device: torch.device) -> list[Shape]:
+def _shapes(arguments: argparse.Namespace) -> list[Shape]:
     """What is to be measured without a preset; nothing where only a check was asked for.
 
     Raises:
@@ -60,7 +60,7 @@ def _shapes(arguments: argparse.Namespace, device: torch.device) -> list[Shape]:
     first, last = arguments.K_range or (arguments.K, arguments.K)
     if first > last or arguments.K_step < 1:
         raise ValueError(f"--K_range {first} {last} --K_step {arguments.K_step} holds no K")
-    size = _SIZES[device.type]
+    size = _SIZES[arguments.device.type]
     shapes = [(size, size, k) for k in range(first, last + 1, arguments.K_step)]
     return shapes if arguments.bench else []
 
@@ -73,7 +73,7 @@ def _kinds(arguments: argparse.Namespace, work: list[Work]) -> list[str]:
     return list(dict.fromkeys(item.case.data for item in work)) or [arguments.data]
 
 
-def _work(arguments: argparse.Namespace, device: torch.device) -> list[Work]:
+def _work(arguments: argparse.Namespace) -> list[Work]:
     """The cases with their providers.
 
     Raises:
@@ -81,9 +81,9 @@ def _work(arguments: argparse.Namespace, device: torch.device) -> list[Work]:
     """
     formats, providers = _formats(arguments), arguments.providers
     if arguments.preset:
-        work = [item for item in preset_work(arguments.preset, device) if item.case.dtype in formats]
+        work = [item for item in preset_work(arguments.preset, arguments.device) if item.case.dtype in formats]
     else:
-        work = works(formats, _shapes(arguments, device), arguments.data)
+        work = works(formats, _shapes(arguments), arguments.data)
     if arguments.csv and not work:
         raise ValueError("--csv writes what is measured: give --bench, --shapes or --preset too")
     return [replace(item, providers=tuple(providers)) for item in work] if providers else work
@@ -103,24 +103,25 @@ def check(case: Case, device: torch.device) -> float:
     return float((ours - expected).abs().max())
 
 
-def _is_right(arguments: argparse.Namespace, device: torch.device, work: list[Work]) -> bool:
+def _is_right(arguments: argparse.Namespace, work: list[Work]) -> bool:
     torch.set_float32_matmul_precision("highest")  # the reference is no TF32 product
-    sizes, good = (_SIZES[device.type],) * 3, True
+    sizes, good = (_SIZES[arguments.device.type],) * 3, True
     kinds = [(name, data) for name in _formats(arguments) for data in _kinds(arguments, work)]
     for case in (Case(name, "NT", *sizes, data=data) for name, data in kinds):
         try:
-            said = f"agrees with dequantization and a float32 product (largest difference {check(case, device):.2g})"
+            difference = check(case, arguments.device)
+            said = f"agrees with dequantization and a float32 product (largest difference {difference:.2g})"
         except AssertionError as error:
             good, said = False, f"WRONG\n{error}"
         print(f"{case}: {said}", flush=True)
     return good
 
 
-def _words(arguments: argparse.Namespace, device: torch.device, work: list[Work]) -> str:
+def _words(arguments: argparse.Namespace, work: list[Work]) -> str:
     """On which data, for the head of the file."""
     kinds = _kinds(arguments, work)
     data = [f"{kind}: {_DATA_WORDS[kind]}" for kind in kinds] if len(kinds) > 1 else [_DATA_WORDS[kinds[0]]]
-    graphs = device.type == "cuda" and any("_graph" in name for item in work for name in item.providers or ())
+    graphs = arguments.device.type == "cuda" and any("_graph" in name for item in work for name in item.providers or ())
     return "; ".join(data) + ("; _graph: CUDA-graph replay over rotated operands, cold L2" if graphs else "")
 
 

@@ -94,18 +94,18 @@ def parser_of() -> argparse.ArgumentParser:
     return parser
 
 
-def _work(arguments: argparse.Namespace, device: torch.device) -> list[Work]:
+def _work(arguments: argparse.Namespace) -> list[Work]:
     """The cases, each with its providers.
 
     Raises:
         ValueError: a name that is none, or rows where there are none.
     """
-    if arguments.rows is not None and device.type != "cuda":
+    if arguments.rows is not None and arguments.device.type != "cuda":
         raise ValueError("--rows needs a GPU: the tile table is the GPU's")
     if arguments.preset:
         given = {"dtype": arguments.dtype, "layout": arguments.layout, "epilogue": arguments.activation}
         chosen = {field: names for field, names in given.items() if names}
-        work = preset_work(arguments.preset, device)
+        work = preset_work(arguments.preset, arguments.device)
         work = [item for item in work if all(getattr(item.case, field) in names for field, names in chosen.items())]
     else:
         kinds = (arguments.dtype or ["float32"], arguments.layout or ["NN"], arguments.activation or ["none"])
@@ -125,9 +125,9 @@ def _providers(work: Work, arguments: argparse.Namespace) -> tuple[str, ...]:
     return ("tileon", "torch", "triton", *graphs)
 
 
-def _words(arguments: argparse.Namespace, device: torch.device, work: list[Work]) -> str:
+def _words(arguments: argparse.Namespace, work: list[Work]) -> str:
     words = "normal random data" + ("; fp8 operands, float16 out" if any(item.case.is_fp8 for item in work) else "")
-    return words + ("; _graph: CUDA-graph replay, warm L2" if device.type == "cuda" else "")
+    return words + ("; _graph: CUDA-graph replay, warm L2" if arguments.device.type == "cuda" else "")
 
 
 def main() -> int:

@@ -12,7 +12,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 np = pytest.importorskip("numpy")
-from benchmarks.common.times import Key, geometric_mean  # noqa: E402
+from benchmarks.common.cases import Case  # noqa: E402
+from benchmarks.common.times import geometric_mean  # noqa: E402
 from benchmarks.fit import cost_model, fit_float32, fit_hopper, fit_portable, header_table  # noqa: E402
 from benchmarks.fit.cost_model import Sweep  # noqa: E402
 
@@ -22,7 +23,7 @@ SWEEPS = sorted((ROOT / "benchmarks" / "results" / "h200").glob("sweep*.csv*"))
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
 
 
-def random_cases(count: int) -> list[Key]:
+def random_cases(count: int) -> list[Case]:
     """Sizes that are multiples of 8 and above 8, so that every layout is one that TMA reads as the letters say; where
     the layout allows it, some outputs that TMA cannot write."""
     draw = random.Random(0)
@@ -31,7 +32,7 @@ def random_cases(count: int) -> list[Key]:
     for _ in range(count):
         layout, m, n, k = draw.choice(["NN", "NT", "TN", "TT"]), sizes(), sizes(), sizes()
         ragged = layout[1] == "T" and draw.random() < 0.3
-        cases.append(Key("bfloat16", layout, m, n + 3 if ragged else n, k, "none"))
+        cases.append(Case("bfloat16", layout, m, n + 3 if ragged else n, k, "none"))
     return cases
 
 

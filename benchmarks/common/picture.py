@@ -90,12 +90,8 @@ def machines(heads: Iterable[Head]) -> str:
 
 
 def caption_of(heads: Mapping[str, Head], notes: Sequence[str] = ()) -> tuple[str, ...]:
-    """Where the figures are from: the notes, one line of what the files share, one for each commit.
-
-    Args:
-        heads: by file name, of the files that the picture was made of.
-        notes: what else a reader must know.
-    """
+    """The notes, and where the figures are from: one line of what the files share, one for each commit. Heads are by
+    file name."""
     shared = [machines(heads.values())]
     for field in ("driver", "torch", "triton"):
         words = {head.get(field, "none") for head in heads.values()} - {"none"}

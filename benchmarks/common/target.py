@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from benchmarks.common.times import Key, Ratios, Times, Which
+from benchmarks.common.cases import Case
+from benchmarks.common.times import Ratios, Times, Which
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Asked(NamedTuple):
     """A row of a subject's targets: one provider's time over another's is at least `mean`, and `each` in every case."""
 
     what: str
-    which: Which | Collection[Key]  # Keys: not measured unless all of them are
+    which: Which | Collection[Case]  # Keys: not measured unless all of them are
     mean: float | None = None
     each: float | None = None
     over: str = "torch"
@@ -47,7 +48,7 @@ def targets_of(times: Times, rows: Iterable[Asked]) -> list[Target]:
         over = times.ratios(row.which, row.over, row.under)
         found += [mean_target(row.what, over, row.mean)] if row.mean is not None else []
         if row.each is not None:
-            figures = [(key.shape, ratio) for key, ratio in over.lowest()] if over else []
+            figures = [(key.short, ratio) for key, ratio in over.lowest()] if over else []
             one = each_target(row.what, figures, row.each)
             missing = row.no_peer and not figures
             found.append(Target(row.what, one.asked, row.no_peer, no_peer=True) if missing else one)
@@ -60,7 +61,7 @@ def mean_target(what: str, found: Ratios | None, bound: float) -> Target:
     if found is None:
         return Target(what, asked)
     key, worst = found.lowest()[0]
-    figure = f"{found.mean:.3f} over {len(found.by_case)}, worst {worst:.3f} at {key.shape}"
+    figure = f"{found.mean:.3f} over {len(found.by_case)}, worst {worst:.3f} at {key.short}"
     return Target(what, asked, figure, found.mean >= bound)
 
 

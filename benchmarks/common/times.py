@@ -10,44 +10,17 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
+from benchmarks.common.cases import Case
 from benchmarks.common.result_file import read_csv
 
-
-class Key(NamedTuple):
-    """A case as it stands in the file."""
-
-    dtype: str
-    layout: str
-    m: int
-    n: int
-    k: int
-    epilogue: str = "none"
-
-    def __str__(self) -> str:
-        return f"{self.dtype} {self.layout} {self.m}x{self.n}x{self.k}"
-
-    @property
-    def is_square(self) -> bool:
-        return self.m == self.n == self.k
-
-    @property
-    def shape(self) -> str:
-        return str(self.m) if self.is_square else f"{self.m}x{self.n}x{self.k}"
-
-    def tflops(self, microseconds: float) -> float:
-        """Rate of the product alone: 2 m n k operations."""
-        return 2e-6 * self.m * self.n * self.k / microseconds
-
-
-Which = Callable[[Key], bool]
+Which = Callable[[Case], bool]
 By = dict[str, float]  # microseconds by provider
 
 
-def square(dtype: str, layout: str, size: int) -> Key:
+def square(dtype: str, layout: str, size: int) -> Case:
     """The plain product of m = n = k."""
-    return Key(dtype, layout, size, size, size)
+    return Case(dtype, layout, size, size, size)
 
 
 def squares(dtypes: Collection[str], *layouts: str, epilogue: str = "none") -> Which:
@@ -69,13 +42,13 @@ def geometric_mean(values: Iterable[float]) -> float:
 class Ratios:
     """A provider's time over another's, for several cases; never empty."""
 
-    by_case: dict[Key, float]
+    by_case: dict[Case, float]
 
     @property
     def mean(self) -> float:
         return geometric_mean(self.by_case.values())
 
-    def lowest(self, count: int | None = None) -> list[tuple[Key, float]]:
+    def lowest(self, count: int | None = None) -> list[tuple[Case, float]]:
         return sorted(self.by_case.items(), key=lambda item: item[1])[:count]
 
 
@@ -91,13 +64,13 @@ class Comparison:
     alone: bool = False
 
 
-class Times(dict[Key, By]):
+class Times(dict[Case, By]):
     """Microseconds by case and provider."""
 
     def where(self, which: Which) -> Times:
         return Times((key, by) for key, by in self.items() if which(key))
 
-    def ratios(self, which: Which | Collection[Key], over: str = "torch", under: str = "tileon") -> Ratios | None:
+    def ratios(self, which: Which | Collection[Case], over: str = "torch", under: str = "tileon") -> Ratios | None:
         """`over`'s time, mostly the peer's, divided by `under`'s, in the cases that have both; None where none has.
         Where the cases are given one by one, each of them must have both, or it is None."""
         wanted = which if callable(which) else which.__contains__
@@ -112,7 +85,7 @@ class Times(dict[Key, By]):
         if found is None:
             return []
         worst, name = found.lowest()[0][0], peer.removesuffix("_graph").removesuffix("_fast")
-        return [Comparison(words, name, tuple(found.by_case.values()), f"{worst.dtype} {worst.shape}", alone)]
+        return [Comparison(words, name, tuple(found.by_case.values()), f"{worst.dtype} {worst.short}", alone)]
 
     def compared_squares(self, words: str, dtypes: Collection[str]) -> list[Comparison]:
         """With torch: NN and NT apart, for they differ, and every linear layer is NT."""
@@ -132,7 +105,7 @@ def read_times(path: Path, data: str | None = None) -> tuple[dict[str, str], Tim
     times = Times()
     for row in rows:
         if data is None or row.get("data", "tutorial") == data:
-            key = Key(row["dtype"], row["layout"], int(row["m"]), int(row["n"]), int(row["k"]), row["epilogue"])
+            key = Case(row["dtype"], row["layout"], int(row["m"]), int(row["n"]), int(row["k"]), row["epilogue"])
             times.setdefault(key, {})[row["provider"]] = float(row["median_us"])
     return head, times
 

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common.times import By, Key, read_row_times
+from benchmarks.common.cases import Case
+from benchmarks.common.times import By, read_row_times
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = ROOT / "csrc" / "cuda" / "sm90" / "heuristics" / "cost_numbers.h"
@@ -81,14 +82,14 @@ class Model:
         self._library.expected_ns(len(config), config_at, case_at, len(cases), cases_at, SM_COUNT, *numbers_at)
         return ns
 
-    def chosen(self, cases: Sequence[Key], sm_count: int = SM_COUNT) -> Array:
+    def chosen(self, cases: Sequence[Case], sm_count: int = SM_COUNT) -> Array:
         """By case: the number of the config that the library chooses."""
         found, as_cases = np.zeros(len(cases), np.int32), as_array(cases)
         self._library.choose_all(len(cases), _pointer(as_cases), sm_count, _pointer(found))
         return found
 
 
-def as_array(cases: Sequence[Key]) -> Array:
+def as_array(cases: Sequence[Case]) -> Array:
     lines = [(case.m, case.n, case.k, case.layout[0] == "T", case.layout[1] == "N") for case in cases]
     return np.array(lines, _CASE)
 
@@ -109,7 +110,7 @@ def model() -> Model:
 class Sweep:
     """The measured times, as arrays of configs by cases."""
 
-    def __init__(self, measured: Mapping[Key, By], configs: Sequence[str]) -> None:
+    def __init__(self, measured: Mapping[Case, By], configs: Sequence[str]) -> None:
         self.configs, self.by_case = configs, measured
         self.cases = list(measured)
         times = [[1e3 * of_case.get(name, math.nan) for of_case in measured.values()] for name in configs]
@@ -144,7 +145,7 @@ class Sweep:
 class Loss:
     """The chosen config's time over the best one's."""
 
-    key: Key
+    key: Case
     chosen: str
     best: str
     ratio: float

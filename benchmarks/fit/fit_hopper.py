@@ -23,7 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common.times import Key, geometric_mean
+from benchmarks.common.cases import Case
+from benchmarks.common.times import geometric_mean
 from benchmarks.fit.cost_model import CONFIG_NUMBERS, NUMBERS, Array, Sweep, model, numbers_text
 from benchmarks.measure.tune_regret import linear_cases, rectangles
 
@@ -187,7 +188,7 @@ class Fit:
         return self.numbers()
 
 
-def report(title: str, regrets: Array, cases: Sequence[Key]) -> None:
+def report(title: str, regrets: Array, cases: Sequence[Case]) -> None:
     worst = np.argsort(-regrets)[:5]
     listed = ", ".join(f"{cases[case]} {100 * (regrets[case] - 1):.1f} %" for case in worst)
     print(
@@ -206,7 +207,7 @@ def read_without_judged(paths: Sequence[Path]) -> Sweep:
 def _halves(paths: Sequence[Path]) -> tuple[Sweep, Sweep]:
     """Every other file, and the rest; of the outputs that TMA cannot write, which are all in one file, every other."""
     files = [read_without_judged([path]) for path in paths]
-    halves: list[dict[Key, dict[str, float]]] = [{}, {}]
+    halves: list[dict[Case, dict[str, float]]] = [{}, {}]
     for number, file in enumerate(files):
         is_split = len(files) == 1 or all(case.n % 8 for case in file.cases)
         for position, (case, times) in enumerate(file.by_case.items()):

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common.times import By, Key, Times, geometric_mean, read_row_times
+from benchmarks.common.cases import Case
+from benchmarks.common.times import By, Times, geometric_mean, read_row_times
 
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 LAUNCH_NS = 2000.0  # of an empty kernel between two events: the same for all rows, and left out of the models
@@ -73,7 +74,7 @@ def least_squares(model: Model, logs: Array, ns: Array, pull: Array, steps: int 
     return logs
 
 
-def report(title: str, chosen: Mapping[Key, str], times: Mapping[Key, By]) -> None:
+def report(title: str, chosen: Mapping[Case, str], times: Mapping[Case, By]) -> None:
     """What is lost by these choices against the best row."""
     lost = {case: times[case][name] / min(times[case].values()) for case, name in chosen.items()}
     worst, beyond = max(lost, key=lambda case: lost[case]), sum(loss > 1.08 for loss in lost.values())

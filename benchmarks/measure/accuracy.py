@@ -49,7 +49,7 @@ def _rows(case: Case, device: torch.device) -> Iterator[list[object]]:
 
 def main() -> int:
     arguments = command_line(__doc__).parse_args()
-    device = torch.device(arguments.device)
+    device = arguments.device
     cases = [Case(dtype, "NN", *shape) for dtype in _DTYPES for shape in _SHAPES[device.type]]
     return tabulate(arguments.csv, COLUMNS, (row for case in cases for row in _rows(case, device)), reference="float64")
 

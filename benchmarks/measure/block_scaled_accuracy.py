@@ -91,7 +91,7 @@ def main() -> int:
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] (default 8192x8192 by two k on a GPU)")
     parser.add_argument("--rows", type=at_least(1), default=256, help="of the product that are compared (default 256)")
     arguments = parser.parse_args()
-    device = torch.device(arguments.device)
+    device = arguments.device
     shapes = arguments.shapes or SHAPES[device.type]
     try:
         kinds = itertools.product(arguments.format, DATA, shapes)

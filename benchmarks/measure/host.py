@@ -67,7 +67,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=200, help="in one batch (default 200, far below the launch queue)")
     parser.add_argument("--batches", type=int, default=200, help="for each provider (default 200)")
     arguments = parser.parse_args()
-    device, calls, batches = torch.device(arguments.device), arguments.calls, arguments.batches
+    device, calls, batches = arguments.device, arguments.calls, arguments.batches
     words = f"{SIZE}x{SIZE}x{SIZE} {arguments.dtype} on {device.type}, median of {batches} batches of {calls} calls"
     dtype = TORCH_DTYPES[arguments.dtype]
     rows = (

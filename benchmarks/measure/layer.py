@@ -59,12 +59,11 @@ def make_tensors(shape: Shape, dtype: torch.dtype, device: torch.device, *, requ
     """Random normal ones."""
     m, n, k = shape
     generator = torch.Generator(device).manual_seed(0)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, device=device, generator=generator).to(dtype)
-
-    x, weight, bias = (t.requires_grad_(requires_grad) for t in (normal(m, k), normal(n, k), normal(n)))
-    return Tensors(x, weight, bias, normal(m, n))
+    sizes = ((m, k), (n, k), (n,), (m, n))
+    x, weight, bias, grad = (torch.randn(*size, device=device, generator=generator).to(dtype) for size in sizes)
+    for leaf in (x, weight, bias):
+        leaf.requires_grad_(requires_grad)
+    return Tensors(x, weight, bias, grad)
 
 
 def layers(activation: str) -> tuple[Layer, Layer]:
@@ -153,7 +152,7 @@ def main() -> int:
     some_of(parser, "--activations", ACTIVATIONS, *["leaky_relu,gelu"] * 2)
     some_of(parser, "--passes", PASSES)
     arguments = parser.parse_args()
-    device, dtype = torch.device(arguments.device), TORCH_DTYPES[arguments.dtype]
+    device, dtype = arguments.device, TORCH_DTYPES[arguments.dtype]
     rows = (
         [arguments.dtype, *shape, activation, which, *figures]
         for shape, activation, which in itertools.product(arguments.shapes, arguments.activations, arguments.passes)

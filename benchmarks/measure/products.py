@@ -46,7 +46,7 @@ def list_work(work: Sequence[Work], arguments: argparse.Namespace) -> None:
 
 
 def _time(
-    item: Work, device: torch.device, arguments: argparse.Namespace, make_arm: MakeArm, rows: str | None
+    item: Work, arguments: argparse.Namespace, make_arm: MakeArm, rows: str | None
 ) -> tuple[dict[str, Timing], list[str], str]:
     """Timings by provider, why the others are missing, and the kernel that the op chose; operands and graphs are gone
     when it returns.
@@ -57,7 +57,7 @@ def _time(
     case, missing, keep = item.case, [], ["tileon"]
     arms: dict[str, Arm] = {}
     torch.set_float32_matmul_precision("high" if case.allow_tf32 else "highest")
-    operands = make_operands(case, device)
+    operands = make_operands(case, arguments.device)
     for provider in item.providers or ():
         try:
             arms[provider] = make_arm(provider, case, operands)
@@ -72,12 +72,11 @@ def _time(
         found = config_arms(case, operands).items()
         arms |= {name: row for name, row in found if re.search(rows, name.removeprefix("tileon:"))}
         limits |= {"max_rounds": _ROW_ROUNDS, "hopeless": arguments.hopeless, "keep": keep}
-    return time_arms(arms, device, **limits), missing, keep[-1].removeprefix("tileon:")
+    return time_arms(arms, arguments.device, **limits), missing, keep[-1].removeprefix("tileon:")
 
 
 def measure(
     work: Sequence[Work],
-    device: torch.device,
     arguments: argparse.Namespace,
     words: str,
     *,
@@ -90,8 +89,7 @@ def measure(
 
     Args:
         work: every case has its providers.
-        device: where.
-        arguments: of the command: seconds, warmup_seconds and csv, and of some commands plot.
+        arguments: of the command: device, seconds, warmup_seconds and csv, and of some commands plot.
         words: on which data, for the head of the file.
         columns: of the file, behind those that every file has: fields of a case, and with `rows` `kernel`, what ran.
         head: of the file, besides.
@@ -99,13 +97,15 @@ def measure(
         rows: a regular expression: these rows of the tile table are timed too, as `tileon:<row>`, but for those that
             take more than `arguments.hopeless` times the best one's time in a first look.
     """
-    timing = f"{clock_words(device)}, interleaved arms, median of about {arguments.seconds:g} s a case, {words}"
+    timing = (
+        f"{clock_words(arguments.device)}, interleaved arms, median of about {arguments.seconds:g} s a case, {words}"
+    )
     columns = (*COLUMNS, *columns)
     said: set[str] = set()  # why a provider is missing, once
 
     def one(item: Work) -> list[str]:
         case, lines = item.case, []
-        timings, missing, chosen = _time(item, device, arguments, make_arm, rows)
+        timings, missing, chosen = _time(item, arguments, make_arm, rows)
         quickest = min(timings, key=lambda provider: timings[provider].median_us)
         for provider, timing in timings.items():
             us, kernel = timing.median_us, chosen if provider == "tileon" else provider.removeprefix("tileon:")
@@ -129,37 +129,31 @@ def measure(
 
 def run(
     parser: argparse.ArgumentParser,
-    work_of: Callable[[argparse.Namespace, torch.device], list[Work]],
-    words_of: Callable[[argparse.Namespace, torch.device, list[Work]], str],
+    work_of: Callable[[argparse.Namespace], list[Work]],
+    words_of: Callable[[argparse.Namespace, list[Work]], str],
     *,
-    is_right: Callable[[argparse.Namespace, torch.device, list[Work]], bool] = lambda *_: True,
+    is_right: Callable[[argparse.Namespace, list[Work]], bool] = lambda *_: True,
     columns: Sequence[str] = (),
 ) -> int:
-    """A command of `product_parser`: its exit status.
-
-    Args:
-        parser: with the command's own options.
-        work_of: the cases with their providers; a ValueError says what is wrong with the arguments.
-        words_of: on which data.
-        is_right: looks at results before anything is measured.
-        columns: of `measure`.
-    """
+    """A command of `product_parser`: its exit status. `work_of` gives the cases with their providers, and says by a
+    ValueError what is wrong with the arguments; `words_of` on which data they are; `is_right` looks at results before
+    anything is measured. The columns are those of `measure`."""
     arguments = parser.parse_args()
-    device, rows = torch.device(arguments.device), getattr(arguments, "rows", None)
+    rows = getattr(arguments, "rows", None)
     if arguments.plot and not arguments.csv:
         parser.error("--plot draws what --csv writes: give both")
     try:
-        work = work_of(arguments, device)
+        work = work_of(arguments)
     except ValueError as error:
         parser.error(str(error))
     if arguments.dry_run:
         list_work(work, arguments)
         return 0
     with torch.inference_mode():
-        if not is_right(arguments, device, work):
+        if not is_right(arguments, work):
             return 1
     if not work:
         return 0
     columns = (*columns, *(["kernel"] if rows is not None else []))
-    failed, _ = measure(work, device, arguments, words_of(arguments, device, work), columns=columns, rows=rows)
+    failed, _ = measure(work, arguments, words_of(arguments, work), columns=columns, rows=rows)
     return 1 if failed else 0

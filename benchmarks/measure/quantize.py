@@ -86,7 +86,7 @@ def main() -> int:
     parser.add_argument("--shapes", type=lambda text: parse_sizes(text, "MxK"), help=shapes_help)
     some_of(parser, "--format", QUANTIZED)
     arguments = parser.parse_args()
-    device = torch.device(arguments.device)
+    device = arguments.device
     shapes = arguments.shapes or [(8192, 8192) if device.type == "cuda" else (256, 256)]
     for m, k in shapes:
         for name in arguments.format:

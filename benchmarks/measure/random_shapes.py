@@ -10,8 +10,8 @@ epilogue are drawn from a seed: random_shapes_draw.py says how. Each product is 
 interleaved run (timing.py): who they are says user_call of peers/providers.py.
 
 The CSV's columns are those of products.py, a block-scaled format being a dtype, and batch, 1 where the operands are
-2-D. The head has the seed, and the command that draws the same products. What is printed at the end, torch's time over
-ours by group and class, is made of these rows alone.
+2-D. The head has the seed: with it, and the options that the command had, the same products are drawn. What is printed
+at the end, torch's time over ours by group and class, is made of these rows alone.
 """
 
 from __future__ import annotations
@@ -59,26 +59,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _device(name: str) -> torch.device:
-    """The device of that name, as tensors on it have it.
-
-    Raises:
-        ValueError: torch has no such device, or it is neither a CPU nor a GPU.
-    """
-    try:
-        device = torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"--device {name}: {str(error).splitlines()[0]}") from error
-    if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"--device {name}: the ops run on cpu and cuda")
-    return device
-
-
-def _bounds(arguments: argparse.Namespace, device: torch.device) -> Bounds:
+def _bounds(arguments: argparse.Namespace) -> Bounds:
     """The device's, where the command line does not say otherwise."""
     default = _CPU_BOUNDS
-    if device.type == "cuda":
-        share = torch.cuda.get_device_properties(device).total_memory // _GPU_MEMORY_SHARE
+    if arguments.device.type == "cuda":
+        share = torch.cuda.get_device_properties(arguments.device).total_memory // _GPU_MEMORY_SHARE
         default = Bounds(_GPU_LARGEST, min(_GPU_BYTES, share), _GPU_FLOPS)
     return Bounds(
         largest=arguments.largest or default.largest,
@@ -87,25 +72,17 @@ def _bounds(arguments: argparse.Namespace, device: torch.device) -> Bounds:
     )
 
 
-def _groups(arguments: argparse.Namespace, device: torch.device) -> dict[str, tuple[str, ...]]:
+def _groups(arguments: argparse.Namespace) -> dict[str, tuple[str, ...]]:
     """What is drawn from: every dtype that the device has, where the command line does not name them.
 
     Raises:
         ValueError: there is nothing.
     """
-    dtypes = arguments.dtypes or [name for name in ALL_DTYPES if name != "tf32" or device.type == "cuda"]
+    dtypes = arguments.dtypes or [name for name in ALL_DTYPES if name != "tf32" or arguments.device.type == "cuda"]
     chosen = chosen_groups(arguments.groups, dtypes)
     if not chosen:
         raise ValueError(f"nothing is of groups {','.join(arguments.groups)} and of dtypes {','.join(dtypes)}")
     return chosen
-
-
-def _repeating_command(seed: int, count: int, bounds: Bounds, groups: Mapping[str, Sequence[str]]) -> str:
-    """The command that draws the same products on any device, whatever is default there."""
-    dtypes = dict.fromkeys(dtype for names in groups.values() for dtype in names)
-    words = ["python -m benchmarks.measure.random_shapes", f"--seed {seed}", f"--count {count}"]
-    words += [f"--largest {bounds.largest}", f"--max-bytes {bounds.bytes}", f"--max-flops {bounds.flops}"]
-    return " ".join([*words, f"--groups {','.join(groups)}", f"--dtypes {','.join(dtypes)}"])
 
 
 # What is printed at the end. A class is whether operands and result are aligned (random_shapes_draw.py), how many
@@ -188,13 +165,11 @@ def main() -> int:
     arguments = parser.parse_args()
     seed = secrets.randbelow(2**32) if arguments.seed is None else arguments.seed
     try:
-        device = _device(arguments.device)
-        bounds, groups = _bounds(arguments, device), _groups(arguments, device)
-        work = [Work(case, tuple(PROVIDERS)) for case in draw(seed, arguments.count, bounds, groups)]
+        cases = draw(seed, arguments.count, _bounds(arguments), _groups(arguments))
     except ValueError as error:
         parser.error(str(error))
-    head = {"seed": str(seed), "draw": _repeating_command(seed, arguments.count, bounds, groups)}
-    print(f"seed {seed}: {head['draw']}", flush=True)
+    print(f"seed {seed}", flush=True)
+    work = [Work(case, tuple(PROVIDERS)) for case in cases]
     if arguments.dry_run:
         list_work(work, arguments)
         return 0
@@ -203,7 +178,7 @@ def main() -> int:
         return Arm(PROVIDERS[provider](case, operands))
 
     words = "normal random data, quantized for block-scaled formats"
-    failed, rows = measure(work, device, arguments, words, columns=("batch",), head=head, make_arm=make_arm)
+    failed, rows = measure(work, arguments, words, columns=("batch",), head={"seed": str(seed)}, make_arm=make_arm)
     print(f"\n{summary_text(comparisons(rows))}\nseed {seed}")
     return 1 if failed else 0
 

@@ -54,11 +54,8 @@ def headline_part(results: Path) -> list[str]:
         for one in comparisons(results):
             peer = "`torch._scaled_mm`" if name == fp8.SOURCE else _PEER_WORDS[one.peer]
             worst = f"{min(one.values):.2f}" + (f" ({one.worst})" if len(one.values) > 1 else "")
-            rows += (
-                []
-                if one.alone
-                else [[one.words, peer, str(len(one.values)), f"{geometric_mean(one.values):.2f}", worst]]
-            )
+            mean = f"{geometric_mean(one.values):.2f}"
+            rows += [] if one.alone else [[one.words, peer, str(len(one.values)), mean, worst]]
     rows += training.layer_headline(results) + training.host_headline(results)
     sources = [results / name for name in (*(name for name, _ in _IN_README), training.LAYER, training.HOST)]
     heads = [read_csv(source)[0] for source in sources if source.exists()]

@@ -98,12 +98,7 @@ _LINK = re.compile(r"\]\((?=benchmarks/)")
 
 
 def filled(page: str, results: Path, text: str | None = None) -> str:
-    """The page's text with every part replaced.
-
-    Args:
-        page: one of PAGES.
-        results: the folder of the result files.
-        text: what to fill in; the page as it stands unless given.
+    """The page's text, as it stands unless given, with every part replaced from this folder of result files.
 
     Raises:
         ValueError: where the page's marks are not those of its parts, each once.

@@ -22,7 +22,7 @@ from benchmarks.common.cases import DATA, Case, Shape, Work
 from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, machines, with_mean
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Asked, Target, each_target, targets_of
-from benchmarks.common.times import Comparison, Key, Times, Which, read_times, square
+from benchmarks.common.times import Comparison, Times, Which, read_times, square
 
 SOURCE, PORTABLE = "block_scaled_matmul.csv", "block_scaled_portable.csv"
 FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")  # in the order of the tables
@@ -104,7 +104,7 @@ _PORTABLE_ASKED = [
 
 
 def _share_target(times: Times, name: str) -> Target:
-    by_k = {k: times.get(Key(name, "NT", WEIGHT, WEIGHT, k), {}).get("tileon") for k in (*_SHARE_K, WEIGHT)}
+    by_k = {k: times.get(Case(name, "NT", WEIGHT, WEIGHT, k), {}).get("tileon") for k in (*_SHARE_K, WEIGHT)}
     rate = {k: k / us for k, us in by_k.items() if us is not None}  # m and n are one everywhere
     shares = [(str(k), rate[k] / rate[WEIGHT]) for k in _SHARE_K] if len(rate) == len(by_k) else []
     what = f"{name} normal 8192 x 8192 x k, rate over that of k = 8192"
@@ -113,7 +113,7 @@ def _share_target(times: Times, name: str) -> Target:
 
 def _few_rows_target(times: Times, name: str, rows: int, bound: float) -> Target:
     what, asked = f"{name} {rows}x8192x8192 by graph replay, cold weights", f"<= {bound:.0f} us"
-    ours, rival = map(times.get(Key(name, "NT", rows, WEIGHT, WEIGHT), {}).get, GRAPHS)
+    ours, rival = map(times.get(Case(name, "NT", rows, WEIGHT, WEIGHT), {}).get, GRAPHS)
     if ours is None:
         return Target(what, asked)
     against = f" (cuBLAS on bfloat16 weights: {rival:.1f} us)" if rival is not None else ""

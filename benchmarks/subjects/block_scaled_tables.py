@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benchmarks.common import markdown
-from benchmarks.common.cases import DATA
+from benchmarks.common.cases import DATA, Case
 from benchmarks.common.markdown import rates, ratio, table
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Target
-from benchmarks.common.times import By, Key, Times, read_times, square
+from benchmarks.common.times import By, Times, read_times, square
 from benchmarks.subjects import block_scaled
 from benchmarks.subjects.block_scaled import EVENTS, FORMATS, GRAPHS, PORTABLE, SOURCE, SQUARES, WEIGHT
 
@@ -38,7 +38,7 @@ _FORMS = (
 )
 
 
-def _rates_and_rivals(key: Key, by: By, providers: Iterable[str]) -> list[str]:
+def _rates_and_rivals(key: Case, by: By, providers: Iterable[str]) -> list[str]:
     """TFLOP/s of the providers, and how many times the rivals' rates ours is."""
     return [*rates(key, by, providers), *(ratio(by, who) for who in _RIVALS)]
 
@@ -61,7 +61,7 @@ def portable_part(source: Path) -> list[str]:
     shapes = dict.fromkeys((key.m, key.n, key.k) for key in times)
     rows = [
         [key.dtype, f"{key.m} x {key.n} x {key.k}", *_rates_and_rivals(key, times[key], providers)]
-        for key in (Key(name, "NT", *shape) for name, shape in itertools.product(FORMATS, shapes))
+        for key in (Case(name, "NT", *shape) for name, shape in itertools.product(FORMATS, shapes))
         if "tileon" in times.get(key, {})
     ]
     words = f"By the portable kernels, TFLOP/s, float16 out ({head.get('timing', '')}). {_PEER_SENTENCE}:"
@@ -78,7 +78,7 @@ def part(source: Path) -> list[str]:
         [name, data, str(key.m), *_rates_and_rivals(key, times[key], PROVIDER_WORDS)]
         for name in FORMATS
         for data, times in of_kind.items()
-        for key in sorted((key for key in times if key.dtype == name and key.is_square), reverse=True)
+        for key in sorted((key for key in times if key.dtype == name and key.is_square), key=lambda key: -key.m)
         if "tileon" in times[key]
     ]
     words = (
@@ -105,7 +105,7 @@ def _sweep_table(times: Times) -> list[str]:
     size = max((key.m for key in mine if not key.is_square), default=0)
     rows, all_k = [], sorted({key.k for key in mine if key.m == size})
     for name, who in itertools.product(FORMATS, EVENTS):
-        keys = [Key(name, "NT", size, size, k) for k in all_k]
+        keys = [Case(name, "NT", size, size, k) for k in all_k]
         cells = [cell for key in keys for cell in rates(key, times.get(key, {}), (who,))]
         rows += [[name, PROVIDER_WORDS[who], *cells]] if any(cells) else []
     words = f"TFLOP/s over k, m = n = {size}, normal data:"

@@ -10,7 +10,7 @@ from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import rates, ratio, table
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Asked, Target, each_target, targets_of
-from benchmarks.common.times import Comparison, Key, Times, Which, read_times, rectangles, square, squares
+from benchmarks.common.times import Comparison, Times, Which, read_times, rectangles, square, squares
 from benchmarks.subjects.squares16 import EPILOGUE_SQUARES, linear_table
 
 SOURCE = "float32.csv"
@@ -51,8 +51,8 @@ def work() -> list[Work]:
 SQUARE_KEYS = {
     layout: [square("float32", layout, size) for size in SQUARES if size >= _FIRST_SQUARE] for layout in _LAYOUTS
 }
-LAYER_KEYS = [Key("float32", "NT", m, n, k) for n, k in WEIGHTS for m in LINEAR_ROWS if m >= _FIRST_ROWS]
-GRADIENT_KEYS = [Key("float32", "TN", *shape) for shape in GRADIENTS]
+LAYER_KEYS = [Case("float32", "NT", m, n, k) for n, k in WEIGHTS for m in LINEAR_ROWS if m >= _FIRST_ROWS]
+GRADIENT_KEYS = [Case("float32", "TN", *shape) for shape in GRADIENTS]
 _ASKED = [
     *(
         Asked(f"float32 {layout} squares from {_FIRST_SQUARE}, torch / ours", keys, _SQUARES_MEAN, _SQUARES_EACH)
@@ -103,7 +103,7 @@ def comparisons(source: Path) -> list[Comparison]:
 # Tables.
 
 
-def _rates(times: Times, key: Key) -> list[str]:
+def _rates(times: Times, key: Case) -> list[str]:
     """Ours, torch's, and how many times torch's ours is."""
     by = times.get(key, {})
     return [*rates(key, by, _PROVIDERS, 1), ratio(by, "torch")]
@@ -129,7 +129,7 @@ def _mean_table(times: Times) -> list[str]:
         found = large.ratios(which)
         if found is not None:
             key, worst = found.lowest()[0]
-            rows.append([what, str(len(found.by_case)), f"{found.mean:.2f}", f"{worst:.2f} at {key.shape}"])
+            rows.append([what, str(len(found.by_case)), f"{found.mean:.2f}", f"{worst:.2f} at {key.short}"])
     return table("torch's time over ours, in geometric mean:", ["squares", "cases", "mean", "worst"], rows)
 
 
@@ -138,7 +138,7 @@ def _gradient_table(times: Times) -> list[str]:
     if found is None:
         return []
     words = f"Gradients of weights (TN), TFLOP/s; torch's time over ours {found.mean:.2f} in geometric mean:"
-    return table(words, ["m x n x k", *_COLUMNS], [[key.shape, *_rates(times, key)] for key in found.by_case])
+    return table(words, ["m x n x k", *_COLUMNS], [[key.short, *_rates(times, key)] for key in found.by_case])
 
 
 @of_file(SOURCE)

@@ -80,7 +80,7 @@ def _fused(times: Times) -> Times:
 def targets(results: Path) -> list[Target]:
     """All of them, not measured where there is no file; and those of the choice in sweep.csv."""
     times = read_times(results / SOURCE)[1] if (results / SOURCE).exists() else Times()
-    fused = {f"{key.dtype} {key.shape}": by for key, by in _fused(times).items()}
+    fused = {f"{key.dtype} {key.short}": by for key, by in _fused(times).items()}
     over_plain = [(name, by["tileon"] / by["tileon_plain"]) for name, by in fused.items()]
     against_torch = [(name, by["torch"] / by["tileon"]) for name, by in fused.items()]
     return [
@@ -163,7 +163,7 @@ def _fused_table(times: Times) -> list[str]:
     for key, by in _fused(times).items():
         plain, ours, torch = markdown.times(by, _FUSED)
         over = f"{100 * (by['tileon'] / by['tileon_plain'] - 1):+.1f} %"
-        rows.append([f"{key.dtype} {key.shape}", plain, ours, over, torch, markdown.ratio(by, "torch")])
+        rows.append([f"{key.dtype} {key.short}", plain, ours, over, torch, markdown.ratio(by, "torch")])
     head = ["squares, NN", "tileon, plain", "tileon, fused", "fused over plain", "torch", "torch / tileon"]
     return table("Microseconds with `bias` and `leaky_relu`; torch takes two kernels:", head, rows)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.common.cases import Case
 from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import table
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Target, each_target
-from benchmarks.common.times import Key, geometric_mean, read_row_times
+from benchmarks.common.times import geometric_mean, read_row_times
 
 SOURCE, SWEEP = "tune_regret.csv", "sweep.csv"
 
@@ -33,7 +34,7 @@ def choice_targets(results: Path) -> list[Target]:
         return [Target(what, "mean <= 3 %"), Target(what, "each <= 10 %")]
     mean, worst = geometric_mean(loss.ratio for loss in mine), max(mine, key=lambda loss: loss.ratio)
     over = sum(loss.ratio > 1.10 for loss in mine)
-    place = f"{worst.key.dtype} {worst.key.layout} {worst.key.shape}: {worst.chosen}, best {worst.best}"
+    place = f"{worst.key.dtype} {worst.key.layout} {worst.key.short}: {worst.chosen}, best {worst.best}"
     return [
         Target(what, "mean <= 3 %", f"{100 * (mean - 1):.2f} % over {len(mine)}", mean <= 1.03),
         Target(what, "each <= 10 %", f"{over} beyond, worst {100 * (worst.ratio - 1):.1f} % at {place}", not over),
@@ -104,7 +105,7 @@ def tile_loads_part(source: Path) -> list[str]:
     found = sorted(
         (key.m, by[_LOADS_ROW])
         for key, by in read_row_times(source, (_LOADS_ROW,)).items()
-        if key == Key("bfloat16", "NT", key.m, *_LOADS_WEIGHT) and key.m <= 64
+        if key == Case("bfloat16", "NT", key.m, *_LOADS_WEIGHT) and key.m <= 64
     )
     head, cells = ["rows of x", *(str(rows) for rows, _ in found)], ["us", *(f"{us:.1f}" for _, us in found)]
     return page_part(source, table("", head, [cells])) if found else []

@@ -73,7 +73,7 @@ def _refuse_tf32_without_gpu(case: Case, operands: Operands) -> None:
 
 
 def _fast_call(case: Case, operands: Operands) -> Call:
-    if not case.is_fp8:
+    if not (case.is_fp8 or case.is_block_scaled):
         raise NotOffered("fast accumulation is for fp8")
     return tileon_call(case, operands, fast_accum=True)
 
@@ -134,28 +134,18 @@ def _triton_call(case: Case, operands: Operands) -> Call:
 # Block-scaled products.
 
 
-def _prepared_weight(case: Case, b: torch.Tensor, scale_b: torch.Tensor) -> torch.Tensor:
-    """int8 where b can be that and all of it fits, else bfloat16."""
-    prepare = torch.ops.tileon._prepare_block_scaled
-    if case.dtype == "mxfp4":
-        prepared: torch.Tensor = prepare(b, scale_b, form="int8")
-        misfits = prepared[-_PREPARED_WORD:][:4]  # the word that says what does not fit: csrc/core/problem.h
-        if not misfits.any():
-            return prepared
-    wide: torch.Tensor = prepare(b, scale_b, form="bfloat16")
-    return wide
-
-
 def _prepared_call(case: Case, operands: Operands) -> Call:
-    """All of the product but the preparation of b."""
+    """All of the product but the preparation of b: as int8 where it can be that and all of it fits, else bfloat16."""
     device = operands.a.device
     if device.type != "cuda" or torch.cuda.get_device_capability(device) != _HOPPER:
         raise NotOffered("weights are prepared for Hopper's kernels alone")
-    op = torch.ops.tileon._block_scaled_matmul_prepared
-    a, b = operands.a, operands.b
-    scale_a, scale_b = map(torch.ops.tileon.pack_scales, operands.scales)
-    prepared = _prepared_weight(case, b, scale_b)
-    return lambda: op(a, b, scale_a, scale_b, prepared, out_dtype=case.out_dtype)
+    ops, a, b = torch.ops.tileon, operands.a, operands.b
+    scale_a, scale_b = map(ops.pack_scales, operands.scales)
+    prepared = ops._prepare_block_scaled(b, scale_b, form="int8") if case.dtype == "mxfp4" else None
+    # The word that says what does not fit: csrc/core/problem.h.
+    if prepared is None or prepared[-_PREPARED_WORD:][:4].any():
+        prepared = ops._prepare_block_scaled(b, scale_b, form="bfloat16")
+    return lambda: ops._block_scaled_matmul_prepared(a, b, scale_a, scale_b, prepared, out_dtype=case.out_dtype)
 
 
 def _triton_block_scaled_call(case: Case, operands: Operands) -> Call:
@@ -232,7 +222,7 @@ _BLOCK_SCALED: _Calls = {
     "tileon": tileon_call,
     "triton": _triton_block_scaled_call,
     "torch_dequantize": dequantize_call,
-    "tileon_fast": partial(tileon_call, fast_accum=True),
+    "tileon_fast": _fast_call,
     "tileon_prepared": _prepared_call,
     "torch_bf16": _bfloat16_call,
 }
@@ -263,10 +253,8 @@ def arm(provider: str, case: Case, operands: Operands) -> Arm:
 
 def table_dtype(case: Case) -> str:
     """The case's dtype as the tile table names it."""
-    if not case.is_fp8:
-        return case.dtype
-    names = [str(dtype).removeprefix("torch.") for dtype in case.torch_dtypes]
-    return "*".join(dict.fromkeys(names))
+    names = dict.fromkeys(str(dtype).removeprefix("torch.") for dtype in case.torch_dtypes)
+    return "*".join(names) if case.is_fp8 else case.dtype
 
 
 def config_arms(case: Case, operands: Operands) -> dict[str, Arm]:
