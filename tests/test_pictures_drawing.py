@@ -9,7 +9,7 @@ import pytest
 from benchmark_files import COLUMNS, HEAD, csv_line
 from picture_files import NAMES, RESULTS, panels, picture, write_matmul
 
-from benchmarks.report.drawing import draw, figure_of
+from benchmarks.common.picture import draw, figure_of
 from benchmarks.report.plot import picture_of
 
 if TYPE_CHECKING:

@@ -85,9 +85,9 @@ def tabulate(
 ) -> int:
     """Writes rows to the file, if there is one, as they come, then prints them as a table, and how they were measured;
     returns the exit status. `head` is of the file."""
-    with CsvWriter(csv, columns, head) as writer:
-        for row in rows:
-            writer.write(row)
+    writer = CsvWriter(csv, columns, head)
+    for row in rows:
+        writer.write(row)
     print(aligned(writer.written))
     finish(words, csv)
     return 0

@@ -13,8 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
-from typing import TextIO, TypeVar
+from typing import TypeVar
 
 from benchmarks.common.commit import ROOT, commit
 
@@ -117,29 +116,18 @@ class CsvWriter:
     """
 
     def __init__(self, path: Path | None, columns: Sequence[str], extra: Mapping[str, str] | None = None) -> None:
-        self._file: TextIO | None = None
+        self._path = path
         self.written: list[list[str]] = []
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("w", newline="")
-            self._file.write(header(extra=extra))
-            self._rows = csv.writer(self._file, lineterminator="\n")
+            path.write_text(header(extra=extra))
         self.write(columns)
 
     def write(self, row: Iterable[object]) -> None:
         self.written.append([str(cell) for cell in row])
-        if self._file is not None:
-            self._rows.writerow(self.written[-1])
-            self._file.flush()
-
-    def __enter__(self) -> CsvWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self._path is not None:
+            with self._path.open("a", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerow(self.written[-1])
 
 
 def read_csv(path: Path) -> tuple[dict[str, str], list[dict[str, str]]]:

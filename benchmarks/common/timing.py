@@ -122,17 +122,6 @@ def warm_graph_arm(calls: Sequence[Callable[[], torch.Tensor]]) -> Arm:
     return replace(cold_graph_arm(calls, _WARM_LAUNCHES), warm=True)
 
 
-@dataclass(frozen=True)
-class _Replay:
-    """Replays a graph, and keeps the calls in it alive: the graph reads their operands and does not own them."""
-
-    graph: torch.cuda.CUDAGraph
-    calls: tuple[Callable[[], torch.Tensor], ...]
-
-    def __call__(self) -> None:
-        self.graph.replay()
-
-
 def _replay(calls: Sequence[Callable[[], torch.Tensor]], results_apart: int) -> Callable[[], None]:
     """Captures the calls; a result's memory is free for another after `results_apart` more."""
     stream = torch.cuda.Stream()
@@ -145,4 +134,9 @@ def _replay(calls: Sequence[Callable[[], torch.Tensor]], results_apart: int) -> 
     with torch.cuda.graph(graph):
         for call in calls:
             results.append(call())
-    return _Replay(graph, tuple(calls))
+
+    def replay() -> None:
+        assert calls  # and with them operands, which the graph reads and does not own, stay alive as long as this
+        graph.replay()
+
+    return replay

@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -139,28 +138,6 @@ class Sweep:
         """By case: time of the chosen config over that of the best one."""
         found: Array = self.times[chosen, np.arange(len(self.cases))] / self.best
         return found
-
-
-@dataclass(frozen=True)
-class Loss:
-    """The chosen config's time over the best one's."""
-
-    key: Case
-    chosen: str
-    best: str
-    ratio: float
-
-
-def losses(path: Path, sm_count: int = SM_COUNT) -> list[Loss]:
-    """What the choice as it stands loses in every case of a sweep."""
-    sweep = Sweep.read([path])
-    if not sweep.cases:
-        return []
-    chosen, best = model().chosen(sweep.cases, sm_count), sweep.times.argmin(axis=0)
-    return [
-        Loss(case, sweep.configs[mine], sweep.configs[other], float(ratio))
-        for case, mine, other, ratio in zip(sweep.cases, chosen, best, sweep.regrets(chosen), strict=True)
-    ]
 
 
 def numbers_text(header: str, configs: Sequence[str], of_configs: Array, of_gpu: Array) -> str:

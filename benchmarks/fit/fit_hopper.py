@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.common.cases import Case
 from benchmarks.common.times import geometric_mean
-from benchmarks.fit.cost_model import CONFIG_NUMBERS, NUMBERS, Array, Sweep, model, numbers_text
+from benchmarks.fit.cost_model import NUMBERS, Array, Sweep, model, numbers_text
 from benchmarks.measure.tune_regret import linear_cases, rectangles
 
 _NEAR = 1.6  # times the best one: configs whose times the model shall tell
@@ -96,15 +96,13 @@ class Fit:
         by_traits = logs - self._beyond_traits @ logs  # what was known of single configs goes
         self._logs = np.concatenate([by_traits.ravel(), np.log(np.maximum(of_gpu, _LEAST_FACTOR))])
 
-    def numbers(self) -> tuple[Array, Array]:
+    def numbers(self, logs: Array | None = None) -> tuple[Array, Array]:
         """As Model.numbers has them."""
-        values = np.exp(self._logs)
+        values = np.exp(self._logs if logs is None else logs)
         return values[: self._own_numbers].reshape(self._shape), values[self._own_numbers :]
 
     def _log_ns(self, pairs: _Pairs, logs: Array) -> Array:
-        values = np.exp(logs)
-        of_configs, of_gpu = values[: self._own_numbers].reshape(self._shape), values[self._own_numbers :]
-        found = model().expected_ns(pairs.config, pairs.case, self._sweep.as_array, of_configs, of_gpu)
+        found = model().expected_ns(pairs.config, pairs.case, self._sweep.as_array, *self.numbers(logs))
         return np.asarray(np.log(found))
 
     def _derivatives(self, pairs: _Pairs) -> tuple[Array, Array]:
@@ -199,17 +197,17 @@ def report(title: str, regrets: Array, cases: Sequence[Case]) -> None:
 
 def read_without_judged(paths: Sequence[Path]) -> Sweep:
     """The sweeps' cases without those that tune_regret.py judges the choice by."""
-    judged = {(case.layout, case.m, case.n, case.k) for case in linear_cases() + rectangles()}
+    judged = {(case.layout, *case.shape) for case in linear_cases() + rectangles()}
     sweep = Sweep.read(paths)
-    return sweep.some([(case.layout, case.m, case.n, case.k) not in judged for case in sweep.cases])
+    return sweep.some([(case.layout, *case.shape) not in judged for case in sweep.cases])
 
 
 def _halves(paths: Sequence[Path]) -> tuple[Sweep, Sweep]:
     """Every other file, and the rest; of the outputs that TMA cannot write, which are all in one file, every other."""
-    files = [read_without_judged([path]) for path in paths]
     halves: list[dict[Case, dict[str, float]]] = [{}, {}]
-    for number, file in enumerate(files):
-        is_split = len(files) == 1 or all(case.n % 8 for case in file.cases)
+    for number, path in enumerate(paths):
+        file = read_without_judged([path])
+        is_split = len(paths) == 1 or all(case.n % 8 for case in file.cases)
         for position, (case, times) in enumerate(file.by_case.items()):
             halves[(position if is_split else number) % 2][case] = times
     return Sweep(halves[0], model().configs), Sweep(halves[1], model().configs)
@@ -232,7 +230,6 @@ def main() -> None:
                 report(words, half.regrets(half.expected(*numbers).argmin(axis=0)), half.cases)
     if arguments.write:
         of_configs, of_gpu = Fit(sweep).run(arguments.steps)
-        assert of_configs.shape[1] == len(CONFIG_NUMBERS)
         NUMBERS.write_text(numbers_text(NUMBERS.read_text(), model().configs, of_configs, of_gpu))
         report("fitted", sweep.regrets(sweep.expected(of_configs, of_gpu).argmin(axis=0)), sweep.cases)
 

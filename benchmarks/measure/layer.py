@@ -16,7 +16,8 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -33,26 +34,18 @@ PASSES = ("forward", "forward_backward", "replay")
 Layer = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class Tensors:
+class Tensors(NamedTuple):
     x: Tensor  # (m, k)
     weight: Tensor  # (n, k)
     bias: Tensor  # (n,)
     grad: Tensor  # (m, n), of the output
 
-    def step(self, layer: Layer) -> Callable[[], object]:
+    def step(self, layer: Layer) -> None:
         """Forward and backward, each with gradients of its own."""
         leaves = (self.x, self.weight, self.bias)
-
-        def run() -> None:
-            for leaf in leaves:
-                leaf.grad = None
-            layer(*leaves).backward(self.grad)
-
-        return run
-
-    def forward(self, layer: Layer) -> Callable[[], object]:
-        return lambda: layer(self.x, self.weight, self.bias)
+        for leaf in leaves:
+            leaf.grad = None
+        layer(*leaves).backward(self.grad)
 
 
 def make_tensors(shape: Shape, dtype: torch.dtype, device: torch.device, *, requires_grad: bool) -> Tensors:
@@ -86,8 +79,9 @@ def training_arms(activation: str, which: str, tensors: Tensors) -> dict[str, Ar
         "tileon_compile": torch.compile(ours, fullgraph=True),
         "torch_compile": torch.compile(torchs, fullgraph=True),
     }
-    run = tensors.step if which == "forward_backward" else tensors.forward
-    return {name: Arm(run(layer)) for name, layer in providers.items()}
+    if which == "forward_backward":
+        return {name: Arm(partial(tensors.step, layer)) for name, layer in providers.items()}
+    return {name: Arm(partial(layer, *tensors[:3])) for name, layer in providers.items()}
 
 
 def replay_arms(activation: str, tensors: Tensors) -> dict[str, Arm]:

@@ -119,7 +119,8 @@ def measure(
         said.update(new)
         return lines + [f"{case}  {reason}" for reason in new]
 
-    with torch.inference_mode(), CsvWriter(arguments.csv, columns, {"timing": timing, **(head or {})}) as writer:
+    writer = CsvWriter(arguments.csv, columns, {"timing": timing, **(head or {})})
+    with torch.inference_mode():
         failed = for_each(work, lambda item: str(item.case), one)
     finish(timing, arguments.csv)
     if getattr(arguments, "plot", None):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -29,8 +29,7 @@ COLUMNS = ("op", "format", "m", "k", "bytes", "median_us", "tb_s", "provider")
 QUANTIZED = ("mxfp8", "mxfp4", "nvfp4")  # mixed is a product of two of them
 
 
-@dataclass(frozen=True)
-class Movement:
+class Movement(NamedTuple):
     """One op on one tensor: `bytes` is what it must read and write."""
 
     op: str

@@ -17,6 +17,7 @@ at the end, torch's time over ours by group and class, is made of these rows alo
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import secrets
 import sys
@@ -94,8 +95,7 @@ _OUTPUTS = {"<= 2^16": 2**16, "<= 2^20": 2**20, "> 2^20": math.inf}  # numbers i
 _LENGTHS = {"< 512": 512, "< 2048": 2048, ">= 2048": math.inf}  # of k, below
 _ALIGNMENTS = ("aligned", "unaligned")
 
-Class = tuple[str, str, str]  # alignment, outputs, k
-_CLASSES: tuple[Class, ...] = (
+_CLASSES: tuple[tuple[str, str, str], ...] = (  # alignment, outputs, k
     ("all", "all", "all"),
     *((alignment, "all", "all") for alignment in _ALIGNMENTS),
     *((alignment, outputs, k) for alignment in _ALIGNMENTS for outputs in _OUTPUTS for k in _LENGTHS),
@@ -117,39 +117,27 @@ def comparisons(rows: Iterable[Mapping[str, str]]) -> list[Compared]:
     return [(case, by["torch"] / by["tileon"]) for case, by in found if by.keys() >= {"tileon", "torch"}]
 
 
-def _classes(case: Case) -> tuple[Class, ...]:
-    """The classes that the product belongs to, the widest first."""
-    alignment = _ALIGNMENTS[0] if is_aligned(case) else _ALIGNMENTS[1]
-    outputs = next(name for name, limit in _OUTPUTS.items() if case.batch * case.m * case.n <= limit)
-    length = next(name for name, limit in _LENGTHS.items() if case.k < limit)
-    return ("all", "all", "all"), (alignment, "all", "all"), (alignment, outputs, length)
-
-
-def summary(compared: Sequence[Compared]) -> list[list[str]]:
+def summary(compared: Iterable[Compared]) -> list[list[str]]:
     """The table, its head first: each group that occurs, as a whole, by alignment and by class; then all groups
-    together in the same way."""
-    of_group = {group: [item for item in compared if group_of(item[0]) == group] for group in GROUPS}
-    groups = {group: items for group, items in of_group.items() if items}
-    if len(groups) > 1:
-        groups["all"] = list(compared)
-    return [[*HEAD], *(line for group, items in groups.items() for line in _group_lines(group, items))]
-
-
-def _group_lines(group: str, compared: Sequence[Compared]) -> list[list[str]]:
-    """A line for each class that has a case."""
-    of_class: dict[Class, list[Compared]] = {}
-    for item in compared:
-        for name in _classes(item[0]):
-            of_class.setdefault(name, []).append(item)
-    return [[group, *name, *_figures(of_class[name])] for name in _CLASSES if name in of_class]
-
-
-def _figures(compared: Sequence[Compared]) -> list[str]:
-    """Of one class, at least one case."""
-    ratios = [ratio for _, ratio in compared]
-    below = sum(ratio < LEVEL for ratio in ratios) / len(ratios)
-    case, worst = min(compared, key=lambda item: item[1])
-    return [str(len(ratios)), f"{geometric_mean(ratios):.3f}", f"{100 * below:.0f} %", f"{worst:.2f}", str(case)]
+    together in the same way, where there are several."""
+    lines: dict[tuple[str, ...], list[Compared]] = {}
+    for case, ratio in compared:
+        alignment = _ALIGNMENTS[0] if is_aligned(case) else _ALIGNMENTS[1]
+        outputs = next(name for name, limit in _OUTPUTS.items() if case.batch * case.m * case.n <= limit)
+        length = next(name for name, limit in _LENGTHS.items() if case.k < limit)
+        classes = (("all", "all", "all"), (alignment, "all", "all"), (alignment, outputs, length))
+        for group, names in itertools.product((group_of(case), "all"), classes):
+            lines.setdefault((group, *names), []).append((case, ratio))
+    groups = [group for group in (*GROUPS, "all") if (group, "all", "all", "all") in lines]
+    table = [[*HEAD]]
+    for line in ((group, *names) for group in groups if len(groups) > 2 or group != "all" for names in _CLASSES):
+        if line in lines:
+            ratios = [ratio for _, ratio in lines[line]]
+            below = 100 * sum(ratio < LEVEL for ratio in ratios) / len(ratios)
+            case, worst = min(lines[line], key=lambda item: item[1])
+            figures = [str(len(ratios)), f"{geometric_mean(ratios):.3f}", f"{below:.0f} %", f"{worst:.2f}", str(case)]
+            table.append([*line, *figures])
+    return table
 
 
 def summary_text(compared: Sequence[Compared]) -> str:

@@ -133,7 +133,8 @@ def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: 
         return [f"{name} {case.layout} {case.size}: {times}"]
 
     items = [(name, case) for name, cases in sets.items() for case in cases]
-    with torch.inference_mode(), CsvWriter(csv, COLUMNS, {"timing": timing, "random": drawn}) as writer:
+    writer = CsvWriter(csv, COLUMNS, {"timing": timing, "random": drawn})
+    with torch.inference_mode():
         failed = for_each(items, lambda item: f"{item[1].layout} {item[1].size}", one)
     finish(timing, csv)
     return 1 if failed else 0

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.common.picture import Picture
+from benchmarks.common.picture import Picture, draw
 from benchmarks.common.result_file import RESULTS, portable_path
 from benchmarks.report import comparisons
 from benchmarks.subjects import block_scaled
@@ -48,8 +48,6 @@ def draw_all(results: Path, *, anew: bool = False) -> None:
         missing = [source for source in sources if not (results / source).exists()]
         said = "nothing to draw" if picture is None else "up to date"
         if picture is not None and (anew or not picture.is_shown_by(target)):
-            from benchmarks.report.drawing import draw
-
             draw(picture, target)
             said = "drawn"
         print(f"{target.name}: {said}" + (f" (without {', '.join(missing)})" if missing else ""))

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, machines, with_mean
+from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, draw, machines, with_mean
 from benchmarks.common.result_file import portable_path, read_csv
 
 Row = dict[str, str]
@@ -76,8 +76,6 @@ def picture_of(source: Path) -> Picture:
 def draw_if_possible(source: Path, target: Path) -> bool:
     """Draws the CSV `source` into the PNG `target`, or says in a line why not; returns whether there is a picture."""
     try:
-        from benchmarks.report.drawing import draw
-
         draw(picture_of(source), target)
     except ImportError:
         print("no plot: this Python has no matplotlib")

@@ -30,10 +30,10 @@ def _gpu_times(source: Path) -> dict[tuple[str, Case], By]:
 
 def _compared(words: str, found: dict[tuple[str, Case], By], *, alone: bool) -> list[Comparison]:
     """torch's time over ours; nothing where none was measured."""
-    over = {key: by["torch"] / by["tileon"] for (_, key), by in found.items() if {"torch", "tileon"} <= by.keys()}
+    over = {case: by["torch"] / by["tileon"] for case, by in found.items() if {"torch", "tileon"} <= by.keys()}
     if not over:
         return []
-    worst = min(over, key=lambda key: over[key])
+    _, worst = min(over, key=lambda case: over[case])
     return [Comparison(words, "torch", tuple(over.values()), f"{worst.dtype} {worst.short}", alone)]
 
 
@@ -42,10 +42,8 @@ def operand_comparisons(source: Path) -> list[Comparison]:
     """Of the overview; without the cases that have a file of their own, where that is there."""
     outputs = source.with_name(OUTPUTS)
     elsewhere = {row["case"] for row in read_csv(outputs)[1]} if outputs.exists() else set()
-    rows = [row for row in read_csv(source)[1] if row["mode"] == "graph" and row["case"] not in elsewhere]
-    found = by_provider(rows, "case", "dtype", "m", "n", "k").values()
-    over = tuple(by["torch"] / by["tileon"] for by in found if {"torch", "tileon"} <= by.keys())
-    return [Comparison("bfloat16, unaligned or strided operands", "torch", over, alone=True)] if over else []
+    mine = {case: by for case, by in _gpu_times(source).items() if case[0] not in elsewhere}
+    return _compared("bfloat16, unaligned or strided operands", mine, alone=True)
 
 
 @of_file(OUTPUTS)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from types import ModuleType
 
 import torch
 import torch.nn.functional as F
@@ -115,20 +116,24 @@ def scaled_mm_call(case: Case, operands: Operands, *, fast_accum: bool = False) 
     return lambda: activate(torch._scaled_mm(a, b, one, one, bias=bias, out_dtype=out_dtype, use_fast_accum=fast_accum))
 
 
-def _triton_call(case: Case, operands: Operands) -> Call:
+def _triton_peers(operands: Operands) -> ModuleType:
     """See triton_peers.py."""
     if operands.a.device.type != "cuda":
         raise NotOffered("Triton needs a GPU")
+    try:
+        from benchmarks.measure.peers import triton_peers
+    except ImportError as error:
+        raise NotOffered(f"Triton cannot be imported: {error}") from error
+    return triton_peers
+
+
+def _triton_call(case: Case, operands: Operands) -> Call:
+    peers = _triton_peers(operands)
     if case.dtype not in ("float16", "bfloat16") or case.layout != "NN":
         raise NotOffered("the peer is float16 and bfloat16, NN")
     if case.has_bias or case.activation not in ("none", "leaky_relu"):
         raise NotOffered("the peer's epilogues are none and leaky_relu")
-    try:
-        from benchmarks.measure.peers.triton_peers import triton_matmul
-    except ImportError as error:
-        raise NotOffered(f"Triton cannot be imported: {error}") from error
-    a, b, activation = operands.a, operands.b, case.activation
-    return lambda: triton_matmul(a, b, activation, SLOPE)
+    return lambda: peers.triton_matmul(operands.a, operands.b, case.activation, SLOPE)
 
 
 # Block-scaled products.
@@ -149,21 +154,15 @@ def _prepared_call(case: Case, operands: Operands) -> Call:
 
 
 def _triton_block_scaled_call(case: Case, operands: Operands) -> Call:
-    """Triton's kernel in the quickest of its configurations: see triton_peers.py."""
-    device = operands.a.device
-    if device.type != "cuda":
-        raise NotOffered("Triton needs a GPU")
+    """Triton's kernel in the quickest of its configurations."""
+    peers, device = _triton_peers(operands), operands.a.device
     if FORMATS[case.dtype].scale == "e4m3" and torch.cuda.get_device_capability(device) < _BLACKWELL:
         raise NotOffered("Triton does not compile e4m3 scales for this GPU")
-    try:
-        from benchmarks.measure.peers.triton_peers import BLOCK_K, quickest_config, triton_block_scaled_matmul
-    except ImportError as error:
-        raise NotOffered(f"Triton cannot be imported: {error}") from error
-    if case.k % BLOCK_K != 0:
-        raise NotOffered(f"the peer wants k a multiple of {BLOCK_K}")
+    if case.k % peers.BLOCK_K != 0:
+        raise NotOffered(f"the peer wants k a multiple of {peers.BLOCK_K}")
     tensors = (operands.a, operands.b, *operands.scales)
-    config = quickest_config(*tensors)
-    return lambda: triton_block_scaled_matmul(*tensors, config)
+    config = peers.quickest_config(*tensors)
+    return lambda: peers.triton_block_scaled_matmul(*tensors, config)
 
 
 def dequantize_call(case: Case, operands: Operands) -> Call:
