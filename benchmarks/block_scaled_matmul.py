@@ -65,11 +65,8 @@ def _shapes(arguments: argparse.Namespace) -> list[Shape]:
     return shapes if arguments.bench else []
 
 
-def _formats(arguments: argparse.Namespace) -> list[str]:
-    return arguments.format or (list(FORMATS) if arguments.preset else ["nvfp4"])
-
-
 def _kinds(arguments: argparse.Namespace, work: list[Work]) -> list[str]:
+    """Of data, in the cases or in the check alone."""
     return list(dict.fromkeys(item.case.data for item in work)) or [arguments.data]
 
 
@@ -79,14 +76,14 @@ def _work(arguments: argparse.Namespace) -> list[Work]:
     Raises:
         ValueError: a range of K that holds nothing, a size that a format does not have, or nothing to write.
     """
-    formats, providers = _formats(arguments), arguments.providers
+    formats = arguments.format = arguments.format or (list(FORMATS) if arguments.preset else ["nvfp4"])
     if arguments.preset:
         work = [item for item in preset_work(arguments.preset, arguments.device) if item.case.dtype in formats]
     else:
         work = works(formats, _shapes(arguments), arguments.data)
     if arguments.csv and not work:
         raise ValueError("--csv writes what is measured: give --bench, --shapes or --preset too")
-    return [replace(item, providers=tuple(providers)) for item in work] if providers else work
+    return [replace(item, providers=tuple(arguments.providers or item.providers or ())) for item in work]
 
 
 def check(case: Case, device: torch.device) -> float:
@@ -106,7 +103,7 @@ def check(case: Case, device: torch.device) -> float:
 def _is_right(arguments: argparse.Namespace, work: list[Work]) -> bool:
     torch.set_float32_matmul_precision("highest")  # the reference is no TF32 product
     sizes, good = (_SIZES[arguments.device.type],) * 3, True
-    kinds = [(name, data) for name in _formats(arguments) for data in _kinds(arguments, work)]
+    kinds = [(name, data) for name in arguments.format for data in _kinds(arguments, work)]
     for case in (Case(name, "NT", *sizes, data=data) for name, data in kinds):
         try:
             difference = check(case, arguments.device)

@@ -10,7 +10,7 @@ import torch
 from benchmark_files import COLUMNS, HEAD, csv_line, read, run
 
 from benchmarks.common.cases import FP8_PAIRINGS, Case, make_operands
-from benchmarks.measure.matmul import preset_work
+from benchmarks.matmul import preset_work
 from benchmarks.measure.peers.providers import NotOffered, arm, table_dtype
 from benchmarks.report.pages import filled
 from benchmarks.report.plot import draw_if_possible

@@ -66,7 +66,9 @@ def test_written_numbers_are_read_again(tmp_path: pathlib.Path) -> None:
     configs = cost_model.model().configs
     of_configs = np.arange(1.0, 1 + len(configs) * len(cost_model.CONFIG_NUMBERS)).reshape(len(configs), -1)
     of_gpu = np.arange(1.0, 1 + len(cost_model.GPU_NUMBERS)) / 8
-    (tmp_path / "cost_numbers.h").write_text(cost_model.numbers_text(configs, of_configs, of_gpu))
+    (tmp_path / "cost_numbers.h").write_text(
+        cost_model.numbers_text(cost_model.NUMBERS.read_text(), configs, of_configs, of_gpu)
+    )
     (tmp_path / "print.cpp").write_text("""
 #include <cstdio>
 #include "cost_numbers.h"
@@ -121,7 +123,7 @@ def test_the_fit_leaves_out_shapes_that_the_choice_is_judged_by(tmp_path: pathli
     ]
     (tmp_path / "sweep.csv").write_text("\n".join([columns, *lines]) + "\n")
     sweep = fit_hopper.read_without_judged([tmp_path / "sweep.csv"])
-    assert [case.shape for case in sweep.cases] == ["72x88x104"]
+    assert [case.size for case in sweep.cases] == ["72x88x104"]
 
 
 @pytest.mark.parametrize(("header", "rows", "numbers"), [(fit_portable.HEADER, 22, 3), (fit_float32.HEADER, 13, 6)])

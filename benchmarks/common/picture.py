@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common.times import geometric_mean
+from benchmarks.common.times import Times, geometric_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,6 +85,17 @@ class Picture:
     def is_shown_by(self, png: Path) -> bool:
         """Whether the file is there and holds the key."""
         return png.exists() and self.key.encode() in png.read_bytes()
+
+
+def ratio_series(
+    times: Times, label: str, style: int, along: str, ours: str, peer: str, line: str = "-", hollow: bool = False
+) -> list[Series]:
+    """A peer's time over ours, over m or k; nothing where no case has both."""
+    found = times.ratios(lambda _: True, peer, ours)
+    if found is None:
+        return []
+    xs, ys = zip(*sorted((float(getattr(key, along)), ratio) for key, ratio in found.by_case.items()), strict=True)
+    return [Series(label, style, xs, ys, line, hollow)]
 
 
 def with_mean(label: str, values: Iterable[float]) -> str:

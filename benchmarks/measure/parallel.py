@@ -32,7 +32,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -88,24 +89,19 @@ def _use(tensor: Tensor) -> None:
     tensor.detach()[0, :1].clone()
 
 
-def _round_of(mlp: nn.Module, x: Tensor, direction: str) -> Callable[[], None]:
-    def forward() -> None:
-        with torch.no_grad():
-            _use(mlp(x))
-
-    def forward_backward() -> None:
+def _round(mlp: nn.Module, x: Tensor, direction: str) -> None:
+    with torch.set_grad_enabled(direction == "forward_backward"):
         output = mlp(x)
         _use(output)
+    if direction == "forward_backward":
         output.backward(x.detach())  # of the output's shape, and as random
         assert x.grad is not None
         _use(x.grad)
         x.grad = None
         mlp.zero_grad()
 
-    return forward if direction == "forward" else forward_backward
 
-
-def _seconds(runs: dict[str, Callable[[], None]], device: torch.device, rounds: int) -> dict[str, list[float]]:
+def _seconds(runs: Mapping[str, Callable[[], None]], device: torch.device, rounds: int) -> dict[str, list[float]]:
     """Seconds of every counted round on this device, by provider. Every process goes through the same order."""
     shuffle, on_gpu = random.Random(0), device.type == "cuda"
     marks: dict[str, list[tuple[Any, Any]]] = {name: [] for name in runs}
@@ -128,10 +124,6 @@ def _seconds(runs: dict[str, Callable[[], None]], device: torch.device, rounds: 
         name: [start.elapsed_time(end) * 1e-3 if on_gpu else end - start for start, end in pairs[_WARMUP_ROUNDS:]]
         for name, pairs in marks.items()
     }
-
-
-def _wait_for_all() -> None:
-    dist.all_reduce(torch.zeros(1))  # of the CPU: no GPU is kept busy by waiting
 
 
 def _check(provider: str, split: nn.Module, whole: nn.Module, x: Tensor) -> None:
@@ -160,17 +152,16 @@ def measure(
 
     medians: dict[tuple[str, str, int], float] = {}
     for direction in DIRECTIONS:
-        runs = {name: _round_of(mlp, x, direction) for name, mlp in whole.items()}
+        runs = {name: partial(_round, mlp, x, direction) for name, mlp in whole.items()}
         if dist.get_rank() == 0:
             for name, values in _seconds(runs, device, arguments.rounds).items():
                 medians[direction, name, 1] = statistics.median(values) * 1e6
-        _wait_for_all()
-        runs = {name: _round_of(mlp, x, direction) for name, mlp in split.items()}
+        dist.all_reduce(torch.zeros(1))  # waits for all; of the CPU: no GPU is kept busy by waiting
+        runs = {name: partial(_round, mlp, x, direction) for name, mlp in split.items()}
         for name, values in _seconds(runs, device, arguments.rounds).items():
             slowest = torch.tensor(values, dtype=torch.float64)  # of each round, on the device that took longest
             dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
             medians[direction, name, arguments.devices] = statistics.median(slowest.tolist()) * 1e6
-        _wait_for_all()
     return medians
 
 

@@ -131,15 +131,15 @@ class _Draw:
                 break
         block = FORMATS[dtype].vec if dtype in FORMATS else ALIGNMENT
         multiples = {"m": ALIGNMENT, "n": ALIGNMENT, "k": block}
-        m, n, k = (self._odd_size() if name in odd else self._multiple(of) for name, of in multiples.items())
+        m, n, k = (
+            self._odd_size() if name in odd else of * self._size(self._bounds.largest // of)
+            for name, of in multiples.items()
+        )
         return m, n, k
 
     def _size(self, largest: int) -> int:
         """From 1 to `largest`, each as likely as the logarithm from it to the next is long."""
         return min(largest, int(math.exp(self._chance.uniform(0, math.log(largest + 1)))))
-
-    def _multiple(self, of: int) -> int:
-        return of * self._size(self._bounds.largest // of)
 
     def _odd_size(self) -> int:
         """No multiple of ALIGNMENT."""

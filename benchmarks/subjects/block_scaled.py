@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.common.cases import DATA, Case, Shape, Work
-from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, machines, with_mean
+from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, machines, ratio_series, with_mean
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Asked, Target, each_target, targets_of
 from benchmarks.common.times import Comparison, Times, Which, read_times, square
@@ -189,16 +189,6 @@ def over_triton(source: Path) -> list[Comparison]:
 # The figure: against cuBLAS on bfloat16 operands, over k and over the rows of a.
 
 
-def _series(times: Times, label: str, style: int, along: str, ours: str, peer: str) -> list[Series]:
-    """Ratios over m or k; nothing where there are none."""
-    found = times.ratios(lambda _: True, peer, ours)
-    if found is None:
-        return []
-    xs, ys = zip(*sorted((float(getattr(key, along)), ratio) for key, ratio in found.by_case.items()), strict=True)
-    prepared = ours == "tileon_prepared"
-    return [Series(label, style, xs, ys, "--" if prepared else "-", hollow=prepared)]
-
-
 def figure(results: Path) -> Picture | None:
     """Of each format, over k at m = n = 8192; and over m with weights of 8192 x 8192 that are bfloat16: by graph
     replay; from 128 rows on by events, and there with a prepared weight as well, by a private op that no layer uses."""
@@ -208,11 +198,12 @@ def figure(results: Path) -> Picture | None:
     by_rows: list[Series] = []
     for style, name in enumerate(FORMATS):
         mine = Times((key, by) for key, by in times.items() if key.dtype == name)
-        for one in _series(mine.where(lambda key: key.m == key.n == WEIGHT), name, style, "k", *EVENTS):
+        for one in ratio_series(mine.where(lambda key: key.m == key.n == WEIGHT), name, style, "k", *EVENTS):
             by_k.append(replace(one, label=with_mean(name, one.ys)))
         rows, label = mine.where(lambda key: key.m < key.n == key.k == WEIGHT), name
         for pair in (GRAPHS, EVENTS, ("tileon_prepared", "torch_bf16")):
-            found = _series(rows, label, style, "m", *pair)
+            look = ("--", True) if pair[0] == "tileon_prepared" else ("-", False)
+            found = ratio_series(rows, label, style, "m", *pair, *look)
             by_rows += found
             label = "" if found else label  # a format is in the legend once
     if any(one.hollow for one in by_rows):

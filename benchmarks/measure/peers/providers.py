@@ -2,7 +2,7 @@
 
 `tileon`, `torch` and `triton` are eager calls. `<one of them>_graph` is CUDA-graph replay back to back, with operands
 that stay in L2 (warm) or, of a block-scaled product, that have left it when their turn comes again: so few rows meet
-the weights of one layer after another. `<one of them>_graph_cold` is cold anywhere; see timing.py. `tileon_plain` is
+the weights of one layer after another. See timing.py. `tileon_plain` is
 our product without the case's epilogue, to have both in one interleaved run. `tileon_fast` and `torch_fast` are the two
 with fast accumulation. Of fp8 operands `torch` is `torch._scaled_mm` with scales of 1.
 
@@ -225,8 +225,7 @@ _BLOCK_SCALED: _Calls = {
     "tileon_prepared": _prepared_call,
     "torch_bf16": _bfloat16_call,
 }
-_GRAPHED = ("tileon", "torch", "triton")
-PROVIDERS = (*_DENSE, *(f"{name}{graph}" for graph in ("_graph", "_graph_cold") for name in _GRAPHED))
+PROVIDERS = (*_DENSE, *(f"{name}_graph" for name in ("tileon", "torch", "triton")))
 BLOCK_SCALED_PROVIDERS = (*_BLOCK_SCALED, "tileon_graph", "torch_bf16_graph")
 
 
@@ -236,18 +235,17 @@ def arm(provider: str, case: Case, operands: Operands) -> Arm:
     Raises:
         NotOffered: with the reason.
     """
-    name, _, graph = provider.partition("_graph")
+    name = provider.removesuffix("_graph")
     make_call = (_BLOCK_SCALED if case.is_block_scaled else _DENSE)[name]
     if name == provider:
         return Arm(make_call(case, operands))
     device = operands.a.device
     if device.type != "cuda":
         raise NotOffered("CUDA graphs need a GPU")
-    cold = graph == "_cold" or case.is_block_scaled
+    cold = case.is_block_scaled
     sets = cold_sets(case.bytes, device) if cold else warm_sets(case.bytes, l2_bytes(device))
     calls = [make_call(case, make_operands(case, device, seed)) for seed in range(sets)]
-    launches = _GRAPH_LAUNCHES if case.is_block_scaled else 1
-    return cold_graph_arm(calls, launches) if cold else warm_graph_arm(calls)
+    return cold_graph_arm(calls, _GRAPH_LAUNCHES) if cold else warm_graph_arm(calls)
 
 
 def table_dtype(case: Case) -> str:
