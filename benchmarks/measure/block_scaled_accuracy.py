@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 
 import torch
 
@@ -112,4 +111,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

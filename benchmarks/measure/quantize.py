@@ -14,7 +14,6 @@ ceiling for all that only moves bytes. How it is timed: timing.py, all ops of a 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -99,4 +98,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -20,7 +20,6 @@ import argparse
 import itertools
 import math
 import secrets
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
@@ -172,4 +171,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

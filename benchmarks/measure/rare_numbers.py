@@ -10,7 +10,6 @@ cost its row, not the call: one user's NaN must not stall the batch that it was 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -72,4 +71,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -19,7 +19,6 @@ features to so many columns (NT), of an output whose rows begin anywhere; only w
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -136,4 +135,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

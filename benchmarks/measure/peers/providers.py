@@ -2,9 +2,9 @@
 
 `tileon`, `torch` and `triton` are eager calls. `<one of them>_graph` is CUDA-graph replay back to back, with operands
 that stay in L2 (warm) or, of a block-scaled product, that have left it when their turn comes again: so few rows meet
-the weights of one layer after another. See timing.py. `tileon_plain` is
-our product without the case's epilogue, to have both in one interleaved run. `tileon_fast` and `torch_fast` are the two
-with fast accumulation. Of fp8 operands `torch` is `torch._scaled_mm` with scales of 1.
+the weights of one layer after another; see timing.py. `tileon_plain` is our product without the case's epilogue, to have
+both in one interleaved run. `tileon_fast` and `torch_fast` are the two with fast accumulation. Of fp8 operands `torch` is
+`torch._scaled_mm` with scales of 1.
 
 Of block-scaled products, whose scales each provider holds in the layout that it reads, made beforehand:
 `tileon_prepared` has b prepared beforehand, by a private op that no layer uses today: as int8 where it fits that, else
@@ -133,7 +133,8 @@ def _triton_call(case: Case, operands: Operands) -> Call:
         raise NotOffered("the peer is float16 and bfloat16, NN")
     if case.has_bias or case.activation not in ("none", "leaky_relu"):
         raise NotOffered("the peer's epilogues are none and leaky_relu")
-    return lambda: peers.triton_matmul(operands.a, operands.b, case.activation, SLOPE)
+    matmul, a, b, activation = peers.triton_matmul, operands.a, operands.b, case.activation
+    return lambda: matmul(a, b, activation, SLOPE)
 
 
 # Block-scaled products.
@@ -150,7 +151,8 @@ def _prepared_call(case: Case, operands: Operands) -> Call:
     # The word that says what does not fit: csrc/core/problem.h.
     if prepared is None or prepared[-_PREPARED_WORD:][:4].any():
         prepared = ops._prepare_block_scaled(b, scale_b, form="bfloat16")
-    return lambda: ops._block_scaled_matmul_prepared(a, b, scale_a, scale_b, prepared, out_dtype=case.out_dtype)
+    op, out_dtype = ops._block_scaled_matmul_prepared, case.out_dtype
+    return lambda: op(a, b, scale_a, scale_b, prepared, out_dtype=out_dtype)
 
 
 def _triton_block_scaled_call(case: Case, operands: Operands) -> Call:
@@ -162,7 +164,8 @@ def _triton_block_scaled_call(case: Case, operands: Operands) -> Call:
         raise NotOffered(f"the peer wants k a multiple of {peers.BLOCK_K}")
     tensors = (operands.a, operands.b, *operands.scales)
     config = peers.quickest_config(*tensors)
-    return lambda: peers.triton_block_scaled_matmul(*tensors, config)
+    matmul = peers.triton_block_scaled_matmul
+    return lambda: matmul(*tensors, config)
 
 
 def dequantize_call(case: Case, operands: Operands) -> Call:
