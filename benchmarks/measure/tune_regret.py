@@ -46,7 +46,6 @@ _ANY_SIZES = 0.15  # share of the rectangles whose sizes are not multiples of 8
 
 _MEASURING = 0.7  # of a case's seconds; the rest is for the op itself, default and tuned
 _AGAIN_ROUNDS = (7, 100)  # at least, at most
-_REGRET = 4  # its place in Regret
 
 
 def linear_cases() -> list[Case]:
@@ -125,8 +124,8 @@ def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: 
     def one(item: tuple[str, Case]) -> list[str]:
         name, case = item
         found = measure(case, device, seconds)
-        figures = [f"{value:.2f}" if isinstance(value, float) else value for value in found]
-        figures[_REGRET] = f"{found.regret:.4f}"
+        default_us, best_us, *again = (f"{us:.2f}" for us in (found.default_us, found.best_us, *found[-2:]))
+        figures = [found.default, default_us, found.best, best_us, f"{found.regret:.4f}", found.tuned, *again]
         writer.write([name, case.dtype, case.layout, *case.shape, *figures])
         times = f"{found.default} {found.default_us:.2f} us, best {found.best} {found.best_us:.2f} us"
         return [f"{name} {case.layout} {case.size}: {times}"]

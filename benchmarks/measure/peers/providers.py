@@ -2,9 +2,9 @@
 
 `tileon`, `torch` and `triton` are eager calls. `<one of them>_graph` is CUDA-graph replay back to back, with operands
 that stay in L2 (warm) or, of a block-scaled product, that have left it when their turn comes again: so few rows meet
-the weights of one layer after another; see timing.py. `tileon_plain` is our product without the case's epilogue, to have
-both in one interleaved run. `tileon_fast` and `torch_fast` are the two with fast accumulation. Of fp8 operands `torch` is
-`torch._scaled_mm` with scales of 1.
+the weights of one layer after another; see timing.py. `tileon_plain` is our product without the case's epilogue, to
+have both in one interleaved run. `tileon_fast` and `torch_fast` are the two with fast accumulation. Of fp8 operands
+`torch` is `torch._scaled_mm` with scales of 1.
 
 Of block-scaled products, whose scales each provider holds in the layout that it reads, made beforehand:
 `tileon_prepared` has b prepared beforehand, by a private op that no layer uses today: as int8 where it fits that, else
