@@ -20,22 +20,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the top of the tree
 
 from benchmarks.common.commit import ROOT, commit
-from benchmarks.common.result_file import aligned, gpu_name, portable_path
-from benchmarks.common.stages import (
-    BENCHMARK_STAGES,
-    BENCHMARKS,
-    LEFT_OUT,
-    TIMED_OUT,
-    UNPROVEN,
-    Outcome,
-    Stage,
-    Step,
-    bare,
-)
+from benchmarks.common.result_file import RESULTS, aligned, gpu_name, portable_path
+from benchmarks.common.stages import BENCHMARK_STAGES, LEFT_OUT, TIMED_OUT, UNPROVEN, Outcome, Stage, Step, bare
 from benchmarks.common.suite import SUITE_STAGES
 
 STAGES: dict[str, Stage] = {**SUITE_STAGES, **BENCHMARK_STAGES}
@@ -49,11 +40,6 @@ def _without_paths(text: str) -> str:
     return text
 
 
-def _last_lines(output: str, count: int) -> str:
-    lines = [line.rstrip() for line in output.strip().splitlines()]
-    return "\n".join(lines[-count:]) + "\n"
-
-
 def _run(step: Step, out: Path) -> Outcome:
     """Runs one step with its limit; a step that goes over it is ended with every process that it started."""
     print(f"== {step.name} (at most {step.seconds} s): {step.shown()}", flush=True)
@@ -61,23 +47,16 @@ def _run(step: Step, out: Path) -> Outcome:
     begin = time.monotonic()
     try:
         with log.open("wb") as sink:
-            process = subprocess.Popen(
-                step.command,
-                cwd=ROOT,
-                env=os.environ | step.environment,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            where: dict[str, Any] = {"cwd": ROOT, "env": os.environ | step.environment, "start_new_session": True}
+            process = subprocess.Popen(step.command, stdout=sink, stderr=subprocess.STDOUT, **where)
             try:
                 status = process.wait(timeout=step.seconds)
-            except subprocess.TimeoutExpired:
+            except BaseException as error:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
                 status = TIMED_OUT
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
     except OSError as error:
         status = LEFT_OUT
         log.write_text(f"{bare(step.command[0])} cannot be run: {error.strerror}\n")
@@ -87,18 +66,15 @@ def _run(step: Step, out: Path) -> Outcome:
     outcome = Outcome(step, status, time.monotonic() - begin, output)
     print(f"   {step.name}: {outcome.verdict}, {outcome.seconds:.0f} s", flush=True)
     if status != 0:
-        print("   | " + _last_lines(output, 15).strip().replace("\n", "\n   | "), flush=True)
+        print(*(f"   | {line.rstrip()}" for line in output.strip().splitlines()[-15:]), sep="\n", flush=True)
     return outcome
 
 
 def default_out() -> Path:
     """benchmarks/results/h200 on an H200, else results/<the GPU's name in small letters>, or results/cpu."""
     name = gpu_name()
-    if "H200" in name:
-        folder = "h200"
-    else:
-        folder = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") if name != "none" else "cpu"
-    return BENCHMARKS / "results" / folder
+    folder = "cpu" if name == "none" else re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    return RESULTS if "H200" in name else RESULTS.with_name(folder)
 
 
 _LEFT_OUT = ", ".join(name for name, stage in STAGES.items() if not stage.by_default)

@@ -18,7 +18,7 @@ from benchmarks.fit.cost_model import model
 from benchmarks.fit.sweep_cases import SETS
 from benchmarks.measure.unaligned import CASES, aligned_copy, operands, readable
 from benchmarks.report.pages import filled
-from benchmarks.report.plot import draw
+from benchmarks.report.plot import draw_if_possible
 from benchmarks.subjects.squares16 import LINEAR_SHAPES, SQUARES
 
 
@@ -53,6 +53,12 @@ def test_nonsense_is_refused(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).returncode != 0
 
 
+def test_rows_of_the_tile_table_are_the_gpus() -> None:
+    result = run("--preset", "sweep", "--rows", ".", "--device", "cpu")
+    assert result.returncode == 2
+    assert "--rows needs a GPU" in result.stderr
+
+
 def test_help_names_the_fixed_options() -> None:
     text = run("--help").stdout
     for option in ("--sizes", "--dtype", "--layout", "--activation", "--csv", "--plot"):
@@ -81,7 +87,7 @@ def test_run_all_writes_every_result_file_of_the_committed_folder(tmp_path: path
         "benchmarks/matmul.py --preset fp8 --seconds 0.4 --warmup-seconds 0.4",
         "benchmarks/block_scaled_matmul.py --preset hopper --seconds 0.3 --warmup-seconds 0.3",
         "TILEON_HOPPER=0 python benchmarks/block_scaled_matmul.py --preset portable",
-        "python -m benchmarks.fit.sweep --preset float32_rows --rows 'bf16x6|simt|sm80_few' --seconds 0.1",
+        "python benchmarks/matmul.py --preset float32_rows --rows 'bf16x6|simt|sm80_few' --seconds 0.1",
     ):
         assert any(words in line for line in listed), words
 
@@ -210,5 +216,5 @@ def test_tables_and_plot_of_made_up_results(tmp_path: pathlib.Path, monkeypatch:
     assert filled("docs/measured.md", tmp_path, text) == text
 
     pytest.importorskip("matplotlib")
-    draw(tmp_path / "matmul.csv", tmp_path / "matmul.png")
+    assert draw_if_possible(tmp_path / "matmul.csv", tmp_path / "matmul.png")
     assert (tmp_path / "matmul.png").stat().st_size > 10_000

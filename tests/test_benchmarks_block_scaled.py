@@ -11,9 +11,9 @@ import pytest
 import torch
 from benchmark_files import COLUMNS, HEAD, HEAD_KEYS, ROOT, csv_line, read, run
 
+from benchmarks import block_scaled_matmul
 from benchmarks.common import timing
 from benchmarks.common.cases import Case, Operands, dequantized, make_operands
-from benchmarks.measure import block_scaled_matmul
 from benchmarks.measure.peers.providers import NotOffered, arm
 from benchmarks.report.pages import filled
 from benchmarks.subjects import block_scaled, quantize
@@ -80,8 +80,8 @@ def test_normal_data_is_checked_measured_and_said(tmp_path: pathlib.Path) -> Non
         "--providers", ",".join((*providers, "torch_bf16_graph")), script="block_scaled_matmul.py",
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "mixed 128x128x128 normal: agrees" in result.stdout
-    assert "mixed 16x48x64 normal  torch_bf16_graph: CUDA graphs need a GPU" in result.stdout
+    assert "mixed NT 128x128x128 none: agrees" in result.stdout
+    assert "mixed NT 16x48x64 none  torch_bf16_graph: CUDA graphs need a GPU" in result.stdout
     head, rows = read(path)
     assert head["timing"].endswith("normal random data, quantized")
     assert [(row["provider"], row["data"]) for row in rows] == [(provider, "normal") for provider in providers]
@@ -106,11 +106,9 @@ def test_normal_data_is_checked_measured_and_said(tmp_path: pathlib.Path) -> Non
 def test_bad_arguments_are_refused_before_anything_runs(
     arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from benchmarks.measure.block_scaled_matmul import main
-
     monkeypatch.setattr("sys.argv", ["block_scaled_matmul.py", "--device", "cpu", *arguments])
     with pytest.raises(SystemExit) as exit:
-        main()
+        block_scaled_matmul.main()
     captured = capsys.readouterr()
     assert exit.value.code == 2
     assert said in captured.err
@@ -297,7 +295,7 @@ def test_targets_of_block_scaled_products_and_quantization(tmp_path: pathlib.Pat
     assert {name: target.verdict for name, target in products.items()} == {
         "mxfp8": "holds", "mxfp4": "holds", "mixed": "DOES NOT HOLD", "nvfp4": "no peer"
     }  # fmt: skip
-    assert products["mxfp8"].figure == "3.00 (10 us, Triton's 30 us)"
+    assert products["mxfp8"].figure == "worst 3.000 at 8192"
     assert products["nvfp4"].figure == "Triton does not compile it"
     moved = quantize.targets(tmp_path)
     assert [target.what for target in moved if target.holds is False] == ["dequantize nvfp4 8192 x 8192"]
@@ -314,7 +312,7 @@ def test_the_page_has_the_tables_where_there_are_results(tmp_path: pathlib.Path)
     assert "| mxfp8 | 8192 x 8192 x 512 | 6872 | 2291 | 4581 | 3.00 | 1.50 |" in text
     assert "| nvfp4 | 8192 x 8192 x 512 | 6872 |  | 4581 |  | 1.50 |" in text
     assert "nvfp4: Triton does not compile it." in text
-    assert "- mixed 8192 square, Triton / ours, >= 1.20: 1.10" in text
+    assert "- mixed 8192 square, Triton / ours, each >= 1.20: 8192 1.100" in text
     assert "| `dequantize` | 57.1 | 3.50 | 57.1 | 3.50 | 100.0 | 2.00 |" in text
     assert "copy of that tensor: 62.6 us, 4.29 TB/s" in text
     assert filled("docs/measured.md", tmp_path, text) == text

@@ -12,7 +12,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 np = pytest.importorskip("numpy")
-from benchmarks.common.times import Key, geometric_mean  # noqa: E402
+from benchmarks.common.cases import Case  # noqa: E402
+from benchmarks.common.times import geometric_mean  # noqa: E402
 from benchmarks.fit import cost_model, fit_float32, fit_hopper, fit_portable, header_table  # noqa: E402
 from benchmarks.fit.cost_model import Sweep  # noqa: E402
 
@@ -22,7 +23,7 @@ SWEEPS = sorted((ROOT / "benchmarks" / "results" / "h200").glob("sweep*.csv*"))
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
 
 
-def random_cases(count: int) -> list[Key]:
+def random_cases(count: int) -> list[Case]:
     """Sizes that are multiples of 8 and above 8, so that every layout is one that TMA reads as the letters say; where
     the layout allows it, some outputs that TMA cannot write."""
     draw = random.Random(0)
@@ -31,7 +32,7 @@ def random_cases(count: int) -> list[Key]:
     for _ in range(count):
         layout, m, n, k = draw.choice(["NN", "NT", "TN", "TT"]), sizes(), sizes(), sizes()
         ragged = layout[1] == "T" and draw.random() < 0.3
-        cases.append(Key("bfloat16", layout, m, n + 3 if ragged else n, k, "none"))
+        cases.append(Case("bfloat16", layout, m, n + 3 if ragged else n, k, "none"))
     return cases
 
 
@@ -65,7 +66,9 @@ def test_written_numbers_are_read_again(tmp_path: pathlib.Path) -> None:
     configs = cost_model.model().configs
     of_configs = np.arange(1.0, 1 + len(configs) * len(cost_model.CONFIG_NUMBERS)).reshape(len(configs), -1)
     of_gpu = np.arange(1.0, 1 + len(cost_model.GPU_NUMBERS)) / 8
-    (tmp_path / "cost_numbers.h").write_text(cost_model.numbers_text(configs, of_configs, of_gpu))
+    (tmp_path / "cost_numbers.h").write_text(
+        cost_model.numbers_text(cost_model.NUMBERS.read_text(), configs, of_configs, of_gpu)
+    )
     (tmp_path / "print.cpp").write_text("""
 #include <cstdio>
 #include "cost_numbers.h"
@@ -119,7 +122,7 @@ def test_the_fit_leaves_out_shapes_that_the_choice_is_judged_by(tmp_path: pathli
     ]
     (tmp_path / "sweep.csv").write_text("\n".join([columns, *lines]) + "\n")
     sweep = fit_hopper.read_without_judged([tmp_path / "sweep.csv"])
-    assert [case.shape for case in sweep.cases] == ["72x88x104"]
+    assert [case.size for case in sweep.cases] == ["72x88x104"]
 
 
 @pytest.mark.parametrize(("header", "rows", "numbers"), [(fit_portable.HEADER, 22, 3), (fit_float32.HEADER, 13, 6)])

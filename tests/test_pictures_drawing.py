@@ -9,8 +9,7 @@ import pytest
 from benchmark_files import COLUMNS, HEAD, csv_line
 from picture_files import NAMES, RESULTS, panels, picture, write_matmul
 
-from benchmarks.common.picture import stored_key
-from benchmarks.report.drawing import draw, figure_of
+from benchmarks.common.picture import draw, figure_of
 from benchmarks.report.plot import picture_of
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class TestDrawing:
         first = (tmp_path / "first.png").read_bytes()
         assert first == (tmp_path / "second.png").read_bytes()
         assert matplotlib.__version__.encode() not in first
-        assert stored_key(tmp_path / "first.png") == one.key
+        assert one.is_shown_by(tmp_path / "first.png")
 
     @pytest.mark.parametrize("name", NAMES)
     def test_a_picture_is_small(self, name: str) -> None:

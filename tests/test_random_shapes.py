@@ -12,12 +12,11 @@ import pytest
 import torch
 from benchmark_files import BENCHMARKS, COLUMNS, HEAD_KEYS, ROOT, read
 
-from benchmarks.common.cases import Case
-from benchmarks.common.timing import Timing
-from benchmarks.measure import random_shapes
+from benchmarks.common.cases import Case, Operands, make_operands
+from benchmarks.common.timing import Arm, Timing
+from benchmarks.measure import products, random_shapes
 from benchmarks.measure.peers.providers import NotOffered
-from benchmarks.measure.random_shapes import calls
-from benchmarks.measure.random_shapes_summary import comparisons, summary, summary_text
+from benchmarks.measure.random_shapes import PROVIDERS, comparisons, summary, summary_text
 
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
 DTYPES = ("float16", "bfloat16", "float32", "tf32", "float64", "e4m3", "e5m2", "e4m3xe5m2", "e5m2xe4m3")
@@ -29,6 +28,12 @@ def _torch_setting() -> Iterator[None]:
     before = torch.get_float32_matmul_precision()
     yield
     torch.set_float32_matmul_precision(before)
+
+
+def calls(case: Case, device: torch.device) -> dict[str, Any]:
+    """The call of each provider, on the same operands."""
+    operands = make_operands(case, device)
+    return {name: make(case, operands) for name, make in PROVIDERS.items()}
 
 
 # For each dtype and each way to compute it, of sizes that torch._scaled_mm takes and of some that it refuses.
@@ -61,12 +66,9 @@ class TestProviders:
 
     @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
     @pytest.mark.parametrize("batch", [1, 3])
-    def test_operands_lie_as_the_layout_says(self, layout: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen: list[Any] = []
-        monkeypatch.setattr(random_shapes, "tileon_call", lambda case, operands: seen.append(operands))
-        product = Case("float32", layout, 3, 5, 7, "bias", batch)
-        random_shapes.calls(product, torch.device("cpu"))
-        (operands,) = seen
+    def test_operands_lie_as_the_layout_says(self, layout: str, batch: int) -> None:
+        operands = make_operands(Case("float32", layout, 3, 5, 7, "bias", batch), torch.device("cpu"))
+        assert operands.bias is not None
         for tensor, letter, shape in ((operands.a, layout[0], (3, 7)), (operands.b, layout[1], (7, 5))):
             assert tensor.shape == ((batch, *shape) if batch > 1 else shape)
             assert (tensor if letter == "N" else tensor.mT).is_contiguous()
@@ -231,14 +233,13 @@ class TestScript:
         assert any(row["batch"] != "1" for row in rows)
 
         assert f"seed {head['seed']}" in printed
-        again = head["draw"].split()[3:]  # behind python -m and the module
-        assert again[:10] == ["--seed", head["seed"], "--count", "24", *limits]
-        assert in_process(monkeypatch, *again, "--dry-run", "--device", "cpu") == 0
+        again = ("--seed", head["seed"], *limits, *arguments[:4])
+        assert in_process(monkeypatch, *again, "--dry-run") == 0
         products = capsys.readouterr().out.splitlines()[2:]
         assert len(products) == 24
         for product, row in zip(products, rows[::2], strict=True):
             assert product.startswith(f"{row['dtype']} {row['layout']} ")
-            assert product.endswith(f"{row['m']}x{row['n']}x{row['k']} {row['epilogue']}")
+            assert f"{row['m']}x{row['n']}x{row['k']} {row['epilogue']} " in product
 
         assert summary_text(comparisons(rows)) in printed, "the file alone gives the same summary"
 
@@ -249,7 +250,7 @@ class TestScript:
         for _ in range(2):
             assert in_process(monkeypatch, "--dry-run", "--device", "cpu") == 0
             outputs.append(capsys.readouterr().out.splitlines())
-        seeds = [re.match(r"seed (\d+): ", output[0]) for output in outputs]
+        seeds = [re.fullmatch(r"seed (\d+)", output[0]) for output in outputs]
         assert all(seeds)
         assert outputs[0][0] != outputs[1][0]
         assert outputs[0][2:] != outputs[1][2:]
@@ -258,12 +259,16 @@ class TestScript:
     def test_a_failure_stops_no_other_product(
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        def made_up(product: Case, *_: object) -> dict[str, Timing]:
-            if product.dtype == "e5m2":
+        def made_up(case: Case, operands: Operands) -> Any:
+            if case.dtype == "e5m2":
                 raise RuntimeError("no memory")
-            return {"torch": Timing(8.0, 0.0, 9), "tileon": Timing(4.0, 0.0, 9)}
+            return lambda: None
 
-        monkeypatch.setattr(random_shapes, "measure", made_up)
+        def timed(arms: dict[str, Arm], device: torch.device, **limits: float) -> dict[str, Timing]:
+            return {name: Timing({"torch": 8.0, "tileon": 4.0}[name], 0.0, 9) for name in arms}
+
+        monkeypatch.setattr(random_shapes, "PROVIDERS", {"tileon": made_up, "torch": made_up})
+        monkeypatch.setattr(products, "time_arms", timed)
         path = tmp_path / "out.csv"
         arguments = ("--seed", "1", "--count", "12", "--groups", "fp8", "--device", "cpu", "--csv", str(path))
         assert in_process(monkeypatch, *arguments) == 1
@@ -280,7 +285,7 @@ class TestScript:
     ) -> None:
         assert in_process(monkeypatch, "--dtypes", "tf32", "--groups", "tf32", "--count", "1", "--device", "cpu") == 1
         out = capsys.readouterr().out
-        assert "failed: TF32 is the GPU's" in out
+        assert "failed: tileon: TF32 is the GPU's; torch: TF32 is the GPU's" in out
         assert "no product has figures of both providers" in out
 
     @pytest.mark.parametrize(
@@ -294,8 +299,8 @@ class TestScript:
             (("--max-flops", "1"), "none of 1000 shapes of"),
             (("--groups", "fp8", "--dtypes", "float32"), "nothing is of groups fp8 and of dtypes float32"),
             (("--groups", "tf32"), "nothing is of groups tf32 and of dtypes float16,bfloat16,float32,float64,e4m3"),
-            (("--device", "meta"), "--device meta: the ops run on cpu and cuda"),
-            (("--device", "nowhere"), "--device nowhere: "),
+            (("--device", "meta"), "argument --device: meta: the ops run on cpu and cuda"),
+            (("--device", "nowhere"), "argument --device: nowhere: "),
             (("--no-such-option",), "unrecognized arguments: --no-such-option"),
         ],
         ids=str,

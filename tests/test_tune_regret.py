@@ -82,7 +82,7 @@ class TestMeasuring:
         found = tune_regret.measure(Case("bfloat16", "NT", 64, 96, 128), DEVICE, 0.01)
         assert (found.best, found.tuned) == (FASTER, FASTER)
         assert (found.default_us, found.best_us, found.again_us, found.tuned_us) == pytest.approx((20, 10, 20, 10))
-        assert found.ratio == pytest.approx(2)
+        assert found.regret == pytest.approx(1)
         assert set(rows) == {DEFAULT}, "while it is tuned"
         assert simulated.row(problem) == "", "nothing stays set"
         assert not simulated.folder.exists(), "nor in a cache"
@@ -94,7 +94,7 @@ class TestMeasuring:
         monkeypatch.setattr(tune_regret, "make_operands", on_the_cpu)
         monkeypatch.setattr(tune_regret, "clock_of", lambda device: pytest.fail("timed again"))
         found = tune_regret.measure(Case("bfloat16", "NN", 64, 96, 128), DEVICE, 0.01)
-        assert (found.best, found.tuned, found.ratio) == (found.default, DEFAULT, 1.0)
+        assert (found.best, found.tuned, found.regret) == (found.default, DEFAULT, 0.0)
         assert found.again_us == found.tuned_us == found.default_us
 
 
@@ -105,7 +105,7 @@ class TestFile:
         def made_up(case: Case, device: torch.device, seconds: float) -> tune_regret.Regret:
             if case.m == 2:
                 raise RuntimeError("no memory")
-            return tune_regret.Regret("row_x", 11.0, "row_y", 10.0, "row_y", 11.0, 10.0)
+            return tune_regret.Regret("row_x", 11.0, "row_y", 10.0, 0.1, "row_y", 11.0, 10.0)
 
         path = tmp_path / "out.csv"
         cases = [Case("bfloat16", "NT", m, 8, 8) for m in (1, 2, 3)]

@@ -12,6 +12,7 @@ make.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,18 +59,8 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
 EPILOGUES = ("none", "leaky_relu", "bias", "bias+leaky_relu")  # what is measured by default
 SLOPE = 0.01
-COLUMNS = (
-    "op",
-    "dtype",
-    "layout",
-    "m",
-    "n",
-    "k",
-    "epilogue",
-    "provider",
-    "median_us",
-    "tflops",
-)  # of a file of products
+# Of a file of products.
+COLUMNS = ("op", "dtype", "layout", "m", "n", "k", "epilogue", "provider", "median_us", "tflops")
 
 _ELEMENT_BITS = {"e4m3": 8, "e2m1": 4}
 _MX_FORMATS = {"e4m3": "mxfp8", "e2m1": "mxfp4"}  # what quantizes to these elements with e8m0 scales
@@ -102,10 +93,8 @@ class Case:
         if self.layout not in LAYOUTS:
             raise ValueError(f"unknown layout {self.layout!r}; there are {', '.join(LAYOUTS)}")
         if self.activation not in ACTIVATIONS:
-            raise ValueError(
-                f"unknown epilogue {self.epilogue!r}; it is 'bias', an activation or 'bias+<activation>', with the "
-                f"activations {', '.join(ACTIVATIONS)}"
-            )
+            words = f"'bias', an activation or 'bias+<activation>', with the activations {', '.join(ACTIVATIONS)}"
+            raise ValueError(f"unknown epilogue {self.epilogue!r}; it is {words}")
         if min(self.shape) < 1:
             raise ValueError(f"sizes must be positive, got {self.size}")
         if self.is_block_scaled and self.k % self.vec != 0:
@@ -124,6 +113,15 @@ class Case:
     @property
     def size(self) -> str:
         return "x".join(map(str, self.shape))
+
+    @property
+    def is_square(self) -> bool:
+        return self.m == self.n == self.k
+
+    @property
+    def short(self) -> str:
+        """The size, of a square one number."""
+        return str(self.m) if self.is_square else self.size
 
     @property
     def has_bias(self) -> bool:
@@ -179,18 +177,18 @@ class Case:
         """Operations of the product alone, whatever the epilogue."""
         return 2 * self.batch * self.m * self.n * self.k
 
-    def cells(self, provider: str, microseconds: float) -> list[str]:
-        """A row of COLUMNS; the rate is that of the product alone."""
-        figures = [f"{microseconds:.2f}", f"{self.tflops(microseconds):.4g}"]
-        return [self.op, self.dtype, self.layout, *map(str, self.shape), self.epilogue, provider, *figures]
-
     def tflops(self, microseconds: float) -> float:
         return self.flops / microseconds * 1e-6
+
+    def cells(self, provider: str, microseconds: float) -> list[str]:
+        """A row of COLUMNS."""
+        figures = [f"{microseconds:.2f}", f"{self.tflops(microseconds):.4g}"]
+        return [self.op, self.dtype, self.layout, *map(str, self.shape), self.epilogue, provider, *figures]
 
 
 @dataclass(frozen=True)
 class Work:
-    """A case, and who computes it; None is the default of measure/matmul.py."""
+    """A case, and who computes it; None where the command decides."""
 
     case: Case
     providers: tuple[str, ...] | None = None
@@ -200,13 +198,8 @@ def squares(
     sizes: Sequence[int], dtypes: Sequence[str], layouts: Sequence[str], epilogues: Sequence[str]
 ) -> list[Case]:
     """Every combination, m = n = k."""
-    return [
-        Case(dtype, layout, size, size, size, epilogue)
-        for dtype in dtypes
-        for layout in layouts
-        for epilogue in epilogues
-        for size in sizes
-    ]
+    kinds = itertools.product(dtypes, layouts, epilogues, sizes)
+    return [Case(dtype, layout, size, size, size, epilogue) for dtype, layout, epilogue, size in kinds]
 
 
 @dataclass(frozen=True)
@@ -230,6 +223,11 @@ class Operands:
         assert self.scale_b is not None
         return self.scale_a, self.scale_b
 
+    def dequantized(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """a and b, as (m, k) and (n, k), of a block-scaled product."""
+        scale_a, scale_b = self.scales
+        return dequantized(self.a, scale_a, dtype), dequantized(self.b, scale_b, dtype)
+
 
 def make_operands(case: Case, device: torch.device, seed: int = 0) -> Operands:
     """Random operands of the case's kind of data, in its layout."""
@@ -241,11 +239,9 @@ def make_operands(case: Case, device: torch.device, seed: int = 0) -> Operands:
 
     def matrix(rows: int, columns: int, letter: str, dtype: torch.dtype) -> torch.Tensor:
         batch = (case.batch,) if case.batch > 1 else ()
-        return (
-            normal(*batch, rows, columns, dtype=dtype)
-            if letter == "N"
-            else normal(*batch, columns, rows, dtype=dtype).mT
-        )
+        if letter == "T":
+            return normal(*batch, columns, rows, dtype=dtype).mT
+        return normal(*batch, rows, columns, dtype=dtype)
 
     if case.is_block_scaled:
         make = _quantized if case.data == "normal" else _drawn
@@ -281,21 +277,13 @@ def _drawn(case: Case, rows: int, kind: str, generator: torch.Generator) -> tupl
     return elements, scales.to(torch.float8_e8m0fnu).view(torch.uint8)
 
 
-def _element_values(data: torch.Tensor) -> torch.Tensor:
-    if data.dtype != torch.uint8:
-        return data.to(torch.float32)
+def _e2m1_values(data: torch.Tensor) -> torch.Tensor:
     # A broadcast shift and not a stack of both halves: that compiles to one kernel without doubt.
     halves = data.unsqueeze(-1) >> torch.arange(0, 8, 4, dtype=torch.uint8, device=data.device)
     codes = halves.flatten(-2).to(torch.int16)
     # The fields of a code, moved to where float16 has its own: the value times 2^-14, subnormal or not.
     bits = ((codes & 0x8) << 12) | ((codes & 0x7) << 9)
     return bits.view(torch.float16).to(torch.float32) * 2.0**14
-
-
-def _scale_values(scale: torch.Tensor) -> torch.Tensor:
-    if scale.dtype != torch.uint8:
-        return scale.to(torch.float32)
-    return (scale.to(torch.int32) << 23).view(torch.float32)  # not for bytes 0 and 255, which no operand here has
 
 
 def dequantized(data: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -306,6 +294,8 @@ def dequantized(data: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype) -> 
         scale: (rows, k / vec), float8_e4m3fn, or uint8 with the bytes of e8m0 from 1 to 254.
         dtype: of the result.
     """
-    values = _element_values(data)
+    values = data.to(torch.float32) if data.dtype != torch.uint8 else _e2m1_values(data)
+    is_e8m0 = scale.dtype == torch.uint8
+    scales = (scale.to(torch.int32) << 23).view(torch.float32) if is_e8m0 else scale.to(torch.float32)
     blocks = values.unflatten(-1, (scale.shape[-1], -1))  # [row][block][vec]
-    return (blocks * _scale_values(scale).unsqueeze(-1)).flatten(-2).to(dtype)
+    return (blocks * scales.unsqueeze(-1)).flatten(-2).to(dtype)

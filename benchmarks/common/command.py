@@ -19,17 +19,11 @@ T = TypeVar("T")
 def command_line(
     doc: str | None, *, device: bool = True, seconds: float | None = None, warmup: float | None = None
 ) -> argparse.ArgumentParser:
-    """A parser that shows the module's docstring, with --csv.
-
-    Args:
-        doc: the docstring.
-        device: whether there is a --device: the CPU will do.
-        seconds: default of --seconds, if there is one: the timed part of a case.
-        warmup: default of --warmup-seconds, if there is one.
-    """
+    """A parser that shows the module's docstring, with --csv; with --device where the CPU will do too; and with
+    --seconds, the timed part of a case, and --warmup-seconds where they have a default."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if device:
-        parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+        parser.add_argument("--device", type=parse_device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--csv", type=Path, help="write the figures here")
     if seconds is not None:
         words = "timed part of one case, all providers, about (default %(default)s)"
@@ -43,18 +37,19 @@ def command_line(
 def some_of(
     parser: argparse.ArgumentParser, option: str, known: Iterable[str], words: str = "all", default: str | None = "all"
 ) -> None:
-    """Adds an option that takes some of these names, with commas between them, or all of them.
-
-    Args:
-        parser: of the command.
-        option: its name.
-        known: the names.
-        words: for what is taken by default.
-        default: the names that are; None where the command decides.
-    """
+    """Adds an option that takes some of the known names, with commas between them, or all of them. `words` say what is
+    taken by default; None where the command decides."""
     names = tuple(known)
+
+    def parse(text: str) -> list[str]:
+        given = [*names] if text == "all" else parse_names(text)
+        for name in given:
+            if name not in names:
+                raise argparse.ArgumentTypeError(f"unknown {name!r}; there are {', '.join(names)}")
+        return given
+
     text = f"some of {','.join(names)}, or all (default {words})"
-    parser.add_argument(option, type=names_among(names), default=default, help=text)
+    parser.add_argument(option, type=parse, default=default, help=text)
 
 
 def for_each(items: Sequence[T], name: Callable[[T], str], work: Callable[[T], list[str]]) -> int:
@@ -77,32 +72,49 @@ def for_each(items: Sequence[T], name: Callable[[T], str], work: Callable[[T], l
     return failed
 
 
-def finish(words: str, csv: Path | None, writer: CsvWriter | None = None) -> None:
-    """Prints what was written, as a table, how it was measured, and the file that holds it."""
-    if writer is not None:
-        print(aligned(writer.written))
+def finish(words: str, csv: Path | None) -> None:
+    """Prints how it was measured, and the file that holds it."""
     if words:
         print(f"\n{words}")
     if csv:
         print(f"figures: {portable_path(csv)}")
 
 
+def tabulate(
+    csv: Path | None, columns: Sequence[str], rows: Iterable[Iterable[object]], words: str = "", **head: str
+) -> int:
+    """Writes rows to the file, if there is one, as they come, then prints them as a table, and how they were measured;
+    returns the exit status. `head` is of the file."""
+    writer = CsvWriter(csv, columns, head)
+    for row in rows:
+        writer.write(row)
+    print(aligned(writer.written))
+    finish(words, csv)
+    return 0
+
+
+def gpu_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line's, which is refused where there is no GPU."""
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this needs a GPU")
+    return arguments
+
+
+def parse_device(name: str) -> torch.device:
+    """A CPU or a GPU, as tensors on it have it."""
+    try:
+        device = torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise argparse.ArgumentTypeError(f"{name}: {str(error).splitlines()[0]}") from error
+    if device.type not in ("cpu", "cuda"):
+        raise argparse.ArgumentTypeError(f"{name}: the ops run on cpu and cuda")
+    return device
+
+
 def parse_names(text: str) -> list[str]:
     """Names with commas between them."""
     return text.split(",")
-
-
-def names_among(known: Sequence[str]) -> Callable[[str], list[str]]:
-    """A parser for argparse of names with commas between them, or `all`; it refuses a name that is not known."""
-
-    def parse(text: str) -> list[str]:
-        names = [*known] if text == "all" else parse_names(text)
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"unknown {name!r}; there are {', '.join(known)}")
-        return names
-
-    return parse
 
 
 def at_least(least: int) -> Callable[[str], int]:

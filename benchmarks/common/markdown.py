@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.common.cases import Case
 from benchmarks.common.commit import ROOT
 from benchmarks.common.result_file import read_csv
 from benchmarks.common.target import Target
-from benchmarks.common.times import Key
 
 
 def table(words: str, head: Sequence[str], rows: Sequence[Sequence[str]], figures_from: int = 1) -> list[str]:
-    """A sentence, a table, and an empty line; nothing without rows.
-
-    Args:
-        words: before the table; it may be empty.
-        head: the columns.
-        rows: their cells.
-        figures_from: the first column that is flush right.
-    """
+    """A sentence, which may be empty, a table, and an empty line; nothing without rows. From the column `figures_from`
+    on it is flush right."""
     if not rows:
         return []
     rule = ["---" if column < figures_from else "---:" for column in range(len(head))]
@@ -43,7 +37,7 @@ def link(path: Path) -> str:
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
-def rates(key: Key, by: Mapping[str, float], providers: Iterable[str], digits: int = 0) -> list[str]:
+def rates(key: Case, by: Mapping[str, float], providers: Iterable[str], digits: int = 0) -> list[str]:
     """TFLOP/s of each provider; empty where it was not measured."""
     return [f"{key.tflops(by[who]):.{digits}f}" if who in by else "" for who in providers]
 

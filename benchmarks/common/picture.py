@@ -1,35 +1,39 @@
-"""What a picture shows, as plain data: panels of series, a title, a caption. Neither matplotlib nor torch is needed.
+"""Pictures: what one shows, as plain data, panels of series with a title and a caption, and how it is drawn.
 
-A picture is made of result files by a function, drawn by report/drawing.py, and known by its content key: a hash of
-everything that is drawn. The key is stored in the PNG, so that a picture that no longer shows what its files say can be
-told without drawing it again.
+A picture is made of result files by a function, and known by its content key: a hash of everything that is drawn. The
+key is stored in the PNG, so that one that no longer shows what its files say can be told without drawing it again.
+Only the drawing needs matplotlib; the same content and the same matplotlib give the same file.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import io
 import math
-import struct
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.common.times import geometric_mean
+from benchmarks.common.times import Times, geometric_mean
 
-KEY_NAME = "tileon-content"  # of the text in the PNG that holds the key
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 RATIO = "peer's time / tileon's"  # what an axis of ratios shows
-_DIGITS = 6  # of a number in the key: a logarithm's last bits may differ between machines
+Head = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one kind. `style` is a name in drawing.py's table of colours and markers; a series without a label is
-    not in the legend."""
+    """Points of one kind. `style` is a place in the colours and markers; a series without a label is not in
+    the legend."""
 
     label: str
-    style: str
+    style: int
     xs: tuple[float, ...]
     ys: tuple[float, ...]
     line: str = "-"  # as matplotlib names it
@@ -38,14 +42,12 @@ class Series:
 
 @dataclass(frozen=True)
 class LinePanel:
-    """Series over a size, on a logarithmic axis. With `ratios` the other axis is logarithmic too, with a line at 1."""
+    """Series over a size, on a logarithmic axis. Of ratios the other axis is logarithmic too, with a line at 1."""
 
     title: str
     x_label: str
-    y_label: str
     series: tuple[Series, ...]
-    x_ticks: tuple[int, ...]
-    ratios: bool = True
+    y_label: str = RATIO
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class DotRow:
     """The ratios of a kind of work on one line; `heading` stands above it where it begins a part."""
 
     label: str
-    style: str
+    peer: str
     values: tuple[float, ...]
     heading: str = ""
 
@@ -63,46 +65,37 @@ class DotPanel:
     """Rows of ratios, wins to the right of the line at 1 and losses to its left; a row's mean, range and count stand
     at its end."""
 
-    x_label: str
     rows: tuple[DotRow, ...]
-    legend: tuple[tuple[str, str], ...]  # style, words
 
 
 @dataclass(frozen=True)
 class Picture:
-    """`rows` of panels, one above the other; `heights` are theirs, in inches."""
+    """`rows` of panels, one above the other."""
 
     name: str
     title: str
     caption: tuple[str, ...]
     rows: tuple[tuple[LinePanel | DotPanel, ...], ...]
-    heights: tuple[float, ...]
 
     @property
     def key(self) -> str:
-        return hashlib.sha256(json.dumps(_rounded(asdict(self)), sort_keys=True).encode()).hexdigest()
+        """Quotients of two times are the same on every machine, to the last bit, and so is what is written of them."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()
+
+    def is_shown_by(self, png: Path) -> bool:
+        """Whether the file is there and holds the key."""
+        return png.exists() and self.key.encode() in png.read_bytes()
 
 
-def _rounded(value: Any) -> Any:
-    """The same with every number as text."""
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_rounded(item) for item in value]
-    return f"{value:.{_DIGITS}g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else value
-
-
-def stored_key(png: Path) -> str | None:
-    """The content key in a PNG; None where the file has none or is no PNG."""
-    data = png.read_bytes()
-    at = 8  # behind the signature; then chunks of length, type, body, checksum
-    while at + 12 <= len(data):
-        length, kind = struct.unpack(">I4s", data[at : at + 8])
-        name, _, text = data[at + 8 : at + 8 + length].partition(b"\0")
-        if kind == b"tEXt" and name.decode("latin-1") == KEY_NAME:
-            return text.decode("latin-1")
-        at += 12 + length
-    return None
+def ratio_series(
+    times: Times, label: str, style: int, along: str, ours: str, peer: str, line: str = "-", hollow: bool = False
+) -> list[Series]:
+    """A peer's time over ours, over m or k; nothing where no case has both."""
+    found = times.ratios(lambda _: True, peer, ours)
+    if found is None:
+        return []
+    xs, ys = zip(*sorted((float(getattr(key, along)), ratio) for key, ratio in found.by_case.items()), strict=True)
+    return [Series(label, style, xs, ys, line, hollow)]
 
 
 def with_mean(label: str, values: Iterable[float]) -> str:
@@ -110,40 +103,222 @@ def with_mean(label: str, values: Iterable[float]) -> str:
     return f"{label}: mean {geometric_mean(values):.2f}"
 
 
-def powers_of_two(values: Iterable[float]) -> tuple[int, ...]:
-    """Ticks from the first to the last value."""
-    found = list(values)
-    return tuple(2**power for power in range(math.ceil(math.log2(min(found))), math.floor(math.log2(max(found))) + 1))
-
-
-Head = Mapping[str, str]
-
-
-def machine(head: Head) -> str:
+def machines(heads: Iterable[Head]) -> str:
     """The GPU's name, or that of the CPU where there is none."""
-    gpu = head.get("gpu", "none")
-    return gpu if gpu != "none" else head.get("cpu", "CPU")
+    gpus = ((head, head.get("gpu", "none")) for head in heads)
+    return ", ".join(sorted({gpu if gpu != "none" else head.get("cpu", "CPU") for head, gpu in gpus}))
 
 
 def caption_of(heads: Mapping[str, Head], notes: Sequence[str] = ()) -> tuple[str, ...]:
-    """Where the figures are from: the notes, one line of what the files share, one for each commit.
-
-    Args:
-        heads: by file name, of the files that the picture was made of.
-        notes: what else a reader must know.
-    """
-    shared = []
+    """The notes, and where the figures are from: one line of what the files share, one for each commit. Heads are by
+    file name."""
+    shared = [machines(heads.values())]
     for field in ("driver", "torch", "triton"):
-        words = sorted({head[field] for head in heads.values() if head.get(field, "none") != "none"})
-        if words:
-            shared.append(f"{field} {', '.join(words)}")
-    machines = sorted({machine(head) for head in heads.values()})
-    by_commit: dict[tuple[str, str], list[str]] = {}
+        words = {head.get(field, "none") for head in heads.values()} - {"none"}
+        shared += [f"{field} {', '.join(sorted(words))}"] if words else []
+    by_commit: dict[str, list[str]] = {}
     for name, head in heads.items():
-        by_commit.setdefault((head.get("commit", "")[:12], head.get("date", "").split(" ")[0]), []).append(name)
-    lines = [", ".join([*machines, *shared]) + "."]
-    lines += [f"{', '.join(names)}: commit {commit}, {date}." for (commit, date), names in by_commit.items()]
-    if len(heads) == 1:
-        (head,) = heads.values()
-        lines[-1] += f" {head.get('command', '')}"
-    return (*notes, *lines)
+        commit = f"commit {head.get('commit', '')[:12]}, {head.get('date', '').split(' ')[0]}."
+        by_commit.setdefault(commit, []).append(name)
+    return (*notes, f"{', '.join(shared)}.", *(f"{', '.join(names)}: {commit}" for commit, names in by_commit.items()))
+
+
+# Drawing.
+
+WIDTH = 10.0  # inches: at the width of a README 9 points are still 9 pixels or more
+DPI = 130
+_CAPTION_LETTERS = 180  # of a line at 7 points
+_LINES_HEIGHT, _DOT_ROW_HEIGHT = 2.8, 0.222  # inches
+
+_RC: Any = {
+    "axes.edgecolor": "#999999",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": 9,
+    "grid.color": "#DDDDDD",
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+}
+
+# The colours of Okabe and Ito, which the colour-blind can tell apart, each with a marker of its own.
+_BLACK, _GREY = "#222222", "#777777"
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", _BLACK)
+_MARKERS = "osD^vPo"
+# Of an overview's rows, by the peer: colour, marker, words of the legend.
+_PEERS = {
+    "torch": ("#D55E00", "s", "torch (cuBLAS)"),
+    "torch_bf16": (_BLACK, "x", "cuBLAS on bfloat16"),
+    "triton": ("#009E73", "D", "Triton"),
+}
+_LOSS_SHADE = "#F3E3DB"  # behind the side of 1 where the peer is faster
+
+# Ticks of an axis of ratios: the first of these that puts enough of them on it.
+_RATIO_TICKS: tuple[tuple[float, ...], ...] = (
+    (0.125, 0.25, 0.5, 1, 2, 4, 8, 16),
+    (0.3, 0.5, 0.7, 1, 1.5, 2, 3),
+    (0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.4, 1.6, 1.8, 2),
+    tuple(step / 20 for step in range(15, 30)),
+)
+_FEWEST_TICKS = 4
+_SHORT = 17  # letters of a label: three columns of them are as wide as half of the picture
+_MANY_SIZES = 8  # beyond, only powers of two have ticks
+
+_COLUMNS = {"mean": 1.015, "range": 1.09, "cases": 1.235}  # beside the rows, as fractions of the axes' width
+_BESIDE: dict[str, Any] = {
+    "xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8.5, "annotation_clip": False,
+}  # fmt: skip
+_STAGGER = (0.0, -0.2, 0.2)  # heights of dots that follow each other, so that fewer hide each other
+
+
+def _ratio_axis(axis: Any, limits: tuple[float, float]) -> None:
+    from matplotlib.ticker import NullLocator
+
+    for ticks in _RATIO_TICKS:
+        shown = [tick for tick in ticks if limits[0] <= tick <= limits[1]]
+        if len(shown) >= _FEWEST_TICKS:
+            break
+    axis.set_ticks(shown, [f"{tick:g}" for tick in shown])
+    axis.set_minor_locator(NullLocator())
+
+
+def _legend_above(axes: Axes, title: str, handles: list[Any], columns: int) -> None:
+    """The legend between the title and the axes, where it hides no point."""
+    legend = axes.legend(
+        handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.1, labelspacing=0.25
+    )
+    legend.set_in_layout(False)  # the title's distance makes room for it
+    axes.set_title(title, pad=8 + 13 * -(-len(handles) // columns))
+
+
+def _draw_lines(axes: Axes, panel: LinePanel) -> None:
+    axes.set_xscale("log", base=2)
+    values, handles = [y for series in panel.series for y in series.ys], []
+    for series in panel.series:
+        colour, marker = _COLOURS[series.style % len(_COLOURS)], _MARKERS[series.style % len(_MARKERS)]
+        inside = "white" if series.hollow else colour
+        (line,) = axes.plot(series.xs, series.ys, series.line, color=colour, marker=marker, markerfacecolor=inside)
+        line.set_label(series.label)
+        handles += [line] if series.label else []
+    if panel.y_label == RATIO:
+        limits = (min(1.0, *values) / 1.03, max(1.0, *values) * 1.03)
+        axes.set_yscale("log")
+        axes.axhspan(limits[0], 1, color=_LOSS_SHADE, linewidth=0, zorder=0)
+        axes.axhline(1, color=_BLACK, linewidth=1.6, zorder=1.5)
+        axes.set_ylim(*limits)
+        _ratio_axis(axes.yaxis, limits)
+    else:
+        axes.set_ylim(0, 1.05 * max(values))
+    sizes = sorted({x for series in panel.series for x in series.xs})
+    ticks = [size for size in sizes if len(sizes) <= _MANY_SIZES or math.log2(size).is_integer()]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    _legend_above(axes, panel.title, handles, 3 if max(len(series.label) for series in panel.series) < _SHORT else 2)
+
+
+def _draw_dots(axes: Axes, panel: DotPanel) -> None:
+    from matplotlib.lines import Line2D
+
+    values = [value for row in panel.rows for value in row.values]
+    limits = (min(0.95, *values) / 1.06, max(1.05, *values) * 1.06)
+    axes.set_xscale("log")
+    axes.axvspan(limits[0], 1, color=_LOSS_SHADE, linewidth=0, zorder=0)
+    axes.axvline(1, color=_BLACK, linewidth=1.6, zorder=1.5)
+    labels = []
+    for row in panel.rows:
+        labels += [(row.heading, "bold")] if row.heading else []
+        _draw_row(axes, row, len(labels))
+        labels.append((row.label, "normal"))
+    axes.set_yticks(range(len(labels)), [label for label, _ in labels])
+    for text, (_, weight) in zip(axes.get_yticklabels(), labels, strict=True):
+        text.set_fontweight(weight)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(labels) - 0.3, -0.7)
+    axes.set_xlim(*limits)
+    _ratio_axis(axes.xaxis, limits)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(RATIO)
+    for words, place in _COLUMNS.items():
+        axes.annotate(words, (place, -1.05), **_BESIDE, color=_GREY)
+    shown = [style for peer, style in _PEERS.items() if peer in {row.peer for row in panel.rows}]
+    marks = [Line2D([], [], color=colour, marker=mark, linestyle="", label=words) for colour, mark, words in shown]
+    _legend_above(axes, "", marks, len(marks))
+
+
+def _draw_row(axes: Axes, row: DotRow, y: float) -> None:
+    """Its dots, its mean, and the figures beside it."""
+    colour, marker, _ = _PEERS[row.peer]
+    heights = [y + _STAGGER[place % len(_STAGGER)] for place in range(len(row.values))]
+    edge = 1.0 if marker == "x" else 0.0
+    axes.scatter(sorted(row.values), heights, s=13, color=colour, marker=marker, alpha=0.6, linewidths=edge, zorder=3)
+    mean = geometric_mean(row.values)
+    axes.plot([mean, mean], [y - 0.42, y + 0.42], color=_BLACK, linewidth=2.2, zorder=4)
+    texts = (f"{mean:.2f}", f"{min(row.values):.2f} to {max(row.values):.2f}", str(len(row.values)))
+    for place, text in zip(_COLUMNS.values(), texts, strict=True):
+        axes.annotate(text, (place, y), **_BESIDE)
+
+
+def _height(panel: LinePanel | DotPanel) -> float:
+    if isinstance(panel, LinePanel):
+        return _LINES_HEIGHT
+    return _DOT_ROW_HEIGHT * (len(panel.rows) + sum(bool(row.heading) for row in panel.rows)) + 0.6
+
+
+@contextmanager
+def _own_style() -> Iterator[None]:
+    """Whatever the user's own settings are. It must hold while a figure is saved, too."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_RC)
+        yield
+
+
+def figure_of(picture: Picture) -> Figure:
+    """The figure, laid out, without a window and without a place among pyplot's figures."""
+    from matplotlib.figure import Figure
+
+    with _own_style():
+        heights = [max(map(_height, row)) for row in picture.rows]
+        figure = Figure(figsize=(WIDTH, sum(heights) + 1.0), layout="constrained")
+        grid = figure.add_gridspec(len(picture.rows), 1, height_ratios=heights)
+        for place, row in enumerate(picture.rows):
+            for axes, panel in zip(grid[place].subgridspec(1, len(row)).subplots(squeeze=False)[0], row, strict=True):
+                if isinstance(panel, LinePanel):
+                    _draw_lines(axes, panel)
+                else:
+                    _draw_dots(axes, panel)
+        figure.suptitle(picture.title, x=0.01, ha="left", weight="bold", fontsize=12)
+        caption = [line for part in picture.caption for line in textwrap.wrap(part, _CAPTION_LETTERS)]
+        figure.supxlabel("\n".join(caption), x=0.01, ha="left", fontsize=7, color="#555555")
+        figure.draw_without_rendering()
+    return figure
+
+
+def draw(picture: Picture, target: Path) -> None:
+    """Writes the PNG, with its content key.
+
+    Raises:
+        ImportError: without matplotlib.
+    """
+    from PIL import Image, PngImagePlugin  # matplotlib needs it too
+
+    buffer = io.BytesIO()
+    with _own_style():
+        figure_of(picture).savefig(buffer, dpi=DPI, format="png")
+    texts = PngImagePlugin.PngInfo()  # in place of matplotlib's own, which has its version
+    texts.add_text("Title", picture.title)
+    texts.add_text("Comment", picture.key)
+    few_colours = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)  # a third of the size
+    target.parent.mkdir(parents=True, exist_ok=True)
+    few_colours.save(target, format="PNG", optimize=True, pnginfo=texts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import functools
 import lzma
 import os
 import platform
@@ -14,25 +13,18 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
-from typing import TextIO, TypeVar
+from typing import TypeVar
 
 from benchmarks.common.commit import ROOT, commit
 
 RESULTS = ROOT / "benchmarks" / "results" / "h200"  # what the pages show
 
 
-def gpu_name() -> str:
-    """The name of the GPU that torch uses by default, or `none`."""
-    return _gpu_query("name")
-
-
-def _gpu_query(field: str) -> str:
-    """One field of nvidia-smi's answer for the first visible GPU. Makes no CUDA context."""
-    if shutil.which("nvidia-smi") is None:
-        return "none"
+def gpu_name(field: str = "name") -> str:
+    """The name of the GPU that torch uses by default, or another field of nvidia-smi's answer, or `none`. Makes no CUDA
+    context."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-    if visible in ("", "-1"):  # hidden from torch
+    if shutil.which("nvidia-smi") is None or visible in ("", "-1"):  # hidden from torch
         return "none"
     command = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader", f"--id={visible}"]
     try:
@@ -71,24 +63,16 @@ def _build_line() -> str:
 
 
 def portable_path(path: str | Path) -> str:
-    """The path as seen from the top of the tree; of a path outside it the last part alone, for the rest says nothing
-    to anybody on another machine."""
+    """The path as seen from the top of the tree; of a path outside it the last part alone."""
     resolved = Path(path).resolve()
     return str(resolved.relative_to(ROOT)) if resolved.is_relative_to(ROOT) else resolved.name
 
 
 def portable_command(arguments: Sequence[str]) -> str:
     """A command line as a reader would type it at the top of the tree, without this machine's paths."""
-    words = []
-    for word in arguments:
-        option, equals, value = word.partition("=")
-        if word == sys.executable:
-            words.append("python")
-        elif equals and value.startswith("/"):
-            words.append(f"{option}={portable_path(value)}")
-        else:
-            words.append(portable_path(word) if word.startswith("/") else word)
-    return shlex.join(words)
+    words = ["python" if word == sys.executable else word for word in arguments]
+    parts = (word.rpartition("=") for word in words)  # of --csv=/tmp/a.csv the value
+    return shlex.join("".join((*parts, portable_path(path) if path[:1] == "/" else path)) for *parts, path in parts)
 
 
 _SWITCHES = ("TILEON_HOPPER", "TILEON_PDL")  # of the environment, that change which kernels run or how
@@ -112,7 +96,7 @@ def header(command: str | None = None, extra: Mapping[str, str] | None = None) -
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": commit(),
         "gpu": gpu,
-        "driver": _gpu_query("driver_version"),
+        "driver": gpu_name("driver_version"),
         "torch": torch.__version__,
         "cuda": torch.version.cuda or "none",
         "command": command or own_command(),
@@ -132,29 +116,18 @@ class CsvWriter:
     """
 
     def __init__(self, path: Path | None, columns: Sequence[str], extra: Mapping[str, str] | None = None) -> None:
-        self._file: TextIO | None = None
+        self._path = path
         self.written: list[list[str]] = []
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("w", newline="")
-            self._file.write(header(extra=extra))
-            self._rows = csv.writer(self._file, lineterminator="\n")
+            path.write_text(header(extra=extra))
         self.write(columns)
 
     def write(self, row: Iterable[object]) -> None:
         self.written.append([str(cell) for cell in row])
-        if self._file is not None:
-            self._rows.writerow(self.written[-1])
-            self._file.flush()
-
-    def __enter__(self) -> CsvWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self._path is not None:
+            with self._path.open("a", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerow(self.written[-1])
 
 
 def read_csv(path: Path) -> tuple[dict[str, str], list[dict[str, str]]]:
@@ -176,15 +149,7 @@ T = TypeVar("T")
 
 def of_file(name: str) -> Callable[[Callable[[Path], list[T]]], Callable[[Path], list[T]]]:
     """Makes a function of a result file one of the results folder, which has nothing while there is no such file."""
-
-    def decorate(make: Callable[[Path], list[T]]) -> Callable[[Path], list[T]]:
-        @functools.wraps(make)
-        def of_folder(results: Path) -> list[T]:
-            return make(results / name) if (results / name).exists() else []
-
-        return of_folder
-
-    return decorate
+    return lambda make: lambda results: make(results / name) if (results / name).exists() else []
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -33,7 +33,7 @@ class Step:
 
     def shown(self) -> str:
         """The command as it is recorded: typed at the top of the tree, without this machine's paths."""
-        settings = [f"{key}={value}" for key, value in self.environment.items() if key != "TILEON_COMMIT"]
+        settings = [f"{key}={value}" for key, value in self.environment.items()]
         return " ".join([*settings, portable_command([bare(self.command[0]), *self.command[1:]])])
 
 
@@ -48,19 +48,15 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        if self.status == TIMED_OUT:
-            return f"over its {self.step.seconds} s"
-        if self.status == LEFT_OUT:
-            return "not run"
-        if self.status == UNPROVEN:
-            return "FAILED (no clean summary)"
-        return "passed" if self.status == 0 else f"FAILED ({self.status})"
+        words = {0: "passed", LEFT_OUT: "not run", UNPROVEN: "FAILED (no clean summary)"}
+        words[TIMED_OUT] = f"over its {self.step.seconds} s"
+        return words.get(self.status, f"FAILED ({self.status})")
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps that belong together, and the function that writes their result file from the outcomes, if they do not
-    write it themselves."""
+    """Steps that belong together, for the folder of the results, and the function that writes their result file from
+    the outcomes, if they do not write it themselves."""
 
     steps: Callable[[Path], list[Step]]
     write: Callable[[Path, list[Outcome]], None] | None = None
@@ -94,9 +90,8 @@ RANDOM_SWEEPS = {
     "sweep_random_7": (5854, 6910, 240),
     "sweep_random_8": (6910, 8549, 340),
 }
-_RANDOM_OPTIONS = "fit.sweep --preset random --rows sm90 --seconds 0.1 --warmup-seconds 0.04 --hopeless 1.5"
-_FLOAT32_OPTIONS = "--preset float32_rows --rows bf16x6|simt|sm80_few --seconds 0.1 --warmup-seconds 0.04 --hopeless 3"
-_BLOCK_SCALED = "block_scaled_matmul.py"  # about half of its time is compiling the peers
+_RANDOM = "matmul.py --preset random --rows sm90 --seconds 0.1 --warmup-seconds 0.04 --hopeless 1.5 --cases"
+_FLOAT32_ROWS = "matmul.py --preset float32_rows --rows bf16x6|simt|sm80_few --seconds 0.1 --warmup-seconds 0.04"
 _PORTABLE_KERNELS = {"TILEON_HOPPER": "0"}  # them alone, where there are others too
 
 
@@ -107,22 +102,26 @@ def _command(words: str) -> list[str]:
     return [PYTHON, *script, *options]
 
 
-def _measured(*rows: tuple[str, str, int], environment: dict[str, str] | None = None) -> Callable[[Path], list[Step]]:
+def _files(*rows: tuple[str, str, int], environment: dict[str, str] | None = None, by_default: bool = True) -> Stage:
     """A step for each file, command and limit in seconds; a command writes `<file>.csv`."""
-    return lambda out: [
-        Step(file, [*_command(words), "--csv", str(out / f"{file}.csv")], seconds, environment or {})
-        for file, words, seconds in rows
-    ]
+
+    def steps(out: Path) -> list[Step]:
+        return [
+            Step(file, [*_command(words), "--csv", str(out / f"{file}.csv")], seconds, environment or {})
+            for file, words, seconds in rows
+        ]
+
+    return Stage(steps, by_default=by_default)
 
 
-def _reported(name: str, seconds: int) -> Callable[[Path], list[Step]]:
+def _printed(file: str, steps: Callable[[Path], list[Step]]) -> Stage:
+    """Steps whose output goes into this file."""
+    return Stage(steps, lambda out, outcomes: write_outputs(out / file, outcomes))
+
+
+def _report(name: str, seconds: int) -> Callable[[Path], list[Step]]:
     """A script of report/ that reads the others' files."""
     return lambda out: [Step(name, [*_command(f"report.{name}"), "--results", str(out)], seconds)]
-
-
-def _printed(file: str) -> Callable[[Path, list[Outcome]], None]:
-    """What writes the steps' output into this file."""
-    return lambda out, outcomes: write_outputs(out / file, outcomes)
 
 
 def _soak_steps(out: Path) -> list[Step]:
@@ -134,53 +133,48 @@ def _soak_steps(out: Path) -> list[Step]:
 
 def _demo_steps(out: Path) -> list[Step]:
     found = [Step("verify", [PYTHON, "-m", "tileon_ops"], 15)]
-    for name, script, seconds in (("demo", "matmul.py", 25), ("demo_block_scaled", _BLOCK_SCALED, 40)):
+    for name, script, seconds in (("demo", "matmul.py", 25), ("demo_block_scaled", "block_scaled_matmul.py", 40)):
         files = ["--csv", str(out / "logs" / f"{name}.csv"), "--plot", str(out / "logs" / f"{name}.png")]
         found.append(Step(name, [*_command(f"{script} --preset demo --seconds 0.2"), *files], seconds))
     return found
 
 
-def _preset(
-    file: str, words: str, seconds: int, of_case: str, warmup: str, environment: dict[str, str] | None = None
-) -> Stage:
-    command = f"{words} --seconds {of_case} --warmup-seconds {warmup}"
-    return Stage(_measured((file, command, seconds), environment=environment))
-
-
 _SWEEPS = (
-    ("sweep", "fit.sweep", 300),
-    *((name, f"{_RANDOM_OPTIONS} --cases {first}:{end}", limit) for name, (first, end, limit) in RANDOM_SWEEPS.items()),
-    ("sweep_float32", f"fit.sweep {_FLOAT32_OPTIONS}", 240),
+    ("sweep", "matmul.py --preset sweep --rows . --seconds 0.35 --warmup-seconds 0.15", 300),
+    *((name, f"{_RANDOM} {first}:{end}", limit) for name, (first, end, limit) in RANDOM_SWEEPS.items()),
+    ("sweep_float32", _FLOAT32_ROWS, 240),
 )
 _UNALIGNED = (
     ("awkward", "measure.unaligned", 90),
     ("awkward_outputs", "measure.unaligned --cases n50257,n588_out,odd_size", 40),
 )
-_RANDOM_SHAPES = "measure.random_shapes --count 210 --seconds 0.1 --warmup-seconds 0.1"
+_RANDOM_SHAPES = _files(("random_shapes", "measure.random_shapes --count 210 --seconds 0.1 --warmup-seconds 0.1", 400))
+_PORTABLE = "matmul.py --preset portable --seconds 0.4 --warmup-seconds 0.8"
+_HOPPER = "matmul.py --preset hopper --seconds 0.3 --warmup-seconds 0.3"  # block-scaled: half of it compiles peers
 
 # Targets and pictures last: they read the others' files.
 BENCHMARK_STAGES: dict[str, Stage] = {
     "soak": Stage(_soak_steps),
-    "demo": Stage(_demo_steps, _printed("demo.txt")),
-    "portable": _preset("portable", "matmul.py --preset portable", 100, "0.4", "0.8", _PORTABLE_KERNELS),
-    "accuracy": Stage(_measured(("accuracy", "measure.accuracy", 20))),
-    "host": Stage(_measured(("host", "measure.host", 45))),
-    "layer": Stage(_measured(("layer", "measure.layer", 120))),
-    "parallel": Stage(_measured(("parallel", "measure.parallel", 100)), by_default=False),  # more than one GPU
-    "unaligned": Stage(_measured(*_UNALIGNED)),
-    "random_shapes": Stage(_measured(("random_shapes", _RANDOM_SHAPES, 400)), _printed("random_shapes.txt")),
-    "sweep": Stage(_measured(*_SWEEPS), by_default=False),
-    "tune_regret": Stage(_measured(("tune_regret", "measure.tune_regret", 240)), by_default=False),
-    "matmul": _preset("matmul", "matmul.py --preset hopper", 330, "0.3", "0.3"),
-    "float32": _preset("float32", "matmul.py --preset float32", 150, "0.3", "0.3"),
-    "fp8": _preset("fp8", "matmul.py --preset fp8", 150, "0.4", "0.4"),
-    "block_scaled": _preset("block_scaled_matmul", f"{_BLOCK_SCALED} --preset hopper", 240, "0.3", "0.3"),
-    "block_scaled_portable": _preset(
-        "block_scaled_portable", f"{_BLOCK_SCALED} --preset portable", 240, "0.4", "0.8", _PORTABLE_KERNELS
+    "demo": _printed("demo.txt", _demo_steps),
+    "portable": _files(("portable", _PORTABLE, 100), environment=_PORTABLE_KERNELS),
+    "accuracy": _files(("accuracy", "measure.accuracy", 20)),
+    "host": _files(("host", "measure.host", 45)),
+    "layer": _files(("layer", "measure.layer", 120)),
+    "parallel": _files(("parallel", "measure.parallel", 100), by_default=False),  # more than one GPU
+    "unaligned": _files(*_UNALIGNED),
+    "random_shapes": _printed("random_shapes.txt", _RANDOM_SHAPES.steps),
+    "sweep": _files(*_SWEEPS, by_default=False),
+    "tune_regret": _files(("tune_regret", "measure.tune_regret", 240), by_default=False),
+    "matmul": _files(("matmul", _HOPPER, 330)),
+    "float32": _files(("float32", "matmul.py --preset float32 --seconds 0.3 --warmup-seconds 0.3", 150)),
+    "fp8": _files(("fp8", "matmul.py --preset fp8 --seconds 0.4 --warmup-seconds 0.4", 150)),
+    "block_scaled": _files(("block_scaled_matmul", f"block_scaled_{_HOPPER}", 240)),
+    "block_scaled_portable": _files(
+        ("block_scaled_portable", f"block_scaled_{_PORTABLE}", 240), environment=_PORTABLE_KERNELS
     ),
-    "block_scaled_accuracy": Stage(_measured(("block_scaled_accuracy", "measure.block_scaled_accuracy", 40))),
-    "rare_numbers": Stage(_measured(("rare_numbers", "measure.rare_numbers", 60))),
-    "quantize": Stage(_measured(("quantize", "measure.quantize", 40))),
-    "targets": Stage(_reported("targets", 20), _printed("targets.txt")),
-    "pictures": Stage(_reported("pictures", 60)),
+    "block_scaled_accuracy": _files(("block_scaled_accuracy", "measure.block_scaled_accuracy", 40)),
+    "rare_numbers": _files(("rare_numbers", "measure.rare_numbers", 60)),
+    "quantize": _files(("quantize", "measure.quantize", 40)),
+    "targets": _printed("targets.txt", _report("targets", 20)),
+    "pictures": Stage(_report("pictures", 60)),
 }

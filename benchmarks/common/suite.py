@@ -15,19 +15,11 @@ from benchmarks.common.stages import PYTHON, Outcome, Stage, Step
 # The suite.
 
 _PASSED = r"\b[1-9]\d* passed"
-
-
 _WATCHDOG = ROOT / "build" / "watchdog" / "tileon_ops" / "_C.so"
 _HOPPER_TESTS = (
-    "test_config_rows.py",
-    "test_block_scaled_rows.py",
-    "test_hopper_rows.py",
-    "test_hopper_few_rows.py",
-    "test_hopper_float32.py",
-    "test_dependent_launch.py",
-    "test_choice.py",
+    *("test_config_rows.py", "test_block_scaled_rows.py", "test_hopper_rows.py", "test_hopper_few_rows.py"),
+    *("test_hopper_float32.py", "test_dependent_launch.py", "test_choice.py"),
 )
-
 
 # How files of tests begin that compile the simulated GPU, for minutes; no hardware has a part in them.
 _SIMULATION = "test_simulat"
@@ -80,15 +72,10 @@ def _write_tests(out: Path, outcomes: list[Outcome]) -> None:
 
 def _find_sanitizer() -> str | None:
     """compute-sanitizer on PATH, else where a toolkit or a profiler's package puts it."""
-    found = shutil.which("compute-sanitizer")
-    if found:
-        return found
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    places = [Path(home) / part for home in homes if home for part in ("bin", "compute-sanitizer")]
-    candidates = [place / "compute-sanitizer" for place in places]
-    if Path("/opt/nvidia").is_dir():
-        candidates += sorted(Path("/opt/nvidia").glob("**/compute-sanitizer"))
-    return next((str(path) for path in candidates if path.is_file() and os.access(path, os.X_OK)), None)
+    places = [f"{home}/{part}" for home in homes if home for part in ("bin", "compute-sanitizer")]
+    places += [str(path.parent) for path in sorted(Path("/opt/nvidia").glob("**/compute-sanitizer"))]
+    return shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path=os.pathsep.join(places))
 
 
 # The caching allocator hands out pieces of large blocks, and a read past a tensor's end would land in a neighbour's
@@ -98,36 +85,30 @@ _CLEAN = r"ERROR SUMMARY: 0 errors"
 # Only reads by kernels count: initcheck has thousands of reports of copies, by which tests read back storages that the
 # ops wrote in part.
 _NO_KERNEL_READS = r"(?s)\A(?!.*Uninitialized __\w+__ memory read).*ERROR SUMMARY"
-_TOOLS: dict[str, tuple[int, dict[str, str], str]] = {
-    "memcheck": (240, _NO_CACHE, _CLEAN),
-    "racecheck": (300, {}, r"RACECHECK SUMMARY: 0 hazards"),
-    "synccheck": (240, {}, _CLEAN),
-    "initcheck": (300, {"TILEON_HOPPER": "0"}, _NO_KERNEL_READS),
+_EXIT = ["--error-exitcode", "99"]
+# Seconds, environment, what proves that it is clean, options of the tool and of pytest.
+_TOOLS: dict[str, tuple[int, dict[str, str], str, list[str], list[str]]] = {
+    "memcheck": (240, _NO_CACHE, _CLEAN, _EXIT, []),
+    "racecheck": (300, {}, r"RACECHECK SUMMARY: 0 hazards", _EXIT, []),
+    "synccheck": (240, {}, _CLEAN, _EXIT, []),
+    # It does not see what TMA writes, and takes Hopper's outputs for memory that nothing wrote.
+    "initcheck": (
+        *(300, {"TILEON_HOPPER": "0"}, _NO_KERNEL_READS),
+        *(["--print-limit", "100000"], ["-k", "not sm90 and not hopper"]),
+    ),
 }
-# initcheck does not see what TMA writes, and takes Hopper's outputs for memory that nothing wrote.
-_OF_TOOL = {"initcheck": ["-k", "not sm90 and not hopper"]}
-_STRICT = {"initcheck": ["--print-limit", "100000"]}
 
 
 def _sanitizer_steps(out: Path) -> list[Step]:
-    program = _find_sanitizer() or "compute-sanitizer"
-    suite = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "sanitizer"]
-    return [
-        Step(
-            tool,
-            [program, "--tool", tool, *_STRICT.get(tool, ["--error-exitcode", "99"]), *suite, *_OF_TOOL.get(tool, [])],
-            seconds,
-            environment,
-            (_PASSED, clean),
-        )
-        for tool, (seconds, environment, clean) in _TOOLS.items()
-    ]
+    program, steps = _find_sanitizer() or "compute-sanitizer", []
+    for tool, (seconds, environment, clean, options, only) in _TOOLS.items():
+        command = [program, "--tool", tool, *options, PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        steps.append(Step(tool, [*command, "-m", "sanitizer", *only], seconds, environment, (_PASSED, clean)))
+    return steps
 
 
 # Lines that count: pytest's last, and the sanitizer's own.
-_SUMMARY = re.compile(
-    r"ERROR SUMMARY|RACECHECK SUMMARY|Internal Sanitizer Error|Target application|Device not supported"
-)
+_SUMMARY = re.compile("(ERROR|RACECHECK) SUMMARY|Internal Sanitizer Error|Target application|Device not supported")
 _COUNTS = re.compile(r"\d+ (passed|failed|errors?|skipped|deselected)\b.* in [\d.]+s")
 
 

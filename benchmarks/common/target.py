@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from benchmarks.common.times import Key, Ratios, Times, Which, ratios
+from benchmarks.common.cases import Case
+from benchmarks.common.times import Ratios, Times, Which
 
 
 @dataclass(frozen=True)
@@ -32,35 +33,26 @@ class Asked(NamedTuple):
     """A row of a subject's targets: one provider's time over another's is at least `mean`, and `each` in every case."""
 
     what: str
-    over: str
-    under: str
-    which: Which | Collection[Key]  # Keys: not measured unless all of them are
+    which: Which | Collection[Case]  # Keys: not measured unless all of them are
     mean: float | None = None
     each: float | None = None
+    over: str = "torch"
+    under: str = "tileon"
+    no_peer: str = ""  # why the one above the line does not compute it, if it does not
 
 
 def targets_of(times: Times, rows: Iterable[Asked]) -> list[Target]:
     """A target for each mean and for each bound of every case, in the order of the rows."""
     found = []
     for row in rows:
-        over = ratios(times, row.over, row.under, row.which)
+        over = times.ratios(row.which, row.over, row.under)
         found += [mean_target(row.what, over, row.mean)] if row.mean is not None else []
         if row.each is not None:
-            found.append(each_target(row.what, f">= {row.each:.2f}", by_shape(over), least(row.each)))
+            figures = [(key.short, ratio) for key, ratio in over.lowest()] if over else []
+            one = each_target(row.what, figures, row.each)
+            missing = row.no_peer and not figures
+            found.append(Target(row.what, one.asked, row.no_peer, no_peer=True) if missing else one)
     return found
-
-
-def by_shape(found: Ratios | None) -> list[tuple[str, float]]:
-    """The ratios for `each_target`, the lowest first."""
-    return [(key.shape, ratio) for key, ratio in found.lowest(len(found.by_case))] if found else []
-
-
-def least(bound: float) -> Callable[[float], bool]:
-    return lambda figure: figure >= bound
-
-
-def most(bound: float) -> Callable[[float], bool]:
-    return lambda figure: figure <= bound
 
 
 def mean_target(what: str, found: Ratios | None, bound: float) -> Target:
@@ -68,37 +60,39 @@ def mean_target(what: str, found: Ratios | None, bound: float) -> Target:
     asked = f"mean >= {bound:.2f}"
     if found is None:
         return Target(what, asked)
-    key, worst = found.worst
-    figure = f"{found.mean:.3f} over {len(found.by_case)}, worst {worst:.3f} at {key.shape}"
+    key, worst = found.lowest()[0]
+    figure = f"{found.mean:.3f} over {len(found.by_case)}, worst {worst:.3f} at {key.short}"
     return Target(what, asked, figure, found.mean >= bound)
 
 
 def each_target(
     what: str,
-    asked: str,
     figures: Sequence[tuple[str, float]],
-    holds: Callable[[float], bool],
+    bound: float,
+    asked: str = "{:.2f}",
     *,
-    worst: Callable[[Sequence[float]], float] = min,
+    most: bool = False,
     words: str = "{:.3f}",
 ) -> Target:
-    """Each figure holds; not measured without any.
+    """Each figure is at least the bound, or with `most` at most; not measured without any.
 
     Args:
         what: the target is of.
-        asked: of each figure.
-        figures: by name. Those that do not hold are shown in this order.
-        holds: whether a figure does.
-        worst: min or max; shown where all hold.
+        figures: by name. Those that do not hold are shown in this order; where all do, the one nearest to the bound.
+        bound: of each.
+        asked: how the bound is written.
+        most: whether it is the largest that they may be.
         words: how a figure is written.
     """
-    asked = f"each {asked}"
+    asked = f"each {'<=' if most else '>='} {asked.format(bound)}"
     if not figures:
         return Target(what, asked)
-    missed = ", ".join(f"{name} {words.format(figure)}" for name, figure in figures if not holds(figure))
-    extreme = worst([figure for _, figure in figures])
-    place = next(name for name, figure in figures if figure == extreme) if not missed else ""
-    return Target(what, asked, missed or f"worst {words.format(extreme)} at {place}", not missed)
+    good = [figure <= bound if most else figure >= bound for _, figure in figures]
+    missed = [item for item, holds in zip(figures, good, strict=True) if not holds]
+    if missed:
+        return Target(what, asked, ", ".join(f"{name} {words.format(figure)}" for name, figure in missed), False)
+    place, extreme = (max if most else min)(figures, key=lambda item: item[1])
+    return Target(what, asked, f"worst {words.format(extreme)} at {place}", True)
 
 
 def limit_target(what: str, ours: float | None, peer: float | None, limit: float) -> Target:

@@ -1,4 +1,4 @@
-"""What result files say: times by case and provider, their ratios, and what a choice of row lost.
+"""What result files say: times by case and provider, and their ratios.
 
 Plain data: neither torch nor a GPU is needed. A layout is named as in cases.py: NN is a @ b of row-major operands, NT
 x @ weight.t(), a linear layer.
@@ -10,45 +10,17 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
+from benchmarks.common.cases import Case
 from benchmarks.common.result_file import read_csv
 
-
-class Key(NamedTuple):
-    """A case as it stands in the file."""
-
-    dtype: str
-    layout: str
-    m: int
-    n: int
-    k: int
-    epilogue: str = "none"
-
-    def __str__(self) -> str:
-        return f"{self.dtype} {self.layout} {self.m}x{self.n}x{self.k}"
-
-    @property
-    def is_square(self) -> bool:
-        return self.m == self.n == self.k
-
-    @property
-    def shape(self) -> str:
-        return str(self.m) if self.is_square else f"{self.m}x{self.n}x{self.k}"
-
-    def tflops(self, microseconds: float) -> float:
-        """Rate of the product alone: 2 m n k operations."""
-        return 2e-6 * self.m * self.n * self.k / microseconds
-
-
-Which = Callable[[Key], bool]
+Which = Callable[[Case], bool]
 By = dict[str, float]  # microseconds by provider
-Times = dict[Key, By]
 
 
-def square(dtype: str, layout: str, size: int) -> Key:
+def square(dtype: str, layout: str, size: int) -> Case:
     """The plain product of m = n = k."""
-    return Key(dtype, layout, size, size, size)
+    return Case(dtype, layout, size, size, size)
 
 
 def squares(dtypes: Collection[str], *layouts: str, epilogue: str = "none") -> Which:
@@ -61,46 +33,6 @@ def rectangles(dtype: str, layout: str) -> Which:
     return lambda key: (key.dtype, key.layout, key.epilogue, key.is_square) == (dtype, layout, "none", False)
 
 
-def key_of(row: dict[str, str]) -> Key:
-    return Key(row["dtype"], row["layout"], int(row["m"]), int(row["n"]), int(row["k"]), row["epilogue"])
-
-
-def read_times(path: Path, data: str | None = None) -> tuple[dict[str, str], Times]:
-    """The file's head, and its times.
-
-    Args:
-        path: a file of matmul.py, sweep.py or block_scaled_matmul.py.
-        data: the kind of data that is wanted, of a file that has several (cases.py). Files without that column hold the
-            tutorial's.
-    """
-    head, rows = read_csv(path)
-    times: Times = {}
-    for row in rows:
-        if data is None or row.get("data", "tutorial") == data:
-            times.setdefault(key_of(row), {})[row["provider"]] = float(row["median_us"])
-    return head, times
-
-
-def by_provider(rows: Iterable[dict[str, str]], *columns: str) -> dict[tuple[str, ...], By]:
-    """Microseconds by provider, by what stands in these columns."""
-    times: dict[tuple[str, ...], By] = {}
-    for row in rows:
-        times.setdefault(tuple(row[column] for column in columns), {})[row["provider"]] = float(row["median_us"])
-    return times
-
-
-def read_row_times(path: Path, rows: Collection[str], unit: float = 1.0) -> Times:
-    """Of sweep.py's file: times of the plain products by row of the tile table, of these rows alone, in so many units a
-    microsecond."""
-    times: Times = {}
-    for key, by in read_times(path)[1].items():
-        mine = {name.removeprefix("tileon:"): unit * us for name, us in by.items()}
-        found = {name: us for name, us in mine.items() if name in rows}
-        if found and key.epilogue == "none":
-            times[key] = found
-    return times
-
-
 def geometric_mean(values: Iterable[float]) -> float:
     logs = [math.log(value) for value in values]
     return math.exp(sum(logs) / len(logs))
@@ -110,32 +42,14 @@ def geometric_mean(values: Iterable[float]) -> float:
 class Ratios:
     """A provider's time over another's, for several cases; never empty."""
 
-    by_case: dict[Key, float]
+    by_case: dict[Case, float]
 
     @property
     def mean(self) -> float:
         return geometric_mean(self.by_case.values())
 
-    def lowest(self, count: int) -> list[tuple[Key, float]]:
+    def lowest(self, count: int | None = None) -> list[tuple[Case, float]]:
         return sorted(self.by_case.items(), key=lambda item: item[1])[:count]
-
-    @property
-    def worst(self) -> tuple[Key, float]:
-        return self.lowest(1)[0]
-
-
-def ratios(times: Times, over: str, under: str, which: Which | Collection[Key]) -> Ratios | None:
-    """`over`'s time divided by `under`'s, in the cases that have both; None where none has.
-
-    Args:
-        times: by case and provider.
-        over: the provider above the line, mostly the peer.
-        under: the one below it, mostly ours.
-        which: the cases. Where they are given one by one, each of them must have both, or it is None.
-    """
-    wanted = which if callable(which) else which.__contains__
-    found = {key: by[over] / by[under] for key, by in times.items() if wanted(key) and {over, under} <= by.keys()}
-    return Ratios(found) if found and (callable(which) or len(found) == len(which)) else None
 
 
 @dataclass(frozen=True)
@@ -149,29 +63,68 @@ class Comparison:
     worst: str = ""  # the case
     alone: bool = False
 
-    @property
-    def mean(self) -> float:
-        return geometric_mean(self.values)
+
+class Times(dict[Case, By]):
+    """Microseconds by case and provider."""
+
+    def where(self, which: Which) -> Times:
+        return Times((key, by) for key, by in self.items() if which(key))
+
+    def ratios(self, which: Which | Collection[Case], over: str = "torch", under: str = "tileon") -> Ratios | None:
+        """`over`'s time, mostly the peer's, divided by `under`'s, in the cases that have both; None where none has.
+        Where the cases are given one by one, each of them must have both, or it is None."""
+        wanted = which if callable(which) else which.__contains__
+        found = {key: by[over] / by[under] for key, by in self.items() if wanted(key) and {over, under} <= by.keys()}
+        return Ratios(found) if found and (callable(which) or len(found) == len(which)) else None
+
+    def compared(
+        self, words: str, which: Which, peer: str = "torch", ours: str = "tileon", *, alone: bool = False
+    ) -> list[Comparison]:
+        """One comparison; none where no case has both."""
+        found = self.ratios(which, peer, ours)
+        if found is None:
+            return []
+        worst, name = found.lowest()[0][0], peer.removesuffix("_graph").removesuffix("_fast")
+        return [Comparison(words, name, tuple(found.by_case.values()), f"{worst.dtype} {worst.short}", alone)]
+
+    def compared_squares(self, words: str, dtypes: Collection[str]) -> list[Comparison]:
+        """With torch: NN and NT apart, for they differ, and every linear layer is NT."""
+        kinds = {
+            "NN": squares(dtypes, "NN"),
+            "NT": squares(dtypes, "NT"),
+            "TN and TT": squares(dtypes, "TN", "TT"),
+            "NN, bias + leaky_relu": squares(dtypes, "NN", epilogue="bias+leaky_relu"),
+        }
+        return [one for kind, which in kinds.items() for one in self.compared(f"{words} squares, {kind}", which)]
 
 
-def compared(
-    times: Times, words: str, which: Which, peer: str = "torch", ours: str = "tileon", *, alone: bool = False
-) -> list[Comparison]:
-    """One comparison; none where no case has both."""
-    found = ratios(times, peer, ours, which)
-    if found is None:
-        return []
-    worst = found.worst[0]
-    name = peer.removesuffix("_graph").removesuffix("_fast")
-    return [Comparison(words, name, tuple(found.by_case.values()), f"{worst.dtype} {worst.shape}", alone)]
+def read_times(path: Path, data: str | None = None) -> tuple[dict[str, str], Times]:
+    """The head of a file of products, and its times: of the kind of data that is wanted, where a file has several
+    (cases.py). Files without that column hold the tutorial's."""
+    head, rows = read_csv(path)
+    times = Times()
+    for row in rows:
+        if data is None or row.get("data", "tutorial") == data:
+            key = Case(row["dtype"], row["layout"], int(row["m"]), int(row["n"]), int(row["k"]), row["epilogue"])
+            times.setdefault(key, {})[row["provider"]] = float(row["median_us"])
+    return head, times
 
 
-def compared_squares(times: Times, words: str, dtypes: Collection[str]) -> list[Comparison]:
-    """With torch: NN and NT apart, for they differ, and every linear layer is NT."""
-    kinds = {
-        "NN": squares(dtypes, "NN"),
-        "NT": squares(dtypes, "NT"),
-        "TN and TT": squares(dtypes, "TN", "TT"),
-        "NN, bias + leaky_relu": squares(dtypes, "NN", epilogue="bias+leaky_relu"),
-    }
-    return [one for kind, which in kinds.items() for one in compared(times, f"{words} squares, {kind}", which)]
+def by_provider(rows: Iterable[dict[str, str]], *columns: str) -> dict[tuple[str, ...], By]:
+    """Microseconds by provider, by what stands in these columns."""
+    times: dict[tuple[str, ...], By] = {}
+    for row in rows:
+        times.setdefault(tuple(row[column] for column in columns), {})[row["provider"]] = float(row["median_us"])
+    return times
+
+
+def read_row_times(path: Path, rows: Collection[str], unit: float = 1.0) -> Times:
+    """Of a sweep's file: times of the plain products by row of the tile table, of these rows alone, in so many units a
+    microsecond."""
+    times = Times()
+    for key, by in read_times(path)[1].items():
+        mine = {name.removeprefix("tileon:"): unit * us for name, us in by.items()}
+        found = {name: us for name, us in mine.items() if name in rows}
+        if found and key.epilogue == "none":
+            times[key] = found
+    return times

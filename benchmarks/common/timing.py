@@ -20,24 +20,14 @@ import random
 import statistics
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
-from tileon_ops.tune.timing import Arm, Clock, clock_of, l2_bytes, warm
-
-__all__ = [
-    "Arm",
-    "Timing",
-    "clock_words",
-    "cold_graph_arm",
-    "cold_sets",
-    "l2_bytes",
-    "time_arms",
-    "warm_graph_arm",
-    "warm_sets",
-]
+from tileon_ops.tune.timing import Arm as Arm
+from tileon_ops.tune.timing import clock_of, warm
+from tileon_ops.tune.timing import l2_bytes as l2_bytes
 
 
 @dataclass(frozen=True)
@@ -68,17 +58,14 @@ def time_arms(
     """Times all arms against each other; returns their timings by name.
 
     Args:
-        arms: by name. Each has its inputs bound and works on `device`'s current stream.
+        arms: by name. Each has its inputs bound and works on `device`'s current stream. All of them run once before
+            anything is timed: what one raises comes through.
         device: where they run; decides the clock.
-        seconds: about how long the timed part may take, all arms together, with what surrounds them.
+        seconds: about how long the timed part may take, all arms together, with what surrounds them; but `min_rounds`
+            are taken, and never more than `max_rounds`.
         warmup_seconds: cap on the warming before it.
-        min_rounds: taken even where `seconds` is too short for it.
-        max_rounds: enough, however short the arms are.
         hopeless: arms that take more than this many times the quickest one's time are left out after a first look,
             except those named in `keep`.
-
-    Raises:
-        Whatever an arm raises: all of them run once before anything is timed.
     """
     if not arms:
         return {}
@@ -88,27 +75,17 @@ def time_arms(
         torch.cuda.synchronize(device)
     clock = clock_of(device)
     shuffle = random.Random(0)
-    if hopeless is not None:
-        arms = _without_hopeless(clock, arms, shuffle, hopeless, keep)
+    if hopeless is not None:  # by the better of two runs
+        looks = {name: min(values) / arms[name].launches for name, values in clock.measure(arms, 2, shuffle).items()}
+        most = hopeless * min(looks.values())
+        arms = {name: arm for name, arm in arms.items() if name in keep or looks[name] <= most}
     round_seconds = warm(clock, arms, shuffle, warmup_seconds)
     rounds = max(min_rounds, min(max_rounds, int(seconds / round_seconds)))
-    return {name: _timing(values, arms[name].launches) for name, values in clock.measure(arms, rounds, shuffle).items()}
-
-
-def _without_hopeless(
-    clock: Clock, arms: Mapping[str, Arm], shuffle: random.Random, factor: float, keep: Container[str]
-) -> dict[str, Arm]:
-    """The arms that came within `factor` of the quickest in the better of two runs, and those in `keep`."""
-    samples = clock.measure(arms, 2, shuffle)
-    launch_seconds = {name: min(values) / arms[name].launches for name, values in samples.items()}
-    quickest = min(launch_seconds.values())
-    return {name: arm for name, arm in arms.items() if name in keep or launch_seconds[name] <= factor * quickest}
-
-
-def _timing(values: Sequence[float], launches: int) -> Timing:
-    median = statistics.median(values)
-    first, _, third = statistics.quantiles(values, n=4)
-    return Timing(median_us=median * 1e6 / launches, spread=(third - first) / median, samples=len(values))
+    found = {}
+    for name, values in clock.measure(arms, rounds, shuffle).items():
+        median, (first, _, third) = statistics.median(values), statistics.quantiles(values, n=4)
+        found[name] = Timing(median * 1e6 / arms[name].launches, (third - first) / median, len(values))
+    return found
 
 
 _WARM_SETS = 8
@@ -127,14 +104,11 @@ def warm_sets(bytes_per_call: int, l2: int) -> int:
 
 
 def cold_graph_arm(calls: Sequence[Callable[[], torch.Tensor]], launches: int = 1) -> Arm:
-    """An arm that replays one CUDA graph in which the calls are launched in turn, back to back.
+    """An arm that replays one CUDA graph in which the calls are launched in turn, back to back: as often as it takes
+    for at least so many launches; once, where the rotation is longer.
 
     Each call has operands of its own, and the results stay apart: between two uses of the same memory lies the
     whole rotation.
-
-    Args:
-        calls: the rotation.
-        launches: it is gone round as often as it takes for at least so many; once, where it is longer.
     """
     turns = -(-launches // len(calls))
     return Arm(_replay([*calls] * turns, results_apart=len(calls)), launches=turns * len(calls))
@@ -145,19 +119,7 @@ def warm_graph_arm(calls: Sequence[Callable[[], torch.Tensor]]) -> Arm:
 
     The results take turns in as many buffers as there are calls and one more, so that they stay in L2 too.
     """
-    turns = -(-_WARM_LAUNCHES // len(calls))
-    return Arm(_replay([*calls] * turns, results_apart=len(calls)), launches=turns * len(calls), warm=True)
-
-
-@dataclass(frozen=True)
-class _Replay:
-    """Replays a graph, and keeps the calls in it alive: the graph reads their operands and does not own them."""
-
-    graph: torch.cuda.CUDAGraph
-    calls: tuple[Callable[[], torch.Tensor], ...]
-
-    def __call__(self) -> None:
-        self.graph.replay()
+    return replace(cold_graph_arm(calls, _WARM_LAUNCHES), warm=True)
 
 
 def _replay(calls: Sequence[Callable[[], torch.Tensor]], results_apart: int) -> Callable[[], None]:
@@ -172,4 +134,8 @@ def _replay(calls: Sequence[Callable[[], torch.Tensor]], results_apart: int) -> 
     with torch.cuda.graph(graph):
         for call in calls:
             results.append(call())
-    return _Replay(graph, tuple(calls))
+
+    def replay(_kept_alive: object = calls) -> None:  # with the operands, which the graph reads and does not own
+        graph.replay()
+
+    return replay

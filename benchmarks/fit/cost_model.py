@@ -13,8 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common.times import Key, Times, read_row_times
+from benchmarks.common.cases import Case
+from benchmarks.common.times import By, read_row_times
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = ROOT / "csrc" / "cuda" / "sm90" / "heuristics" / "cost_numbers.h"
@@ -81,14 +81,14 @@ class Model:
         self._library.expected_ns(len(config), config_at, case_at, len(cases), cases_at, SM_COUNT, *numbers_at)
         return ns
 
-    def chosen(self, cases: Sequence[Key], sm_count: int = SM_COUNT) -> Array:
+    def chosen(self, cases: Sequence[Case], sm_count: int = SM_COUNT) -> Array:
         """By case: the number of the config that the library chooses."""
         found, as_cases = np.zeros(len(cases), np.int32), as_array(cases)
         self._library.choose_all(len(cases), _pointer(as_cases), sm_count, _pointer(found))
         return found
 
 
-def as_array(cases: Sequence[Key]) -> Array:
+def as_array(cases: Sequence[Case]) -> Array:
     lines = [(case.m, case.n, case.k, case.layout[0] == "T", case.layout[1] == "N") for case in cases]
     return np.array(lines, _CASE)
 
@@ -109,7 +109,7 @@ def model() -> Model:
 class Sweep:
     """The measured times, as arrays of configs by cases."""
 
-    def __init__(self, measured: Times, configs: Sequence[str]) -> None:
+    def __init__(self, measured: Mapping[Case, By], configs: Sequence[str]) -> None:
         self.configs, self.by_case = configs, measured
         self.cases = list(measured)
         times = [[1e3 * of_case.get(name, math.nan) for of_case in measured.values()] for name in configs]
@@ -140,73 +140,17 @@ class Sweep:
         return found
 
 
-@dataclass(frozen=True)
-class Loss:
-    """The chosen config's time over the best one's."""
-
-    key: Key
-    chosen: str
-    best: str
-    ratio: float
-
-
-def losses(path: Path, sm_count: int = SM_COUNT) -> list[Loss]:
-    """What the choice as it stands loses in every case of a sweep."""
-    sweep = Sweep.read([path])
-    if not sweep.cases:
-        return []
-    chosen, best = model().chosen(sweep.cases, sm_count), sweep.times.argmin(axis=0)
-    return [
-        Loss(case, sweep.configs[mine], sweep.configs[other], float(ratio))
-        for case, mine, other, ratio in zip(sweep.cases, chosen, best, sweep.regrets(chosen), strict=True)
-    ]
-
-
-def numbers_text(configs: Sequence[str], of_configs: Array, of_gpu: Array) -> str:
-    """cost_numbers.h with these numbers."""
-    lines = [
-        "// The numbers of the Hopper choice's cost model, of an H200, in nanoseconds and in bytes a nanosecond:",
-        "// cost.h says what each means. Written by benchmarks/fit/fit_hopper.py from the sweeps of",
-        "// benchmarks/results/h200; a config's line may be written by hand too, with the numbers of a similar config.",
-        "#pragma once",
-        "",
-        "#include <string_view>",
-        "",
-        '#include "cuda/sm90/heuristics/cost.h"',
-        '#include "cuda/sm90/heuristics/tables.h"',
-        "",
-        "namespace tileon::sm90 {",
-        "",
-        "constexpr GpuNumbers kGpuNumbers = {",
-        *(f"    .{name} = {_float(value)}," for name, value in zip(GPU_NUMBERS, of_gpu, strict=True)),
-        "};",
-        "",
-        "// One for each config of kDenseConfigs, in its order.",
-        "// clang-format off",
-        "constexpr NamedNumbers kConfigNumbers[] = {",
-        "    // " + f"{'name':34}" + ", ".join(CONFIG_NUMBERS),
-    ]
+def numbers_text(header: str, configs: Sequence[str], of_configs: Array, of_gpu: Array) -> str:
+    """The text of cost_numbers.h with these numbers in the place of those that it has."""
+    gpu = [f"    .{name} = {_float(value)}," for name, value in zip(GPU_NUMBERS, of_gpu, strict=True)]
+    lines = ["    // " + f"{'name':34}" + ", ".join(CONFIG_NUMBERS)]
     for name, values in zip(configs, of_configs, strict=True):
         quoted = f'"{name}",'
         lines.append(f"    {{{quoted:36}{{" + ", ".join(f"{_float(value):>8}" for value in values) + "}},")
-    lines += [
-        "};",
-        "// clang-format on",
-        "",
-        "constexpr bool numbers_are_of_the_table() {",
-        "  for (int i = 0; i < kDenseConfigCount; ++i)",
-        "    if (std::string_view(kConfigNumbers[i].name) != kDenseConfigs[i].name) return false;",
-        "  return true;",
-        "}",
-        "static_assert(sizeof(kConfigNumbers) / sizeof(kConfigNumbers[0]) == kDenseConfigCount && "
-        "numbers_are_of_the_table(),",
-        '              "each config of kDenseConfigs has its numbers here, in the same order");',
-        "",
-        "constexpr CostTable<float, kDenseConfigCount> kCostTable(kDenseConfigs, kConfigNumbers);",
-        "",
-        "}  // namespace tileon::sm90",
-    ]
-    return "\n".join([*lines, ""])
+    for table, rows in (("kGpuNumbers = {", gpu), ("kConfigNumbers[] = {", lines)):
+        before, _, rest = header.partition(f"{table}\n")
+        header = "\n".join([f"{before}{table}", *rows, rest[rest.index("};") :]])
+    return header
 
 
 def _float(value: float) -> str:

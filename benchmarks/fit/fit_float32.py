@@ -1,6 +1,6 @@
 """Fits the cost model of Hopper's float32 rows to a sweep, and says what the choice loses.
 
-    python -m benchmarks.fit.sweep --preset float32_rows --rows "bf16x6|simt|sm80_few" --csv sweep_float32.csv   # GPU
+    python benchmarks/matmul.py --preset float32_rows --rows "bf16x6|simt|sm80_few" --csv sweep_float32.csv   # GPU
     python -m benchmarks.fit.fit_float32 benchmarks/results/h200/sweep_float32.csv.xz                        # anywhere
 
 Prints each row's three numbers and the constants as csrc/cuda/sm90/heuristics/bf16x6.h wants them, and the regret of
@@ -21,10 +21,8 @@ from benchmarks.fit.header_table import CSRC, LAUNCH_NS, Array, Pairs, Table, co
 HEADER = CSRC / "cuda" / "sm90" / "heuristics" / "bf16x6.h"
 PANEL, PARTS, SKINNY_ROWS = 64, 3, 8  # k of a panel, bfloat16 numbers of a float32, kSkinnyRows
 L2_BYTES_PER_NS = 20000.0  # kLargestL2BytesPerNs of cost.h
-CONSTANTS = (
-    *("kSplitBytesPerNs", "kSingleStores"),
-    *("kPortableStartNs", "kPortableNsPerK", "kPortableProductsPerNs", "kSkinnyBytesPerNs"),
-)
+_PORTABLE = ("kPortableStartNs", "kPortableNsPerK", "kPortableProductsPerNs", "kSkinnyBytesPerNs")
+CONSTANTS = ("kSplitBytesPerNs", "kSingleStores", *_PORTABLE)
 _START, _PER_TILE, _PER_K, _BYTES_PER_NS = 2, 3, 4, 5  # behind the tile; before them splits and ctas_per_sm
 _OF_ROW = (_START, _PER_TILE, _PER_K)
 _PULL = (0.002, 0.001, 0.0)  # towards the numbers of bf16x6.h

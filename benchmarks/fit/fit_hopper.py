@@ -23,8 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common.times import Key, geometric_mean
-from benchmarks.fit.cost_model import CONFIG_NUMBERS, NUMBERS, Array, Sweep, model, numbers_text
+from benchmarks.common.cases import Case
+from benchmarks.common.times import geometric_mean
+from benchmarks.fit.cost_model import NUMBERS, Array, Sweep, model, numbers_text
 from benchmarks.measure.tune_regret import linear_cases, rectangles
 
 _NEAR = 1.6  # times the best one: configs whose times the model shall tell
@@ -95,15 +96,13 @@ class Fit:
         by_traits = logs - self._beyond_traits @ logs  # what was known of single configs goes
         self._logs = np.concatenate([by_traits.ravel(), np.log(np.maximum(of_gpu, _LEAST_FACTOR))])
 
-    def numbers(self) -> tuple[Array, Array]:
+    def numbers(self, logs: Array | None = None) -> tuple[Array, Array]:
         """As Model.numbers has them."""
-        values = np.exp(self._logs)
+        values = np.exp(self._logs if logs is None else logs)
         return values[: self._own_numbers].reshape(self._shape), values[self._own_numbers :]
 
     def _log_ns(self, pairs: _Pairs, logs: Array) -> Array:
-        values = np.exp(logs)
-        of_configs, of_gpu = values[: self._own_numbers].reshape(self._shape), values[self._own_numbers :]
-        found = model().expected_ns(pairs.config, pairs.case, self._sweep.as_array, of_configs, of_gpu)
+        found = model().expected_ns(pairs.config, pairs.case, self._sweep.as_array, *self.numbers(logs))
         return np.asarray(np.log(found))
 
     def _derivatives(self, pairs: _Pairs) -> tuple[Array, Array]:
@@ -187,7 +186,7 @@ class Fit:
         return self.numbers()
 
 
-def report(title: str, regrets: Array, cases: Sequence[Key]) -> None:
+def report(title: str, regrets: Array, cases: Sequence[Case]) -> None:
     worst = np.argsort(-regrets)[:5]
     listed = ", ".join(f"{cases[case]} {100 * (regrets[case] - 1):.1f} %" for case in worst)
     print(
@@ -198,17 +197,17 @@ def report(title: str, regrets: Array, cases: Sequence[Key]) -> None:
 
 def read_without_judged(paths: Sequence[Path]) -> Sweep:
     """The sweeps' cases without those that tune_regret.py judges the choice by."""
-    judged = {(case.layout, case.m, case.n, case.k) for case in linear_cases() + rectangles()}
+    judged = {(case.layout, *case.shape) for case in linear_cases() + rectangles()}
     sweep = Sweep.read(paths)
-    return sweep.some([(case.layout, case.m, case.n, case.k) not in judged for case in sweep.cases])
+    return sweep.some([(case.layout, *case.shape) not in judged for case in sweep.cases])
 
 
 def _halves(paths: Sequence[Path]) -> tuple[Sweep, Sweep]:
     """Every other file, and the rest; of the outputs that TMA cannot write, which are all in one file, every other."""
-    files = [read_without_judged([path]) for path in paths]
-    halves: list[dict[Key, dict[str, float]]] = [{}, {}]
-    for number, file in enumerate(files):
-        is_split = len(files) == 1 or all(case.n % 8 for case in file.cases)
+    halves: list[dict[Case, dict[str, float]]] = [{}, {}]
+    for number, path in enumerate(paths):
+        file = read_without_judged([path])
+        is_split = len(paths) == 1 or all(case.n % 8 for case in file.cases)
         for position, (case, times) in enumerate(file.by_case.items()):
             halves[(position if is_split else number) % 2][case] = times
     return Sweep(halves[0], model().configs), Sweep(halves[1], model().configs)
@@ -216,7 +215,7 @@ def _halves(paths: Sequence[Path]) -> tuple[Sweep, Sweep]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/fit/sweep.py, of an H200")
+    parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/matmul.py --rows, of an H200")
     parser.add_argument("--steps", type=int, default=300, help="of the fit's second part (default 300)")
     parser.add_argument("--halves", action="store_true", help="fit to half of the files, judge by the other, and swap")
     parser.add_argument("--write", action="store_true", help="fit, and write cost_numbers.h")
@@ -231,8 +230,7 @@ def main() -> None:
                 report(words, half.regrets(half.expected(*numbers).argmin(axis=0)), half.cases)
     if arguments.write:
         of_configs, of_gpu = Fit(sweep).run(arguments.steps)
-        assert of_configs.shape[1] == len(CONFIG_NUMBERS)
-        NUMBERS.write_text(numbers_text(model().configs, of_configs, of_gpu))
+        NUMBERS.write_text(numbers_text(NUMBERS.read_text(), model().configs, of_configs, of_gpu))
         report("fitted", sweep.regrets(sweep.expected(of_configs, of_gpu).argmin(axis=0)), sweep.cases)
 
 

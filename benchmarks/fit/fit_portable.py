@@ -1,7 +1,7 @@
 """Fits the portable tile table's cost model to a sweep, and says what the choice loses.
 
-    python -m benchmarks.fit.sweep --csv sweep.csv        # on the GPU
-    python -m benchmarks.fit.fit_portable sweep.csv       # anywhere
+    python benchmarks/matmul.py --preset sweep --rows . --csv sweep.csv        # on the GPU
+    python -m benchmarks.fit.fit_portable sweep.csv                            # anywhere
 
 Prints each row's three numbers as csrc/cuda/sm80/heuristics/config.h wants them, and the regret: the time of the row
 that the model chooses over the time of the best row, for the numbers there and for the new ones. The model is

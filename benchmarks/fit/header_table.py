@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common.times import Key, Times, geometric_mean, read_row_times
+from benchmarks.common.cases import Case
+from benchmarks.common.times import By, Times, geometric_mean, read_row_times
 
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 LAUNCH_NS = 2000.0  # of an empty kernel between two events: the same for all rows, and left out of the models
@@ -53,7 +54,7 @@ class Pairs:
         self.ns = np.array([self.times[case][name] for case, name in measured])
 
     def by_case(self, ns: Array) -> Times:
-        found: Times = {}
+        found = Times()
         for case, name, expected in zip(self.keys, self.names, ns.tolist(), strict=True):
             found.setdefault(case, {})[name] = expected
         return found
@@ -73,7 +74,7 @@ def least_squares(model: Model, logs: Array, ns: Array, pull: Array, steps: int 
     return logs
 
 
-def report(title: str, chosen: Mapping[Key, str], times: Times) -> None:
+def report(title: str, chosen: Mapping[Case, str], times: Mapping[Case, By]) -> None:
     """What is lost by these choices against the best row."""
     lost = {case: times[case][name] / min(times[case].values()) for case, name in chosen.items()}
     worst, beyond = max(lost, key=lambda case: lost[case]), sum(loss > 1.08 for loss in lost.values())
@@ -85,6 +86,6 @@ def report(title: str, chosen: Mapping[Key, str], times: Times) -> None:
 
 def command_line(doc: str | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweep", type=Path, help="CSV of benchmarks/fit/sweep.py")
+    parser.add_argument("sweep", type=Path, help="CSV of benchmarks/matmul.py --rows")
     parser.add_argument("--sm-count", type=int, default=132, help="of the GPU of the sweep (default 132, an H200)")
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""What the cost models are fitted to: fixed sets of cases for sweep.py, in which every row of the tile table is timed.
+"""What the cost models are fitted to: fixed sets of cases for `matmul.py --rows .`, every row of the tile table.
 
 sweep: the plain products of matmul.csv in one of the two dtypes (they take the same time), random rectangles, few tiles
     with a long k, many with a short one, and shapes in every dtype for the portable kernels.

@@ -1,6 +1,6 @@
 """How near block-scaled products come to float64: `python -m benchmarks.measure.block_scaled_accuracy [--csv out.csv]`.
 
-Columns: op,format,data,m,n,k,rows,provider,sqnr_db,bit_exact. `sqnr_db` is the ratio of signal to quantization noise
+`sqnr_db` is the ratio of signal to quantization noise
 over `rows` rows of the product: 10 log10(sum of the reference's squares / sum of the error's), inf where there is
 no error. The operands are taken as they are, so what it cost to quantize them is not in it. `bit_exact` says whether
 every element of these rows is the reference rounded to float32.
@@ -18,15 +18,14 @@ torch_bf16           torch.mm(..., out_dtype=torch.float32) of both operands in 
 
 from __future__ import annotations
 
+import itertools
 import math
-import sys
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
-from benchmarks.common.cases import DATA, FORMATS, Case, Operands, Shape, dequantized, make_operands
-from benchmarks.common.command import at_least, command_line, finish, parse_shapes, some_of
-from benchmarks.common.result_file import CsvWriter
+from benchmarks.common.cases import DATA, FORMATS, Case, Operands, Shape, make_operands
+from benchmarks.common.command import at_least, command_line, parse_shapes, some_of, tabulate
 
 COLUMNS = ("op", "format", "data", "m", "n", "k", "rows", "provider", "sqnr_db", "bit_exact")
 SHAPES: dict[str, tuple[Shape, ...]] = {
@@ -48,18 +47,16 @@ def tileon(operands: Operands, global_scale: torch.Tensor | None, *, fast_accum:
 
 def torch_bf16(operands: Operands, global_scale: torch.Tensor | None) -> torch.Tensor:
     """The peer; see the head of this file."""
-    scale_a, scale_b = operands.scales
-    a, b = dequantized(operands.a, scale_a, torch.bfloat16), dequantized(operands.b, scale_b, torch.bfloat16).t()
+    a, b = operands.dequantized(torch.bfloat16)
     on_gpu = a.device.type == "cuda"
-    result = torch.mm(a, b, out_dtype=torch.float32) if on_gpu else torch.mm(a.float(), b.float())
+    result = torch.mm(a, b.t(), out_dtype=torch.float32) if on_gpu else torch.mm(a.float(), b.float().t())
     return result if global_scale is None else result * global_scale
 
 
 def reference(operands: Operands, global_scale: torch.Tensor | None, rows: torch.Tensor) -> torch.Tensor:
     """These rows of the product in float64."""
-    scale_a, scale_b = operands.scales
-    a = dequantized(operands.a, scale_a, torch.float32)[rows].double()
-    result = a @ dequantized(operands.b, scale_b, torch.float64).t()
+    a, b = operands.dequantized(torch.float32)
+    result = a[rows].double() @ b.double().t()
     return result if global_scale is None else result * global_scale.double()
 
 
@@ -72,6 +69,7 @@ def accuracy(result: torch.Tensor, exact: torch.Tensor) -> tuple[float, bool]:
     return decibels, torch.equal(result, exact.float())
 
 
+@torch.inference_mode()
 def measure(case: Case, device: torch.device, rows: int) -> dict[str, tuple[float, bool]]:
     """What accuracy() says of each provider, over at most `rows` rows."""
     operands = make_operands(case, device)
@@ -92,26 +90,25 @@ def main() -> int:
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] (default 8192x8192 by two k on a GPU)")
     parser.add_argument("--rows", type=at_least(1), default=256, help="of the product that are compared (default 256)")
     arguments = parser.parse_args()
-    device = torch.device(arguments.device)
+    device = arguments.device
     shapes = arguments.shapes or SHAPES[device.type]
     try:
-        cases = [
-            Case(name, "NT", m, n, k, data=data) for name in arguments.format for data in DATA for m, n, k in shapes
-        ]
+        kinds = itertools.product(arguments.format, DATA, shapes)
+        cases = [Case(name, "NT", m, n, k, data=data) for name, data, (m, n, k) in kinds]
     except ValueError as error:
         parser.error(str(error))
 
     torch.set_float32_matmul_precision("highest")  # the peer on a CPU is no product of fewer bits
     factors = ", ".join(f"{name}'s global scale {value:.4g}" for name, value in _GLOBAL_SCALES.items())
     words = f"float64, rows of a drawn at random against all of b; float32 out; {factors}"
-    with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"reference": words}) as writer:
-        for case in cases:
-            for provider, (decibels, exact) in measure(case, device, arguments.rows).items():
-                what = [case.op, case.dtype, case.data, *case.shape, min(arguments.rows, case.m)]
-                writer.write([*what, provider, f"{decibels:.2f}", "yes" if exact else "no"])
-    finish(words, arguments.csv, writer)
-    return 0
+    rows = (
+        [case.op, case.dtype, case.data, *case.shape, min(arguments.rows, case.m), provider, f"{decibels:.2f}", exact]
+        for case in cases
+        for provider, (decibels, is_exact) in measure(case, device, arguments.rows).items()
+        for exact in ["yes" if is_exact else "no"]
+    )
+    return tabulate(arguments.csv, COLUMNS, rows, words, reference=words)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -4,7 +4,7 @@ So small a product leaves the GPU idle, and what is timed is checks, dispatch an
 with `time.perf_counter` (the GPU is waited for between batches, outside the timing), the providers interleaved, and
 the median batch is taken. On a CPU the arithmetic is in the figure too.
 
-Columns: op,state,provider,median_us. State: `inference_mode`; `grad_unneeded` (grad mode is on, no operand requires a
+State: `inference_mode`; `grad_unneeded` (grad mode is on, no operand requires a
 gradient); `grad_recorded` (both do). Provider: `tileon` is torch.ops.tileon.matmul, `tileon_python`
 tileon_ops.matmul, `torch` torch.matmul.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import random
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -22,8 +21,7 @@ import torch
 
 import tileon_ops
 from benchmarks.common.cases import TORCH_DTYPES
-from benchmarks.common.command import command_line, finish
-from benchmarks.common.result_file import CsvWriter
+from benchmarks.common.command import command_line, tabulate
 
 SIZE = 64
 COLUMNS = ("op", "state", "provider", "median_us")
@@ -68,16 +66,16 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=200, help="in one batch (default 200, far below the launch queue)")
     parser.add_argument("--batches", type=int, default=200, help="for each provider (default 200)")
     arguments = parser.parse_args()
-    device, calls, batches = torch.device(arguments.device), arguments.calls, arguments.batches
+    device, calls, batches = arguments.device, arguments.calls, arguments.batches
     words = f"{SIZE}x{SIZE}x{SIZE} {arguments.dtype} on {device.type}, median of {batches} batches of {calls} calls"
-    with CsvWriter(arguments.csv, COLUMNS, {"timing": words}) as writer:
-        for state in _STATES:
-            medians = measure(state, device, TORCH_DTYPES[arguments.dtype], calls=calls, batches=batches)
-            for provider, us in medians.items():
-                writer.write(["matmul", state, provider, f"{us:.3f}"])
-    finish(words, arguments.csv, writer)
-    return 0
+    dtype = TORCH_DTYPES[arguments.dtype]
+    rows = (
+        ["matmul", state, provider, f"{us:.3f}"]
+        for state in _STATES
+        for provider, us in measure(state, device, dtype, calls=calls, batches=batches).items()
+    )
+    return tabulate(arguments.csv, COLUMNS, rows, words, timing=words)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

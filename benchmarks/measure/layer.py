@@ -4,7 +4,7 @@ y = activation(x @ weight^T + bias), with x (m, k) and weight (n, k), is timed i
 gradient is recorded; `forward_backward`, which gives gradients to x, weight and bias for a random gradient of y; and
 `replay`, the forward pass in inference by CUDA graphs, which is left out on the CPU.
 
-Columns: dtype,m,n,k,activation,pass,provider,median_us,spread,samples. Providers: `tileon` is tileon_ops.matmul on the
+Providers: `tileon` is tileon_ops.matmul on the
 weight's transpose, `torch` F.linear and its activation, both eager; `tileon_compile` and `torch_compile` the same under
 torch.compile. Of `replay`: `kernel` is the op alone in a CUDA graph, `reduce_overhead` torch.compile's mode of that
 name, which copies x into the graph's own memory first, `reduce_overhead_fixed` the same with an x that is marked as
@@ -14,9 +14,9 @@ staying where it is, which the graph reads there.
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -24,8 +24,7 @@ from torch import Tensor
 
 import tileon_ops
 from benchmarks.common.cases import ACTIVATIONS, SLOPE, TORCH_DTYPES, Shape
-from benchmarks.common.command import command_line, finish, parse_shapes, some_of
-from benchmarks.common.result_file import CsvWriter
+from benchmarks.common.command import command_line, parse_shapes, some_of, tabulate
 from benchmarks.common.timing import Arm, clock_words, cold_graph_arm, time_arms
 
 COLUMNS = ("dtype", "m", "n", "k", "activation", "pass", "provider", "median_us", "spread", "samples")
@@ -34,38 +33,29 @@ PASSES = ("forward", "forward_backward", "replay")
 Layer = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class Tensors:
+class Tensors(NamedTuple):
     x: Tensor  # (m, k)
     weight: Tensor  # (n, k)
     bias: Tensor  # (n,)
     grad: Tensor  # (m, n), of the output
 
-    def step(self, layer: Layer) -> Callable[[], object]:
+    def step(self, layer: Layer) -> None:
         """Forward and backward, each with gradients of its own."""
         leaves = (self.x, self.weight, self.bias)
-
-        def run() -> None:
-            for leaf in leaves:
-                leaf.grad = None
-            layer(*leaves).backward(self.grad)
-
-        return run
-
-    def forward(self, layer: Layer) -> Callable[[], object]:
-        return lambda: layer(self.x, self.weight, self.bias)
+        for leaf in leaves:
+            leaf.grad = None
+        layer(*leaves).backward(self.grad)
 
 
 def make_tensors(shape: Shape, dtype: torch.dtype, device: torch.device, *, requires_grad: bool) -> Tensors:
     """Random normal ones."""
     m, n, k = shape
     generator = torch.Generator(device).manual_seed(0)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, device=device, generator=generator).to(dtype)
-
-    x, weight, bias = (t.requires_grad_(requires_grad) for t in (normal(m, k), normal(n, k), normal(n)))
-    return Tensors(x, weight, bias, normal(m, n))
+    sizes = ((m, k), (n, k), (n,), (m, n))
+    x, weight, bias, grad = (torch.randn(*size, device=device, generator=generator).to(dtype) for size in sizes)
+    for leaf in (x, weight, bias):
+        leaf.requires_grad_(requires_grad)
+    return Tensors(x, weight, bias, grad)
 
 
 def layers(activation: str) -> tuple[Layer, Layer]:
@@ -88,8 +78,9 @@ def training_arms(activation: str, which: str, tensors: Tensors) -> dict[str, Ar
         "tileon_compile": torch.compile(ours, fullgraph=True),
         "torch_compile": torch.compile(torchs, fullgraph=True),
     }
-    run = tensors.step if which == "forward_backward" else tensors.forward
-    return {name: Arm(run(layer)) for name, layer in providers.items()}
+    if which == "forward_backward":
+        return {name: Arm(partial(tensors.step, layer)) for name, layer in providers.items()}
+    return {name: Arm(partial(layer, *tensors[:3])) for name, layer in providers.items()}
 
 
 def replay_arms(activation: str, tensors: Tensors) -> dict[str, Arm]:
@@ -154,15 +145,14 @@ def main() -> int:
     some_of(parser, "--activations", ACTIVATIONS, *["leaky_relu,gelu"] * 2)
     some_of(parser, "--passes", PASSES)
     arguments = parser.parse_args()
-    device, dtype = torch.device(arguments.device), TORCH_DTYPES[arguments.dtype]
-    with CsvWriter(arguments.csv, COLUMNS, {"timing": clock_words(device)}) as writer:
-        for case in itertools.product(arguments.shapes, arguments.activations, arguments.passes):
-            shape, activation, which = case
-            for row in measure(*case, dtype, device, arguments.seconds):
-                writer.write([arguments.dtype, *shape, activation, which, *row])
-    finish(clock_words(device), arguments.csv, writer)
-    return 0
+    device, dtype = arguments.device, TORCH_DTYPES[arguments.dtype]
+    rows = (
+        [arguments.dtype, *shape, activation, which, *figures]
+        for shape, activation, which in itertools.product(arguments.shapes, arguments.activations, arguments.passes)
+        for figures in measure(shape, activation, which, dtype, device, arguments.seconds)
+    )
+    return tabulate(arguments.csv, COLUMNS, rows, clock_words(device), timing=clock_words(device))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -14,8 +14,7 @@ time is that of the slowest device, by CUDA events; the figure is the median. Wh
 its calls on the host, it is the host's time. What a split MLP computes is checked against the whole one first. On the
 CPU it is gloo and `time.perf_counter`.
 
-Columns: op,dtype,m,features,hidden,activation,direction,provider,devices,median_us,tflops,speedup. Direction: `forward`
-(no gradients are recorded) or `forward_backward` (gradients of the input and all parameters).
+Direction: `forward` (no gradients are recorded) or `forward_backward` (gradients of the input and all parameters).
 tflops: of all devices together. speedup: the same provider's time on one device over this one's.
 """
 
@@ -26,14 +25,16 @@ from __future__ import annotations
 
 import argparse
 import copy
+import math
 import os
 import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -44,51 +45,38 @@ from torch.multiprocessing.spawn import spawn
 
 import tileon_ops
 from benchmarks.common.cases import TORCH_DTYPES
-from benchmarks.common.command import command_line, finish, some_of
-from benchmarks.common.result_file import CsvWriter
+from benchmarks.common.command import command_line, parse_sizes, some_of, tabulate
 
-COLUMNS = ("op", "dtype", "m", "features", "hidden", "activation", "direction", "provider", "devices", "median_us",
-           "tflops", "speedup")  # fmt: skip
+COLUMNS = (
+    *("op", "dtype", "m", "features", "hidden", "activation", "direction", "provider", "devices"),
+    *("median_us", "tflops", "speedup"),
+)
 PROVIDERS = ("tileon", "torch")
 ACTIVATION = "gelu_tanh"
 DIRECTIONS = ("forward", "forward_backward")
 _WARMUP_ROUNDS = 5
 
 
-@dataclass(frozen=True)
-class Size:
-    m: int
-    features: int
-    hidden: int
-
-    def tflops(self, direction: str, microseconds: float) -> float:
-        """A product is 2 m n k operations; each of the two layers is one forward and two more backward."""
-        products = 2 if direction == "forward" else 6
-        return products * 2.0 * self.m * self.features * self.hidden / microseconds * 1e-6
-
-
-def parse_sizes(text: str) -> list[Size]:
-    """M, of the default widths, or MxFEATURESxHIDDEN; several with commas between."""
-    sizes = []
-    for part in text.split(","):
-        numbers = [int(number) for number in part.split("x")]
-        if len(numbers) not in (1, 3) or min(numbers) < 1:
-            raise argparse.ArgumentTypeError(f"a size is M or MxFEATURESxHIDDEN, got {part!r}")
-        sizes.append(Size(*(numbers if len(numbers) == 3 else (numbers[0], 8192, 28672))))
+def parse_mlps(text: str) -> list[tuple[int, ...]]:
+    """m, features and hidden of each: M, of the default widths, or MxFEATURESxHIDDEN; several with commas between."""
+    form = "MxFEATURESxHIDDEN"
+    sizes = parse_sizes(",".join(part if "x" in part else f"{part}x8192x28672" for part in text.split(",")), form)
+    if min(map(min, sizes)) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {form}")
     return sizes
 
 
-def make_mlp(provider: str, size: Size, device: torch.device, dtype: torch.dtype) -> nn.Sequential:
+def make_mlp(provider: str, features: int, hidden: int, device: torch.device, dtype: torch.dtype) -> nn.Sequential:
     """Layers "up" and "down" of normal random weights, the same for each provider and on each device."""
+    where: dict[str, Any] = {"device": device, "dtype": dtype}
     mlp = nn.Sequential()
     if provider == "tileon":
-        up = tileon_ops.Linear(size.features, size.hidden, activation=ACTIVATION, device=device, dtype=dtype)
-        mlp.add_module("up", up)
-        mlp.add_module("down", tileon_ops.Linear(size.hidden, size.features, device=device, dtype=dtype))
+        mlp.add_module("up", tileon_ops.Linear(features, hidden, activation=ACTIVATION, **where))
+        mlp.add_module("down", tileon_ops.Linear(hidden, features, **where))
     else:
-        mlp.add_module("up", nn.Linear(size.features, size.hidden, device=device, dtype=dtype))
+        mlp.add_module("up", nn.Linear(features, hidden, **where))
         mlp.add_module("activation", nn.GELU(approximate="tanh"))
-        mlp.add_module("down", nn.Linear(size.hidden, size.features, device=device, dtype=dtype))
+        mlp.add_module("down", nn.Linear(hidden, features, **where))
     generator = torch.Generator(device).manual_seed(0)
     with torch.no_grad():
         for parameter in mlp.parameters():
@@ -101,57 +89,41 @@ def _use(tensor: Tensor) -> None:
     tensor.detach()[0, :1].clone()
 
 
-def _round_of(mlp: nn.Module, x: Tensor, direction: str) -> Callable[[], None]:
-    def forward() -> None:
-        with torch.no_grad():
-            _use(mlp(x))
-
-    def forward_backward() -> None:
+def _round(mlp: nn.Module, x: Tensor, direction: str) -> None:
+    with torch.set_grad_enabled(direction == "forward_backward"):
         output = mlp(x)
         _use(output)
+    if direction == "forward_backward":
         output.backward(x.detach())  # of the output's shape, and as random
         assert x.grad is not None
         _use(x.grad)
         x.grad = None
         mlp.zero_grad()
 
-    return forward if direction == "forward" else forward_backward
 
-
-def _seconds(runs: dict[str, Callable[[], None]], device: torch.device, rounds: int) -> dict[str, list[float]]:
+def _seconds(runs: Mapping[str, Callable[[], None]], device: torch.device, rounds: int) -> dict[str, list[float]]:
     """Seconds of every counted round on this device, by provider. Every process goes through the same order."""
-    shuffle = random.Random(0)
-    events: dict[str, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {name: [] for name in runs}
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    shuffle, on_gpu = random.Random(0), device.type == "cuda"
+    marks: dict[str, list[tuple[Any, Any]]] = {name: [] for name in runs}
+
+    def mark() -> Any:
+        if not on_gpu:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
     for _ in range(_WARMUP_ROUNDS + rounds):
         for name in shuffle.sample(list(runs), len(runs)):
-            if device.type == "cuda":
-                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                start.record()
-                runs[name]()
-                end.record()
-                events[name].append((start, end))
-            else:
-                begin = time.perf_counter()
-                runs[name]()
-                seconds[name].append(time.perf_counter() - begin)
-    if device.type == "cuda":
+            start = mark()
+            runs[name]()
+            marks[name].append((start, mark()))
+    if on_gpu:
         torch.cuda.synchronize(device)
-        seconds = {name: [start.elapsed_time(end) * 1e-3 for start, end in pairs] for name, pairs in events.items()}
-    return {name: values[_WARMUP_ROUNDS:] for name, values in seconds.items()}
-
-
-def _wait_for_all() -> None:
-    dist.all_reduce(torch.zeros(1))  # of the CPU: no GPU is kept busy by waiting
-
-
-def _slowest(values: list[float]) -> list[float]:
-    """Each round's time on the device that took longest."""
-    tensor = torch.tensor(values, dtype=torch.float64)
-    dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
-    return tensor.tolist()
+    return {
+        name: [start.elapsed_time(end) * 1e-3 if on_gpu else end - start for start, end in pairs[_WARMUP_ROUNDS:]]
+        for name, pairs in marks.items()
+    }
 
 
 def _check(provider: str, split: nn.Module, whole: nn.Module, x: Tensor) -> None:
@@ -163,13 +135,15 @@ def _check(provider: str, split: nn.Module, whole: nn.Module, x: Tensor) -> None
         raise RuntimeError(f"{provider}: the split MLP differs from the whole one by {error:.2g} of the largest output")
 
 
-def measure(size: Size, arguments: argparse.Namespace, device: torch.device) -> dict[tuple[str, str, int], float]:
+def measure(
+    size: tuple[int, ...], arguments: argparse.Namespace, device: torch.device
+) -> dict[tuple[str, str, int], float]:
     """Median microseconds by direction, provider and number of devices. All processes call it together."""
-    dtype = TORCH_DTYPES[arguments.dtype]
+    (m, features, hidden), dtype = size, TORCH_DTYPES[arguments.dtype]
     mesh = init_device_mesh(device.type, (arguments.devices,))
     generator = torch.Generator(device).manual_seed(1)
-    x = torch.randn(size.m, size.features, generator=generator, device=device, dtype=dtype).requires_grad_()
-    whole = {name: make_mlp(name, size, device, dtype) for name in arguments.providers}
+    x = torch.randn(m, features, generator=generator, device=device, dtype=dtype).requires_grad_()
+    whole = {name: make_mlp(name, features, hidden, device, dtype) for name in arguments.providers}
     split = {}
     for name, mlp in whole.items():
         plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
@@ -178,38 +152,43 @@ def measure(size: Size, arguments: argparse.Namespace, device: torch.device) -> 
 
     medians: dict[tuple[str, str, int], float] = {}
     for direction in DIRECTIONS:
-        runs = {name: _round_of(mlp, x, direction) for name, mlp in whole.items()}
+        runs = {name: partial(_round, mlp, x, direction) for name, mlp in whole.items()}
         if dist.get_rank() == 0:
             for name, values in _seconds(runs, device, arguments.rounds).items():
                 medians[direction, name, 1] = statistics.median(values) * 1e6
-        _wait_for_all()
-        runs = {name: _round_of(mlp, x, direction) for name, mlp in split.items()}
+        dist.all_reduce(torch.zeros(1))  # waits for all; of the CPU: no GPU is kept busy by waiting
+        runs = {name: partial(_round, mlp, x, direction) for name, mlp in split.items()}
         for name, values in _seconds(runs, device, arguments.rounds).items():
-            medians[direction, name, arguments.devices] = statistics.median(_slowest(values)) * 1e6
-        _wait_for_all()
+            slowest = torch.tensor(values, dtype=torch.float64)  # of each round, on the device that took longest
+            dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+            medians[direction, name, arguments.devices] = statistics.median(slowest.tolist()) * 1e6
     return medians
+
+
+def _rows(arguments: argparse.Namespace, device: torch.device) -> Iterator[list[object]]:
+    for size in arguments.sizes:
+        medians, products = measure(size, arguments, device), 2.0 * math.prod(size)
+        for (direction, provider, devices), us in medians.items():
+            # A product is 2 m n k operations; each of the two layers is one forward and two more backward.
+            tflops = products * (2 if direction == "forward" else 6) / us * 1e-6
+            figures = [f"{us:.3f}", f"{tflops:.4g}", f"{medians[direction, provider, 1] / us:.3f}"]
+            yield ["mlp", arguments.dtype, *size, ACTIVATION, direction, provider, devices, *figures]
 
 
 def _report(arguments: argparse.Namespace, device: torch.device) -> None:
     """Measures every size; the first process writes and prints."""
-    is_first = dist.get_rank() == 0
+    if dist.get_rank() > 0:
+        for size in arguments.sizes:
+            measure(size, arguments, device)
+        return
     kind = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU process"
-    extra = {
+    head = {
         "devices": f"{arguments.devices} x {kind}",
         "timing": f"median of {arguments.rounds} rounds, each that of the slowest device",
         "nccl": f"NCCL_NVLS_ENABLE={os.environ['NCCL_NVLS_ENABLE']}",
     }
-    with CsvWriter(arguments.csv if is_first else None, COLUMNS, extra) as writer:
-        for size in arguments.sizes:
-            medians = measure(size, arguments, device)
-            for (direction, provider, devices), median in medians.items() if is_first else ():
-                figures = [f"{median:.3f}", f"{size.tflops(direction, median):.4g}"]
-                figures.append(f"{medians[direction, provider, 1] / median:.3f}")
-                of_size = (size.m, size.features, size.hidden)
-                case = [arguments.dtype, *of_size, ACTIVATION, direction, provider, devices]
-                writer.write(["mlp", *case, *figures])
-    if is_first:
-        finish(f"{extra['devices']}, {extra['timing']}", arguments.csv, writer)
+    words = f"{head['devices']}, {head['timing']}"
+    tabulate(arguments.csv, COLUMNS, _rows(arguments, device), words, **head)
 
 
 def _process(rank: int, arguments: argparse.Namespace, store: str) -> None:
@@ -234,7 +213,7 @@ def _process(rank: int, arguments: argparse.Namespace, store: str) -> None:
 def main() -> int:
     gpus = torch.cuda.device_count()
     parser = command_line(__doc__, device=False)
-    parser.add_argument("--sizes", type=parse_sizes, default="8192", help="M or MxFEATURESxHIDDEN,... (default 8192)")
+    parser.add_argument("--sizes", type=parse_mlps, default="8192", help="M or MxFEATURESxHIDDEN,... (default 8192)")
     parser.add_argument("--dtype", default="bfloat16", choices=[*TORCH_DTYPES])
     some_of(parser, "--providers", PROVIDERS)
     parser.add_argument("--device", default="cuda" if gpus else "cpu", choices=("cuda", "cpu"))

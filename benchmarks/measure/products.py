@@ -1,130 +1,160 @@
-"""What matmul.py and block_scaled_matmul.py share: their options, and how cases are measured, printed and written."""
+"""The engine of the commands that time products: cases with their providers in, printed lines and a CSV out.
+
+The CSV's columns are op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops, and what a command has besides; the rate
+counts the product's operations alone. How it is timed: timing.py; who the providers are: peers/providers.py.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from benchmarks.common.cases import Case, Work, make_operands
-from benchmarks.common.command import finish, for_each, parse_shapes, some_of
+from benchmarks.common.cases import COLUMNS, Case, Operands, Work, make_operands
+from benchmarks.common.command import command_line, finish, for_each, parse_shapes, some_of
 from benchmarks.common.result_file import CsvWriter
-from benchmarks.common.timing import Arm, time_arms
+from benchmarks.common.timing import Arm, Timing, clock_words, time_arms
 from benchmarks.measure.peers.providers import NotOffered, arm, config_arms
 from benchmarks.report.plot import draw_if_possible
 
-# Seconds of a case besides its timing: operands and first calls, and what a provider takes before it can be timed:
-# Triton's trying of its configurations, a call of torch.compile, the capture of a graph over operand sets of its own.
-_SETUP = {True: 0.2, False: 0.1}  # whether it is block-scaled
-_PROVIDER_SETUP = {"triton": 0.5, "torch_dequantize": 0.5}
-_GRAPH_SETUP = 0.3
-_COMPILATION = {"triton": 10.0, "torch_dequantize": 6.0}  # of block-scaled peers, by the host, once for each format
+_SETUP_SECONDS = 0.1  # of a case besides warming and timing: operands and first calls, but for compilation
+_ROW_ROUNDS = 60  # at most, where rows of the tile table are timed: there are dozens of them
+
+MakeArm = Callable[[str, Case, Operands], Arm]
 
 
-def add_options(parser: argparse.ArgumentParser, providers: Sequence[str], default: str) -> None:
-    """The options of both commands, beside those of `command_line`."""
+def product_parser(doc: str | None, providers: Sequence[str], default: str) -> argparse.ArgumentParser:
+    """With the options of every command whose cases are chosen: matmul.py and block_scaled_matmul.py."""
+    parser = command_line(doc, seconds=0.5, warmup=1.0)
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...]: measure these")
     some_of(parser, "--providers", providers, f"{default}; of a preset each case's own", None)
     parser.add_argument("--dry-run", action="store_true", help="list the cases and about what they cost, run nothing")
     parser.add_argument("--plot", type=Path, help="draw the figures here (needs --csv and matplotlib)")
+    return parser
 
 
-def refuse_plot_alone(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    if arguments.plot and not arguments.csv:
-        parser.error("--plot draws what --csv writes: give both")
-
-
-def expected_seconds(work: Sequence[Work], seconds: float) -> tuple[float, float]:
-    """About what a machine with a GPU takes for it all: with the GPU, warming in full, and compiling the peers.
-
-    Args:
-        work: what is measured; every case has its providers.
-        seconds: of warming and timing one case.
-    """
-    gpu, compiled = 0.0, set()
-    for item in work:
-        case = item.case
-        for name in item.providers or ():
-            is_offered = case.dtype != "nvfp4" and (case.is_block_scaled or case.layout == "NN")
-            if name != "triton" or is_offered:
-                gpu += _GRAPH_SETUP if "_graph" in name else _PROVIDER_SETUP.get(name, 0.0)
-                compiled |= {(case.dtype, name)} if case.is_block_scaled and name in _COMPILATION else set()
-        gpu += seconds + _SETUP[case.is_block_scaled]
-    return gpu, sum(_COMPILATION[name] for _, name in compiled)
-
-
-def list_work(work: Sequence[Work], name: Callable[[Case], str], arguments: argparse.Namespace) -> None:
+def list_work(work: Sequence[Work], arguments: argparse.Namespace) -> None:
     """What --dry-run prints."""
-    gpu, compilation = expected_seconds(work, arguments.seconds + arguments.warmup_seconds)
-    print(f"{len(work)} cases, about {gpu:.0f} s on a GPU, and {compilation:.0f} s of compiling the peers before them")
+    seconds = len(work) * (arguments.seconds + arguments.warmup_seconds + _SETUP_SECONDS)
+    print(f"{len(work)} cases, about {seconds:.0f} s on a GPU, but for what has to be compiled")
     for item in work:
-        print(f"{name(item.case):<29} {', '.join(item.providers or ())}")
+        print(f"{item.case!s:<29} {', '.join(item.providers or ())}")
 
 
-def _arms(work: Work, device: torch.device, config: str | None) -> tuple[dict[str, Arm], list[str]]:
-    """The arms by provider, and why the others are missing."""
-    operands = make_operands(work.case, device)
+def _time(
+    item: Work, arguments: argparse.Namespace, make_arm: MakeArm, rows: str | None
+) -> tuple[dict[str, Timing], list[str], str]:
+    """Timings by provider, why the others are missing, and the kernel that the op chose; operands and graphs are gone
+    when it returns.
+
+    Raises:
+        NotOffered: no provider computes the case.
+    """
+    case, missing, keep = item.case, [], ["tileon"]
     arms: dict[str, Arm] = {}
-    missing = []
-    for provider in work.providers or ():
+    torch.set_float32_matmul_precision("high" if case.allow_tf32 else "highest")
+    operands = make_operands(case, arguments.device)
+    for provider in item.providers or ():
         try:
-            arms[provider] = arm(provider, work.case, operands)
+            arms[provider] = make_arm(provider, case, operands)
         except NotOffered as error:
             missing.append(f"{provider}: {error}")
-    if config is not None:
-        indices = None if config == "all" else [int(index) for index in config.split(",")]
-        arms |= config_arms(work.case, operands, indices)
-    return arms, missing
+    if not arms:
+        raise NotOffered("; ".join(missing))
+    limits: dict[str, Any] = {"seconds": arguments.seconds, "warmup_seconds": arguments.warmup_seconds}
+    if rows is not None:
+        arms["tileon"].run()
+        keep.append(f"tileon:{torch.ops.tileon._last_kernel()}")
+        found = config_arms(case, operands).items()
+        arms |= {name: row for name, row in found if re.search(rows, name.removeprefix("tileon:"))}
+        limits |= {"max_rounds": _ROW_ROUNDS, "hopeless": arguments.hopeless, "keep": keep}
+    return time_arms(arms, arguments.device, **limits), missing, keep[-1].removeprefix("tileon:")
 
 
 def measure(
     work: Sequence[Work],
-    device: torch.device,
     arguments: argparse.Namespace,
-    *,
-    name: Callable[[Case], str],
     words: str,
-    columns: Sequence[str],
-    cells: Callable[[Case, str, float], list[str]],
-    config: str | None = None,
-) -> int:
-    """Measures, prints and writes all cases, and draws what was asked for; returns the exit status.
+    *,
+    columns: Sequence[str] = (),
+    head: Mapping[str, str] | None = None,
+    make_arm: MakeArm = arm,
+    rows: str | None = None,
+) -> tuple[int, list[dict[str, str]]]:
+    """Measures, prints and writes all cases, and draws what was asked for; returns how many failed, and the rows.
 
     Args:
         work: every case has its providers.
-        device: where.
-        arguments: of the options above.
-        name: of a case.
-        words: how it is timed, for the head of the file.
-        columns: of the file.
-        cells: a row of the file, by case, provider and microseconds.
-        config: rows of the tile table that are measured too: all, or indices with commas.
+        arguments: of the command: device, seconds, warmup_seconds and csv, and of some commands plot.
+        words: on which data, for the head of the file.
+        columns: of the file, behind those that every file has: fields of a case, and with `rows` `kernel`, what ran.
+        head: of the file, besides.
+        make_arm: of a provider, a case and its operands.
+        rows: a regular expression: these rows of the tile table are timed too, as `tileon:<row>`, but for those that
+            take more than `arguments.hopeless` times the best one's time in a first look.
     """
-
-    def one(item: Work) -> list[str]:
-        """The arms, and with them operands and graphs, are gone when it returns."""
-        case = item.case
-        torch.set_float32_matmul_precision("high" if case.allow_tf32 else "highest")
-        arms, missing = _arms(item, device, config)
-        timings = time_arms(arms, device, seconds=arguments.seconds, warmup_seconds=arguments.warmup_seconds)
-        lines = []
-        for provider, timing in timings.items():
-            us = timing.median_us
-            writer.write(cells(case, provider, us))
-            line = f"{name(case):<29} {provider:<17} {us * 1e-3:10.4f} ms {case.tflops(us):10.4g} TFLOP/s"
-            over = f", {timings['torch'].median_us / us:.2f} times torch's rate" if "torch" in timings else ""
-            lines.append(f"{line}   spread {100 * timing.spread:.1f} %{over}")
-        new = [line for line in missing if line not in said]
-        said.update(new)
-        return lines + [f"{name(case)}  {line}" for line in new]
-
+    timing = (
+        f"{clock_words(arguments.device)}, interleaved arms, median of about {arguments.seconds:g} s a case, {words}"
+    )
+    columns = (*COLUMNS, *columns)
     said: set[str] = set()  # why a provider is missing, once
 
-    with torch.inference_mode(), CsvWriter(arguments.csv, columns, {"timing": words}) as writer:
-        failed = for_each(work, lambda item: name(item.case), one)
-    finish(words, arguments.csv)
-    if arguments.plot:
+    def one(item: Work) -> list[str]:
+        case, lines = item.case, []
+        timings, missing, chosen = _time(item, arguments, make_arm, rows)
+        quickest = min(timings, key=lambda provider: timings[provider].median_us)
+        for provider, timing in timings.items():
+            us, kernel = timing.median_us, chosen if provider == "tileon" else provider.removeprefix("tileon:")
+            extra = [kernel if name == "kernel" else getattr(case, name) for name in columns[len(COLUMNS) :]]
+            writer.write([*case.cells(provider, us), *extra])
+            line = f"{case!s:<29} {provider:<17} {us * 1e-3:10.4f} ms {case.tflops(us):10.4g} TFLOP/s"
+            over = f", {timings['torch'].median_us / us:.2f} times torch's rate" if "torch" in timings else ""
+            if rows is None or provider in ("tileon", quickest):
+                lines.append(f"{line}   spread {100 * timing.spread:.1f} %{over}")
+        new = [reason for reason in missing if reason not in said]
+        said.update(new)
+        return lines + [f"{case}  {reason}" for reason in new]
+
+    writer = CsvWriter(arguments.csv, columns, {"timing": timing, **(head or {})})
+    with torch.inference_mode():
+        failed = for_each(work, lambda item: str(item.case), one)
+    finish(timing, arguments.csv)
+    if getattr(arguments, "plot", None):
         draw_if_possible(arguments.csv, arguments.plot)
+    return failed, [dict(zip(columns, row, strict=True)) for row in writer.written[1:]]
+
+
+def run(
+    parser: argparse.ArgumentParser,
+    work_of: Callable[[argparse.Namespace], list[Work]],
+    words_of: Callable[[argparse.Namespace, list[Work]], str],
+    *,
+    is_right: Callable[[argparse.Namespace, list[Work]], bool] = lambda *_: True,
+    columns: Sequence[str] = (),
+) -> int:
+    """A command of `product_parser`: its exit status. `work_of` gives the cases with their providers, and says by a
+    ValueError what is wrong with the arguments; `words_of` on which data they are; `is_right` looks at results before
+    anything is measured. The columns are those of `measure`."""
+    arguments = parser.parse_args()
+    rows = getattr(arguments, "rows", None)
+    if arguments.plot and not arguments.csv:
+        parser.error("--plot draws what --csv writes: give both")
+    try:
+        work = work_of(arguments)
+    except ValueError as error:
+        parser.error(str(error))
+    if arguments.dry_run:
+        list_work(work, arguments)
+        return 0
+    with torch.inference_mode():
+        if not is_right(arguments, work):
+            return 1
+    if not work:
+        return 0
+    columns = (*columns, *(["kernel"] if rows is not None else []))
+    failed, _ = measure(work, arguments, words_of(arguments, work), columns=columns, rows=rows)
     return 1 if failed else 0

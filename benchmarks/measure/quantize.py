@@ -6,31 +6,29 @@
 x is (m, k) bfloat16, normal random data. quantize rounds its scales down (`floor`); dequantize gives bfloat16 from
 packed scales; pack_scales and unpack_scales work on the (m, k / vec) scales of a tensor of that size.
 
-Columns: op,format,m,k,bytes,median_us,tb_s,provider. bytes: every input read once and every output written once, the
+bytes: every input read once and every output written once, the
 padding of packed scales included. The provider `copy` is torch's copy_ of a bfloat16 tensor of the same shape, the
 ceiling for all that only moves bytes. How it is timed: timing.py, all ops of a shape interleaved.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+import argparse
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import FORMATS
-from benchmarks.common.command import command_line, finish, parse_sizes, some_of
-from benchmarks.common.result_file import CsvWriter
+from benchmarks.common.command import command_line, parse_sizes, some_of, tabulate
 from benchmarks.common.timing import Arm, clock_words, time_arms
 
 COLUMNS = ("op", "format", "m", "k", "bytes", "median_us", "tb_s", "provider")
 QUANTIZED = ("mxfp8", "mxfp4", "nvfp4")  # mixed is a product of two of them
 
 
-@dataclass(frozen=True)
-class Movement:
+class Movement(NamedTuple):
     """One op on one tensor: `bytes` is what it must read and write."""
 
     op: str
@@ -69,33 +67,35 @@ def movements(m: int, k: int, formats: list[str], device: torch.device) -> list[
     return [copy, *(movement for name in formats for movement in _of_format(x, name))]
 
 
+@torch.inference_mode()
+def _rows(m: int, k: int, arguments: argparse.Namespace, device: torch.device) -> Iterator[list[object]]:
+    moved = movements(m, k, arguments.format, device)
+    arms = {f"{item.op} {item.format}": Arm(item.run) for item in moved}
+    timings = time_arms(arms, device, seconds=arguments.seconds, warmup_seconds=arguments.warmup_seconds)
+    for item, timing in zip(moved, timings.values(), strict=True):
+        us = timing.median_us
+        rate = f"{item.bytes / us * 1e-6:.4g}"
+        yield [item.op, item.format, m, k, item.bytes, f"{us:.2f}", rate, item.provider]
+
+
 def main() -> int:
     parser = command_line(__doc__, seconds=2.0, warmup=1.0)
     shapes_help = "MxK[,MxK...] (default 8192x8192, on a CPU 256x256)"
     parser.add_argument("--shapes", type=lambda text: parse_sizes(text, "MxK"), help=shapes_help)
     some_of(parser, "--format", QUANTIZED)
     arguments = parser.parse_args()
-    device, formats = torch.device(arguments.device), arguments.format
+    device = arguments.device
     shapes = arguments.shapes or [(8192, 8192) if device.type == "cuda" else (256, 256)]
     for m, k in shapes:
-        for name in formats:
+        for name in arguments.format:
             if m < 1 or k < 1 or k % FORMATS[name].vec != 0:
                 parser.error(f"{m}x{k}: sizes must be positive, and k a multiple of {FORMATS[name].vec} for {name}")
 
     words = f"{clock_words(device)}, interleaved arms, median of about {arguments.seconds:g} s a shape, "
     words += "normal random bfloat16"
-    with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"timing": words}) as writer:
-        for m, k in shapes:
-            by_name = {f"{item.op} {item.format}": item for item in movements(m, k, formats, device)}
-            arms = {name: Arm(item.run) for name, item in by_name.items()}
-            timings = time_arms(arms, device, seconds=arguments.seconds, warmup_seconds=arguments.warmup_seconds)
-            for name, timing in timings.items():
-                item, us = by_name[name], timing.median_us
-                figures = [f"{us:.2f}", f"{item.bytes / us * 1e-6:.4g}"]
-                writer.write([item.op, item.format, m, k, item.bytes, *figures, item.provider])
-    finish(words, arguments.csv, writer)
-    return 0
+    rows = (row for m, k in shapes for row in _rows(m, k, arguments, device))
+    return tabulate(arguments.csv, COLUMNS, rows, words, timing=words)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

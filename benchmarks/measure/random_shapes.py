@@ -9,32 +9,31 @@ The other benchmarks measure sizes that somebody picked. Here sizes from 1 to 16
 epilogue are drawn from a seed: random_shapes_draw.py says how. Each product is timed by its two providers in one
 interleaved run (timing.py): who they are says user_call of peers/providers.py.
 
-The CSV's columns are matmul.py's, op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops, a block-scaled format being
-a dtype, and batch, 1 where the operands are 2-D. The head has the seed, and the command that draws the same products.
-What is printed at the end, torch's time over ours by group and class, is made of these rows alone:
-random_shapes_summary.py says what it holds.
+The CSV's columns are those of products.py, a block-scaled format being a dtype, and batch, 1 where the operands are
+2-D. The head has the seed: with it, and the options that the command had, the same products are drawn. What is printed
+at the end, torch's time over ours by group and class, is made of these rows alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import secrets
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
-from benchmarks.common.cases import COLUMNS as MATMUL_COLUMNS
-from benchmarks.common.cases import Case, make_operands
-from benchmarks.common.command import at_least, command_line, finish, for_each, some_of
-from benchmarks.common.result_file import CsvWriter
-from benchmarks.common.timing import Arm, Timing, clock_words, time_arms
+from benchmarks.common.cases import Case, Operands, Work
+from benchmarks.common.command import at_least, command_line, some_of
+from benchmarks.common.result_file import aligned
+from benchmarks.common.times import geometric_mean
+from benchmarks.common.timing import Arm
 from benchmarks.measure.peers.providers import Call, tileon_call, user_call
-from benchmarks.measure.random_shapes_draw import ALL_DTYPES, GROUPS, Bounds, chosen_groups, draw
-from benchmarks.measure.random_shapes_summary import comparisons, summary_text
+from benchmarks.measure.products import list_work, measure
+from benchmarks.measure.random_shapes_draw import ALL_DTYPES, GROUPS, Bounds, chosen_groups, draw, group_of, is_aligned
 
-COLUMNS = (*MATMUL_COLUMNS, "batch")
-PROVIDERS = ("tileon", "torch")
+PROVIDERS: dict[str, Callable[[Case, Operands], Call]] = {"tileon": tileon_call, "torch": user_call}
 
 # By default no product is beyond these. On a GPU operands and result are at most 2 GiB or a 32nd of its memory: the
 # float32 numbers that operands are rounded from, and torch's bfloat16 copies, lie beside them. A product is at most
@@ -42,8 +41,6 @@ PROVIDERS = ("tileon", "torch")
 # precision is slow, torch's too, it is at most that of squares of 256.
 _GPU_LARGEST, _GPU_BYTES, _GPU_MEMORY_SHARE, _GPU_FLOPS = 16384, 2 << 30, 32, 2 * 8192**3
 _CPU_BOUNDS = Bounds(largest=256, bytes=16 << 20, flops=2 * 256**3)
-
-_SETUP_SECONDS = 0.1  # of a case besides warming and timing: operands and first calls, but for compilation
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,26 +59,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _device(name: str) -> torch.device:
-    """The device of that name, as tensors on it have it.
-
-    Raises:
-        ValueError: torch has no such device, or it is neither a CPU nor a GPU.
-    """
-    try:
-        device = torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"--device {name}: {str(error).splitlines()[0]}") from error
-    if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"--device {name}: the ops run on cpu and cuda")
-    return device
-
-
-def _bounds(arguments: argparse.Namespace, device: torch.device) -> Bounds:
+def _bounds(arguments: argparse.Namespace) -> Bounds:
     """The device's, where the command line does not say otherwise."""
     default = _CPU_BOUNDS
-    if device.type == "cuda":
-        share = torch.cuda.get_device_properties(device).total_memory // _GPU_MEMORY_SHARE
+    if arguments.device.type == "cuda":
+        share = torch.cuda.get_device_properties(arguments.device).total_memory // _GPU_MEMORY_SHARE
         default = Bounds(_GPU_LARGEST, min(_GPU_BYTES, share), _GPU_FLOPS)
     return Bounds(
         largest=arguments.largest or default.largest,
@@ -90,93 +72,103 @@ def _bounds(arguments: argparse.Namespace, device: torch.device) -> Bounds:
     )
 
 
-def _groups(arguments: argparse.Namespace, device: torch.device) -> dict[str, tuple[str, ...]]:
+def _groups(arguments: argparse.Namespace) -> dict[str, tuple[str, ...]]:
     """What is drawn from: every dtype that the device has, where the command line does not name them.
 
     Raises:
         ValueError: there is nothing.
     """
-    dtypes = arguments.dtypes or [name for name in ALL_DTYPES if name != "tf32" or device.type == "cuda"]
+    dtypes = arguments.dtypes or [name for name in ALL_DTYPES if name != "tf32" or arguments.device.type == "cuda"]
     chosen = chosen_groups(arguments.groups, dtypes)
     if not chosen:
         raise ValueError(f"nothing is of groups {','.join(arguments.groups)} and of dtypes {','.join(dtypes)}")
     return chosen
 
 
-def _repeating_command(seed: int, count: int, bounds: Bounds, groups: Mapping[str, Sequence[str]]) -> str:
-    """The command that draws the same products on any device, whatever is default there."""
-    dtypes = dict.fromkeys(dtype for names in groups.values() for dtype in names)
-    words = ["python -m benchmarks.measure.random_shapes", f"--seed {seed}", f"--count {count}"]
-    words += [f"--largest {bounds.largest}", f"--max-bytes {bounds.bytes}", f"--max-flops {bounds.flops}"]
-    return " ".join([*words, f"--groups {','.join(groups)}", f"--dtypes {','.join(dtypes)}"])
+# What is printed at the end. A class is whether operands and result are aligned (random_shapes_draw.py), how many
+# numbers the result has, and how long k is: a small result with a long k occupies few of a GPU's multiprocessors,
+# unless k is split among them.
+
+LEVEL = 0.97  # cases are counted in which torch's time over ours is below it
+_OUTPUTS = {"<= 2^16": 2**16, "<= 2^20": 2**20, "> 2^20": math.inf}  # numbers in the result, at most
+_LENGTHS = {"< 512": 512, "< 2048": 2048, ">= 2048": math.inf}  # of k, below
+_ALIGNMENTS = ("aligned", "unaligned")
+
+_CLASSES: tuple[tuple[str, str, str], ...] = (  # alignment, outputs, k
+    ("all", "all", "all"),
+    *((alignment, "all", "all") for alignment in _ALIGNMENTS),
+    *((alignment, outputs, k) for alignment in _ALIGNMENTS for outputs in _OUTPUTS for k in _LENGTHS),
+)
+HEAD = ("group", "alignment", "outputs", "k", "cases", "mean", f"below {LEVEL}", "worst", "at")
+
+Compared = tuple[Case, float]  # torch's time over ours: above 1 ours is faster
 
 
-def _cost_words(cases: Sequence[Case], device: torch.device, seconds: float) -> str:
-    """About what it all takes, with so many seconds of warming and timing a case."""
-    words = f"{len(cases)} products, about {len(cases) * (seconds + _SETUP_SECONDS):.0f} s"
-    compiled = sum(case.is_block_scaled for case in cases) if device.type == "cuda" else 0
-    return words + (f", and torch.compile's for two dequantizations of {compiled} of them" if compiled else "")
+def comparisons(rows: Iterable[Mapping[str, str]]) -> list[Compared]:
+    """Of the rows of a file, in its order; a product that one of the two lacks is left out."""
+    found: list[tuple[Case, dict[str, float]]] = []
+    for row in rows:
+        shape = (int(row["m"]), int(row["n"]), int(row["k"]))
+        case = Case(row["dtype"], row["layout"], *shape, row["epilogue"], int(row["batch"]))
+        if not found or found[-1][0] != case or row["provider"] in found[-1][1]:
+            found.append((case, {}))
+        found[-1][1][row["provider"]] = float(row["median_us"])
+    return [(case, by["torch"] / by["tileon"]) for case, by in found if by.keys() >= {"tileon", "torch"}]
 
 
-def calls(case: Case, device: torch.device, seed: int = 0) -> dict[str, Call]:
-    """The call of each provider, on the same random operands.
+def summary(compared: Iterable[Compared]) -> list[list[str]]:
+    """The table, its head first: each group that occurs, as a whole, by alignment and by class; then all groups
+    together in the same way, where there are several."""
+    lines: dict[tuple[str, ...], list[Compared]] = {}
+    for case, ratio in compared:
+        alignment = _ALIGNMENTS[0] if is_aligned(case) else _ALIGNMENTS[1]
+        outputs = next(name for name, limit in _OUTPUTS.items() if case.batch * case.m * case.n <= limit)
+        length = next(name for name, limit in _LENGTHS.items() if case.k < limit)
+        classes = (("all", "all", "all"), (alignment, "all", "all"), (alignment, outputs, length))
+        for group, names in itertools.product((group_of(case), "all"), classes):
+            lines.setdefault((group, *names), []).append((case, ratio))
+    groups = [group for group in (*GROUPS, "all") if (group, "all", "all", "all") in lines]
+    table = [[*HEAD]]
+    for line in ((group, *names) for group in groups if len(groups) > 2 or group != "all" for names in _CLASSES):
+        if line in lines:
+            ratios = [ratio for _, ratio in lines[line]]
+            below = 100 * sum(ratio < LEVEL for ratio in ratios) / len(ratios)
+            case, worst = min(lines[line], key=lambda item: item[1])
+            figures = [str(len(ratios)), f"{geometric_mean(ratios):.3f}", f"{below:.0f} %", f"{worst:.2f}", str(case)]
+            table.append([*line, *figures])
+    return table
 
-    Raises:
-        NotOffered: TF32 where there is no GPU.
-    """
-    operands = make_operands(case, device, seed)
-    return {"tileon": tileon_call(case, operands), "torch": user_call(case, operands)}
 
-
-def measure(case: Case, device: torch.device, seconds: float, warmup_seconds: float) -> dict[str, Timing]:
-    """Times both providers; the operands are gone when it returns."""
-    torch.set_float32_matmul_precision("high" if case.allow_tf32 else "highest")
-    arms = {name: Arm(call) for name, call in calls(case, device).items()}
-    return time_arms(arms, device, seconds=seconds, warmup_seconds=warmup_seconds)
-
-
-def _measure_all(arguments: argparse.Namespace) -> int:
-    """Draws, measures and sums up; returns how many products failed.
-
-    Raises:
-        ValueError: of what was asked for nothing can be drawn.
-    """
-    device = _device(arguments.device)
-    bounds, groups = _bounds(arguments, device), _groups(arguments, device)
-    seed = secrets.randbelow(2**32) if arguments.seed is None else arguments.seed
-    cases = draw(seed, arguments.count, bounds, groups)
-    timing = f"{clock_words(device)}, interleaved arms, median of about {arguments.seconds:g} s a case, "
-    timing += "normal random data, quantized for block-scaled formats"
-    head = {"timing": timing, "seed": str(seed), "draw": _repeating_command(seed, arguments.count, bounds, groups)}
-    print(f"seed {seed}: {head['draw']}")
-    print(_cost_words(cases, device, arguments.seconds + arguments.warmup_seconds), flush=True)
-    if arguments.dry_run:
-        print("\n".join(map(str, cases)))
-        return 0
-
-    def one(case: Case) -> list[str]:
-        timings = measure(case, device, arguments.seconds, arguments.warmup_seconds)
-        ours, torchs = (timings[name].median_us for name in PROVIDERS)
-        for provider in PROVIDERS:
-            writer.write([*case.cells(provider, timings[provider].median_us), str(case.batch)])
-        return [f"{case}  {ours:.2f} us, torch {torchs:.2f}, torch / tileon {torchs / ours:.2f}"]
-
-    with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, head) as writer:
-        failed = for_each(cases, str, one)
-    written = [dict(zip(COLUMNS, row, strict=True)) for row in writer.written[1:]]
-    print(f"\n{summary_text(comparisons(written))}")
-    finish(f"{timing}\nseed {seed}", arguments.csv)
-    return failed
+def summary_text(compared: Sequence[Compared]) -> str:
+    """The table for the terminal, with what its columns are."""
+    if not compared:
+        return "no product has figures of both providers"
+    words = f"torch's time over tileon's: geometric mean, share of the cases below {LEVEL}, and the worst case"
+    return f"{words}\n{aligned(summary(compared))}"
 
 
 def main() -> int:
     parser = _parser()
     arguments = parser.parse_args()
+    seed = secrets.randbelow(2**32) if arguments.seed is None else arguments.seed
     try:
-        return 1 if _measure_all(arguments) else 0
+        cases = draw(seed, arguments.count, _bounds(arguments), _groups(arguments))
     except ValueError as error:
         parser.error(str(error))
+    print(f"seed {seed}", flush=True)
+    work = [Work(case, tuple(PROVIDERS)) for case in cases]
+    if arguments.dry_run:
+        list_work(work, arguments)
+        return 0
+
+    def make_arm(provider: str, case: Case, operands: Operands) -> Arm:
+        return Arm(PROVIDERS[provider](case, operands))
+
+    words = "normal random data, quantized for block-scaled formats"
+    failed, rows = measure(work, arguments, words, columns=("batch",), head={"seed": str(seed)}, make_arm=make_arm)
+    print(f"\n{summary_text(comparisons(rows))}\nseed {seed}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -86,23 +86,21 @@ def draw(seed: int, count: int, bounds: Bounds, groups: Mapping[str, Sequence[st
     return [next(products) for _ in range(count)]
 
 
-def _deck(chance: random.Random, cards: Sequence[str]) -> Iterator[str]:
-    """The cards in a random order, then all of them in another, without end."""
-    while True:
-        yield from chance.sample(cards, len(cards))
-
-
 class _Draw:
     """The decks of one draw."""
 
     def __init__(self, chance: random.Random, bounds: Bounds, groups: Mapping[str, Sequence[str]]) -> None:
-        self._chance = chance
-        self._bounds = bounds
-        self._groups = _deck(chance, list(groups))
-        self._dtypes = {group: _deck(chance, dtypes) for group, dtypes in groups.items()}
-        self._layouts = _deck(chance, LAYOUTS)
-        self._epilogues = _deck(chance, ("none", "bias", "bias+activation"))
-        self._activations = _deck(chance, [name for name in ACTIVATIONS if name != "none"])
+        self._chance, self._bounds = chance, bounds
+        self._groups = self._deck(list(groups))
+        self._dtypes = {group: self._deck(dtypes) for group, dtypes in groups.items()}
+        self._layouts = self._deck(LAYOUTS)
+        self._epilogues = self._deck(("none", "bias", "bias+activation"))
+        self._activations = self._deck([name for name in ACTIVATIONS if name != "none"])
+
+    def _deck(self, cards: Sequence[str]) -> Iterator[str]:
+        """The cards in a random order, then all of them in another, without end."""
+        while True:
+            yield from self._chance.sample(cards, len(cards))
 
     def products(self) -> Iterator[Case]:
         for group in self._groups:
@@ -132,15 +130,16 @@ class _Draw:
             if aligned == odd.isdisjoint(lines):
                 break
         block = FORMATS[dtype].vec if dtype in FORMATS else ALIGNMENT
-        m, n = (self._odd_size() if name in odd else self._multiple(ALIGNMENT) for name in ("m", "n"))
-        return m, n, self._odd_size() if "k" in odd else self._multiple(block)
+        multiples = {"m": ALIGNMENT, "n": ALIGNMENT, "k": block}
+        m, n, k = (
+            self._odd_size() if name in odd else of * self._size(self._bounds.largest // of)
+            for name, of in multiples.items()
+        )
+        return m, n, k
 
     def _size(self, largest: int) -> int:
         """From 1 to `largest`, each as likely as the logarithm from it to the next is long."""
         return min(largest, int(math.exp(self._chance.uniform(0, math.log(largest + 1)))))
-
-    def _multiple(self, of: int) -> int:
-        return of * self._size(self._bounds.largest // of)
 
     def _odd_size(self) -> int:
         """No multiple of ALIGNMENT."""

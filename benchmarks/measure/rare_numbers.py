@@ -10,16 +10,14 @@ cost its row, not the call: one user's NaN must not stall the batch that it was 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import FORMATS, Case, Operands, make_operands
-from benchmarks.common.command import command_line, finish, some_of
-from benchmarks.common.result_file import CsvWriter
+from benchmarks.common.command import command_line, gpu_arguments, some_of, tabulate
 from benchmarks.common.timing import Arm, clock_words, time_arms
 
 COLUMNS = ("op", "format", "m", "n", "k", "rare", "median_us", "over_clean")
@@ -51,26 +49,26 @@ def _call(operands: Operands) -> Callable[[], torch.Tensor]:
     return lambda: torch.ops.tileon.block_scaled_matmul(a, b, scale_a.view(e8m0), scale_b.view(e8m0))
 
 
+@torch.inference_mode()
+def _rows(case: Case, device: torch.device, seconds: float) -> Iterator[list[object]]:
+    arms = {what: Arm(_call(made)) for what, made in variants(case, make_operands(case, device)).items()}
+    timings = time_arms(arms, device, seconds=seconds, warmup_seconds=0.2)
+    for what, timing in timings.items():
+        over = timing.median_us / timings["clean"].median_us
+        yield [case.op, case.dtype, *case.shape, what, f"{timing.median_us:.2f}", f"{over:.3f}"]
+
+
 def main() -> int:
     parser = command_line(__doc__, device=False, seconds=0.3)
     some_of(parser, "--formats", ("mxfp8", "mixed", "mxfp4"))
     some_of(parser, "--rows", map(str, ROWS))
     parser.add_argument("--size", type=int, default=SIZE, help=f"n and k (default {SIZE})")
-    arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        parser.error("this needs a GPU")
-    device, size = torch.device("cuda"), arguments.size
-    with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"timing": clock_words(device)}) as writer:
-        for case in [Case(name, "NT", int(m), size, size) for name in arguments.formats for m in arguments.rows]:
-            made = variants(case, make_operands(case, device))
-            arms = {what: Arm(_call(operands)) for what, operands in made.items()}
-            timings = time_arms(arms, device, seconds=arguments.seconds, warmup_seconds=0.2)
-            for what, timing in timings.items():
-                over = timing.median_us / timings["clean"].median_us
-                writer.write([case.op, case.dtype, *case.shape, what, f"{timing.median_us:.2f}", f"{over:.3f}"])
-    finish("", arguments.csv, writer)
-    return 0
+    arguments, device = gpu_arguments(parser), torch.device("cuda")
+    sizes = (arguments.size, arguments.size)
+    cases = [Case(name, "NT", int(m), *sizes) for name in arguments.formats for m in arguments.rows]
+    rows = (row for case in cases for row in _rows(case, device, arguments.seconds))
+    return tabulate(arguments.csv, COLUMNS, rows, timing=clock_words(device))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -17,26 +17,20 @@ from __future__ import annotations
 
 import random
 import statistics
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import LAYOUTS, Case, make_operands
-from benchmarks.common.command import command_line, finish, for_each, some_of
+from benchmarks.common.command import command_line, finish, for_each, gpu_arguments, some_of
 from benchmarks.common.result_file import CsvWriter
 from tileon_ops.tune import tuned_configs
 from tileon_ops.tune.cache import DEFAULT
 from tileon_ops.tune.measurement import Call
 from tileon_ops.tune.timing import Arm, clock_of
-
-COLUMNS = (
-    *("set", "dtype", "layout", "m", "n", "k", "default", "default_us", "best", "best_us", "regret"),
-    *("tuned", "again_us", "tuned_us"),
-)
 
 # n, k of a linear layer's weight: attention and MLP of models by hidden size.
 WEIGHTS = (
@@ -76,26 +70,17 @@ def drawn_words(cases: Sequence[Case]) -> str:
     return f"{len(cases)} of sizes from {min(sizes)} to {max(sizes)}, {odd} of them not all multiples of 8"
 
 
-@dataclass(frozen=True)
-class Regret:
-    """Of one case; times in microseconds."""
+class Regret(NamedTuple):
+    """Of one case, in the order of the columns; times in microseconds."""
 
     default: str
     default_us: float
     best: str
     best_us: float
+    regret: float
     tuned: str
     again_us: float
     tuned_us: float
-
-    @property
-    def ratio(self) -> float:
-        """The default's time over the best row's."""
-        return self.default_us / self.best_us
-
-    def columns(self) -> list[str]:
-        figures = [self.default, f"{self.default_us:.2f}", self.best, f"{self.best_us:.2f}", f"{self.ratio - 1:.4f}"]
-        return [*figures, self.tuned, f"{self.again_us:.2f}", f"{self.tuned_us:.2f}"]
 
 
 def measure(case: Case, device: torch.device, seconds: float) -> Regret:
@@ -124,35 +109,32 @@ def measure(case: Case, device: torch.device, seconds: float) -> Regret:
             again, tuned = (1e6 * statistics.median(samples[row]) for row in (DEFAULT, choice.row))
         torch.ops.tileon._set_tuned_config(index, problem, "")
     best = min(finals, key=finals.__getitem__)
-    return Regret(
-        default=choice.default,
-        default_us=finals[DEFAULT],
-        best=choice.default if best == DEFAULT else best,
-        best_us=finals[best],
-        tuned=choice.row,
-        again_us=again,
-        tuned_us=tuned,
-    )
+    default_us, best_us = finals[DEFAULT], finals[best]
+    best = choice.default if best == DEFAULT else best
+    return Regret(choice.default, default_us, best, best_us, default_us / best_us - 1, choice.row, again, tuned)
+
+
+COLUMNS = ("set", "dtype", "layout", "m", "n", "k", *Regret._fields)
 
 
 def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: Path | None, drawn: str) -> int:
     """Measures all cases of the sets; those that fail do not stop the others."""
-    words = {
-        "timing": f"CUDA events, cold L2, interleaved rows, about {seconds:g} s a case, normal random data",
-        "random": drawn,
-    }
-    failed = 0
-    with torch.inference_mode(), CsvWriter(csv, COLUMNS, words) as writer:
-        for name, cases in sets.items():
+    timing = f"CUDA events, cold L2, interleaved rows, about {seconds:g} s a case, normal random data"
 
-            def one(case: Case, name: str = name) -> list[str]:
-                regret = measure(case, device, seconds)
-                writer.write([name, case.dtype, case.layout, *case.shape, *regret.columns()])
-                times = f"{regret.default} {regret.default_us:.2f} us, best {regret.best} {regret.best_us:.2f} us"
-                return [f"{name} {case.layout} {case.size}: {times}"]
+    def one(item: tuple[str, Case]) -> list[str]:
+        name, case = item
+        found = measure(case, device, seconds)
+        default_us, best_us, *again = (f"{us:.2f}" for us in (found.default_us, found.best_us, *found[-2:]))
+        figures = [found.default, default_us, found.best, best_us, f"{found.regret:.4f}", found.tuned, *again]
+        writer.write([name, case.dtype, case.layout, *case.shape, *figures])
+        times = f"{found.default} {found.default_us:.2f} us, best {found.best} {found.best_us:.2f} us"
+        return [f"{name} {case.layout} {case.size}: {times}"]
 
-            failed += for_each(cases, lambda case: f"{case.layout} {case.size}", one)
-    finish(words["timing"], csv)
+    items = [(name, case) for name, cases in sets.items() for case in cases]
+    writer = CsvWriter(csv, COLUMNS, {"timing": timing, "random": drawn})
+    with torch.inference_mode():
+        failed = for_each(items, lambda item: f"{item[1].layout} {item[1].size}", one)
+    finish(timing, csv)
     return 1 if failed else 0
 
 
@@ -161,15 +143,13 @@ def main() -> int:
     some_of(parser, "--sets", ("linear", "random"))
     parser.add_argument("--rectangles", type=int, default=RECTANGLES, help="how many are drawn (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the drawing (%(default)s)")
-    arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        parser.error("this needs a GPU: the tile table is the GPU's")
+    arguments = gpu_arguments(parser)
     drawn = rectangles(arguments.rectangles, arguments.seed)
-    sets: dict[str, list[Case]] = {"linear": linear_cases(), "random": drawn}
+    sets = {"linear": linear_cases(), "random": drawn}
     device = torch.device("cuda", torch.cuda.current_device())
     chosen = {name: sets[name] for name in arguments.sets}
     return run(chosen, device, arguments.seconds, arguments.csv, drawn_words(drawn))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -19,15 +19,13 @@ features to so many columns (NT), of an output whose rows begin anywhere; only w
 from __future__ import annotations
 
 import statistics
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
-from benchmarks.common.command import command_line, finish, some_of
-from benchmarks.common.result_file import CsvWriter
+from benchmarks.common.command import command_line, gpu_arguments, some_of, tabulate
 from benchmarks.common.timing import cold_graph_arm, time_arms
 from tileon_ops._rules import configs
 
@@ -44,6 +42,7 @@ CASES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("k588", "k588_a", "n588_b", "n588_out"), LENGTH_SIZES),
     "n50257": VOCABULARY_ROWS,
 }
+_LINEAR = ("k588", "n588_out", "n50257")  # NT
 GATHER_LIMIT = 1024**3  # products beyond it only cost time there
 _VECTOR_BYTES = 16
 
@@ -56,21 +55,13 @@ def operands(case: str, size: int, dtype: torch.dtype, device: torch.device) -> 
     def normal(rows: int, columns: int) -> torch.Tensor:
         return torch.randn(rows, columns, device=device).to(dtype)
 
-    def odd() -> torch.Tensor:
-        return normal(size, size + 1)[:, :size]
-
-    makers: dict[str, Callable[[], tuple[torch.Tensor, torch.Tensor]]] = {
-        "odd": lambda: (odd(), odd()),
-        "odd_b": lambda: (normal(size, size), odd()),
-        "step_a": lambda: (normal(size, 2 * size)[:, ::2], normal(size, size)),
-        "odd_size": lambda: (normal(size, size), normal(size, size)),
-        "k588": lambda: (normal(size, LENGTH), normal(size, LENGTH).t()),
-        "k588_a": lambda: (normal(size, LENGTH), normal(LENGTH, size)),
-        "n588_b": lambda: (normal(size, size), normal(size, LENGTH)),
-        "n588_out": lambda: (normal(size, size), normal(LENGTH, size).t()),
-        "n50257": lambda: (normal(size, FEATURES), normal(VOCABULARY, FEATURES).t()),
-    }
-    return makers[case]()
+    if case.startswith("odd") and case != "odd_size":
+        odd_b = normal(size, size + 1)[:, :size]
+        return normal(size, size) if case == "odd_b" else normal(size, size + 1)[:, :size], odd_b
+    k = {"k588": LENGTH, "k588_a": LENGTH, "n50257": FEATURES}.get(case, size)
+    n = {"n588_b": LENGTH, "n588_out": LENGTH, "n50257": VOCABULARY}.get(case, size)
+    a = normal(size, 2 * size)[:, ::2] if case == "step_a" else normal(size, k)
+    return a, normal(n, k).t() if case in _LINEAR else normal(k, n)
 
 
 def readable(matrix: torch.Tensor) -> bool:
@@ -81,17 +72,11 @@ def readable(matrix: torch.Tensor) -> bool:
 
 def aligned_copy(matrix: torch.Tensor) -> torch.Tensor:
     """The same matrix, its lines along the same dimension, each at a multiple of 16 bytes."""
-    transposed = matrix.stride(0) < matrix.stride(1)
-    lines = matrix.t() if transposed else matrix
-    count, length = lines.shape
+    if matrix.stride(0) < matrix.stride(1):
+        return aligned_copy(matrix.t()).t()
     per_vector = _VECTOR_BYTES // matrix.element_size()
-    pitch = -(-length // per_vector) * per_vector
-    copy = lines.new_empty(count, pitch)[:, :length].copy_(lines)
-    return copy.t() if transposed else copy
-
-
-def gather_row() -> int:
-    return next(config.index for config in configs.dense() if config.family == "mma_gather")
+    pitch = -(-matrix.shape[1] // per_vector) * per_vector
+    return matrix.new_empty(matrix.shape[0], pitch)[:, : matrix.shape[1]].copy_(matrix)
 
 
 def calls(a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
@@ -102,8 +87,8 @@ def calls(a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
     if not (fine_a and fine_b):
         found["copied"] = lambda: matmul(a if fine_a else aligned_copy(a), b if fine_b else aligned_copy(b))
     if a.shape[0] * a.shape[1] * b.shape[1] <= GATHER_LIMIT:
-        row = gather_row()
-        found["gather"] = lambda: with_row(a, b, config=row)
+        gather = next(config.index for config in configs.dense() if config.family == "mma_gather")
+        found["gather"] = lambda: with_row(a, b, config=gather)
     return found
 
 
@@ -131,24 +116,23 @@ def measure(providers: dict[str, Call], device: torch.device) -> dict[str, dict[
     }
 
 
+@torch.inference_mode()
+def _rows(case: str, size: int, dtype: str) -> Iterator[list[object]]:
+    device = torch.device("cuda")
+    a, b = operands(case, size, getattr(torch, dtype), device)
+    for mode, medians in measure(calls(a, b), device).items():
+        for name, us in medians.items():
+            yield ["matmul", dtype, case, a.shape[0], b.shape[1], a.shape[1], name, mode, f"{us:.2f}"]
+
+
 def main() -> int:
     parser = command_line(__doc__, device=False)
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16"])
     some_of(parser, "--cases", CASES, "all but n50257", ",".join(case for case in CASES if case != "n50257"))
-    arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        parser.error("this needs a GPU")
-    device, dtype = torch.device("cuda"), getattr(torch, arguments.dtype)
-    with torch.inference_mode(), CsvWriter(arguments.csv, COLUMNS, {"timing": "medians, normal random data"}) as writer:
-        for case, size in ((name, size) for name in arguments.cases for size in CASES[name]):
-            a, b = operands(case, size, dtype, device)
-            shape = (a.shape[0], b.shape[1], a.shape[1])
-            for mode, medians in measure(calls(a, b), device).items():
-                for name, us in medians.items():
-                    writer.write(["matmul", arguments.dtype, case, *shape, name, mode, f"{us:.2f}"])
-    finish("", arguments.csv, writer)
-    return 0
+    arguments = gpu_arguments(parser)
+    rows = (row for name in arguments.cases for size in CASES[name] for row in _rows(name, size, arguments.dtype))
+    return tabulate(arguments.csv, COLUMNS, rows, timing="medians, normal random data")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -10,15 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.common.commit import ROOT
 from benchmarks.common.markdown import link
-from benchmarks.common.result_file import RESULTS
-from benchmarks.report.headline import headline_part
-from benchmarks.report.proven import proven_part
+from benchmarks.common.result_file import RESULTS, read_csv
+from benchmarks.report.comparisons import headline_part
 from benchmarks.subjects import (
     block_scaled_accuracy,
     block_scaled_tables,
@@ -43,6 +41,23 @@ def picture_part(name: str, words: str) -> Part:
         return [f"![{words}]({link(target)})"] if target.exists() else []
 
     return part
+
+
+def proven_part(results: Path) -> list[str]:
+    """The counts and verdicts as they stand in tests.txt and sanitizer.txt; nothing while one of them is missing."""
+    tests, sanitizers = results / "tests.txt", results / "sanitizer.txt"
+    if not tests.exists() or not sanitizers.exists():
+        return []
+    head, _ = read_csv(tests)
+    counts = re.findall(r"^=* ?(\d+ (?:passed|failed).*?) in [\d.]+s", tests.read_text(), re.MULTILINE)
+    verdicts = re.findall(r"^(memcheck|racecheck|synccheck): (.+), \d+ s$", sanitizers.read_text(), re.MULTILINE)
+    said = "; ".join(f"{tool} {verdict}" for tool, verdict in verdicts)
+    sentence = (
+        f"On the {head['gpu']} (driver {head['driver']}, torch {head['torch']}, commit `{head['commit'][:12]}`): "
+        f"{counts[-1] if counts else 'no counts'} ([tests.txt]({link(tests)})); over the reduced set for "
+        f"compute-sanitizer: {said} ([sanitizer.txt]({link(sanitizers)}))."
+    )
+    return [sentence]
 
 
 PAGES: dict[str, dict[str, Part]] = {
@@ -82,12 +97,7 @@ _LINK = re.compile(r"\]\((?=benchmarks/)")
 
 
 def filled(page: str, results: Path, text: str | None = None) -> str:
-    """The page's text with every part replaced.
-
-    Args:
-        page: one of PAGES.
-        results: the folder of the result files.
-        text: what to fill in; the page as it stands unless given.
+    """The page's text, as it stands unless given, with every part replaced from this folder of result files.
 
     Raises:
         ValueError: where the page's marks are not those of its parts, each once.
@@ -129,4 +139,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

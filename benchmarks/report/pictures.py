@@ -8,25 +8,19 @@ status is 1 where a picture is missing or stale; that needs no matplotlib.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.common.picture import Picture, stored_key
+from benchmarks.common.picture import Picture, draw
 from benchmarks.common.result_file import RESULTS, portable_path
-from benchmarks.report import overview
+from benchmarks.report import comparisons
 from benchmarks.subjects import block_scaled
 
 # By the picture's name, the files that it can show, and the function that draws the files that exist.
 MAKERS: dict[str, tuple[tuple[str, ...], Callable[[Path], Picture | None]]] = {
-    "overview": (overview.SOURCES, overview.figure),
+    "overview": (comparisons.SOURCES, comparisons.overview),
     "block_scaled": ((block_scaled.SOURCE,), block_scaled.figure),
 }
-
-
-def _is_current(picture: Picture, target: Path) -> bool:
-    """Whether the PNG is there and shows just this."""
-    return target.exists() and stored_key(target) == picture.key
 
 
 def check(results: Path) -> list[str]:
@@ -36,7 +30,7 @@ def check(results: Path) -> list[str]:
         picture, target = make(results), results / f"{name}.png"
         if picture is None and target.exists():
             complaints.append(f"{portable_path(target)} is there, but none of {', '.join(sources)}")
-        elif picture is not None and not _is_current(picture, target):
+        elif picture is not None and not picture.is_shown_by(target):
             what = "does not show what its files say" if target.exists() else "is missing"
             complaints.append(f"{portable_path(target)} {what}")
     return complaints
@@ -52,9 +46,7 @@ def draw_all(results: Path, *, anew: bool = False) -> None:
         picture, target = make(results), results / f"{name}.png"
         missing = [source for source in sources if not (results / source).exists()]
         said = "nothing to draw" if picture is None else "up to date"
-        if picture is not None and (anew or not _is_current(picture, target)):
-            from benchmarks.report.drawing import draw
-
+        if picture is not None and (anew or not picture.is_shown_by(target)):
             draw(picture, target)
             said = "drawn"
         print(f"{target.name}: {said}" + (f" (without {', '.join(missing)})" if missing else ""))
@@ -84,4 +76,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -8,60 +8,49 @@ The pictures of a whole folder of results are those of pictures.py.
 from __future__ import annotations
 
 import argparse
-import itertools
-import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.common.picture import RATIO, LinePanel, Picture, Series, caption_of, machine, with_mean
+from benchmarks.common.cases import DATA
+from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, draw, machines, ratio_series, with_mean
 from benchmarks.common.result_file import portable_path, read_csv
-from benchmarks.report.drawing import STYLES
-
-Row = dict[str, str]
+from benchmarks.common.times import Times, read_times
 
 _OURS = "tileon"
-_MANY = 8  # sizes; from here on only powers of two have ticks
 
 
-def _ticks(sizes: list[int]) -> tuple[int, ...]:
-    return tuple(size for size in sizes if len(sizes) <= _MANY or size & (size - 1) == 0)
-
-
-def _panels(title: str, along: str, words: str, rows: list[Row]) -> tuple[LinePanel, ...]:
+def _panels(title: str, along: str, words: str, times: Times) -> tuple[LinePanel, ...]:
     """Rates of every provider, and what each peer takes over ours; a provider and its graph share a style."""
-    points: dict[str, dict[int, Row]] = {}
-    for row in rows:
-        points.setdefault(row["provider"], {})[int(row[along])] = row
-    others = itertools.cycle(f"part{place}" for place in range(1, 5))
-    names = dict.fromkeys(provider.partition("_graph")[0] for provider in points)
-    styles, rates, ratios = {name: name if name in STYLES else next(others) for name in names}, [], []
-    for provider, by_size in points.items():
-        name, graph, _ = provider.partition("_graph")
-        line, hollow = ("--", True) if graph else ("-", False)
-        sizes = tuple(sorted(by_size))
-        rate = tuple(float(by_size[size]["tflops"]) for size in sizes)
-        rates.append(Series(provider, styles[name], sizes, rate, line, hollow))
-        ours = points.get(_OURS + graph, {})
-        both = tuple(size for size in sizes if size in ours)
-        if name != _OURS and both:
-            over = tuple(float(by_size[size]["median_us"]) / float(ours[size]["median_us"]) for size in both)
-            ratios.append(Series(with_mean(provider, over), styles[name], both, over, line, hollow))
-    ticks = _ticks(sorted({int(row[along]) for row in rows}))
-    found = [LinePanel(title, words, "TFLOP/s", tuple(rates), ticks, ratios=False)]
-    return (*found, LinePanel(title, words, RATIO, tuple(ratios), ticks)) if ratios else tuple(found)
+    providers = list(dict.fromkeys(who for by in times.values() for who in by))
+    names = list(dict.fromkeys(who.partition("_graph")[0] for who in providers))
+    rates: list[Series] = []
+    ratios: list[Series] = []
+    for who in providers:
+        name, graph, _ = who.partition("_graph")
+        style, look = names.index(name), ("--", True) if graph else ("-", False)
+        points = sorted((getattr(key, along), key.tflops(by[who])) for key, by in times.items() if who in by)
+        xs, ys = zip(*points, strict=True)
+        rates.append(Series(who, style, xs, ys, *look))
+        if name != _OURS:
+            for one in ratio_series(times, who, style, along, _OURS + graph, who, *look):
+                ratios.append(replace(one, label=with_mean(who, one.ys)))
+    found = LinePanel(title, words, tuple(rates), "TFLOP/s")
+    return (found, LinePanel(title, words, tuple(ratios))) if ratios else (found,)
 
 
-def _sweeps(rows: list[Row]) -> Iterator[tuple[str, str, list[Row]]]:
+def _sweeps(times: Times) -> Iterator[tuple[str, str, Times]]:
     """Of one group, what the size is, the words for it, and the products of several sizes."""
-    squares = [row for row in rows if row["m"] == row["n"] == row["k"]]
-    if len({row["m"] for row in squares}) > 1:
+    squares = times.where(lambda key: key.is_square)
+    if len(squares) > 1:
         yield "m", "m = n = k", squares
-    for m, n in dict.fromkeys((row["m"], row["n"]) for row in rows):
-        mine = [row for row in rows if (row["m"], row["n"]) == (m, n)]
-        points = Counter(row["provider"] for row in mine)
-        mine = [row for row in mine if points[row["provider"]] > 1]
-        if len({row["k"] for row in mine}) > 1:
+    for m, n in dict.fromkeys((key.m, key.n) for key in times):
+        mine = Times((key, by) for key, by in times.items() if (key.m, key.n) == (m, n))
+        points = Counter(who for by in mine.values() for who in by)
+        swept = {key: {who: us for who, us in by.items() if points[who] > 1} for key, by in mine.items()}
+        mine = Times((key, by) for key, by in swept.items() if by)
+        if len(mine) > 1:
             yield "k", f"k (m = {m}, n = {n})", mine
 
 
@@ -72,38 +61,24 @@ def picture_of(source: Path) -> Picture:
         ValueError: for a file that holds nothing to be drawn.
     """
     head, rows = read_csv(source)
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        if row["epilogue"] == "none":
-            groups.setdefault((row["dtype"], row["layout"], row.get("data", "")), []).append(row)
-    lines = [
-        _panels(f"{dtype} {layout}" + (f", {data} data" if data else ""), *sweep)
-        for (dtype, layout, data), mine in groups.items()
-        for sweep in _sweeps(mine)
-    ]
+    lines = []
+    for data in DATA if "data" in (rows or [{}])[0] else (None,):
+        times = read_times(source, data)[1].where(lambda key: key.epilogue == "none")
+        for kind in dict.fromkeys((key.dtype, key.layout) for key in times):
+            title = " ".join(kind) + (f", {data} data" if data else "")
+            mine = Times((key, by) for key, by in times.items() if (key.dtype, key.layout) == kind)
+            lines += [_panels(title, *sweep) for sweep in _sweeps(mine)]
     if not lines:
         raise ValueError(f"{portable_path(source)} holds no plain product of several sizes")
-    caption = caption_of({source.name: head}, [f"Timing: {head.get('timing', '')}."])
-    title = f"{rows[0]['op']}, {machine(head)}"
-    return Picture(source.stem, title, caption, tuple(lines), (2.6,) * len(lines))
-
-
-def draw(source: Path, target: Path) -> None:
-    """Draws the CSV `source` into the PNG `target`.
-
-    Raises:
-        ImportError: without matplotlib.
-        ValueError: for a file that holds nothing to be drawn.
-    """
-    from benchmarks.report.drawing import draw as draw_picture
-
-    draw_picture(picture_of(source), target)
+    notes = [f"Timing: {head.get('timing', '')}.", head.get("command", "")]
+    title = f"{rows[0]['op']}, {machines([head])}"
+    return Picture(source.stem, title, caption_of({source.name: head}, notes), tuple(lines))
 
 
 def draw_if_possible(source: Path, target: Path) -> bool:
-    """`draw`, or one line that says why not; returns whether there is a picture."""
+    """Draws the CSV `source` into the PNG `target`, or says in a line why not; returns whether there is a picture."""
     try:
-        draw(source, target)
+        draw(picture_of(source), target)
     except ImportError:
         print("no plot: this Python has no matplotlib")
         return False
@@ -123,4 +98,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

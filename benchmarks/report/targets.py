@@ -8,7 +8,6 @@ does.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from benchmarks.common.result_file import RESULTS, aligned, portable_path
@@ -40,4 +39,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

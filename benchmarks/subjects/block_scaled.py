@@ -19,15 +19,16 @@ from pathlib import Path
 import torch
 
 from benchmarks.common.cases import DATA, Case, Shape, Work
-from benchmarks.common.picture import RATIO, LinePanel, Picture, Series, caption_of, machine, powers_of_two, with_mean
+from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, machines, ratio_series, with_mean
 from benchmarks.common.result_file import of_file
-from benchmarks.common.target import Asked, Target, each_target, least, targets_of
-from benchmarks.common.times import Comparison, Key, Times, Which, ratios, read_times, square
+from benchmarks.common.target import Asked, Target, each_target, targets_of
+from benchmarks.common.times import Comparison, Times, Which, read_times, square
 
 SOURCE, PORTABLE = "block_scaled_matmul.csv", "block_scaled_portable.csv"
 FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")  # in the order of the tables
 PRESETS = ("demo", "portable", "hopper")
 PEERS = ("tileon", "triton", "torch_dequantize")
+GRAPHS, EVENTS = ("tileon_graph", "torch_bf16_graph"), ("tileon", "torch_bf16")  # few rows, and from 128 on
 EVERYBODY = ("tileon", "tileon_fast", "triton", "torch_dequantize", "torch_bf16")
 
 SQUARES = (8192, 4096, 2048)
@@ -60,68 +61,61 @@ def preset_work(name: str, device: torch.device) -> list[Work]:
     squares: list[Shape] = [(size, size, size) for size in SQUARES]
     rows: list[Shape] = [(m, WEIGHT, WEIGHT) for m in PREPARED_ROWS]
     work = [item for name in FORMATS for data in DATA for item in works([name], squares, data, EVERYBODY)]
-    work += works(FORMATS, [(WEIGHT, WEIGHT, k) for k in SWEEP_K], "normal", ("tileon", "torch_bf16"))
+    work += works(FORMATS, [(WEIGHT, WEIGHT, k) for k in SWEEP_K], "normal", EVENTS)
     work += works(PREPARED_FORMATS, rows, "normal", ("tileon", "tileon_prepared", "torch_bf16"))
     for name, shape in FEW_ROWS:
-        work += works([name], [shape], "normal", ("tileon_graph", "torch_bf16_graph"))
+        work += works([name], [shape], "normal", GRAPHS)
     return work
 
 
 # Targets.
 
 _NO_TRITON = "Triton does not compile it"  # nvfp4, on a GPU without the instruction
-_OVER_TRITON, _PORTABLE_OVER_TRITON = 3.0, 1.20
-
-# The time of dequantization and cuBLAS over ours, at least: format, kind of data, squares.
-_OVER_DEQUANTIZE: tuple[tuple[str, str, tuple[int, ...], float], ...] = (
-    ("mxfp4", "normal", (8192, 4096), 1.80),
-    ("mxfp4", "normal", (2048,), 1.40),
-    ("mxfp4", "tutorial", SQUARES, 1.10),
-    *(
-        (name, data, sizes, bound)
-        for name in ("mixed", "mxfp8", "nvfp4")
-        for data in DATA
-        for sizes, bound in (((8192, 4096), 1.03), ((2048,), 1.10))
-    ),
-)
-_FAST_OVER_DEQUANTIZE = 1.50  # mxfp4 with fast_accum, the tutorial's data
+_LARGE = (8192, 4096)
 _SHARE_K, _SHARE = (1024, 2048, 4096, 16384), 0.75  # of the rate at k = 8192, m = n = 8192
 _FEW_ROWS_US = (("mxfp4", 16, 18.0), ("nvfp4", 16, 20.0), ("mxfp4", 64, 28.0))  # m against n = k = 8192; at most
 
 
-_DEQUANTIZE = ("dequantize / ours", "torch_dequantize", "tileon")
-_FAST_DEQUANTIZE = ("dequantize / ours fast", "torch_dequantize", "tileon_fast")
-_TRITON = ("Triton / ours", "triton", "tileon")
+def _asked(name: str, data: str, sizes: Collection[int], bound: float, over: str, under: str = "tileon") -> Asked:
+    peer, ours = "Triton" if over == "triton" else "dequantize", "ours fast" if under == "tileon_fast" else "ours"
+    what = f"{name} {data} {', '.join(map(str, sizes))}, {peer} / {ours}"
+    no_peer = _NO_TRITON if (name, over) == ("nvfp4", "triton") else ""
+    return Asked(what, [square(name, "NT", size) for size in sizes], None, bound, over, under, no_peer)
 
 
-def _squares_target(
-    times: Times, name: str, data: str, sizes: tuple[int, ...], who: tuple[str, str, str], bound: float
-) -> Target:
-    words, over, under = who
-    what = f"{name} {data} {', '.join(map(str, sizes))}, {words}"
-    keys = [square(name, "NT", size) for size in sizes]
-    (found,) = targets_of(times, [Asked(what, over, under, keys, each=bound)])
-    no_peer = found.holds is None and (name, over) == ("nvfp4", "triton")
-    return replace(found, figure=_NO_TRITON, no_peer=True) if no_peer else found
+# By kind of data. mxfp4 of normal data is int8 inside, of the tutorial's bfloat16 or, with fast_accum, e5m2.
+_ASKED = [
+    ("normal", _asked("mxfp4", "normal", _LARGE, 1.80, "torch_dequantize")),
+    ("normal", _asked("mxfp4", "normal", (2048,), 1.40, "torch_dequantize")),
+    ("tutorial", _asked("mxfp4", "tutorial", SQUARES, 1.10, "torch_dequantize")),
+    *(
+        (data, _asked(name, data, sizes, bound, "torch_dequantize"))
+        for name in ("mixed", "mxfp8", "nvfp4")
+        for data in DATA
+        for sizes, bound in ((_LARGE, 1.03), ((2048,), 1.10))
+    ),
+    ("tutorial", _asked("mxfp4", "tutorial", SQUARES, 1.50, "torch_dequantize", "tileon_fast")),
+    *((data, _asked(name, data, SQUARES, 3.00, "triton")) for name in FORMATS for data in DATA),
+]
+_PORTABLE_ASKED = [
+    _asked(name, "tutorial", SQUARES[:1], 1.20, "triton")._replace(what=f"{name} 8192 square, Triton / ours")
+    for name in FORMATS
+]
 
 
 def _share_target(times: Times, name: str) -> Target:
-    by_k = {k: times.get(Key(name, "NT", WEIGHT, WEIGHT, k), {}).get("tileon") for k in (*_SHARE_K, WEIGHT)}
+    by_k = {k: times.get(Case(name, "NT", WEIGHT, WEIGHT, k), {}).get("tileon") for k in (*_SHARE_K, WEIGHT)}
     rate = {k: k / us for k, us in by_k.items() if us is not None}  # m and n are one everywhere
     shares = [(str(k), rate[k] / rate[WEIGHT]) for k in _SHARE_K] if len(rate) == len(by_k) else []
-    what, asked = (
-        f"{name} normal 8192 x 8192 x k, rate over that of k = 8192",
-        f">= {_SHARE:.2f} from k = {_SHARE_K[0]}",
-    )
-    return each_target(what, asked, shares, least(_SHARE))
+    what = f"{name} normal 8192 x 8192 x k, rate over that of k = 8192"
+    return each_target(what, shares, _SHARE, f"{{:.2f}} from k = {_SHARE_K[0]}")
 
 
 def _few_rows_target(times: Times, name: str, rows: int, bound: float) -> Target:
     what, asked = f"{name} {rows}x8192x8192 by graph replay, cold weights", f"<= {bound:.0f} us"
-    by = times.get(Key(name, "NT", rows, WEIGHT, WEIGHT), {})
-    if "tileon_graph" not in by:
+    ours, rival = map(times.get(Case(name, "NT", rows, WEIGHT, WEIGHT), {}).get, GRAPHS)
+    if ours is None:
         return Target(what, asked)
-    ours, rival = by["tileon_graph"], by.get("torch_bf16_graph")
     against = f" (cuBLAS on bfloat16 weights: {rival:.1f} us)" if rival is not None else ""
     return Target(what, asked, f"{ours:.1f} us{against}", ours <= bound)
 
@@ -130,10 +124,7 @@ def _few_rows_target(times: Times, name: str, rows: int, bound: float) -> Target
 def targets(source: Path) -> list[Target]:
     """Of Hopper's kernels."""
     times = {data: read_times(source, data)[1] for data in DATA}
-    asked = [(name, data, sizes, _DEQUANTIZE, bound) for name, data, sizes, bound in _OVER_DEQUANTIZE]
-    asked.append(("mxfp4", "tutorial", SQUARES, _FAST_DEQUANTIZE, _FAST_OVER_DEQUANTIZE))
-    asked += [(name, data, SQUARES, _TRITON, _OVER_TRITON) for name in FORMATS for data in DATA]
-    found = [_squares_target(times[row[1]], *row) for row in asked]
+    found = [target for data, asked in _ASKED for target in targets_of(times[data], [asked])]
     found += [_share_target(times["normal"], name) for name in FORMATS]
     return found + [_few_rows_target(times["normal"], *row) for row in _FEW_ROWS_US]
 
@@ -141,18 +132,7 @@ def targets(source: Path) -> list[Target]:
 @of_file(PORTABLE)
 def portable_targets(source: Path) -> list[Target]:
     """Of the kernels for every GPU, at 8192."""
-    times, found = read_times(source)[1], []
-    for name in FORMATS:
-        what, asked = f"{name} 8192 square, Triton / ours", f">= {_PORTABLE_OVER_TRITON:.2f}"
-        by = times.get(square(name, "NT", 8192), {})
-        if {"triton", "tileon"} <= by.keys():
-            over = by["triton"] / by["tileon"]
-            figure = f"{over:.2f} ({by['tileon']:.0f} us, Triton's {by['triton']:.0f} us)"
-            found.append(Target(what, asked, figure, over >= _PORTABLE_OVER_TRITON))
-        else:
-            no_peer = name == "nvfp4"
-            found.append(Target(what, asked, _NO_TRITON if no_peer else "", no_peer=no_peer))
-    return found
+    return targets_of(read_times(source)[1], _PORTABLE_ASKED)
 
 
 # Comparisons of the overview. What mxfp4 becomes, and so how fast it is, depends on the data: int8 takes normal ones,
@@ -167,18 +147,18 @@ _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def _over(times: Times, peer: str, ours: str, which: Which) -> list[float]:
-    found = ratios(times, peer, ours, which)
-    return list(found.by_case.values()) if found else []
+def _values(times: Times, which: Which, peer: str, ours: str = "tileon") -> tuple[float, ...]:
+    found = times.ratios(which, peer, ours)
+    return tuple(found.by_case.values()) if found else ()
 
 
 def _by_kind(source: Path, words: str, peer: str, which: Which, style: str = "") -> list[Comparison]:
     """One for each format, and for each kind of data on which the format's speed depends."""
-    times, found = {data: read_times(source, data)[1] for data in DATA}, []
+    times, found = {data: read_times(source, data)[1].where(which) for data in DATA}, []
     for label, (name, kinds) in _KINDS.items():
-        mine = [{key: by for key, by in times[data].items() if key.dtype == name} for data in kinds]
-        values = [ratio for of_data in mine for ratio in _over(of_data, peer, "tileon", which)]
-        found += [Comparison(f"{label}: {words}", style or peer, tuple(values))] if values else []
+        mine = [times[data].where(lambda key, name=name: key.dtype == name) for data in kinds]  # type: ignore[misc]
+        values = tuple(ratio for of_data in mine for ratio in _values(of_data, which, peer))
+        found += [Comparison(f"{label}: {words}", style or peer, values)] if values else []
     return found
 
 
@@ -191,9 +171,9 @@ def over_dequantize(source: Path) -> list[Comparison]:
 def over_bfloat16(source: Path) -> list[Comparison]:
     """By rows of `a`: each format apart where some are faster than bfloat16 and others slower."""
     peer, normal = "torch_bf16", read_times(source, "normal")[1]
-    few = _over(normal, f"{peer}_graph", "tileon_graph", lambda key: not key.is_square)
+    few = _values(normal, lambda key: not key.is_square, "torch_bf16_graph", "tileon_graph")
     return [
-        *([Comparison("all formats: 1 to 64 rows", peer, tuple(few))] if few else []),
+        *([Comparison("all formats: 1 to 64 rows", peer, few)] if few else []),
         *_by_kind(source, "128 to 1024 rows", peer, lambda key: key.m <= 1024 < key.n),
         *_by_kind(source, "2048 to 8192 rows", peer, lambda key: key.m >= 2048),
     ]
@@ -209,49 +189,28 @@ def over_triton(source: Path) -> list[Comparison]:
 # The figure: against cuBLAS on bfloat16 operands, over k and over the rows of a.
 
 
-def _series(times: Times, peer: str, ours: str, along: str, style: str) -> list[Series]:
-    """Ratios over m or k; nothing where there are none."""
-    found = ratios(times, peer, ours, lambda _: True)
-    points = sorted((float(getattr(key, along)), ratio) for key, ratio in found.by_case.items()) if found else []
-    return [Series("", style, tuple(x for x, _ in points), tuple(y for _, y in points))] if points else []
-
-
-def _by_k(times: Times) -> list[Series]:
-    """Of each format, at m = n = 8192."""
-    found = []
-    for place, name in enumerate(FORMATS):
-        mine = {key: by for key, by in times.items() if (key.dtype, key.m, key.n) == (name, WEIGHT, WEIGHT)}
-        for one in _series(mine, "torch_bf16", "tileon", "k", f"part{place}"):
-            found.append(replace(one, label=with_mean(name, one.ys)))
-    return found
-
-
-def _by_rows(times: Times) -> list[Series]:
-    """Of each format, against weights of 8192 x 8192 that are bfloat16: by graph replay; from 128 rows on by events,
-    and there with a prepared weight as well: by a private op, which no layer uses today."""
-    found = []
-    for place, name in enumerate(FORMATS):
-        wanted, label = (name, WEIGHT, WEIGHT), name
-        mine = {key: by for key, by in times.items() if (key.dtype, key.n, key.k) == wanted and key.m < WEIGHT}
-        for ours, peer in (("_graph", "_graph"), ("", ""), ("_prepared", "")):
-            for one in _series(mine, f"torch_bf16{peer}", f"tileon{ours}", "m", f"part{place}"):
-                prepared = ours == "_prepared"
-                found.append(replace(one, label=label, line="--" if prepared else "-", hollow=prepared))
-                label = ""  # a format is in the legend once
-    if any(one.hollow for one in found):
-        found.append(Series("prepared weight", "key", (), (), "--", hollow=True))
-    return found
-
-
 def figure(results: Path) -> Picture | None:
+    """Of each format, over k at m = n = 8192; and over m with weights of 8192 x 8192 that are bfloat16: by graph
+    replay; from 128 rows on by events, and there with a prepared weight as well, by a private op that no layer uses."""
     source = results / SOURCE
-    head, times = read_times(source, "normal") if source.exists() else ({}, {})
+    head, times = read_times(source, "normal") if source.exists() else ({}, Times())
+    by_k: list[Series] = []
+    by_rows: list[Series] = []
+    for style, name in enumerate(FORMATS):
+        mine = Times((key, by) for key, by in times.items() if key.dtype == name)
+        for one in ratio_series(mine.where(lambda key: key.m == key.n == WEIGHT), name, style, "k", *EVENTS):
+            by_k.append(replace(one, label=with_mean(name, one.ys)))
+        rows, label = mine.where(lambda key: key.m < key.n == key.k == WEIGHT), name
+        for pair in (GRAPHS, EVENTS, ("tileon_prepared", "torch_bf16")):
+            look = ("--", True) if pair[0] == "tileon_prepared" else ("-", False)
+            found = ratio_series(rows, label, style, "m", *pair, *look)
+            by_rows += found
+            label = "" if found else label  # a format is in the legend once
+    if any(one.hollow for one in by_rows):
+        by_rows.append(Series("prepared weight", -1, (), (), "--", hollow=True))
     panels = tuple(
-        LinePanel(title, x_label, RATIO, tuple(series), powers_of_two(x for one in series for x in one.xs))
-        for title, x_label, series in (
-            ("m = n = 8192, against cuBLAS on bfloat16", "k", _by_k(times)),
-            ("n = k = 8192, against cuBLAS on bfloat16", "m (rows of a)", _by_rows(times)),
-        )
+        LinePanel(f"{title}, against cuBLAS on bfloat16", x_label, tuple(series))
+        for title, x_label, series in (("m = n = 8192", "k", by_k), ("n = k = 8192", "m (rows of a)", by_rows))
         if series
     )
     notes = (
@@ -259,6 +218,6 @@ def figure(results: Path) -> Picture | None:
         "data, up to 64 rows by CUDA-graph replay; dashed with a prepared weight, by a private op that no layer uses "
         "today. The other peers: overview.png."
     )
-    title = f"block_scaled_matmul: time of cuBLAS on bfloat16 over tileon's, {machine(head)}"
+    title = f"block_scaled_matmul: time of cuBLAS on bfloat16 over tileon's, {machines([head])}"
     caption = caption_of({source.name: head}, [notes, f"Timing: {head.get('timing', '')}."])
-    return Picture("block_scaled", title, caption, (panels,), (2.8,)) if panels else None
+    return Picture("block_scaled", title, caption, (panels,)) if panels else None

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import table
 from benchmarks.common.result_file import of_file, read_csv
-from benchmarks.common.target import Target, each_target, least
+from benchmarks.common.target import Target, each_target
 from benchmarks.subjects.block_scaled import FORMATS
 from benchmarks.subjects.block_scaled_tables import PROVIDER_WORDS
 
@@ -19,47 +19,38 @@ ALL_K = (1024, 8192)
 _BIT_EXACT = "mxfp4"  # on normal data
 _LEAST_DB = 120.0  # of every format on normal data
 
-Row = dict[str, str]
-
 
 @of_file(SOURCE)
 def targets(source: Path) -> list[Target]:
     """One format is bit-exact on normal data; every format is near enough, and as near as cuBLAS on bfloat16."""
     rows = {
-        (row["format"], row["data"], row["provider"], row["m"], row["n"], row["k"]): row for row in read_csv(source)[1]
+        tuple(row[column] for column in ("format", "data", "provider", "m", "n", "k")): row
+        for row in read_csv(source)[1]
     }
 
-    def by_k(name: str, data: str, provider: str = "tileon") -> dict[int, Row] | None:
-        """None unless every k was measured."""
-        found = {k: rows.get((name, data, provider, str(SIZE), str(SIZE), str(k))) for k in ALL_K}
-        return {k: row for k, row in found.items() if row} if all(found.values()) else None
-
-    def exact(what: str, name: str) -> Target:
-        found, asked = by_k(name, "normal"), "each bit-exact"
-        if found is None:
-            return Target(what, asked)
-        missed = ", ".join(
-            f"{k} {float(row['sqnr_db']):.2f} dB" for k, row in found.items() if row["bit_exact"] != "yes"
-        )
-        return Target(what, asked, missed or f"at {', '.join(map(str, found))}", not missed)
-
-    def near(what: str, name: str) -> Target:
-        decibels = [(str(k), float(row["sqnr_db"])) for k, row in (by_k(name, "normal") or {}).items()]
-        return each_target(what, f">= {_LEAST_DB:.0f} dB", decibels, least(_LEAST_DB), words="{:.2f} dB")
-
-    def as_near(what: str, name: str) -> Target:
-        ours, peer = by_k(name, "tutorial"), by_k(name, "tutorial", "torch_bf16")
-        asked = "each >= cuBLAS on bfloat16"
-        if ours is None or peer is None:
-            return Target(what, asked)
-        pairs = {k: (float(ours[k]["sqnr_db"]), float(peer[k]["sqnr_db"])) for k in ALL_K}
-        shown = ", ".join(f"{k} {mine:.2f} dB (cuBLAS {theirs:.2f})" for k, (mine, theirs) in pairs.items())
-        return Target(what, asked, shown, all(mine >= theirs for mine, theirs in pairs.values()))
+    def by_k(name: str, data: str, provider: str = "tileon") -> list[tuple[str, float, bool]]:
+        """k, dB, and whether it is bit-exact; nothing unless every k was measured."""
+        keys = [(name, data, provider, str(SIZE), str(SIZE), str(k)) for k in ALL_K]
+        found = [rows[key] for key in keys if key in rows]
+        by = [(row["k"], float(row["sqnr_db"]), row["bit_exact"] == "yes") for row in found]
+        return by if len(by) == len(ALL_K) else []
 
     words = f"{{}} {{}} {SIZE} x {SIZE} x k, against float64"
-    found = [exact(words.format(_BIT_EXACT, "normal"), _BIT_EXACT)]
-    found += [near(words.format(name, "normal"), name) for name in FORMATS]
-    return found + [as_near(words.format(name, "tutorial"), name) for name in FORMATS]
+    what, asked, mine = words.format(_BIT_EXACT, "normal"), "each bit-exact", by_k(_BIT_EXACT, "normal")
+    missed = ", ".join(f"{k} {db:.2f} dB" for k, db, exact in mine if not exact)
+    places = f"at {', '.join(k for k, _, _ in mine)}"
+    found = [Target(what, asked, missed or places, not missed) if mine else Target(what, asked)]
+    for name in FORMATS:
+        decibels = [(k, db) for k, db, _ in by_k(name, "normal")]
+        found.append(each_target(words.format(name, "normal"), decibels, _LEAST_DB, "{:.0f} dB", words="{:.2f} dB"))
+    for name in FORMATS:
+        what, asked = words.format(name, "tutorial"), "each >= cuBLAS on bfloat16"
+        ours, peer = by_k(name, "tutorial"), by_k(name, "tutorial", "torch_bf16")
+        pairs = [(k, mine, theirs) for (k, mine, _), (_, theirs, _) in zip(ours, peer, strict=False)]
+        shown = ", ".join(f"{k} {mine:.2f} dB (cuBLAS {theirs:.2f})" for k, mine, theirs in pairs)
+        holds = all(mine >= theirs for _, mine, theirs in pairs)
+        found.append(Target(what, asked, shown, holds) if pairs else Target(what, asked))
+    return found
 
 
 @of_file(SOURCE)

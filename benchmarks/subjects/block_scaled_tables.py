@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benchmarks.common import markdown
-from benchmarks.common.cases import DATA
+from benchmarks.common.cases import DATA, Case
 from benchmarks.common.markdown import rates, ratio, table
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Target
-from benchmarks.common.times import By, Key, Times, read_times, square
-from benchmarks.subjects.block_scaled import FORMATS, PORTABLE, SOURCE, SQUARES, WEIGHT, portable_targets, targets
+from benchmarks.common.times import By, Times, read_times, square
+from benchmarks.subjects import block_scaled
+from benchmarks.subjects.block_scaled import EVENTS, FORMATS, GRAPHS, PORTABLE, SOURCE, SQUARES, WEIGHT
 
 CUBLAS = "cuBLAS on bfloat16"
 PROVIDER_WORDS = {
@@ -26,11 +28,6 @@ _PEER_SENTENCE = (
     "Triton is one kernel with `tl.dot_scaled`; the other peer turns each operand into bfloat16 by one kernel of "
     "`torch.compile` and has cuBLAS multiply them, bfloat16 out"
 )
-_PREPARED = "tileon, prepared weight"
-_PREPARED_SENTENCE = (
-    "A prepared weight is that of the private op `_block_scaled_matmul_prepared`, which no layer uses today"
-)
-_GRAPHS, _EVENTS = ("tileon_graph", "torch_bf16_graph"), ("tileon", "torch_bf16")
 
 # What mxfp4 becomes (docs/block_scaled_on_hopper.md): data, provider, words.
 _FORMS = (
@@ -41,7 +38,7 @@ _FORMS = (
 )
 
 
-def _cells(key: Key, by: By, providers: Iterable[str]) -> list[str]:
+def _rates_and_rivals(key: Case, by: By, providers: Iterable[str]) -> list[str]:
     """TFLOP/s of the providers, and how many times the rivals' rates ours is."""
     return [*rates(key, by, providers), *(ratio(by, who) for who in _RIVALS)]
 
@@ -60,13 +57,11 @@ def _nothing_to_compare(found: list[Target]) -> list[str]:
 def portable_part(source: Path) -> list[str]:
     """Every product of the file."""
     head, times = read_times(source)
-    providers, found = ("tileon", *_RIVALS), portable_targets(source.parent)
-    keys = [
-        Key(name, "NT", *shape) for name in FORMATS for shape in dict.fromkeys((key.m, key.n, key.k) for key in times)
-    ]
+    providers, found = ("tileon", *_RIVALS), block_scaled.portable_targets(source.parent)
+    shapes = dict.fromkeys((key.m, key.n, key.k) for key in times)
     rows = [
-        [key.dtype, f"{key.m} x {key.n} x {key.k}", *_cells(key, times[key], providers)]
-        for key in keys
+        [key.dtype, f"{key.m} x {key.n} x {key.k}", *_rates_and_rivals(key, times[key], providers)]
+        for key in (Case(name, "NT", *shape) for name, shape in itertools.product(FORMATS, shapes))
         if "tileon" in times.get(key, {})
     ]
     words = f"By the portable kernels, TFLOP/s, float16 out ({head.get('timing', '')}). {_PEER_SENTENCE}:"
@@ -77,23 +72,27 @@ def portable_part(source: Path) -> list[str]:
 @of_file(SOURCE)
 def part(source: Path) -> list[str]:
     """Squares in both kinds of data, rates over k, and few and more rows of `a`."""
-    head, found = read_times(source)[0], targets(source.parent)
+    head, found = read_times(source)[0], block_scaled.targets(source.parent)
     of_kind = {data: read_times(source, data)[1] for data in DATA}
     rows = [
-        [name, data, str(key.m), *_cells(key, times[key], PROVIDER_WORDS)]
+        [name, data, str(key.m), *_rates_and_rivals(key, times[key], PROVIDER_WORDS)]
         for name in FORMATS
         for data, times in of_kind.items()
-        for key in sorted((key for key in times if key.dtype == name and key.is_square), reverse=True)
+        for key in sorted((key for key in times if key.dtype == name and key.is_square), key=lambda key: -key.m)
         if "tileon" in times[key]
     ]
     words = (
         f"By Hopper's kernels, TFLOP/s, float16 out ({head.get('timing', '')}). {_PEER_SENTENCE}. `cuBLAS on bfloat16` "
         "multiplies operands that were dequantized beforehand:"
     )
+    few_rows_words = (
+        "Few rows of `a`: microseconds by CUDA-graph replay, over weights that have left L2, normal data. The last "
+        "column is cuBLAS's time over ours:"
+    )
     lines = [
         *table(words, ["format", "data", "m = n = k", *_columns(PROVIDER_WORDS)], rows, 2),
         *_sweep_table(of_kind["normal"]),
-        *_few_rows_table(of_kind["normal"]),
+        *_rows_table(of_kind["normal"], few_rows_words, ["tileon", CUBLAS, f"{CUBLAS} / tileon"], GRAPHS),
         *_more_rows_table(of_kind["normal"]),
         *_nothing_to_compare(found),
     ]
@@ -105,11 +104,10 @@ def _sweep_table(times: Times) -> list[str]:
     mine = [key for key in times if key.m == key.n and "tileon" in times[key]]
     size = max((key.m for key in mine if not key.is_square), default=0)
     rows, all_k = [], sorted({key.k for key in mine if key.m == size})
-    for name in FORMATS:
-        keys = [Key(name, "NT", size, size, k) for k in all_k]
-        for who in _EVENTS:
-            cells = [cell for key in keys for cell in rates(key, times.get(key, {}), (who,))]
-            rows += [[name, PROVIDER_WORDS[who], *cells]] if any(cells) else []
+    for name, who in itertools.product(FORMATS, EVENTS):
+        keys = [Case(name, "NT", size, size, k) for k in all_k]
+        cells = [cell for key in keys for cell in rates(key, times.get(key, {}), (who,))]
+        rows += [[name, PROVIDER_WORDS[who], *cells]] if any(cells) else []
     words = f"TFLOP/s over k, m = n = {size}, normal data:"
     return table(words, ["format", "", *(f"k = {k}" for k in all_k)], rows, 2)
 
@@ -128,20 +126,12 @@ def _rows_table(times: Times, words: str, columns: list[str], providers: tuple[s
     return table(words, ["format", "weight, n x k", "rows", *columns], rows, 2)
 
 
-def _few_rows_table(times: Times) -> list[str]:
-    words = (
-        "Few rows of `a`: microseconds by CUDA-graph replay, over weights that have left L2, normal data. The last "
-        "column is cuBLAS's time over ours:"
-    )
-    return _rows_table(times, words, ["tileon", CUBLAS, f"{CUBLAS} / tileon"], _GRAPHS)
-
-
 def _more_rows_table(times: Times) -> list[str]:
     words = (
-        f"More rows of `a`: microseconds, normal data; the last columns are cuBLAS's time over ours. "
-        f"{_PREPARED_SENTENCE}:"
+        "More rows of `a`: microseconds, normal data; the last columns are cuBLAS's time over ours. A prepared weight "
+        "is that of the private op `_block_scaled_matmul_prepared`, which no layer uses today:"
     )
-    columns = ["tileon", _PREPARED, CUBLAS, f"{CUBLAS} / tileon", f"{CUBLAS} / prepared"]
+    columns = ["tileon", "tileon, prepared weight", CUBLAS, f"{CUBLAS} / tileon", f"{CUBLAS} / prepared"]
     return _rows_table(times, words, columns, ("tileon", "tileon_prepared", "torch_bf16"))
 
 
@@ -154,9 +144,8 @@ def headline_part(source: Path) -> list[str]:
     size, of_kind = SQUARES[0], {data: read_times(source, data)[1] for data in DATA}
     rows = []
     for name, data in [*((name, "normal") for name in FORMATS), ("mxfp4", "tutorial")]:
-        key = square(name, "NT", size)
-        if "tileon" in of_kind[data].get(key, {}):
-            rows.append([name, data, *rates(key, of_kind[data][key], PROVIDER_WORDS)])
+        by = of_kind[data].get(square(name, "NT", size), {})
+        rows += [[name, data, *rates(square(name, "NT", size), by, PROVIDER_WORDS)]] if "tileon" in by else []
     words = (
         f"Block-scaled products, TFLOP/s at m = n = k = {size}, of normal random data; mxfp4 of random "
         "scales too (tutorial), which its route by int8 does not take. Triton is one kernel with `tl.dot_scaled`; the "
@@ -164,17 +153,6 @@ def headline_part(source: Path) -> list[str]:
     )
     squares = table(words, ["format", "data", *PROVIDER_WORDS.values()], rows, 2)
     return [*squares, *_by_rows_table(of_kind["normal"])][:-1]  # no empty line at its end
-
-
-def _runs(measured: list[int], slower: list[int]) -> str:
-    """Those numbers of rows where cuBLAS is faster, each unbroken run of measured ones by its first and last."""
-    runs: list[list[int]] = []
-    for place, rows in enumerate(measured):
-        if rows in slower and runs and place > 0 and measured[place - 1] == runs[-1][-1]:
-            runs[-1].append(rows)
-        elif rows in slower:
-            runs.append([rows])
-    return " and ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _rows_word(rows: int) -> str:
@@ -185,23 +163,27 @@ def _of_weight(times: Times, *pairs: tuple[str, str]) -> dict[tuple[str, int], t
     """Our time and cuBLAS's with the weight of 8192 x 8192, by format and rows: by the first of these pairs of
     providers that a case has."""
     return {
-        (key.dtype, key.m): found[0]
+        (key.dtype, key.m): (by[pair[0]], by[pair[1]])
         for key, by in times.items()
-        for found in [[(by[ours], by[cublas]) for ours, cublas in pairs if {ours, cublas} <= by.keys()]]
-        if found and (key.n, key.k) == (WEIGHT, WEIGHT)
+        if (key.n, key.k) == (WEIGHT, WEIGHT)
+        for pair in reversed(pairs)
+        if {*pair} <= by.keys()
     }
 
 
 def _by_rows_table(times: Times) -> list[str]:
     """cuBLAS's time over ours by rows of `a`, and where it is the faster one; nothing where none was measured."""
-    found = {what: cublas / ours for what, (ours, cublas) in _of_weight(times, _GRAPHS, _EVENTS).items()}
+    found = {what: cublas / ours for what, (ours, cublas) in _of_weight(times, GRAPHS, EVENTS).items()}
     numbers, lines, slower = sorted({rows for _, rows in found}), [], []
     for name in FORMATS:
         measured = [rows for rows in numbers if (name, rows) in found]
         if measured:
             lines.append([name, *(f"{found[name, m]:.2f}" if (name, m) in found else "" for m in numbers)])
-            runs = _runs(measured, [rows for rows in measured if found[name, rows] < 1])
-            slower += [f"{name} at {runs} rows"] if runs else []
+        runs = []  # unbroken runs of measured numbers of rows where cuBLAS is faster, by the first and the last
+        for is_slower, run in itertools.groupby(measured, lambda rows: found[name, rows] < 1):  # noqa: B023
+            first, *_, last = [*run] * 2
+            runs += [f"{first} to {last}" if last > first else f"{first}"] if is_slower else []
+        slower += [f"{name} at {' and '.join(runs)} rows"] if runs else []
     said = f" Below 1 cuBLAS is the faster one: {', '.join(slower)}." if slower else ""
     words = (
         f"By rows of `a`: the time of {CUBLAS} operands over ours, with a weight of {WEIGHT} x {WEIGHT}, normal "
@@ -215,13 +197,13 @@ def _by_rows_table(times: Times) -> list[str]:
 
 def _few_rows(source: Path) -> list[str]:
     """Of every format with the weight of 8192 x 8192, side by side."""
-    timed = _of_weight(read_times(source, "normal")[1], _GRAPHS)
+    timed = _of_weight(read_times(source, "normal")[1], GRAPHS)
     numbers = sorted({rows for _, rows in timed})
-    lines = []
-    for name in FORMATS:
-        pairs = [timed.get((name, rows)) for rows in numbers]
-        if any(pairs):
-            lines.append([name, *(f"{us:.1f}" if pair else "" for pair in pairs for us in (pair or ("", "")))])
+    lines = [
+        [name, *(f"{us:.1f}" if us else "" for rows in numbers for us in timed.get((name, rows), (0, 0)))]
+        for name in FORMATS
+        if name in {key for key, _ in timed}
+    ]
     words = (
         f"Microseconds by CUDA-graph replay over weights that have left L2, n = k = {WEIGHT}, normal data; beside "
         f"ours the time of {CUBLAS} operands:"
@@ -234,11 +216,9 @@ def _forms(source: Path) -> list[str]:
     """TFLOP/s of mxfp4 on squares, by what its operands become; in brackets dequantization and cuBLAS."""
     lines = []
     for data, provider, words in _FORMS:
-        times, cells = read_times(source, data)[1], []
-        for key in (square("mxfp4", "NT", size) for size in SQUARES):
-            ours, peer = rates(key, times.get(key, {}), (provider, "torch_dequantize"))
-            cells.append(f"{ours} ({peer})" if ours and peer else "")
-        lines.append([words, *cells])
+        times, keys = read_times(source, data)[1], [square("mxfp4", "NT", size) for size in SQUARES]
+        pairs = [rates(key, times.get(key, {}), (provider, "torch_dequantize")) for key in keys]
+        lines.append([words, *(f"{ours} ({peer})" if ours and peer else "" for ours, peer in pairs)])
     words = (
         "TFLOP/s at m = n = k, preparing included; in brackets a compiled dequantization and cuBLAS in the same run. "
         "The tutorial's data do not fit int8:"

@@ -9,20 +9,8 @@ from benchmarks.common.cases import squares as square_cases
 from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import rates, ratio, table
 from benchmarks.common.result_file import of_file, read_csv
-from benchmarks.common.target import Asked, Target, each_target, most, targets_of
-from benchmarks.common.times import (
-    Comparison,
-    Key,
-    Times,
-    Which,
-    compared,
-    compared_squares,
-    ratios,
-    read_times,
-    rectangles,
-    square,
-    squares,
-)
+from benchmarks.common.target import Asked, Target, each_target, targets_of
+from benchmarks.common.times import Comparison, Times, Which, read_times, rectangles, square, squares
 from benchmarks.subjects.squares16 import EPILOGUE_SQUARES, linear_table
 
 SOURCE = "float32.csv"
@@ -63,17 +51,16 @@ def work() -> list[Work]:
 SQUARE_KEYS = {
     layout: [square("float32", layout, size) for size in SQUARES if size >= _FIRST_SQUARE] for layout in _LAYOUTS
 }
-LAYER_KEYS = [Key("float32", "NT", m, n, k) for n, k in WEIGHTS for m in LINEAR_ROWS if m >= _FIRST_ROWS]
-GRADIENT_KEYS = [Key("float32", "TN", *shape) for shape in GRADIENTS]
-_KINDS = {
-    **{
-        f"{layout} squares from {_FIRST_SQUARE}": (keys, _SQUARES_MEAN, _SQUARES_EACH)
+LAYER_KEYS = [Case("float32", "NT", m, n, k) for n, k in WEIGHTS for m in LINEAR_ROWS if m >= _FIRST_ROWS]
+GRADIENT_KEYS = [Case("float32", "TN", *shape) for shape in GRADIENTS]
+_ASKED = [
+    *(
+        Asked(f"float32 {layout} squares from {_FIRST_SQUARE}, torch / ours", keys, _SQUARES_MEAN, _SQUARES_EACH)
         for layout, keys in SQUARE_KEYS.items()
-    },
-    f"linear layers from {_FIRST_ROWS} rows": (LAYER_KEYS, _LAYERS_MEAN, None),
-    "gradients of weights": (GRADIENT_KEYS, _LAYERS_MEAN, None),
-}
-_ASKED = [Asked(f"float32 {words}, torch / ours", "torch", "tileon", *asked) for words, asked in _KINDS.items()]
+    ),
+    Asked(f"float32 linear layers from {_FIRST_ROWS} rows, torch / ours", LAYER_KEYS, _LAYERS_MEAN),
+    Asked("float32 gradients of weights, torch / ours", GRADIENT_KEYS, _LAYERS_MEAN),
+]
 
 
 def _error_rows(source: Path) -> dict[str, dict[str, dict[str, str]]]:
@@ -93,7 +80,7 @@ def _error_target(source: Path) -> Target:
             ours, torch = (float(by[who]["rms_error"]) for who in _PROVIDERS)
             found.append((shape.replace(" ", ""), ours / torch))
     found.sort(key=lambda item: (item[1], item[0]), reverse=True)
-    return each_target("float32 rms error, ours / torch", f"<= {_ERROR:.2f}", found, most(_ERROR), worst=max)
+    return each_target("float32 rms error, ours / torch", found, _ERROR, most=True)
 
 
 @of_file(SOURCE)
@@ -107,16 +94,16 @@ def comparisons(source: Path) -> list[Comparison]:
     """Of the kernels that the library chooses."""
     times = read_times(source)[1]
     return [
-        *compared_squares(times, "float32", ("float32",)),
-        *compared(times, "float32 linear layers, NT", rectangles("float32", "NT")),
-        *compared(times, "float32 weight gradients, TN", rectangles("float32", "TN")),
+        *times.compared_squares("float32", ("float32",)),
+        *times.compared("float32 linear layers, NT", rectangles("float32", "NT")),
+        *times.compared("float32 weight gradients, TN", rectangles("float32", "TN")),
     ]
 
 
 # Tables.
 
 
-def _rates(times: Times, key: Key) -> list[str]:
+def _rates(times: Times, key: Case) -> list[str]:
     """Ours, torch's, and how many times torch's ours is."""
     by = times.get(key, {})
     return [*rates(key, by, _PROVIDERS, 1), ratio(by, "torch")]
@@ -132,31 +119,26 @@ def _square_table(times: Times) -> list[str]:
 
 
 def _mean_table(times: Times) -> list[str]:
-    sets: dict[str, Which | list[Key]] = {
-        **{f"{layout}, from {_FIRST_SQUARE} on": _from(layout) for layout in _LAYOUTS},
+    sets: dict[str, Which] = {
+        **{f"{layout}, from {_FIRST_SQUARE} on": squares(("float32",), layout) for layout in _LAYOUTS},
         **{layout: squares(("float32",), layout) for layout in ("TN", "TT")},
-        "NN, `bias` and `leaky_relu`": lambda key: key.epilogue == "bias+leaky_relu",
+        "NN, `bias` and `leaky_relu`": squares(("float32",), "NN", epilogue="bias+leaky_relu"),
     }
-    rows = []
+    rows, large = [], times.where(lambda key: key.m >= _FIRST_SQUARE)
     for what, which in sets.items():
-        found = ratios(times, "torch", "tileon", which)
+        found = large.ratios(which)
         if found is not None:
-            key, worst = found.worst
-            rows.append([what, str(len(found.by_case)), f"{found.mean:.2f}", f"{worst:.2f} at {key.shape}"])
+            key, worst = found.lowest()[0]
+            rows.append([what, str(len(found.by_case)), f"{found.mean:.2f}", f"{worst:.2f} at {key.short}"])
     return table("torch's time over ours, in geometric mean:", ["squares", "cases", "mean", "worst"], rows)
 
 
-def _from(layout: str) -> Which:
-    mine = squares(("float32",), layout)
-    return lambda key: mine(key) and key.m >= _FIRST_SQUARE
-
-
 def _gradient_table(times: Times) -> list[str]:
-    found = ratios(times, "torch", "tileon", rectangles("float32", "TN"))
+    found = times.ratios(rectangles("float32", "TN"))
     if found is None:
         return []
     words = f"Gradients of weights (TN), TFLOP/s; torch's time over ours {found.mean:.2f} in geometric mean:"
-    return table(words, ["m x n x k", *_COLUMNS], [[key.shape, *_rates(times, key)] for key in found.by_case])
+    return table(words, ["m x n x k", *_COLUMNS], [[key.short, *_rates(times, key)] for key in found.by_case])
 
 
 @of_file(SOURCE)

@@ -9,7 +9,7 @@ from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import rates, ratio, table
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Asked, Target, mean_target, targets_of
-from benchmarks.common.times import Comparison, Ratios, Times, compared, ratios, read_times, square, squares
+from benchmarks.common.times import Comparison, Ratios, Times, read_times, square, squares
 
 SOURCE = "fp8.csv"
 OFFERED_BY_TORCH = ("e4m3", "e4m3xe5m2", "e5m2xe4m3")
@@ -32,10 +32,10 @@ def work() -> list[Work]:
 
 def _e4m3_over_e5m2(times: Times, ours: str) -> Ratios | None:
     """Our time of e4m3 over that of e5m2, at the sizes that have both; None where none has."""
-    found: Times = {}
+    found = Times()
     for e4m3, e5m2 in zip(_KEYS["e4m3"], _KEYS["e5m2"], strict=True):
         found[e5m2] = {key.dtype: times[key][ours] for key in (e4m3, e5m2) if ours in times.get(key, {})}
-    return ratios(found, "e4m3", "e5m2", lambda _: True)
+    return found.ratios(lambda _: True, "e4m3", "e5m2")
 
 
 @of_file(SOURCE)
@@ -43,7 +43,7 @@ def targets(source: Path) -> list[Target]:
     """Means against torch, and of one pairing against another."""
     times = read_times(source)[1]
     asked = [
-        Asked(f"{name} NT squares, {how}, torch / ours", peer, ours, _KEYS[name], _OVER_TORCH)
+        Asked(f"{name} NT squares, {how}, torch / ours", _KEYS[name], _OVER_TORCH, over=peer, under=ours)
         for name in OFFERED_BY_TORCH
         for how, (ours, peer) in ACCUMULATIONS.items()
     ]
@@ -58,7 +58,7 @@ def comparisons(source: Path) -> list[Comparison]:
     """Each accumulation against its counterpart in `torch._scaled_mm`."""
     times, mine = read_times(source)[1], squares(OFFERED_BY_TORCH, "NT")
     words = {"precise": "fp8 squares, NT", "fast": "fp8 squares, NT, `fast_accum`"}
-    return [one for how, (ours, peer) in ACCUMULATIONS.items() for one in compared(times, words[how], mine, peer, ours)]
+    return [one for how, (ours, peer) in ACCUMULATIONS.items() for one in times.compared(words[how], mine, peer, ours)]
 
 
 def _rows(times: Times, name: str) -> list[list[str]]:
@@ -69,7 +69,7 @@ def _rows(times: Times, name: str) -> list[list[str]]:
         if by:
             cells = [cell for ours, peer in pairs for cell in (*rates(key, by, (ours, peer)), ratio(by, peer, ours))]
             rows.append([name, str(size), *cells])
-    means = [ratios(times, peer, ours, _KEYS[name]) for ours, peer in pairs]
+    means = [times.ratios(_KEYS[name], peer, ours) for ours, peer in pairs]
     if any(means):
         cells = [cell for found in means for cell in ("", "", f"{found.mean:.3f}" if found else "")]
         rows.append([name, f"mean of {SQUARES[0]} to {SQUARES[-1]}", *cells])

@@ -9,7 +9,7 @@ from benchmarks.common.cases import squares as square_cases
 from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import ratio, table
 from benchmarks.common.result_file import of_file, read_csv
-from benchmarks.common.times import Comparison, by_provider, compared, read_times, squares
+from benchmarks.common.times import Comparison, by_provider, read_times, squares
 
 SOURCE = "portable.csv"
 _DTYPES = ("bfloat16", "float16", "float32", "tf32", "float64")
@@ -34,7 +34,7 @@ def comparisons(source: Path) -> list[Comparison]:
     if source.with_name("float32.csv").exists():
         del words["float32"]
     times = read_times(source)[1]
-    return [one for name, what in words.items() for one in compared(times, what, squares((name,), "NN"))]
+    return [one for name, what in words.items() for one in times.compared(what, squares((name,), "NN"))]
 
 
 @of_file(SOURCE)

@@ -9,20 +9,8 @@ from benchmarks.common.cases import Case, Work
 from benchmarks.common.cases import squares as square_cases
 from benchmarks.common.markdown import rates, table
 from benchmarks.common.result_file import of_file
-from benchmarks.common.target import Asked, Target, each_target, most, targets_of
-from benchmarks.common.times import (
-    Comparison,
-    Ratios,
-    Times,
-    Which,
-    compared,
-    compared_squares,
-    ratios,
-    read_times,
-    rectangles,
-    square,
-    squares,
-)
+from benchmarks.common.target import Asked, Target, each_target, targets_of
+from benchmarks.common.times import Comparison, Ratios, Times, Which, read_times, rectangles, square, squares
 from benchmarks.subjects.tuning import choice_targets
 
 SOURCE = "matmul.csv"
@@ -62,51 +50,43 @@ def _graphs(layout: str, first: int, last: int) -> Which:
     return lambda key: mine(key) and first <= key.m <= last
 
 
+def _asked(peer: str, dtype: str, layout: str, mean: float, each: float | None = None) -> Asked:
+    what = f"{dtype} {layout} squares, {peer} / ours"
+    return Asked(what, squares((dtype,), layout), mean, each, peer.lower())
+
+
 _ASKED = (
-    *(
-        Asked(f"{dtype} {layout} squares, torch / ours", "torch", "tileon", squares((dtype,), layout), 1.00, 0.90)
-        for dtype in DTYPES
-        for layout in ("NN", "NT")
-    ),
-    *(
-        Asked(f"{dtype} NN squares, Triton / ours", "triton", "tileon", squares((dtype,), "NN"), 1.12)
-        for dtype in DTYPES
-    ),
+    *(_asked("torch", dtype, layout, 1.00, 0.90) for dtype in DTYPES for layout in ("NN", "NT")),
+    *(_asked("Triton", dtype, "NN", 1.12) for dtype in DTYPES),
     *(
         Asked(
             f"float16 {layout} graph replay {first}..{last}, torch / ours",
-            *("torch_graph", "tileon_graph", _graphs(layout, first, last), least),
+            *(_graphs(layout, first, last), least, None, "torch_graph", "tileon_graph"),
         )
         for first, last, least in _GRAPH_RANGES
         for layout in ("NN", "NT")
     ),
-    *(
-        Asked(f"{dtype} {layout} squares, torch / ours", "torch", "tileon", squares((dtype,), layout), 0.98)
-        for dtype in DTYPES
-        for layout in ("TN", "TT")
-    ),
+    *(_asked("torch", dtype, layout, 0.98) for dtype in DTYPES for layout in ("TN", "TT")),
 )
-_ASKED_OF_LAYERS = Asked(
-    "bfloat16 linear layers, torch / ours", "torch", "tileon", rectangles("bfloat16", "NT"), 1.00, 0.92
-)
+_ASKED_OF_LAYERS = Asked("bfloat16 linear layers, torch / ours", rectangles("bfloat16", "NT"), 1.00, 0.92)
 
 
 def _fused(times: Times) -> Times:
     """The products with bias and leaky_relu that were measured without them too."""
-    return {key: by for key, by in times.items() if key.epilogue == "bias+leaky_relu" and {*_FUSED} <= by.keys()}
+    fused = times.where(lambda key: key.epilogue == "bias+leaky_relu")
+    return fused.where(lambda key: {*_FUSED} <= fused[key].keys())
 
 
 def targets(results: Path) -> list[Target]:
     """All of them, not measured where there is no file; and those of the choice in sweep.csv."""
-    times = read_times(results / SOURCE)[1] if (results / SOURCE).exists() else {}
-    fused = {f"{key.dtype} {key.shape}": by for key, by in _fused(times).items()}
+    times = read_times(results / SOURCE)[1] if (results / SOURCE).exists() else Times()
+    fused = {f"{key.dtype} {key.short}": by for key, by in _fused(times).items()}
     over_plain = [(name, by["tileon"] / by["tileon_plain"]) for name, by in fused.items()]
     against_torch = [(name, by["torch"] / by["tileon"]) for name, by in fused.items()]
-    slack, words = most(_FUSED_SLACK), "bias+leaky_relu, time over our plain product's"
     return [
         *targets_of(times, _ASKED),
-        each_target(words, f"<= {_FUSED_SLACK:.2f}", over_plain, slack, worst=max),
-        each_target("bias+leaky_relu, torch / ours", "> 1.00", against_torch, lambda over: over > 1),
+        each_target("bias+leaky_relu, time over our plain product's", over_plain, _FUSED_SLACK, most=True),
+        each_target("bias+leaky_relu, torch / ours", against_torch, 1.00),
         *targets_of(times, [_ASKED_OF_LAYERS]),
         *choice_targets(results),
     ]
@@ -115,18 +95,14 @@ def targets(results: Path) -> list[Target]:
 @of_file(SOURCE)
 def comparisons(source: Path) -> list[Comparison]:
     """Of README's table, and graphs of the overview alone."""
-    times, words = read_times(source)[1], "float16 squares, {}, CUDA graphs"
-    return [
-        *compared_squares(times, "16-bit", DTYPES),
-        *compared(times, "bfloat16 linear layers, NT", rectangles("bfloat16", "NT")),
-        *compared(times, "16-bit squares, NN", squares(DTYPES, "NN"), "triton"),
-        *(
-            one
-            for layout in ("NN", "NT")
-            for which in [lambda key, layout=layout: key.layout == layout]
-            for one in compared(times, words.format(layout), which, "torch_graph", "tileon_graph", alone=True)
-        ),
-    ]
+    times = read_times(source)[1]
+    found = times.compared_squares("16-bit", DTYPES)
+    found += times.compared("bfloat16 linear layers, NT", rectangles("bfloat16", "NT"))
+    found += times.compared("16-bit squares, NN", squares(DTYPES, "NN"), "triton")
+    for layout in ("NN", "NT"):
+        words, mine = f"float16 squares, {layout}, CUDA graphs", squares(("float16",), layout)
+        found += times.compared(words, mine, "torch_graph", "tileon_graph", alone=True)
+    return found
 
 
 # Tables.
@@ -146,10 +122,9 @@ def _rate_table(times: Times) -> list[str]:
 
 def _square_table(times: Times) -> list[str]:
     rows = []
-    for dtype, layout in [
-        (dtype, layout) for two in (("NN", "NT"), ("TN", "TT")) for dtype in DTYPES for layout in two
-    ]:
-        torch, triton = (ratios(times, peer, "tileon", squares((dtype,), layout)) for peer in ("torch", "triton"))
+    kinds = [(dtype, layout) for two in (("NN", "NT"), ("TN", "TT")) for dtype in DTYPES for layout in two]
+    for dtype, layout in kinds:
+        torch, triton = (times.ratios(squares((dtype,), layout), peer) for peer in ("torch", "triton"))
         if torch is not None:
             values = torch.by_case.values()
             faster, slower = sum(value > 1 + _LEVEL for value in values), sum(value < 1 - _LEVEL for value in values)
@@ -165,7 +140,7 @@ def _square_table(times: Times) -> list[str]:
 
 def _graph_table(times: Times) -> list[str]:
     def mean(layout: str, first: int, last: int) -> str:
-        return _mean(ratios(times, "torch_graph", "tileon_graph", _graphs(layout, first, last)))
+        return _mean(times.ratios(_graphs(layout, first, last), "torch_graph", "tileon_graph"))
 
     rows = []
     for size in sorted({key.m for key, by in times.items() if "tileon_graph" in by}):
@@ -188,20 +163,20 @@ def _fused_table(times: Times) -> list[str]:
     for key, by in _fused(times).items():
         plain, ours, torch = markdown.times(by, _FUSED)
         over = f"{100 * (by['tileon'] / by['tileon_plain'] - 1):+.1f} %"
-        rows.append([f"{key.dtype} {key.shape}", plain, ours, over, torch, markdown.ratio(by, "torch")])
+        rows.append([f"{key.dtype} {key.short}", plain, ours, over, torch, markdown.ratio(by, "torch")])
     head = ["squares, NN", "tileon, plain", "tileon, fused", "fused over plain", "torch", "torch / tileon"]
     return table("Microseconds with `bias` and `leaky_relu`; torch takes two kernels:", head, rows)
 
 
 def linear_table(times: Times, dtype: str = "bfloat16") -> list[str]:
     """Ratios of the linear layers, by rows and weight; nothing where none was measured."""
-    found = ratios(times, "torch", "tileon", rectangles(dtype, "NT"))
+    found = times.ratios(rectangles(dtype, "NT"))
     if found is None:
         return []
     cells = {(key.m, key.n, key.k): f"{ratio:.2f}" for key, ratio in found.by_case.items()}
     weights = list(dict.fromkeys((n, k) for _, n, k in cells))
     rows = [[str(m), *(cells.get((m, *weight), "") for weight in weights)] for m in sorted({m for m, _, _ in cells})]
-    key, worst = found.worst
+    key, worst = found.lowest()[0]
     words = (
         f"Linear layers in {dtype} (NT), torch's time over ours by rows of `a` and n x k of the weight: "
         f"{found.mean:.3f} in geometric mean, at worst {worst:.3f} ({key.m} rows, {key.n} x {key.k}):"

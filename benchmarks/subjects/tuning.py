@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.common.cases import Case
 from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import table
 from benchmarks.common.result_file import of_file, read_csv
-from benchmarks.common.target import Target, each_target, most
-from benchmarks.common.times import Key, geometric_mean, read_row_times
+from benchmarks.common.target import Target, each_target
+from benchmarks.common.times import geometric_mean, read_row_times
 
 SOURCE, SWEEP = "tune_regret.csv", "sweep.csv"
 
@@ -21,23 +22,37 @@ _LOADS_WEIGHT = (4096, 14336)  # n, k
 Row = dict[str, str]
 
 
+def _regret_targets(
+    what: str, lost: list[tuple[float, str]], most: tuple[float, float], percent: str = " %"
+) -> list[Target]:
+    """The mean and each of what is lost, as a share, by ratios with their places; not measured without any."""
+
+    def share(value: float, digits: int = 0) -> str:
+        return f"{100 * value:.{digits}f}{percent}"
+
+    asked = [f"{word} <= {share(bound)}" for word, bound in zip(("mean", "each"), most, strict=True)]
+    if not lost:
+        return [Target(what, words) for words in asked]
+    mean, (worst, place) = geometric_mean(ratio for ratio, _ in lost), max(lost, key=lambda item: item[0])
+    over = sum(ratio > 1 + most[1] for ratio, _ in lost)
+    return [
+        Target(what, asked[0], f"{share(mean - 1, 2)} over {len(lost)}", mean <= 1 + most[0]),
+        Target(what, asked[1], f"{over} beyond, worst {share(worst - 1, 1)} at {place}", not over),
+    ]
+
+
 def choice_targets(results: Path) -> list[Target]:
     """What today's choice loses in the sweep, of the 16-bit types."""
-    from benchmarks.fit.cost_model import losses  # takes numpy, which measuring does without
+    from benchmarks.fit.cost_model import Sweep, model  # takes numpy, which measuring does without
 
-    sweep = results / SWEEP
-    found = losses(sweep) if sweep.exists() else []
-    mine = [loss for loss in found if loss.key.dtype in ("float16", "bfloat16")]
-    what = "choice of the row over the best row"
-    if not mine:
-        return [Target(what, "mean <= 3 %"), Target(what, "each <= 10 %")]
-    mean, worst = geometric_mean(loss.ratio for loss in mine), max(mine, key=lambda loss: loss.ratio)
-    over = sum(loss.ratio > 1.10 for loss in mine)
-    place = f"{worst.key.dtype} {worst.key.layout} {worst.key.shape}: {worst.chosen}, best {worst.best}"
-    return [
-        Target(what, "mean <= 3 %", f"{100 * (mean - 1):.2f} % over {len(mine)}", mean <= 1.03),
-        Target(what, "each <= 10 %", f"{over} beyond, worst {100 * (worst.ratio - 1):.1f} % at {place}", not over),
-    ]
+    lost = []
+    if (results / SWEEP).exists():
+        sweep = Sweep.read([results / SWEEP])
+        chosen, best = model().chosen(sweep.cases), sweep.times.argmin(axis=0)
+        for case, mine, other, ratio in zip(sweep.cases, chosen, best, sweep.regrets(chosen), strict=True):
+            words = f"{case.dtype} {case.layout} {case.short}: {sweep.configs[mine]}, best {sweep.configs[other]}"
+            lost += [(float(ratio), words)] if case.dtype in ("float16", "bfloat16") else []
+    return _regret_targets("choice of the row over the best row", lost, (0.03, 0.10))
 
 
 def _name(row: Row) -> str:
@@ -53,32 +68,16 @@ def _of_sets(rows: list[Row]) -> dict[str, list[Row]]:
     return {words: [row for row in rows if row["set"] == name] for name, words in _SETS.items()}
 
 
-def _regret(rows: list[Row]) -> tuple[float, float, Row, int]:
-    """Of at least one row: what the choice loses in mean, at worst and where, and how many lose much."""
-    ratios = [_over(row, "default", "best") for row in rows]
-    worst, where = max(zip(ratios, rows, strict=True), key=lambda item: item[0])
-    return geometric_mean(ratios) - 1, worst - 1, where, sum(ratio > 1 + WORST_REGRET for ratio in ratios)
-
-
-def _set_targets(what: str, rows: list[Row]) -> list[Target]:
-    title, asked = f"default choice, {what}, regret", (f"mean <= {_MEAN_REGRET:.0%}", f"each <= {WORST_REGRET:.0%}")
-    if not rows:
-        return [Target(title, ask) for ask in asked]
-    mean, worst, where, over = _regret(rows)
-    place = f"{_name(where)}: {where['default']}, best {where['best']}"
-    return [
-        Target(title, asked[0], f"{mean:.2%} over {len(rows)}", mean <= _MEAN_REGRET),
-        Target(title, asked[1], f"{over} beyond, worst {worst:.1%} at {place}", not over),
-    ]
-
-
 @of_file(SOURCE)
 def targets(source: Path) -> list[Target]:
     """The regret of the default choice by set, and that tuning makes nothing slower."""
-    rows = read_csv(source)[1]
-    found = [target for what, mine in _of_sets(rows).items() for target in _set_targets(what, mine)]
-    tuned, slack = [(_name(row), _over(row, "tuned", "again")) for row in rows], most(_TUNED_SLACK)
-    return [*found, each_target("tuned, time over the default's", f"<= {_TUNED_SLACK:.2f}", tuned, slack, worst=max)]
+    rows, found = read_csv(source)[1], []
+    for what, mine in _of_sets(rows).items():
+        places = [f"{_name(row)}: {row['default']}, best {row['best']}" for row in mine]
+        lost = [(_over(row, "default", "best"), place) for row, place in zip(mine, places, strict=True)]
+        found += _regret_targets(f"default choice, {what}, regret", lost, (_MEAN_REGRET, WORST_REGRET), "%")
+    tuned = [(_name(row), _over(row, "tuned", "again")) for row in rows]
+    return [*found, each_target("tuned, time over the default's", tuned, _TUNED_SLACK, most=True)]
 
 
 @of_file(SOURCE)
@@ -87,11 +86,12 @@ def part(source: Path) -> list[str]:
     head, rows = read_csv(source)
     lines = []
     for what, mine in _of_sets(rows).items():
+        ratios = {_name(row): _over(row, "default", "best") for row in mine}
         if mine:
-            mean, worst, where, over = _regret(mine)
+            where, over = max(ratios, key=lambda name: ratios[name]), sum(r > 1 + WORST_REGRET for r in ratios.values())
+            lost = [f"{geometric_mean(ratios.values()) - 1:.2%}", f"{ratios[where] - 1:.1%} ({where})", str(over)]
             won = geometric_mean(_over(row, "again", "tuned") for row in mine) - 1
-            figures = [str(len(mine)), f"{mean:.2%}", f"{worst:.1%} ({_name(where)})", str(over), f"{won:.2%}"]
-            lines.append([what, *figures])
+            lines.append([what, str(len(mine)), *lost, f"{won:.2%}"])
     columns = ["products", "cases", "lost in mean", "at worst", f"over {WORST_REGRET:.0%}", "won by tuning, in mean"]
     timing = head.get("timing", "")
     words = f"The choice's time over that of the best row, and the choice's over that as tuned ({timing}):"
@@ -104,7 +104,7 @@ def tile_loads_part(source: Path) -> list[str]:
     found = sorted(
         (key.m, by[_LOADS_ROW])
         for key, by in read_row_times(source, (_LOADS_ROW,)).items()
-        if key == Key("bfloat16", "NT", key.m, *_LOADS_WEIGHT) and key.m <= 64
+        if key == Case("bfloat16", "NT", key.m, *_LOADS_WEIGHT) and key.m <= 64
     )
     head, cells = ["rows of x", *(str(rows) for rows, _ in found)], ["us", *(f"{us:.1f}" for _, us in found)]
     return page_part(source, table("", head, [cells])) if found else []

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.common import markdown
+from benchmarks.common.cases import Case
 from benchmarks.common.result_file import of_file, read_csv
-from benchmarks.common.times import By, Comparison, Key, by_provider
+from benchmarks.common.times import By, Comparison, by_provider
 
 SOURCE, OUTPUTS = "awkward.csv", "awkward_outputs.csv"
 _VOCABULARY = "n50257"
@@ -17,23 +18,23 @@ _WORDS = {
 }
 
 
-def _gpu_times(source: Path) -> dict[tuple[str, Key], By]:
+def _gpu_times(source: Path) -> dict[tuple[str, Case], By]:
     """By case and product, the GPU's time alone: what the host costs is in host.csv."""
     rows = [row for row in read_csv(source)[1] if row["mode"] == "graph"]
     found = by_provider(rows, "case", "dtype", "m", "n", "k")
     return {
-        (case, Key(dtype, "NN" if case == "odd_size" else "NT", int(m), int(n), int(k))): by
+        (case, Case(dtype, "NN" if case == "odd_size" else "NT", int(m), int(n), int(k))): by
         for (case, dtype, m, n, k), by in found.items()
     }
 
 
-def _compared(words: str, found: dict[tuple[str, Key], By], *, alone: bool) -> list[Comparison]:
+def _compared(words: str, found: dict[tuple[str, Case], By], *, alone: bool) -> list[Comparison]:
     """torch's time over ours; nothing where none was measured."""
-    over = {key: by["torch"] / by["tileon"] for (_, key), by in found.items() if {"torch", "tileon"} <= by.keys()}
+    over = {case: by["torch"] / by["tileon"] for case, by in found.items() if {"torch", "tileon"} <= by.keys()}
     if not over:
         return []
-    worst = min(over, key=lambda key: over[key])
-    return [Comparison(words, "torch", tuple(over.values()), f"{worst.dtype} {worst.shape}", alone)]
+    _, worst = min(over, key=lambda case: over[case])
+    return [Comparison(words, "torch", tuple(over.values()), f"{worst.dtype} {worst.short}", alone)]
 
 
 @of_file(SOURCE)
@@ -41,10 +42,8 @@ def operand_comparisons(source: Path) -> list[Comparison]:
     """Of the overview; without the cases that have a file of their own, where that is there."""
     outputs = source.with_name(OUTPUTS)
     elsewhere = {row["case"] for row in read_csv(outputs)[1]} if outputs.exists() else set()
-    rows = [row for row in read_csv(source)[1] if row["mode"] == "graph" and row["case"] not in elsewhere]
-    found = by_provider(rows, "case", "dtype", "m", "n", "k").values()
-    over = tuple(by["torch"] / by["tileon"] for by in found if {"torch", "tileon"} <= by.keys())
-    return [Comparison("bfloat16, unaligned or strided operands", "torch", over, alone=True)] if over else []
+    mine = {case: by for case, by in _gpu_times(source).items() if case[0] not in elsewhere}
+    return _compared("bfloat16, unaligned or strided operands", mine, alone=True)
 
 
 @of_file(OUTPUTS)
@@ -61,7 +60,7 @@ def comparisons(source: Path) -> list[Comparison]:
 def part(source: Path) -> list[str]:
     """Outputs whose rows begin anywhere."""
     rows = [
-        [_WORDS[case], key.shape, *markdown.times(by, ("tileon", "torch")), markdown.ratio(by, "torch")]
+        [_WORDS[case], key.short, *markdown.times(by, ("tileon", "torch")), markdown.ratio(by, "torch")]
         for (case, key), by in _gpu_times(source).items()
     ]
     columns = ["product", "m x n x k", "tileon", "torch", "torch / tileon"]

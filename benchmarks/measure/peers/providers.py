@@ -2,9 +2,9 @@
 
 `tileon`, `torch` and `triton` are eager calls. `<one of them>_graph` is CUDA-graph replay back to back, with operands
 that stay in L2 (warm) or, of a block-scaled product, that have left it when their turn comes again: so few rows meet
-the weights of one layer after another. `<one of them>_graph_cold` is cold anywhere; see timing.py. `tileon_plain` is
-our product without the case's epilogue, to have both in one interleaved run. `tileon_fast` and `torch_fast` are the two
-with fast accumulation. Of fp8 operands `torch` is `torch._scaled_mm` with scales of 1.
+the weights of one layer after another; see timing.py. `tileon_plain` is our product without the case's epilogue, to
+have both in one interleaved run. `tileon_fast` and `torch_fast` are the two with fast accumulation. Of fp8 operands
+`torch` is `torch._scaled_mm` with scales of 1.
 
 Of block-scaled products, whose scales each provider holds in the layout that it reads, made beforehand:
 `tileon_prepared` has b prepared beforehand, by a private op that no layer uses today: as int8 where it fits that, else
@@ -16,9 +16,10 @@ into the other, and a conversion behind it would only slow it down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from types import ModuleType
 
 import torch
 import torch.nn.functional as F
@@ -74,7 +75,7 @@ def _refuse_tf32_without_gpu(case: Case, operands: Operands) -> None:
 
 
 def _fast_call(case: Case, operands: Operands) -> Call:
-    if not case.is_fp8:
+    if not (case.is_fp8 or case.is_block_scaled):
         raise NotOffered("fast accumulation is for fp8")
     return tileon_call(case, operands, fast_accum=True)
 
@@ -116,65 +117,56 @@ def scaled_mm_call(case: Case, operands: Operands, *, fast_accum: bool = False) 
     return lambda: activate(torch._scaled_mm(a, b, one, one, bias=bias, out_dtype=out_dtype, use_fast_accum=fast_accum))
 
 
-def _triton_call(case: Case, operands: Operands) -> Call:
-    """See triton_matmul.py."""
+def _triton_peers(operands: Operands) -> ModuleType:
+    """See triton_peers.py."""
     if operands.a.device.type != "cuda":
         raise NotOffered("Triton needs a GPU")
+    try:
+        from benchmarks.measure.peers import triton_peers
+    except ImportError as error:
+        raise NotOffered(f"Triton cannot be imported: {error}") from error
+    return triton_peers
+
+
+def _triton_call(case: Case, operands: Operands) -> Call:
+    peers = _triton_peers(operands)
     if case.dtype not in ("float16", "bfloat16") or case.layout != "NN":
         raise NotOffered("the peer is float16 and bfloat16, NN")
     if case.has_bias or case.activation not in ("none", "leaky_relu"):
         raise NotOffered("the peer's epilogues are none and leaky_relu")
-    try:
-        from benchmarks.measure.peers.triton_matmul import triton_matmul
-    except ImportError as error:
-        raise NotOffered(f"Triton cannot be imported: {error}") from error
-    a, b, activation = operands.a, operands.b, case.activation
-    return lambda: triton_matmul(a, b, activation, SLOPE)
+    matmul, a, b, activation = peers.triton_matmul, operands.a, operands.b, case.activation
+    return lambda: matmul(a, b, activation, SLOPE)
 
 
 # Block-scaled products.
 
 
-def _prepared_weight(case: Case, b: torch.Tensor, scale_b: torch.Tensor) -> torch.Tensor:
-    """int8 where b can be that and all of it fits, else bfloat16."""
-    prepare = torch.ops.tileon._prepare_block_scaled
-    if case.dtype == "mxfp4":
-        prepared: torch.Tensor = prepare(b, scale_b, form="int8")
-        misfits = prepared[-_PREPARED_WORD:][:4]  # the word that says what does not fit: csrc/core/problem.h
-        if not misfits.any():
-            return prepared
-    wide: torch.Tensor = prepare(b, scale_b, form="bfloat16")
-    return wide
-
-
 def _prepared_call(case: Case, operands: Operands) -> Call:
-    """All of the product but the preparation of b."""
+    """All of the product but the preparation of b: as int8 where it can be that and all of it fits, else bfloat16."""
     device = operands.a.device
     if device.type != "cuda" or torch.cuda.get_device_capability(device) != _HOPPER:
         raise NotOffered("weights are prepared for Hopper's kernels alone")
-    op = torch.ops.tileon._block_scaled_matmul_prepared
-    a, b = operands.a, operands.b
-    scale_a, scale_b = map(torch.ops.tileon.pack_scales, operands.scales)
-    prepared = _prepared_weight(case, b, scale_b)
-    return lambda: op(a, b, scale_a, scale_b, prepared, out_dtype=case.out_dtype)
+    ops, a, b = torch.ops.tileon, operands.a, operands.b
+    scale_a, scale_b = map(ops.pack_scales, operands.scales)
+    prepared = ops._prepare_block_scaled(b, scale_b, form="int8") if case.dtype == "mxfp4" else None
+    # The word that says what does not fit: csrc/core/problem.h.
+    if prepared is None or prepared[-_PREPARED_WORD:][:4].any():
+        prepared = ops._prepare_block_scaled(b, scale_b, form="bfloat16")
+    op, out_dtype = ops._block_scaled_matmul_prepared, case.out_dtype
+    return lambda: op(a, b, scale_a, scale_b, prepared, out_dtype=out_dtype)
 
 
 def _triton_block_scaled_call(case: Case, operands: Operands) -> Call:
-    """Triton's kernel in the quickest of its configurations: see triton_block_scaled.py."""
-    device = operands.a.device
-    if device.type != "cuda":
-        raise NotOffered("Triton needs a GPU")
+    """Triton's kernel in the quickest of its configurations."""
+    peers, device = _triton_peers(operands), operands.a.device
     if FORMATS[case.dtype].scale == "e4m3" and torch.cuda.get_device_capability(device) < _BLACKWELL:
         raise NotOffered("Triton does not compile e4m3 scales for this GPU")
-    try:
-        from benchmarks.measure.peers.triton_block_scaled import BLOCK_K, quickest_config, triton_block_scaled_matmul
-    except ImportError as error:
-        raise NotOffered(f"Triton cannot be imported: {error}") from error
-    if case.k % BLOCK_K != 0:
-        raise NotOffered(f"the peer wants k a multiple of {BLOCK_K}")
+    if case.k % peers.BLOCK_K != 0:
+        raise NotOffered(f"the peer wants k a multiple of {peers.BLOCK_K}")
     tensors = (operands.a, operands.b, *operands.scales)
-    config = quickest_config(*tensors)
-    return lambda: triton_block_scaled_matmul(*tensors, config)
+    config = peers.quickest_config(*tensors)
+    matmul = peers.triton_block_scaled_matmul
+    return lambda: matmul(*tensors, config)
 
 
 def dequantize_call(case: Case, operands: Operands) -> Call:
@@ -191,8 +183,7 @@ def dequantize_call(case: Case, operands: Operands) -> Call:
 
 
 def _bfloat16_call(case: Case, operands: Operands) -> Call:
-    scale_a, scale_b = operands.scales
-    a, b = dequantized(operands.a, scale_a, torch.bfloat16), dequantized(operands.b, scale_b, torch.bfloat16)
+    a, b = operands.dequantized(torch.bfloat16)
     return lambda: torch.matmul(a, b.t())
 
 
@@ -234,12 +225,11 @@ _BLOCK_SCALED: _Calls = {
     "tileon": tileon_call,
     "triton": _triton_block_scaled_call,
     "torch_dequantize": dequantize_call,
-    "tileon_fast": partial(tileon_call, fast_accum=True),
+    "tileon_fast": _fast_call,
     "tileon_prepared": _prepared_call,
     "torch_bf16": _bfloat16_call,
 }
-_GRAPHED = ("tileon", "torch", "triton")
-PROVIDERS = (*_DENSE, *(f"{name}{graph}" for graph in ("_graph", "_graph_cold") for name in _GRAPHED))
+PROVIDERS = (*_DENSE, *(f"{name}_graph" for name in ("tileon", "torch", "triton")))
 BLOCK_SCALED_PROVIDERS = (*_BLOCK_SCALED, "tileon_graph", "torch_bf16_graph")
 
 
@@ -249,41 +239,30 @@ def arm(provider: str, case: Case, operands: Operands) -> Arm:
     Raises:
         NotOffered: with the reason.
     """
-    name, _, graph = provider.partition("_graph")
+    name = provider.removesuffix("_graph")
     make_call = (_BLOCK_SCALED if case.is_block_scaled else _DENSE)[name]
     if name == provider:
         return Arm(make_call(case, operands))
     device = operands.a.device
     if device.type != "cuda":
         raise NotOffered("CUDA graphs need a GPU")
-    cold = graph == "_cold" or case.is_block_scaled
+    cold = case.is_block_scaled
     sets = cold_sets(case.bytes, device) if cold else warm_sets(case.bytes, l2_bytes(device))
     calls = [make_call(case, make_operands(case, device, seed)) for seed in range(sets)]
-    launches = _GRAPH_LAUNCHES if case.is_block_scaled else 1
-    return cold_graph_arm(calls, launches) if cold else warm_graph_arm(calls)
+    return cold_graph_arm(calls, _GRAPH_LAUNCHES) if cold else warm_graph_arm(calls)
 
 
 def table_dtype(case: Case) -> str:
     """The case's dtype as the tile table names it."""
-    if not case.is_fp8:
-        return case.dtype
-    names = [str(dtype).removeprefix("torch.") for dtype in case.torch_dtypes]
-    return "*".join(dict.fromkeys(names))
+    names = dict.fromkeys(str(dtype).removeprefix("torch.") for dtype in case.torch_dtypes)
+    return "*".join(names) if case.is_fp8 else case.dtype
 
 
-def config_arms(case: Case, operands: Operands, indices: Iterable[int] | None) -> dict[str, Arm]:
-    """An arm for each row of the tile table that takes the case's dtype, as `tileon:<row's name>`.
-
-    Args:
-        case: of the operands.
-        operands: that every arm multiplies.
-        indices: of the rows wanted; None is all of them.
-    """
+def config_arms(case: Case, operands: Operands) -> dict[str, Arm]:
+    """An arm for each row of the tile table that takes these operands, as `tileon:<row's name>`."""
     arms: dict[str, Arm] = {}
-    dtype = table_dtype(case)
     for config in configs.dense():
-        wanted = indices is None or config.index in indices
-        if wanted and dtype in config.operands:
+        if table_dtype(case) in config.operands:
             call = tileon_call(case, operands, config.index)
             try:
                 call()

@@ -1,0 +1,80 @@
+"""Every kind of work against its peers, losses included: README's table has a row for each, the overview a line of
+dots, the peer's time over ours in every case measured. docs/measured.md has every figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.common.markdown import table
+from benchmarks.common.picture import DotPanel, DotRow, Picture, caption_of, machines
+from benchmarks.common.result_file import read_csv
+from benchmarks.common.times import Comparison, geometric_mean
+from benchmarks.subjects import block_scaled, float32, fp8, portable, squares16, training, unaligned
+
+Maker = tuple[str, Callable[[Path], list[Comparison]]]  # a file's name, and what the folder with it says
+
+_SQUARES16, _FP8 = (squares16.SOURCE, squares16.comparisons), (fp8.SOURCE, fp8.comparisons)
+_FLOAT32, _PORTABLE = (float32.SOURCE, float32.comparisons), (portable.SOURCE, portable.comparisons)
+_OUTPUTS = (unaligned.OUTPUTS, unaligned.comparisons)
+_IN_README: tuple[Maker, ...] = (_SQUARES16, _FP8, _FLOAT32, _PORTABLE, _OUTPUTS)
+_GROUPS: dict[str, tuple[Maker, ...]] = {
+    "matmul": (_SQUARES16, (unaligned.SOURCE, unaligned.operand_comparisons), _OUTPUTS, _FLOAT32, _PORTABLE),
+    "matmul of fp8, against torch._scaled_mm": (_FP8,),
+    "block-scaled, against dequantize, cuBLAS": ((block_scaled.SOURCE, block_scaled.over_dequantize),),
+    "block-scaled, against cuBLAS on bfloat16": ((block_scaled.SOURCE, block_scaled.over_bfloat16),),
+    "block-scaled, against Triton's dot_scaled": ((block_scaled.SOURCE, block_scaled.over_triton),),
+    "training and calls": (
+        (training.LAYER, training.layer_comparisons),
+        (training.PARALLEL, training.parallel_comparisons),
+        (training.HOST, training.host_comparisons),
+    ),
+}
+SOURCES = tuple(dict.fromkeys(name for makers in _GROUPS.values() for name, _ in makers))  # of the overview
+
+_PEER_WORDS = {"torch": "torch", "triton": "Triton"}
+_README_WORDS = (
+    "The peer's time over ours, in geometric mean over the cases: above 1 ours is faster, below 1 the peer. 16-bit is "
+    "float16 and bfloat16. NN, NT, TN, TT are the layouts of the operands: N is row-major, T transposed, so that NN is "
+    "`a @ b` and NT `x @ weight.t()`, a linear layer. The picture above has the same cases in its rows of the same "
+    "names, and more rows."
+)
+_OVERVIEW_WORDS = (
+    "A dot is a case: the peer's time divided by tileon's. Right of 1 tileon is faster, left of it (shaded) the peer. "
+    "The black mark is the geometric mean; at the right it stands in figures, with the range and the number of cases. "
+    "16-bit is float16 and bfloat16; NN is a @ b of row-major operands, NT x @ weight.t(), a linear layer."
+)
+
+
+def headline_part(results: Path) -> list[str]:
+    """README's: a line for each kind of product; nothing while nothing was measured."""
+    rows = []
+    for name, comparisons in _IN_README:
+        for one in comparisons(results):
+            peer = "`torch._scaled_mm`" if name == fp8.SOURCE else _PEER_WORDS[one.peer]
+            worst = f"{min(one.values):.2f}" + (f" ({one.worst})" if len(one.values) > 1 else "")
+            mean = f"{geometric_mean(one.values):.2f}"
+            rows += [] if one.alone else [[one.words, peer, str(len(one.values)), mean, worst]]
+    rows += training.layer_headline(results) + training.host_headline(results)
+    sources = [results / name for name in (*(name for name, _ in _IN_README), training.LAYER, training.HOST)]
+    heads = [read_csv(source)[0] for source in sources if source.exists()]
+    machine = " and ".join(dict.fromkeys(f"{head['gpu']}, torch {head['torch']}" for head in heads))
+    return table(f"One {machine}. {_README_WORDS}", ["product", "peer", "cases", "mean", "worst"], rows, 2)[:-1]
+
+
+def overview(results: Path) -> Picture | None:
+    """The picture, of whatever files are there."""
+    rows: list[DotRow] = []
+    heads = {}
+    for group, makers in _GROUPS.items():
+        heading = group
+        for name, comparisons in makers:
+            for one in comparisons(results):
+                against = ", against Triton" if one.peer == "triton" and group == "matmul" else ""
+                rows.append(DotRow(one.words.replace("`", "") + against, one.peer, one.values, heading))
+                heading = ""  # above the group's first row alone
+                heads[name] = read_csv(results / name)[0]
+    title = f"Time of each peer over tileon's, {machines(heads.values())}: all kinds of work"
+    caption = caption_of(heads, [_OVERVIEW_WORDS, "Each CSV's head has its command, dtypes and timing."])
+    return Picture("overview", title, caption, ((DotPanel(tuple(rows)),),)) if rows else None
