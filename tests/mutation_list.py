@@ -190,8 +190,8 @@ IN_HOST_CODE = (
     Mutation(
         "where-a-copy-pays",
         "csrc/cuda/sm80/heuristics/choice.h",
-        "problem.products() >= kCopyPaysFrom",
-        "problem.products() < kCopyPaysFrom",
+        "gpu) >= kCopyPaysFromNs",
+        "gpu) < kCopyPaysFromNs",
         host("config"),
     ),
     Mutation(

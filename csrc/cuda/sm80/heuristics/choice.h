@@ -70,17 +70,16 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
          together((left + gpu.sm_count - 1) / gpu.sm_count);
 }
 
-// Where the operands must be gathered, an aligned copy of them pays for large products (batch * m * n * k) and for a
-// long k, of which a few CTAs walk all. On an H200 a copy saves GPU time from 64^3 products on, at 128^3 a third of it
-// (7.4 us to 4.8); it costs the host one more launch and an allocation, some 2 us, which an eager caller waits for
-// where the GPU has nothing else to do (benchmarks/results/h200/awkward.csv).
-constexpr double kCopyPaysFrom = 128.0 * 128.0 * 128.0;
-constexpr double kCopyPaysFromNs = 9000.0;
+// Where the operands must be gathered, an aligned copy of them pays once gathering takes so long: on an H200 the copy
+// and the faster kernel take some 5 us of the GPU at 128^3 (gathered 7.4). The host has one more launch and an
+// allocation, some 2 us, which an eager caller waits for where the GPU has nothing else to do
+// (benchmarks/results/h200/awkward.csv).
+constexpr double kCopyPaysFromNs = 8000.0;
 
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   constexpr const KernelConfig& gather = kDenseConfigs[10];
   static_assert(gather.tile.family == Family::kMmaGather);
-  return problem.products() >= kCopyPaysFrom || expected_ns(gather, kind_of(problem), problem, gpu) >= kCopyPaysFromNs;
+  return expected_ns(gather, kind_of(problem), problem, gpu) >= kCopyPaysFromNs;
 }
 
 // The config expected to be fastest; -1 where none supports the problem (one always does). A config that has not run on
