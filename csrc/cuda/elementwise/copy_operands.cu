@@ -24,21 +24,21 @@ constexpr int kChunk = 16;  // bytes of a store
 constexpr int kThreads = 256;
 constexpr int kCtasPerSm = 4;
 
-// How the rows of a copy are made.
-enum class Way {
-  kUnits1,  // of rows, in units of so many bytes
+// What the rows of a copy are made of.
+enum class Source {
+  kUnits1,  // rows of the operand, in units of so many bytes
   kUnits2,
   kUnits4,
   kUnits8,
   kUnits16,
-  kBytes,  // of columns of bytes
-  kWords,  // of columns of bytes, where four columns are adjacent and aligned
+  kBytes,  // columns of bytes
+  kWords,  // columns of bytes, of which four are adjacent and aligned
 };
 
 // One operand's part of a launch: CTAs from `first_cta` on, blocks of the copy, along its rows first.
 struct CopyPart {
   OperandCopyProblem problem;
-  Way way = Way::kUnits1;
+  Source source = Source::kUnits1;
   int log2_lanes = 0;       // of units: threads that have the chunks of one row side by side
   int64_t unit_stride = 0;  // bytes from one unit to the next
   int first_cta = 0;
@@ -199,20 +199,20 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm) copy_operands(const __gr
   const int column_block = index - row_index * part.blocks_of_row.divisor();
   const int matrix = part.blocks_of_column.divide(row_index);
   const int row_block = row_index - matrix * part.blocks_of_column.divisor();
-  switch (part.way) {
-    case Way::kUnits1:
+  switch (part.source) {
+    case Source::kUnits1:
       return copy_rows<1>(part, row_block, column_block, matrix);
-    case Way::kUnits2:
+    case Source::kUnits2:
       return copy_rows<2>(part, row_block, column_block, matrix);
-    case Way::kUnits4:
+    case Source::kUnits4:
       return copy_rows<4>(part, row_block, column_block, matrix);
-    case Way::kUnits8:
+    case Source::kUnits8:
       return copy_rows<8>(part, row_block, column_block, matrix);
-    case Way::kUnits16:
+    case Source::kUnits16:
       return copy_rows<16>(part, row_block, column_block, matrix);
-    case Way::kBytes:
+    case Source::kBytes:
       return transpose_bytes<false>(part, row_block, column_block, matrix);
-    case Way::kWords:
+    case Source::kWords:
       return transpose_bytes<true>(part, row_block, column_block, matrix);
   }
 }
@@ -230,10 +230,10 @@ int widest_unit(const OperandCopyProblem& problem) {
   return static_cast<int>(bits & -bits);
 }
 
-Way way_of_columns(const OperandCopyProblem& problem) {
+Source source_of_columns(const OperandCopyProblem& problem) {
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(problem.from));
   const int64_t bits = address | problem.from_column | (problem.batch > 1 ? problem.from_batch : 0);
-  return problem.from_row == 1 && bits % kWord == 0 ? Way::kWords : Way::kBytes;
+  return problem.from_row == 1 && bits % kWord == 0 ? Source::kWords : Source::kBytes;
 }
 
 // The part of a launch that begins with CTA `first_cta`, and the CTA behind it.
@@ -243,10 +243,10 @@ int64_t plan_part(const OperandCopyProblem& problem, int64_t first_cta, CopyPart
   const bool across = problem.from_row < problem.from_column && problem.from_column != problem.element_bytes;
   int64_t rows = kTile, bytes = kTile;  // of a block
   if (across && problem.element_bytes == 1 && problem.rows > 1) {
-    part.way = way_of_columns(problem);
+    part.source = source_of_columns(problem);
   } else {
     const int unit = widest_unit(problem);
-    part.way = static_cast<Way>(std::bit_width(static_cast<unsigned>(unit)) - 1);
+    part.source = static_cast<Source>(std::bit_width(static_cast<unsigned>(unit)) - 1);
     part.unit_stride = problem.from_column == problem.element_bytes ? unit : problem.from_column;
     const auto chunks = static_cast<uint64_t>((problem.row_bytes() + kChunk - 1) / kChunk);
     part.log2_lanes = std::bit_width(std::min<uint64_t>(chunks, kThreads) - 1);

@@ -230,9 +230,9 @@ __device__ __forceinline__ void bulk_load(uint32_t shared, const void* global, u
 }
 
 // Starts storing one box of a tensor of three dimensions, as a group of its own. Called by the whole warp, whose
-// elected lane (elect_one) stores, and waits for the store too. Election and store are one piece of assembly: behind `if
-// (elect_one())`, a short branch, ptxas moves the arithmetic that follows, the next chunk's rounding, in front of the
-// store.
+// elected lane (elect_one) stores, and waits for the store too. Election and store are one piece of assembly: behind
+// `if (elect_one())`, a short branch, ptxas moves the arithmetic that follows, the next chunk's rounding, in front of
+// the store.
 __device__ __forceinline__ void tma_store_3d_by_warp(const CUtensorMap& map, uint32_t shared, int x, int y, int z) {
   asm volatile(
       "{\n"
