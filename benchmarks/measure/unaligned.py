@@ -6,8 +6,8 @@ A row-major operand with an odd row length, or with every other column, is eithe
 table's gather row, a portable kernel) or copied into an aligned buffer first, which any kernel then takes, on Hopper
 one of its own. Provider `gather` is the first, `copied` the second (by torch's copy of what needs one, then the op),
 `tileon` what the op does by itself, `torch` torch.matmul. Mode `graph` is the GPU's time alone, by CUDA-graph replay;
-mode `eager` is the time from call to call, host included, with the launch queue kept full. `copies_pay` of the backends
-(csrc/cuda/*/config.h) rests on these figures. Needs a GPU.
+mode `eager` is the time from call to call, host included, with the launch queue kept full. `copies_pay`
+(csrc/cuda/sm80/heuristics/choice.h) rests on these figures. Needs a GPU.
 
 Cases: `odd`, rows of size + 1 elements, of which the first size are used, in both operands; `odd_b`, in b alone;
 `step_a`, every other column of a; `odd_size`, contiguous, m = n = k odd; `k588`, a linear layer of 588 features (NT),

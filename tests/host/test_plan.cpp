@@ -6,7 +6,6 @@
 namespace tileon {
 
 namespace sm80 {
-const Backend kBlockScaledBackend{};
 bool pays_for_copies(const Problem& problem, const Gpu&) { return problem.k >= 1000; }
 bool wants_widening(const Problem& problem, const Gpu&) { return is_float8(problem.a.dtype); }
 }  // namespace sm80

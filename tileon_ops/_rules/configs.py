@@ -53,16 +53,16 @@ def _read(line: str) -> Config:
 
 
 def dense() -> list[Config]:
-    """Those of `matmul`, in the order of the table; none in a library for the CPU alone."""
+    """The configs of `matmul`, in the order of the table; none in a library for the CPU alone."""
     return [_read(line) for line in torch.ops.tileon._matmul_configs().splitlines()]
 
 
 def block_scaled() -> list[Config]:
-    """Those of `block_scaled_matmul`."""
+    """The configs of `block_scaled_matmul`, in the order of the table."""
     return [_read(line) for line in torch.ops.tileon._block_scaled_matmul_configs().splitlines()]
 
 
 def config_of(kernel: str) -> Config | None:
-    """The config that `last_kernel` names, with or without what was copied first; None of the CPU's kernels."""
+    """The config that `last_kernel` names, whether operands were copied first or not; None for a kernel of the CPU."""
     name = kernel.partition(" (")[0]
     return next((config for config in (*dense(), *block_scaled()) if config.name == name), None)

@@ -68,9 +68,9 @@ inline AlignedCopy copy_of_codes(const Operand& operand, int64_t rows, int64_t k
   return {Matrix{operand.data, row_bytes, 1, 0}, 1, rows, row_bytes, operand.dtype};
 }
 
-// Every backend wants the copies of codes that the portable one does.
-inline std::optional<AlignedCopy> wanted_copy_of_codes(const Operand& operand, int64_t rows, const Problem& problem) {
-  if (!sm80::kBlockScaledBackend.wants_copy(operand, rows, problem)) return std::nullopt;
+// The copy that every backend wants of an operand's codes, if any.
+inline std::optional<AlignedCopy> plan_copy_of_codes(const Operand& operand, int64_t rows, const Problem& problem) {
+  if (!wants_copy_of_codes(operand, rows, problem)) return std::nullopt;
   return copy_of_codes(operand, rows, problem.k);
 }
 
@@ -97,8 +97,8 @@ struct Way {
 // By a config that was chosen already. The copies of codes do not depend on it.
 inline Way plan_of(const BackendConfig& config, const Problem& problem) {
   if (!problem.is_scaled()) return {config, problem, {}, {}};
-  return {config, problem, wanted_copy_of_codes(problem.a, problem.m, problem),
-          wanted_copy_of_codes(problem.b, problem.n, problem)};
+  return {config, problem, plan_copy_of_codes(problem.a, problem.m, problem),
+          plan_copy_of_codes(problem.b, problem.n, problem)};
 }
 
 // The fastest way that needs no scratch, of operands that are read where they are.

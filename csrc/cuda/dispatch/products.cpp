@@ -208,11 +208,12 @@ struct Cuda : CudaDevice {
     const Gpu& gpu = gpu_of(op, device);
     const cudaStream_t stream = current_stream(op, device);
     Way way = way_to_run(problem, arguments, index, device, gpu, stream);
-    // Torch's allocator keeps it alive for the kernels, in stream order.
+    // The way's copies and scratch. Torch's allocator keeps the memory alive for the kernels, in stream order.
     std::optional<Tensor> memory;
     const auto is_granted = [&] {
-      if (way.bytes() > 0) memory = try_allocate(arguments.a, {1, {way.bytes()}}, ScalarType::Byte);
-      return way.bytes() == 0 || memory;
+      const int64_t bytes = way.bytes();
+      if (bytes > 0) memory = try_allocate(arguments.a, {1, {bytes}}, ScalarType::Byte);
+      return bytes == 0 || memory;
     };
     bool short_of_memory = false;
     if (!is_granted()) {
@@ -239,7 +240,7 @@ struct Cuda : CudaDevice {
     const Tensor scratch = allocate_bytes(sm90::prepare_weight_scratch_bytes(problem));
     const cudaStream_t stream = current_stream(kPrepare, device);
     std::optional<Tensor> copy;
-    if (const auto codes = wanted_copy_of_codes(problem.b, problem.n, problem)) {
+    if (const auto codes = plan_copy_of_codes(problem.b, problem.n, problem)) {
       copy = allocate_bytes(codes->bytes());
       const OperandCopyProblem made = codes->of(problem.b, copy->mutable_data_ptr());
       run_operand_copies({&made, 1}, stream);

@@ -62,8 +62,7 @@ inline DeviceFlag run(int, const Problem& problem, const Gpu&, void*, cudaStream
   return {};
 }
 
-inline constexpr Backend kBackend{100,     109,     config_count,  config_name,         config_fields,
-                                  why_not, nullptr, choose_config, wants_copy_of_codes, nullptr,
-                                  run};
+inline constexpr Backend kBackend{100,           109,     config_count, config_name, config_fields, why_not, nullptr,
+                                  choose_config, nullptr, nullptr,      run};
 
 }  // namespace tileon::scaled_mm

@@ -32,7 +32,8 @@ struct Backend {
   const char* (*why_not)(int config, const Problem&, const Gpu&);  // null where it can run the problem as it lies
   bool (*may_choose)(int config, const Problem&);                  // by its accuracy; null where every config may
   int (*choose_config)(const Problem&, const Gpu&);                // negative where no config takes the problem
-  // Whether an operand ([mn, k], `mn` long) is to be copied into an aligned buffer before these kernels read it.
+  // Whether an operand ([mn, k], `mn` long) is to be copied into an aligned buffer before these kernels read it. Null
+  // for products with scales, of which every backend wants the same copies (wants_copy_of_codes).
   bool (*wants_copy)(const Operand&, int64_t mn, const Problem&);
   int64_t (*scratch_bytes)(int config, const Problem&);  // null where no config needs any
   // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the config can run

@@ -1,4 +1,4 @@
-// Which of the library's images of these kernels a GPU runs is asked of this one.
+// The kernel that ask_gpu (cuda/runtime/runtime.h) looks up, to learn which image of the portable kernels a GPU runs.
 #include "cuda/sm80/sm80.h"
 
 namespace tileon::sm80 {

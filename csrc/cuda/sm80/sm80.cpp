@@ -68,7 +68,7 @@ constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy) {
 }  // namespace
 
 const Backend kDenseBackend = backend_of<Table<kDenseConfigs>>(wants_copy);
-const Backend kBlockScaledBackend = backend_of<Table<kBlockScaledConfigs>>(wants_copy_of_codes);
+const Backend kBlockScaledBackend = backend_of<Table<kBlockScaledConfigs>>(nullptr);
 
 bool pays_for_copies(const Problem& problem, const Gpu& gpu) { return copies_pay(problem, gpu); }
 bool wants_widening(const Problem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }

@@ -5,12 +5,11 @@
 
 namespace tileon::sm80 {
 
-// Of matmul, and of block_scaled_matmul. They take every problem, need no scratch and leave no device flag. The other
-// backends want the copies of block-scaled operands that this one wants.
+// Of matmul, and of block_scaled_matmul. They take every problem, need no scratch and leave no device flag.
 extern const Backend kDenseBackend, kBlockScaledBackend;
 
-// A kernel that does nothing, in the same images as the others: what its image was compiled for they all were. That is
-// the GPU's own compute capability or, where the driver compiled it from PTX, an older one.
+// A kernel that does nothing. Its image on a GPU was compiled for the capability that all portable kernels' images
+// there were: the GPU's own or, where the driver compiled the image from PTX, an older one.
 extern void (*const kKernelOfImage)();
 
 // Whether the kernels that fetch every element by itself would take long enough for copies of the operands to pay.

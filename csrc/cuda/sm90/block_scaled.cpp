@@ -164,8 +164,6 @@ int64_t scratch_bytes(int config, const Problem& problem) {
   return operands == Operands::kCodes ? 0 : scratch_of(problem, operands).bytes;
 }
 
-bool wants_no_copy_of(const Operand&, int64_t, const Problem&) { return false; }  // but those that sm80's backend wants
-
 DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   auto* memory = static_cast<uint8_t*>(scratch);
   const Operands operands = kBlockScaledConfigs[config].operands;
@@ -192,8 +190,8 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
 
 }  // namespace
 
-const Backend kBlockScaledBackend{90,      90,         config_count,        config_name,      config_fields,
-                                  why_not, may_choose, choose_block_scaled, wants_no_copy_of, scratch_bytes,
+const Backend kBlockScaledBackend{90,      90,         config_count,        config_name, config_fields,
+                                  why_not, may_choose, choose_block_scaled, nullptr,     scratch_bytes,
                                   run};
 
 void prepare_weight(const Problem& problem, const PreparedWeight& weight, void* scratch, cudaStream_t stream) {

@@ -12,7 +12,7 @@
 
 namespace tileon::sm90 {
 
-// The problems' operands have contiguous rows of codes, of which sm80::wants_copy asks for no copy.
+// The problems' operands have contiguous rows of codes, as wants_copy_of_codes (kernel_choice.h) sees to.
 
 struct PreparedOperand {
   void* rows;          // [mn][k] of bfloat16 or of bytes
