@@ -6,7 +6,7 @@
 #include <atomic>
 #include <optional>
 
-#include "checks/products.h"
+#include "checks/scaled_products.h"
 #include "cuda/dispatch/device.h"
 #include "cuda/dispatch/plan.h"
 #include "cuda/dispatch/scaled_mm.h"
@@ -83,8 +83,9 @@ void measure_configs(const ProductArguments& call) {
     return call_tuner("tileon::_tune_matmul",
                       std::array{from(call.a), from(call.b), from(call.bias), from(call.activation), from(call.slope),
                                  from(call.out_dtype), from(call.allow_tf32), from(call.fast_accum)});
+  const auto scale_a = call.scale_a == nullptr ? std::nullopt : std::optional<Tensor>(*call.scale_a);
   call_tuner("tileon::_tune_block_scaled_matmul",
-             std::array{from(call.a), from(call.b), from(*call.scale_a), from(*call.scale_b), from(call.bias),
+             std::array{from(call.a), from(call.b), from(scale_a), from(*call.scale_b), from(call.bias),
                         from(call.global_scale), from(call.activation), from(call.slope), from(call.out_dtype),
                         from(call.fast_accum)});
 }

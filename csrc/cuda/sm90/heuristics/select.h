@@ -68,6 +68,7 @@ inline const char* why_not_bf16x6(const Problem& problem, const Gpu& gpu) {
 
 // Of block-scaled products whose operands are prepared.
 inline const char* why_not_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
+  if (const char* reason = why_not_block_scaled(problem); reason != nullptr) return reason;
   if (is_by_encoding(operands) && !problem.is_mxfp4()) return "int8 and e5m2 hold mxfp4 alone";
   if (is_by_encoding(operands) && problem.k > kInt8MaxK) return "k is too long for sums in int32";
   if (problem.k > kPrepareMaxK) return "k is too long";
