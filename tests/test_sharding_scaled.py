@@ -84,8 +84,9 @@ class TestWeightOnly:
             )
             assert (result.placed, result.is_exact) == (output, True), (of_a, of_b)
 
-    @pytest.mark.parametrize("rows", [7, 130, 500])
-    @each_weight
+    @pytest.mark.parametrize(
+        ("name", "rows"), [*((name, 130) for name in NAMES), ("mxfp4", 3), ("float8_e5m2_128x128", 500)]
+    )
     def test_every_placement_of_any_size_is_exact(self, line: Devices, name: str, rows: int) -> None:
         k = 96 if name in BYTE_SCALED else 300
         weight = exact_weight(name, rows, k)
@@ -134,9 +135,10 @@ class TestFloat32Scales:
                 block_scaled_matmul, (a.data, of_a), (b.data, of_b), (a.scale, of_a), (b.scale, of_b), **DEFAULT
             )
             assert result.is_exact
-            blocks = rows if of_a == "0" else k
-            if of_a != "R":
-                assert (result.placed in ("0", "P")) == (blocks % 512 == 0), (of_a, of_b)
+            if of_a == "0":
+                assert (result.placed == "0") == (rows % 512 == 0)
+            elif of_a == "1":
+                assert (result.placed == "P") == (k % 512 == 0)
 
     def test_scales_of_one_a_row_or_one_a_tensor_cut_k_anywhere(self, line: Devices) -> None:
         a, b = exact_weight("float8_e4m3fn_tensor", 6, 301), exact_weight("float8_e5m2_row", 9, 301)
@@ -158,7 +160,7 @@ class TestBackward:
                 assert result.is_exact
             else:
                 largest = result.expected.abs().max()
-                assert (result.whole.float() - result.expected.float()).abs().max() <= 2.0**-7 * largest
+                assert (result.whole.float() - result.expected.float()).abs().max() <= 2.0**-6 * largest
 
     @each_weight
     def test_gradients_of_dtensors_are_those_of_whole_tensors(self, line: Devices, name: str) -> None:
