@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -172,6 +173,25 @@ class TestProducts:
             f"block_scaled_matmul {fmt}->bfloat16 64x96x128 scales=packed out=rows plain"
         ]
 
+    @pytest.mark.parametrize(
+        "fmt",
+        [
+            *("int8_row", "int8_row*int8_tensor", "float8_e4m3fn_tensor", "float8_e5m2_row"),
+            "float8_e4m3fn_1x128*float8_e4m3fn_128x128",
+            *("bfloat16*mxfp8", "bfloat16*mxfp4", "float16*nvfp4", "float16*int8_row", "bfloat16*float8_e5m2_128x128"),
+        ],
+    )
+    def test_formats_of_float32_scales_and_of_a_16_bit_a(self, simulated: SimulatedTuning, fmt: str) -> None:
+        shape = (256, 384, 256)  # of several blocks of 128
+        (problem,) = self.problems(simulated, [shape], formats=fmt, bias=True)
+        default = fmt.partition("*")[0] if fmt.startswith(("bfloat16", "float16")) else "float16"
+        assert problem == f"block_scaled_matmul {fmt}->{default} 256x384x256 a=k b=k out=rows plain"
+
+    def test_one_kind_has_one_name(self, simulated: SimulatedTuning) -> None:
+        found = self.problems(simulated, [SHAPE], formats=["int8_row*int8_row", "int8_row"])
+        assert found == ["block_scaled_matmul int8_row->float16 64x96x128 a=k b=k out=rows plain"]
+        assert self.problems(simulated, [(64, 96, 100)], formats="float16*int8_row")  # any k
+
     def test_every_combination(self, simulated: SimulatedTuning) -> None:
         shapes = [SHAPE, (3, 64, 96, 128)]
         found = self.problems(simulated, shapes, ["bfloat16", "float16"])
@@ -205,12 +225,21 @@ class TestProducts:
             (([(1, 2, True)],), {}, "each of `shapes` must be"),
             ((["1x2x3"],), {}, "each of `shapes` must be"),
             (([SHAPE], "int8"), {}, "`dtypes` must be among float16, .*, got 'int8'"),
-            (([SHAPE], "mxfp8"), {}, ".*got 'mxfp8': block-scaled formats go into `formats`"),
+            (([SHAPE], "mxfp8"), {}, ".*got 'mxfp8': formats with scales go into `formats`"),
+            (([SHAPE], "bfloat16*int8_row"), {}, ".*got 'bfloat16.int8_row': formats with scales go into `formats`"),
             (([SHAPE], "float16*bfloat16"), {}, "`dtypes` must be among"),
             (([SHAPE],), {"layouts": "NX"}, "`layouts` must be among NN, NT, TN, TT, got 'NX'"),
-            (([SHAPE],), {"formats": "mxfp6"}, "`formats` must be among mxfp8, mxfp4, mixed, nvfp4, got 'mxfp6'"),
+            *(
+                (
+                    ([SHAPE],),
+                    {"formats": name},
+                    f"`formats` must be among mxfp8, mxfp4, mixed, nvfp4, .*got '{re.escape(name)}'",
+                )
+                for name in ("mxfp6", "int8_1x128", "int8_row*mxfp8", "float32*mxfp8", "float16", "mxfp8*nvfp4")
+            ),
             (([(3, 64, 96, 128)],), {"formats": "mxfp8"}, r"each of `shapes` must be \(m, n, k\), of"),
             (([(64, 96, 48)],), {"formats": "mxfp8"}, "k must be a multiple of 32 for mxfp8, got 48"),
+            (([(64, 96, 8)],), {"formats": "float16*nvfp4"}, "k must be a multiple of 16 for float16.nvfp4, got 8"),
             (([SHAPE],), {"activation": "elu"}, "matmul: `activation` must be one of none, .*elu"),
             (([SHAPE], "float64"), {"out_dtype": torch.float16}, "matmul: .*float64"),
             (([SHAPE],), {"out_dtype": "float17"}, "`out_dtype` must be a dtype, got 'float17'"),

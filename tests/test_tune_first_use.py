@@ -204,6 +204,14 @@ class TestAtFirstUse:
         assert simulated.measured == [problem]
         assert simulated.row(problem) == FASTER
 
+    def test_products_of_an_a_without_a_scale_too(self, simulated: SimulatedTuning) -> None:
+        b, scale_b = tileon_ops.quantize(torch.ones(64, 128), "mxfp4")
+        a = torch.ones(32, 128, dtype=torch.bfloat16)
+        tuned_configs._tune_block_scaled_matmul(a, b, None, scale_b, None, None, "none", 0.01, None, False)
+        problem = "block_scaled_matmul bfloat16*mxfp4->bfloat16 32x64x128 a=k b=k out=rows plain"
+        assert simulated.measured == [problem]
+        assert simulated.row(problem) == FASTER
+
 
 @pytest.mark.parametrize("name", ["_tune_matmul", "_tune_block_scaled_matmul"])
 def test_the_tuners_ops_take_the_arguments_in_their_schemas_order(name: str) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from tileon_ops.tune import cache, tuned_configs
 from tileon_ops.tune.measurement import SECONDS
-from tileon_ops.tune.problems import DTYPES, FORMATS, LAYOUTS
+from tileon_ops.tune.problems import DTYPES, LAYOUTS
+from tileon_ops.tune.scaled_operands import FORMATS, OTHERS
 from tileon_ops.tune.tuning import HEADER, TuneReport, aligned, tune, tuned_problem
 
 
@@ -34,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shapes", type=_shapes, help="MxNxK or BATCHxMxNxK, several with commas")
     parser.add_argument("--dtype", type=_names, help=f"{', '.join(DTYPES)}, several with commas (bfloat16)")
     parser.add_argument("--layout", type=_names, default="NN,NT", help=f"{', '.join(LAYOUTS)} (%(default)s)")
-    parser.add_argument("--format", type=_names, default=(), help=f"block-scaled: {', '.join(FORMATS)}")
+    parser.add_argument("--format", type=_names, default=(), help=f"with scales: {', '.join(FORMATS)}, {OTHERS}")
     parser.add_argument("--activation", default="none", help="as in the calls to be made (%(default)s)")
     parser.add_argument("--bias", action="store_true", help="with a bias")
     parser.add_argument("--out-dtype", help="the result's (the op's default)")

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tileon_ops.tune import scaled_operands
 from tileon_ops.tune.measurement import Call
+from tileon_ops.tune.scaled_operands import FORMATS
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 DTYPES = ("float16", "bfloat16", "float32", "tf32", "float64", "float8_e4m3fn", "float8_e5m2")
-FORMATS = {"mxfp8": 32, "mxfp4": 32, "mixed": 32, "nvfp4": 16}  # and how many elements along k share a scale
 
 _FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 _LEAST = 32  # sizes of the product that finds out whether the op takes the rest
@@ -28,9 +29,9 @@ def _fail(text: str) -> RuntimeError:
 class Product:
     """One product to be measured, (batch, m, k) @ (batch, k, n), 2-D without a batch.
 
-    `kind` is a dtype's name, of both operands, or two of fp8 with a * between them, or a block-scaled format. Of the
-    layout's letters the first is a's, the second b's. N: contiguous as it stands; T: a transposed view. Block-scaled
-    operands have one layout only, NT.
+    `kind` is a dtype's name, of both operands, or two of fp8 with a * between them, or scaled operands as
+    scaled_operands.py names them. Of the layout's letters the first is a's, the second b's. N: contiguous as it stands;
+    T: a transposed view. Scaled operands have one layout only, NT.
     """
 
     kind: str
@@ -46,7 +47,7 @@ class Product:
 
     @property
     def is_block_scaled(self) -> bool:
-        return self.kind in FORMATS
+        return scaled_operands.normalized(self.kind) is not None
 
     def resized(self, size: int) -> Product:
         """The same with m = n = k = size, and without a batch."""
@@ -74,12 +75,11 @@ class Product:
 
     def _block_scaled(self, generator: torch.Generator) -> tuple[tuple[Tensor | None, ...], dict[str, Any]]:
         m, n, k = self.shape
-        formats = ("mxfp8", "mxfp4") if self.kind == "mixed" else (self.kind, self.kind)
         (a, scale_a), (b, scale_b) = (
-            torch.ops.tileon.quantize(_normal((rows, k), torch.float32, "N", generator), name)
-            for rows, name in zip((m, n), formats, strict=True)
+            scaled_operands.random_operand(name, rows, k, generator)
+            for rows, name in zip((m, n), scaled_operands.names_of(self.kind), strict=True)
         )
-        out_dtype = self.out_dtype or torch.float16
+        out_dtype = self.out_dtype or (a.dtype if scale_a is None else torch.float16)
         bias_dtype = torch.float32 if out_dtype.itemsize == 1 else out_dtype
         bias = _normal((n,), bias_dtype, "N", generator) if self.bias else None
         return (a, b, scale_a, scale_b, bias, None), {}
@@ -114,7 +114,7 @@ def _kind(dtype: object) -> str:
     if name not in DTYPES and not ("*" in name and all(one in _FLOAT8 for one in both)):
         raise _fail(
             f"`dtypes` must be among {', '.join(DTYPES)}, or two of fp8 with a * between them, got {name!r}"
-            + (": block-scaled formats go into `formats`" if name in FORMATS else "")
+            + (": formats with scales go into `formats`" if scaled_operands.normalized(name) else "")
         )
     return name if both[0] != both[1] else both[0]
 
@@ -144,6 +144,13 @@ def _among(name: str, values: list[Any], known: Iterable[str]) -> list[str]:
     return values
 
 
+def _format(kind: object) -> str:
+    found = scaled_operands.normalized(kind) if isinstance(kind, str) else None
+    if found is None:
+        raise _fail(f"`formats` must be among {', '.join(FORMATS)}, {scaled_operands.OTHERS}, got {kind!r}")
+    return found
+
+
 def products(
     shapes: Iterable[Sequence[int]],
     dtypes: Any,
@@ -161,7 +168,7 @@ def products(
     Raises:
         RuntimeError: "tune: ...".
     """
-    formats = _among("formats", _listed(formats, str), FORMATS)
+    formats = [_format(kind) for kind in _listed(formats, str)]
     if dtypes is None:
         dtypes = () if formats else ("bfloat16",)
     kinds = [_kind(dtype) for dtype in _listed(dtypes, (str, torch.dtype))]
@@ -177,8 +184,9 @@ def products(
             yield Product(kind, layout, _shape(shape, (3, 4)), *rest)
         for kind, shape in itertools.product(formats, shapes):
             sizes = _shape(shape, (3,))
-            if sizes[2] % FORMATS[kind]:
-                raise _fail(f"k must be a multiple of {FORMATS[kind]} for {kind}, got {sizes[2]}")
+            multiple = scaled_operands.k_multiple(kind)
+            if sizes[2] % multiple:
+                raise _fail(f"k must be a multiple of {multiple} for {kind}, got {sizes[2]}")
             yield Product(kind, "NT", sizes, *rest)
 
     found = list(dict.fromkeys(all_of()))

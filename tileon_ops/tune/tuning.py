@@ -123,7 +123,9 @@ def tune(
             given.
         layouts: two letters, for a and b: N as they stand, T a transposed view of a contiguous tensor. NN is `x @ w`,
             NT `x @ weight.t()`, what `tileon_ops.Linear` multiplies; in its backward pass stand NN and TN.
-        formats: block-scaled ones to measure besides: mxfp8, mxfp4, mixed, nvfp4; (m, n, k) alone, scales packed.
+        formats: operands with scales to measure besides, (m, n, k) alone: mxfp8, mxfp4, mixed, nvfp4, whose scales are
+            packed; of float32 scales the elements' dtype and what has a scale of its own, such as "int8_row" or
+            "float8_e4m3fn_1x128*float8_e4m3fn_128x128"; with an `a` of 16 bits "bfloat16*mxfp4".
         bias, activation, out_dtype, fast_accum: as in the calls to be made. Products that differ only in having a bias,
             or in activations without exp and erf (none, relu, leaky_relu), are one problem.
         device: the GPU; the current one unless told.
