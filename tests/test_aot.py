@@ -8,7 +8,7 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ import torch
 from operands import integers, normal
 from reference import assert_exact
 from torch import Tensor
+from weights import exact_weight
 
 import tileon_ops
 from tileon_ops._loading import library
@@ -158,6 +159,51 @@ def test_quantized_layers(device: torch.device, tmp_path: pathlib.Path, form: st
         for actual, expected in zip(model(x), layer(x), strict=True):
             assert actual.dtype == expected.dtype
             assert torch.equal(actual, expected)
+
+
+class WeightOnly(torch.nn.Module):
+    """A 16-bit input times a weight with scales."""
+
+    def __init__(self, name: str, device: torch.device) -> None:
+        super().__init__()
+        weight = exact_weight(name, 6, 64, packed=True)
+        scale = weight.scale.view(torch.uint8) if weight.scale.dtype == torch.float8_e8m0fnu else weight.scale
+        self.register_buffer("data", weight.data.to(device))
+        self.register_buffer("scale", scale.to(device))
+
+    def forward(self, x: Tensor, factor: Tensor) -> Tensor:
+        return tileon_ops.block_scaled_matmul(x, self.data, None, self.scale, None, factor, activation="relu")
+
+
+class Float32Scaled(WeightOnly):
+    """Both operands have float32 scales, those of the input one a row."""
+
+    def forward(self, x: Tensor, factor: Tensor) -> Tensor:
+        data = x.to(self.data.dtype)
+        return tileon_ops.block_scaled_matmul(data, self.data, factor, self.scale, activation="relu")
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        *((WeightOnly, name) for name in ("nvfp4", "mxfp8", "float8_e4m3fn_128x128", "int8_row")),
+        *((Float32Scaled, name) for name in ("float8_e4m3fn_1x128", "int8_tensor")),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_scaled_operands(
+    device: torch.device, tmp_path: pathlib.Path, make: Callable[..., torch.nn.Module], name: str
+) -> None:
+    """One package for all row counts, and a scale for each row."""
+    layer, rows = make(name, device), torch.export.Dim("rows", min=2, max=128)
+    x, factor = integers(5, 64, dtype=torch.bfloat16, device=device), torch.ones(5, 1, device=device)
+    exported = torch.export.export(layer, (x, factor), dynamic_shapes=({0: rows}, {0: rows}))
+    path = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "scaled.pt2"))
+    model = torch._inductor.aoti_load_package(path)
+    for count in (2, 5, 33, 128):
+        x = integers(count, 64, dtype=torch.bfloat16, device=device, seed=count)
+        factor = torch.arange(1.0, count + 1, device=device)[:, None]
+        assert torch.equal(model(x, factor), layer(x, factor))
 
 
 @pytest.mark.skipif(KNOWS_DTYPES, reason="AOTInductor hands dtypes over rightly from torch 2.12 on")

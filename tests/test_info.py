@@ -107,7 +107,9 @@ class TestJson:
         kernels = {(call["op"], call["dtype"]): call["kernel"] for call in here["backends"]["calls"]}
         for dtype in ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"):
             assert kernels["matmul", dtype], dtype
-        for form in ("mxfp8", "mxfp4", "mixed", "nvfp4"):
+        weights = ("bfloat16*mxfp8", "bfloat16*nvfp4", "bfloat16*int8_row", "bfloat16*float8_e4m3fn_128x128")
+        float32 = ("float8_e4m3fn_row", "float8_e4m3fn_1x128*float8_e4m3fn_128x128", "float8_e5m2_row", "int8_row")
+        for form in ("mxfp8", "mxfp4", "mixed", "nvfp4", *weights, *float32):
             assert kernels["block_scaled_matmul", form], form
         for form in ("mxfp8", "mxfp4", "nvfp4"):
             assert kernels["quantize", form]

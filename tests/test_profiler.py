@@ -175,6 +175,14 @@ class TestFlops:
         counts = flops(lambda: ops.block_scaled_matmul(a, b, scale_a, scale_b))
         assert counts == {"block_scaled_matmul": 2 * 128 * 64 * 96}
 
+    def test_of_a_16_bit_a_and_its_gradient(self, device: torch.device) -> None:
+        for fmt in ("mxfp8", "nvfp4"):
+            _, b, _, scale_b = block_scaled(fmt, device)
+            a = torch.ones(128, 96, dtype=torch.bfloat16, device=device, requires_grad=True)
+            counts = flops(lambda: ops.block_scaled_matmul(a, b, None, scale_b).sum().backward())  # noqa: B023
+            product = 2 * 128 * 64 * 96
+            assert counts == {"block_scaled_matmul": product, "_block_scaled_backward": product}
+
     def test_of_the_ops_by_index_and_of_prepared_weights(self) -> None:
         """By their shapes alone: on the meta device no kernel is asked."""
         meta = torch.device("meta")

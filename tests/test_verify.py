@@ -38,6 +38,10 @@ class TestVerify:
         assert "FAIL" not in text
         for word in ("float16", "bfloat16", "float32", "float64", "leaky_relu", "bias"):
             assert word in text, word
+        for kind in ("bfloat16*nvfp4", "float16*mxfp8", "bfloat16*int8_row", "float16*float8_e5m2_1x128"):
+            assert re.search(rf"weight alone scaled .*{re.escape(kind)} .*pass$", text, re.MULTILINE), kind
+        for kind in ("float8_e4m3fn_1x128*float8_e4m3fn_128x128", "float8_e4m3fn_tensor", "int8_row"):
+            assert re.search(rf"global scale a row.* {re.escape(kind)} .*pass$", text, re.MULTILINE), kind
         assert ("cpu_aten" if device.type == "cpu" else "sm") in text
 
     def test_a_wrong_result_is_a_fail(

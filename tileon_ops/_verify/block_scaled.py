@@ -22,7 +22,7 @@ class Operand:
     values: Tensor
 
 
-def _generator(device: torch.device, seed: int) -> torch.Generator:
+def random_source(device: torch.device, seed: int) -> torch.Generator:
     return torch.Generator(device=device).manual_seed(seed)
 
 
@@ -46,9 +46,9 @@ def _dequantized(data: Tensor, scale: Tensor) -> Tensor:
     return values * _scales(scale).repeat_interleave(vec, dim=1)
 
 
-def _operand(fp4: bool, nvfp4: bool, rows: int, k: int, device: torch.device, seed: int) -> Operand:
+def random_operand(fp4: bool, nvfp4: bool, rows: int, k: int, device: torch.device, seed: int) -> Operand:
     """The tutorial's: random codes under scales that are uniform in (0, 1), rounded to the scales' dtype."""
-    generator = _generator(device, seed)
+    generator = random_source(device, seed)
     if fp4:
         data = torch.randint(0, 256, (rows, k // 2), generator=generator, device=device, dtype=torch.uint8)
     else:
@@ -71,10 +71,10 @@ _FORMATS = {"nvfp4": (True, True), "mxfp4": (True, True), "mxfp8": (False, False
 
 def _product(fmt: str, m: int, n: int, k: int, packed: bool, device: torch.device) -> tuple[float, str, bool]:
     a_fp4, b_fp4 = _FORMATS[fmt]
-    a = _operand(a_fp4, fmt == "nvfp4", m, k, device, 0)
-    b = _operand(b_fp4, fmt == "nvfp4", n, k, device, 1)
+    a = random_operand(a_fp4, fmt == "nvfp4", m, k, device, 0)
+    b = random_operand(b_fp4, fmt == "nvfp4", n, k, device, 1)
     scales = [torch.ops.tileon.pack_scales(x.scale) if packed else x.scale for x in (a, b)]
-    bias = torch.randn(n, generator=_generator(device, 2), device=device)
+    bias = torch.randn(n, generator=random_source(device, 2), device=device)
     options = {"activation": "leaky_relu", "slope": 0.2, "out_dtype": torch.float32}
     actual = torch.ops.tileon.block_scaled_matmul(a.data, b.data, *scales, bias, **options)
     kernel = str(torch.ops.tileon._last_kernel())
@@ -85,7 +85,7 @@ def _product(fmt: str, m: int, n: int, k: int, packed: bool, device: torch.devic
 
 def _quantized(fmt: str, device: torch.device) -> tuple[float, str, bool]:
     """Every number comes back as near as its block's scale allows."""
-    x = torch.randn(300, 480, generator=_generator(device, 3), device=device)
+    x = torch.randn(300, 480, generator=random_source(device, 3), device=device)
     data, scale = torch.ops.tileon.quantize(x, fmt)
     kernel = str(torch.ops.tileon._last_kernel())
     vec = 16 if fmt == "nvfp4" else 32
@@ -97,7 +97,7 @@ def _quantized(fmt: str, device: torch.device) -> tuple[float, str, bool]:
 
 def _same(fmt: str, device: torch.device) -> tuple[float, str, bool]:
     """dequantize gives the very numbers."""
-    operand = _operand(fmt != "mxfp8", fmt == "nvfp4", 300, 480, device, 4)
+    operand = random_operand(fmt != "mxfp8", fmt == "nvfp4", 300, 480, device, 4)
     actual = torch.ops.tileon.dequantize(operand.data, torch.ops.tileon.pack_scales(operand.scale), fmt)
     kernel = str(torch.ops.tileon._last_kernel())
     error = (actual - operand.values).abs().max().item()

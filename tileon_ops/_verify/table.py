@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from tileon_ops._rules import configs
 from tileon_ops._rules.activations import ACTIVATIONS, activate
-from tileon_ops._verify import block_scaled
+from tileon_ops._verify import block_scaled, scaled_operands
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,8 @@ def verify(device: torch.device | str | None = None) -> bool:
                 error, kernel, good = _run(case, device)
                 tolerance = f"{case.atol:g}" + (f" + 2^{round(math.log2(case.rtol))} |x|" if case.rtol else "")
                 rows.append((case.name, case.dtype_name, f"{error:.2e}", tolerance, kernel, "pass" if good else "FAIL"))
-            for name, fmt, error, tolerance, kernel, good in block_scaled.rows(device):
+            scaled = itertools.chain(block_scaled.rows(device), scaled_operands.rows(device))
+            for name, fmt, error, tolerance, kernel, good in scaled:
                 rows.append((name, fmt, f"{error:.2e}", tolerance, kernel, "pass" if good else "FAIL"))
     finally:
         torch.backends.cuda.matmul.fp32_precision = precision

@@ -11,6 +11,13 @@ from tileon_ops.info.library import is_loaded
 
 DTYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")
+# Scaled operands besides, as the tuner names them: float32 scales, and an `a` without a scale.
+SCALED = (
+    *("float8_e4m3fn_tensor", "float8_e4m3fn_row", "float8_e4m3fn_1x128*float8_e4m3fn_128x128"),
+    *("float8_e5m2_row", "int8_tensor", "int8_row"),
+    *("bfloat16*mxfp8", "bfloat16*mxfp4", "bfloat16*nvfp4"),
+    *("bfloat16*float8_e4m3fn_row", "bfloat16*float8_e4m3fn_128x128", "bfloat16*int8_row"),
+)
 QUANTIZED = ("mxfp8", "mxfp4", "nvfp4")
 _ODD = "odd strides"  # which Hopper's loads cannot read
 
@@ -29,10 +36,10 @@ def _matmul(device: str, dtype: str, odd: bool) -> None:
 def _block_scaled_matmul(device: str, form: str) -> None:
     import torch
 
-    size = _SIZES[torch.device(device).type]
-    x = torch.ones(size, size, device=device)
-    operands = [torch.ops.tileon.quantize(x, own) for own in (("mxfp8", "mxfp4") if form == "mixed" else (form, form))]
-    (a, scale_a), (b, scale_b) = operands
+    from tileon_ops.tune.scaled_operands import names_of, random_operand
+
+    size, generator = _SIZES[torch.device(device).type], torch.Generator(device).manual_seed(0)
+    (a, scale_a), (b, scale_b) = (random_operand(name, size, size, generator) for name in names_of(form))
     torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b)
 
 
@@ -55,7 +62,7 @@ def _calls(device: str) -> Iterator[tuple[str, str, str, Callable[[], None]]]:
         yield "matmul", dtype, "aligned", lambda dtype=dtype: _matmul(device, dtype, odd=False)  # type: ignore[misc]
     for dtype in DTYPES[:2] if device != "cpu" else ():
         yield "matmul", dtype, _ODD, lambda dtype=dtype: _matmul(device, dtype, odd=True)  # type: ignore[misc]
-    for form in FORMATS:
+    for form in (*FORMATS, *SCALED):
         yield "block_scaled_matmul", form, "aligned", lambda form=form: _block_scaled_matmul(device, form)  # type: ignore[misc]
     for form in QUANTIZED:
         yield "quantize", form, "aligned", lambda form=form: _quantize(device, form)  # type: ignore[misc]
