@@ -24,8 +24,8 @@ namespace {
 
 // A call runs by the first backend that is for the GPU and takes the problem. The last backend takes every problem.
 constexpr const Backend* kDense[] = {&sm90::kDenseBackend, &sm80::kDenseBackend};
-constexpr const Backend* kBlockScaled[] = {&sm90::kBlockScaledBackend, &scaled_mm::kBackend,
-                                           &sm80::kBlockScaledBackend};
+constexpr const Backend* kBlockScaled[] = {&sm90::kBlockScaledBackend, &scaled_mm::kBackend, &sm80::kBlockScaledBackend,
+                                           &sm80::kDecodedBackend};
 constexpr Backends backends_of(bool is_scaled) { return is_scaled ? Backends{kBlockScaled} : Backends{kDense}; }
 Backends backends_of(const Problem& problem) { return backends_of(problem.is_scaled()); }
 
@@ -184,15 +184,15 @@ Way way_to_run(const Problem& problem, const ProductArguments& arguments, int64_
 
 // ---- the run ----
 
-// Runs a config. Where the data may need the portable kernels (the table's last backend), those follow; they leave at
-// once where the data do not.
+// Runs a config. Where the data may need the portable kernels, those follow; they leave at once where the data do
+// not.
 void run_config(const BackendConfig& config, const Problem& problem, const Gpu& gpu, void* scratch,
                 cudaStream_t stream) {
   Problem again = problem;
   again.device_flag = config.backend->run(config.number, problem, gpu, scratch, stream);
   if (again.device_flag.words == nullptr) return;
-  const Backend& portable = *backends_of(problem).all.back();
-  portable.run(portable.choose_config(again, gpu), again, gpu, nullptr, stream);
+  const BackendConfig portable = backends_of(problem).choose_portable(again, gpu);
+  portable.backend->run(portable.number, again, gpu, nullptr, stream);
 }
 
 struct Cuda : CudaDevice {
