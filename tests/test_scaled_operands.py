@@ -31,7 +31,7 @@ OPERANDS = [*WEIGHT_ONLY, *PAIRS]
 SIZES = [(1, 1, 32), (3, 130, 96), (17, 64, 128), (65, 70, 288), (129, 33, 320)]
 ODD_K = [(5, 9, 1), (33, 130, 131), (70, 17, 257)]
 
-each_pair = pytest.mark.parametrize(("a_name", "b_name"), OPERANDS, ids="*".join)
+each_pair = pytest.mark.parametrize(("a_name", "b_name"), OPERANDS, ids=map("*".join, OPERANDS))
 
 
 def takes_odd_k(name: str) -> bool:

@@ -8,6 +8,7 @@
 #include "core/block_quantize.h"
 #include "core/epilogue.h"
 #include "core/formats.h"
+#include "core/problem.h"
 
 namespace tileon {
 
@@ -73,6 +74,38 @@ struct OperandCopyProblem {
   int64_t to_row = 0;
 
   constexpr int64_t row_bytes() const { return columns * element_bytes; }
+};
+
+// An operand of a product with scales, of any encoding, as numbers: rows of `pitch` elements, a multiple of 16 bytes.
+// The elements behind k, up to the next multiple of four, are 0.
+struct OperandExpandProblem {
+  Operand operand;
+  int64_t rows = 0;
+  int64_t k = 0;
+  bool with_scales = true;            // element times scale in float32; else the elements alone
+  DType out_dtype = DType::kFloat32;  // float16, bfloat16 or float32
+  void* out = nullptr;
+  int64_t pitch = 0;
+};
+
+// What sums are multiplied by along a dimension: one number for all, or one for each row or column.
+struct SumScale {
+  const float* data = nullptr;  // null: 1
+  int64_t stride = 0;
+};
+
+// From sums, [m][n], float32 or int32, to a product: activation(global * (row * column * sum) + bias), rounded once
+// more.
+struct FinishProblem {
+  int64_t m = 0;
+  int64_t n = 0;
+  const void* sums = nullptr;
+  int64_t pitch = 0;  // elements from row to row
+  bool is_int32 = false;
+  SumScale row, column, global;  // global: for each row
+  Epilogue epilogue;
+  DType out_dtype = DType::kFloat16;
+  Output out;
 };
 
 // With y = activation(z), z the product with its bias, and grad the gradient of y, for each of batch x m rows:

@@ -98,6 +98,30 @@ void check_choice() {
            "every config takes mxfp4 of any size");
 }
 
+// A 16-bit a without scales: b is prepared as bfloat16, a is multiplied where it lies.
+void check_weight_only() {
+  using sm90::Operands;
+  const auto weight_only = [](DType a, DType b, ScaleType type = ScaleType::kE8M0) {
+    Problem problem = problem_of(4096, 4096, 4096, b, b, type);
+    problem.a = {{problem.a.data, problem.k, 1, 0}, a, {}};
+    return problem;
+  };
+  for (const DType b : {e2m1, e4m3}) {
+    const Problem problem = weight_only(DType::kBFloat16, b);
+    expect(operands_of(problem) == Operands::kBFloat16, "bfloat16 meets bfloat16");
+    expect(sm90::prepared_problem(problem, nullptr, nullptr).a.data == problem.a.data, "a stays where it is");
+    expect(sm90::scratch_of(problem, Operands::kBFloat16).b == 0, "and takes no memory");
+    expect(sm90::why_not(Operands::kCodes, problem, kH200) != nullptr, "kernels of few rows decode both operands");
+    expect(sm90::choose_block_scaled(weight_only(DType::kFloat16, b), kH200) < 0, "bfloat16 does not hold float16");
+  }
+  expect(operands_of(weight_only(DType::kBFloat16, e2m1, ScaleType::kE4M3)) == Operands::kBFloat16, "nvfp4");
+  expect(sm90::choose_block_scaled(weight_only(DType::kBFloat16, e4m3, ScaleType::kFloat32), kH200) < 0,
+         "float32 scales");
+  Problem one_a_row = weight_only(DType::kBFloat16, e2m1);
+  one_a_row.global_scale_stride = 1;
+  expect(sm90::choose_block_scaled(one_a_row, kH200) < 0, "a global scale for each row");
+}
+
 Problem with_weight(Problem problem, PreparedForm form) {
   static char weight;
   problem.prepared_b = {&weight, form};
@@ -171,6 +195,7 @@ int main() {
   check_table();
   check_forms();
   check_choice();
+  check_weight_only();
   check_choice_of_prepared_weights();
   check_scratch();
   return report("hopper block-scaled config");

@@ -97,10 +97,12 @@ struct Backends {
     return {};
   }
 
-  // What the first willing backend of every GPU from Ampere on chooses; one always does.
+  // What the first willing backend chooses that runs on every GPU from Ampere on and under a device flag; one always
+  // does.
   BackendConfig choose_portable(const Problem& problem, const Gpu& gpu) const {
     for (const Backend* backend : all) {
-      if (backend->min_capability > kPortableCapability || backend->max_capability < gpu.capability) continue;
+      const bool is_portable = backend->min_capability == kPortableCapability && backend->scratch_bytes == nullptr;
+      if (!is_portable) continue;
       const BackendConfig config{backend, backend->choose_config(problem, gpu)};
       if (config.number >= 0) return config;
     }

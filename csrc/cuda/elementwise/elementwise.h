@@ -1,5 +1,6 @@
-// What the rest of the library may know of the kernels that quantize, dequantize, move scales, copy operands, and take
-// a gradient through bias and activation. Problems may be empty. All throw std::runtime_error where CUDA refuses.
+// What the rest of the library may know of the kernels that quantize, dequantize, move scales, copy and expand
+// operands, finish sums, and take a gradient through bias and activation. Problems may be empty. All throw
+// std::runtime_error where CUDA refuses.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,6 +17,9 @@ void run_scale_pack(const ScalePackProblem& problem, cudaStream_t stream);
 
 // Of the one or two operands of a product, in one launch.
 void run_operand_copies(std::span<const OperandCopyProblem> problems, cudaStream_t stream);
+
+void run_operand_expansion(const OperandExpandProblem& problem, cudaStream_t stream);
+void run_finish(const FinishProblem& problem, cudaStream_t stream);
 
 // Bytes of GPU memory that run_epilogue_backward needs besides: the sums of the rows' shares, none without grad_bias.
 int64_t epilogue_backward_workspace(const EpilogueBackwardProblem& problem, int sm_count);

@@ -82,6 +82,16 @@ struct Run {
     return lost;
   }
 
+  // Of int8 as it lies. The kernels multiply by powers of two of rows and columns: here all of them by one.
+  void by_plain_int8(int config) const {
+    constexpr int kExponent = 127 - kInt8LackedExponent;
+    check_cuda(cudaMemsetAsync(a.exponents, kExponent, problem.m, stream), "setting exponents");
+    check_cuda(cudaMemsetAsync(b.exponents, kExponent, problem.n, stream), "setting exponents");
+    const LaunchPlan int8 = plan_of(config, Encoding::kInt8, b.rows);
+    launch_config<Operands::kInt8>(config, int8, int8.shared_bytes,
+                                   {EncodingChoice{nullptr, 0, false}, params_of(int8), params_of(int8), {}});
+  }
+
   void by_encoding(int config) const {
     const bool has_b = has_weight(PreparedForm::kInt8);
     const Problem to_classify = has_b ? of_a_alone(problem) : problem;
@@ -176,6 +186,12 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
   }
   const Scratch place = scratch_of(problem, operands);
   uint8_t* exponents_b = memory + place.exponents_b;
+  if (is_plain_int8(problem)) {
+    const PreparedOperand a{const_cast<void*>(problem.a.data), memory},
+        b{const_cast<void*>(problem.b.data), exponents_b};
+    Run{problem, gpu, stream, a, b, nullptr, nullptr}.by_plain_int8(config);
+    return {};
+  }
   const PreparedWeight& weight = problem.prepared_b;
   if (weight.data != nullptr && weight.form == PreparedForm::kInt8)
     exponents_b = static_cast<uint8_t*>(weight.data) + PreparedLayout(weight.form, problem.n, problem.k).exponents;

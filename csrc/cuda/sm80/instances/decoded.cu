@@ -7,15 +7,6 @@
 namespace tileon::sm80 {
 namespace {
 
-int bits_of_element(DType dtype) { return info(dtype).bytes * 8 / elements_per_byte(dtype); }
-
-// Whether four neighbours along k, as the reader takes them, lie together at a multiple of their bytes.
-bool reads_four(const Operand& operand, int64_t rows) {
-  const int64_t element = info(operand.dtype).bytes, four = 4 * element / elements_per_byte(operand.dtype);
-  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data));
-  return operand.stride_k == 1 && (address | (rows > 1 ? operand.stride_mn * element : 0)) % four == 0;
-}
-
 DecodedKernelProblem decoded_problem(const Problem& problem) {
   return {scaled_kernel_problem(problem), problem.global_scale_stride, reads_four(problem.a, problem.m),
           reads_four(problem.b, problem.n)};

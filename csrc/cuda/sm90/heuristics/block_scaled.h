@@ -23,6 +23,12 @@ constexpr TileConfig tile_of(const KernelConfig& config, Encoding encoding) {
   return tile;
 }
 
+// Whether the operands are int8 as they are, without scales: what the kernels of mxfp4's narrow rows multiply, too.
+inline bool is_plain_int8(const Problem& problem) {
+  return !problem.is_scaled() && problem.a.dtype == DType::kInt8 && problem.b.dtype == DType::kInt8;
+}
+constexpr int64_t kPlainInt8MaxK = ((int64_t{1} << 31) - 1) / (128 * 128);
+
 // Below, the int32 sums of int8 products, each at most 96 x 96, cannot overflow.
 constexpr int64_t kInt8MaxK = (int64_t{1} << 31) / (96 * 96) / 128 * 128;
 
@@ -85,6 +91,11 @@ inline Scratch scratch_of(const Problem& problem, Operands operands) {
   const int64_t words = is_by_encoding(operands) ? classify_ctas(problem) : prepare_ctas(problem, segments_of(problem));
   const auto aligned = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
   Scratch scratch{};
+  if (is_plain_int8(problem)) {
+    scratch.exponents_b = aligned(problem.m);
+    scratch.bytes = scratch.exponents_b + aligned(problem.n);
+    return scratch;
+  }
   scratch.b = problem.is_weight_only() ? 0 : aligned(problem.m * problem.k * kElementBytes);
   const PreparedWeight& weight = problem.prepared_b;  // int8 is decoded anew where it is not what the data allow
   const bool has_b = weight.data != nullptr && weight.form == PreparedForm::kBFloat16;

@@ -76,8 +76,22 @@ inline const char* why_not_weight_only(Operands operands, const Problem& problem
                                                             : nullptr;
 }
 
+// Of int8 without scales, which is read where it lies.
+inline const char* why_not_plain_int8(Operands operands, const Problem& problem, const Gpu& gpu) {
+  if (operands != Operands::kInt8) return "it does not take operands of this dtype";
+  if (problem.k > kPlainInt8MaxK) return "k is too long for sums in int32";
+  const auto lies_in_rows = [&](const Matrix& operand) {
+    return operand.stride_k == 1 && operand.stride_mn == problem.k && problem.k % 16 == 0 &&
+           reinterpret_cast<uintptr_t>(operand.data) % 16 == 0;
+  };
+  if (!lies_in_rows(problem.a)) return "it cannot read the strides or the alignment of `a`";
+  if (!lies_in_rows(problem.b)) return "it cannot read the strides or the alignment of `b`";
+  return why_not_sizes(problem, gpu);
+}
+
 // Of block-scaled products whose operands are prepared.
 inline const char* why_not_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
+  if (is_plain_int8(problem)) return why_not_plain_int8(operands, problem, gpu);
   const char* reason =
       problem.is_weight_only() ? why_not_weight_only(operands, problem) : why_not_block_scaled(problem);
   if (reason != nullptr) return reason;
@@ -241,9 +255,10 @@ inline int choose_prepared(Operands operands, const Problem& problem, const Gpu&
 
 // As choose_dense; -1 too where the portable kernels are faster.
 inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
-  if (problem.is_weight_only()) {
-    const bool runs = problem.k > 0 && why_not_prepared(Operands::kBFloat16, problem, gpu) == nullptr;
-    return runs ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
+  if (problem.is_weight_only() || is_plain_int8(problem)) {
+    const Operands operands = problem.is_weight_only() ? Operands::kBFloat16 : Operands::kInt8;
+    const bool runs = problem.k > 0 && why_not_prepared(operands, problem, gpu) == nullptr;
+    return runs ? choose_prepared(operands, problem, gpu) : -1;
   }
   if (problem.k > 0 && problem.m <= max_small_m(problem) && why_not_small_m(problem, gpu) == nullptr)
     return cheapest_config(
