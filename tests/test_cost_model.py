@@ -6,6 +6,7 @@ import pathlib
 import random
 import shutil
 import subprocess
+from statistics import geometric_mean
 
 import pytest
 
@@ -13,7 +14,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 np = pytest.importorskip("numpy")
 from benchmarks.common.cases import Case  # noqa: E402
-from benchmarks.common.times import geometric_mean  # noqa: E402
 from benchmarks.fit import cost_model, fit_float32, fit_hopper, fit_portable, header_table  # noqa: E402
 from benchmarks.fit.cost_model import Sweep  # noqa: E402
 

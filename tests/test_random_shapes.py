@@ -210,7 +210,7 @@ class TestScript:
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         path = tmp_path / "out.csv"
-        limits = ("--largest", "64", "--max-bytes", "8192", "--max-flops", "131072")
+        limits = ("--largest", "64")
         seconds = ("--seconds", "0.001", "--warmup-seconds", "0.001")
         arguments = ("--count", "24", "--device", device.type, "--csv", str(path))
         assert in_process(monkeypatch, *limits, *seconds, *arguments) == 0
@@ -296,7 +296,6 @@ class TestScript:
             (("--count", "0"), "'0' is not a whole number of at least 1"),
             (("--seed", "x"), "'x' is not a whole number of at least 0"),
             (("--largest", "16"), "the largest size must be at least 32, got 16"),
-            (("--max-flops", "1"), "none of 1000 shapes of"),
             (("--groups", "fp8", "--dtypes", "float32"), "nothing is of groups fp8 and of dtypes float32"),
             (("--groups", "tf32"), "nothing is of groups tf32 and of dtypes float16,bfloat16,float32,float64,e4m3"),
             (("--device", "meta"), "argument --device: meta: the ops run on cpu and cuda"),

@@ -13,7 +13,8 @@ make.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -200,6 +201,17 @@ def squares(
     """Every combination, m = n = k."""
     kinds = itertools.product(dtypes, layouts, epilogues, sizes)
     return [Case(dtype, layout, size, size, size, epilogue) for dtype, layout, epilogue, size in kinds]
+
+
+def drawn(count: int, seed: int, largest: int, one: Callable[[random.Random, int], Case | None]) -> list[Case]:
+    """Random cases of a seed, the first ones of a longer list: `one` makes a case by how many there are; None, and a
+    product of m * n * k above `largest`, are drawn again."""
+    draw, cases = random.Random(seed), list[Case]()
+    while len(cases) < count:
+        case = one(draw, len(cases))
+        if case is not None and case.m * case.n * case.k <= largest:
+            cases.append(case)
+    return cases
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,18 @@ x @ weight.t(), a linear layer.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
+from typing import TypeVar
 
 from benchmarks.common.cases import Case
 from benchmarks.common.result_file import read_csv
 
 Which = Callable[[Case], bool]
 By = dict[str, float]  # microseconds by provider
+K = TypeVar("K")
 
 
 def square(dtype: str, layout: str, size: int) -> Case:
@@ -33,9 +35,9 @@ def rectangles(dtype: str, layout: str) -> Which:
     return lambda key: (key.dtype, key.layout, key.epilogue, key.is_square) == (dtype, layout, "none", False)
 
 
-def geometric_mean(values: Iterable[float]) -> float:
-    logs = [math.log(value) for value in values]
-    return math.exp(sum(logs) / len(logs))
+def quotients(times: Mapping[K, By], over: str = "torch", under: str = "tileon") -> dict[K, float]:
+    """A provider's time over another's, where both were measured."""
+    return {key: by[over] / by[under] for key, by in times.items() if {over, under} <= by.keys()}
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,15 @@ class Comparison:
     worst: str = ""  # the case
     alone: bool = False
 
+    @classmethod
+    def of(
+        cls, words: str, ratios: Collection[tuple[Case, float]], peer: str = "torch", *, alone: bool = False
+    ) -> list[Comparison]:
+        """One comparison; none without a case."""
+        values = tuple(ratio for _, ratio in ratios)
+        worst = [f"{key.dtype} {key.short}" for key, ratio in ratios if ratio == min(values)]
+        return [cls(words, peer, values, worst[0], alone)] if values else []
+
 
 class Times(dict[Case, By]):
     """Microseconds by case and provider."""
@@ -73,19 +84,15 @@ class Times(dict[Case, By]):
     def ratios(self, which: Which | Collection[Case], over: str = "torch", under: str = "tileon") -> Ratios | None:
         """`over`'s time, mostly the peer's, divided by `under`'s, in the cases that have both; None where none has.
         Where the cases are given one by one, each of them must have both, or it is None."""
-        wanted = which if callable(which) else which.__contains__
-        found = {key: by[over] / by[under] for key, by in self.items() if wanted(key) and {over, under} <= by.keys()}
+        found = quotients(self.where(which if callable(which) else which.__contains__), over, under)
         return Ratios(found) if found and (callable(which) or len(found) == len(which)) else None
 
     def compared(
         self, words: str, which: Which, peer: str = "torch", ours: str = "tileon", *, alone: bool = False
     ) -> list[Comparison]:
         """One comparison; none where no case has both."""
-        found = self.ratios(which, peer, ours)
-        if found is None:
-            return []
-        worst, name = found.lowest()[0][0], peer.removesuffix("_graph").removesuffix("_fast")
-        return [Comparison(words, name, tuple(found.by_case.values()), f"{worst.dtype} {worst.short}", alone)]
+        name = peer.removesuffix("_graph").removesuffix("_fast")
+        return Comparison.of(words, quotients(self.where(which), peer, ours).items(), name, alone=alone)
 
     def compared_squares(self, words: str, dtypes: Collection[str]) -> list[Comparison]:
         """With torch: NN and NT apart, for they differ, and every linear layer is NT."""

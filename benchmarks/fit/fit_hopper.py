@@ -20,11 +20,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import geometric_mean
 
 import numpy as np
 
 from benchmarks.common.cases import Case
-from benchmarks.common.times import geometric_mean
 from benchmarks.fit.cost_model import NUMBERS, Array, Sweep, model, numbers_text
 from benchmarks.measure.tune_regret import linear_cases, rectangles
 

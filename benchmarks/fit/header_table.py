@@ -9,13 +9,14 @@ import argparse
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.common.cases import Case
-from benchmarks.common.times import By, Times, geometric_mean, read_row_times
+from benchmarks.common.times import By, Times, read_row_times
 
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 LAUNCH_NS = 2000.0  # of an empty kernel between two events: the same for all rows, and left out of the models

@@ -5,13 +5,10 @@
     python -m benchmarks.measure.random_shapes --groups fp8,batch --largest 2048
     python -m benchmarks.measure.random_shapes --dtypes float32,nvfp4 --dry-run
 
-The other benchmarks measure sizes that somebody picked. Here sizes from 1 to 16384, alignment, layout, dtype, batch and
-epilogue are drawn from a seed: random_shapes_draw.py says how. Each product is timed by its two providers in one
-interleaved run (timing.py): who they are says user_call of peers/providers.py.
-
-The CSV's columns are those of products.py, a block-scaled format being a dtype, and batch, 1 where the operands are
-2-D. The head has the seed: with it, and the options that the command had, the same products are drawn. What is printed
-at the end, torch's time over ours by group and class, is made of these rows alone.
+Sizes from 1 to 16384, alignment, layout, dtype, batch and epilogue are drawn from a seed (random_shapes_draw.py), which
+the CSV's head has: with it and the same options the same products are drawn. torch is user_call of peers/providers.py.
+The columns are those of products.py, and batch, 1 where the operands are 2-D. What is printed at the end, torch's time
+over ours by group and class, is made of these rows alone.
 """
 
 from __future__ import annotations
@@ -21,13 +18,14 @@ import itertools
 import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import geometric_mean
 
 import torch
 
 from benchmarks.common.cases import Case, Operands, Work
 from benchmarks.common.command import at_least, command_line, some_of
 from benchmarks.common.result_file import aligned
-from benchmarks.common.times import geometric_mean
 from benchmarks.common.timing import Arm
 from benchmarks.measure.peers.providers import Call, tileon_call, user_call
 from benchmarks.measure.products import list_work, measure
@@ -51,25 +49,17 @@ def _parser() -> argparse.ArgumentParser:
     some_of(parser, "--dtypes", ALL_DTYPES)
     parser.set_defaults(dtypes=None)  # all that the device has
     parser.add_argument("--largest", type=at_least(1), help=f"size (default {_GPU_LARGEST}; of a CPU 256)")
-    memory = "2 GiB, or a 32nd of the GPU's memory if that is less; of a CPU 16 MiB"
-    parser.add_argument("--max-bytes", type=at_least(1), help=f"of operands and result (default {memory})")
-    squares = "those of 8192 squares; of a CPU 256 squares"
-    parser.add_argument("--max-flops", type=at_least(1), help=f"of a product (default {squares})")
     parser.add_argument("--dry-run", action="store_true", help="list the products and about what they cost")
     return parser
 
 
 def _bounds(arguments: argparse.Namespace) -> Bounds:
-    """The device's, where the command line does not say otherwise."""
-    default = _CPU_BOUNDS
+    """The device's, but for the largest size that the command line names."""
+    bounds = _CPU_BOUNDS
     if arguments.device.type == "cuda":
         share = torch.cuda.get_device_properties(arguments.device).total_memory // _GPU_MEMORY_SHARE
-        default = Bounds(_GPU_LARGEST, min(_GPU_BYTES, share), _GPU_FLOPS)
-    return Bounds(
-        largest=arguments.largest or default.largest,
-        bytes=arguments.max_bytes or default.bytes,
-        flops=arguments.max_flops or default.flops,
-    )
+        bounds = Bounds(_GPU_LARGEST, min(_GPU_BYTES, share), _GPU_FLOPS)
+    return replace(bounds, largest=arguments.largest or bounds.largest)
 
 
 def _groups(arguments: argparse.Namespace) -> dict[str, tuple[str, ...]]:
@@ -118,7 +108,7 @@ def comparisons(rows: Iterable[Mapping[str, str]]) -> list[Compared]:
 
 def summary(compared: Iterable[Compared]) -> list[list[str]]:
     """The table, its head first: each group that occurs, as a whole, by alignment and by class; then all groups
-    together in the same way, where there are several."""
+    together in the same way."""
     lines: dict[tuple[str, ...], list[Compared]] = {}
     for case, ratio in compared:
         alignment = _ALIGNMENTS[0] if is_aligned(case) else _ALIGNMENTS[1]
@@ -127,15 +117,14 @@ def summary(compared: Iterable[Compared]) -> list[list[str]]:
         classes = (("all", "all", "all"), (alignment, "all", "all"), (alignment, outputs, length))
         for group, names in itertools.product((group_of(case), "all"), classes):
             lines.setdefault((group, *names), []).append((case, ratio))
-    groups = [group for group in (*GROUPS, "all") if (group, "all", "all", "all") in lines]
     table = [[*HEAD]]
-    for line in ((group, *names) for group in groups if len(groups) > 2 or group != "all" for names in _CLASSES):
+    for line in ((group, *names) for group in (*GROUPS, "all") for names in _CLASSES):
         if line in lines:
             ratios = [ratio for _, ratio in lines[line]]
-            below = 100 * sum(ratio < LEVEL for ratio in ratios) / len(ratios)
+            below = sum(ratio < LEVEL for ratio in ratios) / len(ratios)
             case, worst = min(lines[line], key=lambda item: item[1])
-            figures = [str(len(ratios)), f"{geometric_mean(ratios):.3f}", f"{below:.0f} %", f"{worst:.2f}", str(case)]
-            table.append([*line, *figures])
+            figures = [str(len(ratios)), f"{geometric_mean(ratios):.3f}", f"{100 * below:.0f} %", f"{worst:.2f}"]
+            table.append([*line, *figures, str(case)])
     return table
 
 

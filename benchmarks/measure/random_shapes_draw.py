@@ -76,10 +76,8 @@ def draw(seed: int, count: int, bounds: Bounds, groups: Mapping[str, Sequence[st
     draw.
 
     Raises:
-        ValueError: no group, a largest size below the longest block, or bounds that leave no room.
+        ValueError: a largest size below the longest block, or bounds that leave no room.
     """
-    if not groups:
-        raise ValueError("no group has a dtype to draw")
     if bounds.largest < LEAST_LARGEST:
         raise ValueError(f"the largest size must be at least {LEAST_LARGEST}, got {bounds.largest}")
     products = _Draw(random.Random(seed), bounds, groups).products()

@@ -1,16 +1,14 @@
 """What the library's choice of a row loses against the best row, and what tuning wins back:
 `python -m benchmarks.measure.tune_regret --csv tune_regret.csv` on a GPU.
 
-Two sets of bfloat16 products. `linear`: x @ weight.t() for the weights of models with hidden sizes from 2048 to 8192,
-1 to 8192 rows. `random`: 200 rectangles, drawn from a seed, in the four layouts in turn; each of m, n and k is spread
-evenly on a logarithmic scale from 8 to 8192, all three rounded to multiples of 8 or, in about 15 % of the cases, to
-whole numbers, which TMA mostly cannot read.
+Two sets of bfloat16 products. `linear`: layers of models with hidden sizes from 2048 to 8192, 1 to 8192 rows. `random`:
+rectangles of a seed, in the four layouts in turn; sizes are spread evenly on a logarithmic scale from 8 to 8192, all
+three rounded to multiples of 8 or, in about 15 % of the cases, to whole numbers, which TMA mostly cannot read.
 
-Each case is tuned (tileon_ops/tune/): every row that the library may choose is looked at, the near ones are
-measured in two rounds. `default_us` and `best_us` are medians of the second round, so that neither profits from luck in
-the first; regret is what the first has over the second, 0 where no row is faster. Then the op itself is timed once
+Each case is tuned (tileon_ops/tune/) in two rounds. `default_us` and `best_us` are medians of the second, so that
+neither profits from luck in the first; regret is what the first has over the second. Then the op itself is timed once
 more, interleaved: as the library chooses (`again_us`) and with what tuning chose (`tuned_us`); the same figure where it
-chose the default. About 0.4 s of a GPU's time a case, two minutes in all.
+chose the default. About 0.4 s of a GPU's time a case.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import NamedTuple
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
-from benchmarks.common.cases import LAYOUTS, Case, make_operands
+from benchmarks.common.cases import LAYOUTS, Case, drawn, make_operands
 from benchmarks.common.command import command_line, finish, for_each, gpu_arguments, some_of
 from benchmarks.common.result_file import CsvWriter
 from tileon_ops.tune import tuned_configs
@@ -53,14 +51,12 @@ def linear_cases() -> list[Case]:
 
 
 def rectangles(count: int = RECTANGLES, seed: int = 0) -> list[Case]:
-    draw = random.Random(seed)
-    cases: list[Case] = []
-    while len(cases) < count:
+    def one(draw: random.Random, number: int) -> Case:
         step = 1 if draw.random() < _ANY_SIZES else 8
         m, n, k = (step * round(2 ** draw.uniform(3, 13) / step) for _ in range(3))
-        if m * n * k <= _LARGEST:
-            cases.append(Case("bfloat16", LAYOUTS[len(cases) % len(LAYOUTS)], m, n, k))
-    return cases
+        return Case("bfloat16", LAYOUTS[number % len(LAYOUTS)], m, n, k)
+
+    return drawn(count, seed, _LARGEST, one)
 
 
 def drawn_words(cases: Sequence[Case]) -> str:

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from statistics import geometric_mean
 
 from benchmarks.common.markdown import table
 from benchmarks.common.picture import DotPanel, DotRow, Picture, caption_of, machines
 from benchmarks.common.result_file import read_csv
-from benchmarks.common.times import Comparison, geometric_mean
+from benchmarks.common.times import Comparison
 from benchmarks.subjects import block_scaled, float32, fp8, portable, squares16, training, unaligned
 
 Maker = tuple[str, Callable[[Path], list[Comparison]]]  # a file's name, and what the folder with it says

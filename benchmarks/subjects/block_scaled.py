@@ -13,13 +13,12 @@ hopper: for block_scaled_matmul.csv. Three squares in every format, in both kind
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from benchmarks.common.cases import DATA, Case, Shape, Work
-from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, machines, ratio_series, with_mean
+from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, machines, ratio_series
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Asked, Target, each_target, targets_of
 from benchmarks.common.times import Comparison, Times, Which, read_times, square
@@ -198,16 +197,15 @@ def figure(results: Path) -> Picture | None:
     by_rows: list[Series] = []
     for style, name in enumerate(FORMATS):
         mine = Times((key, by) for key, by in times.items() if key.dtype == name)
-        for one in ratio_series(mine.where(lambda key: key.m == key.n == WEIGHT), name, style, "k", *EVENTS):
-            by_k.append(replace(one, label=with_mean(name, one.ys)))
+        all_k = mine.where(lambda key: key.m == key.n == WEIGHT)
+        by_k += ratio_series(all_k, f"{name}: {{mean}}", style, "k", *EVENTS)
         rows, label = mine.where(lambda key: key.m < key.n == key.k == WEIGHT), name
         for pair in (GRAPHS, EVENTS, ("tileon_prepared", "torch_bf16")):
-            look = ("--", True) if pair[0] == "tileon_prepared" else ("-", False)
-            found = ratio_series(rows, label, style, "m", *pair, *look)
+            found = ratio_series(rows, label, style, "m", *pair, dashed=pair[0] == "tileon_prepared")
             by_rows += found
             label = "" if found else label  # a format is in the legend once
-    if any(one.hollow for one in by_rows):
-        by_rows.append(Series("prepared weight", -1, (), (), "--", hollow=True))
+    if any(one.dashed for one in by_rows):
+        by_rows.append(Series("prepared weight", -1, (), (), dashed=True))
     panels = tuple(
         LinePanel(f"{title}, against cuBLAS on bfloat16", x_label, tuple(series))
         for title, x_label, series in (("m = n = 8192", "k", by_k), ("n = k = 8192", "m (rows of a)", by_rows))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import geometric_mean
 
 from benchmarks.common.cases import Case
 from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import table
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Target, each_target
-from benchmarks.common.times import geometric_mean, read_row_times
+from benchmarks.common.times import read_row_times
 
 SOURCE, SWEEP = "tune_regret.csv", "sweep.csv"
 

@@ -134,8 +134,7 @@ def _triton_call(case: Case, operands: Operands) -> Call:
         raise NotOffered("the peer is float16 and bfloat16, NN")
     if case.has_bias or case.activation not in ("none", "leaky_relu"):
         raise NotOffered("the peer's epilogues are none and leaky_relu")
-    matmul, a, b, activation = peers.triton_matmul, operands.a, operands.b, case.activation
-    return lambda: matmul(a, b, activation, SLOPE)
+    return peers.matmul_call(operands.a, operands.b, case.activation, SLOPE)
 
 
 # Block-scaled products.
@@ -157,16 +156,12 @@ def _prepared_call(case: Case, operands: Operands) -> Call:
 
 
 def _triton_block_scaled_call(case: Case, operands: Operands) -> Call:
-    """Triton's kernel in the quickest of its configurations."""
     peers, device = _triton_peers(operands), operands.a.device
     if FORMATS[case.dtype].scale == "e4m3" and torch.cuda.get_device_capability(device) < _BLACKWELL:
         raise NotOffered("Triton does not compile e4m3 scales for this GPU")
     if case.k % peers.BLOCK_K != 0:
         raise NotOffered(f"the peer wants k a multiple of {peers.BLOCK_K}")
-    tensors = (operands.a, operands.b, *operands.scales)
-    config = peers.quickest_config(*tensors)
-    matmul = peers.triton_block_scaled_matmul
-    return lambda: matmul(*tensors, config)
+    return peers.block_scaled_call(operands.a, operands.b, *operands.scales)
 
 
 def dequantize_call(case: Case, operands: Operands) -> Call:
