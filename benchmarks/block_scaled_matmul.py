@@ -3,15 +3,10 @@
     python benchmarks/block_scaled_matmul.py --format nvfp4 -K 512                # only checks the format's results
     python benchmarks/block_scaled_matmul.py --format mxfp4 --K_range 512 8192 --K_step 512 --bench
     python benchmarks/block_scaled_matmul.py --format mxfp8,mixed --shapes 16x8192x8192 --csv out.csv --plot out.png
-    python benchmarks/block_scaled_matmul.py --preset hopper        # the set of results/<gpu>/block_scaled_matmul.csv
-    python benchmarks/block_scaled_matmul.py --preset portable      # the set of results/<gpu>/block_scaled_portable.csv
 
 Every format and kind of data in question is checked first, against a float32 product of the dequantized operands, and
 nothing is measured where one is wrong. --bench then goes through K at fixed m and n; --shapes and --preset measure
-without it.
-
-The file and its columns: products.py; the dtype is the format, and a last column, data, has the kind of data
-(cases.py). b holds n rows of k: layout NT. The fixed sets: subjects/block_scaled.py.
+without it. The dtype of the file (measure/products.py) is the format, a last column has the kind of data (cases.py).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Everything that is claimed of a GPU, run again: `make evidence`, or `python benchmarks/run_all.py --help`.
 
-Runs the suite and the sanitizers, each in several processes side by side, then the soak test, the demo and the
-benchmarks one after another, all of them with a time limit, and writes the result files of benchmarks/results/<gpu>/.
-Needs a built tree, a Python with torch, pytest, hypothesis and matplotlib, and compute-sanitizer; neither a network nor
-git. A failed stage does not stop the others; the exit status is 0 only if all passed.
-
-Full logs stand in <out>/logs, which git ignores.
+Suite and sanitizers run in several processes side by side, then the soak test, the demo and the benchmarks one after
+another, all with a time limit. The result files go to benchmarks/results/<gpu>/, full logs to logs/ there, which git
+ignores. A failed stage does not stop the others; the exit status is 0 only if all passed (docs/evidence.md).
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def _draw_lines(axes: Axes, panel: LinePanel) -> None:
     for series in panel.series:
         colour, marker = _COLOURS[series.style % len(_COLOURS)], _MARKERS[series.style % len(_MARKERS)]
         line, inside = ("--", "white") if series.dashed else ("-", colour)
-        look = {"color": colour, "marker": marker, "markerfacecolor": inside, "label": series.label}
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markerfacecolor": inside, "label": series.label}
         drawn = axes.plot(series.xs, series.ys, line, **look)
         handles += drawn if series.label else []
     if panel.y_label == RATIO:

@@ -74,6 +74,12 @@ class Comparison:
         worst = [f"{key.dtype} {key.short}" for key, ratio in ratios if ratio == min(values)]
         return [cls(words, peer, values, worst[0], alone)] if values else []
 
+    @property
+    def cells(self) -> list[str]:
+        """Of a table: how many cases, mean and worst."""
+        worst = f"{min(self.values):.2f}" + (f" ({self.worst})" if len(self.values) > 1 else "")
+        return [str(len(self.values)), f"{geometric_mean(self.values):.2f}", worst]
+
 
 class Times(dict[Case, By]):
     """Microseconds by case and provider."""
@@ -86,6 +92,10 @@ class Times(dict[Case, By]):
         Where the cases are given one by one, each of them must have both, or it is None."""
         found = quotients(self.where(which if callable(which) else which.__contains__), over, under)
         return Ratios(found) if found and (callable(which) or len(found) == len(which)) else None
+
+    def lost(self, expected: Mapping[Case, By]) -> dict[Case, float]:
+        """Of each case, the time of the provider that is expected to be fastest over the least time."""
+        return {key: self[key][min(by, key=by.__getitem__)] / min(self[key].values()) for key, by in expected.items()}
 
     def compared(
         self, words: str, which: Which, peer: str = "torch", ours: str = "tileon", *, alone: bool = False

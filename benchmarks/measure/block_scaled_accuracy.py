@@ -1,19 +1,13 @@
 """How near block-scaled products come to float64: `python -m benchmarks.measure.block_scaled_accuracy [--csv out.csv]`.
 
-`sqnr_db` is the ratio of signal to quantization noise
-over `rows` rows of the product: 10 log10(sum of the reference's squares / sum of the error's), inf where there is
-no error. The operands are taken as they are, so what it cost to quantize them is not in it. `bit_exact` says whether
-every element of these rows is the reference rounded to float32.
+`sqnr_db` is 10 log10(sum of the reference's squares / sum of the error's), inf where there is no error, over some rows
+of the product, drawn at random so that any place in a tile may come up. The reference is their product in float64 of
+the operands as they are: what it cost to quantize them is not in it. `bit_exact`: every element of these rows is the
+reference rounded to float32. Formats and data are block_scaled_matmul.py's, but that nvfp4 has a global scale here.
 
-The reference is the product in float64 of some rows of a, drawn at random so that any place in a tile may come up, and
-all of b; the providers multiply all of a. Formats and data are block_scaled_matmul.py's, but that nvfp4 has a global
-scale here. All providers write float32:
-
-tileon, tileon_fast  torch.ops.tileon.block_scaled_matmul; the same with fast_accum, where that allows more error
-torch_bf16           torch.mm(..., out_dtype=torch.float32) of both operands in bfloat16, which holds every element of
-                     these data times its scale exactly. The global scale is multiplied behind it, in float32, for no
-                     bfloat16 would hold that product. A CPU has no such torch.mm: there it is float32's, of the same
-                     numbers.
+All providers write float32. `tileon_fast` is `tileon` with fast_accum, where that allows more error. `torch_bf16` is
+torch.mm of both operands in bfloat16, which holds every element of these data times its scale exactly; the global scale
+is multiplied behind it, for no bfloat16 would hold that product. On a CPU it is float32's, of the same numbers.
 """
 
 from __future__ import annotations
@@ -39,10 +33,8 @@ _WITH_FAST_ACCUM = ("mxfp4",)  # the others use nothing of the error that it all
 def tileon(operands: Operands, global_scale: torch.Tensor | None, *, fast_accum: bool = False) -> torch.Tensor:
     """Our product, by packed scales."""
     scale_a, scale_b = map(torch.ops.tileon.pack_scales, operands.scales)
-    result: torch.Tensor = torch.ops.tileon.block_scaled_matmul(
-        operands.a, operands.b, scale_a, scale_b, None, global_scale, out_dtype=torch.float32, fast_accum=fast_accum
-    )
-    return result
+    scales, options = (scale_a, scale_b, None, global_scale), {"out_dtype": torch.float32, "fast_accum": fast_accum}
+    return torch.ops.tileon.block_scaled_matmul(operands.a, operands.b, *scales, **options)
 
 
 def torch_bf16(operands: Operands, global_scale: torch.Tensor | None) -> torch.Tensor:

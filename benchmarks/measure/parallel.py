@@ -58,10 +58,12 @@ _WARMUP_ROUNDS = 5
 def make_mlp(provider: str, features: int, hidden: int, device: torch.device, dtype: torch.dtype) -> nn.Sequential:
     """Layers "up" and "down" of normal random weights, the same for each provider and on each device."""
     where: dict[str, Any] = {"device": device, "dtype": dtype}
-    linear, fused = (tileon_ops.Linear, {"activation": ACTIVATION}) if provider == "tileon" else (nn.Linear, {})
-    layers: dict[str, nn.Module] = {"up": linear(features, hidden, **where, **fused)}
-    layers |= {} if fused else {"activation": nn.GELU(approximate="tanh")}
-    mlp = nn.Sequential(OrderedDict(layers, down=linear(hidden, features, **where)))
+    up: nn.Module = nn.Linear(features, hidden, **where)
+    layers = {"up": up, "activation": nn.GELU(approximate="tanh"), "down": nn.Linear(hidden, features, **where)}
+    if provider == "tileon":
+        up = tileon_ops.Linear(features, hidden, activation=ACTIVATION, **where)
+        layers = {"up": up, "down": tileon_ops.Linear(hidden, features, **where)}
+    mlp = nn.Sequential(OrderedDict(layers))
     generator = torch.Generator(device).manual_seed(0)
     with torch.no_grad():
         for parameter in mlp.parameters():

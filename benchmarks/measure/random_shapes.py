@@ -108,7 +108,7 @@ def comparisons(rows: Iterable[Mapping[str, str]]) -> list[Compared]:
 
 def summary(compared: Iterable[Compared]) -> list[list[str]]:
     """The table, its head first: each group that occurs, as a whole, by alignment and by class; then all groups
-    together in the same way."""
+    together in the same way, where there are several."""
     lines: dict[tuple[str, ...], list[Compared]] = {}
     for case, ratio in compared:
         alignment = _ALIGNMENTS[0] if is_aligned(case) else _ALIGNMENTS[1]
@@ -117,8 +117,8 @@ def summary(compared: Iterable[Compared]) -> list[list[str]]:
         classes = (("all", "all", "all"), (alignment, "all", "all"), (alignment, outputs, length))
         for group, names in itertools.product((group_of(case), "all"), classes):
             lines.setdefault((group, *names), []).append((case, ratio))
-    table = [[*HEAD]]
-    for line in ((group, *names) for group in (*GROUPS, "all") for names in _CLASSES):
+    table, several = [[*HEAD]], len({group for group, *_ in lines}) > 2
+    for line in ((group, *names) for group in (*GROUPS, *["all"] * several) for names in _CLASSES):
         if line in lines:
             ratios = [ratio for _, ratio in lines[line]]
             below = sum(ratio < LEVEL for ratio in ratios) / len(ratios)

@@ -23,7 +23,7 @@ import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import LAYOUTS, Case, drawn, make_operands
-from benchmarks.common.command import command_line, finish, for_each, gpu_arguments, some_of
+from benchmarks.common.command import command_line, finish, for_each, gpu_arguments
 from benchmarks.common.result_file import CsvWriter
 from tileon_ops.tune import tuned_configs
 from tileon_ops.tune.cache import DEFAULT
@@ -113,7 +113,7 @@ def measure(case: Case, device: torch.device, seconds: float) -> Regret:
 COLUMNS = ("set", "dtype", "layout", "m", "n", "k", *Regret._fields)
 
 
-def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: Path | None, drawn: str) -> int:
+def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: Path | None, words: str) -> int:
     """Measures all cases of the sets; those that fail do not stop the others."""
     timing = f"CUDA events, cold L2, interleaved rows, about {seconds:g} s a case, normal random data"
 
@@ -127,7 +127,7 @@ def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: 
         return [f"{name} {case.layout} {case.size}: {times}"]
 
     items = [(name, case) for name, cases in sets.items() for case in cases]
-    writer = CsvWriter(csv, COLUMNS, {"timing": timing, "random": drawn})
+    writer = CsvWriter(csv, COLUMNS, {"timing": timing, "random": words})
     with torch.inference_mode():
         failed = for_each(items, lambda item: f"{item[1].layout} {item[1].size}", one)
     finish(timing, csv)
@@ -136,15 +136,13 @@ def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: 
 
 def main() -> int:
     parser = command_line(__doc__, device=False, seconds=0.3)
-    some_of(parser, "--sets", ("linear", "random"))
     parser.add_argument("--rectangles", type=int, default=RECTANGLES, help="how many are drawn (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the drawing (%(default)s)")
     arguments = gpu_arguments(parser)
-    drawn = rectangles(arguments.rectangles, arguments.seed)
-    sets = {"linear": linear_cases(), "random": drawn}
+    judged = rectangles(arguments.rectangles, arguments.seed)
+    sets = {"linear": linear_cases(), "random": judged}
     device = torch.device("cuda", torch.cuda.current_device())
-    chosen = {name: sets[name] for name in arguments.sets}
-    return run(chosen, device, arguments.seconds, arguments.csv, drawn_words(drawn))
+    return run(sets, device, arguments.seconds, arguments.csv, drawn_words(judged))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """Holds the results against the targets they are to meet: `python -m benchmarks.report.targets [--results FOLDER]`.
 
-Reads the CSV files of the folder, those that are there, and prints one line for each target: the figure, where it is
-worst, and whether it holds. Needs no GPU. The exit status is 0 whatever holds, and with --strict 1 unless everything
-does.
+One line for each target: the figure, where it is worst, and whether it holds.
 """
 
 from __future__ import annotations

@@ -112,23 +112,22 @@ def host_comparisons(source: Path) -> list[Comparison]:
 
 @of_file(LAYER)
 def layer_headline(source: Path) -> list[list[str]]:
+    ratios = quotients(by_provider(read_csv(source)[1], "activation", "pass"))
     return [
-        [f"a layer with {activation}, forward and backward", "torch", "1", *[ratio(by, "torch")] * 2]
-        for (activation, which), by in by_provider(read_csv(source)[1], "activation", "pass").items()
-        if which == "forward_backward" and {"torch", "tileon"} <= by.keys()
+        [f"a layer with {activation}, forward and backward", "torch", "1", *[f"{over:.2f}"] * 2]
+        for (activation, which), over in ratios.items()
+        if which == "forward_backward"
     ]
 
 
 @of_file(HOST)
 def host_headline(source: Path) -> list[list[str]]:
     """Each state that takes gradients, by the op itself and by the function over it."""
-    found = by_provider(read_csv(source)[1], "state")
     return [
         [f"host time of `{HOST_FUNCTIONS[ours]}`, {STATES[state]}", "torch", "1", *[ratio(by, "torch", ours)] * 2]
-        for state in ("grad_unneeded", "grad_recorded")
-        for by in [found.get((state,), {})]
+        for (state,), by in by_provider(read_csv(source)[1], "state").items()
         for ours in _OURS
-        if {"torch", ours} <= by.keys()
+        if state != "inference_mode" and {"torch", ours} <= by.keys()
     ]
 
 

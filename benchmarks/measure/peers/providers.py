@@ -1,17 +1,15 @@
 """Who computes it: one function per provider, from a case and its operands to a call without arguments.
 
 `tileon`, `torch` and `triton` are eager calls. `<one of them>_graph` is CUDA-graph replay back to back, with operands
-that stay in L2 (warm) or, of a block-scaled product, that have left it when their turn comes again: so few rows meet
-the weights of one layer after another; see timing.py. `tileon_plain` is our product without the case's epilogue, to
-have both in one interleaved run. `tileon_fast` and `torch_fast` are the two with fast accumulation. Of fp8 operands
-`torch` is `torch._scaled_mm` with scales of 1.
+that stay in L2 (warm) or, of a block-scaled product, that have left it when their turn comes again (timing.py).
+`tileon_plain` is our product without the case's epilogue. `tileon_fast` and `torch_fast` are the two with fast
+accumulation. Of fp8 operands `torch` is `torch._scaled_mm` with scales of 1.
 
-Of block-scaled products, whose scales each provider holds in the layout that it reads, made beforehand:
-`tileon_prepared` has b prepared beforehand, by a private op that no layer uses today: as int8 where it fits that, else
-as bfloat16. `triton` is one kernel with tl.dot_scaled. `torch_dequantize` turns each operand into bfloat16, by one
-compiled kernel each on a GPU, for cuBLAS to multiply; for `torch_bf16` both were bfloat16 beforehand, and cuBLAS's
-product is all that is timed. Their result is bfloat16, where the others' is float16: torch has no product of the one
-into the other, and a conversion behind it would only slow it down.
+Of block-scaled products, whose scales each provider holds in the layout that it reads: `tileon_prepared` has b prepared
+beforehand, by a private op that no layer uses today: as int8 where it fits that, else as bfloat16. `torch_dequantize`
+turns each operand into bfloat16, by one compiled kernel each on a GPU, for cuBLAS to multiply; for `torch_bf16` both
+were bfloat16 beforehand. The result of these two is bfloat16, where the others' is float16: torch has no product of the
+one into the other.
 """
 
 from __future__ import annotations

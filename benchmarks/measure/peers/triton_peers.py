@@ -130,15 +130,8 @@ def _format(operand: torch.Tensor) -> tuple[str, int]:
 
 
 def block_scaled_call(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> Call:
-    """(a * scale_a) @ (b * scale_b)^T with float32 sums; the call returns (m, n), contiguous, float16.
-
-    Args:
-        a: (m, k) float8_e4m3fn, or (m, k / 2) uint8 with two e2m1 codes a byte; contiguous, k a multiple of BLOCK_K.
-        b: (n, k) or (n, k / 2), likewise.
-        scale_a: (m, k / 32) uint8, the bytes of e8m0; where the GPU has the instruction also (m, k / 16) float8_e4m3fn.
-            Contiguous.
-        scale_b: (n, k / 32), likewise.
-    """
+    """(a * scale_a) @ (b * scale_b)^T of contiguous operands (cases.py), k a multiple of BLOCK_K, with float32 sums:
+    the call returns (m, n), contiguous, float16. Scales in e4m3 only where the GPU has the instruction."""
     (a_format, a_per_byte), (b_format, b_per_byte) = _format(a), _format(b)
     m, n, k = a.shape[0], b.shape[0], a.shape[1] * a_per_byte
     formats = {"A_FORMAT": a_format, "B_FORMAT": b_format, "A_PER_BYTE": a_per_byte, "B_PER_BYTE": b_per_byte}
