@@ -86,11 +86,7 @@ def parser_of() -> argparse.ArgumentParser:
 
 
 def _work(arguments: argparse.Namespace) -> list[Work]:
-    """The cases, each with its providers.
-
-    Raises:
-        ValueError: a name that is none, or rows where there are none.
-    """
+    """The cases, each with its providers; a ValueError says what is wrong with the arguments."""
     if arguments.rows is not None and arguments.device.type != "cuda":
         raise ValueError("--rows needs a GPU: the tile table is the GPU's")
     if arguments.preset:

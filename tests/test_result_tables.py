@@ -95,7 +95,7 @@ def test_every_line_of_squares_in_readme_names_its_layout() -> None:
     assert all(re.match(r"(16-bit|fp8|float32|float64) squares, (NN|NT|TN and TT)\b", what) for what in squares)
 
 
-def test_readme_says_at_which_rows_each_format_is_slower_than_bfloat16(tmp_path: pathlib.Path) -> None:
+def test_readme_shows_at_which_rows_each_format_is_slower_than_bfloat16(tmp_path: pathlib.Path) -> None:
     lines = [
         csv_line("block_scaled_matmul", "mxfp8", "NT", (rows, 8192, 8192), "none", who, time_us) + ",normal"
         for rows, torch_us in ((16, 5.0), (128, 2.0), (256, 1.0), (512, 3.0), (1024, 4.0), (8192, 9.0))
@@ -104,7 +104,7 @@ def test_readme_says_at_which_rows_each_format_is_slower_than_bfloat16(tmp_path:
     columns = ",".join([*COLUMNS, "data"])
     (tmp_path / "block_scaled_matmul.csv").write_text("\n".join([HEAD + columns, *lines]) + "\n")
     text = _part(filled("README.md", tmp_path), "block_scaled_headline")
-    assert "Below 1 cuBLAS is the faster one: mxfp8 at 128 to 512 rows.\n" in text
+    assert "Below 1 cuBLAS is the faster one:\n" in text
     assert "| mxfp8 | 1.25 | 0.50 | 0.25 | 0.75 | 1.00 | 2.25 |" in text
 
 

@@ -112,18 +112,6 @@ def parse_device(name: str) -> torch.device:
     return device
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """What reads, for argparse, a whole number from `least` on."""
-
-    def parse(text: str) -> int:
-        number = int(text) if text.lstrip("-").isdigit() else least - 1
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
-        return number
-
-    return parse
-
-
 def parse_sizes(text: str, form: str) -> list[tuple[int, ...]]:
     """Sizes like `MxNxK`, several with commas; `form` says how many numbers there are."""
     sizes = []

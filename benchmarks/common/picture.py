@@ -131,7 +131,6 @@ _RC: Any = {
     "axes.spines.right": False,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
-    "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 9,
     "grid.color": "#DDDDDD",
     "legend.fontsize": 8,
@@ -285,11 +284,7 @@ def figure_of(picture: Picture) -> Figure:
 
 
 def draw(picture: Picture, target: Path) -> None:
-    """Writes the PNG, with its content key.
-
-    Raises:
-        ImportError: without matplotlib.
-    """
+    """Writes the PNG, with its content key; an ImportError without matplotlib."""
     from matplotlib import style
     from PIL import Image, PngImagePlugin  # matplotlib needs it too
 

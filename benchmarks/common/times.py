@@ -119,12 +119,17 @@ def read_times(path: Path, data: str | None = None) -> tuple[dict[str, str], Tim
     """The head of a file of products, and its times: of the kind of data that is wanted, where a file has several
     (cases.py). Files without that column hold the tutorial's."""
     head, rows = read_csv(path)
+    return head, times_of(row for row in rows if data is None or row.get("data", "tutorial") == data)
+
+
+def times_of(rows: Iterable[Mapping[str, str]]) -> Times:
+    """The times in rows of such a file."""
     times = Times()
     for row in rows:
-        if data is None or row.get("data", "tutorial") == data:
-            key = Case(row["dtype"], row["layout"], int(row["m"]), int(row["n"]), int(row["k"]), row["epilogue"])
-            times.setdefault(key, {})[row["provider"]] = float(row["median_us"])
-    return head, times
+        m, n, k, batch = (int(row.get(name, 1)) for name in ("m", "n", "k", "batch"))
+        key = Case(row["dtype"], row["layout"], m, n, k, row["epilogue"], batch)
+        times.setdefault(key, {})[row["provider"]] = float(row["median_us"])
+    return times
 
 
 def by_provider(rows: Iterable[dict[str, str]], *columns: str) -> dict[tuple[str, ...], By]:

@@ -30,8 +30,7 @@ PORTABLE_SWEEP_SHAPES: tuple[Shape, ...] = (
     *((8192, 1024, 1024), (4096, 64, 4096), (4096, 4096, 256), (256, 256, 16384), (1000, 1500, 2000)),
 )
 
-# Few tiles and a long k.
-LONG_K_SHAPES: tuple[Shape, ...] = (
+LONG_K_SHAPES: tuple[Shape, ...] = (  # of few tiles
     *((64, 64, 65536), (128, 128, 16384), (256, 256, 65536), (512, 512, 16384), (1024, 1024, 16384), (256, 1024, 8192)),
 )
 SHORT_K_SHAPES: tuple[Shape, ...] = (

@@ -19,13 +19,14 @@ import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import DATA, FORMATS, Case, Operands, Shape, make_operands
-from benchmarks.common.command import at_least, command_line, parse_shapes, some_of, tabulate
+from benchmarks.common.command import command_line, parse_shapes, some_of, tabulate
 
 COLUMNS = ("op", "format", "data", "m", "n", "k", "rows", "provider", "sqnr_db", "bit_exact")
 SHAPES: dict[str, tuple[Shape, ...]] = {
     "cuda": ((8192, 8192, 1024), (8192, 8192, 8192)),
     "cpu": ((128, 128, 256), (128, 128, 1024)),
 }
+ROWS = 256  # of the product that are compared, at most
 _GLOBAL_SCALES = {"nvfp4": 1 / 3}  # no power of two: multiplying by it rounds
 _WITH_FAST_ACCUM = ("mxfp4",)  # the others use nothing of the error that it allows
 
@@ -80,7 +81,6 @@ def main() -> int:
     parser = command_line(__doc__)
     some_of(parser, "--format", FORMATS)
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] (default 8192x8192 by two k on a GPU)")
-    parser.add_argument("--rows", type=at_least(1), default=256, help="of the product that are compared (default 256)")
     arguments = parser.parse_args()
     device = arguments.device
     shapes = arguments.shapes or SHAPES[device.type]
@@ -94,9 +94,9 @@ def main() -> int:
     factors = ", ".join(f"{name}'s global scale {value:.4g}" for name, value in _GLOBAL_SCALES.items())
     words = f"float64, rows of a drawn at random against all of b; float32 out; {factors}"
     rows = (
-        [case.op, case.dtype, case.data, *case.shape, min(arguments.rows, case.m), provider, f"{decibels:.2f}", exact]
+        [case.op, case.dtype, case.data, *case.shape, min(ROWS, case.m), provider, f"{decibels:.2f}", exact]
         for case in cases
-        for provider, (decibels, is_exact) in measure(case, device, arguments.rows).items()
+        for provider, (decibels, is_exact) in measure(case, device, ROWS).items()
         for exact in ["yes" if is_exact else "no"]
     )
     return tabulate(arguments.csv, COLUMNS, rows, words, reference=words)

@@ -49,11 +49,7 @@ def _time(
     item: Work, arguments: argparse.Namespace, make_arm: MakeArm, rows: str | None
 ) -> tuple[dict[str, Timing], list[str], str]:
     """Timings by provider, why the others are missing, and the kernel that the op chose; operands and graphs are gone
-    when it returns.
-
-    Raises:
-        NotOffered: no provider computes the case.
-    """
+    when it returns. NotOffered where no provider computes the case."""
     case, missing, keep = item.case, [], ["tileon"]
     arms: dict[str, Arm] = {}
     torch.set_float32_matmul_precision("high" if case.allow_tf32 else "highest")

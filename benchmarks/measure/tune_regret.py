@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,13 +57,6 @@ def rectangles(count: int = RECTANGLES, seed: int = 0) -> list[Case]:
         return Case("bfloat16", LAYOUTS[number % len(LAYOUTS)], m, n, k)
 
     return drawn(count, seed, _LARGEST, one)
-
-
-def drawn_words(cases: Sequence[Case]) -> str:
-    """What was drawn, for the head of the file."""
-    sizes = [size for case in cases for size in case.shape]
-    odd = sum(any(size % 8 for size in case.shape) for case in cases)
-    return f"{len(cases)} of sizes from {min(sizes)} to {max(sizes)}, {odd} of them not all multiples of 8"
 
 
 class Regret(NamedTuple):
@@ -120,8 +113,8 @@ def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: 
     def one(item: tuple[str, Case]) -> list[str]:
         name, case = item
         found = measure(case, device, seconds)
-        default_us, best_us, *again = (f"{us:.2f}" for us in (found.default_us, found.best_us, *found[-2:]))
-        figures = [found.default, default_us, found.best, best_us, f"{found.regret:.4f}", found.tuned, *again]
+        texts = found._asdict() | {name: f"{us:.2f}" for name, us in found._asdict().items() if name.endswith("_us")}
+        figures = (texts | {"regret": f"{found.regret:.4f}"}).values()
         writer.write([name, case.dtype, case.layout, *case.shape, *figures])
         times = f"{found.default} {found.default_us:.2f} us, best {found.best} {found.best_us:.2f} us"
         return [f"{name} {case.layout} {case.size}: {times}"]
@@ -139,10 +132,9 @@ def main() -> int:
     parser.add_argument("--rectangles", type=int, default=RECTANGLES, help="how many are drawn (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the drawing (%(default)s)")
     arguments = gpu_arguments(parser)
-    judged = rectangles(arguments.rectangles, arguments.seed)
-    sets = {"linear": linear_cases(), "random": judged}
+    sets = {"linear": linear_cases(), "random": rectangles(arguments.rectangles, arguments.seed)}
     device = torch.device("cuda", torch.cuda.current_device())
-    return run(sets, device, arguments.seconds, arguments.csv, drawn_words(judged))
+    return run(sets, device, arguments.seconds, arguments.csv, f"{arguments.rectangles} of seed {arguments.seed}")
 
 
 if __name__ == "__main__":

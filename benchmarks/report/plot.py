@@ -51,11 +51,7 @@ def _sweeps(times: Times) -> Iterator[tuple[str, str, Times]]:
 
 
 def picture_of(source: Path) -> Picture:
-    """The picture of one file.
-
-    Raises:
-        ValueError: for a file that holds nothing to be drawn.
-    """
+    """The picture of one file; a ValueError where it holds nothing to be drawn."""
     head, rows = read_csv(source)
     lines = []
     for data in DATA if "data" in (rows or [{}])[0] else (None,):

@@ -153,13 +153,8 @@ def _launch(kernel, config: Config, tensors, shape: tuple[int, int, int], *argum
 
 
 def _quickest(call: Callable[[Config], torch.Tensor], configs: tuple[Config, ...]) -> Call:
-    """The call in the configuration of the least median time.
-
-    Not `triton.autotune`: that ends at the first configuration which a compiler pass refuses.
-
-    Raises:
-        RuntimeError: where none compiles and runs, with what the last one said.
-    """
+    """The call in the configuration of the least median time. Not `triton.autotune`: that ends at the first
+    configuration which a compiler pass refuses."""
     milliseconds: dict[Config, float] = {}
     said = ""
     for config in configs:
