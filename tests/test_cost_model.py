@@ -144,7 +144,7 @@ def test_a_fit_of_a_header_says_what_the_choice_loses(
     monkeypatch.setattr("sys.argv", ["fit", str(ROOT / "benchmarks" / "results" / "h200" / sweep)])
     fit.main()  # type: ignore[attr-defined]
     lines = capsys.readouterr().out.splitlines()
-    regrets = [float(line.split("regret ")[1].split()[0]) for line in lines if " regret " in line]
+    regrets = [float(line.split("regret ")[1].split("%")[0]) for line in lines if " regret " in line]
     assert len(regrets) == 2, "of the numbers in the header, and of the fitted ones"
     assert max(regrets) < limit
 
