@@ -55,18 +55,19 @@ void tileon::define_ops(DefinedOps& m) {
   // "chosen name", then a line for each config that was weighed, with what the cost model expects of it
   m.def("_explain_matmul(Tensor a, Tensor b, int capability=90, int sm_count=132) -> str");
 
-  // activation(global_scale * (a * scale_a) @ (b * scale_b)^T + bias); a is (m, k), b is (n, k), fp4 two in a byte;
-  // scales are (rows, k / vec) or packed (formats.h)
+  // activation(global_scale * (a * scale_a) @ (b * scale_b)^T + bias); a is (m, k), b is (n, k), fp4 two in a byte; a
+  // of 16 bits has no scale; scales of a byte are (rows, k / vec) or packed (formats.h), float32 ones of the whole
+  // operand, of rows, or of blocks of 128 (checks/scales.h)
   m.def(
-      "block_scaled_matmul(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+      "block_scaled_matmul(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, "
       "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
       "bool fast_accum=False) -> Tensor");
   m.def(
-      "block_scaled_matmul.out(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+      "block_scaled_matmul.out(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, "
       "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
       "bool fast_accum=False, Tensor(a!) out) -> ()");
   m.def(
-      "_block_scaled_matmul_with_config(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+      "_block_scaled_matmul_with_config(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, "
       "Tensor? global_scale=None, *, int config, str activation=\"none\", float slope=0.01, "
       "ScalarType? out_dtype=None) -> Tensor");
   m.def("_block_scaled_matmul_configs() -> str");
@@ -98,11 +99,11 @@ void tileon::define_ops(DefinedOps& m) {
       "_matmul_candidates(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
       "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False) -> str");
   m.def(
-      "_block_scaled_matmul_problem(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+      "_block_scaled_matmul_problem(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, "
       "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
       "bool fast_accum=False) -> str");
   m.def(
-      "_block_scaled_matmul_candidates(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+      "_block_scaled_matmul_candidates(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, "
       "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
       "bool fast_accum=False) -> str");
   m.def("_set_tuned_config(int device, str problem, str config) -> ()");
@@ -115,7 +116,7 @@ void tileon::define_ops(DefinedOps& m) {
       "_tune_matmul(Tensor a, Tensor b, Tensor? bias, str activation, float slope, ScalarType? out_dtype, "
       "bool allow_tf32, bool fast_accum) -> ()");
   m.def(
-      "_tune_block_scaled_matmul(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias, "
+      "_tune_block_scaled_matmul(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias, "
       "Tensor? global_scale, str activation, float slope, ScalarType? out_dtype, bool fast_accum) -> ()");
 
   m.def("_last_kernel() -> str");  // what this thread's last op ran

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "checks/products.h"
+#include "checks/scaled_products.h"
 #include "entry/registration.h"
 #include "tuning/problem_key.h"
 #include "tuning/tuned_configs.h"

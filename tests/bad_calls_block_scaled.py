@@ -122,7 +122,7 @@ BAD_CALLS = (
     ),
     bad("scales of two dtypes", "float8_e4m3fn", fmt=MXFP4, scale_b=of(N, 4, dtype=E4M3)),
     bad("nvfp4 with uint8 scale_a", "uint8", fmt=NVFP4, scale_a=of(M, 4, dtype=U8)),
-    bad("float32 scales", "`scale_a`", "float32", scale_a=of(M, 2), scale_b=of(N, 2)),
+    bad("float32 scales for each 32", "`scale_a`", "128 x 128", scale_a=of(M, 2), scale_b=of(N, 2)),
     bad("float32 scale_b", "`scale_b`", "float32", scale_b=of(N, 2)),
     bad("float16 scale_a", "`scale_a`", "float16", fmt=MXFP4, scale_a=of(M, 2, dtype=F16)),
     bad("int8 scale_a", "`scale_a`", "int8", fmt=MXFP4, scale_a=of(M, 2, dtype=I8)),

@@ -1,8 +1,7 @@
 // The rules of prepared weights (problem.h), with their messages (see operands.h).
 #pragma once
 
-#include "checks/products.h"
-#include "core/problem.h"
+#include "checks/scaled_products.h"
 
 namespace tileon {
 
@@ -21,7 +20,7 @@ inline WeightToPrepare check_prepare(const Tensor& b_tensor, const Tensor& scale
   if (!scale_b.same_device(b))
     fail(kOp, ": `scale_b` must be on the device of `b`, ", DeviceText{b}, ", got ", DeviceText{scale_b});
   const std::optional<DType> element = block_scaled::element_of(b.type());
-  if (!element)
+  if (!element || !block_scaled::goes_with(*element, ScaleType::kE8M0))
     fail(kOp, ": `b` must be ", dtypes_of(DType::kFloat8E4M3), " or, for fp4, ", dtypes_of(DType::kFloat4E2M1),
          ", got ", dtype_name(b.type()));
   const bool is_e8m0 = holds(scale_b.type(), ScaleType::kE8M0);
@@ -55,6 +54,8 @@ inline PreparedWeight check_prepared(const Problem& problem, const Tensor& a, co
     fail(kOp, ": `prepared_b` must be on the device of `a`, ", DeviceText{TensorView(a)}, ", got ", DeviceText{bytes});
   if (bytes.type() != ScalarType::Byte || bytes.dims != 1 || (bytes.sizes[0] > 1 && bytes.strides[0] != 1))
     fail(kOp, ": `prepared_b` must be what _prepare_block_scaled returns, contiguous uint8 in one dimension");
+  if (!problem.is_block_scaled())
+    fail(kOp, ": `b` must be one of the operands of which _prepare_block_scaled prepares weights");
   const bool is_mxfp4 = problem.is_mxfp4();
   for (const PreparedForm form : {PreparedForm::kInt8, PreparedForm::kBFloat16}) {
     if (form == PreparedForm::kInt8 && !is_mxfp4) continue;

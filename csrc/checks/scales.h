@@ -11,28 +11,31 @@ namespace tileon {
 // ---- dtypes: the first is what quantize makes ----
 
 constexpr bool holds(ScalarType type, DType element) {
-  if (element == DType::kFloat8E4M3) return type == ScalarType::Float8_e4m3fn;
+  if (element != DType::kFloat4E2M1) return type == scalar_type(element);
   return type == ScalarType::Byte || type == ScalarType::Float4_e2m1fn_x2;
 }
 
 constexpr bool holds(ScalarType type, ScaleType scale) {
+  if (scale == ScaleType::kFloat32) return type == ScalarType::Float;
   if (scale == ScaleType::kE4M3) return type == ScalarType::Float8_e4m3fn;
   return type == ScalarType::Float8_e8m0fnu || type == ScalarType::Byte;
 }
 
 constexpr const char* dtypes_of(DType element) {
-  return element == DType::kFloat8E4M3 ? "float8_e4m3fn" : "uint8 or float4_e2m1fn_x2";
+  return element == DType::kFloat4E2M1 ? "uint8 or float4_e2m1fn_x2" : info(element).name;
 }
 
 constexpr const char* dtypes_of(ScaleType scale) {
+  if (scale == ScaleType::kFloat32) return "float32";
   return scale == ScaleType::kE4M3 ? "float8_e4m3fn" : "float8_e8m0fnu or uint8";
 }
 
 constexpr ScalarType made_dtype(DType element) {
-  return element == DType::kFloat8E4M3 ? ScalarType::Float8_e4m3fn : ScalarType::Byte;
+  return element == DType::kFloat4E2M1 ? ScalarType::Byte : scalar_type(element);
 }
 
 constexpr ScalarType made_dtype(ScaleType scale) {
+  if (scale == ScaleType::kFloat32) return ScalarType::Float;
   return scale == ScaleType::kE4M3 ? ScalarType::Float8_e4m3fn : ScalarType::Float8_e8m0fnu;
 }
 
@@ -68,18 +71,64 @@ inline ScaleStrides scale_strides(const TensorView& scale) {
   return {strides[0], strides[1], strides[2], strides[3], strides[4]};
 }
 
+// ---- float32 scales: one for the whole operand, for each row, for each 128 elements of a row, or for each 128 x 128
+// elements, the last of which may be fewer; the shape says which ----
+
+// Of a shape of up to two dimensions, which has the strides that a scale's place is worked out by; nothing where the
+// shape is none of those.
+inline std::optional<ScaleStrides> float32_scale_strides(const TensorView& scale, DType element, int64_t rows,
+                                                         int64_t k) {
+  const auto has = [&](int64_t of_rows, int64_t of_k) {
+    return scale.dims == 2 && scale.sizes[0] == of_rows && scale.sizes[1] == of_k;
+  };
+  const int64_t row_blocks = (rows + kFloat32ScaleBlock - 1) / kFloat32ScaleBlock;
+  const int64_t k_blocks = (k + kFloat32ScaleBlock - 1) / kFloat32ScaleBlock;
+  if (scale.dims == 0 || (scale.dims == 1 && scale.sizes[0] == 1) || has(1, 1)) return flat_scales(0, 0);
+  if (has(rows, 1)) return flat_scales(scale.strides[0], 0);
+  if (element == DType::kInt8) return std::nullopt;
+  if (has(rows, k_blocks)) return flat_scales(scale.strides[0], scale.strides[1]);
+  if (has(row_blocks, k_blocks)) return row_block_scales(scale.strides[0], scale.strides[1]);
+  return std::nullopt;
+}
+
+inline Scale check_float32_scale(const char* op, const char* name, const TensorView& scale, DType element, int64_t rows,
+                                 int64_t k) {
+  constexpr int kBlock = kFloat32ScaleBlock;
+  if (const auto strides = float32_scale_strides(scale, element, rows, k))
+    return {scale.data, ScaleType::kFloat32, kBlock, *strides};
+  const int64_t of_rows[] = {rows, 1}, k_blocks = (k + kBlock - 1) / kBlock;
+  const int64_t of_spans[] = {rows, k_blocks}, of_blocks[] = {(rows + kBlock - 1) / kBlock, k_blocks};
+  const bool has_blocks = element != DType::kInt8;
+  std::ostringstream blocks;
+  if (has_blocks)
+    blocks << ", " << TupleText{of_spans, 2} << " for 1 x 128 elements, or " << TupleText{of_blocks, 2}
+           << " for 128 x 128";
+  fail(op, ": `", name, "` must have the shape (), (1,) or (1, 1) for the whole operand", has_blocks ? ", " : ", or ",
+       TupleText{of_rows, 2}, " for each row", blocks.str(), ", got ", TupleText{scale.sizes, scale.dims});
+}
+
 // ---- global_scale ----
 
+// From row to row of the first operand: 0 where one element is for all.
+inline int64_t global_scale_stride(const TensorView& global_scale) {
+  return global_scale.dims == 2 ? global_scale.strides[0] : 0;
+}
+
+// One element, or one for each of the `rows` rows where these are given.
 inline void check_global_scale(const char* op, const TensorView& global_scale, const TensorView& like,
-                               const char* like_name) {
+                               const char* like_name, std::optional<int64_t> rows = std::nullopt) {
   if (!global_scale.same_device(like))
     fail(op, ": `global_scale` must be on the device of `", like_name, "`, ", DeviceText{like}, ", got ",
          DeviceText{global_scale});
   if (global_scale.type() != ScalarType::Float)
     fail(op, ": `global_scale` must be float32, got ", dtype_name(global_scale.type()));
-  if (global_scale.dims > 1 || (global_scale.dims == 1 && global_scale.sizes[0] != 1))
-    fail(op, ": `global_scale` must be one element, 0-D or (1,), got the shape ",
-         TupleText{global_scale.sizes, global_scale.dims});
+  const bool is_one = global_scale.dims == 0 || (global_scale.dims == 1 && global_scale.sizes[0] == 1);
+  if (is_one || (rows && has_shape(global_scale, {2, {*rows, 1}}))) return;
+  const int64_t of_rows[] = {rows.value_or(0), 1};
+  std::ostringstream or_rows;
+  if (rows) or_rows << ", or one for each row, " << TupleText{of_rows, 2};
+  fail(op, ": `global_scale` must be one element, 0-D or (1,)", or_rows.str(), ", got the shape ",
+       TupleText{global_scale.sizes, global_scale.dims});
 }
 
 }  // namespace tileon

@@ -10,7 +10,7 @@ namespace tileon {
 
 // ---- dtypes ----
 
-enum class DType : int8_t { kFloat16, kBFloat16, kFloat32, kFloat64, kFloat8E4M3, kFloat8E5M2, kFloat4E2M1 };
+enum class DType : int8_t { kFloat16, kBFloat16, kFloat32, kFloat64, kFloat8E4M3, kFloat8E5M2, kFloat4E2M1, kInt8 };
 
 struct DTypeInfo {
   DType dtype;
@@ -26,6 +26,7 @@ constexpr DTypeInfo kDTypes[] = {
     {DType::kFloat8E4M3, "float8_e4m3fn", 1},
     {DType::kFloat8E5M2, "float8_e5m2", 1},
     {DType::kFloat4E2M1, "float4_e2m1fn_x2", 1},
+    {DType::kInt8, "int8", 1},
 };
 
 constexpr const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<int>(dtype)]; }
@@ -41,7 +42,7 @@ static_assert(in_order_of_enum());
 
 // ---- block-scaled formats ----
 
-enum class ScaleType : int8_t { kE8M0, kE4M3 };
+enum class ScaleType : int8_t { kE8M0, kE4M3, kFloat32 };
 
 // Of one operand; a product of two different mx operands is called mixed.
 enum class Format : int8_t { kMxfp8, kMxfp4, kNvfp4 };
@@ -65,15 +66,18 @@ static_assert(info(Format::kMxfp8).format == Format::kMxfp8 && info(Format::kMxf
                   info(Format::kNvfp4).format == Format::kNvfp4,
               "rows stand in the order of the enum");
 
-// Of a product; both of its operands have scales of one type.
-constexpr int vec_of(ScaleType scale) { return info(scale == ScaleType::kE8M0 ? Format::kMxfp8 : Format::kNvfp4).vec; }
+// Rows and elements along k of a block that has a float32 scale of its own, where not the whole row or tensor has one.
+constexpr int kFloat32ScaleBlock = 128;
+
+// Elements along k that share a scale. Scales of a whole row or tensor are read as those of such blocks, again and
+// again.
+constexpr int vec_of(ScaleType scale) {
+  if (scale == ScaleType::kFloat32) return kFloat32ScaleBlock;
+  return info(scale == ScaleType::kE8M0 ? Format::kMxfp8 : Format::kNvfp4).vec;
+}
 static_assert(info(Format::kMxfp8).vec == info(Format::kMxfp4).vec, "mixed products read both with one vec");
 
-constexpr const char* product_name(DType a, DType b, ScaleType scale) {
-  if (a != b) return "mixed";
-  if (scale == ScaleType::kE4M3) return info(Format::kNvfp4).name;
-  return info(a == DType::kFloat8E4M3 ? Format::kMxfp8 : Format::kMxfp4).name;
-}
+constexpr int bytes_of(ScaleType scale) { return scale == ScaleType::kFloat32 ? 4 : 1; }
 
 TILEON_HOST_DEVICE constexpr int elements_per_byte(DType element) { return element == DType::kFloat4E2M1 ? 2 : 1; }
 
@@ -116,6 +120,12 @@ constexpr ScaleStrides flat_scales(int64_t stride_row, int64_t stride_col) {
           stride_col};
 }
 
+// Of float32 scales of blocks of 128 rows.
+constexpr ScaleStrides row_block_scales(int64_t stride_row, int64_t stride_col) {
+  return {stride_row, kScaleBlockCols * stride_col, 0, 0, stride_col};
+}
+static_assert(kScaleBlockRows == kFloat32ScaleBlock);
+
 // Of a contiguous packed tensor of `cols` columns.
 constexpr ScaleStrides packed_scales(int64_t cols) {
   return {scale_col_blocks(cols) * kScaleBlockBytes, kScaleBlockBytes, 16, 4, 1};
@@ -131,5 +141,6 @@ static_assert(packed_scales(8).offset(0, 0) == 0 && packed_scales(8).offset(1, 0
               packed_scales(8).offset(0, 4) == 512 && packed_scales(8).offset(128, 0) == 1024 &&
               packed_scales(8).offset(127, 7) == 512 + 31 * 16 + 3 * 4 + 3);
 static_assert(flat_scales(8, 1).offset(131, 6) == 131 * 8 + 6);
+static_assert(row_block_scales(8, 1).offset(127, 6) == 6 && row_block_scales(8, 1).offset(257, 6) == 2 * 8 + 6);
 
 }  // namespace tileon

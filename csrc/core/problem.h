@@ -18,7 +18,8 @@ struct Matrix {
   int64_t stride_batch = 0;  // 0 where one matrix is shared by the whole batch
 };
 
-// The scales of an operand: one for every `vec` elements along k.
+// The scales of an operand: one for every `vec` elements along k. Strides are counted in scales; a float32 scale of a
+// whole row has a stride of 0 along k, that of a whole operand along the rows too.
 struct Scale {
   const void* data = nullptr;
   ScaleType type = ScaleType::kE8M0;
@@ -86,11 +87,15 @@ struct Problem {
   PreparedWeight prepared_b;  // of the same weight, besides; only where the operands are scaled
   Output out;
   Epilogue epilogue;
-  const float* global_scale = nullptr;  // one element, or null: 1
+  const float* global_scale = nullptr;  // null: 1
+  int64_t global_scale_stride = 0;      // from row to row of a; 0: one element for all
   void* pre_activation = nullptr;       // null, or where sums plus bias are kept: laid out and rounded as the output
   DeviceFlag device_flag;               // the product is computed only where the flag holds
 
   bool is_scaled() const { return b.scale.vec != 0; }
+  bool is_weight_only() const { return is_scaled() && a.scale.vec == 0; }
+  // Both operands with a scale of one byte a block: the products of mxfp8, mxfp4, mixed and nvfp4.
+  bool is_block_scaled() const { return is_scaled() && a.scale.vec != 0 && b.scale.type != ScaleType::kFloat32; }
   bool is_mxfp4() const {
     return a.dtype == DType::kFloat4E2M1 && b.dtype == DType::kFloat4E2M1 && b.scale.type == ScaleType::kE8M0;
   }

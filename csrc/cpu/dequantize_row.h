@@ -1,6 +1,7 @@
-// A row of a block-scaled operand decoded: each element times its scale.
+// A row of a scaled operand decoded: each element times its scale.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -28,19 +29,41 @@ inline const auto& e2m1_pairs() {
   return table;
 }
 
-inline float scale_value(ScaleType type, uint8_t byte) {
-  return type == ScaleType::kE8M0 ? e8m0_value(byte) : e4m3_values()[byte][0];
+inline const auto& e5m2_values() {
+  static const auto table = decoding_table<1>([](uint32_t byte, int) { return e5m2_value(byte); });
+  return table;
+}
+
+inline const auto& int8_values() {
+  static const auto table =
+      decoding_table<1>([](uint32_t byte, int) { return static_cast<float>(static_cast<int8_t>(byte)); });
+  return table;
+}
+
+// Scale number `offset` of an operand.
+inline float scale_value(const Scale& scale, int64_t offset) {
+  const uint8_t byte = scale.type == ScaleType::kFloat32 ? 0 : static_cast<const uint8_t*>(scale.data)[offset];
+  switch (scale.type) {
+    case ScaleType::kE8M0:
+      return e8m0_value(byte);
+    case ScaleType::kE4M3:
+      return e4m3_values()[byte][0];
+    default:
+      return static_cast<const float*>(scale.data)[offset];
+  }
 }
 
 template <typename Out, int kPerByte>
 void dequantize_row_with(const std::array<std::array<float, kPerByte>, 256>& values, const Operand& operand,
                          int64_t row, int64_t k, float factor, Out* to) {
   const auto* bytes = static_cast<const uint8_t*>(operand.data) + row * operand.stride_mn;
-  const auto* scales = static_cast<const uint8_t*>(operand.scale.data) + operand.scale.strides.of_row(row);
-  const int bytes_per_scale = operand.scale.vec / kPerByte;
-  for (int64_t block = 0; block < k / operand.scale.vec; ++block) {
-    const float scale = scale_value(operand.scale.type, scales[operand.scale.strides.of_col(block)]);
-    for (int i = 0; i < bytes_per_scale; ++i, bytes += operand.stride_k)
+  const ScaleStrides& strides = operand.scale.strides;
+  const int64_t row_offset = strides.of_row(row);
+  const int64_t bytes_per_scale = operand.scale.vec / kPerByte, row_bytes = k / kPerByte;
+  for (int64_t begin = 0, block = 0; begin < row_bytes; begin += bytes_per_scale, ++block) {
+    const float scale = scale_value(operand.scale, row_offset + strides.of_col(block));
+    const int64_t count = std::min(bytes_per_scale, row_bytes - begin);  // a block of float32 scales may be short
+    for (int64_t i = 0; i < count; ++i, bytes += operand.stride_k)
       for (const float value : values[*bytes]) *to++ = static_cast<Out>(value * scale * factor);
   }
 }
@@ -48,10 +71,16 @@ void dequantize_row_with(const std::array<std::array<float, kPerByte>, 256>& val
 // Row `row`, of k elements: element times scale in float32, times `factor` in float32, rounded into to[k].
 template <typename Out>
 void dequantize_row(const Operand& operand, int64_t row, int64_t k, float factor, Out* to) {
-  if (operand.dtype == DType::kFloat8E4M3)
-    dequantize_row_with<Out, 1>(e4m3_values(), operand, row, k, factor, to);
-  else
-    dequantize_row_with<Out, 2>(e2m1_pairs(), operand, row, k, factor, to);
+  switch (operand.dtype) {
+    case DType::kFloat8E4M3:
+      return dequantize_row_with<Out, 1>(e4m3_values(), operand, row, k, factor, to);
+    case DType::kFloat8E5M2:
+      return dequantize_row_with<Out, 1>(e5m2_values(), operand, row, k, factor, to);
+    case DType::kInt8:
+      return dequantize_row_with<Out, 1>(int8_values(), operand, row, k, factor, to);
+    default:
+      return dequantize_row_with<Out, 2>(e2m1_pairs(), operand, row, k, factor, to);
+  }
 }
 
 }  // namespace tileon

@@ -78,7 +78,8 @@ struct Cpu : CpuDevice {
     const DType accumulator = problem.a.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
     const Tensor sums = sums_for(out, accumulator);
     if (problem.is_scaled()) {
-      const Tensor a = dequantized(problem.a, problem.m, problem.k, arguments.a);
+      const Tensor a = problem.is_weight_only() ? converted(arguments.a, ScalarType::Float)
+                                                : dequantized(problem.a, problem.m, problem.k, arguments.a);
       Tensor b = dequantized(problem.b, problem.n, problem.k, arguments.b);
       multiply_into(sums, a, torch::stable::transpose(b, 0, 1));
     } else {
@@ -87,10 +88,9 @@ struct Cpu : CpuDevice {
     if (pre_activation != nullptr) {  // before the output takes the sums' memory
       Epilogue bias_alone = problem.epilogue;
       bias_alone.activation = Activation::kNone;
-      write_output(sums, bias_alone, arguments.bias, 1, *pre_activation);
+      write_output(sums, bias_alone, arguments.bias, {}, *pre_activation);
     }
-    const float global_scale = problem.global_scale == nullptr ? 1 : *problem.global_scale;
-    write_output(sums, problem.epilogue, arguments.bias, global_scale, out);
+    write_output(sums, problem.epilogue, arguments.bias, {problem.global_scale, problem.global_scale_stride}, out);
     record_kernel("cpu_aten");
     log_call(problem);
   }

@@ -52,17 +52,17 @@ template <typename Accumulator>
 struct Sums {
   const Accumulator* data;  // [batch][m][n], contiguous
   int64_t batch, m, n;
-  Accumulator factor;
+  GlobalScale global_scale;
   const Accumulator* bias;  // [n] or null
   Output out;
 };
 
-// One row: `function` of every scaled sum plus its bias, rounded. With adjacent columns the compiler makes vectors of
-// it.
+// One row: `function` of every sum times `factor` plus its bias, rounded. With adjacent columns the compiler makes
+// vectors of it.
 template <typename Accumulator, typename Out, typename Function>
-void write_row(const Sums<Accumulator>& product, const Accumulator* sums, Out* out, const Function& function) {
+void write_row(const Sums<Accumulator>& product, const Accumulator* sums, Accumulator factor, Out* out,
+               const Function& function) {
   const int64_t columns = product.n, stride = product.out.stride_n;
-  const Accumulator factor = product.factor;
   const Accumulator* bias = product.bias;
   if (stride == 1 && bias == nullptr) {
     for (int64_t i = 0; i < columns; ++i) out[i] = static_cast<Out>(function(sums[i] * factor));
@@ -82,7 +82,7 @@ void write_rows(const Sums<Accumulator>& sums, const Function& function) {
   torch::stable::parallel_for(0, sums.batch * sums.m, rows_per_task, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       Out* to = static_cast<Out*>(out.data) + row / sums.m * out.stride_batch + row % sums.m * out.stride_m;
-      write_row(sums, sums.data + row * sums.n, to, function);
+      write_row(sums, sums.data + row * sums.n, static_cast<Accumulator>(sums.global_scale.of_row(row)), to, function);
     }
   });
 }
@@ -102,7 +102,7 @@ void write_all(const Sums<Accumulator>& sums, const Epilogue& epilogue) {
 
 template <typename Accumulator>
 void write_output_of(const Tensor& sums, const Epilogue& epilogue, const std::optional<Tensor>& bias,
-                     float global_scale, const Tensor& out) {
+                     const GlobalScale& global_scale, const Tensor& out) {
   std::optional<Tensor> added;
   if (bias) added = made_contiguous(converted(*bias, sums.scalar_type()));
   const int64_t dims = out.dim();
@@ -110,7 +110,7 @@ void write_output_of(const Tensor& sums, const Epilogue& epilogue, const std::op
                               dims == 3 ? out.size(0) : 1,
                               out.size(dims - 2),
                               out.size(dims - 1),
-                              static_cast<Accumulator>(global_scale),
+                              global_scale,
                               added ? static_cast<const Accumulator*>(added->const_data_ptr()) : nullptr,
                               output_of(out)};
   if constexpr (std::is_same_v<Accumulator, double>) {
@@ -146,9 +146,10 @@ void multiply_into(const Tensor& sums, const Tensor& a, const Tensor& b) {
   torch::stable::copy_(narrow_sums, wide_sums);
 }
 
-void write_output(const Tensor& sums, const Epilogue& epilogue, const std::optional<Tensor>& bias, float global_scale,
-                  const Tensor& out) {
-  if (sums.const_data_ptr() == out.const_data_ptr() && !has_epilogue(epilogue) && global_scale == 1) return;
+void write_output(const Tensor& sums, const Epilogue& epilogue, const std::optional<Tensor>& bias,
+                  const GlobalScale& global_scale, const Tensor& out) {
+  const bool is_finished = !has_epilogue(epilogue) && global_scale.data == nullptr;
+  if (is_finished && sums.const_data_ptr() == out.const_data_ptr()) return;
   if (sums.scalar_type() == ScalarType::Double)
     write_output_of<double>(sums, epilogue, bias, global_scale, out);
   else

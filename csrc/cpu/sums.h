@@ -30,9 +30,17 @@ torch::stable::Tensor sums_for(const torch::stable::Tensor& out, DType accumulat
 // settings allow.
 void multiply_into(const torch::stable::Tensor& sums, const torch::stable::Tensor& a, const torch::stable::Tensor& b);
 
+// What the sums are multiplied by: one number for all, or one for each row.
+struct GlobalScale {
+  const float* data = nullptr;  // null: 1
+  int64_t stride = 0;           // from row to row
+
+  float of_row(int64_t row) const { return data == nullptr ? 1.0f : data[row * stride]; }
+};
+
 // out = activation(global_scale * sums + bias), rounded; `sums` comes from sums_for. `bias` is the epilogue's.
 void write_output(const torch::stable::Tensor& sums, const Epilogue& epilogue,
-                  const std::optional<torch::stable::Tensor>& bias, float global_scale,
+                  const std::optional<torch::stable::Tensor>& bias, const GlobalScale& global_scale,
                   const torch::stable::Tensor& out);
 
 }  // namespace tileon

@@ -16,7 +16,7 @@
 #include <tuple>
 
 #include "checks/prepared.h"
-#include "checks/products.h"
+#include "checks/scaled_products.h"
 #include "entry/registration.h"
 
 namespace tileon {
@@ -80,18 +80,19 @@ struct ProductEntries {
 
   // ---- block_scaled_matmul ----
 
-  static void block_scaled_out(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                               const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
-                               const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                               bool fast_accum, Tensor out) {
+  static void block_scaled_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& scale_a,
+                               const Tensor& scale_b, const std::optional<Tensor>& bias,
+                               const std::optional<Tensor>& global_scale, const std::string& activation, double slope,
+                               std::optional<ScalarType> out_dtype, bool fast_accum, Tensor out) {
     const auto call =
         block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
     into(out, check_block_scaled(call), call);
   }
 
-  static Tensor block_scaled_with_config(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                                         const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
-                                         int64_t config, const std::string& activation, double slope,
+  static Tensor block_scaled_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& scale_a,
+                                         const Tensor& scale_b, const std::optional<Tensor>& bias,
+                                         const std::optional<Tensor>& global_scale, int64_t config,
+                                         const std::string& activation, double slope,
                                          std::optional<ScalarType> out_dtype) {
     const auto call =
         block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, false);
@@ -107,8 +108,10 @@ struct ProductEntries {
                                       const Tensor& prepared_b, const std::optional<Tensor>& bias,
                                       const std::optional<Tensor>& global_scale, const std::string& activation,
                                       double slope, std::optional<ScalarType> out_dtype, bool fast_accum) {
+    check_given("block_scaled_matmul", "scale_a", scale_a);
+    const std::optional<Tensor> of_a = scale_a;
     const auto call =
-        block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
+        block_scaled_arguments(a, b, of_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
     Problem problem = check_block_scaled(call);
     problem.prepared_b = check_prepared(problem, a, prepared_b);
     Device::require_prepared("_block_scaled_matmul_prepared");

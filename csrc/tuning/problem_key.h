@@ -59,18 +59,36 @@ inline bool is_packed(const ScaleStrides& strides) {
   return strides.col == 1 && strides.quarter == 4 && strides.row == 16;
 }
 
-// "bfloat16", "tf32", "float8_e4m3fn*float8_e5m2", "mxfp4".
+// "tensor", "row", "1x128", "128x128": what has a float32 scale of its own.
+inline const char* granularity_name(const ScaleStrides& strides) {
+  if (strides.col == 0) return strides.row_block == 0 ? "tensor" : "row";
+  return strides.row == 0 && strides.row_block != 0 ? "128x128" : "1x128";
+}
+
+// "bfloat16", "mxfp8", "int8_row".
+inline std::string operand_name(const Operand& operand) {
+  if (operand.scale.vec == 0) return info(operand.dtype).name;
+  if (operand.scale.type == ScaleType::kFloat32)
+    return info(operand.dtype).name + std::string("_") + granularity_name(operand.scale.strides);
+  if (operand.scale.type == ScaleType::kE4M3) return info(Format::kNvfp4).name;
+  return info(operand.dtype == DType::kFloat8E4M3 ? Format::kMxfp8 : Format::kMxfp4).name;
+}
+
+// "bfloat16", "float8_e4m3fn*float8_e5m2", "mxfp4", "mixed", "bfloat16*mxfp4", "int8_row*int8_tensor".
+inline std::string operands_name(const Problem& problem) {
+  if (problem.is_block_scaled() && problem.a.dtype != problem.b.dtype) return "mixed";
+  const std::string a = operand_name(problem.a), b = operand_name(problem.b);
+  return a == b ? a : a + "*" + b;
+}
+
 inline std::string operands_key(const Problem& problem) {
-  if (problem.is_scaled()) return product_name(problem.a.dtype, problem.b.dtype, problem.b.scale.type);
-  if (problem.a.dtype == DType::kFloat32 && problem.allow_tf32) return "tf32";
-  std::string text = info(problem.a.dtype).name;
-  return problem.b.dtype == problem.a.dtype ? text : text + "*" + info(problem.b.dtype).name;
+  return problem.a.dtype == DType::kFloat32 && problem.allow_tf32 ? "tf32" : operands_name(problem);
 }
 
 // How the operands lie, as far as it matters. How codes of scaled operands lie does not: they are copied where kernels
 // cannot read them.
 inline std::string operands_layout(const Problem& problem) {
-  if (!problem.is_scaled())
+  if (!problem.is_block_scaled())
     return " a=" + layout_text(problem.a, problem, problem.m) + " b=" + layout_text(problem.b, problem, problem.n);
   std::string text;
   if (problem.prepared_b.data != nullptr)

@@ -18,7 +18,7 @@ _out_op = torch.ops.tileon.block_scaled_matmul.out
 def block_scaled_matmul(
     a: Tensor,
     b: Tensor,
-    scale_a: Tensor,
+    scale_a: Tensor | None,
     scale_b: Tensor,
     bias: Tensor | None = None,
     global_scale: Tensor | None = None,
@@ -85,8 +85,8 @@ def block_scaled_matmul(
     except RuntimeError as error:
         check_tensors(
             "block_scaled_matmul",
-            {"a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b},
-            {"bias": bias, "global_scale": global_scale, "out": out},
+            {"a": a, "b": b, "scale_b": scale_b},
+            {"scale_a": scale_a, "bias": bias, "global_scale": global_scale, "out": out},
         )
         raise_typed(error)
         raise

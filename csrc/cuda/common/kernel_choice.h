@@ -55,6 +55,12 @@ inline bool takes_vector_stores(const Problem& problem, int columns = 4) {
          static_cast<int64_t>(reinterpret_cast<uintptr_t>(problem.out.data)) % bytes == 0;
 }
 
+// Why kernels of two operands with block scales cannot run a problem with scales; null where they can.
+inline const char* why_not_block_scaled(const Problem& problem) {
+  if (!problem.is_block_scaled()) return "it takes two operands with a scale of one byte for each block";
+  return problem.global_scale_stride == 0 ? nullptr : "it takes one global scale, not one for each row";
+}
+
 // Whether the codes of an operand with scales are to be copied into an aligned buffer before kernels read them: where
 // not every load of the portable kernels is aligned. The widest have a half or a whole block of 32 elements; of nvfp4,
 // a block of 16. Every backend wants these copies.

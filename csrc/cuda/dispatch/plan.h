@@ -96,7 +96,7 @@ struct Way {
 
 // By a config that was chosen already. The copies of codes do not depend on it.
 inline Way plan_of(const BackendConfig& config, const Problem& problem) {
-  if (!problem.is_scaled()) return {config, problem, {}, {}};
+  if (!problem.is_block_scaled()) return {config, problem, {}, {}};
   return {config, problem, plan_copy_of_codes(problem.a, problem.m, problem),
           plan_copy_of_codes(problem.b, problem.n, problem)};
 }

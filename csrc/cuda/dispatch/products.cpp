@@ -6,7 +6,7 @@
 #include <atomic>
 #include <optional>
 
-#include "checks/products.h"
+#include "checks/scaled_products.h"
 #include "cuda/dispatch/device.h"
 #include "cuda/dispatch/plan.h"
 #include "cuda/dispatch/scaled_mm.h"
@@ -24,8 +24,8 @@ namespace {
 
 // A call runs by the first backend that is for the GPU and takes the problem. The last backend takes every problem.
 constexpr const Backend* kDense[] = {&sm90::kDenseBackend, &sm80::kDenseBackend};
-constexpr const Backend* kBlockScaled[] = {&sm90::kBlockScaledBackend, &scaled_mm::kBackend,
-                                           &sm80::kBlockScaledBackend};
+constexpr const Backend* kBlockScaled[] = {&sm90::kBlockScaledBackend, &scaled_mm::kBackend, &sm80::kBlockScaledBackend,
+                                           &sm80::kDecodedBackend};
 constexpr Backends backends_of(bool is_scaled) { return is_scaled ? Backends{kBlockScaled} : Backends{kDense}; }
 Backends backends_of(const Problem& problem) { return backends_of(problem.is_scaled()); }
 
@@ -83,8 +83,9 @@ void measure_configs(const ProductArguments& call) {
     return call_tuner("tileon::_tune_matmul",
                       std::array{from(call.a), from(call.b), from(call.bias), from(call.activation), from(call.slope),
                                  from(call.out_dtype), from(call.allow_tf32), from(call.fast_accum)});
+  const auto scale_a = call.scale_a == nullptr ? std::nullopt : std::optional<Tensor>(*call.scale_a);
   call_tuner("tileon::_tune_block_scaled_matmul",
-             std::array{from(call.a), from(call.b), from(*call.scale_a), from(*call.scale_b), from(call.bias),
+             std::array{from(call.a), from(call.b), from(scale_a), from(*call.scale_b), from(call.bias),
                         from(call.global_scale), from(call.activation), from(call.slope), from(call.out_dtype),
                         from(call.fast_accum)});
 }
@@ -183,15 +184,15 @@ Way way_to_run(const Problem& problem, const ProductArguments& arguments, int64_
 
 // ---- the run ----
 
-// Runs a config. Where the data may need the portable kernels (the table's last backend), those follow; they leave at
-// once where the data do not.
+// Runs a config. Where the data may need the portable kernels, those follow; they leave at once where the data do
+// not.
 void run_config(const BackendConfig& config, const Problem& problem, const Gpu& gpu, void* scratch,
                 cudaStream_t stream) {
   Problem again = problem;
   again.device_flag = config.backend->run(config.number, problem, gpu, scratch, stream);
   if (again.device_flag.words == nullptr) return;
-  const Backend& portable = *backends_of(problem).all.back();
-  portable.run(portable.choose_config(again, gpu), again, gpu, nullptr, stream);
+  const BackendConfig portable = backends_of(problem).choose_portable(again, gpu);
+  portable.backend->run(portable.number, again, gpu, nullptr, stream);
 }
 
 struct Cuda : CudaDevice {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "checks/products.h"
+#include "checks/scaled_products.h"
 #include "cuda/dispatch/scaled_mm_rules.h"
 #include "cuda/runtime/backend.h"
 #include "cuda/runtime/runtime.h"

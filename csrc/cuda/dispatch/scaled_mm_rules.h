@@ -24,8 +24,8 @@ inline bool is_contiguous_packed(const Operand& operand, int64_t k, int64_t cols
 // mxfp8, as cuBLASLt offers it: sizes that are multiples of its tiles, nothing behind the sum. Not nvfp4: those tensor
 // cores ignore the sign of an e4m3 scale, which counts here, and only the GPU could see whether a scale has one.
 inline bool scaled_mm_takes(const Problem& problem) {
-  const bool mxfp8 = problem.b.scale.type == ScaleType::kE8M0 && problem.a.dtype == DType::kFloat8E4M3 &&
-                     problem.b.dtype == DType::kFloat8E4M3;
+  const bool mxfp8 = problem.is_block_scaled() && problem.b.scale.type == ScaleType::kE8M0 &&
+                     problem.a.dtype == DType::kFloat8E4M3 && problem.b.dtype == DType::kFloat8E4M3;
   const int64_t cols = problem.k / problem.b.scale.vec;
   return mxfp8 && problem.k > 0 && problem.k % 128 == 0 && problem.n % 16 == 0 && problem.m % 16 == 0 &&
          problem.out_dtype != DType::kFloat8E4M3 && problem.out.stride_n == 1 && problem.out.stride_m == problem.n &&

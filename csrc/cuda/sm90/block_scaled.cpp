@@ -15,11 +15,14 @@ namespace {
 
 // ---- operands that are prepared ----
 
-// A problem without the rows of b, which need no preparation.
-Problem of_a_alone(const Problem& problem) {
-  Problem a = problem;
-  a.n = 0;
-  return a;
+// A problem without the rows that need no preparation: of b, or of a.
+Problem of_a_alone(Problem problem) {
+  problem.n = 0;
+  return problem;
+}
+Problem of_b_alone(Problem problem) {
+  problem.m = 0;
+  return problem;
 }
 
 const uint32_t* word_of(const PreparedWeight& weight, int64_t rows, int64_t k) {
@@ -61,7 +64,7 @@ struct Run {
   // Returns the device flag that says where bfloat16 lost something.
   DeviceFlag by_bfloat16(int config) const {
     const bool has_b = has_weight(PreparedForm::kBFloat16);
-    const Problem to_prepare = has_b ? of_a_alone(problem) : problem;
+    const Problem to_prepare = problem.is_weight_only() ? of_b_alone(problem) : has_b ? of_a_alone(problem) : problem;
     const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
     const int segments = segments_of(problem);
     run_prepare_bfloat16({scaled_kernel_problem(to_prepare), a, b, segments, words, word_of_b, nullptr}, stream);

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tileon_ops._rules.fake.checks import Size, check, check_same_device, dtype_name
+from tileon_ops._rules.fake.checks import Size, any_of, check, check_same_device, dtype_name
 
 E4M3, E8M0, FP4, BYTE = torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2, torch.uint8
+
+FLOAT32 = (torch.float32,)
+_FLOAT32_BLOCK = 128  # rows, and elements along k, of a block with a float32 scale of its own
 
 BLOCK_ROWS, BLOCK_COLS = 128, 4  # of a packed block: (32, 4, 4) in memory
 BLOCK = (32, 4, 4)
@@ -60,13 +63,40 @@ def check_scale_shape(op: str, name: str, scale: Tensor, rows: Size, cols: Size)
         check(size == wanted, message)
 
 
-def check_global_scale(op: str, global_scale: Tensor, like: Tensor, like_name: str) -> None:
+def check_float32_scale(op: str, name: str, scale: Tensor, element: torch.dtype, rows: Size, k: Size) -> None:
+    """Of one scale for an operand of (rows, k), one a row, one for 1 x 128 elements, or one for 128 x 128."""
+    k_blocks = (k + _FLOAT32_BLOCK - 1) // _FLOAT32_BLOCK
+    shapes: list[tuple[Size, Size]] = [(1, 1), (rows, 1)]
+    words = (
+        f"(), (1,) or (1, 1) for the whole operand, {'or ' if element == torch.int8 else ''}{(rows, 1)} for each row"
+    )
+    if element != torch.int8:
+        shapes += [(rows, k_blocks), ((rows + _FLOAT32_BLOCK - 1) // _FLOAT32_BLOCK, k_blocks)]
+        words += f", {shapes[2]} for 1 x 128 elements, or {shapes[3]} for 128 x 128"
+    message = f"{op}: `{name}` must have the shape {words}, got {tuple(scale.shape)}"
+    if scale.dim() == 2:
+        check(any_of((scale.shape[0] == of_rows) & (scale.shape[1] == of_k) for of_rows, of_k in shapes), message)
+    elif scale.dim() == 1:
+        check(scale.shape[0] == 1, message)
+    else:
+        check(scale.dim() == 0, message)
+
+
+def check_global_scale(op: str, global_scale: Tensor, like: Tensor, like_name: str, rows: Size | None = None) -> None:
+    """One element, or one for each of the `rows` rows where these are given."""
     check_same_device(op, "global_scale", global_scale, like, like_name)
     check(
         global_scale.dtype == torch.float32,
         f"{op}: `global_scale` must be float32, got {dtype_name(global_scale.dtype)}",
     )
-    message = f"{op}: `global_scale` must be one element, 0-D or (1,), got the shape {tuple(global_scale.shape)}"
+    or_rows = "" if rows is None else f", or one for each row, {(rows, 1)}"
+    message = (
+        f"{op}: `global_scale` must be one element, 0-D or (1,){or_rows}, got the shape {tuple(global_scale.shape)}"
+    )
+    if rows is not None and global_scale.dim() == 2:
+        check(global_scale.shape[0] == rows, message)
+        check(global_scale.shape[1] == 1, message)
+        return
     check(global_scale.dim() <= 1, message)
     for size in global_scale.shape:
         check(size == 1, message)

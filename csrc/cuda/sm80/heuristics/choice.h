@@ -21,15 +21,14 @@ inline Kind kind_of(const Problem& problem) {
   return static_cast<Kind>(kind);
 }
 
-// Why a config cannot run a problem of this kind on this GPU; null where it can. There is no problem with scales that a
-// config of its table does not take.
+// Why a config cannot run a problem of this kind on this GPU; null where it can.
 inline const char* why_not(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
   const TileConfig& tile = config.tile;
   if (!(config.kinds & bit(kind))) return "it does not take operands of this dtype";
   const int element_bytes = is_scaled(kind) ? kDecodedBytes : info(problem.a.dtype).bytes;
   if (shared_bytes(tile, tile_element_bytes(tile.family, element_bytes)) > gpu.shared_bytes_per_block)
     return "this GPU has too little shared memory for it";
-  if (is_scaled(kind)) return nullptr;  // other layouts of codes have been copied
+  if (is_scaled(kind)) return why_not_block_scaled(problem);  // other layouts of codes have been copied
   if (tile.family != Family::kMma && tile.family != Family::kSkinny) return nullptr;  // they read anything
   if (is_float8(problem.a.dtype) && gpu.image < kFloat8Capability)
     return "fp8 needs code for compute capability 8.9 or newer";

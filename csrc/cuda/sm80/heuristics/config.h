@@ -13,6 +13,7 @@ enum class Family : int8_t {
   kSimt,       // FFMA: IEEE float32, any alignment, any stride
   kDmma,       // tensor cores in float64, any alignment, any stride
   kSkinny,     // FFMA for a few rows of a, at the rate of reading b: both operands along k, 16-byte loads
+  kDecoded,    // tensor cores in TF32, to which any operand of a product with scales is decoded
 };
 
 // Everything that shapes a kernel: a template argument of the kernel, as it stands in the table.
@@ -133,6 +134,15 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     {"sm80_block_scaled_64x128x32",     kScaled, {Family::kMma,  64, 128, 32,  2, 2,  3, 8, 2},   {20.7f, 16.0f, 16.3f, 20.7f, 21.1f}, 2100.0f, 0.60f},
     {"sm80_block_scaled_16x128x32",     kScaled, {Family::kMma,  16, 128, 32,  1, 4,  3, 8, 2},   {17.9f, 17.0f, 14.8f, 17.9f, 17.5f}, 2000.0f, 0.60f},
 };
+
+// Every config takes every product with scales. Their costs are not known: the first serves few rows of a, the second
+// all others.
+constexpr KernelConfig kDecodedConfigs[] = {
+    // name                     kinds  family             tile m, n  k   warps  stages, group, ctas_per_sm
+    {"sm80_decoded_16x128x32",  0,     {Family::kDecoded,  16, 128, 32,  1, 4,  3, 8, 2},   {}, 0, 0, false},
+    {"sm80_decoded_64x64x32",   0,     {Family::kDecoded,  64,  64, 32,  2, 2,  3, 8, 2},   {}, 0, 0, false},
+};
+constexpr int kDecodedConfigCount = sizeof(kDecodedConfigs) / sizeof(kDecodedConfigs[0]);
 // clang-format on
 constexpr int kDenseConfigCount = sizeof(kDenseConfigs) / sizeof(KernelConfig);
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(KernelConfig);

@@ -66,8 +66,21 @@ inline const char* why_not_bf16x6(const Problem& problem, const Gpu& gpu) {
   return why_not_dense(bf16x3_problem(problem, nullptr), gpu);
 }
 
+// Of a product with block scales of which b alone has any: a is multiplied as it is.
+inline const char* why_not_weight_only(Operands operands, const Problem& problem) {
+  if (operands != Operands::kBFloat16 || problem.a.dtype != DType::kBFloat16)
+    return "it does not take `a` of this dtype";
+  if (problem.b.scale.type == ScaleType::kFloat32) return "it does not take float32 scales";
+  if (problem.global_scale_stride != 0) return "it takes one global scale, not one for each row";
+  return wants_copy_of_codes(problem.b, problem.n, problem) ? "it cannot read the strides or the alignment of `b`"
+                                                            : nullptr;
+}
+
 // Of block-scaled products whose operands are prepared.
 inline const char* why_not_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
+  const char* reason =
+      problem.is_weight_only() ? why_not_weight_only(operands, problem) : why_not_block_scaled(problem);
+  if (reason != nullptr) return reason;
   if (is_by_encoding(operands) && !problem.is_mxfp4()) return "int8 and e5m2 hold mxfp4 alone";
   if (is_by_encoding(operands) && problem.k > kInt8MaxK) return "k is too long for sums in int32";
   if (problem.k > kPrepareMaxK) return "k is too long";
@@ -228,6 +241,10 @@ inline int choose_prepared(Operands operands, const Problem& problem, const Gpu&
 
 // As choose_dense; -1 too where the portable kernels are faster.
 inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
+  if (problem.is_weight_only()) {
+    const bool runs = problem.k > 0 && why_not_prepared(Operands::kBFloat16, problem, gpu) == nullptr;
+    return runs ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
+  }
   if (problem.k > 0 && problem.m <= max_small_m(problem) && why_not_small_m(problem, gpu) == nullptr)
     return cheapest_config(
         kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kCodes; },

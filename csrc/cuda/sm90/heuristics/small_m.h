@@ -121,6 +121,7 @@ inline bool lie_in_blocks(const Scale& scale) {
 }
 
 inline const char* why_not_small_m(const Problem& problem, const Gpu& gpu) {
+  if (const char* reason = why_not_block_scaled(problem); reason != nullptr) return reason;
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   constexpr int64_t limit = (int64_t{1} << 31) - (1 << 16);  // of TMA's coordinates, with what tiles reach past the end
   if (problem.m >= limit || problem.n >= limit || problem.k >= limit) return "a size is near 2^31 or above it";
