@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.common.cases import Case
+from benchmarks.common.commit import ROOT
 from benchmarks.common.times import By, read_row_times
 
-ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = ROOT / "csrc" / "cuda" / "sm90" / "heuristics" / "cost_numbers.h"
 CONFIG_NUMBERS = (
     *("start", "per_tile", "per_k", "per_k_mn", "unaligned_tile"),
@@ -136,8 +136,10 @@ class Sweep:
 
     def regrets(self, chosen: Array) -> Array:
         """By case: time of the chosen config over that of the best one."""
-        found: Array = self.times[chosen, np.arange(len(self.cases))] / self.best
-        return found
+        return self.times[chosen, np.arange(len(self.cases))] / self.best
+
+    def lost(self, chosen: Array) -> dict[Case, float]:
+        return dict(zip(self.cases, self.regrets(chosen).tolist(), strict=True))
 
 
 def numbers_text(header: str, configs: Sequence[str], of_configs: Array, of_gpu: Array) -> str:
