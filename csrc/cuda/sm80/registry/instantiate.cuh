@@ -1,17 +1,13 @@
 // From a config's number to its kernel, for problems of one kind: what the files in instances/ instantiate.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_fp8.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <stdexcept>
-#include <tuple>
 #include <type_traits>
 
+#include "cuda/common/convert.cuh"
 #include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm80/heuristics/choice.h"
@@ -54,14 +50,9 @@ void launch(const Problem& problem, cudaStream_t stream) {
   }
 }
 
-// An element in global memory, as the instruction's wrapper knows it; in the order of DType.
-template <DType kDType>
-using ElementOf = std::tuple_element_t<static_cast<int>(kDType),
-                                       std::tuple<__half, __nv_bfloat16, float, double, __nv_fp8_e4m3, __nv_fp8_e5m2>>;
-
 template <Kind kKind, TileConfig kTile, Major kMajorA, Major kMajorB>
 void launch_mma(const Problem& problem, cudaStream_t stream) {
-  using Kernel = MmaKernel<kTile, ElementOf<info(kKind).a>, kMajorA, kMajorB, ElementOf<info(kKind).b>>;
+  using Kernel = MmaKernel<kTile, DeviceType<info(kKind).a>, kMajorA, kMajorB, DeviceType<info(kKind).b>>;
   launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
 }
 
@@ -84,7 +75,7 @@ void launch_majors(const Problem& problem, cudaStream_t stream) {
 template <Kind kKind, TileConfig kTile>
 void launch_gather(const Problem& problem, cudaStream_t stream) {
   constexpr DType dtype = info(kKind).a;
-  using Stored = std::conditional_t<is_float8(dtype), AnyFloat8, ElementOf<dtype>>;
+  using Stored = std::conditional_t<is_float8(dtype), AnyFloat8, DeviceType<dtype>>;
   using Kernel = MmaKernel<kTile, Stored, Major::kK, Major::kK, Stored>;
   launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
 }

@@ -12,11 +12,8 @@ namespace tileon::sm90 {
 
 // bfloat16 operands hold their block scales: the sums lack the global scale alone.
 template <typename Out_>
-class GlobalScale {
- public:
-  using Out = Out_;
+struct GlobalScale : Unscaled<Out_> {
   using Params = ScaledParams;
-  static constexpr bool is_in_need_of_registers = false;
 
   // By the consumers' `warps`, while they wait for their first data.
   static __device__ __forceinline__ void summarize(const Params& params, int warp, int warps) {
@@ -26,10 +23,6 @@ class GlobalScale {
     any = __any_sync(0xffffffffu, any != 0);
     if (threadIdx.x % 32 == 0) params.summary[warp] = any;
   }
-
-  __device__ __forceinline__ void read(const Params&, int, int) {}
-  template <typename Shared>
-  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
 
   template <typename Shared, int kBlocks, int kCount>
   __device__ __forceinline__ PlainResults<kBlocks, kCount> results(const Params& params, const Shared&, int,

@@ -99,6 +99,24 @@ struct BiasAndRelu {
   }
 };
 
+// Calls `store` with the formula of the params' epilogue_op: the ways to finish are copies of the code. Decided where a
+// sum is finished, they would keep the compiler from moving one chunk's arithmetic under the other's store.
+template <typename Store>
+__device__ __forceinline__ void with_formula(const KernelParams& params, const Store& store) {
+  // ptxas lays out the last case first, right behind the main loop, where instructions are prefetched. The longest one
+  // stands there: elsewhere it waits for its instructions once other kernels have run in between.
+  switch (params.epilogue_op) {
+    case EpilogueOp::kNothing:
+      return store(Identity{});
+    case EpilogueOp::kBiasAndRelu:
+      return store(BiasAndRelu{});
+    case EpilogueOp::kActivation:
+      __builtin_unreachable();  // of ActivatedStore alone (epilogue/tma_store.cuh)
+    case EpilogueOp::kBiasAndLeakyRelu:
+      return store(BiasAndLeakyRelu{params.slope});
+  }
+}
+
 // A lane's share of the bias of kColumns of a warp's sums: the same two of every eight columns; swapped, wgmma's rows
 // are columns of the output, and a lane has two of them.
 template <typename Kernel, int kColumns>

@@ -137,30 +137,19 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
   ptx::tma_store_3d_by_warp(map, buffer, place.column + along, place.row + down, place.batch);
 }
 
-// Finishes and stores a warp's part of a tile. The three ways to finish are three copies of the code: decided in each
-// chunk, they would keep the compiler from moving one chunk's arithmetic under the other's store.
+// Finishes and stores a warp's part of a tile.
 template <typename Kernel, typename Results>
 __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigned char* buffers, const Results& results,
                                              const float* bias, const FirstBias<Kernel>& first_bias,
                                              const StorePlace& place) {
   static_assert(Kernel::columns % 8 == 0);
   const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(buffers));
-  const auto store = [&]<int... kChunk>(const auto& epilogue, std::integer_sequence<int, kChunk...>) {
-    (store_chunk<Kernel, kChunk>(params, shared, results, bias, first_bias, epilogue, place), ...);
-  };
-  const std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)> chunks;
-  // ptxas lays out the last case first, right behind the main loop, where instructions are prefetched. The longest one
-  // stands there: elsewhere it waits for its instructions once other kernels have run in between.
-  switch (params.epilogue_op) {
-    case EpilogueOp::kNothing:
-      return store(Identity{}, chunks);
-    case EpilogueOp::kBiasAndRelu:
-      return store(BiasAndRelu{}, chunks);
-    case EpilogueOp::kActivation:
-      __builtin_unreachable();  // that is for ActivatedStore
-    case EpilogueOp::kBiasAndLeakyRelu:
-      return store(BiasAndLeakyRelu{params.slope}, chunks);
-  }
+  with_formula(params, [&](const auto& formula) {
+    [&]<int... kChunk>(std::integer_sequence<int, kChunk...>) {
+      (store_chunk<Kernel, kChunk>(params, shared, results, bias, first_bias, formula, place), ...);
+    }
+    (std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)>());
+  });
 }
 
 // Shared memory must outlive the stores that read it.
