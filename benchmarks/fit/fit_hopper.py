@@ -3,7 +3,7 @@
     python benchmarks/run_all.py --stages sweep                                     # on the GPU
     python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv*           # anywhere: what the choice loses
     python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv* --halves  # fitted to every other file alone
-    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv* --write   # fit, and write cost_numbers.h
+    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv* --write   # fit, and write the numbers
 
 The regret is the time of the config that the model chooses over that of the best config. `--halves` fits to one half of
 the files, says what the choice loses in the other, and the other way round; a single file is halved by its cases.
@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.common.cases import Case
 from benchmarks.common.times import geometric_mean
-from benchmarks.fit.cost_model import NUMBERS, Array, Sweep, model, numbers_text
+from benchmarks.fit.cost_model import Array, Sweep, model, write_numbers
 from benchmarks.measure.tune_regret import linear_cases, rectangles
 
 _NEAR = 1.6  # times the best one: configs whose times the model shall tell
@@ -218,10 +218,10 @@ def main() -> None:
     parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/matmul.py --rows, of an H200")
     parser.add_argument("--steps", type=int, default=300, help="of the fit's second part (default 300)")
     parser.add_argument("--halves", action="store_true", help="fit to half of the files, judge by the other, and swap")
-    parser.add_argument("--write", action="store_true", help="fit, and write cost_numbers.h")
+    parser.add_argument("--write", action="store_true", help="fit, and write tables.h and cost_numbers.h")
     arguments = parser.parse_args()
     sweep = read_without_judged(arguments.sweeps)
-    report("cost_numbers.h", sweep.regrets(model().chosen(sweep.cases)), sweep.cases)
+    report("as it is", sweep.regrets(model().chosen(sweep.cases)), sweep.cases)
     if arguments.halves:
         halves = _halves(arguments.sweeps)
         for title, mine, other in (("first", halves[0], halves[1]), ("second", halves[1], halves[0])):
@@ -229,9 +229,9 @@ def main() -> None:
             for words, half in ((f"fitted to the {title} half, there", mine), ("in the other one", other)):
                 report(words, half.regrets(half.expected(*numbers).argmin(axis=0)), half.cases)
     if arguments.write:
-        of_configs, of_gpu = Fit(sweep).run(arguments.steps)
-        NUMBERS.write_text(numbers_text(NUMBERS.read_text(), model().configs, of_configs, of_gpu))
-        report("fitted", sweep.regrets(sweep.expected(of_configs, of_gpu).argmin(axis=0)), sweep.cases)
+        numbers = Fit(sweep).run(arguments.steps)
+        write_numbers(*numbers)
+        report("fitted", sweep.regrets(sweep.expected(*numbers).argmin(axis=0)), sweep.cases)
 
 
 if __name__ == "__main__":
