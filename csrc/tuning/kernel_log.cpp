@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tuning/problem_key.h"
+
 namespace tileon {
 namespace {
 
@@ -51,13 +53,8 @@ std::string conversion(const char* from, const char* to) { return std::string(" 
 
 // "bfloat16", "float32(tf32)", "float8_e4m3fn*float8_e5m2", "mxfp4(fast)"
 std::string operands_text(const Problem& problem) {
-  if (problem.is_scaled()) {
-    const char* name = product_name(problem.a.dtype, problem.b.dtype, problem.b.scale.type);
-    return std::string(name) + (problem.fast_accum ? "(fast)" : "");
-  }
-  std::string text = info(problem.a.dtype).name;
-  if (problem.a.dtype != problem.b.dtype) text += std::string("*") + info(problem.b.dtype).name;
-  return text + (problem.allow_tf32 && problem.a.dtype == DType::kFloat32 ? "(tf32)" : "");
+  const bool is_fast = problem.is_scaled() && problem.fast_accum;
+  return operands_name(problem) + (is_fast ? "(fast)" : is_tf32(problem) ? "(tf32)" : "");
 }
 
 }  // namespace

@@ -118,14 +118,12 @@ CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& probl
 }
 
 KernelHandle<SmallMParams>& small_m_kernel(int config, const SmallMFormat& format) {
-  constexpr auto e4m3 = DType::kFloat8E4M3, e2m1 = DType::kFloat4E2M1;
-  constexpr auto e8m0 = ScaleType::kE8M0;
-  if (format.scale == ScaleType::kE4M3) return kernel_of<SmallMKernels<e2m1, e2m1, ScaleType::kE4M3>>(config);
-  if (format.a == e4m3)
-    return format.b == e4m3 ? kernel_of<SmallMKernels<e4m3, e4m3, e8m0>>(config)
-                            : kernel_of<SmallMKernels<e4m3, e2m1, e8m0>>(config);
-  return format.b == e4m3 ? kernel_of<SmallMKernels<e2m1, e4m3, e8m0>>(config)
-                          : kernel_of<SmallMKernels<e2m1, e2m1, e8m0>>(config);
+  if (format.scale == ScaleType::kE4M3) return kernel_of<SmallMKernels<kE2M1, kE2M1, ScaleType::kE4M3>>(config);
+  if (format.a == kE4M3)
+    return format.b == kE4M3 ? kernel_of<SmallMKernels<kE4M3, kE4M3, kE8M0>>(config)
+                             : kernel_of<SmallMKernels<kE4M3, kE2M1, kE8M0>>(config);
+  return format.b == kE4M3 ? kernel_of<SmallMKernels<kE2M1, kE4M3, kE8M0>>(config)
+                           : kernel_of<SmallMKernels<kE2M1, kE2M1, kE8M0>>(config);
 }
 
 // By config `config`, of few rows of a; k may be 0.

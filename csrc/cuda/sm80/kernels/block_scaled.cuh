@@ -216,7 +216,7 @@ struct BlockScaledKernel {
   static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
   static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
   using Sums = float[fragments_m][fragments_n][4];
-  using Slab = FragmentSlab<float, kConfig>;
+  using Slab = WarpSlab<float, kConfig>;
 
   // bfloat16 holds every product of e2m1 and a scale
   static constexpr bool may_be_wide = kA == DType::kFloat8E4M3 || kB == DType::kFloat8E4M3;

@@ -60,13 +60,11 @@ __global__ void __launch_bounds__(kThreads, 5) prepare_mxfp4(const __grid_consta
 }  // namespace
 
 void run_prepare_bfloat16(const PrepareParams& params, cudaStream_t stream) {
-  constexpr auto e4m3 = DType::kFloat8E4M3, e2m1 = DType::kFloat4E2M1;
-  constexpr auto e8m0 = ScaleType::kE8M0;
   const auto kernel = [&] {
-    if (params.problem.scale_type == ScaleType::kE4M3) return prepare_bfloat16<e2m1, e2m1, ScaleType::kE4M3>;
-    const bool a_is_e4m3 = params.problem.a.dtype == e4m3, b_is_e4m3 = params.problem.b.dtype == e4m3;
-    if (a_is_e4m3) return b_is_e4m3 ? prepare_bfloat16<e4m3, e4m3, e8m0> : prepare_bfloat16<e4m3, e2m1, e8m0>;
-    return b_is_e4m3 ? prepare_bfloat16<e2m1, e4m3, e8m0> : prepare_bfloat16<e2m1, e2m1, e8m0>;
+    const DType a = params.problem.a.dtype, b = params.problem.b.dtype;
+    if (params.problem.scale_type == ScaleType::kE4M3) return prepare_bfloat16<kE2M1, kE2M1, ScaleType::kE4M3>;
+    if (a == kE4M3) return b == kE4M3 ? prepare_bfloat16<kE4M3, kE4M3, kE8M0> : prepare_bfloat16<kE4M3, kE2M1, kE8M0>;
+    return b == kE4M3 ? prepare_bfloat16<kE2M1, kE4M3, kE8M0> : prepare_bfloat16<kE2M1, kE2M1, kE8M0>;
   }();
   const auto ctas = static_cast<unsigned>(prepare_ctas(params.problem, params.segments));
   launch(kernel, dim3(ctas), kThreads, 0, params, stream);
