@@ -10,7 +10,6 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "cuda/common/kernel_choice.h"
 #include "cuda/common/tile_order.h"
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/ptx/convert.cuh"

@@ -4,7 +4,6 @@
 // Asynchronous: the operands and the sums belong to the tensor core from the first product until a wait for its group.
 #pragma once
 
-#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <cstdint>

@@ -185,10 +185,7 @@ __device__ __forceinline__ void multiply_wide(const typename Kernel::WideA::Load
       fragments_a.load(shared, k_step, a);
       fragments_b.load(shared_b, k_step, b);
 #pragma unroll
-      for (int m = 0; m < Kernel::fragments_m; ++m)
-#pragma unroll
-        for (int n = 0; n < Kernel::fragments_n; ++n)
-          ptx::mma_m16n8<float>(sums[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
+      for (int m = 0; m < Kernel::fragments_m; ++m) multiply_row<float, float>(0, a[m], b, sums[m]);
     }
     __syncthreads();  // before the next k-block takes this one's place
   }

@@ -67,15 +67,10 @@ class TileBias {
 
 // ---- the formulas ----
 
-// What becomes of two sums, the bias added where there is one: the formulas of epilogue.h, rounded to the output, or of
-// one sum where that is float32.
+// What becomes of a sum, the bias added where there is one: the formulas of epilogue.h.
 struct Identity {
   static constexpr bool biased = false;
   __device__ __forceinline__ float finish(float sum) const { return sum; }
-  template <typename Element>
-  __device__ __forceinline__ uint32_t round(float first, float second) const {
-    return round_pair<Element>(first, second);
-  }
 };
 // For slopes above 0 and up to 1 in float32 (epilogue.h is_cheap): leaky_relu is then the larger one of x and slope x,
 // and slope 1 is the bias alone. Slope 0 would make NaN of -inf.
@@ -83,21 +78,24 @@ struct BiasAndLeakyRelu {
   static constexpr bool biased = true;
   float slope;
   __device__ __forceinline__ float finish(float sum) const { return fmaxf(sum, slope * sum); }
-  template <typename Element>
-  __device__ __forceinline__ uint32_t round(float first, float second) const {
-    return round_pair<Element>(fmaxf(first, slope * first), fmaxf(second, slope * second));
-  }
 };
-// relu is part of the conversion (ptx/convert.cuh): rounding keeps the order, and 0.
 struct BiasAndRelu {
   static constexpr bool biased = true;
   __device__ __forceinline__ float finish(float sum) const { return ptx::max_nan(sum, 0.0f); }
-  template <typename Element>
-  __device__ __forceinline__ uint32_t round(float first, float second) const {
-    if constexpr (std::is_same_v<Element, __half>) return ptx::convert_relu_float16(first, second);
+};
+
+// Two finished sums, rounded to 16 bits. relu is part of the conversion (ptx/convert.cuh): rounding keeps the order,
+// and 0.
+template <typename Element, typename Formula>
+__device__ __forceinline__ uint32_t finish_pair(const Formula& formula, float first, float second) {
+  if constexpr (!std::is_same_v<Formula, BiasAndRelu>) {
+    return round_pair<Element>(formula.finish(first), formula.finish(second));
+  } else if constexpr (std::is_same_v<Element, __half>) {
+    return ptx::convert_relu_float16(first, second);
+  } else {
     return ptx::convert_relu_bfloat16(first, second);
   }
-};
+}
 
 // Calls `store` with the formula of the params' epilogue_op: the ways to finish are copies of the code. Decided where a
 // sum is finished, they would keep the compiler from moving one chunk's arithmetic under the other's store.
@@ -156,7 +154,7 @@ __device__ __forceinline__ void round_chunk(const float* fragments, const ChunkB
         first += bias.of(i);
         second += bias.of(i + 1);
       }
-      words[j * 2 + half] = epilogue.template round<typename Kernel::Out>(first, second);
+      words[j * 2 + half] = finish_pair<typename Kernel::Out>(epilogue, first, second);
     }
   }
 }
