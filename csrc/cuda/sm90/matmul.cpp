@@ -94,7 +94,7 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
   return {};
 }
 
-// Of 16 bits: name, nanoseconds, and these by their parts.
+// A line for each config of 16 bits that the choice weighs: name, nanoseconds, and the parts of these nanoseconds.
 std::string explain_costs(const Problem& problem, const Gpu& gpu) {
   std::string lines;
   for (const Candidate& each : explain(problem, gpu)) {

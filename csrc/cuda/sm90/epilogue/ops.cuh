@@ -1,5 +1,5 @@
-// What becomes of a tile's sums on the way out: its bias, the cheap activations, rounding to 16 bits; and where they
-// go.
+// What becomes of a tile's sums on the way out: bias, the cheap activations, rounding to 16 bits; and the sums' place
+// in the output.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -47,7 +47,7 @@ class TileBias {
 
   // Collective for the warpgroup: returns when all columns lie in `shared`.
   __device__ __forceinline__ void to_smem(const Epilogue& epilogue, float* shared, int consumer) const {
-    ptx::barrier_sync(consumer_barrier(consumer), 128);  // the last tile's has been read
+    ptx::barrier_sync(consumer_barrier(consumer), 128);  // the last tile's bias has been read
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
       const int column = static_cast<int>(threadIdx.x % 128) + i * 128;

@@ -25,14 +25,14 @@ struct GpuNumbers {
   float short_k;       // of what a block of k lacks: lines shorter than a block take so much of a whole one's time
   float odd_columns;   // factor of unaligned_tile where not even pairs of columns are aligned
   float out_sectors;   // factor of the output's bytes where its rows begin within a sector
-  // Factors of what L2 hands to an SM. Lines that begin within one of L2's, for k-major operands and for mn-major ones;
-  // of these the last line of a panel is the first of the next, so one for each tile does not count; and lines that
-  // begin within a sector.
+  // Factors of what L2 hands to an SM, by the operand's major: for lines that begin within one of L2's lines, and for
+  // lines that begin within a sector. An mn-major panel's last line is the next panel's first one, so one line of each
+  // tile does not count (sm_straddling_tile).
   float sm_straddling_k, sm_straddling_mn, sm_straddling_tile, sm_sectors_k, sm_sectors_mn;
-  // The same of what L2 hands to all SMs.
+  // The same factors, of what L2 hands to all SMs.
   float l2_straddling_k, l2_straddling_mn, l2_sectors_k, l2_sectors_mn;
-  // For a line of an mn-major operand that is narrower than a panel, nanoseconds: all CTAs ask for the same few of
-  // L2's.
+  // Nanoseconds for a line of an mn-major operand that is narrower than a panel: all CTAs ask for the same few lines of
+  // L2.
   float hot_line_ns;
 };
 
@@ -149,7 +149,7 @@ struct CostTable {
   }
 };
 
-// ceil(count / size) of what share = 1 / size stands for. The nearest miss is half a `share`: exact below
+// ceil(count / size), where share = 1 / size. The nearest miss is half a `share`: exact below
 // 2^20 of float, 2^40 of double; above it a tile more or less is nothing.
 template <typename Real>
 Real ceil_by_share(Real count, Real size, Real share) {
@@ -222,7 +222,7 @@ struct Costs {
 
 // ---- fp8, int8 and float32 ----
 
-// How many of L2's lines a line of a tile takes: two, where the operand's lines do not begin at theirs.
+// How many of L2's lines a line of a tile takes: two, where the operand's lines do not begin where L2's do.
 inline int lines_of_l2(const Matrix& operand, const TmaAccess& access, int64_t mn, int64_t k) {
   const int64_t outer = access.major == Major::kK ? mn : k;
   const bool aligned = reinterpret_cast<uintptr_t>(operand.data) % kLineBytes == 0 &&

@@ -2,6 +2,8 @@
 // numbers of a similar one.
 #pragma once
 
+#include <string_view>
+
 #include "cuda/sm90/heuristics/config.h"
 
 namespace tileon::sm90 {
@@ -94,16 +96,11 @@ constexpr KernelConfig kFp8Configs[] = {
 // clang-format on
 constexpr int kFp8ConfigCount = sizeof(kFp8Configs) / sizeof(kFp8Configs[0]);
 
-constexpr bool same_name(const char* x, const char* y) {
-  for (; *x != 0 && *x == *y; ++x) ++y;
-  return *x == *y;
-}
-
 // The number of a config by its name; -1 where the table has none of it.
 template <int kCount>
-constexpr int config_named(const KernelConfig (&configs)[kCount], const char* name) {
+constexpr int config_named(const KernelConfig (&configs)[kCount], std::string_view name) {
   for (int config = 0; config < kCount; ++config)
-    if (same_name(configs[config].name, name)) return config;
+    if (configs[config].name == name) return config;
   return -1;
 }
 

@@ -107,7 +107,7 @@ struct KernelSet {
 template <DType kDType, Major kMajorA, Major kMajorB>
 struct DenseKernels : KernelSet<KernelParams, kDenseConfigCount> {};
 
-// `kOut`, float16 or bfloat16, is what these store through TMA; they store any other output too.
+// `kOut`, float16 or bfloat16, is the output that these kernels store through TMA; any other output they store too.
 template <DType kA, DType kB, DType kOut>
 struct Fp8Kernels : KernelSet<KernelParams, kFp8ConfigCount> {};
 

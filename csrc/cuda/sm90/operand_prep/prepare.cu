@@ -25,12 +25,15 @@ __global__ void __launch_bounds__(kThreads, 5) prepare_bfloat16(const __grid_con
   const ScaledKernelProblem& problem = params.problem;
   const int k = static_cast<int>(problem.k);
   const auto segments = static_cast<unsigned>(params.segments);
-  const WarpRow warp(problem, blockIdx.x / segments);
+  const unsigned group = blockIdx.x / segments;
+  const int64_t groups_a = row_groups(problem.m);
+  const bool is_b = group >= groups_a;
+  const int64_t row = (group - (is_b ? groups_a : 0)) * kRowsPerCta + threadIdx.x / 32;
   bool lost = false;
   const int segment = static_cast<int>(blockIdx.x % segments);
-  if (warp.exists)
-    lost = warp.is_b ? segment_to_bfloat16<kB, kScale>(problem.b, warp.row, segment, params.segments, k, params.b.rows)
-                     : segment_to_bfloat16<kA, kScale>(problem.a, warp.row, segment, params.segments, k, params.a.rows);
+  if (row < (is_b ? problem.n : problem.m))
+    lost = is_b ? segment_to_bfloat16<kB, kScale>(problem.b, row, segment, params.segments, k, params.b.rows)
+                : segment_to_bfloat16<kA, kScale>(problem.a, row, segment, params.segments, k, params.a.rows);
   if constexpr (kA == DType::kFloat8E4M3 || kB == DType::kFloat8E4M3) leave_word(params, lost);
 }
 

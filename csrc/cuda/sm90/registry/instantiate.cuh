@@ -52,7 +52,7 @@ KernelFunction<KernelParams> kernel_function(Fp8Kernels<kA, kB, kOut>) {
   }
 }
 
-// Outputs of bfloat16 are what these store through TMA.
+// These kernels store outputs of bfloat16 through TMA.
 template <int kNumber>
 KernelFunction<KernelParams> kernel_function(Bf16x6Kernels) {
   constexpr TileConfig tile = kBf16x6Configs[kNumber].tile;
