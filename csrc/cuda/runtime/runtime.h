@@ -94,6 +94,13 @@ inline void allow_shared_memory(const void* kernel, int bytes, std::atomic<uint6
   done.fetch_or(bit, std::memory_order_relaxed);
 }
 
+// As cudaLaunchKernelEx, which only nvcc knows.
+template <typename... Params>
+cudaError_t start_kernel(const cudaLaunchConfig_t& config, KernelFunction<Params...> kernel, const Params&... params) {
+  void* arguments[] = {const_cast<void*>(static_cast<const void*>(&params))...};  // which CUDA copies
+  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments);
+}
+
 // `what` is what is being done: "launching ...".
 template <typename... Params>
 void launch_kernel(const char* what, const LaunchConfig& launch, KernelFunction<Params...> kernel,
@@ -113,8 +120,7 @@ void launch_kernel(const char* what, const LaunchConfig& launch, KernelFunction<
     attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
   }
-  void* arguments[] = {const_cast<void*>(static_cast<const void*>(&params))...};  // which CUDA copies
-  check_cuda(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments), what);
+  check_cuda(start_kernel<Params...>(config, kernel, params...), what);
 }
 
 }  // namespace tileon

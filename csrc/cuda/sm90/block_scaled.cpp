@@ -15,17 +15,21 @@ namespace {
 
 // ---- operands that are prepared ----
 
-// A problem without the rows of b, which need no preparation.
-Problem of_a_alone(const Problem& problem) {
-  Problem a = problem;
-  a.n = 0;
-  return a;
-}
+// What is left to prepare of a product: without b's rows, and with the weight's word, where b is prepared already.
+struct Unprepared {
+  Problem problem;
+  const uint32_t* word_of_b = nullptr;
+  bool has_b = false;
 
-const uint32_t* word_of(const PreparedWeight& weight, int64_t rows, int64_t k) {
-  const auto* bytes = static_cast<const uint8_t*>(weight.data);
-  return reinterpret_cast<const uint32_t*>(bytes + PreparedLayout(weight.form, rows, k).word);
-}
+  Unprepared(const Problem& whole, PreparedForm form) : problem(whole) {
+    const PreparedWeight& weight = whole.prepared_b;
+    if (weight.data == nullptr || weight.form != form) return;
+    problem.n = 0;
+    word_of_b = reinterpret_cast<const uint32_t*>(static_cast<const uint8_t*>(weight.data) +
+                                                  PreparedLayout(form, whole.n, whole.k).word);
+    has_b = true;
+  }
+};
 
 // One product on its way through a config's kernels.
 struct Run {
@@ -35,10 +39,6 @@ struct Run {
   PreparedOperand a, b;
   uint32_t* words;
   uint32_t* summary;
-
-  bool has_weight(PreparedForm form) const {
-    return problem.prepared_b.data != nullptr && problem.prepared_b.form == form;
-  }
 
   LaunchPlan plan_of(int config, Encoding encoding, const void* b_rows) const {
     const KernelConfig& chosen = kBlockScaledConfigs[config];
@@ -60,9 +60,7 @@ struct Run {
 
   // Returns the device flag that says where bfloat16 lost something.
   DeviceFlag by_bfloat16(int config) const {
-    const bool has_b = has_weight(PreparedForm::kBFloat16);
-    const Problem to_prepare = has_b ? of_a_alone(problem) : problem;
-    const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
+    const auto [to_prepare, word_of_b, has_b] = Unprepared(problem, PreparedForm::kBFloat16);
     const int segments = segments_of(problem);
     run_prepare_bfloat16({scaled_kernel_problem(to_prepare), a, b, segments, words, word_of_b, nullptr}, stream);
     const LaunchPlan plan = plan_of(config, Encoding::kBFloat16, has_b ? problem.prepared_b.data : b.rows);
@@ -80,9 +78,7 @@ struct Run {
   }
 
   void by_encoding(int config) const {
-    const bool has_b = has_weight(PreparedForm::kInt8);
-    const Problem to_classify = has_b ? of_a_alone(problem) : problem;
-    const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
+    const auto [to_classify, word_of_b, has_b] = Unprepared(problem, PreparedForm::kInt8);
     run_classify_scales({scaled_kernel_problem(to_classify), a.exponents, b.exponents, words, word_of_b, nullptr},
                         stream);
     const bool fast_accum = kBlockScaledConfigs[config].operands == Operands::kE5M2;
