@@ -66,19 +66,19 @@ def test_written_numbers_are_read_again(tmp_path: pathlib.Path) -> None:
     configs = cost_model.model().configs
     of_configs = np.arange(1.0, 1 + len(configs) * len(cost_model.CONFIG_NUMBERS)).reshape(len(configs), -1)
     of_gpu = np.arange(1.0, 1 + len(cost_model.GPU_NUMBERS)) / 8
-    (tmp_path / "cost_numbers.h").write_text(
-        cost_model.numbers_text(cost_model.NUMBERS.read_text(), configs, of_configs, of_gpu)
-    )
+    heuristics = tmp_path / "cuda" / "sm90" / "heuristics"
+    shutil.copytree(cost_model.HEURISTICS, heuristics)
+    cost_model.write_numbers(of_configs, of_gpu, heuristics)
     (tmp_path / "print.cpp").write_text("""
 #include <cstdio>
-#include "cost_numbers.h"
+#include "cuda/sm90/heuristics/cost_numbers.h"
 template <typename Numbers>
 void print(const Numbers& numbers) {
   const float* values = reinterpret_cast<const float*>(&numbers);
   for (size_t i = 0; i < sizeof(Numbers) / sizeof(float); ++i) std::printf("%.9g ", values[i]);
 }
 int main() {
-  for (const auto& named : tileon::sm90::kConfigNumbers) print(named.numbers);
+  for (const auto& config : tileon::sm90::kDenseConfigs) print(config.cost);
   print(tileon::sm90::kGpuNumbers);
 }
 """)

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.common.cases import Case
-from benchmarks.fit.cost_model import NUMBERS, Array, Sweep, model, numbers_text
+from benchmarks.fit.cost_model import Array, Sweep, model, write_numbers
 from benchmarks.fit.header_table import report
 from benchmarks.measure.tune_regret import linear_cases, rectangles
 
@@ -205,10 +205,10 @@ def main() -> None:
     parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/matmul.py --rows, of an H200")
     parser.add_argument("--steps", type=int, default=300, help="of the fit's second part (default 300)")
     parser.add_argument("--halves", action="store_true", help="fit to half of the files, judge by the other, and swap")
-    parser.add_argument("--write", action="store_true", help="fit, and write cost_numbers.h")
+    parser.add_argument("--write", action="store_true", help="fit, and write tables.h and cost_numbers.h")
     arguments = parser.parse_args()
     sweep = read_without_judged(arguments.sweeps)
-    report("cost_numbers.h", sweep.lost(model().chosen(sweep.cases)))
+    report("as it is", sweep.lost(model().chosen(sweep.cases)))
     if arguments.halves:
         halves = _halves(arguments.sweeps)
         for title, mine, other in (("first", halves[0], halves[1]), ("second", halves[1], halves[0])):
@@ -216,9 +216,9 @@ def main() -> None:
             for words, half in ((f"fitted to the {title} half, there", mine), ("in the other one", other)):
                 report(words, half.lost(half.expected(*numbers).argmin(axis=0)))
     if arguments.write:
-        of_configs, of_gpu = Fit(sweep).run(arguments.steps)
-        NUMBERS.write_text(numbers_text(NUMBERS.read_text(), model().configs, of_configs, of_gpu))
-        report("fitted", sweep.lost(sweep.expected(of_configs, of_gpu).argmin(axis=0)))
+        numbers = Fit(sweep).run(arguments.steps)
+        write_numbers(*numbers)
+        report("fitted", sweep.lost(sweep.expected(*numbers).argmin(axis=0)))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,13 @@
 // From a config's number to its kernel, for problems of one kind: what the files in instances/ instantiate.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_fp8.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <stdexcept>
-#include <tuple>
 #include <type_traits>
 
+#include "cuda/common/convert.cuh"
 #include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm80/heuristics/choice.h"
@@ -54,61 +50,45 @@ void launch(const Problem& problem, cudaStream_t stream) {
   }
 }
 
-// An element in global memory, as the instruction's wrapper knows it; in the order of DType.
-template <DType kDType>
-using ElementOf = std::tuple_element_t<static_cast<int>(kDType),
-                                       std::tuple<__half, __nv_bfloat16, float, double, __nv_fp8_e4m3, __nv_fp8_e5m2>>;
-
-template <Kind kKind, TileConfig kTile, Major kMajorA, Major kMajorB>
-void launch_mma(const Problem& problem, cudaStream_t stream) {
-  using Kernel = MmaKernel<kTile, ElementOf<info(kKind).a>, kMajorA, kMajorB, ElementOf<info(kKind).b>>;
-  launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
-}
-
+// Of fp8, operands along k alone (why_not).
 template <Kind kKind, TileConfig kTile>
-void launch_majors(const Problem& problem, cudaStream_t stream) {
-  if constexpr (is_float8(info(kKind).a)) {
-    launch_mma<kKind, kTile, Major::kK, Major::kK>(problem, stream);
-  } else {
-    const Major a = operand_access(problem.a, problem, problem.m).major;
-    const Major b = operand_access(problem.b, problem, problem.n).major;
-    visit<Major::kK, Major::kMn>(a, [&](auto major_a) {
-      visit<Major::kK, Major::kMn>(b, [&](auto major_b) {
-        launch_mma<kKind, kTile, decltype(major_a)::value, decltype(major_b)::value>(problem, stream);
-      });
+void launch_mma(const Problem& problem, cudaStream_t stream) {
+  using A = DeviceType<info(kKind).a>;
+  using B = DeviceType<info(kKind).b>;
+  visit<Major::kK, Major::kMn>(operand_access(problem.a, problem, problem.m).major, [&](auto a) {
+    visit<Major::kK, Major::kMn>(operand_access(problem.b, problem, problem.n).major, [&](auto b) {
+      if constexpr (!is_float8(info(kKind).a) || (a() == Major::kK && b() == Major::kK)) {
+        using Kernel = MmaKernel<kTile, A, a(), b(), B>;
+        launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
+      }
     });
-  }
+  });
 }
 
 // One instance serves all majors, since it reads operands through their strides, and all pairs of fp8 dtypes.
 template <Kind kKind, TileConfig kTile>
 void launch_gather(const Problem& problem, cudaStream_t stream) {
   constexpr DType dtype = info(kKind).a;
-  using Stored = std::conditional_t<is_float8(dtype), AnyFloat8, ElementOf<dtype>>;
+  using Stored = std::conditional_t<is_float8(dtype), AnyFloat8, DeviceType<dtype>>;
   using Kernel = MmaKernel<kTile, Stored, Major::kK, Major::kK, Stored>;
   launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
 }
 
-template <TileConfig kTile, PanelAccess kAccessA, PanelAccess kAccessB>
-void launch_panel(const Problem& problem, cudaStream_t stream) {
-  using Kernel = std::conditional_t<kTile.family == Family::kSimt, SimtKernel<kTile, kAccessA, kAccessB>,
-                                    DmmaKernel<kTile, kAccessA, kAccessB>>;
-  launch<&gemm_panels<Kernel>, Kernel>(problem, stream);
-}
-
 template <TileConfig kTile>
 void launch_panels(const Problem& problem, cudaStream_t stream) {
-  constexpr auto along_k = PanelAccess::kVectorsAlongK, along_mn = PanelAccess::kVectorsAlongMn;
-  constexpr auto elements = PanelAccess::kElements;
-  const PanelAccess a = panel_access(problem.a, problem, problem.m);
-  const PanelAccess b = panel_access(problem.b, problem, problem.n);
-  if (a == elements || b == elements)  // rare enough to share one instance, which reads anything
-    return launch_panel<kTile, elements, elements>(problem, stream);
-  visit<along_k, along_mn>(a, [&](auto access_a) {
-    visit<along_k, along_mn>(b, [&](auto access_b) {
-      launch_panel<kTile, decltype(access_a)::value, decltype(access_b)::value>(problem, stream);
-    });
-  });
+  using enum PanelAccess;
+  const auto launch_as = [&](auto a, auto b) {
+    using Kernel =
+        std::conditional_t<kTile.family == Family::kSimt, SimtKernel<kTile, a(), b()>, DmmaKernel<kTile, a(), b()>>;
+    launch<&gemm_panels<Kernel>, Kernel>(problem, stream);
+  };
+  const PanelAccess access_a = panel_access(problem.a, problem, problem.m);
+  const PanelAccess access_b = panel_access(problem.b, problem, problem.n);
+  constexpr std::integral_constant<PanelAccess, kElements> elements;
+  if (access_a == kElements || access_b == kElements)  // rare enough to share one instance, which reads anything
+    return launch_as(elements, elements);
+  visit<kVectorsAlongK, kVectorsAlongMn>(
+      access_a, [&](auto a) { visit<kVectorsAlongK, kVectorsAlongMn>(access_b, [&](auto b) { launch_as(a, b); }); });
 }
 
 template <Kind kKind, int kConfig>
@@ -118,7 +98,7 @@ void launch_kind(const Problem& problem, cudaStream_t stream) {
     using Kernel = BlockScaledKernel<kTile, info(kKind).a, info(kKind).b, info(kKind).scale>;
     launch<&gemm_block_scaled<Kernel>, Kernel>(problem, stream);
   } else if constexpr (kTile.family == Family::kMma) {
-    launch_majors<kKind, kTile>(problem, stream);
+    launch_mma<kKind, kTile>(problem, stream);
   } else if constexpr (kTile.family == Family::kMmaGather) {
     launch_gather<kKind, kTile>(problem, stream);
   } else if constexpr (kTile.family == Family::kSkinny) {
