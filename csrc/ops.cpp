@@ -47,6 +47,10 @@ void tileon::define_ops(DefinedOps& m) {
       "_epilogue_backward(Tensor grad, Tensor? saved, *, str activation, float slope, ScalarType out_dtype, "
       "ScalarType? bias_dtype=None) -> (Tensor, Tensor)");
 
+  // for gradients where `a` has no scale: (grad * global_scale) @ (b * scale_b), (m, n) of grad and (n, k) of b
+  // (_rules/autograd/decoding.py)
+  m.def("_block_scaled_backward(Tensor grad, Tensor b, Tensor scale_b, Tensor? global_scale=None) -> Tensor");
+
   // matmul by one config of the GPU's tables, for tests and sweeps; _matmul_configs: a line of fields each (backends.h)
   m.def(
       "_matmul_with_config(Tensor a, Tensor b, Tensor? bias=None, *, int config, str activation=\"none\", "

@@ -10,7 +10,8 @@ def register() -> None:
     """Registers all of it; the library must be loaded. Warns once where this torch lacks private names."""
     fake.register()
     autograd.register()
-    for rules in (no_grad, out, required):
+    no_grad.register()
+    for rules in (out, required):
         rules.register(fake.IMPLEMENTATIONS)
     for others in (autocast, sharding, vmap, flops):
         others.register()

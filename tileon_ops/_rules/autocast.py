@@ -2,6 +2,8 @@
 
 float64 and fp8 operands are left alone, and so is the bias of fp8 ones. A float32 bias stays float32, since the kernels
 add it in float32 anyway; one of 16 bits follows the output's dtype.
+
+Of block_scaled_matmul only an `a` without a scale is cast, and the bias with it.
 """
 
 from __future__ import annotations
@@ -38,6 +40,17 @@ def cast(
     return _cast(a, dtype, device_type), _cast(b, dtype, device_type), bias
 
 
+def cast_weight_only(
+    a: Tensor, bias: Tensor | None, out_dtype: torch.dtype | None, device_type: str
+) -> tuple[Tensor, Tensor | None]:
+    """The same of an `a` without a scale, whose `b` is codes; the bias of an fp8 output is float32."""
+    dtype = torch.get_autocast_dtype(device_type)
+    if bias is not None and bias.dtype != torch.float32 and a.dtype in _CAST:
+        follows = out_dtype or dtype
+        bias = _cast(bias, follows if follows.itemsize > 1 else torch.float32, device_type)
+    return _cast(a, dtype, device_type), bias
+
+
 def is_on(device_type: str) -> bool:
     return device_type in _KEYS and torch.is_autocast_enabled(device_type)
 
@@ -51,7 +64,7 @@ def _without(device_type: str) -> Callable[[], AbstractContextManager[Any]]:
     )
 
 
-def _kernel(device_type: str) -> Callable[..., Tensor]:
+def _matmul(device_type: str) -> Callable[..., Tensor]:
     without_autocast = _without(device_type)
 
     def matmul(a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Tensor:
@@ -66,6 +79,28 @@ def _kernel(device_type: str) -> Callable[..., Tensor]:
     return matmul
 
 
+def _block_scaled_matmul(device_type: str) -> Callable[..., Tensor]:
+    without_autocast = _without(device_type)
+
+    def block_scaled_matmul(
+        a: Tensor,
+        b: Tensor,
+        scale_a: Tensor | None,
+        scale_b: Tensor,
+        bias: Tensor | None = None,
+        global_scale: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        if scale_a is None:
+            check_tensors("block_scaled_matmul", {"a": a})
+            a, bias = cast_weight_only(a, bias, options.get("out_dtype"), device_type)
+        with without_autocast():
+            return torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b, bias, global_scale, **options)
+
+    return block_scaled_matmul
+
+
 def register() -> None:
     for device_type, key in _KEYS.items():
-        _library.impl("matmul", _kernel(device_type), key)
+        _library.impl("matmul", _matmul(device_type), key)
+        _library.impl("block_scaled_matmul", _block_scaled_matmul(device_type), key)

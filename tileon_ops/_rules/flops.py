@@ -29,6 +29,10 @@ def _block_scaled_matmul(a: Tensor, b: Tensor, *_: Any, **__: Any) -> Size:
     return 2 * a.shape[0] * elements_in_a_row(a) * b.shape[0]
 
 
+def _block_scaled_backward(grad: Tensor, b: Tensor, *_: Any, **__: Any) -> Size:
+    return 2 * grad.shape[0] * elements_in_a_row(b) * b.shape[0]
+
+
 _FORMULAS = {
     "matmul": _matmul,  # its `out` overload too
     "_matmul_with_preactivation": _matmul,
@@ -36,6 +40,7 @@ _FORMULAS = {
     "block_scaled_matmul": _block_scaled_matmul,
     "_block_scaled_matmul_with_config": _block_scaled_matmul,
     "_block_scaled_matmul_prepared": _block_scaled_matmul,
+    "_block_scaled_backward": _block_scaled_backward,
 }
 
 

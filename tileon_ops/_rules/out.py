@@ -33,7 +33,7 @@ _library = torch.library.Library("tileon", "IMPL")
 
 
 def _refuse(op: str, arguments: Mapping[str, Any]) -> None:
-    if op != "matmul":
+    if arguments.get("scale_a") is not None:  # where `a` has none, gradients flow, but not through `out`
         no_grad.refuse(op, arguments)
     for name, asks in asked_gradients(arguments):  # `out` may have had a tangent
         raise RuntimeError(f"{op}: `out` does not support automatic differentiation, but `{name}` {asks}")

@@ -80,7 +80,7 @@ def _forward(
     return result
 
 
-def _has_tangents() -> bool:
+def has_tangents() -> bool:
     """Whether a call may have them. What a compiler traced enters a level of jvp that forward_ad knows nothing of."""
     transform = peek_interpreter_stack()
     return forward_ad._current_level >= 0 or (transform is not None and transform.key() == torch_private.Jvp)
@@ -130,7 +130,7 @@ class _Matmul(torch_private.SingleLevelFunction):  # type: ignore[misc]
         else:
             ctx.call = (options, keeps_z, a.dtype, bias_dtype, Layout(a), Layout(b))
             ctx.save_for_backward(a if wants_b else None, b if wants_a else None, kept)
-        if (forward_ad._current_level >= 0 or is_transformed) and _has_tangents():
+        if (forward_ad._current_level >= 0 or is_transformed) and has_tangents():
             ctx.save_for_forward(a, b, kept)
             ctx.out_dtype, ctx.out_shape = y.dtype, y.shape
         return result
@@ -144,7 +144,7 @@ class _Matmul(torch_private.SingleLevelFunction):  # type: ignore[misc]
             call, kept = call.without_activation(), None
         if grad is None:
             return (None,) * 7
-        is_differentiated = is_grad_enabled() or _has_tangents()
+        is_differentiated = is_grad_enabled() or has_tangents()
         gradients = call.gradients(grad, a, b, kept, ctx.needs_input_grad[:3], is_differentiated)
         return *gradients, None, None, None, None
 
@@ -193,7 +193,7 @@ def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **o
             is_grad_enabled() and (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad))
         ) and (
             (forward_ad._current_level < 0 and peek_interpreter_stack() is None)  # nearly always, and found out at once
-            or not _has_tangents()
+            or not has_tangents()
         ):
             return _call_below(_redispatch, keyset, a, b, bias, options)
         result = _record(keyset, a, b, bias, options, False)
@@ -216,7 +216,7 @@ def _autograd_with_preactivation(
 ) -> tuple[Tensor, Tensor]:
     """As `_autograd`, of the op that one level of torch.func's transforms calls of the next."""
     pair: tuple[Tensor, Tensor]
-    if not ((is_grad_enabled() and any_requires_grad(a, b, bias)) or _has_tangents()):
+    if not ((is_grad_enabled() and any_requires_grad(a, b, bias)) or has_tangents()):
         pair = _call_below(_redispatch_with_preactivation, keyset, a, b, bias, options)
     else:
         pair = _record(keyset, a, b, bias, options, True)

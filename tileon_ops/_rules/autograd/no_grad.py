@@ -16,6 +16,7 @@ from torch.autograd import forward_ad
 from tileon_ops._rules import torch_private
 from tileon_ops._rules.autograd import torch_library
 from tileon_ops._rules.errors import raise_typed
+from tileon_ops._rules.fake import IMPLEMENTATIONS
 from tileon_ops._rules.torch_private import BelowAutograd, after_autograd_keyset, any_requires_grad
 
 _library = torch.library.Library("tileon", "IMPL")
@@ -34,6 +35,9 @@ _WHY = {
     "_epilogue_backward": _RECORDED,
 }
 
+# Refused only where `a` has a scale: autograd/weight_only.py.
+_ELSEWHERE = {"block_scaled_matmul"}
+
 
 def asked_gradients(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The tensors among the arguments that ask for a gradient: their names, and how they ask, as an error says it."""
@@ -51,16 +55,31 @@ def refuse(op: str, arguments: Mapping[str, Any]) -> None:
         raise RuntimeError(f"{op}: `{name}` {asks}, and {_WHY[op]}")
 
 
+def names_of(op: str) -> list[str]:
+    """The arguments of an op in their order."""
+    return list(inspect.signature(IMPLEMENTATIONS[op]).parameters)
+
+
+def call_below(overload: Any, keyset: Any, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    """The op's kernel below autograd."""
+    try:
+        with BelowAutograd():
+            return overload.redispatch(keyset & after_autograd_keyset, *arguments, **options)
+    except RuntimeError as error:
+        raise_typed(error)
+        raise
+
+
+def kernel_of(op: str) -> Callable[..., Any]:
+    """The kernel on the Autograd key of an op that has no gradient."""
+    return _kernel(op, getattr(torch.ops.tileon, op).default, names_of(op))
+
+
 def _kernel(op: str, overload: Any, names: list[str]) -> Callable[..., Any]:
     def kernel(keyset: Any, *arguments: Any, **options: Any) -> Any:
         if forward_ad._current_level >= 0 or (is_grad_enabled() and any_requires_grad(*arguments, *options.values())):
             refuse(op, {**dict(zip(names, arguments, strict=False)), **options})  # the dispatcher leaves defaults out
-        try:
-            with BelowAutograd():
-                return overload.redispatch(keyset & after_autograd_keyset, *arguments, **options)
-        except RuntimeError as error:
-            raise_typed(error)
-            raise
+        return call_below(overload, keyset, arguments, options)
 
     return kernel
 
@@ -82,12 +101,9 @@ def _backward(*_: Any) -> None:
     raise AssertionError("no call is recorded")
 
 
-def register(implementations: Mapping[str, Callable[..., Any]]) -> None:
-    """With the fake implementations, whose arguments are those of the ops."""
-    for op in _WHY:
-        names = list(inspect.signature(implementations[op]).parameters)
+def register() -> None:
+    for op in _WHY.keys() - _ELSEWHERE:
         if torch_private.below.is_whole:
-            overload = getattr(torch.ops.tileon, op).default
-            _library.impl(op, _kernel(op, overload, names), "Autograd", with_keyset=True)
+            _library.impl(op, kernel_of(op), "Autograd", with_keyset=True)
         else:
-            torch_library.register(op, _around(op, names), _backward)
+            torch_library.register(op, _around(op, names_of(op)), _backward)

@@ -25,11 +25,11 @@ from tileon_ops._rules.required import check_tensors
 _matmul = torch.ops.tileon.matmul.default
 
 
-def _has_tangent(*tensors: Tensor | None) -> bool:
+def has_tangent(*tensors: Tensor | None) -> bool:
     return any(tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
 
 
-def _is_transformed(*tensors: Tensor | None) -> bool:
+def is_transformed(*tensors: Tensor | None) -> bool:
     """Whether torch.func wraps one of them: at a level of its gradients or tangents it wraps all."""
     return any(tensor is not None and torch.func.debug_unwrap(tensor) is not tensor for tensor in tensors)
 
@@ -57,7 +57,7 @@ def _around(torchs: torch_library.Kernel) -> torch_library.Kernel:
     def kernel(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **options: Any) -> Any:
         check_tensors("matmul", {"a": a, "b": b})
         refuse_of_fp8(a, b)
-        if _is_transformed(a, b, bias) or _has_tangent(a, b, bias):
+        if is_transformed(a, b, bias) or has_tangent(a, b, bias):
             return _by_torch(a, b, bias, **options)
         return torchs(keyset, a, b, bias, **options)
 
@@ -85,7 +85,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     call: Call = ctx.call
     if call.keeps_z:
         kept = _matmul(a, b, bias, **call.without_activation().options)
-    is_differentiated = torch.is_grad_enabled() or _has_tangent(grad, a, b, kept)
+    is_differentiated = torch.is_grad_enabled() or has_tangent(grad, a, b, kept)
     return call.gradients(grad, a, b, kept, ctx.needs_input_grad[:3], is_differentiated)
 
 

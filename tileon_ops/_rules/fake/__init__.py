@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import torch
 
-from tileon_ops._rules.fake import block_scaled, epilogue_backward, matmul, prepared, quantize
+from tileon_ops._rules.fake import (
+    block_scaled,
+    block_scaled_backward,
+    epilogue_backward,
+    matmul,
+    prepared,
+    quantize,
+)
 from tileon_ops._rules.fake.checks import Implementations
 from tileon_ops._rules.required import with_check
 
@@ -16,6 +23,7 @@ IMPLEMENTATIONS: Implementations = {
     **matmul.IMPLEMENTATIONS,
     **epilogue_backward.IMPLEMENTATIONS,
     **block_scaled.IMPLEMENTATIONS,
+    **block_scaled_backward.IMPLEMENTATIONS,
     **prepared.IMPLEMENTATIONS,
     **quantize.IMPLEMENTATIONS,
 }

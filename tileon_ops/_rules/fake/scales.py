@@ -6,17 +6,18 @@ The rules are those of csrc/checks/scales.h, in its words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tileon_ops._rules.fake.checks import Size, any_of, check, check_same_device, dtype_name
+from tileon_ops._rules.fake.checks import Size, any_of, check, check_same_device, dtype_name, same
 
 E4M3, E8M0, FP4, BYTE = torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2, torch.uint8
 
 FLOAT32 = (torch.float32,)
-_FLOAT32_BLOCK = 128  # rows, and elements along k, of a block with a float32 scale of its own
+FLOAT32_BLOCK = 128  # rows, and elements along k, of a block with a float32 scale of its own
 
 BLOCK_ROWS, BLOCK_COLS = 128, 4  # of a packed block: (32, 4, 4) in memory
 BLOCK = (32, 4, 4)
@@ -63,15 +64,25 @@ def check_scale_shape(op: str, name: str, scale: Tensor, rows: Size, cols: Size)
         check(size == wanted, message)
 
 
+def granularity(shape: Sequence[Size], rows: Size, k: Size) -> str:
+    """What has a float32 scale of its own, by the shape of the scales of an operand of (rows, k): "tensor", "row",
+    "1x128" or "128x128". A shape that fits several means the same as each of them."""
+    if len(shape) < 2 or (same(shape[0], 1) and same(shape[1], 1)):
+        return "tensor"
+    if same(shape[0], rows):
+        return "row" if same(shape[1], 1) else "1x128"
+    return "128x128"
+
+
 def check_float32_scale(op: str, name: str, scale: Tensor, element: torch.dtype, rows: Size, k: Size) -> None:
     """Of one scale for an operand of (rows, k), one a row, one for 1 x 128 elements, or one for 128 x 128."""
-    k_blocks = (k + _FLOAT32_BLOCK - 1) // _FLOAT32_BLOCK
+    k_blocks = (k + FLOAT32_BLOCK - 1) // FLOAT32_BLOCK
     shapes: list[tuple[Size, Size]] = [(1, 1), (rows, 1)]
     words = (
         f"(), (1,) or (1, 1) for the whole operand, {'or ' if element == torch.int8 else ''}{(rows, 1)} for each row"
     )
     if element != torch.int8:
-        shapes += [(rows, k_blocks), ((rows + _FLOAT32_BLOCK - 1) // _FLOAT32_BLOCK, k_blocks)]
+        shapes += [(rows, k_blocks), ((rows + FLOAT32_BLOCK - 1) // FLOAT32_BLOCK, k_blocks)]
         words += f", {shapes[2]} for 1 x 128 elements, or {shapes[3]} for 128 x 128"
     message = f"{op}: `{name}` must have the shape {words}, got {tuple(scale.shape)}"
     if scale.dim() == 2:

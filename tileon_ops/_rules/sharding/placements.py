@@ -23,7 +23,8 @@ from torch.distributed.tensor.experimental import register_sharding
 
 from tileon_ops._rules import torch_private
 from tileon_ops._rules.fake import IMPLEMENTATIONS
-from tileon_ops._rules.fake.scales import BLOCK_COLS, BLOCK_ROWS, E4M3
+from tileon_ops._rules.fake.block_scaled import FP4
+from tileon_ops._rules.fake.scales import BLOCK_COLS, BLOCK_ROWS, E4M3, FLOAT32, FLOAT32_BLOCK, granularity
 
 if TYPE_CHECKING:
     from torch.distributed.tensor._dtensor_spec import DTensorSpec
@@ -83,25 +84,50 @@ def _dtype(spec: DTensorSpec) -> torch.dtype:
     return spec.tensor_meta.dtype
 
 
-def _cuts_agree(operand: DTensorSpec, scale: DTensorSpec, dim: int) -> bool:
+def _elements_in_a_row(operand: DTensorSpec) -> int:
+    return operand.shape[1] * (2 if _dtype(operand) in FP4 else 1)
+
+
+def _granularity(scale: DTensorSpec, operand: DTensorSpec) -> str:
+    return granularity(scale.shape, operand.shape[0], _elements_in_a_row(operand))
+
+
+def _of_scale(scale: DTensorSpec | None, operand: DTensorSpec, placed: Placement) -> Placement:
+    """Where scales lie beside an operand that is placed so: replicated along what they are the same for."""
+    if scale is None or _dtype(scale) not in FLOAT32 or placed.is_replicate():
+        return placed
+    kind = _granularity(scale, operand)
+    return Replicate() if kind == "tensor" or (kind == "row" and placed.is_shard(1)) else placed
+
+
+def _cuts_agree(operand: DTensorSpec, scale: DTensorSpec | None, dim: int) -> bool:
     """Whether operand and scales, each cut along `dim` by its own size, are cut at the same elements.
 
-    Rows of 2-D scales always are: they are as many as the operand's. Otherwise the blocks of the scales must fall to
+    Rows that have scales of their own always are: there are as many. Otherwise the blocks of the scales must fall to
     the devices in equal numbers, on however many dimensions of the mesh: then every cut is between two blocks.
     """
+    if scale is None:
+        return True
+    devices, k = operand.mesh.size(), _elements_in_a_row(operand)
+    if _dtype(scale) in FLOAT32:
+        size, blocks = (operand.shape[0], ("128x128",)) if dim == 0 else (k, ("1x128", "128x128"))
+        return _granularity(scale, operand) not in blocks or size % (FLOAT32_BLOCK * devices) == 0
     is_packed = scale.ndim == 5
     if dim == 0:
-        return not is_packed or operand.shape[0] % (BLOCK_ROWS * operand.mesh.size()) == 0
-    per_byte = 1 if _dtype(operand) == E4M3 else 2
+        return not is_packed or operand.shape[0] % (BLOCK_ROWS * devices) == 0
     vec = 16 if _dtype(scale) == E4M3 else 32
-    columns = operand.shape[1] * per_byte // vec
-    return columns % ((BLOCK_COLS if is_packed else 1) * operand.mesh.size()) == 0
+    return k // vec % ((BLOCK_COLS if is_packed else 1) * devices) == 0
+
+
+def _of_global_scale(global_scale: DTensorSpec | None, of_rows: Placement) -> Placement:
+    """One a row is sharded as the rows are."""
+    return Shard(0) if global_scale is not None and global_scale.ndim == 2 and of_rows.is_shard(0) else Replicate()
 
 
 def _block_scaled_matmul(
     a: DTensorSpec,
     b: DTensorSpec,
-    scale_a: DTensorSpec,
+    scale_a: DTensorSpec | None,
     scale_b: DTensorSpec,
     bias: DTensorSpec | None = None,
     global_scale: DTensorSpec | None = None,
@@ -111,9 +137,10 @@ def _block_scaled_matmul(
     **options: Any,
 ) -> Rules:
     def inputs(of_a: Placement, of_b: Placement, of_bias: Placement) -> Placements:
-        return _inputs(
-            (a, of_a), (b, of_b), (scale_a, of_a), (scale_b, of_b), (bias, of_bias), (global_scale, Replicate())
-        )
+        of_scales = _of_scale(scale_a, a, of_a), _of_scale(scale_b, b, of_b)
+        of_global = _of_global_scale(global_scale, of_a)
+        scales = (scale_a, of_scales[0]), (scale_b, of_scales[1])
+        return _inputs((a, of_a), (b, of_b), *scales, (bias, of_bias), (global_scale, of_global))
 
     rules: Rules = [([Replicate()], inputs(Replicate(), Replicate(), Replicate()))]
     if _cuts_agree(a, scale_a, 0):
@@ -127,11 +154,32 @@ def _block_scaled_matmul(
     return rules
 
 
+def _block_scaled_backward(
+    grad: DTensorSpec, b: DTensorSpec, scale_b: DTensorSpec, global_scale: DTensorSpec | None = None
+) -> Rules:
+    """(m, n) of grad and (n, k) of b."""
+
+    def inputs(of_grad: Placement, of_b: Placement) -> Placements:
+        of_global = _of_global_scale(global_scale, of_grad)
+        return _inputs((grad, of_grad), (b, of_b), (scale_b, _of_scale(scale_b, b, of_b)), (global_scale, of_global))
+
+    rules: Rules = [
+        ([Replicate()], inputs(Replicate(), Replicate())),
+        ([Shard(0)], inputs(Shard(0), Replicate())),
+    ]
+    if _cuts_agree(b, scale_b, 0):
+        rules.append(([Partial()], inputs(Shard(1), Shard(0))))
+    if _cuts_agree(b, scale_b, 1):
+        rules.append(([Shard(1)], inputs(Replicate(), Shard(1))))
+    return rules
+
+
 _RULES: dict[Any, Callable[..., Rules]] = {
     torch.ops.tileon.matmul.default: _matmul,
     torch.ops.tileon._matmul_with_preactivation.default: _matmul_with_preactivation,
     torch.ops.tileon._epilogue_backward.default: _epilogue_backward,
     torch.ops.tileon.block_scaled_matmul.default: _block_scaled_matmul,
+    torch.ops.tileon._block_scaled_backward.default: _block_scaled_backward,
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tileon_ops._rules.vmap import matmul, quantized
+from tileon_ops._rules.vmap import block_scaled, matmul, quantized
 
 _library = torch.library.Library("tileon", "IMPL")
 
@@ -24,7 +24,7 @@ def _refuse_out(name: str) -> Callable[..., None]:
 
 
 def register() -> None:
-    for name, rule in {**matmul.RULES, **quantized.RULES}.items():
+    for name, rule in {**matmul.RULES, **quantized.RULES, **block_scaled.RULES}.items():
         torch.library.register_vmap(f"tileon::{name}", rule, lib=_library)
     for name in _OUT_OPS:  # register_vmap takes no op with a tensor by keyword
         _library.impl(name, _refuse_out(name), "FuncTorchBatched")

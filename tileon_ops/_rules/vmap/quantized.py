@@ -1,11 +1,9 @@
-"""vmap of the ops on block-scaled operands: the samples' rows become the rows of one call.
+"""vmap of quantizing and of packing scales: the samples' rows become the rows of one call.
 
 Packed scales hold blocks of 128 rows. Where a sample's rows are a multiple of that, the samples' scales one after the
 other are packed scales themselves; otherwise they are unpacked, and packed again if need be.
 
-block_scaled_matmul has no batch. Where only `a` and its scales are mapped, samples become rows; where only `b`, its
-scales and the bias are, columns. All else is one call for each sample: both operands, a global scale, the bias alone;
-for `quantize` a global scale.
+`quantize` with a global scale for each sample is one call for each.
 """
 
 from __future__ import annotations
@@ -18,13 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tileon_ops._rules.fake import quantize
-from tileon_ops._rules.fake.block_scaled import check_block_scaled, elements_in_a_row
 from tileon_ops._rules.fake.checks import Size
 from tileon_ops._rules.fake.scales import BLOCK_ROWS, FORMATS
 
 _ops = torch.ops.tileon
-
-MXFP4, NVFP4 = FORMATS["mxfp4"], FORMATS["nvfp4"]
 
 Dim = int | None  # which dimension of a tensor is mapped
 
@@ -48,17 +43,17 @@ def in_front(tensor: Tensor, dim: Dim, mapped: int) -> Tensor:
     return tensor.expand(mapped, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
 
 
-def _fold(tensor: Tensor, dim: Dim, mapped: int) -> Tensor:
+def fold(tensor: Tensor, dim: Dim, mapped: int) -> Tensor:
     """(V * rows, ...)"""
     return in_front(tensor, dim, mapped).flatten(0, 1)
 
 
-def _unfold(tensor: Tensor, mapped: int) -> Tensor:
+def unfold(tensor: Tensor, mapped: int) -> Tensor:
     """(V * rows, ...) as (V, rows, ...)"""
     return tensor.unflatten(0, (mapped, tensor.shape[0] // max(mapped, 1)))
 
 
-def _one_by_one(op: Any, info: Info, in_dims: tuple[Dim, ...], arguments: Any, options: Any) -> Any:
+def one_by_one(op: Any, info: Info, in_dims: tuple[Dim, ...], arguments: Any, options: Any) -> Any:
     """One call for each sample."""
     if info.batch_size == 0:
         name = op.name().removeprefix("tileon::")
@@ -75,17 +70,17 @@ def _one_by_one(op: Any, info: Info, in_dims: tuple[Dim, ...], arguments: Any, o
 def _pack(scale: Tensor) -> Tensor:
     """(V, rows, columns) to (V, ceil(rows / 128), ceil(columns / 4), 32, 4, 4)."""
     padded = F.pad(scale.view(torch.uint8), (0, 0, 0, -scale.shape[1] % BLOCK_ROWS)).view(scale.dtype)
-    return _unfold(_ops.pack_scales(padded.flatten(0, 1)), scale.shape[0])
+    return unfold(_ops.pack_scales(padded.flatten(0, 1)), scale.shape[0])
 
 
 def _unpack(packed: Tensor, rows: Size, cols: Size) -> Tensor:
     """(V, R, C, 32, 4, 4) to (V, rows, columns)."""
     mapped, blocks = packed.shape[:2]
     unpacked = _ops.unpack_scales(packed.flatten(0, 1), mapped * blocks * BLOCK_ROWS, cols)
-    return _unfold(unpacked, mapped)[:, :rows]
+    return unfold(unpacked, mapped)[:, :rows]
 
 
-def _fold_scale(scale: Tensor, dim: Dim, mapped: int, rows: Size, cols: Size) -> Tensor:
+def fold_packed_scale(scale: Tensor, dim: Dim, mapped: int, rows: Size, cols: Size) -> Tensor:
     """Scales of V * rows rows, from those of `rows` for each sample, 2-D or packed."""
     scale = in_front(scale, dim, mapped)
     if scale.dim() == 6 and rows % BLOCK_ROWS != 0:
@@ -105,15 +100,15 @@ def _quantize(
     like_global = None if global_scale is None else sample(global_scale, global_dim)
     like_data, _ = quantize.IMPLEMENTATIONS["quantize"](sample(x, x_dim), format, like_global, **options)
     if global_dim is not None:
-        return _one_by_one(_ops.quantize.default, info, (x_dim, None, global_dim), (x, format, global_scale), options)
+        return one_by_one(_ops.quantize.default, info, (x_dim, None, global_dim), (x, format, global_scale), options)
     rows = like_data.shape[0]
-    data, scale = _ops.quantize(_fold(x, x_dim, info.batch_size), format, global_scale, **options)
+    data, scale = _ops.quantize(fold(x, x_dim, info.batch_size), format, global_scale, **options)
     if rows % BLOCK_ROWS == 0:
-        scale = _unfold(scale, info.batch_size)
+        scale = unfold(scale, info.batch_size)
     else:
         cols = like_data.shape[1] * FORMATS[format].per_byte // FORMATS[format].vec
-        scale = _pack(_unfold(_ops.unpack_scales(scale, data.shape[0], cols), info.batch_size))
-    return (_unfold(data, info.batch_size), scale), (0, 0)
+        scale = _pack(unfold(_ops.unpack_scales(scale, data.shape[0], cols), info.batch_size))
+    return (unfold(data, info.batch_size), scale), (0, 0)
 
 
 def _dequantize(
@@ -136,11 +131,11 @@ def _dequantize(
         out_dtype=out_dtype,
     )
     rows, k = like.shape
-    data = _fold(data, data_dim, mapped)
-    scale = _fold_scale(scale, scale_dim, mapped, rows, k // FORMATS[format].vec)
+    data = fold(data, data_dim, mapped)
+    scale = fold_packed_scale(scale, scale_dim, mapped, rows, k // FORMATS[format].vec)
     if global_scale is None or global_dim is None:
-        return _unfold(_ops.dequantize(data, scale, format, global_scale, out_dtype=out_dtype), mapped), 0
-    values = _unfold(_ops.dequantize(data, scale, format), mapped)  # float32, as the op multiplies them
+        return unfold(_ops.dequantize(data, scale, format, global_scale, out_dtype=out_dtype), mapped), 0
+    values = unfold(_ops.dequantize(data, scale, format), mapped)  # float32, as the op multiplies them
     return (values * global_scale.movedim(global_dim, 0).reshape(mapped, 1, 1)).to(like.dtype), 0
 
 
@@ -154,48 +149,9 @@ def _unpack_scales(info: Info, in_dims: tuple[Dim, ...], packed: Tensor, rows: i
     return _unpack(in_front(packed, in_dims[0], info.batch_size), rows, cols), 0
 
 
-def _block_scaled_rule(op: Any, own_tensors: int) -> Callable[..., Any]:
-    """The rule of an op that takes a, b, scale_a, scale_b, `own_tensors` others, bias and global_scale."""
-    count = 6 + own_tensors
-
-    def rule(info: Info, in_dims: tuple[Dim, ...], *arguments: Any, **options: Any) -> Any:
-        arguments = (*arguments, *(None,) * (count - len(arguments)))
-        in_dims = pad_dims(in_dims, count)
-        likes: list[Any] = [x if x is None else sample(x, dim) for x, dim in zip(arguments, in_dims, strict=True)]
-        activation, out_dtype = options.get("activation", "none"), options.get("out_dtype")
-        check_block_scaled(likes[0], likes[1], likes[2], likes[3], likes[-2], likes[-1], activation, out_dtype)
-        a, b, scale_a, scale_b, *others, bias, global_scale = arguments
-        a_dim, b_dim, scale_a_dim, scale_b_dim, *other_dims, bias_dim, global_dim = in_dims
-        mapped, rows, columns = info.batch_size, likes[0].shape[0], likes[1].shape[0]
-        groups = elements_in_a_row(likes[0]) // (NVFP4.vec if scale_a.dtype in NVFP4.scales else MXFP4.vec)
-
-        a_is_mapped = a_dim is not None or scale_a_dim is not None
-        b_is_mapped = b_dim is not None or scale_b_dim is not None
-        others_are_mapped = global_dim is not None or any(dim is not None for dim in other_dims)
-        if others_are_mapped or a_is_mapped == b_is_mapped:
-            return _one_by_one(op, info, in_dims, arguments, options)
-        if a_is_mapped:
-            if bias_dim is not None:
-                return _one_by_one(op, info, in_dims, arguments, options)
-            a = _fold(a, a_dim, mapped)
-            scale_a = _fold_scale(scale_a, scale_a_dim, mapped, rows, groups)
-            return _unfold(op(a, b, scale_a, scale_b, *others, bias, global_scale, **options), mapped), 0
-        if others:  # made from one `b`
-            return _one_by_one(op, info, in_dims, arguments, options)
-        b = _fold(b, b_dim, mapped)
-        scale_b = _fold_scale(scale_b, scale_b_dim, mapped, columns, groups)
-        bias = None if bias is None else _fold(bias, bias_dim, mapped)
-        result = op(a, b, scale_a, scale_b, bias, global_scale, **options)
-        return result.unflatten(1, (mapped, columns)), 1
-
-    return rule
-
-
 RULES: dict[str, Callable[..., Any]] = {
     "quantize": _quantize,
     "dequantize": _dequantize,
     "pack_scales": _pack_scales,
     "unpack_scales": _unpack_scales,
-    "block_scaled_matmul": _block_scaled_rule(_ops.block_scaled_matmul.default, 0),
-    "_block_scaled_matmul_prepared": _block_scaled_rule(_ops._block_scaled_matmul_prepared.default, 1),
 }
