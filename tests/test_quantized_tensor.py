@@ -48,7 +48,7 @@ class TestOne:
     def test_shape_dtype_device_and_text(self, device: torch.device, name: str) -> None:
         q = made(name, device)
         assert q.shape == (40, 256)
-        assert q.dtype == q.data.dtype and q.device == q.data.device
+        assert (q.dtype, q.device) == (q.data.dtype, q.data.device)
         assert repr(q).startswith(f"QuantizedTensor({name}, shape=(40, 256), data ")
         assert q.nbytes == sum(tensor.nbytes for tensor in q.state_dict().values())
 
@@ -132,7 +132,8 @@ class TestTogether:
     def test_a_global_scale_for_each_row(self, device: torch.device) -> None:
         x = torch.randn(9, 256, generator=torch.Generator().manual_seed(2)).to(device)
         a, b = QuantizedTensor.quantize(x, "nvfp4", per_row=True), made("nvfp4", device)
-        assert a.global_scale is not None and a.global_scale.shape == (9, 1)
+        assert a.global_scale is not None
+        assert a.global_scale.shape == (9, 1)
         actual = tileon_ops.block_scaled_matmul(a, b, out_dtype=torch.float32)
         wanted = a.dequantize().double() @ b.dequantize().double().t()
         torch.testing.assert_close(actual.double(), wanted, rtol=1e-4, atol=1e-3)

@@ -101,7 +101,8 @@ def test_extreme_scales_of_a_weight_are_computed_anew(device: torch.device) -> N
         )
         wanted = multiply(a, type(b)(b.data, scale, b.elements, b.scales), out_dtype=F32)
         decoded = by_config(OWN[-1], a, type(b)(b.data, scale, b.elements, b.scales), out_dtype=F32)
-        assert torch.equal(actual, decoded) and torch.equal(wanted, decoded)
+        assert torch.equal(actual, decoded)
+        assert torch.equal(wanted, decoded)
 
 
 @pytest.mark.slow

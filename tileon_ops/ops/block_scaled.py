@@ -8,18 +8,40 @@ from torch import Tensor
 from tileon_ops._rules.activations import listing_activations
 from tileon_ops._rules.errors import raise_typed
 from tileon_ops._rules.required import check_tensors
+from tileon_ops.ops.quantized_tensor import QuantizedTensor
 
 # Registered when tileon_ops is imported. The overloads by name: a packet has to search for the right one at every call.
 _op = torch.ops.tileon.block_scaled_matmul.default
 _out_op = torch.ops.tileon.block_scaled_matmul.out
 
 
+def _parts(
+    name: str, operand: Tensor | QuantizedTensor, scale: Tensor | None, global_scale: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """What the op takes in the place of an operand, and the global scale with that of the operand in it."""
+    if not isinstance(operand, QuantizedTensor):
+        return operand, scale, global_scale
+    if scale is not None:
+        raise RuntimeError(
+            f"block_scaled_matmul: `scale_{name}` must be None where `{name}` is a QuantizedTensor, which has its own"
+        )
+    own = operand.global_scale
+    if name == "b" and own is not None and own.numel() != 1:
+        raise RuntimeError(
+            f"block_scaled_matmul: the global scale of `b` must be one element, got the shape {tuple(own.shape)}"
+        )
+    if own is not None:
+        own = own if name == "a" else own.reshape(())
+        global_scale = own if global_scale is None else own * global_scale
+    return operand.data, operand.scale, global_scale
+
+
 @listing_activations
 def block_scaled_matmul(
-    a: Tensor,
-    b: Tensor,
-    scale_a: Tensor | None,
-    scale_b: Tensor,
+    a: Tensor | QuantizedTensor,
+    b: Tensor | QuantizedTensor,
+    scale_a: Tensor | None = None,
+    scale_b: Tensor | None = None,
     bias: Tensor | None = None,
     global_scale: Tensor | None = None,
     *,
@@ -48,7 +70,8 @@ def block_scaled_matmul(
     for NaN, which makes its whole block NaN.
 
     Args:
-        a: (m, k) of e4m3, or (m, k / 2) bytes of fp4. Any strides.
+        a: (m, k) of e4m3, or (m, k / 2) bytes of fp4, any strides; or a `tileon_ops.QuantizedTensor`, which brings its
+            scale and its global scale.
         b: (n, k) of e4m3, or (n, k / 2) bytes of fp4, likewise: a row for every column of the result.
         scale_a: (m, k / vec), or packed: (ceil(m / 128), ceil(k / vec / 4), 32, 4, 4), whose element `[i, j, r, q, c]`
             is of row `128 i + 32 q + r` and column `4 j + c`; what stands in the padding does not matter. Any strides.
@@ -76,6 +99,8 @@ def block_scaled_matmul(
 
     The formats are those of the OCP Microscaling Formats 1.0 and of NVIDIA's nvfp4.
     """
+    a, scale_a, global_scale = _parts("a", a, scale_a, global_scale)
+    b, scale_b, global_scale = _parts("b", b, scale_b, global_scale)
     options = {"activation": activation, "slope": slope, "out_dtype": out_dtype, "fast_accum": fast_accum}
     try:
         if out is None:

@@ -115,11 +115,14 @@ class QuantizedTensor:
     def from_state_dict(cls, state: Mapping[str, Tensor], format: str) -> QuantizedTensor:
         return cls(state["data"], state["scale"], format, state.get("global_scale"))
 
+    # As bytes, with the dtypes beside them: pickle knows no storage of float8_e8m0fnu.
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.state_dict(), "format": self.format}
+        tensors = {name: (_bytes(tensor), tensor.dtype) for name, tensor in self.state_dict().items()}
+        return {"format": self.format, "tensors": tensors}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["data"], state["scale"], state["format"], state.get("global_scale"))  # type: ignore[misc]
+        tensors = {name: stored.view(dtype) for name, (stored, dtype) in state["tensors"].items()}
+        self.__init__(tensors["data"], tensors["scale"], state["format"], tensors.get("global_scale"))  # type: ignore[misc]
 
     def __repr__(self) -> str:
         global_scale = "" if self.global_scale is None else f", global_scale {tuple(self.global_scale.shape)}"
@@ -127,6 +130,10 @@ class QuantizedTensor:
             f"QuantizedTensor({self.format}, shape={tuple(self.shape)}, data {_text(self.data)}, "
             f"scale {_text(self.scale)}{global_scale}, device='{self.device}')"
         )
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor
 
 
 def _text(tensor: Tensor) -> str:
