@@ -13,8 +13,9 @@
 namespace tileon::sm80 {
 namespace {
 
-constexpr const char* kFamilyNames[] = {"mma", "mma_gather", "simt", "dmma", "skinny"};  // in the order of Family
-static_assert(std::size(kFamilyNames) == static_cast<int>(Family::kSkinny) + 1);
+constexpr const char* kFamilyNames[] = {"mma",  "mma_gather", "simt",
+                                        "dmma", "skinny",     "narrow"};  // in the order of Family
+static_assert(std::size(kFamilyNames) == static_cast<int>(Family::kNarrow) + 1);
 
 // The functions of a Backend over one table of configs.
 template <const auto& kConfigs>
