@@ -13,9 +13,9 @@
 namespace tileon::sm80 {
 namespace {
 
-constexpr const char* kFamilyNames[] = {"mma",  "mma_gather", "simt",
-                                        "dmma", "skinny",     "decoded"};  // in the order of Family
-static_assert(std::size(kFamilyNames) == static_cast<int>(Family::kDecoded) + 1);
+constexpr const char* kFamilyNames[] = {"mma",    "mma_gather", "simt",  "dmma",
+                                        "skinny", "decoded",    "narrow"};  // in the order of Family
+static_assert(std::size(kFamilyNames) == static_cast<int>(Family::kNarrow) + 1);
 
 // The functions of a Backend over one table of configs.
 template <const auto& kConfigs>

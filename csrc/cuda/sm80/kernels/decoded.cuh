@@ -42,7 +42,7 @@ struct DecodedKernel {
   static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
   using Sums = float[fragments_m][fragments_n][4];
   using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
-  using Slab = FragmentSlab<float, kConfig>;
+  using Slab = WarpSlab<float, kConfig>;
   static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
   static_assert(shared_bytes >= Pipeline::bytes && shared_bytes >= threads / 32 * Slab::bytes);
 };

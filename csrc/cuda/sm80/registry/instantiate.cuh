@@ -13,6 +13,7 @@
 #include "cuda/sm80/heuristics/choice.h"
 #include "cuda/sm80/kernels/block_scaled.cuh"
 #include "cuda/sm80/kernels/mma.cuh"
+#include "cuda/sm80/kernels/narrow.cuh"
 #include "cuda/sm80/kernels/panels.cuh"
 #include "cuda/sm80/kernels/skinny.cuh"
 #include "cuda/sm80/registry/registry.h"
@@ -25,29 +26,34 @@ inline ScaledKernelProblem part_for(KernelFunction<BlockScaledParams>, const Pro
   return scaled_kernel_problem(problem);
 }
 
+// Calls launch(first batch, blocks) as often as it takes grids for all batches of so many tiles each.
+template <typename Launch>
+void for_each_grid(int64_t tiles, int64_t batch, const Launch& launch) {
+  constexpr int64_t max_blocks = 0x7fffffff;  // of a grid's x dimension
+  if (tiles > max_blocks) throw std::runtime_error("tileon: the output has more than 2^31 tiles");
+  const int64_t batches_at_once = max_blocks / tiles;
+  for (int64_t first = 0; first < batch; first += batches_at_once)
+    launch(first, static_cast<unsigned>(std::min(batches_at_once, batch - first) * tiles));
+}
+
 // `kKernel` is a __global__ function of TileParams alone, `Kernel` its types and sizes.
 template <auto kKernel, typename Kernel>
 void launch(const Problem& problem, cudaStream_t stream) {
-  constexpr int64_t max_blocks = 0x7fffffff;  // of a grid's x dimension
-  static std::atomic<uint64_t> done{0};       // a bit a device, for this kernel
+  static std::atomic<uint64_t> done{0};  // a bit a device, for this kernel
   allow_shared_memory(reinterpret_cast<const void*>(kKernel), Kernel::shared_bytes, done);
   TileParams params{part_for(kKernel, problem), tile_order(Kernel::config, problem.m, problem.n), 0, 0,
                     takes_vector_stores(problem)};
-  const int64_t tiles = params.order.count();
-  if (tiles > max_blocks) throw std::runtime_error("tileon: the output has more than 2^31 tiles");
-  params.tiles_per_batch = static_cast<int>(tiles);
-  const int64_t batches_at_once = max_blocks / tiles;
-  for (int64_t first = 0; first < problem.batch; first += batches_at_once) {
-    params.first_batch = first;
-    const int64_t blocks = std::min(batches_at_once, problem.batch - first) * tiles;
+  for_each_grid(params.order.count(), problem.batch, [&](int64_t first_batch, unsigned blocks) {
+    params.tiles_per_batch = static_cast<int>(params.order.count());
+    params.first_batch = first_batch;
     launch_kernel("launching a portable kernel",
-                  {.grid = dim3(static_cast<unsigned>(blocks)),
+                  {.grid = dim3(blocks),
                    .threads = Kernel::config.threads(),
                    .stream = stream,
                    .shared_bytes = Kernel::shared_bytes,
                    .may_overlap = problem.device_flag.words != nullptr},  // such a kernel waits by itself
                   kKernel, params);
-  }
+  });
 }
 
 // Of fp8, operands along k alone (why_not).
@@ -72,6 +78,29 @@ void launch_gather(const Problem& problem, cudaStream_t stream) {
   using Stored = std::conditional_t<is_float8(dtype), AnyFloat8, DeviceType<dtype>>;
   using Kernel = MmaKernel<kTile, Stored, Major::kK, Major::kK, Stored>;
   launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
+}
+
+// One instance serves both operands as the long one, and all pairs of fp8 dtypes.
+template <DType kDType, TileConfig kTile>
+void launch_narrow(const Problem& problem, cudaStream_t stream) {
+  using Element = std::conditional_t<is_float8(kDType), AnyFloat8, DeviceType<kDType>>;
+  const NarrowPlan plan = narrow_plan(problem, kTile.tile_m);
+  const int64_t tiles_rows = (narrow_rows(problem) + plan.rows() - 1) / plan.rows();
+  const int64_t tiles_columns = (narrow_columns(problem) + kTile.tile_m - 1) / kTile.tile_m;
+  NarrowParams params{kernel_problem(problem), plan, narrow_steps(problem, plan, kTile.tile_m),
+                      static_cast<int>(tiles_columns)};
+  for_each_grid(tiles_rows * tiles_columns, problem.batch, [&](int64_t first_batch, unsigned blocks) {
+    params.tiles_per_batch = static_cast<int>(tiles_rows * tiles_columns);
+    params.first_batch = first_batch;
+    const LaunchConfig config{.grid = dim3(blocks),
+                              .threads = plan.threads(),
+                              .stream = stream,
+                              .shared_bytes = kNarrowSharedBytes,
+                              .may_overlap = problem.device_flag.words != nullptr};  // such a kernel waits by itself
+    visit<true, false>(plan.along_k, [&](auto along_k) {
+      launch_kernel("launching a portable kernel", config, &narrow<NarrowKernel<Element, kTile, along_k()>>, params);
+    });
+  });
 }
 
 template <TileConfig kTile>
@@ -104,6 +133,10 @@ void launch_kind(const Problem& problem, cudaStream_t stream) {
   } else if constexpr (kTile.family == Family::kSkinny) {
     using Kernel = SkinnyKernel<kTile>;
     launch<&skinny<Kernel>, Kernel>(problem, stream);
+  } else if constexpr (kTile.family == Family::kNarrow && kKind == Kind::kTf32) {
+    launch_config<Kind::kFloat32>(kConfig, problem, stream);
+  } else if constexpr (kTile.family == Family::kNarrow) {
+    launch_narrow<info(kKind).a, kTile>(problem, stream);
   } else {
     launch_panels<kTile>(problem, stream);
   }
@@ -120,5 +153,7 @@ bool launch_config(int config, const Problem& problem, cudaStream_t stream) {
   });
   return is_launched;
 }
+
+extern template bool launch_config<Kind::kFloat32>(int, const Problem&, cudaStream_t);  // which tf32 calls
 
 }  // namespace tileon::sm80

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cuda/common/kernel_choice.h"
+#include "cuda/common/narrow.h"
 #include "cuda/sm90/heuristics/bf16x6.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
@@ -168,15 +169,16 @@ inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
   return candidates;
 }
 
-// The config that is expected to be fastest, by number; -1 where none can run the problem. The costs are those of cheap
-// formulas.
+// The config that is expected to be fastest, by number; -1 where none can run the problem, and where the portable
+// kernels for few rows or columns should be faster. The costs are those of cheap formulas.
 inline int choose_dense(const Problem& problem, const Gpu& gpu) {
   if (why_not_dense(problem, gpu) != nullptr) return -1;
   const Costs costs(kCostTable, DenseWork<float>(Operands::k16Bits, problem, gpu.sm_count, kGpuNumbers));
   const bool cheap = is_cheap_epilogue(problem);
-  return cheapest_config(
+  const int best = cheapest_config(
       kDenseConfigs, [&](const KernelConfig& config) { return may_choose(config, cheap); },
       [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
+  return narrow_pays(problem, gpu, costs.ns[best]) ? -1 : best;
 }
 
 // Nanoseconds that a consumer takes for an element of a tile of fp8 whose sums go through shared memory: for any
@@ -194,18 +196,20 @@ inline double staged_store_ns(const KernelConfig& config, const Problem& problem
   return kStagedNs * waves * tile.tile_m * columns / std::min(tile.consumers, 2);
 }
 
+// As choose_dense.
 inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
   if (why_not_fp8(problem, gpu) != nullptr) return -1;
   const Work work(problem, 1);
   const Operands wanted = problem.fast_accum ? Operands::kFp8 : Operands::kFp8Promoted;
-  return cheapest_config(
-      kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; },
-      [&](const KernelConfig& config) {
-        return largest_bound_ns(config, problem, work, gpu.sm_count) + staged_store_ns(config, problem, gpu.sm_count);
-      });
+  const auto ns = [&](const KernelConfig& config) {
+    return largest_bound_ns(config, problem, work, gpu.sm_count) + staged_store_ns(config, problem, gpu.sm_count);
+  };
+  const int best = cheapest_config(
+      kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; }, ns);
+  return narrow_pays(problem, gpu, ns(kFp8Configs[best])) ? -1 : best;
 }
 
-// As choose_dense; -1 too where the portable kernels, which take the operands as they are, should be as fast.
+// As choose_dense; -1 too where other portable kernels, which take the operands as they are, should be as fast.
 inline int choose_bf16x6(const Problem& problem, const Gpu& gpu) {
   if (why_not_bf16x6(problem, gpu) != nullptr) return -1;
   const Problem split = bf16x3_problem(problem, nullptr);
@@ -213,7 +217,8 @@ inline int choose_bf16x6(const Problem& problem, const Gpu& gpu) {
   const auto ns = [&](const KernelConfig& config) { return product_ns(config, split, work, gpu.sm_count); };
   const auto any = [](const KernelConfig&) { return true; };
   const int config = cheapest_config(kBf16x6Configs, any, ns);
-  return ns(kBf16x6Configs[config]) + split_ns(problem) < portable_ns(problem) ? config : -1;
+  const double total = ns(kBf16x6Configs[config]) + split_ns(problem);
+  return total < portable_ns(problem) && !narrow_pays(problem, gpu, total) ? config : -1;
 }
 
 // ---- block-scaled products ----
