@@ -63,6 +63,8 @@ constexpr ScalarType scalar_type(DType dtype) {
       return ScalarType::Float8_e5m2;
     case DType::kFloat4E2M1:
       return ScalarType::Float4_e2m1fn_x2;
+    case DType::kInt8:
+      return ScalarType::Char;
   }
   return ScalarType::Undefined;
 }
@@ -83,7 +85,6 @@ inline const char* dtype_name(ScalarType type) {
   };
   static constexpr Name kNames[] = {
       {ScalarType::Byte, "uint8"},
-      {ScalarType::Char, "int8"},
       {ScalarType::Short, "int16"},
       {ScalarType::Int, "int32"},
       {ScalarType::Long, "int64"},

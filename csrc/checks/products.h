@@ -106,6 +106,7 @@ constexpr OfferedOutputs kOfferedOutputs[] = {
     {DType::kFloat8E4M3, 3, {DType::kFloat16, DType::kBFloat16, DType::kFloat32}},
     {DType::kFloat8E5M2, 3, {DType::kFloat16, DType::kBFloat16, DType::kFloat32}},
     {DType::kFloat4E2M1, 0, {}},  // only with scales: block_scaled_matmul
+    {DType::kInt8, 0, {}},
 };
 
 constexpr const OfferedOutputs& offered_outputs(DType dtype) { return kOfferedOutputs[static_cast<int>(dtype)]; }

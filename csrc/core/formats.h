@@ -10,7 +10,7 @@ namespace tileon {
 
 // ---- dtypes ----
 
-enum class DType : int8_t { kFloat16, kBFloat16, kFloat32, kFloat64, kFloat8E4M3, kFloat8E5M2, kFloat4E2M1 };
+enum class DType : int8_t { kFloat16, kBFloat16, kFloat32, kFloat64, kFloat8E4M3, kFloat8E5M2, kFloat4E2M1, kInt8 };
 
 struct DTypeInfo {
   DType dtype;
@@ -26,6 +26,7 @@ constexpr DTypeInfo kDTypes[] = {
     {DType::kFloat8E4M3, "float8_e4m3fn", 1},
     {DType::kFloat8E5M2, "float8_e5m2", 1},
     {DType::kFloat4E2M1, "float4_e2m1fn_x2", 1},
+    {DType::kInt8, "int8", 1},
 };
 
 constexpr const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<int>(dtype)]; }
@@ -41,7 +42,7 @@ static_assert(in_order_of_enum());
 
 // ---- block-scaled formats ----
 
-enum class ScaleType : int8_t { kE8M0, kE4M3 };
+enum class ScaleType : int8_t { kE8M0, kE4M3, kFloat32 };
 
 // Of one operand; a product of two different mx operands is called mixed.
 enum class Format : int8_t { kMxfp8, kMxfp4, kNvfp4 };
