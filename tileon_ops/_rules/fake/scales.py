@@ -14,6 +14,7 @@ from torch import Tensor
 from tileon_ops._rules.fake.checks import Size, check, check_same_device, dtype_name
 
 E4M3, E8M0, FP4, BYTE = torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2, torch.uint8
+FLOAT32, INT8 = torch.float32, torch.int8
 
 BLOCK_ROWS, BLOCK_COLS = 128, 4  # of a packed block: (32, 4, 4) in memory
 BLOCK = (32, 4, 4)
@@ -26,11 +27,25 @@ class Format:
     name: str
     elements: tuple[torch.dtype, ...]
     scales: tuple[torch.dtype, ...]
-    vec: int  # elements along k that share a scale
+    vec: int  # elements along k that share a scale; 0: all of them
+    rows: int = 1  # rows that share a scale; 0: all of them
 
     @property
     def per_byte(self) -> int:
-        return 1 if self.elements == (E4M3,) else 2
+        return 2 if FP4 in self.elements else 1
+
+    @property
+    def has_packed_scales(self) -> bool:
+        """Scales of one byte; others are float32, (rows of blocks, columns of blocks)."""
+        return self.scales != (FLOAT32,)
+
+    def scale_shape(self, rows: Size, k: Size) -> tuple[Size, Size]:
+        """Of scales that are not packed."""
+        return _blocks_in(rows, self.rows), _blocks_in(k, self.vec)
+
+
+def _blocks_in(size: Size, block: int) -> Size:
+    return 1 if block == 0 else size if block == 1 else (size + block - 1) // block
 
 
 FORMATS = {
@@ -39,6 +54,12 @@ FORMATS = {
         Format("mxfp8", (E4M3,), (E8M0, BYTE), 32),
         Format("mxfp4", (BYTE, FP4), (E8M0, BYTE), 32),
         Format("nvfp4", (BYTE, FP4), (E4M3,), 16),
+        Format("fp8_tensor", (E4M3,), (FLOAT32,), 0, 0),
+        Format("fp8_row", (E4M3,), (FLOAT32,), 0),
+        Format("fp8_1x128", (E4M3,), (FLOAT32,), 128),
+        Format("fp8_128x128", (E4M3,), (FLOAT32,), 128, 128),
+        Format("int8_row", (INT8,), (FLOAT32,), 0),
+        Format("int8_tensor", (INT8,), (FLOAT32,), 0, 0),
     )
 }
 
@@ -60,13 +81,21 @@ def check_scale_shape(op: str, name: str, scale: Tensor, rows: Size, cols: Size)
         check(size == wanted, message)
 
 
-def check_global_scale(op: str, global_scale: Tensor, like: Tensor, like_name: str) -> None:
+def check_global_scale(
+    op: str, global_scale: Tensor, like: Tensor, like_name: str, rows: Size | None = None
+) -> None:
+    """`rows`, where given: of the operand that may have a global scale for each of its rows."""
     check_same_device(op, "global_scale", global_scale, like, like_name)
     check(
         global_scale.dtype == torch.float32,
         f"{op}: `global_scale` must be float32, got {dtype_name(global_scale.dtype)}",
     )
-    message = f"{op}: `global_scale` must be one element, 0-D or (1,), got the shape {tuple(global_scale.shape)}"
-    check(global_scale.dim() <= 1, message)
-    for size in global_scale.shape:
+    one_a_row = "" if rows is None else f", or one a row, ({rows}, 1)"
+    message = (
+        f"{op}: `global_scale` must be one element, 0-D or (1,){one_a_row}, got the shape {tuple(global_scale.shape)}"
+    )
+    check(global_scale.dim() <= (1 if rows is None else 2), message)
+    if rows is not None and global_scale.dim() == 2:
+        check(global_scale.shape[0] == rows, message)
+    for size in global_scale.shape[-1:]:
         check(size == 1, message)
