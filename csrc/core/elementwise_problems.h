@@ -14,35 +14,40 @@ namespace tileon {
 
 struct QuantizeProblem {
   int64_t rows = 0;
-  int64_t k = 0;  // a multiple of the format's vec
+  int64_t k = 0;  // where scales are packed, a multiple of the format's vec
   Format format = Format::kMxfp8;
   ScaleRounding rounding = ScaleRounding::kFloor;
   DType dtype = DType::kFloat32;  // of x: float32, float16 or bfloat16
   const void* x = nullptr;
   int64_t stride_row = 0;  // of x, in elements
   int64_t stride_k = 0;
-  const float* global_scale = nullptr;  // one element, or null: 1; nvfp4 alone has one
+  const float* global_scale = nullptr;  // null: 1; nvfp4 alone has one
+  int64_t global_stride = 0;            // from row to row; 0: one for all
   uint8_t* data = nullptr;              // [rows][k / elements per byte]
-  uint8_t* scale = nullptr;             // packed, of packed_bytes(); the kernel writes the padding too, as 0
+  // Packed, of packed_bytes(); the kernel writes the padding too, as 0. Or float32, [scale_rows()][cols()]
+  void* scale = nullptr;
 
-  constexpr int64_t cols() const { return k / info(format).vec; }
+  constexpr int64_t cols() const { return blocks_in(k, info(format).vec); }
+  constexpr int64_t scale_rows() const { return blocks_in(rows, info(format).rows); }
   constexpr int64_t packed_bytes() const { return packed_scale_bytes(rows, cols()); }
 };
 
 struct DequantizeProblem {
   int64_t rows = 0;
-  int64_t k = 0;  // a multiple of the format's vec
+  int64_t k = 0;  // where scales are packed, a multiple of the format's vec
   Format format = Format::kMxfp8;
   DType out_dtype = DType::kFloat32;  // float32, float16 or bfloat16
   const uint8_t* data = nullptr;
   int64_t stride_row = 0;  // of data, in bytes
   int64_t stride_k = 0;    // from byte to byte: of e2m1, from pair to pair
-  const uint8_t* scale = nullptr;
-  ScaleStrides scale_strides{};
-  const float* global_scale = nullptr;  // one element, or null: 1; nvfp4 alone has one
+  const void* scale = nullptr;
+  ScaleStrides scale_strides{};         // of float32, from block to block; 0 along what has one block
+  const float* global_scale = nullptr;  // null: 1; nvfp4 alone has one
+  int64_t global_stride = 0;            // from row to row; 0: one for all
   void* out = nullptr;                  // [rows][k]
 
-  constexpr int64_t cols() const { return k / info(format).vec; }
+  constexpr int64_t cols() const { return blocks_in(k, info(format).vec); }
+  constexpr int64_t scale_rows() const { return blocks_in(rows, info(format).rows); }
 };
 
 // Scales, a byte each, from one layout to the other.

@@ -24,6 +24,12 @@ inline const auto& e4m3_values() {
   return table;
 }
 
+inline const auto& int8_values() {
+  static const auto table =
+      decoding_table<1>([](uint32_t byte, int) { return static_cast<float>(static_cast<int8_t>(byte)); });
+  return table;
+}
+
 inline const auto& e2m1_pairs() {
   static const auto table = decoding_table<2>([](uint32_t byte, int i) { return e2m1_value(byte >> 4 * i & 15); });
   return table;
