@@ -40,12 +40,6 @@ inline const auto& e5m2_values() {
   return table;
 }
 
-inline const auto& int8_values() {
-  static const auto table =
-      decoding_table<1>([](uint32_t byte, int) { return static_cast<float>(static_cast<int8_t>(byte)); });
-  return table;
-}
-
 // Scale number `offset` of an operand.
 inline float scale_value(const Scale& scale, int64_t offset) {
   const uint8_t byte = scale.type == ScaleType::kFloat32 ? 0 : static_cast<const uint8_t*>(scale.data)[offset];

@@ -15,7 +15,12 @@ from torch import Tensor
 
 from tileon_ops._rules.fake.block_scaled import E4M3, FP4, elements_in_a_row
 from tileon_ops._rules.fake.block_scaled_backward import check_backward
+<<<<<<< HEAD
 from tileon_ops._rules.fake.scales import BLOCK_ROWS, FLOAT32_BLOCK, FLOAT32_SCALES, granularity
+=======
+from tileon_ops._rules.fake.checks import Size
+from tileon_ops._rules.fake.scales import BLOCK_ROWS, FLOAT32_SCALES, FLOAT32_BLOCK, granularity
+>>>>>>> 01b57d0871a3e0c7c707fab1bcf6c3d54be9f6da
 
 _library = torch.library.Library("tileon", "IMPL")
 
@@ -25,11 +30,11 @@ _dequantize = torch.ops.tileon.dequantize.default
 _SLICE_BYTES = 16 << 20  # of float32: large enough for a product to be fast, small beside a weight
 
 
-def _ceil_div(count: int, size: int) -> int:
+def _ceil_div(count: Size, size: int) -> Size:
     return -(-count // size)
 
 
-def _rows_of_float32_scales(scale: Tensor, rows: int, k: int, begin: int, end: int) -> Tensor:
+def _rows_of_float32_scales(scale: Tensor, rows: Size, k: Size, begin: int, end: Size) -> Tensor:
     """Of rows [begin, end) of an operand of (rows, k): one for each element, or what broadcasts to that."""
     kind = granularity(scale.shape, rows, k)
     if kind == "tensor":
@@ -42,7 +47,7 @@ def _rows_of_float32_scales(scale: Tensor, rows: int, k: int, begin: int, end: i
     return of_rows if kind == "row" else of_rows.repeat_interleave(FLOAT32_BLOCK, 1)[:, :k]
 
 
-def decoded(b: Tensor, scale: Tensor, begin: int, end: int) -> Tensor:
+def decoded(b: Tensor, scale: Tensor, begin: int, end: Size) -> Tensor:
     """Rows [begin, end) of `b`, each element times its scale, in float32. `begin` is a multiple of 128."""
     if scale.dtype in FLOAT32_SCALES:
         own = _rows_of_float32_scales(scale, b.shape[0], elements_in_a_row(b), begin, end)
@@ -73,7 +78,7 @@ def _grad_by_decoding(grad: Tensor, b: Tensor, scale_b: Tensor, global_scale: Te
         RuntimeError: for what does not fit.
     """
     shape = check_backward(grad, b, scale_b, global_scale)
-    rows, step = b.shape[0], _rows_at_a_time(elements_in_a_row(b))
+    rows, step = b.shape[0], _rows_at_a_time(int(elements_in_a_row(b)))
     if rows == 0:
         return grad.new_zeros(shape)
     sums = grad.new_empty(shape, dtype=torch.float32)

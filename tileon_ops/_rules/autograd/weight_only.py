@@ -33,7 +33,7 @@ def refuse_of_constants(op: str, b: Any, scale_b: Any, global_scale: Any) -> Non
         raise RuntimeError(f"{op}: `{name}` {asks}, and where `scale_a` is None gradients flow to `a` and `bias` alone")
 
 
-def _wide(tensor: Tensor | None) -> Tensor | None:
+def wide(tensor: Tensor | None) -> Tensor | None:
     """Of fp8, which torch's arithmetic does not take, float32."""
     return tensor.float() if tensor is not None and tensor.dtype.itemsize == 1 else tensor
 
@@ -61,7 +61,7 @@ def gradients(
 ) -> tuple[Tensor | None, Tensor | None]:
     """Those of `a` and `bias` that are `wanted`; `kept` is y or z, `constants` are b, scale_b and global_scale."""
     wants_a, wants_bias = wanted
-    wide_grad = _wide(grad)
+    wide_grad = wide(grad)
     assert wide_grad is not None
-    grad_z, grad_bias = call.through_epilogue(wide_grad, _wide(kept), wants_bias, is_differentiated)
+    grad_z, grad_bias = call.through_epilogue(wide_grad, wide(kept), wants_bias, is_differentiated)
     return block_scaled_backward(grad_z, *constants) if wants_a else None, grad_bias

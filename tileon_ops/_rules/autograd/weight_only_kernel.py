@@ -29,6 +29,7 @@ from tileon_ops._rules.autograd.weight_only import (
     gradients,
     product,
     refuse_of_constants,
+    wide,
     without_activation,
 )
 from tileon_ops._rules.torch_private import any_requires_grad, peek_interpreter_stack
@@ -53,7 +54,7 @@ def _below(overload: Any, keyset: Any, is_transformed: bool, *arguments: Any, **
         return no_grad.call_below(overload, keyset, arguments, options)
 
 
-def _primals(ctx: Any) -> list[Tensor | None]:
+def _primals(ctx: Any) -> list[Any]:
     """What was saved, without tangents of this level."""
     return [None if x is None else torch_private.primal_of(x, 0) for x in ctx.saved_tensors]
 
@@ -108,14 +109,13 @@ class _Product(_Linear):
             a, bias, b, scale_b, global_scale, kept = _primals(ctx)
             if call.keeps_z:
                 kept = product(a, b, scale_b, bias, global_scale, options)
-            tangent = None
+            terms = []
             if tangent_a is not None:
-                tangent = product(tangent_a, b, scale_b, None, global_scale, options)
+                terms.append(product(tangent_a, b, scale_b, None, global_scale, options))
             if tangent_bias is not None:
-                of_bias = tangent_bias.to(options["out_dtype"]).expand(ctx.out_shape)
-                tangent = of_bias if tangent is None else tangent + of_bias
-            wide = kept.float() if kept is not None and kept.dtype.itemsize == 1 else kept
-            return call.through_activation(tangent, wide).to(ctx.out_dtype)
+                terms.append(tangent_bias.to(options["out_dtype"]).expand(ctx.out_shape))
+            tangent = terms[0] if len(terms) == 1 else terms[0] + terms[1]
+            return call.through_activation(tangent, wide(kept)).to(ctx.out_dtype)
 
 
 class _Backward(_Linear):

@@ -20,8 +20,13 @@ from tileon_ops._rules import autocast
 from tileon_ops._rules.fake.block_scaled import check_block_scaled, elements_in_a_row, vec_of
 from tileon_ops._rules.fake.block_scaled_backward import check_backward
 from tileon_ops._rules.fake.checks import Size
+<<<<<<< HEAD
 from tileon_ops._rules.fake.scales import FLOAT32_BLOCK, FLOAT32_SCALES, granularity
 from tileon_ops._rules.vmap.quantized import (
+=======
+from tileon_ops._rules.fake.scales import FLOAT32_SCALES, FLOAT32_BLOCK, granularity
+from tileon_ops._rules.vmap.samples import (
+>>>>>>> 01b57d0871a3e0c7c707fab1bcf6c3d54be9f6da
     Dim,
     Info,
     fold,
@@ -30,7 +35,6 @@ from tileon_ops._rules.vmap.quantized import (
     one_by_one,
     pad_dims,
     sample,
-    unfold,
 )
 
 _ops = torch.ops.tileon
@@ -76,12 +80,13 @@ def _product_rule(op: Any, own_tensors: int) -> Callable[..., Any]:
     count = 6 + own_tensors
 
     def rule(info: Info, in_dims: tuple[Dim, ...], *arguments: Any, **options: Any) -> Any:
-        a, b, scale_a, scale_b, *others, bias, global_scale = (*arguments, *(None,) * (count - len(arguments)))
+        arguments = (*arguments, *(None,) * (count - len(arguments)))
+        a, b, scale_a, scale_b, *others, bias, global_scale = arguments
         activation, out_dtype = options.get("activation", "none"), options.get("out_dtype")
         a, bias = _cast(a, scale_a, bias, out_dtype)
         arguments, in_dims = (a, b, scale_a, scale_b, *others, bias, global_scale), pad_dims(in_dims, count)
         likes: list[Any] = [x if x is None else sample(x, dim) for x, dim in zip(arguments, in_dims, strict=True)]
-        check_block_scaled(*likes[:4], likes[-2], likes[-1], activation, out_dtype)
+        check_block_scaled(likes[0], likes[1], likes[2], likes[3], likes[-2], likes[-1], activation, out_dtype)
         a_dim, b_dim, scale_a_dim, scale_b_dim, *other_dims, bias_dim, global_dim = in_dims
         mapped, rows, columns, k = info.batch_size, likes[0].shape[0], likes[1].shape[0], elements_in_a_row(likes[0])
 
@@ -96,7 +101,8 @@ def _product_rule(op: Any, own_tensors: int) -> Callable[..., Any]:
             if scale_a is not None:
                 scale_a = _fold_scale(scale_a, scale_a_dim, mapped, rows, k)
             global_scale = _fold_global_scale(global_scale, global_dim, mapped)
-            return unfold(op(a, b, scale_a, scale_b, *others, bias, global_scale, **options), mapped), 0
+            result = op(a, b, scale_a, scale_b, *others, bias, global_scale, **options)
+            return result.unflatten(0, (mapped, rows)), 0
         if others:  # made from one `b`
             return one_by_one(op, info, in_dims, arguments, options)
         b = fold(b, b_dim, mapped)
@@ -120,7 +126,9 @@ def _backward(
     if grad_dim is None or b_dim is not None or scale_b_dim is not None or scale_is_for_each:
         return one_by_one(op, info, in_dims, (grad, b, scale_b, global_scale), {})
     global_scale = _fold_global_scale(global_scale, global_dim, info.batch_size)
-    return unfold(op(fold(grad, grad_dim, info.batch_size), b, scale_b, global_scale), info.batch_size), 0
+    rows = sample(grad, grad_dim).shape[0]
+    result = op(fold(grad, grad_dim, info.batch_size), b, scale_b, global_scale)
+    return result.unflatten(0, (info.batch_size, rows)), 0
 
 
 RULES: dict[str, Callable[..., Any]] = {

@@ -27,7 +27,7 @@ from tileon_ops._rules.fake.checks import Size, same
 from tileon_ops._rules.fake.matmul import check_matmul
 from tileon_ops._rules.required import check_tensors
 from tileon_ops._rules.shapes import as_op_takes, merges
-from tileon_ops._rules.vmap.quantized import Dim, Info, in_front, pad_dims, sample
+from tileon_ops._rules.vmap.samples import Dim, Info, in_front, pad_dims, sample
 
 Tensors = tuple[Tensor, ...]
 Op = Callable[..., Tensors]

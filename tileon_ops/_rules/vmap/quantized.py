@@ -1,21 +1,18 @@
 """vmap of quantizing and of packing scales: the samples' rows become the rows of one call.
 
-Packed scales hold blocks of 128 rows. Where a sample's rows are a multiple of that, the samples' scales one after the
-other are packed scales themselves; otherwise they are unpacked, and packed again if need be.
-
 `quantize` with a global scale for each sample is one call for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tileon_ops._rules.fake import quantize
+<<<<<<< HEAD
 from tileon_ops._rules.fake.checks import Size
 from tileon_ops._rules.fake.scales import BLOCK_ROWS, FORMATS, Format
 
@@ -95,6 +92,19 @@ def pad_dims(in_dims: tuple[Dim, ...], count: int) -> tuple[Dim, ...]:
     """The dispatcher leaves defaults out."""
     return (*in_dims, *(None,) * (count - len(in_dims)))
 
+=======
+from tileon_ops._rules.fake.scales import BLOCK_ROWS, FORMATS
+from tileon_ops._rules.vmap.samples import Dim, Info, in_front, pad_dims, sample
+from tileon_ops._rules.vmap.samples import fold as _fold
+from tileon_ops._rules.vmap.samples import fold_packed_scale as _fold_scale
+from tileon_ops._rules.vmap.samples import one_by_one as _one_by_one
+from tileon_ops._rules.vmap.samples import pack as _pack
+from tileon_ops._rules.vmap.samples import unfold as _unfold
+from tileon_ops._rules.vmap.samples import unpack as _unpack
+
+_ops = torch.ops.tileon
+
+>>>>>>> 01b57d0871a3e0c7c707fab1bcf6c3d54be9f6da
 
 def _fold_global_scale(global_scale: Tensor | None, dim: Dim, mapped: int, rows: Size) -> Tensor | None:
     """One for all, or (V * rows, 1)."""
@@ -110,6 +120,7 @@ def _quantize(
     x_dim, _, global_dim = pad_dims(in_dims, 3)
     mapped = info.batch_size
     like_global = None if global_scale is None else sample(global_scale, global_dim)
+<<<<<<< HEAD
     like = sample(x, x_dim)
     quantize.IMPLEMENTATIONS["quantize"](like, format, like_global, **options)
     known, rows = FORMATS[format], like.shape[0]
@@ -134,6 +145,19 @@ def _quantize_float32(x: Tensor, known: Format, options: Any) -> tuple[Tensor, T
     padded = F.pad(x, (0, 0, 0, -rows % known.rows))
     data, scale = _ops.quantize(padded.flatten(0, 1), known.name, **options)
     return unfold(data, mapped)[:, :rows], unfold(scale, mapped)
+=======
+    like_data, _ = quantize.IMPLEMENTATIONS["quantize"](sample(x, x_dim), format, like_global, **options)
+    if global_dim is not None:
+        return _one_by_one(_ops.quantize.default, info, (x_dim, None, global_dim), (x, format, global_scale), options)
+    rows = like_data.shape[0]
+    data, scale = _ops.quantize(_fold(x, x_dim, info.batch_size), format, global_scale, **options)
+    if rows % BLOCK_ROWS == 0:
+        scale = _unfold(scale, info.batch_size)
+    else:
+        cols = like_data.shape[1] * FORMATS[format].per_byte // FORMATS[format].vec
+        scale = _pack(_unfold(_ops.unpack_scales(scale, data.shape[0], cols), info.batch_size))
+    return (_unfold(data, info.batch_size), scale), (0, 0)
+>>>>>>> 01b57d0871a3e0c7c707fab1bcf6c3d54be9f6da
 
 
 def _dequantize(
@@ -156,6 +180,7 @@ def _dequantize(
         out_dtype=out_dtype,
     )
     rows, k = like.shape
+<<<<<<< HEAD
     data, known = fold(data, data_dim, mapped), FORMATS[format]
     if known.has_packed_scales:
         scale = fold_packed_scale(scale, scale_dim, mapped, rows, k // known.vec)
@@ -172,6 +197,14 @@ def _fold_float32_scale(scale: Tensor, known: Format, rows: Size) -> tuple[str, 
     elif known.rows > 1:
         scale = scale.repeat_interleave(known.rows, 1)[:, :rows]
     return _BY_ROW.get(known.name, known.name), scale.flatten(0, 1)
+=======
+    data = _fold(data, data_dim, mapped)
+    scale = _fold_scale(scale, scale_dim, mapped, rows, k // FORMATS[format].vec)
+    if global_scale is None or global_dim is None:
+        return _unfold(_ops.dequantize(data, scale, format, global_scale, out_dtype=out_dtype), mapped), 0
+    values = _unfold(_ops.dequantize(data, scale, format), mapped)  # float32, as the op multiplies them
+    return (values * global_scale.movedim(global_dim, 0).reshape(mapped, 1, 1)).to(like.dtype), 0
+>>>>>>> 01b57d0871a3e0c7c707fab1bcf6c3d54be9f6da
 
 
 def _pack_scales(info: Info, in_dims: tuple[Dim, ...], scale: Tensor) -> tuple[Tensor, int]:
