@@ -15,12 +15,8 @@ from torch import Tensor
 
 from tileon_ops._rules.fake.block_scaled import E4M3, FP4, elements_in_a_row
 from tileon_ops._rules.fake.block_scaled_backward import check_backward
-<<<<<<< HEAD
-from tileon_ops._rules.fake.scales import BLOCK_ROWS, FLOAT32_BLOCK, FLOAT32_SCALES, granularity
-=======
 from tileon_ops._rules.fake.checks import Size
-from tileon_ops._rules.fake.scales import BLOCK_ROWS, FLOAT32_SCALES, FLOAT32_BLOCK, granularity
->>>>>>> 01b57d0871a3e0c7c707fab1bcf6c3d54be9f6da
+from tileon_ops._rules.fake.scales import BLOCK_ROWS, FLOAT32_BLOCK, FLOAT32_SCALES, granularity
 
 _library = torch.library.Library("tileon", "IMPL")
 

@@ -20,13 +20,8 @@ from tileon_ops._rules import autocast
 from tileon_ops._rules.fake.block_scaled import check_block_scaled, elements_in_a_row, vec_of
 from tileon_ops._rules.fake.block_scaled_backward import check_backward
 from tileon_ops._rules.fake.checks import Size
-<<<<<<< HEAD
 from tileon_ops._rules.fake.scales import FLOAT32_BLOCK, FLOAT32_SCALES, granularity
-from tileon_ops._rules.vmap.quantized import (
-=======
-from tileon_ops._rules.fake.scales import FLOAT32_SCALES, FLOAT32_BLOCK, granularity
 from tileon_ops._rules.vmap.samples import (
->>>>>>> 01b57d0871a3e0c7c707fab1bcf6c3d54be9f6da
     Dim,
     Info,
     fold,
