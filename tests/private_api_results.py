@@ -228,6 +228,59 @@ def block_scaled(results: Results) -> None:
         results["x has a tangent"] = refusal(tileon_ops.quantize, dual, "mxfp8")
 
 
+def weight_only(results: Results) -> None:
+    """block_scaled_matmul of a 16-bit `a`: its gradients of both orders, torch.func, forward mode, autocast, `out`."""
+    from torch import func
+
+    import tileon_ops
+
+    op = torch.ops.tileon.block_scaled_matmul
+    b, scale = tileon_ops.quantize(normal(5, 64, seed=4, dtype=torch.float32), "mxfp8")
+    factor = torch.tensor([0.125, 0.25, 0.5])[:, None]
+    tensors = normal(3, 64, seed=3, dtype=torch.bfloat16), normal(5, seed=5, dtype=torch.float32)
+    tangents = tuple(torch.ones_like(t) for t in tensors)
+    for activation, out_dtype in (("none", None), ("relu", torch.float16), ("gelu", torch.float32)):
+
+        def f(a: Tensor, bias: Tensor) -> Tensor:
+            y: Tensor = op(a, b, None, scale, bias, factor, activation=activation, out_dtype=out_dtype)  # noqa: B023
+            return y.float().square().sum()
+
+        key = f"weight only {activation}"
+        a, bias = (t.clone().requires_grad_() for t in tensors)
+        first = torch.autograd.grad(f(a, bias), (a, bias), create_graph=True)
+        results[f"{key} gradient"] = first
+        squares = torch.stack([g.float().square().sum() for g in first])
+        results[f"{key} gradient twice"] = torch.autograd.grad(squares.sum(), (a, bias))
+        for which in ((a, bias.detach()), (a.detach(), bias)):
+            results[f"{key} gradient of {len(which[0].shape)} {which[0].requires_grad}"] = torch.autograd.grad(
+                f(*which), [t for t in which if t.requires_grad]
+            )
+        results[f"{key} rounded grad"] = func.grad(f, (0, 1))(*tensors)
+        results[f"{key} rounded jvp"] = func.jvp(f, tensors, tangents)
+        results[f"{key} rounded vmap of grad"] = func.vmap(func.grad(f, (0, 1)), (0, None))(
+            torch.stack([tensors[0], tensors[0] + 1]), tensors[1]
+        )
+        with forward_ad.dual_level():
+            duals = [forward_ad.make_dual(t, tangent) for t, tangent in zip(tensors, tangents, strict=True)]
+            results[f"{key} rounded dual numbers"] = forward_ad.unpack_dual(f(*duals)).tangent
+    y = op(a, b, None, scale, bias)
+    with forward_ad.dual_level():  # forward over a backward pass that was recorded outside
+        grad = forward_ad.make_dual(torch.ones_like(y), normal(3, 5, seed=7, dtype=torch.bfloat16))
+        (of_a,) = torch.autograd.grad(y, a, grad)
+        results["weight only rounded tangent of a gradient"] = forward_ad.unpack_dual(of_a).tangent
+    with torch.autocast("cpu", dtype=torch.float16):
+        results["weight only autocast"] = op(tensors[0].float(), b, None, scale, tensors[1].half())
+        leaf = tensors[0].float().requires_grad_()
+        results["weight only autocast gradient"] = torch.autograd.grad(op(leaf, b, None, scale).sum(), leaf)
+    out = torch.zeros(3, 5, dtype=torch.bfloat16)
+    op.out(tensors[0], b, None, scale, out=out)
+    results["weight only out"] = out
+    results["weight only out requires grad"] = refusal(op.out, a, b, None, scale, out=out)
+    results["weight only scale requires grad"] = refusal(op, a, b, None, scale, None, torch.ones(1).requires_grad_())
+    with torch.no_grad():
+        results["weight only no_grad"] = op(a, b, None, scale, bias)
+
+
 def compiled(results: Results) -> None:
     import tileon_ops
 
@@ -247,7 +300,7 @@ def compiled(results: Results) -> None:
 def main() -> None:
     path, *names = sys.argv[1:]
     results: Results = {"warnings": import_without(names)}
-    for part in (products, gradients, transforms, writes, block_scaled, compiled):
+    for part in (products, gradients, transforms, writes, block_scaled, weight_only, compiled):
         part(results)
     torch.save(results, path)
 

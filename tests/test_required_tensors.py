@@ -49,6 +49,10 @@ CALLS: dict[str, tuple[dict[str, Make], tuple[str, ...]]] = {
     ),
     "block_scaled_matmul": (MXFP8, tuple(MXFP8)),
     "block_scaled_matmul.out": ({**MXFP8, "out": ones(3, 5, dtype=torch.float16)}, (*MXFP8, "out")),
+    "_block_scaled_backward": (
+        {"grad": ones(3, 5, dtype=torch.float16), "b": MXFP8["b"], "scale_b": MXFP8["scale_b"]},
+        ("grad", "b", "scale_b"),
+    ),
     "_prepare_block_scaled": (
         {"b": MXFP8["b"], "scale_b": MXFP8["scale_b"], "form": value("bfloat16")},
         ("b", "scale_b"),
@@ -89,10 +93,14 @@ def message(function: Callable[..., Any], arguments: dict[str, Any]) -> str:
 # Whose rules a private op shares. `prepared_b` is a rule of its own.
 SPEAKERS = {"_matmul_with_preactivation": "matmul", "_block_scaled_matmul_prepared": "block_scaled_matmul"}
 
+# Ops whose `scale_a` may be None, and must be a tensor only where `a` is codes, as it is in CALLS.
+TAKES_NO_SCALE_A = ("block_scaled_matmul", "block_scaled_matmul.out")
+
 
 def expected(op: str, name: str, got: str = "None") -> str:
     speaker = op.partition(".")[0] if name == "prepared_b" else SPEAKERS.get(op, op.partition(".")[0])
-    return f"{speaker}: `{name}` must be a tensor, got {got}"
+    where = " where `a` is float8_e4m3fn" if got == "None" and name == "scale_a" and op in TAKES_NO_SCALE_A else ""
+    return f"{speaker}: `{name}` must be a tensor{where}, got {got}"
 
 
 MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
@@ -164,6 +172,38 @@ def test_none_is_refused_under_torch_func(name: str) -> None:
     for transformed in (torch.func.vmap(product), torch.func.grad(product)):
         with pytest.raises(RuntimeError, match=re.escape(expected("matmul", name))):
             transformed(torch.ones(3, 3, 3))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_no_scale_is_required_where_a_has_16_bits(mode: str, dtype: torch.dtype) -> None:
+    with MODES[mode]():
+        numbers = {"a": torch.ones(3, 64, dtype=dtype), "scale_a": None}
+        assert overload("block_scaled_matmul")(**made("block_scaled_matmul", **numbers)).shape == (3, 5)
+        out = torch.empty(3, 5, dtype=dtype)
+        assert overload("block_scaled_matmul.out")(**made("block_scaled_matmul.out", **numbers, out=out)) is None
+
+
+@pytest.mark.parametrize(
+    ("a", "words"),
+    [
+        (ones(3, 32, dtype=U8), "must be a tensor where `a` is uint8, got None"),
+        (ones(3, 64, dtype=torch.float8_e5m2), "must be a tensor where `a` is float8_e5m2, got None"),
+    ],
+    ids=["fp4", "e5m2"],
+)
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_scale_is_required_of_any_codes(device: str, a: Make, words: str) -> None:
+    arguments = made("block_scaled_matmul", device, a=a(torch.device(device)), scale_a=None)
+    assert message(overload("block_scaled_matmul"), arguments) == f"block_scaled_matmul: `scale_a` {words}"
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_scale_is_refused_beside_numbers(device: str) -> None:
+    arguments = made("block_scaled_matmul", device, a=torch.ones(3, 64, dtype=torch.bfloat16, device=device))
+    assert message(overload("block_scaled_matmul"), arguments) == (
+        "block_scaled_matmul: `scale_a` must be None where `a` is bfloat16, which is multiplied as it is"
+    )
 
 
 @pytest.mark.parametrize("op", OUT_OVERLOADS)

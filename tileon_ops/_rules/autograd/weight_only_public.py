@@ -70,7 +70,7 @@ def _around_product(torchs: torch_library.Kernel) -> torch_library.Kernel:
 
 def _set_up_product(ctx: Any, inputs: Any, keyword_only_inputs: dict[str, Any], output: Tensor) -> None:
     a, b, _, scale_b, bias, global_scale = inputs
-    wants_a, wants_bias = ctx.needs_input_grad[0], ctx.needs_input_grad[4]
+    wants_a, wants_bias = ctx.wanted = ctx.needs_input_grad[0], bias is not None and ctx.needs_input_grad[4]
     computes_z = needs_z(keyword_only_inputs)
     ctx.call = Call(keyword_only_inputs, computes_z, a.dtype, bias.dtype if wants_bias else None)
     ctx.out_dtype = output.dtype
@@ -89,8 +89,7 @@ def _backward_of_product(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         b, scale_b, global_scale = constants
         kept = product(a, b, scale_b, bias, global_scale, without_activation(call.options, ctx.out_dtype))
     is_differentiated = torch.is_grad_enabled() or has_tangent(grad, a, bias, kept)
-    wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[4]
-    grad_a, grad_bias = gradients(call, grad, kept, tuple(constants), wanted, is_differentiated)
+    grad_a, grad_bias = gradients(call, grad, kept, tuple(constants), ctx.wanted, is_differentiated)
     return grad_a, None, None, None, grad_bias, None
 
 

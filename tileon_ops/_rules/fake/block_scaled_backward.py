@@ -6,12 +6,14 @@ from torch import Tensor
 
 from tileon_ops._rules.fake.block_scaled import NUMBERS, check_block_scaled, either, elements_in_a_row
 from tileon_ops._rules.fake.checks import Implementations, Size, check, dtype_name
+from tileon_ops._rules.required import check_tensors
 
 _OP = "_block_scaled_backward"
 
 
 def check_backward(grad: Tensor, b: Tensor, scale_b: Tensor, global_scale: Tensor | None) -> tuple[Size, Size]:
     """The result's shape, that of `a`; RuntimeError where an argument breaks a rule."""
+    check_tensors(_OP, {"grad": grad, "b": b, "scale_b": scale_b})
     check(grad.dim() == 2, f"{_OP}: `grad` must be 2-D (m, n), got {grad.dim()}-D")
     check(b.dim() == 2, f"{_OP}: `b` must be 2-D (n, k), got {b.dim()}-D")
     check(
