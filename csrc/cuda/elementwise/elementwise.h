@@ -10,7 +10,11 @@
 
 namespace tileon {
 
-void run_quantize(const QuantizeProblem& problem, cudaStream_t stream);
+// Bytes of GPU memory that run_quantize needs besides: for the largest magnitudes of parts, where one scale is for all.
+int64_t quantize_workspace(const QuantizeProblem& problem);
+void run_quantize(const QuantizeProblem& problem, void* workspace, cudaStream_t stream);
+void run_quantize_float32(const QuantizeProblem& problem, void* workspace, cudaStream_t stream);  // run_quantize's part
+
 void run_dequantize(const DequantizeProblem& problem, cudaStream_t stream);
 void run_scale_pack(const ScalePackProblem& problem, cudaStream_t stream);
 
