@@ -72,7 +72,7 @@ def quantize_problem(simulation: Simulation, rows: int, k: int, form: Format, dt
     outputs = [exact(simulation, bytes_of(part), at_end) for part in (expected.data, pack(expected.scale))]
     addresses = [output.data.ctypes.data for output in outputs]
     struct = STRUCTURES["Quantize"](
-        rows, k, FORMATS.index(form), rceil, dtype, kept[0].ctypes.data, k, 1, address, *addresses
+        rows, k, FORMATS.index(form), rceil, dtype, kept[0].ctypes.data, k, 1, address, 0, *addresses
     )
     text = f"{rows} x {k} {DTYPES[dtype]} to {form.name}, {'rceil' if rceil else 'floor'}"
     return problem_of(simulation, QUANTIZE, struct, outputs, text, kept)
@@ -94,7 +94,7 @@ def dequantize_problem(simulation: Simulation, rows: int, k: int, form: Format, 
     data, scale_data = (array.ctypes.data for array in kept[:2])
     out = outputs[0].data.ctypes.data
     struct = STRUCTURES["Dequantize"](
-        rows, k, FORMATS.index(form), dtype, data, codes.shape[1], 1, scale_data, strides, address, out
+        rows, k, FORMATS.index(form), dtype, data, codes.shape[1], 1, scale_data, strides, address, 0, out
     )
     text = f"{rows} x {k} {form.name} to {DTYPES[dtype]}, {'packed' if packed else 'flat'} scales"
     return problem_of(simulation, DEQUANTIZE, struct, outputs, text, kept)

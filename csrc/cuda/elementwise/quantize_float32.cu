@@ -1,5 +1,6 @@
 // Numbers to codes of e4m3 or int8 and float32 scales, of a row, of 128 numbers of a row, of 128 x 128, or one for all.
-// A row is read twice, and the second time mostly from a cache; all of a tensor is read twice by two kernels.
+// Of a long row what registers do not hold is read twice, and the second time mostly from a cache; all of a tensor
+// is read twice, by two kernels.
 #include <cuda_fp8.h>
 
 #include <algorithm>
@@ -85,50 +86,59 @@ struct Lanes {
   }
 };
 
-// The largest of a CTA's threads, in each of them; NaN where one of them is.
-__device__ __forceinline__ float cta_amax(float amax) {
-  auto& of_warps = ptx::static_shared<float[kWalkWarps]>();
+// The largest of the threads of kWarps neighbouring warps, in each of them; NaN where one of them is. All threads of a
+// CTA come here.
+template <int kWarps>
+__device__ __forceinline__ float warps_amax(float amax) {
   amax = lanes_amax<32>(amax);
-  __syncthreads();  // for all who still read what the call before this one left
-  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = amax;
-  __syncthreads();  // for all warps' numbers
+  if constexpr (kWarps > 1) {
+    auto& of_warps = ptx::static_shared<float[kWalkWarps]>();
+    const unsigned warp = threadIdx.x / 32;
+    __syncthreads();  // for all who still read what the call before this one left
+    if (threadIdx.x % 32 == 0) of_warps[warp] = amax;
+    __syncthreads();  // for all warps' numbers
 #pragma unroll
-  for (const float of_warp : of_warps) amax = ptx::max_nan(amax, of_warp);
+    for (int i = 0; i < kWarps; ++i) amax = ptx::max_nan(amax, of_warps[warp / kWarps * kWarps + i]);
+  }
   return amax;
 }
 
-// ---- a scale for each row: of kRowWarps warps ----
+// ---- a scale for each row: of kRowWarps warps, whose lanes keep their first numbers in registers ----
 
 template <DType kElement, typename Element, bool kVectors, int kRowWarps>
 __global__ void __launch_bounds__(kThreads) quantize_rows(const __grid_constant__ QuantizeProblem problem) {
-  static_assert(kRowWarps == 1 || kRowWarps == kWalkWarps);
-  constexpr int rows_at_once = kWalkWarps / kRowWarps, row_threads = 32 * kRowWarps;
+  constexpr int rows_at_once = kWalkWarps / kRowWarps, row_threads = 32 * kRowWarps, step = kRowWarps * kSpan;
   const Lanes<kElement, Element, kVectors> lanes{problem};
-  const int64_t first_k = threadIdx.x % row_threads * kLaneElements;
-  for (int64_t row = static_cast<int64_t>(blockIdx.x) * rows_at_once + threadIdx.x / row_threads; row < problem.rows;
-       row += static_cast<int64_t>(gridDim.x) * rows_at_once) {
-    float amax = 0;
-    for (int64_t k = first_k; k < problem.k; k += kRowWarps * kSpan)
+  for (int64_t first_row = static_cast<int64_t>(blockIdx.x) * rows_at_once; first_row < problem.rows;
+       first_row += static_cast<int64_t>(gridDim.x) * rows_at_once) {
+    const int64_t row = first_row + threadIdx.x / row_threads;
+    const int64_t end = row < problem.rows ? problem.k : 0, first_k = threadIdx.x % row_threads * kLaneElements;
+    LaneNumbers<Element> first = {};
+    if (first_k < end) first = lanes.load(row, first_k);
+    float amax = lane_amax(first.magnitudes());
+    for (int64_t k = first_k + step; k < end; k += step)
       amax = ptx::max_nan(amax, lane_amax(lanes.load(row, k).magnitudes()));
-    amax = kRowWarps == 1 ? lanes_amax<32>(amax) : cta_amax(amax);
-    const Float32Scale scale = float32_scale<kElement>(bits_of(amax));
-    if (first_k == 0) lanes.store_scale(row, scale);
-    for (int64_t k = first_k; k < problem.k; k += kRowWarps * kSpan)
-      lanes.store(lanes.load(row, k), row, k, scale.inverse);
+    const Float32Scale scale = float32_scale<kElement>(bits_of(warps_amax<kRowWarps>(amax)));
+    if (first_k == 0 && row < problem.rows) lanes.store_scale(row, scale);
+    if (first_k < end) lanes.store(first, row, first_k, scale.inverse);
+    for (int64_t k = first_k + step; k < end; k += step) lanes.store(lanes.load(row, k), row, k, scale.inverse);
   }
 }
 
 template <DType kElement, typename Element, bool kVectors>
 void launch_rows(const QuantizeProblem& problem, cudaStream_t stream) {
-  constexpr int64_t kLongRow = 4096;  // from here on one warp would keep its row too long
-  const bool is_long = problem.k > kLongRow;
-  const int64_t ctas = is_long ? problem.rows : (problem.rows + kWalkWarps - 1) / kWalkWarps;
-  if (ctas == 0) return;
-  launch_kernel("launching a kernel that quantizes rows",
-                {.grid = dim3(static_cast<unsigned>(std::min(ctas, kMaxGridX))), .threads = kThreads, .stream = stream},
-                is_long ? &quantize_rows<kElement, Element, kVectors, kWalkWarps>
-                        : &quantize_rows<kElement, Element, kVectors, 1>,
-                problem);
+  if (problem.rows == 0) return;
+  const auto launch = [&](auto warps) {
+    const int64_t ctas = (problem.rows * warps + kWalkWarps - 1) / kWalkWarps;
+    launch_kernel(
+        "launching a kernel that quantizes rows",
+        {.grid = dim3(static_cast<unsigned>(std::min(ctas, kMaxGridX))), .threads = kThreads, .stream = stream},
+        &quantize_rows<kElement, Element, kVectors, decltype(warps)::value>, problem);
+  };
+  // As many warps as have the row in their registers, of two sizes and one for all longer rows.
+  if (problem.k <= kSpan) return launch(std::integral_constant<int, 1>());
+  if (problem.k <= 4 * kSpan) return launch(std::integral_constant<int, 4>());
+  launch(std::integral_constant<int, kWalkWarps>());
 }
 
 // ---- a scale for 128 numbers of a row ----
@@ -177,7 +187,7 @@ __global__ void __launch_bounds__(kThreads) quantize_tiles(const __grid_constant
       if (first_row + i * rows_at_once < problem.rows) numbers[i] = lanes.load(first_row + i * rows_at_once, k);
 #pragma unroll
     for (int i = 0; i < steps; ++i) amax = ptx::max_nan(amax, lane_amax(numbers[i].magnitudes()));
-    const Float32Scale scale = float32_scale<kElement>(bits_of(cta_amax(amax)));
+    const Float32Scale scale = float32_scale<kElement>(bits_of(warps_amax<kWalkWarps>(amax)));
     if (threadIdx.x == 0) lanes.store_scale(block * gridDim.x + blockIdx.x, scale);
 #pragma unroll
     for (int i = 0; i < steps; ++i) {
@@ -243,7 +253,7 @@ __global__ void __launch_bounds__(kThreads)
   const Lanes<DType::kInt8, Element, kVectors> lanes{problem};
   float amax = 0;
   walk.walk([&](int64_t row, int64_t k) { amax = ptx::max_nan(amax, lane_amax(lanes.load(row, k).magnitudes())); });
-  amax = cta_amax(amax);
+  amax = warps_amax<kWalkWarps>(amax);
   if (threadIdx.x == 0) parts[blockIdx.x] = amax;
 }
 
@@ -255,7 +265,7 @@ __global__ void __launch_bounds__(kThreads)
   const Lanes<kElement, Element, kVectors> lanes{problem};
   float amax = 0;
   for (unsigned i = threadIdx.x; i < gridDim.x; i += kThreads) amax = ptx::max_nan(amax, parts[i]);
-  const Float32Scale scale = float32_scale<kElement>(bits_of(cta_amax(amax)));
+  const Float32Scale scale = float32_scale<kElement>(bits_of(warps_amax<kWalkWarps>(amax)));
   if (blockIdx.x == 0 && threadIdx.x == 0) lanes.store_scale(0, scale);
   walk.walk([&](int64_t row, int64_t k) { lanes.store(lanes.load(row, k), row, k, scale.inverse); });
 }
