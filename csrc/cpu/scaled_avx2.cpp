@@ -11,9 +11,6 @@
 #define TILEON_CPU_WIDTH 8
 #define TILEON_CPU_REGISTERS 16
 #include "cpu/scaled_kernel.h"
-#include "cpu/scaled_lanes.h"
-#include "cpu/scaled_rows.h"
-#include "cpu/scaled_tiles.h"
 
 const tileon::ScaledKernels tileon::kAvx2Kernels{"cpu_scaled_tiles_avx2", "cpu_scaled_row_avx2", avx2::multiply,
                                                  avx2::multiply_int8};

@@ -12,9 +12,6 @@
 #define TILEON_CPU_WIDTH 16
 #define TILEON_CPU_REGISTERS 32
 #include "cpu/scaled_kernel.h"
-#include "cpu/scaled_lanes.h"
-#include "cpu/scaled_rows.h"
-#include "cpu/scaled_tiles.h"
 
 const tileon::ScaledKernels tileon::kAvx512Kernels{"cpu_scaled_tiles_avx512", "cpu_scaled_row_avx512", avx512::multiply,
                                                    avx512::multiply_int8};

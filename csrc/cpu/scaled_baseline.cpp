@@ -9,9 +9,6 @@
 #define TILEON_CPU_REGISTERS 32
 #endif
 #include "cpu/scaled_kernel.h"
-#include "cpu/scaled_lanes.h"
-#include "cpu/scaled_rows.h"
-#include "cpu/scaled_tiles.h"
 
 const tileon::ScaledKernels tileon::kBaselineKernels{"cpu_scaled_tiles_baseline", "cpu_scaled_row_baseline",
                                                      baseline::multiply, baseline::multiply_int8};

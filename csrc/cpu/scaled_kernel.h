@@ -1,6 +1,8 @@
 // A block of a scaled product by 16 lanes along k: tiles are filled, rows of `a` times rows of `b` summed up.
 #pragma once
 
+#include "cpu/scaled_rows.h"
+
 namespace tileon {
 namespace TILEON_CPU_VARIANT {
 

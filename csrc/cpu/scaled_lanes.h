@@ -123,17 +123,6 @@ inline IntVec add_pairs(const IntVec& a, const IntVec& b, const IntVec& c) {
 
 // ---- conversions ----
 
-#if TILEON_CPU_WIDTH == 4
-// An IEEE half; subnormal ones as those of small_floats.h.
-inline float half_value(uint16_t half) {
-  const uint32_t magnitude = half & 0x7fffu, bits = magnitude << 13;
-  float value = float_of(bits + (112u << 23));
-  if (magnitude < 0x0400u) value = float_of(bits + (113u << 23)) - power_of_two(-14);
-  if (magnitude >= 0x7c00u) value = float_of(bits | 0x7f800000u);
-  return with_sign_of(value, half >> 15 != 0);
-}
-#endif
-
 // IEEE halves as float32: exact, subnormal ones and infinities too.
 inline Floats halves_to_floats(const Words& halves) {
   Floats floats;
@@ -146,7 +135,7 @@ inline Floats halves_to_floats(const Words& halves) {
   uint32_t bits[kLanes];
   int16_t words[kLanes];
   memcpy(words, &halves, sizeof(words));
-  for (int i = 0; i < kLanes; ++i) bits[i] = bits_of(half_value(static_cast<uint16_t>(words[i])));
+  for (int i = 0; i < kLanes; ++i) bits[i] = bits_of(float16_value(static_cast<uint16_t>(words[i])));
   memcpy(&floats, bits, sizeof(bits));
 #endif
   return floats;

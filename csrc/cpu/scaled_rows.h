@@ -2,6 +2,8 @@
 // tiles, bit by bit.
 #pragma once
 
+#include "cpu/scaled_tiles.h"
+
 namespace tileon {
 namespace TILEON_CPU_VARIANT {
 

@@ -2,6 +2,8 @@
 // ones, as decoding finds them. Of int8 products: words of 16 bits in their own order. What a group has beyond k is 0.
 #pragma once
 
+#include "cpu/scaled_lanes.h"
+
 namespace tileon {
 namespace TILEON_CPU_VARIANT {
 
