@@ -73,6 +73,15 @@ TILEON_HOST_DEVICE float e5m2_value(uint32_t code) {
   return with_sign_of(magnitude, (code & 0x80) != 0);
 }
 
+// An IEEE half: its subnormal ones as above.
+TILEON_HOST_DEVICE float float16_value(uint16_t half) {
+  const uint32_t code = half & 0x7fffu, bits = code << 13;
+  float magnitude = float_of(bits + (112u << 23));
+  if (code < 0x0400u) magnitude = float_of(bits + (113u << 23)) - power_of_two(-14);
+  if (code >= 0x7c00u) magnitude = float_of(bits | 0x7f800000u);
+  return with_sign_of(magnitude, half >> 15 != 0);
+}
+
 TILEON_HOST_DEVICE float e8m0_value(uint32_t byte) {
   return byte == kE8M0NaN ? float_of(0x7fc00000u) : power_of_two(static_cast<int>(byte) - 127);
 }

@@ -10,15 +10,6 @@ namespace tileon {
 
 constexpr int kChunk = 512;  // numbers that are worked on at a time: all that is made of them stays in the L1 cache
 
-// An IEEE half: its subnormal numbers as those of small_floats.h.
-inline float float16_value(uint16_t half) {
-  const uint32_t code = half & 0x7fffu, bits = code << 13;
-  float magnitude = float_of(bits + (112u << 23));
-  if (code < 0x0400u) magnitude = float_of(bits + (113u << 23)) - power_of_two(-14);
-  if (code >= 0x7c00u) magnitude = float_of(bits | 0x7f800000u);
-  return with_sign_of(magnitude, half >> 15 != 0);
-}
-
 // bfloat16 is the upper half of float32.
 inline float bfloat16_value(uint16_t upper) { return float_of(static_cast<uint32_t>(upper) << 16); }
 inline float float32_value(float value) { return value; }
