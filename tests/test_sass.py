@@ -21,7 +21,7 @@ PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
 ADA = "sm_89"  # and of this one the fp8 kernels: it has the instructions that ptxas makes conversions of on sm_90
 
 # The family of a config, as its enumerator appears in a mangled name: heuristics/config.h of each architecture.
-MMA, GATHER, SIMT, DMMA, SKINNY = "0", "1", "2", "3", "4"
+MMA, GATHER, SIMT, DMMA, SKINNY, NARROW = "0", "1", "2", "3", "4", "5"
 COOPERATIVE, PING_PONG, SPLIT_K, SWAP_AB_SPLIT_K, SWAP_AB = "0", "1", "2", "3", "4"
 FAMILIES = {
     "mma": MMA,
@@ -29,6 +29,7 @@ FAMILIES = {
     "simt": SIMT,
     "dmma": DMMA,
     "skinny": SKINNY,
+    "narrow": NARROW,
     "cooperative": COOPERATIVE,
     "pingpong": PING_PONG,
     "cluster_split_k": SPLIT_K,
@@ -253,6 +254,22 @@ class TestPortableKernels:
         for name, body in found.items():
             assert "FFMA" in opcodes(body), name
             assert any(re.match(r"LDG\.E\.(\w+\.)*128", i) for i in instructions(body)), name
+
+    def test_narrow_kernels_load_all_vectors_of_a_step(self) -> None:
+        """Of 16 bytes; with eight columns of sums across k, of four elements. There is one such load in the code for
+        each vector of a step, so that all of them are under way before the products of the step before."""
+        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == NARROW}
+        assert len(found) == 5 * 2 * sum(row.family == "narrow" for row in PORTABLE_ROWS), "dtypes by ways of lines"
+        for name, body in found.items():
+            is_double, is_float8 = "IdXtl" in name, "AnyFloat8" in name
+            is_short = any(word in name for word in ("AnyFloat8", "6__half", "13__nv_bfloat16"))
+            has_eight_columns, is_across = "Li8ELi64E" in name, "Lb0E" in name
+            width, count = "128\\.", 2 if is_double and has_eight_columns else 4
+            if is_short and has_eight_columns and is_across:
+                width, count = "" if is_float8 else "64\\.", 8
+            assert len(re.findall(rf"LDG\.E\.{width}CONSTANT", body)) >= count, name
+            assert ("DFMA" if is_double else "FFMA") in opcodes(body), name
+            assert not any(i.startswith("FFMA.FTZ") for i in instructions(body)), f"{name} flushes subnormal numbers"
 
     def test_float64_kernels_use_tensor_cores(self) -> None:
         found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == DMMA}

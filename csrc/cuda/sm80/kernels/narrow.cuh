@@ -9,6 +9,7 @@
 #include "core/epilogue.h"
 #include "cuda/common/epilogue_store.cuh"
 #include "cuda/common/narrow.h"
+#include "cuda/common/tile_order.h"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/heuristics/config.h"
 #include "cuda/sm80/loaders/long_vectors.cuh"
@@ -21,9 +22,9 @@ struct NarrowParams {
   KernelProblem problem;
   NarrowPlan plan;
   NarrowSteps steps;
-  int tiles_columns;    // of the short side, which follow each other: the second finds the long operand in L2
-  int tiles_per_batch;  // of both sides; block index = batch * tiles_per_batch + tile
-  int64_t first_batch;  // this launch's first
+  FastDivisor tiles_columns;    // of the short side, which follow each other: the second finds the long operand in L2
+  FastDivisor tiles_per_batch;  // of both sides; block index = batch * tiles_per_batch + tile
+  int64_t first_batch;          // this launch's first
 };
 
 // The types and sizes of one kernel. One serves both dtypes of fp8.
@@ -54,10 +55,12 @@ struct NarrowTile {
 
   __device__ __forceinline__ NarrowTile(const NarrowParams& params, int most_columns) {
     const KernelProblem& problem = params.problem;
-    const int block = static_cast<int>(ptx::opaque(blockIdx.x)), tile = block % params.tiles_per_batch;
-    batch = params.first_batch + block / params.tiles_per_batch;
-    row_begin = static_cast<int64_t>(tile / params.tiles_columns) << params.plan.log_rows;
-    column_begin = static_cast<int64_t>(tile % params.tiles_columns) * most_columns;
+    const int block = static_cast<int>(ptx::opaque(blockIdx.x)), batch_here = params.tiles_per_batch.divide(block);
+    const int tile = block - batch_here * params.tiles_per_batch.divisor();
+    const int tile_rows = params.tiles_columns.divide(tile);
+    batch = params.first_batch + batch_here;
+    row_begin = static_cast<int64_t>(tile_rows) << params.plan.log_rows;
+    column_begin = static_cast<int64_t>(tile - tile_rows * params.tiles_columns.divisor()) * most_columns;
     rows_left = (params.plan.long_is_b ? problem.n : problem.m) - row_begin;
     const int64_t columns_left = (params.plan.long_is_b ? problem.m : problem.n) - column_begin;
     columns = static_cast<int>(columns_left < most_columns ? columns_left : most_columns);
@@ -210,8 +213,20 @@ __device__ __forceinline__ void add_threads(const NarrowPlan& plan, typename Ker
   __syncthreads();  // all sums are there
 }
 
-__device__ __forceinline__ void store_as(void* out, DType, int64_t at, double value) {
-  static_cast<double*>(out)[at] = value;
+// Stores one value as the output's dtype, which dense products have; `at` counts elements.
+template <typename Accumulator>
+__device__ __forceinline__ void store_value(void* out, DType dtype, int64_t at, Accumulator value) {
+  if constexpr (sizeof(Accumulator) == 4) {
+    if (dtype == DType::kFloat16) {
+      static_cast<__half*>(out)[at] = round_to<__half>(value);
+      return;
+    }
+    if (dtype == DType::kBFloat16) {
+      static_cast<__nv_bfloat16*>(out)[at] = round_to<__nv_bfloat16>(value);
+      return;
+    }
+  }
+  static_cast<Accumulator*>(out)[at] = value;
 }
 
 // Takes the sums to the output: bias, activation, one rounding. Neighbouring threads have neighbouring elements.
@@ -229,6 +244,7 @@ __device__ __forceinline__ void store_sums(const NarrowParams& params, const Nar
   const bool rows_first = stride_row <= stride_column;
   const int64_t begin = tile.batch * out.stride_batch + tile.row_begin * stride_row + tile.column_begin * stride_column;
   const int count = Kernel::columns << plan.log_rows;
+#pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
     const int row = rows_first ? i & ((1 << plan.log_rows) - 1) : i / Kernel::columns;
     const int column = rows_first ? i >> plan.log_rows : i % Kernel::columns;
@@ -237,9 +253,9 @@ __device__ __forceinline__ void store_sums(const NarrowParams& params, const Nar
     if (epilogue.bias != nullptr)
       sum += load_bias<Accumulator>(epilogue, plan.long_is_b ? tile.row_begin + row : tile.column_begin + column);
     const int64_t at = begin + row * stride_row + column * stride_column;
-    if (problem.pre_activation != nullptr) store_as(problem.pre_activation, problem.out_dtype, at, sum);
-    store_as(problem.out.data, problem.out_dtype, at,
-             activate(sum, epilogue.activation, static_cast<Accumulator>(epilogue.slope)));
+    if (problem.pre_activation != nullptr) store_value(problem.pre_activation, problem.out_dtype, at, sum);
+    store_value(problem.out.data, problem.out_dtype, at,
+                activate(sum, epilogue.activation, static_cast<Accumulator>(epilogue.slope)));
   }
 }
 

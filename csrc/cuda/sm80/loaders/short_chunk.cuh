@@ -51,6 +51,7 @@ class ShortChunk {
                                        int64_t end) const {
     constexpr int at_once = kShortAtOnce / kColumns;
     const int threads = static_cast<int>(blockDim.x);
+#pragma unroll 1
     for (int first = static_cast<int>(threadIdx.x); first < count; first += threads * at_once) {
       ColumnPair<Element, Accumulator> pairs[at_once][kColumns / 2];
 #pragma unroll

@@ -87,10 +87,10 @@ void launch_narrow(const Problem& problem, cudaStream_t stream) {
   const NarrowPlan plan = narrow_plan(problem, kTile.tile_m);
   const int64_t tiles_rows = (narrow_rows(problem) + plan.rows() - 1) / plan.rows();
   const int64_t tiles_columns = (narrow_columns(problem) + kTile.tile_m - 1) / kTile.tile_m;
-  NarrowParams params{kernel_problem(problem), plan, narrow_steps(problem, plan, kTile.tile_m),
-                      static_cast<int>(tiles_columns)};
+  NarrowParams params{kernel_problem(problem), plan, narrow_steps(problem, plan, kTile.tile_m), {}, {}, 0};
   for_each_grid(tiles_rows * tiles_columns, problem.batch, [&](int64_t first_batch, unsigned blocks) {
-    params.tiles_per_batch = static_cast<int>(tiles_rows * tiles_columns);
+    params.tiles_columns = FastDivisor(static_cast<int>(tiles_columns));
+    params.tiles_per_batch = FastDivisor(static_cast<int>(tiles_rows * tiles_columns));
     params.first_batch = first_batch;
     const LaunchConfig config{.grid = dim3(blocks),
                               .threads = plan.threads(),
