@@ -131,7 +131,9 @@ def expected(
 ) -> Expected:
     """activation(global_scale * a @ b^T + bias) with the error that docs/operands.md allows; exact where bound is 0."""
     k = a.elements.shape[1]
-    bound = documented_bound(k) + k / 8 * 2.0**-23 if bound is None else bound
+    is_fp8 = a.scale is not None and a.data.dtype in (torch.float8_e4m3fn, torch.float8_e5m2)
+    of_fp8 = 2.0**-12 if is_fp8 and b.data.dtype in (torch.float8_e4m3fn, torch.float8_e5m2) else 0.0
+    bound = documented_bound(k) + k / 8 * 2.0**-23 + of_fp8 if bound is None else bound
     wide_a, wide_b = a.values(), b.values()
     value, error = wide_a @ wide_b.t(), bound * (wide_a.abs() @ wide_b.abs().t())
     error = torch.where(value.isfinite(), error, 0.0) + (k * SMALLEST_FLOAT32 if bound > 0 else 0.0)

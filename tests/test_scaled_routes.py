@@ -9,6 +9,7 @@ from block_scaled_reference import assert_product
 from scaled_operands import expected, make, multiply
 from test_scaled_operands import OPERANDS, each_pair, inside, transposed
 
+import simulated_gpu
 import tileon_ops
 from tileon_ops._rules import configs
 
@@ -34,6 +35,11 @@ ROUTES = {
 }
 
 
+@pytest.fixture
+def gpu() -> torch.device:
+    return simulated_gpu.CPU if simulated_gpu.is_loaded() else torch.device("cuda")
+
+
 def by_config(config, a, b, bias=None, global_scale=None, **options):  # type: ignore[no-untyped-def]
     """The result by one config; None where it does not take the operands."""
     try:
@@ -47,10 +53,10 @@ def by_config(config, a, b, bias=None, global_scale=None, **options):  # type: i
 
 
 @each_pair
-def test_every_way_gives_the_same_sums(device: torch.device, a_name: str, b_name: str) -> None:
+def test_every_way_gives_the_same_sums(gpu: torch.device, a_name: str, b_name: str) -> None:
     taken = 0
     for m, n, k in ((3, 130, 96), (33, 64, 128), (70, 72, 288)):
-        a, b = make(a_name, m, k, True).to(device), make(b_name, n, k, True).to(device)
+        a, b = make(a_name, m, k, True).to(gpu), make(b_name, n, k, True).to(gpu)
         wanted = expected(a, b, out_dtype=F32, bound=0.0)
         for config in (*OWN, *HOPPER_ROWS[:1]):
             actual = by_config(config, a, b, out_dtype=F32)
@@ -61,11 +67,11 @@ def test_every_way_gives_the_same_sums(device: torch.device, a_name: str, b_name
 
 
 @each_pair
-def test_every_way_finishes_the_sums(device: torch.device, a_name: str, b_name: str) -> None:
+def test_every_way_finishes_the_sums(gpu: torch.device, a_name: str, b_name: str) -> None:
     m, n, k = 37, 64, 160
-    a, b = make(a_name, m, k).to(device), make(b_name, n, k).to(device)
-    bias = torch.linspace(-3, 3, n, device=device)
-    one, rows = torch.full((), 0.75, device=device), torch.linspace(0.1, 2, m, device=device)[:, None]
+    a, b = make(a_name, m, k).to(gpu), make(b_name, n, k).to(gpu)
+    bias = torch.linspace(-3, 3, n, device=gpu)
+    one, rows = torch.full((), 0.75, device=gpu), torch.linspace(0.1, 2, m, device=gpu)[:, None]
     for config in OWN:
         for global_scale, out_dtype, activation in (
             (one, F32, "gelu"),
@@ -79,9 +85,9 @@ def test_every_way_finishes_the_sums(device: torch.device, a_name: str, b_name: 
 
 
 @each_pair
-def test_every_way_reads_every_layout(device: torch.device, a_name: str, b_name: str) -> None:
+def test_every_way_reads_every_layout(gpu: torch.device, a_name: str, b_name: str) -> None:
     m, n, k = 21, 50, 96
-    a, b = make(a_name, m, k, True).to(device), make(b_name, n, k, True).to(device)
+    a, b = make(a_name, m, k, True).to(gpu), make(b_name, n, k, True).to(gpu)
     wanted = expected(a, b, out_dtype=F32, bound=0.0)
     for config in OWN:
         for laid_a, laid_b in ((transposed(a), b), (a, transposed(b)), (inside(a), inside(b))):
@@ -90,9 +96,9 @@ def test_every_way_reads_every_layout(device: torch.device, a_name: str, b_name:
                 assert_product(actual, wanted, config.name)
 
 
-def test_extreme_scales_of_a_weight_are_computed_anew(device: torch.device) -> None:
+def test_extreme_scales_of_a_weight_are_computed_anew(gpu: torch.device) -> None:
     """What bfloat16 loses of e4m3 under the smallest scales, the decoding kernel adds."""
-    a, b = make("bfloat16", 40, 96, True).to(device), make("mxfp8", 66, 96, True).to(device)
+    a, b = make("bfloat16", 40, 96, True).to(gpu), make("mxfp8", 66, 96, True).to(gpu)
     scale = b.scale.view(torch.uint8).clone()
     scale[5] = 1
     for config in HOPPER_ROWS:
@@ -108,9 +114,9 @@ def test_extreme_scales_of_a_weight_are_computed_anew(device: torch.device) -> N
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_HOPPER, reason="the ways of a Hopper GPU")
 @pytest.mark.parametrize(("a_name", "b_name", "has_rows"), ROUTES)
-def test_large_products_go_by_measured_kernels(device: torch.device, a_name: str, b_name: str, has_rows: bool) -> None:
+def test_large_products_go_by_measured_kernels(gpu: torch.device, a_name: str, b_name: str, has_rows: bool) -> None:
     m = n = k = 384
-    a, b = make(a_name, m, k).to(device), make(b_name, n, k).to(device)
-    multiply(a, b, None, torch.ones(m, 1, device=device) if has_rows else None)
+    a, b = make(a_name, m, k).to(gpu), make(b_name, n, k).to(gpu)
+    multiply(a, b, None, torch.ones(m, 1, device=gpu) if has_rows else None)
     assert tileon_ops.last_kernel().startswith(ROUTES[a_name, b_name, has_rows])
     assert len(OPERANDS) > len(ROUTES)

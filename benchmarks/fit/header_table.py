@@ -20,7 +20,9 @@ from benchmarks.common.times import Times, read_row_times
 
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 LAUNCH_NS = 2000.0  # of an empty kernel between two events: the same for all rows, and left out of the models
-_ROW = re.compile(r'\{"(?P<name>\w+)",[^{}]*\{Family::\w+,(?P<tile>[^}]*)\},?(?P<numbers>(?:\s*\{[^{}]*\})?[^{}]*)\}')
+_ROW = re.compile(
+    r'\{"(?P<name>\w+)",[^{}]*\{Family::(?!kNarrow)\w+,(?P<tile>[^}]*)\},?(?P<numbers>(?:\s*\{[^{}]*\})?[^{}]*)\}'
+)
 _TILE_NUMBERS = 8  # at most
 _STEP = 1e-5  # of finite differences
 
