@@ -227,7 +227,9 @@ class TestDequantize:
         actual = dequantize(as_data(data[:, :1], form.dtype, device).expand(5, 200), given, form.name)
         assert_same_bits(actual, expected_dequantize(data.contiguous(), given.cpu().contiguous(), form))
 
-    @pytest.mark.parametrize("form", [form for form in FLOAT32_FORMATS if form.rows is None], ids=lambda form: form.name)
+    @pytest.mark.parametrize(
+        "form", [form for form in FLOAT32_FORMATS if form.rows is None], ids=lambda form: form.name
+    )
     def test_a_tensors_scale_of_any_shape(self, device: torch.device, form: Float32Format) -> None:
         data = random_bytes(7, 33)
         expected = expected_dequantize(data, torch.tensor([[0.3]]), form)
