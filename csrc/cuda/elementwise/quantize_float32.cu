@@ -24,7 +24,6 @@ constexpr int kThreads = kWalkWarps * 32;
 constexpr int kSpan = 32 * kLaneElements;  // of a row, a warp's
 constexpr int kSide = 128;                 // of a block
 constexpr int kLanesPerBlock = kSide / kLaneElements;
-constexpr int64_t kMaxGridX = 0x7fffffff, kMaxGridY = 65535;
 
 // x and data, by lanes. `kVectors`: rows of both are vectors from end to end, so that a lane has all of its numbers or
 // none.
@@ -87,14 +86,13 @@ struct Lanes {
 };
 
 // The largest of the threads of kWarps neighbouring warps, in each of them; NaN where one of them is. All threads of a
-// CTA come here.
+// CTA come here, once.
 template <int kWarps>
 __device__ __forceinline__ float warps_amax(float amax) {
   amax = lanes_amax<32>(amax);
   if constexpr (kWarps > 1) {
     auto& of_warps = ptx::static_shared<float[kWalkWarps]>();
     const unsigned warp = threadIdx.x / 32;
-    __syncthreads();  // for all who still read what the call before this one left
     if (threadIdx.x % 32 == 0) of_warps[warp] = amax;
     __syncthreads();  // for all warps' numbers
 #pragma unroll
@@ -103,37 +101,38 @@ __device__ __forceinline__ float warps_amax(float amax) {
   return amax;
 }
 
+LaunchConfig one_cta_for_each(int64_t count, cudaStream_t stream) {
+  constexpr int64_t kMaxGridX = 0x7fffffff;
+  if (count > kMaxGridX) throw std::runtime_error("tileon: more than 2^31 blocks to quantize");
+  return {.grid = dim3(static_cast<unsigned>(count)), .threads = kThreads, .stream = stream};
+}
+
 // ---- a scale for each row: of kRowWarps warps, whose lanes keep their first numbers in registers ----
 
 template <DType kElement, typename Element, bool kVectors, int kRowWarps>
-__global__ void __launch_bounds__(kThreads) quantize_rows(const __grid_constant__ QuantizeProblem problem) {
+__global__ void __launch_bounds__(kThreads, 1) quantize_rows(const __grid_constant__ QuantizeProblem problem) {
   constexpr int rows_at_once = kWalkWarps / kRowWarps, row_threads = 32 * kRowWarps, step = kRowWarps * kSpan;
   const Lanes<kElement, Element, kVectors> lanes{problem};
-  for (int64_t first_row = static_cast<int64_t>(blockIdx.x) * rows_at_once; first_row < problem.rows;
-       first_row += static_cast<int64_t>(gridDim.x) * rows_at_once) {
-    const int64_t row = first_row + threadIdx.x / row_threads;
-    const int64_t end = row < problem.rows ? problem.k : 0, first_k = threadIdx.x % row_threads * kLaneElements;
-    LaneNumbers<Element> first = {};
-    if (first_k < end) first = lanes.load(row, first_k);
-    float amax = lane_amax(first.magnitudes());
-    for (int64_t k = first_k + step; k < end; k += step)
-      amax = ptx::max_nan(amax, lane_amax(lanes.load(row, k).magnitudes()));
-    const Float32Scale scale = float32_scale<kElement>(bits_of(warps_amax<kRowWarps>(amax)));
-    if (first_k == 0 && row < problem.rows) lanes.store_scale(row, scale);
-    if (first_k < end) lanes.store(first, row, first_k, scale.inverse);
-    for (int64_t k = first_k + step; k < end; k += step) lanes.store(lanes.load(row, k), row, k, scale.inverse);
-  }
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * rows_at_once + threadIdx.x / row_threads;
+  const int64_t end = row < problem.rows ? problem.k : 0, first_k = threadIdx.x % row_threads * kLaneElements;
+  LaneNumbers<Element> first = {};
+  if (first_k < end) first = lanes.load(row, first_k);
+  float amax = lane_amax(first.magnitudes());
+  for (int64_t k = first_k + step; k < end; k += step)
+    amax = ptx::max_nan(amax, lane_amax(lanes.load(row, k).magnitudes()));
+  const Float32Scale scale = float32_scale<kElement>(bits_of(warps_amax<kRowWarps>(amax)));
+  if (first_k == 0 && row < problem.rows) lanes.store_scale(row, scale);
+  if (first_k < end) lanes.store(first, row, first_k, scale.inverse);
+  for (int64_t k = first_k + step; k < end; k += step) lanes.store(lanes.load(row, k), row, k, scale.inverse);
 }
 
 template <DType kElement, typename Element, bool kVectors>
 void launch_rows(const QuantizeProblem& problem, cudaStream_t stream) {
   if (problem.rows == 0) return;
   const auto launch = [&](auto warps) {
-    const int64_t ctas = (problem.rows * warps + kWalkWarps - 1) / kWalkWarps;
-    launch_kernel(
-        "launching a kernel that quantizes rows",
-        {.grid = dim3(static_cast<unsigned>(std::min(ctas, kMaxGridX))), .threads = kThreads, .stream = stream},
-        &quantize_rows<kElement, Element, kVectors, decltype(warps)::value>, problem);
+    launch_kernel("launching a kernel that quantizes rows",
+                  one_cta_for_each((problem.rows * warps + kWalkWarps - 1) / kWalkWarps, stream),
+                  &quantize_rows<kElement, Element, kVectors, decltype(warps)::value>, problem);
   };
   // As many warps as have the row in their registers, of two sizes and one for all longer rows.
   if (problem.k <= kSpan) return launch(std::integral_constant<int, 1>());
@@ -146,7 +145,7 @@ void launch_rows(const QuantizeProblem& problem, cudaStream_t stream) {
 using Walk = RowWalk<kLaneElements, 2, 4>;
 
 template <DType kElement, typename Element, bool kVectors>
-__global__ void __launch_bounds__(kThreads) quantize_row_blocks(const __grid_constant__ QuantizeProblem problem) {
+__global__ void __launch_bounds__(kThreads, 1) quantize_row_blocks(const __grid_constant__ QuantizeProblem problem) {
   static_assert(Walk::kSpanElements % kSide == 0);
   const Lanes<kElement, Element, kVectors> lanes{problem};
   const int64_t cols = blocks_in(problem.k, kSide);
@@ -174,40 +173,37 @@ void launch_row_blocks(const QuantizeProblem& problem, cudaStream_t stream) {
 // ---- a scale for 128 x 128: a CTA has them all in registers ----
 
 template <DType kElement, typename Element, bool kVectors>
-__global__ void __launch_bounds__(kThreads) quantize_tiles(const __grid_constant__ QuantizeProblem problem) {
+__global__ void __launch_bounds__(kThreads, 1) quantize_tiles(const __grid_constant__ QuantizeProblem problem) {
   constexpr int rows_at_once = kThreads / kLanesPerBlock, steps = kSide / rows_at_once;
   const Lanes<kElement, Element, kVectors> lanes{problem};
-  const int64_t k = static_cast<int64_t>(blockIdx.x) * kSide + threadIdx.x % kLanesPerBlock * kLaneElements;
-  for (int64_t block = blockIdx.y; block < blocks_in(problem.rows, kSide); block += gridDim.y) {
-    const int64_t first_row = block * kSide + threadIdx.x / kLanesPerBlock;
-    LaneNumbers<Element> numbers[steps] = {};
-    float amax = 0;
+  const auto cols = static_cast<unsigned>(blocks_in(problem.k, kSide));
+  const int64_t first_row = blockIdx.x / cols * int64_t{kSide} + threadIdx.x / kLanesPerBlock;
+  const int64_t k = blockIdx.x % cols * int64_t{kSide} + threadIdx.x % kLanesPerBlock * kLaneElements;
+  LaneNumbers<Element> numbers[steps] = {};
+  float amax = 0;
 #pragma unroll
-    for (int i = 0; i < steps; ++i)
-      if (first_row + i * rows_at_once < problem.rows) numbers[i] = lanes.load(first_row + i * rows_at_once, k);
+  for (int i = 0; i < steps; ++i)
+    if (first_row + i * rows_at_once < problem.rows) numbers[i] = lanes.load(first_row + i * rows_at_once, k);
 #pragma unroll
-    for (int i = 0; i < steps; ++i) amax = ptx::max_nan(amax, lane_amax(numbers[i].magnitudes()));
-    const Float32Scale scale = float32_scale<kElement>(bits_of(warps_amax<kWalkWarps>(amax)));
-    if (threadIdx.x == 0) lanes.store_scale(block * gridDim.x + blockIdx.x, scale);
+  for (int i = 0; i < steps; ++i) amax = ptx::max_nan(amax, lane_amax(numbers[i].magnitudes()));
+  const Float32Scale scale = float32_scale<kElement>(bits_of(warps_amax<kWalkWarps>(amax)));
+  if (threadIdx.x == 0) lanes.store_scale(blockIdx.x, scale);
 #pragma unroll
-    for (int i = 0; i < steps; ++i) {
-      const int64_t row = first_row + i * rows_at_once;
-      if (row < problem.rows) lanes.store(numbers[i], row, k, scale.inverse);
-    }
+  for (int i = 0; i < steps; ++i) {
+    const int64_t row = first_row + i * rows_at_once;
+    if (row < problem.rows) lanes.store(numbers[i], row, k, scale.inverse);
   }
 }
 
 template <DType kElement, typename Element, bool kVectors>
 void launch_tiles(const QuantizeProblem& problem, cudaStream_t stream) {
-  if (problem.scale_rows() == 0 || problem.cols() == 0) return;
-  if (problem.cols() > kMaxGridX) throw std::runtime_error("tileon: rows of more than 2^38 elements");
-  const dim3 grid(static_cast<unsigned>(problem.cols()),
-                  static_cast<unsigned>(std::min(problem.scale_rows(), kMaxGridY)));
-  launch_kernel("launching a kernel that quantizes blocks", {.grid = grid, .threads = kThreads, .stream = stream},
+  const int64_t tiles = problem.scale_rows() * problem.cols();
+  if (tiles == 0) return;
+  launch_kernel("launching a kernel that quantizes blocks", one_cta_for_each(tiles, stream),
                 &quantize_tiles<kElement, Element, kVectors>, problem);
 }
 
-// ---- one scale for all: a kernel finds the largest magnitude of each CTA's part, and a second one that of the parts
+// ---- one scale for all: one kernel finds the largest magnitude of each CTA's part, a second one that of the parts
 // ----
 
 constexpr int kMostParts = 1056;  // 8 CTAs of each of an H200's SMs
@@ -247,7 +243,7 @@ struct TensorWalk {
 };
 
 template <typename Element, bool kVectors>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     find_amax(const __grid_constant__ QuantizeProblem problem, const __grid_constant__ TensorWalk walk,
               float* __restrict__ parts) {
   const Lanes<DType::kInt8, Element, kVectors> lanes{problem};
@@ -259,7 +255,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // `parts`: of as many CTAs as this grid has.
 template <DType kElement, typename Element, bool kVectors>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     quantize_tensor(const __grid_constant__ QuantizeProblem problem, const __grid_constant__ TensorWalk walk,
                     const float* __restrict__ parts) {
   const Lanes<kElement, Element, kVectors> lanes{problem};
