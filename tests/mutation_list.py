@@ -292,7 +292,7 @@ IN_LIBRARY = (
     Mutation(
         "stride-of-an-outputs-batch",
         "csrc/cpu/sums.cpp",
-        "row / sums.m * out.stride_batch + row % sums.m * out.stride_m",
+        "batch * out.stride_batch + m * out.stride_m",
         "row / sums.m * out.stride_m * sums.m + row % sums.m * out.stride_m",
         ("tests/test_out.py::TestOut",),
     ),

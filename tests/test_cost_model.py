@@ -129,7 +129,8 @@ def test_the_fit_leaves_out_shapes_that_the_choice_is_judged_by(tmp_path: pathli
 def test_a_table_in_a_header_is_read_whole(header: pathlib.Path, rows: int, numbers: int) -> None:
     table = header_table.Table(header)
     first = header.read_text().partition("KernelConfig k")[2].partition("};")[0]
-    assert first.count("{Family::") == len(table.names) == rows
+    fitted = first.count("{Family::") - first.count("{Family::kNarrow")  # whose numbers are those of common/narrow.h
+    assert fitted == len(table.names) == rows
     assert table.numbers.shape == (rows, numbers)
     tile_m, tile_n = table.tiles[:, :2].T
     assert all(f"_{m:.0f}x{n:.0f}x" in name for m, n, name in zip(tile_m, tile_n, table.names, strict=True))
