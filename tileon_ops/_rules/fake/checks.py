@@ -34,14 +34,6 @@ def check(holds: bool | torch.SymBool, message: str) -> None:
         raise RuntimeError(message)
 
 
-def any_of(rules: Iterable[bool | torch.SymBool]) -> bool | torch.SymBool:
-    """Whether one of the rules holds, which symbols may leave open."""
-    found: bool | torch.SymBool = False
-    for rule in rules:
-        found = found | rule
-    return found
-
-
 def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 

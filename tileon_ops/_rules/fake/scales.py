@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tileon_ops._rules.fake.checks import Size, any_of, check, check_same_device, dtype_name, same
+from tileon_ops._rules.fake.checks import Size, check, check_same_device, dtype_name, same
 
 E4M3, E8M0, FP4, BYTE = torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2, torch.uint8
 FLOAT32, INT8 = torch.float32, torch.int8
@@ -96,18 +96,24 @@ def granularity(shape: Sequence[Size], rows: Size, k: Size) -> str:
 
 
 def check_float32_scale(op: str, name: str, scale: Tensor, element: torch.dtype, rows: Size, k: Size) -> None:
-    """Of one scale for an operand of (rows, k), one a row, one for 1 x 128 elements, or one for 128 x 128."""
+    """Of one scale for an operand of (rows, k), one a row, one for 1 x 128 elements, or one for 128 x 128.
+
+    Which of these it is, is found out first: all four in one condition are more than torch's compiler can simplify.
+    """
     k_blocks = (k + FLOAT32_BLOCK - 1) // FLOAT32_BLOCK
-    shapes: list[tuple[Size, Size]] = [(1, 1), (rows, 1)]
-    words = (
-        f"(), (1,) or (1, 1) for the whole operand, {'or ' if element == torch.int8 else ''}{(rows, 1)} for each row"
-    )
+    shapes: dict[str, tuple[Size, Size]] = {"tensor": (1, 1), "row": (rows, 1)}
+    words = f"(), (1,) or (1, 1) for the whole operand, {'or ' if element == torch.int8 else ''}{shapes['row']} "
+    words += "for each row"
     if element != torch.int8:
-        shapes += [(rows, k_blocks), ((rows + FLOAT32_BLOCK - 1) // FLOAT32_BLOCK, k_blocks)]
-        words += f", {shapes[2]} for 1 x 128 elements, or {shapes[3]} for 128 x 128"
+        row_blocks = (rows + FLOAT32_BLOCK - 1) // FLOAT32_BLOCK
+        shapes.update({"1x128": (rows, k_blocks), "128x128": (row_blocks, k_blocks)})
+        words += f", {shapes['1x128']} for 1 x 128 elements, or {shapes['128x128']} for 128 x 128"
     message = f"{op}: `{name}` must have the shape {words}, got {tuple(scale.shape)}"
     if scale.dim() == 2:
-        check(any_of((scale.shape[0] == of_rows) & (scale.shape[1] == of_k) for of_rows, of_k in shapes), message)
+        wanted = shapes.get(granularity(scale.shape, rows, k))
+        check(wanted is not None, message)
+        for size, wanted_size in zip(scale.shape, wanted or (), strict=True):
+            check(size == wanted_size, message)
     elif scale.dim() == 1:
         check(scale.shape[0] == 1, message)
     else:
