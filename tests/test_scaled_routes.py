@@ -4,12 +4,12 @@ every kind of operand that it takes; and which one is taken for what."""
 from __future__ import annotations
 
 import pytest
+import simulated_gpu
 import torch
 from block_scaled_reference import assert_product
 from scaled_operands import expected, make, multiply
 from test_scaled_operands import OPERANDS, each_pair, inside, transposed
 
-import simulated_gpu
 import tileon_ops
 from tileon_ops._rules import configs
 

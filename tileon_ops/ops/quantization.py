@@ -70,8 +70,8 @@ def quantize(
     `x * ((1 / global_scale) / scale)`. A float32 scale is `amax / 448`, of int8 `amax / 127`, but at least `2^-126`, so
     that its inverse is finite, and at most the largest float32 of which 127 are finite; elements are
     `x * (1 / scale)`, two operations each rounded, of which none saturates. A block that holds NaN or infinity gets a
-    NaN scale and codes of 0; one of zeros, or of nothing, the scale 1 where that is float32, else the smallest, `2^-127`,
-    or `2^-6` for nvfp4. A CPU and a GPU give the same bits.
+    NaN scale and codes of 0; one of zeros, or of nothing, the scale 1 where that is float32, else the smallest,
+    `2^-127`, or `2^-6` for nvfp4. A CPU and a GPU give the same bits.
 
     Raises:
         RuntimeError: "quantize: ...", for dims, dtypes, sizes, devices or names that do not fit, and for arguments that
@@ -175,8 +175,8 @@ def nvfp4_global_scale(x: Tensor, *, per_row: bool = False) -> Tensor:
 
     Returns:
         0-D float32 on the device of `x`, the largest magnitude of the finite values of `x` divided by `448 * 6`, the
-        largest scale times the largest element; 1 where that is 0. With `per_row` (rows, 1), so of each row. No gradient
-        flows through it.
+        largest scale times the largest element; 1 where that is 0. With `per_row` (rows, 1), that of each row. No
+        gradient flows through it.
 
     Raises:
         RuntimeError: "nvfp4_global_scale: ...", for another dtype, and with `per_row` for another number of dimensions.
