@@ -71,11 +71,11 @@ class QuantizedTensor:
         return dequantize(self.data, self.scale, self.format, self.global_scale, out_dtype=out_dtype)
 
     @property
-    def shape(self) -> torch.Size:
-        """(rows, k): of the numbers, not of the bytes that hold them."""
+    def shape(self) -> tuple[int, int]:
+        """Rows and k of the numbers, not of the bytes that hold them."""
         rows, columns = self.data.shape
         is_fp4 = self.format in ("mxfp4", "nvfp4")
-        return torch.Size((rows, columns * 2 if is_fp4 else columns))
+        return rows, columns * 2 if is_fp4 else columns
 
     @property
     def dtype(self) -> torch.dtype:
