@@ -70,7 +70,9 @@ def extension() -> Extension:
     system_includes = [path for path in system_includes if path.is_dir()]
     # torch writes __FILE__ into the binary and into messages: nobody else has our paths
     relative_paths = [f"-fmacro-prefix-map={path}/=" for path in (ROOT, *system_includes)]
-    vectors = ["-fno-trapping-math"]  # nobody reads the exception flags, and a selection may then compute both sides
+    # nobody reads the exception flags, and a selection may then compute both sides; each operation rounds by itself on
+    # every processor
+    vectors = ["-fno-trapping-math", "-ffp-contract=off"]
     common = ["-O3", "-std=c++20", *macros]
     names = {str(path.relative_to(ROOT)) for path in sources}
     return Extension(

@@ -3,15 +3,10 @@
     python benchmarks/block_scaled_matmul.py --format nvfp4 -K 512                # only checks the format's results
     python benchmarks/block_scaled_matmul.py --format mxfp4 --K_range 512 8192 --K_step 512 --bench
     python benchmarks/block_scaled_matmul.py --format mxfp8,mixed --shapes 16x8192x8192 --csv out.csv --plot out.png
-    python benchmarks/block_scaled_matmul.py --preset hopper        # the set of results/<gpu>/block_scaled_matmul.csv
-    python benchmarks/block_scaled_matmul.py --preset portable      # the set of results/<gpu>/block_scaled_portable.csv
 
 Every format and kind of data in question is checked first, against a float32 product of the dequantized operands, and
 nothing is measured where one is wrong. --bench then goes through K at fixed m and n; --shapes and --preset measure
-without it.
-
-The file and its columns: products.py; the dtype is the format, and a last column, data, has the kind of data
-(cases.py). b holds n rows of k: layout NT. The fixed sets: subjects/block_scaled.py.
+without it. The dtype of the file (measure/products.py) is the format, a last column has the kind of data (cases.py).
 """
 
 from __future__ import annotations
@@ -50,11 +45,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _shapes(arguments: argparse.Namespace) -> list[Shape]:
-    """What is to be measured without a preset; nothing where only a check was asked for.
-
-    Raises:
-        ValueError: a range of K that holds nothing.
-    """
+    """What is to be measured without a preset; nothing where only a check was asked for."""
     if arguments.shapes:
         return arguments.shapes
     first, last = arguments.K_range or (arguments.K, arguments.K)
@@ -71,11 +62,7 @@ def _kinds(arguments: argparse.Namespace, work: list[Work]) -> list[str]:
 
 
 def _work(arguments: argparse.Namespace) -> list[Work]:
-    """The cases with their providers.
-
-    Raises:
-        ValueError: a range of K that holds nothing, a size that a format does not have, or nothing to write.
-    """
+    """The cases with their providers; a ValueError says what is wrong with the arguments."""
     formats = arguments.format = arguments.format or (list(FORMATS) if arguments.preset else ["nvfp4"])
     if arguments.preset:
         work = [item for item in preset_work(arguments.preset, arguments.device) if item.case.dtype in formats]
@@ -87,11 +74,8 @@ def _work(arguments: argparse.Namespace) -> list[Work]:
 
 
 def check(case: Case, device: torch.device) -> float:
-    """The largest difference between our product and the float32 product of the dequantized operands.
-
-    Raises:
-        AssertionError: beyond TOLERANCE.
-    """
+    """The largest difference between our product and the float32 product of the dequantized operands; an AssertionError
+    beyond TOLERANCE."""
     operands = make_operands(case, device)
     ours = tileon_call(case, operands)().to(torch.float32)
     a, b = operands.dequantized(torch.float32)
@@ -118,8 +102,8 @@ def _words(arguments: argparse.Namespace, work: list[Work]) -> str:
     """On which data, for the head of the file."""
     kinds = _kinds(arguments, work)
     data = [f"{kind}: {_DATA_WORDS[kind]}" for kind in kinds] if len(kinds) > 1 else [_DATA_WORDS[kinds[0]]]
-    graphs = arguments.device.type == "cuda" and any("_graph" in name for item in work for name in item.providers or ())
-    return "; ".join(data) + ("; _graph: CUDA-graph replay over rotated operands, cold L2" if graphs else "")
+    on_gpu = arguments.device.type == "cuda"
+    return "; ".join(data) + ("; _graph: CUDA-graph replay over rotated operands, cold L2" if on_gpu else "")
 
 
 def main() -> int:

@@ -2,20 +2,15 @@
 
     python benchmarks/matmul.py --sizes 256,1024:4096:512 --dtype bfloat16 --layout NN,NT --csv out.csv --plot out.png
     python benchmarks/matmul.py --shapes 1x4096x4096 --activation bias+leaky_relu
-    python benchmarks/matmul.py --preset hopper                      # the set of results/<gpu>/matmul.csv
-    python benchmarks/matmul.py --preset fp8                         # that of fp8.csv; a dtype is a pairing, a x b
-    python benchmarks/matmul.py --preset float32                     # that of float32.csv
     python benchmarks/matmul.py --preset hopper --dtype float16 --layout TN,TT --providers tileon,torch
 
 --rows measures our product and rows of the tile table, as `tileon:<row>`, with the kernel that ran in a last column.
 The cost models are fitted to such sweeps, and the choice is judged by them (fit/sweep_cases.py, report/targets.py):
 
-    python benchmarks/matmul.py --preset sweep --rows . --csv sweep.csv
     python benchmarks/matmul.py --preset random --rows sm90 --cases 0:820 --csv random.csv      # some of them
-    python benchmarks/matmul.py --preset float32_rows --rows "bf16x6|simt|sm80_few" --csv sweep_float32.csv
     python benchmarks/matmul.py --rows . --shapes 2304x2304x2304,64x4096x4096 --dtype bfloat16 --layout NT
 
-The file and its columns: products.py; the fixed sets: subjects/.
+The file and its columns: measure/products.py; the fixed sets: subjects/.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the top of the tree
 
 from benchmarks.common.cases import DTYPE_NAMES, EPILOGUES, LAYOUTS, Case, Work, squares
-from benchmarks.common.command import parse_names, some_of
+from benchmarks.common.command import some_of
 from benchmarks.fit.sweep_cases import SETS
 from benchmarks.measure.peers.providers import PROVIDERS
 from benchmarks.measure.products import product_parser, run
@@ -71,11 +66,6 @@ def parse_sizes(text: str) -> list[int]:
     return sizes
 
 
-def parse_slice(text: str) -> slice:
-    begin, end = text.split(":")
-    return slice(int(begin), int(end))
-
-
 def parser_of() -> argparse.ArgumentParser:
     parser = product_parser(__doc__, PROVIDERS, f"tileon,torch,triton, and graphs up to {GRAPH_LIMIT}")
     words = "a fixed set of cases, narrowed by --dtype, --layout and --activation"
@@ -85,21 +75,18 @@ def parser_of() -> argparse.ArgumentParser:
     some_of(parser, "--layout", LAYOUTS, "NN; of a preset all", None)
     parser.add_argument(
         *("--activation", "--epilogue"),
-        type=lambda text: [*EPILOGUES] if text == "all" else parse_names(text),
+        type=lambda text: [*EPILOGUES] if text == "all" else text.split(","),
         help=f"bias, an activation or bias+<activation>, or several, or all: {','.join(EPILOGUES)} (default none)",
     )
-    parser.add_argument("--cases", type=parse_slice, default=slice(None), help="BEGIN:END, some of them")
+    some = "BEGIN:END, some of them"
+    parser.add_argument("--cases", type=lambda text: slice(*map(int, text.split(":"))), default=slice(None), help=some)
     parser.add_argument("--rows", help="regular expression: these rows of the tile table as well (needs a GPU)")
     parser.add_argument("--hopeless", type=float, default=3.0, help="leave rows out beyond this factor (default 3)")
     return parser
 
 
 def _work(arguments: argparse.Namespace) -> list[Work]:
-    """The cases, each with its providers.
-
-    Raises:
-        ValueError: a name that is none, or rows where there are none.
-    """
+    """The cases, each with its providers; a ValueError says what is wrong with the arguments."""
     if arguments.rows is not None and arguments.device.type != "cuda":
         raise ValueError("--rows needs a GPU: the tile table is the GPU's")
     if arguments.preset:

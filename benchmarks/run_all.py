@@ -1,11 +1,8 @@
 """Everything that is claimed of a GPU, run again: `make evidence`, or `python benchmarks/run_all.py --help`.
 
-Runs the suite and the sanitizers, each in several processes side by side, then the soak test, the demo and the
-benchmarks one after another, all of them with a time limit, and writes the result files of benchmarks/results/<gpu>/.
-Needs a built tree, a Python with torch, pytest, hypothesis and matplotlib, and compute-sanitizer; neither a network nor
-git. A failed stage does not stop the others; the exit status is 0 only if all passed.
-
-Full logs stand in <out>/logs, which git ignores.
+Suite and sanitizers run in several processes side by side, then the soak test, the demo and the benchmarks one after
+another, all with a time limit. The result files go to benchmarks/results/<gpu>/, full logs to logs/ there, which git
+ignores. A failed stage does not stop the others; the exit status is 0 only if all passed (docs/evidence.md).
 """
 
 from __future__ import annotations
@@ -77,12 +74,10 @@ def default_out() -> Path:
     return RESULTS if "H200" in name else RESULTS.with_name(folder)
 
 
-_LEFT_OUT = ", ".join(name for name, stage in STAGES.items() if not stage.by_default)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--stages", help=f"some of {','.join(STAGES)}, or all (default: all but {_LEFT_OUT})")
+    left_out = ", ".join(name for name, stage in STAGES.items() if not stage.by_default)
+    parser.add_argument("--stages", help=f"some of {','.join(STAGES)}, or all (default: all but {left_out})")
     parser.add_argument("--out", type=Path, help="folder of the result files (default: benchmarks/results/<gpu>)")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on every time limit, for a slower machine")
     parser.add_argument("--list", action="store_true", help="print the stages with commands and limits, run nothing")
@@ -115,12 +110,10 @@ def main() -> int:
         limited = [replace(step, seconds=max(1, round(step.seconds * arguments.scale))) for step in steps[name]]
         with ThreadPoolExecutor(STAGES[name].side_by_side) as pool:
             outcomes = list(pool.map(lambda step: _run(step, out), limited))
-        writer = STAGES[name].write
-        if writer is not None:
-            writer(out, outcomes)
-        for outcome in outcomes:
-            good = good and outcome.status == 0
-            table.append([name, outcome.step.name, outcome.verdict, f"{outcome.seconds:.0f}"])
+        if (write := STAGES[name].write) is not None:
+            write(out, outcomes)
+        good = good and all(outcome.status == 0 for outcome in outcomes)
+        table += [[name, outcome.step.name, outcome.verdict, f"{outcome.seconds:.0f}"] for outcome in outcomes]
     print(f"\n{aligned(table)}\nresults in {portable_path(out)}")
     return 0 if good else 1
 

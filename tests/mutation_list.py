@@ -73,7 +73,7 @@ IN_PYTHON = (
     ),
     Mutation(
         "vmap-rows-of-packed-scales",
-        "tileon_ops/_rules/vmap/quantized.py",
+        "tileon_ops/_rules/vmap/samples.py",
         "if scale.dim() == 6 and rows % BLOCK_ROWS != 0:",
         "if scale.dim() == 6 and rows % 64 != 0:",
         ("tests/test_vmap_quantized.py",),
@@ -95,7 +95,7 @@ IN_PYTHON = (
     Mutation(
         "scales-cut-inside-a-block",
         "tileon_ops/_rules/sharding/placements.py",
-        "operand.shape[0] % (BLOCK_ROWS * operand.mesh.size()) == 0",
+        "operand.shape[0] % (BLOCK_ROWS * devices) == 0",
         "operand.shape[0] % BLOCK_ROWS == 0",
         ("tests/test_sharding.py",),
     ),
@@ -123,8 +123,8 @@ IN_PYTHON = (
     Mutation(
         "autocast-which-bias-is-cast",
         "tileon_ops/_rules/autocast.py",
-        "bias.dtype != torch.float32",
-        "bias.dtype == torch.float32",
+        "bias = _cast(bias, out_dtype or dtype, device_type)",
+        "bias = bias.to(out_dtype or dtype)",
         ("tests/test_autocast.py",),
     ),
 )
@@ -190,8 +190,8 @@ IN_HOST_CODE = (
     Mutation(
         "where-a-copy-pays",
         "csrc/cuda/sm80/heuristics/choice.h",
-        "gpu) >= kCopyPaysFromNs",
-        "gpu) < kCopyPaysFromNs",
+        "return ns >= kCopyPaysFromNs &&",
+        "return ns < kCopyPaysFromNs &&",
         host("config"),
     ),
     Mutation(
@@ -241,17 +241,17 @@ IN_LIBRARY = (
         ("tests/test_epilogue.py::TestActivations",),
     ),
     Mutation(
-        "tie-of-an-fp4-code",
+        "steps-of-an-fp4-code",
         "csrc/core/small_floats.h",
-        "(magnitude <= 0.25f)",
-        "(magnitude < 0.25f)",
+        "bits_of(magnitude + 4194304.0f)",
+        "bits_of(magnitude + 4194304.5f)",
         ("tests/test_quantize.py::TestElements",),
     ),
     Mutation(
-        "tie-of-an-fp8-code",
+        "steps-of-an-fp8-code",
         "csrc/core/small_floats.h",
-        "bits + 0x0007ffffu + (bits >> 20 & 1)",
-        "bits + 0x00080000u",
+        "(bits & 0x7f800000u) + (20u << 23)",
+        "(bits & 0x7f800000u) + (19u << 23)",
         ("tests/test_quantize.py::TestElements",),
     ),
     Mutation(
@@ -292,7 +292,7 @@ IN_LIBRARY = (
     Mutation(
         "stride-of-an-outputs-batch",
         "csrc/cpu/sums.cpp",
-        "row / sums.m * out.stride_batch + row % sums.m * out.stride_m",
+        "batch * out.stride_batch + m * out.stride_m",
         "row / sums.m * out.stride_m * sums.m + row % sums.m * out.stride_m",
         ("tests/test_out.py::TestOut",),
     ),

@@ -125,8 +125,8 @@ def test_the_pages_and_the_pictures_of_a_made_up_file(tmp_path: pathlib.Path) ->
     source = _write(tmp_path)
     text = filled("docs/measured.md", tmp_path)
     assert "| 768 | 90.6 | 45.3 | 2.00 | 90.6 | 86.3 | 1.05 |" in text
-    assert "| NT, from 768 on | 15 | 1.92 | 1.05 at 768 |" in text
-    assert "| NN, `bias` and `leaky_relu` | 4 | 2.00 | 2.00 at 1024 |" in text
+    assert "| float32 squares, NT | 17 | 1.93 | 1.05 (float32 768) |" in text
+    assert "| float32 squares, NN, bias + leaky_relu | 4 | 2.00 | 2.00 (float32 1024) |" in text
     assert "| 8192 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 |" in text, "linear layers"
     assert "| 512x512x16384 | 859.0 | 8589.9 | 0.10 |" in text, "losses are shown with wins"
     assert "- float32 NT squares from 768, torch / ours, each >= 1.10: 768 1.050" in text

@@ -57,9 +57,7 @@ def test_writes_a_row_for_each_direction_provider_and_number_of_devices(tmp_path
         assert float(row["speedup"]) == pytest.approx(speedup, rel=0.01, abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--sizes", "8x8"), ("--sizes", "0"), ("--devices", "1"), ("--providers", "cublas")], ids=str
-)
+@pytest.mark.parametrize("arguments", [("--sizes", "8x8"), ("--sizes", "0"), ("--devices", "1")], ids=str)
 def test_nonsense_is_refused_before_a_process_is_started(
     arguments: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

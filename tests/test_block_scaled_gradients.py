@@ -107,10 +107,10 @@ class TestExact:
 
     def test_sizes_of_zero(self, device: torch.device) -> None:
         for m, n, k in ((0, 3, 32), (3, 0, 32), (3, 4, 0)):
-            weight = exact_weight("mxfp8", n, k)
+            b, scale = of(exact_weight("mxfp8", n, k), device)
             a = torch.ones(m, k, dtype=torch.float16, device=device, requires_grad=True)
             bias = torch.ones(n, device=device, requires_grad=True)
-            y = op(a, *(of(weight, device)[0], None, of(weight, device)[1]), bias, activation="gelu")
+            y = op(a, b, None, scale, bias, activation="gelu")
             grad_a, grad_bias = torch.autograd.grad(y.sum(), (a, bias))
             assert (grad_a.shape, grad_bias.shape) == ((m, k), (n,))
             assert not grad_a.any()
@@ -140,10 +140,11 @@ class TestExact:
             for out_dtype in (None, torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn):
                 for activation in ("none", "relu", "gelu"):
                     a = torch.ones(2, 8, dtype=dtype, device=device, requires_grad=True)
-                    y = op(a, weight.data, None, weight.scale, activation=activation, out_dtype=out_dtype)
+                    b, scale = of(weight, device)
+                    y = op(a, b, None, scale, activation=activation, out_dtype=out_dtype)
                     y.backward(torch.ones_like(y))
                     assert a.grad is not None
-                    wide_a, _, wide_y = in_float64(a, weight, torch.zeros(8), None, activation)
+                    wide_a, _, wide_y = in_float64(a, weight, torch.zeros(8, device=device), None, activation)
                     (expected,) = torch.autograd.grad(wide_y.sum(), wide_a)
                     assert a.grad.dtype == dtype
                     assert_near(a.grad, expected, 0.05, (dtype, out_dtype, activation))
@@ -175,7 +176,8 @@ class TestRandom:
         """Where the output does not tell the sign of z."""
         weight = random_weight("nvfp4", N, K)
         a, bias = leaves(torch.bfloat16, device)
-        y = op(a, weight.data, None, weight.scale, bias, activation="leaky_relu", slope=-0.5, out_dtype=torch.float32)
+        b, scale = of(weight, device)
+        y = op(a, b, None, scale, bias, activation="leaky_relu", slope=-0.5, out_dtype=torch.float32)
         wide_a, wide_bias, wide_y = in_float64(a, weight, bias, None, "leaky_relu", -0.5)
         expected = torch.autograd.grad(wide_y.square().sum(), (wide_a, wide_bias))
         for got, wanted in zip(torch.autograd.grad(y.square().sum(), (a, bias)), expected, strict=True):
@@ -193,7 +195,8 @@ class TestRandom:
     def test_the_gradient_of_a_float32_bias_is_summed_in_float32(self, device: torch.device) -> None:
         weight = random_weight("mxfp8", N, K)
         a, bias = leaves(torch.bfloat16, device)
-        y = op(a.detach(), weight.data, None, weight.scale, bias, out_dtype=torch.float32)
+        b, scale = of(weight, device)
+        y = op(a.detach(), b, None, scale, bias, out_dtype=torch.float32)
         upstream = normal(M, N, dtype=torch.float32, device=device, seed=9)
         (gradient,) = torch.autograd.grad(y, bias, upstream)
         torch.testing.assert_close(gradient, upstream.double().sum(0).float(), rtol=1e-6, atol=1e-6)

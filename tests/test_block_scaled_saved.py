@@ -113,9 +113,7 @@ class TestBackwardPass:
             z = ["block_scaled_matmul"] * ROWS[activation].needs_z(0.01)
             assert seen.names == z + epilogue + ["_block_scaled_backward"] * wanted[0]
 
-    def test_decodes_a_slice_of_the_weight_at_a_time(
-        self, device: torch.device, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_decodes_a_slice_of_the_weight_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
         decoded: list[tuple[int, ...]] = []
         decode = decoding.decoded
 

@@ -36,6 +36,7 @@ KEYS = {
     "backends": {"calls"},
     "variables": {
         *("TILEON_LIBRARY", "TILEON_HOPPER", "TILEON_PDL", "TILEON_LOG", "TILEON_TUNE", "TILEON_CACHE_DIR"),
+        "TILEON_CPU_VECTORS",
         *("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_LAUNCH_BLOCKING", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH"),
     },
     "tuning_cache": {"path", "exists", "writable", "entries", "files", "failure"},

@@ -21,7 +21,7 @@ PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
 ADA = "sm_89"  # and of this one the fp8 kernels: it has the instructions that ptxas makes conversions of on sm_90
 
 # The family of a config, as its enumerator appears in a mangled name: heuristics/config.h of each architecture.
-MMA, GATHER, SIMT, DMMA, SKINNY = "0", "1", "2", "3", "4"
+MMA, GATHER, SIMT, DMMA, SKINNY, NARROW = "0", "1", "2", "3", "4", "5"
 COOPERATIVE, PING_PONG, SPLIT_K, SWAP_AB_SPLIT_K, SWAP_AB = "0", "1", "2", "3", "4"
 FAMILIES = {
     "mma": MMA,
@@ -29,6 +29,7 @@ FAMILIES = {
     "simt": SIMT,
     "dmma": DMMA,
     "skinny": SKINNY,
+    "narrow": NARROW,
     "cooperative": COOPERATIVE,
     "pingpong": PING_PONG,
     "cluster_split_k": SPLIT_K,
@@ -253,6 +254,18 @@ class TestPortableKernels:
         for name, body in found.items():
             assert "FFMA" in opcodes(body), name
             assert any(re.match(r"LDG\.E\.(\w+\.)*128", i) for i in instructions(body)), name
+
+    def test_narrow_kernels_load_all_vectors_of_a_step(self) -> None:
+        """A load for each vector, of 16 bytes; of four elements where eight columns of sums leave no registers."""
+        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == NARROW}
+        assert len(found) == 5 * 2 * sum(row.family == "narrow" for row in PORTABLE_ROWS), "dtypes by ways of lines"
+        for name, body in found.items():
+            short = {"AnyFloat8": "", "6__half": r"64\.", "13__nv_bfloat16": r"64\."}
+            width, count = r"128\.", 2 if "IdXtl" in name and "Li8ELi64E" in name else 4
+            if re.search("Li8ELi64E.*Lb0E", name):  # across k
+                width, count = next(((short[word], 8) for word in short if word in name), (width, count))
+            assert len(re.findall(rf"LDG\.E\.{width}CONSTANT", body)) >= count, name
+            assert not any(i.startswith("FFMA.FTZ") for i in instructions(body)), f"{name} flushes subnormal numbers"
 
     def test_float64_kernels_use_tensor_cores(self) -> None:
         found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == DMMA}

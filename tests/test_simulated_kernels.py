@@ -44,6 +44,8 @@ DENSE_ROWS = [
     (PORTABLE, "sm80_mma_gather_64x64x32", (0, 0, 0)),
     (PORTABLE, "sm80_simt_64x64x16", (2, 2, 2)),
     (PORTABLE, "sm80_few_rows_4x16x256", (2, 2, 2)),
+    (PORTABLE, "sm80_narrow_2x64x256", (4, 5, 1)),
+    (PORTABLE, "sm80_narrow_8x64x256", (1, 1, 1)),
     (PORTABLE, "sm80_dmma_64x64x16", (3, 3, 3)),
     (PORTABLE, "sm80_mma_64x64x128_fp8", (4, 5, 1)),
 ]
@@ -64,6 +66,19 @@ def test_dense_products_are_right_in_every_schedule(simulation, table, name, dty
                 assert problem.run(table, row, seed, independent) is None
             ran += 1
     assert ran >= len(CASES)
+
+
+@pytest.mark.parametrize("pitch", [1, 2, 4, 8])
+@pytest.mark.parametrize("dtypes", [(0, 0, 2), (2, 2, 2), (3, 3, 3), (5, 4, 1)])
+def test_narrow_products_read_no_further_than_their_operands(simulation, dtypes, pitch):
+    """Lines of whole units of every width, in operands that end where memory does."""
+    for number, (m, n, k, batch) in enumerate([(130, 3, 72, 1), (2, 67, 88, 2), (9, 8, 1100, 1)]):
+        for layout in range(4):
+            simulation.free()
+            layouts = {"a_k_major": layout % 2 == 0, "b_k_major": layout < 2, "pitch": pitch}
+            problem = dense_problem(simulation, m, n, k, dtypes, batch=batch, **layouts)
+            row = simulation.rows(PORTABLE).index(f"sm80_narrow_{(2, 8)[(number + layout) % 2]}x64x256")
+            assert problem.run(PORTABLE, row, *SCHEDULES[number]) is None
 
 
 @pytest.mark.parametrize("table", [PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED])

@@ -15,7 +15,7 @@ from benchmarks.common.cases import Case, make_operands
 from benchmarks.common.stages import RANDOM_SWEEPS
 from benchmarks.fit.sweep_cases import SETS
 from benchmarks.measure import tune_regret
-from benchmarks.measure.tune_regret import drawn_words, linear_cases, rectangles
+from benchmarks.measure.tune_regret import linear_cases, rectangles
 from benchmarks.report.targets import all_targets
 from benchmarks.subjects.tuning import targets
 from tileon_ops.tune.cache import DEFAULT
@@ -41,7 +41,6 @@ class TestCases:
             assert 128 < sizes[100] < 512, "evenly on a logarithmic scale, large products left out"
         odd = [case for case in cases if any(size % 8 for size in (case.m, case.n, case.k))]
         assert 20 <= len(odd) <= 40
-        assert f"{len(odd)} of them not all multiples of 8" in drawn_words(cases)
         assert {case.layout for case in cases} == {"NN", "NT", "TN", "TT"}
         assert {case.dtype for case in cases} == {"bfloat16"}
 
@@ -121,7 +120,7 @@ class TestFile:
         assert "NT 2x8x8 failed: no memory" in out
 
     @pytest.mark.parametrize(
-        ("arguments", "error"), [(("--sets", "linear,cubes"), "unknown 'cubes'"), ((), "this needs a GPU")]
+        ("arguments", "error"), [(("--sets", "linear"), "unrecognized arguments"), ((), "this needs a GPU")]
     )
     def test_nonsense_and_a_machine_without_a_gpu_are_refused(
         self,

@@ -19,6 +19,7 @@ if _module_to_run() != "tileon_ops.info":
     from tileon_ops.ops.dense import matmul
     from tileon_ops.ops.kernel_log import last_kernel
     from tileon_ops.ops.quantization import dequantize, nvfp4_global_scale, pack_scales, quantize, unpack_scales
+    from tileon_ops.ops.quantized_tensor import QuantizedTensor
     from tileon_ops.tune import tuned_configs as _tuned_configs
 
     # The import above has made `tune` the package; from here on it is the function. `python -m tileon_ops.tune` and
@@ -69,6 +70,7 @@ __all__ = [
     "BlockScaledLinear",
     "Conversion",
     "Linear",
+    "QuantizedTensor",
     "TuneReport",
     "TunedProblem",
     "__version__",

@@ -2,18 +2,16 @@
 
 A block-scaled product is (a * scale_a) @ (b * scale_b)^T. An element is e4m3 (float8_e4m3fn) or e2m1 (uint8, two codes
 a byte along k, the even k in the low half); each run of `vec` elements along k shares a scale, e8m0 (uint8,
-2^(byte - 127)) or e4m3.
-
-There are two kinds of data. `normal`: normal random numbers (zeros run faster: fewer bits toggle), of a block-scaled
-product quantized by torch.ops.tileon.quantize, so that the scales of a row lie near to each other. `tutorial`, as in
-Triton's, of block-scaled products alone: random elements, and scales uniform in (0, 1), which quantization would hardly
-make.
+2^(byte - 127)) or e4m3. Its data are `normal`: normal random numbers, as all others' (zeros run faster: fewer bits
+toggle), quantized by torch.ops.tileon.quantize, so that the scales of a row lie near to each other; or `tutorial`, as
+in Triton's: random elements, and scales uniform in (0, 1), which quantization would hardly make.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -195,11 +193,22 @@ class Work:
 
 
 def squares(
-    sizes: Sequence[int], dtypes: Sequence[str], layouts: Sequence[str], epilogues: Sequence[str]
+    sizes: Sequence[int], dtypes: Sequence[str], layouts: Sequence[str], epilogues: Sequence[str] = ("none",)
 ) -> list[Case]:
     """Every combination, m = n = k."""
     kinds = itertools.product(dtypes, layouts, epilogues, sizes)
     return [Case(dtype, layout, size, size, size, epilogue) for dtype, layout, epilogue, size in kinds]
+
+
+def drawn(count: int, seed: int, largest: int, one: Callable[[random.Random, int], Case | None]) -> list[Case]:
+    """Random cases of a seed, the first ones of a longer list: `one` makes a case by how many there are; None, and a
+    product of m * n * k above `largest`, are drawn again."""
+    draw, cases = random.Random(seed), list[Case]()
+    while len(cases) < count:
+        case = one(draw, len(cases))
+        if case is not None and case.m * case.n * case.k <= largest:
+            cases.append(case)
+    return cases
 
 
 @dataclass(frozen=True)
@@ -287,13 +296,8 @@ def _e2m1_values(data: torch.Tensor) -> torch.Tensor:
 
 
 def dequantized(data: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Elements times scales in float32, rounded once: (rows, k), contiguous.
-
-    Args:
-        data: (rows, k) float8_e4m3fn, or (rows, k / 2) uint8.
-        scale: (rows, k / vec), float8_e4m3fn, or uint8 with the bytes of e8m0 from 1 to 254.
-        dtype: of the result.
-    """
+    """Elements, (rows, k) float8_e4m3fn or (rows, k / 2) uint8, times scales, (rows, k / vec) float8_e4m3fn or uint8,
+    which are bytes of e8m0 from 1 to 254, in float32, rounded once to `dtype`: (rows, k), contiguous."""
     values = data.to(torch.float32) if data.dtype != torch.uint8 else _e2m1_values(data)
     is_e8m0 = scale.dtype == torch.uint8
     scales = (scale.to(torch.int32) << 23).view(torch.float32) if is_e8m0 else scale.to(torch.float32)

@@ -42,7 +42,7 @@ def some_of(
     names = tuple(known)
 
     def parse(text: str) -> list[str]:
-        given = [*names] if text == "all" else parse_names(text)
+        given = [*names] if text == "all" else text.split(",")
         for name in given:
             if name not in names:
                 raise argparse.ArgumentTypeError(f"unknown {name!r}; there are {', '.join(names)}")
@@ -110,23 +110,6 @@ def parse_device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise argparse.ArgumentTypeError(f"{name}: the ops run on cpu and cuda")
     return device
-
-
-def parse_names(text: str) -> list[str]:
-    """Names with commas between them."""
-    return text.split(",")
-
-
-def at_least(least: int) -> Callable[[str], int]:
-    """What reads, for argparse, a whole number from `least` on."""
-
-    def parse(text: str) -> int:
-        number = int(text) if text.lstrip("-").isdigit() else least - 1
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
-        return number
-
-    return parse
 
 
 def parse_sizes(text: str, form: str) -> list[tuple[int, ...]]:

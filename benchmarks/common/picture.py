@@ -1,8 +1,7 @@
 """Pictures: what one shows, as plain data, panels of series with a title and a caption, and how it is drawn.
 
-A picture is made of result files by a function, and known by its content key: a hash of everything that is drawn. The
-key is stored in the PNG, so that one that no longer shows what its files say can be told without drawing it again.
-Only the drawing needs matplotlib; the same content and the same matplotlib give the same file.
+A picture is known by its content key, a hash of everything that is drawn, which its PNG holds. Only the drawing needs
+matplotlib; the same content and the same matplotlib give the same file.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ import hashlib
 import io
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common.times import Times, geometric_mean
+from benchmarks.common.times import Times
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,8 +35,7 @@ class Series:
     style: int
     xs: tuple[float, ...]
     ys: tuple[float, ...]
-    line: str = "-"  # as matplotlib names it
-    hollow: bool = False
+    dashed: bool = False  # and its markers hollow
 
 
 @dataclass(frozen=True)
@@ -88,19 +86,14 @@ class Picture:
 
 
 def ratio_series(
-    times: Times, label: str, style: int, along: str, ours: str, peer: str, line: str = "-", hollow: bool = False
+    times: Times, label: str, style: int, along: str, ours: str, peer: str, *, dashed: bool = False
 ) -> list[Series]:
-    """A peer's time over ours, over m or k; nothing where no case has both."""
+    """A peer's time over ours, over m or k; nothing where no case has both. The label may have a `{mean}`."""
     found = times.ratios(lambda _: True, peer, ours)
     if found is None:
         return []
     xs, ys = zip(*sorted((float(getattr(key, along)), ratio) for key, ratio in found.by_case.items()), strict=True)
-    return [Series(label, style, xs, ys, line, hollow)]
-
-
-def with_mean(label: str, values: Iterable[float]) -> str:
-    """A legend's words for a series of ratios."""
-    return f"{label}: mean {geometric_mean(values):.2f}"
+    return [Series(label.format(mean=f"mean {found.mean:.2f}"), style, xs, ys, dashed)]
 
 
 def machines(heads: Iterable[Head]) -> str:
@@ -138,7 +131,6 @@ _RC: Any = {
     "axes.spines.right": False,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
-    "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 9,
     "grid.color": "#DDDDDD",
     "legend.fontsize": 8,
@@ -179,11 +171,17 @@ _BESIDE: dict[str, Any] = {
 _STAGGER = (0.0, -0.2, 0.2)  # heights of dots that follow each other, so that fewer hide each other
 
 
-def _ratio_axis(axis: Any, limits: tuple[float, float]) -> None:
+def _ratio_axis(axes: Axes, letter: str, low: float, high: float) -> None:
+    """The x or the y axis: logarithmic, shaded where the peer is faster, with a line at 1."""
     from matplotlib.ticker import NullLocator
 
+    across, axis = ("v", axes.xaxis) if letter == "x" else ("h", axes.yaxis)
+    getattr(axes, f"set_{letter}scale")("log")
+    getattr(axes, f"ax{across}span")(low, 1, color=_LOSS_SHADE, linewidth=0, zorder=0)
+    getattr(axes, f"ax{across}line")(1, color=_BLACK, linewidth=1.6, zorder=1.5)
+    getattr(axes, f"set_{letter}lim")(low, high)
     for ticks in _RATIO_TICKS:
-        shown = [tick for tick in ticks if limits[0] <= tick <= limits[1]]
+        shown = [tick for tick in ticks if low <= tick <= high]
         if len(shown) >= _FEWEST_TICKS:
             break
     axis.set_ticks(shown, [f"{tick:g}" for tick in shown])
@@ -204,17 +202,12 @@ def _draw_lines(axes: Axes, panel: LinePanel) -> None:
     values, handles = [y for series in panel.series for y in series.ys], []
     for series in panel.series:
         colour, marker = _COLOURS[series.style % len(_COLOURS)], _MARKERS[series.style % len(_MARKERS)]
-        inside = "white" if series.hollow else colour
-        (line,) = axes.plot(series.xs, series.ys, series.line, color=colour, marker=marker, markerfacecolor=inside)
-        line.set_label(series.label)
-        handles += [line] if series.label else []
+        line, inside = ("--", "white") if series.dashed else ("-", colour)
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markerfacecolor": inside, "label": series.label}
+        drawn = axes.plot(series.xs, series.ys, line, **look)
+        handles += drawn if series.label else []
     if panel.y_label == RATIO:
-        limits = (min(1.0, *values) / 1.03, max(1.0, *values) * 1.03)
-        axes.set_yscale("log")
-        axes.axhspan(limits[0], 1, color=_LOSS_SHADE, linewidth=0, zorder=0)
-        axes.axhline(1, color=_BLACK, linewidth=1.6, zorder=1.5)
-        axes.set_ylim(*limits)
-        _ratio_axis(axes.yaxis, limits)
+        _ratio_axis(axes, "y", min(1.0, *values) / 1.03, max(1.0, *values) * 1.03)
     else:
         axes.set_ylim(0, 1.05 * max(values))
     sizes = sorted({x for series in panel.series for x in series.xs})
@@ -229,10 +222,7 @@ def _draw_dots(axes: Axes, panel: DotPanel) -> None:
     from matplotlib.lines import Line2D
 
     values = [value for row in panel.rows for value in row.values]
-    limits = (min(0.95, *values) / 1.06, max(1.05, *values) * 1.06)
-    axes.set_xscale("log")
-    axes.axvspan(limits[0], 1, color=_LOSS_SHADE, linewidth=0, zorder=0)
-    axes.axvline(1, color=_BLACK, linewidth=1.6, zorder=1.5)
+    _ratio_axis(axes, "x", min(0.95, *values) / 1.06, max(1.05, *values) * 1.06)
     labels = []
     for row in panel.rows:
         labels += [(row.heading, "bold")] if row.heading else []
@@ -243,8 +233,6 @@ def _draw_dots(axes: Axes, panel: DotPanel) -> None:
         text.set_fontweight(weight)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(labels) - 0.3, -0.7)
-    axes.set_xlim(*limits)
-    _ratio_axis(axes.xaxis, limits)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(RATIO)
     for words, place in _COLUMNS.items():
@@ -273,22 +261,12 @@ def _height(panel: LinePanel | DotPanel) -> float:
     return _DOT_ROW_HEIGHT * (len(panel.rows) + sum(bool(row.heading) for row in panel.rows)) + 0.6
 
 
-@contextmanager
-def _own_style() -> Iterator[None]:
-    """Whatever the user's own settings are. It must hold while a figure is saved, too."""
-    import matplotlib
-
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_RC)
-        yield
-
-
 def figure_of(picture: Picture) -> Figure:
     """The figure, laid out, without a window and without a place among pyplot's figures."""
+    from matplotlib import style
     from matplotlib.figure import Figure
 
-    with _own_style():
+    with style.context(_RC, after_reset=True):
         heights = [max(map(_height, row)) for row in picture.rows]
         figure = Figure(figsize=(WIDTH, sum(heights) + 1.0), layout="constrained")
         grid = figure.add_gridspec(len(picture.rows), 1, height_ratios=heights)
@@ -306,15 +284,12 @@ def figure_of(picture: Picture) -> Figure:
 
 
 def draw(picture: Picture, target: Path) -> None:
-    """Writes the PNG, with its content key.
-
-    Raises:
-        ImportError: without matplotlib.
-    """
+    """Writes the PNG, with its content key; an ImportError without matplotlib."""
+    from matplotlib import style
     from PIL import Image, PngImagePlugin  # matplotlib needs it too
 
     buffer = io.BytesIO()
-    with _own_style():
+    with style.context(_RC, after_reset=True):  # the user's own settings count for nothing
         figure_of(picture).savefig(buffer, dpi=DPI, format="png")
     texts = PngImagePlugin.PngInfo()  # in place of matplotlib's own, which has its version
     texts.add_text("Title", picture.title)

@@ -11,9 +11,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from benchmarks.common.commit import ROOT, commit
 
@@ -147,9 +148,19 @@ def read_csv(path: Path) -> tuple[dict[str, str], list[dict[str, str]]]:
 T = TypeVar("T")
 
 
-def of_file(name: str) -> Callable[[Callable[[Path], list[T]]], Callable[[Path], list[T]]]:
-    """Makes a function of a result file one of the results folder, which has nothing while there is no such file."""
-    return lambda make: lambda results: make(results / name) if (results / name).exists() else []
+@dataclass(frozen=True)
+class OfFile(Generic[T]):
+    """A function of a result file, called with the results folder: nothing while there is no such file."""
+
+    name: str
+    make: Callable[[Path], list[T]]
+
+    def __call__(self, results: Path) -> list[T]:
+        return self.make(results / self.name) if (results / self.name).exists() else []
+
+
+def of_file(name: str) -> Callable[[Callable[[Path], list[T]]], OfFile[T]]:
+    return lambda make: OfFile(name, make)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -71,10 +71,8 @@ def bare(program: str) -> str:
 
 def write_outputs(path: Path, outcomes: list[Outcome]) -> None:
     """A result file of what the steps printed."""
-    parts = [header()]
-    for outcome in outcomes:
-        parts.append(f"\n$ {outcome.step.shown()}   ({outcome.verdict})\n{outcome.output.strip()}\n")
-    path.write_text("".join(parts))
+    parts = (f"\n$ {one.step.shown()}   ({one.verdict})\n{one.output.strip()}\n" for one in outcomes)
+    path.write_text("".join([header(), *parts]))
 
 
 # The benchmarks.
@@ -92,7 +90,6 @@ RANDOM_SWEEPS = {
 }
 _RANDOM = "matmul.py --preset random --rows sm90 --seconds 0.1 --warmup-seconds 0.04 --hopeless 1.5 --cases"
 _FLOAT32_ROWS = "matmul.py --preset float32_rows --rows bf16x6|simt|sm80_few --seconds 0.1 --warmup-seconds 0.04"
-_PORTABLE_KERNELS = {"TILEON_HOPPER": "0"}  # them alone, where there are others too
 
 
 def _command(words: str) -> list[str]:
@@ -102,16 +99,12 @@ def _command(words: str) -> list[str]:
     return [PYTHON, *script, *options]
 
 
-def _files(*rows: tuple[str, str, int], environment: dict[str, str] | None = None, by_default: bool = True) -> Stage:
+def _files(*rows: tuple[str, str, int], **environment: str) -> Callable[[Path], list[Step]]:
     """A step for each file, command and limit in seconds; a command writes `<file>.csv`."""
-
-    def steps(out: Path) -> list[Step]:
-        return [
-            Step(file, [*_command(words), "--csv", str(out / f"{file}.csv")], seconds, environment or {})
-            for file, words, seconds in rows
-        ]
-
-    return Stage(steps, by_default=by_default)
+    return lambda out: [
+        Step(file, [*_command(words), "--csv", str(out / f"{file}.csv")], seconds, environment)
+        for file, words, seconds in rows
+    ]
 
 
 def _printed(file: str, steps: Callable[[Path], list[Step]]) -> Stage:
@@ -148,7 +141,7 @@ _UNALIGNED = (
     ("awkward", "measure.unaligned", 90),
     ("awkward_outputs", "measure.unaligned --cases n50257,n588_out,odd_size", 40),
 )
-_RANDOM_SHAPES = _files(("random_shapes", "measure.random_shapes --count 210 --seconds 0.1 --warmup-seconds 0.1", 400))
+_RANDOM_SHAPES = ("random_shapes", "measure.random_shapes --count 210 --seconds 0.1 --warmup-seconds 0.1", 400)
 _PORTABLE = "matmul.py --preset portable --seconds 0.4 --warmup-seconds 0.8"
 _HOPPER = "matmul.py --preset hopper --seconds 0.3 --warmup-seconds 0.3"  # block-scaled: half of it compiles peers
 
@@ -156,25 +149,25 @@ _HOPPER = "matmul.py --preset hopper --seconds 0.3 --warmup-seconds 0.3"  # bloc
 BENCHMARK_STAGES: dict[str, Stage] = {
     "soak": Stage(_soak_steps),
     "demo": _printed("demo.txt", _demo_steps),
-    "portable": _files(("portable", _PORTABLE, 100), environment=_PORTABLE_KERNELS),
-    "accuracy": _files(("accuracy", "measure.accuracy", 20)),
-    "host": _files(("host", "measure.host", 45)),
-    "layer": _files(("layer", "measure.layer", 120)),
-    "parallel": _files(("parallel", "measure.parallel", 100), by_default=False),  # more than one GPU
-    "unaligned": _files(*_UNALIGNED),
-    "random_shapes": _printed("random_shapes.txt", _RANDOM_SHAPES.steps),
-    "sweep": _files(*_SWEEPS, by_default=False),
-    "tune_regret": _files(("tune_regret", "measure.tune_regret", 240), by_default=False),
-    "matmul": _files(("matmul", _HOPPER, 330)),
-    "float32": _files(("float32", "matmul.py --preset float32 --seconds 0.3 --warmup-seconds 0.3", 150)),
-    "fp8": _files(("fp8", "matmul.py --preset fp8 --seconds 0.4 --warmup-seconds 0.4", 150)),
-    "block_scaled": _files(("block_scaled_matmul", f"block_scaled_{_HOPPER}", 240)),
-    "block_scaled_portable": _files(
-        ("block_scaled_portable", f"block_scaled_{_PORTABLE}", 240), environment=_PORTABLE_KERNELS
+    "portable": Stage(_files(("portable", _PORTABLE, 100), TILEON_HOPPER="0")),
+    "accuracy": Stage(_files(("accuracy", "measure.accuracy", 20))),
+    "host": Stage(_files(("host", "measure.host", 45))),
+    "layer": Stage(_files(("layer", "measure.layer", 120))),
+    "parallel": Stage(_files(("parallel", "measure.parallel", 100)), by_default=False),  # more than one GPU
+    "unaligned": Stage(_files(*_UNALIGNED)),
+    "random_shapes": _printed("random_shapes.txt", _files(_RANDOM_SHAPES)),
+    "sweep": Stage(_files(*_SWEEPS), by_default=False),
+    "tune_regret": Stage(_files(("tune_regret", "measure.tune_regret", 240)), by_default=False),
+    "matmul": Stage(_files(("matmul", _HOPPER, 330))),
+    "float32": Stage(_files(("float32", "matmul.py --preset float32 --seconds 0.3 --warmup-seconds 0.3", 150))),
+    "fp8": Stage(_files(("fp8", "matmul.py --preset fp8 --seconds 0.4 --warmup-seconds 0.4", 150))),
+    "block_scaled": Stage(_files(("block_scaled_matmul", f"block_scaled_{_HOPPER}", 240))),
+    "block_scaled_portable": Stage(
+        _files(("block_scaled_portable", f"block_scaled_{_PORTABLE}", 240), TILEON_HOPPER="0")
     ),
-    "block_scaled_accuracy": _files(("block_scaled_accuracy", "measure.block_scaled_accuracy", 40)),
-    "rare_numbers": _files(("rare_numbers", "measure.rare_numbers", 60)),
-    "quantize": _files(("quantize", "measure.quantize", 40)),
+    "block_scaled_accuracy": Stage(_files(("block_scaled_accuracy", "measure.block_scaled_accuracy", 40))),
+    "rare_numbers": Stage(_files(("rare_numbers", "measure.rare_numbers", 60))),
+    "quantize": Stage(_files(("quantize", "measure.quantize", 40))),
     "targets": _printed("targets.txt", _report("targets", 20)),
     "pictures": Stage(_report("pictures", 60)),
 }

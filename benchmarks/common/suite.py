@@ -127,9 +127,9 @@ def _sanitizer_version() -> str:
     program = _find_sanitizer()
     if program is None:
         return "compute-sanitizer was not found"
-    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-    versions = [line for line in done.stdout.splitlines() if line.startswith("Version")]
-    return versions[0] if versions else "unknown"
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search("^Version.*$", said, re.MULTILINE)
+    return version[0] if version else "unknown"
 
 
 # Steps of one stage that run together count once.

@@ -74,16 +74,9 @@ def each_target(
     most: bool = False,
     words: str = "{:.3f}",
 ) -> Target:
-    """Each figure is at least the bound, or with `most` at most; not measured without any.
-
-    Args:
-        what: the target is of.
-        figures: by name. Those that do not hold are shown in this order; where all do, the one nearest to the bound.
-        bound: of each.
-        asked: how the bound is written.
-        most: whether it is the largest that they may be.
-        words: how a figure is written.
-    """
+    """Each of the named figures is at least the bound, or with `most` at most; not measured without any. Those that do
+    not hold are shown in this order; where all do, the one nearest to the bound. `asked` is how the bound is written,
+    `words` how a figure is."""
     asked = f"each {'<=' if most else '>='} {asked.format(bound)}"
     if not figures:
         return Target(what, asked)

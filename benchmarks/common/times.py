@@ -6,16 +6,18 @@ x @ weight.t(), a linear layer.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
+from typing import TypeVar
 
 from benchmarks.common.cases import Case
 from benchmarks.common.result_file import read_csv
 
 Which = Callable[[Case], bool]
 By = dict[str, float]  # microseconds by provider
+K = TypeVar("K")
 
 
 def square(dtype: str, layout: str, size: int) -> Case:
@@ -33,9 +35,9 @@ def rectangles(dtype: str, layout: str) -> Which:
     return lambda key: (key.dtype, key.layout, key.epilogue, key.is_square) == (dtype, layout, "none", False)
 
 
-def geometric_mean(values: Iterable[float]) -> float:
-    logs = [math.log(value) for value in values]
-    return math.exp(sum(logs) / len(logs))
+def quotients(times: Mapping[K, By], over: str = "torch", under: str = "tileon") -> dict[K, float]:
+    """A provider's time over another's, where both were measured."""
+    return {key: by[over] / by[under] for key, by in times.items() if {over, under} <= by.keys()}
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,21 @@ class Comparison:
     worst: str = ""  # the case
     alone: bool = False
 
+    @classmethod
+    def of(
+        cls, words: str, ratios: Collection[tuple[Case, float]], peer: str = "torch", *, alone: bool = False
+    ) -> list[Comparison]:
+        """One comparison; none without a case."""
+        values = tuple(ratio for _, ratio in ratios)
+        worst = [f"{key.dtype} {key.short}" for key, ratio in ratios if ratio == min(values)]
+        return [cls(words, peer, values, worst[0], alone)] if values else []
+
+    @property
+    def cells(self) -> list[str]:
+        """Of a table: how many cases, mean and worst."""
+        worst = f"{min(self.values):.2f}" + (f" ({self.worst})" if len(self.values) > 1 else "")
+        return [str(len(self.values)), f"{geometric_mean(self.values):.2f}", worst]
+
 
 class Times(dict[Case, By]):
     """Microseconds by case and provider."""
@@ -73,19 +90,19 @@ class Times(dict[Case, By]):
     def ratios(self, which: Which | Collection[Case], over: str = "torch", under: str = "tileon") -> Ratios | None:
         """`over`'s time, mostly the peer's, divided by `under`'s, in the cases that have both; None where none has.
         Where the cases are given one by one, each of them must have both, or it is None."""
-        wanted = which if callable(which) else which.__contains__
-        found = {key: by[over] / by[under] for key, by in self.items() if wanted(key) and {over, under} <= by.keys()}
+        found = quotients(self.where(which if callable(which) else which.__contains__), over, under)
         return Ratios(found) if found and (callable(which) or len(found) == len(which)) else None
+
+    def lost(self, expected: Mapping[Case, By]) -> dict[Case, float]:
+        """Of each case, the time of the provider that is expected to be fastest over the least time."""
+        return {key: self[key][min(by, key=by.__getitem__)] / min(self[key].values()) for key, by in expected.items()}
 
     def compared(
         self, words: str, which: Which, peer: str = "torch", ours: str = "tileon", *, alone: bool = False
     ) -> list[Comparison]:
         """One comparison; none where no case has both."""
-        found = self.ratios(which, peer, ours)
-        if found is None:
-            return []
-        worst, name = found.lowest()[0][0], peer.removesuffix("_graph").removesuffix("_fast")
-        return [Comparison(words, name, tuple(found.by_case.values()), f"{worst.dtype} {worst.short}", alone)]
+        name = peer.removesuffix("_graph").removesuffix("_fast")
+        return Comparison.of(words, quotients(self.where(which), peer, ours).items(), name, alone=alone)
 
     def compared_squares(self, words: str, dtypes: Collection[str]) -> list[Comparison]:
         """With torch: NN and NT apart, for they differ, and every linear layer is NT."""
@@ -102,12 +119,17 @@ def read_times(path: Path, data: str | None = None) -> tuple[dict[str, str], Tim
     """The head of a file of products, and its times: of the kind of data that is wanted, where a file has several
     (cases.py). Files without that column hold the tutorial's."""
     head, rows = read_csv(path)
+    return head, times_of(row for row in rows if data is None or row.get("data", "tutorial") == data)
+
+
+def times_of(rows: Iterable[Mapping[str, str]]) -> Times:
+    """The times in rows of such a file."""
     times = Times()
     for row in rows:
-        if data is None or row.get("data", "tutorial") == data:
-            key = Case(row["dtype"], row["layout"], int(row["m"]), int(row["n"]), int(row["k"]), row["epilogue"])
-            times.setdefault(key, {})[row["provider"]] = float(row["median_us"])
-    return head, times
+        m, n, k, batch = (int(row.get(name, 1)) for name in ("m", "n", "k", "batch"))
+        key = Case(row["dtype"], row["layout"], m, n, k, row["epilogue"], batch)
+        times.setdefault(key, {})[row["provider"]] = float(row["median_us"])
+    return times
 
 
 def by_provider(rows: Iterable[dict[str, str]], *columns: str) -> dict[tuple[str, ...], By]:

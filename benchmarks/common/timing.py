@@ -1,14 +1,9 @@
-"""Times several ways ("arms") of computing the same thing, fairly.
+"""Times several ways ("arms") of computing the same thing, by the clocks of tileon_ops/tune/timing.py.
 
-How, and why it is so:
-- The arms are interleaved, in a new random order every round, so that a drift of clocks or temperature meets all alike.
-- On a GPU every run starts with a cold L2 (a buffer of twice its size is overwritten before it), is timed by CUDA
-  events, and is queued behind a spin long enough that no gap of the host's lands between two events.
-- Warming goes on until the times stop moving (a GPU takes a while to reach its power limit), up to a cap.
-- The figure is the median; the quartiles' distance over the median says how far it can be trusted.
-- For small sizes a CUDA graph of many launches takes the host out altogether: back to back over a few operand sets that
-  stay in L2 (`warm_graph_arm`), or over so many that each has left it (`cold_graph_arm`).
-- On a CPU it is `time.perf_counter` with warm caches.
+Warming goes on until the times stop moving (a GPU takes a while to reach its power limit), up to a cap. The figure is
+the median; the quartiles' distance over the median says how far it can be trusted. For small sizes a CUDA graph of many
+launches takes the host out altogether: back to back over a few operand sets that stay in L2 (`warm_graph_arm`), or over
+so many that each has left it (`cold_graph_arm`).
 """
 
 # mypy: allow-untyped-calls
@@ -55,15 +50,12 @@ def time_arms(
     hopeless: float | None = None,
     keep: Container[str] = (),
 ) -> dict[str, Timing]:
-    """Times all arms against each other; returns their timings by name.
+    """Times all arms against each other; returns their timings by name. Each has its inputs bound and works on the
+    device's current stream; all run once before anything is timed: what one raises comes through.
 
     Args:
-        arms: by name. Each has its inputs bound and works on `device`'s current stream. All of them run once before
-            anything is timed: what one raises comes through.
-        device: where they run; decides the clock.
         seconds: about how long the timed part may take, all arms together, with what surrounds them; but `min_rounds`
-            are taken, and never more than `max_rounds`.
-        warmup_seconds: cap on the warming before it.
+            are taken, and never more than `max_rounds`. `warmup_seconds` is a cap on the warming before it.
         hopeless: arms that take more than this many times the quickest one's time are left out after a first look,
             except those named in `keep`.
     """

@@ -30,7 +30,7 @@ static Problem problem_of(const Case& each) {
 }
 
 int config_count() { return kDenseConfigCount; }
-int config_number_count() { return sizeof(ConfigNumbers) / sizeof(float); }
+int config_number_count() { return sizeof(CostNumbers) / sizeof(float); }
 int gpu_number_count() { return sizeof(GpuNumbers) / sizeof(float); }
 const char* config_name(int config) { return kDenseConfigs[config].name; }
 
@@ -42,18 +42,18 @@ void config_tile(int config, int32_t* values) {
   std::memcpy(values, found, sizeof(found));
 }
 
-// Those of cost_numbers.h: [configs][numbers], and [numbers].
-void read_numbers(ConfigNumbers* of_configs, GpuNumbers* of_gpu) {
-  for (int config = 0; config < kDenseConfigCount; ++config) of_configs[config] = kConfigNumbers[config].numbers;
+// The numbers in the tree: [configs][numbers], and [numbers].
+void read_numbers(CostNumbers* of_configs, GpuNumbers* of_gpu) {
+  for (int config = 0; config < kDenseConfigCount; ++config) of_configs[config] = kDenseConfigs[config].cost;
   *of_gpu = kGpuNumbers;
 }
 
 // Nanoseconds that the model expects of `count` pairs of a config and a case, with these numbers.
 void expected_ns(int count, const int32_t* config, const int32_t* case_of, int case_count, const Case* cases,
-                 int sm_count, const ConfigNumbers* of_configs, const GpuNumbers* of_gpu, double* ns) {
-  NamedNumbers numbers[kDenseConfigCount];
-  for (int i = 0; i < kDenseConfigCount; ++i) numbers[i] = {kDenseConfigs[i].name, of_configs[i]};
-  const CostTable<double, kDenseConfigCount> table(kDenseConfigs, numbers);
+                 int sm_count, const CostNumbers* of_configs, const GpuNumbers* of_gpu, double* ns) {
+  KernelConfig configs[kDenseConfigCount];
+  for (int i = 0; i < kDenseConfigCount; ++i) (configs[i] = kDenseConfigs[i]).cost = of_configs[i];
+  const CostTable<double, kDenseConfigCount> table(configs);
   std::vector<std::array<double, kDenseConfigCount>> costs;
   costs.reserve(case_count);
   for (int i = 0; i < case_count; ++i)

@@ -1,8 +1,8 @@
 """The Hopper choice's cost model for what fits and judges it: the C++ of csrc/cuda/sm90/heuristics, compiled
 for the host (cost_library.cpp), and its numbers as arrays.
 
-`CONFIG_NUMBERS` and `GPU_NUMBERS` name the fields of cost.h's ConfigNumbers and GpuNumbers, in their order;
-cost_numbers.h does not compile with others.
+`CONFIG_NUMBERS` and `GPU_NUMBERS` name the fields of config.h's CostNumbers and cost.h's GpuNumbers, in their order.
+The configs' numbers stand in their table, tables.h, and the GPU's in cost_numbers.h.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.common.cases import Case
+from benchmarks.common.commit import ROOT
 from benchmarks.common.times import By, read_row_times
 
-ROOT = Path(__file__).resolve().parents[2]
-NUMBERS = ROOT / "csrc" / "cuda" / "sm90" / "heuristics" / "cost_numbers.h"
+HEURISTICS = ROOT / "csrc" / "cuda" / "sm90" / "heuristics"
 CONFIG_NUMBERS = (
-    *("start", "per_tile", "per_k", "per_k_mn", "unaligned_tile"),
-    *("memory_bytes", "memory_bytes_a_cta", "l2_bytes_a_tile"),
+    *("start", "per_tile", "per_k", "memory_bytes", "per_k_mn", "unaligned_tile"),
+    *("memory_bytes_a_cta", "l2_bytes_a_tile"),
 )
 GPU_NUMBERS = (
     *("full_gpu_ns", "not_hidden", "uneven_waves", "l2_bytes", "short_k", "odd_columns", "out_sectors"),
     *("sm_straddling_k", "sm_straddling_mn", "sm_straddling_tile", "sm_sectors_k", "sm_sectors_mn"),
     *("l2_straddling_k", "l2_straddling_mn", "l2_sectors_k", "l2_sectors_mn", "hot_line_ns"),
 )
+_WIDTHS = (8, 8, 8, 8, 8, 10, 11, 9)  # of the columns of CONFIG_NUMBERS
 SM_COUNT = 132  # of an H200
 _LEFT_OUT = 3.0  # times the best one: what a config counts that was left out of a case as hopeless
 
@@ -66,7 +67,7 @@ class Model:
         return found
 
     def numbers(self) -> tuple[Array, Array]:
-        """Those of cost_numbers.h, [configs][CONFIG_NUMBERS] and [GPU_NUMBERS]."""
+        """Those in the tree, [configs][CONFIG_NUMBERS] and [GPU_NUMBERS]."""
         of_configs = np.zeros((len(self.configs), len(CONFIG_NUMBERS)), np.float32)
         of_gpu = np.zeros(len(GPU_NUMBERS), np.float32)
         self._library.read_numbers(_pointer(of_configs), _pointer(of_gpu))
@@ -136,21 +137,25 @@ class Sweep:
 
     def regrets(self, chosen: Array) -> Array:
         """By case: time of the chosen config over that of the best one."""
-        found: Array = self.times[chosen, np.arange(len(self.cases))] / self.best
-        return found
+        return self.times[chosen, np.arange(len(self.cases))] / self.best
+
+    def lost(self, chosen: Array) -> dict[Case, float]:
+        return dict(zip(self.cases, self.regrets(chosen).tolist(), strict=True))
 
 
-def numbers_text(header: str, configs: Sequence[str], of_configs: Array, of_gpu: Array) -> str:
-    """The text of cost_numbers.h with these numbers in the place of those that it has."""
-    gpu = [f"    .{name} = {_float(value)}," for name, value in zip(GPU_NUMBERS, of_gpu, strict=True)]
-    lines = ["    // " + f"{'name':34}" + ", ".join(CONFIG_NUMBERS)]
-    for name, values in zip(configs, of_configs, strict=True):
-        quoted = f'"{name}",'
-        lines.append(f"    {{{quoted:36}{{" + ", ".join(f"{_float(value):>8}" for value in values) + "}},")
-    for table, rows in (("kGpuNumbers = {", gpu), ("kConfigNumbers[] = {", lines)):
-        before, _, rest = header.partition(f"{table}\n")
-        header = "\n".join([f"{before}{table}", *rows, rest[rest.index("};") :]])
-    return header
+def write_numbers(of_configs: Array, of_gpu: Array, folder: Path = HEURISTICS) -> None:
+    """Puts these numbers in the place of those that tables.h and cost_numbers.h in the folder have."""
+    tables, gpu_numbers = folder / "tables.h", folder / "cost_numbers.h"
+    before, table, rows = tables.read_text().partition("constexpr KernelConfig kDenseConfigs[] = {\n")
+    for name, values in zip(model().configs, of_configs, strict=True):
+        row = next(line for line in rows.splitlines() if line.startswith(f'    {{"{name}",'))
+        columns = zip(values, _WIDTHS, strict=True)
+        numbers = ", ".join(f"{_float(value):>{width}}" for value, width in columns)
+        rows = rows.replace(row, f"{row[: row.rindex('{')]}{{{numbers}}}}},")
+    tables.write_text(before + table + rows)
+    before, table, rest = gpu_numbers.read_text().partition("kGpuNumbers = {\n")
+    lines = [f"    .{name} = {_float(value)},\n" for name, value in zip(GPU_NUMBERS, of_gpu, strict=True)]
+    gpu_numbers.write_text("".join([before, table, *lines, rest[rest.index("};") :]]))
 
 
 def _float(value: float) -> str:

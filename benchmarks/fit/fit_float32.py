@@ -4,9 +4,8 @@
     python -m benchmarks.fit.fit_float32 benchmarks/results/h200/sweep_float32.csv.xz                        # anywhere
 
 Prints each row's three numbers and the constants as csrc/cuda/sm90/heuristics/bf16x6.h wants them, and the regret of
-choosing by them: the time of what is chosen over that of the best row, among these rows and the portable ones. The
-model is `choose_bf16x6` of bf16x6.h with `largest_bound_ns` of cost.h. Numbers stay near those of bf16x6.h where the
-sweep does not tell them apart.
+choosing by them, among these rows and the portable ones. The model is `choose_bf16x6` of bf16x6.h with
+`largest_bound_ns` of cost.h.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import re
 
 import numpy as np
 
+from benchmarks.common.times import Times
 from benchmarks.fit import fit_portable
 from benchmarks.fit.header_table import CSRC, LAUNCH_NS, Array, Pairs, Table, command_line, least_squares, report
 
@@ -48,8 +48,7 @@ def expected_ns(table: Table, pairs: Pairs, sm_count: int, of_rows: Array, const
     delivery = tiles * (tile_m + tile_n) * k * 2.0 / L2_BYTES_PER_NS
     stored = np.where((n % 2 == 1) & (splits == 1), single_stores, 1.0)
     bound = np.maximum(waves * (stored * per_tile + per_k * k), np.maximum(memory, delivery))
-    found: Array = start + moved / split_bytes_per_ns + bound
-    return found
+    return start + moved / split_bytes_per_ns + bound
 
 
 def portable_ns(pairs: Pairs, constants: Array) -> Array:
@@ -59,8 +58,7 @@ def portable_ns(pairs: Pairs, constants: Array) -> Array:
     # What reads b once for every few rows, where both operands lie along k and rows begin at multiples of 16 bytes.
     reads_once = np.array([case.layout == "NT" and case.k % 4 == 0 for case in pairs.cases])
     once = np.where(reads_once, np.ceil(m / SKINNY_ROWS) * 4.0 * n * k, 1e15)
-    found: Array = start + np.minimum(np.maximum(per_k * k, m * n * k / rate), once / skinny_rate)
-    return found
+    return start + np.minimum(np.maximum(per_k * k, m * n * k / rate), once / skinny_rate)
 
 
 def main() -> None:
@@ -86,17 +84,12 @@ def main() -> None:
     print("\n".join(f"{name} = {value:.2f}" for name, value in zip(CONSTANTS, constants, strict=True)))
 
     of_others = others.by_case(fit_portable.expected_ns(portable, others, arguments.sm_count, portable.numbers))
-    both = {case: by | others.times[case] for case, by in pairs.times.items() if case in others.times}
+    both = Times((case, by | others.times[case]) for case, by in pairs.times.items() if case in others.times)
     for title, logs in (("bf16x6.h", before), ("fitted", fitted)):
-        ns, chosen = model(logs), {}
-        ours, portable_of = (
-            pairs.by_case(ns[: len(pairs.ns)]),
-            dict(zip(others.cases, ns[len(pairs.ns) :], strict=True)),
-        )
-        for case in both:
-            by = ours[case] if min(ours[case].values()) <= portable_of[case] else of_others[case]
-            chosen[case] = min(by, key=by.__getitem__)
-        report(title, chosen, both)
+        ns_ours, ns_others = np.split(model(logs), [len(pairs.ns)])
+        ours, portable_of = pairs.by_case(ns_ours), dict(zip(others.cases, ns_others, strict=True))
+        is_ours = {case: min(ours[case].values()) <= portable_of[case] for case in both}
+        report(title, both.lost({case: (ours if mine else of_others)[case] for case, mine in is_ours.items()}))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,11 @@
 
     python benchmarks/run_all.py --stages sweep                                     # on the GPU
     python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv*           # anywhere: what the choice loses
-    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv* --halves  # fitted to every other file alone
-    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv* --write   # fit, and write cost_numbers.h
 
 The regret is the time of the config that the model chooses over that of the best config. `--halves` fits to one half of
 the files, says what the choice loses in the other, and the other way round; a single file is halved by its cases.
-Shapes that tune_regret.py judges the choice by are left out of what is fitted and judged here. A fit takes some
-minutes on one core, and needs a C++ compiler: the model is csrc/cuda/sm90/heuristics/cost.h itself (cost_model.py).
+Shapes that tune_regret.py judges the choice by are left out. A fit takes some minutes on one core, and needs a C++
+compiler: the model is csrc/cuda/sm90/heuristics/cost.h itself (cost_model.py).
 
 The fit first goes by least squares of the times, then by gradients of the regret too, that of a softened choice. The
 derivatives are finite differences, of all configs at once. What several configs have in common, by their family, tile
@@ -24,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.common.cases import Case
-from benchmarks.common.times import geometric_mean
-from benchmarks.fit.cost_model import NUMBERS, Array, Sweep, model, numbers_text
+from benchmarks.fit.cost_model import Array, Sweep, model, write_numbers
+from benchmarks.fit.header_table import report
 from benchmarks.measure.tune_regret import linear_cases, rectangles
 
 _NEAR = 1.6  # times the best one: configs whose times the model shall tell
@@ -74,13 +72,11 @@ class _Pairs:
         """Of the times, less a part of what all configs of a case have in common."""
         error = np.where(self.is_near, log_ns - self.log_times, 0)
         common = self.by_case(self.weight * error) / np.maximum(self.by_case(self.weight), 1e-9)
-        found: Array = error - _CENTERED * common[self.case]
-        return found
+        return error - _CENTERED * common[self.case]
 
 
 def _is_near(sweep: Sweep) -> Array:
-    found: Array = ~np.isnan(sweep.measured) & (sweep.times < _NEAR * sweep.best)
-    return found
+    return ~np.isnan(sweep.measured) & (sweep.times < _NEAR * sweep.best)
 
 
 class Fit:
@@ -186,15 +182,6 @@ class Fit:
         return self.numbers()
 
 
-def report(title: str, regrets: Array, cases: Sequence[Case]) -> None:
-    worst = np.argsort(-regrets)[:5]
-    listed = ", ".join(f"{cases[case]} {100 * (regrets[case] - 1):.1f} %" for case in worst)
-    print(
-        f"{title}: regret {100 * (geometric_mean(regrets) - 1):.2f} % in mean over {len(cases)} cases, "
-        f"{100 * (np.quantile(regrets, 0.95) - 1):.1f} % or less in 95 % of them; worst: {listed}"
-    )
-
-
 def read_without_judged(paths: Sequence[Path]) -> Sweep:
     """The sweeps' cases without those that tune_regret.py judges the choice by."""
     judged = {(case.layout, *case.shape) for case in linear_cases() + rectangles()}
@@ -218,20 +205,20 @@ def main() -> None:
     parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/matmul.py --rows, of an H200")
     parser.add_argument("--steps", type=int, default=300, help="of the fit's second part (default 300)")
     parser.add_argument("--halves", action="store_true", help="fit to half of the files, judge by the other, and swap")
-    parser.add_argument("--write", action="store_true", help="fit, and write cost_numbers.h")
+    parser.add_argument("--write", action="store_true", help="fit, and write tables.h and cost_numbers.h")
     arguments = parser.parse_args()
     sweep = read_without_judged(arguments.sweeps)
-    report("cost_numbers.h", sweep.regrets(model().chosen(sweep.cases)), sweep.cases)
+    report("as it is", sweep.lost(model().chosen(sweep.cases)))
     if arguments.halves:
         halves = _halves(arguments.sweeps)
         for title, mine, other in (("first", halves[0], halves[1]), ("second", halves[1], halves[0])):
             numbers = Fit(mine).run(arguments.steps)
             for words, half in ((f"fitted to the {title} half, there", mine), ("in the other one", other)):
-                report(words, half.regrets(half.expected(*numbers).argmin(axis=0)), half.cases)
+                report(words, half.lost(half.expected(*numbers).argmin(axis=0)))
     if arguments.write:
-        of_configs, of_gpu = Fit(sweep).run(arguments.steps)
-        NUMBERS.write_text(numbers_text(NUMBERS.read_text(), model().configs, of_configs, of_gpu))
-        report("fitted", sweep.regrets(sweep.expected(of_configs, of_gpu).argmin(axis=0)), sweep.cases)
+        numbers = Fit(sweep).run(arguments.steps)
+        write_numbers(*numbers)
+        report("fitted", sweep.lost(sweep.expected(*numbers).argmin(axis=0)))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,7 @@ def expected_ns(table: Table, pairs: Pairs, sm_count: int, numbers: Array) -> Ar
     whole, left = np.divmod(np.ceil(pairs.m / tile_m) * np.ceil(pairs.n / tile_n), sm_count * resident)
     last = np.ceil(left / sm_count)
     turns = whole * np.maximum(1.0, resident * share) + np.where(last > 0, np.maximum(1.0, last * share), 0.0)
-    found: Array = turns * (ns_per_k * pairs.k + ns_fixed)
-    return found
+    return turns * (ns_per_k * pairs.k + ns_fixed)
 
 
 def main() -> None:
@@ -42,8 +41,7 @@ def main() -> None:
     for name, (ns_per_k, ns_fixed, share) in zip(table.names, np.exp(fitted).reshape(shape), strict=True):
         print(f"{name:28} {ns_per_k:7.2f}f, {ns_fixed:7.0f}.0f, {min(share, 1.0):.2f}f")
     for title, numbers in (("config.h", logs), ("fitted", fitted)):
-        expected = pairs.by_case(model(numbers))
-        report(title, {case: min(by, key=by.__getitem__) for case, by in expected.items()}, pairs.times)
+        report(title, pairs.times.lost(pairs.by_case(model(numbers))))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import random
 
-from benchmarks.common.cases import Case, Shape, squares
+from benchmarks.common.cases import LAYOUTS, Case, Shape, drawn, squares
 from benchmarks.subjects.float32 import layer_cases
-from benchmarks.subjects.squares16 import LINEAR_SHAPES, OTHER_LAYOUT_SQUARES, SQUARES
+from benchmarks.subjects.squares16 import DTYPES, LINEAR_SHAPES, OTHER_LAYOUT_SQUARES, SQUARES
+
+_LARGEST = 4096**3  # m * n * k of what is drawn
 
 MODEL_ROWS = (1, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
 MODEL_WEIGHTS = (  # n, k
@@ -28,8 +30,7 @@ PORTABLE_SWEEP_SHAPES: tuple[Shape, ...] = (
     *((8192, 1024, 1024), (4096, 64, 4096), (4096, 4096, 256), (256, 256, 16384), (1000, 1500, 2000)),
 )
 
-# Few tiles and a long k.
-LONG_K_SHAPES: tuple[Shape, ...] = (
+LONG_K_SHAPES: tuple[Shape, ...] = (  # of few tiles
     *((64, 64, 65536), (128, 128, 16384), (256, 256, 65536), (512, 512, 16384), (1024, 1024, 16384), (256, 1024, 8192)),
 )
 SHORT_K_SHAPES: tuple[Shape, ...] = (
@@ -39,57 +40,49 @@ SHORT_K_SHAPES: tuple[Shape, ...] = (
 
 
 def rectangles(count: int = 24, seed: int = 0) -> list[Case]:
-    """Random shapes, layouts and 16-bit dtypes in turn.
+    """Random shapes, layouts and 16-bit dtypes in turn; sizes are multiples of 8 from 8 to 8192, spread evenly on a
+    logarithmic scale."""
 
-    Sizes are multiples of 8 from 8 to 8192, spread evenly on a logarithmic scale; products of more than 4096^3 are
-    drawn again.
-    """
-    draw = random.Random(seed)
-    cases: list[Case] = []
-    while len(cases) < count:
+    def one(draw: random.Random, number: int) -> Case:
         m, n, k = (8 * round(2 ** draw.uniform(0, 10)) for _ in range(3))
-        if m * n * k <= 4096**3:
-            dtype, layout = ("float16", "bfloat16")[len(cases) // 4 % 2], ("NN", "NT", "TN", "TT")[len(cases) % 4]
-            cases.append(Case(dtype, layout, m, n, k))
-    return cases
+        return Case(DTYPES[number // 4 % 2], LAYOUTS[number % 4], m, n, k)
+
+    return drawn(count, seed, _LARGEST, one)
 
 
 def ragged_rectangles(count: int, seed: int = 0) -> list[Case]:
     """As `rectangles`, of outputs that TMA cannot write: n is no multiple of 8. In layouts that TMA can read all the
     same, NT, where m is any number too, and TT."""
-    draw = random.Random(seed)
-    cases: list[Case] = []
-    while len(cases) < count:
+
+    def one(draw: random.Random, number: int) -> Case | None:
         m, n, k = (round(2 ** draw.uniform(3, 13)) for _ in range(3))
-        layout = ("NT", "TT")[len(cases) % 2]
+        layout = ("NT", "TT")[number % 2]
         m, k = m if layout == "NT" else (m + 7) // 8 * 8, (k + 7) // 8 * 8
-        if n % 8 != 0 and m * n * k <= 4096**3:
-            cases.append(Case(("float16", "bfloat16")[len(cases) // 2 % 2], layout, m, n, k))
-    return cases
+        return Case(DTYPES[number // 2 % 2], layout, m, n, k) if n % 8 else None
+
+    return drawn(count, seed, _LARGEST, one)
 
 
-def float32_rectangles(count: int, seed: int = 0) -> list[Case]:
+def float32_rectangles(count: int) -> list[Case]:
     """As `rectangles`, in float32: any sizes from 32 on, aligned or not, and half as many products at most."""
-    draw = random.Random(seed)
-    cases: list[Case] = []
-    while len(cases) < count:
+
+    def one(draw: random.Random, number: int) -> Case:
         m, n, k = (round(2 ** draw.uniform(5, 13)) for _ in range(3))
-        if m * n * k <= 4096**3 // 2:
-            cases.append(Case("float32", ("NN", "NT", "TN", "TT")[len(cases) % 4], m, n, k))
-    return cases
+        return Case("float32", LAYOUTS[number % 4], m, n, k)
+
+    return drawn(count, 0, _LARGEST // 2, one)
 
 
 def linear_layers(count: int, seed: int = 0) -> list[Case]:
     """Random linear layers: from 1 to 8192 rows, every other time at most 128; weights (n, k) of 1024 to 28672, all of
-    it spread evenly on a logarithmic scale. Every fourth is NN, as in a backward pass. None beyond 2^37 products."""
-    draw = random.Random(seed)
-    cases: list[Case] = []
-    while len(cases) < count:
-        m = round(2 ** draw.uniform(0, 7 if len(cases) % 2 == 0 else 13))
+    it spread evenly on a logarithmic scale. Every fourth is NN, as in a backward pass."""
+
+    def one(draw: random.Random, number: int) -> Case:
+        m = round(2 ** draw.uniform(0, 7 if number % 2 == 0 else 13))
         n, k = (64 * round(2 ** draw.uniform(4, 8.8)) for _ in range(2))
-        if m * n * k <= 2**37:
-            cases.append(Case("bfloat16", "NN" if len(cases) % 4 == 3 else "NT", m, n, k))
-    return cases
+        return Case("bfloat16", "NN" if number % 4 == 3 else "NT", m, n, k)
+
+    return drawn(count, seed, 2**37, one)
 
 
 def model_layers(rows_each: int, seed: int = 0) -> list[Case]:

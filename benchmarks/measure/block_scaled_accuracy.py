@@ -1,19 +1,13 @@
 """How near block-scaled products come to float64: `python -m benchmarks.measure.block_scaled_accuracy [--csv out.csv]`.
 
-`sqnr_db` is the ratio of signal to quantization noise
-over `rows` rows of the product: 10 log10(sum of the reference's squares / sum of the error's), inf where there is
-no error. The operands are taken as they are, so what it cost to quantize them is not in it. `bit_exact` says whether
-every element of these rows is the reference rounded to float32.
+`sqnr_db` is 10 log10(sum of the reference's squares / sum of the error's), inf where there is no error, over some rows
+of the product, drawn at random so that any place in a tile may come up. The reference is their product in float64 of
+the operands as they are: what it cost to quantize them is not in it. `bit_exact`: every element of these rows is the
+reference rounded to float32. Formats and data are block_scaled_matmul.py's, but that nvfp4 has a global scale here.
 
-The reference is the product in float64 of some rows of a, drawn at random so that any place in a tile may come up, and
-all of b; the providers multiply all of a. Formats and data are block_scaled_matmul.py's, but that nvfp4 has a global
-scale here. All providers write float32:
-
-tileon, tileon_fast  torch.ops.tileon.block_scaled_matmul; the same with fast_accum, where that allows more error
-torch_bf16           torch.mm(..., out_dtype=torch.float32) of both operands in bfloat16, which holds every element of
-                     these data times its scale exactly. The global scale is multiplied behind it, in float32, for no
-                     bfloat16 would hold that product. A CPU has no such torch.mm: there it is float32's, of the same
-                     numbers.
+All providers write float32. `tileon_fast` is `tileon` with fast_accum, where that allows more error. `torch_bf16` is
+torch.mm of both operands in bfloat16, which holds every element of these data times its scale exactly; the global scale
+is multiplied behind it, for no bfloat16 would hold that product. On a CPU it is float32's, of the same numbers.
 """
 
 from __future__ import annotations
@@ -25,13 +19,14 @@ import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import DATA, FORMATS, Case, Operands, Shape, make_operands
-from benchmarks.common.command import at_least, command_line, parse_shapes, some_of, tabulate
+from benchmarks.common.command import command_line, parse_shapes, some_of, tabulate
 
 COLUMNS = ("op", "format", "data", "m", "n", "k", "rows", "provider", "sqnr_db", "bit_exact")
 SHAPES: dict[str, tuple[Shape, ...]] = {
     "cuda": ((8192, 8192, 1024), (8192, 8192, 8192)),
     "cpu": ((128, 128, 256), (128, 128, 1024)),
 }
+ROWS = 256  # of the product that are compared, at most
 _GLOBAL_SCALES = {"nvfp4": 1 / 3}  # no power of two: multiplying by it rounds
 _WITH_FAST_ACCUM = ("mxfp4",)  # the others use nothing of the error that it allows
 
@@ -39,10 +34,8 @@ _WITH_FAST_ACCUM = ("mxfp4",)  # the others use nothing of the error that it all
 def tileon(operands: Operands, global_scale: torch.Tensor | None, *, fast_accum: bool = False) -> torch.Tensor:
     """Our product, by packed scales."""
     scale_a, scale_b = map(torch.ops.tileon.pack_scales, operands.scales)
-    result: torch.Tensor = torch.ops.tileon.block_scaled_matmul(
-        operands.a, operands.b, scale_a, scale_b, None, global_scale, out_dtype=torch.float32, fast_accum=fast_accum
-    )
-    return result
+    scales, options = (scale_a, scale_b, None, global_scale), {"out_dtype": torch.float32, "fast_accum": fast_accum}
+    return torch.ops.tileon.block_scaled_matmul(operands.a, operands.b, *scales, **options)
 
 
 def torch_bf16(operands: Operands, global_scale: torch.Tensor | None) -> torch.Tensor:
@@ -88,7 +81,6 @@ def main() -> int:
     parser = command_line(__doc__)
     some_of(parser, "--format", FORMATS)
     parser.add_argument("--shapes", type=parse_shapes, help="MxNxK[,MxNxK...] (default 8192x8192 by two k on a GPU)")
-    parser.add_argument("--rows", type=at_least(1), default=256, help="of the product that are compared (default 256)")
     arguments = parser.parse_args()
     device = arguments.device
     shapes = arguments.shapes or SHAPES[device.type]
@@ -102,9 +94,9 @@ def main() -> int:
     factors = ", ".join(f"{name}'s global scale {value:.4g}" for name, value in _GLOBAL_SCALES.items())
     words = f"float64, rows of a drawn at random against all of b; float32 out; {factors}"
     rows = (
-        [case.op, case.dtype, case.data, *case.shape, min(arguments.rows, case.m), provider, f"{decibels:.2f}", exact]
+        [case.op, case.dtype, case.data, *case.shape, min(ROWS, case.m), provider, f"{decibels:.2f}", exact]
         for case in cases
-        for provider, (decibels, is_exact) in measure(case, device, arguments.rows).items()
+        for provider, (decibels, is_exact) in measure(case, device, ROWS).items()
         for exact in ["yes" if is_exact else "no"]
     )
     return tabulate(arguments.csv, COLUMNS, rows, words, reference=words)

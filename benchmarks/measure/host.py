@@ -1,12 +1,9 @@
-"""Time that the host spends on one eager call of a 64 x 64 product: `python -m benchmarks.measure.host --csv out.csv`.
+"""Time that the host spends on one eager call of a 64 x 64 product: `python -m benchmarks.measure.host --csv host.csv`.
 
 So small a product leaves the GPU idle, and what is timed is checks, dispatch and launch. Calls are timed in batches
 with `time.perf_counter` (the GPU is waited for between batches, outside the timing), the providers interleaved, and
-the median batch is taken. On a CPU the arithmetic is in the figure too.
-
-State: `inference_mode`; `grad_unneeded` (grad mode is on, no operand requires a
-gradient); `grad_recorded` (both do). Provider: `tileon` is torch.ops.tileon.matmul, `tileon_python`
-tileon_ops.matmul, `torch` torch.matmul.
+the median batch is taken. On a CPU the arithmetic is in the figure too. State: `inference_mode`; `grad_unneeded` (grad
+mode is on, no operand requires a gradient); `grad_recorded` (both do).
 """
 
 from __future__ import annotations

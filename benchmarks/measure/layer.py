@@ -1,14 +1,12 @@
 """A linear layer with bias and activation, forward and backward: `python -m benchmarks.measure.layer --csv layer.csv`.
 
 y = activation(x @ weight^T + bias), with x (m, k) and weight (n, k), is timed in three passes: `forward`, where a
-gradient is recorded; `forward_backward`, which gives gradients to x, weight and bias for a random gradient of y; and
-`replay`, the forward pass in inference by CUDA graphs, which is left out on the CPU.
+gradient is recorded; `forward_backward`; and `replay`, the forward pass in inference by CUDA graphs, on a GPU alone.
 
-Providers: `tileon` is tileon_ops.matmul on the
-weight's transpose, `torch` F.linear and its activation, both eager; `tileon_compile` and `torch_compile` the same under
-torch.compile. Of `replay`: `kernel` is the op alone in a CUDA graph, `reduce_overhead` torch.compile's mode of that
-name, which copies x into the graph's own memory first, `reduce_overhead_fixed` the same with an x that is marked as
-staying where it is, which the graph reads there.
+Providers: `tileon` is tileon_ops.matmul, `torch` F.linear and its activation, both eager, `<either>_compile` the same
+under torch.compile. Of `replay`: `kernel` is the op alone in a CUDA graph, `reduce_overhead` torch.compile's mode of
+that name, which copies x into the graph's own memory first, `reduce_overhead_fixed` the same with an x that is marked
+as staying where it is, which the graph reads there.
 """
 
 from __future__ import annotations

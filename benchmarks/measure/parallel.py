@@ -2,17 +2,14 @@
 
     python -m benchmarks.measure.parallel --csv parallel.csv
 
-The MLP is Linear(features, hidden), gelu_tanh, Linear(hidden, features), both with bias, its weights and input
-normal random. Over N devices the first layer is split by columns, the second by rows (ColwiseParallel,
-RowwiseParallel): one all-reduce of (m, features) forward and one backward. The default widths, 8192 and 28672, are
-those of Llama 70B's MLP. Providers: `tileon` is tileon_ops.Linear with the activation in the first product's kernel;
-`torch` is torch.nn.Linear and the activation's own module.
+The MLP is Linear(features, hidden), gelu_tanh, Linear(hidden, features), both with bias, of normal random numbers; by
+default as wide as Llama 70B's. The first layer is split by columns, the second by rows (ColwiseParallel,
+RowwiseParallel). `tileon` has the activation in the first product's kernel, `torch` in a module of its own.
 
 A process for each device starts from here. One device is measured by the first process while the others wait. Rounds
-follow each other without waiting (the providers in a new random order in each), the first ones uncounted. A round's
-time is that of the slowest device, by CUDA events; the figure is the median. Where a round takes less on the GPU than
-its calls on the host, it is the host's time. What a split MLP computes is checked against the whole one first. On the
-CPU it is gloo and `time.perf_counter`.
+follow each other without waiting, the providers in a new random order in each. A round's time is that of the slowest
+device, by CUDA events (on the CPU gloo and `time.perf_counter`); the figure is the median. What a split MLP computes is
+checked against the whole one first.
 
 Direction: `forward` (no gradients are recorded) or `forward_backward` (gradients of the input and all parameters).
 tflops: of all devices together. speedup: the same provider's time on one device over this one's.
@@ -32,6 +29,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -44,8 +42,8 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.multiprocessing.spawn import spawn
 
 import tileon_ops
-from benchmarks.common.cases import TORCH_DTYPES
-from benchmarks.common.command import command_line, parse_sizes, some_of, tabulate
+from benchmarks.common.cases import TORCH_DTYPES, Shape
+from benchmarks.common.command import command_line, parse_shapes, tabulate
 
 COLUMNS = (
     *("op", "dtype", "m", "features", "hidden", "activation", "direction", "provider", "devices"),
@@ -57,26 +55,15 @@ DIRECTIONS = ("forward", "forward_backward")
 _WARMUP_ROUNDS = 5
 
 
-def parse_mlps(text: str) -> list[tuple[int, ...]]:
-    """m, features and hidden of each: M, of the default widths, or MxFEATURESxHIDDEN; several with commas between."""
-    form = "MxFEATURESxHIDDEN"
-    sizes = parse_sizes(",".join(part if "x" in part else f"{part}x8192x28672" for part in text.split(",")), form)
-    if min(map(min, sizes)) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {form}")
-    return sizes
-
-
 def make_mlp(provider: str, features: int, hidden: int, device: torch.device, dtype: torch.dtype) -> nn.Sequential:
     """Layers "up" and "down" of normal random weights, the same for each provider and on each device."""
     where: dict[str, Any] = {"device": device, "dtype": dtype}
-    mlp = nn.Sequential()
+    up: nn.Module = nn.Linear(features, hidden, **where)
+    layers = {"up": up, "activation": nn.GELU(approximate="tanh"), "down": nn.Linear(hidden, features, **where)}
     if provider == "tileon":
-        mlp.add_module("up", tileon_ops.Linear(features, hidden, activation=ACTIVATION, **where))
-        mlp.add_module("down", tileon_ops.Linear(hidden, features, **where))
-    else:
-        mlp.add_module("up", nn.Linear(features, hidden, **where))
-        mlp.add_module("activation", nn.GELU(approximate="tanh"))
-        mlp.add_module("down", nn.Linear(hidden, features, **where))
+        up = tileon_ops.Linear(features, hidden, activation=ACTIVATION, **where)
+        layers = {"up": up, "down": tileon_ops.Linear(hidden, features, **where)}
+    mlp = nn.Sequential(OrderedDict(layers))
     generator = torch.Generator(device).manual_seed(0)
     with torch.no_grad():
         for parameter in mlp.parameters():
@@ -135,15 +122,13 @@ def _check(provider: str, split: nn.Module, whole: nn.Module, x: Tensor) -> None
         raise RuntimeError(f"{provider}: the split MLP differs from the whole one by {error:.2g} of the largest output")
 
 
-def measure(
-    size: tuple[int, ...], arguments: argparse.Namespace, device: torch.device
-) -> dict[tuple[str, str, int], float]:
+def measure(size: Shape, arguments: argparse.Namespace, device: torch.device) -> dict[tuple[str, str, int], float]:
     """Median microseconds by direction, provider and number of devices. All processes call it together."""
     (m, features, hidden), dtype = size, TORCH_DTYPES[arguments.dtype]
     mesh = init_device_mesh(device.type, (arguments.devices,))
     generator = torch.Generator(device).manual_seed(1)
     x = torch.randn(m, features, generator=generator, device=device, dtype=dtype).requires_grad_()
-    whole = {name: make_mlp(name, features, hidden, device, dtype) for name in arguments.providers}
+    whole = {name: make_mlp(name, features, hidden, device, dtype) for name in PROVIDERS}
     split = {}
     for name, mlp in whole.items():
         plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
@@ -213,9 +198,9 @@ def _process(rank: int, arguments: argparse.Namespace, store: str) -> None:
 def main() -> int:
     gpus = torch.cuda.device_count()
     parser = command_line(__doc__, device=False)
-    parser.add_argument("--sizes", type=parse_mlps, default="8192", help="M or MxFEATURESxHIDDEN,... (default 8192)")
+    words = "m x features x hidden, several with commas (default %(default)s)"
+    parser.add_argument("--sizes", type=parse_shapes, default="8192x8192x28672", help=words)
     parser.add_argument("--dtype", default="bfloat16", choices=[*TORCH_DTYPES])
-    some_of(parser, "--providers", PROVIDERS)
     parser.add_argument("--device", default="cuda" if gpus else "cpu", choices=("cuda", "cpu"))
     parser.add_argument("--devices", type=int, default=gpus or 2, help="over how many to split (default: all GPUs)")
     parser.add_argument("--rounds", type=int, default=30, help=f"counted, after {_WARMUP_ROUNDS} (default 30)")

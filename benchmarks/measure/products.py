@@ -49,11 +49,7 @@ def _time(
     item: Work, arguments: argparse.Namespace, make_arm: MakeArm, rows: str | None
 ) -> tuple[dict[str, Timing], list[str], str]:
     """Timings by provider, why the others are missing, and the kernel that the op chose; operands and graphs are gone
-    when it returns.
-
-    Raises:
-        NotOffered: no provider computes the case.
-    """
+    when it returns. NotOffered where no provider computes the case."""
     case, missing, keep = item.case, [], ["tileon"]
     arms: dict[str, Arm] = {}
     torch.set_float32_matmul_precision("high" if case.allow_tf32 else "highest")
@@ -86,17 +82,9 @@ def measure(
     rows: str | None = None,
 ) -> tuple[int, list[dict[str, str]]]:
     """Measures, prints and writes all cases, and draws what was asked for; returns how many failed, and the rows.
-
-    Args:
-        work: every case has its providers.
-        arguments: of the command: device, seconds, warmup_seconds and csv, and of some commands plot.
-        words: on which data, for the head of the file.
-        columns: of the file, behind those that every file has: fields of a case, and with `rows` `kernel`, what ran.
-        head: of the file, besides.
-        make_arm: of a provider, a case and its operands.
-        rows: a regular expression: these rows of the tile table are timed too, as `tileon:<row>`, but for those that
-            take more than `arguments.hopeless` times the best one's time in a first look.
-    """
+    `words` say on which data; `columns` stand behind those that every file has: fields of a case, and with `rows`
+    `kernel`, what ran. `rows` is a regular expression: these rows of the tile table are timed too, as `tileon:<row>`,
+    but for those that take more than `arguments.hopeless` times the best one's time in a first look."""
     timing = (
         f"{clock_words(arguments.device)}, interleaved arms, median of about {arguments.seconds:g} s a case, {words}"
     )
@@ -137,8 +125,7 @@ def run(
     columns: Sequence[str] = (),
 ) -> int:
     """A command of `product_parser`: its exit status. `work_of` gives the cases with their providers, and says by a
-    ValueError what is wrong with the arguments; `words_of` on which data they are; `is_right` looks at results before
-    anything is measured. The columns are those of `measure`."""
+    ValueError what is wrong with the arguments; `is_right` looks at results before anything is measured."""
     arguments = parser.parse_args()
     rows = getattr(arguments, "rows", None)
     if arguments.plot and not arguments.csv:

@@ -5,29 +5,27 @@
     python -m benchmarks.measure.random_shapes --groups fp8,batch --largest 2048
     python -m benchmarks.measure.random_shapes --dtypes float32,nvfp4 --dry-run
 
-The other benchmarks measure sizes that somebody picked. Here sizes from 1 to 16384, alignment, layout, dtype, batch and
-epilogue are drawn from a seed: random_shapes_draw.py says how. Each product is timed by its two providers in one
-interleaved run (timing.py): who they are says user_call of peers/providers.py.
-
-The CSV's columns are those of products.py, a block-scaled format being a dtype, and batch, 1 where the operands are
-2-D. The head has the seed: with it, and the options that the command had, the same products are drawn. What is printed
-at the end, torch's time over ours by group and class, is made of these rows alone.
+Sizes from 1 to 16384, alignment, layout, dtype, batch and epilogue are drawn from a seed (random_shapes_draw.py), which
+the CSV's head has: with it and the same options the same products are drawn. torch is user_call of peers/providers.py.
+The columns are those of products.py, and batch, 1 where the operands are 2-D. What is printed at the end, torch's time
+over ours by group and alignment, is made of these rows alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from statistics import geometric_mean
 
 import torch
 
 from benchmarks.common.cases import Case, Operands, Work
-from benchmarks.common.command import at_least, command_line, some_of
+from benchmarks.common.command import command_line, some_of
 from benchmarks.common.result_file import aligned
-from benchmarks.common.times import geometric_mean
+from benchmarks.common.times import Times, quotients, times_of
 from benchmarks.common.timing import Arm
 from benchmarks.measure.peers.providers import Call, tileon_call, user_call
 from benchmarks.measure.products import list_work, measure
@@ -45,39 +43,27 @@ _CPU_BOUNDS = Bounds(largest=256, bytes=16 << 20, flops=2 * 256**3)
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_line(__doc__, seconds=0.2, warmup=0.2)
-    parser.add_argument("--count", type=at_least(1), default=60, help="products (default 60)")
-    parser.add_argument("--seed", type=at_least(0), help="of the draw (default: another one at every run)")
+    parser.add_argument("--count", type=int, default=60, help="products (default 60)")
+    parser.add_argument("--seed", type=int, help="of the draw (default: another one at every run)")
     some_of(parser, "--groups", GROUPS)
     some_of(parser, "--dtypes", ALL_DTYPES)
     parser.set_defaults(dtypes=None)  # all that the device has
-    parser.add_argument("--largest", type=at_least(1), help=f"size (default {_GPU_LARGEST}; of a CPU 256)")
-    memory = "2 GiB, or a 32nd of the GPU's memory if that is less; of a CPU 16 MiB"
-    parser.add_argument("--max-bytes", type=at_least(1), help=f"of operands and result (default {memory})")
-    squares = "those of 8192 squares; of a CPU 256 squares"
-    parser.add_argument("--max-flops", type=at_least(1), help=f"of a product (default {squares})")
+    parser.add_argument("--largest", type=int, help=f"size (default {_GPU_LARGEST}; of a CPU 256)")
     parser.add_argument("--dry-run", action="store_true", help="list the products and about what they cost")
     return parser
 
 
 def _bounds(arguments: argparse.Namespace) -> Bounds:
-    """The device's, where the command line does not say otherwise."""
-    default = _CPU_BOUNDS
+    """The device's, but for the largest size that the command line names."""
+    bounds = _CPU_BOUNDS
     if arguments.device.type == "cuda":
         share = torch.cuda.get_device_properties(arguments.device).total_memory // _GPU_MEMORY_SHARE
-        default = Bounds(_GPU_LARGEST, min(_GPU_BYTES, share), _GPU_FLOPS)
-    return Bounds(
-        largest=arguments.largest or default.largest,
-        bytes=arguments.max_bytes or default.bytes,
-        flops=arguments.max_flops or default.flops,
-    )
+        bounds = Bounds(_GPU_LARGEST, min(_GPU_BYTES, share), _GPU_FLOPS)
+    return replace(bounds, largest=arguments.largest or bounds.largest)
 
 
 def _groups(arguments: argparse.Namespace) -> dict[str, tuple[str, ...]]:
-    """What is drawn from: every dtype that the device has, where the command line does not name them.
-
-    Raises:
-        ValueError: there is nothing.
-    """
+    """What is drawn from: every dtype that the device has, where the command line does not name them."""
     dtypes = arguments.dtypes or [name for name in ALL_DTYPES if name != "tf32" or arguments.device.type == "cuda"]
     chosen = chosen_groups(arguments.groups, dtypes)
     if not chosen:
@@ -85,66 +71,33 @@ def _groups(arguments: argparse.Namespace) -> dict[str, tuple[str, ...]]:
     return chosen
 
 
-# What is printed at the end. A class is whether operands and result are aligned (random_shapes_draw.py), how many
-# numbers the result has, and how long k is: a small result with a long k occupies few of a GPU's multiprocessors,
-# unless k is split among them.
-
 LEVEL = 0.97  # cases are counted in which torch's time over ours is below it
-_OUTPUTS = {"<= 2^16": 2**16, "<= 2^20": 2**20, "> 2^20": math.inf}  # numbers in the result, at most
-_LENGTHS = {"< 512": 512, "< 2048": 2048, ">= 2048": math.inf}  # of k, below
-_ALIGNMENTS = ("aligned", "unaligned")
-
-_CLASSES: tuple[tuple[str, str, str], ...] = (  # alignment, outputs, k
-    ("all", "all", "all"),
-    *((alignment, "all", "all") for alignment in _ALIGNMENTS),
-    *((alignment, outputs, k) for alignment in _ALIGNMENTS for outputs in _OUTPUTS for k in _LENGTHS),
-)
-HEAD = ("group", "alignment", "outputs", "k", "cases", "mean", f"below {LEVEL}", "worst", "at")
-
-Compared = tuple[Case, float]  # torch's time over ours: above 1 ours is faster
+HEAD = ("group", "alignment", "cases", "mean", f"below {LEVEL}", "worst", "at")
 
 
-def comparisons(rows: Iterable[Mapping[str, str]]) -> list[Compared]:
-    """Of the rows of a file, in its order; a product that one of the two lacks is left out."""
-    found: list[tuple[Case, dict[str, float]]] = []
-    for row in rows:
-        shape = (int(row["m"]), int(row["n"]), int(row["k"]))
-        case = Case(row["dtype"], row["layout"], *shape, row["epilogue"], int(row["batch"]))
-        if not found or found[-1][0] != case or row["provider"] in found[-1][1]:
-            found.append((case, {}))
-        found[-1][1][row["provider"]] = float(row["median_us"])
-    return [(case, by["torch"] / by["tileon"]) for case, by in found if by.keys() >= {"tileon", "torch"}]
-
-
-def summary(compared: Iterable[Compared]) -> list[list[str]]:
-    """The table, its head first: each group that occurs, as a whole, by alignment and by class; then all groups
-    together in the same way, where there are several."""
-    lines: dict[tuple[str, ...], list[Compared]] = {}
-    for case, ratio in compared:
-        alignment = _ALIGNMENTS[0] if is_aligned(case) else _ALIGNMENTS[1]
-        outputs = next(name for name, limit in _OUTPUTS.items() if case.batch * case.m * case.n <= limit)
-        length = next(name for name, limit in _LENGTHS.items() if case.k < limit)
-        classes = (("all", "all", "all"), (alignment, "all", "all"), (alignment, outputs, length))
-        for group, names in itertools.product((group_of(case), "all"), classes):
-            lines.setdefault((group, *names), []).append((case, ratio))
-    groups = [group for group in (*GROUPS, "all") if (group, "all", "all", "all") in lines]
+def summary(times: Times) -> list[list[str]]:
+    """The table of torch's time over ours, its head first: each group that occurs, as a whole and by whether operands
+    and result are aligned (random_shapes_draw.py); then all groups together in the same way."""
+    lines: dict[tuple[str, str], list[tuple[Case, float]]] = {}
+    for case, ratio in quotients(times).items():
+        alignment = "aligned" if is_aligned(case) else "unaligned"
+        for line in itertools.product((group_of(case), "all"), (alignment, "all")):
+            lines.setdefault(line, []).append((case, ratio))
     table = [[*HEAD]]
-    for line in ((group, *names) for group in groups if len(groups) > 2 or group != "all" for names in _CLASSES):
+    for line in itertools.product((*GROUPS, "all"), ("all", "aligned", "unaligned")):
         if line in lines:
             ratios = [ratio for _, ratio in lines[line]]
-            below = 100 * sum(ratio < LEVEL for ratio in ratios) / len(ratios)
+            below = sum(ratio < LEVEL for ratio in ratios) / len(ratios)
             case, worst = min(lines[line], key=lambda item: item[1])
-            figures = [str(len(ratios)), f"{geometric_mean(ratios):.3f}", f"{below:.0f} %", f"{worst:.2f}", str(case)]
-            table.append([*line, *figures])
+            figures = [str(len(ratios)), f"{geometric_mean(ratios):.3f}", f"{100 * below:.0f} %", f"{worst:.2f}"]
+            table.append([*line, *figures, str(case)])
     return table
 
 
-def summary_text(compared: Sequence[Compared]) -> str:
-    """The table for the terminal, with what its columns are."""
-    if not compared:
-        return "no product has figures of both providers"
+def summary_text(rows: Iterable[Mapping[str, str]]) -> str:
+    """The table for the terminal, of the rows of a file, with what its columns are."""
     words = f"torch's time over tileon's: geometric mean, share of the cases below {LEVEL}, and the worst case"
-    return f"{words}\n{aligned(summary(compared))}"
+    return f"{words}\n{aligned(summary(times_of(rows)))}"
 
 
 def main() -> int:
@@ -166,7 +119,7 @@ def main() -> int:
 
     words = "normal random data, quantized for block-scaled formats"
     failed, rows = measure(work, arguments, words, columns=("batch",), head={"seed": str(seed)}, make_arm=make_arm)
-    print(f"\n{summary_text(comparisons(rows))}\nseed {seed}")
+    print(f"\n{summary_text(rows)}\nseed {seed}")
     return 1 if failed else 0
 
 

@@ -2,12 +2,9 @@
 
 A size is a whole number from 1 to the largest, log-uniform: each factor of two is as likely as another. Half of the
 products are unaligned: some line of a, of b or of the result, as it lies in memory, is no multiple of 8 elements long.
-In the others every line is, and a size that is no line's length, such as m where a is row-major, may be any. Of sizes
-that may be either, half are multiples of 8. k of a block-scaled product is a multiple of its block: n unaligns it.
-
-Groups, dtypes, layouts and epilogues come like cards from shuffled decks, so that none is left out for long; each group
-in turns of two products, one aligned and one not. A shape beyond the bounds is drawn again, which leaves fewer of the
-largest.
+In the others every line is; of sizes that may be either, half are multiples of 8. k of a block-scaled product is a
+multiple of its block: n unaligns it. Groups, dtypes, layouts and epilogues come like cards from shuffled decks, so that
+none is left out for long. A shape beyond the bounds is drawn again, which leaves fewer of the largest.
 """
 
 from __future__ import annotations
@@ -76,10 +73,8 @@ def draw(seed: int, count: int, bounds: Bounds, groups: Mapping[str, Sequence[st
     draw.
 
     Raises:
-        ValueError: no group, a largest size below the longest block, or bounds that leave no room.
+        ValueError: a largest size below the longest block, or bounds that leave no room.
     """
-    if not groups:
-        raise ValueError("no group has a dtype to draw")
     if bounds.largest < LEAST_LARGEST:
         raise ValueError(f"the largest size must be at least {LEAST_LARGEST}, got {bounds.largest}")
     products = _Draw(random.Random(seed), bounds, groups).products()

@@ -1,11 +1,9 @@
-"""What one NaN or one tiny scale costs a block-scaled product.
-
-    python -m benchmarks.measure.rare_numbers --csv out.csv
+"""What a NaN or a tiny scale costs a block-scaled product: `python -m benchmarks.measure.rare_numbers --csv out.csv`.
 
 A product of normal numbers is timed clean, and with one rare number in one row of `a` or of `b`: a NaN code (of e4m3),
 a NaN scale, a scale byte of 2 (2^-125: with e4m3, numbers that bfloat16 does not hold), and a scale byte of 254 over
-normal numbers. `over_clean` is the time over the clean product's, interleaved with it (timing.py). A rare number should
-cost its row, not the call: one user's NaN must not stall the batch that it was put into. Needs a GPU.
+normal numbers. `over_clean` is the time over the clean product's: a rare number should cost its row, not the call.
+Needs a GPU.
 """
 
 from __future__ import annotations
@@ -17,12 +15,12 @@ import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import FORMATS, Case, Operands, make_operands
-from benchmarks.common.command import command_line, gpu_arguments, some_of, tabulate
+from benchmarks.common.command import command_line, gpu_arguments, tabulate
 from benchmarks.common.timing import Arm, clock_words, time_arms
 
 COLUMNS = ("op", "format", "m", "n", "k", "rare", "median_us", "over_clean")
 ROWS = (1, 8, 16, 64, 128, 256, 1024)
-SIZE = 8192
+SIZE = 8192  # n and k
 
 _E4M3_NAN, _E8M0_NAN, _TINY, _LARGE = 0x7F, 0xFF, 2, 254
 
@@ -60,12 +58,8 @@ def _rows(case: Case, device: torch.device, seconds: float) -> Iterator[list[obj
 
 def main() -> int:
     parser = command_line(__doc__, device=False, seconds=0.3)
-    some_of(parser, "--formats", ("mxfp8", "mixed", "mxfp4"))
-    some_of(parser, "--rows", map(str, ROWS))
-    parser.add_argument("--size", type=int, default=SIZE, help=f"n and k (default {SIZE})")
     arguments, device = gpu_arguments(parser), torch.device("cuda")
-    sizes = (arguments.size, arguments.size)
-    cases = [Case(name, "NT", int(m), *sizes) for name in arguments.formats for m in arguments.rows]
+    cases = [Case(name, "NT", m, SIZE, SIZE) for name in ("mxfp8", "mixed", "mxfp4") for m in ROWS]
     rows = (row for case in cases for row in _rows(case, device, arguments.seconds))
     return tabulate(arguments.csv, COLUMNS, rows, timing=clock_words(device))
 

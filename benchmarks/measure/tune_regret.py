@@ -1,31 +1,29 @@
 """What the library's choice of a row loses against the best row, and what tuning wins back:
 `python -m benchmarks.measure.tune_regret --csv tune_regret.csv` on a GPU.
 
-Two sets of bfloat16 products. `linear`: x @ weight.t() for the weights of models with hidden sizes from 2048 to 8192,
-1 to 8192 rows. `random`: 200 rectangles, drawn from a seed, in the four layouts in turn; each of m, n and k is spread
-evenly on a logarithmic scale from 8 to 8192, all three rounded to multiples of 8 or, in about 15 % of the cases, to
-whole numbers, which TMA mostly cannot read.
+Two sets of bfloat16 products. `linear`: layers of models with hidden sizes from 2048 to 8192, 1 to 8192 rows. `random`:
+rectangles of a seed, in the four layouts in turn; sizes are spread evenly on a logarithmic scale from 8 to 8192, all
+three rounded to multiples of 8 or, in about 15 % of the cases, to whole numbers, which TMA mostly cannot read.
 
-Each case is tuned (tileon_ops/tune/): every row that the library may choose is looked at, the near ones are
-measured in two rounds. `default_us` and `best_us` are medians of the second round, so that neither profits from luck in
-the first; regret is what the first has over the second, 0 where no row is faster. Then the op itself is timed once
+Each case is tuned (tileon_ops/tune/) in two rounds. `default_us` and `best_us` are medians of the second, so that
+neither profits from luck in the first; regret is what the first has over the second. Then the op itself is timed once
 more, interleaved: as the library chooses (`again_us`) and with what tuning chose (`tuned_us`); the same figure where it
-chose the default. About 0.4 s of a GPU's time a case, two minutes in all.
+chose the default. About 0.4 s of a GPU's time a case.
 """
 
 from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
 import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
-from benchmarks.common.cases import LAYOUTS, Case, make_operands
-from benchmarks.common.command import command_line, finish, for_each, gpu_arguments, some_of
+from benchmarks.common.cases import LAYOUTS, Case, drawn, make_operands
+from benchmarks.common.command import command_line, finish, for_each, gpu_arguments
 from benchmarks.common.result_file import CsvWriter
 from tileon_ops.tune import tuned_configs
 from tileon_ops.tune.cache import DEFAULT
@@ -53,21 +51,12 @@ def linear_cases() -> list[Case]:
 
 
 def rectangles(count: int = RECTANGLES, seed: int = 0) -> list[Case]:
-    draw = random.Random(seed)
-    cases: list[Case] = []
-    while len(cases) < count:
+    def one(draw: random.Random, number: int) -> Case:
         step = 1 if draw.random() < _ANY_SIZES else 8
         m, n, k = (step * round(2 ** draw.uniform(3, 13) / step) for _ in range(3))
-        if m * n * k <= _LARGEST:
-            cases.append(Case("bfloat16", LAYOUTS[len(cases) % len(LAYOUTS)], m, n, k))
-    return cases
+        return Case("bfloat16", LAYOUTS[number % len(LAYOUTS)], m, n, k)
 
-
-def drawn_words(cases: Sequence[Case]) -> str:
-    """What was drawn, for the head of the file."""
-    sizes = [size for case in cases for size in case.shape]
-    odd = sum(any(size % 8 for size in case.shape) for case in cases)
-    return f"{len(cases)} of sizes from {min(sizes)} to {max(sizes)}, {odd} of them not all multiples of 8"
+    return drawn(count, seed, _LARGEST, one)
 
 
 class Regret(NamedTuple):
@@ -117,21 +106,21 @@ def measure(case: Case, device: torch.device, seconds: float) -> Regret:
 COLUMNS = ("set", "dtype", "layout", "m", "n", "k", *Regret._fields)
 
 
-def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: Path | None, drawn: str) -> int:
+def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: Path | None, words: str) -> int:
     """Measures all cases of the sets; those that fail do not stop the others."""
     timing = f"CUDA events, cold L2, interleaved rows, about {seconds:g} s a case, normal random data"
 
     def one(item: tuple[str, Case]) -> list[str]:
         name, case = item
         found = measure(case, device, seconds)
-        default_us, best_us, *again = (f"{us:.2f}" for us in (found.default_us, found.best_us, *found[-2:]))
-        figures = [found.default, default_us, found.best, best_us, f"{found.regret:.4f}", found.tuned, *again]
+        texts = found._asdict() | {name: f"{us:.2f}" for name, us in found._asdict().items() if name.endswith("_us")}
+        figures = (texts | {"regret": f"{found.regret:.4f}"}).values()
         writer.write([name, case.dtype, case.layout, *case.shape, *figures])
         times = f"{found.default} {found.default_us:.2f} us, best {found.best} {found.best_us:.2f} us"
         return [f"{name} {case.layout} {case.size}: {times}"]
 
     items = [(name, case) for name, cases in sets.items() for case in cases]
-    writer = CsvWriter(csv, COLUMNS, {"timing": timing, "random": drawn})
+    writer = CsvWriter(csv, COLUMNS, {"timing": timing, "random": words})
     with torch.inference_mode():
         failed = for_each(items, lambda item: f"{item[1].layout} {item[1].size}", one)
     finish(timing, csv)
@@ -140,15 +129,12 @@ def run(sets: dict[str, list[Case]], device: torch.device, seconds: float, csv: 
 
 def main() -> int:
     parser = command_line(__doc__, device=False, seconds=0.3)
-    some_of(parser, "--sets", ("linear", "random"))
     parser.add_argument("--rectangles", type=int, default=RECTANGLES, help="how many are drawn (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the drawing (%(default)s)")
     arguments = gpu_arguments(parser)
-    drawn = rectangles(arguments.rectangles, arguments.seed)
-    sets = {"linear": linear_cases(), "random": drawn}
+    sets = {"linear": linear_cases(), "random": rectangles(arguments.rectangles, arguments.seed)}
     device = torch.device("cuda", torch.cuda.current_device())
-    chosen = {name: sets[name] for name in arguments.sets}
-    return run(chosen, device, arguments.seconds, arguments.csv, drawn_words(drawn))
+    return run(sets, device, arguments.seconds, arguments.csv, f"{arguments.rectangles} of seed {arguments.seed}")
 
 
 if __name__ == "__main__":

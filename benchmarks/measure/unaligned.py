@@ -2,24 +2,22 @@
 
     python -m benchmarks.measure.unaligned --csv out.csv
 
-A row-major operand with an odd row length, or with every other column, is either gathered element by element (the
-table's gather row, a portable kernel) or copied into an aligned buffer first, which any kernel then takes, on Hopper
-one of its own. Provider `gather` is the first, `copied` the second (by torch's copy of what needs one, then the op),
-`tileon` what the op does by itself, `torch` torch.matmul. Mode `graph` is the GPU's time alone, by CUDA-graph replay;
-mode `eager` is the time from call to call, host included, with the launch queue kept full. `copies_pay`
-(csrc/cuda/sm80/heuristics/choice.h) rests on these figures. Needs a GPU.
+Provider `gather` reads them element by element (the table's gather row, a portable kernel), `copied` copies what needs
+it by torch, then takes the op, `tileon` is what the op does by itself, `torch` torch.matmul. Mode `graph` is the GPU's
+time alone, by CUDA-graph replay; mode `eager` the time from call to call, host included, with the launch queue kept
+full. `copies_pay` (csrc/cuda/sm80/heuristics/choice.h) rests on these figures. Needs a GPU.
 
 Cases: `odd`, rows of size + 1 elements, of which the first size are used, in both operands; `odd_b`, in b alone;
 `step_a`, every other column of a; `odd_size`, contiguous, m = n = k odd; `k588`, a linear layer of 588 features (NT),
 both operands; `k588_a`, the same with a row-major b (NN), which can be read; `n588_b`, 588 columns of a row-major b;
 `n588_out`, of the output alone (NT). The last four are square but for the 588. `n50257`: the last layer of GPT-2, 768
-features to so many columns (NT), of an output whose rows begin anywhere; only where it is asked for.
+features to so many columns (NT); only where it is asked for.
 """
 
 from __future__ import annotations
 
 import statistics
-import time
+import timeit
 from collections.abc import Callable, Iterator
 
 import torch
@@ -94,16 +92,13 @@ def calls(a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
 
 def eager_us(call: Call, repeats: int = 100, batches: int = 7) -> float:
     """Median microseconds from call to call."""
-    samples = []
-    for batch in range(batches + 1):  # the first warms up
-        torch.cuda.synchronize()
-        start = time.perf_counter()
+
+    def batch() -> None:
         for _ in range(repeats):
             call()
         torch.cuda.synchronize()
-        if batch > 0:
-            samples.append((time.perf_counter() - start) / repeats)
-    return statistics.median(samples) * 1e6
+
+    return statistics.median(timeit.repeat(batch, number=1, repeat=batches + 1)[1:]) / repeats * 1e6  # the first warms
 
 
 def measure(providers: dict[str, Call], device: torch.device) -> dict[str, dict[str, float]]:
@@ -117,20 +112,19 @@ def measure(providers: dict[str, Call], device: torch.device) -> dict[str, dict[
 
 
 @torch.inference_mode()
-def _rows(case: str, size: int, dtype: str) -> Iterator[list[object]]:
+def _rows(case: str, size: int) -> Iterator[list[object]]:
     device = torch.device("cuda")
-    a, b = operands(case, size, getattr(torch, dtype), device)
+    a, b = operands(case, size, torch.bfloat16, device)
     for mode, medians in measure(calls(a, b), device).items():
         for name, us in medians.items():
-            yield ["matmul", dtype, case, a.shape[0], b.shape[1], a.shape[1], name, mode, f"{us:.2f}"]
+            yield ["matmul", "bfloat16", case, a.shape[0], b.shape[1], a.shape[1], name, mode, f"{us:.2f}"]
 
 
 def main() -> int:
     parser = command_line(__doc__, device=False)
-    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16"])
     some_of(parser, "--cases", CASES, "all but n50257", ",".join(case for case in CASES if case != "n50257"))
     arguments = gpu_arguments(parser)
-    rows = (row for name in arguments.cases for size in CASES[name] for row in _rows(name, size, arguments.dtype))
+    rows = (row for name in arguments.cases for size in CASES[name] for row in _rows(name, size))
     return tabulate(arguments.csv, COLUMNS, rows, timing="medians, normal random data")
 
 

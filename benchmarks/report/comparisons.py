@@ -4,34 +4,27 @@ dots, the peer's time over ours in every case measured. docs/measured.md has eve
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.common.markdown import table
 from benchmarks.common.picture import DotPanel, DotRow, Picture, caption_of, machines
-from benchmarks.common.result_file import read_csv
-from benchmarks.common.times import Comparison, geometric_mean
+from benchmarks.common.result_file import OfFile, read_csv
+from benchmarks.common.times import Comparison
 from benchmarks.subjects import block_scaled, float32, fp8, portable, squares16, training, unaligned
 
-Maker = tuple[str, Callable[[Path], list[Comparison]]]  # a file's name, and what the folder with it says
-
-_SQUARES16, _FP8 = (squares16.SOURCE, squares16.comparisons), (fp8.SOURCE, fp8.comparisons)
-_FLOAT32, _PORTABLE = (float32.SOURCE, float32.comparisons), (portable.SOURCE, portable.comparisons)
-_OUTPUTS = (unaligned.OUTPUTS, unaligned.comparisons)
-_IN_README: tuple[Maker, ...] = (_SQUARES16, _FP8, _FLOAT32, _PORTABLE, _OUTPUTS)
-_GROUPS: dict[str, tuple[Maker, ...]] = {
-    "matmul": (_SQUARES16, (unaligned.SOURCE, unaligned.operand_comparisons), _OUTPUTS, _FLOAT32, _PORTABLE),
-    "matmul of fp8, against torch._scaled_mm": (_FP8,),
-    "block-scaled, against dequantize, cuBLAS": ((block_scaled.SOURCE, block_scaled.over_dequantize),),
-    "block-scaled, against cuBLAS on bfloat16": ((block_scaled.SOURCE, block_scaled.over_bfloat16),),
-    "block-scaled, against Triton's dot_scaled": ((block_scaled.SOURCE, block_scaled.over_triton),),
-    "training and calls": (
-        (training.LAYER, training.layer_comparisons),
-        (training.PARALLEL, training.parallel_comparisons),
-        (training.HOST, training.host_comparisons),
+_IN_README = (squares16, fp8, float32, portable, unaligned)
+_GROUPS: dict[str, tuple[OfFile[Comparison], ...]] = {
+    "matmul": (
+        *(squares16.comparisons, unaligned.operand_comparisons, unaligned.comparisons),
+        *(float32.comparisons, portable.comparisons),
     ),
+    "matmul of fp8, against torch._scaled_mm": (fp8.comparisons,),
+    "block-scaled, against dequantize, cuBLAS": (block_scaled.over_dequantize,),
+    "block-scaled, against cuBLAS on bfloat16": (block_scaled.over_bfloat16,),
+    "block-scaled, against Triton's dot_scaled": (block_scaled.over_triton,),
+    "training and calls": (training.layer_comparisons, training.parallel_comparisons, training.host_comparisons),
 }
-SOURCES = tuple(dict.fromkeys(name for makers in _GROUPS.values() for name, _ in makers))  # of the overview
+SOURCES = tuple(dict.fromkeys(make.name for makers in _GROUPS.values() for make in makers))  # of the overview
 
 _PEER_WORDS = {"torch": "torch", "triton": "Triton"}
 _README_WORDS = (
@@ -50,14 +43,13 @@ _OVERVIEW_WORDS = (
 def headline_part(results: Path) -> list[str]:
     """README's: a line for each kind of product; nothing while nothing was measured."""
     rows = []
-    for name, comparisons in _IN_README:
-        for one in comparisons(results):
-            peer = "`torch._scaled_mm`" if name == fp8.SOURCE else _PEER_WORDS[one.peer]
-            worst = f"{min(one.values):.2f}" + (f" ({one.worst})" if len(one.values) > 1 else "")
-            mean = f"{geometric_mean(one.values):.2f}"
-            rows += [] if one.alone else [[one.words, peer, str(len(one.values)), mean, worst]]
+    for subject in _IN_README:
+        for one in subject.comparisons(results):
+            peer = "`torch._scaled_mm`" if subject is fp8 else _PEER_WORDS[one.peer]
+            rows += [] if one.alone else [[one.words, peer, *one.cells]]
     rows += training.layer_headline(results) + training.host_headline(results)
-    sources = [results / name for name in (*(name for name, _ in _IN_README), training.LAYER, training.HOST)]
+    names = (*(subject.comparisons.name for subject in _IN_README), training.LAYER, training.HOST)
+    sources = [results / name for name in names]
     heads = [read_csv(source)[0] for source in sources if source.exists()]
     machine = " and ".join(dict.fromkeys(f"{head['gpu']}, torch {head['torch']}" for head in heads))
     return table(f"One {machine}. {_README_WORDS}", ["product", "peer", "cases", "mean", "worst"], rows, 2)[:-1]
@@ -69,12 +61,12 @@ def overview(results: Path) -> Picture | None:
     heads = {}
     for group, makers in _GROUPS.items():
         heading = group
-        for name, comparisons in makers:
-            for one in comparisons(results):
+        for make in makers:
+            for one in make(results):
                 against = ", against Triton" if one.peer == "triton" and group == "matmul" else ""
                 rows.append(DotRow(one.words.replace("`", "") + against, one.peer, one.values, heading))
                 heading = ""  # above the group's first row alone
-                heads[name] = read_csv(results / name)[0]
+                heads[make.name] = read_csv(results / make.name)[0]
     title = f"Time of each peer over tileon's, {machines(heads.values())}: all kinds of work"
     caption = caption_of(heads, [_OVERVIEW_WORDS, "Each CSV's head has its command, dtypes and timing."])
     return Picture("overview", title, caption, ((DotPanel(tuple(rows)),),)) if rows else None

@@ -1,8 +1,7 @@
 """Writes the measured parts of README.md and docs/ from the committed results: `python -m benchmarks.report.pages`.
 
 What stands in a page between `<!-- begin: NAME -->` and `<!-- end: NAME -->` is replaced; PAGES says which parts a page
-has. Where a result file is missing, its part is left empty. `--check` changes nothing and exits with 1 where a page is
-not what the results say.
+has. Where a result file is missing, its part is left empty.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """Draws the pictures of the pages from the committed results: `python -m benchmarks.report.pictures`.
 
-Each picture is made of whatever of its files is in the folder; what is missing is said. A picture that is there and
-shows what its files say is left alone: its content key (picture.py) tells. With --check nothing is drawn, and the exit
-status is 1 where a picture is missing or stale; that needs no matplotlib.
+Each picture is made of whatever of its files is in the folder; one that shows what its files say, as its content key
+(picture.py) tells, is left alone. --check draws nothing, fails where one is missing or stale, and needs no matplotlib.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.common.picture import Picture, draw
@@ -23,11 +22,15 @@ MAKERS: dict[str, tuple[tuple[str, ...], Callable[[Path], Picture | None]]] = {
 }
 
 
+def _all(results: Path) -> Iterator[tuple[Picture | None, Path, tuple[str, ...]]]:
+    """Each picture of the folder's files, its PNG, and the names of the files that it can show."""
+    return ((make(results), results / f"{name}.png", sources) for name, (sources, make) in MAKERS.items())
+
+
 def check(results: Path) -> list[str]:
     """What is wrong with the folder's pictures, a line each."""
     complaints = []
-    for name, (sources, make) in MAKERS.items():
-        picture, target = make(results), results / f"{name}.png"
+    for picture, target, sources in _all(results):
         if picture is None and target.exists():
             complaints.append(f"{portable_path(target)} is there, but none of {', '.join(sources)}")
         elif picture is not None and not picture.is_shown_by(target):
@@ -37,13 +40,8 @@ def check(results: Path) -> list[str]:
 
 
 def draw_all(results: Path, *, anew: bool = False) -> None:
-    """Draws what is missing or stale, or with `anew` everything, and says what became of each picture.
-
-    Raises:
-        ImportError: without matplotlib, where there is something to draw.
-    """
-    for name, (sources, make) in MAKERS.items():
-        picture, target = make(results), results / f"{name}.png"
+    """Draws what is missing or stale, or with `anew` everything, and says what became of each picture."""
+    for picture, target, sources in _all(results):
         missing = [source for source in sources if not (results / source).exists()]
         said = "nothing to draw" if picture is None else "up to date"
         if picture is not None and (anew or not picture.is_shown_by(target)):
@@ -64,8 +62,7 @@ def main() -> int:
         parser.error(f"there is no folder {arguments.results}")
     if arguments.check:
         complaints = check(results)
-        for complaint in complaints:
-            print(f"{complaint}: run `make pictures`")
+        print("".join(f"{complaint}: run `make pictures`\n" for complaint in complaints), end="")
         return 1 if complaints else 0
     try:
         draw_all(results, anew=arguments.anew)

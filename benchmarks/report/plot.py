@@ -10,15 +10,12 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.common.cases import DATA
-from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, draw, machines, ratio_series, with_mean
+from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, draw, machines, ratio_series
 from benchmarks.common.result_file import portable_path, read_csv
 from benchmarks.common.times import Times, read_times
-
-_OURS = "tileon"
 
 
 def _panels(title: str, along: str, words: str, times: Times) -> tuple[LinePanel, ...]:
@@ -29,13 +26,12 @@ def _panels(title: str, along: str, words: str, times: Times) -> tuple[LinePanel
     ratios: list[Series] = []
     for who in providers:
         name, graph, _ = who.partition("_graph")
-        style, look = names.index(name), ("--", True) if graph else ("-", False)
+        style, dashed = names.index(name), bool(graph)
         points = sorted((getattr(key, along), key.tflops(by[who])) for key, by in times.items() if who in by)
         xs, ys = zip(*points, strict=True)
-        rates.append(Series(who, style, xs, ys, *look))
-        if name != _OURS:
-            for one in ratio_series(times, who, style, along, _OURS + graph, who, *look):
-                ratios.append(replace(one, label=with_mean(who, one.ys)))
+        rates.append(Series(who, style, xs, ys, dashed))
+        if name != "tileon":
+            ratios += ratio_series(times, f"{who}: {{mean}}", style, along, f"tileon{graph}", who, dashed=dashed)
     found = LinePanel(title, words, tuple(rates), "TFLOP/s")
     return (found, LinePanel(title, words, tuple(ratios))) if ratios else (found,)
 
@@ -55,11 +51,7 @@ def _sweeps(times: Times) -> Iterator[tuple[str, str, Times]]:
 
 
 def picture_of(source: Path) -> Picture:
-    """The picture of one file.
-
-    Raises:
-        ValueError: for a file that holds nothing to be drawn.
-    """
+    """The picture of one file; a ValueError where it holds nothing to be drawn."""
     head, rows = read_csv(source)
     lines = []
     for data in DATA if "data" in (rows or [{}])[0] else (None,):

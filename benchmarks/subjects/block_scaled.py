@@ -1,28 +1,19 @@
 """Block-scaled products: cases, targets, comparisons and the figure of block_scaled_matmul.csv, by Hopper's kernels,
 and of block_scaled_portable.csv, by those for every GPU. The tables: block_scaled_tables.py.
-
-The fixed sets of cases:
-demo: our op alone at a few squares, as large as the machine does quickly.
-portable: every format against its peers at three squares and two short k.
-hopper: for block_scaled_matmul.csv. Three squares in every format, in both kinds of data, exact and fast against every
-    peer; k from 512 to 16384 at m = n = 8192, normal data, against cuBLAS on 16 bits alone; a weight of 8192 x 8192
-    that was prepared beforehand, under 128 to 1024 rows; and few rows, 1, 16 and 64, against weights of 8192 x 8192 and
-    of two linear layers by CUDA-graph replay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from benchmarks.common.cases import DATA, Case, Shape, Work
-from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, machines, ratio_series, with_mean
+from benchmarks.common.picture import LinePanel, Picture, Series, caption_of, machines, ratio_series
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Asked, Target, each_target, targets_of
-from benchmarks.common.times import Comparison, Times, Which, read_times, square
+from benchmarks.common.times import Comparison, Times, Which, quotients, read_times, square
 
 SOURCE, PORTABLE = "block_scaled_matmul.csv", "block_scaled_portable.csv"
 FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")  # in the order of the tables
@@ -53,7 +44,9 @@ def works(
 
 
 def preset_work(name: str, device: torch.device) -> list[Work]:
-    """The work of a preset; see the head of this file."""
+    """The work of a preset: `demo`, our op alone at squares; `portable`, every format against its peers; `hopper`,
+    every format in both kinds of data, exact and fast, against every peer; then normal data against cuBLAS on 16 bits
+    alone: over k, by rows against a weight that was prepared beforehand, and few rows by CUDA-graph replay."""
     if name == "demo":
         return works(FORMATS, [(size,) * 3 for size in _DEMO_SQUARES[device.type]], providers=("tileon",))
     if name == "portable":
@@ -147,17 +140,12 @@ _KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def _values(times: Times, which: Which, peer: str, ours: str = "tileon") -> tuple[float, ...]:
-    found = times.ratios(which, peer, ours)
-    return tuple(found.by_case.values()) if found else ()
-
-
 def _by_kind(source: Path, words: str, peer: str, which: Which, style: str = "") -> list[Comparison]:
     """One for each format, and for each kind of data on which the format's speed depends."""
     times, found = {data: read_times(source, data)[1].where(which) for data in DATA}, []
     for label, (name, kinds) in _KINDS.items():
-        mine = [times[data].where(lambda key, name=name: key.dtype == name) for data in kinds]  # type: ignore[misc]
-        values = tuple(ratio for of_data in mine for ratio in _values(of_data, which, peer))
+        ratios = [item for data in kinds for item in quotients(times[data], peer).items()]
+        values = tuple(ratio for key, ratio in ratios if key.dtype == name)
         found += [Comparison(f"{label}: {words}", style or peer, values)] if values else []
     return found
 
@@ -171,7 +159,7 @@ def over_dequantize(source: Path) -> list[Comparison]:
 def over_bfloat16(source: Path) -> list[Comparison]:
     """By rows of `a`: each format apart where some are faster than bfloat16 and others slower."""
     peer, normal = "torch_bf16", read_times(source, "normal")[1]
-    few = _values(normal, lambda key: not key.is_square, "torch_bf16_graph", "tileon_graph")
+    few = tuple(quotients(normal.where(lambda key: not key.is_square), *reversed(GRAPHS)).values())
     return [
         *([Comparison("all formats: 1 to 64 rows", peer, few)] if few else []),
         *_by_kind(source, "128 to 1024 rows", peer, lambda key: key.m <= 1024 < key.n),
@@ -198,16 +186,15 @@ def figure(results: Path) -> Picture | None:
     by_rows: list[Series] = []
     for style, name in enumerate(FORMATS):
         mine = Times((key, by) for key, by in times.items() if key.dtype == name)
-        for one in ratio_series(mine.where(lambda key: key.m == key.n == WEIGHT), name, style, "k", *EVENTS):
-            by_k.append(replace(one, label=with_mean(name, one.ys)))
+        all_k = mine.where(lambda key: key.m == key.n == WEIGHT)
+        by_k += ratio_series(all_k, f"{name}: {{mean}}", style, "k", *EVENTS)
         rows, label = mine.where(lambda key: key.m < key.n == key.k == WEIGHT), name
         for pair in (GRAPHS, EVENTS, ("tileon_prepared", "torch_bf16")):
-            look = ("--", True) if pair[0] == "tileon_prepared" else ("-", False)
-            found = ratio_series(rows, label, style, "m", *pair, *look)
+            found = ratio_series(rows, label, style, "m", *pair, dashed=pair[0] == "tileon_prepared")
             by_rows += found
             label = "" if found else label  # a format is in the legend once
-    if any(one.hollow for one in by_rows):
-        by_rows.append(Series("prepared weight", -1, (), (), "--", hollow=True))
+    if any(one.dashed for one in by_rows):
+        by_rows.append(Series("prepared weight", -1, (), (), dashed=True))
     panels = tuple(
         LinePanel(f"{title}, against cuBLAS on bfloat16", x_label, tuple(series))
         for title, x_label, series in (("m = n = 8192", "k", by_k), ("n = k = 8192", "m (rows of a)", by_rows))

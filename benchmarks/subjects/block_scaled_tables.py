@@ -11,7 +11,7 @@ from benchmarks.common.cases import DATA, Case
 from benchmarks.common.markdown import rates, ratio, table
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Target
-from benchmarks.common.times import By, Times, read_times, square
+from benchmarks.common.times import By, Times, quotients, read_times, square
 from benchmarks.subjects import block_scaled
 from benchmarks.subjects.block_scaled import EVENTS, FORMATS, GRAPHS, PORTABLE, SOURCE, SQUARES, WEIGHT
 
@@ -85,14 +85,10 @@ def part(source: Path) -> list[str]:
         f"By Hopper's kernels, TFLOP/s, float16 out ({head.get('timing', '')}). {_PEER_SENTENCE}. `cuBLAS on bfloat16` "
         "multiplies operands that were dequantized beforehand:"
     )
-    few_rows_words = (
-        "Few rows of `a`: microseconds by CUDA-graph replay, over weights that have left L2, normal data. The last "
-        "column is cuBLAS's time over ours:"
-    )
     lines = [
         *table(words, ["format", "data", "m = n = k", *_columns(PROVIDER_WORDS)], rows, 2),
         *_sweep_table(of_kind["normal"]),
-        *_rows_table(of_kind["normal"], few_rows_words, ["tileon", CUBLAS, f"{CUBLAS} / tileon"], GRAPHS),
+        *_few_rows_table(of_kind["normal"]),
         *_more_rows_table(of_kind["normal"]),
         *_nothing_to_compare(found),
     ]
@@ -126,6 +122,14 @@ def _rows_table(times: Times, words: str, columns: list[str], providers: tuple[s
     return table(words, ["format", "weight, n x k", "rows", *columns], rows, 2)
 
 
+def _few_rows_table(times: Times) -> list[str]:
+    words = (
+        "Few rows of `a`: microseconds by CUDA-graph replay, over weights that have left L2, normal data. The last "
+        "column is cuBLAS's time over ours:"
+    )
+    return _rows_table(times, words, ["tileon", CUBLAS, f"{CUBLAS} / tileon"], GRAPHS)
+
+
 def _more_rows_table(times: Times) -> list[str]:
     words = (
         "More rows of `a`: microseconds, normal data; the last columns are cuBLAS's time over ours. A prepared weight "
@@ -155,61 +159,25 @@ def headline_part(source: Path) -> list[str]:
     return [*squares, *_by_rows_table(of_kind["normal"])][:-1]  # no empty line at its end
 
 
-def _rows_word(rows: int) -> str:
-    return f"{rows} rows" if rows > 1 else "1 row"
-
-
-def _of_weight(times: Times, *pairs: tuple[str, str]) -> dict[tuple[str, int], tuple[float, float]]:
-    """Our time and cuBLAS's with the weight of 8192 x 8192, by format and rows: by the first of these pairs of
-    providers that a case has."""
-    return {
-        (key.dtype, key.m): (by[pair[0]], by[pair[1]])
-        for key, by in times.items()
-        if (key.n, key.k) == (WEIGHT, WEIGHT)
-        for pair in reversed(pairs)
-        if {*pair} <= by.keys()
-    }
-
-
 def _by_rows_table(times: Times) -> list[str]:
-    """cuBLAS's time over ours by rows of `a`, and where it is the faster one; nothing where none was measured."""
-    found = {what: cublas / ours for what, (ours, cublas) in _of_weight(times, GRAPHS, EVENTS).items()}
-    numbers, lines, slower = sorted({rows for _, rows in found}), [], []
-    for name in FORMATS:
-        measured = [rows for rows in numbers if (name, rows) in found]
-        if measured:
-            lines.append([name, *(f"{found[name, m]:.2f}" if (name, m) in found else "" for m in numbers)])
-        runs = []  # unbroken runs of measured numbers of rows where cuBLAS is faster, by the first and the last
-        for is_slower, run in itertools.groupby(measured, lambda rows: found[name, rows] < 1):  # noqa: B023
-            first, *_, last = [*run] * 2
-            runs += [f"{first} to {last}" if last > first else f"{first}"] if is_slower else []
-        slower += [f"{name} at {' and '.join(runs)} rows"] if runs else []
-    said = f" Below 1 cuBLAS is the faster one: {', '.join(slower)}." if slower else ""
+    """cuBLAS's time over ours by rows of `a`; nothing where none was measured."""
+    mine = times.where(lambda key: key.n == key.k == WEIGHT)
+    by_case = quotients(mine, *reversed(EVENTS)) | quotients(mine, *reversed(GRAPHS))
+    found = {(key.dtype, key.m): ratio for key, ratio in by_case.items()}
+    numbers = sorted({rows for _, rows in found})
+    lines = [[name, *(f"{found[name, m]:.2f}" if (name, m) in found else "" for m in numbers)] for name in FORMATS]
     words = (
-        f"By rows of `a`: the time of {CUBLAS} operands over ours, with a weight of {WEIGHT} x {WEIGHT}, normal "
-        f"data, up to 64 rows by CUDA-graph replay.{said}"
+        f"By rows of `a`: the time of {CUBLAS} operands over ours, with a weight of {WEIGHT} x {WEIGHT}, normal data, "
+        "up to 64 rows by CUDA-graph replay. Below 1 cuBLAS is the faster one:"
     )
-    return table(words, ["format", *map(_rows_word, numbers)], lines)
+    return table(
+        words,
+        ["format", *(f"{rows} rows" if rows > 1 else "1 row" for rows in numbers)],
+        [line for line in lines if any(line[1:])],
+    )
 
 
 # Of docs/block_scaled_on_hopper.md.
-
-
-def _few_rows(source: Path) -> list[str]:
-    """Of every format with the weight of 8192 x 8192, side by side."""
-    timed = _of_weight(read_times(source, "normal")[1], GRAPHS)
-    numbers = sorted({rows for _, rows in timed})
-    lines = [
-        [name, *(f"{us:.1f}" if us else "" for rows in numbers for us in timed.get((name, rows), (0, 0)))]
-        for name in FORMATS
-        if name in {key for key, _ in timed}
-    ]
-    words = (
-        f"Microseconds by CUDA-graph replay over weights that have left L2, n = k = {WEIGHT}, normal data; beside "
-        f"ours the time of {CUBLAS} operands:"
-    )
-    columns = [column for rows in numbers for column in (_rows_word(rows), "cuBLAS")]
-    return table(words, ["format", *columns], lines)
 
 
 def _forms(source: Path) -> list[str]:
@@ -231,6 +199,6 @@ def _page_part(lines_of: Callable[[Path], list[str]]) -> Callable[[Path], list[s
     return of_file(SOURCE)(lambda source: markdown.part(source, lines_of(source)))
 
 
-few_rows_part = _page_part(_few_rows)
+few_rows_part = _page_part(lambda source: _few_rows_table(read_times(source, "normal")[1]))
 prepared_part = _page_part(lambda source: _more_rows_table(read_times(source, "normal")[1]))
 forms_part = _page_part(_forms)

@@ -10,7 +10,7 @@ from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import rates, ratio, table
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Asked, Target, each_target, targets_of
-from benchmarks.common.times import Comparison, Times, Which, read_times, rectangles, square, squares
+from benchmarks.common.times import Comparison, Times, read_times, rectangles, square
 from benchmarks.subjects.squares16 import EPILOGUE_SQUARES, linear_table
 
 SOURCE = "float32.csv"
@@ -118,21 +118,6 @@ def _square_table(times: Times) -> list[str]:
     return table("", ["m = n = k", *columns], [row for row in rows if any(row[1:])])
 
 
-def _mean_table(times: Times) -> list[str]:
-    sets: dict[str, Which] = {
-        **{f"{layout}, from {_FIRST_SQUARE} on": squares(("float32",), layout) for layout in _LAYOUTS},
-        **{layout: squares(("float32",), layout) for layout in ("TN", "TT")},
-        "NN, `bias` and `leaky_relu`": squares(("float32",), "NN", epilogue="bias+leaky_relu"),
-    }
-    rows, large = [], times.where(lambda key: key.m >= _FIRST_SQUARE)
-    for what, which in sets.items():
-        found = large.ratios(which)
-        if found is not None:
-            key, worst = found.lowest()[0]
-            rows.append([what, str(len(found.by_case)), f"{found.mean:.2f}", f"{worst:.2f} at {key.short}"])
-    return table("torch's time over ours, in geometric mean:", ["squares", "cases", "mean", "worst"], rows)
-
-
 def _gradient_table(times: Times) -> list[str]:
     found = times.ratios(rectangles("float32", "TN"))
     if found is None:
@@ -149,8 +134,10 @@ def part(source: Path) -> list[str]:
         "float32 without TF32, by the library's choice of a kernel, against torch (cuBLAS), TFLOP/s "
         f"({head.get('timing', '')}):"
     )
-    lines = [words, "", *_square_table(times), *_mean_table(times), *linear_table(times, "float32")]
-    return page_part(source, lines + _gradient_table(times), targets(source.parent))
+    means = [[one.words, *one.cells] for one in comparisons(source.parent)]
+    mean_table = table("torch's time over ours, in geometric mean:", ["product", "cases", "mean", "worst"], means)
+    lines = [words, "", *_square_table(times), *mean_table, *linear_table(times, "float32"), *_gradient_table(times)]
+    return page_part(source, lines, targets(source.parent))
 
 
 @of_file("accuracy.csv")

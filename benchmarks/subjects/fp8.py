@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.common.cases import FP8_PAIRINGS, Case, Work
+from benchmarks.common.cases import FP8_PAIRINGS, Work
+from benchmarks.common.cases import squares as square_cases
 from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import rates, ratio, table
 from benchmarks.common.result_file import of_file
@@ -15,6 +16,7 @@ SOURCE = "fp8.csv"
 OFFERED_BY_TORCH = ("e4m3", "e4m3xe5m2", "e5m2xe4m3")
 PAIRINGS = (*OFFERED_BY_TORCH, "e5m2")
 SQUARES = tuple(range(1024, 8193, 512))
+OTHER_LAYOUT_SQUARES = (2048, 4096, 8192)
 ACCUMULATIONS = {"precise": ("tileon", "torch"), "fast": ("tileon_fast", "torch_fast")}  # ours, torch's
 
 _OVER_TORCH = 1.00  # torch's time over ours, at least
@@ -24,10 +26,12 @@ _KEYS = {name: [square(name, "NT", size) for size in SQUARES] for name in PAIRIN
 
 
 def work() -> list[Work]:
-    """Squares, NT: torch and wgmma take operands that are contiguous along k. Size by size: pairings are held against
-    each other, and a drift of clocks meets neighbours alike. torch has what it offers: measure/peers/providers.py."""
+    """Squares, most of them NT: torch takes operands that are contiguous along k alone. Size by size: pairings are held
+    against each other, and a drift of clocks meets neighbours alike. What torch offers: measure/peers/providers.py."""
     providers = ("tileon", "tileon_fast", "torch", "torch_fast")
-    return [Work(Case(name, "NT", size, size, size), providers) for size in SQUARES for name in FP8_PAIRINGS]
+    kinds = [("NT", SQUARES), *((layout, OTHER_LAYOUT_SQUARES) for layout in ("NN", "TT", "TN"))]
+    groups = (square_cases([size], [*FP8_PAIRINGS], [layout]) for layout, sizes in kinds for size in sizes)
+    return [Work(case, providers) for group in groups for case in group]
 
 
 def _e4m3_over_e5m2(times: Times, ours: str) -> Ratios | None:

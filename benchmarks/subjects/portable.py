@@ -7,9 +7,9 @@ from pathlib import Path
 from benchmarks.common.cases import Work
 from benchmarks.common.cases import squares as square_cases
 from benchmarks.common.markdown import part as page_part
-from benchmarks.common.markdown import ratio, table
-from benchmarks.common.result_file import of_file, read_csv
-from benchmarks.common.times import Comparison, by_provider, read_times, squares
+from benchmarks.common.markdown import rates, ratio, table
+from benchmarks.common.result_file import of_file
+from benchmarks.common.times import Comparison, read_times, squares
 
 SOURCE = "portable.csv"
 _DTYPES = ("bfloat16", "float16", "float32", "tf32", "float64")
@@ -40,19 +40,14 @@ def comparisons(source: Path) -> list[Comparison]:
 @of_file(SOURCE)
 def part(source: Path) -> list[str]:
     """TFLOP/s at 4096 x 4096 x 4096, NN, by dtype and epilogue; of float16 and bfloat16 matmul.csv says more."""
-    head, rows = read_csv(source)
+    head, times = read_times(source)
     left_out = ("float16", "bfloat16") if source.with_name("matmul.csv").exists() else ()
-    mine = [
-        row
-        for row in rows
-        if row["layout"] == "NN" and row["m"] == row["n"] == row["k"] == _SIZE and row["dtype"] not in left_out
-    ]
-    rates = {(row["dtype"], row["epilogue"], row["provider"]): f"{float(row['tflops']):.1f}" for row in mine}
-    found, lines = by_provider(mine, "dtype", "epilogue"), []
-    for dtype, epilogue in sorted(found, key=lambda case: _DTYPES.index(case[0])):  # stable: epilogues as measured
-        cells = [rates.get((dtype, epilogue, who), "") for who in ("tileon", "torch", "triton")]
-        over = ratio(found[dtype, epilogue], "torch")
-        lines.append(["float32, TF32 allowed" if dtype == "tf32" else dtype, f"`{epilogue}`", *cells, over])
+    mine = times.where(lambda key: key.layout == "NN" and key.short == _SIZE and key.dtype not in left_out)
+    lines = []
+    for key in sorted(mine, key=lambda key: _DTYPES.index(key.dtype)):  # stable: epilogues as measured
+        dtype = "float32, TF32 allowed" if key.dtype == "tf32" else key.dtype
+        figures = rates(key, mine[key], ("tileon", "torch", "triton"), 1)
+        lines.append([dtype, f"`{key.epilogue}`", *figures, ratio(mine[key], "torch")])
     words = (
         "By the portable kernels, on which float32 runs elsewhere than on Hopper, TFLOP/s at "
         f"m = n = k = {_SIZE}, NN, {head.get('timing', '')}:"

@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import table
 from benchmarks.common.result_file import of_file, read_csv
-from benchmarks.common.target import Target
+from benchmarks.common.target import Target, each_target
 
 SOURCE = "quantize.csv"
 _COPY_TB_S = 4.29  # read and written by a large copy, on an H200; its data sheet has 4.8 of memory bandwidth
@@ -17,18 +17,12 @@ _COPY_SHARE = 0.70  # of that, for what only moves bytes
 @of_file(SOURCE)
 def targets(source: Path) -> list[Target]:
     """Bandwidth on 8192 x 8192."""
-    rates = {
-        (row["op"], row["format"]): float(row["tb_s"])
-        for row in read_csv(source)[1]
-        if row["m"] == row["k"] == "8192" and row["provider"] == "tileon"
-    }
-    asked, found = f">= {100 * _COPY_SHARE:.0f} % of {_COPY_TB_S} TB/s", []
-    for op, name in [(op, name) for op in ("quantize", "dequantize") for name in ("mxfp8", "mxfp4", "nvfp4")]:
-        what, rate = f"{op} {name} 8192 x 8192", rates.get((op, name))
-        share = (rate or 0) / _COPY_TB_S
-        figure = f"{100 * share:.0f} % ({rate:.2f} TB/s)" if rate else ""
-        found.append(Target(what, asked, figure, share >= _COPY_SHARE if rate else None))
-    return found
+    found: dict[str, list[tuple[str, float]]] = {"quantize": [], "dequantize": []}
+    for row in read_csv(source)[1]:
+        if row["op"] in found and row["m"] == row["k"] == "8192":
+            found[row["op"]].append((row["format"], float(row["tb_s"])))
+    words, bound = f"{{:.2f}} TB/s, {_COPY_SHARE:.0%} of a copy's", _COPY_SHARE * _COPY_TB_S
+    return [each_target(f"{op} 8192 x 8192", rates, bound, words, words="{:.2f} TB/s") for op, rates in found.items()]
 
 
 @of_file(SOURCE)

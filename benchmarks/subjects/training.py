@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import ratio, table, times
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Target, limit_target
-from benchmarks.common.times import Comparison, by_provider
+from benchmarks.common.times import Comparison, by_provider, quotients
 
 LAYER, PARALLEL, HOST = "layer.csv", "parallel.csv", "host.csv"
 
@@ -79,58 +80,54 @@ def targets(results: Path) -> list[Target]:
 # Comparisons of the overview, and lines of README's table, which has them one by one.
 
 
-def _compared(words: str, values: list[float]) -> list[Comparison]:
-    return [Comparison(words, "torch", tuple(values), alone=True)] if values else []
+def _compared(words: str, values: Iterable[float]) -> list[Comparison]:
+    return [Comparison(words, "torch", found, alone=True) for found in [tuple(values)] if found]
 
 
 @of_file(LAYER)
 def layer_comparisons(source: Path) -> list[Comparison]:
     """By pass: eager against eager, compiled against compiled."""
-    found = by_provider(read_csv(source)[1], "activation", "pass").items()
-    pairs = [(ours, peer) for peer, (ours, _) in _LAYER_LIMITS.items()]
-    return [
-        one
-        for which, words in PASSES.items()
-        for mine in [[by for (_, its), by in found if its == which]]
-        for values in [[by[peer] / by[ours] for by in mine for ours, peer in pairs if {ours, peer} <= by.keys()]]
-        for one in _compared(f"linear layer, {words}", values)
-    ]
+    found, lines = by_provider(read_csv(source)[1], "pass", "activation"), []
+    for which, words in PASSES.items():
+        mine = {key: by for key, by in found.items() if key[0] == which}
+        over = [quotients(mine, peer, ours) for peer, (ours, _) in _LAYER_LIMITS.items()]
+        lines += _compared(f"linear layer, {words}", [by[key] for key in mine for by in over if key in by])
+    return lines
 
 
 @of_file(PARALLEL)
 def parallel_comparisons(source: Path) -> list[Comparison]:
     """Over m, direction and number of devices."""
-    found = by_provider(read_csv(source)[1], "m", "direction", "devices").values()
-    return _compared("MLP on 1 and 2 GPUs", [by["torch"] / by["tileon"] for by in found if len(by) == 2])
+    found = by_provider(read_csv(source)[1], "m", "direction", "devices")
+    return _compared("MLP on 1 and 2 GPUs", quotients(found).values())
 
 
 @of_file(HOST)
 def host_comparisons(source: Path) -> list[Comparison]:
     """In each state, by our provider."""
-    found = by_provider(read_csv(source)[1], "state").values()
-    values = {ours: [by["torch"] / by[ours] for by in found if {"torch", ours} <= by.keys()] for ours in _OURS}
-    return [one for ours in _OURS for one in _compared(f"host time of {HOST_FUNCTIONS[ours]}", values[ours])]
+    found = by_provider(read_csv(source)[1], "state")
+    over = {HOST_FUNCTIONS[ours]: quotients(found, "torch", ours).values() for ours in _OURS}
+    return [one for name, values in over.items() for one in _compared(f"host time of {name}", values)]
 
 
 @of_file(LAYER)
 def layer_headline(source: Path) -> list[list[str]]:
+    ratios = quotients(by_provider(read_csv(source)[1], "activation", "pass"))
     return [
-        [f"a layer with {activation}, forward and backward", "torch", "1", *[ratio(by, "torch")] * 2]
-        for (activation, which), by in by_provider(read_csv(source)[1], "activation", "pass").items()
-        if which == "forward_backward" and {"torch", "tileon"} <= by.keys()
+        [f"a layer with {activation}, forward and backward", "torch", "1", *[f"{over:.2f}"] * 2]
+        for (activation, which), over in ratios.items()
+        if which == "forward_backward"
     ]
 
 
 @of_file(HOST)
 def host_headline(source: Path) -> list[list[str]]:
     """Each state that takes gradients, by the op itself and by the function over it."""
-    found = by_provider(read_csv(source)[1], "state")
     return [
         [f"host time of `{HOST_FUNCTIONS[ours]}`, {STATES[state]}", "torch", "1", *[ratio(by, "torch", ours)] * 2]
-        for state in ("grad_unneeded", "grad_recorded")
-        for by in [found.get((state,), {})]
+        for (state,), by in by_provider(read_csv(source)[1], "state").items()
         for ours in _OURS
-        if {"torch", ours} <= by.keys()
+        if state != "inference_mode" and {"torch", ours} <= by.keys()
     ]
 
 

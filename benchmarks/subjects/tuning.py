@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import geometric_mean
 
 from benchmarks.common.cases import Case
 from benchmarks.common.markdown import part as page_part
 from benchmarks.common.markdown import table
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Target, each_target
-from benchmarks.common.times import geometric_mean, read_row_times
+from benchmarks.common.times import read_row_times
 
 SOURCE, SWEEP = "tune_regret.csv", "sweep.csv"
 
@@ -22,22 +23,16 @@ _LOADS_WEIGHT = (4096, 14336)  # n, k
 Row = dict[str, str]
 
 
-def _regret_targets(
-    what: str, lost: list[tuple[float, str]], most: tuple[float, float], percent: str = " %"
-) -> list[Target]:
+def _regret_targets(what: str, lost: list[tuple[float, str]], most: tuple[float, float]) -> list[Target]:
     """The mean and each of what is lost, as a share, by ratios with their places; not measured without any."""
-
-    def share(value: float, digits: int = 0) -> str:
-        return f"{100 * value:.{digits}f}{percent}"
-
-    asked = [f"{word} <= {share(bound)}" for word, bound in zip(("mean", "each"), most, strict=True)]
+    asked = [f"{word} <= {bound:.0%}" for word, bound in zip(("mean", "each"), most, strict=True)]
     if not lost:
         return [Target(what, words) for words in asked]
     mean, (worst, place) = geometric_mean(ratio for ratio, _ in lost), max(lost, key=lambda item: item[0])
     over = sum(ratio > 1 + most[1] for ratio, _ in lost)
     return [
-        Target(what, asked[0], f"{share(mean - 1, 2)} over {len(lost)}", mean <= 1 + most[0]),
-        Target(what, asked[1], f"{over} beyond, worst {share(worst - 1, 1)} at {place}", not over),
+        Target(what, asked[0], f"{mean - 1:.2%} over {len(lost)}", mean <= 1 + most[0]),
+        Target(what, asked[1], f"{over} beyond, worst {worst - 1:.1%} at {place}", not over),
     ]
 
 
@@ -75,7 +70,7 @@ def targets(source: Path) -> list[Target]:
     for what, mine in _of_sets(rows).items():
         places = [f"{_name(row)}: {row['default']}, best {row['best']}" for row in mine]
         lost = [(_over(row, "default", "best"), place) for row, place in zip(mine, places, strict=True)]
-        found += _regret_targets(f"default choice, {what}, regret", lost, (_MEAN_REGRET, WORST_REGRET), "%")
+        found += _regret_targets(f"default choice, {what}, regret", lost, (_MEAN_REGRET, WORST_REGRET))
     tuned = [(_name(row), _over(row, "tuned", "again")) for row in rows]
     return [*found, each_target("tuned, time over the default's", tuned, _TUNED_SLACK, most=True)]
 

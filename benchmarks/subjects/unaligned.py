@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.common import markdown
 from benchmarks.common.cases import Case
 from benchmarks.common.result_file import of_file, read_csv
-from benchmarks.common.times import By, Comparison, by_provider
+from benchmarks.common.times import By, Comparison, by_provider, quotients
 
 SOURCE, OUTPUTS = "awkward.csv", "awkward_outputs.csv"
 _VOCABULARY = "n50257"
@@ -28,13 +29,10 @@ def _gpu_times(source: Path) -> dict[tuple[str, Case], By]:
     }
 
 
-def _compared(words: str, found: dict[tuple[str, Case], By], *, alone: bool) -> list[Comparison]:
-    """torch's time over ours; nothing where none was measured."""
-    over = {case: by["torch"] / by["tileon"] for case, by in found.items() if {"torch", "tileon"} <= by.keys()}
-    if not over:
-        return []
-    _, worst = min(over, key=lambda case: over[case])
-    return [Comparison(words, "torch", tuple(over.values()), f"{worst.dtype} {worst.short}", alone)]
+def _compared(source: Path, words: str, which: Callable[[str], bool], *, alone: bool = True) -> list[Comparison]:
+    """torch's time over ours, of these cases; nothing where none was measured."""
+    ratios = quotients(_gpu_times(source)).items()
+    return Comparison.of(words, [(key, ratio) for (case, key), ratio in ratios if which(case)], alone=alone)
 
 
 @of_file(SOURCE)
@@ -42,18 +40,15 @@ def operand_comparisons(source: Path) -> list[Comparison]:
     """Of the overview; without the cases that have a file of their own, where that is there."""
     outputs = source.with_name(OUTPUTS)
     elsewhere = {row["case"] for row in read_csv(outputs)[1]} if outputs.exists() else set()
-    mine = {case: by for case, by in _gpu_times(source).items() if case[0] not in elsewhere}
-    return _compared("bfloat16, unaligned or strided operands", mine, alone=True)
+    return _compared(source, "bfloat16, unaligned or strided operands", lambda case: case not in elsewhere)
 
 
 @of_file(OUTPUTS)
 def comparisons(source: Path) -> list[Comparison]:
     """The last layer of GPT-2, and of the overview alone the file's other cases."""
-    found = _gpu_times(source)
-    vocabulary = {case: by for case, by in found.items() if case[0] == _VOCABULARY}
-    others = {case: by for case, by in found.items() if case[0] != _VOCABULARY}
     words = "bfloat16 layer of 50257 columns, NT, GPU time", "bfloat16, 588 columns or odd sizes, GPU time"
-    return _compared(words[0], vocabulary, alone=False) + _compared(words[1], others, alone=True)
+    found = _compared(source, words[0], lambda case: case == _VOCABULARY, alone=False)
+    return found + _compared(source, words[1], lambda case: case != _VOCABULARY)
 
 
 @of_file(OUTPUTS)

@@ -24,19 +24,22 @@ constexpr bool is_number_dtype(ScalarType type) {
 
 inline void check_k(const char* op, const char* name, int64_t k, Format format) {
   const int vec = info(format).vec;
-  if (k % vec != 0)
+  if (has_packed_scales(format) && k % vec != 0)
     fail(op, ": `", name, "` must have a multiple of ", vec, " elements a row, as ", info(format).name,
          " has a scale for each ", vec, ", got k = ", k);
 }
 
-// The mx formats refuse it: their scales reach every float32.
-inline const float* check_own_global_scale(const char* op, const std::optional<Tensor>& global_scale,
-                                           const TensorView& like, const char* like_name, Format format) {
-  if (!global_scale) return nullptr;
-  if (format != Format::kNvfp4) fail(op, ": `global_scale` is for nvfp4 alone, got one for ", info(format).name);
+// For nvfp4 alone: the scales of the other formats reach every float32. Fills the problem's part.
+template <typename Problem>
+void check_own_global_scale(const char* op, const std::optional<Tensor>& global_scale, const TensorView& like,
+                            const char* like_name, Problem& problem) {
+  if (!global_scale) return;
+  if (problem.format != Format::kNvfp4)
+    fail(op, ": `global_scale` is for nvfp4 alone, got one for ", info(problem.format).name);
   const TensorView view(*global_scale);
-  check_global_scale(op, view, like, like_name);
-  return static_cast<const float*>(view.data);
+  check_global_scale(op, view, like, like_name, problem.rows);
+  problem.global_scale = static_cast<const float*>(view.data);
+  problem.global_stride = global_scale_stride(view);
 }
 
 // ---- quantize ----
@@ -51,7 +54,8 @@ struct QuantizeArguments {
 inline ScaleRounding check_scale_rounding(const std::string& name, Format format) {
   if (name == "floor") return ScaleRounding::kFloor;
   if (name != "rceil") fail("quantize: `scale_rounding` must be one of floor, rceil, got \"", name, "\"");
-  if (format == Format::kNvfp4) fail("quantize: `scale_rounding` must be floor for nvfp4, got \"", name, "\"");
+  if (info(format).scale != ScaleType::kE8M0)
+    fail("quantize: `scale_rounding` must be floor for ", info(format).name, ", got \"", name, "\"");
   return ScaleRounding::kRceil;
 }
 
@@ -67,7 +71,7 @@ inline QuantizeProblem check_quantize(const QuantizeArguments& arguments) {
   problem.rows = x.sizes[0];
   problem.k = x.sizes[1];
   check_k("quantize", "x", problem.k, problem.format);
-  problem.global_scale = check_own_global_scale("quantize", arguments.global_scale, x, "x", problem.format);
+  check_own_global_scale("quantize", arguments.global_scale, x, "x", problem);
   problem.rounding = check_scale_rounding(arguments.scale_rounding, problem.format);
   problem.dtype = *dtype_of(x.type());
   problem.x = x.data;
@@ -83,11 +87,13 @@ struct Quantized {
 // Fresh outputs, which the problem then writes.
 inline Quantized bind_outputs(QuantizeProblem& problem, const Tensor& x) {
   const FormatInfo& format = info(problem.format);
+  const Shape scales = has_packed_scales(problem.format) ? packed_scale_shape(problem.rows, problem.cols())
+                                                         : Shape{2, {problem.scale_rows(), problem.cols()}};
   Quantized out{allocate("quantize", x, {2, {problem.rows, problem.k / elements_per_byte(format.dtype)}},
                          made_dtype(format.dtype)),
-                allocate("quantize", x, packed_scale_shape(problem.rows, problem.cols()), made_dtype(format.scale))};
+                allocate("quantize", x, scales, made_dtype(format.scale))};
   problem.data = static_cast<uint8_t*>(out.data.mutable_data_ptr());
-  problem.scale = static_cast<uint8_t*>(out.scale.mutable_data_ptr());
+  problem.scale = out.scale.mutable_data_ptr();
   return out;
 }
 
@@ -101,6 +107,24 @@ struct DequantizeArguments {
   std::optional<ScalarType> out_dtype;
 };
 
+inline void check_float32_scale_shape(const TensorView& scale, const DequantizeProblem& problem) {
+  const FormatInfo& format = info(problem.format);
+  const Shape wanted{2, {problem.scale_rows(), problem.cols()}};
+  const bool of_tensor = format.rows == 0;
+  if (has_shape(scale, wanted) || (of_tensor && (scale.dims == 0 || has_shape(scale, {1, {1}})))) return;
+  if (of_tensor)
+    fail("dequantize: `scale` must be one element, 0-D, (1,) or (1, 1), for ", format.name, ", got the shape ",
+         TupleText{scale.sizes, scale.dims});
+  fail("dequantize: `scale` must have the shape ", TupleText{wanted.sizes, 2}, " for ", format.name, ", got ",
+       TupleText{scale.sizes, scale.dims});
+}
+
+// From block to block of a checked scale.
+inline ScaleStrides float32_scale_strides(const TensorView& scale, Format format) {
+  if (scale.dims != 2) return {};
+  return flat_scales(info(format).rows == 0 ? 0 : scale.strides[0], info(format).vec == 0 ? 0 : scale.strides[1]);
+}
+
 // Every rule. Fills the problem but for its output.
 inline DequantizeProblem check_dequantize(const DequantizeArguments& arguments) {
   check_given("dequantize", "data", arguments.data);
@@ -109,10 +133,11 @@ inline DequantizeProblem check_dequantize(const DequantizeArguments& arguments) 
   const TensorView scale(arguments.scale);
   if (data.dims != 2)
     fail("dequantize: `data` must be 2-D, (rows, k) or two elements in a byte (rows, k / 2), got ", data.dims, "-D");
-  check_scale_dims("dequantize", "scale", scale);
   DequantizeProblem problem;
   problem.format = check_format("dequantize", arguments.format);
   const FormatInfo& format = info(problem.format);
+  const bool packed = has_packed_scales(problem.format);
+  if (packed) check_scale_dims("dequantize", "scale", scale);
   if (!holds(data.type(), format.dtype))
     fail("dequantize: `data` must be ", dtypes_of(format.dtype), " for ", format.name, ", got ",
          dtype_name(data.type()));
@@ -124,8 +149,11 @@ inline DequantizeProblem check_dequantize(const DequantizeArguments& arguments) 
   check_k("dequantize", "data", problem.k, problem.format);
   if (!scale.same_device(data))
     fail("dequantize: `scale` must be on the device of `data`, ", DeviceText{data}, ", got ", DeviceText{scale});
-  check_scale_shape("dequantize", "scale", scale, problem.rows, problem.cols());
-  problem.global_scale = check_own_global_scale("dequantize", arguments.global_scale, data, "data", problem.format);
+  if (packed)
+    check_scale_shape("dequantize", "scale", scale, problem.rows, problem.cols());
+  else
+    check_float32_scale_shape(scale, problem);
+  check_own_global_scale("dequantize", arguments.global_scale, data, "data", problem);
   const ScalarType out_dtype = arguments.out_dtype.value_or(ScalarType::Float);
   if (!is_number_dtype(out_dtype))
     fail("dequantize: `out_dtype` must be float32, float16 or bfloat16, got ", dtype_name(out_dtype));
@@ -133,8 +161,8 @@ inline DequantizeProblem check_dequantize(const DequantizeArguments& arguments) 
   problem.data = static_cast<const uint8_t*>(data.data);
   problem.stride_row = data.strides[0];
   problem.stride_k = data.strides[1];
-  problem.scale = static_cast<const uint8_t*>(scale.data);
-  problem.scale_strides = scale_strides(scale);
+  problem.scale = scale.data;
+  problem.scale_strides = packed ? scale_strides(scale) : float32_scale_strides(scale, problem.format);
   return problem;
 }
 

@@ -41,6 +41,8 @@ constexpr ScalarType made_dtype(ScaleType scale) {
 
 static_assert(holds(made_dtype(DType::kFloat8E4M3), DType::kFloat8E4M3) &&
               holds(made_dtype(DType::kFloat4E2M1), DType::kFloat4E2M1) &&
+              holds(made_dtype(DType::kInt8), DType::kInt8) &&
+              holds(made_dtype(ScaleType::kFloat32), ScaleType::kFloat32) &&
               holds(made_dtype(ScaleType::kE4M3), ScaleType::kE4M3) &&
               holds(made_dtype(ScaleType::kE8M0), ScaleType::kE8M0));
 

@@ -48,10 +48,33 @@ TILEON_HOST_DEVICE BlockScale nvfp4_scale(float amax, float global, float invers
   if (relative < kE4M3MinNormal) relative = kE4M3MinNormal;
   if (relative > kE4M3Max) relative = kE4M3Max;
   const bool is_nan = relative != relative;  // its sign is the processor's own choice
-  const auto byte = is_nan ? kE4M3NaN : static_cast<uint8_t>(e4m3_code(relative));
+  const auto byte = is_nan ? kE4M3NaN : static_cast<uint8_t>(e4m3_in_low_byte(relative));
   const float factor = 0.125f * (inverse / e4m3_value(byte)) * 8.0f;  // so that an eighth of it is exact
   const bool is_finite = (bits_of(factor) & 0x7fffffffu) < 0x7f800000u;
   return {byte, is_finite ? factor : 0.0f};  // under a `global` of 0 or NaN all codes are zeros
+}
+
+// ---- float32 scales ----
+
+constexpr float kMinFloat32Scale = 0x1p-126f;         // the smallest whose inverse is finite and not subnormal
+constexpr float kMaxFloat32Scale = 0x1.020406p+121f;  // the largest of which 127 are finite; 448 has room
+
+// A scale, and what the block's elements are multiplied by before they are encoded; where the scale is NaN, 0, and then
+// all codes are 0.
+struct Float32Scale {
+  float scale;
+  float inverse;
+};
+
+// Of the largest magnitude of a block, as bits: 0, which is a block of zeros, and NaN and infinity included.
+template <DType kElement>
+TILEON_HOST_DEVICE Float32Scale float32_scale(uint32_t amax_bits) {
+  if (!is_finite_amax(amax_bits)) return {float_of(0x7fc00000u), 0.0f};
+  if (amax_bits == 0) return {1.0f, 1.0f};
+  float scale = float_of(amax_bits) / (kElement == DType::kInt8 ? kInt8Max : kE4M3Max);
+  if (scale < kMinFloat32Scale) scale = kMinFloat32Scale;
+  if (scale > kMaxFloat32Scale) scale = kMaxFloat32Scale;
+  return {scale, 1.0f / scale};
 }
 
 }  // namespace tileon

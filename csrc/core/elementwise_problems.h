@@ -8,40 +8,46 @@
 #include "core/block_quantize.h"
 #include "core/epilogue.h"
 #include "core/formats.h"
+#include "core/problem.h"
 
 namespace tileon {
 
 struct QuantizeProblem {
   int64_t rows = 0;
-  int64_t k = 0;  // a multiple of the format's vec
+  int64_t k = 0;  // where scales are packed, a multiple of the format's vec
   Format format = Format::kMxfp8;
   ScaleRounding rounding = ScaleRounding::kFloor;
   DType dtype = DType::kFloat32;  // of x: float32, float16 or bfloat16
   const void* x = nullptr;
   int64_t stride_row = 0;  // of x, in elements
   int64_t stride_k = 0;
-  const float* global_scale = nullptr;  // one element, or null: 1; nvfp4 alone has one
+  const float* global_scale = nullptr;  // null: 1; nvfp4 alone has one
+  int64_t global_stride = 0;            // from row to row; 0: one for all
   uint8_t* data = nullptr;              // [rows][k / elements per byte]
-  uint8_t* scale = nullptr;             // packed, of packed_bytes(); the kernel writes the padding too, as 0
+  // Packed, of packed_bytes(); the kernel writes the padding too, as 0. Or float32, [scale_rows()][cols()]
+  void* scale = nullptr;
 
-  constexpr int64_t cols() const { return k / info(format).vec; }
+  constexpr int64_t cols() const { return blocks_in(k, info(format).vec); }
+  constexpr int64_t scale_rows() const { return blocks_in(rows, info(format).rows); }
   constexpr int64_t packed_bytes() const { return packed_scale_bytes(rows, cols()); }
 };
 
 struct DequantizeProblem {
   int64_t rows = 0;
-  int64_t k = 0;  // a multiple of the format's vec
+  int64_t k = 0;  // where scales are packed, a multiple of the format's vec
   Format format = Format::kMxfp8;
   DType out_dtype = DType::kFloat32;  // float32, float16 or bfloat16
   const uint8_t* data = nullptr;
   int64_t stride_row = 0;  // of data, in bytes
   int64_t stride_k = 0;    // from byte to byte: of e2m1, from pair to pair
-  const uint8_t* scale = nullptr;
-  ScaleStrides scale_strides{};
-  const float* global_scale = nullptr;  // one element, or null: 1; nvfp4 alone has one
+  const void* scale = nullptr;
+  ScaleStrides scale_strides{};         // of float32, from block to block; 0 along what has one block
+  const float* global_scale = nullptr;  // null: 1; nvfp4 alone has one
+  int64_t global_stride = 0;            // from row to row; 0: one for all
   void* out = nullptr;                  // [rows][k]
 
-  constexpr int64_t cols() const { return k / info(format).vec; }
+  constexpr int64_t cols() const { return blocks_in(k, info(format).vec); }
+  constexpr int64_t scale_rows() const { return blocks_in(rows, info(format).rows); }
 };
 
 // Scales, a byte each, from one layout to the other.
@@ -73,6 +79,38 @@ struct OperandCopyProblem {
   int64_t to_row = 0;
 
   constexpr int64_t row_bytes() const { return columns * element_bytes; }
+};
+
+// An operand of a product with scales, of any encoding, as numbers: rows of `pitch` elements, a multiple of 16 bytes.
+// The elements behind k, up to the next multiple of four, are 0.
+struct OperandExpandProblem {
+  Operand operand;
+  int64_t rows = 0;
+  int64_t k = 0;
+  bool with_scales = true;            // element times scale in float32; else the elements alone
+  DType out_dtype = DType::kFloat32;  // float16, bfloat16 or float32
+  void* out = nullptr;
+  int64_t pitch = 0;
+};
+
+// What sums are multiplied by along a dimension: one number for all, or one for each row or column.
+struct SumScale {
+  const float* data = nullptr;  // null: 1
+  int64_t stride = 0;
+};
+
+// From sums, [m][n], float32 or int32, to a product: activation(global * (row * column * sum) + bias), rounded once
+// more.
+struct FinishProblem {
+  int64_t m = 0;
+  int64_t n = 0;
+  const void* sums = nullptr;
+  int64_t pitch = 0;  // elements from row to row
+  bool is_int32 = false;
+  SumScale row, column, global;  // global: for each row
+  Epilogue epilogue;
+  DType out_dtype = DType::kFloat16;
+  Output out;
 };
 
 // With y = activation(z), z the product with its bias, and grad the gradient of y, for each of batch x m rows:

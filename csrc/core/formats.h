@@ -1,4 +1,4 @@
-// The dtypes that a kernel can read or write; the block-scaled formats: what an element is, what a scale is, how many
+// The dtypes that a kernel can read or write; the block-scaled formats: what an element is, what a scale is, which
 // elements share one; and the only C++ definition of how scales lie in memory.
 #pragma once
 
@@ -45,26 +45,54 @@ static_assert(in_order_of_enum());
 enum class ScaleType : int8_t { kE8M0, kE4M3, kFloat32 };
 
 // Of one operand; a product of two different mx operands is called mixed.
-enum class Format : int8_t { kMxfp8, kMxfp4, kNvfp4 };
+enum class Format : int8_t {
+  kMxfp8,
+  kMxfp4,
+  kNvfp4,
+  kFp8Tensor,  // from here on scales are float32, and blocks may be short at the ends of rows and columns
+  kFp8Row,
+  kFp81x128,
+  kFp8128x128,
+  kInt8Row,
+  kInt8Tensor,
+};
 
 struct FormatInfo {
   Format format;
   const char* name;  // as the ops take it
-  DType dtype;       // of its elements: kFloat8E4M3 or kFloat4E2M1
+  DType dtype;       // of its elements: kFloat8E4M3, kFloat4E2M1 or kInt8
   ScaleType scale;
-  int vec;  // elements along k that share a scale
+  int vec;       // elements along k that share a scale; 0: all of them
+  int rows = 1;  // rows that share a scale; 0: all of them
 };
 
 constexpr FormatInfo kFormats[] = {
     {Format::kMxfp8, "mxfp8", DType::kFloat8E4M3, ScaleType::kE8M0, 32},
     {Format::kMxfp4, "mxfp4", DType::kFloat4E2M1, ScaleType::kE8M0, 32},
     {Format::kNvfp4, "nvfp4", DType::kFloat4E2M1, ScaleType::kE4M3, 16},
+    {Format::kFp8Tensor, "fp8_tensor", DType::kFloat8E4M3, ScaleType::kFloat32, 0, 0},
+    {Format::kFp8Row, "fp8_row", DType::kFloat8E4M3, ScaleType::kFloat32, 0},
+    {Format::kFp81x128, "fp8_1x128", DType::kFloat8E4M3, ScaleType::kFloat32, 128},
+    {Format::kFp8128x128, "fp8_128x128", DType::kFloat8E4M3, ScaleType::kFloat32, 128, 128},
+    {Format::kInt8Row, "int8_row", DType::kInt8, ScaleType::kFloat32, 0},
+    {Format::kInt8Tensor, "int8_tensor", DType::kInt8, ScaleType::kFloat32, 0, 0},
 };
 
 constexpr const FormatInfo& info(Format format) { return kFormats[static_cast<int>(format)]; }
-static_assert(info(Format::kMxfp8).format == Format::kMxfp8 && info(Format::kMxfp4).format == Format::kMxfp4 &&
-                  info(Format::kNvfp4).format == Format::kNvfp4,
-              "rows stand in the order of the enum");
+
+constexpr bool formats_in_order_of_enum() {
+  for (int i = 0; i < int(sizeof(kFormats) / sizeof(kFormats[0])); ++i)
+    if (static_cast<int>(kFormats[i].format) != i) return false;
+  return true;
+}
+static_assert(formats_in_order_of_enum());
+
+// Scales of one byte, which quantize packs; float32 scales are (rows of blocks, columns of blocks).
+constexpr bool has_packed_scales(Format format) { return info(format).scale != ScaleType::kFloat32; }
+
+// How many blocks of `block` there are in `size`, the last one perhaps short; one where a block is all.
+constexpr int64_t blocks_in(int64_t size, int block) { return block == 0 ? 1 : (size + block - 1) / block; }
+static_assert(blocks_in(0, 0) == 1 && blocks_in(0, 128) == 0 && blocks_in(129, 128) == 2 && blocks_in(9, 1) == 9);
 
 // Rows and elements along k of a block that has a float32 scale of its own, where not the whole row or tensor has one.
 constexpr int kFloat32ScaleBlock = 128;

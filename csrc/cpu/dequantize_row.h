@@ -24,6 +24,12 @@ inline const auto& e4m3_values() {
   return table;
 }
 
+inline const auto& int8_values() {
+  static const auto table =
+      decoding_table<1>([](uint32_t byte, int) { return static_cast<float>(static_cast<int8_t>(byte)); });
+  return table;
+}
+
 inline const auto& e2m1_pairs() {
   static const auto table = decoding_table<2>([](uint32_t byte, int i) { return e2m1_value(byte >> 4 * i & 15); });
   return table;
@@ -31,12 +37,6 @@ inline const auto& e2m1_pairs() {
 
 inline const auto& e5m2_values() {
   static const auto table = decoding_table<1>([](uint32_t byte, int) { return e5m2_value(byte); });
-  return table;
-}
-
-inline const auto& int8_values() {
-  static const auto table =
-      decoding_table<1>([](uint32_t byte, int) { return static_cast<float>(static_cast<int8_t>(byte)); });
   return table;
 }
 
@@ -55,12 +55,13 @@ inline float scale_value(const Scale& scale, int64_t offset) {
 
 template <typename Out, int kPerByte>
 void dequantize_row_with(const std::array<std::array<float, kPerByte>, 256>& values, const Operand& operand,
-                         int64_t row, int64_t k, float factor, Out* to) {
-  const auto* bytes = static_cast<const uint8_t*>(operand.data) + row * operand.stride_mn;
+                         int64_t row, int64_t first, int64_t k, float factor, Out* to) {
+  const auto* bytes =
+      static_cast<const uint8_t*>(operand.data) + row * operand.stride_mn + first / kPerByte * operand.stride_k;
   const ScaleStrides& strides = operand.scale.strides;
   const int64_t row_offset = strides.of_row(row);
   const int64_t bytes_per_scale = operand.scale.vec / kPerByte, row_bytes = k / kPerByte;
-  for (int64_t begin = 0, block = 0; begin < row_bytes; begin += bytes_per_scale, ++block) {
+  for (int64_t begin = 0, block = first / operand.scale.vec; begin < row_bytes; begin += bytes_per_scale, ++block) {
     const float scale = scale_value(operand.scale, row_offset + strides.of_col(block));
     const int64_t count = std::min(bytes_per_scale, row_bytes - begin);  // a block of float32 scales may be short
     for (int64_t i = 0; i < count; ++i, bytes += operand.stride_k)
@@ -68,18 +69,19 @@ void dequantize_row_with(const std::array<std::array<float, kPerByte>, 256>& val
   }
 }
 
-// Row `row`, of k elements: element times scale in float32, times `factor` in float32, rounded into to[k].
+// Of row `row` k elements from `first`, with which a scale begins: element times scale in float32, times `factor` in
+// float32, rounded into to[k].
 template <typename Out>
-void dequantize_row(const Operand& operand, int64_t row, int64_t k, float factor, Out* to) {
+void dequantize_row(const Operand& operand, int64_t row, int64_t first, int64_t k, float factor, Out* to) {
   switch (operand.dtype) {
     case DType::kFloat8E4M3:
-      return dequantize_row_with<Out, 1>(e4m3_values(), operand, row, k, factor, to);
+      return dequantize_row_with<Out, 1>(e4m3_values(), operand, row, first, k, factor, to);
     case DType::kFloat8E5M2:
-      return dequantize_row_with<Out, 1>(e5m2_values(), operand, row, k, factor, to);
+      return dequantize_row_with<Out, 1>(e5m2_values(), operand, row, first, k, factor, to);
     case DType::kInt8:
-      return dequantize_row_with<Out, 1>(int8_values(), operand, row, k, factor, to);
+      return dequantize_row_with<Out, 1>(int8_values(), operand, row, first, k, factor, to);
     default:
-      return dequantize_row_with<Out, 2>(e2m1_pairs(), operand, row, k, factor, to);
+      return dequantize_row_with<Out, 2>(e2m1_pairs(), operand, row, first, k, factor, to);
   }
 }
 

@@ -1,13 +1,13 @@
-// Products on CPU tensors: the operands in the accumulator's dtype, scaled ones as element times scale, and in the
-// shapes that ATen multiplies.
+// Products on CPU tensors: unscaled operands in the accumulator's dtype and in the shapes that ATen multiplies; scaled
+// ones by scaled_products.cpp.
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
 #include <array>
 #include <initializer_list>
 
-#include "cpu/dequantize_row.h"
 #include "cpu/device.h"
+#include "cpu/scaled_products.h"
 #include "cpu/sums.h"
 #include "entry/products.h"
 #include "tuning/kernel_log.h"
@@ -52,17 +52,6 @@ void multiply(const Problem& problem, const Tensor& a, const Tensor& b, DType ac
   }
 }
 
-// A scaled operand as float32, (rows, k): element times scale.
-Tensor dequantized(const Operand& operand, int64_t rows, int64_t k, const Tensor& like) {
-  constexpr int64_t kElementsPerTask = 1 << 15;  // some 10 us of work: far more than waking a thread costs
-  const Tensor values = allocate("an operand as float32", like, {2, {rows, k}}, ScalarType::Float);
-  auto* const to = static_cast<float*>(values.mutable_data_ptr());
-  torch::stable::parallel_for(0, rows, 1 + kElementsPerTask / (k + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) dequantize_row(operand, row, k, 1, to + row * k);
-  });
-  return values;
-}
-
 struct Cpu : CpuDevice {
   [[noreturn]] static void require_prepared(const char* op) {
     fail(op, ": needs a GPU of compute capability 9.0, got operands on the CPU");
@@ -71,20 +60,21 @@ struct Cpu : CpuDevice {
     require_prepared("_prepare_block_scaled");
   }
 
+  static void run_scaled(const Problem& problem, const ProductArguments& arguments, const Tensor& out) {
+    const std::optional<Tensor> bias = bias_as(ScalarType::Float, arguments.bias);
+    const GlobalScale global_scale{problem.global_scale, problem.global_scale_stride};
+    record_kernel(multiply_scaled(problem, finished_sums(problem.epilogue, bias, global_scale, out)));
+    log_call(problem);
+  }
+
   static void run(const Problem& problem, const ProductArguments& arguments, const Tensor& out,
                   const Tensor* pre_activation, int64_t) {
     if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
     const NoGrad no_grad;
+    if (problem.is_scaled()) return run_scaled(problem, arguments, out);
     const DType accumulator = problem.a.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
     const Tensor sums = sums_for(out, accumulator);
-    if (problem.is_scaled()) {
-      const Tensor a = problem.is_weight_only() ? converted(arguments.a, ScalarType::Float)
-                                                : dequantized(problem.a, problem.m, problem.k, arguments.a);
-      Tensor b = dequantized(problem.b, problem.n, problem.k, arguments.b);
-      multiply_into(sums, a, torch::stable::transpose(b, 0, 1));
-    } else {
-      multiply(problem, arguments.a, arguments.b, accumulator, sums);
-    }
+    multiply(problem, arguments.a, arguments.b, accumulator, sums);
     if (pre_activation != nullptr) {  // before the output takes the sums' memory
       Epilogue bias_alone = problem.epilogue;
       bias_alone.activation = Activation::kNone;

@@ -1,5 +1,5 @@
-// quantize, dequantize, pack_scales and unpack_scales on CPU tensors: one pass over the rows, by the formulas of
-// block_quantize.h and small_floats.h.
+// quantize, dequantize, pack_scales and unpack_scales on CPU tensors, by the formulas of block_quantize.h and
+// small_floats.h: one pass over the rows, two where one scale is for all.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
@@ -8,28 +8,37 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <tuple>
 
 #include "cpu/dequantize_row.h"
 #include "cpu/device.h"
+#include "cpu/quantize_rows.h"
 #include "entry/quantize.h"
 #include "tuning/kernel_log.h"
 
 namespace tileon {
 namespace {
 
+// `part_function(begin, end)` of parts of [0, count), in parallel. The parts are rows or blocks of so many elements.
+template <typename Function>
+void for_parts(int64_t count, int64_t elements, const Function& part_function) {
+  constexpr int64_t kElementsPerTask = 1 << 14;  // some 10 us of work: more than waking a thread costs
+  if (count > 0)
+    torch::stable::parallel_for(0, count, 1 + kElementsPerTask / std::max<int64_t>(elements, 1), part_function);
+}
+
 // `row_function` of each of the rows, in parallel.
 template <typename Function>
 void for_rows(int64_t rows, int64_t elements_per_row, const Function& row_function) {
-  constexpr int64_t kElementsPerTask = 1 << 14;  // some 20 us of work: more than waking a thread costs
-  torch::stable::parallel_for(0, rows, 1 + kElementsPerTask / elements_per_row, [&](int64_t begin, int64_t end) {
+  for_parts(rows, elements_per_row, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) row_function(row);
   });
 }
 
-// ---- dtypes and formats as template parameters ----
+// ---- dtypes as template parameters ----
 
 template <typename Function>
 void with_type(DType dtype, const Function& function) {
@@ -40,23 +49,6 @@ void with_type(DType dtype, const Function& function) {
       return function(torch::headeronly::BFloat16());
     default:
       return function(float());  // the checks have refused the others
-  }
-}
-
-template <Format kFormat>
-struct FormatConstant {
-  static constexpr Format format = kFormat;
-};
-
-template <typename Function>
-void with_format(Format format, const Function& function) {
-  switch (format) {
-    case Format::kMxfp8:
-      return function(FormatConstant<Format::kMxfp8>());
-    case Format::kMxfp4:
-      return function(FormatConstant<Format::kMxfp4>());
-    case Format::kNvfp4:
-      return function(FormatConstant<Format::kNvfp4>());
   }
 }
 
@@ -74,81 +66,83 @@ void zero_padding(uint8_t* packed, int64_t row, int64_t rows, int64_t cols) {
 
 // ---- quantize ----
 
-template <Format kFormat>
-BlockScale block_scale(float amax, ScaleRounding rounding, float global, float inverse) {
-  if constexpr (kFormat == Format::kNvfp4)
-    return nvfp4_scale(amax, global, inverse);
-  else
-    return e8m0_scale<info(kFormat).dtype>(amax, rounding);
+// One scale for all.
+void quantize_tensor(const QuantizeProblem& problem) {
+  std::atomic<uint32_t> largest{0};
+  for_parts(problem.rows, problem.k, [&](int64_t begin, int64_t end) {
+    const uint32_t amax = amax_bits_of_rows(problem, begin, end);
+    uint32_t seen = largest.load();
+    while (seen < amax && !largest.compare_exchange_weak(seen, amax)) {
+    }
+  });
+  const Float32Scale scale = info(problem.format).dtype == DType::kInt8 ? float32_scale<DType::kInt8>(largest)
+                                                                        : float32_scale<DType::kFloat8E4M3>(largest);
+  *static_cast<float*>(problem.scale) = scale.scale;
+  for_parts(problem.rows, problem.k, [&](int64_t begin, int64_t end) { encode_rows(problem, scale, begin, end); });
 }
 
-template <DType kElement, int kCount>
-void encode(const float* values, float factor, uint8_t* codes) {
-  if constexpr (kElement == DType::kFloat8E4M3) {
-    for (int i = 0; i < kCount; ++i) codes[i] = static_cast<uint8_t>(e4m3_code(values[i] * factor));
-  } else {
-    uint32_t single[kCount];  // a loop of its own, of which the compiler makes vectors
-    for (int i = 0; i < kCount; ++i) single[i] = e2m1_code(values[i] * factor);
-    for (int i = 0; i < kCount / 2; ++i) codes[i] = static_cast<uint8_t>(single[2 * i] | single[2 * i + 1] << 4);
-  }
-}
-
-template <Format kFormat, typename In>
-void quantize_row(const QuantizeProblem& problem, int64_t row, float global) {
-  constexpr FormatInfo kInfo = info(kFormat);
-  constexpr uint8_t kNaNScale = kInfo.scale == ScaleType::kE4M3 ? kE4M3NaN : kE8M0NaN;
-  constexpr int kBytes = kInfo.vec / elements_per_byte(kInfo.dtype);
-  const float inverse = 1.0f / global;
-  const ScaleStrides strides = packed_scales(problem.cols());
-  const In* x = static_cast<const In*>(problem.x) + row * problem.stride_row;
-  uint8_t* codes = problem.data + row * problem.cols() * kBytes;
-  uint8_t* scales = problem.scale + strides.of_row(row);
-  for (int64_t col = 0; col < problem.cols(); ++col, x += kInfo.vec * problem.stride_k, codes += kBytes) {
-    float values[kInfo.vec];
-    uint32_t amax_bits = 0;
-    for (int i = 0; i < kInfo.vec; ++i) {
-      values[i] = static_cast<float>(x[i * problem.stride_k]);
-      amax_bits = std::max(amax_bits, bits_of(values[i]) & 0x7fffffffu);
-    }
-    if (is_finite_amax(amax_bits)) {
-      const BlockScale scale = block_scale<kFormat>(float_of(amax_bits), problem.rounding, global, inverse);
-      scales[strides.of_col(col)] = scale.byte;
-      encode<kInfo.dtype, kInfo.vec>(values, scale.factor, codes);
-    } else {
-      scales[strides.of_col(col)] = kNaNScale;
-      std::fill_n(codes, kBytes, uint8_t{0});
-    }
-  }
+void quantize_packed(const QuantizeProblem& problem) {
+  for_parts(padded_rows(problem.rows), problem.k, [&](int64_t begin, int64_t end) {
+    quantize_rows(problem, begin, std::min(end, problem.rows));
+    for (int64_t row = begin; row < end; ++row)
+      zero_padding(static_cast<uint8_t*>(problem.scale), row, problem.rows, problem.cols());
+  });
 }
 
 void run(const QuantizeProblem& problem) {
-  if (problem.rows == 0 || problem.k == 0) return;
-  const float global = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
-  with_format(problem.format, [&](auto format) {
-    with_type(problem.dtype, [&](auto zero) {
-      for_rows(padded_rows(problem.rows), problem.k, [&](int64_t row) {
-        if (row < problem.rows) quantize_row<decltype(format)::format, decltype(zero)>(problem, row, global);
-        zero_padding(problem.scale, row, problem.rows, problem.cols());
-      });
-    });
-  });
+  const FormatInfo& format = info(problem.format);
+  if (problem.scale_rows() == 0 || problem.cols() == 0) return;
+  if (has_packed_scales(problem.format)) {
+    quantize_packed(problem);
+  } else if (format.rows == 0) {
+    quantize_tensor(problem);
+  } else {
+    const int64_t block_k = format.vec == 0 ? problem.k : format.vec;
+    for_parts(problem.scale_rows() * problem.cols(), format.rows * block_k,
+              [&](int64_t begin, int64_t end) { quantize_blocks(problem, begin, end); });
+  }
   record_kernel("cpu_quantize");
   log_call(problem);
 }
 
 // ---- dequantize ----
 
-void run(const DequantizeProblem& problem) {
-  if (problem.rows == 0 || problem.k == 0) return;
-  const float global = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
+template <typename Out>
+void dequantize_packed_row(const DequantizeProblem& problem, int64_t row, Out* out) {
   const FormatInfo& format = info(problem.format);
   const Operand operand{{problem.data, problem.stride_row, problem.stride_k, 0},
                         format.dtype,
                         {problem.scale, format.scale, format.vec, problem.scale_strides}};
+  const float* const global = problem.global_scale;
+  dequantize_row(operand, row, 0, problem.k, global == nullptr ? 1.0f : global[row * problem.global_stride], out);
+}
+
+// Code times scale in float32, rounded once. A row's block of scales is its own, or its 128 rows', or all rows'.
+template <typename Out>
+void dequantize_float32_row(const DequantizeProblem& problem, int64_t row, Out* out) {
+  const FormatInfo& format = info(problem.format);
+  const auto& values = format.dtype == DType::kInt8 ? int8_values() : e4m3_values();
+  const auto* scales = static_cast<const float*>(problem.scale);
+  const int64_t vec = format.vec == 0 ? problem.k : format.vec, row_block = format.rows == 0 ? 0 : row / format.rows;
+  const uint8_t* codes = problem.data + row * problem.stride_row;
+  for (int64_t begin = 0; begin < problem.k; begin += vec) {
+    const float scale = scales[problem.scale_strides.offset(row_block, begin / vec)];
+    for (int64_t k = begin; k < std::min(begin + vec, problem.k); ++k)
+      out[k] = static_cast<Out>(values[codes[k * problem.stride_k]][0] * scale);
+  }
+}
+
+void run(const DequantizeProblem& problem) {
+  if (problem.rows == 0 || problem.k == 0) return;
   with_type(problem.out_dtype, [&](auto zero) {
-    auto* const out = static_cast<decltype(zero)*>(problem.out);
-    for_rows(problem.rows, problem.k,
-             [&](int64_t row) { dequantize_row(operand, row, problem.k, global, out + row * problem.k); });
+    using Out = decltype(zero);
+    for_rows(problem.rows, problem.k, [&](int64_t row) {
+      Out* const out = static_cast<Out*>(problem.out) + row * problem.k;
+      if (has_packed_scales(problem.format))
+        dequantize_packed_row(problem, row, out);
+      else
+        dequantize_float32_row(problem, row, out);
+    });
   });
   record_kernel("cpu_dequantize");
   log_call(problem);

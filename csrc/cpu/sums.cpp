@@ -48,22 +48,18 @@ struct Float8E4M3 {
   explicit Float8E4M3(float value) : code(static_cast<uint8_t>(e4m3_code(value))) {}  // saturates
 };
 
+// Sums of columns [col, col + cols) of rows [row, row + rows) of all batches.
 template <typename Accumulator>
-struct Sums {
-  const Accumulator* data;  // [batch][m][n], contiguous
-  int64_t batch, m, n;
-  GlobalScale global_scale;
-  const Accumulator* bias;  // [n] or null
-  Output out;
+struct SumsBlock {
+  const Accumulator* data;  // [rows][stride]
+  int64_t stride, row, rows, col, cols;
 };
 
 // One row: `function` of every sum times `factor` plus its bias, rounded. With adjacent columns the compiler makes
 // vectors of it.
 template <typename Accumulator, typename Out, typename Function>
-void write_row(const Sums<Accumulator>& product, const Accumulator* sums, Accumulator factor, Out* out,
-               const Function& function) {
-  const int64_t columns = product.n, stride = product.out.stride_n;
-  const Accumulator* bias = product.bias;
+void write_row(const Accumulator* sums, int64_t columns, Accumulator factor, const Accumulator* bias, Out* out,
+               int64_t stride, const Function& function) {
   if (stride == 1 && bias == nullptr) {
     for (int64_t i = 0; i < columns; ++i) out[i] = static_cast<Out>(function(sums[i] * factor));
   } else if (stride == 1) {
@@ -75,60 +71,52 @@ void write_row(const Sums<Accumulator>& product, const Accumulator* sums, Accumu
 }
 
 template <typename Out, typename Accumulator, typename Function>
-void write_rows(const Sums<Accumulator>& sums, const Function& function) {
-  constexpr int64_t kElementsPerTask = 1 << 15;  // some 10 us of work: far more than waking a thread costs
-  const int64_t rows_per_task = 1 + kElementsPerTask / sums.n;
-  const Output& out = sums.out;
-  torch::stable::parallel_for(0, sums.batch * sums.m, rows_per_task, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      Out* to = static_cast<Out*>(out.data) + row / sums.m * out.stride_batch + row % sums.m * out.stride_m;
-      write_row(sums, sums.data + row * sums.n, static_cast<Accumulator>(sums.global_scale.of_row(row)), to, function);
-    }
-  });
+void write_rows(const FinishedSums& finished, const SumsBlock<Accumulator>& block, const Function& function) {
+  const Output& out = finished.out;
+  const auto* bias = static_cast<const Accumulator*>(finished.bias);
+  for (int64_t i = 0; i < block.rows; ++i) {
+    const int64_t row = block.row + i, batch = row / finished.m, m = row % finished.m;
+    Out* to = static_cast<Out*>(out.data) + batch * out.stride_batch + m * out.stride_m + block.col * out.stride_n;
+    write_row(block.data + i * block.stride, block.cols, static_cast<Accumulator>(finished.global_scale.of_row(row)),
+              bias == nullptr ? nullptr : bias + block.col, to, out.stride_n, function);
+  }
 }
 
 // Every sum; the output may be the sums' own memory.
 template <typename Out, typename Accumulator>
-void write_all(const Sums<Accumulator>& sums, const Epilogue& epilogue) {
-  const auto slope = static_cast<Accumulator>(epilogue.slope);
-  const Activation activation = epilogue.activation;
+void write_all(const FinishedSums& finished, const SumsBlock<Accumulator>& block) {
+  const auto slope = static_cast<Accumulator>(finished.slope);
+  const Activation activation = finished.activation;
   if (activation == Activation::kNone || activation == Activation::kLeakyRelu) {  // the cheap ones, without a branch
     const Accumulator slope_or_1 = activation == Activation::kNone ? Accumulator(1) : slope;
-    write_rows<Out>(sums, [=](Accumulator x) { return leaky_relu(x, slope_or_1); });
+    write_rows<Out>(finished, block, [=](Accumulator x) { return leaky_relu(x, slope_or_1); });
   } else {
-    write_rows<Out>(sums, [=](Accumulator x) { return activate(x, activation, slope); });
+    write_rows<Out>(finished, block, [=](Accumulator x) { return activate(x, activation, slope); });
+  }
+}
+
+void write_block(const FinishedSums& finished, const SumsBlock<double>& block) { write_all<double>(finished, block); }
+
+void write_block(const FinishedSums& finished, const SumsBlock<float>& block) {
+  switch (finished.out_dtype) {
+    case DType::kFloat16:
+      return write_all<torch::headeronly::Half>(finished, block);
+    case DType::kBFloat16:
+      return write_all<torch::headeronly::BFloat16>(finished, block);
+    case DType::kFloat8E4M3:
+      return write_all<Float8E4M3>(finished, block);
+    default:  // the ops' checks have refused the others
+      return write_all<float>(finished, block);
   }
 }
 
 template <typename Accumulator>
-void write_output_of(const Tensor& sums, const Epilogue& epilogue, const std::optional<Tensor>& bias,
-                     const GlobalScale& global_scale, const Tensor& out) {
-  std::optional<Tensor> added;
-  if (bias) added = made_contiguous(converted(*bias, sums.scalar_type()));
-  const int64_t dims = out.dim();
-  const Sums<Accumulator> all{static_cast<const Accumulator*>(sums.const_data_ptr()),
-                              dims == 3 ? out.size(0) : 1,
-                              out.size(dims - 2),
-                              out.size(dims - 1),
-                              global_scale,
-                              added ? static_cast<const Accumulator*>(added->const_data_ptr()) : nullptr,
-                              output_of(out)};
-  if constexpr (std::is_same_v<Accumulator, double>) {
-    write_all<double>(all, epilogue);
-  } else {
-    switch (out.scalar_type()) {
-      case ScalarType::Half:
-        return write_all<torch::headeronly::Half>(all, epilogue);
-      case ScalarType::BFloat16:
-        return write_all<torch::headeronly::BFloat16>(all, epilogue);
-      case ScalarType::Float:
-        return write_all<float>(all, epilogue);
-      case ScalarType::Float8_e4m3fn:
-        return write_all<Float8E4M3>(all, epilogue);
-      default:  // the ops' checks have refused it
-        fail("tileon: no ", dtype_name(out.scalar_type()), " output of float32 sums");
-    }
-  }
+void write_output_of(const Tensor& sums, const FinishedSums& finished, int64_t batch, int64_t n) {
+  constexpr int64_t kElementsPerTask = 1 << 15;  // some 10 us of work: far more than waking a thread costs
+  const auto* data = static_cast<const Accumulator*>(sums.const_data_ptr());
+  torch::stable::parallel_for(0, batch * finished.m, 1 + kElementsPerTask / n, [&](int64_t begin, int64_t end) {
+    write_block(finished, {data + begin * n, n, begin, end - begin, 0, n});
+  });
 }
 
 }  // namespace
@@ -146,14 +134,38 @@ void multiply_into(const Tensor& sums, const Tensor& a, const Tensor& b) {
   torch::stable::copy_(narrow_sums, wide_sums);
 }
 
+std::optional<Tensor> bias_as(ScalarType accumulator, const std::optional<Tensor>& bias) {
+  if (!bias) return std::nullopt;
+  return made_contiguous(converted(*bias, accumulator));
+}
+
+FinishedSums finished_sums(const Epilogue& epilogue, const std::optional<Tensor>& bias, const GlobalScale& global_scale,
+                           const Tensor& out) {
+  return {output_of(out),
+          *dtype_of(out.scalar_type()),
+          out.size(out.dim() - 2),
+          epilogue.activation,
+          epilogue.slope,
+          global_scale,
+          bias ? bias->const_data_ptr() : nullptr};
+}
+
+void write_block(const FinishedSums& finished, const float* sums, int64_t stride, int64_t row, int64_t rows,
+                 int64_t col, int64_t cols) {
+  write_block(finished, SumsBlock<float>{sums, stride, row, rows, col, cols});
+}
+
 void write_output(const Tensor& sums, const Epilogue& epilogue, const std::optional<Tensor>& bias,
                   const GlobalScale& global_scale, const Tensor& out) {
   const bool is_finished = !has_epilogue(epilogue) && global_scale.data == nullptr;
   if (is_finished && sums.const_data_ptr() == out.const_data_ptr()) return;
+  const std::optional<Tensor> added = bias_as(sums.scalar_type(), bias);
+  const FinishedSums finished = finished_sums(epilogue, added, global_scale, out);
+  const int64_t dims = out.dim(), batch = dims == 3 ? out.size(0) : 1, n = out.size(dims - 1);
   if (sums.scalar_type() == ScalarType::Double)
-    write_output_of<double>(sums, epilogue, bias, global_scale, out);
+    write_output_of<double>(sums, finished, batch, n);
   else
-    write_output_of<float>(sums, epilogue, bias, global_scale, out);
+    write_output_of<float>(sums, finished, batch, n);
 }
 
 }  // namespace tileon

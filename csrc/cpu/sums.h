@@ -7,7 +7,7 @@
 
 #include <optional>
 
-#include "core/epilogue.h"
+#include "core/problem.h"
 
 namespace tileon {
 
@@ -37,6 +37,29 @@ struct GlobalScale {
 
   float of_row(int64_t row) const { return data == nullptr ? 1.0f : data[row * stride]; }
 };
+
+// The bias as the accumulator holds it, contiguous.
+std::optional<torch::stable::Tensor> bias_as(torch::headeronly::ScalarType accumulator,
+                                             const std::optional<torch::stable::Tensor>& bias);
+
+// What becomes of sums: activation(global_scale * sum + bias), rounded to the output's dtype.
+struct FinishedSums {
+  Output out;
+  DType out_dtype;
+  int64_t m;  // rows of a batch
+  Activation activation;
+  double slope;
+  GlobalScale global_scale;
+  const void* bias;  // [n] of the accumulator's dtype, or null
+};
+
+// `bias` comes from bias_as, and lives as long as what is returned.
+FinishedSums finished_sums(const Epilogue& epilogue, const std::optional<torch::stable::Tensor>& bias,
+                           const GlobalScale& global_scale, const torch::stable::Tensor& out);
+
+// Columns [col, col + cols) of rows [row, row + rows); sums: [rows][stride].
+void write_block(const FinishedSums& finished, const float* sums, int64_t stride, int64_t row, int64_t rows,
+                 int64_t col, int64_t cols);
 
 // out = activation(global_scale * sums + bias), rounded; `sums` comes from sums_for. `bias` is the epilogue's.
 void write_output(const torch::stable::Tensor& sums, const Epilogue& epilogue,

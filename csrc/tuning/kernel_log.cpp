@@ -53,8 +53,8 @@ std::string conversion(const char* from, const char* to) { return std::string(" 
 
 // "bfloat16", "float32(tf32)", "mxfp4(fast)"
 std::string operands_text(const Problem& problem) {
-  if (problem.is_scaled()) return operands_name(problem) + (problem.fast_accum ? "(fast)" : "");
-  return operands_name(problem) + (problem.allow_tf32 && problem.a.dtype == DType::kFloat32 ? "(tf32)" : "");
+  const bool is_fast = problem.is_scaled() && problem.fast_accum;
+  return operands_name(problem) + (is_fast ? "(fast)" : is_tf32(problem) ? "(tf32)" : "");
 }
 
 }  // namespace

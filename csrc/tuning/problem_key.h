@@ -44,16 +44,11 @@ inline std::string layout_text(const Output& out, int64_t batch, int64_t m, int6
   return text[0] == 'k' ? "rows" + text.substr(1) : "columns" + text.substr(2);
 }
 
-// As the ops allocate it: contiguous, and aligned.
-inline Output fresh_output(int64_t m, int64_t n) { return {nullptr, n, 1, m * n}; }
-
 inline std::string layout_text(const Operand& operand, const Problem& problem, int64_t mn) {
   return OperandLayout{operand.data, operand.stride_mn, operand.stride_k, operand.stride_batch,
                        mn,           problem.k,         problem.batch,    info(operand.dtype).bytes}
       .text();
 }
-
-inline const char* epilogue_text(const Epilogue& epilogue) { return is_cheap(epilogue) ? "plain" : "costly"; }
 
 inline bool is_packed(const ScaleStrides& strides) {
   return strides.col == 1 && strides.quarter == 4 && strides.row == 16;
@@ -81,9 +76,7 @@ inline std::string operands_name(const Problem& problem) {
   return a == b ? a : a + "*" + b;
 }
 
-inline std::string operands_key(const Problem& problem) {
-  return problem.a.dtype == DType::kFloat32 && problem.allow_tf32 ? "tf32" : operands_name(problem);
-}
+inline bool is_tf32(const Problem& problem) { return problem.allow_tf32 && problem.a.dtype == DType::kFloat32; }
 
 // How the operands lie, as far as it matters. How codes of scaled operands lie does not: they are copied where kernels
 // cannot read them.
@@ -102,19 +95,19 @@ inline std::string operands_layout(const Problem& problem) {
 inline std::string problem_text(const Problem& problem) {
   const bool scaled = problem.is_scaled();
   std::string text = scaled ? "block_scaled_matmul " : "matmul ";
-  text += operands_key(problem) + "->" + info(problem.out_dtype).name;
+  text += (is_tf32(problem) ? "tf32" : operands_name(problem)) + "->" + info(problem.out_dtype).name;
   if (problem.fast_accum && (scaled || is_float8(problem.a.dtype))) text += " fast";
   text += scaled ? " " : " " + std::to_string(problem.batch) + "x";
   text += std::to_string(problem.m) + "x" + std::to_string(problem.n) + "x" + std::to_string(problem.k);
   text += operands_layout(problem);
   text += " out=" + layout_text(problem.out, problem.batch, problem.m, problem.n, problem.out_dtype);
-  text += std::string(" ") + epilogue_text(problem.epilogue);
+  text += is_cheap(problem.epilogue) ? " plain" : " costly";
   return problem.pre_activation == nullptr ? text : text + ",kept";
 }
 
-// The text of the problem with a fresh output in the place of its own.
+// The text of the problem with an output as the ops allocate it, contiguous and aligned, in the place of its own.
 inline std::string fresh_problem_text(Problem problem) {
-  problem.out = fresh_output(problem.m, problem.n);
+  problem.out = {nullptr, problem.n, 1, problem.m * problem.n};
   return problem_text(problem);
 }
 

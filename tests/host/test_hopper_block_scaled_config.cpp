@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 
 #include "block_scaled_problem.h"
 #include "cuda/sm90/heuristics/select.h"
@@ -47,7 +48,7 @@ void check_table() {
     const bool ping_pong = config.operands != sm90::Operands::kE5M2 && tile.family == sm90::Family::kPingpong;
     std::snprintf(name, sizeof(name), "sm90_block_scaled_%s_%s%dx%dx%d", name_of(config.operands),
                   ping_pong ? "pingpong_" : "", tile.tile_m, tile.tile_n, config.tile.block_k);
-    expect(sm90::same_name(name, config.name), config.name);
+    expect(std::string_view(name) == config.name, config.name);
     if (config.operands == sm90::Operands::kBFloat16)
       expect(config.like >= 0, "it has a dense config's numbers", config.name);
   }
@@ -96,6 +97,30 @@ void check_choice() {
   for (const sm90::KernelConfig& config : sm90::kBlockScaledConfigs)
     expect(sm90::why_not(config.operands, problem_of(1, 1, 32), kH200) == nullptr,
            "every config takes mxfp4 of any size");
+}
+
+// A 16-bit a without scales: b is prepared as bfloat16, a is multiplied where it lies.
+void check_weight_only() {
+  using sm90::Operands;
+  const auto weight_only = [](DType a, DType b, ScaleType type = ScaleType::kE8M0) {
+    Problem problem = problem_of(4096, 4096, 4096, b, b, type);
+    problem.a = {{problem.a.data, problem.k, 1, 0}, a, {}};
+    return problem;
+  };
+  for (const DType b : {e2m1, e4m3}) {
+    const Problem problem = weight_only(DType::kBFloat16, b);
+    expect(operands_of(problem) == Operands::kBFloat16, "bfloat16 meets bfloat16");
+    expect(sm90::prepared_problem(problem, nullptr, nullptr).a.data == problem.a.data, "a stays where it is");
+    expect(sm90::scratch_of(problem, Operands::kBFloat16).b == 0, "and takes no memory");
+    expect(sm90::why_not(Operands::kCodes, problem, kH200) != nullptr, "kernels of few rows decode both operands");
+    expect(sm90::choose_block_scaled(weight_only(DType::kFloat16, b), kH200) < 0, "bfloat16 does not hold float16");
+  }
+  expect(operands_of(weight_only(DType::kBFloat16, e2m1, ScaleType::kE4M3)) == Operands::kBFloat16, "nvfp4");
+  expect(sm90::choose_block_scaled(weight_only(DType::kBFloat16, e4m3, ScaleType::kFloat32), kH200) < 0,
+         "float32 scales");
+  Problem one_a_row = weight_only(DType::kBFloat16, e2m1);
+  one_a_row.global_scale_stride = 1;
+  expect(sm90::choose_block_scaled(one_a_row, kH200) < 0, "a global scale for each row");
 }
 
 Problem with_weight(Problem problem, PreparedForm form) {
@@ -171,6 +196,7 @@ int main() {
   check_table();
   check_forms();
   check_choice();
+  check_weight_only();
   check_choice_of_prepared_weights();
   check_scratch();
   return report("hopper block-scaled config");

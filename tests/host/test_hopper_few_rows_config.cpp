@@ -1,6 +1,7 @@
 // Few rows of a block-scaled product on Hopper: a stage's parts, the pipeline, what TMA reads, how many CTAs share k,
 // and which tile is taken.
 #include <initializer_list>
+#include <string_view>
 
 #include "block_scaled_problem.h"
 #include "cuda/sm90/heuristics/select.h"
@@ -80,8 +81,9 @@ void check_operands() {
       (of_b ? padded.b : padded.a).stride_mn += bytes;
       expect(!runs(padded), "rows begin at multiples of 16 bytes");
       const char* reason = sm90::why_not_small_m(moved, kH200);
-      expect(reason != nullptr && sm90::same_name(reason, of_b ? "it cannot read the strides or the alignment of `b`"
-                                                               : "it cannot read the strides or the alignment of `a`"),
+      expect(reason != nullptr &&
+                 std::string_view(reason) == (of_b ? "it cannot read the strides or the alignment of `b`"
+                                                   : "it cannot read the strides or the alignment of `a`"),
              "the reason names the operand");
     }
   Problem padded = problem_of(16, 200, 544);
@@ -129,7 +131,7 @@ void check_choice() {
       for (const sm90::SmallMFormat& format : kSmallMFormats) {
         const int config = sm90::choose_block_scaled(problem_of(m, 200, 544, format.a, format.b, format.scale), kH200);
         expect(config >= 0 && sm90::kBlockScaledConfigs[config].tile.tile_m == most &&
-                   sm90::same_name(sm90::kBlockScaledConfigs[config].name, name),
+                   std::string_view(sm90::kBlockScaledConfigs[config].name) == name,
                "the least tile that holds the rows is taken:", name);
       }
   }

@@ -11,7 +11,9 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+import float32_scale_reference
 import torch
+from float32_scale_reference import FLOAT32_FORMATS, Float32Format
 from simulation import Output, Problem, Simulation, laid_out_scales
 from small_float_operands import random_bytes, random_data, wide_values
 from small_float_reference import FORMATS, NVFP4, Format, expected_dequantize, expected_quantize, pack
@@ -72,7 +74,7 @@ def quantize_problem(simulation: Simulation, rows: int, k: int, form: Format, dt
     outputs = [exact(simulation, bytes_of(part), at_end) for part in (expected.data, pack(expected.scale))]
     addresses = [output.data.ctypes.data for output in outputs]
     struct = STRUCTURES["Quantize"](
-        rows, k, FORMATS.index(form), rceil, dtype, kept[0].ctypes.data, k, 1, address, *addresses
+        rows, k, FORMATS.index(form), rceil, dtype, kept[0].ctypes.data, k, 1, address, 0, *addresses
     )
     text = f"{rows} x {k} {DTYPES[dtype]} to {form.name}, {'rceil' if rceil else 'floor'}"
     return problem_of(simulation, QUANTIZE, struct, outputs, text, kept)
@@ -94,10 +96,52 @@ def dequantize_problem(simulation: Simulation, rows: int, k: int, form: Format, 
     data, scale_data = (array.ctypes.data for array in kept[:2])
     out = outputs[0].data.ctypes.data
     struct = STRUCTURES["Dequantize"](
-        rows, k, FORMATS.index(form), dtype, data, codes.shape[1], 1, scale_data, strides, address, out
+        rows, k, FORMATS.index(form), dtype, data, codes.shape[1], 1, scale_data, strides, address, 0, out
     )
     text = f"{rows} x {k} {form.name} to {DTYPES[dtype]}, {'packed' if packed else 'flat'} scales"
     return problem_of(simulation, DEQUANTIZE, struct, outputs, text, kept)
+
+
+def finite(values: torch.Tensor) -> torch.Tensor:
+    """One number that is not finite would make a whole tensor's scale NaN, and all codes 0."""
+    return values.masked_fill(~values.isfinite(), 1.0)
+
+
+def quantize_float32_problem(
+    simulation: Simulation, rows: int, k: int, form: Float32Format, dtype: int, transposed: bool
+) -> Problem:
+    x = finite(wide_values(rows, -(-k // 16) * 16, TORCH_TYPES[dtype], seed=rows)[:, :k])
+    kept = [simulation.array_of(bytes_of((x.t() if transposed else x).reshape(-1)), at_end=True)]
+    data, scale = float32_scale_reference.expected_quantize(x, form)
+    codes = exact(simulation, bytes_of(data), True)
+    scales = Output(simulation.array(scale.numel(), np.float32, True), 2, *2 * (scale.numpy().ravel().astype(float),))
+    strides = (1, rows) if transposed else (k, 1)
+    row = len(FORMATS) + FLOAT32_FORMATS.index(form)
+    addresses = [output.data.ctypes.data for output in (codes, scales)]
+    struct = STRUCTURES["Quantize"](rows, k, row, 0, dtype, kept[0].ctypes.data, *strides, None, 0, *addresses)
+    text = f"{rows} x {k} {DTYPES[dtype]} to {form.name}{', transposed' if transposed else ''}"
+    return problem_of(simulation, QUANTIZE, struct, [codes, scales], text, kept)
+
+
+def dequantize_float32_problem(simulation: Simulation, rows: int, k: int, form: Float32Format, dtype: int) -> Problem:
+    codes = random_bytes(rows, k)
+    if form.name.startswith("fp8"):
+        codes[codes & 0x7F == 0x7F] = 0x7E  # no NaN: its bits are not defined
+    shape = form.scale_shape(rows, k)
+    scale = torch.rand(shape, generator=torch.Generator().manual_seed(rows)) + 0.1
+    kept = [simulation.array_of(codes.numpy(), True), simulation.array_of(scale.numpy(), True, alignment=4)]
+    expected = float32_scale_reference.expected_dequantize(codes, scale, form, TORCH_TYPES[dtype])
+    outputs = [exact(simulation, bytes_of(expected), True)]
+    row, column = (
+        0 if size is None else stride for size, stride in zip((form.rows, form.columns), scale.stride(), strict=True)
+    )
+    strides = STRUCTURES["ScaleStrides"](128 * row, 4 * column, row, 32 * row, column)
+    data, scales = (array.ctypes.data for array in kept)
+    out = outputs[0].data.ctypes.data
+    struct = STRUCTURES["Dequantize"](
+        rows, k, len(FORMATS) + FLOAT32_FORMATS.index(form), dtype, data, k, 1, scales, strides, None, 0, out
+    )
+    return problem_of(simulation, DEQUANTIZE, struct, outputs, f"{rows} x {k} {form.name} to {DTYPES[dtype]}", kept)
 
 
 def scale_pack_problem(simulation: Simulation, rows: int, cols: int, to_packed: bool) -> Problem:
@@ -172,6 +216,15 @@ def elementwise_problems(simulation: Simulation, sizes: int) -> Iterator[Problem
                     for rounding in form.roundings
                 )
                 yield from (dequantize_problem(simulation, rows, k, form, dtype, packed) for packed in (True, False))
+        for rows_, k_ in ((rows, k), (rows + 100, k + 3)):
+            for form in FLOAT32_FORMATS:
+                simulation.free()
+                for dtype in range(3):
+                    yield from (
+                        quantize_float32_problem(simulation, rows_, k_, form, dtype, transposed)
+                        for transposed in (False, True)
+                    )
+                    yield dequantize_float32_problem(simulation, rows_, k_, form, dtype)
         yield from (scale_pack_problem(simulation, rows, k // 16 + 1, to_packed) for to_packed in (True, False))
     for copy in COPIES:
         simulation.free()

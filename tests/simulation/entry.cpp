@@ -182,7 +182,10 @@ void run_product(int table, int row, tileon::Problem problem, const Gpu& gpu) {
 }
 
 void run_elementwise(int row, const void* problem, const Gpu& gpu) {
-  if (row == 0) return run_quantize(as<QuantizeProblem>(problem), nullptr);
+  if (row == 0) {
+    const auto& quantized = as<QuantizeProblem>(problem);
+    return run_quantize(quantized, scratch(quantize_workspace(quantized)), nullptr);
+  }
   if (row == 1) return run_dequantize(as<DequantizeProblem>(problem), nullptr);
   if (row == 2) return run_scale_pack(as<ScalePackProblem>(problem), nullptr);
   if (row == 3) return run_operand_copies({&as<OperandCopyProblem>(problem), 1}, nullptr);

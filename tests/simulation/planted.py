@@ -24,7 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 RECORD = HERE / "planted.csv"
 TIME_LIMIT = 600  # seconds of a fault's runs
 # Where kernels of all rows of a table are instantiated: of one row alone they compile in a tenth of the time.
-ALL_ROWS = re.compile(r"std::make_integer_sequence<int, (?:Set::)?k\w*(Config|Tile)Count>\(\)")
+ALL_ROWS = re.compile(r"visit_below<int, (?:Set::kConfigCount|kConfigCountOf<kKind>)>\(")
 
 
 def faults() -> list[dict[str, str]]:
@@ -50,7 +50,7 @@ def planted_library(fault: dict[str, str], out: pathlib.Path) -> pathlib.Path:
     shutil.rmtree(faulty, ignore_errors=True)
     shutil.copytree(tree, faulty / "csrc", symlinks=True)
     (faulty / "objects").mkdir()
-    one_row = f"std::integer_sequence<int, {number_of(fault['row'], Simulation(LIBRARY))}>()"
+    one_row = f"visit<{number_of(fault['row'], Simulation(LIBRARY))}>("
 
     def change(path: pathlib.Path, text: str) -> None:
         copy = faulty / path.relative_to(out)

@@ -5,9 +5,9 @@ import functools
 
 import numpy as np
 
-DTYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2")
-BYTES = 7  # the dtype of what is compared as it is
-NUMPY_TYPES = (np.float16, np.uint16, np.float32, np.float64, np.uint8, np.uint8, np.uint8, np.uint8)
+DTYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2", "int8")
+BYTES = 8  # the dtype of what is compared as it is
+NUMPY_TYPES = (np.float16, np.uint16, np.float32, np.float64, np.uint8, np.uint8, np.uint8, np.int8, np.uint8)
 ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_tanh", "silu")
 E2M1_VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
@@ -31,9 +31,10 @@ for name_, fields_ in {
     "a:Strides b:Strides out:Strides epilogue:Epilogue pre_activation:p device_flag:DeviceFlag",
     "BlockScaled": "m:q n:q k:q scale_type:b vec:i out_dtype:b fast_accum:b a:Scaled b:Scaled prepared_b:Prepared "
     "out:Strides epilogue:Epilogue global_scale:p device_flag:DeviceFlag",
-    "Quantize": "rows:q k:q format:b rounding:b dtype:b x:p stride_row:q stride_k:q global_scale:p data:p scale:p",
+    "Quantize": "rows:q k:q format:b rounding:b dtype:b x:p stride_row:q stride_k:q global_scale:p "
+    "global_stride:q data:p scale:p",
     "Dequantize": "rows:q k:q format:b out_dtype:b data:p stride_row:q stride_k:q scale:p scale_strides:ScaleStrides "
-    "global_scale:p out:p",
+    "global_scale:p global_stride:q out:p",
     "ScalePack": "rows:q cols:q source:p source_strides:ScaleStrides to:p to_packed:b",
     "OperandCopy": "batch:q rows:q columns:q element_bytes:i source:p source_batch:q source_row:q source_column:q "
     "to:p to_batch:q to_row:q",

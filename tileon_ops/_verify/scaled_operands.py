@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tileon_ops._verify.block_scaled import Operand, random_operand, random_source
+from tileon_ops._verify.block_scaled import Operand, random_operand, random_source, spread
 
 _BLOCK = 128  # rows, and elements along k, of a block with a float32 scale
 
@@ -26,13 +26,6 @@ _PAIRS = (
 _SHAPES = ((512, 512, 512), (129, 77, 416))  # (m, n, k); the second is divided by no tile
 
 
-def _spread(scale: Tensor, unit: str, rows: int, k: int) -> Tensor:
-    """The scale of each element, or what broadcasts to that."""
-    if unit == "128x128":
-        scale = scale.repeat_interleave(_BLOCK, 0)[:rows]
-    return scale.repeat_interleave(_BLOCK, 1)[:, :k] if unit in ("1x128", "128x128") else scale
-
-
 def _float32_scaled(name: str, rows: int, k: int, device: torch.device, seed: int) -> Operand:
     """Normal elements under scales that are uniform in (0, 1); int8 elements of up to 127 under smaller ones."""
     element, _, unit = name.rpartition("_")
@@ -44,7 +37,7 @@ def _float32_scaled(name: str, rows: int, k: int, device: torch.device, seed: in
     if element == "int8":
         values, scale = (values * 40).round().clamp(-127, 127), scale / 40
     data = values.to(getattr(torch, element))
-    return Operand(data, scale, data.float() * _spread(scale, unit, rows, k))
+    return Operand(data, scale, data.float() * spread(scale, name, (rows, k)))
 
 
 def _operand(name: str, rows: int, k: int, device: torch.device, seed: int) -> Operand:

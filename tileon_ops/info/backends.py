@@ -18,7 +18,10 @@ SCALED = (
     *("bfloat16*mxfp8", "bfloat16*mxfp4", "bfloat16*nvfp4"),
     *("bfloat16*float8_e4m3fn_row", "bfloat16*float8_e4m3fn_128x128", "bfloat16*int8_row"),
 )
-QUANTIZED = ("mxfp8", "mxfp4", "nvfp4")
+QUANTIZED = (
+    *("mxfp8", "mxfp4", "nvfp4"),
+    *("fp8_tensor", "fp8_row", "fp8_1x128", "fp8_128x128", "int8_row", "int8_tensor"),
+)
 _ODD = "odd strides"  # which Hopper's loads cannot read
 
 # Sizes of the products, m = n = k: on a GPU such as the fast kernels are for, on a CPU such as end at once.

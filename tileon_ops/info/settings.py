@@ -15,6 +15,7 @@ OWN = {
     "TILEON_LIBRARY": "the package's own library",
     "TILEON_HOPPER": "Hopper's own kernels are chosen; 0 leaves the portable ones",
     "TILEON_PDL": "programmatic dependent launch is on; 0 turns it off",
+    "TILEON_CPU_VECTORS": "the CPU's widest vectors; baseline, avx2 or avx512 takes none that are wider",
     "TILEON_LOG": "no log; 1 prints the kernel of every call",
     "TILEON_TUNE": "what tuning found is used; 1 measures what it has not met, 0 leaves it alone",
     "TILEON_CACHE_DIR": "the tuning cache is in $XDG_CACHE_HOME/tileon_ops or ~/.cache/tileon_ops",
@@ -36,7 +37,10 @@ OWN_ELSEWHERE = (
 # Others' that change what is found or what runs.
 OTHERS = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_LAUNCH_BLOCKING", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
 
-_SWITCHES = {"TILEON_HOPPER": ("0", "1"), "TILEON_PDL": ("0", "1"), "TILEON_LOG": ("0", "1"), "TILEON_TUNE": ("0", "1")}
+_SWITCHES = {
+    **dict.fromkeys(("TILEON_HOPPER", "TILEON_PDL", "TILEON_LOG", "TILEON_TUNE"), ("0", "1")),
+    "TILEON_CPU_VECTORS": ("baseline", "avx2", "avx512"),
+}
 
 
 def _look_at_variables(examination: Examination) -> None:
@@ -44,7 +48,8 @@ def _look_at_variables(examination: Examination) -> None:
     for name, values in _SWITCHES.items():
         value = os.environ.get(name)
         if value and value not in values:
-            examination.warning(f"{name}={value!r} is neither 0 nor 1.", "Set it to one of them, or unset it.")
+            offered = " nor ".join(values)
+            examination.warning(f"{name}={value!r} is neither {offered}.", "Set it to one of them, or unset it.")
     known = (*OWN, *OWN_ELSEWHERE)
     for name in sorted(os.environ):
         if name.startswith("TILEON_") and name not in known:

@@ -8,18 +8,40 @@ from torch import Tensor
 from tileon_ops._rules.activations import listing_activations
 from tileon_ops._rules.errors import raise_typed
 from tileon_ops._rules.required import check_tensors
+from tileon_ops.ops.quantized_tensor import QuantizedTensor
 
 # Registered when tileon_ops is imported. The overloads by name: a packet has to search for the right one at every call.
 _op = torch.ops.tileon.block_scaled_matmul.default
 _out_op = torch.ops.tileon.block_scaled_matmul.out
 
 
+def _parts(
+    name: str, operand: Tensor | QuantizedTensor, scale: Tensor | None, global_scale: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """What the op takes in the place of an operand, and the global scale with that of the operand in it."""
+    if not isinstance(operand, QuantizedTensor):
+        return operand, scale, global_scale
+    if scale is not None:
+        raise RuntimeError(
+            f"block_scaled_matmul: `scale_{name}` must be None where `{name}` is a QuantizedTensor, which has its own"
+        )
+    own = operand.global_scale
+    if name == "b" and own is not None and own.numel() != 1:
+        raise RuntimeError(
+            f"block_scaled_matmul: the global scale of `b` must be one element, got the shape {tuple(own.shape)}"
+        )
+    if own is not None:
+        own = own if name == "a" else own.reshape(())
+        global_scale = own if global_scale is None else own * global_scale
+    return operand.data, operand.scale, global_scale
+
+
 @listing_activations
 def block_scaled_matmul(
-    a: Tensor,
-    b: Tensor,
-    scale_a: Tensor | None,
-    scale_b: Tensor,
+    a: Tensor | QuantizedTensor,
+    b: Tensor | QuantizedTensor,
+    scale_a: Tensor | None = None,
+    scale_b: Tensor | None = None,
     bias: Tensor | None = None,
     global_scale: Tensor | None = None,
     *,
@@ -50,7 +72,8 @@ def block_scaled_matmul(
     stands for `2^(x - 127)`, 255 for NaN, which makes its whole block NaN.
 
     Args:
-        a: (m, k), of fp4 (m, k / 2) bytes. Any strides. Under scales of a byte, k is a multiple of what shares one.
+        a: (m, k), of fp4 (m, k / 2) bytes, any strides; under scales of a byte, k is a multiple of what shares one.
+            Or a `tileon_ops.QuantizedTensor`, which brings its scale and its global scale.
         b: (n, k), of fp4 (n, k / 2) bytes, likewise: a row for every column of the result.
         scale_a: None where `a` is float16 or bfloat16, which is multiplied as it is. Any strides.
             Of a byte: (m, k / vec), vec elements sharing one, or packed, (ceil(m / 128), ceil(k / vec / 4), 32, 4, 4),
@@ -80,7 +103,7 @@ def block_scaled_matmul(
         output's; nothing else changes.
 
     The error of a sum, before the result is rounded, is below `(4 + 2 sqrt(k)) 2^-23` times `sum |a||b|`, scales
-    included, and for a 16-bit `a` as `matmul` has it for such operands. fp8 under float32 scales errs on Hopper as
+    included, and for a 16-bit `a` as `matmul` has it for such operands. fp8 under float32 scales may err on Hopper as
     `matmul` does for fp8, typically by `2^-15` of it (`2^-12` where k is below 1024); its sums are scaled, and go on in
     float32, every 128 k.
 
@@ -95,6 +118,8 @@ def block_scaled_matmul(
 
     The formats are those of the OCP Microscaling Formats 1.0 and of NVIDIA's nvfp4.
     """
+    a, scale_a, global_scale = _parts("a", a, scale_a, global_scale)
+    b, scale_b, global_scale = _parts("b", b, scale_b, global_scale)
     options = {"activation": activation, "slope": slope, "out_dtype": out_dtype, "fast_accum": fast_accum}
     try:
         if out is None:

@@ -1,17 +1,15 @@
 """Who computes it: one function per provider, from a case and its operands to a call without arguments.
 
 `tileon`, `torch` and `triton` are eager calls. `<one of them>_graph` is CUDA-graph replay back to back, with operands
-that stay in L2 (warm) or, of a block-scaled product, that have left it when their turn comes again: so few rows meet
-the weights of one layer after another; see timing.py. `tileon_plain` is our product without the case's epilogue, to
-have both in one interleaved run. `tileon_fast` and `torch_fast` are the two with fast accumulation. Of fp8 operands
-`torch` is `torch._scaled_mm` with scales of 1.
+that stay in L2 (warm) or, of a block-scaled product, that have left it when their turn comes again (timing.py).
+`tileon_plain` is our product without the case's epilogue. `tileon_fast` and `torch_fast` are the two with fast
+accumulation. Of fp8 operands `torch` is `torch._scaled_mm` with scales of 1.
 
-Of block-scaled products, whose scales each provider holds in the layout that it reads, made beforehand:
-`tileon_prepared` has b prepared beforehand, by a private op that no layer uses today: as int8 where it fits that, else
-as bfloat16. `triton` is one kernel with tl.dot_scaled. `torch_dequantize` turns each operand into bfloat16, by one
-compiled kernel each on a GPU, for cuBLAS to multiply; for `torch_bf16` both were bfloat16 beforehand, and cuBLAS's
-product is all that is timed. Their result is bfloat16, where the others' is float16: torch has no product of the one
-into the other, and a conversion behind it would only slow it down.
+Of block-scaled products, whose scales each provider holds in the layout that it reads: `tileon_prepared` has b prepared
+beforehand, by a private op that no layer uses today: as int8 where it fits that, else as bfloat16. `torch_dequantize`
+turns each operand into bfloat16, by one compiled kernel each on a GPU, for cuBLAS to multiply; for `torch_bf16` both
+were bfloat16 beforehand. The result of these two is bfloat16, where the others' is float16: torch has no product of the
+one into the other.
 """
 
 from __future__ import annotations
@@ -49,6 +47,11 @@ class NotOffered(RuntimeError):
     """This provider does not compute this case, or not on this machine."""
 
 
+def _refuse(refused: bool, why: str) -> None:
+    if refused:
+        raise NotOffered(why)
+
+
 # Products of dtypes.
 
 
@@ -62,34 +65,27 @@ def tileon_call(case: Case, operands: Operands, config: int | None = None, *, fa
         scale_a, scale_b = map(torch.ops.tileon.pack_scales, operands.scales)
         options |= {"out_dtype": case.out_dtype, "fast_accum": fast_accum}
         return lambda: op(a, b, scale_a, scale_b, bias, **options)
-    _refuse_tf32_without_gpu(case, operands)
+    _refuse(case.allow_tf32 and operands.a.device.type != "cuda", "TF32 is the GPU's")
     op = torch.ops.tileon.matmul if config is None else torch.ops.tileon._matmul_with_config
     options |= {"allow_tf32": case.allow_tf32}
     options |= {"fast_accum": fast_accum} if config is None else {"config": config}
     return lambda: op(a, b, bias, **options)
 
 
-def _refuse_tf32_without_gpu(case: Case, operands: Operands) -> None:
-    if case.allow_tf32 and operands.a.device.type != "cuda":
-        raise NotOffered("TF32 is the GPU's")
-
-
 def _fast_call(case: Case, operands: Operands) -> Call:
-    if not (case.is_fp8 or case.is_block_scaled):
-        raise NotOffered("fast accumulation is for fp8")
+    _refuse(not (case.is_fp8 or case.is_block_scaled), "fast accumulation is for fp8")
     return tileon_call(case, operands, fast_accum=True)
 
 
 def _plain_call(case: Case, operands: Operands) -> Call:
-    if case.epilogue == "none":
-        raise NotOffered("the case is the plain product itself")
+    _refuse(case.epilogue == "none", "the case is the plain product itself")
     return tileon_call(replace(case, epilogue="none"), replace(operands, bias=None))
 
 
 def torch_call(case: Case, operands: Operands) -> Call:
     """torch's fastest eager spelling: addmm takes the bias into the product, but of a batch; the activation follows, in
     place where torch has it so."""
-    _refuse_tf32_without_gpu(case, operands)
+    _refuse(case.allow_tf32 and operands.a.device.type != "cuda", "TF32 is the GPU's")
     if case.is_fp8:
         return scaled_mm_call(case, operands)
     a, b, bias, activate = operands.a, operands.b, operands.bias, _ACTIVATIONS[case.activation]
@@ -103,24 +99,19 @@ def torch_call(case: Case, operands: Operands) -> Call:
 def scaled_mm_call(case: Case, operands: Operands, *, fast_accum: bool = False) -> Call:
     """`torch._scaled_mm` with scales of 1, for what cuBLAS offers of fp8."""
     a, b, bias, activate = operands.a, operands.b, operands.bias, _ACTIVATIONS[case.activation]
-    if not case.is_fp8:
-        raise NotOffered("fast accumulation is for fp8")
-    if case.dtype == "e5m2":
-        raise NotOffered("torch does not multiply e5m2 by e5m2 on a GPU")
-    if case.layout != "NT" or case.batch > 1:
-        raise NotOffered("both operands must be matrices, contiguous along k")
-    if case.k % 16 or case.n % 16:
-        raise NotOffered("k and n must be multiples of 16")
-    if a.device.type == "cuda" and torch.cuda.get_device_capability(a.device) < (8, 9):
-        raise NotOffered("torch multiplies fp8 from capability 8.9 on")
+    _refuse(not case.is_fp8, "fast accumulation is for fp8")
+    _refuse(case.dtype == "e5m2", "torch does not multiply e5m2 by e5m2 on a GPU")
+    _refuse(case.layout != "NT" or case.batch > 1, "both operands must be matrices, contiguous along k")
+    _refuse(case.k % 16 != 0 or case.n % 16 != 0, "k and n must be multiples of 16")
+    too_old = a.device.type == "cuda" and torch.cuda.get_device_capability(a.device) < (8, 9)
+    _refuse(too_old, "torch multiplies fp8 from capability 8.9 on")
     one, out_dtype = torch.ones((), device=a.device), case.out_dtype
     return lambda: activate(torch._scaled_mm(a, b, one, one, bias=bias, out_dtype=out_dtype, use_fast_accum=fast_accum))
 
 
 def _triton_peers(operands: Operands) -> ModuleType:
     """See triton_peers.py."""
-    if operands.a.device.type != "cuda":
-        raise NotOffered("Triton needs a GPU")
+    _refuse(operands.a.device.type != "cuda", "Triton needs a GPU")
     try:
         from benchmarks.measure.peers import triton_peers
     except ImportError as error:
@@ -130,12 +121,9 @@ def _triton_peers(operands: Operands) -> ModuleType:
 
 def _triton_call(case: Case, operands: Operands) -> Call:
     peers = _triton_peers(operands)
-    if case.dtype not in ("float16", "bfloat16") or case.layout != "NN":
-        raise NotOffered("the peer is float16 and bfloat16, NN")
-    if case.has_bias or case.activation not in ("none", "leaky_relu"):
-        raise NotOffered("the peer's epilogues are none and leaky_relu")
-    matmul, a, b, activation = peers.triton_matmul, operands.a, operands.b, case.activation
-    return lambda: matmul(a, b, activation, SLOPE)
+    _refuse(case.dtype not in ("float16", "bfloat16") or case.layout != "NN", "the peer is float16 and bfloat16, NN")
+    _refuse(case.epilogue not in ("none", "leaky_relu"), "the peer's epilogues are none and leaky_relu")
+    return peers.matmul_call(operands.a, operands.b, case.activation, SLOPE)
 
 
 # Block-scaled products.
@@ -144,8 +132,8 @@ def _triton_call(case: Case, operands: Operands) -> Call:
 def _prepared_call(case: Case, operands: Operands) -> Call:
     """All of the product but the preparation of b: as int8 where it can be that and all of it fits, else bfloat16."""
     device = operands.a.device
-    if device.type != "cuda" or torch.cuda.get_device_capability(device) != _HOPPER:
-        raise NotOffered("weights are prepared for Hopper's kernels alone")
+    is_hopper = device.type == "cuda" and torch.cuda.get_device_capability(device) == _HOPPER
+    _refuse(not is_hopper, "weights are prepared for Hopper's kernels alone")
     ops, a, b = torch.ops.tileon, operands.a, operands.b
     scale_a, scale_b = map(ops.pack_scales, operands.scales)
     prepared = ops._prepare_block_scaled(b, scale_b, form="int8") if case.dtype == "mxfp4" else None
@@ -157,16 +145,11 @@ def _prepared_call(case: Case, operands: Operands) -> Call:
 
 
 def _triton_block_scaled_call(case: Case, operands: Operands) -> Call:
-    """Triton's kernel in the quickest of its configurations."""
-    peers, device = _triton_peers(operands), operands.a.device
-    if FORMATS[case.dtype].scale == "e4m3" and torch.cuda.get_device_capability(device) < _BLACKWELL:
-        raise NotOffered("Triton does not compile e4m3 scales for this GPU")
-    if case.k % peers.BLOCK_K != 0:
-        raise NotOffered(f"the peer wants k a multiple of {peers.BLOCK_K}")
-    tensors = (operands.a, operands.b, *operands.scales)
-    config = peers.quickest_config(*tensors)
-    matmul = peers.triton_block_scaled_matmul
-    return lambda: matmul(*tensors, config)
+    peers = _triton_peers(operands)
+    too_old = torch.cuda.get_device_capability(operands.a.device) < _BLACKWELL
+    _refuse(FORMATS[case.dtype].scale == "e4m3" and too_old, "Triton does not compile e4m3 scales for this GPU")
+    _refuse(case.k % peers.BLOCK_K != 0, f"the peer wants k a multiple of {peers.BLOCK_K}")
+    return peers.block_scaled_call(operands.a, operands.b, *operands.scales)
 
 
 def dequantize_call(case: Case, operands: Operands) -> Call:
@@ -234,18 +217,13 @@ BLOCK_SCALED_PROVIDERS = (*_BLOCK_SCALED, "tileon_graph", "torch_bf16_graph")
 
 
 def arm(provider: str, case: Case, operands: Operands) -> Arm:
-    """The provider's arm on these operands; a graph goes round operand sets of its own.
-
-    Raises:
-        NotOffered: with the reason.
-    """
+    """The provider's arm on these operands, or NotOffered; a graph goes round operand sets of its own."""
     name = provider.removesuffix("_graph")
     make_call = (_BLOCK_SCALED if case.is_block_scaled else _DENSE)[name]
     if name == provider:
         return Arm(make_call(case, operands))
     device = operands.a.device
-    if device.type != "cuda":
-        raise NotOffered("CUDA graphs need a GPU")
+    _refuse(device.type != "cuda", "CUDA graphs need a GPU")
     cold = case.is_block_scaled
     sets = cold_sets(case.bytes, device) if cold else warm_sets(case.bytes, l2_bytes(device))
     calls = [make_call(case, make_operands(case, device, seed)) for seed in range(sets)]

@@ -1,10 +1,8 @@
 """The peers in Triton: a matrix product with a fused leaky_relu, and a block-scaled one by `tl.dot_scaled`, both with
-grouped tile order. Needs a GPU to import usefully.
+grouped tile order, after the ideas of Triton's tutorials. Needs a GPU to import usefully.
 
-After the ideas of Triton's tutorials, written anew. The first masks its bounds, so any size works, and reads both
-operands through their strides. Where the hardware has no block-scaled instruction, as on Hopper, Triton widens the
-operands of the second to 16 bits inside the kernel. Scales are read as they are, (rows, k / 32): only Blackwell asks
-for another layout.
+The first masks its bounds, so any size works, and reads both operands through their strides. The second reads scales as
+they are, (rows, k / vec). Each is timed in the quickest of its configurations.
 """
 
 # mypy: disable-error-code="import-untyped, untyped-decorator, no-untyped-def"
@@ -12,6 +10,7 @@ for another layout.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -22,35 +21,29 @@ BLOCK_K = 128  # k of a block-scaled product must be a multiple: with no mask in
 _GROUP_M = 8
 _BENCH = {"warmup": 10, "rep": 40}  # ms: Triton's own 25 + 100 for each configuration would be most of a benchmark
 
-Config = tuple[int, int, int, int]  # block_m, block_n, warps, stages
+Call = Callable[[], torch.Tensor]
+Config = tuple[int, int, int, int, int]  # block_m, block_n, block_k, warps, stages
 
-# Few on purpose: each row is compiled for each dtype and activation or format, and tried on each size. From the tiles
-# for the largest products to those for the smallest.
-_MATMUL_CONFIGS = [
-    triton.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": _GROUP_M}, num_warps=warps, num_stages=stages)
-    for m, n, k, warps, stages in [
-        (128, 256, 64, 8, 3),
-        (256, 128, 64, 8, 3),
-        (128, 128, 64, 4, 4),
-        (128, 128, 64, 8, 3),
-        (128, 64, 32, 4, 4),
-        (64, 64, 64, 4, 4),
-        (64, 32, 64, 4, 5),
-    ]
-]
-_BLOCK_SCALED_CONFIGS: tuple[Config, ...] = (
-    (128, 256, 8, 3),
-    (128, 256, 8, 2),
-    (256, 128, 8, 3),
-    (128, 128, 8, 4),
-    (128, 128, 8, 3),
-    (128, 128, 4, 3),
-    (128, 64, 4, 4),
+# Few on purpose: each is compiled for each dtype and activation or format, and tried on each size. From the tiles for
+# the largest products to those for the smallest.
+_MATMUL_CONFIGS: tuple[Config, ...] = (
+    (128, 256, 64, 8, 3),
+    (256, 128, 64, 8, 3),
+    (128, 128, 64, 4, 4),
+    (128, 128, 64, 8, 3),
+    (128, 64, 32, 4, 4),
+    (64, 64, 64, 4, 4),
+    (64, 32, 64, 4, 5),
 )
-
-
-def _bench(call, quantiles):
-    return triton.testing.do_bench(call, quantiles=quantiles, **_BENCH)
+_BLOCK_SCALED_CONFIGS: tuple[Config, ...] = (
+    (128, 256, BLOCK_K, 8, 3),
+    (128, 256, BLOCK_K, 8, 2),
+    (256, 128, BLOCK_K, 8, 3),
+    (128, 128, BLOCK_K, 8, 4),
+    (128, 128, BLOCK_K, 8, 3),
+    (128, 128, BLOCK_K, 4, 3),
+    (128, 64, BLOCK_K, 4, 4),
+)
 
 
 @triton.jit
@@ -66,7 +59,6 @@ def _tile(m, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.conste
 
 
 # Rows past the end of an operand wrap round to valid ones: what they add lands in rows that the store masks away.
-@triton.autotune(configs=_MATMUL_CONFIGS, key=["m", "n", "k"], do_bench=_bench)
 @triton.jit
 def _matmul_kernel(
     a_pointer, b_pointer, out_pointer, m, n, k, a_stride_m, a_stride_k, b_stride_k, b_stride_n, out_stride_m, slope,
@@ -116,27 +108,20 @@ def _block_scaled_kernel(
     tl.store(out, total.to(out_pointer.dtype.element_ty), mask=(rows[:, None] < m) & (columns[None, :] < n))
 
 
-def triton_matmul(a: torch.Tensor, b: torch.Tensor, activation: str = "none", slope: float = 0.01) -> torch.Tensor:
-    """a: (m, k), b: (k, n), both float16 or bfloat16 on one GPU; returns (m, n), contiguous, in their dtype.
+def matmul_call(a: torch.Tensor, b: torch.Tensor, activation: str, slope: float) -> Call:
+    """a: (m, k), b: (k, n), both float16 or bfloat16 on one GPU; the call returns (m, n), contiguous, in their dtype.
 
-    The float32 sum is activated, then rounded once.
-
-    Raises:
-        ValueError: an activation other than none and leaky_relu.
+    The float32 sum is activated, by leaky_relu or none, then rounded once.
     """
-    if activation not in ("none", "leaky_relu"):
-        raise ValueError(f"triton_matmul: `activation` must be none or leaky_relu, got {activation!r}")
-    m, k = a.shape
-    n = b.shape[1]
-    out = torch.empty((m, n), dtype=a.dtype, device=a.device)
+    (m, k), n = a.shape, b.shape[1]
 
-    def grid(config: dict[str, int]) -> tuple[int]:
-        return (triton.cdiv(m, config["BLOCK_M"]) * triton.cdiv(n, config["BLOCK_N"]),)
+    def call(config: Config) -> torch.Tensor:
+        out = torch.empty((m, n), dtype=a.dtype, device=a.device)
+        strides = (*a.stride(), *b.stride(), out.stride(0))
+        _launch(_matmul_kernel, config, (a, b, out), (m, n, k), *strides, slope, LEAKY_RELU=activation == "leaky_relu")
+        return out
 
-    _matmul_kernel[grid](
-        a, b, out, m, n, k, *a.stride(), *b.stride(), out.stride(0), slope, LEAKY_RELU=activation == "leaky_relu"
-    )
-    return out
+    return _quickest(call, _MATMUL_CONFIGS)
 
 
 def _format(operand: torch.Tensor) -> tuple[str, int]:
@@ -144,48 +129,39 @@ def _format(operand: torch.Tensor) -> tuple[str, int]:
     return ("e2m1", 2) if operand.dtype == torch.uint8 else ("e4m3", 1)
 
 
-def triton_block_scaled_matmul(
-    a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, config: Config
-) -> torch.Tensor:
-    """(a * scale_a) @ (b * scale_b)^T with float32 sums; returns (m, n), contiguous, float16.
-
-    Args:
-        a: (m, k) float8_e4m3fn, or (m, k / 2) uint8 with two e2m1 codes a byte; contiguous, k a multiple of BLOCK_K.
-        b: (n, k) or (n, k / 2), likewise.
-        scale_a: (m, k / 32) uint8, the bytes of e8m0; where the GPU has the instruction also (m, k / 16) float8_e4m3fn.
-            Contiguous.
-        scale_b: (n, k / 32), likewise.
-        config: from quickest_config.
-    """
+def block_scaled_call(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> Call:
+    """(a * scale_a) @ (b * scale_b)^T of contiguous operands (cases.py), k a multiple of BLOCK_K, with float32 sums:
+    the call returns (m, n), contiguous, float16. Scales in e4m3 only where the GPU has the instruction."""
     (a_format, a_per_byte), (b_format, b_per_byte) = _format(a), _format(b)
     m, n, k = a.shape[0], b.shape[0], a.shape[1] * a_per_byte
-    block_m, block_n, warps, stages = config
-    out = torch.empty((m, n), dtype=torch.float16, device=a.device)
-    _block_scaled_kernel[(triton.cdiv(m, block_m) * triton.cdiv(n, block_n),)](
-        *(a, b, scale_a, scale_b, out, m, n, k, a.stride(0), b.stride(0), scale_a.stride(0)),
-        *(a_format, b_format, a_per_byte, b_per_byte, k // scale_a.shape[1], block_m, block_n, BLOCK_K, _GROUP_M),
-        num_warps=warps,
-        num_stages=stages,
-    )
-    return out
+    formats = {"A_FORMAT": a_format, "B_FORMAT": b_format, "A_PER_BYTE": a_per_byte, "B_PER_BYTE": b_per_byte}
+
+    def call(config: Config) -> torch.Tensor:
+        out = torch.empty((m, n), dtype=torch.float16, device=a.device)
+        tensors, strides = (a, b, scale_a, scale_b, out), (a.stride(0), b.stride(0), scale_a.stride(0))
+        _launch(_block_scaled_kernel, config, tensors, (m, n, k), *strides, VEC=k // scale_a.shape[1], **formats)
+        return out
+
+    return _quickest(call, _BLOCK_SCALED_CONFIGS)
 
 
-def quickest_config(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> Config:
-    """The configuration of a block-scaled product with the least median time on these operands.
+def _launch(kernel, config: Config, tensors, shape: tuple[int, int, int], *arguments, **constants) -> None:
+    block_m, block_n, block_k, warps, stages = config
+    tiles = (triton.cdiv(shape[0], block_m) * triton.cdiv(shape[1], block_n),)
+    constants |= {"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k, "GROUP_M": _GROUP_M}
+    kernel[tiles](*tensors, *shape, *arguments, **constants, num_warps=warps, num_stages=stages)
 
-    Not `triton.autotune`: that ends at the first configuration which a compiler pass refuses.
 
-    Raises:
-        RuntimeError: where none compiles and runs, with what the last one said.
-    """
+def _quickest(call: Callable[[Config], torch.Tensor], configs: tuple[Config, ...]) -> Call:
+    """The call in the configuration of the least median time. Not `triton.autotune`: that ends at the first
+    configuration which a compiler pass refuses."""
     milliseconds: dict[Config, float] = {}
     said = ""
-    for config in _BLOCK_SCALED_CONFIGS:
-        call = partial(triton_block_scaled_matmul, a, b, scale_a, scale_b, config)
+    for config in configs:
         try:
-            milliseconds[config] = triton.testing.do_bench(call, return_mode="median", **_BENCH)
+            milliseconds[config] = triton.testing.do_bench(partial(call, config), return_mode="median", **_BENCH)
         except Exception as error:  # out of shared memory, a pass that fails, ptxas: each has a class of its own
             said = str(error)
     if not milliseconds:
-        raise RuntimeError(f"quickest_config: no configuration compiles and runs, the last one: {said}")
-    return min(milliseconds, key=lambda config: milliseconds[config])
+        raise RuntimeError(f"Triton: no configuration compiles and runs, the last one: {said}")
+    return partial(call, min(milliseconds, key=milliseconds.__getitem__))

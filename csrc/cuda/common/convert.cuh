@@ -6,11 +6,17 @@
 #include <cuda_fp8.h>
 
 #include <cstdint>
+#include <tuple>
 #include <type_traits>
 
 #include "core/formats.h"
 
 namespace tileon {
+
+// An element of a dtype in memory; a pair of e2m1 has no type.
+template <DType kDType>
+using DeviceType = std::tuple_element_t<static_cast<int>(kDType),  // in the order of DType
+                                        std::tuple<__half, __nv_bfloat16, float, double, __nv_fp8_e4m3, __nv_fp8_e5m2>>;
 
 // Calls `use` with an element of a dtype: float16, bfloat16 or float32.
 template <typename Use>

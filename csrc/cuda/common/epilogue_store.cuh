@@ -110,7 +110,7 @@ class WarpStore {
         case DType::kBFloat16:
           return store_as<__nv_bfloat16, kRows, kPitch>(rows);
         case DType::kFloat8E4M3:
-          if constexpr (std::is_same_v<Problem, ScaledKernelProblem>) return store_as<E4M3, kRows, kPitch>(rows);
+          if constexpr (std::is_base_of_v<ScaledKernelProblem, Problem>) return store_as<E4M3, kRows, kPitch>(rows);
           return;
         default:
           return store_as<float, kRows, kPitch>(rows);

@@ -25,6 +25,8 @@ inline bool is_for(const Backend& backend, const Gpu& gpu) {
          (backend.max_capability != 90 || may_choose_hopper());
 }
 
+constexpr int kPortableCapability = 80;  // from which on the portable kernels run
+
 // A config by its backend, and by its number there.
 struct BackendConfig {
   const Backend* backend = nullptr;
@@ -91,6 +93,18 @@ struct Backends {
     for (const Backend* backend : all) {
       const BackendConfig config{backend, is_for(*backend, gpu) ? backend->choose_config(problem, gpu) : -1};
       if (config.number >= 0 && (has_scratch || config.scratch_bytes(problem) == 0)) return config;
+    }
+    return {};
+  }
+
+  // What the first willing backend chooses that runs on every GPU from Ampere on and under a device flag; one always
+  // does.
+  BackendConfig choose_portable(const Problem& problem, const Gpu& gpu) const {
+    for (const Backend* backend : all) {
+      const bool is_portable = backend->min_capability == kPortableCapability && backend->scratch_bytes == nullptr;
+      if (!is_portable) continue;
+      const BackendConfig config{backend, backend->choose_config(problem, gpu)};
+      if (config.number >= 0) return config;
     }
     return {};
   }

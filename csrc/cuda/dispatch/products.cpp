@@ -8,8 +8,9 @@
 
 #include "checks/scaled_products.h"
 #include "cuda/dispatch/device.h"
+#include "cuda/dispatch/expanded.h"
 #include "cuda/dispatch/plan.h"
-#include "cuda/dispatch/scaled_mm.h"
+#include "cuda/dispatch/tables.h"
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm80/sm80.h"
@@ -23,10 +24,11 @@ namespace tileon {
 namespace {
 
 // A call runs by the first backend that is for the GPU and takes the problem. The last backend takes every problem.
-constexpr const Backend* kDense[] = {&sm90::kDenseBackend, &sm80::kDenseBackend};
-constexpr const Backend* kBlockScaled[] = {&sm90::kBlockScaledBackend, &scaled_mm::kBackend,
-                                           &sm80::kBlockScaledBackend};
-constexpr Backends backends_of(bool is_scaled) { return is_scaled ? Backends{kBlockScaled} : Backends{kDense}; }
+constexpr const Backend* kScaledBackends[] = {&sm90::kBlockScaledBackend, &scaled_mm::kBackend,
+                                              &sm80::kBlockScaledBackend, &expanded::kBackend, &sm80::kDecodedBackend};
+constexpr Backends backends_of(bool is_scaled) {
+  return is_scaled ? Backends{kScaledBackends} : Backends{kDenseBackends};
+}
 Backends backends_of(const Problem& problem) { return backends_of(problem.is_scaled()); }
 
 // ---- copies ----
@@ -184,17 +186,6 @@ Way way_to_run(const Problem& problem, const ProductArguments& arguments, int64_
 
 // ---- the run ----
 
-// Runs a config. Where the data may need the portable kernels (the table's last backend), those follow; they leave at
-// once where the data do not.
-void run_config(const BackendConfig& config, const Problem& problem, const Gpu& gpu, void* scratch,
-                cudaStream_t stream) {
-  Problem again = problem;
-  again.device_flag = config.backend->run(config.number, problem, gpu, scratch, stream);
-  if (again.device_flag.words == nullptr) return;
-  const Backend& portable = *backends_of(problem).all.back();
-  portable.run(portable.choose_config(again, gpu), again, gpu, nullptr, stream);
-}
-
 struct Cuda : CudaDevice {
   static void require_prepared(const char*) {}
 
@@ -224,7 +215,7 @@ struct Cuda : CudaDevice {
     }
     uint8_t* begin = memory ? static_cast<uint8_t*>(memory->mutable_data_ptr()) : nullptr;
     if (way.a || way.b) copy_operands(way, problem, arguments, begin, stream);
-    run_config(way.config, way.problem, gpu, begin + way.begin_of_scratch(), stream);
+    run_config(backends_of(way.problem), way.config, way.problem, gpu, begin + way.begin_of_scratch(), stream);
     record_kernel(way.config.name(), {way.a.has_value(), way.b.has_value(), short_of_memory});
     log_call(problem);
   }

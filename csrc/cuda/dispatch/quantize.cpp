@@ -1,5 +1,8 @@
 // quantize, dequantize, pack_scales and unpack_scales on CUDA tensors.
 #include "entry/quantize.h"
+
+#include <optional>
+
 #include "cuda/dispatch/device.h"
 #include "cuda/elementwise/elementwise.h"
 #include "tuning/kernel_log.h"
@@ -8,7 +11,16 @@ namespace tileon {
 namespace {
 
 struct Cuda : CudaDevice {
-  static void run(const QuantizeProblem& problem, const Tensor& x) { run("quantize", run_quantize, problem, x); }
+  static void run(const QuantizeProblem& problem, const Tensor& x) {
+    std::optional<Tensor> workspace;
+    if (const int64_t bytes = quantize_workspace(problem); bytes > 0)
+      workspace = allocate("quantize", x, {1, {bytes}}, ScalarType::Byte);
+    void* const memory = workspace ? workspace->mutable_data_ptr() : nullptr;
+    const auto launch = [memory](const QuantizeProblem& given, cudaStream_t stream) {
+      run_quantize(given, memory, stream);
+    };
+    run("quantize", launch, problem, x);
+  }
   static void run(const DequantizeProblem& problem, const Tensor& data) {
     run("dequantize", run_dequantize, problem, data);
   }
@@ -18,9 +30,8 @@ struct Cuda : CudaDevice {
 
  private:
   // On the device and the current stream of `like`. `kernel` is its name in the log.
-  template <typename Problem>
-  static void run(const char* kernel, void (*launch)(const Problem&, cudaStream_t), const Problem& problem,
-                  const Tensor& like) {
+  template <typename Problem, typename Launch>
+  static void run(const char* kernel, const Launch& launch, const Problem& problem, const Tensor& like) {
     const int device = like.get_device_index();
     const CurrentDevice current_device(device);
     launch(problem, current_stream(kernel, device));

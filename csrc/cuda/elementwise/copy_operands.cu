@@ -8,9 +8,8 @@
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
-#include <type_traits>
+#include <tuple>
 
-#include "cuda/common/kernel_choice.h"
 #include "cuda/common/tile_order.h"
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/ptx/convert.cuh"
@@ -53,17 +52,8 @@ struct CopyParams {
 // ---- rows of the operand are rows of the copy ----
 
 template <int kBytes>
-struct UnitOf;
-template <>
-struct UnitOf<1> : std::type_identity<uint8_t> {};
-template <>
-struct UnitOf<2> : std::type_identity<uint16_t> {};
-template <>
-struct UnitOf<4> : std::type_identity<uint32_t> {};
-template <>
-struct UnitOf<8> : std::type_identity<uint2> {};
-template <>
-struct UnitOf<16> : std::type_identity<uint4> {};
+using UnitOf =
+    std::tuple_element_t<std::bit_width(unsigned{kBytes}) - 1, std::tuple<uint8_t, uint16_t, uint32_t, uint2, uint4>>;
 
 // Of small units a chunk alone has as many loads as a thread should have under way.
 constexpr int rows_of_thread(int unit) { return unit >= 4 ? 4 : unit; }
@@ -73,7 +63,7 @@ constexpr int rows_of_block(int log2_lanes, int unit) { return (kThreads >> log2
 template <int kBytes>
 __device__ __forceinline__ void copy_rows(const CopyPart& part, int row_block, int column_block, int64_t matrix) {
   const OperandCopyProblem& problem = part.problem;
-  using Unit = typename UnitOf<kBytes>::type;
+  using Unit = UnitOf<kBytes>;
   constexpr int units = kChunk / kBytes, rows = rows_of_thread(kBytes);
   struct alignas(kChunk) Chunk {
     Unit units[kChunk / kBytes];

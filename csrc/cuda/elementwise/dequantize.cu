@@ -77,13 +77,14 @@ __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1
     dequantize(const __grid_constant__ DequantizeProblem problem) {
   using Lane = LaneCodes<kFormat>;
   constexpr int vec = Lane::format.vec;
-  const float global = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
+  float global = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
 
   Walk::walk(problem.rows, [&](int64_t row, int64_t begin) {
     const int inside = Walk::inside(begin, problem.k) - Walk::lane_begin();  // of this lane's spans
     const int64_t k = begin + Walk::lane_begin();
     const uint8_t* from = problem.data + row * problem.stride_row + k * Lane::bits / 8 * problem.stride_k;
-    const uint8_t* scales = problem.scale + problem.scale_strides.offset(row, k / vec);
+    const uint8_t* scales = static_cast<const uint8_t*>(problem.scale) + problem.scale_strides.offset(row, k / vec);
+    if (problem.global_stride != 0) global = problem.global_scale[row * problem.global_stride];
     Element* out = static_cast<Element*>(problem.out) + row * problem.k + k;
 
     Lane lanes[Walk::kCount];
@@ -120,6 +121,65 @@ void launch_dequantize(const DequantizeProblem& problem, cudaStream_t stream) {
   launch(problem, problem.rows, problem.k, stream);
 }
 
+// ---- float32 scales ----
+
+struct Float32Params {
+  DequantizeProblem problem;
+  int row_shift;  // 2 to the power of it are the rows that share a scale; where all do, the scales' stride is 0
+};
+constexpr int kColumnShift = 7;  // 128 numbers of a row do, or all
+
+// `kVectors`: rows of codes and of numbers are vectors from end to end, so that a lane has all of its numbers or none.
+template <DType kElement, typename Element, bool kVectors>
+__global__ void __launch_bounds__(Walk::kThreads) dequantize_float32(const __grid_constant__ Float32Params params) {
+  const DequantizeProblem& problem = params.problem;
+  const float* scales = static_cast<const float*>(problem.scale);
+  const auto value_of = [](uint32_t code) {
+    if constexpr (kElement == DType::kInt8) return static_cast<float>(static_cast<int8_t>(code));
+    return fast_value<DType::kFloat8E4M3>(code << 24);
+  };
+  Walk::walk(problem.rows, [&](int64_t row, int64_t begin) {
+    begin += Walk::lane_begin();
+#pragma unroll
+    for (int span = 0; span < Walk::kCount; ++span) {
+      const int64_t k = begin + span * Walk::kSpanElements;
+      const int count = static_cast<int>(min(problem.k - k, static_cast<int64_t>(kLaneElements)));
+      if (count <= 0) continue;
+      const uint8_t* from = problem.data + row * problem.stride_row + k * problem.stride_k;
+      Element* out = static_cast<Element*>(problem.out) + row * problem.k + k;
+      const float scale = scales[(row >> params.row_shift) * problem.scale_strides.row +
+                                 (k >> kColumnShift) * problem.scale_strides.col];
+      uint8_t codes[kLaneElements] = {};
+      if constexpr (kVectors) {
+        *reinterpret_cast<uint2*>(codes) = *reinterpret_cast<const uint2*>(from);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kLaneElements; ++i)
+          if (i < count) codes[i] = from[i * problem.stride_k];
+      }
+      float numbers[kLaneElements];
+#pragma unroll
+      for (int i = 0; i < kLaneElements; ++i) numbers[i] = value_of(codes[i]) * scale;
+      if constexpr (kVectors) {
+        store_numbers(out, numbers);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kLaneElements; ++i)
+          if (i < count) out[i] = round_to<Element>(numbers[i]);
+      }
+    }
+  });
+}
+
+template <DType kElement, typename Element>
+void launch_dequantize_float32(const DequantizeProblem& problem, cudaStream_t stream) {
+  const bool vectors =
+      problem.k % kLaneElements == 0 && has_vectors(problem.data, problem.stride_row, problem.stride_k, kLaneElements);
+  const auto launch = vectors ? launch_row_walk<Walk, &dequantize_float32<kElement, Element, true>, Float32Params>
+                              : launch_row_walk<Walk, &dequantize_float32<kElement, Element, false>, Float32Params>;
+  launch({problem, info(problem.format).rows == 1 << kColumnShift ? kColumnShift : 0}, problem.rows, problem.k, stream);
+}
+
 // The kernel that moves scales has a thread for four columns of a row.
 constexpr int kColBlocksPerCta = 4;  // a thread for each row of each
 constexpr int kMoveThreads = kScaleBlockRows * kColBlocksPerCta;
@@ -149,6 +209,14 @@ __global__ void __launch_bounds__(kMoveThreads) move_scales(const __grid_constan
 }  // namespace
 
 void run_dequantize(const DequantizeProblem& problem, cudaStream_t stream) {
+  if (!has_packed_scales(problem.format)) {
+    visit<DType::kFloat8E4M3, DType::kInt8>(info(problem.format).dtype, [&](auto element) {
+      visit_elements(problem.out_dtype, [&](auto number) {
+        launch_dequantize_float32<decltype(element)::value, decltype(number)>(problem, stream);
+      });
+    });
+    return;
+  }
   visit<Format::kMxfp8, Format::kMxfp4, Format::kNvfp4>(problem.format, [&](auto format) {
     visit_elements(problem.out_dtype, [&](auto element) {
       launch_dequantize<decltype(format)::value, decltype(element)>(problem, stream);

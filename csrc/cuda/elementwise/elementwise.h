@@ -1,5 +1,6 @@
-// What the rest of the library may know of the kernels that quantize, dequantize, move scales, copy operands, and take
-// a gradient through bias and activation. Problems may be empty. All throw std::runtime_error where CUDA refuses.
+// What the rest of the library may know of the kernels that quantize, dequantize, move scales, copy and expand
+// operands, finish sums, and take a gradient through bias and activation. Problems may be empty. All throw
+// std::runtime_error where CUDA refuses.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,12 +11,19 @@
 
 namespace tileon {
 
-void run_quantize(const QuantizeProblem& problem, cudaStream_t stream);
+// Bytes of GPU memory that run_quantize needs besides: for the largest magnitudes of parts, where one scale is for all.
+int64_t quantize_workspace(const QuantizeProblem& problem);
+void run_quantize(const QuantizeProblem& problem, void* workspace, cudaStream_t stream);
+void run_quantize_float32(const QuantizeProblem& problem, void* workspace, cudaStream_t stream);  // run_quantize's part
+
 void run_dequantize(const DequantizeProblem& problem, cudaStream_t stream);
 void run_scale_pack(const ScalePackProblem& problem, cudaStream_t stream);
 
 // Of the one or two operands of a product, in one launch.
 void run_operand_copies(std::span<const OperandCopyProblem> problems, cudaStream_t stream);
+
+void run_operand_expansion(const OperandExpandProblem& problem, cudaStream_t stream);
+void run_finish(const FinishProblem& problem, cudaStream_t stream);
 
 // Bytes of GPU memory that run_epilogue_backward needs besides: the sums of the rows' shares, none without grad_bias.
 int64_t epilogue_backward_workspace(const EpilogueBackwardProblem& problem, int sm_count);

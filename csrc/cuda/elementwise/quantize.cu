@@ -1,4 +1,4 @@
-// Numbers to codes and packed scales, in one pass.
+// Numbers to codes and packed scales, in one pass. (Float32 scales: quantize_float32.cu.)
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
@@ -9,53 +9,14 @@
 #include "cuda/common/convert.cuh"
 #include "cuda/common/kernel_choice.h"
 #include "cuda/elementwise/elementwise.h"
+#include "cuda/elementwise/lane_numbers.cuh"
 #include "cuda/elementwise/row_walk.cuh"
 #include "cuda/ptx/convert.cuh"
 
 namespace tileon {
 namespace {
 
-constexpr int kLaneElements = 16;
 using Walk = RowWalk<kLaneElements, 2, 4>;
-constexpr int kVectorBytes = 16;  // of a load
-
-// A lane's numbers as they are in memory.
-template <typename Element>
-struct alignas(kVectorBytes) LaneNumbers {
-  using Pair = std::conditional_t<std::is_same_v<Element, __half>, __half2, __nv_bfloat162>;
-
-  Element numbers[kLaneElements];
-
-  __device__ __forceinline__ void gather(const Element* from, int64_t stride) {
-#pragma unroll
-    for (int i = 0; i < kLaneElements; ++i) numbers[i] = from[i * stride];
-  }
-
-  // Two numbers of 16 bits.
-  __device__ __forceinline__ Pair& pair(int i) { return reinterpret_cast<Pair*>(numbers)[i]; }
-  __device__ __forceinline__ const Pair& pair(int i) const { return reinterpret_cast<const Pair*>(numbers)[i]; }
-
-  // Numbers 2 i and 2 i + 1.
-  __device__ __forceinline__ float2 two(int i) const {
-    if constexpr (std::is_same_v<Element, float>) {
-      return {numbers[2 * i], numbers[2 * i + 1]};
-    } else {
-      return widen(pair(i));
-    }
-  }
-
-  __device__ __forceinline__ LaneNumbers magnitudes() const {
-    LaneNumbers result;
-    if constexpr (std::is_same_v<Element, float>) {
-#pragma unroll
-      for (int i = 0; i < kLaneElements; ++i) result.numbers[i] = fabsf(numbers[i]);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kLaneElements / 2; ++i) result.pair(i) = __habs2(pair(i));
-    }
-    return result;
-  }
-};
 
 // The codes of e2m1_code (small_floats.h), eight at a time and in fewer instructions: as much as can be in float32's or
 // float16's arithmetic, which has twice the rate of the integers'.
@@ -171,32 +132,6 @@ struct LaneCodes {
   }
 };
 
-// The largest of a lane's magnitudes; NaN where one of them is.
-template <typename Element>
-__device__ __forceinline__ float lane_amax(const LaneNumbers<Element>& magnitudes) {
-  if constexpr (std::is_same_v<Element, float>) {
-    float amax = 0;
-#pragma unroll
-    for (const float magnitude : magnitudes.numbers) amax = ptx::max_nan(amax, magnitude);
-    return amax;
-  } else {
-    auto amax = magnitudes.pair(0);
-#pragma unroll
-    for (int i = 1; i < kLaneElements / 2; ++i) amax = __hmax2_nan(amax, magnitudes.pair(i));
-    return widen(__hmax_nan(amax.x, amax.y));
-  }
-}
-
-// The largest magnitude of a block, in each of its lanes.
-template <int kLanesPerBlock, typename Element>
-__device__ __forceinline__ float block_amax(const LaneNumbers<Element>& magnitudes) {
-  float amax = lane_amax(magnitudes);
-#pragma unroll
-  for (int apart = 1; apart < kLanesPerBlock; apart *= 2)
-    amax = ptx::max_nan(amax, __shfl_xor_sync(0xffffffffu, amax, apart));
-  return amax;
-}
-
 // 1 / scale for a scale of e4m3 that is normal, as IEEE rounds it. No quotient of so short a number lies near the
 // middle of two float32, so that one step from the processor's estimate, which has all but the last bit, comes to the
 // right one.
@@ -222,15 +157,20 @@ __device__ __forceinline__ BlockScale fast_nvfp4_scale(float amax, float global,
   return {byte, is_finite ? factor : 0.0f};
 }
 
-// What makes a block's scale of its largest magnitude, once a thread.
+// What makes a block's scale of its largest magnitude: once a thread, or once a row where each has its own global
+// scale.
 template <Format kFormat>
 struct AccumulatorScale {
   float global = 1, inverse = 1;
   ScaleRounding rounding;
 
   __device__ __forceinline__ explicit AccumulatorScale(const QuantizeProblem& problem) : rounding(problem.rounding) {
-    if (kFormat == Format::kNvfp4 && problem.global_scale != nullptr) {
-      global = *problem.global_scale;
+    if (problem.global_scale != nullptr && problem.global_stride == 0) read_global(problem, 0);
+  }
+
+  __device__ __forceinline__ void read_global(const QuantizeProblem& problem, int64_t row) {
+    if constexpr (kFormat == Format::kNvfp4) {
+      global = problem.global_scale[row * problem.global_stride];
       inverse = 1.0f / global;
     }
   }
@@ -246,7 +186,7 @@ __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1
     quantize(const __grid_constant__ QuantizeProblem problem) {
   constexpr FormatInfo format = info(kFormat);
   constexpr uint8_t scale_nan = format.scale == ScaleType::kE8M0 ? kE8M0NaN : kE4M3NaN;
-  const AccumulatorScale<kFormat> scaling(problem);
+  AccumulatorScale<kFormat> scaling(problem);
   const int64_t cols = problem.k / format.vec;
   const ScaleStrides packed = packed_scales(cols);
   const int64_t padded_rows = scale_row_blocks(problem.rows) * kScaleBlockRows;
@@ -260,7 +200,8 @@ __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1
     const int64_t k = begin + lane_begin;
     const Element* from = x + row * problem.stride_row + k * problem.stride_k;
     uint8_t* data = problem.data + (row * problem.k + k) / elements_per_byte(format.dtype);
-    uint8_t* scales = problem.scale + packed.offset(row, k / format.vec);
+    uint8_t* scales = static_cast<uint8_t*>(problem.scale) + packed.offset(row, k / format.vec);
+    if (problem.global_stride != 0 && row < problem.rows) scaling.read_global(problem, row);
 
     static_assert(Walk::kSpanElements / format.vec % kScaleBlockCols == 0,
                   "a span begins where a block of scales does");
@@ -307,7 +248,8 @@ void launch_quantize(const QuantizeProblem& problem, cudaStream_t stream) {
 
 }  // namespace
 
-void run_quantize(const QuantizeProblem& problem, cudaStream_t stream) {
+void run_quantize(const QuantizeProblem& problem, void* workspace, cudaStream_t stream) {
+  if (!has_packed_scales(problem.format)) return run_quantize_float32(problem, workspace, stream);
   visit<Format::kMxfp8, Format::kMxfp4, Format::kNvfp4>(problem.format, [&](auto format) {
     visit_elements(problem.dtype,
                    [&](auto element) { launch_quantize<decltype(format)::value, decltype(element)>(problem, stream); });

@@ -14,51 +14,24 @@ namespace tileon::ptx {
 template <typename ElementA, typename ElementB = ElementA>
 __device__ __forceinline__ void mma_m16n8(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 
-template <>
-__device__ __forceinline__ void mma_m16n8<__half, __half>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                                          uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-template <>
-__device__ __forceinline__ void mma_m16n8<__nv_bfloat16, __nv_bfloat16>(float (&d)[4], const uint32_t (&a)[4],
-                                                                        uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// float stands for tf32 here: the registers hold what float_to_tf32 returned.
-template <>
-__device__ __forceinline__ void mma_m16n8<float, float>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                                        uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// No function can put the names into the instruction's text.
-#define TILEON_MMA_FLOAT8(A, B, NAMES)                                                                             \
+// No function can put the names into the instruction's text. float stands for tf32 here: the registers hold what
+// float_to_tf32 returned.
+#define TILEON_MMA(A, B, SHAPE, NAMES)                                                                             \
   template <>                                                                                                      \
   __device__ __forceinline__ void mma_m16n8<A, B>(float(&d)[4], const uint32_t(&a)[4], uint32_t b0, uint32_t b1) { \
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.f32." NAMES                                                    \
+    asm volatile("mma.sync.aligned." SHAPE ".row.col.f32." NAMES                                                   \
                  ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                            \
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                  \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                  \
   }
-TILEON_MMA_FLOAT8(__nv_fp8_e4m3, __nv_fp8_e4m3, "e4m3.e4m3")
-TILEON_MMA_FLOAT8(__nv_fp8_e4m3, __nv_fp8_e5m2, "e4m3.e5m2")
-TILEON_MMA_FLOAT8(__nv_fp8_e5m2, __nv_fp8_e4m3, "e5m2.e4m3")
-TILEON_MMA_FLOAT8(__nv_fp8_e5m2, __nv_fp8_e5m2, "e5m2.e5m2")
-#undef TILEON_MMA_FLOAT8
+TILEON_MMA(__half, __half, "m16n8k16", "f16.f16")
+TILEON_MMA(__nv_bfloat16, __nv_bfloat16, "m16n8k16", "bf16.bf16")
+TILEON_MMA(float, float, "m16n8k8", "tf32.tf32")
+TILEON_MMA(__nv_fp8_e4m3, __nv_fp8_e4m3, "m16n8k32", "e4m3.e4m3")
+TILEON_MMA(__nv_fp8_e4m3, __nv_fp8_e5m2, "m16n8k32", "e4m3.e5m2")
+TILEON_MMA(__nv_fp8_e5m2, __nv_fp8_e4m3, "m16n8k32", "e5m2.e4m3")
+TILEON_MMA(__nv_fp8_e5m2, __nv_fp8_e5m2, "m16n8k32", "e5m2.e5m2")
+#undef TILEON_MMA
 
 // Rounds to nearest, ties away: the tensor core itself would cut the low 13 bits off, which biases sums.
 __device__ __forceinline__ uint32_t float_to_tf32(uint32_t float_bits) {

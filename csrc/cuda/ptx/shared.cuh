@@ -1,7 +1,7 @@
-// What the threads of a warp, a CTA or a cluster have in common. A CTA's shared memory: how it is had, and the ways in
-// and out of it, which are loads and stores by its 32-bit address, 8x8 matrices of 16-bit elements, and asynchronous
-// copies. How threads meet: elections, barriers, the cluster's barrier and memory, fences, programmatic dependent
-// launch; a warp's budget of registers; and how a watchdog ends a wait.
+// What the threads of a warp, a CTA or a cluster have in common. A CTA's shared memory: its declaration, loads and
+// stores by a 32-bit address, 8x8 matrices of 16-bit elements, and asynchronous copies. How threads meet: elections,
+// barriers, the cluster's barrier and memory, fences, programmatic dependent launch. A warp's budget of registers; and
+// how a watchdog ends a wait.
 #pragma once
 
 #include <cuda.h>
@@ -207,7 +207,7 @@ __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t par
   return complete != 0;
 }
 
-// ---- the tensor memory accelerator (sm_90), whose copies complete on those barriers ----
+// ---- the tensor memory accelerator (sm_90), whose copies complete on mbarriers ----
 //
 // TMA moves boxes of a tensor between global and shared memory. Coordinates run innermost first. What lies outside the
 // tensor is read as zeros, which count as bytes all the same, and is not written.
@@ -222,7 +222,8 @@ __device__ __forceinline__ void tma_load_4d(uint32_t shared, const CUtensorMap& 
       : "memory");
 }
 
-// Starts copying bytes that lie in a piece; addresses and count are multiples of 16. They arrive at `barrier`.
+// Starts copying `bytes` contiguous bytes; both addresses and `bytes` are multiples of 16. The bytes arrive at
+// `barrier`.
 __device__ __forceinline__ void bulk_load(uint32_t shared, const void* global, uint32_t barrier, int bytes) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
                "l"(global), "r"(bytes), "r"(barrier)
@@ -288,8 +289,8 @@ __device__ __forceinline__ void barrier_arrive(int id, int threads) {
 // This thread's writes to shared memory, before what the async proxy (TMA, wgmma) does next.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Programmatic dependent launch (sm_90); both functions do nothing in a kernel that was launched without it, and on
-// older GPUs. Returns when every kernel that this one was launched behind is complete and its memory visible.
+// Programmatic dependent launch (sm_90): both functions do nothing on older GPUs, and in a kernel launched without this
+// attribute. Returns when every kernel that this one was launched behind is complete and its memory visible.
 __device__ __forceinline__ void grid_dependency_wait() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -303,13 +304,14 @@ __device__ __forceinline__ void grid_dependency_launch() {
 #endif
 }
 
-// A store to nowhere, which ends the kernel with an error. Not a trap: with one in a kernel ptxas no longer gives the
-// warps' roles registers of their own.
+// A store to nowhere, which ends the kernel with an error. Not a trap: in a kernel with a trap ptxas no longer gives
+// the warps' roles registers of their own.
 __device__ __forceinline__ void fault() { asm volatile("st.global.u32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory"); }
 
 // ---- clusters (sm_90): their barrier, and the shared memory of each other's CTAs ----
 
-// Arrives at the cluster's barrier; this thread's writes to shared memory become visible to those who then wait there.
+// Arrives at the cluster's barrier; this thread's writes to shared memory become visible to the threads that then wait
+// there.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 
 // Arrives at the cluster's barrier without making memory visible: for a thread whose arrival alone is waited for.

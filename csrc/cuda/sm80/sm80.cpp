@@ -13,8 +13,9 @@
 namespace tileon::sm80 {
 namespace {
 
-constexpr const char* kFamilyNames[] = {"mma", "mma_gather", "simt", "dmma", "skinny"};  // in the order of Family
-static_assert(std::size(kFamilyNames) == static_cast<int>(Family::kSkinny) + 1);
+constexpr const char* kFamilyNames[] = {"mma",    "mma_gather", "simt",  "dmma",
+                                        "skinny", "decoded",    "narrow"};  // in the order of Family
+static_assert(std::size(kFamilyNames) == static_cast<int>(Family::kNarrow) + 1);
 
 // The functions of a Backend over one table of configs.
 template <const auto& kConfigs>
@@ -59,6 +60,34 @@ bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
   return !is_float8(problem.a.dtype) && !reads_vectors(operand, problem, mn);  // of fp8, wants_widening decides
 }
 
+// The functions of a Backend over kDecodedConfigs, of which every config takes every product with scales.
+struct DecodedTable {
+  static int count() { return kDecodedConfigCount; }
+  static const char* name(int config) { return kDecodedConfigs[config].name; }
+
+  static ConfigFields fields(int config) {
+    const KernelConfig& chosen = kDecodedConfigs[config];
+    const TileConfig& tile = chosen.tile;
+    return {"scaled",     "sm80",      kFamilyNames[static_cast<int>(tile.family)],
+            "decoded",    tile.tile_m, tile.tile_n,
+            tile.block_k, 1,           chosen.measured};
+  }
+
+  static const char* why_not(int config, const Problem&, const Gpu& gpu) {
+    return shared_bytes(kDecodedConfigs[config].tile, sizeof(float)) > gpu.shared_bytes_per_block
+               ? "this GPU has too little shared memory for it"
+               : nullptr;
+  }
+  static int choose(const Problem& problem, const Gpu&) {
+    return problem.m <= 2 * kDecodedConfigs[0].tile.tile_m ? 0 : 1;
+  }
+
+  static DeviceFlag run(int config, const Problem& problem, const Gpu&, void*, cudaStream_t stream) {
+    launch_decoded(config, problem, stream);
+    return {};
+  }
+};
+
 template <typename Table>
 constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy) {
   return {80,      999,           Table::count, Table::name, Table::fields, Table::why_not,
@@ -69,6 +98,7 @@ constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy) {
 
 const Backend kDenseBackend = backend_of<Table<kDenseConfigs>>(wants_copy);
 const Backend kBlockScaledBackend = backend_of<Table<kBlockScaledConfigs>>(nullptr);
+const Backend kDecodedBackend = backend_of<DecodedTable>(nullptr);
 
 bool pays_for_copies(const Problem& problem, const Gpu& gpu) { return copies_pay(problem, gpu); }
 bool wants_widening(const Problem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }

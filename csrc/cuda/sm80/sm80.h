@@ -5,8 +5,9 @@
 
 namespace tileon::sm80 {
 
-// Of matmul, and of block_scaled_matmul. They take every problem, need no scratch and leave no device flag.
-extern const Backend kDenseBackend, kBlockScaledBackend;
+// Of matmul; of products of two block-scaled operands; and of all products with scales. They take every problem of
+// theirs, need no scratch and leave no device flag.
+extern const Backend kDenseBackend, kBlockScaledBackend, kDecodedBackend;
 
 // A kernel that does nothing. Its image on a GPU was compiled for the capability that all portable kernels' images
 // there were: the GPU's own or, where the driver compiled the image from PTX, an older one.

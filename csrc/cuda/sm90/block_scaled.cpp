@@ -15,17 +15,23 @@ namespace {
 
 // ---- operands that are prepared ----
 
-// A problem without the rows of b, which need no preparation.
-Problem of_a_alone(const Problem& problem) {
-  Problem a = problem;
-  a.n = 0;
-  return a;
-}
+// What is left to prepare of a product: of a weight alone scaled the rows of b; without these, and with the weight's
+// word, where b is prepared already.
+struct Unprepared {
+  Problem problem;
+  const uint32_t* word_of_b = nullptr;
+  bool has_b = false;
 
-const uint32_t* word_of(const PreparedWeight& weight, int64_t rows, int64_t k) {
-  const auto* bytes = static_cast<const uint8_t*>(weight.data);
-  return reinterpret_cast<const uint32_t*>(bytes + PreparedLayout(weight.form, rows, k).word);
-}
+  Unprepared(const Problem& whole, PreparedForm form) : problem(whole) {
+    const PreparedWeight& weight = whole.prepared_b;
+    if (whole.is_weight_only()) problem.m = 0;
+    if (weight.data == nullptr || weight.form != form) return;
+    problem.n = 0;
+    word_of_b = reinterpret_cast<const uint32_t*>(static_cast<const uint8_t*>(weight.data) +
+                                                  PreparedLayout(form, whole.n, whole.k).word);
+    has_b = true;
+  }
+};
 
 // One product on its way through a config's kernels.
 struct Run {
@@ -35,10 +41,6 @@ struct Run {
   PreparedOperand a, b;
   uint32_t* words;
   uint32_t* summary;
-
-  bool has_weight(PreparedForm form) const {
-    return problem.prepared_b.data != nullptr && problem.prepared_b.form == form;
-  }
 
   LaunchPlan plan_of(int config, Encoding encoding, const void* b_rows) const {
     const KernelConfig& chosen = kBlockScaledConfigs[config];
@@ -60,9 +62,7 @@ struct Run {
 
   // Returns the device flag that says where bfloat16 lost something.
   DeviceFlag by_bfloat16(int config) const {
-    const bool has_b = has_weight(PreparedForm::kBFloat16);
-    const Problem to_prepare = has_b ? of_a_alone(problem) : problem;
-    const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
+    const auto [to_prepare, word_of_b, has_b] = Unprepared(problem, PreparedForm::kBFloat16);
     const int segments = segments_of(problem);
     run_prepare_bfloat16({scaled_kernel_problem(to_prepare), a, b, segments, words, word_of_b, nullptr}, stream);
     const LaunchPlan plan = plan_of(config, Encoding::kBFloat16, has_b ? problem.prepared_b.data : b.rows);
@@ -79,10 +79,18 @@ struct Run {
     return lost;
   }
 
+  // Of int8 as it lies. The kernels multiply by powers of two of rows and columns: here all of them by one.
+  void by_plain_int8(int config) const {
+    constexpr int kExponent = 127 - kInt8LackedExponent;
+    check_cuda(cudaMemsetAsync(a.exponents, kExponent, problem.m, stream), "setting exponents");
+    check_cuda(cudaMemsetAsync(b.exponents, kExponent, problem.n, stream), "setting exponents");
+    const LaunchPlan int8 = plan_of(config, Encoding::kInt8, b.rows);
+    launch_config<Operands::kInt8>(config, int8, int8.shared_bytes,
+                                   {EncodingChoice{nullptr, 0, false}, params_of(int8), params_of(int8), {}});
+  }
+
   void by_encoding(int config) const {
-    const bool has_b = has_weight(PreparedForm::kInt8);
-    const Problem to_classify = has_b ? of_a_alone(problem) : problem;
-    const uint32_t* word_of_b = has_b ? word_of(problem.prepared_b, problem.n, problem.k) : nullptr;
+    const auto [to_classify, word_of_b, has_b] = Unprepared(problem, PreparedForm::kInt8);
     run_classify_scales({scaled_kernel_problem(to_classify), a.exponents, b.exponents, words, word_of_b, nullptr},
                         stream);
     const bool fast_accum = kBlockScaledConfigs[config].operands == Operands::kE5M2;
@@ -118,14 +126,12 @@ CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& probl
 }
 
 KernelHandle<SmallMParams>& small_m_kernel(int config, const SmallMFormat& format) {
-  constexpr auto e4m3 = DType::kFloat8E4M3, e2m1 = DType::kFloat4E2M1;
-  constexpr auto e8m0 = ScaleType::kE8M0;
-  if (format.scale == ScaleType::kE4M3) return kernel_of<SmallMKernels<e2m1, e2m1, ScaleType::kE4M3>>(config);
-  if (format.a == e4m3)
-    return format.b == e4m3 ? kernel_of<SmallMKernels<e4m3, e4m3, e8m0>>(config)
-                            : kernel_of<SmallMKernels<e4m3, e2m1, e8m0>>(config);
-  return format.b == e4m3 ? kernel_of<SmallMKernels<e2m1, e4m3, e8m0>>(config)
-                          : kernel_of<SmallMKernels<e2m1, e2m1, e8m0>>(config);
+  if (format.scale == ScaleType::kE4M3) return kernel_of<SmallMKernels<kE2M1, kE2M1, ScaleType::kE4M3>>(config);
+  if (format.a == kE4M3)
+    return format.b == kE4M3 ? kernel_of<SmallMKernels<kE4M3, kE4M3, kE8M0>>(config)
+                             : kernel_of<SmallMKernels<kE4M3, kE2M1, kE8M0>>(config);
+  return format.b == kE4M3 ? kernel_of<SmallMKernels<kE2M1, kE4M3, kE8M0>>(config)
+                           : kernel_of<SmallMKernels<kE2M1, kE2M1, kE8M0>>(config);
 }
 
 // By config `config`, of few rows of a; k may be 0.
@@ -173,6 +179,12 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
   }
   const Scratch place = scratch_of(problem, operands);
   uint8_t* exponents_b = memory + place.exponents_b;
+  if (is_plain_int8(problem)) {
+    const PreparedOperand a{const_cast<void*>(problem.a.data), memory},
+        b{const_cast<void*>(problem.b.data), exponents_b};
+    Run{problem, gpu, stream, a, b, nullptr, nullptr}.by_plain_int8(config);
+    return {};
+  }
   const PreparedWeight& weight = problem.prepared_b;
   if (weight.data != nullptr && weight.form == PreparedForm::kInt8)
     exponents_b = static_cast<uint8_t*>(weight.data) + PreparedLayout(weight.form, problem.n, problem.k).exponents;

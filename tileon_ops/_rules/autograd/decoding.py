@@ -16,7 +16,7 @@ from torch import Tensor
 from tileon_ops._rules.fake.block_scaled import E4M3, FP4, elements_in_a_row
 from tileon_ops._rules.fake.block_scaled_backward import check_backward
 from tileon_ops._rules.fake.checks import Size
-from tileon_ops._rules.fake.scales import BLOCK_ROWS, FLOAT32, FLOAT32_BLOCK, granularity
+from tileon_ops._rules.fake.scales import BLOCK_ROWS, FLOAT32_BLOCK, FLOAT32_SCALES, granularity
 
 _library = torch.library.Library("tileon", "IMPL")
 
@@ -45,7 +45,7 @@ def _rows_of_float32_scales(scale: Tensor, rows: Size, k: Size, begin: int, end:
 
 def decoded(b: Tensor, scale: Tensor, begin: int, end: Size) -> Tensor:
     """Rows [begin, end) of `b`, each element times its scale, in float32. `begin` is a multiple of 128."""
-    if scale.dtype in FLOAT32:
+    if scale.dtype in FLOAT32_SCALES:
         own = _rows_of_float32_scales(scale, b.shape[0], elements_in_a_row(b), begin, end)
         return b[begin:end].float() * own
     rows = slice(begin // BLOCK_ROWS, _ceil_div(end, BLOCK_ROWS)) if scale.dim() == 5 else slice(begin, end)

@@ -19,7 +19,7 @@ from tileon_ops._rules.fake.checks import (
     dtype_names,
 )
 from tileon_ops._rules.fake.scales import (
-    FLOAT32,
+    FLOAT32_SCALES,
     FORMATS,
     check_float32_scale,
     check_global_scale,
@@ -38,7 +38,7 @@ _E5M2, _INT8 = (torch.float8_e5m2,), (torch.int8,)
 NUMBERS = (torch.float16, torch.bfloat16)
 
 # By the dtypes of scales: those of the codes that they go with.
-_CODES_OF = {E8M0: FP8 + FP4, E4M3: FP4, FLOAT32: FP8 + _E5M2 + _INT8}
+_CODES_OF = {E8M0: FP8 + FP4, E4M3: FP4, FLOAT32_SCALES: FP8 + _E5M2 + _INT8}
 
 _OUTPUTS = (torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn)
 
@@ -91,7 +91,7 @@ def vec_of(scale: Tensor) -> int:
 
 
 def _check_scale(name: str, scale: Tensor, element: torch.dtype, rows: Size, k: Size) -> None:
-    if scale.dtype in FLOAT32:
+    if scale.dtype in FLOAT32_SCALES:
         check_float32_scale(_OP, name, scale, element, rows, k)
     else:
         check_scale_dims(_OP, name, scale)
@@ -142,7 +142,7 @@ def check_block_scaled(
     m, n = a.shape[0], b.shape[0]
     k, b_k = elements_in_a_row(a), elements_in_a_row(b)
     check(b_k == k, f"{_OP}: `b` must have as many elements in a row as `a`, k = {k}, got {b_k}")
-    if _check_scale_types(a, b, scale_a, scale_b) != FLOAT32:
+    if _check_scale_types(a, b, scale_a, scale_b) != FLOAT32_SCALES:
         vec = vec_of(scale_b)
         check(
             k % vec == 0,

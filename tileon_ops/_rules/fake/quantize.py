@@ -48,7 +48,7 @@ def _check_format(op: str, name: str) -> Format:
 def _check_k(op: str, name: str, k: Size, format: Format) -> None:
     vec = format.vec
     check(
-        k % vec == 0,
+        not format.has_packed_scales or k % vec == 0,
         f"{op}: `{name}` must have a multiple of {vec} elements a row, as {format.name} has a scale for each {vec}, "
         f"got k = {k}",
     )
@@ -57,7 +57,22 @@ def _check_k(op: str, name: str, k: Size, format: Format) -> None:
 def _check_own_global_scale(op: str, global_scale: Tensor | None, like: Tensor, like_name: str, format: Format) -> None:
     if global_scale is not None:
         check(format.name == "nvfp4", f"{op}: `global_scale` is for nvfp4 alone, got one for {format.name}")
-        check_global_scale(op, global_scale, like, like_name)
+        check_global_scale(op, global_scale, like, like_name, like.shape[0])
+
+
+def _check_float32_scale_shape(scale: Tensor, format: Format, rows: Size, k: Size) -> None:
+    wanted = format.scale_shape(rows, k)
+    if format.rows == 0:
+        message = (
+            f"dequantize: `scale` must be one element, 0-D, (1,) or (1, 1), for {format.name}, "
+            f"got the shape {tuple(scale.shape)}"
+        )
+        check(scale.dim() <= 2, message)
+    else:
+        message = f"dequantize: `scale` must have the shape {wanted} for {format.name}, got {tuple(scale.shape)}"
+        check(scale.dim() == 2, message)
+    for size, expected in zip(scale.shape, wanted, strict=False):
+        check(size == expected, message)
 
 
 def _quantize(
@@ -74,11 +89,13 @@ def _quantize(
         f'quantize: `scale_rounding` must be one of {", ".join(_SCALE_ROUNDINGS)}, got "{scale_rounding}"',
     )
     check(
-        format != "nvfp4" or scale_rounding == "floor",
-        f'quantize: `scale_rounding` must be floor for nvfp4, got "{scale_rounding}"',
+        E8M0 in known.scales or scale_rounding == "floor",
+        f'quantize: `scale_rounding` must be floor for {format}, got "{scale_rounding}"',
     )
     data = x.new_empty((rows, k // known.per_byte), dtype=known.elements[0])
-    return data, x.new_empty(packed_scale_shape(rows, k // known.vec), dtype=known.scales[0])
+    packed = known.has_packed_scales
+    shape = packed_scale_shape(rows, k // known.vec) if packed else known.scale_shape(rows, k)
+    return data, x.new_empty(shape, dtype=known.scales[0])
 
 
 def _dequantize(
@@ -93,8 +110,9 @@ def _dequantize(
         data.dim() == 2,
         f"dequantize: `data` must be 2-D, (rows, k) or two elements in a byte (rows, k / 2), got {data.dim()}-D",
     )
-    check_scale_dims("dequantize", "scale", scale)
     known = _check_format("dequantize", format)
+    if known.has_packed_scales:
+        check_scale_dims("dequantize", "scale", scale)
     for name, tensor, offered in (("data", data, known.elements), ("scale", scale, known.scales)):
         check(
             tensor.dtype in offered,
@@ -103,7 +121,10 @@ def _dequantize(
     rows, k = data.shape[0], data.shape[1] * known.per_byte
     _check_k("dequantize", "data", k, known)
     check_same_device("dequantize", "scale", scale, data, "data")
-    check_scale_shape("dequantize", "scale", scale, rows, k // known.vec)
+    if known.has_packed_scales:
+        check_scale_shape("dequantize", "scale", scale, rows, k // known.vec)
+    else:
+        _check_float32_scale_shape(scale, known, rows, k)
     _check_own_global_scale("dequantize", global_scale, data, "data", known)
     dtype = torch.float32 if out_dtype is None else out_dtype
     _check_number_dtype("dequantize", "out_dtype", dtype)

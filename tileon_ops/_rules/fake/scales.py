@@ -15,8 +15,9 @@ from torch import Tensor
 from tileon_ops._rules.fake.checks import Size, check, check_same_device, dtype_name, same
 
 E4M3, E8M0, FP4, BYTE = torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2, torch.uint8
+FLOAT32, INT8 = torch.float32, torch.int8
 
-FLOAT32 = (torch.float32,)
+FLOAT32_SCALES = (FLOAT32,)
 FLOAT32_BLOCK = 128  # rows, and elements along k, of a block with a float32 scale of its own
 
 BLOCK_ROWS, BLOCK_COLS = 128, 4  # of a packed block: (32, 4, 4) in memory
@@ -30,11 +31,25 @@ class Format:
     name: str
     elements: tuple[torch.dtype, ...]
     scales: tuple[torch.dtype, ...]
-    vec: int  # elements along k that share a scale
+    vec: int  # elements along k that share a scale; 0: all of them
+    rows: int = 1  # rows that share a scale; 0: all of them
 
     @property
     def per_byte(self) -> int:
-        return 1 if self.elements == (E4M3,) else 2
+        return 2 if FP4 in self.elements else 1
+
+    @property
+    def has_packed_scales(self) -> bool:
+        """Scales of one byte; others are float32, (rows of blocks, columns of blocks)."""
+        return self.scales != (FLOAT32,)
+
+    def scale_shape(self, rows: Size, k: Size) -> tuple[Size, Size]:
+        """Of scales that are not packed."""
+        return _blocks_in(rows, self.rows), _blocks_in(k, self.vec)
+
+
+def _blocks_in(size: Size, block: int) -> Size:
+    return 1 if block == 0 else size if block == 1 else (size + block - 1) // block
 
 
 FORMATS = {
@@ -43,6 +58,12 @@ FORMATS = {
         Format("mxfp8", (E4M3,), (E8M0, BYTE), 32),
         Format("mxfp4", (BYTE, FP4), (E8M0, BYTE), 32),
         Format("nvfp4", (BYTE, FP4), (E4M3,), 16),
+        Format("fp8_tensor", (E4M3,), (FLOAT32,), 0, 0),
+        Format("fp8_row", (E4M3,), (FLOAT32,), 0),
+        Format("fp8_1x128", (E4M3,), (FLOAT32,), 128),
+        Format("fp8_128x128", (E4M3,), (FLOAT32,), 128, 128),
+        Format("int8_row", (INT8,), (FLOAT32,), 0),
+        Format("int8_tensor", (INT8,), (FLOAT32,), 0, 0),
     )
 }
 

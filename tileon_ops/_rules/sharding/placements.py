@@ -24,7 +24,7 @@ from torch.distributed.tensor.experimental import register_sharding
 from tileon_ops._rules import torch_private
 from tileon_ops._rules.fake import IMPLEMENTATIONS
 from tileon_ops._rules.fake.block_scaled import FP4
-from tileon_ops._rules.fake.scales import BLOCK_COLS, BLOCK_ROWS, E4M3, FLOAT32, FLOAT32_BLOCK, granularity
+from tileon_ops._rules.fake.scales import BLOCK_COLS, BLOCK_ROWS, E4M3, FLOAT32_BLOCK, FLOAT32_SCALES, granularity
 
 if TYPE_CHECKING:
     from torch.distributed.tensor._dtensor_spec import DTensorSpec
@@ -94,7 +94,7 @@ def _granularity(scale: DTensorSpec, operand: DTensorSpec) -> str:
 
 def _of_scale(scale: DTensorSpec | None, operand: DTensorSpec, placed: Placement) -> Placement:
     """Where scales lie beside an operand that is placed so: replicated along what they are the same for."""
-    if scale is None or _dtype(scale) not in FLOAT32 or placed.is_replicate():
+    if scale is None or _dtype(scale) not in FLOAT32_SCALES or placed.is_replicate():
         return placed
     kind = _granularity(scale, operand)
     return Replicate() if kind == "tensor" or (kind == "row" and placed.is_shard(1)) else placed
@@ -109,7 +109,7 @@ def _cuts_agree(operand: DTensorSpec, scale: DTensorSpec | None, dim: int) -> bo
     if scale is None:
         return True
     devices, k = operand.mesh.size(), _elements_in_a_row(operand)
-    if _dtype(scale) in FLOAT32:
+    if _dtype(scale) in FLOAT32_SCALES:
         size, blocks = (operand.shape[0], ("128x128",)) if dim == 0 else (k, ("1x128", "128x128"))
         return _granularity(scale, operand) not in blocks or size % (FLOAT32_BLOCK * devices) == 0
     is_packed = scale.ndim == 5

@@ -20,7 +20,7 @@ from tileon_ops._rules import autocast
 from tileon_ops._rules.fake.block_scaled import check_block_scaled, elements_in_a_row, vec_of
 from tileon_ops._rules.fake.block_scaled_backward import check_backward
 from tileon_ops._rules.fake.checks import Size
-from tileon_ops._rules.fake.scales import FLOAT32, FLOAT32_BLOCK, granularity
+from tileon_ops._rules.fake.scales import FLOAT32_BLOCK, FLOAT32_SCALES, granularity
 from tileon_ops._rules.vmap.samples import (
     Dim,
     Info,
@@ -48,7 +48,7 @@ def _fold_float32_scale(scale: Tensor, dim: Dim, mapped: Size, kind: str, rows: 
 
 def _fold_scale(scale: Tensor, dim: Dim, mapped: int, rows: Size, k: Size) -> Tensor:
     """Scales of V * rows rows of k elements, from those of `rows` for each sample."""
-    if scale.dtype not in FLOAT32:
+    if scale.dtype not in FLOAT32_SCALES:
         return fold_packed_scale(scale, dim, mapped, rows, k // vec_of(scale))
     return _fold_float32_scale(scale, dim, mapped, granularity(sample(scale, dim).shape, rows, k), rows)
 

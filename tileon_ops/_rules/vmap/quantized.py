@@ -1,7 +1,4 @@
-"""vmap of quantizing and of packing scales: the samples' rows become the rows of one call.
-
-`quantize` with a global scale for each sample is one call for each.
-"""
+"""vmap of quantizing and of packing scales: the samples' rows become the rows of one call."""
 
 from __future__ import annotations
 
@@ -9,37 +6,63 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tileon_ops._rules.fake import quantize
-from tileon_ops._rules.fake.scales import BLOCK_ROWS, FORMATS
+from tileon_ops._rules.fake.checks import Size
+from tileon_ops._rules.fake.scales import BLOCK_ROWS, FORMATS, Format
 from tileon_ops._rules.vmap.samples import Dim, Info, in_front, pad_dims, sample
 from tileon_ops._rules.vmap.samples import fold as _fold
 from tileon_ops._rules.vmap.samples import fold_packed_scale as _fold_scale
-from tileon_ops._rules.vmap.samples import one_by_one as _one_by_one
 from tileon_ops._rules.vmap.samples import pack as _pack
 from tileon_ops._rules.vmap.samples import unfold as _unfold
 from tileon_ops._rules.vmap.samples import unpack as _unpack
 
 _ops = torch.ops.tileon
 
+# The same elements with blocks of one row.
+_BY_ROW = {"fp8_tensor": "fp8_row", "int8_tensor": "int8_row", "fp8_128x128": "fp8_1x128"}
+
+
+def _fold_global_scale(global_scale: Tensor | None, dim: Dim, mapped: int, rows: Size) -> Tensor | None:
+    """One for all, or (V * rows, 1)."""
+    if global_scale is None or (dim is None and global_scale.dim() <= 1):
+        return global_scale
+    a_sample = in_front(global_scale, dim, mapped)
+    return a_sample.reshape(mapped, -1, 1).expand(mapped, rows, 1).flatten(0, 1)
+
 
 def _quantize(
     info: Info, in_dims: tuple[Dim, ...], x: Tensor, format: str, global_scale: Tensor | None = None, **options: Any
 ) -> Any:
     x_dim, _, global_dim = pad_dims(in_dims, 3)
+    mapped = info.batch_size
     like_global = None if global_scale is None else sample(global_scale, global_dim)
-    like_data, _ = quantize.IMPLEMENTATIONS["quantize"](sample(x, x_dim), format, like_global, **options)
-    if global_dim is not None:
-        return _one_by_one(_ops.quantize.default, info, (x_dim, None, global_dim), (x, format, global_scale), options)
-    rows = like_data.shape[0]
-    data, scale = _ops.quantize(_fold(x, x_dim, info.batch_size), format, global_scale, **options)
+    like = sample(x, x_dim)
+    quantize.IMPLEMENTATIONS["quantize"](like, format, like_global, **options)
+    known, rows = FORMATS[format], like.shape[0]
+    if not known.has_packed_scales:
+        return _quantize_float32(in_front(x, x_dim, mapped), known, options), (0, 0)
+    global_scale = _fold_global_scale(global_scale, global_dim, mapped, rows)
+    data, scale = _ops.quantize(_fold(x, x_dim, mapped), format, global_scale, **options)
     if rows % BLOCK_ROWS == 0:
-        scale = _unfold(scale, info.batch_size)
+        scale = _unfold(scale, mapped)
     else:
-        cols = like_data.shape[1] * FORMATS[format].per_byte // FORMATS[format].vec
-        scale = _pack(_unfold(_ops.unpack_scales(scale, data.shape[0], cols), info.batch_size))
-    return (_unfold(data, info.batch_size), scale), (0, 0)
+        scale = _pack(_unfold(_ops.unpack_scales(scale, data.shape[0], like.shape[1] // known.vec), mapped))
+    return (_unfold(data, mapped), scale), (0, 0)
+
+
+def _quantize_float32(x: Tensor, known: Format, options: Any) -> tuple[Tensor, Tensor]:
+    """(V, rows, k) in a format with float32 scales: a tensor's scale is that of a row that holds all of it, and zeros
+    fill up blocks of rows without being noticed."""
+    mapped, rows, k = x.shape
+    if known.rows == 0:
+        data, scale = _ops.quantize(x.reshape(mapped, rows * k), _BY_ROW[known.name], **options)
+        return data.reshape(x.shape), scale.unsqueeze(2)
+    padded = F.pad(x, (0, 0, 0, -rows % known.rows))
+    data, scale = _ops.quantize(padded.flatten(0, 1), known.name, **options)
+    return _unfold(data, mapped)[:, :rows], _unfold(scale, mapped)
 
 
 def _dequantize(
@@ -62,12 +85,22 @@ def _dequantize(
         out_dtype=out_dtype,
     )
     rows, k = like.shape
-    data = _fold(data, data_dim, mapped)
-    scale = _fold_scale(scale, scale_dim, mapped, rows, k // FORMATS[format].vec)
-    if global_scale is None or global_dim is None:
-        return _unfold(_ops.dequantize(data, scale, format, global_scale, out_dtype=out_dtype), mapped), 0
-    values = _unfold(_ops.dequantize(data, scale, format), mapped)  # float32, as the op multiplies them
-    return (values * global_scale.movedim(global_dim, 0).reshape(mapped, 1, 1)).to(like.dtype), 0
+    data, known = _fold(data, data_dim, mapped), FORMATS[format]
+    if known.has_packed_scales:
+        scale = _fold_scale(scale, scale_dim, mapped, rows, k // known.vec)
+    else:
+        format, scale = _fold_float32_scale(in_front(scale, scale_dim, mapped), known, rows)
+    global_scale = _fold_global_scale(global_scale, global_dim, mapped, rows)
+    return _unfold(_ops.dequantize(data, scale, format, global_scale, out_dtype=out_dtype), mapped), 0
+
+
+def _fold_float32_scale(scale: Tensor, known: Format, rows: Size) -> tuple[str, Tensor]:
+    """A format of one row a block, and its scales of V * rows rows."""
+    if known.rows == 0:
+        scale = scale.reshape(-1, 1, 1).expand(-1, rows, 1)
+    elif known.rows > 1:
+        scale = scale.repeat_interleave(known.rows, 1)[:, :rows]
+    return _BY_ROW.get(known.name, known.name), scale.flatten(0, 1)
 
 
 def _pack_scales(info: Info, in_dims: tuple[Dim, ...], scale: Tensor) -> tuple[Tensor, int]:

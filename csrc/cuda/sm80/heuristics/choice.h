@@ -26,10 +26,11 @@ inline const char* why_not(const KernelConfig& config, Kind kind, const Problem&
   const TileConfig& tile = config.tile;
   if (!(config.kinds & bit(kind))) return "it does not take operands of this dtype";
   const int element_bytes = is_scaled(kind) ? kDecodedBytes : info(problem.a.dtype).bytes;
+  if (tile.family == Family::kNarrow) return nullptr;  // it reads anything, by shared memory that every GPU has
   if (shared_bytes(tile, tile_element_bytes(tile.family, element_bytes)) > gpu.shared_bytes_per_block)
     return "this GPU has too little shared memory for it";
   if (is_scaled(kind)) return why_not_block_scaled(problem);  // other layouts of codes have been copied
-  if (tile.family != Family::kMma && tile.family != Family::kSkinny) return nullptr;  // they read anything
+  if (tile.family != Family::kMma && tile.family != Family::kSkinny) return nullptr;  // the others read anything
   if (is_float8(problem.a.dtype) && gpu.image < kFloat8Capability)
     return "fp8 needs code for compute capability 8.9 or newer";
   const bool along_k = tile.family == Family::kSkinny;
@@ -56,6 +57,7 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
 // Nanoseconds that the model expects on an H200's SMs: full waves of ctas_per_sm CTAs, then one of what is left, which
 // takes as long as its fullest SM.
 inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
+  if (config.tile.family == Family::kNarrow) return narrow_ns(problem, gpu.sm_count, config.tile.tile_m);
   const float ns_per_k = config.ns_per_k[is_scaled(kind) ? static_cast<int>(kind) - static_cast<int>(Kind::kMxfp8) : 0];
   const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
   const int64_t slots = static_cast<int64_t>(gpu.sm_count) * config.tile.ctas_per_sm;
@@ -75,10 +77,20 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
 // (benchmarks/results/h200/awkward.csv).
 constexpr double kCopyPaysFromNs = 8000.0;
 
+// What a product of copied operands takes at least: each byte read, written and read again, and a launch more.
+constexpr double kCopyBytesPerNs = 2000.0;  // that are copied
+
+inline double copied_ns(const Problem& problem) {
+  const double numbers =
+      static_cast<double>(problem.batch) * static_cast<double>(problem.k) * static_cast<double>(problem.m + problem.n);
+  return kCopyPaysFromNs + numbers * info(problem.a.dtype).bytes / kCopyBytesPerNs;
+}
+
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   constexpr const KernelConfig& gather = kDenseConfigs[10];
   static_assert(gather.tile.family == Family::kMmaGather);
-  return expected_ns(gather, kind_of(problem), problem, gpu) >= kCopyPaysFromNs;
+  const double ns = expected_ns(gather, kind_of(problem), problem, gpu);
+  return ns >= kCopyPaysFromNs && !narrow_pays(problem, gpu, copied_ns(problem));
 }
 
 // The config expected to be fastest; -1 where none supports the problem (one always does). A config that has not run on

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/problem.h"
+#include "cuda/common/narrow.h"
 
 namespace tileon::sm80 {
 
@@ -13,9 +14,13 @@ enum class Family : int8_t {
   kSimt,       // FFMA: IEEE float32, any alignment, any stride
   kDmma,       // tensor cores in float64, any alignment, any stride
   kSkinny,     // FFMA for a few rows of a, at the rate of reading b: both operands along k, 16-byte loads
+  kDecoded,    // tensor cores in TF32, to which any operand of a product with scales is decoded
+  kNarrow,     // FFMA for few rows of a or few columns of b, of every dtype: any alignment, any stride
 };
 
-// Everything that shapes a kernel: a template argument of the kernel, as it stands in the table.
+// Everything that shapes a kernel: a template argument of the kernel, as it stands in the table. Of kNarrow that is
+// tile_m, elements of the output's short side, whichever that is; the other sizes are decided with the problem
+// (common/narrow.h), and those here are one of the ways in which a CTA reads 16 KB of the long operand at once.
 struct TileConfig {
   Family family;
   int tile_m;
@@ -91,7 +96,11 @@ constexpr int kTf32 = bit(Kind::kTf32);
 constexpr int k32 = bit(Kind::kFloat32);
 constexpr int k64 = bit(Kind::kFloat64);
 constexpr int kGathered = k8 | k16 | kTf32;
+constexpr int kDense = k8 | k16 | kTf32 | k32 | k64;
 constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
+
+// Of kNarrow, for which `expected_ns` asks common/narrow.h.
+constexpr float kStep = static_cast<float>(kNarrowStepNs), kStart = static_cast<float>(kNarrowStartNs);
 
 // Fitted on an H200 to benchmarks/results/h200/sweep.csv by benchmarks/fit/fit_portable.py, which also says what the
 // choice loses. The costs of the _fp8 configs are estimates: those of the 16-bit configs with their tiles, a fifth
@@ -118,6 +127,8 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm80_few_rows_2x16x256",     k32,         {Family::kSkinny,      2,  16, 256, 2, 4,  1, 8, 2},     {1.39f}, 1927.0f, 0.30f},
     {"sm80_few_rows_4x16x256",     k32,         {Family::kSkinny,      4,  16, 256, 2, 4,  1, 8, 1},     {0.97f}, 1317.0f, 1.00f},
     {"sm80_few_rows_8x16x256",     k32,         {Family::kSkinny,      8,  16, 256, 2, 4,  1, 8, 1},     {1.84f}, 2738.0f, 1.00f},
+    {"sm80_narrow_2x64x256",       kDense,      {Family::kNarrow,      2,  64, 256, 1, 8,  1, 8, 2},  {kStep},       kStart,   0.50f, kNarrowMeasured},
+    {"sm80_narrow_8x64x256",       kDense,      {Family::kNarrow,      8,  64, 256, 1, 8,  1, 8, 2},  {kStep},       kStart,   0.50f, kNarrowMeasured},
     {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},   {80.50f},  8000.0f, 1.00f},
     {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},   {51.00f},  5000.0f, 0.81f},
     {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},   {29.40f},  3200.0f, 0.77f},
@@ -133,6 +144,15 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     {"sm80_block_scaled_64x128x32",     kScaled, {Family::kMma,  64, 128, 32,  2, 2,  3, 8, 2},   {20.7f, 16.0f, 16.3f, 20.7f, 21.1f}, 2100.0f, 0.60f},
     {"sm80_block_scaled_16x128x32",     kScaled, {Family::kMma,  16, 128, 32,  1, 4,  3, 8, 2},   {17.9f, 17.0f, 14.8f, 17.9f, 17.5f}, 2000.0f, 0.60f},
 };
+
+// Every config takes every product with scales. Their costs are not known: the first serves few rows of a, the second
+// all others.
+constexpr KernelConfig kDecodedConfigs[] = {
+    // name                     kinds  family             tile m, n  k   warps  stages, group, ctas_per_sm
+    {"sm80_decoded_16x128x32",  0,     {Family::kDecoded,  16, 128, 32,  1, 4,  3, 8, 2},   {}, 0, 0, false},
+    {"sm80_decoded_64x64x32",   0,     {Family::kDecoded,  64,  64, 32,  2, 2,  3, 8, 2},   {}, 0, 0, false},
+};
+constexpr int kDecodedConfigCount = sizeof(kDecodedConfigs) / sizeof(kDecodedConfigs[0]);
 // clang-format on
 constexpr int kDenseConfigCount = sizeof(kDenseConfigs) / sizeof(KernelConfig);
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(KernelConfig);

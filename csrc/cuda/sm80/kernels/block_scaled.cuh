@@ -185,10 +185,7 @@ __device__ __forceinline__ void multiply_wide(const typename Kernel::WideA::Load
       fragments_a.load(shared, k_step, a);
       fragments_b.load(shared_b, k_step, b);
 #pragma unroll
-      for (int m = 0; m < Kernel::fragments_m; ++m)
-#pragma unroll
-        for (int n = 0; n < Kernel::fragments_n; ++n)
-          ptx::mma_m16n8<float>(sums[m][n], a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
+      for (int m = 0; m < Kernel::fragments_m; ++m) multiply_row<float, float>(0, a[m], b, sums[m]);
     }
     __syncthreads();  // before the next k-block takes this one's place
   }
@@ -216,7 +213,7 @@ struct BlockScaledKernel {
   static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
   static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
   using Sums = float[fragments_m][fragments_n][4];
-  using Slab = FragmentSlab<float, kConfig>;
+  using Slab = WarpSlab<float, kConfig>;
 
   // bfloat16 holds every product of e2m1 and a scale
   static constexpr bool may_be_wide = kA == DType::kFloat8E4M3 || kB == DType::kFloat8E4M3;

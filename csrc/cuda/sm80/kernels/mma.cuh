@@ -36,7 +36,7 @@ struct MmaKernel {
   using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
   static_assert(kConfig.family != Family::kMmaGather || kConfig.stages >= 3, "a gathered block lands one fetch later");
   // The store's slabs, one a warp, take the pipeline's place when the sums are done.
-  using Slab = FragmentSlab<float, kConfig>;
+  using Slab = WarpSlab<float, kConfig>;
   static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(ElementA));
   static_assert(shared_bytes >= Pipeline::bytes && shared_bytes >= threads / 32 * Slab::bytes);
   static constexpr int min_capability = sizeof(ElementA) == 1 ? kFloat8Capability : 80;

@@ -26,8 +26,10 @@ struct PanelKernel {
   using ReaderB = PanelReader<PanelB, kAccessB, threads>;
   static_assert(kConfig.stages >= 3, "a transposed block lands one fetch later");
   using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
+  // The store's slabs, one a warp, take the pipeline's place when the sums are done.
+  using Slab = WarpSlab<Element, kConfig>;
   static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
-  static_assert(shared_bytes >= Pipeline::bytes);
+  static_assert(shared_bytes >= Pipeline::bytes && shared_bytes >= threads / 32 * Slab::bytes);
 };
 
 // SIMT: float32 products on the ordinary arithmetic units, one fused multiply-add an element and k, in the order of k.
@@ -47,12 +49,7 @@ struct SimtKernel : PanelKernel<float, kConfig, kAccessA, kAccessB> {
   static constexpr int thread_n = kConfig.warp_n() / kLanesN;
   static_assert(thread_m % Vector::kCount == 0 && thread_n % Vector::kCount == 0);
   using Sums = float[thread_m][thread_n];
-  // A slab is one row of every patch in the warp. It takes the pipeline's place when the sums are done.
-  static constexpr int slab_rows = sm80::slab_rows(kConfig.family);
-  static_assert(slab_rows == kLanesM);
-  static constexpr int slab_pitch = kConfig.warp_n() + slab_padding(kConfig.family);
-  static constexpr int slab_bytes = slab_rows * slab_pitch * int(sizeof(float));
-  static_assert(sm80::shared_bytes(kConfig, sizeof(float)) >= kConfig.threads() / 32 * slab_bytes);
+  static_assert(PanelKernel<float, kConfig, kAccessA, kAccessB>::Slab::rows == kLanesM);
 };
 
 // A patch is made of vectors: element i of a side lies at i % 4 of vector i / 4, and the vectors of a warp's lanes lie
@@ -101,7 +98,7 @@ __device__ __forceinline__ void store(const KernelParams& params, int64_t batch,
   const int lane = threadIdx.x % 32;
   const WarpStore<float, Kernel::config.warp_n()> warp_store(params.problem, params.vector_stores, batch, column_begin,
                                                              lane);
-  float* lane_slab = slab + lane / kLanesN * Kernel::slab_pitch + lane % kLanesN * Vector::kCount;
+  float* lane_slab = slab + lane / kLanesN * Kernel::Slab::pitch + lane % kLanesN * Vector::kCount;
 #pragma unroll 1
   for (int m = 0; m < Kernel::thread_m; ++m) {
 #pragma unroll
@@ -117,7 +114,7 @@ __device__ __forceinline__ void store(const KernelParams& params, int64_t batch,
     }
     __syncwarp();
     const int64_t first_row = row_begin + m / Vector::kCount * kLanesM * Vector::kCount + m % Vector::kCount;
-    warp_store.template store<Kernel::slab_rows, Kernel::slab_pitch>(slab, first_row, Vector::kCount);
+    warp_store.template store<Kernel::Slab::rows, Kernel::Slab::pitch>(slab, first_row, Vector::kCount);
     __syncwarp();
   }
 }
@@ -127,12 +124,10 @@ constexpr int kKPerDmma = 4;
 
 template <TileConfig kConfig, PanelAccess kAccessA, PanelAccess kAccessB>
 struct DmmaKernel : PanelKernel<double, kConfig, kAccessA, kAccessB> {
-  using Slab = FragmentSlab<double, kConfig>;
   static constexpr int k_steps = kConfig.block_k / kKPerDmma;
   static constexpr int fragments_m = kConfig.warp_m() / 16;
   static constexpr int fragments_n = kConfig.warp_n() / 8;
   using Sums = double[fragments_m][fragments_n][4];
-  static_assert(sm80::shared_bytes(kConfig, sizeof(double)) >= kConfig.threads() / 32 * Slab::bytes);
 };
 
 // Sums a @ b over all of k into one warp's accumulators.
@@ -184,7 +179,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     multiply_patch<Kernel>(pipeline, shared_memory, shared, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
     pipeline.drain();  // from here on the slabs overwrite it
     store<Kernel>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
-                  reinterpret_cast<float*>(shared_memory + threadIdx.x / 32 * Kernel::slab_bytes), sums);
+                  reinterpret_cast<float*>(shared_memory + threadIdx.x / 32 * Kernel::Slab::bytes), sums);
   } else {
     multiply_fragments<Kernel>(pipeline, tile, sums);
     pipeline.drain();

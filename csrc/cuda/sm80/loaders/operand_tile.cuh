@@ -102,17 +102,21 @@ struct AnyFloat8 {
 template <typename Stored>
 using ElementInTile = std::conditional_t<std::is_same_v<Stored, AnyFloat8>, __half, Stored>;
 
-// Two float16 numbers, the first in the low half. Exact; NaN stays NaN.
-__device__ __forceinline__ uint32_t float16_pair(AnyFloat8 first, AnyFloat8 second, bool e4m3) {
-  const uint32_t codes = ptx::prmt(first.code, second.code, 0x4101);  // each the high byte of its half
-  if (!e4m3) return codes;                                            // e5m2 is float16 without its low byte
-  const uint32_t magnitudes = (codes & 0x7f007f00u) >> 1;             // exponent and fraction at float16's places
+// Of two codes that are the high bytes of a word's halves, the float16 numbers. Exact; NaN stays NaN.
+__device__ __forceinline__ uint32_t float16_of_codes(uint32_t codes, bool e4m3) {
+  if (!e4m3) return codes;                                 // e5m2 is float16 without its low byte
+  const uint32_t magnitudes = (codes & 0x7f007f00u) >> 1;  // exponent and fraction at float16's places
   __half2 values = *reinterpret_cast<const __half2*>(&magnitudes);
   values = __hmul2(values, __float2half2_rn(256.0f));  // the exponents' biases are 7 and 15
   // 0x7f, which is NaN, is 480 now. It alone overflows here (448 * 146 is 65408), and infinity * 0 is NaN.
   const __half2 overflowed = __hmul2(values, __float2half2_rn(146.0f));
   values = __hfma2(overflowed, __float2half2_rn(0.0f), values);
   return *reinterpret_cast<const uint32_t*>(&values) | (codes & 0x80008000u);
+}
+
+// Two float16 numbers, the first in the low half.
+__device__ __forceinline__ uint32_t float16_pair(AnyFloat8 first, AnyFloat8 second, bool e4m3) {
+  return float16_of_codes(ptx::prmt(first.code, second.code, 0x4101), e4m3);  // each the high byte of its half
 }
 
 // One 16-byte chunk of shared memory, from the elements in global memory that fill it.

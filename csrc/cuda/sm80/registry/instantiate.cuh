@@ -1,22 +1,19 @@
 // From a config's number to its kernel, for problems of one kind: what the files in instances/ instantiate.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_fp8.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <stdexcept>
-#include <tuple>
 #include <type_traits>
 
+#include "cuda/common/convert.cuh"
 #include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm80/heuristics/choice.h"
 #include "cuda/sm80/kernels/block_scaled.cuh"
 #include "cuda/sm80/kernels/mma.cuh"
+#include "cuda/sm80/kernels/narrow.cuh"
 #include "cuda/sm80/kernels/panels.cuh"
 #include "cuda/sm80/kernels/skinny.cuh"
 #include "cuda/sm80/registry/registry.h"
@@ -29,86 +26,98 @@ inline ScaledKernelProblem part_for(KernelFunction<BlockScaledParams>, const Pro
   return scaled_kernel_problem(problem);
 }
 
+// Calls launch(first batch, blocks) as often as it takes grids for all batches of so many tiles each.
+template <typename Launch>
+void for_each_grid(int64_t tiles, int64_t batch, const Launch& launch) {
+  constexpr int64_t max_blocks = 0x7fffffff;  // of a grid's x dimension
+  if (tiles > max_blocks) throw std::runtime_error("tileon: the output has more than 2^31 tiles");
+  const int64_t batches_at_once = max_blocks / tiles;
+  for (int64_t first = 0; first < batch; first += batches_at_once)
+    launch(first, static_cast<unsigned>(std::min(batches_at_once, batch - first) * tiles));
+}
+
 // `kKernel` is a __global__ function of TileParams alone, `Kernel` its types and sizes.
 template <auto kKernel, typename Kernel>
 void launch(const Problem& problem, cudaStream_t stream) {
-  constexpr int64_t max_blocks = 0x7fffffff;  // of a grid's x dimension
-  static std::atomic<uint64_t> done{0};       // a bit a device, for this kernel
+  static std::atomic<uint64_t> done{0};  // a bit a device, for this kernel
   allow_shared_memory(reinterpret_cast<const void*>(kKernel), Kernel::shared_bytes, done);
   TileParams params{part_for(kKernel, problem), tile_order(Kernel::config, problem.m, problem.n), 0, 0,
                     takes_vector_stores(problem)};
-  const int64_t tiles = params.order.count();
-  if (tiles > max_blocks) throw std::runtime_error("tileon: the output has more than 2^31 tiles");
-  params.tiles_per_batch = static_cast<int>(tiles);
-  const int64_t batches_at_once = max_blocks / tiles;
-  for (int64_t first = 0; first < problem.batch; first += batches_at_once) {
-    params.first_batch = first;
-    const int64_t blocks = std::min(batches_at_once, problem.batch - first) * tiles;
+  for_each_grid(params.order.count(), problem.batch, [&](int64_t first_batch, unsigned blocks) {
+    params.tiles_per_batch = static_cast<int>(params.order.count());
+    params.first_batch = first_batch;
     launch_kernel("launching a portable kernel",
-                  {.grid = dim3(static_cast<unsigned>(blocks)),
+                  {.grid = dim3(blocks),
                    .threads = Kernel::config.threads(),
                    .stream = stream,
                    .shared_bytes = Kernel::shared_bytes,
                    .may_overlap = problem.device_flag.words != nullptr},  // such a kernel waits by itself
                   kKernel, params);
-  }
+  });
 }
 
-// An element in global memory, as the instruction's wrapper knows it; in the order of DType.
-template <DType kDType>
-using ElementOf = std::tuple_element_t<static_cast<int>(kDType),
-                                       std::tuple<__half, __nv_bfloat16, float, double, __nv_fp8_e4m3, __nv_fp8_e5m2>>;
-
-template <Kind kKind, TileConfig kTile, Major kMajorA, Major kMajorB>
-void launch_mma(const Problem& problem, cudaStream_t stream) {
-  using Kernel = MmaKernel<kTile, ElementOf<info(kKind).a>, kMajorA, kMajorB, ElementOf<info(kKind).b>>;
-  launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
-}
-
+// Of fp8, operands along k alone (why_not).
 template <Kind kKind, TileConfig kTile>
-void launch_majors(const Problem& problem, cudaStream_t stream) {
-  if constexpr (is_float8(info(kKind).a)) {
-    launch_mma<kKind, kTile, Major::kK, Major::kK>(problem, stream);
-  } else {
-    const Major a = operand_access(problem.a, problem, problem.m).major;
-    const Major b = operand_access(problem.b, problem, problem.n).major;
-    visit<Major::kK, Major::kMn>(a, [&](auto major_a) {
-      visit<Major::kK, Major::kMn>(b, [&](auto major_b) {
-        launch_mma<kKind, kTile, decltype(major_a)::value, decltype(major_b)::value>(problem, stream);
-      });
+void launch_mma(const Problem& problem, cudaStream_t stream) {
+  using A = DeviceType<info(kKind).a>;
+  using B = DeviceType<info(kKind).b>;
+  visit<Major::kK, Major::kMn>(operand_access(problem.a, problem, problem.m).major, [&](auto a) {
+    visit<Major::kK, Major::kMn>(operand_access(problem.b, problem, problem.n).major, [&](auto b) {
+      if constexpr (!is_float8(info(kKind).a) || (a() == Major::kK && b() == Major::kK)) {
+        using Kernel = MmaKernel<kTile, A, a(), b(), B>;
+        launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
+      }
     });
-  }
+  });
 }
 
 // One instance serves all majors, since it reads operands through their strides, and all pairs of fp8 dtypes.
 template <Kind kKind, TileConfig kTile>
 void launch_gather(const Problem& problem, cudaStream_t stream) {
   constexpr DType dtype = info(kKind).a;
-  using Stored = std::conditional_t<is_float8(dtype), AnyFloat8, ElementOf<dtype>>;
+  using Stored = std::conditional_t<is_float8(dtype), AnyFloat8, DeviceType<dtype>>;
   using Kernel = MmaKernel<kTile, Stored, Major::kK, Major::kK, Stored>;
   launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
 }
 
-template <TileConfig kTile, PanelAccess kAccessA, PanelAccess kAccessB>
-void launch_panel(const Problem& problem, cudaStream_t stream) {
-  using Kernel = std::conditional_t<kTile.family == Family::kSimt, SimtKernel<kTile, kAccessA, kAccessB>,
-                                    DmmaKernel<kTile, kAccessA, kAccessB>>;
-  launch<&gemm_panels<Kernel>, Kernel>(problem, stream);
+// One instance serves both operands as the long one, and all pairs of fp8 dtypes.
+template <DType kDType, TileConfig kTile>
+void launch_narrow(const Problem& problem, cudaStream_t stream) {
+  using Element = std::conditional_t<is_float8(kDType), AnyFloat8, DeviceType<kDType>>;
+  const NarrowPlan plan = narrow_plan(problem, kTile.tile_m);
+  const int64_t tiles_rows = (narrow_rows(problem) + plan.rows() - 1) / plan.rows();
+  const int64_t tiles_columns = (narrow_columns(problem) + kTile.tile_m - 1) / kTile.tile_m;
+  NarrowParams params{kernel_problem(problem), plan, narrow_steps(problem, plan, kTile.tile_m), {}, {}, 0};
+  for_each_grid(tiles_rows * tiles_columns, problem.batch, [&](int64_t first_batch, unsigned blocks) {
+    params.tiles_columns = FastDivisor(static_cast<int>(tiles_columns));
+    params.tiles_per_batch = FastDivisor(static_cast<int>(tiles_rows * tiles_columns));
+    params.first_batch = first_batch;
+    const LaunchConfig config{.grid = dim3(blocks),
+                              .threads = plan.threads(),
+                              .stream = stream,
+                              .shared_bytes = kNarrowSharedBytes,
+                              .may_overlap = problem.device_flag.words != nullptr};  // such a kernel waits by itself
+    visit<true, false>(plan.along_k, [&](auto along_k) {
+      launch_kernel("launching a portable kernel", config, &narrow<NarrowKernel<Element, kTile, along_k()>>, params);
+    });
+  });
 }
 
 template <TileConfig kTile>
 void launch_panels(const Problem& problem, cudaStream_t stream) {
-  constexpr auto along_k = PanelAccess::kVectorsAlongK, along_mn = PanelAccess::kVectorsAlongMn;
-  constexpr auto elements = PanelAccess::kElements;
-  const PanelAccess a = panel_access(problem.a, problem, problem.m);
-  const PanelAccess b = panel_access(problem.b, problem, problem.n);
-  if (a == elements || b == elements)  // rare enough to share one instance, which reads anything
-    return launch_panel<kTile, elements, elements>(problem, stream);
-  visit<along_k, along_mn>(a, [&](auto access_a) {
-    visit<along_k, along_mn>(b, [&](auto access_b) {
-      launch_panel<kTile, decltype(access_a)::value, decltype(access_b)::value>(problem, stream);
-    });
-  });
+  using enum PanelAccess;
+  const auto launch_as = [&](auto a, auto b) {
+    using Kernel =
+        std::conditional_t<kTile.family == Family::kSimt, SimtKernel<kTile, a(), b()>, DmmaKernel<kTile, a(), b()>>;
+    launch<&gemm_panels<Kernel>, Kernel>(problem, stream);
+  };
+  const PanelAccess access_a = panel_access(problem.a, problem, problem.m);
+  const PanelAccess access_b = panel_access(problem.b, problem, problem.n);
+  constexpr std::integral_constant<PanelAccess, kElements> elements;
+  if (access_a == kElements || access_b == kElements)  // rare enough to share one instance, which reads anything
+    return launch_as(elements, elements);
+  visit<kVectorsAlongK, kVectorsAlongMn>(
+      access_a, [&](auto a) { visit<kVectorsAlongK, kVectorsAlongMn>(access_b, [&](auto b) { launch_as(a, b); }); });
 }
 
 template <Kind kKind, int kConfig>
@@ -118,12 +127,16 @@ void launch_kind(const Problem& problem, cudaStream_t stream) {
     using Kernel = BlockScaledKernel<kTile, info(kKind).a, info(kKind).b, info(kKind).scale>;
     launch<&gemm_block_scaled<Kernel>, Kernel>(problem, stream);
   } else if constexpr (kTile.family == Family::kMma) {
-    launch_majors<kKind, kTile>(problem, stream);
+    launch_mma<kKind, kTile>(problem, stream);
   } else if constexpr (kTile.family == Family::kMmaGather) {
     launch_gather<kKind, kTile>(problem, stream);
   } else if constexpr (kTile.family == Family::kSkinny) {
     using Kernel = SkinnyKernel<kTile>;
     launch<&skinny<Kernel>, Kernel>(problem, stream);
+  } else if constexpr (kTile.family == Family::kNarrow && kKind == Kind::kTf32) {
+    launch_config<Kind::kFloat32>(kConfig, problem, stream);
+  } else if constexpr (kTile.family == Family::kNarrow) {
+    launch_narrow<info(kKind).a, kTile>(problem, stream);
   } else {
     launch_panels<kTile>(problem, stream);
   }
@@ -140,5 +153,7 @@ bool launch_config(int config, const Problem& problem, cudaStream_t stream) {
   });
   return is_launched;
 }
+
+extern template bool launch_config<Kind::kFloat32>(int, const Problem&, cudaStream_t);  // which tf32 calls
 
 }  // namespace tileon::sm80

@@ -13,4 +13,7 @@ namespace tileon::sm80 {
 template <Kind kKind>
 bool launch_config(int config, const Problem& problem, cudaStream_t stream);
 
+// Launches a config of kDecodedConfigs; the problem has scales.
+void launch_decoded(int config, const Problem& problem, cudaStream_t stream);
+
 }  // namespace tileon::sm80

@@ -149,15 +149,14 @@ __device__ __forceinline__ void multiply_row(int m, const uint32_t (&a)[4], cons
   }
 }
 
-// What one warp writes at a time: the 16 rows of a fragment, as wide as the warp's tile.
+// What one warp writes at a time, as wide as the warp's tile: the 16 rows of a fragment; of SIMT a row of every patch.
 template <typename Accumulator_, TileConfig kConfig>
-struct FragmentSlab {
+struct WarpSlab {
   using Accumulator = Accumulator_;
   static constexpr int columns = kConfig.warp_n();
   static constexpr int rows = slab_rows(kConfig.family);
   static constexpr int pitch = columns + slab_padding(kConfig.family);
   static constexpr int bytes = rows * pitch * int(sizeof(Accumulator));
-  static_assert(rows == 16);
 };
 
 // Takes one warp's sums through its slab in `shared_memory` (each warp has one of its own) to the output. Lane l holds
@@ -167,6 +166,7 @@ __device__ __forceinline__ void store_fragments(const TileParams<Problem>& param
                                                 int64_t column_begin, unsigned char* shared_memory,
                                                 const typename Slab::Accumulator (&sums)[kFragmentsM][kFragmentsN][4]) {
   using Accumulator = typename Slab::Accumulator;
+  static_assert(Slab::rows == 16);
   struct alignas(2 * sizeof(Accumulator)) Pair {
     Accumulator first, second;
   };

@@ -12,11 +12,8 @@ namespace tileon::sm90 {
 
 // bfloat16 operands hold their block scales: the sums lack the global scale alone.
 template <typename Out_>
-class GlobalScale {
- public:
-  using Out = Out_;
+struct GlobalScale : Unscaled<Out_> {
   using Params = ScaledParams;
-  static constexpr bool is_in_need_of_registers = false;
 
   // By the consumers' `warps`, while they wait for their first data.
   static __device__ __forceinline__ void summarize(const Params& params, int warp, int warps) {
@@ -26,10 +23,6 @@ class GlobalScale {
     any = __any_sync(0xffffffffu, any != 0);
     if (threadIdx.x % 32 == 0) params.summary[warp] = any;
   }
-
-  __device__ __forceinline__ void read(const Params&, int, int) {}
-  template <typename Shared>
-  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
 
   template <typename Shared, int kBlocks, int kCount>
   __device__ __forceinline__ PlainResults<kBlocks, kCount> results(const Params& params, const Shared&, int,
@@ -52,8 +45,9 @@ __device__ __forceinline__ float power(uint32_t exponent) { return __uint_as_flo
 template <Encoding kEncoding, typename Sum, int kBlocks, int kCount>
 struct NarrowResults {
   const Sum (&sums)[kBlocks][kCount];
-  const uint16_t* column_exponents;  // this thread's first two columns'; its two of the next eight lie four further on
-  uint32_t row_exponents;            // two bytes a block
+  const uint16_t*
+      column_exponents;    // of this thread's first two columns; of its next two, eight columns on, four words on
+  uint32_t row_exponents;  // two bytes a block
   const float* global_scale;
 
   template <int kColumns>
@@ -88,9 +82,9 @@ struct NarrowResults {
   }
 };
 
-// The sums of narrow operands lack a power of two for each row and column, and a constant one. A thread has two rows of
-// each 64 and two of every eight columns; the columns' exponents go through shared memory, and all exponents are read
-// from global memory before the main loop.
+// The sums of narrow operands lack a power of two for each row and column, and a constant power of two. A thread has
+// two rows of each 64 and two of every eight columns; the columns' exponents go through shared memory, and all
+// exponents are read from global memory before the main loop.
 template <Encoding kEncoding, TileConfig kTile, typename Out_>
 class RowScale {
  public:
@@ -116,14 +110,14 @@ class RowScale {
     }
   }
 
-  // Collective for the warpgroup: returns when all columns' exponents lie there.
+  // Collective for the warpgroup: returns when all columns' exponents lie in shared memory.
   template <typename Shared>
   __device__ __forceinline__ void to_smem(const Shared& shared, int consumer) {
     packed_rows_ = 0;
 #pragma unroll
     for (int i = 0; i < kRowsOfThread; ++i) packed_rows_ |= rows_[i] << 8 * i;
     uint8_t* columns = shared.column_exponents(consumer) + threadIdx.x % 128;
-    ptx::barrier_sync(consumer_barrier(consumer), 128);  // the last tile's have been read
+    ptx::barrier_sync(consumer_barrier(consumer), 128);  // the last tile's exponents have been read
 #pragma unroll
     for (int i = 0; i < kColumnsOfThread; ++i) columns[128 * i] = static_cast<uint8_t>(columns_[i]);
     ptx::barrier_sync(consumer_barrier(consumer), 128);

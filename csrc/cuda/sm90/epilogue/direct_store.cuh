@@ -21,6 +21,7 @@ __device__ __forceinline__ void store_pair(float* to, float2 pair, bool vectors,
   }
 }
 
+// Finishes and stores a warp's part of a tile. `bias`, in shared memory, is for the tile's columns.
 template <typename Kernel, typename Results, typename EpilogueOfSum>
 __device__ __forceinline__ void store_directly(const KernelParams& params, const Results& results, const float* bias,
                                                const StorePlace& place, const EpilogueOfSum& epilogue) {
@@ -50,22 +51,6 @@ __device__ __forceinline__ void store_directly(const KernelParams& params, const
   }
 }
 
-// Finishes and stores a warp's part of a tile. `bias`, in shared memory, is for the tile's columns.
-template <typename Kernel, typename Results>
-__device__ __forceinline__ void store_directly(const KernelParams& params, const Results& results, const float* bias,
-                                               const StorePlace& place) {
-  switch (params.epilogue_op) {
-    case EpilogueOp::kNothing:
-      return store_directly<Kernel>(params, results, bias, place, Identity{});
-    case EpilogueOp::kBiasAndRelu:
-      return store_directly<Kernel>(params, results, bias, place, BiasAndRelu{});
-    case EpilogueOp::kActivation:
-      __builtin_unreachable();  // takes_direct_store
-    case EpilogueOp::kBiasAndLeakyRelu:
-      return store_directly<Kernel>(params, results, bias, place, BiasAndLeakyRelu{params.slope});
-  }
-}
-
 // The Store of float32 products.
 template <typename Kernel>
 struct DirectStore {
@@ -74,7 +59,9 @@ struct DirectStore {
   static __device__ __forceinline__ void store(const KernelParams& params, unsigned char* shared,
                                                const Results& results, const float* bias,
                                                const FirstBias<Kernel>& first_bias, const StorePlace& place) {
-    if (params.store_directly) return store_directly<Kernel>(params, results, bias, place);
+    if (params.store_directly)
+      return with_formula(params,
+                          [&](const auto& formula) { store_directly<Kernel>(params, results, bias, place, formula); });
     TmaStore<Kernel>::store(params, shared, results, bias, first_bias, place);
   }
 };

@@ -1,5 +1,5 @@
-// What becomes of a tile's sums on the way out: its bias, the cheap activations, rounding to 16 bits; and where they
-// go.
+// What becomes of a tile's sums on the way out: bias, the cheap activations, rounding to 16 bits; and the sums' place
+// in the output.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -47,7 +47,7 @@ class TileBias {
 
   // Collective for the warpgroup: returns when all columns lie in `shared`.
   __device__ __forceinline__ void to_smem(const Epilogue& epilogue, float* shared, int consumer) const {
-    ptx::barrier_sync(consumer_barrier(consumer), 128);  // the last tile's has been read
+    ptx::barrier_sync(consumer_barrier(consumer), 128);  // the last tile's bias has been read
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
       const int column = static_cast<int>(threadIdx.x % 128) + i * 128;
@@ -67,15 +67,10 @@ class TileBias {
 
 // ---- the formulas ----
 
-// What becomes of two sums, the bias added where there is one: the formulas of epilogue.h, rounded to the output, or of
-// one sum where that is float32.
+// What becomes of a sum, the bias added where there is one: the formulas of epilogue.h.
 struct Identity {
   static constexpr bool biased = false;
   __device__ __forceinline__ float finish(float sum) const { return sum; }
-  template <typename Element>
-  __device__ __forceinline__ uint32_t round(float first, float second) const {
-    return round_pair<Element>(first, second);
-  }
 };
 // For slopes above 0 and up to 1 in float32 (epilogue.h is_cheap): leaky_relu is then the larger one of x and slope x,
 // and slope 1 is the bias alone. Slope 0 would make NaN of -inf.
@@ -83,21 +78,42 @@ struct BiasAndLeakyRelu {
   static constexpr bool biased = true;
   float slope;
   __device__ __forceinline__ float finish(float sum) const { return fmaxf(sum, slope * sum); }
-  template <typename Element>
-  __device__ __forceinline__ uint32_t round(float first, float second) const {
-    return round_pair<Element>(fmaxf(first, slope * first), fmaxf(second, slope * second));
-  }
 };
-// relu is part of the conversion (ptx/convert.cuh): rounding keeps the order, and 0.
 struct BiasAndRelu {
   static constexpr bool biased = true;
   __device__ __forceinline__ float finish(float sum) const { return ptx::max_nan(sum, 0.0f); }
-  template <typename Element>
-  __device__ __forceinline__ uint32_t round(float first, float second) const {
-    if constexpr (std::is_same_v<Element, __half>) return ptx::convert_relu_float16(first, second);
+};
+
+// Two finished sums, rounded to 16 bits. relu is part of the conversion (ptx/convert.cuh): rounding keeps the order,
+// and 0.
+template <typename Element, typename Formula>
+__device__ __forceinline__ uint32_t finish_pair(const Formula& formula, float first, float second) {
+  if constexpr (!std::is_same_v<Formula, BiasAndRelu>) {
+    return round_pair<Element>(formula.finish(first), formula.finish(second));
+  } else if constexpr (std::is_same_v<Element, __half>) {
+    return ptx::convert_relu_float16(first, second);
+  } else {
     return ptx::convert_relu_bfloat16(first, second);
   }
-};
+}
+
+// Calls `store` with the formula of the params' epilogue_op: the ways to finish are copies of the code. Decided where a
+// sum is finished, they would keep the compiler from moving one chunk's arithmetic under the other's store.
+template <typename Store>
+__device__ __forceinline__ void with_formula(const KernelParams& params, const Store& store) {
+  // ptxas lays out the last case first, right behind the main loop, where instructions are prefetched. The longest one
+  // stands there: elsewhere it waits for its instructions once other kernels have run in between.
+  switch (params.epilogue_op) {
+    case EpilogueOp::kNothing:
+      return store(Identity{});
+    case EpilogueOp::kBiasAndRelu:
+      return store(BiasAndRelu{});
+    case EpilogueOp::kActivation:
+      __builtin_unreachable();  // of ActivatedStore alone (epilogue/tma_store.cuh)
+    case EpilogueOp::kBiasAndLeakyRelu:
+      return store(BiasAndLeakyRelu{params.slope});
+  }
+}
 
 // A lane's share of the bias of kColumns of a warp's sums: the same two of every eight columns; swapped, wgmma's rows
 // are columns of the output, and a lane has two of them.
@@ -138,7 +154,7 @@ __device__ __forceinline__ void round_chunk(const float* fragments, const ChunkB
         first += bias.of(i);
         second += bias.of(i + 1);
       }
-      words[j * 2 + half] = epilogue.template round<typename Kernel::Out>(first, second);
+      words[j * 2 + half] = finish_pair<typename Kernel::Out>(epilogue, first, second);
     }
   }
 }

@@ -24,9 +24,9 @@ namespace tileon::sm90 {
 // How a chunk of kColumns lies in its buffer, as TMA expects it: where a lane's row of stmatrix goes.
 template <int kColumns>
 class ChunkRows {
-  // Bits 4 to 6 of an address with the bits three places above; for rows of 64 bytes bits 4 and 5. Those lie in the
-  // row's part of the place, which the column does not reach. Chunks of other widths are not swizzled: rows of an odd
-  // multiple of 16 bytes meet different banks by themselves, and those of an even one at most twice.
+  // Bits 4 to 6 of an address with the bits three places above; for rows of 64 bytes bits 4 and 5. The upper bits lie
+  // in the row's part of the place, which the column does not reach. Chunks of other widths are not swizzled: rows of
+  // an odd multiple of 16 bytes meet different banks by themselves, and those of an even one at most twice.
   static constexpr uint32_t kSwizzle = kColumns == 64 ? 0x70 : kColumns == 32 ? 0x30 : 0;
 
  public:
@@ -89,7 +89,7 @@ __device__ __forceinline__ void write_chunk(const uint32_t (&words)[kColumns / 4
   if constexpr (kColumns % 16 == 8) rows.write_8(kColumns - 8, &words[(kColumns - 8) / 4]);
 }
 
-// Of the first chunk; read while the last stage is multiplied, where there are registers for it.
+// The bias of the first chunk, read while the last stage is multiplied, where there are registers for it.
 template <typename Kernel>
 using FirstBias = ChunkBias<Kernel, (Kernel::columns < kStoreColumns ? Kernel::columns : kStoreColumns)>;
 
@@ -124,7 +124,7 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
   // ptxas from finishing that chunk before this one is stored.
   if (ptx::elect_one()) {
     if (kChunk == 0 && chunks % store_buffers != 0) {
-      ptx::tma_wait_read<0>();  // that was the last tile's last chunk
+      ptx::tma_wait_read<0>();  // the last store was of the last tile's last chunk
     } else {
       ptx::tma_wait_read<store_buffers - 1>();
     }
@@ -137,30 +137,19 @@ __device__ __forceinline__ void store_chunk(const KernelParams& params, uint32_t
   ptx::tma_store_3d_by_warp(map, buffer, place.column + along, place.row + down, place.batch);
 }
 
-// Finishes and stores a warp's part of a tile. The three ways to finish are three copies of the code: decided in each
-// chunk, they would keep the compiler from moving one chunk's arithmetic under the other's store.
+// Finishes and stores a warp's part of a tile.
 template <typename Kernel, typename Results>
 __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigned char* buffers, const Results& results,
                                              const float* bias, const FirstBias<Kernel>& first_bias,
                                              const StorePlace& place) {
   static_assert(Kernel::columns % 8 == 0);
   const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(buffers));
-  const auto store = [&]<int... kChunk>(const auto& epilogue, std::integer_sequence<int, kChunk...>) {
-    (store_chunk<Kernel, kChunk>(params, shared, results, bias, first_bias, epilogue, place), ...);
-  };
-  const std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)> chunks;
-  // ptxas lays out the last case first, right behind the main loop, where instructions are prefetched. The longest one
-  // stands there: elsewhere it waits for its instructions once other kernels have run in between.
-  switch (params.epilogue_op) {
-    case EpilogueOp::kNothing:
-      return store(Identity{}, chunks);
-    case EpilogueOp::kBiasAndRelu:
-      return store(BiasAndRelu{}, chunks);
-    case EpilogueOp::kActivation:
-      __builtin_unreachable();  // that is for ActivatedStore
-    case EpilogueOp::kBiasAndLeakyRelu:
-      return store(BiasAndLeakyRelu{params.slope}, chunks);
-  }
+  with_formula(params, [&](const auto& formula) {
+    [&]<int... kChunk>(std::integer_sequence<int, kChunk...>) {
+      (store_chunk<Kernel, kChunk>(params, shared, results, bias, first_bias, formula, place), ...);
+    }
+    (std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)>());
+  });
 }
 
 // Shared memory must outlive the stores that read it.

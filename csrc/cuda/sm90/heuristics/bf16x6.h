@@ -17,7 +17,7 @@ namespace tileon::sm90 {
 // below, are fitted to benchmarks/results/h200/sweep_float32.csv.xz by benchmarks/fit/fit_float32.py.
 // clang-format off
 constexpr KernelConfig kBf16x6Configs[] = {
-    // name                            operands           family                 tile m, n, k  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, bytes_per_ns
+    // name                            operands           family                 tile m, n, k  consumers, stages, takes registers  splits, ctas_per_sm   start, per_tile, per_k, memory_bytes
     {"sm90_bf16x6_128x192x64",          Operands::kBf16x3, {Family::kCooperative,   128, 192,  64, 2, 16, true},  1, 1, 3070.4f, 6343.3f, 14.7837f, 3761.4f},
     {"sm90_bf16x6_128x176x64",          Operands::kBf16x3, {Family::kCooperative,   128, 176,  64, 2, 16, true},  1, 1, 3240.9f, 5943.5f, 13.0314f, 3761.4f},
     {"sm90_bf16x6_128x160x64",          Operands::kBf16x3, {Family::kCooperative,   128, 160,  64, 2, 16, true},  1, 1, 3245.5f, 5689.1f, 11.7189f, 3761.4f},
@@ -59,7 +59,7 @@ inline double split_ns(const Problem& problem) {
 inline double product_ns(const KernelConfig& config, const Problem& split, const Work& work, int sm_count) {
   KernelConfig as_stored = config;
   if (persistent(config.tile) && !takes_vector_stores(split, 2))
-    as_stored.bound.per_tile *= static_cast<float>(kSingleStores);
+    as_stored.cost.per_tile *= static_cast<float>(kSingleStores);
   return largest_bound_ns(as_stored, split, work, sm_count);
 }
 

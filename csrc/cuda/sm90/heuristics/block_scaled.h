@@ -23,17 +23,25 @@ constexpr TileConfig tile_of(const KernelConfig& config, Encoding encoding) {
   return tile;
 }
 
+// Whether the operands are int8 as they are, without scales: what the kernels of mxfp4's narrow rows multiply, too.
+inline bool is_plain_int8(const Problem& problem) {
+  return !problem.is_scaled() && problem.a.dtype == DType::kInt8 && problem.b.dtype == DType::kInt8;
+}
+constexpr int64_t kPlainInt8MaxK = ((int64_t{1} << 31) - 1) / (128 * 128);
+
 // Below, the int32 sums of int8 products, each at most 96 x 96, cannot overflow.
 constexpr int64_t kInt8MaxK = (int64_t{1} << 31) / (96 * 96) / 128 * 128;
 
-// The product of the prepared operands, rows of k elements; the dtype says nothing where these are of 8 bits.
+// The product of the prepared operands, rows of k elements; the dtype says nothing where these are of 8 bits. An a
+// without scales stays where it is.
 inline Problem prepared_problem(const Problem& problem, const void* a, const void* b) {
   Problem prepared;
   prepared.m = problem.m;
   prepared.n = problem.n;
   prepared.k = problem.k;
   prepared.out_dtype = problem.out_dtype;
-  prepared.a = {{a, prepared.k, 1, 0}, DType::kBFloat16, {}};
+  const Matrix rows_of_a{a, prepared.k, 1, 0};
+  prepared.a = {problem.is_weight_only() ? problem.a : rows_of_a, DType::kBFloat16, {}};
   prepared.b = {{b, prepared.k, 1, 0}, DType::kBFloat16, {}};
   prepared.out = problem.out;
   prepared.epilogue = problem.epilogue;
@@ -83,7 +91,12 @@ inline Scratch scratch_of(const Problem& problem, Operands operands) {
   const int64_t words = is_by_encoding(operands) ? classify_ctas(problem) : prepare_ctas(problem, segments_of(problem));
   const auto aligned = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
   Scratch scratch{};
-  scratch.b = aligned(problem.m * problem.k * kElementBytes);
+  if (is_plain_int8(problem)) {
+    scratch.exponents_b = aligned(problem.m);
+    scratch.bytes = scratch.exponents_b + aligned(problem.n);
+    return scratch;
+  }
+  scratch.b = problem.is_weight_only() ? 0 : aligned(problem.m * problem.k * kElementBytes);
   const PreparedWeight& weight = problem.prepared_b;  // int8 is decoded anew where it is not what the data allow
   const bool has_b = weight.data != nullptr && weight.form == PreparedForm::kBFloat16;
   scratch.exponents_a = scratch.b + (has_b ? 0 : aligned(problem.n * problem.k * kElementBytes));

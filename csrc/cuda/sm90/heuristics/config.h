@@ -64,23 +64,27 @@ enum class Operands : int8_t {
   kCodes,     // nothing: the kernel itself decodes them (small_m/)
 };
 
-// What largest_bound_ns (cost.h) makes a time of. Nanoseconds: before and after the tiles, for a tile, and for each of
-// its k. Bytes a nanosecond: of memory.
-struct BoundNumbers {
-  float start = 0;
-  float per_tile = 0;
-  float per_k = 0;
-  float bytes_per_ns = 0;
+// What the models of cost.h know of a config: nanoseconds, and bytes a nanosecond. Those of dense products of 16 bits
+// have all of them, the others the first four.
+struct CostNumbers {
+  float start = 0;               // before the first tile and after the last one
+  float per_tile = 0;            // for a tile beside its k: the epilogue
+  float per_k = 0;               // for one k of a tile
+  float memory_bytes = 0;        // from memory to all SMs
+  float per_k_mn = 0;            // per_k where the operand of any width (b; of kSwapAb, a) is mn-major
+  float unaligned_tile = 0;      // for a tile more, where the output's rows cannot be stored whole
+  float memory_bytes_a_cta = 0;  // from memory to one CTA, which waits for what it has asked for
+  float l2_bytes_a_tile = 0;     // from L2 to the CTAs that share a tile: to each of them its part
 };
 
 struct KernelConfig {
   const char* name;
   Operands operands;
   TileConfig tile;
-  int splits = 1;        // CTAs of a cluster that share a tile's k
-  int ctas_per_sm = 1;   // CTAs that an SM holds at a time
-  BoundNumbers bound{};  // none where cost_numbers.h has the config's
-  int like = -1;         // of kBFloat16: the config of kDenseConfigs whose tile and cost numbers it has
+  int splits = 1;       // CTAs of a cluster that share a tile's k
+  int ctas_per_sm = 1;  // CTAs that an SM holds at a time
+  CostNumbers cost{};
+  int like = -1;         // of kBFloat16: the config of kDenseConfigs whose tile it has, and whose cost it takes
   bool measured = true;  // whether it has run on hardware; one that has not is chosen where no other can serve
 };
 

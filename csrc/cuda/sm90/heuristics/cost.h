@@ -1,11 +1,10 @@
 // How long a config of the Hopper tables is expected to take for a problem: pure functions, compiled by any C++
-// compiler. The dense products of 16 bits have a model of their own, `Costs`, whose numbers are in cost_numbers.h;
-// fp8, int8 and float32 go by `largest_bound_ns`, whose numbers are in their tables.
+// compiler. The dense products of 16 bits have a model of their own, `Costs`; fp8, int8 and float32 go by
+// `largest_bound_ns`. A config's numbers stand in its table, those of the GPU in cost_numbers.h.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -17,19 +16,7 @@ namespace tileon::sm90 {
 
 // ---- dense products of 16 bits ----
 
-// What the model knows of a config: nanoseconds, and bytes a nanosecond.
-struct ConfigNumbers {
-  float start;               // before the first tile and after the last one
-  float per_tile;            // for a tile beside its k: the epilogue
-  float per_k;               // for one k of a tile
-  float per_k_mn;            // the same where the operand of any width (b; of kSwapAb, a) is mn-major
-  float unaligned_tile;      // for a tile more, where the output's rows cannot be stored whole
-  float memory_bytes;        // from memory to all SMs
-  float memory_bytes_a_cta;  // from memory to one CTA, which waits for what it has asked for
-  float l2_bytes_a_tile;     // from L2 to the CTAs that share a tile: to each of them its part
-};
-
-// What it knows of the GPU. A factor says how much more something takes: 0.5 is half as much again.
+// What the model knows of the GPU. A factor says how much more something takes: 0.5 is half as much again.
 struct GpuNumbers {
   float full_gpu_ns;   // what CTAs on all SMs take longer to start and to end than a single one
   float not_hidden;    // of the three shorter parts of a cost, beside the longest: so much shows
@@ -38,23 +25,18 @@ struct GpuNumbers {
   float short_k;       // of what a block of k lacks: lines shorter than a block take so much of a whole one's time
   float odd_columns;   // factor of unaligned_tile where not even pairs of columns are aligned
   float out_sectors;   // factor of the output's bytes where its rows begin within a sector
-  // Factors of what L2 hands to an SM. Lines that begin within one of L2's, for k-major operands and for mn-major ones;
-  // of these the last line of a panel is the first of the next, so one for each tile does not count; and lines that
-  // begin within a sector.
+  // Factors of what L2 hands to an SM, by the operand's major: for lines that begin within one of L2's lines, and for
+  // lines that begin within a sector. An mn-major panel's last line is the next panel's first one, so one line of each
+  // tile does not count (sm_straddling_tile).
   float sm_straddling_k, sm_straddling_mn, sm_straddling_tile, sm_sectors_k, sm_sectors_mn;
-  // The same of what L2 hands to all SMs.
+  // The same factors, of what L2 hands to all SMs.
   float l2_straddling_k, l2_straddling_mn, l2_sectors_k, l2_sectors_mn;
-  // For a line of an mn-major operand that is narrower than a panel, nanoseconds: all CTAs ask for the same few of
-  // L2's.
+  // Nanoseconds for a line of an mn-major operand that is narrower than a panel: all CTAs ask for the same few lines of
+  // L2.
   float hot_line_ns;
 };
 
 constexpr int64_t kSectorBytes = 32;  // what L2 reads and writes at once
-
-struct NamedNumbers {
-  const char* name;  // the config's
-  ConfigNumbers numbers;
-};
 
 // The costs are float, `Real`, in the library, since so the compiler works out four configs at once; the fit, which
 // takes differences of costs, has double.
@@ -100,7 +82,7 @@ struct DenseWork {
   Real k[2];         // in whole blocks of 64 and of 128
   Real operand_bytes;
   Real bytes;         // of both operands and the output, each once
-  Real unaligned[2];  // factors of unaligned_tile: of persistent kernels, and of those that store staged sums
+  Real unaligned[2];  // factors of unaligned_tile: of persistent kernels, and of kernels that stage their sums
   Real sm_share;      // 1 / SMs
   Real clusters[4], cluster_share[4];  // clusters at once, by log2 of their CTAs, and 1 / clusters
 
@@ -147,10 +129,10 @@ struct CostTable {
   OfConfigs<Real> start{}, per_tile{}, unaligned_tile{}, per_k{}, per_k_mn{};
   OfConfigs<Real> memory_ns{}, memory_ns_a_cta{}, l2_ns_a_cta{};  // for a byte
 
-  constexpr CostTable(const KernelConfig (&configs)[kCount], const NamedNumbers (&numbers)[kCount]) {
+  constexpr explicit CostTable(const KernelConfig (&configs)[kCount]) {
     for (int i = 0; i < kCount; ++i) {
       const TileConfig& tile = configs[i].tile;
-      const ConfigNumbers& of = numbers[i].numbers;
+      const CostNumbers& of = configs[i].cost;
       long_blocks[i] = tile.block_k == 128;
       staged[i] = !persistent(tile);
       swapped[i] = tile.family == Family::kSwapAb;
@@ -167,7 +149,7 @@ struct CostTable {
   }
 };
 
-// ceil(count / size) of what share = 1 / size stands for. The nearest miss is half a `share`: exact below
+// ceil(count / size), where share = 1 / size. The nearest miss is half a `share`: exact below
 // 2^20 of float, 2^40 of double; above it a tile more or less is nothing.
 template <typename Real>
 Real ceil_by_share(Real count, Real size, Real share) {
@@ -240,7 +222,7 @@ struct Costs {
 
 // ---- fp8, int8 and float32 ----
 
-// How many of L2's lines a line of a tile takes: two, where the operand's lines do not begin at theirs.
+// How many of L2's lines a line of a tile takes: two, where the operand's lines do not begin where L2's do.
 inline int lines_of_l2(const Matrix& operand, const TmaAccess& access, int64_t mn, int64_t k) {
   const int64_t outer = access.major == Major::kK ? mn : k;
   const bool aligned = reinterpret_cast<uintptr_t>(operand.data) % kLineBytes == 0 &&
@@ -277,17 +259,23 @@ struct Work {
 // rate: set by hand.
 constexpr double kLargestL2BytesPerNs = 20000.0;
 
+// How many tiles a cluster of the config takes, one after the other; a cluster is a CTA where k is not split.
+inline int waves_of(const KernelConfig& config, const Problem& problem, int sm_count) {
+  const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
+  return ceil_divide(tiles, clusters_at_once(config.splits, sm_count));
+}
+
 // The start, and the largest of three bounds: tensor cores, memory and L2.
 inline double largest_bound_ns(const KernelConfig& config, const Problem& problem, const Work& work, int sm_count) {
   const TileConfig& tile = config.tile;
   const int64_t tiles = tile_order(tile, problem.m, problem.n).count() * problem.batch;
-  const int waves = ceil_divide(tiles, clusters_at_once(config.splits, sm_count));
-  const double compute = waves * (config.bound.per_tile + static_cast<double>(config.bound.per_k) * work.k);
-  const double memory = work.bytes / config.bound.bytes_per_ns;
+  const double compute =
+      waves_of(config, problem, sm_count) * (config.cost.per_tile + static_cast<double>(config.cost.per_k) * work.k);
+  const double memory = work.bytes / config.cost.memory_bytes;
   const double per_block = operand_bytes(tile.tile_m, tile.block_k, work.a.major, tile.element_bytes) * work.a_lines +
                            operand_bytes(tile.tile_n, tile.block_k, work.b.major, tile.element_bytes) * work.b_lines;
   const double delivery = static_cast<double>(tiles) * per_block / tile.block_k * work.k / kLargestL2BytesPerNs;
-  return config.bound.start + std::max({compute, memory, delivery});
+  return config.cost.start + std::max({compute, memory, delivery});
 }
 
 }  // namespace tileon::sm90

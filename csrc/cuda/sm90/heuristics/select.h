@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cuda/common/kernel_choice.h"
+#include "cuda/common/narrow.h"
 #include "cuda/sm90/heuristics/bf16x6.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
@@ -66,9 +67,35 @@ inline const char* why_not_bf16x6(const Problem& problem, const Gpu& gpu) {
   return why_not_dense(bf16x3_problem(problem, nullptr), gpu);
 }
 
+// Of a product with block scales of which b alone has any: a is multiplied as it is.
+inline const char* why_not_weight_only(Operands operands, const Problem& problem) {
+  if (operands != Operands::kBFloat16 || problem.a.dtype != DType::kBFloat16)
+    return "it does not take `a` of this dtype";
+  if (problem.b.scale.type == ScaleType::kFloat32) return "it does not take float32 scales";
+  if (problem.global_scale_stride != 0) return "it takes one global scale, not one for each row";
+  return wants_copy_of_codes(problem.b, problem.n, problem) ? "it cannot read the strides or the alignment of `b`"
+                                                            : nullptr;
+}
+
+// Of int8 without scales, which is read where it lies.
+inline const char* why_not_plain_int8(Operands operands, const Problem& problem, const Gpu& gpu) {
+  if (operands != Operands::kInt8) return "it does not take operands of this dtype";
+  if (problem.k > kPlainInt8MaxK) return "k is too long for sums in int32";
+  const auto lies_in_rows = [&](const Matrix& operand) {
+    return operand.stride_k == 1 && operand.stride_mn == problem.k && problem.k % 16 == 0 &&
+           reinterpret_cast<uintptr_t>(operand.data) % 16 == 0;
+  };
+  if (!lies_in_rows(problem.a)) return "it cannot read the strides or the alignment of `a`";
+  if (!lies_in_rows(problem.b)) return "it cannot read the strides or the alignment of `b`";
+  return why_not_sizes(problem, gpu);
+}
+
 // Of block-scaled products whose operands are prepared.
 inline const char* why_not_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
-  if (const char* reason = why_not_block_scaled(problem); reason != nullptr) return reason;
+  if (is_plain_int8(problem)) return why_not_plain_int8(operands, problem, gpu);
+  const char* reason =
+      problem.is_weight_only() ? why_not_weight_only(operands, problem) : why_not_block_scaled(problem);
+  if (reason != nullptr) return reason;
   if (is_by_encoding(operands) && !problem.is_mxfp4()) return "int8 and e5m2 hold mxfp4 alone";
   if (is_by_encoding(operands) && problem.k > kInt8MaxK) return "k is too long for sums in int32";
   if (problem.k > kPrepareMaxK) return "k is too long";
@@ -142,15 +169,16 @@ inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
   return candidates;
 }
 
-// The config that is expected to be fastest, by number; -1 where none can run the problem. The costs are those of cheap
-// formulas.
+// The config that is expected to be fastest, by number; -1 where none can run the problem, and where the portable
+// kernels for few rows or columns should be faster. The costs are those of cheap formulas.
 inline int choose_dense(const Problem& problem, const Gpu& gpu) {
   if (why_not_dense(problem, gpu) != nullptr) return -1;
   const Costs costs(kCostTable, DenseWork<float>(Operands::k16Bits, problem, gpu.sm_count, kGpuNumbers));
   const bool cheap = is_cheap_epilogue(problem);
-  return cheapest_config(
+  const int best = cheapest_config(
       kDenseConfigs, [&](const KernelConfig& config) { return may_choose(config, cheap); },
       [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
+  return narrow_pays(problem, gpu, costs.ns[best]) ? -1 : best;
 }
 
 // Nanoseconds that a consumer takes for an element of a tile of fp8 whose sums go through shared memory: for any
@@ -168,18 +196,20 @@ inline double staged_store_ns(const KernelConfig& config, const Problem& problem
   return kStagedNs * waves * tile.tile_m * columns / std::min(tile.consumers, 2);
 }
 
+// As choose_dense.
 inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
   if (why_not_fp8(problem, gpu) != nullptr) return -1;
   const Work work(problem, 1);
   const Operands wanted = problem.fast_accum ? Operands::kFp8 : Operands::kFp8Promoted;
-  return cheapest_config(
-      kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; },
-      [&](const KernelConfig& config) {
-        return largest_bound_ns(config, problem, work, gpu.sm_count) + staged_store_ns(config, problem, gpu.sm_count);
-      });
+  const auto ns = [&](const KernelConfig& config) {
+    return largest_bound_ns(config, problem, work, gpu.sm_count) + staged_store_ns(config, problem, gpu.sm_count);
+  };
+  const int best = cheapest_config(
+      kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; }, ns);
+  return narrow_pays(problem, gpu, ns(kFp8Configs[best])) ? -1 : best;
 }
 
-// As choose_dense; -1 too where the portable kernels, which take the operands as they are, should be as fast.
+// As choose_dense; -1 too where other portable kernels, which take the operands as they are, should be as fast.
 inline int choose_bf16x6(const Problem& problem, const Gpu& gpu) {
   if (why_not_bf16x6(problem, gpu) != nullptr) return -1;
   const Problem split = bf16x3_problem(problem, nullptr);
@@ -187,7 +217,8 @@ inline int choose_bf16x6(const Problem& problem, const Gpu& gpu) {
   const auto ns = [&](const KernelConfig& config) { return product_ns(config, split, work, gpu.sm_count); };
   const auto any = [](const KernelConfig&) { return true; };
   const int config = cheapest_config(kBf16x6Configs, any, ns);
-  return ns(kBf16x6Configs[config]) + split_ns(problem) < portable_ns(problem) ? config : -1;
+  const double total = ns(kBf16x6Configs[config]) + split_ns(problem);
+  return total < portable_ns(problem) && !narrow_pays(problem, gpu, total) ? config : -1;
 }
 
 // ---- block-scaled products ----
@@ -229,6 +260,11 @@ inline int choose_prepared(Operands operands, const Problem& problem, const Gpu&
 
 // As choose_dense; -1 too where the portable kernels are faster.
 inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
+  if (problem.is_weight_only() || is_plain_int8(problem)) {
+    const Operands operands = problem.is_weight_only() ? Operands::kBFloat16 : Operands::kInt8;
+    const bool runs = problem.k > 0 && why_not_prepared(operands, problem, gpu) == nullptr;
+    return runs ? choose_prepared(operands, problem, gpu) : -1;
+  }
   if (problem.k > 0 && problem.m <= max_small_m(problem) && why_not_small_m(problem, gpu) == nullptr)
     return cheapest_config(
         kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kCodes; },

@@ -1,10 +1,7 @@
 #include "cuda/sm90/registry/instantiate.cuh"
 
 namespace tileon::sm90 {
-template KernelFunction<SmallMParams>
-find_kernel<SmallMKernels<DType::kFloat8E4M3, DType::kFloat8E4M3, ScaleType::kE8M0>>(int);
-template KernelFunction<SmallMParams>
-find_kernel<SmallMKernels<DType::kFloat8E4M3, DType::kFloat4E2M1, ScaleType::kE8M0>>(int);
-template KernelFunction<SmallMParams>
-find_kernel<SmallMKernels<DType::kFloat4E2M1, DType::kFloat8E4M3, ScaleType::kE8M0>>(int);
+template KernelFunction<SmallMParams> find_kernel<SmallMKernels<kE4M3, kE4M3, kE8M0>>(int);
+template KernelFunction<SmallMParams> find_kernel<SmallMKernels<kE4M3, kE2M1, kE8M0>>(int);
+template KernelFunction<SmallMParams> find_kernel<SmallMKernels<kE2M1, kE4M3, kE8M0>>(int);
 }  // namespace tileon::sm90

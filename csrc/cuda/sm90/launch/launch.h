@@ -95,37 +95,33 @@ void launch(KernelHandle<Params>& kernel, dim3 grid, int threads, int shared_byt
 // ---- the kernels by their configs' numbers. A set has one kernel for each config of a table: what else decides a
 // kernel is the set's. Sets are instantiated in instances/ ----
 
+constexpr DType kE4M3 = DType::kFloat8E4M3, kE5M2 = DType::kFloat8E5M2, kE2M1 = DType::kFloat4E2M1;
+constexpr ScaleType kE8M0 = ScaleType::kE8M0;
+
+template <typename Params_, int kCount>
+struct KernelSet {
+  using Params = Params_;
+  static constexpr int kConfigCount = kCount;
+};
+
 template <DType kDType, Major kMajorA, Major kMajorB>
-struct DenseKernels {
-  using Params = KernelParams;
-  static constexpr int kConfigCount = kDenseConfigCount;
-};
+struct DenseKernels : KernelSet<KernelParams, kDenseConfigCount> {};
 
-// `kOut`, float16 or bfloat16, is what these store through TMA; they store any other output too.
+// `kOut`, float16 or bfloat16, is the output that these kernels store through TMA; any other output they store too.
 template <DType kA, DType kB, DType kOut>
-struct Fp8Kernels {
-  using Params = KernelParams;
-  static constexpr int kConfigCount = kFp8ConfigCount;
-};
+struct Fp8Kernels : KernelSet<KernelParams, kFp8ConfigCount> {};
 
-struct Bf16x6Kernels {
-  using Params = KernelParams;
-  static constexpr int kConfigCount = kBf16x6ConfigCount;
-};
+struct Bf16x6Kernels : KernelSet<KernelParams, kBf16x6ConfigCount> {};
 
 // Of the configs that prepare kOperands. `kOut`: as Fp8Kernels'.
 template <Operands kOperands, DType kOut>
-struct BlockScaledKernels {
-  using Params = std::conditional_t<is_by_encoding(kOperands), EncodingParams, ScaledParams>;
-  static constexpr int kConfigCount = kBlockScaledConfigCount;
+struct BlockScaledKernels
+    : KernelSet<std::conditional_t<is_by_encoding(kOperands), EncodingParams, ScaledParams>, kBlockScaledConfigCount> {
 };
 
 // Of the configs that decode kCodes.
 template <DType kA, DType kB, ScaleType kScale>
-struct SmallMKernels {
-  using Params = SmallMParams;
-  static constexpr int kConfigCount = kBlockScaledConfigCount;
-};
+struct SmallMKernels : KernelSet<SmallMParams, kBlockScaledConfigCount> {};
 
 // The kernel of config `config` of the set's table; null where the set has none of it.
 template <typename Set>

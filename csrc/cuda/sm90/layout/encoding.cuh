@@ -8,7 +8,7 @@
 
 namespace tileon::sm90 {
 
-// Collective for the CTA. Waits for the kernels before this one.
+// Collective for the CTA. Waits for the kernels behind which this kernel was launched: they leave the words.
 __device__ __forceinline__ Encoding encoding_of(const EncodingChoice& choice) {
   ptx::grid_dependency_wait();
   uint32_t beyond = 0;

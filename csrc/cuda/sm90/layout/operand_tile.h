@@ -58,8 +58,11 @@ constexpr int kPanel = kLineBytes / kElementBytes;
 constexpr int kMmaK = kMmaKBytes / kElementBytes;
 
 // Of fp8, a's and b's elements are either one of __nv_fp8_e4m3 and __nv_fp8_e5m2.
-template <typename A, typename B>
-struct Float8 {};
+template <typename A_, typename B_>
+struct Float8 {
+  using A = A_;
+  using B = B_;
+};
 
 // Float32 as three bfloat16, whose planes are stages in turn (layout/encoding.h).
 struct Bf16x3 {};

@@ -1,7 +1,7 @@
-// What every kernel that multiplies by these main loops is made of. Its type: its config, what it multiplies, and the
-// four types that do its work; with the sizes and the parts of shared memory that follow from these. Which tiles a CTA
-// computes, how it starts, and its producer: one warp that fills the pipeline through TMA. All lanes of that warp walk
-// along, one of them issues: elect.sync, where they meet, elects the same one every time.
+// The parts of every kernel that multiplies by this folder's main loops: the parts of its shared memory; the kernel as
+// a type, made of a config, an element and the four types that do the work; the scheduler, which says what tiles a CTA
+// computes; the producer, one warp that fills the pipeline through TMA; and a CTA's start. All lanes of the producer's
+// warp walk along, and one of them issues: elect.sync, where the lanes meet, elects the same lane every time.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,8 @@ struct SharedMemory {
   __device__ __forceinline__ float* staging() const { return reinterpret_cast<float*>(base + pipeline_begin(kConfig)); }
 };
 
-// Sums that are stored as they are. A store takes what it needs, some columns of a block of 64 rows at a time, of
-// `kCount` sums each thread.
+// Sums that are stored as they are: `kCount` of each thread for a block of 64 rows, of which a store takes some columns
+// at a time.
 template <int kBlocks, int kCount>
 struct PlainResults {
   const float (&sums)[kBlocks][kCount];
@@ -64,8 +64,8 @@ struct PlainResults {
   }
 };
 
-// The AccumulatorScale of dense products: nothing becomes of their sums before the epilogue.
-// epilogue/accumulator_scale.cuh has others. `Out_` is the 16-bit output that TMA stores.
+// The AccumulatorScale of dense products, whose sums go to the epilogue as they are; epilogue/accumulator_scale.cuh has
+// the other AccumulatorScales. `Out_` is the 16-bit output that TMA stores.
 template <typename Out_>
 struct Unscaled {
   using Out = Out_;
@@ -122,7 +122,8 @@ struct Kernel {
   using Sum = std::conditional_t<std::is_same_v<Element, int8_t>, int32_t, float>;
   using Sums = Sum[row_blocks][columns / 2];
 
-  // A chunk's bias takes registers beside the sums: in ping-pong the sums fill those, in other kernels a scale may.
+  // Whether the first chunk's bias is read while the last products run. It takes registers beside the sums: in
+  // ping-pong there are none left, and in other kernels an AccumulatorScale may need them.
   static constexpr bool reads_bias_early = !ping_pong && !AccumulatorScale::is_in_need_of_registers;
 
   static constexpr bool dense_16_bit = std::is_same_v<AccumulatorScale, Unscaled<Element>>;
@@ -237,11 +238,11 @@ class Producer {
 
 // ---- how a CTA starts ----
 //
-// Its first load goes out as early as can be, and what else there is to set up is shared out over the warps and runs
-// meanwhile. Most of a small product's time passes before its first data are there.
+// A CTA's first load goes out as early as possible; meanwhile the warps share the rest of the setup. Most of a small
+// product's time passes before its first data are there.
 
-// Returns when the pipeline can be used. `start_producer` is called by the producer's warp: where its first load lies,
-// no other warp shall wait to find out.
+// Returns when the pipeline can be used. The producer's warp calls `start_producer`, which works out where the first
+// load lies: no other warp waits for that.
 template <typename Kernel, typename StartProducer>
 __device__ __forceinline__ void start(const KernelParams& params, const Pipeline& pipeline, int warp,
                                       const StartProducer& start_producer) {

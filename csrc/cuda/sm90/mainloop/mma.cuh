@@ -14,34 +14,20 @@
 namespace tileon::sm90 {
 
 // One product of 64 rows and 32 bytes of k, by the operands' type.
-template <typename Element, int kColumns, Major kRows, Major kColumnsMajor>
-struct Product {
-  static __device__ __forceinline__ void issue(float (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
-                                               int accumulate) {
-    ptx::wgmma_m64k16<Element, kColumns, kRows == Major::kMn, kColumnsMajor == Major::kMn>(sums, rows, columns,
-                                                                                           accumulate);
+template <typename Element, Major kRows, Major kColumnsMajor, typename Sum, int kSums>
+__device__ __forceinline__ void issue_product(Sum (&sums)[kSums], uint64_t rows, uint64_t columns, int accumulate) {
+  constexpr int n = 2 * kSums;
+  if constexpr (std::is_same_v<Element, int8_t>) {
+    ptx::wgmma_m64k32<n>(sums, rows, columns, accumulate);
+  } else if constexpr (requires { typename Element::A; }) {
+    constexpr bool a_is_e4m3 = std::is_same_v<typename Element::A, __nv_fp8_e4m3>;
+    constexpr bool b_is_e4m3 = std::is_same_v<typename Element::B, __nv_fp8_e4m3>;
+    ptx::wgmma_m64k32<a_is_e4m3, b_is_e4m3, n>(sums, rows, columns, accumulate);
+  } else {
+    using Multiplied = std::conditional_t<std::is_same_v<Element, Bf16x3>, __nv_bfloat16, Element>;
+    ptx::wgmma_m64k16<Multiplied, n, kRows == Major::kMn, kColumnsMajor == Major::kMn>(sums, rows, columns, accumulate);
   }
-};
-
-template <int kColumns>
-struct Product<int8_t, kColumns, Major::kK, Major::kK> {
-  static __device__ __forceinline__ void issue(int32_t (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
-                                               int accumulate) {
-    ptx::wgmma_m64k32<kColumns>(sums, rows, columns, accumulate);
-  }
-};
-
-template <typename A, typename B, int kColumns>
-struct Product<Float8<A, B>, kColumns, Major::kK, Major::kK> {
-  static __device__ __forceinline__ void issue(float (&sums)[kColumns / 2], uint64_t rows, uint64_t columns,
-                                               int accumulate) {
-    constexpr bool a_is_e4m3 = std::is_same_v<A, __nv_fp8_e4m3>, b_is_e4m3 = std::is_same_v<B, __nv_fp8_e4m3>;
-    ptx::wgmma_m64k32<a_is_e4m3, b_is_e4m3, kColumns>(sums, rows, columns, accumulate);
-  }
-};
-
-template <int kColumns>
-struct Product<Bf16x3, kColumns, Major::kK, Major::kK> : Product<__nv_bfloat16, kColumns, Major::kK, Major::kK> {};
+}
 
 // Issues the products of one stage's rows, from `first_row` on, and of one stage's columns, most often the same one's.
 // `accumulate` of 0 overwrites the sums.
@@ -59,8 +45,8 @@ __device__ __forceinline__ void issue_products(uint32_t rows_stage, uint32_t col
       const uint64_t step_rows = rows + Rows::offset(block * 64, step) / 16;
       const uint64_t step_columns = columns + Columns::offset(0, step) / 16;
       const int step_accumulates = step == 0 ? accumulate : 1;
-      Product<typename Kernel::Element, Kernel::columns, Rows::major, Columns::major>::issue(
-          sums[block], step_rows, step_columns, step_accumulates);
+      issue_product<typename Kernel::Element, Rows::major, Columns::major>(sums[block], step_rows, step_columns,
+                                                                           step_accumulates);
     }
   }
 }

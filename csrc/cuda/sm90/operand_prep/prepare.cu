@@ -25,12 +25,15 @@ __global__ void __launch_bounds__(kThreads, 5) prepare_bfloat16(const __grid_con
   const ScaledKernelProblem& problem = params.problem;
   const int k = static_cast<int>(problem.k);
   const auto segments = static_cast<unsigned>(params.segments);
-  const WarpRow warp(problem, blockIdx.x / segments);
+  const unsigned group = blockIdx.x / segments;
+  const int64_t groups_a = row_groups(problem.m);
+  const bool is_b = group >= groups_a;
+  const int64_t row = (group - (is_b ? groups_a : 0)) * kRowsPerCta + threadIdx.x / 32;
   bool lost = false;
   const int segment = static_cast<int>(blockIdx.x % segments);
-  if (warp.exists)
-    lost = warp.is_b ? segment_to_bfloat16<kB, kScale>(problem.b, warp.row, segment, params.segments, k, params.b.rows)
-                     : segment_to_bfloat16<kA, kScale>(problem.a, warp.row, segment, params.segments, k, params.a.rows);
+  if (row < (is_b ? problem.n : problem.m))
+    lost = is_b ? segment_to_bfloat16<kB, kScale>(problem.b, row, segment, params.segments, k, params.b.rows)
+                : segment_to_bfloat16<kA, kScale>(problem.a, row, segment, params.segments, k, params.a.rows);
   if constexpr (kA == DType::kFloat8E4M3 || kB == DType::kFloat8E4M3) leave_word(params, lost);
 }
 
@@ -60,13 +63,11 @@ __global__ void __launch_bounds__(kThreads, 5) prepare_mxfp4(const __grid_consta
 }  // namespace
 
 void run_prepare_bfloat16(const PrepareParams& params, cudaStream_t stream) {
-  constexpr auto e4m3 = DType::kFloat8E4M3, e2m1 = DType::kFloat4E2M1;
-  constexpr auto e8m0 = ScaleType::kE8M0;
   const auto kernel = [&] {
-    if (params.problem.scale_type == ScaleType::kE4M3) return prepare_bfloat16<e2m1, e2m1, ScaleType::kE4M3>;
-    const bool a_is_e4m3 = params.problem.a.dtype == e4m3, b_is_e4m3 = params.problem.b.dtype == e4m3;
-    if (a_is_e4m3) return b_is_e4m3 ? prepare_bfloat16<e4m3, e4m3, e8m0> : prepare_bfloat16<e4m3, e2m1, e8m0>;
-    return b_is_e4m3 ? prepare_bfloat16<e2m1, e4m3, e8m0> : prepare_bfloat16<e2m1, e2m1, e8m0>;
+    const DType a = params.problem.a.dtype, b = params.problem.b.dtype;
+    if (params.problem.scale_type == ScaleType::kE4M3) return prepare_bfloat16<kE2M1, kE2M1, ScaleType::kE4M3>;
+    if (a == kE4M3) return b == kE4M3 ? prepare_bfloat16<kE4M3, kE4M3, kE8M0> : prepare_bfloat16<kE4M3, kE2M1, kE8M0>;
+    return b == kE4M3 ? prepare_bfloat16<kE2M1, kE4M3, kE8M0> : prepare_bfloat16<kE2M1, kE2M1, kE8M0>;
   }();
   const auto ctas = static_cast<unsigned>(prepare_ctas(params.problem, params.segments));
   launch(kernel, dim3(ctas), kThreads, 0, params, stream);

@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "cuda/common/kernel_choice.h"
-#include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/layout/encoding.h"
 
 namespace tileon::sm90 {

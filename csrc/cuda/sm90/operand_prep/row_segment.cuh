@@ -19,20 +19,6 @@ struct alignas(kWords * 4) CodeWords {
   uint32_t words[kWords];
 };
 
-// The row of this warp, in a CTA that has group `group` of kRowsPerCta rows: first come those of a.
-struct WarpRow {
-  bool is_b;
-  int64_t row;
-  bool exists;
-
-  __device__ __forceinline__ WarpRow(const ScaledKernelProblem& problem, unsigned group) {
-    const int64_t groups_a = row_groups(problem.m);
-    is_b = group >= groups_a;
-    row = (group - (is_b ? groups_a : 0)) * kRowsPerCta + threadIdx.x / 32;
-    exists = row < (is_b ? problem.n : problem.m);
-  }
-};
-
 // A lane's share of a row of codes and scales: kElements of every 32 * kElements, under one scale. Addresses are worked
 // out once for all spans.
 template <int kBits, int kVec, int kElements>

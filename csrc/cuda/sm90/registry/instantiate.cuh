@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
 #include <type_traits>
-#include <utility>
 
+#include "cuda/common/convert.cuh"
+#include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/epilogue/accumulator_scale.cuh"
 #include "cuda/sm90/epilogue/direct_store.cuh"
 #include "cuda/sm90/epilogue/staged_store.cuh"
@@ -20,19 +20,6 @@
 #include "cuda/sm90/small_m/kernel.cuh"
 
 namespace tileon::sm90 {
-
-template <DType kDType>
-struct DeviceTypeOf;
-template <>
-struct DeviceTypeOf<DType::kFloat16> : std::type_identity<__half> {};
-template <>
-struct DeviceTypeOf<DType::kBFloat16> : std::type_identity<__nv_bfloat16> {};
-template <>
-struct DeviceTypeOf<DType::kFloat8E4M3> : std::type_identity<__nv_fp8_e4m3> {};
-template <>
-struct DeviceTypeOf<DType::kFloat8E5M2> : std::type_identity<__nv_fp8_e5m2> {};
-template <DType kDType>
-using DeviceType = typename DeviceTypeOf<kDType>::type;
 
 // ---- the kernel of config kNumber, for each set of launch.h ----
 
@@ -65,7 +52,7 @@ KernelFunction<KernelParams> kernel_function(Fp8Kernels<kA, kB, kOut>) {
   }
 }
 
-// Outputs of bfloat16 are what these store through TMA.
+// These kernels store outputs of bfloat16 through TMA.
 template <int kNumber>
 KernelFunction<KernelParams> kernel_function(Bf16x6Kernels) {
   constexpr TileConfig tile = kBf16x6Configs[kNumber].tile;
@@ -111,15 +98,11 @@ KernelFunction<SmallMParams> kernel_function(SmallMKernels<kA, kB, kScale>) {
   }
 }
 
-// `kernel_function<kNumber>(Set())` is the kernel of config kNumber.
 template <typename Set>
 KernelFunction<typename Set::Params> find_kernel(int config) {
-  return [&]<int... kNumber>(std::integer_sequence<int, kNumber...>) {
-    KernelFunction<typename Set::Params> found = nullptr;
-    static_cast<void>(((config == kNumber && (found = kernel_function<kNumber>(Set()), true)) || ...));
-    return found;
-  }
-  (std::make_integer_sequence<int, Set::kConfigCount>());
+  KernelFunction<typename Set::Params> found = nullptr;
+  visit_below<int, Set::kConfigCount>(config, [&](auto number) { found = kernel_function<number()>(Set()); });
+  return found;
 }
 
 }  // namespace tileon::sm90

@@ -1,0 +1,180 @@
+// A backend of products with scales that goes by other kernels: operands become numbers, or stay codes, that the
+// kernels of matmul or of block-scaled products multiply; a last pass multiplies the sums by what scales are left, and
+// finishes them.
+#pragma once
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "cuda/dispatch/device.h"
+#include "cuda/dispatch/tables.h"
+#include "cuda/elementwise/elementwise.h"
+
+namespace tileon::expanded {
+
+enum class Route : int8_t {
+  kCodes,      // float32 scales of rows or of the whole operand: the codes alone are multiplied
+  kInt8,       // int8 x int8 on Hopper, whose kernels add in int32
+  kRowGlobal,  // a global scale for each row of a: the product without it
+  kFloat32,    // anything else: elements times scales, as float32
+};
+
+constexpr const char* kNames[] = {"expanded_codes", "expanded_int8", "expanded_row_global", "expanded_float32"};
+static_assert(std::size(kNames) == static_cast<int>(Route::kFloat32) + 1);
+
+// Whether every k of a row has the same scale, and rows have scales a stride apart.
+inline bool is_constant_along_k(const Operand& operand, int64_t k) {
+  if (operand.scale.vec == 0) return true;
+  const ScaleStrides& strides = operand.scale.strides;
+  return operand.scale.type == ScaleType::kFloat32 && (strides.col == 0 || k <= operand.scale.vec) &&
+         strides.row_block == kScaleBlockRows * strides.row;
+}
+
+inline bool is_int8(const Problem& problem) {
+  return problem.a.dtype == DType::kInt8 && problem.b.dtype == DType::kInt8;
+}
+
+// A product on its way: what becomes of the operands, the product of that, and where each part of the scratch begins.
+struct Steps {
+  std::optional<OperandExpandProblem> a, b;
+  Problem inner;
+  Backends backends;
+  BackendConfig config;  // no backend where none takes the inner product
+  bool finishes = false;
+  FinishProblem finish;
+  int64_t begin_of_b = 0, begin_of_sums = 0, begin_of_scratch = 0, bytes = 0;
+};
+
+inline int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+// The operand in `dtype`, in rows from a multiple of 16 bytes on, in the place of itself.
+inline OperandExpandProblem expand(Operand& operand, int64_t rows, int64_t k, DType dtype, bool with_scales,
+                                   void* memory) {
+  const int64_t per_vector = 16 / info(dtype).bytes, pitch = (k + per_vector - 1) / per_vector * per_vector;
+  const OperandExpandProblem made{operand, rows, k, with_scales, dtype, memory, pitch};
+  operand = {{memory, pitch, 1, 0}, dtype, {}};
+  return made;
+}
+
+inline int64_t bytes_of(const std::optional<OperandExpandProblem>& made) {
+  return made ? aligned(made->rows * made->pitch * info(made->out_dtype).bytes) : 0;
+}
+
+// The sums of the inner product go to float32, and from there to the output with the scales that are left.
+inline void finish_later(Steps& steps, const Problem& problem, const SumScale& row, const SumScale& column) {
+  steps.finishes = true;
+  steps.finish = {problem.m,
+                  problem.n,
+                  nullptr,
+                  problem.n,
+                  false,
+                  row,
+                  column,
+                  {problem.global_scale, problem.global_scale_stride},
+                  problem.epilogue,
+                  problem.out_dtype,
+                  problem.out};
+  steps.inner.epilogue = {};
+  steps.inner.global_scale = nullptr;
+  steps.inner.global_scale_stride = 0;
+  steps.inner.out_dtype = DType::kFloat32;
+  steps.inner.out = {nullptr, problem.n, 1, 0};
+}
+
+// Of an operand whose scales do not change along k.
+inline SumScale scale_of_rows(const Operand& operand) {
+  if (operand.scale.vec == 0) return {};
+  return {static_cast<const float*>(operand.scale.data), operand.scale.strides.row};
+}
+
+inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void* scratch) {
+  Steps steps;
+  Problem& inner = steps.inner;
+  inner = problem;
+  steps.backends = {kDenseBackends};
+  auto* memory = static_cast<uint8_t*>(scratch);
+  switch (route) {
+    case Route::kCodes:
+    case Route::kInt8: {
+      finish_later(steps, problem, scale_of_rows(problem.a), scale_of_rows(problem.b));
+      inner.a.scale = inner.b.scale = {};
+      if (route == Route::kInt8) steps.backends = {kOwnScaledBackends};
+      const bool is_fp8 = is_float8(problem.a.dtype);
+      if (route == Route::kCodes && !is_fp8)
+        steps.b = expand(inner.b, problem.n, problem.k, problem.a.dtype, false, memory);
+      break;
+    }
+    case Route::kRowGlobal:
+      finish_later(steps, problem, {}, {});
+      steps.backends = {kOwnScaledBackends};
+      break;
+    case Route::kFloat32:
+      steps.a = expand(inner.a, problem.m, problem.k, DType::kFloat32, true, memory);
+      steps.begin_of_b = bytes_of(steps.a);
+      steps.b = expand(inner.b, problem.n, problem.k, DType::kFloat32, true, memory + steps.begin_of_b);
+      if (problem.global_scale != nullptr || problem.out_dtype == DType::kFloat8E4M3)
+        finish_later(steps, problem, {}, {});
+      break;
+  }
+  steps.begin_of_sums = bytes_of(steps.a) + bytes_of(steps.b);
+  steps.begin_of_scratch =
+      steps.begin_of_sums + (steps.finishes ? aligned(problem.m * problem.n * int64_t{sizeof(float)}) : 0);
+  if (steps.finishes) steps.finish.sums = inner.out.data = memory + steps.begin_of_sums;
+  steps.config = steps.backends.choose(inner, gpu);
+  if (steps.config.backend != nullptr) steps.bytes = steps.begin_of_scratch + steps.config.scratch_bytes(inner);
+  return steps;
+}
+
+// ---- the backend ----
+
+inline int config_count() { return std::size(kNames); }
+inline const char* config_name(int config) { return kNames[config]; }
+inline ConfigFields config_fields(int config) {
+  return {"scaled", "expanded", "expanded", kNames[config] + 9, 0, 0, 0, 1, true};
+}
+
+inline const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
+  const Route route = static_cast<Route>(config);
+  const bool is_constant = is_constant_along_k(problem.a, problem.k) && is_constant_along_k(problem.b, problem.k);
+  if (problem.prepared_b.data != nullptr) return "it takes no prepared weight";
+  if ((route == Route::kInt8) != is_int8(problem)) return "it does not take operands of these dtypes";
+  if (route == Route::kCodes && !is_constant) return "it takes float32 scales that do not change along k";
+  if (route == Route::kRowGlobal && (is_constant || problem.global_scale_stride == 0))
+    return "it takes block scales and a global scale for each row";
+  const Steps steps = steps_of(route, problem, gpu, nullptr);
+  return steps.config.backend == nullptr || steps.config.backend == &sm80::kDecodedBackend
+             ? "no other kernels take the product that it becomes"
+             : nullptr;
+}
+
+// Below so many multiplications one launch of the decoding kernel is faster than the several of a route.
+constexpr double kPaysFrom = 4e7;
+
+inline int choose_config(const Problem& problem, const Gpu& gpu) {
+  if (problem.k == 0 || problem.products() < kPaysFrom) return -1;
+  for (int config = 0; config < config_count(); ++config)
+    if (why_not(config, problem, gpu) == nullptr) return config;
+  return -1;
+}
+
+inline int64_t scratch_bytes(int config, const Problem& problem) {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  return steps_of(static_cast<Route>(config), problem, gpu_of("block_scaled_matmul", device), nullptr).bytes;
+}
+
+inline DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+  const Steps steps = steps_of(static_cast<Route>(config), problem, gpu, scratch);
+  if (steps.a) run_operand_expansion(*steps.a, stream);
+  if (steps.b) run_operand_expansion(*steps.b, stream);
+  run_config(steps.backends, steps.config, steps.inner, gpu, static_cast<uint8_t*>(scratch) + steps.begin_of_scratch,
+             stream);
+  if (steps.finishes) run_finish(steps.finish, stream);
+  return {};
+}
+
+constexpr Backend kBackend{
+    80, 999, config_count, config_name, config_fields, why_not, nullptr, choose_config, nullptr, scratch_bytes, run};
+
+}  // namespace tileon::expanded

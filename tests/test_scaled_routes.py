@@ -1,0 +1,122 @@
+"""The ways in which a GPU multiplies operands with scales that are not two block-scaled ones: each by its number, on
+every kind of operand that it takes; and which one is taken for what."""
+
+from __future__ import annotations
+
+import pytest
+import simulated_gpu
+import torch
+from block_scaled_reference import assert_product
+from scaled_operands import expected, make, multiply
+from test_scaled_operands import OPERANDS, each_pair, inside, transposed
+
+import tileon_ops
+from tileon_ops._rules import configs
+
+pytestmark = pytest.mark.gpu
+
+F32, E4M3 = torch.float32, torch.float8_e4m3fn
+OWN = [config for config in configs.block_scaled() if config.family in ("decoded", "expanded")]
+HOPPER_ROWS = [c for c in configs.block_scaled() if c.backend == "sm90" and c.route == "bfloat16"]
+IS_HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+
+# By pair, and by whether a global scale for each row comes with it: what takes the product once it is large.
+ROUTES = {
+    ("e4m3_row", "e5m2_tensor", False): "expanded_codes",
+    ("bfloat16", "e4m3_row", False): "expanded_codes",
+    ("float16", "int8_row", True): "expanded_codes",
+    ("float16", "mxfp4", False): "expanded_float32",
+    ("e4m3_1x128", "e4m3_128x128", False): "expanded_float32",
+    ("bfloat16", "e4m3_128x128", False): "expanded_float32",
+    ("int8_row", "int8_tensor", False): "expanded_int8",
+    ("bfloat16", "nvfp4", True): "expanded_row_global",
+    ("bfloat16", "nvfp4", False): "sm90_block_scaled_bfloat16",
+    ("bfloat16", "mxfp8", False): "sm90_block_scaled_bfloat16",
+}
+
+
+@pytest.fixture
+def gpu() -> torch.device:
+    return simulated_gpu.CPU if simulated_gpu.is_loaded() else torch.device("cuda")
+
+
+def by_config(config, a, b, bias=None, global_scale=None, **options):  # type: ignore[no-untyped-def]
+    """The result by one config; None where it does not take the operands."""
+    try:
+        return torch.ops.tileon._block_scaled_matmul_with_config(
+            a.data, b.data, a.scale, b.scale, bias, global_scale, config=config.index, **options
+        )
+    except RuntimeError as error:
+        if "cannot run these operands" not in str(error):
+            raise
+        return None
+
+
+@each_pair
+def test_every_way_gives_the_same_sums(gpu: torch.device, a_name: str, b_name: str) -> None:
+    taken = 0
+    for m, n, k in ((3, 130, 96), (33, 64, 128), (70, 72, 288)):
+        a, b = make(a_name, m, k, True).to(gpu), make(b_name, n, k, True).to(gpu)
+        wanted = expected(a, b, out_dtype=F32, bound=0.0)
+        for config in (*OWN, *HOPPER_ROWS[:1]):
+            actual = by_config(config, a, b, out_dtype=F32)
+            taken += actual is not None
+            if actual is not None:
+                assert_product(actual, wanted, f"{config.name} {m}x{n}x{k}")
+    assert taken >= 6, "the decoding kernels take everything"
+
+
+@each_pair
+def test_every_way_finishes_the_sums(gpu: torch.device, a_name: str, b_name: str) -> None:
+    m, n, k = 37, 64, 160
+    a, b = make(a_name, m, k).to(gpu), make(b_name, n, k).to(gpu)
+    bias = torch.linspace(-3, 3, n, device=gpu)
+    one, rows = torch.full((), 0.75, device=gpu), torch.linspace(0.1, 2, m, device=gpu)[:, None]
+    for config in OWN:
+        for global_scale, out_dtype, activation in (
+            (one, F32, "gelu"),
+            (rows, E4M3, "relu"),
+            (None, torch.bfloat16, "silu"),
+        ):
+            actual = by_config(config, a, b, bias, global_scale, activation=activation, out_dtype=out_dtype)
+            if actual is not None:
+                wanted = expected(a, b, bias, global_scale, activation=activation, out_dtype=out_dtype)
+                assert_product(actual, wanted, f"{config.name} {out_dtype}")
+
+
+@each_pair
+def test_every_way_reads_every_layout(gpu: torch.device, a_name: str, b_name: str) -> None:
+    m, n, k = 21, 50, 96
+    a, b = make(a_name, m, k, True).to(gpu), make(b_name, n, k, True).to(gpu)
+    wanted = expected(a, b, out_dtype=F32, bound=0.0)
+    for config in OWN:
+        for laid_a, laid_b in ((transposed(a), b), (a, transposed(b)), (inside(a), inside(b))):
+            actual = by_config(config, laid_a, laid_b, out_dtype=F32)
+            if actual is not None:
+                assert_product(actual, wanted, config.name)
+
+
+def test_extreme_scales_of_a_weight_are_computed_anew(gpu: torch.device) -> None:
+    """What bfloat16 loses of e4m3 under the smallest scales, the decoding kernel adds."""
+    a, b = make("bfloat16", 40, 96, True).to(gpu), make("mxfp8", 66, 96, True).to(gpu)
+    scale = b.scale.view(torch.uint8).clone()
+    scale[5] = 1
+    for config in HOPPER_ROWS:
+        actual = torch.ops.tileon._block_scaled_matmul_with_config(
+            a.data, b.data, None, scale, config=config.index, out_dtype=F32
+        )
+        wanted = multiply(a, type(b)(b.data, scale, b.elements, b.scales), out_dtype=F32)
+        decoded = by_config(OWN[-1], a, type(b)(b.data, scale, b.elements, b.scales), out_dtype=F32)
+        assert torch.equal(actual, decoded)
+        assert torch.equal(wanted, decoded)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not IS_HOPPER, reason="the ways of a Hopper GPU")
+@pytest.mark.parametrize(("a_name", "b_name", "has_rows"), ROUTES)
+def test_large_products_go_by_measured_kernels(gpu: torch.device, a_name: str, b_name: str, has_rows: bool) -> None:
+    m = n = k = 384
+    a, b = make(a_name, m, k).to(gpu), make(b_name, n, k).to(gpu)
+    multiply(a, b, None, torch.ones(m, 1, device=gpu) if has_rows else None)
+    assert tileon_ops.last_kernel().startswith(ROUTES[a_name, b_name, has_rows])
+    assert len(OPERANDS) > len(ROUTES)
