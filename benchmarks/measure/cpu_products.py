@@ -33,13 +33,16 @@ def _arms(m: int, n: int, k: int) -> dict[tuple[str, str], Arm]:
     x, weight = (torch.randn(rows, k, generator=generator) for rows in (m, n))
     wide_x, wide_weight = x.to(BFLOAT16), weight.to(BFLOAT16)
     of_x, of_weight = ({name: ops.quantize(values, name) for name in FORMATS} for values in (x, weight))
+
+    def product(*operands: torch.Tensor | None) -> Arm:
+        return Arm(lambda: ops.block_scaled_matmul(*operands, out_dtype=BFLOAT16))
+
     arms = {TORCH: Arm(lambda: torch.nn.functional.linear(wide_x, wide_weight))}
     for name, (codes, scale) in of_weight.items():
-        arms["weight_only", name] = Arm(lambda b=codes, s=scale: ops.block_scaled_matmul(wide_x, b, None, s))
+        arms["weight_only", name] = product(wide_x, codes, None, scale)
     for x_name, name in PAIRS:
-        operands = (of_x[x_name][0], of_weight[name][0], of_x[x_name][1], of_weight[name][1])
-        what = "both", name if x_name == name else "mixed"
-        arms[what] = Arm(lambda all_four=operands: ops.block_scaled_matmul(*all_four, out_dtype=BFLOAT16))
+        (x_codes, x_scale), (codes, scale) = of_x[x_name], of_weight[name]
+        arms["both", name if x_name == name else "mixed"] = product(x_codes, codes, x_scale, scale)
     return arms
 
 
