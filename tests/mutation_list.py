@@ -293,7 +293,7 @@ IN_LIBRARY = (
         "stride-of-an-outputs-batch",
         "csrc/cpu/sums.cpp",
         "batch * out.stride_batch + m * out.stride_m",
-        "row / sums.m * out.stride_m * sums.m + row % sums.m * out.stride_m",
+        "batch * finished.m * out.stride_m + m * out.stride_m",
         ("tests/test_out.py::TestOut",),
     ),
     Mutation(
@@ -309,6 +309,20 @@ IN_LIBRARY = (
         "static_cast<Out>(value * scale * factor)",
         "static_cast<Out>(value * (scale * factor))",
         ("tests/test_dequantize.py",),
+    ),
+    Mutation(
+        "codes-that-are-no-numbers-decoded-as-numbers",
+        "csrc/cpu/scaled_tiles.h",
+        "return !Element::kHasNaN || !has_byte(largest, kE4M3NaN);",
+        "return true;",
+        ("tests/test_scaled_cpu.py::test_numbers_that_are_none_stay_in_their_rows_and_columns",),
+    ),
+    Mutation(
+        "odd-elements-of-a-row-for-even-ones",
+        "csrc/cpu/scaled_rows.h",
+        "fused(at[kParts], even.part[p], lanes[c][p])",
+        "fused(at[0], even.part[p], lanes[c][p])",
+        ("tests/test_scaled_cpu.py::test_a_row_does_not_depend_on_the_others",),
     ),
     Mutation(
         "padding-of-packed-scales",

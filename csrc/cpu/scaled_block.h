@@ -7,7 +7,8 @@
 // neither on the block, nor on the number of rows, nor on that of threads.
 //
 // The error, in units of sum |a||b|: an element goes through 2 kChunk / 32 + 4 + k / kChunk roundings at most, each of
-// 2^-24. That is below (4 + 2 sqrt k) 2^-23 for k up to 2^22.
+// 2^-24, and each operand's element through one more where its scale is float32. That is below (4 + 2 sqrt k) 2^-23 for
+// k up to 2^22.
 #pragma once
 
 #include <cstdint>
