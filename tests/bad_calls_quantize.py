@@ -11,10 +11,15 @@ U8, E4M3, E5M2, E8M0 = torch.uint8, torch.float8_e4m3fn, torch.float8_e5m2, torc
 FP4 = torch.float4_e2m1fn_x2
 
 NOT_FORMATS = ("", "MXFP8", "mxfp6", "nvfp4 ", "mixed", "fp8", "mxfp8, mxfp4", "x" * 300)
+FLOAT32_FORMATS = ("fp8_tensor", "fp8_row", "fp8_1x128", "fp8_128x128", "int8_row", "int8_tensor")
 NOT_GLOBAL_SCALES = (
     ("of two", (2,), F32, r"\(2,\)"),
     ("empty", (0,), F32, r"\(0,\)"),
-    ("2-D", (1, 1), F32, r"\(1, 1\)|2-D"),
+    ("of one row", (1, 1), F32, r"\(1, 1\)"),
+    ("of three rows", (3, 1), F32, r"\(3, 1\)"),
+    ("of two columns", (2, 2), F32, r"\(2, 2\)"),
+    ("3-D", (2, 1, 1), F32, r"\(2, 1, 1\)"),
+    ("of rows in float64", (2, 1), F64, "float64"),
     ("float64", (), F64, "float64"),
     ("float16", (1,), F16, "float16"),
     ("bfloat16", (), BF16, "bfloat16"),
@@ -73,6 +78,17 @@ BAD_QUANTIZE = (
         lambda t: call(t(2, 32), "nvfp4", scale_rounding="rceil"),
         ("`scale_rounding`", "nvfp4", "floor", "rceil"),
     ),
+    *(
+        BadCall(
+            f"rceil with {name}",
+            lambda t, name=name: call(t(2, 33), name, scale_rounding="rceil"),  # type: ignore[misc]
+            ("`scale_rounding`", name, "floor", "rceil"),
+        )
+        for name in FLOAT32_FORMATS
+    ),
+    BadCall(
+        "ceil with fp8_row", lambda t: call(t(2, 3), "fp8_row", scale_rounding="ceil"), ("`scale_rounding`", "ceil")
+    ),
     BadCall("ceil with nvfp4", lambda t: call(t(2, 32), "nvfp4", scale_rounding="ceil"), ("`scale_rounding`", "ceil")),
     *(
         BadCall(
@@ -80,7 +96,7 @@ BAD_QUANTIZE = (
             lambda t, name=name: call(t(2, 32), name, t()),  # type: ignore[misc]
             ("`global_scale`", "nvfp4", name),
         )
-        for name in ("mxfp8", "mxfp4")
+        for name in ("mxfp8", "mxfp4", *FLOAT32_FORMATS)
     ),
     *(
         BadCall(
@@ -107,7 +123,75 @@ BAD_QUANTIZE = (
     BadCall("everything", lambda t: call(t(31, dtype=F64), "x", t(2, 2, dtype=F64), scale_rounding="y"), ()),
 )
 
+
+def float32_scaled(t: Make, name: str, rows: int = 2, k: int = 130) -> tuple[Tensor, Tensor]:
+    """Good operands of dequantize in a format with float32 scales."""
+    shape = {"fp8_1x128": (rows, 2), "fp8_128x128": (1, 2)}.get(name, (1 if "tensor" in name else rows, 1))
+    return t(rows, k, dtype=torch.int8 if "int8" in name else E4M3), t(*shape)
+
+
+BAD_FLOAT32_SCALES = (
+    *(
+        BadCall(
+            f"data {dtype_name(dtype)} as {name}",
+            lambda t, name=name, dtype=dtype: call(t(2, 130, dtype=dtype), float32_scaled(t, name)[1], name),  # type: ignore[misc]
+            ("`data`", name, "int8" if "int8" in name else "float8_e4m3fn", f"got {dtype_name(dtype)}"),
+        )
+        for name in FLOAT32_FORMATS
+        for dtype in (E5M2, U8, F32, E4M3 if "int8" in name else torch.int8)
+    ),
+    *(
+        BadCall(
+            f"scale {dtype_name(dtype)} of {name}",
+            lambda t, name=name, dtype=dtype: call(  # type: ignore[misc]
+                float32_scaled(t, name)[0], float32_scaled(t, name)[1].to(dtype), name
+            ),
+            ("`scale`", name, "float32", f"got {dtype_name(dtype)}"),
+        )
+        for name in FLOAT32_FORMATS
+        for dtype in (F64, BF16, U8)
+    ),
+    *(
+        BadCall(
+            f"scale {shape} of {name}",
+            lambda t, name=name, shape=shape: call(float32_scaled(t, name)[0], t(*shape), name),  # type: ignore[misc]
+            ("`scale`", name, f"got .*{shape}".replace("(", r"\(").replace(")", r"\)")),
+        )
+        for name, shapes in (
+            ("fp8_tensor", ((2,), (0,), (2, 1), (1, 2), (1, 1, 1))),
+            ("int8_tensor", ((2,), (2, 1), (1, 1, 32, 4, 4))),
+            ("fp8_row", ((), (1,), (2,), (1, 1), (2, 2), (1, 2), (2, 1, 1), (1, 1, 32, 4, 4))),
+            ("int8_row", ((2,), (1, 1), (3, 1))),
+            ("fp8_1x128", ((), (2, 1), (2, 3), (1, 2), (2, 2, 1))),
+            ("fp8_128x128", ((1,), (1, 1), (2, 2), (2, 1))),
+        )
+        for shape in shapes
+    ),
+    *(
+        BadCall(
+            f"global_scale with {name}",
+            lambda t, name=name: call(*float32_scaled(t, name), name, t()),  # type: ignore[misc]
+            ("`global_scale`", "nvfp4", name),
+        )
+        for name in FLOAT32_FORMATS
+    ),
+    BadCall(
+        "out_dtype float64 of fp8_row",
+        lambda t: call(*float32_scaled(t, "fp8_row"), "fp8_row", out_dtype=F64),
+        ("`out_dtype`", "float64"),
+    ),
+    BadCall(
+        "scale of fp8_row elsewhere",
+        lambda t: call(float32_scaled(t, "fp8_row")[0], t.elsewhere(2, 1), "fp8_row"),
+        ("`scale`", "`data`", "cuda", "cpu"),
+        two_devices=True,
+    ),
+    BadCall("fp8_row: dtypes and shape", lambda t: call(t(2, 3), t(9, dtype=F64), "fp8_row"), ()),
+    BadCall("fp8_row: scale and out_dtype", lambda t: call(t(2, 3, dtype=E4M3), t(9), "fp8_row", out_dtype=F64), ()),
+)
+
 BAD_DEQUANTIZE = (
+    *BAD_FLOAT32_SCALES,
     BadCall("data 1-D", lambda t: call(t(64, dtype=E4M3), t(1, 2, dtype=E8M0), "mxfp8"), ("`data`", "2-D", "1-D")),
     BadCall("data 3-D", lambda t: call(t(1, 2, 32, dtype=U8), mxfp4(t)[1], "mxfp4"), ("`data`", "2-D", "3-D")),
     *(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from float32_scale_reference import FLOAT32_FORMATS, Float32Format
 from operands import normal
 from small_float_operands import X_DTYPES, as_data, laid_out, random_bytes, random_data
 from small_float_reference import (
@@ -29,6 +30,7 @@ import tileon_ops
 
 OPCHECK_TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 OPS = torch.ops.tileon
+INT8_TENSOR = FLOAT32_FORMATS[-1]
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
 
@@ -56,6 +58,11 @@ def quantize_calls(device: torch.device) -> dict[str, tuple[tuple[Any, ...], dic
         "expanded": ((x(5, 1).expand(5, 64), "mxfp8"), {}),
         "no rows": ((x(0, 64), "mxfp8"), {}),
         "no columns": ((x(3, 0), "nvfp4"), {}),
+        "nvfp4 with a global_scale a row": ((x(3, 48), "nvfp4", x(3, 1).abs()), {}),
+        **{form.name: ((x(130, 157), form.name), {}) for form in FLOAT32_FORMATS},
+        "fp8_row without columns": ((x(3, 0), "fp8_row"), {}),
+        "int8_tensor without rows": ((x(0, 3), "int8_tensor"), {}),
+        "fp8_128x128 transposed": ((x(157, 130, torch.float16).t(), "fp8_128x128"), {}),
     }
 
 
@@ -66,6 +73,11 @@ def dequantize_calls(device: torch.device) -> dict[str, tuple[tuple[Any, ...], d
         scale = random_bytes(rows, blocks, below=16) + 0x30
         given = pack(scale) if packed else scale
         return as_data(data, form.data_dtype, device), as_data(given, form.scale_dtype, device), form.name
+
+    def float32_operands(form: Float32Format) -> tuple[Tensor, Tensor, str]:
+        data = random_bytes(130, 157) & 0x77
+        scale = normal(*form.scale_shape(130, 157), dtype=torch.float32, device=device)
+        return as_data(data, form.dtype, device), scale, form.name
 
     mxfp8, mxfp4, nvfp4 = FORMATS
     data, scale, name = operands(mxfp8, 5, 4, False)
@@ -79,6 +91,12 @@ def dequantize_calls(device: torch.device) -> dict[str, tuple[tuple[Any, ...], d
         "strided": ((laid_out(data, reverse=True), laid_out(scale, step=2), name), {}),
         "no rows": (operands(mxfp8, 0, 2, True), {}),
         "no columns": (operands(nvfp4, 3, 0, False), {}),
+        "nvfp4 with a global_scale a row": ((*operands(nvfp4, 5, 3, False), torch.rand(5, 1, device=device)), {}),
+        **{form.name: (float32_operands(form), {"out_dtype": torch.bfloat16}) for form in FLOAT32_FORMATS},
+        "int8_tensor, scale 0-D": (
+            (float32_operands(INT8_TENSOR)[0], torch.tensor(0.5, device=device), "int8_tensor"),
+            {},
+        ),
     }
 
 
@@ -217,6 +235,42 @@ class TestCompile:
             longer = normal(more, 96, dtype=torch.float32, device=device)
             for actual, expected in zip(program.module()(longer), Quantizer()(longer), strict=True):
                 assert torch.equal(actual.view(BYTE), expected.view(BYTE))
+
+
+@pytest.mark.parametrize("form", FLOAT32_FORMATS, ids=lambda form: form.name)
+class TestFloat32Scales:
+    @staticmethod
+    def there_and_back(x: Tensor, form: str) -> tuple[Tensor, Tensor]:
+        data, scale = tileon_ops.quantize(x * 2, form)
+        return tileon_ops.dequantize(data, scale, form, out_dtype=x.dtype) + 1, scale * 2
+
+    @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+    def test_fullgraph(self, device: torch.device, form: Float32Format, backend: str) -> None:
+        x = normal(37, 201, dtype=torch.float32, device=device)
+        compiled = torch.compile(self.there_and_back, fullgraph=True, backend=backend)
+        for actual, expected in zip(compiled(x, form.name), self.there_and_back(x, form.name), strict=True):
+            assert torch.equal(actual, expected)
+
+    def test_dynamic_shapes_compile_once(self, device: torch.device, form: Float32Format) -> None:
+        counter = CompileCounterWithBackend("aot_eager")
+        compiled = torch.compile(self.there_and_back, fullgraph=True, dynamic=True, backend=counter)
+        for rows, k in ((300, 777), (257, 1000), (1000, 129)):
+            x = normal(rows, k, dtype=torch.float32, device=device)
+            for actual, expected in zip(compiled(x, form.name), self.there_and_back(x, form.name), strict=True):
+                assert torch.equal(actual, expected)
+        assert counter.frame_count == 1
+
+    @pytest.mark.parametrize(("rows", "k"), [(1, 1), (37, 201), (128, 128), (129, 257), (0, 5), (5, 0), (0, 0)])
+    def test_fakes_have_the_shapes_and_strides(
+        self, device: torch.device, form: Float32Format, rows: int, k: int
+    ) -> None:
+        def results() -> list[tuple[object, ...]]:
+            data, scale = OPS.quantize(torch.ones(k, rows, device=device).t(), form.name)
+            return [*described((data, scale)), *described(OPS.dequantize(data, scale, form.name))]
+
+        real = results()
+        with FakeTensorMode():
+            assert results() == real
 
 
 def described(result: Tensor | tuple[Tensor, ...]) -> list[tuple[object, ...]]:

@@ -81,6 +81,27 @@ int check_nvfp4_scales(float global) {
   return failures;
 }
 
+// amax / largest within the two bounds; the inverse finite, the products of the largest magnitude the largest code.
+template <DType kElement>
+int check_float32_scales(float largest) {
+  int failures = 0;
+  for (const float amax : magnitudes()) {
+    const tileon::Float32Scale scale = tileon::float32_scale<kElement>(tileon::bits_of(amax));
+    const float wanted = std::max(amax / largest, std::ldexp(1.0f, -126));
+    const bool is_bounded = !std::isfinite(largest * wanted);
+    failures += amax == 0 ? scale.scale != 1.0f : !is_bounded && scale.scale != wanted;
+    failures += !std::isfinite(largest * scale.scale) || !std::isnormal(scale.inverse);
+    failures += scale.inverse != 1.0f / scale.scale;
+    if (amax >= largest * std::ldexp(1.0f, -126))
+      failures += std::fabs(amax * scale.inverse - largest) > largest * std::ldexp(1.0f, -22);
+  }
+  for (const float bad : {kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+    const tileon::Float32Scale scale = tileon::float32_scale<kElement>(tileon::bits_of(bad));
+    failures += !std::isnan(scale.scale) || scale.inverse != 0.0f;
+  }
+  return failures;
+}
+
 int check_finite() {
   int failures = 0;
   for (const float amax : magnitudes()) failures += !tileon::is_finite_amax(tileon::bits_of(amax));
@@ -94,6 +115,7 @@ int check_finite() {
 int main() {
   int failures = check_e8m0_scales<DType::kFloat8E4M3>(448.0f, 8) + check_e8m0_scales<DType::kFloat4E2M1>(6.0f, 2);
   failures += check_finite();
+  failures += check_float32_scales<DType::kFloat8E4M3>(448.0f) + check_float32_scales<DType::kInt8>(127.0f);
   for (const float global : {1.0f, 0.37f, 1e-30f, 1e30f, -2.0f, kInfinity, std::ldexp(1.0f, -140), 0.0f})
     failures += check_nvfp4_scales(global);
   failures += tileon::nvfp4_scale(1.0f, -std::numeric_limits<float>::quiet_NaN(), 1.0f).byte != 0x7f;

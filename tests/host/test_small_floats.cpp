@@ -80,6 +80,17 @@ int check_e8m0() {
   return failures + !std::isnan(tileon::e8m0_value(255));
 }
 
+// Every multiple of an eighth around the 255 codes, against the processor's own rounding to even.
+int check_int8() {
+  int failures = 0;
+  for (int eighths = -8 * 127 - 3; eighths <= 8 * 127 + 3; ++eighths) {
+    const float number = static_cast<float>(eighths) / 8;
+    const auto code = static_cast<int8_t>(tileon::int8_in_low_byte(number));
+    failures += code != static_cast<int>(std::nearbyint(number));
+  }
+  return failures;
+}
+
 int check_nan() {
   int failures = 0;
   for (const float nan : {kNaN, -kNaN}) {
@@ -98,7 +109,7 @@ int main() {
   const Format e2m1{"e2m1", tileon::e2m1_value, tileon::e2m1_code, 7, 3, 1, 1};
   const Format e4m3{"e4m3", tileon::e4m3_value, tileon::e4m3_code, 0x7e, 7, 3, 7};
   const Format e5m2{"e5m2", tileon::e5m2_value, nullptr, 0x7b, 7, 2, 15};  // nothing encodes it
-  int failures = check_e8m0() + check_nan();
+  int failures = check_e8m0() + check_nan() + check_int8();
   for (const Format& format : {e2m1, e4m3, e5m2}) {
     int here = check_codes(format);
     if (format.code != nullptr) here += check_encoding(format);

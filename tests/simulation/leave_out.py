@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 import call_sites
 import numpy as np
 from call_sites import KINDS, Site
-from elementwise import EPILOGUE_BACKWARD, OPERAND_COPY, epilogue_backward_problem, operand_copy_problem
+from elementwise import (
+    EPILOGUE_BACKWARD,
+    FLOAT32_FORMATS,
+    OPERAND_COPY,
+    QUANTIZE,
+    epilogue_backward_problem,
+    operand_copy_problem,
+    quantize_float32_problem,
+)
 from matrix import LIBRARY
 from simulation import (
     E2M1,
@@ -247,11 +255,13 @@ def main() -> None:
     simulation = Simulation(arguments.library)
     gradient = epilogue_backward_problem(simulation, 100, 264, 1, 2, "none", False)
     columns = operand_copy_problem(simulation, 130, 200, 2, 1, 4, 1, 132)
+    row = quantize_float32_problem(simulation, 3, 5000, FLOAT32_FORMATS[1], 2, False)
     cases = [
         *dense_cases(simulation),
         *block_scaled_cases(simulation),
         case_of("operand_copy", [], columns, ELEMENTWISE, OPERAND_COPY),
         case_of("epilogue_backward", [], gradient, ELEMENTWISE, EPILOGUE_BACKWARD),
+        case_of("quantize", [], row, ELEMENTWISE, QUANTIZE),
     ]
     search = Search(simulation, [case for case in cases if any(text in case.row for text in arguments.rows)])
     search.look_around()

@@ -95,6 +95,36 @@ def _quantized(fmt: str, device: torch.device) -> tuple[float, str, bool]:
     return error, kernel, error <= _QUANTIZED[fmt]
 
 
+# Half a step of the largest codes, of the block's largest magnitude.
+_FLOAT32_SCALED = {
+    **dict.fromkeys(("fp8_tensor", "fp8_row", "fp8_1x128", "fp8_128x128"), 1 / 28),
+    **dict.fromkeys(("int8_row", "int8_tensor"), 1 / 254),
+}
+
+
+def _spread(scale: Tensor, fmt: str, shape: torch.Size) -> Tensor:
+    """The float32 scale of each element."""
+    if fmt.endswith("128"):
+        scale = scale.repeat_interleave(128, dim=1)[:, : shape[1]]
+        scale = scale.repeat_interleave(128, dim=0)[: shape[0]] if fmt == "fp8_128x128" else scale
+    return scale.expand(shape)
+
+
+def _float32_scaled(fmt: str, device: torch.device) -> Iterator[tuple[str, float, str, bool]]:
+    """quantize brings every number as near as its block's scale allows, and dequantize gives the very numbers."""
+    x = torch.randn(300, 477, generator=_generator(device, 3), device=device)
+    data, scale = torch.ops.tileon.quantize(x, fmt)
+    kernel = str(torch.ops.tileon._last_kernel())
+    scales = _spread(scale, fmt, x.shape)
+    expected = data.float() * scales
+    largest = scales * (127 if fmt.startswith("int8") else 448)
+    error = ((expected - x).abs() / largest).max().item()
+    yield "quantize 300x477", error, kernel, error <= _FLOAT32_SCALED[fmt] * 1.0001
+    actual = torch.ops.tileon.dequantize(data, scale, fmt)
+    kernel = str(torch.ops.tileon._last_kernel())
+    yield "dequantize 300x477", (actual - expected).abs().max().item(), kernel, torch.equal(actual, expected)
+
+
 def _same(fmt: str, device: torch.device) -> tuple[float, str, bool]:
     """dequantize gives the very numbers."""
     operand = _operand(fmt != "mxfp8", fmt == "nvfp4", 300, 480, device, 4)
@@ -117,3 +147,7 @@ def rows(device: torch.device) -> Iterator[tuple[str, str, float, str, str, bool
         yield "quantize 300x480", fmt, error, f"{_QUANTIZED[fmt]:.3g} of the largest", kernel, good
         error, kernel, good = _same(fmt, device)
         yield "dequantize 300x480", fmt, error, "0", kernel, good
+    for fmt, bound in _FLOAT32_SCALED.items():
+        for case, error, kernel, good in _float32_scaled(fmt, device):
+            tolerance = f"{bound:.3g} of the largest" if case.startswith("quantize") else "0"
+            yield case, fmt, error, tolerance, kernel, good

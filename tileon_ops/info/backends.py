@@ -11,7 +11,10 @@ from tileon_ops.info.library import is_loaded
 
 DTYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")
-QUANTIZED = ("mxfp8", "mxfp4", "nvfp4")
+QUANTIZED = (
+    *("mxfp8", "mxfp4", "nvfp4"),
+    *("fp8_tensor", "fp8_row", "fp8_1x128", "fp8_128x128", "int8_row", "int8_tensor"),
+)
 _ODD = "odd strides"  # which Hopper's loads cannot read
 
 # Sizes of the products, m = n = k: on a GPU such as the fast kernels are for, on a CPU such as end at once.

@@ -81,9 +81,7 @@ def check_scale_shape(op: str, name: str, scale: Tensor, rows: Size, cols: Size)
         check(size == wanted, message)
 
 
-def check_global_scale(
-    op: str, global_scale: Tensor, like: Tensor, like_name: str, rows: Size | None = None
-) -> None:
+def check_global_scale(op: str, global_scale: Tensor, like: Tensor, like_name: str, rows: Size | None = None) -> None:
     """`rows`, where given: of the operand that may have a global scale for each of its rows."""
     check_same_device(op, "global_scale", global_scale, like, like_name)
     check(
