@@ -15,6 +15,7 @@ from small_float_reference import (
     NVFP4,
     Format,
     assert_quantized,
+    assert_same_bits,
     expected_quantize,
     middles,
     unpaired,
@@ -237,6 +238,27 @@ class TestGlobalScale:
             grid = neighbours((middles(NVFP4.elements) * scale).float() * global_scale)
             leader = float(6 * scale.float() * global_scale)
             check(blocks_led_by(leader, grid, NVFP4).to(device), NVFP4, global_scale=global_scale.to(device))
+
+    def test_of_each_row_is_the_rows_own(self, device: torch.device) -> None:
+        """Any strides; the rows of the padding read none."""
+        x = wide_values(133, 112).to(device)
+        generator = torch.Generator()
+        generator.manual_seed(3)
+        values = torch.rand(133, 1, generator=generator) * torch.exp2(torch.arange(-66.0, 67.0).unsqueeze(1))
+        values[5], values[6], values[7] = 1.0, torch.nan, 0.0
+        rows = values.to(device)
+        for scale in (rows, rows.repeat(1, 3)[:, 1:2], rows[:1].expand(133, 1)):
+            data, packed = quantize(x, "nvfp4", scale)
+            plain = torch.ops.tileon.unpack_scales(packed, 133, 7)
+            restored = torch.ops.tileon.dequantize(data, packed, "nvfp4", scale)
+            for row in range(133):
+                alone = quantize(x[row : row + 1], "nvfp4", scale[row])
+                assert torch.equal(data[row : row + 1], alone[0])
+                same = torch.ops.tileon.unpack_scales(alone[1], 1, 7)
+                assert torch.equal(plain[row : row + 1].view(BYTE), same.view(BYTE))
+                expected = torch.ops.tileon.dequantize(*alone, "nvfp4", scale[row])
+                assert_same_bits(restored[row : row + 1], expected.cpu())
+            assert not bool(packed.view(BYTE)[1, :, 5:].any())
 
     def test_of_one_changes_nothing(self, device: torch.device) -> None:
         x = wide_values(33, 64, device=device, seed=3)

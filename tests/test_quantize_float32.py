@@ -268,3 +268,47 @@ class TestAsTheCpu:
             assert torch.equal(cpu[0].view(BYTE), gpu[0].view(BYTE).cpu())
             assert_same_bits(gpu[1], cpu[1])
             assert_same_bits(dequantize(*gpu, form.name), dequantize(*cpu, form.name))
+
+
+@pytest.mark.gpu
+@each_format
+class TestOnTheGpu:
+    def test_graphs_replay_with_new_inputs(self, form: Float32Format) -> None:
+        """What a tensor's scale needs besides is the graph's own memory."""
+        x = torch.zeros(200, 161, dtype=torch.float16, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
+            data, scale = quantize(x, form.name)
+            restored = dequantize(data, scale, form.name)
+        for seed in range(3):
+            x.copy_(finite(200, 161, torch.float16, "cuda").roll(seed, 1))
+            graph.replay()
+            torch.cuda.synchronize()
+            expected = expected_quantize(x, form)
+            assert_quantized((data, scale), expected, form)
+            assert_same_bits(restored, expected_dequantize(*expected, form))
+
+    def test_runs_on_the_current_stream(self, form: Float32Format) -> None:
+        new = normal(300, 257, dtype=torch.bfloat16, device="cuda")
+        x = torch.zeros_like(new)
+        torch.cuda.synchronize()
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(20_000_000)
+            x.copy_(new)
+            actual = quantize(x, form.name)
+        stream.synchronize()
+        assert_quantized(actual, expected_quantize(new, form), form)
+
+    @pytest.mark.sanitizer
+    def test_the_small_set_for_compute_sanitizer(self, form: Float32Format) -> None:
+        for rows, k in ((1, 1), (130, 157), (3, 5008)):
+            for name in ("contiguous", "odd offset", "transposed, odd", "step 2"):
+                x = finite(rows, k, torch.float16, "cuda")
+                strided = laid_out(x, **LAYOUTS[name])  # type: ignore[arg-type]
+                expected = expected_quantize(x, form)
+                assert_quantized(quantize(strided, form.name), expected, form)
+                data, scale = expected[0].cuda().view(form.dtype), expected[1].cuda()
+                operands = (laid_out(operand, **LAYOUTS[name]) for operand in (data, scale))  # type: ignore[arg-type]
+                assert_same_bits(dequantize(*operands, form.name), expected_dequantize(*expected, form))

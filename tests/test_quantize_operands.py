@@ -155,6 +155,19 @@ class TestGlobalScaleOfATensor:
         self.check(x[:1].expand(9, 48), x[0].abs().max().item() / 2688)
 
     @each_dtype
+    def test_of_each_row(self, device: torch.device, dtype: torch.dtype) -> None:
+        x = normal(65, 48, dtype=dtype, device=device)
+        x[3] = 0
+        x[4, 5], x[5, 6], x[6] = torch.nan, -torch.inf, torch.inf
+        for given in (x, x.t(), x[:, ::5], x[:0], x[:, :0]):
+            actual = tileon_ops.nvfp4_global_scale(given, per_row=True)
+            assert (actual.dtype, actual.device, actual.shape) == (torch.float32, x.device, (given.shape[0], 1))
+            for row, scale in zip(given, actual, strict=True):
+                assert_same_bits(scale[0], tileon_ops.nvfp4_global_scale(row).cpu())
+        with pytest.raises(RuntimeError, match=r"^nvfp4_global_scale: `x` must be 2-D .*, got 3-D"):
+            tileon_ops.nvfp4_global_scale(x.unsqueeze(0), per_row=True)
+
+    @each_dtype
     def test_passes_over_nan_and_infinity(self, device: torch.device, dtype: torch.dtype) -> None:
         x = torch.tensor([[1.5, torch.nan, -torch.inf, torch.inf, -3.0, 0.0]], dtype=dtype, device=device)
         self.check(x, 3 / 2688)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import float32_scale_reference
 import pytest
 import small_float_reference
 import torch
@@ -206,10 +207,23 @@ class TestSmallFloats:
             for factor in (None, 0.037) if name == "nvfp4" else (None,):
                 whole = None if factor is None else torch.tensor(factor)
                 wanted = small_float_reference.expected_quantize(x, form, whole, rounding)
-                rounded = None if whole is None else float(whole)
-                codes, scales = quantized(x, FORMATS[name], rounding, rounded)
+                codes, scales = quantized(x, FORMATS[name], rounding, None if whole is None else whole.view(1, 1))
                 assert torch.equal(codes, wanted.codes)
                 assert torch.equal(scales, wanted.scale)
+
+
+@pytest.mark.parametrize("form", float32_scale_reference.FLOAT32_FORMATS, ids=lambda form: form.name)
+def test_float32_scales_are_the_suites(form: float32_scale_reference.Float32Format) -> None:
+    from soak.float32_scaled import FLOAT32_FORMATS, quantized
+
+    for seed, (rows, k) in enumerate(((40, 96), (130, 157), (1, 5), (0, 3), (3, 0))):
+        x = wide_values(rows, -(-k // 16) * 16, torch.float32, "cpu", seed=seed)[:, :k]
+        for values in (x, x.masked_fill(~x.isfinite(), 1.0), x * 2.0**-20, x * 0, torch.full_like(x, 3.4e38)):
+            codes, scales = quantized(values, FLOAT32_FORMATS[form.name])
+            wanted = float32_scale_reference.expected_quantize(values, form)
+            assert torch.equal(codes, wanted[0])
+            assert torch.equal(scales.isnan(), wanted[1].isnan())
+            assert torch.equal(scales.nan_to_num(0.0), wanted[1].nan_to_num(0.0))
 
 
 def test_gradients_are_those_of_torchs_autograd() -> None:

@@ -18,6 +18,7 @@ ops = torch.ops.tileon
 V = 3  # samples
 ROWS = (5, 64, 128, 130)  # less than a packed block, half of one, a whole one, more
 FORMATS = ("mxfp8", "mxfp4", "nvfp4")
+FLOAT32_FORMATS = ("fp8_tensor", "fp8_row", "fp8_1x128", "fp8_128x128", "int8_row", "int8_tensor")
 
 
 @pytest.fixture(autouse=True)
@@ -92,12 +93,15 @@ class TestQuantize:
         x, scale = normal(V, 5, 32, dtype=torch.float32, device=device), torch.tensor(0.5, device=device)
         assert check(lambda x, s: ops.quantize(x, "nvfp4", s), (0, None), x, scale)["quantize"] == 1
 
-    def test_with_a_global_scale_for_each_is_a_call_for_each(self, device: torch.device) -> None:
-        x, scale = normal(V, 5, 32, dtype=torch.float32, device=device), torch.tensor([0.5, 1, 2], device=device)
-        assert check(lambda x, s: ops.quantize(x, "nvfp4", s), (0, 0), x, scale)["quantize"] == V
-        assert check(lambda x, s: ops.quantize(x, "nvfp4", s), (None, 0), x[0], scale)["quantize"] == V
-        with pytest.raises(RuntimeError, match=r"^quantize: .*there are none"):
-            torch.vmap(lambda x, s: ops.quantize(x, "nvfp4", s))(x[:0], scale[:0])
+    def test_with_a_global_scale_for_each_is_one_call(self, device: torch.device) -> None:
+        """Each sample's becomes that of its rows."""
+        x = normal(V, 5, 32, dtype=torch.float32, device=device)
+        one, rows = torch.tensor([0.5, 1, 2], device=device), torch.rand(5, V, 1, device=device) + 0.1
+        for scale in (one, one.unsqueeze(1)):
+            assert check(lambda x, s: ops.quantize(x, "nvfp4", s), (0, 0), x, scale)["quantize"] == 1
+            assert check(lambda x, s: ops.quantize(x, "nvfp4", s), (None, 0), x[0], scale)["quantize"] == 1
+        for scale, dim in ((rows, 1), (rows[:, 0], None)):
+            assert check(lambda x, s: ops.quantize(x, "nvfp4", s), (0, dim), x, scale)["quantize"] == 1
 
     def test_options_and_errors_are_those_of_one_sample(self, device: torch.device) -> None:
         x = normal(V, 5, 32, dtype=torch.float32, device=device)
@@ -126,7 +130,8 @@ class TestDequantize:
     @pytest.mark.parametrize("out_dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
     def test_with_a_global_scale_for_each(self, device: torch.device, out_dtype: torch.dtype) -> None:
         data, scale = quantized(5, 32, "nvfp4", device)
-        for global_scale in (torch.rand(V, device=device) / 3, torch.rand(V, 1, device=device) / 3):
+        for shape in ((V,), (V, 1), (V, 5, 1)):
+            global_scale = torch.rand(shape, device=device) / 3
             calls = check(
                 lambda d, s, g: ops.dequantize(d, s, "nvfp4", g, out_dtype=out_dtype),
                 (0, 0, 0),
@@ -143,6 +148,41 @@ class TestDequantize:
                 ops.dequantize(data[0], bad[0], "mxfp8")
             with pytest.raises(RuntimeError) as mapped:
                 torch.vmap(lambda d, s: ops.dequantize(d, s, "mxfp8"))(data, bad)
+            assert str(mapped.value) == str(alone.value)
+
+
+class TestFloat32Scales:
+    @pytest.mark.parametrize("fmt", FLOAT32_FORMATS)
+    @pytest.mark.parametrize("rows", [0, *ROWS])
+    def test_is_one_call_there_and_back(self, device: torch.device, rows: int, fmt: str) -> None:
+        for dim, shape in enumerate([(V, rows, 157), (rows, V, 157), (rows, 157, V)]):
+            x = normal(*shape, dtype=torch.bfloat16, device=device)
+            assert check(lambda x: ops.quantize(x, fmt), (dim,), x) == {"quantize": 1}
+        data, scale = torch.vmap(lambda x: ops.quantize(x, fmt), 2)(x)
+        for scales, dims in ((scale, (0, 0)), (scale.movedim(0, 2), (0, 2)), (scale[0], (0, None))):
+            calls = check(lambda d, s: ops.dequantize(d, s, fmt, out_dtype=torch.float16), dims, data, scales)
+            assert calls == {"dequantize": 1}
+        assert check(lambda d, s: ops.dequantize(d, s, fmt), (None, 0), data[0], scale) == {"dequantize": 1}
+        assert check(lambda d, s: ops.dequantize(d, s, fmt), (2, 0), data.movedim(0, 2), scale) == {"dequantize": 1}
+
+    def test_a_tensors_scale_of_any_shape(self, device: torch.device) -> None:
+        data = torch.randint(0, 100, (V, 5, 7), device=device).to(torch.int8)
+        for shape in ((V,), (V, 1), (V, 1, 1)):
+            scale = torch.rand(shape, device=device)
+            assert check(lambda d, s: ops.dequantize(d, s, "int8_tensor"), (0, 0), data, scale) == {"dequantize": 1}
+
+    def test_errors_are_those_of_one_sample(self, device: torch.device) -> None:
+        x, data = torch.zeros(V, 5, 7, device=device), torch.zeros(V, 5, 7, dtype=torch.int8, device=device)
+        for bad in (
+            lambda x, d: ops.quantize(x, "fp8_row", x[0, 0]),
+            lambda x, d: ops.quantize(x, "fp8_128x128", scale_rounding="rceil"),
+            lambda x, d: ops.dequantize(d, x[:, 0], "int8_row"),
+            lambda x, d: ops.dequantize(d, x[:1, :1], "fp8_tensor"),
+        ):
+            with pytest.raises(RuntimeError, match=r"quantize: ") as alone:
+                bad(x[0], data[0])
+            with pytest.raises(RuntimeError) as mapped:
+                torch.vmap(bad)(x, data)
             assert str(mapped.value) == str(alone.value)
 
 

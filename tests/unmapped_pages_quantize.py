@@ -9,7 +9,9 @@ import ctypes
 import itertools
 import sys
 
+import float32_scale_reference
 import torch
+from float32_scale_reference import FLOAT32_FORMATS
 from small_float_operands import X_DTYPES, random_bytes, random_data, wide_values
 from small_float_reference import (
     BYTE,
@@ -67,6 +69,26 @@ def dequantizations(memory_data: GuardedMemory, memory_scale: GuardedMemory) -> 
     return count
 
 
+def float32_formats(memory: GuardedMemory, memory_scale: GuardedMemory) -> int:
+    count = 0
+    for form, dtype, (rows, k) in itertools.product(
+        FLOAT32_FORMATS, X_DTYPES, ((1, 1), (3, 144), (130, 157), (2, 5007))
+    ):
+        for transposed in (False, True):
+            values = wide_values(rows, -(-k // 16) * 16, dtype, "cuda")[:, :k]
+            expected = float32_scale_reference.expected_quantize(values, form)
+            actual = OPS.quantize(at_the_end(memory, values, transposed), form.name)
+            torch.cuda.synchronize()
+            float32_scale_reference.assert_quantized(actual, expected, form)
+            data = bytes_at_the_end(memory, expected[0], form.dtype, transposed)
+            scale = at_the_end(memory_scale, expected[1].cuda(), transposed)
+            restored = OPS.dequantize(data, scale, form.name)
+            torch.cuda.synchronize()
+            assert_same_bits(restored, float32_scale_reference.expected_dequantize(*expected, form), form.name)
+            count += 2
+    return count
+
+
 def packings(memory: GuardedMemory) -> int:
     count = 0
     for (rows, cols), transposed in itertools.product(SHAPES, (False, True)):
@@ -90,7 +112,7 @@ def main() -> int:
         print("no libcuda.so.1 here")
         return CANNOT
     first, second = GuardedMemory(driver), GuardedMemory(driver)
-    count = quantizations(first) + dequantizations(first, second) + packings(first)
+    count = quantizations(first) + dequantizations(first, second) + packings(first) + float32_formats(first, second)
     print(f"{count} calls at the end of mapped memory")
     return 0
 

@@ -5,9 +5,12 @@
 
 #include <cstdint>  // which says whether this is glibc: other C libraries have no such pick
 
-// `flatten`: what such a function calls becomes part of it, and so is compiled for its vectors.
-#if defined(__x86_64__) && defined(__GLIBC__) && __has_attribute(target_clones)
+#ifndef TILEON_MULTIVERSION  // a test has versions of its own (tests/test_multiversion.py)
+// `flatten`: what such a function calls becomes part of it, and so is compiled for its vectors. clang refuses the two
+// together.
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __has_attribute(target_clones)
 #define TILEON_MULTIVERSION __attribute__((flatten, target_clones("default", "avx2", "avx512f")))
 #else
 #define TILEON_MULTIVERSION __attribute__((flatten))
+#endif
 #endif

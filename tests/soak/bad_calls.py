@@ -10,6 +10,7 @@ from torch import Tensor
 
 from soak.case import Argument, Call, Case
 from soak.draw import Draw
+from soak.float32_scaled import FLOAT32_FORMATS
 from soak.operand import MARGIN, Layout, Operand, contiguous, filled, storage_of
 
 _PRODUCTS = ("matmul", "block_scaled_matmul")
@@ -175,14 +176,32 @@ def _k_not_whole(draw: Draw, call: Call) -> Call:
 def _scale_of_another_shape(name: str, data: str) -> Callable[[Draw, Call], Call]:
     def spoil(draw: Draw, call: Call) -> Call:
         rows, columns = _operand(call, data).layout.shape
+        if call.arguments.get("format") in FLOAT32_FORMATS:
+            return _with(call, **{name: _zeros(*draw.pick(((rows + 2, columns + 2), (rows, columns, 1))))})
         shape = draw.pick(((rows + 1, columns // 32), (rows, columns + 1), (rows, columns, 1), (512,)))
         return _with(call, **{name: _zeros(*shape, dtype=_operand(call, name).dtype)})
 
     return spoil
 
 
-def _rceil_of_nvfp4(draw: Draw, call: Call) -> Call | None:
-    return _of_option("scale_rounding", "rceil")(draw, call) if call.arguments["format"] == "nvfp4" else None
+def _rceil_not_known(draw: Draw, call: Call) -> Call | None:
+    knows = call.arguments["format"] in ("mxfp8", "mxfp4")
+    return None if knows else _of_option("scale_rounding", "rceil")(draw, call)
+
+
+def _part_of_a_block(name: str, more: int) -> Callable[[Draw, Call], Call | None]:
+    """More bytes in each row: no whole block, where blocks must be whole."""
+
+    def spoil(draw: Draw, call: Call) -> Call | None:
+        return None if call.arguments["format"] in FLOAT32_FORMATS else _resized(call, name, last=more)
+
+    return spoil
+
+
+def _scale_of_numbers(draw: Draw, call: Call) -> Call | None:
+    """Of 16 bits or more, where they are not of float32."""
+    of_float32 = call.arguments["format"] in FLOAT32_FORMATS
+    return _of_dtype("scale", torch.float64 if of_float32 else torch.float32, torch.bfloat16)(draw, call)
 
 
 def _global_scale_of_mx(draw: Draw, call: Call) -> Call | None:
@@ -236,16 +255,16 @@ FLAWS = (
         _scale_of_another_shape("scale_a", "a"),
     ),
     Flaw("`global_scale` is not one float32", ("block_scaled_matmul", "quantize", "dequantize"), _bad_global_scale),
-    Flaw("`global_scale` is given to an mx format", ("quantize", "dequantize"), _global_scale_of_mx),
+    Flaw("`global_scale` is given to another format than nvfp4", ("quantize", "dequantize"), _global_scale_of_mx),
     Flaw("`format` is unknown", ("quantize", "dequantize"), _of_value("format", "mxfp6", "MXFP8", "")),
     Flaw("`x` has three dimensions", ("quantize",), _of_shape("x", 2, 3, 32)),
     Flaw("`x` is not of numbers that are offered", ("quantize",), _of_dtype("x", torch.float64, torch.int32)),
-    Flaw("k is no whole number of blocks", ("quantize",), lambda draw, call: _resized(call, "x", last=8)),
+    Flaw("k is no whole number of blocks", ("quantize",), _part_of_a_block("x", 8)),
     Flaw("`scale_rounding` is unknown", ("quantize",), _of_option("scale_rounding", "up", "FLOOR")),
-    Flaw("nvfp4 knows no rceil", ("quantize",), _rceil_of_nvfp4),
+    Flaw("the format knows no rceil", ("quantize",), _rceil_not_known),
     Flaw("`data` has one dimension", ("dequantize",), _of_shape("data", 64)),
-    Flaw("k is no whole number of blocks", ("dequantize",), lambda draw, call: _resized(call, "data", last=4)),
-    Flaw("scales are numbers", ("dequantize",), _of_dtype("scale", torch.float32, torch.bfloat16)),
+    Flaw("k is no whole number of blocks", ("dequantize",), _part_of_a_block("data", 4)),
+    Flaw("scales have another dtype", ("dequantize",), _scale_of_numbers),
     Flaw("`scale` has another shape", ("dequantize",), _scale_of_another_shape("scale", "data")),
     Flaw("`scale` has three dimensions", ("pack_scales",), _of_shape("scale", 2, 3, 4)),
     Flaw("scales are numbers", ("pack_scales",), _of_dtype("scale", torch.float32, torch.int32)),

@@ -9,6 +9,7 @@ from soak.block_scaled import draw_block_scaled
 from soak.case import Case
 from soak.dense import draw_matmul, draw_matmul_backward
 from soak.draw import Draw
+from soak.float32_scaled import draw_float32_dequantize, draw_float32_quantize
 from soak.quantized import draw_dequantize, draw_pack_scales, draw_quantize, draw_unpack_scales
 
 _DRAWN: dict[str, tuple[float, Callable[[Draw], Case]]] = {  # how often, and how
@@ -17,8 +18,8 @@ _DRAWN: dict[str, tuple[float, Callable[[Draw], Case]]] = {  # how often, and ho
     "matmul.backward": (8, draw_matmul_backward),
     "block_scaled_matmul": (16, lambda draw: draw_block_scaled(draw, with_out=False)),
     "block_scaled_matmul.out": (10, lambda draw: draw_block_scaled(draw, with_out=True)),
-    "quantize": (9, draw_quantize),
-    "dequantize": (8, draw_dequantize),
+    "quantize": (9, lambda draw: draw_float32_quantize(draw) if draw.chance(0.4) else draw_quantize(draw)),
+    "dequantize": (8, lambda draw: draw_float32_dequantize(draw) if draw.chance(0.4) else draw_dequantize(draw)),
     "pack_scales": (3, draw_pack_scales),
     "unpack_scales": (4, draw_unpack_scales),
 }

@@ -20,7 +20,6 @@ from soak.scales import (
     draw_global_scale,
     draw_scales,
     draw_spreads,
-    global_factor,
     scale_bytes,
 )
 from soak.small_floats import (
@@ -80,17 +79,18 @@ def draw_quantize(draw: Draw) -> Case:
     form = FORMATS[name]
     dtype = draw.pick(_NUMBERS)
     x = _draw_x(draw, _matrix_sizes(draw, form.vec), dtype, form.vec)
-    global_scale = draw_global_scale(draw, share=0.6 if name == "nvfp4" else 0.0)
+    global_scale = _draw_own_global_scale(draw, name, x.layout.shape[0])
     rounding = draw.pick(("floor", "rceil")) if form.scale == "e8m0" else "floor"
     options: dict[str, object] = {} if rounding == "floor" and draw.chance(0.5) else {"scale_rounding": rounding}
     arguments: dict[str, Argument] = {"x": x, "format": name, "global_scale": global_scale}
     call = Call("quantize", arguments, options, through=draw.pick(("op", "python")), mode=draw.pick(_MODES))
 
     def wanted(device: torch.device) -> Mapping[str, Wanted]:
-        factor = global_factor(global_scale)
+        factor = _factors(global_scale)
         codes, scales = quantized(x.view().float(), form, rounding, factor)
         data = as_pairs(codes) if form.element == "e2m1" else codes.view(E4M3)
-        rule = None if factor is None or 2.0**-110 < abs(factor) < 2.0**110 else NO_INVERSE
+        invertible = factor is None or bool(((factor.abs() > 2.0**-110) & (factor.abs() < 2.0**110)).all())
+        rule = None if invertible else NO_INVERSE
         whole = packed(scales, padding=0).view(E8M0 if form.scale == "e8m0" else E4M3)
         return {"result 0": Bits(data, rule), "result 1": Bits(whole, rule)}
 
@@ -117,14 +117,30 @@ def _draw_x(draw: Draw, shape: tuple[int, int], dtype: torch.dtype, run: int) ->
     return filled(draw_layout(draw, shape), dtype, values, note)
 
 
-def quantized(x: Tensor, form: Format, rounding: str, global_scale: float | None) -> tuple[Tensor, Tensor]:
+def _draw_own_global_scale(draw: Draw, name: str, rows: int) -> Operand | None:
+    """nvfp4's: one, or one a row."""
+    if name != "nvfp4" or draw.chance(0.7):
+        return draw_global_scale(draw, share=0.6 if name == "nvfp4" else 0.0)
+
+    def values(count: int) -> Tensor:
+        return ((draw.normal(count).abs() + 0.1).double() * power_of_two(draw.integers(count, -20, 12))).float()
+
+    return filled(draw_layout(draw, (rows, 1)), torch.float32, values, "one a row")
+
+
+def _factors(global_scale: Operand | None) -> Tensor | None:
+    """(1, 1), or (rows, 1)."""
+    return None if global_scale is None else global_scale.view().reshape(-1, 1)
+
+
+def quantized(x: Tensor, form: Format, rounding: str, global_scale: Tensor | None) -> tuple[Tensor, Tensor]:
     """Codes (rows, k), one in a byte, and scale bytes (rows, k / vec) of float32 `x`, as quantize's docstring says."""
     blocks = x.unflatten(1, (x.shape[1] // form.vec, form.vec))
     finite = blocks.isfinite().all(-1)
     blocks = blocks.masked_fill(~finite.unsqueeze(-1), 0.0)
     amax = blocks.abs().amax(-1)
     if form.scale == "e4m3":
-        scale, scaled = _nvfp4(blocks, amax, 1.0 if global_scale is None else global_scale)
+        scale, scaled = _nvfp4(blocks, amax, torch.ones(1, 1) if global_scale is None else global_scale)
     else:
         scale = _floor(amax, form) if rounding == "floor" else _rceil(amax, form)
         scaled = blocks.double() / SCALES["e8m0"][scale.long()].unsqueeze(-1)
@@ -145,9 +161,8 @@ def _rceil(amax: Tensor, form: Format) -> Tensor:
     return torch.searchsorted(SCALES["e8m0"][:255], quotient.contiguous()).clamp(max=254).to(BYTE)
 
 
-def _nvfp4(blocks: Tensor, amax: Tensor, global_scale: float) -> tuple[Tensor, Tensor]:
-    """Scale bytes, and the elements times (1 / global_scale) / scale, all in float32."""
-    whole = torch.tensor(global_scale, dtype=torch.float32)
+def _nvfp4(blocks: Tensor, amax: Tensor, whole: Tensor) -> tuple[Tensor, Tensor]:
+    """Scale bytes, and the elements times (1 / whole) / scale, all in float32; `whole` is the global scale."""
     relative = (amax / torch.tensor(6.0) / whole).clamp(2.0**-6, 448.0)
     is_nan = relative.isnan()
     byte = nearest_code(relative.masked_fill(is_nan, 1.0).double(), E4M3_VALUES)
@@ -164,7 +179,7 @@ def draw_dequantize(draw: Draw) -> Case:
     rows, k = _matrix_sizes(draw, form.vec)
     data = draw_codes(draw, form.element, rows, k)
     scales = draw_scales(draw, draw_spreads(draw, form.scale)[0], rows, k // form.vec)
-    global_scale = draw_global_scale(draw, share=0.6 if name == "nvfp4" else 0.0)
+    global_scale = _draw_own_global_scale(draw, name, rows)
     out_dtype = draw.pick(_NUMBERS)
     options: dict[str, object] = {} if out_dtype == torch.float32 and draw.chance(0.5) else {"out_dtype": out_dtype}
     arguments: dict[str, Argument] = {"data": data, "scale": scales, "format": name, "global_scale": global_scale}
@@ -173,8 +188,8 @@ def draw_dequantize(draw: Draw) -> Case:
     def wanted(device: torch.device) -> Mapping[str, Wanted]:
         by_row = scale_bytes(scales, rows, k // form.vec)
         values = with_scales(elements(data.bits(), form.element), by_row, form.scale, form.vec).float()
-        factor = global_factor(global_scale)
-        values = values if factor is None else values * torch.tensor(factor, dtype=torch.float32)
+        factor = _factors(global_scale)
+        values = values if factor is None else values * factor
         return {"result": Bits(values.to(out_dtype))}
 
     return Case(call, name, wanted)

@@ -29,8 +29,10 @@ def _fold_global_scale(global_scale: Tensor | None, dim: Dim, mapped: int, rows:
     """One for all, or (V * rows, 1)."""
     if global_scale is None or (dim is None and global_scale.dim() <= 1):
         return global_scale
-    a_sample = in_front(global_scale, dim, mapped)
-    return a_sample.reshape(mapped, -1, 1).expand(mapped, rows, 1).flatten(0, 1)
+    scale = in_front(global_scale, dim, mapped)
+    while scale.dim() < 3:
+        scale = scale.unsqueeze(-1)
+    return scale.expand(mapped, rows, 1).flatten(0, 1)
 
 
 def _quantize(
