@@ -190,8 +190,8 @@ IN_HOST_CODE = (
     Mutation(
         "where-a-copy-pays",
         "csrc/cuda/sm80/heuristics/choice.h",
-        "gpu) >= kCopyPaysFromNs",
-        "gpu) < kCopyPaysFromNs",
+        "ns >= kCopyPaysFromNs",
+        "ns < kCopyPaysFromNs",
         host("config"),
     ),
     Mutation(
