@@ -44,7 +44,6 @@ DENSE_ROWS = [
     (PORTABLE, "sm80_mma_gather_64x64x32", (0, 0, 0)),
     (PORTABLE, "sm80_simt_64x64x16", (2, 2, 2)),
     (PORTABLE, "sm80_few_rows_4x16x256", (2, 2, 2)),
-    (PORTABLE, "sm80_narrow_2x64x256", (4, 5, 1)),
     (PORTABLE, "sm80_narrow_8x64x256", (1, 1, 1)),
     (PORTABLE, "sm80_dmma_64x64x16", (3, 3, 3)),
     (PORTABLE, "sm80_mma_64x64x128_fp8", (4, 5, 1)),

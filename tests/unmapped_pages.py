@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from operands import LAYOUTS, aligned_pad, integers  # noqa: E402
 from reference import MATMUL_DTYPES, OUT_DTYPES, assert_exact  # noqa: E402
-from tile_table import HAS_HOPPER, HOPPER_ROWS  # noqa: E402
+from tile_table import HAS_HOPPER, HOPPER_ROWS, TABLE  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 import tileon_ops  # noqa: E402, F401
@@ -168,6 +168,23 @@ def products_by_every_hopper_row(memory_a: GuardedMemory, memory_b: GuardedMemor
     return count
 
 
+def products_by_every_narrow_row(memory_a: GuardedMemory, memory_b: GuardedMemory) -> int:
+    """Loads of every width, at the last line of each operand."""
+    count = 0
+    for row in (row for row in TABLE if row.config.family == "narrow"):
+        for layout, (m, n, k) in itertools.product(LAYOUTS, ((200, 3, 72), (2, 131, 68), (67, 8, 1026), (1, 1, 1))):
+            a_values = integers(m, k, dtype=row.dtype, device="cuda")
+            b_values = integers(k, n, dtype=row.b_dtype, device="cuda", seed=1)
+            for put in (at_the_end, aligned_at_the_end):
+                a, b = put(memory_a, a_values, layout[0] == "T"), put(memory_b, b_values, layout[1] == "T")
+                actual = row.run(a, b)
+                torch.cuda.synchronize()
+                expected = a_values.double() @ b_values.double()
+                assert_exact(actual, expected, row.out_dtype, f"{row} {layout} {m}x{n}x{k} {put.__name__}")
+                count += 1
+    return count
+
+
 def main() -> int:
     torch.cuda.init()
     torch.zeros(1, device="cuda")  # makes the context current
@@ -183,6 +200,7 @@ def main() -> int:
         return 0
 
     count = products_by_the_choice(memories) + products_by_every_hopper_row(*memories[:2])
+    count += products_by_every_narrow_row(*memories[:2])
     print(f"{count} products at the end of mapped memory")
     return 0
 

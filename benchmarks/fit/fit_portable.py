@@ -5,7 +5,8 @@
 
 Prints each row's three numbers as csrc/cuda/sm80/heuristics/config.h wants them, and the regret: the time of the row
 that the model chooses over the time of the best row, for the numbers there and for the new ones. The model is
-`expected_ns` of choice.h beside it. Other backends' rows in the sweep are passed over.
+`expected_ns` of choice.h beside it. Other backends' rows in the sweep are passed over, and those of narrow products,
+which stand at the end of the table and have a model of their own (csrc/cuda/common/narrow.h).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def expected_ns(table: Table, pairs: Pairs, sm_count: int, numbers: Array) -> Ar
 
 def main() -> None:
     arguments, table = command_line(__doc__), Table(HEADER)
-    pairs = Pairs(arguments.sweep, table.names)
+    pairs = Pairs(arguments.sweep, [name for name in table.names if not name.startswith("sm80_narrow_")])
     logs, shape = np.log(table.numbers).ravel(), table.numbers.shape
 
     def model(logs: Array) -> Array:

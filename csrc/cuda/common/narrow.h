@@ -78,6 +78,7 @@ struct NarrowPlan {
   int log_unit;     // elements of a load
   int log_rows;     // of the long operand that a CTA has
   int strands;      // that a thread uses along k; across k it uses all
+  int chunk;        // elements of k of the short operand in shared memory: whole steps, no more than there are
 
   int threads() const { return 1 << log_threads; }
   int rows() const { return 1 << log_rows; }
@@ -137,6 +138,9 @@ class NarrowPlanner {
   NarrowPlan plan() {
     plan_.along_k ? spread_along_k() : spread_across_k();
     plan_.log_rows = log2_floor(rows());
+    const int64_t step = plan_.along_k ? line() * vector_ : int64_t{threads() / line()} * all_strands_;
+    const int64_t chunk = narrow_chunk(accumulator_bytes_, columns_);
+    plan_.chunk = static_cast<int>(std::min(chunk, (k_ + step - 1) / step * step));
     return plan_;
   }
 
@@ -205,6 +209,11 @@ class NarrowPlanner {
 };
 
 inline NarrowPlan narrow_plan(const Problem& problem, int columns) { return NarrowPlanner(problem, columns).plan(); }
+
+// Of a chunk, or of the sums that take its place.
+inline int narrow_shared_bytes(const NarrowPlan& plan, int accumulator_bytes, int columns) {
+  return std::max(plan.chunk, plan.rows()) * columns * accumulator_bytes;
+}
 
 // Bytes of the long operand from one of a thread's loads to the next: from unit to unit of a vector, from strand to
 // strand, from step to step. With them, what the kernel reads of the operand as the host has prepared it.

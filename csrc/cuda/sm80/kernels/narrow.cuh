@@ -75,11 +75,11 @@ struct alignas(kCount * sizeof(Accumulator)) SharedGroup {
 // Adds the products of one step's vectors, whose k begins at `chunk`'s element `begin`.
 template <typename Kernel>
 __device__ __forceinline__ void multiply_along_k(const typename Kernel::Vector (&vectors)[Kernel::strands],
-                                                 const typename Kernel::Accumulator* chunk, int begin, int log_line,
-                                                 bool e4m3, typename Kernel::Sums& sums) {
+                                                 const typename Kernel::Accumulator* chunk, int begin,
+                                                 const NarrowPlan& plan, bool e4m3, typename Kernel::Sums& sums) {
   using Accumulator = typename Kernel::Accumulator;
   using Group = SharedGroup<Accumulator, Kernel::group>;
-  const int line_thread = static_cast<int>(threadIdx.x) & ((1 << log_line) - 1);
+  const int line_thread = static_cast<int>(threadIdx.x) & ((1 << plan.log_line) - 1);
   const auto* from = reinterpret_cast<const Group*>(chunk + begin) + line_thread;
 #pragma unroll
   for (int j = 0; j < Kernel::vector / Kernel::group; ++j) {
@@ -88,7 +88,7 @@ __device__ __forceinline__ void multiply_along_k(const typename Kernel::Vector (
     for (int i = 0; i < Kernel::strands; ++i) widen_group(vectors[i], j, e4m3, rows[i]);
 #pragma unroll
     for (int column = 0; column < Kernel::columns; ++column) {
-      const Group held = from[(j << log_line) + column * (Kernel::Short::kChunk / Kernel::group)];
+      const Group held = from[(j << plan.log_line) + column * (plan.chunk / Kernel::group)];
 #pragma unroll
       for (int i = 0; i < Kernel::strands; ++i)
 #pragma unroll
@@ -135,9 +135,9 @@ __device__ __forceinline__ void fill_chunk(const NarrowParams& params, const Nar
   const bool long_is_b = params.plan.long_is_b;
   const bool e4m3 = (long_is_b ? problem.dtype : problem.b_dtype) == DType::kFloat8E4M3;
   const typename Kernel::Short source(long_is_b ? problem.a : problem.b, tile.batch, tile.column_begin, tile.columns,
-                                      e4m3);
+                                      params.plan.chunk, e4m3);
   const int64_t left = problem.k - k;
-  const int count = left < Kernel::Short::kChunk ? (static_cast<int>(left) + step - 1) & -step : Kernel::Short::kChunk;
+  const int count = left < Kernel::Short::kMost ? (static_cast<int>(left) + step - 1) & -step : Kernel::Short::kMost;
   source.fill(chunk, order, k, count, problem.k);
 }
 
@@ -160,14 +160,14 @@ __device__ __forceinline__ void walk_k(const NarrowParams& params, const NarrowO
     for (int i = 0; i < Kernel::strands; ++i) now[i] = next[i];
     reader.load(next, problem.k - k - step);
     if (k < 0) continue;  // nothing has come yet
-    const int begin = static_cast<int>(k) & (Kernel::Short::kChunk - 1);
+    const int begin = static_cast<int>(k) & (Kernel::Short::kMost - 1);
     if (begin == 0) {
       if (k > 0) __syncthreads();  // the chunk before has been read
       fill_chunk<Kernel>(params, order, k, step, chunk);
       __syncthreads();  // the whole chunk is there
     }
     if constexpr (Kernel::along_k) {
-      multiply_along_k<Kernel>(now, chunk, begin, plan.log_line, e4m3, sums);
+      multiply_along_k<Kernel>(now, chunk, begin, plan, e4m3, sums);
     } else {
       multiply_across_k<Kernel>(now, chunk, begin, plan.log_line, log_groups, e4m3, sums);
     }

@@ -35,15 +35,16 @@ struct ColumnPair {
 template <typename Element, typename Accumulator, int kColumns, bool kAlongK>
 class ShortChunk {
  public:
-  static constexpr int kChunk = narrow_chunk(sizeof(Accumulator), kColumns);  // elements of k
+  static constexpr int kMost = narrow_chunk(sizeof(Accumulator), kColumns);  // elements of k in a chunk
 
   __device__ __forceinline__ ShortChunk(const Matrix& operand, int64_t batch, int64_t column_begin, int columns,
-                                        bool e4m3)
+                                        int pitch, bool e4m3)
       : data_(static_cast<const Element*>(operand.data) + batch * operand.stride_batch +
               column_begin * operand.stride_mn),
         stride_column_(operand.stride_mn),
         stride_k_(operand.stride_k),
         columns_(columns),
+        pitch_(pitch),
         e4m3_(e4m3) {}
 
   // Brings the `count` elements of k from `begin` on to `chunk`, those from `end` on as zeros. All threads take part.
@@ -75,21 +76,22 @@ class ShortChunk {
     }
   }
 
-  // Along k, [kColumns][kChunk]; else [kChunk][kColumns].
+  // Along k, [kColumns][pitch]; else [pitch][kColumns].
   __device__ __forceinline__ void store(Accumulator* chunk, const NarrowOrder& order, int k, const Pairs& pairs) const {
     Accumulator* to = kAlongK ? chunk + order.place(k) : chunk + k * kColumns;
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) {
       Accumulator values[2];
       pairs[i].widen_to(values, e4m3_);
-      to[(2 * i) * (kAlongK ? kChunk : 1)] = values[0];
-      to[(2 * i + 1) * (kAlongK ? kChunk : 1)] = values[1];
+      to[(2 * i) * (kAlongK ? pitch_ : 1)] = values[0];
+      to[(2 * i + 1) * (kAlongK ? pitch_ : 1)] = values[1];
     }
   }
 
   const Element* data_;
   int64_t stride_column_, stride_k_;
   int columns_;
+  int pitch_;  // elements of k that a chunk has room for
   bool e4m3_;
 };
 

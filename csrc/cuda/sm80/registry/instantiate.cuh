@@ -87,6 +87,7 @@ void launch_narrow(const Problem& problem, cudaStream_t stream) {
   const NarrowPlan plan = narrow_plan(problem, kTile.tile_m);
   const int64_t tiles_rows = (narrow_rows(problem) + plan.rows() - 1) / plan.rows();
   const int64_t tiles_columns = (narrow_columns(problem) + kTile.tile_m - 1) / kTile.tile_m;
+  const int shared_bytes = narrow_shared_bytes(plan, std::is_same_v<Element, double> ? 8 : 4, kTile.tile_m);
   NarrowParams params{kernel_problem(problem), plan, narrow_steps(problem, plan, kTile.tile_m), {}, {}, 0};
   for_each_grid(tiles_rows * tiles_columns, problem.batch, [&](int64_t first_batch, unsigned blocks) {
     params.tiles_columns = FastDivisor(static_cast<int>(tiles_columns));
@@ -95,7 +96,7 @@ void launch_narrow(const Problem& problem, cudaStream_t stream) {
     const LaunchConfig config{.grid = dim3(blocks),
                               .threads = plan.threads(),
                               .stream = stream,
-                              .shared_bytes = kNarrowSharedBytes,
+                              .shared_bytes = shared_bytes,
                               .may_overlap = problem.device_flag.words != nullptr};  // such a kernel waits by itself
     visit<true, false>(plan.along_k, [&](auto along_k) {
       launch_kernel("launching a portable kernel", config, &narrow<NarrowKernel<Element, kTile, along_k()>>, params);
