@@ -11,7 +11,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -30,6 +30,9 @@ import simulated_gpu  # noqa: E402
 
 import tileon_ops  # noqa: E402, F401
 from tileon_ops._rules import configs  # noqa: E402
+
+if TYPE_CHECKING:
+    from simulated_devices import Devices
 
 if simulated_gpu.is_loaded():
     simulated_gpu.install()
@@ -87,6 +90,25 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 def _exact_torch_matmul() -> None:
     """torch's own float32 products, which some tests compare with, are IEEE unless a test says otherwise."""
     torch.backends.cuda.matmul.allow_tf32 = False
+
+
+@pytest.fixture(scope="module")
+def meshes() -> Generator[dict[str, Devices], None, None]:
+    """Four devices in this process, by the name of how they lie."""
+    from simulated_devices import devices  # it loads torch.distributed, which few tests need
+
+    with devices() as by_name:
+        yield by_name
+
+
+@pytest.fixture
+def line(meshes: dict[str, Devices]) -> Devices:
+    return meshes["line"]
+
+
+@pytest.fixture
+def square(meshes: dict[str, Devices]) -> Devices:
+    return meshes["square"]
 
 
 @pytest.fixture

@@ -271,7 +271,7 @@ IN_LIBRARY = (
     Mutation(
         "global-scale-of-another-row",
         "csrc/cpu/quantize_rows.cpp",
-        "problem.global_scale[row * problem.global_stride]",
+        "problem.global_scale[row * problem.global_scale_stride]",
         "problem.global_scale[0]",
         ("tests/test_quantize.py::TestGlobalScale",),
     ),

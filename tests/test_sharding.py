@@ -6,34 +6,16 @@ simulated_devices.py: "0" is sharded along dimension 0, "R" replicated, "P" part
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import pytest
 import torch
 from operands import integers
-from simulated_devices import Devices, Result, devices
+from simulated_devices import Devices, Result
 from torch import Tensor
 
 import tileon_ops
 
 matmul = torch.ops.tileon.matmul.default
 block_scaled_matmul = torch.ops.tileon.block_scaled_matmul.default
-
-
-@pytest.fixture(scope="module")
-def meshes() -> Generator[dict[str, Devices], None, None]:
-    with devices() as by_name:
-        yield by_name
-
-
-@pytest.fixture
-def line(meshes: dict[str, Devices]) -> Devices:
-    return meshes["line"]
-
-
-@pytest.fixture
-def square(meshes: dict[str, Devices]) -> Devices:
-    return meshes["square"]
 
 
 def operand(*shape: int, seed: int = 0) -> Tensor:

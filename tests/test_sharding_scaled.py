@@ -5,12 +5,10 @@ As in test_sharding.py: operands are small integers, placements are letters, fou
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import pytest
 import torch
 from operands import integers
-from simulated_devices import Devices, Result, devices
+from simulated_devices import Devices, Result
 from torch import Tensor
 from torch.distributed._local_tensor import LocalTensorMode
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -18,22 +16,6 @@ from weights import BYTE_SCALED, NAMES, Weight, each_weight, exact_weight
 
 block_scaled_matmul = torch.ops.tileon.block_scaled_matmul.default
 block_scaled_backward = torch.ops.tileon._block_scaled_backward.default
-
-
-@pytest.fixture(scope="module")
-def meshes() -> Generator[dict[str, Devices], None, None]:
-    with devices() as by_name:
-        yield by_name
-
-
-@pytest.fixture
-def line(meshes: dict[str, Devices]) -> Devices:
-    return meshes["line"]
-
-
-@pytest.fixture
-def square(meshes: dict[str, Devices]) -> Devices:
-    return meshes["square"]
 
 
 N, K = 1024, 512  # of a weight: two blocks of 128 rows, and one of 128 elements along k, for each device

@@ -39,7 +39,7 @@ void check_own_global_scale(const char* op, const std::optional<Tensor>& global_
   const TensorView view(*global_scale);
   check_global_scale(op, view, like, like_name, problem.rows);
   problem.global_scale = static_cast<const float*>(view.data);
-  problem.global_stride = global_scale_stride(view);
+  problem.global_scale_stride = global_scale_stride(view);
 }
 
 // ---- quantize ----

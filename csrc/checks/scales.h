@@ -116,21 +116,19 @@ inline int64_t global_scale_stride(const TensorView& global_scale) {
   return global_scale.dims == 2 ? global_scale.strides[0] : 0;
 }
 
-// One element, or one for each of the `rows` rows where these are given.
+// One element, or one for each of the `rows` rows.
 inline void check_global_scale(const char* op, const TensorView& global_scale, const TensorView& like,
-                               const char* like_name, std::optional<int64_t> rows = std::nullopt) {
+                               const char* like_name, int64_t rows) {
   if (!global_scale.same_device(like))
     fail(op, ": `global_scale` must be on the device of `", like_name, "`, ", DeviceText{like}, ", got ",
          DeviceText{global_scale});
   if (global_scale.type() != ScalarType::Float)
     fail(op, ": `global_scale` must be float32, got ", dtype_name(global_scale.type()));
   const bool is_one = global_scale.dims == 0 || (global_scale.dims == 1 && global_scale.sizes[0] == 1);
-  if (is_one || (rows && has_shape(global_scale, {2, {*rows, 1}}))) return;
-  const int64_t of_rows[] = {rows.value_or(0), 1};
-  std::ostringstream or_rows;
-  if (rows) or_rows << ", or one for each row, " << TupleText{of_rows, 2};
-  fail(op, ": `global_scale` must be one element, 0-D or (1,)", or_rows.str(), ", got the shape ",
-       TupleText{global_scale.sizes, global_scale.dims});
+  const Shape of_rows{2, {rows, 1}};
+  if (!is_one && !has_shape(global_scale, of_rows))
+    fail(op, ": `global_scale` must be one element, 0-D or (1,), or one for each row, ", TupleText{of_rows.sizes, 2},
+         ", got the shape ", TupleText{global_scale.sizes, global_scale.dims});
 }
 
 }  // namespace tileon

@@ -22,7 +22,7 @@ struct QuantizeProblem {
   int64_t stride_row = 0;  // of x, in elements
   int64_t stride_k = 0;
   const float* global_scale = nullptr;  // null: 1; nvfp4 alone has one
-  int64_t global_stride = 0;            // from row to row; 0: one for all
+  int64_t global_scale_stride = 0;      // from row to row; 0: one for all
   uint8_t* data = nullptr;              // [rows][k / elements per byte]
   // Packed, of packed_bytes(); the kernel writes the padding too, as 0. Or float32, [scale_rows()][cols()]
   void* scale = nullptr;
@@ -43,7 +43,7 @@ struct DequantizeProblem {
   const void* scale = nullptr;
   ScaleStrides scale_strides{};         // of float32, from block to block; 0 along what has one block
   const float* global_scale = nullptr;  // null: 1; nvfp4 alone has one
-  int64_t global_stride = 0;            // from row to row; 0: one for all
+  int64_t global_scale_stride = 0;      // from row to row; 0: one for all
   void* out = nullptr;                  // [rows][k]
 
   constexpr int64_t cols() const { return blocks_in(k, info(format).vec); }
@@ -99,14 +99,11 @@ struct SumScale {
   int64_t stride = 0;
 };
 
-// From sums, [m][n], float32 or int32, to a product: activation(global * (row * column * sum) + bias), rounded once
-// more.
+// From float32 sums, [m][n], to a product: activation(global * (row * column * sum) + bias), rounded once more.
 struct FinishProblem {
   int64_t m = 0;
   int64_t n = 0;
-  const void* sums = nullptr;
-  int64_t pitch = 0;  // elements from row to row
-  bool is_int32 = false;
+  const float* sums = nullptr;
   SumScale row, column, global;  // global: for each row
   Epilogue epilogue;
   DType out_dtype = DType::kFloat16;

@@ -51,8 +51,8 @@ enum class Format : int8_t {
   kNvfp4,
   kFp8Tensor,  // from here on scales are float32, and blocks may be short at the ends of rows and columns
   kFp8Row,
-  kFp81x128,
-  kFp8128x128,
+  kFp8Block1x128,
+  kFp8Block128x128,
   kInt8Row,
   kInt8Tensor,
 };
@@ -72,8 +72,8 @@ constexpr FormatInfo kFormats[] = {
     {Format::kNvfp4, "nvfp4", DType::kFloat4E2M1, ScaleType::kE4M3, 16},
     {Format::kFp8Tensor, "fp8_tensor", DType::kFloat8E4M3, ScaleType::kFloat32, 0, 0},
     {Format::kFp8Row, "fp8_row", DType::kFloat8E4M3, ScaleType::kFloat32, 0},
-    {Format::kFp81x128, "fp8_1x128", DType::kFloat8E4M3, ScaleType::kFloat32, 128},
-    {Format::kFp8128x128, "fp8_128x128", DType::kFloat8E4M3, ScaleType::kFloat32, 128, 128},
+    {Format::kFp8Block1x128, "fp8_1x128", DType::kFloat8E4M3, ScaleType::kFloat32, 128},
+    {Format::kFp8Block128x128, "fp8_128x128", DType::kFloat8E4M3, ScaleType::kFloat32, 128, 128},
     {Format::kInt8Row, "int8_row", DType::kInt8, ScaleType::kFloat32, 0},
     {Format::kInt8Tensor, "int8_tensor", DType::kInt8, ScaleType::kFloat32, 0, 0},
 };

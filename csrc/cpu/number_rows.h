@@ -8,7 +8,7 @@
 
 namespace tileon {
 
-constexpr int kChunk = 512;  // numbers that are worked on at a time: all that is made of them stays in the L1 cache
+constexpr int kNumbersAtOnce = 512;  // all that is made of so many numbers stays in the L1 cache
 
 // bfloat16 is the upper half of float32.
 inline float bfloat16_value(uint16_t upper) { return float_of(static_cast<uint32_t>(upper) << 16); }
@@ -23,7 +23,7 @@ void convert_numbers(const In* from, int64_t stride, int count, float* to) {
   }
 }
 
-// `count` numbers of x, at most kChunk, from (row, k) on; `buffer` has place for them.
+// `count` numbers of x, at most kNumbersAtOnce, from (row, k) on; `buffer` has place for them.
 inline const float* load_numbers(const QuantizeProblem& problem, int64_t row, int64_t k, int count, float* buffer) {
   const int64_t offset = row * problem.stride_row + k * problem.stride_k;
   if (problem.dtype == DType::kFloat32) {

@@ -114,7 +114,7 @@ void dequantize_packed_row(const DequantizeProblem& problem, int64_t row, Out* o
                         format.dtype,
                         {problem.scale, format.scale, format.vec, problem.scale_strides}};
   const float* const global = problem.global_scale;
-  dequantize_row(operand, row, 0, problem.k, global == nullptr ? 1.0f : global[row * problem.global_stride], out);
+  dequantize_row(operand, row, 0, problem.k, global == nullptr ? 1.0f : global[row * problem.global_scale_stride], out);
 }
 
 // Code times scale in float32, rounded once. A row's block of scales is its own, or its 128 rows', or all rows'.

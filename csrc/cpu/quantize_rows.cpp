@@ -34,8 +34,8 @@ void narrow(const uint32_t* words, int count, uint8_t* codes) {
 
 // Two codes of four bits in a byte.
 void narrow_pairs(const uint32_t* words, int count, uint8_t* codes) {
-  uint16_t pairs[kChunk / 2];
-  uint8_t single[kChunk];
+  uint16_t pairs[kNumbersAtOnce / 2];
+  uint8_t single[kNumbersAtOnce];
   narrow(words, count, single);
   memcpy(pairs, single, count);  // the first of two codes in the low half, on a little-endian processor
   for (int i = 0; i < count / 2; ++i) codes[i] = static_cast<uint8_t>(pairs[i] | pairs[i] >> 4);
@@ -48,7 +48,7 @@ struct GlobalScale {
 };
 
 GlobalScale global_scale_of(const QuantizeProblem& problem, int64_t row) {
-  const float value = problem.global_scale == nullptr ? 1.0f : problem.global_scale[row * problem.global_stride];
+  const float value = problem.global_scale == nullptr ? 1.0f : problem.global_scale[row * problem.global_scale_stride];
   return {value, 1.0f / value};
 }
 
@@ -65,7 +65,7 @@ template <Format kFormat>
 struct Blocks {
   static constexpr FormatInfo kInfo = info(kFormat);
   static constexpr int kVec = kInfo.vec;
-  static constexpr int kMost = kChunk / kVec;
+  static constexpr int kMost = kNumbersAtOnce / kVec;
   static constexpr uint8_t kNaNScale = kInfo.scale == ScaleType::kE4M3 ? kE4M3NaN : kE8M0NaN;
 
   int count;
@@ -92,7 +92,7 @@ struct Blocks {
   }
 
   void encode(const float* numbers, uint8_t* codes) const {
-    uint32_t words[kChunk];
+    uint32_t words[kNumbersAtOnce];
     for (int b = 0; b < count; ++b) encode_words<kInfo.dtype>(numbers + b * kVec, factors[b], kVec, words + b * kVec);
     if constexpr (elements_per_byte(kInfo.dtype) == 2)
       narrow_pairs(words, count * kVec, codes);
@@ -120,16 +120,16 @@ void quantize_row(const QuantizeProblem& problem, int64_t row) {
   const GlobalScale global = global_scale_of(problem, row);
   const ScaleStrides strides = packed_scales(problem.cols());
   uint8_t* scales = static_cast<uint8_t*>(problem.scale) + strides.of_row(row);
-  float buffer[kChunk];
+  float buffer[kNumbersAtOnce];
   Blocks<kFormat> blocks;
-  for (int64_t k = 0; k < problem.k; k += kChunk) {
-    blocks.count = static_cast<int>(std::min<int64_t>(problem.k - k, kChunk)) / kInfo.vec;
+  for (int64_t k = 0; k < problem.k; k += kNumbersAtOnce) {
+    blocks.count = static_cast<int>(std::min<int64_t>(problem.k - k, kNumbersAtOnce)) / kInfo.vec;
     const float* numbers = load_numbers(problem, row, k, blocks.count * kInfo.vec, buffer);
     uint8_t* codes = problem.data + (row * problem.k + k) / elements_per_byte(kInfo.dtype);
     const bool all_finite = blocks.find_amax(numbers);
     blocks.find_scales(problem.rounding, global);
-    const bool row_ends = k + kChunk >= problem.k;
-    prefetch_numbers(problem, row + row_ends, row_ends ? 0 : k + kChunk, kChunk);
+    const bool row_ends = k + kNumbersAtOnce >= problem.k;
+    prefetch_numbers(problem, row + row_ends, row_ends ? 0 : k + kNumbersAtOnce, kNumbersAtOnce);
     blocks.encode(numbers, codes);
     if (!all_finite) blocks.zero_where_not_finite(codes);
     blocks.store_scales(scales + strides.of_col(k / kInfo.vec));
@@ -146,10 +146,10 @@ struct Region {
 // Calls `use` with each chunk of a region: its row, its first k, how many numbers, and where they are.
 template <typename Use>
 void for_chunks(const QuantizeProblem& problem, const Region& region, const Use& use) {
-  float buffer[kChunk];
+  float buffer[kNumbersAtOnce];
   for (int64_t row = region.first_row; row < region.last_row; ++row)
-    for (int64_t k = region.begin; k < region.end; k += kChunk) {
-      const int count = static_cast<int>(std::min<int64_t>(region.end - k, kChunk));
+    for (int64_t k = region.begin; k < region.end; k += kNumbersAtOnce) {
+      const int count = static_cast<int>(std::min<int64_t>(region.end - k, kNumbersAtOnce));
       use(row, k, count, load_numbers(problem, row, k, count, buffer));
     }
 }
@@ -171,7 +171,7 @@ template <DType kElement>
 void encode_region(const QuantizeProblem& problem, const Region& region, const Float32Scale& scale) {
   if (scale.inverse == 0.0f) return zero_codes(problem, region);
   for_chunks(problem, region, [&](int64_t row, int64_t k, int count, const float* numbers) {
-    uint32_t words[kChunk];
+    uint32_t words[kNumbersAtOnce];
     prefetch_numbers(problem, row + 1, k, count);
     encode_words<kElement>(numbers, scale.inverse, count, words);
     narrow(words, count, problem.data + row * problem.k + k);
@@ -183,7 +183,7 @@ void encode_region(const QuantizeProblem& problem, const Region& region, const F
 template <DType kElement, int kVec>
 struct Tiles {
   static constexpr int kMost = 4096 / kVec;
-  static_assert(kChunk % kVec == 0);
+  static_assert(kNumbersAtOnce % kVec == 0);
 
   Region region;  // of all of them
   uint32_t amax[kMost] = {};
@@ -208,7 +208,7 @@ struct Tiles {
 
   void encode(const QuantizeProblem& problem) const {
     for_chunks(problem, region, [&](int64_t row, int64_t k, int count, const float* numbers) {
-      uint32_t words[kChunk];
+      uint32_t words[kNumbersAtOnce];
       for_parts(k, count, [&](int tile, int i, int width) {
         encode_words<kElement>(numbers + i, scales[tile].inverse, width, words + i);
       });

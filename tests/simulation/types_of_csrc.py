@@ -32,9 +32,9 @@ for name_, fields_ in {
     "BlockScaled": "m:q n:q k:q scale_type:b vec:i out_dtype:b fast_accum:b a:Scaled b:Scaled prepared_b:Prepared "
     "out:Strides epilogue:Epilogue global_scale:p device_flag:DeviceFlag",
     "Quantize": "rows:q k:q format:b rounding:b dtype:b x:p stride_row:q stride_k:q global_scale:p "
-    "global_stride:q data:p scale:p",
+    "global_scale_stride:q data:p scale:p",
     "Dequantize": "rows:q k:q format:b out_dtype:b data:p stride_row:q stride_k:q scale:p scale_strides:ScaleStrides "
-    "global_scale:p global_stride:q out:p",
+    "global_scale:p global_scale_stride:q out:p",
     "ScalePack": "rows:q cols:q source:p source_strides:ScaleStrides to:p to_packed:b",
     "OperandCopy": "batch:q rows:q columns:q element_bytes:i source:p source_batch:q source_row:q source_column:q "
     "to:p to_batch:q to_row:q",

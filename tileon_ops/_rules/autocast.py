@@ -30,13 +30,18 @@ def _cast(tensor: Tensor, dtype: torch.dtype, device_type: str) -> Tensor:
     return tensor.to(dtype) if tensor.dtype in _CAST and tensor.device.type == device_type else tensor
 
 
+def _cast_bias(bias: Tensor | None, a: Tensor, dtype: torch.dtype, device_type: str) -> Tensor | None:
+    if bias is None or bias.dtype == torch.float32 or a.dtype not in _CAST:
+        return bias
+    return _cast(bias, dtype, device_type)
+
+
 def cast(
     a: Tensor, b: Tensor, bias: Tensor | None, out_dtype: torch.dtype | None, device_type: str
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Operands and bias in the dtypes that autocast, which is on for `device_type`, gives them."""
     dtype = torch.get_autocast_dtype(device_type)
-    if bias is not None and bias.dtype != torch.float32 and a.dtype in _CAST:
-        bias = _cast(bias, out_dtype or dtype, device_type)
+    bias = _cast_bias(bias, a, out_dtype or dtype, device_type)
     return _cast(a, dtype, device_type), _cast(b, dtype, device_type), bias
 
 
@@ -45,9 +50,8 @@ def cast_weight_only(
 ) -> tuple[Tensor, Tensor | None]:
     """The same of an `a` without a scale, whose `b` is codes; the bias of an fp8 output is float32."""
     dtype = torch.get_autocast_dtype(device_type)
-    if bias is not None and bias.dtype != torch.float32 and a.dtype in _CAST:
-        follows = out_dtype or dtype
-        bias = _cast(bias, follows if follows.itemsize > 1 else torch.float32, device_type)
+    output = out_dtype or dtype
+    bias = _cast_bias(bias, a, output if output.itemsize > 1 else torch.float32, device_type)
     return _cast(a, dtype, device_type), bias
 
 

@@ -3,7 +3,7 @@
 // finishes them.
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 
@@ -20,7 +20,14 @@ enum class Route : int8_t {
   kFloat32,    // anything else: elements times scales, as float32
 };
 
-constexpr const char* kNames[] = {"expanded_codes", "expanded_int8", "expanded_row_global", "expanded_float32"};
+struct RouteNames {
+  const char* config;
+  const char* route;
+};
+constexpr RouteNames kNames[] = {{"expanded_codes", "codes"},
+                                 {"expanded_int8", "int8"},
+                                 {"expanded_row_global", "row_global"},
+                                 {"expanded_float32", "float32"}};
 static_assert(std::size(kNames) == static_cast<int>(Route::kFloat32) + 1);
 
 // Whether every k of a row has the same scale, and rows have scales a stride apart.
@@ -64,17 +71,8 @@ inline int64_t bytes_of(const std::optional<OperandExpandProblem>& made) {
 // The sums of the inner product go to float32, and from there to the output with the scales that are left.
 inline void finish_later(Steps& steps, const Problem& problem, const SumScale& row, const SumScale& column) {
   steps.finishes = true;
-  steps.finish = {problem.m,
-                  problem.n,
-                  nullptr,
-                  problem.n,
-                  false,
-                  row,
-                  column,
-                  {problem.global_scale, problem.global_scale_stride},
-                  problem.epilogue,
-                  problem.out_dtype,
-                  problem.out};
+  const SumScale global{problem.global_scale, problem.global_scale_stride};
+  steps.finish = {problem.m, problem.n, nullptr, row, column, global, problem.epilogue, problem.out_dtype, problem.out};
   steps.inner.epilogue = {};
   steps.inner.global_scale = nullptr;
   steps.inner.global_scale_stride = 0;
@@ -88,6 +86,7 @@ inline SumScale scale_of_rows(const Operand& operand) {
   return {static_cast<const float*>(operand.scale.data), operand.scale.strides.row};
 }
 
+// `scratch` is null where only the steps' sizes and the inner config are asked for.
 inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void* scratch) {
   Steps steps;
   Problem& inner = steps.inner;
@@ -96,15 +95,12 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
   auto* memory = static_cast<uint8_t*>(scratch);
   switch (route) {
     case Route::kCodes:
-    case Route::kInt8: {
+    case Route::kInt8:
       finish_later(steps, problem, scale_of_rows(problem.a), scale_of_rows(problem.b));
       inner.a.scale = inner.b.scale = {};
       if (route == Route::kInt8) steps.backends = {kOwnScaledBackends};
-      const bool is_fp8 = is_float8(problem.a.dtype);
-      if (route == Route::kCodes && !is_fp8)
-        steps.b = expand(inner.b, problem.n, problem.k, problem.a.dtype, false, memory);
+      if (problem.is_weight_only()) steps.b = expand(inner.b, problem.n, problem.k, problem.a.dtype, false, memory);
       break;
-    }
     case Route::kRowGlobal:
       finish_later(steps, problem, {}, {});
       steps.backends = {kOwnScaledBackends};
@@ -120,7 +116,10 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
   steps.begin_of_sums = bytes_of(steps.a) + bytes_of(steps.b);
   steps.begin_of_scratch =
       steps.begin_of_sums + (steps.finishes ? aligned(problem.m * problem.n * int64_t{sizeof(float)}) : 0);
-  if (steps.finishes) steps.finish.sums = inner.out.data = memory + steps.begin_of_sums;
+  if (steps.finishes) {
+    inner.out.data = memory + steps.begin_of_sums;
+    steps.finish.sums = static_cast<const float*>(inner.out.data);
+  }
   steps.config = steps.backends.choose(inner, gpu);
   if (steps.config.backend != nullptr) steps.bytes = steps.begin_of_scratch + steps.config.scratch_bytes(inner);
   return steps;
@@ -129,9 +128,9 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
 // ---- the backend ----
 
 inline int config_count() { return std::size(kNames); }
-inline const char* config_name(int config) { return kNames[config]; }
+inline const char* config_name(int config) { return kNames[config].config; }
 inline ConfigFields config_fields(int config) {
-  return {"scaled", "expanded", "expanded", kNames[config] + 9, 0, 0, 0, 1, true};
+  return {"scaled", "expanded", "expanded", kNames[config].route, 0, 0, 0, 1, true};
 }
 
 inline const char* why_not(int config, const Problem& problem, const Gpu& gpu) {

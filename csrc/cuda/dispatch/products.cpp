@@ -10,6 +10,7 @@
 #include "cuda/dispatch/device.h"
 #include "cuda/dispatch/expanded.h"
 #include "cuda/dispatch/plan.h"
+#include "cuda/dispatch/scaled_mm.h"
 #include "cuda/dispatch/tables.h"
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/runtime/runtime.h"

@@ -2,10 +2,7 @@
 // of each table takes every problem.
 #pragma once
 
-#include <span>
-
 #include "cuda/dispatch/backends.h"
-#include "cuda/dispatch/scaled_mm.h"
 #include "cuda/sm80/sm80.h"
 #include "cuda/sm90/sm90.h"
 

@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1
     const int64_t k = begin + Walk::lane_begin();
     const uint8_t* from = problem.data + row * problem.stride_row + k * Lane::bits / 8 * problem.stride_k;
     const uint8_t* scales = static_cast<const uint8_t*>(problem.scale) + problem.scale_strides.offset(row, k / vec);
-    if (problem.global_stride != 0) global = problem.global_scale[row * problem.global_stride];
+    if (problem.global_scale_stride != 0) global = problem.global_scale[row * problem.global_scale_stride];
     Element* out = static_cast<Element*>(problem.out) + row * problem.k + k;
 
     Lane lanes[Walk::kCount];

@@ -25,9 +25,7 @@ __global__ void __launch_bounds__(kThreads) finish(const __grid_constant__ Finis
   const float bias = problem.epilogue.bias == nullptr ? 0.0f : load_bias<float>(problem.epilogue, column);
   const auto slope = static_cast<float>(problem.epilogue.slope);
   for (int64_t row = blockIdx.y; row < problem.m; row += gridDim.y) {
-    const int64_t at = row * problem.pitch + column;
-    const double sum = problem.is_int32 ? static_cast<double>(static_cast<const int32_t*>(problem.sums)[at])
-                                        : static_cast<double>(static_cast<const float*>(problem.sums)[at]);
+    const auto sum = static_cast<double>(problem.sums[row * problem.n + column]);
     const double factor = static_cast<double>(scale_at(problem.row, row)) * of_column;
     const float scaled = static_cast<float>(sum * factor) * scale_at(problem.global, row);
     store_as(problem.out.data, problem.out_dtype, row * problem.out.stride_m + column * problem.out.stride_n,

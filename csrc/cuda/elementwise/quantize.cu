@@ -165,12 +165,12 @@ struct AccumulatorScale {
   ScaleRounding rounding;
 
   __device__ __forceinline__ explicit AccumulatorScale(const QuantizeProblem& problem) : rounding(problem.rounding) {
-    if (problem.global_scale != nullptr && problem.global_stride == 0) read_global(problem, 0);
+    if (problem.global_scale != nullptr && problem.global_scale_stride == 0) read_global(problem, 0);
   }
 
   __device__ __forceinline__ void read_global(const QuantizeProblem& problem, int64_t row) {
     if constexpr (kFormat == Format::kNvfp4) {
-      global = problem.global_scale[row * problem.global_stride];
+      global = problem.global_scale[row * problem.global_scale_stride];
       inverse = 1.0f / global;
     }
   }
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1
     const Element* from = x + row * problem.stride_row + k * problem.stride_k;
     uint8_t* data = problem.data + (row * problem.k + k) / elements_per_byte(format.dtype);
     uint8_t* scales = static_cast<uint8_t*>(problem.scale) + packed.offset(row, k / format.vec);
-    if (problem.global_stride != 0 && row < problem.rows) scaling.read_global(problem, row);
+    if (problem.global_scale_stride != 0 && row < problem.rows) scaling.read_global(problem, row);
 
     static_assert(Walk::kSpanElements / format.vec % kScaleBlockCols == 0,
                   "a span begins where a block of scales does");

@@ -120,18 +120,18 @@ def check_float32_scale(op: str, name: str, scale: Tensor, element: torch.dtype,
         check(scale.dim() == 0, message)
 
 
-def check_global_scale(op: str, global_scale: Tensor, like: Tensor, like_name: str, rows: Size | None = None) -> None:
-    """One element, or one for each of the `rows` rows where these are given."""
+def check_global_scale(op: str, global_scale: Tensor, like: Tensor, like_name: str, rows: Size) -> None:
+    """One element, or one for each of the `rows` rows."""
     check_same_device(op, "global_scale", global_scale, like, like_name)
     check(
         global_scale.dtype == torch.float32,
         f"{op}: `global_scale` must be float32, got {dtype_name(global_scale.dtype)}",
     )
-    or_rows = "" if rows is None else f", or one for each row, {(rows, 1)}"
     message = (
-        f"{op}: `global_scale` must be one element, 0-D or (1,){or_rows}, got the shape {tuple(global_scale.shape)}"
+        f"{op}: `global_scale` must be one element, 0-D or (1,), or one for each row, {(rows, 1)}, got the shape "
+        f"{tuple(global_scale.shape)}"
     )
-    if rows is not None and global_scale.dim() == 2:
+    if global_scale.dim() == 2:
         check(global_scale.shape[0] == rows, message)
         check(global_scale.shape[1] == 1, message)
         return

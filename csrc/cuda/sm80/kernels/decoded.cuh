@@ -63,7 +63,8 @@ __device__ __forceinline__ void for_each_place(float (&sums)[kFragmentsM][kFragm
 }
 
 // Products of int8 are whole numbers, and so are their sums over 128 k, which float32 holds: they are added up as
-// int32, kept in the bits of the totals. What k above this could exceed that is added in float32.
+// int32, kept in the bits of the totals. Where k is longer than this, int32 could overflow, and they are added up as
+// float32.
 constexpr int64_t kMaxInt32K = ((int64_t{1} << 31) - 1) / (128 * 128);
 
 // How the sums of 128 k become part of the totals.
