@@ -123,8 +123,8 @@ IN_PYTHON = (
     Mutation(
         "autocast-which-bias-is-cast",
         "tileon_ops/_rules/autocast.py",
-        "bias = _cast(bias, out_dtype or dtype, device_type)",
-        "bias = bias.to(out_dtype or dtype)",
+        "return _cast(bias, dtype, device_type)",
+        "return bias",
         ("tests/test_autocast.py",),
     ),
 )

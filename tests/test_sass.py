@@ -51,8 +51,7 @@ DTYPE_IN_NAME = {
 # that multiply. Of float32: those that split it, and those that multiply its parts.
 CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_encoding"
 SCALED, FLOAT8 = "11GlobalScale", "6Float8"
-SPLITS, BF16X3 = "split_float32", "6Bf16x3"
-SMALL_M = "block_scaled_small_m"
+SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
 # Of the last one: the tile's rows, the elements of a and b (0: e4m3, 1: e2m1) and the scales (0: e8m0, 1: e4m3).
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions

@@ -111,6 +111,25 @@ def test_extreme_scales_of_a_weight_are_computed_anew(gpu: torch.device) -> None
         assert torch.equal(wanted, decoded)
 
 
+@pytest.mark.parametrize("b_name", ["mxfp4", "nvfp4"])
+def test_a_split_a_has_every_number_of_float16(gpu: torch.device, b_name: str) -> None:
+    """Two parts of bfloat16 make all of `a`; infinities, and elements that float32 does not hold, are in the first."""
+    split = next(config for config in OWN if config.route == "split")
+    a, b = make("float16", 6, 64, True), make(b_name, 5, 64, True)
+    a.data[0, :8] = torch.tensor([65504.0, 2.0**-24, 1 + 2.0**-10, 2047.0, -4095.0, 3 * 2.0**-24, 0.1, -0.3])
+    a.data[1, 3], a.data[2, 5] = float("inf"), float("nan")
+    wanted = a.data.double() @ b.values().t()
+    actual = by_config(split, a.to(gpu), b.to(gpu), out_dtype=F32).cpu().double()
+    assert torch.equal(actual[1:].isnan(), wanted[1:].isnan())
+    torch.testing.assert_close(actual, wanted, rtol=2.0**-18, atol=0.0, equal_nan=True)
+    if b_name == "mxfp4":
+        b.scale.view(torch.uint8)[3, 0] = 254  # 4 times this and more is infinite
+        actual = by_config(split, a.to(gpu), b.to(gpu), out_dtype=F32).cpu()
+        decoded = by_config(OWN[-1], a.to(gpu), b.to(gpu), out_dtype=F32).cpu()
+        assert torch.equal(actual[3:].isinf(), decoded[3:].isinf())
+        assert torch.equal(actual[3:].isnan(), decoded[3:].isnan())
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_HOPPER, reason="the ways of a Hopper GPU")
 @pytest.mark.parametrize(("a_name", "b_name", "has_rows"), ROUTES)

@@ -91,6 +91,21 @@ struct OperandExpandProblem {
   DType out_dtype = DType::kFloat32;  // float16, bfloat16 or float32
   void* out = nullptr;
   int64_t pitch = 0;
+  // A row may have a second part, `second` elements behind the first: of an `is_split` operand what rounding left of
+  // the first part, else the numbers again. Where the first part is infinite or NaN the second is 0.
+  int64_t second = 0;  // 0: there is none
+  bool is_split = false;
+};
+
+// The fold (core/fold.h) of an operand with e8m0 scales: rows of `pitch` bytes, a multiple of 16, and a float32 scale
+// for each row.
+struct OperandFoldProblem {
+  Operand operand;
+  int64_t rows = 0;
+  int64_t k = 0;
+  uint8_t* codes = nullptr;
+  int64_t pitch = 0;
+  float* scales = nullptr;
 };
 
 // What sums are multiplied by along a dimension: one number for all, or one for each row or column.

@@ -25,6 +25,7 @@ struct Scale {
   ScaleType type = ScaleType::kE8M0;
   int vec = 0;  // 0: the operand has no scales
   ScaleStrides strides{};
+  const int16_t* fold_powers = nullptr;  // on the CPU: the rows' powers of two where the operand is folded (fold.h)
 };
 
 struct Operand : Matrix {
@@ -80,8 +81,9 @@ struct Problem {
   int64_t k = 0;  // in elements; a multiple of the scales' vec
   DType out_dtype = DType::kFloat32;
   bool allow_tf32 = false;  // only read where the operands are float32
-  bool fast_accum = false;  // only read of fp8, whose sums may stay in the tensor core, and of mxfp4, which may be
-                            // multiplied as e5m2 (docs/fp8_error.md)
+  bool fast_accum =
+      false;  // only read of fp8, whose sums may stay in the tensor core; of mxfp4, which may be multiplied
+              // as e5m2 (docs/fp8_error.md); of mxfp8 and mixed, which may be folded (core/fold.h)
   Operand a;
   Operand b;
   PreparedWeight prepared_b;  // of the same weight, besides; only where the operands are scaled
@@ -98,6 +100,11 @@ struct Problem {
   bool is_block_scaled() const { return is_scaled() && a.scale.vec != 0 && b.scale.type != ScaleType::kFloat32; }
   bool is_mxfp4() const {
     return a.dtype == DType::kFloat4E2M1 && b.dtype == DType::kFloat4E2M1 && b.scale.type == ScaleType::kE8M0;
+  }
+
+  // Two operands with e8m0 scales, at least one of them fp8, of which fast_accum allows the fold.
+  bool may_be_folded() const {
+    return fast_accum && is_block_scaled() && b.scale.type == ScaleType::kE8M0 && !is_mxfp4();
   }
 
   // Multiplications; a double, since they may be more than an integer holds.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "core/fold.h"
 #include "core/problem.h"
 #include "core/small_floats.h"
 
@@ -40,12 +41,12 @@ inline const auto& e5m2_values() {
   return table;
 }
 
-// Scale number `offset` of an operand.
-inline float scale_value(const Scale& scale, int64_t offset) {
+// Scale number `offset` of an operand, in row `row`; where that is folded what is left of it.
+inline float scale_value(const Scale& scale, int64_t row, int64_t offset) {
   const uint8_t byte = scale.type == ScaleType::kFloat32 ? 0 : static_cast<const uint8_t*>(scale.data)[offset];
   switch (scale.type) {
     case ScaleType::kE8M0:
-      return e8m0_value(byte);
+      return scale.fold_powers == nullptr ? e8m0_value(byte) : fold_factor(byte, scale.fold_powers[row]);
     case ScaleType::kE4M3:
       return e4m3_values()[byte][0];
     default:
@@ -62,7 +63,7 @@ void dequantize_row_with(const std::array<std::array<float, kPerByte>, 256>& val
   const int64_t row_offset = strides.of_row(row);
   const int64_t bytes_per_scale = operand.scale.vec / kPerByte, row_bytes = k / kPerByte;
   for (int64_t begin = 0, block = first / operand.scale.vec; begin < row_bytes; begin += bytes_per_scale, ++block) {
-    const float scale = scale_value(operand.scale, row_offset + strides.of_col(block));
+    const float scale = scale_value(operand.scale, row, row_offset + strides.of_col(block));
     const int64_t count = std::min(bytes_per_scale, row_bytes - begin);  // a block of float32 scales may be short
     for (int64_t i = 0; i < count; ++i, bytes += operand.stride_k)
       for (const float value : values[*bytes]) *to++ = static_cast<Out>(value * scale * factor);

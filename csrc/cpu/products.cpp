@@ -5,8 +5,10 @@
 
 #include <array>
 #include <initializer_list>
+#include <memory>
 
 #include "cpu/device.h"
+#include "cpu/fold.h"
 #include "cpu/scaled_products.h"
 #include "cpu/sums.h"
 #include "entry/products.h"
@@ -63,7 +65,16 @@ struct Cpu : CpuDevice {
   static void run_scaled(const Problem& problem, const ProductArguments& arguments, const Tensor& out) {
     const std::optional<Tensor> bias = bias_as(ScalarType::Float, arguments.bias);
     const GlobalScale global_scale{problem.global_scale, problem.global_scale_stride};
-    record_kernel(multiply_scaled(problem, finished_sums(problem.epilogue, bias, global_scale, out)));
+    const FinishedSums finished = finished_sums(problem.epilogue, bias, global_scale, out);
+    Problem folded = problem;
+    std::unique_ptr<int16_t[]> of_a, of_b;
+    if (problem.may_be_folded()) {
+      of_a = fold_powers(problem.a, problem.m, problem.k);
+      of_b = fold_powers(problem.b, problem.n, problem.k);
+      folded.a.scale.fold_powers = of_a.get();
+      folded.b.scale.fold_powers = of_b.get();
+    }
+    record_kernel(multiply_scaled(folded, finished));
     log_call(problem);
   }
 

@@ -4,12 +4,15 @@
 #include <torch/csrc/stable/ops.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
 
 #include "checks/operands.h"
+#include "core/fold.h"
 #include "cpu/dequantize_row.h"
 #include "cpu/scaled_block.h"
 
@@ -71,6 +74,8 @@ Aligned<T> aligned(int64_t count) {
 
 // ---- blocks ----
 
+constexpr int kMaxCols = 32 * kTileCols;  // of a block
+
 struct Blocks {
   int64_t cols, per_row, count;
 };
@@ -81,14 +86,14 @@ int64_t in_tiles(int64_t cols) { return (cols + kTileCols - 1) / kTileCols * kTi
 // not so few that making the rows of `a` ready counts.
 Blocks blocks_of(const Problem& problem) {
   constexpr double kNsPerProduct = 0.03, kNsPerDecode = 0.15, kNsPerBlock = 40'000;
-  constexpr int64_t kMinCols = 8 * kTileCols, kMaxCols = 32 * kTileCols, kBlocksPerThread = 4;
+  constexpr int64_t kMinCols = 8 * kTileCols, kBlocksPerThread = 4;
   const int64_t rows = std::min<int64_t>(problem.m, kTileRows), per_col = (problem.m + kTileRows - 1) / kTileRows;
   const double ns_per_col =
       static_cast<double>(problem.k + 1) * (kNsPerDecode + static_cast<double>(rows) * kNsPerProduct);
   const auto worth_a_thread = static_cast<int64_t>(std::min(kNsPerBlock / ns_per_col, 1e6));
   const int64_t shared = problem.n * per_col / (kBlocksPerThread * torch::stable::get_num_threads());
-  const int64_t least = std::clamp(worth_a_thread, kMinCols, kMaxCols);
-  const int64_t cols = in_tiles(std::min(std::clamp(shared, least, kMaxCols), problem.n));
+  const int64_t least = std::clamp<int64_t>(worth_a_thread, kMinCols, kMaxCols);
+  const int64_t cols = in_tiles(std::min(std::clamp<int64_t>(shared, least, kMaxCols), problem.n));
   const int64_t per_row = (problem.n + cols - 1) / cols;
   return {cols, per_row, per_col * per_row};
 }
@@ -107,12 +112,25 @@ void scale_sums(const Problem& problem, const ScaledBlock& block, const int64_t*
   }
 }
 
+// Sums of folded rows times both powers of two: in double, which holds each of the three.
+void scale_sums(const Problem& problem, const ScaledBlock& block, float* sums) {
+  const auto power = [](const Operand& operand, int64_t row) { return std::exp2(operand.scale.fold_powers[row]); };
+  std::array<double, kMaxCols> of_cols;
+  for (int c = 0; c < block.cols; ++c) of_cols[c] = power(problem.b, block.col + c);
+  for (int r = 0; r < block.rows; ++r, sums += block.sums_stride) {
+    const double of_row = power(problem.a, block.row + r);
+    for (int c = 0; c < block.cols; ++c) sums[c] = static_cast<float>(sums[c] * of_row * of_cols[c]);
+  }
+}
+
 }  // namespace
 
 void decode_exactly(const Operand& operand, int64_t row, int64_t begin, int count, float* to) {
   float values[kChunk];
   dequantize_row(operand, row, begin, count, 1, values);
   std::fill_n(to, (count + kGroup - 1) / kGroup * kGroup, 0.0f);
+  if (operand.scale.fold_powers != nullptr)
+    for (int i = 0; i < count; ++i) values[i] = values[i] + kFoldSteps - kFoldSteps;
   for (int i = 0; i < count; ++i) to[tile_index(i)] = values[i];
 }
 
@@ -140,6 +158,7 @@ const char* multiply_scaled(const Problem& problem, const FinishedSums& finished
         scale_sums(problem, block, codes.get(), sums.get());
       } else {
         kernels.multiply(problem, block, sums.get());
+        if (problem.a.scale.fold_powers != nullptr) scale_sums(problem, block, sums.get());
       }
       write_block(finished, sums.get(), block.sums_stride, block.row, block.rows, block.col, block.cols);
     }

@@ -17,7 +17,7 @@ struct DecodedRows {
 };
 
 // sums[c] += the row `a` of a tile times row c of `rows`. False, and no sum is changed, where a code is no number.
-template <DType kElement, bool kTwoScales>
+template <DType kElement, Scaling kScaling>
 bool add_decoded_products(const DecodedRows& rows, const float* a, int groups, float* sums) {
   using Element = Codes<kElement>;
   constexpr int kGroupCodes = kGroup / elements_per_byte(kElement);
@@ -32,8 +32,8 @@ bool add_decoded_products(const DecodedRows& rows, const float* a, int groups, f
     for (int c = 0; c < kRowCols; ++c) {
       const Words words = Element::load(rows.codes[c] + g * kGroupCodes);
       Floats odd = Element::odd(words), even = Element::even(words);
-      scale_lanes<kTwoScales>(rows.scales[c].values[g], odd);
-      scale_lanes<kTwoScales>(rows.scales[c].values[g], even);
+      scale_lanes<kScaling>(rows.scales[c].values[g], odd);
+      scale_lanes<kScaling>(rows.scales[c].values[g], even);
 #pragma GCC unroll 4
       for (int p = 0; p < kParts; ++p) {
         const FloatVec* at = reinterpret_cast<const FloatVec*>(a) + p;
@@ -59,8 +59,8 @@ bool add_row_products(const Operand& b, const TilePart& part, const float* a, fl
     rows.codes[c] = adjacent_codes<kElement>(b, part.row + c, part.k, part.count, rows.buffers[c]);
   }
   if (!is_usual) return false;
-  if (b.scale.type == ScaleType::kE4M3) return add_decoded_products<kElement, true>(rows, a, part.groups(), sums);
-  return add_decoded_products<kElement, false>(rows, a, part.groups(), sums);
+  return with_scaling(
+      b.scale, [&](auto scaling) { return add_decoded_products<kElement, scaling()>(rows, a, part.groups(), sums); });
 }
 
 inline bool add_row_products(const Operand& b, const TilePart& part, const float* a, float* sums) {

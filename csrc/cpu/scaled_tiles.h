@@ -79,12 +79,13 @@ inline void gather_scales(const Scale& scale, int64_t row, int64_t begin, int co
 }
 
 // Every scale times `factor`, twice where a group has but one. False where one of them is no number then.
-template <auto kValue>
-bool fill_from_bytes(const uint8_t* bytes, int count, int repeat, float factor, GroupScales& scales) {
+template <typename Value>
+bool fill_from_bytes(const Value& value, const uint8_t* bytes, int count, int repeat, float factor,
+                     GroupScales& scales) {
   float values[kChunk / kGroup * 2];
   uint32_t largest = 0;
   for (int i = 0; i < count; ++i) {
-    values[i] = kValue(bytes[i]) * factor;
+    values[i] = value(bytes[i]) * factor;
     const uint32_t magnitude = bits_of(values[i]) & 0x7fffffffu;
     largest = magnitude > largest ? magnitude : largest;
   }
@@ -115,8 +116,12 @@ inline bool fill_scales(const Scale& scale, int64_t row, int64_t begin, int coun
   if (scale.type == ScaleType::kFloat32) return fill_from_floats(scale, row, begin, groups, factor, scales);
   uint8_t bytes[kChunk / kGroup * 2] = {};
   gather_scales(scale, row, begin / scale.vec, (count + scale.vec - 1) / scale.vec, bytes);
-  if (scale.type == ScaleType::kE8M0) return fill_from_bytes<e8m0_value>(bytes, groups, 2, factor, scales);
-  return fill_from_bytes<e4m3_value>(bytes, groups * 2, 1, factor, scales);
+  if (scale.type == ScaleType::kE4M3)
+    return fill_from_bytes([](uint8_t byte) { return e4m3_value(byte); }, bytes, groups * 2, 1, factor, scales);
+  if (scale.fold_powers == nullptr)
+    return fill_from_bytes([](uint8_t byte) { return e8m0_value(byte); }, bytes, groups, 2, factor, scales);
+  const int power = scale.fold_powers[row];
+  return fill_from_bytes([power](uint8_t byte) { return fold_factor(byte, power); }, bytes, groups, 2, factor, scales);
 }
 
 // ---- codes to float32 ----
@@ -169,30 +174,43 @@ struct Codes<DType::kInt8> {
   static Floats even(const Words& words) { return words_to_floats(shifted(words, 8, 8, 0xffff)); }
 };
 
+// How the scales of an operand apply: one or two for each group; one, and the product is rounded (core/fold.h).
+enum class Scaling { kOne, kTwo, kFold };
+
+// Calls use(scaling) with the operand's, as a type's value.
+template <typename Use>
+auto with_scaling(const Scale& scale, const Use& use) {
+  if (scale.type == ScaleType::kE4M3) return use(std::integral_constant<Scaling, Scaling::kTwo>());
+  if (scale.fold_powers != nullptr) return use(std::integral_constant<Scaling, Scaling::kFold>());
+  return use(std::integral_constant<Scaling, Scaling::kOne>());
+}
+
 // Half of the lanes are of the first 16 elements of a group, half of the second.
-template <bool kTwoScales>
+template <Scaling kScaling>
 void scale_lanes(const float (&scales)[2], Floats& lanes) {
 #if TILEON_CPU_WIDTH == 16
   FloatVec factors = FloatVec{} + scales[0];
-  if constexpr (kTwoScales)
+  if constexpr (kScaling == Scaling::kTwo)
     factors = __builtin_shufflevector(factors, FloatVec{} + scales[1], 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29,
                                       30, 31);
   lanes.part[0] *= factors;
 #else
-  for (int p = 0; p < kParts; ++p) lanes.part[p] *= scales[kTwoScales ? p * 2 / kParts : 0];
+  for (int p = 0; p < kParts; ++p) lanes.part[p] *= scales[kScaling == Scaling::kTwo ? p * 2 / kParts : 0];
 #endif
+  if constexpr (kScaling == Scaling::kFold)
+    for (int p = 0; p < kParts; ++p) lanes.part[p] = lanes.part[p] + kFoldSteps - kFoldSteps;
 }
 
 // Whether all codes were numbers.
-template <DType kElement, bool kTwoScales>
+template <DType kElement, Scaling kScaling>
 bool decode_groups(const uint8_t* codes, const GroupScales& scales, int groups, float* to) {
   using Element = Codes<kElement>;
   Words largest{};
   for (int g = 0; g < groups; ++g, codes += kGroup / elements_per_byte(kElement), to += kGroup) {
     const Words words = Element::load(codes);
     Floats odd = Element::odd(words), even = Element::even(words);
-    scale_lanes<kTwoScales>(scales.values[g], odd);
-    scale_lanes<kTwoScales>(scales.values[g], even);
+    scale_lanes<kScaling>(scales.values[g], odd);
+    scale_lanes<kScaling>(scales.values[g], even);
     store(odd, to);
     store(even, to + kLanes);
     if constexpr (Element::kHasNaN) note_largest_bytes(words, largest);
@@ -211,9 +229,9 @@ void decode_rows(const Operand& operand, const TilePart& part, float* to) {
     ChunkBuffer buffer;
     if (is_usual[r]) {
       const uint8_t* codes = adjacent_codes<kElement>(operand, part.row + r, part.k, part.count, buffer);
-      is_usual[r] = operand.scale.type == ScaleType::kE4M3
-                        ? decode_groups<kElement, true>(codes, scales[r], part.groups(), to)
-                        : decode_groups<kElement, false>(codes, scales[r], part.groups(), to);
+      is_usual[r] = with_scaling(operand.scale, [&](auto scaling) {
+        return decode_groups<kElement, scaling()>(codes, scales[r], part.groups(), to);
+      });
     }
     if (!is_usual[r]) decode_exactly(operand, part.row + r, part.k, part.count, to);
   }

@@ -11,6 +11,7 @@
 #include <arm_neon.h>
 #endif
 
+#include "core/fold.h"
 #include "core/problem.h"
 #include "core/small_floats.h"
 #include "cpu/scaled_block.h"

@@ -17,18 +17,20 @@ enum class Route : int8_t {
   kCodes,      // float32 scales of rows or of the whole operand: the codes alone are multiplied
   kInt8,       // int8 x int8 on Hopper, whose kernels add in int32
   kRowGlobal,  // a global scale for each row of a: the product without it
+  kFolded,     // mxfp8 and mixed with fast_accum: their folds, as fp8
+  kSplit,      // float16 x mxfp4 or nvfp4: as bfloat16, `a` in two parts that make all of it
   kFloat32,    // anything else: elements times scales, as float32
 };
 
-struct RouteNames {
-  const char* config;
+struct RouteConfig {
+  const char* name;
   const char* route;
+  bool measured = true;  // on hardware: the choice takes no other
 };
-constexpr RouteNames kNames[] = {{"expanded_codes", "codes"},
-                                 {"expanded_int8", "int8"},
-                                 {"expanded_row_global", "row_global"},
-                                 {"expanded_float32", "float32"}};
-static_assert(std::size(kNames) == static_cast<int>(Route::kFloat32) + 1);
+constexpr RouteConfig kConfigs[] = {{"expanded_codes", "codes"},           {"expanded_int8", "int8"},
+                                    {"expanded_row_global", "row_global"}, {"expanded_folded", "folded", false},
+                                    {"expanded_split", "split", false},    {"expanded_float32", "float32"}};
+static_assert(std::size(kConfigs) == static_cast<int>(Route::kFloat32) + 1);
 
 // Whether every k of a row has the same scale, and rows have scales a stride apart.
 inline bool is_constant_along_k(const Operand& operand, int64_t k) {
@@ -45,6 +47,7 @@ inline bool is_int8(const Problem& problem) {
 // A product on its way: what becomes of the operands, the product of that, and where each part of the scratch begins.
 struct Steps {
   std::optional<OperandExpandProblem> a, b;
+  std::optional<OperandFoldProblem> fold_a, fold_b;
   Problem inner;
   Backends backends;
   BackendConfig config;  // no backend where none takes the inner product
@@ -64,8 +67,39 @@ inline OperandExpandProblem expand(Operand& operand, int64_t rows, int64_t k, DT
   return made;
 }
 
+// The operand in bfloat16 twice, one behind the other along k: split in two, or the same again.
+inline OperandExpandProblem expand_twice(Operand& operand, int64_t rows, int64_t k, bool is_split, void* memory) {
+  OperandExpandProblem made = expand(operand, rows, 2 * k, DType::kBFloat16, true, memory);
+  made.k = made.second = k;
+  made.is_split = is_split;
+  return made;
+}
+
+// Products by 16-bit numbers that float16 `a` is split into: exact for elements that bfloat16 holds under any scale.
+inline bool may_be_split(const Problem& problem) {
+  return problem.is_weight_only() && problem.a.dtype == DType::kFloat16 && problem.b.dtype == DType::kFloat4E2M1;
+}
+
+// Whether the product has what the kernels of matmul leave to a last pass.
+inline bool needs_last_pass(const Problem& problem) {
+  return problem.global_scale != nullptr || problem.out_dtype == DType::kFloat8E4M3;
+}
+
 inline int64_t bytes_of(const std::optional<OperandExpandProblem>& made) {
   return made ? aligned(made->rows * made->pitch * info(made->out_dtype).bytes) : 0;
+}
+
+// The fold of the operand, in the place of itself.
+inline OperandFoldProblem fold(Operand& operand, int64_t rows, int64_t k, uint8_t* memory) {
+  const int64_t pitch = (k + 15) / 16 * 16;
+  const OperandFoldProblem made{operand, rows,  k,
+                                memory,  pitch, reinterpret_cast<float*>(memory + aligned(rows * pitch))};
+  operand = {{memory, pitch, 1, 0}, DType::kFloat8E4M3, {}};
+  return made;
+}
+
+inline int64_t bytes_of(const std::optional<OperandFoldProblem>& made) {
+  return made ? aligned(made->rows * made->pitch) + aligned(made->rows * int64_t{sizeof(float)}) : 0;
 }
 
 // The sums of the inner product go to float32, and from there to the output with the scales that are left.
@@ -105,15 +139,28 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
       finish_later(steps, problem, {}, {});
       steps.backends = {kOwnScaledBackends};
       break;
+    case Route::kFolded:
+      steps.fold_a = fold(inner.a, problem.m, problem.k, memory);
+      steps.begin_of_b = bytes_of(steps.fold_a);
+      steps.fold_b = fold(inner.b, problem.n, problem.k, memory + steps.begin_of_b);
+      finish_later(steps, problem, {steps.fold_a->scales, 1}, {steps.fold_b->scales, 1});
+      inner.fast_accum = false;  // the sums of 128 k are added in float32
+      break;
+    case Route::kSplit:
+      steps.a = expand_twice(inner.a, problem.m, problem.k, true, memory);
+      steps.begin_of_b = bytes_of(steps.a);
+      steps.b = expand_twice(inner.b, problem.n, problem.k, false, memory + steps.begin_of_b);
+      inner.k = 2 * problem.k;
+      if (needs_last_pass(problem)) finish_later(steps, problem, {}, {});
+      break;
     case Route::kFloat32:
       steps.a = expand(inner.a, problem.m, problem.k, DType::kFloat32, true, memory);
       steps.begin_of_b = bytes_of(steps.a);
       steps.b = expand(inner.b, problem.n, problem.k, DType::kFloat32, true, memory + steps.begin_of_b);
-      if (problem.global_scale != nullptr || problem.out_dtype == DType::kFloat8E4M3)
-        finish_later(steps, problem, {}, {});
+      if (needs_last_pass(problem)) finish_later(steps, problem, {}, {});
       break;
   }
-  steps.begin_of_sums = bytes_of(steps.a) + bytes_of(steps.b);
+  steps.begin_of_sums = bytes_of(steps.a) + bytes_of(steps.b) + bytes_of(steps.fold_a) + bytes_of(steps.fold_b);
   steps.begin_of_scratch =
       steps.begin_of_sums + (steps.finishes ? aligned(problem.m * problem.n * int64_t{sizeof(float)}) : 0);
   if (steps.finishes) {
@@ -127,10 +174,10 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
 
 // ---- the backend ----
 
-inline int config_count() { return std::size(kNames); }
-inline const char* config_name(int config) { return kNames[config].config; }
+inline int config_count() { return std::size(kConfigs); }
+inline const char* config_name(int config) { return kConfigs[config].name; }
 inline ConfigFields config_fields(int config) {
-  return {"scaled", "expanded", "expanded", kNames[config].route, 0, 0, 0, 1, true};
+  return {"scaled", "expanded", "expanded", kConfigs[config].route, 0, 0, 0, 1, kConfigs[config].measured};
 }
 
 inline const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
@@ -139,6 +186,8 @@ inline const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
   if (problem.prepared_b.data != nullptr) return "it takes no prepared weight";
   if ((route == Route::kInt8) != is_int8(problem)) return "it does not take operands of these dtypes";
   if (route == Route::kCodes && !is_constant) return "it takes float32 scales that do not change along k";
+  if (route == Route::kFolded && !problem.may_be_folded()) return "it takes mxfp8 and mixed with fast_accum";
+  if (route == Route::kSplit && !may_be_split(problem)) return "it takes float16 with mxfp4 or nvfp4";
   if (route == Route::kRowGlobal && (is_constant || problem.global_scale_stride == 0))
     return "it takes block scales and a global scale for each row";
   const Steps steps = steps_of(route, problem, gpu, nullptr);
@@ -153,7 +202,7 @@ constexpr double kPaysFrom = 4e7;
 inline int choose_config(const Problem& problem, const Gpu& gpu) {
   if (problem.k == 0 || problem.products() < kPaysFrom) return -1;
   for (int config = 0; config < config_count(); ++config)
-    if (why_not(config, problem, gpu) == nullptr) return config;
+    if (kConfigs[config].measured && why_not(config, problem, gpu) == nullptr) return config;
   return -1;
 }
 
@@ -167,6 +216,8 @@ inline DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* 
   const Steps steps = steps_of(static_cast<Route>(config), problem, gpu, scratch);
   if (steps.a) run_operand_expansion(*steps.a, stream);
   if (steps.b) run_operand_expansion(*steps.b, stream);
+  if (steps.fold_a) run_operand_fold(*steps.fold_a, stream);
+  if (steps.fold_b) run_operand_fold(*steps.fold_b, stream);
   run_config(steps.backends, steps.config, steps.inner, gpu, static_cast<uint8_t*>(scratch) + steps.begin_of_scratch,
              stream);
   if (steps.finishes) run_finish(steps.finish, stream);

@@ -1,4 +1,4 @@
-// What the rest of the library may know of the kernels that quantize, dequantize, move scales, copy and expand
+// What the rest of the library may know of the kernels that quantize, dequantize, move scales, copy, expand and fold
 // operands, finish sums, and take a gradient through bias and activation. Problems may be empty. All throw
 // std::runtime_error where CUDA refuses.
 #pragma once
@@ -23,6 +23,7 @@ void run_scale_pack(const ScalePackProblem& problem, cudaStream_t stream);
 void run_operand_copies(std::span<const OperandCopyProblem> problems, cudaStream_t stream);
 
 void run_operand_expansion(const OperandExpandProblem& problem, cudaStream_t stream);
+void run_operand_fold(const OperandFoldProblem& problem, cudaStream_t stream);
 void run_finish(const FinishProblem& problem, cudaStream_t stream);
 
 // Bytes of GPU memory that run_epilogue_backward needs besides: the sums of the rows' shares, none without grad_bias.

@@ -20,6 +20,8 @@ struct ExpandParams {
   bool vectors, with_scales;
   int64_t rows, k, pitch;
   void* out;
+  int64_t second;
+  bool is_split;
 };
 
 __device__ __forceinline__ float scale_of(const ExpandParams& params, int64_t row, int64_t k) {
@@ -41,12 +43,17 @@ __global__ void __launch_bounds__(kThreads) expand(const __grid_constant__ Expan
   for (int64_t row = blockIdx.y; row < params.rows; row += gridDim.y) {
     const FourCodes<kBits> codes = load_four<kBits>(params.operand, row, k, inside, params.vectors);
     const float scale = scale_of(params, row, k);
-    Four four;
+    Four four, second;
 #pragma unroll
-    for (int i = 0; i < kPerThread; ++i)
-      four.values[i] =
-          round_to<Element>(i < inside ? number_of<kBits>(codes.code(i), params.operand.dtype) * scale : 0.0f);
-    *reinterpret_cast<Four*>(static_cast<Element*>(params.out) + row * params.pitch + k) = four;
+    for (int i = 0; i < kPerThread; ++i) {
+      const float number = i < inside ? number_of<kBits>(codes.code(i), params.operand.dtype) * scale : 0.0f;
+      four.values[i] = round_to<Element>(number);
+      const auto first = static_cast<float>(four.values[i]);
+      second.values[i] = round_to<Element>(!isfinite(first) ? 0.0f : params.is_split ? number - first : number);
+    }
+    Element* to = static_cast<Element*>(params.out) + row * params.pitch + k;
+    *reinterpret_cast<Four*>(to) = four;
+    if (params.second != 0) *reinterpret_cast<Four*>(to + params.second) = second;
   }
 }
 
@@ -66,7 +73,9 @@ void run_operand_expansion(const OperandExpandProblem& problem, cudaStream_t str
                             problem.rows,
                             problem.k,
                             problem.pitch,
-                            problem.out};
+                            problem.out,
+                            problem.second,
+                            problem.is_split};
   const dim3 grid(static_cast<unsigned>((problem.k + per_cta - 1) / per_cta),
                   static_cast<unsigned>(std::min(problem.rows, kMaxGridY)));
   visit<16, 8, 4>(bits_of_element(problem.operand.dtype), [&](auto bits) {

@@ -1,0 +1,234 @@
+"""`fast_accum` of mxfp8 and mixed: rows become e4m3 codes with one power of two (csrc/core/fold.h), against a fold in
+float64 that shares nothing with csrc; what that loses, and what it must not change."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import simulated_gpu
+import torch
+from block_scaled_operands import (
+    MIXED,
+    MIXED_REVERSED,
+    MXFP4,
+    MXFP8,
+    NVFP4,
+    Format,
+    Operand,
+    multiply,
+    quantized_normal,
+    random_codes,
+)
+from block_scaled_reference import (
+    Sum,
+    assert_product,
+    decode,
+    documented_bound,
+    expected,
+    round_to_e4m3,
+    signal_to_noise,
+)
+from torch import Tensor
+
+import tileon_ops
+from tileon_ops._rules import configs
+
+F32 = torch.float32
+FOLDED = (MXFP8, MIXED, MIXED_REVERSED)
+# Of both operands: over few binades, over more than e4m3 has, at both ends of what float32 holds.
+SCALES = [((120, 128), (124, 130)), ((100, 140), (110, 144)), ((0, 20), (230, 243)), ((230, 243), (0, 20))]
+each_scales = pytest.mark.parametrize(("scales", "others"), SCALES, ids=str)
+each_folded = pytest.mark.parametrize("fmt", FOLDED, ids=str)
+
+
+def folded(operand: Operand) -> Tensor:
+    """(rows, k) in float64: each row's elements rounded to e4m3 under the row's power of two."""
+    values = decode(operand.codes, operand.element) * decode(operand.scales, operand.scale).repeat_interleave(32, 1)
+    result = values.clone()
+    for row, line in zip(result, values, strict=True):
+        largest = float(line.nan_to_num(0.0).abs().max()) if line.numel() else 0.0
+        if largest == 0.0:
+            continue
+        mantissa, exponent = math.frexp(largest)  # largest = 2 mantissa 2^(exponent - 1)
+        power = exponent - 1 - (7 if 2 * mantissa == 1.875 else 8)
+        row.copy_(round_to_e4m3(line * 2.0**-power) * 2.0**power)
+    return result.float().double()  # as float32 holds it
+
+
+def product_of_folds(a: Operand, b: Operand) -> Sum:
+    wide_a, wide_b = folded(a), folded(b)
+    return Sum(wide_a @ wide_b.t(), wide_a.abs() @ wide_b.abs().t(), wide_a.shape[1])
+
+
+def assert_folded(actual: Tensor, a: Operand, b: Operand, what: str, bound: float = 0.0) -> None:
+    wanted = expected(product_of_folds(a, b), out_dtype=actual.dtype, bound=bound or documented_bound(a.codes.shape[1]))
+    assert_product(actual, wanted, what)
+
+
+def with_scales(operand: Operand, low: int, high: int, *, nan_share: float = 0.0) -> Operand:
+    """Scale bytes of [low, high], drawn anew, and some NaN."""
+    source = torch.Generator().manual_seed(low * 256 + high)
+    drawn = torch.randint(low, high + 1, operand.scales.shape, generator=source)
+    drawn[torch.rand(drawn.shape, generator=source) < nan_share] = 255
+    return replace(operand, scales=drawn.to(torch.uint8))
+
+
+@each_folded
+@each_scales
+def test_a_product_is_that_of_the_folds(fmt: Format, scales: tuple[int, int], others: tuple[int, int]) -> None:
+    for m, n, k in ((1, 33, 64), (19, 40, 544), (70, 9, 1056)):
+        a = with_scales(random_codes(fmt, "a", m, k), *scales, nan_share=0.002)
+        b = with_scales(random_codes(fmt, "b", n, k), *others)
+        for forms in (("2d", "packed"), ("packed", "2d")):
+            actual = multiply(a, b, forms=forms, out_dtype=F32, fast_accum=True)
+            assert_folded(actual, a, b, f"{scales} {m}x{n}x{k}")
+
+
+@each_folded
+def test_rows_of_up_to_13_binades_lose_nothing(fmt: Format) -> None:
+    """Codes and scales together: the bits are those without `fast_accum`."""
+    a, b = quantized_normal(fmt, "a", 37, 512), quantized_normal(fmt, "b", 29, 512)
+    for operand in (a, b):
+        least = 0x30 if operand.element == "e4m3" else 1  # 2^-1, so 10 binades up to 448 are left
+        operand.codes.copy_(torch.where(operand.codes & 0x7F < least, 0, operand.codes))
+    a, b = with_scales(a, 126, 129), with_scales(b, 126, 129)
+    assert torch.equal(multiply(a, b, out_dtype=F32, fast_accum=True), multiply(a, b, out_dtype=F32))
+
+
+@each_folded
+def test_a_fold_rounds_what_lies_far_below(fmt: Format) -> None:
+    """Else the test above would pass without any fold."""
+    a, b = random_codes(fmt, "a", 8, 256), random_codes(fmt, "b", 8, 256)
+    a = with_scales(a, 110, 127)
+    assert not torch.equal(multiply(a, b, out_dtype=F32, fast_accum=True), multiply(a, b, out_dtype=F32))
+
+
+@pytest.mark.parametrize("fmt", [MXFP4, NVFP4], ids=str)
+def test_other_formats_are_not_folded(fmt: Format) -> None:
+    a, b = random_codes(fmt, "a", 17, 256), random_codes(fmt, "b", 23, 256)
+    assert torch.equal(multiply(a, b, out_dtype=F32, fast_accum=True), multiply(a, b, out_dtype=F32))
+
+
+@each_folded
+def test_a_row_does_not_depend_on_the_others(fmt: Format) -> None:
+    a, b = random_codes(fmt, "a", 70, 320), random_codes(fmt, "b", 40, 320)
+    whole = multiply(a, b, out_dtype=F32, fast_accum=True)
+    for row in (0, 3, 69):
+        alone = replace(a, codes=a.codes[row : row + 1], scales=a.scales[row : row + 1])
+        one = multiply(alone, b, out_dtype=F32, fast_accum=True)
+        assert torch.equal(one, whole[row : row + 1])
+
+
+def test_rows_of_nothing_and_rows_of_nan() -> None:
+    a, b = random_codes(MXFP8, "a", 4, 64), random_codes(MXFP8, "b", 5, 64)
+    a.codes[0], a.codes[1], a.codes[2, 7] = 0, 0x7F, 0xFF
+    b.codes.bitwise_and_(0x3F)
+    a.codes[3].bitwise_and_(0x3F)
+    actual = multiply(a, b, out_dtype=F32, fast_accum=True)
+    assert torch.equal(actual[0], torch.zeros(5))
+    assert actual[1:3].isnan().all()
+    assert actual[3].isfinite().all()
+
+
+def normal(rows: int, k: int, source: torch.Generator) -> Tensor:
+    return torch.randn(rows, k, generator=source)
+
+
+def outliers(rows: int, k: int, source: torch.Generator) -> Tensor:
+    """One column of 128 is 30 times as large, as some of a language model's are."""
+    x = normal(rows, k, source)
+    x[:, torch.randperm(k, generator=source)[: k // 128]] *= 30
+    return x
+
+
+def student_t(rows: int, k: int, source: torch.Generator) -> Tensor:
+    """Of four degrees of freedom."""
+    squares = torch.randn(4, rows, k, generator=source).square().mean(0)
+    return normal(rows, k, source) / squares.sqrt()
+
+
+def layer_norm(rows: int, k: int, source: torch.Generator) -> Tensor:
+    """A layer norm's output, its gain of each column lognormal."""
+    x = torch.nn.functional.layer_norm(normal(rows, k, source), (k,))
+    return x * torch.exp(0.7 * torch.randn(k, generator=source))
+
+
+@each_folded
+@pytest.mark.parametrize("data", [normal, outliers, student_t, layer_norm], ids=lambda data: data.__name__)
+def test_a_fold_loses_less_than_70_db(fmt: Format, data) -> None:  # type: ignore[no-untyped-def]
+    """benchmarks/measure/fold_loss.py measures the same of larger products, and of trained weights."""
+    source = torch.Generator().manual_seed(7)
+    names = {"e4m3": "mxfp8", "e2m1": "mxfp4"}
+    (a, scale_a), (b, scale_b) = (
+        torch.ops.tileon.quantize(data(rows, 1024, source), names[element], scale_rounding="rceil")
+        for rows, element in ((128, fmt.a), (96, fmt.b))
+    )
+    exact, fast = (
+        torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b, out_dtype=F32, fast_accum=fast_accum)
+        for fast_accum in (False, True)
+    )
+    assert signal_to_noise(fast, exact.double()) >= 70
+
+
+# ---- the route of a GPU ----
+
+ROUTE = next((c for c in configs.block_scaled() if c.name == "expanded_folded"), None)
+
+
+@pytest.fixture
+def gpu() -> torch.device:
+    return simulated_gpu.CPU if simulated_gpu.is_loaded() else torch.device("cuda")
+
+
+def arguments(a: Operand, b: Operand) -> tuple[Tensor, ...]:
+    return a.data(), b.data(), a.scale_tensor("packed"), b.scale_tensor("2d")
+
+
+def by_route(a: Operand, b: Operand, gpu: torch.device, *others: Tensor, **options: object) -> Tensor:
+    assert ROUTE is not None
+    result: Tensor = torch.ops.tileon._block_scaled_matmul_with_config(
+        *arguments(a.to(gpu), b.to(gpu)), *others, config=ROUTE.index, fast_accum=True, **options
+    )
+    return result.cpu()
+
+
+@pytest.mark.gpu
+@each_folded
+@each_scales
+def test_a_gpu_multiplies_the_same_folds(
+    gpu: torch.device, fmt: Format, scales: tuple[int, int], others: tuple[int, int]
+) -> None:
+    """fp8's sums err by 2^-12 of sum |a||b| where k is below 1024 (docs/fp8_error.md)."""
+    for m, n, k in ((3, 33, 64), (70, 40, 544)):
+        a = with_scales(random_codes(fmt, "a", m, k), *scales, nan_share=0.002)
+        b = with_scales(random_codes(fmt, "b", n, k), *others)
+        actual = by_route(a, b, gpu, out_dtype=F32)
+        assert_folded(actual, a, b, f"{scales} {m}x{n}x{k}", bound=2.0**-10)
+        assert tileon_ops.last_kernel().startswith("expanded_folded")
+
+
+@pytest.mark.gpu
+@each_folded
+def test_a_gpu_finishes_the_sums_of_folds(gpu: torch.device, fmt: Format) -> None:
+    """Exact sums of few large codes: bias, activation, global scale and every output dtype."""
+    a, b = random_codes(fmt, "a", 20, 96), random_codes(fmt, "b", 24, 96)
+    for operand in (a, b):
+        few = torch.tensor([0x38, 0x40, 0xB8, 0x00] if operand.element == "e4m3" else [2, 4, 10, 0])
+        operand.codes.copy_(few[operand.codes.long() % 4])
+    a, b = with_scales(a, 126, 129), with_scales(b, 126, 129)
+    bias = torch.linspace(-3, 3, 24)
+    for global_scale in (torch.full((), 0.5), torch.linspace(0.25, 2, 20)[:, None].contiguous()):
+        for out_dtype in (torch.float16, torch.bfloat16, F32, torch.float8_e4m3fn):
+            options = {"activation": "leaky_relu", "slope": 0.25, "out_dtype": out_dtype}
+            actual = by_route(a, b, gpu, bias.to(gpu), global_scale.to(gpu), **options)
+            wanted = torch.ops.tileon.block_scaled_matmul(*arguments(a, b), bias, global_scale, **options)
+            assert torch.equal(actual.view(torch.uint8), wanted.view(torch.uint8)), out_dtype
+
+
+@pytest.mark.gpu
+def test_the_route_of_folds_takes_what_may_be_folded(gpu: torch.device) -> None:
+    a, b = random_codes(MXFP4, "a", 20, 96), random_codes(MXFP4, "b", 24, 96)
+    with pytest.raises(RuntimeError, match="it takes mxfp8 and mixed with fast_accum"):
+        by_route(a, b, gpu)
