@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads) expand(const __grid_constant__ Expan
     for (int i = 0; i < kPerThread; ++i) {
       const float number = i < inside ? number_of<kBits>(codes.code(i), params.operand.dtype) * scale : 0.0f;
       four.values[i] = round_to<Element>(number);
-      const auto first = static_cast<float>(four.values[i]);
+      const float first = widen(four.values[i]);
       second.values[i] = round_to<Element>(!isfinite(first) ? 0.0f : params.is_split ? number - first : number);
     }
     Element* to = static_cast<Element*>(params.out) + row * params.pitch + k;
