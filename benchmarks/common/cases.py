@@ -192,7 +192,7 @@ class Work:
     providers: tuple[str, ...] | None = None
 
 
-def squares(
+def square_cases(
     sizes: Sequence[int], dtypes: Sequence[str], layouts: Sequence[str], epilogues: Sequence[str] = ("none",)
 ) -> list[Case]:
     """Every combination, m = n = k."""

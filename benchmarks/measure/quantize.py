@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import FORMATS
 from benchmarks.common.command import command_line, parse_sizes, some_of, tabulate
 from benchmarks.common.timing import Arm, clock_words, time_arms

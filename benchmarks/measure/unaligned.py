@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import statistics
 import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 
-import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.command import command_line, gpu_arguments, some_of, tabulate
 from benchmarks.common.timing import cold_graph_arm, time_arms
+from benchmarks.measure.peers.providers import Call
 from tileon_ops._rules import configs
 
 COLUMNS = ("op", "dtype", "case", "m", "n", "k", "provider", "mode", "median_us")
@@ -43,8 +43,6 @@ CASES: dict[str, tuple[int, ...]] = {
 _LINEAR = ("k588", "n588_out", "n50257")  # NT
 GATHER_LIMIT = 1024**3  # products beyond it only cost time there
 _VECTOR_BYTES = 16
-
-Call = Callable[[], torch.Tensor]
 
 
 def operands(case: str, size: int, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.common.cases import Work
-from benchmarks.common.cases import squares as square_cases
-from benchmarks.common.markdown import part as page_part
-from benchmarks.common.markdown import rates, ratio, table
+from benchmarks.common.cases import Work, square_cases
+from benchmarks.common.markdown import page_part, rates, ratio, table
 from benchmarks.common.result_file import of_file
 from benchmarks.common.times import Comparison, read_times, squares
 
@@ -46,7 +44,7 @@ def part(source: Path) -> list[str]:
     lines = []
     for key in sorted(mine, key=lambda key: _DTYPES.index(key.dtype)):  # stable: epilogues as measured
         dtype = "float32, TF32 allowed" if key.dtype == "tf32" else key.dtype
-        figures = rates(key, mine[key], ("tileon", "torch", "triton"), 1)
+        figures = rates(mine, key, ("tileon", "torch", "triton"), 1)
         lines.append([dtype, f"`{key.epilogue}`", *figures, ratio(mine[key], "torch")])
     words = (
         "By the portable kernels, on which float32 runs elsewhere than on Hopper, TFLOP/s at "

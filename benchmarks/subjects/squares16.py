@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.common import markdown
-from benchmarks.common.cases import Case, Work
-from benchmarks.common.cases import squares as square_cases
-from benchmarks.common.markdown import rates, table
+from benchmarks.common.cases import Case, Work, square_cases
+from benchmarks.common.markdown import microseconds, page_part, rates, ratio, table
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Asked, Target, each_target, targets_of
 from benchmarks.common.times import Comparison, Ratios, Times, Which, read_times, rectangles, square, squares
@@ -116,7 +114,7 @@ def _rate_table(times: Times) -> list[str]:
     providers, rows = ("tileon", "torch", "triton"), []
     for size in _SHOWN_SQUARES:
         keys = [square(dtype, "NN", size) for dtype in DTYPES]
-        rows.append([str(size), *(cell for key in keys for cell in rates(key, times.get(key, {}), providers))])
+        rows.append([str(size), *(cell for key in keys for cell in rates(times, key, providers))])
     return table("TFLOP/s, NN:", ["m = n = k", *(f"{dtype} {who}" for dtype in DTYPES for who in providers)], rows)
 
 
@@ -147,7 +145,7 @@ def _graph_table(times: Times) -> list[str]:
         cells = [str(size)]
         for layout in ("NN", "NT"):
             by = times.get(square("float16", layout, size), {})
-            cells += [*markdown.times(by, ("tileon_graph", "torch_graph"), 2), mean(layout, size, size)]
+            cells += [*microseconds(by, ("tileon_graph", "torch_graph"), 2), mean(layout, size, size)]
         rows.append(cells)
     if rows:
         for first, last, _ in _GRAPH_RANGES:
@@ -161,9 +159,9 @@ def _graph_table(times: Times) -> list[str]:
 def _fused_table(times: Times) -> list[str]:
     rows = []
     for key, by in _fused(times).items():
-        plain, ours, torch = markdown.times(by, _FUSED)
+        plain, ours, torch = microseconds(by, _FUSED)
         over = f"{100 * (by['tileon'] / by['tileon_plain'] - 1):+.1f} %"
-        rows.append([f"{key.dtype} {key.short}", plain, ours, over, torch, markdown.ratio(by, "torch")])
+        rows.append([f"{key.dtype} {key.short}", plain, ours, over, torch, ratio(by, "torch")])
     head = ["squares, NN", "tileon, plain", "tileon, fused", "fused over plain", "torch", "torch / tileon"]
     return table("Microseconds with `bias` and `leaky_relu`; torch takes two kernels:", head, rows)
 
@@ -186,9 +184,8 @@ def linear_table(times: Times, dtype: str = "bfloat16") -> list[str]:
 
 @of_file(SOURCE)
 def part(source: Path) -> list[str]:
-    """The page's part."""
     head, times = read_times(source)
     words = f"float16 and bfloat16 against their peers: {head.get('timing', '')}. No size is treated specially."
     tables = (_rate_table, _square_table, _graph_table, _fused_table, linear_table)
     lines = [words, "", *(line for make in tables for line in make(times))]
-    return markdown.part(source, lines, targets(source.parent))
+    return page_part(source, lines, targets(source.parent))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.common.markdown import part as page_part
-from benchmarks.common.markdown import ratio, table, times
+from benchmarks.common.markdown import microseconds, page_part, ratio, table
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Target, limit_target
 from benchmarks.common.times import Comparison, by_provider, quotients
@@ -140,7 +139,7 @@ def layer_part(source: Path) -> list[str]:
     head, rows = read_csv(source)
     providers = ("tileon", "torch", "tileon_compile", "torch_compile")
     lines = [
-        [activation, PASSES[which], *times(by, providers, 0), ratio(by, "torch")]
+        [activation, PASSES[which], *microseconds(by, providers, 0), ratio(by, "torch")]
         for (activation, which), by in by_provider(rows, "activation", "pass").items()
         if which in PASSES
     ]
@@ -175,6 +174,6 @@ def host_part(source: Path) -> list[str]:
     """Host time of one eager call."""
     head, rows = read_csv(source)
     found = by_provider(rows, "state").items()
-    lines = [[STATES.get(state, state), *times(by, HOST_FUNCTIONS)] for (state,), by in found]
+    lines = [[STATES.get(state, state), *microseconds(by, HOST_FUNCTIONS)] for (state,), by in found]
     words = f"Microseconds of host time for one eager call ({head.get('timing', '')}):"
     return page_part(source, table(words, ["state", *(f"`{name}`" for name in HOST_FUNCTIONS.values())], lines))

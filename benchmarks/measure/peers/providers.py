@@ -22,7 +22,6 @@ from types import ModuleType
 import torch
 import torch.nn.functional as F
 
-import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import FORMATS, SLOPE, Case, Operands, dequantized, make_operands
 from benchmarks.common.timing import Arm, cold_graph_arm, cold_sets, l2_bytes, warm_graph_arm, warm_sets
 from tileon_ops._rules import configs
