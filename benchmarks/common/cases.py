@@ -158,10 +158,6 @@ class Case:
         return torch.float16 if self.is_fp8 or self.is_block_scaled else DTYPES[self.dtype]
 
     @property
-    def allow_tf32(self) -> bool:
-        return self.dtype == "tf32"
-
-    @property
     def bytes(self) -> int:
         """Of operands, scales and result."""
         out = self.m * self.n * self.out_dtype.itemsize

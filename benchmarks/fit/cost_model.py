@@ -138,14 +138,11 @@ def write_numbers(of_configs: Array, of_gpu: Array, folder: Path = HEURISTICS) -
     before, table, rows = tables.read_text().partition("constexpr KernelConfig kDenseConfigs[] = {\n")
     for name, values in zip(model().configs, of_configs, strict=True):
         row = next(line for line in rows.splitlines() if line.startswith(f'    {{"{name}",'))
-        columns = zip(values, _WIDTHS, strict=True)
-        numbers = ", ".join(f"{_float(value):>{width}}" for value, width in columns)
+        numbers = ", ".join(f"{_float(value):>{width}}" for value, width in zip(values, _WIDTHS, strict=True))
         rows = rows.replace(row, f"{row[: row.rindex('{')]}{{{numbers}}}}},")
     tables.write_text(before + table + rows)
-    texts = map(_float, of_gpu)
-    gpu_numbers.write_text(
-        re.sub(r"(?m)^(    \.\w+ = ).*,$", lambda line: f"{line[1]}{next(texts)},", gpu_numbers.read_text())
-    )
+    texts, text = map(_float, of_gpu), gpu_numbers.read_text()
+    gpu_numbers.write_text(re.sub(r"(?m)^(    \.\w+ = ).*,$", lambda line: f"{line[1]}{next(texts)},", text))
 
 
 def _float(value: float) -> str:

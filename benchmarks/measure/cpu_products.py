@@ -58,7 +58,8 @@ def _rows(m: int, n: int, k: int, arguments: argparse.Namespace) -> Iterator[lis
 def main() -> int:
     parser = command_line(__doc__, device=False, seconds=20.0, warmup=2.0)
     parser.add_argument("--threads", type=int, default=1, help="of torch's (default 1)")
-    parser.add_argument("--rows", default="1,16,256", help="m[,m...] (default 1,16,256)")
+    rows_help = "m[,m...] (default 1,16,256)"
+    parser.add_argument("--rows", type=lambda text: [*map(int, text.split(","))], default=[1, 16, 256], help=rows_help)
     size_help = "NxK of the weight (default 2048x2048)"
     parser.add_argument("--size", type=lambda text: parse_sizes(text, "NxK"), default=[(2048, 2048)], help=size_help)
     arguments = parser.parse_args()
@@ -66,9 +67,7 @@ def main() -> int:
     timing = (
         f"perf_counter, {arguments.threads} threads, interleaved arms, median of about {arguments.seconds:g} s a shape"
     )
-    rows = (
-        row for n, k in arguments.size for m in map(int, arguments.rows.split(",")) for row in _rows(m, n, k, arguments)
-    )
+    rows = (row for n, k in arguments.size for m in arguments.rows for row in _rows(m, n, k, arguments))
     return tabulate(arguments.csv, COLUMNS, rows, timing, timing=timing)
 
 

@@ -169,8 +169,7 @@ def over_bfloat16(source: Path) -> list[Comparison]:
 @of_file(SOURCE)
 def over_triton(source: Path) -> list[Comparison]:
     found = _by_kind(source, "squares", "triton", lambda key: key.is_square)
-    values = tuple(value for one in found for value in one.values)
-    return [Comparison("mxfp8, mxfp4, mixed: squares", "triton", values)] if values else []
+    return Comparison.of("mxfp8, mxfp4, mixed: squares", [item for one in found for item in one.ratios], "triton")
 
 
 # The figure: against cuBLAS on bfloat16 operands, over k and over the rows of a.

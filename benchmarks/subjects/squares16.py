@@ -137,20 +137,15 @@ def _square_table(times: Times) -> list[str]:
 
 
 def _graph_table(times: Times) -> list[str]:
-    def mean(layout: str, first: int, last: int) -> str:
-        return _mean(times.ratios(_graphs(layout, first, last), "torch_graph", "tileon_graph"))
+    def cells(layout: str, first: int, last: int) -> list[str]:
+        by = times.get(square("float16", layout, first), {}) if first == last else {}
+        mean = _mean(times.ratios(_graphs(layout, first, last), "torch_graph", "tileon_graph"))
+        return [*microseconds(by, ("tileon_graph", "torch_graph"), 2), mean]
 
-    rows = []
-    for size in sorted({key.m for key, by in times.items() if "tileon_graph" in by}):
-        cells = [str(size)]
-        for layout in ("NN", "NT"):
-            by = times.get(square("float16", layout, size), {})
-            cells += [*microseconds(by, ("tileon_graph", "torch_graph"), 2), mean(layout, size, size)]
-        rows.append(cells)
-    if rows:
-        for first, last, _ in _GRAPH_RANGES:
-            means = [mean(layout, first, last) for layout in ("NN", "NT")]
-            rows.append([f"mean of {first} to {last}", "", "", means[0], "", "", means[1]])
+    sizes = sorted({key.m for key, by in times.items() if "tileon_graph" in by})
+    ranges = {str(size): (size, size) for size in sizes}
+    ranges |= {f"mean of {first} to {last}": (first, last) for first, last, _ in _GRAPH_RANGES}
+    rows = [[words, *cells("NN", *ends), *cells("NT", *ends)] for words, ends in ranges.items()]
     columns = [f"{layout} {what}" for layout in ("NN", "NT") for what in ("tileon", "torch", "torch / tileon")]
     words = "Microseconds of a float16 square by CUDA-graph replay, back to back with warm operands:"
     return table(words, ["m = n = k", *columns], rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.common.markdown import microseconds, page_part, ratio, table
@@ -79,10 +78,6 @@ def targets(results: Path) -> list[Target]:
 # Comparisons of the overview, and lines of README's table, which has them one by one.
 
 
-def _compared(words: str, values: Iterable[float]) -> list[Comparison]:
-    return [Comparison(words, "torch", found, alone=True) for found in [tuple(values)] if found]
-
-
 @of_file(LAYER)
 def layer_comparisons(source: Path) -> list[Comparison]:
     """By pass: eager against eager, compiled against compiled."""
@@ -90,7 +85,8 @@ def layer_comparisons(source: Path) -> list[Comparison]:
     for which, words in PASSES.items():
         mine = {key: by for key, by in found.items() if key[0] == which}
         over = [quotients(mine, peer, ours) for peer, (ours, _) in _LAYER_LIMITS.items()]
-        lines += _compared(f"linear layer, {words}", [by[key] for key in mine for by in over if key in by])
+        ratios = [(key, by[key]) for key in mine for by in over if key in by]
+        lines += Comparison.of(f"linear layer, {words}", ratios, alone=True)
     return lines
 
 
@@ -98,15 +94,15 @@ def layer_comparisons(source: Path) -> list[Comparison]:
 def parallel_comparisons(source: Path) -> list[Comparison]:
     """Over m, direction and number of devices."""
     found = by_provider(read_csv(source)[1], "m", "direction", "devices")
-    return _compared("MLP on 1 and 2 GPUs", quotients(found).values())
+    return Comparison.of("MLP on 1 and 2 GPUs", quotients(found).items(), alone=True)
 
 
 @of_file(HOST)
 def host_comparisons(source: Path) -> list[Comparison]:
     """In each state, by our provider."""
     found = by_provider(read_csv(source)[1], "state")
-    over = {HOST_FUNCTIONS[ours]: quotients(found, "torch", ours).values() for ours in _OURS}
-    return [one for name, values in over.items() for one in _compared(f"host time of {name}", values)]
+    over = {f"host time of {HOST_FUNCTIONS[ours]}": quotients(found, "torch", ours) for ours in _OURS}
+    return [one for words, ratios in over.items() for one in Comparison.of(words, ratios.items(), alone=True)]
 
 
 @of_file(LAYER)
