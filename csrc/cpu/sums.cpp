@@ -6,7 +6,6 @@
 #include <torch/headeronly/util/Half.h>
 
 #include <array>
-#include <type_traits>
 
 #include "checks/operands.h"
 #include "core/small_floats.h"

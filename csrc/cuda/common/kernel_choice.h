@@ -92,6 +92,15 @@ int cheapest(const Config (&configs)[kCount], const Runs& runs, const Ns& ns) {
   return best;
 }
 
+// `cheapest` of a table of configs that say whether they were measured: one that was not is taken only where no
+// measured one may run.
+template <typename Config, int kCount, typename Runs, typename Ns>
+int cheapest_config(const Config (&configs)[kCount], const Runs& runs, const Ns& ns) {
+  const int best = cheapest(
+      configs, [&](const Config& each) { return each.measured && runs(each); }, ns);
+  return best >= 0 ? best : cheapest(configs, runs, ns);
+}
+
 // Calls `use` with `value` as a std::integral_constant; false, and no call, where `value` is none of kValues.
 template <auto... kValues, typename Use>
 bool visit(std::common_type_t<decltype(kValues)...> value, const Use& use) {

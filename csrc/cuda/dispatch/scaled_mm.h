@@ -7,7 +7,6 @@
 
 #include <array>
 #include <optional>
-#include <string>
 
 #include "checks/scaled_products.h"
 #include "cuda/dispatch/scaled_mm_rules.h"

@@ -98,18 +98,15 @@ inline bool may_choose(const KernelConfig& config, const Problem& problem) {
   return config.tile.family != Family::kNarrow || narrow_columns(problem) <= kNarrowColumns;
 }
 
-// The config expected to be fastest; -1 where none supports the problem (one always does). A config that has not run on
-// hardware is taken only where no other can run.
+// The config expected to be fastest; -1 where none supports the problem (one always does).
 template <int kCount>
 int choose(const KernelConfig (&configs)[kCount], const Problem& problem, const Gpu& gpu) {
   const Kind kind = kind_of(problem);
-  const auto ns = [&](const KernelConfig& config) { return expected_ns(config, kind, problem, gpu); };
   const auto runs = [&](const KernelConfig& config) {
     return may_choose(config, problem) && why_not(config, kind, problem, gpu) == nullptr;
   };
-  const int best = cheapest(
-      configs, [&](const KernelConfig& config) { return config.measured && runs(config); }, ns);
-  return best >= 0 ? best : cheapest(configs, runs, ns);
+  return cheapest_config(configs, runs,
+                         [&](const KernelConfig& config) { return expected_ns(config, kind, problem, gpu); });
 }
 
 }  // namespace tileon::sm80

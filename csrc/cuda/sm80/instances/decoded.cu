@@ -1,6 +1,4 @@
 // The kernels that decode every operand of a product with scales, by a config's number and the bits of an element.
-#include <algorithm>
-
 #include "cuda/sm80/kernels/decoded.cuh"
 #include "cuda/sm80/registry/instantiate.cuh"
 
