@@ -138,6 +138,8 @@ struct ScaleStrides {
     return s / kScaleBlockCols * col_block + s % kScaleBlockCols * col;
   }
   TILEON_HOST_DEVICE constexpr int64_t offset(int64_t m, int64_t s) const { return of_row(m) + of_col(s); }
+
+  constexpr bool operator==(const ScaleStrides&) const = default;
 };
 
 constexpr ScaleStrides flat_scales(int64_t stride_row, int64_t stride_col) {
@@ -154,6 +156,11 @@ static_assert(kScaleBlockRows == kFloat32ScaleBlock);
 // Of a contiguous packed tensor of `cols` columns.
 constexpr ScaleStrides packed_scales(int64_t cols) {
   return {scale_col_blocks(cols) * kScaleBlockBytes, kScaleBlockBytes, 16, 4, 1};
+}
+
+// Whether each block is contiguous, wherever the blocks are.
+constexpr bool is_packed(const ScaleStrides& strides) {
+  return strides.col == 1 && strides.quarter == 4 && strides.row == 16;
 }
 
 constexpr int64_t packed_scale_bytes(int64_t rows, int64_t cols) {

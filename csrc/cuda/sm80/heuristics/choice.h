@@ -34,11 +34,8 @@ inline const char* why_not(const KernelConfig& config, Kind kind, const Problem&
   if (is_float8(problem.a.dtype) && gpu.image < kFloat8Capability)
     return "fp8 needs code for compute capability 8.9 or newer";
   const bool along_k = tile.family == Family::kSkinny;
-  if (!reads_vectors(problem.a, problem, problem.m, along_k))
-    return "it cannot read the strides or the alignment of `a`";
-  if (!reads_vectors(problem.b, problem, problem.n, along_k))
-    return "it cannot read the strides or the alignment of `b`";
-  return nullptr;
+  return why_not_access(reads_vectors(problem.a, problem, problem.m, along_k),
+                        reads_vectors(problem.b, problem, problem.n, along_k));
 }
 
 // Whether fp8 operands are multiplied faster as float16, but for the conversion: where the configs with fp8

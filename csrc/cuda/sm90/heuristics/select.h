@@ -35,30 +35,19 @@ inline const char* why_not_sizes(const Problem& problem, const Gpu& gpu) {
   return nullptr;
 }
 
-// Of what `reads` says of an operand and its mn.
-template <typename Reads>
-const char* why_not_access(const Problem& problem, const Reads& reads) {
-  if (!reads(problem.a, problem.m)) return "it cannot read the strides or the alignment of `a`";
-  if (!reads(problem.b, problem.n)) return "it cannot read the strides or the alignment of `b`";
-  return nullptr;
-}
-
 inline const char* why_not_dense(const Problem& problem, const Gpu& gpu) {
   if (problem.a.dtype != DType::kFloat16 && problem.a.dtype != DType::kBFloat16)
     return "it does not take operands of this dtype";
   if (const char* reason = why_not_sizes(problem, gpu); reason != nullptr) return reason;
-  return why_not_access(problem, [&](const Matrix& operand, int64_t mn) {
-    return tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable;
-  });
+  const TmaAccesses access(problem, kElementBytes);
+  return why_not_access(access.a.readable, access.b.readable);
 }
 
 // wgmma reads fp8 along k alone.
 inline const char* why_not_fp8(const Problem& problem, const Gpu& gpu) {
   if (!is_float8(problem.a.dtype)) return "it does not take operands of this dtype";
-  const char* reason = why_not_access(problem, [&](const Matrix& operand, int64_t mn) {
-    const TmaAccess access = tma_access(operand, problem.batch, mn, problem.k, 1);
-    return access.readable && access.major == Major::kK;
-  });
+  const TmaAccesses access(problem, 1);
+  const char* reason = why_not_access(access.a.reads_along_k(), access.b.reads_along_k());
   return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
@@ -73,8 +62,7 @@ inline const char* why_not_weight_only(Operands operands, const Problem& problem
     return "it does not take `a` of this dtype";
   if (problem.b.scale.type == ScaleType::kFloat32) return "it does not take float32 scales";
   if (problem.global_scale_stride != 0) return "it takes one global scale, not one for each row";
-  return wants_copy_of_codes(problem.b, problem.n, problem) ? "it cannot read the strides or the alignment of `b`"
-                                                            : nullptr;
+  return why_not_access(true, !wants_copy_of_codes(problem.b, problem.n, problem));
 }
 
 // Of int8 without scales, which is read where it lies.
@@ -85,9 +73,8 @@ inline const char* why_not_plain_int8(Operands operands, const Problem& problem,
     return operand.stride_k == 1 && operand.stride_mn == problem.k && problem.k % 16 == 0 &&
            reinterpret_cast<uintptr_t>(operand.data) % 16 == 0;
   };
-  if (!lies_in_rows(problem.a)) return "it cannot read the strides or the alignment of `a`";
-  if (!lies_in_rows(problem.b)) return "it cannot read the strides or the alignment of `b`";
-  return why_not_sizes(problem, gpu);
+  const char* reason = why_not_access(lies_in_rows(problem.a), lies_in_rows(problem.b));
+  return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
 // Of block-scaled products whose operands are prepared.
