@@ -36,8 +36,8 @@ def work() -> list[Work]:
     """Squares, NN and NT; TN, TT and a fused epilogue from 1024; and the layers."""
     dtype = ["float32"]
     cases = (
-        square_cases(SQUARES, dtype, _LAYOUTS, ["none"])
-        + square_cases((1024, 2048, 4096), dtype, ["TN", "TT"], ["none"])
+        square_cases(SQUARES, dtype, _LAYOUTS)
+        + square_cases((1024, 2048, 4096), dtype, ["TN", "TT"])
         + square_cases(EPILOGUE_SQUARES, dtype, ["NN"], ["bias+leaky_relu"])
         + layer_cases()
     )

@@ -33,11 +33,10 @@ def work() -> list[Work]:
     """Squares, NN and NT, up to 1408 in float16 by CUDA-graph replay as well; TN and TT; a fused epilogue; linear
     layers, NT, from 1 to 8192 rows against four weights."""
     found = []
-    for case in square_cases(SQUARES, DTYPES, ["NN", "NT"], ["none"]):
+    for case in square_cases(SQUARES, DTYPES, ["NN", "NT"]):
         graphs = ("tileon_graph", "torch_graph") if case.dtype == "float16" and case.m in GRAPH_SQUARES else ()
         found.append(Work(case, ("tileon", "torch", "triton", *graphs)))
-    others = square_cases(OTHER_LAYOUT_SQUARES, DTYPES, ["TN", "TT"], ["none"])
-    found += [Work(case, ("tileon", "torch")) for case in others]
+    found += [Work(case, ("tileon", "torch")) for case in square_cases(OTHER_LAYOUT_SQUARES, DTYPES, ["TN", "TT"])]
     fused = square_cases(EPILOGUE_SQUARES, DTYPES, ["NN"], ["bias+leaky_relu"])
     found += [Work(case, ("tileon", "tileon_plain", "torch")) for case in fused]
     return found + [Work(Case("bfloat16", "NT", *shape), ("tileon", "torch")) for shape in LINEAR_SHAPES]

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -47,32 +48,29 @@ inline void check_shim(AOTITorchError error) {
 
 // ---- dtypes ----
 
-constexpr ScalarType scalar_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return ScalarType::Half;
-    case DType::kBFloat16:
-      return ScalarType::BFloat16;
-    case DType::kFloat32:
-      return ScalarType::Float;
-    case DType::kFloat64:
-      return ScalarType::Double;
-    case DType::kFloat8E4M3:
-      return ScalarType::Float8_e4m3fn;
-    case DType::kFloat8E5M2:
-      return ScalarType::Float8_e5m2;
-    case DType::kFloat4E2M1:
-      return ScalarType::Float4_e2m1fn_x2;
-    case DType::kInt8:
-      return ScalarType::Char;
-  }
-  return ScalarType::Undefined;
-}
+struct TorchType {
+  DType dtype;
+  ScalarType type;
+};
+
+constexpr TorchType kTorchTypes[] = {
+    {DType::kFloat16, ScalarType::Half},
+    {DType::kBFloat16, ScalarType::BFloat16},
+    {DType::kFloat32, ScalarType::Float},
+    {DType::kFloat64, ScalarType::Double},
+    {DType::kFloat8E4M3, ScalarType::Float8_e4m3fn},
+    {DType::kFloat8E5M2, ScalarType::Float8_e5m2},
+    {DType::kFloat4E2M1, ScalarType::Float4_e2m1fn_x2},
+    {DType::kInt8, ScalarType::Char},
+};
+static_assert(in_order_of(&TorchType::dtype, kTorchTypes) && std::size(kTorchTypes) == std::size(kDTypes));
+
+constexpr ScalarType scalar_type(DType dtype) { return kTorchTypes[static_cast<int>(dtype)].type; }
 
 // Empty where no kernel knows the dtype.
 constexpr std::optional<DType> dtype_of(ScalarType type) {
-  for (const DTypeInfo& row : kDTypes)
-    if (scalar_type(row.dtype) == type) return row.dtype;
+  for (const TorchType& row : kTorchTypes)
+    if (row.type == type) return row.dtype;
   return std::nullopt;
 }
 

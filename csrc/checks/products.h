@@ -180,12 +180,13 @@ inline Problem check_matmul_with_preactivation(const ProductArguments& arguments
   return problem;
 }
 
-// What an op of matmul's arguments does once they are checked: kRun(problem, arguments).
-template <auto kRun>
+// What an op of matmul's arguments does once they are checked, with what stands behind them: kRun(problem, arguments,
+// others...).
+template <auto kRun, typename... Others>
 auto of_matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
-               double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum) {
+               double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum, Others... others) {
   const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum);
-  return kRun(check_matmul(call), call);
+  return kRun(check_matmul(call), call, others...);
 }
 
 }  // namespace tileon

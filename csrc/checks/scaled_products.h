@@ -172,15 +172,15 @@ inline Problem check_block_scaled(const ProductArguments& arguments) {
   return problem;
 }
 
-// What an op of block_scaled_matmul's arguments does once they are checked: kRun(problem, arguments).
-template <auto kRun>
+// As of_matmul, of block_scaled_matmul's arguments.
+template <auto kRun, typename... Others>
 auto of_block_scaled(const Tensor& a, const Tensor& b, const std::optional<Tensor>& scale_a, const Tensor& scale_b,
                      const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
-                     const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                     bool fast_accum) {
+                     const std::string& activation, double slope, std::optional<ScalarType> out_dtype, bool fast_accum,
+                     Others... others) {
   const auto call =
       block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
-  return kRun(check_block_scaled(call), call);
+  return kRun(check_block_scaled(call), call, others...);
 }
 
 }  // namespace tileon
