@@ -32,6 +32,7 @@ namespace tileon {
 
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
+using torch::stable::detail::from;  // a value as torch's dispatcher takes it
 
 // The only way to refuse: torch hands a std::runtime_error to Python as RuntimeError with this very text.
 template <typename... Parts>
@@ -259,7 +260,6 @@ Tensor call_torch(const char* op, const char* overload, std::array<StableIValue,
 
 // In another dtype, laid out as before; the tensor itself where it has that dtype.
 inline Tensor converted(const Tensor& tensor, ScalarType type) {
-  using torch::stable::detail::from;
   const bool non_blocking = false, copy = false;
   return call_torch("aten::to", "dtype",
                     std::array{from(tensor), from(type), from(non_blocking), from(copy),
@@ -267,13 +267,11 @@ inline Tensor converted(const Tensor& tensor, ScalarType type) {
 }
 
 inline Tensor made_contiguous(const Tensor& tensor) {
-  using torch::stable::detail::from;
   return call_torch("aten::contiguous", "",
                     std::array{from(tensor), from(torch::headeronly::MemoryFormat::Contiguous)});
 }
 
 inline Tensor reshaped(const Tensor& tensor, torch::headeronly::IntHeaderOnlyArrayRef sizes) {
-  using torch::stable::detail::from;
   return call_torch("aten::reshape", "", std::array{from(tensor), from(sizes)});
 }
 

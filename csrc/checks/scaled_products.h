@@ -66,17 +66,14 @@ inline void check_elements(const TensorView& a, const TensorView& b) {
       "of these");
 }
 
-inline bool has_scale_type(ScalarType type, DType a, DType b) {
-  for (const ScaleType scale : kScaleTypes)
-    if (goes_with(a, b, scale) && holds(type, scale)) return true;
-  return false;
-}
-
 // Both operands have scales of one type; `first` is a's, or b's where a has none.
 inline ScaleType check_scale_types(const TensorView& a, const TensorView& b, const char* first_name,
                                    const TensorView& first, const TensorView& scale_b) {
   const DType a_element = *element_of(a.type()), b_element = *element_of(b.type());
-  if (!has_scale_type(first.type(), a_element, b_element)) {
+  std::optional<ScaleType> type;
+  for (const ScaleType scale : kScaleTypes)
+    if (goes_with(a_element, b_element, scale) && holds(first.type(), scale)) type = scale;
+  if (!type) {
     std::string names;
     for (const ScaleType scale : kScaleTypes)
       if (goes_with(a_element, b_element, scale))
@@ -84,13 +81,10 @@ inline ScaleType check_scale_types(const TensorView& a, const TensorView& b, con
     fail(kOp, ": `", first_name, "` must be ", names, " for operands `a` x `b` of dtypes ", dtype_name(a.type()), " x ",
          dtype_name(b.type()), ", got ", dtype_name(first.type()));
   }
-  ScaleType type = ScaleType::kFloat32;
-  for (const ScaleType scale : {ScaleType::kE4M3, ScaleType::kE8M0})
-    if (holds(first.type(), scale)) type = scale;
-  if (!holds(scale_b.type(), type))
-    fail(kOp, ": `scale_b` must be ", held_as(type).words, " where `", first_name, "` is ", dtype_name(first.type()),
+  if (!holds(scale_b.type(), *type))
+    fail(kOp, ": `scale_b` must be ", held_as(*type).words, " where `", first_name, "` is ", dtype_name(first.type()),
          ", got ", dtype_name(scale_b.type()));
-  return type;
+  return *type;
 }
 
 // ---- operands ----
