@@ -70,8 +70,7 @@ inline std::optional<ScaleStrides> float32_scale_strides(const TensorView& scale
   const auto has = [&](int64_t of_rows, int64_t of_k) {
     return scale.dims == 2 && scale.sizes[0] == of_rows && scale.sizes[1] == of_k;
   };
-  const int64_t row_blocks = (rows + kFloat32ScaleBlock - 1) / kFloat32ScaleBlock;
-  const int64_t k_blocks = (k + kFloat32ScaleBlock - 1) / kFloat32ScaleBlock;
+  const int64_t row_blocks = blocks_in(rows, kFloat32ScaleBlock), k_blocks = blocks_in(k, kFloat32ScaleBlock);
   if (scale.dims == 0 || (scale.dims == 1 && scale.sizes[0] == 1) || has(1, 1)) return flat_scales(0, 0);
   if (has(rows, 1)) return flat_scales(scale.strides[0], 0);
   if (element == DType::kInt8) return std::nullopt;
@@ -82,11 +81,10 @@ inline std::optional<ScaleStrides> float32_scale_strides(const TensorView& scale
 
 inline Scale check_float32_scale(const char* op, const char* name, const TensorView& scale, DType element, int64_t rows,
                                  int64_t k) {
-  constexpr int kBlock = kFloat32ScaleBlock;
   if (const auto strides = float32_scale_strides(scale, element, rows, k))
-    return {scale.data, ScaleType::kFloat32, kBlock, *strides};
-  const int64_t of_rows[] = {rows, 1}, k_blocks = (k + kBlock - 1) / kBlock;
-  const int64_t of_spans[] = {rows, k_blocks}, of_blocks[] = {(rows + kBlock - 1) / kBlock, k_blocks};
+    return {scale.data, ScaleType::kFloat32, kFloat32ScaleBlock, *strides};
+  const int64_t of_rows[] = {rows, 1}, k_blocks = blocks_in(k, kFloat32ScaleBlock);
+  const int64_t of_spans[] = {rows, k_blocks}, of_blocks[] = {blocks_in(rows, kFloat32ScaleBlock), k_blocks};
   const bool has_blocks = element != DType::kInt8;
   std::ostringstream blocks;
   if (has_blocks)
