@@ -3,17 +3,10 @@
 #include "cuda/sm80/registry/instantiate.cuh"
 
 namespace tileon::sm80 {
-namespace {
-
-DecodedKernelProblem decoded_problem(const Problem& problem) {
-  return {scaled_kernel_problem(problem), problem.global_scale_stride, reads_four(problem.a, problem.m),
-          reads_four(problem.b, problem.n)};
-}
-
-}  // namespace
 
 inline DecodedKernelProblem part_for(KernelFunction<DecodedParams>, const Problem& problem) {
-  return decoded_problem(problem);
+  return {scaled_kernel_problem(problem), problem.global_scale_stride, reads_four(problem.a, problem.m),
+          reads_four(problem.b, problem.n)};
 }
 
 void launch_decoded(int config, const Problem& problem, cudaStream_t stream) {
