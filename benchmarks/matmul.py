@@ -25,7 +25,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the top of the tree
 
-from benchmarks.common.cases import DTYPE_NAMES, EPILOGUES, LAYOUTS, Case, Work, squares
+from benchmarks.common.cases import DTYPE_NAMES, EPILOGUES, LAYOUTS, Case, Work, square_cases
 from benchmarks.common.command import some_of
 from benchmarks.fit.sweep_cases import SETS
 from benchmarks.measure.peers.providers import PROVIDERS
@@ -39,9 +39,9 @@ GRAPH_LIMIT = 1024
 def _demo(device: torch.device) -> list[Case]:
     """A few squares, as large as the machine does quickly."""
     if device.type != "cuda":
-        return squares([256, 512, 1024], ["float32"], ["NN"], ["none", "bias+leaky_relu"])
-    plain = squares([512, 1024, 2048, 4096], ["float16", "float32"], ["NN"], ["none"])
-    return plain + squares([4096], ["float16"], ["NN"], ["bias+leaky_relu"])
+        return square_cases([256, 512, 1024], ["float32"], ["NN"], ["none", "bias+leaky_relu"])
+    plain = square_cases([512, 1024, 2048, 4096], ["float16", "float32"], ["NN"])
+    return plain + square_cases([4096], ["float16"], ["NN"], ["bias+leaky_relu"])
 
 
 _SUBJECTS = {"portable": portable.work, "hopper": squares16.work, "fp8": fp8.work, "float32": float32.work}
@@ -97,7 +97,7 @@ def _work(arguments: argparse.Namespace) -> list[Work]:
     else:
         kinds = (arguments.dtype or ["float32"], arguments.layout or ["NN"], arguments.activation or ["none"])
         sizes = arguments.sizes or ([] if arguments.shapes else [512, 1024, 2048])
-        work = [Work(case) for case in squares(sizes, *kinds)]
+        work = [Work(case) for case in square_cases(sizes, *kinds)]
         for dtype, layout, epilogue in itertools.product(*kinds):
             work += [Work(Case(dtype, layout, m, n, k, epilogue)) for m, n, k in arguments.shapes or []]
     return [replace(item, providers=_providers(item, arguments)) for item in work[arguments.cases]]

@@ -9,17 +9,11 @@
 // setup.py hands these over as bare words: no quoting that a shell or ninja could break.
 #define TILEON_TEXT_OF(...) #__VA_ARGS__
 #define TILEON_TEXT(...) TILEON_TEXT_OF(__VA_ARGS__)
-#ifndef TILEON_VERSION
-#define TILEON_VERSION unknown
-#endif
 #ifndef TILEON_NVCC
 #define TILEON_NVCC none
 #endif
 #ifndef TILEON_TARGETS
 #define TILEON_TARGETS none
-#endif
-#ifndef TILEON_TORCH
-#define TILEON_TORCH unknown
 #endif
 
 #ifdef TILEON_WATCHDOG
@@ -30,12 +24,11 @@
 
 void tileon::define_ops(DefinedOps& m) {
   // activation(a @ b + bias); a is (m, k) or (batch, m, k), b is (k, n) or (batch, k, n), bias is (n,)
-  m.def(
-      "matmul(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
-      "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False) -> Tensor");
-  m.def(
-      "matmul.out(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
-      "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False, Tensor(a!) out) -> ()");
+  const std::string of_matmul =
+      "Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
+      "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False";
+  m.def("matmul(" + of_matmul + ") -> Tensor");
+  m.def("matmul.out(" + of_matmul + ", Tensor(a!) out) -> ()");
 
   // for gradients (tileon_ops/_rules/autograd/): matmul's result, and the activation's argument, rounded as the result
   m.def(
@@ -62,14 +55,11 @@ void tileon::define_ops(DefinedOps& m) {
   // activation(global_scale * (a * scale_a) @ (b * scale_b)^T + bias); a is (m, k), b is (n, k), fp4 two in a byte; a
   // of 16 bits has no scale; scales of a byte are (rows, k / vec) or packed (formats.h), float32 ones of the whole
   // operand, of rows, or of blocks of 128 (checks/scales.h)
-  m.def(
-      "block_scaled_matmul(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, "
-      "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
-      "bool fast_accum=False) -> Tensor");
-  m.def(
-      "block_scaled_matmul.out(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, "
-      "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
-      "bool fast_accum=False, Tensor(a!) out) -> ()");
+  const std::string of_block_scaled =
+      "Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, Tensor? global_scale=None, *, "
+      "str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, bool fast_accum=False";
+  m.def("block_scaled_matmul(" + of_block_scaled + ") -> Tensor");
+  m.def("block_scaled_matmul.out(" + of_block_scaled + ", Tensor(a!) out) -> ()");
   m.def(
       "_block_scaled_matmul_with_config(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, "
       "Tensor? global_scale=None, *, int config, str activation=\"none\", float slope=0.01, "
@@ -96,20 +86,10 @@ void tileon::define_ops(DefinedOps& m) {
   // for the tuner (tileon_ops/tune/): the text that names a problem (tuning/problem_key.h), the configs that the
   // library may choose for it ("index name", one a line), and the configs that it shall choose from now on
   // (tuning/tuned_configs.h)
-  m.def(
-      "_matmul_problem(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
-      "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False) -> str");
-  m.def(
-      "_matmul_candidates(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
-      "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False) -> str");
-  m.def(
-      "_block_scaled_matmul_problem(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, "
-      "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
-      "bool fast_accum=False) -> str");
-  m.def(
-      "_block_scaled_matmul_candidates(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, "
-      "Tensor? global_scale=None, *, str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, "
-      "bool fast_accum=False) -> str");
+  m.def("_matmul_problem(" + of_matmul + ") -> str");
+  m.def("_matmul_candidates(" + of_matmul + ") -> str");
+  m.def("_block_scaled_matmul_problem(" + of_block_scaled + ") -> str");
+  m.def("_block_scaled_matmul_candidates(" + of_block_scaled + ") -> str");
   m.def("_set_tuned_config(int device, str problem, str config) -> ()");
   m.def("_tuned_config(int device, str problem) -> str");
   m.def("_clear_tuned_configs() -> ()");

@@ -2,7 +2,6 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
 
-#include <optional>
 #include <string>
 
 #include "checks/scaled_products.h"

@@ -176,8 +176,8 @@ IN_HOST_CODE = (
     Mutation(
         "key-of-a-remembered-choice",
         "csrc/cuda/sm90/heuristics/select.h",
-        "writes_by_tma(Operands::k16Bits, problem), takes_vector_stores(problem, 2),",
-        "takes_vector_stores(problem, 2),",
+        "is_cheap_epilogue(problem), writes_by_tma(Operands::k16Bits, problem),",
+        "is_cheap_epilogue(problem),",
         host("recent_choices"),
     ),
     Mutation(

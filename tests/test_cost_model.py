@@ -63,9 +63,8 @@ def test_the_library_chooses_what_the_model_expects_to_be_fastest() -> None:
 
 
 def test_written_numbers_are_read_again(tmp_path: pathlib.Path) -> None:
-    configs = cost_model.model().configs
-    of_configs = np.arange(1.0, 1 + len(configs) * len(cost_model.CONFIG_NUMBERS)).reshape(len(configs), -1)
-    of_gpu = np.arange(1.0, 1 + len(cost_model.GPU_NUMBERS)) / 8
+    of_configs, of_gpu = cost_model.model().numbers()
+    of_configs, of_gpu = (np.arange(1.0, 1 + old.size).reshape(old.shape) / 8 for old in (of_configs, of_gpu))
     heuristics = tmp_path / "cuda" / "sm90" / "heuristics"
     shutil.copytree(cost_model.HEURISTICS, heuristics)
     cost_model.write_numbers(of_configs, of_gpu, heuristics)

@@ -158,10 +158,6 @@ class Case:
         return torch.float16 if self.is_fp8 or self.is_block_scaled else DTYPES[self.dtype]
 
     @property
-    def allow_tf32(self) -> bool:
-        return self.dtype == "tf32"
-
-    @property
     def bytes(self) -> int:
         """Of operands, scales and result."""
         out = self.m * self.n * self.out_dtype.itemsize
@@ -192,7 +188,7 @@ class Work:
     providers: tuple[str, ...] | None = None
 
 
-def squares(
+def square_cases(
     sizes: Sequence[int], dtypes: Sequence[str], layouts: Sequence[str], epilogues: Sequence[str] = ("none",)
 ) -> list[Case]:
     """Every combination, m = n = k."""

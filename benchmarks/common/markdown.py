@@ -9,18 +9,20 @@ from benchmarks.common.cases import Case
 from benchmarks.common.commit import ROOT
 from benchmarks.common.result_file import read_csv
 from benchmarks.common.target import Target
+from benchmarks.common.times import By
 
 
 def table(words: str, head: Sequence[str], rows: Sequence[Sequence[str]], figures_from: int = 1) -> list[str]:
     """A sentence, which may be empty, a table, and an empty line; nothing without rows. From the column `figures_from`
-    on it is flush right."""
+    on it is flush right; rows that have nothing there are left out."""
+    rows = [row for row in rows if any(row[figures_from:])]
     if not rows:
         return []
     rule = ["---" if column < figures_from else "---:" for column in range(len(head))]
     return [*([words, ""] if words else []), *(f"| {' | '.join(row)} |" for row in (head, rule, *rows)), ""]
 
 
-def part(source: Path, lines: Iterable[str], targets: Iterable[Target] = ()) -> list[str]:
+def page_part(source: Path, lines: Iterable[str], targets: Iterable[Target] = ()) -> list[str]:
     """A page's part: its lines, the targets that its figures miss, and the sentence that makes it reproducible."""
     head, found = read_csv(source)[0], [*lines]
     missed = [f"- {target.what}, {target.asked}: {target.figure}" for target in targets if target.holds is False]
@@ -37,16 +39,17 @@ def link(path: Path) -> str:
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
-def rates(key: Case, by: Mapping[str, float], providers: Iterable[str], digits: int = 0) -> list[str]:
-    """TFLOP/s of each provider; empty where it was not measured."""
+def rates(times: Mapping[Case, By], key: Case, providers: Iterable[str], digits: int = 0) -> list[str]:
+    """TFLOP/s of each provider in a case; empty where it was not measured."""
+    by = times.get(key, {})
     return [f"{key.tflops(by[who]):.{digits}f}" if who in by else "" for who in providers]
 
 
-def times(by: Mapping[str, float], providers: Iterable[str], digits: int = 1) -> list[str]:
+def microseconds(by: By, providers: Iterable[str], digits: int = 1) -> list[str]:
     """Microseconds of each provider; empty where it was not measured."""
     return [f"{by[who]:.{digits}f}" if who in by else "" for who in providers]
 
 
-def ratio(by: Mapping[str, float], over: str, under: str = "tileon") -> str:
+def ratio(by: By, over: str, under: str = "tileon") -> str:
     """A provider's time over another's; empty unless both were measured."""
     return f"{by[over] / by[under]:.2f}" if {over, under} <= by.keys() else ""

@@ -6,6 +6,7 @@ import csv
 import lzma
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -36,12 +37,9 @@ def gpu_name(field: str = "name") -> str:
 
 
 def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{models[0] if models else platform.machine()}, {os.cpu_count()} threads"
+    cpus = Path("/proc/cpuinfo")
+    model = re.search(r"^model name\s*:\s*(.*)$", cpus.read_text() if cpus.exists() else "", re.MULTILINE)
+    return f"{model[1] if model else platform.machine()}, {os.cpu_count()} threads"
 
 
 def _version(module: str) -> str:

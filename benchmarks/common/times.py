@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from benchmarks.common.cases import Case
 from benchmarks.common.result_file import read_csv
@@ -61,24 +61,27 @@ class Comparison:
 
     words: str  # what is multiplied, and in which layout
     peer: str  # as the result files name it: torch or triton
-    values: tuple[float, ...]
-    worst: str = ""  # the case
-    alone: bool = False
+    ratios: tuple[tuple[Any, float], ...]  # by what was measured: a Case, but for what stands `alone`
+    alone: bool
 
     @classmethod
     def of(
-        cls, words: str, ratios: Collection[tuple[Case, float]], peer: str = "torch", *, alone: bool = False
+        cls, words: str, ratios: Iterable[tuple[Any, float]], peer: str = "torch", *, alone: bool = False
     ) -> list[Comparison]:
         """One comparison; none without a case."""
-        values = tuple(ratio for _, ratio in ratios)
-        worst = [f"{key.dtype} {key.short}" for key, ratio in ratios if ratio == min(values)]
-        return [cls(words, peer, values, worst[0], alone)] if values else []
+        found = tuple(ratios)
+        return [cls(words, peer, found, alone)] if found else []
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        return tuple(ratio for _, ratio in self.ratios)
 
     @property
     def cells(self) -> list[str]:
         """Of a table: how many cases, mean and worst."""
-        worst = f"{min(self.values):.2f}" + (f" ({self.worst})" if len(self.values) > 1 else "")
-        return [str(len(self.values)), f"{geometric_mean(self.values):.2f}", worst]
+        key, worst = min(self.ratios, key=lambda item: item[1])
+        place = f" ({key.dtype} {key.short})" if len(self.ratios) > 1 else ""
+        return [str(len(self.ratios)), f"{geometric_mean(self.values):.2f}", f"{worst:.2f}{place}"]
 
 
 class Times(dict[Case, By]):

@@ -1,8 +1,8 @@
 """The Hopper choice's cost model for what fits and judges it: the C++ of csrc/cuda/sm90/heuristics, compiled
 for the host (cost_library.cpp), and its numbers as arrays.
 
-`CONFIG_NUMBERS` and `GPU_NUMBERS` name the fields of config.h's CostNumbers and cost.h's GpuNumbers, in their order.
-The configs' numbers stand in their table, tables.h, and the GPU's in cost_numbers.h.
+The numbers are the fields of config.h's CostNumbers and of cost.h's GpuNumbers, in their order. The configs' stand in
+their table, tables.h, and the GPU's in cost_numbers.h.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -26,16 +27,7 @@ from benchmarks.common.commit import ROOT
 from benchmarks.common.times import By, read_row_times
 
 HEURISTICS = ROOT / "csrc" / "cuda" / "sm90" / "heuristics"
-CONFIG_NUMBERS = (
-    *("start", "per_tile", "per_k", "memory_bytes", "per_k_mn", "unaligned_tile"),
-    *("memory_bytes_a_cta", "l2_bytes_a_tile"),
-)
-GPU_NUMBERS = (
-    *("full_gpu_ns", "not_hidden", "uneven_waves", "l2_bytes", "short_k", "odd_columns", "out_sectors"),
-    *("sm_straddling_k", "sm_straddling_mn", "sm_straddling_tile", "sm_sectors_k", "sm_sectors_mn"),
-    *("l2_straddling_k", "l2_straddling_mn", "l2_sectors_k", "l2_sectors_mn", "hot_line_ns"),
-)
-_WIDTHS = (8, 8, 8, 8, 8, 10, 11, 9)  # of the columns of CONFIG_NUMBERS
+_WIDTHS = (8, 8, 8, 8, 8, 10, 11, 9)  # of the columns that a config's numbers have in tables.h
 SM_COUNT = 132  # of an H200
 _LEFT_OUT = 3.0  # times the best one: what a config counts that was left out of a case as hopeless
 
@@ -54,10 +46,7 @@ class Model:
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
         library.config_name.restype = ctypes.c_char_p
-        count = library.config_count()
-        assert library.config_number_count() == len(CONFIG_NUMBERS)
-        assert library.gpu_number_count() == len(GPU_NUMBERS)
-        self.configs: list[str] = [library.config_name(config).decode() for config in range(count)]
+        self.configs: list[str] = [library.config_name(config).decode() for config in range(library.config_count())]
 
     def tiles(self) -> Array:
         """Of each config: family, as a number, tile_m, tile_n, splits, and whether it is for a few rows."""
@@ -67,9 +56,9 @@ class Model:
         return found
 
     def numbers(self) -> tuple[Array, Array]:
-        """Those in the tree, [configs][CONFIG_NUMBERS] and [GPU_NUMBERS]."""
-        of_configs = np.zeros((len(self.configs), len(CONFIG_NUMBERS)), np.float32)
-        of_gpu = np.zeros(len(GPU_NUMBERS), np.float32)
+        """Those in the tree: of the configs, [config][number], and of the GPU."""
+        of_configs = np.zeros((len(self.configs), self._library.config_number_count()), np.float32)
+        of_gpu = np.zeros(self._library.gpu_number_count(), np.float32)
         self._library.read_numbers(_pointer(of_configs), _pointer(of_gpu))
         return of_configs.astype(float), of_gpu.astype(float)
 
@@ -149,13 +138,11 @@ def write_numbers(of_configs: Array, of_gpu: Array, folder: Path = HEURISTICS) -
     before, table, rows = tables.read_text().partition("constexpr KernelConfig kDenseConfigs[] = {\n")
     for name, values in zip(model().configs, of_configs, strict=True):
         row = next(line for line in rows.splitlines() if line.startswith(f'    {{"{name}",'))
-        columns = zip(values, _WIDTHS, strict=True)
-        numbers = ", ".join(f"{_float(value):>{width}}" for value, width in columns)
+        numbers = ", ".join(f"{_float(value):>{width}}" for value, width in zip(values, _WIDTHS, strict=True))
         rows = rows.replace(row, f"{row[: row.rindex('{')]}{{{numbers}}}}},")
     tables.write_text(before + table + rows)
-    before, table, rest = gpu_numbers.read_text().partition("kGpuNumbers = {\n")
-    lines = [f"    .{name} = {_float(value)},\n" for name, value in zip(GPU_NUMBERS, of_gpu, strict=True)]
-    gpu_numbers.write_text("".join([before, table, *lines, rest[rest.index("};") :]]))
+    texts, text = map(_float, of_gpu), gpu_numbers.read_text()
+    gpu_numbers.write_text(re.sub(r"(?m)^(    \.\w+ = ).*,$", lambda line: f"{line[1]}{next(texts)},", text))
 
 
 def _float(value: float) -> str:

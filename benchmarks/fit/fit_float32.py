@@ -23,14 +23,8 @@ PANEL, PARTS, SKINNY_ROWS = 64, 3, 8  # k of a panel, bfloat16 numbers of a floa
 L2_BYTES_PER_NS = 20000.0  # kLargestL2BytesPerNs of cost.h
 _PORTABLE = ("kPortableStartNs", "kPortableNsPerK", "kPortableProductsPerNs", "kSkinnyBytesPerNs")
 CONSTANTS = ("kSplitBytesPerNs", "kSingleStores", *_PORTABLE)
-_START, _PER_TILE, _PER_K, _BYTES_PER_NS = 2, 3, 4, 5  # behind the tile; before them splits and ctas_per_sm
-_OF_ROW = (_START, _PER_TILE, _PER_K)
+_OF_ROW, _BYTES_PER_NS = (2, 3, 4), 5  # start, per_tile, per_k; memory_bytes: behind the tile, splits and ctas_per_sm
 _PULL = (0.002, 0.001, 0.0)  # towards the numbers of bf16x6.h
-
-
-def read_constants() -> Array:
-    found = dict(re.findall(r"constexpr double (k\w+) = ([\d.]+);", HEADER.read_text()))
-    return np.array([float(found[name]) for name in CONSTANTS])
 
 
 def expected_ns(table: Table, pairs: Pairs, sm_count: int, of_rows: Array, constants: Array) -> Array:
@@ -64,7 +58,8 @@ def portable_ns(pairs: Pairs, constants: Array) -> Array:
 def main() -> None:
     arguments, table, portable = command_line(__doc__), Table(HEADER), Table(fit_portable.HEADER)
     pairs, others = Pairs(arguments.sweep, table.names), Pairs(arguments.sweep, portable.names)
-    constants, rows = read_constants(), len(table.names)
+    found = dict(re.findall(r"constexpr double (k\w+) = ([\d.]+);", HEADER.read_text()))
+    constants, rows = np.array([float(found[name]) for name in CONSTANTS]), len(table.names)
 
     def numbers(logs: Array) -> tuple[Array, Array]:
         return np.exp(logs[: 3 * rows]).reshape(rows, 3), np.exp(logs[3 * rows :])

@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.common.cases import Case
+from benchmarks.common.commit import ROOT
 from benchmarks.common.times import Times, read_row_times
+from benchmarks.fit.cost_model import Array as Array
 
-CSRC = Path(__file__).resolve().parents[2] / "csrc"
+CSRC = ROOT / "csrc"
 LAUNCH_NS = 2000.0  # of an empty kernel between two events: the same for all rows, and left out of the models
 _ROW = re.compile(
     r'\{"(?P<name>\w+)",[^{}]*\{Family::(?!kNarrow)\w+,(?P<tile>[^}]*)\},?(?P<numbers>(?:\s*\{[^{}]*\})?[^{}]*)\}'
@@ -26,7 +26,6 @@ _ROW = re.compile(
 _TILE_NUMBERS = 8  # at most
 _STEP = 1e-5  # of finite differences
 
-Array = npt.NDArray[Any]
 Model = Callable[[Array], Array]  # logarithms of the numbers -> nanoseconds of every pair
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 
-from benchmarks.common.cases import LAYOUTS, Case, Shape, drawn, squares
+from benchmarks.common.cases import LAYOUTS, Case, Shape, drawn, square_cases
 from benchmarks.subjects.float32 import layer_cases
 from benchmarks.subjects.squares16 import DTYPES, LINEAR_SHAPES, OTHER_LAYOUT_SQUARES, SQUARES
 
@@ -95,8 +95,8 @@ def model_layers(rows_each: int, seed: int = 0) -> list[Case]:
 
 def _sweep() -> list[Case]:
     cases = (
-        squares(SQUARES, ["float16"], ["NN", "NT"], ["none"])
-        + squares(OTHER_LAYOUT_SQUARES, ["float16"], ["TN", "TT"], ["none"])
+        square_cases(SQUARES, ["float16"], ["NN", "NT"])
+        + square_cases(OTHER_LAYOUT_SQUARES, ["float16"], ["TN", "TT"])
         + [Case("bfloat16", "NT", *shape) for shape in LINEAR_SHAPES]
         + rectangles()
         + [Case("bfloat16", layout, *shape) for layout in ("NN", "NT") for shape in LONG_K_SHAPES + SHORT_K_SHAPES]
@@ -116,7 +116,7 @@ def _random() -> list[Case]:
 
 
 def _float32_rows() -> list[Case]:
-    small = squares(range(128, 2049, 128), ["float32"], ["NN"], ["none"])
+    small = square_cases(range(128, 2049, 128), ["float32"], ["NN"])
     return list(dict.fromkeys(float32_rectangles(180) + small + layer_cases()))
 
 

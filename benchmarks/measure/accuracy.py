@@ -35,7 +35,7 @@ def errors(result: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[floa
 
 @torch.inference_mode()
 def _rows(case: Case, device: torch.device) -> Iterator[list[object]]:
-    torch.set_float32_matmul_precision("high" if case.allow_tf32 else "highest")
+    torch.set_float32_matmul_precision("high" if case.dtype == "tf32" else "highest")
     operands = make_operands(case, device)
     try:
         calls = {"tileon": tileon_call(case, operands), "torch": torch_call(case, operands)}

@@ -17,7 +17,6 @@ import math
 
 import torch
 
-import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import DATA, FORMATS, Case, Operands, Shape, make_operands
 from benchmarks.common.command import command_line, parse_shapes, some_of, tabulate
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 
 import torch
 
-import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.command import command_line, parse_sizes, tabulate
 from benchmarks.common.timing import Arm, time_arms
 
@@ -23,10 +22,10 @@ COLUMNS = ("operands", "format", "m", "n", "k", "threads", "median_us", "speed",
 FORMATS = ("mxfp8", "mxfp4", "nvfp4", "int8_row", "fp8_row")
 PAIRS = (*((name, name) for name in FORMATS), ("mxfp8", "mxfp4"))  # the last is called mixed
 BFLOAT16 = torch.bfloat16
-TORCH = ("torch", "bfloat16")
+TORCH = "torch bfloat16"
 
 
-def _arms(m: int, n: int, k: int) -> dict[tuple[str, str], Arm]:
+def _arms(m: int, n: int, k: int) -> dict[str, Arm]:
     """By operands and format, torch's layer first."""
     ops = torch.ops.tileon
     generator = torch.Generator().manual_seed(0)
@@ -39,33 +38,28 @@ def _arms(m: int, n: int, k: int) -> dict[tuple[str, str], Arm]:
 
     arms = {TORCH: Arm(lambda: torch.nn.functional.linear(wide_x, wide_weight))}
     for name, (codes, scale) in of_weight.items():
-        arms["weight_only", name] = product(wide_x, codes, None, scale)
+        arms[f"weight_only {name}"] = product(wide_x, codes, None, scale)
     for x_name, name in PAIRS:
         (x_codes, x_scale), (codes, scale) = of_x[x_name], of_weight[name]
-        arms["both", name if x_name == name else "mixed"] = product(x_codes, codes, x_scale, scale)
+        arms[f"both {name if x_name == name else 'mixed'}"] = product(x_codes, codes, x_scale, scale)
     return arms
 
 
 @torch.inference_mode()
 def _rows(m: int, n: int, k: int, arguments: argparse.Namespace) -> Iterator[list[object]]:
-    arms = _arms(m, n, k)
-    timings = time_arms(
-        {" ".join(what): arm for what, arm in arms.items()},
-        torch.device("cpu"),
-        seconds=arguments.seconds,
-        warmup_seconds=arguments.warmup_seconds,
-    )
-    peer = timings[" ".join(TORCH)].median_us
-    for operands, name in arms:
-        us = timings[f"{operands} {name}"].median_us
-        provider = "torch" if operands == "torch" else "tileon"
-        yield [operands, name, m, n, k, torch.get_num_threads(), f"{us:.1f}", f"{peer / us:.3f}", provider]
+    limits = {"seconds": arguments.seconds, "warmup_seconds": arguments.warmup_seconds}
+    timings = time_arms(_arms(m, n, k), torch.device("cpu"), **limits)
+    for what, timing in timings.items():
+        figures = [f"{timing.median_us:.1f}", f"{timings[TORCH].median_us / timing.median_us:.3f}"]
+        provider = "torch" if what == TORCH else "tileon"
+        yield [*what.split(), m, n, k, torch.get_num_threads(), *figures, provider]
 
 
 def main() -> int:
     parser = command_line(__doc__, device=False, seconds=20.0, warmup=2.0)
     parser.add_argument("--threads", type=int, default=1, help="of torch's (default 1)")
-    parser.add_argument("--rows", default="1,16,256", help="m[,m...] (default 1,16,256)")
+    rows_help = "m[,m...] (default 1,16,256)"
+    parser.add_argument("--rows", type=lambda text: [*map(int, text.split(","))], default=[1, 16, 256], help=rows_help)
     size_help = "NxK of the weight (default 2048x2048)"
     parser.add_argument("--size", type=lambda text: parse_sizes(text, "NxK"), default=[(2048, 2048)], help=size_help)
     arguments = parser.parse_args()
@@ -73,9 +67,7 @@ def main() -> int:
     timing = (
         f"perf_counter, {arguments.threads} threads, interleaved arms, median of about {arguments.seconds:g} s a shape"
     )
-    rows = (
-        row for n, k in arguments.size for m in map(int, arguments.rows.split(",")) for row in _rows(m, n, k, arguments)
-    )
+    rows = (row for n, k in arguments.size for m in arguments.rows for row in _rows(m, n, k, arguments))
     return tabulate(arguments.csv, COLUMNS, rows, timing, timing=timing)
 
 

@@ -65,11 +65,10 @@ def main() -> int:
     arguments = parser.parse_args()
     device, calls, batches = arguments.device, arguments.calls, arguments.batches
     words = f"{SIZE}x{SIZE}x{SIZE} {arguments.dtype} on {device.type}, median of {batches} batches of {calls} calls"
-    dtype = TORCH_DTYPES[arguments.dtype]
     rows = (
         ["matmul", state, provider, f"{us:.3f}"]
         for state in _STATES
-        for provider, us in measure(state, device, dtype, calls=calls, batches=batches).items()
+        for provider, us in measure(state, device, TORCH_DTYPES[arguments.dtype], calls=calls, batches=batches).items()
     )
     return tabulate(arguments.csv, COLUMNS, rows, words, timing=words)
 

@@ -179,10 +179,9 @@ def _report(arguments: argparse.Namespace, device: torch.device) -> None:
 def _process(rank: int, arguments: argparse.Namespace, store: str) -> None:
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")  # NVLink multicast is not everywhere; the figures do without
     device = torch.device("cuda", rank) if arguments.device == "cuda" else torch.device("cpu")
-    backend = "gloo"
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(device)
-        backend = "cpu:gloo,cuda:nccl"
     dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=arguments.devices)
     try:
         _report(arguments, device)

@@ -52,7 +52,7 @@ def _time(
     when it returns. NotOffered where no provider computes the case."""
     case, missing, keep = item.case, [], ["tileon"]
     arms: dict[str, Arm] = {}
-    torch.set_float32_matmul_precision("high" if case.allow_tf32 else "highest")
+    torch.set_float32_matmul_precision("high" if case.dtype == "tf32" else "highest")
     operands = make_operands(case, arguments.device)
     for provider in item.providers or ():
         try:

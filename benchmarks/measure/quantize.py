@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import FORMATS
 from benchmarks.common.command import command_line, parse_sizes, some_of, tabulate
 from benchmarks.common.timing import Arm, clock_words, time_arms
@@ -23,9 +22,7 @@ from benchmarks.common.timing import Arm, clock_words, time_arms
 COLUMNS = ("op", "format", "m", "k", "bytes", "median_us", "tb_s", "provider")
 QUANTIZED = ("mxfp8", "mxfp4", "nvfp4")  # mixed is a product of two of them
 
-
-# By op and format: the bytes that it must read and write, and the call.
-Movements = dict[tuple[str, str], tuple[int, Callable[[], object]]]
+Movements = dict[str, tuple[int, Callable[[], object]]]  # by op and format: bytes read and written, and the call
 
 
 def _nbytes(*tensors: torch.Tensor) -> int:
@@ -40,10 +37,10 @@ def _of_format(x: torch.Tensor, name: str) -> Movements:
     scale = ops.unpack_scales(packed, rows, columns)
     quantized, packing = _nbytes(x, data, packed), _nbytes(scale, packed)
     return {
-        ("quantize", name): (quantized, lambda: ops.quantize(x, name, scale_rounding="floor")),
-        ("dequantize", name): (quantized, lambda: ops.dequantize(data, packed, name, out_dtype=torch.bfloat16)),
-        ("pack_scales", name): (packing, lambda: ops.pack_scales(scale)),
-        ("unpack_scales", name): (packing, lambda: ops.unpack_scales(packed, rows, columns)),
+        f"quantize {name}": (quantized, lambda: ops.quantize(x, name, scale_rounding="floor")),
+        f"dequantize {name}": (quantized, lambda: ops.dequantize(data, packed, name, out_dtype=torch.bfloat16)),
+        f"pack_scales {name}": (packing, lambda: ops.pack_scales(scale)),
+        f"unpack_scales {name}": (packing, lambda: ops.unpack_scales(packed, rows, columns)),
     }
 
 
@@ -53,13 +50,13 @@ def _rows(m: int, k: int, arguments: argparse.Namespace, device: torch.device) -
     generator = torch.Generator(device=device).manual_seed(0)
     x = torch.randn(m, k, generator=generator, device=device).to(torch.bfloat16)
     target = torch.empty_like(x)
-    moved: Movements = {("copy", "bfloat16"): (_nbytes(x, target), lambda: target.copy_(x))}
+    moved: Movements = {"copy bfloat16": (_nbytes(x, target), lambda: target.copy_(x))}
     for name in arguments.format:
         moved |= _of_format(x, name)
-    arms = {" ".join(what): Arm(call) for what, (_, call) in moved.items()}
+    arms = {what: Arm(call) for what, (_, call) in moved.items()}
     timings = time_arms(arms, device, seconds=arguments.seconds, warmup_seconds=arguments.warmup_seconds)
-    for (op, name), (count, _) in moved.items():
-        us = timings[f"{op} {name}"].median_us
+    for what, (count, _) in moved.items():
+        us, (op, name) = timings[what].median_us, what.split()
         yield [op, name, m, k, count, f"{us:.2f}", f"{count / us * 1e-6:.4g}", "copy" if op == "copy" else "tileon"]
 
 

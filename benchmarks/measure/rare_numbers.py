@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import torch
 
-import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import FORMATS, Case, Operands, make_operands
 from benchmarks.common.command import command_line, gpu_arguments, tabulate
 from benchmarks.common.timing import Arm, clock_words, time_arms

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import torch
 
-import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import LAYOUTS, Case, drawn, make_operands
 from benchmarks.common.command import command_line, finish, for_each, gpu_arguments
 from benchmarks.common.result_file import CsvWriter

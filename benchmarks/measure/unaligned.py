@@ -18,33 +18,27 @@ from __future__ import annotations
 
 import statistics
 import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 
-import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.command import command_line, gpu_arguments, some_of, tabulate
 from benchmarks.common.timing import cold_graph_arm, time_arms
+from benchmarks.measure.peers.providers import Call
 from tileon_ops._rules import configs
 
 COLUMNS = ("op", "dtype", "case", "m", "n", "k", "provider", "mode", "median_us")
-SIZES = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 1024, 2048)
-ODD_SIZES = (255, 511, 1023, 2047, 4095)
-LENGTH_SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
 LENGTH = 588  # of 16-bit elements: 73.5 times 16 bytes
 VOCABULARY, FEATURES = 50257, 768
-VOCABULARY_ROWS = (1, 16, 64, 256, 1024, 4096)
-CASES: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(("odd", "odd_b", "step_a"), SIZES),
-    "odd_size": ODD_SIZES,
-    **dict.fromkeys(("k588", "k588_a", "n588_b", "n588_out"), LENGTH_SIZES),
-    "n50257": VOCABULARY_ROWS,
+CASES: dict[str, tuple[int, ...]] = {  # sizes by case
+    **dict.fromkeys(("odd", "odd_b", "step_a"), (*range(32, 257, 32), 320, 384, 512, 1024, 2048)),
+    "odd_size": (255, 511, 1023, 2047, 4095),
+    **dict.fromkeys(("k588", "k588_a", "n588_b", "n588_out"), (64, 128, 256, 512, 1024, 2048, 4096)),
+    "n50257": (1, 16, 64, 256, 1024, 4096),
 }
 _LINEAR = ("k588", "n588_out", "n50257")  # NT
 GATHER_LIMIT = 1024**3  # products beyond it only cost time there
 _VECTOR_BYTES = 16
-
-Call = Callable[[], torch.Tensor]
 
 
 def operands(case: str, size: int, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:

@@ -144,9 +144,8 @@ def _by_kind(source: Path, words: str, peer: str, which: Which, style: str = "")
     """One for each format, and for each kind of data on which the format's speed depends."""
     times, found = {data: read_times(source, data)[1].where(which) for data in DATA}, []
     for label, (name, kinds) in _KINDS.items():
-        ratios = [item for data in kinds for item in quotients(times[data], peer).items()]
-        values = tuple(ratio for key, ratio in ratios if key.dtype == name)
-        found += [Comparison(f"{label}: {words}", style or peer, values)] if values else []
+        ratios = [item for data in kinds for item in quotients(times[data], peer).items() if item[0].dtype == name]
+        found += Comparison.of(f"{label}: {words}", ratios, style or peer)
     return found
 
 
@@ -159,9 +158,9 @@ def over_dequantize(source: Path) -> list[Comparison]:
 def over_bfloat16(source: Path) -> list[Comparison]:
     """By rows of `a`: each format apart where some are faster than bfloat16 and others slower."""
     peer, normal = "torch_bf16", read_times(source, "normal")[1]
-    few = tuple(quotients(normal.where(lambda key: not key.is_square), *reversed(GRAPHS)).values())
+    few = quotients(normal.where(lambda key: not key.is_square), *reversed(GRAPHS)).items()
     return [
-        *([Comparison("all formats: 1 to 64 rows", peer, few)] if few else []),
+        *Comparison.of("all formats: 1 to 64 rows", few, peer),
         *_by_kind(source, "128 to 1024 rows", peer, lambda key: key.m <= 1024 < key.n),
         *_by_kind(source, "2048 to 8192 rows", peer, lambda key: key.m >= 2048),
     ]
@@ -170,8 +169,7 @@ def over_bfloat16(source: Path) -> list[Comparison]:
 @of_file(SOURCE)
 def over_triton(source: Path) -> list[Comparison]:
     found = _by_kind(source, "squares", "triton", lambda key: key.is_square)
-    values = tuple(value for one in found for value in one.values)
-    return [Comparison("mxfp8, mxfp4, mixed: squares", "triton", values)] if values else []
+    return Comparison.of("mxfp8, mxfp4, mixed: squares", [item for one in found for item in one.ratios], "triton")
 
 
 # The figure: against cuBLAS on bfloat16 operands, over k and over the rows of a.

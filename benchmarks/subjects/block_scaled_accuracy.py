@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from benchmarks.common.markdown import part as page_part
-from benchmarks.common.markdown import table
+from benchmarks.common.markdown import page_part, table
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Target, each_target
 from benchmarks.subjects.block_scaled import FORMATS

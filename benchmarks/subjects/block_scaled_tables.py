@@ -6,12 +6,11 @@ import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks.common import markdown
 from benchmarks.common.cases import DATA, Case
-from benchmarks.common.markdown import rates, ratio, table
+from benchmarks.common.markdown import microseconds, page_part, rates, ratio, table
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Target
-from benchmarks.common.times import By, Times, quotients, read_times, square
+from benchmarks.common.times import Times, quotients, read_times, square
 from benchmarks.subjects import block_scaled
 from benchmarks.subjects.block_scaled import EVENTS, FORMATS, GRAPHS, PORTABLE, SOURCE, SQUARES, WEIGHT
 
@@ -38,9 +37,9 @@ _FORMS = (
 )
 
 
-def _rates_and_rivals(key: Case, by: By, providers: Iterable[str]) -> list[str]:
+def _rates_and_rivals(times: Times, key: Case, providers: Iterable[str]) -> list[str]:
     """TFLOP/s of the providers, and how many times the rivals' rates ours is."""
-    return [*rates(key, by, providers), *(ratio(by, who) for who in _RIVALS)]
+    return [*rates(times, key, providers), *(ratio(times[key], who) for who in _RIVALS)]
 
 
 def _columns(providers: Iterable[str]) -> list[str]:
@@ -60,13 +59,13 @@ def portable_part(source: Path) -> list[str]:
     providers, found = ("tileon", *_RIVALS), block_scaled.portable_targets(source.parent)
     shapes = dict.fromkeys((key.m, key.n, key.k) for key in times)
     rows = [
-        [key.dtype, f"{key.m} x {key.n} x {key.k}", *_rates_and_rivals(key, times[key], providers)]
+        [key.dtype, f"{key.m} x {key.n} x {key.k}", *_rates_and_rivals(times, key, providers)]
         for key in (Case(name, "NT", *shape) for name, shape in itertools.product(FORMATS, shapes))
         if "tileon" in times.get(key, {})
     ]
     words = f"By the portable kernels, TFLOP/s, float16 out ({head.get('timing', '')}). {_PEER_SENTENCE}:"
     lines = table(words, ["format", "m x n x k", *_columns(providers)], rows, 2)
-    return markdown.part(source, lines + _nothing_to_compare(found), found)
+    return page_part(source, lines + _nothing_to_compare(found), found)
 
 
 @of_file(SOURCE)
@@ -75,7 +74,7 @@ def part(source: Path) -> list[str]:
     head, found = read_times(source)[0], block_scaled.targets(source.parent)
     of_kind = {data: read_times(source, data)[1] for data in DATA}
     rows = [
-        [name, data, str(key.m), *_rates_and_rivals(key, times[key], PROVIDER_WORDS)]
+        [name, data, str(key.m), *_rates_and_rivals(times, key, PROVIDER_WORDS)]
         for name in FORMATS
         for data, times in of_kind.items()
         for key in sorted((key for key in times if key.dtype == name and key.is_square), key=lambda key: -key.m)
@@ -92,7 +91,7 @@ def part(source: Path) -> list[str]:
         *_more_rows_table(of_kind["normal"]),
         *_nothing_to_compare(found),
     ]
-    return markdown.part(source, lines, found)
+    return page_part(source, lines, found)
 
 
 def _sweep_table(times: Times) -> list[str]:
@@ -102,8 +101,7 @@ def _sweep_table(times: Times) -> list[str]:
     rows, all_k = [], sorted({key.k for key in mine if key.m == size})
     for name, who in itertools.product(FORMATS, EVENTS):
         keys = [Case(name, "NT", size, size, k) for k in all_k]
-        cells = [cell for key in keys for cell in rates(key, times.get(key, {}), (who,))]
-        rows += [[name, PROVIDER_WORDS[who], *cells]] if any(cells) else []
+        rows.append([name, PROVIDER_WORDS[who], *(cell for key in keys for cell in rates(times, key, [who]))])
     words = f"TFLOP/s over k, m = n = {size}, normal data:"
     return table(words, ["format", "", *(f"k = {k}" for k in all_k)], rows, 2)
 
@@ -112,7 +110,7 @@ def _rows_table(times: Times, words: str, columns: list[str], providers: tuple[s
     """Microseconds of the products that all of these were measured in, and the last one's time over the others'."""
     rows = [
         [
-            *(name, f"{key.n} x {key.k}", str(key.m), *markdown.times(by, providers)),
+            *(name, f"{key.n} x {key.k}", str(key.m), *microseconds(by, providers)),
             *(ratio(by, providers[-1], who) for who in providers[:-1]),
         ]
         for name in FORMATS
@@ -148,8 +146,7 @@ def headline_part(source: Path) -> list[str]:
     size, of_kind = SQUARES[0], {data: read_times(source, data)[1] for data in DATA}
     rows = []
     for name, data in [*((name, "normal") for name in FORMATS), ("mxfp4", "tutorial")]:
-        by = of_kind[data].get(square(name, "NT", size), {})
-        rows += [[name, data, *rates(square(name, "NT", size), by, PROVIDER_WORDS)]] if "tileon" in by else []
+        rows.append([name, data, *rates(of_kind[data], square(name, "NT", size), PROVIDER_WORDS)])
     words = (
         f"Block-scaled products, TFLOP/s at m = n = k = {size}, of normal random data; mxfp4 of random "
         "scales too (tutorial), which its route by int8 does not take. Triton is one kernel with `tl.dot_scaled`; the "
@@ -170,11 +167,7 @@ def _by_rows_table(times: Times) -> list[str]:
         f"By rows of `a`: the time of {CUBLAS} operands over ours, with a weight of {WEIGHT} x {WEIGHT}, normal data, "
         "up to 64 rows by CUDA-graph replay. Below 1 cuBLAS is the faster one:"
     )
-    return table(
-        words,
-        ["format", *(f"{rows} rows" if rows > 1 else "1 row" for rows in numbers)],
-        [line for line in lines if any(line[1:])],
-    )
+    return table(words, ["format", *(f"{rows} rows" if rows > 1 else "1 row" for rows in numbers)], lines)
 
 
 # Of docs/block_scaled_on_hopper.md.
@@ -185,7 +178,7 @@ def _forms(source: Path) -> list[str]:
     lines = []
     for data, provider, words in _FORMS:
         times, keys = read_times(source, data)[1], [square("mxfp4", "NT", size) for size in SQUARES]
-        pairs = [rates(key, times.get(key, {}), (provider, "torch_dequantize")) for key in keys]
+        pairs = [rates(times, key, (provider, "torch_dequantize")) for key in keys]
         lines.append([words, *(f"{ours} ({peer})" if ours and peer else "" for ours, peer in pairs)])
     words = (
         "TFLOP/s at m = n = k, preparing included; in brackets a compiled dequantization and cuBLAS in the same run. "
@@ -196,7 +189,7 @@ def _forms(source: Path) -> list[str]:
 
 def _page_part(lines_of: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
     """A part with the sentence of where it is from."""
-    return of_file(SOURCE)(lambda source: markdown.part(source, lines_of(source)))
+    return of_file(SOURCE)(lambda source: page_part(source, lines_of(source)))
 
 
 few_rows_part = _page_part(lambda source: _few_rows_table(read_times(source, "normal")[1]))

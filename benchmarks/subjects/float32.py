@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.common.cases import Case, Work
-from benchmarks.common.cases import squares as square_cases
-from benchmarks.common.markdown import part as page_part
-from benchmarks.common.markdown import rates, ratio, table
+from benchmarks.common.cases import Case, Work, square_cases
+from benchmarks.common.markdown import page_part, rates, ratio, table
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Asked, Target, each_target, targets_of
 from benchmarks.common.times import Comparison, Times, read_times, rectangles, square
@@ -38,8 +36,8 @@ def work() -> list[Work]:
     """Squares, NN and NT; TN, TT and a fused epilogue from 1024; and the layers."""
     dtype = ["float32"]
     cases = (
-        square_cases(SQUARES, dtype, _LAYOUTS, ["none"])
-        + square_cases((1024, 2048, 4096), dtype, ["TN", "TT"], ["none"])
+        square_cases(SQUARES, dtype, _LAYOUTS)
+        + square_cases((1024, 2048, 4096), dtype, ["TN", "TT"])
         + square_cases(EPILOGUE_SQUARES, dtype, ["NN"], ["bias+leaky_relu"])
         + layer_cases()
     )
@@ -105,17 +103,16 @@ def comparisons(source: Path) -> list[Comparison]:
 
 def _rates(times: Times, key: Case) -> list[str]:
     """Ours, torch's, and how many times torch's ours is."""
-    by = times.get(key, {})
-    return [*rates(key, by, _PROVIDERS, 1), ratio(by, "torch")]
+    return [*rates(times, key, _PROVIDERS, 1), ratio(times.get(key, {}), "torch")]
 
 
 def _square_table(times: Times) -> list[str]:
-    rows = []
-    for size in _SHOWN_SQUARES:
-        keys = [square("float32", layout, size) for layout in _LAYOUTS]
-        rows.append([str(size), *(cell for key in keys for cell in _rates(times, key))])
+    rows = [
+        [str(size), *(cell for layout in _LAYOUTS for cell in _rates(times, square("float32", layout, size)))]
+        for size in _SHOWN_SQUARES
+    ]
     columns = [f"{layout} {column}" for layout in _LAYOUTS for column in _COLUMNS]
-    return table("", ["m = n = k", *columns], [row for row in rows if any(row[1:])])
+    return table("", ["m = n = k", *columns], rows)
 
 
 def _gradient_table(times: Times) -> list[str]:
@@ -128,7 +125,6 @@ def _gradient_table(times: Times) -> list[str]:
 
 @of_file(SOURCE)
 def part(source: Path) -> list[str]:
-    """The page's part."""
     head, times = read_times(source)
     words = (
         "float32 without TF32, by the library's choice of a kernel, against torch (cuBLAS), TFLOP/s "

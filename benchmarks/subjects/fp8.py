@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.common.cases import FP8_PAIRINGS, Work
-from benchmarks.common.cases import squares as square_cases
-from benchmarks.common.markdown import part as page_part
-from benchmarks.common.markdown import rates, ratio, table
+from benchmarks.common.cases import FP8_PAIRINGS, Work, square_cases
+from benchmarks.common.markdown import page_part, rates, ratio, table
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Asked, Target, mean_target, targets_of
 from benchmarks.common.times import Comparison, Ratios, Times, read_times, square, squares
@@ -71,7 +69,7 @@ def _rows(times: Times, name: str) -> list[list[str]]:
         key = square(name, "NT", size)
         by = times.get(key, {})
         if by:
-            cells = [cell for ours, peer in pairs for cell in (*rates(key, by, (ours, peer)), ratio(by, peer, ours))]
+            cells = [cell for ours, peer in pairs for cell in (*rates(times, key, (ours, peer)), ratio(by, peer, ours))]
             rows.append([name, str(size), *cells])
     means = [times.ratios(_KEYS[name], peer, ours) for ours, peer in pairs]
     if any(means):
@@ -82,7 +80,6 @@ def _rows(times: Times, name: str) -> list[list[str]]:
 
 @of_file(SOURCE)
 def part(source: Path) -> list[str]:
-    """The page's part."""
     head, times = read_times(source)
     pairs = [[who.replace("_", " ") for who in pair] for pair in ACCUMULATIONS.values()]
     columns = [column for ours, peer in pairs for column in (ours, peer, f"{ours} / {peer}")]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.common import markdown
-from benchmarks.common.cases import Case, Work
-from benchmarks.common.cases import squares as square_cases
-from benchmarks.common.markdown import rates, table
+from benchmarks.common.cases import Case, Work, square_cases
+from benchmarks.common.markdown import microseconds, page_part, rates, ratio, table
 from benchmarks.common.result_file import of_file
 from benchmarks.common.target import Asked, Target, each_target, targets_of
 from benchmarks.common.times import Comparison, Ratios, Times, Which, read_times, rectangles, square, squares
@@ -35,11 +33,10 @@ def work() -> list[Work]:
     """Squares, NN and NT, up to 1408 in float16 by CUDA-graph replay as well; TN and TT; a fused epilogue; linear
     layers, NT, from 1 to 8192 rows against four weights."""
     found = []
-    for case in square_cases(SQUARES, DTYPES, ["NN", "NT"], ["none"]):
+    for case in square_cases(SQUARES, DTYPES, ["NN", "NT"]):
         graphs = ("tileon_graph", "torch_graph") if case.dtype == "float16" and case.m in GRAPH_SQUARES else ()
         found.append(Work(case, ("tileon", "torch", "triton", *graphs)))
-    others = square_cases(OTHER_LAYOUT_SQUARES, DTYPES, ["TN", "TT"], ["none"])
-    found += [Work(case, ("tileon", "torch")) for case in others]
+    found += [Work(case, ("tileon", "torch")) for case in square_cases(OTHER_LAYOUT_SQUARES, DTYPES, ["TN", "TT"])]
     fused = square_cases(EPILOGUE_SQUARES, DTYPES, ["NN"], ["bias+leaky_relu"])
     found += [Work(case, ("tileon", "tileon_plain", "torch")) for case in fused]
     return found + [Work(Case("bfloat16", "NT", *shape), ("tileon", "torch")) for shape in LINEAR_SHAPES]
@@ -116,7 +113,7 @@ def _rate_table(times: Times) -> list[str]:
     providers, rows = ("tileon", "torch", "triton"), []
     for size in _SHOWN_SQUARES:
         keys = [square(dtype, "NN", size) for dtype in DTYPES]
-        rows.append([str(size), *(cell for key in keys for cell in rates(key, times.get(key, {}), providers))])
+        rows.append([str(size), *(cell for key in keys for cell in rates(times, key, providers))])
     return table("TFLOP/s, NN:", ["m = n = k", *(f"{dtype} {who}" for dtype in DTYPES for who in providers)], rows)
 
 
@@ -139,20 +136,15 @@ def _square_table(times: Times) -> list[str]:
 
 
 def _graph_table(times: Times) -> list[str]:
-    def mean(layout: str, first: int, last: int) -> str:
-        return _mean(times.ratios(_graphs(layout, first, last), "torch_graph", "tileon_graph"))
+    def cells(layout: str, first: int, last: int) -> list[str]:
+        by = times.get(square("float16", layout, first), {}) if first == last else {}
+        mean = _mean(times.ratios(_graphs(layout, first, last), "torch_graph", "tileon_graph"))
+        return [*microseconds(by, ("tileon_graph", "torch_graph"), 2), mean]
 
-    rows = []
-    for size in sorted({key.m for key, by in times.items() if "tileon_graph" in by}):
-        cells = [str(size)]
-        for layout in ("NN", "NT"):
-            by = times.get(square("float16", layout, size), {})
-            cells += [*markdown.times(by, ("tileon_graph", "torch_graph"), 2), mean(layout, size, size)]
-        rows.append(cells)
-    if rows:
-        for first, last, _ in _GRAPH_RANGES:
-            means = [mean(layout, first, last) for layout in ("NN", "NT")]
-            rows.append([f"mean of {first} to {last}", "", "", means[0], "", "", means[1]])
+    sizes = sorted({key.m for key, by in times.items() if "tileon_graph" in by})
+    ranges = {str(size): (size, size) for size in sizes}
+    ranges |= {f"mean of {first} to {last}": (first, last) for first, last, _ in _GRAPH_RANGES}
+    rows = [[words, *cells("NN", *ends), *cells("NT", *ends)] for words, ends in ranges.items()]
     columns = [f"{layout} {what}" for layout in ("NN", "NT") for what in ("tileon", "torch", "torch / tileon")]
     words = "Microseconds of a float16 square by CUDA-graph replay, back to back with warm operands:"
     return table(words, ["m = n = k", *columns], rows)
@@ -161,9 +153,9 @@ def _graph_table(times: Times) -> list[str]:
 def _fused_table(times: Times) -> list[str]:
     rows = []
     for key, by in _fused(times).items():
-        plain, ours, torch = markdown.times(by, _FUSED)
+        plain, ours, torch = microseconds(by, _FUSED)
         over = f"{100 * (by['tileon'] / by['tileon_plain'] - 1):+.1f} %"
-        rows.append([f"{key.dtype} {key.short}", plain, ours, over, torch, markdown.ratio(by, "torch")])
+        rows.append([f"{key.dtype} {key.short}", plain, ours, over, torch, ratio(by, "torch")])
     head = ["squares, NN", "tileon, plain", "tileon, fused", "fused over plain", "torch", "torch / tileon"]
     return table("Microseconds with `bias` and `leaky_relu`; torch takes two kernels:", head, rows)
 
@@ -186,9 +178,8 @@ def linear_table(times: Times, dtype: str = "bfloat16") -> list[str]:
 
 @of_file(SOURCE)
 def part(source: Path) -> list[str]:
-    """The page's part."""
     head, times = read_times(source)
     words = f"float16 and bfloat16 against their peers: {head.get('timing', '')}. No size is treated specially."
     tables = (_rate_table, _square_table, _graph_table, _fused_table, linear_table)
     lines = [words, "", *(line for make in tables for line in make(times))]
-    return markdown.part(source, lines, targets(source.parent))
+    return page_part(source, lines, targets(source.parent))

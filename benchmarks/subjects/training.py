@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.common.markdown import part as page_part
-from benchmarks.common.markdown import ratio, table, times
+from benchmarks.common.markdown import microseconds, page_part, ratio, table
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Target, limit_target
 from benchmarks.common.times import Comparison, by_provider, quotients
@@ -80,10 +78,6 @@ def targets(results: Path) -> list[Target]:
 # Comparisons of the overview, and lines of README's table, which has them one by one.
 
 
-def _compared(words: str, values: Iterable[float]) -> list[Comparison]:
-    return [Comparison(words, "torch", found, alone=True) for found in [tuple(values)] if found]
-
-
 @of_file(LAYER)
 def layer_comparisons(source: Path) -> list[Comparison]:
     """By pass: eager against eager, compiled against compiled."""
@@ -91,7 +85,8 @@ def layer_comparisons(source: Path) -> list[Comparison]:
     for which, words in PASSES.items():
         mine = {key: by for key, by in found.items() if key[0] == which}
         over = [quotients(mine, peer, ours) for peer, (ours, _) in _LAYER_LIMITS.items()]
-        lines += _compared(f"linear layer, {words}", [by[key] for key in mine for by in over if key in by])
+        ratios = [(key, by[key]) for key in mine for by in over if key in by]
+        lines += Comparison.of(f"linear layer, {words}", ratios, alone=True)
     return lines
 
 
@@ -99,15 +94,15 @@ def layer_comparisons(source: Path) -> list[Comparison]:
 def parallel_comparisons(source: Path) -> list[Comparison]:
     """Over m, direction and number of devices."""
     found = by_provider(read_csv(source)[1], "m", "direction", "devices")
-    return _compared("MLP on 1 and 2 GPUs", quotients(found).values())
+    return Comparison.of("MLP on 1 and 2 GPUs", quotients(found).items(), alone=True)
 
 
 @of_file(HOST)
 def host_comparisons(source: Path) -> list[Comparison]:
     """In each state, by our provider."""
     found = by_provider(read_csv(source)[1], "state")
-    over = {HOST_FUNCTIONS[ours]: quotients(found, "torch", ours).values() for ours in _OURS}
-    return [one for name, values in over.items() for one in _compared(f"host time of {name}", values)]
+    over = {f"host time of {HOST_FUNCTIONS[ours]}": quotients(found, "torch", ours) for ours in _OURS}
+    return [one for words, ratios in over.items() for one in Comparison.of(words, ratios.items(), alone=True)]
 
 
 @of_file(LAYER)
@@ -140,7 +135,7 @@ def layer_part(source: Path) -> list[str]:
     head, rows = read_csv(source)
     providers = ("tileon", "torch", "tileon_compile", "torch_compile")
     lines = [
-        [activation, PASSES[which], *times(by, providers, 0), ratio(by, "torch")]
+        [activation, PASSES[which], *microseconds(by, providers, 0), ratio(by, "torch")]
         for (activation, which), by in by_provider(rows, "activation", "pass").items()
         if which in PASSES
     ]
@@ -175,6 +170,6 @@ def host_part(source: Path) -> list[str]:
     """Host time of one eager call."""
     head, rows = read_csv(source)
     found = by_provider(rows, "state").items()
-    lines = [[STATES.get(state, state), *times(by, HOST_FUNCTIONS)] for (state,), by in found]
+    lines = [[STATES.get(state, state), *microseconds(by, HOST_FUNCTIONS)] for (state,), by in found]
     words = f"Microseconds of host time for one eager call ({head.get('timing', '')}):"
     return page_part(source, table(words, ["state", *(f"`{name}`" for name in HOST_FUNCTIONS.values())], lines))

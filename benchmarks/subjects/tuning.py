@@ -6,8 +6,7 @@ from pathlib import Path
 from statistics import geometric_mean
 
 from benchmarks.common.cases import Case
-from benchmarks.common.markdown import part as page_part
-from benchmarks.common.markdown import table
+from benchmarks.common.markdown import page_part, table
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Target, each_target
 from benchmarks.common.times import read_row_times

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.common import markdown
 from benchmarks.common.cases import Case
+from benchmarks.common.markdown import microseconds, page_part, ratio, table
 from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.times import By, Comparison, by_provider, quotients
 
@@ -55,8 +55,8 @@ def comparisons(source: Path) -> list[Comparison]:
 def part(source: Path) -> list[str]:
     """Outputs whose rows begin anywhere."""
     rows = [
-        [_WORDS[case], key.short, *markdown.times(by, ("tileon", "torch")), markdown.ratio(by, "torch")]
+        [_WORDS[case], key.short, *microseconds(by, ("tileon", "torch")), ratio(by, "torch")]
         for (case, key), by in _gpu_times(source).items()
     ]
     columns = ["product", "m x n x k", "tileon", "torch", "torch / tileon"]
-    return markdown.part(source, markdown.table("Microseconds of the GPU, bfloat16:", columns, rows, 2))
+    return page_part(source, table("Microseconds of the GPU, bfloat16:", columns, rows, 2))

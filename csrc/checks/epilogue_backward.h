@@ -38,7 +38,7 @@ inline EpilogueBackwardProblem check_epilogue_backward(const EpilogueBackwardArg
       (problem.bias_dtype == DType::kFloat64 && problem.grad_dtype != DType::kFloat64))
     fail(kOp, ": `grad` and `out_dtype` must be float64 both or neither, and `bias_dtype` only with them, got ",
          info(problem.grad_dtype).name, ", ", info(problem.out_dtype).name, " and ", info(problem.bias_dtype).name);
-  problem.activation = check_activation(kOp, arguments.activation);
+  problem.activation = check_name(kOp, "activation", kActivations, arguments.activation).activation;
   problem.slope = arguments.slope;
   if ((problem.activation != Activation::kNone) != arguments.saved.has_value())
     fail(kOp, ": `saved` must be there where there is an activation, and only there");
@@ -53,12 +53,11 @@ inline EpilogueBackwardProblem check_epilogue_backward(const EpilogueBackwardArg
   problem.stride_n = grad.strides[first + 1];
   if (arguments.saved) {
     const TensorView saved(*arguments.saved);
-    if (!saved.same_device(grad))
-      fail(kOp, ": `saved` must be on the device of `grad`, ", DeviceText{grad}, ", got ", DeviceText{saved});
+    check_device(kOp, "saved", saved, "grad", grad);
     if (saved.dtype != grad.dtype)
       fail(kOp, ": `saved` must have the dtype of `grad`, ", dtype_name(grad.type()), ", got ",
            dtype_name(saved.type()));
-    if (!has_shape(saved, {grad.dims, {grad.sizes[0], grad.sizes[1], grad.dims == 3 ? grad.sizes[2] : 0}}))
+    if (!has_shape(saved, shape_of(arguments.grad)))
       fail(kOp, ": `saved` must have the shape of `grad`, ", TupleText{grad.sizes, grad.dims}, ", got ",
            TupleText{saved.sizes, saved.dims});
   }
@@ -75,10 +74,8 @@ struct EpilogueGradients {
 // Binds what has to be allocated, and read as long as the problem is.
 inline EpilogueGradients bind_outputs(EpilogueBackwardProblem& problem, const EpilogueBackwardArguments& arguments) {
   constexpr const char* kOp = "_epilogue_backward";
-  const TensorView grad(arguments.grad);
-  const Shape shape{grad.dims, {grad.sizes[0], grad.sizes[1], grad.dims == 3 ? grad.sizes[2] : 0}};
   const bool wants_bias = arguments.bias_dtype.has_value();
-  EpilogueGradients out{allocate(kOp, arguments.grad, shape, arguments.out_dtype),
+  EpilogueGradients out{allocate(kOp, arguments.grad, shape_of(arguments.grad), arguments.out_dtype),
                         allocate(kOp, arguments.grad, {1, {wants_bias ? problem.n : 0}},
                                  wants_bias ? *arguments.bias_dtype : arguments.out_dtype),
                         std::nullopt};

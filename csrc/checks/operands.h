@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -31,6 +32,7 @@ namespace tileon {
 
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
+using torch::stable::detail::from;  // a value as torch's dispatcher takes it
 
 // The only way to refuse: torch hands a std::runtime_error to Python as RuntimeError with this very text.
 template <typename... Parts>
@@ -47,32 +49,29 @@ inline void check_shim(AOTITorchError error) {
 
 // ---- dtypes ----
 
-constexpr ScalarType scalar_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return ScalarType::Half;
-    case DType::kBFloat16:
-      return ScalarType::BFloat16;
-    case DType::kFloat32:
-      return ScalarType::Float;
-    case DType::kFloat64:
-      return ScalarType::Double;
-    case DType::kFloat8E4M3:
-      return ScalarType::Float8_e4m3fn;
-    case DType::kFloat8E5M2:
-      return ScalarType::Float8_e5m2;
-    case DType::kFloat4E2M1:
-      return ScalarType::Float4_e2m1fn_x2;
-    case DType::kInt8:
-      return ScalarType::Char;
-  }
-  return ScalarType::Undefined;
-}
+struct TorchType {
+  DType dtype;
+  ScalarType type;
+};
+
+constexpr TorchType kTorchTypes[] = {
+    {DType::kFloat16, ScalarType::Half},
+    {DType::kBFloat16, ScalarType::BFloat16},
+    {DType::kFloat32, ScalarType::Float},
+    {DType::kFloat64, ScalarType::Double},
+    {DType::kFloat8E4M3, ScalarType::Float8_e4m3fn},
+    {DType::kFloat8E5M2, ScalarType::Float8_e5m2},
+    {DType::kFloat4E2M1, ScalarType::Float4_e2m1fn_x2},
+    {DType::kInt8, ScalarType::Char},
+};
+static_assert(in_order_of(&TorchType::dtype, kTorchTypes) && std::size(kTorchTypes) == std::size(kDTypes));
+
+constexpr ScalarType scalar_type(DType dtype) { return kTorchTypes[static_cast<int>(dtype)].type; }
 
 // Empty where no kernel knows the dtype.
 constexpr std::optional<DType> dtype_of(ScalarType type) {
-  for (const DTypeInfo& row : kDTypes)
-    if (scalar_type(row.dtype) == type) return row.dtype;
+  for (const TorchType& row : kTorchTypes)
+    if (row.type == type) return row.dtype;
   return std::nullopt;
 }
 
@@ -138,9 +137,6 @@ struct TensorView {
   }
 
   ScalarType type() const { return static_cast<ScalarType>(dtype); }
-  bool same_device(const TensorView& other) const {
-    return device_type == other.device_type && device_index == other.device_index;
-  }
   ByteRange bytes(int64_t element_bytes) const { return byte_range(data, sizes, strides, dims, element_bytes); }
 };
 
@@ -168,21 +164,29 @@ inline std::ostream& operator<<(std::ostream& text, const DeviceText& device) {
   return text << "device " << type << ":" << device.view.device_index;
 }
 
-// ---- rules that the products share; `op` is the op's name, with which every message begins ----
+// ---- rules that ops share; `op` is the op's name, with which every message begins ----
 
-inline Activation check_activation(const char* op, const std::string& name) {
-  for (const ActivationInfo& row : kActivations)
-    if (name == row.name) return row.activation;
+inline void check_device(const char* op, const char* name, const TensorView& tensor, const char* like_name,
+                         const TensorView& like) {
+  if (tensor.device_type != like.device_type || tensor.device_index != like.device_index)
+    fail(op, ": `", name, "` must be on the device of `", like_name, "`, ", DeviceText{like}, ", got ",
+         DeviceText{tensor});
+}
+
+// The row of this name in a table of what is offered.
+template <typename Row, int kCount>
+const Row& check_name(const char* op, const char* argument, const Row (&rows)[kCount], const std::string& name) {
+  for (const Row& row : rows)
+    if (name == row.name) return row;
   std::string offered;
-  for (const ActivationInfo& row : kActivations) offered += (offered.empty() ? "" : ", ") + std::string(row.name);
-  fail(op, ": `activation` must be one of ", offered, ", got \"", name, "\"");
+  for (const Row& row : rows) offered += (offered.empty() ? "" : ", ") + std::string(row.name);
+  fail(op, ": `", argument, "` must be one of ", offered, ", got \"", name, "\"");
 }
 
 // A bias has the output's dtype or float32; float32 alone where the output has 8 bits.
 inline void check_bias(const char* op, const TensorView& bias, const TensorView& a, int64_t n, DType out_dtype) {
   if (bias.dims != 1) fail(op, ": `bias` must be 1-D (n,), got ", bias.dims, "-D");
-  if (!bias.same_device(a))
-    fail(op, ": `bias` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{bias});
+  check_device(op, "bias", bias, "a", a);
   if (is_float8(out_dtype) && bias.type() != ScalarType::Float)
     fail(op, ": `bias` must be float32 where the output is ", info(out_dtype).name, ", got ", dtype_name(bias.type()));
   if (bias.type() != scalar_type(out_dtype) && bias.type() != ScalarType::Float)
@@ -205,20 +209,6 @@ inline std::string torchs_words() {
   if (torch_exception_get_what_without_backtrace == nullptr) return "";
   const char* words = torch_exception_get_what_without_backtrace();
   return words == nullptr ? "" : words;
-}
-
-constexpr int element_bytes(ScalarType type) {
-  switch (type) {
-    case ScalarType::Double:
-      return 8;
-    case ScalarType::Float:
-      return 4;
-    case ScalarType::Half:
-    case ScalarType::BFloat16:
-      return 2;
-    default:
-      return 1;  // codes, scales and bytes: the library makes no other tensors
-  }
 }
 
 // A fresh contiguous tensor on the device of `like`; nothing where torch refuses, for want of memory above all.
@@ -246,7 +236,8 @@ inline std::optional<Tensor> try_allocate(const Tensor& like, const Shape& shape
   if (words.empty()) {
     int32_t device_type = 0;
     aoti_torch_get_device_type(like.get(), &device_type);
-    words = memory_text(op, shape, element_bytes(type), device_type == aoti_torch_device_type_cuda());
+    const std::optional<DType> dtype = dtype_of(type);  // empty: a byte, of codes or of scales
+    words = memory_text(op, shape, dtype ? info(*dtype).bytes : 1, device_type == aoti_torch_device_type_cuda());
   }
   throw std::runtime_error(words);
 }
@@ -269,7 +260,6 @@ Tensor call_torch(const char* op, const char* overload, std::array<StableIValue,
 
 // In another dtype, laid out as before; the tensor itself where it has that dtype.
 inline Tensor converted(const Tensor& tensor, ScalarType type) {
-  using torch::stable::detail::from;
   const bool non_blocking = false, copy = false;
   return call_torch("aten::to", "dtype",
                     std::array{from(tensor), from(type), from(non_blocking), from(copy),
@@ -277,13 +267,11 @@ inline Tensor converted(const Tensor& tensor, ScalarType type) {
 }
 
 inline Tensor made_contiguous(const Tensor& tensor) {
-  using torch::stable::detail::from;
   return call_torch("aten::contiguous", "",
                     std::array{from(tensor), from(torch::headeronly::MemoryFormat::Contiguous)});
 }
 
 inline Tensor reshaped(const Tensor& tensor, torch::headeronly::IntHeaderOnlyArrayRef sizes) {
-  using torch::stable::detail::from;
   return call_torch("aten::reshape", "", std::array{from(tensor), from(sizes)});
 }
 
@@ -305,7 +293,7 @@ inline bool has_shape(const TensorView& tensor, const Shape& shape) {
 // The rules of `out` but for its distance from the inputs; `a` says the device.
 inline void check_out_tensor(const char* op, const TensorView& out, const TensorView& a, DType dtype,
                              const Shape& shape) {
-  if (!out.same_device(a)) fail(op, ": `out` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{out});
+  check_device(op, "out", out, "a", a);
   if (out.type() != scalar_type(dtype))
     fail(op, ": `out` must have the output's dtype ", info(dtype).name, ", got ", dtype_name(out.type()));
   if (!has_shape(out, shape))

@@ -17,15 +17,14 @@ inline WeightToPrepare check_prepare(const Tensor& b_tensor, const Tensor& scale
   const TensorView b(b_tensor), scale_b(scale_tensor);
   if (b.dims != 2) fail(kOp, ": `b` must be 2-D (n, k), got ", b.dims, "-D");
   check_scale_dims(kOp, "scale_b", scale_b);
-  if (!scale_b.same_device(b))
-    fail(kOp, ": `scale_b` must be on the device of `b`, ", DeviceText{b}, ", got ", DeviceText{scale_b});
+  check_device(kOp, "scale_b", scale_b, "b", b);
   const std::optional<DType> element = block_scaled::element_of(b.type());
   if (!element || !block_scaled::goes_with(*element, ScaleType::kE8M0))
-    fail(kOp, ": `b` must be ", dtypes_of(DType::kFloat8E4M3), " or, for fp4, ", dtypes_of(DType::kFloat4E2M1),
+    fail(kOp, ": `b` must be ", held_as(DType::kFloat8E4M3).words, " or, for fp4, ", held_as(DType::kFloat4E2M1).words,
          ", got ", dtype_name(b.type()));
   const bool is_e8m0 = holds(scale_b.type(), ScaleType::kE8M0);
   if (!is_e8m0 && !(*element == DType::kFloat4E2M1 && holds(scale_b.type(), ScaleType::kE4M3)))
-    fail(kOp, ": `scale_b` must be ", dtypes_of(ScaleType::kE8M0), " or, of fp4, ", dtypes_of(ScaleType::kE4M3),
+    fail(kOp, ": `scale_b` must be ", held_as(ScaleType::kE8M0).words, " or, of fp4, ", held_as(ScaleType::kE4M3).words,
          ", got ", dtype_name(scale_b.type()));
   Problem problem;
   problem.n = b.sizes[0];
@@ -40,7 +39,7 @@ inline WeightToPrepare check_prepare(const Tensor& b_tensor, const Tensor& scale
   problem.a = {{nullptr, 0, 1, 0}, *element, {nullptr, scale_type, vec, {}}};
   if (form != "int8" && form != "bfloat16") fail(kOp, ": `form` must be int8 or bfloat16, got \"", form, "\"");
   if (form == "int8" && !(*element == DType::kFloat4E2M1 && is_e8m0))
-    fail(kOp, ": `form` int8 is offered for fp4 with ", dtypes_of(ScaleType::kE8M0), " scales, got ",
+    fail(kOp, ": `form` int8 is offered for fp4 with ", held_as(ScaleType::kE8M0).words, " scales, got ",
          dtype_name(b.type()), " with ", dtype_name(scale_b.type()));
   return {problem, form == "int8" ? PreparedForm::kInt8 : PreparedForm::kBFloat16};
 }
@@ -50,8 +49,7 @@ inline PreparedWeight check_prepared(const Problem& problem, const Tensor& a, co
   constexpr const char* kOp = "_block_scaled_matmul_prepared";
   check_given(kOp, "prepared_b", prepared);
   const TensorView bytes(prepared);
-  if (!bytes.same_device(TensorView(a)))
-    fail(kOp, ": `prepared_b` must be on the device of `a`, ", DeviceText{TensorView(a)}, ", got ", DeviceText{bytes});
+  check_device(kOp, "prepared_b", bytes, "a", TensorView(a));
   if (bytes.type() != ScalarType::Byte || bytes.dims != 1 || (bytes.sizes[0] > 1 && bytes.strides[0] != 1))
     fail(kOp, ": `prepared_b` must be what _prepare_block_scaled returns, contiguous uint8 in one dimension");
   if (!problem.is_block_scaled())

@@ -43,7 +43,7 @@ inline DType check_out_dtype(const char* op, std::optional<ScalarType> wanted, s
 
 // What happens to the sums; the problem's sizes and its output's dtype are there.
 inline void check_epilogue(const ProductArguments& arguments, const TensorView& a, Problem& problem) {
-  problem.epilogue.activation = check_activation(arguments.op, arguments.activation);
+  problem.epilogue.activation = check_name(arguments.op, "activation", kActivations, arguments.activation).activation;
   problem.epilogue.slope = arguments.slope;
   if (!arguments.bias) return;
   const TensorView bias(*arguments.bias);
@@ -109,15 +109,9 @@ constexpr OfferedOutputs kOfferedOutputs[] = {
     {DType::kFloat4E2M1, 0, {}},  // only with scales: block_scaled_matmul
     {DType::kInt8, 0, {}},
 };
+static_assert(in_order_of(&OfferedOutputs::operands, kOfferedOutputs));
 
 constexpr const OfferedOutputs& offered_outputs(DType dtype) { return kOfferedOutputs[static_cast<int>(dtype)]; }
-
-constexpr bool in_order_of_dtypes() {
-  for (const DTypeInfo& row : kDTypes)
-    if (offered_outputs(row.dtype).operands != row.dtype) return false;
-  return true;
-}
-static_assert(in_order_of_dtypes());
 
 constexpr bool offered_operands(DType a, DType b) {
   return (a == b && offered_outputs(a).count > 0) || (is_float8(a) && is_float8(b));
@@ -148,7 +142,7 @@ inline Problem check_matmul(const ProductArguments& arguments) {
   const TensorView b(arguments.b);
   if (a.dims != 2 && a.dims != 3) fail("matmul: `a` must be 2-D (m, k) or 3-D (batch, m, k), got ", a.dims, "-D");
   if (b.dims != 2 && b.dims != 3) fail("matmul: `b` must be 2-D (k, n) or 3-D (batch, k, n), got ", b.dims, "-D");
-  if (!a.same_device(b)) fail("matmul: `b` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{b});
+  check_device("matmul", "b", b, "a", a);
 
   Problem problem;
   check_operand_dtypes(a, b, problem);
@@ -186,12 +180,13 @@ inline Problem check_matmul_with_preactivation(const ProductArguments& arguments
   return problem;
 }
 
-// What an op of matmul's arguments does once they are checked: kRun(problem, arguments).
-template <auto kRun>
+// What an op of matmul's arguments does once they are checked, with what stands behind them: kRun(problem, arguments,
+// others...).
+template <auto kRun, typename... Others>
 auto of_matmul(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, const std::string& activation,
-               double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum) {
+               double slope, std::optional<ScalarType> out_dtype, bool allow_tf32, bool fast_accum, Others... others) {
   const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum);
-  return kRun(check_matmul(call), call);
+  return kRun(check_matmul(call), call, others...);
 }
 
 }  // namespace tileon

@@ -9,14 +9,6 @@ namespace tileon {
 
 // ---- what quantize and dequantize share ----
 
-inline Format check_format(const char* op, const std::string& name) {
-  for (const FormatInfo& row : kFormats)
-    if (name == row.name) return row.format;
-  std::string offered;
-  for (const FormatInfo& row : kFormats) offered += (offered.empty() ? "" : ", ") + std::string(row.name);
-  fail(op, ": `format` must be one of ", offered, ", got \"", name, "\"");
-}
-
 // Of numbers, not of codes.
 constexpr bool is_number_dtype(ScalarType type) {
   return type == ScalarType::Float || type == ScalarType::Half || type == ScalarType::BFloat16;
@@ -30,16 +22,13 @@ inline void check_k(const char* op, const char* name, int64_t k, Format format) 
 }
 
 // For nvfp4 alone: the scales of the other formats reach every float32. Fills the problem's part.
-template <typename Problem>
-void check_own_global_scale(const char* op, const std::optional<Tensor>& global_scale, const TensorView& like,
-                            const char* like_name, Problem& problem) {
+template <typename AnyProblem>
+void check_own_global_scale(const char* op, const std::optional<Tensor>& global_scale, const char* like_name,
+                            const TensorView& like, AnyProblem& problem) {
   if (!global_scale) return;
   if (problem.format != Format::kNvfp4)
     fail(op, ": `global_scale` is for nvfp4 alone, got one for ", info(problem.format).name);
-  const TensorView view(*global_scale);
-  check_global_scale(op, view, like, like_name, problem.rows);
-  problem.global_scale = static_cast<const float*>(view.data);
-  problem.global_scale_stride = global_scale_stride(view);
+  check_global_scale(op, *global_scale, like_name, like, problem.rows, problem);
 }
 
 // ---- quantize ----
@@ -67,11 +56,11 @@ inline QuantizeProblem check_quantize(const QuantizeArguments& arguments) {
   if (!is_number_dtype(x.type()))
     fail("quantize: `x` must be float32, float16 or bfloat16, got ", dtype_name(x.type()));
   QuantizeProblem problem;
-  problem.format = check_format("quantize", arguments.format);
+  problem.format = check_name("quantize", "format", kFormats, arguments.format).format;
   problem.rows = x.sizes[0];
   problem.k = x.sizes[1];
   check_k("quantize", "x", problem.k, problem.format);
-  check_own_global_scale("quantize", arguments.global_scale, x, "x", problem);
+  check_own_global_scale("quantize", arguments.global_scale, "x", x, problem);
   problem.rounding = check_scale_rounding(arguments.scale_rounding, problem.format);
   problem.dtype = *dtype_of(x.type());
   problem.x = x.data;
@@ -90,8 +79,8 @@ inline Quantized bind_outputs(QuantizeProblem& problem, const Tensor& x) {
   const Shape scales = has_packed_scales(problem.format) ? packed_scale_shape(problem.rows, problem.cols())
                                                          : Shape{2, {problem.scale_rows(), problem.cols()}};
   Quantized out{allocate("quantize", x, {2, {problem.rows, problem.k / elements_per_byte(format.dtype)}},
-                         made_dtype(format.dtype)),
-                allocate("quantize", x, scales, made_dtype(format.scale))};
+                         held_as(format.dtype).made),
+                allocate("quantize", x, scales, held_as(format.scale).made)};
   problem.data = static_cast<uint8_t*>(out.data.mutable_data_ptr());
   problem.scale = out.scale.mutable_data_ptr();
   return out;
@@ -134,26 +123,25 @@ inline DequantizeProblem check_dequantize(const DequantizeArguments& arguments) 
   if (data.dims != 2)
     fail("dequantize: `data` must be 2-D, (rows, k) or two elements in a byte (rows, k / 2), got ", data.dims, "-D");
   DequantizeProblem problem;
-  problem.format = check_format("dequantize", arguments.format);
+  problem.format = check_name("dequantize", "format", kFormats, arguments.format).format;
   const FormatInfo& format = info(problem.format);
   const bool packed = has_packed_scales(problem.format);
   if (packed) check_scale_dims("dequantize", "scale", scale);
   if (!holds(data.type(), format.dtype))
-    fail("dequantize: `data` must be ", dtypes_of(format.dtype), " for ", format.name, ", got ",
+    fail("dequantize: `data` must be ", held_as(format.dtype).words, " for ", format.name, ", got ",
          dtype_name(data.type()));
   if (!holds(scale.type(), format.scale))
-    fail("dequantize: `scale` must be ", dtypes_of(format.scale), " for ", format.name, ", got ",
+    fail("dequantize: `scale` must be ", held_as(format.scale).words, " for ", format.name, ", got ",
          dtype_name(scale.type()));
   problem.rows = data.sizes[0];
   problem.k = data.sizes[1] * elements_per_byte(format.dtype);
   check_k("dequantize", "data", problem.k, problem.format);
-  if (!scale.same_device(data))
-    fail("dequantize: `scale` must be on the device of `data`, ", DeviceText{data}, ", got ", DeviceText{scale});
+  check_device("dequantize", "scale", scale, "data", data);
   if (packed)
     check_scale_shape("dequantize", "scale", scale, problem.rows, problem.cols());
   else
     check_float32_scale_shape(scale, problem);
-  check_own_global_scale("dequantize", arguments.global_scale, data, "data", problem);
+  check_own_global_scale("dequantize", arguments.global_scale, "data", data, problem);
   const ScalarType out_dtype = arguments.out_dtype.value_or(ScalarType::Float);
   if (!is_number_dtype(out_dtype))
     fail("dequantize: `out_dtype` must be float32, float16 or bfloat16, got ", dtype_name(out_dtype));

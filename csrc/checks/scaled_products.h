@@ -1,8 +1,6 @@
 // The arguments of block_scaled_matmul -> Problem: its rules with their messages (see operands.h).
 #pragma once
 
-#include <span>
-
 #include "checks/products.h"
 #include "checks/scales.h"
 
@@ -63,44 +61,33 @@ inline void check_elements(const TensorView& a, const TensorView& b) {
   if (a_element && b_element && offered(*a_element, *b_element)) return;
   fail(
       kOp, ": operands `a` x `b` of dtypes ", dtype_name(a.type()), " x ", dtype_name(b.type()),
-      " are not offered; offered are float8_e4m3fn and fp4 (", dtypes_of(DType::kFloat4E2M1),
+      " are not offered; offered are float8_e4m3fn and fp4 (", held_as(DType::kFloat4E2M1).words,
       ") in every pairing, float8_e4m3fn and float8_e5m2 in every pairing, int8 x int8, and float16 or bfloat16 x any ",
       "of these");
-}
-
-inline bool has_scale_type(ScalarType type, DType a, DType b) {
-  for (const ScaleType scale : kScaleTypes)
-    if (goes_with(a, b, scale) && holds(type, scale)) return true;
-  return false;
 }
 
 // Both operands have scales of one type; `first` is a's, or b's where a has none.
 inline ScaleType check_scale_types(const TensorView& a, const TensorView& b, const char* first_name,
                                    const TensorView& first, const TensorView& scale_b) {
   const DType a_element = *element_of(a.type()), b_element = *element_of(b.type());
-  if (!has_scale_type(first.type(), a_element, b_element)) {
+  std::optional<ScaleType> type;
+  for (const ScaleType scale : kScaleTypes)
+    if (goes_with(a_element, b_element, scale) && holds(first.type(), scale)) type = scale;
+  if (!type) {
     std::string names;
     for (const ScaleType scale : kScaleTypes)
       if (goes_with(a_element, b_element, scale))
-        names += (names.empty() ? "" : ", or ") + std::string(dtypes_of(scale));
+        names += (names.empty() ? "" : ", or ") + std::string(held_as(scale).words);
     fail(kOp, ": `", first_name, "` must be ", names, " for operands `a` x `b` of dtypes ", dtype_name(a.type()), " x ",
          dtype_name(b.type()), ", got ", dtype_name(first.type()));
   }
-  ScaleType type = ScaleType::kFloat32;
-  for (const ScaleType scale : {ScaleType::kE4M3, ScaleType::kE8M0})
-    if (holds(first.type(), scale)) type = scale;
-  if (!holds(scale_b.type(), type))
-    fail(kOp, ": `scale_b` must be ", dtypes_of(type), " where `", first_name, "` is ", dtype_name(first.type()),
+  if (!holds(scale_b.type(), *type))
+    fail(kOp, ": `scale_b` must be ", held_as(*type).words, " where `", first_name, "` is ", dtype_name(first.type()),
          ", got ", dtype_name(scale_b.type()));
-  return type;
+  return *type;
 }
 
 // ---- operands ----
-
-inline void check_place(const char* name, const TensorView& tensor, const TensorView& a) {
-  if (!tensor.same_device(a))
-    fail(kOp, ": `", name, "` must be on the device of `a`, ", DeviceText{a}, ", got ", DeviceText{tensor});
-}
 
 inline Operand operand_of(const TensorView& data, DType element, const Scale& scale) {
   return {{data.data, data.strides[0], data.strides[1], 0}, element, scale};
@@ -121,31 +108,14 @@ inline Operand check_scaled_operand(const char* scale_name, const TensorView& da
   return operand_of(data, element, scale, type);
 }
 
-inline void check_global(const Tensor& tensor, const TensorView& a, Problem& problem) {
-  const TensorView global_scale(tensor);
-  check_global_scale(kOp, global_scale, a, "a", problem.m);
-  problem.global_scale = static_cast<const float*>(global_scale.data);
-  problem.global_scale_stride = global_scale_stride(global_scale);
-}
-
 }  // namespace block_scaled
 
 inline ProductArguments block_scaled_arguments(const Tensor& a, const Tensor& b, const std::optional<Tensor>& scale_a,
                                                const Tensor& scale_b, const std::optional<Tensor>& bias,
                                                const std::optional<Tensor>& global_scale, const std::string& activation,
                                                double slope, std::optional<ScalarType> out_dtype, bool fast_accum) {
-  return {block_scaled::kOp,
-          a,
-          b,
-          scale_a ? &*scale_a : nullptr,
-          &scale_b,
-          bias,
-          global_scale,
-          activation,
-          slope,
-          out_dtype,
-          false,
-          fast_accum};
+  const Tensor* const of_a = scale_a ? &*scale_a : nullptr;
+  return {block_scaled::kOp, a, b, of_a, &scale_b, bias, global_scale, activation, slope, out_dtype, false, fast_accum};
 }
 
 // Every rule of the arguments but those of `out`. Fills the problem but for its output.
@@ -161,9 +131,9 @@ inline Problem check_block_scaled(const ProductArguments& arguments) {
   const TensorView scale_a = has_scale_a ? TensorView(*arguments.scale_a) : scale_b;
   if (a.dims != 2) fail(kOp, ": `a` must be 2-D (m, k), got ", a.dims, "-D");
   if (b.dims != 2) fail(kOp, ": `b` must be 2-D (n, k), got ", b.dims, "-D");
-  check_place("b", b, a);
-  check_place("scale_a", scale_a, a);
-  check_place("scale_b", scale_b, a);
+  check_device(kOp, "b", b, "a", a);
+  check_device(kOp, "scale_a", scale_a, "a", a);
+  check_device(kOp, "scale_b", scale_b, "a", a);
 
   check_elements(a, b);
   Problem problem;
@@ -188,7 +158,7 @@ inline Problem check_block_scaled(const ProductArguments& arguments) {
                           : operand_of(a, a_element, Scale{});
   problem.b = check_scaled_operand("scale_b", b, scale_b, scale_type, problem.n, problem.k);
 
-  if (arguments.global_scale) check_global(*arguments.global_scale, a, problem);
+  if (arguments.global_scale) check_global_scale(kOp, *arguments.global_scale, "a", a, problem.m, problem);
   problem.out_dtype =
       check_out_dtype(kOp, arguments.out_dtype, a_element == DType::kBFloat16 ? kBFloat16First : kOutputs);
   problem.fast_accum = arguments.fast_accum;
@@ -196,15 +166,15 @@ inline Problem check_block_scaled(const ProductArguments& arguments) {
   return problem;
 }
 
-// What an op of block_scaled_matmul's arguments does once they are checked: kRun(problem, arguments).
-template <auto kRun>
+// As of_matmul, of block_scaled_matmul's arguments.
+template <auto kRun, typename... Others>
 auto of_block_scaled(const Tensor& a, const Tensor& b, const std::optional<Tensor>& scale_a, const Tensor& scale_b,
                      const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
-                     const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                     bool fast_accum) {
+                     const std::string& activation, double slope, std::optional<ScalarType> out_dtype, bool fast_accum,
+                     Others... others) {
   const auto call =
       block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
-  return kRun(check_block_scaled(call), call);
+  return kRun(check_block_scaled(call), call, others...);
 }
 
 }  // namespace tileon

@@ -1,6 +1,5 @@
 // What the checks of the ops on block-scaled operands share: which dtypes hold elements and scales, the rules of a
-// scale tensor's shape and of `global_scale`. `op` is the op's name; a tensor's device is compared with that of `like`,
-// the op's first argument, whose name is `like_name`.
+// scale tensor's shape and of `global_scale`. `op` is the op's name.
 #pragma once
 
 #include "checks/operands.h"
@@ -8,43 +7,31 @@
 
 namespace tileon {
 
-// ---- dtypes: the first is what quantize makes ----
+// ---- dtypes ----
 
-constexpr bool holds(ScalarType type, DType element) {
-  if (element != DType::kFloat4E2M1) return type == scalar_type(element);
-  return type == ScalarType::Byte || type == ScalarType::Float4_e2m1fn_x2;
+// Of the tensors that hold elements or scales: the dtype that quantize makes, another one that is taken too (or the
+// same), and both in words.
+struct HeldAs {
+  ScalarType made, other;
+  const char* words;
+};
+
+constexpr HeldAs held_as(DType element) {
+  if (element == DType::kFloat4E2M1)
+    return {ScalarType::Byte, ScalarType::Float4_e2m1fn_x2, "uint8 or float4_e2m1fn_x2"};
+  return {scalar_type(element), scalar_type(element), info(element).name};
 }
 
-constexpr bool holds(ScalarType type, ScaleType scale) {
-  if (scale == ScaleType::kFloat32) return type == ScalarType::Float;
-  if (scale == ScaleType::kE4M3) return type == ScalarType::Float8_e4m3fn;
-  return type == ScalarType::Float8_e8m0fnu || type == ScalarType::Byte;
+constexpr HeldAs held_as(ScaleType scale) {
+  if (scale == ScaleType::kE8M0) return {ScalarType::Float8_e8m0fnu, ScalarType::Byte, "float8_e8m0fnu or uint8"};
+  return held_as(scale == ScaleType::kE4M3 ? DType::kFloat8E4M3 : DType::kFloat32);
 }
 
-constexpr const char* dtypes_of(DType element) {
-  return element == DType::kFloat4E2M1 ? "uint8 or float4_e2m1fn_x2" : info(element).name;
+// `what`: a DType, of elements, or a ScaleType.
+template <typename What>
+constexpr bool holds(ScalarType type, What what) {
+  return type == held_as(what).made || type == held_as(what).other;
 }
-
-constexpr const char* dtypes_of(ScaleType scale) {
-  if (scale == ScaleType::kFloat32) return "float32";
-  return scale == ScaleType::kE4M3 ? "float8_e4m3fn" : "float8_e8m0fnu or uint8";
-}
-
-constexpr ScalarType made_dtype(DType element) {
-  return element == DType::kFloat4E2M1 ? ScalarType::Byte : scalar_type(element);
-}
-
-constexpr ScalarType made_dtype(ScaleType scale) {
-  if (scale == ScaleType::kFloat32) return ScalarType::Float;
-  return scale == ScaleType::kE4M3 ? ScalarType::Float8_e4m3fn : ScalarType::Float8_e8m0fnu;
-}
-
-static_assert(holds(made_dtype(DType::kFloat8E4M3), DType::kFloat8E4M3) &&
-              holds(made_dtype(DType::kFloat4E2M1), DType::kFloat4E2M1) &&
-              holds(made_dtype(DType::kInt8), DType::kInt8) &&
-              holds(made_dtype(ScaleType::kFloat32), ScaleType::kFloat32) &&
-              holds(made_dtype(ScaleType::kE4M3), ScaleType::kE4M3) &&
-              holds(made_dtype(ScaleType::kE8M0), ScaleType::kE8M0));
 
 // ---- scales ----
 
@@ -83,8 +70,7 @@ inline std::optional<ScaleStrides> float32_scale_strides(const TensorView& scale
   const auto has = [&](int64_t of_rows, int64_t of_k) {
     return scale.dims == 2 && scale.sizes[0] == of_rows && scale.sizes[1] == of_k;
   };
-  const int64_t row_blocks = (rows + kFloat32ScaleBlock - 1) / kFloat32ScaleBlock;
-  const int64_t k_blocks = (k + kFloat32ScaleBlock - 1) / kFloat32ScaleBlock;
+  const int64_t row_blocks = blocks_in(rows, kFloat32ScaleBlock), k_blocks = blocks_in(k, kFloat32ScaleBlock);
   if (scale.dims == 0 || (scale.dims == 1 && scale.sizes[0] == 1) || has(1, 1)) return flat_scales(0, 0);
   if (has(rows, 1)) return flat_scales(scale.strides[0], 0);
   if (element == DType::kInt8) return std::nullopt;
@@ -95,11 +81,10 @@ inline std::optional<ScaleStrides> float32_scale_strides(const TensorView& scale
 
 inline Scale check_float32_scale(const char* op, const char* name, const TensorView& scale, DType element, int64_t rows,
                                  int64_t k) {
-  constexpr int kBlock = kFloat32ScaleBlock;
   if (const auto strides = float32_scale_strides(scale, element, rows, k))
-    return {scale.data, ScaleType::kFloat32, kBlock, *strides};
-  const int64_t of_rows[] = {rows, 1}, k_blocks = (k + kBlock - 1) / kBlock;
-  const int64_t of_spans[] = {rows, k_blocks}, of_blocks[] = {(rows + kBlock - 1) / kBlock, k_blocks};
+    return {scale.data, ScaleType::kFloat32, kFloat32ScaleBlock, *strides};
+  const int64_t of_rows[] = {rows, 1}, k_blocks = blocks_in(k, kFloat32ScaleBlock);
+  const int64_t of_spans[] = {rows, k_blocks}, of_blocks[] = {blocks_in(rows, kFloat32ScaleBlock), k_blocks};
   const bool has_blocks = element != DType::kInt8;
   std::ostringstream blocks;
   if (has_blocks)
@@ -111,17 +96,13 @@ inline Scale check_float32_scale(const char* op, const char* name, const TensorV
 
 // ---- global_scale ----
 
-// From row to row of the first operand: 0 where one element is for all.
-inline int64_t global_scale_stride(const TensorView& global_scale) {
-  return global_scale.dims == 2 ? global_scale.strides[0] : 0;
-}
-
-// One element, or one for each of the `rows` rows.
-inline void check_global_scale(const char* op, const TensorView& global_scale, const TensorView& like,
-                               const char* like_name, int64_t rows) {
-  if (!global_scale.same_device(like))
-    fail(op, ": `global_scale` must be on the device of `", like_name, "`, ", DeviceText{like}, ", got ",
-         DeviceText{global_scale});
+// One element, or one for each of the `rows` rows, on the device of the op's first argument, `like`. Fills the
+// problem's part.
+template <typename AnyProblem>
+void check_global_scale(const char* op, const Tensor& tensor, const char* like_name, const TensorView& like,
+                        int64_t rows, AnyProblem& problem) {
+  const TensorView global_scale(tensor);
+  check_device(op, "global_scale", global_scale, like_name, like);
   if (global_scale.type() != ScalarType::Float)
     fail(op, ": `global_scale` must be float32, got ", dtype_name(global_scale.type()));
   const bool is_one = global_scale.dims == 0 || (global_scale.dims == 1 && global_scale.sizes[0] == 1);
@@ -129,6 +110,8 @@ inline void check_global_scale(const char* op, const TensorView& global_scale, c
   if (!is_one && !has_shape(global_scale, of_rows))
     fail(op, ": `global_scale` must be one element, 0-D or (1,), or one for each row, ", TupleText{of_rows.sizes, 2},
          ", got the shape ", TupleText{global_scale.sizes, global_scale.dims});
+  problem.global_scale = static_cast<const float*>(global_scale.data);
+  problem.global_scale_stride = global_scale.dims == 2 ? global_scale.strides[0] : 0;
 }
 
 }  // namespace tileon

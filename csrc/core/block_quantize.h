@@ -2,7 +2,6 @@
 // scales in another way (cuda/elementwise/quantize.cu), which must come to the same bits.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include "core/formats.h"

@@ -20,6 +20,7 @@ constexpr ActivationInfo kActivations[] = {
     {Activation::kNone, "none"}, {Activation::kRelu, "relu"},          {Activation::kLeakyRelu, "leaky_relu"},
     {Activation::kGelu, "gelu"}, {Activation::kGeluTanh, "gelu_tanh"}, {Activation::kSilu, "silu"},
 };
+static_assert(in_order_of(&ActivationInfo::activation, kActivations));
 
 // What happens to a sum before it is rounded to the output's dtype: add the column's bias, then activate.
 struct Epilogue {

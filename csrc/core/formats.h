@@ -33,12 +33,14 @@ constexpr const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<int>(d
 
 constexpr bool is_float8(DType dtype) { return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2; }
 
-constexpr bool in_order_of_enum() {
-  for (int i = 0; i < int(sizeof(kDTypes) / sizeof(kDTypes[0])); ++i)
-    if (static_cast<int>(kDTypes[i].dtype) != i) return false;
+// Whether the rows of a table stand in the order of the enum that `key` is of, as a look-up by number takes them to.
+template <typename Row, int kCount, typename Enum>
+constexpr bool in_order_of(Enum Row::*key, const Row (&rows)[kCount]) {
+  for (int i = 0; i < kCount; ++i)
+    if (static_cast<int>(rows[i].*key) != i) return false;
   return true;
 }
-static_assert(in_order_of_enum());
+static_assert(in_order_of(&DTypeInfo::dtype, kDTypes));
 
 // ---- block-scaled formats ----
 
@@ -80,12 +82,7 @@ constexpr FormatInfo kFormats[] = {
 
 constexpr const FormatInfo& info(Format format) { return kFormats[static_cast<int>(format)]; }
 
-constexpr bool formats_in_order_of_enum() {
-  for (int i = 0; i < int(sizeof(kFormats) / sizeof(kFormats[0])); ++i)
-    if (static_cast<int>(kFormats[i].format) != i) return false;
-  return true;
-}
-static_assert(formats_in_order_of_enum());
+static_assert(in_order_of(&FormatInfo::format, kFormats));
 
 // Scales of one byte, which quantize packs; float32 scales are (rows of blocks, columns of blocks).
 constexpr bool has_packed_scales(Format format) { return info(format).scale != ScaleType::kFloat32; }
@@ -141,6 +138,8 @@ struct ScaleStrides {
     return s / kScaleBlockCols * col_block + s % kScaleBlockCols * col;
   }
   TILEON_HOST_DEVICE constexpr int64_t offset(int64_t m, int64_t s) const { return of_row(m) + of_col(s); }
+
+  constexpr bool operator==(const ScaleStrides&) const = default;
 };
 
 constexpr ScaleStrides flat_scales(int64_t stride_row, int64_t stride_col) {
@@ -157,6 +156,11 @@ static_assert(kScaleBlockRows == kFloat32ScaleBlock);
 // Of a contiguous packed tensor of `cols` columns.
 constexpr ScaleStrides packed_scales(int64_t cols) {
   return {scale_col_blocks(cols) * kScaleBlockBytes, kScaleBlockBytes, 16, 4, 1};
+}
+
+// Whether each block is contiguous, wherever the blocks are.
+constexpr bool is_packed(const ScaleStrides& strides) {
+  return strides.col == 1 && strides.quarter == 4 && strides.row == 16;
 }
 
 constexpr int64_t packed_scale_bytes(int64_t rows, int64_t cols) {

@@ -16,15 +16,10 @@ struct Shape {
 
 constexpr const char* kReasonIsOnStderr = "torch before 2.13 writes the reason to stderr";
 
-inline double bytes_of(const Shape& shape, int element_bytes) {
-  double bytes = element_bytes;
-  for (int64_t i = 0; i < shape.dims; ++i) bytes *= static_cast<double>(shape.sizes[i]);
-  return bytes;
-}
-
 // Begins as torch's message does, which programs look for that make their batches smaller until they fit.
 inline std::string memory_text(const char* op, const Shape& shape, int element_bytes, bool on_gpu) {
-  const double bytes = bytes_of(shape, element_bytes);
+  double bytes = element_bytes;
+  for (int64_t i = 0; i < shape.dims; ++i) bytes *= static_cast<double>(shape.sizes[i]);
   char text[160];
   if (on_gpu)
     std::snprintf(text, sizeof(text), "CUDA out of memory. Tried to allocate %.2f GiB for %s", bytes / (1 << 30), op);

@@ -9,7 +9,6 @@
 // A product that is added to must be rounded before that: host code is compiled with -ffp-contract=off.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 

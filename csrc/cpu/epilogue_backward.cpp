@@ -6,9 +6,6 @@
 #include <torch/headeronly/util/Half.h>
 
 #include <algorithm>
-#include <optional>
-#include <string>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 

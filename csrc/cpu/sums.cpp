@@ -6,7 +6,6 @@
 #include <torch/headeronly/util/Half.h>
 
 #include <array>
-#include <type_traits>
 
 #include "checks/operands.h"
 #include "core/small_floats.h"
@@ -20,8 +19,7 @@ namespace {
 // 16 bits.
 void aten_multiply_into(const Tensor& sums, const Tensor& a, const Tensor& b) {
   const char* op = sums.dim() == 2 ? "aten::mm" : "aten::bmm";
-  std::array<StableIValue, 3> stack{torch::stable::detail::from(a), torch::stable::detail::from(b),
-                                    torch::stable::detail::from(sums)};
+  std::array<StableIValue, 3> stack{from(a), from(b), from(sums)};
   if (torch_call_dispatcher(op, "out", stack.data(), TORCH_ABI_VERSION) != 0) {
     const std::string words = torchs_words();
     fail("tileon: torch's own ", op, " failed on the CPU", words.empty() ? "" : ": " + words);

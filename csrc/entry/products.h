@@ -31,7 +31,7 @@ struct ProductEntries {
     return out;
   }
 
-  static void into(Tensor& out, Problem problem, const ProductArguments& arguments) {
+  static void into(Problem problem, const ProductArguments& arguments, Tensor out) {
     check_out(problem, arguments, out);
     Device::require(arguments.op);
     problem.out = output_of(out);
@@ -49,13 +49,6 @@ struct ProductEntries {
   }
 
   // ---- matmul ----
-
-  static void matmul_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
-                         const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                         bool allow_tf32, bool fast_accum, Tensor out) {
-    const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, fast_accum);
-    into(out, check_matmul(call), call);
-  }
 
   static std::tuple<Tensor, Tensor> matmul_with_preactivation(const Tensor& a, const Tensor& b,
                                                               const std::optional<Tensor>& bias,
@@ -79,15 +72,6 @@ struct ProductEntries {
   }
 
   // ---- block_scaled_matmul ----
-
-  static void block_scaled_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& scale_a,
-                               const Tensor& scale_b, const std::optional<Tensor>& bias,
-                               const std::optional<Tensor>& global_scale, const std::string& activation, double slope,
-                               std::optional<ScalarType> out_dtype, bool fast_accum, Tensor out) {
-    const auto call =
-        block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, fast_accum);
-    into(out, check_block_scaled(call), call);
-  }
 
   static Tensor block_scaled_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& scale_a,
                                          const Tensor& scale_b, const std::optional<Tensor>& bias,
@@ -120,11 +104,11 @@ struct ProductEntries {
 
   static void add_to(RegisteredKernels::Library& m) {
     m.impl("matmul", TORCH_BOX(&of_matmul<&ProductEntries::by_choice>));
-    m.impl("matmul.out", TORCH_BOX(&ProductEntries::matmul_out));
+    m.impl("matmul.out", TORCH_BOX((&of_matmul<&ProductEntries::into, Tensor>)));
     m.impl("_matmul_with_preactivation", TORCH_BOX(&ProductEntries::matmul_with_preactivation));
     m.impl("_matmul_with_config", TORCH_BOX(&ProductEntries::matmul_with_config));
     m.impl("block_scaled_matmul", TORCH_BOX(&of_block_scaled<&ProductEntries::by_choice>));
-    m.impl("block_scaled_matmul.out", TORCH_BOX(&ProductEntries::block_scaled_out));
+    m.impl("block_scaled_matmul.out", TORCH_BOX((&of_block_scaled<&ProductEntries::into, Tensor>)));
     m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&ProductEntries::block_scaled_with_config));
     m.impl("_prepare_block_scaled", TORCH_BOX(&ProductEntries::prepare));
     m.impl("_block_scaled_matmul_prepared", TORCH_BOX(&ProductEntries::block_scaled_prepared));

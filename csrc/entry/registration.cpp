@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <string>
-
 namespace tileon {
 namespace {
 
@@ -32,7 +30,9 @@ DefinedOps::~DefinedOps() {
   if (are_ours()) aoti_torch_delete_library_object(library_);
 }
 
-void DefinedOps::def(const char* schema) { TORCH_ERROR_CODE_CHECK(aoti_torch_library_def(library_, schema)); }
+void DefinedOps::def(const std::string& schema) {
+  TORCH_ERROR_CODE_CHECK(aoti_torch_library_def(library_, schema.c_str()));
+}
 
 bool ops_are_ours() {
   static const DefinedOps ops;  // made by whichever file registers its kernels first, and so outlives them all

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace tileon {
 
@@ -22,7 +23,7 @@ class DefinedOps {
   ~DefinedOps();
 
   bool are_ours() const { return library_ != nullptr; }
-  void def(const char* schema);
+  void def(const std::string& schema);
 
  private:
   TorchLibraryHandle library_ = nullptr;  // null where another library of this process has defined them

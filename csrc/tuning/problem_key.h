@@ -50,10 +50,6 @@ inline std::string layout_text(const Operand& operand, const Problem& problem, i
       .text();
 }
 
-inline bool is_packed(const ScaleStrides& strides) {
-  return strides.col == 1 && strides.quarter == 4 && strides.row == 16;
-}
-
 // "tensor", "row", "1x128", "128x128": what has a float32 scale of its own.
 inline const char* granularity_name(const ScaleStrides& strides) {
   if (strides.col == 0) return strides.row_block == 0 ? "tensor" : "row";

@@ -22,7 +22,6 @@ from types import ModuleType
 import torch
 import torch.nn.functional as F
 
-import tileon_ops  # noqa: F401  (registers torch.ops.tileon)
 from benchmarks.common.cases import FORMATS, SLOPE, Case, Operands, dequantized, make_operands
 from benchmarks.common.timing import Arm, cold_graph_arm, cold_sets, l2_bytes, warm_graph_arm, warm_sets
 from tileon_ops._rules import configs
@@ -65,9 +64,9 @@ def tileon_call(case: Case, operands: Operands, config: int | None = None, *, fa
         scale_a, scale_b = map(torch.ops.tileon.pack_scales, operands.scales)
         options |= {"out_dtype": case.out_dtype, "fast_accum": fast_accum}
         return lambda: op(a, b, scale_a, scale_b, bias, **options)
-    _refuse(case.allow_tf32 and operands.a.device.type != "cuda", "TF32 is the GPU's")
+    _refuse(case.dtype == "tf32" and operands.a.device.type != "cuda", "TF32 is the GPU's")
     op = torch.ops.tileon.matmul if config is None else torch.ops.tileon._matmul_with_config
-    options |= {"allow_tf32": case.allow_tf32}
+    options |= {"allow_tf32": case.dtype == "tf32"}
     options |= {"fast_accum": fast_accum} if config is None else {"config": config}
     return lambda: op(a, b, bias, **options)
 
@@ -85,7 +84,7 @@ def _plain_call(case: Case, operands: Operands) -> Call:
 def torch_call(case: Case, operands: Operands) -> Call:
     """torch's fastest eager spelling: addmm takes the bias into the product, but of a batch; the activation follows, in
     place where torch has it so."""
-    _refuse(case.allow_tf32 and operands.a.device.type != "cuda", "TF32 is the GPU's")
+    _refuse(case.dtype == "tf32" and operands.a.device.type != "cuda", "TF32 is the GPU's")
     if case.is_fp8:
         return scaled_mm_call(case, operands)
     a, b, bias, activate = operands.a, operands.b, operands.bias, _ACTIVATIONS[case.activation]

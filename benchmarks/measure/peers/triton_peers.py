@@ -19,6 +19,7 @@ import triton.language as tl
 
 BLOCK_K = 128  # k of a block-scaled product must be a multiple: with no mask in the loop the peer is fastest
 _GROUP_M = 8
+_ELEMENTS = {torch.uint8: ("e2m1", 2), torch.float8_e4m3fn: ("e4m3", 1)}  # Triton's name, and how many in a byte
 _BENCH = {"warmup": 10, "rep": 40}  # ms: Triton's own 25 + 100 for each configuration would be most of a benchmark
 
 Call = Callable[[], torch.Tensor]
@@ -124,15 +125,10 @@ def matmul_call(a: torch.Tensor, b: torch.Tensor, activation: str, slope: float)
     return _quickest(call, _MATMUL_CONFIGS)
 
 
-def _format(operand: torch.Tensor) -> tuple[str, int]:
-    """Triton's name of the elements, and how many stand in a byte."""
-    return ("e2m1", 2) if operand.dtype == torch.uint8 else ("e4m3", 1)
-
-
 def block_scaled_call(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> Call:
     """(a * scale_a) @ (b * scale_b)^T of contiguous operands (cases.py), k a multiple of BLOCK_K, with float32 sums:
     the call returns (m, n), contiguous, float16. Scales in e4m3 only where the GPU has the instruction."""
-    (a_format, a_per_byte), (b_format, b_per_byte) = _format(a), _format(b)
+    (a_format, a_per_byte), (b_format, b_per_byte) = _ELEMENTS[a.dtype], _ELEMENTS[b.dtype]
     m, n, k = a.shape[0], b.shape[0], a.shape[1] * a_per_byte
     formats = {"A_FORMAT": a_format, "B_FORMAT": b_format, "A_PER_BYTE": a_per_byte, "B_PER_BYTE": b_per_byte}
 

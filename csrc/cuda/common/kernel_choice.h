@@ -55,6 +55,12 @@ inline bool takes_vector_stores(const Problem& problem, int columns = 4) {
          static_cast<int64_t>(reinterpret_cast<uintptr_t>(problem.out.data)) % bytes == 0;
 }
 
+// Why kernels cannot run a problem of whose operands they can read these; null where that is both.
+inline const char* why_not_access(bool reads_a, bool reads_b) {
+  if (!reads_a) return "it cannot read the strides or the alignment of `a`";
+  return reads_b ? nullptr : "it cannot read the strides or the alignment of `b`";
+}
+
 // Why kernels of two operands with block scales cannot run a problem with scales; null where they can.
 inline const char* why_not_block_scaled(const Problem& problem) {
   if (!problem.is_block_scaled()) return "it takes two operands with a scale of one byte for each block";
@@ -90,6 +96,15 @@ int cheapest(const Config (&configs)[kCount], const Runs& runs, const Ns& ns) {
     }
   }
   return best;
+}
+
+// `cheapest` of a table of configs that say whether they were measured: one that was not is taken only where no
+// measured one may run.
+template <typename Config, int kCount, typename Runs, typename Ns>
+int cheapest_config(const Config (&configs)[kCount], const Runs& runs, const Ns& ns) {
+  const int best = cheapest(
+      configs, [&](const Config& each) { return each.measured && runs(each); }, ns);
+  return best >= 0 ? best : cheapest(configs, runs, ns);
 }
 
 // Calls `use` with `value` as a std::integral_constant; false, and no call, where `value` is none of kValues.

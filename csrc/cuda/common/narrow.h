@@ -93,7 +93,6 @@ inline bool narrow_long_is_b(const Problem& problem) { return problem.n > proble
 inline int64_t narrow_rows(const Problem& problem) { return std::max(problem.m, problem.n); }
 inline int64_t narrow_columns(const Problem& problem) { return std::min(problem.m, problem.n); }
 inline const Operand& narrow_long(const Problem& problem) { return narrow_long_is_b(problem) ? problem.b : problem.a; }
-inline const Operand& narrow_short(const Problem& problem) { return narrow_long_is_b(problem) ? problem.a : problem.b; }
 
 // The widest load whose places in every line are aligned, and of which every line holds a whole number: its log2 of
 // elements. `across` and `batch` are the strides, in elements, of what has more than one.

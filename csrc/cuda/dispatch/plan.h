@@ -37,20 +37,20 @@ struct AlignedCopy {
 
   // How it is made of an operand that has its dtype.
   OperandCopyProblem of(const Matrix& operand, void* data) const {
-    const int64_t element = info(dtype).bytes;
+    const int element = info(dtype).bytes;
     const int64_t row = k_is_adjacent ? operand.stride_mn : operand.stride_k;
     const int64_t column = k_is_adjacent ? operand.stride_k : operand.stride_mn;
-    return {batch,
-            outer(),
-            inner(),
-            static_cast<int>(element),
-            static_cast<const uint8_t*>(operand.data),
-            operand.stride_batch * element,
-            row * element,
-            column * element,
-            static_cast<uint8_t*>(data),
-            outer() * pitch * element,
-            pitch * element};
+    return {.batch = batch,
+            .rows = outer(),
+            .columns = inner(),
+            .element_bytes = element,
+            .from = static_cast<const uint8_t*>(operand.data),
+            .from_batch = operand.stride_batch * element,
+            .from_row = row * element,
+            .from_column = column * element,
+            .to = static_cast<uint8_t*>(data),
+            .to_batch = outer() * pitch * element,
+            .to_row = pitch * element};
   }
 
   // The operand that it becomes, at `data`: a multiple of 16, or null while there is no memory yet.

@@ -70,8 +70,6 @@ void copy_operands(Way& way, const Problem& problem, const ProductArguments& arg
 
 // ---- the config that was measured to be the fastest: tuned configs, and calls into Python's tuner that set them ----
 
-using torch::stable::detail::from;
-
 // Python's tuner says itself what it could not do; what comes through all the same, such as a KeyboardInterrupt, ends
 // the call. Its type does not come through torch's C interface: tileon_ops/_rules/errors.py gives it back.
 template <size_t kArguments>

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <optional>
-#include <string>
 
 #include "checks/scaled_products.h"
 #include "cuda/dispatch/scaled_mm_rules.h"
@@ -44,7 +43,6 @@ inline Tensor scales_at(const void* data, int64_t rows, int64_t k) {
 }
 
 inline DeviceFlag run(int, const Problem& problem, const Gpu&, void*, cudaStream_t) {
-  using torch::stable::detail::from;
   Tensor b = matrix_at(problem.b.data, problem.n, problem.k, ScalarType::Float8_e4m3fn);
   const ScalarType out_dtype = scalar_type(problem.out_dtype);
   std::array<StableIValue, 9> stack{from(matrix_at(problem.a.data, problem.m, problem.k, ScalarType::Float8_e4m3fn)),

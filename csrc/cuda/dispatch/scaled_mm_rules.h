@@ -13,12 +13,9 @@ constexpr bool has_block_scaled_tensor_cores(int capability) { return capability
 // cuBLASLt reads contiguous rows, at multiples of 16 bytes, and scales that are packed and contiguous.
 inline bool is_contiguous_packed(const Operand& operand, int64_t k, int64_t cols) {
   const int64_t row_bytes = k / elements_per_byte(operand.dtype);
-  const ScaleStrides packed = packed_scales(cols);
-  const ScaleStrides& strides = operand.scale.strides;
   const auto address = reinterpret_cast<uintptr_t>(operand.data) | reinterpret_cast<uintptr_t>(operand.scale.data);
   return operand.stride_k == 1 && operand.stride_mn == row_bytes && address % 16 == 0 &&
-         strides.row_block == packed.row_block && strides.col_block == packed.col_block && strides.row == packed.row &&
-         strides.quarter == packed.quarter && strides.col == packed.col;
+         operand.scale.strides == packed_scales(cols);
 }
 
 // mxfp8, as cuBLASLt offers it: sizes that are multiples of its tiles, nothing behind the sum. Not nvfp4: those tensor

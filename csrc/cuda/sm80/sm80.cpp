@@ -25,7 +25,7 @@ struct Table {
 
   static ConfigFields fields(int config) {
     const KernelConfig& chosen = kConfigs[config];
-    std::string operands;
+    std::string operands = chosen.kinds == 0 ? "scaled" : "";
     const char* last = "";  // the two mixed pairs are one name
     for (const KindInfo& kind : kKinds) {
       if (!(chosen.kinds & bit(kind.kind)) || std::string_view(last) == kind.name) continue;
@@ -33,7 +33,7 @@ struct Table {
       last = kind.name;
     }
     const TileConfig& tile = chosen.tile;
-    const char* route = (chosen.kinds & kScaled) != 0 ? "decoded" : "plain";
+    const char* route = (chosen.kinds & kDense) != 0 ? "plain" : "decoded";
     return {operands,     "sm80",      kFamilyNames[static_cast<int>(tile.family)],
             route,        tile.tile_m, tile.tile_n,
             tile.block_k, 1,           chosen.measured};
@@ -60,19 +60,8 @@ bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
   return !is_float8(problem.a.dtype) && !reads_vectors(operand, problem, mn);  // of fp8, wants_widening decides
 }
 
-// The functions of a Backend over kDecodedConfigs, of which every config takes every product with scales.
-struct DecodedTable {
-  static int count() { return kDecodedConfigCount; }
-  static const char* name(int config) { return kDecodedConfigs[config].name; }
-
-  static ConfigFields fields(int config) {
-    const KernelConfig& chosen = kDecodedConfigs[config];
-    const TileConfig& tile = chosen.tile;
-    return {"scaled",     "sm80",      kFamilyNames[static_cast<int>(tile.family)],
-            "decoded",    tile.tile_m, tile.tile_n,
-            tile.block_k, 1,           chosen.measured};
-  }
-
+// The functions over kDecodedConfigs, of which every config takes every product with scales.
+struct DecodedTable : Table<kDecodedConfigs> {
   static const char* why_not(int config, const Problem&, const Gpu& gpu) {
     return shared_bytes(kDecodedConfigs[config].tile, sizeof(float)) > gpu.shared_bytes_per_block
                ? "this GPU has too little shared memory for it"

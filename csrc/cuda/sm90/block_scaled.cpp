@@ -222,7 +222,11 @@ void prepare_weight(const Problem& problem, const PreparedWeight& weight, void* 
   run_prepare_mxfp4({scaled_kernel_problem(problem), {}, b, 1, segments, int8, false}, stream);
 }
 
-const char* why_not_prepare_weight(const Problem& problem, const Gpu& gpu) { return why_not_prepare(problem, gpu); }
+const char* why_not_prepare_weight(const Problem& problem, const Gpu& gpu) {
+  if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
+  if (problem.k > kPrepareMaxK) return "k is too long";
+  return prepare_ctas(problem, segments_of(problem)) >= int64_t{1} << 31 ? "it is too large" : nullptr;
+}
 
 int64_t prepare_weight_scratch_bytes(const Problem& problem) {
   return std::max(prepare_ctas(problem, segments_of(problem)), classify_ctas(problem)) * 4;

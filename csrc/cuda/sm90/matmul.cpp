@@ -39,7 +39,7 @@ bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
   const DType dtype = problem.a.dtype;
   if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return false;
   const TmaAccess access = tma_access(operand, problem.batch, mn, problem.k, info(dtype).bytes);
-  return !access.readable || (is_float8(dtype) && access.major != Major::kK);
+  return is_float8(dtype) ? !access.reads_along_k() : !access.readable;
 }
 
 int64_t scratch_bytes(int config, const Problem& problem) {

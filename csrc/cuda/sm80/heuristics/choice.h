@@ -34,11 +34,8 @@ inline const char* why_not(const KernelConfig& config, Kind kind, const Problem&
   if (is_float8(problem.a.dtype) && gpu.image < kFloat8Capability)
     return "fp8 needs code for compute capability 8.9 or newer";
   const bool along_k = tile.family == Family::kSkinny;
-  if (!reads_vectors(problem.a, problem, problem.m, along_k))
-    return "it cannot read the strides or the alignment of `a`";
-  if (!reads_vectors(problem.b, problem, problem.n, along_k))
-    return "it cannot read the strides or the alignment of `b`";
-  return nullptr;
+  return why_not_access(reads_vectors(problem.a, problem, problem.m, along_k),
+                        reads_vectors(problem.b, problem, problem.n, along_k));
 }
 
 // Whether fp8 operands are multiplied faster as float16, but for the conversion: where the configs with fp8
@@ -98,18 +95,15 @@ inline bool may_choose(const KernelConfig& config, const Problem& problem) {
   return config.tile.family != Family::kNarrow || narrow_columns(problem) <= kNarrowColumns;
 }
 
-// The config expected to be fastest; -1 where none supports the problem (one always does). A config that has not run on
-// hardware is taken only where no other can run.
+// The config expected to be fastest; -1 where none supports the problem (one always does).
 template <int kCount>
 int choose(const KernelConfig (&configs)[kCount], const Problem& problem, const Gpu& gpu) {
   const Kind kind = kind_of(problem);
-  const auto ns = [&](const KernelConfig& config) { return expected_ns(config, kind, problem, gpu); };
   const auto runs = [&](const KernelConfig& config) {
     return may_choose(config, problem) && why_not(config, kind, problem, gpu) == nullptr;
   };
-  const int best = cheapest(
-      configs, [&](const KernelConfig& config) { return config.measured && runs(config); }, ns);
-  return best >= 0 ? best : cheapest(configs, runs, ns);
+  return cheapest_config(configs, runs,
+                         [&](const KernelConfig& config) { return expected_ns(config, kind, problem, gpu); });
 }
 
 }  // namespace tileon::sm80

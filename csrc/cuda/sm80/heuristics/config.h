@@ -73,7 +73,7 @@ constexpr int kKindCount = sizeof(kKinds) / sizeof(KindInfo);
 constexpr int kFormatPairs = kKindCount - static_cast<int>(Kind::kMxfp8);  // kinds with block scales
 
 constexpr const KindInfo& info(Kind kind) { return kKinds[static_cast<int>(kind)]; }
-static_assert(info(Kind::kFloat32).kind == Kind::kFloat32 && info(Kind::kNvfp4).kind == Kind::kNvfp4);
+static_assert(in_order_of(&KindInfo::kind, kKinds));
 
 constexpr bool is_scaled(Kind kind) { return kind >= Kind::kMxfp8; }
 constexpr int bit(Kind kind) { return 1 << static_cast<int>(kind); }

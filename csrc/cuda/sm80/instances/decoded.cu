@@ -1,21 +1,12 @@
 // The kernels that decode every operand of a product with scales, by a config's number and the bits of an element.
-#include <algorithm>
-
 #include "cuda/sm80/kernels/decoded.cuh"
 #include "cuda/sm80/registry/instantiate.cuh"
 
 namespace tileon::sm80 {
-namespace {
-
-DecodedKernelProblem decoded_problem(const Problem& problem) {
-  return {scaled_kernel_problem(problem), problem.global_scale_stride, reads_four(problem.a, problem.m),
-          reads_four(problem.b, problem.n)};
-}
-
-}  // namespace
 
 inline DecodedKernelProblem part_for(KernelFunction<DecodedParams>, const Problem& problem) {
-  return decoded_problem(problem);
+  return {scaled_kernel_problem(problem), problem.global_scale_stride, reads_four(problem.a, problem.m),
+          reads_four(problem.b, problem.n)};
 }
 
 void launch_decoded(int config, const Problem& problem, cudaStream_t stream) {

@@ -66,9 +66,8 @@ inline double product_ns(const KernelConfig& config, const Problem& split, const
 inline double portable_ns(const Problem& problem) {
   const double tile = static_cast<double>(problem.k) * kPortableNsPerK;
   const double tiles = std::max(tile, problem.products() / kPortableProductsPerNs);
-  const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, sizeof(float));
-  const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, sizeof(float));
-  if (!a.readable || !b.readable || a.major != Major::kK || b.major != Major::kK) return kPortableStartNs + tiles;
+  const TmaAccesses access(problem, sizeof(float));
+  if (!access.a.reads_along_k() || !access.b.reads_along_k()) return kPortableStartNs + tiles;
   const double bytes = problem.products() / static_cast<double>(problem.m) * sizeof(float);
   const double few_rows = static_cast<double>((problem.m + kSkinnyRows - 1) / kSkinnyRows) * bytes / kSkinnyBytesPerNs;
   return kPortableStartNs + std::min(tiles, few_rows);

@@ -44,9 +44,7 @@ struct TileConfig {
   // Three consumers always need more registers than an even share. The producer has a warpgroup then, three of whose
   // warps are there only to give theirs away.
   constexpr bool reallocates_registers() const { return consumers == 3 || takes_registers; }
-  constexpr int threads() const {
-    return consumers * 128 + (reallocates_registers() ? 128 : 32);
-  }  // and the producer's
+  constexpr int threads() const { return consumers * 128 + (reallocates_registers() ? 128 : 32); }  // with the producer
 };
 
 constexpr int kGroupM = 8;  // rows of tiles in a group (tile_order.h); 2 to 16 lie within 1 %

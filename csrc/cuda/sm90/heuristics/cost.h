@@ -77,6 +77,7 @@ struct OperandLoads {
 template <typename Real>
 struct DenseWork {
   const GpuNumbers& gpu;
+  TmaAccesses access;
   OperandLoads<Real> a, b;
   Real m, n, batch;  // at least 1
   Real k[2];         // in whole blocks of 64 and of 128
@@ -88,10 +89,9 @@ struct DenseWork {
 
   DenseWork(Operands operands, const Problem& problem, int sms, const GpuNumbers& numbers)
       : gpu(numbers),
-        a(problem.a, tma_access(problem.a, problem.batch, problem.m, problem.k, kElementBytes), problem.m, problem.k,
-          numbers),
-        b(problem.b, tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes), problem.n, problem.k,
-          numbers),
+        access(problem, kElementBytes),
+        a(problem.a, access.a, problem.m, problem.k, numbers),
+        b(problem.b, access.b, problem.n, problem.k, numbers),
         m(static_cast<Real>(std::max<int64_t>(problem.m, 1))),
         n(static_cast<Real>(std::max<int64_t>(problem.n, 1))),
         batch(static_cast<Real>(problem.batch)),
@@ -234,8 +234,7 @@ inline int lines_of_l2(const Matrix& operand, const TmaAccess& access, int64_t m
 struct Work {
   double k;
   double bytes;  // of both operands and the output, each once
-  TmaAccess a;
-  TmaAccess b;
+  TmaAccesses access;
   int a_lines;  // lines_of_l2
   int b_lines;
 
@@ -243,10 +242,9 @@ struct Work {
   // bits were set.
   Work(const Problem& problem, int element_bytes)
       : k(static_cast<double>((problem.k * element_bytes + 1) / 2 * 2 / element_bytes)),
-        a(tma_access(problem.a, problem.batch, problem.m, problem.k, element_bytes)),
-        b(tma_access(problem.b, problem.batch, problem.n, problem.k, element_bytes)),
-        a_lines(lines_of_l2(problem.a, a, problem.m, problem.k)),
-        b_lines(lines_of_l2(problem.b, b, problem.n, problem.k)) {
+        access(problem, element_bytes),
+        a_lines(lines_of_l2(problem.a, access.a, problem.m, problem.k)),
+        b_lines(lines_of_l2(problem.b, access.b, problem.n, problem.k)) {
     const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
     const double batch = static_cast<double>(problem.batch);
     const double a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
@@ -272,8 +270,9 @@ inline double largest_bound_ns(const KernelConfig& config, const Problem& proble
   const double compute =
       waves_of(config, problem, sm_count) * (config.cost.per_tile + static_cast<double>(config.cost.per_k) * work.k);
   const double memory = work.bytes / config.cost.memory_bytes;
-  const double per_block = operand_bytes(tile.tile_m, tile.block_k, work.a.major, tile.element_bytes) * work.a_lines +
-                           operand_bytes(tile.tile_n, tile.block_k, work.b.major, tile.element_bytes) * work.b_lines;
+  const double per_block =
+      operand_bytes(tile.tile_m, tile.block_k, work.access.a.major, tile.element_bytes) * work.a_lines +
+      operand_bytes(tile.tile_n, tile.block_k, work.access.b.major, tile.element_bytes) * work.b_lines;
   const double delivery = static_cast<double>(tiles) * per_block / tile.block_k * work.k / kLargestL2BytesPerNs;
   return config.cost.start + std::max({compute, memory, delivery});
 }

@@ -35,30 +35,19 @@ inline const char* why_not_sizes(const Problem& problem, const Gpu& gpu) {
   return nullptr;
 }
 
-// Of what `reads` says of an operand and its mn.
-template <typename Reads>
-const char* why_not_access(const Problem& problem, const Reads& reads) {
-  if (!reads(problem.a, problem.m)) return "it cannot read the strides or the alignment of `a`";
-  if (!reads(problem.b, problem.n)) return "it cannot read the strides or the alignment of `b`";
-  return nullptr;
-}
-
 inline const char* why_not_dense(const Problem& problem, const Gpu& gpu) {
   if (problem.a.dtype != DType::kFloat16 && problem.a.dtype != DType::kBFloat16)
     return "it does not take operands of this dtype";
   if (const char* reason = why_not_sizes(problem, gpu); reason != nullptr) return reason;
-  return why_not_access(problem, [&](const Matrix& operand, int64_t mn) {
-    return tma_access(operand, problem.batch, mn, problem.k, kElementBytes).readable;
-  });
+  const TmaAccesses access(problem, kElementBytes);
+  return why_not_access(access.a.readable, access.b.readable);
 }
 
 // wgmma reads fp8 along k alone.
 inline const char* why_not_fp8(const Problem& problem, const Gpu& gpu) {
   if (!is_float8(problem.a.dtype)) return "it does not take operands of this dtype";
-  const char* reason = why_not_access(problem, [&](const Matrix& operand, int64_t mn) {
-    const TmaAccess access = tma_access(operand, problem.batch, mn, problem.k, 1);
-    return access.readable && access.major == Major::kK;
-  });
+  const TmaAccesses access(problem, 1);
+  const char* reason = why_not_access(access.a.reads_along_k(), access.b.reads_along_k());
   return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
@@ -73,8 +62,7 @@ inline const char* why_not_weight_only(Operands operands, const Problem& problem
     return "it does not take `a` of this dtype";
   if (problem.b.scale.type == ScaleType::kFloat32) return "it does not take float32 scales";
   if (problem.global_scale_stride != 0) return "it takes one global scale, not one for each row";
-  return wants_copy_of_codes(problem.b, problem.n, problem) ? "it cannot read the strides or the alignment of `b`"
-                                                            : nullptr;
+  return why_not_access(true, !wants_copy_of_codes(problem.b, problem.n, problem));
 }
 
 // Of int8 without scales, which is read where it lies.
@@ -85,9 +73,8 @@ inline const char* why_not_plain_int8(Operands operands, const Problem& problem,
     return operand.stride_k == 1 && operand.stride_mn == problem.k && problem.k % 16 == 0 &&
            reinterpret_cast<uintptr_t>(operand.data) % 16 == 0;
   };
-  if (!lies_in_rows(problem.a)) return "it cannot read the strides or the alignment of `a`";
-  if (!lies_in_rows(problem.b)) return "it cannot read the strides or the alignment of `b`";
-  return why_not_sizes(problem, gpu);
+  const char* reason = why_not_access(lies_in_rows(problem.a), lies_in_rows(problem.b));
+  return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
 // Of block-scaled products whose operands are prepared.
@@ -120,23 +107,7 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
   }
 }
 
-// Why the problem's b cannot be prepared alone, to be kept.
-inline const char* why_not_prepare(const Problem& problem, const Gpu& gpu) {
-  if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
-  if (problem.k > kPrepareMaxK) return "k is too long";
-  if (prepare_ctas(problem, segments_of(problem)) >= int64_t{1} << 31) return "it is too large";
-  return nullptr;
-}
-
 // ---- the choice ----
-
-// The cheapest config of a table that `runs`; an unmeasured config only where no measured one runs. -1: none.
-template <int kCount, typename Runs, typename Ns>
-int cheapest_config(const KernelConfig (&configs)[kCount], const Runs& runs, const Ns& ns) {
-  const int best = cheapest(
-      configs, [&](const KernelConfig& each) { return each.measured && runs(each); }, ns);
-  return best >= 0 ? best : cheapest(configs, runs, ns);
-}
 
 // Whether the sums are finished by one of the formulas that every kernel applies while it stores them
 // (epilogue/ops.cuh).
@@ -190,10 +161,8 @@ constexpr double kStagedNs = 1.25;
 inline double staged_store_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   if (is_cheap_epilogue(problem) && writes_by_tma(config.operands, problem)) return 0;
   const TileConfig& tile = config.tile;
-  const int64_t tiles = tile_order(tile, problem.m, problem.n).count() * problem.batch;
-  const int waves = ceil_divide(tiles, clusters_at_once(config.splits, sm_count));
   const double columns = 0.4 * tile.tile_n + 0.6 * std::min<double>(tile.tile_n, static_cast<double>(problem.n));
-  return kStagedNs * waves * tile.tile_m * columns / std::min(tile.consumers, 2);
+  return kStagedNs * waves_of(config, problem, sm_count) * tile.tile_m * columns / std::min(tile.consumers, 2);
 }
 
 // As choose_dense.
@@ -285,30 +254,27 @@ inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
 struct ChoiceKey {
   std::array<int64_t, 12> words;
 
-  ChoiceKey(const Problem& problem, const Gpu& gpu)
-      : words{problem.m,
-              problem.n,
-              problem.k,
-              problem.batch,
-              problem.a.stride_mn,
-              problem.a.stride_k,
-              problem.a.stride_batch,
-              problem.b.stride_mn,
-              problem.b.stride_k,
-              problem.b.stride_batch,
-              packed({begin(problem.a), begin(problem.b), is_cheap_epilogue(problem),
-                      writes_by_tma(Operands::k16Bits, problem), takes_vector_stores(problem, 2),
-                      takes_vector_stores(problem, 4)}),
-              packed({static_cast<int>(problem.a.dtype), static_cast<int>(problem.b.dtype),
-                      static_cast<int>(problem.out_dtype), gpu.capability, gpu.sm_count})} {}
+  ChoiceKey(const Problem& problem, const Gpu& gpu) {
+    const Operand &a = problem.a, &b = problem.b;
+    const int64_t memory =
+        packed({begin(a), begin(b), is_cheap_epilogue(problem), writes_by_tma(Operands::k16Bits, problem),
+                takes_vector_stores(problem, 2), takes_vector_stores(problem, 4)});
+    const int64_t kind = packed({static_cast<int>(a.dtype), static_cast<int>(b.dtype),
+                                 static_cast<int>(problem.out_dtype), gpu.capability, gpu.sm_count});
+    words = {problem.m,      problem.n,   problem.k,  problem.batch,  a.stride_mn, a.stride_k,
+             a.stride_batch, b.stride_mn, b.stride_k, b.stride_batch, memory,      kind};
+  }
 
   bool operator==(const ChoiceKey&) const = default;
 
-  size_t hash() const {
-    uint64_t mixed = 0;
-    for (const int64_t word : words) mixed = (std::rotl(mixed, 23) ^ static_cast<uint64_t>(word)) * 0x9E3779B97F4A7C15u;
-    return mixed >> 32;
-  }
+  struct Hash {
+    size_t operator()(const ChoiceKey& key) const {
+      uint64_t mixed = 0;
+      for (const int64_t word : key.words)
+        mixed = (std::rotl(mixed, 23) ^ static_cast<uint64_t>(word)) * 0x9E3779B97F4A7C15u;
+      return mixed >> 32;
+    }
+  };
 
  private:
   static int begin(const Matrix& operand) {
@@ -322,29 +288,15 @@ struct ChoiceKey {
   }
 };
 
-class RecentChoices {
- public:
-  // What choose_dense says.
-  int choose(const Problem& problem, const Gpu& gpu) {
-    const ChoiceKey key(problem, gpu);
-    const auto found = configs_.find(key);
-    if (found != configs_.end()) return found->second;
-    if (configs_.size() == kMax) configs_.clear();
-    return configs_[key] = choose_dense(problem, gpu);
-  }
-
- private:
-  struct Hash {
-    size_t operator()(const ChoiceKey& key) const { return key.hash(); }
-  };
-  static constexpr size_t kMax = 1024;  // then all are forgotten: sizes that never come again take no memory
-  std::unordered_map<ChoiceKey, int, Hash> configs_;
-};
-
-// A thread's own: nothing is shared, nothing waits.
+// What choose_dense says. Each thread remembers its own choices: nothing is shared, nothing waits.
 inline int choose_dense_once(const Problem& problem, const Gpu& gpu) {
-  static thread_local RecentChoices recent;
-  return recent.choose(problem, gpu);
+  constexpr size_t kMax = 1024;  // then all are forgotten: sizes that never come again take no memory
+  static thread_local std::unordered_map<ChoiceKey, int, ChoiceKey::Hash> recent;
+  const ChoiceKey key(problem, gpu);
+  const auto found = recent.find(key);
+  if (found != recent.end()) return found->second;
+  if (recent.size() == kMax) recent.clear();
+  return recent[key] = choose_dense(problem, gpu);
 }
 
 }  // namespace tileon::sm90

@@ -108,15 +108,13 @@ inline SmallMFormat format_of(const Problem& problem) {
 inline bool tma_reads_codes(const Operand& operand, int64_t rows, int64_t k) {
   const int64_t row_bytes = k / elements_per_byte(operand.dtype);
   const Matrix bytes{operand.data, operand.stride_mn, row_bytes > 1 ? operand.stride_k : 1, 0};
-  const TmaAccess access = tma_access(bytes, 1, rows, row_bytes, 1);
-  return access.readable && access.major == Major::kK;
+  return tma_access(bytes, 1, rows, row_bytes, 1).reads_along_k();
 }
 
 // Whether the scales come as whole blocks of 512 bytes, which can be copied as they are.
 inline bool lie_in_blocks(const Scale& scale) {
   const ScaleStrides& strides = scale.strides;
-  return strides.col == 1 && strides.quarter == kScaleBlockCols && strides.row == 16 &&
-         strides.col_block == kScaleBlockBytes && strides.row_block % 16 == 0 &&
+  return is_packed(strides) && strides.col_block == kScaleBlockBytes && strides.row_block % 16 == 0 &&
          reinterpret_cast<uintptr_t>(scale.data) % 16 == 0;
 }
 
@@ -126,9 +124,8 @@ inline const char* why_not_small_m(const Problem& problem, const Gpu& gpu) {
   constexpr int64_t limit = (int64_t{1} << 31) - (1 << 16);  // of TMA's coordinates, with what tiles reach past the end
   if (problem.m >= limit || problem.n >= limit || problem.k >= limit) return "a size is near 2^31 or above it";
   if ((problem.m + 7) / 8 * ((problem.n + kSmallMTileN - 1) / kSmallMTileN) >= limit) return "there are too many tiles";
-  if (!tma_reads_codes(problem.a, problem.m, problem.k)) return "it cannot read the strides or the alignment of `a`";
-  if (!tma_reads_codes(problem.b, problem.n, problem.k)) return "it cannot read the strides or the alignment of `b`";
-  return nullptr;
+  return why_not_access(tma_reads_codes(problem.a, problem.m, problem.k),
+                        tma_reads_codes(problem.b, problem.n, problem.k));
 }
 
 // What a CTA takes, in nanoseconds, on an H200: to start and to end, to share k with others, and for a stage.

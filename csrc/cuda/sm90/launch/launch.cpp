@@ -165,8 +165,7 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   const int element_bytes = tile.element_bytes;
   LaunchPlan plan;
   KernelParams& params = plan.params;
-  const TmaAccess a = tma_access(problem.a, problem.batch, problem.m, problem.k, element_bytes);
-  const TmaAccess b = tma_access(problem.b, problem.batch, problem.n, problem.k, element_bytes);
+  const auto [a, b] = TmaAccesses(problem, element_bytes);
   plan.major_a = a.major;
   plan.major_b = b.major;
 

@@ -16,6 +16,8 @@ struct TmaAccess {
   bool readable;
   Major major;         // where readable
   int64_t line_bytes;  // from one line along the other dimension to the next
+
+  bool reads_along_k() const { return readable && major == Major::kK; }
 };
 
 constexpr int64_t kTmaAlignment = 16;
@@ -40,6 +42,15 @@ inline TmaAccess tma_access(const Matrix& operand, int64_t batch, int64_t mn, in
   }
   return {false, Major::kK, 0};
 }
+
+// Of both operands of a product, whose elements have so many bytes.
+struct TmaAccesses {
+  TmaAccess a, b;
+
+  TmaAccesses(const Problem& problem, int element_bytes)
+      : a(tma_access(problem.a, problem.batch, problem.m, problem.k, element_bytes)),
+        b(tma_access(problem.b, problem.batch, problem.n, problem.k, element_bytes)) {}
+};
 
 // Whether TMA can write the output, rows of n elements. It writes whole 16 bytes: rows that end within some would have
 // what lies behind them overwritten.
