@@ -126,8 +126,8 @@ def without_overhead(op: Any) -> Callable[..., Any]:
 torch_check: Any = _find("torch:_check")
 
 
-# A tensor that has a shape, a dtype and a device, and no memory. Without it a layer's `weight` is decoded whenever it is
-# asked for (nn/decoded_weight.py).
+# A tensor that has a shape, a dtype and a device, and no memory. Without it a layer's `weight` is decoded whenever
+# somebody asks for it (nn/decoded_weight.py).
 tensor_without_memory: Any = _find("torch:Tensor._make_wrapper_subclass")
 
 
