@@ -14,7 +14,7 @@ from tileon_ops._rules.activations import ACTIVATIONS, activate
 from tileon_ops._rules.fake.checks import check, check_activation, dtype_name, dtype_names
 from tileon_ops._rules.fake.scales import Format, packed_scale_shape
 from tileon_ops.nn.decoded_weight import weight_of
-from tileon_ops.nn.float32_product import Float32Product
+from tileon_ops.nn.float32_product import float32_product
 from tileon_ops.nn.layer_formats import (
     LAYER_FORMATS,
     NUMBERS,
@@ -255,7 +255,7 @@ class BlockScaledLinear(nn.Module):
 
     def _in_float32(self, rows: Tensor) -> Tensor:
         form = LAYER_FORMATS[self.format].weight
-        sums: Tensor = Float32Product.apply(rows, self.data, self.scale, self.global_scale, form, False)
+        sums = float32_product(rows, self.data, self.scale, self.global_scale, form)
         return activate(sums if self.bias is None else sums + self.bias, self.activation, self.slope)
 
     def _check_input(self, input: Tensor) -> None:

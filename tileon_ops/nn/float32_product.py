@@ -15,8 +15,17 @@ from tileon_ops.ops.dense import matmul
 from tileon_ops.ops.quantization import dequantize
 
 
-class Float32Product(torch.autograd.Function):
-    """rows @ weight^T, or rows @ weight where `transposed`, of a weight (n, k) that is decoded for the call alone.
+def float32_product(
+    rows: Tensor, data: Tensor, scale: Tensor, global_scale: Tensor | None, format: str, *, transposed: bool = False
+) -> Tensor:
+    """rows @ weight^T, or rows @ weight where `transposed`, of a weight (n, k); differentiable in `rows`."""
+    function = _Product if torch.compiler.is_compiling() else _ProductWithTangents
+    product: Tensor = function.apply(rows, data, scale, global_scale, format, transposed)
+    return product
+
+
+class _Product(torch.autograd.Function):
+    """The weight is decoded for the call alone.
 
     A graph that held the decoded weight until its backward pass would take 4 bytes an element, and the layer is there
     to take one or half of one. So the backward pass decodes it again. Each of the two products is the other's gradient.
@@ -39,9 +48,13 @@ class Float32Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        product = Float32Product.apply(grad, *ctx.saved_tensors, ctx.format, not ctx.transposed)
+        product = float32_product(grad, *ctx.saved_tensors, ctx.format, transposed=not ctx.transposed)
         return product, None, None, None, None, None
+
+
+class _ProductWithTangents(_Product):
+    """With forward mode, which torch's compiler does not take in a function of one's own."""
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
-        return Float32Product.apply(tangent, *ctx.saved_tensors, ctx.format, ctx.transposed)
+        return float32_product(tangent, *ctx.saved_tensors, ctx.format, transposed=ctx.transposed)
