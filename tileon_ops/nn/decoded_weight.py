@@ -28,19 +28,19 @@ def weight_of(decode: Callable[[], Tensor], shape: tuple[int, int], dtype: torch
 class DecodedWeight(Tensor):
     """A weight without memory of its own. Writing to it is an error: what it is decoded of would not change."""
 
-    _decode: Callable[[], Tensor]
+    decoder: Callable[[], Tensor]
 
     @staticmethod
     def __new__(
         cls, decode: Callable[[], Tensor], shape: tuple[int, int], dtype: torch.dtype, device: torch.device
     ) -> DecodedWeight:
         weight: DecodedWeight = torch_private.tensor_without_memory(cls, shape, dtype=dtype, device=device)
-        weight._decode = decode
+        weight.decoder = decode
         return weight
 
     def decoded(self) -> Tensor:
         """The values, in memory of their own."""
-        return self._decode()
+        return self.decoder()
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -51,7 +51,7 @@ class DecodedWeight(Tensor):
         kwargs = kwargs or {}
         if func is torch.ops.aten.detach.default:  # which `.data` is too
             (weight,) = args
-            return cls(weight._decode, tuple(weight.shape), weight.dtype, weight.device)
+            return cls(weight.decoder, tuple(weight.shape), weight.dtype, weight.device)
         if torch_private.is_mutable(func) and _holds_weight((args[:1], tuple(kwargs.values()))):
             raise RuntimeError(
                 "BlockScaledLinear: `weight` is decoded from `data` and `scale` and cannot be written; make the layer "
