@@ -78,6 +78,12 @@ class TestReplaced:
         assert torch.equal(model(x), layers[1](layers[0](x).relu()))
         assert not list(model.parameters())
 
+    def test_options_are_those_of_the_layers_which_know_their_names(self) -> None:
+        model = convert(mlp(), "mxfp4", weight_only=True, fast_accum=False, scale_rounding="floor")
+        for layer, name in ((model[0], "0"), (model[2][0], "2.0")):
+            assert (layer.weight_only, layer.fast_accum, layer.scale_rounding) == (True, False, "floor")
+            assert layer.name_in_model == name
+
     @each_kind
     def test_a_model_that_is_a_linear_layer_itself_is_returned_anew(self, fmt: str | None) -> None:
         linear = nn.Linear(64, 10)

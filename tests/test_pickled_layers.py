@@ -57,3 +57,23 @@ def test_it_loads_before_the_package_is_imported(
     assert done.returncode == 0, done.stderr
     with torch.inference_mode():
         assert float(done.stdout) == saved(torch.ones(2, 32)).double().sum().item()
+
+
+def test_a_layer_of_before_there_were_options_computes_what_it_did() -> None:
+    """Its activations' scales are rounded by "floor", its sums are exact, and its weight shows float32."""
+    saved = layer("BlockScaledLinear")
+    state = saved.__getstate__()
+    for name in ("weight_only", "fast_accum", "scale_rounding", "weight_dtype", "name_in_model"):
+        del state[name]
+    loaded = tileon_ops.BlockScaledLinear.__new__(tileon_ops.BlockScaledLinear)
+    loaded.__setstate__(state)
+    assert (loaded.weight_only, loaded.fast_accum, loaded.scale_rounding) == (False, False, "floor")
+    assert loaded.weight.dtype == torch.float32
+    x = torch.full((2, 32), 7.9)  # which saturates under "floor" alone
+    data, scale = tileon_ops.quantize(x, "mxfp8")
+    with torch.inference_mode():
+        assert torch.equal(
+            loaded(x), tileon_ops.block_scaled_matmul(data, saved.data, scale, saved.scale, saved.bias, out_dtype=x.dtype)
+        )
+        assert not torch.equal(loaded(x), saved(x))
+        assert "scale_rounding=floor" in repr(loaded)

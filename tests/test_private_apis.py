@@ -252,6 +252,7 @@ ALLOWED = {
     "module._buffers": "the same",
     "nn.Module._apply": "a method that modules override by this name",
     "super()._load_from_state_dict": "the same",
+    "super()._save_to_state_dict": "the same",
 }
 OURS = re.compile(r"(torch\.ops\.tileon|_ops)\._\w+$")
 

@@ -126,6 +126,11 @@ def without_overhead(op: Any) -> Callable[..., Any]:
 torch_check: Any = _find("torch:_check")
 
 
+# A tensor that has a shape, a dtype and a device, and no memory. Without it a layer's `weight` is decoded whenever
+# somebody asks for it (nn/decoded_weight.py).
+tensor_without_memory: Any = _find("torch:Tensor._make_wrapper_subclass")
+
+
 def function_behind(name: str) -> Any:
     """What torch.nn.functional.<name> calls, which stands in graphs of torch.compile: without it tileon_ops.fuse does
     not know that function there."""

@@ -6,12 +6,14 @@ import logging
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 
 from tileon_ops._rules.fake.checks import check, dtype_name, dtype_names
-from tileon_ops.nn.block_scaled_linear import BlockScaledLinear, check_layer_format, elements_a_scale
+from tileon_ops.nn.block_scaled_linear import BlockScaledLinear
+from tileon_ops.nn.layer_formats import check_layer_format, elements_a_scale
 from tileon_ops.nn.linear import Linear
 
 _log = logging.getLogger("tileon_ops")
@@ -137,10 +139,12 @@ def _reason(layer: _Layer, format: str | None, users: dict[int, list[str]]) -> s
     return f"its weight is tied to {', '.join(others)}, so that quantizing it would save nothing" if others else ""
 
 
-def _converted(module: nn.Linear, format: str | None) -> nn.Module:
+def _converted(module: nn.Linear, name: str, format: str | None, options: dict[str, Any]) -> nn.Module:
     if format is None:
         return Linear.from_linear(module)
-    return BlockScaledLinear.from_linear(module, format)
+    new = BlockScaledLinear.from_linear(module, format, **options)
+    new.name_in_model = name
+    return new
 
 
 def _bytes(module: nn.Module) -> int:
@@ -160,16 +164,21 @@ def convert(
     model: nn.Module,
     format: str | None = None,
     filter: Callable[[nn.Module, str], bool] | None = None,
+    *,
+    weight_only: bool = False,
+    fast_accum: bool = True,
+    scale_rounding: str = "rceil",
 ) -> nn.Module:
     """The model with its linear layers replaced, in place: by tileon_ops.Linear or tileon_ops.BlockScaledLinear.
 
     Args:
         model: any module. Where it is itself a torch.nn.Linear, the new layer is returned and `model` stays as it is.
         format: None for tileon_ops.Linear, which shares the parameters (optimizers and the state_dict stay valid);
-            "mxfp8", "mxfp4", "mixed" or "nvfp4" for BlockScaledLinear, which holds the weight in that format alone and
-            is for inference. A tileon_ops.Linear keeps its activation there.
+            a format of BlockScaledLinear, which holds the weight in that alone, for that layer. A tileon_ops.Linear
+            keeps its activation there.
         filter: called once for each torch.nn.Linear with the module and its name in the model; False leaves that layer
             as it is. A module in several places is asked about by its first name.
+        weight_only, fast_accum, scale_rounding: as of BlockScaledLinear; without a format they do nothing.
 
     Returns:
         `model`. A module that occurs in several places is replaced by one module, in all of them.
@@ -195,6 +204,7 @@ def convert(
     check(isinstance(model, nn.Module), f"convert: `model` must be a torch.nn.Module, got {type(model).__name__}")
     if format is not None:
         check_layer_format("convert", format)
+    options = {"weight_only": weight_only, "fast_accum": fast_accum, "scale_rounding": scale_rounding}
     users = _users_of_parameters(model)
     layers = _layers(model)
     reasons = [
@@ -211,7 +221,7 @@ def convert(
         old: nn.Module = layer.module
         new = old
         if not reason:
-            new = _converted(layer.module, format)
+            new = _converted(layer.module, layer.names[0], format, options)
             result = new if old is model else result
             for holder, name in layer.holders:
                 setattr(holder, name, new)

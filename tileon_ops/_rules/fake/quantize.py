@@ -75,6 +75,23 @@ def _check_float32_scale_shape(scale: Tensor, format: Format, rows: Size, k: Siz
         check(size == expected, message)
 
 
+def _packed_shape(rows: Size, columns: Size) -> tuple[Size, ...]:
+    """Of fresh packed scales. An exported program is for all numbers of rows that its user wants, but torch asks
+    whether a dimension is 1, and takes what ceil(rows / 128) is in the example for a rule. So that dimension has a
+    symbol of its own there, of which nothing is known but what the ops that take the scales demand: they check it."""
+    blocks, *rest = packed_scale_shape(rows, columns)
+    if isinstance(blocks, torch.SymInt) and torch.compiler.is_exporting() and not _is_known(blocks == 1):
+        blocks = torch.library.get_ctx().new_dynamic_size(min=1)
+    return blocks, *rest
+
+
+def _is_known(condition: bool | torch.SymBool) -> bool:
+    """Whether symbols leave it no choice."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_false, statically_known_true
+
+    return statically_known_true(condition) or statically_known_false(condition)
+
+
 def _quantize(
     x: Tensor, format: str, global_scale: Tensor | None = None, *, scale_rounding: str = "floor"
 ) -> tuple[Tensor, Tensor]:
@@ -93,8 +110,7 @@ def _quantize(
         f'quantize: `scale_rounding` must be floor for {format}, got "{scale_rounding}"',
     )
     data = x.new_empty((rows, k // known.per_byte), dtype=known.elements[0])
-    packed = known.has_packed_scales
-    shape = packed_scale_shape(rows, k // known.vec) if packed else known.scale_shape(rows, k)
+    shape = _packed_shape(rows, k // known.vec) if known.has_packed_scales else known.scale_shape(rows, k)
     return data, x.new_empty(shape, dtype=known.scales[0])
 
 
