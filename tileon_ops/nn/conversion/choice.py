@@ -46,18 +46,19 @@ class Choice:
 
 
 def checked_choice(
+    caller: str,
     format: Format | Mapping[str, Format],
     filter: Callable[[nn.Module, str], bool] | None,
     skip: Iterable[str],
 ) -> Choice:
-    """RuntimeError for a format that there is not, and for arguments of other types."""
+    """RuntimeError that names the caller, for a format that there is not and for arguments of other types."""
     formats = format if isinstance(format, Mapping) else {"*": format}
     for pattern, value in formats.items():
-        check(isinstance(pattern, str), f"convert: a key of `format` must be a glob of names, got {pattern!r}")
+        check(isinstance(pattern, str), f"{caller}: a key of `format` must be a glob of names, got {pattern!r}")
         if value is not None:
-            check_layer_format("convert", value)
-    check(filter is None or callable(filter), f"convert: `filter` must be callable, got {type(filter).__name__}")
-    rule = "convert: `skip` must be a sequence of globs"
+            check_layer_format(caller, value)
+    check(filter is None or callable(filter), f"{caller}: `filter` must be callable, got {type(filter).__name__}")
+    rule = f"{caller}: `skip` must be a sequence of globs"
     check(not isinstance(skip, str), f'{rule}, got the string "{skip}": write ("{skip}",)')
     patterns = tuple(skip)
     for pattern in patterns:

@@ -13,6 +13,8 @@ from tileon_ops.nn.linear import Linear
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # float64 for Linear alone
 _DEVICES = ("cpu", "cuda", "meta")
+_PLAIN_FORWARDS = (nn.Linear.forward, Linear.forward)
+_PLAIN_CLASSES = ("transformers.models.falcon.modeling_falcon.FalconLinear",)  # a forward of its own, of the same sums
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -67,13 +69,19 @@ def _changed_by_others(module: nn.Module) -> str:
         return "its forward has been replaced"
     if any(len(getattr(module, hooks)) > 0 for hooks in _HOOKS):
         return "it has hooks, which would stay behind"
-    if type(module).forward not in (nn.Linear.forward, Linear.forward) and not is_conv1d(module):
+    if not _computes_a_linear_layer(module):
         return f"{type(module).__name__} has a forward of its own"
     names = {*module._parameters, *module._buffers, *module._modules}
     if names != {"weight", "bias"} or module.weight is None:
         more = sorted(names ^ {"weight", "bias"})
         return f"its parameters are not those of torch.nn.Linear alone: {', '.join(more)}"
     return ""
+
+
+def _computes_a_linear_layer(module: nn.Module) -> bool:
+    kind = type(module)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return kind.forward in _PLAIN_FORWARDS or name in _PLAIN_CLASSES or is_conv1d(module)
 
 
 def _read_by_holder(layer: Layer, format: Format) -> str:

@@ -74,7 +74,7 @@ def convert(
             types. What `filter` raises passes through; nothing has been replaced then.
     """
     check(isinstance(model, nn.Module), f"convert: `model` must be a torch.nn.Module, got {type(model).__name__}")
-    choice = checked_choice(format, filter, skip)
+    choice = checked_choice("convert", format, filter, skip)
     keywords = {"weight_only": weight_only, "fast_accum": fast_accum, "scale_rounding": scale_rounding}
     steps = plan(model, choice)
     warning = warning_of(steps)
@@ -98,7 +98,7 @@ def _done(step: Step, keywords: dict[str, Any]) -> tuple[Conversion, nn.Module |
     """Carries a step out. The new layer, where there is one, stands in all places of the old one."""
     item, bytes_after, new = step.item, step.item.nbytes, None
     if isinstance(item, Layer) and not step.reason:
-        new = _new_layer(_as_linear(item.module), step.format, keywords)
+        new = new_layer(item.module, step.format, keywords)
         for holder, name in item.holders:
             setattr(holder, name, new)
         bytes_after = bytes_of(new)
@@ -108,7 +108,9 @@ def _done(step: Step, keywords: dict[str, Any]) -> tuple[Conversion, nn.Module |
     return entry, new
 
 
-def _new_layer(linear: nn.Linear, format: Format, keywords: dict[str, Any]) -> nn.Module:
+def new_layer(module: nn.Module, format: Format, keywords: dict[str, Any]) -> nn.Module:
+    """What a torch.nn.Linear or a Conv1D becomes. `keywords` are those of BlockScaledLinear.from_linear."""
+    linear = _as_linear(module)
     if format is None:
         return Linear.from_linear(linear)
     taken = inspect.signature(BlockScaledLinear.from_linear).parameters
