@@ -189,7 +189,7 @@ def arguments(a: Operand, b: Operand) -> tuple[Tensor, ...]:
 def by_route(a: Operand, b: Operand, gpu: torch.device, *others: Tensor, **options: object) -> Tensor:
     assert ROUTE is not None
     result: Tensor = torch.ops.tileon._block_scaled_matmul_with_config(
-        *arguments(a.to(gpu), b.to(gpu)), *others, config=ROUTE.index, fast_accum=True, **options
+        *arguments(a.to(gpu), b.to(gpu)), *others, config=ROUTE.index, **options
     )
     return result.cpu()
 
@@ -230,5 +230,5 @@ def test_a_gpu_finishes_the_sums_of_folds(gpu: torch.device, fmt: Format) -> Non
 @pytest.mark.gpu
 def test_the_route_of_folds_takes_what_may_be_folded(gpu: torch.device) -> None:
     a, b = random_codes(MXFP4, "a", 20, 96), random_codes(MXFP4, "b", 24, 96)
-    with pytest.raises(RuntimeError, match="it takes mxfp8 and mixed with fast_accum"):
+    with pytest.raises(RuntimeError, match="it takes mxfp8 and mixed"):
         by_route(a, b, gpu)

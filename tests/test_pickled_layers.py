@@ -73,7 +73,8 @@ def test_a_layer_of_before_there_were_options_computes_what_it_did() -> None:
     data, scale = tileon_ops.quantize(x, "mxfp8")
     with torch.inference_mode():
         assert torch.equal(
-            loaded(x), tileon_ops.block_scaled_matmul(data, saved.data, scale, saved.scale, saved.bias, out_dtype=x.dtype)
+            loaded(x),
+            tileon_ops.block_scaled_matmul(data, saved.data, scale, saved.scale, saved.bias, out_dtype=x.dtype),
         )
         assert not torch.equal(loaded(x), saved(x))
         assert "scale_rounding=floor" in repr(loaded)

@@ -32,16 +32,18 @@ if _module_to_run() != "tileon_ops.info":
 if _TYPE_CHECKING:
     from tileon_ops.fx.fusion import fuse
     from tileon_ops.nn.block_scaled_linear import BlockScaledLinear
-    from tileon_ops.nn.conversion import Conversion, conversion_report, convert
+    from tileon_ops.nn.conversion.replacement import convert
+    from tileon_ops.nn.conversion.report import Conversion, ConversionReport, conversion_report
     from tileon_ops.tune.tuning import TunedProblem, TuneReport
 
 _LAZY = {
     "BlockScaledLinear": "nn.block_scaled_linear",
     "TuneReport": "tune.tuning",
     "TunedProblem": "tune.tuning",
-    "Conversion": "nn.conversion",
-    "conversion_report": "nn.conversion",
-    "convert": "nn.conversion",
+    "Conversion": "nn.conversion.report",
+    "ConversionReport": "nn.conversion.report",
+    "conversion_report": "nn.conversion.report",
+    "convert": "nn.conversion.replacement",
     "fuse": "fx.fusion",
 }
 
@@ -69,6 +71,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "BlockScaledLinear",
     "Conversion",
+    "ConversionReport",
     "Linear",
     "QuantizedTensor",
     "TuneReport",

@@ -296,7 +296,7 @@ class BlockScaledLinear(nn.Module):
         return text
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**_BEFORE, "name_in_model": "", **state})
+        super().__setstate__({**_BEFORE, "name_in_model": "", **state})  # type: ignore[no-untyped-call]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> BlockScaledLinear:
         """Moves the buffers as `fn` does, and keeps their dtypes: half precision of codes and scales is another weight,

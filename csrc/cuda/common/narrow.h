@@ -23,7 +23,7 @@ constexpr int kNarrowThreads = 256;            // of a CTA, at most
 constexpr int kNarrowSharedBytes = 32 * 1024;  // a chunk of the short operand, then the sums
 constexpr int64_t kNarrowColumns = 8;          // of the short side, up to which the choice weighs these kernels
 constexpr int kNarrowCtasPerSm = 2;            // at least, by their registers
-constexpr bool kNarrowMeasured = false;        // whether they have run on hardware; the configs say so too
+constexpr bool kNarrowMeasured = true;         // whether they have run on hardware; the configs say so too
 constexpr int kSectorBytesOfLoads = 32;        // what one load should take from L2 at once
 
 // Elements of a vector, 16 bytes. Across k a thread has a sum for every one of them and every column: with eight

@@ -40,6 +40,12 @@ inline bool is_constant_along_k(const Operand& operand, int64_t k) {
          strides.row_block == kScaleBlockRows * strides.row;
 }
 
+// Whoever asks for the fold by its number allows it; the choice takes it with fast_accum alone.
+inline bool takes_fold(Problem problem) {
+  problem.fast_accum = true;
+  return problem.may_be_folded();
+}
+
 inline bool is_int8(const Problem& problem) {
   return problem.a.dtype == DType::kInt8 && problem.b.dtype == DType::kInt8;
 }
@@ -186,7 +192,7 @@ inline const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
   if (problem.prepared_b.data != nullptr) return "it takes no prepared weight";
   if ((route == Route::kInt8) != is_int8(problem)) return "it does not take operands of these dtypes";
   if (route == Route::kCodes && !is_constant) return "it takes float32 scales that do not change along k";
-  if (route == Route::kFolded && !problem.may_be_folded()) return "it takes mxfp8 and mixed with fast_accum";
+  if (route == Route::kFolded && !takes_fold(problem)) return "it takes mxfp8 and mixed";
   if (route == Route::kSplit && !may_be_split(problem)) return "it takes float16 with mxfp4 or nvfp4";
   if (route == Route::kRowGlobal && (is_constant || problem.global_scale_stride == 0))
     return "it takes block scales and a global scale for each row";
