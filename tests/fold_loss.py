@@ -1,4 +1,4 @@
-"""What `fast_accum` loses of mxfp8 and mixed products on the CPU: `python -m benchmarks.measure.fold_loss [--csv CSV]`.
+"""What `fast_accum` loses of mxfp8 and mixed products on the CPU: `PYTHONPATH=. python tests/fold_loss.py [--csv CSV]`.
 
 x is (m, k), the weight (n, k), both quantized with scale_rounding="rceil". `fold_db` is 10 log10(sum of the squares of
 the product of the quantized operands in float64 / sum of the squares of what `fast_accum` errs by), `exact_db` that of
@@ -24,33 +24,33 @@ from benchmarks.common.commit import ROOT
 COLUMNS = ("format", "data", "m", "n", "k", "fold_db", "exact_db", "quantization_db", "provider")
 PAIRS = {"mxfp8": ("mxfp8", "mxfp8"), "mixed": ("mxfp8", "mxfp4")}
 M, N, K = 1024, 1024, 4096
-Draw = Callable[[int, torch.Generator], Tensor]  # so many rows of K numbers
+Draw = Callable[[int, int, torch.Generator], Tensor]  # so many rows of so many numbers
 
 
-def _normal(rows: int, source: torch.Generator) -> Tensor:
-    return torch.randn(rows, K, generator=source)
+def normal(rows: int, k: int, source: torch.Generator) -> Tensor:
+    return torch.randn(rows, k, generator=source)
 
 
-def _outliers(rows: int, source: torch.Generator) -> Tensor:
-    x = _normal(rows, source)
-    x[:, torch.randperm(K, generator=source)[: K // 128]] *= 30
+def outliers(rows: int, k: int, source: torch.Generator) -> Tensor:
+    x = normal(rows, k, source)
+    x[:, torch.randperm(k, generator=source)[: k // 128]] *= 30
     return x
 
 
-def _student_t(rows: int, source: torch.Generator) -> Tensor:
-    return _normal(rows, source) / torch.randn(4, rows, K, generator=source).square().mean(0).sqrt()
+def student_t(rows: int, k: int, source: torch.Generator) -> Tensor:
+    return normal(rows, k, source) / torch.randn(4, rows, k, generator=source).square().mean(0).sqrt()
 
 
-def _layer_norm(rows: int, source: torch.Generator) -> Tensor:
-    gain = torch.exp(0.7 * torch.randn(K, generator=source))
-    return torch.nn.functional.layer_norm(_normal(rows, source), (K,)) * gain
+def layer_norm(rows: int, k: int, source: torch.Generator) -> Tensor:
+    gain = torch.exp(0.7 * torch.randn(k, generator=source))
+    return torch.nn.functional.layer_norm(normal(rows, k, source), (k,)) * gain
 
 
 DATA: dict[str, Draw] = {
-    "normal": _normal,
-    "outliers": _outliers,
-    "student_t": _student_t,
-    "layer_norm": _layer_norm,
+    "normal": normal,
+    "outliers": outliers,
+    "student_t": student_t,
+    "layer_norm": layer_norm,
 }
 
 
@@ -66,7 +66,7 @@ def _digits() -> tuple[Tensor, Tensor]:
 def _operands() -> Iterator[tuple[str, Tensor, Tensor]]:
     for name, draw in DATA.items():
         source = torch.Generator().manual_seed(0)
-        yield name, draw(M, source), _normal(N, source)
+        yield name, draw(M, K, source), normal(N, K, source)
     yield "digits", *_digits()
 
 
