@@ -1,7 +1,7 @@
 """Times the narrow configs on a GPU beside the choice and torch: `PYTHONPATH=. python tests/narrow_times.py --csv CSV`.
 
 The model in csrc/cuda/common/narrow.h was fitted to this (benchmarks/results/h200/narrow.csv.xz). (m, k) @ (k, n) of
-few columns n; a layout's first letter is a's, T: adjacent along m. torch multiplies bfloat16 where the operands are fp8.
+few columns n. The first letter of a layout is that of a; T: adjacent along m. torch multiplies bfloat16 for fp8.
 """
 
 from __future__ import annotations
