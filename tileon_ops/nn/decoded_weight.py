@@ -44,10 +44,13 @@ class DecodedWeight(Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return Tensor.__torch_function__(func, (), args, kwargs)  # results are plain tensors
+        # by Tensor itself, not by super(): results are plain tensors
+        return Tensor.__torch_function__(func, (), args, kwargs)  # type: ignore[no-untyped-call]
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if func is torch.ops.aten.detach.default:  # which `.data` is too
             (weight,) = args
@@ -68,7 +71,7 @@ class DecodedWeight(Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.decoded().__reduce_ex__(protocol)
 
-    def __repr__(self, **_: Any) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"DecodedWeight(shape={tuple(self.shape)}, dtype={self.dtype}, device='{self.device}')"
 
 

@@ -48,7 +48,8 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        product = float32_product(grad, *ctx.saved_tensors, ctx.format, transposed=not ctx.transposed)
+        data, scale, global_scale = ctx.saved_tensors
+        product = float32_product(grad, data, scale, global_scale, ctx.format, transposed=not ctx.transposed)
         return product, None, None, None, None, None
 
 
@@ -57,4 +58,5 @@ class _ProductWithTangents(_Product):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
-        return float32_product(tangent, *ctx.saved_tensors, ctx.format, transposed=ctx.transposed)
+        data, scale, global_scale = ctx.saved_tensors
+        return float32_product(tangent, data, scale, global_scale, ctx.format, transposed=ctx.transposed)
