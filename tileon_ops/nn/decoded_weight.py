@@ -71,7 +71,7 @@ class DecodedWeight(Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.decoded().__reduce_ex__(protocol)
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"DecodedWeight(shape={tuple(self.shape)}, dtype={self.dtype}, device='{self.device}')"
 
 
