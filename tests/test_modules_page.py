@@ -3,6 +3,7 @@ and rows beside other rows."""
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 import tileon_ops
 from tileon_ops import BlockScaledLinear, convert
+from tileon_ops.nn.scale_search import quantize_weight
 
 TEXT = (ROOT / "docs" / "modules.md").read_text()
 PAGE = re.sub(r"\s+", " ", TEXT)
@@ -131,3 +133,36 @@ class TestFigures:
                 y = BlockScaledLinear.from_linear(linear, format, **options)(x)
             errors.append(100 * float((y - wanted).norm() / wanted.norm()))
         assert errors == pytest.approx(self.rows()[format], abs=0.06)
+
+
+class TestSearch:
+    """The table of signal over error of 1024 x 1024 weights, in dB: by quantize's rules, and searched."""
+
+    @staticmethod
+    def drawn(name: str) -> Tensor:
+        torch.manual_seed(0)
+        if name == "Laplace":
+            return torch.distributions.Laplace(0.0, 1.0).sample((1024, 1024))
+        if name.startswith("Student"):
+            return torch.distributions.StudentT(3.0).sample((1024, 1024))
+        return torch.rand(1024, 1024) * 2 - 1 if name == "uniform" else torch.randn(1024, 1024)
+
+    @staticmethod
+    def decibels(x: Tensor, format: str) -> list[float]:
+        factor = tileon_ops.nvfp4_global_scale(x) if format == "nvfp4" else None
+        rules = ("floor",) if format == "nvfp4" else ("floor", "rceil")
+        quantized = [tileon_ops.quantize(x, format, factor, scale_rounding=rule) for rule in rules]
+        found = []
+        for data, scale in (*quantized, quantize_weight(x, format, factor)):
+            error = tileon_ops.dequantize(data, scale, format, factor).double() - x.double()
+            found.append(10 * math.log10(x.double().square().sum() / error.square().sum()))
+        return found
+
+    @pytest.mark.parametrize("name", ["normal", "uniform", "Laplace", "Student's t, 3 degrees"])
+    def test_is_what_weights_give(self, name: str) -> None:
+        row = re.search(rf"^\| {name} \| (.+) \| (.+) \| (.+) \|$", TEXT, re.MULTILINE)
+        assert row
+        x = self.drawn(name)
+        for format, figures in zip(("mxfp8", "mxfp4", "nvfp4"), row.groups(), strict=True):
+            told = [float(figure) for figure in figures.split(", ")]
+            assert self.decibels(x, format) == pytest.approx(told, abs=0.35 if "t," in name else 0.06), format

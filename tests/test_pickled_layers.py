@@ -71,10 +71,8 @@ def test_a_layer_of_before_there_were_options_computes_what_it_did() -> None:
     assert loaded.weight.dtype == torch.float32
     x = torch.full((2, 32), 7.9)  # which saturates under "floor" alone
     data, scale = tileon_ops.quantize(x, "mxfp8")
+    wanted = tileon_ops.block_scaled_matmul(data, saved.data, scale, saved.scale, saved.bias, out_dtype=x.dtype)
     with torch.inference_mode():
-        assert torch.equal(
-            loaded(x),
-            tileon_ops.block_scaled_matmul(data, saved.data, scale, saved.scale, saved.bias, out_dtype=x.dtype),
-        )
+        assert torch.equal(loaded(x), wanted)
         assert not torch.equal(loaded(x), saved(x))
         assert "scale_rounding=floor" in repr(loaded)

@@ -128,8 +128,8 @@ class TestPlaces:
     @each_searched
     def test_any_strides(self, fmt: str) -> None:
         x = drawn("normal", 64, 96)
-        other, same = quantize_weight(x.t().contiguous().t(), fmt, None), quantize_weight(x, fmt, None)
-        for actual, wanted in zip(other, same, strict=True):
+        mine, theirs = quantize_weight(x.t().contiguous().t(), fmt, None), quantize_weight(x, fmt, None)
+        for actual, wanted in zip(mine, theirs, strict=True):
             assert torch.equal(actual.view(BYTE), wanted.view(BYTE))
 
     @each_searched

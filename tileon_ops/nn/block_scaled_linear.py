@@ -32,7 +32,13 @@ _dequantize_op = torch.ops.tileon.dequantize.default
 _matmul_op = torch.ops.tileon.block_scaled_matmul.default
 
 # What a layer has that was pickled before there was a choice: it computes what it did then.
-_BEFORE = {"weight_only": False, "fast_accum": False, "scale_rounding": "floor", "weight_dtype": torch.float32}
+_BEFORE = {
+    "weight_only": False,
+    "fast_accum": False,
+    "scale_rounding": "floor",
+    "weight_dtype": torch.float32,
+    "name_in_model": "",
+}
 
 
 class BlockScaledLinear(nn.Module):
@@ -296,7 +302,7 @@ class BlockScaledLinear(nn.Module):
         return text
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**_BEFORE, "name_in_model": "", **state})  # type: ignore[no-untyped-call]
+        super().__setstate__({**_BEFORE, **state})  # type: ignore[no-untyped-call]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> BlockScaledLinear:
         """Moves the buffers as `fn` does, and keeps their dtypes: half precision of codes and scales is another weight,

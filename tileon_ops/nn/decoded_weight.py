@@ -44,7 +44,7 @@ class DecodedWeight(Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        # results are plain tensors
+        # by Tensor itself, not by super(): results are plain tensors
         return Tensor.__torch_function__(func, (), args, kwargs)  # type: ignore[no-untyped-call]
 
     @classmethod
@@ -71,7 +71,7 @@ class DecodedWeight(Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.decoded().__reduce_ex__(protocol)
 
-    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"DecodedWeight(shape={tuple(self.shape)}, dtype={self.dtype}, device='{self.device}')"
 
 
