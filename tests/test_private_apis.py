@@ -252,6 +252,7 @@ ALLOWED = {
     "module._buffers": "the same",
     "nn.Module._apply": "a method that modules override by this name",
     "super()._load_from_state_dict": "the same",
+    "value._is_hf_initialized": "transformers' mark, which its own quantizers set",
 }
 OURS = re.compile(r"(torch\.ops\.tileon|_ops)\._\w+$")
 
