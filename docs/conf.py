@@ -40,7 +40,7 @@ myst_heading_anchors = 3
 # Docstrings are Google's style, with single backticks around code: a name that is documented here becomes a link, all
 # else stays code.
 default_role = "py:obj"
-nitpick_ignore_regex = [("py:obj", r"(?!tileon_ops\.).*")]
+nitpick_ignore_regex = [("py:obj", r"(?!tileon_ops\.).*"), ("py:class", r".*\._Model")]  # a type variable
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 autodoc_preserve_defaults = True

@@ -253,6 +253,7 @@ ALLOWED = {
     "nn.Module._apply": "a method that modules override by this name",
     "super()._load_from_state_dict": "the same",
     "super()._save_to_state_dict": "the same",
+    "value._is_hf_initialized": "transformers' mark, which its own quantizers set",
 }
 OURS = re.compile(r"(torch\.ops\.tileon|_ops)\._\w+$")
 

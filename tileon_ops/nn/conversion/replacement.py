@@ -39,11 +39,11 @@ def convert(
         model: any module. Where it is itself a linear layer, the new layer is returned and `model` stays as it is.
         format: None for tileon_ops.Linear, which shares the parameters (optimizers and the state_dict stay valid); a
             format of BlockScaledLinear for that, which holds the weight in that format alone and is for inference. Or
-            formats by name: {"*.down_proj": "mxfp8", "*": "mxfp4"}, keys are globs of a layer's whole name, the first
+            formats by name, `{"*.down_proj": "mxfp8", "*": "mxfp4"}`: keys are globs of a layer's whole name, the first
             that matches counts, and layers that none matches stay. A tileon_ops.Linear keeps its activation.
         filter: called once for each layer with the module and its name in the model; False leaves that layer as it is.
             A module in several places is asked about by its first name.
-        skip: globs of the names of layers that stay as they are, such as ("lm_head", "*.gate"). `*` matches dots too.
+        skip: globs of the names of layers that stay as they are, such as `("lm_head", "*.gate")`. `*` matches dots too.
         weight_only: of BlockScaledLinear.from_linear: activations stay as they are, and gradients flow to the input.
         fast_accum: of BlockScaledLinear.from_linear.
         scale_rounding: of BlockScaledLinear.from_linear.
