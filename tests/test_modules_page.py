@@ -33,12 +33,13 @@ class Rescaled(nn.Module):
 
 class TestWeightThatIsRead:
     @pytest.mark.parametrize("format", [None, "mxfp8"])
-    def test_a_model_that_reads_a_weights_dtype_works(self, format: str | None) -> None:
+    def test_tells_its_dtype(self, format: str | None) -> None:
         assert "a model whose code asks for `layer.weight.dtype` works" in PAGE
+        model, x = Rescaled(), torch.randn(2, 64)
+        wanted = model(x)
         with torch.inference_mode():
-            model, x = Rescaled(), torch.randn(2, 64)
-            wanted = model(x)
-            torch.testing.assert_close(convert(model, format)(x), wanted, rtol=0.2, atol=0.2)
+            result = convert(model, format)(x)
+        assert (result - wanted).norm() < 0.1 * wanted.norm()
 
 
 class Experts(nn.Module):

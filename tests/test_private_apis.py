@@ -252,8 +252,9 @@ ALLOWED = {
     "module._buffers": "the same",
     "nn.Module._apply": "a method that modules override by this name",
     "super()._load_from_state_dict": "the same",
-    "super()._save_to_state_dict": "the same",
+    "DecodedWeight._is_hf_initialized": "transformers' mark, which its models look for",
     "value._is_hf_initialized": "transformers' mark, which its own quantizers set",
+    "super()._save_to_state_dict": "a method that modules override by this name",
 }
 OURS = re.compile(r"(torch\.ops\.tileon|_ops)\._\w+$")
 

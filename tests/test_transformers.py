@@ -19,7 +19,7 @@ import tileon_ops
 from tileon_ops import BlockScaledLinear, conversion_report, convert
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4")
+FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4", "fp8_row", "fp8_128x128", "int8_row")
 HAS_TRANSFORMERS = importlib.util.find_spec("transformers") is not None
 if not HAS_TRANSFORMERS:
     pytest.skip("needs transformers, which is not here", allow_module_level=True)
@@ -35,13 +35,15 @@ transformers.logging.disable_progress_bar()
 each_format = pytest.mark.parametrize("format", FORMATS)
 each_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
 # of a logit's norm: what the weights' and activations' rounding may add up to over these models' layers
-LARGEST_ERROR = {"mxfp8": 0.2, "mxfp4": 0.8, "mixed": 0.6, "nvfp4": 0.6}
-
-
-def needs_weight(architecture: str) -> None:
-    """T5 reads the dtype of a layer's weight, and GPT-2 the weight while it is loaded."""
-    if architecture.startswith(("T5", "GPT2")) and not hasattr(BlockScaledLinear, "weight"):
-        pytest.skip("BlockScaledLinear has no weight")
+LARGEST_ERROR = {
+    "mxfp8": 0.2,
+    "mxfp4": 0.8,
+    "mixed": 0.6,
+    "nvfp4": 0.6,
+    "fp8_row": 0.2,
+    "fp8_128x128": 0.2,
+    "int8_row": 0.2,
+}
 
 
 def bits(of: nn.Module) -> dict[str, Tensor]:
@@ -71,7 +73,6 @@ class TestConverted:
     @each_format
     @each_architecture
     def test_runs_and_stays_near_the_model_before(self, architecture: str, format: str) -> None:
-        needs_weight(architecture)
         original = model(architecture)
         wanted = logits(original)
         convert(original, format)
@@ -102,7 +103,6 @@ class TestLoaded:
     def test_is_what_convert_makes_of_it_and_is_saved_and_loaded_to_the_bit(
         self, architecture: str, format: str, tmp_path: pathlib.Path
     ) -> None:
-        needs_weight(architecture)
         plain = saved(architecture, tmp_path / "plain")
         wanted = convert(load(architecture, plain), format)
         quantized = load(architecture, plain, TileonConfig(format))

@@ -17,6 +17,8 @@ from tileon_ops.nn.block_scaled_linear import BlockScaledLinear
 from tileon_ops.nn.conversion.choice import Format, checked_choice
 from tileon_ops.nn.conversion.replacement import convert, new_layer
 from tileon_ops.nn.conversion.report import ConversionReport, conversion_report, keep_report
+from tileon_ops.nn.decoded_weight import DecodedWeight
+from tileon_ops.nn.layer_formats import check_scale_rounding
 
 try:
     from transformers.core_model_loading import ConversionOps
@@ -28,6 +30,9 @@ except ImportError as error:
     raise ImportError(f"{needs} ({error})") from error
 
 METHOD = "tileon"
+
+# Models give random values to the weights of the layers in them, unless these have the mark of what has been loaded.
+DecodedWeight._is_hf_initialized = True  # type: ignore[attr-defined]
 
 
 @register_quantization_config(METHOD)
@@ -55,6 +60,7 @@ class TileonConfig(QuantizationConfigMixin):
         # pairs: from a file, where the keys of a dict would be sorted, and the first pattern that matches counts
         formats = format if format is None or isinstance(format, (str, Mapping)) else dict(format)
         choice = checked_choice("TileonConfig", formats, None, skip)
+        check_scale_rounding("TileonConfig", scale_rounding)
         self.quant_method = METHOD
         self.format = formats
         self.weight_only = weight_only
@@ -160,7 +166,8 @@ class TileonQuantizer(HfQuantizer):
 
     def _replace(self, model: nn.Module, name: str) -> None:
         layer = self._layers[name]
-        new = new_layer(model.get_submodule(name), name, layer.format, self.quantization_config.keywords())
+        old, keywords = model.get_submodule(name), self.quantization_config.keywords()
+        new = new_layer(old, layer.names[0], layer.format, keywords)
         _mark_initialized(new)
         for buffer in new.buffers():
             _mark_initialized(buffer)

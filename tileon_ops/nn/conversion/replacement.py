@@ -15,6 +15,7 @@ from tileon_ops.nn.conversion.log import log_report, log_step, warning_of
 from tileon_ops.nn.conversion.plan import Step, plan
 from tileon_ops.nn.conversion.reasons import became
 from tileon_ops.nn.conversion.report import Conversion, ConversionReport, keep_report
+from tileon_ops.nn.layer_formats import check_scale_rounding
 from tileon_ops.nn.linear import Linear
 
 _Model = TypeVar("_Model", bound=nn.Module)
@@ -74,6 +75,7 @@ def convert(
     """
     check(isinstance(model, nn.Module), f"convert: `model` must be a torch.nn.Module, got {type(model).__name__}")
     choice = checked_choice("convert", format, filter, skip)
+    check_scale_rounding("convert", scale_rounding)
     keywords = {"weight_only": weight_only, "fast_accum": fast_accum, "scale_rounding": scale_rounding}
     steps = plan(model, choice)
     warning = warning_of(steps)
@@ -108,7 +110,7 @@ def _done(step: Step, keywords: dict[str, Any]) -> tuple[Conversion, nn.Module |
 
 
 def new_layer(module: nn.Module, name: str, format: Format, keywords: dict[str, Any]) -> nn.Module:
-    """What a torch.nn.Linear or a Conv1D of that name becomes. `keywords`: of BlockScaledLinear.from_linear."""
+    """What a torch.nn.Linear or Conv1D of that name becomes. `keywords` are those of BlockScaledLinear.from_linear."""
     linear = _as_linear(module)
     if format is None:
         return Linear.from_linear(linear)
