@@ -3,8 +3,8 @@
     PYTHONPATH=. python tests/recorded_bits.py             # on an H200: writes recorded_bits.csv
     PYTHONPATH=. python tests/recorded_bits.py --keep DIR  # each result too, as DIR/<problem>.npy
 
-Every row of both tables that has run on hardware, on operands whose sums are rounded, quantizers, preparing, packing
-and the folds of gradients. The operands come from numpy's generator of 2006, whose numbers numpy keeps for good.
+Every row of both tables that has run on hardware (but UNRECORDED), on operands whose sums are rounded, quantizers,
+preparing, packing and the folds of gradients. The operands come from numpy's generator of 2006, whose numbers numpy keeps for good.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ FILE = pathlib.Path(__file__).with_suffix(".csv")
 FIELDS = ("problem", "operands", "bits")  # CRC-32 of what goes in and of what comes out
 M, N, K = 72, 144, 656  # one tile or some, several blocks of k, the last one short
 
-MEASURED = [row for row in TABLE if row.config.measured]
+UNRECORDED = ("narrow",)  # families that have run on an H200, but not here yet
+MEASURED = [row for row in TABLE if row.config.measured and row.config.family not in UNRECORDED]
 Problem = Callable[[], tuple[list[Tensor], list[Tensor]]]  # operands and results
 
 

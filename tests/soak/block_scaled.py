@@ -22,7 +22,7 @@ from soak.scales import (
     global_factor,
     scale_bytes,
 )
-from soak.small_floats import elements, with_scales
+from soak.small_floats import elements, folded, with_scales
 from soak.values import Source
 from soak.wanted import Numbers, Wanted
 
@@ -57,11 +57,12 @@ class _Rows:
     element: str
     form: Format
 
-    def values(self) -> Tensor:
-        """(rows, k) in float64, as float32 holds them."""
+    def values(self, *, is_folded: bool = False) -> Tensor:
+        """(rows, k) in float64, as float32 holds them or as fast_accum folds them."""
         values = elements(self.codes.bits(), self.element)
         columns = values.shape[1] // self.form.vec
-        return with_scales(values, scale_bytes(self.scales, values.shape[0], columns), self.form.scale, self.form.vec)
+        scale = folded if is_folded else with_scales
+        return scale(values, scale_bytes(self.scales, values.shape[0], columns), self.form.scale, self.form.vec)
 
 
 def draw_block_scaled(draw: Draw, *, with_out: bool) -> Case:
@@ -104,9 +105,11 @@ class _Oracle:
     factor: float | None
 
     def wanted(self, device: torch.device) -> Mapping[str, Wanted]:
-        a, b = self.a.values(), self.b.values()
         is_mxfp4 = (self.a.element, self.b.element, self.a.form.scale) == ("e2m1", "e2m1", "e8m0")
-        as_e5m2 = is_mxfp4 and bool(self.call.options.get("fast_accum"))
+        is_fast = bool(self.call.options.get("fast_accum"))
+        is_folded = is_fast and device.type == "cpu" and self.a.form.scale == "e8m0" and not is_mxfp4
+        a, b = self.a.values(is_folded=is_folded), self.b.values(is_folded=is_folded)
+        as_e5m2 = is_mxfp4 and is_fast
         is_nvfp4 = self.a.form.scale == "e4m3"
         precision = block_scaled(a.shape[1], device, as_e5m2=as_e5m2, is_nvfp4=is_nvfp4)
         sums = product(a, b.t(), precision)
