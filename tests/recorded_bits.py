@@ -4,7 +4,8 @@
     PYTHONPATH=. python tests/recorded_bits.py --keep DIR  # each result too, as DIR/<problem>.npy
 
 Every row of both tables that has run on hardware (but UNRECORDED), on operands whose sums are rounded, quantizers,
-preparing, packing and the folds of gradients. The operands come from numpy's generator of 2006, whose numbers numpy keeps for good.
+preparing, packing and the folds of gradients. The operands come from numpy's generator of 2006, whose numbers numpy
+keeps for good.
 """
 
 from __future__ import annotations
