@@ -27,7 +27,7 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
 }
 ROWS = 256  # of the product that are compared, at most
 _GLOBAL_SCALES = {"nvfp4": 1 / 3}  # no power of two: multiplying by it rounds
-_WITH_FAST_ACCUM = ("mxfp4",)  # the others use nothing of the error that it allows
+_WITH_FAST_ACCUM = ("mxfp4",)  # on a GPU the others use nothing of the error that it allows
 
 
 def tileon(operands: Operands, global_scale: torch.Tensor | None, *, fast_accum: bool = False) -> torch.Tensor:

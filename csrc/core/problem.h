@@ -81,9 +81,9 @@ struct Problem {
   int64_t k = 0;  // in elements; a multiple of the scales' vec
   DType out_dtype = DType::kFloat32;
   bool allow_tf32 = false;  // only read where the operands are float32
-  bool fast_accum =
-      false;  // only read of fp8, whose sums may stay in the tensor core; of mxfp4, which may be multiplied
-              // as e5m2 (docs/fp8_error.md); of mxfp8 and mixed, which may be folded (core/fold.h)
+  // Only read of fp8, whose sums may stay in the tensor core; of mxfp4, which may be multiplied as e5m2
+  // (docs/fp8_error.md); of mxfp8 and mixed, which may be folded (core/fold.h).
+  bool fast_accum = false;
   Operand a;
   Operand b;
   PreparedWeight prepared_b;  // of the same weight, besides; only where the operands are scaled
