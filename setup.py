@@ -49,7 +49,8 @@ def whole(value: str | Path) -> str:
 
 
 def extension() -> Extension:
-    sources = [path for folder in (".", "entry", "tuning", "cpu") for path in ROOT.glob(f"csrc/{folder}/*.cpp")]
+    folders = (".", "entry", "tuning", "cpu", "cpu/tiles")
+    sources = [path for folder in folders for path in ROOT.glob(f"csrc/{folder}/*.cpp")]
     libraries = ["torch", "torch_cpu", "c10", "dl"]
     macros = [f"-DTORCH_TARGET_VERSION={TORCH_TARGET_VERSION}"]
     build_info = [f"-DTILEON_VERSION={build_ext.VERSION}", f"-DTILEON_TORCH={torch.__version__}"]  # for ops.cpp

@@ -333,16 +333,16 @@ IN_LIBRARY = (
     ),
     Mutation(
         "codes-that-are-no-numbers-decoded-as-numbers",
-        "csrc/cpu/scaled_tiles.h",
+        "csrc/cpu/tiles/fill.h",
         "return !Element::kHasNaN || !has_byte(largest, kE4M3NaN);",
         "return true;",
         ("tests/test_scaled_cpu.py::test_numbers_that_are_none_stay_in_their_rows_and_columns",),
     ),
     Mutation(
         "odd-elements-of-a-row-for-even-ones",
-        "csrc/cpu/scaled_rows.h",
-        "fused(at[kParts], even.part[p], lanes[c][p])",
-        "fused(at[0], even.part[p], lanes[c][p])",
+        "csrc/cpu/tiles/row.h",
+        "fused(at[kParts], second.part[p], lanes[c][p])",
+        "fused(at[0], second.part[p], lanes[c][p])",
         ("tests/test_scaled_cpu.py::test_a_row_does_not_depend_on_the_others",),
     ),
     Mutation(

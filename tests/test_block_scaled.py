@@ -200,7 +200,7 @@ class TestResult:
         multiply(a, b)
         kernel = torch.ops.tileon._last_kernel()
         if device.type == "cpu":
-            assert kernel.startswith("cpu_scaled_tiles_")
+            assert kernel.startswith("cpu_tiles_")
         else:
             assert config_of(kernel) in block_scaled()
 

@@ -1,4 +1,4 @@
-"""What is particular to the CPU implementation: it goes through ATen, in parallel, from any thread."""
+"""What is particular to the CPU implementation: by tiles or through ATen, in parallel, from any thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from reference import MATMUL_DTYPES, assert_exact, check_matmul
 matmul = torch.ops.tileon.matmul
 
 
-def test_float32_and_float64_are_atens_own_product() -> None:
+def kernel_of(m: int, n: int, k: int, dtype: torch.dtype, *, across: bool = False) -> str:
+    """What multiplies (m, k) by (k, n); `across`: whose rows are adjacent, as those of torch.matmul."""
+    b = torch.ones(k, n) if across else torch.ones(n, k).t()
+    matmul(torch.ones(m, k).to(dtype), b.to(dtype), out_dtype=torch.float32 if dtype.itemsize < 4 else dtype)
+    return str(torch.ops.tileon._last_kernel()).rpartition("_")[0]
+
+
+def test_large_float32_and_float64_products_are_atens_own() -> None:
     """Without an epilogue nothing is left to do after ATen: the same bits."""
     for dtype in (torch.float32, torch.float64):
         a, b = (
@@ -19,6 +26,38 @@ def test_float32_and_float64_are_atens_own_product() -> None:
             full_precision(300, 70, dtype=dtype, device="cpu", seed=1),
         )
         assert torch.equal(matmul(a, b), a @ b)
+        assert torch.ops.tileon._last_kernel() == "cpu_aten"
+
+
+def test_the_choice_between_tiles_and_aten() -> None:
+    """ATen has float32 and float64, unless they are small or, in float32, a few rows by adjacent ones."""
+    for dtype in (torch.float16, torch.bfloat16, torch.float8_e4m3fn):
+        for size in (8, 200):
+            assert kernel_of(size, size, size, dtype, across=True) == "cpu_tiles"
+    for dtype in (torch.float32, torch.float64):
+        assert kernel_of(8, 8, 8, dtype, across=True) == "cpu_tiles"
+        assert kernel_of(100, 100, 100, dtype) == "cpu"
+    assert kernel_of(32, 512, 512, torch.float32) == "cpu_tiles"
+    assert kernel_of(1, 512, 512, torch.float32) == "cpu_row"
+    assert kernel_of(33, 512, 512, torch.float32) == "cpu"
+    assert kernel_of(32, 512, 512, torch.float32, across=True) == "cpu"
+    assert kernel_of(32, 512, 512, torch.float64) == "cpu"
+
+
+def test_columns_of_a_block_at_its_widest() -> None:
+    """One and two rows by a matrix with adjacent columns, more of them than a block has."""
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        for m in (1, 2, 3):
+            a, b = integers(m, 70, dtype=dtype, device="cpu"), integers(70, 2100, dtype=dtype, device="cpu", seed=1)
+            assert_exact(matmul(a, b), a.double() @ b.double(), dtype)
+
+
+def test_rows_of_a_batch_that_share_b_are_those_of_one_matrix() -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        b = full_precision(40, 30, dtype=dtype, device="cpu", seed=1)
+        rows = full_precision(12, 40, dtype=dtype, device="cpu")
+        for a in (rows.view(3, 4, 40), rows.view(12, 1, 40), rows.view(4, 3, 40)[:, :2], rows[:4].expand(3, 4, 40)):
+            assert torch.equal(matmul(a, b), torch.stack([matmul(matrix, b) for matrix in a]))
 
 
 def test_16_bit_products_are_not_rounded_on_the_way() -> None:
@@ -51,13 +90,13 @@ def test_from_several_threads() -> None:
     def work(seed: int) -> None:
         dtype = MATMUL_DTYPES[seed % 4]
         a, b = (
-            integers(33, 40, dtype=dtype, device="cpu", seed=seed),
+            integers(13, 40, dtype=dtype, device="cpu", seed=seed),
             integers(40, 35, dtype=dtype, device="cpu", seed=seed + 1),
         )
         for _ in range(20):
             if not torch.equal(matmul(a, b).double(), a.double() @ b.double()):
                 failures.append(str(seed))
-        if torch.ops.tileon._last_kernel() != "cpu_aten":
+        if not torch.ops.tileon._last_kernel().startswith("cpu_tiles_"):
             failures.append("last kernel")
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]

@@ -27,7 +27,8 @@ FOLDERS = {
     "entry": ("core", "checks"),
     "tuning": ("core",),
     "": ("core", "checks", "entry", "tuning"),  # ops.cpp, private_ops.cpp
-    "cpu": ("core", "checks", "entry", "tuning"),
+    "cpu/tiles": ("core", "checks", "cpu"),
+    "cpu": ("core", "checks", "entry", "tuning", "cpu/tiles"),
     "cuda/ptx": (),
     "cuda/common": ("core", "cuda/ptx"),
     "cuda/runtime": ("core", "cuda/ptx", "cuda/common"),
@@ -115,6 +116,7 @@ def test_includes_go_down_only() -> None:
         ("cuda/dispatch/products.cpp", "cuda/sm90/heuristics/config.h"),
         ("cuda/dispatch/products.cpp", "cuda/sm80/run_mma.h"),
         ("cpu/products.cpp", "cuda/runtime/runtime.h"),
+        ("cpu/tiles/kernel.h", "entry/products.h"),
         ("ops.cpp", "cuda/sm80/sm80.h"),
     ],
 )

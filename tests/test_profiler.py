@@ -235,8 +235,8 @@ def run_python(program: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def without_vectors(text: str) -> str:
-    """The name of a kernel of scaled products on the CPU without that of the vectors, which the processor decides."""
-    return re.sub(r"_(baseline|avx2|avx512)$", "", text)
+    """The name of a kernel of tiles on the CPU without that of the vectors, which the processor decides."""
+    return re.sub(r"_(baseline|avx2|avx512|avx512_bf16)$", "", text)
 
 
 class TestLastKernel:
@@ -249,7 +249,7 @@ class TestLastKernel:
             (lambda: tileon_ops.dequantize(a, scale_a, "mxfp8"), "cpu_dequantize"),
             (lambda: tileon_ops.unpack_scales(scale_a, 128, 3), "cpu_unpack_scales"),
             (lambda: tileon_ops.pack_scales(torch.zeros(7, 3, device=device).byte()), "cpu_pack_scales"),
-            (lambda: tileon_ops.block_scaled_matmul(a, b, scale_a, scale_b), "cpu_scaled_tiles"),
+            (lambda: tileon_ops.block_scaled_matmul(a, b, scale_a, scale_b), "cpu_tiles"),
         ]
         before = ""
         for run, on_the_cpu in cases:
@@ -304,18 +304,18 @@ tileon_ops.block_scaled_matmul(x[0], x[0], x[1], x[1], out=torch.empty(130, 130)
 """
 
 THEIR_LINES = """
-matmul batch=1 m=2 n=4 k=3 float32->float32 bias+gelu cpu_aten
+matmul batch=1 m=2 n=4 k=3 float32->float32 bias+gelu cpu_tiles
 epilogue_backward batch=1 m=2 n=4 float32->float32 gelu cpu_epilogue_backward
-matmul batch=1 m=2 n=3 k=4 float32->float32 none cpu_aten
-matmul batch=1 m=2 n=4 k=3 float32->float32 none cpu_aten
-matmul batch=1 m=2 n=2 k=2 float8_e4m3fn*float8_e5m2->float32 none cpu_aten
+matmul batch=1 m=2 n=3 k=4 float32->float32 none cpu_tiles
+matmul batch=1 m=2 n=4 k=3 float32->float32 none cpu_tiles
+matmul batch=1 m=2 n=2 k=2 float8_e4m3fn*float8_e5m2->float32 none cpu_tiles
 quantize rows=130 k=64 float32->mxfp4 cpu_quantize
 quantize rows=7 k=64 float16->nvfp4 cpu_quantize
 dequantize rows=7 k=64 nvfp4->bfloat16 cpu_dequantize
 unpack_scales rows=130 cols=2 cpu_unpack_scales
 pack_scales rows=130 cols=2 cpu_pack_scales
-block_scaled_matmul m=130 n=130 k=64 mxfp4->float16 relu cpu_scaled_tiles
-block_scaled_matmul m=130 n=130 k=64 mxfp4(fast)->float16 none cpu_scaled_tiles
+block_scaled_matmul m=130 n=130 k=64 mxfp4->float16 relu cpu_tiles
+block_scaled_matmul m=130 n=130 k=64 mxfp4(fast)->float16 none cpu_tiles
 """
 
 

@@ -120,8 +120,8 @@ def digests(vectors: str) -> tuple[str, set[str]]:
 def test_vectors_of_every_width_give_the_same_bits() -> None:
     """A version that this processor cannot run is left out: what runs in its place is a narrower one."""
     wanted, kernels = digests("baseline")
-    assert kernels == {"cpu_scaled_row_baseline", "cpu_scaled_tiles_baseline"}
-    for vectors in ("avx2", "avx512"):
+    assert kernels == {"cpu_row_baseline", "cpu_tiles_baseline"}
+    for vectors in ("avx2", "avx512", "avx512_bf16"):
         found, kernels = digests(vectors)
         assert len(kernels) == 2
         for line, other in zip(wanted.splitlines(), found.splitlines(), strict=True):
@@ -136,7 +136,7 @@ def test_unknown_vectors_are_refused() -> None:
     )
     environment = os.environ | {"TILEON_CPU_VECTORS": "avx", "PYTHONPATH": str(ROOT)}
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-    assert "TILEON_CPU_VECTORS must be baseline, avx2 or avx512, got avx" in result.stderr
+    assert "TILEON_CPU_VECTORS must be baseline, avx2, avx512 or avx512_bf16, got avx" in result.stderr
 
 
 # ---- ends of the ranges ----

@@ -26,6 +26,7 @@ struct Scale {
   int vec = 0;  // 0: the operand has no scales
   ScaleStrides strides{};
   const int16_t* fold_powers = nullptr;  // on the CPU: the rows' powers of two where the operand is folded (fold.h)
+  bool may_wait = false;  // on the CPU: whether scales of rows may be applied to the sums (cpu/tiles/block.h)
 };
 
 struct Operand : Matrix {

@@ -61,17 +61,18 @@ void dequantize_row_with(const std::array<std::array<float, kPerByte>, 256>& val
       static_cast<const uint8_t*>(operand.data) + row * operand.stride_mn + first / kPerByte * operand.stride_k;
   const ScaleStrides& strides = operand.scale.strides;
   const int64_t row_offset = strides.of_row(row);
-  const int64_t bytes_per_scale = operand.scale.vec / kPerByte, row_bytes = k / kPerByte;
-  for (int64_t begin = 0, block = first / operand.scale.vec; begin < row_bytes; begin += bytes_per_scale, ++block) {
-    const float scale = scale_value(operand.scale, row, row_offset + strides.of_col(block));
+  const int64_t row_bytes = k / kPerByte, vec = operand.scale.vec;
+  const int64_t bytes_per_scale = vec == 0 ? row_bytes : vec / kPerByte;
+  for (int64_t begin = 0, block = vec == 0 ? 0 : first / vec; begin < row_bytes; begin += bytes_per_scale, ++block) {
+    const float scale = vec == 0 ? 1.0f : scale_value(operand.scale, row, row_offset + strides.of_col(block));
     const int64_t count = std::min(bytes_per_scale, row_bytes - begin);  // a block of float32 scales may be short
     for (int64_t i = 0; i < count; ++i, bytes += operand.stride_k)
       for (const float value : values[*bytes]) *to++ = static_cast<Out>(value * scale * factor);
   }
 }
 
-// Of row `row` k elements from `first`, with which a scale begins: element times scale in float32, times `factor` in
-// float32, rounded into to[k].
+// Of row `row` k elements from `first`, with which a scale begins: element times scale (if any) in float32, times
+// `factor` in float32, rounded into to[k].
 template <typename Out>
 void dequantize_row(const Operand& operand, int64_t row, int64_t first, int64_t k, float factor, Out* to) {
   switch (operand.dtype) {

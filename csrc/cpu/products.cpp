@@ -1,5 +1,5 @@
-// Products on CPU tensors: unscaled operands in the accumulator's dtype and in the shapes that ATen multiplies; scaled
-// ones by scaled_products.cpp.
+// Products on CPU tensors: by the tiles of tiles/multiply.cpp, or by ATen in the accumulator's dtype and in the shapes
+// that it multiplies.
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
@@ -9,8 +9,9 @@
 
 #include "cpu/device.h"
 #include "cpu/fold.h"
-#include "cpu/scaled_products.h"
 #include "cpu/sums.h"
+#include "cpu/tiles/block.h"
+#include "cpu/tiles/multiply.h"
 #include "entry/products.h"
 #include "tuning/kernel_log.h"
 
@@ -41,7 +42,7 @@ Tensor accumulator_operand(const Tensor& operand, DType accumulator) {
 }
 
 // Writes a @ b into `sums`: contiguous, of the accumulator's dtype and the output's shape.
-void multiply(const Problem& problem, const Tensor& a, const Tensor& b, DType accumulator, const Tensor& sums) {
+void multiply_by_aten(const Problem& problem, const Tensor& a, const Tensor& b, DType accumulator, const Tensor& sums) {
   const Tensor wide_a = accumulator_operand(a, accumulator);
   const Tensor wide_b = accumulator_operand(b, accumulator);
   if (wide_b.dim() == 2) {
@@ -54,6 +55,31 @@ void multiply(const Problem& problem, const Tensor& a, const Tensor& b, DType ac
   }
 }
 
+Epilogue without_activation(const Epilogue& epilogue) {
+  Epilogue bias_alone = epilogue;
+  bias_alone.activation = Activation::kNone;
+  return bias_alone;
+}
+
+// ---- the choice ----
+
+// What ATen's product of the accumulator's dtype is faster at: float32 and float64 in whatever is neither small nor a
+// few rows by a weight whose rows are adjacent. Operands of 16 and of 8 bits it would have to widen as a whole.
+// Measured on one thread with AVX2: small ones take 4.5 to 15 us by tiles, by ATen 7 (float64) or 13 (float32) besides
+// their arithmetic; 32 x 1024 x 1024 takes 940 us against 1030, 64 rows 1845 against 1745, across (NN) 32 rows 1590
+// against 980.
+bool is_for_aten(const Problem& problem) {
+  constexpr int64_t kFewRows = 32;
+  if (problem.is_scaled() || (problem.a.dtype != DType::kFloat32 && problem.a.dtype != DType::kFloat64)) return false;
+  const bool is_float32 = problem.a.dtype == DType::kFloat32;
+  const double small = is_float32 ? 160e3 : 40e3;
+  const double whole_groups = static_cast<double>((problem.k + kGroup - 1) / kGroup * kGroup);
+  if (static_cast<double>(problem.batch * problem.m) * static_cast<double>(problem.n) * whole_groups <= small)
+    return false;
+  const bool has_adjacent_rows = problem.b.stride_k == 1;
+  return !(is_float32 && has_adjacent_rows && problem.batch * problem.m <= kFewRows);
+}
+
 struct Cpu : CpuDevice {
   [[noreturn]] static void require_prepared(const char* op) {
     fail(op, ": needs a GPU of compute capability 9.0, got operands on the CPU");
@@ -62,10 +88,26 @@ struct Cpu : CpuDevice {
     require_prepared("_prepare_block_scaled");
   }
 
-  static void run_scaled(const Problem& problem, const ProductArguments& arguments, const Tensor& out) {
-    const std::optional<Tensor> bias = bias_as(ScalarType::Float, arguments.bias);
+  static void run(const Problem& problem, const ProductArguments& arguments, const Tensor& out,
+                  const Tensor* pre_activation, int64_t) {
+    if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
+    const NoGrad no_grad;
+    const DType accumulator = problem.a.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+    if (is_for_aten(problem) && (accumulator == DType::kFloat64 || float32_products_are_ieee()))
+      run_by_aten(problem, arguments, accumulator, out, pre_activation);
+    else
+      run_by_tiles(problem, arguments, accumulator, out, pre_activation);
+    log_call(problem);
+  }
+
+  static void run_by_tiles(const Problem& problem, const ProductArguments& arguments, DType accumulator,
+                           const Tensor& out, const Tensor* pre_activation) {
+    const std::optional<Tensor> bias = bias_as(scalar_type(accumulator), arguments.bias);
     const GlobalScale global_scale{problem.global_scale, problem.global_scale_stride};
     const FinishedSums finished = finished_sums(problem.epilogue, bias, global_scale, out);
+    std::optional<FinishedSums> before;
+    if (pre_activation != nullptr)
+      before = finished_sums(without_activation(problem.epilogue), bias, global_scale, *pre_activation);
     Problem folded = problem;
     std::unique_ptr<int16_t[]> of_a, of_b;
     if (problem.may_be_folded()) {
@@ -74,26 +116,17 @@ struct Cpu : CpuDevice {
       folded.a.scale.fold_powers = of_a.get();
       folded.b.scale.fold_powers = of_b.get();
     }
-    record_kernel(multiply_scaled(folded, finished));
-    log_call(problem);
+    record_kernel(multiply_by_tiles(folded, finished, before ? &*before : nullptr));
   }
 
-  static void run(const Problem& problem, const ProductArguments& arguments, const Tensor& out,
-                  const Tensor* pre_activation, int64_t) {
-    if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
-    const NoGrad no_grad;
-    if (problem.is_scaled()) return run_scaled(problem, arguments, out);
-    const DType accumulator = problem.a.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  static void run_by_aten(const Problem& problem, const ProductArguments& arguments, DType accumulator,
+                          const Tensor& out, const Tensor* pre_activation) {
     const Tensor sums = sums_for(out, accumulator);
-    multiply(problem, arguments.a, arguments.b, accumulator, sums);
-    if (pre_activation != nullptr) {  // before the output takes the sums' memory
-      Epilogue bias_alone = problem.epilogue;
-      bias_alone.activation = Activation::kNone;
-      write_output(sums, bias_alone, arguments.bias, {}, *pre_activation);
-    }
+    multiply_by_aten(problem, arguments.a, arguments.b, accumulator, sums);
+    if (pre_activation != nullptr)  // before the output takes the sums' memory
+      write_output(sums, without_activation(problem.epilogue), arguments.bias, {}, *pre_activation);
     write_output(sums, problem.epilogue, arguments.bias, {problem.global_scale, problem.global_scale_stride}, out);
     record_kernel("cpu_aten");
-    log_call(problem);
   }
 };
 

@@ -13,32 +13,6 @@
 namespace tileon {
 namespace {
 
-// ---- products ----
-
-// By the `out` overloads of aten::mm and aten::bmm, which autocast leaves alone: it would turn the other overloads to
-// 16 bits.
-void aten_multiply_into(const Tensor& sums, const Tensor& a, const Tensor& b) {
-  const char* op = sums.dim() == 2 ? "aten::mm" : "aten::bmm";
-  std::array<StableIValue, 3> stack{from(a), from(b), from(sums)};
-  if (torch_call_dispatcher(op, "out", stack.data(), TORCH_ABI_VERSION) != 0) {
-    const std::string words = torchs_words();
-    fail("tileon: torch's own ", op, " failed on the CPU", words.empty() ? "" : ": " + words);
-  }
-  static_cast<void>(torch::stable::detail::to<Tensor>(stack[0]));  // takes the returned reference back
-}
-
-// Whether ATen multiplies float32 as IEEE says. torch.set_float32_matmul_precision and its kin let it round the
-// operands to bfloat16 or TF32 on some CPUs; the stable ABI does not tell, so a small product does.
-bool float32_products_are_ieee() {
-  constexpr int64_t kSize = 32;
-  constexpr double kElement = 1 + 1.0 / (1 << 12);  // rounds to 1 in bfloat16 and TF32
-  const std::array<int64_t, 2> shape{kSize, kSize};
-  const Tensor factor = torch::stable::full({shape.data(), shape.size()}, kElement, ScalarType::Float);
-  const Tensor sums = torch::stable::empty_like(factor);
-  aten_multiply_into(sums, factor, factor);
-  return *static_cast<const float*>(sums.const_data_ptr()) > kSize * kElement;  // the square is larger still
-}
-
 // ---- from sums to the output ----
 
 struct Float8E4M3 {
@@ -124,12 +98,26 @@ Tensor sums_for(const Tensor& out, DType accumulator) {
   return allocate("the sums of a product", out, shape_of(out), scalar_type(accumulator));
 }
 
+// By the `out` overloads of aten::mm and aten::bmm, which autocast leaves alone: it would turn the other overloads to
+// 16 bits.
 void multiply_into(const Tensor& sums, const Tensor& a, const Tensor& b) {
-  if (sums.scalar_type() != ScalarType::Float || float32_products_are_ieee()) return aten_multiply_into(sums, a, b);
-  const Tensor wide_sums = allocate("the sums of a product", sums, shape_of(sums), ScalarType::Double);
-  aten_multiply_into(wide_sums, converted(a, ScalarType::Double), converted(b, ScalarType::Double));
-  Tensor narrow_sums = sums;
-  torch::stable::copy_(narrow_sums, wide_sums);
+  const char* op = sums.dim() == 2 ? "aten::mm" : "aten::bmm";
+  std::array<StableIValue, 3> stack{from(a), from(b), from(sums)};
+  if (torch_call_dispatcher(op, "out", stack.data(), TORCH_ABI_VERSION) != 0) {
+    const std::string words = torchs_words();
+    fail("tileon: torch's own ", op, " failed on the CPU", words.empty() ? "" : ": " + words);
+  }
+  static_cast<void>(torch::stable::detail::to<Tensor>(stack[0]));  // takes the returned reference back
+}
+
+bool float32_products_are_ieee() {
+  constexpr int64_t kSize = 32;
+  constexpr double kElement = 1 + 1.0 / (1 << 12);  // rounds to 1 in bfloat16 and TF32
+  const std::array<int64_t, 2> shape{kSize, kSize};
+  const Tensor factor = torch::stable::full({shape.data(), shape.size()}, kElement, ScalarType::Float);
+  const Tensor sums = torch::stable::empty_like(factor);
+  multiply_into(sums, factor, factor);
+  return *static_cast<const float*>(sums.const_data_ptr()) > kSize * kElement;  // the square is larger still
 }
 
 std::optional<Tensor> bias_as(ScalarType accumulator, const std::optional<Tensor>& bias) {
@@ -151,6 +139,11 @@ FinishedSums finished_sums(const Epilogue& epilogue, const std::optional<Tensor>
 void write_block(const FinishedSums& finished, const float* sums, int64_t stride, int64_t row, int64_t rows,
                  int64_t col, int64_t cols) {
   write_block(finished, SumsBlock<float>{sums, stride, row, rows, col, cols});
+}
+
+void write_block(const FinishedSums& finished, const double* sums, int64_t stride, int64_t row, int64_t rows,
+                 int64_t col, int64_t cols) {
+  write_block(finished, SumsBlock<double>{sums, stride, row, rows, col, cols});
 }
 
 void write_output(const Tensor& sums, const Epilogue& epilogue, const std::optional<Tensor>& bias,

@@ -1,5 +1,5 @@
-// What the products on CPU tensors share: ATen multiplies in the accumulator's dtype, float32 or float64; global scale,
-// bias, activation and the one rounding follow in a single pass.
+// What the products on CPU tensors share: sums in the accumulator's dtype, float32 or float64; global scale, bias,
+// activation and the one rounding follow in a single pass.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
@@ -26,8 +26,11 @@ class NoGrad {
 // Where the sums of a product go before they are finished: `out` itself if that is possible.
 torch::stable::Tensor sums_for(const torch::stable::Tensor& out, DType accumulator);
 
-// sums = a @ b, all of the accumulator's dtype, all 2-D or all 3-D. float32 products are IEEE whatever torch's own
-// settings allow.
+// Whether ATen multiplies float32 as IEEE says. torch.set_float32_matmul_precision and its kin let it round the
+// operands to bfloat16 or TF32 on some CPUs; the stable ABI does not tell, so a small product does.
+bool float32_products_are_ieee();
+
+// sums = a @ b by ATen, all of the accumulator's dtype, all 2-D or all 3-D.
 void multiply_into(const torch::stable::Tensor& sums, const torch::stable::Tensor& a, const torch::stable::Tensor& b);
 
 // What the sums are multiplied by: one number for all, or one for each row.
@@ -59,6 +62,8 @@ FinishedSums finished_sums(const Epilogue& epilogue, const std::optional<torch::
 
 // Columns [col, col + cols) of rows [row, row + rows); sums: [rows][stride].
 void write_block(const FinishedSums& finished, const float* sums, int64_t stride, int64_t row, int64_t rows,
+                 int64_t col, int64_t cols);
+void write_block(const FinishedSums& finished, const double* sums, int64_t stride, int64_t row, int64_t rows,
                  int64_t col, int64_t cols);
 
 // out = activation(global_scale * sums + bias), rounded; `sums` comes from sums_for. `bias` is the epilogue's.

@@ -19,8 +19,10 @@ typedef uint8_t ByteVec __attribute__((vector_size(kWordWidth), aligned(1), may_
 typedef uint8_t CodeVec __attribute__((vector_size(2 * kWordWidth), may_alias));
 typedef BitsVec LooseBitsVec __attribute__((aligned(1), may_alias));
 typedef WordVec LooseWordVec __attribute__((aligned(1), may_alias));
+typedef double DoubleVec __attribute__((vector_size(4 * kWidth), may_alias));
 typedef float Floats4 __attribute__((vector_size(16), may_alias));
 typedef int32_t Ints4 __attribute__((vector_size(16), may_alias));
+typedef double Doubles4 __attribute__((vector_size(32), may_alias));
 
 struct Floats {
   FloatVec part[kParts];
@@ -141,6 +143,20 @@ inline Floats halves_to_floats(const Words& halves) {
   return floats;
 }
 
+// As many halves as a vector has floats.
+template <typename HalfVec>
+FloatVec narrow_halves_to_floats(const HalfVec& halves) {
+#if TILEON_CPU_WIDTH == 16
+  return _mm512_maskz_cvtph_ps(0xffff, (__m256i)halves);
+#elif TILEON_CPU_WIDTH == 8
+  return _mm256_cvtph_ps((__m128i)halves);
+#else
+  FloatVec floats;
+  for (int i = 0; i < kWidth; ++i) floats[i] = float16_value(halves[i]);
+  return floats;
+#endif
+}
+
 inline Floats words_to_floats(const Words& words) {
   Floats floats;
 #if TILEON_CPU_WIDTH == 16
@@ -159,32 +175,73 @@ inline Floats words_to_floats(const Words& words) {
   return floats;
 }
 
+// a * b + c, rounded once, of float64.
+inline DoubleVec fused(const DoubleVec& a, const DoubleVec& b, const DoubleVec& c) {
+#if TILEON_CPU_WIDTH == 16
+  return _mm512_fmadd_pd(a, b, c);
+#elif TILEON_CPU_WIDTH == 8
+  return _mm256_fmadd_pd(a, b, c);
+#else
+  DoubleVec result;
+  for (int i = 0; i < kWidth / 2; ++i) result[i] = __builtin_fma(a[i], b[i], c[i]);
+  return result;
+#endif
+}
+
 // ---- sums of lanes: i with i + 8, i + 4, i + 2, i + 1 ----
+
+#if TILEON_CPU_WIDTH == 16
+
+// The lanes of each of four vectors added up. Two vectors share one as soon as half of the lanes are left.
+template <typename Quarter, typename Vec>
+Quarter sum_lanes(const Vec& x, const Vec& y, const Vec& z, const Vec& w) {
+#define TILEON_HALVES(u, v)                                                                \
+  (__builtin_shufflevector(u, v, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) + \
+   __builtin_shufflevector(u, v, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31))
+  const Vec xy = TILEON_HALVES(x, y), zw = TILEON_HALVES(z, w);
+#undef TILEON_HALVES
+  const Vec four = __builtin_shufflevector(xy, zw, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+                   __builtin_shufflevector(xy, zw, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  const Vec two = four + __builtin_shufflevector(four, four, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  const Vec one = two + __builtin_shufflevector(two, two, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+  return __builtin_shufflevector(one, one, 0, 4, 8, 12);
+}
+
+template <typename Quarter, typename Vec>
+Quarter sum_lanes(const Vec (&x)[kParts], const Vec (&y)[kParts], const Vec (&z)[kParts], const Vec (&w)[kParts]) {
+  return sum_lanes<Quarter>(x[0], y[0], z[0], w[0]);
+}
+
+#else
 
 // The first two levels: four numbers are left.
 template <typename Quarter, typename Vec>
 Quarter sum_to_four(const Vec (&lanes)[kParts]) {
   if constexpr (kParts == 4) {
     return (Quarter)((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
-  } else if constexpr (kParts == 2) {
-    const Vec eight = lanes[0] + lanes[1];
-    return (Quarter)__builtin_shufflevector(eight, eight, 0, 1, 2, 3) +
-           (Quarter)__builtin_shufflevector(eight, eight, 4, 5, 6, 7);
   } else {
-    const auto low = __builtin_shufflevector(lanes[0], lanes[0], 0, 1, 2, 3, 4, 5, 6, 7);
-    const auto high = __builtin_shufflevector(lanes[0], lanes[0], 8, 9, 10, 11, 12, 13, 14, 15);
-    const auto eight = low + high;
+    const Vec eight = lanes[0] + lanes[1];
     return (Quarter)__builtin_shufflevector(eight, eight, 0, 1, 2, 3) +
            (Quarter)__builtin_shufflevector(eight, eight, 4, 5, 6, 7);
   }
 }
 
-// The others, of four numbers at a time.
-template <typename Quarter>
-Quarter sum_quarters(const Quarter& x, const Quarter& y, const Quarter& z, const Quarter& w) {
-  const Quarter low = __builtin_shufflevector(x, y, 0, 1, 4, 5) + __builtin_shufflevector(x, y, 2, 3, 6, 7);
-  const Quarter high = __builtin_shufflevector(z, w, 0, 1, 4, 5) + __builtin_shufflevector(z, w, 2, 3, 6, 7);
+template <typename Quarter, typename Vec>
+Quarter sum_lanes(const Vec (&x)[kParts], const Vec (&y)[kParts], const Vec (&z)[kParts], const Vec (&w)[kParts]) {
+  const Quarter a = sum_to_four<Quarter>(x), b = sum_to_four<Quarter>(y);
+  const Quarter c = sum_to_four<Quarter>(z), d = sum_to_four<Quarter>(w);
+  const Quarter low = __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
+  const Quarter high = __builtin_shufflevector(c, d, 0, 1, 4, 5) + __builtin_shufflevector(c, d, 2, 3, 6, 7);
   return __builtin_shufflevector(low, high, 0, 2, 4, 6) + __builtin_shufflevector(low, high, 1, 3, 5, 7);
+}
+
+#endif
+
+// Of float64: 8 lanes, i with i + 4, i + 2, i + 1.
+inline double sum_lanes(const DoubleVec (&lanes)[kParts]) {
+  double of[8];
+  memcpy(of, lanes, sizeof(of));
+  return ((of[0] + of[4]) + (of[2] + of[6])) + ((of[1] + of[5]) + (of[3] + of[7]));
 }
 
 }  // namespace TILEON_CPU_VARIANT

@@ -14,4 +14,4 @@
 #include "core/fold.h"
 #include "core/problem.h"
 #include "core/small_floats.h"
-#include "cpu/scaled_block.h"
+#include "cpu/tiles/block.h"
