@@ -94,12 +94,16 @@ def test_a_text_that_is_too_short_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 def test_decoding_writes_what_generate_writes(llama: ModuleType) -> None:
-    """In float32, where no two tokens are equally likely."""
+    """In float32, where no two tokens are equally likely, and with weights so large that each position counts."""
     model: Any = llama.small_llama().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(5 if parameter.dim() == 2 else 1)
     prompt = torch.randint(256, (1, 16), generator=torch.Generator().manual_seed(0))
-    written = llama.speed(model, prompt, 6, compiled=False).written
-    wanted = model.generate(prompt, max_new_tokens=llama.WARMUP + 6, do_sample=False, pad_token_id=0)
+    written = llama.speed(model, prompt, 14, compiled=False).written
+    wanted = model.generate(prompt, max_new_tokens=llama.WARMUP + 14, do_sample=False, pad_token_id=0)
     assert written == wanted[0, 16:].tolist()
+    assert len(set(written)) > 8
 
 
 def test_perplexity_is_that_of_the_models_own_loss(llama: ModuleType) -> None:
