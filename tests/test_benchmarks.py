@@ -79,7 +79,12 @@ def test_run_all_writes_every_result_file_of_the_committed_folder(tmp_path: path
     written = set(re.findall(r"--(?:csv|out) \S*?(\w+\.(?:csv|txt))", "\n".join(listed)))
     printed = {"tests.txt", "sanitizer.txt", "demo.txt", "random_shapes.txt", "targets.txt"}
     by_hand = {f"random_shapes_{groups}.csv" for groups in ("other", "fp8", "block_scaled")}  # by --groups
-    by_hand |= {"before_after.csv", "before_after_8_bits.csv", "narrow.csv", "regret_random.csv"}  # docs/evidence.md says how
+    by_hand |= {
+        "before_after.csv",
+        "before_after_8_bits.csv",
+        "narrow.csv",
+        "regret_random.csv",
+    }  # docs/evidence.md says how
     committed = {path.name.removesuffix(".xz") for path in RESULTS.iterdir() if path.suffix in (".csv", ".txt", ".xz")}
     assert committed - printed - by_hand <= written
     assert [line.split()[0] for line in listed][-2:] == ["targets", "pictures"]
