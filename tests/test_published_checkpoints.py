@@ -26,6 +26,7 @@ from published_checkpoints import (  # noqa: E402
     CT_NVFP4,
     FP8_BLOCKS,
     LAYOUTS,
+    LLAMA,
     QWEN3_MOE,
     compressed,
     rewrite,
@@ -134,7 +135,15 @@ class TestLayers:
         (tmp_path / "hf_quant_config.json").write_text(json.dumps(settings))
         assert_same(load(tmp_path, TileonConfig()), wanted)
 
-    def test_a_bias_and_16_bit_layers_are_quantized_as_asked(self, tmp_path: pathlib.Path) -> None:
+    def test_keep_their_bias_and_a_tied_head_stays(self, tmp_path: pathlib.Path) -> None:
+        settings = {**LLAMA, "num_key_value_heads": 2, "tie_word_embeddings": True}
+        wanted = logits(saved(tmp_path, LAYOUTS["modelopt NVFP4"], "Qwen2ForCausalLM", settings))
+        model = load(tmp_path, TileonConfig(weight_only=True))
+        assert model.model.layers[0].self_attn.q_proj.bias is not None
+        assert model.lm_head.weight is model.model.embed_tokens.weight
+        assert (logits(model) - wanted).norm() < 1e-5 * wanted.norm()
+
+    def test_in_16_bits_are_quantized_as_asked(self, tmp_path: pathlib.Path) -> None:
         saved(tmp_path, LAYOUTS["fp8"])
         model = load(tmp_path, TileonConfig({"lm_head": "mxfp8"}))
         assert model.lm_head.format == "mxfp8"
