@@ -254,6 +254,7 @@ ALLOWED = {
     "super()._load_from_state_dict": "the same",
     "DecodedWeight._is_hf_initialized": "transformers' mark, which its models look for",
     "value._is_hf_initialized": "transformers' mark, which its own quantizers set",
+    "model._weight_conversions": "the conversions that transformers undoes when it saves a model",
     "super()._save_to_state_dict": "a method that modules override by this name",
 }
 OURS = re.compile(r"(torch\.ops\.tileon|_ops)\._\w+$")
