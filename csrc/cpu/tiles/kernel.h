@@ -183,10 +183,46 @@ inline void add_row_tile(const Problem& problem, const TileBlock& block, const T
 // from its begin to its end, as the processor's prefetching has it.
 inline int chunks_at_a_time(const TileBlock& block) { return kTileRows / block.rows; }
 
+// ---- columns of a block ----
+
+// Whether columns of `b` are adjacent: elements without scales, which a tile takes as they are.
+inline bool has_panels(const Operand& b) { return b.scale.vec == 0 && b.stride_mn == 1 && b.stride_k != 1; }
+
+constexpr int kPanelBytes = 128;  // of some adjacent columns: whole lines of a cache
+
+// As add_columns_of, of a `b` whose columns are adjacent. Tiles are filled from a copy of some columns' lines: read
+// from `b` itself, a line would come as often as it has tiles, and lines a power of two apart share few places in a
+// cache.
+template <typename Lanes>
+bool add_panels_of(const Problem& problem, const TileBlock& block, const TilePass& pass, const Magnitudes& of_a,
+                   typename Lanes::Sum* sums) {
+  alignas(kTileAlignment) uint8_t lines[kChunk][kPanelBytes];
+  const int bytes = info(problem.b.dtype).bytes, width = kPanelBytes / bytes;
+  Problem panel = problem;
+  panel.b.data = lines;
+  panel.b.stride_k = width;
+  for (int c = 0; c < block.cols; c += width) {
+    const int cols = block.cols - c < width ? block.cols - c : width;
+    TileBlock chunk = block;
+    for (int64_t k = 0; k < pass.count; k += kChunk, chunk.a_tile += block.rows * kRowBytes<Lanes>) {
+      const int count = pass.chunk(k);
+      const auto* from =
+          static_cast<const uint8_t*>(problem.b.data) + (block.col + c + (pass.k + k) * problem.b.stride_k) * bytes;
+      for (int i = 0; i < count; ++i, from += problem.b.stride_k * bytes) memcpy(lines[i], from, cols * bytes);
+      for (int i = 0; i < cols; i += kTileCols) {
+        const TilePart part{i, cols - i < kTileCols ? cols - i : kTileCols, 0, count};
+        if (!add_tile<Lanes>(panel, chunk, part, of_a, sums + c + i)) return false;
+      }
+    }
+  }
+  return true;
+}
+
 // The block's columns times chunks of `a` that are in its tile, `pass.count` elements along k from `pass.k`.
 template <typename Lanes>
 bool add_columns_of(const Problem& problem, const TileBlock& block, const TilePass& pass, const Magnitudes& of_a,
                     typename Lanes::Sum* sums) {
+  if (has_panels(problem.b)) return add_panels_of<Lanes>(problem, block, pass, of_a, sums);
   for (int c = 0; c < block.cols; c += kTileCols) {
     const int cols = block.cols - c < kTileCols ? block.cols - c : kTileCols;
     TileBlock chunk = block;
@@ -204,16 +240,12 @@ bool add_columns_of(const Problem& problem, const TileBlock& block, const TilePa
   return true;
 }
 
-// As add_columns_of, of a `b` whose columns are adjacent, and of few rows: one after the other.
+// As add_columns_of, of a single row and a `b` whose columns are adjacent.
 inline void add_adjacent_columns(const Problem& problem, const TileBlock& block, const TilePass& pass, float* sums) {
   const float* a = reinterpret_cast<const float*>(block.a_tile);
-  for (int64_t k = 0; k < pass.count; k += kChunk)
-    for (int r = 0; r < block.rows; ++r, a += kRowBytes<FloatLanes> / sizeof(float))
-      add_columns(problem.b, {block.col, block.cols, pass.k + k, pass.chunk(k)}, order_of(problem), a,
-                  sums + r * block.sums_stride);
+  for (int64_t k = 0; k < pass.count; k += kChunk, a += kRowBytes<FloatLanes> / sizeof(float))
+    add_columns(problem.b, {block.col, block.cols, pass.k + k, pass.chunk(k)}, order_of(problem), a, sums);
 }
-
-constexpr int kMostRowsOfColumns = 2;  // from more rows on it pays to turn columns into rows
 
 // False where the tiles of these lanes cannot hold an operand.
 template <typename Lanes>
@@ -231,7 +263,7 @@ bool multiply_block(const Problem& problem, const TileBlock& block, typename Lan
         if (!fill<Lanes>(problem.a, part, order_of(problem), a_tile + r * kRowBytes<Lanes>, &of_a)) return false;
       }
     if constexpr (std::is_same_v<Lanes, FloatLanes>) {
-      if (block.rows <= kMostRowsOfColumns && has_adjacent_columns(problem.b)) {
+      if (block.rows == 1 && has_adjacent_columns(problem.b)) {
         add_adjacent_columns(problem, block, pass, sums);
         continue;
       }
@@ -251,7 +283,7 @@ inline bool fits_bfloat16(const Operand& operand) {
 
 inline void multiply(const Problem& problem, const TileBlock& block, float* sums) {
 #ifdef TILEON_CPU_BFLOAT16
-  if (block.rows > kMostRowsOfColumns && fits_bfloat16(problem.a) && fits_bfloat16(problem.b) &&
+  if (block.rows > 1 && fits_bfloat16(problem.a) && fits_bfloat16(problem.b) &&
       multiply_block<Bfloat16Lanes>(problem, block, sums))
     return;
 #endif
