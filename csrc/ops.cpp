@@ -94,6 +94,7 @@ void tileon::define_ops(DefinedOps& m) {
   m.def("_tuned_config(int device, str problem) -> str");
   m.def("_clear_tuned_configs() -> ()");
   m.def("_announce_tuner(bool loads, bool tunes) -> ()");
+  m.def("_set_batch_invariant(bool on) -> bool");  // returns what held before
   // the tuner's own, which cuda/dispatch/products.cpp calls
   m.def("_load_tuned_configs(int device) -> ()");
   m.def(

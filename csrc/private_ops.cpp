@@ -1,4 +1,5 @@
-// The ops by which Python's tuner names problems and sets the configs that compute them.
+// The ops by which Python's tuner names problems and sets the configs that compute them, and the setting of batch
+// invariance.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
 
@@ -6,6 +7,7 @@
 
 #include "checks/scaled_products.h"
 #include "entry/registration.h"
+#include "tuning/batch_invariance.h"
 #include "tuning/problem_key.h"
 #include "tuning/tuned_configs.h"
 
@@ -34,6 +36,8 @@ void announce(bool loads, bool tunes) {
   announced_tuner.tunes = tunes;
 }
 
+bool set_batch_invariant(bool on) { return is_batch_invariant.exchange(on); }
+
 }  // namespace
 }  // namespace tileon
 
@@ -44,4 +48,5 @@ TILEON_KERNELS(CompositeExplicitAutograd, m) {
   m.impl("_tuned_config", TORCH_BOX(&tileon::config_of));
   m.impl("_clear_tuned_configs", TORCH_BOX(&tileon::clear_tuned_configs));
   m.impl("_announce_tuner", TORCH_BOX(&tileon::announce));
+  m.impl("_set_batch_invariant", TORCH_BOX(&tileon::set_batch_invariant));
 }

@@ -37,6 +37,7 @@ KEYS = {
     "variables": {
         *("TILEON_LIBRARY", "TILEON_HOPPER", "TILEON_PDL", "TILEON_LOG", "TILEON_TUNE", "TILEON_CACHE_DIR"),
         "TILEON_CPU_VECTORS",
+        "TILEON_BATCH_INVARIANT",
         *("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_LAUNCH_BLOCKING", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH"),
     },
     "tuning_cache": {"path", "exists", "writable", "entries", "files", "failure"},
@@ -116,7 +117,7 @@ class TestJson:
             assert kernels["quantize", form]
             assert kernels["dequantize", form]
         cpu = [call for call in here["backends"]["calls"] if call["device"] == "cpu"]
-        assert {call["why_not_faster"] for call in cpu} == {"CPU tensors: ATen and plain C++"}
+        assert {call["why_not_faster"] for call in cpu} == {"CPU tensors: tiles in plain C++, and ATen"}
 
     @pytest.mark.gpu
     def test_says_why_odd_strides_take_another_kernel(self, here: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ if _module_to_run() != "tileon_ops.info":
     from tileon_ops import _rules
     from tileon_ops._verify.table import verify
     from tileon_ops.nn.linear import Linear
+    from tileon_ops.ops.batch_invariance import batch_invariant
     from tileon_ops.ops.block_scaled import block_scaled_matmul
     from tileon_ops.ops.dense import matmul
     from tileon_ops.ops.kernel_log import last_kernel
@@ -77,6 +78,7 @@ __all__ = [
     "TuneReport",
     "TunedProblem",
     "__version__",
+    "batch_invariant",
     "block_scaled_matmul",
     "conversion_report",
     "convert",

@@ -13,6 +13,7 @@
 #include "cpu/tiles/block.h"
 #include "cpu/tiles/multiply.h"
 #include "entry/products.h"
+#include "tuning/batch_invariance.h"
 #include "tuning/kernel_log.h"
 
 namespace tileon {
@@ -70,6 +71,7 @@ Epilogue without_activation(const Epilogue& epilogue) {
 // against 980.
 bool is_for_aten(const Problem& problem) {
   constexpr int64_t kFewRows = 32;
+  if (is_batch_invariant.load(std::memory_order_relaxed)) return false;  // ATen's sums hang on the number of rows
   if (problem.is_scaled() || (problem.a.dtype != DType::kFloat32 && problem.a.dtype != DType::kFloat64)) return false;
   const bool is_float32 = problem.a.dtype == DType::kFloat32;
   const double small = is_float32 ? 160e3 : 40e3;

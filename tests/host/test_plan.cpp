@@ -76,6 +76,32 @@ void test_how_a_copy_is_made() {
   expect(along.to_row == 608 && along.to_batch == 1001 * 608, "of the copy, too");
 }
 
+// Another config for each number of rows, of which every other one takes no more than 1000 rows.
+int choose_by_rows(const Problem& problem, const Gpu&) { return static_cast<int>(problem.m % 100); }
+const char* why_not_many_rows(int number, const Problem& problem, const Gpu&) {
+  return number % 2 == 0 && problem.m > 1000 ? "too many rows" : nullptr;
+}
+
+void test_the_batch_invariant_choice_does_not_look_at_the_rows() {
+  Backend by_rows = kPortable;
+  by_rows.choose_config = choose_by_rows;
+  by_rows.why_not = why_not_many_rows;
+  Backend any = kPortable;
+  any.why_not = why_not_many_rows;
+  any.choose_config = [](const Problem&, const Gpu&) { return 1; };
+  const Backend* const table[] = {&by_rows, &any};
+  const auto chosen = [&](int64_t m, int64_t batch) {
+    Problem problem = product(DType::kBFloat16, m, 300, 1001, true, true);
+    problem.batch = batch;
+    return plan({table}, problem, kOlder).config;
+  };
+  expect(chosen(7, 1).number == 7 && chosen(8, 3).number == 8, "the free choice looks at the rows");
+  is_batch_invariant = true;
+  for (const int64_t m : {1, 7, 256, 999}) expect(chosen(m, m).number == 56, "the choice of 256 rows");
+  expect(chosen(1001, 1).backend == &any, "another backend where that config cannot run the problem");
+  is_batch_invariant = false;
+}
+
 void test_small_products_copy_nothing() {
   const Way way = plan({kTable}, product(DType::kFloat8E4M3, 8, 300, 100, false, true), kHopper);
   expect(!way.a && !way.b && way.config.backend == &kPortable, "where copies do not pay the portable kernels read all");
@@ -94,6 +120,7 @@ int main() {
   tileon::test_an_operand_of_fp8_is_copied_along_k_alone();
   tileon::test_operands_of_fp8_are_widened_where_no_other_backend_takes_them();
   tileon::test_how_a_copy_is_made();
+  tileon::test_the_batch_invariant_choice_does_not_look_at_the_rows();
   tileon::test_small_products_copy_nothing();
   tileon::test_sixteen_bits_keep_their_layout();
   return report("plan");

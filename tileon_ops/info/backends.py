@@ -98,7 +98,7 @@ def why_not_faster(
         hopper: what TILEON_HOPPER is set to.
     """
     if capability is None:
-        return "CPU tensors: ATen and plain C++"
+        return "CPU tensors: tiles in plain C++, and ATen"
     if backend == "sm90" and "copied" in call["kernel"]:
         return "an operand is copied first: its strides are not ones that the kernel reads"
     if backend != "sm80":

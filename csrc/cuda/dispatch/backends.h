@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cuda/runtime/backend.h"
+#include "tuning/batch_invariance.h"
 
 namespace tileon {
 
@@ -23,6 +24,21 @@ inline bool may_choose_hopper() {
 inline bool is_for(const Backend& backend, const Gpu& gpu) {
   return gpu.capability >= backend.min_capability && gpu.capability <= backend.max_capability &&
          (backend.max_capability != 90 || may_choose_hopper());
+}
+
+// The problem as the choice sees it where results are batch invariant: neither its rows nor its matrices count.
+inline Problem with_fixed_rows(const Problem& problem) {
+  Problem fixed = problem;
+  fixed.m = 256;
+  fixed.batch = problem.batch == 1 ? 1 : 2;
+  return fixed;
+}
+
+// The backend's config for the problem, negative where it has none.
+inline int choice_of(const Backend& backend, const Problem& problem, const Gpu& gpu) {
+  if (!is_batch_invariant.load(std::memory_order_relaxed)) return backend.choose_config(problem, gpu);
+  const int number = backend.choose_config(with_fixed_rows(problem), gpu);
+  return number >= 0 && backend.why_not(number, problem, gpu) == nullptr ? number : -1;
 }
 
 constexpr int kPortableCapability = 80;  // from which on the portable kernels run
@@ -91,7 +107,7 @@ struct Backends {
   // is for the GPU.
   BackendConfig choose(const Problem& problem, const Gpu& gpu, bool has_scratch = true) const {
     for (const Backend* backend : all) {
-      const BackendConfig config{backend, is_for(*backend, gpu) ? backend->choose_config(problem, gpu) : -1};
+      const BackendConfig config{backend, is_for(*backend, gpu) ? choice_of(*backend, problem, gpu) : -1};
       if (config.number >= 0 && (has_scratch || config.scratch_bytes(problem) == 0)) return config;
     }
     return {};
@@ -103,7 +119,7 @@ struct Backends {
     for (const Backend* backend : all) {
       const bool is_portable = backend->min_capability == kPortableCapability && backend->scratch_bytes == nullptr;
       if (!is_portable) continue;
-      const BackendConfig config{backend, backend->choose_config(problem, gpu)};
+      const BackendConfig config{backend, choice_of(*backend, problem, gpu)};
       if (config.number >= 0) return config;
     }
     return {};

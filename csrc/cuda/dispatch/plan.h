@@ -117,7 +117,10 @@ inline void plan_copy(std::optional<AlignedCopy>& copy, Operand& operand, int64_
 // kernels, the last backend, cannot read one of them well.
 inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
   Problem& problem = way.problem;
-  const auto copies_pay = [&] { return sm80::pays_for_copies(problem, gpu); };  // asked where a copy is wanted alone
+  const bool is_fixed = is_batch_invariant.load(std::memory_order_relaxed);
+  const auto copies_pay = [&] {  // asked where a copy is wanted alone
+    return sm80::pays_for_copies(is_fixed ? with_fixed_rows(problem) : problem, gpu);
+  };
   for (const Backend* backend : backends.all) {
     if (!is_for(*backend, gpu)) continue;
     if (backend == backends.all.back() && sm80::wants_widening(problem, gpu) && copies_pay()) {
@@ -131,7 +134,7 @@ inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
       if (wants_a) plan_copy(way.a, problem.a, problem.m, problem, problem.a.dtype);
       if (wants_b) plan_copy(way.b, problem.b, problem.n, problem, problem.b.dtype);
     }
-    way.config = {backend, backend->choose_config(problem, gpu)};
+    way.config = {backend, choice_of(*backend, problem, gpu)};
     if (way.config.number >= 0) return way;
   }
   return {{}, problem, {}, {}};

@@ -147,6 +147,7 @@ const char* name_of_measured_config(const Problem& problem, const ProductArgumen
 // Whether a product has anything to ask: read by every call.
 bool may_be_tuned() {
   constexpr auto relaxed = std::memory_order_relaxed;
+  if (is_batch_invariant.load(relaxed)) return false;
   return has_tuned_configs.load(relaxed) || announced_tuner.loads.load(relaxed) || announced_tuner.tunes.load(relaxed);
 }
 

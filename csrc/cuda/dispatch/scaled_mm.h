@@ -12,6 +12,7 @@
 #include "cuda/dispatch/scaled_mm_rules.h"
 #include "cuda/runtime/backend.h"
 #include "cuda/runtime/runtime.h"
+#include "tuning/batch_invariance.h"
 
 namespace tileon::scaled_mm {
 
@@ -25,6 +26,7 @@ inline const char* why_not(int, const Problem& problem, const Gpu& gpu) {
 }
 
 inline int choose_config(const Problem& problem, const Gpu& gpu) {
+  if (is_batch_invariant.load(std::memory_order_relaxed)) return -1;  // its sums' order is its own
   return why_not(0, problem, gpu) == nullptr ? 0 : -1;
 }
 

@@ -1,0 +1,147 @@
+"""Results of a row do not depend on how many other rows there are, where `tileon_ops.batch_invariant` says so."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+import tileon_ops
+from tileon_ops import BlockScaledLinear, Linear
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2)
+FORMATS = ("mxfp8", "mxfp4", "mixed", "nvfp4", "fp8_row", "fp8_128x128", "int8_row")
+MOST = 512  # rows
+N, K = 40, 1120  # more than two chunks of a tile along k, the last one short
+
+each_layout = pytest.mark.parametrize("across", [False, True], ids=["rows of b", "columns of b"])
+
+
+def numbers(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def differing(multiply: Callable[[Tensor], Tensor], a: Tensor) -> list[int]:
+    """The numbers of rows, from 1 on, whose results are not those of as many first rows of all."""
+    wanted = multiply(a)
+    return [m for m in range(1, len(a)) if not torch.equal(multiply(a[:m]), wanted[:m])]
+
+
+@pytest.fixture
+def invariant() -> Iterator[None]:
+    with tileon_ops.batch_invariant():
+        yield
+
+
+@pytest.mark.usefixtures("invariant")
+class TestOnTheCpu:
+    @each_layout
+    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+    def test_matmul(self, dtype: torch.dtype, across: bool) -> None:
+        b = numbers(K, N, seed=1) if across else numbers(N, K, seed=1).t()
+        b, out_dtype = b.to(dtype), torch.float32 if dtype.itemsize < 4 else dtype
+
+        def multiply(a: Tensor) -> Tensor:
+            return tileon_ops.matmul(a, b, activation="gelu", out_dtype=out_dtype)
+
+        assert differing(multiply, numbers(MOST, K, seed=0).to(dtype)) == []
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+    def test_matrices_of_a_batch(self, dtype: torch.dtype) -> None:
+        a, b = numbers(5, 70, K, seed=0).to(dtype), numbers(5, K, N, seed=1).to(dtype)
+        wanted = tileon_ops.matmul(a, b)
+        for i in range(5):
+            assert torch.equal(tileon_ops.matmul(a[i], b[i]), wanted[i])
+            assert torch.equal(tileon_ops.matmul(a[:, :1], b)[i], wanted[i, :1])
+
+    @pytest.mark.parametrize("weight_only", [False, True], ids=["both", "weight_only"])
+    @pytest.mark.parametrize("format", FORMATS)
+    def test_block_scaled_layers(self, format: str, weight_only: bool) -> None:
+        layer = BlockScaledLinear.from_linear(torch.nn.Linear(K, N), format, weight_only=weight_only)
+        x = numbers(MOST, K, seed=0).bfloat16()
+        x[3] *= 1000  # rows beside it do not count either
+        with torch.no_grad():
+            assert differing(layer, x) == []
+
+    def test_linear_and_its_gradient_of_the_input(self) -> None:
+        layer = Linear(K, N, activation="relu")
+        x, grad = numbers(130, K, seed=0), numbers(130, N, seed=2)
+
+        def gradient(rows: Tensor) -> Tensor:
+            leaf = rows.clone().requires_grad_()
+            layer(leaf).backward(grad[: len(rows)])
+            assert leaf.grad is not None
+            return leaf.grad
+
+        with torch.no_grad():
+            assert differing(layer, x) == []
+        assert differing(gradient, x) == []
+
+
+class TestTheSetting:
+    def test_without_it_large_float32_is_atens(self) -> None:
+        a, b = numbers(200, 300, seed=0), numbers(300, 200, seed=1)
+        tileon_ops.matmul(a, b)
+        assert tileon_ops.last_kernel() == "cpu_aten"
+        with tileon_ops.batch_invariant():
+            tileon_ops.matmul(a, b)
+            assert tileon_ops.last_kernel().startswith("cpu_tiles_")
+            with tileon_ops.batch_invariant(False):
+                tileon_ops.matmul(a, b)
+                assert tileon_ops.last_kernel() == "cpu_aten"
+            tileon_ops.matmul(a, b)
+            assert tileon_ops.last_kernel().startswith("cpu_tiles_")
+        tileon_ops.matmul(a, b)
+        assert tileon_ops.last_kernel() == "cpu_aten"
+
+    def test_a_call_sets_it_until_the_next(self) -> None:
+        a, b = numbers(200, 300, seed=0), numbers(300, 200, seed=1)
+        try:
+            tileon_ops.batch_invariant()
+            tileon_ops.matmul(a, b)
+            assert tileon_ops.last_kernel().startswith("cpu_tiles_")
+        finally:
+            tileon_ops.batch_invariant(False)
+        tileon_ops.matmul(a, b)
+        assert tileon_ops.last_kernel() == "cpu_aten"
+
+    def test_an_error_inside_ends_it(self) -> None:
+        with pytest.raises(ValueError, match="inside"), tileon_ops.batch_invariant():
+            raise ValueError("inside")
+        assert torch.ops.tileon._set_batch_invariant(False) is False
+
+    @pytest.mark.parametrize(("setting", "holds"), [("1", True), ("0", False), ("", False)])
+    def test_the_environment_sets_it(self, setting: str, holds: bool) -> None:
+        program = "import torch, tileon_ops; print(torch.ops.tileon._set_batch_invariant(False))"
+        environment = os.environ | {"TILEON_BATCH_INVARIANT": setting, "PYTHONPATH": str(ROOT)}
+        result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+        assert result.stdout.strip() == str(holds), result.stderr
+
+    def test_compiled_functions_read_it_when_they_run(self) -> None:
+        a, b = numbers(200, 300, seed=0), numbers(300, 200, seed=1)
+        compiled = torch.compile(lambda a, b: tileon_ops.matmul(a, b), backend="aot_eager")
+        compiled(a, b)
+        assert tileon_ops.last_kernel() == "cpu_aten"
+        with tileon_ops.batch_invariant():
+            compiled(a, b)
+            assert tileon_ops.last_kernel().startswith("cpu_tiles_")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float8_e4m3fn], ids=str)
+def test_on_a_gpu_the_kernel_does_not_hang_on_the_rows(device: torch.device, dtype: torch.dtype) -> None:
+    b = numbers(136, 1024, seed=1).to(dtype).to(device).t()
+    a = numbers(300, 1024, seed=0).to(dtype).to(device)
+    with tileon_ops.batch_invariant():
+        wanted = tileon_ops.matmul(a, b)
+        kernel = tileon_ops.last_kernel()
+        for m in (1, 2, 7, 16, 64, 65, 128, 200):
+            assert torch.equal(tileon_ops.matmul(a[:m], b), wanted[:m]), m
+            assert tileon_ops.last_kernel() == kernel
