@@ -108,7 +108,47 @@ def architectures_part() -> str:
     return table(titles, lines, words=3)
 
 
+def _of_subject(subject: str) -> list[Row]:
+    return [row for row in rows("cpu.csv") if row["subject"] == subject]
+
+
+def by_rows_part(subject: str) -> Callable[[], str]:
+    """Times of ours and of torch for each number of rows."""
+
+    def part() -> str:
+        mine = [row for row in _of_subject(subject) if int(row["m"]) > 1 or "64x64" not in row["case"]]
+        by = {(row["case"], row["dtype"], row["m"]): row for row in mine}
+        counts = list(dict.fromkeys(row["m"] for row in mine))
+        lines = []
+        for case, dtype in dict.fromkeys((row["case"], row["dtype"]) for row in mine):
+            cells = [by.get((case, dtype, m)) for m in counts]
+            lines.append([case, dtype, *(against(cell) if cell else "" for cell in cells)])
+        return table(["", "dtype", *(f"{m} rows" if m != "1" else "1 row" for m in counts)], lines, words=2)
+
+    return part
+
+
+def against(row: Row) -> str:
+    """Ours / torch's microseconds (torch's over ours)."""
+    ours, theirs = (f"{float(row[name]):,.{1 if float(row[name]) < 100 else 0}f}" for name in ("median_us", "torch_us"))
+    return f"{ours} / {theirs} ({float(row['speed']):.2f})"
+
+
+def calls_part() -> str:
+    small = [row for row in _of_subject("layers") if "64x64" in row["case"]]
+    mine = [
+        *_of_subject("small"),
+        *_of_subject("training"),
+        *small,
+        *_of_subject("quantizers"),
+        *_of_subject("invariance"),
+    ]
+    lines = [[row["case"], row["dtype"], against(row)] for row in mine]
+    return table(["", "dtype", "us"], lines, words=2)
+
+
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "docs/cpu.md": {"products": by_rows_part("products"), "layers": by_rows_part("layers"), "calls": calls_part},
     "docs/accuracy.md": {
         "perplexity": perplexity_part,
         "roundings": roundings_part,

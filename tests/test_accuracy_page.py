@@ -1,4 +1,4 @@
-"""docs/accuracy.md, and the architectures of docs/modules.md: the tables are the results', and the bars hold."""
+"""docs/accuracy.md, docs/cpu.md and the architectures of docs/modules.md: the tables are the results', and the bars hold."""
 
 from __future__ import annotations
 

@@ -222,3 +222,15 @@ def test_tables_and_plot_of_made_up_results(tmp_path: pathlib.Path, monkeypatch:
     pytest.importorskip("matplotlib")
     assert draw_if_possible(tmp_path / "matmul.csv", tmp_path / "matmul.png")
     assert (tmp_path / "matmul.png").stat().st_size > 10_000
+
+
+def test_small_calls_on_the_cpu_are_measured_beside_torchs(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "out.csv"
+    limits = ("--seconds", "0.01", "--warmup-seconds", "0.01")
+    result = run("--subjects", "small,training", *limits, "--csv", str(path), script="measure/cpu.py")
+    assert result.returncode == 0, result.stdout + result.stderr
+    _, rows = read(path)
+    assert {row["subject"] for row in rows} == {"small", "training"}
+    assert len({(row["case"], row["dtype"]) for row in rows}) == len(rows) == 9
+    for row in rows:
+        assert float(row["speed"]) == pytest.approx(float(row["torch_us"]) / float(row["median_us"]), rel=0.02)

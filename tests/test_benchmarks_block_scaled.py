@@ -318,15 +318,3 @@ def test_the_page_has_the_tables_where_there_are_results(tmp_path: pathlib.Path)
     assert "| `dequantize` | 57.1 | 3.50 | 57.1 | 3.50 | 100.0 | 2.00 |" in text
     assert "copy of that tensor: 62.6 us, 4.29 TB/s" in text
     assert filled("docs/measured.md", tmp_path, text) == text
-
-
-def test_products_on_the_cpu_are_measured_against_torchs_layer(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "out.csv"
-    result = run("--rows", "1,3", "--size", "48x128", *SHORT, "--csv", str(path), script="measure/cpu_products.py")
-    assert result.returncode == 0, result.stdout + result.stderr
-    _, rows = read(path)
-    assert [row["provider"] for row in rows].count("torch") == 2
-    assert len({(row["operands"], row["format"], row["m"]) for row in rows}) == len(rows) == 2 * (1 + 5 + 6)
-    peers = {row["m"]: float(row["median_us"]) for row in rows if row["provider"] == "torch"}
-    for row in rows:
-        assert float(row["speed"]) == pytest.approx(peers[row["m"]] / float(row["median_us"]), rel=0.02, abs=1e-2)

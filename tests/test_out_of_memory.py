@@ -50,10 +50,6 @@ TOO_LARGE: dict[str, Callable[[], object]] = {
     "the wrapper": lambda: tileon_ops.matmul(column(HUGE), column(HUGE).t()),
     "16 bits, whose sums are larger": lambda: OPS.matmul(column(HUGE, torch.float16), column(HUGE, torch.float16).t()),
     "with gradients": lambda: OPS.matmul(column(HUGE).requires_grad_(), column(HUGE).t()),
-    "an operand widened": lambda: OPS.matmul(
-        torch.ones(1, 1, dtype=torch.float16).expand(2, 1 << 46),
-        torch.ones(1, 1, dtype=torch.float16).expand(1 << 46, 2),
-    ),
     "block-scaled": block_scaled,
     "quantize": lambda: OPS.quantize(torch.ones(1, 1).expand(HUGE, HUGE), "mxfp8"),
     "dequantize": lambda: OPS.dequantize(

@@ -17,9 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 SIMULATION = ROOT / "tests" / "simulation"
 sys.path.insert(0, str(SIMULATION))
 
-from simulation import HOPPER, PORTABLE, Simulation, dense_problem  # noqa: E402
-
 import build as simulation_build  # noqa: E402
+from simulation import HOPPER, PORTABLE, Simulation, dense_problem  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import build
 from matrix import GROUPS, LIBRARY
 from simulation import HOPPER, TABLES, Problem, Simulation
-
-import build
 
 HERE = pathlib.Path(__file__).resolve().parent
 RECORD = HERE / "planted.csv"
