@@ -1,4 +1,4 @@
-"""docs/accuracy.md, docs/cpu.md and the architectures of docs/modules.md: the tables are the results', and the bars hold."""
+"""The pages of the CPU's results (pages_of_cpu_results.py): the tables are what the results say, and the bars hold."""
 
 from __future__ import annotations
 
