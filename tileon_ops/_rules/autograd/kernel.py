@@ -20,8 +20,8 @@ from torch import Tensor, is_grad_enabled
 from torch.autograd import forward_ad
 
 from tileon_ops._rules import torch_private
+from tileon_ops._rules.autograd.below import call_below
 from tileon_ops._rules.autograd.gradients import Call, Layout, needs_z, refuse_of_fp8
-from tileon_ops._rules.errors import raise_typed
 from tileon_ops._rules.required import check_tensors
 from tileon_ops._rules.torch_private import BelowAutograd, any_requires_grad, peek_interpreter_stack
 
@@ -33,36 +33,6 @@ _matmul_with_preactivation = torch.ops.tileon._matmul_with_preactivation.default
 _redispatch = torch_private.redispatch_boxed(_matmul)
 _redispatch_with_preactivation = torch_private.redispatch_boxed(_matmul_with_preactivation)
 
-# By the bits of a keyset that the dispatcher came with: its keys below autograd, and whether a backend's kernel comes
-# next. Keysets are few; looking one up takes a fifth of what masking it and entering BelowAutograd does.
-_below: dict[int, tuple[Any, bool]] = {}
-_BACKENDS = (torch_private.CPU, torch_private.CUDA)
-
-
-def _below_autograd(keyset: Any) -> tuple[Any, bool]:
-    """The keys below autograd's to call the op with, and whether the CPU's or the GPU's kernel comes next. That does
-    not read whether autograd is excluded, as modes, subclasses and functionalization do: it runs where nothing
-    requires a gradient, or where grad mode is off."""
-    keys = keyset & torch_private.after_autograd_keyset
-    without_views = keys.remove(torch_private.ADInplaceOrView)  # this op is neither
-    found = _below[keyset.raw_repr()] = keys, without_views.highestPriorityTypeId() in _BACKENDS
-    return found
-
-
-def _call_below(
-    redispatch: Callable[..., Any], keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: Any
-) -> Any:
-    """An op's kernel below autograd, by its handle's redispatch_boxed."""
-    keys, is_backend = _below.get(keyset.raw_repr()) or _below_autograd(keyset)
-    try:
-        if is_backend:
-            return redispatch(keys, a, b, bias, **options)
-        with BelowAutograd():
-            return redispatch(keys, a, b, bias, **options)
-    except RuntimeError as error:
-        raise_typed(error)
-        raise
-
 
 def _forward(
     a: Tensor, b: Tensor, bias: Tensor | None, keyset: Any, options: dict[str, Any], keeps_z: bool
@@ -70,7 +40,8 @@ def _forward(
     """The output, or where z is kept the output and z. `keyset` is None where no dispatcher has been asked yet."""
     with_z = keeps_z and a.dtype.itemsize > 1
     if keyset is not None:
-        result = _call_below(_redispatch_with_preactivation if with_z else _redispatch, keyset, a, b, bias, options)
+        redispatch = _redispatch_with_preactivation if with_z else _redispatch
+        result = call_below(redispatch, keyset, (a, b, bias), options)
     else:
         with BelowAutograd():
             result = (_matmul_with_preactivation if with_z else _matmul)(a, b, bias, **options)
@@ -195,7 +166,7 @@ def _autograd(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None = None, **o
             (forward_ad._current_level < 0 and peek_interpreter_stack() is None)  # nearly always, and found out at once
             or not has_tangents()
         ):
-            return _call_below(_redispatch, keyset, a, b, bias, options)
+            return call_below(_redispatch, keyset, (a, b, bias), options)
         result = _record(keyset, a, b, bias, options, False)
         return result[0] if type(result) is tuple else result
     except AttributeError:  # an operand is None, and has no requires_grad
@@ -217,7 +188,7 @@ def _autograd_with_preactivation(
     """As `_autograd`, of the op that one level of torch.func's transforms calls of the next."""
     pair: tuple[Tensor, Tensor]
     if not ((is_grad_enabled() and any_requires_grad(a, b, bias)) or has_tangents()):
-        pair = _call_below(_redispatch_with_preactivation, keyset, a, b, bias, options)
+        pair = call_below(_redispatch_with_preactivation, keyset, (a, b, bias), options)
     else:
         pair = _record(keyset, a, b, bias, options, True)
     return pair

@@ -60,14 +60,23 @@ def names_of(op: str) -> list[str]:
     return list(inspect.signature(IMPLEMENTATIONS[op]).parameters)
 
 
-def call_below(overload: Any, keyset: Any, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """The op's kernel below autograd."""
+def _call_below(redispatch: Any, keyset: Any, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    """As below.call_below, by fewer private names."""
     try:
         with BelowAutograd():
-            return overload.redispatch(keyset & after_autograd_keyset, *arguments, **options)
+            return redispatch(keyset & after_autograd_keyset, *arguments, **options)
     except RuntimeError as error:
         raise_typed(error)
         raise
+
+
+def _below(overload: Any) -> tuple[Callable[..., Any], Any]:
+    """What calls the op's kernel below autograd, and its first argument."""
+    if not torch_private.autograd.is_whole:
+        return _call_below, overload.redispatch
+    from tileon_ops._rules.autograd.below import call_below
+
+    return call_below, torch_private.redispatch_boxed(overload)
 
 
 def kernel_of(op: str) -> Callable[..., Any]:
@@ -76,10 +85,12 @@ def kernel_of(op: str) -> Callable[..., Any]:
 
 
 def _kernel(op: str, overload: Any, names: list[str]) -> Callable[..., Any]:
+    call_below, redispatch = _below(overload)
+
     def kernel(keyset: Any, *arguments: Any, **options: Any) -> Any:
         if forward_ad._current_level >= 0 or (is_grad_enabled() and any_requires_grad(*arguments, *options.values())):
             refuse(op, {**dict(zip(names, arguments, strict=False)), **options})  # the dispatcher leaves defaults out
-        return call_below(overload, keyset, arguments, options)
+        return call_below(redispatch, keyset, arguments, options)
 
     return kernel
 

@@ -19,6 +19,7 @@ from torch.autograd import forward_ad
 
 from tileon_ops._rules import torch_private
 from tileon_ops._rules.autograd import no_grad
+from tileon_ops._rules.autograd.below import call_below
 from tileon_ops._rules.autograd.gradients import Call, needs_z
 from tileon_ops._rules.autograd.kernel import has_tangents
 from tileon_ops._rules.autograd.weight_only import (
@@ -46,12 +47,21 @@ class _Linear(torch_private.SingleLevelFunction):  # type: ignore[misc]
         return (ctx._autograd_function_id,)
 
 
-def _below(overload: Any, keyset: Any, is_transformed: bool, *arguments: Any, **options: Any) -> Tensor:
+_redispatch = torch_private.redispatch_boxed(block_scaled_matmul)
+_redispatch_backward = torch_private.redispatch_boxed(block_scaled_backward)
+
+
+def _below(
+    redispatch: Callable[..., Any], keyset: Any, is_transformed: bool, *arguments: Any, **options: Any
+) -> Tensor:
     """The op below autograd; where a transform runs, what the levels below this one record is theirs."""
+    result: Tensor
     if not is_transformed:
-        return no_grad.call_below(overload, keyset, arguments, options)
+        result = call_below(redispatch, keyset, arguments, options)
+        return result
     with torch.enable_grad(), torch_private.set_forward_grad_enabled(True):
-        return no_grad.call_below(overload, keyset, arguments, options)
+        result = call_below(redispatch, keyset, arguments, options)
+        return result
 
 
 def _primals(ctx: Any) -> list[Any]:
@@ -72,7 +82,7 @@ class _Product(_Linear):
         options: dict[str, Any],
         is_transformed: bool,
     ) -> Tensor:
-        y = _below(block_scaled_matmul, keyset, is_transformed, a, b, None, scale_b, bias, global_scale, **options)
+        y = _below(_redispatch, keyset, is_transformed, a, b, None, scale_b, bias, global_scale, **options)
         wants_a, wants_bias = ctx.needs_input_grad[:2]
         computes_z = needs_z(options)
         saved = (
@@ -129,7 +139,7 @@ class _Backward(_Linear):
         keyset: Any,
         is_transformed: bool,
     ) -> Tensor:
-        result = _below(block_scaled_backward, keyset, is_transformed, grad, b, scale_b, global_scale)
+        result = _below(_redispatch_backward, keyset, is_transformed, grad, b, scale_b, global_scale)
         ctx.save_for_backward(b, scale_b, global_scale)
         if (forward_ad._current_level >= 0 or is_transformed) and has_tangents():
             ctx.save_for_forward(b, scale_b, global_scale)
@@ -165,7 +175,7 @@ def _autograd_of_product() -> Callable[..., Tensor]:
         if arguments[2] is not None:
             return of_quantized(keyset, *arguments, **options)
         if not _is_recorded(arguments):
-            return no_grad.call_below(block_scaled_matmul, keyset, arguments, options)
+            return call_below(_redispatch, keyset, arguments, options)
         a, b, _, scale_b, bias, global_scale = (*arguments, None, None)[:6]  # the dispatcher leaves defaults out
         refuse_of_constants(OP, b, scale_b, global_scale)
         return _apply(_Product.apply, a, bias, b, scale_b, global_scale, keyset, options)
@@ -175,7 +185,7 @@ def _autograd_of_product() -> Callable[..., Tensor]:
 
 def _autograd_of_backward(keyset: Any, *arguments: Any) -> Tensor:
     if not _is_recorded(arguments):
-        return no_grad.call_below(block_scaled_backward, keyset, arguments, {})
+        return call_below(_redispatch_backward, keyset, arguments, {})
     grad, b, scale_b, global_scale = (*arguments, None)[:4]
     refuse_of_constants(BACKWARD, b, scale_b, global_scale)
     return _apply(_Backward.apply, grad, b, scale_b, global_scale, keyset)
