@@ -145,3 +145,15 @@ def test_on_a_gpu_the_kernel_does_not_hang_on_the_rows(device: torch.device, dty
         for m in (1, 2, 7, 16, 64, 65, 128, 200):
             assert torch.equal(tileon_ops.matmul(a[:m], b), wanted[:m]), m
             assert tileon_ops.last_kernel() == kernel
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("weight_only", [False, True], ids=["both", "weight_only"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_on_a_gpu_layers_do_not_hang_on_the_rows(device: torch.device, format: str, weight_only: bool) -> None:
+    layer = BlockScaledLinear.from_linear(torch.nn.Linear(256, 136), format, weight_only=weight_only).to(device)
+    x = numbers(140, 256, seed=0).bfloat16().to(device)
+    with tileon_ops.batch_invariant(), torch.no_grad():
+        wanted = layer(x)
+        for m in (1, 2, 16, 64, 65, 129):
+            assert torch.equal(layer(x[:m]), wanted[:m]), m
