@@ -143,6 +143,16 @@ void subnormal_words_are_refused() {
   expect(!sums_by<emulated::Bfloat16Lanes>(problem_of(a, b, 4, 4, 64)).is_taken, "a subnormal word is refused");
 }
 
+// Elements that are subnormal under their scale, though their products with large ones are not.
+void subnormal_elements_beside_large_ones_are_refused() {
+  TestOperand a(DType::kFloat8E4M3, 32, ScaleType::kE8M0, 4, 64, 0),
+      b(DType::kFloat8E4M3, 32, ScaleType::kE8M0, 4, 64, 0);
+  for (uint8_t& byte : a.scales) byte = 0;    // 2^-127
+  for (uint8_t& byte : b.scales) byte = 227;  // 2^100
+  expect(!sums_by<emulated::Bfloat16Lanes>(problem_of(a, b, 4, 4, 64)).is_taken, "subnormal elements are refused");
+  expect(!sums_by<emulated::Bfloat16Lanes>(problem_of(b, a, 4, 4, 64)).is_taken, "of b, too");
+}
+
 }  // namespace
 
 int main() {
@@ -154,5 +164,6 @@ int main() {
   same_bits(bfloat16, bfloat16, 5, 11, 77);  // a last group that is not full
   unusual_sizes_are_refused();
   subnormal_words_are_refused();
+  subnormal_elements_beside_large_ones_are_refused();
   return report("tiles_of_bfloat16");
 }

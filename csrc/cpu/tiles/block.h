@@ -4,12 +4,12 @@
 // The order of a sum is part of the contract between these versions: they give the same bits. Of every 32 elements
 // along k, lane i of 16 takes two, each by one fused multiply-add: 2 i + 1 and then 2 i; of float32 and float16 pairs,
 // which nothing decodes, i and then i + 16. After kChunk elements the lanes are added as a tree, i with i + 8, + 4, +
-// 2, + 1, and then to the sum of the chunks before. float64 has 8 lanes, of 8 elements each. The order depends neither
-// on the block, nor on the number of rows, nor on that of threads.
+// 2, + 1, and then to the sum of the chunks before. float64 has 8 lanes, which take i, i + 8, i + 16 and i + 24. The
+// order depends neither on the block, nor on the number of rows, nor on that of threads.
 //
-// The error, in units of sum |a||b|: an element goes through 2 kChunk / 32 + 4 + k / kChunk roundings at most, each of
-// 2^-24, and each operand's element through one more where its scale is float32. That is below (4 + 2 sqrt k) 2^-23 for
-// k up to 2^24.
+// The error of float32 sums, in units of sum |a||b|: an element goes through 2 kChunk / 32 + 4 + k / kChunk roundings
+// at most, each of 2^-24, and each operand's element through one more where its scale is float32. That is below (4 + 2
+// sqrt k) 2^-23 for k up to 2^21.
 #pragma once
 
 #include <cstdint>
@@ -56,16 +56,17 @@ struct Magnitudes {
   }
 };
 
-// Whether no product of two elements leaves the range of float32, and no sum of such products falls below its normal
-// numbers: these sums are multiples of 2^(the two least exponents - 14).
+// Whether no element is subnormal, no product of two leaves the range of float32, and no sum of such products falls
+// below its normal numbers: these sums are multiples of 2^(the two least exponents - 14).
 constexpr bool are_products_normal(const Magnitudes& a, const Magnitudes& b) {
   constexpr int kBias = 127;
+  if (a.least >> 23 == 0 || b.least >> 23 == 0) return false;
   const int least = static_cast<int>(a.least >> 23) + static_cast<int>(b.least >> 23) - 2 * kBias;
   const int most = static_cast<int>(a.most >> 23) + static_cast<int>(b.most >> 23) - 2 * kBias;
   return least - 14 >= -126 && most <= 120;
 }
 static_assert(are_products_normal({0x3f800000u, 0x3f800000u}, {}), "zeros alone");
-static_assert(!are_products_normal({1u << 16, 0x3f800000u}, {0x3f800000u, 0x3f800000u}), "a subnormal number");
+static_assert(!are_products_normal({1u << 16, 1u << 16}, {0x6f800000u, 0x6f800000u}), "a subnormal number");
 
 // Whether a scale that may wait does: one of a usual size. Others go with their elements.
 constexpr bool waits_for_sums(const Scale& scale, uint32_t bits) {
