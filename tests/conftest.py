@@ -145,3 +145,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             others[reason] = others.get(reason, 0) + 1
     for reason, count in sorted(others.items()):
         terminalreporter.write_line(f"left out: {count} x {reason}")
+
+
+@pytest.fixture
+def one_thread() -> Generator[None, None, None]:
+    """One thread of torch: small products take longer on several."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

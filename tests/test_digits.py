@@ -6,7 +6,6 @@ import importlib.util
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
@@ -19,6 +18,9 @@ LOST_AT_MOST = {"tileon_ops.Linear": 0.5, "mxfp8": 1.0, "mxfp4": 3.0, "mixed": 3
 SIZE_AT_MOST = {"tileon_ops.Linear": 1.0, "mxfp8": 0.3, "mxfp4": 0.16, "mixed": 0.16, "nvfp4": 0.16}  # of torch's
 
 
+pytestmark = pytest.mark.usefixtures("one_thread")  # as the program has it
+
+
 @pytest.fixture(scope="module")
 def digits() -> ModuleType:
     spec = importlib.util.spec_from_file_location("digits_example", PROGRAM)
@@ -27,15 +29,6 @@ def digits() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """As the program has it: products so small take longer on several."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("seed", range(5))

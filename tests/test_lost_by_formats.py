@@ -8,7 +8,6 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import format_errors
 import lost_by_formats
@@ -34,15 +33,7 @@ from tileon_ops.nn.layer_formats import LAYER_FORMATS
 
 HAS_TRANSFORMERS = importlib.util.find_spec("transformers") is not None
 needs_transformers = pytest.mark.skipif(not HAS_TRANSFORMERS, reason="needs transformers, which is not here")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """As the program has it: products so small take longer on several."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")  # as the program has it
 
 
 def cases(rows: list[dict[str, str]]) -> list[tuple[str, ...]]:

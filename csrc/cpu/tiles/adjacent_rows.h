@@ -88,6 +88,9 @@ void copy_transposed(const Unit* from, int64_t stride, int rows, int count, Unit
     for (int r = 0; r < rows && r < kTileCols; ++r) to[r][k] = from[k * stride + r];
 }
 
+// Whether units are adjacent from row to row of [mn][k], not along k.
+inline bool has_adjacent_columns(const Operand& operand) { return operand.stride_mn == 1 && operand.stride_k != 1; }
+
 // Units of a part, of which kPerUnit elements share one: where they are, or copied to `buffer`. Behind a last group
 // that is not full come zeros.
 template <typename Unit, int kPerUnit = 1>
@@ -100,7 +103,7 @@ AdjacentRows<Unit> adjacent_rows(const Operand& operand, const TilePart& part, P
     for (int r = 0; r < part.rows; ++r) rows.row[r] = from + r * operand.stride_mn;
     return rows;
   }
-  const bool is_transposed = operand.stride_k != 1 && operand.stride_mn == 1;
+  const bool is_transposed = has_adjacent_columns(operand);
   if (is_transposed) copy_transposed(from, operand.stride_k, part.rows, count, buffer.rows);
   for (int r = 0; r < part.rows; ++r) {
     Unit* to = buffer.rows[r];

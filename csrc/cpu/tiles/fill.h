@@ -93,14 +93,14 @@ void scale_lanes(const float (&scales)[2], Floats& lanes) {
     for (int p = 0; p < kParts; ++p) lanes.part[p] = lanes.part[p] + kFoldSteps - kFoldSteps;
 }
 
-// What becomes of the two vectors that a group is decoded to: the lanes of float32, or words of bfloat16, which hold
-// them exactly.
-inline void store_decoded(const Floats& odd, const Floats& even, float* to) {
-  store(odd, to);
-  store(even, to + kLanes);
+// What becomes of the two vectors of a group: the lanes of float32, or words of bfloat16, which hold decoded elements
+// exactly.
+inline void store_group(const Floats& first, const Floats& second, float* to) {
+  store(first, to);
+  store(second, to + kLanes);
 }
 
-inline void store_decoded(const Floats& odd, const Floats& even, uint16_t* to) {
+inline void store_group(const Floats& odd, const Floats& even, uint16_t* to) {
   for (int p = 0; p < kParts; ++p)
     *reinterpret_cast<BitsVec*>(to + p * kWidth * 2) =
         ((BitsVec)odd.part[p] & 0xffff0000u) | ((BitsVec)even.part[p] >> 16);
@@ -116,7 +116,7 @@ bool decode_groups(const uint8_t* codes, const GroupScales& scales, int groups, 
     Floats odd = Element::odd(words), even = Element::even(words);
     scale_lanes<kScaling>(scales.values[g], odd);
     scale_lanes<kScaling>(scales.values[g], even);
-    store_decoded(odd, even, to);
+    store_group(odd, even, to);
     if constexpr (Element::kHasNaN) note_largest_bytes(words, largest);
   }
   return !Element::kHasNaN || !has_byte(largest, kE4M3NaN);
@@ -232,8 +232,7 @@ void widen_rows(const Operand& operand, const TilePart& part, float* to) {
     for (int g = 0; g < part.groups(); ++g) {
       Floats first, second;
       Element::load(rows.row[r] + g * kGroup, first, second);
-      store(first, to + g * kGroup);
-      store(second, to + g * kGroup + kLanes);
+      store_group(first, second, to + g * kGroup);
     }
 }
 
@@ -251,8 +250,7 @@ inline void widen_pairs_of_float16(const Operand& operand, const TilePart& part,
       }
       Floats first, second;
       Numbers<DType::kFloat16>::load(parted, first, second);
-      store(first, to + g * kGroup);
-      store(second, to + g * kGroup + kLanes);
+      store_group(first, second, to + g * kGroup);
     }
 }
 

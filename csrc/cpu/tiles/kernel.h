@@ -185,14 +185,11 @@ inline int chunks_at_a_time(const TileBlock& block) { return kTileRows / block.r
 
 // ---- columns of a block ----
 
-// Whether columns of `b` are adjacent: elements without scales, which a tile takes as they are.
-inline bool has_panels(const Operand& b) { return b.scale.vec == 0 && b.stride_mn == 1 && b.stride_k != 1; }
-
 constexpr int kPanelBytes = 128;  // of some adjacent columns: whole lines of a cache
 
-// As add_columns_of, of a `b` whose columns are adjacent. Tiles are filled from a copy of some columns' lines: read
-// from `b` itself, a line would come as often as it has tiles, and lines a power of two apart share few places in a
-// cache.
+// As add_columns_of, of a `b` whose columns are adjacent and whose elements have no scales. Tiles are filled from a
+// copy of some columns' lines: read from `b` itself, a line would come as often as it has tiles, and lines a power of
+// two apart share few places in a cache.
 template <typename Lanes>
 bool add_panels_of(const Problem& problem, const TileBlock& block, const TilePass& pass, const Magnitudes& of_a,
                    typename Lanes::Sum* sums) {
@@ -222,7 +219,8 @@ bool add_panels_of(const Problem& problem, const TileBlock& block, const TilePas
 template <typename Lanes>
 bool add_columns_of(const Problem& problem, const TileBlock& block, const TilePass& pass, const Magnitudes& of_a,
                     typename Lanes::Sum* sums) {
-  if (has_panels(problem.b)) return add_panels_of<Lanes>(problem, block, pass, of_a, sums);
+  if (problem.b.scale.vec == 0 && has_adjacent_columns(problem.b))
+    return add_panels_of<Lanes>(problem, block, pass, of_a, sums);
   for (int c = 0; c < block.cols; c += kTileCols) {
     const int cols = block.cols - c < kTileCols ? block.cols - c : kTileCols;
     TileBlock chunk = block;
@@ -241,7 +239,7 @@ bool add_columns_of(const Problem& problem, const TileBlock& block, const TilePa
 }
 
 // As add_columns_of, of a single row and a `b` whose columns are adjacent.
-inline void add_adjacent_columns(const Problem& problem, const TileBlock& block, const TilePass& pass, float* sums) {
+inline void add_columns_of_row(const Problem& problem, const TileBlock& block, const TilePass& pass, float* sums) {
   const float* a = reinterpret_cast<const float*>(block.a_tile);
   for (int64_t k = 0; k < pass.count; k += kChunk, a += kRowBytes<FloatLanes> / sizeof(float))
     add_columns(problem.b, {block.col, block.cols, pass.k + k, pass.chunk(k)}, order_of(problem), a, sums);
@@ -263,8 +261,8 @@ bool multiply_block(const Problem& problem, const TileBlock& block, typename Lan
         if (!fill<Lanes>(problem.a, part, order_of(problem), a_tile + r * kRowBytes<Lanes>, &of_a)) return false;
       }
     if constexpr (std::is_same_v<Lanes, FloatLanes>) {
-      if (block.rows == 1 && has_adjacent_columns(problem.b)) {
-        add_adjacent_columns(problem, block, pass, sums);
+      if (block.rows == 1 && reads_columns(problem.b)) {
+        add_columns_of_row(problem, block, pass, sums);
         continue;
       }
     }

@@ -22,7 +22,6 @@ typedef WordVec LooseWordVec __attribute__((aligned(1), may_alias));
 typedef double DoubleVec __attribute__((vector_size(4 * kWidth), may_alias));
 typedef float Floats4 __attribute__((vector_size(16), may_alias));
 typedef int32_t Ints4 __attribute__((vector_size(16), may_alias));
-typedef double Doubles4 __attribute__((vector_size(32), may_alias));
 
 struct Floats {
   FloatVec part[kParts];

@@ -11,7 +11,6 @@
 #include <iterator>
 #include <memory>
 #include <new>
-#include <vector>
 
 #include "checks/operands.h"
 #include "core/small_floats.h"
@@ -175,8 +174,7 @@ class BlockRunner {
     const int64_t most_rows = std::min<int64_t>(problem.m, kTileRows), sums = most_rows * blocks.cols;
     const int64_t chunks = std::clamp<int64_t>((problem.k + kChunk - 1) / kChunk, 1, kTileRows / most_rows);
     const int64_t row_bytes = tile_row_bytes(is_float64_ ? sizeof(double) : sizeof(float));
-    // rows are filled kTileCols at a time
-    a_tile_ = aligned<uint8_t>((most_rows * chunks) * row_bytes);
+    a_tile_ = aligned<uint8_t>(most_rows * chunks * row_bytes);
     b_tile_ = aligned<uint8_t>(kTileCols * row_bytes);
     sums_ = aligned<float>(is_float64_ ? 0 : sums);
     exact_sums_ = aligned<float>(problem.is_weight_only() && has_factors(problem.b) ? sums : 0);

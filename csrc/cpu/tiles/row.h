@@ -149,10 +149,10 @@ void add_columns(const Operand& b, const TilePart& part, TileOrder order, const 
   for (int c = 0; c < part.rows; ++c) sums[c] += lanes.of[0][c];
 }
 
-// Whether columns of `b` are read as such: numbers with adjacent columns.
-inline bool has_adjacent_columns(const Operand& b) {
+// Whether columns of `b` are read as such: adjacent ones of numbers.
+inline bool reads_columns(const Operand& b) {
   const bool has_numbers = b.dtype == DType::kFloat16 || b.dtype == DType::kBFloat16 || b.dtype == DType::kFloat32;
-  return has_numbers && b.stride_mn == 1 && b.stride_k != 1;
+  return has_numbers && has_adjacent_columns(b);
 }
 
 inline void add_columns(const Operand& b, const TilePart& part, TileOrder order, const float* a, float* sums) {

@@ -30,7 +30,7 @@ inline bool is_for(const Backend& backend, const Gpu& gpu) {
 inline Problem with_fixed_rows(const Problem& problem) {
   Problem fixed = problem;
   fixed.m = 256;
-  fixed.batch = problem.batch == 1 ? 1 : 2;
+  fixed.batch = 1;
   return fixed;
 }
 

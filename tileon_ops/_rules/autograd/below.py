@@ -14,7 +14,7 @@ from tileon_ops._rules.torch_private import BelowAutograd
 
 # By the bits of a keyset that the dispatcher came with: its keys below autograd, and whether a backend's kernel comes
 # next. Keysets are few; looking one up takes a fifth of what masking it and entering BelowAutograd does.
-_below: dict[int, tuple[Any, bool]] = {}
+_keys_below: dict[int, tuple[Any, bool]] = {}
 _BACKENDS = (torch_private.CPU, torch_private.CUDA)
 
 
@@ -24,7 +24,7 @@ def _below_autograd(keyset: Any) -> tuple[Any, bool]:
     requires a gradient, or where grad mode is off."""
     keys = keyset & torch_private.after_autograd_keyset
     without_views = keys.remove(torch_private.ADInplaceOrView)  # these ops are neither
-    found = _below[keyset.raw_repr()] = keys, without_views.highestPriorityTypeId() in _BACKENDS
+    found = _keys_below[keyset.raw_repr()] = keys, without_views.highestPriorityTypeId() in _BACKENDS
     return found
 
 
@@ -32,7 +32,7 @@ def call_below(
     redispatch: Callable[..., Any], keyset: Any, arguments: tuple[Any, ...], options: Mapping[str, Any]
 ) -> Any:
     """An op's kernel below autograd, by its handle's redispatch_boxed."""
-    keys, is_backend = _below.get(keyset.raw_repr()) or _below_autograd(keyset)
+    keys, is_backend = _keys_below.get(keyset.raw_repr()) or _below_autograd(keyset)
     try:
         if is_backend:
             return redispatch(keys, *arguments, **options)

@@ -70,7 +70,7 @@ def _call_below(redispatch: Any, keyset: Any, arguments: tuple[Any, ...], option
         raise
 
 
-def _below(overload: Any) -> tuple[Callable[..., Any], Any]:
+def _way_below(overload: Any) -> tuple[Callable[..., Any], Any]:
     """What calls the op's kernel below autograd, and its first argument."""
     if not torch_private.autograd.is_whole:
         return _call_below, overload.redispatch
@@ -85,7 +85,7 @@ def kernel_of(op: str) -> Callable[..., Any]:
 
 
 def _kernel(op: str, overload: Any, names: list[str]) -> Callable[..., Any]:
-    call_below, redispatch = _below(overload)
+    call_below, redispatch = _way_below(overload)
 
     def kernel(keyset: Any, *arguments: Any, **options: Any) -> Any:
         if forward_ad._current_level >= 0 or (is_grad_enabled() and any_requires_grad(*arguments, *options.values())):

@@ -28,7 +28,7 @@ from tileon_ops.integrations.transformers.planning import (
     with_decoded,
 )
 from tileon_ops.integrations.transformers.published import layout_of
-from tileon_ops.integrations.transformers.reading import ByName, Decode, DecodeBefore, Hold, Quantize, Reading
+from tileon_ops.integrations.transformers.reading import ByName, Decode, DecodeBefore, Hold, Quantize, ReadingOne
 from tileon_ops.nn.block_scaled_linear import BlockScaledLinear
 from tileon_ops.nn.conversion.replacement import convert, new_layer
 from tileon_ops.nn.conversion.report import ConversionReport, conversion_report, keep_report
@@ -145,7 +145,7 @@ class TileonQuantizer(HfQuantizer):
         made = []
         for number, ((encoding, is_decoded), own) in enumerate(targets.items()):
             label = f"tileon{number}"
-            operation: Reading = (Decode if is_decoded else Hold)(self, label, encoding)
+            operation: ReadingOne = (Decode if is_decoded else Hold)(self, label, encoding)
             made.append(ByName(label, operation, own))
         plain = {key: (f"{name}.weight", ".weight") for name, key in planned.plain.items() if name in self._layers}
         return [*made, ByName("tileon", self.get_quantize_ops(), plain)] if plain else made

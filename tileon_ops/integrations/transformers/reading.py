@@ -45,13 +45,17 @@ class Reading(ConversionOps):
         self.hf_quantizer = quantizer
 
 
-class Hold(Reading):
-    """The buffers of a BlockScaledLinear from the tensors of one encoding."""
+class ReadingOne(Reading):
+    """Of the tensors of one weight, which `label` and their ends name."""
 
     def __init__(self, quantizer: Any, label: str, encoding: Encoding) -> None:
         super().__init__(quantizer)
         self._label = label
         self._encoding = encoding
+
+
+class Hold(ReadingOne):
+    """The buffers of a BlockScaledLinear from the tensors of one encoding."""
 
     def convert(self, input_dict: dict[str, Any], *, full_layer_name: str, **kwargs: Any) -> dict[str, Tensor]:
         read = self._encoding.read(_by_end(input_dict, self._label))
@@ -60,13 +64,8 @@ class Hold(Reading):
         return {layer + name: tensor for name, tensor in buffers.items() if tensor is not None}
 
 
-class Decode(Reading):
+class Decode(ReadingOne):
     """One parameter in its own dtype from the tensors of one encoding."""
-
-    def __init__(self, quantizer: Any, label: str, encoding: Encoding) -> None:
-        super().__init__(quantizer)
-        self._label = label
-        self._encoding = encoding
 
     def convert(
         self, input_dict: dict[str, Any], *, full_layer_name: str, model: nn.Module, **kwargs: Any
