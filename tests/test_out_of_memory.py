@@ -145,7 +145,7 @@ class TestEveryWayToAKernelGivesTheType:
             calls[name]()
 
     def test_the_ops_that_are_not_differentiable(self) -> None:
-        overload = SimpleNamespace(redispatch=refuse)
+        overload = SimpleNamespace(redispatch=refuse, _handle=SimpleNamespace(redispatch_boxed=refuse))
         kernel = no_grad._kernel("quantize", overload, ["x", "format"])
         with pytest.raises(torch.OutOfMemoryError):
             kernel(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), one(), "mxfp8")
