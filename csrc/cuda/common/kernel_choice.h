@@ -67,6 +67,14 @@ inline const char* why_not_block_scaled(const Problem& problem) {
   return problem.global_scale_stride == 0 ? nullptr : "it takes one global scale, not one for each row";
 }
 
+// Whether every k of a row has the same scale, and rows have scales a stride apart.
+inline bool is_constant_along_k(const Operand& operand, int64_t k) {
+  if (operand.scale.vec == 0) return true;
+  const ScaleStrides& strides = operand.scale.strides;
+  return operand.scale.type == ScaleType::kFloat32 && (strides.col == 0 || k <= operand.scale.vec) &&
+         strides.row_block == kScaleBlockRows * strides.row;
+}
+
 // Whether the codes of an operand with scales are to be copied into an aligned buffer before kernels read them: where
 // not every load of the portable kernels is aligned. The widest have a half or a whole block of 32 elements; of nvfp4,
 // a block of 16. Every backend wants these copies.

@@ -15,7 +15,6 @@ namespace tileon::expanded {
 
 enum class Route : int8_t {
   kCodes,      // float32 scales of rows or of the whole operand: the codes alone are multiplied
-  kInt8,       // int8 x int8 on Hopper, whose kernels add in int32
   kRowGlobal,  // a global scale for each row of a: the product without it
   kFolded,     // mxfp8 and mixed with fast_accum: their folds, as fp8
   kSplit,      // float16 x mxfp4 or nvfp4: as bfloat16, `a` in two parts that make all of it
@@ -27,27 +26,20 @@ struct RouteConfig {
   const char* route;
   bool measured = true;  // on hardware: the choice takes no other
 };
-constexpr RouteConfig kConfigs[] = {{"expanded_codes", "codes"},           {"expanded_int8", "int8"},
-                                    {"expanded_row_global", "row_global"}, {"expanded_folded", "folded", false},
-                                    {"expanded_split", "split", false},    {"expanded_float32", "float32"}};
+constexpr RouteConfig kConfigs[] = {{"expanded_codes", "codes"},
+                                    {"expanded_row_global", "row_global"},
+                                    {"expanded_folded", "folded", false},
+                                    {"expanded_split", "split", false},
+                                    {"expanded_float32", "float32"}};
 static_assert(std::size(kConfigs) == static_cast<int>(Route::kFloat32) + 1);
 
-// Whether every k of a row has the same scale, and rows have scales a stride apart.
-inline bool is_constant_along_k(const Operand& operand, int64_t k) {
-  if (operand.scale.vec == 0) return true;
-  const ScaleStrides& strides = operand.scale.strides;
-  return operand.scale.type == ScaleType::kFloat32 && (strides.col == 0 || k <= operand.scale.vec) &&
-         strides.row_block == kScaleBlockRows * strides.row;
-}
+// Up to so many rows of a, kernels that decode the codes are faster.
+constexpr int64_t kFoldPaysAbove = 128;
 
 // Whoever asks for the fold by its number allows it; the choice takes it with fast_accum alone.
 inline bool takes_fold(Problem problem) {
   problem.fast_accum = true;
   return problem.may_be_folded();
-}
-
-inline bool is_int8(const Problem& problem) {
-  return problem.a.dtype == DType::kInt8 && problem.b.dtype == DType::kInt8;
 }
 
 // A product on its way: what becomes of the operands, the product of that, and where each part of the scratch begins.
@@ -100,8 +92,16 @@ inline OperandFoldProblem fold(Operand& operand, int64_t rows, int64_t k, uint8_
   const int64_t pitch = (k + 15) / 16 * 16;
   const OperandFoldProblem made{operand, rows,  k,
                                 memory,  pitch, reinterpret_cast<float*>(memory + aligned(rows * pitch))};
-  operand = {{memory, pitch, 1, 0}, DType::kFloat8E4M3, {}};
+  operand = {{memory, pitch, 1, 0},
+             DType::kFloat8E4M3,
+             {made.scales, ScaleType::kFloat32, kFloat32ScaleBlock, flat_scales(1, 0)}};
   return made;
+}
+
+// Whether a kernel of Hopper's multiplies rows of codes and applies their float32 scales.
+inline bool has_row_scales_kernel(const Problem& problem, const Gpu& gpu) {
+  const Backend& backend = sm90::kBlockScaledBackend;
+  return is_for(backend, gpu) && choice_of(backend, problem, gpu) >= 0;
 }
 
 inline int64_t bytes_of(const std::optional<OperandFoldProblem>& made) {
@@ -135,10 +135,8 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
   auto* memory = static_cast<uint8_t*>(scratch);
   switch (route) {
     case Route::kCodes:
-    case Route::kInt8:
       finish_later(steps, problem, scale_of_rows(problem.a), scale_of_rows(problem.b));
       inner.a.scale = inner.b.scale = {};
-      if (route == Route::kInt8) steps.backends = {kOwnScaledBackends};
       if (problem.is_weight_only()) steps.b = expand(inner.b, problem.n, problem.k, problem.a.dtype, false, memory);
       break;
     case Route::kRowGlobal:
@@ -149,8 +147,13 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
       steps.fold_a = fold(inner.a, problem.m, problem.k, memory);
       steps.begin_of_b = bytes_of(steps.fold_a);
       steps.fold_b = fold(inner.b, problem.n, problem.k, memory + steps.begin_of_b);
-      finish_later(steps, problem, {steps.fold_a->scales, 1}, {steps.fold_b->scales, 1});
       inner.fast_accum = false;  // the sums of 128 k are added in float32
+      if (has_row_scales_kernel(inner, gpu)) {
+        steps.backends = {kOwnScaledBackends};
+      } else {
+        finish_later(steps, problem, scale_of_rows(inner.a), scale_of_rows(inner.b));
+        inner.a.scale = inner.b.scale = {};
+      }
       break;
     case Route::kSplit:
       steps.a = expand_twice(inner.a, problem.m, problem.k, true, memory);
@@ -178,19 +181,11 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
   return steps;
 }
 
-// ---- the backend ----
+// ---- the backends ----
 
-inline int config_count() { return std::size(kConfigs); }
-inline const char* config_name(int config) { return kConfigs[config].name; }
-inline ConfigFields config_fields(int config) {
-  return {"scaled", "expanded", "expanded", kConfigs[config].route, 0, 0, 0, 1, kConfigs[config].measured};
-}
-
-inline const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
-  const Route route = static_cast<Route>(config);
+inline const char* why_not(Route route, const Problem& problem, const Gpu& gpu) {
   const bool is_constant = is_constant_along_k(problem.a, problem.k) && is_constant_along_k(problem.b, problem.k);
   if (problem.prepared_b.data != nullptr) return "it takes no prepared weight";
-  if ((route == Route::kInt8) != is_int8(problem)) return "it does not take operands of these dtypes";
   if (route == Route::kCodes && !is_constant) return "it takes float32 scales that do not change along k";
   if (route == Route::kFolded && !takes_fold(problem)) return "it takes mxfp8 and mixed";
   if (route == Route::kSplit && !may_be_split(problem)) return "it takes float16 with mxfp4 or nvfp4";
@@ -205,32 +200,56 @@ inline const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
 // Below so many multiplications one launch of the decoding kernel is faster than the several of a route.
 constexpr double kPaysFrom = 4e7;
 
-inline int choose_config(const Problem& problem, const Gpu& gpu) {
-  if (problem.k == 0 || problem.products() < kPaysFrom) return -1;
-  for (int config = 0; config < config_count(); ++config)
-    if (kConfigs[config].measured && why_not(config, problem, gpu) == nullptr) return config;
-  return -1;
+// Whether the choice may take the route; a fold with fast_accum alone, and where Hopper's kernels multiply it.
+inline bool pays(Route route, const Problem& problem, const Gpu& gpu) {
+  if (problem.k == 0 || problem.products() < kPaysFrom || !kConfigs[static_cast<int>(route)].measured) return false;
+  return route != Route::kFolded || (gpu.capability == 90 && problem.may_be_folded() && problem.m > kFoldPaysAbove);
 }
 
-inline int64_t scratch_bytes(int config, const Problem& problem) {
-  int device = 0;
-  check_cuda(cudaGetDevice(&device), "asking for the current device");
-  return steps_of(static_cast<Route>(config), problem, gpu_of("block_scaled_matmul", device), nullptr).bytes;
-}
+// A backend of some routes, a config each.
+template <Route... kRoutes>
+struct Routes {
+  static constexpr Route kAll[] = {kRoutes...};
 
-inline DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
-  const Steps steps = steps_of(static_cast<Route>(config), problem, gpu, scratch);
-  if (steps.a) run_operand_expansion(*steps.a, stream);
-  if (steps.b) run_operand_expansion(*steps.b, stream);
-  if (steps.fold_a) run_operand_fold(*steps.fold_a, stream);
-  if (steps.fold_b) run_operand_fold(*steps.fold_b, stream);
-  run_config(steps.backends, steps.config, steps.inner, gpu, static_cast<uint8_t*>(scratch) + steps.begin_of_scratch,
-             stream);
-  if (steps.finishes) run_finish(steps.finish, stream);
-  return {};
-}
+  static const RouteConfig& config_at(int config) { return kConfigs[static_cast<int>(kAll[config])]; }
+  static int config_count() { return std::size(kAll); }
+  static const char* config_name(int config) { return config_at(config).name; }
+  static ConfigFields config_fields(int config) {
+    return {"scaled", "expanded", "expanded", config_at(config).route, 0, 0, 0, 1, config_at(config).measured};
+  }
+  static const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
+    return expanded::why_not(kAll[config], problem, gpu);
+  }
+  static int choose_config(const Problem& problem, const Gpu& gpu) {
+    for (int config = 0; config < config_count(); ++config)
+      if (pays(kAll[config], problem, gpu) && why_not(config, problem, gpu) == nullptr) return config;
+    return -1;
+  }
+  static int64_t scratch_bytes(int config, const Problem& problem) {
+    int device = 0;
+    check_cuda(cudaGetDevice(&device), "asking for the current device");
+    return steps_of(kAll[config], problem, gpu_of("block_scaled_matmul", device), nullptr).bytes;
+  }
+  static DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+    const Steps steps = steps_of(kAll[config], problem, gpu, scratch);
+    if (steps.a) run_operand_expansion(*steps.a, stream);
+    if (steps.b) run_operand_expansion(*steps.b, stream);
+    if (steps.fold_a) run_operand_fold(*steps.fold_a, stream);
+    if (steps.fold_b) run_operand_fold(*steps.fold_b, stream);
+    run_config(steps.backends, steps.config, steps.inner, gpu, static_cast<uint8_t*>(scratch) + steps.begin_of_scratch,
+               stream);
+    if (steps.finishes) run_finish(steps.finish, stream);
+    return {};
+  }
 
-constexpr Backend kBackend{
-    80, 999, config_count, config_name, config_fields, why_not, nullptr, choose_config, nullptr, scratch_bytes, run};
+  static constexpr Backend kBackend{80,      999,     config_count,  config_name, config_fields,
+                                    why_not, nullptr, choose_config, nullptr,     scratch_bytes,
+                                    run};
+};
+
+// A fold is asked for before the kernels that take its operands as they are.
+constexpr const Backend& kFoldBackend = Routes<Route::kFolded>::kBackend;
+constexpr const Backend& kBackend =
+    Routes<Route::kCodes, Route::kRowGlobal, Route::kSplit, Route::kFloat32>::kBackend;
 
 }  // namespace tileon::expanded

@@ -1,5 +1,6 @@
 // block_scaled_matmul's backend, and weights that are prepared beforehand.
 #include <algorithm>
+#include <type_traits>
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/runtime.h"
@@ -79,16 +80,6 @@ struct Run {
     return lost;
   }
 
-  // Of int8 as it lies. The kernels multiply by powers of two of rows and columns: here all of them by one.
-  void by_plain_int8(int config) const {
-    constexpr int kExponent = 127 - kInt8LackedExponent;
-    check_cuda(cudaMemsetAsync(a.exponents, kExponent, problem.m, stream), "setting exponents");
-    check_cuda(cudaMemsetAsync(b.exponents, kExponent, problem.n, stream), "setting exponents");
-    const LaunchPlan int8 = plan_of(config, Encoding::kInt8, b.rows);
-    launch_config<Operands::kInt8>(config, int8, int8.shared_bytes,
-                                   {EncodingChoice{nullptr, 0, false}, params_of(int8), params_of(int8), {}});
-  }
-
   void by_encoding(int config) const {
     const auto [to_classify, word_of_b, has_b] = Unprepared(problem, PreparedForm::kInt8);
     run_classify_scales({scaled_kernel_problem(to_classify), a.exponents, b.exponents, words, word_of_b, nullptr},
@@ -154,6 +145,41 @@ void run_small_m(int config, const Problem& problem, const Gpu& gpu, cudaStream_
          small_m_shared_bytes(format, tile_m, params.stages), params, stream);
 }
 
+// ---- codes with float32 scales, which are multiplied as they are ----
+
+OperandFactors factors_of(const Operand& operand) {
+  const ScaleStrides& strides = operand.scale.strides;
+  const bool has_row_blocks = strides.row == 0;
+  return {static_cast<const float*>(operand.scale.data), has_row_blocks ? strides.row_block : strides.row, strides.col,
+          has_row_blocks ? 7 : 0};
+}
+static_assert(kScaleBlockRows == 1 << 7);
+
+KernelHandle<FactorParams>& scaled_codes_kernel(int config, DType out) {
+  const auto of = [&](auto operands) -> KernelHandle<FactorParams>& {
+    return out == DType::kBFloat16 ? kernel_of<BlockScaledKernels<operands.value, DType::kBFloat16>>(config)
+                                   : kernel_of<BlockScaledKernels<operands.value, DType::kFloat16>>(config);
+  };
+  switch (kBlockScaledConfigs[config].operands) {
+    case Operands::kFp8Rows:
+      return of(std::integral_constant<Operands, Operands::kFp8Rows>());
+    case Operands::kFp8RowsPromoted:
+      return of(std::integral_constant<Operands, Operands::kFp8RowsPromoted>());
+    case Operands::kInt8Rows:
+      return of(std::integral_constant<Operands, Operands::kInt8Rows>());
+    default:
+      return of(std::integral_constant<Operands, Operands::kFp8Blocks>());
+  }
+}
+
+void run_scaled_codes(int config, const Problem& problem, const Gpu& gpu, cudaStream_t stream) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  const LaunchPlan plan = plan_launch(chosen.operands, chosen.tile, 1, problem, gpu);
+  const FactorParams params{plan.params, factors_of(problem.a), factors_of(problem.b), problem.global_scale};
+  launch(scaled_codes_kernel(config, problem.out_dtype), plan.grid(), chosen.tile.threads(), plan.shared_bytes, params,
+         stream);
+}
+
 // ---- the backend ----
 
 int config_count() { return kBlockScaledConfigCount; }
@@ -167,7 +193,7 @@ bool may_choose(int config, const Problem& problem) {
 }
 int64_t scratch_bytes(int config, const Problem& problem) {
   const Operands operands = kBlockScaledConfigs[config].operands;
-  return operands == Operands::kCodes ? 0 : scratch_of(problem, operands).bytes;
+  return operands == Operands::kCodes || has_float32_scales(operands) ? 0 : scratch_of(problem, operands).bytes;
 }
 
 DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
@@ -177,14 +203,12 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
     run_small_m(config, problem, gpu, stream);
     return {};
   }
-  const Scratch place = scratch_of(problem, operands);
-  uint8_t* exponents_b = memory + place.exponents_b;
-  if (is_plain_int8(problem)) {
-    const PreparedOperand a{const_cast<void*>(problem.a.data), memory},
-        b{const_cast<void*>(problem.b.data), exponents_b};
-    Run{problem, gpu, stream, a, b, nullptr, nullptr}.by_plain_int8(config);
+  if (has_float32_scales(operands)) {
+    run_scaled_codes(config, problem, gpu, stream);
     return {};
   }
+  const Scratch place = scratch_of(problem, operands);
+  uint8_t* exponents_b = memory + place.exponents_b;
   const PreparedWeight& weight = problem.prepared_b;
   if (weight.data != nullptr && weight.form == PreparedForm::kInt8)
     exponents_b = static_cast<uint8_t*>(weight.data) + PreparedLayout(weight.form, problem.n, problem.k).exponents;

@@ -10,6 +10,17 @@
 
 namespace tileon::sm90 {
 
+// By `factor`; null: by one.
+template <int kBlocks, int kCount>
+__device__ __forceinline__ void multiply_all(float (&sums)[kBlocks][kCount], const float* factor) {
+  if (factor == nullptr) return;
+  const float value = *factor;
+#pragma unroll
+  for (auto& block : sums)
+#pragma unroll
+    for (float& sum : block) sum *= value;
+}
+
 // bfloat16 operands hold their block scales: the sums lack the global scale alone.
 template <typename Out_>
 struct GlobalScale : Unscaled<Out_> {
@@ -27,19 +38,20 @@ struct GlobalScale : Unscaled<Out_> {
   template <typename Shared, int kBlocks, int kCount>
   __device__ __forceinline__ PlainResults<kBlocks, kCount> results(const Params& params, const Shared&, int,
                                                                    float (&sums)[kBlocks][kCount]) const {
-    if (params.global_scale != nullptr) {
-      const float factor = *params.global_scale;
-#pragma unroll
-      for (auto& block : sums)
-#pragma unroll
-        for (float& sum : block) sum *= factor;
-    }
+    multiply_all(sums, params.global_scale);
     return {sums};
   }
 };
 
 // 2^(exponent - 127).
 __device__ __forceinline__ float power(uint32_t exponent) { return __uint_as_float(exponent << 23); }
+
+// What a thread has of some columns, scaled.
+template <int kColumns>
+struct ScaledColumns {
+  float values[kColumns / 2];
+  __device__ __forceinline__ const float& operator[](int i) const { return values[i]; }
+};
 
 // Sums of narrow operands, each scaled when it is stored, while the sums before it are on their way to memory.
 template <Encoding kEncoding, typename Sum, int kBlocks, int kCount>
@@ -50,11 +62,11 @@ struct NarrowResults {
   uint32_t row_exponents;  // two bytes a block
   const float* global_scale;
 
+  __device__ __forceinline__ bool is_ordinary() const { return true; }
+  __device__ __forceinline__ const NarrowResults& exactly() const { return *this; }
+
   template <int kColumns>
-  struct Columns {
-    float values[kColumns / 2];
-    __device__ __forceinline__ const float& operator[](int i) const { return values[i]; }
-  };
+  using Columns = ScaledColumns<kColumns>;
 
   // An int32 may have more bits than float32, and is rounded here, once: the powers of two are exact.
   template <int kBlock, int kBegin, int kColumns>

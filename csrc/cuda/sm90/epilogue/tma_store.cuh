@@ -166,10 +166,10 @@ struct TmaStore {
   static __device__ __forceinline__ void store(const KernelParams& params, unsigned char* shared,
                                                const Results& results, const float* bias,
                                                const FirstBias<Kernel>& first_bias, const StorePlace& place) {
-    if (params.store_by_tma) {
+    if (params.store_by_tma && results.is_ordinary()) {
       store_by_tma<Kernel>(params, shared, results, bias, first_bias, place);
     } else {
-      store_staged<Kernel>(params, shared, results, place);
+      store_staged<Kernel>(params, shared, results.exactly(), place);
     }
   }
 };

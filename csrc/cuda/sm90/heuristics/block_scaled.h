@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/encoding.h"
 
@@ -11,6 +12,9 @@ namespace tileon::sm90 {
 
 // Whether operands may be narrow: mxfp4 alone.
 constexpr bool is_by_encoding(Operands operands) { return operands == Operands::kInt8 || operands == Operands::kE5M2; }
+
+// Codes that are multiplied as they are.
+constexpr bool has_float32_scales(Operands operands) { return operands >= Operands::kFp8Rows; }
 
 // The tile of a config whose operands are prepared in `encoding`.
 constexpr TileConfig tile_of(const KernelConfig& config, Encoding encoding) {
@@ -23,11 +27,16 @@ constexpr TileConfig tile_of(const KernelConfig& config, Encoding encoding) {
   return tile;
 }
 
-// Whether the operands are int8 as they are, without scales: what the kernels of mxfp4's narrow rows multiply, too.
-inline bool is_plain_int8(const Problem& problem) {
-  return !problem.is_scaled() && problem.a.dtype == DType::kInt8 && problem.b.dtype == DType::kInt8;
+// Which of the kernels of such codes the dtypes and the scales ask for.
+inline Operands scaled_codes_of(const Problem& problem) {
+  if (problem.a.dtype == DType::kInt8) return Operands::kInt8Rows;
+  if (!is_constant_along_k(problem.a, problem.k) || !is_constant_along_k(problem.b, problem.k))
+    return Operands::kFp8Blocks;
+  return problem.fast_accum ? Operands::kFp8Rows : Operands::kFp8RowsPromoted;
 }
-constexpr int64_t kPlainInt8MaxK = ((int64_t{1} << 31) - 1) / (128 * 128);
+
+// Sums in int32 of so many products of int8 cannot overflow.
+constexpr int64_t kInt8RowsMaxK = ((int64_t{1} << 31) - 1) / (128 * 128);
 
 // Below, the int32 sums of int8 products, each at most 96 x 96, cannot overflow.
 constexpr int64_t kInt8MaxK = (int64_t{1} << 31) / (96 * 96) / 128 * 128;
@@ -91,11 +100,6 @@ inline Scratch scratch_of(const Problem& problem, Operands operands) {
   const int64_t words = is_by_encoding(operands) ? classify_ctas(problem) : prepare_ctas(problem, segments_of(problem));
   const auto aligned = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
   Scratch scratch{};
-  if (is_plain_int8(problem)) {
-    scratch.exponents_b = aligned(problem.m);
-    scratch.bytes = scratch.exponents_b + aligned(problem.n);
-    return scratch;
-  }
   scratch.b = problem.is_weight_only() ? 0 : aligned(problem.m * problem.k * kElementBytes);
   const PreparedWeight& weight = problem.prepared_b;  // int8 is decoded anew where it is not what the data allow
   const bool has_b = weight.data != nullptr && weight.form == PreparedForm::kBFloat16;

@@ -34,6 +34,7 @@ struct TileConfig {
   bool takes_registers = false;
 
   int element_bytes = kElementBytes;  // of the operands, as multiplied
+  bool has_factors = false;           // a float32 for each column, which each consumer keeps beside its bias
 
   // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
   // rows are a's, or, swapped, the columns of b.
@@ -60,6 +61,11 @@ enum class Operands : int8_t {
   kInt8,      // mxfp4 whose rows fit; what does not fit is bfloat16, as the data decide on the device
   kE5M2,      // the same with fast_accum: what does not fit int8 is e5m2, or bfloat16 if it does not fit that
   kCodes,     // nothing: the kernel itself decodes them (small_m/)
+  // Codes with float32 scales, multiplied as they are:
+  kFp8Rows,          // e4m3 with a scale a row, of the whole operand among them; for fast_accum alone
+  kFp8RowsPromoted,  // the same; the sums of each stage are added in float32
+  kInt8Rows,         // int8 with a scale a row
+  kFp8Blocks,        // e4m3 with scales of blocks of 128 k, which are applied to the sums of each stage
 };
 
 // What the models of cost.h know of a config: nanoseconds, and bytes a nanosecond. Those of dense products of 16 bits
@@ -86,8 +92,8 @@ struct KernelConfig {
   bool measured = true;  // whether it has run on hardware; one that has not is chosen where no other can serve
 };
 
-// Shared memory, which begins at a multiple of 1024 bytes: the pipeline's barriers, each consumer's bias, what the
-// warps of a persistent kernel store through, then the pipeline.
+// Shared memory, which begins at a multiple of 1024 bytes: the pipeline's barriers, each consumer's bias, then each
+// one's factors of columns where it has them, what the warps of a persistent kernel store through, then the pipeline.
 constexpr int kSmemLimit = 227 * 1024;  // the largest opt-in size on sm_90
 constexpr int kBarrierBytes = 1024;
 constexpr int kMaxColumns = 256;  // of a tile
@@ -129,7 +135,7 @@ constexpr bool has_activated_store(const TileConfig& tile) {
   return persistent(tile) && (tile.takes_registers || tile.consumer_rows() / 64 * tile.mma_columns() / 2 < 120);
 }
 constexpr int staging_begin(const TileConfig& tile) {
-  return kBarrierBytes + (persistent(tile) ? tile.consumers * kBiasBytes : 0);
+  return kBarrierBytes + (persistent(tile) ? tile.consumers * kBiasBytes * (tile.has_factors ? 2 : 1) : 0);
 }
 constexpr int pipeline_begin(const TileConfig& tile, int store_buffers) {
   const int staging = persistent(tile) ? tile.consumers * 4 * warp_store_bytes(tile, store_buffers) : 0;

@@ -65,21 +65,28 @@ inline const char* why_not_weight_only(Operands operands, const Problem& problem
   return why_not_access(true, !wants_copy_of_codes(problem.b, problem.n, problem));
 }
 
-// Of int8 without scales, which is read where it lies.
-inline const char* why_not_plain_int8(Operands operands, const Problem& problem, const Gpu& gpu) {
-  if (operands != Operands::kInt8) return "it does not take operands of this dtype";
-  if (problem.k > kPlainInt8MaxK) return "k is too long for sums in int32";
-  const auto lies_in_rows = [&](const Matrix& operand) {
-    return operand.stride_k == 1 && operand.stride_mn == problem.k && problem.k % 16 == 0 &&
-           reinterpret_cast<uintptr_t>(operand.data) % 16 == 0;
-  };
-  const char* reason = why_not_access(lies_in_rows(problem.a), lies_in_rows(problem.b));
+// Of codes with float32 scales, which are multiplied where they lie.
+inline const char* why_not_scaled_codes(Operands operands, const Problem& problem, const Gpu& gpu) {
+  const DType wanted = operands == Operands::kInt8Rows ? DType::kInt8 : DType::kFloat8E4M3;
+  if (problem.a.dtype != wanted || problem.b.dtype != wanted) return "it does not take operands of these dtypes";
+  const auto has_scales = [](const Scale& scale) { return scale.vec != 0 && scale.type == ScaleType::kFloat32; };
+  if (!has_scales(problem.a.scale) || !has_scales(problem.b.scale)) return "it takes two operands with float32 scales";
+  const ScaleStrides& strides = problem.b.scale.strides;
+  const bool is_constant = is_constant_along_k(problem.a, problem.k) && is_constant_along_k(problem.b, problem.k);
+  if (operands != Operands::kFp8Blocks && !is_constant) return "it takes float32 scales that do not change along k";
+  if (operands == Operands::kFp8Blocks && (strides.row != 0 || strides.quarter != 0))
+    return "it takes scales of `b` that 128 rows share";
+  if (problem.k == 0) return "k is 0";
+  if (operands == Operands::kInt8Rows && problem.k > kInt8RowsMaxK) return "k is too long for sums in int32";
+  if (problem.global_scale_stride != 0) return "it takes one global scale, not one for each row";
+  if (is_float8(problem.out_dtype)) return "it does not round to fp8";
+  const TmaAccesses access(problem, 1);
+  const char* reason = why_not_access(access.a.reads_along_k(), access.b.reads_along_k());
   return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
 // Of block-scaled products whose operands are prepared.
 inline const char* why_not_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
-  if (is_plain_int8(problem)) return why_not_plain_int8(operands, problem, gpu);
   const char* reason =
       problem.is_weight_only() ? why_not_weight_only(operands, problem) : why_not_block_scaled(problem);
   if (reason != nullptr) return reason;
@@ -102,7 +109,14 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
       return why_not_bf16x6(problem, gpu);
     case Operands::kCodes:
       return why_not_small_m(problem, gpu);
-    default:
+    case Operands::kFp8Rows:
+    case Operands::kFp8RowsPromoted:
+    case Operands::kInt8Rows:
+    case Operands::kFp8Blocks:
+      return why_not_scaled_codes(operands, problem, gpu);
+    case Operands::kBFloat16:
+    case Operands::kInt8:
+    case Operands::kE5M2:
       return why_not_prepared(operands, problem, gpu);
   }
 }
@@ -227,13 +241,25 @@ inline int choose_prepared(Operands operands, const Problem& problem, const Gpu&
   });
 }
 
+// Of codes with float32 scales: the cheapest config that has been measured.
+inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
+  const Operands operands = scaled_codes_of(problem);
+  if (why_not_scaled_codes(operands, problem, gpu) != nullptr) return -1;
+  const Work work(problem, 1);
+  return cheapest(
+      kBlockScaledConfigs, [&](const KernelConfig& config) { return config.measured && config.operands == operands; },
+      [&](const KernelConfig& config) {
+        return largest_bound_ns(config, problem, work, gpu.sm_count) + staged_store_ns(config, problem, gpu.sm_count);
+      });
+}
+
 // As choose_dense; -1 too where the portable kernels are faster.
 inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
-  if (problem.is_weight_only() || is_plain_int8(problem)) {
-    const Operands operands = problem.is_weight_only() ? Operands::kBFloat16 : Operands::kInt8;
-    const bool runs = problem.k > 0 && why_not_prepared(operands, problem, gpu) == nullptr;
-    return runs ? choose_prepared(operands, problem, gpu) : -1;
+  if (problem.is_weight_only()) {
+    const bool runs = problem.k > 0 && why_not_prepared(Operands::kBFloat16, problem, gpu) == nullptr;
+    return runs ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
   }
+  if (!problem.is_block_scaled()) return choose_scaled_codes(problem, gpu);
   if (problem.k > 0 && problem.m <= max_small_m(problem) && why_not_small_m(problem, gpu) == nullptr)
     return cheapest_config(
         kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kCodes; },

@@ -114,6 +114,22 @@ constexpr KernelConfig like_fp8(const char* name, const char* fp8_name) {
   return {name, Operands::kE5M2, like.tile, 1, 1, like.cost};
 }
 
+// Of codes with float32 scales: as an fp8 config, whose sums are multiplied by the scales.
+constexpr KernelConfig with_factors(const char* name, const char* fp8_name) {
+  const KernelConfig& like = kFp8Configs[config_named(kFp8Configs, fp8_name)];
+  const bool promoted = like.operands == Operands::kFp8Promoted;
+  KernelConfig config{name, promoted ? Operands::kFp8RowsPromoted : Operands::kFp8Rows, like.tile, 1, 1, like.cost};
+  config.tile.has_factors = true;
+  config.measured = false;
+  return config;
+}
+constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name) {
+  const KernelConfig& like = kFp8Configs[config_named(kFp8Configs, fp8_name)];
+  KernelConfig config{name, Operands::kFp8Blocks, like.tile, 1, 1, like.cost};
+  config.measured = false;
+  return config;
+}
+
 // Block-scaled products. int8's numbers were set after products on an H200, like those of kFp8Configs: no script fits
 // them. What preparing takes is not in them, for it is the same for every config.
 // clang-format off
@@ -137,6 +153,26 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     {"sm90_block_scaled_few_rows_16x128x256", Operands::kCodes, {Family::kSmallM, 16, 128, 256, 4, 8}},
     {"sm90_block_scaled_few_rows_32x128x256", Operands::kCodes, {Family::kSmallM, 32, 128, 256, 4, 8}},
     {"sm90_block_scaled_few_rows_64x128x256", Operands::kCodes, {Family::kSmallM, 64, 128, 256, 2, 8}},
+    with_factors("sm90_scaled_fp8_192x128x128", "sm90_fp8_192x128x128"),
+    with_factors("sm90_scaled_fp8_128x192x128", "sm90_fp8_128x192x128"),
+    with_factors("sm90_scaled_fp8_128x160x128", "sm90_fp8_128x160x128"),
+    with_factors("sm90_scaled_fp8_128x128x128", "sm90_fp8_128x128x128"),
+    with_factors("sm90_scaled_fp8_64x128x128", "sm90_fp8_64x128x128"),
+    with_factors("sm90_scaled_fp8_64x64x128", "sm90_fp8_64x64x128"),
+    with_factors("sm90_scaled_fp8_fast_128x224x128", "sm90_fp8_fast_128x224x128"),
+    with_factors("sm90_scaled_fp8_fast_pingpong_128x192x128", "sm90_fp8_fast_pingpong_128x192x128"),
+    with_factors("sm90_scaled_fp8_fast_pingpong_128x160x128", "sm90_fp8_fast_pingpong_128x160x128"),
+    with_factors("sm90_scaled_fp8_fast_pingpong_128x128x128", "sm90_fp8_fast_pingpong_128x128x128"),
+    with_factors("sm90_scaled_fp8_fast_64x128x256", "sm90_fp8_fast_64x128x256"),
+    with_factors("sm90_scaled_fp8_fast_64x64x256", "sm90_fp8_fast_64x64x256"),
+    {"sm90_scaled_int8_pingpong_128x192x128", Operands::kInt8Rows, {Family::kPingpong,    128, 192, 128, 2, 16, true,  1, true}, 1, 1, {7737.9f, 211.2f,  3.83f, 3300.0f}, -1, false},
+    {"sm90_scaled_int8_pingpong_128x160x128", Operands::kInt8Rows, {Family::kPingpong,    128, 160, 128, 2, 16, true,  1, true}, 1, 1, {7900.0f, 290.0f,   3.2f, 3300.0f}, -1, false},
+    {"sm90_scaled_int8_128x128x128",          Operands::kInt8Rows, {Family::kCooperative, 128, 128, 128, 2, 16, false, 1, true}, 1, 1, {3927.0f,  38.4f,  2.83f, 3300.0f}, -1, false},
+    {"sm90_scaled_int8_64x128x256",           Operands::kInt8Rows, {Family::kCooperative,  64, 128, 256, 1, 16, false, 1, true}, 1, 1, {3729.1f, 327.8f, 1.575f, 2635.0f}, -1, false},
+    {"sm90_scaled_int8_64x64x256",            Operands::kInt8Rows, {Family::kCooperative,  64,  64, 256, 1, 16, false, 1, true}, 1, 1, {3740.9f, 149.9f,  1.05f, 2774.0f}, -1, false},
+    with_block_factors("sm90_scaled_fp8_blocks_192x128x128", "sm90_fp8_192x128x128"),
+    with_block_factors("sm90_scaled_fp8_blocks_128x128x128", "sm90_fp8_128x128x128"),
+    with_block_factors("sm90_scaled_fp8_blocks_64x128x128", "sm90_fp8_64x128x128"),
 };
 // clang-format on
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);

@@ -14,7 +14,7 @@ __device__ __forceinline__ void multiply_and_stage(const Pipeline& pipeline, int
   const int first_row = warp / 4 * Kernel::config.consumer_rows();
   PipelineState at;
   typename Kernel::Sums sums;
-  Kernel::MainLoop::multiply(pipeline, at, blocks, first_row, sums, [] {});
+  Kernel::MainLoop::multiply(pipeline, at, blocks, first_row, typename Kernel::AccumulatorScale(), sums, [] {});
   ptx::barrier_sync(kAllConsumers, Kernel::config.consumers * 128);  // the staging takes the pipeline's place
   Kernel::Store::stage_accumulators(staging, sums, first_row);
 }

@@ -81,7 +81,7 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
       ptx::barrier_sync(main_loop_barrier(consumer), 256);
     }
     typename Kernel::Sums sums;
-    Kernel::MainLoop::multiply(pipeline, at, params.k_blocks, first_row, sums, during_last_product);
+    Kernel::MainLoop::multiply(pipeline, at, params.k_blocks, first_row, scale, sums, during_last_product);
     if (ping_pong) at.advance_by(params.k_blocks, pipeline.stages());  // the other consumer's tile
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};

@@ -190,7 +190,8 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   params.map_b =
       map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, params.b, params.loaded_bytes);
   params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, problem.k * element_bytes, a.major, 8);
-  params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k * element_bytes, b.major, 16);
+  params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k * element_bytes, b.major,
+                                   operands == Operands::kFp8Blocks ? kFloat32ScaleBlock : 16);
   params.store_by_tma = takes_tma_store(operands, tile, problem);
   params.store_directly = takes_direct_store(operands, tile, problem);
   params.epilogue_op = params.store_by_tma || params.store_directly     ? epilogue_op_of(problem)

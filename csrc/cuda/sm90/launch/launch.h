@@ -113,11 +113,12 @@ struct Fp8Kernels : KernelSet<KernelParams, kFp8ConfigCount> {};
 
 struct Bf16x6Kernels : KernelSet<KernelParams, kBf16x6ConfigCount> {};
 
-// Of the configs that prepare kOperands. `kOut`: as Fp8Kernels'.
+// Of the configs that prepare kOperands, or multiply such codes. `kOut`: as Fp8Kernels'.
+template <Operands kOperands>
+using ParamsOf = std::conditional_t<has_float32_scales(kOperands), FactorParams,
+                                    std::conditional_t<is_by_encoding(kOperands), EncodingParams, ScaledParams>>;
 template <Operands kOperands, DType kOut>
-struct BlockScaledKernels
-    : KernelSet<std::conditional_t<is_by_encoding(kOperands), EncodingParams, ScaledParams>, kBlockScaledConfigCount> {
-};
+struct BlockScaledKernels : KernelSet<ParamsOf<kOperands>, kBlockScaledConfigCount> {};
 
 // Of the configs that decode kCodes.
 template <DType kA, DType kB, ScaleType kScale>

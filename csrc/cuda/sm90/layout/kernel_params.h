@@ -67,6 +67,22 @@ struct ScaledParams : KernelParams {
   const uint8_t* exponents_b;
 };
 
+// The float32 scales of an operand: a row's first one, and those behind it, a block of k each.
+struct OperandFactors {
+  const float* data;
+  int64_t stride;  // from rows to rows that have a scale of their own: 2^log2_rows rows
+  int64_t step;    // from block to block of k
+  int log2_rows;
+
+  TILEON_HOST_DEVICE constexpr const float* of_row(int row) const { return data + (row >> log2_rows) * stride; }
+};
+
+// Of kernels that multiply codes, and apply their float32 scales to the sums.
+struct FactorParams : KernelParams {
+  OperandFactors a, b;
+  const float* global_scale;  // one element, or null: 1
+};
+
 // Of kernels that look which encoding the data have decided for.
 struct EncodingParams {
   EncodingChoice choice;

@@ -38,6 +38,11 @@ struct SharedMemory {
   __device__ __forceinline__ float* bias(int consumer) const {
     return reinterpret_cast<float*>(base + kBarrierBytes + consumer * kBiasBytes);
   }
+  // A float32 for each of a tile's columns.
+  __device__ __forceinline__ float* column_factors(int consumer) const {
+    static_assert(kConfig.has_factors);
+    return bias(kConfig.consumers + consumer);
+  }
   // A byte for each of a tile's columns, in multiples of a warpgroup's threads.
   __device__ __forceinline__ uint8_t* column_exponents(int consumer) const {
     constexpr int bytes = exponents_of_consumer(kConfig);
@@ -53,7 +58,8 @@ struct SharedMemory {
 };
 
 // Sums that are stored as they are: `kCount` of each thread for a block of 64 rows, of which a store takes some columns
-// at a time.
+// at a time. Where results are not ordinary, the same in all of a warp's lanes, their columns are wrong, and those of
+// exactly() are right: FactorResults (epilogue/factor_scale.cuh).
 template <int kBlocks, int kCount>
 struct PlainResults {
   const float (&sums)[kBlocks][kCount];
@@ -62,6 +68,8 @@ struct PlainResults {
   __device__ __forceinline__ const float* columns() const {
     return &sums[kBlock][kBegin / 2];
   }
+  __device__ __forceinline__ bool is_ordinary() const { return true; }
+  __device__ __forceinline__ const PlainResults& exactly() const { return *this; }
 };
 
 // The AccumulatorScale of dense products, whose sums go to the epilogue as they are; epilogue/accumulator_scale.cuh has

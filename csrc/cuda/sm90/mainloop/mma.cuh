@@ -73,9 +73,9 @@ template <typename Kernel>
 struct PlainMainLoop {
   // Sums `blocks` stages, at least one, from `at` on, which moves along. One stage is multiplied while the one before
   // is given back. `during_last_product` is called while the last one is multiplied.
-  template <typename DuringLastProduct>
+  template <typename Scale, typename DuringLastProduct>
   static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
-                                                  int first_row, typename Kernel::Sums& sums,
+                                                  int first_row, const Scale&, typename Kernel::Sums& sums,
                                                   const DuringLastProduct& during_last_product) {
     const bool elected = threadIdx.x % 128 == 0;
     pipeline.wait_until_full(at);
@@ -104,9 +104,9 @@ struct PromotedMainLoop {
   static_assert(!Kernel::ping_pong, "in ping-pong a turn's products stay in the tensor core");
 
   // As PlainMainLoop's.
-  template <typename DuringLastProduct>
+  template <typename Scale, typename DuringLastProduct>
   static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
-                                                  int first_row, typename Kernel::Sums& sums,
+                                                  int first_row, const Scale&, typename Kernel::Sums& sums,
                                                   const DuringLastProduct& during_last_product) {
     const bool elected = threadIdx.x % 128 == 0;
     const auto multiply_one = [&](typename Kernel::Sums& stage_sums) {
@@ -122,6 +122,39 @@ struct PromotedMainLoop {
       typename Kernel::Sums stage_sums;
       multiply_one(stage_sums);
       add<Kernel>(stage_sums, sums);
+    }
+    during_last_product();
+  }
+};
+
+// The MainLoop of fp8 with scales of blocks of 128 k, a stage each: the sums of a stage leave the tensor core, and are
+// scaled while they are added. A stage's scales are read while the stage before is multiplied.
+template <typename Kernel>
+struct BlockScaledMainLoop {
+  static_assert(!Kernel::ping_pong, "in ping-pong a turn's products stay in the tensor core");
+
+  // As PlainMainLoop's. `scale` is a BlockScale (epilogue/factor_scale.cuh).
+  template <typename Scale, typename DuringLastProduct>
+  static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
+                                                  int first_row, const Scale& scale, typename Kernel::Sums& sums,
+                                                  const DuringLastProduct& during_last_product) {
+    const bool elected = threadIdx.x % 128 == 0;
+    auto factors = scale.factors(0);
+#pragma unroll
+    for (auto& block : sums)
+#pragma unroll
+      for (float& sum : block) sum = 0.0f;
+#pragma unroll 1
+    for (int block = 0; block < blocks; ++block) {
+      typename Kernel::Sums stage_sums;
+      pipeline.wait_until_full(at);
+      multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 0, stage_sums);
+      const auto next = scale.factors(block + 1 < blocks ? block + 1 : block);
+      ptx::wgmma_wait<0>();
+      if (elected) pipeline.release(at.stage);
+      at.advance(pipeline.stages());
+      factors.add(stage_sums, sums);
+      factors = next;
     }
     during_last_product();
   }

@@ -170,9 +170,9 @@ template <typename Kernel>
 struct Bf16x6MainLoop {
   // Sums `stages` stages from `at` on, which moves along: the sums of each 64 k leave the tensor core and are added in
   // float32. `during_last_product` is called towards the end.
-  template <typename DuringLastProduct>
+  template <typename Scale, typename DuringLastProduct>
   static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int stages,
-                                                  int first_row, typename Kernel::Sums& sums,
+                                                  int first_row, const Scale&, typename Kernel::Sums& sums,
                                                   const DuringLastProduct& during_last_product) {
     Bf16x6Products<Kernel> products(pipeline, at, first_row);
     if constexpr (holds_three_sets<Kernel>) {

@@ -15,13 +15,17 @@ inline ConfigFields fields_of(const KernelConfig& config) {
   };
   constexpr const char* kFloat8 = "float8_e4m3fn,float8_e4m3fn*float8_e5m2,float8_e5m2*float8_e4m3fn,float8_e5m2";
   constexpr const char* kFormats = "mxfp8,mxfp4,mixed,nvfp4";
+  constexpr const char* kE4M3Rows = "e4m3_row,e4m3_tensor";
   // In the order of Operands, and of Family.
   constexpr Names kOperands[] = {{"float16,bfloat16", "plain"}, {kFloat8, "fast"},      {kFloat8, "promoted"},
                                  {"float32", "bf16x6"},         {kFormats, "bfloat16"}, {"mxfp4", "int8"},
-                                 {"mxfp4", "float8"},           {kFormats, "decoded"}};
+                                 {"mxfp4", "float8"},           {kFormats, "decoded"},
+                                 {kE4M3Rows, "row_scales_fast"}, {kE4M3Rows, "row_scales"},
+                                 {"int8_row,int8_tensor", "row_scales"},
+                                 {"e4m3_1x128*e4m3_128x128", "block_scales"}};
   constexpr const char* kFamilies[] = {"cooperative",     "pingpong", "cluster_split_k",
                                        "swap_ab_split_k", "swap_ab",  "small_m"};
-  static_assert(std::size(kOperands) == static_cast<int>(Operands::kCodes) + 1);
+  static_assert(std::size(kOperands) == static_cast<int>(Operands::kFp8Blocks) + 1);
   static_assert(std::size(kFamilies) == static_cast<int>(Family::kSmallM) + 1);
   const auto& [taken, route] = kOperands[static_cast<int>(config.operands)];
   const TileConfig& tile = config.tile;

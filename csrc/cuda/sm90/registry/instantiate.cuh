@@ -10,6 +10,7 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/epilogue/accumulator_scale.cuh"
 #include "cuda/sm90/epilogue/direct_store.cuh"
+#include "cuda/sm90/epilogue/factor_scale.cuh"
 #include "cuda/sm90/epilogue/staged_store.cuh"
 #include "cuda/sm90/epilogue/tma_store.cuh"
 #include "cuda/sm90/kernels/cluster_split_k.cuh"
@@ -69,6 +70,18 @@ KernelFunction<typename BlockScaledKernels<kOperands, kOut>::Params> kernel_func
     BlockScaledKernels<kOperands, kOut>) {
   if constexpr (kBlockScaledConfigs[kNumber].operands != kOperands) {
     return nullptr;
+  } else if constexpr (has_float32_scales(kOperands)) {
+    constexpr TileConfig tile = kBlockScaledConfigs[kNumber].tile;
+    using E4M3 = Float8<__nv_fp8_e4m3, __nv_fp8_e4m3>;
+    using Factors = FactorScale<tile, DeviceType<kOut>>;
+    if constexpr (kOperands == Operands::kFp8Blocks) {
+      return &gemm<KernelAlongK<tile, E4M3, BlockScaledMainLoop, BlockScale<tile, DeviceType<kOut>>, TmaStore>>;
+    } else if constexpr (kOperands == Operands::kFp8RowsPromoted) {
+      return &gemm<KernelAlongK<tile, E4M3, PromotedMainLoop, Factors, TmaStore>>;
+    } else {
+      using Element = std::conditional_t<kOperands == Operands::kInt8Rows, int8_t, E4M3>;
+      return &gemm<KernelAlongK<tile, Element, PlainMainLoop, Factors, TmaStore>>;
+    }
   } else {
     using Out = DeviceType<kOut>;
     constexpr TileConfig bfloat16_tile = tile_of(kBlockScaledConfigs[kNumber], Encoding::kBFloat16);

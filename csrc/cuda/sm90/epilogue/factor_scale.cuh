@@ -1,0 +1,209 @@
+// From the sums of codes to the product, by float32 scales: the AccumulatorScale of operands with a scale for each row,
+// and that of operands with a scale for each block of 128 k, which the main loop applies.
+//
+// A sum is multiplied by the product of its row's scale and its column's. Where all scales are ordinary that product
+// is neither infinite nor subnormal in float32; elsewhere it is made in double, in which no two scales can leave the
+// range.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/sm90/epilogue/accumulator_scale.cuh"
+#include "cuda/sm90/heuristics/config.h"
+#include "cuda/sm90/layout/kernel_params.h"
+
+namespace tileon::sm90 {
+
+// Zero, or from 2^-60 up to 2^60.
+__device__ __forceinline__ bool is_ordinary_scale(float scale) {
+  constexpr uint32_t lowest = 67u << 23, highest = 187u << 23;
+  const uint32_t magnitude = __float_as_uint(scale) & 0x7fffffff;
+  return magnitude - lowest <= highest - lowest || magnitude == 0;
+}
+
+// `value` times both scales, rounded once.
+__device__ __forceinline__ float times_exactly(float value, float first, float second) {
+  return static_cast<float>(static_cast<double>(value) * (static_cast<double>(first) * static_cast<double>(second)));
+}
+
+// ---- a scale for each row ----
+
+// Sums, each scaled when it is stored, while the sums before it are on their way to memory. `kExactly` takes any
+// scales; without it they are ordinary.
+template <bool kExactly, typename Sum, int kBlocks, int kCount>
+struct FactorResults {
+  const Sum (&sums)[kBlocks][kCount];
+  const float* column_factors;  // of this thread's first two columns; of its next two eight further
+  const float (&rows)[2 * kBlocks];
+  const float* global_scale;
+  bool are_ordinary;
+
+  __device__ __forceinline__ bool is_ordinary() const { return are_ordinary; }
+  __device__ __forceinline__ FactorResults<true, Sum, kBlocks, kCount> exactly() const {
+    return {sums, column_factors, rows, global_scale, are_ordinary};
+  }
+
+  template <int kBlock, int kBegin, int kColumns>
+  __device__ __forceinline__ ScaledColumns<kColumns> columns() const {
+    ScaledColumns<kColumns> scaled;
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j) {
+      const float2 pair = *reinterpret_cast<const float2*>(column_factors + kBegin + j * 8);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const auto sum = static_cast<float>(sums[kBlock][kBegin / 2 + j * 4 + i]);
+        const float row = rows[2 * kBlock + i / 2], column = i % 2 == 0 ? pair.x : pair.y;
+        scaled.values[j * 4 + i] = kExactly ? times_exactly(sum, row, column) : sum * (row * column);
+      }
+    }
+    if (global_scale != nullptr) {
+      const float factor = *global_scale;
+#pragma unroll
+      for (float& value : scaled.values) value *= factor;
+    }
+    return scaled;
+  }
+};
+
+// A thread has two rows of each 64 and two of every eight columns. The columns' scales go through shared memory; all
+// scales are read from global memory before the main loop.
+template <TileConfig kTile, typename Out_>
+class FactorScale {
+ public:
+  using Out = Out_;
+  using Params = FactorParams;
+  static constexpr int row_blocks = kTile.consumer_rows() / 64;
+  static constexpr bool is_in_need_of_registers = true;
+
+  static __device__ __forceinline__ void summarize(const Params&, int, int) {}
+
+  // `row` is the first of the warp's 16, `column` of the tile's.
+  __device__ __forceinline__ void read(const Params& params, int row, int column) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 2 * row_blocks; ++i) {
+      const int this_row = row + lane / 4 + i / 2 * 64 + i % 2 * 8;
+      rows_[i] = this_row < params.problem.m ? *params.a.of_row(this_row) : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kColumnsOfThread; ++i) {
+      const int this_column = column + static_cast<int>(threadIdx.x % 128) + 128 * i;
+      columns_[i] = this_column < params.problem.n ? *params.b.of_row(this_column) : 0.0f;
+    }
+  }
+
+  // Collective for the warpgroup: returns when all columns' scales lie in shared memory.
+  template <typename Shared>
+  __device__ __forceinline__ void to_smem(const Shared& shared, int consumer) const {
+    float* columns = shared.column_factors(consumer) + threadIdx.x % 128;
+    ptx::barrier_sync(consumer_barrier(consumer), 128);  // the last tile's scales have been read
+#pragma unroll
+    for (int i = 0; i < kColumnsOfThread; ++i) columns[128 * i] = columns_[i];
+    ptx::barrier_sync(consumer_barrier(consumer), 128);
+  }
+
+  template <typename Shared, typename Sum, int kCount>
+  __device__ __forceinline__ FactorResults<false, Sum, row_blocks, kCount> results(
+      const Params& params, const Shared& shared, int consumer, const Sum (&sums)[row_blocks][kCount]) const {
+    const float* columns = shared.column_factors(consumer);
+    bool are_ordinary = true;
+#pragma unroll
+    for (const float row : rows_) are_ordinary &= is_ordinary_scale(row);
+#pragma unroll
+    for (int i = 0; i < (kTile.tile_n + 31) / 32; ++i)
+      are_ordinary &= is_ordinary_scale(columns[threadIdx.x % 32 + 32 * i]);
+    are_ordinary = __all_sync(0xffffffffu, are_ordinary);
+    return {sums, columns + threadIdx.x % 4 * 2, rows_, params.global_scale, are_ordinary};
+  }
+
+ private:
+  static constexpr int kColumnsOfThread = (kTile.tile_n + 127) / 128;
+  static_assert(kColumnsOfThread * 128 <= kMaxColumns);
+
+  float rows_[2 * row_blocks];
+  float columns_[kColumnsOfThread];
+};
+
+// ---- a scale for each block of 128 k ----
+
+// Of a stage: this thread's rows, and the tile's columns, which are one block of b's rows.
+template <int kBlocks>
+struct BlockFactors {
+  float rows[2 * kBlocks];
+  float column;
+
+  template <int kCount>
+  __device__ __forceinline__ void add(const float (&stage_sums)[kBlocks][kCount], float (&sums)[kBlocks][kCount]) const {
+    bool are_ordinary = is_ordinary_scale(column);
+#pragma unroll
+    for (const float row : rows) are_ordinary &= is_ordinary_scale(row);
+    if (__all_sync(0xffffffffu, are_ordinary)) {
+      float factors[2 * kBlocks];
+#pragma unroll
+      for (int i = 0; i < 2 * kBlocks; ++i) factors[i] = rows[i] * column;
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+        for (int i = 0; i < kCount; ++i)
+          sums[block][i] = fmaf(stage_sums[block][i], factors[2 * block + i / 2 % 2], sums[block][i]);
+    } else {
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+        for (int i = 0; i < kCount; ++i)
+          sums[block][i] += times_exactly(stage_sums[block][i], rows[2 * block + i / 2 % 2], column);
+    }
+  }
+};
+
+// The sums come scaled from BlockScaledMainLoop, but for the global scale.
+template <TileConfig kTile, typename Out_>
+class BlockScale {
+  static_assert(kTile.tile_n == kFloat32ScaleBlock && kTile.block_k == kFloat32ScaleBlock, "one scale of b a stage");
+
+ public:
+  using Out = Out_;
+  using Params = FactorParams;
+  static constexpr int row_blocks = kTile.consumer_rows() / 64;
+  static constexpr bool is_in_need_of_registers = true;
+
+  static __device__ __forceinline__ void summarize(const Params&, int, int) {}
+
+  // As FactorScale's. Rows behind the last one have its scales: their products are not stored.
+  __device__ __forceinline__ void read(const Params& params, int row, int column) {
+    const int lane = threadIdx.x % 32, last = static_cast<int>(params.problem.m) - 1;
+    step_a_ = params.a.step;
+    step_b_ = params.b.step;
+#pragma unroll
+    for (int i = 0; i < 2 * row_blocks; ++i) {
+      const int this_row = min(row + lane / 4 + i / 2 * 64 + i % 2 * 8, last);
+      rows_[i] = params.a.of_row(this_row);
+    }
+    column_ = params.b.of_row(column);
+  }
+  template <typename Shared>
+  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
+
+  // Of block `block` of k.
+  __device__ __forceinline__ BlockFactors<row_blocks> factors(int block) const {
+    BlockFactors<row_blocks> factors;
+#pragma unroll
+    for (int i = 0; i < 2 * row_blocks; ++i) factors.rows[i] = rows_[i][block * step_a_];
+    factors.column = column_[block * step_b_];
+    return factors;
+  }
+
+  template <typename Shared, int kCount>
+  __device__ __forceinline__ PlainResults<row_blocks, kCount> results(const Params& params, const Shared&, int,
+                                                                      float (&sums)[row_blocks][kCount]) const {
+    multiply_all(sums, params.global_scale);
+    return {sums};
+  }
+
+ private:
+  const float* rows_[2 * row_blocks];
+  const float* column_;
+  int64_t step_a_, step_b_;
+};
+
+}  // namespace tileon::sm90
