@@ -17,6 +17,7 @@ pytestmark = pytest.mark.gpu
 
 F32, E4M3 = torch.float32, torch.float8_e4m3fn
 OWN = [config for config in configs.block_scaled() if config.family in ("decoded", "expanded")]
+SCALED_CODES = [config for config in configs.block_scaled() if config.route.startswith(("row_scales", "block_scales"))]
 HOPPER_ROWS = [c for c in configs.block_scaled() if c.backend == "sm90" and c.route == "bfloat16"]
 IS_HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 
@@ -58,7 +59,7 @@ def test_every_way_gives_the_same_sums(gpu: torch.device, a_name: str, b_name: s
     for m, n, k in ((3, 130, 96), (33, 64, 128), (70, 72, 288)):
         a, b = make(a_name, m, k, True).to(gpu), make(b_name, n, k, True).to(gpu)
         wanted = expected(a, b, out_dtype=F32, bound=0.0)
-        for config in (*OWN, *HOPPER_ROWS[:1]):
+        for config in (*OWN, *SCALED_CODES, *HOPPER_ROWS[:1]):
             actual = by_config(config, a, b, out_dtype=F32)
             taken += actual is not None
             if actual is not None:
@@ -72,7 +73,7 @@ def test_every_way_finishes_the_sums(gpu: torch.device, a_name: str, b_name: str
     a, b = make(a_name, m, k).to(gpu), make(b_name, n, k).to(gpu)
     bias = torch.linspace(-3, 3, n, device=gpu)
     one, rows = torch.full((), 0.75, device=gpu), torch.linspace(0.1, 2, m, device=gpu)[:, None]
-    for config in OWN:
+    for config in (*OWN, *SCALED_CODES):
         for global_scale, out_dtype, activation in (
             (one, F32, "gelu"),
             (rows, E4M3, "relu"),
@@ -89,7 +90,7 @@ def test_every_way_reads_every_layout(gpu: torch.device, a_name: str, b_name: st
     m, n, k = 21, 50, 96
     a, b = make(a_name, m, k, True).to(gpu), make(b_name, n, k, True).to(gpu)
     wanted = expected(a, b, out_dtype=F32, bound=0.0)
-    for config in OWN:
+    for config in (*OWN, *SCALED_CODES):
         for laid_a, laid_b in ((transposed(a), b), (a, transposed(b)), (inside(a), inside(b))):
             actual = by_config(config, laid_a, laid_b, out_dtype=F32)
             if actual is not None:

@@ -97,7 +97,8 @@ struct OperandExpandProblem {
   bool is_split = false;
 };
 
-// The fold (core/fold.h) of an operand with e8m0 scales: rows of `pitch` bytes, a multiple of 16, and a float32 scale
+// The fold (core/fold.h) of an operand with e8m0 scales, whose rows begin at multiples of 16 bytes and whose codes are
+// adjacent, as backends that copy codes leave them: rows of `pitch` bytes, a multiple of 16, and a float32 scale
 // for each row.
 struct OperandFoldProblem {
   Operand operand;

@@ -234,8 +234,7 @@ struct Routes {
     const Steps steps = steps_of(kAll[config], problem, gpu, scratch);
     if (steps.a) run_operand_expansion(*steps.a, stream);
     if (steps.b) run_operand_expansion(*steps.b, stream);
-    if (steps.fold_a) run_operand_fold(*steps.fold_a, stream);
-    if (steps.fold_b) run_operand_fold(*steps.fold_b, stream);
+    if (steps.fold_a) run_operand_folds(*steps.fold_a, *steps.fold_b, stream);
     run_config(steps.backends, steps.config, steps.inner, gpu, static_cast<uint8_t*>(scratch) + steps.begin_of_scratch,
                stream);
     if (steps.finishes) run_finish(steps.finish, stream);

@@ -112,7 +112,7 @@ class FactorScale {
 #pragma unroll
     for (int i = 0; i < (kTile.tile_n + 31) / 32; ++i)
       are_ordinary &= is_ordinary_scale(columns[threadIdx.x % 32 + 32 * i]);
-    are_ordinary = __all_sync(0xffffffffu, are_ordinary);
+    are_ordinary = !__any_sync(0xffffffffu, !are_ordinary);
     return {sums, columns + threadIdx.x % 4 * 2, rows_, params.global_scale, are_ordinary};
   }
 
@@ -137,7 +137,7 @@ struct BlockFactors {
     bool are_ordinary = is_ordinary_scale(column);
 #pragma unroll
     for (const float row : rows) are_ordinary &= is_ordinary_scale(row);
-    if (__all_sync(0xffffffffu, are_ordinary)) {
+    if (!__any_sync(0xffffffffu, !are_ordinary)) {
       float factors[2 * kBlocks];
 #pragma unroll
       for (int i = 0; i < 2 * kBlocks; ++i) factors[i] = rows[i] * column;

@@ -1,0 +1,125 @@
+"""Hopper's kernels of codes with float32 scales, each config by its number: scales of rows that the store applies, and
+scales of blocks of 128 k that the main loop applies. Sums exact in float32 first, then scales of any size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import simulated_gpu
+import torch
+from block_scaled_reference import assert_product
+from scaled_operands import Scaled, expected, make, spread
+
+import tileon_ops
+from tileon_ops._rules import configs
+from tileon_ops._rules.configs import Config
+
+pytestmark = pytest.mark.gpu
+
+F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
+CONFIGS = [c for c in configs.block_scaled() if c.backend == "sm90" and c.route.startswith(("row_", "block_scales"))]
+IS_HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+PAIRS = {
+    "row_scales": [("e4m3_row", "e4m3_row"), ("e4m3_tensor", "e4m3_row"), ("e4m3_row", "e4m3_tensor")],
+    "block_scales": [("e4m3_1x128", "e4m3_128x128"), ("e4m3_128x128", "e4m3_128x128"), ("e4m3_row", "e4m3_128x128")],
+    "int8": [("int8_row", "int8_row"), ("int8_tensor", "int8_row")],
+}
+# Edges everywhere; whole tiles; more tiles than SMs, so that a CTA has several.
+SIZES = [(200, 264, 656), (128, 384, 256), (1300, 1096, 144)]
+
+each_config = pytest.mark.parametrize("config", CONFIGS, ids=[config.name for config in CONFIGS])
+
+
+@pytest.fixture
+def gpu() -> torch.device:
+    if simulated_gpu.is_loaded():
+        return simulated_gpu.CPU
+    if not IS_HOPPER:
+        pytest.skip("Hopper kernels run on compute capability 9.0 alone")
+    return torch.device("cuda")
+
+
+def pairs_of(config: Config) -> list[tuple[str, str]]:
+    if config.operands[0].startswith("int8"):
+        return PAIRS["int8"]
+    return PAIRS["block_scales" if config.route == "block_scales" else "row_scales"]
+
+
+def run(config: Config, a: Scaled, b: Scaled, *others: torch.Tensor | None, **options: object) -> torch.Tensor:
+    result: torch.Tensor = torch.ops.tileon._block_scaled_matmul_with_config(
+        a.data, b.data, a.scale, b.scale, *others, config=config.index, **options
+    )
+    assert tileon_ops.last_kernel() == config.name
+    return result
+
+
+def with_scale(operand: Scaled, scale: torch.Tensor) -> Scaled:
+    """The same codes under other scales, of the same shape."""
+    rows, k = operand.data.shape
+    return replace(operand, scale=scale, scales=spread(scale, rows, k).double())
+
+
+@each_config
+def test_sums_of_small_whole_numbers_are_exact(gpu: torch.device, config: Config) -> None:
+    for a_name, b_name in pairs_of(config):
+        for m, n, k in SIZES:
+            a, b = make(a_name, m, k, True).to(gpu), make(b_name, n, k, True).to(gpu)
+            for out_dtype in (F32, BF16):
+                actual = run(config, a, b, out_dtype=out_dtype)
+                assert_product(actual, expected(a, b, out_dtype=out_dtype, bound=0.0), f"{a_name} {m}x{n}x{k}")
+
+
+@each_config
+def test_the_sums_are_finished(gpu: torch.device, config: Config) -> None:
+    """By the formulas that TMA's store applies and by others; to outputs that TMA writes, and to others."""
+    a_name, b_name = pairs_of(config)[0]
+    m, n, k = 150, 200, 272
+    a, b = make(a_name, m, k).to(gpu), make(b_name, n, k).to(gpu)
+    bias, scale = torch.linspace(-30, 30, n, device=gpu), torch.full((), 0.75, device=gpu)
+    for activation, out_dtype in (("none", F16), ("leaky_relu", BF16), ("relu", F16), ("gelu", BF16), ("relu", F32)):
+        actual = run(config, a, b, bias, scale, activation=activation, slope=0.25, out_dtype=out_dtype)
+        wanted = expected(a, b, bias, scale, activation=activation, slope=0.25, out_dtype=out_dtype)
+        assert_product(actual, wanted, f"{activation} {out_dtype}")
+    out = torch.full((n + 3, m), 7.0, dtype=BF16, device=gpu)
+    options = {"config": config.index, "out_dtype": BF16}
+    torch.ops.tileon._block_scaled_matmul_with_config.out(
+        a.data, b.data, a.scale, b.scale, out=out[:n].t(), **options
+    )
+    assert_product(out[:n].t(), expected(a, b, out_dtype=BF16))
+    assert bool((out[n:] == 7.0).all())
+
+
+@each_config
+def test_scales_of_any_size(gpu: torch.device, config: Config) -> None:
+    """Products of scales are in range where neither scale is, whole tiles and rows of one among ordinary ones."""
+    a_name, b_name = pairs_of(config)[0]
+    m, n, k = 200, 264, 272
+    a, b = make(a_name, m, k, True).to(gpu), make(b_name, n, k, True).to(gpu)
+    assert a.scale is not None
+    assert b.scale is not None
+    for of_a, of_b in ((2.0**100, 2.0**-110), (2.0**-140, 2.0**127), (2.0**-70, 2.0**-70)):
+        scale_a, scale_b = a.scale.clone(), b.scale.clone()
+        scale_a[3:160] *= of_a
+        scale_b[-1:] *= of_b
+        one, other = with_scale(a, scale_a), with_scale(b, scale_b)
+        wanted = expected(one, other, out_dtype=F32, bound=2.0**-22)
+        assert_product(run(config, one, other, out_dtype=F32), wanted, f"{of_a} {of_b}")
+        rounded = run(config, one, other, out_dtype=BF16)
+        assert_product(rounded, expected(one, other, out_dtype=BF16, bound=2.0**-22), f"{of_a} {of_b} bfloat16")
+    scale_a, scale_b = a.scale.clone(), b.scale.clone()
+    scale_a[5], scale_b[0] = float("nan"), 0.0
+    actual = run(config, with_scale(a, scale_a), with_scale(b, scale_b), out_dtype=BF16)
+    assert bool(actual[5].isnan().all())
+    columns = 128 if config.route == "block_scales" else 1
+    assert bool((actual[:5, :columns] == 0).all())
+    assert bool(actual[6:].isfinite().all())
+
+
+@each_config
+def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
+    a_name, b_name = pairs_of(config)[0]
+    a, b = make(a_name, 200, 656).to(gpu), make(b_name, 264, 656).to(gpu)
+    first = run(config, a, b, out_dtype=F32)
+    for _ in range(3):
+        assert torch.equal(first, run(config, a, b, out_dtype=F32))
