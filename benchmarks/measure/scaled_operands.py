@@ -75,22 +75,23 @@ def quantized(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
 def torch_calls(dtype: str, of: Operands) -> dict[str, Callable[[], Tensor]]:
     """The same scaling by torch."""
     a, scale_a, b, scale_b = of.a, of.scale_a, of.b.t(), of.scale_b
+    assert scale_a is not None
     if dtype == "int8_row":
         scales = scale_b.t().contiguous()
         return {"torch": lambda: (torch._int_mm(a, b) * (scale_a * scales)).bfloat16()}
     kinds = F.ScalingType
     if dtype == "e4m3_block128":
         columns = scale_b.shape[1]
-        padded = F.pad(scale_b, (0, -columns % 4)).t().contiguous(memory_format=torch.contiguous_format)
+        padded = F.pad(scale_b, (0, -columns % 4)).t()
         tall = torch.empty_strided(padded.shape, (1, padded.shape[0]), device=padded.device).copy_(padded)
-        turned = scale_a.t().contiguous().t()  # type: ignore[union-attr]
+        turned = scale_a.t().contiguous().t()
         recipes = (turned, kinds.BlockWise1x128, tall, kinds.BlockWise128x128)
     elif dtype == "e4m3_row":
         recipes = (scale_a, kinds.RowWise, scale_b.t(), kinds.RowWise)
     else:
         recipes = (scale_a, kinds.TensorWise, scale_b, kinds.TensorWise)
     call = partial(F.scaled_mm, a, b, *recipes, output_dtype=torch.bfloat16)
-    calls = {"torch": call}
+    calls: dict[str, Callable[[], Tensor]] = {"torch": call}
     return calls if dtype == "e4m3_block128" else calls | {"torch_fast": partial(call, use_fast_accum=True)}
 
 

@@ -241,14 +241,12 @@ struct Routes {
     return {};
   }
 
-  static constexpr Backend kBackend{80,      999,     config_count,  config_name, config_fields,
-                                    why_not, nullptr, choose_config, nullptr,     scratch_bytes,
-                                    run};
+  static constexpr Backend kBackend{
+      80, 999, config_count, config_name, config_fields, why_not, nullptr, choose_config, nullptr, scratch_bytes, run};
 };
 
 // A fold is asked for before the kernels that take its operands as they are.
 constexpr const Backend& kFoldBackend = Routes<Route::kFolded>::kBackend;
-constexpr const Backend& kBackend =
-    Routes<Route::kCodes, Route::kRowGlobal, Route::kSplit, Route::kFloat32>::kBackend;
+constexpr const Backend& kBackend = Routes<Route::kCodes, Route::kRowGlobal, Route::kSplit, Route::kFloat32>::kBackend;
 
 }  // namespace tileon::expanded

@@ -25,9 +25,9 @@ namespace tileon {
 namespace {
 
 // A call runs by the first backend that is for the GPU and takes the problem. The last backend takes every problem.
-constexpr const Backend* kScaledBackends[] = {&expanded::kFoldBackend,    &sm90::kBlockScaledBackend,
-                                              &scaled_mm::kBackend,       &sm80::kBlockScaledBackend,
-                                              &expanded::kBackend,        &sm80::kDecodedBackend};
+constexpr const Backend* kScaledBackends[] = {&expanded::kFoldBackend, &sm90::kBlockScaledBackend,
+                                              &scaled_mm::kBackend,    &sm80::kBlockScaledBackend,
+                                              &expanded::kBackend,     &sm80::kDecodedBackend};
 constexpr Backends backends_of(bool is_scaled) {
   return is_scaled ? Backends{kScaledBackends} : Backends{kDenseBackends};
 }

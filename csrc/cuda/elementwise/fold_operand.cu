@@ -142,7 +142,8 @@ class Row {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i)
       if (block(i) < of_.blocks) store(block(i), held[i], fold_factor(scales[i], power));
-    for_each_other([&](int64_t at, const Codes& codes, uint32_t scale) { store(at, codes, fold_factor(scale, power)); });
+    for_each_other(
+        [&](int64_t at, const Codes& codes, uint32_t scale) { store(at, codes, fold_factor(scale, power)); });
   }
 
  private:

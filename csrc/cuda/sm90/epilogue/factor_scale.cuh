@@ -133,7 +133,8 @@ struct BlockFactors {
   float column;
 
   template <int kCount>
-  __device__ __forceinline__ void add(const float (&stage_sums)[kBlocks][kCount], float (&sums)[kBlocks][kCount]) const {
+  __device__ __forceinline__ void add(const float (&stage_sums)[kBlocks][kCount],
+                                      float (&sums)[kBlocks][kCount]) const {
     bool are_ordinary = is_ordinary_scale(column);
 #pragma unroll
     for (const float row : rows) are_ordinary &= is_ordinary_scale(row);

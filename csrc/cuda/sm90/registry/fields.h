@@ -17,10 +17,16 @@ inline ConfigFields fields_of(const KernelConfig& config) {
   constexpr const char* kFormats = "mxfp8,mxfp4,mixed,nvfp4";
   constexpr const char* kE4M3Rows = "e4m3_row,e4m3_tensor";
   // In the order of Operands, and of Family.
-  constexpr Names kOperands[] = {{"float16,bfloat16", "plain"}, {kFloat8, "fast"},      {kFloat8, "promoted"},
-                                 {"float32", "bf16x6"},         {kFormats, "bfloat16"}, {"mxfp4", "int8"},
-                                 {"mxfp4", "float8"},           {kFormats, "decoded"},
-                                 {kE4M3Rows, "row_scales_fast"}, {kE4M3Rows, "row_scales"},
+  constexpr Names kOperands[] = {{"float16,bfloat16", "plain"},
+                                 {kFloat8, "fast"},
+                                 {kFloat8, "promoted"},
+                                 {"float32", "bf16x6"},
+                                 {kFormats, "bfloat16"},
+                                 {"mxfp4", "int8"},
+                                 {"mxfp4", "float8"},
+                                 {kFormats, "decoded"},
+                                 {kE4M3Rows, "row_scales_fast"},
+                                 {kE4M3Rows, "row_scales"},
                                  {"int8_row,int8_tensor", "row_scales"},
                                  {"e4m3_1x128*e4m3_128x128", "block_scales"}};
   constexpr const char* kFamilies[] = {"cooperative",     "pingpong", "cluster_split_k",
