@@ -180,6 +180,22 @@ void run_scaled_codes(int config, const Problem& problem, const Gpu& gpu, cudaSt
          stream);
 }
 
+// ---- a weight that is decoded in the main loop ----
+
+void run_fp4_weight(int config, const Problem& problem, const Gpu& gpu, cudaStream_t stream) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  const LaunchPlan plan = plan_launch(chosen.operands, chosen.tile, 1, problem, gpu);
+  const Scale& scale = problem.b.scale;
+  const bool whole_words = is_packed(scale.strides) && scale.strides.col_block % 4 == 0 &&
+                           scale.strides.row_block % 4 == 0 && reinterpret_cast<uintptr_t>(scale.data) % 4 == 0;
+  const WeightParams params{plan.params,   static_cast<const uint8_t*>(scale.data),
+                            scale.strides, static_cast<int>(problem.k / scale.vec),
+                            whole_words,   problem.global_scale};
+  auto& kernel = scale.type == ScaleType::kE8M0 ? kernel_of<WeightKernels<ScaleType::kE8M0>>(config)
+                                                : kernel_of<WeightKernels<ScaleType::kE4M3>>(config);
+  launch(kernel, plan.grid(), chosen.tile.threads(), plan.shared_bytes, params, stream);
+}
+
 // ---- the backend ----
 
 int config_count() { return kBlockScaledConfigCount; }
@@ -193,7 +209,9 @@ bool may_choose(int config, const Problem& problem) {
 }
 int64_t scratch_bytes(int config, const Problem& problem) {
   const Operands operands = kBlockScaledConfigs[config].operands;
-  return operands == Operands::kCodes || has_float32_scales(operands) ? 0 : scratch_of(problem, operands).bytes;
+  return operands == Operands::kCodes || operands == Operands::kFp4Weight || has_float32_scales(operands)
+             ? 0
+             : scratch_of(problem, operands).bytes;
 }
 
 DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
@@ -205,6 +223,10 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
   }
   if (has_float32_scales(operands)) {
     run_scaled_codes(config, problem, gpu, stream);
+    return {};
+  }
+  if (operands == Operands::kFp4Weight) {
+    run_fp4_weight(config, problem, gpu, stream);
     return {};
   }
   const Scratch place = scratch_of(problem, operands);

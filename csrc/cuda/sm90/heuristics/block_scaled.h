@@ -14,7 +14,10 @@ namespace tileon::sm90 {
 constexpr bool is_by_encoding(Operands operands) { return operands == Operands::kInt8 || operands == Operands::kE5M2; }
 
 // Codes that are multiplied as they are.
-constexpr bool has_float32_scales(Operands operands) { return operands >= Operands::kFp8Rows; }
+constexpr bool has_float32_scales(Operands operands) {
+  return operands == Operands::kFp8Rows || operands == Operands::kFp8RowsPromoted || operands == Operands::kInt8Rows ||
+         operands == Operands::kFp8Blocks;
+}
 
 // The tile of a config whose operands are prepared in `encoding`.
 constexpr TileConfig tile_of(const KernelConfig& config, Encoding encoding) {

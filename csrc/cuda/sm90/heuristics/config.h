@@ -36,6 +36,8 @@ struct TileConfig {
   int element_bytes = kElementBytes;  // of the operands, as multiplied
   bool has_factors = false;           // a float32 for each column, which each consumer keeps beside its bias
 
+  bool decodes_b = false;  // a stage has b's codes of e2m1, rows of block_k / 2 bytes
+
   // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
   // rows are a's, or, swapped, the columns of b.
   constexpr bool swapped() const { return family == Family::kSwapAbSplitK || family == Family::kSwapAb; }
@@ -66,6 +68,7 @@ enum class Operands : int8_t {
   kFp8RowsPromoted,  // the same; the sums of each stage are added in float32
   kInt8Rows,         // int8 with a scale a row
   kFp8Blocks,        // e4m3 with scales of blocks of 128 k, which are applied to the sums of each stage
+  kFp4Weight,        // bfloat16, and e2m1 with scales of blocks, decoded while the tensor core multiplies
 };
 
 // What the models of cost.h know of a config: nanoseconds, and bytes a nanosecond. Those of dense products of 16 bits
@@ -124,7 +127,8 @@ constexpr bool persistent(const TileConfig& tile) {
 // Whether TMA can write the output as kernels of these operands round it: to 16 bits, and where the operands have 16
 // bits themselves to their dtype.
 inline bool writes_by_tma(Operands operands, const Problem& problem) {
-  const bool own_dtype = operands == Operands::k16Bits || operands == Operands::kBf16x3;
+  const bool own_dtype =
+      operands == Operands::k16Bits || operands == Operands::kBf16x3 || operands == Operands::kFp4Weight;
   const bool rounds_so = own_dtype ? problem.out_dtype == problem.a.dtype : info(problem.out_dtype).bytes == 2;
   return rounds_so && tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
@@ -148,8 +152,9 @@ constexpr int operand_bytes(int tile_mn, int block_k, Major major, int element_b
 
 // `major_a` and `major_b` are the operands' as the problem has them.
 constexpr int stage_bytes(const TileConfig& tile, Major major_a, Major major_b) {
-  return operand_bytes(tile.tile_m, tile.block_k, major_a, tile.element_bytes) +
-         operand_bytes(tile.tile_n, tile.block_k, major_b, tile.element_bytes);
+  const int bytes_of_b = tile.decodes_b ? CodesTile::bytes_of(tile.tile_n, tile.block_k)
+                                        : operand_bytes(tile.tile_n, tile.block_k, major_b, tile.element_bytes);
+  return operand_bytes(tile.tile_m, tile.block_k, major_a, tile.element_bytes) + bytes_of_b;
 }
 
 constexpr int pipeline_stages(const TileConfig& tile, int store_buffers, Major major_a, Major major_b) {

@@ -85,6 +85,17 @@ inline const char* why_not_scaled_codes(Operands operands, const Problem& proble
   return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
+// Of bfloat16 and a weight of e2m1 with scales of a byte, which is decoded in the main loop.
+inline const char* why_not_fp4_weight(const Problem& problem, const Gpu& gpu) {
+  if (!problem.is_weight_only() || problem.b.dtype != DType::kFloat4E2M1) return "it takes a weight of mxfp4 or nvfp4";
+  if (const char* reason = why_not_weight_only(Operands::kBFloat16, problem); reason != nullptr) return reason;
+  if (problem.k == 0) return "k is 0";
+  const bool reads_b = problem.n == 1 || tma_stride(problem.b.stride_mn);
+  const TmaAccess a = tma_access(problem.a, 1, problem.m, problem.k, kElementBytes);
+  const char* reason = why_not_access(a.reads_along_k(), reads_b);
+  return reason != nullptr ? reason : why_not_sizes(problem, gpu);
+}
+
 // Of block-scaled products whose operands are prepared.
 inline const char* why_not_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
   const char* reason =
@@ -114,6 +125,8 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
     case Operands::kInt8Rows:
     case Operands::kFp8Blocks:
       return why_not_scaled_codes(operands, problem, gpu);
+    case Operands::kFp4Weight:
+      return why_not_fp4_weight(problem, gpu);
     case Operands::kBFloat16:
     case Operands::kInt8:
     case Operands::kE5M2:
@@ -253,9 +266,24 @@ inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
       });
 }
 
+// The cheapest config that has been measured and decodes the weight; -1 where none takes it.
+inline int choose_fp4_weight(const Problem& problem, const Gpu& gpu) {
+  if (why_not_fp4_weight(problem, gpu) != nullptr) return -1;
+  const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
+  const double k = static_cast<double>(problem.k), bytes = 2 * m * k + 0.5 * n * k + 2 * m * n;
+  return cheapest(
+      kBlockScaledConfigs,
+      [&](const KernelConfig& config) { return config.measured && config.operands == Operands::kFp4Weight; },
+      [&](const KernelConfig& config) {
+        const double compute = waves_of(config, problem, gpu.sm_count) * (config.cost.per_tile + config.cost.per_k * k);
+        return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);
+      });
+}
+
 // As choose_dense; -1 too where the portable kernels are faster.
 inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
   if (problem.is_weight_only()) {
+    if (const int config = choose_fp4_weight(problem, gpu); config >= 0) return config;
     const bool runs = problem.k > 0 && why_not_prepared(Operands::kBFloat16, problem, gpu) == nullptr;
     return runs ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
   }

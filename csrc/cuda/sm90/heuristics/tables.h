@@ -130,6 +130,13 @@ constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name
   return config;
 }
 
+// Of bfloat16 and a weight of e2m1: per_k is nearly that of dense products of the same tile.
+constexpr KernelConfig decoded_weight(const char* name, int tile_m, float per_k) {
+  TileConfig tile{Family::kSwapAb, tile_m, 128, 64, 2, 16, tile_m == 256};
+  tile.decodes_b = true;
+  return {name, Operands::kFp4Weight, tile, 1, 1, {6000.0f, 800.0f, per_k, 4000.0f}, -1, false};
+}
+
 // Block-scaled products. int8's numbers were set after products on an H200, like those of kFp8Configs: no script fits
 // them. What preparing takes is not in them, for it is the same for every config.
 // clang-format off
@@ -173,6 +180,10 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     with_block_factors("sm90_scaled_fp8_blocks_192x128x128", "sm90_fp8_192x128x128"),
     with_block_factors("sm90_scaled_fp8_blocks_128x128x128", "sm90_fp8_128x128x128"),
     with_block_factors("sm90_scaled_fp8_blocks_64x128x128", "sm90_fp8_64x128x128"),
+    decoded_weight("sm90_weight_fp4_256x128x64", 256, 7.6f),
+    decoded_weight("sm90_weight_fp4_192x128x64", 192, 5.8f),
+    decoded_weight("sm90_weight_fp4_128x128x64", 128, 3.8f),
+    decoded_weight("sm90_weight_fp4_64x128x64", 64, 2.2f),
 };
 // clang-format on
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);

@@ -58,7 +58,11 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     TileBias<Kernel::config.tile_n> bias;
     bias.read(params.problem, position.n_begin);
     typename Kernel::AccumulatorScale scale;
-    scale.read(params, position.m_begin + warp_row, position.n_begin);
+    if (Kernel::swapped) {
+      scale.read(params, position.n_begin + warp_row, position.m_begin);
+    } else {
+      scale.read(params, position.m_begin + warp_row, position.n_begin);
+    }
     FirstBias<Kernel> first_bias;
     const auto to_smem = [&] {
       scale.to_smem(shared, consumer);

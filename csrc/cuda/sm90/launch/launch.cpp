@@ -107,6 +107,17 @@ CUtensorMap map_operand(const Operand& operand, const void* valid_address, const
   return encode_tensor_map(data, type, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
+// Rows of e2m1 codes in boxes of a CodesTile.
+CUtensorMap map_codes_of_weight(const Operand& operand, const Problem& problem, int tile_n) {
+  const auto row_bytes = static_cast<uint64_t>(problem.k / 2);
+  const uint64_t stride = problem.n > 1 ? static_cast<uint64_t>(operand.stride_mn) : kTmaAlignment;
+  const TensorBox tensor{4,
+                         {row_bytes, static_cast<uint64_t>(problem.n), 1, 1},
+                         {0, stride, stride, stride},
+                         {CodesTile::line_bytes, static_cast<uint32_t>(tile_n), 1, 1}};
+  return encode_tensor_map(operand.data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, CU_TENSOR_MAP_SWIZZLE_32B);
+}
+
 EpilogueOp epilogue_op_of(const Problem& problem) {
   if (!is_cheap_epilogue(problem)) return EpilogueOp::kActivation;
   if (!has_epilogue(problem.epilogue)) return EpilogueOp::kNothing;
@@ -165,7 +176,8 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   const int element_bytes = tile.element_bytes;
   LaunchPlan plan;
   KernelParams& params = plan.params;
-  const auto [a, b] = TmaAccesses(problem, element_bytes);
+  auto [a, b] = TmaAccesses(problem, element_bytes);
+  if (tile.decodes_b) b = {true, Major::kK, 0};
   plan.major_a = a.major;
   plan.major_b = b.major;
 
@@ -187,8 +199,13 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   params.loaded_bytes = 0;
   params.map_a =
       map_operand(problem.a, valid, problem, element_bytes, problem.m, a, tile_a, params.a, params.loaded_bytes);
-  params.map_b =
-      map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, params.b, params.loaded_bytes);
+  if (tile.decodes_b) {
+    params.map_b = map_codes_of_weight(problem.b, problem, tile.tile_n);
+    params.loaded_bytes = static_cast<uint16_t>(params.loaded_bytes + CodesTile::bytes_of(tile.tile_n, tile.block_k));
+  } else {
+    params.map_b =
+        map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, params.b, params.loaded_bytes);
+  }
   params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, problem.k * element_bytes, a.major, 8);
   params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k * element_bytes, b.major,
                                    operands == Operands::kFp8Blocks ? kFloat32ScaleBlock : 16);

@@ -124,6 +124,10 @@ struct BlockScaledKernels : KernelSet<ParamsOf<kOperands>, kBlockScaledConfigCou
 template <DType kA, DType kB, ScaleType kScale>
 struct SmallMKernels : KernelSet<SmallMParams, kBlockScaledConfigCount> {};
 
+// Of the configs that decode a weight with these scales.
+template <ScaleType kScale>
+struct WeightKernels : KernelSet<WeightParams, kBlockScaledConfigCount> {};
+
 // The kernel of config `config` of the set's table; null where the set has none of it.
 template <typename Set>
 KernelFunction<typename Set::Params> find_kernel(int config);

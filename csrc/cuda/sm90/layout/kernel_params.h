@@ -83,6 +83,15 @@ struct FactorParams : KernelParams {
   const float* global_scale;  // one element, or null: 1
 };
 
+// Of kernels that decode a weight, the problem's b.
+struct WeightParams : KernelParams {
+  const uint8_t* scale;
+  ScaleStrides strides;
+  int columns;                // scales of a row
+  bool whole_words;           // a stage's scales of a row lie together, aligned to their bytes
+  const float* global_scale;  // one element, or null: 1
+};
+
 // Of kernels that look which encoding the data have decided for.
 struct EncodingParams {
   EncodingChoice choice;

@@ -144,6 +144,13 @@ struct OperandTile {
   }
 };
 
+// A tile of e2m1 codes: rows of two 16-byte chunks, swizzled by TMA's mode of 32 bytes, which exchanges the chunks of
+// every other four rows. The consumers read it, not wgmma.
+struct CodesTile {
+  static constexpr int line_bytes = 32, elements_of_line = 64;
+  static constexpr int bytes_of(int rows, int block_k) { return rows * block_k / elements_of_line * line_bytes; }
+};
+
 static_assert(OperandTile<128, 64, Major::kK>::bytes == 128 * 64 * 2);
 static_assert(OperandTile<128, 128, Major::kK, 1>::bytes == 128 * 128 &&
               OperandTile<128, 128, Major::kK, 1>::steps == 4);

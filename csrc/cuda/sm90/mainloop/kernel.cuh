@@ -91,6 +91,19 @@ struct Unscaled {
   }
 };
 
+// b's tile in a stage.
+template <TileConfig kConfig, Major kMajor, bool kDecodes>
+struct TileOfB {
+  using Type = OperandTile<kConfig.tile_n, kConfig.block_k, kMajor, kConfig.element_bytes>;
+};
+template <TileConfig kConfig, Major kMajor>
+struct TileOfB<kConfig, kMajor, true> {
+  struct Type : CodesTile {
+    static constexpr int bytes = bytes_of(kConfig.tile_n, kConfig.block_k);
+    static_assert(kConfig.block_k == elements_of_line);
+  };
+};
+
 // Scheduler   which tiles of the output a CTA computes, in which order    GroupedTiles
 // MainLoop    a tile's sums out of the pipeline's stages                  mainloop/mma.cuh, mma_bf16x6.cuh
 // AccumulatorScale  from those sums to the product                        Unscaled, epilogue/accumulator_scale.cuh
@@ -114,7 +127,7 @@ struct Kernel {
   static constexpr int consumers_of_a_stage = ping_pong ? 1 : kConfig.consumers;
 
   using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA, kConfig.element_bytes>;
-  using TileB = OperandTile<kConfig.tile_n, kConfig.block_k, kMajorB, kConfig.element_bytes>;
+  using TileB = typename TileOfB<kConfig, kMajorB, kConfig.decodes_b>::Type;
   static constexpr int stage_bytes = TileA::bytes + TileB::bytes;
   static_assert(stage_bytes == sm90::stage_bytes(kConfig, kMajorA, kMajorB) && stage_bytes <= 0xffff);
 
@@ -232,8 +245,12 @@ class Producer {
       ptx::mbarrier_arrive_expect_tx(barrier, params_.loaded_bytes);
       load_operand<typename Kernel::TileA>(params_.map_a, params_.a, stage, barrier, position_.batch, position_.m_begin,
                                            k);
-      load_operand<typename Kernel::TileB>(params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier,
-                                           position_.batch, position_.n_begin, k);
+      if constexpr (Kernel::config.decodes_b) {
+        ptx::tma_load_4d(stage + Kernel::TileA::bytes, params_.map_b, barrier, k / 2, position_.n_begin, 0, 0);
+      } else {
+        load_operand<typename Kernel::TileB>(params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier,
+                                             position_.batch, position_.n_begin, k);
+      }
     }
     at_.advance(pipeline_.stages());
   }

@@ -18,6 +18,7 @@
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/mainloop/mma.cuh"
 #include "cuda/sm90/mainloop/mma_bf16x6.cuh"
+#include "cuda/sm90/mainloop/mma_decoded_weight.cuh"
 #include "cuda/sm90/small_m/kernel.cuh"
 
 namespace tileon::sm90 {
@@ -98,6 +99,17 @@ KernelFunction<typename BlockScaledKernels<kOperands, kOut>::Params> kernel_func
       using Float8OrNone = std::conditional_t<kOperands == Operands::kE5M2, Float8, void>;
       return &gemm_by_encoding<Int8, BFloat16, Float8OrNone>;
     }
+  }
+}
+
+template <int kNumber, ScaleType kScale>
+KernelFunction<WeightParams> kernel_function(WeightKernels<kScale>) {
+  constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
+  if constexpr (config.operands == Operands::kFp4Weight) {
+    return &gemm<
+        KernelAlongK<config.tile, __nv_bfloat16, DecodedWeightMainLoop, WeightScale<kScale, __nv_bfloat16>, TmaStore>>;
+  } else {
+    return nullptr;
   }
 }
 

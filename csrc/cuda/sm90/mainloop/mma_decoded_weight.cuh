@@ -1,0 +1,232 @@
+// The main loop of products whose weight alone has scales, codes of e2m1 with a scale a block: the consumers decode the
+// weight into registers, which are the rows of wgmma's first operand, while the tensor core multiplies what they
+// decoded before; `a`, in bfloat16, is the second operand. And the weight's scales, which each thread reads where they
+// lie.
+//
+// Every decoded number is exact in bfloat16, whatever its scale.
+#pragma once
+
+#include <cuda_fp8.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/small_floats.h"
+#include "cuda/common/decode.cuh"
+#include "cuda/common/pipeline.cuh"
+#include "cuda/common/swizzle.h"
+#include "cuda/ptx/convert.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/ptx/wgmma.cuh"
+#include "cuda/sm90/epilogue/accumulator_scale.cuh"
+#include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/layout/operand_tile.h"
+#include "cuda/sm90/mainloop/kernel.cuh"
+
+namespace tileon::sm90 {
+
+// ---- scales. A code's bits in the place of bfloat16's are 2^-126 times the code: that comes back with the scale ----
+
+template <ScaleType kScale>
+struct DecodedScale;
+
+template <>
+struct DecodedScale<ScaleType::kE8M0> {
+  // A power of two above this and 2^126 are together more than bfloat16 holds.
+  static constexpr uint32_t kMaxAtOnce = 128;
+  static constexpr bool kHasRest = true;
+  static constexpr float kLacked = 1.0f;
+
+  // What both numbers of a pair are multiplied by: first up to that, then by what is left of the scale.
+  static __device__ __forceinline__ uint32_t first(uint32_t byte) {
+    return min(byte, kMaxAtOnce) * 0x00800080 + 126 * 0x00800080;
+  }
+  static __device__ __forceinline__ uint32_t rest(uint32_t byte) {
+    const uint32_t power = byte == kE8M0NaN ? 0x7fc0 : (max(byte, kMaxAtOnce) - kMaxAtOnce + 127) << 7;
+    return power * 0x10001;
+  }
+};
+
+template <>
+struct DecodedScale<ScaleType::kE4M3> {
+  // Scales up to 448 times 2^119: the sums lack 2^7.
+  static constexpr bool kHasRest = false;
+  static constexpr float kLacked = 0x1p7f;
+
+  static __device__ __forceinline__ uint32_t first(uint32_t byte) {
+    const __half scale = __half(__nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(byte), __NV_E4M3));
+    return ptx::prmt(__float_as_uint(__half2float(scale) * 0x1p119f), 0, 0x3232);
+  }
+  static __device__ __forceinline__ uint32_t rest(uint32_t) { return 0; }
+};
+
+// The AccumulatorScale: the scales of a thread's two rows of the weight, and the global scale.
+template <ScaleType kScale, typename Out_>
+class WeightScale {
+ public:
+  using Out = Out_;
+  using Params = WeightParams;
+  static constexpr ScaleType type = kScale;
+  static constexpr bool is_in_need_of_registers = true;
+  static constexpr int kBlockK = 64;                         // of a stage
+  static constexpr int kColumns = kBlockK / vec_of(kScale);  // scales of a row in it
+
+  // A stage's scales, those of a row in one word.
+  struct Words {
+    uint32_t of_row[2];
+  };
+
+  static __device__ __forceinline__ void summarize(const Params&, int, int) {}
+
+  // `row` is the first of the warp's 16 rows of the weight. Those behind the last one are read as it is.
+  __device__ __forceinline__ void read(const Params& params, int row, int) {
+    params_ = &params;
+    const int last = static_cast<int>(params.problem.n) - 1;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      rows_[i] = params.scale + params.strides.of_row(min(row + static_cast<int>(threadIdx.x % 32) / 4 + 8 * i, last));
+  }
+  template <typename Shared>
+  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
+
+  // Of stage `block`; 0 where they lie behind k.
+  __device__ __forceinline__ Words words(int block) const {
+    const int column = block * kColumns, inside = params_->columns - column;
+    Words words;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      words.of_row[i] = 0;
+      if (params_->whole_words) {
+        using Word = std::conditional_t<kColumns == 2, uint16_t, uint32_t>;
+        words.of_row[i] = *reinterpret_cast<const Word*>(rows_[i] + params_->strides.of_col(column));
+        if (inside < kColumns) words.of_row[i] &= (1u << 8 * inside) - 1;
+      } else {
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j)
+          if (j < inside)
+            words.of_row[i] |= static_cast<uint32_t>(rows_[i][params_->strides.of_col(column + j)]) << 8 * j;
+      }
+    }
+    return words;
+  }
+
+  template <typename Shared, int kBlocks, int kCount>
+  __device__ __forceinline__ PlainResults<kBlocks, kCount> results(const Params& params, const Shared&, int,
+                                                                   float (&sums)[kBlocks][kCount]) const {
+    if (DecodedScale<kScale>::kLacked != 1.0f) {
+#pragma unroll
+      for (auto& block : sums)
+#pragma unroll
+        for (float& sum : block) sum *= DecodedScale<kScale>::kLacked;
+    }
+    multiply_all(sums, params.global_scale);
+    return {sums};
+  }
+
+ private:
+  const Params* params_;
+  const uint8_t* rows_[2];
+};
+
+// ---- the loop ----
+
+// A pair of codes, the first in the lower half of the byte, as bfloat16 times 2^-126.
+__device__ __forceinline__ uint32_t move_pair(uint32_t byte) {
+  return (byte * 0x00040040 & 0x01c001c0) | (byte * 0x01001000 & 0x80008000);
+}
+
+template <typename Kernel>
+class DecodedWeightMainLoop {
+  using TileA = typename Kernel::TileA;
+  using Scale = typename Kernel::AccumulatorScale;
+  using Words = typename Scale::Words;
+  using Decoded = DecodedScale<Scale::type>;
+  static constexpr int kChunkK = 32;  // of sixteen bytes of codes: two steps of wgmma
+  static_assert(Kernel::swapped && Kernel::row_blocks == 1 && !Kernel::ping_pong);
+  static_assert(Kernel::config.block_k == Scale::kBlockK && Kernel::TileB::line_bytes == 2 * kChunkBytes);
+
+ public:
+  // As PlainMainLoop's.
+  template <typename DuringLastProduct>
+  static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
+                                                  int first_row, const Scale& scale, typename Kernel::Sums& sums,
+                                                  const DuringLastProduct& during_last_product) {
+    const bool elected = threadIdx.x % 128 == 0;
+    const uint32_t codes = Kernel::rows_offset + codes_of(first_row);
+    Words words = scale.words(0);
+    int previous = -1;
+#pragma unroll 1
+    for (int block = 0; block < blocks; ++block) {
+      pipeline.wait_until_full(at);
+      const Words next = scale.words(block + 1 < blocks ? block + 1 : block);
+      const auto behind = [&] {
+        if (elected && previous >= 0) pipeline.release(previous);
+      };
+      multiply_stage(pipeline.data(at.stage), codes, words, block > 0, sums, behind);
+      words = next;
+      previous = at.stage;
+      at.advance(pipeline.stages());
+    }
+    during_last_product();
+    ptx::wgmma_wait<0>();
+    if (elected) pipeline.release(previous);
+  }
+
+ private:
+  // Where this thread's first row lies among the codes of a stage, of which TMA exchanges the chunks of every other
+  // four rows; the second row is eight further.
+  static __device__ __forceinline__ uint32_t codes_of(int first_row) {
+    const int row = first_row + static_cast<int>(threadIdx.x) % 128 / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+    return row * Kernel::TileB::line_bytes + (row / 4 % 2) * kChunkBytes;
+  }
+
+  // A row's scale of a step of k.
+  struct StepScale {
+    uint32_t first, rest;
+
+    __device__ __forceinline__ StepScale(uint32_t word, int step) {
+      const uint32_t byte = word >> 8 * (step * kMmaK / vec_of(Scale::type)) & 0xff;
+      first = Decoded::first(byte);
+      rest = Decoded::rest(byte);
+    }
+  };
+
+  static __device__ __forceinline__ uint32_t decode(uint32_t word, const StepScale& scale) {
+    const uint32_t byte = ptx::prmt(word, 0, 0x4440 | threadIdx.x % 4);
+    const uint32_t pair = multiply_pair(move_pair(byte), scale.first);
+    return Decoded::kHasRest ? multiply_pair(pair, scale.rest) : pair;
+  }
+
+  // `behind` is called when all products before this stage's are done.
+  template <typename Behind>
+  static __device__ __forceinline__ void multiply_stage(uint32_t stage, uint32_t codes, const Words& words,
+                                                        int accumulate, typename Kernel::Sums& sums,
+                                                        const Behind& behind) {
+    const uint64_t a = TileA::descriptor(stage + Kernel::columns_offset);
+#pragma unroll
+    for (int chunk = 0; chunk < Scale::kBlockK / kChunkK; ++chunk) {
+      uint32_t low[4], high[4];
+      ptx::load_shared_words(low, stage + (codes ^ chunk * kChunkBytes));
+      ptx::load_shared_words(high, stage + (codes ^ chunk * kChunkBytes) + 8 * Kernel::TileB::line_bytes);
+      uint32_t fragments[2][4];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const StepScale of_low(words.of_row[0], 2 * chunk + i), of_high(words.of_row[1], 2 * chunk + i);
+        fragments[i][0] = decode(low[2 * i], of_low);
+        fragments[i][1] = decode(high[2 * i], of_high);
+        fragments[i][2] = decode(low[2 * i + 1], of_low);
+        fragments[i][3] = decode(high[2 * i + 1], of_high);
+      }
+      ptx::wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        ptx::wgmma_m64k16<__nv_bfloat16, Kernel::columns>(
+            sums[0], fragments[i], a + TileA::offset(0, 2 * chunk + i) / 16, chunk + i > 0 ? 1 : accumulate);
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<1>();  // the fragments before these are free
+      if (chunk == 0) behind();
+    }
+  }
+};
+
+}  // namespace tileon::sm90
