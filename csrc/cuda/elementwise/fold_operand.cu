@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kWarps = 4, kThreads = kWarps * 32;
 constexpr int kBlock = 32;  // k with one scale
-constexpr int kHeld = 8;    // blocks of a lane in registers
+constexpr int kHeld = 4;    // blocks of a lane in registers
 
 struct FoldOperand {
   ScaledKernelOperand operand;
