@@ -1,0 +1,121 @@
+"""Hopper's kernels that decode a weight of mxfp4 or nvfp4 while the tensor core multiplies, each config by its number,
+under a bfloat16 `a`: exact sums first, then epilogues, scales wherever they lie and of any size, and what is no number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import simulated_gpu
+import torch
+from block_scaled_reference import assert_product
+from scaled_operands import Scaled, expected, make
+
+import tileon_ops
+from tileon_ops._rules import configs
+from tileon_ops._rules.configs import Config
+
+pytestmark = pytest.mark.gpu
+
+BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
+CONFIGS = [config for config in configs.block_scaled() if config.name.startswith("sm90_weight_fp4")]
+IS_HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+# Edges everywhere; one block; whole tiles; several tiles of a CTA; one row; an end of k within a stage.
+SIZES = [(200, 264, 352), (64, 128, 64), (256, 256, 256), (1300, 1100, 96), (1, 40, 160), (33, 17, 32)]
+
+each_config = pytest.mark.parametrize("config", CONFIGS, ids=[config.name for config in CONFIGS])
+each_weight = pytest.mark.parametrize("name", ["mxfp4", "nvfp4"])
+
+
+@pytest.fixture
+def gpu() -> torch.device:
+    if simulated_gpu.is_loaded():
+        return simulated_gpu.CPU
+    if not IS_HOPPER:
+        pytest.skip("Hopper kernels run on compute capability 9.0 alone")
+    return torch.device("cuda")
+
+
+def run(config: Config, a: Scaled, b: Scaled, *others: torch.Tensor | None, **options: object) -> torch.Tensor:
+    result: torch.Tensor = torch.ops.tileon._block_scaled_matmul_with_config(
+        a.data, b.data, None, b.scale, *others, config=config.index, **options
+    )
+    assert tileon_ops.last_kernel() == config.name
+    return result
+
+
+def packed(b: Scaled) -> Scaled:
+    assert b.scale is not None
+    return replace(b, scale=tileon_ops.pack_scales(b.scale))
+
+
+def across(b: Scaled) -> Scaled:
+    """Scales that lie along the rows."""
+    assert b.scale is not None
+    return replace(b, scale=b.scale.view(torch.uint8).t().contiguous().t().view(b.scale.dtype))
+
+
+@each_weight
+@each_config
+def test_sums_of_small_whole_numbers_are_exact(gpu: torch.device, config: Config, name: str) -> None:
+    for m, n, k in SIZES:
+        a, b = make("bfloat16", m, k, True).to(gpu), make(name, n, k, True).to(gpu)
+        for weight, out_dtype in ((packed(b), BF16), (b, F32), (across(b), F16)):
+            wanted = expected(a, b, out_dtype=out_dtype, bound=0.0)
+            assert_product(run(config, a, weight, out_dtype=out_dtype), wanted, f"{m}x{n}x{k}")
+
+
+@each_weight
+@each_config
+def test_the_sums_are_finished(gpu: torch.device, config: Config, name: str) -> None:
+    m, n, k = 150, 200, 288
+    a, b = make("bfloat16", m, k).to(gpu), make(name, n, k).to(gpu)
+    bias, scale = torch.linspace(-30, 30, n, device=gpu), torch.full((), 0.75, device=gpu)
+    for activation, out_dtype in (("none", BF16), ("leaky_relu", BF16), ("relu", BF16), ("gelu", BF16), ("relu", F32)):
+        actual = run(config, a, packed(b), bias, scale, activation=activation, slope=0.25, out_dtype=out_dtype)
+        wanted = expected(a, b, bias, scale, activation=activation, slope=0.25, out_dtype=out_dtype)
+        assert_product(actual, wanted, f"{activation} {out_dtype}")
+
+
+@each_config
+def test_every_scale_of_mxfp4(gpu: torch.device, config: Config) -> None:
+    """Elements under all bytes from 2^-127 to 2^117, each exact."""
+    n, k = 256, 64
+    a, b = make("bfloat16", 3, k, True), make("mxfp4", n, k, True)
+    assert b.scale is not None
+    bytes_ = torch.arange(n, dtype=torch.uint8).clamp(max=244)[:, None].expand(n, k // 32).contiguous()
+    codes = b.data.view(torch.uint8)
+    pairs = torch.stack([codes & 15, codes >> 4], -1).reshape(n, k).long()
+    values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=torch.float64)[pairs & 7] * (1 - 2.0 * (pairs >> 3))
+    elements = values * torch.exp2(bytes_[:, :1].double() - 127)
+    weight = replace(b, scale=bytes_.view(torch.float8_e8m0fnu), elements=elements)
+    actual = run(config, a.to(gpu), packed(weight.to(gpu)), out_dtype=F32)
+    assert_product(actual, expected(a.to(gpu), weight.to(gpu), out_dtype=F32, bound=0.0))
+
+
+@each_weight
+@each_config
+def test_what_is_no_number(gpu: torch.device, config: Config, name: str) -> None:
+    """A NaN scale makes its row of the weight NaN, NaN or infinity in `a` its row; all else stays as it was."""
+    m, n, k = 70, 140, 96
+    a, b = make("bfloat16", m, k, True).to(gpu), make(name, n, k, True).to(gpu)
+    assert b.scale is not None
+    before = run(config, a, packed(b), out_dtype=F32)
+    scale = b.scale.view(torch.uint8).clone()
+    scale[7, -1] = 255 if name == "mxfp4" else 0x7F
+    a.data[3, 5], a.data[9, 95] = float("inf"), float("nan")
+    after = run(config, a, packed(replace(b, scale=scale.view(b.scale.dtype))), out_dtype=F32)
+    assert bool(after[:, 7].isnan().all())
+    assert bool(after[9].isnan().all())
+    assert not bool(after[3].isfinite().any())
+    rows = torch.tensor([row for row in range(m) if row not in (3, 9)], device=gpu)
+    columns = torch.tensor([column for column in range(n) if column != 7], device=gpu)
+    assert torch.equal(after[rows][:, columns], before[rows][:, columns])
+
+
+@each_config
+def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
+    a, b = make("bfloat16", 200, 640).to(gpu), make("mxfp4", 264, 640).to(gpu)
+    first = run(config, a, packed(b), out_dtype=F32)
+    for _ in range(3):
+        assert torch.equal(first, run(config, a, packed(b), out_dtype=F32))
