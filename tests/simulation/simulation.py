@@ -30,7 +30,7 @@ from types_of_csrc import (
 
 PORTABLE, HOPPER, PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED, ELEMENTWISE = range(5)
 TABLES = ("portable", "hopper", "portable block-scaled", "hopper block-scaled", "elementwise")
-E4M3, E2M1 = 4, 6  # DType
+BFLOAT16, E4M3, E2M1 = 1, 4, 6  # DType
 E8M0_SCALE, E4M3_SCALE = 0, 1  # ScaleType
 
 
@@ -316,7 +316,13 @@ def scaled_operand(
     wide: bool,
     last: int,
 ) -> tuple[np.ndarray, ctypes.Structure, list]:
-    """Codes and scales, and the numbers that they stand for. `wide`: scales of any size, in the rows that may have."""
+    """Codes and scales, and the numbers that they stand for; of bfloat16 the numbers alone. `wide`: scales of any size,
+    in the rows that may have."""
+    if element == BFLOAT16:
+        values = integers(random, rows, k)
+        values[1::2] = numbers(random, BFLOAT16, rows // 2, k)
+        data = simulation.array_of(encode(values, BFLOAT16), at_end)
+        return values, STRUCTURES["Scaled"](data.ctypes.data, k, 1, element), [data]
     if element == E4M3:
         values = integers(random, rows, k)
         values[1::2] = numbers(random, 4, rows // 2, k)
@@ -389,7 +395,7 @@ def block_scaled_problem(
     outputs = finish(
         simulation, struct, sums, errors, activation=activation, slope=slope, bias=bias, at_end=at_end, kept=kept
     )
-    names = "*".join({E4M3: "e4m3", E2M1: "e2m1"}[element] for element in elements)
+    names = "*".join({BFLOAT16: "bfloat16", E4M3: "e4m3", E2M1: "e2m1"}[element] for element in elements)
     text = (
         f"{m} x {n} x {k} {names} by {('e8m0', 'e4m3')[scale_type]} to {DTYPES[out_dtype]}, "
         f"{'packed' if packed else 'flat'} {'wide ' if wide else ''}scales, {activation} {slope}"
