@@ -17,7 +17,11 @@ constexpr sm90::SmallMFormat kSmallMFormats[] = {
     {e4m3, e4m3, kE8M0}, {e4m3, e2m1, kE8M0}, {e2m1, e4m3, kE8M0}, {e2m1, e2m1, kE8M0}, {e2m1, e2m1, kE4M3},
 };
 constexpr sm90::SmallMFormat kWeightOnlyFormats[] = {
-    {DType::kBFloat16, e2m1, kE8M0}, {DType::kBFloat16, e2m1, kE4M3}, {DType::kBFloat16, e4m3, kE8M0}};
+    {DType::kBFloat16, e2m1, kE8M0},
+    {DType::kBFloat16, e2m1, kE4M3},
+    {DType::kBFloat16, e4m3, kE8M0},
+    {DType::kFloat16, e2m1, kE4M3},
+};
 
 void check_stage(const sm90::SmallMFormat& format, int tile_m) {
   const sm90::SmallMStage stage(format, tile_m);
@@ -134,7 +138,7 @@ void check_weight_only() {
              "a weight alone may be few rows', and is chosen so when that was measured");
     }
     expect(!is_chosen(weight_only(format, 129, 200, 544)), "of few rows alone");
-    Problem moved = weight_only(format, 16, 200, 544), padded = moved, rows = moved, of_float16 = moved;
+    Problem moved = weight_only(format, 16, 200, 544), padded = moved, rows = moved, other = moved;
     moved.a.data = reinterpret_cast<const void*>(uintptr_t{4096} + 8);
     expect(!runs(moved), "TMA reads a from multiples of 16 bytes");
     padded.a.stride_mn += 4;
@@ -142,8 +146,9 @@ void check_weight_only() {
     padded.a.stride_mn += 4;
     expect(runs(padded), "strides count elements");
     rows.global_scale_stride = 1;
-    of_float16.a.dtype = DType::kFloat16;
-    expect(!runs(rows) && !runs(of_float16), "one global scale, and bfloat16");
+    other.a.dtype = format.a == DType::kFloat16 ? DType::kBFloat16 : DType::kFloat16;
+    expect(!runs(rows), "one global scale");
+    expect(runs(other) == (format.scale == kE4M3), "float16 holds elements of nvfp4 alone");
   }
   expect(!runs(weight_only(kWeightOnlyFormats[1], 16, 200, 528)), "nvfp4's rows of an odd number of blocks");
 }

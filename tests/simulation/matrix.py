@@ -22,6 +22,7 @@ from simulation import (
     E4M3_SCALE,
     E8M0_SCALE,
     ELEMENTWISE,
+    FLOAT16,
     HOPPER,
     HOPPER_BLOCK_SCALED,
     PORTABLE,
@@ -75,6 +76,7 @@ FORMATS = [
     ((BFLOAT16, E4M3), E8M0_SCALE),
     ((BFLOAT16, E2M1), E8M0_SCALE),
     ((BFLOAT16, E2M1), E4M3_SCALE),
+    ((FLOAT16, E2M1), E4M3_SCALE),
 ]
 
 

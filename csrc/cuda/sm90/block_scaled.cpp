@@ -116,7 +116,7 @@ CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& probl
                       CUtensorMapSwizzle swizzle) {
   const auto columns = static_cast<uint64_t>(problem.k / elements_per_byte(operand.dtype));
   const int bytes = info(operand.dtype).bytes;
-  const auto type = bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  const auto type = bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8;  // or float16: alike
   const uint64_t stride = rows > 1 ? static_cast<uint64_t>(operand.stride_mn * bytes) : kTmaAlignment;
   // Where k is 0 nothing is read: any address will do.
   const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
@@ -129,6 +129,7 @@ CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& probl
 
 KernelHandle<SmallMParams>& small_m_kernel(int config, const SmallMFormat& format) {
   if (format.is_weight_only()) {
+    if (format.a == kF16) return kernel_of<SmallMKernels<kF16, kE2M1, ScaleType::kE4M3>>(config);
     if (format.b == kE4M3) return kernel_of<SmallMKernels<kBF16, kE4M3, kE8M0>>(config);
     return format.scale == kE8M0 ? kernel_of<SmallMKernels<kBF16, kE2M1, kE8M0>>(config)
                                  : kernel_of<SmallMKernels<kBF16, kE2M1, ScaleType::kE4M3>>(config);

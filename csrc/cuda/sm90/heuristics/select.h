@@ -59,7 +59,7 @@ inline const char* why_not_bf16x6(const Problem& problem, const Gpu& gpu) {
 // Of a product whose weight alone is prepared.
 inline const char* why_not_prepared_weight(Operands operands, const Problem& problem) {
   if (operands != Operands::kBFloat16) return "it does not take `a` of this dtype";
-  if (const char* reason = why_not_weight_only(problem); reason != nullptr) return reason;
+  if (const char* reason = why_not_weight_only(problem, DType::kBFloat16); reason != nullptr) return reason;
   return why_not_access(true, !wants_copy_of_codes(problem.b, problem.n, problem));
 }
 

@@ -121,15 +121,18 @@ inline bool lie_in_blocks(const Scale& scale) {
          reinterpret_cast<uintptr_t>(scale.data) % 16 == 0;
 }
 
-// Of a product with block scales of which b alone has any: a is multiplied as it is.
-inline const char* why_not_weight_only(const Problem& problem) {
-  if (problem.a.dtype != DType::kBFloat16) return "it does not take `a` of this dtype";
+// Of a product with block scales of which b alone has any: a is multiplied as it is, beside elements of `dtype`.
+inline const char* why_not_weight_only(const Problem& problem, DType dtype) {
+  if (problem.a.dtype != dtype) return "it does not take `a` of this dtype";
   if (problem.b.scale.type == ScaleType::kFloat32) return "it does not take float32 scales";
   return problem.global_scale_stride == 0 ? nullptr : "it takes one global scale, not one for each row";
 }
 
 inline const char* why_not_small_m(const Problem& problem, const Gpu& gpu) {
-  const char* reason = problem.is_weight_only() ? why_not_weight_only(problem) : why_not_block_scaled(problem);
+  // float16 holds elements of nvfp4 alone.
+  const DType dtype = problem.a.dtype == DType::kFloat16 && problem.b.scale.type == ScaleType::kE4M3 ? DType::kFloat16
+                                                                                                     : DType::kBFloat16;
+  const char* reason = problem.is_weight_only() ? why_not_weight_only(problem, dtype) : why_not_block_scaled(problem);
   if (reason != nullptr) return reason;
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   constexpr int64_t limit = (int64_t{1} << 31) - (1 << 16);  // of TMA's coordinates, with what tiles reach past the end

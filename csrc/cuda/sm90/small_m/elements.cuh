@@ -2,7 +2,7 @@
 // as long as both operands have it.
 //
 // Every number is exact. Elements are bfloat16, which has float32's range (common/decode.cuh says where it does
-// not suffice), and of two operands of nvfp4, whose scales span little, float16: less work for a scale.
+// not suffice), and of nvfp4, whose scales span little, float16, unless it is beside bfloat16: less work for a scale.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -22,7 +22,8 @@ namespace tileon::sm90 {
 
 // Of the operands a and b; symmetric.
 template <DType kA, DType kB, ScaleType kScale>
-using ElementOf = std::conditional_t<kScale == ScaleType::kE4M3 && kA == kB, __half, __nv_bfloat16>;
+using ElementOf = std::conditional_t<kScale == ScaleType::kE4M3 && kA != DType::kBFloat16 && kB != DType::kBFloat16,
+                                     __half, __nv_bfloat16>;
 
 // ---- e2m1: sign, exponent and mantissa moved to where the element has its own, subnormals included ----
 
@@ -145,14 +146,16 @@ __device__ __forceinline__ uint4 scaled_e4m3(uint32_t first, uint32_t second, ui
   return elements[0];
 }
 
-// ---- bfloat16 ----
+// ---- 16 bits ----
 
-// Eight elements. Those of a pair are neighbours or, beside an operand of e2m1, four apart.
-template <bool kBesideE2M1>
+// Eight elements. Those of a pair are neighbours or, beside an operand of e2m1, as move_e2m1 has them.
+template <typename Element, bool kBesideE2M1>
 __device__ __forceinline__ uint4 in_pairs(const uint32_t* eight) {
+  const auto even = [&](int i, int j) { return ptx::prmt(eight[i], eight[j], 0x5410); };
+  const auto odd = [&](int i, int j) { return ptx::prmt(eight[i], eight[j], 0x7632); };
   if (!kBesideE2M1) return {eight[0], eight[1], eight[2], eight[3]};
-  return {ptx::prmt(eight[0], eight[2], 0x5410), ptx::prmt(eight[0], eight[2], 0x7632),
-          ptx::prmt(eight[1], eight[3], 0x5410), ptx::prmt(eight[1], eight[3], 0x7632)};
+  if (std::is_same_v<Element, __half>) return {even(0, 1), even(2, 3), odd(0, 1), odd(2, 3)};
+  return {even(0, 2), odd(0, 2), even(1, 3), odd(1, 3)};
 }
 
 // ---- a chunk of any ----
@@ -200,8 +203,8 @@ class Chunk {
   __device__ __forceinline__ uint4 decode(int i) const {
     if constexpr (kElement == DType::kFloat8E4M3) {
       return scaled_e4m3<has_e2m1>(codes[2 * i], codes[2 * i + 1], scales[0]);
-    } else if constexpr (kElement == DType::kBFloat16) {
-      return in_pairs<has_e2m1>(codes + 4 * i);
+    } else if constexpr (SmallMFormat::bits(kElement) == 16) {
+      return in_pairs<Element, has_e2m1>(codes + 4 * i);
     } else {
       return multiply(scale_of(i), move_e2m1<Element>(codes[i]));
     }
