@@ -147,6 +147,7 @@ SELECTION = {
         "test_hopper_block_scaled.py",
         "test_hopper_prepared.py",
         "test_hopper_few_rows.py",
+        "test_hopper_weight_only.py",
         "test_hopper_float32.py",
         "test_hopper_ragged.py",
         "test_hopper_rows.py",

@@ -19,6 +19,7 @@ F32, E4M3 = torch.float32, torch.float8_e4m3fn
 OWN = [config for config in configs.block_scaled() if config.family in ("decoded", "expanded")]
 SCALED_CODES = [config for config in configs.block_scaled() if config.route.startswith(("row_scales", "block_scales"))]
 HOPPER_ROWS = [c for c in configs.block_scaled() if c.backend == "sm90" and c.route == "bfloat16"]
+FEW_ROWS = [c for c in configs.block_scaled() if c.family == "small_m"]
 IS_HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 
 # By pair, and by whether a global scale for each row comes with it: what takes the product once it is large.
@@ -59,7 +60,7 @@ def test_every_way_gives_the_same_sums(gpu: torch.device, a_name: str, b_name: s
     for m, n, k in ((3, 130, 96), (33, 64, 128), (70, 72, 288)):
         a, b = make(a_name, m, k, True).to(gpu), make(b_name, n, k, True).to(gpu)
         wanted = expected(a, b, out_dtype=F32, bound=0.0)
-        for config in (*OWN, *SCALED_CODES, *HOPPER_ROWS[:1]):
+        for config in (*OWN, *SCALED_CODES, *HOPPER_ROWS[:1], *FEW_ROWS):
             actual = by_config(config, a, b, out_dtype=F32)
             taken += actual is not None
             if actual is not None:
@@ -102,7 +103,7 @@ def test_extreme_scales_of_a_weight_are_computed_anew(gpu: torch.device) -> None
     a, b = make("bfloat16", 40, 96, True).to(gpu), make("mxfp8", 66, 96, True).to(gpu)
     scale = b.scale.view(torch.uint8).clone()
     scale[5] = 1
-    for config in HOPPER_ROWS:
+    for config in (*HOPPER_ROWS, *FEW_ROWS):
         actual = torch.ops.tileon._block_scaled_matmul_with_config(
             a.data, b.data, None, scale, config=config.index, out_dtype=F32
         )

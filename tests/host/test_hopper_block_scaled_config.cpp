@@ -112,7 +112,7 @@ void check_weight_only() {
     expect(operands_of(problem) == Operands::kBFloat16, "bfloat16 meets bfloat16");
     expect(sm90::prepared_problem(problem, nullptr, nullptr).a.data == problem.a.data, "a stays where it is");
     expect(sm90::scratch_of(problem, Operands::kBFloat16).b == 0, "and takes no memory");
-    expect(sm90::why_not(Operands::kCodes, problem, kH200) != nullptr, "kernels of few rows decode both operands");
+    expect(sm90::why_not(Operands::kCodes, problem, kH200) == nullptr, "kernels of few rows may multiply it, too");
     expect(sm90::choose_block_scaled(weight_only(DType::kFloat16, b), kH200) < 0, "bfloat16 does not hold float16");
   }
   expect(operands_of(weight_only(DType::kBFloat16, e2m1, ScaleType::kE4M3)) == Operands::kBFloat16, "nvfp4");

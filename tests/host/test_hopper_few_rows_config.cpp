@@ -16,19 +16,29 @@ constexpr auto kE8M0 = ScaleType::kE8M0, kE4M3 = ScaleType::kE4M3;
 constexpr sm90::SmallMFormat kSmallMFormats[] = {
     {e4m3, e4m3, kE8M0}, {e4m3, e2m1, kE8M0}, {e2m1, e4m3, kE8M0}, {e2m1, e2m1, kE8M0}, {e2m1, e2m1, kE4M3},
 };
+constexpr sm90::SmallMFormat kWeightOnlyFormats[] = {
+    {DType::kBFloat16, e2m1, kE8M0},
+    {DType::kBFloat16, e2m1, kE4M3},
+    {DType::kBFloat16, e4m3, kE8M0},
+    {DType::kFloat16, e2m1, kE4M3},
+};
 
 void check_stage(const sm90::SmallMFormat& format, int tile_m) {
   const sm90::SmallMStage stage(format, tile_m);
   const int scale_bytes = format.scale_blocks() * kScaleBlockBytes;
+  const bool is_alone = format.is_weight_only();  // a's elements lie where they came, and have no scales
   const int begins[] = {0, stage.elements_a, stage.codes_a, stage.scales_b, stage.scales_a, stage.bytes};
-  const int sizes[] = {sm90::kSmallMTileN * sm90::kSmallMLineBytes, tile_m * format.stage_k() * sm90::kElementBytes,
-                       tile_m * format.line_bytes_a(), scale_bytes, scale_bytes};
+  const int sizes[] = {sm90::kSmallMTileN * sm90::kSmallMLineBytes,
+                       is_alone ? 0 : tile_m * format.stage_k() * sm90::kElementBytes, tile_m * format.line_bytes_a(),
+                       scale_bytes, is_alone ? 0 : scale_bytes};
   for (int i = 0; i < 5; ++i) expect(begins[i] + sizes[i] <= begins[i + 1], "a stage's parts lie apart");
   expect(stage.elements_a % 1024 == 0 && stage.bytes % 1024 == 0 && sm90::kBarrierBytes % 1024 == 0,
          "swizzled parts begin at multiples of 1024 bytes in every stage");
-  expect(stage.codes_a % 128 == 0, "TMA writes a box to a multiple of 128 bytes");
+  expect(stage.codes_a % (is_alone ? 1024 : 128) == 0,
+         "TMA writes a box to a multiple of 128 bytes, a swizzled one of whose lines eight are a unit to 1024");
   expect(stage.scales_b % 16 == 0 && stage.scales_a % 16 == 0, "a bulk copy goes to a multiple of 16 bytes");
-  expect(format.line_bytes_a() <= 256 && tile_m <= 256, "a side of TMA's box is at most 256");
+  expect(format.box_bytes_a() <= 256 && tile_m <= 256, "a side of TMA's box is at most 256");
+  expect(format.line_bytes_a() % format.box_bytes_a() == 0, "a stage has whole boxes");
   expect(format.stage_k() % (format.vec() * kScaleBlockCols) == 0, "a stage has whole blocks of scales");
 }
 
@@ -54,11 +64,14 @@ void check_pipeline(const sm90::SmallMFormat& format, int tile_m) {
 
 // Of a stage that TMA and wgmma lay out by the address, no byte may move when k or the pipeline goes on.
 void check_sizes() {
-  for (const sm90::SmallMFormat& format : kSmallMFormats)
+  const auto check = [](const sm90::SmallMFormat& format) {
     for (const int tile_m : kTiles) {
       check_stage(format, tile_m);
       check_pipeline(format, tile_m);
     }
+  };
+  for (const sm90::SmallMFormat& format : kSmallMFormats) check(format);
+  for (const sm90::SmallMFormat& format : kWeightOnlyFormats) check(format);
 }
 
 Problem nvfp4_of(int64_t m, int64_t n, int64_t k) { return problem_of(m, n, k, e2m1, e2m1, kE4M3); }
@@ -104,6 +117,40 @@ void check_operands() {
   constexpr int64_t limit = int64_t{1} << 31;
   expect(!runs(problem_of(1, limit, 32)) && !runs(problem_of(1, 1, limit)), "TMA's coordinates have 31 bits");
   expect(sm90::why_not_small_m(problem_of(1 << 26, 1 << 20, 32), kH200) != nullptr, "and so has a grid");
+}
+
+Problem weight_only(const sm90::SmallMFormat& format, int64_t m, int64_t n, int64_t k) {
+  Problem problem = problem_of(m, n, k, format.a, format.b, format.scale);
+  problem.a.scale = {};
+  return problem;
+}
+
+void check_weight_only() {
+  const auto runs = [](const Problem& problem) { return sm90::why_not_small_m(problem, kH200) == nullptr; };
+  const auto is_chosen = [](const Problem& problem) {
+    const int config = sm90::choose_block_scaled(problem, kH200);
+    return config >= 0 && sm90::kBlockScaledConfigs[config].operands == sm90::Operands::kCodes;
+  };
+  for (const sm90::SmallMFormat& format : kWeightOnlyFormats) {
+    for (const int m : {1, 64, 128}) {
+      const Problem problem = weight_only(format, m, 200, 544);
+      expect(runs(problem) && is_chosen(problem) == sm90::kWeightOnlySmallMIsMeasured,
+             "a weight alone may be few rows', and is chosen so when that was measured");
+    }
+    expect(!is_chosen(weight_only(format, 129, 200, 544)), "of few rows alone");
+    Problem moved = weight_only(format, 16, 200, 544), padded = moved, rows = moved, other = moved;
+    moved.a.data = reinterpret_cast<const void*>(uintptr_t{4096} + 8);
+    expect(!runs(moved), "TMA reads a from multiples of 16 bytes");
+    padded.a.stride_mn += 4;
+    expect(!runs(padded), "a's rows begin there too");
+    padded.a.stride_mn += 4;
+    expect(runs(padded), "strides count elements");
+    rows.global_scale_stride = 1;
+    other.a.dtype = format.a == DType::kFloat16 ? DType::kBFloat16 : DType::kFloat16;
+    expect(!runs(rows), "one global scale");
+    expect(runs(other) == (format.scale == kE4M3), "float16 holds elements of nvfp4 alone");
+  }
+  expect(!runs(weight_only(kWeightOnlyFormats[1], 16, 200, 528)), "nvfp4's rows of an odd number of blocks");
 }
 
 // What the kernels are instantiated with, and what the table says of it.
@@ -203,6 +250,7 @@ void check_scales() {
 int main() {
   check_sizes();
   check_operands();
+  check_weight_only();
   check_table();
   check_choice();
   check_splits();

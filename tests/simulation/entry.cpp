@@ -152,7 +152,7 @@ tileon::Problem problem_of(int table, const void* of_python) {
   const auto& from = as<ScaledKernelProblem>(of_python);
   take(from);
   const auto operand = [&](const ScaledKernelOperand& codes) -> Operand {
-    const Scale scale{codes.scale, from.scale_type, from.vec, codes.scale_strides};
+    const Scale scale{codes.scale, from.scale_type, codes.scale == nullptr ? 0 : from.vec, codes.scale_strides};
     return {{codes.data, codes.stride_row, codes.stride_k, 0}, codes.dtype, scale};
   };
   problem.a = operand(from.a);

@@ -27,6 +27,7 @@ from elementwise import (
 )
 from matrix import LIBRARY
 from simulation import (
+    BFLOAT16,
     E2M1,
     E4M3,
     E4M3_SCALE,
@@ -112,6 +113,7 @@ DENSE = [
 # Row, roles, formats, sizes, by what power of two the scales of a row of a and of b are smaller, and what else
 # block_scaled_problem takes. `every`: the distance to further such rows; `anew`: bfloat16 loses some of these numbers.
 MXFP8, MXFP4, NVFP4 = ((E4M3, E4M3), E8M0_SCALE), ((E2M1, E2M1), E8M0_SCALE), ((E2M1, E2M1), E4M3_SCALE)
+BFLOAT16_MXFP4 = ((BFLOAT16, E2M1), E8M0_SCALE)
 NARROW = {"last": 4, "bias": False, "activation": "none", "out_dtype": 2}
 BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "few_rows_64x128x256", DECODED_64, MXFP8, (64, 264, 1280), (0, 0), {}),
@@ -124,6 +126,7 @@ BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "few_rows_8x128x256", DECODED_8, MXFP4, (9, 136, 1056), (20, 0), {"sms": 8}),
     (HOPPER_BLOCK_SCALED, "few_rows_8x128x256", DECODED_8, MXFP4, (8, 72, 544), (0, 122), {"sms": 1}),
     (HOPPER_BLOCK_SCALED, "few_rows_64x128x256", DECODED_64, MXFP4, (64, 136, 1312), (20, 0), {}),
+    (HOPPER_BLOCK_SCALED, "few_rows_8x128x256", DECODED_8, BFLOAT16_MXFP4, (8, 72, 3328), (0, 0), {}),
     (HOPPER_BLOCK_SCALED, "bfloat16_128x256x64", TWO, MXFP8, (200, 264, 352), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "bfloat16_pingpong_128x128x64", TWO, NVFP4, (200, 264, 192), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "bfloat16_64x64x128", ONE, MXFP8, (72, 72, 96), (126, 0), {"anew": True}),

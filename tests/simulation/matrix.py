@@ -16,11 +16,13 @@ from dataclasses import dataclass
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy comes: for products so small threads only wait
 
 from simulation import (
+    BFLOAT16,
     E2M1,
     E4M3,
     E4M3_SCALE,
     E8M0_SCALE,
     ELEMENTWISE,
+    FLOAT16,
     HOPPER,
     HOPPER_BLOCK_SCALED,
     PORTABLE,
@@ -71,6 +73,10 @@ FORMATS = [
     ((E2M1, E4M3), E8M0_SCALE),
     ((E2M1, E2M1), E8M0_SCALE),
     ((E2M1, E2M1), E4M3_SCALE),
+    ((BFLOAT16, E4M3), E8M0_SCALE),
+    ((BFLOAT16, E2M1), E8M0_SCALE),
+    ((BFLOAT16, E2M1), E4M3_SCALE),
+    ((FLOAT16, E2M1), E4M3_SCALE),
 ]
 
 

@@ -30,7 +30,7 @@ from types_of_csrc import (
 
 PORTABLE, HOPPER, PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED, ELEMENTWISE = range(5)
 TABLES = ("portable", "hopper", "portable block-scaled", "hopper block-scaled", "elementwise")
-E4M3, E2M1 = 4, 6  # DType
+FLOAT16, BFLOAT16, E4M3, E2M1 = 0, 1, 4, 6  # DType
 E8M0_SCALE, E4M3_SCALE = 0, 1  # ScaleType
 
 
@@ -317,15 +317,17 @@ def scaled_operand(
     last: int,
 ) -> tuple[np.ndarray, ctypes.Structure, list]:
     """Codes and scales, and the numbers that they stand for. `wide`: scales of any size, in the rows that may have."""
-    if element == E4M3:
+    if element != E2M1:
         values = integers(random, rows, k)
-        values[1::2] = numbers(random, 4, rows // 2, k)
-        codes = encode(values, 4)
+        values[1::2] = numbers(random, element, rows // 2, k)
+        codes = encode(values, element)
     else:
         nibbles = random.integers(0, 16, (rows, k)).astype(np.uint8)
         values = E2M1_VALUES[nibbles]
         codes = nibbles[:, 0::2] | nibbles[:, 1::2] << 4
     data = simulation.array_of(codes, at_end)
+    if element in (FLOAT16, BFLOAT16):  # without scales
+        return values, STRUCTURES["Scaled"](data.ctypes.data, k, 1, element), [data]
     cols = k // (32 if scale_type == E8M0_SCALE else 16)
     bytes_ = random.integers(-1, 2, (rows, cols))
     bytes_[:, -1:] -= last
@@ -389,7 +391,7 @@ def block_scaled_problem(
     outputs = finish(
         simulation, struct, sums, errors, activation=activation, slope=slope, bias=bias, at_end=at_end, kept=kept
     )
-    names = "*".join({E4M3: "e4m3", E2M1: "e2m1"}[element] for element in elements)
+    names = "*".join({**dict(enumerate(DTYPES)), E4M3: "e4m3", E2M1: "e2m1"}[element] for element in elements)
     text = (
         f"{m} x {n} x {k} {names} by {('e8m0', 'e4m3')[scale_type]} to {DTYPES[out_dtype]}, "
         f"{'packed' if packed else 'flat'} {'wide ' if wide else ''}scales, {activation} {slope}"

@@ -102,21 +102,29 @@ struct Run {
 
 // ---- few rows of a, whose kernels decode the codes themselves ----
 
-// Rows of codes in boxes of `box_bytes` x `box_rows`.
+// Rows of codes, or of elements of 16 bits, in boxes of `box_bytes` x `box_rows`.
 CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& problem, int box_bytes, int box_rows,
                       CUtensorMapSwizzle swizzle) {
-  const auto row_bytes = static_cast<uint64_t>(problem.k / elements_per_byte(operand.dtype));
-  const uint64_t stride = rows > 1 ? static_cast<uint64_t>(operand.stride_mn) : kTmaAlignment;
+  const auto columns = static_cast<uint64_t>(problem.k / elements_per_byte(operand.dtype));
+  const int bytes = info(operand.dtype).bytes;
+  const auto type = bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8;  // or float16: alike
+  const uint64_t stride = rows > 1 ? static_cast<uint64_t>(operand.stride_mn * bytes) : kTmaAlignment;
   // Where k is 0 nothing is read: any address will do.
   const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
   const TensorBox tensor{4,
-                         {std::max<uint64_t>(row_bytes, 1), static_cast<uint64_t>(rows), 1, 1},
-                         {0, row_bytes == 0 ? kTmaAlignment : stride, kTmaAlignment, kTmaAlignment},
-                         {static_cast<uint32_t>(box_bytes), static_cast<uint32_t>(box_rows), 1, 1}};
-  return encode_tensor_map(row_bytes == 0 ? valid : operand.data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, swizzle);
+                         {std::max<uint64_t>(columns, 1), static_cast<uint64_t>(rows), 1, 1},
+                         {0, columns == 0 ? kTmaAlignment : stride, kTmaAlignment, kTmaAlignment},
+                         {static_cast<uint32_t>(box_bytes / bytes), static_cast<uint32_t>(box_rows), 1, 1}};
+  return encode_tensor_map(columns == 0 ? valid : operand.data, type, tensor, swizzle);
 }
 
 KernelHandle<SmallMParams>& small_m_kernel(int config, const SmallMFormat& format) {
+  if (format.is_weight_only()) {
+    if (format.a == kF16) return kernel_of<SmallMKernels<kF16, kE2M1, ScaleType::kE4M3>>(config);
+    if (format.b == kE4M3) return kernel_of<SmallMKernels<kBF16, kE4M3, kE8M0>>(config);
+    return format.scale == kE8M0 ? kernel_of<SmallMKernels<kBF16, kE2M1, kE8M0>>(config)
+                                 : kernel_of<SmallMKernels<kBF16, kE2M1, ScaleType::kE4M3>>(config);
+  }
   if (format.scale == ScaleType::kE4M3) return kernel_of<SmallMKernels<kE2M1, kE2M1, ScaleType::kE4M3>>(config);
   if (format.a == kE4M3)
     return format.b == kE4M3 ? kernel_of<SmallMKernels<kE4M3, kE4M3, kE8M0>>(config)
@@ -130,14 +138,16 @@ void run_small_m(int config, const Problem& problem, const Gpu& gpu, cudaStream_
   const SmallMFormat format = format_of(problem);
   const int tile_m = kBlockScaledConfigs[config].tile.tile_m;
   SmallMParams params;
-  params.map_a = map_codes(problem.a, problem.m, problem, format.line_bytes_a(), tile_m, CU_TENSOR_MAP_SWIZZLE_NONE);
+  params.map_a = map_codes(problem.a, problem.m, problem, format.box_bytes_a(), tile_m,
+                           format.is_weight_only() ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE);
   params.map_b = map_codes(problem.b, problem.n, problem, kSmallMLineBytes, kSmallMTileN, CU_TENSOR_MAP_SWIZZLE_128B);
   params.tiles_n = ceil_divide(problem.n, kSmallMTileN);
   params.blocks = ceil_divide(problem.k, format.stage_k());
   params.splits = small_m_splits(problem, tile_m, gpu);
   params.blocks_per_split = ceil_divide(params.blocks, params.splits);
   params.stages = std::clamp(params.blocks_per_split, 1, small_m_stages(format, tile_m));
-  params.scales_in_blocks = lie_in_blocks(problem.a.scale) && lie_in_blocks(problem.b.scale);
+  params.scales_in_blocks =
+      (format.is_weight_only() || lie_in_blocks(problem.a.scale)) && lie_in_blocks(problem.b.scale);
   params.vector_stores = takes_vector_stores(problem);
   params.problem = scaled_kernel_problem(problem);
   const auto tiles = static_cast<unsigned>(ceil_divide(problem.m, tile_m) * params.tiles_n);

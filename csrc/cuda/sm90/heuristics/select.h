@@ -56,12 +56,10 @@ inline const char* why_not_bf16x6(const Problem& problem, const Gpu& gpu) {
   return why_not_dense(bf16x3_problem(problem, nullptr), gpu);
 }
 
-// Of a product with block scales of which b alone has any: a is multiplied as it is.
-inline const char* why_not_weight_only(Operands operands, const Problem& problem) {
-  if (operands != Operands::kBFloat16 || problem.a.dtype != DType::kBFloat16)
-    return "it does not take `a` of this dtype";
-  if (problem.b.scale.type == ScaleType::kFloat32) return "it does not take float32 scales";
-  if (problem.global_scale_stride != 0) return "it takes one global scale, not one for each row";
+// Of a product whose weight alone is prepared.
+inline const char* why_not_prepared_weight(Operands operands, const Problem& problem) {
+  if (operands != Operands::kBFloat16) return "it does not take `a` of this dtype";
+  if (const char* reason = why_not_weight_only(problem, DType::kBFloat16); reason != nullptr) return reason;
   return why_not_access(true, !wants_copy_of_codes(problem.b, problem.n, problem));
 }
 
@@ -88,7 +86,7 @@ inline const char* why_not_scaled_codes(Operands operands, const Problem& proble
 // Of bfloat16 and a weight of e2m1 with scales of a byte, which is decoded in the main loop.
 inline const char* why_not_fp4_weight(const Problem& problem, const Gpu& gpu) {
   if (!problem.is_weight_only() || problem.b.dtype != DType::kFloat4E2M1) return "it takes a weight of mxfp4 or nvfp4";
-  if (const char* reason = why_not_weight_only(Operands::kBFloat16, problem); reason != nullptr) return reason;
+  if (const char* reason = why_not_weight_only(problem, DType::kBFloat16); reason != nullptr) return reason;
   if (problem.k == 0) return "k is 0";
   const bool reads_b = problem.n == 1 || tma_stride(problem.b.stride_mn);
   const TmaAccess a = tma_access(problem.a, 1, problem.m, problem.k, kElementBytes);
@@ -99,7 +97,7 @@ inline const char* why_not_fp4_weight(const Problem& problem, const Gpu& gpu) {
 // Of block-scaled products whose operands are prepared.
 inline const char* why_not_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
   const char* reason =
-      problem.is_weight_only() ? why_not_weight_only(operands, problem) : why_not_block_scaled(problem);
+      problem.is_weight_only() ? why_not_prepared_weight(operands, problem) : why_not_block_scaled(problem);
   if (reason != nullptr) return reason;
   if (is_by_encoding(operands) && !problem.is_mxfp4()) return "int8 and e5m2 hold mxfp4 alone";
   if (is_by_encoding(operands) && problem.k > kInt8MaxK) return "k is too long for sums in int32";
@@ -231,6 +229,15 @@ constexpr int64_t max_small_m(const Problem& problem) {
   return !is_read || is_wide ? kMaxSmallM : kPreparePaysFromRows - 1;
 }
 
+// Whether few rows of an `a` without scales were measured on hardware beside a prepared weight: until then they run by
+// their configs' numbers alone.
+constexpr bool kWeightOnlySmallMIsMeasured = true;
+
+inline bool is_small_m(const Problem& problem, const Gpu& gpu) {
+  return problem.k > 0 && problem.m <= max_small_m(problem) &&
+         (kWeightOnlySmallMIsMeasured || !problem.is_weight_only()) && why_not_small_m(problem, gpu) == nullptr;
+}
+
 // In shorter sums few products make up for what another loses (docs/block_scaled_on_hopper.md).
 constexpr int64_t kFloat8MinK = 1024;
 
@@ -282,16 +289,16 @@ inline int choose_fp4_weight(const Problem& problem, const Gpu& gpu) {
 
 // As choose_dense; -1 too where the portable kernels are faster.
 inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
+  if (is_small_m(problem, gpu))
+    return cheapest_config(
+        kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kCodes; },
+        [&](const KernelConfig& config) { return small_m_cost(problem.m, config.tile.tile_m); });
   if (problem.is_weight_only()) {
     if (const int config = choose_fp4_weight(problem, gpu); config >= 0) return config;
     const bool runs = problem.k > 0 && why_not_prepared(Operands::kBFloat16, problem, gpu) == nullptr;
     return runs ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
   }
   if (!problem.is_block_scaled()) return choose_scaled_codes(problem, gpu);
-  if (problem.k > 0 && problem.m <= max_small_m(problem) && why_not_small_m(problem, gpu) == nullptr)
-    return cheapest_config(
-        kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kCodes; },
-        [&](const KernelConfig& config) { return small_m_cost(problem.m, config.tile.tile_m); });
   if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
   const bool is_prepared = problem.prepared_b.data != nullptr;
   const bool by_encoding = is_prepared ? problem.prepared_b.form == PreparedForm::kInt8

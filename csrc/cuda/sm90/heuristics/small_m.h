@@ -2,9 +2,9 @@
 // compiler.
 //
 // b's rows are the rows of wgmma's first operand, decoded in registers; a's are its columns, decoded into shared
-// memory. A CTA has 128 rows of b. Its pipeline's stages hold 128 bytes of each of them: two groups of four chunks of
-// sixteen bytes. The CTAs of a cluster share k, and so do a CTA's consumers where there are four of them, taking stages
-// in turn.
+// memory or, where the weight alone has scales, put into the order of b's elements there. A CTA has 128 rows of b. Its
+// pipeline's stages hold 128 bytes of each of them: two groups of four chunks of sixteen bytes. The CTAs of a cluster
+// share k, and so do a CTA's consumers where there are four of them, taking stages in turn.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,8 @@ struct SmallMFormat {
   DType a, b;
   ScaleType scale;
 
-  static constexpr int bits(DType element) { return 8 / elements_per_byte(element); }
+  static constexpr int bits(DType element) { return info(element).bytes * 8 / elements_per_byte(element); }
+  constexpr bool is_weight_only() const { return bits(a) == 16; }
   constexpr bool is_mxfp4() const {
     return a == DType::kFloat4E2M1 && b == DType::kFloat4E2M1 && scale == ScaleType::kE8M0;
   }
@@ -48,6 +49,8 @@ struct SmallMFormat {
   constexpr int scale_blocks() const { return stage_k() / vec() / kScaleBlockCols; }
   // Bytes of one row of a in a stage.
   constexpr int line_bytes_a() const { return stage_k() * bits(a) / 8; }
+  // Of them in a box of TMA, which swizzles no wider ones.
+  constexpr int box_bytes_a() const { return is_weight_only() ? kLineBytes : line_bytes_a(); }
 };
 
 // How codes become elements.
@@ -59,17 +62,17 @@ enum class DecodedAs : int8_t {
 // The parts of a stage, in bytes from its start. The first two are 128-byte swizzled.
 struct SmallMStage {
   int elements_a;  // a in 16 bits, or in 8; b's codes lie before
-  int codes_a;
+  int codes_a;     // of 16 bits: in the same place
   int scales_b, scales_a;
   int factors_b;  // of mxfp4: b's scales as float32
   int bytes;
 
   constexpr SmallMStage(const SmallMFormat& format, int tile_m)
       : elements_a(kSmallMTileN * kSmallMLineBytes),
-        codes_a(elements_a + tile_m * format.stage_k() * kElementBytes),
+        codes_a(elements_a + (format.is_weight_only() ? 0 : tile_m * format.stage_k() * kElementBytes)),
         scales_b(codes_a + tile_m * format.line_bytes_a()),
         scales_a(scales_b + format.scale_blocks() * kScaleBlockBytes),
-        factors_b(scales_a + format.scale_blocks() * kScaleBlockBytes),
+        factors_b(scales_a + (format.is_weight_only() ? 0 : format.scale_blocks() * kScaleBlockBytes)),
         bytes((factors_b + (format.is_mxfp4() ? format.scale_blocks() * kScaleBlockBytes * 4 : 0) + 1023) / 1024 *
               1024) {}
 };
@@ -104,11 +107,11 @@ inline SmallMFormat format_of(const Problem& problem) {
   return {problem.a.dtype, problem.b.dtype, problem.b.scale.type};
 }
 
-// Whether TMA can read rows of codes.
+// Whether TMA can read rows of codes, or of elements of 16 bits.
 inline bool tma_reads_codes(const Operand& operand, int64_t rows, int64_t k) {
-  const int64_t row_bytes = k / elements_per_byte(operand.dtype);
-  const Matrix bytes{operand.data, operand.stride_mn, row_bytes > 1 ? operand.stride_k : 1, 0};
-  return tma_access(bytes, 1, rows, row_bytes, 1).reads_along_k();
+  const int64_t columns = k / elements_per_byte(operand.dtype);
+  const Matrix matrix{operand.data, operand.stride_mn, columns > 1 ? operand.stride_k : 1, 0};
+  return tma_access(matrix, 1, rows, columns, info(operand.dtype).bytes).reads_along_k();
 }
 
 // Whether the scales come as whole blocks of 512 bytes, which can be copied as they are.
@@ -118,8 +121,19 @@ inline bool lie_in_blocks(const Scale& scale) {
          reinterpret_cast<uintptr_t>(scale.data) % 16 == 0;
 }
 
+// Of a product with block scales of which b alone has any: a is multiplied as it is, beside elements of `dtype`.
+inline const char* why_not_weight_only(const Problem& problem, DType dtype) {
+  if (problem.a.dtype != dtype) return "it does not take `a` of this dtype";
+  if (problem.b.scale.type == ScaleType::kFloat32) return "it does not take float32 scales";
+  return problem.global_scale_stride == 0 ? nullptr : "it takes one global scale, not one for each row";
+}
+
 inline const char* why_not_small_m(const Problem& problem, const Gpu& gpu) {
-  if (const char* reason = why_not_block_scaled(problem); reason != nullptr) return reason;
+  // float16 holds elements of nvfp4 alone.
+  const DType dtype = problem.a.dtype == DType::kFloat16 && problem.b.scale.type == ScaleType::kE4M3 ? DType::kFloat16
+                                                                                                     : DType::kBFloat16;
+  const char* reason = problem.is_weight_only() ? why_not_weight_only(problem, dtype) : why_not_block_scaled(problem);
+  if (reason != nullptr) return reason;
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   constexpr int64_t limit = (int64_t{1} << 31) - (1 << 16);  // of TMA's coordinates, with what tiles reach past the end
   if (problem.m >= limit || problem.n >= limit || problem.k >= limit) return "a size is near 2^31 or above it";

@@ -120,21 +120,18 @@ constexpr KernelConfig with_factors(const char* name, const char* fp8_name) {
   const bool promoted = like.operands == Operands::kFp8Promoted;
   KernelConfig config{name, promoted ? Operands::kFp8RowsPromoted : Operands::kFp8Rows, like.tile, 1, 1, like.cost};
   config.tile.has_factors = true;
-  config.measured = false;
   return config;
 }
 constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name) {
   const KernelConfig& like = kFp8Configs[config_named(kFp8Configs, fp8_name)];
-  KernelConfig config{name, Operands::kFp8Blocks, like.tile, 1, 1, like.cost};
-  config.measured = false;
-  return config;
+  return {name, Operands::kFp8Blocks, like.tile, 1, 1, like.cost};
 }
 
 // Of bfloat16 and a weight of e2m1: per_k is nearly that of dense products of the same tile.
 constexpr KernelConfig decoded_weight(const char* name, int tile_m, float per_k) {
   TileConfig tile{Family::kSwapAb, tile_m, 128, 64, 2, 16, tile_m == 256};
   tile.decodes_b = true;
-  return {name, Operands::kFp4Weight, tile, 1, 1, {6000.0f, 800.0f, per_k, 4000.0f}, -1, false};
+  return {name, Operands::kFp4Weight, tile, 1, 1, {6000.0f, 800.0f, per_k, 4000.0f}};
 }
 
 // Block-scaled products. int8's numbers were set after products on an H200, like those of kFp8Configs: no script fits
@@ -172,11 +169,11 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     with_factors("sm90_scaled_fp8_fast_pingpong_128x128x128", "sm90_fp8_fast_pingpong_128x128x128"),
     with_factors("sm90_scaled_fp8_fast_64x128x256", "sm90_fp8_fast_64x128x256"),
     with_factors("sm90_scaled_fp8_fast_64x64x256", "sm90_fp8_fast_64x64x256"),
-    {"sm90_scaled_int8_pingpong_128x192x128", Operands::kInt8Rows, {Family::kPingpong,    128, 192, 128, 2, 16, true,  1, true}, 1, 1, {7737.9f, 211.2f,  3.83f, 3300.0f}, -1, false},
-    {"sm90_scaled_int8_pingpong_128x160x128", Operands::kInt8Rows, {Family::kPingpong,    128, 160, 128, 2, 16, true,  1, true}, 1, 1, {7900.0f, 290.0f,   3.2f, 3300.0f}, -1, false},
-    {"sm90_scaled_int8_128x128x128",          Operands::kInt8Rows, {Family::kCooperative, 128, 128, 128, 2, 16, false, 1, true}, 1, 1, {3927.0f,  38.4f,  2.83f, 3300.0f}, -1, false},
-    {"sm90_scaled_int8_64x128x256",           Operands::kInt8Rows, {Family::kCooperative,  64, 128, 256, 1, 16, false, 1, true}, 1, 1, {3729.1f, 327.8f, 1.575f, 2635.0f}, -1, false},
-    {"sm90_scaled_int8_64x64x256",            Operands::kInt8Rows, {Family::kCooperative,  64,  64, 256, 1, 16, false, 1, true}, 1, 1, {3740.9f, 149.9f,  1.05f, 2774.0f}, -1, false},
+    {"sm90_scaled_int8_pingpong_128x192x128", Operands::kInt8Rows, {Family::kPingpong,    128, 192, 128, 2, 16, true,  1, true}, 1, 1, {7737.9f, 211.2f,  3.83f, 3300.0f}},
+    {"sm90_scaled_int8_pingpong_128x160x128", Operands::kInt8Rows, {Family::kPingpong,    128, 160, 128, 2, 16, true,  1, true}, 1, 1, {7900.0f, 290.0f,   3.2f, 3300.0f}},
+    {"sm90_scaled_int8_128x128x128",          Operands::kInt8Rows, {Family::kCooperative, 128, 128, 128, 2, 16, false, 1, true}, 1, 1, {3927.0f,  38.4f,  2.83f, 3300.0f}},
+    {"sm90_scaled_int8_64x128x256",           Operands::kInt8Rows, {Family::kCooperative,  64, 128, 256, 1, 16, false, 1, true}, 1, 1, {3729.1f, 327.8f, 1.575f, 2635.0f}},
+    {"sm90_scaled_int8_64x64x256",            Operands::kInt8Rows, {Family::kCooperative,  64,  64, 256, 1, 16, false, 1, true}, 1, 1, {3740.9f, 149.9f,  1.05f, 2774.0f}},
     with_block_factors("sm90_scaled_fp8_blocks_192x128x128", "sm90_fp8_192x128x128"),
     with_block_factors("sm90_scaled_fp8_blocks_128x128x128", "sm90_fp8_128x128x128"),
     with_block_factors("sm90_scaled_fp8_blocks_64x128x128", "sm90_fp8_64x128x128"),

@@ -96,6 +96,7 @@ void launch(KernelHandle<Params>& kernel, dim3 grid, int threads, int shared_byt
 // kernel is the set's. Sets are instantiated in instances/ ----
 
 constexpr DType kE4M3 = DType::kFloat8E4M3, kE5M2 = DType::kFloat8E5M2, kE2M1 = DType::kFloat4E2M1;
+constexpr DType kF16 = DType::kFloat16, kBF16 = DType::kBFloat16;
 constexpr ScaleType kE8M0 = ScaleType::kE8M0;
 
 template <typename Params_, int kCount>

@@ -109,7 +109,7 @@ struct SmallMParams {
   int blocks;             // of k, a stage each
   int blocks_per_split;   // the last splits may have fewer, or none
   int splits;             // CTAs of a cluster
-  bool scales_in_blocks;  // of both operands: TMA copies them; else threads do
+  bool scales_in_blocks;  // of all operands that have any: TMA copies them; else threads do
   bool vector_stores;     // four neighbouring columns of the output can be stored at once
   ScaledKernelProblem problem;
 };

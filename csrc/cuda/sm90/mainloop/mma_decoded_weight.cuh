@@ -6,13 +6,11 @@
 // Every decoded number is exact in bfloat16, whatever its scale.
 #pragma once
 
-#include <cuda_fp8.h>
+#include <cuda_bf16.h>
 
 #include <cstdint>
 #include <type_traits>
 
-#include "core/small_floats.h"
-#include "cuda/common/decode.cuh"
 #include "cuda/common/pipeline.cuh"
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/convert.cuh"
@@ -20,45 +18,11 @@
 #include "cuda/ptx/wgmma.cuh"
 #include "cuda/sm90/epilogue/accumulator_scale.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/layout/moved_scale.cuh"
 #include "cuda/sm90/layout/operand_tile.h"
 #include "cuda/sm90/mainloop/kernel.cuh"
 
 namespace tileon::sm90 {
-
-// ---- scales. A code's bits in the place of bfloat16's are 2^-126 times the code: that comes back with the scale ----
-
-template <ScaleType kScale>
-struct DecodedScale;
-
-template <>
-struct DecodedScale<ScaleType::kE8M0> {
-  // A power of two above this and 2^126 are together more than bfloat16 holds.
-  static constexpr uint32_t kMaxAtOnce = 128;
-  static constexpr bool kHasRest = true;
-  static constexpr float kLacked = 1.0f;
-
-  // What both numbers of a pair are multiplied by: first up to that, then by what is left of the scale.
-  static __device__ __forceinline__ uint32_t first(uint32_t byte) {
-    return min(byte, kMaxAtOnce) * 0x00800080 + 126 * 0x00800080;
-  }
-  static __device__ __forceinline__ uint32_t rest(uint32_t byte) {
-    const uint32_t power = byte == kE8M0NaN ? 0x7fc0 : (max(byte, kMaxAtOnce) - kMaxAtOnce + 127) << 7;
-    return power * 0x10001;
-  }
-};
-
-template <>
-struct DecodedScale<ScaleType::kE4M3> {
-  // Scales up to 448 times 2^119: the sums lack 2^7.
-  static constexpr bool kHasRest = false;
-  static constexpr float kLacked = 0x1p7f;
-
-  static __device__ __forceinline__ uint32_t first(uint32_t byte) {
-    const __half scale = __half(__nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(byte), __NV_E4M3));
-    return ptx::prmt(__float_as_uint(__half2float(scale) * 0x1p119f), 0, 0x3232);
-  }
-  static __device__ __forceinline__ uint32_t rest(uint32_t) { return 0; }
-};
 
 // The AccumulatorScale: the scales of a thread's two rows of the weight, and the global scale.
 template <ScaleType kScale, typename Out_>
@@ -113,11 +77,12 @@ class WeightScale {
   template <typename Shared, int kBlocks, int kCount>
   __device__ __forceinline__ PlainResults<kBlocks, kCount> results(const Params& params, const Shared&, int,
                                                                    float (&sums)[kBlocks][kCount]) const {
-    if (DecodedScale<kScale>::kLacked != 1.0f) {
+    constexpr float lacked = MovedScale<__nv_bfloat16, kScale>::kLackedFactor;
+    if (lacked != 1.0f) {
 #pragma unroll
       for (auto& block : sums)
 #pragma unroll
-        for (float& sum : block) sum *= DecodedScale<kScale>::kLacked;
+        for (float& sum : block) sum *= lacked;
     }
     multiply_all(sums, params.global_scale);
     return {sums};
@@ -140,7 +105,7 @@ class DecodedWeightMainLoop {
   using TileA = typename Kernel::TileA;
   using Scale = typename Kernel::AccumulatorScale;
   using Words = typename Scale::Words;
-  using Decoded = DecodedScale<Scale::type>;
+  using RowScale = MovedScale<__nv_bfloat16, Scale::type>;
   static constexpr int kChunkK = 32;  // of sixteen bytes of codes: two steps of wgmma
   static_assert(Kernel::swapped && Kernel::row_blocks == 1 && !Kernel::ping_pong);
   static_assert(Kernel::config.block_k == Scale::kBlockK && Kernel::TileB::line_bytes == 2 * kChunkBytes);
@@ -181,20 +146,13 @@ class DecodedWeightMainLoop {
   }
 
   // A row's scale of a step of k.
-  struct StepScale {
-    uint32_t first, rest;
+  static __device__ __forceinline__ RowScale scale_of(uint32_t word, int step) {
+    return RowScale(word >> 8 * (step * kMmaK / vec_of(Scale::type)) & 0xff);
+  }
 
-    __device__ __forceinline__ StepScale(uint32_t word, int step) {
-      const uint32_t byte = word >> 8 * (step * kMmaK / vec_of(Scale::type)) & 0xff;
-      first = Decoded::first(byte);
-      rest = Decoded::rest(byte);
-    }
-  };
-
-  static __device__ __forceinline__ uint32_t decode(uint32_t word, const StepScale& scale) {
-    const uint32_t byte = ptx::prmt(word, 0, 0x4440 | threadIdx.x % 4);
-    const uint32_t pair = multiply_pair(move_pair(byte), scale.first);
-    return Decoded::kHasRest ? multiply_pair(pair, scale.rest) : pair;
+  // Of a word of a row's codes the pair that is this thread's.
+  static __device__ __forceinline__ uint32_t decode(uint32_t word, const RowScale& scale) {
+    return scale.multiply_rest(scale.multiply(move_pair(ptx::prmt(word, 0, 0x4440 | threadIdx.x % 4))));
   }
 
   // `behind` is called when all products before this stage's are done.
@@ -211,7 +169,8 @@ class DecodedWeightMainLoop {
       uint32_t fragments[2][4];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const StepScale of_low(words.of_row[0], 2 * chunk + i), of_high(words.of_row[1], 2 * chunk + i);
+        const RowScale of_low = scale_of(words.of_row[0], 2 * chunk + i);
+        const RowScale of_high = scale_of(words.of_row[1], 2 * chunk + i);
         fragments[i][0] = decode(low[2 * i], of_low);
         fragments[i][1] = decode(high[2 * i], of_high);
         fragments[i][2] = decode(low[2 * i + 1], of_low);

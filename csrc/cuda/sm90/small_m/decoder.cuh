@@ -1,5 +1,5 @@
-// The decoders: four warps that turn a's codes into elements in shared memory, where wgmma reads them, and for e5m2 b's
-// scales into factors.
+// The decoders: four warps that turn a's codes into elements in shared memory, where wgmma reads them, or put elements
+// that lie there into another order; and for e5m2 b's scales into factors.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,10 @@ class Decoder {
   static constexpr int kColsPerStage = Kernel::format.scale_blocks() * kScaleBlockCols;
   static constexpr int kRowStep = 8 * kDecoderWarps / kGroupsPerStage;  // from one of a warp's eights to its next
   static constexpr int kCount = Kernel::tile_m > kRowStep ? Kernel::tile_m / kRowStep : 1;
+  static constexpr bool kWeightOnly = Kernel::format.is_weight_only();
+  // Where a chunk of 16 bits is half a line, half of a row's threads take its eights in another order, each two from
+  // where it is: then any eight threads that read at once, of two rows, meet all banks.
+  static constexpr int kApart = kWeightOnly && Chunk::kEights == 4 ? 2 : 0;
   static_assert(kRowStep == 16 && kDecoderWarps % kGroupsPerStage == 0 && kDecoderWarps * 32 == kSmallMTileN);
 
  public:
@@ -39,7 +43,11 @@ class Decoder {
     row_ = row;
     has_rows_ = row < Kernel::tile_m;
     rows_left_ = static_cast<int>(min(params.problem.m - m_begin, int64_t{Kernel::tile_m})) - row;
-    codes_ = Kernel::stage.codes_a + row * Kernel::format.line_bytes_a() + chunk * Chunk::kWords * 4;
+    if constexpr (kWeightOnly) {
+      codes_ = Kernel::stage.codes_a + row * kLineBytes + first_eight(chunk);
+    } else {
+      codes_ = Kernel::stage.codes_a + row * Kernel::format.line_bytes_a() + chunk * Chunk::kWords * 4;
+    }
     col_ = chunk * Kernel::format.chunk() / Kernel::format.vec();
     scales_ = Kernel::stage.scales_a + scale_offset(m_begin + row, col_);
     elements_ = Kernel::stage.elements_a + row * kLineBytes;
@@ -60,7 +68,11 @@ class Decoder {
       const uint32_t stage = shared_.pipeline.data(at.stage);
       if (!params_.scales_in_blocks) copy_scales(stage, block);
       const int cols = static_cast<int>(params_.problem.k / Kernel::format.vec()) - block * kColsPerStage;
-      if (has_rows_) lost |= decode_stage<kAs>(stage, cols);
+      if constexpr (kWeightOnly) {
+        if (has_rows_) reorder_stage(stage);
+      } else {
+        if (has_rows_) lost |= decode_stage<kAs>(stage, cols);
+      }
       if constexpr (kAs == DecodedAs::kE5M2) any_extreme |= write_factors(stage, cols);
       ptx::fence_proxy_async();
       ptx::mbarrier_arrive(shared_.pipeline.full(at.stage));
@@ -100,12 +112,41 @@ class Decoder {
     return lost;
   }
 
+  // Elements of 16 bits change their order where they are: the four threads of a row have read a group of it before any
+  // of them writes there.
+  __device__ __forceinline__ void reorder_stage(uint32_t stage) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const uint32_t rows = stage + i * kRowStep * kLineBytes;
+      Chunk chunk;
+#pragma unroll
+      for (int eight = 0; eight < Chunk::kEights; ++eight) {
+        uint32_t words[4];
+        ptx::load_shared_words(words, (rows + codes_) ^ (eight * kChunkBytes));
+#pragma unroll
+        for (int j = 0; j < 4; ++j) chunk.codes[eight * 4 + j] = words[j];
+      }
+      __syncwarp();
+      store(rows + elements_, chunk);
+    }
+  }
+
+  // Where a chunk's eights lie in the stage, from their row in its first panel on: this one, of `chunk`'s first eight
+  // or kApart from it, and the others an exclusive-or away.
+  static __device__ __forceinline__ int first_eight(int chunk) {
+    constexpr int eights_per_line = kLineBytes / kChunkBytes;
+    const int eight = chunk * Chunk::kEights;
+    return eight / eights_per_line * Kernel::TileA::panel_bytes +
+           static_cast<int>(first_chunk() ^ ((eight % eights_per_line ^ (chunk & kApart)) * kChunkBytes));
+  }
+
   // wgmma's k is in another order than memory's: a thread of b's has one chunk of a row, so the k of four threads lie a
   // chunk apart. Of a step's sixteen k each thread gives two to the first eight, and two to the last eight.
   __device__ __forceinline__ void store(uint32_t line, const Chunk& chunk) const {
     constexpr int steps_per_line = kLineBytes / (kMmaK * kElementBytes);
     const uint32_t elements = line + group_ * Kernel::TileA::offset(0, Kernel::steps) + first_chunk() + t_ * 4;
-    const bool any_large = __any_sync(0xffffffffu, chunk.has_large_scale());
+    const bool any_large = !kWeightOnly && __any_sync(0xffffffffu, chunk.has_large_scale());
+    const int apart = (t_ & kApart) * 2 / steps_per_line;  // in lines
 #pragma unroll
     for (int i = 0; i < Chunk::kEights; ++i) {
       uint4 eight = chunk.decode(i);
@@ -115,7 +156,8 @@ class Decoder {
       for (int j = 0; j < 4; ++j) {
         const int step = i * 2 + j / 2, chunk_of_line = step % steps_per_line * 2 + j % 2;
         ptx::store_shared_4(
-            (elements ^ (chunk_of_line * kChunkBytes)) + step / steps_per_line * Kernel::TileA::panel_bytes, pairs[j]);
+            (elements ^ (chunk_of_line * kChunkBytes)) + (step / steps_per_line ^ apart) * Kernel::TileA::panel_bytes,
+            pairs[j]);
       }
     }
   }
@@ -165,7 +207,7 @@ class Decoder {
   // Scales that do not lie in blocks: a row for each thread.
   __device__ __forceinline__ void copy_scales(uint32_t stage, int block) const {
     const int row = static_cast<int>(threadIdx.x % (kDecoderWarps * 32));
-    if (row < Kernel::tile_m)
+    if (!kWeightOnly && row < Kernel::tile_m)
       copy_row(params_.problem.a, params_.problem.m, m_begin_ + row, block, stage + Kernel::stage.scales_a);
     copy_row(params_.problem.b, params_.problem.n, n_begin_ + row, block, stage + Kernel::stage.scales_b);
     ptx::barrier_sync(kDecoders, kDecoderWarps * 32);

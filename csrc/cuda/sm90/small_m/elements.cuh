@@ -2,7 +2,7 @@
 // as long as both operands have it.
 //
 // Every number is exact. Elements are bfloat16, which has float32's range (common/decode.cuh says where it does
-// not suffice), and of nvfp4, whose scales span little, float16: one multiplication less.
+// not suffice), and of nvfp4, whose scales span little, float16, unless it is beside bfloat16: less work for a scale.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,11 +17,14 @@
 #include "cuda/ptx/convert.cuh"
 #include "cuda/sm90/heuristics/small_m.h"
 #include "cuda/sm90/layout/encoding.h"
+#include "cuda/sm90/layout/moved_scale.cuh"
 
 namespace tileon::sm90 {
 
-template <ScaleType kScale>
-using ElementOf = std::conditional_t<kScale == ScaleType::kE4M3, __half, __nv_bfloat16>;
+// Of the operands a and b; symmetric.
+template <DType kA, DType kB, ScaleType kScale>
+using ElementOf = std::conditional_t<kScale == ScaleType::kE4M3 && kA != DType::kBFloat16 && kB != DType::kBFloat16,
+                                     __half, __nv_bfloat16>;
 
 // ---- e2m1: sign, exponent and mantissa moved to where the element has its own, subnormals included ----
 
@@ -41,72 +44,18 @@ __device__ __forceinline__ uint4 move_e2m1_to_float16(uint32_t codes) {
   return {ptx::prmt(even, 0, 0x1404), ptx::prmt(even, 0, 0x3424), ptx::prmt(odd, 0, 0x1404), ptx::prmt(odd, 0, 0x3424)};
 }
 
-// What moved codes are multiplied by.
-template <ScaleType kScale>
-class MovedScale;
-
-// 2^126 times a power of two may be more than bfloat16 holds, so that it takes two multiplications where the scale is
-// above 2.
-template <>
-class MovedScale<ScaleType::kE8M0> {
-  static constexpr uint32_t kMaxAtOnce = 128;
-
- public:
-  __device__ __forceinline__ explicit MovedScale(uint32_t byte)
-      : first_(min(byte, kMaxAtOnce) * 0x00800080 + 126 * 0x00800080), byte_(byte) {}
-
-  __device__ __forceinline__ bool is_large() const { return byte_ > kMaxAtOnce; }
-  __device__ __forceinline__ uint32_t multiply(uint32_t pair) const { return multiply_pair(pair, first_); }
-  // What is left where a scale is large.
-  __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const {
-    const uint32_t rest = byte_ == kE8M0NaN ? 0x7fc0 : (max(byte_, kMaxAtOnce) - kMaxAtOnce + 127) << 7;
-    return multiply_pair(pair, ptx::prmt(rest, 0, 0x1010));
-  }
-
- private:
-  uint32_t first_, byte_;
-};
-
-// 2^7 times a scale, the most that float16 holds of every scale. Products are aligned by the exponents of their
-// elements, where a subnormal element counts as 2^-14: a sum loses the bits by which an element lies below 2^-14.
-// Elements under scales from 2^-6 on lose none, others at most three.
-template <>
-class MovedScale<ScaleType::kE4M3> {
- public:
-  static constexpr float kFactor = 0x1p7f;
-  static_assert(kE4M3Max * kFactor <= 65504.0f && 0.5f * kE4M3MinNormal * kFactor * 0x1p-14f >= 0x1p-14f);
-
-  __device__ __forceinline__ explicit MovedScale(uint32_t byte)
-      : pair_(__hmul2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(byte * 0x0101), __NV_E4M3),
-                      __float2half2_rn(kFactor))) {}
-
-  __device__ __forceinline__ bool is_large() const { return false; }
-  __device__ __forceinline__ uint32_t multiply(uint32_t pair) const {
-    const __half2 product = __hmul2(*reinterpret_cast<const __half2*>(&pair), pair_);
-    return *reinterpret_cast<const uint32_t*>(&product);
-  }
-  __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const { return pair; }
-
- private:
-  __half2 pair_;
-};
-
-// The factor that elements of float16 lack.
-template <ScaleType kScale>
-constexpr float kMovedFactor = kScale == ScaleType::kE4M3 ? 0x1p14f / MovedScale<ScaleType::kE4M3>::kFactor : 1.0f;
-
-template <ScaleType kScale>
+template <typename Element>
 __device__ __forceinline__ uint4 move_e2m1(uint32_t codes) {
-  return kScale == ScaleType::kE4M3 ? move_e2m1_to_float16(codes) : move_e2m1_to_bfloat16(codes);
+  return std::is_same_v<Element, __half> ? move_e2m1_to_float16(codes) : move_e2m1_to_bfloat16(codes);
 }
 
-template <ScaleType kScale>
-__device__ __forceinline__ uint4 multiply(const MovedScale<kScale>& scale, const uint4& pairs) {
+template <typename Scale>
+__device__ __forceinline__ uint4 multiply(const Scale& scale, const uint4& pairs) {
   return {scale.multiply(pairs.x), scale.multiply(pairs.y), scale.multiply(pairs.z), scale.multiply(pairs.w)};
 }
 
-template <ScaleType kScale>
-__device__ __forceinline__ uint4 multiply_rest(const MovedScale<kScale>& scale, const uint4& pairs) {
+template <typename Scale>
+__device__ __forceinline__ uint4 multiply_rest(const Scale& scale, const uint4& pairs) {
   return {scale.multiply_rest(pairs.x), scale.multiply_rest(pairs.y), scale.multiply_rest(pairs.z),
           scale.multiply_rest(pairs.w)};
 }
@@ -123,16 +72,32 @@ __device__ __forceinline__ uint4 scaled_e4m3(uint32_t first, uint32_t second, ui
   return elements[0];
 }
 
-// ---- a chunk of either ----
+// ---- 16 bits ----
+
+// Eight elements. Those of a pair are neighbours or, beside an operand of e2m1, as move_e2m1 has them.
+template <typename Element, bool kBesideE2M1>
+__device__ __forceinline__ uint4 in_pairs(const uint32_t* eight) {
+  const auto even = [&](int i, int j) { return ptx::prmt(eight[i], eight[j], 0x5410); };
+  const auto odd = [&](int i, int j) { return ptx::prmt(eight[i], eight[j], 0x7632); };
+  if (!kBesideE2M1) return {eight[0], eight[1], eight[2], eight[3]};
+  if (std::is_same_v<Element, __half>) return {even(0, 1), even(2, 3), odd(0, 1), odd(2, 3)};
+  return {even(0, 2), odd(0, 2), even(1, 3), odd(1, 3)};
+}
+
+// ---- a chunk of any ----
 
 // What goes with sixteen bytes of b: chunk() elements (heuristics/small_m.h) of one operand, and their scales.
 template <DType kElement, DType kOther, ScaleType kScale, int kElements>
 class Chunk {
+  using Element = ElementOf<kElement, kOther, kScale>;
+  using Scale = MovedScale<Element, kScale>;
+
  public:
   static constexpr int kWords = kElements * SmallMFormat::bits(kElement) / 32;
   static constexpr int kEights = kElements / 8;
   static constexpr int kScales = kElements > vec_of(kScale) ? kElements / vec_of(kScale) : 1;
   static constexpr bool has_e2m1 = kElement == DType::kFloat4E2M1 || kOther == DType::kFloat4E2M1;
+  static constexpr float kLackedFactor = kElement == DType::kFloat4E2M1 ? Scale::kLackedFactor : 1.0f;
 
   uint32_t codes[kWords];
   uint32_t scales[kScales];
@@ -155,7 +120,7 @@ class Chunk {
     bool any = false;
     if constexpr (kElement == DType::kFloat4E2M1) {
 #pragma unroll
-      for (const uint32_t scale : scales) any |= MovedScale<kScale>(scale).is_large();
+      for (const uint32_t scale : scales) any |= Scale(scale).is_large();
     }
     return any;
   }
@@ -164,8 +129,10 @@ class Chunk {
   __device__ __forceinline__ uint4 decode(int i) const {
     if constexpr (kElement == DType::kFloat8E4M3) {
       return scaled_e4m3<has_e2m1>(codes[2 * i], codes[2 * i + 1], scales[0]);
+    } else if constexpr (SmallMFormat::bits(kElement) == 16) {
+      return in_pairs<Element, has_e2m1>(codes + 4 * i);
     } else {
-      return multiply(scale_of(i), move_e2m1<kScale>(codes[i]));
+      return multiply(scale_of(i), move_e2m1<Element>(codes[i]));
     }
   }
 
@@ -175,9 +142,7 @@ class Chunk {
   }
 
  private:
-  __device__ __forceinline__ MovedScale<kScale> scale_of(int i) const {
-    return MovedScale<kScale>(scales[i * kScales / kEights]);
-  }
+  __device__ __forceinline__ Scale scale_of(int i) const { return Scale(scales[i * kScales / kEights]); }
 };
 
 // ---- mxfp4 by way of e5m2: half the decoding, and exact too ----

@@ -338,7 +338,8 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
   };
 
   constexpr DecodedAs first = Kernel::format.is_mxfp4() ? DecodedAs::kE5M2 : DecodedAs::k16Bits;
-  float factor = Kernel::format.is_mxfp4() ? kFloat8Factor : kMovedFactor<Kernel::scale> * kMovedFactor<Kernel::scale>;
+  float factor =
+      Kernel::format.is_mxfp4() ? kFloat8Factor : Kernel::ChunkA::kLackedFactor * Kernel::ChunkB::kLackedFactor;
   uint32_t lost = multiply(std::integral_constant<DecodedAs, first>(), 1, 0);
   if constexpr (first == DecodedAs::kE5M2) {
     if ((lost & Losses::kMaybe) != 0) {

@@ -68,6 +68,29 @@ class ScaledBlock {
   uint32_t scale_;
 };
 
+// Of a row without scales, which loses nothing.
+template <>
+class ScaledBlock<DType::kBFloat16> {
+ public:
+  __device__ __forceinline__ ScaledBlock(const ScaledKernelOperand& operand, int64_t row, int64_t block)
+      : pairs_(reinterpret_cast<const uint2*>(static_cast<const __nv_bfloat16*>(operand.data) +
+                                              row * operand.stride_row + block * vec_of(ScaleType::kE8M0))) {}
+
+  __device__ __forceinline__ bool is_tiny() const { return false; }
+  __device__ __forceinline__ bool has_nan() const { return false; }
+
+  __device__ __forceinline__ void load_four(int i, float (&exact)[4]) const {
+    const uint32_t words[2] = {pairs_[i].x, pairs_[i].y};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) exact[j] = float_of(j % 2 == 0 ? words[j / 2] << 16 : words[j / 2] & 0xffff0000);
+  }
+
+  __device__ __forceinline__ float rounded(float exact) const { return exact; }
+
+ private:
+  const uint2* pairs_;  // two of them
+};
+
 template <typename Kernel>
 class LostBlocks {
   static constexpr int kVec = Kernel::format.vec();

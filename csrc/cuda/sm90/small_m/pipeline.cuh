@@ -88,7 +88,7 @@ struct SmallMTypes {
   static constexpr int threads = small_m_threads(kTileM);
   static constexpr int first_decoder = consumers * 4;  // warps: consumers, decoders, the producer
   static constexpr int producer_warp = first_decoder + kDecoderWarps;
-  using Element = ElementOf<kScale>;  // as multiplied
+  using Element = ElementOf<kA, kB, kScale>;  // as multiplied
   using ChunkA = Chunk<kA, kB, kScale, format.chunk()>;
   using ChunkB = Chunk<kB, kA, kScale, format.chunk()>;
   static constexpr int steps = format.chunk() * kChunksPerGroup / kMmaK;  // of wgmma, in a group
@@ -96,7 +96,7 @@ struct SmallMTypes {
   static constexpr bool may_lose = has_e4m3 || format.is_mxfp4();  // something of some numbers
   using TileA = OperandTile<kTileM, format.stage_k(), Major::kK>;
   using TileA8 = OperandTile<kTileM, format.stage_k(), Major::kK, 1>;
-  static_assert(TileA::bytes == stage.codes_a - stage.elements_a);
+  static_assert(TileA::bytes == (format.is_weight_only() ? stage.scales_b : stage.codes_a) - stage.elements_a);
   using Sums = float[kTileM / 2];
   // A consumer gives a stage back when it has begun the next one that is its own.
   static_assert(small_m_stages(format, kTileM) >= 2 * parts);
@@ -168,11 +168,21 @@ class SmallMProducer {
     const int scale_bytes = bytes_of_scales(block);
     ptx::mbarrier_arrive_expect_tx(full, kSmallMTileN * kSmallMLineBytes);
     ptx::tma_load_4d(stage, params_.map_b, full, block * kSmallMLineBytes, n_begin_, 0, 0);
-    ptx::mbarrier_arrive_expect_tx(landed, Kernel::tile_m * Kernel::format.line_bytes_a() + 2 * scale_bytes);
+    constexpr int operands_with_scales = Kernel::format.is_weight_only() ? 1 : 2;
+    const int landing = Kernel::tile_m * Kernel::format.line_bytes_a() + operands_with_scales * scale_bytes;
+    ptx::mbarrier_arrive_expect_tx(landed, landing);
     load_scales(params_.problem.b, stage + Kernel::stage.scales_b, landed, n_begin_, block, scale_bytes);
-    ptx::tma_load_4d(stage + Kernel::stage.codes_a, params_.map_a, landed, block * Kernel::format.line_bytes_a(),
-                     m_begin_, 0, 0);
-    load_scales(params_.problem.a, stage + Kernel::stage.scales_a, landed, m_begin_, block, scale_bytes);
+    if constexpr (Kernel::format.is_weight_only()) {
+      using TileA = typename Kernel::TileA;
+#pragma unroll
+      for (int i = 0; i < TileA::panels; ++i)
+        ptx::tma_load_4d(stage + Kernel::stage.codes_a + i * TileA::panel_bytes, params_.map_a, landed,
+                         (block * TileA::panels + i) * TileA::panel, m_begin_, 0, 0);
+    } else {
+      ptx::tma_load_4d(stage + Kernel::stage.codes_a, params_.map_a, landed, block * Kernel::format.line_bytes_a(),
+                       m_begin_, 0, 0);
+      load_scales(params_.problem.a, stage + Kernel::stage.scales_a, landed, m_begin_, block, scale_bytes);
+    }
   }
 
   // Of a block of k of 128 rows, where TMA copies them.

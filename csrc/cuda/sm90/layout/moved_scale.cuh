@@ -1,0 +1,92 @@
+// The scales of e2m1 codes whose bits were moved to where an element of 16 bits has its own: the moved code is the
+// element times a small power of two, which comes back with the scale. Every product is exact.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <cstdint>
+
+#include "core/small_floats.h"
+#include "cuda/common/decode.cuh"
+#include "cuda/ptx/convert.cuh"
+
+namespace tileon::sm90 {
+
+// What moved codes are multiplied by, and the factor that the elements then lack.
+template <typename Element, ScaleType kScale>
+class MovedScale;
+
+// 2^126 times a power of two may be more than bfloat16 holds, so that it takes two multiplications where the scale is
+// above 2.
+template <>
+class MovedScale<__nv_bfloat16, ScaleType::kE8M0> {
+  static constexpr uint32_t kMaxAtOnce = 128;
+
+ public:
+  static constexpr float kLackedFactor = 1.0f;
+
+  __device__ __forceinline__ explicit MovedScale(uint32_t byte)
+      : first_(min(byte, kMaxAtOnce) * 0x00800080 + 126 * 0x00800080), byte_(byte) {}
+
+  __device__ __forceinline__ bool is_large() const { return byte_ > kMaxAtOnce; }
+  __device__ __forceinline__ uint32_t multiply(uint32_t pair) const { return multiply_pair(pair, first_); }
+  // What is left where a scale is large.
+  __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const {
+    const uint32_t rest = byte_ == kE8M0NaN ? 0x7fc0 : (max(byte_, kMaxAtOnce) - kMaxAtOnce + 127) << 7;
+    return multiply_pair(pair, ptx::prmt(rest, 0, 0x1010));
+  }
+
+ private:
+  uint32_t first_, byte_;
+};
+
+// 2^7 times a scale, the most that float16 holds of every scale. Products are aligned by the exponents of their
+// elements, where a subnormal element counts as 2^-14: a sum loses the bits by which an element lies below 2^-14.
+// Elements under scales from 2^-6 on lose none, others at most three.
+template <>
+class MovedScale<__half, ScaleType::kE4M3> {
+ public:
+  static constexpr float kFactor = 0x1p7f, kLackedFactor = 0x1p14f / kFactor;
+  static_assert(kE4M3Max * kFactor <= 65504.0f && 0.5f * kE4M3MinNormal * kFactor * 0x1p-14f >= 0x1p-14f);
+
+  __device__ __forceinline__ explicit MovedScale(uint32_t byte)
+      : pair_(__hmul2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(byte * 0x0101), __NV_E4M3),
+                      __float2half2_rn(kFactor))) {}
+
+  __device__ __forceinline__ bool is_large() const { return false; }
+  __device__ __forceinline__ uint32_t multiply(uint32_t pair) const {
+    const __half2 product = __hmul2(*reinterpret_cast<const __half2*>(&pair), pair_);
+    return *reinterpret_cast<const uint32_t*>(&product);
+  }
+  __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const { return pair; }
+
+ private:
+  __half2 pair_;
+};
+
+// 2^119 times a scale, the most that bfloat16 holds of every scale: one multiplication, whose products of six bits are
+// exact and never subnormal.
+template <>
+class MovedScale<__nv_bfloat16, ScaleType::kE4M3> {
+ public:
+  static constexpr float kFactor = 0x1p119f, kLackedFactor = 0x1p126f / kFactor;
+  static_assert(kE4M3Max <= 0x1.fep127f / kFactor && 0.5f * kE4M3MinNormal / 8 / kLackedFactor >= 0x1p-126f);
+
+  __device__ __forceinline__ explicit MovedScale(uint32_t byte) {
+    const __half2_raw pair = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(byte * 0x0101), __NV_E4M3);
+    pair_ = __float2bfloat162_rn(__low2float(pair) * kFactor);
+  }
+
+  __device__ __forceinline__ bool is_large() const { return false; }
+  __device__ __forceinline__ uint32_t multiply(uint32_t pair) const {
+    return multiply_pair(pair, *reinterpret_cast<const uint32_t*>(&pair_));
+  }
+  __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const { return pair; }
+
+ private:
+  __nv_bfloat162 pair_;
+};
+
+}  // namespace tileon::sm90
