@@ -18,7 +18,14 @@ _PASSED = r"\b[1-9]\d* passed"
 _WATCHDOG = ROOT / "build" / "watchdog" / "tileon_ops" / "_C.so"
 _HOPPER_TESTS = (
     *("test_config_rows.py", "test_block_scaled_rows.py", "test_hopper_rows.py", "test_hopper_few_rows.py"),
-    *("test_hopper_weight_only.py", "test_hopper_float32.py", "test_dependent_launch.py", "test_choice.py"),
+    *(
+        "test_hopper_weight_only.py",
+        "test_hopper_fp4_weights.py",
+        "test_scaled_codes.py",
+        "test_hopper_float32.py",
+        "test_dependent_launch.py",
+        "test_choice.py",
+    ),
 )
 
 # How files of tests begin that compile the simulated GPU, for minutes; no hardware has a part in them.
