@@ -1,9 +1,7 @@
 // The main loop of products whose weight alone has scales, codes of e2m1 with a scale a block: the consumers decode the
 // weight into registers, which are the rows of wgmma's first operand, while the tensor core multiplies what they
-// decoded before; `a`, in bfloat16, is the second operand. And the weight's scales, which each thread reads where they
-// lie.
-//
-// Every decoded number is exact in bfloat16, whatever its scale.
+// decoded before; `a`, in bfloat16, is the second operand. Every decoded number is exact in bfloat16, whatever its
+// scale.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -16,84 +14,11 @@
 #include "cuda/ptx/convert.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/wgmma.cuh"
-#include "cuda/sm90/epilogue/accumulator_scale.cuh"
-#include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/layout/moved_scale.cuh"
 #include "cuda/sm90/layout/operand_tile.h"
 #include "cuda/sm90/mainloop/kernel.cuh"
 
 namespace tileon::sm90 {
-
-// The AccumulatorScale: the scales of a thread's two rows of the weight, and the global scale.
-template <ScaleType kScale, typename Out_>
-class WeightScale {
- public:
-  using Out = Out_;
-  using Params = WeightParams;
-  static constexpr ScaleType type = kScale;
-  static constexpr bool is_in_need_of_registers = true;
-  static constexpr int kBlockK = 64;                         // of a stage
-  static constexpr int kColumns = kBlockK / vec_of(kScale);  // scales of a row in it
-
-  // A stage's scales, those of a row in one word.
-  struct Words {
-    uint32_t of_row[2];
-  };
-
-  static __device__ __forceinline__ void summarize(const Params&, int, int) {}
-
-  // `row` is the first of the warp's 16 rows of the weight. Those behind the last one are read as it is.
-  __device__ __forceinline__ void read(const Params& params, int row, int) {
-    params_ = &params;
-    const int last = static_cast<int>(params.problem.n) - 1;
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      rows_[i] = params.scale + params.strides.of_row(min(row + static_cast<int>(threadIdx.x % 32) / 4 + 8 * i, last));
-  }
-  template <typename Shared>
-  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
-
-  // Of stage `block`; 0 where they lie behind k.
-  __device__ __forceinline__ Words words(int block) const {
-    const int column = block * kColumns, inside = params_->columns - column;
-    Words words;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      words.of_row[i] = 0;
-      if (params_->whole_words) {
-        using Word = std::conditional_t<kColumns == 2, uint16_t, uint32_t>;
-        words.of_row[i] = *reinterpret_cast<const Word*>(rows_[i] + params_->strides.of_col(column));
-        if (inside < kColumns) words.of_row[i] &= (1u << 8 * inside) - 1;
-      } else {
-#pragma unroll
-        for (int j = 0; j < kColumns; ++j)
-          if (j < inside)
-            words.of_row[i] |= static_cast<uint32_t>(rows_[i][params_->strides.of_col(column + j)]) << 8 * j;
-      }
-    }
-    return words;
-  }
-
-  template <typename Shared, int kBlocks, int kCount>
-  __device__ __forceinline__ PlainResults<kBlocks, kCount> results(const Params& params, const Shared&, int,
-                                                                   float (&sums)[kBlocks][kCount]) const {
-    constexpr float lacked = MovedScale<__nv_bfloat16, kScale>::kLackedFactor;
-    if (lacked != 1.0f) {
-#pragma unroll
-      for (auto& block : sums)
-#pragma unroll
-        for (float& sum : block) sum *= lacked;
-    }
-    multiply_all(sums, params.global_scale);
-    return {sums};
-  }
-
- private:
-  const Params* params_;
-  const uint8_t* rows_[2];
-};
-
-// ---- the loop ----
 
 // A pair of codes, the first in the lower half of the byte, as bfloat16 times 2^-126.
 __device__ __forceinline__ uint32_t move_pair(uint32_t byte) {

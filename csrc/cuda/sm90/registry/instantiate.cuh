@@ -13,6 +13,7 @@
 #include "cuda/sm90/epilogue/factor_scale.cuh"
 #include "cuda/sm90/epilogue/staged_store.cuh"
 #include "cuda/sm90/epilogue/tma_store.cuh"
+#include "cuda/sm90/epilogue/weight_scale.cuh"
 #include "cuda/sm90/kernels/cluster_split_k.cuh"
 #include "cuda/sm90/kernels/persistent.cuh"
 #include "cuda/sm90/launch/launch.h"
