@@ -327,13 +327,12 @@ class TestHopperKernels:
                     assert all(dtype in i for i in instructions(body) if i.startswith(multiply)), name
 
     def test_few_rows_of_block_scaled_products_go_through_registers(self) -> None:
-        """b's elements are decoded into wgmma's first operand: float16 of two nvfp4, else bfloat16. Of two mxfp4
-        alone there may be products of fp8 besides."""
+        """b is wgmma's first operand: of nvfp4, not beside bfloat16, float16, else bfloat16; of two mxfp4 maybe fp8."""
         found = {name: body for name, body in kernels(HOPPER).items() if SMALL_M in name}
         types = [match.groups() for name in found if (match := SCALED_TYPES.search(name)) is not None]
-        bf16, e4m3, e2m1 = "1", "4", "6"  # of DType
-        pairs = [(e4m3, e4m3, "0"), (e4m3, e2m1, "0"), (e2m1, e4m3, "0"), (e2m1, e2m1, "0"), (e2m1, e2m1, "1")]
-        pairs += [(bf16, e4m3, "0"), (bf16, e2m1, "0"), (bf16, e2m1, "1")]
+        f16, bf16, e4m3, e2m1 = "0", "1", "4", "6"  # of DType
+        pairs = [(a, b, "0") for a in (bf16, e4m3, e2m1) for b in (e4m3, e2m1)]
+        pairs += [(a, e2m1, "1") for a in (f16, bf16, e2m1)]
         assert sorted(types) == sorted((tile, *pair) for tile in ("8", "16", "32", "64") for pair in pairs)
         tiles = sum(row.family == "small_m" for row in block_scaled())
         assert len(found) == len(pairs) * tiles, "one for each pair of formats"
@@ -342,7 +341,7 @@ class TestHopperKernels:
             assert {"HGMMA", "UTMALDG", "UBLKCP"} <= there, f"{name}: {sorted(there)}"
             assert not there & {"HMMA", "LDGSTS", "IGMMA"}, name
             assert "QGMMA" not in there or pair == [e2m1, e2m1, "0"], name
-            dtype = "" if pair == [e2m1, e2m1, "1"] else ".BF16"
+            dtype = "" if pair[2] == "1" and pair[0] != bf16 else ".BF16"
             for product in re.findall(r"\bHGMMA\.[^;]*", body):
                 assert re.match(rf"HGMMA\.64x{tile}x16\.F32{dtype} R\d+, R\d+, gdesc\[", product), f"{name}: {product}"
 

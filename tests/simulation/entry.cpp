@@ -177,7 +177,9 @@ void run_product(int table, int row, tileon::Problem problem, const Gpu& gpu) {
   const int64_t bytes = backend.scratch_bytes == nullptr ? 0 : backend.scratch_bytes(row, problem);
   problem.device_flag = backend.run(row, problem, gpu, scratch(bytes), nullptr);
   if (!may_follow(problem.device_flag)) return;
-  const Backend& portable = problem.is_scaled() ? sm80::kBlockScaledBackend : sm80::kDenseBackend;
+  const Backend& portable = problem.is_weight_only() ? sm80::kDecodedBackend
+                            : problem.is_scaled()    ? sm80::kBlockScaledBackend
+                                                     : sm80::kDenseBackend;
   portable.run(portable.choose_config(problem, gpu), problem, gpu, nullptr, nullptr);
 }
 

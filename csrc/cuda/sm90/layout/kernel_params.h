@@ -102,7 +102,7 @@ static_assert(sizeof(EncodingParams) <= 4096, "a kernel's parameters");
 
 // Of kernels for few rows of a block-scaled product (small_m/).
 struct SmallMParams {
-  CUtensorMap map_a;  // codes, as bytes
+  CUtensorMap map_a;  // codes, as bytes; or elements of 16 bits
   CUtensorMap map_b;
   int tiles_n;
   int stages;             // of the pipeline
