@@ -29,7 +29,7 @@ struct RouteConfig {
 constexpr RouteConfig kConfigs[] = {{"expanded_codes", "codes"},
                                     {"expanded_row_global", "row_global"},
                                     {"expanded_folded", "folded"},
-                                    {"expanded_split", "split", false},
+                                    {"expanded_split", "split"},
                                     {"expanded_float32", "float32"}};
 static_assert(std::size(kConfigs) == static_cast<int>(Route::kFloat32) + 1);
 

@@ -196,8 +196,6 @@ void run_fp4_weight(int config, const Problem& problem, const Gpu& gpu, cudaStre
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   const LaunchPlan plan = plan_launch(chosen.operands, chosen.tile, 1, problem, gpu);
   const Scale& scale = problem.b.scale;
-  const bool whole_words = is_packed(scale.strides) && scale.strides.col_block % 4 == 0 &&
-                           scale.strides.row_block % 4 == 0 && reinterpret_cast<uintptr_t>(scale.data) % 4 == 0;
   const WeightParams params{plan.params,   static_cast<const uint8_t*>(scale.data),
                             scale.strides, static_cast<int>(problem.k / scale.vec),
                             whole_words,   problem.global_scale};

@@ -128,6 +128,7 @@ template <int kPending>
 inline void tma_wait_read(Site where = Site::here()) {
   simulation::wait_for_store_reads(kPending, where);
 }
+inline void prefetch_l2(const void*) {}
 inline void prefetch_tensor_map(const CUtensorMap& map, Site where = Site::here()) {
   simulation::prefetch_tensor_map(map, where);
 }

@@ -173,6 +173,7 @@ class BlockScale {
   // As FactorScale's. Rows behind the last one have its scales: their products are not stored.
   __device__ __forceinline__ void read(const Params& params, int row, int column) {
     const int lane = threadIdx.x % 32, last = static_cast<int>(params.problem.m) - 1;
+    blocks_ = params.k_blocks;
     step_a_ = params.a.step;
     step_b_ = params.b.step;
 #pragma unroll
@@ -181,13 +182,16 @@ class BlockScale {
       rows_[i] = params.a.of_row(this_row);
     }
     column_ = params.b.of_row(column);
+    prefetch(kBlocksOfSector);
   }
   template <typename Shared>
   __device__ __forceinline__ void to_smem(const Shared&, int) const {}
 
-  // Of block `block` of k.
+  // Of block `block` of k. A line of L2 that a row's later scales lie in comes while those before it are used: from
+  // memory it takes several stages' time.
   __device__ __forceinline__ BlockFactors<row_blocks> factors(int block) const {
     BlockFactors<row_blocks> factors;
+    if (block % kBlocksOfSector == 0) prefetch(block + 2 * kBlocksOfSector);
 #pragma unroll
     for (int i = 0; i < 2 * row_blocks; ++i) factors.rows[i] = rows_[i][block * step_a_];
     factors.column = column_[block * step_b_];
@@ -202,6 +206,16 @@ class BlockScale {
   }
 
  private:
+  static constexpr int kBlocksOfSector = 8;  // of 32 bytes, where a row's scales are neighbours
+
+  __device__ __forceinline__ void prefetch(int block) const {
+    if (block >= blocks_) return;
+#pragma unroll
+    for (const float* row : rows_) ptx::prefetch_l2(row + block * step_a_);
+    ptx::prefetch_l2(column_ + block * step_b_);
+  }
+
+  int blocks_;
   const float* rows_[2 * row_blocks];
   const float* column_;
   int64_t step_a_, step_b_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/epilogue/accumulator_scale.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/layout/moved_scale.cuh"
@@ -31,32 +32,28 @@ class WeightScale {
 
   // `row` is the first of the warp's 16 rows of the weight. Those behind the last one are read as it is.
   __device__ __forceinline__ void read(const Params& params, int row, int) {
-    params_ = &params;
+    columns_ = params.columns;
     const int last = static_cast<int>(params.problem.n) - 1;
 #pragma unroll
     for (int i = 0; i < 2; ++i)
       rows_[i] = params.scale + params.strides.of_row(min(row + static_cast<int>(threadIdx.x % 32) / 4 + 8 * i, last));
+#pragma unroll
+    for (int block = 1; block < kStagesAhead; ++block) prefetch(block);
   }
   template <typename Shared>
   __device__ __forceinline__ void to_smem(const Shared&, int) const {}
 
-  // Of stage `block`; 0 where they lie behind k.
+  // Of stage `block`; 0 where they lie behind k. Those of a later stage are asked for: from memory they take several
+  // stages' time, from L2 less than one's.
   __device__ __forceinline__ Words words(int block) const {
-    const int column = block * kColumns, inside = params_->columns - column;
+    using Word = std::conditional_t<kColumns == 2, uint16_t, uint32_t>;
+    const int inside = columns_ - block * kColumns;
+    prefetch(block + kStagesAhead);
     Words words;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      words.of_row[i] = 0;
-      if (params_->whole_words) {
-        using Word = std::conditional_t<kColumns == 2, uint16_t, uint32_t>;
-        words.of_row[i] = *reinterpret_cast<const Word*>(rows_[i] + params_->strides.of_col(column));
-        if (inside < kColumns) words.of_row[i] &= (1u << 8 * inside) - 1;
-      } else {
-#pragma unroll
-        for (int j = 0; j < kColumns; ++j)
-          if (j < inside)
-            words.of_row[i] |= static_cast<uint32_t>(rows_[i][params_->strides.of_col(column + j)]) << 8 * j;
-      }
+      words.of_row[i] = *reinterpret_cast<const Word*>(rows_[i] + offset_of(block));
+      if (inside < kColumns) words.of_row[i] &= (1u << 8 * inside) - 1;
     }
     return words;
   }
@@ -76,7 +73,21 @@ class WeightScale {
   }
 
  private:
-  const Params* params_;
+  static constexpr int kStagesAhead = 8;
+  static constexpr int kStagesOfBlock = kScaleBlockCols / kColumns;
+
+  // Of packed scales, whose blocks of four columns lie one behind the other.
+  static __device__ __forceinline__ int64_t offset_of(int block) {
+    return int64_t{block / kStagesOfBlock} * kScaleBlockBytes + block % kStagesOfBlock * kColumns;
+  }
+
+  __device__ __forceinline__ void prefetch(int block) const {
+    if (block % kStagesOfBlock != 0 || block * kColumns >= columns_) return;
+#pragma unroll
+    for (const uint8_t* row : rows_) ptx::prefetch_l2(row + offset_of(block));
+  }
+
+  int columns_;  // scales of a row
   const uint8_t* rows_[2];
 };
 

@@ -87,6 +87,7 @@ inline const char* why_not_scaled_codes(Operands operands, const Problem& proble
 inline const char* why_not_fp4_weight(const Problem& problem, const Gpu& gpu) {
   if (!problem.is_weight_only() || problem.b.dtype != DType::kFloat4E2M1) return "it takes a weight of mxfp4 or nvfp4";
   if (const char* reason = why_not_weight_only(problem, DType::kBFloat16); reason != nullptr) return reason;
+  if (!lie_in_blocks(problem.b.scale)) return "it takes packed scales";
   if (problem.k == 0) return "k is 0";
   const bool reads_b = problem.n == 1 || tma_stride(problem.b.stride_mn);
   const TmaAccess a = tma_access(problem.a, 1, problem.m, problem.k, kElementBytes);

@@ -85,10 +85,9 @@ struct FactorParams : KernelParams {
 
 // Of kernels that decode a weight, the problem's b.
 struct WeightParams : KernelParams {
-  const uint8_t* scale;
+  const uint8_t* scale;  // packed, with blocks of columns one behind the other
   ScaleStrides strides;
   int columns;                // scales of a row
-  bool whole_words;           // a stage's scales of a row lie together, aligned to their bytes
   const float* global_scale;  // one element, or null: 1
 };
 
