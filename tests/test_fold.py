@@ -190,7 +190,8 @@ def test_a_gpu_multiplies_the_same_folds(
 @pytest.mark.gpu
 @each_folded
 def test_a_gpu_finishes_the_sums_of_folds(gpu: torch.device, fmt: Format) -> None:
-    """Exact sums of few large codes: bias, activation, global scale and every output dtype."""
+    """Exact sums of few large codes: bias, activation, global scale and every output dtype. A GPU may round a product
+    with the global scale and the sum with the bias once, a CPU rounds twice."""
     a, b = random_codes(fmt, "a", 20, 96), random_codes(fmt, "b", 24, 96)
     for operand in (a, b):
         few = torch.tensor([0x38, 0x40, 0xB8, 0x00] if operand.element == "e4m3" else [2, 4, 10, 0])
@@ -202,7 +203,10 @@ def test_a_gpu_finishes_the_sums_of_folds(gpu: torch.device, fmt: Format) -> Non
             options = {"activation": "leaky_relu", "slope": 0.25, "out_dtype": out_dtype}
             actual = by_route(a, b, gpu, bias.to(gpu), global_scale.to(gpu), **options)
             wanted = torch.ops.tileon.block_scaled_matmul(*arguments(a, b), bias, global_scale, **options)
-            assert torch.equal(actual.view(torch.uint8), wanted.view(torch.uint8)), out_dtype
+            if global_scale.dim() == 0:  # a power of two: exact
+                assert torch.equal(actual.view(torch.uint8), wanted.view(torch.uint8)), out_dtype
+            step = torch.finfo(out_dtype).eps
+            torch.testing.assert_close(actual.float(), wanted.float(), rtol=step, atol=2.0**-22)
 
 
 @pytest.mark.gpu

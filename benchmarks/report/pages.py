@@ -23,6 +23,7 @@ from benchmarks.subjects import (
     fp8,
     portable,
     quantize,
+    scaled_operands,
     squares16,
     training,
     tuning,
@@ -87,6 +88,7 @@ PAGES: dict[str, dict[str, Part]] = {
         "block_scaled": block_scaled_tables.part,
         "block_scaled_accuracy": block_scaled_accuracy.part,
         "block_scaled_portable": block_scaled_tables.portable_part,
+        "scaled_operands": scaled_operands.part,
         "quantize": quantize.part,
     },
 }
