@@ -196,9 +196,8 @@ void run_fp4_weight(int config, const Problem& problem, const Gpu& gpu, cudaStre
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   const LaunchPlan plan = plan_launch(chosen.operands, chosen.tile, 1, problem, gpu);
   const Scale& scale = problem.b.scale;
-  const WeightParams params{plan.params,   static_cast<const uint8_t*>(scale.data),
-                            scale.strides, static_cast<int>(problem.k / scale.vec),
-                            whole_words,   problem.global_scale};
+  const WeightParams params{plan.params, static_cast<const uint8_t*>(scale.data), scale.strides,
+                            static_cast<int>(problem.k / scale.vec), problem.global_scale};
   auto& kernel = scale.type == ScaleType::kE8M0 ? kernel_of<WeightKernels<ScaleType::kE8M0>>(config)
                                                 : kernel_of<WeightKernels<ScaleType::kE4M3>>(config);
   launch(kernel, plan.grid(), chosen.tile.threads(), plan.shared_bytes, params, stream);
