@@ -126,35 +126,50 @@ class FactorScale {
 
 // ---- a scale for each block of 128 k ----
 
-// Of a stage: this thread's rows, and the tile's columns, which are one block of b's rows.
+// The scales of a stage, as they come from memory: of this thread's rows, and of the tile's columns, which are one
+// block of b's rows.
 template <int kBlocks>
-struct BlockFactors {
+struct BlockScales {
   float rows[2 * kBlocks];
   float column;
+};
+
+// What a stage's sums are multiplied by; worked out while they are multiplied.
+template <int kBlocks>
+class BlockFactors {
+ public:
+  __device__ __forceinline__ explicit BlockFactors(const BlockScales<kBlocks>& scales) : scales_(scales) {
+    bool are_ordinary = is_ordinary_scale(scales.column);
+#pragma unroll
+    for (int i = 0; i < 2 * kBlocks; ++i) {
+      are_ordinary &= is_ordinary_scale(scales.rows[i]);
+      factors_[i] = scales.rows[i] * scales.column;
+    }
+    any_other_ = __any_sync(0xffffffffu, !are_ordinary);
+  }
 
   template <int kCount>
   __device__ __forceinline__ void add(const float (&stage_sums)[kBlocks][kCount],
                                       float (&sums)[kBlocks][kCount]) const {
-    bool are_ordinary = is_ordinary_scale(column);
-#pragma unroll
-    for (const float row : rows) are_ordinary &= is_ordinary_scale(row);
-    if (!__any_sync(0xffffffffu, !are_ordinary)) {
-      float factors[2 * kBlocks];
-#pragma unroll
-      for (int i = 0; i < 2 * kBlocks; ++i) factors[i] = rows[i] * column;
+    if (!any_other_) {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block)
 #pragma unroll
         for (int i = 0; i < kCount; ++i)
-          sums[block][i] = fmaf(stage_sums[block][i], factors[2 * block + i / 2 % 2], sums[block][i]);
+          sums[block][i] = fmaf(stage_sums[block][i], factors_[2 * block + i / 2 % 2], sums[block][i]);
     } else {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block)
 #pragma unroll
         for (int i = 0; i < kCount; ++i)
-          sums[block][i] += times_exactly(stage_sums[block][i], rows[2 * block + i / 2 % 2], column);
+          sums[block][i] += times_exactly(stage_sums[block][i], scales_.rows[2 * block + i / 2 % 2], scales_.column);
     }
   }
+
+ private:
+  const BlockScales<kBlocks>& scales_;
+  float factors_[2 * kBlocks];
+  bool any_other_;
 };
 
 // The sums come scaled from BlockScaledMainLoop, but for the global scale.
@@ -167,6 +182,7 @@ class BlockScale {
   using Params = FactorParams;
   static constexpr int row_blocks = kTile.consumer_rows() / 64;
   static constexpr bool is_in_need_of_registers = true;
+  using Factors = BlockFactors<row_blocks>;
 
   static __device__ __forceinline__ void summarize(const Params&, int, int) {}
 
@@ -189,13 +205,13 @@ class BlockScale {
 
   // Of block `block` of k. A line of L2 that a row's later scales lie in comes while those before it are used: from
   // memory it takes several stages' time.
-  __device__ __forceinline__ BlockFactors<row_blocks> factors(int block) const {
-    BlockFactors<row_blocks> factors;
+  __device__ __forceinline__ BlockScales<row_blocks> scales(int block) const {
+    BlockScales<row_blocks> scales;
     if (block % kBlocksOfSector == 0) prefetch(block + 2 * kBlocksOfSector);
 #pragma unroll
-    for (int i = 0; i < 2 * row_blocks; ++i) factors.rows[i] = rows_[i][block * step_a_];
-    factors.column = column_[block * step_b_];
-    return factors;
+    for (int i = 0; i < 2 * row_blocks; ++i) scales.rows[i] = rows_[i][block * step_a_];
+    scales.column = column_[block * step_b_];
+    return scales;
   }
 
   template <typename Shared, int kCount>

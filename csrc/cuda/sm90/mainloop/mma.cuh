@@ -139,7 +139,7 @@ struct BlockScaledMainLoop {
                                                   int first_row, const Scale& scale, typename Kernel::Sums& sums,
                                                   const DuringLastProduct& during_last_product) {
     const bool elected = threadIdx.x % 128 == 0;
-    auto factors = scale.factors(0);
+    auto scales = scale.scales(0);
 #pragma unroll
     for (auto& block : sums)
 #pragma unroll
@@ -149,12 +149,13 @@ struct BlockScaledMainLoop {
       typename Kernel::Sums stage_sums;
       pipeline.wait_until_full(at);
       multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 0, stage_sums);
-      const auto next = scale.factors(block + 1 < blocks ? block + 1 : block);
+      const typename Scale::Factors factors(scales);
+      const auto next = scale.scales(block + 1 < blocks ? block + 1 : block);
       ptx::wgmma_wait<0>();
       if (elected) pipeline.release(at.stage);
       at.advance(pipeline.stages());
       factors.add(stage_sums, sums);
-      factors = next;
+      scales = next;
     }
     during_last_product();
   }
