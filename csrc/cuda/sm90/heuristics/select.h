@@ -230,13 +230,14 @@ constexpr int64_t max_small_m(const Problem& problem) {
   return !is_read || is_wide ? kMaxSmallM : kPreparePaysFromRows - 1;
 }
 
-// Whether few rows of an `a` without scales were measured on hardware beside a prepared weight: until then they run by
-// their configs' numbers alone.
-constexpr bool kWeightOnlySmallMIsMeasured = true;
-
 inline bool is_small_m(const Problem& problem, const Gpu& gpu) {
-  return problem.k > 0 && problem.m <= max_small_m(problem) &&
-         (kWeightOnlySmallMIsMeasured || !problem.is_weight_only()) && why_not_small_m(problem, gpu) == nullptr;
+  return problem.k > 0 && problem.m <= max_small_m(problem) && why_not_small_m(problem, gpu) == nullptr;
+}
+
+inline int choose_small_m(const Problem& problem) {
+  return cheapest_config(
+      kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kCodes; },
+      [&](const KernelConfig& config) { return small_m_cost(problem.m, config.tile.tile_m); });
 }
 
 // In shorter sums few products make up for what another loses (docs/block_scaled_on_hopper.md).
@@ -274,32 +275,52 @@ inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
       });
 }
 
-// The cheapest config that has been measured and decodes the weight; -1 where none takes it.
-inline int choose_fp4_weight(const Problem& problem, const Gpu& gpu) {
-  if (why_not_fp4_weight(problem, gpu) != nullptr) return -1;
+// ---- a weight alone scaled ----
+
+// Of bfloat16 and fp4, in nanoseconds, fitted to some 100 products on an H200.
+
+// The kernels for few rows are asked up to so many.
+constexpr int64_t kMaxFewRowsOfWeight = 256;
+
+// The weight as bfloat16, and the product of that, which finds a part of it in L2.
+inline double prepared_weight_ns(const Problem& problem, double dense_ns) {
+  return 0.8476 * dense_ns + static_cast<double>(problem.n) * static_cast<double>(problem.k) / 1733.0;
+}
+
+inline double decoded_weight_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
   const double k = static_cast<double>(problem.k), bytes = 2 * m * k + 0.5 * n * k + 2 * m * n;
-  return cheapest(
-      kBlockScaledConfigs,
-      [&](const KernelConfig& config) { return config.measured && config.operands == Operands::kFp4Weight; },
-      [&](const KernelConfig& config) {
-        const double compute = waves_of(config, problem, gpu.sm_count) * (config.cost.per_tile + config.cost.per_k * k);
-        return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);
-      });
+  const double compute = waves_of(config, problem, sm_count) * (config.cost.per_tile + config.cost.per_k * k);
+  return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);
+}
+
+// The cheapest of the kernels that decode the weight and of those that multiply it as bfloat16.
+inline int choose_weight_only(const Problem& problem, const Gpu& gpu) {
+  const bool takes_few = problem.k > 0 && why_not_small_m(problem, gpu) == nullptr;
+  const bool prepares = problem.k > 0 && why_not_prepared(Operands::kBFloat16, problem, gpu) == nullptr;
+  if (why_not_fp4_weight(problem, gpu) != nullptr) {
+    if (takes_few && problem.m <= kMaxSmallM) return choose_small_m(problem);
+    return prepares ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
+  }
+  const Problem prepared = prepared_problem(problem, nullptr, nullptr);
+  const Costs costs(kCostTable, DenseWork<float>(Operands::kBFloat16, prepared, gpu.sm_count, kGpuNumbers));
+  const auto runs = [&](const KernelConfig& config) {
+    if (config.operands == Operands::kCodes) return takes_few && problem.m <= kMaxFewRowsOfWeight;
+    return config.operands == Operands::kFp4Weight || (config.operands == Operands::kBFloat16 && prepares);
+  };
+  const auto ns = [&](const KernelConfig& config) {
+    if (config.operands == Operands::kCodes) return small_m_weight_ns(problem, config.tile.tile_m, gpu);
+    if (config.operands == Operands::kFp4Weight) return decoded_weight_ns(config, problem, gpu.sm_count);
+    return prepared_weight_ns(problem, costs.ns[config.like]);
+  };
+  return cheapest_config(kBlockScaledConfigs, runs, ns);
 }
 
 // As choose_dense; -1 too where the portable kernels are faster.
 inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
-  if (is_small_m(problem, gpu))
-    return cheapest_config(
-        kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kCodes; },
-        [&](const KernelConfig& config) { return small_m_cost(problem.m, config.tile.tile_m); });
-  if (problem.is_weight_only()) {
-    if (const int config = choose_fp4_weight(problem, gpu); config >= 0) return config;
-    const bool runs = problem.k > 0 && why_not_prepared(Operands::kBFloat16, problem, gpu) == nullptr;
-    return runs ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
-  }
+  if (problem.is_weight_only()) return choose_weight_only(problem, gpu);
   if (!problem.is_block_scaled()) return choose_scaled_codes(problem, gpu);
+  if (is_small_m(problem, gpu)) return choose_small_m(problem);
   if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
   const bool is_prepared = problem.prepared_b.data != nullptr;
   const bool by_encoding = is_prepared ? problem.prepared_b.form == PreparedForm::kInt8

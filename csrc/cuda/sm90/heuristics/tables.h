@@ -127,15 +127,16 @@ constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name
   return {name, Operands::kFp8Blocks, like.tile, 1, 1, cost};
 }
 
-// Of bfloat16 and a weight of e2m1: per_k is nearly that of dense products of the same tile.
-constexpr KernelConfig decoded_weight(const char* name, int tile_m, float per_k) {
+// Of bfloat16 and a weight of e2m1.
+constexpr KernelConfig decoded_weight(const char* name, int tile_m, const CostNumbers& cost) {
   TileConfig tile{Family::kSwapAb, tile_m, 128, 64, 2, 16, tile_m == 256};
   tile.decodes_b = true;
-  return {name, Operands::kFp4Weight, tile, 1, 1, {6000.0f, 800.0f, per_k, 4000.0f}};
+  return {name, Operands::kFp4Weight, tile, 1, 1, cost};
 }
 
 // Block-scaled products. int8's numbers were set after products on an H200, like those of kFp8Configs: no script fits
-// them. Those of e4m3 with float32 scales were fitted to 41 products, m from 16 to 8192, on an H200. What preparing takes is not in them, for it is the same for every config.
+// them. Those of e4m3 with float32 scales, and of decoded weights, were fitted to 41 and to some 110 products of
+// m from 16 to 8192 on an H200. What preparing takes is not in them, for it is the same for every config.
 // clang-format off
 constexpr KernelConfig kBlockScaledConfigs[] = {
     // name                                          operands         family                 tile m, n, k   consumers, stages, takes registers, element bytes  splits, ctas_per_sm   start, per_tile, per_k, memory_bytes
@@ -177,10 +178,10 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     with_block_factors("sm90_scaled_fp8_blocks_192x128x128", "sm90_fp8_192x128x128", {3599.9f, 1554.0f, 5.098f, 1943.7f}),
     with_block_factors("sm90_scaled_fp8_blocks_128x128x128", "sm90_fp8_128x128x128", {4669.8f, 964.3f, 3.796f, 2359.6f}),
     with_block_factors("sm90_scaled_fp8_blocks_64x128x128", "sm90_fp8_64x128x128", {4985.5f, 648.3f, 2.875f, 2517.6f}),
-    decoded_weight("sm90_weight_fp4_256x128x64", 256, 7.6f),
-    decoded_weight("sm90_weight_fp4_192x128x64", 192, 5.8f),
-    decoded_weight("sm90_weight_fp4_128x128x64", 128, 3.8f),
-    decoded_weight("sm90_weight_fp4_64x128x64", 64, 2.2f),
+    decoded_weight("sm90_weight_fp4_256x128x64", 256, {2329.6f, 4411.5f, 10.827f, 763.9f}),
+    decoded_weight("sm90_weight_fp4_192x128x64", 192, {4012.3f, 2550.8f, 9.506f, 845.1f}),
+    decoded_weight("sm90_weight_fp4_128x128x64", 128, {5317.5f, 1360.5f, 8.033f, 948.0f}),
+    decoded_weight("sm90_weight_fp4_64x128x64", 64, {5918.7f, 824.4f, 6.849f, 1025.5f}),
 };
 // clang-format on
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);
