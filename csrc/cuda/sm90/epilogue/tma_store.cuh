@@ -169,6 +169,10 @@ struct TmaStore {
     if (params.store_by_tma && results.is_ordinary()) {
       store_by_tma<Kernel>(params, shared, results, bias, first_bias, place);
     } else {
+      if (!results.is_ordinary()) {  // the last tile's may have been, and TMA still read them
+        wait_for_tma_stores();
+        __syncwarp();
+      }
       store_staged<Kernel>(params, shared, results.exactly(), place);
     }
   }
