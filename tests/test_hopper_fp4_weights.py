@@ -113,3 +113,15 @@ def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
     first = run(config, a, packed(b), out_dtype=F32)
     for _ in range(3):
         assert torch.equal(first, run(config, a, packed(b), out_dtype=F32))
+
+
+@pytest.mark.sanitizer
+@each_weight
+@each_config
+def test_operands_end_within_tiles(gpu: torch.device, config: Config, name: str) -> None:
+    """Allocations without room to spare, for compute-sanitizer."""
+    m, n, k = config.tile[0] + 1, config.tile[1] + 3, 96
+    a, b = make("bfloat16", m, k, True), packed(make(name, n, k, True))
+    actual = run(config, a.to(gpu), b.to(gpu), torch.ones(n, device=gpu), activation="leaky_relu", out_dtype=BF16)
+    wanted = expected(a, b, torch.ones(n), activation="leaky_relu", out_dtype=BF16, bound=0.0)
+    assert_product(actual.cpu(), wanted)

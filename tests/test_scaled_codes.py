@@ -116,3 +116,16 @@ def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
     first = run(config, a, b, out_dtype=F32)
     for _ in range(3):
         assert torch.equal(first, run(config, a, b, out_dtype=F32))
+
+
+@pytest.mark.sanitizer
+@each_config
+def test_operands_end_within_tiles(gpu: torch.device, config: Config) -> None:
+    """Allocations without room to spare, for compute-sanitizer."""
+    a_name, b_name = pairs_of(config)[0]
+    tile_m, tile_n, block_k = config.tile
+    m, n, k = tile_m + 1, tile_n + 3, block_k + 16
+    a, b = make(a_name, m, k, True), make(b_name, n, k, True)
+    actual = run(config, a.to(gpu), b.to(gpu), torch.ones(n, device=gpu), activation="leaky_relu", out_dtype=BF16)
+    wanted = expected(a, b, torch.ones(n), activation="leaky_relu", out_dtype=BF16, bound=0.0)
+    assert_product(actual.cpu(), wanted)

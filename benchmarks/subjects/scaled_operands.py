@@ -13,7 +13,12 @@ from benchmarks.common.result_file import of_file, read_csv
 SOURCE = "scaled_operands.csv"
 _ROWS = ((1, 16), (17, 64), (65, 128), (129, 512), (513, 8192))  # of a, from and to
 # A column's figures are the second provider's time over the first one's.
-_COMPARED = (("tileon", "torch_bf16"), ("tileon_fast", "torch_bf16"), ("tileon", "torch"), ("tileon_fast", "torch_fast"))
+_COMPARED = (
+    ("tileon", "torch_bf16"),
+    ("tileon_fast", "torch_bf16"),
+    ("tileon", "torch"),
+    ("tileon_fast", "torch_fast"),
+)
 
 
 def _said(quotients: list[float]) -> str:
