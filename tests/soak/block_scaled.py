@@ -107,13 +107,20 @@ class _Oracle:
     def wanted(self, device: torch.device) -> Mapping[str, Wanted]:
         is_mxfp4 = (self.a.element, self.b.element, self.a.form.scale) == ("e2m1", "e2m1", "e8m0")
         is_fast = bool(self.call.options.get("fast_accum"))
-        is_folded = is_fast and device.type == "cpu" and self.a.form.scale == "e8m0" and not is_mxfp4
+        may_fold = is_fast and self.a.form.scale == "e8m0" and not is_mxfp4
+        is_folded = may_fold and (device.type == "cpu" or self._is_folded_on_hopper(device))
         a, b = self.a.values(is_folded=is_folded), self.b.values(is_folded=is_folded)
         as_e5m2 = is_mxfp4 and is_fast
         is_nvfp4 = self.a.form.scale == "e4m3"
-        precision = block_scaled(a.shape[1], device, as_e5m2=as_e5m2, is_nvfp4=is_nvfp4)
+        precision = block_scaled(a.shape[1], device, as_e5m2=as_e5m2, is_nvfp4=is_nvfp4, as_fp8=is_folded)
         sums = product(a, b.t(), precision)
         if self.factor is not None:
             sums = scaled(sums, self.factor)
         interval = self.epilogue.result(self.epilogue.argument(sums, precision.unit), precision.unit)
         return {"result" if self.call.out is None else "out": Numbers(interval, self.epilogue.out_dtype)}
+
+    def _is_folded_on_hopper(self, device: torch.device) -> bool:
+        """By the rule of csrc/cuda/dispatch/expanded.h."""
+        (m, k), n = self.a.codes.bits().shape, self.b.codes.bits().shape[0]
+        k *= 2 if self.a.element == "e2m1" else 1
+        return torch.cuda.get_device_capability(device) == (9, 0) and m > 128 and k > 0 and m * n * k >= 4e7

@@ -99,10 +99,14 @@ def dense(
     return Precision(promised(k) + _cut(k, data), exact=_EXACT_GPU, least=_LEAST_NORMAL[dtypes[0]])
 
 
-def block_scaled(k: int, device: torch.device, *, as_e5m2: bool = False, is_nvfp4: bool = False) -> Precision:
-    """Of block_scaled_matmul; `as_e5m2`: fast_accum of mxfp4."""
+def block_scaled(
+    k: int, device: torch.device, *, as_e5m2: bool = False, is_nvfp4: bool = False, as_fp8: bool = False
+) -> Precision:
+    """Of block_scaled_matmul; `as_e5m2`: fast_accum of mxfp4; `as_fp8`: folded."""
     if device.type == "cpu":
         return _cpu(k, UNKNOWN)
+    if as_fp8:
+        return _fp8(k, (E4M3, E4M3), device, UNKNOWN, False)
     allowed = _MXFP4_AS_E5M2 if as_e5m2 else 0.0
     exact = _EXACT_FP8_SUBNORMAL if as_e5m2 else _EXACT_GPU
     least = _LEAST_NORMAL_NVFP4 if is_nvfp4 else _LEAST_NORMAL[torch.bfloat16]
