@@ -211,8 +211,8 @@ IN_HOST_CODE = (
     Mutation(
         "stages-of-a-CTA-that-shares-k",
         "csrc/cuda/sm90/heuristics/small_m.h",
-        "static_cast<double>((stages + count - 1) / count)",
-        "static_cast<double>(stages / count)",
+        "static_cast<double>((stages + splits - 1) / splits)",
+        "static_cast<double>(stages / splits)",
         host("hopper_few_rows_config"),
     ),
     Mutation(

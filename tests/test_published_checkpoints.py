@@ -35,6 +35,7 @@ from published_checkpoints import (  # noqa: E402
     shards,
 )
 
+pytest.importorskip("tileon_ops.integrations.transformers", exc_type=ImportError)  # another transformers
 from tileon_ops.integrations.transformers import TileonConfig  # noqa: E402
 
 transformers.logging.set_verbosity_error()

@@ -89,7 +89,9 @@ class TestOne:
         a, b = made(name, device, rows=9), made(name, device)
         actual = tileon_ops.block_scaled_matmul(a, b, activation="relu", out_dtype=torch.float32)
         wanted = torch.relu(a.dequantize().double() @ b.dequantize().double().t())
-        torch.testing.assert_close(actual.double(), wanted, rtol=1e-4, atol=1e-3)
+        magnitudes = a.dequantize().double().abs() @ b.dequantize().double().abs().t()
+        bound = 2.0**-12 if name.startswith("fp8") else 2.0**-20  # of fp8: docs/fp8_error.md
+        assert bool(((actual.double() - wanted).abs() <= bound * magnitudes).all())
 
 
 class TestTogether:

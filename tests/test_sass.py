@@ -50,7 +50,7 @@ DTYPE_IN_NAME = {
 # that multiply prepared ones (in the encoding that the data decide; as bfloat16), those for a small m. Of fp8: those
 # that multiply. Of float32: those that split it, and those that multiply its parts.
 CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_encoding"
-SCALED, FLOAT8 = "11GlobalScale", "6Float8"
+SCALED, FLOAT8, FACTORS, WEIGHT = "11GlobalScale", "6Float8", "11FactorScale", "DecodedWeight"
 SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
 # Of the last one: the tile's rows, the elements of a and b (0: e4m3, 1: e2m1) and the scales (0: e8m0, 1: e4m3).
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
@@ -110,7 +110,7 @@ def kernels(image: str) -> dict[str, str]:
 
 def dense_kernels() -> dict[str, str]:
     """Hopper's kernels of 16-bit products."""
-    others = (CLASSIFIES, PREPARES, BY_ENCODING, SCALED, SMALL_M, FLOAT8, SPLITS, BF16X3)
+    others = (CLASSIFIES, PREPARES, BY_ENCODING, SCALED, SMALL_M, FLOAT8, SPLITS, BF16X3, FACTORS, WEIGHT)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
@@ -347,9 +347,9 @@ class TestHopperKernels:
 
     def test_fp8_kernels_use_wgmma_of_fp8(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name and BY_ENCODING not in name}
-        assert len(found) == 8 * sum(row.route in ("fast", "promoted") for row in HOPPER_ROWS), (
-            "each pairing, to two outputs"
-        )
+        scaled = [row for row in block_scaled() if row.backend == "sm90" and row.operands[0].startswith("e4m3_")]
+        dense_rows = sum(row.route in ("fast", "promoted") for row in HOPPER_ROWS)
+        assert len(found) == 8 * dense_rows + 2 * len(scaled), "each pairing, to two outputs; scaled e4m3"
         for name, body in found.items():
             there = opcodes(body)
             assert {"QGMMA", "UTMALDG", "UTMASTG"} <= there, name
@@ -372,7 +372,7 @@ class TestHopperKernels:
             assert {"HGMMA", "UTMALDG", "FADD"} <= there, name
             assert not there & {"HMMA", "LDGSTS", "LDL", "STL"}, name
             assert all("BF16" in i for i in instructions(body) if i.startswith("HGMMA")), name
-            assert ("USETMAXREG" in there) == (f"Lb1ELi2EEENS0_{BF16X3}" in name), name
+            assert ("USETMAXREG" in there) == ("ELb1ELi2ELb0ELb0EEE" in name), name
         (body,) = (body for name, body in kernels(HOPPER).items() if SPLITS in name)
         assert any(i.startswith("STG.E.128") for i in instructions(body))
         assert not any(i.startswith("FADD.FTZ") for i in instructions(body)), "small parts are not flushed"

@@ -27,6 +27,7 @@ if not HAS_TRANSFORMERS:
 import transformers  # noqa: E402
 from transformers_models import ARCHITECTURES, CAUSAL, logits, model  # noqa: E402
 
+pytest.importorskip("tileon_ops.integrations.transformers", exc_type=ImportError)  # another transformers
 from tileon_ops.integrations.transformers import TileonConfig  # noqa: E402
 
 transformers.logging.set_verbosity_error()

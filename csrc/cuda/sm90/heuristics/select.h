@@ -126,9 +126,7 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
       return why_not_scaled_codes(operands, problem, gpu);
     case Operands::kFp4Weight:
       return why_not_fp4_weight(problem, gpu);
-    case Operands::kBFloat16:
-    case Operands::kInt8:
-    case Operands::kE5M2:
+    default:
       return why_not_prepared(operands, problem, gpu);
   }
 }
