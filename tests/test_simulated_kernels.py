@@ -11,18 +11,15 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "simulation"))
 
 import planted
+from block_scaled import E2M1, E4M3, E8M0_SCALE, block_scaled_problem
 from matrix import CASES, block_scaled_problems, dense_problems, elementwise_problems
 from simulation import (
-    E2M1,
-    E4M3,
-    E8M0_SCALE,
     ELEMENTWISE,
     HOPPER,
     HOPPER_BLOCK_SCALED,
     PORTABLE,
     PORTABLE_BLOCK_SCALED,
     TABLES,
-    block_scaled_problem,
     dense_problem,
 )
 from test_simulation import ROOT, SIMULATION, fresh, simulation  # noqa: F401

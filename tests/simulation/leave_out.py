@@ -15,6 +15,17 @@ from dataclasses import dataclass, field
 
 import call_sites
 import numpy as np
+from block_scaled import (
+    BFLOAT16,
+    BLOCK_SCALE,
+    E2M1,
+    E4M3,
+    E4M3_SCALE,
+    E8M0_SCALE,
+    INT8,
+    ROW_SCALE,
+    block_scaled_problem,
+)
 from call_sites import KINDS, Site
 from elementwise import (
     EPILOGUE_BACKWARD,
@@ -27,11 +38,6 @@ from elementwise import (
 )
 from matrix import LIBRARY
 from simulation import (
-    BFLOAT16,
-    E2M1,
-    E4M3,
-    E4M3_SCALE,
-    E8M0_SCALE,
     ELEMENTWISE,
     HOPPER,
     HOPPER_BLOCK_SCALED,
@@ -39,12 +45,9 @@ from simulation import (
     PORTABLE_BLOCK_SCALED,
     Problem,
     Simulation,
-    block_scaled_problem,
-    decode,
     dense_problem,
-    encode,
-    packed_offsets,
 )
+from types_of_csrc import decode, encode, packed_offsets
 
 # A seed, and whether lanes run one by one.
 SCHEDULES = [(0, False), (1, False), (2, False), (3, False), (0, True), (1, True)]
@@ -63,7 +66,7 @@ def roles_of(*first: int) -> list[Role]:
     return [(name, begin, end - 1) for name, begin, end in zip(names, (0, *first), (*first, 32), strict=True)]
 
 
-ONE, TWO, DECODED_8, DECODED_64 = roles_of(4), roles_of(8), roles_of(16, 20), roles_of(8, 12)
+ONE, TWO, THREE, DECODED_8, DECODED_64 = roles_of(4), roles_of(8), roles_of(12), roles_of(16, 20), roles_of(8, 12)
 
 
 @dataclass
@@ -114,6 +117,8 @@ DENSE = [
 # block_scaled_problem takes. `every`: the distance to further such rows; `anew`: bfloat16 loses some of these numbers.
 MXFP8, MXFP4, NVFP4 = ((E4M3, E4M3), E8M0_SCALE), ((E2M1, E2M1), E8M0_SCALE), ((E2M1, E2M1), E4M3_SCALE)
 BFLOAT16_MXFP4 = ((BFLOAT16, E2M1), E8M0_SCALE)
+FP8_ROWS, INT8_ROWS, FP8_BLOCKS = ((E4M3, E4M3), ROW_SCALE), ((INT8, INT8), ROW_SCALE), ((E4M3, E4M3), BLOCK_SCALE)
+PLAIN = {"bias": False, "activation": "none", "sms": 2}
 NARROW = {"last": 4, "bias": False, "activation": "none", "out_dtype": 2}
 BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "few_rows_64x128x256", DECODED_64, MXFP8, (64, 264, 1280), (0, 0), {}),
@@ -137,6 +142,14 @@ BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "int8_64x64x256", ONE, MXFP4, (130, 136, 608), (0, 0), NARROW),
     (HOPPER_BLOCK_SCALED, "float8_128x128x128", TWO, MXFP4, (200, 264, 1056), (0, 0), NARROW | {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "float8_64x128x128", ONE, MXFP4, (72, 136, 96), (70, 0), {}),
+    (HOPPER_BLOCK_SCALED, "scaled_fp8_128x128x128", TWO, FP8_ROWS, (200, 264, 400), (0, 0), PLAIN),
+    (HOPPER_BLOCK_SCALED, "scaled_fp8_fast_pingpong_128x160x128", TWO, FP8_ROWS, (300, 328, 272), (0, 0), PLAIN),
+    (HOPPER_BLOCK_SCALED, "scaled_int8_64x128x256", ONE, INT8_ROWS, (200, 264, 528), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "scaled_int8_64x64x256", ONE, INT8_ROWS, (520, 200, 288), (0, 0), {"sms": 2, "wide": True}),
+    (HOPPER_BLOCK_SCALED, "scaled_fp8_blocks_192x128x128", THREE, FP8_BLOCKS, (200, 264, 1312), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "scaled_fp8_blocks_64x128x128", ONE, FP8_BLOCKS, (200, 264, 912), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "weight_fp4_256x128x64", TWO, BFLOAT16_MXFP4, (300, 264, 544), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "weight_fp4_64x128x64", TWO, BFLOAT16_MXFP4, (130, 264, 1056), (0, 0), {"sms": 2}),
     (PORTABLE_BLOCK_SCALED, "64x128x32", [], MXFP8, (65, 136, 288), (0, 0), {}),
     (PORTABLE_BLOCK_SCALED, "64x128x32", [], NVFP4, (65, 136, 288), (0, 0), {"packed": False}),
     (PORTABLE_BLOCK_SCALED, "64x128x32", [], MXFP8, (65, 136, 160), (126, 0), {}),
@@ -169,7 +182,8 @@ def dense_cases(simulation: Simulation) -> Iterator[Case]:
 def block_scaled_cases(simulation: Simulation) -> Iterator[Case]:
     for table, short, roles, (elements, scale), (m, n, k), smaller, options in BLOCK_SCALED:
         more = dict(options)
-        name = f"sm{90 if table == HOPPER_BLOCK_SCALED else 80}_block_scaled_{short}"
+        kind = "" if short.startswith(("scaled_", "weight_")) else "block_scaled_"
+        name = f"sm{90 if table == HOPPER_BLOCK_SCALED else 80}_{kind}{short}"
         if any(smaller):
             more = {"bias": False, "out_dtype": 2, **more}
         every, anew = more.pop("every", k), more.pop("anew", False)

@@ -15,14 +15,20 @@ from dataclasses import dataclass
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy comes: for products so small threads only wait
 
-from simulation import (
+from block_scaled import (
     BFLOAT16,
+    BLOCK_SCALE,
     E2M1,
     E4M3,
     E4M3_SCALE,
     E8M0_SCALE,
-    ELEMENTWISE,
     FLOAT16,
+    INT8,
+    ROW_SCALE,
+    block_scaled_problem,
+)
+from simulation import (
+    ELEMENTWISE,
     HOPPER,
     HOPPER_BLOCK_SCALED,
     PORTABLE,
@@ -30,7 +36,6 @@ from simulation import (
     TABLES,
     Problem,
     Simulation,
-    block_scaled_problem,
     dense_problem,
 )
 
@@ -78,6 +83,24 @@ FORMATS = [
     ((BFLOAT16, E2M1), E4M3_SCALE),
     ((FLOAT16, E2M1), E4M3_SCALE),
 ]
+# m, n, k and what else, of codes with float32 scales and of a weight that is decoded in the main loop: edges, one row,
+# a block of k, one column, several tiles of a CTA.
+DIRECT_CASES: list[tuple[int, int, int, dict]] = [
+    (200, 136, 352, {"out_dtype": 0}),
+    (1, 264, 512, {"wide": True, "slope": 2.0}),
+    (130, 72, 96, {"wide": True, "out_dtype": 2}),
+    (17, 129, 1312, {"activation": "none", "bias": False, "out_dtype": 0}),
+    (129, 1, 32, {"at_end": False}),
+    (300, 520, 160, {"activation": "none", "bias": False, "sms": 2}),
+    (520, 200, 288, {"wide": True, "sms": 2}),
+]
+DIRECT_FORMATS = [
+    ((E4M3, E4M3), ROW_SCALE),
+    ((INT8, INT8), ROW_SCALE),
+    ((E4M3, E4M3), BLOCK_SCALE),
+    ((BFLOAT16, E2M1), E8M0_SCALE),
+    ((BFLOAT16, E2M1), E4M3_SCALE),
+]
 
 
 def dense_problems(
@@ -95,7 +118,7 @@ def dense_problems(
                 yield dense_problem(simulation, m, n, k, kinds, batch=batch, tf32=tf32, **layouts, **more)
 
 
-def block_scaled_problems(simulation: Simulation, sizes: int = len(BLOCK_SCALED_CASES)) -> Iterator[Problem]:
+def block_scaled_problems(simulation: Simulation, sizes: int = len(DIRECT_CASES)) -> Iterator[Problem]:
     for elements, scale in FORMATS:
         for m, n, k, wide in BLOCK_SCALED_CASES[:sizes]:
             for packed in (True, False):
@@ -116,6 +139,10 @@ def block_scaled_problems(simulation: Simulation, sizes: int = len(BLOCK_SCALED_
                         prepared=prepared,
                         slope=0.125 if packed else 2.0,
                     )
+    for elements, scale in DIRECT_FORMATS:
+        for m, n, k, more in DIRECT_CASES[:sizes]:
+            simulation.free()
+            yield block_scaled_problem(simulation, m, n, k, elements, scale, **more)
 
 
 def elementwise_problems(simulation: Simulation, sizes: int = len(CASES)) -> Iterator[Problem]:

@@ -17,7 +17,6 @@ import numpy as np
 from types_of_csrc import (
     ACTIVATIONS,
     DTYPES,
-    E2M1_VALUES,
     NUMPY_TYPES,
     PROBLEMS,
     STRUCTURES,
@@ -25,13 +24,10 @@ from types_of_csrc import (
     encode,
     float8_values,
     packed_offsets,
-    scale_strides,
 )
 
 PORTABLE, HOPPER, PORTABLE_BLOCK_SCALED, HOPPER_BLOCK_SCALED, ELEMENTWISE = range(5)
 TABLES = ("portable", "hopper", "portable block-scaled", "hopper block-scaled", "elementwise")
-FLOAT16, BFLOAT16, E4M3, E2M1 = 0, 1, 4, 6  # DType
-E8M0_SCALE, E4M3_SCALE = 0, 1  # ScaleType
 
 
 class Simulation:
@@ -179,6 +175,8 @@ def numbers(random: np.random.Generator, dtype: int, *shape: int) -> np.ndarray:
     if dtype in (4, 5):
         table = float8_values(dtype)
         return random.choice(table[np.abs(table) <= 8], shape)
+    if dtype == 7:
+        return random.integers(-16, 17, shape).astype(np.float64)
     return decode(encode(random.standard_normal(shape).astype(np.float32), dtype), dtype)
 
 
@@ -302,99 +300,3 @@ def laid_out_scales(
     data[:] = fill
     data[packed_offsets(rows, cols)] = scales
     return data
-
-
-def scaled_operand(
-    simulation: Simulation,
-    random: np.random.Generator,
-    rows: int,
-    k: int,
-    element: int,
-    scale_type: int,
-    packed: bool,
-    at_end: bool,
-    wide: bool,
-    last: int,
-) -> tuple[np.ndarray, ctypes.Structure, list]:
-    """Codes and scales, and the numbers that they stand for. `wide`: scales of any size, in the rows that may have."""
-    if element != E2M1:
-        values = integers(random, rows, k)
-        values[1::2] = numbers(random, element, rows // 2, k)
-        codes = encode(values, element)
-    else:
-        nibbles = random.integers(0, 16, (rows, k)).astype(np.uint8)
-        values = E2M1_VALUES[nibbles]
-        codes = nibbles[:, 0::2] | nibbles[:, 1::2] << 4
-    data = simulation.array_of(codes, at_end)
-    if element in (FLOAT16, BFLOAT16):  # without scales
-        return values, STRUCTURES["Scaled"](data.ctypes.data, k, 1, element), [data]
-    cols = k // (32 if scale_type == E8M0_SCALE else 16)
-    bytes_ = random.integers(-1, 2, (rows, cols))
-    bytes_[:, -1:] -= last
-    bytes_ = (127 + bytes_ if scale_type == E8M0_SCALE else (7 + bytes_) << 3).astype(np.uint8)
-    if wide:
-        bytes_[1::2] = random.integers(*((112, 130) if scale_type == E8M0_SCALE else (1, 64)), (rows // 2, cols))
-    worth = 2.0 ** (bytes_ - 127.0) if scale_type == E8M0_SCALE else float8_values(4)[bytes_]
-    scales = laid_out_scales(simulation, bytes_, packed, at_end)
-    values = values * np.repeat(worth, k // max(cols, 1), axis=1)
-    strides = scale_strides(cols, packed)
-    struct = STRUCTURES["Scaled"](data.ctypes.data, codes.shape[1], 1, element, scales.ctypes.data, strides)
-    return values, struct, [data, scales]
-
-
-def prepared_weight(simulation: Simulation, rows: int, k: int, form: int) -> np.ndarray:
-    """Room for PreparedLayout's parts, of int8 (form 0) or bfloat16."""
-    aligned = [-(-count // 256) * 256 for count in (rows * k * (1 + form), rows)]
-    return simulation.array(sum(aligned) + 256 * (2 - form), np.uint8, alignment=256)
-
-
-def block_scaled_problem(
-    simulation: Simulation,
-    m: int,
-    n: int,
-    k: int,
-    elements: tuple[int, int],
-    scale_type: int,
-    *,
-    out_dtype: int = 1,
-    packed: bool = True,
-    activation: str = "leaky_relu",
-    slope: float = 0.125,
-    bias: bool = True,
-    global_scale: float | None = 0.5,
-    fast_accum: bool = True,
-    at_end: bool = True,
-    sms: int = 4,
-    wide: bool = False,
-    prepared: int | None = None,
-    last: int = 0,
-) -> Problem:
-    """`prepared`: the form of a weight that is prepared before; `last`: the power of two by which each row's last scale
-    is smaller than the others."""
-    random = np.random.default_rng(11)
-    vec = 32 if scale_type == E8M0_SCALE else 16
-    struct = STRUCTURES["BlockScaled"](m, n, k, scale_type, vec, out_dtype, fast_accum)
-    kept: list = []
-    a, struct.a, memory = scaled_operand(simulation, random, m, k, elements[0], scale_type, packed, at_end, wide, last)
-    kept += memory
-    b, struct.b, memory = scaled_operand(simulation, random, n, k, elements[1], scale_type, packed, at_end, wide, last)
-    kept += memory
-    sums, errors = a @ b.T, sum_errors(a, b, float32_units(k))
-    if global_scale is not None:
-        factor = simulation.array_of(np.float32([global_scale]), at_end, 4)
-        kept.append(factor)
-        struct.global_scale = factor.ctypes.data
-        sums, errors = sums * global_scale, errors * global_scale
-    if prepared is not None:
-        weight = prepared_weight(simulation, n, k, prepared)
-        struct.prepared_b = STRUCTURES["Prepared"](weight.ctypes.data, prepared)
-    outputs = finish(
-        simulation, struct, sums, errors, activation=activation, slope=slope, bias=bias, at_end=at_end, kept=kept
-    )
-    names = "*".join({**dict(enumerate(DTYPES)), E4M3: "e4m3", E2M1: "e2m1"}[element] for element in elements)
-    text = (
-        f"{m} x {n} x {k} {names} by {('e8m0', 'e4m3')[scale_type]} to {DTYPES[out_dtype]}, "
-        f"{'packed' if packed else 'flat'} {'wide ' if wide else ''}scales, {activation} {slope}"
-        f"{'' if prepared is None else ', prepared as ' + ('int8', 'bfloat16')[prepared]}"
-    )
-    return Problem(simulation, struct, outputs, text, kept, sms)

@@ -73,7 +73,7 @@ def encode(values: np.ndarray, dtype: int) -> np.ndarray:
         codes = order[np.searchsorted(table[order], values)].astype(np.uint8)
         assert np.array_equal(table[codes], values)
         return codes
-    return values.astype((np.float16, None, np.float32, np.float64)[dtype])
+    return values.astype(NUMPY_TYPES[dtype])
 
 
 def decode(elements: np.ndarray, dtype: int) -> np.ndarray:
