@@ -35,6 +35,7 @@ static_assert(std::size(kConfigs) == static_cast<int>(Route::kFloat32) + 1);
 
 // Up to so many rows of a, kernels that decode the codes are faster.
 constexpr int64_t kFoldPaysAbove = 128;
+constexpr double kFoldPaysFrom = 4e7;  // multiplications
 
 // Whoever asks for the fold by its number allows it; the choice takes it with fast_accum alone.
 inline bool takes_fold(Problem problem) {
@@ -197,13 +198,13 @@ inline const char* why_not(Route route, const Problem& problem, const Gpu& gpu) 
              : nullptr;
 }
 
-// Below so many multiplications one launch of the decoding kernel is faster than the several of a route.
-constexpr double kPaysFrom = 4e7;
-
-// Whether the choice may take the route; a fold with fast_accum alone, and where Hopper's kernels multiply it.
+// Whether the choice may take the route. On an H200 the launches of a route take a third of the decoding kernel's time
+// even where there is next to nothing to multiply. A fold pays with fast_accum alone, where Hopper's kernels multiply
+// it, and not in products so small that its launch counts.
 inline bool pays(Route route, const Problem& problem, const Gpu& gpu) {
-  if (problem.k == 0 || problem.products() < kPaysFrom || !kConfigs[static_cast<int>(route)].measured) return false;
-  return route != Route::kFolded || (gpu.capability == 90 && problem.may_be_folded() && problem.m > kFoldPaysAbove);
+  if (problem.k == 0 || !kConfigs[static_cast<int>(route)].measured) return false;
+  return route != Route::kFolded || (gpu.capability == 90 && problem.may_be_folded() && problem.m > kFoldPaysAbove &&
+                                     problem.products() >= kFoldPaysFrom);
 }
 
 // A backend of some routes, a config each.
