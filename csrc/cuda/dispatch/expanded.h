@@ -198,11 +198,16 @@ inline const char* why_not(Route route, const Problem& problem, const Gpu& gpu) 
              : nullptr;
 }
 
+// Smaller products of int8, which Hopper's kernels did not take, go by the decoding kernel, whose sums are exact.
+constexpr double kExactInt8Below = 4e7;  // multiplications
+
 // Whether the choice may take the route. On an H200 the launches of a route take a third of the decoding kernel's time
 // even where there is next to nothing to multiply. A fold pays with fast_accum alone, where Hopper's kernels multiply
 // it, and not in products so small that its launch counts.
 inline bool pays(Route route, const Problem& problem, const Gpu& gpu) {
   if (problem.k == 0 || !kConfigs[static_cast<int>(route)].measured) return false;
+  const bool is_int8 = problem.a.dtype == DType::kInt8 && problem.b.dtype == DType::kInt8;
+  if (is_int8 && problem.products() < kExactInt8Below) return false;
   return route != Route::kFolded || (gpu.capability == 90 && problem.may_be_folded() && problem.m > kFoldPaysAbove &&
                                      problem.products() >= kFoldPaysFrom);
 }
