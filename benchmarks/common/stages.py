@@ -167,6 +167,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     ),
     "block_scaled_accuracy": Stage(_files(("block_scaled_accuracy", "measure.block_scaled_accuracy", 40))),
     "rare_numbers": Stage(_files(("rare_numbers", "measure.rare_numbers", 60))),
+    "scaled_operands": Stage(_files(("scaled_operands", "measure.scaled_operands", 240))),
     "quantize": Stage(_files(("quantize", "measure.quantize", 40))),
     "targets": _printed("targets.txt", _report("targets", 20)),
     "pictures": Stage(_report("pictures", 60)),
