@@ -86,6 +86,12 @@ def device(request: pytest.FixtureRequest) -> torch.device:
     return simulated_gpu.CPU if simulated_gpu.is_loaded() else torch.device(request.param)
 
 
+@pytest.fixture
+def gpu() -> torch.device:
+    """The device of a test's tensors, for tests that run on a GPU alone."""
+    return simulated_gpu.CPU if simulated_gpu.is_loaded() else torch.device("cuda")
+
+
 @pytest.fixture(autouse=True)
 def _exact_torch_matmul() -> None:
     """torch's own float32 products, which some tests compare with, are IEEE unless a test says otherwise."""

@@ -7,7 +7,6 @@ import math
 from dataclasses import replace
 
 import pytest
-import simulated_gpu
 import torch
 from block_scaled_operands import (
     MIXED,
@@ -153,11 +152,6 @@ def test_a_fold_loses_less_than_70_db(fmt: Format, data: str) -> None:
 # ---- the route of a GPU ----
 
 ROUTE = next((c for c in configs.block_scaled() if c.name == "expanded_folded"), None)
-
-
-@pytest.fixture
-def gpu() -> torch.device:
-    return simulated_gpu.CPU if simulated_gpu.is_loaded() else torch.device("cuda")
 
 
 def arguments(a: Operand, b: Operand) -> tuple[Tensor, ...]:

@@ -6,34 +6,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import simulated_gpu
 import torch
 from block_scaled_reference import assert_product
+from block_scaled_table import HAS_HOPPER_GPU, NO_HOPPER_GPU
 from scaled_operands import Scaled, expected, make
 
 import tileon_ops
 from tileon_ops._rules import configs
 from tileon_ops._rules.configs import Config
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)]
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 CONFIGS = [config for config in configs.block_scaled() if config.name.startswith("sm90_weight_fp4")]
-IS_HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 # Edges everywhere; one block; whole tiles; several tiles of a CTA; one row; an end of k within a stage.
 SIZES = [(200, 264, 352), (64, 128, 64), (256, 256, 256), (1300, 1100, 96), (1, 40, 160), (33, 17, 32)]
 
 each_config = pytest.mark.parametrize("config", CONFIGS, ids=[config.name for config in CONFIGS])
 each_weight = pytest.mark.parametrize("name", ["mxfp4", "nvfp4"])
-
-
-@pytest.fixture
-def gpu() -> torch.device:
-    if simulated_gpu.is_loaded():
-        return simulated_gpu.CPU
-    if not IS_HOPPER:
-        pytest.skip("Hopper kernels run on compute capability 9.0 alone")
-    return torch.device("cuda")
 
 
 def run(config: Config, a: Scaled, b: Scaled, *others: torch.Tensor | None, **options: object) -> torch.Tensor:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import simulated_gpu
 import torch
 from block_scaled_operands import pack_scales
 from block_scaled_reference import assert_product, decode
@@ -30,11 +29,6 @@ SIZES = [
 
 each_config = pytest.mark.parametrize("config", FEW_ROWS, ids=[config.name for config in FEW_ROWS])
 each_pair = pytest.mark.parametrize(("a_name", "weight"), PAIRS, ids=map("*".join, PAIRS))
-
-
-@pytest.fixture
-def gpu() -> torch.device:
-    return simulated_gpu.CPU if simulated_gpu.is_loaded() else torch.device("cuda")
 
 
 def packed(b: Scaled) -> Scaled:

@@ -6,20 +6,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import simulated_gpu
 import torch
 from block_scaled_reference import assert_product
+from block_scaled_table import HAS_HOPPER_GPU, NO_HOPPER_GPU
 from scaled_operands import Scaled, expected, make, spread
 
 import tileon_ops
 from tileon_ops._rules import configs
 from tileon_ops._rules.configs import Config
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)]
 
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 CONFIGS = [c for c in configs.block_scaled() if c.backend == "sm90" and c.route.startswith(("row_", "block_scales"))]
-IS_HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 PAIRS = {
     "row_scales": [("e4m3_row", "e4m3_row"), ("e4m3_tensor", "e4m3_row"), ("e4m3_row", "e4m3_tensor")],
     "block_scales": [("e4m3_1x128", "e4m3_128x128"), ("e4m3_128x128", "e4m3_128x128"), ("e4m3_row", "e4m3_128x128")],
@@ -29,15 +28,6 @@ PAIRS = {
 SIZES = [(200, 264, 656), (128, 384, 256), (1300, 1096, 144)]
 
 each_config = pytest.mark.parametrize("config", CONFIGS, ids=[config.name for config in CONFIGS])
-
-
-@pytest.fixture
-def gpu() -> torch.device:
-    if simulated_gpu.is_loaded():
-        return simulated_gpu.CPU
-    if not IS_HOPPER:
-        pytest.skip("Hopper kernels run on compute capability 9.0 alone")
-    return torch.device("cuda")
 
 
 def pairs_of(config: Config) -> list[tuple[str, str]]:

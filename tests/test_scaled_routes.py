@@ -4,9 +4,9 @@ every kind of operand that it takes; and which one is taken for what."""
 from __future__ import annotations
 
 import pytest
-import simulated_gpu
 import torch
 from block_scaled_reference import assert_product
+from block_scaled_table import HAS_HOPPER_GPU
 from scaled_operands import expected, make, multiply
 from test_scaled_operands import OPERANDS, each_pair, inside, transposed
 
@@ -20,7 +20,6 @@ OWN = [config for config in configs.block_scaled() if config.family in ("decoded
 SCALED_CODES = [config for config in configs.block_scaled() if config.route.startswith(("row_scales", "block_scales"))]
 HOPPER_ROWS = [c for c in configs.block_scaled() if c.backend == "sm90" and c.route == "bfloat16"]
 FEW_ROWS = [c for c in configs.block_scaled() if c.family == "small_m"]
-IS_HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 
 # By pair, and by whether a global scale for each row comes with it: what takes the product once it is large.
 ROUTES = {
@@ -37,11 +36,6 @@ ROUTES = {
     ("bfloat16", "nvfp4", False): "sm90_block_scaled_bfloat16",
     ("bfloat16", "mxfp8", False): "sm90_block_scaled_bfloat16",
 }
-
-
-@pytest.fixture
-def gpu() -> torch.device:
-    return simulated_gpu.CPU if simulated_gpu.is_loaded() else torch.device("cuda")
 
 
 def by_config(config, a, b, bias=None, global_scale=None, **options):  # type: ignore[no-untyped-def]
@@ -135,7 +129,7 @@ def test_a_split_a_has_every_number_of_float16(gpu: torch.device, b_name: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not IS_HOPPER, reason="the ways of a Hopper GPU")
+@pytest.mark.skipif(not HAS_HOPPER_GPU, reason="the ways of a Hopper GPU")
 @pytest.mark.parametrize(("a_name", "b_name", "has_rows"), ROUTES)
 def test_large_products_go_by_measured_kernels(gpu: torch.device, a_name: str, b_name: str, has_rows: bool) -> None:
     m = n = k = 384

@@ -95,7 +95,8 @@ def block_scaled_matmul(
             typically it is less than `2^-12` (docs/fp8_error.md). fp8 under float32 scales that are constant along k
             may leave its sums in the tensor core, as `matmul` does. mxfp8 and mixed may be folded: each row becomes
             e4m3 codes under one power of two, so elements of more than 13 binades below their row's largest are rounded
-            to `2^-16` of it or finer (docs/operands.md). The CPU folds; a GPU does not yet, unless a config is named.
+            to `2^-16` of it or finer (docs/operands.md). The CPU folds, and Hopper does large products of more than
+            128 rows of `a`.
 
     Returns:
         A fresh contiguous (m, n), or `out`. Each element is multiplied by its scale in float32, which under scales of a

@@ -102,22 +102,6 @@ struct Run {
 
 // ---- few rows of a, whose kernels decode the codes themselves ----
 
-// Rows of codes, or of elements of 16 bits, in boxes of `box_bytes` x `box_rows`.
-CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& problem, int box_bytes, int box_rows,
-                      CUtensorMapSwizzle swizzle) {
-  const auto columns = static_cast<uint64_t>(problem.k / elements_per_byte(operand.dtype));
-  const int bytes = info(operand.dtype).bytes;
-  const auto type = bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8;  // or float16: alike
-  const uint64_t stride = rows > 1 ? static_cast<uint64_t>(operand.stride_mn * bytes) : kTmaAlignment;
-  // Where k is 0 nothing is read: any address will do.
-  const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
-  const TensorBox tensor{4,
-                         {std::max<uint64_t>(columns, 1), static_cast<uint64_t>(rows), 1, 1},
-                         {0, columns == 0 ? kTmaAlignment : stride, kTmaAlignment, kTmaAlignment},
-                         {static_cast<uint32_t>(box_bytes / bytes), static_cast<uint32_t>(box_rows), 1, 1}};
-  return encode_tensor_map(columns == 0 ? valid : operand.data, type, tensor, swizzle);
-}
-
 KernelHandle<SmallMParams>& small_m_kernel(int config, const SmallMFormat& format) {
   if (format.is_weight_only()) {
     if (format.a == kF16) return kernel_of<SmallMKernels<kF16, kE2M1, ScaleType::kE4M3>>(config);

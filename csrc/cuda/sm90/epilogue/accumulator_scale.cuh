@@ -94,6 +94,12 @@ struct NarrowResults {
   }
 };
 
+// Row `i` of a thread, which has two of each 64; `row` is the first of its warp's 16.
+__device__ __forceinline__ int row_of_thread(int row, int i) {
+  const int lane = threadIdx.x % 32;
+  return row + lane / 4 + i / 2 * 64 + i % 2 * 8;
+}
+
 // The sums of narrow operands lack a power of two for each row and column, and a constant power of two. A thread has
 // two rows of each 64 and two of every eight columns; the columns' exponents go through shared memory, and all
 // exponents are read from global memory before the main loop.
@@ -109,10 +115,9 @@ class RowScale {
 
   // `row` is the first of the warp's 16, `column` of the tile's.
   __device__ __forceinline__ void read(const Params& params, int row, int column) {
-    const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < kRowsOfThread; ++i) {
-      const int this_row = row + lane / 4 + i / 2 * 64 + i % 2 * 8;
+      const int this_row = row_of_thread(row, i);
       rows_[i] = this_row < params.problem.m ? params.exponents_a[this_row] : 0;
     }
 #pragma unroll

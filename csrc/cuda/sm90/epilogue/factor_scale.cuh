@@ -79,10 +79,9 @@ class FactorScale {
 
   // `row` is the first of the warp's 16, `column` of the tile's.
   __device__ __forceinline__ void read(const Params& params, int row, int column) {
-    const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < 2 * row_blocks; ++i) {
-      const int this_row = row + lane / 4 + i / 2 * 64 + i % 2 * 8;
+      const int this_row = row_of_thread(row, i);
       rows_[i] = this_row < params.problem.m ? *params.a.of_row(this_row) : 0.0f;
     }
 #pragma unroll
@@ -188,15 +187,12 @@ class BlockScale {
 
   // As FactorScale's. Rows behind the last one have its scales: their products are not stored.
   __device__ __forceinline__ void read(const Params& params, int row, int column) {
-    const int lane = threadIdx.x % 32, last = static_cast<int>(params.problem.m) - 1;
+    const int last = static_cast<int>(params.problem.m) - 1;
     blocks_ = params.k_blocks;
     step_a_ = params.a.step;
     step_b_ = params.b.step;
 #pragma unroll
-    for (int i = 0; i < 2 * row_blocks; ++i) {
-      const int this_row = min(row + lane / 4 + i / 2 * 64 + i % 2 * 8, last);
-      rows_[i] = params.a.of_row(this_row);
-    }
+    for (int i = 0; i < 2 * row_blocks; ++i) rows_[i] = params.a.of_row(min(row_of_thread(row, i), last));
     column_ = params.b.of_row(column);
     prefetch(kBlocksOfSector);
   }

@@ -261,21 +261,19 @@ inline int choose_prepared(Operands operands, const Problem& problem, const Gpu&
   });
 }
 
-// Of codes with float32 scales: the cheapest config that has been measured.
+// The cheapest config for codes with these float32 scales.
 inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
   const Operands operands = scaled_codes_of(problem);
   if (why_not_scaled_codes(operands, problem, gpu) != nullptr) return -1;
   const Work work(problem, 1);
-  return cheapest(
-      kBlockScaledConfigs, [&](const KernelConfig& config) { return config.measured && config.operands == operands; },
+  return cheapest_config(
+      kBlockScaledConfigs, [&](const KernelConfig& config) { return config.operands == operands; },
       [&](const KernelConfig& config) {
         return largest_bound_ns(config, problem, work, gpu.sm_count) + staged_store_ns(config, problem, gpu.sm_count);
       });
 }
 
-// ---- a weight alone scaled ----
-
-// Of bfloat16 and fp4, in nanoseconds, fitted to some 100 products on an H200.
+// ---- a weight alone scaled: bfloat16 and fp4, in nanoseconds, fitted to some 100 products on an H200 ----
 
 // The kernels for few rows are asked up to so many.
 constexpr int64_t kMaxFewRowsOfWeight = 256;

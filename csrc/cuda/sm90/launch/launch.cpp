@@ -67,6 +67,21 @@ CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const 
   return encoded.map;
 }
 
+CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& problem, int box_bytes, int box_rows,
+                      CUtensorMapSwizzle swizzle) {
+  const auto columns = static_cast<uint64_t>(problem.k / elements_per_byte(operand.dtype));
+  const int bytes = info(operand.dtype).bytes;
+  const auto type = bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8;  // or float16: alike
+  const uint64_t stride = rows > 1 ? static_cast<uint64_t>(operand.stride_mn * bytes) : kTmaAlignment;
+  // Where k is 0 nothing is read: any address will do.
+  const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
+  const TensorBox tensor{4,
+                         {std::max<uint64_t>(columns, 1), static_cast<uint64_t>(rows), 1, 1},
+                         {0, columns == 0 ? kTmaAlignment : stride, kTmaAlignment, kTmaAlignment},
+                         {static_cast<uint32_t>(box_bytes / bytes), static_cast<uint32_t>(box_rows), 1, 1}};
+  return encode_tensor_map(columns == 0 ? valid : operand.data, type, tensor, swizzle);
+}
+
 namespace {
 
 // ---- a kernel's parameters ----
@@ -105,17 +120,6 @@ CUtensorMap map_operand(const Operand& operand, const void* valid_address, const
   const void* data = problem.k == 0 ? valid_address : operand.data;
   const CUtensorMapDataType type = element_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : type_of(operand.dtype);
   return encode_tensor_map(data, type, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
-}
-
-// Rows of e2m1 codes in boxes of a CodesTile.
-CUtensorMap map_codes_of_weight(const Operand& operand, const Problem& problem, int tile_n) {
-  const auto row_bytes = static_cast<uint64_t>(problem.k / 2);
-  const uint64_t stride = problem.n > 1 ? static_cast<uint64_t>(operand.stride_mn) : kTmaAlignment;
-  const TensorBox tensor{4,
-                         {row_bytes, static_cast<uint64_t>(problem.n), 1, 1},
-                         {0, stride, stride, stride},
-                         {CodesTile::line_bytes, static_cast<uint32_t>(tile_n), 1, 1}};
-  return encode_tensor_map(operand.data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, CU_TENSOR_MAP_SWIZZLE_32B);
 }
 
 EpilogueOp epilogue_op_of(const Problem& problem) {
@@ -200,7 +204,8 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   params.map_a =
       map_operand(problem.a, valid, problem, element_bytes, problem.m, a, tile_a, params.a, params.loaded_bytes);
   if (tile.decodes_b) {
-    params.map_b = map_codes_of_weight(problem.b, problem, tile.tile_n);
+    params.map_b =
+        map_codes(problem.b, problem.n, problem, CodesTile::line_bytes, tile.tile_n, CU_TENSOR_MAP_SWIZZLE_32B);
     params.loaded_bytes = static_cast<uint16_t>(params.loaded_bytes + CodesTile::bytes_of(tile.tile_n, tile.block_k));
   } else {
     params.map_b =

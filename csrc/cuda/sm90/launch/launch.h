@@ -36,6 +36,10 @@ struct TensorBox {
 CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor,
                               CUtensorMapSwizzle swizzle);
 
+// Of one matrix: rows of codes, or of elements of 16 bits, in boxes of `box_bytes` x `box_rows`.
+CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& problem, int box_bytes, int box_rows,
+                      CUtensorMapSwizzle swizzle);
+
 // ---- a kernel's parameters ----
 
 struct LaunchPlan {
