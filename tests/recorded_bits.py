@@ -3,9 +3,9 @@
     PYTHONPATH=. python tests/recorded_bits.py             # on an H200: writes recorded_bits.csv
     PYTHONPATH=. python tests/recorded_bits.py --keep DIR  # each result too, as DIR/<problem>.npy
 
-Every row of both tables that has run on hardware (but UNRECORDED), on operands whose sums are rounded, quantizers,
-preparing, packing and the folds of gradients. The operands come from numpy's generator of 2006, whose numbers numpy
-keeps for good.
+Every row of both tables that has run on hardware, on operands whose sums are rounded, products with other scales
+(recorded_scaled_bits.py), quantizers, preparing, packing and the folds of gradients. The operands come from numpy's
+generator of 2006, whose numbers numpy keeps for good.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import recorded_scaled_bits
 import torch
 from block_scaled_operands import FORMATS, MXFP4, Format, Operand, elements_of
 from block_scaled_table import TABLE as BLOCK_SCALED_TABLE
@@ -29,8 +30,7 @@ FILE = pathlib.Path(__file__).with_suffix(".csv")
 FIELDS = ("problem", "operands", "bits")  # CRC-32 of what goes in and of what comes out
 M, N, K = 72, 144, 656  # one tile or some, several blocks of k, the last one short
 
-UNRECORDED = ("narrow",)  # families that have run on an H200, but not here yet
-MEASURED = [row for row in TABLE if row.config.measured and row.config.family not in UNRECORDED]
+MEASURED = [row for row in TABLE if row.config.measured]
 Problem = Callable[[], tuple[list[Tensor], list[Tensor]]]  # operands and results
 
 
@@ -110,6 +110,7 @@ def problems() -> Iterator[tuple[str, Problem]]:
             yield f"{row} {data}", lambda row=row, data=data: dense(row, data)
         for scaled in BLOCK_SCALED_TABLE:
             yield f"{scaled} {data}", lambda row=scaled, data=data: block_scaled(row, data)
+        yield from recorded_scaled_bits.problems(data)
         for name in ("mxfp8", "mxfp4", "nvfp4"):
             for rounding in ("floor", "rceil") if name != "nvfp4" else ("floor",):
                 yield f"quantize {name} {rounding} {data}", lambda f=name, r=rounding, d=data: quantized(f, r, d)

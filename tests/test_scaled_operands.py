@@ -4,6 +4,7 @@ float64 oracle (scaled_operands.py). What two block-scaled operands do stands in
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -168,6 +169,36 @@ class TestExtremes:
             poisoned[:, others],
             Expected(clean[:, others].double(), 2.0**-18 * clean[:, others].double().abs() + 2.0**-10, F32),
         )
+
+    @pytest.mark.parametrize(
+        ("a_name", "b_name"),
+        [("int8_row", "int8_row"), ("int8_tensor", "int8_row"), ("e4m3_row", "e4m3_row"), ("e4m3_tensor", "e5m2_row")],
+    )
+    def test_float32_scales_of_any_size(self, device: torch.device, a_name: str, b_name: str) -> None:
+        """Zero, NaN, and scales far from 1 with 24 bits each, on either side, among usual ones."""
+        m, n, k = 40, 70, 160
+        for of_a, of_b in ((1.2345e14, 3.21e-14), (7.7e-19, 1.0), (0.0, 1.0), (1.0, 0.0), (3.3e-30, 1.1e30)):
+            a, b = operands(a_name, b_name, m, n, k, device, exact=True)
+            a, b = _with_last_scale(a, of_a), _with_last_scale(b, of_b)
+            assert_product(multiply(a, b, out_dtype=F32), expected(a, b, out_dtype=F32), f"{of_a} {of_b}")
+        a, b = operands(a_name, b_name, m, n, k, device, exact=True)
+        actual = multiply(a, _with_last_scale(b, math.nan), out_dtype=F32)
+        assert bool(actual[:, -1].isnan().all())
+        assert bool(actual[:, :-1].isfinite().all())
+
+    @pytest.mark.parametrize("b_name", ["e4m3_1x128", "e4m3_128x128", "int8_row"])
+    def test_no_k_has_no_scales(self, device: torch.device, b_name: str) -> None:
+        a_name = "int8_row" if b_name == "int8_row" else "e4m3_1x128"
+        a, b = operands(a_name, b_name, 11, 33, 0, device)
+        bias = torch.arange(33.0, device=device)
+        assert torch.equal(multiply(a, b, bias, out_dtype=F32), bias.expand(11, 33))
+
+
+def _with_last_scale(operand: Scaled, value: float) -> Scaled:
+    assert operand.scale is not None
+    scale = operand.scale.clone().reshape(-1, 1)
+    scale[-1] = value
+    return replace(operand, scale=scale.view(operand.scale.shape), scales=scale.double())
 
 
 def _scales_of(operand: Scaled):  # type: ignore[no-untyped-def]

@@ -22,6 +22,7 @@ constexpr float kInt8Max = 127.0f;
 constexpr float kE4M3MinNormal = 0.015625f;  // 2^-6
 constexpr uint8_t kE4M3NaN = 0x7f;
 constexpr uint8_t kE8M0NaN = 0xff;
+constexpr uint8_t kE8M0One = 127;
 
 TILEON_HOST_DEVICE uint32_t bits_of(float value) {
   uint32_t bits;

@@ -154,29 +154,48 @@ def _out_overlaps_an_argument(draw: Draw, call: Call) -> Call | None:
 
 
 def _gradient_asked(draw: Draw, call: Call) -> Call | None:
-    """Of a product of fp8 or block-scaled operands, of quantized ones, or with `out`."""
+    """Of a product of fp8 or scaled operands, of quantized ones, or with `out`."""
     flows = call.op == "matmul" and call.out is None and _operand(call, "a").dtype.itemsize > 1
-    names = [
-        name for name, operand in call.operands() if operand.dtype.is_floating_point and name not in ("out", "bias")
-    ]
+    others = ("out", "bias", "a") if _is_weight_only(call) and call.out is None else ("out", "bias")
+    names = [name for name, operand in call.operands() if operand.dtype.is_floating_point and name not in others]
     if flows or not names:
         return None
     name = draw.pick(names)
     return replace(_with(call, **{name: replace(_operand(call, name), requires_grad=True)}), mode="grad")
 
 
-# Block-scaled.
+# Of operands with scales.
 
 
-def _k_not_whole(draw: Draw, call: Call) -> Call:
-    """Four bytes more in each row: no whole block in any format."""
-    return _resized(_resized(call, "a", last=4), "b", last=4)
+def _is_weight_only(call: Call) -> bool:
+    return call.op == "block_scaled_matmul" and call.arguments["scale_a"] is None
 
 
-def _scale_of_another_shape(name: str, data: str) -> Callable[[Draw, Call], Call]:
-    def spoil(draw: Draw, call: Call) -> Call:
+def _has_float32_scales(call: Call) -> bool:
+    return _operand(call, "scale_b").dtype == torch.float32
+
+
+def _k_not_whole(draw: Draw, call: Call) -> Call | None:
+    """Four bytes more in each row: no whole block in any format that has some."""
+    return None if _has_float32_scales(call) else _resized(_resized(call, "a", last=4), "b", last=4)
+
+
+def _a_of_float16(draw: Draw, call: Call) -> Call | None:
+    return None if _is_weight_only(call) else _of_dtype("a", torch.float16)(draw, call)
+
+
+def _scale_b_of_numbers(draw: Draw, call: Call) -> Call:
+    """Of another dtype than any scale has, or of float32 beside an operand that has scales of a byte."""
+    may_be_float32 = not _is_weight_only(call) and not _has_float32_scales(call)
+    return _of_dtype("scale_b", torch.float32 if may_be_float32 else torch.float64, torch.float16)(draw, call)
+
+
+def _scale_of_another_shape(name: str, data: str) -> Callable[[Draw, Call], Call | None]:
+    def spoil(draw: Draw, call: Call) -> Call | None:
+        if call.arguments[name] is None:
+            return None
         rows, columns = _operand(call, data).layout.shape
-        if call.arguments.get("format") in FLOAT32_FORMATS:
+        if _operand(call, name).dtype == torch.float32 or call.arguments.get("format") in FLOAT32_FORMATS:
             return _with(call, **{name: _zeros(*draw.pick(((rows + 2, columns + 2), (rows, columns, 1))))})
         shape = draw.pick(((rows + 1, columns // 32), (rows, columns + 1), (rows, columns, 1), (512,)))
         return _with(call, **{name: _zeros(*shape, dtype=_operand(call, name).dtype)})
@@ -247,8 +266,8 @@ FLAWS = (
     Flaw("an argument requires grad", _ALL, _gradient_asked),
     Flaw("rows of `b` are too long", ("block_scaled_matmul",), lambda draw, call: _resized(call, "b", last=32)),
     Flaw("k is no whole number of blocks", ("block_scaled_matmul",), _k_not_whole),
-    Flaw("`a` is float16", ("block_scaled_matmul",), _of_dtype("a", torch.float16)),
-    Flaw("scales are numbers", ("block_scaled_matmul",), _of_dtype("scale_b", torch.float32, torch.float16)),
+    Flaw("`a` is float16", ("block_scaled_matmul",), _a_of_float16),
+    Flaw("scales are numbers", ("block_scaled_matmul",), _scale_b_of_numbers),
     Flaw(
         "`scale_a` has another shape",
         ("block_scaled_matmul",),

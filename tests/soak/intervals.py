@@ -116,14 +116,18 @@ def _aligned(values: Tensor, precision: Precision) -> Tensor:
     return torch.where(values == 0, 0.0, values.abs().clamp(min=precision.least))
 
 
-def product(a: Tensor, b: Tensor, precision: Precision) -> Interval:
-    """a @ b of float64 matrices or batches of them, as float32 (or float64) sums may come out."""
+def product(a: Tensor, b: Tensor, precision: Precision, aligned: tuple[Tensor, Tensor] | None = None) -> Interval:
+    """a @ b of float64 matrices or batches of them, as float32 (or float64) sums may come out.
+
+    `aligned`: the magnitudes that products are aligned by, where they are not those of the finite elements.
+    """
     k = a.shape[-1]
     value = a @ b
     if k == 0:
         return Interval(value, torch.zeros_like(value))
     finite_a, finite_b = (x.masked_fill(~x.isfinite(), 0.0) for x in (a, b))
-    size = _aligned(finite_a, precision) @ _aligned(finite_b, precision)
+    size_a, size_b = aligned or (_aligned(finite_a, precision), _aligned(finite_b, precision))
+    size = size_a @ size_b
     units = _finest(finite_a, -1, precision.narrow) * _finest(finite_b, -2, precision.narrow)
     is_exact = (size <= precision.exact * units) & ((units >= SMALLEST_FLOAT32) | (not precision.is_float32))
     error = torch.where(is_exact, 0.0, precision.bound * size + k * precision.underflow)
@@ -149,6 +153,13 @@ def scaled(interval: Interval, factor: float) -> Interval:
     error = torch.where(value.isfinite(), error, 0.0)
     error = error + rounding(value, error, 2.0**-24) if factor != 1.0 else error
     return _settled(replace(interval, value=value, error=error), True)
+
+
+def scaled_by_row(interval: Interval, factors: Tensor) -> Interval:
+    """Times a finite global scale for each row, (rows, 1), in float32."""
+    value, error = interval.value * factors, interval.error * factors.abs()
+    error = torch.where(value.isfinite(), error, 0.0)
+    return _settled(replace(interval, value=value, error=error + rounding(value, error, 2.0**-24)), True)
 
 
 def biased(interval: Interval, bias: Tensor, unit: float) -> Interval:

@@ -111,3 +111,21 @@ def block_scaled(
     exact = _EXACT_FP8_SUBNORMAL if as_e5m2 else _EXACT_GPU
     least = _LEAST_NORMAL_NVFP4 if is_nvfp4 else _LEAST_NORMAL[torch.bfloat16]
     return Precision(promised(k) + _cut(k, UNKNOWN) + allowed, exact=exact, least=least)
+
+
+def with_float32_scales(
+    k: int, dtypes: tuple[torch.dtype, torch.dtype], device: torch.device, fast_accum: bool
+) -> Precision:
+    """Of block_scaled_matmul, both operands of 8 bits. Sums of int8 are exact before they are rounded to float32."""
+    if device.type == "cpu" or dtypes[0] == torch.int8:
+        return _cpu(k, UNKNOWN)
+    return _fp8(k, dtypes, device, UNKNOWN, fast_accum)
+
+
+def weight_only(k: int, device: torch.device, dtype: torch.dtype) -> Precision:
+    """Of block_scaled_matmul, `a` of 16 bits. A weight's elements may be multiplied as that dtype or as bfloat16, those
+    of nvfp4 with float16 times 2^-7."""
+    if device.type == "cpu":
+        return _cpu(k, UNKNOWN)
+    least = _LEAST_NORMAL_NVFP4 if dtype == torch.float16 else _LEAST_NORMAL[torch.bfloat16]
+    return Precision(promised(k) + _cut(k, UNKNOWN), exact=_EXACT_GPU, least=least)

@@ -149,7 +149,7 @@ bool decode_rows(const Operand& operand, const TilePart& part, To* to, Magnitude
     if constexpr (std::is_same_v<To, float>) {
       if (!is_usual) decode_exactly(operand, part.row + r, part.k, part.count, to);
     } else {
-      if (!is_usual) return false;
+      if (!is_usual || scales[r].is_long) return false;
       magnitudes->add(decoded_magnitudes(scales[r].magnitudes));
     }
   }
@@ -269,7 +269,7 @@ inline bool fill_tile(const Operand& operand, const TilePart& part, TileOrder or
   return true;
 }
 
-// bfloat16, which holds codes under scales of a byte exactly; `magnitudes` gets those of the elements.
+// bfloat16, which holds codes exactly, under scales of a byte or under none; `magnitudes` gets those of the elements.
 inline bool fill_tile(const Operand& operand, const TilePart& part, TileOrder, uint16_t* to, Magnitudes* magnitudes) {
   if (operand.dtype != DType::kBFloat16)
     return with_codes(operand.dtype,

@@ -9,6 +9,7 @@ namespace TILEON_CPU_VARIANT {
 struct GroupScales {
   float values[kChunk / kGroup][2];
   Magnitudes magnitudes;  // of the values
+  bool is_long = false;   // a float32 scale, of up to 24 bits, goes with its elements
 
   bool are_numbers() const { return magnitudes.most < 0x7f800000u; }
 };
@@ -52,9 +53,12 @@ inline void fill_from_floats(const Scale& scale, int64_t row, int64_t begin, int
   constexpr int kGroupsPerScale = kFloat32ScaleBlock / kGroup;
   const float* from = static_cast<const float*>(scale.data) + scale.strides.of_row(row);
   scales.magnitudes = {};
+  scales.is_long = false;
   for (int g = 0; g < groups; g += kGroupsPerScale) {
     const float own = from[scale.strides.of_col((begin + g * kGroup) / kFloat32ScaleBlock)];
-    const float value = waits_for_sums(scale, bits_of(own)) ? factor : own * factor;
+    const bool waits = waits_for_sums(scale, bits_of(own));
+    const float value = waits ? factor : own * factor;
+    scales.is_long |= !waits;
     for (int i = g; i < g + kGroupsPerScale && i < groups; ++i) scales.values[i][0] = scales.values[i][1] = value;
     note(scales.magnitudes, value);
   }

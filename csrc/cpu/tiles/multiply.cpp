@@ -11,6 +11,7 @@
 #include <iterator>
 #include <memory>
 #include <new>
+#include <type_traits>
 
 #include "checks/operands.h"
 #include "core/small_floats.h"
@@ -126,21 +127,23 @@ Problem matrix_of_batch(const Problem& problem, int64_t i) {
 
 // ---- factors of the sums ----
 
-// What the sums of a row are multiplied by: its scale where that waits for them, or the power of two of its fold.
-double factor_of_sums(const Operand& operand, int64_t row) {
+// What the sums of a row are multiplied by: its scale where that waits for them, as those of int8 codes all do, or the
+// power of two of its fold.
+double factor_of_sums(const Operand& operand, int64_t row, bool are_of_codes) {
   if (operand.scale.fold_powers != nullptr) return std::exp2(operand.scale.fold_powers[row]);
-  if (!is_constant_along_k(operand.scale)) return 1;
+  if (!operand.scale.may_wait) return 1;
   const float scale = static_cast<const float*>(operand.scale.data)[operand.scale.strides.of_row(row)];
-  return waits_for_sums(operand.scale, bits_of(scale)) ? scale : 1;
+  return are_of_codes || waits_for_sums(operand.scale, bits_of(scale)) ? scale : 1;
 }
 
 // Sums times the factors of both operands, rounded once: in double, which hardly errs.
 template <typename Sum>
 void scale_sums(const Problem& problem, const TileBlock& block, const Sum* sums, float* to) {
+  constexpr bool are_of_codes = std::is_integral_v<Sum>;
   std::array<double, kMaxBlockCols> of_cols;
-  for (int c = 0; c < block.cols; ++c) of_cols[c] = factor_of_sums(problem.b, block.col + c);
+  for (int c = 0; c < block.cols; ++c) of_cols[c] = factor_of_sums(problem.b, block.col + c, are_of_codes);
   for (int r = 0; r < block.rows; ++r, sums += block.sums_stride, to += block.sums_stride) {
-    const double of_row = factor_of_sums(problem.a, block.row + r);
+    const double of_row = factor_of_sums(problem.a, block.row + r, are_of_codes);
     for (int c = 0; c < block.cols; ++c) to[c] = static_cast<float>(static_cast<double>(sums[c]) * of_row * of_cols[c]);
   }
 }
@@ -247,8 +250,8 @@ class BlockRunner {
 
 const char* multiply_by_tiles(const Problem& given, const FinishedSums& finished, const FinishedSums* before) {
   Problem problem = with_shared_rows(given);
-  problem.a.scale.may_wait = is_constant_along_k(given.a.scale);
-  problem.b.scale.may_wait = is_constant_along_k(given.b.scale);
+  problem.a.scale.may_wait = given.k > 0 && is_constant_along_k(given.a.scale);  // without k there may be no scale
+  problem.b.scale.may_wait = given.k > 0 && is_constant_along_k(given.b.scale);
   const Blocks blocks = blocks_of(problem);
   torch::stable::parallel_for(0, blocks.count, blocks_in_a_task(problem, blocks), [&](int64_t begin, int64_t end) {
     const BlockRunner runner(problem, finished, before, blocks);

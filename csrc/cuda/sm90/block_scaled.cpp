@@ -103,6 +103,13 @@ struct Run {
 // ---- few rows of a, whose kernels decode the codes themselves ----
 
 KernelHandle<SmallMParams>& small_m_kernel(int config, const SmallMFormat& format) {
+  if (format.has_float32_scales()) {
+    if (format.a == kF16)
+      return format.b == kE4M3 ? kernel_of<SmallMKernels<kF16, kE4M3, ScaleType::kFloat32>>(config)
+                               : kernel_of<SmallMKernels<kF16, DType::kInt8, ScaleType::kFloat32>>(config);
+    return format.b == kE4M3 ? kernel_of<SmallMKernels<kBF16, kE4M3, ScaleType::kFloat32>>(config)
+                             : kernel_of<SmallMKernels<kBF16, DType::kInt8, ScaleType::kFloat32>>(config);
+  }
   if (format.is_weight_only()) {
     if (format.a == kF16) return kernel_of<SmallMKernels<kF16, kE2M1, ScaleType::kE4M3>>(config);
     if (format.b == kE4M3) return kernel_of<SmallMKernels<kBF16, kE4M3, kE8M0>>(config);
@@ -131,7 +138,9 @@ void run_small_m(int config, const Problem& problem, const Gpu& gpu, cudaStream_
   params.blocks_per_split = ceil_divide(params.blocks, params.splits);
   params.stages = std::clamp(params.blocks_per_split, 1, small_m_stages(format, tile_m));
   params.scales_in_blocks =
-      (format.is_weight_only() || lie_in_blocks(problem.a.scale)) && lie_in_blocks(problem.b.scale);
+      format.has_float32_scales() ||
+      ((format.is_weight_only() || lie_in_blocks(problem.a.scale)) && lie_in_blocks(problem.b.scale));
+  params.scales_stages = format.has_float32_scales() && (problem.k == 0 || !is_constant_along_k(problem.b, problem.k));
   params.vector_stores = takes_vector_stores(problem);
   params.problem = scaled_kernel_problem(problem);
   const auto tiles = static_cast<unsigned>(ceil_divide(problem.m, tile_m) * params.tiles_n);

@@ -278,6 +278,9 @@ inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
 // The kernels for few rows are asked up to so many.
 constexpr int64_t kMaxFewRowsOfWeight = 256;
 
+// And of a weight whose float32 scales change along k up to so many: what takes the others multiplies in float32.
+constexpr int64_t kMaxRowsOfStageScales = 1024;
+
 // The weight as bfloat16, and the product of that, which finds a part of it in L2.
 inline double prepared_weight_ns(const Problem& problem, double dense_ns) {
   return 0.8476 * dense_ns + static_cast<double>(problem.n) * static_cast<double>(problem.k) / 1733.0;
@@ -295,7 +298,10 @@ inline int choose_weight_only(const Problem& problem, const Gpu& gpu) {
   const bool takes_few = problem.k > 0 && why_not_small_m(problem, gpu) == nullptr;
   const bool prepares = problem.k > 0 && why_not_prepared(Operands::kBFloat16, problem, gpu) == nullptr;
   if (why_not_fp4_weight(problem, gpu) != nullptr) {
-    if (takes_few && problem.m <= kMaxSmallM) return choose_small_m(problem);
+    const int64_t most = is_constant_along_k(problem.b, problem.k) || problem.b.scale.type != ScaleType::kFloat32
+                             ? kMaxSmallM
+                             : kMaxRowsOfStageScales;
+    if (takes_few && problem.m <= most) return choose_small_m(problem);
     return prepares ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
   }
   const Problem prepared = prepared_problem(problem, nullptr, nullptr);

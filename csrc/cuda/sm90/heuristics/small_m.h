@@ -38,6 +38,8 @@ struct SmallMFormat {
 
   static constexpr int bits(DType element) { return info(element).bytes * 8 / elements_per_byte(element); }
   constexpr bool is_weight_only() const { return bits(a) == 16; }
+  // Which multiply sums, of all k or of a stage: no stage holds them.
+  constexpr bool has_float32_scales() const { return scale == ScaleType::kFloat32; }
   constexpr bool is_mxfp4() const {
     return a == DType::kFloat4E2M1 && b == DType::kFloat4E2M1 && scale == ScaleType::kE8M0;
   }
@@ -128,11 +130,20 @@ inline const char* why_not_weight_only(const Problem& problem, DType dtype) {
   return problem.global_scale_stride == 0 ? nullptr : "it takes one global scale, not one for each row";
 }
 
+// Of a weight alone scaled.
+inline const char* why_not_small_m_weight(const Problem& problem) {
+  const Scale& scale = problem.b.scale;
+  if (scale.type != ScaleType::kFloat32) {  // of which float16 holds elements of nvfp4 alone
+    const bool is_float16 = problem.a.dtype == DType::kFloat16 && scale.type == ScaleType::kE4M3;
+    return why_not_weight_only(problem, is_float16 ? DType::kFloat16 : DType::kBFloat16);
+  }
+  if (problem.b.dtype != DType::kFloat8E4M3 && problem.b.dtype != DType::kInt8)
+    return "it does not take `b` of this dtype";
+  return problem.global_scale_stride == 0 ? nullptr : "it takes one global scale, not one for each row";
+}
+
 inline const char* why_not_small_m(const Problem& problem, const Gpu& gpu) {
-  // float16 holds elements of nvfp4 alone.
-  const DType dtype = problem.a.dtype == DType::kFloat16 && problem.b.scale.type == ScaleType::kE4M3 ? DType::kFloat16
-                                                                                                     : DType::kBFloat16;
-  const char* reason = problem.is_weight_only() ? why_not_weight_only(problem, dtype) : why_not_block_scaled(problem);
+  const char* reason = problem.is_weight_only() ? why_not_small_m_weight(problem) : why_not_block_scaled(problem);
   if (reason != nullptr) return reason;
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   constexpr int64_t limit = (int64_t{1} << 31) - (1 << 16);  // of TMA's coordinates, with what tiles reach past the end

@@ -109,6 +109,7 @@ struct SmallMParams {
   int blocks_per_split;   // the last splits may have fewer, or none
   int splits;             // CTAs of a cluster
   bool scales_in_blocks;  // of all operands that have any: TMA copies them; else threads do
+  bool scales_stages;     // float32 scales change with every stage, or, without k, there may be none
   bool vector_stores;     // four neighbouring columns of the output can be stored at once
   ScaledKernelProblem problem;
 };

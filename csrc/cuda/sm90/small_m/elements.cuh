@@ -3,6 +3,7 @@
 //
 // Every number is exact. Elements are bfloat16, which has float32's range (common/decode.cuh says where it does
 // not suffice), and of nvfp4, whose scales span little, float16, unless it is beside bfloat16: less work for a scale.
+// Codes of 8 bits whose float32 scales multiply sums become what the operand beside them is, which holds them all.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -23,7 +24,7 @@ namespace tileon::sm90 {
 
 // Of the operands a and b; symmetric.
 template <DType kA, DType kB, ScaleType kScale>
-using ElementOf = std::conditional_t<kScale == ScaleType::kE4M3 && kA != DType::kBFloat16 && kB != DType::kBFloat16,
+using ElementOf = std::conditional_t<kScale != ScaleType::kE8M0 && kA != DType::kBFloat16 && kB != DType::kBFloat16,
                                      __half, __nv_bfloat16>;
 
 // ---- e2m1: sign, exponent and mantissa moved to where the element has its own, subnormals included ----
@@ -72,6 +73,57 @@ __device__ __forceinline__ uint4 scaled_e4m3(uint32_t first, uint32_t second, ui
   return elements[0];
 }
 
+// ---- codes of 8 bits without scales ----
+
+// Four codes, neighbours in a pair. NaN of e4m3 becomes NaN of float16, and a number of bfloat16.
+template <typename Element, DType kCode>
+__device__ __forceinline__ void convert_codes(uint32_t codes, uint32_t& first, uint32_t& second) {
+  constexpr bool is_half = std::is_same_v<Element, __half>;
+  if constexpr (kCode == DType::kFloat8E4M3) {
+    if constexpr (is_half) {
+      const auto converted = [](uint32_t pair) {
+        const __half2_raw halves = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), __NV_E4M3);
+        return halves.x | static_cast<uint32_t>(halves.y) << 16;
+      };
+      first = converted(codes & 0xffff);
+      second = converted(codes >> 16);
+    } else {
+      constexpr uint32_t k2To120 = 0x7b807b80;
+      move_e4m3(codes, first, second);
+      first = multiply_pair(first, k2To120);
+      second = multiply_pair(second, k2To120);
+    }
+  } else if constexpr (is_half) {
+    // x + 128 as the low bits of 1024 to 1279.
+    const uint32_t shifted = codes ^ 0x80808080;
+    const auto converted = [](uint32_t pair) {
+      const __half2 value = __hsub2(*reinterpret_cast<const __half2*>(&pair), __float2half2_rn(1152.0f));
+      return *reinterpret_cast<const uint32_t*>(&value);
+    };
+    first = converted(ptx::prmt(shifted, 0x64646464, 0x4140));
+    second = converted(ptx::prmt(shifted, 0x64646464, 0x4342));
+  } else {
+    // Seven bits as the mantissa of 128 to 255, less 128, or 256 where the sign is set, which makes that of 128.
+    const auto converted = [](uint32_t pair) {
+      const uint32_t with_128 = pair & 0xff7fff7f, less = pair & 0xff80ff80;
+      const __nv_bfloat162 value =
+          __hsub2(*reinterpret_cast<const __nv_bfloat162*>(&with_128), *reinterpret_cast<const __nv_bfloat162*>(&less));
+      return *reinterpret_cast<const uint32_t*>(&value);
+    };
+    first = converted(ptx::prmt(codes, 0x43434343, 0x4140));
+    second = converted(ptx::prmt(codes, 0x43434343, 0x4342));
+  }
+}
+
+// Eight codes.
+template <typename Element, DType kCode>
+__device__ __forceinline__ uint4 converted_codes(uint32_t first, uint32_t second) {
+  uint4 pairs;
+  convert_codes<Element, kCode>(first, pairs.x, pairs.y);
+  convert_codes<Element, kCode>(second, pairs.z, pairs.w);
+  return pairs;
+}
+
 // ---- 16 bits ----
 
 // Eight elements. Those of a pair are neighbours or, beside an operand of e2m1, as move_e2m1 has them.
@@ -91,13 +143,19 @@ template <DType kElement, DType kOther, ScaleType kScale, int kElements>
 class Chunk {
   using Element = ElementOf<kElement, kOther, kScale>;
   using Scale = MovedScale<Element, kScale>;
+  static constexpr bool kScalesMultiplySums = kScale == ScaleType::kFloat32;
+
+  static constexpr float lacked_factor() {
+    if constexpr (kElement == DType::kFloat4E2M1) return Scale::kLackedFactor;
+    return 1.0f;
+  }
 
  public:
   static constexpr int kWords = kElements * SmallMFormat::bits(kElement) / 32;
   static constexpr int kEights = kElements / 8;
   static constexpr int kScales = kElements > vec_of(kScale) ? kElements / vec_of(kScale) : 1;
   static constexpr bool has_e2m1 = kElement == DType::kFloat4E2M1 || kOther == DType::kFloat4E2M1;
-  static constexpr float kLackedFactor = kElement == DType::kFloat4E2M1 ? Scale::kLackedFactor : 1.0f;
+  static constexpr float kLackedFactor = lacked_factor();
 
   uint32_t codes[kWords];
   uint32_t scales[kScales];
@@ -110,9 +168,10 @@ class Chunk {
       if (i >= count) scales[i] = 0;
   }
 
-  // Whether bfloat16 loses something of it.
+  // Whether bfloat16 loses something of it. Without a scale that is NaN alone.
   __device__ __forceinline__ bool is_lossy() const {
-    if constexpr (kElement == DType::kFloat8E4M3) return is_beyond_bfloat16(codes, scales[0]);
+    if constexpr (kElement == DType::kFloat8E4M3 && std::is_same_v<Element, __nv_bfloat16>)
+      return is_beyond_bfloat16(codes, kScalesMultiplySums ? kE8M0One : scales[0]);
     return false;
   }
 
@@ -127,7 +186,9 @@ class Chunk {
 
   // Elements 8 i to 8 i + 7, times their scale, of which a large one needs `finish` besides.
   __device__ __forceinline__ uint4 decode(int i) const {
-    if constexpr (kElement == DType::kFloat8E4M3) {
+    if constexpr (kScalesMultiplySums && SmallMFormat::bits(kElement) == 8) {
+      return converted_codes<Element, kElement>(codes[2 * i], codes[2 * i + 1]);
+    } else if constexpr (kElement == DType::kFloat8E4M3) {
       return scaled_e4m3<has_e2m1>(codes[2 * i], codes[2 * i + 1], scales[0]);
     } else if constexpr (SmallMFormat::bits(kElement) == 16) {
       return in_pairs<Element, has_e2m1>(codes + 4 * i);

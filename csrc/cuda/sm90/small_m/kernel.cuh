@@ -28,8 +28,12 @@ class Consumer {
   using Chunk = typename Kernel::ChunkB;
   using TileA = typename Kernel::TileA;
   static constexpr int kColsPerStage = Kernel::format.scale_blocks() * kScaleBlockCols;
+  static constexpr bool kHasScales = !Kernel::format.has_float32_scales();  // in a stage
 
  public:
+  // What bfloat16 lost: something of this thread's rows or, where that is NaN alone, of which of them, a bit each.
+  using Lost = std::conditional_t<Kernel::loses_nan_alone, uint32_t, bool>;
+
   __device__ __forceinline__ Consumer(const SmallMParams& params, const SmallMPipeline& shared, int n_begin, int warp)
       : params_(params), pipeline_(shared.pipeline), part_(warp / 4 % Kernel::parts) {
     const int row = first_row(warp);
@@ -38,6 +42,7 @@ class Consumer {
     col_ = t * Kernel::format.chunk() / Kernel::format.vec();
     scales_ = Kernel::stage.scales_b + scale_offset(row, col_);
     rows_left_ = static_cast<int>(min(params.problem.n - n_begin, int64_t{kSmallMTileN})) - row;
+    row_ = n_begin + row;
   }
 
   // This thread's first row of b in the tile; its second row is eight further.
@@ -45,13 +50,13 @@ class Consumer {
     return warp / 4 / Kernel::parts * 64 + warp % 4 * 16 + threadIdx.x % 32 / 4;
   }
 
-  // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b. Returns whether bfloat16 lost something
-  // of this thread's rows. `passed` blocks went through the pipeline before.
-  __device__ __forceinline__ bool multiply(int first_block, int blocks, int passed, typename Kernel::Sums& sums) const {
+  // Sums this warpgroup's part of the CTA's blocks of k, for its 64 rows of b. `passed` blocks went through the
+  // pipeline before.
+  __device__ __forceinline__ Lost multiply(int first_block, int blocks, int passed, typename Kernel::Sums& sums) const {
     PipelineState at;
     at.advance_by(passed + part_, pipeline_.stages());
     int previous = -1;
-    bool lost = false;  // something of this thread's rows
+    Lost lost = false;
 #pragma unroll 1
     for (int block = part_; block < blocks; block += Kernel::parts) {
       const int cols =
@@ -76,7 +81,39 @@ class Consumer {
     return lost;
   }
 
+  // As multiply, where scales change along k, with every stage: they multiply the stage's sums.
+  __device__ __forceinline__ Lost multiply_blocks(int first_block, int blocks, typename Kernel::Sums& sums) const {
+    static_assert(Kernel::format.vec() == Kernel::format.stage_k());
+    PipelineState at;
+    at.advance_by(part_, pipeline_.stages());
+    Lost lost = false;
+#pragma unroll
+    for (float& sum : sums) sum = 0.0f;
+#pragma unroll 1
+    for (int block = part_; block < blocks; block += Kernel::parts) {
+      const float low = scale_of(0, first_block + block), high = scale_of(8, first_block + block);
+      pipeline_.wait_until_full(at);
+      typename Kernel::Sums products;
+#pragma unroll
+      for (int group = 0; group < kGroupsPerStage; ++group)
+        lost |= multiply_group(pipeline_.data(at.stage), group, 0, group > 0, products, [] {});
+      ptx::wgmma_wait<0>();
+      if (threadIdx.x % 128 == 0) pipeline_.release(at.stage);
+#pragma unroll
+      for (int i = 0; i < Kernel::tile_m / 2; ++i) sums[i] = fmaf(products[i], i % 4 < 2 ? low : high, sums[i]);
+      at.advance_by(Kernel::parts, pipeline_.stages());
+    }
+    return lost;
+  }
+
  private:
+  // The float32 scale of a stage, of this thread's first row or of one `down` from it; of a row that is not there, any.
+  __device__ __forceinline__ float scale_of(int down, int block) const {
+    const ScaledKernelOperand& b = params_.problem.b;
+    const int64_t row = min(int64_t{row_} + down, params_.problem.n - 1);
+    return static_cast<const float*>(b.scale)[b.scale_strides.offset(row, block)];
+  }
+
   // This thread's chunk in the group: of its first row, or (`half`) of the row eight on. Of the stage's scales, only
   // `cols` lie inside k.
   __device__ __forceinline__ Chunk load(uint32_t stage, int group, int half, int cols) const {
@@ -84,20 +121,21 @@ class Consumer {
     constexpr int cols_per_group = kColsPerStage / kGroupsPerStage;
     ptx::load_shared_words(chunk.codes,
                            stage + (codes_ ^ (group * kChunksPerGroup * kChunkBytes)) + half * 8 * kSmallMLineBytes);
+    if constexpr (kHasScales) {
 #pragma unroll
-    for (int i = 0; i < Chunk::kScales; ++i)
-      chunk.scales[i] =
-          ptx::load_shared_1(stage + scales_ + half * scale_offset(8, 0) + scale_offset(0, group * cols_per_group) + i);
-    // Rows that are not there have codes of 0 and any scales: e2m1 loses nothing of such codes.
-    const bool exists = Kernel::b == DType::kFloat4E2M1 || half * 8 < rows_left_;
-    chunk.keep_scales(exists ? cols - col_ - group * cols_per_group : 0);
+      for (int i = 0; i < Chunk::kScales; ++i)
+        chunk.scales[i] = ptx::load_shared_1(stage + scales_ + half * scale_offset(8, 0) +
+                                             scale_offset(0, group * cols_per_group) + i);
+      // Rows that are not there have codes of 0 and any scales: e2m1 loses nothing of such codes.
+      const bool exists = Kernel::b == DType::kFloat4E2M1 || half * 8 < rows_left_;
+      chunk.keep_scales(exists ? cols - col_ - group * cols_per_group : 0);
+    }
     return chunk;
   }
 
-  // `behind` is called when all products before this group's are done. Returns whether bfloat16 lost something of this
-  // thread's rows.
+  // `behind` is called when all products before this group's are done.
   template <typename Behind>
-  __device__ __forceinline__ bool multiply_group(uint32_t stage, int group, int cols, int accumulate,
+  __device__ __forceinline__ Lost multiply_group(uint32_t stage, int group, int cols, int accumulate,
                                                  typename Kernel::Sums& sums, const Behind& behind) const {
     const Chunk low = load(stage, group, 0, cols), high = load(stage, group, 1, cols);
     const bool any_large = __any_sync(0xffffffffu, low.has_large_scale() || high.has_large_scale());
@@ -119,6 +157,7 @@ class Consumer {
       ptx::wgmma_wait<1>();  // the fragments before these are free
       if (eight == 0) behind();
     }
+    if constexpr (Kernel::loses_nan_alone) return (low.is_lossy() ? 1u : 0u) | (high.is_lossy() ? 2u : 0u);
     return low.is_lossy() | high.is_lossy();
   }
 
@@ -129,7 +168,15 @@ class Consumer {
   int scales_;     // and its scales
   int col_;        // and which they are
   int rows_left_;  // of b's in the tile, from this thread's first one on
+  int row_;        // and which of all it is
 };
+
+// Of rows `row` of b, and eight further, those whose bits are set in `lost`.
+__device__ __forceinline__ void note_nans(const Losses& losses, int row, uint32_t lost) {
+  losses.note(Losses::kMaybe);
+  if ((lost & 1) != 0) losses.note_nan(Losses::kRowsOfB + row);
+  if ((lost & 2) != 0) losses.note_nan(Losses::kRowsOfB + row + 8);
+}
 
 // One warpgroup. It takes every Kernel::parts-th stage. A product of wgmma is one block of k: of a thread's two rows,
 // eight apart, a word of codes each.
@@ -253,6 +300,31 @@ __device__ __forceinline__ float4 with_nans(const float4& sum, const Losses& los
   return {at(sum.x, 0), at(sum.y, 1), at(sum.z, 2), at(sum.w, 3)};
 }
 
+// The scales of four columns, of which some may not be there; 1 where stages have been scaled.
+template <typename Kernel>
+class ColumnScales {
+ public:
+  __device__ __forceinline__ ColumnScales(const SmallMParams& params, int column) {
+    if constexpr (Kernel::format.has_float32_scales()) {
+      const ScaledKernelProblem& problem = params.problem;
+      const auto* scales = static_cast<const float*>(problem.b.scale);
+      const auto of = [&](int i) {
+        if (params.scales_stages) return 1.0f;
+        return scales[problem.b.scale_strides.of_row(min(int64_t{column} + i, problem.n - 1))];
+      };
+      scales_ = {of(0), of(1), of(2), of(3)};
+    }
+  }
+
+  __device__ __forceinline__ void multiply(float4& sums) const {
+    if constexpr (Kernel::format.has_float32_scales())
+      sums = {sums.x * scales_.x, sums.y * scales_.y, sums.z * scales_.z, sums.w * scales_.w};
+  }
+
+ private:
+  float4 scales_;
+};
+
 // Stores this CTA's share of the tile: every splits-th row. By the consumers' warps. The sums lack `factor`.
 template <typename Kernel>
 __device__ __forceinline__ void store_share(const SmallMParams& params, const Losses& losses, float* staging,
@@ -262,12 +334,14 @@ __device__ __forceinline__ void store_share(const SmallMParams& params, const Lo
   const int lane = threadIdx.x % 32, column = lane * kColumnsPerLane;
   const WarpStore<float, kSmallMTileN, ScaledKernelProblem> warp_store(problem, params.vector_stores, 0, n_begin, lane);
   const float global_scale = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
+  const ColumnScales<Kernel> scales(params, n_begin + column);
   const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(staging));
   const int rows = static_cast<int>(min(static_cast<int64_t>(Kernel::tile_m), problem.m - m_begin));
 #pragma unroll 1
   for (int row = rank + params.splits * warp; row < rows; row += params.splits * Kernel::consumers * 4) {
     float4 sum = add_parts<Kernel>(shared, row, column, params.splits);
     sum = {sum.x * factor, sum.y * factor, sum.z * factor, sum.w * factor};  // a power of two: exact
+    scales.multiply(sum);
     if (may_be_nan) sum = with_nans(sum, losses, row, column, params.splits);
     float* sums = staging + row * kSmallMPitch;  // of which a lane stores the four that it writes here
     *reinterpret_cast<float4*>(sums + column) = {sum.x * global_scale, sum.y * global_scale, sum.z * global_scale,
@@ -322,9 +396,20 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
       if constexpr (kAs == DecodedAs::kE5M2) {
         Float8Consumer<Kernel>(shared, warp).multiply(blocks, sums);
       } else {
-        const bool lost = Consumer<Kernel>(params, shared, n_begin, warp).multiply(first_block, blocks, passed, sums);
-        if (Kernel::b == DType::kFloat8E4M3 && lost)
-          shared.losses.template suspect<2>(Losses::kRowsOfB + Consumer<Kernel>::first_row(warp), 8);
+        const Consumer<Kernel> consumer(params, shared, n_begin, warp);
+        typename Consumer<Kernel>::Lost lost;
+        if constexpr (Kernel::format.has_float32_scales()) {
+          lost = params.scales_stages ? consumer.multiply_blocks(first_block, blocks, sums)
+                                      : consumer.multiply(first_block, blocks, passed, sums);
+        } else {
+          lost = consumer.multiply(first_block, blocks, passed, sums);
+        }
+        if constexpr (Kernel::loses_nan_alone) {
+          if (lost != 0) note_nans(shared.losses, Consumer<Kernel>::first_row(warp), lost);
+        } else {
+          if (Kernel::b == DType::kFloat8E4M3 && lost)
+            shared.losses.template suspect<2>(Losses::kRowsOfB + Consumer<Kernel>::first_row(warp), 8);
+        }
       }
     } else if (warp < Kernel::producer_warp) {
       Decoder<Kernel>(params, shared, m_begin, n_begin).template decode<kAs>(first_block, blocks, passed);
@@ -354,14 +439,14 @@ __global__ void __launch_bounds__(Kernel::threads, 1)
       multiply(std::integral_constant<DecodedAs, DecodedAs::k16Bits>(), 0, blocks);
       factor = 1.0f;
     }
-  } else if constexpr (Kernel::has_e4m3) {
+  } else if constexpr (Kernel::loses_blocks) {
     if (lost != 0) {
       add_lost_blocks<Kernel>(params, shared.losses, staging, m_begin, n_begin, first_block, blocks);
       sync_cluster(params.splits);
     }
   }
   if (warp < Kernel::first_decoder) {
-    const bool may_be_nan = Kernel::has_e4m3 && lost != 0;
+    const bool may_be_nan = (Kernel::loses_blocks || Kernel::loses_nan_alone) && lost != 0;
     store_share<Kernel>(params, shared.losses, staging, m_begin, n_begin, rank, warp, factor, may_be_nan);
   }
   if (params.splits > 1) {  // nobody leaves while another reads its staging

@@ -2,7 +2,10 @@
 // and the producer, which fills the pipeline.
 #pragma once
 
+#include <cuda_bf16.h>
+
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/common/pipeline.cuh"
 #include "cuda/ptx/shared.cuh"
@@ -93,7 +96,11 @@ struct SmallMTypes {
   using ChunkB = Chunk<kB, kA, kScale, format.chunk()>;
   static constexpr int steps = format.chunk() * kChunksPerGroup / kMmaK;  // of wgmma, in a group
   static constexpr bool has_e4m3 = kA == DType::kFloat8E4M3 || kB == DType::kFloat8E4M3;
-  static constexpr bool may_lose = has_e4m3 || format.is_mxfp4();  // something of some numbers
+  // Of e4m3 whose scales multiply the sums, NaN is all that bfloat16 loses, and float16 loses nothing.
+  static constexpr bool loses_nan_alone =
+      format.has_float32_scales() && std::is_same_v<Element, __nv_bfloat16> && has_e4m3;
+  static constexpr bool loses_blocks = has_e4m3 && !format.has_float32_scales();
+  static constexpr bool may_lose = loses_nan_alone || loses_blocks || format.is_mxfp4();  // something of some numbers
   using TileA = OperandTile<kTileM, format.stage_k(), Major::kK>;
   using TileA8 = OperandTile<kTileM, format.stage_k(), Major::kK, 1>;
   static_assert(TileA::bytes == (format.is_weight_only() ? stage.scales_b : stage.codes_a) - stage.elements_a);
