@@ -155,7 +155,8 @@ def main() -> int:
     cases = [
         (format, what) for what in arguments.quantized for format in QUANTIZED[what] if format in arguments.formats
     ]
-    words = f"{clock_words(device)}, interleaved arms, {arguments.tokens} tokens, decoding by {arguments.by}"
+    threads = "" if on_gpu else "one thread, "
+    words = f"{clock_words(device)}, {threads}interleaved arms, {arguments.tokens} tokens, decoding by {arguments.by}"
     writer = CsvWriter(arguments.csv, COLUMNS, {"timing": words, "transformers": transformers.__version__})
     limits = {"seconds": arguments.seconds, "warmup_seconds": arguments.warmup_seconds}
     torch._dynamo.config.recompile_limit = 100  # the code of a step is compiled for each model and number of rows
