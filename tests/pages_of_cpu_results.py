@@ -9,10 +9,12 @@ does for the figures of a GPU.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from benchmarks.common.commit import ROOT
 from benchmarks.common.result_file import read_csv
+from benchmarks.subjects import models
 
 RESULTS = ROOT / "benchmarks" / "results" / "cpu"
 MODES = {"True": "weights alone", "False": "weights and activations"}
@@ -96,14 +98,17 @@ def errors_part(what: str) -> Callable[[], str]:
 
 
 def architectures_part() -> str:
-    titles = ("architecture", "largest left", "because", "converted", "left", "linear bytes", "all bytes")
+    titles = ("architecture", "largest left", "because", "converted", "left", "linear bytes", "all bytes", "formats")
+    every = rows("architectures.csv")
+    formats = Counter(row["architecture"] for row in every if row["runs"] == row["loads"] == "True")
     lines = []
-    for row in rows("architectures.csv"):
+    for row in every:
         if row["format"] == ARCHITECTURES_IN:
             shares = (int(row[f"{of}_after"]) / int(row[f"{of}_before"]) for of in ("linear", "bytes"))
             name = re.sub("ForCausalLM|LMHeadModel|ForMaskedLM|ForConditionalGeneration", "", row["architecture"])
             reason = row["why"].partition(",")[0]
-            numbers = (row["converted"], row["left"], *(f"{share:.0%}" for share in shares))
+            good = str(formats[row["architecture"]])
+            numbers = (row["converted"], row["left"], *(f"{share:.0%}" for share in shares), good)
             lines.append((name, f"`{row['largest_left']}`", reason, *numbers))
     return table(titles, lines, words=3)
 
@@ -147,8 +152,17 @@ def calls_part() -> str:
     return table(["", "dtype", "us"], lines, words=2)
 
 
+def models_part() -> str:
+    return "\n".join(models.lines(RESULTS)).rstrip()
+
+
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
-    "docs/cpu.md": {"products": by_rows_part("products"), "layers": by_rows_part("layers"), "calls": calls_part},
+    "docs/cpu.md": {
+        "products": by_rows_part("products"),
+        "layers": by_rows_part("layers"),
+        "calls": calls_part,
+        "models": models_part,
+    },
     "docs/accuracy.md": {
         "perplexity": perplexity_part,
         "roundings": roundings_part,

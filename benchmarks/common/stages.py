@@ -169,6 +169,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "rare_numbers": Stage(_files(("rare_numbers", "measure.rare_numbers", 60))),
     "scaled_operands": Stage(_files(("scaled_operands", "measure.scaled_operands", 240))),
     "quantize": Stage(_files(("quantize", "measure.quantize", 40))),
+    "models": Stage(_files(("models", "measure.models", 240))),
     "targets": _printed("targets.txt", _report("targets", 20)),
     "pictures": Stage(_report("pictures", 60)),
 }

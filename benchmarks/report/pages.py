@@ -21,6 +21,7 @@ from benchmarks.subjects import (
     block_scaled_tables,
     float32,
     fp8,
+    models,
     portable,
     quantize,
     scaled_operands,
@@ -90,6 +91,7 @@ PAGES: dict[str, dict[str, Part]] = {
         "block_scaled_portable": block_scaled_tables.portable_part,
         "scaled_operands": scaled_operands.part,
         "quantize": quantize.part,
+        "models": models.part,
     },
 }
 
