@@ -77,6 +77,8 @@ void tileon::define_ops(DefinedOps& m) {
   // x is (rows, k); data is (rows, k) or, two in a byte, (rows, k / 2); scales come out packed
   m.def(
       "quantize(Tensor x, str format, Tensor? global_scale=None, *, str scale_rounding=\"floor\") -> (Tensor, Tensor)");
+  // for layers: x in nvfp4 with a global scale for each row, its own, and that times `global_scale`, (rows, 1)
+  m.def("_quantize_nvfp4_rows(Tensor x, Tensor? global_scale=None) -> (Tensor, Tensor, Tensor)");
   m.def(
       "dequantize(Tensor data, Tensor scale, str format, Tensor? global_scale=None, *, ScalarType? out_dtype=None) -> "
       "Tensor");

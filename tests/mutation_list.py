@@ -276,6 +276,20 @@ IN_LIBRARY = (
         ("tests/test_quantize.py::TestGlobalScale",),
     ),
     Mutation(
+        "infinity-among-the-magnitudes-of-a-row",
+        "csrc/cpu/number_rows.h",
+        "magnitude < 0x7f800000u ? magnitude : 0",
+        "magnitude",
+        ("tests/test_quantize_nvfp4_rows.py::TestBits",),
+    ),
+    Mutation(
+        "global-scale-of-a-row-of-zeros",
+        "csrc/core/block_quantize.h",
+        "return scale == 0.0f ? 1.0f : scale;",
+        "return scale;",
+        ("tests/test_quantize_nvfp4_rows.py::TestBits",),
+    ),
+    Mutation(
         "rounding-up-of-a-scale",
         "csrc/core/block_quantize.h",
         "static_cast<int>(bits >> 23) + ((bits & 0x007fffffu) != 0)",

@@ -227,6 +227,7 @@ def test_quantize_counts_the_bytes_that_it_moves(tmp_path: pathlib.Path) -> None
         expected |= {(op, name): x + data[name] + packed[name] for op in ("quantize", "dequantize")}
         scales = 100 * 160 // (16 if name == "nvfp4" else 32)
         expected |= {(op, name): scales + packed[name] for op in ("pack_scales", "unpack_scales")}
+    expected["quantize", "nvfp4 rows"] = expected["quantize", "nvfp4"] + 100 * 4
     assert moved == expected
     for row in rows:
         assert row["provider"] == ("copy" if row["op"] == "copy" else "tileon")
@@ -302,6 +303,12 @@ def test_targets_of_block_scaled_products_and_quantization(tmp_path: pathlib.Pat
         ("quantize 8192 x 8192", "worst 3.50 TB/s at mxfp8"), ("dequantize 8192 x 8192", "nvfp4 2.00 TB/s")
     ]  # fmt: skip
     assert [target.holds for target in moved] == [True, False]
+    with (tmp_path / "quantize.csv").open("a") as file:
+        file.write("quantize,nvfp4 rows,8192,8192,200000000,90.0,2.22,tileon\n")
+    *same, rows = quantize.targets(tmp_path)
+    assert same == moved
+    assert (rows.what, rows.figure) == ("quantize 8192 x 8192, nvfp4 rows / nvfp4", "1.575 (90.0 / 57.1 us)")
+    assert rows.holds is False
 
     printed = run("--results", str(tmp_path), script="report/targets.py").stdout
     assert "3 of" in printed, "what has no peer is no target: 2 of 3 and 1 of 2 hold"

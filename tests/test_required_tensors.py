@@ -59,6 +59,7 @@ CALLS: dict[str, tuple[dict[str, Make], tuple[str, ...]]] = {
     ),
     "_block_scaled_matmul_prepared": ({**MXFP8, "prepared_b": ones(8, dtype=U8)}, (*MXFP8, "prepared_b")),
     "quantize": ({"x": ones(2, 32), "format": value("mxfp8")}, ("x",)),
+    "_quantize_nvfp4_rows": ({"x": ones(2, 32)}, ("x",)),
     "dequantize": (
         {"data": MXFP8["a"], "scale": MXFP8["scale_a"], "format": value("mxfp8")},
         ("data", "scale"),
@@ -91,7 +92,11 @@ def message(function: Callable[..., Any], arguments: dict[str, Any]) -> str:
 
 
 # Whose rules a private op shares. `prepared_b` is a rule of its own.
-SPEAKERS = {"_matmul_with_preactivation": "matmul", "_block_scaled_matmul_prepared": "block_scaled_matmul"}
+SPEAKERS = {
+    "_matmul_with_preactivation": "matmul",
+    "_block_scaled_matmul_prepared": "block_scaled_matmul",
+    "_quantize_nvfp4_rows": "quantize",
+}
 
 # Ops whose `scale_a` may be None, and must be a tensor only where `a` is codes, as it is in CALLS.
 TAKES_NO_SCALE_A = ("block_scaled_matmul", "block_scaled_matmul.out")

@@ -5,7 +5,8 @@
 
 x is (m, k) bfloat16, normal random data; pack_scales and unpack_scales work on the (m, k / vec) scales of such a
 tensor. bytes: every input read once and every output written once, the padding of packed scales included. `copy` is
-torch's copy_ of x, the ceiling for all that only moves bytes.
+torch's copy_ of x, the ceiling for all that only moves bytes. `nvfp4 rows` finds a global scale for each row besides,
+as layers quantize activations; it stands beside nvfp4.
 """
 
 from __future__ import annotations
@@ -36,8 +37,14 @@ def _of_format(x: torch.Tensor, name: str) -> Movements:
     data, packed = ops.quantize(x, name)
     scale = ops.unpack_scales(packed, rows, columns)
     quantized, packing = _nbytes(x, data, packed), _nbytes(scale, packed)
+    by_rows: Movements = {}
+    if name == "nvfp4":
+        factor = torch.ones((), device=x.device)
+        count = quantized + rows * torch.float32.itemsize
+        by_rows = {"quantize nvfp4 rows": (count, lambda: ops._quantize_nvfp4_rows(x, factor))}
     return {
         f"quantize {name}": (quantized, lambda: ops.quantize(x, name, scale_rounding="floor")),
+        **by_rows,
         f"dequantize {name}": (quantized, lambda: ops.dequantize(data, packed, name, out_dtype=torch.bfloat16)),
         f"pack_scales {name}": (packing, lambda: ops.pack_scales(scale)),
         f"unpack_scales {name}": (packing, lambda: ops.unpack_scales(packed, rows, columns)),
@@ -56,7 +63,7 @@ def _rows(m: int, k: int, arguments: argparse.Namespace, device: torch.device) -
     arms = {what: Arm(call) for what, (_, call) in moved.items()}
     timings = time_arms(arms, device, seconds=arguments.seconds, warmup_seconds=arguments.warmup_seconds)
     for what, (count, _) in moved.items():
-        us, (op, name) = timings[what].median_us, what.split()
+        us, (op, name) = timings[what].median_us, what.split(maxsplit=1)
         yield [op, name, m, k, count, f"{us:.2f}", f"{count / us * 1e-6:.4g}", "copy" if op == "copy" else "tileon"]
 
 

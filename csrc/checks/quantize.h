@@ -69,6 +69,14 @@ inline QuantizeProblem check_quantize(const QuantizeArguments& arguments) {
   return problem;
 }
 
+// Every rule, in quantize's name. Fills the problem but for its outputs.
+inline Nvfp4RowsProblem check_quantize_nvfp4_rows(const Tensor& x, const std::optional<Tensor>& global_scale) {
+  Nvfp4RowsProblem problem;
+  problem.quantize = check_quantize({x, info(Format::kNvfp4).name, std::nullopt, "floor"});
+  if (global_scale) check_global_scale("quantize", *global_scale, "x", TensorView(x), problem.quantize.rows, problem);
+  return problem;
+}
+
 struct Quantized {
   Tensor data, scale;
 };
@@ -83,6 +91,19 @@ inline Quantized bind_outputs(QuantizeProblem& problem, const Tensor& x) {
                 allocate("quantize", x, scales, held_as(format.scale).made)};
   problem.data = static_cast<uint8_t*>(out.data.mutable_data_ptr());
   problem.scale = out.scale.mutable_data_ptr();
+  return out;
+}
+
+struct QuantizedRows {
+  Tensor data, scale, row_scales;
+};
+
+// Fresh outputs, which the problem then writes.
+inline QuantizedRows bind_outputs(Nvfp4RowsProblem& problem, const Tensor& x) {
+  const Quantized quantized = bind_outputs(problem.quantize, x);
+  QuantizedRows out{quantized.data, quantized.scale,
+                    allocate("quantize", x, {2, {problem.quantize.rows, 1}}, ScalarType::Float)};
+  problem.row_scales = static_cast<float*>(out.row_scales.mutable_data_ptr());
   return out;
 }
 

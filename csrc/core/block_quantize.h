@@ -53,6 +53,12 @@ TILEON_HOST_DEVICE BlockScale nvfp4_scale(float amax, float global, float invers
   return {byte, is_finite ? factor : 0.0f};  // under a `global` of 0 or NaN all codes are zeros
 }
 
+// What nvfp4's scales are relative to, so that the largest of them times the largest element is `amax`.
+TILEON_HOST_DEVICE float nvfp4_global_scale(float amax) {
+  const float scale = amax / (kE4M3Max * kE2M1Max);
+  return scale == 0.0f ? 1.0f : scale;
+}
+
 // ---- float32 scales ----
 
 constexpr float kMinFloat32Scale = 0x1p-126f;         // the smallest whose inverse is finite and not subnormal

@@ -32,6 +32,18 @@ struct QuantizeProblem {
   constexpr int64_t packed_bytes() const { return packed_scale_bytes(rows, cols()); }
 };
 
+// Rows in nvfp4, each with a global scale of its own: nvfp4_global_scale of its largest finite magnitude.
+struct Nvfp4RowsProblem {
+  QuantizeProblem quantize;             // of nvfp4; its global_scale is not looked at
+  const float* global_scale = nullptr;  // null: 1; of what the rows will be multiplied by
+  int64_t global_scale_stride = 0;      // from row to row; 0: one for all
+  float* row_scales = nullptr;          // [rows]: the row's own times global_scale
+
+  TILEON_HOST_DEVICE void store_row_scale(int64_t row, float own) const {
+    row_scales[row] = global_scale == nullptr ? own : own * global_scale[row * global_scale_stride];
+  }
+};
+
 struct DequantizeProblem {
   int64_t rows = 0;
   int64_t k = 0;  // where scales are packed, a multiple of the format's vec

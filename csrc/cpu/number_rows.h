@@ -58,4 +58,15 @@ inline uint32_t amax_bits_of(const float* numbers, int count) {
   return amax;
 }
 
+// The largest magnitude of those that are finite.
+inline float finite_amax_of(const float* numbers, int count) {
+  uint32_t amax = 0;
+  for (int i = 0; i < count; ++i) {
+    const uint32_t magnitude = bits_of(numbers[i]) & 0x7fffffffu;
+    const uint32_t finite = magnitude < 0x7f800000u ? magnitude : 0;
+    amax = finite > amax ? finite : amax;
+  }
+  return float_of(amax);
+}
+
 }  // namespace tileon

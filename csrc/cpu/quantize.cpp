@@ -81,9 +81,11 @@ void quantize_tensor(const QuantizeProblem& problem) {
   for_parts(problem.rows, problem.k, [&](int64_t begin, int64_t end) { encode_rows(problem, scale, begin, end); });
 }
 
-void quantize_packed(const QuantizeProblem& problem) {
+// `quantize_part(begin, end)` writes rows and their scales.
+template <typename Function>
+void quantize_packed(const QuantizeProblem& problem, const Function& quantize_part) {
   for_parts(padded_rows(problem.rows), problem.k, [&](int64_t begin, int64_t end) {
-    quantize_rows(problem, begin, std::min(end, problem.rows));
+    quantize_part(begin, std::min(end, problem.rows));
     for (int64_t row = begin; row < end; ++row)
       zero_padding(static_cast<uint8_t*>(problem.scale), row, problem.rows, problem.cols());
   });
@@ -93,7 +95,7 @@ void run(const QuantizeProblem& problem) {
   const FormatInfo& format = info(problem.format);
   if (problem.scale_rows() == 0 || problem.cols() == 0) return;
   if (has_packed_scales(problem.format)) {
-    quantize_packed(problem);
+    quantize_packed(problem, [&](int64_t begin, int64_t end) { quantize_rows(problem, begin, end); });
   } else if (format.rows == 0) {
     quantize_tensor(problem);
   } else {
@@ -103,6 +105,12 @@ void run(const QuantizeProblem& problem) {
   }
   record_kernel("cpu_quantize");
   log_call(problem);
+}
+
+void run(const Nvfp4RowsProblem& problem) {
+  quantize_packed(problem.quantize, [&](int64_t begin, int64_t end) { quantize_nvfp4_rows(problem, begin, end); });
+  record_kernel("cpu_quantize_nvfp4_rows");
+  log_call(problem.quantize);
 }
 
 // ---- dequantize ----

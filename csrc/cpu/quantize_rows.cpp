@@ -115,9 +115,8 @@ struct Blocks {
 };
 
 template <Format kFormat>
-void quantize_row(const QuantizeProblem& problem, int64_t row) {
+void quantize_row(const QuantizeProblem& problem, int64_t row, const GlobalScale& global) {
   constexpr FormatInfo kInfo = info(kFormat);
-  const GlobalScale global = global_scale_of(problem, row);
   const ScaleStrides strides = packed_scales(problem.cols());
   uint8_t* scales = static_cast<uint8_t*>(problem.scale) + strides.of_row(row);
   float buffer[kNumbersAtOnce];
@@ -134,6 +133,17 @@ void quantize_row(const QuantizeProblem& problem, int64_t row) {
     if (!all_finite) blocks.zero_where_not_finite(codes);
     blocks.store_scales(scales + strides.of_col(k / kInfo.vec));
   }
+}
+
+// A row's own, as nvfp4_global_scale of the Python package finds it. Brings the row into a cache.
+float own_global_scale(const QuantizeProblem& problem, int64_t row) {
+  float buffer[kNumbersAtOnce];
+  float amax = 0;
+  for (int64_t k = 0; k < problem.k; k += kNumbersAtOnce) {
+    const int count = static_cast<int>(std::min<int64_t>(problem.k - k, kNumbersAtOnce));
+    amax = std::max(amax, finite_amax_of(load_numbers(problem, row, k, count, buffer), count));
+  }
+  return nvfp4_global_scale(amax);
 }
 
 // ---- formats with float32 scales ----
@@ -255,12 +265,21 @@ void quantize_tiles(const QuantizeProblem& problem, int64_t begin, int64_t end) 
 
 TILEON_MULTIVERSION void quantize_rows(const QuantizeProblem& problem, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
+    const GlobalScale global = global_scale_of(problem, row);
     if (problem.format == Format::kMxfp8)
-      quantize_row<Format::kMxfp8>(problem, row);
+      quantize_row<Format::kMxfp8>(problem, row, global);
     else if (problem.format == Format::kMxfp4)
-      quantize_row<Format::kMxfp4>(problem, row);
+      quantize_row<Format::kMxfp4>(problem, row, global);
     else
-      quantize_row<Format::kNvfp4>(problem, row);
+      quantize_row<Format::kNvfp4>(problem, row, global);
+  }
+}
+
+TILEON_MULTIVERSION void quantize_nvfp4_rows(const Nvfp4RowsProblem& problem, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    const float own = own_global_scale(problem.quantize, row);
+    quantize_row<Format::kNvfp4>(problem.quantize, row, {own, 1.0f / own});
+    problem.store_row_scale(row, own);
   }
 }
 

@@ -10,6 +10,9 @@ namespace tileon {
 // Rows [begin, end), of a format with packed scales; the padding of the scales is not written.
 void quantize_rows(const QuantizeProblem& problem, int64_t begin, int64_t end);
 
+// The same with a global scale for each row, which is found in the row.
+void quantize_nvfp4_rows(const Nvfp4RowsProblem& problem, int64_t begin, int64_t end);
+
 // Blocks [begin, end) in the order of their float32 scales in memory.
 void quantize_blocks(const QuantizeProblem& problem, int64_t begin, int64_t end);
 

@@ -1,4 +1,5 @@
-// The entry points of quantize, dequantize, pack_scales and unpack_scales, written once over a Device, which has
+// The entry points of quantize, its companion for rows of nvfp4, dequantize, pack_scales and unpack_scales, written
+// once over a Device, which has
 //
 //   Device::require(op)         as in products.h
 //   Device::run(problem, like)  of each of the problems, whose outputs are allocated; `like` is on the device
@@ -25,6 +26,15 @@ struct QuantizeEntry {
     return {out.data, out.scale};
   }
 
+  static std::tuple<Tensor, Tensor, Tensor> quantize_nvfp4_rows(const Tensor& x,
+                                                                const std::optional<Tensor>& global_scale) {
+    Nvfp4RowsProblem problem = check_quantize_nvfp4_rows(x, global_scale);
+    Device::require("quantize");
+    const QuantizedRows out = bind_outputs(problem, x);
+    Device::run(problem, x);
+    return {out.data, out.scale, out.row_scales};
+  }
+
   static Tensor dequantize(const Tensor& data, const Tensor& scale, const std::string& format,
                            const std::optional<Tensor>& global_scale, std::optional<ScalarType> out_dtype) {
     return run("dequantize", check_dequantize({data, scale, format, global_scale, out_dtype}), data);
@@ -38,6 +48,7 @@ struct QuantizeEntry {
 
   static void add_to(RegisteredKernels::Library& m) {
     m.impl("quantize", TORCH_BOX(&QuantizeEntry::quantize));
+    m.impl("_quantize_nvfp4_rows", TORCH_BOX(&QuantizeEntry::quantize_nvfp4_rows));
     m.impl("dequantize", TORCH_BOX(&QuantizeEntry::dequantize));
     m.impl("pack_scales", TORCH_BOX(&QuantizeEntry::pack_scales));
     m.impl("unpack_scales", TORCH_BOX(&QuantizeEntry::unpack_scales));

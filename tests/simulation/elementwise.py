@@ -19,7 +19,7 @@ from small_float_operands import random_bytes, random_data, wide_values
 from small_float_reference import FORMATS, NVFP4, Format, expected_dequantize, expected_quantize, pack
 from types_of_csrc import ACTIVATIONS, BYTES, DTYPES, NUMPY_TYPES, STRUCTURES, decode, encode, scale_strides
 
-QUANTIZE, DEQUANTIZE, SCALE_PACK, OPERAND_COPY, EPILOGUE_BACKWARD = range(5)  # rows
+QUANTIZE, DEQUANTIZE, SCALE_PACK, OPERAND_COPY, EPILOGUE_BACKWARD, NVFP4_ROWS = range(6)  # rows
 TORCH_TYPES = (torch.float16, torch.bfloat16, torch.float32)
 SIZES = [(1, 32), (130, 96), (33, 1312), (17, 64)]  # rows, k
 # rows, columns and matrices of a copy; bytes of an element; where the operand begins, in bytes behind a multiple of 16;
@@ -100,6 +100,50 @@ def dequantize_problem(simulation: Simulation, rows: int, k: int, form: Format, 
     )
     text = f"{rows} x {k} {form.name} to {DTYPES[dtype]}, {'packed' if packed else 'flat'} scales"
     return problem_of(simulation, DEQUANTIZE, struct, outputs, text, kept)
+
+
+def nvfp4_rows(x: torch.Tensor, factor: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    """Data, packed scales and each row's global scale times `factor`, by the oracle."""
+    amax = x.float().masked_fill(~x.isfinite(), 0.0).abs().amax(1, keepdim=True)
+    own = amax / torch.tensor(2688.0)
+    own = own.masked_fill(own == 0, 1.0)
+    rows = [expected_quantize(x[i : i + 1], NVFP4, own[i]) for i in range(x.shape[0])]
+    data, scale = (torch.cat(parts) for parts in zip(*((row.data, row.scale) for row in rows), strict=True))
+    return data, pack(scale), own if factor is None else own * factor
+
+
+def nvfp4_rows_problem(
+    simulation: Simulation,
+    x: torch.Tensor,
+    factor: torch.Tensor | None,
+    expected: tuple[torch.Tensor, ...],
+    transposed: bool,
+) -> Problem:
+    """`factor`: one for all, or one a row."""
+    rows, k = x.shape
+    kept = [simulation.array_of(bytes_of((x.t() if transposed else x).reshape(-1)), at_end=True)]
+    if factor is not None:
+        kept.append(simulation.array_of(factor.numpy().ravel(), alignment=4))
+    outputs = [exact(simulation, bytes_of(part), at_end=True) for part in expected]
+    addresses = [output.data.ctypes.data for output in outputs]
+    dtype, strides = TORCH_TYPES.index(x.dtype), (1, rows) if transposed else (k, 1)
+    quantize = STRUCTURES["Quantize"](
+        rows, k, FORMATS.index(NVFP4), 0, dtype, kept[0].ctypes.data, *strides, None, 0, *addresses[:2]
+    )
+    of_factor = (None, 0) if factor is None else (kept[1].ctypes.data, int(factor.numel() > 1))
+    struct = STRUCTURES["Nvfp4Rows"](quantize, *of_factor, addresses[2])
+    text = f"{rows} x {k} {DTYPES[dtype]} to nvfp4 by rows{', transposed' if transposed else ''}"
+    return problem_of(simulation, NVFP4_ROWS, struct, outputs, text, kept)
+
+
+def nvfp4_rows_problems(simulation: Simulation, rows: int, k: int) -> Iterator[Problem]:
+    for dtype in TORCH_TYPES:
+        x = wide_values(rows, k, dtype, seed=rows)
+        x[:, 5] = 3.0  # under an own scale that is nearly 0 the oracle has no codes
+        if rows > 1:
+            x[rows // 2] = 0
+        for transposed, factor in ((False, None), (False, torch.tensor([0.37])), (True, torch.rand(rows, 1) + 0.1)):
+            yield nvfp4_rows_problem(simulation, x, factor, nvfp4_rows(x, factor), transposed)
 
 
 def finite(values: torch.Tensor) -> torch.Tensor:
@@ -216,6 +260,9 @@ def elementwise_problems(simulation: Simulation, sizes: int) -> Iterator[Problem
                     for rounding in form.roundings
                 )
                 yield from (dequantize_problem(simulation, rows, k, form, dtype, packed) for packed in (True, False))
+        for k_ in (k, 20 * k + 16):
+            simulation.free()
+            yield from nvfp4_rows_problems(simulation, rows if k_ == k else 1, k_)
         for rows_, k_ in ((rows, k), (rows + 100, k + 3)):
             for form in FLOAT32_FORMATS:
                 simulation.free()

@@ -21,7 +21,8 @@ using namespace tileon;
 namespace {
 
 enum Table { kPortable, kHopper, kPortableBlockScaled, kHopperBlockScaled, kElementwise };
-const char* const kElementwiseRows[] = {"quantize", "dequantize", "scale_pack", "operand_copy", "epilogue_backward"};
+const char* const kElementwiseRows[] = {"quantize",     "dequantize",        "scale_pack",
+                                        "operand_copy", "epilogue_backward", "quantize_nvfp4_rows"};
 
 std::string text;  // what the last call returned
 
@@ -191,6 +192,7 @@ void run_elementwise(int row, const void* problem, const Gpu& gpu) {
   if (row == 1) return run_dequantize(as<DequantizeProblem>(problem), nullptr);
   if (row == 2) return run_scale_pack(as<ScalePackProblem>(problem), nullptr);
   if (row == 3) return run_operand_copies({&as<OperandCopyProblem>(problem), 1}, nullptr);
+  if (row == 5) return run_quantize_nvfp4_rows(as<Nvfp4RowsProblem>(problem), nullptr);
   const auto& backward = as<EpilogueBackwardProblem>(problem);
   run_epilogue_backward(backward, scratch(epilogue_backward_workspace(backward, gpu.sm_count)), gpu.sm_count, nullptr);
 }
@@ -214,9 +216,9 @@ const char* simulation_row_operands(int table, int row) {
 
 // Of the structs of problems, in the order of Python's list.
 int64_t simulation_struct_bytes(int index) {
-  const int64_t bytes[] = {sizeof(KernelProblem),          sizeof(ScaledKernelProblem), sizeof(QuantizeProblem),
-                           sizeof(DequantizeProblem),      sizeof(ScalePackProblem),    sizeof(OperandCopyProblem),
-                           sizeof(EpilogueBackwardProblem)};
+  const int64_t bytes[] = {sizeof(KernelProblem),      sizeof(ScaledKernelProblem),    sizeof(QuantizeProblem),
+                           sizeof(Nvfp4RowsProblem),   sizeof(DequantizeProblem),      sizeof(ScalePackProblem),
+                           sizeof(OperandCopyProblem), sizeof(EpilogueBackwardProblem)};
   return bytes[index];
 }
 

@@ -18,7 +18,8 @@ from torch import Tensor
 
 _library = torch.library.Library("tileon", "IMPL")
 
-_SHARE_RULES = ("_matmul_with", "_block_scaled_matmul_")  # how their names begin
+# Of private ops that share a public one's rules: how their names begin.
+_SPEAKERS = {"_matmul_with": "matmul", "_block_scaled_matmul_": "block_scaled_matmul", "_quantize_": "quantize"}
 
 
 def _name_of(kind: type) -> str:
@@ -44,9 +45,11 @@ def _required(implementation: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def _speaker(op: str, argument: str) -> str:
     """The op that a message names: the public one, whose rules a private one shares; overloads have one name."""
-    if argument == "prepared_b" or not op.startswith(_SHARE_RULES):
-        return op.partition(".")[0]
-    return "block_scaled_matmul" if op.startswith("_block") else "matmul"
+    if argument != "prepared_b":
+        for begin, public in _SPEAKERS.items():
+            if op.startswith(begin):
+                return public
+    return op.partition(".")[0]
 
 
 def _check(op: str, required: list[inspect.Parameter], names: list[str], arguments: Any, options: Any) -> None:

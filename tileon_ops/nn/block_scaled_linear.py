@@ -28,6 +28,7 @@ from tileon_ops.ops.quantization import nvfp4_global_scale
 
 # Registered when tileon_ops is imported. The overloads by name: a packet has to search for the right one at every call.
 _quantize_op = torch.ops.tileon.quantize.default
+_quantize_rows_op = torch.ops.tileon._quantize_nvfp4_rows.default
 _dequantize_op = torch.ops.tileon.dequantize.default
 _matmul_op = torch.ops.tileon.block_scaled_matmul.default
 
@@ -236,12 +237,11 @@ class BlockScaledLinear(nn.Module):
 
     def _of_quantized(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
         form, factor = LAYER_FORMATS[self.format], self._buffers["global_scale"]
-        rounding = self.scale_rounding if form.rounds_input_scales else "floor"
-        own_scale = None
-        if factor is not None:
-            own_scale = nvfp4_global_scale(rows, per_row=True)
-            factor = own_scale * factor
-        a, scale_a = _quantize_op(rows, form.input, own_scale, scale_rounding=rounding)
+        if factor is not None:  # each row has a global scale of its own
+            a, scale_a, factor = _quantize_rows_op(rows, factor)
+        else:
+            rounding = self.scale_rounding if form.rounds_input_scales else "floor"
+            a, scale_a = _quantize_op(rows, form.input, scale_rounding=rounding)
         return self._multiply(a, scale_a, factor, dtype)
 
     def _multiply(self, a: Tensor, scale_a: Tensor | None, factor: Tensor | None, dtype: torch.dtype) -> Tensor:

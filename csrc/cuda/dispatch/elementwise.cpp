@@ -1,4 +1,4 @@
-// quantize, dequantize, pack_scales, unpack_scales and _epilogue_backward on CUDA tensors.
+// quantize, _quantize_nvfp4_rows, dequantize, pack_scales, unpack_scales and _epilogue_backward on CUDA tensors.
 #include "cuda/elementwise/elementwise.h"
 
 #include <optional>
@@ -15,6 +15,10 @@ struct Cuda : CudaDevice {
   static void run(const QuantizeProblem& problem, const Tensor& x) {
     run("quantize", problem, x, quantize_workspace(problem),
         [&](void* workspace, cudaStream_t stream) { run_quantize(problem, workspace, stream); });
+  }
+  static void run(const Nvfp4RowsProblem& problem, const Tensor& x) {
+    run("_quantize_nvfp4_rows", problem.quantize, x, 0,
+        [&](void*, cudaStream_t stream) { run_quantize_nvfp4_rows(problem, stream); });
   }
   static void run(const DequantizeProblem& problem, const Tensor& data) {
     run("dequantize", problem, data, 0, [&](void*, cudaStream_t stream) { run_dequantize(problem, stream); });

@@ -15,6 +15,7 @@ namespace tileon {
 int64_t quantize_workspace(const QuantizeProblem& problem);
 void run_quantize(const QuantizeProblem& problem, void* workspace, cudaStream_t stream);
 void run_quantize_float32(const QuantizeProblem& problem, void* workspace, cudaStream_t stream);  // run_quantize's part
+void run_quantize_nvfp4_rows(const Nvfp4RowsProblem& problem, cudaStream_t stream);
 
 void run_dequantize(const DequantizeProblem& problem, cudaStream_t stream);
 void run_scale_pack(const ScalePackProblem& problem, cudaStream_t stream);

@@ -1,5 +1,5 @@
 // A lane's share of a row that is quantized, as it is in memory, and the largest magnitude of it and of neighbouring
-// lanes'.
+// lanes' and warps'.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,7 +9,9 @@
 #include <type_traits>
 
 #include "cuda/common/convert.cuh"
+#include "cuda/elementwise/row_walk.cuh"
 #include "cuda/ptx/convert.cuh"
+#include "cuda/ptx/shared.cuh"
 
 namespace tileon {
 
@@ -82,6 +84,22 @@ __device__ __forceinline__ float lanes_amax(float amax) {
 template <int kLanesPerBlock, typename Element>
 __device__ __forceinline__ float block_amax(const LaneNumbers<Element>& magnitudes) {
   return lanes_amax<kLanesPerBlock>(lane_amax(magnitudes));
+}
+
+// The largest of the threads of kWarps neighbouring warps, in each of them; NaN where one of them is. All threads of a
+// CTA come here, once.
+template <int kWarps>
+__device__ __forceinline__ float warps_amax(float amax) {
+  amax = lanes_amax<32>(amax);
+  if constexpr (kWarps > 1) {
+    auto& of_warps = ptx::static_shared<float[kWalkWarps]>();
+    const unsigned warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) of_warps[warp] = amax;
+    __syncthreads();  // for all warps' numbers
+#pragma unroll
+    for (int i = 0; i < kWarps; ++i) amax = ptx::max_nan(amax, of_warps[warp / kWarps * kWarps + i]);
+  }
+  return amax;
 }
 
 }  // namespace tileon

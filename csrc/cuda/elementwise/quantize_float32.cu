@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <stdexcept>
 #include <type_traits>
 
 #include "core/block_quantize.h"
@@ -84,28 +83,6 @@ struct Lanes {
     static_cast<float*>(problem.scale)[index] = scale.scale;
   }
 };
-
-// The largest of the threads of kWarps neighbouring warps, in each of them; NaN where one of them is. All threads of a
-// CTA come here, once.
-template <int kWarps>
-__device__ __forceinline__ float warps_amax(float amax) {
-  amax = lanes_amax<32>(amax);
-  if constexpr (kWarps > 1) {
-    auto& of_warps = ptx::static_shared<float[kWalkWarps]>();
-    const unsigned warp = threadIdx.x / 32;
-    if (threadIdx.x % 32 == 0) of_warps[warp] = amax;
-    __syncthreads();  // for all warps' numbers
-#pragma unroll
-    for (int i = 0; i < kWarps; ++i) amax = ptx::max_nan(amax, of_warps[warp / kWarps * kWarps + i]);
-  }
-  return amax;
-}
-
-LaunchConfig one_cta_for_each(int64_t count, cudaStream_t stream) {
-  constexpr int64_t kMaxGridX = 0x7fffffff;
-  if (count > kMaxGridX) throw std::runtime_error("tileon: more than 2^31 blocks to quantize");
-  return {.grid = dim3(static_cast<unsigned>(count)), .threads = kThreads, .stream = stream};
-}
 
 // ---- a scale for each row: of kRowWarps warps, whose lanes keep their first numbers in registers ----
 

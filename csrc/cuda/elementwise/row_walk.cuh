@@ -64,4 +64,11 @@ void launch_row_walk(const Problem& problem, int64_t rows, int64_t elements, cud
                 kKernel, problem);
 }
 
+// A CTA for each of so many parts of a matrix.
+inline LaunchConfig one_cta_for_each(int64_t count, cudaStream_t stream) {
+  constexpr int64_t kMaxGridX = 0x7fffffff;
+  if (count > kMaxGridX) throw std::runtime_error("tileon: more than 2^31 blocks to quantize");
+  return {.grid = dim3(static_cast<unsigned>(count)), .threads = kWalkWarps * 32, .stream = stream};
+}
+
 }  // namespace tileon

@@ -29,6 +29,7 @@ _WHY = {
     "_prepare_block_scaled": _QUANTIZED,
     "_block_scaled_matmul_prepared": _QUANTIZED,
     "quantize": _QUANTIZED,
+    "_quantize_nvfp4_rows": _QUANTIZED,
     "dequantize": _QUANTIZED,
     "pack_scales": _QUANTIZED,
     "unpack_scales": _QUANTIZED,

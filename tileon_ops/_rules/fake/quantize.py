@@ -1,4 +1,4 @@
-"""quantize, dequantize, pack_scales and unpack_scales without data.
+"""quantize, its companion for rows of nvfp4, dequantize, pack_scales and unpack_scales without data.
 
 The rules are those of csrc/checks/quantize.h, in its order and its words.
 """
@@ -114,6 +114,13 @@ def _quantize(
     return data, x.new_empty(shape, dtype=known.scales[0])
 
 
+def _quantize_nvfp4_rows(x: Tensor, global_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    data, scale = _quantize(x, "nvfp4")
+    if global_scale is not None:
+        check_global_scale("quantize", global_scale, x, "x", x.shape[0])
+    return data, scale, x.new_empty((x.shape[0], 1), dtype=torch.float32)
+
+
 def _dequantize(
     data: Tensor,
     scale: Tensor,
@@ -187,6 +194,7 @@ def _unpack_scales(packed: Tensor, rows: Size, cols: Size) -> Tensor:
 
 IMPLEMENTATIONS: Implementations = {
     "quantize": _quantize,
+    "_quantize_nvfp4_rows": _quantize_nvfp4_rows,
     "dequantize": _dequantize,
     "pack_scales": _pack_scales,
     "unpack_scales": _unpack_scales,

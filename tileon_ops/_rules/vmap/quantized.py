@@ -48,11 +48,29 @@ def _quantize(
         return _quantize_float32(in_front(x, x_dim, mapped), known, options), (0, 0)
     global_scale = _fold_global_scale(global_scale, global_dim, mapped, rows)
     data, scale = _ops.quantize(_fold(x, x_dim, mapped), format, global_scale, **options)
+    return (_unfold(data, mapped), _unfold_scale(scale, mapped, rows, like.shape[1] // known.vec)), (0, 0)
+
+
+def _unfold_scale(scale: Tensor, mapped: int, rows: Size, cols: Size) -> Tensor:
+    """Packed scales of V * rows rows as (V, ceil(rows / 128), ...)."""
     if rows % BLOCK_ROWS == 0:
-        scale = _unfold(scale, mapped)
-    else:
-        scale = _pack(_unfold(_ops.unpack_scales(scale, data.shape[0], like.shape[1] // known.vec), mapped))
-    return (_unfold(data, mapped), scale), (0, 0)
+        return _unfold(scale, mapped)
+    return _pack(_unfold(_ops.unpack_scales(scale, mapped * rows, cols), mapped))
+
+
+def _quantize_nvfp4_rows(
+    info: Info, in_dims: tuple[Dim, ...], x: Tensor, global_scale: Tensor | None = None
+) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    x_dim, global_dim = pad_dims(in_dims, 2)
+    mapped = info.batch_size
+    like = sample(x, x_dim)
+    like_global = None if global_scale is None else sample(global_scale, global_dim)
+    quantize.IMPLEMENTATIONS["_quantize_nvfp4_rows"](like, like_global)
+    rows, k = like.shape
+    global_scale = _fold_global_scale(global_scale, global_dim, mapped, rows)
+    data, scale, row_scales = _ops._quantize_nvfp4_rows(_fold(x, x_dim, mapped), global_scale)
+    scale = _unfold_scale(scale, mapped, rows, k // FORMATS["nvfp4"].vec)
+    return (_unfold(data, mapped), scale, _unfold(row_scales, mapped)), (0, 0, 0)
 
 
 def _quantize_float32(x: Tensor, known: Format, options: Any) -> tuple[Tensor, Tensor]:
@@ -117,6 +135,7 @@ def _unpack_scales(info: Info, in_dims: tuple[Dim, ...], packed: Tensor, rows: i
 
 RULES: dict[str, Callable[..., Any]] = {
     "quantize": _quantize,
+    "_quantize_nvfp4_rows": _quantize_nvfp4_rows,
     "dequantize": _dequantize,
     "pack_scales": _pack_scales,
     "unpack_scales": _unpack_scales,
