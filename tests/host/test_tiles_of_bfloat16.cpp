@@ -153,6 +153,24 @@ void subnormal_elements_beside_large_ones_are_refused() {
   expect(!sums_by<emulated::Bfloat16Lanes>(problem_of(b, a, 4, 4, 64)).is_taken, "of b, too");
 }
 
+// float32 scales of a usual size wait for the sums. One that does not makes elements of more bits than bfloat16 has.
+void float32_scales_beside_elements_are_refused() {
+  const TestOperand a(DType::kFloat8E4M3, 0, ScaleType::kFloat32, 4, 64, 0);
+  TestOperand b(DType::kFloat8E4M3, 0, ScaleType::kFloat32, 4, 64, 0);
+  std::array<float, 4> scales = {1.1f, 0.7f, -3.3f, 1.9f};
+  b.operand.scale.data = scales.data();
+  b.operand.scale.type = ScaleType::kFloat32;
+  b.operand.scale.vec = kFloat32ScaleBlock;
+  b.operand.scale.strides = flat_scales(1, 0);
+  b.operand.scale.may_wait = true;
+  const auto is_taken = [&] { return sums_by<emulated::Bfloat16Lanes>(problem_of(a, b, 4, 4, 64)).is_taken; };
+  expect(is_taken(), "scales of usual sizes wait");
+  for (const float far : {1.1e15f, 0x1.9p-50f, 0.0f}) {
+    scales[3] = far;
+    expect(!is_taken(), "a scale that goes with its elements is refused");
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -165,5 +183,6 @@ int main() {
   unusual_sizes_are_refused();
   subnormal_words_are_refused();
   subnormal_elements_beside_large_ones_are_refused();
+  float32_scales_beside_elements_are_refused();
   return report("tiles_of_bfloat16");
 }
