@@ -40,7 +40,7 @@ def call_below(product: Product, rows: Tensor, dtype: torch.dtype) -> Tensor:
 
 if torch_private.shortcut.is_whole:
     from tileon_ops._rules.autograd import shortcut
-    from tileon_ops._rules.autograd.shortcut import is_below
+    from tileon_ops._rules.autograd.shortcut import is_below as is_below
 
     _below = LayerOps(*map(torch_private.without_overhead, OPS))
 
