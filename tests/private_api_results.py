@@ -197,7 +197,15 @@ def block_scaled(results: Results) -> None:
     import tileon_ops
 
     x, w = normal(3, 64, seed=3, dtype=torch.float32), normal(5, 64, seed=4, dtype=torch.float32)
+    linear = torch.nn.Linear(64, 5)
+    linear.requires_grad_(False)
+    linear.weight.copy_(w)
+    linear.bias.copy_(w[:, 0])
     for form in ("mxfp8", "mxfp4", "nvfp4"):
+        for weight_only in (False, True):
+            layer = tileon_ops.BlockScaledLinear.from_linear(linear, form, weight_only=weight_only)
+            what = f"{form} layer{', weight only' if weight_only else ''}"
+            results[what] = layer(x), layer(x.bfloat16()), torch.func.vmap(layer)(x.half())
         a, scale_a = tileon_ops.quantize(x, form)
         b, scale_b = tileon_ops.quantize(w, form)
         results[f"{form} codes"] = a.view(torch.uint8), scale_a.view(torch.uint8)

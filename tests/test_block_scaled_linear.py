@@ -30,6 +30,7 @@ from torch.nn import functional
 
 import tileon_ops
 from tileon_ops import BlockScaledLinear
+from tileon_ops.nn import layer_ops
 
 # How far products of small integers may be off: 1 / 2 of 2 is no code of int8, and 1 / 3 of 2 none of nvfp4's scales.
 ROUNDED = {"nvfp4": 1e-2, "fp8_row": 1e-4, "fp8_128x128": 1e-4, "int8_row": 1.0}
@@ -108,11 +109,11 @@ class TestOutput:
     def test_hands_fast_accum_on(self, monkeypatch: pytest.MonkeyPatch, fmt: str, weight_only: bool) -> None:
         handed: list[Any] = []
 
-        def product(*operands: Any, fast_accum: bool, **options: Any) -> Tensor:
+        def product(*operands: Any, fast_accum: bool = False, **options: Any) -> Tensor:
             handed.append(fast_accum)
             return torch.ops.tileon.block_scaled_matmul(*operands, **options)
 
-        monkeypatch.setattr("tileon_ops.nn.block_scaled_linear._matmul_op", product)
+        monkeypatch.setattr(layer_ops, "_below", layer_ops.OPS._replace(multiply=product))
         for options in ({}, {"fast_accum": False}):
             layer = BlockScaledLinear.from_linear(nn.Linear(64, 10), fmt, weight_only=weight_only, **options)
             layer(torch.ones(2, 64, dtype=torch.bfloat16))

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -60,8 +61,13 @@ int64_t padded_rows(int64_t rows) { return scale_row_blocks(rows) * kScaleBlockR
 // What a row of packed scales has beyond its columns; everything, in a row of the padding.
 void zero_padding(uint8_t* packed, int64_t row, int64_t rows, int64_t cols) {
   const ScaleStrides strides = packed_scales(cols);
-  const int64_t padded_cols = scale_col_blocks(cols) * kScaleBlockCols;
-  for (int64_t col = row < rows ? cols : 0; col < padded_cols; ++col) packed[strides.offset(row, col)] = 0;
+  uint8_t* const scales = packed + strides.of_row(row);
+  if (row < rows) {
+    for (int64_t col = cols; col % kScaleBlockCols != 0; ++col) scales[strides.of_col(col)] = 0;
+  } else {
+    for (int64_t block = 0; block < scale_col_blocks(cols); ++block)
+      memset(scales + block * kScaleBlockBytes, 0, kScaleBlockCols);
+  }
 }
 
 // ---- quantize ----

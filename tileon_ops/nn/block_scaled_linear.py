@@ -13,6 +13,7 @@ from tileon_ops._rules import autocast
 from tileon_ops._rules.activations import ACTIVATIONS, activate
 from tileon_ops._rules.fake.checks import check, check_activation, dtype_name, dtype_names
 from tileon_ops._rules.fake.scales import Format, packed_scale_shape
+from tileon_ops.nn import layer_ops
 from tileon_ops.nn.decoded_weight import weight_of
 from tileon_ops.nn.float32_product import float32_product
 from tileon_ops.nn.layer_formats import (
@@ -22,15 +23,12 @@ from tileon_ops.nn.layer_formats import (
     check_scale_rounding,
     elements_a_scale,
 )
+from tileon_ops.nn.layer_ops import LayerOps
 from tileon_ops.nn.linear import Linear
 from tileon_ops.nn.scale_search import quantize_weight
 from tileon_ops.ops.quantization import nvfp4_global_scale
 
-# Registered when tileon_ops is imported. The overloads by name: a packet has to search for the right one at every call.
-_quantize_op = torch.ops.tileon.quantize.default
-_quantize_rows_op = torch.ops.tileon._quantize_nvfp4_rows.default
-_dequantize_op = torch.ops.tileon.dequantize.default
-_matmul_op = torch.ops.tileon.block_scaled_matmul.default
+_dequantize_op = torch.ops.tileon.dequantize.default  # registered when tileon_ops is imported
 
 # What a layer has that was pickled before there was a choice: it computes what it did then.
 _BEFORE = {
@@ -224,34 +222,39 @@ class BlockScaledLinear(nn.Module):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input(input)
         rows = input.flatten(0, -2) if input.dim() > 2 else input.unsqueeze(0) if input.dim() == 1 else input
-        device_type = input.device.type
-        dtype = torch.get_autocast_dtype(device_type) if autocast.is_on(device_type) else input.dtype
-        if not self.weight_only:
-            output = self._of_quantized(rows, dtype)
-        elif dtype == torch.float32:
+        dtype, is_below = input.dtype, layer_ops.is_below(rows, *self._buffers.values())
+        if not is_below and autocast.is_on(input.device.type):
+            dtype = torch.get_autocast_dtype(input.device.type)
+        if self.weight_only and dtype == torch.float32:
             output = self._in_float32(rows)
         else:
-            a = rows if rows.dtype == dtype else rows.to(dtype)  # `to` takes 3 us to find that out
-            output = self._multiply(a, None, self._buffers["global_scale"], dtype)
+            product = self._of_numbers if self.weight_only else self._of_quantized
+            output = layer_ops.call_below(product, rows, dtype) if is_below else product(layer_ops.OPS, rows, dtype)
         return output if input.dim() == 2 else output.view(*input.shape[:-1], self.out_features)
 
-    def _of_quantized(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
+    def _of_numbers(self, ops: LayerOps, rows: Tensor, dtype: torch.dtype) -> Tensor:
+        a = rows if rows.dtype == dtype else rows.to(dtype)  # `to` takes 3 us to find that out
+        return self._multiply(ops, a, None, self._buffers["global_scale"])
+
+    def _of_quantized(self, ops: LayerOps, rows: Tensor, dtype: torch.dtype) -> Tensor:
         form, factor = LAYER_FORMATS[self.format], self._buffers["global_scale"]
         if factor is not None:  # each row has a global scale of its own
-            a, scale_a, factor = _quantize_rows_op(rows, factor)
+            a, scale_a, factor = ops.quantize_rows(rows, factor)
+        elif form.rounds_input_scales and self.scale_rounding != "floor":
+            a, scale_a = ops.quantize(rows, form.input, scale_rounding=self.scale_rounding)
         else:
-            rounding = self.scale_rounding if form.rounds_input_scales else "floor"
-            a, scale_a = _quantize_op(rows, form.input, scale_rounding=rounding)
-        return self._multiply(a, scale_a, factor, dtype)
+            a, scale_a = ops.quantize(rows, form.input)
+        return self._multiply(ops, a, scale_a, factor, out_dtype=dtype)
 
-    def _multiply(self, a: Tensor, scale_a: Tensor | None, factor: Tensor | None, dtype: torch.dtype) -> Tensor:
+    def _multiply(
+        self, ops: LayerOps, a: Tensor, scale_a: Tensor | None, factor: Tensor | None, **options: Any
+    ) -> Tensor:
         buffers: dict[str, Any] = self._buffers  # which an attribute of a module finds last, and slowly
-        options: dict[str, Any] = {"fast_accum": self.fast_accum}  # each takes 1 us or 2
+        if self.fast_accum:  # each option takes 0.4 us or more
+            options["fast_accum"] = True
         if self.activation != "none":
             options |= {"activation": self.activation, "slope": self.slope}
-        if scale_a is not None:  # else it is a's dtype
-            options["out_dtype"] = dtype
-        output: Tensor = _matmul_op(a, buffers["data"], scale_a, buffers["scale"], buffers["bias"], factor, **options)
+        output: Tensor = ops.multiply(a, buffers["data"], scale_a, buffers["scale"], buffers["bias"], factor, **options)
         return output
 
     def _in_float32(self, rows: Tensor) -> Tensor:

@@ -133,17 +133,31 @@ __device__ __forceinline__ float inverse_of_scale(float scale) {
   return fmaf(fmaf(-scale, estimate, 1.0f), estimate, estimate);
 }
 
-// nvfp4_scale of block_quantize.h by the processor's own conversions.
-__device__ __forceinline__ BlockScale fast_nvfp4_scale(float amax, float global, float inverse) {
-  // amax / 6 as IEEE rounds it: the quotient's error is exact, and corrects it. Not among the smallest numbers, which
-  // the clamp makes one.
+// amax / 6 as IEEE rounds it: the quotient's error is exact, and corrects it. Not among the smallest numbers, which the
+// clamp of nvfp4's scales makes one.
+__device__ __forceinline__ float sixth_of(float amax) {
   constexpr float sixth = 1.0f / kE2M1Max;
   const float quotient = amax * sixth;
-  float relative = fmaf(fmaf(-kE2M1Max, quotient, amax), sixth, quotient);
-  if (global != 1.0f) relative = amax / kE2M1Max / global;
+  return fmaf(fmaf(-kE2M1Max, quotient, amax), sixth, quotient);
+}
+
+// A scale of e4m3 from nvfp4's clamp on, and its value.
+struct E4M3Scale {
+  uint8_t byte;
+  float value;
+};
+
+__device__ __forceinline__ E4M3Scale e4m3_scale(float relative) {
   if (relative < kE4M3MinNormal) relative = kE4M3MinNormal;  // NaN stays
   const auto byte = static_cast<uint8_t>(__nv_cvt_float_to_fp8(relative, __NV_SATFINITE, __NV_E4M3) & 0x7f);
-  const float scale = __half2float(__half(__nv_cvt_fp8_to_halfraw(byte, __NV_E4M3)));
+  return {byte, __half2float(__half(__nv_cvt_fp8_to_halfraw(byte, __NV_E4M3)))};
+}
+
+// nvfp4_scale of block_quantize.h by the processor's own conversions.
+__device__ __forceinline__ BlockScale fast_nvfp4_scale(float amax, float global, float inverse) {
+  float relative = sixth_of(amax);
+  if (global != 1.0f) relative = amax / kE2M1Max / global;
+  const auto [byte, scale] = e4m3_scale(relative);
   if (global == 1.0f) return {byte, inverse_of_scale(scale)};
   const float factor = 0.125f * (inverse / scale) * 8.0f;
   const bool is_finite = (bits_of(factor) & 0x7fffffffu) < 0x7f800000u;

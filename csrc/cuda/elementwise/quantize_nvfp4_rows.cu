@@ -56,6 +56,30 @@ __device__ __forceinline__ float finite_amax(const LaneNumbers<Element>& lane, f
   return largest;
 }
 
+// A row's own global scale, and the scales of its blocks: the bits of nvfp4_scale (block_quantize.h).
+struct RowScale {
+  float global, inverse;
+  bool is_usual;  // no quotient below that matters is subnormal or infinite
+
+  __device__ __forceinline__ explicit RowScale(float own)
+      : global(own), inverse(1.0f / own), is_usual(own > 0x1p-60f && own < 0x1p60f) {}
+
+  __device__ __forceinline__ BlockScale of(float amax) const {
+    if (!is_usual) return fast_nvfp4_scale(amax, global, inverse);
+    const auto [byte, scale] = e4m3_scale(divide(sixth_of(amax), global, inverse));
+    return {byte, divide(inverse, scale, inverse_of_scale(scale))};
+  }
+
+ private:
+  // x / y as IEEE rounds it, by the inverse of y, itself rounded so: once corrected, the quotient is one of the two
+  // float32 beside the true one, and then its exact error decides which (Markstein).
+  static __device__ __forceinline__ float divide(float x, float y, float inverse_of_y) {
+    float quotient = x * inverse_of_y;
+    quotient = fmaf(fmaf(-y, quotient, x), inverse_of_y, quotient);
+    return fmaf(fmaf(-y, quotient, x), inverse_of_y, quotient);
+  }
+};
+
 // A lane's blocks in a segment, and the largest magnitude of each; NaN where one of them is.
 template <typename Config>
 struct Segment {
@@ -105,7 +129,7 @@ struct LaneRow {
   }
 
   // Codes up to the end, and scales up to that of their padding.
-  __device__ __forceinline__ void store(const Segment<Config>& segment, int64_t k, float global, float inverse) const {
+  __device__ __forceinline__ void store(const Segment<Config>& segment, int64_t k, const RowScale& row_scale) const {
     const ScaleStrides packed = packed_scales(problem.k / kNvfp4.vec);
     const int64_t padded = padded_end();
     uint8_t* data = problem.data + (row * problem.k + k) / elements_per_byte(kNvfp4.dtype);
@@ -116,7 +140,7 @@ struct LaneRow {
       if (block_k >= padded) continue;
       uint8_t byte = 0;
       if (block_k < end)
-        byte = encode(segment.blocks[i], segment.amax[i], data + i * Config::kStep / 2, global, inverse);
+        byte = encode(segment.blocks[i], segment.amax[i], data + i * Config::kStep / 2, row_scale.of(segment.amax[i]));
       scales[packed.of_col(i * Config::kStep / kNvfp4.vec)] = byte;
     }
   }
@@ -124,8 +148,7 @@ struct LaneRow {
  private:
   // The byte of the block's scale.
   static __device__ __forceinline__ uint8_t encode(const LaneNumbers<Element>& block, float amax, uint8_t* data,
-                                                   float global, float inverse) {
-    BlockScale scale = fast_nvfp4_scale(amax, global, inverse);
+                                                   BlockScale scale) {
     LaneCodes<kNvfp4.dtype> codes;
     if (is_finite_amax(bits_of(amax))) {
       codes.template encode<false>(block, Magnitudes<Element>{block}, scale.factor);
@@ -150,13 +173,12 @@ __global__ void __launch_bounds__(kWalkWarps * 32, Config::kResident)
   float amax = held.largest();
   for (int64_t k = first + Config::kSegment; k < lane.end; k += Config::kSegment)
     amax = fmaxf(amax, lane.load(k).largest());
-  const float global = nvfp4_global_scale(warps_amax<Config::kRowWarps>(amax));
-  if (first == 0 && is_row) problem.store_row_scale(row, global);
+  const RowScale scale(nvfp4_global_scale(warps_amax<Config::kRowWarps>(amax)));
+  if (first == 0 && is_row) problem.store_row_scale(row, scale.global);
 
-  const float inverse = 1.0f / global;
-  lane.store(held, first, global, inverse);
+  lane.store(held, first, scale);
   for (int64_t k = first + Config::kSegment; k < lane.padded_end(); k += Config::kSegment)
-    lane.store(lane.load(k), k, global, inverse);
+    lane.store(lane.load(k), k, scale);
 }
 
 template <typename Element, bool kVectors>

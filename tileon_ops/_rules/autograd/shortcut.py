@@ -1,11 +1,12 @@
-"""The op `matmul` for its Python function: past the dispatcher, where nothing there has a say in the call.
+"""Ops for the package's own Python: `matmul`, and those of a layer, past what has no say in the call.
 
-Where it may, this finds out for less what the op's kernel on the Autograd key would find out. It takes names that torch
-does not promise; without them a call of the op does as well.
+Where it may, this finds out for less what the ops' kernels on the Autograd key would find out. It takes names that
+torch does not promise; without them a call of an op does as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from tileon_ops._rules.autograd.kernel import record
+from tileon_ops._rules.errors import raise_typed
 from tileon_ops._rules.torch_private import (
     BelowAutograd,
     any_requires_grad,
@@ -27,6 +29,7 @@ _op = torch.ops.tileon.matmul.default
 _call_op = without_overhead(_op)
 
 _PLAIN_TENSORS = (Tensor, torch.nn.Parameter, type(None))
+_ALL_PLAIN = frozenset(_PLAIN_TENSORS).issuperset
 
 
 def _is_plain(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
@@ -36,7 +39,13 @@ def _is_plain(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
         type(a) in _PLAIN_TENSORS
         and type(b) in _PLAIN_TENSORS
         and type(bias) in _PLAIN_TENSORS
-        and forward_ad._current_level < 0
+        and _nothing_intervenes()
+    )
+
+
+def _nothing_intervenes() -> bool:
+    return (
+        forward_ad._current_level < 0
         and peek_interpreter_stack() is None
         and not is_any_autocast_enabled()
         and not count_function_modes()
@@ -55,3 +64,23 @@ def call(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> 
         with BelowAutograd():
             return _call_op(a, b, bias, **options)
     return _call_op(a, b, bias, **options)
+
+
+def is_below(*tensors: Tensor | None) -> bool:
+    """Whether an op's kernel on the Autograd key would do nothing with these but call the one below."""
+    return (
+        not is_compiling()
+        and _ALL_PLAIN(map(type, tensors))
+        and _nothing_intervenes()
+        and not (is_grad_enabled() and any_requires_grad(*tensors))
+    )
+
+
+def call_below(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A function that calls ops, all of them on such tensors."""
+    try:
+        with BelowAutograd():
+            return function(*arguments)
+    except RuntimeError as error:
+        raise_typed(error)
+        raise
