@@ -216,6 +216,13 @@ IN_HOST_CODE = (
         host("hopper_few_rows_config"),
     ),
     Mutation(
+        "rows-that-are-few-under-scales-of-blocks",
+        "csrc/cuda/sm90/heuristics/select.h",
+        ": kMaxRowsOfStageScales;",
+        ": kMaxSmallM;",
+        host("hopper_few_rows_config"),
+    ),
+    Mutation(
         "tf32-taken-for-float32",
         "csrc/cuda/sm90/heuristics/select.h",
         "problem.a.dtype != DType::kFloat32 || problem.allow_tf32",

@@ -22,6 +22,13 @@ constexpr sm90::SmallMFormat kWeightOnlyFormats[] = {
     {DType::kBFloat16, e4m3, kE8M0},
     {DType::kFloat16, e2m1, kE4M3},
 };
+// Weights whose float32 scales multiply sums.
+constexpr sm90::SmallMFormat kFloat32ScaledFormats[] = {
+    {DType::kBFloat16, e4m3, ScaleType::kFloat32},
+    {DType::kBFloat16, DType::kInt8, ScaleType::kFloat32},
+    {DType::kFloat16, e4m3, ScaleType::kFloat32},
+    {DType::kFloat16, DType::kInt8, ScaleType::kFloat32},
+};
 
 void check_stage(const sm90::SmallMFormat& format, int tile_m) {
   const sm90::SmallMStage stage(format, tile_m);
@@ -39,7 +46,10 @@ void check_stage(const sm90::SmallMFormat& format, int tile_m) {
   expect(stage.scales_b % 16 == 0 && stage.scales_a % 16 == 0, "a bulk copy goes to a multiple of 16 bytes");
   expect(format.box_bytes_a() <= 256 && tile_m <= 256, "a side of TMA's box is at most 256");
   expect(format.line_bytes_a() % format.box_bytes_a() == 0, "a stage has whole boxes");
-  expect(format.stage_k() % (format.vec() * kScaleBlockCols) == 0, "a stage has whole blocks of scales");
+  if (format.has_float32_scales())
+    expect(scale_bytes == 0 && format.stage_k() == format.vec(), "a stage has one float32 scale, which stays outside");
+  else
+    expect(format.stage_k() % (format.vec() * kScaleBlockCols) == 0, "a stage has whole blocks of scales");
 }
 
 void check_pipeline(const sm90::SmallMFormat& format, int tile_m) {
@@ -72,6 +82,7 @@ void check_sizes() {
   };
   for (const sm90::SmallMFormat& format : kSmallMFormats) check(format);
   for (const sm90::SmallMFormat& format : kWeightOnlyFormats) check(format);
+  for (const sm90::SmallMFormat& format : kFloat32ScaledFormats) check(format);
 }
 
 Problem nvfp4_of(int64_t m, int64_t n, int64_t k) { return problem_of(m, n, k, e2m1, e2m1, kE4M3); }
@@ -125,12 +136,15 @@ Problem weight_only(const sm90::SmallMFormat& format, int64_t m, int64_t n, int6
   return problem;
 }
 
+bool may_run(const Problem& problem) { return sm90::why_not_small_m(problem, kH200) == nullptr; }
+
+bool is_chosen(const Problem& problem) {
+  const int config = sm90::choose_block_scaled(problem, kH200);
+  return config >= 0 && sm90::kBlockScaledConfigs[config].operands == sm90::Operands::kCodes;
+}
+
 void check_weight_only() {
-  const auto runs = [](const Problem& problem) { return sm90::why_not_small_m(problem, kH200) == nullptr; };
-  const auto is_chosen = [](const Problem& problem) {
-    const int config = sm90::choose_block_scaled(problem, kH200);
-    return config >= 0 && sm90::kBlockScaledConfigs[config].operands == sm90::Operands::kCodes;
-  };
+  const auto runs = may_run;
   for (const sm90::SmallMFormat& format : kWeightOnlyFormats) {
     for (const int m : {1, 64, 128}) {
       const Problem problem = weight_only(format, m, 200, 544);
@@ -150,6 +164,33 @@ void check_weight_only() {
     expect(runs(other) == (format.scale == kE4M3), "float16 holds elements of nvfp4 alone");
   }
   expect(!runs(weight_only(kWeightOnlyFormats[1], 16, 200, 528)), "nvfp4's rows of an odd number of blocks");
+}
+
+// Where scales change along k, what takes the rows beyond these multiplies in float32: more rows are few then.
+void check_float32_scaled_weight() {
+  for (const sm90::SmallMFormat& format : kFloat32ScaledFormats) {
+    const auto rows_of = [&](int64_t m) {
+      Problem problem = weight_only(format, m, 256, 544);
+      problem.b.scale.strides = {kScaleBlockRows, 0, 1, 32, 0};
+      return problem;
+    };
+    const auto blocks_of = [&](int64_t m) {
+      Problem problem = weight_only(format, m, 256, 544);
+      problem.b.scale.strides = {5, 4, 0, 0, 1};  // five scales for 128 rows
+      return problem;
+    };
+    expect(is_chosen(rows_of(1)) && is_chosen(rows_of(128)) && !is_chosen(rows_of(129)), "scales of rows");
+    expect(is_chosen(blocks_of(1)) && is_chosen(blocks_of(1024)) && !is_chosen(blocks_of(1025)), "scales of blocks");
+    Problem one_a_row = rows_of(16), other_weight = rows_of(16), other_a = rows_of(16), moved = rows_of(16);
+    one_a_row.global_scale_stride = 1;
+    other_weight.b.dtype = DType::kFloat8E5M2;
+    other_a.a.dtype = format.a == DType::kFloat16 ? DType::kBFloat16 : DType::kFloat16;
+    moved.b.stride_mn += 8;
+    expect(!may_run(one_a_row), "one global scale");
+    expect(!may_run(other_weight), "neither dtype of a has a kernel for e5m2");
+    expect(may_run(other_a), "a may be either");
+    expect(!may_run(moved), "rows begin at multiples of 16 bytes");
+  }
 }
 
 // What the kernels are instantiated with, and what the table says of it.
@@ -250,6 +291,7 @@ int main() {
   check_sizes();
   check_operands();
   check_weight_only();
+  check_float32_scaled_weight();
   check_table();
   check_choice();
   check_splits();

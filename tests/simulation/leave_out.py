@@ -22,6 +22,7 @@ from block_scaled import (
     E4M3,
     E4M3_SCALE,
     E8M0_SCALE,
+    FLOAT16,
     INT8,
     ROW_SCALE,
     block_scaled_problem,
@@ -118,6 +119,7 @@ DENSE = [
 MXFP8, MXFP4, NVFP4 = ((E4M3, E4M3), E8M0_SCALE), ((E2M1, E2M1), E8M0_SCALE), ((E2M1, E2M1), E4M3_SCALE)
 BFLOAT16_MXFP4 = ((BFLOAT16, E2M1), E8M0_SCALE)
 FP8_ROWS, INT8_ROWS, FP8_BLOCKS = ((E4M3, E4M3), ROW_SCALE), ((INT8, INT8), ROW_SCALE), ((E4M3, E4M3), BLOCK_SCALE)
+BFLOAT16_FP8_BLOCKS, FLOAT16_INT8_ROWS = ((BFLOAT16, E4M3), BLOCK_SCALE), ((FLOAT16, INT8), ROW_SCALE)
 PLAIN = {"bias": False, "activation": "none", "sms": 2}
 NARROW = {"last": 4, "bias": False, "activation": "none", "out_dtype": 2}
 BLOCK_SCALED = [
@@ -132,6 +134,8 @@ BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "few_rows_8x128x256", DECODED_8, MXFP4, (8, 72, 544), (0, 122), {"sms": 1}),
     (HOPPER_BLOCK_SCALED, "few_rows_64x128x256", DECODED_64, MXFP4, (64, 136, 1312), (20, 0), {}),
     (HOPPER_BLOCK_SCALED, "few_rows_8x128x256", DECODED_8, BFLOAT16_MXFP4, (8, 72, 3328), (0, 0), {}),
+    (HOPPER_BLOCK_SCALED, "few_rows_8x128x256", DECODED_8, BFLOAT16_FP8_BLOCKS, (8, 72, 1712), (0, 0), {"sms": 1}),
+    (HOPPER_BLOCK_SCALED, "few_rows_64x128x256", DECODED_64, FLOAT16_INT8_ROWS, (64, 136, 1312), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "bfloat16_128x256x64", TWO, MXFP8, (200, 264, 352), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "bfloat16_pingpong_128x128x64", TWO, NVFP4, (200, 264, 192), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "bfloat16_64x64x128", ONE, MXFP8, (72, 72, 96), (126, 0), {"anew": True}),
