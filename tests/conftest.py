@@ -14,6 +14,11 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+# Threads that wait for work sleep: spinning they would take the cores from the other processes of a run. libgomp asks
+# when torch loads it, in the processes that tests start too.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import torch
 from torch import Tensor
 

@@ -146,19 +146,37 @@ class Quantized(torch.nn.Module):
         return y, tileon_ops.dequantize(data, plain, self.form)
 
 
-@pytest.mark.parametrize("form", ["nvfp4", "mxfp8"])
-def test_quantized_layers(device: torch.device, tmp_path: pathlib.Path, form: str) -> None:
-    layer = Quantized(form, device, torch.float32 if KNOWS_DTYPES else None)
+class Together(torch.nn.Module):
+    """Layers of the same inputs, by name, for one package: it is compiled once."""
+
+    def __init__(self, layers: dict[str, torch.nn.Module]) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleDict(layers)
+
+    def forward(self, inputs: tuple[Tensor, ...]) -> dict[str, Any]:
+        return {name: layer(*inputs) for name, layer in self.layers.items()}
+
+
+def packaged(layers: torch.nn.Module, inputs: tuple[Tensor, ...], folder: pathlib.Path) -> Callable[..., Any]:
+    """A package for all numbers of rows from 2 to 128."""
     rows = torch.export.Dim("rows", min=2, max=128)
-    x = normal(5, 64, dtype=torch.float32, device=device)
-    exported = torch.export.export(layer, (x,), dynamic_shapes=({0: rows},))
-    path = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "quantized.pt2"))
-    model = torch._inductor.aoti_load_package(path)
+    exported = torch.export.export(layers, (inputs,), dynamic_shapes=(tuple({0: rows} for _ in inputs),))
+    path = torch._inductor.aoti_compile_and_package(exported, package_path=str(folder / "layers.pt2"))
+    return torch._inductor.aoti_load_package(path)
+
+
+def test_quantized_layers(device: torch.device, tmp_path: pathlib.Path) -> None:
+    out_dtype = torch.float32 if KNOWS_DTYPES else None
+    layers = Together({form: Quantized(form, device, out_dtype) for form in ("nvfp4", "mxfp8")})
+    model = packaged(layers, (normal(5, 64, dtype=torch.float32, device=device),), tmp_path)
     for count in (2, 5, 33, 128):
-        x = normal(count, 64, dtype=torch.float32, device=device, seed=count)
-        for actual, expected in zip(model(x), layer(x), strict=True):
-            assert actual.dtype == expected.dtype
-            assert torch.equal(actual, expected)
+        inputs = (normal(count, 64, dtype=torch.float32, device=device, seed=count),)
+        results, wanted = model(inputs), layers(inputs)
+        assert results.keys() == wanted.keys()
+        for form in wanted:
+            for actual, expected in zip(results[form], wanted[form], strict=True):
+                assert actual.dtype == expected.dtype, form
+                assert torch.equal(actual, expected), form
 
 
 class WeightOnly(torch.nn.Module):
@@ -183,27 +201,21 @@ class Float32Scaled(WeightOnly):
         return tileon_ops.block_scaled_matmul(data, self.data, factor, self.scale, activation="relu")
 
 
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        *((WeightOnly, name) for name in ("nvfp4", "mxfp8", "float8_e4m3fn_128x128", "int8_row")),
-        *((Float32Scaled, name) for name in ("float8_e4m3fn_1x128", "int8_tensor")),
-    ],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-def test_scaled_operands(
-    device: torch.device, tmp_path: pathlib.Path, make: Callable[..., torch.nn.Module], name: str
-) -> None:
+def test_scaled_operands(device: torch.device, tmp_path: pathlib.Path) -> None:
     """One package for all row counts, and a scale for each row."""
-    layer, rows = make(name, device), torch.export.Dim("rows", min=2, max=128)
-    x, factor = integers(5, 64, dtype=torch.bfloat16, device=device), torch.ones(5, 1, device=device)
-    exported = torch.export.export(layer, (x, factor), dynamic_shapes=({0: rows}, {0: rows}))
-    path = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "scaled.pt2"))
-    model = torch._inductor.aoti_load_package(path)
+    weights = ("nvfp4", "mxfp8", "float8_e4m3fn_128x128", "int8_row")
+    both = ("float8_e4m3fn_1x128", "int8_tensor")
+    made = {name: WeightOnly(name, device) for name in weights} | {name: Float32Scaled(name, device) for name in both}
+    layers = Together(made)
+    inputs = (integers(5, 64, dtype=torch.bfloat16, device=device), torch.ones(5, 1, device=device))
+    model = packaged(layers, inputs, tmp_path)
     for count in (2, 5, 33, 128):
         x = integers(count, 64, dtype=torch.bfloat16, device=device, seed=count)
-        factor = torch.arange(1.0, count + 1, device=device)[:, None]
-        assert torch.equal(model(x, factor), layer(x, factor))
+        inputs = (x, torch.arange(1.0, count + 1, device=device)[:, None])
+        results, wanted = model(inputs), layers(inputs)
+        assert results.keys() == wanted.keys()
+        for name in wanted:
+            assert torch.equal(results[name], wanted[name]), name
 
 
 @pytest.mark.skipif(KNOWS_DTYPES, reason="AOTInductor hands dtypes over rightly from torch 2.12 on")

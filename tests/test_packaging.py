@@ -18,7 +18,7 @@ import zipfile
 import pytest
 import setuptools
 import torch
-from source_trees import LIBRARY, ROOT, built_copy, copy_of_the_tree, output, same_build_again, tool
+from source_trees import LIBRARY, ROOT, built_copy, copy_of_the_tree, output, quick_compiler, same_build_again, tool
 
 import tileon_ops
 
@@ -223,6 +223,7 @@ class TestSources:
     def test_build_without_nvcc(self, unpacked: pathlib.Path, tmp_path: pathlib.Path) -> None:
         (tmp_path / "no_cuda").mkdir()
         environment = {**os.environ, "CUDA_HOME": str(tmp_path / "no_cuda"), "TILEON_CPU_ONLY": "0"}
+        environment["CXX"] = quick_compiler(tmp_path)
         said = output(sys.executable, "setup.py", "bdist_wheel", "-d", str(tmp_path), cwd=unpacked, env=environment)
         assert "building for the CPU alone (no nvcc was found)" in said
         (wheel,) = tmp_path.glob("*.whl")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from source_trees import ROOT, build_in, copy_of_the_tree, tool
+from source_trees import ROOT, build_in, copy_of_the_tree, quick_compiler, tool
 
 FORMULAS = "csrc/core/epilogue.h"
 TABLE = "tileon_ops/_rules/activations.py"
@@ -186,11 +186,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def built(tree: pathlib.Path) -> pathlib.Path:
-    """With its library, for the CPU, by a compiler that does not optimize: half a minute of one core."""
-    compiler = tree.parent / "cxx"
-    compiler.write_text(f'#!/bin/sh\nexec {tool("c++")} "$@" -O0\n')
-    compiler.chmod(0o755)
-    result = build_in(tree, TILEON_CPU_ONLY="1", CXX=str(compiler))
+    """With its library, for the CPU."""
+    result = build_in(tree, TILEON_CPU_ONLY="1", CXX=quick_compiler(tree.parent))
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     return tree
 
