@@ -30,7 +30,7 @@ ROUTES = {
     ("e4m3_row", "e4m3_tensor", False): "sm90_scaled_fp8_",
     ("e4m3_1x128", "e4m3_128x128", False): "sm90_scaled_fp8_blocks_",
     ("e4m3_1x128", "e4m3_1x128", False): "expanded_float32",
-    ("bfloat16", "e4m3_128x128", False): "expanded_float32",
+    ("bfloat16", "e4m3_128x128", False): "sm90_block_scaled_few_rows_",
     ("int8_row", "int8_tensor", False): "sm90_scaled_int8_",
     ("bfloat16", "nvfp4", True): "expanded_row_global",
     ("bfloat16", "nvfp4", False): "sm90_block_scaled_bfloat16",
@@ -70,7 +70,7 @@ def test_every_way_finishes_the_sums(gpu: torch.device, a_name: str, b_name: str
     a, b = make(a_name, m, k).to(gpu), make(b_name, n, k).to(gpu)
     bias = torch.linspace(-3, 3, n, device=gpu)
     one, rows = torch.full((), 0.75, device=gpu), torch.linspace(0.1, 2, m, device=gpu)[:, None]
-    for config in (*OWN, *SCALED_CODES):
+    for config in (*OWN, *SCALED_CODES, *FEW_ROWS):
         for global_scale, out_dtype, activation in (
             (one, F32, "gelu"),
             (rows, E4M3, "relu"),
@@ -132,7 +132,7 @@ def test_a_split_a_has_every_number_of_float16(gpu: torch.device, b_name: str) -
 @pytest.mark.skipif(not HAS_HOPPER_GPU, reason="the ways of a Hopper GPU")
 @pytest.mark.parametrize(("a_name", "b_name", "has_rows"), ROUTES)
 def test_large_products_go_by_measured_kernels(gpu: torch.device, a_name: str, b_name: str, has_rows: bool) -> None:
-    m = n = k = 384
+    m, n, k = 640, 384, 384
     a, b = make(a_name, m, k).to(gpu), make(b_name, n, k).to(gpu)
     multiply(a, b, None, torch.ones(m, 1, device=gpu) if has_rows else None)
     assert tileon_ops.last_kernel().startswith(ROUTES[a_name, b_name, has_rows])

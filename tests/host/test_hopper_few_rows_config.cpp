@@ -160,7 +160,7 @@ void check_weight_only() {
     expect(runs(padded), "strides count elements");
     rows.global_scale_stride = 1;
     other.a.dtype = format.a == DType::kFloat16 ? DType::kBFloat16 : DType::kFloat16;
-    expect(!runs(rows), "one global scale");
+    expect(runs(rows), "a global scale for each row");
     expect(runs(other) == (format.scale == kE4M3), "float16 holds elements of nvfp4 alone");
   }
   expect(!runs(weight_only(kWeightOnlyFormats[1], 16, 200, 528)), "nvfp4's rows of an odd number of blocks");
@@ -179,14 +179,14 @@ void check_float32_scaled_weight() {
       problem.b.scale.strides = {5, 4, 0, 0, 1};  // five scales for 128 rows
       return problem;
     };
-    expect(is_chosen(rows_of(1)) && is_chosen(rows_of(128)) && !is_chosen(rows_of(129)), "scales of rows");
-    expect(is_chosen(blocks_of(1)) && is_chosen(blocks_of(1024)) && !is_chosen(blocks_of(1025)), "scales of blocks");
+    expect(is_chosen(rows_of(1)) && is_chosen(rows_of(384)) && !is_chosen(rows_of(385)), "scales of rows");
+    expect(is_chosen(blocks_of(1)) && is_chosen(blocks_of(8192)), "scales of blocks have no other kernel");
     Problem one_a_row = rows_of(16), other_weight = rows_of(16), other_a = rows_of(16), moved = rows_of(16);
     one_a_row.global_scale_stride = 1;
     other_weight.b.dtype = DType::kFloat8E5M2;
     other_a.a.dtype = format.a == DType::kFloat16 ? DType::kBFloat16 : DType::kFloat16;
     moved.b.stride_mn += 8;
-    expect(!may_run(one_a_row), "one global scale");
+    expect(may_run(one_a_row), "a global scale for each row");
     expect(!may_run(other_weight), "neither dtype of a has a kernel for e5m2");
     expect(may_run(other_a), "a may be either");
     expect(!may_run(moved), "rows begin at multiples of 16 bytes");
@@ -235,6 +235,7 @@ int splits(const Problem& problem, int tile_m) { return sm90::small_m_splits(pro
 void check_splits() {
   expect(splits(problem_of(16, 8192, 8192), 16) == 2, "64 tiles for 132 SMs: two CTAs each");
   expect(splits(problem_of(16, 128, 8192), 16) == 8, "one tile has as many as there can be");
+  expect(splits(problem_of(16, 5120, 8192), 16) == 2, "40 clusters of three do not run at once");
   expect(splits(problem_of(16, 3968, 8192), 16) == 3 && splits(problem_of(16, 3840, 8192), 16) == 4,
          "30 clusters of four run at once on an H200");
   for (const int tile_m : kTiles)
@@ -252,8 +253,8 @@ void check_splits() {
 void check_shapes_of_the_gpu_tests() {
   constexpr struct {
     int tiles, stages, ctas;
-  } kShapes[] = {{70, 9, 1},  {60, 9, 2}, {40, 10, 3}, {20, 11, 4}, {22, 9, 5},
-                 {18, 11, 6}, {15, 7, 7}, {1, 8, 8},   {2, 100, 8}};
+  } kShapes[] = {{70, 9, 1},  {60, 9, 2}, {39, 10, 3}, {20, 11, 4}, {22, 9, 5},
+                 {17, 11, 6}, {15, 7, 7}, {1, 8, 8},   {2, 100, 8}};
   for (const int tile_m : kTiles)
     for (const sm90::SmallMFormat& format : kSmallMFormats)
       for (const auto& shape : kShapes) {

@@ -61,10 +61,18 @@ inline const char* why_not_access(bool reads_a, bool reads_b) {
   return reads_b ? nullptr : "it cannot read the strides or the alignment of `b`";
 }
 
-// Why kernels of two operands with block scales cannot run a problem with scales; null where they can.
-inline const char* why_not_block_scaled(const Problem& problem) {
-  if (!problem.is_block_scaled()) return "it takes two operands with a scale of one byte for each block";
+// Why kernels that take one global scale cannot run a problem; null where they can.
+inline const char* why_not_global_scale(const Problem& problem) {
   return problem.global_scale_stride == 0 ? nullptr : "it takes one global scale, not one for each row";
+}
+
+// As it, of kernels of two operands with block scales.
+inline const char* why_not_two_scaled(const Problem& problem) {
+  return problem.is_block_scaled() ? nullptr : "it takes two operands with a scale of one byte for each block";
+}
+inline const char* why_not_block_scaled(const Problem& problem) {
+  const char* reason = why_not_two_scaled(problem);
+  return reason != nullptr ? reason : why_not_global_scale(problem);
 }
 
 // Whether every k of a row has the same scale, and rows have scales a stride apart.

@@ -33,10 +33,11 @@ __device__ __forceinline__ float scale_of(const ExpandParams& params, int64_t ro
 
 // ---- codes of 8 bits alone, as 16 bits ----
 
-// A thread has sixteen neighbours of each of some rows, whose loads are under way at once.
-constexpr int kWidePerThread = 16, kWideRows = 4;
+// A thread has eight neighbours of each of some rows, whose loads are under way at once: sixteen bytes of the result,
+// so that a warp writes whole lines.
+constexpr int kWidePerThread = 8, kWideRows = 8;
 
-// Whether every row is whole vectors of sixteen codes, in its place and in the result's.
+// Whether every row is whole vectors of eight codes, in its place and in the result's.
 inline bool is_wide(const OperandExpandProblem& problem) {
   const Operand& operand = problem.operand;
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data));
@@ -48,7 +49,7 @@ inline bool is_wide(const OperandExpandProblem& problem) {
 template <DType kCode, typename Element>
 __global__ void __launch_bounds__(kThreads) expand_wide(const __grid_constant__ ExpandParams params) {
   struct alignas(16) Eight {
-    Element values[8];
+    Element values[kWidePerThread];
   };
   const int64_t k = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kWidePerThread;
   if (k >= params.k) return;
@@ -56,22 +57,19 @@ __global__ void __launch_bounds__(kThreads) expand_wide(const __grid_constant__ 
   auto* out = static_cast<Element*>(params.out) + k;
   for (int64_t first = int64_t{blockIdx.y} * kWideRows; first < params.rows; first += int64_t{gridDim.y} * kWideRows) {
     const int rows = static_cast<int>(min(params.rows - first, int64_t{kWideRows}));
-    uint4 loaded[kWideRows];
+    uint2 loaded[kWideRows];
 #pragma unroll
     for (int i = 0; i < kWideRows; ++i)
-      if (i < rows) loaded[i] = *reinterpret_cast<const uint4*>(codes + (first + i) * params.operand.stride_row);
+      if (i < rows) loaded[i] = *reinterpret_cast<const uint2*>(codes + (first + i) * params.operand.stride_row);
 #pragma unroll
     for (int i = 0; i < kWideRows; ++i) {
       if (i >= rows) break;
-      const uint32_t words[4] = {loaded[i].x, loaded[i].y, loaded[i].z, loaded[i].w};
+      Eight eight;
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        Eight eight;
-#pragma unroll
-        for (int j = 0; j < 8; ++j)
-          eight.values[j] = round_to<Element>(number_of<8>(words[half * 2 + j / 4] >> j % 4 * 8 & 0xff, kCode));
-        *reinterpret_cast<Eight*>(out + (first + i) * params.pitch + half * 8) = eight;
-      }
+      for (int j = 0; j < kWidePerThread; ++j)
+        eight.values[j] =
+            round_to<Element>(number_of<8>((j < 4 ? loaded[i].x : loaded[i].y) >> j % 4 * 8 & 0xff, kCode));
+      *reinterpret_cast<Eight*>(out + (first + i) * params.pitch) = eight;
     }
   }
 }

@@ -143,6 +143,7 @@ void run_small_m(int config, const Problem& problem, const Gpu& gpu, cudaStream_
   params.scales_stages = format.has_float32_scales() && (problem.k == 0 || !is_constant_along_k(problem.b, problem.k));
   params.vector_stores = takes_vector_stores(problem);
   params.problem = scaled_kernel_problem(problem);
+  params.global_scale_stride = problem.global_scale_stride;
   const auto tiles = static_cast<unsigned>(ceil_divide(problem.m, tile_m) * params.tiles_n);
   launch(small_m_kernel(config, format), dim3(tiles, static_cast<unsigned>(params.splits)), small_m_threads(tile_m),
          small_m_shared_bytes(format, tile_m, params.stages), params, stream);

@@ -60,6 +60,7 @@ inline const char* why_not_bf16x6(const Problem& problem, const Gpu& gpu) {
 inline const char* why_not_prepared_weight(Operands operands, const Problem& problem) {
   if (operands != Operands::kBFloat16) return "it does not take `a` of this dtype";
   if (const char* reason = why_not_weight_only(problem, DType::kBFloat16); reason != nullptr) return reason;
+  if (const char* reason = why_not_global_scale(problem); reason != nullptr) return reason;
   return why_not_access(true, !wants_copy_of_codes(problem.b, problem.n, problem));
 }
 
@@ -76,7 +77,7 @@ inline const char* why_not_scaled_codes(Operands operands, const Problem& proble
     return "it takes scales of `b` that 128 rows share";
   if (problem.k == 0) return "k is 0";
   if (operands == Operands::kInt8Rows && problem.k > kInt8RowsMaxK) return "k is too long for sums in int32";
-  if (problem.global_scale_stride != 0) return "it takes one global scale, not one for each row";
+  if (const char* reason = why_not_global_scale(problem); reason != nullptr) return reason;
   if (is_float8(problem.out_dtype)) return "it does not round to fp8";
   const TmaAccesses access(problem, 1);
   const char* reason = why_not_access(access.a.reads_along_k(), access.b.reads_along_k());
@@ -87,6 +88,7 @@ inline const char* why_not_scaled_codes(Operands operands, const Problem& proble
 inline const char* why_not_fp4_weight(const Problem& problem, const Gpu& gpu) {
   if (!problem.is_weight_only() || problem.b.dtype != DType::kFloat4E2M1) return "it takes a weight of mxfp4 or nvfp4";
   if (const char* reason = why_not_weight_only(problem, DType::kBFloat16); reason != nullptr) return reason;
+  if (const char* reason = why_not_global_scale(problem); reason != nullptr) return reason;
   if (!lie_in_blocks(problem.b.scale)) return "it takes packed scales";
   if (problem.k == 0) return "k is 0";
   const bool reads_b = problem.n == 1 || tma_stride(problem.b.stride_mn);
@@ -278,8 +280,9 @@ inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
 // The kernels for few rows are asked up to so many.
 constexpr int64_t kMaxFewRowsOfWeight = 256;
 
-// And of a weight whose float32 scales change along k up to so many: what takes the others multiplies in float32.
-constexpr int64_t kMaxRowsOfStageScales = 1024;
+// And of a weight of 8 bits under float32 scales up to so many. Scales that change along k have no other kernel that
+// does not multiply in float32, at three times the time of any number of rows.
+constexpr int64_t kMaxRowsOfCodes = 384;
 
 // The weight as bfloat16, and the product of that, which finds a part of it in L2.
 inline double prepared_weight_ns(const Problem& problem, double dense_ns) {
@@ -298,10 +301,10 @@ inline int choose_weight_only(const Problem& problem, const Gpu& gpu) {
   const bool takes_few = problem.k > 0 && why_not_small_m(problem, gpu) == nullptr;
   const bool prepares = problem.k > 0 && why_not_prepared(Operands::kBFloat16, problem, gpu) == nullptr;
   if (why_not_fp4_weight(problem, gpu) != nullptr) {
-    const int64_t most = is_constant_along_k(problem.b, problem.k) || problem.b.scale.type != ScaleType::kFloat32
-                             ? kMaxSmallM
-                             : kMaxRowsOfStageScales;
-    if (takes_few && problem.m <= most) return choose_small_m(problem);
+    const bool has_float32_scales = problem.b.scale.type == ScaleType::kFloat32;
+    const bool has_others = !has_float32_scales || is_constant_along_k(problem.b, problem.k);
+    const int64_t most = has_float32_scales ? kMaxRowsOfCodes : kMaxSmallM;
+    if (takes_few && (problem.m <= most || !has_others)) return choose_small_m(problem);
     return prepares ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
   }
   const Problem prepared = prepared_problem(problem, nullptr, nullptr);

@@ -126,8 +126,7 @@ inline bool lie_in_blocks(const Scale& scale) {
 // Of a product with block scales of which b alone has any: a is multiplied as it is, beside elements of `dtype`.
 inline const char* why_not_weight_only(const Problem& problem, DType dtype) {
   if (problem.a.dtype != dtype) return "it does not take `a` of this dtype";
-  if (problem.b.scale.type == ScaleType::kFloat32) return "it does not take float32 scales";
-  return problem.global_scale_stride == 0 ? nullptr : "it takes one global scale, not one for each row";
+  return problem.b.scale.type == ScaleType::kFloat32 ? "it does not take float32 scales" : nullptr;
 }
 
 // Of a weight alone scaled.
@@ -137,13 +136,12 @@ inline const char* why_not_small_m_weight(const Problem& problem) {
     const bool is_float16 = problem.a.dtype == DType::kFloat16 && scale.type == ScaleType::kE4M3;
     return why_not_weight_only(problem, is_float16 ? DType::kFloat16 : DType::kBFloat16);
   }
-  if (problem.b.dtype != DType::kFloat8E4M3 && problem.b.dtype != DType::kInt8)
-    return "it does not take `b` of this dtype";
-  return problem.global_scale_stride == 0 ? nullptr : "it takes one global scale, not one for each row";
+  const bool takes_b = problem.b.dtype == DType::kFloat8E4M3 || problem.b.dtype == DType::kInt8;
+  return takes_b ? nullptr : "it does not take `b` of this dtype";
 }
 
 inline const char* why_not_small_m(const Problem& problem, const Gpu& gpu) {
-  const char* reason = problem.is_weight_only() ? why_not_small_m_weight(problem) : why_not_block_scaled(problem);
+  const char* reason = problem.is_weight_only() ? why_not_small_m_weight(problem) : why_not_two_scaled(problem);
   if (reason != nullptr) return reason;
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   constexpr int64_t limit = (int64_t{1} << 31) - (1 << 16);  // of TMA's coordinates, with what tiles reach past the end
@@ -158,9 +156,13 @@ constexpr double kSmallMStart = 5000.0;
 constexpr double small_m_share(int splits) { return splits > 1 ? 1000.0 + 100.0 * splits : 0.0; }
 constexpr double small_m_per_stage(int tile_m) { return 450.0 + 11.0 * tile_m; }
 
-// Clusters of so many CTAs that run at once. Larger ones leave more of each GPC's SMs over.
+// Clusters of one CTA, of two and so on that run at once on 132 SMs, a CTA on each: as many as every GPC has room for
+// (cudaOccupancyMaxActiveClusters on an H100). One tile more, and all tiles take twice the time.
+constexpr int kSmallMClusters[] = {132, 66, 39, 30, 22, 17, 15, 15};
+constexpr int kSmsOfClusters = 132;
+
 inline int small_m_clusters(int ctas, int sm_count) {
-  return ctas <= 4 ? clusters_at_once(ctas, sm_count) : std::max(sm_count * 5 / 6 / ctas, 1);
+  return std::max(kSmallMClusters[ctas - 1] * sm_count / kSmsOfClusters, 1);
 }
 
 // What a product takes by clusters of `splits` CTAs that share k, a stage each `per_stage` nanoseconds.

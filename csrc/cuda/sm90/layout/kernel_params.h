@@ -112,6 +112,7 @@ struct SmallMParams {
   bool scales_stages;     // float32 scales change with every stage, or, without k, there may be none
   bool vector_stores;     // four neighbouring columns of the output can be stored at once
   ScaledKernelProblem problem;
+  int64_t global_scale_stride;  // from row to row of a; 0: one element for all
 };
 
 // Who uses which of a CTA's numbered barriers; 0 is __syncthreads.

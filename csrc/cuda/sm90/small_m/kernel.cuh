@@ -177,7 +177,6 @@ __device__ __forceinline__ void store_share(const SmallMParams& params, const Lo
   const ScaledKernelProblem& problem = params.problem;
   const int lane = threadIdx.x % 32, column = lane * kColumnsPerLane;
   const WarpStore<float, kSmallMTileN, ScaledKernelProblem> warp_store(problem, params.vector_stores, 0, n_begin, lane);
-  const float global_scale = problem.global_scale == nullptr ? 1.0f : *problem.global_scale;
   const ColumnScales<Kernel> scales(params, n_begin + column);
   const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(staging));
   const int rows = static_cast<int>(min(static_cast<int64_t>(Kernel::tile_m), problem.m - m_begin));
@@ -187,6 +186,9 @@ __device__ __forceinline__ void store_share(const SmallMParams& params, const Lo
     sum = {sum.x * factor, sum.y * factor, sum.z * factor, sum.w * factor};  // a power of two: exact
     scales.multiply(sum);
     if (may_be_nan) sum = with_nans(sum, losses, row, column, params.splits);
+    const float* global_scales = problem.global_scale;
+    const float global_scale =
+        global_scales == nullptr ? 1.0f : global_scales[(m_begin + row) * params.global_scale_stride];
     float* sums = staging + row * kSmallMPitch;  // of which a lane stores the four that it writes here
     *reinterpret_cast<float4*>(sums + column) = {sum.x * global_scale, sum.y * global_scale, sum.z * global_scale,
                                                  sum.w * global_scale};
