@@ -55,12 +55,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sanitizer: the small set that runs under compute-sanitizer")
 
 
-# Begun before the others, which run beside them where there are several processes.
-LONGEST = ("test_simulated_library.py", "test_simulation.py", "test_soak.py", "test_packaging.py", "test_recipes.py")
+# Begun before the others, in this order, where there are several processes. Of two the first has the third file too,
+# which takes what the first one builds.
+LONGEST = ("test_simulated_library.py", "test_packaging.py", "test_simulation.py", "test_recipes.py", "test_aot.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
     for item in items:
         callspec = getattr(item, "callspec", None)
         if callspec is not None and callspec.params.get("device") == "cuda":
