@@ -1,7 +1,7 @@
 """Devices, markers and the account of what was left out.
 
-Every test that takes `device` runs on the CPU and, where there is one, on the GPU. Without a GPU the second half is
-skipped and the summary says how many tests that were. `-m sanitizer` picks the small set that compute-sanitizer can go
+Every test that takes `device` runs on the CPU and, where there is one, on the GPU. Without a GPU the second half is not
+run, and the summary says how many tests that were. `-m sanitizer` picks the small set that compute-sanitizer can go
 through. A GPU test that does not end ends the run, and so does one that has cost the process its GPU.
 """
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 if simulated_gpu.is_loaded():
     simulated_gpu.install()
 HAS_GPU = torch.cuda.is_available()
-NO_GPU = "needs a GPU"
+LEFT_OUT = pytest.StashKey[int]()  # how many tests need a GPU where there is none
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,23 +50,46 @@ def pytest_configure(config: pytest.Config) -> None:
         hang_guard.start()
     if simulated_gpu.is_loaded():
         config.pluginmanager.register(simulated_gpu)
-    config.addinivalue_line("markers", "gpu: runs on a GPU; skipped where there is none")
+    config.addinivalue_line("markers", "gpu: runs on a GPU; left out where there is none")
     config.addinivalue_line("markers", "slow: takes long or needs much memory (deselect with -m 'not slow')")
     config.addinivalue_line("markers", "sanitizer: the small set that runs under compute-sanitizer")
 
 
-# Begun before the others, which run beside them where there are several processes.
-LONGEST = ("test_simulated_library.py", "test_simulation.py", "test_soak.py", "test_packaging.py", "test_recipes.py")
+# Begun before the others, in this order, where there are several processes. Of two the first has the third file too,
+# which takes what the first one builds.
+LONGEST = ("test_simulated_library.py", "test_packaging.py", "test_simulation.py", "test_recipes.py", "test_aot.py")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
     for item in items:
         callspec = getattr(item, "callspec", None)
         if callspec is not None and callspec.params.get("device") == "cuda":
             item.add_marker(pytest.mark.gpu)
-        if item.get_closest_marker("gpu") and not HAS_GPU:
-            item.add_marker(pytest.mark.skip(reason=NO_GPU))
+    yield  # -m and -k choose
+    if HAS_GPU or config.option.collectonly:
+        return
+    # Not skipped one by one: they are most of all, and each would be reported from process to process.
+    left_out = [item for item in items if item.get_closest_marker("gpu")]
+    items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    config.hook.pytest_deselected(items=left_out)
+    config.stash[LEFT_OUT] = len(left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A process of pytest-xdist has ended: each has collected all tests."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    left_out = session.config.stash.get(LEFT_OUT, 0)
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = left_out
+    if left_out and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
 
 
 @pytest.hookimpl(wrapper=True)
@@ -144,17 +167,15 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    skipped = terminalreporter.stats.get("skipped", [])
-    without_gpu = sum(1 for report in skipped if isinstance(report.longrepr, tuple) and NO_GPU in report.longrepr[2])
     if not HAS_GPU:
-        terminalreporter.write_sep("-", f"no GPU here: {without_gpu} GPU tests were left out", yellow=True)
-    others: dict[str, int] = {}
-    for report in skipped:
+        left_out = terminalreporter.config.stash.get(LEFT_OUT, 0)
+        terminalreporter.write_sep("-", f"no GPU here: {left_out} GPU tests were left out", yellow=True)
+    reasons: dict[str, int] = {}
+    for report in terminalreporter.stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        if NO_GPU not in reason:
-            reason = reason.removeprefix("Skipped: ")
-            others[reason] = others.get(reason, 0) + 1
-    for reason, count in sorted(others.items()):
+        reason = reason.removeprefix("Skipped: ")
+        reasons[reason] = reasons.get(reason, 0) + 1
+    for reason, count in sorted(reasons.items()):
         terminalreporter.write_line(f"left out: {count} x {reason}")
 
 
