@@ -369,8 +369,8 @@ IN_LIBRARY = (
     Mutation(
         "padding-of-packed-scales",
         "csrc/cpu/quantize.cpp",
-        "packed[strides.offset(row, col)] = 0;",
-        "packed[strides.offset(row, col)] = 1;",
+        "scales[strides.of_col(col)] = 0;",
+        "scales[strides.of_col(col)] = 1;",
         ("tests/test_quantize_operands.py::TestSizes", "tests/test_scale_packing.py"),
     ),
     Mutation(

@@ -264,7 +264,7 @@ class BlockScaledLinear(nn.Module):
 
     def _check_input(self, input: Tensor) -> None:
         """Before anything else speaks of operands that the caller does not know."""
-        if input.dim() == 0 or input.shape[-1] != self.in_features:
+        if input.dim() == 0 or input.size(-1) != self.in_features:  # a shape takes longer than a size
             raise RuntimeError(
                 f"{self._named()}: `input` must be (..., in_features = {self.in_features}), got {tuple(input.shape)}"
             )
