@@ -52,7 +52,7 @@ DTYPE_IN_NAME = {
 CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_encoding"
 SCALED, FLOAT8, FACTORS, WEIGHT = "11GlobalScale", "6Float8", "11FactorScale", "DecodedWeight"
 SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
-# Of the last one: the tile's rows, the elements of a and b (0: e4m3, 1: e2m1) and the scales (0: e8m0, 1: e4m3).
+# Of the last one: the tile's rows, the elements of a and b (DType) and the scales (0: e8m0, 1: e4m3, 2: float32).
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
 
@@ -327,12 +327,12 @@ class TestHopperKernels:
                     assert all(dtype in i for i in instructions(body) if i.startswith(multiply)), name
 
     def test_few_rows_of_block_scaled_products_go_through_registers(self) -> None:
-        """b is wgmma's first operand: of nvfp4, not beside bfloat16, float16, else bfloat16; of two mxfp4 maybe fp8."""
+        """b is wgmma's first operand: float16 beside float16 and of nvfp4 twice, else bfloat16; of mxfp4 maybe fp8."""
         found = {name: body for name, body in kernels(HOPPER).items() if SMALL_M in name}
         types = [match.groups() for name in found if (match := SCALED_TYPES.search(name)) is not None]
-        f16, bf16, e4m3, e2m1 = "0", "1", "4", "6"  # of DType
+        f16, bf16, e4m3, e2m1, int8 = "0", "1", "4", "6", "7"  # of DType
         pairs = [(a, b, "0") for a in (bf16, e4m3, e2m1) for b in (e4m3, e2m1)]
-        pairs += [(a, e2m1, "1") for a in (f16, bf16, e2m1)]
+        pairs += [(a, e2m1, "1") for a in (f16, bf16, e2m1)] + [(a, b, "2") for a in (f16, bf16) for b in (e4m3, int8)]
         assert sorted(types) == sorted((tile, *pair) for tile in ("8", "16", "32", "64") for pair in pairs)
         tiles = sum(row.family == "small_m" for row in block_scaled())
         assert len(found) == len(pairs) * tiles, "one for each pair of formats"
@@ -341,7 +341,7 @@ class TestHopperKernels:
             assert {"HGMMA", "UTMALDG", "UBLKCP"} <= there, f"{name}: {sorted(there)}"
             assert not there & {"HMMA", "LDGSTS", "IGMMA"}, name
             assert "QGMMA" not in there or pair == [e2m1, e2m1, "0"], name
-            dtype = "" if pair[2] == "1" and pair[0] != bf16 else ".BF16"
+            dtype = "" if pair[2] != "0" and pair[0] != bf16 else ".BF16"
             for product in re.findall(r"\bHGMMA\.[^;]*", body):
                 assert re.match(rf"HGMMA\.64x{tile}x16\.F32{dtype} R\d+, R\d+, gdesc\[", product), f"{name}: {product}"
 

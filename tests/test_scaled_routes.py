@@ -3,11 +3,14 @@ every kind of operand that it takes; and which one is taken for what."""
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import pytest
 import torch
 from block_scaled_reference import assert_product
 from block_scaled_table import HAS_HOPPER_GPU
-from scaled_operands import expected, make, multiply
+from scaled_operands import NUMBERS, expected, make, multiply
 from test_scaled_operands import OPERANDS, each_pair, inside, transposed
 
 import tileon_ops
@@ -20,6 +23,8 @@ OWN = [config for config in configs.block_scaled() if config.family in ("decoded
 SCALED_CODES = [config for config in configs.block_scaled() if config.route.startswith(("row_scales", "block_scales"))]
 HOPPER_ROWS = [c for c in configs.block_scaled() if c.backend == "sm90" and c.route == "bfloat16"]
 FEW_ROWS = [c for c in configs.block_scaled() if c.family == "small_m"]
+EXPANDED = next(config for config in OWN if config.name == "expanded_codes")
+EXPANDED_PAIRS = list(itertools.product(NUMBERS, ("e4m3_row", "e5m2_row", "int8_row")))
 
 # By pair, and by whether a global scale for each row comes with it: what takes the product once it is large.
 ROUTES = {
@@ -36,6 +41,9 @@ ROUTES = {
     ("bfloat16", "nvfp4", False): "sm90_block_scaled_bfloat16",
     ("bfloat16", "mxfp8", False): "sm90_block_scaled_bfloat16",
 }
+
+
+each_expanded = pytest.mark.parametrize(("a_name", "b_name"), EXPANDED_PAIRS, ids=map("*".join, EXPANDED_PAIRS))
 
 
 def by_config(config, a, b, bias=None, global_scale=None, **options):  # type: ignore[no-untyped-def]
@@ -126,6 +134,39 @@ def test_a_split_a_has_every_number_of_float16(gpu: torch.device, b_name: str) -
         decoded = by_config(OWN[-1], a.to(gpu), b.to(gpu), out_dtype=F32).cpu()
         assert torch.equal(actual[3:].isinf(), decoded[3:].isinf())
         assert torch.equal(actual[3:].isnan(), decoded[3:].isnan())
+
+
+@each_expanded
+def test_a_weights_codes_become_what_a_is(gpu: torch.device, a_name: str, b_name: str) -> None:
+    """By sixteen at a time where every row of the weight is whole vectors of them, wherever it begins, and else by
+    four: exact sums of small whole numbers."""
+    m = 200
+    for n, k in ((48, 304), (16, 16), (67, 320), (48, 304 + 8), (33, 304 + 1)):
+        a, b = make(a_name, m, k, True).to(gpu), make(b_name, n, k, True).to(gpu)
+        wanted = expected(a, b, out_dtype=F32, bound=0.0)
+        wide = torch.full((n, k // 16 * 16 + 48), 0x7F, dtype=torch.uint8, device=gpu).view(b.data.dtype)
+        for first in (None, 16, 8, 3):  # in wider rows from there on, between what is not to be read
+            data = b.data
+            if first is not None:
+                data = wide[:, first : first + k]
+                data.view(torch.uint8).copy_(b.data.view(torch.uint8))
+            actual = by_config(EXPANDED, a, replace(b, data=data), out_dtype=F32)
+            assert actual is not None
+            assert_product(actual, wanted, f"{n}x{k} from {first} on")
+
+
+@each_expanded
+def test_every_code_of_a_weight_becomes_its_number(gpu: torch.device, a_name: str, b_name: str) -> None:
+    """Each in every place of sixteen: a row of `a` that is one at one k picks a column of the weight."""
+    n, k = 256, 144
+    codes = ((torch.arange(n).view(-1, 1) + torch.arange(k) * 17) % 256).to(torch.uint8)
+    weight = make(b_name, n, k)
+    data = codes.view(weight.data.dtype)
+    data = torch.where(data.float().isfinite(), data.float(), 0.0).to(data.dtype).to(gpu)
+    ones = torch.eye(k, dtype=NUMBERS[a_name], device=gpu)
+    a, b = replace(make(a_name, k, k).to(gpu), data=ones), replace(weight.to(gpu), data=data, elements=data.double())
+    actual = by_config(EXPANDED, a, replace(b, scale=torch.ones_like(b.scale)), out_dtype=F32)
+    assert torch.equal(actual.double(), data.double().t())
 
 
 @pytest.mark.slow

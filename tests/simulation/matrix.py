@@ -83,8 +83,8 @@ FORMATS = [
     ((BFLOAT16, E2M1), E4M3_SCALE),
     ((FLOAT16, E2M1), E4M3_SCALE),
 ]
-# m, n, k and what else, of codes with float32 scales and of a weight that is decoded in the main loop: edges, one row,
-# a block of k, one column, several tiles of a CTA.
+# m, n, k and what else, of codes with float32 scales, of both operands or a weight alone, and of a weight that is
+# decoded in the main loop: edges, one row, a block of k, one column, several tiles of a CTA.
 DIRECT_CASES: list[tuple[int, int, int, dict]] = [
     (200, 136, 352, {"out_dtype": 0}),
     (1, 264, 512, {"wide": True, "slope": 2.0}),
@@ -100,6 +100,11 @@ DIRECT_FORMATS = [
     ((E4M3, E4M3), BLOCK_SCALE),
     ((BFLOAT16, E2M1), E8M0_SCALE),
     ((BFLOAT16, E2M1), E4M3_SCALE),
+    ((BFLOAT16, E4M3), ROW_SCALE),
+    ((BFLOAT16, INT8), ROW_SCALE),
+    ((FLOAT16, INT8), ROW_SCALE),
+    ((BFLOAT16, E4M3), BLOCK_SCALE),
+    ((FLOAT16, E4M3), BLOCK_SCALE),
 ]
 
 
