@@ -138,7 +138,7 @@ def test_a_split_a_has_every_number_of_float16(gpu: torch.device, b_name: str) -
 
 @each_expanded
 def test_a_weights_codes_become_what_a_is(gpu: torch.device, a_name: str, b_name: str) -> None:
-    """By sixteen at a time where every row of the weight is whole vectors of them, wherever it begins, and else by
+    """By eight at a time where every row of the weight is whole vectors of them, wherever it begins, and else by
     four: exact sums of small whole numbers."""
     m = 200
     for n, k in ((48, 304), (16, 16), (67, 320), (48, 304 + 8), (33, 304 + 1)):
@@ -157,7 +157,7 @@ def test_a_weights_codes_become_what_a_is(gpu: torch.device, a_name: str, b_name
 
 @each_expanded
 def test_every_code_of_a_weight_becomes_its_number(gpu: torch.device, a_name: str, b_name: str) -> None:
-    """Each in every place of sixteen: a row of `a` that is one at one k picks a column of the weight."""
+    """Each in every place of eight: a row of `a` that is one at one k picks a column of the weight."""
     n, k = 256, 144
     codes = ((torch.arange(n).view(-1, 1) + torch.arange(k) * 17) % 256).to(torch.uint8)
     weight = make(b_name, n, k)
