@@ -20,6 +20,7 @@ _HOPPER_TESTS = (
     *("test_config_rows.py", "test_block_scaled_rows.py", "test_hopper_rows.py", "test_hopper_few_rows.py"),
     *(
         "test_hopper_weight_only.py",
+        "test_hopper_float32_scaled_weight.py",
         "test_hopper_fp4_weights.py",
         "test_scaled_codes.py",
         "test_hopper_float32.py",
