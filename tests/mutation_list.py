@@ -72,6 +72,13 @@ IN_PYTHON = (
         ("tests/test_wrapper.py",),
     ),
     Mutation(
+        "autocast-without-a-say-in-a-layer",
+        "tileon_ops/_rules/autograd/shortcut.py",
+        "and not is_any_autocast_enabled()",
+        "",
+        ("tests/test_layer_ops.py::TestWhatHasASay",),
+    ),
+    Mutation(
         "vmap-rows-of-packed-scales",
         "tileon_ops/_rules/vmap/samples.py",
         "if scale.dim() == 6 and rows % BLOCK_ROWS != 0:",

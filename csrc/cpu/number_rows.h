@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/block_quantize.h"
 #include "core/elementwise_problems.h"
 #include "core/small_floats.h"
 
@@ -60,7 +61,9 @@ inline uint32_t amax_bits_of(const float* numbers, int count) {
 
 // The largest magnitude of those that are finite.
 inline float finite_amax_of(const float* numbers, int count) {
-  uint32_t amax = 0;
+  uint32_t amax = amax_bits_of(numbers, count);
+  if (is_finite_amax(amax)) return float_of(amax);
+  amax = 0;
   for (int i = 0; i < count; ++i) {
     const uint32_t magnitude = bits_of(numbers[i]) & 0x7fffffffu;
     const uint32_t finite = magnitude < 0x7f800000u ? magnitude : 0;
