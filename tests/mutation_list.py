@@ -223,10 +223,10 @@ IN_HOST_CODE = (
         host("hopper_few_rows_config"),
     ),
     Mutation(
-        "rows-that-are-few-under-scales-of-blocks",
+        "rows-that-are-few-under-float32-scales",
         "csrc/cuda/sm90/heuristics/select.h",
-        ": kMaxRowsOfStageScales;",
-        ": kMaxSmallM;",
+        "? kMaxRowsOfCodes : kMaxSmallM;",
+        "? kMaxSmallM : kMaxSmallM;",
         host("hopper_few_rows_config"),
     ),
     Mutation(

@@ -107,8 +107,8 @@ def _run(config: Config, pair: tuple[str, str], data: str) -> tuple[list[Tensor]
     b = operand(pair[1], N, data)
     given = [tensor for tensor in (a.data, b.data, a.scale, b.scale) if tensor is not None]
     placed = [None if tensor is None else tensor.cuda() for tensor in (a.data, b.data, a.scale, b.scale)]
-    options = {"config": config.index, "out_dtype": torch.float32, "fast_accum": config.name == FOLD}
-    result = torch.ops.tileon._block_scaled_matmul_with_config(*placed, **options)
+    by_number = torch.ops.tileon._block_scaled_matmul_with_config
+    result = by_number(*placed, config=config.index, out_dtype=torch.float32)
     assert torch.ops.tileon._last_kernel().split(" (")[0] == config.name
     return [tensor.view(torch.uint8) for tensor in given], [result]
 

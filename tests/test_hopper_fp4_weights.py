@@ -50,6 +50,21 @@ def test_sums_of_small_whole_numbers_are_exact(gpu: torch.device, config: Config
 
 
 @each_weight
+def test_a_weight_that_tma_cannot_read_goes_another_way(gpu: torch.device, name: str) -> None:
+    """Codes that begin between multiples of 16 bytes, and codes that do not lie side by side."""
+    m, n, k = 200, 72, 96
+    a, b = make("bfloat16", m, k, True).to(gpu), packed(make(name, n, k, True).to(gpu))
+    wide = torch.full((n, 2 * k), 0x77, dtype=torch.uint8, device=gpu)
+    for view in (wide[:, 3 : 3 + k // 2], wide[:, :k:2]):
+        view.copy_(b.data)
+        other = replace(b, data=view)
+        with pytest.raises(RuntimeError, match="cannot read the strides or the alignment of `b`"):
+            run(CONFIGS[0], a, other)
+        actual = torch.ops.tileon.block_scaled_matmul(a.data, view, None, b.scale, out_dtype=F32)
+        assert_product(actual, expected(a, b, out_dtype=F32, bound=0.0), tileon_ops.last_kernel())
+
+
+@each_weight
 @each_config
 def test_the_sums_are_finished(gpu: torch.device, config: Config, name: str) -> None:
     m, n, k = 150, 200, 288

@@ -198,12 +198,6 @@ def test_what_the_kernels_refuse(gpu: torch.device, a_name: str, weight: str) ->
             run(config, a, b)
 
 
-def test_float32_scales_are_refused(gpu: torch.device) -> None:
-    a, b = make("bfloat16", 4, 128).to(gpu), make("e4m3_row", 8, 128).to(gpu)
-    with pytest.raises(RuntimeError, match="does not take float32 scales"):
-        run(FEW_ROWS[0], a, b)
-
-
 @each_config
 @each_pair
 def test_scales_in_their_own_order_reach_their_blocks(

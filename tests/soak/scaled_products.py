@@ -14,13 +14,15 @@ from soak.block_scaled import FORMATS
 from soak.case import Argument, Call, Case
 from soak.draw import Draw
 from soak.epilogue import Epilogue, draw_epilogue
-from soak.intervals import Interval, Precision, product, rounding, scaled, scaled_by_row
+from soak.intervals import INFINITE_FLOAT32, Interval, Precision, product, rounding, scaled, scaled_by_row
 from soak.operand import Operand, draw_layout, draw_out, filled
 from soak.precision import weight_only, with_float32_scales
 from soak.scales import draw_codes, draw_global_scale, draw_scales, draw_spreads, global_factor, scale_bytes
 from soak.small_floats import elements, power_of_two, with_scales
 from soak.values import E4M3, E5M2, Source
 from soak.wanted import Numbers, Wanted
+
+SUMS_BEFORE_SCALES = "float32: sums that scales multiply may overflow before"
 
 INT8 = torch.int8
 _BLOCK = 128
@@ -167,6 +169,12 @@ def draw_scaled_product(draw: Draw, *, with_out: bool) -> Case:
     return Case(call, name, _Oracle(call, a, b, epilogue, global_scale).wanted)
 
 
+def _may_overflow(a: Tensor, b: Tensor) -> Tensor:
+    """Of each sum, whether partial sums of its elements without scales may leave float32."""
+    finite_a, finite_b = (each.masked_fill(~each.isfinite(), 0.0).abs() for each in (a, b))
+    return (finite_a @ finite_b.t() >= INFINITE_FLOAT32 / 2) & (a @ b.t()).isfinite()
+
+
 @dataclass(frozen=True)
 class _Oracle:
     call: Call
@@ -180,6 +188,8 @@ class _Oracle:
         a, b = self.a, self.b
         aligned = a.aligned(precision.least), b.aligned(precision.least).t()
         sums = self._in_float32(product(a.values(), b.values().t(), precision, aligned))
+        if device.type != "cpu" and a.scale is None:
+            sums = sums.left_open(SUMS_BEFORE_SCALES, _may_overflow(a.elements, b.elements))
         if self.global_scale is not None and self.global_scale.layout.shape == (a.elements.shape[0], 1):
             sums = scaled_by_row(sums, self.global_scale.view().double())
         elif (factor := global_factor(self.global_scale)) is not None:

@@ -91,9 +91,8 @@ inline const char* why_not_fp4_weight(const Problem& problem, const Gpu& gpu) {
   if (const char* reason = why_not_global_scale(problem); reason != nullptr) return reason;
   if (!lie_in_blocks(problem.b.scale)) return "it takes packed scales";
   if (problem.k == 0) return "k is 0";
-  const bool reads_b = problem.n == 1 || tma_stride(problem.b.stride_mn);
   const TmaAccess a = tma_access(problem.a, 1, problem.m, problem.k, kElementBytes);
-  const char* reason = why_not_access(a.reads_along_k(), reads_b);
+  const char* reason = why_not_access(a.reads_along_k(), tma_reads_codes(problem.b, problem.n, problem.k));
   return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
