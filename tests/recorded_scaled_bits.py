@@ -79,13 +79,10 @@ def _of_float32_scales(name: str, rows: int, k: int, data: str) -> Made:
     return Made(codes.to(FLOAT32_SCALES[dtype_name]), torch.from_numpy(np.asarray(scales, dtype=np.float32)))
 
 
-def operand(name: str, rows: int, data: str) -> Made:
+def operand(name: str, rows: int, k: int, data: str) -> Made:
     """Of `bfloat16`, `mxfp4`, `e4m3_row` and so on."""
-    if name in DTYPES:
-        return _numbers(name, rows, K - 16, data)
-    if name in BYTE_SCALES:
-        return _of_byte_scales(name, rows, K - 16, data)
-    return _of_float32_scales(name, rows, K, data)
+    of = _numbers if name in DTYPES else _of_byte_scales if name in BYTE_SCALES else _of_float32_scales
+    return of(name, rows, k, data)
 
 
 def pairs_of(config: Config) -> list[tuple[str, str]]:
@@ -103,8 +100,9 @@ def pairs_of(config: Config) -> list[tuple[str, str]]:
 
 
 def _run(config: Config, pair: tuple[str, str], data: str) -> tuple[list[Tensor], list[Tensor]]:
-    a = operand(pair[0], FEW_ROWS if config.family == "small_m" else M, data)
-    b = operand(pair[1], N, data)
+    k = K - 16 if pair[1] in BYTE_SCALES else K
+    a = operand(pair[0], FEW_ROWS if config.family == "small_m" else M, k, data)
+    b = operand(pair[1], N, k, data)
     given = [tensor for tensor in (a.data, b.data, a.scale, b.scale) if tensor is not None]
     placed = [None if tensor is None else tensor.cuda() for tensor in (a.data, b.data, a.scale, b.scale)]
     by_number = torch.ops.tileon._block_scaled_matmul_with_config

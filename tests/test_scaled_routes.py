@@ -102,6 +102,23 @@ def test_every_way_reads_every_layout(gpu: torch.device, a_name: str, b_name: st
                 assert_product(actual, wanted, config.name)
 
 
+@pytest.mark.parametrize("b_name", ["mxfp8", "mxfp4", "nvfp4", "e4m3_row", "int8_row"])
+@pytest.mark.parametrize("m", [8, 64, 200])
+def test_an_a_whose_rows_are_adjacent(gpu: torch.device, m: int, b_name: str) -> None:
+    """TMA could read it, along m: the kernels of weights alone scaled read along k, and must refuse it."""
+    n, k = 72, 288
+    a, b = make("bfloat16", m, k, True).to(gpu), make(b_name, n, k, True).to(gpu)
+    turned = replace(a, data=a.data.t().contiguous().t())
+    if b_name in ("mxfp8", "mxfp4", "nvfp4"):
+        b = replace(b, scale=tileon_ops.pack_scales(b.scale))
+    wanted = expected(a, b, out_dtype=F32, bound=0.0)
+    assert_product(multiply(turned, b, out_dtype=F32), wanted, tileon_ops.last_kernel())
+    for config in configs.block_scaled():
+        actual = by_config(config, turned, b, out_dtype=F32)
+        if actual is not None:
+            assert_product(actual, wanted, config.name)
+
+
 def test_extreme_scales_of_a_weight_are_computed_anew(gpu: torch.device) -> None:
     """What bfloat16 loses of e4m3 under the smallest scales, the decoding kernel adds."""
     a, b = make("bfloat16", 40, 96, True).to(gpu), make("mxfp8", 66, 96, True).to(gpu)

@@ -61,7 +61,8 @@ inline const char* why_not_prepared_weight(Operands operands, const Problem& pro
   if (operands != Operands::kBFloat16) return "it does not take `a` of this dtype";
   if (const char* reason = why_not_weight_only(problem, DType::kBFloat16); reason != nullptr) return reason;
   if (const char* reason = why_not_global_scale(problem); reason != nullptr) return reason;
-  return why_not_access(true, !wants_copy_of_codes(problem.b, problem.n, problem));
+  const TmaAccess a = tma_access(problem.a, 1, problem.m, problem.k, kElementBytes);
+  return why_not_access(a.reads_along_k(), !wants_copy_of_codes(problem.b, problem.n, problem));
 }
 
 // Of codes with float32 scales, which are multiplied where they lie.
