@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
-import os
-import pathlib
 import re
-import shutil
-import subprocess
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sass_images import ADA, HOPPER, PORTABLE, cuobjdump, images
 
 from tileon_ops._rules.configs import Config, block_scaled, dense
-
-LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "tileon_ops" / "_C.so"
-PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
-ADA = "sm_89"  # and of this one the fp8 kernels: it has the instructions that ptxas makes conversions of on sm_90
 
 # The family of a config, as its enumerator appears in a mangled name: heuristics/config.h of each architecture.
 MMA, GATHER, SIMT, DMMA, SKINNY, DECODED, NARROW = "0", "1", "2", "3", "4", "5", "6"
@@ -55,53 +45,11 @@ SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
 # Of the last one: the tile's rows, the elements of a and b (DType) and the scales (0: e8m0, 1: e4m3, 2: float32).
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
+OPCODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)", re.MULTILINE)
 
 ROWS = dense()
 PORTABLE_ROWS = [row for row in ROWS if row.backend == "sm80"]
 HOPPER_ROWS = [row for row in ROWS if row.backend == "sm90"]
-
-
-def cuobjdump() -> str | None:
-    candidates = [
-        os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "cuobjdump"),
-        shutil.which("cuobjdump"),
-    ]
-    triton = importlib.util.find_spec("triton")
-    if triton is not None and triton.origin is not None:  # the triton wheel brings its own
-        candidates.append(str(pathlib.Path(triton.origin).parent / "backends" / "nvidia" / "bin" / "cuobjdump"))
-    return next((path for path in candidates if path and os.access(path, os.X_OK)), None)
-
-
-def run_tool(*arguments: str, **options: object) -> str:
-    tool = cuobjdump()
-    assert tool is not None
-    dump = subprocess.run([tool, *arguments], capture_output=True, text=True, timeout=600, **options)  # type: ignore[call-overload]
-    assert dump.returncode == 0, dump.stderr
-    return str(dump.stdout)
-
-
-@functools.cache
-def images() -> dict[str, dict[str, str]]:
-    """SASS by mangled name of every kernel, for each architecture that the library has an image for and that is read.
-
-    The library's images are disassembled side by side: there is one for each source file.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        run_tool("-xelf", "all", str(LIBRARY), cwd=folder)
-        found = {path: path.name.split(".")[-2] for path in sorted(pathlib.Path(folder).glob("*.cubin"))}
-        wanted = [
-            path
-            for path, architecture in found.items()
-            if architecture in (PORTABLE, HOPPER) or (architecture == ADA and b"__nv_fp8" in path.read_bytes())
-        ]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            dumps = list(pool.map(lambda path: run_tool("-sass", str(path)), wanted))
-    result: dict[str, dict[str, str]] = {}
-    for path, dump in zip(wanted, dumps, strict=True):
-        pieces = re.split(r"^\s*Function\s*:\s*(\S+)\s*$", dump, flags=re.MULTILINE)
-        kernels_here = {name: body for name, body in zip(pieces[1::2], pieces[2::2], strict=True) if "tileon" in name}
-        result.setdefault(found[path], {}).update(kernels_here)
-    return result
 
 
 def kernels(image: str) -> dict[str, str]:
@@ -114,13 +62,15 @@ def dense_kernels() -> dict[str, str]:
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
-def instructions(body: str) -> set[str]:
+@functools.cache
+def instructions(body: str) -> frozenset[str]:
     """The opcodes of a kernel, with their modifiers: HMMA.16816.F32.BF16, LDGSTS.E.BYPASS.128, ..."""
-    return set(re.findall(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)", body, flags=re.MULTILINE))
+    return frozenset(OPCODE.findall(body))
 
 
-def opcodes(body: str) -> set[str]:
-    return {instruction.split(".")[0] for instruction in instructions(body)}
+@functools.cache
+def opcodes(body: str) -> frozenset[str]:
+    return frozenset(instruction.split(".")[0] for instruction in instructions(body))
 
 
 def family(name: str) -> str | None:
