@@ -1,6 +1,6 @@
-"""What the kernels made of given operands on an H200, bit by bit: recorded_bits.csv, and how it is written.
+"""What the kernels made of given operands on Hopper, bit by bit: recorded_bits.csv, and how it is written.
 
-    PYTHONPATH=. python tests/recorded_bits.py             # on an H200: writes recorded_bits.csv
+    PYTHONPATH=. python tests/recorded_bits.py             # on a Hopper GPU: writes recorded_bits.csv
     PYTHONPATH=. python tests/recorded_bits.py --keep DIR  # each result too, as DIR/<problem>.npy
 
 Every row of both tables that has run on hardware, on operands whose sums are rounded, products with other scales
