@@ -24,7 +24,7 @@ def tool(name: str) -> str:
 
 
 def output(*command: str, **options: object) -> str:
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)  # type: ignore[call-overload]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=600, **options)  # type: ignore[call-overload]
     assert result.returncode == 0, result.stdout + result.stderr
     return str(result.stdout)
 
@@ -70,7 +70,7 @@ def build_in(tree: pathlib.Path, **environment: str) -> subprocess.CompletedProc
         cwd=tree,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         env={**os.environ, **environment},
     )
 

@@ -259,7 +259,7 @@ class TestTinyBuild:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=400,
         )
         assert result.returncode == 1
         assert re.search(rf"\({notice}\)", result.stderr), result.stderr

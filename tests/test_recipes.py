@@ -197,7 +197,7 @@ def run_in(tree: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[s
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("TILEON_", "PYTEST_"))}
     environment["CUDA_VISIBLE_DEVICES"] = ""  # the copy is built for the CPU alone
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def test_the_recipe_touches_three_files(tree: pathlib.Path) -> None:
