@@ -119,6 +119,18 @@ def test_an_a_whose_rows_are_adjacent(gpu: torch.device, m: int, b_name: str) ->
             assert_product(actual, wanted, config.name)
 
 
+@pytest.mark.parametrize("b_name", ["mxfp8", "mxfp4", "nvfp4", "e4m3_row", "e4m3_128x128", "int8_row"])
+def test_batch_invariant_products_of_a_weight(gpu: torch.device, b_name: str) -> None:
+    """Of so many columns that few rows would share k among other CTAs than many do."""
+    m, n, k = 200, 1100, 1056
+    a, b = make("bfloat16", m, k).to(gpu), make(b_name, n, k).to(gpu)
+    with tileon_ops.batch_invariant():
+        whole = multiply(a, b, out_dtype=F32)
+        for rows in (1, 8, 70):
+            part = multiply(replace(a, data=a.data[:rows], elements=a.elements[:rows]), b, out_dtype=F32)
+            assert torch.equal(part, whole[:rows]), f"{rows} rows, {tileon_ops.last_kernel()}"
+
+
 def test_extreme_scales_of_a_weight_are_computed_anew(gpu: torch.device) -> None:
     """What bfloat16 loses of e4m3 under the smallest scales, the decoding kernel adds."""
     a, b = make("bfloat16", 40, 96, True).to(gpu), make("mxfp8", 66, 96, True).to(gpu)

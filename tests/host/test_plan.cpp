@@ -82,11 +82,16 @@ const char* why_not_many_rows(int number, const Problem& problem, const Gpu&) {
   return number % 2 == 0 && problem.m > 1000 ? "too many rows" : nullptr;
 }
 
+ConfigFields plain_fields(int) { return {"bfloat16", "sm80", "mma", "plain", 64, 64, 64}; }
+ConfigFields fields_of_few_rows(int) { return {"mxfp4", "sm90", "small_m", "decoded", 64, 128, 256}; }
+
 void test_the_batch_invariant_choice_does_not_look_at_the_rows() {
   Backend by_rows = kPortable;
+  by_rows.config_fields = plain_fields;
   by_rows.choose_config = choose_by_rows;
   by_rows.why_not = why_not_many_rows;
   Backend any = kPortable;
+  any.config_fields = plain_fields;
   any.why_not = why_not_many_rows;
   any.choose_config = [](const Problem&, const Gpu&) { return 1; };
   const Backend* const table[] = {&by_rows, &any};
@@ -99,6 +104,8 @@ void test_the_batch_invariant_choice_does_not_look_at_the_rows() {
   is_batch_invariant = true;
   for (const int64_t m : {1, 7, 256, 999}) expect(chosen(m, m).number == 56, "the choice of 256 rows");
   expect(chosen(1001, 1).backend == &any, "another backend where that config cannot run the problem");
+  by_rows.config_fields = fields_of_few_rows;
+  expect(chosen(7, 1).backend == &any, "another backend where the order of its sums hangs on the rows");
   is_batch_invariant = false;
 }
 

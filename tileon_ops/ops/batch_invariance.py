@@ -18,8 +18,8 @@ class batch_invariant:
 
     - On the CPU float32 and float64 are multiplied by the package's own tiles, where torch's product may sum in
       another order for another number of rows. Every other dtype has that property without the setting too.
-    - On a GPU the kernel is that of 256 rows, whatever their number. Few rows are slower so than by the kernels that
-      are made for them. What tuning found is not used.
+    - On a GPU the kernel is that of 256 rows (of a weight alone scaled: of 512), whatever their number. Few rows are
+      slower so than by the kernels that are made for them. What tuning found is not used.
 
     The setting is the process's, as torch's own of TF32 is: threads share it, and compiled functions read it when they
     run. It does not reach what torch multiplies itself.

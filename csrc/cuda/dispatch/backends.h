@@ -26,19 +26,26 @@ inline bool is_for(const Backend& backend, const Gpu& gpu) {
          (backend.max_capability != 90 || may_choose_hopper());
 }
 
-// The problem as the choice sees it where results are batch invariant: neither its rows nor its matrices count.
+// The problem as the choice sees it where results are batch invariant: neither its rows nor its matrices count. Of a
+// weight alone scaled, more rows than the kernels for few rows take.
 inline Problem with_fixed_rows(const Problem& problem) {
   Problem fixed = problem;
-  fixed.m = 256;
+  fixed.m = problem.is_weight_only() ? 512 : 256;
   fixed.batch = 1;
   return fixed;
+}
+
+// Whether the order of a config's sums depends on the number of rows: so many tiles leave so many CTAs to share k.
+inline bool depends_on_rows(const Backend& backend, int number) {
+  return std::strcmp(backend.config_fields(number).family, "small_m") == 0;
 }
 
 // The backend's config for the problem, negative where it has none.
 inline int choice_of(const Backend& backend, const Problem& problem, const Gpu& gpu) {
   if (!is_batch_invariant.load(std::memory_order_relaxed)) return backend.choose_config(problem, gpu);
   const int number = backend.choose_config(with_fixed_rows(problem), gpu);
-  return number >= 0 && backend.why_not(number, problem, gpu) == nullptr ? number : -1;
+  const bool may_be = number >= 0 && !depends_on_rows(backend, number);
+  return may_be && backend.why_not(number, problem, gpu) == nullptr ? number : -1;
 }
 
 constexpr int kPortableCapability = 80;  // from which on the portable kernels run
