@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from block_scaled_reference import decode, documented_bound
@@ -148,3 +148,17 @@ def expected(
     if activation != "none":
         error = activation_gain(activation, slope) * error + 8.0 * 2.0**-24 * before.abs() + SMALLEST_FLOAT32
     return Expected(value, error, out_dtype)
+
+
+def assert_stays_in_its_row(product: Callable[[Scaled], Tensor], a: Scaled, b: Scaled, clean: Tensor) -> None:
+    """Of `product`, a function of a: an infinite element or NaN of a row of numbers reaches that row alone; `clean` is
+    the product without one."""
+    row, column = a.data.shape[0] - 2, a.data.shape[1] // 2 + 3
+    for value in (float("inf"), float("nan")):
+        data = a.data.clone()
+        data[row, column] = value
+        actual = product(replace(a, data=data))
+        wanted = data[row].double() @ b.values().t()
+        torch.testing.assert_close(actual[row].double(), wanted, rtol=0, atol=0, equal_nan=True)
+        others = [each for each in range(a.data.shape[0]) if each != row]
+        assert torch.equal(actual[others], clean[others])

@@ -280,8 +280,8 @@ inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
 // The kernels for few rows are asked up to so many.
 constexpr int64_t kMaxFewRowsOfWeight = 256;
 
-// And of a weight of 8 bits under float32 scales up to so many. Scales that change along k have no other kernel that
-// does not multiply in float32, at three times the time of any number of rows.
+// And of a weight of 8 bits under float32 scales up to so many, or at any number of rows where scales change along k:
+// the other kernel of those multiplies in float32, which takes two to three times as long.
 constexpr int64_t kMaxRowsOfCodes = 384;
 
 // The weight as bfloat16, and the product of that, which finds a part of it in L2.
