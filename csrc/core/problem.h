@@ -85,6 +85,9 @@ struct Problem {
   // Only read of fp8, whose sums may stay in the tensor core; of mxfp4, which may be multiplied as e5m2
   // (docs/fp8_error.md); of mxfp8 and mixed, which may be folded (core/fold.h).
   bool fast_accum = false;
+  // Whether CTAs may share k through memory where there are few tiles (cuda/sm80/heuristics/k_slices.h). The order of
+  // the sums then depends on the sizes, and the sums of the slices take scratch.
+  bool may_slice_k = true;
   Operand a;
   Operand b;
   PreparedWeight prepared_b;  // of the same weight, besides; only where the operands are scaled

@@ -30,8 +30,8 @@ struct Fake {
   static bool is_even(int, const Problem& problem) { return problem.m % 2 == 0; }
   static int choose_config(const Problem& problem, const Gpu&) { return problem.m > 50 ? -1 : kCount - 1; }
   static int choose_any(const Problem&, const Gpu&) { return 0; }
-  static bool wants_copy(const Operand&, int64_t, const Problem&) { return false; }
-  static int64_t scratch_bytes(int, const Problem& problem) { return problem.m > 40 ? 0 : 8; }
+  static WantedCopy wants_copy(Side, const Problem&) { return WantedCopy::kNone; }
+  static int64_t scratch_bytes(int, const Problem& problem, const Gpu&) { return problem.m > 40 ? 0 : 8; }
   static DeviceFlag run(int, const Problem&, const Gpu&, void*, cudaStream_t) { return {}; }
 };
 

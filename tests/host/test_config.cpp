@@ -177,6 +177,30 @@ void test_more_work_never_costs_less() {
   }
 }
 
+void test_slices_of_k() {
+  const KernelConfig& config = kDenseConfigs[std::size(kDenseConfigs) - 3];
+  expect(config.tile.family == Family::kDmma, "a config of float64");
+  const auto slices = [&](const Problem& of) { return slices_of(config, of, kGpus[0]); };
+  const KSlices few_tiles = slices(problem(DType::kFloat64, false, 1, 43, 14, 16182));
+  expect(few_tiles.count > 16 && few_tiles.count <= kMaxSlices, "few tiles and a long k");
+  expect(few_tiles.k % config.tile.block_k == 0 && few_tiles.k * few_tiles.count >= 16182 &&
+             few_tiles.k * (few_tiles.count - 1) < 16182,
+         "whole k-blocks, and no slice is empty");
+  expect(slices(problem(DType::kFloat64, false, 1, 4096, 4096, 16182)).count == 1, "tiles for every SM");
+  expect(slices(problem(DType::kFloat64, false, 200, 43, 14, 16182)).count == 1, "of a batch, too");
+  expect(slices(problem(DType::kFloat64, false, 1, 43, 14, 2 * kMinSliceK - 1)).count == 1, "a short k");
+  Problem whole = problem(DType::kFloat64, false, 3, 43, 14, 16182);
+  const KSlices of_three = slices(whole);
+  expect(slices_bytes(whole, of_three) == int64_t{3} * of_three.count * 43 * 16 * 8, "rows of whole four sums");
+  whole.may_slice_k = false;
+  expect(slices(whole).count == 1 && slices_bytes(whole, {}) == 0, "where they are not allowed");
+  for (const int64_t k : {256, 257, 300, 1000, 4097, 100000})
+    for (const int64_t count : {1, 2, 3, 7, 64, 1000}) {
+      const KSlices each = slices_of(k, count, 32);
+      expect(each.count == 1 || (each.k * each.count >= k && each.k * (each.count - 1) < k), "all of k, none empty");
+    }
+}
+
 void test_operand_access() {
   const auto access = [](uintptr_t data, int64_t stride_mn, int64_t stride_k, int64_t stride_batch, int64_t batch,
                          int64_t mn, int64_t k, int bytes) {
@@ -208,6 +232,7 @@ int main() {
   test_copies_pay_for_large_products_and_for_a_long_k();
   test_gathered_float8_takes_the_room_of_float16();
   test_more_work_never_costs_less();
+  test_slices_of_k();
   test_operand_access();
   return report("config");
 }

@@ -9,7 +9,7 @@ using namespace tileon;
 
 namespace {
 
-int64_t scratch_of_600(int, const Problem&) { return 600; }
+int64_t scratch_of_600(int, const Problem&, const Gpu&) { return 600; }
 const Backend kNeedsNone{};
 const Backend kNeedsScratch = [] {
   Backend backend{};
@@ -20,13 +20,13 @@ const Backend kNeedsScratch = [] {
 // The copies and the scratch of a way lie behind one another in one buffer.
 void test_memory_of_a_way() {
   Way way{{&kNeedsNone, 0}, {}, {}, {}};
-  expect(way.bytes() == 0 && way.begin_of_scratch() == 0, "nothing is asked for");
+  expect(way.bytes({}) == 0 && way.begin_of_scratch() == 0, "nothing is asked for");
   way.config.backend = &kNeedsScratch;
-  expect(way.bytes() == 600 && way.begin_of_scratch() == 0, "scratch alone");
+  expect(way.bytes({}) == 600 && way.begin_of_scratch() == 0, "scratch alone");
   way.b.emplace(Matrix{nullptr, 7, 1, 0}, 1, 5, 7, DType::kBFloat16);  // 80 bytes
-  expect(way.begin_of_b() == 0 && way.begin_of_scratch() == 256 && way.bytes() == 856, "behind a copy of b");
+  expect(way.begin_of_b() == 0 && way.begin_of_scratch() == 256 && way.bytes({}) == 856, "behind a copy of b");
   way.a.emplace(Matrix{nullptr, 7, 1, 0}, 1, 40, 7, DType::kBFloat16);  // 640
-  expect(way.begin_of_b() == 768 && way.begin_of_scratch() == 1024 && way.bytes() == 1624, "a, b, scratch");
+  expect(way.begin_of_b() == 768 && way.begin_of_scratch() == 1024 && way.bytes({}) == 1624, "a, b, scratch");
 }
 
 // The copy that is planned is the one that is made: where it lies, and how many bytes that takes.

@@ -22,9 +22,13 @@ bool lies_along_k(const Matrix& operand) { return operand.stride_k == 1; }
 int choose_along_k(const Problem& problem, const Gpu&) {
   return lies_along_k(problem.a) && lies_along_k(problem.b) ? 0 : -1;
 }
-bool wants_operand_along_k(const Operand& operand, int64_t, const Problem&) { return !lies_along_k(operand); }
+WantedCopy wants_operand_along_k(Side side, const Problem& problem) {
+  const Operand& operand = side == Side::kA ? problem.a : problem.b;
+  if (lies_along_k(operand)) return WantedCopy::kNone;
+  return is_float8(operand.dtype) ? WantedCopy::kAlongK : WantedCopy::kAsItLies;
+}
 int choose_any(const Problem&, const Gpu&) { return 0; }
-bool wants_none(const Operand&, int64_t, const Problem&) { return false; }
+WantedCopy wants_none(Side, const Problem&) { return WantedCopy::kNone; }
 
 const Backend kFirst{
     90, 90, one_config, nullptr, nullptr, nullptr, nullptr, choose_along_k, wants_operand_along_k, nullptr, nullptr};

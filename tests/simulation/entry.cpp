@@ -175,9 +175,10 @@ void prepare(const tileon::Problem& problem) {
 void run_product(int table, int row, tileon::Problem problem, const Gpu& gpu) {
   if (table == kHopperBlockScaled) prepare(problem);
   const Backend& backend = *kBackends[table];
-  const int64_t bytes = backend.scratch_bytes == nullptr ? 0 : backend.scratch_bytes(row, problem);
+  const int64_t bytes = backend.scratch_bytes == nullptr ? 0 : backend.scratch_bytes(row, problem, gpu);
   problem.device_flag = backend.run(row, problem, gpu, scratch(bytes), nullptr);
   if (!may_follow(problem.device_flag)) return;
+  problem.may_slice_k = false;
   const Backend& portable = problem.is_weight_only() ? sm80::kDecodedBackend
                             : problem.is_scaled()    ? sm80::kBlockScaledBackend
                                                      : sm80::kDenseBackend;

@@ -40,6 +40,8 @@ constexpr int ceil_divide(int64_t dividend, int divisor) {
 
 // ---- how operands and output lie in memory ----
 
+enum class Side : int8_t { kA, kB };  // an operand of the product
+
 // The dimension along which an operand's elements are adjacent.
 enum class Major : int8_t {
   kK,   // row-major a, or b as the transposed view of a contiguous (n, k)

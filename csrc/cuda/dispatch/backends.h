@@ -27,9 +27,10 @@ inline bool is_for(const Backend& backend, const Gpu& gpu) {
 }
 
 // The problem as the choice sees it where results are batch invariant: neither its rows nor its matrices count. Of a
-// weight alone scaled, more rows than the kernels for few rows take.
+// weight alone scaled, more rows than the kernels for few rows take. k is not sliced: how, the tiles say.
 inline Problem with_fixed_rows(const Problem& problem) {
   Problem fixed = problem;
+  fixed.may_slice_k = false;
   fixed.m = problem.is_weight_only() ? 512 : 256;
   fixed.batch = 1;
   return fixed;
@@ -48,8 +49,6 @@ inline int choice_of(const Backend& backend, const Problem& problem, const Gpu& 
   return may_be && backend.why_not(number, problem, gpu) == nullptr ? number : -1;
 }
 
-constexpr int kPortableCapability = 80;  // from which on the portable kernels run
-
 // A config by its backend, and by its number there.
 struct BackendConfig {
   const Backend* backend = nullptr;
@@ -58,8 +57,8 @@ struct BackendConfig {
   const char* name() const { return backend->config_name(number); }
   std::string operands() const { return backend->config_fields(number).operands; }
   const char* why_not(const Problem& problem, const Gpu& gpu) const { return backend->why_not(number, problem, gpu); }
-  int64_t scratch_bytes(const Problem& problem) const {
-    return backend->scratch_bytes == nullptr ? 0 : backend->scratch_bytes(number, problem);
+  int64_t scratch_bytes(const Problem& problem, const Gpu& gpu) const {
+    return backend->scratch_bytes == nullptr ? 0 : backend->scratch_bytes(number, problem, gpu);
   }
 
   // Whether the library may choose it for the problem as its operands lie.
@@ -115,17 +114,15 @@ struct Backends {
   BackendConfig choose(const Problem& problem, const Gpu& gpu, bool has_scratch = true) const {
     for (const Backend* backend : all) {
       const BackendConfig config{backend, is_for(*backend, gpu) ? choice_of(*backend, problem, gpu) : -1};
-      if (config.number >= 0 && (has_scratch || config.scratch_bytes(problem) == 0)) return config;
+      if (config.number >= 0 && (has_scratch || config.scratch_bytes(problem, gpu) == 0)) return config;
     }
     return {};
   }
 
-  // What the first willing backend chooses that runs on every GPU from Ampere on and under a device flag; one always
-  // does.
+  // What the first willing backend chooses that computes under a device flag; one always does.
   BackendConfig choose_portable(const Problem& problem, const Gpu& gpu) const {
     for (const Backend* backend : all) {
-      const bool is_portable = backend->min_capability == kPortableCapability && backend->scratch_bytes == nullptr;
-      if (!is_portable) continue;
+      if (!backend->heeds_device_flag) continue;
       const BackendConfig config{backend, choice_of(*backend, problem, gpu)};
       if (config.number >= 0) return config;
     }

@@ -178,7 +178,7 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
     steps.finish.sums = static_cast<const float*>(inner.out.data);
   }
   steps.config = steps.backends.choose(inner, gpu);
-  if (steps.config.backend != nullptr) steps.bytes = steps.begin_of_scratch + steps.config.scratch_bytes(inner);
+  if (steps.config.backend != nullptr) steps.bytes = steps.begin_of_scratch + steps.config.scratch_bytes(inner, gpu);
   return steps;
 }
 
@@ -231,10 +231,8 @@ struct Routes {
       if (pays(kAll[config], problem, gpu) && why_not(config, problem, gpu) == nullptr) return config;
     return -1;
   }
-  static int64_t scratch_bytes(int config, const Problem& problem) {
-    int device = 0;
-    check_cuda(cudaGetDevice(&device), "asking for the current device");
-    return steps_of(kAll[config], problem, gpu_of("block_scaled_matmul", device), nullptr).bytes;
+  static int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
+    return steps_of(kAll[config], problem, gpu, nullptr).bytes;
   }
   static DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
     const Steps steps = steps_of(kAll[config], problem, gpu, scratch);

@@ -14,7 +14,7 @@ constexpr Backend kNoKernels{90,
                              nullptr,
                              nullptr,
                              [](const Problem&, const Gpu&) { return -1; },
-                             [](const Operand&, int64_t, const Problem&) { return false; },
+                             [](Side, const Problem&) { return WantedCopy::kNone; },
                              nullptr,
                              nullptr};
 

@@ -12,8 +12,8 @@ namespace tileon {
 
 // ---- copies ----
 
-// The copy of an operand that kernels read well: rows (columns, where those are adjacent in the operand) that begin at
-// multiples of 16 bytes. Of fp8 it has rows, whatever the operand has: tensor cores read fp8 along k alone.
+// The copy of an operand that kernels read well: rows that begin at multiples of 16 bytes or, unless it must lie along
+// k, columns where those are adjacent in the operand.
 struct AlignedCopy {
   DType dtype;    // of its elements
   int64_t batch;  // 1, where one matrix serves the whole batch
@@ -21,12 +21,13 @@ struct AlignedCopy {
   bool k_is_adjacent;
   int64_t pitch;  // elements from row to row
 
-  AlignedCopy(const Matrix& operand, int64_t batch_of_problem, int64_t mn_, int64_t k_, DType dtype_)
+  AlignedCopy(const Matrix& operand, int64_t batch_of_problem, int64_t mn_, int64_t k_, DType dtype_,
+              bool along_k = false)
       : dtype(dtype_),
         batch(operand.stride_batch == 0 ? 1 : batch_of_problem),
         mn(mn_),
         k(k_),
-        k_is_adjacent(is_float8(dtype_) || operand.stride_k <= operand.stride_mn) {
+        k_is_adjacent(along_k || operand.stride_k <= operand.stride_mn) {
     const int64_t per_vector = 16 / info(dtype).bytes;
     pitch = (inner() + per_vector - 1) / per_vector * per_vector;
   }
@@ -86,7 +87,7 @@ struct Way {
   // bytes on.
   int64_t begin_of_b() const { return bytes_of(a); }
   int64_t begin_of_scratch() const { return bytes_of(a) + bytes_of(b); }
-  int64_t bytes() const { return begin_of_scratch() + config.scratch_bytes(problem); }
+  int64_t bytes(const Gpu& gpu) const { return begin_of_scratch() + config.scratch_bytes(problem, gpu); }
 
  private:
   static int64_t bytes_of(const std::optional<AlignedCopy>& copy) {
@@ -94,21 +95,33 @@ struct Way {
   }
 };
 
+// A way of which nothing is decided yet. Where results are batch invariant, k is not sliced.
+inline Way way_of(const Problem& problem) {
+  Way way{{}, problem, {}, {}};
+  if (is_batch_invariant.load(std::memory_order_relaxed)) way.problem.may_slice_k = false;
+  return way;
+}
+
 // By a config that was chosen already. The copies of codes do not depend on it.
 inline Way plan_of(const BackendConfig& config, const Problem& problem) {
-  if (!problem.is_block_scaled()) return {config, problem, {}, {}};
-  return {config, problem, plan_copy_of_codes(problem.a, problem.m, problem),
-          plan_copy_of_codes(problem.b, problem.n, problem)};
+  Way way = way_of(problem);
+  way.config = config;
+  if (problem.is_block_scaled()) {
+    way.a = plan_copy_of_codes(problem.a, problem.m, problem);
+    way.b = plan_copy_of_codes(problem.b, problem.n, problem);
+  }
+  return way;
 }
 
 // The fastest way that needs no scratch, of operands that are read where they are.
-inline Way plan_without_memory(const Backends& backends, const Problem& problem, const Gpu& gpu) {
+inline Way plan_without_memory(const Backends& backends, Problem problem, const Gpu& gpu) {
+  problem.may_slice_k = false;
   return plan_of(backends.choose(problem, gpu, false), problem);
 }
 
 inline void plan_copy(std::optional<AlignedCopy>& copy, Operand& operand, int64_t mn, const Problem& problem,
-                      DType dtype) {
-  copy.emplace(operand, problem.batch, mn, problem.k, dtype);
+                      DType dtype, WantedCopy wanted) {
+  copy.emplace(operand, problem.batch, mn, problem.k, dtype, wanted == WantedCopy::kAlongK);
   operand = {copy->at(kNoMemoryYet), dtype, {}};
 }
 
@@ -124,15 +137,15 @@ inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
   for (const Backend* backend : backends.all) {
     if (!is_for(*backend, gpu)) continue;
     if (backend == backends.all.back() && sm80::wants_widening(problem, gpu) && copies_pay()) {
-      plan_copy(way.a, problem.a, problem.m, problem, DType::kFloat16);
-      plan_copy(way.b, problem.b, problem.n, problem, DType::kFloat16);
+      plan_copy(way.a, problem.a, problem.m, problem, DType::kFloat16, WantedCopy::kAsItLies);
+      plan_copy(way.b, problem.b, problem.n, problem, DType::kFloat16, WantedCopy::kAsItLies);
       return plan_dense(backends, way, gpu);  // from the first backend on: they may take float16
     }
-    const bool wants_a = !way.a && backend->wants_copy(problem.a, problem.m, problem);
-    const bool wants_b = !way.b && backend->wants_copy(problem.b, problem.n, problem);
-    if ((wants_a || wants_b) && copies_pay()) {
-      if (wants_a) plan_copy(way.a, problem.a, problem.m, problem, problem.a.dtype);
-      if (wants_b) plan_copy(way.b, problem.b, problem.n, problem, problem.b.dtype);
+    const WantedCopy of_a = way.a ? WantedCopy::kNone : backend->wants_copy(Side::kA, problem);
+    const WantedCopy of_b = way.b ? WantedCopy::kNone : backend->wants_copy(Side::kB, problem);
+    if ((of_a != WantedCopy::kNone || of_b != WantedCopy::kNone) && copies_pay()) {
+      if (of_a != WantedCopy::kNone) plan_copy(way.a, problem.a, problem.m, problem, problem.a.dtype, of_a);
+      if (of_b != WantedCopy::kNone) plan_copy(way.b, problem.b, problem.n, problem, problem.b.dtype, of_b);
     }
     way.config = {backend, choice_of(*backend, problem, gpu)};
     if (way.config.number >= 0) return way;
@@ -143,7 +156,7 @@ inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
 // The way that is expected to be fastest.
 inline Way plan(const Backends& backends, const Problem& problem, const Gpu& gpu) {
   if (problem.is_scaled()) return plan_of(backends.choose(problem, gpu), problem);
-  return plan_dense(backends, {{}, problem, {}, {}}, gpu);
+  return plan_dense(backends, way_of(problem), gpu);
 }
 
 }  // namespace tileon

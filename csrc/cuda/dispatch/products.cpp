@@ -204,7 +204,7 @@ struct Cuda : CudaDevice {
     // The way's copies and scratch. Torch's allocator keeps the memory alive for the kernels, in stream order.
     std::optional<Tensor> memory;
     const auto is_granted = [&] {
-      const int64_t bytes = way.bytes();
+      const int64_t bytes = way.bytes(gpu);
       if (bytes > 0) memory = try_allocate(arguments.a, {1, {bytes}}, ScalarType::Byte);
       return bytes == 0 || memory;
     };
@@ -212,7 +212,7 @@ struct Cuda : CudaDevice {
     if (!is_granted()) {
       short_of_memory = index < 0;
       if (short_of_memory) way = or_fail(op, plan_without_memory(backends_of(problem), problem, gpu), gpu);
-      if (!short_of_memory || !is_granted()) fail_to_allocate(op, arguments.a, {1, {way.bytes()}}, ScalarType::Byte);
+      if (!short_of_memory || !is_granted()) fail_to_allocate(op, arguments.a, {1, {way.bytes(gpu)}}, ScalarType::Byte);
     }
     uint8_t* begin = memory ? static_cast<uint8_t*>(memory->mutable_data_ptr()) : nullptr;
     if (way.a || way.b) copy_operands(way, problem, arguments, begin, stream);

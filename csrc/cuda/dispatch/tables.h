@@ -17,9 +17,11 @@ constexpr const Backend* kOwnScaledBackends[] = {&sm90::kBlockScaledBackend, &sm
 // Runs a config. Where the data may need the portable kernels, those follow; they leave at once where the data do not.
 inline void run_config(const Backends& backends, const BackendConfig& config, const Problem& problem, const Gpu& gpu,
                        void* scratch, cudaStream_t stream) {
+  const DeviceFlag flag = config.backend->run(config.number, problem, gpu, scratch, stream);
+  if (flag.words == nullptr) return;
   Problem again = problem;
-  again.device_flag = config.backend->run(config.number, problem, gpu, scratch, stream);
-  if (again.device_flag.words == nullptr) return;
+  again.device_flag = flag;
+  again.may_slice_k = false;
   const BackendConfig portable = backends.choose_portable(again, gpu);
   portable.backend->run(portable.number, again, gpu, nullptr, stream);
 }

@@ -32,6 +32,7 @@ enum class Source {
   kUnits16,
   kBytes,  // columns of bytes
   kWords,  // columns of bytes, of which four are adjacent and aligned
+  kFours,  // columns of elements of four bytes
 };
 
 // One operand's part of a launch: CTAs from `first_cta` on, blocks of the copy, along its rows first.
@@ -180,6 +181,44 @@ __device__ __forceinline__ void transpose_bytes(const CopyPart& part, int row_bl
   }
 }
 
+// ---- columns of the operand are rows of the copy: elements of four bytes ----
+
+constexpr int kFoursRows = 64;     // of a block of the copy
+constexpr int kFoursColumns = 32;  // elements: a line of 128 bytes
+
+__device__ __forceinline__ void transpose_fours(const CopyPart& part, int row_block, int column_block, int64_t matrix) {
+  const OperandCopyProblem& problem = part.problem;
+  constexpr int pitch = kFoursColumns + 1;  // spreads a column over the banks
+  static_assert(kFoursRows * pitch * sizeof(uint32_t) <= sizeof(Tile));
+  auto* tile = reinterpret_cast<uint32_t*>(ptx::static_shared<Tile>().bytes);
+  const int64_t first_row = static_cast<int64_t>(row_block) * kFoursRows;
+  const int64_t first_column = static_cast<int64_t>(column_block) * kFoursColumns;
+  const uint8_t* from =
+      problem.from + matrix * problem.from_batch + first_row * problem.from_row + first_column * problem.from_column;
+  constexpr int columns_at_once = kThreads / kFoursRows, loads = kFoursColumns / columns_at_once;
+  const int row = threadIdx.x % kFoursRows, first = threadIdx.x / kFoursRows;
+  uint32_t held[loads] = {};
+#pragma unroll
+  for (int i = 0; i < loads; ++i) {
+    const int column = first + i * columns_at_once;
+    if (first_row + row < problem.rows && first_column + column < problem.columns)
+      held[i] = *reinterpret_cast<const uint32_t*>(from + row * problem.from_row + column * problem.from_column);
+  }
+#pragma unroll
+  for (int i = 0; i < loads; ++i) tile[row * pitch + first + i * columns_at_once] = held[i];
+  __syncthreads();  // the tile is whole
+  constexpr int of_chunk = kChunk / int(sizeof(uint32_t)), chunks = kFoursColumns / of_chunk;
+  uint8_t* to = problem.to + matrix * problem.to_batch + first_row * problem.to_row + first_column * sizeof(uint32_t);
+#pragma unroll
+  for (int chunk = threadIdx.x; chunk < kFoursRows * chunks; chunk += kThreads) {
+    const int to_row = chunk / chunks, column = chunk % chunks * of_chunk;
+    const uint32_t* words = tile + to_row * pitch + column;
+    if (first_row + to_row < problem.rows && first_column + column < problem.columns)
+      *reinterpret_cast<uint4*>(to + to_row * problem.to_row + column * sizeof(uint32_t)) = {words[0], words[1],
+                                                                                             words[2], words[3]};
+  }
+}
+
 // ---- the kernel ----
 
 __global__ void __launch_bounds__(kThreads, kCtasPerSm) copy_operands(const __grid_constant__ CopyParams params) {
@@ -204,6 +243,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm) copy_operands(const __gr
       return transpose_bytes<false>(part, row_block, column_block, matrix);
     case Source::kWords:
       return transpose_bytes<true>(part, row_block, column_block, matrix);
+    case Source::kFours:
+      return transpose_fours(part, row_block, column_block, matrix);
   }
 }
 
@@ -234,6 +275,10 @@ int64_t plan_part(const OperandCopyProblem& problem, int64_t first_cta, CopyPart
   int64_t rows = kTile, bytes = kTile;  // of a block
   if (across && problem.element_bytes == 1 && problem.rows > 1) {
     part.source = source_of_columns(problem);
+  } else if (across && problem.element_bytes == 4 && problem.rows > 1) {
+    part.source = Source::kFours;
+    rows = kFoursRows;
+    bytes = kFoursColumns * 4;
   } else {
     const int unit = widest_unit(problem);
     part.source = static_cast<Source>(std::bit_width(static_cast<unsigned>(unit)) - 1);

@@ -1,5 +1,5 @@
 // Warpgroup-wide matrix products (sm_90a): sums[64][n] (+)= a[64][k] b[k][n], operands in shared memory, k of 32 bytes:
-// 16 elements of 16 bits, 32 of 8.
+// 8 elements of tf32, 16 of 16 bits, 32 of 8.
 //
 // Asynchronous: the operands and the sums belong to the tensor core from the first product until a wait for its group.
 #pragma once
@@ -146,6 +146,35 @@ __device__ __forceinline__ void wgmma_m64k16(float (&sums)[kColumns / 2], const 
 // One product of e5m2 with a's rows in registers; it overwrites the sums.
 template <int kColumns>
 __device__ __forceinline__ void wgmma_m64k32_e5m2(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b) {
+  TILEON_FOR_WIDTHS(TILEON_PRODUCT)
+  static_assert(kColumns == 0, "wgmma with as many columns is not listed here");
+}
+#undef TILEON_PRODUCT
+
+#define TILEON_PRODUCT(n, i0, i1, i2, ...)                                                                          \
+  if constexpr (kColumns == n)                                                                                      \
+    TILEON_WGMMA(n, i0, "k8.f32.tf32.tf32", TILEON_FLOAT_SUMS, "%" #i0, "%" #i1, "%" #i2, ", 1, 1", "l"(a), "l"(b), \
+                 "r"(accumulate));                                                                                  \
+  else
+
+// One product of tf32, float32 whose lower 13 bits are not read, whose k runs along the rows of both operands.
+template <int kColumns>
+__device__ __forceinline__ void wgmma_m64k8(float (&sums)[kColumns / 2], uint64_t a, uint64_t b, int accumulate) {
+  TILEON_FOR_WIDTHS(TILEON_PRODUCT)
+  static_assert(kColumns == 0, "wgmma with as many columns is not listed here");
+}
+#undef TILEON_PRODUCT
+
+#define TILEON_PRODUCT(n, i0, i1, i2, i3, i4, i5)                                                                   \
+  if constexpr (kColumns == n)                                                                                      \
+    TILEON_WGMMA(n, i0, "k8.f32.tf32.tf32", TILEON_FLOAT_SUMS, "{%" #i0 ", %" #i1 ", %" #i2 ", %" #i3 "}", "%" #i4, \
+                 "%" #i5, ", 1, 1", "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));           \
+  else
+
+// As it, with a's 64 rows in registers, where the fragments of a warp's sixteen rows are mma's (mma.cuh).
+template <int kColumns>
+__device__ __forceinline__ void wgmma_m64k8(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b,
+                                            int accumulate) {
   TILEON_FOR_WIDTHS(TILEON_PRODUCT)
   static_assert(kColumns == 0, "wgmma with as many columns is not listed here");
 }

@@ -23,6 +23,10 @@ struct ConfigFields {
   bool measured = true;         // whether the config has run on hardware
 };
 
+// The copy of an operand that kernels want before they read it: in an aligned buffer, its rows or columns as they are,
+// or always rows along k.
+enum class WantedCopy : int8_t { kNone, kAsItLies, kAlongK };
+
 struct Backend {
   int min_capability;  // major * 10 + minor
   int max_capability;
@@ -32,10 +36,9 @@ struct Backend {
   const char* (*why_not)(int config, const Problem&, const Gpu&);  // null where it can run the problem as it lies
   bool (*may_choose)(int config, const Problem&);                  // by its accuracy; null where every config may
   int (*choose_config)(const Problem&, const Gpu&);                // negative where no config takes the problem
-  // Whether an operand ([mn, k], `mn` long) is to be copied into an aligned buffer before these kernels read it. Null
-  // for products with scales, of which every backend wants the same copies (wants_copy_of_codes).
-  bool (*wants_copy)(const Operand&, int64_t mn, const Problem&);
-  int64_t (*scratch_bytes)(int config, const Problem&);  // null where no config needs any
+  // Null for products with scales, of which every backend wants the same copies (wants_copy_of_codes).
+  WantedCopy (*wants_copy)(Side, const Problem&);
+  int64_t (*scratch_bytes)(int config, const Problem&, const Gpu&);  // null where no config needs any
   // Launches; throws std::runtime_error where CUDA refuses. The problem is not empty (k may be 0), the config can run
   // it, `scratch` begins at a multiple of 256 or is not needed. Returns the device flag under which the portable
   // kernels must compute the product anew: none where there are no words in it.
@@ -43,6 +46,8 @@ struct Backend {
   // The configs that choose_config weighs, a line each: name, and what it expects of it in nanoseconds, with the terms
   // of its cost where it has any. Null where nothing is weighed.
   std::string (*explain)(const Problem&, const Gpu&) = nullptr;
+  // Whether its kernels compute a product only where the problem's device flag holds. They need no scratch for that.
+  bool heeds_device_flag = false;
 };
 
 }  // namespace tileon

@@ -17,6 +17,17 @@ constexpr const char* kFamilyNames[] = {"mma",    "mma_gather", "simt",  "dmma",
                                         "skinny", "decoded",    "narrow"};  // in the order of Family
 static_assert(std::size(kFamilyNames) == static_cast<int>(Family::kNarrow) + 1);
 
+// The problem whose output is the sums of the slices of k, which are finished later.
+Problem sums_of_slices(const Problem& problem, void* sums) {
+  Problem slices = problem;
+  slices.out_dtype = problem.a.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  slices.out = {sums, slices_pitch(problem), 1, problem.m * slices_pitch(problem)};
+  slices.epilogue = {};
+  slices.pre_activation = nullptr;
+  slices.global_scale = nullptr;
+  return slices;
+}
+
 // The functions of a Backend over one table of configs.
 template <const auto& kConfigs>
 struct Table {
@@ -44,20 +55,38 @@ struct Table {
   }
   static int choose(const Problem& problem, const Gpu& gpu) { return sm80::choose(kConfigs, problem, gpu); }
 
-  static DeviceFlag run(int config, const Problem& problem, const Gpu&, void*, cudaStream_t stream) {
-    bool is_launched = false;
-    visit_below<Kind, kKindCount>(kind_of(problem),
-                                  [&](auto kind) { is_launched = launch_config<kind()>(config, problem, stream); });
-    if (!is_launched) throw std::runtime_error("tileon: this row has no kernel for this dtype");
+  static int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
+    return slices_bytes(problem, slices_of(kConfigs[config], problem, gpu));
+  }
+
+  static DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+    const KSlices slices = slices_of(kConfigs[config], problem, gpu);
+    if (slices.count == 1) {
+      launch(config, problem, slices, stream);
+    } else {
+      launch(config, sums_of_slices(problem, scratch), slices, stream);
+      launch_add_slices(problem, scratch, slices.count, gpu, stream);
+    }
     return {};
+  }
+
+ private:
+  static void launch(int config, const Problem& problem, const KSlices& slices, cudaStream_t stream) {
+    bool is_launched = false;
+    visit_below<Kind, kKindCount>(
+        kind_of(problem), [&](auto kind) { is_launched = launch_config<kind()>(config, problem, slices, stream); });
+    if (!is_launched) throw std::runtime_error("tileon: this row has no kernel for this dtype");
   }
 };
 
 // Whether the kernels read an operand faster once it lies in an aligned buffer.
-bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
+WantedCopy wants_copy(Side side, const Problem& problem) {
   const Kind kind = kind_of(problem);
-  if (kind == Kind::kFloat32 || kind == Kind::kFloat64) return false;  // the SIMT kernels read any stride at full rate
-  return !is_float8(problem.a.dtype) && !reads_vectors(operand, problem, mn);  // of fp8, wants_widening decides
+  if (kind == Kind::kFloat32 || kind == Kind::kFloat64 || is_float8(problem.a.dtype))
+    return WantedCopy::kNone;  // the SIMT kernels read any stride at full rate; of fp8, wants_widening decides
+  const bool reads =
+      side == Side::kA ? reads_vectors(problem.a, problem, problem.m) : reads_vectors(problem.b, problem, problem.n);
+  return reads ? WantedCopy::kNone : WantedCopy::kAsItLies;
 }
 
 // The functions over kDecodedConfigs, of which every config takes every product with scales.
@@ -67,6 +96,7 @@ struct DecodedTable : Table<kDecodedConfigs> {
                ? "this GPU has too little shared memory for it"
                : nullptr;
   }
+  static int64_t scratch_bytes(int, const Problem&, const Gpu&) { return 0; }
   static int choose(const Problem& problem, const Gpu&) {
     return problem.m <= 2 * kDecodedConfigs[0].tile.tile_m ? 0 : 1;
   }
@@ -79,8 +109,18 @@ struct DecodedTable : Table<kDecodedConfigs> {
 
 template <typename Table>
 constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy) {
-  return {80,      999,           Table::count, Table::name, Table::fields, Table::why_not,
-          nullptr, Table::choose, wants_copy,   nullptr,     Table::run};
+  return {.min_capability = 80,
+          .max_capability = 999,
+          .config_count = Table::count,
+          .config_name = Table::name,
+          .config_fields = Table::fields,
+          .why_not = Table::why_not,
+          .may_choose = nullptr,
+          .choose_config = Table::choose,
+          .wants_copy = wants_copy,
+          .scratch_bytes = Table::scratch_bytes,
+          .run = Table::run,
+          .heeds_device_flag = true};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace tileon::sm80 {
 
 // Of matmul; of products of two block-scaled operands; and of all products with scales. They take every problem of
-// theirs, need no scratch and leave no device flag.
+// theirs, need scratch only where k may be sliced, and leave no device flag.
 extern const Backend kDenseBackend, kBlockScaledBackend, kDecodedBackend;
 
 // A kernel that does nothing. Its image on a GPU was compiled for the capability that all portable kernels' images

@@ -208,7 +208,7 @@ const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
 bool may_choose(int config, const Problem& problem) {
   return problem.k > 0 && (kBlockScaledConfigs[config].operands != Operands::kE5M2 || may_be_float8(problem));
 }
-int64_t scratch_bytes(int config, const Problem& problem) {
+int64_t scratch_bytes(int config, const Problem& problem, const Gpu&) {
   const Operands operands = kBlockScaledConfigs[config].operands;
   return operands == Operands::kCodes || operands == Operands::kFp4Weight || has_float32_scales(operands)
              ? 0

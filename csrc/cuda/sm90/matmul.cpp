@@ -13,15 +13,18 @@ namespace {
 
 // The tables stand one behind the other.
 constexpr int kFp8Begin = kDenseConfigCount, kBf16x6Begin = kFp8Begin + kFp8ConfigCount;
+constexpr int kTf32Begin = kBf16x6Begin + kBf16x6ConfigCount;
 const KernelConfig& config_at(int config) {
+  if (config >= kTf32Begin) return kTf32Configs[config - kTf32Begin];
   if (config >= kBf16x6Begin) return kBf16x6Configs[config - kBf16x6Begin];
   return config >= kFp8Begin ? kFp8Configs[config - kFp8Begin] : kDenseConfigs[config];
 }
 
-int config_count() { return kBf16x6Begin + kBf16x6ConfigCount; }
+int config_count() { return kTf32Begin + kTf32ConfigCount; }
 const char* config_name(int config) { return config_at(config).name; }
 ConfigFields config_fields(int config) { return fields_of(config_at(config)); }
 const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
+  if (config >= kTf32Begin) return why_not_tf32(config_at(config).tile, problem, gpu);
   return why_not(config_at(config).operands, problem, gpu);
 }
 bool may_choose(int config, const Problem& problem) {
@@ -29,21 +32,29 @@ bool may_choose(int config, const Problem& problem) {
 }
 int choose_config(const Problem& problem, const Gpu& gpu) {
   const auto behind = [](int begin, int config) { return config < 0 ? config : begin + config; };
+  if (is_tf32(problem)) return behind(kTf32Begin, choose_tf32(problem, gpu));
   if (problem.a.dtype == DType::kFloat32) return behind(kBf16x6Begin, choose_bf16x6(problem, gpu));
   if (is_float8(problem.a.dtype)) return behind(kFp8Begin, choose_fp8(problem, gpu));
   return choose_dense_once(problem, gpu);
 }
 
-// Of fp8, wgmma reads rows along k alone.
-bool wants_copy(const Operand& operand, int64_t mn, const Problem& problem) {
+// Of fp8, wgmma reads rows along k alone; of tf32, one of two operands.
+WantedCopy wants_copy(Side side, const Problem& problem) {
   const DType dtype = problem.a.dtype;
-  if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return false;
-  const TmaAccess access = tma_access(operand, problem.batch, mn, problem.k, info(dtype).bytes);
-  return is_float8(dtype) ? !access.reads_along_k() : !access.readable;
+  const bool is_a = side == Side::kA;
+  if (is_tf32(problem)) {
+    const Tf32Copies copies = tf32_copies(problem);
+    return (is_a ? copies.a : copies.b) ? WantedCopy::kAlongK : WantedCopy::kNone;
+  }
+  if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return WantedCopy::kNone;
+  const TmaAccess access = tma_access(is_a ? problem.a : problem.b, problem.batch, is_a ? problem.m : problem.n,
+                                      problem.k, info(dtype).bytes);
+  if (is_float8(dtype)) return access.reads_along_k() ? WantedCopy::kNone : WantedCopy::kAlongK;
+  return access.readable ? WantedCopy::kNone : WantedCopy::kAsItLies;
 }
 
-int64_t scratch_bytes(int config, const Problem& problem) {
-  return config >= kBf16x6Begin ? Bf16x3Scratch(problem).bytes : 0;
+int64_t scratch_bytes(int config, const Problem& problem, const Gpu&) {
+  return config >= kBf16x6Begin && config < kTf32Begin ? Bf16x3Scratch(problem).bytes : 0;
 }
 
 using Handle = KernelHandle<KernelParams>;
@@ -70,6 +81,12 @@ Handle& fp8_kernel(int config, DType a, DType b, DType out) {
   return b == kE4M3 ? fp8_kernel<kE5M2, kE4M3>(config, out) : fp8_kernel<kE5M2, kE5M2>(config, out);
 }
 
+Handle& tf32_kernel(int config, Major a, Major b) {
+  if (a == Major::kMn) return kernel_of<Tf32Kernels<Major::kMn, Major::kK>>(config);
+  return b == Major::kMn ? kernel_of<Tf32Kernels<Major::kK, Major::kMn>>(config)
+                         : kernel_of<Tf32Kernels<Major::kK, Major::kK>>(config);
+}
+
 DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   const KernelConfig& chosen = config_at(config);
   const auto plan = [&](const Problem& as_read) {
@@ -78,6 +95,11 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
   const auto launch_as = [&](const LaunchPlan& planned, Handle& kernel) {
     launch(kernel, planned.grid(), chosen.tile.threads(), planned.shared_bytes, planned.params, stream);
   };
+  if (config >= kTf32Begin) {
+    const LaunchPlan planned = plan(problem);
+    launch_as(planned, tf32_kernel(config - kTf32Begin, planned.major_a, planned.major_b));
+    return {};
+  }
   if (config >= kBf16x6Begin) {
     const DeviceFlag lost = run_split_float32(problem, gpu.sm_count, scratch, stream);
     launch_as(plan(bf16x3_problem(problem, scratch)), kernel_of<Bf16x6Kernels>(config - kBf16x6Begin));

@@ -311,6 +311,15 @@ void prefetch_tensor_map(const CUtensorMap& map, Site where) {
   decode(map, 0);
 }
 
+// 16 bytes of float32, as cvt.rna.tf32 rounds them.
+static void round_to_tf32(unsigned char* bytes) {
+  uint32_t words[4];
+  std::memcpy(words, bytes, sizeof words);
+  for (uint32_t& word : words)
+    word = (word & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : (word + 0x1000u) & 0xffffe000u;
+  std::memcpy(bytes, words, sizeof words);
+}
+
 void perform_copy(Task& task) {
   unsigned char* window = task.cta->window;
   switch (task.kind) {
@@ -319,6 +328,7 @@ void perform_copy(Task& task) {
         unsigned char* to = window + place;
         if (end - first < 16) std::memset(to, 0, 16);
         if (end > first) std::memcpy(to + first, data + first, static_cast<size_t>(end - first));
+        if (task.map.rounds_to_tf32) round_to_tf32(to);
       });
       bytes_arrived(*task.cta, task.barrier, task.bytes);
       return;

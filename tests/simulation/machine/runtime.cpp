@@ -58,7 +58,9 @@ CUresult encode_tiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t dim
       out.element_bytes = 2;
       break;
     case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
+    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32:
       out.element_bytes = 4;
+      out.rounds_to_tf32 = type == CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
       break;
     default:
       return CUDA_ERROR_NOT_SUPPORTED;

@@ -205,6 +205,7 @@ struct TensorMap {
   uint8_t dimensions, element_bytes;
   uint8_t swizzle_bits;  // how many of a shared address's bits, from 4 on, are exchanged
   uint8_t magic;
+  bool rounds_to_tf32;  // what is loaded, float32
 };
 static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap));
 constexpr uint8_t kTensorMapMagic = 0x7a;

@@ -36,6 +36,21 @@ inline void wgmma_m64k16(float (&sums)[kColumns / 2], const uint32_t (&a)[4], ui
                     where);
 }
 template <int kColumns>
+inline void wgmma_m64k8(float (&sums)[kColumns / 2], uint64_t a, uint64_t b, int accumulate,
+                        Site where = Site::here()) {
+  simulation::wgmma(
+      reinterpret_cast<uint32_t*>(sums),
+      {simulation::Type::kTf32, simulation::Type::kTf32, kColumns, false, false, accumulate != 0, a, b, nullptr},
+      where);
+}
+template <int kColumns>
+inline void wgmma_m64k8(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b, int accumulate,
+                        Site where = Site::here()) {
+  simulation::wgmma(
+      reinterpret_cast<uint32_t*>(sums),
+      {simulation::Type::kTf32, simulation::Type::kTf32, kColumns, false, false, accumulate != 0, 0, b, a}, where);
+}
+template <int kColumns>
 inline void wgmma_m64k32_e5m2(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b,
                               Site where = Site::here()) {
   simulation::wgmma(reinterpret_cast<uint32_t*>(sums),

@@ -7,6 +7,7 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/common/tile_order.h"
 #include "cuda/sm80/heuristics/config.h"
+#include "cuda/sm80/heuristics/k_slices.h"
 #include "cuda/sm80/heuristics/operand_access.h"
 
 namespace tileon::sm80 {
@@ -51,14 +52,12 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
           tile.group_m};
 }
 
-// Nanoseconds that the model expects on an H200's SMs: full waves of ctas_per_sm CTAs, then one of what is left, which
-// takes as long as its fullest SM.
-inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
-  if (config.tile.family == Family::kNarrow) return narrow_ns(problem, gpu.sm_count, config.tile.tile_m);
+// Nanoseconds that the model expects of so many CTAs, `k` each, on an H200's SMs: full waves of ctas_per_sm CTAs, then
+// one of what is left, which takes as long as its fullest SM.
+inline double waves_ns(const KernelConfig& config, Kind kind, int64_t tiles, int64_t k, const Gpu& gpu) {
   const float ns_per_k = config.ns_per_k[is_scaled(kind) ? static_cast<int>(kind) - static_cast<int>(Kind::kMxfp8) : 0];
-  const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
   const int64_t slots = static_cast<int64_t>(gpu.sm_count) * config.tile.ctas_per_sm;
-  const double alone = static_cast<double>(ns_per_k) * static_cast<double>(problem.k) + config.ns_fixed;
+  const double alone = static_cast<double>(ns_per_k) * static_cast<double>(k) + config.ns_fixed;
   const auto together = [&](int64_t ctas) {
     const double used = static_cast<double>(ctas) * config.share;
     return ctas == 0 ? 0.0 : alone * (used > 1 ? used : 1);
@@ -66,6 +65,37 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
   const int64_t left = tiles % slots;
   return static_cast<double>(tiles / slots) * together(config.tile.ctas_per_sm) +
          together((left + gpu.sm_count - 1) / gpu.sm_count);
+}
+
+// How a config runs a problem: the slices of k, and the nanoseconds expected of that.
+struct Expected {
+  KSlices slices;
+  double ns;
+};
+
+// The slices that are expected to be fastest: none, or as many as give each SM one CTA, or all that it can hold.
+inline Expected expect_tiles(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
+  const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
+  Expected best{{}, waves_ns(config, kind, tiles, problem.k, gpu)};
+  if (!problem.may_slice_k || !takes_slices(config.tile.family) || problem.k < 2 * kMinSliceK) return best;
+  for (const int ctas_per_sm : {1, config.tile.ctas_per_sm}) {
+    const int64_t ctas = int64_t{gpu.sm_count} * ctas_per_sm;
+    if (tiles > ctas / 2) continue;
+    const KSlices slices = slices_of(problem.k, ctas / tiles, config.tile.block_k);
+    if (slices.count == 1) continue;
+    const double ns = waves_ns(config, kind, tiles * slices.count, slices.k, gpu) + add_slices_ns(problem, slices);
+    if (ns < best.ns) best = {slices, ns};
+  }
+  return best;
+}
+
+inline KSlices slices_of(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
+  return expect_tiles(config, kind_of(problem), problem, gpu).slices;
+}
+
+inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
+  if (config.tile.family == Family::kNarrow) return narrow_ns(problem, gpu.sm_count, config.tile.tile_m);
+  return expect_tiles(config, kind, problem, gpu).ns;
 }
 
 // Where the operands must be gathered, an aligned copy of them pays once gathering takes so long: on an H200 the copy

@@ -15,7 +15,7 @@ void launch_decoded(int config, const Problem& problem, cudaStream_t stream) {
       visit<8, 4>(bits_of_element(problem.b.dtype), [&](auto bits_b) {
         using Kernel = DecodedKernel<kDecodedConfigs[decltype(index)::value].tile, decltype(bits_a)::value,
                                      decltype(bits_b)::value>;
-        launch<&gemm_decoded<Kernel>, Kernel>(problem, stream);
+        launch<&gemm_decoded<Kernel>, Kernel>(problem, {}, stream);
       });
     });
   });

@@ -27,20 +27,21 @@ class DecodedStages {
  public:
   static constexpr int bytes = 3 * kStageBytes;
 
-  // Lands k-blocks 0 and 1, and loads 2.
-  __device__ __forceinline__ DecodedStages(uint32_t shared, typename Kernel::ReaderA& a, typename Kernel::ReaderB& b)
+  // Lands k-blocks `first` and the next, and loads the one after.
+  __device__ __forceinline__ DecodedStages(uint32_t shared, typename Kernel::ReaderA& a, typename Kernel::ReaderB& b,
+                                           int first)
       : current_(shared), next_(shared + kStageBytes), landing_(shared + 2 * kStageBytes), reader_a_(a), reader_b_(b) {
 #pragma unroll
-    for (int piece = 0; piece < kPieces; ++piece) load(piece, 0);
+    for (int piece = 0; piece < kPieces; ++piece) load(piece, first);
 #pragma unroll
     for (int piece = 0; piece < kPieces; ++piece) {
       land(piece, current_);
-      load(piece, 1);
+      load(piece, first + 1);
     }
 #pragma unroll
     for (int piece = 0; piece < kPieces; ++piece) {
       land(piece, next_);
-      load(piece, 2);
+      load(piece, first + 2);
     }
     __syncthreads();
   }
@@ -88,7 +89,7 @@ class DecodedStages {
 template <typename Kernel>
 __device__ __forceinline__ void multiply_decoded(DecodedStages<Kernel>& stages,
                                                  const typename Kernel::LoaderA& loader_a,
-                                                 const typename Kernel::LoaderB& loader_b, int blocks,
+                                                 const typename Kernel::LoaderB& loader_b, const CtaTile& tile,
                                                  typename Kernel::Sums& sums) {
   static_assert(Kernel::k_steps == 2);
   const bool decodes_first = threadIdx.x < Kernel::threads / 2;
@@ -98,7 +99,7 @@ __device__ __forceinline__ void multiply_decoded(DecodedStages<Kernel>& stages,
   loader_a.load_one(stages.current(), 0, 0, a[0]);
   loader_b.load(stages.current() + Kernel::TileA::bytes, 0, b[0]);
 #pragma unroll 1
-  for (int block = 0; block < blocks; ++block) {
+  for (int block = tile.first_block; block < tile.end_block(); ++block) {
     if (decodes_first) stages.move(block);
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
@@ -160,7 +161,7 @@ struct WideOperand {
   }
 };
 
-// Sums the whole of k anew. All threads of the CTA take part; `shared` is theirs.
+// Sums the CTA's k anew. All threads of the CTA take part; `shared` is theirs.
 template <typename Kernel>
 __device__ __forceinline__ void multiply_wide(const typename Kernel::WideA::Loader& load_a,
                                               const typename Kernel::WideB::Loader& load_b, const CtaTile& tile,
@@ -174,7 +175,7 @@ __device__ __forceinline__ void multiply_wide(const typename Kernel::WideA::Load
   const uint32_t shared_b = shared + WideA::Tile::bytes;
   for_each(sums, [](float& sum) { sum = 0; });
 #pragma unroll 1
-  for (int block = 0; block < tile.k_blocks; ++block) {
+  for (int block = tile.first_block; block < tile.end_block(); ++block) {
     WideA::decode_block(load_a, shared, block);
     WideB::decode_block(load_b, shared_b, block);
     __syncthreads();
@@ -225,7 +226,7 @@ struct BlockScaledKernel {
                 shared_bytes >= WideA::Tile::bytes + WideB::Tile::bytes);
 };
 
-// Sums all of k, through bfloat16 and, where that loses something of this tile's operands, once more.
+// Sums the CTA's k, through bfloat16 and, where that loses something of this tile's operands, once more.
 template <typename Kernel>
 __device__ __forceinline__ void multiply_tile(const ScaledKernelProblem& problem, const CtaTile& tile, uint32_t shared,
                                               typename Kernel::Sums& sums) {
@@ -235,8 +236,8 @@ __device__ __forceinline__ void multiply_tile(const ScaledKernelProblem& problem
   typename Kernel::ReaderB reader_b(chunks_b);
   const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
   const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
-  DecodedStages<Kernel> stages(shared, reader_a, reader_b);
-  multiply_decoded<Kernel>(stages, loader_a, loader_b, tile.k_blocks, sums);
+  DecodedStages<Kernel> stages(shared, reader_a, reader_b, tile.first_block);
+  multiply_decoded<Kernel>(stages, loader_a, loader_b, tile, sums);
   if constexpr (Kernel::may_be_wide) {
     if (__syncthreads_or(reader_a.saw_beyond_bfloat16() || reader_b.saw_beyond_bfloat16()))
       multiply_wide<Kernel>(chunks_a, chunks_b, tile, shared, sums);
@@ -259,7 +260,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     if (problem.k > 0) multiply_tile<Kernel>(problem, tile, shared, sums);
     if (problem.global_scale != nullptr)
       for_each(sums, [factor = *problem.global_scale](float& sum) { sum *= factor; });
-    store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+    store_fragments<typename Kernel::Slab>(params, tile.out, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
                                            shared_memory, sums);
   }
 }

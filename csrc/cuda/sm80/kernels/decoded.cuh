@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     for_each_place(sums, sums, [&](float& sum, float, int row, int) {
       sum *= problem.global_scale[min(first_row + row, problem.m - 1) * problem.global_scale_stride];
     });
-  store_fragments<typename Kernel::Slab>(params, tile.batch, first_row, first_column, shared_memory, sums);
+  store_fragments<typename Kernel::Slab>(params, tile.out, first_row, first_column, shared_memory, sums);
 }
 
 }  // namespace tileon::sm80

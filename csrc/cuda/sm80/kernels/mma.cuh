@@ -42,7 +42,7 @@ struct MmaKernel {
   static constexpr int min_capability = sizeof(ElementA) == 1 ? kFloat8Capability : 80;
 };
 
-// Sums a @ b over all of k into one warp's accumulators.
+// Sums a @ b over the CTA's k into one warp's accumulators.
 template <typename Kernel>
 __device__ __forceinline__ void multiply(typename Kernel::Pipeline& pipeline, const typename Kernel::LoaderA& loader_a,
                                          const typename Kernel::LoaderB& loader_b, int blocks,
@@ -71,16 +71,16 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     constexpr TileConfig config = Kernel::config;
     const CtaTile tile(params, config);
 
-    typename Kernel::ReaderA reader_a(problem.a, problem.dtype, tile.batch, tile.m_begin, problem.m);
-    typename Kernel::ReaderB reader_b(problem.b, problem.b_dtype, tile.batch, tile.n_begin, problem.n);
+    typename Kernel::ReaderA reader_a(problem.a, problem.dtype, tile.batch, tile.k_begin, tile.m_begin, problem.m);
+    typename Kernel::ReaderB reader_b(problem.b, problem.b_dtype, tile.batch, tile.k_begin, tile.n_begin, problem.n);
     const typename Kernel::LoaderA loader_a(tile.warp_m, threadIdx.x % 32);
     const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
     typename Kernel::Pipeline pipeline(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a,
-                                       reader_b, problem.k);
+                                       reader_b, tile.k);
     float sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
     multiply<Kernel>(pipeline, loader_a, loader_b, tile.k_blocks, sums);
     pipeline.drain();  // from here on the slabs overwrite it
-    store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+    store_fragments<typename Kernel::Slab>(params, tile.out, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
                                            shared_memory, sums);
   }
 }

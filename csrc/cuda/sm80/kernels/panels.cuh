@@ -64,7 +64,7 @@ __device__ __forceinline__ void load_patch_side(const float* row, int lane, floa
   }
 }
 
-// Sums a @ b over all of k into one thread's patch. `shared` is the address of `shared_memory`.
+// Sums a @ b over the CTA's k into one thread's patch. `shared` is the address of `shared_memory`.
 template <typename Kernel>
 __device__ __forceinline__ void multiply_patch(typename Kernel::Pipeline& pipeline, const unsigned char* shared_memory,
                                                uint32_t shared, int warp_m, int warp_n, int blocks,
@@ -93,10 +93,10 @@ __device__ __forceinline__ void multiply_patch(typename Kernel::Pipeline& pipeli
 
 // Takes one warp's patches through shared memory to the output, one row of each patch at a time.
 template <typename Kernel>
-__device__ __forceinline__ void store(const KernelParams& params, int64_t batch, int64_t row_begin,
-                                      int64_t column_begin, float* slab, const typename Kernel::Sums& sums) {
+__device__ __forceinline__ void store(const KernelParams& params, int64_t out, int64_t row_begin, int64_t column_begin,
+                                      float* slab, const typename Kernel::Sums& sums) {
   const int lane = threadIdx.x % 32;
-  const WarpStore<float, Kernel::config.warp_n()> warp_store(params.problem, params.vector_stores, batch, column_begin,
+  const WarpStore<float, Kernel::config.warp_n()> warp_store(params.problem, params.vector_stores, out, column_begin,
                                                              lane);
   float* lane_slab = slab + lane / kLanesN * Kernel::Slab::pitch + lane % kLanesN * Vector::kCount;
 #pragma unroll 1
@@ -130,7 +130,7 @@ struct DmmaKernel : PanelKernel<double, kConfig, kAccessA, kAccessB> {
   using Sums = double[fragments_m][fragments_n][4];
 };
 
-// Sums a @ b over all of k into one warp's accumulators.
+// Sums a @ b over the CTA's k into one warp's accumulators.
 template <typename Kernel>
 __device__ __forceinline__ void multiply_fragments(typename Kernel::Pipeline& pipeline, const CtaTile& tile,
                                                    typename Kernel::Sums& sums) {
@@ -170,20 +170,20 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     if (!holds(problem.device_flag)) return;
   const CtaTile tile(params, config);
 
-  typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.m_begin, problem.m);
-  typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.n_begin, problem.n);
+  typename Kernel::ReaderA reader_a(problem.a, tile.batch, tile.k_begin, tile.m_begin, problem.m);
+  typename Kernel::ReaderB reader_b(problem.b, tile.batch, tile.k_begin, tile.n_begin, problem.n);
   const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
-  typename Kernel::Pipeline pipeline(shared, reader_a, reader_b, problem.k);
+  typename Kernel::Pipeline pipeline(shared, reader_a, reader_b, tile.k);
   typename Kernel::Sums sums = {};
   if constexpr (is_simt) {
     multiply_patch<Kernel>(pipeline, shared_memory, shared, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
     pipeline.drain();  // from here on the slabs overwrite it
-    store<Kernel>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+    store<Kernel>(params, tile.out, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
                   reinterpret_cast<float*>(shared_memory + threadIdx.x / 32 * Kernel::Slab::bytes), sums);
   } else {
     multiply_fragments<Kernel>(pipeline, tile, sums);
     pipeline.drain();
-    store_fragments<typename Kernel::Slab>(params, tile.batch, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+    store_fragments<typename Kernel::Slab>(params, tile.out, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
                                            shared_memory, sums);
   }
 }

@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(Kernel::config.threads(), Kernel::config.ctas_
 #pragma unroll
   for (int i = 1; i < Kernel::warps_k; ++i) sum += parts[i][row][column];
   const Epilogue& epilogue = problem.epilogue;
-  const int64_t at = tile.batch * problem.out.stride_batch + (tile.m_begin + row) * problem.out.stride_m +
+  const int64_t at = tile.out * problem.out.stride_batch + (tile.m_begin + row) * problem.out.stride_m +
                      (tile.n_begin + column) * problem.out.stride_n;
   if (epilogue.bias != nullptr) sum += load_bias<float>(epilogue, tile.n_begin + column);
   if (problem.pre_activation != nullptr) store_as(problem.pre_activation, problem.out_dtype, at, sum);

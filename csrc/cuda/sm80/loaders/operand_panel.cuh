@@ -38,11 +38,12 @@ class CopyingPanelReader {
   static_assert(kBlockK % kThreadsAlongK == 0 && kTileMn % (kThreadsAlongMn * kWidth) == 0);
 
  public:
-  __device__ CopyingPanelReader(const Matrix& operand, int64_t batch, int64_t mn_begin, int64_t mn_size) {
+  __device__ CopyingPanelReader(const Matrix& operand, int64_t batch, int64_t k_begin, int64_t mn_begin,
+                                int64_t mn_size) {
     k_ = kVectors ? threadIdx.x / kThreadsAlongMn : threadIdx.x % kThreadsAlongK;
     mn_ = (kVectors ? threadIdx.x % kThreadsAlongMn : threadIdx.x / kThreadsAlongK) * kWidth;
     source_ = static_cast<const Element*>(operand.data) + batch * operand.stride_batch +
-              (mn_begin + mn_) * operand.stride_mn + k_ * operand.stride_k;
+              (mn_begin + mn_) * operand.stride_mn + (k_begin + k_) * operand.stride_k;
     stride_mn_ = operand.stride_mn;
     stride_k_ = operand.stride_k;
     const int64_t mn_left = mn_size - mn_begin - mn_;
@@ -104,13 +105,14 @@ class TransposingPanelReader {
   static_assert(Shape::block_k % (kThreadsAlongK * kVector) == 0);
 
  public:
-  __device__ TransposingPanelReader(const Matrix& operand, int64_t batch, int64_t mn_begin, int64_t mn_size) {
+  __device__ TransposingPanelReader(const Matrix& operand, int64_t batch, int64_t k_begin, int64_t mn_begin,
+                                    int64_t mn_size) {
     k_ = threadIdx.x % kThreadsAlongK * kVector;
     mn_ = threadIdx.x / kThreadsAlongK;
     mn_count_ = static_cast<int>(mn_size - mn_begin < Shape::tile_mn ? mn_size - mn_begin : Shape::tile_mn);
     stride_mn_ = operand.stride_mn;
     source_ = static_cast<const Element*>(operand.data) + batch * operand.stride_batch +
-              (mn_begin + mn_) * operand.stride_mn + k_;
+              (mn_begin + mn_) * operand.stride_mn + k_begin + k_;
   }
 
   __device__ __forceinline__ void fetch(uint32_t shared, int k_count) {

@@ -46,10 +46,12 @@ class VectorReader {
   static_assert(Tile::rows * Tile::chunks_per_row % kThreads == 0 && kThreads % Tile::chunks_per_row == 0);
 
  public:
-  __device__ VectorReader(const Matrix& operand, DType, int64_t batch, int64_t mn_begin, int64_t mn_size) {
+  __device__ VectorReader(const Matrix& operand, DType, int64_t batch, int64_t k_begin, int64_t mn_begin,
+                          int64_t mn_size) {
     row_ = threadIdx.x / Tile::chunks_per_row;
     chunk_ = threadIdx.x % Tile::chunks_per_row;
-    const auto* data = static_cast<const Element*>(operand.data) + batch * operand.stride_batch;
+    const auto* data =
+        static_cast<const Element*>(operand.data) + batch * operand.stride_batch + k_begin * operand.stride_k;
     const int in_row = chunk_ * Tile::elements_per_chunk;
     if constexpr (Tile::major == Major::kK) {
       source_ = data + (mn_begin + row_) * operand.stride_mn + in_row;
@@ -144,8 +146,10 @@ class GatherReader {
   static_assert(Tile::rows * Tile::chunks_per_row % kThreads == 0);
 
  public:
-  __device__ GatherReader(const Matrix& operand, DType dtype, int64_t batch, int64_t mn_begin, int64_t mn_size)
-      : source_(static_cast<const Stored*>(operand.data) + batch * operand.stride_batch + mn_begin * operand.stride_mn),
+  __device__ GatherReader(const Matrix& operand, DType dtype, int64_t batch, int64_t k_begin, int64_t mn_begin,
+                          int64_t mn_size)
+      : source_(static_cast<const Stored*>(operand.data) + batch * operand.stride_batch + k_begin * operand.stride_k +
+                mn_begin * operand.stride_mn),
         stride_mn_(operand.stride_mn),
         stride_k_(operand.stride_k),
         row_last_(static_cast<int>(mn_size - mn_begin < kTileMn ? mn_size - mn_begin : kTileMn) - 1),

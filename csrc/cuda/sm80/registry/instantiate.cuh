@@ -26,26 +26,30 @@ inline ScaledKernelProblem part_for(KernelFunction<BlockScaledParams>, const Pro
   return scaled_kernel_problem(problem);
 }
 
-// Calls launch(first batch, blocks) as often as it takes grids for all batches of so many tiles each.
+// Calls launch(first output, blocks) as often as it takes grids for so many outputs of so many tiles each.
 template <typename Launch>
-void for_each_grid(int64_t tiles, int64_t batch, const Launch& launch) {
+void for_each_grid(int64_t tiles, int64_t outputs, const Launch& launch) {
   constexpr int64_t max_blocks = 0x7fffffff;  // of a grid's x dimension
   if (tiles > max_blocks) throw std::runtime_error("tileon: the output has more than 2^31 tiles");
-  const int64_t batches_at_once = max_blocks / tiles;
-  for (int64_t first = 0; first < batch; first += batches_at_once)
-    launch(first, static_cast<unsigned>(std::min(batches_at_once, batch - first) * tiles));
+  const int64_t outputs_at_once = max_blocks / tiles;
+  for (int64_t first = 0; first < outputs; first += outputs_at_once)
+    launch(first, static_cast<unsigned>(std::min(outputs_at_once, outputs - first) * tiles));
 }
 
 // `kKernel` is a __global__ function of TileParams alone, `Kernel` its types and sizes.
 template <auto kKernel, typename Kernel>
-void launch(const Problem& problem, cudaStream_t stream) {
+void launch(const Problem& problem, const KSlices& slices, cudaStream_t stream) {
   static std::atomic<uint64_t> done{0};  // a bit a device, for this kernel
   allow_shared_memory(reinterpret_cast<const void*>(kKernel), Kernel::shared_bytes, done);
-  TileParams params{part_for(kKernel, problem), tile_order(Kernel::config, problem.m, problem.n), 0, 0,
-                    takes_vector_stores(problem)};
-  for_each_grid(params.order.count(), problem.batch, [&](int64_t first_batch, unsigned blocks) {
+  TileParams params{part_for(kKernel, problem),
+                    tile_order(Kernel::config, problem.m, problem.n),
+                    0,
+                    0,
+                    takes_vector_stores(problem),
+                    slices};
+  for_each_grid(params.order.count(), problem.batch * slices.count, [&](int64_t first_out, unsigned blocks) {
     params.tiles_per_batch = static_cast<int>(params.order.count());
-    params.first_batch = first_batch;
+    params.first_out = first_out;
     launch_kernel("launching a portable kernel",
                   {.grid = dim3(blocks),
                    .threads = Kernel::config.threads(),
@@ -58,14 +62,14 @@ void launch(const Problem& problem, cudaStream_t stream) {
 
 // Of fp8, operands along k alone (why_not).
 template <Kind kKind, TileConfig kTile>
-void launch_mma(const Problem& problem, cudaStream_t stream) {
+void launch_mma(const Problem& problem, const KSlices& slices, cudaStream_t stream) {
   using A = DeviceType<info(kKind).a>;
   using B = DeviceType<info(kKind).b>;
   visit<Major::kK, Major::kMn>(operand_access(problem.a, problem, problem.m).major, [&](auto a) {
     visit<Major::kK, Major::kMn>(operand_access(problem.b, problem, problem.n).major, [&](auto b) {
       if constexpr (!is_float8(info(kKind).a) || (a() == Major::kK && b() == Major::kK)) {
         using Kernel = MmaKernel<kTile, A, a(), b(), B>;
-        launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
+        launch<&gemm_mma<Kernel>, Kernel>(problem, slices, stream);
       }
     });
   });
@@ -73,11 +77,11 @@ void launch_mma(const Problem& problem, cudaStream_t stream) {
 
 // One instance serves all majors, since it reads operands through their strides, and all pairs of fp8 dtypes.
 template <Kind kKind, TileConfig kTile>
-void launch_gather(const Problem& problem, cudaStream_t stream) {
+void launch_gather(const Problem& problem, const KSlices& slices, cudaStream_t stream) {
   constexpr DType dtype = info(kKind).a;
   using Stored = std::conditional_t<is_float8(dtype), AnyFloat8, DeviceType<dtype>>;
   using Kernel = MmaKernel<kTile, Stored, Major::kK, Major::kK, Stored>;
-  launch<&gemm_mma<Kernel>, Kernel>(problem, stream);
+  launch<&gemm_mma<Kernel>, Kernel>(problem, slices, stream);
 }
 
 // One instance serves both operands as the long one, and all pairs of fp8 dtypes.
@@ -105,12 +109,12 @@ void launch_narrow(const Problem& problem, cudaStream_t stream) {
 }
 
 template <TileConfig kTile>
-void launch_panels(const Problem& problem, cudaStream_t stream) {
+void launch_panels(const Problem& problem, const KSlices& slices, cudaStream_t stream) {
   using enum PanelAccess;
   const auto launch_as = [&](auto a, auto b) {
     using Kernel =
         std::conditional_t<kTile.family == Family::kSimt, SimtKernel<kTile, a(), b()>, DmmaKernel<kTile, a(), b()>>;
-    launch<&gemm_panels<Kernel>, Kernel>(problem, stream);
+    launch<&gemm_panels<Kernel>, Kernel>(problem, slices, stream);
   };
   const PanelAccess access_a = panel_access(problem.a, problem, problem.m);
   const PanelAccess access_b = panel_access(problem.b, problem, problem.n);
@@ -122,39 +126,40 @@ void launch_panels(const Problem& problem, cudaStream_t stream) {
 }
 
 template <Kind kKind, int kConfig>
-void launch_kind(const Problem& problem, cudaStream_t stream) {
+void launch_kind(const Problem& problem, const KSlices& slices, cudaStream_t stream) {
   constexpr TileConfig kTile = kConfigsOf<kKind>[kConfig].tile;
   if constexpr (is_scaled(kKind)) {
     using Kernel = BlockScaledKernel<kTile, info(kKind).a, info(kKind).b, info(kKind).scale>;
-    launch<&gemm_block_scaled<Kernel>, Kernel>(problem, stream);
+    launch<&gemm_block_scaled<Kernel>, Kernel>(problem, slices, stream);
   } else if constexpr (kTile.family == Family::kMma) {
-    launch_mma<kKind, kTile>(problem, stream);
+    launch_mma<kKind, kTile>(problem, slices, stream);
   } else if constexpr (kTile.family == Family::kMmaGather) {
-    launch_gather<kKind, kTile>(problem, stream);
+    launch_gather<kKind, kTile>(problem, slices, stream);
   } else if constexpr (kTile.family == Family::kSkinny) {
     using Kernel = SkinnyKernel<kTile>;
-    launch<&skinny<Kernel>, Kernel>(problem, stream);
+    launch<&skinny<Kernel>, Kernel>(problem, slices, stream);
   } else if constexpr (kTile.family == Family::kNarrow && kKind == Kind::kTf32) {
-    launch_config<Kind::kFloat32>(kConfig, problem, stream);
+    launch_config<Kind::kFloat32>(kConfig, problem, slices, stream);
   } else if constexpr (kTile.family == Family::kNarrow) {
     launch_narrow<info(kKind).a, kTile>(problem, stream);
   } else {
-    launch_panels<kTile>(problem, stream);
+    launch_panels<kTile>(problem, slices, stream);
   }
 }
 
 template <Kind kKind>
-bool launch_config(int config, const Problem& problem, cudaStream_t stream) {
+bool launch_config(int config, const Problem& problem, const KSlices& slices, cudaStream_t stream) {
   bool is_launched = false;
   visit_below<int, kConfigCountOf<kKind>>(config, [&](auto index) {
     if constexpr (kConfigsOf<kKind>[decltype(index)::value].kinds & bit(kKind)) {
-      launch_kind<kKind, decltype(index)::value>(problem, stream);
+      launch_kind<kKind, decltype(index)::value>(problem, slices, stream);
       is_launched = true;
     }
   });
   return is_launched;
 }
 
-extern template bool launch_config<Kind::kFloat32>(int, const Problem&, cudaStream_t);  // which tf32 calls
+extern template bool launch_config<Kind::kFloat32>(int, const Problem&, const KSlices&,
+                                                   cudaStream_t);  // which tf32 calls
 
 }  // namespace tileon::sm80

@@ -11,6 +11,7 @@
 #include "cuda/ptx/mma.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/heuristics/config.h"
+#include "cuda/sm80/heuristics/k_slices.h"
 #include "cuda/sm80/loaders/operand_tile.cuh"
 
 namespace tileon::sm80 {
@@ -20,9 +21,10 @@ struct TileParams {
   using Problem = Problem_;
   Problem problem;
   TileOrder order;
-  int tiles_per_batch;  // order.count(); block index = batch * tiles_per_batch + tile
-  int64_t first_batch;  // this launch's first
+  int tiles_per_batch;  // order.count(); block index = output * tiles_per_batch + tile
+  int64_t first_out;    // this launch's first output: a matrix of the batch or, of it, a slice's sums
   bool vector_stores;   // four neighbouring columns of the output can be stored at once
+  KSlices slices;
 };
 using KernelParams = TileParams<KernelProblem>;
 using BlockScaledParams = TileParams<ScaledKernelProblem>;
@@ -53,27 +55,41 @@ __device__ constexpr bool fits_this_architecture() {
 }
 
 struct CtaTile {
-  int64_t batch;
+  int64_t out;      // the output's matrix
+  int64_t batch;    // the operands'
+  int64_t k_begin;  // where the CTA's k begins, and how much that is
+  int64_t k;
   int64_t m_begin;  // where the CTA's tile begins
   int64_t n_begin;
   int warp_m;  // where this warp's part of the tile begins
   int warp_n;
-  int k_blocks;  // in all of k
+  int first_block;  // of the CTA's k-blocks
+  int k_blocks;
 
   template <typename Params>
   __device__ __forceinline__ CtaTile(const Params& params, const TileConfig& config) {
-    batch = params.first_batch + blockIdx.x / params.tiles_per_batch;
+    out = params.first_out + blockIdx.x / params.tiles_per_batch;
+    batch = out;
+    k_begin = 0;
+    k = params.problem.k;
+    if (params.slices.count > 1) {
+      const int sums = static_cast<int>(out);  // of which there are no more than CTAs at once
+      batch = sums / params.slices.count;
+      k_begin = sums % params.slices.count * params.slices.k;
+      k = min(params.slices.k, k - k_begin);
+    }
     const TileCoordinate tile = params.order.at(blockIdx.x % params.tiles_per_batch);
     m_begin = static_cast<int64_t>(tile.m) * config.tile_m;
     n_begin = static_cast<int64_t>(tile.n) * config.tile_n;
     const int warp = threadIdx.x / 32;
     warp_m = warp % config.warps_m * config.warp_m();
     warp_n = warp / config.warps_m * config.warp_n();
-    k_blocks = static_cast<int>((params.problem.k + config.block_k - 1) / config.block_k);
+    first_block = static_cast<int>(k_begin / config.block_k);
+    k_blocks = static_cast<int>((k + config.block_k - 1) / config.block_k);
   }
-};
 
-enum class Side : int8_t { kA, kB };
+  __device__ __forceinline__ int end_block() const { return first_block + k_blocks; }
+};
 
 constexpr int kBytesPerKStep = 32;  // of k that one mma takes: two chunks
 
@@ -162,7 +178,7 @@ struct WarpSlab {
 // Takes one warp's sums through its slab in `shared_memory` (each warp has one of its own) to the output. Lane l holds
 // columns 2 (l % 4) and 2 (l % 4) + 1 of each n8, in row l / 4 first, then in row l / 4 + 8.
 template <typename Slab, typename Problem, int kFragmentsM, int kFragmentsN>
-__device__ __forceinline__ void store_fragments(const TileParams<Problem>& params, int64_t batch, int64_t row_begin,
+__device__ __forceinline__ void store_fragments(const TileParams<Problem>& params, int64_t out, int64_t row_begin,
                                                 int64_t column_begin, unsigned char* shared_memory,
                                                 const typename Slab::Accumulator (&sums)[kFragmentsM][kFragmentsN][4]) {
   using Accumulator = typename Slab::Accumulator;
@@ -173,7 +189,7 @@ __device__ __forceinline__ void store_fragments(const TileParams<Problem>& param
   const int lane = threadIdx.x % 32;
   auto* slab = reinterpret_cast<Accumulator*>(shared_memory + threadIdx.x / 32 * Slab::bytes);
   Accumulator* lane_slab = slab + lane / 4 * Slab::pitch + lane % 4 * 2;
-  const WarpStore<Accumulator, Slab::columns, Problem> warp_store(params.problem, params.vector_stores, batch,
+  const WarpStore<Accumulator, Slab::columns, Problem> warp_store(params.problem, params.vector_stores, out,
                                                                   column_begin, lane);
 #pragma unroll 1
   for (int m = 0; m < kFragmentsM; ++m) {

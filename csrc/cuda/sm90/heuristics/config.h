@@ -69,6 +69,7 @@ enum class Operands : int8_t {
   kInt8Rows,         // int8 with a scale a row
   kFp8Blocks,        // e4m3 with scales of blocks of 128 k, which are applied to the sums of each stage
   kFp4Weight,        // bfloat16, and e2m1 with scales of blocks, decoded while the tensor core multiplies
+  kTf32,             // float32 that TMA rounds to tf32: of matmul
 };
 
 // What the models of cost.h know of a config: nanoseconds, and bytes a nanosecond. Those of dense products of 16 bits
@@ -127,6 +128,7 @@ constexpr bool persistent(const TileConfig& tile) {
 // Whether TMA can write the output as kernels of these operands round it: to 16 bits, and where the operands have 16
 // bits themselves to their dtype.
 inline bool writes_by_tma(Operands operands, const Problem& problem) {
+  if (operands == Operands::kTf32 && problem.out_dtype != DType::kBFloat16) return false;
   const bool own_dtype =
       operands == Operands::k16Bits || operands == Operands::kBf16x3 || operands == Operands::kFp4Weight;
   const bool rounds_so = own_dtype ? problem.out_dtype == problem.a.dtype : info(problem.out_dtype).bytes == 2;

@@ -16,6 +16,7 @@
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
 #include "cuda/sm90/heuristics/small_m.h"
+#include "cuda/sm90/heuristics/tf32.h"
 #include "cuda/sm90/layout/encoding.h"
 
 namespace tileon::sm90 {
@@ -54,6 +55,14 @@ inline const char* why_not_fp8(const Problem& problem, const Gpu& gpu) {
 inline const char* why_not_bf16x6(const Problem& problem, const Gpu& gpu) {
   if (problem.a.dtype != DType::kFloat32 || problem.allow_tf32) return "it does not take operands of this dtype";
   return why_not_dense(bf16x3_problem(problem, nullptr), gpu);
+}
+
+inline const char* why_not_tf32(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
+  if (!is_tf32(problem)) return "it does not take operands of this dtype";
+  const TmaAccesses access(problem, kTf32Bytes);
+  if (const char* reason = why_not_access(access.a.readable, access.b.readable); reason != nullptr) return reason;
+  if (!takes_majors(tile, access.a.major, access.b.major)) return "it reads operands of other majors";
+  return why_not_sizes(problem, gpu);
 }
 
 // Of a product whose weight alone is prepared.
@@ -214,6 +223,17 @@ inline int choose_bf16x6(const Problem& problem, const Gpu& gpu) {
   const int config = cheapest_config(kBf16x6Configs, any, ns);
   const double total = ns(kBf16x6Configs[config]) + split_ns(problem);
   return total < portable_ns(problem) && !narrow_pays(problem, gpu, total) ? config : -1;
+}
+
+// As choose_dense; -1 too where the portable kernels should be as fast.
+inline int choose_tf32(const Problem& problem, const Gpu& gpu) {
+  const Work work(problem, kTf32Bytes);
+  const auto ns = [&](const KernelConfig& config) { return largest_bound_ns(config, problem, work, gpu.sm_count); };
+  const int best = cheapest_config(
+      kTf32Configs, [&](const KernelConfig& config) { return why_not_tf32(config.tile, problem, gpu) == nullptr; }, ns);
+  if (best < 0) return -1;
+  const double expected = ns(kTf32Configs[best]);
+  return expected < portable_tf32_ns(problem) && !narrow_pays(problem, gpu, expected) ? best : -1;
 }
 
 // ---- block-scaled products ----

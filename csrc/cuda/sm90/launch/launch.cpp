@@ -86,7 +86,9 @@ namespace {
 
 // ---- a kernel's parameters ----
 
+// TMA rounds float32 to tf32 on its way to shared memory.
 CUtensorMapDataType type_of(DType dtype) {
+  if (dtype == DType::kFloat32) return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
   return dtype == DType::kBFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
@@ -144,7 +146,8 @@ bool takes_tma_store(Operands operands, const TileConfig& tile, const Problem& p
 
 // Whether the kernel stores the sums from the registers (epilogue/direct_store.cuh).
 bool takes_direct_store(Operands operands, const TileConfig& tile, const Problem& problem) {
-  return operands == Operands::kBf16x3 && persistent(tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
+  const bool stores_float32 = operands == Operands::kBf16x3 || operands == Operands::kTf32;
+  return stores_float32 && persistent(tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
          problem.out_dtype == DType::kFloat32 && problem.out.stride_n == 1;
 }
 

@@ -18,6 +18,7 @@
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/heuristics/tables.h"
+#include "cuda/sm90/heuristics/tf32.h"
 #include "cuda/sm90/layout/kernel_params.h"
 
 namespace tileon::sm90 {
@@ -117,6 +118,9 @@ template <DType kA, DType kB, DType kOut>
 struct Fp8Kernels : KernelSet<KernelParams, kFp8ConfigCount> {};
 
 struct Bf16x6Kernels : KernelSet<KernelParams, kBf16x6ConfigCount> {};
+
+template <Major kMajorA, Major kMajorB>
+struct Tf32Kernels : KernelSet<KernelParams, kTf32ConfigCount> {};
 
 // Of the configs that prepare kOperands, or multiply such codes. `kOut`: as Fp8Kernels'.
 template <Operands kOperands>

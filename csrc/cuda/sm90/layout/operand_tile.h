@@ -78,22 +78,28 @@ struct Float8 {
 // Float32 as three bfloat16, whose planes are stages in turn (layout/encoding.h).
 struct Bf16x3 {};
 
-// The tile is cut into panels, 128 bytes wide along the operand's major dimension: P elements, which are 64 of 16 bits
-// and 128 of 8 bits. A panel is a stack of lines along the other dimension, 128-byte swizzled. One box of TMA is one
-// panel, or all of them.
+// Float32, of which TMA rounds every number to tf32 on its way.
+struct Tf32 {};
+constexpr int kTf32Bytes = 4;
+
+// The tile is cut into panels, 128 bytes wide along the operand's major dimension: P elements, which are 32 of 32 bits,
+// 64 of 16 bits and 128 of 8 bits. A panel is a stack of lines along the other dimension, 128-byte swizzled. One box of
+// TMA is one panel, or all of them.
 //   k-major:  panel = P of k,  line = one row of a (column of b)     [block_k / P][tile_mn][P]
 //   mn-major: panel = P of mn, line = one k                          [ceil(tile_mn / P)][block_k][P]
-// An mn-major tile, always of 16 bits, is loaded in whole panels: narrower ones are slow to read.
+// An mn-major tile, of 16 or 32 bits, is loaded in whole panels: narrower ones are slow to read.
 struct TilePanels {
+  int panel;  // elements
   int lines;  // of one panel
   int panels;
   // All panels of a tile can come in one box where tiles begin at whole panels of the tensor.
   bool tiles_begin_at_panels;
 
   constexpr TilePanels(Major major, int tile_mn, int block_k, int element_bytes = kElementBytes)
-      : lines(major == Major::kK ? tile_mn : block_k),
-        panels(major == Major::kK ? block_k * element_bytes / kLineBytes : (tile_mn + kPanel - 1) / kPanel),
-        tiles_begin_at_panels(major == Major::kK || tile_mn % kPanel == 0) {}
+      : panel(kLineBytes / element_bytes),
+        lines(major == Major::kK ? tile_mn : block_k),
+        panels(major == Major::kK ? block_k / panel : (tile_mn + panel - 1) / panel),
+        tiles_begin_at_panels(major == Major::kK || tile_mn % panel == 0) {}
 
   constexpr int bytes() const { return panels * lines * kLineBytes; }
 
@@ -103,29 +109,29 @@ struct TilePanels {
   constexpr TilePanels loaded(Major major, int64_t mn) const {
     TilePanels part = *this;
     if (major == Major::kK && mn < lines) part.lines = static_cast<int>(mn);
-    if (major == Major::kMn && mn < int64_t{panels} * kPanel)
-      part.panels = static_cast<int>((mn + kPanel - 1) / kPanel);
+    if (major == Major::kMn && mn < int64_t{panels} * panel) part.panels = static_cast<int>((mn + panel - 1) / panel);
     return part;
   }
 };
 static_assert(TilePanels(Major::kK, 64, 128).loaded(Major::kK, 3).bytes() == 2 * 3 * kLineBytes);
 static_assert(TilePanels(Major::kMn, 176, 64).loaded(Major::kMn, 65).bytes() == 2 * 64 * kLineBytes);
+static_assert(TilePanels(Major::kMn, 128, 32, kTf32Bytes).bytes() == 128 * 32 * kTf32Bytes);
 
 template <int kTileMn, int kBlockK, Major kMajor, int kBytes = kElementBytes>
 struct OperandTile {
   static constexpr TilePanels in_panels{kMajor, kTileMn, kBlockK, kBytes};
   static constexpr Major major = kMajor;
   static constexpr int panels = in_panels.panels;
-  static constexpr int panel = kLineBytes / kBytes;  // elements
+  static constexpr int panel = in_panels.panel;  // elements
   static constexpr bool tiles_begin_at_panels = in_panels.tiles_begin_at_panels;
   static constexpr int bytes = in_panels.bytes();
   static constexpr int panel_bytes = bytes / panels;
   static constexpr int steps = kBlockK * kBytes / kMmaKBytes;  // of k, one of wgmma's each
-  static_assert(kMajor == Major::kK || kBytes == kElementBytes, "wgmma reads elements of 8 bits along k alone");
+  static_assert(kMajor == Major::kK || kBytes > 1, "wgmma reads elements of 8 bits along k alone");
   static_assert(kBlockK % panel == 0 && kTileMn % 8 == 0 && panel_bytes <= 256 * kLineBytes && panel_bytes % 1024 == 0);
 
   // Bytes from the tile's start to where wgmma finds row (column) `mn`, a multiple of 64 (8 where it is the first), and
-  // k-step `step`.
+  // k-step `step`. wgmma finds no elements of 32 bits that are mn-major: mainloop/mma_tf32.cuh reads those.
   static constexpr int kStepsOfPanel = kLineBytes / kMmaKBytes;
   TILEON_HOST_DEVICE static constexpr int offset(int mn, int step) {
     if (kMajor == Major::kK)

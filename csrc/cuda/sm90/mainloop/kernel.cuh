@@ -68,6 +68,7 @@ struct PlainResults {
   __device__ __forceinline__ const float* columns() const {
     return &sums[kBlock][kBegin / 2];
   }
+  __device__ __forceinline__ const float* columns_of(int block) const { return sums[block]; }  // a constant, unrolled
   __device__ __forceinline__ bool is_ordinary() const { return true; }
   __device__ __forceinline__ const PlainResults& exactly() const { return *this; }
 };
@@ -105,7 +106,7 @@ struct TileOfB<kConfig, kMajor, true> {
 };
 
 // Scheduler   which tiles of the output a CTA computes, in which order    GroupedTiles
-// MainLoop    a tile's sums out of the pipeline's stages                  mainloop/mma.cuh, mma_bf16x6.cuh
+// MainLoop    a tile's sums out of the pipeline's stages                  mainloop/mma*.cuh
 // AccumulatorScale  from those sums to the product                        Unscaled, epilogue/accumulator_scale.cuh
 // Store       bias, activation, rounding, and the way to the output       epilogue/*_store.cuh
 template <TileConfig kConfig, typename Element_, Major kMajorA, Major kMajorB, template <typename> class Scheduler_,
@@ -149,7 +150,8 @@ struct Kernel {
 
   static constexpr bool dense_16_bit = std::is_same_v<AccumulatorScale, Unscaled<Element>>;
   // Gradients flow through these operands, and need the activation's argument.
-  static constexpr bool keeps_pre_activation = dense_16_bit || std::is_same_v<Element, Bf16x3>;
+  static constexpr bool keeps_pre_activation =
+      dense_16_bit || std::is_same_v<Element, Bf16x3> || std::is_same_v<Element, Tf32>;
   // Columns that a lane stores at once: two hide half of a curved activation's latency, where there are registers for
   // them beside the sums.
   static constexpr bool has_spare_registers = kConfig.takes_registers || row_blocks * columns / 2 < 128;

@@ -23,6 +23,8 @@ __device__ __forceinline__ void issue_product(Sum (&sums)[kSums], uint64_t rows,
     constexpr bool a_is_e4m3 = std::is_same_v<typename Element::A, __nv_fp8_e4m3>;
     constexpr bool b_is_e4m3 = std::is_same_v<typename Element::B, __nv_fp8_e4m3>;
     ptx::wgmma_m64k32<a_is_e4m3, b_is_e4m3, n>(sums, rows, columns, accumulate);
+  } else if constexpr (std::is_same_v<Element, Tf32>) {
+    ptx::wgmma_m64k8<n>(sums, rows, columns, accumulate);
   } else {
     using Multiplied = std::conditional_t<std::is_same_v<Element, Bf16x3>, __nv_bfloat16, Element>;
     ptx::wgmma_m64k16<Multiplied, n, kRows == Major::kMn, kColumnsMajor == Major::kMn>(sums, rows, columns, accumulate);

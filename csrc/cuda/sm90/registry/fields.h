@@ -29,10 +29,11 @@ inline ConfigFields fields_of(const KernelConfig& config) {
                                  {kE4M3Rows, "row_scales"},
                                  {"int8_row,int8_tensor", "row_scales"},
                                  {"e4m3_1x128*e4m3_128x128", "block_scales"},
-                                 {"bfloat16*mxfp4,bfloat16*nvfp4", "decoded"}};
+                                 {"bfloat16*mxfp4,bfloat16*nvfp4", "decoded"},
+                                 {"tf32", "plain"}};
   constexpr const char* kFamilies[] = {"cooperative",     "pingpong", "cluster_split_k",
                                        "swap_ab_split_k", "swap_ab",  "small_m"};
-  static_assert(std::size(kOperands) == static_cast<int>(Operands::kFp4Weight) + 1);
+  static_assert(std::size(kOperands) == static_cast<int>(Operands::kTf32) + 1);
   static_assert(std::size(kFamilies) == static_cast<int>(Family::kSmallM) + 1);
   const auto& [taken, route] = kOperands[static_cast<int>(config.operands)];
   const TileConfig& tile = config.tile;

@@ -20,6 +20,7 @@
 #include "cuda/sm90/mainloop/mma.cuh"
 #include "cuda/sm90/mainloop/mma_bf16x6.cuh"
 #include "cuda/sm90/mainloop/mma_decoded_weight.cuh"
+#include "cuda/sm90/mainloop/mma_tf32.cuh"
 #include "cuda/sm90/small_m/kernel.cuh"
 
 namespace tileon::sm90 {
@@ -64,6 +65,20 @@ KernelFunction<KernelParams> kernel_function(Bf16x6Kernels) {
     return &gemm<KernelAlongK<tile, Bf16x3, Bf16x6MainLoop, Scale, DirectStore>>;
   } else {
     return &split_k<KernelAlongK<tile, Bf16x3, Bf16x6MainLoop, Scale, ClusterReduction>>;
+  }
+}
+
+// As those of bfloat16. Where an operand is mn-major, its config has it for wgmma's rows.
+template <int kNumber, Major kMajorA, Major kMajorB>
+KernelFunction<KernelParams> kernel_function(Tf32Kernels<kMajorA, kMajorB>) {
+  constexpr TileConfig tile = kTf32Configs[kNumber].tile;
+  using Scale = Unscaled<__nv_bfloat16>;
+  if constexpr (!takes_majors(tile, kMajorA, kMajorB)) {
+    return nullptr;
+  } else if constexpr (kMajorA == Major::kK && kMajorB == Major::kK) {
+    return &gemm<KernelAlongK<tile, Tf32, PlainMainLoop, Scale, DirectStore>>;
+  } else {
+    return &gemm<Kernel<tile, Tf32, kMajorA, kMajorB, GroupedTiles, MnMajorRowsMainLoop, Scale, DirectStore>>;
   }
 }
 
