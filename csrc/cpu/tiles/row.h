@@ -99,8 +99,10 @@ FloatVec widened(const typename Numbers<kElement>::Unit* from) {
   if constexpr (kElement == DType::kFloat32) {
     return (FloatVec) * reinterpret_cast<const LooseBitsVec*>(from);
   } else {
-    typedef uint16_t HalfVec __attribute__((vector_size(2 * kWidth), aligned(2), may_alias));
-    const HalfVec words = *reinterpret_cast<const HalfVec*>(from);
+    typedef uint16_t HalfVec __attribute__((vector_size(2 * kWidth), may_alias));
+    typedef HalfVec LooseHalfVec __attribute__((aligned(2), may_alias));
+    // aligned: the function below takes it by reference, and a template's argument has no alignment of its own
+    const HalfVec words = *reinterpret_cast<const LooseHalfVec*>(from);
     if constexpr (kElement == DType::kBFloat16) {
       return (FloatVec)(__builtin_convertvector(words, BitsVec) << 16);
     } else {
