@@ -151,6 +151,25 @@ def test_on_a_gpu_the_kernel_does_not_hang_on_the_rows(device: torch.device, dty
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("across", [False, True], ids=["along k", "across k"])
+@pytest.mark.parametrize("kind", ["float64", "float32", "tf32"])
+def test_on_a_gpu_neither_slices_of_k_nor_copies_hang_on_the_rows(
+    device: torch.device, kind: str, across: bool
+) -> None:
+    """Of so few tiles that k would be sliced by their number; of operands of which the smaller one would be copied."""
+    if device.type == "cpu" and not simulated_gpu.is_loaded():
+        pytest.skip("a CPU has kernels of its own for one row")
+    dtype = torch.float64 if kind == "float64" else torch.float32
+    a, b = numbers(300, 2048, seed=0).to(dtype).to(device), numbers(2048, 72, seed=1).to(dtype).to(device)
+    if across:
+        a = a.t().contiguous().t()
+    with tileon_ops.batch_invariant():
+        wanted = tileon_ops.matmul(a, b, allow_tf32=kind == "tf32")
+        for m in (1, 2, 16, 65, 200):
+            assert torch.equal(tileon_ops.matmul(a[:m], b, allow_tf32=kind == "tf32"), wanted[:m]), m
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("weight_only", [False, True], ids=["both", "weight_only"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_on_a_gpu_layers_do_not_hang_on_the_rows(device: torch.device, format: str, weight_only: bool) -> None:

@@ -1,5 +1,6 @@
-"""The Hopper configs for few rows of a, by their numbers, where the weight has codes of 8 bits and float32 scales: the
-codes become what `a` is; scales of rows, or one, multiply the sums, and scales of blocks the sums of 128 k."""
+"""The Hopper configs, by their numbers, for a weight of codes of 8 bits with float32 scales: the codes become what `a`
+is; scales of rows, or one, multiply the sums, and scales of blocks the sums of 128 k. Configs for few rows of a take all
+of them; those that convert the codes in the main loop, for more rows, scales of rows."""
 
 from __future__ import annotations
 
@@ -24,10 +25,18 @@ PAIRS = [
     *((a, weight) for a in ("bfloat16", "float16") for weight in ("e4m3_row", "int8_row")),
     *(("bfloat16", "e4m3_128x128"), ("float16", "e4m3_128x128"), ("bfloat16", "e4m3_1x128")),
 ]
+CODES = [config for config in configs.block_scaled() if config.name.startswith("sm90_weight_codes")]
+CONFIGS = [*FEW_ROWS, *CODES]
+CASES = [(config, *pair) for config in CONFIGS for pair in PAIRS if config in FEW_ROWS or pair[1].endswith("row")]
 # One block and a few, whole stages and short ones, and so many of them that the ring goes round.
 SIZES = [(1, 131, 16), (3, 200, 96), (8, 128, 256), (16, 130, 304), (33, 72, 1056), (65, 64, 800), (5, 5, 7904)]
+# And several tiles of a CTA, edges everywhere.
+MORE_ROWS = [(300, 264, 352), (1300, 1100, 96), (256, 128, 64)]
 
-each_config = pytest.mark.parametrize("config", FEW_ROWS, ids=[config.name for config in FEW_ROWS])
+each_config = pytest.mark.parametrize("config", CONFIGS, ids=[config.name for config in CONFIGS])
+each_case = pytest.mark.parametrize(
+    ("config", "a_name", "weight"), CASES, ids=[f"{config.name}-{a}*{weight}" for config, a, weight in CASES]
+)
 each_pair = pytest.mark.parametrize(("a_name", "weight"), PAIRS, ids=map("*".join, PAIRS))
 
 
@@ -53,11 +62,14 @@ def powers(b: Scaled, least: int, count: int) -> Tensor:
     return torch.exp2(exponents).view(b.scale.shape)
 
 
-@each_config
-@each_pair
+def sizes_of(config: Config) -> list[tuple[int, int, int]]:
+    return SIZES + MORE_ROWS if config in CODES else SIZES
+
+
+@each_case
 class TestProducts:
     def test_small_whole_numbers_exactly(self, gpu: torch.device, config: Config, a_name: str, weight: str) -> None:
-        for m, n, k in SIZES:
+        for m, n, k in sizes_of(config):
             a = make(a_name, m, k, True).to(gpu)
             for name in {weight, weight.replace("row", "tensor")}:
                 b = make(name, n, k, True).to(gpu)
@@ -65,7 +77,7 @@ class TestProducts:
                 assert_product(run(config, a, b, out_dtype=F32), wanted, f"{name} {m}x{n}x{k}")
 
     def test_random_numbers_within_the_bound(self, gpu: torch.device, config: Config, a_name: str, weight: str) -> None:
-        for m, n, k in SIZES:
+        for m, n, k in sizes_of(config):
             a, b = make(a_name, m, k).to(gpu), make(weight, n, k).to(gpu)
             assert_product(run(config, a, b, out_dtype=F32), expected(a, b, out_dtype=F32), f"{m}x{n}x{k}")
 
@@ -141,6 +153,10 @@ class TestProducts:
     def test_no_k(self, gpu: torch.device, config: Config, a_name: str, weight: str) -> None:
         a, b = make(a_name, 3, 0).to(gpu), make(weight, 5, 0).to(gpu)
         bias = torch.arange(5.0, device=gpu)
+        if config in CODES:
+            with pytest.raises(RuntimeError, match="k is 0"):
+                run(config, a, b, bias, out_dtype=F32)
+            return
         assert torch.equal(run(config, a, b, bias, out_dtype=F32), bias.expand(3, 5))
 
 
@@ -150,6 +166,8 @@ def test_operands_end_within_tiles(gpu: torch.device, config: Config) -> None:
     """Allocations without room to spare, for compute-sanitizer."""
     m, n, k = config.tile[0] + 1, config.tile[1] + 3, 144
     for a_name, weight in (("bfloat16", "e4m3_row"), ("float16", "int8_row"), ("bfloat16", "e4m3_128x128")):
+        if config in CODES and not weight.endswith("row"):
+            continue
         a, b = make(a_name, m, k, True).to(gpu), make(weight, n, k, True).to(gpu)
         actual = run(config, a, b, torch.ones(n, device=gpu), activation="leaky_relu", out_dtype=BF16)
         wanted = expected(a, b, torch.ones(n, device=gpu), activation="leaky_relu", out_dtype=BF16, bound=0.0)
@@ -158,13 +176,25 @@ def test_operands_end_within_tiles(gpu: torch.device, config: Config) -> None:
 
 @each_pair
 def test_the_library_chooses_them(gpu: torch.device, a_name: str, weight: str) -> None:
-    for m in (1, 16, 64, 128, 384):
+    for m in (1, 16, 64, 128, 384, 1000):
         a, b = make(a_name, m, 256).to(gpu), make(weight, 272, 256).to(gpu)
         torch.ops.tileon.block_scaled_matmul(a.data, b.data, None, b.scale)
-        assert tileon_ops.last_kernel() in {config.name for config in FEW_ROWS}, f"m {m}"
+        chosen = FEW_ROWS if m <= 64 or not weight.endswith("row") else CODES
+        assert tileon_ops.last_kernel() in {config.name for config in chosen}, f"m {m}"
+
+
+@pytest.mark.parametrize("config", CODES, ids=[config.name for config in CODES])
+def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
+    a, b = make("bfloat16", 200, 640).to(gpu), make("e4m3_row", 264, 640).to(gpu)
+    first = run(config, a, b, out_dtype=F32)
+    for _ in range(3):
+        assert torch.equal(first, run(config, a, b, out_dtype=F32))
 
 
 def test_what_they_do_not_take(gpu: torch.device) -> None:
     a = make("bfloat16", 4, 256).to(gpu)
-    with pytest.raises(RuntimeError, match="of this dtype"):
-        run(FEW_ROWS[0], a, make("e5m2_row", 40, 256).to(gpu), out_dtype=F32)
+    for config in (FEW_ROWS[0], CODES[0]):
+        with pytest.raises(RuntimeError, match="of this dtype"):
+            run(config, a, make("e5m2_row", 40, 256).to(gpu), out_dtype=F32)
+    with pytest.raises(RuntimeError, match="do not change along k"):
+        run(CODES[0], a, make("e4m3_128x128", 40, 256).to(gpu), out_dtype=F32)

@@ -29,7 +29,7 @@ EXPANDED_PAIRS = list(itertools.product(NUMBERS, ("e4m3_row", "e5m2_row", "int8_
 # By pair, and by whether a global scale for each row comes with it: what takes the product once it is large.
 ROUTES = {
     ("e4m3_row", "e5m2_tensor", False): "expanded_codes",
-    ("bfloat16", "e4m3_row", False): "expanded_codes",
+    ("bfloat16", "e4m3_row", False): "sm90_weight_codes_",
     ("float16", "int8_row", True): "expanded_codes",
     ("float16", "mxfp4", False): "expanded_split",
     ("e4m3_row", "e4m3_tensor", False): "sm90_scaled_fp8_",

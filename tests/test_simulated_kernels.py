@@ -64,6 +64,26 @@ def test_dense_products_are_right_in_every_schedule(simulation, table, name, dty
     assert ran >= len(CASES)
 
 
+TF32_ROWS = [
+    (HOPPER, "sm90_tf32_128x192x32"),
+    (HOPPER, "sm90_tf32_pingpong_128x128x32"),
+    (HOPPER, "sm90_tf32_swapped_128x128x32"),
+    (PORTABLE, "sm80_mma_64x64x32_tf32"),
+]
+
+
+@pytest.mark.parametrize(("table", "name"), TF32_ROWS)
+def test_products_of_tf32_are_right_in_every_schedule(simulation, table, name):
+    row = simulation.rows(table).index(name)
+    ran = 0
+    for number, problem in enumerate(dense_problems(simulation, dtypes=[((2, 2, 2), True)])):
+        if problem.why_not(table, row) is None:
+            for seed, independent in some_schedules(number):
+                assert problem.run(table, row, seed, independent) is None
+            ran += 1
+    assert ran >= len(CASES)
+
+
 @pytest.mark.parametrize("pitch", [1, 2, 4, 8])
 @pytest.mark.parametrize("dtypes", [(0, 0, 2), (2, 2, 2), (3, 3, 3), (5, 4, 1)])
 def test_narrow_products_read_no_further_than_their_operands(simulation, dtypes, pitch):

@@ -72,7 +72,9 @@ class Row:
     @property
     def layouts(self) -> tuple[str, ...]:
         """Those that the row reads where every line starts at a multiple of 16 bytes: fp8 instructions take k-major, as
-        does what reads a few rows of float32."""
+        does what reads a few rows of float32. Hopper's of tf32 take one operand that does not lie so."""
+        if self.is_hopper and self.kind == "tf32":
+            return {"cooperative": ("TT", "NT"), "swap_ab": ("NN", "NT")}.get(self.config.family, ("NT",))
         return ("NT",) if self.is_float8 or self.config.family == "skinny" else LAYOUTS
 
     @property
@@ -130,7 +132,7 @@ class Row:
 
 
 TABLE = [Row(config, kind) for config in configs.dense() for kind in config.operands]
-HOPPER_ROWS = [row for row in TABLE if row.is_hopper and not (row.is_float8 or row.is_decomposed)]  # of 16-bit operands
+HOPPER_ROWS = [row for row in TABLE if row.is_hopper and row.dtype.itemsize == 2]  # of 16-bit operands
 HOPPER_FLOAT32_ROWS = [row for row in TABLE if row.is_decomposed]
 HOPPER_FLOAT8_ROWS = [row for row in TABLE if row.is_hopper and row.is_float8]
 HAS_HOPPER = HAS_HOPPER_GPU and bool(HOPPER_ROWS)

@@ -101,6 +101,9 @@ DENSE = [
     (HOPPER, "sm90_bf16x6_128x128x64", TWO, WHOLE, [(200, 264, 328), (129, 257, 64)], {}),
     (HOPPER, "sm90_bf16x6_64x64x64", ONE, WHOLE, FEW, {"b_k_major": False}),
     (HOPPER, "sm90_bf16x6_split2_64x64x64", ONE, WHOLE, [(100, 136, 520)], {}),
+    (HOPPER, "sm90_tf32_128x128x32", TWO, WHOLE, [(200, 264, 328), (129, 260, 64)], {"tf32": True}),
+    (HOPPER, "sm90_tf32_64x128x32", ONE, WHOLE, [(132, 264, 328)], {"tf32": True, "a_k_major": False}),
+    (HOPPER, "sm90_tf32_swapped_128x128x32", TWO, WHOLE, [(200, 264, 328)], {"tf32": True, "b_k_major": False}),
     (HOPPER, "sm90_fp8_128x128x128", TWO, (4, 5, 1), [(200, 264, 1040), (129, 257, 64)], {}),
     (HOPPER, "sm90_fp8_fast_pingpong_128x128x128", TWO, (4, 4, 0), [(200, 264, 1040)], {}),
     (PORTABLE, "sm80_mma_64x64x64", [], HALF, FEW, {}),
@@ -110,6 +113,7 @@ DENSE = [
     (PORTABLE, "sm80_mma_64x64x128_fp8", [], (4, 5, 1), [(65, 136, 528)], {}),
     (PORTABLE, "sm80_simt_64x64x16", [], WHOLE, [(65, 129, 100)], {"batch": 2}),
     (PORTABLE, "sm80_dmma_64x64x16", [], DOUBLE, [(65, 129, 100)], {}),
+    (PORTABLE, "sm80_dmma_64x64x16", [], DOUBLE, [(9, 129, 2100)], {"sms": 132}),
     (PORTABLE, "sm80_few_rows_4x16x256", [], WHOLE, [(5, 40, 600)], {}),
     (PORTABLE, "sm80_narrow_8x64x256", [], HALF, [(5, 40, 2100), (3, 1, 4000)], {}),
     (PORTABLE, "sm80_narrow_8x64x256", [], HALF, [(40, 5, 2100)], {"a_k_major": False}),
@@ -119,6 +123,7 @@ DENSE = [
 MXFP8, MXFP4, NVFP4 = ((E4M3, E4M3), E8M0_SCALE), ((E2M1, E2M1), E8M0_SCALE), ((E2M1, E2M1), E4M3_SCALE)
 BFLOAT16_MXFP4 = ((BFLOAT16, E2M1), E8M0_SCALE)
 FP8_ROWS, INT8_ROWS, FP8_BLOCKS = ((E4M3, E4M3), ROW_SCALE), ((INT8, INT8), ROW_SCALE), ((E4M3, E4M3), BLOCK_SCALE)
+BFLOAT16_FP8_ROWS = ((BFLOAT16, E4M3), ROW_SCALE)
 BFLOAT16_FP8_BLOCKS, FLOAT16_INT8_ROWS = ((BFLOAT16, E4M3), BLOCK_SCALE), ((FLOAT16, INT8), ROW_SCALE)
 PLAIN = {"bias": False, "activation": "none", "sms": 2}
 NARROW = {"last": 4, "bias": False, "activation": "none", "out_dtype": 2}
@@ -154,6 +159,8 @@ BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "scaled_fp8_blocks_64x128x128", ONE, FP8_BLOCKS, (200, 264, 912), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_fp4_256x128x64", TWO, BFLOAT16_MXFP4, (300, 264, 544), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_fp4_64x128x64", TWO, BFLOAT16_MXFP4, (130, 264, 1056), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "weight_codes_256x128x64", TWO, BFLOAT16_FP8_ROWS, (300, 264, 544), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "weight_codes_64x128x64", TWO, FLOAT16_INT8_ROWS, (130, 264, 1056), (0, 0), {"sms": 2}),
     (PORTABLE_BLOCK_SCALED, "64x128x32", [], MXFP8, (65, 136, 288), (0, 0), {}),
     (PORTABLE_BLOCK_SCALED, "64x128x32", [], NVFP4, (65, 136, 288), (0, 0), {"packed": False}),
     (PORTABLE_BLOCK_SCALED, "64x128x32", [], MXFP8, (65, 136, 160), (126, 0), {}),
@@ -278,11 +285,13 @@ def main() -> None:
     simulation = Simulation(arguments.library)
     gradient = epilogue_backward_problem(simulation, 100, 264, 1, 2, "none", False)
     columns = operand_copy_problem(simulation, 130, 200, 2, 1, 4, 1, 132)
+    fours = operand_copy_problem(simulation, 70, 36, 2, 4, 4, 4, 284)
     row = quantize_float32_problem(simulation, 3, 5000, FLOAT32_FORMATS[1], 2, False)
     cases = [
         *dense_cases(simulation),
         *block_scaled_cases(simulation),
         case_of("operand_copy", [], columns, ELEMENTWISE, OPERAND_COPY),
+        case_of("operand_copy", [], fours, ELEMENTWISE, OPERAND_COPY),
         case_of("epilogue_backward", [], gradient, ELEMENTWISE, EPILOGUE_BACKWARD),
         case_of("quantize", [], row, ELEMENTWISE, QUANTIZE),
     ]

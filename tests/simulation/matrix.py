@@ -48,6 +48,7 @@ CASES: list[tuple[int, int, int, int, dict]] = [
     (1, 24, 520, 1, {"slope": 2.0}),
     (130, 1, 136, 1, {"activation": "relu"}),
     (65, 72, 8, 3, {}),
+    (70, 33, 1048, 2, {"slope": 2.0}),
     (129, 257, 64, 2, {"pre_activation": True}),
     (300, 264, 328, 1, {"sms": 2}),
 ]

@@ -130,10 +130,10 @@ inline void plan_copy(std::optional<AlignedCopy>& copy, Operand& operand, int64_
 // kernels, the last backend, cannot read one of them well.
 inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
   Problem& problem = way.problem;
-  const bool is_fixed = is_batch_invariant.load(std::memory_order_relaxed);
-  const auto copies_pay = [&] {  // asked where a copy is wanted alone
-    return sm80::pays_for_copies(is_fixed ? with_fixed_rows(problem) : problem, gpu);
-  };
+  std::optional<Problem> fixed;  // where results are batch invariant, the copies do not hang on the rows either
+  if (is_batch_invariant.load(std::memory_order_relaxed)) fixed = with_fixed_rows(problem);
+  const Problem& asked = fixed ? *fixed : problem;
+  const auto copies_pay = [&] { return sm80::pays_for_copies(asked, gpu); };  // asked where a copy is wanted alone
   for (const Backend* backend : backends.all) {
     if (!is_for(*backend, gpu)) continue;
     if (backend == backends.all.back() && sm80::wants_widening(problem, gpu) && copies_pay()) {
@@ -141,8 +141,8 @@ inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
       plan_copy(way.b, problem.b, problem.n, problem, DType::kFloat16, WantedCopy::kAsItLies);
       return plan_dense(backends, way, gpu);  // from the first backend on: they may take float16
     }
-    const WantedCopy of_a = way.a ? WantedCopy::kNone : backend->wants_copy(Side::kA, problem);
-    const WantedCopy of_b = way.b ? WantedCopy::kNone : backend->wants_copy(Side::kB, problem);
+    const WantedCopy of_a = way.a ? WantedCopy::kNone : backend->wants_copy(Side::kA, asked);
+    const WantedCopy of_b = way.b ? WantedCopy::kNone : backend->wants_copy(Side::kB, asked);
     if ((of_a != WantedCopy::kNone || of_b != WantedCopy::kNone) && copies_pay()) {
       if (of_a != WantedCopy::kNone) plan_copy(way.a, problem.a, problem.m, problem, problem.a.dtype, of_a);
       if (of_b != WantedCopy::kNone) plan_copy(way.b, problem.b, problem.n, problem, problem.b.dtype, of_b);

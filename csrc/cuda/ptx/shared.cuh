@@ -36,6 +36,12 @@ __device__ __forceinline__ uint32_t load_shared_4(uint32_t shared) {
   return word;
 }
 
+__device__ __forceinline__ uint32_t load_shared_2(uint32_t shared) {
+  uint16_t half;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(half) : "r"(shared) : "memory");
+  return half;
+}
+
 __device__ __forceinline__ uint32_t load_shared_1(uint32_t shared) {
   uint32_t byte;
   asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(shared) : "memory");

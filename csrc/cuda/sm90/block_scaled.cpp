@@ -197,6 +197,22 @@ void run_fp4_weight(int config, const Problem& problem, const Gpu& gpu, cudaStre
   launch(kernel, plan.grid(), chosen.tile.threads(), plan.shared_bytes, params, stream);
 }
 
+KernelHandle<FactorParams>& weight_codes_kernel(int config, DType a, DType b) {
+  if (a == kF16)
+    return b == kE4M3 ? kernel_of<WeightCodesKernels<kF16, kE4M3>>(config)
+                      : kernel_of<WeightCodesKernels<kF16, DType::kInt8>>(config);
+  return b == kE4M3 ? kernel_of<WeightCodesKernels<kBF16, kE4M3>>(config)
+                    : kernel_of<WeightCodesKernels<kBF16, DType::kInt8>>(config);
+}
+
+void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, cudaStream_t stream) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  const LaunchPlan plan = plan_launch(chosen.operands, chosen.tile, 1, problem, gpu);
+  const FactorParams params{plan.params, {}, factors_of(problem.b), problem.global_scale};
+  launch(weight_codes_kernel(config, problem.a.dtype, problem.b.dtype), plan.grid(), chosen.tile.threads(),
+         plan.shared_bytes, params, stream);
+}
+
 // ---- the backend ----
 
 int config_count() { return kBlockScaledConfigCount; }
@@ -210,7 +226,7 @@ bool may_choose(int config, const Problem& problem) {
 }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu&) {
   const Operands operands = kBlockScaledConfigs[config].operands;
-  return operands == Operands::kCodes || operands == Operands::kFp4Weight || has_float32_scales(operands)
+  return operands == Operands::kCodes || is_decoded_weight(operands) || has_float32_scales(operands)
              ? 0
              : scratch_of(problem, operands).bytes;
 }
@@ -228,6 +244,10 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
   }
   if (operands == Operands::kFp4Weight) {
     run_fp4_weight(config, problem, gpu, stream);
+    return {};
+  }
+  if (operands == Operands::kWeightCodes) {
+    run_weight_codes(config, problem, gpu, stream);
     return {};
   }
   const Scratch place = scratch_of(problem, operands);

@@ -25,6 +25,9 @@ inline T& static_shared() {
 inline uint32_t load_shared_4(uint32_t shared, Site where = Site::here()) {
   return simulation::load_shared<uint32_t>(shared, where);
 }
+inline uint32_t load_shared_2(uint32_t shared, Site where = Site::here()) {
+  return simulation::load_shared<uint16_t>(shared, where);
+}
 inline uint32_t load_shared_1(uint32_t shared, Site where = Site::here()) {
   return simulation::load_shared<uint8_t>(shared, where);
 }

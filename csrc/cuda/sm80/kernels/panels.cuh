@@ -175,15 +175,19 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
   const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
   typename Kernel::Pipeline pipeline(shared, reader_a, reader_b, tile.k);
   typename Kernel::Sums sums = {};
+  // Where the sums go is worked out anew: there are no registers to keep it in beside them.
+  const auto place = [&] { return CtaTile(params, config, ptx::opaque(blockIdx.x)); };
   if constexpr (is_simt) {
     multiply_patch<Kernel>(pipeline, shared_memory, shared, tile.warp_m, tile.warp_n, tile.k_blocks, sums);
     pipeline.drain();  // from here on the slabs overwrite it
-    store<Kernel>(params, tile.out, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+    const CtaTile to = place();
+    store<Kernel>(params, to.out, to.m_begin + to.warp_m, to.n_begin + to.warp_n,
                   reinterpret_cast<float*>(shared_memory + threadIdx.x / 32 * Kernel::Slab::bytes), sums);
   } else {
     multiply_fragments<Kernel>(pipeline, tile, sums);
     pipeline.drain();
-    store_fragments<typename Kernel::Slab>(params, tile.out, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,
+    const CtaTile to = place();
+    store_fragments<typename Kernel::Slab>(params, to.out, to.m_begin + to.warp_m, to.n_begin + to.warp_n,
                                            shared_memory, sums);
   }
 }

@@ -67,8 +67,8 @@ struct CtaTile {
   int k_blocks;
 
   template <typename Params>
-  __device__ __forceinline__ CtaTile(const Params& params, const TileConfig& config) {
-    out = params.first_out + blockIdx.x / params.tiles_per_batch;
+  __device__ __forceinline__ CtaTile(const Params& params, const TileConfig& config, uint32_t block = blockIdx.x) {
+    out = params.first_out + block / params.tiles_per_batch;
     batch = out;
     k_begin = 0;
     k = params.problem.k;
@@ -78,7 +78,7 @@ struct CtaTile {
       k_begin = sums % params.slices.count * params.slices.k;
       k = min(params.slices.k, k - k_begin);
     }
-    const TileCoordinate tile = params.order.at(blockIdx.x % params.tiles_per_batch);
+    const TileCoordinate tile = params.order.at(block % params.tiles_per_batch);
     m_begin = static_cast<int64_t>(tile.m) * config.tile_m;
     n_begin = static_cast<int64_t>(tile.n) * config.tile_n;
     const int warp = threadIdx.x / 32;

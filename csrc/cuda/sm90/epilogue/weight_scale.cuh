@@ -1,5 +1,6 @@
-// The AccumulatorScale of a weight that the main loop decodes (mainloop/mma_decoded_weight.cuh): the scales of a
-// thread's two rows, which it reads where they lie, and the global scale.
+// The AccumulatorScales of a weight that the main loop decodes: of one with scales of blocks
+// (mainloop/mma_decoded_weight.cuh), the scales of a thread's two rows, which it reads where they lie, and the global
+// scale; of one with a float32 scale for each row (mainloop/mma_weight_codes.cuh), these.
 #pragma once
 
 #include <cstdint>
@@ -89,6 +90,41 @@ class WeightScale {
 
   int columns_;  // scales of a row
   const uint8_t* rows_[2];
+};
+
+// `kCode` is what the weight's codes are.
+template <DType kCode, typename Out_>
+class WeightRowScale {
+ public:
+  using Out = Out_;
+  using Params = FactorParams;
+  static constexpr DType code = kCode;
+  static constexpr bool is_in_need_of_registers = true;
+
+  static __device__ __forceinline__ void summarize(const Params&, int, int) {}
+
+  // `row` is the first of the warp's 16 rows of the weight.
+  __device__ __forceinline__ void read(const Params& params, int row, int) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int this_row = row_of_thread(row, i);
+      rows_[i] = this_row < params.problem.n ? *params.b.of_row(this_row) : 0.0f;
+    }
+  }
+  template <typename Shared>
+  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
+
+  template <typename Shared, int kCount>
+  __device__ __forceinline__ PlainResults<1, kCount> results(const Params& params, const Shared&, int,
+                                                             float (&sums)[1][kCount]) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sums[0][i] *= rows_[i / 2 % 2];
+    multiply_all(sums, params.global_scale);
+    return {sums};
+  }
+
+ private:
+  float rows_[2];
 };
 
 }  // namespace tileon::sm90

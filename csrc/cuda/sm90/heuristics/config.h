@@ -36,7 +36,7 @@ struct TileConfig {
   int element_bytes = kElementBytes;  // of the operands, as multiplied
   bool has_factors = false;           // a float32 for each column, which each consumer keeps beside its bias
 
-  bool decodes_b = false;  // a stage has b's codes of e2m1, rows of block_k / 2 bytes
+  int code_bits = 0;  // of b's codes, which the consumers decode; 0: b comes as it is multiplied
 
   // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
   // rows are a's, or, swapped, the columns of b.
@@ -70,6 +70,7 @@ enum class Operands : int8_t {
   kFp8Blocks,        // e4m3 with scales of blocks of 128 k, which are applied to the sums of each stage
   kFp4Weight,        // bfloat16, and e2m1 with scales of blocks, decoded while the tensor core multiplies
   kTf32,             // float32 that TMA rounds to tf32: of matmul
+  kWeightCodes,      // 16 bits, and e4m3 or int8 with a float32 scale a row, converted while the tensor core multiplies
 };
 
 // What the models of cost.h know of a config: nanoseconds, and bytes a nanosecond. Those of dense products of 16 bits
@@ -125,12 +126,15 @@ constexpr int warp_store_bytes(const TileConfig& tile, int buffers) {
 constexpr bool persistent(const TileConfig& tile) {
   return tile.family == Family::kCooperative || tile.family == Family::kPingpong || tile.family == Family::kSwapAb;
 }
+// A weight that the consumers decode in the main loop.
+constexpr bool is_decoded_weight(Operands operands) {
+  return operands == Operands::kFp4Weight || operands == Operands::kWeightCodes;
+}
 // Whether TMA can write the output as kernels of these operands round it: to 16 bits, and where the operands have 16
 // bits themselves to their dtype.
 inline bool writes_by_tma(Operands operands, const Problem& problem) {
   if (operands == Operands::kTf32 && problem.out_dtype != DType::kBFloat16) return false;
-  const bool own_dtype =
-      operands == Operands::k16Bits || operands == Operands::kBf16x3 || operands == Operands::kFp4Weight;
+  const bool own_dtype = operands == Operands::k16Bits || operands == Operands::kBf16x3 || is_decoded_weight(operands);
   const bool rounds_so = own_dtype ? problem.out_dtype == problem.a.dtype : info(problem.out_dtype).bytes == 2;
   return rounds_so && tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
@@ -154,8 +158,8 @@ constexpr int operand_bytes(int tile_mn, int block_k, Major major, int element_b
 
 // `major_a` and `major_b` are the operands' as the problem has them.
 constexpr int stage_bytes(const TileConfig& tile, Major major_a, Major major_b) {
-  const int bytes_of_b = tile.decodes_b ? CodesTile::bytes_of(tile.tile_n, tile.block_k)
-                                        : operand_bytes(tile.tile_n, tile.block_k, major_b, tile.element_bytes);
+  const int bytes_of_b = tile.code_bits > 0 ? codes_bytes(tile.code_bits, tile.tile_n, tile.block_k)
+                                            : operand_bytes(tile.tile_n, tile.block_k, major_b, tile.element_bytes);
   return operand_bytes(tile.tile_m, tile.block_k, major_a, tile.element_bytes) + bytes_of_b;
 }
 

@@ -60,9 +60,9 @@ inline const char* why_not_bf16x6(const Problem& problem, const Gpu& gpu) {
 inline const char* why_not_tf32(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
   if (!is_tf32(problem)) return "it does not take operands of this dtype";
   const TmaAccesses access(problem, kTf32Bytes);
-  if (const char* reason = why_not_access(access.a.readable, access.b.readable); reason != nullptr) return reason;
-  if (!takes_majors(tile, access.a.major, access.b.major)) return "it reads operands of other majors";
-  return why_not_sizes(problem, gpu);
+  const char* reason = why_not_access(access.a.readable && takes_a(tile, access.a.major),
+                                      access.b.readable && takes_b(tile, access.b.major));
+  return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
 // Of a product whose weight alone is prepared.
@@ -106,6 +106,19 @@ inline const char* why_not_fp4_weight(const Problem& problem, const Gpu& gpu) {
   return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
+// Of 16 bits and a weight of 8 bits with float32 scales that do not change along k.
+inline const char* why_not_weight_codes(const Problem& problem, const Gpu& gpu) {
+  if (!problem.is_weight_only() || problem.b.scale.type != ScaleType::kFloat32)
+    return "it takes a weight alone with float32 scales";
+  if (const char* reason = why_not_small_m_weight(problem); reason != nullptr) return reason;
+  if (!is_constant_along_k(problem.b, problem.k)) return "it takes float32 scales that do not change along k";
+  if (const char* reason = why_not_global_scale(problem); reason != nullptr) return reason;
+  if (problem.k == 0) return "k is 0";
+  const TmaAccess a = tma_access(problem.a, 1, problem.m, problem.k, kElementBytes);
+  const char* reason = why_not_access(a.reads_along_k(), tma_reads_codes(problem.b, problem.n, problem.k));
+  return reason != nullptr ? reason : why_not_sizes(problem, gpu);
+}
+
 // Of block-scaled products whose operands are prepared.
 inline const char* why_not_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
   const char* reason =
@@ -137,6 +150,8 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
       return why_not_scaled_codes(operands, problem, gpu);
     case Operands::kFp4Weight:
       return why_not_fp4_weight(problem, gpu);
+    case Operands::kWeightCodes:
+      return why_not_weight_codes(problem, gpu);
     default:
       return why_not_prepared(operands, problem, gpu);
   }
@@ -303,6 +318,7 @@ constexpr int64_t kMaxFewRowsOfWeight = 256;
 // And of a weight of 8 bits under float32 scales up to so many, or at any number of rows where scales change along k:
 // the other kernel of those multiplies in float32, which takes two to three times as long.
 constexpr int64_t kMaxRowsOfCodes = 384;
+constexpr int64_t kMaxRowsOfCodesBesideConverted = 64;  // where the main loop can convert them
 
 // The weight as bfloat16, and the product of that, which finds a part of it in L2.
 inline double prepared_weight_ns(const Problem& problem, double dense_ns) {
@@ -311,7 +327,8 @@ inline double prepared_weight_ns(const Problem& problem, double dense_ns) {
 
 inline double decoded_weight_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
-  const double k = static_cast<double>(problem.k), bytes = 2 * m * k + 0.5 * n * k + 2 * m * n;
+  const double k = static_cast<double>(problem.k);
+  const double bytes = 2 * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
   const double compute = waves_of(config, problem, sm_count) * (config.cost.per_tile + config.cost.per_k * k);
   return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);
 }
@@ -323,8 +340,15 @@ inline int choose_weight_only(const Problem& problem, const Gpu& gpu) {
   if (why_not_fp4_weight(problem, gpu) != nullptr) {
     const bool has_float32_scales = problem.b.scale.type == ScaleType::kFloat32;
     const bool has_others = !has_float32_scales || is_constant_along_k(problem.b, problem.k);
-    const int64_t most = has_float32_scales ? kMaxRowsOfCodes : kMaxSmallM;
+    const bool is_converted = why_not_weight_codes(problem, gpu) == nullptr;
+    const int64_t most = is_converted         ? kMaxRowsOfCodesBesideConverted
+                         : has_float32_scales ? kMaxRowsOfCodes
+                                              : kMaxSmallM;
     if (takes_few && (problem.m <= most || !has_others)) return choose_small_m(problem);
+    if (is_converted)
+      return cheapest_config(
+          kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kWeightCodes; },
+          [&](const KernelConfig& config) { return decoded_weight_ns(config, problem, gpu.sm_count); });
     return prepares ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
   }
   const Problem prepared = prepared_problem(problem, nullptr, nullptr);

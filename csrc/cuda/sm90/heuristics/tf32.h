@@ -17,16 +17,20 @@ namespace tileon::sm90 {
 // clang-format off
 constexpr KernelConfig kTf32Configs[] = {
     // name                              operands         family                tile m, n, k  consumers, stages, takes registers, element bytes  splits, ctas_per_sm   start, per_tile, per_k, memory_bytes
-    {"sm90_tf32_128x256x32",             Operands::kTf32, {Family::kCooperative, 128, 256, 32, 2, 16, false, kTf32Bytes}, 1, 1, {6000.0f, 6500.0f, 22.0f, 3700.0f}},
-    {"sm90_tf32_128x192x32",             Operands::kTf32, {Family::kCooperative, 128, 192, 32, 2, 16, false, kTf32Bytes}, 1, 1, {6000.0f, 4900.0f, 16.7f, 3700.0f}},
+    {"sm90_tf32_128x256x32",             Operands::kTf32, {Family::kCooperative, 128, 256, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6000.0f, 6500.0f, 22.0f, 3700.0f}},
+    {"sm90_tf32_128x224x32",             Operands::kTf32, {Family::kCooperative, 128, 224, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6000.0f, 5700.0f, 19.3f, 3700.0f}},
+    {"sm90_tf32_128x192x32",             Operands::kTf32, {Family::kCooperative, 128, 192, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6000.0f, 4900.0f, 16.7f, 3700.0f}},
+    {"sm90_tf32_128x160x32",             Operands::kTf32, {Family::kCooperative, 128, 160, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6000.0f, 4100.0f, 14.0f, 3700.0f}},
     {"sm90_tf32_128x128x32",             Operands::kTf32, {Family::kCooperative, 128, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {6000.0f, 3300.0f, 11.4f, 3700.0f}},
     {"sm90_tf32_64x128x32",              Operands::kTf32, {Family::kCooperative,  64, 128, 32, 1, 16, false, kTf32Bytes}, 1, 1, {5800.0f, 1700.0f,  6.2f, 3700.0f}},
     {"sm90_tf32_64x64x32",               Operands::kTf32, {Family::kCooperative,  64,  64, 32, 1, 16, false, kTf32Bytes}, 1, 1, {5600.0f,  900.0f,  4.0f, 3700.0f}},
     {"sm90_tf32_pingpong_128x192x32",    Operands::kTf32, {Family::kPingpong,    128, 192, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6500.0f,  600.0f, 16.7f, 3700.0f}},
     {"sm90_tf32_pingpong_128x160x32",    Operands::kTf32, {Family::kPingpong,    128, 160, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6500.0f,  600.0f, 14.0f, 3700.0f}},
     {"sm90_tf32_pingpong_128x128x32",    Operands::kTf32, {Family::kPingpong,    128, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {6300.0f,  500.0f, 11.4f, 3700.0f}},
-    {"sm90_tf32_swapped_256x128x32",     Operands::kTf32, {Family::kSwapAb,      256, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {6000.0f, 6500.0f, 22.0f, 3700.0f}},
-    {"sm90_tf32_swapped_192x128x32",     Operands::kTf32, {Family::kSwapAb,      192, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {6000.0f, 4900.0f, 16.7f, 3700.0f}},
+    {"sm90_tf32_swapped_256x128x32",     Operands::kTf32, {Family::kSwapAb,      256, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6000.0f, 6500.0f, 22.0f, 3700.0f}},
+    {"sm90_tf32_swapped_224x128x32",     Operands::kTf32, {Family::kSwapAb,      224, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6000.0f, 5700.0f, 19.3f, 3700.0f}},
+    {"sm90_tf32_swapped_192x128x32",     Operands::kTf32, {Family::kSwapAb,      192, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6000.0f, 4900.0f, 16.7f, 3700.0f}},
+    {"sm90_tf32_swapped_160x128x32",     Operands::kTf32, {Family::kSwapAb,      160, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6000.0f, 4100.0f, 14.0f, 3700.0f}},
     {"sm90_tf32_swapped_128x128x32",     Operands::kTf32, {Family::kSwapAb,      128, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {6000.0f, 3300.0f, 11.4f, 3700.0f}},
     {"sm90_tf32_swapped_64x128x32",      Operands::kTf32, {Family::kSwapAb,       64, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {6000.0f, 1700.0f,  6.2f, 3700.0f}},
     {"sm90_tf32_swapped_128x64x32",      Operands::kTf32, {Family::kSwapAb,      128,  64, 32, 1, 16, false, kTf32Bytes}, 1, 1, {5800.0f, 1700.0f,  6.2f, 3700.0f}},
@@ -35,12 +39,11 @@ constexpr KernelConfig kTf32Configs[] = {
 // clang-format on
 constexpr int kTf32ConfigCount = sizeof(kTf32Configs) / sizeof(kTf32Configs[0]);
 
-// Whether a config's kernels read operands of these majors.
-constexpr bool takes_majors(const TileConfig& tile, Major a, Major b) {
-  if (a == Major::kK && b == Major::kK) return !tile.swapped();
-  if (a == Major::kK) return tile.family == Family::kSwapAb;
-  return b == Major::kK && tile.family == Family::kCooperative;
+// Whether a config's kernels read operands of these majors: all of them two that lie along k.
+constexpr bool takes_a(const TileConfig& tile, Major a) {
+  return a == Major::kK || tile.family == Family::kCooperative;
 }
+constexpr bool takes_b(const TileConfig& tile, Major b) { return b == Major::kK || tile.family == Family::kSwapAb; }
 
 inline bool is_tf32(const Problem& problem) { return problem.a.dtype == DType::kFloat32 && problem.allow_tf32; }
 

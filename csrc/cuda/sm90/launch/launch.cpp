@@ -184,7 +184,7 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   LaunchPlan plan;
   KernelParams& params = plan.params;
   auto [a, b] = TmaAccesses(problem, element_bytes);
-  if (tile.decodes_b) b = {true, Major::kK, 0};
+  if (tile.code_bits > 0) b = {true, Major::kK, 0};
   plan.major_a = a.major;
   plan.major_b = b.major;
 
@@ -206,10 +206,11 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   params.loaded_bytes = 0;
   params.map_a =
       map_operand(problem.a, valid, problem, element_bytes, problem.m, a, tile_a, params.a, params.loaded_bytes);
-  if (tile.decodes_b) {
-    params.map_b =
-        map_codes(problem.b, problem.n, problem, CodesTile::line_bytes, tile.tile_n, CU_TENSOR_MAP_SWIZZLE_32B);
-    params.loaded_bytes = static_cast<uint16_t>(params.loaded_bytes + CodesTile::bytes_of(tile.tile_n, tile.block_k));
+  if (tile.code_bits > 0) {
+    const auto swizzle = tile.code_bits == 4 ? CU_TENSOR_MAP_SWIZZLE_32B : CU_TENSOR_MAP_SWIZZLE_64B;
+    params.map_b = map_codes(problem.b, problem.n, problem, tile.block_k * tile.code_bits / 8, tile.tile_n, swizzle);
+    params.loaded_bytes =
+        static_cast<uint16_t>(params.loaded_bytes + codes_bytes(tile.code_bits, tile.tile_n, tile.block_k));
   } else {
     params.map_b =
         map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, params.b, params.loaded_bytes);

@@ -137,6 +137,10 @@ struct SmallMKernels : KernelSet<SmallMParams, kBlockScaledConfigCount> {};
 template <ScaleType kScale>
 struct WeightKernels : KernelSet<WeightParams, kBlockScaledConfigCount> {};
 
+// Of the configs that convert a weight's codes for an `a` of kA.
+template <DType kA, DType kB>
+struct WeightCodesKernels : KernelSet<FactorParams, kBlockScaledConfigCount> {};
+
 // The kernel of config `config` of the set's table; null where the set has none of it.
 template <typename Set>
 KernelFunction<typename Set::Params> find_kernel(int config);

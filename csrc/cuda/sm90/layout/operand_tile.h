@@ -150,12 +150,14 @@ struct OperandTile {
   }
 };
 
-// A tile of e2m1 codes: rows of two 16-byte chunks, swizzled by TMA's mode of 32 bytes, which exchanges the chunks of
-// every other four rows. The consumers read it, not wgmma.
+// A tile of codes of 4 or 8 bits: rows of 64 codes, swizzled by TMA's mode of as many bytes as a row has. That of 32
+// exchanges the two 16-byte chunks of every other four rows, that of 64 the four chunks by the number of every other
+// row. The consumers read it, not wgmma.
+template <int kBits>
 struct CodesTile {
-  static constexpr int line_bytes = 32, elements_of_line = 64;
-  static constexpr int bytes_of(int rows, int block_k) { return rows * block_k / elements_of_line * line_bytes; }
+  static constexpr int elements_of_line = 64, line_bytes = elements_of_line * kBits / 8;
 };
+constexpr int codes_bytes(int bits, int rows, int block_k) { return rows * block_k * bits / 8; }
 
 static_assert(OperandTile<128, 64, Major::kK>::bytes == 128 * 64 * 2);
 static_assert(OperandTile<128, 128, Major::kK, 1>::bytes == 128 * 128 &&

@@ -93,16 +93,16 @@ struct Unscaled {
 };
 
 // b's tile in a stage.
-template <TileConfig kConfig, Major kMajor, bool kDecodes>
+template <TileConfig kConfig, Major kMajor, int kCodeBits>
 struct TileOfB {
-  using Type = OperandTile<kConfig.tile_n, kConfig.block_k, kMajor, kConfig.element_bytes>;
+  struct Type : CodesTile<kCodeBits> {
+    static constexpr int bytes = codes_bytes(kCodeBits, kConfig.tile_n, kConfig.block_k);
+    static_assert(kConfig.block_k == CodesTile<kCodeBits>::elements_of_line);
+  };
 };
 template <TileConfig kConfig, Major kMajor>
-struct TileOfB<kConfig, kMajor, true> {
-  struct Type : CodesTile {
-    static constexpr int bytes = bytes_of(kConfig.tile_n, kConfig.block_k);
-    static_assert(kConfig.block_k == elements_of_line);
-  };
+struct TileOfB<kConfig, kMajor, 0> {
+  using Type = OperandTile<kConfig.tile_n, kConfig.block_k, kMajor, kConfig.element_bytes>;
 };
 
 // Scheduler   which tiles of the output a CTA computes, in which order    GroupedTiles
@@ -128,7 +128,7 @@ struct Kernel {
   static constexpr int consumers_of_a_stage = ping_pong ? 1 : kConfig.consumers;
 
   using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA, kConfig.element_bytes>;
-  using TileB = typename TileOfB<kConfig, kMajorB, kConfig.decodes_b>::Type;
+  using TileB = typename TileOfB<kConfig, kMajorB, kConfig.code_bits>::Type;
   static constexpr int stage_bytes = TileA::bytes + TileB::bytes;
   static_assert(stage_bytes == sm90::stage_bytes(kConfig, kMajorA, kMajorB) && stage_bytes <= 0xffff);
 
@@ -247,8 +247,8 @@ class Producer {
       ptx::mbarrier_arrive_expect_tx(barrier, params_.loaded_bytes);
       load_operand<typename Kernel::TileA>(params_.map_a, params_.a, stage, barrier, position_.batch, position_.m_begin,
                                            k);
-      if constexpr (Kernel::config.decodes_b) {
-        ptx::tma_load_4d(stage + Kernel::TileA::bytes, params_.map_b, barrier, k / 2, position_.n_begin, 0, 0);
+      if constexpr (constexpr int bits = Kernel::config.code_bits; bits > 0) {
+        ptx::tma_load_4d(stage + Kernel::TileA::bytes, params_.map_b, barrier, k * bits / 8, position_.n_begin, 0, 0);
       } else {
         load_operand<typename Kernel::TileB>(params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier,
                                              position_.batch, position_.n_begin, k);

@@ -30,10 +30,11 @@ inline ConfigFields fields_of(const KernelConfig& config) {
                                  {"int8_row,int8_tensor", "row_scales"},
                                  {"e4m3_1x128*e4m3_128x128", "block_scales"},
                                  {"bfloat16*mxfp4,bfloat16*nvfp4", "decoded"},
-                                 {"tf32", "plain"}};
+                                 {"tf32", "plain"},
+                                 {"bfloat16*e4m3_row,bfloat16*int8_row,float16*e4m3_row,float16*int8_row", "decoded"}};
   constexpr const char* kFamilies[] = {"cooperative",     "pingpong", "cluster_split_k",
                                        "swap_ab_split_k", "swap_ab",  "small_m"};
-  static_assert(std::size(kOperands) == static_cast<int>(Operands::kTf32) + 1);
+  static_assert(std::size(kOperands) == static_cast<int>(Operands::kWeightCodes) + 1);
   static_assert(std::size(kFamilies) == static_cast<int>(Family::kSmallM) + 1);
   const auto& [taken, route] = kOperands[static_cast<int>(config.operands)];
   const TileConfig& tile = config.tile;

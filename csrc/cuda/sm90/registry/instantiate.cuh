@@ -21,6 +21,7 @@
 #include "cuda/sm90/mainloop/mma_bf16x6.cuh"
 #include "cuda/sm90/mainloop/mma_decoded_weight.cuh"
 #include "cuda/sm90/mainloop/mma_tf32.cuh"
+#include "cuda/sm90/mainloop/mma_weight_codes.cuh"
 #include "cuda/sm90/small_m/kernel.cuh"
 
 namespace tileon::sm90 {
@@ -73,7 +74,7 @@ template <int kNumber, Major kMajorA, Major kMajorB>
 KernelFunction<KernelParams> kernel_function(Tf32Kernels<kMajorA, kMajorB>) {
   constexpr TileConfig tile = kTf32Configs[kNumber].tile;
   using Scale = Unscaled<__nv_bfloat16>;
-  if constexpr (!takes_majors(tile, kMajorA, kMajorB)) {
+  if constexpr (!takes_a(tile, kMajorA) || !takes_b(tile, kMajorB)) {
     return nullptr;
   } else if constexpr (kMajorA == Major::kK && kMajorB == Major::kK) {
     return &gemm<KernelAlongK<tile, Tf32, PlainMainLoop, Scale, DirectStore>>;
@@ -124,6 +125,17 @@ KernelFunction<WeightParams> kernel_function(WeightKernels<kScale>) {
   if constexpr (config.operands == Operands::kFp4Weight) {
     return &gemm<
         KernelAlongK<config.tile, __nv_bfloat16, DecodedWeightMainLoop, WeightScale<kScale, __nv_bfloat16>, TmaStore>>;
+  } else {
+    return nullptr;
+  }
+}
+
+template <int kNumber, DType kA, DType kB>
+KernelFunction<FactorParams> kernel_function(WeightCodesKernels<kA, kB>) {
+  constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
+  if constexpr (config.operands == Operands::kWeightCodes) {
+    using Element = DeviceType<kA>;
+    return &gemm<KernelAlongK<config.tile, Element, WeightCodesMainLoop, WeightRowScale<kB, Element>, TmaStore>>;
   } else {
     return nullptr;
   }
