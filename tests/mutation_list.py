@@ -183,7 +183,7 @@ IN_HOST_CODE = (
     Mutation(
         "key-of-a-remembered-choice",
         "csrc/cuda/sm90/heuristics/select.h",
-        "is_cheap_epilogue(problem), writes_by_tma(Operands::k16Bits, problem),",
+        "is_cheap_epilogue(problem), by_tma,",
         "is_cheap_epilogue(problem),",
         host("recent_choices"),
     ),
@@ -218,8 +218,8 @@ IN_HOST_CODE = (
     Mutation(
         "stages-of-a-CTA-that-shares-k",
         "csrc/cuda/sm90/heuristics/small_m.h",
-        "static_cast<double>((stages + splits - 1) / splits)",
-        "static_cast<double>(stages / splits)",
+        "static_cast<double>((work.stages + splits - 1) / splits)",
+        "static_cast<double>(work.stages / splits)",
         host("hopper_few_rows_config"),
     ),
     Mutation(

@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -211,8 +212,22 @@ inline std::string torchs_words() {
   return words == nullptr ? "" : words;
 }
 
-// A fresh contiguous tensor on the device of `like`; nothing where torch refuses, for want of memory above all.
-inline std::optional<Tensor> try_allocate(const Tensor& like, const Shape& shape, ScalarType type) {
+// A tensor that nobody else has yet.
+struct DeleteTensor {
+  void operator()(AtenTensorHandle handle) const { static_cast<void>(aoti_torch_delete_tensor_object(handle)); }
+};
+using OwnedTensor = std::unique_ptr<AtenTensorOpaque, DeleteTensor>;
+
+// The result of an op, which torch takes over as it is: of a Tensor it would be given a second handle, and the first
+// one deleted.
+struct FreshResult {
+  AtenTensorHandle handle;
+
+  explicit FreshResult(OwnedTensor tensor) : handle(tensor.release()) {}
+};
+
+// A fresh contiguous tensor on the device of `like`; null where torch refuses, for want of memory above all.
+inline OwnedTensor try_allocate(const Tensor& like, const Shape& shape, ScalarType type) {
   int64_t strides[kMaxDims];
   int64_t stride = 1;
   for (int64_t i = shape.dims - 1; i >= 0; --i) {
@@ -225,11 +240,11 @@ inline std::optional<Tensor> try_allocate(const Tensor& like, const Shape& shape
       aoti_torch_get_device_index(like.get(), &device_index) != 0 ||
       aoti_torch_empty_strided(shape.dims, shape.sizes, strides, static_cast<int32_t>(type), device_type, device_index,
                                &handle) != 0)
-    return std::nullopt;
-  return Tensor(handle);
+    return nullptr;
+  return OwnedTensor(handle);
 }
 
-// Ends the call after try_allocate has returned nothing: in torch's words, or in those that torch begins with.
+// Ends the call after try_allocate has returned null: in torch's words, or in those that torch begins with.
 [[noreturn, gnu::noinline, gnu::cold]] inline void fail_to_allocate(const char* op, const Tensor& like,
                                                                     const Shape& shape, ScalarType type) {
   std::string words = torchs_words();
@@ -242,9 +257,19 @@ inline std::optional<Tensor> try_allocate(const Tensor& like, const Shape& shape
   throw std::runtime_error(words);
 }
 
-inline Tensor allocate(const char* op, const Tensor& like, const Shape& shape, ScalarType type) {
-  if (std::optional<Tensor> tensor = try_allocate(like, shape, type)) return *tensor;
+inline OwnedTensor allocate_owned(const char* op, const Tensor& like, const Shape& shape, ScalarType type) {
+  if (OwnedTensor tensor = try_allocate(like, shape, type)) return tensor;
   fail_to_allocate(op, like, shape, type);
+}
+
+inline Tensor allocate(const char* op, const Tensor& like, const Shape& shape, ScalarType type) {
+  return Tensor(allocate_owned(op, like, shape, type).release());
+}
+
+inline void* writable_data(AtenTensorHandle tensor) {
+  void* data = nullptr;
+  check_shim(torch_get_mutable_data_ptr(tensor, &data));
+  return data;
 }
 
 // ---- torch's ops that may allocate ----
@@ -307,9 +332,7 @@ inline void check_out_tensor(const char* op, const TensorView& out, const Tensor
 // The bytes that `out` is written to. Asking for memory to write gives a lazy clone its own, which it shares until
 // then.
 inline ByteRange written_bytes(const Tensor& out_tensor, TensorView out, DType dtype) {
-  void* data = nullptr;
-  check_shim(torch_get_mutable_data_ptr(out_tensor.get(), &data));
-  out.data = data;
+  out.data = writable_data(out_tensor.get());
   return out.bytes(info(dtype).bytes);
 }
 
@@ -324,7 +347,7 @@ inline Output output_of(const Tensor& out) {
   Output output;
   check_shim(aoti_torch_get_dim(out.get(), &dims));
   check_shim(aoti_torch_get_strides(out.get(), &strides));
-  check_shim(torch_get_mutable_data_ptr(out.get(), &output.data));
+  output.data = writable_data(out.get());
   output.stride_m = strides[dims - 2];
   output.stride_n = strides[dims - 1];
   output.stride_batch = dims == 3 ? strides[0] : 0;

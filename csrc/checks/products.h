@@ -2,6 +2,7 @@
 // messages (see operands.h). Those of block_scaled_matmul: scaled_products.h.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "checks/operands.h"
@@ -51,12 +52,8 @@ inline void check_epilogue(const ProductArguments& arguments, const TensorView& 
   bind_bias(problem.epilogue, bias);
 }
 
-// The result's shape: 2-D where both operands are.
-inline Shape output_shape(const Problem& problem, const ProductArguments& arguments) {
-  int64_t a_dims = 0, b_dims = 0;
-  check_shim(aoti_torch_get_dim(arguments.a.get(), &a_dims));
-  check_shim(aoti_torch_get_dim(arguments.b.get(), &b_dims));
-  if (a_dims == 3 || b_dims == 3) return {3, {problem.batch, problem.m, problem.n}};
+inline Shape output_shape(const Problem& problem) {
+  if (problem.has_batch) return {3, {problem.batch, problem.m, problem.n}};
   return {2, {problem.m, problem.n}};
 }
 
@@ -65,7 +62,7 @@ inline void check_out(const Problem& problem, const ProductArguments& arguments,
   const char* op = arguments.op;
   check_given(op, "out", out_tensor);
   const TensorView out(out_tensor), a(arguments.a);
-  check_out_tensor(op, out, a, problem.out_dtype, output_shape(problem, arguments));
+  check_out_tensor(op, out, a, problem.out_dtype, output_shape(problem));
   const ByteRange written = written_bytes(out_tensor, out, problem.out_dtype);
   const auto check = [&](const char* name, const Tensor& read, int element_bytes) {
     check_apart(op, written, name, TensorView(read).bytes(element_bytes));
@@ -80,8 +77,14 @@ inline void check_out(const Problem& problem, const ProductArguments& arguments,
 }
 
 // A fresh contiguous (m, n) or (batch, m, n) on a's device.
-inline Tensor new_output(const Problem& problem, const ProductArguments& arguments) {
-  return allocate(arguments.op, arguments.a, output_shape(problem, arguments), scalar_type(problem.out_dtype));
+inline OwnedTensor new_output(const Problem& problem, const ProductArguments& arguments) {
+  return allocate_owned(arguments.op, arguments.a, output_shape(problem), scalar_type(problem.out_dtype));
+}
+
+// Where the result goes that new_output has made: the strides are allocate's.
+inline Output output_of_new(const OwnedTensor& out, const Problem& problem) {
+  const int64_t row = std::max<int64_t>(problem.n, 1);
+  return {writable_data(out.get()), row, 1, problem.has_batch ? row * std::max<int64_t>(problem.m, 1) : 0};
 }
 
 // ---- matmul ----
@@ -158,6 +161,7 @@ inline Problem check_matmul(const ProductArguments& arguments) {
   if (a_batch != b_batch && a_batch != 1 && b_batch != 1)
     fail("matmul: the batches of `a` and `b` must be equal, or one of them 1, got ", a_batch, " and ", b_batch);
   problem.batch = a_batch == 1 ? b_batch : a_batch;
+  problem.has_batch = a.dims == 3 || b.dims == 3;
 
   const OfferedOutputs& offered = offered_outputs(problem.a.dtype);
   problem.out_dtype = check_out_dtype(arguments.op, arguments.out_dtype, std::span(offered.outputs, offered.count),
@@ -166,10 +170,10 @@ inline Problem check_matmul(const ProductArguments& arguments) {
   problem.fast_accum = arguments.fast_accum;
   check_epilogue(arguments, a, problem);
 
-  const Matrix a_matrix{a.data, a.strides[a_first], a.strides[a_first + 1], a_batch > 1 ? a.strides[0] : 0};
-  const Matrix b_matrix{b.data, b.strides[b_first + 1], b.strides[b_first], b_batch > 1 ? b.strides[0] : 0};
-  problem.a = {a_matrix, problem.a.dtype, {}};
-  problem.b = {b_matrix, problem.b.dtype, {}};
+  static_cast<Matrix&>(problem.a) = {a.data, a.strides[a_first], a.strides[a_first + 1],
+                                     a_batch > 1 ? a.strides[0] : 0};
+  static_cast<Matrix&>(problem.b) = {b.data, b.strides[b_first + 1], b.strides[b_first],
+                                     b_batch > 1 ? b.strides[0] : 0};
   return problem;
 }
 

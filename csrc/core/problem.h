@@ -81,6 +81,7 @@ struct Problem {
   int64_t n = 0;
   int64_t k = 0;  // in elements; a multiple of the scales' vec
   DType out_dtype = DType::kFloat32;
+  bool has_batch = false;   // the result has a dimension for it, whatever its size
   bool allow_tf32 = false;  // only read where the operands are float32
   // Only read of fp8, whose sums may stay in the tensor core; of mxfp4, which may be multiplied as e5m2
   // (docs/fp8_error.md); of mxfp8 and mixed, which may be folded (core/fold.h).

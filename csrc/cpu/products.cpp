@@ -82,6 +82,13 @@ bool is_for_aten(const Problem& problem) {
   return !(is_float32 && has_adjacent_rows && problem.batch * problem.m <= kFewRows);
 }
 
+// With a handle of its own.
+Tensor tensor_of(AtenTensorHandle of) {
+  AtenTensorHandle handle = nullptr;
+  check_shim(aoti_torch_new_tensor_handle(of, &handle));
+  return Tensor(handle);
+}
+
 struct Cpu : CpuDevice {
   [[noreturn]] static void require_prepared(const char* op) {
     fail(op, ": needs a GPU of compute capability 9.0, got operands on the CPU");
@@ -90,10 +97,13 @@ struct Cpu : CpuDevice {
     require_prepared("_prepare_block_scaled");
   }
 
-  static void run(const Problem& problem, const ProductArguments& arguments, const Tensor& out,
-                  const Tensor* pre_activation, int64_t) {
+  static void run(const Problem& problem, const ProductArguments& arguments, AtenTensorHandle to,
+                  AtenTensorHandle also_to, int64_t) {
     if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
     const NoGrad no_grad;
+    const Tensor out = tensor_of(to);
+    const std::optional<Tensor> kept = also_to == nullptr ? std::nullopt : std::optional(tensor_of(also_to));
+    const Tensor* const pre_activation = kept ? &*kept : nullptr;
     const DType accumulator = problem.a.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
     if (is_for_aten(problem) && (accumulator == DType::kFloat64 || float32_products_are_ieee()))
       run_by_aten(problem, arguments, accumulator, out, pre_activation);

@@ -14,6 +14,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include <tuple>
+#include <utility>
 
 #include "checks/prepared.h"
 #include "checks/scaled_products.h"
@@ -23,26 +24,26 @@ namespace tileon {
 
 template <typename Device>
 struct ProductEntries {
-  static Tensor fresh(Problem problem, const ProductArguments& arguments, int64_t config) {
+  static FreshResult fresh(Problem& problem, const ProductArguments& arguments, int64_t config) {
     Device::require(arguments.op);
-    Tensor out = new_output(problem, arguments);
-    problem.out = output_of(out);
-    Device::run(problem, arguments, out, nullptr, config);
-    return out;
+    OwnedTensor out = new_output(problem, arguments);
+    problem.out = output_of_new(out, problem);
+    Device::run(problem, arguments, out.get(), nullptr, config);
+    return FreshResult(std::move(out));
   }
 
-  static void into(Problem problem, const ProductArguments& arguments, Tensor out) {
+  static void into(Problem&& problem, const ProductArguments& arguments, Tensor out) {
     check_out(problem, arguments, out);
     Device::require(arguments.op);
     problem.out = output_of(out);
-    Device::run(problem, arguments, out, nullptr, -1);
+    Device::run(problem, arguments, out.get(), nullptr, -1);
   }
 
-  static Tensor by_choice(const Problem& problem, const ProductArguments& arguments) {
+  static FreshResult by_choice(Problem&& problem, const ProductArguments& arguments) {
     return fresh(problem, arguments, -1);
   }
 
-  static Tensor by_config(int64_t config, const Problem& problem, const ProductArguments& arguments) {
+  static FreshResult by_config(int64_t config, Problem&& problem, const ProductArguments& arguments) {
     if (config < 0) fail(arguments.op, ": `config` must not be negative, got ", config);
     Device::require_config(arguments.op, config);
     return fresh(problem, arguments, config);
@@ -50,34 +51,35 @@ struct ProductEntries {
 
   // ---- matmul ----
 
-  static std::tuple<Tensor, Tensor> matmul_with_preactivation(const Tensor& a, const Tensor& b,
-                                                              const std::optional<Tensor>& bias,
-                                                              const std::string& activation, double slope,
-                                                              std::optional<ScalarType> out_dtype, bool allow_tf32) {
+  static std::tuple<FreshResult, FreshResult> matmul_with_preactivation(const Tensor& a, const Tensor& b,
+                                                                        const std::optional<Tensor>& bias,
+                                                                        const std::string& activation, double slope,
+                                                                        std::optional<ScalarType> out_dtype,
+                                                                        bool allow_tf32) {
     const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, false);
     Problem problem = check_matmul_with_preactivation(call);
     Device::require(call.op);
-    Tensor out = new_output(problem, call), pre_activation = new_output(problem, call);
-    problem.out = output_of(out);
-    problem.pre_activation = pre_activation.mutable_data_ptr();
-    Device::run(problem, call, out, &pre_activation, -1);
-    return {out, pre_activation};
+    OwnedTensor out = new_output(problem, call), pre_activation = new_output(problem, call);
+    problem.out = output_of_new(out, problem);
+    problem.pre_activation = writable_data(pre_activation.get());
+    Device::run(problem, call, out.get(), pre_activation.get(), -1);
+    return {FreshResult(std::move(out)), FreshResult(std::move(pre_activation))};
   }
 
-  static Tensor matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias, int64_t config,
-                                   const std::string& activation, double slope, std::optional<ScalarType> out_dtype,
-                                   bool allow_tf32) {
+  static FreshResult matmul_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
+                                        int64_t config, const std::string& activation, double slope,
+                                        std::optional<ScalarType> out_dtype, bool allow_tf32) {
     const auto call = matmul_arguments(a, b, bias, activation, slope, out_dtype, allow_tf32, false);
     return by_config(config, check_matmul(call), call);
   }
 
   // ---- block_scaled_matmul ----
 
-  static Tensor block_scaled_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& scale_a,
-                                         const Tensor& scale_b, const std::optional<Tensor>& bias,
-                                         const std::optional<Tensor>& global_scale, int64_t config,
-                                         const std::string& activation, double slope,
-                                         std::optional<ScalarType> out_dtype) {
+  static FreshResult block_scaled_with_config(const Tensor& a, const Tensor& b, const std::optional<Tensor>& scale_a,
+                                              const Tensor& scale_b, const std::optional<Tensor>& bias,
+                                              const std::optional<Tensor>& global_scale, int64_t config,
+                                              const std::string& activation, double slope,
+                                              std::optional<ScalarType> out_dtype) {
     const auto call =
         block_scaled_arguments(a, b, scale_a, scale_b, bias, global_scale, activation, slope, out_dtype, false);
     return by_config(config, check_block_scaled(call), call);
@@ -88,10 +90,11 @@ struct ProductEntries {
     return Device::prepare(problem, prepared_form, b);
   }
 
-  static Tensor block_scaled_prepared(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                                      const Tensor& prepared_b, const std::optional<Tensor>& bias,
-                                      const std::optional<Tensor>& global_scale, const std::string& activation,
-                                      double slope, std::optional<ScalarType> out_dtype, bool fast_accum) {
+  static FreshResult block_scaled_prepared(const Tensor& a, const Tensor& b, const Tensor& scale_a,
+                                           const Tensor& scale_b, const Tensor& prepared_b,
+                                           const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                                           const std::string& activation, double slope,
+                                           std::optional<ScalarType> out_dtype, bool fast_accum) {
     check_given("block_scaled_matmul", "scale_a", scale_a);
     const std::optional<Tensor> of_a = scale_a;
     const auto call =
@@ -99,7 +102,7 @@ struct ProductEntries {
     Problem problem = check_block_scaled(call);
     problem.prepared_b = check_prepared(problem, a, prepared_b);
     Device::require_prepared("_block_scaled_matmul_prepared");
-    return by_choice(problem, call);
+    return fresh(problem, call, -1);
   }
 
   static void add_to(RegisteredKernels::Library& m) {

@@ -19,7 +19,7 @@ const Backend kNeedsScratch = [] {
 
 // The copies and the scratch of a way lie behind one another in one buffer.
 void test_memory_of_a_way() {
-  Way way{{&kNeedsNone, 0}, {}, {}, {}};
+  Way way({&kNeedsNone, 0}, {});
   expect(way.bytes({}) == 0 && way.begin_of_scratch() == 0, "nothing is asked for");
   way.config.backend = &kNeedsScratch;
   expect(way.bytes({}) == 600 && way.begin_of_scratch() == 0, "scratch alone");

@@ -179,7 +179,15 @@ void check_float32_scaled_weight() {
       problem.b.scale.strides = {5, 4, 0, 0, 1};  // five scales for 128 rows
       return problem;
     };
-    expect(is_chosen(rows_of(1)) && is_chosen(rows_of(384)) && !is_chosen(rows_of(385)), "scales of rows");
+    expect(is_chosen(rows_of(1)) && is_chosen(rows_of(32)) && !is_chosen(rows_of(257)),
+           "scales of rows: more of them are converted in the main loop");
+    const auto with_global_rows = [&](int64_t m) {
+      Problem problem = rows_of(m);
+      problem.global_scale_stride = 1;
+      return problem;
+    };
+    expect(is_chosen(with_global_rows(384)) && !is_chosen(with_global_rows(385)),
+           "and a global scale for each row, which those kernels do not take");
     expect(is_chosen(blocks_of(1)) && is_chosen(blocks_of(8192)), "scales of blocks have no other kernel");
     Problem one_a_row = rows_of(16), other_weight = rows_of(16), other_a = rows_of(16), moved = rows_of(16);
     one_a_row.global_scale_stride = 1;

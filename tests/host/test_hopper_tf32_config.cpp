@@ -74,7 +74,7 @@ void test_copies() {
 void test_choice() {
   const auto chosen = [](int64_t m, int64_t n, int64_t k) { return choose_tf32(product(m, n, k, true, true), kH200); };
   expect(chosen(4096, 4096, 4096) >= 0, "large products go by wgmma");
-  expect(chosen(16, 16, 16) < 0, "small ones by the portable kernels");
+  expect(chosen(100, 64, 16384) < 0, "few tiles with a long k by the portable kernels, which slice it");
   for (const int64_t m : {64, 1000, 5000})
     for (const bool a_along_k : {true, false}) {
       const Problem problem = product(m, 4096, 2048, a_along_k, !a_along_k);

@@ -2,7 +2,9 @@
 #include "cuda/sm90/heuristics/select.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "expect.h"
@@ -70,10 +72,156 @@ void test_all_that_counts_is_told_apart() {
   expect(ChoiceKey(elsewhere, kH200) == ChoiceKey(plain, kH200), "another tensor has not");
 }
 
+// ---- a walk from problem to problem, of which each differs from the one before in a single thing: what a key lacks
+// shows as the choice of another problem ----
+
+class Walk {
+ public:
+  explicit Walk(bool is_scaled) : is_scaled_(is_scaled) {
+    problem.m = 64, problem.n = 256, problem.k = 1024;
+    kind(), matrices(), scales();
+  }
+
+  void step() {
+    Problem& p = problem;
+    switch (draw_() % (is_scaled_ ? 16 : 12)) {
+      case 0:
+        return p.m = any({1, 16, 64, 100, 200, 300, 4096}), matrices();
+      case 1:
+        return p.n = any({1, 8, 100, 256, 4096}), matrices();
+      case 2:
+        return p.k = any({0, 64, 1024, 4096}), matrices(), scales();
+      case 3:
+        return p.batch = is_scaled_ ? 1 : any({1, 2, 9}), matrices();
+      case 4:
+        return kind(), matrices(), scales();
+      case 5:
+        return matrices();
+      case 6:
+        return p.out.data = at(any({0, 2, 4, 8})), void();
+      case 7:
+        return p.out.stride_m = p.n + any({0, 1, 2, 4, 8}), void();
+      case 8:
+        p.out_dtype = any({DType::kFloat16, DType::kBFloat16, DType::kFloat32});
+        return;
+      case 9:
+        p.epilogue.activation = any({Activation::kNone, Activation::kRelu, Activation::kGelu});
+        return;
+      case 10:
+        p.fast_accum = !p.fast_accum;
+        return;
+      case 11:
+        p.allow_tf32 = !is_scaled_ && !p.allow_tf32;
+        return;
+      case 12:
+        return scales();
+      case 13:
+        p.global_scale_stride = any({0, 1});
+        return;
+      case 14:
+        p.prepared_b.data = p.is_block_scaled() ? at(any({0, 1}) * 256) : nullptr;
+        return;
+      default:
+        p.prepared_b = {nullptr, any({PreparedForm::kInt8, PreparedForm::kBFloat16})};
+    }
+  }
+
+  Problem problem;
+
+ private:
+  template <typename T>
+  T any(std::initializer_list<T> values) {
+    return values.begin()[draw_() % values.size()];
+  }
+  static void* at(int offset) { return reinterpret_cast<void*>(4096 + static_cast<uintptr_t>(offset)); }
+
+  void kind() {
+    constexpr DType kE4M3 = DType::kFloat8E4M3, kE2M1 = DType::kFloat4E2M1, kBF16 = DType::kBFloat16;
+    using Pair = std::pair<DType, DType>;
+    const auto [a, b] = is_scaled_ ? any<Pair>({{kE4M3, kE4M3},
+                                                {kE2M1, kE2M1},
+                                                {kE4M3, kE2M1},
+                                                {DType::kInt8, DType::kInt8},
+                                                {kBF16, kE2M1},
+                                                {kBF16, kE4M3},
+                                                {DType::kFloat16, kE2M1},
+                                                {kBF16, DType::kInt8}})
+                                   : any<Pair>({{kBF16, kBF16},
+                                                {DType::kFloat16, DType::kFloat16},
+                                                {kE4M3, kE4M3},
+                                                {kE4M3, DType::kFloat8E5M2},
+                                                {DType::kFloat32, DType::kFloat32}});
+    problem.a.dtype = a, problem.b.dtype = b;
+    problem.prepared_b = {};
+  }
+
+  void matrices() {
+    const auto matrix = [&](Operand& operand, int64_t mn) {
+      const int64_t columns = problem.k / elements_per_byte(operand.dtype);
+      const int64_t pitch = columns + any({0, 0, 8, 16, 1});
+      const bool is_transposed = !is_scaled_ && draw_() % 3 == 0;
+      static_cast<Matrix&>(operand) = {at(any({0, 0, 16, 64, 1})), is_transposed ? 1 : pitch, is_transposed ? mn : 1,
+                                       any({int64_t{0}, mn * pitch})};
+      if (problem.batch == 1) operand.stride_batch = 0;
+    };
+    matrix(problem.a, problem.m);
+    matrix(problem.b, problem.n);
+    problem.out = {at(0), problem.n, 1, problem.m * problem.n};
+  }
+
+  void scales() {
+    problem.a.scale = problem.b.scale = {};
+    if (!is_scaled_) return;
+    const bool is_weight_only = info(problem.a.dtype).bytes == 2;
+    const bool is_fp4 = problem.b.dtype == DType::kFloat4E2M1;
+    const ScaleType type = problem.b.dtype == DType::kInt8                   ? ScaleType::kFloat32
+                           : is_fp4 && problem.a.dtype != DType::kFloat8E4M3 ? any({ScaleType::kE8M0, ScaleType::kE4M3})
+                           : is_fp4                                          ? ScaleType::kE8M0
+                                    : any({ScaleType::kE8M0, ScaleType::kFloat32});
+    const int64_t columns = problem.k / vec_of(type);
+    const auto scale = [&](bool is_b) -> Scale {
+      const ScaleStrides strides =
+          type != ScaleType::kFloat32
+              ? any({packed_scales(columns), packed_scales(columns + 8), flat_scales(columns, 1)})
+              : any({flat_scales(0, 0), flat_scales(1, 0), flat_scales(columns, 1),
+                     is_b ? row_block_scales(columns, 1) : flat_scales(1, 0)});
+      return {at(any({0, 16, 4})), type, vec_of(type), strides};
+    };
+    if (!is_weight_only) problem.a.scale = scale(false);
+    problem.b.scale = scale(true);
+    if (!problem.is_block_scaled()) problem.prepared_b = {};
+  }
+
+  std::mt19937 draw_{0};
+  bool is_scaled_;
+};
+
+void test_walks() {
+  constexpr Gpu kGpus[] = {kH200, {90, 114, 227 * 1024}};
+  int chosen = 0;
+  for (const bool is_scaled : {false, true}) {
+    Walk walk(is_scaled);
+    for (int i = 0; i < 40000; ++i) {
+      walk.step();
+      const Problem& p = walk.problem;
+      const Gpu& gpu = kGpus[i / 100 % 2];
+      const bool is_float32 = p.a.dtype == DType::kFloat32, is_fp8 = is_float8(p.a.dtype);
+      const auto [once, anew] = is_scaled    ? std::pair(choose_block_scaled_once, &choose_block_scaled)
+                                : is_float32 ? std::pair(choose_bf16x6_once, &choose_bf16x6)
+                                : is_fp8     ? std::pair(choose_fp8_once, &choose_fp8)
+                                             : std::pair(choose_dense_once, &choose_dense);
+      expect(once(p, gpu) == anew(p, gpu), "what is remembered of a walk is what is chosen");
+      chosen += anew(p, gpu) >= 0;
+    }
+  }
+  expect(chosen > 10000, "enough of the problems are Hopper's");
+}
+
 }  // namespace
 
 int main() {
   test_remembered_as_chosen();
+  test_walks();
   test_all_that_counts_is_told_apart();
   return report("recent choices");
 }

@@ -262,8 +262,8 @@ const char* probe_load_box(const void* data, const uint64_t* sizes, const uint64
   }
   Box params{{}, {at[0], at[1], at[2], at[3]}, bytes, expected, out};
   try {
-    params.map =
-        encode_tensor_map(data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, static_cast<CUtensorMapSwizzle>(swizzle));
+    encode_tensor_map(data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, static_cast<CUtensorMapSwizzle>(swizzle),
+                      params.map);
   } catch (const std::exception& error) {
     text = error.what();
     return text.c_str();
@@ -275,7 +275,8 @@ const char* probe_load_box(const void* data, const uint64_t* sizes, const uint64
 const char* probe_store_box(void* data, int rows, int columns, int fences, int waits, int plain) {
   const TensorBox tensor{
       3, {static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), 1}, {0, 64, 1024}, {64, 16, 1}};
-  const CUtensorMap map = encode_tensor_map(data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, CU_TENSOR_MAP_SWIZZLE_NONE);
+  CUtensorMap map;
+  encode_tensor_map(data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, CU_TENSOR_MAP_SWIZZLE_NONE, map);
   return run(store_box, StoreBox{map, fences != 0, waits != 0, plain != 0}, config_of(32, 1024));
 }
 

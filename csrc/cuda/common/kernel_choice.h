@@ -1,11 +1,15 @@
 // From a problem to one kernel: what the choice needs to know of a GPU, how operands and output lie in memory, the
-// cheapest config of a table, the template argument that a value at run time stands for; and what of the problem the
-// kernel knows. Any C++ compiler takes it.
+// cheapest config of a table, the choices that are remembered, the template argument that a value at run time stands
+// for; and what of the problem the kernel knows. Any C++ compiler takes it.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "core/problem.h"
 
@@ -17,6 +21,7 @@ struct Gpu {
   int sm_count;
   int shared_bytes_per_block;  // at most shared_limit(capability)
   int image = capability;      // what its image of the portable kernels was compiled for: less, where that is PTX
+  int device = -1;             // its number; negative where only the choice is asked
 };
 
 // The most shared memory that one CTA may have on a GPU of this capability. Kernels that need more are left empty in
@@ -50,11 +55,11 @@ enum class Major : int8_t {
 
 // Whether every output element whose column is a multiple of `columns` is aligned for a store of that many elements.
 inline bool takes_vector_stores(const Problem& problem, int columns = 4) {
-  const int64_t bytes = columns * info(problem.out_dtype).bytes;
+  const Output& out = problem.out;
   const int64_t element = info(problem.out_dtype).bytes;
-  return (problem.out.stride_n == 1 || problem.n <= 1) && problem.out.stride_m * element % bytes == 0 &&
-         (problem.batch <= 1 || problem.out.stride_batch * element % bytes == 0) &&
-         static_cast<int64_t>(reinterpret_cast<uintptr_t>(problem.out.data)) % bytes == 0;
+  const int64_t steps = (out.stride_m | (problem.batch > 1 ? out.stride_batch : 0)) * element;
+  const int64_t places = steps | static_cast<int64_t>(reinterpret_cast<uintptr_t>(out.data));
+  return (out.stride_n == 1 || problem.n <= 1) && (places & (columns * element - 1)) == 0;  // a power of two, less one
 }
 
 // Why kernels cannot run a problem of whose operands they can read these; null where that is both.
@@ -124,6 +129,65 @@ int cheapest_config(const Config (&configs)[kCount], const Runs& runs, const Ns&
       configs, [&](const Config& each) { return each.measured && runs(each); }, ns);
   return best >= 0 ? best : cheapest(configs, runs, ns);
 }
+
+// ---- choices that were made lately: a product that comes again, as a model's layers do, is not chosen again. A choice
+// takes some tenths of a microsecond, with scales more, which every eager call would pay ----
+
+// All that a choice looks at, in so many words; all of them 0 where there is none yet.
+template <size_t kCount>
+struct KeyWords {
+  std::array<int64_t, kCount> words{};
+
+  bool operator==(const KeyWords&) const = default;
+
+  // The uppermost bits of a sum, which every bit of every word reaches.
+  size_t hash(int bits) const {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < kCount; ++i) sum += static_cast<uint64_t>(words[i]) * kFactors[i];
+    return sum >> (64 - bits);
+  }
+
+  // Numbers below 1024, up to six of them.
+  static int64_t packed(std::initializer_list<int> numbers) {
+    uint64_t word = 0;
+    for (const int number : numbers) word = word << 10 | static_cast<uint64_t>(number);
+    return static_cast<int64_t>(word);
+  }
+
+ private:
+  // Each word has one of its own, so that no product waits for another one.
+  static constexpr std::array<uint64_t, kCount> kFactors = [] {
+    std::array<uint64_t, kCount> factors{};
+    uint64_t power = 1;
+    for (uint64_t& factor : factors) factor = power *= 0x9E3779B97F4A7C15u;
+    return factors;
+  }();
+};
+
+// What `kChoose` says. Each thread remembers its own choices: nothing is shared, nothing waits. Of problems with the
+// same hash the last four are remembered.
+template <typename Key, auto kChoose>
+int choose_once(const Problem& problem, const Gpu& gpu) {
+  struct Choice {
+    Key key;
+    int config;
+  };
+  struct Place {
+    std::array<Choice, 4> choices;
+    unsigned count = 0;  // of all that were ever here
+  };
+  constexpr int kHashBits = 8;
+  static thread_local std::vector<Place> recent(size_t{1} << kHashBits);
+  const Key key(problem, gpu);
+  Place& place = recent[key.hash(kHashBits)];
+  for (const Choice& choice : place.choices)
+    if (choice.key == key) return choice.config;
+  Choice& oldest = place.choices[place.count++ % place.choices.size()];
+  oldest = {key, kChoose(problem, gpu)};
+  return oldest.config;
+}
+
+// ---- from values to template arguments ----
 
 // Calls `use` with `value` as a std::integral_constant; false, and no call, where `value` is none of kValues.
 template <auto... kValues, typename Use>

@@ -39,8 +39,8 @@ class FastDivisor {
  public:
   FastDivisor() = default;
 
-  constexpr explicit FastDivisor(int divisor) : divisor_(divisor) {
-    while ((int64_t{1} << shift_) < divisor) ++shift_;
+  constexpr explicit FastDivisor(int divisor)
+      : divisor_(divisor), shift_(std::bit_width(static_cast<unsigned>(divisor - 1))) {
     const uint64_t excess = (uint64_t{1} << shift_) - static_cast<uint64_t>(divisor);
     multiplier_ = static_cast<uint32_t>((excess << 32) / static_cast<uint64_t>(divisor) + 1);
   }

@@ -6,6 +6,7 @@
 #include <torch/csrc/stable/accelerator.h>
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -18,10 +19,16 @@ namespace tileon {
 
 // Asked for once a device: the queries cost more than a launch.
 inline const Gpu& gpu_of(const char* op, int device) {
-  static std::array<Gpu, kMaxDevices> gpus;
-  static std::array<std::once_flag, kMaxDevices> asked;
+  static std::array<Gpu, kMaxDevices> gpus{};
+  static std::array<std::atomic<bool>, kMaxDevices> known{};
+  static std::mutex asking;
   if (device < 0 || device >= kMaxDevices) fail(op, ": device index ", device, " is beyond what this library counts");
-  std::call_once(asked[device], [device] { gpus[device] = ask_gpu(device, sm80::kKernelOfImage); });
+  if (known[device].load(std::memory_order_acquire)) return gpus[device];
+  const std::lock_guard lock(asking);
+  if (!known[device].load(std::memory_order_relaxed)) {
+    gpus[device] = ask_gpu(device, sm80::kKernelOfImage);
+    known[device].store(true, std::memory_order_release);
+  }
   return gpus[device];
 }
 

@@ -99,10 +99,11 @@ inline OperandFoldProblem fold(Operand& operand, int64_t rows, int64_t k, uint8_
   return made;
 }
 
-// Whether a kernel of Hopper's multiplies rows of codes and applies their float32 scales.
-inline bool has_row_scales_kernel(const Problem& problem, const Gpu& gpu) {
+// The kernel of Hopper's that multiplies rows of codes and applies their float32 scales; its number is negative where
+// there is none.
+inline BackendConfig row_scales_config(const Problem& problem, const Gpu& gpu) {
   const Backend& backend = sm90::kBlockScaledBackend;
-  return is_for(backend, gpu) && choice_of(backend, problem, gpu) >= 0;
+  return {&backend, is_for(backend, gpu) ? choice_of(backend, problem, gpu) : -1};
 }
 
 inline int64_t bytes_of(const std::optional<OperandFoldProblem>& made) {
@@ -149,7 +150,8 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
       steps.begin_of_b = bytes_of(steps.fold_a);
       steps.fold_b = fold(inner.b, problem.n, problem.k, memory + steps.begin_of_b);
       inner.fast_accum = false;  // the sums of 128 k are added in float32
-      if (has_row_scales_kernel(inner, gpu)) {
+      steps.config = row_scales_config(inner, gpu);
+      if (steps.config.number >= 0) {
         steps.backends = {kOwnScaledBackends};
       } else {
         finish_later(steps, problem, scale_of_rows(inner.a), scale_of_rows(inner.b));
@@ -177,7 +179,7 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
     inner.out.data = memory + steps.begin_of_sums;
     steps.finish.sums = static_cast<const float*>(inner.out.data);
   }
-  steps.config = steps.backends.choose(inner, gpu);
+  if (steps.config.number < 0) steps.config = steps.backends.choose(inner, gpu);
   if (steps.config.backend != nullptr) steps.bytes = steps.begin_of_scratch + steps.config.scratch_bytes(inner, gpu);
   return steps;
 }

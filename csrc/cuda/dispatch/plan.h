@@ -77,11 +77,16 @@ inline std::optional<AlignedCopy> plan_copy_of_codes(const Operand& operand, int
 
 // ---- the plan ----
 
-// A way of computing a product: a config, the problem as that config reads it, and what has to be there first.
+// A way of computing a product: a config, the problem as that config reads it, and what has to be there first. Where
+// results are batch invariant, k is not sliced.
 struct Way {
   BackendConfig config;  // no backend where none is for the GPU
   Problem problem;
   std::optional<AlignedCopy> a, b;
+
+  Way(const BackendConfig& config_, const Problem& problem_) : config(config_), problem(problem_) {
+    if (is_batch_invariant.load(std::memory_order_relaxed)) problem.may_slice_k = false;
+  }
 
   // What it asks for besides the result is one buffer: a's copy, b's, the config's scratch, each from a multiple of 256
   // bytes on.
@@ -95,17 +100,9 @@ struct Way {
   }
 };
 
-// A way of which nothing is decided yet. Where results are batch invariant, k is not sliced.
-inline Way way_of(const Problem& problem) {
-  Way way{{}, problem, {}, {}};
-  if (is_batch_invariant.load(std::memory_order_relaxed)) way.problem.may_slice_k = false;
-  return way;
-}
-
 // By a config that was chosen already. The copies of codes do not depend on it.
 inline Way plan_of(const BackendConfig& config, const Problem& problem) {
-  Way way = way_of(problem);
-  way.config = config;
+  Way way(config, problem);
   if (problem.is_block_scaled()) {
     way.a = plan_copy_of_codes(problem.a, problem.m, problem);
     way.b = plan_copy_of_codes(problem.b, problem.n, problem);
@@ -125,10 +122,10 @@ inline void plan_copy(std::optional<AlignedCopy>& copy, Operand& operand, int64_
   operand = {copy->at(kNoMemoryYet), dtype, {}};
 }
 
-// Of a product without scales: what the first willing backend chooses, after copies where they pay. Copied is an
-// operand as it is, where the kernels cannot read it well; and both fp8 operands as float16, where the portable
-// kernels, the last backend, cannot read one of them well.
-inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
+// The way of a product without scales, where it has neither config nor copies yet: what the first willing backend
+// chooses, after copies where they pay. Copied is an operand as it is, where the kernels cannot read it well; and both
+// fp8 operands as float16, where the portable kernels, the last backend, cannot read one of them well.
+inline void plan_dense(const Backends& backends, Way& way, const Gpu& gpu) {
   Problem& problem = way.problem;
   std::optional<Problem> fixed;  // where results are batch invariant, the copies do not hang on the rows either
   if (is_batch_invariant.load(std::memory_order_relaxed)) fixed = with_fixed_rows(problem);
@@ -148,15 +145,21 @@ inline Way plan_dense(const Backends& backends, Way way, const Gpu& gpu) {
       if (of_b != WantedCopy::kNone) plan_copy(way.b, problem.b, problem.n, problem, problem.b.dtype, of_b);
     }
     way.config = {backend, choice_of(*backend, problem, gpu)};
-    if (way.config.number >= 0) return way;
+    if (way.config.number >= 0) return;
   }
-  return {{}, problem, {}, {}};
+  way.config = {};
+}
+
+inline Way plan_of_dense(const Backends& backends, const Problem& problem, const Gpu& gpu) {
+  Way way({}, problem);
+  plan_dense(backends, way, gpu);
+  return way;
 }
 
 // The way that is expected to be fastest.
 inline Way plan(const Backends& backends, const Problem& problem, const Gpu& gpu) {
   if (problem.is_scaled()) return plan_of(backends.choose(problem, gpu), problem);
-  return plan_dense(backends, way_of(problem), gpu);
+  return plan_of_dense(backends, problem, gpu);
 }
 
 }  // namespace tileon

@@ -154,10 +154,9 @@ bool may_be_tuned() {
 
 // ---- the config ----
 
-Way or_fail(const char* op, Way way, const Gpu& gpu) {
+void check_way(const char* op, const Way& way, const Gpu& gpu) {
   if (way.config.backend == nullptr)
     fail(op, ": needs a GPU of compute capability 8.0 or newer, got ", gpu.capability / 10, ".", gpu.capability % 10);
-  return way;
 }
 
 // Config `index` of the table, which must be able to run the problem.
@@ -182,7 +181,7 @@ Way way_to_run(const Problem& problem, const ProductArguments& arguments, int64_
     if (const auto measured = name == nullptr ? std::nullopt : backends_of(problem).candidate(name, problem, gpu))
       return plan_of(*measured, problem);
   }
-  return or_fail(arguments.op, plan(backends_of(problem), problem, gpu), gpu);
+  return plan(backends_of(problem), problem, gpu);
 }
 
 // ---- the run ----
@@ -192,7 +191,7 @@ struct Cuda : CudaDevice {
 
   // Runs config `index` of the table or, where `index` is negative, the library's choice; where the choice's memory
   // does not fit, a config that needs less.
-  static void run(const Problem& problem, const ProductArguments& arguments, const Tensor&, const Tensor*,
+  static void run(const Problem& problem, const ProductArguments& arguments, AtenTensorHandle, AtenTensorHandle,
                   int64_t index) {
     if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
     const char* op = arguments.op;
@@ -201,8 +200,9 @@ struct Cuda : CudaDevice {
     const Gpu& gpu = gpu_of(op, device);
     const cudaStream_t stream = current_stream(op, device);
     Way way = way_to_run(problem, arguments, index, device, gpu, stream);
+    check_way(op, way, gpu);
     // The way's copies and scratch. Torch's allocator keeps the memory alive for the kernels, in stream order.
-    std::optional<Tensor> memory;
+    OwnedTensor memory;
     const auto is_granted = [&] {
       const int64_t bytes = way.bytes(gpu);
       if (bytes > 0) memory = try_allocate(arguments.a, {1, {bytes}}, ScalarType::Byte);
@@ -211,10 +211,11 @@ struct Cuda : CudaDevice {
     bool short_of_memory = false;
     if (!is_granted()) {
       short_of_memory = index < 0;
-      if (short_of_memory) way = or_fail(op, plan_without_memory(backends_of(problem), problem, gpu), gpu);
+      if (short_of_memory) way = plan_without_memory(backends_of(problem), problem, gpu);
+      check_way(op, way, gpu);
       if (!short_of_memory || !is_granted()) fail_to_allocate(op, arguments.a, {1, {way.bytes(gpu)}}, ScalarType::Byte);
     }
-    uint8_t* begin = memory ? static_cast<uint8_t*>(memory->mutable_data_ptr()) : nullptr;
+    uint8_t* begin = memory ? static_cast<uint8_t*>(writable_data(memory.get())) : nullptr;
     if (way.a || way.b) copy_operands(way, problem, arguments, begin, stream);
     run_config(backends_of(way.problem), way.config, way.problem, gpu, begin + way.begin_of_scratch(), stream);
     record_kernel(way.config.name(), {way.a.has_value(), way.b.has_value(), short_of_memory});
@@ -251,7 +252,8 @@ std::string explain(const Tensor& a, const Tensor& b, int64_t capability, int64_
   const Problem problem = check_matmul(matmul_arguments(a, b, kNoTensor, none, 0, std::nullopt, false, false));
   const Gpu gpu{static_cast<int>(capability), static_cast<int>(sm_count), shared_limit(static_cast<int>(capability)),
                 static_cast<int>(capability)};
-  const Way way = or_fail("_explain_matmul", plan(backends_of(problem), problem, gpu), gpu);
+  const Way way = plan(backends_of(problem), problem, gpu);
+  check_way("_explain_matmul", way, gpu);
   std::string text =
       std::string("chosen ") + way.config.name() + (way.a ? " (a copied)" : "") + (way.b ? " (b copied)" : "") + "\n";
   for (const Backend* backend : backends_of(problem).all)

@@ -61,7 +61,7 @@ inline Gpu ask_gpu(int device, void (*kernel)()) {
     image = attributes.ptxVersion;  // of native code too
   }
   return {capability, attribute(cudaDevAttrMultiProcessorCount), std::min(shared_bytes, shared_limit(capability)),
-          image};
+          image, device};
 }
 
 // ---- launches ----
@@ -79,19 +79,24 @@ struct LaunchConfig {
   bool may_overlap = false;  // the kernel waits by itself for the one before it in the stream, which may still run
 };
 
-// Lets `kernel` have `bytes` of dynamic shared memory on the current device. `done`, the kernel's own word, has a bit
-// for each device where that was asked already.
-inline void allow_shared_memory(const void* kernel, int bytes, std::atomic<uint64_t>& done) {
-  constexpr int without_asking = 48 * 1024;
+// Lets `kernel` have `bytes` of dynamic shared memory on `device`, the current one. `done`, the kernel's own word, has
+// a bit for each device where that was asked already.
+inline void allow_shared_memory(const void* kernel, int bytes, int device, std::atomic<uint64_t>& done) {
   constexpr int max_devices = 64;
-  if (bytes <= without_asking) return;
-  int device = 0;
-  check_cuda(cudaGetDevice(&device), "asking for the current device");
-  const uint64_t bit = device < max_devices ? uint64_t{1} << device : 0;
+  const uint64_t bit = device >= 0 && device < max_devices ? uint64_t{1} << device : 0;
   if (done.load(std::memory_order_relaxed) & bit) return;
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
              "asking for shared memory");
   done.fetch_or(bit, std::memory_order_relaxed);
+}
+
+// The same where the device's number is not known, which costs a call of CUDA's.
+inline void allow_shared_memory(const void* kernel, int bytes, std::atomic<uint64_t>& done) {
+  constexpr int without_asking = 48 * 1024;
+  if (bytes <= without_asking) return;
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  allow_shared_memory(kernel, bytes, device, done);
 }
 
 // As cudaLaunchKernelEx, which only nvcc knows.

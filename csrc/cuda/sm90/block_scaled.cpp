@@ -58,7 +58,7 @@ struct Run {
     auto& kernel = problem.out_dtype == DType::kBFloat16
                        ? kernel_of<BlockScaledKernels<kOperands, DType::kBFloat16>>(config)
                        : kernel_of<BlockScaledKernels<kOperands, DType::kFloat16>>(config);
-    launch(kernel, plan.grid(), kBlockScaledConfigs[config].tile.threads(), shared_bytes, params, stream);
+    launch(kernel, gpu, plan.grid(), kBlockScaledConfigs[config].tile.threads(), shared_bytes, params, stream);
   }
 
   // Returns the device flag that says where bfloat16 lost something.
@@ -129,9 +129,9 @@ void run_small_m(int config, const Problem& problem, const Gpu& gpu, cudaStream_
   const SmallMFormat format = format_of(problem);
   const int tile_m = kBlockScaledConfigs[config].tile.tile_m;
   SmallMParams params;
-  params.map_a = map_codes(problem.a, problem.m, problem, format.box_bytes_a(), tile_m,
-                           format.is_weight_only() ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE);
-  params.map_b = map_codes(problem.b, problem.n, problem, kSmallMLineBytes, kSmallMTileN, CU_TENSOR_MAP_SWIZZLE_128B);
+  map_codes(problem.a, problem.m, problem, format.box_bytes_a(), tile_m,
+            format.is_weight_only() ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE, params.map_a);
+  map_codes(problem.b, problem.n, problem, kSmallMLineBytes, kSmallMTileN, CU_TENSOR_MAP_SWIZZLE_128B, params.map_b);
   params.tiles_n = ceil_divide(problem.n, kSmallMTileN);
   params.blocks = ceil_divide(problem.k, format.stage_k());
   params.splits = small_m_splits(problem, tile_m, gpu);
@@ -145,8 +145,8 @@ void run_small_m(int config, const Problem& problem, const Gpu& gpu, cudaStream_
   params.problem = scaled_kernel_problem(problem);
   params.global_scale_stride = problem.global_scale_stride;
   const auto tiles = static_cast<unsigned>(ceil_divide(problem.m, tile_m) * params.tiles_n);
-  launch(small_m_kernel(config, format), dim3(tiles, static_cast<unsigned>(params.splits)), small_m_threads(tile_m),
-         small_m_shared_bytes(format, tile_m, params.stages), params, stream);
+  launch(small_m_kernel(config, format), gpu, dim3(tiles, static_cast<unsigned>(params.splits)),
+         small_m_threads(tile_m), small_m_shared_bytes(format, tile_m, params.stages), params, stream);
 }
 
 // ---- codes with float32 scales, which are multiplied as they are ----
@@ -180,8 +180,8 @@ void run_scaled_codes(int config, const Problem& problem, const Gpu& gpu, cudaSt
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   const LaunchPlan plan = plan_launch(chosen.operands, chosen.tile, 1, problem, gpu);
   const FactorParams params{plan.params, factors_of(problem.a), factors_of(problem.b), problem.global_scale};
-  launch(scaled_codes_kernel(config, problem.out_dtype), plan.grid(), chosen.tile.threads(), plan.shared_bytes, params,
-         stream);
+  launch(scaled_codes_kernel(config, problem.out_dtype), gpu, plan.grid(), chosen.tile.threads(), plan.shared_bytes,
+         params, stream);
 }
 
 // ---- a weight that is decoded in the main loop ----
@@ -194,7 +194,7 @@ void run_fp4_weight(int config, const Problem& problem, const Gpu& gpu, cudaStre
                             static_cast<int>(problem.k / scale.vec), problem.global_scale};
   auto& kernel = scale.type == ScaleType::kE8M0 ? kernel_of<WeightKernels<ScaleType::kE8M0>>(config)
                                                 : kernel_of<WeightKernels<ScaleType::kE4M3>>(config);
-  launch(kernel, plan.grid(), chosen.tile.threads(), plan.shared_bytes, params, stream);
+  launch(kernel, gpu, plan.grid(), chosen.tile.threads(), plan.shared_bytes, params, stream);
 }
 
 KernelHandle<FactorParams>& weight_codes_kernel(int config, DType a, DType b) {
@@ -209,7 +209,7 @@ void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, cudaSt
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   const LaunchPlan plan = plan_launch(chosen.operands, chosen.tile, 1, problem, gpu);
   const FactorParams params{plan.params, {}, factors_of(problem.b), problem.global_scale};
-  launch(weight_codes_kernel(config, problem.a.dtype, problem.b.dtype), plan.grid(), chosen.tile.threads(),
+  launch(weight_codes_kernel(config, problem.a.dtype, problem.b.dtype), gpu, plan.grid(), chosen.tile.threads(),
          plan.shared_bytes, params, stream);
 }
 
@@ -224,6 +224,7 @@ const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
 bool may_choose(int config, const Problem& problem) {
   return problem.k > 0 && (kBlockScaledConfigs[config].operands != Operands::kE5M2 || may_be_float8(problem));
 }
+int choose_config(const Problem& problem, const Gpu& gpu) { return choose_block_scaled_once(problem, gpu); }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu&) {
   const Operands operands = kBlockScaledConfigs[config].operands;
   return operands == Operands::kCodes || is_decoded_weight(operands) || has_float32_scales(operands)
@@ -269,9 +270,8 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
 
 }  // namespace
 
-const Backend kBlockScaledBackend{90,      90,         config_count,        config_name, config_fields,
-                                  why_not, may_choose, choose_block_scaled, nullptr,     scratch_bytes,
-                                  run};
+const Backend kBlockScaledBackend{
+    90, 90, config_count, config_name, config_fields, why_not, may_choose, choose_config, nullptr, scratch_bytes, run};
 
 void prepare_weight(const Problem& problem, const PreparedWeight& weight, void* scratch, cudaStream_t stream) {
   auto* bytes = static_cast<uint8_t*>(weight.data);

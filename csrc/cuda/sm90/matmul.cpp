@@ -32,9 +32,10 @@ bool may_choose(int config, const Problem& problem) {
 }
 int choose_config(const Problem& problem, const Gpu& gpu) {
   const auto behind = [](int begin, int config) { return config < 0 ? config : begin + config; };
-  if (is_tf32(problem)) return behind(kTf32Begin, choose_tf32(problem, gpu));
-  if (problem.a.dtype == DType::kFloat32) return behind(kBf16x6Begin, choose_bf16x6(problem, gpu));
-  if (is_float8(problem.a.dtype)) return behind(kFp8Begin, choose_fp8(problem, gpu));
+  if (problem.a.dtype == DType::kFloat32)
+    return problem.allow_tf32 ? behind(kTf32Begin, choose_tf32_once(problem, gpu))
+                              : behind(kBf16x6Begin, choose_bf16x6_once(problem, gpu));
+  if (is_float8(problem.a.dtype)) return behind(kFp8Begin, choose_fp8_once(problem, gpu));
   return choose_dense_once(problem, gpu);
 }
 
@@ -42,7 +43,7 @@ int choose_config(const Problem& problem, const Gpu& gpu) {
 WantedCopy wants_copy(Side side, const Problem& problem) {
   const DType dtype = problem.a.dtype;
   const bool is_a = side == Side::kA;
-  if (is_tf32(problem)) {
+  if (dtype == DType::kFloat32 && problem.allow_tf32) {
     const Tf32Copies copies = tf32_copies(problem);
     return (is_a ? copies.a : copies.b) ? WantedCopy::kAlongK : WantedCopy::kNone;
   }
@@ -93,7 +94,7 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
     return plan_launch(chosen.operands, chosen.tile, chosen.splits, as_read, gpu);
   };
   const auto launch_as = [&](const LaunchPlan& planned, Handle& kernel) {
-    launch(kernel, planned.grid(), chosen.tile.threads(), planned.shared_bytes, planned.params, stream);
+    launch(kernel, gpu, planned.grid(), chosen.tile.threads(), planned.shared_bytes, planned.params, stream);
   };
   if (config >= kTf32Begin) {
     const LaunchPlan planned = plan(problem);

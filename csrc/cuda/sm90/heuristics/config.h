@@ -186,10 +186,13 @@ constexpr int pipeline_stages(const TileConfig& tile, Major major_a, Major major
 constexpr int staging_pitch(const TileConfig& tile) { return tile.tile_n + (tile.swapped() ? 4 : 8); }
 constexpr int staging_bytes(const TileConfig& tile) { return tile.tile_m * staging_pitch(tile) * 4; }
 
-constexpr int shared_bytes(const TileConfig& tile, Major major_a, Major major_b, int stages) {
+constexpr int shared_bytes(const TileConfig& tile, int store_buffers, Major major_a, Major major_b, int stages) {
   const int pipeline = stages * stage_bytes(tile, major_a, major_b);
   const int staging = persistent(tile) ? 0 : staging_bytes(tile);
-  return pipeline_begin(tile) + (pipeline > staging ? pipeline : staging);
+  return pipeline_begin(tile, store_buffers) + (pipeline > staging ? pipeline : staging);
+}
+constexpr int shared_bytes(const TileConfig& tile, Major major_a, Major major_b, int stages) {
+  return shared_bytes(tile, store_buffers(tile), major_a, major_b, stages);
 }
 
 inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {

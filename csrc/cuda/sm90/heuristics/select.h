@@ -2,12 +2,8 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <unordered_map>
 #include <vector>
 
 #include "cuda/common/kernel_choice.h"
@@ -159,12 +155,6 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
 
 // ---- the choice ----
 
-// Whether the sums are finished by one of the formulas that every kernel applies while it stores them
-// (epilogue/ops.cuh).
-inline bool is_cheap_epilogue(const Problem& problem) {
-  return problem.pre_activation == nullptr && is_cheap(problem.epilogue);
-}
-
 // Kernels that send the sums through shared memory for any formula but the cheap ones take up to twice as long then.
 inline bool may_choose(const KernelConfig& config, bool cheap) {
   return cheap || has_activated_store(config.tile) || !persistent(config.tile);
@@ -200,19 +190,6 @@ inline int choose_dense(const Problem& problem, const Gpu& gpu) {
       kDenseConfigs, [&](const KernelConfig& config) { return may_choose(config, cheap); },
       [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
   return narrow_pays(problem, gpu, costs.ns[best]) ? -1 : best;
-}
-
-// Nanoseconds that a consumer takes for an element of a tile of fp8 whose sums go through shared memory: for any
-// formula but the cheap ones, and where TMA cannot write the output. On an H200 a tile of 128 x 192, of two consumers,
-// took 12 to 17 us, one of 64 x 64 took 5, and the larger one took 5 of an output of one column. Tiles of three
-// consumers were not timed, and count as those of two.
-constexpr double kStagedNs = 1.25;
-
-inline double staged_store_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
-  if (is_cheap_epilogue(problem) && writes_by_tma(config.operands, problem)) return 0;
-  const TileConfig& tile = config.tile;
-  const double columns = 0.4 * tile.tile_n + 0.6 * std::min<double>(tile.tile_n, static_cast<double>(problem.n));
-  return kStagedNs * waves_of(config, problem, sm_count) * tile.tile_m * columns / std::min(tile.consumers, 2);
 }
 
 // As choose_dense.
@@ -318,19 +295,18 @@ constexpr int64_t kMaxFewRowsOfWeight = 256;
 // And of a weight of 8 bits under float32 scales up to so many, or at any number of rows where scales change along k:
 // the other kernel of those multiplies in float32, which takes two to three times as long.
 constexpr int64_t kMaxRowsOfCodes = 384;
-constexpr int64_t kMaxRowsOfCodesBesideConverted = 64;  // where the main loop can convert them
 
-// The weight as bfloat16, and the product of that, which finds a part of it in L2.
-inline double prepared_weight_ns(const Problem& problem, double dense_ns) {
-  return 0.8476 * dense_ns + static_cast<double>(problem.n) * static_cast<double>(problem.k) / 1733.0;
-}
+// Of those that the main loop can convert no kernel but that for few rows is asked up to so many.
+constexpr int64_t kFewRowsOfCodes = 32;
 
-inline double decoded_weight_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
-  const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
-  const double k = static_cast<double>(problem.k);
-  const double bytes = 2 * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
-  const double compute = waves_of(config, problem, sm_count) * (config.cost.per_tile + config.cost.per_k * k);
-  return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);
+// The cheaper of the kernels for few rows and of those that convert a weight's codes in the main loop.
+inline int choose_weight_codes(const Problem& problem, bool takes_few, const Gpu& gpu) {
+  const auto ns = [&](const KernelConfig& config) { return decoded_weight_ns(config, problem, gpu.sm_count); };
+  const int best = cheapest_config(
+      kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kWeightCodes; }, ns);
+  if (!takes_few || problem.m > kMaxFewRowsOfWeight) return best;
+  const bool is_few = problem.m <= kFewRowsOfCodes || small_m_codes_ns(problem, gpu) < ns(kBlockScaledConfigs[best]);
+  return is_few ? choose_small_m(problem) : best;
 }
 
 // The cheapest of the kernels that decode the weight and of those that multiply it as bfloat16.
@@ -340,15 +316,9 @@ inline int choose_weight_only(const Problem& problem, const Gpu& gpu) {
   if (why_not_fp4_weight(problem, gpu) != nullptr) {
     const bool has_float32_scales = problem.b.scale.type == ScaleType::kFloat32;
     const bool has_others = !has_float32_scales || is_constant_along_k(problem.b, problem.k);
-    const bool is_converted = why_not_weight_codes(problem, gpu) == nullptr;
-    const int64_t most = is_converted         ? kMaxRowsOfCodesBesideConverted
-                         : has_float32_scales ? kMaxRowsOfCodes
-                                              : kMaxSmallM;
+    if (why_not_weight_codes(problem, gpu) == nullptr) return choose_weight_codes(problem, takes_few, gpu);
+    const int64_t most = has_float32_scales ? kMaxRowsOfCodes : kMaxSmallM;
     if (takes_few && (problem.m <= most || !has_others)) return choose_small_m(problem);
-    if (is_converted)
-      return cheapest_config(
-          kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kWeightCodes; },
-          [&](const KernelConfig& config) { return decoded_weight_ns(config, problem, gpu.sm_count); });
     return prepares ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
   }
   const Problem prepared = prepared_problem(problem, nullptr, nullptr);
@@ -379,56 +349,48 @@ inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
   return why_not_prepared(operands, problem, gpu) == nullptr ? choose_prepared(operands, problem, gpu) : -1;
 }
 
-// ---- dense choices that were made lately: a product that comes again, as a model's layers do, is not chosen again. A
-// choice takes some tenths of a microsecond, which every eager call would pay ----
+// ---- what is remembered ----
 
-// All that choose_dense looks at.
-struct ChoiceKey {
-  std::array<int64_t, 12> words;
-
+// Of products without scales. No GPU has the capability 0: a key is never all zeros.
+struct ChoiceKey : KeyWords<12> {
+  ChoiceKey() = default;
   ChoiceKey(const Problem& problem, const Gpu& gpu) {
     const Operand &a = problem.a, &b = problem.b;
-    const int64_t memory =
-        packed({begin(a), begin(b), is_cheap_epilogue(problem), writes_by_tma(Operands::k16Bits, problem),
-                takes_vector_stores(problem, 2), takes_vector_stores(problem, 4)});
-    const int64_t kind = packed({static_cast<int>(a.dtype), static_cast<int>(b.dtype),
-                                 static_cast<int>(problem.out_dtype), gpu.capability, gpu.sm_count});
+    const bool by_tma = tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
+    const int64_t memory = packed({begin(a.data), begin(b.data), is_cheap_epilogue(problem), by_tma,
+                                   takes_vector_stores(problem, 2), takes_vector_stores(problem, 4)});
+    const int64_t kind =
+        packed({static_cast<int>(a.dtype), static_cast<int>(b.dtype), static_cast<int>(problem.out_dtype),
+                problem.fast_accum * 2 + problem.allow_tf32, gpu.capability, gpu.sm_count});
     words = {problem.m,      problem.n,   problem.k,  problem.batch,  a.stride_mn, a.stride_k,
              a.stride_batch, b.stride_mn, b.stride_k, b.stride_batch, memory,      kind};
   }
 
-  bool operator==(const ChoiceKey&) const = default;
+  static int begin(const void* data) { return static_cast<int>(reinterpret_cast<uintptr_t>(data) % kLineBytes); }
+};
 
-  struct Hash {
-    size_t operator()(const ChoiceKey& key) const {
-      uint64_t mixed = 0;
-      for (const int64_t word : key.words)
-        mixed = (std::rotl(mixed, 23) ^ static_cast<uint64_t>(word)) * 0x9E3779B97F4A7C15u;
-      return mixed >> 32;
-    }
-  };
-
- private:
-  static int begin(const Matrix& operand) {
-    return static_cast<int>(reinterpret_cast<uintptr_t>(operand.data) % kLineBytes);
-  }
-
-  static int64_t packed(std::initializer_list<int> numbers) {
-    uint64_t word = 0;
-    for (const int number : numbers) word = word << 10 | static_cast<uint64_t>(number);
-    return static_cast<int64_t>(word);
+// Of products with scales.
+struct ScaledChoiceKey : KeyWords<24> {
+  ScaledChoiceKey() = default;
+  ScaledChoiceKey(const Problem& problem, const Gpu& gpu) {
+    const Scale &a = problem.a.scale, &b = problem.b.scale;
+    const ScaleStrides &of_a = a.strides, &of_b = b.strides;
+    const PreparedWeight& weight = problem.prepared_b;
+    const int64_t memory = packed({ChoiceKey::begin(a.data), ChoiceKey::begin(b.data), a.vec, b.vec,
+                                   static_cast<int>(a.type), static_cast<int>(b.type)});
+    const int64_t others =
+        packed({weight.data != nullptr, static_cast<int>(weight.form), problem.global_scale_stride != 0});
+    const std::initializer_list<int64_t> scales = {of_a.row_block, of_a.col_block, of_a.row,       of_a.quarter,
+                                                   of_a.col,       memory,         of_b.row_block, of_b.col_block,
+                                                   of_b.row,       of_b.quarter,   of_b.col,       others};
+    std::ranges::copy(scales, std::ranges::copy(ChoiceKey(problem, gpu).words, words.begin()).out);
   }
 };
 
-// What choose_dense says. Each thread remembers its own choices: nothing is shared, nothing waits.
-inline int choose_dense_once(const Problem& problem, const Gpu& gpu) {
-  constexpr size_t kMax = 1024;  // then all are forgotten: sizes that never come again take no memory
-  static thread_local std::unordered_map<ChoiceKey, int, ChoiceKey::Hash> recent;
-  const ChoiceKey key(problem, gpu);
-  const auto found = recent.find(key);
-  if (found != recent.end()) return found->second;
-  if (recent.size() == kMax) recent.clear();
-  return recent[key] = choose_dense(problem, gpu);
-}
+inline constexpr auto choose_dense_once = &choose_once<ChoiceKey, choose_dense>;
+inline constexpr auto choose_fp8_once = &choose_once<ChoiceKey, choose_fp8>;
+inline constexpr auto choose_bf16x6_once = &choose_once<ChoiceKey, choose_bf16x6>;
+inline constexpr auto choose_tf32_once = &choose_once<ChoiceKey, choose_tf32>;
+inline constexpr auto choose_block_scaled_once = &choose_once<ScaledChoiceKey, choose_block_scaled>;
 
 }  // namespace tileon::sm90

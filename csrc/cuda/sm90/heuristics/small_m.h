@@ -165,31 +165,49 @@ inline int small_m_clusters(int ctas, int sm_count) {
   return std::max(kSmallMClusters[ctas - 1] * sm_count / kSmsOfClusters, 1);
 }
 
-// What a product takes by clusters of `splits` CTAs that share k, a stage each `per_stage` nanoseconds.
-inline double small_m_ns(const Problem& problem, int tile_m, int splits, const Gpu& gpu, double start,
-                         double per_stage) {
-  const int64_t tiles = (problem.m + tile_m - 1) / tile_m * ((problem.n + kSmallMTileN - 1) / kSmallMTileN);
-  const int64_t stages = (problem.k + format_of(problem).stage_k() - 1) / format_of(problem).stage_k();
-  const int64_t rounds = ceil_divide(tiles, small_m_clusters(splits, gpu.sm_count));
-  return static_cast<double>(rounds) * (start + static_cast<double>((stages + splits - 1) / splits) * per_stage);
+// Tiles of the output, and stages of k.
+struct SmallMWork {
+  int64_t tiles;
+  int stages;
+
+  SmallMWork(const Problem& problem, int tile_m)
+      : tiles(int64_t{ceil_divide(problem.m, tile_m)} * ceil_divide(problem.n, kSmallMTileN)),
+        stages(ceil_divide(problem.k, format_of(problem).stage_k())) {}
+};
+
+// What they take by clusters of `splits` CTAs that share k, a stage each `per_stage` nanoseconds.
+inline double small_m_ns(const SmallMWork& work, int splits, const Gpu& gpu, double start, double per_stage) {
+  const int rounds = ceil_divide(work.tiles, small_m_clusters(splits, gpu.sm_count));
+  return static_cast<double>(rounds) * (start + static_cast<double>((work.stages + splits - 1) / splits) * per_stage);
 }
 
-// How many CTAs share k so that the product takes least.
-inline int small_m_splits(const Problem& problem, int tile_m, const Gpu& gpu) {
-  const int64_t stages = (problem.k + format_of(problem).stage_k() - 1) / format_of(problem).stage_k();
+// How many CTAs share k so that they take least.
+inline int small_m_splits(const SmallMWork& work, int tile_m, const Gpu& gpu) {
   constexpr int splits[] = {1, 2, 3, 4, 5, 6, 7, 8};
   const int best = cheapest(
-      splits, [&](int count) { return count == 1 || count <= stages; },
+      splits, [&](int count) { return count == 1 || count <= work.stages; },
       [&](int count) {
-        return small_m_ns(problem, tile_m, count, gpu, kSmallMStart, small_m_per_stage(tile_m)) + small_m_share(count);
+        return small_m_ns(work, count, gpu, kSmallMStart, small_m_per_stage(tile_m)) + small_m_share(count);
       });
   return splits[best];
+}
+inline int small_m_splits(const Problem& problem, int tile_m, const Gpu& gpu) {
+  return small_m_splits(SmallMWork(problem, tile_m), tile_m, gpu);
 }
 
 // The nanoseconds of a bfloat16 a and a weight of fp4, fitted to 253 products on an H200.
 inline double small_m_weight_ns(const Problem& problem, int tile_m, const Gpu& gpu) {
-  const int splits = small_m_splits(problem, tile_m, gpu);
-  return small_m_ns(problem, tile_m, splits, gpu, 6626.0, 604.9 + 11.47 * tile_m) + (splits > 1 ? 2770.0 : 0.0);
+  const SmallMWork work(problem, tile_m);
+  const int splits = small_m_splits(work, tile_m, gpu);
+  return small_m_ns(work, splits, gpu, 6626.0, 604.9 + 11.47 * tile_m) + (splits > 1 ? 2770.0 : 0.0);
+}
+
+// And of 16 bits and codes of 8 bits with a float32 scale a row, by tiles of 64 rows, fitted to 140 products on an
+// H100.
+inline double small_m_codes_ns(const Problem& problem, const Gpu& gpu) {
+  const SmallMWork work(problem, 64);
+  const int splits = small_m_splits(work, 64, gpu);
+  return small_m_ns(work, splits, gpu, 5682.1, 1023.4) + (splits > 1 ? 1397.6 : 0.0);
 }
 
 // Up to so many rows, in two tiles, decoding b anew for each tile is faster than preparing it once.

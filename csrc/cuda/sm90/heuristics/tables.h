@@ -128,8 +128,8 @@ constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name
 }
 
 // Of 16 bits and a weight of so many bits, which is decoded in the main loop.
-constexpr KernelConfig decoded_weight(const char* name, int bits, int tile_m, const CostNumbers& cost) {
-  TileConfig tile{Family::kSwapAb, tile_m, 128, 64, 2, 16, tile_m == 256};
+constexpr KernelConfig decoded_weight(const char* name, int bits, int tile_m, int block_k, const CostNumbers& cost) {
+  TileConfig tile{Family::kSwapAb, tile_m, 128, block_k, 2, 16, tile_m == 256};
   tile.code_bits = bits;
   return {name, bits == 4 ? Operands::kFp4Weight : Operands::kWeightCodes, tile, 1, 1, cost};
 }
@@ -178,20 +178,20 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     with_block_factors("sm90_scaled_fp8_blocks_192x128x128", "sm90_fp8_192x128x128", {3599.9f, 1554.0f, 5.098f, 1943.7f}),
     with_block_factors("sm90_scaled_fp8_blocks_128x128x128", "sm90_fp8_128x128x128", {4669.8f, 964.3f, 3.796f, 2359.6f}),
     with_block_factors("sm90_scaled_fp8_blocks_64x128x128", "sm90_fp8_64x128x128", {4985.5f, 648.3f, 2.875f, 2517.6f}),
-    decoded_weight("sm90_weight_fp4_256x128x64", 4, 256, {2329.6f, 4411.5f, 10.827f, 763.9f}),
-    decoded_weight("sm90_weight_fp4_192x128x64", 4, 192, {4012.3f, 2550.8f, 9.506f, 845.1f}),
-    decoded_weight("sm90_weight_fp4_128x128x64", 4, 128, {5317.5f, 1360.5f, 8.033f, 948.0f}),
-    decoded_weight("sm90_weight_fp4_64x128x64", 4, 64, {5918.7f, 824.4f, 6.849f, 1025.5f}),
-    decoded_weight("sm90_weight_codes_256x128x64", 8, 256, {3000.0f, 4000.0f, 9.6f, 1500.0f}),
-    decoded_weight("sm90_weight_codes_240x128x64", 8, 240, {3200.0f, 3700.0f, 9.1f, 1500.0f}),
-    decoded_weight("sm90_weight_codes_224x128x64", 8, 224, {3400.0f, 3300.0f, 8.6f, 1500.0f}),
-    decoded_weight("sm90_weight_codes_208x128x64", 8, 208, {3600.0f, 3000.0f, 8.1f, 1500.0f}),
-    decoded_weight("sm90_weight_codes_192x128x64", 8, 192, {4000.0f, 2500.0f, 7.6f, 1500.0f}),
-    decoded_weight("sm90_weight_codes_176x128x64", 8, 176, {4200.0f, 2200.0f, 7.0f, 1500.0f}),
-    decoded_weight("sm90_weight_codes_160x128x64", 8, 160, {4500.0f, 1900.0f, 6.4f, 1500.0f}),
-    decoded_weight("sm90_weight_codes_128x128x64", 8, 128, {5000.0f, 1300.0f, 5.4f, 1500.0f}),
-    decoded_weight("sm90_weight_codes_96x128x64", 8, 96, {5200.0f, 1000.0f, 4.6f, 1500.0f}),
-    decoded_weight("sm90_weight_codes_64x128x64", 8, 64, {5500.0f, 800.0f, 4.0f, 1500.0f}),
+    decoded_weight("sm90_weight_fp4_256x128x64", 4, 256, 64, {2329.6f, 4411.5f, 10.827f, 763.9f}),
+    decoded_weight("sm90_weight_fp4_192x128x64", 4, 192, 64, {4012.3f, 2550.8f, 9.506f, 845.1f}),
+    decoded_weight("sm90_weight_fp4_128x128x64", 4, 128, 64, {5317.5f, 1360.5f, 8.033f, 948.0f}),
+    decoded_weight("sm90_weight_fp4_64x128x64", 4, 64, 64, {5918.7f, 824.4f, 6.849f, 1025.5f}),
+    decoded_weight("sm90_weight_codes_256x128x64", 8, 256, 64, {3772.8f, 4469.1f, 10.363f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_240x128x64", 8, 240, 64, {2926.1f, 4541.3f, 9.973f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_224x128x64", 8, 224, 64, {2500.4f, 1586.8f, 10.064f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_208x128x64", 8, 208, 64, {3625.0f, 2115.6f, 9.486f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_192x128x64", 8, 192, 64, {2509.9f, 3165.8f, 8.644f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_176x128x64", 8, 176, 64, {5179.8f, 1809.0f, 8.324f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_160x128x64", 8, 160, 64, {4714.7f, 1632.9f, 7.833f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_128x128x128", 8, 128, 128, {4337.8f, 1886.7f, 6.762f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_96x128x128", 8, 96, 128, {2500.0f, 3336.6f, 6.046f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_64x128x128", 8, 64, 128, {5938.0f, 1273.4f, 4.670f, 1812.9f}),
 };
 // clang-format on
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);

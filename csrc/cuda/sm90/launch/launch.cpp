@@ -39,12 +39,12 @@ void bind_context() {
 
 }  // namespace
 
-CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor,
-                              CUtensorMapSwizzle swizzle) {
+void encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor, CUtensorMapSwizzle swizzle,
+                       CUtensorMap& map) {
   static const Encode encode = find_encode();
-  constexpr uint32_t dense[5] = {1, 1, 1, 1, 1};
-  // The driver wants the map aligned to 64 bytes. g++ 12 aligns the place of a returned value less than the value's
-  // type asks, but not a variable's member, which is copied there.
+  static constexpr uint32_t dense[4] = {1, 1, 1, 1};
+  // The driver wants the map aligned to 64 bytes. `map` may be part of a returned value, whose place g++ 12 aligns less
+  // than the value's type asks; not so a variable's member, which is copied there.
   struct {
     CUtensorMap map;
   } encoded;
@@ -64,11 +64,11 @@ CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const 
   if (result != CUDA_SUCCESS)
     throw std::runtime_error("tileon: cuTensorMapEncodeTiled refused a tensor, CUresult " +
                              std::to_string(static_cast<int>(result)));
-  return encoded.map;
+  map = encoded.map;
 }
 
-CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& problem, int box_bytes, int box_rows,
-                      CUtensorMapSwizzle swizzle) {
+void map_codes(const Operand& operand, int64_t rows, const Problem& problem, int box_bytes, int box_rows,
+               CUtensorMapSwizzle swizzle, CUtensorMap& map) {
   const auto columns = static_cast<uint64_t>(problem.k / elements_per_byte(operand.dtype));
   const int bytes = info(operand.dtype).bytes;
   const auto type = bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8;  // or float16: alike
@@ -79,7 +79,7 @@ CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& probl
                          {std::max<uint64_t>(columns, 1), static_cast<uint64_t>(rows), 1, 1},
                          {0, columns == 0 ? kTmaAlignment : stride, kTmaAlignment, kTmaAlignment},
                          {static_cast<uint32_t>(box_bytes / bytes), static_cast<uint32_t>(box_rows), 1, 1}};
-  return encode_tensor_map(columns == 0 ? valid : operand.data, type, tensor, swizzle);
+  encode_tensor_map(columns == 0 ? valid : operand.data, type, tensor, swizzle, map);
 }
 
 namespace {
@@ -93,13 +93,13 @@ CUtensorMapDataType type_of(DType dtype) {
 }
 
 // Boxes of `panels`, as load_operand (mainloop/kernel.cuh) asks for them. Their bytes are added to `loaded_bytes`.
-CUtensorMap map_operand(const Operand& operand, const void* valid_address, const Problem& problem, int element_bytes,
-                        int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map,
-                        uint16_t& loaded_bytes) {
+void map_operand(const Operand& operand, const void* valid_address, const Problem& problem, int element_bytes,
+                 int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map,
+                 uint16_t& loaded_bytes, CUtensorMap& map) {
   const bool k_major = access.major == Major::kK;
   // Where k is 0 nothing is read: the producer stays outside the tensor, whatever it is.
   const uint64_t k = std::max<int64_t>(problem.k, 1);
-  const auto panel = static_cast<uint32_t>(kLineBytes / element_bytes);
+  const auto panel = static_cast<uint32_t>(tile.panel);
   const uint64_t inner = k_major ? k : static_cast<uint64_t>(mn);
   const uint64_t outer = k_major ? static_cast<uint64_t>(mn) : k;
   const auto line = static_cast<uint64_t>(access.line_bytes);
@@ -113,15 +113,13 @@ CUtensorMap map_operand(const Operand& operand, const void* valid_address, const
       tile.panels > 1 && tile.tiles_begin_at_panels && inner % panel == 0 && loaded.lines == tile.lines;
   operand_map.panels = static_cast<int8_t>(one_box ? 0 : loaded.panels);
   const auto lines = static_cast<uint32_t>(loaded.lines), panels = static_cast<uint32_t>(loaded.panels);
-  const TensorBox tensor =
-      one_box ? TensorBox{4,
-                          {panel, outer, inner / panel, matrices},
-                          {0, line, kLineBytes, matrix},
-                          {panel, lines, panels, 1}}
-              : TensorBox{4, {inner, outer, 1, matrices}, {0, line, line, matrix}, {panel, lines, 1, 1}};
+  const TensorBox tensor{4,
+                         {one_box ? panel : inner, outer, one_box ? inner / panel : 1, matrices},
+                         {0, line, one_box ? kLineBytes : line, matrix},
+                         {panel, lines, one_box ? panels : 1, 1}};
   const void* data = problem.k == 0 ? valid_address : operand.data;
   const CUtensorMapDataType type = element_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : type_of(operand.dtype);
-  return encode_tensor_map(data, type, tensor, CU_TENSOR_MAP_SWIZZLE_128B);
+  encode_tensor_map(data, type, tensor, CU_TENSOR_MAP_SWIZZLE_128B, map);
 }
 
 EpilogueOp epilogue_op_of(const Problem& problem) {
@@ -152,7 +150,7 @@ bool takes_direct_store(Operands operands, const TileConfig& tile, const Problem
 }
 
 // The output, or the activation's argument, in boxes of `columns` of wgmma's columns.
-CUtensorMap map_output(const TileConfig& tile, int columns, const Problem& problem, void* data) {
+void map_output(const TileConfig& tile, int columns, const Problem& problem, void* data, CUtensorMap& map) {
   const auto stride = [](bool used, int64_t elements) -> uint64_t {
     return used ? static_cast<uint64_t>(elements) * kElementBytes : kTmaAlignment;
   };
@@ -160,20 +158,21 @@ CUtensorMap map_output(const TileConfig& tile, int columns, const Problem& probl
   const auto box_rows = static_cast<uint32_t>(tile.swapped() ? columns : kStoreRows);
   const TensorBox tensor{
       3,
-      {static_cast<uint64_t>(problem.n), static_cast<uint64_t>(problem.m), static_cast<uint64_t>(problem.batch)},
-      {0, stride(problem.m > 1, problem.out.stride_m), stride(problem.batch > 1, problem.out.stride_batch)},
-      {box_columns, box_rows, 1}};
+      {static_cast<uint64_t>(problem.n), static_cast<uint64_t>(problem.m), static_cast<uint64_t>(problem.batch), 1},
+      {0, stride(problem.m > 1, problem.out.stride_m), stride(problem.batch > 1, problem.out.stride_batch),
+       kTmaAlignment},
+      {box_columns, box_rows, 1, 1}};
   const auto swizzle = box_columns == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
                        : box_columns == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
                                            : CU_TENSOR_MAP_SWIZZLE_NONE;
-  return encode_tensor_map(data, type_of(problem.out_dtype), tensor, swizzle);
+  encode_tensor_map(data, type_of(problem.out_dtype), tensor, swizzle, map);
 }
 
 // The counterpart of store_chunk (epilogue/tma_store.cuh): whole chunks, and what is left of a tile's columns.
 void map_chunks(const TileConfig& tile, const Problem& problem, void* data, CUtensorMap& map, CUtensorMap& tail_map) {
   const int columns = tile.mma_columns(), tail = store_tail(columns);
-  if (columns >= kStoreColumns) map = map_output(tile, kStoreColumns, problem, data);
-  if (tail > 0) tail_map = map_output(tile, tail, problem, data);
+  if (columns >= kStoreColumns) map_output(tile, kStoreColumns, problem, data, map);
+  if (tail > 0) map_output(tile, tail, problem, data, tail_map);
   if (columns < kStoreColumns) map = tail_map;  // the kernel fetches this map early
 }
 
@@ -204,16 +203,19 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   const TilePanels tile_a(a.major, tile.tile_m, tile.block_k, element_bytes);
   const TilePanels tile_b(b.major, tile.tile_n, tile.block_k, element_bytes);
   params.loaded_bytes = 0;
-  params.map_a =
-      map_operand(problem.a, valid, problem, element_bytes, problem.m, a, tile_a, params.a, params.loaded_bytes);
+  map_operand(problem.a, valid, problem, element_bytes, problem.m, a, tile_a, params.a, params.loaded_bytes,
+              params.map_a);
   if (tile.code_bits > 0) {
-    const auto swizzle = tile.code_bits == 4 ? CU_TENSOR_MAP_SWIZZLE_32B : CU_TENSOR_MAP_SWIZZLE_64B;
-    params.map_b = map_codes(problem.b, problem.n, problem, tile.block_k * tile.code_bits / 8, tile.tile_n, swizzle);
+    const int line = tile.block_k * tile.code_bits / 8;
+    const auto swizzle = line == 32   ? CU_TENSOR_MAP_SWIZZLE_32B
+                         : line == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                      : CU_TENSOR_MAP_SWIZZLE_128B;
+    map_codes(problem.b, problem.n, problem, line, tile.tile_n, swizzle, params.map_b);
     params.loaded_bytes =
         static_cast<uint16_t>(params.loaded_bytes + codes_bytes(tile.code_bits, tile.tile_n, tile.block_k));
   } else {
-    params.map_b =
-        map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, params.b, params.loaded_bytes);
+    map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, params.b, params.loaded_bytes,
+                params.map_b);
   }
   params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, problem.k * element_bytes, a.major, 8);
   params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k * element_bytes, b.major,
@@ -235,9 +237,10 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   const int64_t tiles_per_cta = ceil_divide(params.tiles, clusters);
   // A deeper pipeline than the work of a CTA would only take time to set up.
   const int64_t blocks_per_cta = tiles_per_cta * params.blocks_per_split;
-  params.stages = static_cast<int>(std::min<int64_t>(pipeline_stages(tile, a.major, b.major), blocks_per_cta));
+  const int buffers = store_buffers(tile), stages = pipeline_stages(tile, buffers, a.major, b.major);
+  params.stages = static_cast<int>(std::min<int64_t>(stages, blocks_per_cta));
   plan.clusters = clusters;
-  plan.shared_bytes = shared_bytes(tile, a.major, b.major, params.stages);
+  plan.shared_bytes = shared_bytes(tile, buffers, a.major, b.major, params.stages);
   return plan;
 }
 

@@ -25,21 +25,21 @@ namespace tileon::sm90 {
 
 // ---- the one place that encodes TMA descriptors. No link to libcuda: the driver is asked at run time ----
 
-// A tensor of up to five dimensions, innermost first.
+// A tensor of up to four dimensions, innermost first.
 struct TensorBox {
   int dimensions;
-  uint64_t sizes[5];    // elements
-  uint64_t strides[5];  // bytes, from dimension 1 on; multiples of 16. The innermost one is dense.
-  uint32_t box[5];      // elements of one transfer
+  uint64_t sizes[4];    // elements
+  uint64_t strides[4];  // bytes, from dimension 1 on; multiples of 16. The innermost one is dense.
+  uint32_t box[4];      // elements of one transfer
 };
 
 // Throws std::runtime_error where the driver refuses.
-CUtensorMap encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor,
-                              CUtensorMapSwizzle swizzle);
+void encode_tensor_map(const void* data, CUtensorMapDataType type, const TensorBox& tensor, CUtensorMapSwizzle swizzle,
+                       CUtensorMap& map);
 
 // Of one matrix: rows of codes, or of elements of 16 bits, in boxes of `box_bytes` x `box_rows`.
-CUtensorMap map_codes(const Operand& operand, int64_t rows, const Problem& problem, int box_bytes, int box_rows,
-                      CUtensorMapSwizzle swizzle);
+void map_codes(const Operand& operand, int64_t rows, const Problem& problem, int box_bytes, int box_rows,
+               CUtensorMapSwizzle swizzle, CUtensorMap& map);
 
 // ---- a kernel's parameters ----
 
@@ -75,7 +75,8 @@ inline bool use_dependent_launch() {
   return use;
 }
 
-// A column of the grid is a cluster. A kernel that takes more shared memory than any may have is given by its handle.
+// A column of the grid is a cluster. A kernel that takes more shared memory than any may have is given by its handle,
+// with the current GPU.
 template <typename Params>
 void launch(KernelFunction<Params> kernel, dim3 grid, int threads, int shared_bytes, const Params& params,
             cudaStream_t stream) {
@@ -90,10 +91,10 @@ void launch(KernelFunction<Params> kernel, dim3 grid, int threads, int shared_by
 }
 
 template <typename Params>
-void launch(KernelHandle<Params>& kernel, dim3 grid, int threads, int shared_bytes, const Params& params,
-            cudaStream_t stream) {
+void launch(KernelHandle<Params>& kernel, const Gpu& gpu, dim3 grid, int threads, int shared_bytes,
+            const Params& params, cudaStream_t stream) {
   const KernelFunction<Params> function = kernel.function;
-  allow_shared_memory(reinterpret_cast<const void*>(function), kSmemLimit, kernel.allowed);
+  allow_shared_memory(reinterpret_cast<const void*>(function), kSmemLimit, gpu.device, kernel.allowed);
   launch(function, grid, threads, shared_bytes, params, stream);
 }
 

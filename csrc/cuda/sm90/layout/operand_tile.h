@@ -150,12 +150,12 @@ struct OperandTile {
   }
 };
 
-// A tile of codes of 4 or 8 bits: rows of 64 codes, swizzled by TMA's mode of as many bytes as a row has. That of 32
-// exchanges the two 16-byte chunks of every other four rows, that of 64 the four chunks by the number of every other
-// row. The consumers read it, not wgmma.
-template <int kBits>
+// A tile of codes of 4 or 8 bits: rows of 32, 64 or 128 bytes, swizzled by TMA's mode of as many bytes, which exchanges
+// a row's 16-byte chunks by the number of its line of 128 bytes. The consumers read it, not wgmma.
+template <int kBits, int kBlockK>
 struct CodesTile {
-  static constexpr int elements_of_line = 64, line_bytes = elements_of_line * kBits / 8;
+  static constexpr int line_bytes = kBlockK * kBits / 8;
+  static_assert(line_bytes == 32 || line_bytes == 64 || line_bytes == kLineBytes);
 };
 constexpr int codes_bytes(int bits, int rows, int block_k) { return rows * block_k * bits / 8; }
 

@@ -95,9 +95,8 @@ struct Unscaled {
 // b's tile in a stage.
 template <TileConfig kConfig, Major kMajor, int kCodeBits>
 struct TileOfB {
-  struct Type : CodesTile<kCodeBits> {
+  struct Type : CodesTile<kCodeBits, kConfig.block_k> {
     static constexpr int bytes = codes_bytes(kCodeBits, kConfig.tile_n, kConfig.block_k);
-    static_assert(kConfig.block_k == CodesTile<kCodeBits>::elements_of_line);
   };
 };
 template <TileConfig kConfig, Major kMajor>

@@ -41,15 +41,15 @@ class WeightCodesMainLoop {
   using TileB = typename Kernel::TileB;
   using Element = typename Kernel::Element;
   static constexpr DType kCode = Kernel::AccumulatorScale::code;
-  static constexpr int kSteps = TileA::steps, kStepsAtOnce = 2;
+  static constexpr int kSteps = TileA::steps, kStepsAtOnce = kSteps / 2;
   static constexpr bool kMayMeetNaN = kCode == DType::kFloat8E4M3 && !std::is_same_v<Element, __half>;
   using RowNaN = MetNaN<kMayMeetNaN>;
   static_assert(Kernel::swapped && Kernel::row_blocks == 1 && !Kernel::ping_pong && kSteps % kStepsAtOnce == 0);
   static_assert(TileB::line_bytes == kSteps * kChunkBytes, "a chunk is a step's codes of a row");
 
  public:
-  // As PlainMainLoop's. A stage is multiplied in parts of two steps, and the codes of a part are read while the part
-  // before is multiplied.
+  // As PlainMainLoop's. A stage is multiplied in two parts, and the codes of a part are read while the part before is
+  // multiplied.
   template <typename Scale, typename DuringLastProduct>
   static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
                                                   int first_row, const Scale&, typename Kernel::Sums& sums,
@@ -86,21 +86,23 @@ class WeightCodesMainLoop {
   }
 
  private:
-  // This thread's codes of two steps, four of a row each: as wgmma's fragments want them, k and k + 1, k + 8 and k + 9.
+  // This thread's codes of a part, four of a row and a step each: as wgmma's fragments want them, k and k + 1, k + 8
+  // and k + 9.
   struct Codes {
     uint32_t low[kStepsAtOnce];   // of row lane / 4 of the warp's
     uint32_t high[kStepsAtOnce];  // and of the eighth row behind it
   };
 
-  // Where this thread's first pair of codes lies in a stage: k 2 (lane % 4). TMA exchanges the chunks of a row by every
-  // other row's number.
+  // Where this thread's first pair of codes lies in a stage: k 2 (lane % 4). TMA exchanges the chunks of a row by the
+  // number of its line of 128 bytes.
   static __device__ __forceinline__ uint32_t place_of(int first_row) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int row = first_row + static_cast<int>(threadIdx.x) % 128 / 32 * 16 + lane / 4;
-    return row * TileB::line_bytes + row / 2 % kSteps * kChunkBytes + lane % 4 * 2;
+    constexpr int rows_of_line = kLineBytes / TileB::line_bytes;
+    return row * TileB::line_bytes + row / rows_of_line % kSteps * kChunkBytes + lane % 4 * 2;
   }
 
-  // Of steps `first` and the next.
+  // Of steps from `first` on.
   static __device__ __forceinline__ void load(uint32_t stage, uint32_t place, int first, Codes& codes) {
     constexpr uint32_t kEighthRow = 8 * TileB::line_bytes;
     const auto load_four = [](uint32_t from) {
