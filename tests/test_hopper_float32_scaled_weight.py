@@ -33,7 +33,6 @@ SIZES = [(1, 131, 16), (3, 200, 96), (8, 128, 256), (16, 130, 304), (33, 72, 105
 # And several tiles of a CTA, edges everywhere.
 MORE_ROWS = [(300, 264, 352), (1300, 1100, 96), (256, 128, 64)]
 
-each_config = pytest.mark.parametrize("config", CONFIGS, ids=[config.name for config in CONFIGS])
 each_case = pytest.mark.parametrize(
     ("config", "a_name", "weight"), CASES, ids=[f"{config.name}-{a}*{weight}" for config, a, weight in CASES]
 )
