@@ -133,11 +133,23 @@ class TestOnHopper:
             assert (config.backend, config.route, was_copied(kernel)) == ("sm90", "promoted", not is_read), kernel
             assert_exact(actual, a.double() @ b.double(), torch.float32, f"{m}x{n}x{k}: {kernel}")
 
-    def test_wider_dtypes_stay_with_the_portable_kernels(self) -> None:
-        for dtype, allow_tf32 in ((torch.float32, True), (torch.float64, False)):
-            a = torch.ones(1024, 1024, dtype=dtype, device="cuda")
-            matmul(a, a, allow_tf32=allow_tf32)
-            assert last_config().backend == "sm80"
+    def test_float64_stays_with_the_portable_kernels(self) -> None:
+        a = torch.ones(1024, 1024, dtype=torch.float64, device="cuda")
+        matmul(a, a)
+        assert last_config().backend == "sm80"
+
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    def test_tf32_runs_on_its_kernels(self, layout: str) -> None:
+        for m, n, k in ((1024, 768, 1280), (1021, 700, 1003)):  # lines of 16 bytes, and of 4
+            a, b = (
+                integers(m, k, dtype=torch.float32, device="cuda"),
+                integers(k, n, dtype=torch.float32, device="cuda"),
+            )
+            actual = matmul(*in_layout(a, b, layout), allow_tf32=True)
+            kernel, config = torch.ops.tileon._last_kernel(), last_config()
+            assert (config.backend, config.operands) == ("sm90", ("tf32",)), kernel
+            assert was_copied(kernel) == (layout == "TN" or k % 4 != 0 or n % 4 != 0), kernel
+            assert_exact(actual, a.double() @ b.double(), torch.float32, f"{m}x{n}x{k}: {kernel}")
 
     def test_a_few_rows_of_float32_are_read_in_place(self) -> None:
         weight = torch.ones(4096, 2048, device="cuda")

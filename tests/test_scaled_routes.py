@@ -165,6 +165,21 @@ def test_a_split_a_has_every_number_of_float16(gpu: torch.device, b_name: str) -
         assert torch.equal(actual[3:].isnan(), decoded[3:].isnan())
 
 
+def test_a_product_that_overflows_is_infinite_before_its_bias(gpu: torch.device) -> None:
+    """In every way: an infinite bias of the other sign then makes it NaN."""
+    a, b = make("e4m3_row", 3, 32, True).to(gpu), make("e4m3_row", 5, 32, True).to(gpu)
+    ones = [
+        replace(x, data=torch.ones_like(x.data, dtype=F32).to(E4M3), scale=torch.ones_like(x.scale)) for x in (a, b)
+    ]
+    bias, global_scale = torch.full((5,), -float("inf"), device=gpu), torch.full((), 2.0**127, device=gpu)
+    taken = 0
+    for config in configs.block_scaled():
+        actual = by_config(config, *ones, bias, global_scale, out_dtype=F32)
+        taken += actual is not None
+        assert actual is None or bool(actual.isnan().all()), config.name
+    assert taken >= 2
+
+
 @each_expanded
 def test_a_weights_codes_become_what_a_is(gpu: torch.device, a_name: str, b_name: str) -> None:
     """By eight at a time where every row of the weight is whole vectors of them, wherever it begins, and else by

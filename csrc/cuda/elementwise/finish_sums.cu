@@ -55,7 +55,9 @@ __global__ void __launch_bounds__(kThreads) finish(const __grid_constant__ Finis
     Quad<Out> rounded;
 #pragma unroll
     for (int i = 0; i < kColumnsPerLane; ++i) {
-      const float scaled = static_cast<float>(static_cast<double>(sums.values[i]) * (of_row * of_column[i])) * global;
+      // Rounded, and infinite where it overflows, before the bias is added: one fused operation would do neither.
+      const float scaled =
+          __fmul_rn(static_cast<float>(static_cast<double>(sums.values[i]) * (of_row * of_column[i])), global);
       rounded.values[i] = round_to<Out>(activate(scaled + bias[i], problem.epilogue.activation, slope));
     }
     Out* to = static_cast<Out*>(problem.out.data) + row * problem.out.stride_m + column * problem.out.stride_n;
