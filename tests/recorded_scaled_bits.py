@@ -31,6 +31,7 @@ PAIRS = {
         *((a, b) for a in ("bfloat16", "float16") for b in ("e4m3_row", "int8_row", "e4m3_128x128")),
     ],
     "weight": [("bfloat16", "mxfp4"), ("bfloat16", "nvfp4")],
+    "weight_codes": [(a, b) for a in ("bfloat16", "float16") for b in ("e4m3_row", "int8_row")],
 }
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Problem = Callable[[], tuple[list[Tensor], list[Tensor]]]  # operands and results
@@ -93,6 +94,8 @@ def pairs_of(config: Config) -> list[tuple[str, str]]:
         return []
     if config.name.startswith("sm90_weight_fp4"):
         return PAIRS["weight"]
+    if config.name.startswith("sm90_weight_codes"):
+        return PAIRS["weight_codes"]
     if config.route.startswith(("row_", "block_scales")):
         is_int8 = config.operands[0].startswith("int8")
         return PAIRS["int8" if is_int8 else "block_scales" if config.route == "block_scales" else "row_scales"]

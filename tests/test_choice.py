@@ -140,7 +140,7 @@ class TestOnHopper:
 
     @pytest.mark.parametrize("layout", LAYOUTS)
     def test_tf32_runs_on_its_kernels(self, layout: str) -> None:
-        for m, n, k in ((1024, 768, 1280), (1021, 700, 1003)):  # lines of 16 bytes, and of 4
+        for m, n, k in ((2048, 1536, 1280), (2045, 1501, 2003)):  # lines of 16 bytes, and of 4
             a, b = (
                 integers(m, k, dtype=torch.float32, device="cuda"),
                 integers(k, n, dtype=torch.float32, device="cuda"),

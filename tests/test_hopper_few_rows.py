@@ -49,8 +49,7 @@ each_mxfp4_row = each_block_scaled_row([row for row in FEW_ROWS if row.fmt == MX
 each_row_of_e4m3 = each_block_scaled_row([row for row in FEW_ROWS if "e4m3" in (row.fmt.a, row.fmt.b)])
 
 # Tiles of b's rows, stages of k, and how many CTAs then share k on an H200: test_hopper_few_rows_config.cpp holds the
-# choice to the last. Mostly the CTAs have not as many stages each; of nine on one CTA, and of a hundred, the ring goes
-# round.
+# choice to the last. Mostly the CTAs differ in stages; of nine on one CTA, and of a hundred, the ring goes round.
 SHARED_K = [
     pytest.param(tiles, stages, id=f"{stages}_stages_on_{ctas}")
     for tiles, stages, ctas in zip(
@@ -397,5 +396,5 @@ def test_no_memory_is_taken_but_the_outputs(fmt: Format) -> None:
             assert last_config().family == "small_m"
             assert torch.cuda.max_memory_allocated() == before
             torch.ops.tileon.block_scaled_matmul(*tensors, out_dtype=F32)
-            more = torch.cuda.max_memory_allocated() - before
-            assert more == -(-out.nbytes // 512) * 512, "the allocator counts in 512 bytes"
+            more = torch.cuda.max_memory_allocated() - before  # which the allocator counts in 512 bytes
+            assert more == -(-out.nbytes // 512) * 512

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import pathlib
 import re
 
 import pytest
@@ -22,9 +23,9 @@ def sentences(page: str) -> str:
     return re.sub(r"\s+", " ", typed)
 
 
-def times_of(name: str) -> Times:
+def times_of(name: str, results: pathlib.Path = RESULTS) -> Times:
     """Microseconds of the plain products, by case and provider."""
-    rows = csv.DictReader(line for line in (RESULTS / name).read_text().splitlines() if not line.startswith("#"))
+    rows = csv.DictReader(line for line in (results / name).read_text().splitlines() if not line.startswith("#"))
     times: Times = {}
     for row in rows:
         if row["epilogue"] == "none":
@@ -146,12 +147,17 @@ class TestBlockScaledOnHopper:
                 assert ready > 0.9
 
 
-def test_in_compilers_tf32_is_as_slow_as_said() -> None:
-    found = squares(times_of("portable.csv"), "tf32", "NN", "tileon", "torch")
-    assert (min(found), max(found)) == (256, 4096)
-    ratios = [ratio for of_size in found.values() for ratio in of_size]
-    wanted = f"on an H200 squares of 256 to 4096 take {span(ratios, 1)} times torch's time"
-    assert wanted in sentences("docs/compilers.md")
+def test_float32_on_hopper_has_the_rates_of_squares_in_tf32() -> None:
+    times = times_of("tf32.csv", RESULTS.parent / "h100")
+    most, tn = (squares(times, "tf32", layouts, "torch", "tileon") for layouts in ("NN NT TT", "TN"))
+    assert [(min(found), max(found)) for found in (most, tn)] == [(512, 8192)] * 2
+    slowest = min(most, key=lambda size: min(most[size]))
+    wanted = (
+        f"squares of 512 to 8192 run at {span(sum(most.values(), []), 2)} times torch's rate in NN, NT and TT and at "
+        f"{span(sum(tn.values(), []), 2)} times in TN; the slowest is {slowest} in NN"
+    )
+    assert wanted in sentences("docs/float32_on_hopper.md")
+    assert squares(times, "tf32", "NN", "torch", "tileon")[slowest] == [min(most[slowest])]
 
 
 def test_training_says_which_passes_of_a_layer_are_faster() -> None:

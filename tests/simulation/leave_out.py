@@ -113,7 +113,7 @@ DENSE = [
     (PORTABLE, "sm80_mma_64x64x128_fp8", [], (4, 5, 1), [(65, 136, 528)], {}),
     (PORTABLE, "sm80_simt_64x64x16", [], WHOLE, [(65, 129, 100)], {"batch": 2}),
     (PORTABLE, "sm80_dmma_64x64x16", [], DOUBLE, [(65, 129, 100)], {}),
-    (PORTABLE, "sm80_dmma_64x64x16", [], DOUBLE, [(9, 129, 2100)], {"sms": 132}),
+    (PORTABLE, "sm80_dmma_64x64x16", [], DOUBLE, [(9, 129, 2900)], {"sms": 132}),
     (PORTABLE, "sm80_few_rows_4x16x256", [], WHOLE, [(5, 40, 600)], {}),
     (PORTABLE, "sm80_narrow_8x64x256", [], HALF, [(5, 40, 2100), (3, 1, 4000)], {}),
     (PORTABLE, "sm80_narrow_8x64x256", [], HALF, [(40, 5, 2100)], {"a_k_major": False}),

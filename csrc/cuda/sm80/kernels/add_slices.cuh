@@ -97,9 +97,8 @@ __global__ void __launch_bounds__(kAddWarps * 32) add_slices(const __grid_consta
 #pragma unroll
       for (float& sum : sums.values) sum *= scale;
     }
-    slabs[warp][lane] = sums;
+    slabs[warp][lane] = sums;  // which this lane alone reads again
   }
-  __syncwarp();
   const WarpStore<Accumulator, kAddColumns, typename Params::Problem> warp_store(problem, params.vector_stores, batch,
                                                                                  column, lane);
   warp_store.template store<1, kAddColumns>(reinterpret_cast<const Accumulator*>(slabs[warp]), row, 1);
