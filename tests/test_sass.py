@@ -42,6 +42,7 @@ DTYPE_IN_NAME = {
 CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_encoding"
 SCALED, FLOAT8, FACTORS, WEIGHT = "11GlobalScale", "6Float8", "11FactorScale", "DecodedWeight"
 SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
+TF32, WEIGHT_CODES = "4Tf32", "WeightCodesMainLoop"
 # Of the last one: the tile's rows, the elements of a and b (DType) and the scales (0: e8m0, 1: e4m3, 2: float32).
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
@@ -58,7 +59,8 @@ def kernels(image: str) -> dict[str, str]:
 
 def dense_kernels() -> dict[str, str]:
     """Hopper's kernels of 16-bit products."""
-    others = (CLASSIFIES, PREPARES, BY_ENCODING, SCALED, SMALL_M, FLOAT8, SPLITS, BF16X3, FACTORS, WEIGHT)
+    others = (CLASSIFIES, PREPARES, BY_ENCODING, SCALED, SMALL_M, FLOAT8, SPLITS, BF16X3, FACTORS, WEIGHT, TF32)
+    others += (WEIGHT_CODES,)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
@@ -229,7 +231,7 @@ class TestPortableKernels:
 class TestHopperKernels:
     @pytest.mark.parametrize("row", HOPPER_ROWS, ids=[row.name for row in HOPPER_ROWS] or None)
     def test_every_row_has_its_kernels_for_every_dtype(self, row: Config) -> None:
-        """One for each pair of majors; of fp8, for each dtype of `b` and output of 16 bits."""
+        """One for each pair of majors that it reads; of fp8, for each dtype of `b` and output of 16 bits."""
         for kind in row.operands:
             if kind.startswith("float8"):
                 pair = f"{FLOAT8}I{DTYPE_IN_NAME[kind.partition('*')[0]]}"
@@ -238,6 +240,9 @@ class TestHopperKernels:
                 continue
             if kind == "float32":
                 assert sum(BF16X3 in name for name in of_row(HOPPER, row)) == 1
+                continue
+            if kind == "tf32":  # both along k, or wgmma's rows along m or n where a consumer has 64 of them
+                assert sum(TF32 in name for name in of_row(HOPPER, row)) == (1 if row.family == "pingpong" else 2)
                 continue
             of_this_row = set(of_row(HOPPER, row)) & set(dense_kernels())
             found = [name for name in of_this_row if DTYPE_IN_NAME[kind] in name]
@@ -322,10 +327,28 @@ class TestHopperKernels:
             assert {"HGMMA", "UTMALDG", "FADD"} <= there, name
             assert not there & {"HMMA", "LDGSTS", "LDL", "STL"}, name
             assert all("BF16" in i for i in instructions(body) if i.startswith("HGMMA")), name
-            assert ("USETMAXREG" in there) == ("ELb1ELi2ELb0ELb0EEE" in name), name
+            assert ("USETMAXREG" in there) == ("ELb1ELi2ELb0ELi0EEE" in name), name
         (body,) = (body for name, body in kernels(HOPPER).items() if SPLITS in name)
         assert any(i.startswith("STG.E.128") for i in instructions(body))
         assert not any(i.startswith("FADD.FTZ") for i in instructions(body)), "small parts are not flushed"
+
+    def test_tf32_kernels_use_wgmma_of_tf32(self) -> None:
+        found = {name: body for name, body in kernels(HOPPER).items() if TF32 in name}
+        assert found
+        for name, body in found.items():
+            assert {"HGMMA", "UTMALDG", "UTMASTG"} <= opcodes(body), name
+            assert not opcodes(body) & {"HMMA", "LDGSTS"}, name
+            assert all(i.endswith("x8.F32.TF32") for i in instructions(body) if i.startswith("HGMMA")), name
+
+    def test_weights_of_8_bits_are_multiplied_as_16(self) -> None:
+        """One kernel for each dtype of `a` and kind of code; HGMMA without a dtype is of float16."""
+        found = {name: body for name, body in kernels(HOPPER).items() if WEIGHT_CODES in name}
+        assert len(found) == 4 * sum(row.name.startswith("sm90_weight_codes") for row in block_scaled())
+        for name, body in found.items():
+            assert {"HGMMA", "UTMALDG", "UTMASTG"} <= opcodes(body), name
+            assert not opcodes(body) & {"HMMA", "LDGSTS"}, name
+            dtype = "F32" if DTYPE_IN_NAME["float16"] in name else "BF16"
+            assert all(i.endswith(dtype) for i in instructions(body) if i.startswith("HGMMA")), name
 
     def test_operands_are_prepared_in_whole_vectors(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if PREPARES in name}
