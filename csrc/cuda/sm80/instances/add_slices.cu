@@ -6,7 +6,7 @@
 namespace tileon::sm80 {
 namespace {
 
-constexpr int kOverlapCapability = 90;  // from which on a kernel can be launched while the one before it still runs
+constexpr int kOverlapCapability = 90;  // from which on ptx::grid_dependency_wait is compiled to a wait
 
 template <typename Accumulator, typename KernelPart>
 void launch(const KernelPart& part, const Problem& problem, const void* sums, int slices, const Gpu& gpu,
@@ -27,7 +27,7 @@ void launch(const KernelPart& part, const Problem& problem, const void* sums, in
                 {.grid = dim3(static_cast<unsigned>(blocks)),
                  .threads = kAddWarps * 32,
                  .stream = stream,
-                 .may_overlap = gpu.capability >= kOverlapCapability},
+                 .may_overlap = gpu.image >= kOverlapCapability},
                 &add_slices<Params>, params);
 }
 
