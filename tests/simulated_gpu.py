@@ -153,6 +153,7 @@ SELECTION = {
         "test_hopper_float32_scaled_weight.py::TestProducts::test_small_whole_numbers_exactly",
         "test_hopper_float32_scaled_weight.py::TestProducts::test_what_is_not_finite_stays_in_its_row_or_column",
         "test_hopper_float32_scaled_weight.py::test_operands_end_within_tiles",
+        "test_shared_tiles.py",
         "test_scaled_routes.py::test_a_weights_codes_become_what_a_is",
         "test_scaled_routes.py::test_every_code_of_a_weight_becomes_its_number",
         "test_scaled_codes.py::test_operands_end_within_tiles",

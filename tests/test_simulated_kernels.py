@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "simulation"))
 
 import planted
-from block_scaled import E2M1, E4M3, E8M0_SCALE, block_scaled_problem
+from block_scaled import BFLOAT16, E2M1, E4M3, E8M0_SCALE, ROW_SCALE, block_scaled_problem
 from matrix import CASES, block_scaled_problems, dense_problems, elementwise_problems
 from simulation import (
     ELEMENTWISE,
@@ -139,6 +139,21 @@ def test_an_a100_has_less_shared_memory_and_no_hopper_kernels(simulation):
         assert problem.run(PORTABLE, simulation.rows(PORTABLE).index("sm80_mma_128x128x32"), 0) is None
     finally:
         simulation.choose_device("h200")
+
+
+def test_tiles_are_not_shared_where_a_gpu_lends_fewer_sms(simulation):
+    """The cooperative launch is refused, and the kernel launched again with whole tiles: other bits, as right."""
+    row = simulation.rows(HOPPER_BLOCK_SCALED).index("sm90_weight_codes_64x128x128")
+    outputs = []
+    for device in ("h200", "h200_context"):
+        problem = block_scaled_problem(simulation, 40, 1100, 2080, (BFLOAT16, E4M3), ROW_SCALE, out_dtype=2, sms=132)
+        simulation.choose_device(device)
+        try:
+            assert problem.run(HOPPER_BLOCK_SCALED, row, 0) is None
+        finally:
+            simulation.choose_device("h200")
+        outputs.append(problem.outputs[0].data.copy())
+    assert not np.array_equal(*outputs)
 
 
 # What few rows of block-scaled operands do about rare scales.

@@ -108,7 +108,7 @@ int with_tensor_cores(const Problem& problem, const Gpu& gpu) {
 void test_float8_configs() {
   for (DType a : kFloat8s) {
     for (DType b : kFloat8s) {
-      const Problem whole = float8_problem(a, b, 100, 200, 64);
+      const Problem whole = float8_problem(a, b, 1000, 200, 64);
       for (const Gpu& gpu : kGpus) {
         expect((with_tensor_cores(whole, gpu) > 0) == (gpu.image >= kFloat8Capability), "fp8 MMA from 8.9 on");
         Problem mn_major = whole;
@@ -154,7 +154,7 @@ void test_copies_pay_for_large_products_and_for_a_long_k() {
   const auto pays = [&](int64_t batch, int64_t m, int64_t n, int64_t k) {
     return copies_pay(problem(DType::kBFloat16, false, batch, m, n, k), hopper);
   };
-  expect(pays(1, 128, 128, 128) && pays(1, 8192, 8192, 16), "of large products");
+  expect(pays(1, 256, 256, 256) && pays(1, 8192, 8192, 16), "of large products");
   expect(pays(1, 1, 1, 12647) && pays(1, 24, 88, 110), "a CTA walks a long k by itself");
   expect(!pays(1, 24, 88, 100) && !pays(8, 1, 1, 100), "a short one costs less than a launch");
   expect(!pays(1, 36, 6162, 35) && !pays(1, 404, 1903, 11), "whatever the output's size");

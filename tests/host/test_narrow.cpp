@@ -142,13 +142,21 @@ void test_an_order_gives_every_element_a_place_of_its_own() {
       }
 }
 
-void test_the_choice_weighs_few_rows_or_columns_alone() {
+void test_the_choice_weighs_few_rows_or_columns_and_small_products() {
   const auto pays = [](int64_t m, int64_t n, double ns) {
     Problem each = problem(DType::kBFloat16, 1, m, n, 4096, true);
     return narrow_pays(each, kHopper, ns, true);
   };
   expect(pays(4096, 8, 1e9) && pays(8, 4096, 1e9) && pays(1, 1, 1e9), "few of either");
   expect(!pays(9, 9, 1e9) && !pays(4096, 4096, 1e9), "many of both");
+  const auto weighs = [](DType dtype, int64_t size, int64_t k) {
+    return may_be_narrow(problem(dtype, 1, size, size, k, true));
+  };
+  expect(weighs(DType::kBFloat16, 100, 512) && weighs(DType::kFloat32, 40, 4096), "but of a small product");
+  expect(!weighs(DType::kBFloat16, 40, 513) && !weighs(DType::kFloat32, 200, 201), "which is not so small");
+  Problem fixed = problem(DType::kBFloat16, 1, 4096, 8, 4096, true);
+  fixed.may_slice_k = false;
+  expect(!narrow_pays(fixed, kHopper, 1e9, true), "not where no row may hang on others");
   expect(!pays(4096, 8, 1.0), "not where another kernel is faster");
   expect(narrow_pays(problem(DType::kBFloat16, 1, 4096, 1, 64, true), kHopper, 1e9) == kNarrowMeasured,
          "not before they have run on hardware");
@@ -174,7 +182,7 @@ int main() {
   test_lines_lie_where_elements_are_adjacent();
   test_plans_fill_the_gpu();
   test_an_order_gives_every_element_a_place_of_its_own();
-  test_the_choice_weighs_few_rows_or_columns_alone();
+  test_the_choice_weighs_few_rows_or_columns_and_small_products();
   test_costs_grow_with_the_work();
   return report("narrow");
 }

@@ -95,6 +95,14 @@ DIRECT_CASES: list[tuple[int, int, int, dict]] = [
     (300, 520, 160, {"activation": "none", "bias": False, "sms": 2}),
     (520, 200, 288, {"wide": True, "sms": 2}),
 ]
+# Of a weight that is decoded in the main loop, whose last tiles CTAs share (layout/stream_k.h): less than a round of
+# tiles, by equal parts and by parts that begin anywhere; the last two of several rounds.
+SHARED_CASES: list[tuple[int, int, int, dict]] = [
+    (40, 130, 2080, {"sms": 4}),
+    (300, 136, 1312, {"sms": 5, "out_dtype": 0, "slope": 2.0}),
+    (300, 264, 1312, {"sms": 4, "wide": True}),
+    (600, 264, 672, {"sms": 4, "activation": "none", "bias": False}),
+]
 DIRECT_FORMATS = [
     ((E4M3, E4M3), ROW_SCALE),
     ((INT8, INT8), ROW_SCALE),
@@ -107,6 +115,7 @@ DIRECT_FORMATS = [
     ((BFLOAT16, E4M3), BLOCK_SCALE),
     ((FLOAT16, E4M3), BLOCK_SCALE),
 ]
+DECODED_FORMATS = [one for one in DIRECT_FORMATS if one[0][0] in (BFLOAT16, FLOAT16) and one[1] != BLOCK_SCALE]
 
 
 def dense_problems(
@@ -147,6 +156,10 @@ def block_scaled_problems(simulation: Simulation, sizes: int = len(DIRECT_CASES)
                     )
     for elements, scale in DIRECT_FORMATS:
         for m, n, k, more in DIRECT_CASES[:sizes]:
+            simulation.free()
+            yield block_scaled_problem(simulation, m, n, k, elements, scale, **more)
+    for elements, scale in DECODED_FORMATS:
+        for m, n, k, more in SHARED_CASES[:sizes]:
             simulation.free()
             yield block_scaled_problem(simulation, m, n, k, elements, scale, **more)
 

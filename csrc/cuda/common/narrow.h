@@ -21,7 +21,9 @@ namespace tileon {
 // loads are under way at once. The short operand is kept in shared memory, a chunk of k at a time.
 constexpr int kNarrowThreads = 256;            // of a CTA, at most
 constexpr int kNarrowSharedBytes = 32 * 1024;  // a chunk of the short operand, then the sums
-constexpr int64_t kNarrowColumns = 8;          // of the short side, up to which the choice weighs these kernels
+constexpr int64_t kNarrowColumns = 8;          // of the short side, up to which the choice weighs these kernels, and
+constexpr double kNarrowProducts = 8e6;        // products, up to which it weighs them whatever the short side
+constexpr int64_t kNarrowConvertedK = 512;     // but of elements of 16 and of 8 bits up to this k
 constexpr int kNarrowCtasPerSm = 2;            // at least, by their registers
 constexpr bool kNarrowMeasured = true;         // whether they have run on hardware; the configs say so too
 constexpr int kSectorBytesOfLoads = 32;        // what one load should take from L2 at once
@@ -240,13 +242,16 @@ inline NarrowSteps narrow_steps(const Problem& problem, const NarrowPlan& plan, 
 constexpr int kNarrowTiles[] = {2, 8};
 
 // Fitted to 1,938 products of an H200, half of them to fit and half to judge: half of the times lie within a third of
-// what is expected, nine of ten within a factor of 1.7. The two rates of bytes are the memory's own.
-constexpr double kNarrowStartNs = 2520.0;     // a launch
-constexpr double kNarrowWaveNs = 2440.0;      // of CTAs: the first loads, the sums of the threads added up, the store
-constexpr double kNarrowStepNs = 830.0;       // of a CTA
-constexpr double kNarrowChunkNs = 2550.0;     // of the short operand, by every CTA
-constexpr double kNarrowBytesPerNs = 3300.0;  // of the long operand, from memory to all SMs
-constexpr double kNarrowSmBytesPerNs = 40.0;  // and to one of them
+// what is expected, nine of ten within a factor of 1.7. The two rates of bytes are the memory's own. The starts are
+// from 309 small products of any shape on an H100, and were judged on products of the H200.
+constexpr double kNarrowStartNs = 800.0;       // a launch
+constexpr double kNarrowConvertedNs = 1400.0;  // more, of elements of 16 and of 8 bits
+constexpr double kPortableLaunchNs = 4000.0;   // what other portable kernels' costs leave out
+constexpr double kNarrowWaveNs = 2440.0;       // of CTAs: the first loads, the sums of the threads added up, the store
+constexpr double kNarrowStepNs = 830.0;        // of a CTA
+constexpr double kNarrowChunkNs = 2550.0;      // of the short operand, by every CTA
+constexpr double kNarrowBytesPerNs = 3300.0;   // of the long operand, from memory to all SMs
+constexpr double kNarrowSmBytesPerNs = 40.0;   // and to one of them
 constexpr double kNarrowSmProductsPerNs = 48.0;  // multiplications of an SM, beside the conversions and the loads
 
 inline double narrow_ns(const Problem& problem, int sm_count, int columns) {
@@ -269,7 +274,8 @@ inline double narrow_ns(const Problem& problem, int sm_count, int columns) {
   const double busy_sms = std::min(ctas, static_cast<double>(sm_count));
   const double memory = bytes / std::min(kNarrowBytesPerNs, busy_sms * kNarrowSmBytesPerNs);
   const double products = matrices * rows * steps * k_of_step * columns / (busy_sms * kNarrowSmProductsPerNs);
-  return kNarrowStartNs + std::max({walk, memory, products});
+  const double start = kNarrowStartNs + (element_bytes <= 2 ? kNarrowConvertedNs : 0);
+  return start + std::max({walk, memory, products});
 }
 
 // By the best of the configs.
@@ -279,12 +285,21 @@ inline double narrow_ns(const Problem& problem, const Gpu& gpu) {
   return best;
 }
 
-constexpr double kNarrowMargin = 1.15;  // given to other kernels: half as many choices of these ones are wrong so
+// Of Hopper's kernels of 16 and of 8 bits, whose costs are better known: half as many choices are wrong so.
+constexpr double kNarrowMargin = 1.15;
+
+// Whether these kernels are weighed at all. How they share k hangs on the number of rows, so not where results are
+// batch invariant. Many columns on either side read the long operand too often, but for small products.
+inline bool may_be_narrow(const Problem& problem) {
+  if (!problem.may_slice_k) return false;
+  if (narrow_columns(problem) <= kNarrowColumns) return true;
+  const bool converts = info(problem.a.dtype).bytes <= 2;
+  return problem.products() <= kNarrowProducts && (!converts || problem.k <= kNarrowConvertedK);
+}
 
 // Whether these kernels are expected to take less than `ns`. Of ordinary products two comparisons say that they do not.
 inline bool narrow_pays(const Problem& problem, const Gpu& gpu, double ns, bool measured = kNarrowMeasured) {
-  return measured && (problem.m <= kNarrowColumns || problem.n <= kNarrowColumns) &&
-         kNarrowMargin * narrow_ns(problem, gpu) < ns;
+  return measured && may_be_narrow(problem) && narrow_ns(problem, gpu) < ns;
 }
 
 }  // namespace tileon

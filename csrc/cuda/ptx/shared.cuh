@@ -319,6 +319,20 @@ __device__ __forceinline__ void grid_dependency_launch() {
 // the warps' roles registers of their own.
 __device__ __forceinline__ void fault() { asm volatile("st.global.u32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory"); }
 
+// ---- global memory that CTAs of one grid hand to each other ----
+
+// Stores `value` at `word`. A thread of the grid that then loads it by load_acquire sees what this thread did before,
+// and what others did before a barrier that this thread has passed.
+__device__ __forceinline__ void store_release(uint64_t* word, uint64_t value) {
+  asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+
+__device__ __forceinline__ uint64_t load_acquire(const uint64_t* word) {
+  uint64_t value;
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  return value;
+}
+
 // ---- clusters (sm_90): their barrier, and the shared memory of each other's CTAs ----
 
 // Arrives at the cluster's barrier; this thread's writes to shared memory become visible to the threads that then wait

@@ -106,11 +106,10 @@ cudaError_t start_kernel(const cudaLaunchConfig_t& config, KernelFunction<Params
   return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments);
 }
 
-// `what` is what is being done: "launching ...".
 template <typename... Params>
-void launch_kernel(const char* what, const LaunchConfig& launch, KernelFunction<Params...> kernel,
-                   const std::type_identity_t<Params>&... params) {
-  cudaLaunchAttribute attributes[2];
+cudaError_t start_kernel(const LaunchConfig& launch, bool together, KernelFunction<Params...> kernel,
+                         const Params&... params) {
+  cudaLaunchAttribute attributes[3];
   cudaLaunchConfig_t config{};
   config.gridDim = launch.grid;
   config.blockDim = dim3(static_cast<unsigned>(launch.threads));
@@ -125,7 +124,28 @@ void launch_kernel(const char* what, const LaunchConfig& launch, KernelFunction<
     attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
   }
-  check_cuda(start_kernel<Params...>(config, kernel, params...), what);
+  if (together) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
+    attributes[config.numAttrs++].val.cooperative = 1;
+  }
+  return start_kernel<Params...>(config, kernel, params...);
+}
+
+// `what` is what is being done: "launching ...".
+template <typename... Params>
+void launch_kernel(const char* what, const LaunchConfig& launch, KernelFunction<Params...> kernel,
+                   const std::type_identity_t<Params>&... params) {
+  check_cuda(start_kernel<Params...>(launch, false, kernel, params...), what);
+}
+
+// All CTAs are there at once. False, and nothing is launched, where they do not fit.
+template <typename... Params>
+bool launch_kernel_together(const char* what, const LaunchConfig& launch, KernelFunction<Params...> kernel,
+                            const std::type_identity_t<Params>&... params) {
+  const cudaError_t code = start_kernel<Params...>(launch, true, kernel, params...);
+  if (code == cudaErrorCooperativeLaunchTooLarge) return static_cast<void>(cudaGetLastError()), false;
+  check_cuda(code, what);
+  return true;
 }
 
 }  // namespace tileon

@@ -1,5 +1,7 @@
 // block_scaled_matmul's backend, and weights that are prepared beforehand.
 #include <algorithm>
+#include <atomic>
+#include <random>
 #include <type_traits>
 
 #include "cuda/common/kernel_choice.h"
@@ -186,18 +188,48 @@ void run_scaled_codes(int config, const Problem& problem, const Gpu& gpu, cudaSt
 
 // ---- a weight that is decoded in the main loop ----
 
-void run_fp4_weight(int config, const Problem& problem, const Gpu& gpu, cudaStream_t stream) {
-  const KernelConfig& chosen = kBlockScaledConfigs[config];
-  const LaunchPlan plan = plan_launch(chosen.operands, chosen.tile, 1, problem, gpu);
-  const Scale& scale = problem.b.scale;
-  const WeightParams params{plan.params, static_cast<const uint8_t*>(scale.data), scale.strides,
-                            static_cast<int>(problem.k / scale.vec), problem.global_scale};
-  auto& kernel = scale.type == ScaleType::kE8M0 ? kernel_of<WeightKernels<ScaleType::kE8M0>>(config)
-                                                : kernel_of<WeightKernels<ScaleType::kE4M3>>(config);
-  launch(kernel, gpu, plan.grid(), chosen.tile.threads(), plan.shared_bytes, params, stream);
+// A number that no other launch has, and that memory holds by chance once in 2^64. A captured launch keeps its number,
+// but leaves no word that holds it.
+uint64_t next_launch() {
+  static const uint64_t seed = std::random_device()() * 0x9e3779b97f4a7c15;
+  static std::atomic<uint64_t> count = 0;
+  uint64_t mixed = seed + (count.fetch_add(1, std::memory_order_relaxed) + 1) * 0x9e3779b97f4a7c15;
+  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;  // splitmix64, a permutation
+  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
+  mixed ^= mixed >> 31;
+  return mixed == 0 ? 1 : mixed;
 }
 
-KernelHandle<FactorParams>& weight_codes_kernel(int config, DType a, DType b) {
+// Launches a kernel that shares its last tiles where that pays. `with` completes the parameters of the matrices.
+template <typename Params, typename With>
+void launch_sharing(KernelHandle<Params>& kernel, const KernelConfig& config, const Problem& problem, const Gpu& gpu,
+                    void* scratch, cudaStream_t stream, const With& with) {
+  const StreamK shared = share_tiles(config, problem, gpu.sm_count).stream;
+  if (shared.ctas > 0) {
+    const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu, shared.ctas);
+    Params params = with(plan.params);
+    params.stream = shared;
+    auto* ready = static_cast<uint8_t*>(scratch) + shared_sums_bytes(config, shared);
+    params.stream_memory = {static_cast<float*>(scratch), reinterpret_cast<uint64_t*>(ready), next_launch()};
+    if (launch_together(kernel, gpu, plan, config.tile.threads(), params, stream)) return;
+  }
+  const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu);
+  Params params = with(plan.params);
+  params.stream = {plan.params.tiles, 0, plan.params.k_blocks};
+  launch(kernel, gpu, plan.grid(), config.tile.threads(), plan.shared_bytes, params, stream);
+}
+
+void run_fp4_weight(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+  const Scale& scale = problem.b.scale;
+  auto& kernel = scale.type == ScaleType::kE8M0 ? kernel_of<WeightKernels<ScaleType::kE8M0>>(config)
+                                                : kernel_of<WeightKernels<ScaleType::kE4M3>>(config);
+  launch_sharing(kernel, kBlockScaledConfigs[config], problem, gpu, scratch, stream, [&](const KernelParams& params) {
+    return WeightParams{params, static_cast<const uint8_t*>(scale.data), scale.strides,
+                        static_cast<int>(problem.k / scale.vec), problem.global_scale};
+  });
+}
+
+KernelHandle<WeightCodesParams>& weight_codes_kernel(int config, DType a, DType b) {
   if (a == kF16)
     return b == kE4M3 ? kernel_of<WeightCodesKernels<kF16, kE4M3>>(config)
                       : kernel_of<WeightCodesKernels<kF16, DType::kInt8>>(config);
@@ -205,12 +237,11 @@ KernelHandle<FactorParams>& weight_codes_kernel(int config, DType a, DType b) {
                     : kernel_of<WeightCodesKernels<kBF16, DType::kInt8>>(config);
 }
 
-void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, cudaStream_t stream) {
-  const KernelConfig& chosen = kBlockScaledConfigs[config];
-  const LaunchPlan plan = plan_launch(chosen.operands, chosen.tile, 1, problem, gpu);
-  const FactorParams params{plan.params, {}, factors_of(problem.b), problem.global_scale};
-  launch(weight_codes_kernel(config, problem.a.dtype, problem.b.dtype), gpu, plan.grid(), chosen.tile.threads(),
-         plan.shared_bytes, params, stream);
+void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+  launch_sharing(weight_codes_kernel(config, problem.a.dtype, problem.b.dtype), kBlockScaledConfigs[config], problem,
+                 gpu, scratch, stream, [&](const KernelParams& params) {
+                   return WeightCodesParams{{params, {}, factors_of(problem.b), problem.global_scale}};
+                 });
 }
 
 // ---- the backend ----
@@ -225,11 +256,12 @@ bool may_choose(int config, const Problem& problem) {
   return problem.k > 0 && (kBlockScaledConfigs[config].operands != Operands::kE5M2 || may_be_float8(problem));
 }
 int choose_config(const Problem& problem, const Gpu& gpu) { return choose_block_scaled_once(problem, gpu); }
-int64_t scratch_bytes(int config, const Problem& problem, const Gpu&) {
-  const Operands operands = kBlockScaledConfigs[config].operands;
-  return operands == Operands::kCodes || is_decoded_weight(operands) || has_float32_scales(operands)
-             ? 0
-             : scratch_of(problem, operands).bytes;
+int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  if (is_decoded_weight(chosen.operands))
+    return shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
+  const bool needs_none = chosen.operands == Operands::kCodes || has_float32_scales(chosen.operands);
+  return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;
 }
 
 DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
@@ -244,11 +276,11 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
     return {};
   }
   if (operands == Operands::kFp4Weight) {
-    run_fp4_weight(config, problem, gpu, stream);
+    run_fp4_weight(config, problem, gpu, scratch, stream);
     return {};
   }
   if (operands == Operands::kWeightCodes) {
-    run_weight_codes(config, problem, gpu, stream);
+    run_weight_codes(config, problem, gpu, scratch, stream);
     return {};
   }
   const Scratch place = scratch_of(problem, operands);

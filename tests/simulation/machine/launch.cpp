@@ -55,6 +55,7 @@ void set_up_thread(Cta& cta, int index, const dim3& size) {
   fiber.unfenced.clear();
   fiber.unpublished.clear();
   fiber.committed = fiber.issued = 0;
+  fiber.loaded_word = nullptr;
   fiber.fenced_sums = fiber.fenced_inputs = false;
   start_clock(fiber);
   if (fiber.lane == 0) {
@@ -105,6 +106,7 @@ void set_up_cta(Cluster& cluster, uint3 block, int rank) {
   cta.at_registers.clear();
   cta.mbarriers.clear();
   cta.phase_orders.clear();
+  cta.told.clear();
   const int threads = static_cast<int>(grid.block.x * grid.block.y * grid.block.z);
   cta.alive = threads;
   cluster.alive += threads;
@@ -168,6 +170,15 @@ int threads_of(const Cluster& cluster) {
 }
 
 }  // namespace
+
+bool start_one_more() {
+  for (size_t i = 0; i < grids.size() && may_start(i); ++i) {
+    if (!grids[i]->cooperative || grids[i]->started == grids[i]->clusters) continue;
+    start_cluster(*grids[i]);
+    return true;
+  }
+  return false;
+}
 
 bool start_clusters() {
   for (Cluster* cluster : ended_clusters) {
@@ -243,11 +254,12 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, Call* call) {
   grid->block = config.blockDim;
   grid->cluster = dim3(1, 1, 1);
   grid->dynamic_bytes = static_cast<uint32_t>(config.dynamicSmemBytes);
-  grid->dependent = false;
+  grid->dependent = grid->cooperative = false;
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config.attrs[i];
     if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization)
       grid->dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
+    if (attribute.id == cudaLaunchAttributeCooperative) grid->cooperative = attribute.val.cooperative != 0;
     if (attribute.id == cudaLaunchAttributeClusterDimension)
       grid->cluster = dim3(attribute.val.clusterDim.x, attribute.val.clusterDim.y, attribute.val.clusterDim.z);
   }

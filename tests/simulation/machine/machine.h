@@ -85,6 +85,11 @@ T load_cluster(uint32_t address, Site where) {
   return value;
 }
 
+// Words of global memory by which CTAs of one grid tell each other what they have written. A load that finds what it
+// found the time before waits for a store.
+void store_release(uint64_t* word, uint64_t value, Site where);
+uint64_t load_acquire(const uint64_t* word, Site where);
+
 // Barriers.
 int sync_threads_or(int value, Site where);
 void sync_named(int id, int threads, Site where);

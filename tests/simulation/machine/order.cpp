@@ -119,6 +119,30 @@ void acquire_phase(uint32_t barrier) {
   acquire_step(thing_of(cta, kPhasesOf, number_of(cta, barrier)), order.completed);
 }
 
+namespace {
+
+struct Tale {
+  uint32_t cta;
+  Clock clock;
+};
+std::unordered_map<const void*, Tale> tales;  // by words of global memory
+
+}  // namespace
+
+void tell_grid(const void* word) {
+  if (!kSeesAccesses) return;
+  tales[word] = {current->cta->number, current->clock};  // of the last one who stored
+  ++current->clock[static_cast<size_t>(current->index)];
+}
+
+void hear_from_grid(const void* word) {
+  if (!kSeesAccesses) return;
+  const auto found = tales.find(word);
+  if (found == tales.end() || found->second.cta == current->cta->number) return;
+  const auto thread = static_cast<size_t>(current->index);
+  current->cta->told.push_back({found->second.cta, found->second.clock, thread, current->clock[thread]});
+}
+
 // What is known of memory: of each 16 bytes, the accesses that another one may still have to know of.
 
 namespace {
@@ -173,6 +197,9 @@ void for_each_chunk(const void* address, size_t bytes, const Use& use) {
 bool is_known(const Noted& old) {
   const Cta& cta = *current->cta;
   if (old.cta == cta.number) return old.step <= current->clock[old.thing];
+  for (const Told& told : cta.told)
+    if (told.cta == old.cta && old.step <= told.clock[old.thing] && told.step <= current->clock[told.thread])
+      return true;
   if (old.cta / 16 != cta.number / 16) return false;  // another cluster's
   const uint32_t phase = current->clock[static_cast<size_t>(thing_of(cta, kClusterOf, 0))];
   if (phase == 0) return false;

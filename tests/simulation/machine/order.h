@@ -57,6 +57,17 @@ void complete_phase(Cta& cta, uint32_t barrier);
 void acquire_phase(uint32_t barrier);
 void note_phase(uint32_t barrier, const void* address, size_t bytes);  // written in the phase that runs
 
+// What a CTA of the grid told by a word of global memory: all that `clock` knows of `cta`, to those who know of step
+// `step` of the thread that loaded the word.
+struct Told {
+  uint32_t cta;
+  Clock clock;
+  size_t thread;
+  uint32_t step;
+};
+void tell_grid(const void* word);
+void hear_from_grid(const void* word);
+
 // An access now, by the thread that is running; a fault where one that it must not meet does not happen before it.
 enum class Access : int8_t { kRead, kWrite, kAtomic };
 void note_access(Access kind, const void* address, size_t bytes, const Site& where);

@@ -18,9 +18,13 @@ namespace {
 // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 struct Device {
   const char* name;
-  int capability, sms, shared_bytes;
+  int capability, sms, lent_sms, shared_bytes;
 };
-constexpr Device kDevices[] = {{"h200", 90, 132, 227 * 1024}, {"a100", 80, 108, 163 * 1024}};
+// A slice is what MIG makes of an H200; a context lends a part of the SMs that the device says it has ("green").
+constexpr Device kDevices[] = {{"h200", 90, 132, 132, 227 * 1024},
+                               {"h200_slice", 90, 16, 16, 227 * 1024},
+                               {"h200_context", 90, 132, 16, 227 * 1024},
+                               {"a100", 80, 108, 108, 163 * 1024}};
 constexpr int kSharedWithoutAsking = 48 * 1024;
 
 const Device* chosen = nullptr;
@@ -129,6 +133,14 @@ cudaError_t check_and_enqueue(const cudaLaunchConfig_t& config, Call* call) {
     return failed(cudaErrorInvalidValue);
   }
   has_context = true;
+  const bool together = std::any_of(config.attrs, config.attrs + config.numAttrs, [](const cudaLaunchAttribute& one) {
+    return one.id == cudaLaunchAttributeCooperative && one.val.cooperative != 0;
+  });
+  const dim3& grid = config.gridDim;
+  if (together && uint64_t{grid.x} * grid.y * grid.z > static_cast<uint64_t>(device().lent_sms)) {
+    delete call;
+    return failed(cudaErrorCooperativeLaunchTooLarge);
+  }
   const cudaError_t error = enqueue(config, call);
   if (error != cudaSuccess) return failed(error);
   if (runs_at_once && !synchronize()) return last_error;

@@ -7,7 +7,8 @@
 
 namespace tileon::simulation {
 
-// "h200" or "a100"; without a call TILEON_SIMULATED_GPU says, or it is an H200. False for other names.
+// "h200", "h200_slice", "h200_context" or "a100"; without a call TILEON_SIMULATED_GPU says, or it is an H200. False for
+// other names.
 bool choose_device(const std::string& name);
 
 // Where it is on, a launch returns at once, and grids run at the next synchronization: so a dependent grid can overlap

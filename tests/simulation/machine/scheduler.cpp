@@ -117,6 +117,7 @@ void schedule_all() {
     const bool any_alive = start_clusters();
     if (!any_alive && grids.empty()) break;
     Warp* next = next_warp();
+    if (next == nullptr && start_one_more()) continue;
     if (next == nullptr) report_deadlock();
     resume(scheduler, *next);
   }
@@ -215,6 +216,7 @@ void run_all_grids() {
   tasks.clear();
   running_task = nullptr;
   grids.clear();
+  forget_waiting_for_words();
   abandon_clusters();
   trim_accesses();
 }

@@ -68,6 +68,9 @@ struct Fiber {
 
   Clock clock;
   uint32_t came_step, came_phase;  // when it last came to the cluster's barrier
+
+  const uint64_t* loaded_word;  // by load_acquire, the last one
+  uint64_t loaded_value;
 };
 
 using Operation = void (*)(Warp&);
@@ -119,6 +122,7 @@ struct Cta {
   std::vector<Fiber*> at_mbarriers, at_registers;
   std::vector<uint32_t> mbarriers;  // addresses
   std::vector<PhaseOrder> phase_orders;
+  std::vector<Told> told;  // by other CTAs of the grid
 };
 
 struct Cluster {
@@ -135,7 +139,8 @@ struct Grid {
   uint64_t number;
   dim3 grid, block, cluster;
   uint32_t dynamic_bytes;
-  bool dependent;  // may start before the grid in front of it has ended
+  bool dependent;    // may start before the grid in front of it has ended
+  bool cooperative;  // all CTAs are there at once: a schedule that keeps some back lets them come where all others wait
   uint64_t clusters, started = 0, ended = 0;
   uint64_t ctas_released = 0;  // that said launch_dependents, or ended
   std::vector<uint32_t> order;
@@ -167,6 +172,8 @@ void stop_running();                                                      // fro
 void call_scheduler();  // soon: something that it waits for may have happened
 void grid_ended(Grid& ended);
 bool start_clusters();  // those that can be; whether any is alive
+bool start_one_more();  // of a cooperative grid, whose CTAs are all there at once
+void forget_waiting_for_words();
 void cluster_ended(Cluster& cluster);
 void thread_main();
 void abandon_clusters();

@@ -152,6 +152,14 @@ inline void grid_dependency_launch(Site where = Site::here()) { simulation::laun
 
 inline void fault() { simulation::fault("the kernel's own fault"); }
 
+// PTX ISA, "ld.acquire", "st.release".
+inline void store_release(uint64_t* word, uint64_t value, Site where = Site::here()) {
+  simulation::store_release(word, value, where);
+}
+inline uint64_t load_acquire(const uint64_t* word, Site where = Site::here()) {
+  return simulation::load_acquire(word, where);
+}
+
 inline void cluster_arrive(Site where = Site::here()) { simulation::cluster_arrive(true, where); }
 inline void cluster_arrive_relaxed(Site where = Site::here()) { simulation::cluster_arrive(false, where); }
 inline void cluster_wait(Site where = Site::here()) { simulation::cluster_wait(where); }

@@ -94,8 +94,8 @@ inline KSlices slices_of(const KernelConfig& config, const Problem& problem, con
 }
 
 inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
-  if (config.tile.family == Family::kNarrow)  // without its launch, as all others
-    return narrow_ns(problem, gpu.sm_count, config.tile.tile_m) - kNarrowStartNs;
+  if (config.tile.family == Family::kNarrow)  // without a launch, as all others
+    return narrow_ns(problem, gpu.sm_count, config.tile.tile_m) - kPortableLaunchNs;
   return expect_tiles(config, kind, problem, gpu).ns;
 }
 
@@ -121,9 +121,8 @@ inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   return ns >= kCopyPaysFromNs && !narrow_pays(problem, gpu, copied_ns(problem));
 }
 
-// Narrow configs take any product, but with many columns on either side they read the long operand too often.
 inline bool may_choose(const KernelConfig& config, const Problem& problem) {
-  return config.tile.family != Family::kNarrow || narrow_columns(problem) <= kNarrowColumns;
+  return config.tile.family != Family::kNarrow || may_be_narrow(problem);
 }
 
 // The config expected to be fastest; -1 where none supports the problem (one always does).

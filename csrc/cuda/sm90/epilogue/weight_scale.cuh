@@ -31,23 +31,26 @@ class WeightScale {
 
   static __device__ __forceinline__ void summarize(const Params&, int, int) {}
 
-  // `row` is the first of the warp's 16 rows of the weight. Those behind the last one are read as it is.
-  __device__ __forceinline__ void read(const Params& params, int row, int) {
+  // `row` is the first of the warp's 16 rows of the weight, `first_block` the stage of k that is multiplied first. Rows
+  // behind the last one are read as it is.
+  __device__ __forceinline__ void read(const Params& params, int row, int first_block) {
+    first_block_ = first_block;
     columns_ = params.columns;
     const int last = static_cast<int>(params.problem.n) - 1;
 #pragma unroll
     for (int i = 0; i < 2; ++i)
       rows_[i] = params.scale + params.strides.of_row(min(row + static_cast<int>(threadIdx.x % 32) / 4 + 8 * i, last));
 #pragma unroll
-    for (int block = 1; block < kStagesAhead; ++block) prefetch(block);
+    for (int block = 1; block < kStagesAhead; ++block) prefetch(first_block + block);
   }
   template <typename Shared>
   __device__ __forceinline__ void to_smem(const Shared&, int) const {}
 
-  // Of stage `block`; 0 where they lie behind k. Those of a later stage are asked for: from memory they take several
-  // stages' time, from L2 less than one's.
-  __device__ __forceinline__ Words words(int block) const {
+  // Of the stage that is multiplied as number `stage`; 0 where they lie behind k. Those of a later stage are asked for:
+  // from memory they take several stages' time, from L2 less than one's.
+  __device__ __forceinline__ Words words(int stage) const {
     using Word = std::conditional_t<kColumns == 2, uint16_t, uint32_t>;
+    const int block = first_block_ + stage;
     const int inside = columns_ - block * kColumns;
     prefetch(block + kStagesAhead);
     Words words;
@@ -88,7 +91,8 @@ class WeightScale {
     for (const uint8_t* row : rows_) ptx::prefetch_l2(row + offset_of(block));
   }
 
-  int columns_;  // scales of a row
+  int first_block_;  // of k
+  int columns_;      // scales of a row
   const uint8_t* rows_[2];
 };
 
@@ -97,7 +101,7 @@ template <DType kCode, typename Out_>
 class WeightRowScale {
  public:
   using Out = Out_;
-  using Params = FactorParams;
+  using Params = WeightCodesParams;
   static constexpr DType code = kCode;
   static constexpr bool is_in_need_of_registers = true;
 

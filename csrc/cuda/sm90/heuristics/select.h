@@ -189,7 +189,7 @@ inline int choose_dense(const Problem& problem, const Gpu& gpu) {
   const int best = cheapest_config(
       kDenseConfigs, [&](const KernelConfig& config) { return may_choose(config, cheap); },
       [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
-  return narrow_pays(problem, gpu, costs.ns[best]) ? -1 : best;
+  return narrow_pays(problem, gpu, costs.ns[best] / kNarrowMargin) ? -1 : best;
 }
 
 // As choose_dense.
@@ -202,7 +202,7 @@ inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
   };
   const int best = cheapest_config(
       kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; }, ns);
-  return narrow_pays(problem, gpu, ns(kFp8Configs[best])) ? -1 : best;
+  return narrow_pays(problem, gpu, ns(kFp8Configs[best]) / kNarrowMargin) ? -1 : best;
 }
 
 // As choose_dense; -1 too where other portable kernels, which take the operands as they are, should be as fast.
@@ -361,7 +361,7 @@ struct ChoiceKey : KeyWords<12> {
                                    takes_vector_stores(problem, 2), takes_vector_stores(problem, 4)});
     const int64_t kind =
         packed({static_cast<int>(a.dtype), static_cast<int>(b.dtype), static_cast<int>(problem.out_dtype),
-                problem.fast_accum * 2 + problem.allow_tf32, gpu.capability, gpu.sm_count});
+                problem.may_slice_k * 4 + problem.fast_accum * 2 + problem.allow_tf32, gpu.capability, gpu.sm_count});
     words = {problem.m,      problem.n,   problem.k,  problem.batch,  a.stride_mn, a.stride_k,
              a.stride_batch, b.stride_mn, b.stride_k, b.stride_batch, memory,      kind};
   }

@@ -129,7 +129,7 @@ constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name
 
 // Of 16 bits and a weight of so many bits, which is decoded in the main loop.
 constexpr KernelConfig decoded_weight(const char* name, int bits, int tile_m, int block_k, const CostNumbers& cost) {
-  TileConfig tile{Family::kSwapAb, tile_m, 128, block_k, 2, 16, tile_m == 256};
+  TileConfig tile{Family::kSwapAb, tile_m, 128, block_k, 2, 16, tile_m >= 240};
   tile.code_bits = bits;
   return {name, bits == 4 ? Operands::kFp4Weight : Operands::kWeightCodes, tile, 1, 1, cost};
 }

@@ -8,6 +8,7 @@
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"
 #include "cuda/sm90/epilogue/tma_store.cuh"
+#include "cuda/sm90/kernels/stream_k.cuh"
 #include "cuda/sm90/layout/encoding.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/mainloop/kernel.cuh"
@@ -58,7 +59,10 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
     TileBias<Kernel::config.tile_n> bias;
     bias.read(params.problem, position.n_begin);
     typename Kernel::AccumulatorScale scale;
-    if (Kernel::swapped) {
+    if constexpr (Kernel::Scheduler::shares_tiles) {
+      static_assert(Kernel::swapped);
+      scale.read(params, position.n_begin + warp_row, tiles.first_block());
+    } else if (Kernel::swapped) {
       scale.read(params, position.n_begin + warp_row, position.m_begin);
     } else {
       scale.read(params, position.m_begin + warp_row, position.n_begin);
@@ -85,7 +89,16 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
       ptx::barrier_sync(main_loop_barrier(consumer), 256);
     }
     typename Kernel::Sums sums;
-    Kernel::MainLoop::multiply(pipeline, at, params.k_blocks, first_row, scale, sums, during_last_product);
+    int blocks = params.k_blocks;
+    if constexpr (Kernel::Scheduler::shares_tiles) blocks = tiles.blocks();
+    Kernel::MainLoop::multiply(pipeline, at, blocks, first_row, scale, sums, during_last_product);
+    if constexpr (Kernel::Scheduler::shares_tiles) {
+      if (tiles.is_handed_over()) {
+        tiles.hand_over(consumer, sums);
+        continue;
+      }
+      tiles.add_sums_of_others(consumer, sums);
+    }
     if (ping_pong) at.advance_by(params.k_blocks, pipeline.stages());  // the other consumer's tile
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};
@@ -111,7 +124,14 @@ __device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& pa
   const Pipeline pipeline = shared.pipeline(Kernel::stage_bytes, params.stages);
   const int warp = warp_index();
   Producer<Kernel> producer(params, pipeline);
-  start<Kernel>(params, pipeline, warp, [&] { producer.start(Kernel::Scheduler::position_of(params, blockIdx.x), 0); });
+  constexpr bool shares_tiles = Kernel::Scheduler::shares_tiles;
+  start<Kernel>(params, pipeline, warp, [&] {
+    if constexpr (shares_tiles) {
+      start_parts<Kernel>(params, producer);
+    } else {
+      producer.start(Kernel::Scheduler::position_of(params, blockIdx.x), 0);
+    }
+  });
 
   constexpr int consumers = Kernel::config.consumers;
   if (warp < Kernel::producer_warp) {
@@ -119,7 +139,12 @@ __device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& pa
     consume<Kernel>(params, pipeline, shared, warp);
   } else {
     if constexpr (Kernel::config.reallocates_registers()) ptx::release_registers<producer_registers(consumers)>();
-    if (!Kernel::config.reallocates_registers() || warp == Kernel::producer_warp) produce<Kernel>(params, producer);
+    if (Kernel::config.reallocates_registers() && warp != Kernel::producer_warp) return;
+    if constexpr (shares_tiles) {
+      produce_parts<Kernel>(params, producer);
+    } else {
+      produce<Kernel>(params, producer);
+    }
   }
 }
 

@@ -178,7 +178,8 @@ void map_chunks(const TileConfig& tile, const Problem& problem, void* data, CUte
 
 }  // namespace
 
-LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu) {
+LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu,
+                       int sharing_ctas) {
   const int element_bytes = tile.element_bytes;
   LaunchPlan plan;
   KernelParams& params = plan.params;
@@ -217,8 +218,10 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
     map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, params.b, params.loaded_bytes,
                 params.map_b);
   }
-  params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, problem.k * element_bytes, a.major, 8);
-  params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, problem.k * element_bytes, b.major,
+  // Where tiles are shared none overlap: two might add the same sums in different orders.
+  const int64_t k_bytes = sharing_ctas > 0 ? 0 : problem.k * element_bytes;
+  params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, k_bytes, a.major, 8);
+  params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, k_bytes, b.major,
                                    operands == Operands::kFp8Blocks ? kFloat32ScaleBlock : 16);
   params.store_by_tma = takes_tma_store(operands, tile, problem);
   params.store_directly = takes_direct_store(operands, tile, problem);
@@ -233,7 +236,9 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   }
   params.vector_stores = takes_vector_stores(problem, params.store_directly ? 2 : 4);
 
-  const int clusters = persistent(tile) ? std::min(params.tiles, gpu.sm_count) : params.tiles;
+  const int clusters = sharing_ctas > 0   ? sharing_ctas
+                       : persistent(tile) ? std::min(params.tiles, gpu.sm_count)
+                                          : params.tiles;
   const int64_t tiles_per_cta = ceil_divide(params.tiles, clusters);
   // A deeper pipeline than the work of a CTA would only take time to set up.
   const int64_t blocks_per_cta = tiles_per_cta * params.blocks_per_split;

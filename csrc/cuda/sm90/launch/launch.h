@@ -53,8 +53,10 @@ struct LaunchPlan {
   dim3 grid() const { return {static_cast<unsigned>(clusters), static_cast<unsigned>(params.splits), 1}; }
 };
 
-// For kernels of this tile and `splits`, which can run the problem; the problem is not empty (k may be 0).
-LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu);
+// For kernels of this tile and `splits`, which can run the problem; the problem is not empty (k may be 0). Where the
+// last tiles are shared, `sharing_ctas` is the number of CTAs, all there are.
+LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu,
+                       int sharing_ctas = 0);
 
 // ---- the launch ----
 
@@ -96,6 +98,22 @@ void launch(KernelHandle<Params>& kernel, const Gpu& gpu, dim3 grid, int threads
   const KernelFunction<Params> function = kernel.function;
   allow_shared_memory(reinterpret_cast<const void*>(function), kSmemLimit, gpu.device, kernel.allowed);
   launch(function, grid, threads, shared_bytes, params, stream);
+}
+
+// A kernel whose CTAs wait for each other (kernels/stream_k.cuh): all of them are there at once. False, and nothing is
+// launched, where the GPU lends fewer SMs than it has.
+template <typename Params>
+bool launch_together(KernelHandle<Params>& kernel, const Gpu& gpu, const LaunchPlan& plan, int threads,
+                     const Params& params, cudaStream_t stream) {
+  const KernelFunction<Params> function = kernel.function;
+  allow_shared_memory(reinterpret_cast<const void*>(function), kSmemLimit, gpu.device, kernel.allowed);
+  return launch_kernel_together("launching a Hopper kernel",
+                                {.grid = plan.grid(),
+                                 .threads = threads,
+                                 .stream = stream,
+                                 .shared_bytes = plan.shared_bytes,
+                                 .may_overlap = use_dependent_launch()},
+                                function, params);
 }
 
 // ---- the kernels by their configs' numbers. A set has one kernel for each config of a table: what else decides a
@@ -140,7 +158,7 @@ struct WeightKernels : KernelSet<WeightParams, kBlockScaledConfigCount> {};
 
 // Of the configs that convert a weight's codes for an `a` of kA.
 template <DType kA, DType kB>
-struct WeightCodesKernels : KernelSet<FactorParams, kBlockScaledConfigCount> {};
+struct WeightCodesKernels : KernelSet<WeightCodesParams, kBlockScaledConfigCount> {};
 
 // The kernel of config `config` of the set's table; null where the set has none of it.
 template <typename Set>

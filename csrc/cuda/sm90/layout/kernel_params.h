@@ -9,6 +9,7 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/common/tile_order.h"
 #include "cuda/sm90/layout/encoding.h"
+#include "cuda/sm90/layout/stream_k.h"
 
 namespace tileon::sm90 {
 
@@ -83,12 +84,20 @@ struct FactorParams : KernelParams {
   const float* global_scale;  // one element, or null: 1
 };
 
+// Of kernels that convert a weight's codes, the problem's b.
+struct WeightCodesParams : FactorParams {
+  StreamK stream;
+  StreamKMemory stream_memory;
+};
+
 // Of kernels that decode a weight, the problem's b.
 struct WeightParams : KernelParams {
   const uint8_t* scale;  // packed, with blocks of columns one behind the other
   ScaleStrides strides;
   int columns;                // scales of a row
   const float* global_scale;  // one element, or null: 1
+  StreamK stream;
+  StreamKMemory stream_memory;
 };
 
 // Of kernels that look which encoding the data have decided for.

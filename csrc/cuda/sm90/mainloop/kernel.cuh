@@ -68,7 +68,8 @@ struct PlainResults {
   __device__ __forceinline__ const float* columns() const {
     return &sums[kBlock][kBegin / 2];
   }
-  __device__ __forceinline__ const float* columns_of(int block) const { return sums[block]; }  // a constant, unrolled
+  // Of all columns of a block that a loop counts; unrolled, the block is a constant.
+  __device__ __forceinline__ const float* columns_of(int block) const { return sums[block]; }
   __device__ __forceinline__ bool is_ordinary() const { return true; }
   __device__ __forceinline__ const PlainResults& exactly() const { return *this; }
 };
@@ -104,7 +105,7 @@ struct TileOfB<kConfig, kMajor, 0> {
   using Type = OperandTile<kConfig.tile_n, kConfig.block_k, kMajor, kConfig.element_bytes>;
 };
 
-// Scheduler   which tiles of the output a CTA computes, in which order    GroupedTiles
+// Scheduler   which tiles of the output a CTA computes, in which order    GroupedTiles, kernels/stream_k.cuh
 // MainLoop    a tile's sums out of the pipeline's stages                  mainloop/mma*.cuh
 // AccumulatorScale  from those sums to the product                        Unscaled, epilogue/accumulator_scale.cuh
 // Store       bias, activation, rounding, and the way to the output       epilogue/*_store.cuh
@@ -170,6 +171,8 @@ struct TilePosition {
 template <typename Kernel>
 class GroupedTiles {
  public:
+  static constexpr bool shares_tiles = false;
+
   // Tile `first`, and those `step` further on.
   __device__ __forceinline__ GroupedTiles(const KernelParams& params, int first, int step)
       : params_(params), tile_(first), step_(step) {}

@@ -119,23 +119,27 @@ KernelFunction<typename BlockScaledKernels<kOperands, kOut>::Params> kernel_func
   }
 }
 
+// The last tiles are shared.
+template <TileConfig kTile, typename Element, template <typename> class MainLoop, typename AccumulatorScale>
+using StreamedKernel =
+    Kernel<kTile, Element, Major::kK, Major::kK, StreamedTiles, MainLoop, AccumulatorScale, TmaStore>;
+
 template <int kNumber, ScaleType kScale>
 KernelFunction<WeightParams> kernel_function(WeightKernels<kScale>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
   if constexpr (config.operands == Operands::kFp4Weight) {
-    return &gemm<
-        KernelAlongK<config.tile, __nv_bfloat16, DecodedWeightMainLoop, WeightScale<kScale, __nv_bfloat16>, TmaStore>>;
+    return &gemm<StreamedKernel<config.tile, __nv_bfloat16, DecodedWeightMainLoop, WeightScale<kScale, __nv_bfloat16>>>;
   } else {
     return nullptr;
   }
 }
 
 template <int kNumber, DType kA, DType kB>
-KernelFunction<FactorParams> kernel_function(WeightCodesKernels<kA, kB>) {
+KernelFunction<WeightCodesParams> kernel_function(WeightCodesKernels<kA, kB>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
   if constexpr (config.operands == Operands::kWeightCodes) {
     using Element = DeviceType<kA>;
-    return &gemm<KernelAlongK<config.tile, Element, WeightCodesMainLoop, WeightRowScale<kB, Element>, TmaStore>>;
+    return &gemm<StreamedKernel<config.tile, Element, WeightCodesMainLoop, WeightRowScale<kB, Element>>>;
   } else {
     return nullptr;
   }

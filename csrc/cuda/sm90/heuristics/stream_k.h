@@ -1,0 +1,107 @@
+// When the last tiles of an output are shared (layout/stream_k.h), by how many CTAs, and what that saves: pure
+// functions, compiled by any C++ compiler.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/problem.h"
+#include "cuda/sm90/heuristics/config.h"
+#include "cuda/sm90/layout/stream_k.h"
+
+namespace tileon::sm90 {
+
+constexpr int kLeastSharedK = 256;  // elements of a tile's shortest part
+constexpr int kLeastRangeK = 512;   // and of a CTA's range
+
+// What it takes that a CTA hands its sums over and another adds them to its own, in nanoseconds. Fitted to 447 products
+// on an H100, each with shared tiles and without.
+constexpr double kHandOverNs = 1000.0;
+constexpr double kSharedBytesPerNs = 20.0;  // of a CTA
+
+// CTAs that share tiles are each at another k, and find in L2 what another has read only where L2 holds all of it. So
+// many bytes it does; what is beyond is read once more.
+constexpr double kL2Bytes = 50e6;
+constexpr double kReadAgainBytesPerNs = 2000.0;
+
+// How a config's tiles are computed, and what their products take.
+struct SharedTiles {
+  StreamK stream;
+  double ns;
+};
+
+// The tiles from `first_tile` on, shared by `ctas` CTAs; ctas = 0 where their ranges would be too short.
+inline StreamK stream_of(const TileConfig& tile, int64_t tiles, int k_blocks, int64_t first_tile, int64_t ctas) {
+  const StreamK none{static_cast<int>(tiles), 0, k_blocks};
+  const int64_t blocks = (tiles - first_tile) * k_blocks;
+  const int least = (kLeastSharedK + tile.block_k - 1) / tile.block_k;
+  if (ctas < 2 || k_blocks < 2 * least || blocks / ctas < kLeastRangeK / tile.block_k || blocks >= 1 << 30) return none;
+  return {static_cast<int>(first_tile),    static_cast<int>(ctas),          k_blocks,
+          static_cast<int>(blocks / ctas), static_cast<int>(blocks % ctas), least};
+}
+
+// At most so many CTAs hand over sums of one tile.
+inline int others_of(const StreamK& stream, int64_t shared_tiles) {
+  if (stream.ctas % shared_tiles == 0) return static_cast<int>(stream.ctas / shared_tiles) - 1;
+  return (stream.k_blocks - 2) / stream.blocks + 1;
+}
+
+inline int64_t sums_bytes(const TileConfig& tile) { return int64_t{tile.tile_m} * tile.tile_n * 4; }
+
+// Nanoseconds of reading once more what the shared tiles read.
+inline double read_again_ns(const KernelConfig& config, const StreamK& stream, const Problem& problem) {
+  const TileOrder order = tile_order(config.tile, problem.m, problem.n);
+  const int shared = static_cast<int>(int64_t{order.tiles_m} * order.tiles_n * problem.batch) - stream.first_tile;
+  const int tiles_m = std::max(std::min(order.tiles_m, order.group_m), ceil_divide(shared, order.tiles_n));
+  const int tiles_n = std::min(order.tiles_n, ceil_divide(shared, tiles_m));
+  const double m = static_cast<double>(std::min<int64_t>(int64_t{tiles_m} * config.tile.tile_m, problem.m));
+  const double n = static_cast<double>(tiles_n) * config.tile.tile_n;
+  const double bytes = static_cast<double>(problem.k) * (2 * m + config.tile.code_bits / 8.0 * n);
+  return std::max(bytes - kL2Bytes, 0.0) / kReadAgainBytesPerNs;
+}
+
+// Nanoseconds of the products of `tiles` tiles. Beside the shared ones each CTA has `whole` others.
+inline double shared_ns(const KernelConfig& config, const StreamK& stream, int64_t tiles, int64_t whole) {
+  const CostNumbers& cost = config.cost;
+  const double k = static_cast<double>(stream.blocks + (stream.rest > 0)) * config.tile.block_k;
+  const double of_whole = cost.per_tile + static_cast<double>(cost.per_k) * stream.k_blocks * config.tile.block_k;
+  const double stored = stream.blocks >= stream.k_blocks ? 2 : 1;  // tiles, by a CTA
+  const int others = others_of(stream, tiles - stream.first_tile);
+  const double exchange = kHandOverNs + static_cast<double>(sums_bytes(config.tile)) / kSharedBytesPerNs;
+  return static_cast<double>(whole) * of_whole + stored * cost.per_tile + cost.per_k * k + (1 + others) / 2 * exchange;
+}
+
+// Of less than a round of tiles each may have so many CTAs.
+constexpr int kCtasOfTile[] = {2, 3, 4, 6, 8, 12, 16};
+
+// The fastest way: no tile is shared, or those of the last two rounds are, where the last one is not full. Each SM has
+// a range then, or each tile the same number of CTAs.
+inline SharedTiles share_tiles(const KernelConfig& config, const Problem& problem, int sm_count) {
+  const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
+  const int k_blocks = ceil_divide(std::max<int64_t>(problem.k, 1), config.tile.block_k);
+  const int64_t rounds = (tiles + sm_count - 1) / sm_count;
+  const double of_tile = config.cost.per_tile + static_cast<double>(config.cost.per_k) * static_cast<double>(problem.k);
+  SharedTiles best{{static_cast<int>(tiles), 0, k_blocks}, static_cast<double>(rounds) * of_tile};
+  if (!problem.may_slice_k || tiles % sm_count == 0) return best;
+  const int64_t whole = std::max<int64_t>(rounds - 2, 0);
+  const auto consider = [&](int64_t ctas) {
+    const StreamK stream = stream_of(config.tile, tiles, k_blocks, whole * sm_count, ctas);
+    if (stream.ctas == 0) return;
+    const double ns = shared_ns(config, stream, tiles, whole) + read_again_ns(config, stream, problem);
+    if (ns < best.ns) best = {stream, ns};
+  };
+  consider(sm_count);
+  for (const int of_tile : kCtasOfTile)
+    if (tiles * of_tile <= sm_count) consider(tiles * of_tile);
+  return best;
+}
+
+// What the CTAs hand over, and the words behind it that say when it is there.
+inline int64_t shared_sums_bytes(const KernelConfig& config, const StreamK& stream) {
+  return stream.ctas * sums_bytes(config.tile);
+}
+inline int64_t shared_bytes(const KernelConfig& config, const StreamK& stream) {
+  return shared_sums_bytes(config, stream) + int64_t{stream.ctas} * config.tile.consumers * 8;
+}
+
+}  // namespace tileon::sm90
