@@ -68,7 +68,7 @@ def test_few_tiles_are_shared(gpu: torch.device, config: Config, weight: str) ->
 def test_the_last_of_several_rounds_is_shared(gpu: torch.device, config: Config, weight: str) -> None:
     sms = torch.cuda.get_device_properties(gpu).multi_processor_count
     tile_m, tile_n, _ = config.tile
-    for tiles, k in ((sms + sms // 4, 1056), (2 * sms + 3, 2080), (3 * sms - 9, 4096)):
+    for tiles, k in ((sms + sms // 4, 2080), (2 * sms + 3, 2080), (2 * sms + sms // 2, 4096)):
         rows = 3
         m, n = rows * tile_m - 5, -(-tiles // rows) * tile_n - 8
         a, b = operands(weight, m, n, k, gpu, exact=True)

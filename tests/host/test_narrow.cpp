@@ -152,7 +152,7 @@ void test_the_choice_weighs_few_rows_or_columns_and_small_products() {
   const auto weighs = [](DType dtype, int64_t size, int64_t k) {
     return may_be_narrow(problem(dtype, 1, size, size, k, true));
   };
-  expect(weighs(DType::kBFloat16, 100, 512) && weighs(DType::kFloat32, 40, 4096), "but of a small product");
+  expect(weighs(DType::kBFloat16, 62, 512) && weighs(DType::kFloat32, 40, 4096), "but of a small product");
   expect(!weighs(DType::kBFloat16, 40, 513) && !weighs(DType::kFloat32, 200, 201), "which is not so small");
   Problem fixed = problem(DType::kBFloat16, 1, 4096, 8, 4096, true);
   fixed.may_slice_k = false;

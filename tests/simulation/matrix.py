@@ -98,10 +98,10 @@ DIRECT_CASES: list[tuple[int, int, int, dict]] = [
 # Of a weight that is decoded in the main loop, whose last tiles CTAs share (layout/stream_k.h): less than a round of
 # tiles, by equal parts and by parts that begin anywhere; the last two of several rounds.
 SHARED_CASES: list[tuple[int, int, int, dict]] = [
-    (40, 130, 2080, {"sms": 4}),
-    (300, 136, 1312, {"sms": 5, "out_dtype": 0, "slope": 2.0}),
-    (300, 264, 1312, {"sms": 4, "wide": True}),
-    (600, 264, 672, {"sms": 4, "activation": "none", "bias": False}),
+    (40, 130, 4128, {"sms": 4}),
+    (300, 136, 3104, {"sms": 5, "out_dtype": 0, "slope": 2.0}),
+    (300, 264, 2592, {"sms": 4, "wide": True}),
+    (600, 264, 2080, {"sms": 4, "activation": "none", "bias": False}),
 ]
 DIRECT_FORMATS = [
     ((E4M3, E4M3), ROW_SCALE),

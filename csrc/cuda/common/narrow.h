@@ -23,10 +23,13 @@ constexpr int kNarrowThreads = 256;            // of a CTA, at most
 constexpr int kNarrowSharedBytes = 32 * 1024;  // a chunk of the short operand, then the sums
 constexpr int64_t kNarrowColumns = 8;          // of the short side, up to which the choice weighs these kernels, and
 constexpr double kNarrowProducts = 8e6;        // products, up to which it weighs them whatever the short side
-constexpr int64_t kNarrowConvertedK = 512;     // but of elements of 16 and of 8 bits up to this k
-constexpr int kNarrowCtasPerSm = 2;            // at least, by their registers
-constexpr bool kNarrowMeasured = true;         // whether they have run on hardware; the configs say so too
-constexpr int kSectorBytesOfLoads = 32;        // what one load should take from L2 at once
+// But of elements of 16 and of 8 bits, which are converted, up to this k, and of 16 bits up to so many products, since
+// other kernels of those are fast.
+constexpr int64_t kNarrowConvertedK = 512;
+constexpr double kNarrow16BitProducts = 2e6;
+constexpr int kNarrowCtasPerSm = 2;      // at least, by their registers
+constexpr bool kNarrowMeasured = true;   // whether they have run on hardware; the configs say so too
+constexpr int kSectorBytesOfLoads = 32;  // what one load should take from L2 at once
 
 // Elements of a vector, 16 bytes. Across k a thread has a sum for every one of them and every column: with eight
 // columns it has four elements.
@@ -293,8 +296,9 @@ constexpr double kNarrowMargin = 1.15;
 inline bool may_be_narrow(const Problem& problem) {
   if (!problem.may_slice_k) return false;
   if (narrow_columns(problem) <= kNarrowColumns) return true;
-  const bool converts = info(problem.a.dtype).bytes <= 2;
-  return problem.products() <= kNarrowProducts && (!converts || problem.k <= kNarrowConvertedK);
+  const int bytes = info(problem.a.dtype).bytes;
+  if (bytes <= 2 && problem.k > kNarrowConvertedK) return false;
+  return problem.products() <= (bytes == 2 ? kNarrow16BitProducts : kNarrowProducts);
 }
 
 // Whether these kernels are expected to take less than `ns`. Of ordinary products two comparisons say that they do not.

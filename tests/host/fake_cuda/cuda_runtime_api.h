@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidDevice = 101 };
+enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidDevice = 101, cudaErrorCooperativeLaunchTooLarge = 720 };
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
   cudaDevAttrComputeCapabilityMajor = 75,
@@ -20,6 +20,7 @@ struct dim3 {
   unsigned x = 1, y = 1, z = 1;
 };
 enum cudaLaunchAttributeID {
+  cudaLaunchAttributeCooperative = 2,
   cudaLaunchAttributeClusterDimension = 4,
   cudaLaunchAttributeProgrammaticStreamSerialization = 6,
 };
@@ -28,6 +29,7 @@ struct cudaLaunchAttribute {
   struct {
     dim3 clusterDim;
     int programmaticStreamSerializationAllowed;
+    int cooperative;
   } val;
 };
 struct cudaLaunchConfig_t {

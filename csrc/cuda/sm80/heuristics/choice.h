@@ -104,21 +104,28 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
 // allocation, some 2 us, which an eager caller waits for where the GPU has nothing else to do
 // (benchmarks/results/h200/awkward.csv).
 constexpr double kCopyPaysFromNs = 8000.0;
+// Copies of fp8 along k, most of them transposed: small products took 15 to 22 us so on an H100.
+constexpr double kFloat8CopyPaysFromNs = 15000.0;
 
-// What a product of copied operands takes at least: each byte read, written and read again, and a launch more.
-constexpr double kCopyBytesPerNs = 2000.0;  // that are copied
+inline double copy_pays_from_ns(const Problem& problem) {
+  return is_float8(problem.a.dtype) ? kFloat8CopyPaysFromNs : kCopyPaysFromNs;
+}
+
+// What a product of copied operands takes at least: each byte read, written and read again, on an H100, and a launch
+// more.
+constexpr double kCopyBytesPerNs = 900.0;  // that are copied
 
 inline double copied_ns(const Problem& problem) {
   const double numbers =
       static_cast<double>(problem.batch) * static_cast<double>(problem.k) * static_cast<double>(problem.m + problem.n);
-  return kCopyPaysFromNs + numbers * info(problem.a.dtype).bytes / kCopyBytesPerNs;
+  return copy_pays_from_ns(problem) + numbers * info(problem.a.dtype).bytes / kCopyBytesPerNs;
 }
 
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   constexpr const KernelConfig& gather = kDenseConfigs[10];
   static_assert(gather.tile.family == Family::kMmaGather);
   const double ns = expected_ns(gather, kind_of(problem), problem, gpu);
-  return ns >= kCopyPaysFromNs && !narrow_pays(problem, gpu, copied_ns(problem));
+  return ns >= copy_pays_from_ns(problem) && !narrow_pays(problem, gpu, copied_ns(problem));
 }
 
 inline bool may_choose(const KernelConfig& config, const Problem& problem) {

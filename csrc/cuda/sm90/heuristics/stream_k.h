@@ -68,7 +68,8 @@ inline double shared_ns(const KernelConfig& config, const StreamK& stream, int64
   const double stored = stream.blocks >= stream.k_blocks ? 2 : 1;  // tiles, by a CTA
   const int others = others_of(stream, tiles - stream.first_tile);
   const double exchange = kHandOverNs + static_cast<double>(sums_bytes(config.tile)) / kSharedBytesPerNs;
-  return static_cast<double>(whole) * of_whole + stored * cost.per_tile + cost.per_k * k + (1 + others) / 2 * exchange;
+  return static_cast<double>(whole) * of_whole + stored * cost.per_tile + cost.per_k * k +
+         (2 + others) / 3.0 * exchange;
 }
 
 // Of less than a round of tiles each may have so many CTAs.
