@@ -23,7 +23,17 @@ def simulation():
     made = Simulation(
         simulation_build.build(ROOT / "csrc", out, only="cuda/sm90/launch", extra=simulation_build.ACCESSES)
     )
-    for name in ("store_box", "multiply", "chain", "neighbour", "pass_on", "pass_to_lane", "count_ctas", "fetch"):
+    for name in (
+        "store_box",
+        "multiply",
+        "chain",
+        "neighbour",
+        "pass_on",
+        "pass_to_lane",
+        "count_ctas",
+        "fetch",
+        "hand_over",
+    ):
         getattr(made.lib, f"probe_{name}").restype = ctypes.c_char_p
     return made
 
@@ -62,6 +72,19 @@ def test_atomics_of_two_ctas_meet_and_plain_accesses_must_not(simulation):
         assert simulation.lib.probe_count_ctas(1, pointer(out)) is None
     assert out.tolist() == [1] * 32
     assert b"of another cluster's CTA" in simulation.lib.probe_count_ctas(0, pointer(out))
+
+
+def test_a_word_orders_what_one_cta_writes_and_another_reads(simulation):
+    words, numbers, out = (
+        simulation.array(count, kind) for count, kind in ((3, np.uint64), (96, np.int32), (96, np.int32))
+    )
+    arguments = pointer(words), pointer(numbers), pointer(out)
+    for seed in SEEDS:
+        words[:] = 0
+        simulation.begin(seed)
+        assert simulation.lib.probe_hand_over(0, 3, *arguments) is None
+    words[:] = 0
+    assert b"of another cluster's CTA" in simulation.lib.probe_hand_over(2, 3, *arguments)
 
 
 @pytest.mark.parametrize(("bulk", "by"), [(0, b"by cp.async"), (1, b"by a copy for the mbarrier at 1152")])

@@ -31,7 +31,17 @@ def simulation():
             pytest.skip(reason)
         simulation_build.build(ROOT / "csrc", library.parent)
     made = Simulation(library)
-    for name in ("exchange", "deadlock", "load_box", "store_box", "multiply", "chain", "neighbour", "diverge"):
+    for name in (
+        "exchange",
+        "deadlock",
+        "load_box",
+        "store_box",
+        "multiply",
+        "chain",
+        "neighbour",
+        "diverge",
+        "hand_over",
+    ):
         getattr(made.lib, f"probe_{name}").restype = ctypes.c_char_p
     return made
 
@@ -255,6 +265,24 @@ def test_a_dependent_grid_overlaps_the_one_in_front_until_it_waits(simulation):
     simulation.begin(0)
     assert simulation.lib.probe_chain(3, 0, pointer(between), pointer(out)) is None
     assert np.any(np.isnan(out))
+
+
+def test_ctas_of_a_cooperative_grid_wait_for_each_other(simulation):
+    """In any order, and however few a schedule has alive: all of them may come."""
+    words, numbers, out = (
+        simulation.array(count, kind) for count, kind in ((5, np.uint64), (160, np.int32), (160, np.int32))
+    )
+    arguments = pointer(words), pointer(numbers), pointer(out)
+    for seed in range(12):
+        words[:] = out[:] = 0
+        simulation.begin(seed)
+        assert simulation.lib.probe_hand_over(0, 5, *arguments) is None
+        assert out[32:].tolist() == [100 * cta + lane for cta in range(4) for lane in range(32)]
+    words[:] = 0
+    error = simulation.lib.probe_hand_over(1, 5, *arguments).decode()
+    assert "deadlock" in error
+    assert "ld.acquire" in error
+    assert simulation.lib.probe_hand_over(0, 133, *arguments) == b"too many CTAs"
 
 
 def test_shared_memory_of_a_cta_that_has_ended_is_gone(simulation):

@@ -16,10 +16,11 @@ std::string text;
 
 // Null, or what went wrong.
 template <typename Params>
-const char* run(KernelFunction<Params> kernel, const Params& params, LaunchConfig config) {
+const char* run(KernelFunction<Params> kernel, const Params& params, LaunchConfig config, bool together = false) {
   simulation::label = "";
   try {
-    launch_kernel("launching a probe", config, kernel, params);
+    if (together && !launch_kernel_together("launching a probe", config, kernel, params)) return "too many CTAs";
+    if (!together) launch_kernel("launching a probe", config, kernel, params);
   } catch (const std::exception& error) {
     text = error.what();
     return text.c_str();
@@ -44,6 +45,26 @@ __global__ void exchange(const __grid_constant__ Exchange params) {
 // The second warp waits for a barrier that the first one never comes to.
 __global__ void wait_for_nobody(const __grid_constant__ int) {
   if (threadIdx.x >= 32) ptx::barrier_sync(3, 64);
+}
+
+enum class HandOver : int32_t { kRight, kNobodyStores, kNobodyWaits };
+struct CtaChain {
+  HandOver way;
+  uint64_t* words;
+  int *numbers, *out;
+};
+// Each CTA reads what the one before it wrote.
+__global__ void hand_over(const __grid_constant__ CtaChain params) {
+  const unsigned cta = blockIdx.x, lane = threadIdx.x;
+  ptx::grid_dependency_wait();
+  params.numbers[cta * 32 + lane] = static_cast<int>(100 * cta + lane);
+  __syncthreads();
+  if (lane == 0 && params.way != HandOver::kNobodyStores) ptx::store_release(params.words + cta, 7);
+  if (cta == 0) return;
+  if (lane == 0 && params.way != HandOver::kNobodyWaits)
+    while (ptx::load_acquire(params.words + cta - 1) != 7) continue;
+  __syncthreads();
+  params.out[cta * 32 + lane] = params.numbers[(cta - 1) * 32 + lane];
 }
 
 struct Box {
@@ -309,6 +330,11 @@ const char* probe_count_ctas(int is_right, int* out) {
   LaunchConfig config = config_of(32);
   config.grid = dim3(2);
   return run(count_ctas, Pair{is_right != 0, out}, config);
+}
+const char* probe_hand_over(int way, int ctas, uint64_t* words, int* numbers, int* out) {
+  LaunchConfig config = config_of(32);
+  config.grid = dim3(static_cast<unsigned>(ctas));
+  return run(hand_over, CtaChain{static_cast<HandOver>(way), words, numbers, out}, config, true);
 }
 const char* probe_fetch(int bulk, int waits, const int* from, int* out) {
   return run(fetch, Fetch{bulk != 0, waits != 0, from, out}, config_of(32, 136));
