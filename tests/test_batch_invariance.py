@@ -151,6 +151,21 @@ def test_on_a_gpu_the_kernel_does_not_hang_on_the_rows(device: torch.device, dty
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("columns", [1, 5, 40])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_on_a_gpu_few_columns_do_not_hang_on_the_rows(device: torch.device, dtype: torch.dtype, columns: int) -> None:
+    """The narrow kernels, which share k by the number of rows, do not take them."""
+    if device.type == "cpu" and not simulated_gpu.is_loaded():
+        pytest.skip("a CPU has kernels of its own for one row")
+    a, b = numbers(300, 500, seed=0).to(dtype).to(device), numbers(500, columns, seed=1).to(dtype).to(device)
+    with tileon_ops.batch_invariant():
+        wanted = tileon_ops.matmul(a, b)
+        for m in (1, 2, 8, 30, 129):
+            assert torch.equal(tileon_ops.matmul(a[:m], b), wanted[:m]), m
+            assert "narrow" not in tileon_ops.last_kernel()
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("across", [False, True], ids=["along k", "across k"])
 @pytest.mark.parametrize("kind", ["float64", "float32", "tf32"])
 def test_on_a_gpu_neither_slices_of_k_nor_copies_hang_on_the_rows(

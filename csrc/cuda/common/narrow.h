@@ -289,7 +289,7 @@ inline double narrow_ns(const Problem& problem, const Gpu& gpu) {
 }
 
 // Of Hopper's kernels of 16 and of 8 bits, whose costs are better known: half as many choices are wrong so.
-constexpr double kNarrowMargin = 1.15;
+constexpr double kNarrowMargin = 1.25;
 
 // Whether these kernels are weighed at all. How they share k hangs on the number of rows, so not where results are
 // batch invariant. Many columns on either side read the long operand too often, but for small products.
