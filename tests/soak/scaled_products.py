@@ -170,8 +170,9 @@ def draw_scaled_product(draw: Draw, *, with_out: bool) -> Case:
 
 
 def _may_overflow(a: Tensor, b: Tensor) -> Tensor:
-    """Of each sum, whether partial sums of its elements without scales may leave float32. An infinite element beside them
-    may then meet infinity of the other sign.
+    """Of each sum, whether partial sums of its elements without scales may leave float32.
+
+    Beside such sums an infinite element may meet infinity of the other sign.
     """
     finite_a, finite_b = (each.masked_fill(~each.isfinite(), 0.0).abs() for each in (a, b))
     return (finite_a @ finite_b.t() >= INFINITE_FLOAT32 / 2) & ~(a @ b.t()).isnan()
