@@ -10,7 +10,8 @@ weights' own preparation is part of the time, a's quantization is not.
 Providers: `tileon`; `tileon_fast`, with fast_accum; `torch` and `torch_fast`, the same scaling by torch's scaled_mm or
 _int_mm with a multiplication for the scales; `torch_bf16`, torch.mm on the operands in 16 bits; `tileon_graph` and
 `torch_bf16_graph`, of few rows, a CUDA graph that goes round so many weights that each has left L2. With --configs also
-every config that takes the operands, by its name.
+every config that takes the operands, by its name; behind the name of a config whose CTAs may share tiles `whole`, where
+they share none.
 """
 
 from __future__ import annotations
@@ -137,7 +138,14 @@ def arms_of(dtype: str, shape: Shape, every_config: bool) -> dict[str, Arm]:
         except RuntimeError:  # it does not take these operands
             continue
         arms[config.name] = Arm(call)
+        if config.name.startswith("sm90_weight_"):
+            arms[f"{config.name} whole"] = Arm(partial(_without_shared_tiles, call))
     return arms
+
+
+def _without_shared_tiles(call: Callable[[], Tensor]) -> Tensor:
+    with tileon_ops.batch_invariant():
+        return call()
 
 
 def main() -> int:
