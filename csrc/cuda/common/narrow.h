@@ -21,15 +21,9 @@ namespace tileon {
 // loads are under way at once. The short operand is kept in shared memory, a chunk of k at a time.
 constexpr int kNarrowThreads = 256;            // of a CTA, at most
 constexpr int kNarrowSharedBytes = 32 * 1024;  // a chunk of the short operand, then the sums
-constexpr int64_t kNarrowColumns = 8;          // of the short side, up to which the choice weighs these kernels, and
-constexpr double kNarrowProducts = 8e6;        // products, up to which it weighs them whatever the short side
-// But of elements of 16 and of 8 bits, which are converted, up to this k, and of 16 bits up to so many products, since
-// other kernels of those are fast.
-constexpr int64_t kNarrowConvertedK = 512;
-constexpr double kNarrow16BitProducts = 2e6;
-constexpr int kNarrowCtasPerSm = 2;      // at least, by their registers
-constexpr bool kNarrowMeasured = true;   // whether they have run on hardware; the configs say so too
-constexpr int kSectorBytesOfLoads = 32;  // what one load should take from L2 at once
+constexpr int kNarrowCtasPerSm = 2;            // at least, by their registers
+constexpr bool kNarrowMeasured = true;         // whether they have run on hardware; the configs say so too
+constexpr int kSectorBytesOfLoads = 32;        // what one load should take from L2 at once
 
 // Elements of a vector, 16 bytes. Across k a thread has a sum for every one of them and every column: with eight
 // columns it has four elements.
@@ -288,11 +282,21 @@ inline double narrow_ns(const Problem& problem, const Gpu& gpu) {
   return best;
 }
 
-// Of Hopper's kernels of 16 and of 8 bits, whose costs are better known: half as many choices are wrong so.
+// The factor by which these kernels must be faster than Hopper's of 16 and of 8 bits, whose costs are better known:
+// half as many choices are wrong so.
 constexpr double kNarrowMargin = 1.25;
 
-// Whether these kernels are weighed at all. How they share k hangs on the number of rows, so not where results are
-// batch invariant. Many columns on either side read the long operand too often, but for small products.
+// The choice weighs these kernels up to so many columns of the short side, and at any number of columns up to so many
+// products (m * n * k): beyond, many columns read the long operand too often. Elements of 16 and of 8 bits are
+// converted at every reading, so of them up to this k alone; and other kernels of 16 bits are fast, so there up to
+// fewer products.
+constexpr int64_t kNarrowColumns = 8;
+constexpr double kNarrowProducts = 8e6;
+constexpr int64_t kNarrowConvertedK = 512;
+constexpr double kNarrow16BitProducts = 2e6;
+
+// Whether these kernels are weighed at all. How they share k hangs on the number of rows, so never where results are
+// batch invariant.
 inline bool may_be_narrow(const Problem& problem) {
   if (!problem.may_slice_k) return false;
   if (narrow_columns(problem) <= kNarrowColumns) return true;
@@ -301,7 +305,8 @@ inline bool may_be_narrow(const Problem& problem) {
   return problem.products() <= (bytes == 2 ? kNarrow16BitProducts : kNarrowProducts);
 }
 
-// Whether these kernels are expected to take less than `ns`. Of ordinary products two comparisons say that they do not.
+// Whether these kernels are expected to take less than `ns`. Of ordinary products a few comparisons say that they do
+// not.
 inline bool narrow_pays(const Problem& problem, const Gpu& gpu, double ns, bool measured = kNarrowMeasured) {
   return measured && may_be_narrow(problem) && narrow_ns(problem, gpu) < ns;
 }

@@ -200,21 +200,22 @@ uint64_t next_launch() {
   return mixed == 0 ? 1 : mixed;
 }
 
-// Launches a kernel that shares its last tiles where that pays. `with` completes the parameters of the matrices.
-template <typename Params, typename With>
+// Launches a kernel that shares its last tiles where that pays. `complete` makes a kernel's parameters of those that
+// all kernels have.
+template <typename Params, typename Complete>
 void launch_sharing(KernelHandle<Params>& kernel, const KernelConfig& config, const Problem& problem, const Gpu& gpu,
-                    void* scratch, cudaStream_t stream, const With& with) {
+                    void* scratch, cudaStream_t stream, const Complete& complete) {
   const StreamK shared = share_tiles(config, problem, gpu.sm_count).stream;
   if (shared.ctas > 0) {
     const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu, shared.ctas);
-    Params params = with(plan.params);
+    Params params = complete(plan.params);
     params.stream = shared;
     auto* ready = static_cast<uint8_t*>(scratch) + shared_sums_bytes(config, shared);
     params.stream_memory = {static_cast<float*>(scratch), reinterpret_cast<uint64_t*>(ready), next_launch()};
     if (launch_together(kernel, gpu, plan, config.tile.threads(), params, stream)) return;
   }
   const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu);
-  Params params = with(plan.params);
+  Params params = complete(plan.params);
   params.stream = {plan.params.tiles, 0, plan.params.k_blocks};
   launch(kernel, gpu, plan.grid(), config.tile.threads(), plan.shared_bytes, params, stream);
 }

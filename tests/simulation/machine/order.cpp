@@ -348,6 +348,7 @@ void forget_accesses(const void* address, size_t bytes) {
 }
 
 void trim_accesses() {
+  tales.clear();
   constexpr size_t kMaxPages = 1 << 14;  // some hundred MB
   if (pages.size() < kMaxPages) return;
   pages.clear();

@@ -15,7 +15,7 @@ enum class Family : int8_t {
   kDmma,       // tensor cores in float64, any alignment, any stride
   kSkinny,     // FFMA for a few rows of a, at the rate of reading b: both operands along k, 16-byte loads
   kDecoded,    // tensor cores in TF32, to which any operand of a product with scales is decoded
-  kNarrow,     // FFMA for few rows of a or few columns of b, of every dtype: any alignment, any stride
+  kNarrow,     // FFMA for few rows of a, few columns of b or a small product, of every dtype: any alignment, any stride
 };
 
 // Everything that shapes a kernel: a template argument of the kernel, as it stands in the table. Of kNarrow that is

@@ -287,7 +287,8 @@ inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
       });
 }
 
-// ---- a weight alone scaled: bfloat16 and fp4, in nanoseconds, fitted to some 100 products on an H200 ----
+// ---- a weight alone scaled: bfloat16 and fp4, in nanoseconds, fitted to some 100 products on an H200; what decides
+// between the kernels that decode and those that multiply bfloat16, and shared tiles, to an H100's ----
 
 // The kernels for few rows are asked up to so many.
 constexpr int64_t kMaxFewRowsOfWeight = 256;

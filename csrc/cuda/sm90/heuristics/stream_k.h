@@ -14,8 +14,9 @@ namespace tileon::sm90 {
 constexpr int kLeastSharedK = 256;  // elements of a tile's shortest part
 constexpr int kLeastRangeK = 512;   // and of a CTA's range
 
-// What it takes that a CTA hands its sums over and another adds them to its own, in nanoseconds. Fitted to 447 products
-// on an H100, each with shared tiles and without.
+// What it takes that a CTA hands its sums over and another adds them to its own, in nanoseconds. Fitted, as what
+// follows, to 447 products on an H100, each with shared tiles and without. The third of it that each further CTA of a
+// tile costs was set by hand: of such tiles there were few.
 constexpr double kHandOverNs = 1000.0;
 constexpr double kSharedBytesPerNs = 20.0;  // of a CTA
 

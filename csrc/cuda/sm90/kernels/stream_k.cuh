@@ -131,7 +131,8 @@ class StreamedTiles {
   int lowest_ = 0;           // tile of them
 };
 
-// What the producer's warp does of such a kernel: its first load, and the others.
+// What the producer's warp does of such a kernel: its first load, and the others. Not in the loop of other kernels:
+// asked for a tile's blocks there, ptxas schedules all of them anew.
 template <typename Kernel>
 __device__ __forceinline__ void start_parts(const typename Kernel::Params& params, Producer<Kernel>& producer) {
   const StreamedTiles<Kernel> tiles(params, blockIdx.x, gridDim.x);
