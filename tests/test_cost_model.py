@@ -101,7 +101,8 @@ def test_a_fit_follows_times_that_differ_from_the_model() -> None:
     model = sweep_by_the_model(150)
     families = cost_model.model().tiles()[:, 0]
     slower = dict(zip(model.configs, np.where(families == families[0], 1.2, 1.0), strict=True))
-    slow = {case: {name: time * slower[name] for name, time in times.items()} for case, times in model.by_case.items()}
+    by_case = zip(model.cases, model.by_provider, strict=True)
+    slow = {case: {name: time * slower[name] for name, time in times.items()} for case, times in by_case}
     sweep = Sweep(slow, model.configs)
     before = np.log(sweep.regrets(cost_model.model().chosen(sweep.cases))).mean()
     after = np.log(sweep.regrets(sweep.expected(*fit_hopper.Fit(sweep).run(5)).argmin(axis=0))).mean()

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from benchmarks.common.cases import Case
 from benchmarks.common.commit import ROOT
+from benchmarks.common.result_file import read_csv
 from benchmarks.common.times import By, read_row_times
 
 HEURISTICS = ROOT / "csrc" / "cuda" / "sm90" / "heuristics"
@@ -97,39 +98,73 @@ def model() -> Model:
 
 
 class Sweep:
-    """The measured times, as arrays of configs by cases."""
+    """Measured times, as arrays of configs by cases. `weight` is what a case counts in a fit: where several GPUs were
+    measured, the cases of each together count as much as those of any other one."""
 
     def __init__(self, measured: Mapping[Case, By], configs: Sequence[str]) -> None:
-        self.configs, self.by_case = configs, measured
-        self.cases = list(measured)
-        times = [[1e3 * of_case.get(name, math.nan) for of_case in measured.values()] for name in configs]
+        """Of one GPU."""
+        self.configs, self.cases, self.by_provider = configs, list(measured), list(measured.values())
+        times = [[1e3 * by.get(name, math.nan) for by in self.by_provider] for name in configs]
         self.measured = np.array(times).reshape(len(configs), len(self.cases))
+        self.weight = np.ones(len(self.cases))
+        # A config that no case has was not there yet when this GPU was measured: nobody knows what it takes.
+        self.is_known = ~np.isnan(self.measured).all(axis=1, keepdims=True) & np.ones_like(self.measured, bool)
+        self._complete()
+
+    def _complete(self) -> None:
         self.best = np.nanmin(self.measured, axis=0) if self.cases else np.zeros(0)
         self.times = np.where(np.isnan(self.measured), _LEFT_OUT * self.best, self.measured)
         self.as_array = as_array(self.cases)
 
     @classmethod
     def read(cls, paths: Sequence[Path]) -> Sweep:
-        """Of several files; what a later one has of a case stands."""
-        configs = model().configs
-        return cls({case: times for path in paths for case, times in read_row_times(path, configs).items()}, configs)
+        """Of several files; what a later one has of a case on the same GPU stands."""
+        configs, by_gpu = model().configs, dict[str, dict[Case, By]]()
+        for path in paths:
+            by_gpu.setdefault(read_csv(path)[0].get("gpu", ""), {}).update(read_row_times(path, configs))
+        return cls.joined([cls(measured, configs) for measured in by_gpu.values()])
+
+    @classmethod
+    def joined(cls, sweeps: Sequence[Sweep]) -> Sweep:
+        """Of several GPUs."""
+        if len(sweeps) == 1:
+            return sweeps[0]
+        found, count = cls({}, sweeps[0].configs), sum(len(sweep.cases) for sweep in sweeps)
+        for sweep in sweeps:
+            found.cases += sweep.cases
+            found.by_provider += sweep.by_provider
+        found.measured = np.hstack([sweep.measured for sweep in sweeps])
+        found.is_known = np.hstack([sweep.is_known for sweep in sweeps])
+        shares = [count / len(sweeps) / max(1, len(sweep.cases)) for sweep in sweeps]
+        found.weight = np.concatenate([share * sweep.weight for share, sweep in zip(shares, sweeps, strict=True)])
+        found._complete()
+        return found
 
     def some(self, wanted: Sequence[bool]) -> Sweep:
-        kept = {case: times for (case, times), keep in zip(self.by_case.items(), wanted, strict=True) if keep}
-        return Sweep(kept, self.configs)
+        """The cases that are wanted; each counts as before."""
+        found, kept = Sweep({}, self.configs), np.flatnonzero(wanted)
+        found.cases = [self.cases[case] for case in kept]
+        found.by_provider = [self.by_provider[case] for case in kept]
+        found.measured, found.is_known, found.weight = self.measured[:, kept], self.is_known[:, kept], self.weight[kept]
+        found._complete()
+        return found
 
     def expected(self, of_configs: Array, of_gpu: Array) -> Array:
-        """Nanoseconds by these numbers, [configs][cases]."""
+        """Nanoseconds by these numbers, [configs][cases]; infinite where nobody knows what a config takes."""
         shape = self.measured.shape
         config, case = (numbers.ravel() for numbers in np.indices(shape))
-        return model().expected_ns(config, case, self.as_array, of_configs, of_gpu).reshape(shape)
+        found = model().expected_ns(config, case, self.as_array, of_configs, of_gpu).reshape(shape)
+        return np.where(self.is_known, found, np.inf)
 
     def regrets(self, chosen: Array) -> Array:
-        """By case: time of the chosen config over that of the best one."""
-        return self.times[chosen, np.arange(len(self.cases))] / self.best
+        """By case: time of the chosen config over that of the best one; NaN where nobody knows it."""
+        places = chosen, np.arange(len(self.cases))
+        return np.where(self.is_known[places], self.times[places] / self.best, np.nan)
 
-    def lost(self, chosen: Array) -> dict[Case, float]:
-        return dict(zip(self.cases, self.regrets(chosen).tolist(), strict=True))
+    def lost(self, chosen: Array) -> list[tuple[Case, float]]:
+        """What is known of it."""
+        regrets = self.regrets(chosen).tolist()
+        return [(case, ratio) for case, ratio in zip(self.cases, regrets, strict=True) if not math.isnan(ratio)]
 
 
 def write_numbers(of_configs: Array, of_gpu: Array, folder: Path = HEURISTICS) -> None:

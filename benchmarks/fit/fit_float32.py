@@ -84,7 +84,7 @@ def main() -> None:
         ns_ours, ns_others = np.split(model(logs), [len(pairs.ns)])
         ours, portable_of = pairs.by_case(ns_ours), dict(zip(others.cases, ns_others, strict=True))
         is_ours = {case: min(ours[case].values()) <= portable_of[case] for case in both}
-        report(title, both.lost({case: (ours if mine else of_others)[case] for case, mine in is_ours.items()}))
+        report(title, both.lost({case: (ours if mine else of_others)[case] for case, mine in is_ours.items()}).items())
 
 
 if __name__ == "__main__":

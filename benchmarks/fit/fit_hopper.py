@@ -1,10 +1,10 @@
 """Fits the cost model of the Hopper choice to the times of sweeps, and says what the choice by it loses.
 
     python benchmarks/run_all.py --stages sweep                                     # on the GPU
-    python -m benchmarks.fit.fit_hopper benchmarks/results/h200/sweep*.csv*           # anywhere: what the choice loses
+    python -m benchmarks.fit.fit_hopper benchmarks/results/*/sweep*.csv*              # anywhere: what the choice loses
 
 The regret is the time of the config that the model chooses over that of the best config. `--halves` fits to one half of
-the files, says what the choice loses in the other, and the other way round; a single file is halved by its cases.
+the cases, says what the choice loses in the other, and the other way round.
 Shapes that tune_regret.py judges the choice by are left out. A fit takes some minutes on one core, and needs a C++
 compiler: the model is csrc/cuda/sm90/heuristics/cost.h itself (cost_model.py).
 
@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common.cases import Case
 from benchmarks.fit.cost_model import Array, Sweep, model, write_numbers
 from benchmarks.fit.header_table import report
 from benchmarks.measure.tune_regret import linear_cases, rectangles
@@ -58,7 +57,7 @@ class _Pairs:
         pairs = self.config, self.case
         times, best = sweep.times[pairs], sweep.best[self.case]
         is_round = np.array([case.n % 64 == 0 and case.k % 64 == 0 for case in sweep.cases])
-        self.case_weight = np.where(is_round, _ROUND_WEIGHT, 1.0)
+        self.case_weight = sweep.weight * np.where(is_round, _ROUND_WEIGHT, 1.0)
         self.case_weight /= self.case_weight.sum()
         self.log_times, self.log_best = np.log(times), np.log(best)
         self.is_near = _is_near(sweep)[pairs]
@@ -190,21 +189,17 @@ def read_without_judged(paths: Sequence[Path]) -> Sweep:
 
 
 def _halves(paths: Sequence[Path]) -> tuple[Sweep, Sweep]:
-    """Every other file, and the rest; of the outputs that TMA cannot write, which are all in one file, every other."""
-    halves: list[dict[Case, dict[str, float]]] = [{}, {}]
-    for number, path in enumerate(paths):
-        file = read_without_judged([path])
-        is_split = len(paths) == 1 or all(case.n % 8 for case in file.cases)
-        for position, (case, times) in enumerate(file.by_case.items()):
-            halves[(position if is_split else number) % 2][case] = times
-    return Sweep(halves[0], model().configs), Sweep(halves[1], model().configs)
+    """Every other case, of a case in several files of a GPU the last one."""
+    sweep = read_without_judged(paths)
+    first = np.arange(len(sweep.cases)) % 2 == 0
+    return sweep.some(first), sweep.some(~first)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/matmul.py --rows, of an H200")
+    parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/matmul.py --rows, of one GPU or of several")
     parser.add_argument("--steps", type=int, default=300, help="of the fit's second part (default 300)")
-    parser.add_argument("--halves", action="store_true", help="fit to half of the files, judge by the other, and swap")
+    parser.add_argument("--halves", action="store_true", help="fit to half of the cases, judge by the other, and swap")
     parser.add_argument("--write", action="store_true", help="fit, and write tables.h and cost_numbers.h")
     arguments = parser.parse_args()
     sweep = read_without_judged(arguments.sweeps)

@@ -42,7 +42,7 @@ def main() -> None:
     for name, (ns_per_k, ns_fixed, share) in zip(table.names, np.exp(fitted).reshape(shape), strict=True):
         print(f"{name:28} {ns_per_k:7.2f}f, {ns_fixed:7.0f}.0f, {min(share, 1.0):.2f}f")
     for title, numbers in (("config.h", logs), ("fitted", fitted)):
-        report(title, pairs.times.lost(pairs.by_case(model(numbers))))
+        report(title, pairs.times.lost(pairs.by_case(model(numbers))).items())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -76,13 +76,14 @@ def least_squares(model: Model, logs: Array, ns: Array, pull: Array, steps: int 
     return logs
 
 
-def report(title: str, lost: Mapping[Case, float]) -> None:
+def report(title: str, lost: Iterable[tuple[Case, float]]) -> None:
     """What is lost by choices against the best ones."""
-    worst = sorted(lost, key=lambda case: -lost[case])[:5]
+    worst = sorted(lost, key=lambda one: -one[1])
+    ratios = [ratio for _, ratio in worst]
     print(
-        f"{title}: regret {geometric_mean(lost.values()) - 1:.2%} in mean over {len(lost)} cases, "
-        f"{np.quantile([*lost.values()], 0.95) - 1:.1%} or less in 95% of them; worst: "
-        f"{', '.join(f'{case} {lost[case] - 1:.1%}' for case in worst)}"
+        f"{title}: regret {geometric_mean(ratios) - 1:.2%} in mean over {len(ratios)} cases, "
+        f"{np.quantile(ratios, 0.95) - 1:.1%} or less in 95% of them; worst: "
+        f"{', '.join(f'{case} {ratio - 1:.1%}' for case, ratio in worst[:5])}"
     )
 
 

@@ -23,26 +23,28 @@ void test_memory_of_a_way() {
   expect(way.bytes({}) == 0 && way.begin_of_scratch() == 0, "nothing is asked for");
   way.config.backend = &kNeedsScratch;
   expect(way.bytes({}) == 600 && way.begin_of_scratch() == 0, "scratch alone");
-  way.b.emplace(Matrix{nullptr, 7, 1, 0}, 1, 5, 7, DType::kBFloat16);  // 80 bytes
+  way.b.emplace(Matrix{nullptr, 7, 1, 0}, 1, 5, 7, DType::kBFloat16);  // 160 bytes
   expect(way.begin_of_b() == 0 && way.begin_of_scratch() == 256 && way.bytes({}) == 856, "behind a copy of b");
-  way.a.emplace(Matrix{nullptr, 7, 1, 0}, 1, 40, 7, DType::kBFloat16);  // 640
-  expect(way.begin_of_b() == 768 && way.begin_of_scratch() == 1024 && way.bytes({}) == 1624, "a, b, scratch");
+  way.a.emplace(Matrix{nullptr, 7, 1, 0}, 1, 40, 7, DType::kBFloat16);  // 1280
+  expect(way.begin_of_b() == 1280 && way.begin_of_scratch() == 1536 && way.bytes({}) == 2136, "a, b, scratch");
 }
 
 // The copy that is planned is the one that is made: where it lies, and how many bytes that takes.
 void test_planned_copies() {
   int memory[4];
-  const AlignedCopy rows({memory, 7, 1, 0}, 1, 5, 7, DType::kBFloat16);  // 5 rows of 7 along k: of 8 with the padding
-  expect(rows.k_is_adjacent && rows.pitch == 8 && rows.bytes() == 5 * 8 * 2, "rows begin at multiples of 16 bytes");
+  const AlignedCopy rows({memory, 7, 1, 0}, 1, 5, 7, DType::kBFloat16);  // 5 rows of 7 along k: of 16 with the padding
+  expect(rows.k_is_adjacent && rows.pitch == 16 && rows.bytes() == 5 * 16 * 2, "rows begin at sectors");
   const Matrix of_rows = rows.at(memory);
-  expect(of_rows.data == memory && of_rows.stride_mn == 8 && of_rows.stride_k == 1 && of_rows.stride_batch == 0,
+  expect(of_rows.data == memory && of_rows.stride_mn == 16 && of_rows.stride_k == 1 && of_rows.stride_batch == 0,
          "rows");
   const AlignedCopy columns({memory, 1, 33, 33 * 9}, 4, 33, 9, DType::kFloat32);  // mn adjacent, 4 of a batch
-  expect(!columns.k_is_adjacent && columns.pitch == 36 && columns.bytes() == 4 * 9 * 36 * 4, "columns");
+  expect(!columns.k_is_adjacent && columns.pitch == 40 && columns.bytes() == 4 * 9 * 40 * 4, "columns");
   const Matrix of_columns = columns.at(nullptr);
-  expect(of_columns.stride_mn == 1 && of_columns.stride_k == 36 && of_columns.stride_batch == 9 * 36, "of a batch");
+  expect(of_columns.stride_mn == 1 && of_columns.stride_k == 40 && of_columns.stride_batch == 9 * 40, "of a batch");
   const AlignedCopy shared({memory, 7, 1, 0}, 64, 5, 7, DType::kFloat16);
-  expect(shared.bytes() == 5 * 8 * 2 && shared.at(memory).stride_batch == 0, "one matrix serves the whole batch");
+  expect(shared.bytes() == 5 * 16 * 2 && shared.at(memory).stride_batch == 0, "one matrix serves the whole batch");
+  const AlignedCopy lines({memory, 257, 1, 0}, 1, 3, 257, DType::kBFloat16);
+  expect(lines.pitch == 320 && lines.bytes() == 3 * 320 * 2, "long rows begin at lines of 128 bytes");
   const Operand fp4{{memory, 1, 96, 0}, DType::kFloat4E2M1, {}};  // pairs of codes along the rows
   const AlignedCopy codes = copy_of_codes(fp4, 96, 50);
   expect(codes.k_is_adjacent && codes.pitch == 32 && codes.bytes() == 96 * 32, "codes become rows of pairs");

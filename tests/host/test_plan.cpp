@@ -50,8 +50,8 @@ Problem product(DType dtype, int64_t m, int64_t n, int64_t k, bool a_along_k, bo
 void test_an_operand_of_fp8_is_copied_along_k_alone() {
   const Way way = plan({kTable}, product(DType::kFloat8E4M3, 8, 300, 1001, false, true), kHopper);
   expect(way.a && !way.b && way.config.backend == &kFirst, "only the operand that does not lie along k is copied");
-  expect(way.a->k_is_adjacent && way.a->pitch == 1008 && way.a->bytes() == 8 * 1008, "into aligned rows of bytes");
-  expect(way.problem.a.dtype == DType::kFloat8E4M3 && way.problem.a.stride_mn == 1008, "as the kernel then reads it");
+  expect(way.a->k_is_adjacent && way.a->pitch == 1024 && way.a->bytes() == 8 * 1024, "into aligned rows of bytes");
+  expect(way.problem.a.dtype == DType::kFloat8E4M3 && way.problem.a.stride_mn == 1024, "as the kernel then reads it");
 }
 
 void test_operands_of_fp8_are_widened_where_no_other_backend_takes_them() {
@@ -68,7 +68,7 @@ void test_how_a_copy_is_made() {
   const OperandCopyProblem across = way.b->of(problem.b, memory);
   expect(across.rows == 30000 && across.columns == 1001 && across.from_row == 1 && across.from_column == 30000,
          "whose columns become rows");
-  expect(across.to_row == 1008 && across.to_batch == 30000 * 1008, "that begin at multiples of 16 bytes");
+  expect(across.to_row == 1024 && across.to_batch == 30000 * 1024, "that begin at multiples of 128 bytes");
 
   Problem wide = product(DType::kBFloat16, 9, 300, 1001, true, false);
   wide.batch = 3;
@@ -77,7 +77,7 @@ void test_how_a_copy_is_made() {
   expect(along.batch == 3 && along.rows == 1001 && along.columns == 300 && along.element_bytes == 2,
          "columns of 16 bits stay columns");
   expect(along.from_row == 600 && along.from_column == 2 && along.from_batch == 2 * (300 * 1001 + 1), "in bytes");
-  expect(along.to_row == 608 && along.to_batch == 1001 * 608, "of the copy, too");
+  expect(along.to_row == 640 && along.to_batch == 1001 * 640, "of the copy, too");
 }
 
 // Another config for each number of rows, of which every other one takes no more than 1000 rows.
@@ -120,7 +120,7 @@ void test_small_products_copy_nothing() {
 
 void test_sixteen_bits_keep_their_layout() {
   const Way way = plan({kTable}, product(DType::kBFloat16, 9, 300, 1001, true, false), kHopper);
-  expect(!way.a && way.b && !way.b->k_is_adjacent && way.b->pitch == 304, "columns stay columns");
+  expect(!way.a && way.b && !way.b->k_is_adjacent && way.b->pitch == 320, "columns stay columns");
   expect(way.config.backend == &kPortable, "which the first backend here does not read");
 }
 

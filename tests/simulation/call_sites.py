@@ -32,6 +32,7 @@ KINDS = {
     "ptx::grid_dependency_wait": "griddepcontrol.wait",
     "ptx::load_acquire": "ld.acquire",
     "ptx::mbarrier_arrive": "mbarrier.arrive",
+    "ptx::mbarrier_arrive_cluster": "mbarrier.arrive.shared::cluster",
     "ptx::mbarrier_arrive_expect_tx": "mbarrier.arrive.expect_tx",
     "ptx::mbarrier_init": "mbarrier.init",
     "ptx::mbarrier_try_wait": "mbarrier.try_wait",

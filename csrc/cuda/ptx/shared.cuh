@@ -228,6 +228,17 @@ __device__ __forceinline__ void tma_load_4d(uint32_t shared, const CUtensorMap& 
       : "memory");
 }
 
+// tma_load_4d to every CTA of the cluster whose bit `ctas` has: to the same place of each one's shared memory, and the
+// bytes arrive at the same place's barrier of each.
+__device__ __forceinline__ void tma_load_4d_multicast(uint32_t shared, const CUtensorMap& map, uint32_t barrier,
+                                                      uint16_t ctas, int x, int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%4, %5, %6, %7}], [%2], %3;" ::"r"(shared),
+      "l"(&map), "r"(barrier), "h"(ctas), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
 // Starts copying `bytes` contiguous bytes; both addresses and `bytes` are multiples of 16. The bytes arrive at
 // `barrier`.
 __device__ __forceinline__ void bulk_load(uint32_t shared, const void* global, uint32_t barrier, int bytes) {
@@ -352,6 +363,11 @@ __device__ __forceinline__ uint32_t map_to_cta(uint32_t shared, uint32_t rank) {
   uint32_t address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
   return address;
+}
+
+// Arrives at the barrier of another CTA, whose address in the cluster's window this is.
+__device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t address) {
+  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
 }
 
 __device__ __forceinline__ uint32_t load_cluster_4(uint32_t address) {

@@ -182,10 +182,9 @@ void change_bytes(MBarrier& state, int64_t bytes, uint32_t barrier) {
     fault("the mbarrier at " + std::to_string(barrier) + " counts more bytes than it can");
 }
 
-void arrive(uint32_t barrier, uint32_t bytes) {
+void arrive(Cta& cta, uint32_t barrier, uint32_t bytes) {
   publish_writes();
-  Cta& cta = *current->cta;
-  release(order_of(cta, barrier).arriving);
+  release_at(cta, barrier);
   MBarrier state = read(cta, barrier);
   change_bytes(state, bytes, barrier);
   // Where the arrivals are in and only bytes are missing, another arrival belongs to no phase.
@@ -213,11 +212,17 @@ void mbarrier_init(uint32_t barrier, uint32_t arrivals, Site where) {
 }
 
 void mbarrier_arrive(uint32_t barrier, Site where) {
-  if (enter("mbarrier.arrive", where)) arrive(barrier, 0);
+  if (enter("mbarrier.arrive", where)) arrive(*current->cta, barrier, 0);
+}
+
+void mbarrier_arrive_cluster(uint32_t address, Site where) {
+  if (!enter("mbarrier.arrive.shared::cluster", where)) return;
+  if (address >> 24 == 0) fault("an arrival at an address that is not of the cluster's window");
+  arrive(cta_of_cluster((address >> 24) - 1), address & 0xffffff, 0);
 }
 
 void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes, Site where) {
-  if (enter("mbarrier.arrive.expect_tx", where)) arrive(barrier, bytes);
+  if (enter("mbarrier.arrive.expect_tx", where)) arrive(*current->cta, barrier, bytes);
 }
 
 void bytes_arrived(Cta& cta, uint32_t barrier, uint32_t bytes) {

@@ -44,7 +44,6 @@ void run_at(size_t index) {
 
 uint64_t add_task(Task task) {
   task.number = ++task_count;
-  task.cta = current->cta;
   task.owner = current;
   task.where = current->where;
   if (happens_now(moment_of(task))) {
@@ -228,29 +227,33 @@ uint64_t checksum_of(const unsigned char* bytes, uint32_t count) {
   return sum;
 }
 
-// A task that moves a box, after the checks that PTX's rules ask for.
-Task box_task(Task::Kind kind, const CUtensorMap& map, uint32_t shared, const int* at, int dimensions) {
+// Whether `cta` is of the thread that is running: of another CTA it knows what a barrier has told to all.
+const Fiber* reader_in(const Cta& cta) { return &cta == current->cta ? current : nullptr; }
+
+// A task that moves a box between global memory and a CTA of the cluster, after the checks that PTX's rules ask for.
+Task box_task(Task::Kind kind, Cta& cta, const CUtensorMap& map, uint32_t shared, const int* at, int dimensions) {
   expect_waited_for_grid();
   Task task{};
   task.kind = kind;
+  task.cta = &cta;
   task.map = decode(map, dimensions);
   task.shared = shared;
   task.bytes = row_bytes(task.map) * config_count(task.map);
   for (int i = 0; i < dimensions; ++i) task.at[i] = at[i];
   if (shared % 128 != 0) fault("TMA with a shared address that is no multiple of 128");
   if (touches_tensor(task)) expect_inside(task.map.data, extent_of(task.map));
-  shared_of(*current->cta, shared, task.bytes);
-  expect_fenced(*current->cta, shared, task.bytes, current,
+  shared_of(cta, shared, task.bytes);
+  expect_fenced(cta, shared, task.bytes, reader_in(cta),
                 kind == Task::Kind::kStoreBox ? "a TMA store" : "a TMA load");
   return task;
 }
 
 void start_load(Task& task) {
-  Cta& cta = *current->cta;
-  expect_fenced(cta, task.barrier, 8, current, "a load");
+  Cta& cta = *task.cta;
+  expect_fenced(cta, task.barrier, 8, reader_in(cta), "a load");
   forget_writers(cta, task.shared, task.bytes);
   unsigned char* to = shared_of(cta, task.shared, task.bytes);
-  note_phase(task.barrier, to, task.bytes);
+  note_phase(cta, task.barrier, to, task.bytes);
   std::memset(to, kPoison, task.bytes);  // from here on nobody knows what lies there
   add_task(task);
 }
@@ -259,9 +262,23 @@ void start_load(Task& task) {
 
 void load_box(uint32_t shared, const CUtensorMap& map, uint32_t barrier, const int* at, int dimensions, Site where) {
   enter("cp.async.bulk.tensor load", where);
-  Task task = box_task(Task::Kind::kLoadBox, map, shared, at, dimensions);
+  Task task = box_task(Task::Kind::kLoadBox, *current->cta, map, shared, at, dimensions);
   task.barrier = barrier;
   start_load(task);
+}
+
+// PTX ISA, ".multicast::cluster": a copy for each CTA, which arrives there by itself.
+void load_box_multicast(uint32_t shared, const CUtensorMap& map, uint32_t barrier, uint16_t ctas, const int* at,
+                        int dimensions, Site where) {
+  enter("cp.async.bulk.tensor multicast load", where);
+  if (ctas == 0 || ctas >> current->cta->cluster->ctas.size() != 0)
+    fault("a load for CTAs that the cluster has not, or for none: " + std::to_string(ctas));
+  for (uint32_t rank = 0; rank < current->cta->cluster->ctas.size(); ++rank) {
+    if ((ctas >> rank & 1) == 0) continue;
+    Task task = box_task(Task::Kind::kLoadBox, cta_of_cluster(rank), map, shared, at, dimensions);
+    task.barrier = barrier;
+    start_load(task);
+  }
 }
 
 void load_bytes(uint32_t shared, const void* global, uint32_t barrier, int bytes, Site where) {
@@ -271,6 +288,7 @@ void load_bytes(uint32_t shared, const void* global, uint32_t barrier, int bytes
     fault("a bulk copy of " + std::to_string(bytes) + " bytes of which something is no multiple of 16");
   Task task{};
   task.kind = Task::Kind::kLoadBytes;
+  task.cta = current->cta;
   task.shared = shared;
   task.barrier = barrier;
   task.from = static_cast<const unsigned char*>(global);
@@ -284,7 +302,7 @@ void load_bytes(uint32_t shared, const void* global, uint32_t barrier, int bytes
 void store_box_by_warp(const CUtensorMap& map, uint32_t shared, const int* at, int dimensions, Site where) {
   if (!elect_one(where)) return;
   enter("cp.async.bulk.tensor store", where);
-  Task task = box_task(Task::Kind::kStoreBox, map, shared, at, dimensions);
+  Task task = box_task(Task::Kind::kStoreBox, *current->cta, map, shared, at, dimensions);
   task.checksum = checksum_of(shared_of(*current->cta, shared, task.bytes), task.bytes);
   for_each_chunk(task, [&where](uint32_t, const unsigned char* data, int64_t first, int64_t end) {
     note(Access::kWrite, data + first, static_cast<size_t>(end - first), where);

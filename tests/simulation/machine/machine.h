@@ -98,6 +98,7 @@ void cluster_arrive(bool release, Site where);
 void cluster_wait(Site where);
 void mbarrier_init(uint32_t barrier, uint32_t arrivals, Site where);
 void mbarrier_arrive(uint32_t barrier, Site where);
+void mbarrier_arrive_cluster(uint32_t address, Site where);
 void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes, Site where);
 bool mbarrier_try_wait(uint32_t barrier, uint32_t parity, Site where);
 
@@ -120,6 +121,8 @@ void copy_async(uint32_t shared, const void* global, int bytes, int valid, Site 
 void commit_copies(Site where);
 void wait_for_copies(int pending, Site where);
 void load_box(uint32_t shared, const CUtensorMap& map, uint32_t barrier, const int* at, int dimensions, Site where);
+void load_box_multicast(uint32_t shared, const CUtensorMap& map, uint32_t barrier, uint16_t ctas, const int* at,
+                        int dimensions, Site where);
 void load_bytes(uint32_t shared, const void* global, uint32_t barrier, int bytes, Site where);
 void store_box_by_warp(const CUtensorMap& map, uint32_t shared, const int* at, int dimensions, Site where);
 void wait_for_store_reads(int pending, Site where);

@@ -94,13 +94,32 @@ int number_of(const Cta& cta, uint32_t barrier) {
   return static_cast<int>(found - cta.mbarriers.begin());
 }
 
-}  // namespace
-
 PhaseOrder& order_of(Cta& cta, uint32_t barrier) {
-  static PhaseOrder none;
-  if (!kSeesAccesses) return none;
   cta.phase_orders.resize(cta.mbarriers.size());
   return cta.phase_orders[static_cast<size_t>(number_of(cta, barrier))];
+}
+
+// What was told to a thread by a memory barrier grows, so of each barrier what it told last is kept; a word, barrier 0,
+// may be another one each time.
+void hear(const Tale& tale, uint32_t barrier) {
+  const auto thread = static_cast<size_t>(current->index);
+  for (Told& known : current->cta->told)
+    if (barrier != 0 && known.barrier == barrier && known.thread == thread && known.tale.cta == tale.cta) {
+      join(known.tale.clock, tale.clock);
+      known.step = current->clock[thread];
+      return;
+    }
+  current->cta->told.push_back({tale, barrier, thread, current->clock[thread]});
+}
+
+}  // namespace
+
+void release_at(Cta& cta, uint32_t barrier) {
+  if (!kSeesAccesses) return;
+  PhaseOrder& order = order_of(cta, barrier);
+  if (&cta == current->cta) return release(order.arriving);
+  order.arriving_from_others.push_back({current->cta->number, current->clock});
+  ++current->clock[static_cast<size_t>(current->index)];
 }
 
 void complete_phase(Cta& cta, uint32_t barrier) {
@@ -108,6 +127,8 @@ void complete_phase(Cta& cta, uint32_t barrier) {
   PhaseOrder& order = order_of(cta, barrier);
   order.told.swap(order.arriving);
   order.arriving.clear();
+  order.told_by_others.swap(order.arriving_from_others);
+  order.arriving_from_others.clear();
   ++order.completed;
 }
 
@@ -116,15 +137,12 @@ void acquire_phase(uint32_t barrier) {
   Cta& cta = *current->cta;
   const PhaseOrder& order = order_of(cta, barrier);
   acquire(*current, order.told);
+  for (const Tale& tale : order.told_by_others) hear(tale, barrier);
   acquire_step(thing_of(cta, kPhasesOf, number_of(cta, barrier)), order.completed);
 }
 
 namespace {
 
-struct Tale {
-  uint32_t cta;
-  Clock clock;
-};
 std::unordered_map<const void*, Tale> tales;  // by words of global memory
 
 }  // namespace
@@ -138,9 +156,7 @@ void tell_grid(const void* word) {
 void hear_from_grid(const void* word) {
   if (!kSeesAccesses) return;
   const auto found = tales.find(word);
-  if (found == tales.end() || found->second.cta == current->cta->number) return;
-  const auto thread = static_cast<size_t>(current->index);
-  current->cta->told.push_back({found->second.cta, found->second.clock, thread, current->clock[thread]});
+  if (found != tales.end() && found->second.cta != current->cta->number) hear(found->second, 0);
 }
 
 // What is known of memory: of each 16 bytes, the accesses that another one may still have to know of.
@@ -198,7 +214,8 @@ bool is_known(const Noted& old) {
   const Cta& cta = *current->cta;
   if (old.cta == cta.number) return old.step <= current->clock[old.thing];
   for (const Told& told : cta.told)
-    if (told.cta == old.cta && old.step <= told.clock[old.thing] && told.step <= current->clock[told.thread])
+    if (told.tale.cta == old.cta && old.step <= told.tale.clock[old.thing] &&
+        told.step <= current->clock[told.thread])
       return true;
   if (old.cta / 16 != cta.number / 16) return false;  // another cluster's
   const uint32_t phase = current->clock[static_cast<size_t>(thing_of(cta, kClusterOf, 0))];
@@ -296,11 +313,11 @@ void note_until(int thing, uint32_t step, Access kind, const void* address, size
   add_all({current->where, step, current->cta->number, static_cast<uint16_t>(thing), 0, kind}, address, bytes);
 }
 
-void note_phase(uint32_t barrier, const void* address, size_t bytes) {
+void note_phase(Cta& cta, uint32_t barrier, const void* address, size_t bytes) {
   if (!kSeesAccesses) return;
-  Cta& cta = *current->cta;
-  note_until(thing_of(cta, kPhasesOf, number_of(cta, barrier)), order_of(cta, barrier).completed + 1, Access::kWrite,
-             address, bytes);
+  const int thing = thing_of(cta, kPhasesOf, number_of(cta, barrier));
+  const uint32_t step = order_of(cta, barrier).completed + 1;
+  add_all({current->where, step, cta.number, static_cast<uint16_t>(thing), 0, Access::kWrite}, address, bytes);
 }
 
 void settle(const void* address, size_t bytes) {

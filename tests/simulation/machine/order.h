@@ -47,21 +47,29 @@ void come_to_cluster(bool release);
 void complete_cluster_phase(Cluster& cluster);
 void acquire_from_cluster();
 
-// A memory barrier: what arrivals tell in the phase that runs, and told in the one before.
-struct PhaseOrder {
-  Clock arriving, told;
-  uint32_t completed = 0;  // phases
-};
-PhaseOrder& order_of(Cta& cta, uint32_t barrier);
-void complete_phase(Cta& cta, uint32_t barrier);
-void acquire_phase(uint32_t barrier);
-void note_phase(uint32_t barrier, const void* address, size_t bytes);  // written in the phase that runs
-
-// What a CTA of the grid told by a word of global memory: all that `clock` knows of `cta`, to those who know of step
-// `step` of the thread that loaded the word.
-struct Told {
+// What a thread of another CTA tells: what it knows of its own one.
+struct Tale {
   uint32_t cta;
   Clock clock;
+};
+
+// A memory barrier: what arrivals tell in the phase that runs, and told in the one before; and those from other CTAs of
+// the cluster.
+struct PhaseOrder {
+  Clock arriving, told;
+  std::vector<Tale> arriving_from_others, told_by_others;
+  uint32_t completed = 0;  // phases
+};
+void release_at(Cta& cta, uint32_t barrier);  // of this CTA or of another one
+void complete_phase(Cta& cta, uint32_t barrier);
+void acquire_phase(uint32_t barrier);
+void note_phase(Cta& cta, uint32_t barrier, const void* address, size_t bytes);  // written in the phase that runs
+
+// What a CTA of the grid told, by a word of global memory or by this CTA's memory barrier: all that `tale` knows, to
+// those who know of step `step` of the thread that loaded the word or waited.
+struct Told {
+  Tale tale;
+  uint32_t barrier;  // 0: a word told it
   size_t thread;
   uint32_t step;
 };

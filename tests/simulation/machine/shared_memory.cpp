@@ -116,14 +116,19 @@ uint32_t map_to_cta(uint32_t address, uint32_t rank) {
   return (address & 0xffffff) | (rank + 1) << 24;
 }
 
+Cta& cta_of_cluster(uint32_t rank) {
+  const Cluster& cluster = *current->cta->cluster;
+  if (rank >= cluster.ctas.size()) fault("an address of a CTA that the cluster has not");
+  Cta& cta = *cluster.ctas[rank];
+  if (cta.alive == 0) fault("shared memory of CTA " + std::to_string(rank) + " of the cluster, which has ended");
+  return cta;
+}
+
 const unsigned char* cluster_for_load(uint32_t address, uint32_t bytes, uint32_t alignment, Site where) {
   enter("ld.shared::cluster", where);
   expect_aligned(address, alignment);
   const uint32_t rank = address >> 24;
-  const Cluster& cluster = *current->cta->cluster;
-  if (rank > cluster.ctas.size()) fault("an address of a CTA that the cluster has not");
-  Cta& cta = rank == 0 ? *current->cta : *cluster.ctas[rank - 1];
-  if (cta.alive == 0) fault("shared memory of CTA " + std::to_string(rank - 1) + " of the cluster, which has ended");
+  Cta& cta = rank == 0 ? *current->cta : cta_of_cluster(rank - 1);
   const unsigned char* place = shared_of(cta, address & 0xffffff, bytes);
   note(Access::kRead, place, bytes, where);
   return place;

@@ -198,6 +198,7 @@ std::string text_of_mbarrier(Cta& cta, uint32_t barrier);
 unsigned char* take_window(uint32_t dynamic_bytes);
 void give_window_back(unsigned char* window);
 unsigned char* shared_of(Cta& cta, uint32_t address, uint32_t bytes);
+Cta& cta_of_cluster(uint32_t rank);  // which has not ended
 void wrote_shared(uint32_t address, uint32_t bytes);
 void publish_writes();  // by the thread that is running, to those that synchronize with it
 void expect_fenced(Cta& cta, uint32_t address, uint32_t bytes, const Fiber* reader, const char* what);

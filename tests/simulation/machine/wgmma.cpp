@@ -313,6 +313,7 @@ void wgmma_commit(Site where) {
   if (kSeesAccesses) note_operands(*group.cta, work, number);
   Task task{};
   task.kind = Task::Kind::kProducts;
+  task.cta = group.cta;
   task.group = &group;
   task.bytes = static_cast<uint32_t>(number + 1);
   work.task = add_task(task);

@@ -119,6 +119,11 @@ inline void tma_load_4d(uint32_t shared, const CUtensorMap& map, uint32_t barrie
   const int at[] = {x, y, z, w};
   simulation::load_box(shared, map, barrier, at, 4, where);
 }
+inline void tma_load_4d_multicast(uint32_t shared, const CUtensorMap& map, uint32_t barrier, uint16_t ctas, int x, int y,
+                                  int z, int w, Site where = Site::here()) {
+  const int at[] = {x, y, z, w};
+  simulation::load_box_multicast(shared, map, barrier, ctas, at, 4, where);
+}
 inline void bulk_load(uint32_t shared, const void* global, uint32_t barrier, int bytes, Site where = Site::here()) {
   simulation::load_bytes(shared, global, barrier, bytes, where);
 }
@@ -163,6 +168,9 @@ inline uint64_t load_acquire(const uint64_t* word, Site where = Site::here()) {
 inline void cluster_arrive(Site where = Site::here()) { simulation::cluster_arrive(true, where); }
 inline void cluster_arrive_relaxed(Site where = Site::here()) { simulation::cluster_arrive(false, where); }
 inline void cluster_wait(Site where = Site::here()) { simulation::cluster_wait(where); }
+inline void mbarrier_arrive_cluster(uint32_t address, Site where = Site::here()) {
+  simulation::mbarrier_arrive_cluster(address, where);
+}
 inline uint32_t map_to_cta(uint32_t shared, uint32_t rank) { return simulation::map_to_cta(shared, rank); }
 inline uint32_t load_cluster_4(uint32_t address, Site where = Site::here()) {
   return simulation::load_cluster<uint32_t>(address, where);

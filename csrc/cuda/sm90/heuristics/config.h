@@ -38,6 +38,12 @@ struct TileConfig {
 
   int code_bits = 0;  // of b's codes, which the consumers decode; 0: b comes as it is multiplied
 
+  // Of a persistent kernel: the tiles of a cluster's CTAs, side by side. Those of a row share a's tile and those of a
+  // column b's, of which each CTA loads a part for all of them (mainloop/shared_loads.cuh).
+  int cluster_m = 1;
+  int cluster_n = 1;
+  constexpr int cluster_ctas() const { return cluster_m * cluster_n; }
+
   // The tile as wgmma sees it: rows in units of 64, split evenly over the consumers, and columns in units of 8. The
   // rows are a's, or, swapped, the columns of b.
   constexpr bool swapped() const { return family == Family::kSwapAbSplitK || family == Family::kSwapAb; }
@@ -195,8 +201,9 @@ constexpr int shared_bytes(const TileConfig& tile, Major major_a, Major major_b,
   return shared_bytes(tile, store_buffers(tile), major_a, major_b, stages);
 }
 
+// Of the tiles of clusters, which are CTAs unless CTAs share an operand.
 inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
-  return {ceil_divide(m, tile.tile_m), ceil_divide(n, tile.tile_n), kGroupM};
+  return {ceil_divide(m, tile.tile_m * tile.cluster_m), ceil_divide(n, tile.tile_n * tile.cluster_n), kGroupM};
 }
 
 // Where the last of `tiles` tiles along m or n begins. With a long k it is moved back over the tile before it, to end

@@ -124,9 +124,12 @@ struct CostTable {
   OfConfigs<Real> staged{};       // the kernel stages its sums: it is not persistent
   OfConfigs<Real> swapped{};      // a is the operand of any width (kSwapAb)
   OfConfigs<Real> shares_sms{};   // an SM holds several CTAs
-  OfConfigs<int8_t> log2_splits{};
-  OfConfigs<Real> tile_m{}, tile_n{}, panels_m{}, panels_n{}, splits{};
-  OfConfigs<Real> share_m{}, share_n{}, split_share{};  // 1 / tile_m, 1 / tile_n, 1 / splits
+  OfConfigs<int8_t> log2_ctas{};  // of a cluster, which split a tile's k or have tiles side by side
+  OfConfigs<Real> tile_m{}, tile_n{}, panels_m{}, panels_n{}, ctas{};
+  OfConfigs<Real> cluster_m{}, cluster_n{};             // tiles of a cluster
+  OfConfigs<Real> part_m{}, part_n{};                   // 1 / cluster_m, 1 / cluster_n
+  OfConfigs<Real> step_m{}, step_n{};                   // a cluster's rows and columns
+  OfConfigs<Real> share_m{}, share_n{}, split_share{};  // 1 / step_m, 1 / step_n, 1 / splits
   OfConfigs<Real> start{}, per_tile{}, unaligned_tile{}, per_k{}, per_k_mn{};
   OfConfigs<Real> memory_ns{}, memory_ns_a_cta{}, l2_ns_a_cta{};  // for a byte
 
@@ -138,14 +141,18 @@ struct CostTable {
       staged[i] = !persistent(tile);
       swapped[i] = tile.family == Family::kSwapAb;
       shares_sms[i] = configs[i].ctas_per_sm > 1;
-      log2_splits[i] = static_cast<int8_t>(configs[i].splits == 8 ? 3 : configs[i].splits / 2);
-      tile_m[i] = tile.tile_m, tile_n[i] = tile.tile_n, splits[i] = configs[i].splits;
+      const int of_cluster = configs[i].splits * tile.cluster_ctas();
+      log2_ctas[i] = static_cast<int8_t>(of_cluster == 8 ? 3 : of_cluster / 2);
+      tile_m[i] = tile.tile_m, tile_n[i] = tile.tile_n, ctas[i] = of_cluster;
+      cluster_m[i] = tile.cluster_m, cluster_n[i] = tile.cluster_n;
+      part_m[i] = 1 / cluster_m[i], part_n[i] = 1 / cluster_n[i];
+      step_m[i] = tile.tile_m * tile.cluster_m, step_n[i] = tile.tile_n * tile.cluster_n;
       panels_m[i] = (tile.tile_m + kPanel - 1) / kPanel, panels_n[i] = (tile.tile_n + kPanel - 1) / kPanel;
-      share_m[i] = 1 / tile_m[i], share_n[i] = 1 / tile_n[i], split_share[i] = 1 / splits[i];
+      share_m[i] = 1 / step_m[i], share_n[i] = 1 / step_n[i], split_share[i] = 1 / Real(configs[i].splits);
       start[i] = of.start, per_tile[i] = of.per_tile, unaligned_tile[i] = of.unaligned_tile;
       per_k[i] = of.per_k, per_k_mn[i] = of.per_k_mn;
       memory_ns[i] = 1 / of.memory_bytes, memory_ns_a_cta[i] = 1 / of.memory_bytes_a_cta;
-      l2_ns_a_cta[i] = 1 / (of.l2_bytes_a_tile * splits[i]);
+      l2_ns_a_cta[i] = 1 / (of.l2_bytes_a_tile * Real(configs[i].splits));
     }
   }
 };
@@ -184,8 +191,8 @@ struct Costs {
 
   Costs(const CostTable<Real, kCount>& table, const DenseWork<Real>& work) {
     std::array<Real, kCount> at_once, share;  // clusters of a config that run together, and 1 / at_once
-    for (int i = 0; i < kCount; ++i) at_once[i] = work.clusters[table.log2_splits[i]];
-    for (int i = 0; i < kCount; ++i) share[i] = work.cluster_share[table.log2_splits[i]];
+    for (int i = 0; i < kCount; ++i) at_once[i] = work.clusters[table.log2_ctas[i]];
+    for (int i = 0; i < kCount; ++i) share[i] = work.cluster_share[table.log2_ctas[i]];
     const GpuNumbers& gpu = work.gpu;
     const auto& a_units = work.a.k_major ? table.tile_m : table.panels_m;
     const auto& b_units = work.b.k_major ? table.tile_n : table.panels_n;
@@ -195,9 +202,9 @@ struct Costs {
     const Real evens_out = work.a.narrow_lines + work.b.narrow_lines == 0 ? 1 : 0;
     const Real l2_ns = 1 / static_cast<Real>(gpu.l2_bytes);
     for (int i = 0; i < kCount; ++i) {
-      const Real tiles_m = ceil_by_share(work.m, table.tile_m[i], table.share_m[i]);
-      const Real tiles_n = ceil_by_share(work.n, table.tile_n[i], table.share_n[i]);
-      const Real tiles = tiles_m * tiles_n * work.batch, ctas = tiles * table.splits[i];
+      const Real tiles_m = ceil_by_share(work.m, table.step_m[i], table.share_m[i]);  // of clusters
+      const Real tiles_n = ceil_by_share(work.n, table.step_n[i], table.share_n[i]);
+      const Real tiles = tiles_m * tiles_n * work.batch, ctas = tiles * table.ctas[i];
       const Real rounds = ceil_by_share(tiles, at_once[i], share[i]), even = tiles * share[i];
       const Real weight = table.shares_sms[i] * evens_out;
       const Real load_waves = either(weight, {rounds, larger(Real{1}, even + gpu.uneven_waves * (rounds - even))});
@@ -210,11 +217,11 @@ struct Costs {
       const Real units_a = smaller(a_units[i], work.a.max_units), units_b = smaller(b_units[i], work.b.max_units);
       const Real sm_a = units_a * either(table.long_blocks[i], work.a.sm) + work.a.sm_of_tile;
       const Real sm_b = units_b * either(table.long_blocks[i], work.b.sm) + work.b.sm_of_tile;
-      delivery[i] = load_waves * (sm_a + sm_b) * table.l2_ns_a_cta[i];
+      delivery[i] = load_waves * (sm_a * table.part_n[i] + sm_b * table.part_m[i]) * table.l2_ns_a_cta[i];
       const Real l2_a = units_a * either(table.long_blocks[i], work.a.l2);
       const Real l2_b = units_b * either(table.long_blocks[i], work.b.l2);
       const Real hot = (work.a.narrow_lines * tiles_n + work.b.narrow_lines * tiles_m) * work.batch;
-      l2[i] = tiles * (l2_a + l2_b) * l2_ns + hot * gpu.hot_line_ns * table.split_share[i];
+      l2[i] = tiles * (l2_a * table.cluster_m[i] + l2_b * table.cluster_n[i]) * l2_ns + hot * gpu.hot_line_ns * table.split_share[i];
       const Real longest = larger(larger(compute[i], memory[i]), larger(delivery[i], l2[i]));
       ns[i] = start[i] + longest + gpu.not_hidden * (compute[i] + memory[i] + delivery[i] + l2[i] - longest);
     }
@@ -261,7 +268,7 @@ constexpr double kLargestL2BytesPerNs = 20000.0;
 // How many tiles a cluster of the config takes, one after the other; a cluster is a CTA where k is not split.
 inline int waves_of(const KernelConfig& config, const Problem& problem, int sm_count) {
   const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
-  return ceil_divide(tiles, clusters_at_once(config.splits, sm_count));
+  return ceil_divide(tiles, clusters_at_once(config.splits * config.tile.cluster_ctas(), sm_count));
 }
 
 // The start, and the largest of three bounds: tensor cores, memory and L2.

@@ -8,6 +8,13 @@
 
 namespace tileon::sm90 {
 
+// A tile of which `m` x `n` CTAs, a cluster, load their operands together.
+constexpr TileConfig loaded_together(TileConfig tile, int m, int n) {
+  tile.cluster_m = m;
+  tile.cluster_n = n;
+  return tile;
+}
+
 // Products of 16 bits, whose numbers are an H200's. benchmarks/fit/fit_hopper.py fits them to the sweeps of
 // benchmarks/results/h200, and writes them here.
 // clang-format off
@@ -41,6 +48,9 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm90_swapped_96x128x64",           Operands::k16Bits, {Family::kSwapAb,         96, 128,  64,  2, 16},  1,  1, { 6003.0f,   502.5f,   2.552f,  6107.0f,   2.887f,    1432.0f,      372.4f,  59540.0f}},
     {"sm90_swapped_96x64x128",           Operands::k16Bits, {Family::kSwapAb,         96,  64, 128,  1, 16},  1,  1, { 5730.0f,   387.3f,   1.589f,  6608.0f,   1.948f,    1687.0f,      194.4f,  54810.0f}},
     {"sm90_swapped_104x64x128",          Operands::k16Bits, {Family::kSwapAb,        104,  64, 128,  1, 16},  1,  1, { 5743.0f,   339.4f,   2.111f,  6994.0f,   2.657f,    1896.0f,      166.8f,  64490.0f}},
+    {"sm90_cluster2x1_128x256x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 256, 64, 2, 16}, 2, 1),  1,  1, { 6087.0f,   815.9f,   7.634f,  6118.0f,   7.383f,    4597.0f,    29850.0f, 246000.0f}},
+    {"sm90_cluster2x2_128x128x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 128, 64, 2, 16}, 2, 2),  1,  1, { 6141.0f,   215.9f,   3.728f,  6389.0f,   3.618f,    1755.0f,      405.8f, 105600.0f}},
+    {"sm90_cluster2x1_swapped_256x128x64", Operands::k16Bits, loaded_together({Family::kSwapAb,    256, 128, 64, 2, 16}, 2, 1),  1,  1, { 6087.0f,  1646.0f,   7.634f,  6118.0f,   7.983f,    4597.0f,    29850.0f, 246000.0f}},
     {"sm90_split2_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  2,  1, { 7441.0f,  1247.0f,  0.8454f,  4924.0f,  0.8531f,   0.01002f,  3331000.0f,  34260.0f}},
     {"sm90_split4_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  4,  1, { 6254.0f,  1364.0f,  0.5237f,  5117.0f,  0.5565f,   0.01712f,  2904000.0f,  35430.0f}},
     {"sm90_split8_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  8,  1, { 6360.0f,  1119.0f,  0.3262f,  4912.0f,  0.3456f,   0.02926f,  2539000.0f,  34970.0f}},

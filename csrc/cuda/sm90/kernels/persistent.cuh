@@ -28,7 +28,8 @@ __device__ __forceinline__ void produce(const KernelParams& params, Producer<Ker
 }
 
 template <typename Kernel>
-__device__ __forceinline__ void consume(const typename Kernel::Params& params, const Pipeline& pipeline,
+__device__ __forceinline__ void consume(const typename Kernel::Params& params,
+                                        const typename Kernel::StagePipeline& pipeline,
                                         const typename Kernel::Shared& shared, int warp) {
   constexpr bool ping_pong = Kernel::ping_pong;
   const int consumer = Kernel::config.consumers == 1 ? 0 : warp / 4;
@@ -106,6 +107,10 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params, c
                          place);
   }
   wait_for_tma_stores();
+  if constexpr (Kernel::shares_operand) {
+    ptx::cluster_arrive_relaxed();
+    ptx::cluster_wait();  // nobody leaves while another releases a stage of its
+  }
 }
 
 // Registers of each thread of three or two consumers, and of the producer's warpgroup, in units of 8. Each warpgroup
@@ -121,7 +126,7 @@ template <typename Kernel>
 __device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& params) {
   unsigned char* dynamic_shared = ptx::DynamicShared<1024>{}.begin;
   const typename Kernel::Shared shared(dynamic_shared);
-  const Pipeline pipeline = shared.pipeline(Kernel::stage_bytes, params.stages);
+  const typename Kernel::StagePipeline pipeline = shared.pipeline(Kernel::stage_bytes, params.stages);
   const int warp = warp_index();
   Producer<Kernel> producer(params, pipeline);
   constexpr bool shares_tiles = Kernel::Scheduler::shares_tiles;

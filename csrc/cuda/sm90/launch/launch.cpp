@@ -92,9 +92,10 @@ CUtensorMapDataType type_of(DType dtype) {
   return dtype == DType::kBFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
-// Boxes of `panels`, as load_operand (mainloop/kernel.cuh) asks for them. Their bytes are added to `loaded_bytes`.
+// Boxes of `panels`, as load_operand (mainloop/kernel.cuh) asks for them: a tile's, or one of its `parts`' that CTAs
+// load for each other. A tile's bytes are added to `loaded_bytes`.
 void map_operand(const Operand& operand, const void* valid_address, const Problem& problem, int element_bytes,
-                 int64_t mn, const TmaAccess& access, const TilePanels& tile, OperandMap& operand_map,
+                 int64_t mn, const TmaAccess& access, const TilePanels& tile, int parts, OperandMap& operand_map,
                  uint16_t& loaded_bytes, CUtensorMap& map) {
   const bool k_major = access.major == Major::kK;
   // Where k is 0 nothing is read: the producer stays outside the tensor, whatever it is.
@@ -107,10 +108,10 @@ void map_operand(const Operand& operand, const void* valid_address, const Proble
   const uint64_t matrices = operand_map.shared ? 1 : static_cast<uint64_t>(problem.batch);
   const uint64_t matrix = operand_map.shared ? line : static_cast<uint64_t>(operand.stride_batch * element_bytes);
   const TilePanels loaded = tile.loaded(access.major, mn);
-  loaded_bytes = static_cast<uint16_t>(loaded_bytes + loaded.bytes());
+  loaded_bytes = static_cast<uint16_t>(loaded_bytes + parts * loaded.bytes());
   // One box leaves no room between its panels.
   const bool one_box =
-      tile.panels > 1 && tile.tiles_begin_at_panels && inner % panel == 0 && loaded.lines == tile.lines;
+      parts == 1 && tile.panels > 1 && tile.tiles_begin_at_panels && inner % panel == 0 && loaded.lines == tile.lines;
   operand_map.panels = static_cast<int8_t>(one_box ? 0 : loaded.panels);
   const auto lines = static_cast<uint32_t>(loaded.lines), panels = static_cast<uint32_t>(loaded.panels);
   const TensorBox tensor{4,
@@ -201,11 +202,11 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
 
   // The output's address serves where an operand has none; aligned down, since it is never read.
   const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
-  const TilePanels tile_a(a.major, tile.tile_m, tile.block_k, element_bytes);
-  const TilePanels tile_b(b.major, tile.tile_n, tile.block_k, element_bytes);
+  const TilePanels tile_a(a.major, tile.tile_m / tile.cluster_n, tile.block_k, element_bytes);
+  const TilePanels tile_b(b.major, tile.tile_n / tile.cluster_m, tile.block_k, element_bytes);
   params.loaded_bytes = 0;
-  map_operand(problem.a, valid, problem, element_bytes, problem.m, a, tile_a, params.a, params.loaded_bytes,
-              params.map_a);
+  map_operand(problem.a, valid, problem, element_bytes, problem.m, a, tile_a, tile.cluster_n, params.a,
+              params.loaded_bytes, params.map_a);
   if (tile.code_bits > 0) {
     const int line = tile.block_k * tile.code_bits / 8;
     const auto swizzle = line == 32   ? CU_TENSOR_MAP_SWIZZLE_32B
@@ -215,13 +216,13 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
     params.loaded_bytes =
         static_cast<uint16_t>(params.loaded_bytes + codes_bytes(tile.code_bits, tile.tile_n, tile.block_k));
   } else {
-    map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, params.b, params.loaded_bytes,
-                params.map_b);
+    map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, tile.cluster_m, params.b,
+                params.loaded_bytes, params.map_b);
   }
   // Where tiles are shared none overlap: two might add the same sums in different orders.
   const int64_t k_bytes = sharing_ctas > 0 ? 0 : problem.k * element_bytes;
-  params.last_m_begin = last_begin(problem.m, tile.tile_m, order.tiles_m, k_bytes, a.major, 8);
-  params.last_n_begin = last_begin(problem.n, tile.tile_n, order.tiles_n, k_bytes, b.major,
+  params.last_m_begin = last_begin(problem.m, tile.tile_m * tile.cluster_m, order.tiles_m, k_bytes, a.major, 8);
+  params.last_n_begin = last_begin(problem.n, tile.tile_n * tile.cluster_n, order.tiles_n, k_bytes, b.major,
                                    operands == Operands::kFp8Blocks ? kFloat32ScaleBlock : 16);
   params.store_by_tma = takes_tma_store(operands, tile, problem);
   params.store_directly = takes_direct_store(operands, tile, problem);
@@ -237,7 +238,7 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   params.vector_stores = takes_vector_stores(problem, params.store_directly ? 2 : 4);
 
   const int clusters = sharing_ctas > 0   ? sharing_ctas
-                       : persistent(tile) ? std::min(params.tiles, gpu.sm_count)
+                       : persistent(tile) ? std::min(params.tiles, clusters_at_once(tile.cluster_ctas(), gpu.sm_count))
                                           : params.tiles;
   const int64_t tiles_per_cta = ceil_divide(params.tiles, clusters);
   // A deeper pipeline than the work of a CTA would only take time to set up.
@@ -245,6 +246,7 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   const int buffers = store_buffers(tile), stages = pipeline_stages(tile, buffers, a.major, b.major);
   params.stages = static_cast<int>(std::min<int64_t>(stages, blocks_per_cta));
   plan.clusters = clusters;
+  plan.cluster_ctas = splits * tile.cluster_ctas();
   plan.shared_bytes = shared_bytes(tile, buffers, a.major, b.major, params.stages);
   return plan;
 }

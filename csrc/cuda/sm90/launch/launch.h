@@ -47,10 +47,11 @@ struct LaunchPlan {
   KernelParams params;
   Major major_a;
   Major major_b;
-  int clusters;  // along the grid's x; along y the CTAs of each, as many as the config splits k
+  int clusters;      // along the grid's x
+  int cluster_ctas;  // along y: those that split a tile's k, or share an operand
   int shared_bytes;
 
-  dim3 grid() const { return {static_cast<unsigned>(clusters), static_cast<unsigned>(params.splits), 1}; }
+  dim3 grid() const { return {static_cast<unsigned>(clusters), static_cast<unsigned>(cluster_ctas), 1}; }
 };
 
 // For kernels of this tile and `splits`, which can run the problem; the problem is not empty (k may be 0). Where the

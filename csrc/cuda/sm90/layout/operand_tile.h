@@ -127,8 +127,18 @@ struct OperandTile {
   static constexpr int bytes = in_panels.bytes();
   static constexpr int panel_bytes = bytes / panels;
   static constexpr int steps = kBlockK * kBytes / kMmaKBytes;  // of k, one of wgmma's each
+  static constexpr int tile_mn = kTileMn;
   static_assert(kMajor == Major::kK || kBytes > 1, "wgmma reads elements of 8 bits along k alone");
   static_assert(kBlockK % panel == 0 && kTileMn % 8 == 0 && panel_bytes <= 256 * kLineBytes && panel_bytes % 1024 == 0);
+
+  // One of kParts parts along mn, which lie one behind the other: of several panels of k they would not.
+  template <int kParts>
+  struct PartOf {
+    using Type = OperandTile<kTileMn / kParts, kBlockK, kMajor, kBytes>;
+    static_assert(kTileMn % kParts == 0 && Type::bytes * kParts == bytes && (kMajor == Major::kMn || panels == 1));
+  };
+  template <int kParts>
+  using Part = typename PartOf<kParts>::Type;
 
   // Bytes from the tile's start to where wgmma finds row (column) `mn`, a multiple of 64 (8 where it is the first), and
   // k-step `step`. wgmma finds no elements of 32 bits that are mn-major: mainloop/mma_tf32.cuh reads those.

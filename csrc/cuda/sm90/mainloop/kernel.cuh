@@ -12,6 +12,7 @@
 #include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/layout/operand_tile.h"
+#include "cuda/sm90/mainloop/shared_loads.cuh"
 
 namespace tileon::sm90 {
 
@@ -32,8 +33,10 @@ struct SharedMemory {
     if (kWatchdog && address % 1024 != 0) ptx::fault();
   }
 
-  __device__ __forceinline__ Pipeline pipeline(int stage_bytes, int stages) const {
-    return Pipeline(address, address + pipeline_begin(kConfig), stage_bytes, stages);
+  using Place = ClusterPlace<kConfig.cluster_m, kConfig.cluster_n>;
+  using StagePipeline = std::conditional_t<kConfig.cluster_ctas() == 1, Pipeline, ClusterPipeline<Place>>;
+  __device__ __forceinline__ StagePipeline pipeline(int stage_bytes, int stages) const {
+    return StagePipeline(address, address + pipeline_begin(kConfig), stage_bytes, stages);
   }
   __device__ __forceinline__ float* bias(int consumer) const {
     return reinterpret_cast<float*>(base + kBarrierBytes + consumer * kBiasBytes);
@@ -121,6 +124,8 @@ struct Kernel {
   using Out = typename AccumulatorScale::Out;
   using Params = typename AccumulatorScale::Params;
   using Shared = SharedMemory<kConfig>;
+  using Place = typename Shared::Place;  // of the CTA in its cluster
+  using StagePipeline = typename Shared::StagePipeline;
   static constexpr TileConfig config = kConfig;
   static constexpr bool ping_pong = kConfig.family == Family::kPingpong;
   static_assert(!ping_pong || kConfig.consumers == 2, "two take turns");
@@ -131,6 +136,8 @@ struct Kernel {
   using TileB = typename TileOfB<kConfig, kMajorB, kConfig.code_bits>::Type;
   static constexpr int stage_bytes = TileA::bytes + TileB::bytes;
   static_assert(stage_bytes == sm90::stage_bytes(kConfig, kMajorA, kMajorB) && stage_bytes <= 0xffff);
+  static constexpr bool shares_operand = kConfig.cluster_ctas() > 1;
+  static_assert(!shares_operand || persistent(kConfig));
 
   // wgmma's operands: rows come from a, columns from b, or the other way round.
   static constexpr bool swapped = kConfig.swapped();
@@ -185,8 +192,12 @@ class GroupedTiles {
   static __device__ __forceinline__ TilePosition position_of(const KernelParams& params, int tile) {
     const int batch = params.tiles_per_batch.divide(tile);
     const TileCoordinate at = params.order.at(tile - batch * params.tiles_per_batch.divisor());
-    return {batch, min(at.m * Kernel::config.tile_m, params.last_m_begin),
-            min(at.n * Kernel::config.tile_n, params.last_n_begin)};
+    constexpr TileConfig config = Kernel::config;
+    TilePosition position{batch, min(at.m * (config.tile_m * config.cluster_m), params.last_m_begin),
+                          min(at.n * (config.tile_n * config.cluster_n), params.last_n_begin)};
+    if constexpr (config.cluster_m > 1) position.m_begin += Kernel::Place::m() * config.tile_m;
+    if constexpr (config.cluster_n > 1) position.n_begin += Kernel::Place::n() * config.tile_n;
+    return position;
   }
 
  private:
@@ -215,14 +226,17 @@ __device__ __forceinline__ void load_operand(const CUtensorMap& map, const Opera
 template <typename Kernel>
 class Producer {
  public:
-  __device__ __forceinline__ Producer(const KernelParams& params, const Pipeline& pipeline)
+  using StagePipeline = typename Kernel::StagePipeline;
+  __device__ __forceinline__ Producer(const KernelParams& params, const StagePipeline& pipeline)
       : params_(params), pipeline_(pipeline) {}
 
-  // Loads the first block of the CTA's first tile. Nothing else has to be set up for it, so its latency runs while the
-  // CTA sets itself up.
+  // Loads the first block of the CTA's first tile. Nothing else has to be set up for it, unless the CTAs of a cluster
+  // load for each other: so its latency runs while the CTA sets itself up.
   __device__ __forceinline__ void start(const TilePosition& position, int first_block) {
-    if (ptx::elect_one()) pipeline_.init_full(0, 1);
-    __syncwarp();  // not for PTX: racecheck takes the thread that is elected next for another one
+    if constexpr (!Kernel::shares_operand) {
+      if (ptx::elect_one()) pipeline_.init_full(0, 1);
+      __syncwarp();  // not for PTX: racecheck takes the thread that is elected next for another one
+    }
     move_to(position);
     ptx::grid_dependency_wait();
     fill_stage(first_block);
@@ -247,9 +261,19 @@ class Producer {
       const uint32_t stage = pipeline_.data(at_.stage);
       const int k = params_.k_begin + block * Kernel::config.block_k;
       ptx::mbarrier_arrive_expect_tx(barrier, params_.loaded_bytes);
-      load_operand<typename Kernel::TileA>(params_.map_a, params_.a, stage, barrier, position_.batch, position_.m_begin,
-                                           k);
-      if constexpr (constexpr int bits = Kernel::config.code_bits; bits > 0) {
+      using Place = typename Kernel::Place;
+      if constexpr (Place::tiles_n > 1) {
+        load_part<typename Kernel::TileA, Place::tiles_n>(params_.map_a, params_.a, stage, barrier, Place::n(),
+                                                          Place::row(), position_.batch, position_.m_begin, k);
+      } else {
+        load_operand<typename Kernel::TileA>(params_.map_a, params_.a, stage, barrier, position_.batch,
+                                             position_.m_begin, k);
+      }
+      if constexpr (Place::tiles_m > 1) {
+        load_part<typename Kernel::TileB, Place::tiles_m>(params_.map_b, params_.b, stage + Kernel::TileA::bytes,
+                                                          barrier, Place::m(), Place::column(), position_.batch,
+                                                          position_.n_begin, k);
+      } else if constexpr (constexpr int bits = Kernel::config.code_bits; bits > 0) {
         ptx::tma_load_4d(stage + Kernel::TileA::bytes, params_.map_b, barrier, k * bits / 8, position_.n_begin, 0, 0);
       } else {
         load_operand<typename Kernel::TileB>(params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier,
@@ -260,7 +284,7 @@ class Producer {
   }
 
   const KernelParams& params_;
-  const Pipeline& pipeline_;
+  const StagePipeline& pipeline_;
   PipelineState at_;
   TilePosition position_;
 };
@@ -273,18 +297,25 @@ class Producer {
 // Returns when the pipeline can be used. The producer's warp calls `start_producer`, which works out where the first
 // load lies: no other warp waits for that.
 template <typename Kernel, typename StartProducer>
-__device__ __forceinline__ void start(const KernelParams& params, const Pipeline& pipeline, int warp,
-                                      const StartProducer& start_producer) {
-  if (warp == Kernel::producer_warp) start_producer();
+__device__ __forceinline__ void start(const KernelParams& params, const typename Kernel::StagePipeline& pipeline,
+                                      int warp, const StartProducer& start_producer) {
+  if (!Kernel::shares_operand && warp == Kernel::producer_warp) start_producer();
   if (warp == 0 && ptx::elect_one()) {
     ptx::prefetch_tensor_map(params.map_a);
     ptx::prefetch_tensor_map(params.map_b);
     pipeline.init_empty(Kernel::consumers_of_a_stage);
     if (params.store_by_tma) ptx::prefetch_tensor_map(params.map_out);
   }
-  if (warp == 1 && ptx::elect_one()) pipeline.init_full(1, pipeline.stages());
-  __syncthreads();
-  ptx::grid_dependency_launch();
+  if (warp == 1 && ptx::elect_one()) pipeline.init_full(Kernel::shares_operand ? 0 : 1, pipeline.stages());
+  if constexpr (Kernel::shares_operand) {
+    ptx::cluster_arrive();
+    ptx::cluster_wait();  // every CTA's barriers are there
+    ptx::grid_dependency_launch();
+    if (warp == Kernel::producer_warp) start_producer();
+  } else {
+    __syncthreads();
+    ptx::grid_dependency_launch();
+  }
 }
 
 }  // namespace tileon::sm90

@@ -76,8 +76,8 @@ struct PlainMainLoop {
   // Sums `blocks` stages, at least one, from `at` on, which moves along. One stage is multiplied while the one before
   // is given back. `during_last_product` is called while the last one is multiplied.
   template <typename Scale, typename DuringLastProduct>
-  static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
-                                                  int first_row, const Scale&, typename Kernel::Sums& sums,
+  static __device__ __forceinline__ void multiply(const typename Kernel::StagePipeline& pipeline, PipelineState& at,
+                                                  int blocks, int first_row, const Scale&, typename Kernel::Sums& sums,
                                                   const DuringLastProduct& during_last_product) {
     const bool elected = threadIdx.x % 128 == 0;
     pipeline.wait_until_full(at);
