@@ -14,7 +14,7 @@ from benchmark_files import COLUMNS, HEAD, HEAD_KEYS, ROOT, csv_line, read, run
 from benchmarks.common.result_file import RESULTS, read_csv
 from benchmarks.common.times import square
 from benchmarks.common.timing import Arm, time_arms, warm_sets
-from benchmarks.fit.cost_model import model
+from benchmarks.fit.cost_model import as_array, model
 from benchmarks.fit.sweep_cases import SETS
 from benchmarks.measure.unaligned import CASES, aligned_copy, operands, readable
 from benchmarks.report.pages import filled
@@ -157,7 +157,7 @@ def _chosen_and_another(size: int) -> tuple[str, str]:
     """Names of two configs: the one that the library chooses for a square, and another one."""
     pytest.importorskip("numpy")
     configs = model().configs
-    chosen = configs[model().chosen([square("float16", "NN", size)])[0]]
+    chosen = configs[model().chosen(as_array([square("float16", "NN", size)]))[0]]
     return chosen, next(name for name in configs if name != chosen)
 
 
@@ -184,7 +184,7 @@ def _made_up_results(folder: pathlib.Path) -> None:
     for size, chosen_us in ((256, 10.0), (512, 12.0)):
         for row, row_us in zip(_chosen_and_another(size), (chosen_us, 10.0), strict=True):
             lines.append(_line("float16", "NN", (size,) * 3, "none", f"tileon:{row}", row_us) + f",{row}")
-    (folder / "sweep.csv").write_text(HEAD + "\n".join(lines) + "\n")
+    (folder / "sweep.csv.xz").write_bytes(lzma.compress((HEAD + "\n".join(lines) + "\n").encode()))
 
 
 def test_targets_say_what_holds_and_what_does_not(tmp_path: pathlib.Path) -> None:

@@ -285,6 +285,25 @@ def test_ctas_of_a_cooperative_grid_wait_for_each_other(simulation):
     assert simulation.lib.probe_hand_over(0, 133, *arguments) == b"too many CTAs"
 
 
+def test_ctas_of_a_cluster_load_for_each_other(simulation):
+    data, out = simulation.array(128, np.int32), simulation.array(256, np.int32)
+    data[:] = range(128)
+    probe = lambda way: simulation.lib.probe_load_together(way, pointer(data), pointer(out))  # noqa: E731
+    for seed in range(12):
+        simulation.begin(seed)
+        out[:] = -1
+        assert probe(0) is None
+        assert out.tolist() == [*range(128)] * 2
+    assert b"deadlock" in probe(1), "each waits for what the other has loaded for itself"
+    assert b"deadlock" in probe(2), "nobody may load anew"
+    wrong = []
+    for seed in range(12):
+        simulation.begin(seed)
+        error = probe(3)
+        wrong.append(error is not None or out.tolist() != [*range(128)] * 2)
+    assert any(wrong), "a CTA takes no heed of what the other still reads"
+
+
 def test_shared_memory_of_a_cta_that_has_ended_is_gone(simulation):
     out = simulation.array(32, np.uint32)
     for seed in range(8):

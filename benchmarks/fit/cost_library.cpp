@@ -10,11 +10,15 @@ using namespace tileon::sm90;
 
 extern "C" {
 
-// A contiguous product of 16 bits, as a sweep has it.
+// A contiguous product of 16 bits, as a sweep has it, on the GPU of that number.
 struct Case {
   int64_t m, n, k;
-  int32_t a_mn_major, b_mn_major;
+  int32_t a_mn_major, b_mn_major, gpu;
 };
+
+constexpr GpuNumbers kGpus[] = {kH200Numbers, kH100Numbers};
+constexpr int kGpuCount = sizeof(kGpus) / sizeof(kGpus[0]);
+constexpr int kMemory[] = {4800, 3350};  // GB a second
 
 static Problem problem_of(const Case& each) {
   Problem problem;
@@ -42,27 +46,34 @@ void config_tile(int config, int32_t* values) {
   std::memcpy(values, found, sizeof(found));
 }
 
-// The numbers in the tree: [configs][numbers], and [numbers].
-void read_numbers(CostNumbers* of_configs, GpuNumbers* of_gpu) {
+int gpu_count() { return kGpuCount; }
+
+// The numbers in the tree: [configs][numbers], and [gpus][numbers].
+void read_numbers(CostNumbers* of_configs, GpuNumbers* of_gpus) {
   for (int config = 0; config < kDenseConfigCount; ++config) of_configs[config] = kDenseConfigs[config].cost;
-  *of_gpu = kGpuNumbers;
+  for (int gpu = 0; gpu < kGpuCount; ++gpu) of_gpus[gpu] = kGpus[gpu];
 }
 
 // Nanoseconds that the model expects of `count` pairs of a config and a case, with these numbers.
 void expected_ns(int count, const int32_t* config, const int32_t* case_of, int case_count, const Case* cases,
-                 int sm_count, const CostNumbers* of_configs, const GpuNumbers* of_gpu, double* ns) {
+                 int sm_count, const CostNumbers* of_configs, const GpuNumbers* of_gpus, double* ns) {
   KernelConfig configs[kDenseConfigCount];
   for (int i = 0; i < kDenseConfigCount; ++i) (configs[i] = kDenseConfigs[i]).cost = of_configs[i];
-  const CostTable<double, kDenseConfigCount> table(configs);
+  std::vector<CostTable<double, kDenseConfigCount>> tables;
+  for (int gpu = 0; gpu < kGpuCount; ++gpu) tables.emplace_back(configs, of_gpus[gpu]);
   std::vector<std::array<double, kDenseConfigCount>> costs;
   costs.reserve(case_count);
-  for (int i = 0; i < case_count; ++i)
-    costs.push_back(Costs(table, DenseWork<double>(Operands::k16Bits, problem_of(cases[i]), sm_count, *of_gpu)).ns);
+  for (int i = 0; i < case_count; ++i) {
+    const int gpu = cases[i].gpu;
+    const DenseWork<double> work(Operands::k16Bits, problem_of(cases[i]), sm_count, of_gpus[gpu]);
+    costs.push_back(Costs(tables[gpu], work).ns);
+  }
   for (int i = 0; i < count; ++i) ns[i] = costs[case_of[i]][config[i]];
 }
 
 // What the library chooses.
 void choose_all(int count, const Case* cases, int sm_count, int32_t* chosen) {
-  for (int i = 0; i < count; ++i) chosen[i] = choose_dense(problem_of(cases[i]), {90, sm_count, 227 * 1024});
+  for (int i = 0; i < count; ++i)
+    chosen[i] = choose_dense(problem_of(cases[i]), {90, sm_count, 227 * 1024, 90, -1, kMemory[cases[i].gpu]});
 }
 }

@@ -2,7 +2,7 @@
 for the host (cost_library.cpp), and its numbers as arrays.
 
 The numbers are the fields of config.h's CostNumbers and of cost.h's GpuNumbers, in their order. The configs' stand in
-their table, tables.h, and the GPU's in cost_numbers.h.
+their table, tables.h, and those of the GPUs in cost_numbers.h.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from benchmarks.common.times import By, read_row_times
 
 HEURISTICS = ROOT / "csrc" / "cuda" / "sm90" / "heuristics"
 _WIDTHS = (8, 8, 8, 8, 8, 10, 11, 9)  # of the columns that a config's numbers have in tables.h
-SM_COUNT = 132  # of an H200
+SM_COUNT = 132  # of an H200, and of an H100
+GPUS = ("H200", "H100")  # as result files name them, in the order of cost_numbers.h
 _LEFT_OUT = 3.0  # times the best one: what a config counts that was left out of a case as hopeless
 
 Array = npt.NDArray[Any]
-_CASE = np.dtype([("m", "i8"), ("n", "i8"), ("k", "i8"), ("a_mn_major", "i4"), ("b_mn_major", "i4")])
+_FIELDS = [("m", "i8"), ("n", "i8"), ("k", "i8"), ("a_mn_major", "i4"), ("b_mn_major", "i4"), ("gpu", "i4")]
+_CASE = np.dtype(_FIELDS, align=True)
 _COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
 
 
@@ -57,30 +59,31 @@ class Model:
         return found
 
     def numbers(self) -> tuple[Array, Array]:
-        """Those in the tree: of the configs, [config][number], and of the GPU."""
+        """Those in the tree: of the configs, [config][number], and of the GPUs, [gpu][number]."""
         of_configs = np.zeros((len(self.configs), self._library.config_number_count()), np.float32)
-        of_gpu = np.zeros(self._library.gpu_number_count(), np.float32)
-        self._library.read_numbers(_pointer(of_configs), _pointer(of_gpu))
-        return of_configs.astype(float), of_gpu.astype(float)
+        of_gpus = np.zeros((self._library.gpu_count(), self._library.gpu_number_count()), np.float32)
+        self._library.read_numbers(_pointer(of_configs), _pointer(of_gpus))
+        return of_configs.astype(float), of_gpus.astype(float)
 
-    def expected_ns(self, config: Array, case: Array, cases: Array, of_configs: Array, of_gpu: Array) -> Array:
+    def expected_ns(self, config: Array, case: Array, cases: Array, of_configs: Array, of_gpus: Array) -> Array:
         """Nanoseconds of pairs of a config and a case, each by number; `cases` is `as_array`'s."""
         config, case = (np.ascontiguousarray(numbers, np.int32) for numbers in (config, case))
-        of_configs, of_gpu = (np.ascontiguousarray(numbers, np.float32) for numbers in (of_configs, of_gpu))
+        of_configs, of_gpus = (np.ascontiguousarray(numbers, np.float32) for numbers in (of_configs, of_gpus))
         ns = np.zeros(len(config))
-        config_at, case_at, cases_at, *numbers_at = map(_pointer, (config, case, cases, of_configs, of_gpu, ns))
+        config_at, case_at, cases_at, *numbers_at = map(_pointer, (config, case, cases, of_configs, of_gpus, ns))
         self._library.expected_ns(len(config), config_at, case_at, len(cases), cases_at, SM_COUNT, *numbers_at)
         return ns
 
-    def chosen(self, cases: Sequence[Case], sm_count: int = SM_COUNT) -> Array:
-        """By case: the number of the config that the library chooses."""
-        found, as_cases = np.zeros(len(cases), np.int32), as_array(cases)
-        self._library.choose_all(len(cases), _pointer(as_cases), sm_count, _pointer(found))
+    def chosen(self, cases: Array, sm_count: int = SM_COUNT) -> Array:
+        """By case of `as_array`: the number of the config that the library chooses."""
+        found = np.zeros(len(cases), np.int32)
+        self._library.choose_all(len(cases), _pointer(cases), sm_count, _pointer(found))
         return found
 
 
-def as_array(cases: Sequence[Case]) -> Array:
-    lines = [(case.m, case.n, case.k, case.layout[0] == "T", case.layout[1] == "N") for case in cases]
+def as_array(cases: Sequence[Case], gpu: int = 0) -> Array:
+    """On the GPU of that number."""
+    lines = [(case.m, case.n, case.k, case.layout[0] == "T", case.layout[1] == "N", gpu) for case in cases]
     return np.array(lines, _CASE)
 
 
@@ -101,28 +104,30 @@ class Sweep:
     """Measured times, as arrays of configs by cases. `weight` is what a case counts in a fit: where several GPUs were
     measured, the cases of each together count as much as those of any other one."""
 
-    def __init__(self, measured: Mapping[Case, By], configs: Sequence[str]) -> None:
-        """Of one GPU."""
+    def __init__(self, measured: Mapping[Case, By], configs: Sequence[str], gpu: int = 0) -> None:
+        """Of one GPU, by its number."""
         self.configs, self.cases, self.by_provider = configs, list(measured), list(measured.values())
         times = [[1e3 * by.get(name, math.nan) for by in self.by_provider] for name in configs]
         self.measured = np.array(times).reshape(len(configs), len(self.cases))
         self.weight = np.ones(len(self.cases))
         # A config that no case has was not there yet when this GPU was measured: nobody knows what it takes.
         self.is_known = ~np.isnan(self.measured).all(axis=1, keepdims=True) & np.ones_like(self.measured, bool)
+        self.as_array = as_array(self.cases, gpu)
         self._complete()
 
     def _complete(self) -> None:
         self.best = np.nanmin(self.measured, axis=0) if self.cases else np.zeros(0)
         self.times = np.where(np.isnan(self.measured), _LEFT_OUT * self.best, self.measured)
-        self.as_array = as_array(self.cases)
 
     @classmethod
     def read(cls, paths: Sequence[Path]) -> Sweep:
         """Of several files; what a later one has of a case on the same GPU stands."""
-        configs, by_gpu = model().configs, dict[str, dict[Case, By]]()
+        configs, by_gpu = model().configs, dict[int, dict[Case, By]]()
         for path in paths:
-            by_gpu.setdefault(read_csv(path)[0].get("gpu", ""), {}).update(read_row_times(path, configs))
-        return cls.joined([cls(measured, configs) for measured in by_gpu.values()])
+            name = read_csv(path)[0].get("gpu", GPUS[0])
+            gpu = next(number for number, known in enumerate(GPUS) if known in name)
+            by_gpu.setdefault(gpu, {}).update(read_row_times(path, configs))
+        return cls.joined([cls(measured, configs, gpu) for gpu, measured in by_gpu.items()])
 
     @classmethod
     def joined(cls, sweeps: Sequence[Sweep]) -> Sweep:
@@ -135,6 +140,7 @@ class Sweep:
             found.by_provider += sweep.by_provider
         found.measured = np.hstack([sweep.measured for sweep in sweeps])
         found.is_known = np.hstack([sweep.is_known for sweep in sweeps])
+        found.as_array = np.concatenate([sweep.as_array for sweep in sweeps])
         shares = [count / len(sweeps) / max(1, len(sweep.cases)) for sweep in sweeps]
         found.weight = np.concatenate([share * sweep.weight for share, sweep in zip(shares, sweeps, strict=True)])
         found._complete()
@@ -145,15 +151,20 @@ class Sweep:
         found, kept = Sweep({}, self.configs), np.flatnonzero(wanted)
         found.cases = [self.cases[case] for case in kept]
         found.by_provider = [self.by_provider[case] for case in kept]
-        found.measured, found.is_known, found.weight = self.measured[:, kept], self.is_known[:, kept], self.weight[kept]
+        found.measured, found.is_known = self.measured[:, kept], self.is_known[:, kept]
+        found.weight, found.as_array = self.weight[kept], self.as_array[kept]
         found._complete()
         return found
 
-    def expected(self, of_configs: Array, of_gpu: Array) -> Array:
+    def chosen(self) -> Array:
+        """By case: the number of the config that the library chooses."""
+        return model().chosen(self.as_array)
+
+    def expected(self, of_configs: Array, of_gpus: Array) -> Array:
         """Nanoseconds by these numbers, [configs][cases]; infinite where nobody knows what a config takes."""
         shape = self.measured.shape
         config, case = (numbers.ravel() for numbers in np.indices(shape))
-        found = model().expected_ns(config, case, self.as_array, of_configs, of_gpu).reshape(shape)
+        found = model().expected_ns(config, case, self.as_array, of_configs, of_gpus).reshape(shape)
         return np.where(self.is_known, found, np.inf)
 
     def regrets(self, chosen: Array) -> Array:
@@ -167,7 +178,7 @@ class Sweep:
         return [(case, ratio) for case, ratio in zip(self.cases, regrets, strict=True) if not math.isnan(ratio)]
 
 
-def write_numbers(of_configs: Array, of_gpu: Array, folder: Path = HEURISTICS) -> None:
+def write_numbers(of_configs: Array, of_gpus: Array, folder: Path = HEURISTICS) -> None:
     """Puts these numbers in the place of those that tables.h and cost_numbers.h in the folder have."""
     tables, gpu_numbers = folder / "tables.h", folder / "cost_numbers.h"
     before, table, rows = tables.read_text().partition("constexpr KernelConfig kDenseConfigs[] = {\n")
@@ -176,7 +187,7 @@ def write_numbers(of_configs: Array, of_gpu: Array, folder: Path = HEURISTICS) -
         numbers = ", ".join(f"{_float(value):>{width}}" for value, width in zip(values, _WIDTHS, strict=True))
         rows = rows.replace(row, f"{row[: row.rindex('{')]}{{{numbers}}}}},")
     tables.write_text(before + table + rows)
-    texts, text = map(_float, of_gpu), gpu_numbers.read_text()
+    texts, text = map(_float, of_gpus.ravel()), gpu_numbers.read_text()
     gpu_numbers.write_text(re.sub(r"(?m)^(    \.\w+ = ).*,$", lambda line: f"{line[1]}{next(texts)},", text))
 
 

@@ -34,6 +34,7 @@ _TIED = 0.015  # configs that are expected to be this close together share a cas
 _BEYOND = ((0.05, 60.0), (0.09, 300.0))  # regrets from which more counts so much more
 _TIMES_WEIGHT, _REGRET_WEIGHT, _SQUARE_WEIGHT, _FAR_WEIGHT = 100.0, 3.0, 20.0, 2.0
 _ROUND_WEIGHT = 8.0  # a case whose n and k are multiples of 64, as those of models are, counts as so many
+_OF_FIRST_GPU = 6  # factors, the last of its numbers, which stay 1: what other GPUs' configs differ by
 _LEAST_FACTOR = 0.05  # where a fit begins: of a factor that is nearly 0, the logarithm hardly moves
 _LEAST_SQUARES_STEPS, _STEP, _ALIKE_EVERY = 12, 1e-5, 25
 
@@ -83,18 +84,22 @@ class Fit:
 
     def __init__(self, sweep: Sweep) -> None:
         self._sweep = sweep
-        of_configs, of_gpu = model().numbers()
-        self._shape, self._own_numbers = of_configs.shape, of_configs.size
+        of_configs, of_gpus = model().numbers()
+        self._shape, self._own_numbers, self._gpus = of_configs.shape, of_configs.size, of_gpus.shape
+        numbers = np.arange(of_configs.size, of_configs.size + of_gpus.size)
+        end = of_gpus.shape[1]
+        self._moved = np.concatenate([numbers[: end - _OF_FIRST_GPU], numbers[end:]])  # of the GPUs'
         traits = _traits()
         self._beyond_traits = np.eye(len(traits)) - traits @ np.linalg.pinv(traits)
         logs = np.log(of_configs)
         by_traits = logs - self._beyond_traits @ logs  # what was known of single configs goes
-        self._logs = np.concatenate([by_traits.ravel(), np.log(np.maximum(of_gpu, _LEAST_FACTOR))])
+        self._logs = np.concatenate([by_traits.ravel(), np.log(np.maximum(of_gpus, _LEAST_FACTOR)).ravel()])
 
     def numbers(self, logs: Array | None = None) -> tuple[Array, Array]:
         """As Model.numbers has them."""
         values = np.exp(self._logs if logs is None else logs)
-        return values[: self._own_numbers].reshape(self._shape), values[self._own_numbers :]
+        of_configs, of_gpus = np.split(values, [self._own_numbers])
+        return of_configs.reshape(self._shape), of_gpus.reshape(self._gpus)
 
     def _log_ns(self, pairs: _Pairs, logs: Array) -> Array:
         found = model().expected_ns(pairs.config, pairs.case, self._sweep.as_array, *self.numbers(logs))
@@ -103,9 +108,9 @@ class Fit:
     def _derivatives(self, pairs: _Pairs) -> tuple[Array, Array]:
         """Logarithms of the expected times, and their derivatives: by the config's own numbers, then by the GPU's."""
         log_ns, columns = self._log_ns(pairs, self._logs), []
-        own, all_numbers = self._shape[1], len(self._logs)
+        own = self._shape[1]
         of_configs = [slice(number, self._own_numbers, own) for number in range(own)]
-        for moved in [*of_configs, *range(self._own_numbers, all_numbers)]:
+        for moved in [*of_configs, *self._moved]:
             logs = self._logs.copy()
             logs[moved] += _STEP
             columns.append((self._log_ns(pairs, logs) - log_ns) / _STEP)
@@ -114,7 +119,7 @@ class Fit:
     def _places(self, config: int) -> Array:
         """Where the numbers stand that a config's derivatives are by."""
         own = np.arange(config * self._shape[1], (config + 1) * self._shape[1])
-        return np.concatenate([own, np.arange(self._own_numbers, len(self._logs))])
+        return np.concatenate([own, self._moved])
 
     def _pull(self) -> Array:
         """Towards what the traits say: the gradient of half its price."""
@@ -138,7 +143,7 @@ class Fit:
             for number in range(self._shape[1]):
                 places = np.arange(number, self._own_numbers, self._shape[1])
                 curvature[np.ix_(places, places)] += _OWN / 15 / len(self._sweep.cases) * self._beyond_traits
-            damping = np.diag(1e-3 * np.diag(curvature) + 1e-9)
+            damping = np.diag(1e-3 * np.diag(curvature) + 1e-6)
             self._logs -= np.clip(np.linalg.solve(curvature + damping, gradient), -0.7, 0.7)
 
     def _regret_gradient(self, pairs: _Pairs) -> Array:
@@ -203,7 +208,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="fit, and write tables.h and cost_numbers.h")
     arguments = parser.parse_args()
     sweep = read_without_judged(arguments.sweeps)
-    report("as it is", sweep.lost(model().chosen(sweep.cases)))
+    report("as it is", sweep.lost(sweep.chosen()))
     if arguments.halves:
         halves = _halves(arguments.sweeps)
         for title, mine, other in (("first", halves[0], halves[1]), ("second", halves[1], halves[0])):

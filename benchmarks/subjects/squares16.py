@@ -75,7 +75,7 @@ def _fused(times: Times) -> Times:
 
 
 def targets(results: Path) -> list[Target]:
-    """All of them, not measured where there is no file; and those of the choice in sweep.csv."""
+    """All of them, not measured where there is no file; and those of the choice in sweep.csv.xz."""
     times = read_times(results / SOURCE)[1] if (results / SOURCE).exists() else Times()
     fused = {f"{key.dtype} {key.short}": by for key, by in _fused(times).items()}
     over_plain = [(name, by["tileon"] / by["tileon_plain"]) for name, by in fused.items()]

@@ -1,7 +1,8 @@
-"""The library's choice of a row and tuning: targets and tables of sweep.csv and tune_regret.csv."""
+"""The library's choice of a row and tuning: targets and tables of sweep.csv.xz and tune_regret.csv."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -11,7 +12,7 @@ from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Target, each_target
 from benchmarks.common.times import read_row_times
 
-SOURCE, SWEEP = "tune_regret.csv", "sweep.csv"
+SOURCE, SWEEP = "tune_regret.csv", "sweep.csv.xz"
 
 _MEAN_REGRET, WORST_REGRET = 0.02, 0.08  # of the default choice over the best row
 _TUNED_SLACK = 1.02  # time as tuned over the default's, in a run of its own: two medians of one row differ by as much
@@ -37,13 +38,15 @@ def _regret_targets(what: str, lost: list[tuple[float, str]], most: tuple[float,
 
 def choice_targets(results: Path) -> list[Target]:
     """What today's choice loses in the sweep, of the 16-bit types."""
-    from benchmarks.fit.cost_model import Sweep, model  # takes numpy, which measuring does without
+    from benchmarks.fit.cost_model import Sweep  # takes numpy, which measuring does without
 
     lost = []
     if (results / SWEEP).exists():
         sweep = Sweep.read([results / SWEEP])
-        chosen, best = model().chosen(sweep.cases), sweep.times.argmin(axis=0)
+        chosen, best = sweep.chosen(), sweep.times.argmin(axis=0)
         for case, mine, other, ratio in zip(sweep.cases, chosen, best, sweep.regrets(chosen), strict=True):
+            if math.isnan(ratio):  # a config that is younger than the sweep
+                continue
             words = f"{case.dtype} {case.layout} {case.short}: {sweep.configs[mine]}, best {sweep.configs[other]}"
             lost += [(float(ratio), words)] if case.dtype in ("float16", "bfloat16") else []
     return _regret_targets("choice of the row over the best row", lost, (0.03, 0.10))

@@ -9,9 +9,11 @@ namespace {
 
 struct Device {
   int major, minor, sm_count, shared_bytes;
+  int memory_khz, memory_bits, gb_a_second;  // the first two not known: 0
 };
 
-constexpr Device kDevices[] = {{8, 9, 128, 99 * 1024}, {8, 0, 108, 163 * 1024}, {7, 5, 68, 64 * 1024}};
+constexpr Device kDevices[] = {
+    {8, 9, 128, 99 * 1024, 10501000, 384, 1008}, {8, 0, 108, 163 * 1024, 0, 5120, 0}, {7, 5, 68, 64 * 1024, 0, 0, 0}};
 constexpr int kDeviceCount = 3;
 int current_device = 0;
 int images_asked = 0;
@@ -31,9 +33,12 @@ cudaError_t cudaSetDevice(int device) {
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device) {
   const Device& asked = kDevices[device];
+  if (which == cudaDevAttrMemoryClockRate && asked.memory_khz == 0) return cudaErrorInvalidDevice;
   *value = which == cudaDevAttrComputeCapabilityMajor   ? asked.major
            : which == cudaDevAttrComputeCapabilityMinor ? asked.minor
            : which == cudaDevAttrMultiProcessorCount    ? asked.sm_count
+           : which == cudaDevAttrMemoryClockRate        ? asked.memory_khz
+           : which == cudaDevAttrGlobalMemoryBusWidth   ? asked.memory_bits
                                                         : asked.shared_bytes;
   return cudaSuccess;
 }
@@ -62,6 +67,7 @@ int main() {
       expect(gpu.capability == capability, "the capability of the device that is asked about");
       expect(gpu.image == capability, "and the image that it runs, not the current device's");
       expect(gpu.sm_count == kDevices[device].sm_count, "and its SMs");
+      expect(gpu.memory_gb_a_second == kDevices[device].gb_a_second, "and its memory's rate, where CUDA says it");
       expect(current_device == current, "the current device is the same afterwards");
     }
   images_asked = 0;

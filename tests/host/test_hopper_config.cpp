@@ -218,7 +218,7 @@ void test_explain() {
     const double sum = cost.compute + cost.memory + cost.delivery + cost.l2;
     for (const double part : parts) expect(part > 0, "every part takes its time", candidate.name);
     expect(cost.start > 0 && cost.waves >= 1, "so does the start", candidate.name);
-    expect(std::abs(candidate.ns - (cost.start + longest + kGpuNumbers.not_hidden * (sum - longest))) <
+    expect(std::abs(candidate.ns - (cost.start + longest + kH200Numbers.not_hidden * (sum - longest))) <
                1e-6 * candidate.ns,
            "the terms make up the time", candidate.name);
     expect(candidate.ns < 1e9 && candidate.name == kDenseConfigs[number_of(candidate.name)].name, "it is a config's");

@@ -242,6 +242,46 @@ __global__ void read_neighbour(const __grid_constant__ Neighbour params) {
   }
 }
 
+enum class Together : int32_t { kRight, kForItself, kNobodyReleases, kReleasesItself };
+struct LoadTogether {
+  CUtensorMap map;  // four lines of 32 numbers
+  Together way;
+  int* out;  // [cta][line][32]
+};
+// Both CTAs of a cluster read four lines, of which each loads every other one for both: two, then two in the place of
+// the first ones.
+__global__ void load_together(const __grid_constant__ LoadTogether params) {
+  unsigned char* memory = ptx::DynamicShared<128>{}.begin;
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(memory));
+  const uint32_t full = shared + 256, empty = shared + 264, lane = threadIdx.x, rank = blockIdx.y;
+  if (lane == 0) {
+    ptx::mbarrier_init(full, 1);
+    ptx::mbarrier_init(empty, 2);
+    ptx::fence_mbarrier_init();
+  }
+  ptx::cluster_arrive();
+  ptx::cluster_wait();
+  for (uint32_t round = 0; round < 2; ++round) {
+    if (lane == 0) {
+      while (round > 0 && !ptx::mbarrier_try_wait(empty, 0)) continue;
+      ptx::mbarrier_arrive_expect_tx(full, 256);
+      const uint16_t ctas = params.way == Together::kForItself ? static_cast<uint16_t>(1u << rank) : uint16_t{3};
+      const auto line = static_cast<int>(2 * round + rank);
+      ptx::tma_load_4d_multicast(shared + rank * 128, params.map, full, ctas, 0, line, 0, 0);
+    }
+    __syncwarp();
+    while (!ptx::mbarrier_try_wait(full, round)) continue;
+    for (uint32_t line = 0; line < 2; ++line)
+      params.out[(rank * 4 + round * 2 + line) * 32 + lane] =
+          static_cast<int>(ptx::load_shared_4(shared + line * 128 + lane * 4));
+    __syncwarp();
+    if (lane < 2 && params.way != Together::kNobodyReleases)
+      ptx::mbarrier_arrive_cluster(ptx::map_to_cta(empty, params.way == Together::kReleasesItself ? rank : lane));
+  }
+  ptx::cluster_arrive();
+  ptx::cluster_wait();
+}
+
 struct Diverge {
   bool diverges;
 };
@@ -344,6 +384,15 @@ const char* probe_neighbour(int waits, uint32_t* out) {
   LaunchConfig config = config_of(32, 128);
   config.grid = config.cluster = dim3(1, 2);
   return run(read_neighbour, Neighbour{waits != 0, out}, config);
+}
+
+const char* probe_load_together(int way, void* data, int* out) {
+  const TensorBox tensor{4, {128, 4, 1, 1}, {0, 128, 512, 512}, {128, 1, 1, 1}};
+  LoadTogether params{{}, static_cast<Together>(way), out};
+  encode_tensor_map(data, CU_TENSOR_MAP_DATA_TYPE_UINT8, tensor, CU_TENSOR_MAP_SWIZZLE_NONE, params.map);
+  LaunchConfig config = config_of(32, 272);
+  config.grid = config.cluster = dim3(1, 2);
+  return run(load_together, params, config);
 }
 
 const char* probe_diverge(int diverges) { return run(diverge, Diverge{diverges != 0}, config_of(32, 256)); }

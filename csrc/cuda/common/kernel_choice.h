@@ -22,6 +22,7 @@ struct Gpu {
   int shared_bytes_per_block;  // at most shared_limit(capability)
   int image = capability;      // what its image of the portable kernels was compiled for: less, where that is PTX
   int device = -1;             // its number; negative where only the choice is asked
+  int memory_gb_a_second = 0;  // by its memory's clock and width; 0: not known
 };
 
 // The most shared memory that one CTA may have on a GPU of this capability. Kernels that need more are left empty in

@@ -42,6 +42,14 @@ class WhileCurrent {
   int before_ = 0;
 };
 
+// 0 where CUDA does not say it.
+inline int attribute_or_0(cudaDeviceAttr which, int device) {
+  int value = 0;
+  if (cudaDeviceGetAttribute(&value, which, device) == cudaSuccess) return value;
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
 // `kernel` is one of the portable kernels, whose image says what all of them were compiled for.
 inline Gpu ask_gpu(int device, void (*kernel)()) {
   const auto attribute = [device](cudaDeviceAttr which) {
@@ -60,8 +68,14 @@ inline Gpu ask_gpu(int device, void (*kernel)()) {
                "asking which image a GPU runs");
     image = attributes.ptxVersion;  // of native code too
   }
-  return {capability, attribute(cudaDevAttrMultiProcessorCount), std::min(shared_bytes, shared_limit(capability)),
-          image, device};
+  const int64_t bits = int64_t{2000} * attribute_or_0(cudaDevAttrMemoryClockRate, device) *  // of both edges of a kHz
+                       attribute_or_0(cudaDevAttrGlobalMemoryBusWidth, device);
+  return {capability,
+          attribute(cudaDevAttrMultiProcessorCount),
+          std::min(shared_bytes, shared_limit(capability)),
+          image,
+          device,
+          static_cast<int>(bits / 8'000'000'000)};
 }
 
 // ---- launches ----

@@ -7,6 +7,8 @@
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidDevice = 101, cudaErrorCooperativeLaunchTooLarge = 720 };
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrMemoryClockRate = 36,
+  cudaDevAttrGlobalMemoryBusWidth = 37,
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,

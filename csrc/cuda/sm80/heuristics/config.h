@@ -99,7 +99,7 @@ constexpr int kGathered = k8 | k16 | kTf32;
 constexpr int kDense = k8 | k16 | kTf32 | k32 | k64;
 constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 
-// Fitted on an H200 to benchmarks/results/h200/sweep.csv by benchmarks/fit/fit_portable.py, which also says what the
+// Fitted on an H200 to benchmarks/results/h200/sweep.csv.xz by benchmarks/fit/fit_portable.py, which also says what the
 // choice loses. The costs of the _fp8 configs are estimates: those of the 16-bit configs with their tiles, a fifth
 // slower, since an H200's mma.sync of fp8 is two of float16 and the conversions. Those of kNarrow, fitted too, are
 // of a step instead of a k: common/narrow.h has the model, and more numbers.

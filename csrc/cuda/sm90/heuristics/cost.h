@@ -35,6 +35,9 @@ struct GpuNumbers {
   // Nanoseconds for a line of an mn-major operand that is narrower than a panel: all CTAs ask for the same few lines of
   // L2.
   float hot_line_ns;
+  // Factors of the configs' numbers, which are an H200's: `tile` of per_tile and unaligned_tile, `k` of per_k and
+  // per_k_mn, the others of the numbers that they are named after.
+  float start, tile, k, memory_bytes, memory_bytes_a_cta, l2_bytes_a_tile;
 };
 
 constexpr int64_t kSectorBytes = 32;  // what L2 reads and writes at once
@@ -133,7 +136,7 @@ struct CostTable {
   OfConfigs<Real> start{}, per_tile{}, unaligned_tile{}, per_k{}, per_k_mn{};
   OfConfigs<Real> memory_ns{}, memory_ns_a_cta{}, l2_ns_a_cta{};  // for a byte
 
-  constexpr explicit CostTable(const KernelConfig (&configs)[kCount]) {
+  constexpr CostTable(const KernelConfig (&configs)[kCount], const GpuNumbers& gpu) {
     for (int i = 0; i < kCount; ++i) {
       const TileConfig& tile = configs[i].tile;
       const CostNumbers& of = configs[i].cost;
@@ -149,10 +152,12 @@ struct CostTable {
       step_m[i] = tile.tile_m * tile.cluster_m, step_n[i] = tile.tile_n * tile.cluster_n;
       panels_m[i] = (tile.tile_m + kPanel - 1) / kPanel, panels_n[i] = (tile.tile_n + kPanel - 1) / kPanel;
       share_m[i] = 1 / step_m[i], share_n[i] = 1 / step_n[i], split_share[i] = 1 / Real(configs[i].splits);
-      start[i] = of.start, per_tile[i] = of.per_tile, unaligned_tile[i] = of.unaligned_tile;
-      per_k[i] = of.per_k, per_k_mn[i] = of.per_k_mn;
-      memory_ns[i] = 1 / of.memory_bytes, memory_ns_a_cta[i] = 1 / of.memory_bytes_a_cta;
-      l2_ns_a_cta[i] = 1 / (of.l2_bytes_a_tile * Real(configs[i].splits));
+      start[i] = of.start * gpu.start, per_tile[i] = of.per_tile * gpu.tile;
+      unaligned_tile[i] = of.unaligned_tile * gpu.tile;
+      per_k[i] = of.per_k * gpu.k, per_k_mn[i] = of.per_k_mn * gpu.k;
+      memory_ns[i] = 1 / (of.memory_bytes * gpu.memory_bytes);
+      memory_ns_a_cta[i] = 1 / (of.memory_bytes_a_cta * gpu.memory_bytes_a_cta);
+      l2_ns_a_cta[i] = 1 / (of.l2_bytes_a_tile * gpu.l2_bytes_a_tile * Real(configs[i].splits));
     }
   }
 };

@@ -170,7 +170,7 @@ struct Candidate {
 inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
   std::vector<Candidate> candidates;
   if (why_not_dense(problem, gpu) != nullptr) return candidates;
-  const Costs costs(kCostTable, DenseWork<float>(Operands::k16Bits, problem, gpu.sm_count, kGpuNumbers));
+  const auto costs = dense_costs(Operands::k16Bits, problem, gpu);
   const bool cheap = is_cheap_epilogue(problem);
   for (int i = 0; i < kDenseConfigCount; ++i) {
     if (!may_choose(kDenseConfigs[i], cheap)) continue;
@@ -184,7 +184,7 @@ inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
 // kernels for few rows or columns should be faster. The costs are those of cheap formulas.
 inline int choose_dense(const Problem& problem, const Gpu& gpu) {
   if (why_not_dense(problem, gpu) != nullptr) return -1;
-  const Costs costs(kCostTable, DenseWork<float>(Operands::k16Bits, problem, gpu.sm_count, kGpuNumbers));
+  const auto costs = dense_costs(Operands::k16Bits, problem, gpu);
   const bool cheap = is_cheap_epilogue(problem);
   const int best = cheapest_config(
       kDenseConfigs, [&](const KernelConfig& config) { return may_choose(config, cheap); },
@@ -265,7 +265,7 @@ inline int choose_prepared(Operands operands, const Problem& problem, const Gpu&
   const Problem prepared = prepared_problem(problem, nullptr, nullptr);
   const auto is_wanted = [&](const KernelConfig& config) { return config.operands == operands; };
   if (!is_by_encoding(operands)) {
-    const Costs costs(kCostTable, DenseWork<float>(operands, prepared, gpu.sm_count, kGpuNumbers));
+    const auto costs = dense_costs(operands, prepared, gpu);
     return cheapest_config(kBlockScaledConfigs, is_wanted,
                            [&](const KernelConfig& config) { return costs.ns[config.like]; });
   }
@@ -323,7 +323,7 @@ inline int choose_weight_only(const Problem& problem, const Gpu& gpu) {
     return prepares ? choose_prepared(Operands::kBFloat16, problem, gpu) : -1;
   }
   const Problem prepared = prepared_problem(problem, nullptr, nullptr);
-  const Costs costs(kCostTable, DenseWork<float>(Operands::kBFloat16, prepared, gpu.sm_count, kGpuNumbers));
+  const auto costs = dense_costs(Operands::kBFloat16, prepared, gpu);
   const auto runs = [&](const KernelConfig& config) {
     if (config.operands == Operands::kCodes) return takes_few && problem.m <= kMaxFewRowsOfWeight;
     return config.operands == Operands::kFp4Weight || (config.operands == Operands::kBFloat16 && prepares);
@@ -362,7 +362,8 @@ struct ChoiceKey : KeyWords<12> {
                                    takes_vector_stores(problem, 2), takes_vector_stores(problem, 4)});
     const int64_t kind =
         packed({static_cast<int>(a.dtype), static_cast<int>(b.dtype), static_cast<int>(problem.out_dtype),
-                problem.may_slice_k * 4 + problem.fast_accum * 2 + problem.allow_tf32, gpu.capability, gpu.sm_count});
+                problem.may_slice_k * 4 + problem.fast_accum * 2 + problem.allow_tf32,
+                gpu.capability * 2 + is_like_h100(gpu), gpu.sm_count});
     words = {problem.m,      problem.n,   problem.k,  problem.batch,  a.stride_mn, a.stride_k,
              a.stride_batch, b.stride_mn, b.stride_k, b.stride_batch, memory,      kind};
   }

@@ -1,6 +1,6 @@
 // CTAs of a cluster that load for each other: their tiles of the output lie side by side, so CTAs of a row share a's
 // tile and CTAs of a column b's. Each loads a part of what it shares, for all that do (multicast), so that less is read
-// from L2: which is what bounds operands whose lines begin within L2's (docs/matmul_on_hopper.md).
+// from L2: which is what bounds operands whose lines begin within L2's (docs/dense_on_hopper.md).
 #pragma once
 
 #include <cstdint>
