@@ -70,12 +70,9 @@ inline Gpu ask_gpu(int device, void (*kernel)()) {
   }
   const int64_t bits = int64_t{2000} * attribute_or_0(cudaDevAttrMemoryClockRate, device) *  // of both edges of a kHz
                        attribute_or_0(cudaDevAttrGlobalMemoryBusWidth, device);
-  return {capability,
-          attribute(cudaDevAttrMultiProcessorCount),
-          std::min(shared_bytes, shared_limit(capability)),
-          image,
-          device,
-          static_cast<int>(bits / 8'000'000'000)};
+  return {
+      capability, attribute(cudaDevAttrMultiProcessorCount), std::min(shared_bytes, shared_limit(capability)), image,
+      device,     static_cast<int>(bits / 8'000'000'000)};
 }
 
 // ---- launches ----

@@ -243,8 +243,7 @@ Task box_task(Task::Kind kind, Cta& cta, const CUtensorMap& map, uint32_t shared
   if (shared % 128 != 0) fault("TMA with a shared address that is no multiple of 128");
   if (touches_tensor(task)) expect_inside(task.map.data, extent_of(task.map));
   shared_of(cta, shared, task.bytes);
-  expect_fenced(cta, shared, task.bytes, reader_in(cta),
-                kind == Task::Kind::kStoreBox ? "a TMA store" : "a TMA load");
+  expect_fenced(cta, shared, task.bytes, reader_in(cta), kind == Task::Kind::kStoreBox ? "a TMA store" : "a TMA load");
   return task;
 }
 

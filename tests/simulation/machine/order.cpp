@@ -214,8 +214,7 @@ bool is_known(const Noted& old) {
   const Cta& cta = *current->cta;
   if (old.cta == cta.number) return old.step <= current->clock[old.thing];
   for (const Told& told : cta.told)
-    if (told.tale.cta == old.cta && old.step <= told.tale.clock[old.thing] &&
-        told.step <= current->clock[told.thread])
+    if (told.tale.cta == old.cta && old.step <= told.tale.clock[old.thing] && told.step <= current->clock[told.thread])
       return true;
   if (old.cta / 16 != cta.number / 16) return false;  // another cluster's
   const uint32_t phase = current->clock[static_cast<size_t>(thing_of(cta, kClusterOf, 0))];

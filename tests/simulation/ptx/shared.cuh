@@ -119,8 +119,8 @@ inline void tma_load_4d(uint32_t shared, const CUtensorMap& map, uint32_t barrie
   const int at[] = {x, y, z, w};
   simulation::load_box(shared, map, barrier, at, 4, where);
 }
-inline void tma_load_4d_multicast(uint32_t shared, const CUtensorMap& map, uint32_t barrier, uint16_t ctas, int x, int y,
-                                  int z, int w, Site where = Site::here()) {
+inline void tma_load_4d_multicast(uint32_t shared, const CUtensorMap& map, uint32_t barrier, uint16_t ctas, int x,
+                                  int y, int z, int w, Site where = Site::here()) {
   const int at[] = {x, y, z, w};
   simulation::load_box_multicast(shared, map, barrier, ctas, at, 4, where);
 }

@@ -226,7 +226,8 @@ struct Costs {
       const Real l2_a = units_a * either(table.long_blocks[i], work.a.l2);
       const Real l2_b = units_b * either(table.long_blocks[i], work.b.l2);
       const Real hot = (work.a.narrow_lines * tiles_n + work.b.narrow_lines * tiles_m) * work.batch;
-      l2[i] = tiles * (l2_a * table.cluster_m[i] + l2_b * table.cluster_n[i]) * l2_ns + hot * gpu.hot_line_ns * table.split_share[i];
+      l2[i] = tiles * (l2_a * table.cluster_m[i] + l2_b * table.cluster_n[i]) * l2_ns +
+              hot * gpu.hot_line_ns * table.split_share[i];
       const Real longest = larger(larger(compute[i], memory[i]), larger(delivery[i], l2[i]));
       ns[i] = start[i] + longest + gpu.not_hidden * (compute[i] + memory[i] + delivery[i] + l2[i] - longest);
     }
