@@ -362,6 +362,17 @@ class TestHopperKernels:
             if family(name) in (COOPERATIVE, PING_PONG, SWAP_AB):
                 assert "UTMASTG" in opcodes(body), name
 
+    def test_clusters_load_together_without_a_fence_of_the_gpu(self) -> None:
+        """A part of an operand for several CTAs, and arrivals at their barriers that wait for nothing: two fences, one
+        in front of each meeting of the cluster, are before the first tile and behind the last one."""
+        together = [row for row in HOPPER_ROWS if row.name.startswith("sm90_cluster")]
+        assert len(together) == 3
+        found = {name for row in together for name in of_row(HOPPER, row)} & set(dense_kernels())
+        found = {name for name in found if any("MULTICAST" in i for i in instructions(kernels(HOPPER)[name]))}
+        assert len(found) >= 3 * 2 * 4, "a kernel for each dtype and pair of majors"
+        for name in found:
+            assert len(re.findall(r"MEMBAR\S*\.GPU", kernels(HOPPER)[name])) <= 1, name
+
     def test_one_thread_issues_tma_without_a_loop_over_the_active_ones(self) -> None:
         """Where ptxas does not know that one thread runs, it puts such a loop around every load and store."""
         for name, body in kernels(HOPPER).items():

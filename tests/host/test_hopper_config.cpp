@@ -16,6 +16,7 @@ using namespace tileon::sm90;
 namespace {
 
 constexpr Gpu kH200 = {90, 132, 227 * 1024};
+constexpr Gpu kH100 = {90, 132, 227 * 1024, 90, 0, 3352};
 
 // Contiguous operands: a is (m, k) or the transposed view of (k, m), b is (k, n) or the transposed view of (n, k).
 Problem problem(int64_t batch, int64_t m, int64_t n, int64_t k, bool a_transposed = false, bool b_transposed = false) {
@@ -242,6 +243,48 @@ void test_waves() {
   expect(std::abs(waves("sm90_few_rows_8x64x128", 8, 198 * 64) - 1.5) < 1e-9, "two CTAs of an SM");
 }
 
+// Clusters whose CTAs load for each other are for operands whose lines begin within L2's sectors.
+void test_clusters_that_load_together() {
+  for (const Gpu& gpu : {kH200, kH100}) {
+    const auto is_cluster = [&](const Problem& each) {
+      return kDenseConfigs[choose_dense(each, gpu)].tile.cluster_ctas() > 1;
+    };
+    for (const int size : {2048, 4096, 8192}) {
+      expect(is_cluster(problem(1, size, size, size + 8, false, true)), "rows of k begin within sectors");
+      expect(is_cluster(problem(1, size + 8, size + 8, size, true, false)), "and rows of m and of n");
+      expect(!is_cluster(problem(1, size, size, size, false, true)), "rows begin with L2's lines");
+      expect(!is_cluster(problem(1, size, size, size, true, false)), "of mn-major operands, too");
+    }
+  }
+  const auto waves = [](const char* name, int64_t m, int64_t n) {
+    return explain(problem(1, m, n, 1024, false, true), kH200)[number_of(name)].waves;
+  };
+  expect(waves("sm90_cluster2x1_128x256x64", 256, 66 * 256) == 1 && waves("sm90_cluster2x1_128x256x64", 257, 8448) == 1,
+         "66 clusters of two, each 256 rows");
+  expect(waves("sm90_cluster2x2_128x128x64", 256, 30 * 256) == 1 && waves("sm90_cluster2x2_128x128x64", 256, 7681) == 2,
+         "30 clusters of four");
+  expect(explain(problem(1, 512, 512, 512), kH100)[0].ns != explain(problem(1, 512, 512, 512), kH200)[0].ns,
+         "an H100 has numbers of its own");
+}
+
+// The parts of a tile that CTAs load for each other lie one behind the other, as in the whole tile.
+void test_parts_of_a_tile() {
+  using AlongK = OperandTile<256, 64, Major::kK>;
+  using AlongMn = OperandTile<256, 64, Major::kMn>;
+  static_assert(AlongK::Part<2>::bytes * 2 == AlongK::bytes && AlongK::Part<2>::tile_mn == 128);
+  expect(AlongK::offset(128, 0) == AlongK::Part<2>::bytes, "lines of the second half");
+  expect(AlongMn::offset(128, 0) == AlongMn::Part<2>::bytes, "panels of the second half");
+  expect(AlongMn::Part<4>::panels == 1 && AlongMn::offset(192, 0) == 3 * AlongMn::Part<4>::bytes, "a panel each");
+  for (const KernelConfig& config : kDenseConfigs) {
+    const TileConfig& tile = config.tile;
+    if (tile.cluster_ctas() == 1) continue;
+    expect(persistent(tile) && config.splits == 1 && config.ctas_per_sm == 1, "persistent kernels alone", config.name);
+    expect(tile.block_k == kPanel, "a panel of k, so that parts lie one behind the other", config.name);
+    expect(tile.tile_m / tile.cluster_n % kPanel == 0 && tile.tile_n / tile.cluster_m % kPanel == 0,
+           "mn-major parts are whole panels", config.name);
+  }
+}
+
 // The bytes of a tile are visited once by (panel, line, element), and wgmma's offsets lead to the right ones.
 template <int kTileMn, int kBlockK, Major kMajor>
 void test_operand_tile() {
@@ -309,6 +352,8 @@ int main() {
   test_delivery_counts();
   test_explain();
   test_waves();
+  test_clusters_that_load_together();
+  test_parts_of_a_tile();
   test_loaded_panels();
   test_last_begin();
   test_operand_tile<128, 64, Major::kK>();

@@ -116,6 +116,10 @@ struct DenseWork {
   }
 };
 
+// What keeps the choice from clusters of which a CTA would have nothing to do: TMA loads it zeros, which take longer
+// than data.
+constexpr float kIdleNs = 1e9f;
+
 // The numbers of a table, an array for each, so that the compiler works out the costs of several configs at once. What
 // a cost would divide by is inverted; a choice between two numbers of the work is a weight, 0 or 1, of the second one.
 template <typename Real, int kCount>
@@ -129,9 +133,10 @@ struct CostTable {
   OfConfigs<Real> shares_sms{};   // an SM holds several CTAs
   OfConfigs<int8_t> log2_ctas{};  // of a cluster, which split a tile's k or have tiles side by side
   OfConfigs<Real> tile_m{}, tile_n{}, panels_m{}, panels_n{}, ctas{};
-  OfConfigs<Real> cluster_m{}, cluster_n{};             // tiles of a cluster
-  OfConfigs<Real> part_m{}, part_n{};                   // 1 / cluster_m, 1 / cluster_n
-  OfConfigs<Real> step_m{}, step_n{};                   // a cluster's rows and columns
+  OfConfigs<Real> cluster_m{}, cluster_n{};  // tiles of a cluster
+  OfConfigs<Real> part_m{}, part_n{};        // 1 / cluster_m, 1 / cluster_n
+  OfConfigs<Real> step_m{}, step_n{};        // a cluster's rows and columns
+  OfConfigs<Real> idle_m{}, idle_n{};        // of so many rows or columns some of a cluster's CTAs have nothing to do
   OfConfigs<Real> share_m{}, share_n{}, split_share{};  // 1 / step_m, 1 / step_n, 1 / splits
   OfConfigs<Real> start{}, per_tile{}, unaligned_tile{}, per_k{}, per_k_mn{};
   OfConfigs<Real> memory_ns{}, memory_ns_a_cta{}, l2_ns_a_cta{};  // for a byte
@@ -150,6 +155,7 @@ struct CostTable {
       cluster_m[i] = tile.cluster_m, cluster_n[i] = tile.cluster_n;
       part_m[i] = 1 / cluster_m[i], part_n[i] = 1 / cluster_n[i];
       step_m[i] = tile.tile_m * tile.cluster_m, step_n[i] = tile.tile_n * tile.cluster_n;
+      idle_m[i] = step_m[i] - tile_m[i], idle_n[i] = step_n[i] - tile_n[i];
       panels_m[i] = (tile.tile_m + kPanel - 1) / kPanel, panels_n[i] = (tile.tile_n + kPanel - 1) / kPanel;
       share_m[i] = 1 / step_m[i], share_n[i] = 1 / step_n[i], split_share[i] = 1 / Real(configs[i].splits);
       start[i] = of.start * gpu.start, per_tile[i] = of.per_tile * gpu.tile;
@@ -230,6 +236,8 @@ struct Costs {
               hot * gpu.hot_line_ns * table.split_share[i];
       const Real longest = larger(larger(compute[i], memory[i]), larger(delivery[i], l2[i]));
       ns[i] = start[i] + longest + gpu.not_hidden * (compute[i] + memory[i] + delivery[i] + l2[i] - longest);
+      const bool is_idle = (work.m <= table.idle_m[i]) | (work.n <= table.idle_n[i]);
+      ns[i] += is_idle ? kIdleNs : Real{0};
     }
   }
 };

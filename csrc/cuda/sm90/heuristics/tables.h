@@ -16,7 +16,10 @@ constexpr TileConfig loaded_together(TileConfig tile, int m, int n) {
 }
 
 // Products of 16 bits, whose numbers are an H200's. benchmarks/fit/fit_hopper.py fits them to the sweeps of
-// benchmarks/results/h200, and writes them here.
+// benchmarks/results, and writes them here. Those of clusters, which no H200 has run, are the numbers of
+// sm90_gemm_128x256x64 and sm90_gemm_128x128x64 (per_tile of sm90_swapped_208x128x64) but for start, per_tile, per_k and
+// l2_bytes_a_tile, which were fitted to an H100's sweep alone, so that of operands whose lines begin with L2's no
+// cluster is expected to be faster.
 // clang-format off
 constexpr KernelConfig kDenseConfigs[] = {
     // name                             operands           family                 tile m, n, k   consumers, stages, takes registers  splits, ctas_per_sm  start, per_tile, per_k, memory_bytes, per_k_mn, unaligned_tile, memory_bytes_a_cta, l2_bytes_a_tile
@@ -48,9 +51,9 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm90_swapped_96x128x64",           Operands::k16Bits, {Family::kSwapAb,         96, 128,  64,  2, 16},  1,  1, { 6035.0f,   430.6f,   2.758f,  5459.0f,   3.078f,    1225.0f,      697.7f,  55340.0f}},
     {"sm90_swapped_96x64x128",           Operands::k16Bits, {Family::kSwapAb,         96,  64, 128,  1, 16},  1,  1, { 5807.0f,   314.8f,   1.723f,  6119.0f,   2.142f,    1482.0f,      249.7f,  58870.0f}},
     {"sm90_swapped_104x64x128",          Operands::k16Bits, {Family::kSwapAb,        104,  64, 128,  1, 16},  1,  1, { 5799.0f,   310.7f,   2.197f,  6428.0f,   2.643f,    1626.0f,      200.2f,  60400.0f}},
-    {"sm90_cluster2x1_128x256x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 256, 64, 2, 16}, 2, 1),  1,  1, { 6765.0f,   742.8f,   8.226f,  6684.0f,   7.752f,    4905.0f,    19290.0f, 796400.0f}},
-    {"sm90_cluster2x2_128x128x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 128, 64, 2, 16}, 2, 2),  1,  1, { 7000.0f,   154.3f,   4.026f,  6061.0f,   4.158f,    1686.0f,      437.5f, 277600.0f}},
-    {"sm90_cluster2x1_swapped_256x128x64", Operands::k16Bits, loaded_together({Family::kSwapAb,    256, 128, 64, 2, 16}, 2, 1),  1,  1, { 5865.0f,  1889.0f,   8.116f,  6796.0f,   7.116f,    4442.0f,    41480.0f, 262200.0f}},
+    {"sm90_cluster2x1_128x256x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 256, 64, 2, 16}, 2, 1),  1,  1, { 7174.0f,   485.9f,   8.387f,  5675.0f,   8.117f,    4346.0f,    29720.0f, 1787000.0f}},
+    {"sm90_cluster2x2_128x128x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 128, 64, 2, 16}, 2, 2),  1,  1, { 6928.0f,   116.1f,   4.377f,  5834.0f,   4.175f,    1605.0f,      652.1f, 954900.0f}},
+    {"sm90_cluster2x1_swapped_256x128x64", Operands::k16Bits, loaded_together({Family::kSwapAb,    256, 128, 64, 2, 16}, 2, 1),  1,  1, { 6637.0f,  1319.0f,   8.172f,  5675.0f,   7.909f,    4346.0f,    29720.0f, 1787000.0f}},
     {"sm90_split2_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  2,  1, { 7347.0f,  1386.0f,  0.9186f,  4916.0f,  0.9319f,  0.008697f,  4639000.0f,  34530.0f}},
     {"sm90_split4_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  4,  1, { 6516.0f,  1184.0f,  0.5108f,  4879.0f,  0.5739f,   0.01317f,  3565000.0f,  35380.0f}},
     {"sm90_split8_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  8,  1, { 6292.0f,  1146.0f,  0.3395f,  4918.0f,  0.3806f,   0.01994f,  2748000.0f,  38270.0f}},
