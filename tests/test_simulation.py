@@ -41,6 +41,7 @@ def simulation():
         "neighbour",
         "diverge",
         "hand_over",
+        "load_together",
     ):
         getattr(made.lib, f"probe_{name}").restype = ctypes.c_char_p
     return made

@@ -88,7 +88,8 @@ RANDOM_SWEEPS = {
     "sweep_random_7": (5854, 6910, 240),
     "sweep_random_8": (6910, 8549, 340),
 }
-_RANDOM = "matmul.py --preset random --rows sm90 --seconds 0.1 --warmup-seconds 0.04 --hopeless 1.5 --cases"
+_OF_ROWS = "--rows sm90 --seconds 0.1 --warmup-seconds 0.04 --hopeless 1.5"
+_RANDOM = f"matmul.py --preset random {_OF_ROWS} --cases"
 _FLOAT32_ROWS = "matmul.py --preset float32_rows --rows bf16x6|simt|sm80_few --seconds 0.1 --warmup-seconds 0.04"
 
 
@@ -135,6 +136,7 @@ def _demo_steps(out: Path) -> list[Step]:
 _SWEEPS = (
     ("sweep", "matmul.py --preset sweep --rows . --seconds 0.35 --warmup-seconds 0.15", 300),
     *((name, f"{_RANDOM} {first}:{end}", limit) for name, (first, end, limit) in RANDOM_SWEEPS.items()),
+    ("sweep_rectangles", f"matmul.py --preset rectangles {_OF_ROWS}", 270),
     ("sweep_float32", _FLOAT32_ROWS, 240),
 )
 _UNALIGNED = (

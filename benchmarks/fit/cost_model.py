@@ -105,12 +105,12 @@ class Sweep:
     measured, the cases of each together count as much as those of any other one."""
 
     def __init__(self, measured: Mapping[Case, By], configs: Sequence[str], gpu: int = 0) -> None:
-        """Of one GPU, by its number."""
+        """Of one file, and of the GPU of that number."""
         self.configs, self.cases, self.by_provider = configs, list(measured), list(measured.values())
         times = [[1e3 * by.get(name, math.nan) for by in self.by_provider] for name in configs]
         self.measured = np.array(times).reshape(len(configs), len(self.cases))
         self.weight = np.ones(len(self.cases))
-        # A config that no case has was not there yet when this GPU was measured: nobody knows what it takes.
+        # A config that no case has was not there yet when the file was measured: nobody knows what it takes.
         self.is_known = ~np.isnan(self.measured).all(axis=1, keepdims=True) & np.ones_like(self.measured, bool)
         self.as_array = as_array(self.cases, gpu)
         self._complete()
@@ -122,27 +122,29 @@ class Sweep:
     @classmethod
     def read(cls, paths: Sequence[Path]) -> Sweep:
         """Of several files; what a later one has of a case on the same GPU stands."""
-        configs, by_gpu = model().configs, dict[int, dict[Case, By]]()
+        configs, files = model().configs, list[tuple[int, dict[Case, By]]]()
         for path in paths:
             name = read_csv(path)[0].get("gpu", GPUS[0])
             gpu = next(number for number, known in enumerate(GPUS) if known in name)
-            by_gpu.setdefault(gpu, {}).update(read_row_times(path, configs))
-        return cls.joined([cls(measured, configs, gpu) for gpu, measured in by_gpu.items()])
+            measured = read_row_times(path, configs)
+            for of_gpu, before in files:
+                for case in measured if of_gpu == gpu else ():
+                    before.pop(case, None)
+            files.append((gpu, measured))
+        return cls._joined([cls(measured, configs, gpu) for gpu, measured in files])
 
     @classmethod
-    def joined(cls, sweeps: Sequence[Sweep]) -> Sweep:
-        """Of several GPUs."""
-        if len(sweeps) == 1:
-            return sweeps[0]
-        found, count = cls({}, sweeps[0].configs), sum(len(sweep.cases) for sweep in sweeps)
+    def _joined(cls, sweeps: Sequence[Sweep]) -> Sweep:
+        """Of several files."""
+        found = cls({}, sweeps[0].configs)
         for sweep in sweeps:
             found.cases += sweep.cases
             found.by_provider += sweep.by_provider
         found.measured = np.hstack([sweep.measured for sweep in sweeps])
         found.is_known = np.hstack([sweep.is_known for sweep in sweeps])
         found.as_array = np.concatenate([sweep.as_array for sweep in sweeps])
-        shares = [count / len(sweeps) / max(1, len(sweep.cases)) for sweep in sweeps]
-        found.weight = np.concatenate([share * sweep.weight for share, sweep in zip(shares, sweeps, strict=True)])
+        of_gpu = np.bincount(found.as_array["gpu"], minlength=len(GPUS))
+        found.weight = len(found.cases) / np.count_nonzero(of_gpu) / of_gpu[found.as_array["gpu"]]
         found._complete()
         return found
 

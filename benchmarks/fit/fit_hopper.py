@@ -35,6 +35,7 @@ _BEYOND = ((0.05, 60.0), (0.09, 300.0))  # regrets from which more counts so muc
 _TIMES_WEIGHT, _REGRET_WEIGHT, _SQUARE_WEIGHT, _FAR_WEIGHT = 100.0, 3.0, 20.0, 2.0
 _ROUND_WEIGHT = 8.0  # a case whose n and k are multiples of 64, as those of models are, counts as so many
 _OF_FIRST_GPU = 6  # factors, the last of its numbers, which stay 1: what other GPUs' configs differ by
+_OF_SQUARES = 6.0  # and one whose m, n and k are the same as so many of these
 _LEAST_FACTOR = 0.05  # where a fit begins: of a factor that is nearly 0, the logarithm hardly moves
 _LEAST_SQUARES_STEPS, _STEP, _ALIKE_EVERY = 12, 1e-5, 25
 
@@ -58,7 +59,8 @@ class _Pairs:
         pairs = self.config, self.case
         times, best = sweep.times[pairs], sweep.best[self.case]
         is_round = np.array([case.n % 64 == 0 and case.k % 64 == 0 for case in sweep.cases])
-        self.case_weight = sweep.weight * np.where(is_round, _ROUND_WEIGHT, 1.0)
+        is_square = np.array([case.is_square for case in sweep.cases])
+        self.case_weight = sweep.weight * np.where(is_round, _ROUND_WEIGHT * np.where(is_square, _OF_SQUARES, 1.0), 1.0)
         self.case_weight /= self.case_weight.sum()
         self.log_times, self.log_best = np.log(times), np.log(best)
         self.is_near = _is_near(sweep)[pairs]

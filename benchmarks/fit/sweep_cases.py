@@ -5,6 +5,7 @@ sweep: the plain products of matmul.csv in one of the two dtypes (they take the 
 random: many more of them, so that the fit does not learn shapes by heart: linear layers and rectangles, drawn from a
     seed, and layers of models (Hopper's rows; what the choice loses elsewhere is in tune_regret.csv, none of whose
     linear layers is among them).
+rectangles: as tune_regret.py draws them, of another seed.
 float32_rows: for the cost model of Hopper's float32 rows: random rectangles, small squares, and the layers of float32.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import random
 
 from benchmarks.common.cases import LAYOUTS, Case, Shape, drawn, square_cases
+from benchmarks.measure import tune_regret
 from benchmarks.subjects.float32 import layer_cases
 from benchmarks.subjects.squares16 import DTYPES, LINEAR_SHAPES, OTHER_LAYOUT_SQUARES, SQUARES
 
@@ -120,4 +122,8 @@ def _float32_rows() -> list[Case]:
     return list(dict.fromkeys(float32_rectangles(180) + small + layer_cases()))
 
 
-SETS = {"sweep": _sweep, "random": _random, "float32_rows": _float32_rows}
+def _rectangles() -> list[Case]:
+    return tune_regret.rectangles(1300, seed=11)
+
+
+SETS = {"sweep": _sweep, "random": _random, "rectangles": _rectangles, "float32_rows": _float32_rows}
