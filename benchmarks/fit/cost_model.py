@@ -170,9 +170,10 @@ class Sweep:
         return np.where(self.is_known, found, np.inf)
 
     def regrets(self, chosen: Array) -> Array:
-        """By case: time of the chosen config over that of the best one; NaN where nobody knows it."""
+        """By case: time of the chosen config over that of the best one; NaN where nobody knows it, or other kernels are
+        chosen (-1)."""
         places = chosen, np.arange(len(self.cases))
-        return np.where(self.is_known[places], self.times[places] / self.best, np.nan)
+        return np.where(self.is_known[places] & (chosen >= 0), self.times[places] / self.best, np.nan)
 
     def lost(self, chosen: Array) -> list[tuple[Case, float]]:
         """What is known of it."""

@@ -95,6 +95,8 @@ DENSE = [
     (HOPPER, "sm90_gemm_64x64x128", ONE, HALF, FEW, {}),
     (HOPPER, "sm90_pingpong_128x128x64", TWO, HALF, MANY, {}),
     (HOPPER, "sm90_swapped_96x128x64", TWO, HALF, FEW, {}),
+    (HOPPER, "sm90_cluster2x1_128x256x64", TWO, HALF, [(520, 264, 328)], {"sms": 2}),
+    (HOPPER, "sm90_cluster2x2_128x128x64", TWO, HALF, [(520, 264, 328)], {"sms": 8}),
     (HOPPER, "sm90_split2_128x128x64", TWO, HALF, [(200, 136, 2056)], {}),
     (HOPPER, "sm90_few_rows_64x64x128", ONE, HALF, [(100, 136, 1032)], {}),
     (HOPPER, "sm90_few_rows_split2_8x64x128", ONE, HALF, [(9, 136, 2056)], {}),

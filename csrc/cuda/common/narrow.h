@@ -248,10 +248,12 @@ constexpr double kNarrowWaveNs = 2440.0;       // of CTAs: the first loads, the 
 constexpr double kNarrowStepNs = 830.0;        // of a CTA
 constexpr double kNarrowChunkNs = 2550.0;      // of the short operand, by every CTA
 constexpr double kNarrowBytesPerNs = 3300.0;   // of the long operand, from memory to all SMs
-constexpr double kNarrowSmBytesPerNs = 40.0;   // and to one of them
+constexpr double kNarrowShareOfMemory = 0.85;  // at most, of the rate of a Hopper GPU's memory; the costs of other
+                                               // GPUs' kernels are all an H200's
+constexpr double kNarrowSmBytesPerNs = 40.0;     // and to one of them
 constexpr double kNarrowSmProductsPerNs = 48.0;  // multiplications of an SM, beside the conversions and the loads
 
-inline double narrow_ns(const Problem& problem, int sm_count, int columns) {
+inline double narrow_ns(const Problem& problem, const Gpu& gpu, int columns) {
   const NarrowPlan plan = narrow_plan(problem, columns);
   const auto rounded_up = [](double count, double of) { return std::ceil(count / of); };
   const int element_bytes = info(problem.a.dtype).bytes;
@@ -265,11 +267,13 @@ inline double narrow_ns(const Problem& problem, int sm_count, int columns) {
                                               (1 << (plan.log_threads - plan.log_line));
   const double steps = rounded_up(k, k_of_step);
   const double chunks = rounded_up(k, narrow_chunk(element_bytes == 8 ? 8 : 4, columns));
-  const double at_once = double{kNarrowCtasPerSm} * sm_count * kNarrowThreads / plan.threads();
+  const double at_once = double{kNarrowCtasPerSm} * gpu.sm_count * kNarrowThreads / plan.threads();
   const double walk = rounded_up(ctas, at_once) * (kNarrowWaveNs + steps * kNarrowStepNs + chunks * kNarrowChunkNs);
   const double bytes = matrices * rows * k * element_bytes;
-  const double busy_sms = std::min(ctas, static_cast<double>(sm_count));
-  const double memory = bytes / std::min(kNarrowBytesPerNs, busy_sms * kNarrowSmBytesPerNs);
+  const double busy_sms = std::min(ctas, static_cast<double>(gpu.sm_count));
+  const bool knows_rate = gpu.capability == 90 && gpu.memory_gb_a_second > 0;
+  const double rate = knows_rate ? kNarrowShareOfMemory * gpu.memory_gb_a_second : kNarrowBytesPerNs;
+  const double memory = bytes / std::min({kNarrowBytesPerNs, rate, busy_sms * kNarrowSmBytesPerNs});
   const double products = matrices * rows * steps * k_of_step * columns / (busy_sms * kNarrowSmProductsPerNs);
   const double start = kNarrowStartNs + (element_bytes <= 2 ? kNarrowConvertedNs : 0);
   return start + std::max({walk, memory, products});
@@ -277,8 +281,8 @@ inline double narrow_ns(const Problem& problem, int sm_count, int columns) {
 
 // By the best of the configs.
 inline double narrow_ns(const Problem& problem, const Gpu& gpu) {
-  double best = narrow_ns(problem, gpu.sm_count, kNarrowTiles[0]);
-  for (const int columns : kNarrowTiles) best = std::min(best, narrow_ns(problem, gpu.sm_count, columns));
+  double best = narrow_ns(problem, gpu, kNarrowTiles[0]);
+  for (const int columns : kNarrowTiles) best = std::min(best, narrow_ns(problem, gpu, columns));
   return best;
 }
 

@@ -95,7 +95,7 @@ inline KSlices slices_of(const KernelConfig& config, const Problem& problem, con
 
 inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
   if (config.tile.family == Family::kNarrow)  // without a launch, as all others
-    return narrow_ns(problem, gpu.sm_count, config.tile.tile_m) - kPortableLaunchNs;
+    return narrow_ns(problem, gpu, config.tile.tile_m) - kPortableLaunchNs;
   return expect_tiles(config, kind, problem, gpu).ns;
 }
 
