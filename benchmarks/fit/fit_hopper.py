@@ -37,6 +37,10 @@ _ROUND_WEIGHT = 8.0  # a case whose n and k are multiples of 64, as those of mod
 _OF_FIRST_GPU = 6  # factors, the last of its numbers, which stay 1: what other GPUs' configs differ by
 _OF_SQUARES = 6.0  # and one whose m, n and k are the same as so many of these
 _LEAST_FACTOR = 0.05  # where a fit begins: of a factor that is nearly 0, the logarithm hardly moves
+# Of `polish`: by a number's place the steps that are tried, nanoseconds of the first two and shares of the others; what a
+# step must save; regrets from which more counts so much more.
+_POLISH_STEPS = {0: (60.0, -60.0, 150.0, -150.0), 1: (50.0, -50.0, 120.0, -120.0), 2: (0.01, -0.01), 4: (0.01, -0.01)}
+_POLISH_GAIN, _POLISH_BEYOND = 1e-5, ((0.05, 2.0), (0.12, 20.0))
 _LEAST_SQUARES_STEPS, _STEP, _ALIKE_EVERY = 12, 1e-5, 25
 
 
@@ -188,6 +192,37 @@ class Fit:
         return self.numbers()
 
 
+def polish(sweep: Sweep, of_configs: Array, of_gpus: Array) -> Array:
+    """The configs' numbers after small steps of single ones, start, per_tile, per_k and per_k_mn, each of which makes the
+    choice itself lose less; clusters, which few cases tell from their tiles, do not become cheaper."""
+    is_square = np.array([case.is_square and case.m % 64 == 0 for case in sweep.cases])
+    weight = sweep.weight * np.where(is_square, _OF_SQUARES, 1.0)
+    cases = np.arange(len(sweep.cases), dtype=np.int32)
+    expected = sweep.expected(of_configs, of_gpus)
+
+    def loss() -> float:
+        lost = sweep.regrets(expected.argmin(axis=0)) - 1
+        price = lost + sum(times * np.maximum(0, lost - bound) for bound, times in _POLISH_BEYOND)
+        return float(np.average(price, weights=weight))
+
+    least = loss()
+    for config in np.random.default_rng(0).permutation(len(of_configs)).tolist() * 2:
+        is_cluster = "cluster" in sweep.configs[config]
+        for number, steps in _POLISH_STEPS.items():
+            for step in steps:
+                before, ns = of_configs[config, number], expected[config].copy()
+                if is_cluster and (step < 0 or number not in (0, 1)):
+                    continue
+                of_configs[config, number] += step if number in (0, 1) else step * before
+                found = model().expected_ns(np.full_like(cases, config), cases, sweep.as_array, of_configs, of_gpus)
+                expected[config] = np.where(sweep.is_known[config], found, np.inf)
+                if of_configs[config, number] > 0 and (now := loss()) < least - _POLISH_GAIN:
+                    least = now
+                else:
+                    of_configs[config, number], expected[config] = before, ns
+    return of_configs
+
+
 def read_without_judged(paths: Sequence[Path]) -> Sweep:
     """The sweeps' cases without those that tune_regret.py judges the choice by."""
     judged = {(case.layout, *case.shape) for case in linear_cases() + rectangles()}
@@ -218,7 +253,8 @@ def main() -> None:
             for words, half in ((f"fitted to the {title} half, there", mine), ("in the other one", other)):
                 report(words, half.lost(half.expected(*numbers).argmin(axis=0)))
     if arguments.write:
-        numbers = Fit(sweep).run(arguments.steps)
+        of_configs, of_gpus = Fit(sweep).run(arguments.steps)
+        numbers = polish(sweep, of_configs, of_gpus), of_gpus
         write_numbers(*numbers)
         report("fitted", sweep.lost(sweep.expected(*numbers).argmin(axis=0)))
 

@@ -250,7 +250,7 @@ constexpr double kNarrowChunkNs = 2550.0;      // of the short operand, by every
 constexpr double kNarrowBytesPerNs = 3300.0;   // of the long operand, from memory to all SMs
 constexpr double kNarrowShareOfMemory = 0.85;  // at most, of the rate of a Hopper GPU's memory; the costs of other
                                                // GPUs' kernels are all an H200's
-constexpr double kNarrowSmBytesPerNs = 40.0;     // and to one of them
+constexpr double kNarrowSmBytesPerNs = 40.0;   // and to one of them
 constexpr double kNarrowSmProductsPerNs = 48.0;  // multiplications of an SM, beside the conversions and the loads
 
 inline double narrow_ns(const Problem& problem, const Gpu& gpu, int columns) {
@@ -297,6 +297,7 @@ constexpr double kNarrowMargin = 1.25;
 constexpr int64_t kNarrowColumns = 8;
 constexpr double kNarrowProducts = 8e6;
 constexpr int64_t kNarrowConvertedK = 512;
+constexpr int64_t kNarrowConvertedRows = 1024;  // of the long side: as many as those small products had
 constexpr double kNarrow16BitProducts = 2e6;
 
 // Whether these kernels are weighed at all. How they share k hangs on the number of rows, so never where results are
@@ -305,7 +306,7 @@ inline bool may_be_narrow(const Problem& problem) {
   if (!problem.may_slice_k) return false;
   if (narrow_columns(problem) <= kNarrowColumns) return true;
   const int bytes = info(problem.a.dtype).bytes;
-  if (bytes <= 2 && problem.k > kNarrowConvertedK) return false;
+  if (bytes <= 2 && (problem.k > kNarrowConvertedK || narrow_rows(problem) > kNarrowConvertedRows)) return false;
   return problem.products() <= (bytes == 2 ? kNarrow16BitProducts : kNarrowProducts);
 }
 
