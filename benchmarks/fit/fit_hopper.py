@@ -4,13 +4,14 @@
     python -m benchmarks.fit.fit_hopper benchmarks/results/*/sweep*.csv*              # anywhere: what the choice loses
 
 The regret is the time of the config that the model chooses over that of the best config. `--halves` fits to one half of
-the cases, says what the choice loses in the other, and the other way round.
-Shapes that tune_regret.py judges the choice by are left out. A fit takes some minutes on one core, and needs a C++
-compiler: the model is csrc/cuda/sm90/heuristics/cost.h itself (cost_model.py).
+the cases, says what the choice loses in the other, and the other way round. Shapes that tune_regret.py judges the
+choice by are left out. A fit takes some minutes on one core, and needs a C++ compiler: the model is
+csrc/cuda/sm90/heuristics/cost.h itself (cost_model.py).
 
 The fit first goes by least squares of the times, then by gradients of the regret too, that of a softened choice. The
 derivatives are finite differences, of all configs at once. What several configs have in common, by their family, tile
-and splits, costs nothing; what a config's numbers are beyond that has a small price.
+and splits, costs nothing; what a config's numbers are beyond that has a small price. Cases of each GPU count as much as
+those of any other, squares and sizes of models more than others. The last part goes by the regret itself (`polish`).
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _ROUND_WEIGHT = 8.0  # a case whose n and k are multiples of 64, as those of mod
 _OF_FIRST_GPU = 6  # factors, the last of its numbers, which stay 1: what other GPUs' configs differ by
 _OF_SQUARES = 6.0  # and one whose m, n and k are the same as so many of these
 _LEAST_FACTOR = 0.05  # where a fit begins: of a factor that is nearly 0, the logarithm hardly moves
-# Of `polish`: by a number's place the steps that are tried, nanoseconds of the first two and shares of the others; what a
-# step must save; regrets from which more counts so much more.
+# Of `polish`: by a number's place the steps that are tried, nanoseconds of the first two and shares of the others; what
+# a step must save; regrets from which more counts so much more.
 _POLISH_STEPS = {0: (60.0, -60.0, 150.0, -150.0), 1: (50.0, -50.0, 120.0, -120.0), 2: (0.01, -0.01), 4: (0.01, -0.01)}
 _POLISH_GAIN, _POLISH_BEYOND = 1e-5, ((0.05, 2.0), (0.12, 20.0))
 _LEAST_SQUARES_STEPS, _STEP, _ALIKE_EVERY = 12, 1e-5, 25
@@ -193,8 +194,8 @@ class Fit:
 
 
 def polish(sweep: Sweep, of_configs: Array, of_gpus: Array) -> Array:
-    """The configs' numbers after small steps of single ones, start, per_tile, per_k and per_k_mn, each of which makes the
-    choice itself lose less; clusters, which few cases tell from their tiles, do not become cheaper."""
+    """The configs' numbers after small steps of single ones, start, per_tile, per_k and per_k_mn, each of which makes
+    the choice itself lose less; clusters, which few cases tell from their tiles, do not become cheaper."""
     is_square = np.array([case.is_square and case.m % 64 == 0 for case in sweep.cases])
     weight = sweep.weight * np.where(is_square, _OF_SQUARES, 1.0)
     cases = np.arange(len(sweep.cases), dtype=np.int32)
@@ -239,7 +240,7 @@ def _halves(paths: Sequence[Path]) -> tuple[Sweep, Sweep]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of benchmarks/matmul.py --rows, of one GPU or of several")
+    parser.add_argument("sweeps", type=Path, nargs="+", help="CSVs of matmul.py --rows, of one GPU or several")
     parser.add_argument("--steps", type=int, default=300, help="of the fit's second part (default 300)")
     parser.add_argument("--halves", action="store_true", help="fit to half of the cases, judge by the other, and swap")
     parser.add_argument("--write", action="store_true", help="fit, and write tables.h and cost_numbers.h")
