@@ -50,7 +50,8 @@ def sweep_by_the_model(count: int) -> Sweep:
 def test_the_choice_loses_little_in_the_recorded_sweeps() -> None:
     sweep = Sweep.read(SWEEPS)
     assert len(sweep.cases) > 8000
-    regrets = sweep.regrets(sweep.chosen())
+    regrets = np.array([ratio for _, ratio in sweep.lost(sweep.chosen())])
+    assert len(regrets) > 8000, "of configs that the sweeps know"
     assert geometric_mean(regrets) < 1.012
     assert np.quantile(regrets, 0.95) < 1.05
     assert (regrets > 1.15).sum() <= 2
@@ -60,6 +61,41 @@ def test_the_choice_loses_little_in_the_recorded_sweeps() -> None:
 def test_the_library_chooses_what_the_model_expects_to_be_fastest() -> None:
     sweep = sweep_by_the_model(400)
     assert sweep.regrets(sweep.chosen()).max() < 1 + 1e-6
+
+
+def test_sweeps_of_several_gpus_are_one(tmp_path: pathlib.Path) -> None:
+    """Each GPU's cases count the same, what a later file has of a case stands, and a config that a file has nowhere is
+    not expected to be chosen in its cases."""
+    configs = cost_model.model().configs
+    columns = "op,dtype,layout,m,n,k,epilogue,provider,median_us,tflops,kernel"
+
+    def written(name: str, gpu: str, times: dict[tuple[int, str], float]) -> pathlib.Path:
+        lines = [
+            f"matmul,bfloat16,NT,{size},{size},{size},none,tileon:{config},{us},1,{config}"
+            for (size, config), us in times.items()
+        ]
+        (tmp_path / name).write_text("\n".join([f"# gpu: NVIDIA {gpu}", columns, *lines]) + "\n")
+        return tmp_path / name
+
+    first, second = configs[:2]
+    sweep = Sweep.read(
+        [
+            written("a.csv", "H200", {(64, first): 10.0, (128, first): 20.0, (256, first): 30.0}),
+            written("b.csv", "H100 80GB HBM3", {(64, first): 11.0, (64, second): 9.0}),
+            written("c.csv", "H200", {(128, first): 21.0, (128, second): 19.0}),
+        ]
+    )
+    assert [(case.m, gpu) for case, gpu in zip(sweep.cases, sweep.as_array["gpu"], strict=True)] == [
+        (64, 0),
+        (256, 0),
+        (64, 1),
+        (128, 0),
+    ]
+    assert sweep.weight.tolist() == pytest.approx([2 / 3, 2 / 3, 2, 2 / 3])
+    assert sweep.measured[0].tolist() == [10e3, 30e3, 11e3, 21e3]
+    expected = sweep.expected(*cost_model.model().numbers())
+    assert np.isinf(expected[1]).tolist() == [True, True, False, False]
+    assert np.isnan(sweep.regrets(np.array([1, 0, 1, -1]))).tolist() == [True, False, False, True]
 
 
 def test_written_numbers_are_read_again(tmp_path: pathlib.Path) -> None:
