@@ -82,6 +82,7 @@ def test_run_all_writes_every_result_file_of_the_committed_folder(tmp_path: path
     by_hand |= {
         "before_after.csv",
         "before_after_8_bits.csv",
+        "loaded_together.csv",
         "narrow.csv",
         "regret_random.csv",
     }  # docs/evidence.md says how

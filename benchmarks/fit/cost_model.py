@@ -121,11 +121,12 @@ class Sweep:
 
     @classmethod
     def read(cls, paths: Sequence[Path]) -> Sweep:
-        """Of several files; what a later one has of a case on the same GPU stands."""
+        """Of several files; what a later one has of a case on the same GPU stands. A GPU that the model has no numbers
+        of counts as the first."""
         configs, files = model().configs, list[tuple[int, dict[Case, By]]]()
         for path in paths:
             name = read_csv(path)[0].get("gpu", GPUS[0])
-            gpu = next(number for number, known in enumerate(GPUS) if known in name)
+            gpu = next((number for number, known in enumerate(GPUS) if known in name), 0)
             measured = read_row_times(path, configs)
             for of_gpu, before in files:
                 for case in measured if of_gpu == gpu else ():

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/wgmma.cuh"
 #include "cuda/runtime/runtime.h"

@@ -1,5 +1,5 @@
 // What the threads of a warp, a CTA or a cluster have in common. A CTA's shared memory: its declaration, loads and
-// stores by a 32-bit address, 8x8 matrices of 16-bit elements, and asynchronous copies. How threads meet: elections,
+// stores by a 32-bit address, 8x8 matrices of 16-bit elements, TMA's copies. How threads meet: elections,
 // barriers, the cluster's barrier and memory, fences, programmatic dependent launch. A warp's budget of registers; and
 // how a watchdog ends a wait.
 #pragma once
@@ -145,32 +145,6 @@ __device__ __forceinline__ void stmatrix_x2_transposed(uint32_t shared, uint32_t
 // stmatrix_x4 of two matrices; lanes 0 to 15 name the places.
 __device__ __forceinline__ void stmatrix_x2(uint32_t shared, uint32_t m0, uint32_t m1) {
   asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(shared), "r"(m0), "r"(m1) : "memory");
-}
-
-// ---- asynchronous copies from global to shared memory (sm_80 and up) ----
-
-// Starts one 16-byte copy; bytes past the first `bytes` are written as zeros and never read. Bypasses L1.
-// Complete when this thread's wait for its group returns; visible to others after a barrier behind that.
-__device__ __forceinline__ void cp_async_16(uint32_t shared, const void* global, int bytes) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
-               : "memory");
-}
-
-// Starts the copy of one element of kSize (4 or 8) bytes; `bytes` is kSize or 0.
-template <int kSize>
-__device__ __forceinline__ void cp_async_element(uint32_t shared, const void* global, int bytes) {
-  static_assert(kSize == 4 || kSize == 8);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(global), "n"(kSize), "r"(bytes)
-               : "memory");
-}
-
-// Closes the group of copies that this thread has started since the last commit.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Returns when at most kPending of this thread's groups, the newest, are still under way.
-template <int kPending>
-__device__ __forceinline__ void cp_async_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 // ---- barriers in shared memory (sm_90) ----
@@ -365,7 +339,8 @@ __device__ __forceinline__ uint32_t map_to_cta(uint32_t shared, uint32_t rank) {
   return address;
 }
 
-// Arrives at the barrier of another CTA, whose address in the cluster's window this is.
+// Arrives at another CTA's barrier, by its address in the cluster's window: to say what this thread has read, not what
+// it wrote, for which ptxas would fence the GPU's memory.
 __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t address) {
   asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
 }

@@ -1,4 +1,4 @@
-// PTX ISA: "State Spaces" (.shared), "ld", "st", "ldmatrix", "stmatrix"; "cp.async" and its groups; "mbarrier",
+// PTX ISA: "State Spaces" (.shared), "ld", "st", "ldmatrix", "stmatrix"; "mbarrier",
 // "cp.async.bulk", "cp.async.bulk.tensor", "cp.async.bulk.wait_group", "prefetch"; "elect.sync", "bar",
 // "barrier.cluster", "mapa", "ld" of .shared::cluster, "fence", "griddepcontrol".
 #pragma once
@@ -85,20 +85,6 @@ inline void stmatrix_x2(uint32_t shared, uint32_t m0, uint32_t m1, Site where = 
 }
 
 // ---- copies, and barriers in shared memory ----
-
-inline void cp_async_16(uint32_t shared, const void* global, int bytes, Site where = Site::here()) {
-  simulation::copy_async(shared, global, 16, bytes, where);
-}
-template <int kSize>
-inline void cp_async_element(uint32_t shared, const void* global, int bytes, Site where = Site::here()) {
-  static_assert(kSize == 4 || kSize == 8);
-  simulation::copy_async(shared, global, kSize, bytes, where);
-}
-inline void cp_async_commit(Site where = Site::here()) { simulation::commit_copies(where); }
-template <int kPending>
-inline void cp_async_wait(Site where = Site::here()) {
-  simulation::wait_for_copies(kPending, where);
-}
 
 inline void mbarrier_init(uint32_t barrier, uint32_t arrivals, Site where = Site::here()) {
   simulation::mbarrier_init(barrier, arrivals, where);

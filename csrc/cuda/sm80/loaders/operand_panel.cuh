@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "cuda/common/kernel_choice.h"
+#include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm80/heuristics/operand_access.h"
 

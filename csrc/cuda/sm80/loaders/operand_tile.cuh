@@ -9,6 +9,7 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/convert.cuh"
+#include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
 
 namespace tileon::sm80 {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
 
 namespace tileon::sm80 {
