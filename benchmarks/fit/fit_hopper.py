@@ -35,8 +35,8 @@ _TIED = 0.015  # configs that are expected to be this close together share a cas
 _BEYOND = ((0.05, 60.0), (0.09, 300.0))  # regrets from which more counts so much more
 _TIMES_WEIGHT, _REGRET_WEIGHT, _SQUARE_WEIGHT, _FAR_WEIGHT = 100.0, 3.0, 20.0, 2.0
 _ROUND_WEIGHT = 8.0  # a case whose n and k are multiples of 64, as those of models are, counts as so many
-_OF_FIRST_GPU = 6  # factors, the last of its numbers, which stay 1: what other GPUs' configs differ by
-_OF_SQUARES = 6.0  # and one whose m, n and k are the same as so many of these
+_SQUARE_TIMES = 6.0  # and such a case whose m, n and k are the same as so many of these
+_FACTORS = 6  # a GPU's last numbers: by what its configs differ from those of the first GPU, whose factors stay 1
 _LEAST_FACTOR = 0.05  # where a fit begins: of a factor that is nearly 0, the logarithm hardly moves
 # Of `polish`: by a number's place the steps that are tried, nanoseconds of the first two and shares of the others; what
 # a step must save; regrets from which more counts so much more.
@@ -64,8 +64,7 @@ class _Pairs:
         pairs = self.config, self.case
         times, best = sweep.times[pairs], sweep.best[self.case]
         is_round = np.array([case.n % 64 == 0 and case.k % 64 == 0 for case in sweep.cases])
-        is_square = np.array([case.is_square for case in sweep.cases])
-        self.case_weight = sweep.weight * np.where(is_round, _ROUND_WEIGHT * np.where(is_square, _OF_SQUARES, 1.0), 1.0)
+        self.case_weight = sweep.weight * np.where(is_round, _ROUND_WEIGHT, 1.0) * _square_weight(sweep)
         self.case_weight /= self.case_weight.sum()
         self.log_times, self.log_best = np.log(times), np.log(best)
         self.is_near = _is_near(sweep)[pairs]
@@ -82,6 +81,11 @@ class _Pairs:
         return error - _CENTERED * common[self.case]
 
 
+def _square_weight(sweep: Sweep) -> Array:
+    is_square = np.array([case.is_square and case.m % 64 == 0 for case in sweep.cases])
+    return np.where(is_square, _SQUARE_TIMES, 1.0)
+
+
 def _is_near(sweep: Sweep) -> Array:
     return ~np.isnan(sweep.measured) & (sweep.times < _NEAR * sweep.best)
 
@@ -95,7 +99,7 @@ class Fit:
         self._shape, self._own_numbers, self._gpus = of_configs.shape, of_configs.size, of_gpus.shape
         numbers = np.arange(of_configs.size, of_configs.size + of_gpus.size)
         end = of_gpus.shape[1]
-        self._moved = np.concatenate([numbers[: end - _OF_FIRST_GPU], numbers[end:]])  # of the GPUs'
+        self._moved = np.concatenate([numbers[: end - _FACTORS], numbers[end:]])  # of the GPUs'
         traits = _traits()
         self._beyond_traits = np.eye(len(traits)) - traits @ np.linalg.pinv(traits)
         logs = np.log(of_configs)
@@ -196,8 +200,7 @@ class Fit:
 def polish(sweep: Sweep, of_configs: Array, of_gpus: Array) -> Array:
     """The configs' numbers after small steps of single ones, start, per_tile, per_k and per_k_mn, each of which makes
     the choice itself lose less; clusters, which few cases tell from their tiles, do not become cheaper."""
-    is_square = np.array([case.is_square and case.m % 64 == 0 for case in sweep.cases])
-    weight = sweep.weight * np.where(is_square, _OF_SQUARES, 1.0)
+    weight = sweep.weight * _square_weight(sweep)
     cases = np.arange(len(sweep.cases), dtype=np.int32)
     expected = sweep.expected(of_configs, of_gpus)
 
@@ -211,9 +214,9 @@ def polish(sweep: Sweep, of_configs: Array, of_gpus: Array) -> Array:
         is_cluster = "cluster" in sweep.configs[config]
         for number, steps in _POLISH_STEPS.items():
             for step in steps:
-                before, ns = of_configs[config, number], expected[config].copy()
                 if is_cluster and (step < 0 or number not in (0, 1)):
                     continue
+                before, ns = of_configs[config, number], expected[config].copy()
                 of_configs[config, number] += step if number in (0, 1) else step * before
                 found = model().expected_ns(np.full_like(cases, config), cases, sweep.as_array, of_configs, of_gpus)
                 expected[config] = np.where(sweep.is_known[config], found, np.inf)

@@ -1,5 +1,5 @@
 // What the threads of a warp, a CTA or a cluster have in common. A CTA's shared memory: its declaration, loads and
-// stores by a 32-bit address, 8x8 matrices of 16-bit elements, TMA's copies. How threads meet: elections,
+// stores by a 32-bit address, 8x8 matrices of 16-bit elements, and TMA's copies. How threads meet: elections,
 // barriers, the cluster's barrier and memory, fences, programmatic dependent launch. A warp's budget of registers; and
 // how a watchdog ends a wait.
 #pragma once
