@@ -31,6 +31,7 @@ PAIRS = {
         *((a, b) for a in ("bfloat16", "float16") for b in ("e4m3_row", "int8_row", "e4m3_128x128")),
     ],
     "weight": [("bfloat16", "mxfp4"), ("bfloat16", "nvfp4")],
+    "weight_mxfp8": [("bfloat16", "mxfp8")],
     "weight_codes": [(a, b) for a in ("bfloat16", "float16") for b in ("e4m3_row", "int8_row")],
 }
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -94,6 +95,8 @@ def pairs_of(config: Config) -> list[tuple[str, str]]:
         return []
     if config.name.startswith("sm90_weight_fp4"):
         return PAIRS["weight"]
+    if config.name.startswith("sm90_weight_mxfp8"):
+        return PAIRS["weight_mxfp8"]
     if config.name.startswith("sm90_weight_codes"):
         return PAIRS["weight_codes"]
     if config.route.startswith(("row_", "block_scales")):

@@ -149,7 +149,7 @@ SELECTION = {
         "test_hopper_few_rows.py",
         "test_hopper_weight_only.py::TestProducts::test_every_element_of_a_meets_its_own",
         "test_hopper_weight_only.py::TestProducts::test_what_is_not_finite_stays_in_its_row_or_column",
-        "test_hopper_fp4_weights.py::test_operands_end_within_tiles",
+        "test_hopper_block_weights.py::test_operands_end_within_tiles",
         "test_hopper_float32_scaled_weight.py::TestProducts::test_small_whole_numbers_exactly",
         "test_hopper_float32_scaled_weight.py::TestProducts::test_what_is_not_finite_stays_in_its_row_or_column",
         "test_hopper_float32_scaled_weight.py::test_operands_end_within_tiles",

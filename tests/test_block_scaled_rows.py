@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 import torch
-from block_scaled_operands import SCALE_PAIRS, constant, in_poison, quantized_normal, random_codes, small_integers
+from block_scaled_operands import constant, in_poison, quantized_normal, random_codes, small_integers
 from block_scaled_reference import assert_exact_product, assert_product, documented_bound, expected, product
 from block_scaled_table import CANNOT_READ, TABLE, BlockScaledRow, each_block_scaled_row
 from test_block_scaled_scales import with_scales
@@ -36,7 +36,7 @@ def test_every_size_class_exactly(row: BlockScaledRow) -> None:
     for k in k_sizes(row):
         largest = small_integers(row.fmt, "a", tile_m + 1, k), small_integers(row.fmt, "b", tile_n + 1, k, seed=1)
         for (m, n), forms in zip(
-            itertools.product(sizes(tile_m), sizes(tile_n)), itertools.cycle(SCALE_PAIRS), strict=False
+            itertools.product(sizes(tile_m), sizes(tile_n)), itertools.cycle(row.scale_forms), strict=False
         ):
             a, b = (x.first(rows).to("cuda") for x, rows in zip(largest, (m, n), strict=True))
             assert_exact_product(row.run(a, b, forms=forms, out_dtype=F32), a, b, f"{m}x{n}x{k} {forms}")
@@ -46,7 +46,11 @@ def test_every_size_class_exactly(row: BlockScaledRow) -> None:
 def test_sizes_of_zero(row: BlockScaledRow) -> None:
     for m, n, k in ((0, 5, 64), (5, 0, 64), (5, 7, 0)):
         a, b = small_integers(row.fmt, "a", m, k).to("cuda"), small_integers(row.fmt, "b", n, k).to("cuda")
-        assert not row.run(a, b).any()
+        if k == 0 and row.decodes_weight:
+            with pytest.raises(RuntimeError, match="cannot run these operands: k is 0"):
+                row.run(a, b)
+        else:
+            assert not row.run(a, b).any()
 
 
 @every_row

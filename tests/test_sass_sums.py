@@ -20,6 +20,7 @@ from test_sass import (
     SPLITS,
     WEIGHT,
     WEIGHT_CODES,
+    WEIGHT_MXFP8,
     kernels,
     needs_sass,
     of_row,
@@ -264,7 +265,9 @@ class TestKernels:
             assert any(instruction.is_product for instruction in code), name
             assert any(instruction.opcode == "WARPGROUP.DEPBAR.LE" for instruction in code), name
             operands = [registers_of(instruction).operands for instruction in code if instruction.is_product]
-            of_registers = any(word in name for word in (SMALL_M, WEIGHT, WEIGHT_CODES, "MnMajorRowsMainLoop"))
+            of_registers = any(
+                word in name for word in (SMALL_M, WEIGHT, WEIGHT_CODES, WEIGHT_MXFP8, "MnMajorRowsMainLoop")
+            )
             assert any(operands) == of_registers, f"{name}: products of registers"
 
     def test_no_instruction_touches_registers_under_way(self) -> None:

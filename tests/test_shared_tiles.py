@@ -19,13 +19,17 @@ from tileon_ops._rules.configs import Config
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)]
 
 F32, BF16 = torch.float32, torch.bfloat16
-WEIGHTS = {"sm90_weight_fp4": ("mxfp4", "nvfp4"), "sm90_weight_codes": ("e4m3_row", "int8_row")}
+WEIGHTS = {
+    "sm90_weight_fp4": ("mxfp4", "nvfp4"),
+    "sm90_weight_mxfp8": ("mxfp8",),
+    "sm90_weight_codes": ("e4m3_row", "int8_row"),
+}
 CASES = [
     (config, weight)
     for config in configs.block_scaled()
     for family, weights in WEIGHTS.items()
     for weight in weights
-    if config.name.startswith(family)
+    if config.name.startswith(family) and config.splits == 1
 ]
 LARGEST = [(config, weight) for config, weight in CASES if config.tile[0] == 256]
 

@@ -137,6 +137,7 @@ _SWEEPS = (
     ("sweep", "matmul.py --preset sweep --rows . --seconds 0.35 --warmup-seconds 0.15", 300),
     *((name, f"{_RANDOM} {first}:{end}", limit) for name, (first, end, limit) in RANDOM_SWEEPS.items()),
     ("sweep_rectangles", f"matmul.py --preset rectangles {_OF_ROWS}", 270),
+    ("sweep_rectangles_2", f"matmul.py --preset rectangles_2 {_OF_ROWS}", 330),
     ("sweep_float32", _FLOAT32_ROWS, 240),
 )
 _UNALIGNED = (
@@ -171,6 +172,7 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "rare_numbers": Stage(_files(("rare_numbers", "measure.rare_numbers", 60))),
     "scaled_operands": Stage(_files(("scaled_operands", "measure.scaled_operands", 240))),
     "quantize": Stage(_files(("quantize", "measure.quantize", 40))),
+    "layers": Stage(_files(("layers", "measure.layers --seconds 0.06 --warmup-seconds 0.04", 200))),
     "models": Stage(_files(("models", "measure.models", 240))),
     "targets": _printed("targets.txt", _report("targets", 20)),
     "pictures": Stage(_report("pictures", 60)),

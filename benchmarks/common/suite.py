@@ -21,7 +21,7 @@ _HOPPER_TESTS = (
     *(
         "test_hopper_weight_only.py",
         "test_hopper_float32_scaled_weight.py",
-        "test_hopper_fp4_weights.py",
+        "test_hopper_block_weights.py",
         "test_scaled_codes.py",
         "test_hopper_float32.py",
         "test_dependent_launch.py",

@@ -5,7 +5,8 @@ sweep: the plain products of matmul.csv in one of the two dtypes (they take the 
 random: many more of them, so that the fit does not learn shapes by heart: linear layers and rectangles, drawn from a
     seed, and layers of models (Hopper's rows; what the choice loses elsewhere is in tune_regret.csv, none of whose
     linear layers is among them).
-rectangles: as tune_regret.py draws them, of another seed.
+rectangles: as tune_regret.py draws them, of another seed; rectangles_2 of a third one, and products of 8 to 48 rows or
+    columns of which an operand is mn-major.
 float32_rows: for the cost model of Hopper's float32 rows: random rectangles, small squares, and the layers of float32.
 """
 
@@ -126,4 +127,27 @@ def _rectangles() -> list[Case]:
     return tune_regret.rectangles(1300, seed=11)
 
 
-SETS = {"sweep": _sweep, "random": _random, "rectangles": _rectangles, "float32_rows": _float32_rows}
+def narrow_rectangles(count: int, seed: int = 0) -> list[Case]:
+    """Products of 8 to 48 rows, or columns, whose narrow operand is mn-major: all CTAs ask for the same few lines of
+    it. The other sizes are multiples of 8 from 256 to 8192, spread evenly on a logarithmic scale."""
+
+    def one(draw: random.Random, number: int) -> Case:
+        narrow = 8 * draw.randint(1, 6)
+        wide, k = (8 * round(2 ** draw.uniform(5, 10)) for _ in range(2))
+        layout, is_rows = (("TN", True), ("TT", True), ("NN", False), ("TN", False))[number % 4]
+        return Case("bfloat16", layout, *((narrow, wide) if is_rows else (wide, narrow)), k)
+
+    return drawn(count, seed, _LARGEST, one)
+
+
+def _rectangles_2() -> list[Case]:
+    return list(dict.fromkeys(tune_regret.rectangles(1200, seed=12) + narrow_rectangles(250)))
+
+
+SETS = {
+    "sweep": _sweep,
+    "random": _random,
+    "rectangles": _rectangles,
+    "rectangles_2": _rectangles_2,
+    "float32_rows": _float32_rows,
+}

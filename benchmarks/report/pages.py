@@ -21,6 +21,7 @@ from benchmarks.subjects import (
     block_scaled_tables,
     float32,
     fp8,
+    layers,
     models,
     portable,
     quantize,
@@ -91,6 +92,7 @@ PAGES: dict[str, dict[str, Part]] = {
         "block_scaled_portable": block_scaled_tables.portable_part,
         "scaled_operands": scaled_operands.part,
         "quantize": quantize.part,
+        "layers": layers.part,
         "models": models.part,
     },
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "block_scaled_problem.h"
-#include "cuda/sm90/heuristics/select.h"
+#include "cuda/sm90/heuristics/select_scaled.h"
 #include "expect.h"
 
 namespace {
@@ -125,7 +125,36 @@ void check_weight_only() {
          "float32 scales");
   Problem one_a_row = weight_only(DType::kBFloat16, e2m1);
   one_a_row.global_scale_stride = 1;
-  expect(sm90::choose_block_scaled(one_a_row, kH200) < 0, "a global scale for each row");
+  expect(sm90::choose_block_scaled(one_a_row, kH200) < 0, "2-D scales, and a global scale for each row");
+}
+
+// Weights in blocks of packed scales, which the main loop can decode, each with a bfloat16 a and with one of its
+// format.
+void check_decoded_weights() {
+  using sm90::Operands;
+  const auto packed = [](int64_t m, DType a, DType b, ScaleType type = ScaleType::kE8M0) {
+    Problem problem = problem_of(m, 8192, 8192, a == DType::kBFloat16 ? b : a, b, type);
+    problem.b.scale.data = reinterpret_cast<const void*>(uintptr_t{4096});
+    problem.b.scale.strides = packed_scales(problem.k / problem.b.scale.vec);
+    if (a == DType::kBFloat16) problem.a = {{problem.a.data, problem.k, 1, 0}, a, {}};
+    return problem;
+  };
+  constexpr ScaleType of_nvfp4 = ScaleType::kE4M3;
+  for (const int64_t m : {192, 256}) {
+    expect(operands_of(packed(m, DType::kBFloat16, e2m1)) == Operands::kFp4Weight, "mxfp4 alone");
+    expect(operands_of(packed(m, DType::kBFloat16, e2m1, of_nvfp4)) == Operands::kFp4Weight, "nvfp4 alone");
+    expect(operands_of(packed(m, e2m1, e2m1)) == Operands::kFp4Weight, "mxfp4, whose a is prepared");
+    expect(operands_of(packed(m, e2m1, e2m1, of_nvfp4)) == Operands::kFp4Weight, "nvfp4");
+    expect(operands_of(packed(m, e4m3, e2m1)) == Operands::kFp4Weight, "mixed");
+    Problem one_a_row = packed(m, e2m1, e2m1, of_nvfp4);
+    one_a_row.global_scale_stride = 1;
+    expect(operands_of(one_a_row) == Operands::kFp4Weight, "with a global scale for each row");
+    expect(sm90::fold_pays(with_fast_accum(packed(m, e4m3, e2m1)), kH200) == 0, "no fold is as fast");
+  }
+  expect(operands_of(packed(8192, e2m1, e2m1)) == Operands::kInt8, "large products pay for more");
+  expect(sm90::fold_pays(with_fast_accum(packed(8192, e4m3, e2m1)), kH200) == 1, "a fold, too");
+  expect(sm90::fold_pays(packed(8192, e4m3, e2m1), kH200) == 0, "which fast_accum alone allows");
+  expect(sm90::fold_pays(with_fast_accum(packed(64, e4m3, e2m1)), kH200) == 0, "few rows go without");
 }
 
 Problem with_weight(Problem problem, PreparedForm form) {
@@ -202,6 +231,7 @@ int main() {
   check_forms();
   check_choice();
   check_weight_only();
+  check_decoded_weights();
   check_choice_of_prepared_weights();
   check_scratch();
   return report("hopper block-scaled config");

@@ -1,5 +1,5 @@
 // Choices that are remembered are those that would be made again.
-#include "cuda/sm90/heuristics/select.h"
+#include "cuda/sm90/heuristics/recent_choices.h"
 
 #include <cstdint>
 #include <initializer_list>

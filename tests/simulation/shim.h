@@ -52,6 +52,9 @@ inline uint32_t __ballot_sync(uint32_t mask, int value,
 inline int __any_sync(uint32_t mask, int value, tileon::simulation::Site where = tileon::simulation::Site::here()) {
   return tileon::simulation::ballot(mask, value != 0, where) != 0;
 }
+inline int __all_sync(uint32_t mask, int value, tileon::simulation::Site where = tileon::simulation::Site::here()) {
+  return tileon::simulation::ballot(mask, value == 0, where) == 0;
+}
 
 namespace tileon::simulation {
 

@@ -26,12 +26,12 @@ inline bool is_for(const Backend& backend, const Gpu& gpu) {
          (backend.max_capability != 90 || may_choose_hopper());
 }
 
-// The problem as the choice sees it where results are batch invariant: neither its rows nor its matrices count. Of a
-// weight alone scaled, more rows than the kernels for few rows take. k is not sliced: how, the tiles say.
+// The problem as the choice sees it where results are batch invariant: neither its rows nor its matrices count. With
+// scales, more rows than the kernels for few rows take. k is not sliced: how, the tiles say.
 inline Problem with_fixed_rows(const Problem& problem) {
   Problem fixed = problem;
   fixed.may_slice_k = false;
-  fixed.m = problem.is_weight_only() ? 512 : 256;
+  fixed.m = problem.is_scaled() ? 512 : 256;
   fixed.batch = 1;
   return fixed;
 }

@@ -10,6 +10,7 @@
 #include "cuda/dispatch/device.h"
 #include "cuda/dispatch/tables.h"
 #include "cuda/elementwise/elementwise.h"
+#include "cuda/sm90/heuristics/recent_choices.h"
 
 namespace tileon::expanded {
 
@@ -32,10 +33,6 @@ constexpr RouteConfig kConfigs[] = {{"expanded_codes", "codes"},
                                     {"expanded_split", "split"},
                                     {"expanded_float32", "float32"}};
 static_assert(std::size(kConfigs) == static_cast<int>(Route::kFloat32) + 1);
-
-// Up to so many rows of a, kernels that decode the codes are faster.
-constexpr int64_t kFoldPaysAbove = 128;
-constexpr double kFoldPaysFrom = 4e7;  // multiplications
 
 // Whoever asks for the fold by its number allows it; the choice takes it with fast_accum alone.
 inline bool takes_fold(Problem problem) {
@@ -204,14 +201,12 @@ inline const char* why_not(Route route, const Problem& problem, const Gpu& gpu) 
 constexpr double kExactInt8Below = 4e7;  // multiplications
 
 // Whether the choice may take the route. On an H200 the launches of a route take a third of the decoding kernel's time
-// even where there is next to nothing to multiply. A fold pays with fast_accum alone, where Hopper's kernels multiply
-// it, and not in products so small that its launch counts.
+// even where there is next to nothing to multiply. A fold is weighed against Hopper's other kernels.
 inline bool pays(Route route, const Problem& problem, const Gpu& gpu) {
   if (problem.k == 0 || !kConfigs[static_cast<int>(route)].measured) return false;
   const bool is_int8 = problem.a.dtype == DType::kInt8 && problem.b.dtype == DType::kInt8;
   if (is_int8 && problem.products() < kExactInt8Below) return false;
-  return route != Route::kFolded || (gpu.capability == 90 && problem.may_be_folded() && problem.m > kFoldPaysAbove &&
-                                     problem.products() >= kFoldPaysFrom);
+  return route != Route::kFolded || sm90::fold_pays_once(problem, gpu) != 0;
 }
 
 // A backend of some routes, a config each.

@@ -6,7 +6,7 @@
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/runtime.h"
-#include "cuda/sm90/heuristics/select.h"
+#include "cuda/sm90/heuristics/recent_choices.h"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/operand_prep/prepare.h"
@@ -201,10 +201,10 @@ uint64_t next_launch() {
 }
 
 // Launches a kernel that shares its last tiles where that pays. `complete` makes a kernel's parameters of those that
-// all kernels have.
+// all kernels have. Returns the number of CTAs.
 template <typename Params, typename Complete>
-void launch_sharing(KernelHandle<Params>& kernel, const KernelConfig& config, const Problem& problem, const Gpu& gpu,
-                    void* scratch, cudaStream_t stream, const Complete& complete) {
+int launch_sharing(KernelHandle<Params>& kernel, const KernelConfig& config, const Problem& problem, const Gpu& gpu,
+                   void* scratch, cudaStream_t stream, const Complete& complete) {
   const StreamK shared = share_tiles(config, problem, gpu.sm_count).stream;
   if (shared.ctas > 0) {
     const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu, shared.ctas);
@@ -212,22 +212,53 @@ void launch_sharing(KernelHandle<Params>& kernel, const KernelConfig& config, co
     params.stream = shared;
     auto* ready = static_cast<uint8_t*>(scratch) + shared_sums_bytes(config, shared);
     params.stream_memory = {static_cast<float*>(scratch), reinterpret_cast<uint64_t*>(ready), next_launch()};
-    if (launch_together(kernel, gpu, plan, config.tile.threads(), params, stream)) return;
+    if (launch_together(kernel, gpu, plan, config.tile.threads(), params, stream)) return plan.clusters;
   }
   const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu);
   Params params = complete(plan.params);
   params.stream = {plan.params.tiles, 0, plan.params.k_blocks};
   launch(kernel, gpu, plan.grid(), config.tile.threads(), plan.shared_bytes, params, stream);
+  return plan.clusters;
 }
 
-void run_fp4_weight(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+KernelHandle<WeightParams>& block_weight_kernel(int config, const Operand& weight) {
+  if (weight.dtype == kE4M3) return kernel_of<WeightKernels<kE4M3, kE8M0>>(config);
+  return weight.scale.type == kE8M0 ? kernel_of<WeightKernels<kE2M1, kE8M0>>(config)
+                                    : kernel_of<WeightKernels<kE2M1, ScaleType::kE4M3>>(config);
+}
+
+DecodedScratch decoded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
+  const StreamK stream = share_tiles(config, problem, gpu.sm_count).stream;
+  return DecodedScratch(problem, gpu.sm_count * decoding_warps(config.tile), shared_bytes(config, stream));
+}
+
+// Returns the device flag that says where bfloat16 lost something of e4m3.
+DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  const DecodedScratch place = decoded_scratch(chosen, problem, gpu);
+  auto* words = reinterpret_cast<uint32_t*>(memory + place.words);
+  if (problem.is_block_scaled()) {
+    Problem rows_of_a = problem;
+    rows_of_a.n = 0;
+    const PreparedOperand a{memory, nullptr};
+    run_prepare_bfloat16({scaled_kernel_problem(rows_of_a), a, {}, segments_of_a(problem), words, nullptr, nullptr},
+                         stream);
+  }
   const Scale& scale = problem.b.scale;
-  auto& kernel = scale.type == ScaleType::kE8M0 ? kernel_of<WeightKernels<ScaleType::kE8M0>>(config)
-                                                : kernel_of<WeightKernels<ScaleType::kE4M3>>(config);
-  launch_sharing(kernel, kBlockScaledConfigs[config], problem, gpu, scratch, stream, [&](const KernelParams& params) {
-    return WeightParams{params, static_cast<const uint8_t*>(scale.data), scale.strides,
-                        static_cast<int>(problem.k / scale.vec), problem.global_scale};
-  });
+  const bool decodes_e4m3 = problem.b.dtype == kE4M3;
+  uint32_t* lost = decodes_e4m3 ? words + place.prepare_words : nullptr;
+  const int ctas = launch_sharing(block_weight_kernel(config, problem.b), chosen, with_rows_of_a(problem, memory), gpu,
+                                  memory + place.sums, stream, [&](const KernelParams& params) {
+                                    return WeightParams{params,
+                                                        static_cast<const uint8_t*>(scale.data),
+                                                        scale.strides,
+                                                        static_cast<int>(problem.k / scale.vec),
+                                                        problem.global_scale,
+                                                        problem.global_scale_stride,
+                                                        lost};
+                                  });
+  if (!has_codes_of_e4m3(problem)) return {};
+  return {words, place.prepare_words + (decodes_e4m3 ? ctas * decoding_warps(chosen.tile) : 0), true};
 }
 
 KernelHandle<WeightCodesParams>& weight_codes_kernel(int config, DType a, DType b) {
@@ -259,8 +290,9 @@ bool may_choose(int config, const Problem& problem) {
 int choose_config(const Problem& problem, const Gpu& gpu) { return choose_block_scaled_once(problem, gpu); }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
-  if (is_decoded_weight(chosen.operands))
+  if (chosen.operands == Operands::kWeightCodes)
     return shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
+  if (is_decoded_weight(chosen.operands)) return decoded_scratch(chosen, problem, gpu).bytes;
   const bool needs_none = chosen.operands == Operands::kCodes || has_float32_scales(chosen.operands);
   return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;
 }
@@ -276,10 +308,8 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
     run_scaled_codes(config, problem, gpu, stream);
     return {};
   }
-  if (operands == Operands::kFp4Weight) {
-    run_fp4_weight(config, problem, gpu, scratch, stream);
-    return {};
-  }
+  if (operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight)
+    return run_block_weight(config, problem, gpu, memory, stream);
   if (operands == Operands::kWeightCodes) {
     run_weight_codes(config, problem, gpu, scratch, stream);
     return {};

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <string>
 
-#include "cuda/sm90/heuristics/select.h"
+#include "cuda/sm90/heuristics/recent_choices.h"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/operand_prep/prepare.h"
 #include "cuda/sm90/registry/fields.h"

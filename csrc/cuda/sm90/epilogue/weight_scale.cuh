@@ -1,6 +1,7 @@
 // The AccumulatorScales of a weight that the main loop decodes: of one with scales of blocks
-// (mainloop/mma_decoded_weight.cuh), the scales of a thread's two rows, which it reads where they lie, and the global
-// scale; of one with a float32 scale for each row (mainloop/mma_weight_codes.cuh), these.
+// (mainloop/mma_decoded_weight.cuh, mainloop/mma_scaled_codes.cuh), the scales of a thread's two rows, which it reads
+// where they lie, and the global scale; of one with a float32 scale for each row (mainloop/mma_weight_codes.cuh),
+// these.
 #pragma once
 
 #include <cstdint>
@@ -11,89 +12,115 @@
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/layout/moved_scale.cuh"
 #include "cuda/sm90/mainloop/kernel.cuh"
+#include "cuda/sm90/mainloop/scale_queue.cuh"
 
 namespace tileon::sm90 {
 
-template <ScaleType kScale, typename Out_>
+// `kCode` is what the weight's codes are.
+template <DType kCode, ScaleType kScale, TileConfig kTile, typename Out_>
 class WeightScale {
  public:
   using Out = Out_;
   using Params = WeightParams;
+  static constexpr DType code = kCode;
   static constexpr ScaleType type = kScale;
   static constexpr bool is_in_need_of_registers = true;
-  static constexpr int kBlockK = 64;                         // of a stage
-  static constexpr int kColumns = kBlockK / vec_of(kScale);  // scales of a row in it
+  static constexpr int kBlockK = kTile.block_k;
+  static constexpr int kColumns = kBlockK / vec_of(kScale);  // scales of a row in a stage
+  static constexpr int kWarps = decoding_warps(kTile);
+  static_assert(kColumns == 2 || kColumns == 4, "packed scales lie in words of four columns");
+  static constexpr int kWordsAhead = 256 / vec_of(kScale);  // are prefetched: those of 1024 k
 
-  // A stage's scales, those of a row in one word.
-  struct Words {
-    uint32_t of_row[2];
-  };
+  // By each of the consumers' warps: bfloat16 has lost nothing yet.
+  static __device__ __forceinline__ void summarize(const Params& params, int warp, int) {
+    if constexpr (kMayLose)
+      if (threadIdx.x % 32 == 0) params.lost[blockIdx.x * kWarps + warp] = 0;
+  }
 
-  static __device__ __forceinline__ void summarize(const Params&, int, int) {}
-
-  // `row` is the first of the warp's 16 rows of the weight, `first_block` the stage of k that is multiplied first. Rows
-  // behind the last one are read as it is.
-  __device__ __forceinline__ void read(const Params& params, int row, int first_block) {
+  // `row` is the first of the warp's 16 rows of the weight, `first_block` the stage of k that is multiplied first,
+  // `m_begin` the tile's first row of a. Rows behind the last one are read as it is.
+  __device__ __forceinline__ void read(const Params& params, int row, int first_block, int m_begin) {
     first_block_ = first_block;
+    m_begin_ = m_begin;
+    lost_ = params.lost;
     columns_ = params.columns;
     const int last = static_cast<int>(params.problem.n) - 1;
 #pragma unroll
     for (int i = 0; i < 2; ++i)
       rows_[i] = params.scale + params.strides.of_row(min(row + static_cast<int>(threadIdx.x % 32) / 4 + 8 * i, last));
 #pragma unroll
-    for (int block = 1; block < kStagesAhead; ++block) prefetch(first_block + block);
+    for (int word = 1; word < kWordsAhead; ++word) prefetch(first_block * kColumns / 4 + word);
   }
   template <typename Shared>
   __device__ __forceinline__ void to_smem(const Shared&, int) const {}
 
-  // Of the stage that is multiplied as number `stage`; 0 where they lie behind k. Those of a later stage are asked for:
-  // from memory they take several stages' time, from L2 less than one's.
-  __device__ __forceinline__ Words words(int stage) const {
-    using Word = std::conditional_t<kColumns == 2, uint16_t, uint32_t>;
-    const int block = first_block_ + stage;
-    const int inside = columns_ - block * kColumns;
-    prefetch(block + kStagesAhead);
-    Words words;
+  __device__ __forceinline__ int first_block() const { return first_block_; }
+
+  // Word `word` of both rows: the scales of four blocks of k.
+  __device__ __forceinline__ ScaleWords words(int word) const {
+    ScaleWords words;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      words.of_row[i] = *reinterpret_cast<const Word*>(rows_[i] + offset_of(block));
-      if (inside < kColumns) words.of_row[i] &= (1u << 8 * inside) - 1;
-    }
+    for (int i = 0; i < 2; ++i)
+      words.of_row[i] = *reinterpret_cast<const uint32_t*>(rows_[i] + int64_t{word} * kScaleBlockBytes);
     return words;
   }
+  // The same, 0 for scales behind k.
+  __device__ __forceinline__ ScaleWords within_k(ScaleWords words, int word) const {
+    const int inside = columns_ - word * 4;
+    if (inside < 4)
+      for (uint32_t& of_row : words.of_row) of_row &= (1u << 8 * max(inside, 0)) - 1;
+    return words;
+  }
+  // Later words come from memory, which takes several stages' time.
+  __device__ __forceinline__ void prefetch(int word) const {
+    if (word * 4 >= columns_) return;
+#pragma unroll
+    for (const uint8_t* row : rows_) ptx::prefetch_l2(row + int64_t{word} * kScaleBlockBytes);
+  }
 
-  template <typename Shared, int kBlocks, int kCount>
-  __device__ __forceinline__ PlainResults<kBlocks, kCount> results(const Params& params, const Shared&, int,
-                                                                   float (&sums)[kBlocks][kCount]) const {
-    constexpr float lacked = MovedScale<__nv_bfloat16, kScale>::kLackedFactor;
+  // By a warp that has met elements of which bfloat16 lost something.
+  __device__ __forceinline__ void report_loss() const {
+    if (threadIdx.x % 32 == 0) lost_[blockIdx.x * kWarps + threadIdx.x / 32] = 1;
+  }
+
+  template <typename Shared, int kCount>
+  __device__ __forceinline__ PlainResults<1, kCount> results(const Params& params, const Shared&, int,
+                                                             float (&sums)[1][kCount]) const {
+    constexpr float lacked = kCode == DType::kFloat8E4M3 ? 1 : MovedScale<__nv_bfloat16, kScale>::kLackedFactor;
     if (lacked != 1.0f) {
 #pragma unroll
-      for (auto& block : sums)
-#pragma unroll
-        for (float& sum : block) sum *= lacked;
+      for (float& sum : sums[0]) sum *= lacked;
     }
-    multiply_all(sums, params.global_scale);
+    if (params.global_scale_stride == 0) {
+      multiply_all(sums, params.global_scale);
+    } else {
+      multiply_by_rows_of_a(params, sums[0]);
+    }
     return {sums};
   }
 
  private:
-  static constexpr int kStagesAhead = 8;
-  static constexpr int kStagesOfBlock = kScaleBlockCols / kColumns;
+  static constexpr bool kMayLose = kCode == DType::kFloat8E4M3;
 
-  // Of packed scales, whose blocks of four columns lie one behind the other.
-  static __device__ __forceinline__ int64_t offset_of(int block) {
-    return int64_t{block / kStagesOfBlock} * kScaleBlockBytes + block % kStagesOfBlock * kColumns;
-  }
-
-  __device__ __forceinline__ void prefetch(int block) const {
-    if (block % kStagesOfBlock != 0 || block * kColumns >= columns_) return;
+  // Each row of a, wgmma's columns, has a global scale of its own.
+  template <int kCount>
+  __device__ __forceinline__ void multiply_by_rows_of_a(const Params& params, float (&sums)[kCount]) const {
+    const int first = m_begin_ + static_cast<int>(threadIdx.x) % 4 * 2;
+    const int last = static_cast<int>(params.problem.m) - 1;
 #pragma unroll
-    for (const uint8_t* row : rows_) ptx::prefetch_l2(row + offset_of(block));
+    for (int i = 0; i < kCount; ++i) {
+      if (i % 4 >= 2) continue;
+      const float factor = params.global_scale[min(first + i / 4 * 8 + i % 4, last) * params.global_scale_stride];
+      sums[i] *= factor;
+      sums[i + 2] *= factor;
+    }
   }
 
   int first_block_;  // of k
+  int m_begin_;      // of the tile
   int columns_;      // scales of a row
   const uint8_t* rows_[2];
+  uint32_t* lost_;
 };
 
 // `kCode` is what the weight's codes are.
@@ -108,7 +135,7 @@ class WeightRowScale {
   static __device__ __forceinline__ void summarize(const Params&, int, int) {}
 
   // `row` is the first of the warp's 16 rows of the weight.
-  __device__ __forceinline__ void read(const Params& params, int row, int) {
+  __device__ __forceinline__ void read(const Params& params, int row, int, int) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int this_row = row_of_thread(row, i);

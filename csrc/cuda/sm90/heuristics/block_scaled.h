@@ -2,6 +2,7 @@
 // compiled by any C++ compiler.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "cuda/common/kernel_choice.h"
@@ -113,5 +114,47 @@ inline Scratch scratch_of(const Problem& problem, Operands operands) {
   scratch.bytes = scratch.summary + aligned(kSummaryWords * 4);
   return scratch;
 }
+
+// ---- a weight with scales of blocks that is decoded in the main loop ----
+
+// An `a` that has scales, too, is prepared as bfloat16. Words say where that lost something of e4m3: one of each CTA
+// that prepares, so many at most, since every CTA of a kernel that is to multiply anew looks at all of them; and one of
+// each warp that decodes.
+constexpr int64_t kMaxPrepareWords = 1024;
+
+inline bool has_codes_of_e4m3(const Problem& problem) {
+  return problem.a.dtype == DType::kFloat8E4M3 || problem.b.dtype == DType::kFloat8E4M3;
+}
+
+// Segments of a's rows.
+inline int segments_of_a(const Problem& problem) {
+  const int most = segments_of(problem);
+  if (!has_codes_of_e4m3(problem)) return most;
+  return static_cast<int>(std::clamp<int64_t>(kMaxPrepareWords / row_groups(problem.m), 1, most));
+}
+
+// The product as its kernel reads it, where a's rows are prepared.
+inline Problem with_rows_of_a(const Problem& problem, const void* rows) {
+  Problem read = problem;
+  if (!problem.is_weight_only()) read.a = {{rows, problem.k, 1, 0}, DType::kBFloat16, {}};
+  return read;
+}
+
+// Where each part of the memory begins, behind a's rows: the words, and what CTAs hand over. And the words that
+// preparing leaves.
+struct DecodedScratch {
+  int64_t words, sums, bytes;
+  int prepare_words;
+
+  DecodedScratch(const Problem& problem, int64_t warps, int64_t sums_bytes) {
+    const auto aligned = [](int64_t size) { return (size + 255) / 256 * 256; };
+    const bool prepares = problem.is_block_scaled(), has_words = problem.b.scale.type == ScaleType::kE8M0;
+    prepare_words = prepares && has_words ? static_cast<int>(row_groups(problem.m)) * segments_of_a(problem) : 0;
+    words = prepares ? aligned(problem.m * problem.k * kElementBytes) : 0;
+    const int64_t decode_words = problem.b.dtype == DType::kFloat8E4M3 ? warps : 0;
+    sums = words + (has_words ? aligned((prepare_words + decode_words) * 4) : 0);
+    bytes = sums + sums_bytes;
+  }
+};
 
 }  // namespace tileon::sm90

@@ -77,6 +77,7 @@ enum class Operands : int8_t {
   kFp4Weight,        // bfloat16, and e2m1 with scales of blocks, decoded while the tensor core multiplies
   kTf32,             // float32 that TMA rounds to tf32: of matmul
   kWeightCodes,      // 16 bits, and e4m3 or int8 with a float32 scale a row, converted while the tensor core multiplies
+  kMxfp8Weight,      // bfloat16, and e4m3 with scales of blocks, decoded so too
 };
 
 // What the models of cost.h know of a config: nanoseconds, and bytes a nanosecond. Those of dense products of 16 bits
@@ -132,9 +133,12 @@ constexpr int warp_store_bytes(const TileConfig& tile, int buffers) {
 constexpr bool persistent(const TileConfig& tile) {
   return tile.family == Family::kCooperative || tile.family == Family::kPingpong || tile.family == Family::kSwapAb;
 }
+// Warps of a CTA whose consumers decode a weight.
+constexpr int decoding_warps(const TileConfig& tile) { return tile.consumers * 4; }
+
 // A weight that the consumers decode in the main loop.
 constexpr bool is_decoded_weight(Operands operands) {
-  return operands == Operands::kFp4Weight || operands == Operands::kWeightCodes;
+  return operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight || operands == Operands::kWeightCodes;
 }
 // Whether TMA can write the output as kernels of these operands round it: to 16 bits, and where the operands have 16
 // bits themselves to their dtype.

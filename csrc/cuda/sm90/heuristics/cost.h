@@ -11,7 +11,6 @@
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/config.h"
-#include "cuda/sm90/heuristics/stream_k.h"
 
 namespace tileon::sm90 {
 
@@ -316,22 +315,6 @@ inline double staged_store_ns(const KernelConfig& config, const Problem& problem
   const TileConfig& tile = config.tile;
   const double columns = 0.4 * tile.tile_n + 0.6 * std::min<double>(tile.tile_n, static_cast<double>(problem.n));
   return kStagedNs * waves_of(config, problem, sm_count) * tile.tile_m * columns / std::min(tile.consumers, 2);
-}
-
-// ---- a weight alone scaled ----
-
-// The weight as bfloat16, and the product of that, which finds a part of it in L2: by 13 products on an H100, against
-// those that decode.
-inline double prepared_weight_ns(const Problem& problem, double dense_ns) {
-  return 0.975 * dense_ns + static_cast<double>(problem.n) * static_cast<double>(problem.k) / 1507.0;
-}
-
-inline double decoded_weight_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
-  const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
-  const double k = static_cast<double>(problem.k);
-  const double bytes = 2 * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
-  const double compute = share_tiles(config, problem, sm_count).ns;
-  return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);
 }
 
 }  // namespace tileon::sm90

@@ -195,21 +195,6 @@ inline int small_m_splits(const Problem& problem, int tile_m, const Gpu& gpu) {
   return small_m_splits(SmallMWork(problem, tile_m), tile_m, gpu);
 }
 
-// The nanoseconds of a bfloat16 a and a weight of fp4, fitted to 253 products on an H200.
-inline double small_m_weight_ns(const Problem& problem, int tile_m, const Gpu& gpu) {
-  const SmallMWork work(problem, tile_m);
-  const int splits = small_m_splits(work, tile_m, gpu);
-  return small_m_ns(work, splits, gpu, 6626.0, 604.9 + 11.47 * tile_m) + (splits > 1 ? 2770.0 : 0.0);
-}
-
-// And of 16 bits and codes of 8 bits with a float32 scale a row, by tiles of 64 rows, fitted to 140 products on an
-// H100.
-inline double small_m_codes_ns(const Problem& problem, const Gpu& gpu) {
-  const SmallMWork work(problem, 64);
-  const int splits = small_m_splits(work, 64, gpu);
-  return small_m_ns(work, splits, gpu, 5682.1, 1023.4) + (splits > 1 ? 1397.6 : 0.0);
-}
-
 // Up to so many rows, in two tiles, decoding b anew for each tile is faster than preparing it once.
 constexpr int kMaxSmallM = 128;
 

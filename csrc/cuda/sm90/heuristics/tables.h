@@ -139,11 +139,14 @@ constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name
   return {name, Operands::kFp8Blocks, like.tile, 1, 1, cost};
 }
 
-// Of 16 bits and a weight of so many bits, which is decoded in the main loop.
-constexpr KernelConfig decoded_weight(const char* name, int bits, int tile_m, int block_k, const CostNumbers& cost) {
-  TileConfig tile{Family::kSwapAb, tile_m, 128, block_k, 2, 16, tile_m >= 240};
-  tile.code_bits = bits;
-  return {name, bits == 4 ? Operands::kFp4Weight : Operands::kWeightCodes, tile, 1, 1, cost};
+// Of 16 bits and a weight that is decoded in the main loop.
+constexpr KernelConfig decoded_weight(const char* name, Operands operands, int tile_m, int block_k,
+                                      const CostNumbers& cost, bool measured = true) {
+  TileConfig tile{Family::kSwapAb, tile_m, 128, block_k, 2, 16};
+  const int many = operands == Operands::kWeightCodes ? 240 : operands == Operands::kFp4Weight ? 208 : 192;
+  tile.takes_registers = tile_m >= many;
+  tile.code_bits = operands == Operands::kFp4Weight ? 4 : 8;
+  return {name, operands, tile, 1, 1, cost, -1, measured};
 }
 
 // Block-scaled products. int8's numbers were set after products on an H200, like those of kFp8Configs: no script fits
@@ -190,20 +193,29 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     with_block_factors("sm90_scaled_fp8_blocks_192x128x128", "sm90_fp8_192x128x128", {3599.9f, 1554.0f, 5.098f, 1943.7f}),
     with_block_factors("sm90_scaled_fp8_blocks_128x128x128", "sm90_fp8_128x128x128", {4669.8f, 964.3f, 3.796f, 2359.6f}),
     with_block_factors("sm90_scaled_fp8_blocks_64x128x128", "sm90_fp8_64x128x128", {4985.5f, 648.3f, 2.875f, 2517.6f}),
-    decoded_weight("sm90_weight_fp4_256x128x64", 4, 256, 64, {2329.6f, 4411.5f, 10.827f, 763.9f}),
-    decoded_weight("sm90_weight_fp4_192x128x64", 4, 192, 64, {4012.3f, 2550.8f, 9.506f, 845.1f}),
-    decoded_weight("sm90_weight_fp4_128x128x64", 4, 128, 64, {5317.5f, 1360.5f, 8.033f, 948.0f}),
-    decoded_weight("sm90_weight_fp4_64x128x64", 4, 64, 64, {5918.7f, 824.4f, 6.849f, 1025.5f}),
-    decoded_weight("sm90_weight_codes_256x128x64", 8, 256, 64, {3772.8f, 4469.1f, 10.363f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_240x128x64", 8, 240, 64, {2926.1f, 4541.3f, 9.973f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_224x128x64", 8, 224, 64, {2500.4f, 1586.8f, 10.064f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_208x128x64", 8, 208, 64, {3625.0f, 2115.6f, 9.486f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_192x128x64", 8, 192, 64, {2509.9f, 3165.8f, 8.644f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_176x128x64", 8, 176, 64, {5179.8f, 1809.0f, 8.324f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_160x128x64", 8, 160, 64, {4714.7f, 1632.9f, 7.833f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_128x128x128", 8, 128, 128, {4337.8f, 1886.7f, 6.762f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_96x128x128", 8, 96, 128, {2500.0f, 3336.6f, 6.046f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_64x128x128", 8, 64, 128, {5938.0f, 1273.4f, 4.670f, 1812.9f}),
+    decoded_weight("sm90_weight_fp4_256x128x64", Operands::kFp4Weight, 256, 64, {568.7f, 1919.0f, 10.969f, 800.7f}),
+    decoded_weight("sm90_weight_fp4_224x128x64", Operands::kFp4Weight, 224, 64, {1084.8f, 2963.1f, 10.191f, 900.0f}),
+    decoded_weight("sm90_weight_fp4_192x128x64", Operands::kFp4Weight, 192, 64, {2637.4f, 2021.5f, 9.111f, 880.4f}),
+    decoded_weight("sm90_weight_fp4_160x128x64", Operands::kFp4Weight, 160, 64, {4220.9f, 1244.2f, 8.799f, 895.3f}),
+    decoded_weight("sm90_weight_fp4_128x128x64", Operands::kFp4Weight, 128, 64, {5053.0f, 862.6f, 8.166f, 970.4f}),
+    decoded_weight("sm90_weight_fp4_64x128x64", Operands::kFp4Weight, 64, 64, {7326.7f, 722.6f, 6.641f, 1080.0f}),
+    decoded_weight("sm90_weight_codes_256x128x64", Operands::kWeightCodes, 256, 64, {153.9f, 1516.1f, 10.986f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_240x128x64", Operands::kWeightCodes, 240, 64, {92.9f, 1812.8f, 10.660f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_224x128x64", Operands::kWeightCodes, 224, 64, {175.4f, 2470.2f, 10.147f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_208x128x64", Operands::kWeightCodes, 208, 64, {1430.4f, 1515.8f, 10.152f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_192x128x64", Operands::kWeightCodes, 192, 64, {2722.1f, 583.1f, 9.444f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_176x128x64", Operands::kWeightCodes, 176, 64, {2580.9f, 1222.9f, 8.785f, 1812.9f}),
+    decoded_weight("sm90_weight_codes_160x128x64", Operands::kWeightCodes, 160, 64, {3211.7f, 827.3f, 8.669f, 1618.9f}),
+    decoded_weight("sm90_weight_codes_128x128x128", Operands::kWeightCodes, 128, 128, {3901.3f, 1130.3f, 6.895f, 1885.4f}),
+    decoded_weight("sm90_weight_codes_96x128x128", Operands::kWeightCodes, 96, 128, {4340.9f, 1501.9f, 6.081f, 2038.5f}),
+    decoded_weight("sm90_weight_codes_64x128x128", Operands::kWeightCodes, 64, 128, {7022.9f, 637.4f, 4.819f, 2385.5f}),
+    decoded_weight("sm90_weight_mxfp8_256x128x64", Operands::kMxfp8Weight, 256, 64, {831.1f, 4454.9f, 12.345f, 1812.9f}),
+    decoded_weight("sm90_weight_mxfp8_224x128x64", Operands::kMxfp8Weight, 224, 64, {928.2f, 5350.7f, 11.813f, 1812.9f}),
+    decoded_weight("sm90_weight_mxfp8_192x128x64", Operands::kMxfp8Weight, 192, 64, {3194.9f, 4074.3f, 10.944f, 1812.9f}),
+    decoded_weight("sm90_weight_mxfp8_160x128x64", Operands::kMxfp8Weight, 160, 64, {4252.8f, 3858.4f, 10.417f, 1812.9f}),
+    decoded_weight("sm90_weight_mxfp8_128x128x128", Operands::kMxfp8Weight, 128, 128, {7263.6f, 2638.7f, 9.143f, 1370.4f}),
+    decoded_weight("sm90_weight_mxfp8_96x128x128", Operands::kMxfp8Weight, 96, 128, {3577.6f, 6384.9f, 8.504f, 1812.9f}),
+    decoded_weight("sm90_weight_mxfp8_64x128x128", Operands::kMxfp8Weight, 64, 128, {10701.6f, 933.6f, 7.631f, 1609.1f}),
 };
 // clang-format on
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);

@@ -1,6 +1,6 @@
 #include "cuda/sm90/registry/instantiate.cuh"
 
 namespace tileon::sm90 {
-template KernelFunction<WeightParams> find_kernel<WeightKernels<ScaleType::kE8M0>>(int);
-template KernelFunction<WeightParams> find_kernel<WeightKernels<ScaleType::kE4M3>>(int);
+template KernelFunction<WeightParams> find_kernel<WeightKernels<kE2M1, ScaleType::kE8M0>>(int);
+template KernelFunction<WeightParams> find_kernel<WeightKernels<kE2M1, ScaleType::kE4M3>>(int);
 }  // namespace tileon::sm90

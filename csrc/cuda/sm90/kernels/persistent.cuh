@@ -62,7 +62,7 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params,
     typename Kernel::AccumulatorScale scale;
     if constexpr (Kernel::Scheduler::shares_tiles) {
       static_assert(Kernel::swapped);
-      scale.read(params, position.n_begin + warp_row, tiles.first_block());
+      scale.read(params, position.n_begin + warp_row, tiles.first_block(), position.m_begin);
     } else if (Kernel::swapped) {
       scale.read(params, position.n_begin + warp_row, position.m_begin);
     } else {

@@ -153,8 +153,8 @@ struct BlockScaledKernels : KernelSet<ParamsOf<kOperands>, kBlockScaledConfigCou
 template <DType kA, DType kB, ScaleType kScale>
 struct SmallMKernels : KernelSet<SmallMParams, kBlockScaledConfigCount> {};
 
-// Of the configs that decode a weight with these scales.
-template <ScaleType kScale>
+// Of the configs that decode a weight of such codes and scales.
+template <DType kCode, ScaleType kScale>
 struct WeightKernels : KernelSet<WeightParams, kBlockScaledConfigCount> {};
 
 // Of the configs that convert a weight's codes for an `a` of kA.

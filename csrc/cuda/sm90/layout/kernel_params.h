@@ -94,8 +94,10 @@ struct WeightCodesParams : FactorParams {
 struct WeightParams : KernelParams {
   const uint8_t* scale;  // packed, with blocks of columns one behind the other
   ScaleStrides strides;
-  int columns;                // scales of a row
-  const float* global_scale;  // one element, or null: 1
+  int columns;                  // scales of a row
+  const float* global_scale;    // null: 1
+  int64_t global_scale_stride;  // from row to row of a; 0: one element for all
+  uint32_t* lost;               // of e4m3: a word for each consuming warp, not 0 where bfloat16 lost something
   StreamK stream;
   StreamKMemory stream_memory;
 };

@@ -1,5 +1,6 @@
-// The scales of e2m1 codes whose bits were moved to where an element of 16 bits has its own: the moved code is the
-// element times a small power of two, which comes back with the scale. Every product is exact.
+// The scales of codes whose bits were moved to where an element of 16 bits has its own: the moved code is the element
+// times a small power of two, which comes back with the scale. Every product of e2m1 is exact; of e4m3, those under
+// scales from 2^-124 on.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -26,6 +27,10 @@ class MovedScale<__nv_bfloat16, ScaleType::kE8M0> {
 
  public:
   static constexpr float kLackedFactor = 1.0f;
+
+  // Whether all scales of a word are ordinary: below 2. One multiplication by `ordinary` is all then.
+  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes) { return (bytes & 0x80808080) == 0; }
+  static __device__ __forceinline__ uint32_t ordinary(uint32_t byte) { return byte * 0x00800080 + 126 * 0x00800080; }
 
   __device__ __forceinline__ explicit MovedScale(uint32_t byte)
       : first_(min(byte, kMaxAtOnce) * 0x00800080 + 126 * 0x00800080), byte_(byte) {}
@@ -72,6 +77,17 @@ template <>
 class MovedScale<__nv_bfloat16, ScaleType::kE4M3> {
  public:
   static constexpr float kFactor = 0x1p119f, kLackedFactor = 0x1p126f / kFactor;
+
+  // Whether all scales of a word are ordinary: normal, positive and no NaN. Then a scale's bits, moved by four, need
+  // but another exponent.
+  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes) {
+    const uint32_t normal = (bytes & 0x78787878) + 0x78787878, other = bytes | ((bytes & 0x7f7f7f7f) + 0x01010101);
+    return (normal & ~other & 0x80808080) == 0x80808080;
+  }
+  static __device__ __forceinline__ uint32_t ordinary(uint32_t byte) {
+    constexpr uint32_t exponent = 119 + 127 - 7;
+    return byte * 0x00100010 + exponent * 0x00800080;
+  }
   static_assert(kE4M3Max <= 0x1.fep127f / kFactor && 0.5f * kE4M3MinNormal / 8 / kLackedFactor >= 0x1p-126f);
 
   __device__ __forceinline__ explicit MovedScale(uint32_t byte) {
@@ -87,6 +103,37 @@ class MovedScale<__nv_bfloat16, ScaleType::kE4M3> {
 
  private:
   __nv_bfloat162 pair_;
+};
+
+// Of codes of e4m3 (move_e4m3), under scales of e8m0. 2^120 times a power of two may be more than bfloat16 holds: where
+// a scale is above 2^7, what is left takes a second multiplication.
+class MovedE4M3Scale {
+  static constexpr uint32_t kMaxAtOnce = 134;
+
+ public:
+  // Whether all scales of a word, of which `mask` has the bytes' bits, are ordinary: from 2^-63 to 1. One
+  // multiplication by `ordinary` is all then, and bfloat16 loses nothing.
+  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes, uint32_t mask) {
+    return ((bytes ^ 0x40404040) & 0xc0c0c0c0 & mask) == 0;
+  }
+  static __device__ __forceinline__ uint32_t ordinary(uint32_t byte) { return byte * 0x00800080 + 120 * 0x00800080; }
+
+  __device__ __forceinline__ explicit MovedE4M3Scale(uint32_t byte)
+      : first_(ordinary(min(byte, kMaxAtOnce))), byte_(byte) {}
+
+  __device__ __forceinline__ uint32_t multiply(uint32_t pair) const { return multiply_pair(pair, first_); }
+  // What is left where a scale is large, or NaN.
+  __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const {
+    const uint32_t rest = byte_ == kE8M0NaN ? 0x7fc0 : (max(byte_, kMaxAtOnce) - kMaxAtOnce + 127) << 7;
+    return multiply_pair(pair, ptx::prmt(rest, 0, 0x1010));
+  }
+  // Whether bfloat16 may lose something of four codes.
+  __device__ __forceinline__ bool may_lose(uint32_t codes) const {
+    return byte_ < kFirstBFloat16Scale && (codes & 0x7f7f7f7f) != 0;
+  }
+
+ private:
+  uint32_t first_, byte_;
 };
 
 }  // namespace tileon::sm90

@@ -29,12 +29,13 @@ inline ConfigFields fields_of(const KernelConfig& config) {
                                  {kE4M3Rows, "row_scales"},
                                  {"int8_row,int8_tensor", "row_scales"},
                                  {"e4m3_1x128*e4m3_128x128", "block_scales"},
-                                 {"bfloat16*mxfp4,bfloat16*nvfp4", "decoded"},
+                                 {"bfloat16*mxfp4,bfloat16*nvfp4,mxfp4,mxfp8*mxfp4,nvfp4", "decoded"},
                                  {"tf32", "plain"},
-                                 {"bfloat16*e4m3_row,bfloat16*int8_row,float16*e4m3_row,float16*int8_row", "decoded"}};
+                                 {"bfloat16*e4m3_row,bfloat16*int8_row,float16*e4m3_row,float16*int8_row", "decoded"},
+                                 {"bfloat16*mxfp8,mxfp8,mxfp4*mxfp8", "decoded"}};
   constexpr const char* kFamilies[] = {"cooperative",     "pingpong", "cluster_split_k",
                                        "swap_ab_split_k", "swap_ab",  "small_m"};
-  static_assert(std::size(kOperands) == static_cast<int>(Operands::kWeightCodes) + 1);
+  static_assert(std::size(kOperands) == static_cast<int>(Operands::kMxfp8Weight) + 1);
   static_assert(std::size(kFamilies) == static_cast<int>(Family::kSmallM) + 1);
   const auto& [taken, route] = kOperands[static_cast<int>(config.operands)];
   const TileConfig& tile = config.tile;

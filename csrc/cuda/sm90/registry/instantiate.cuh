@@ -20,6 +20,7 @@
 #include "cuda/sm90/mainloop/mma.cuh"
 #include "cuda/sm90/mainloop/mma_bf16x6.cuh"
 #include "cuda/sm90/mainloop/mma_decoded_weight.cuh"
+#include "cuda/sm90/mainloop/mma_scaled_codes.cuh"
 #include "cuda/sm90/mainloop/mma_tf32.cuh"
 #include "cuda/sm90/mainloop/mma_weight_codes.cuh"
 #include "cuda/sm90/small_m/kernel.cuh"
@@ -124,11 +125,14 @@ template <TileConfig kTile, typename Element, template <typename> class MainLoop
 using StreamedKernel =
     Kernel<kTile, Element, Major::kK, Major::kK, StreamedTiles, MainLoop, AccumulatorScale, TmaStore>;
 
-template <int kNumber, ScaleType kScale>
-KernelFunction<WeightParams> kernel_function(WeightKernels<kScale>) {
+template <int kNumber, DType kCode, ScaleType kScale>
+KernelFunction<WeightParams> kernel_function(WeightKernels<kCode, kScale>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
-  if constexpr (config.operands == Operands::kFp4Weight) {
-    return &gemm<StreamedKernel<config.tile, __nv_bfloat16, DecodedWeightMainLoop, WeightScale<kScale, __nv_bfloat16>>>;
+  using Scale = WeightScale<kCode, kScale, config.tile, __nv_bfloat16>;
+  if constexpr (config.operands == Operands::kFp4Weight && kCode == kE2M1) {
+    return &gemm<StreamedKernel<config.tile, __nv_bfloat16, DecodedWeightMainLoop, Scale>>;
+  } else if constexpr (config.operands == Operands::kMxfp8Weight && kCode == kE4M3) {
+    return &gemm<StreamedKernel<config.tile, __nv_bfloat16, ScaledCodesMainLoop, Scale>>;
   } else {
     return nullptr;
   }

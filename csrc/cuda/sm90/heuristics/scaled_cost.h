@@ -1,0 +1,104 @@
+// How long each way of computing a product with scales is expected to take, in nanoseconds: kernels that decode codes,
+// for few rows or in the main loop; and passes over the operands, after which others multiply what they became. Pure
+// functions, compiled by any C++ compiler.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "cuda/common/kernel_choice.h"
+#include "cuda/sm90/heuristics/block_scaled.h"
+#include "cuda/sm90/heuristics/cost.h"
+#include "cuda/sm90/heuristics/cost_numbers.h"
+#include "cuda/sm90/heuristics/small_m.h"
+#include "cuda/sm90/heuristics/stream_k.h"
+
+namespace tileon::sm90 {
+
+// ---- few rows ----
+
+// What their kernels take: to start, for a stage and for a row of the tile in it, and where CTAs share k. Fitted to
+// products of 64 to 256 rows on an H200; those of a weight of fp4 to 253 products of any number of rows.
+struct FewRowsNumbers {
+  double start, stage, row, sharing;
+};
+inline FewRowsNumbers few_rows_numbers(const Problem& problem) {
+  const bool is_a_e4m3 = problem.a.dtype == DType::kFloat8E4M3, is_b_e4m3 = problem.b.dtype == DType::kFloat8E4M3;
+  if (problem.b.scale.type == ScaleType::kFloat32) return {9630.0, 269.1, 6.41, 678.0};
+  if (problem.is_weight_only())
+    return is_b_e4m3 ? FewRowsNumbers{8175.0, 460.5, 6.0, 1383.0} : FewRowsNumbers{6626.0, 604.9, 11.47, 2770.0};
+  if (is_a_e4m3 && is_b_e4m3) return {8665.0, 459.1, 9.31, 760.0};
+  if (is_a_e4m3 || is_b_e4m3) return {8584.0, 463.5, 17.84, 1270.0};
+  if (problem.b.scale.type == ScaleType::kE8M0) return {7458.0, 240.0, 16.5, 2665.0};
+  return {8172.0, 442.0, 14.44, 964.0};
+}
+
+inline double few_rows_ns(const Problem& problem, int tile_m, const Gpu& gpu) {
+  const FewRowsNumbers numbers = few_rows_numbers(problem);
+  const SmallMWork work(problem, tile_m);
+  const int splits = small_m_splits(work, tile_m, gpu);
+  return small_m_ns(work, splits, gpu, numbers.start, numbers.stage + numbers.row * tile_m) +
+         (splits > 1 ? numbers.sharing : 0.0);
+}
+
+// ---- passes ----
+
+// Bytes of the operands that have scales, as codes and as elements of `element_bytes` each, which a pass makes of them.
+inline double pass_bytes(const Problem& problem, double element_bytes) {
+  const auto of = [&](const Operand& operand, int64_t rows) {
+    const double code_bytes = 1.0 / elements_per_byte(operand.dtype);
+    return static_cast<double>(rows) * static_cast<double>(problem.k) * (code_bytes + element_bytes);
+  };
+  return (problem.is_weight_only() ? 0.0 : of(problem.a, problem.m)) + of(problem.b, problem.n);
+}
+
+// What a pass writes the next kernel partly finds in L2: fitted, as what follows, to products of 64 to 4096 rows on an
+// H200, and less by an H100's memory.
+inline double pass_ns(double bytes, double h200_bytes_per_ns, const Gpu& gpu) {
+  return bytes / (h200_bytes_per_ns * (is_like_h100(gpu) ? 0.78 : 1.0));
+}
+
+// All that has scales as bfloat16, and the product of that; `dense_ns` is what a dense product takes.
+inline double prepared_ns(const Problem& problem, double dense_ns, const Gpu& gpu) {
+  return 0.97 * dense_ns + (problem.is_weight_only() ? 500.0 : 1500.0) + pass_ns(pass_bytes(problem, 2), 4800, gpu);
+}
+
+// mxfp4 as int8 or, where it does not fit that, as e5m2.
+inline double narrow_ns(const Problem& problem, Operands operands, double bound_ns, const Gpu& gpu) {
+  const bool is_int8 = operands == Operands::kInt8;
+  return (is_int8 ? 0.907 : 0.764) * bound_ns + (is_int8 ? 9130.0 : 11670.0) +
+         pass_ns(pass_bytes(problem, 1), is_int8 ? 3020 : 2900, gpu);
+}
+
+// mxfp8 and mixed as rows of e4m3 with a power of two each (core/fold.h).
+inline double folded_ns(const Problem& problem, double product_ns, const Gpu& gpu) {
+  return 0.97 * product_ns + 2800.0 + pass_ns(pass_bytes(problem, 1), 2900, gpu);
+}
+
+// ---- a weight that is decoded in the main loop ----
+
+// nvfp4 has twice mxfp4's scales.
+constexpr double kMoreOfNvfp4 = 1.1;
+
+// The weight under an `a` of 16 bits.
+inline double decoded_weight_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
+  const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
+  const double k = static_cast<double>(problem.k);
+  const double bytes = 2 * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
+  const bool is_nvfp4 = problem.b.scale.type == ScaleType::kE4M3;
+  const double compute = share_tiles(config, problem, sm_count).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
+  return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);
+}
+
+// And what an `a` with scales takes to become bfloat16. Where an operand has codes of e4m3 other kernels follow, which
+// mostly leave at once; a weight of mxfp8 has that in its numbers.
+inline double prepare_a_ns(const Problem& problem, const Gpu& gpu) {
+  if (problem.is_weight_only()) return 0;
+  Problem of_a = problem;
+  of_a.n = 0;
+  const bool is_looked_at = problem.a.dtype == DType::kFloat8E4M3 && problem.b.dtype != DType::kFloat8E4M3;
+  return 3500.0 + (is_looked_at ? 2000.0 : 0.0) + pass_ns(pass_bytes(of_a, 2), 3500, gpu);
+}
+
+}  // namespace tileon::sm90

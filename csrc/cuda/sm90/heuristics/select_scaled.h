@@ -1,0 +1,212 @@
+// Which config of Hopper's kernels takes a product with scales: pure functions, compiled by any C++ compiler. What each
+// way is expected to take: scaled_cost.h.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "cuda/common/kernel_choice.h"
+#include "cuda/sm90/heuristics/block_scaled.h"
+#include "cuda/sm90/heuristics/cost_numbers.h"
+#include "cuda/sm90/heuristics/scaled_cost.h"
+#include "cuda/sm90/heuristics/select.h"
+#include "cuda/sm90/heuristics/small_m.h"
+
+namespace tileon::sm90 {
+
+// Fewer rows of either operand are faster without being prepared.
+constexpr int64_t kPreparePaysFromRows = 65;
+
+// So many rows of a are faster as few rows. Where b is prepared already they are fewer, unless that has four times the
+// codes' bytes, which then take longer to read.
+constexpr int64_t max_small_m(const Problem& problem) {
+  const PreparedWeight& weight = problem.prepared_b;
+  const bool is_wide = weight.form == PreparedForm::kBFloat16 && problem.b.dtype == DType::kFloat4E2M1;
+  const bool is_read = weight.data != nullptr && problem.n >= kPreparePaysFromRows;
+  return !is_read || is_wide ? kMaxSmallM : kPreparePaysFromRows - 1;
+}
+
+inline bool is_small_m(const Problem& problem, const Gpu& gpu) {
+  return problem.k > 0 && problem.m <= max_small_m(problem) && why_not_small_m(problem, gpu) == nullptr;
+}
+
+inline int choose_small_m(const Problem& problem) {
+  return cheapest_config(
+      kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kCodes; },
+      [&](const KernelConfig& config) { return small_m_cost(problem.m, config.tile.tile_m); });
+}
+
+// In shorter sums few products make up for what another loses (docs/block_scaled_on_hopper.md).
+constexpr int64_t kFloat8MinK = 1024;
+
+constexpr bool may_be_float8(const Problem& problem) { return problem.fast_accum && problem.k >= kFloat8MinK; }
+
+// Products (m * n * k) from which int8 saves more than looking at the scales costs.
+constexpr double kInt8PaysFrom = 1472.0 * 1472.0 * 1472.0;
+
+// The cheapest config whose operands are prepared so.
+inline int choose_prepared(Operands operands, const Problem& problem, const Gpu& gpu) {
+  const Problem prepared = prepared_problem(problem, nullptr, nullptr);
+  const auto is_wanted = [&](const KernelConfig& config) { return config.operands == operands; };
+  if (!is_by_encoding(operands)) {
+    const auto costs = dense_costs(operands, prepared, gpu);
+    return cheapest_config(kBlockScaledConfigs, is_wanted,
+                           [&](const KernelConfig& config) { return costs.ns[config.like]; });
+  }
+  const Work work(prepared, 1);
+  return cheapest_config(kBlockScaledConfigs, is_wanted, [&](const KernelConfig& config) {
+    return largest_bound_ns(config, prepared, work, gpu.sm_count);
+  });
+}
+
+// What a config of codes with float32 scales is expected to take.
+inline double scaled_codes_ns(const KernelConfig& config, const Problem& problem, const Work& work, const Gpu& gpu) {
+  return largest_bound_ns(config, problem, work, gpu.sm_count) + staged_store_ns(config, problem, gpu.sm_count);
+}
+
+// The cheapest config for codes with these float32 scales.
+inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
+  const Operands operands = scaled_codes_of(problem);
+  if (why_not_scaled_codes(operands, problem, gpu) != nullptr) return -1;
+  const Work work(problem, 1);
+  return cheapest_config(
+      kBlockScaledConfigs, [&](const KernelConfig& config) { return config.operands == operands; },
+      [&](const KernelConfig& config) { return scaled_codes_ns(config, problem, work, gpu); });
+}
+
+// ---- a weight with float32 scales alone ----
+
+// The kernels for few rows are asked up to so many.
+constexpr int64_t kMaxFewRowsOfWeight = 256;
+
+// And of a weight of 8 bits under float32 scales up to so many, or at any number of rows where scales change along k:
+// the other kernel of those multiplies in float32, which takes two to three times as long.
+constexpr int64_t kMaxRowsOfCodes = 384;
+
+// Of those that the main loop can convert no kernel but that for few rows is asked up to so many.
+constexpr int64_t kFewRowsOfCodes = 32;
+
+// The cheaper of the kernels for few rows and of those that convert a weight's codes in the main loop.
+inline int choose_weight_codes(const Problem& problem, bool takes_few, const Gpu& gpu) {
+  const auto ns = [&](const KernelConfig& config) { return decoded_weight_ns(config, problem, gpu.sm_count); };
+  const int best = cheapest_config(
+      kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kWeightCodes; }, ns);
+  if (!takes_few || problem.m > kMaxFewRowsOfWeight) return best;
+  const bool is_few =
+      problem.m <= kFewRowsOfCodes || few_rows_ns(problem, kSmallMMaxTileM, gpu) < ns(kBlockScaledConfigs[best]);
+  return is_few ? choose_small_m(problem) : best;
+}
+
+inline int choose_float32_weight(const Problem& problem, const Gpu& gpu) {
+  const bool takes_few = problem.k > 0 && why_not_small_m(problem, gpu) == nullptr;
+  if (why_not_weight_codes(problem, gpu) == nullptr) return choose_weight_codes(problem, takes_few, gpu);
+  const bool has_others = is_constant_along_k(problem.b, problem.k);
+  return takes_few && (problem.m <= kMaxRowsOfCodes || !has_others) ? choose_small_m(problem) : -1;
+}
+
+// ---- a weight with scales of a byte a block, and bfloat16 or codes with such scales ----
+
+// Up to so many rows, one tile, the kernels for few rows are fastest. They are asked up to more, of small weights.
+constexpr int64_t kAlwaysFewRows = kSmallMMaxTileM;
+constexpr int64_t kMaxFewRows = 384;
+constexpr int kLeastOfSeveral = 32;  // rows of a tile, where there are several
+
+struct Cheapest {
+  int config;  // -1: none
+  double ns;
+};
+
+// The cheapest of the kernels for few rows, of those that decode the weight in the main loop, and of those that
+// multiply prepared operands, which become `prepared` then.
+inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, const Gpu& gpu) {
+  const Operands decoded = problem.b.dtype == DType::kFloat4E2M1 ? Operands::kFp4Weight : Operands::kMxfp8Weight;
+  const bool decodes = why_not_block_weight(decoded, problem, gpu) == nullptr;
+  const bool takes_few = problem.m <= (decodes ? kMaxFewRows : kMaxSmallM) && why_not_small_m(problem, gpu) == nullptr;
+  const bool prepares = why_not_prepared(prepared, problem, gpu) == nullptr;
+  const Problem inner = prepared_problem(problem, nullptr, nullptr);
+  const Work work(inner, 1);
+  const auto costs = dense_costs(Operands::kBFloat16, inner, gpu);
+  const double a_ns = prepare_a_ns(problem, gpu);
+  const auto runs = [&](const KernelConfig& config) {
+    if (config.operands == Operands::kCodes) return takes_few && config.tile.tile_m >= kLeastOfSeveral;
+    return (config.operands == decoded && decodes) || (config.operands == prepared && prepares);
+  };
+  const auto ns = [&](const KernelConfig& config) {
+    if (config.operands == Operands::kCodes) return few_rows_ns(problem, config.tile.tile_m, gpu);
+    if (config.operands == decoded) return decoded_weight_ns(config, problem, gpu.sm_count) + a_ns;
+    if (prepared == Operands::kBFloat16) return prepared_ns(problem, costs.ns[config.like], gpu);
+    return narrow_ns(problem, prepared, largest_bound_ns(config, inner, work, gpu.sm_count), gpu);
+  };
+  const int best = cheapest_config(kBlockScaledConfigs, runs, ns);
+  return {best, best < 0 ? 0 : ns(kBlockScaledConfigs[best])};
+}
+
+// What the operands are prepared as: mxfp4 as narrow as may be.
+inline Operands prepared_as(const Problem& problem) {
+  if (!problem.is_mxfp4() || problem.products() < kInt8PaysFrom || problem.k > kInt8MaxK) return Operands::kBFloat16;
+  return may_be_float8(problem) ? Operands::kE5M2 : Operands::kInt8;
+}
+
+// Of bfloat16 and such a weight.
+inline int choose_block_weight(const Problem& problem, const Gpu& gpu) {
+  if (problem.k == 0) return -1;
+  const bool takes_few = why_not_small_m(problem, gpu) == nullptr;
+  if (takes_few && problem.m <= kAlwaysFewRows) return choose_small_m(problem);
+  return cheapest_of_blocks(problem, Operands::kBFloat16, gpu).config;
+}
+
+// Of two operands with scales, the second of which is not prepared yet.
+inline Cheapest cheapest_of_two(const Problem& problem, const Gpu& gpu) {
+  if (is_small_m(problem, gpu) && (problem.m <= kAlwaysFewRows || problem.n < kPreparePaysFromRows)) {
+    const int config = choose_small_m(problem);
+    return {config, few_rows_ns(problem, kBlockScaledConfigs[config].tile.tile_m, gpu)};
+  }
+  if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return {-1, 0};
+  return cheapest_of_blocks(problem, prepared_as(problem), gpu);
+}
+
+// And of two of which it is.
+inline int choose_prepared_weight(const Problem& problem, const Gpu& gpu) {
+  if (is_small_m(problem, gpu)) return choose_small_m(problem);
+  if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
+  const bool by_encoding = problem.prepared_b.form == PreparedForm::kInt8 && problem.k <= kInt8MaxK;
+  const Operands narrow = may_be_float8(problem) ? Operands::kE5M2 : Operands::kInt8;
+  const Operands operands = by_encoding ? narrow : Operands::kBFloat16;
+  return why_not_prepared(operands, problem, gpu) == nullptr ? choose_prepared(operands, problem, gpu) : -1;
+}
+
+// As choose_dense; -1 too where the portable kernels are faster.
+inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
+  const bool has_float32_scales = problem.b.scale.type == ScaleType::kFloat32;
+  if (problem.is_weight_only())
+    return has_float32_scales ? choose_float32_weight(problem, gpu) : choose_block_weight(problem, gpu);
+  if (has_float32_scales || !problem.is_block_scaled()) return choose_scaled_codes(problem, gpu);
+  if (problem.prepared_b.data != nullptr) return choose_prepared_weight(problem, gpu);
+  return cheapest_of_two(problem, gpu).config;
+}
+
+// ---- the fold ----
+
+// Multiplications from which it pays where no other kernel of Hopper's takes the operands: few rows of b.
+constexpr double kFoldPaysFrom = 4e7;
+
+// 1 where two operands with e8m0 scales are expected to be multiplied sooner as rows of e4m3 than in any other way
+// here; else 0. Where fast_accum allows it, and Hopper's kernels multiply them then.
+inline int fold_pays(const Problem& problem, const Gpu& gpu) {
+  if (gpu.capability != 90 || !problem.may_be_folded() || problem.m <= kAlwaysFewRows) return 0;
+  const Cheapest other = cheapest_of_two(problem, gpu);
+  if (other.config < 0) return problem.m > kMaxSmallM && problem.products() >= kFoldPaysFrom;
+  const Matrix rows{nullptr, problem.k, 1, 0};
+  Problem folded = prepared_problem(problem, nullptr, nullptr);
+  folded.a = {rows, DType::kFloat8E4M3, {}};
+  folded.b = {rows, DType::kFloat8E4M3, {}};
+  const Work work(folded, 1);
+  double product_ns = std::numeric_limits<double>::max();
+  for (const KernelConfig& config : kBlockScaledConfigs)
+    if (config.operands == Operands::kFp8RowsPromoted)
+      product_ns = std::min(product_ns, scaled_codes_ns(config, folded, work, gpu));
+  return folded_ns(problem, product_ns, gpu) < other.ns ? 1 : 0;
+}
+
+}  // namespace tileon::sm90

@@ -1,0 +1,5 @@
+#include "cuda/sm90/registry/instantiate.cuh"
+
+namespace tileon::sm90 {
+template KernelFunction<WeightParams> find_kernel<WeightKernels<kE4M3, ScaleType::kE8M0>>(int);
+}  // namespace tileon::sm90
