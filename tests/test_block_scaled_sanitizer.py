@@ -56,7 +56,7 @@ def test_every_row(row: BlockScaledRow, forms: tuple[str, str]) -> None:
 @each_block_scaled_row(HOPPER_ROWS)
 def test_every_hopper_row(row: BlockScaledRow) -> None:
     """The forms of scales in turn."""
-    check(row, ("2d", "packed") if row.index % 2 else ("packed", "2d"))
+    check(row, row.scale_forms[row.index % len(row.scale_forms)])
 
 
 @each_block_scaled_row([row for row in HOPPER_ROWS if row.takes_few_rows and row.tile[0] in (8, 64)])

@@ -240,7 +240,7 @@ class TestChoice:
             row = row_that_ran(fmt)
             assert row.config.route == ("decoded" if m <= most else form), f"m {m}"
             assert torch.equal(actual, row.run(a, b, out_dtype=F32)), f"m {m}"
-            if m <= most:
+            if m <= 64:  # more rows may go another way where nothing is prepared
                 assert torch.equal(actual, multiply(a, b, forms=("packed", "packed"), out_dtype=F32)), f"m {m}"
 
     @each_prepared

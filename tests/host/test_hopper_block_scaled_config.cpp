@@ -123,6 +123,10 @@ void check_weight_only() {
   expect(operands_of(weight_only(DType::kBFloat16, e2m1, ScaleType::kE4M3)) == Operands::kBFloat16, "nvfp4");
   expect(operands_of(weight_only(DType::kBFloat16, e4m3, ScaleType::kFloat32)) == Operands::kWeightCodes,
          "float32 scales");
+  Problem across = weight_only(DType::kBFloat16, e2m1);
+  across.a.stride_mn = 1;
+  across.a.stride_k = 4097;
+  expect(sm90::choose_block_scaled(across, kH200) < 0, "an a that TMA cannot read");
   Problem one_a_row = weight_only(DType::kBFloat16, e2m1);
   one_a_row.global_scale_stride = 1;
   expect(sm90::choose_block_scaled(one_a_row, kH200) < 0, "2-D scales, and a global scale for each row");

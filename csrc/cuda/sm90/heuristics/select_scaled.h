@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
@@ -126,7 +127,9 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
   const bool prepares = why_not_prepared(prepared, problem, gpu) == nullptr;
   const Problem inner = prepared_problem(problem, nullptr, nullptr);
   const Work work(inner, 1);
-  const auto costs = dense_costs(Operands::kBFloat16, inner, gpu);
+  using DenseCosts = decltype(dense_costs(Operands::kBFloat16, inner, gpu));
+  std::optional<DenseCosts> costs;  // of operands that TMA reads
+  if (prepares && prepared == Operands::kBFloat16) costs.emplace(dense_costs(Operands::kBFloat16, inner, gpu));
   const double a_ns = prepare_a_ns(problem, gpu);
   const auto runs = [&](const KernelConfig& config) {
     if (config.operands == Operands::kCodes) return takes_few && config.tile.tile_m >= kLeastOfSeveral;
@@ -135,7 +138,7 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
   const auto ns = [&](const KernelConfig& config) {
     if (config.operands == Operands::kCodes) return few_rows_ns(problem, config.tile.tile_m, gpu);
     if (config.operands == decoded) return decoded_weight_ns(config, problem, gpu.sm_count) + a_ns;
-    if (prepared == Operands::kBFloat16) return prepared_ns(problem, costs.ns[config.like], gpu);
+    if (prepared == Operands::kBFloat16) return prepared_ns(problem, costs->ns[config.like], gpu);
     return narrow_ns(problem, prepared, largest_bound_ns(config, inner, work, gpu.sm_count), gpu);
   };
   const int best = cheapest_config(kBlockScaledConfigs, runs, ns);
