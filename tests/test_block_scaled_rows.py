@@ -47,7 +47,7 @@ def test_sizes_of_zero(row: BlockScaledRow) -> None:
     for m, n, k in ((0, 5, 64), (5, 0, 64), (5, 7, 0)):
         a, b = small_integers(row.fmt, "a", m, k).to("cuda"), small_integers(row.fmt, "b", n, k).to("cuda")
         if k == 0 and row.decodes_weight:
-            with pytest.raises(RuntimeError, match="cannot run these operands: (k is 0|it takes packed scales)"):
+            with pytest.raises(RuntimeError, match=r"cannot run these operands: (k is 0|it takes packed scales)"):
                 row.run(a, b)
         else:
             assert not row.run(a, b).any()
