@@ -10,7 +10,6 @@
 #include "cuda/dispatch/device.h"
 #include "cuda/dispatch/tables.h"
 #include "cuda/elementwise/elementwise.h"
-#include "cuda/sm90/heuristics/recent_choices.h"
 
 namespace tileon::expanded {
 
@@ -206,7 +205,7 @@ inline bool pays(Route route, const Problem& problem, const Gpu& gpu) {
   if (problem.k == 0 || !kConfigs[static_cast<int>(route)].measured) return false;
   const bool is_int8 = problem.a.dtype == DType::kInt8 && problem.b.dtype == DType::kInt8;
   if (is_int8 && problem.products() < kExactInt8Below) return false;
-  return route != Route::kFolded || sm90::fold_pays_once(problem, gpu) != 0;
+  return route != Route::kFolded || sm90::is_fold_faster(problem, gpu);
 }
 
 // A backend of some routes, a config each.

@@ -13,6 +13,9 @@ namespace tileon::sm90 {
 // has fast_accum alone. Operands of block-scaled products lie so that sm80's backend wants no copy of them.
 extern const Backend kDenseBackend, kBlockScaledBackend;
 
+// Whether the fold of two operands with e8m0 scales is expected to be faster than the other ways of kBlockScaledBackend.
+bool is_fold_faster(const Problem& problem, const Gpu& gpu);
+
 // Why a weight, the problem's b, cannot be prepared on this GPU; null where it can. The problem's m is 0.
 const char* why_not_prepare_weight(const Problem& problem, const Gpu& gpu);
 // Fills a weight's buffer; `scratch` has prepare_weight_scratch_bytes.
