@@ -1,16 +1,14 @@
-"""benchmarks/measure/layers.py on the CPU, and the table made of its file."""
+"""The table of linear layers, made of layers.csv."""
 
 from __future__ import annotations
 
-import itertools
 import pathlib
 
-from benchmark_files import HEAD, read, run
+from benchmark_files import HEAD
 
 from benchmarks.subjects.layers import part
 
 COLUMNS = "format,weight_only,m,n,k,provider,median_us"
-PROVIDERS = ("tileon", "torch_bf16")
 
 
 def test_the_table_has_means_and_worst_cases_by_rows_and_by_size(tmp_path: pathlib.Path) -> None:

@@ -123,7 +123,7 @@ DENSE = [
 # Row, roles, formats, sizes, by what power of two the scales of a row of a and of b are smaller, and what else
 # block_scaled_problem takes. `every`: the distance to further such rows; `anew`: bfloat16 loses some of these numbers.
 MXFP8, MXFP4, NVFP4 = ((E4M3, E4M3), E8M0_SCALE), ((E2M1, E2M1), E8M0_SCALE), ((E2M1, E2M1), E4M3_SCALE)
-BFLOAT16_MXFP4 = ((BFLOAT16, E2M1), E8M0_SCALE)
+BFLOAT16_MXFP4, BFLOAT16_MXFP8 = ((BFLOAT16, E2M1), E8M0_SCALE), ((BFLOAT16, E4M3), E8M0_SCALE)
 FP8_ROWS, INT8_ROWS, FP8_BLOCKS = ((E4M3, E4M3), ROW_SCALE), ((INT8, INT8), ROW_SCALE), ((E4M3, E4M3), BLOCK_SCALE)
 BFLOAT16_FP8_ROWS = ((BFLOAT16, E4M3), ROW_SCALE)
 BFLOAT16_FP8_BLOCKS, FLOAT16_INT8_ROWS = ((BFLOAT16, E4M3), BLOCK_SCALE), ((FLOAT16, INT8), ROW_SCALE)
@@ -161,6 +161,8 @@ BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "scaled_fp8_blocks_64x128x128", ONE, FP8_BLOCKS, (200, 264, 912), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_fp4_256x128x64", TWO, BFLOAT16_MXFP4, (300, 264, 544), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_fp4_64x128x64", TWO, BFLOAT16_MXFP4, (130, 264, 1056), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "weight_mxfp8_256x128x64", TWO, BFLOAT16_MXFP8, (300, 264, 544), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "weight_mxfp8_64x128x128", TWO, BFLOAT16_MXFP8, (130, 264, 1056), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_codes_256x128x64", TWO, BFLOAT16_FP8_ROWS, (300, 264, 544), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_codes_64x128x128", TWO, FLOAT16_INT8_ROWS, (130, 264, 1056), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_codes_64x128x128", TWO, FLOAT16_INT8_ROWS, (40, 130, 4128), (0, 0), {"sms": 4}),

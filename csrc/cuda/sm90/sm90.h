@@ -13,7 +13,8 @@ namespace tileon::sm90 {
 // has fast_accum alone. Operands of block-scaled products lie so that sm80's backend wants no copy of them.
 extern const Backend kDenseBackend, kBlockScaledBackend;
 
-// Whether the fold of two operands with e8m0 scales is expected to be faster than the other ways of kBlockScaledBackend.
+// Whether two operands with e8m0 scales are expected to be multiplied sooner by their folds, as fp8, than in any way of
+// kBlockScaledBackend.
 bool is_fold_faster(const Problem& problem, const Gpu& gpu);
 
 // Why a weight, the problem's b, cannot be prepared on this GPU; null where it can. The problem's m is 0.
