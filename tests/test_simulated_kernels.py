@@ -203,3 +203,34 @@ def test_a_rare_scale_of_mxfp4_costs_the_tiles_of_its_own_row(simulation):
         more.append(costs_of(problem, row)[1] - products)
     assert more[0] > 0
     assert more == [more[0], 2 * more[0], 3 * more[0]]
+
+
+@pytest.mark.parametrize(("line", "col"), [(5, 3), (13, 18), (263, 0)])
+def test_numbers_that_bfloat16_loses_ask_for_the_product_anew(simulation, line, col):
+    """Of a weight of mxfp8 that the main loop decodes: codes under scales below 2^-124, those of zero but for them."""
+    names = simulation.rows(HOPPER_BLOCK_SCALED)
+    rows = [names.index(name) for name in names if name.startswith("sm90_weight_mxfp8_")]
+    problem = block_scaled_problem(simulation, 40, 264, 608, (BFLOAT16, E4M3), E8M0_SCALE)
+    _, codes, scales = problem.kept[:3]
+    block, scale = codes.reshape(-1, 608)[line, col * 32 : col * 32 + 32], packed_offsets(264, 19)[line, col]
+
+    def is_refused(row: int) -> bool:
+        what = problem.run(HOPPER_BLOCK_SCALED, row, 0) or ""
+        asks = what.startswith("the kernels ask for the product to be computed anew")
+        assert asks or what == "" or what.startswith("output 0: element"), what  # as the scales were before
+        return asks
+
+    simulation.lib.simulation_refuse_second_way(1)
+    try:
+        for row in rows:
+            block[:], scales[scale] = 0x38, 3
+            assert not is_refused(row)
+            scales[scale] = 2
+            assert is_refused(row)
+            block[:] = 0x80
+            assert not is_refused(row)
+            block[31] = 1
+            assert is_refused(row)
+    finally:
+        simulation.lib.simulation_refuse_second_way(0)
+    assert rows
