@@ -125,6 +125,12 @@ def portable_gencodes() -> list[str]:
     return [gencode(build_state.plain(target)) for target in TARGETS]
 
 
+def spills_are_errors() -> bool:
+    """Whether all targets are GPUs whose instructions the tests read: for others ptxas, which takes more registers in
+    some kernels there, only notes it, so that the library can be built."""
+    return {build_state.plain(target).removesuffix("+PTX") for target in TARGETS} <= {"8.0", "8.9", "9.0"}
+
+
 def hopper_flags(flags: dict[str, list[str]]) -> dict[str, list[str]]:
     """The compilers' flags for the kernels in HOPPER_FOLDER."""
     portable = [flag for flag in flags["nvcc"] if not flag.startswith("-gencode")]

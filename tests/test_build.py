@@ -206,6 +206,24 @@ class TestTinyBuild:
             assert "wgmma.mma_async instructions are serialized" in result.stdout + result.stderr
         assert not (tiny_tree / "tileon_ops" / "_C.so").exists()
 
+    def test_local_memory_is_an_error_for_the_gpus_whose_instructions_the_tests_read(
+        self, tiny_tree: pathlib.Path
+    ) -> None:
+        kernel = (
+            "__global__ void pick(int* out) {\n"
+            "  int held[64];\n"
+            "  for (int i = 0; i < 64; ++i) held[out[i] & 63] = i;\n"
+            "  *out = held[out[64] & 63];\n"
+            "}\n"
+        )
+        (tiny_tree / "csrc" / "cuda" / "sm80" / "portable.cu").write_text(kernel)
+        result = build_in(tiny_tree, TORCH_CUDA_ARCH_LIST="8.0 8.9+PTX")
+        assert result.returncode != 0, result.stdout
+        assert "Local memory used" in result.stdout + result.stderr
+        result = build_in(tiny_tree, TORCH_CUDA_ARCH_LIST="8.0 8.6")
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert "Local memory used" in result.stdout + result.stderr
+
     def test_keeps_to_the_compiler_that_pytorch_nvcc_names(self, tiny_tree: pathlib.Path, nvcc: str) -> None:
         tool("ninja")  # torch reads the variable only there
         log = tiny_tree / "calls.txt"

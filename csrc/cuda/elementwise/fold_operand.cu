@@ -19,6 +19,13 @@ constexpr int kWarps = 4, kThreads = kWarps * 32;
 constexpr int kBlock = 32;  // k with one scale
 constexpr int kHeld = 4;    // blocks of a lane in registers
 
+// CTAs of an SM: on GPUs behind Hopper ptxas takes more than the 128 registers of a thread that four of them leave.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+constexpr int kCtasPerSm = 3;
+#else
+constexpr int kCtasPerSm = 4;
+#endif
+
 struct FoldOperand {
   ScaledKernelOperand operand;
   int64_t rows, blocks, pitch;
@@ -189,7 +196,7 @@ __device__ __forceinline__ void fold_row(const FoldOperand& of, int64_t row) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 4) fold(const __grid_constant__ FoldParams params) {
+__global__ void __launch_bounds__(kThreads, kCtasPerSm) fold(const __grid_constant__ FoldParams params) {
   const int64_t rows = params.a.rows + params.b.rows;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32; row < rows;
        row += static_cast<int64_t>(gridDim.x) * kWarps) {
