@@ -182,7 +182,7 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "key-of-a-remembered-choice",
-        "csrc/cuda/sm90/heuristics/select.h",
+        "csrc/cuda/sm90/heuristics/recent_choices.h",
         "is_cheap_epilogue(problem), by_tma,",
         "is_cheap_epilogue(problem),",
         host("recent_choices"),
@@ -224,9 +224,9 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "rows-that-are-few-under-float32-scales",
-        "csrc/cuda/sm90/heuristics/select.h",
-        "? kMaxRowsOfCodes : kMaxSmallM;",
-        "? kMaxSmallM : kMaxSmallM;",
+        "csrc/cuda/sm90/heuristics/select_scaled.h",
+        "problem.m <= kMaxRowsOfCodes || !has_others",
+        "problem.m <= kMaxSmallM || !has_others",
         host("hopper_few_rows_config"),
     ),
     Mutation(
