@@ -336,7 +336,10 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
 const Backend kBlockScaledBackend{
     90, 90, config_count, config_name, config_fields, why_not, may_choose, choose_config, nullptr, scratch_bytes, run};
 
-bool is_fold_faster(const Problem& problem, const Gpu& gpu) { return fold_pays_once(problem, gpu) != 0; }
+// Most calls allow no fold, and make no key of a remembered choice.
+bool is_fold_faster(const Problem& problem, const Gpu& gpu) {
+  return problem.may_be_folded() && fold_pays_once(problem, gpu) != 0;
+}
 
 void prepare_weight(const Problem& problem, const PreparedWeight& weight, void* scratch, cudaStream_t stream) {
   auto* bytes = static_cast<uint8_t*>(weight.data);
