@@ -4,6 +4,7 @@
 #include <string>
 
 #include "entry/registration.h"
+#include "tuning/batch_invariance.h"
 #include "tuning/kernel_log.h"
 
 // setup.py hands these over as bare words: no quoting that a shell or ninja could break.
@@ -106,6 +107,8 @@ void tileon::define_ops(DefinedOps& m) {
       "_tune_block_scaled_matmul(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias, "
       "Tensor? global_scale, str activation, float slope, ScalarType? out_dtype, bool fast_accum) -> ()");
 
+  // whether a recorded product on the CPU may go by torch's ops, which last_kernel() then says (autograd/of_torch.py)
+  m.def("_begin_product_of_torch() -> bool");
   m.def("_last_kernel() -> str");  // what this thread's last op ran
   m.def("_build_info() -> str");   // "key: value", one a line
 }
@@ -122,6 +125,13 @@ std::string block_scaled_configs() { return ""; }
 
 namespace {
 
+// Not where sums must not hang on the number of rows, nor where the log has a line for each call.
+bool begin_product_of_torch() {
+  if (is_batch_invariant.load(std::memory_order_relaxed) || log_is_on()) return false;
+  record_kernel("cpu_aten");
+  return true;
+}
+
 std::string build_info() {
   std::string targets = TILEON_TEXT(TILEON_TARGETS);  // separated by commas
   std::replace(targets.begin(), targets.end(), ',', ' ');
@@ -135,6 +145,7 @@ std::string build_info() {
 TILEON_KERNELS(CompositeExplicitAutograd, m) {
   m.impl("_matmul_configs", TORCH_BOX(&tileon::matmul_configs));
   m.impl("_block_scaled_matmul_configs", TORCH_BOX(&tileon::block_scaled_configs));
+  m.impl("_begin_product_of_torch", TORCH_BOX(&tileon::begin_product_of_torch));
   m.impl("_last_kernel", TORCH_BOX(&tileon::last_kernel));
   m.impl("_build_info", TORCH_BOX(&tileon::build_info));
 }

@@ -58,7 +58,7 @@ class TestWhatIsSaved:
     def test_goes_with_the_output_and_waits_for_no_garbage_collector(
         self, device: torch.device, activation: str
     ) -> None:
-        tensors = leaves(device=device)
+        tensors = leaves(device=device, dtype=torch.float16)  # torch's own nodes, of the CPU's float32, take no weakref
         gc.disable()
         try:
             output = tileon_ops.matmul(*tensors, activation=activation)
@@ -85,10 +85,12 @@ class TestWhatIsSaved:
 
 
 class TestBackwardPass:
+    """In float16: of float32 on the CPU it is torch's (TestNodesOfTorch)."""
+
     @pytest.mark.parametrize("activation", ACTIVATIONS)
     def test_is_one_pass_and_a_product_for_each_operand(self, device: torch.device, activation: str) -> None:
         for wanted in ((True, True, True), (False, True, True), (False, False, True), (True, True, False)):
-            tensors = leaves(*wanted, device=device)
+            tensors = leaves(*wanted, device=device, dtype=torch.float16)
             output = tileon_ops.matmul(*tensors, activation=activation)
             with Seen() as seen:
                 output.backward(torch.ones_like(output))
@@ -97,7 +99,7 @@ class TestBackwardPass:
 
     def test_copies_a_gradient_that_repeats_one_number_but_once(self, device: torch.device) -> None:
         """`loss.sum()` hands down strides of 0, which products read badly."""
-        tensors = leaves(device=device)
+        tensors = leaves(device=device, dtype=torch.float16)
         with Seen() as seen:
             tileon_ops.matmul(*tensors).sum().backward()
         assert seen.names == ["matmul", "_epilogue_backward", "matmul", "matmul"]
@@ -107,8 +109,8 @@ class TestBackwardPass:
     def test_gradients_lie_as_their_operands_do(
         self, device: torch.device, activation: str, batch: tuple[int, ...]
     ) -> None:
-        a, b, bias = leaves(device=device)
-        a = integers(*batch, M, K, dtype=torch.float32, device=device)
+        a, b, bias = leaves(device=device, dtype=torch.float16)
+        a = integers(*batch, M, K, dtype=torch.float16, device=device)
         for a_transposed in (False, True):
             for b_transposed in (False, True):
                 x = place(a, transposed=a_transposed, pad=2).view.requires_grad_()
@@ -198,16 +200,19 @@ COMPANIES = (
 
 class TestCompanies:
     @pytest.mark.filterwarnings("ignore:CUDA is not available")
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
     @pytest.mark.parametrize("company", COMPANIES, ids=lambda company: company.__name__)
     def test_change_no_bit_and_the_wrapper_does_what_the_op_does(
-        self, device: torch.device, company: Callable[..., tuple[Tensor, ...]]
+        self, device: torch.device, company: Callable[..., tuple[Tensor, ...]], dtype: torch.dtype
     ) -> None:
+        """But that on the CPU torch multiplies float32 where nobody looks on, and adds in another order."""
+        by_torch = dtype == torch.float32 and device.type == "cpu"
         for activation in ("none", "relu", "gelu"):
-            tensors = leaves(device=device)
+            tensors = leaves(device=device, dtype=dtype)
             expected = gradients(torch.ops.tileon.matmul, tensors, activation)
             for call in CALLS:
                 for got, wanted in zip(company(call, tensors, activation), expected, strict=True):
-                    assert torch.equal(got, wanted)
+                    assert torch.equal(got, wanted) or (by_torch and torch.allclose(got, wanted, rtol=1e-5, atol=1e-5))
 
     @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
     def test_nothing_is_recorded_where_gradients_are_off(self, device: torch.device, mode: Callable[[], Any]) -> None:
@@ -230,6 +235,88 @@ class TestCompanies:
                 loss.backward()
             for tensor, gradient in zip(tensors, expected, strict=True):
                 torch.testing.assert_close(tensor.grad, gradient, rtol=1e-5, atol=1e-5)
+
+
+def node_of(output: Tensor) -> str:
+    assert output.grad_fn is not None
+    return output.grad_fn.name()
+
+
+class TestNodesOfTorch:
+    """Recorded products of float32 and float64 on the CPU."""
+
+    CPU = torch.device("cpu")
+
+    @pytest.mark.parametrize("call", CALLS, ids=["wrapper", "op"])
+    @pytest.mark.parametrize(("activation", "node"), [("none", "Addmm"), ("relu", "Relu"), ("leaky_relu", "LeakyRelu")])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+    def test_are_in_the_graph_and_last_kernel_says_so(
+        self, dtype: torch.dtype, activation: str, node: str, call: Callable[..., Tensor]
+    ) -> None:
+        tensors = leaves(device=self.CPU, dtype=dtype)
+        torch.ops.tileon.matmul(tensors[0].detach(), tensors[1].detach())
+        assert tileon_ops.last_kernel() != "cpu_aten"
+        output = call(*tensors, activation=activation)
+        assert node_of(output) == f"{node}Backward0"
+        assert tileon_ops.last_kernel() == "cpu_aten"
+
+    @pytest.mark.parametrize("with_bias", [False, True])
+    @pytest.mark.parametrize("batch", [(), (3,), (2, 3)], ids=str)
+    @pytest.mark.parametrize(("activation", "slope"), [("none", 0.01), ("relu", 0.01), ("leaky_relu", 0.3)])
+    def test_give_the_values_and_the_gradients_of_both_orders(
+        self, activation: str, slope: float, batch: tuple[int, ...], with_bias: bool
+    ) -> None:
+        a, b, bias = leaves(device=self.CPU, dtype=torch.float64)
+        a = normal(*batch, M, K, dtype=torch.float64, device=self.CPU, seed=3).requires_grad_()
+        tensors = (a, b, bias) if with_bias else (a, b)
+
+        def derivatives(call: Callable[..., Tensor]) -> list[Tensor]:
+            output = call(*tensors)
+            first = torch.autograd.grad(output.sin().sum(), tensors, create_graph=True)
+            return [output, *first, *torch.autograd.grad(sum(g.square().sum() for g in first), tensors)]
+
+        ours = derivatives(lambda *t: tileon_ops.matmul(*t, activation=activation, slope=slope))
+        theirs = derivatives(lambda a, b, c=0.0: activate(a @ b + c, activation, slope))
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
+
+    def test_are_not_there_where_the_op_gives_something_else(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        a, b, bias = leaves(device=self.CPU)
+        wide = a.detach().double().requires_grad_()
+        cases: list[Callable[[], Tensor]] = [
+            lambda: tileon_ops.matmul(a, b, activation="gelu"),
+            lambda: tileon_ops.matmul(a, b, activation="leaky_relu", slope=-0.5),
+            lambda: tileon_ops.matmul(a, b, out_dtype=torch.bfloat16),
+            lambda: tileon_ops.matmul(wide, b.detach().double(), bias),  # another dtype's bias
+            lambda: torch.ops.tileon.matmul(a.expand(2, M, K), b.expand(2, K, N)),
+            lambda: tileon_ops.matmul(a.half(), b.half()),
+        ]
+        for case in cases:
+            assert "_Matmul" in node_of(case()) or "View" in node_of(case())
+        with tileon_ops.batch_invariant():
+            assert "_Matmul" in node_of(tileon_ops.matmul(a, b))
+        with Seen() as seen:
+            tileon_ops.matmul(a, b)
+        assert seen.names == ["matmul"]
+
+    def test_are_not_there_where_torchs_products_may_round(self) -> None:
+        before = torch.get_float32_matmul_precision()
+        try:
+            torch.set_float32_matmul_precision("medium")
+            a, b, _ = leaves(device=self.CPU)
+            assert "_Matmul" in node_of(tileon_ops.matmul(a, b))
+            a, b, _ = leaves(device=self.CPU, dtype=torch.float64)
+            assert node_of(tileon_ops.matmul(a, b)) == "MmBackward0"
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    def test_leave_refusals_to_the_op(self) -> None:
+        a, b, bias = leaves(device=self.CPU)
+        with pytest.raises(RuntimeError, match=r"^matmul: `b` must have as many rows"):
+            tileon_ops.matmul(a, b[:-1])
+        with pytest.raises(RuntimeError, match=r"^matmul: "):
+            tileon_ops.matmul(a, b, bias[:-1])
+        with pytest.raises(RuntimeError, match=r"^matmul: "):
+            tileon_ops.matmul(a, b, activation="no such thing")
 
 
 class TestTangents:

@@ -51,6 +51,7 @@ class TestRanges:
     def test_of_a_product_and_its_gradients(
         self, device: torch.device, operands: tuple[Tensor, Tensor, Tensor]
     ) -> None:
+        operands = tuple(x.detach().half().requires_grad_() for x in operands)  # type: ignore[assignment]
         result = []
         forward = ranges(lambda: result.append(ops.matmul(*operands, activation="relu")))
         assert forward == [("matmul", [[2, 5, 3], [3, 4], [4]])]

@@ -26,14 +26,6 @@ std::string text_of(const RunNotes& notes) {
   return text;
 }
 
-bool log_is_on() {
-  static const bool on = [] {
-    const char* value = std::getenv("TILEON_LOG");
-    return value != nullptr && std::strcmp(value, "1") == 0;
-  }();
-  return on;
-}
-
 // "none", "relu", "bias", "bias+relu"
 std::string epilogue_name(const Epilogue& epilogue) {
   const std::string activation = kActivations[static_cast<int>(epilogue.activation)].name;
@@ -58,6 +50,14 @@ std::string operands_text(const Problem& problem) {
 }
 
 }  // namespace
+
+bool log_is_on() {
+  static const bool on = [] {
+    const char* value = std::getenv("TILEON_LOG");
+    return value != nullptr && std::strcmp(value, "1") == 0;
+  }();
+  return on;
+}
 
 void record_kernel(const char* kernel, const RunNotes& notes) { last_record = {kernel, notes}; }
 

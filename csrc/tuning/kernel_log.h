@@ -22,7 +22,10 @@ void record_kernel(const char* kernel, const RunNotes& notes = {});
 // thread's first op.
 std::string last_kernel();
 
-// With TILEON_LOG=1 (read once), one line about the call that was last recorded; free otherwise.
+// TILEON_LOG=1, read once.
+bool log_is_on();
+
+// Where the log is on, one line about the call that was last recorded; free otherwise.
 void log_call(const Problem& problem);
 void log_call(const QuantizeProblem& problem);
 void log_call(const DequantizeProblem& problem);

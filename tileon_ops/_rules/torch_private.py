@@ -92,6 +92,8 @@ primal_of: Any = autograd.find("torch:ops.aten._fw_primal")
 shortcut = _Group(autograd)
 is_any_autocast_enabled: Any = shortcut.find("torch._C:_is_any_autocast_enabled")
 count_function_modes: Any = shortcut.find("torch._C:_len_torch_function_stack")
+count_dispatch_modes: Any = shortcut.find("torch._C:_len_torch_dispatch_stack")
+fp32_precision: Any = shortcut.find("torch._C:_get_fp32_precision_getter")
 shortcut.find("torch:ops.aten.mm.default._op")
 
 # As `below`, for the key that counts writes.

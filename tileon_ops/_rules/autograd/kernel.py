@@ -143,9 +143,15 @@ class _Matmul(torch_private.SingleLevelFunction):  # type: ignore[misc]
 
 _apply: Callable[..., Any] = _Matmul.apply
 
+_by_torch: Callable[..., Tensor | None] | None = None
+if torch_private.shortcut.is_whole:
+    from tileon_ops._rules.autograd.of_torch import record as _by_torch
+
 
 def _record(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any], returns_z: bool) -> Any:
     """The output, or where z is kept the output and z, with a node in the graph."""
+    if not returns_z and _by_torch is not None and (result := _by_torch(a, b, bias, options)) is not None:
+        return result
     keeps_z = returns_z or ("activation" in options and needs_z(options))
     if a.dtype.itemsize == 1:
         refuse_of_fp8(a, b)

@@ -1,0 +1,81 @@
+"""A recorded product of float32 or float64 on the CPU by torch's own ops, whose nodes are in C++.
+
+A node in Python takes some 25 us forward and backward, several times what a small product takes; a large one is ATen's
+product either way (csrc/cpu/products.cpp). torch's ops compute what the op promises: sums, bias and activation in the
+operands' dtype, gradients in the operands' layouts, as often differentiated as wanted. A small product that is not
+recorded goes by tiles, which add its terms in another order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from tileon_ops._rules.torch_private import (
+    count_dispatch_modes,
+    count_function_modes,
+    fp32_precision,
+    peek_interpreter_stack,
+    without_overhead,
+)
+
+_begin = without_overhead(torch.ops.tileon._begin_product_of_torch.default)
+_linear = torch.nn.functional.linear
+_leaky_relu = torch.nn.functional.leaky_relu
+
+_PLAIN_TENSORS = (Tensor, torch.nn.Parameter)
+_DTYPES = (torch.float32, torch.float64)
+_ACTIVATIONS = ("none", "relu", "leaky_relu")  # those that torch's nodes differentiate by what the op keeps
+
+
+def _is_ieee(dtype: torch.dtype) -> bool:
+    """Whether torch's products must not round their operands."""
+    return dtype is torch.float64 or (
+        torch.get_float32_matmul_precision() == "highest" and fp32_precision("mkldnn", "matmul") in ("none", "ieee")
+    )
+
+
+def _is_plain(x: Tensor, dtype: torch.dtype) -> bool:
+    return x.dtype is dtype and type(x) in _PLAIN_TENSORS and x.is_cpu
+
+
+def _takes(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> bool:
+    dtype = a.dtype
+    return (
+        dtype in _DTYPES
+        and _is_plain(a, dtype)
+        and _is_plain(b, dtype)
+        and b.dim() == 2
+        and a.dim() in (2, 3)
+        and a.shape[-1] == b.shape[0]
+        and (bias is None or (_is_plain(bias, dtype) and bias.shape == b.shape[1:]))
+        and "out_dtype" not in options
+        and options.get("activation", "none") in _ACTIVATIONS
+        and 0.0 <= options.get("slope", 0.01) <= 1.0
+        and _is_ieee(dtype)
+        # nobody looks on who shall see the op
+        and forward_ad._current_level < 0
+        and peek_interpreter_stack() is None
+        and not count_function_modes()
+        and not count_dispatch_modes()
+        and _begin()
+    )
+
+
+def record(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor | None:
+    """The op's result with torch's nodes in the graph, or None where the op has to record it itself."""
+    if not _takes(a, b, bias, options):
+        return None
+    if a.dim() == 3:
+        result = _linear(a, b.t(), bias)
+    elif bias is None:
+        result = torch.mm(a, b)
+    else:
+        result = torch.addmm(bias, a, b)
+    activation = options.get("activation", "none")
+    if activation == "none":
+        return result
+    return torch.relu(result) if activation == "relu" else _leaky_relu(result, options.get("slope", 0.01))
