@@ -62,6 +62,7 @@ BelowAutograd: Any = below.find("torch._C:_AutoDispatchBelowAutograd")
 after_autograd_keyset: Any = below.find("torch._C:_after_autograd_keyset")
 below.find("torch._C:DispatchKeySet.__and__")
 below.find("torch:ops.aten.mm.default.redispatch")
+below.find("torch:ops.aten.mm.default._handle.redispatch_boxed")  # what that calls
 # Whether there is anything to do first: one call in C++ for all arguments, and the innermost level of dual numbers, a
 # variable of that module, -1 outside.
 any_requires_grad: Any = below.find("torch._C:_any_requires_grad")
@@ -69,8 +70,6 @@ below.find("torch.autograd.forward_ad:_current_level")
 
 # The kernel on matmul's Autograd key, which each eager call passes.
 autograd = _Group(below)
-# what OpOverload.redispatch calls
-autograd.find("torch:ops.aten.mm.default._handle.redispatch_boxed")
 # which kernel comes next for a key set, to be remembered by its bits
 autograd.find("torch._C:DispatchKeySet.raw_repr")
 autograd.find("torch._C:DispatchKeySet.remove")
@@ -112,7 +111,7 @@ AUTOCAST_KEYS: dict[str, Any] = {
 
 
 def redispatch_boxed(op: Any) -> Callable[..., Any]:
-    """`op` for a key set, its first argument; of the group `autograd`."""
+    """`op` for a key set, its first argument; of the group `below`."""
     redispatch: Callable[..., Any] = op._handle.redispatch_boxed
     return redispatch
 
