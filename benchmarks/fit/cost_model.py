@@ -52,8 +52,9 @@ class Model:
         self.configs: list[str] = [library.config_name(config).decode() for config in range(library.config_count())]
 
     def tiles(self) -> Array:
-        """Of each config: family, as a number, tile_m, tile_n, splits, and whether it is for a few rows."""
-        found = np.zeros((len(self.configs), 5), np.int32)
+        """Of each config: family, as a number, tile_m, tile_n, splits, whether it is for a few rows, and the CTAs that
+        load together."""
+        found = np.zeros((len(self.configs), 6), np.int32)
         for config, line in enumerate(found):
             self._library.config_tile(config, _pointer(line))
         return found
@@ -95,7 +96,7 @@ def model() -> Model:
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "cost_model.so"
         source = Path(__file__).with_name("cost_library.cpp")
-        options = ["-std=c++20", "-O2", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}"]
+        options = ["-std=c++20", "-O3", "-fno-trapping-math", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}"]
         subprocess.run([_COMPILER, *options, str(source), "-o", str(library)], check=True)
         return Model(ctypes.CDLL(str(library)))
 

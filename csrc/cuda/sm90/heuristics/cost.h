@@ -34,6 +34,11 @@ struct GpuNumbers {
   // Nanoseconds for a line of an mn-major operand that is narrower than a panel: all CTAs ask for the same few lines of
   // L2.
   float hot_line_ns;
+  float stored_share;  // of per_tile: what is saved of a tile that lies outside of the output, and is not stored
+  float idle_sms;      // of per_k: what is saved where all other SMs are idle
+  // Factor of l2_straddling and l2_sectors where CTAs load for each other. The rest of what L2 hands to all SMs is not
+  // less for them: in none of 238 swept products whose lines begin with L2's was a cluster the fastest.
+  float cluster_l2;
   // Factors of the configs' numbers, which are an H200's: `tile` of per_tile and unaligned_tile, `k` of per_k and
   // per_k_mn, the others of the numbers that they are named after.
   float start, tile, k, memory_bytes, memory_bytes_a_cta, l2_bytes_a_tile;
@@ -49,8 +54,10 @@ template <typename Real>
 struct OperandLoads {
   bool k_major;
   Real max_units;         // rows or panels that the operand has at all
-  Real sm[2], l2[2];      // bytes of a unit to an SM and from L2, in blocks of 64 k and of 128
-  Real sm_of_tile = 0;    // bytes of each tile besides
+  Real bytes;             // of a unit
+  Real short_bytes = 0;   // that each k counts which whole blocks have beyond the operand's
+  Real to_sm, more_l2;    // factor of the bytes to an SM, and of those that L2 hands out more
+  Real sm_of_tile = 0;    // bytes of each tile besides, to an SM
   Real narrow_lines = 0;  // lines of k, times the share of a panel that they lack
 
   OperandLoads(const Matrix& operand, const TmaAccess& access, int64_t mn, int64_t k, const GpuNumbers& gpu)
@@ -60,17 +67,15 @@ struct OperandLoads {
     const int64_t step = std::min<int64_t>(kLineBytes, pitch & -pitch);  // lines begin at all its multiples
     const double straddling = begin % step != 0 ? 1 : 1 - static_cast<double>(step) / kLineBytes;
     const double sectors = (begin | pitch) % kSectorBytes != 0;
-    const double to_sm = 1 + (k_major ? straddling * gpu.sm_straddling_k + sectors * gpu.sm_sectors_k
-                                      : straddling * gpu.sm_straddling_mn + sectors * gpu.sm_sectors_mn);
-    const double from_l2 = 1 + (k_major ? straddling * gpu.l2_straddling_k + sectors * gpu.l2_sectors_k
+    to_sm = static_cast<Real>(1 + (k_major ? straddling * gpu.sm_straddling_k + sectors * gpu.sm_sectors_k
+                                           : straddling * gpu.sm_straddling_mn + sectors * gpu.sm_sectors_mn));
+    more_l2 = static_cast<Real>(k_major ? straddling * gpu.l2_straddling_k + sectors * gpu.l2_sectors_k
                                         : straddling * gpu.l2_straddling_mn + sectors * gpu.l2_sectors_mn);
-    for (const int block_k : {64, 128}) {
-      const auto ks = static_cast<double>(k), whole = static_cast<double>((k + block_k - 1) / block_k * block_k);
-      const double bytes = kElementBytes * (k_major ? ks + gpu.short_k * (whole - ks) : ks * kPanel);
-      sm[block_k == 128] = static_cast<Real>(bytes * to_sm);
-      l2[block_k == 128] = static_cast<Real>(bytes * from_l2);
-      if (!k_major) sm_of_tile = static_cast<Real>(bytes * straddling * gpu.sm_straddling_tile);
-    }
+    bytes = static_cast<Real>(kElementBytes * k * (k_major ? 1 : kPanel));
+    if (k_major)
+      short_bytes = static_cast<Real>(kElementBytes) * gpu.short_k;
+    else
+      sm_of_tile = bytes * static_cast<Real>(straddling * gpu.sm_straddling_tile);
     if (!k_major && mn < kPanel)
       narrow_lines = static_cast<Real>(k) * static_cast<Real>(kPanel - mn) / static_cast<Real>(kPanel);
   }
@@ -83,7 +88,7 @@ struct DenseWork {
   TmaAccesses access;
   OperandLoads<Real> a, b;
   Real m, n, batch;  // at least 1
-  Real k[2];         // in whole blocks of 64 and of 128
+  Real k;
   Real operand_bytes;
   Real bytes;         // of both operands and the output, each once
   Real unaligned[2];  // factors of unaligned_tile: of persistent kernels, and of kernels that stage their sums
@@ -98,7 +103,7 @@ struct DenseWork {
         m(static_cast<Real>(std::max<int64_t>(problem.m, 1))),
         n(static_cast<Real>(std::max<int64_t>(problem.n, 1))),
         batch(static_cast<Real>(problem.batch)),
-        k{static_cast<Real>((problem.k + 63) / 64 * 64), static_cast<Real>((problem.k + 127) / 128 * 128)},
+        k(static_cast<Real>(problem.k)),
         sm_share(1 / static_cast<Real>(sms)) {
     const Real a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
     const int64_t row_bytes = problem.n * info(problem.out_dtype).bytes;
@@ -115,10 +120,6 @@ struct DenseWork {
   }
 };
 
-// What keeps the choice from clusters of which a CTA would have nothing to do: TMA loads it zeros, which take longer
-// than data.
-constexpr float kIdleNs = 1e9f;
-
 // The numbers of a table, an array for each, so that the compiler works out the costs of several configs at once. What
 // a cost would divide by is inverted; a choice between two numbers of the work is a weight, 0 or 1, of the second one.
 template <typename Real, int kCount>
@@ -126,17 +127,18 @@ struct CostTable {
   template <typename T>
   using OfConfigs = std::array<T, kCount>;
 
-  OfConfigs<Real> long_blocks{};  // block_k is 128, not 64
   OfConfigs<Real> staged{};       // the kernel stages its sums: it is not persistent
   OfConfigs<Real> swapped{};      // a is the operand of any width (kSwapAb)
-  OfConfigs<Real> shares_sms{};   // an SM holds several CTAs
   OfConfigs<int8_t> log2_ctas{};  // of a cluster, which split a tile's k or have tiles side by side
   OfConfigs<Real> tile_m{}, tile_n{}, panels_m{}, panels_n{}, ctas{};
-  OfConfigs<Real> cluster_m{}, cluster_n{};  // tiles of a cluster
-  OfConfigs<Real> part_m{}, part_n{};        // 1 / cluster_m, 1 / cluster_n
-  OfConfigs<Real> step_m{}, step_n{};        // a cluster's rows and columns
-  OfConfigs<Real> idle_m{}, idle_n{};        // of so many rows or columns some of a cluster's CTAs have nothing to do
-  OfConfigs<Real> share_m{}, share_n{}, split_share{};  // 1 / step_m, 1 / step_n, 1 / splits
+  OfConfigs<Real> side_by_side{};                     // tiles of a cluster
+  OfConfigs<Real> more_m{}, more_n{};                 // a's and b's tiles of a cluster, times cluster_l2
+  OfConfigs<Real> part_m{}, part_n{};                 // 1 / cluster_m, 1 / cluster_n
+  OfConfigs<Real> step_m{}, step_n{};                 // a cluster's rows and columns
+  OfConfigs<Real> step_k{};                           // a block of k of each split
+  OfConfigs<Real> share_m{}, share_n{}, share_k{};    // 1 / step_m, 1 / step_n, 1 / step_k
+  OfConfigs<Real> area_share{}, cta_share{};          // 1 / (tile_m * tile_n), 1 / ctas
+  OfConfigs<Real> slots{}, slot_share{}, one_slot{};  // CTAs that an SM holds, 1 / slots, and 1
   OfConfigs<Real> start{}, per_tile{}, unaligned_tile{}, per_k{}, per_k_mn{};
   OfConfigs<Real> memory_ns{}, memory_ns_a_cta{}, l2_ns_a_cta{};  // for a byte
 
@@ -144,19 +146,20 @@ struct CostTable {
     for (int i = 0; i < kCount; ++i) {
       const TileConfig& tile = configs[i].tile;
       const CostNumbers& of = configs[i].cost;
-      long_blocks[i] = tile.block_k == 128;
       staged[i] = !persistent(tile);
       swapped[i] = tile.family == Family::kSwapAb;
-      shares_sms[i] = configs[i].ctas_per_sm > 1;
+      slots[i] = configs[i].ctas_per_sm, slot_share[i] = 1 / slots[i], one_slot[i] = 1;
       const int of_cluster = configs[i].splits * tile.cluster_ctas();
       log2_ctas[i] = static_cast<int8_t>(of_cluster == 8 ? 3 : of_cluster / 2);
       tile_m[i] = tile.tile_m, tile_n[i] = tile.tile_n, ctas[i] = of_cluster;
-      cluster_m[i] = tile.cluster_m, cluster_n[i] = tile.cluster_n;
-      part_m[i] = 1 / cluster_m[i], part_n[i] = 1 / cluster_n[i];
+      const Real more = tile.cluster_ctas() > 1 ? gpu.cluster_l2 : 1;
+      side_by_side[i] = tile.cluster_ctas(), more_m[i] = tile.cluster_m * more, more_n[i] = tile.cluster_n * more;
+      part_m[i] = 1 / Real(tile.cluster_m), part_n[i] = 1 / Real(tile.cluster_n);
       step_m[i] = tile.tile_m * tile.cluster_m, step_n[i] = tile.tile_n * tile.cluster_n;
-      idle_m[i] = step_m[i] - tile_m[i], idle_n[i] = step_n[i] - tile_n[i];
+      step_k[i] = tile.block_k * configs[i].splits;
       panels_m[i] = (tile.tile_m + kPanel - 1) / kPanel, panels_n[i] = (tile.tile_n + kPanel - 1) / kPanel;
-      share_m[i] = 1 / step_m[i], share_n[i] = 1 / step_n[i], split_share[i] = 1 / Real(configs[i].splits);
+      share_m[i] = 1 / step_m[i], share_n[i] = 1 / step_n[i], share_k[i] = 1 / step_k[i];
+      area_share[i] = 1 / (tile_m[i] * tile_n[i]), cta_share[i] = 1 / ctas[i];
       start[i] = of.start * gpu.start, per_tile[i] = of.per_tile * gpu.tile;
       unaligned_tile[i] = of.unaligned_tile * gpu.tile;
       per_k[i] = of.per_k * gpu.k, per_k_mn[i] = of.per_k_mn * gpu.k;
@@ -191,8 +194,16 @@ Real either(Real weight, const std::type_identity_t<Real> (&of)[2]) {
   return of[0] + weight * (of[1] - of[0]);
 }
 
+// The largest of what runs at once.
+template <typename Real>
+Real longest_of(Real compute, Real memory, Real delivery, Real l2) {
+  return larger(larger(compute, memory), larger(delivery, l2));
+}
+
 // What each config's time is made of, in nanoseconds: its start, and four parts that run at once: the tensor cores,
-// memory, and L2, to each SM and to all of them. The longest part hides the others but for a share.
+// memory, and L2, to each SM and to all of them. In each wave of tiles the longest part hides the others but for a
+// share. Memory and L2 serve a wave by its share of the tiles: in a last wave of few tiles hardly anything hides the
+// products, and in those before it nothing waits for their turn.
 template <typename Real, int kCount>
 struct Costs {
   std::array<Real, kCount> waves;  // times an SM's time for one tile
@@ -200,43 +211,65 @@ struct Costs {
   std::array<Real, kCount> ns;  // in all
 
   Costs(const CostTable<Real, kCount>& table, const DenseWork<Real>& work) {
-    std::array<Real, kCount> at_once, share;  // clusters of a config that run together, and 1 / at_once
+    std::array<Real, kCount> at_once, share;  // clusters of a config that run together, a CTA to an SM, and 1 / at_once
     for (int i = 0; i < kCount; ++i) at_once[i] = work.clusters[table.log2_ctas[i]];
     for (int i = 0; i < kCount; ++i) share[i] = work.cluster_share[table.log2_ctas[i]];
     const GpuNumbers& gpu = work.gpu;
     const auto& a_units = work.a.k_major ? table.tile_m : table.panels_m;
     const auto& b_units = work.b.k_major ? table.tile_n : table.panels_n;
     const Real mn_major[2] = {work.b.k_major ? Real{0} : Real{1}, work.a.k_major ? Real{0} : Real{1}};
-    // CTAs that an SM holds together even out the last wave for the tensor cores, but less for what they wait for; and
-    // not where an operand is narrow: its lines are so short that TMA's rate is the limit, and the CTAs take turns.
-    const Real evens_out = work.a.narrow_lines + work.b.narrow_lines == 0 ? 1 : 0;
+    // CTAs that an SM holds together are one wave; but where an operand is narrow, its lines are so short that TMA's
+    // rate is the limit, and the CTAs take turns.
+    const bool together = work.a.narrow_lines + work.b.narrow_lines == 0;
+    const auto& slots = together ? table.slots : table.one_slot;
+    const auto& slot_share = together ? table.slot_share : table.one_slot;
     const Real l2_ns = 1 / static_cast<Real>(gpu.l2_bytes);
     for (int i = 0; i < kCount; ++i) {
       const Real tiles_m = ceil_by_share(work.m, table.step_m[i], table.share_m[i]);  // of clusters
       const Real tiles_n = ceil_by_share(work.n, table.step_n[i], table.share_n[i]);
-      const Real tiles = tiles_m * tiles_n * work.batch, ctas = tiles * table.ctas[i];
-      const Real rounds = ceil_by_share(tiles, at_once[i], share[i]), even = tiles * share[i];
-      const Real weight = table.shares_sms[i] * evens_out;
-      const Real load_waves = either(weight, {rounds, larger(Real{1}, even + gpu.uneven_waves * (rounds - even))});
-      waves[i] = either(weight, {rounds, larger(Real{1}, even)});
-      start[i] = table.start[i] + gpu.full_gpu_ns * smaller(Real{1}, ctas * work.sm_share);
-      const Real per_k = either(either(table.swapped[i], mn_major), {table.per_k[i], table.per_k_mn[i]});
-      const Real unaligned = table.unaligned_tile[i] * either(table.staged[i], work.unaligned);
-      compute[i] = waves[i] * (table.per_tile[i] + unaligned + per_k * either(table.long_blocks[i], work.k));
-      memory[i] = work.bytes * table.memory_ns[i] + work.operand_bytes * load_waves / ctas * table.memory_ns_a_cta[i];
+      const Real tiles = tiles_m * tiles_n * work.batch, tile_share = 1 / tiles;
+      const Real sms_used = smaller(Real{1}, tiles * table.ctas[i] * work.sm_share);
+
+      // Waves: full ones, and a last one, of whose tiles an SM has so many in the mean, and so many at most.
+      const Real in_wave = slots[i] * at_once[i];
+      const Real full = ceil_by_share(tiles + 1, in_wave, slot_share[i] * share[i]) - 1;
+      const Real in_last = tiles - full * in_wave;
+      const Real mean = in_last * share[i], most = ceil_by_share(in_last, at_once[i], share[i]);
+      const Real last = smaller(most, larger(Real{1}, mean + gpu.uneven_waves * (most - mean)));
+      waves[i] = full * slots[i] + last;
+
+      // A tile.
+      const Real whole_k = ceil_by_share(work.k, table.step_k[i], table.share_k[i]) * table.step_k[i];
+      const Real short_k = whole_k - work.k;
+      const Real of_k = either(either(table.swapped[i], mn_major), {table.per_k[i], table.per_k_mn[i]}) * whole_k;
+      const Real lacks = 1 - smaller(work.m, table.tile_m[i]) * smaller(work.n, table.tile_n[i]) * table.area_share[i];
+      const Real tile = table.per_tile[i] * (1 - gpu.stored_share * lacks) +
+                        table.unaligned_tile[i] * either(table.staged[i], work.unaligned) +
+                        of_k * (1 - gpu.idle_sms * (1 - sms_used));
+      const Real own_bytes = work.operand_bytes * tile_share * table.cta_share[i] * table.memory_ns_a_cta[i];
       const Real units_a = smaller(a_units[i], work.a.max_units), units_b = smaller(b_units[i], work.b.max_units);
-      const Real sm_a = units_a * either(table.long_blocks[i], work.a.sm) + work.a.sm_of_tile;
-      const Real sm_b = units_b * either(table.long_blocks[i], work.b.sm) + work.b.sm_of_tile;
-      delivery[i] = load_waves * (sm_a * table.part_n[i] + sm_b * table.part_m[i]) * table.l2_ns_a_cta[i];
-      const Real l2_a = units_a * either(table.long_blocks[i], work.a.l2);
-      const Real l2_b = units_b * either(table.long_blocks[i], work.b.l2);
+      const Real bytes_a = units_a * (work.a.bytes + short_k * work.a.short_bytes);
+      const Real bytes_b = units_b * (work.b.bytes + short_k * work.b.short_bytes);
+      const Real sm_a = bytes_a * work.a.to_sm + work.a.sm_of_tile, sm_b = bytes_b * work.b.to_sm + work.b.sm_of_tile;
+      const Real loads = (sm_a * table.part_n[i] + sm_b * table.part_m[i]) * table.l2_ns_a_cta[i];
+
+      // All tiles.
+      const Real all_bytes = work.bytes * table.memory_ns[i];
+      const Real l2_a = bytes_a * (table.side_by_side[i] + work.a.more_l2 * table.more_m[i]);
+      const Real l2_b = bytes_b * (table.side_by_side[i] + work.b.more_l2 * table.more_n[i]);
       const Real hot = (work.a.narrow_lines * tiles_n + work.b.narrow_lines * tiles_m) * work.batch;
-      l2[i] = tiles * (l2_a * table.cluster_m[i] + l2_b * table.cluster_n[i]) * l2_ns +
-              hot * gpu.hot_line_ns * table.split_share[i];
-      const Real longest = larger(larger(compute[i], memory[i]), larger(delivery[i], l2[i]));
+      l2[i] = tiles * (l2_a + l2_b) * l2_ns + hot * gpu.hot_line_ns;
+
+      const Real of_full = in_wave * tile_share, of_last = in_last * tile_share;
+      const Real longest =
+          full * longest_of(slots[i] * tile, of_full * all_bytes + slots[i] * own_bytes, slots[i] * loads,
+                            of_full * l2[i]) +
+          longest_of(last * tile, of_last * all_bytes + last * own_bytes, last * loads, of_last * l2[i]);
+      start[i] = table.start[i] + gpu.full_gpu_ns * sms_used;
+      compute[i] = waves[i] * tile;
+      memory[i] = all_bytes + waves[i] * own_bytes;
+      delivery[i] = waves[i] * loads;
       ns[i] = start[i] + longest + gpu.not_hidden * (compute[i] + memory[i] + delivery[i] + l2[i] - longest);
-      const bool is_idle = (work.m <= table.idle_m[i]) | (work.n <= table.idle_n[i]);
-      ns[i] += is_idle ? kIdleNs : Real{0};
     }
   }
 };
