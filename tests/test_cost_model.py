@@ -61,17 +61,16 @@ def test_the_choice_loses_little_in_the_recorded_sweeps() -> None:
     assert len(regrets) > 8000, "of configs that the sweeps know"
     assert geometric_mean(regrets) < 1.012
     assert np.quantile(regrets, 0.95) < 1.05
-    assert (regrets > 1.15).sum() <= 2
-    assert regrets.max() < 1.2
+    assert regrets.max() < 1.15
 
 
 @needs_sweeps
 def test_the_choice_loses_little_more_in_a_sweep_that_no_fit_has_read() -> None:
     regrets = regrets_of([path for path in SWEEPS if path.name == UNSEEN])
     assert len(regrets) > 300
-    assert geometric_mean(regrets) < 1.015
-    assert np.quantile(regrets, 0.95) < 1.06
-    assert regrets.max() < 1.25
+    assert geometric_mean(regrets) < 1.011
+    assert np.quantile(regrets, 0.95) < 1.052
+    assert regrets.max() < 1.19
 
 
 def test_the_library_chooses_what_the_model_expects_to_be_fastest() -> None:

@@ -11,75 +11,11 @@
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/config.h"
+#include "cuda/sm90/heuristics/operand_loads.h"
 
 namespace tileon::sm90 {
 
 // ---- dense products of 16 bits ----
-
-// What the model knows of the GPU. A factor says how much more something takes: 0.5 is half as much again.
-struct GpuNumbers {
-  float full_gpu_ns;   // what CTAs on all SMs take longer to start and to end than a single one
-  float not_hidden;    // of the three shorter parts of a cost, beside the longest: so much shows
-  float uneven_waves;  // where an SM holds several CTAs and some SMs have one more: what that one counts
-  float l2_bytes;      // a nanosecond, from L2 to all SMs
-  float short_k;       // of what a block of k lacks: lines shorter than a block take so much of a whole one's time
-  float odd_columns;   // factor of unaligned_tile where not even pairs of columns are aligned
-  float out_sectors;   // factor of the output's bytes where its rows begin within a sector
-  // Factors of what L2 hands to an SM, by the operand's major: for lines that begin within one of L2's lines, and for
-  // lines that begin within a sector. An mn-major panel's last line is the next panel's first one, so one line of each
-  // tile does not count (sm_straddling_tile).
-  float sm_straddling_k, sm_straddling_mn, sm_straddling_tile, sm_sectors_k, sm_sectors_mn;
-  // The same factors, of what L2 hands to all SMs.
-  float l2_straddling_k, l2_straddling_mn, l2_sectors_k, l2_sectors_mn;
-  // Nanoseconds for a line of an mn-major operand that is narrower than a panel: all CTAs ask for the same few lines of
-  // L2.
-  float hot_line_ns;
-  float stored_share;  // of per_tile: what is saved of a tile that lies outside of the output, and is not stored
-  float idle_sms;      // of per_k: what is saved where all other SMs are idle
-  // Factor of l2_straddling and l2_sectors where CTAs load for each other. The rest of what L2 hands to all SMs is not
-  // less for them: in none of 238 swept products whose lines begin with L2's was a cluster the fastest.
-  float cluster_l2;
-  // Factors of the configs' numbers, which are an H200's: `tile` of per_tile and unaligned_tile, `k` of per_k and
-  // per_k_mn, the others of the numbers that they are named after.
-  float start, tile, k, memory_bytes, memory_bytes_a_cta, l2_bytes_a_tile;
-};
-
-constexpr int64_t kSectorBytes = 32;  // what L2 reads and writes at once
-
-// The costs are float, `Real`, in the library, since so the compiler works out four configs at once; the fit, which
-// takes differences of costs, has double.
-
-// What a tile loads of an operand: for each of its rows (k-major) or panels (mn-major), and of each tile besides.
-template <typename Real>
-struct OperandLoads {
-  bool k_major;
-  Real max_units;         // rows or panels that the operand has at all
-  Real bytes;             // of a unit
-  Real short_bytes = 0;   // that each k counts which whole blocks have beyond the operand's
-  Real to_sm, more_l2;    // factor of the bytes to an SM, and of those that L2 hands out more
-  Real sm_of_tile = 0;    // bytes of each tile besides, to an SM
-  Real narrow_lines = 0;  // lines of k, times the share of a panel that they lack
-
-  OperandLoads(const Matrix& operand, const TmaAccess& access, int64_t mn, int64_t k, const GpuNumbers& gpu)
-      : k_major(access.major == Major::kK), max_units(static_cast<Real>(k_major ? mn : (mn + kPanel - 1) / kPanel)) {
-    const auto begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data) % kLineBytes);
-    const int64_t pitch = (k_major ? mn : k) > 1 ? access.line_bytes : kLineBytes;
-    const int64_t step = std::min<int64_t>(kLineBytes, pitch & -pitch);  // lines begin at all its multiples
-    const double straddling = begin % step != 0 ? 1 : 1 - static_cast<double>(step) / kLineBytes;
-    const double sectors = (begin | pitch) % kSectorBytes != 0;
-    to_sm = static_cast<Real>(1 + (k_major ? straddling * gpu.sm_straddling_k + sectors * gpu.sm_sectors_k
-                                           : straddling * gpu.sm_straddling_mn + sectors * gpu.sm_sectors_mn));
-    more_l2 = static_cast<Real>(k_major ? straddling * gpu.l2_straddling_k + sectors * gpu.l2_sectors_k
-                                        : straddling * gpu.l2_straddling_mn + sectors * gpu.l2_sectors_mn);
-    bytes = static_cast<Real>(kElementBytes * k * (k_major ? 1 : kPanel));
-    if (k_major)
-      short_bytes = static_cast<Real>(kElementBytes) * gpu.short_k;
-    else
-      sm_of_tile = bytes * static_cast<Real>(straddling * gpu.sm_straddling_tile);
-    if (!k_major && mn < kPanel)
-      narrow_lines = static_cast<Real>(k) * static_cast<Real>(kPanel - mn) / static_cast<Real>(kPanel);
-  }
-};
 
 // What is worked out once for a problem.
 template <typename Real>
@@ -90,7 +26,9 @@ struct DenseWork {
   Real m, n, batch;  // at least 1
   Real k;
   Real operand_bytes;
-  Real bytes;         // of both operands and the output, each once
+  // Bytes of both operands and the output, each once: of kernels as they are, and of swapped ones; and what is saved
+  // where the output's tiles begin with its sectors.
+  Real bytes[2], bytes_with_sector;
   Real unaligned[2];  // factors of unaligned_tile: of persistent kernels, and of kernels that stage their sums
   Real sm_share;      // 1 / SMs
   Real clusters[4], cluster_share[4];  // clusters at once, by log2 of their CTAs, and 1 / clusters
@@ -109,7 +47,10 @@ struct DenseWork {
     const int64_t row_bytes = problem.n * info(problem.out_dtype).bytes;
     const Real out_bytes = batch * m * static_cast<Real>(row_bytes);
     operand_bytes = kElementBytes * static_cast<Real>(problem.k) * (a_batch * m + b_batch * n);
-    bytes = operand_bytes + out_bytes * (row_bytes % kSectorBytes != 0 ? 1 + gpu.out_sectors : 1);
+    const bool sectors = row_bytes % kSectorBytes != 0;
+    bytes_with_sector = sectors ? 0 : 2 * out_bytes * gpu.out_sectors;
+    bytes[0] = operand_bytes + out_bytes * (sectors ? 1 + gpu.out_sectors : 1) + bytes_with_sector;
+    bytes[1] = operand_bytes + out_bytes * (sectors ? 1 + gpu.out_sectors_swapped : 1) + bytes_with_sector;
     const bool has_pairs = takes_vector_stores(problem, 2);
     unaligned[0] = writes_by_tma(operands, problem) ? 0 : has_pairs ? 1 : 1 + gpu.odd_columns;
     unaligned[1] = takes_vector_stores(problem, 4) ? 0 : 1;
@@ -120,6 +61,14 @@ struct DenseWork {
   }
 };
 
+// Of the multiples of `bytes`, the share that are multiples of `step` too, a power of two.
+constexpr float share_at_multiples(int64_t bytes, int64_t step) {
+  const int64_t common = bytes & -bytes;
+  return common < step ? static_cast<float>(common) / static_cast<float>(step) : 1.0f;
+}
+static_assert(share_at_multiples(104 * kElementBytes, kLineBytes) == 0.125f &&
+              share_at_multiples(192 * kElementBytes, kLineBytes) == 1);
+
 // The numbers of a table, an array for each, so that the compiler works out the costs of several configs at once. What
 // a cost would divide by is inverted; a choice between two numbers of the work is a weight, 0 or 1, of the second one.
 template <typename Real, int kCount>
@@ -128,16 +77,18 @@ struct CostTable {
   using OfConfigs = std::array<T, kCount>;
 
   OfConfigs<Real> staged{};       // the kernel stages its sums: it is not persistent
+  OfConfigs<Real> slab{};         // a persistent kernel that sends what TMA cannot write through a slab of float32
   OfConfigs<Real> swapped{};      // a is the operand of any width (kSwapAb)
   OfConfigs<int8_t> log2_ctas{};  // of a cluster, which split a tile's k or have tiles side by side
   OfConfigs<Real> tile_m{}, tile_n{}, panels_m{}, panels_n{}, ctas{};
-  OfConfigs<Real> side_by_side{};                     // tiles of a cluster
-  OfConfigs<Real> more_m{}, more_n{};                 // a's and b's tiles of a cluster, times cluster_l2
-  OfConfigs<Real> part_m{}, part_n{};                 // 1 / cluster_m, 1 / cluster_n
-  OfConfigs<Real> step_m{}, step_n{};                 // a cluster's rows and columns
-  OfConfigs<Real> step_k{};                           // a block of k of each split
-  OfConfigs<Real> share_m{}, share_n{}, share_k{};    // 1 / step_m, 1 / step_n, 1 / step_k
-  OfConfigs<Real> area_share{}, cta_share{};          // 1 / (tile_m * tile_n), 1 / ctas
+  OfConfigs<Real> side_by_side{};                   // tiles of a cluster
+  OfConfigs<Real> more_m{}, more_n{};               // a's and b's tiles of a cluster, times cluster_l2
+  OfConfigs<Real> part_m{}, part_n{};               // 1 / cluster_m, 1 / cluster_n
+  OfConfigs<Real> step_k{};                         // a block of k of each split
+  OfConfigs<Real> share_m{}, share_n{}, share_k{};  // 1 / rows of a cluster, 1 / its columns, 1 / step_k
+  OfConfigs<Real> area_share{}, cta_share{};        // 1 / (tile_m * tile_n), 1 / ctas
+  // Shares of the mn-major tiles that begin at a multiple of 16, 32, 64 and 128 bytes, as the first one does.
+  OfConfigs<Real> begins_m[4]{}, begins_n[4]{};
   OfConfigs<Real> slots{}, slot_share{}, one_slot{};  // CTAs that an SM holds, 1 / slots, and 1
   OfConfigs<Real> start{}, per_tile{}, unaligned_tile{}, per_k{}, per_k_mn{};
   OfConfigs<Real> memory_ns{}, memory_ns_a_cta{}, l2_ns_a_cta{};  // for a byte
@@ -146,7 +97,7 @@ struct CostTable {
     for (int i = 0; i < kCount; ++i) {
       const TileConfig& tile = configs[i].tile;
       const CostNumbers& of = configs[i].cost;
-      staged[i] = !persistent(tile);
+      staged[i] = !persistent(tile), slab[i] = persistent(tile) && !has_activated_store(tile);
       swapped[i] = tile.family == Family::kSwapAb;
       slots[i] = configs[i].ctas_per_sm, slot_share[i] = 1 / slots[i], one_slot[i] = 1;
       const int of_cluster = configs[i].splits * tile.cluster_ctas();
@@ -155,11 +106,14 @@ struct CostTable {
       const Real more = tile.cluster_ctas() > 1 ? gpu.cluster_l2 : 1;
       side_by_side[i] = tile.cluster_ctas(), more_m[i] = tile.cluster_m * more, more_n[i] = tile.cluster_n * more;
       part_m[i] = 1 / Real(tile.cluster_m), part_n[i] = 1 / Real(tile.cluster_n);
-      step_m[i] = tile.tile_m * tile.cluster_m, step_n[i] = tile.tile_n * tile.cluster_n;
       step_k[i] = tile.block_k * configs[i].splits;
       panels_m[i] = (tile.tile_m + kPanel - 1) / kPanel, panels_n[i] = (tile.tile_n + kPanel - 1) / kPanel;
-      share_m[i] = 1 / step_m[i], share_n[i] = 1 / step_n[i], share_k[i] = 1 / step_k[i];
+      share_m[i] = part_m[i] / tile_m[i], share_n[i] = part_n[i] / tile_n[i], share_k[i] = 1 / step_k[i];
       area_share[i] = 1 / (tile_m[i] * tile_n[i]), cta_share[i] = 1 / ctas[i];
+      for (int log2 = 0; log2 < 4; ++log2) {
+        begins_m[log2][i] = share_at_multiples(tile.tile_m * kElementBytes, kTmaAlignment << log2);
+        begins_n[log2][i] = share_at_multiples(tile.tile_n * kElementBytes, kTmaAlignment << log2);
+      }
       start[i] = of.start * gpu.start, per_tile[i] = of.per_tile * gpu.tile;
       unaligned_tile[i] = of.unaligned_tile * gpu.tile;
       per_k[i] = of.per_k * gpu.k, per_k_mn[i] = of.per_k_mn * gpu.k;
@@ -173,9 +127,9 @@ struct CostTable {
 // ceil(count / size), where share = 1 / size. The nearest miss is half a `share`: exact below
 // 2^20 of float, 2^40 of double; above it a tile more or less is nothing.
 template <typename Real>
-Real ceil_by_share(Real count, Real size, Real share) {
+Real ceil_by_share(Real count, Real share) {
   constexpr Real to_integer = 3 / std::numeric_limits<Real>::epsilon() / 2;  // a sum with it is rounded to an integer
-  return ((count + size - Real{0.5}) * share - Real{0.5} + to_integer) - to_integer;
+  return (count * share + (Real{0.5} - Real{0.5} * share) + to_integer) - to_integer;
 }
 
 // std::max and std::min are references, of which g++ makes branches and no vector instructions.
@@ -215,50 +169,69 @@ struct Costs {
     for (int i = 0; i < kCount; ++i) at_once[i] = work.clusters[table.log2_ctas[i]];
     for (int i = 0; i < kCount; ++i) share[i] = work.cluster_share[table.log2_ctas[i]];
     const GpuNumbers& gpu = work.gpu;
-    const auto& a_units = work.a.k_major ? table.tile_m : table.panels_m;
-    const auto& b_units = work.b.k_major ? table.tile_n : table.panels_n;
-    const Real mn_major[2] = {work.b.k_major ? Real{0} : Real{1}, work.a.k_major ? Real{0} : Real{1}};
+    const OperandLoads<Real>&a = work.a, &b = work.b;
+    const auto& a_units = a.k_major ? table.tile_m : table.panels_m;
+    const auto& b_units = b.k_major ? table.tile_n : table.panels_n;
+    const auto& begins_a = table.begins_m[a.log2_step];
+    const auto& begins_b = table.begins_n[b.log2_step];
+    const auto& sectors_a = table.begins_m[1];
+    const auto& sectors_b = table.begins_n[1];
+    const Real mn_major[2] = {b.k_major ? Real{0} : Real{1}, a.k_major ? Real{0} : Real{1}};
     // CTAs that an SM holds together are one wave; but where an operand is narrow, its lines are so short that TMA's
     // rate is the limit, and the CTAs take turns.
-    const bool together = work.a.narrow_lines + work.b.narrow_lines == 0;
+    const bool together = a.narrow_lines + b.narrow_lines == 0;
     const auto& slots = together ? table.slots : table.one_slot;
     const auto& slot_share = together ? table.slot_share : table.one_slot;
+    const Real batch_share = 1 / work.batch;
+    const Real hot_ns = (a.narrow_lines + b.narrow_lines) * gpu.hot_line_ns;
     const Real l2_ns = 1 / static_cast<Real>(gpu.l2_bytes);
     for (int i = 0; i < kCount; ++i) {
-      const Real tiles_m = ceil_by_share(work.m, table.step_m[i], table.share_m[i]);  // of clusters
-      const Real tiles_n = ceil_by_share(work.n, table.step_n[i], table.share_n[i]);
-      const Real tiles = tiles_m * tiles_n * work.batch, tile_share = 1 / tiles;
+      const Real tiles_m = ceil_by_share(work.m, table.share_m[i]);  // of clusters
+      const Real tiles_n = ceil_by_share(work.n, table.share_n[i]);
+      const Real share_m = 1 / tiles_m, share_n = 1 / tiles_n;
+      const Real tiles = tiles_m * tiles_n * work.batch, tile_share = share_m * share_n * batch_share;
       const Real sms_used = smaller(Real{1}, tiles * table.ctas[i] * work.sm_share);
 
       // Waves: full ones, and a last one, of whose tiles an SM has so many in the mean, and so many at most.
       const Real in_wave = slots[i] * at_once[i];
-      const Real full = ceil_by_share(tiles + 1, in_wave, slot_share[i] * share[i]) - 1;
+      const Real full = ceil_by_share(tiles + 1, slot_share[i] * share[i]) - 1;
       const Real in_last = tiles - full * in_wave;
-      const Real mean = in_last * share[i], most = ceil_by_share(in_last, at_once[i], share[i]);
+      const Real mean = in_last * share[i], most = ceil_by_share(in_last, share[i]);
       const Real last = smaller(most, larger(Real{1}, mean + gpu.uneven_waves * (most - mean)));
       waves[i] = full * slots[i] + last;
 
       // A tile.
-      const Real whole_k = ceil_by_share(work.k, table.step_k[i], table.share_k[i]) * table.step_k[i];
+      const Real whole_k = ceil_by_share(work.k, table.share_k[i]) * table.step_k[i];
       const Real short_k = whole_k - work.k;
       const Real of_k = either(either(table.swapped[i], mn_major), {table.per_k[i], table.per_k_mn[i]}) * whole_k;
-      const Real lacks = 1 - smaller(work.m, table.tile_m[i]) * smaller(work.n, table.tile_n[i]) * table.area_share[i];
-      const Real tile = table.per_tile[i] * (1 - gpu.stored_share * lacks) +
-                        table.unaligned_tile[i] * either(table.staged[i], work.unaligned) +
-                        of_k * (1 - gpu.idle_sms * (1 - sms_used));
+      const Real stored = smaller(work.m, table.tile_m[i]) * smaller(work.n, table.tile_n[i]) * table.area_share[i];
+      const Real tile =
+          table.per_tile[i] * (1 - gpu.stored_share * (1 - stored)) +
+          table.unaligned_tile[i] * (1 - table.slab[i] * (1 - stored)) * either(table.staged[i], work.unaligned) +
+          of_k * (1 - gpu.idle_sms * (1 - sms_used));
       const Real own_bytes = work.operand_bytes * tile_share * table.cta_share[i] * table.memory_ns_a_cta[i];
-      const Real units_a = smaller(a_units[i], work.a.max_units), units_b = smaller(b_units[i], work.b.max_units);
-      const Real bytes_a = units_a * (work.a.bytes + short_k * work.a.short_bytes);
-      const Real bytes_b = units_b * (work.b.bytes + short_k * work.b.short_bytes);
-      const Real sm_a = bytes_a * work.a.to_sm + work.a.sm_of_tile, sm_b = bytes_b * work.b.to_sm + work.b.sm_of_tile;
+      const Real units_a = smaller(a_units[i], a.max_units), units_b = smaller(b_units[i], b.max_units);
+      const Real bytes_a = units_a * (a.bytes + short_k * a.short_bytes);
+      const Real bytes_b = units_b * (b.bytes + short_k * b.short_bytes);
+      // Shares of the tiles that begin with a line and with a sector, if the first does.
+      const Real line_a = larger(begins_a[i], share_m), sector_a = larger(sectors_a[i], share_m);
+      const Real line_b = larger(begins_b[i], share_n), sector_b = larger(sectors_b[i], share_n);
+      const Real sm_a =
+          units_a * (a.sm_unit - line_a * a.sm_unit_line - sector_a * a.sm_unit_sector + short_k * a.sm_short) +
+          a.sm_tile - line_a * a.sm_tile_line;
+      const Real sm_b =
+          units_b * (b.sm_unit - line_b * b.sm_unit_line - sector_b * b.sm_unit_sector + short_k * b.sm_short) +
+          b.sm_tile - line_b * b.sm_tile_line;
       const Real loads = (sm_a * table.part_n[i] + sm_b * table.part_m[i]) * table.l2_ns_a_cta[i];
 
       // All tiles.
-      const Real all_bytes = work.bytes * table.memory_ns[i];
-      const Real l2_a = bytes_a * (table.side_by_side[i] + work.a.more_l2 * table.more_m[i]);
-      const Real l2_b = bytes_b * (table.side_by_side[i] + work.b.more_l2 * table.more_n[i]);
-      const Real hot = (work.a.narrow_lines * tiles_n + work.b.narrow_lines * tiles_m) * work.batch;
-      l2[i] = tiles * (l2_a + l2_b) * l2_ns + hot * gpu.hot_line_ns;
+      const Real all_bytes =
+          (either(table.swapped[i], work.bytes) - sector_b * work.bytes_with_sector) * table.memory_ns[i];
+      const Real more_a = a.l2_more - line_a * a.l2_more_line - sector_a * a.l2_more_sector;
+      const Real more_b = b.l2_more - line_b * b.l2_more_line - sector_b * b.l2_more_sector;
+      const Real l2_a = bytes_a * (table.side_by_side[i] + more_a * table.more_m[i]);
+      const Real l2_b = bytes_b * (table.side_by_side[i] + more_b * table.more_n[i]);
+      l2[i] = tiles * ((l2_a + l2_b) * l2_ns + table.side_by_side[i] * hot_ns);
 
       const Real of_full = in_wave * tile_share, of_last = in_last * tile_share;
       const Real longest =
