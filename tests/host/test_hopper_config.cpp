@@ -1,5 +1,6 @@
 // The Hopper tile table, and the choice of a config. How operands lie in shared memory: test_operand_tile.cpp.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <initializer_list>
 #include <iterator>
@@ -108,6 +109,18 @@ void test_unmeasured_configs_are_chosen_last() {
   expect(choose_of([](auto config) { return config == 2; }) == 2, "another one where no measured one can serve");
   expect(choose_of([](auto) { return false; }) == -1, "none where none can");
   for (const KernelConfig& config : kDenseConfigs) expect(config.measured, "every config has run", config.name);
+}
+
+// Eight are compared at once, and what is left of a whole eight after them.
+void test_place_of_least() {
+  for (int place = 0; place < 21; ++place) {
+    std::array<float, 21> numbers;
+    numbers.fill(3);
+    numbers[place] = 1;
+    expect(place_of_least(numbers) == place, "the least one");
+    numbers[20] = 1;
+    expect(place_of_least(numbers) == place, "the first of two");
+  }
 }
 
 // Of a config without registers for them beside the sums.
@@ -318,6 +331,7 @@ int main() {
   test_table();
   test_every_readable_problem_has_a_config();
   test_unmeasured_configs_are_chosen_last();
+  test_place_of_least();
   test_curved_activations_take_other_rows();
   test_large_ragged_outputs_take_rows_that_copy();
   test_refusals();

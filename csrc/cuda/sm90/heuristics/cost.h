@@ -1,6 +1,7 @@
 // How long a config of the Hopper tables is expected to take for a problem: pure functions, compiled by any C++
 // compiler. The dense products of 16 bits have a model of their own, `Costs`; fp8, int8 and float32 go by
-// `largest_bound_ns`. A config's numbers stand in its table, those of the GPU in cost_numbers.h.
+// `largest_bound_ns`. A config's numbers stand in its table (side by side, cost_table.h), those of the GPU in
+// cost_numbers.h.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/config.h"
+#include "cuda/sm90/heuristics/cost_table.h"
 #include "cuda/sm90/heuristics/operand_loads.h"
 
 namespace tileon::sm90 {
@@ -61,75 +63,17 @@ struct DenseWork {
   }
 };
 
-// Of the multiples of `bytes`, the share that are multiples of `step` too, a power of two.
-constexpr float share_at_multiples(int64_t bytes, int64_t step) {
-  const int64_t common = bytes & -bytes;
-  return common < step ? static_cast<float>(common) / static_cast<float>(step) : 1.0f;
-}
-static_assert(share_at_multiples(104 * kElementBytes, kLineBytes) == 0.125f &&
-              share_at_multiples(192 * kElementBytes, kLineBytes) == 1);
-
-// The numbers of a table, an array for each, so that the compiler works out the costs of several configs at once. What
-// a cost would divide by is inverted; a choice between two numbers of the work is a weight, 0 or 1, of the second one.
-template <typename Real, int kCount>
-struct CostTable {
-  template <typename T>
-  using OfConfigs = std::array<T, kCount>;
-
-  OfConfigs<Real> staged{};       // the kernel stages its sums: it is not persistent
-  OfConfigs<Real> slab{};         // a persistent kernel that sends what TMA cannot write through a slab of float32
-  OfConfigs<Real> swapped{};      // a is the operand of any width (kSwapAb)
-  OfConfigs<int8_t> log2_ctas{};  // of a cluster, which split a tile's k or have tiles side by side
-  OfConfigs<Real> tile_m{}, tile_n{}, panels_m{}, panels_n{}, ctas{};
-  OfConfigs<Real> side_by_side{};                   // tiles of a cluster
-  OfConfigs<Real> more_m{}, more_n{};               // a's and b's tiles of a cluster, times cluster_l2
-  OfConfigs<Real> part_m{}, part_n{};               // 1 / cluster_m, 1 / cluster_n
-  OfConfigs<Real> step_k{};                         // a block of k of each split
-  OfConfigs<Real> share_m{}, share_n{}, share_k{};  // 1 / rows of a cluster, 1 / its columns, 1 / step_k
-  OfConfigs<Real> area_share{}, cta_share{};        // 1 / (tile_m * tile_n), 1 / ctas
-  // Shares of the mn-major tiles that begin at a multiple of 16, 32, 64 and 128 bytes, as the first one does.
-  OfConfigs<Real> begins_m[4]{}, begins_n[4]{};
-  OfConfigs<Real> slots{}, slot_share{}, one_slot{};  // CTAs that an SM holds, 1 / slots, and 1
-  OfConfigs<Real> start{}, per_tile{}, unaligned_tile{}, per_k{}, per_k_mn{};
-  OfConfigs<Real> memory_ns{}, memory_ns_a_cta{}, l2_ns_a_cta{};  // for a byte
-
-  constexpr CostTable(const KernelConfig (&configs)[kCount], const GpuNumbers& gpu) {
-    for (int i = 0; i < kCount; ++i) {
-      const TileConfig& tile = configs[i].tile;
-      const CostNumbers& of = configs[i].cost;
-      staged[i] = !persistent(tile), slab[i] = persistent(tile) && !has_activated_store(tile);
-      swapped[i] = tile.family == Family::kSwapAb;
-      slots[i] = configs[i].ctas_per_sm, slot_share[i] = 1 / slots[i], one_slot[i] = 1;
-      const int of_cluster = configs[i].splits * tile.cluster_ctas();
-      log2_ctas[i] = static_cast<int8_t>(of_cluster == 8 ? 3 : of_cluster / 2);
-      tile_m[i] = tile.tile_m, tile_n[i] = tile.tile_n, ctas[i] = of_cluster;
-      const Real more = tile.cluster_ctas() > 1 ? gpu.cluster_l2 : 1;
-      side_by_side[i] = tile.cluster_ctas(), more_m[i] = tile.cluster_m * more, more_n[i] = tile.cluster_n * more;
-      part_m[i] = 1 / Real(tile.cluster_m), part_n[i] = 1 / Real(tile.cluster_n);
-      step_k[i] = tile.block_k * configs[i].splits;
-      panels_m[i] = (tile.tile_m + kPanel - 1) / kPanel, panels_n[i] = (tile.tile_n + kPanel - 1) / kPanel;
-      share_m[i] = part_m[i] / tile_m[i], share_n[i] = part_n[i] / tile_n[i], share_k[i] = 1 / step_k[i];
-      area_share[i] = 1 / (tile_m[i] * tile_n[i]), cta_share[i] = 1 / ctas[i];
-      for (int log2 = 0; log2 < 4; ++log2) {
-        begins_m[log2][i] = share_at_multiples(tile.tile_m * kElementBytes, kTmaAlignment << log2);
-        begins_n[log2][i] = share_at_multiples(tile.tile_n * kElementBytes, kTmaAlignment << log2);
-      }
-      start[i] = of.start * gpu.start, per_tile[i] = of.per_tile * gpu.tile;
-      unaligned_tile[i] = of.unaligned_tile * gpu.tile;
-      per_k[i] = of.per_k * gpu.k, per_k_mn[i] = of.per_k_mn * gpu.k;
-      memory_ns[i] = 1 / (of.memory_bytes * gpu.memory_bytes);
-      memory_ns_a_cta[i] = 1 / (of.memory_bytes_a_cta * gpu.memory_bytes_a_cta);
-      l2_ns_a_cta[i] = 1 / (of.l2_bytes_a_tile * gpu.l2_bytes_a_tile * Real(configs[i].splits));
-    }
-  }
-};
-
-// ceil(count / size), where share = 1 / size. The nearest miss is half a `share`: exact below
-// 2^20 of float, 2^40 of double; above it a tile more or less is nothing.
+// count / size, rounded up and down, where share = 1 / size and `rounding` is rounding_of(share): exact below 2^20 of
+// float, 2^40 of double; above it a tile more or less is nothing.
 template <typename Real>
-Real ceil_by_share(Real count, Real share) {
-  constexpr Real to_integer = 3 / std::numeric_limits<Real>::epsilon() / 2;  // a sum with it is rounded to an integer
-  return (count * share + (Real{0.5} - Real{0.5} * share) + to_integer) - to_integer;
+constexpr Real kToInteger = 3 / std::numeric_limits<Real>::epsilon() / 2;  // a sum with it is rounded to an integer
+template <typename Real>
+Real ceil_by_share(Real count, Real share, Real rounding) {
+  return (count * share + rounding + kToInteger<Real>)-kToInteger<Real>;
+}
+template <typename Real>
+Real floor_by_share(Real count, Real share, Real rounding) {
+  return (count * share - rounding + kToInteger<Real>)-kToInteger<Real>;
 }
 
 // std::max and std::min are references, of which g++ makes branches and no vector instructions.
@@ -154,94 +98,111 @@ Real longest_of(Real compute, Real memory, Real delivery, Real l2) {
   return larger(larger(compute, memory), larger(delivery, l2));
 }
 
+// What the configs have of m and a, or of n and b.
+template <typename Real, int kCount>
+struct AxisCosts {
+  OfConfigs<Real, kCount> tiles, share;  // tiles of clusters, and 1 / tiles
+  OfConfigs<Real, kCount> sm;            // bytes of a tile, each as often as an SM takes for it
+  OfConfigs<Real, kCount> l2;            // bytes that L2 hands to a cluster
+
+  // `short_k` is what whole blocks of k have beyond the operand's.
+  AxisCosts(const AxisTable<Real, kCount>& axis, const OfConfigs<Real, kCount>& side_by_side, Real size,
+            const OperandLoads<Real>& operand, const OfConfigs<Real, kCount>& short_k) {
+    for (int i = 0; i < kCount; ++i) tiles[i] = ceil_by_share(size, axis.share[i], axis.rounding[i]);
+    for (int i = 0; i < kCount; ++i) share[i] = 1 / tiles[i];
+    if (operand.k_major) {
+      for (int i = 0; i < kCount; ++i) {
+        const Real rows = smaller(axis.tile[i], operand.max_units);
+        sm[i] = rows * (operand.sm_unit + short_k[i] * operand.sm_short) * axis.part[i];
+        l2[i] = rows * (operand.bytes + short_k[i] * operand.short_bytes) *
+                (side_by_side[i] + operand.l2_more * axis.more[i]);
+      }
+      return;
+    }
+    const OfConfigs<Real, kCount>&begins = axis.begins[operand.log2_step], &sectors = axis.begins[1];
+    for (int i = 0; i < kCount; ++i) {
+      const Real panels = smaller(axis.panels[i], operand.max_units);
+      // Shares of the tiles that begin with a line and with a sector, if the first does.
+      const Real line = larger(begins[i], share[i]), sector = larger(sectors[i], share[i]);
+      const Real panel = operand.sm_unit - line * operand.sm_unit_line - sector * operand.sm_unit_sector;
+      sm[i] = (panels * (panel + short_k[i] * operand.sm_short) + operand.sm_tile - line * operand.sm_tile_line) *
+              axis.part[i];
+      const Real more = operand.l2_more - line * operand.l2_more_line - sector * operand.l2_more_sector;
+      l2[i] = panels * operand.bytes * (side_by_side[i] + more * axis.more[i]);
+    }
+  }
+};
+
 // What each config's time is made of, in nanoseconds: its start, and four parts that run at once: the tensor cores,
 // memory, and L2, to each SM and to all of them. In each wave of tiles the longest part hides the others but for a
 // share. Memory and L2 serve a wave by its share of the tiles: in a last wave of few tiles hardly anything hides the
 // products, and in those before it nothing waits for their turn.
 template <typename Real, int kCount>
 struct Costs {
-  std::array<Real, kCount> waves;  // times an SM's time for one tile
-  std::array<Real, kCount> start, compute, memory, delivery, l2;
-  std::array<Real, kCount> ns;  // in all
+  OfConfigs<Real, kCount> waves;  // times an SM's time for one tile
+  OfConfigs<Real, kCount> start, compute, memory, delivery, l2;
+  OfConfigs<Real, kCount> ns;  // in all
 
   Costs(const CostTable<Real, kCount>& table, const DenseWork<Real>& work) {
-    std::array<Real, kCount> at_once, share;  // clusters of a config that run together, a CTA to an SM, and 1 / at_once
-    for (int i = 0; i < kCount; ++i) at_once[i] = work.clusters[table.log2_ctas[i]];
-    for (int i = 0; i < kCount; ++i) share[i] = work.cluster_share[table.log2_ctas[i]];
     const GpuNumbers& gpu = work.gpu;
     const OperandLoads<Real>&a = work.a, &b = work.b;
-    const auto& a_units = a.k_major ? table.tile_m : table.panels_m;
-    const auto& b_units = b.k_major ? table.tile_n : table.panels_n;
-    const auto& begins_a = table.begins_m[a.log2_step];
-    const auto& begins_b = table.begins_n[b.log2_step];
-    const auto& sectors_a = table.begins_m[1];
-    const auto& sectors_b = table.begins_n[1];
-    const Real mn_major[2] = {b.k_major ? Real{0} : Real{1}, a.k_major ? Real{0} : Real{1}};
+    OfConfigs<Real, kCount> whole_k, short_k;  // k in whole blocks, and what of it lies beyond the operands' end
+    for (int i = 0; i < kCount; ++i) {
+      whole_k[i] = ceil_by_share(work.k, table.share_k[i], table.round_k[i]) * table.step_k[i];
+      short_k[i] = whole_k[i] - work.k;
+    }
+    const AxisCosts<Real, kCount> of_m(table.m, table.side_by_side, work.m, a, short_k);
+    const AxisCosts<Real, kCount> of_n(table.n, table.side_by_side, work.n, b, short_k);
+    OfConfigs<Real, kCount> at_once;  // clusters of a config that run together, a CTA to an SM
+    for (int i = 0; i < kCount; ++i) at_once[i] = work.clusters[table.log2_ctas[i]];
     // CTAs that an SM holds together are one wave; but where an operand is narrow, its lines are so short that TMA's
     // rate is the limit, and the CTAs take turns.
     const bool together = a.narrow_lines + b.narrow_lines == 0;
     const auto& slots = together ? table.slots : table.one_slot;
     const auto& slot_share = together ? table.slot_share : table.one_slot;
+    const auto& per_k = table.per_k[a.k_major][b.k_major];
+    const auto& sectors = table.n.begins[1];
     const Real batch_share = 1 / work.batch;
     const Real hot_ns = (a.narrow_lines + b.narrow_lines) * gpu.hot_line_ns;
     const Real l2_ns = 1 / static_cast<Real>(gpu.l2_bytes);
+    const Real alone = 1 - gpu.idle_sms, one = 1;
     for (int i = 0; i < kCount; ++i) {
-      const Real tiles_m = ceil_by_share(work.m, table.share_m[i]);  // of clusters
-      const Real tiles_n = ceil_by_share(work.n, table.share_n[i]);
-      const Real share_m = 1 / tiles_m, share_n = 1 / tiles_n;
-      const Real tiles = tiles_m * tiles_n * work.batch, tile_share = share_m * share_n * batch_share;
-      const Real sms_used = smaller(Real{1}, tiles * table.ctas[i] * work.sm_share);
+      const Real tiles = of_m.tiles[i] * of_n.tiles[i] * work.batch;
+      const Real tile_share = of_m.share[i] * of_n.share[i] * batch_share;
+      const Real sms_used = smaller(tiles * table.ctas[i] * work.sm_share, one);
 
       // Waves: full ones, and a last one, of whose tiles an SM has so many in the mean, and so many at most.
-      const Real in_wave = slots[i] * at_once[i];
-      const Real full = ceil_by_share(tiles + 1, slot_share[i] * share[i]) - 1;
-      const Real in_last = tiles - full * in_wave;
-      const Real mean = in_last * share[i], most = ceil_by_share(in_last, share[i]);
-      const Real last = smaller(most, larger(Real{1}, mean + gpu.uneven_waves * (most - mean)));
-      waves[i] = full * slots[i] + last;
+      const Real share = 1 / at_once[i], wave_share = slot_share[i] * share;
+      const Real full = floor_by_share(tiles, wave_share, rounding_of(wave_share));
+      const Real in_last = tiles - full * slots[i] * at_once[i];
+      const Real mean = in_last * share, most = ceil_by_share(in_last, share, rounding_of(share));
+      const Real last = smaller(most, larger(mean + gpu.uneven_waves * (most - mean), one));
+      const Real before = full * slots[i];
+      waves[i] = before + last;
 
       // A tile.
-      const Real whole_k = ceil_by_share(work.k, table.share_k[i]) * table.step_k[i];
-      const Real short_k = whole_k - work.k;
-      const Real of_k = either(either(table.swapped[i], mn_major), {table.per_k[i], table.per_k_mn[i]}) * whole_k;
-      const Real stored = smaller(work.m, table.tile_m[i]) * smaller(work.n, table.tile_n[i]) * table.area_share[i];
+      const Real stored = smaller(work.m, table.m.tile[i]) * smaller(work.n, table.n.tile[i]) * table.area_share[i];
       const Real tile =
-          table.per_tile[i] * (1 - gpu.stored_share * (1 - stored)) +
-          table.unaligned_tile[i] * (1 - table.slab[i] * (1 - stored)) * either(table.staged[i], work.unaligned) +
-          of_k * (1 - gpu.idle_sms * (1 - sms_used));
-      const Real own_bytes = work.operand_bytes * tile_share * table.cta_share[i] * table.memory_ns_a_cta[i];
-      const Real units_a = smaller(a_units[i], a.max_units), units_b = smaller(b_units[i], b.max_units);
-      const Real bytes_a = units_a * (a.bytes + short_k * a.short_bytes);
-      const Real bytes_b = units_b * (b.bytes + short_k * b.short_bytes);
-      // Shares of the tiles that begin with a line and with a sector, if the first does.
-      const Real line_a = larger(begins_a[i], share_m), sector_a = larger(sectors_a[i], share_m);
-      const Real line_b = larger(begins_b[i], share_n), sector_b = larger(sectors_b[i], share_n);
-      const Real sm_a =
-          units_a * (a.sm_unit - line_a * a.sm_unit_line - sector_a * a.sm_unit_sector + short_k * a.sm_short) +
-          a.sm_tile - line_a * a.sm_tile_line;
-      const Real sm_b =
-          units_b * (b.sm_unit - line_b * b.sm_unit_line - sector_b * b.sm_unit_sector + short_k * b.sm_short) +
-          b.sm_tile - line_b * b.sm_tile_line;
-      const Real loads = (sm_a * table.part_n[i] + sm_b * table.part_m[i]) * table.l2_ns_a_cta[i];
+          table.per_tile[i] + table.per_stored[i] * stored +
+          (table.unaligned_tile[i] + table.unaligned_stored[i] * stored) * either(table.staged[i], work.unaligned) +
+          per_k[i] * whole_k[i] * (alone + gpu.idle_sms * sms_used);
+      const Real own_bytes = work.operand_bytes * tile_share * table.own_memory_ns[i];
+      const Real loads = (of_m.sm[i] + of_n.sm[i]) * table.l2_ns_a_cta[i];
+      const Real l2_tile = (of_m.l2[i] + of_n.l2[i]) * l2_ns + table.side_by_side[i] * hot_ns;
 
       // All tiles.
+      const Real sector = larger(sectors[i], of_n.share[i]);  // share of them that begin with one, if the first does
       const Real all_bytes =
-          (either(table.swapped[i], work.bytes) - sector_b * work.bytes_with_sector) * table.memory_ns[i];
-      const Real more_a = a.l2_more - line_a * a.l2_more_line - sector_a * a.l2_more_sector;
-      const Real more_b = b.l2_more - line_b * b.l2_more_line - sector_b * b.l2_more_sector;
-      const Real l2_a = bytes_a * (table.side_by_side[i] + more_a * table.more_m[i]);
-      const Real l2_b = bytes_b * (table.side_by_side[i] + more_b * table.more_n[i]);
-      l2[i] = tiles * ((l2_a + l2_b) * l2_ns + table.side_by_side[i] * hot_ns);
-
-      const Real of_full = in_wave * tile_share, of_last = in_last * tile_share;
+          (either(table.swapped[i], work.bytes) - sector * work.bytes_with_sector) * table.memory_ns[i];
+      const Real bytes_a_tile = all_bytes * tile_share;
       const Real longest =
-          full * longest_of(slots[i] * tile, of_full * all_bytes + slots[i] * own_bytes, slots[i] * loads,
-                            of_full * l2[i]) +
-          longest_of(last * tile, of_last * all_bytes + last * own_bytes, last * loads, of_last * l2[i]);
+          before * longest_of(tile, at_once[i] * bytes_a_tile + own_bytes, loads, at_once[i] * l2_tile) +
+          longest_of(last * tile, in_last * bytes_a_tile + last * own_bytes, last * loads, in_last * l2_tile);
       start[i] = table.start[i] + gpu.full_gpu_ns * sms_used;
       compute[i] = waves[i] * tile;
       memory[i] = all_bytes + waves[i] * own_bytes;
       delivery[i] = waves[i] * loads;
+      l2[i] = tiles * l2_tile;
       ns[i] = start[i] + longest + gpu.not_hidden * (compute[i] + memory[i] + delivery[i] + l2[i] - longest);
     }
   }
