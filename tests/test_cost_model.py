@@ -13,7 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 np = pytest.importorskip("numpy")
-from benchmarks.common.cases import Case  # noqa: E402
+from benchmarks.common.cases import LAYOUTS, Case  # noqa: E402
 from benchmarks.fit import cost_model, fit_float32, fit_hopper, fit_portable, header_table  # noqa: E402
 from benchmarks.fit.cost_model import Sweep  # noqa: E402
 
@@ -61,17 +61,16 @@ def test_the_choice_loses_little_in_the_recorded_sweeps() -> None:
     assert len(regrets) > 8000, "of configs that the sweeps know"
     assert geometric_mean(regrets) < 1.012
     assert np.quantile(regrets, 0.95) < 1.05
-    assert (regrets > 1.15).sum() <= 2
-    assert regrets.max() < 1.2
+    assert regrets.max() < 1.15
 
 
 @needs_sweeps
 def test_the_choice_loses_little_more_in_a_sweep_that_no_fit_has_read() -> None:
     regrets = regrets_of([path for path in SWEEPS if path.name == UNSEEN])
     assert len(regrets) > 300
-    assert geometric_mean(regrets) < 1.015
-    assert np.quantile(regrets, 0.95) < 1.06
-    assert regrets.max() < 1.25
+    assert geometric_mean(regrets) < 1.011
+    assert np.quantile(regrets, 0.95) < 1.052
+    assert regrets.max() < 1.19
 
 
 def test_the_library_chooses_what_the_model_expects_to_be_fastest() -> None:
@@ -161,6 +160,34 @@ def test_a_fit_follows_times_that_differ_from_the_model() -> None:
     after = np.log(sweep.regrets(sweep.expected(*fit_hopper.Fit(sweep).run(5)).argmin(axis=0))).mean()
     assert before > 0.02
     assert after < before / 3
+
+
+def test_clusters_have_most_numbers_of_their_tiles() -> None:
+    logs = np.log(cost_model.model().numbers()[0])
+    tied = logs.copy()
+    fit_hopper.tie_clusters(tied)
+    np.testing.assert_allclose(tied, logs, atol=2e-3)
+    cluster, plain = (cost_model.model().configs.index(f"sm90_{name}_128x128x64") for name in ("cluster2x2", "gemm"))
+    assert np.exp(tied[cluster, 3]) == pytest.approx(np.exp(tied[plain, 3])), "memory_bytes"
+
+
+def test_clusters_are_held_back_from_squares_whose_lines_begin_with_those_of_l2() -> None:
+    model = cost_model.model()
+    squares = [Case("float16", layout, size, size, size) for layout in LAYOUTS for size in range(1024, 8193, 256)]
+    is_cluster = np.array(["cluster" in config for config in model.configs])
+    for gpu in range(len(cost_model.GPUS)):
+        assert not is_cluster[model.chosen(cost_model.as_array(squares, gpu))].any()
+    of_configs, of_gpus = model.numbers()
+    of_configs[np.ix_(is_cluster, [2, 4])] *= 0.95  # per_k, per_k_mn
+    config, case = (numbers.ravel() for numbers in np.indices((len(of_configs), len(squares))))
+
+    def fastest() -> np.ndarray:
+        ns = model.expected_ns(config, case, cost_model.as_array(squares), of_configs, of_gpus)
+        return ns.reshape(-1, len(squares)).argmin(axis=0)
+
+    assert is_cluster[fastest()].any()
+    fit_hopper.hold_clusters_back(of_configs, of_gpus)
+    assert not is_cluster[fastest()].any()
 
 
 def test_the_fit_leaves_out_shapes_that_the_choice_is_judged_by(tmp_path: pathlib.Path) -> None:

@@ -1,8 +1,8 @@
 """The Hopper choice's cost model for what fits and judges it: the C++ of csrc/cuda/sm90/heuristics, compiled
 for the host (cost_library.cpp), and its numbers as arrays.
 
-The numbers are the fields of config.h's CostNumbers and of cost.h's GpuNumbers, in their order. The configs' stand in
-their table, tables.h, and those of the GPUs in cost_numbers.h.
+The numbers are the fields of config.h's CostNumbers and of operand_loads.h's GpuNumbers, in their order. The configs'
+stand in their table, tables.h, and those of the GPUs in cost_numbers.h.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class Model:
         self.configs: list[str] = [library.config_name(config).decode() for config in range(library.config_count())]
 
     def tiles(self) -> Array:
-        """Of each config: family, as a number, tile_m, tile_n, splits, and whether it is for a few rows."""
-        found = np.zeros((len(self.configs), 5), np.int32)
+        """Of each config: family, as a number, tile_m, tile_n, splits, whether it is for a few rows, the CTAs that load
+        together, and whether outputs that TMA cannot write are staged as float32."""
+        found = np.zeros((len(self.configs), 7), np.int32)
         for config, line in enumerate(found):
             self._library.config_tile(config, _pointer(line))
         return found
@@ -95,7 +96,7 @@ def model() -> Model:
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "cost_model.so"
         source = Path(__file__).with_name("cost_library.cpp")
-        options = ["-std=c++20", "-O2", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}"]
+        options = ["-std=c++20", "-O3", "-fno-trapping-math", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}"]
         subprocess.run([_COMPILER, *options, str(source), "-o", str(library)], check=True)
         return Model(ctypes.CDLL(str(library)))
 

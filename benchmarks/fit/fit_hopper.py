@@ -10,8 +10,9 @@ csrc/cuda/sm90/heuristics/cost.h itself (cost_model.py).
 
 The fit first goes by least squares of the times, then by gradients of the regret too, that of a softened choice. The
 derivatives are finite differences, of all configs at once. What several configs have in common, by their family, tile
-and splits, costs nothing; what a config's numbers are beyond that has a small price. Cases of each GPU count as much as
-those of any other, squares and sizes of models more than others. The last part goes by the regret itself (`polish`).
+and splits, costs nothing; what a config's numbers are beyond that has a small price. The fewer cases a GPU has, the
+more each of them counts, and squares and sizes of models count more than others. The last part goes by the regret
+itself (`polish`), and keeps clusters from where they save nothing (`hold_clusters_back`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.fit.cost_model import Array, Sweep, model, write_numbers
+from benchmarks.common.cases import LAYOUTS, Case
+from benchmarks.fit.cost_model import Array, Sweep, as_array, model, write_numbers
 from benchmarks.fit.header_table import report
 from benchmarks.measure.tune_regret import linear_cases, rectangles
 
@@ -41,7 +43,12 @@ _LEAST_FACTOR = 0.05  # where a fit begins: of a factor that is nearly 0, the lo
 # Of `polish`: by a number's place the steps that are tried, nanoseconds of the first two and shares of the others; what
 # a step must save; regrets from which more counts so much more.
 _POLISH_STEPS = {0: (60.0, -60.0, 150.0, -150.0), 1: (50.0, -50.0, 120.0, -120.0), 2: (0.01, -0.01), 4: (0.01, -0.01)}
-_POLISH_GAIN, _POLISH_BEYOND = 1e-5, ((0.05, 2.0), (0.12, 20.0))
+_POLISH_GAIN, _POLISH_BEYOND = 2e-4, ((0.05, 2.0), (0.12, 20.0))
+_START, _PER_TILE, _PER_K, _PER_K_MN = 0, 1, 2, 4  # places of a config's numbers
+_OF_TILE = [3, 5, 6]  # and of memory_bytes, unaligned_tile, memory_bytes_a_cta
+_NOT_LESS = [_START, _PER_TILE, _PER_K]  # of a cluster than of its tile: it waits for others besides
+_ALIGNED_SQUARES = range(1024, 8193, 256)
+_RAISE, _RAISES = 1.002, 100  # of a cluster's numbers at a time, and how often at most
 _LEAST_SQUARES_STEPS, _STEP, _ALIKE_EVERY = 12, 1e-5, 25
 
 
@@ -50,10 +57,47 @@ def _traits() -> Array:
     tiles = model().tiles()
     families = np.unique(tiles[:, 0])
     few_rows = tiles[:, 4] != 0
-    _, tile_m, tile_n, splits, _ = tiles.T.astype(float)
+    _, tile_m, tile_n, splits, *_, staged = tiles.T.astype(float)
     area, splits = tile_m * tile_n / 2**14, np.log(splits)
     numbers = [np.log(area), np.log((tile_m + tile_n) / 256), area, splits * ~few_rows, splits * few_rows]
-    return np.stack([*(tiles[:, 0] == family for family in families), *numbers, np.log(tile_m / 32) * few_rows], axis=1)
+    numbers += [np.log(tile_m / 32) * few_rows, staged]
+    return np.stack([*(tiles[:, 0] == family for family in families), *numbers], axis=1)
+
+
+def _plain_tiles() -> dict[int, int]:
+    """By cluster of CTAs that load together: the config of one such CTA, or the one that has its tile exchanged."""
+    tiles = model().tiles().tolist()
+    plain = {tuple(tile[1:3]): config for config, tile in reversed(list(enumerate(tiles))) if tile[3] == tile[5] == 1}
+    clusters = {config: (m, n) for config, (_, m, n, _, _, ctas, _) in enumerate(tiles) if ctas > 1}
+    return {config: plain[tile if tile in plain else tile[::-1]] for config, tile in clusters.items()}
+
+
+def tie_clusters(logs: Array) -> None:
+    """Gives clusters, [configs][numbers] in logarithms, the numbers that are their tile's too: few cases tell them
+    apart. Their own are l2_bytes_a_tile, and start, per_tile and per_k, which are not less; per_k_mn is by as much
+    more than per_k as the tile's."""
+    for cluster, plain in _plain_tiles().items():
+        logs[cluster, _NOT_LESS] = np.maximum(logs[cluster, _NOT_LESS], logs[plain, _NOT_LESS])
+        logs[cluster, _OF_TILE] = logs[plain, _OF_TILE]
+        logs[cluster, _PER_K_MN] = logs[cluster, _PER_K] + logs[plain, _PER_K_MN] - logs[plain, _PER_K]
+
+
+def hold_clusters_back(of_configs: Array, of_gpus: Array) -> None:
+    """Raises what clusters take for a tile until none is expected to be the fastest of a larger square whose lines
+    begin with L2's: there they save nothing."""
+    cases = [Case("float16", layout, size, size, size) for layout in LAYOUTS for size in _ALIGNED_SQUARES]
+    squares = np.concatenate([as_array(cases, gpu) for gpu in range(len(of_gpus))])
+    config, case = (numbers.ravel() for numbers in np.indices((len(of_configs), len(squares))))
+    clusters = list(_plain_tiles())
+    for _ in range(_RAISES):
+        expected = model().expected_ns(config, case, squares, of_configs, of_gpus).reshape(-1, len(squares))
+        others = np.delete(expected, clusters, axis=0).min(axis=0)
+        too_fast = [cluster for cluster in clusters if (expected[cluster] < others).any()]
+        for cluster in too_fast:
+            of_configs[cluster, [_PER_TILE, _PER_K, _PER_K_MN]] *= _RAISE
+        if not too_fast:
+            return
+    raise RuntimeError("clusters stay the fastest of an aligned square")
 
 
 class _Pairs:
@@ -64,7 +108,7 @@ class _Pairs:
         pairs = self.config, self.case
         times, best = sweep.times[pairs], sweep.best[self.case]
         is_round = np.array([case.n % 64 == 0 and case.k % 64 == 0 for case in sweep.cases])
-        self.case_weight = sweep.weight * np.where(is_round, _ROUND_WEIGHT, 1.0) * _square_weight(sweep)
+        self.case_weight = _gpu_weight(sweep) * np.where(is_round, _ROUND_WEIGHT, 1.0) * _square_weight(sweep)
         self.case_weight /= self.case_weight.sum()
         self.log_times, self.log_best = np.log(times), np.log(best)
         self.is_near = _is_near(sweep)[pairs]
@@ -79,6 +123,12 @@ class _Pairs:
         error = np.where(self.is_near, log_ns - self.log_times, 0)
         common = self.by_case(self.weight * error) / np.maximum(self.by_case(self.weight), 1e-9)
         return error - _CENTERED * common[self.case]
+
+
+def _gpu_weight(sweep: Sweep) -> Array:
+    """Between that of cases that count the same, and of GPUs that do: the one with a sixth of the cases would rule the
+    numbers that they share."""
+    return np.sqrt(sweep.weight)
 
 
 def _square_weight(sweep: Sweep) -> Array:
@@ -139,6 +189,10 @@ class Fit:
         pulled[: self._own_numbers] = (self._beyond_traits @ own).ravel() * _OWN / len(self._sweep.cases)
         return pulled
 
+    def _move(self, less: Array) -> None:
+        self._logs = self._logs - less
+        tie_clusters(self._logs[: self._own_numbers].reshape(self._shape))
+
     def to_times(self) -> None:
         """By least squares, damped."""
         pairs = _Pairs(self._sweep, _is_near(self._sweep))
@@ -155,7 +209,7 @@ class Fit:
                 places = np.arange(number, self._own_numbers, self._shape[1])
                 curvature[np.ix_(places, places)] += _OWN / 15 / len(self._sweep.cases) * self._beyond_traits
             damping = np.diag(1e-3 * np.diag(curvature) + 1e-6)
-            self._logs -= np.clip(np.linalg.solve(curvature + damping, gradient), -0.7, 0.7)
+            self._move(np.clip(np.linalg.solve(curvature + damping, gradient), -0.7, 0.7))
 
     def _regret_gradient(self, pairs: _Pairs) -> Array:
         log_ns, derivatives = self._derivatives(pairs)
@@ -189,7 +243,7 @@ class Fit:
             mean, square = 0.9 * mean + 0.1 * gradient, 0.98 * square + 0.02 * gradient**2
             rate = 0.005 * (1 + np.cos(np.pi * step / steps))
             direction = mean / (1 - 0.9 ** (step + 1)) / (np.sqrt(square / (1 - 0.98 ** (step + 1))) + 1e-9)
-            self._logs = self._logs - rate * direction
+            self._move(rate * direction)
 
     def run(self, steps: int) -> tuple[Array, Array]:
         self.to_times()
@@ -200,7 +254,7 @@ class Fit:
 def polish(sweep: Sweep, of_configs: Array, of_gpus: Array) -> Array:
     """The configs' numbers after small steps of single ones, start, per_tile, per_k and per_k_mn, each of which makes
     the choice itself lose less; clusters, which few cases tell from their tiles, do not become cheaper."""
-    weight = sweep.weight * _square_weight(sweep)
+    weight = _gpu_weight(sweep) * _square_weight(sweep)
     cases = np.arange(len(sweep.cases), dtype=np.int32)
     expected = sweep.expected(of_configs, of_gpus)
 
@@ -210,11 +264,11 @@ def polish(sweep: Sweep, of_configs: Array, of_gpus: Array) -> Array:
         return float(np.average(price, weights=weight))
 
     least = loss()
+    clusters = _plain_tiles()
     for config in np.random.default_rng(0).permutation(len(of_configs)).tolist() * 2:
-        is_cluster = "cluster" in sweep.configs[config]
         for number, steps in _POLISH_STEPS.items():
             for step in steps:
-                if is_cluster and (step < 0 or number not in (0, 1)):
+                if config in clusters and (step < 0 or number not in (_START, _PER_TILE)):
                     continue
                 before, ns = of_configs[config, number], expected[config].copy()
                 of_configs[config, number] += step if number in (0, 1) else step * before
@@ -258,7 +312,10 @@ def main() -> None:
                 report(words, half.lost(half.expected(*numbers).argmin(axis=0)))
     if arguments.write:
         of_configs, of_gpus = Fit(sweep).run(arguments.steps)
-        numbers = polish(sweep, of_configs, of_gpus), of_gpus
+        logs = np.log(polish(sweep, of_configs, of_gpus))
+        tie_clusters(logs)
+        numbers = np.exp(logs), of_gpus
+        hold_clusters_back(*numbers)
         write_numbers(*numbers)
         report("fitted", sweep.lost(sweep.expected(*numbers).argmin(axis=0)))
 

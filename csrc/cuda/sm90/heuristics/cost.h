@@ -1,6 +1,7 @@
 // How long a config of the Hopper tables is expected to take for a problem: pure functions, compiled by any C++
 // compiler. The dense products of 16 bits have a model of their own, `Costs`; fp8, int8 and float32 go by
-// `largest_bound_ns`. A config's numbers stand in its table, those of the GPU in cost_numbers.h.
+// `largest_bound_ns`. A config's numbers stand in its table (side by side, cost_table.h), those of the GPU in
+// cost_numbers.h.
 #pragma once
 
 #include <algorithm>
@@ -11,70 +12,12 @@
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/config.h"
+#include "cuda/sm90/heuristics/cost_table.h"
+#include "cuda/sm90/heuristics/operand_loads.h"
 
 namespace tileon::sm90 {
 
 // ---- dense products of 16 bits ----
-
-// What the model knows of the GPU. A factor says how much more something takes: 0.5 is half as much again.
-struct GpuNumbers {
-  float full_gpu_ns;   // what CTAs on all SMs take longer to start and to end than a single one
-  float not_hidden;    // of the three shorter parts of a cost, beside the longest: so much shows
-  float uneven_waves;  // where an SM holds several CTAs and some SMs have one more: what that one counts
-  float l2_bytes;      // a nanosecond, from L2 to all SMs
-  float short_k;       // of what a block of k lacks: lines shorter than a block take so much of a whole one's time
-  float odd_columns;   // factor of unaligned_tile where not even pairs of columns are aligned
-  float out_sectors;   // factor of the output's bytes where its rows begin within a sector
-  // Factors of what L2 hands to an SM, by the operand's major: for lines that begin within one of L2's lines, and for
-  // lines that begin within a sector. An mn-major panel's last line is the next panel's first one, so one line of each
-  // tile does not count (sm_straddling_tile).
-  float sm_straddling_k, sm_straddling_mn, sm_straddling_tile, sm_sectors_k, sm_sectors_mn;
-  // The same factors, of what L2 hands to all SMs.
-  float l2_straddling_k, l2_straddling_mn, l2_sectors_k, l2_sectors_mn;
-  // Nanoseconds for a line of an mn-major operand that is narrower than a panel: all CTAs ask for the same few lines of
-  // L2.
-  float hot_line_ns;
-  // Factors of the configs' numbers, which are an H200's: `tile` of per_tile and unaligned_tile, `k` of per_k and
-  // per_k_mn, the others of the numbers that they are named after.
-  float start, tile, k, memory_bytes, memory_bytes_a_cta, l2_bytes_a_tile;
-};
-
-constexpr int64_t kSectorBytes = 32;  // what L2 reads and writes at once
-
-// The costs are float, `Real`, in the library, since so the compiler works out four configs at once; the fit, which
-// takes differences of costs, has double.
-
-// What a tile loads of an operand: for each of its rows (k-major) or panels (mn-major), and of each tile besides.
-template <typename Real>
-struct OperandLoads {
-  bool k_major;
-  Real max_units;         // rows or panels that the operand has at all
-  Real sm[2], l2[2];      // bytes of a unit to an SM and from L2, in blocks of 64 k and of 128
-  Real sm_of_tile = 0;    // bytes of each tile besides
-  Real narrow_lines = 0;  // lines of k, times the share of a panel that they lack
-
-  OperandLoads(const Matrix& operand, const TmaAccess& access, int64_t mn, int64_t k, const GpuNumbers& gpu)
-      : k_major(access.major == Major::kK), max_units(static_cast<Real>(k_major ? mn : (mn + kPanel - 1) / kPanel)) {
-    const auto begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data) % kLineBytes);
-    const int64_t pitch = (k_major ? mn : k) > 1 ? access.line_bytes : kLineBytes;
-    const int64_t step = std::min<int64_t>(kLineBytes, pitch & -pitch);  // lines begin at all its multiples
-    const double straddling = begin % step != 0 ? 1 : 1 - static_cast<double>(step) / kLineBytes;
-    const double sectors = (begin | pitch) % kSectorBytes != 0;
-    const double to_sm = 1 + (k_major ? straddling * gpu.sm_straddling_k + sectors * gpu.sm_sectors_k
-                                      : straddling * gpu.sm_straddling_mn + sectors * gpu.sm_sectors_mn);
-    const double from_l2 = 1 + (k_major ? straddling * gpu.l2_straddling_k + sectors * gpu.l2_sectors_k
-                                        : straddling * gpu.l2_straddling_mn + sectors * gpu.l2_sectors_mn);
-    for (const int block_k : {64, 128}) {
-      const auto ks = static_cast<double>(k), whole = static_cast<double>((k + block_k - 1) / block_k * block_k);
-      const double bytes = kElementBytes * (k_major ? ks + gpu.short_k * (whole - ks) : ks * kPanel);
-      sm[block_k == 128] = static_cast<Real>(bytes * to_sm);
-      l2[block_k == 128] = static_cast<Real>(bytes * from_l2);
-      if (!k_major) sm_of_tile = static_cast<Real>(bytes * straddling * gpu.sm_straddling_tile);
-    }
-    if (!k_major && mn < kPanel)
-      narrow_lines = static_cast<Real>(k) * static_cast<Real>(kPanel - mn) / static_cast<Real>(kPanel);
-  }
-};
 
 // What is worked out once for a problem.
 template <typename Real>
@@ -83,9 +26,11 @@ struct DenseWork {
   TmaAccesses access;
   OperandLoads<Real> a, b;
   Real m, n, batch;  // at least 1
-  Real k[2];         // in whole blocks of 64 and of 128
+  Real k;
   Real operand_bytes;
-  Real bytes;         // of both operands and the output, each once
+  // Bytes of both operands and the output, each once: of kernels as they are, and of swapped ones; and what is saved
+  // where the output's tiles begin with its sectors.
+  Real bytes[2], bytes_with_sector;
   Real unaligned[2];  // factors of unaligned_tile: of persistent kernels, and of kernels that stage their sums
   Real sm_share;      // 1 / SMs
   Real clusters[4], cluster_share[4];  // clusters at once, by log2 of their CTAs, and 1 / clusters
@@ -98,13 +43,16 @@ struct DenseWork {
         m(static_cast<Real>(std::max<int64_t>(problem.m, 1))),
         n(static_cast<Real>(std::max<int64_t>(problem.n, 1))),
         batch(static_cast<Real>(problem.batch)),
-        k{static_cast<Real>((problem.k + 63) / 64 * 64), static_cast<Real>((problem.k + 127) / 128 * 128)},
+        k(static_cast<Real>(problem.k)),
         sm_share(1 / static_cast<Real>(sms)) {
     const Real a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
     const int64_t row_bytes = problem.n * info(problem.out_dtype).bytes;
     const Real out_bytes = batch * m * static_cast<Real>(row_bytes);
     operand_bytes = kElementBytes * static_cast<Real>(problem.k) * (a_batch * m + b_batch * n);
-    bytes = operand_bytes + out_bytes * (row_bytes % kSectorBytes != 0 ? 1 + gpu.out_sectors : 1);
+    const bool sectors = row_bytes % kSectorBytes != 0;
+    bytes_with_sector = sectors ? 0 : 2 * out_bytes * gpu.out_sectors;
+    bytes[0] = operand_bytes + out_bytes * (sectors ? 1 + gpu.out_sectors : 1) + bytes_with_sector;
+    bytes[1] = operand_bytes + out_bytes * (sectors ? 1 + gpu.out_sectors_swapped : 1) + bytes_with_sector;
     const bool has_pairs = takes_vector_stores(problem, 2);
     unaligned[0] = writes_by_tma(operands, problem) ? 0 : has_pairs ? 1 : 1 + gpu.odd_columns;
     unaligned[1] = takes_vector_stores(problem, 4) ? 0 : 1;
@@ -115,64 +63,17 @@ struct DenseWork {
   }
 };
 
-// What keeps the choice from clusters of which a CTA would have nothing to do: TMA loads it zeros, which take longer
-// than data.
-constexpr float kIdleNs = 1e9f;
-
-// The numbers of a table, an array for each, so that the compiler works out the costs of several configs at once. What
-// a cost would divide by is inverted; a choice between two numbers of the work is a weight, 0 or 1, of the second one.
-template <typename Real, int kCount>
-struct CostTable {
-  template <typename T>
-  using OfConfigs = std::array<T, kCount>;
-
-  OfConfigs<Real> long_blocks{};  // block_k is 128, not 64
-  OfConfigs<Real> staged{};       // the kernel stages its sums: it is not persistent
-  OfConfigs<Real> swapped{};      // a is the operand of any width (kSwapAb)
-  OfConfigs<Real> shares_sms{};   // an SM holds several CTAs
-  OfConfigs<int8_t> log2_ctas{};  // of a cluster, which split a tile's k or have tiles side by side
-  OfConfigs<Real> tile_m{}, tile_n{}, panels_m{}, panels_n{}, ctas{};
-  OfConfigs<Real> cluster_m{}, cluster_n{};  // tiles of a cluster
-  OfConfigs<Real> part_m{}, part_n{};        // 1 / cluster_m, 1 / cluster_n
-  OfConfigs<Real> step_m{}, step_n{};        // a cluster's rows and columns
-  OfConfigs<Real> idle_m{}, idle_n{};        // of so many rows or columns some of a cluster's CTAs have nothing to do
-  OfConfigs<Real> share_m{}, share_n{}, split_share{};  // 1 / step_m, 1 / step_n, 1 / splits
-  OfConfigs<Real> start{}, per_tile{}, unaligned_tile{}, per_k{}, per_k_mn{};
-  OfConfigs<Real> memory_ns{}, memory_ns_a_cta{}, l2_ns_a_cta{};  // for a byte
-
-  constexpr CostTable(const KernelConfig (&configs)[kCount], const GpuNumbers& gpu) {
-    for (int i = 0; i < kCount; ++i) {
-      const TileConfig& tile = configs[i].tile;
-      const CostNumbers& of = configs[i].cost;
-      long_blocks[i] = tile.block_k == 128;
-      staged[i] = !persistent(tile);
-      swapped[i] = tile.family == Family::kSwapAb;
-      shares_sms[i] = configs[i].ctas_per_sm > 1;
-      const int of_cluster = configs[i].splits * tile.cluster_ctas();
-      log2_ctas[i] = static_cast<int8_t>(of_cluster == 8 ? 3 : of_cluster / 2);
-      tile_m[i] = tile.tile_m, tile_n[i] = tile.tile_n, ctas[i] = of_cluster;
-      cluster_m[i] = tile.cluster_m, cluster_n[i] = tile.cluster_n;
-      part_m[i] = 1 / cluster_m[i], part_n[i] = 1 / cluster_n[i];
-      step_m[i] = tile.tile_m * tile.cluster_m, step_n[i] = tile.tile_n * tile.cluster_n;
-      idle_m[i] = step_m[i] - tile_m[i], idle_n[i] = step_n[i] - tile_n[i];
-      panels_m[i] = (tile.tile_m + kPanel - 1) / kPanel, panels_n[i] = (tile.tile_n + kPanel - 1) / kPanel;
-      share_m[i] = 1 / step_m[i], share_n[i] = 1 / step_n[i], split_share[i] = 1 / Real(configs[i].splits);
-      start[i] = of.start * gpu.start, per_tile[i] = of.per_tile * gpu.tile;
-      unaligned_tile[i] = of.unaligned_tile * gpu.tile;
-      per_k[i] = of.per_k * gpu.k, per_k_mn[i] = of.per_k_mn * gpu.k;
-      memory_ns[i] = 1 / (of.memory_bytes * gpu.memory_bytes);
-      memory_ns_a_cta[i] = 1 / (of.memory_bytes_a_cta * gpu.memory_bytes_a_cta);
-      l2_ns_a_cta[i] = 1 / (of.l2_bytes_a_tile * gpu.l2_bytes_a_tile * Real(configs[i].splits));
-    }
-  }
-};
-
-// ceil(count / size), where share = 1 / size. The nearest miss is half a `share`: exact below
-// 2^20 of float, 2^40 of double; above it a tile more or less is nothing.
+// count / size, rounded up and down, where share = 1 / size and `rounding` is rounding_of(share): exact below 2^20 of
+// float, 2^40 of double; above it a tile more or less is nothing.
 template <typename Real>
-Real ceil_by_share(Real count, Real size, Real share) {
-  constexpr Real to_integer = 3 / std::numeric_limits<Real>::epsilon() / 2;  // a sum with it is rounded to an integer
-  return ((count + size - Real{0.5}) * share - Real{0.5} + to_integer) - to_integer;
+constexpr Real kToInteger = 3 / std::numeric_limits<Real>::epsilon() / 2;  // a sum with it is rounded to an integer
+template <typename Real>
+Real ceil_by_share(Real count, Real share, Real rounding) {
+  return (count * share + rounding + kToInteger<Real>)-kToInteger<Real>;
+}
+template <typename Real>
+Real floor_by_share(Real count, Real share, Real rounding) {
+  return (count * share - rounding + kToInteger<Real>)-kToInteger<Real>;
 }
 
 // std::max and std::min are references, of which g++ makes branches and no vector instructions.
@@ -191,52 +92,118 @@ Real either(Real weight, const std::type_identity_t<Real> (&of)[2]) {
   return of[0] + weight * (of[1] - of[0]);
 }
 
+// The largest of what runs at once.
+template <typename Real>
+Real longest_of(Real compute, Real memory, Real delivery, Real l2) {
+  return larger(larger(compute, memory), larger(delivery, l2));
+}
+
+// What the configs have of m and a, or of n and b.
+template <typename Real, int kCount>
+struct AxisCosts {
+  OfConfigs<Real, kCount> tiles, share;  // tiles of clusters, and 1 / tiles
+  OfConfigs<Real, kCount> sm;            // bytes of a tile, each as often as an SM takes for it
+  OfConfigs<Real, kCount> l2;            // bytes that L2 hands to a cluster
+
+  // `short_k` is what whole blocks of k have beyond the operand's.
+  AxisCosts(const AxisTable<Real, kCount>& axis, const OfConfigs<Real, kCount>& side_by_side, Real size,
+            const OperandLoads<Real>& operand, const OfConfigs<Real, kCount>& short_k) {
+    for (int i = 0; i < kCount; ++i) tiles[i] = ceil_by_share(size, axis.share[i], axis.rounding[i]);
+    for (int i = 0; i < kCount; ++i) share[i] = 1 / tiles[i];
+    if (operand.k_major) {
+      for (int i = 0; i < kCount; ++i) {
+        const Real rows = smaller(axis.tile[i], operand.max_units);
+        sm[i] = rows * (operand.sm_unit + short_k[i] * operand.sm_short) * axis.part[i];
+        l2[i] = rows * (operand.bytes + short_k[i] * operand.short_bytes) *
+                (side_by_side[i] + operand.l2_more * axis.more[i]);
+      }
+      return;
+    }
+    const OfConfigs<Real, kCount>&begins = axis.begins[operand.log2_step], &sectors = axis.begins[1];
+    for (int i = 0; i < kCount; ++i) {
+      const Real panels = smaller(axis.panels[i], operand.max_units);
+      // Shares of the tiles that begin with a line and with a sector, if the first does.
+      const Real line = larger(begins[i], share[i]), sector = larger(sectors[i], share[i]);
+      const Real panel = operand.sm_unit - line * operand.sm_unit_line - sector * operand.sm_unit_sector;
+      sm[i] = (panels * (panel + short_k[i] * operand.sm_short) + operand.sm_tile - line * operand.sm_tile_line) *
+              axis.part[i];
+      const Real more = operand.l2_more - line * operand.l2_more_line - sector * operand.l2_more_sector;
+      l2[i] = panels * operand.bytes * (side_by_side[i] + more * axis.more[i]);
+    }
+  }
+};
+
 // What each config's time is made of, in nanoseconds: its start, and four parts that run at once: the tensor cores,
-// memory, and L2, to each SM and to all of them. The longest part hides the others but for a share.
+// memory, and L2, to each SM and to all of them. In each wave of tiles the longest part hides the others but for a
+// share. Memory and L2 serve a wave by its share of the tiles: in a last wave of few tiles hardly anything hides the
+// products, and in those before it nothing waits for their turn.
 template <typename Real, int kCount>
 struct Costs {
-  std::array<Real, kCount> waves;  // times an SM's time for one tile
-  std::array<Real, kCount> start, compute, memory, delivery, l2;
-  std::array<Real, kCount> ns;  // in all
+  OfConfigs<Real, kCount> waves;  // times an SM's time for one tile
+  OfConfigs<Real, kCount> start, compute, memory, delivery, l2;
+  OfConfigs<Real, kCount> ns;  // in all
 
   Costs(const CostTable<Real, kCount>& table, const DenseWork<Real>& work) {
-    std::array<Real, kCount> at_once, share;  // clusters of a config that run together, and 1 / at_once
-    for (int i = 0; i < kCount; ++i) at_once[i] = work.clusters[table.log2_ctas[i]];
-    for (int i = 0; i < kCount; ++i) share[i] = work.cluster_share[table.log2_ctas[i]];
     const GpuNumbers& gpu = work.gpu;
-    const auto& a_units = work.a.k_major ? table.tile_m : table.panels_m;
-    const auto& b_units = work.b.k_major ? table.tile_n : table.panels_n;
-    const Real mn_major[2] = {work.b.k_major ? Real{0} : Real{1}, work.a.k_major ? Real{0} : Real{1}};
-    // CTAs that an SM holds together even out the last wave for the tensor cores, but less for what they wait for; and
-    // not where an operand is narrow: its lines are so short that TMA's rate is the limit, and the CTAs take turns.
-    const Real evens_out = work.a.narrow_lines + work.b.narrow_lines == 0 ? 1 : 0;
-    const Real l2_ns = 1 / static_cast<Real>(gpu.l2_bytes);
+    const OperandLoads<Real>&a = work.a, &b = work.b;
+    OfConfigs<Real, kCount> whole_k, short_k;  // k in whole blocks, and what of it lies beyond the operands' end
     for (int i = 0; i < kCount; ++i) {
-      const Real tiles_m = ceil_by_share(work.m, table.step_m[i], table.share_m[i]);  // of clusters
-      const Real tiles_n = ceil_by_share(work.n, table.step_n[i], table.share_n[i]);
-      const Real tiles = tiles_m * tiles_n * work.batch, ctas = tiles * table.ctas[i];
-      const Real rounds = ceil_by_share(tiles, at_once[i], share[i]), even = tiles * share[i];
-      const Real weight = table.shares_sms[i] * evens_out;
-      const Real load_waves = either(weight, {rounds, larger(Real{1}, even + gpu.uneven_waves * (rounds - even))});
-      waves[i] = either(weight, {rounds, larger(Real{1}, even)});
-      start[i] = table.start[i] + gpu.full_gpu_ns * smaller(Real{1}, ctas * work.sm_share);
-      const Real per_k = either(either(table.swapped[i], mn_major), {table.per_k[i], table.per_k_mn[i]});
-      const Real unaligned = table.unaligned_tile[i] * either(table.staged[i], work.unaligned);
-      compute[i] = waves[i] * (table.per_tile[i] + unaligned + per_k * either(table.long_blocks[i], work.k));
-      memory[i] = work.bytes * table.memory_ns[i] + work.operand_bytes * load_waves / ctas * table.memory_ns_a_cta[i];
-      const Real units_a = smaller(a_units[i], work.a.max_units), units_b = smaller(b_units[i], work.b.max_units);
-      const Real sm_a = units_a * either(table.long_blocks[i], work.a.sm) + work.a.sm_of_tile;
-      const Real sm_b = units_b * either(table.long_blocks[i], work.b.sm) + work.b.sm_of_tile;
-      delivery[i] = load_waves * (sm_a * table.part_n[i] + sm_b * table.part_m[i]) * table.l2_ns_a_cta[i];
-      const Real l2_a = units_a * either(table.long_blocks[i], work.a.l2);
-      const Real l2_b = units_b * either(table.long_blocks[i], work.b.l2);
-      const Real hot = (work.a.narrow_lines * tiles_n + work.b.narrow_lines * tiles_m) * work.batch;
-      l2[i] = tiles * (l2_a * table.cluster_m[i] + l2_b * table.cluster_n[i]) * l2_ns +
-              hot * gpu.hot_line_ns * table.split_share[i];
-      const Real longest = larger(larger(compute[i], memory[i]), larger(delivery[i], l2[i]));
+      whole_k[i] = ceil_by_share(work.k, table.share_k[i], table.round_k[i]) * table.step_k[i];
+      short_k[i] = whole_k[i] - work.k;
+    }
+    const AxisCosts<Real, kCount> of_m(table.m, table.side_by_side, work.m, a, short_k);
+    const AxisCosts<Real, kCount> of_n(table.n, table.side_by_side, work.n, b, short_k);
+    OfConfigs<Real, kCount> at_once;  // clusters of a config that run together, a CTA to an SM
+    for (int i = 0; i < kCount; ++i) at_once[i] = work.clusters[table.log2_ctas[i]];
+    // CTAs that an SM holds together are one wave; but where an operand is narrow, its lines are so short that TMA's
+    // rate is the limit, and the CTAs take turns.
+    const bool together = a.narrow_lines + b.narrow_lines == 0;
+    const auto& slots = together ? table.slots : table.one_slot;
+    const auto& slot_share = together ? table.slot_share : table.one_slot;
+    const auto& per_k = table.per_k[a.k_major][b.k_major];
+    const auto& sectors = table.n.begins[1];
+    const Real batch_share = 1 / work.batch;
+    const Real hot_ns = (a.narrow_lines + b.narrow_lines) * gpu.hot_line_ns;
+    const Real l2_ns = 1 / static_cast<Real>(gpu.l2_bytes);
+    const Real alone = 1 - gpu.idle_sms, one = 1;
+    for (int i = 0; i < kCount; ++i) {
+      const Real tiles = of_m.tiles[i] * of_n.tiles[i] * work.batch;
+      const Real tile_share = of_m.share[i] * of_n.share[i] * batch_share;
+      const Real sms_used = smaller(tiles * table.ctas[i] * work.sm_share, one);
+
+      // Waves: full ones, and a last one, of whose tiles an SM has so many in the mean, and so many at most.
+      const Real share = 1 / at_once[i], wave_share = slot_share[i] * share;
+      const Real full = floor_by_share(tiles, wave_share, rounding_of(wave_share));
+      const Real in_last = tiles - full * slots[i] * at_once[i];
+      const Real mean = in_last * share, most = ceil_by_share(in_last, share, rounding_of(share));
+      const Real last = smaller(most, larger(mean + gpu.uneven_waves * (most - mean), one));
+      const Real before = full * slots[i];
+      waves[i] = before + last;
+
+      // A tile.
+      const Real stored = smaller(work.m, table.m.tile[i]) * smaller(work.n, table.n.tile[i]) * table.area_share[i];
+      const Real tile =
+          table.per_tile[i] + table.per_stored[i] * stored +
+          (table.unaligned_tile[i] + table.unaligned_stored[i] * stored) * either(table.staged[i], work.unaligned) +
+          per_k[i] * whole_k[i] * (alone + gpu.idle_sms * sms_used);
+      const Real own_bytes = work.operand_bytes * tile_share * table.own_memory_ns[i];
+      const Real loads = (of_m.sm[i] + of_n.sm[i]) * table.l2_ns_a_cta[i];
+      const Real l2_tile = (of_m.l2[i] + of_n.l2[i]) * l2_ns + table.side_by_side[i] * hot_ns;
+
+      // All tiles.
+      const Real sector = larger(sectors[i], of_n.share[i]);  // share of them that begin with one, if the first does
+      const Real all_bytes =
+          (either(table.swapped[i], work.bytes) - sector * work.bytes_with_sector) * table.memory_ns[i];
+      const Real bytes_a_tile = all_bytes * tile_share;
+      const Real longest =
+          before * longest_of(tile, at_once[i] * bytes_a_tile + own_bytes, loads, at_once[i] * l2_tile) +
+          longest_of(last * tile, in_last * bytes_a_tile + last * own_bytes, last * loads, in_last * l2_tile);
+      start[i] = table.start[i] + gpu.full_gpu_ns * sms_used;
+      compute[i] = waves[i] * tile;
+      memory[i] = all_bytes + waves[i] * own_bytes;
+      delivery[i] = waves[i] * loads;
+      l2[i] = tiles * l2_tile;
       ns[i] = start[i] + longest + gpu.not_hidden * (compute[i] + memory[i] + delivery[i] + l2[i] - longest);
-      const bool is_idle = (work.m <= table.idle_m[i]) | (work.n <= table.idle_n[i]);
-      ns[i] += is_idle ? kIdleNs : Real{0};
     }
   }
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <vector>
 
 #include "cuda/common/kernel_choice.h"
@@ -196,15 +197,23 @@ inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
   return candidates;
 }
 
+constexpr bool kDenseMeasured = std::all_of(std::begin(kDenseConfigs), std::end(kDenseConfigs),
+                                            [](const KernelConfig& config) { return config.measured; });
+
+// The cheapest of the dense configs that may be chosen, of which every one may with a cheap formula.
+inline int cheapest_dense(const Costs<float, kDenseConfigCount>& costs, bool cheap) {
+  if (cheap && kDenseMeasured) return place_of_least(costs.ns);
+  return cheapest_config(
+      kDenseConfigs, [&](const KernelConfig& config) { return may_choose(config, cheap); },
+      [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
+}
+
 // The config that is expected to be fastest, by number; -1 where none can run the problem, and where the portable
 // kernels for few rows or columns should be faster. The costs are those of cheap formulas.
 inline int choose_dense(const Problem& problem, const Gpu& gpu) {
   if (why_not_dense(problem, gpu) != nullptr) return -1;
   const auto costs = dense_costs(Operands::k16Bits, problem, gpu);
-  const bool cheap = is_cheap_epilogue(problem);
-  const int best = cheapest_config(
-      kDenseConfigs, [&](const KernelConfig& config) { return may_choose(config, cheap); },
-      [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
+  const int best = cheapest_dense(costs, is_cheap_epilogue(problem));
   return narrow_pays(problem, gpu, costs.ns[best] / kNarrowMargin) ? -1 : best;
 }
 
