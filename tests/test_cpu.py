@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 
+import pytest
 import torch
-from operands import full_precision, integers
+from operands import full_precision, integers, place
 from reference import MATMUL_DTYPES, assert_exact, check_matmul
+from torch import Tensor
+
+import tileon_ops
 
 matmul = torch.ops.tileon.matmul
 
@@ -43,6 +48,70 @@ def test_the_choice_between_tiles_and_aten() -> None:
     assert kernel_of(33, 512, 512, torch.float32) == "cpu"
     assert kernel_of(32, 512, 512, torch.float32, across=True) == "cpu"
     assert kernel_of(32, 512, 512, torch.float64) == "cpu"
+
+
+class TestManyRowsOfBfloat16:
+    """ATen has them where the processor has an instruction for pairs of bfloat16, and where that loses nothing."""
+
+    M, N, K = 64, 720, 720
+
+    @pytest.fixture(autouse=True)
+    def _needs_the_instruction(self) -> None:
+        matmul(torch.ones(8, 8).bfloat16(), torch.ones(8, 8).bfloat16())
+        if tileon_ops.last_kernel() != "cpu_tiles_avx512_bf16":
+            pytest.skip("needs a processor that multiplies pairs of bfloat16")
+
+    def operands(self) -> tuple[Tensor, Tensor, Tensor]:
+        a, b = (integers(*s, dtype=torch.bfloat16, device="cpu", seed=i) for i, s in enumerate([(64, 720), (720, 720)]))
+        return a, b, (integers(720, dtype=torch.float32, device="cpu", seed=2) * 37.25).bfloat16()
+
+    @pytest.mark.parametrize("with_bias", [False, True])
+    def test_are_rounded_once(self, with_bias: bool) -> None:
+        a, b, bias = self.operands()
+        exact = a.double() @ b.double() + (bias.double() if with_bias else 0)
+        if with_bias:
+            assert not torch.equal((a.double() @ b.double()).bfloat16() + bias, exact.bfloat16())
+        for x in (a, place(a, transposed=True).view, a[None]):
+            for y in (b, b.t().contiguous().t(), place(b, pad=3).view):
+                result = matmul(x, y, bias if with_bias else None)
+                assert tileon_ops.last_kernel() == "cpu_aten"
+                assert torch.equal(result.view(self.M, self.N), exact.bfloat16())
+
+    def test_into_an_output_of_any_strides(self) -> None:
+        a, b, bias = self.operands()
+        out = place(torch.zeros(self.M, self.N, dtype=torch.bfloat16), pad=5)
+        matmul.out(a, b, bias, out=out.view)
+        assert tileon_ops.last_kernel() == "cpu_aten"
+        assert torch.equal(out.view, matmul(a, b, bias))
+
+    def test_else_go_by_tiles(self) -> None:
+        a, b, bias = self.operands()
+        subnormal, huge = a.clone(), a.clone()
+        subnormal[5, 7], huge[5, 7] = 1e-39, 3e38
+        infinite, of_nan = a.clone(), b.clone()
+        infinite[0, 0], of_nan[0, 0] = math.inf, math.nan
+        for call in (
+            lambda: matmul(a[:63], b),
+            lambda: matmul(a[:, :700:2], b[:700:2, ::2]),  # whose elements lie apart
+            lambda: matmul(a, b, activation="relu"),
+            lambda: matmul(a, b, bias.float()),
+            lambda: matmul(a, b, out_dtype=torch.float32),
+            lambda: matmul(subnormal, b),
+            lambda: matmul(huge, b),
+            lambda: matmul(infinite, b),
+            lambda: matmul(a, of_nan),
+        ):
+            call()
+            assert tileon_ops.last_kernel() == "cpu_tiles_avx512_bf16"
+        with tileon_ops.batch_invariant():
+            matmul(a, b)
+            assert tileon_ops.last_kernel() == "cpu_tiles_avx512_bf16"
+
+    def test_a_subnormal_number_is_not_lost(self) -> None:
+        a, b, _ = self.operands()
+        a[3], a[3, 0] = 0, 2.0**-130
+        b[0] = 1
+        assert torch.equal(matmul(a, b)[3], torch.full((self.N,), 2.0**-130, dtype=torch.bfloat16))
 
 
 def test_columns_of_a_block_at_its_widest() -> None:

@@ -16,8 +16,8 @@ class batch_invariant:
     Where it holds, `a[i:j] @ b` has the bits of rows i to j of `a @ b`, in every op and layer. What multiplies is
     chosen without regard to the number of rows and of matrices, so that the order of each sum is the same:
 
-    - On the CPU float32 and float64 are multiplied by the package's own tiles, where torch's product may sum in
-      another order for another number of rows. Every other dtype has that property without the setting too.
+    - On the CPU float32, float64 and bfloat16 are multiplied by the package's own tiles, where torch's product may sum
+      in another order for another number of rows. Every other dtype has that property without the setting too.
     - On a GPU the kernel is that of 256 rows (of a weight alone scaled: of 512), whatever their number. Few rows are
       slower so than by the kernels that are made for them. What tuning found is not used.
 

@@ -248,6 +248,8 @@ class BlockRunner {
 
 }  // namespace
 
+bool multiplies_pairs_of_bfloat16() { return std::min(widest_version(), wanted_version()) == 3; }
+
 const char* multiply_by_tiles(const Problem& given, const FinishedSums& finished, const FinishedSums* before) {
   Problem problem = with_shared_rows(given);
   problem.a.scale.may_wait = given.k > 0 && is_constant_along_k(given.a.scale);  // without k there may be no scale

@@ -12,4 +12,7 @@ namespace tileon {
 // is no wider.
 const char* multiply_by_tiles(const Problem& problem, const FinishedSums& finished, const FinishedSums* before);
 
+// Whether it takes the processor's instruction for pairs of bfloat16.
+bool multiplies_pairs_of_bfloat16();
+
 }  // namespace tileon

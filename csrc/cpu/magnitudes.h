@@ -1,0 +1,13 @@
+// The magnitudes of bfloat16 operands, which say whether an instruction for pairs of bfloat16 loses nothing of them.
+#pragma once
+
+#include "core/problem.h"
+#include "cpu/tiles/block.h"
+
+namespace tileon {
+
+// Whether the products of both operands, of bfloat16, are normal numbers (are_products_normal). Reads both; false where
+// neither their rows nor their columns are adjacent.
+bool are_products_of_normal(const Problem& problem);
+
+}  // namespace tileon
