@@ -1,6 +1,5 @@
 // Products on CPU tensors: by the tiles of tiles/multiply.cpp, or by ATen in the accumulator's dtype and in the shapes
 // that it multiplies.
-#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
@@ -86,15 +85,15 @@ bool is_for_aten(const Problem& problem) {
 
 // Whether ATen multiplies many rows of bfloat16, in float32 sums that are rounded once: where the processor has an
 // instruction for pairs of bfloat16, which oneDNN takes as the tiles do, and nothing is subnormal, which it would count
-// as 0. Measured on one thread of a Zen 4: 256 rows by 2048 x 2048 take 10.0 ms so and 13.0 ms by tiles, 16 rows 0.93
-// and 1.01 ms, besides 0.5 ms for looking at the numbers.
-bool is_bfloat16_for_aten(const Problem& problem, const std::optional<Tensor>& bias) {
+// as 0. Not with a bias, before which aten::addmm rounds the sums for some strides. Measured on one thread of a Zen 4:
+// 256 rows by 2048 x 2048 take 10.0 ms so and 13.0 ms by tiles, 16 rows 0.93 and 1.01 ms, besides 0.5 ms for looking at
+// the numbers.
+bool is_bfloat16_for_aten(const Problem& problem) {
   constexpr int64_t kManyRows = 64;
   constexpr double kManyProducts = 32e6;
   if (is_batch_invariant.load(std::memory_order_relaxed)) return false;
   if (problem.a.dtype != DType::kBFloat16 || problem.b.dtype != DType::kBFloat16 || problem.is_scaled()) return false;
-  if (problem.out_dtype != DType::kBFloat16 || problem.epilogue.activation != Activation::kNone) return false;
-  if (bias && bias->scalar_type() != ScalarType::BFloat16) return false;
+  if (problem.out_dtype != DType::kBFloat16 || has_epilogue(problem.epilogue)) return false;
   if (problem.batch != 1 || problem.m < kManyRows || problem.products() < kManyProducts) return false;
   return multiplies_pairs_of_bfloat16() && are_products_of_normal(problem);
 }
@@ -122,7 +121,7 @@ struct Cpu : CpuDevice {
     const std::optional<Tensor> kept = also_to == nullptr ? std::nullopt : std::optional(tensor_of(also_to));
     const Tensor* const pre_activation = kept ? &*kept : nullptr;
     const DType accumulator = problem.a.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-    if (pre_activation == nullptr && is_bfloat16_for_aten(problem, arguments.bias))
+    if (pre_activation == nullptr && is_bfloat16_for_aten(problem))
       run_bfloat16_by_aten(arguments, out);
     else if (is_for_aten(problem) && (accumulator == DType::kFloat64 || float32_products_are_ieee()))
       run_by_aten(problem, arguments, accumulator, out, pre_activation);
@@ -154,11 +153,7 @@ struct Cpu : CpuDevice {
     const auto matrix = [](const Tensor& operand) {
       return operand.dim() == 3 ? torch::stable::select(operand, 0, 0) : operand;
     };
-    const Tensor a = matrix(arguments.a), b = matrix(arguments.b), to = matrix(out);
-    if (arguments.bias)
-      check_shim(aoti_torch_cpu_addmm_out(to.get(), arguments.bias->get(), a.get(), b.get(), 1.0, 1.0));
-    else
-      multiply_into(to, a, b);
+    multiply_into(matrix(out), matrix(arguments.a), matrix(arguments.b));
     record_kernel("cpu_aten");
   }
 
