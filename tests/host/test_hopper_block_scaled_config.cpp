@@ -159,6 +159,9 @@ void check_decoded_weights() {
   expect(sm90::fold_pays(with_fast_accum(packed(8192, e4m3, e2m1)), kH200) == 1, "a fold, too");
   expect(sm90::fold_pays(packed(8192, e4m3, e2m1), kH200) == 0, "which fast_accum alone allows");
   expect(sm90::fold_pays(with_fast_accum(packed(64, e4m3, e2m1)), kH200) == 0, "few rows go without");
+  Problem small = with_fast_accum(packed(100, e4m3, e2m1));
+  small.n = 16, small.k = 32;
+  expect(sm90::fold_pays(small, kH200) == 0, "nothing small is folded");
 }
 
 Problem with_weight(Problem problem, PreparedForm form) {

@@ -191,15 +191,17 @@ inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
 
 // ---- the fold ----
 
-// Multiplications from which it pays where no other kernel of Hopper's takes the operands: few rows of b.
+// Multiplications below which nothing is folded: the prices were fitted to larger products, and what two launches take
+// is most of such a one's time.
 constexpr double kFoldPaysFrom = 4e7;
 
 // 1 where two operands with e8m0 scales are expected to be multiplied sooner as rows of e4m3 than in any other way
 // here; else 0. Where fast_accum allows it, and Hopper's kernels multiply them then.
 inline int fold_pays(const Problem& problem, const Gpu& gpu) {
   if (gpu.capability != 90 || !problem.may_be_folded() || problem.m <= kAlwaysFewRows) return 0;
+  if (problem.products() < kFoldPaysFrom) return 0;
   const Cheapest other = cheapest_of_two(problem, gpu);
-  if (other.config < 0) return problem.m > kMaxSmallM && problem.products() >= kFoldPaysFrom;
+  if (other.config < 0) return problem.m > kMaxSmallM;  // few rows of b
   const Matrix rows{nullptr, problem.k, 1, 0};
   Problem folded = prepared_problem(problem, nullptr, nullptr);
   folded.a = {rows, DType::kFloat8E4M3, {}};
