@@ -120,7 +120,8 @@ class TestEveryWayToAKernelGivesTheType:
     def test_the_op_matmul(self, monkeypatch: pytest.MonkeyPatch, requires_grad: bool) -> None:
         monkeypatch.setattr(autograd_kernel, "_redispatch", refuse)
         with pytest.raises(torch.OutOfMemoryError, match=r"2\.00 GiB"):
-            OPS.matmul(one().requires_grad_(requires_grad), one())
+            half = one(torch.float16)  # of float32 it is torch that records (autograd/of_torch.py)
+            OPS.matmul(half.requires_grad_(requires_grad), one(torch.float16))
 
     def test_the_function_matmul_under_inference_mode(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys.modules["tileon_ops._rules.autograd.shortcut"], "_call_op", refuse)
@@ -151,7 +152,8 @@ class TestEveryWayToAKernelGivesTheType:
             kernel(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), one(), "mxfp8")
 
     def test_out(self) -> None:
-        kernel = out_rules._autograd("matmul", SimpleNamespace(redispatch=refuse), ["a", "b"])
+        overload = SimpleNamespace(_handle=SimpleNamespace(redispatch_boxed=refuse))
+        kernel = out_rules._autograd("matmul", overload, ["a", "b"])
         with pytest.raises(torch.OutOfMemoryError):
             kernel(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), one(), one(), out=one())
 
