@@ -119,8 +119,8 @@ class TestEveryWayToAKernelGivesTheType:
     @pytest.mark.parametrize("requires_grad", [False, True], ids=["", "recorded"])
     def test_the_op_matmul(self, monkeypatch: pytest.MonkeyPatch, requires_grad: bool) -> None:
         monkeypatch.setattr(autograd_kernel, "_redispatch", refuse)
+        half = one(torch.float16)  # of float32 it is torch that records (autograd/of_torch.py)
         with pytest.raises(torch.OutOfMemoryError, match=r"2\.00 GiB"):
-            half = one(torch.float16)  # of float32 it is torch that records (autograd/of_torch.py)
             OPS.matmul(half.requires_grad_(requires_grad), one(torch.float16))
 
     def test_the_function_matmul_under_inference_mode(self, monkeypatch: pytest.MonkeyPatch) -> None:
