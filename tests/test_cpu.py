@@ -62,8 +62,11 @@ class TestManyRowsOfBfloat16:
             pytest.skip("needs a processor that multiplies pairs of bfloat16")
 
     def operands(self) -> tuple[Tensor, Tensor, Tensor]:
-        a, b = (integers(*s, dtype=torch.bfloat16, device="cpu", seed=i) for i, s in enumerate([(64, 720), (720, 720)]))
-        return a, b, (integers(720, dtype=torch.float32, device="cpu", seed=2) * 37.25).bfloat16()
+        a, b = (
+            integers(*s, dtype=torch.bfloat16, device="cpu", seed=i)
+            for i, s in enumerate([(self.M, self.K), (self.K, self.N)])
+        )
+        return a, b, (integers(self.N, dtype=torch.float32, device="cpu", seed=2) * 37.25).bfloat16()
 
     def test_are_rounded_once(self) -> None:
         a, b, _ = self.operands()

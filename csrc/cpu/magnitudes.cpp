@@ -29,20 +29,18 @@ TILEON_MULTIVERSION Extremes extremes_of(const uint16_t* words, int64_t count) {
 }
 
 // False where the elements of no dimension are adjacent.
-bool magnitudes_of(const Operand& operand, int64_t batch, int64_t mn, int64_t k, Magnitudes& magnitudes) {
+bool magnitudes_of(const Operand& operand, int64_t mn, int64_t k, Magnitudes& magnitudes) {
   const bool along_k = operand.stride_k == 1;
   if (!along_k && operand.stride_mn != 1) return false;
   const int64_t lines = along_k ? mn : k, words = along_k ? k : mn;
   const int64_t stride = along_k ? operand.stride_mn : operand.stride_k;
-  const int64_t matrices = operand.stride_batch == 0 ? 1 : batch;
   constexpr int64_t kWordsPerTask = 1 << 18;
   std::mutex mutex;
   Extremes all;
   const auto look_at = [&](int64_t begin, int64_t end) {
     Extremes extremes;
     for (int64_t line = begin; line < end; ++line) {
-      const int64_t offset = line / lines * operand.stride_batch + line % lines * stride;
-      const Extremes of_line = extremes_of(static_cast<const uint16_t*>(operand.data) + offset, words);
+      const Extremes of_line = extremes_of(static_cast<const uint16_t*>(operand.data) + line * stride, words);
       extremes.most = std::max(extremes.most, of_line.most);
       extremes.least_less_1 = std::min(extremes.least_less_1, of_line.least_less_1);
     }
@@ -50,7 +48,7 @@ bool magnitudes_of(const Operand& operand, int64_t batch, int64_t mn, int64_t k,
     all.most = std::max(all.most, extremes.most);
     all.least_less_1 = std::min(all.least_less_1, extremes.least_less_1);
   };
-  torch::stable::parallel_for(0, matrices * lines, 1 + kWordsPerTask / std::max<int64_t>(words, 1), look_at);
+  torch::stable::parallel_for(0, lines, 1 + kWordsPerTask / std::max<int64_t>(words, 1), look_at);
   const uint32_t least = static_cast<uint32_t>(static_cast<uint16_t>(all.least_less_1 + 1)) << 16;
   magnitudes = {least == 0 ? Magnitudes().least : least, static_cast<uint32_t>(all.most) << 16};
   return true;
@@ -60,8 +58,8 @@ bool magnitudes_of(const Operand& operand, int64_t batch, int64_t mn, int64_t k,
 
 bool are_products_of_normal(const Problem& problem) {
   Magnitudes of_a, of_b;
-  return magnitudes_of(problem.a, problem.batch, problem.m, problem.k, of_a) &&
-         magnitudes_of(problem.b, problem.batch, problem.n, problem.k, of_b) && are_products_normal(of_a, of_b);
+  return magnitudes_of(problem.a, problem.m, problem.k, of_a) && magnitudes_of(problem.b, problem.n, problem.k, of_b) &&
+         are_products_normal(of_a, of_b);
 }
 
 }  // namespace tileon

@@ -6,8 +6,8 @@
 
 namespace tileon {
 
-// Whether the products of both operands, of bfloat16, are normal numbers (are_products_normal). Reads both; false where
-// neither their rows nor their columns are adjacent.
+// Whether the products of both operands, matrices of bfloat16, are normal numbers (are_products_normal). Reads both;
+// false where the elements of one are adjacent along neither dimension.
 bool are_products_of_normal(const Problem& problem);
 
 }  // namespace tileon

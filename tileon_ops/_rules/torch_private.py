@@ -10,6 +10,7 @@ group    serves                                                  behind it
 below    ops that refuse gradients (autograd/no_grad.py)         torch.library.register_autograd, torch_library.py there
 autograd gradients of `matmul` (autograd/kernel.py)              the same (autograd/public.py)
 shortcut `tileon_ops.matmul`, layers (autograd/shortcut.py)      a call of the op
+         and recorded products of the CPU (autograd/of_torch.py)
 out      `out=` and its version counter (out.py)                 the op without `out`, and `out.copy_`
 autocast the op below its autocast rule (autocast.py)            torch.autocast(..., enabled=False)
 ======== ======================================================= ======================================================

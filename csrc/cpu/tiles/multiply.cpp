@@ -55,8 +55,13 @@ const TileKernels& kernels_of(int version) {
 }
 
 // Read once, at the first product.
+int version_in_use() {
+  static const int version = std::min(widest_version(), wanted_version());
+  return version;
+}
+
 const TileKernels& tile_kernels() {
-  static const TileKernels& kernels = kernels_of(std::min(widest_version(), wanted_version()));
+  static const TileKernels& kernels = kernels_of(version_in_use());
   return kernels;
 }
 
@@ -248,7 +253,7 @@ class BlockRunner {
 
 }  // namespace
 
-bool multiplies_pairs_of_bfloat16() { return std::min(widest_version(), wanted_version()) == 3; }
+bool multiplies_pairs_of_bfloat16() { return version_in_use() == 3; }
 
 const char* multiply_by_tiles(const Problem& given, const FinishedSums& finished, const FinishedSums* before) {
   Problem problem = with_shared_rows(given);

@@ -7,6 +7,8 @@ What is saved: a where b wants a gradient, b where a does, and for the activatio
 with slope >= 0 (its sign is all that is needed), z in place of the output for the others, nothing for none. The kernel
 writes z along with y.
 
+Most recorded products of float32 and float64 on the CPU have torch's own nodes instead (of_torch.py).
+
 No gradient flows through fp8 operands: one that requires grad is refused before anything is computed.
 """
 
@@ -150,7 +152,7 @@ if torch_private.shortcut.is_whole:
 
 def _record(keyset: Any, a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any], returns_z: bool) -> Any:
     """The output, or where z is kept the output and z, with a node in the graph."""
-    if not returns_z and _by_torch is not None and (result := _by_torch(a, b, bias, options)) is not None:
+    if not returns_z and a.is_cpu and _by_torch is not None and (result := _by_torch(a, b, bias, options)) is not None:
         return result
     keeps_z = returns_z or ("activation" in options and needs_z(options))
     if a.dtype.itemsize == 1:

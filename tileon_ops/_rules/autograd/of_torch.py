@@ -2,8 +2,8 @@
 
 A node in Python takes some 25 us forward and backward, several times what a small product takes; a large one is ATen's
 product either way (csrc/cpu/products.cpp). torch's ops compute what the op promises: sums, bias and activation in the
-operands' dtype, gradients in the operands' layouts, as often differentiated as wanted. A small product that is not
-recorded goes by tiles, which add its terms in another order.
+operands' dtype, gradients as often differentiated as wanted. These lie as torch's do: as their operands where those
+have no gaps, else in rows. A small product that is not recorded goes by tiles, which add its terms in another order.
 """
 
 from __future__ import annotations
