@@ -197,8 +197,8 @@ IN_HOST_CODE = (
     Mutation(
         "where-a-copy-pays",
         "csrc/cuda/sm80/heuristics/choice.h",
-        "return ns >= copy_pays_from_ns(problem) &&",
-        "return ns < copy_pays_from_ns(problem) &&",
+        "gathered + kGatherLaunchNs > copied",
+        "gathered + kGatherLaunchNs < copied",
         host("config"),
     ),
     Mutation(

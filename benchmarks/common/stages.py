@@ -138,6 +138,7 @@ _SWEEPS = (
     *((name, f"{_RANDOM} {first}:{end}", limit) for name, (first, end, limit) in RANDOM_SWEEPS.items()),
     ("sweep_rectangles", f"matmul.py --preset rectangles {_OF_ROWS}", 270),
     ("sweep_rectangles_2", f"matmul.py --preset rectangles_2 {_OF_ROWS}", 330),
+    ("sweep_rectangles_3", f"matmul.py --preset rectangles_3 {_OF_ROWS}", 270),
     ("sweep_float32", _FLOAT32_ROWS, 240),
 )
 _UNALIGNED = (

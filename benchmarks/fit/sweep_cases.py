@@ -6,7 +6,7 @@ random: many more of them, so that the fit does not learn shapes by heart: linea
     seed, and layers of models (Hopper's rows; what the choice loses elsewhere is in tune_regret.csv, none of whose
     linear layers is among them).
 rectangles: as tune_regret.py draws them, of another seed; rectangles_2 of a third one, and products of 8 to 48 rows or
-    columns of which an operand is mn-major.
+    columns of which an operand is mn-major; rectangles_3 of a fourth one, linear layers, layers of models and squares.
 float32_rows: for the cost model of Hopper's float32 rows: random rectangles, small squares, and the layers of float32.
 """
 
@@ -140,6 +140,13 @@ def narrow_rectangles(count: int, seed: int = 0) -> list[Case]:
     return drawn(count, seed, _LARGEST, one)
 
 
+def _rectangles_3() -> list[Case]:
+    """For clusters, which the sets before do not have: what they are for, and what other configs must keep."""
+    squares = square_cases(SQUARES, ["bfloat16"], LAYOUTS)
+    layers = linear_layers(120, seed=3) + model_layers(5, seed=2)
+    return list(dict.fromkeys(tune_regret.rectangles(700, seed=13) + layers + squares))
+
+
 def _rectangles_2() -> list[Case]:
     return list(dict.fromkeys(tune_regret.rectangles(1200, seed=12) + narrow_rectangles(250)))
 
@@ -149,5 +156,6 @@ SETS = {
     "random": _random,
     "rectangles": _rectangles,
     "rectangles_2": _rectangles_2,
+    "rectangles_3": _rectangles_3,
     "float32_rows": _float32_rows,
 }

@@ -103,8 +103,9 @@ struct OperandExpandProblem {
   DType out_dtype = DType::kFloat32;  // float16, bfloat16 or float32
   void* out = nullptr;
   int64_t pitch = 0;
-  // A row may have a second part, `second` elements behind the first: of an `is_split` operand what rounding left of
-  // the first part, else the numbers again. Where the first part is infinite or NaN the second is 0.
+  // A row may have a second part, `second` elements behind the first, in the row or behind all rows: of an `is_split`
+  // operand what rounding left of the first part, else the numbers again. Where the first part is infinite or NaN the
+  // second is 0.
   int64_t second = 0;  // 0: there is none
   bool is_split = false;
 };
@@ -127,7 +128,8 @@ struct SumScale {
   int64_t stride = 0;
 };
 
-// From float32 sums, [m][n], to a product: activation(global * (row * column * sum) + bias), rounded once more.
+// From float32 sums, [m][n], to a product: activation(global * (row * column * sum) + bias), rounded once more. A sum may
+// be in two parts, the second one behind all first ones.
 struct FinishProblem {
   int64_t m = 0;
   int64_t n = 0;
@@ -136,6 +138,7 @@ struct FinishProblem {
   Epilogue epilogue;
   DType out_dtype = DType::kFloat16;
   Output out;
+  int64_t second = 0;  // elements from a sum to another one that belongs to it; 0: there is none
 };
 
 // With y = activation(z), z the product with its bias, and grad the gradient of y, for each of batch x m rows:

@@ -155,8 +155,8 @@ void test_copies_pay_for_large_products_and_for_a_long_k() {
     return copies_pay(problem(DType::kBFloat16, false, batch, m, n, k), hopper);
   };
   expect(pays(1, 256, 256, 256) && pays(1, 8192, 8192, 16), "of large products");
-  expect(pays(1, 1, 1, 12647) && pays(1, 200, 300, 110), "a CTA walks a long k by itself");
-  expect(!pays(1, 24, 88, 100) && !pays(8, 1, 1, 100), "a short one costs less than a launch");
+  expect(pays(1, 1, 1, 12647) && pays(1, 200, 300, 610), "a CTA walks a long k by itself");
+  expect(!pays(1, 24, 88, 100) && !pays(1, 200, 300, 110), "a short one costs less than a launch");
   expect(!pays(1, 36, 6162, 35) && !pays(1, 404, 1903, 11), "whatever the output's size");
 }
 

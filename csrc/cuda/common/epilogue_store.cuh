@@ -36,6 +36,38 @@ __device__ __forceinline__ Accumulator load_bias(const Epilogue& epilogue, int64
   }
 }
 
+// Of neighbouring columns, the first `columns` of them and zeros: all loads before the first is used.
+template <typename Element, typename Accumulator, int kCount>
+__device__ __forceinline__ void load_biases_as(const Epilogue& epilogue, int64_t column, int64_t columns,
+                                               Accumulator (&biases)[kCount]) {
+  const Element* from = static_cast<const Element*>(epilogue.bias) + column * epilogue.bias_stride;
+  Element loaded[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    if (i < columns) loaded[i] = from[i * epilogue.bias_stride];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    if (i < columns) biases[i] = static_cast<Accumulator>(widen(loaded[i]));
+}
+
+template <typename Accumulator, int kCount>
+__device__ __forceinline__ void load_biases(const Epilogue& epilogue, int64_t column, int64_t columns,
+                                            Accumulator (&biases)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) biases[i] = 0;
+  if (epilogue.bias == nullptr) return;
+  switch (epilogue.bias_dtype) {
+    case DType::kFloat16:
+      return load_biases_as<__half>(epilogue, column, columns, biases);
+    case DType::kBFloat16:
+      return load_biases_as<__nv_bfloat16>(epilogue, column, columns, biases);
+    case DType::kFloat32:
+      return load_biases_as<float>(epilogue, column, columns, biases);
+    default:
+      return load_biases_as<double>(epilogue, column, columns, biases);
+  }
+}
+
 // Writes kColumns of wgmma's columns of a warp's 16 rows to `staging`, where its first row and column go. Rows of the
 // staging are rows of the output: where the operands are swapped, those are wgmma's columns.
 template <bool kSwapAb, int kPitch, int kColumns>
@@ -78,6 +110,7 @@ template <typename Accumulator, int kColumns, typename Problem = KernelProblem>
 class WarpStore {
   static constexpr int kLanesPerRow = kColumns / kColumnsPerLane;
   static constexpr int kRowsAtOnce = 32 / kLanesPerRow;
+  static constexpr bool kHasSpareRegisters = kColumns <= 32;  // beside the sums: for the loads of several biases
   static_assert(kColumns % kColumnsPerLane == 0 && 32 % kLanesPerRow == 0);
 
  public:
@@ -89,11 +122,15 @@ class WarpStore {
         column_(column_begin + lane_column_),
         vectors_(vectors && column_ + kColumnsPerLane <= problem.n),
         batch_offset_(batch * problem.out.stride_batch) {
+    if constexpr (kHasSpareRegisters) {
+      load_biases(problem.epilogue, column_, problem.n - column_, bias_);
+    } else {
 #pragma unroll
-    for (int j = 0; j < kColumnsPerLane; ++j)
-      bias_[j] = problem.epilogue.bias != nullptr && column_ + j < problem.n
-                     ? load_bias<Accumulator>(problem.epilogue, column_ + j)
-                     : Accumulator(0);
+      for (int j = 0; j < kColumnsPerLane; ++j)
+        bias_[j] = problem.epilogue.bias != nullptr && column_ + j < problem.n
+                       ? load_bias<Accumulator>(problem.epilogue, column_ + j)
+                       : Accumulator(0);
+    }
   }
 
   // Row i of the slab ([kRows][kPitch] in shared memory, written by this warp and synchronized) is row
@@ -235,7 +272,7 @@ __device__ __forceinline__ void store_by_columns(const KernelProblem& problem, b
   const Epilogue& epilogue = problem.epilogue;
   float bias[kCount];
 #pragma unroll
-  for (int i = 0; i < kCount; ++i)
+  for (int i = 0; i < kCount; ++i)  // one by one: Hopper's kernels have no registers for the loads of several
     bias[i] = epilogue.bias == nullptr || i >= columns ? 0.0f : load_bias<float>(epilogue, column + i);
   int64_t at =
       batch * problem.out.stride_batch + column * problem.out.stride_n + (row + lane_row) * problem.out.stride_m;

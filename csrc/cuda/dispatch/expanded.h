@@ -17,7 +17,8 @@ enum class Route : int8_t {
   kCodes,      // float32 scales of rows or of the whole operand: the codes alone are multiplied
   kRowGlobal,  // a global scale for each row of a: the product without it
   kFolded,     // mxfp8 and mixed with fast_accum: their folds, as fp8
-  kSplit,      // float16 x mxfp4 or nvfp4: as bfloat16, `a` in two parts that make all of it
+  kHalves,     // float16 x mxfp4 or nvfp4: `a` in two parts of bfloat16 that make all of it, one below the other
+  kSplit,      // the same where no kernel decodes the weight: both parts side by side, the weight as bfloat16
   kFloat32,    // anything else: elements times scales, as float32
 };
 
@@ -26,11 +27,9 @@ struct RouteConfig {
   const char* route;
   bool measured = true;  // on hardware: the choice takes no other
 };
-constexpr RouteConfig kConfigs[] = {{"expanded_codes", "codes"},
-                                    {"expanded_row_global", "row_global"},
-                                    {"expanded_folded", "folded"},
-                                    {"expanded_split", "split"},
-                                    {"expanded_float32", "float32"}};
+constexpr RouteConfig kConfigs[] = {{"expanded_codes", "codes"},   {"expanded_row_global", "row_global"},
+                                    {"expanded_folded", "folded"}, {"expanded_halves", "halves"},
+                                    {"expanded_split", "split"},   {"expanded_float32", "float32"}};
 static_assert(std::size(kConfigs) == static_cast<int>(Route::kFloat32) + 1);
 
 // Whoever asks for the fold by its number allows it; the choice takes it with fast_accum alone.
@@ -70,6 +69,14 @@ inline OperandExpandProblem expand_twice(Operand& operand, int64_t rows, int64_t
   return made;
 }
 
+// The operand in two parts of bfloat16 whose sum it is: twice as many rows, the second parts behind all first ones.
+inline OperandExpandProblem expand_below(Operand& operand, int64_t rows, int64_t k, void* memory) {
+  OperandExpandProblem made = expand(operand, rows, k, DType::kBFloat16, true, memory);
+  made.second = rows * made.pitch;
+  made.is_split = true;
+  return made;
+}
+
 // Products by 16-bit numbers that float16 `a` is split into: exact for elements that bfloat16 holds under any scale.
 inline bool may_be_split(const Problem& problem) {
   return problem.is_weight_only() && problem.a.dtype == DType::kFloat16 && problem.b.dtype == DType::kFloat4E2M1;
@@ -81,7 +88,10 @@ inline bool needs_last_pass(const Problem& problem) {
 }
 
 inline int64_t bytes_of(const std::optional<OperandExpandProblem>& made) {
-  return made ? aligned(made->rows * made->pitch * info(made->out_dtype).bytes) : 0;
+  if (!made) return 0;
+  const int64_t first_parts = made->rows * made->pitch;
+  const int64_t behind = made->second >= made->pitch ? made->second : 0;
+  return aligned((first_parts + behind) * info(made->out_dtype).bytes);
 }
 
 // The fold of the operand, in the place of itself.
@@ -154,6 +164,13 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
         inner.a.scale = inner.b.scale = {};
       }
       break;
+    case Route::kHalves:
+      steps.a = expand_below(inner.a, problem.m, problem.k, memory);
+      inner.m = 2 * problem.m;
+      steps.backends = {kOwnScaledBackends};
+      finish_later(steps, problem, {}, {});
+      steps.finish.second = problem.m * problem.n;
+      break;
     case Route::kSplit:
       steps.a = expand_twice(inner.a, problem.m, problem.k, true, memory);
       steps.begin_of_b = bytes_of(steps.a);
@@ -170,7 +187,7 @@ inline Steps steps_of(Route route, const Problem& problem, const Gpu& gpu, void*
   }
   steps.begin_of_sums = bytes_of(steps.a) + bytes_of(steps.b) + bytes_of(steps.fold_a) + bytes_of(steps.fold_b);
   steps.begin_of_scratch =
-      steps.begin_of_sums + (steps.finishes ? aligned(problem.m * problem.n * int64_t{sizeof(float)}) : 0);
+      steps.begin_of_sums + (steps.finishes ? aligned(inner.m * problem.n * int64_t{sizeof(float)}) : 0);
   if (steps.finishes) {
     inner.out.data = memory + steps.begin_of_sums;
     steps.finish.sums = static_cast<const float*>(inner.out.data);
@@ -187,7 +204,8 @@ inline const char* why_not(Route route, const Problem& problem, const Gpu& gpu) 
   if (problem.prepared_b.data != nullptr) return "it takes no prepared weight";
   if (route == Route::kCodes && !is_constant) return "it takes float32 scales that do not change along k";
   if (route == Route::kFolded && !takes_fold(problem)) return "it takes mxfp8 and mixed";
-  if (route == Route::kSplit && !may_be_split(problem)) return "it takes float16 with mxfp4 or nvfp4";
+  if ((route == Route::kHalves || route == Route::kSplit) && !may_be_split(problem))
+    return "it takes float16 with mxfp4 or nvfp4";
   if (route == Route::kRowGlobal && (is_constant || problem.global_scale_stride == 0))
     return "it takes block scales and a global scale for each row";
   const Steps steps = steps_of(route, problem, gpu, nullptr);
@@ -247,6 +265,7 @@ struct Routes {
 
 // A fold is asked for before the kernels that take its operands as they are.
 constexpr const Backend& kFoldBackend = Routes<Route::kFolded>::kBackend;
-constexpr const Backend& kBackend = Routes<Route::kCodes, Route::kRowGlobal, Route::kSplit, Route::kFloat32>::kBackend;
+constexpr const Backend& kBackend =
+    Routes<Route::kCodes, Route::kRowGlobal, Route::kHalves, Route::kSplit, Route::kFloat32>::kBackend;
 
 }  // namespace tileon::expanded

@@ -49,7 +49,13 @@ __global__ void __launch_bounds__(kThreads) finish(const __grid_constant__ Finis
   }
   const auto slope = static_cast<float>(problem.epilogue.slope);
   for (int64_t row = blockIdx.y; row < problem.m; row += gridDim.y) {
-    const Quad<float> sums = load_sums(problem.sums + row * problem.n + column, inside, params.reads_four);
+    const float* from = problem.sums + row * problem.n + column;
+    Quad<float> sums = load_sums(from, inside, params.reads_four);
+    if (problem.second != 0) {
+      const Quad<float> second = load_sums(from + problem.second, inside, params.reads_four);
+#pragma unroll
+      for (int i = 0; i < kColumnsPerLane; ++i) sums.values[i] += second.values[i];
+    }
     const double of_row = scale_at(problem.row, row);
     const float global = scale_at(problem.global, row);
     Quad<Out> rounded;

@@ -12,7 +12,7 @@ __device__ __forceinline__ void cp_async_16(uint32_t shared, const void* global,
                : "memory");
 }
 
-// Starts the copy of one element of kSize (4 or 8) bytes; `bytes` is kSize or 0.
+// Starts the copy of kSize (4 or 8) bytes, those past the first `bytes` as zeros, which are never read.
 template <int kSize>
 __device__ __forceinline__ void cp_async_element(uint32_t shared, const void* global, int bytes) {
   static_assert(kSize == 4 || kSize == 8);

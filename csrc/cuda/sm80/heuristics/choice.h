@@ -1,7 +1,9 @@
 // Which configs can run a problem, and which one is expected to be fastest: pure functions of the problem and the GPU.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 #include "core/problem.h"
 #include "cuda/common/kernel_choice.h"
@@ -93,39 +95,53 @@ inline KSlices slices_of(const KernelConfig& config, const Problem& problem, con
   return expect_tiles(config, kind_of(problem), problem, gpu).slices;
 }
 
+// A launch of a gather kernel, which its costs leave out, as those of others leave out kPortableLaunchNs. Fitted with
+// them to 300 unaligned products of any sizes on an H100: nine of ten times are within a quarter of what is expected.
+constexpr double kGatherLaunchNs = 2000.0;
+
 inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
-  if (config.tile.family == Family::kNarrow)  // without a launch, as all others
-    return narrow_ns(problem, gpu, config.tile.tile_m) - kPortableLaunchNs;
-  return expect_tiles(config, kind, problem, gpu).ns;
+  if (config.tile.family != Family::kNarrow) return expect_tiles(config, kind, problem, gpu).ns;
+  const double ns = narrow_ns(problem, gpu, config.tile.tile_m);  // without a launch, as all others
+  return bit(kind) & (k8 | k16 | kTf32) ? ns * kNarrowMargin - kGatherLaunchNs : ns - kPortableLaunchNs;
 }
 
-// Where the operands must be gathered, an aligned copy of them pays once gathering takes so long: on an H200 the copy
-// and the faster kernel take some 5 us of the GPU at 128^3 (gathered 7.4). The host has one more launch and an
-// allocation, some 2 us, which an eager caller waits for where the GPU has nothing else to do
-// (benchmarks/results/h200/awkward.csv).
-constexpr double kCopyPaysFromNs = 8000.0;
-// Copies of fp8 along k, most of them transposed: small products took 15 to 22 us so on an H100.
-constexpr double kFloat8CopyPaysFromNs = 15000.0;
-
-inline double copy_pays_from_ns(const Problem& problem) {
-  return is_float8(problem.a.dtype) ? kFloat8CopyPaysFromNs : kCopyPaysFromNs;
-}
-
-// What a product of copied operands takes at least: each byte read, written and read again, on an H100, and a launch
-// more.
-constexpr double kCopyBytesPerNs = 900.0;  // that are copied
+// Of products whose operands must be gathered: nanoseconds of aligned copies and a kernel that reads those, fitted to
+// the 141 of those products for which they were made. The host has one more launch and an allocation, some 2 us, which
+// an eager caller waits for where the GPU has nothing else to do (benchmarks/results/h200/awkward.csv).
+constexpr double kCopiedStartNs = 9100.0;     // the launches, a first and a last wave
+constexpr double kCopyBytesPerNs = 2600.0;    // that are copied
+constexpr double kCopiedBytesPerNs = 1350.0;  // of operands and output, while they are multiplied
+constexpr double kCopiedProductsPerNs = 287e3;
+constexpr double kCopiedNsPerK = 0.54, kCopiedMostK = 4000.0;
 
 inline double copied_ns(const Problem& problem) {
-  const double numbers =
-      static_cast<double>(problem.batch) * static_cast<double>(problem.k) * static_cast<double>(problem.m + problem.n);
-  return copy_pays_from_ns(problem) + numbers * info(problem.a.dtype).bytes / kCopyBytesPerNs;
+  const double batch = static_cast<double>(problem.batch), k = static_cast<double>(problem.k);
+  const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
+  const double element = batch * info(problem.a.dtype).bytes;
+  double copied = 0;
+  if (!reads_vectors(problem.a, problem, problem.m)) copied += m * k * element;
+  if (!reads_vectors(problem.b, problem, problem.n)) copied += n * k * element;
+  const double moved = (m * k + n * k + m * n) * element / kCopiedBytesPerNs;
+  const double multiplied = std::max(batch * m * n * k / kCopiedProductsPerNs, moved);
+  return kCopiedStartNs + copied / kCopyBytesPerNs + multiplied + std::min(k, kCopiedMostK) * kCopiedNsPerK;
 }
 
+// Of other dtypes a copy pays once gathering takes so long. Copies of fp8 along k are transposed mostly: small products
+// took 15 to 22 us so on an H100.
+constexpr double kTf32CopyPaysFromNs = 8000.0, kFloat8CopyPaysFromNs = 15000.0;
+
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
-  constexpr const KernelConfig& gather = kDenseConfigs[10];
-  static_assert(gather.tile.family == Family::kMmaGather);
-  const double ns = expected_ns(gather, kind_of(problem), problem, gpu);
-  return ns >= copy_pays_from_ns(problem) && !narrow_pays(problem, gpu, copied_ns(problem));
+  const Kind kind = kind_of(problem);
+  const auto gathers = [&](const KernelConfig& config) {
+    return config.tile.family == Family::kMmaGather && (config.kinds & bit(kind)) != 0;
+  };
+  const double gathered =
+      expected_ns(*std::find_if(kDenseConfigs, std::end(kDenseConfigs), gathers), kind, problem, gpu);
+  const double copied = copied_ns(problem);
+  const bool pays = is_float8(problem.a.dtype) ? gathered >= kFloat8CopyPaysFromNs
+                    : kind == Kind::kTf32      ? gathered >= kTf32CopyPaysFromNs
+                                               : gathered + kGatherLaunchNs > copied;
+  return pays && !narrow_pays(problem, gpu, copied / kNarrowMargin);
 }
 
 inline bool may_choose(const KernelConfig& config, const Problem& problem) {

@@ -10,7 +10,7 @@ namespace tileon::sm80 {
 
 enum class Family : int8_t {
   kMma,        // tensor cores (mma.sync) fed by 16-byte cp.async; of block-scaled products, by codes that are decoded
-  kMmaGather,  // tensor cores, every element fetched through its strides: any alignment, any stride
+  kMmaGather,  // tensor cores, fed word by word or element by element: any alignment, any stride
   kSimt,       // FFMA: IEEE float32, any alignment, any stride
   kDmma,       // tensor cores in float64, any alignment, any stride
   kSkinny,     // FFMA for a few rows of a, at the rate of reading b: both operands along k, 16-byte loads
@@ -95,7 +95,6 @@ constexpr int k16 = bit(Kind::kFloat16) | bit(Kind::kBFloat16);
 constexpr int kTf32 = bit(Kind::kTf32);
 constexpr int k32 = bit(Kind::kFloat32);
 constexpr int k64 = bit(Kind::kFloat64);
-constexpr int kGathered = k8 | k16 | kTf32;
 constexpr int kDense = k8 | k16 | kTf32 | k32 | k64;
 constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 
@@ -116,7 +115,8 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},   {15.30f},  3770.0f, 0.61f},
     {"sm80_mma_128x128x64_fp8",    k8,          {Family::kMma,       128, 128, 64,  4, 2,  4, 8, 1},   {10.70f}, 10100.0f, 1.00f},
     {"sm80_mma_64x64x128_fp8",     k8,          {Family::kMma,        64,  64, 128, 2, 2,  3, 8, 2},    {9.40f},  4410.0f, 0.42f},
-    {"sm80_mma_gather_64x64x32",   kGathered,   {Family::kMmaGather,  64,  64, 32,  2, 2,  3, 8, 2},   {36.60f},  4160.0f, 0.58f},
+    {"sm80_mma_gather_64x64x64",   k8 | k16,    {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},   {15.50f},  4490.0f, 0.60f},
+    {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},   {31.00f},  4490.0f, 0.60f},
     {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1},  {168.00f}, 12300.0f, 1.00f},
     {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2},  {107.00f}, 10800.0f, 0.83f},
     {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},   {55.90f},  7140.0f, 0.76f},

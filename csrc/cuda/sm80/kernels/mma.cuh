@@ -12,21 +12,17 @@
 namespace tileon::sm80 {
 
 // The types and sizes of one kernel, from a config's tile, the operands' dtypes and majors.
-template <TileConfig kConfig, typename StoredA, Major kMajorA, Major kMajorB, typename StoredB>
+template <TileConfig kConfig, typename ElementA_, Major kMajorA, Major kMajorB, typename ElementB_>
 struct MmaKernel {
-  using ElementA = ElementInTile<StoredA>;
-  using ElementB = ElementInTile<StoredB>;
+  using ElementA = ElementA_;
+  using ElementB = ElementB_;
   static_assert(sizeof(ElementA) == sizeof(ElementB));
   static constexpr TileConfig config = kConfig;
   static constexpr int threads = kConfig.threads();
   using TileA = OperandTile<ElementA, kConfig.tile_m, kConfig.block_k, kMajorA>;
   using TileB = OperandTile<ElementB, kConfig.tile_n, kConfig.block_k, kMajorB>;
-  template <typename Stored, typename Tile, int kTileMn>
-  using Reader = std::conditional_t<kConfig.family == Family::kMmaGather,
-                                    GatherReader<Stored, Tile, kTileMn, kConfig.block_k, threads>,
-                                    VectorReader<Stored, Tile, kTileMn, kConfig.block_k, threads>>;
-  using ReaderA = Reader<StoredA, TileA, kConfig.tile_m>;
-  using ReaderB = Reader<StoredB, TileB, kConfig.tile_n>;
+  using ReaderA = VectorReader<ElementA, TileA, kConfig.tile_m, kConfig.block_k, threads>;
+  using ReaderB = VectorReader<ElementB, TileB, kConfig.tile_n, kConfig.block_k, threads>;
   using LoaderA = FragmentLoader<ElementA, TileA, Side::kA, kConfig.warp_m()>;
   using LoaderB = FragmentLoader<ElementB, TileB, Side::kB, kConfig.warp_n()>;
 
@@ -34,7 +30,6 @@ struct MmaKernel {
   static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
   static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
   using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
-  static_assert(kConfig.family != Family::kMmaGather || kConfig.stages >= 3, "a gathered block lands one fetch later");
   // The store's slabs, one a warp, take the pipeline's place when the sums are done.
   using Slab = WarpSlab<float, kConfig>;
   static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(ElementA));

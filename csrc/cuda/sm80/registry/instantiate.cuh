@@ -12,6 +12,7 @@
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm80/heuristics/choice.h"
 #include "cuda/sm80/kernels/block_scaled.cuh"
+#include "cuda/sm80/kernels/gather.cuh"
 #include "cuda/sm80/kernels/mma.cuh"
 #include "cuda/sm80/kernels/narrow.cuh"
 #include "cuda/sm80/kernels/panels.cuh"
@@ -41,14 +42,12 @@ template <auto kKernel, typename Kernel>
 void launch(const Problem& problem, const KSlices& slices, cudaStream_t stream) {
   static std::atomic<uint64_t> done{0};  // a bit a device, for this kernel
   allow_shared_memory(reinterpret_cast<const void*>(kKernel), Kernel::shared_bytes, done);
-  TileParams params{part_for(kKernel, problem),
-                    tile_order(Kernel::config, problem.m, problem.n),
-                    0,
-                    0,
-                    takes_vector_stores(problem),
-                    slices};
-  for_each_grid(params.order.count(), problem.batch * slices.count, [&](int64_t first_out, unsigned blocks) {
-    params.tiles_per_batch = static_cast<int>(params.order.count());
+  const TileOrder order = tile_order(Kernel::config, problem.m, problem.n);
+  const int64_t tiles = order.count();
+  TileParams params{part_for(kKernel, problem), FastTileOrder(order), {}, 0, takes_vector_stores(problem), slices,
+                    FastDivisor(slices.count)};
+  for_each_grid(tiles, problem.batch * slices.count, [&](int64_t first_out, unsigned blocks) {
+    params.tiles_of_output = FastDivisor(static_cast<int>(tiles));
     params.first_out = first_out;
     launch_kernel("launching a portable kernel",
                   {.grid = dim3(blocks),
@@ -75,13 +74,17 @@ void launch_mma(const Problem& problem, const KSlices& slices, cudaStream_t stre
   });
 }
 
-// One instance serves all majors, since it reads operands through their strides, and all pairs of fp8 dtypes.
+// One instance serves all pairs of fp8 dtypes.
 template <Kind kKind, TileConfig kTile>
 void launch_gather(const Problem& problem, const KSlices& slices, cudaStream_t stream) {
   constexpr DType dtype = info(kKind).a;
   using Stored = std::conditional_t<is_float8(dtype), AnyFloat8, DeviceType<dtype>>;
-  using Kernel = MmaKernel<kTile, Stored, Major::kK, Major::kK, Stored>;
-  launch<&gemm_mma<Kernel>, Kernel>(problem, slices, stream);
+  visit<Major::kK, Major::kMn>(operand_access(problem.a, problem, problem.m).major, [&](auto a) {
+    visit<Major::kK, Major::kMn>(operand_access(problem.b, problem, problem.n).major, [&](auto b) {
+      using Kernel = GatherKernel<kTile, Stored, a(), b()>;
+      launch<&gemm_gather<Kernel>, Kernel>(problem, slices, stream);
+    });
+  });
 }
 
 // One instance serves both operands as the long one, and all pairs of fp8 dtypes.

@@ -20,11 +20,12 @@ template <typename Problem_>
 struct TileParams {
   using Problem = Problem_;
   Problem problem;
-  TileOrder order;
-  int tiles_per_batch;  // order.count(); block index = output * tiles_per_batch + tile
-  int64_t first_out;    // this launch's first output: a matrix of the batch or, of it, a slice's sums
-  bool vector_stores;   // four neighbouring columns of the output can be stored at once
+  FastTileOrder order;
+  FastDivisor tiles_of_output;  // block index = output * tiles_of_output + tile
+  int64_t first_out;            // this launch's first output: a matrix of the batch or, of it, a slice's sums
+  bool vector_stores;           // four neighbouring columns of the output can be stored at once
   KSlices slices;
+  FastDivisor slices_count;
 };
 using KernelParams = TileParams<KernelProblem>;
 using BlockScaledParams = TileParams<ScaledKernelProblem>;
@@ -67,18 +68,20 @@ struct CtaTile {
   int k_blocks;
 
   template <typename Params>
-  __device__ __forceinline__ CtaTile(const Params& params, const TileConfig& config, uint32_t block = blockIdx.x) {
-    out = params.first_out + block / params.tiles_per_batch;
+  __device__ __forceinline__ CtaTile(const Params& params, const TileConfig& config, int block = blockIdx.x) {
+    const int output = params.tiles_of_output.divide(block);
+    out = params.first_out + output;
     batch = out;
     k_begin = 0;
     k = params.problem.k;
     if (params.slices.count > 1) {
       const int sums = static_cast<int>(out);  // of which there are no more than CTAs at once
-      batch = sums / params.slices.count;
-      k_begin = sums % params.slices.count * params.slices.k;
+      const int matrix = params.slices_count.divide(sums);
+      batch = matrix;
+      k_begin = (sums - matrix * params.slices.count) * params.slices.k;
       k = min(params.slices.k, k - k_begin);
     }
-    const TileCoordinate tile = params.order.at(block % params.tiles_per_batch);
+    const TileCoordinate tile = params.order.at(block - output * params.tiles_of_output.divisor());
     m_begin = static_cast<int64_t>(tile.m) * config.tile_m;
     n_begin = static_cast<int64_t>(tile.n) * config.tile_n;
     const int warp = threadIdx.x / 32;

@@ -129,13 +129,16 @@ struct OperandTile {
   static constexpr int steps = kBlockK * kBytes / kMmaKBytes;  // of k, one of wgmma's each
   static constexpr int tile_mn = kTileMn;
   static_assert(kMajor == Major::kK || kBytes > 1, "wgmma reads elements of 8 bits along k alone");
-  static_assert(kBlockK % panel == 0 && kTileMn % 8 == 0 && panel_bytes <= 256 * kLineBytes && panel_bytes % 1024 == 0);
+  static_assert((kMajor == Major::kMn || kBlockK % panel == 0) && kTileMn % 8 == 0 && panel_bytes <= 256 * kLineBytes &&
+                panel_bytes % 1024 == 0);
 
-  // One of kParts parts along mn, which lie one behind the other: of several panels of k they would not.
+  // One of kParts parts of every panel's lines: rows of a k-major tile, k of an mn-major one.
   template <int kParts>
   struct PartOf {
-    using Type = OperandTile<kTileMn / kParts, kBlockK, kMajor, kBytes>;
-    static_assert(kTileMn % kParts == 0 && Type::bytes * kParts == bytes && (kMajor == Major::kMn || panels == 1));
+    static constexpr bool k_major = kMajor == Major::kK;
+    using Type =
+        OperandTile<k_major ? kTileMn / kParts : kTileMn, k_major ? kBlockK : kBlockK / kParts, kMajor, kBytes>;
+    static_assert(in_panels.lines % kParts == 0 && Type::bytes * kParts == bytes);
   };
   template <int kParts>
   using Part = typename PartOf<kParts>::Type;

@@ -62,13 +62,12 @@ template <typename Tile, int kParts>
 __device__ __forceinline__ void load_part(const CUtensorMap& map, const OperandMap& operand, uint32_t shared,
                                           uint32_t barrier, int part, uint16_t ctas, int batch, int mn, int k) {
   using Part = typename Tile::template Part<kParts>;
-  const int begin = mn + part * Part::tile_mn;
-  const int inner = Tile::major == Major::kK ? k : begin;
-  const int outer = Tile::major == Major::kK ? begin : k;
+  const int inner = Tile::major == Major::kK ? k : mn;
+  const int outer = (Tile::major == Major::kK ? mn : k) + part * Part::in_panels.lines;
 #pragma unroll
   for (int panel = 0; panel < Part::panels; ++panel) {
     if (panel > 0 && panel >= operand.panels) break;
-    ptx::tma_load_4d_multicast(shared + part * Part::bytes + panel * Part::panel_bytes, map, barrier, ctas,
+    ptx::tma_load_4d_multicast(shared + panel * Tile::panel_bytes + part * Part::panel_bytes, map, barrier, ctas,
                                inner + panel * Part::panel, outer, 0, operand.shared ? 0 : batch);
   }
 }
