@@ -139,6 +139,7 @@ _SWEEPS = (
     ("sweep_rectangles", f"matmul.py --preset rectangles {_OF_ROWS}", 270),
     ("sweep_rectangles_2", f"matmul.py --preset rectangles_2 {_OF_ROWS}", 330),
     ("sweep_rectangles_3", f"matmul.py --preset rectangles_3 {_OF_ROWS}", 270),
+    ("unseen_rectangles", f"matmul.py --preset unseen_rectangles {_OF_ROWS}", 90),
     ("sweep_float32", _FLOAT32_ROWS, 240),
 )
 _UNALIGNED = (

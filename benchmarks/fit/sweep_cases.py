@@ -7,6 +7,7 @@ random: many more of them, so that the fit does not learn shapes by heart: linea
     linear layers is among them).
 rectangles: as tune_regret.py draws them, of another seed; rectangles_2 of a third one, and products of 8 to 48 rows or
     columns of which an operand is mn-major; rectangles_3 of a fourth one, linear layers, layers of models and squares.
+unseen_rectangles: of a fifth seed, which no fit reads.
 float32_rows: for the cost model of Hopper's float32 rows: random rectangles, small squares, and the layers of float32.
 """
 
@@ -147,6 +148,10 @@ def _rectangles_3() -> list[Case]:
     return list(dict.fromkeys(tune_regret.rectangles(700, seed=13) + layers + squares))
 
 
+def _unseen_rectangles() -> list[Case]:
+    return tune_regret.rectangles(300, seed=14)
+
+
 def _rectangles_2() -> list[Case]:
     return list(dict.fromkeys(tune_regret.rectangles(1200, seed=12) + narrow_rectangles(250)))
 
@@ -157,5 +162,6 @@ SETS = {
     "rectangles": _rectangles,
     "rectangles_2": _rectangles_2,
     "rectangles_3": _rectangles_3,
+    "unseen_rectangles": _unseen_rectangles,
     "float32_rows": _float32_rows,
 }

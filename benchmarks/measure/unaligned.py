@@ -79,7 +79,9 @@ def calls(a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
     if not (fine_a and fine_b):
         found["copied"] = lambda: matmul(a if fine_a else aligned_copy(a), b if fine_b else aligned_copy(b))
     if a.shape[0] * a.shape[1] * b.shape[1] <= GATHER_LIMIT:
-        gather = next(config.index for config in configs.dense() if config.family == "mma_gather")
+        dtype = str(a.dtype).removeprefix("torch.")
+        gathers = [config for config in configs.dense() if config.family == "mma_gather"]
+        gather = next(config.index for config in gathers if dtype in config.operands)
         found["gather"] = lambda: with_row(a, b, config=gather)
     return found
 

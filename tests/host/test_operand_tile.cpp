@@ -1,5 +1,6 @@
 // How operands lie in shared memory, and where their tiles begin.
 #include <algorithm>
+#include <utility>
 
 #include "cuda/sm90/heuristics/tables.h"
 #include "expect.h"
@@ -9,21 +10,26 @@ using namespace tileon::sm90;
 
 namespace {
 
-// The parts of a tile that CTAs load for each other lie one behind the other, as in the whole tile.
+// The parts of a tile that CTAs load for each other: lines of each panel, rows or k, whole groups of eight, which the
+// swizzle repeats by.
 void test_parts_of_a_tile() {
   using AlongK = OperandTile<256, 64, Major::kK>;
-  using AlongMn = OperandTile<256, 64, Major::kMn>;
-  static_assert(AlongK::Part<2>::bytes * 2 == AlongK::bytes && AlongK::Part<2>::tile_mn == 128);
-  expect(AlongK::offset(128, 0) == AlongK::Part<2>::bytes, "lines of the second half");
-  expect(AlongMn::offset(128, 0) == AlongMn::Part<2>::bytes, "panels of the second half");
-  expect(AlongMn::Part<4>::panels == 1 && AlongMn::offset(192, 0) == 3 * AlongMn::Part<4>::bytes, "a panel each");
+  using AlongMn = OperandTile<160, 64, Major::kMn>;
+  static_assert(AlongK::Part<2>::bytes * 2 == AlongK::bytes && AlongK::Part<2>::in_panels.lines == 128);
+  expect(AlongK::offset(128, 0) == AlongK::Part<2>::panel_bytes, "the second half's rows");
+  static_assert(AlongMn::Part<4>::panels == 3 && AlongMn::Part<4>::in_panels.lines == 16);
+  expect(AlongMn::offset(0, 2) == 2 * AlongMn::Part<4>::panel_bytes, "k of the third quarter, in the first panel");
+  expect(AlongMn::offset(64, 1) == AlongMn::panel_bytes + AlongMn::Part<4>::panel_bytes, "and in the second one");
   for (const KernelConfig& config : kDenseConfigs) {
     const TileConfig& tile = config.tile;
     if (tile.cluster_ctas() == 1) continue;
     expect(persistent(tile) && config.splits == 1 && config.ctas_per_sm == 1, "persistent kernels alone", config.name);
-    expect(tile.block_k == kPanel, "a panel of k, so that parts lie one behind the other", config.name);
-    expect(tile.tile_m / tile.cluster_n % kPanel == 0 && tile.tile_n / tile.cluster_m % kPanel == 0,
-           "mn-major parts are whole panels", config.name);
+    expect(tile.cluster_ctas() <= 8, "larger clusters are not portable", config.name);
+    for (const auto& [lines, parts] : {std::pair{tile.tile_m, tile.cluster_n},
+                                       {tile.tile_n, tile.cluster_m},
+                                       {tile.block_k, tile.cluster_n},
+                                       {tile.block_k, tile.cluster_m}})
+      expect(lines % (8 * parts) == 0, "parts are whole groups of eight lines", config.name);
   }
 }
 

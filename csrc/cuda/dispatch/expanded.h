@@ -217,12 +217,17 @@ inline const char* why_not(Route route, const Problem& problem, const Gpu& gpu) 
 // Smaller products of int8, which Hopper's kernels did not take, go by the decoding kernel, whose sums are exact.
 constexpr double kExactInt8Below = 4e7;  // multiplications
 
+// kHalves pays from so much k for each row of `a` on: its sums, twice as many in float32, are written and read. kSplit
+// writes the weight instead: on an H100 both took as long at 512 to 1024 rows of 4096 and 8192 k.
+constexpr int64_t kHalvesKOfRow = 12;
+
 // Whether the choice may take the route. On an H200 the launches of a route take a third of the decoding kernel's time
 // even where there is next to nothing to multiply. A fold is weighed against Hopper's other kernels.
 inline bool pays(Route route, const Problem& problem, const Gpu& gpu) {
   if (problem.k == 0 || !kConfigs[static_cast<int>(route)].measured) return false;
   const bool is_int8 = problem.a.dtype == DType::kInt8 && problem.b.dtype == DType::kInt8;
   if (is_int8 && problem.products() < kExactInt8Below) return false;
+  if (route == Route::kHalves && problem.m * kHalvesKOfRow > problem.k) return false;
   return route != Route::kFolded || sm90::is_fold_faster(problem, gpu);
 }
 

@@ -96,7 +96,8 @@ inline KSlices slices_of(const KernelConfig& config, const Problem& problem, con
 }
 
 // A launch of a gather kernel, which its costs leave out, as those of others leave out kPortableLaunchNs. Fitted with
-// them to 300 unaligned products of any sizes on an H100: nine of ten times are within a quarter of what is expected.
+// them on an H100 to 300 unaligned products of 16 bits, and to 120 each of fp8 and TF32, of any sizes: nine of ten
+// times are within a quarter of what is expected.
 constexpr double kGatherLaunchNs = 2000.0;
 
 inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
@@ -105,42 +106,46 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
   return bit(kind) & (k8 | k16 | kTf32) ? ns * kNarrowMargin - kGatherLaunchNs : ns - kPortableLaunchNs;
 }
 
-// Of products whose operands must be gathered: nanoseconds of aligned copies and a kernel that reads those, fitted to
-// the 141 of those products for which they were made. The host has one more launch and an allocation, some 2 us, which
-// an eager caller waits for where the GPU has nothing else to do (benchmarks/results/h200/awkward.csv).
-constexpr double kCopiedStartNs = 9100.0;     // the launches, a first and a last wave
-constexpr double kCopyBytesPerNs = 2600.0;    // that are copied
-constexpr double kCopiedBytesPerNs = 1350.0;  // of operands and output, while they are multiplied
-constexpr double kCopiedProductsPerNs = 287e3;
-constexpr double kCopiedNsPerK = 0.54, kCopiedMostK = 4000.0;
+// What a product of copied operands takes: `start` for the launches, the first and the last wave; a nanosecond for each
+// so many bytes that are copied, and for so many bytes of operands and output or so many multiplications, whichever
+// take longer; `ns_per_k` for each k, as far as CTAs share a long one.
+struct CopiedCost {
+  double start, copied_bytes_per_ns, bytes_per_ns, products_per_ns, ns_per_k;
+};
+constexpr double kCopiedMostK = 4000.0;
 
-inline double copied_ns(const Problem& problem) {
+// Fitted on an H100 to unaligned products of any sizes for which copies were made, 141 of 16 bits and 25 of TF32. The
+// host has one more launch and an allocation, some 2 us, which an eager caller waits for where the GPU has nothing else
+// to do (benchmarks/results/h200/awkward.csv).
+constexpr CopiedCost kCopied16Bits{9100.0, 2600.0, 1350.0, 287e3, 0.54};
+constexpr CopiedCost kCopiedTf32{13300.0, 1650.0, 1670.0, 170e3, 1.16};
+
+inline double copied_ns(const Problem& problem, const CopiedCost& cost) {
   const double batch = static_cast<double>(problem.batch), k = static_cast<double>(problem.k);
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
   const double element = batch * info(problem.a.dtype).bytes;
   double copied = 0;
   if (!reads_vectors(problem.a, problem, problem.m)) copied += m * k * element;
   if (!reads_vectors(problem.b, problem, problem.n)) copied += n * k * element;
-  const double moved = (m * k + n * k + m * n) * element / kCopiedBytesPerNs;
-  const double multiplied = std::max(batch * m * n * k / kCopiedProductsPerNs, moved);
-  return kCopiedStartNs + copied / kCopyBytesPerNs + multiplied + std::min(k, kCopiedMostK) * kCopiedNsPerK;
+  const double moved = (m * k + n * k + m * n) * element / cost.bytes_per_ns;
+  const double multiplied = std::max(batch * m * n * k / cost.products_per_ns, moved);
+  return cost.start + copied / cost.copied_bytes_per_ns + multiplied + std::min(k, kCopiedMostK) * cost.ns_per_k;
 }
 
-// Of other dtypes a copy pays once gathering takes so long. Copies of fp8 along k are transposed mostly: small products
-// took 15 to 22 us so on an H100.
-constexpr double kTf32CopyPaysFromNs = 8000.0, kFloat8CopyPaysFromNs = 15000.0;
+// Of fp8, whose copies are transposed mostly, a copy pays once gathering takes so long.
+constexpr double kFloat8CopyPaysFromNs = 16000.0;
 
+// Whether aligned copies, and a kernel that reads those, are faster than the kernels that read any operand.
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   const Kind kind = kind_of(problem);
   const auto gathers = [&](const KernelConfig& config) {
     return config.tile.family == Family::kMmaGather && (config.kinds & bit(kind)) != 0;
   };
-  const double gathered =
-      expected_ns(*std::find_if(kDenseConfigs, std::end(kDenseConfigs), gathers), kind, problem, gpu);
-  const double copied = copied_ns(problem);
-  const bool pays = is_float8(problem.a.dtype) ? gathered >= kFloat8CopyPaysFromNs
-                    : kind == Kind::kTf32      ? gathered >= kTf32CopyPaysFromNs
-                                               : gathered + kGatherLaunchNs > copied;
+  const KernelConfig& gather = *std::find_if(kDenseConfigs, std::end(kDenseConfigs), gathers);
+  const double gathered = expected_ns(gather, kind, problem, gpu);
+  const double copied = copied_ns(problem, kind == Kind::kTf32 ? kCopiedTf32 : kCopied16Bits);
+  const bool pays =
+      is_float8(problem.a.dtype) ? gathered >= kFloat8CopyPaysFromNs : gathered + kGatherLaunchNs > copied;
   return pays && !narrow_pays(problem, gpu, copied / kNarrowMargin);
 }
 
