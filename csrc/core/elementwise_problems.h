@@ -128,8 +128,8 @@ struct SumScale {
   int64_t stride = 0;
 };
 
-// From float32 sums, [m][n], to a product: activation(global * (row * column * sum) + bias), rounded once more. A sum may
-// be in two parts, the second one behind all first ones.
+// From float32 sums, [m][n], to a product: activation(global * (row * column * sum) + bias), rounded once more. A sum
+// may be in two parts, the second one behind all first ones.
 struct FinishProblem {
   int64_t m = 0;
   int64_t n = 0;
