@@ -31,7 +31,7 @@ ROUTES = {
     ("e4m3_row", "e5m2_tensor", False): "expanded_codes",
     ("bfloat16", "e4m3_row", False): "sm90_weight_codes_",
     ("float16", "int8_row", True): "expanded_codes",
-    ("float16", "mxfp4", False): "expanded_halves",
+    ("float16", "mxfp4", False): "expanded_split",
     ("e4m3_row", "e4m3_tensor", False): "sm90_scaled_fp8_",
     ("e4m3_1x128", "e4m3_128x128", False): "sm90_scaled_fp8_blocks_",
     ("e4m3_1x128", "e4m3_1x128", False): "expanded_float32",
@@ -224,3 +224,12 @@ def test_large_products_go_by_measured_kernels(gpu: torch.device, a_name: str, b
     multiply(a, b, None, torch.ones(m, 1, device=gpu) if has_rows else None)
     assert tileon_ops.last_kernel().startswith(ROUTES[a_name, b_name, has_rows])
     assert len(OPERANDS) > len(ROUTES)
+
+
+@needs_hopper
+@pytest.mark.parametrize("m", [1, 16, 32])
+def test_few_rows_of_float16_are_multiplied_by_fp4_as_it_is_decoded(gpu: torch.device, m: int) -> None:
+    """Twice as many rows of bfloat16 take next to no longer, and the weight is never written as numbers."""
+    a, b = make("float16", m, 384, True).to(gpu), make("mxfp4", 384, 384, True).to(gpu)
+    assert_product(multiply(a, b, out_dtype=F32), expected(a, b, out_dtype=F32, bound=0.0), f"{m} rows")
+    assert tileon_ops.last_kernel() == "expanded_halves"

@@ -100,8 +100,9 @@ constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 
 // Fitted on an H200 to benchmarks/results/h200/sweep.csv.xz by benchmarks/fit/fit_portable.py, which also says what the
 // choice loses. The costs of the _fp8 configs are estimates: those of the 16-bit configs with their tiles, a fifth
-// slower, since an H200's mma.sync of fp8 is two of float16 and the conversions. Those of kNarrow, fitted too, are
-// of a step instead of a k: common/narrow.h has the model, and more numbers.
+// slower, since an H200's mma.sync of fp8 is two of float16 and the conversions. Those of kMmaGather are an H100's, of
+// some hundred unaligned products of each dtype (choice.h). Those of kNarrow, fitted too, are of a step instead of a k:
+// common/narrow.h has the model, and more numbers.
 // clang-format off
 constexpr KernelConfig kDenseConfigs[] = {
     // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share
