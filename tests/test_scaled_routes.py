@@ -233,3 +233,16 @@ def test_few_rows_of_float16_are_multiplied_by_fp4_as_it_is_decoded(gpu: torch.d
     a, b = make("float16", m, 384, True).to(gpu), make("mxfp4", 384, 384, True).to(gpu)
     assert_product(multiply(a, b, out_dtype=F32), expected(a, b, out_dtype=F32, bound=0.0), f"{m} rows")
     assert tileon_ops.last_kernel() == "expanded_halves"
+
+
+@needs_hopper
+def test_a_product_that_overflows_stays_infinite_in_two_parts(gpu: torch.device) -> None:
+    """The rest of a number has the other sign where bfloat16 is above it: its sums must not make NaN of infinity."""
+    halves = next(config for config in OWN if config.route == "halves")
+    a, b = make("float16", 3, 64, True), make("mxfp4", 5, 64, True)
+    a.data.fill_(255.75)  # 256 and -0.25
+    b.data.view(torch.uint8).fill_(0x77)  # 6
+    b.scale.view(torch.uint8)[2:4] = 254  # which infinity takes the place of, under this scale
+    actual = by_config(halves, a.to(gpu), b.to(gpu), out_dtype=F32).cpu()
+    assert torch.equal(actual.isinf(), torch.tensor([False, False, True, True, False]).expand(3, 5)), actual
+    assert not actual.isnan().any()

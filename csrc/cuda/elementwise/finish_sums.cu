@@ -54,7 +54,8 @@ __global__ void __launch_bounds__(kThreads) finish(const __grid_constant__ Finis
     if (problem.second != 0) {
       const Quad<float> second = load_sums(from + problem.second, inside, params.reads_four);
 #pragma unroll
-      for (int i = 0; i < kColumnsPerLane; ++i) sums.values[i] += second.values[i];
+      for (int i = 0; i < kColumnsPerLane; ++i)  // to an infinity the second part might be one of the other sign
+        if (isfinite(sums.values[i])) sums.values[i] += second.values[i];
     }
     const double of_row = scale_at(problem.row, row);
     const float global = scale_at(problem.global, row);
