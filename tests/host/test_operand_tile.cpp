@@ -15,11 +15,12 @@ namespace {
 void test_parts_of_a_tile() {
   using AlongK = OperandTile<256, 64, Major::kK>;
   using AlongMn = OperandTile<160, 64, Major::kMn>;
-  static_assert(AlongK::Part<2>::bytes * 2 == AlongK::bytes && AlongK::Part<2>::in_panels.lines == 128);
-  expect(AlongK::offset(128, 0) == AlongK::Part<2>::panel_bytes, "the second half's rows");
-  static_assert(AlongMn::Part<4>::panels == 3 && AlongMn::Part<4>::in_panels.lines == 16);
-  expect(AlongMn::offset(0, 2) == 2 * AlongMn::Part<4>::panel_bytes, "k of the third quarter, in the first panel");
-  expect(AlongMn::offset(64, 1) == AlongMn::panel_bytes + AlongMn::Part<4>::panel_bytes, "and in the second one");
+  constexpr TilePanels half = AlongK::in_panels.part(2), quarter = AlongMn::in_panels.part(4);
+  static_assert(half.bytes() * 2 == AlongK::bytes && half.lines == 128);
+  expect(AlongK::offset(128, 0) == half.lines * kLineBytes, "the second half's rows");
+  static_assert(quarter.bytes() * 4 == AlongMn::bytes && quarter.panels == 3 && quarter.lines == 16);
+  expect(AlongMn::offset(0, 2) == 2 * quarter.lines * kLineBytes, "k of the third quarter, in the first panel");
+  expect(AlongMn::offset(64, 1) == AlongMn::panel_bytes + quarter.lines * kLineBytes, "and in the second one");
   for (const KernelConfig& config : kDenseConfigs) {
     const TileConfig& tile = config.tile;
     if (tile.cluster_ctas() == 1) continue;

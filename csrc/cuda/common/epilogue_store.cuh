@@ -21,51 +21,44 @@ struct alignas(sizeof(Element) * kColumnsPerLane) Quad {
   Element values[kColumnsPerLane];
 };
 
-template <typename Accumulator>
-__device__ __forceinline__ Accumulator load_bias(const Epilogue& epilogue, int64_t column) {
-  const int64_t at = column * epilogue.bias_stride;
+// use(bias), with the pointer's own type.
+template <typename Use>
+__device__ __forceinline__ auto with_bias(const Epilogue& epilogue, const Use& use) {
   switch (epilogue.bias_dtype) {
     case DType::kFloat16:
-      return widen(static_cast<const __half*>(epilogue.bias)[at]);
+      return use(static_cast<const __half*>(epilogue.bias));
     case DType::kBFloat16:
-      return widen(static_cast<const __nv_bfloat16*>(epilogue.bias)[at]);
+      return use(static_cast<const __nv_bfloat16*>(epilogue.bias));
     case DType::kFloat32:
-      return widen(static_cast<const float*>(epilogue.bias)[at]);
+      return use(static_cast<const float*>(epilogue.bias));
     default:
-      return static_cast<Accumulator>(static_cast<const double*>(epilogue.bias)[at]);
+      return use(static_cast<const double*>(epilogue.bias));
   }
 }
 
-// Of neighbouring columns, the first `columns` of them and zeros: all loads before the first is used.
-template <typename Element, typename Accumulator, int kCount>
-__device__ __forceinline__ void load_biases_as(const Epilogue& epilogue, int64_t column, int64_t columns,
-                                               Accumulator (&biases)[kCount]) {
-  const Element* from = static_cast<const Element*>(epilogue.bias) + column * epilogue.bias_stride;
-  Element loaded[kCount];
-#pragma unroll
-  for (int i = 0; i < kCount; ++i)
-    if (i < columns) loaded[i] = from[i * epilogue.bias_stride];
-#pragma unroll
-  for (int i = 0; i < kCount; ++i)
-    if (i < columns) biases[i] = static_cast<Accumulator>(widen(loaded[i]));
+template <typename Accumulator>
+__device__ __forceinline__ Accumulator load_bias(const Epilogue& epilogue, int64_t column) {
+  const int64_t at = column * epilogue.bias_stride;
+  return with_bias(epilogue, [&](const auto* bias) { return static_cast<Accumulator>(widen(bias[at])); });
 }
 
+// Of neighbouring columns, the first `columns` of them and zeros: all loads before the first is used.
 template <typename Accumulator, int kCount>
 __device__ __forceinline__ void load_biases(const Epilogue& epilogue, int64_t column, int64_t columns,
                                             Accumulator (&biases)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) biases[i] = 0;
   if (epilogue.bias == nullptr) return;
-  switch (epilogue.bias_dtype) {
-    case DType::kFloat16:
-      return load_biases_as<__half>(epilogue, column, columns, biases);
-    case DType::kBFloat16:
-      return load_biases_as<__nv_bfloat16>(epilogue, column, columns, biases);
-    case DType::kFloat32:
-      return load_biases_as<float>(epilogue, column, columns, biases);
-    default:
-      return load_biases_as<double>(epilogue, column, columns, biases);
-  }
+  with_bias(epilogue, [&](const auto* bias) {
+    const auto* from = bias + column * epilogue.bias_stride;
+    std::remove_cvref_t<decltype(*from)> loaded[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      if (i < columns) loaded[i] = from[i * epilogue.bias_stride];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      if (i < columns) biases[i] = static_cast<Accumulator>(widen(loaded[i]));
+  });
 }
 
 // Writes kColumns of wgmma's columns of a warp's 16 rows to `staging`, where its first row and column go. Rows of the

@@ -95,7 +95,8 @@ constexpr int k16 = bit(Kind::kFloat16) | bit(Kind::kBFloat16);
 constexpr int kTf32 = bit(Kind::kTf32);
 constexpr int k32 = bit(Kind::kFloat32);
 constexpr int k64 = bit(Kind::kFloat64);
-constexpr int kDense = k8 | k16 | kTf32 | k32 | k64;
+constexpr int kGathered = k8 | k16 | kTf32;
+constexpr int kDense = kGathered | k32 | k64;
 constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 
 // Fitted on an H200 to benchmarks/results/h200/sweep.csv.xz by benchmarks/fit/fit_portable.py, which also says what the

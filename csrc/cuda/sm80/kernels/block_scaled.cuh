@@ -194,36 +194,25 @@ __device__ __forceinline__ void multiply_wide(const typename Kernel::WideA::Load
 
 // The types and sizes of one kernel, from a config and the operands' formats.
 template <TileConfig kConfig, DType kA, DType kB, ScaleType kScale>
-struct BlockScaledKernel {
+struct BlockScaledKernel : FragmentKernel<kConfig, __nv_bfloat16, Major::kK, Major::kK> {
   using Element = __nv_bfloat16;  // as multiplied
-  static constexpr TileConfig config = kConfig;
-  static constexpr int threads = kConfig.threads();
+  using Base = FragmentKernel<kConfig, Element, Major::kK, Major::kK>;
+  using typename Base::TileA, typename Base::TileB;
+  static constexpr int threads = Base::threads;
   static_assert(kConfig.block_k == kScaledBlockK && kConfig.stages == 3);
   using ChunkA = ChunkOf<kA, kScale, kConfig.tile_m, threads>;
   using ChunkB = ChunkOf<kB, kScale, kConfig.tile_n, threads>;
-  using TileA = OperandTile<Element, kConfig.tile_m, kScaledBlockK, Major::kK>;
-  using TileB = OperandTile<Element, kConfig.tile_n, kScaledBlockK, Major::kK>;
   using ChunksA = ChunkLoader<ChunkA, kConfig.tile_m, threads>;
   using ChunksB = ChunkLoader<ChunkB, kConfig.tile_n, threads>;
   using ReaderA = DequantizingReader<ChunkA, TileA, kConfig.tile_m, threads>;
   using ReaderB = DequantizingReader<ChunkB, TileB, kConfig.tile_n, threads>;
-  using LoaderA = FragmentLoader<Element, TileA, Side::kA, kConfig.warp_m()>;
-  using LoaderB = FragmentLoader<Element, TileB, Side::kB, kConfig.warp_n()>;
-
-  static constexpr int k_steps = kScaledBlockK * int(sizeof(Element)) / kBytesPerKStep;
-  static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
-  static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
-  using Sums = float[fragments_m][fragments_n][4];
-  using Slab = WarpSlab<float, kConfig>;
 
   // bfloat16 holds every product of e2m1 and a scale
   static constexpr bool may_be_wide = kA == DType::kFloat8E4M3 || kB == DType::kFloat8E4M3;
   using WideA = WideOperand<ChunkA, kConfig.tile_m, threads>;
   using WideB = WideOperand<ChunkB, kConfig.tile_n, threads>;
-
-  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
-  static_assert(shared_bytes >= DecodedStages<BlockScaledKernel>::bytes && shared_bytes >= threads / 32 * Slab::bytes &&
-                shared_bytes >= WideA::Tile::bytes + WideB::Tile::bytes);
+  static_assert(Base::shared_bytes >= DecodedStages<BlockScaledKernel>::bytes &&
+                Base::shared_bytes >= WideA::Tile::bytes + WideB::Tile::bytes);
 };
 
 // Sums the CTA's k, through bfloat16 and, where that loses something of this tile's operands, once more.

@@ -25,26 +25,16 @@ using DecodedParams = TileParams<DecodedKernelProblem>;
 
 // The types and sizes of one kernel, from a config and the bits of an element of each operand.
 template <TileConfig kConfig, int kBitsA, int kBitsB>
-struct DecodedKernel {
-  using Element = float;  // TF32
-  static constexpr TileConfig config = kConfig;
-  static constexpr int threads = kConfig.threads();
-  using TileA = OperandTile<Element, kConfig.tile_m, kConfig.block_k, Major::kK>;
-  using TileB = OperandTile<Element, kConfig.tile_n, kConfig.block_k, Major::kK>;
-  using ReaderA = DecodingReader<kBitsA, TileA, kConfig.tile_m, kConfig.block_k, threads>;
-  using ReaderB = DecodingReader<kBitsB, TileB, kConfig.tile_n, kConfig.block_k, threads>;
-  using LoaderA = FragmentLoader<Element, TileA, Side::kA, kConfig.warp_m()>;
-  using LoaderB = FragmentLoader<Element, TileB, Side::kB, kConfig.warp_n()>;
-  static constexpr int k_steps = kConfig.block_k * int(sizeof(Element)) / kBytesPerKStep;
+struct DecodedKernel : FragmentKernel<kConfig, float, Major::kK, Major::kK> {  // of TF32
+  using Element = float;
+  using Base = FragmentKernel<kConfig, Element, Major::kK, Major::kK>;
+  using typename Base::TileA, typename Base::TileB;
+  using ReaderA = DecodingReader<kBitsA, TileA, kConfig.tile_m, kConfig.block_k, Base::threads>;
+  using ReaderB = DecodingReader<kBitsB, TileB, kConfig.tile_n, kConfig.block_k, Base::threads>;
   static constexpr int blocks_per_span = kFloat32ScaleBlock / kConfig.block_k;
   static_assert(kFloat32ScaleBlock % kConfig.block_k == 0 && kConfig.stages >= 3, "a block lands one fetch later");
-  static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
-  static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
-  using Sums = float[fragments_m][fragments_n][4];
   using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
-  using Slab = WarpSlab<float, kConfig>;
-  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
-  static_assert(shared_bytes >= Pipeline::bytes && shared_bytes >= threads / 32 * Slab::bytes);
+  static_assert(Base::shared_bytes >= Pipeline::bytes);
 };
 
 // Calls use(sum, other, row, column) with each of a thread's sums, the number at the same place of `others`, and its

@@ -13,27 +13,15 @@ namespace tileon::sm80 {
 
 // The types and sizes of one kernel, from a config's tile, the operands' dtype and majors. One serves all pairs of fp8.
 template <TileConfig kConfig, typename Stored, Major kMajorA, Major kMajorB>
-struct GatherKernel {
+struct GatherKernel : FragmentKernel<kConfig, ElementInTile<Stored>, kMajorA, kMajorB> {
   using Element = ElementInTile<Stored>;
-  static constexpr TileConfig config = kConfig;
-  static constexpr int threads = kConfig.threads();
-  using TileA = OperandTile<Element, kConfig.tile_m, kConfig.block_k, kMajorA>;
-  using TileB = OperandTile<Element, kConfig.tile_n, kConfig.block_k, kMajorB>;
-  using ReaderA = GatherReader<Stored, TileA, kConfig.tile_m, kConfig.block_k, threads>;
-  using ReaderB = GatherReader<Stored, TileB, kConfig.tile_n, kConfig.block_k, threads>;
-  using LoaderA = FragmentLoader<Element, TileA, Side::kA, kConfig.warp_m()>;
-  using LoaderB = FragmentLoader<Element, TileB, Side::kB, kConfig.warp_n()>;
-
-  static constexpr int k_steps = kConfig.block_k * int(sizeof(Element)) / kBytesPerKStep;
-  static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
-  static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
-  using Sums = float[fragments_m][fragments_n][4];
+  using Base = FragmentKernel<kConfig, Element, kMajorA, kMajorB>;
+  using typename Base::TileA, typename Base::TileB;
+  using ReaderA = GatherReader<Stored, TileA, kConfig.tile_m, kConfig.block_k, Base::threads>;
+  using ReaderB = GatherReader<Stored, TileB, kConfig.tile_n, kConfig.block_k, Base::threads>;
   static constexpr int ahead = kConfig.stages - 1;  // k-blocks that are fetched ahead of their products
   static constexpr int stage_bytes = TileA::bytes + TileB::bytes;
-  // The store's slabs, one a warp, take the pipeline's place when the sums are done.
-  using Slab = WarpSlab<float, kConfig>;
-  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(Element));
-  static_assert(shared_bytes >= kConfig.stages * stage_bytes && shared_bytes >= threads / 32 * Slab::bytes);
+  static_assert(Base::shared_bytes >= kConfig.stages * stage_bytes);
   static_assert(ahead == 2, "a k-block that waited in registers is there one fetch later");
 };
 

@@ -13,27 +13,15 @@ namespace tileon::sm80 {
 
 // The types and sizes of one kernel, from a config's tile, the operands' dtypes and majors.
 template <TileConfig kConfig, typename ElementA_, Major kMajorA, Major kMajorB, typename ElementB_>
-struct MmaKernel {
+struct MmaKernel : FragmentKernel<kConfig, ElementA_, kMajorA, kMajorB, ElementB_> {
   using ElementA = ElementA_;
   using ElementB = ElementB_;
-  static_assert(sizeof(ElementA) == sizeof(ElementB));
-  static constexpr TileConfig config = kConfig;
-  static constexpr int threads = kConfig.threads();
-  using TileA = OperandTile<ElementA, kConfig.tile_m, kConfig.block_k, kMajorA>;
-  using TileB = OperandTile<ElementB, kConfig.tile_n, kConfig.block_k, kMajorB>;
-  using ReaderA = VectorReader<ElementA, TileA, kConfig.tile_m, kConfig.block_k, threads>;
-  using ReaderB = VectorReader<ElementB, TileB, kConfig.tile_n, kConfig.block_k, threads>;
-  using LoaderA = FragmentLoader<ElementA, TileA, Side::kA, kConfig.warp_m()>;
-  using LoaderB = FragmentLoader<ElementB, TileB, Side::kB, kConfig.warp_n()>;
-
-  static constexpr int k_steps = kConfig.block_k * int(sizeof(ElementA)) / kBytesPerKStep;
-  static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
-  static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
+  using Base = FragmentKernel<kConfig, ElementA, kMajorA, kMajorB, ElementB>;
+  using typename Base::TileA, typename Base::TileB;
+  using ReaderA = VectorReader<ElementA, TileA, kConfig.tile_m, kConfig.block_k, Base::threads>;
+  using ReaderB = VectorReader<ElementB, TileB, kConfig.tile_n, kConfig.block_k, Base::threads>;
   using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, TileA::bytes, TileB::bytes, ReaderA, ReaderB>;
-  // The store's slabs, one a warp, take the pipeline's place when the sums are done.
-  using Slab = WarpSlab<float, kConfig>;
-  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(ElementA));
-  static_assert(shared_bytes >= Pipeline::bytes && shared_bytes >= threads / 32 * Slab::bytes);
+  static_assert(Base::shared_bytes >= Pipeline::bytes);
   static constexpr int min_capability = sizeof(ElementA) == 1 ? kFloat8Capability : 80;
 };
 
@@ -41,7 +29,7 @@ struct MmaKernel {
 template <typename Kernel>
 __device__ __forceinline__ void multiply(typename Kernel::Pipeline& pipeline, const typename Kernel::LoaderA& loader_a,
                                          const typename Kernel::LoaderB& loader_b, int blocks,
-                                         float (&sums)[Kernel::fragments_m][Kernel::fragments_n][4]) {
+                                         typename Kernel::Sums& sums) {
   uint32_t a[2][Kernel::LoaderA::kCount][4];
   uint32_t b[2][Kernel::LoaderB::kCount][4];
   const auto load = [&](int k_step, int buffer) {
@@ -72,7 +60,7 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     const typename Kernel::LoaderB loader_b(tile.warp_n, threadIdx.x % 32);
     typename Kernel::Pipeline pipeline(static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)), reader_a,
                                        reader_b, tile.k);
-    float sums[Kernel::fragments_m][Kernel::fragments_n][4] = {};
+    typename Kernel::Sums sums = {};
     multiply<Kernel>(pipeline, loader_a, loader_b, tile.k_blocks, sums);
     pipeline.drain();  // from here on the slabs overwrite it
     store_fragments<typename Kernel::Slab>(params, tile.out, tile.m_begin + tile.warp_m, tile.n_begin + tile.warp_n,

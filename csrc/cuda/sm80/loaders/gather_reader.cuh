@@ -39,7 +39,6 @@ class GatherReader {
   static constexpr int kWordStep = 32 * kPerWord;              // and in the operand, in elements
   static_assert(Tile::rows % kWarps == 0 && Tile::row_bytes % kWordStepBytes == 0);
   static_assert(kWarps % kChunksPerLine == 0, "all of a lane's rows have the same swizzle");
-  static_assert(Tile::elements_per_chunk * int(sizeof(ElementInTile<Stored>)) == kChunkBytes);
 
  public:
   __device__ GatherReader(const Matrix& operand, DType dtype, int64_t batch, int64_t k_begin, int64_t mn_begin,

@@ -10,7 +10,6 @@
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/convert.cuh"
 #include "cuda/ptx/cp_async.cuh"
-#include "cuda/ptx/shared.cuh"
 
 namespace tileon::sm80 {
 

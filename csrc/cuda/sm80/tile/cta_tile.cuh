@@ -25,7 +25,7 @@ struct TileParams {
   int64_t first_out;            // this launch's first output: a matrix of the batch or, of it, a slice's sums
   bool vector_stores;           // four neighbouring columns of the output can be stored at once
   KSlices slices;
-  FastDivisor slices_count;
+  FastDivisor slices_count;  // slices.count
 };
 using KernelParams = TileParams<KernelProblem>;
 using BlockScaledParams = TileParams<ScaledKernelProblem>;
@@ -176,6 +176,27 @@ struct WarpSlab {
   static constexpr int rows = slab_rows(kConfig.family);
   static constexpr int pitch = columns + slab_padding(kConfig.family);
   static constexpr int bytes = rows * pitch * int(sizeof(Accumulator));
+};
+
+// What kernels of such fragments have in common, from a config's tile, the operands' elements in it and their majors.
+template <TileConfig kConfig, typename ElementA, Major kMajorA, Major kMajorB, typename ElementB = ElementA>
+struct FragmentKernel {
+  static_assert(sizeof(ElementA) == sizeof(ElementB));
+  static constexpr TileConfig config = kConfig;
+  static constexpr int threads = kConfig.threads();
+  using TileA = OperandTile<ElementA, kConfig.tile_m, kConfig.block_k, kMajorA>;
+  using TileB = OperandTile<ElementB, kConfig.tile_n, kConfig.block_k, kMajorB>;
+  using LoaderA = FragmentLoader<ElementA, TileA, Side::kA, kConfig.warp_m()>;
+  using LoaderB = FragmentLoader<ElementB, TileB, Side::kB, kConfig.warp_n()>;
+
+  static constexpr int k_steps = kConfig.block_k * int(sizeof(ElementA)) / kBytesPerKStep;
+  static constexpr int fragments_m = LoaderA::kCount;      // of 16 rows
+  static constexpr int fragments_n = LoaderB::kCount * 2;  // of 8 columns
+  using Sums = float[fragments_m][fragments_n][4];
+  // The store's slabs, one a warp, take the k-blocks' place when the sums are done.
+  using Slab = WarpSlab<float, kConfig>;
+  static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(ElementA));
+  static_assert(shared_bytes >= threads / 32 * Slab::bytes);
 };
 
 // Takes one warp's sums through its slab in `shared_memory` (each warp has one of its own) to the output. Lane l holds

@@ -202,12 +202,8 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
 
   // The output's address serves where an operand has none; aligned down, since it is never read.
   const void* valid = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(problem.out.data) / 16 * 16);
-  const auto part_of = [&](Major major, int tile_mn, int parts) {
-    return TilePanels(major, major == Major::kK ? tile_mn / parts : tile_mn,
-                      major == Major::kK ? tile.block_k : tile.block_k / parts, element_bytes);
-  };
-  const TilePanels tile_a = part_of(a.major, tile.tile_m, tile.cluster_n);
-  const TilePanels tile_b = part_of(b.major, tile.tile_n, tile.cluster_m);
+  const TilePanels tile_a = TilePanels(a.major, tile.tile_m, tile.block_k, element_bytes).part(tile.cluster_n);
+  const TilePanels tile_b = TilePanels(b.major, tile.tile_n, tile.block_k, element_bytes).part(tile.cluster_m);
   params.loaded_bytes = 0;
   map_operand(problem.a, valid, problem, element_bytes, problem.m, a, tile_a, tile.cluster_n, params.a,
               params.loaded_bytes, params.map_a);

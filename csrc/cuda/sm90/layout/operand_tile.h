@@ -103,6 +103,13 @@ struct TilePanels {
 
   constexpr int bytes() const { return panels * lines * kLineBytes; }
 
+  // One of `parts` parts of a tile: of every panel so many lines less, rows of a k-major tile, k of an mn-major one.
+  constexpr TilePanels part(int parts) const {
+    TilePanels part = *this;
+    part.lines /= parts;
+    return part;
+  }
+
   // The panels and lines that are loaded of a tensor that ends within its first tile. TMA would fill the rest with
   // zeros, for which it takes longer than for data; what the rest of the tile holds instead goes to rows and columns
   // that the output does not have.
@@ -129,19 +136,7 @@ struct OperandTile {
   static constexpr int steps = kBlockK * kBytes / kMmaKBytes;  // of k, one of wgmma's each
   static constexpr int tile_mn = kTileMn;
   static_assert(kMajor == Major::kK || kBytes > 1, "wgmma reads elements of 8 bits along k alone");
-  static_assert((kMajor == Major::kMn || kBlockK % panel == 0) && kTileMn % 8 == 0 && panel_bytes <= 256 * kLineBytes &&
-                panel_bytes % 1024 == 0);
-
-  // One of kParts parts of every panel's lines: rows of a k-major tile, k of an mn-major one.
-  template <int kParts>
-  struct PartOf {
-    static constexpr bool k_major = kMajor == Major::kK;
-    using Type =
-        OperandTile<k_major ? kTileMn / kParts : kTileMn, k_major ? kBlockK : kBlockK / kParts, kMajor, kBytes>;
-    static_assert(in_panels.lines % kParts == 0 && Type::bytes * kParts == bytes);
-  };
-  template <int kParts>
-  using Part = typename PartOf<kParts>::Type;
+  static_assert(kBlockK % panel == 0 && kTileMn % 8 == 0 && panel_bytes <= 256 * kLineBytes && panel_bytes % 1024 == 0);
 
   // Bytes from the tile's start to where wgmma finds row (column) `mn`, a multiple of 64 (8 where it is the first), and
   // k-step `step`. wgmma finds no elements of 32 bits that are mn-major: mainloop/mma_tf32.cuh reads those.

@@ -61,14 +61,15 @@ class ClusterPipeline : public Pipeline {
 template <typename Tile, int kParts>
 __device__ __forceinline__ void load_part(const CUtensorMap& map, const OperandMap& operand, uint32_t shared,
                                           uint32_t barrier, int part, uint16_t ctas, int batch, int mn, int k) {
-  using Part = typename Tile::template Part<kParts>;
+  constexpr int lines = Tile::in_panels.part(kParts).lines;
+  static_assert(lines % 8 == 0 && lines * kParts == Tile::in_panels.lines, "the swizzle repeats by eight lines");
   const int inner = Tile::major == Major::kK ? k : mn;
-  const int outer = (Tile::major == Major::kK ? mn : k) + part * Part::in_panels.lines;
+  const int outer = (Tile::major == Major::kK ? mn : k) + part * lines;
 #pragma unroll
-  for (int panel = 0; panel < Part::panels; ++panel) {
+  for (int panel = 0; panel < Tile::panels; ++panel) {
     if (panel > 0 && panel >= operand.panels) break;
-    ptx::tma_load_4d_multicast(shared + panel * Tile::panel_bytes + part * Part::panel_bytes, map, barrier, ctas,
-                               inner + panel * Part::panel, outer, 0, operand.shared ? 0 : batch);
+    ptx::tma_load_4d_multicast(shared + panel * Tile::panel_bytes + part * lines * kLineBytes, map, barrier, ctas,
+                               inner + panel * Tile::panel, outer, 0, operand.shared ? 0 : batch);
   }
 }
 
