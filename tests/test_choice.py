@@ -37,7 +37,11 @@ def backend_of(kernel: str) -> tuple[str, bool]:
 
 def is_portable(kernel: str) -> bool:
     config = config_of(kernel)
-    return config is not None and config.backend == "sm80" and config.family in ("mma", "mma_gather", "narrow")
+    return (
+        config is not None
+        and config.backend == "sm80"
+        and config.family in ("mma", "mma_gather", "mma_direct", "narrow")
+    )
 
 
 @on_hopper

@@ -1,5 +1,5 @@
-"""Outputs whose rows begin anywhere, as those of 50257 columns do: TMA cannot write them, so Hopper's warps copy them
-(epilogue/tma_store.cuh), or stage them (epilogue/staged_store.cuh) where there are no registers for that."""
+"""Outputs whose rows begin anywhere, as those of 50257 columns do: TMA cannot write them, so the warps of Hopper's
+kernels copy them (epilogue/tma_store.cuh)."""
 
 from __future__ import annotations
 

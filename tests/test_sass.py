@@ -11,22 +11,11 @@ from sass_images import ADA, HOPPER, PORTABLE, cuobjdump, images
 from tileon_ops._rules.configs import Config, block_scaled, dense
 
 # The family of a config, as its enumerator appears in a mangled name: heuristics/config.h of each architecture.
-MMA, GATHER, SIMT, DMMA, SKINNY, DECODED, NARROW = "0", "1", "2", "3", "4", "5", "6"
+MMA, GATHER, DIRECT, SIMT, DMMA, SKINNY, DECODED, NARROW = "0", "1", "2", "3", "4", "5", "6", "7"
 COOPERATIVE, PING_PONG, SPLIT_K, SWAP_AB_SPLIT_K, SWAP_AB = "0", "1", "2", "3", "4"
-FAMILIES = {
-    "mma": MMA,
-    "mma_gather": GATHER,
-    "simt": SIMT,
-    "dmma": DMMA,
-    "skinny": SKINNY,
-    "decoded": DECODED,
-    "narrow": NARROW,
-    "cooperative": COOPERATIVE,
-    "pingpong": PING_PONG,
-    "cluster_split_k": SPLIT_K,
-    "swap_ab_split_k": SWAP_AB_SPLIT_K,
-    "swap_ab": SWAP_AB,
-}
+PORTABLE_FAMILIES = ("mma", "mma_gather", "mma_direct", "simt", "dmma", "skinny", "decoded", "narrow")
+HOPPER_FAMILIES = ("cooperative", "pingpong", "cluster_split_k", "swap_ab_split_k", "swap_ab")
+FAMILIES = {name: str(i) for names in (PORTABLE_FAMILIES, HOPPER_FAMILIES) for i, name in enumerate(names)}
 DTYPE_IN_NAME = {
     "float16": "6__half",
     "bfloat16": "13__nv_bfloat16",
@@ -134,7 +123,7 @@ class TestEveryKernel:
         """A call means that something was not inlined. The slow path of a division is a relative call, and fine."""
         for image in (PORTABLE, HOPPER):
             for name, body in kernels(image).items():
-                if image == HOPPER or family(name) in (MMA, GATHER):
+                if image == HOPPER or family(name) in (MMA, GATHER, DIRECT):
                     assert not any(i.startswith("CALL.ABS") for i in instructions(body)), name
 
 
@@ -145,7 +134,7 @@ class TestPortableKernels:
     def test_every_row_has_its_kernels_for_every_dtype(self, row: Config) -> None:
         found = of_row(PORTABLE, row)
         assert found, "no kernel"
-        if row.family in ("mma", "mma_gather"):  # the other families are for one dtype each, and do not name it
+        if row.family.startswith("mma"):  # the other families are for one dtype each, and do not name it
             for kind in row.operands:
                 assert any(is_for(name, kind) for name in found), f"no kernel for {kind}"
 
@@ -194,6 +183,13 @@ class TestPortableKernels:
         for name, body in found.items():
             assert "HMMA" in opcodes(body), name
             assert ("LDGSTS" in opcodes(body)) == ("AnyFloat8" not in name), name
+
+    def test_direct_kernels_share_no_k_block(self) -> None:
+        """Elements come straight into registers, and no warp waits for another."""
+        found = [body for name, body in kernels(PORTABLE).items() if family(name) == DIRECT]
+        assert found
+        assert all({"HMMA", "LDG"} <= opcodes(body) for body in found)
+        assert not any(opcodes(body) & {"LDGSTS", "LDSM", "BAR"} for body in found)
 
     def test_simt_kernels_are_ieee(self) -> None:
         found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == SIMT}

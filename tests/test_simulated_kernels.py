@@ -39,6 +39,8 @@ DENSE_ROWS = [
     (PORTABLE, "sm80_mma_64x64x64", (0, 0, 0)),
     (PORTABLE, "sm80_mma_16x128x64", (1, 1, 1)),
     (PORTABLE, "sm80_mma_gather_64x64x64", (0, 0, 0)),
+    (PORTABLE, "sm80_mma_direct_64x64x16", (0, 0, 0)),
+    (PORTABLE, "sm80_mma_direct_64x64x16_fp8", (4, 5, 1)),
     (PORTABLE, "sm80_simt_64x64x16", (2, 2, 2)),
     (PORTABLE, "sm80_few_rows_4x16x256", (2, 2, 2)),
     (PORTABLE, "sm80_narrow_8x64x256", (1, 1, 1)),

@@ -38,17 +38,12 @@ int config_number_count() { return sizeof(CostNumbers) / sizeof(float); }
 int gpu_number_count() { return sizeof(GpuNumbers) / sizeof(float); }
 const char* config_name(int config) { return kDenseConfigs[config].name; }
 
-// Its family, tile_m, tile_n, splits, whether it is for a few rows, the CTAs that load together, and whether outputs
-// that TMA cannot write are staged as float32.
+// Its family, tile_m, tile_n, splits, whether it is for a few rows, and the CTAs that load together.
 void config_tile(int config, int32_t* values) {
   const TileConfig& tile = kDenseConfigs[config].tile;
-  const int32_t found[] = {static_cast<int32_t>(tile.family),
-                           tile.tile_m,
-                           tile.tile_n,
-                           kDenseConfigs[config].splits,
-                           tile.family == Family::kSwapAbSplitK,
-                           tile.cluster_ctas(),
-                           !has_activated_store(tile)};
+  const int32_t found[] = {
+      static_cast<int32_t>(tile.family),    tile.tile_m,        tile.tile_n, kDenseConfigs[config].splits,
+      tile.family == Family::kSwapAbSplitK, tile.cluster_ctas()};
   std::memcpy(values, found, sizeof(found));
 }
 

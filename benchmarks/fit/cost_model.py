@@ -52,9 +52,9 @@ class Model:
         self.configs: list[str] = [library.config_name(config).decode() for config in range(library.config_count())]
 
     def tiles(self) -> Array:
-        """Of each config: family, as a number, tile_m, tile_n, splits, whether it is for a few rows, the CTAs that load
-        together, and whether outputs that TMA cannot write are staged as float32."""
-        found = np.zeros((len(self.configs), 7), np.int32)
+        """Of each config: family, as a number, tile_m, tile_n, splits, whether it is for a few rows, and the CTAs that
+        load together."""
+        found = np.zeros((len(self.configs), 6), np.int32)
         for config, line in enumerate(found):
             self._library.config_tile(config, _pointer(line))
         return found

@@ -4,8 +4,8 @@
     python -m benchmarks.fit.fit_float32 benchmarks/results/h200/sweep_float32.csv.xz                        # anywhere
 
 Prints each row's three numbers and the constants as csrc/cuda/sm90/heuristics/bf16x6.h wants them, and the regret of
-choosing by them, among these rows and the portable ones. The model is `choose_bf16x6` of bf16x6.h with
-`largest_bound_ns` of cost.h.
+choosing by them, among these rows and the portable ones, whose model is fit_portable.py's. The model is `bf16x6_ns` of
+select.h.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from benchmarks.fit import fit_portable
 from benchmarks.fit.header_table import CSRC, LAUNCH_NS, Array, Pairs, Table, command_line, least_squares, report
 
 HEADER = CSRC / "cuda" / "sm90" / "heuristics" / "bf16x6.h"
-PANEL, PARTS, SKINNY_ROWS = 64, 3, 8  # k of a panel, bfloat16 numbers of a float32, kSkinnyRows
+PANEL, PARTS = 64, 3  # k of a panel, bfloat16 numbers of a float32
 L2_BYTES_PER_NS = 20000.0  # kLargestL2BytesPerNs of cost.h
-_PORTABLE = ("kPortableStartNs", "kPortableNsPerK", "kPortableProductsPerNs", "kSkinnyBytesPerNs")
-CONSTANTS = ("kSplitBytesPerNs", "kSingleStores", *_PORTABLE)
+PORTABLE_LAUNCH_NS = 4000.0  # kPortableLaunchNs of narrow.h
+CONSTANTS = ("kSplitBytesPerNs", "kSingleStores")
 _OF_ROW, _BYTES_PER_NS = (2, 3, 4), 5  # start, per_tile, per_k; memory_bytes: behind the tile, splits and ctas_per_sm
 _PULL = (0.002, 0.001, 0.0)  # towards the numbers of bf16x6.h
 
@@ -32,7 +32,7 @@ def expected_ns(table: Table, pairs: Pairs, sm_count: int, of_rows: Array, const
     start, per_tile, per_k = of_rows[pairs.row].T
     tile_m, tile_n = table.tiles[pairs.row][:, :2].T
     splits, bytes_per_ns = table.numbers[pairs.row][:, (0, _BYTES_PER_NS)].T
-    split_bytes_per_ns, single_stores = constants[:2]
+    split_bytes_per_ns, single_stores = constants
     m, n = pairs.m, pairs.n
     tiles = np.ceil(m / tile_m) * np.ceil(n / tile_n)
     waves = np.ceil(tiles / (np.where(splits <= 2, sm_count, sm_count * 10 // 11) // splits))
@@ -45,16 +45,6 @@ def expected_ns(table: Table, pairs: Pairs, sm_count: int, of_rows: Array, const
     return start + moved / split_bytes_per_ns + bound
 
 
-def portable_ns(pairs: Pairs, constants: Array) -> Array:
-    """What the fastest portable row is expected to take, of the sweep's cases."""
-    start, per_k, rate, skinny_rate = constants[2:]
-    m, n, k = np.array([(case.m, case.n, case.k) for case in pairs.cases], float).T
-    # What reads b once for every few rows, where both operands lie along k and rows begin at multiples of 16 bytes.
-    reads_once = np.array([case.layout == "NT" and case.k % 4 == 0 for case in pairs.cases])
-    once = np.where(reads_once, np.ceil(m / SKINNY_ROWS) * 4.0 * n * k, 1e15)
-    return start + np.minimum(np.maximum(per_k * k, m * n * k / rate), once / skinny_rate)
-
-
 def main() -> None:
     arguments, table, portable = command_line(__doc__), Table(HEADER), Table(fit_portable.HEADER)
     pairs, others = Pairs(arguments.sweep, table.names), Pairs(arguments.sweep, portable.names)
@@ -65,26 +55,22 @@ def main() -> None:
         return np.exp(logs[: 3 * rows]).reshape(rows, 3), np.exp(logs[3 * rows :])
 
     def model(logs: Array) -> Array:
-        of_rows, constants = numbers(logs)
-        ours = expected_ns(table, pairs, arguments.sm_count, of_rows, constants)
-        return np.concatenate([ours, portable_ns(others, constants)]) + LAUNCH_NS
+        return expected_ns(table, pairs, arguments.sm_count, *numbers(logs)) + LAUNCH_NS
 
     before = np.log(np.concatenate([table.numbers[:, _OF_ROW].ravel(), constants]))
     pull = np.concatenate([np.tile(_PULL, rows) / rows, np.zeros(constants.size)])
-    best_others = np.array([min(by.values()) for by in others.times.values()])
-    fitted = least_squares(model, before, np.concatenate([pairs.ns, best_others]), pull)
+    fitted = least_squares(model, before, pairs.ns, pull)
     of_rows, constants = numbers(fitted)
     for name, values in zip(table.names, of_rows, strict=True):
         print(f"{name:34} {values[0]:7.1f}f, {values[1]:8.1f}f, {values[2]:8.4f}f")
     print("\n".join(f"{name} = {value:.2f}" for name, value in zip(CONSTANTS, constants, strict=True)))
 
-    of_others = others.by_case(fit_portable.expected_ns(portable, others, arguments.sm_count, portable.numbers))
+    portable_ns = fit_portable.expected_ns(portable, others, arguments.sm_count, portable.numbers) + PORTABLE_LAUNCH_NS
+    of_others = others.by_case(portable_ns)
     both = Times((case, by | others.times[case]) for case, by in pairs.times.items() if case in others.times)
     for title, logs in (("bf16x6.h", before), ("fitted", fitted)):
-        ns_ours, ns_others = np.split(model(logs), [len(pairs.ns)])
-        ours, portable_of = pairs.by_case(ns_ours), dict(zip(others.cases, ns_others, strict=True))
-        is_ours = {case: min(ours[case].values()) <= portable_of[case] for case in both}
-        report(title, both.lost({case: (ours if mine else of_others)[case] for case, mine in is_ours.items()}).items())
+        ours = pairs.by_case(model(logs))
+        report(title, both.lost({case: ours[case] | of_others[case] for case in both}).items())
 
 
 if __name__ == "__main__":

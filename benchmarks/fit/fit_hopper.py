@@ -57,10 +57,10 @@ def _traits() -> Array:
     tiles = model().tiles()
     families = np.unique(tiles[:, 0])
     few_rows = tiles[:, 4] != 0
-    _, tile_m, tile_n, splits, *_, staged = tiles.T.astype(float)
+    _, tile_m, tile_n, splits, *_ = tiles.T.astype(float)
     area, splits = tile_m * tile_n / 2**14, np.log(splits)
     numbers = [np.log(area), np.log((tile_m + tile_n) / 256), area, splits * ~few_rows, splits * few_rows]
-    numbers += [np.log(tile_m / 32) * few_rows, staged]
+    numbers += [np.log(tile_m / 32) * few_rows]
     return np.stack([*(tiles[:, 0] == family for family in families), *numbers], axis=1)
 
 
@@ -68,7 +68,7 @@ def _plain_tiles() -> dict[int, int]:
     """By cluster of CTAs that load together: the config of one such CTA, or the one that has its tile exchanged."""
     tiles = model().tiles().tolist()
     plain = {tuple(tile[1:3]): config for config, tile in reversed(list(enumerate(tiles))) if tile[3] == tile[5] == 1}
-    clusters = {config: (m, n) for config, (_, m, n, _, _, ctas, _) in enumerate(tiles) if ctas > 1}
+    clusters = {config: (m, n) for config, (_, m, n, _, _, ctas) in enumerate(tiles) if ctas > 1}
     return {config: plain[tile if tile in plain else tile[::-1]] for config, tile in clusters.items()}
 
 

@@ -3,7 +3,7 @@
     python benchmarks/matmul.py --preset sweep --rows . --csv sweep.csv        # on the GPU
     python -m benchmarks.fit.fit_portable sweep.csv                            # anywhere
 
-Prints each row's three numbers as csrc/cuda/sm80/heuristics/config.h wants them, and the regret: the time of the row
+Prints each row's four numbers as csrc/cuda/sm80/heuristics/config.h wants them, and the regret: the time of the row
 that the model chooses over the time of the best row, for the numbers there and for the new ones. The model is
 `expected_ns` of choice.h beside it. Other backends' rows in the sweep are passed over, and those of narrow products,
 which stand at the end of the table and have a model of their own (csrc/cuda/common/narrow.h).
@@ -20,14 +20,17 @@ _PULL = 1e-4  # towards the numbers of config.h, where the sweep does not tell t
 
 
 def expected_ns(table: Table, pairs: Pairs, sm_count: int, numbers: Array) -> Array:
-    """Nanoseconds of every pair; `numbers`: ns_per_k, ns_fixed and the share of an SM, [row][3]."""
-    ns_per_k, ns_fixed, share = numbers[pairs.row].T
+    """Nanoseconds of every pair; `numbers`: ns_per_k, ns_fixed and the shares of an SM, [row][4]."""
+    ns_per_k, ns_fixed, *shares = numbers[pairs.row].T
     tile_m, tile_n, resident = table.tiles[pairs.row][:, (0, 1, 7)].T
-    share = np.where(resident > 1, np.minimum(share, 1.0), 1.0)
     whole, left = np.divmod(np.ceil(pairs.m / tile_m) * np.ceil(pairs.n / tile_n), sm_count * resident)
     last = np.ceil(left / sm_count)
-    turns = whole * np.maximum(1.0, resident * share) + np.where(last > 0, np.maximum(1.0, last * share), 0.0)
-    return turns * (ns_per_k * pairs.k + ns_fixed)
+
+    def turns(share: Array) -> Array:
+        share = np.where(resident > 1, np.minimum(share, 1.0), 1.0)
+        return whole * np.maximum(1.0, resident * share) + np.where(last > 0, np.maximum(1.0, last * share), 0.0)
+
+    return turns(shares[0]) * ns_per_k * pairs.k + turns(shares[1]) * ns_fixed
 
 
 def main() -> None:
@@ -39,8 +42,8 @@ def main() -> None:
         return expected_ns(table, pairs, arguments.sm_count, np.exp(logs).reshape(shape)) + LAUNCH_NS
 
     fitted = least_squares(model, logs, pairs.ns, np.full(logs.size, _PULL))
-    for name, (ns_per_k, ns_fixed, share) in zip(table.names, np.exp(fitted).reshape(shape), strict=True):
-        print(f"{name:28} {ns_per_k:7.2f}f, {ns_fixed:7.0f}.0f, {min(share, 1.0):.2f}f")
+    for name, (ns_per_k, ns_fixed, *shares) in zip(table.names, np.exp(fitted).reshape(shape), strict=True):
+        print(f"{name:28} {ns_per_k:7.2f}f, {ns_fixed:7.0f}.0f, {', '.join(f'{min(s, 1.0):.2f}f' for s in shares)}")
     for title, numbers in (("config.h", logs), ("fitted", fitted)):
         report(title, pairs.times.lost(pairs.by_case(model(numbers))).items())
 

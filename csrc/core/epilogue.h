@@ -6,6 +6,7 @@
 
 #include "core/formats.h"
 #include "core/host_device.h"
+#include "core/special_functions.h"
 
 namespace tileon {
 
@@ -51,19 +52,6 @@ TILEON_HOST_DEVICE T leaky_relu(T x, T slope) {
   return x >= T(0) ? x : slope * x;
 }
 
-// 1 / (1 + exp(-x)); 0 and 1 at the infinities.
-template <typename T>
-TILEON_HOST_DEVICE T sigmoid(T x) {
-  using std::exp;
-  const T denominator = T(1) + exp(-x);
-#ifdef __CUDA_ARCH__
-  // Within two units in the last place; IEEE's division takes ten times as long, and a call besides. (Beyond 2^126 it
-  // gives 0: what is left out is below 2^-126.)
-  if constexpr (sizeof(T) == sizeof(float)) return __fdividef(1.0f, denominator);
-#endif
-  return T(1) / denominator;
-}
-
 // Of gelu_tanh: x sigmoid(2 u) is 0.5 x (1 + tanh(u)), which would cancel where u is far below 0.
 constexpr double kGeluTanhScale = 0.79788456080286535588;  // sqrt(2 / pi)
 constexpr double kGeluTanhCube = 0.044715;
@@ -72,8 +60,6 @@ constexpr double kGeluTanhCube = 0.044715;
 // the limits at infinity are torch's too (gelu and silu of -inf are NaN there).
 template <typename T>
 TILEON_HOST_DEVICE T activate(T x, Activation activation, T slope) {
-  using std::erf;  // the overloads for float
-  using std::exp;
   switch (activation) {
     case Activation::kNone:
       return x;
@@ -81,8 +67,8 @@ TILEON_HOST_DEVICE T activate(T x, Activation activation, T slope) {
       return x < T(0) ? T(0) : x;  // this order keeps NaN
     case Activation::kLeakyRelu:
       return leaky_relu(x, slope);
-    case Activation::kGelu:  // x Phi(x)
-      return x * T(0.5) * (T(1) + erf(x * T(0.70710678118654752440)));
+    case Activation::kGelu:
+      return x * normal_distribution(x);
     case Activation::kGeluTanh:  // Hendrycks and Gimpel, arXiv 1606.08415
       return x * sigmoid(T(2) * T(kGeluTanhScale) * (x + T(kGeluTanhCube) * x * x * x));
     case Activation::kSilu:
@@ -124,7 +110,6 @@ TILEON_HOST_DEVICE void activate_all(T (&values)[kCount], const Epilogue& epilog
 // `slope` for leaky_relu; NaN counts as above 0 for relu, as below for leaky_relu.
 template <typename T>
 TILEON_HOST_DEVICE T through_activation(T grad, T x, Activation activation, T slope) {
-  using std::erf;
   using std::exp;
   switch (activation) {
     case Activation::kNone:
@@ -135,7 +120,7 @@ TILEON_HOST_DEVICE T through_activation(T grad, T x, Activation activation, T sl
       return x > T(0) ? grad : grad * slope;
     case Activation::kGelu: {                                              // Phi(x) + x Phi'(x)
       const T density = T(0.39894228040143267794) * exp(T(-0.5) * x * x);  // 1 / sqrt(2 pi)
-      return grad * (T(0.5) * (T(1) + erf(x * T(0.70710678118654752440))) + x * density);
+      return grad * (normal_distribution(x) + x * density);
     }
     case Activation::kGeluTanh: {  // s + x s', with s = sigmoid(2 u)
       const T s = sigmoid(T(2) * T(kGeluTanhScale) * (x + T(kGeluTanhCube) * x * x * x));

@@ -59,6 +59,20 @@ const Backend kLast{80,
                     Last::wants_copy,
                     nullptr,
                     Last::run};
+// Backends whose configs take known times: of a problem of m, so many nanoseconds each.
+double takes_m(int, const Problem& problem, const Gpu&) { return static_cast<double>(problem.m); }
+double takes_20(int, const Problem&, const Gpu&) { return 20; }
+const Backend kTimed = [] {
+  Backend timed = kLast;
+  timed.expected_ns = takes_m;
+  return timed;
+}();
+const Backend kTimedToo = [] {
+  Backend timed = kLast;
+  timed.config_name = First::config_name;
+  timed.expected_ns = takes_20;
+  return timed;
+}();
 const Backend* const kTable[] = {&kFirst, &kLast};
 const Backends kBackends{kTable};
 const Gpu kOld{75, 10, 0}, kBoth{80, 10, 0}, kNew{120, 10, 0};
@@ -88,6 +102,17 @@ void test_choice() {
   expect(name(kBackends.choose(of_size(44), kBoth, false)) == "a1", "which may be the first backend's");
 }
 
+void test_the_faster_of_two_choices() {
+  const auto chosen = [](const Backend* first, const Backend* then, int size) {
+    const Backend* const table[] = {first, then};
+    return std::string(Backends{table}.choose(of_size(size), kBoth).name());
+  };
+  expect(chosen(&kTimed, &kTimedToo, 10) == "b0" && chosen(&kTimed, &kTimedToo, 20) == "b0", "the first one's");
+  expect(chosen(&kTimed, &kTimedToo, 30) == "a0", "the second one's, which takes less");
+  expect(chosen(&kTimed, &kFirst, 30) == "b0", "what takes nobody knows how long is no faster");
+  expect(chosen(&kFirst, &kTimedToo, 30) == "a1", "nor is anything faster than that");
+}
+
 void test_candidates() {
   expect(kBackends.candidates_text(of_size(10), kBoth) == "0 a0\n1 a1\n2 b0\n", "all that run the problem");
   expect(kBackends.candidates_text(of_size(150), kBoth) == "1 a1\n", "none that cannot");
@@ -104,6 +129,7 @@ void test_candidates() {
 int main() {
   tileon::test_numbers();
   tileon::test_choice();
+  tileon::test_the_faster_of_two_choices();
   tileon::test_candidates();
   return report("backends");
 }

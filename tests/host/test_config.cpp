@@ -56,7 +56,8 @@ void test_table() {
       expect(tile.tile_m % tile.warps_m == 0 && tile.tile_n % tile.warps_n == 0, "warps split the tile evenly");
       expect(tile.warp_m() % 16 == 0 && tile.warp_n() % 16 == 0, "a warp's tile is made of whole fragments");
     }
-    expect((tile.stages >= 2 || tile.family == Family::kSkinny) && tile.threads() <= 1024 && tile.ctas_per_sm >= 1 &&
+    const bool has_pipeline = tile.family != Family::kSkinny && tile.family != Family::kMmaDirect;
+    expect((tile.stages >= 2 || !has_pipeline) && tile.threads() <= 1024 && tile.ctas_per_sm >= 1 &&
                config.ns_per_k[0] > 0 && config.share > 0,
            "a config is sound");
     expect(shared_bytes(tile, 2) <= shared_limit(80), "a config fits the PTX, which is for 8.0");
@@ -119,8 +120,8 @@ void test_float8_configs() {
         offset.a.data = reinterpret_cast<void*>(4097);
         for (const Problem& each : {mn_major, unaligned, offset}) {
           expect(with_tensor_cores(each, gpu) == 0, "fp8 MMA reads aligned rows along k");
-          expect(kDenseConfigs[choose(kDenseConfigs, each, gpu)].tile.family == Family::kMmaGather,
-                 "the gather config takes what is left");
+          expect(gathers(kDenseConfigs[choose(kDenseConfigs, each, gpu)].tile.family),
+                 "the gathering configs take what is left");
         }
       }
     }

@@ -46,9 +46,27 @@ void check_leaky_relu() {
   expect(!leaky_relu_is_cheap(std::numeric_limits<double>::quiet_NaN()), "a slope of NaN is not cheap");
 }
 
+// What a GPU computes of float, by exact exp2 and division: the functions' own errors.
+void check_special_functions() {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (int i = -14000; i <= 14000; ++i) {
+    const float x = static_cast<float>(i) / 1000.0f;
+    const double exact = 0.5 * std::erfc(-x / std::sqrt(2.0)), found = fast_normal_distribution(x);
+    expect(std::abs(found - exact) <= 2.5e-7, "the normal distribution within 2.5e-7");
+    if (x >= -8) expect(std::abs(found - exact) <= (x >= -5 ? 2e-6 : 2e-5) * exact, "and near to it left of 0");
+    const double logistic = 1 / (1 + std::exp(-static_cast<double>(x)));
+    expect(std::abs(fast_sigmoid(x) - logistic) <= 2e-6 * logistic, "the sigmoid");
+  }
+  expect(fast_normal_distribution(infinity) == 1 && fast_normal_distribution(-infinity) == 0, "the limits");
+  expect(fast_sigmoid(infinity) == 1 && fast_sigmoid(-infinity) == 0, "those of the sigmoid");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  expect(std::isnan(fast_normal_distribution(nan)) && std::isnan(fast_sigmoid(nan)), "NaN stays");
+}
+
 }  // namespace
 
 int main() {
   check_leaky_relu();
+  check_special_functions();
   return report("test_epilogue");
 }

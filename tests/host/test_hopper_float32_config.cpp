@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/small_floats.h"
+#include "cuda/sm80/heuristics/choice.h"
 #include "cuda/sm90/heuristics/select.h"
 #include "expect.h"
 
@@ -108,8 +109,17 @@ void check_choice() {
     expect(sm90::choose_bf16x6(problem_of(1, size, size, size), kH200) >= 0, "tensor cores for large products");
     expect(sm90::choose_bf16x6(problem_of(1, size, size, size), kAda) < 0, "on Hopper alone");
   }
-  expect(sm90::choose_bf16x6(problem_of(1, 64, 64, 64), kH200) < 0, "decomposing a small product does not pay");
-  expect(sm90::choose_bf16x6(problem_of(1, 1, 8192, 64), kH200) < 0, "nor does it for one row and a short k");
+  // As Backends::choose holds the two against each other.
+  const auto pays = [](const Problem& problem) {
+    const sm90::KernelConfig& config = sm90::kBf16x6Configs[sm90::choose_bf16x6(problem, kH200)];
+    const int other = sm80::choose(sm80::kDenseConfigs, problem, kH200);
+    return sm90::bf16x6_ns(config, problem, kH200) <
+           sm80::launched_ns(sm80::kDenseConfigs[other], sm80::Kind::kFloat32, problem, kH200);
+  };
+  expect(!pays(problem_of(1, 64, 64, 64)), "decomposing a small product does not pay");
+  expect(!pays(problem_of(1, 1, 8192, 64)), "nor does it for one row and a short k");
+  expect(!pays(problem_of(1, 4096, 4096, 4)), "nor for a large output of a few k");
+  expect(pays(problem_of(1, 512, 512, 512)) && pays(problem_of(1, 8192, 8192, 256)), "for others it does");
   Problem problem = problem_of(1, 4096, 4096, 4096);
   problem.allow_tf32 = true;
   expect(sm90::choose_bf16x6(problem, kH200) < 0, "TF32 needs no three parts");

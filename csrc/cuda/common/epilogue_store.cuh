@@ -2,7 +2,8 @@
 //
 // A slab (a few rows of the warp's tile) goes through shared memory, so that a lane gets four neighbouring columns
 // whatever the accumulators' layout was, and so that the formulas stand in the code once an output dtype, not once an
-// accumulator.
+// accumulator. Where the output's rows begin anywhere, neighbouring lanes get neighbouring columns instead: each of
+// L2's sectors is then written by one instruction, not by four.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "cuda/common/convert.cuh"
 #include "cuda/common/kernel_choice.h"
+#include "cuda/ptx/convert.cuh"
 
 namespace tileon {
 
@@ -42,9 +44,10 @@ __device__ __forceinline__ Accumulator load_bias(const Epilogue& epilogue, int64
   return with_bias(epilogue, [&](const auto* bias) { return static_cast<Accumulator>(widen(bias[at])); });
 }
 
-// Of neighbouring columns, the first `columns` of them and zeros: all loads before the first is used.
+// Of every `step`-th column from `column` on, as far as there are `columns`, and zeros: all loads before the first is
+// used.
 template <typename Accumulator, int kCount>
-__device__ __forceinline__ void load_biases(const Epilogue& epilogue, int64_t column, int64_t columns,
+__device__ __forceinline__ void load_biases(const Epilogue& epilogue, int64_t column, int64_t columns, int step,
                                             Accumulator (&biases)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) biases[i] = 0;
@@ -54,10 +57,10 @@ __device__ __forceinline__ void load_biases(const Epilogue& epilogue, int64_t co
     std::remove_cvref_t<decltype(*from)> loaded[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
-      if (i < columns) loaded[i] = from[i * epilogue.bias_stride];
+      if (i * step < columns) loaded[i] = from[i * step * epilogue.bias_stride];
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
-      if (i < columns) biases[i] = static_cast<Accumulator>(widen(loaded[i]));
+      if (i * step < columns) biases[i] = static_cast<Accumulator>(widen(loaded[i]));
   });
 }
 
@@ -103,6 +106,10 @@ template <typename Accumulator, int kColumns, typename Problem = KernelProblem>
 class WarpStore {
   static constexpr int kLanesPerRow = kColumns / kColumnsPerLane;
   static constexpr int kRowsAtOnce = 32 / kLanesPerRow;
+  // Of lanes that store neighbouring columns, and each its next ones kRowLanes further.
+  static constexpr int kRowLanes = kColumns < 32 ? kColumns : 32;
+  static constexpr int kRowColumns = kColumns / kRowLanes;
+  static_assert(kRowColumns <= kColumnsPerLane && 32 % kRowLanes == 0);
   static constexpr bool kHasSpareRegisters = kColumns <= 32;  // beside the sums: for the loads of several biases
   static_assert(kColumns % kColumnsPerLane == 0 && 32 % kLanesPerRow == 0);
 
@@ -110,24 +117,25 @@ class WarpStore {
   // `column_begin` is the warp's first column of the output, `vectors` whether four columns may be stored at once.
   __device__ WarpStore(const Problem& problem, bool vectors, int64_t batch, int64_t column_begin, int lane)
       : problem_(problem),
-        lane_row_(lane / kLanesPerRow),
-        lane_column_(lane % kLanesPerRow * kColumnsPerLane),
+        vectors_(vectors),
+        lane_row_(vectors ? lane / kLanesPerRow : lane / kRowLanes),
+        lane_column_(vectors ? lane % kLanesPerRow * kColumnsPerLane : lane % kRowLanes),
         column_(column_begin + lane_column_),
-        vectors_(vectors && column_ + kColumnsPerLane <= problem.n),
         batch_offset_(batch * problem.out.stride_batch) {
+    const int step = vectors ? 1 : kRowLanes;
     if constexpr (kHasSpareRegisters) {
-      load_biases(problem.epilogue, column_, problem.n - column_, bias_);
+      load_biases(problem.epilogue, column_, problem.n - column_, step, bias_);
     } else {
 #pragma unroll
       for (int j = 0; j < kColumnsPerLane; ++j)
-        bias_[j] = problem.epilogue.bias != nullptr && column_ + j < problem.n
-                       ? load_bias<Accumulator>(problem.epilogue, column_ + j)
+        bias_[j] = problem.epilogue.bias != nullptr && column_ + j * step < problem.n
+                       ? load_bias<Accumulator>(problem.epilogue, column_ + j * step)
                        : Accumulator(0);
     }
   }
 
-  // Row i of the slab ([kRows][kPitch] in shared memory, written by this warp and synchronized) is row
-  // `row_begin` + i `row_step` of the output.
+  // Row i of the slab ([kRows][kPitch] in shared memory, written by this warp and synchronized) is row `row_begin` + i
+  // `row_step` of the output.
   template <int kRows, int kPitch>
   __device__ __forceinline__ void store(const Accumulator* slab, int64_t row_begin, int row_step) const {
     const Slab rows{slab + lane_row_ * kPitch + lane_column_, row_begin + lane_row_ * row_step, row_step};
@@ -178,6 +186,7 @@ class WarpStore {
   // kAtOnce rows are read before the first is written: the cheap activations wait for memory, not for arithmetic.
   template <typename Element, int kRows, int kPitch, int kAtOnce, typename Function>
   __device__ __forceinline__ void store_rows(void* out, const Slab& slab, const Function& function) const {
+    if (!vectors_) return store_rows_by_column<Element, kRows, kPitch, kAtOnce>(out, slab, function);
     constexpr int lane_rows = kRows / kRowsAtOnce;
     constexpr int at_once = kAtOnce < lane_rows ? kAtOnce : lane_rows;
     static_assert(kRows % kRowsAtOnce == 0 && lane_rows % at_once == 0);
@@ -198,12 +207,41 @@ class WarpStore {
     }
   }
 
+  // Of neighbouring columns by neighbouring lanes.
+  template <typename Element, int kRows, int kPitch, int kAtOnce, typename Function>
+  __device__ __forceinline__ void store_rows_by_column(void* out, const Slab& slab, const Function& function) const {
+    constexpr int rows_at_once = 32 / kRowLanes, lane_rows = kRows / rows_at_once;
+    constexpr int at_once = kAtOnce < lane_rows ? kAtOnce : lane_rows;
+    static_assert(kRows % rows_at_once == 0 && lane_rows % at_once == 0);
+    auto* to =
+        static_cast<Element*>(out) + batch_offset_ + slab.row * problem_.out.stride_m + column_ * problem_.out.stride_n;
+    const int64_t row_step = int64_t{slab.row_step} * rows_at_once, step = row_step * problem_.out.stride_m;
+    int64_t row = slab.row;
+#pragma unroll 1
+    for (int begin = 0; begin < lane_rows; begin += at_once) {
+      Accumulator sums[at_once][kRowColumns];
+#pragma unroll
+      for (int i = 0; i < at_once; ++i)
+#pragma unroll
+        for (int j = 0; j < kRowColumns; ++j)
+          sums[i][j] = slab.first[(begin + i) * rows_at_once * kPitch + j * kRowLanes];
+#pragma unroll
+      for (int i = 0; i < at_once; ++i, row += row_step, to += step)
+#pragma unroll
+        for (int j = 0; j < kRowColumns; ++j) {
+          const auto rounded = round_to<Element>(function(sums[i][j] + bias_[j]));
+          if (row < problem_.m && column_ + j * kRowLanes < problem_.n)
+            to[j * kRowLanes * problem_.out.stride_n] = rounded;
+        }
+    }
+  }
+
   template <typename Element>
   __device__ __forceinline__ void store_quad(void* out, const Quad<Element>& quad, int64_t row) const {
     if (row >= problem_.m) return;
     Element* to =
         static_cast<Element*>(out) + batch_offset_ + row * problem_.out.stride_m + column_ * problem_.out.stride_n;
-    if (vectors_) {
+    if (column_ + kColumnsPerLane <= problem_.n) {
       *reinterpret_cast<Quad<Element>*>(to) = quad;
     } else {
 #pragma unroll
@@ -213,10 +251,10 @@ class WarpStore {
   }
 
   const Problem& problem_;
+  bool vectors_;  // else neighbouring lanes have neighbouring columns
   int lane_row_;
   int lane_column_;
   int64_t column_;
-  bool vectors_;
   int64_t batch_offset_;
   Accumulator bias_[kColumnsPerLane];
 };

@@ -247,6 +247,7 @@ constexpr double kPortableLaunchNs = 4000.0;   // what other portable kernels' c
 constexpr double kNarrowWaveNs = 2440.0;       // of CTAs: the first loads, the sums of the threads added up, the store
 constexpr double kNarrowStepNs = 830.0;        // of a CTA
 constexpr double kNarrowChunkNs = 2550.0;      // of the short operand, by every CTA
+constexpr double kNarrowStoredNs = 0.003;      // for an element of the output, one by one: of float32 on an H100
 constexpr double kNarrowBytesPerNs = 3300.0;   // of the long operand, from memory to all SMs
 constexpr double kNarrowShareOfMemory = 0.85;  // at most, of the rate of a Hopper GPU's memory; the costs of other
                                                // GPUs' kernels are all an H200's
@@ -276,7 +277,8 @@ inline double narrow_ns(const Problem& problem, const Gpu& gpu, int columns) {
   const double memory = bytes / std::min({kNarrowBytesPerNs, rate, busy_sms * kNarrowSmBytesPerNs});
   const double products = matrices * rows * steps * k_of_step * columns / (busy_sms * kNarrowSmProductsPerNs);
   const double start = kNarrowStartNs + (element_bytes <= 2 ? kNarrowConvertedNs : 0);
-  return start + std::max({walk, memory, products});
+  const double stored = kNarrowStoredNs * static_cast<double>(problem.batch * problem.m * problem.n);
+  return start + std::max({walk, memory, products}) + stored;
 }
 
 // By the best of the configs.

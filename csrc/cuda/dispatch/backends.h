@@ -41,6 +41,14 @@ inline bool depends_on_rows(const Backend& backend, int number) {
   return std::strcmp(backend.config_fields(number).family, "small_m") == 0;
 }
 
+// What the backend's config is expected to take, by the problem as the choice sees it; negative where that is not
+// known.
+inline double expected_ns(const Backend& backend, int number, const Problem& problem, const Gpu& gpu) {
+  if (backend.expected_ns == nullptr) return -1;
+  const bool invariant = is_batch_invariant.load(std::memory_order_relaxed);
+  return backend.expected_ns(number, invariant ? with_fixed_rows(problem) : problem, gpu);
+}
+
 // The backend's config for the problem, negative where it has none.
 inline int choice_of(const Backend& backend, const Problem& problem, const Gpu& gpu) {
   if (!is_batch_invariant.load(std::memory_order_relaxed)) return backend.choose_config(problem, gpu);
@@ -109,14 +117,31 @@ struct Backends {
     });
   }
 
-  // What the first willing backend chooses, of configs that need no scratch where there is none; no backend where none
-  // is for the GPU.
+  // What the first willing backend chooses, or a later one that is expected to take less; of configs that need no
+  // scratch where there is none; no backend where none is for the GPU.
   BackendConfig choose(const Problem& problem, const Gpu& gpu, bool has_scratch = true) const {
     for (const Backend* backend : all) {
       const BackendConfig config{backend, is_for(*backend, gpu) ? choice_of(*backend, problem, gpu) : -1};
-      if (config.number >= 0 && (has_scratch || config.scratch_bytes(problem, gpu) == 0)) return config;
+      if (config.number >= 0 && (has_scratch || config.scratch_bytes(problem, gpu) == 0))
+        return or_faster(config, problem, gpu);
     }
     return {};
+  }
+
+  // The config, or what a backend behind its own chooses and expects to take less, of operands as they lie.
+  BackendConfig or_faster(const BackendConfig& config, const Problem& problem, const Gpu& gpu) const {
+    BackendConfig best = config;
+    double best_ns = expected_ns(*config.backend, config.number, problem, gpu);
+    bool is_behind = false;
+    for (const Backend* backend : all) {
+      if (is_behind && best_ns >= 0 && backend->expected_ns != nullptr && is_for(*backend, gpu)) {
+        const BackendConfig other{backend, choice_of(*backend, problem, gpu)};
+        const double ns = other.number < 0 ? -1 : expected_ns(*backend, other.number, problem, gpu);
+        if (ns >= 0 && ns < best_ns) best = other, best_ns = ns;
+      }
+      is_behind = is_behind || backend == config.backend;
+    }
+    return best;
   }
 
   // What the first willing backend chooses that computes under a device flag; one always does.

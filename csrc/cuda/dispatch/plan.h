@@ -149,8 +149,10 @@ inline void plan_dense(const Backends& backends, Way& way, const Gpu& gpu) {
       if (of_a != WantedCopy::kNone) plan_copy(way.a, problem.a, problem.m, problem, problem.a.dtype, of_a);
       if (of_b != WantedCopy::kNone) plan_copy(way.b, problem.b, problem.n, problem, problem.b.dtype, of_b);
     }
-    way.config = {backend, choice_of(*backend, problem, gpu)};
-    if (way.config.number >= 0) return;
+    const BackendConfig config{backend, choice_of(*backend, problem, gpu)};
+    if (config.number < 0) continue;
+    way.config = backends.or_faster(config, problem, gpu);
+    return;
   }
   way.config = {};
 }

@@ -11,6 +11,7 @@
 #include "cuda/common/convert.cuh"
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/elementwise/row_walk.cuh"
+#include "cuda/ptx/convert.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/runtime/runtime.h"
 

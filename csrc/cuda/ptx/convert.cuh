@@ -27,6 +27,13 @@ __device__ __forceinline__ uint32_t prmt(uint32_t low, uint32_t high, uint32_t s
   return word;
 }
 
+// 2^x within two units in the last place (PTX ISA, ex2.approx.ftz.f32). Results below 2^-126 are 0.
+__device__ __forceinline__ float exp2(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+
 // 1 / x within one unit in the last place (PTX ISA, rcp.approx.ftz.f32). Subnormal numbers are taken for 0.
 __device__ __forceinline__ float reciprocal(float x) {
   float estimate;

@@ -48,6 +48,10 @@ struct Backend {
   std::string (*explain)(const Problem&, const Gpu&) = nullptr;
   // Whether its kernels compute a product only where the problem's device flag holds. They need no scratch for that.
   bool heeds_device_flag = false;
+  // What a config is expected to take, in nanoseconds and with its launches: where a later backend's choice takes less,
+  // that one is taken. Negative, or the function null, where costs of other backends cannot be held against it: the
+  // first backend's choice stands.
+  double (*expected_ns)(int config, const Problem&, const Gpu&) = nullptr;
 };
 
 }  // namespace tileon

@@ -13,8 +13,8 @@
 namespace tileon::sm80 {
 namespace {
 
-constexpr const char* kFamilyNames[] = {"mma",    "mma_gather", "simt",  "dmma",
-                                        "skinny", "decoded",    "narrow"};  // in the order of Family
+constexpr const char* kFamilyNames[] = {"mma",  "mma_gather", "mma_direct", "simt",
+                                        "dmma", "skinny",     "decoded",    "narrow"};  // in the order of Family
 static_assert(std::size(kFamilyNames) == static_cast<int>(Family::kNarrow) + 1);
 
 // The problem whose output is the sums of the slices of k, which are finished later.
@@ -107,8 +107,13 @@ struct DecodedTable : Table<kDecodedConfigs> {
   }
 };
 
+double dense_ns(int config, const Problem& problem, const Gpu& gpu) {
+  return launched_ns(kDenseConfigs[config], kind_of(problem), problem, gpu);
+}
+
 template <typename Table>
-constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy) {
+constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy,
+                             decltype(Backend::expected_ns) expected_ns = nullptr) {
   return {.min_capability = 80,
           .max_capability = 999,
           .config_count = Table::count,
@@ -120,12 +125,13 @@ constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy) {
           .wants_copy = wants_copy,
           .scratch_bytes = Table::scratch_bytes,
           .run = Table::run,
-          .heeds_device_flag = true};
+          .heeds_device_flag = true,
+          .expected_ns = expected_ns};
 }
 
 }  // namespace
 
-const Backend kDenseBackend = backend_of<Table<kDenseConfigs>>(wants_copy);
+const Backend kDenseBackend = backend_of<Table<kDenseConfigs>>(wants_copy, dense_ns);
 const Backend kBlockScaledBackend = backend_of<Table<kBlockScaledConfigs>>(nullptr);
 const Backend kDecodedBackend = backend_of<DecodedTable>(nullptr);
 

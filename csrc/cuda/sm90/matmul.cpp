@@ -39,6 +39,12 @@ int choose_config(const Problem& problem, const Gpu& gpu) {
   return choose_dense_once(problem, gpu);
 }
 
+// Of float32, for which there are portable kernels that need no parts.
+double expected_ns(int config, const Problem& problem, const Gpu& gpu) {
+  const bool is_split = config >= kBf16x6Begin && config < kTf32Begin;
+  return is_split ? bf16x6_ns(config_at(config), problem, gpu) : -1;
+}
+
 // Of fp8, wgmma reads rows along k alone; of tf32, one of two operands.
 WantedCopy wants_copy(Side side, const Problem& problem) {
   const DType dtype = problem.a.dtype;
@@ -131,8 +137,18 @@ std::string explain_costs(const Problem& problem, const Gpu& gpu) {
 
 }  // namespace
 
-const Backend kDenseBackend{90,      90,           config_count,  config_name, config_fields,
-                            why_not, may_choose,   choose_config, wants_copy,  scratch_bytes,
-                            run,     explain_costs};
+const Backend kDenseBackend{.min_capability = 90,
+                            .max_capability = 90,
+                            .config_count = config_count,
+                            .config_name = config_name,
+                            .config_fields = config_fields,
+                            .why_not = why_not,
+                            .may_choose = may_choose,
+                            .choose_config = choose_config,
+                            .wants_copy = wants_copy,
+                            .scratch_bytes = scratch_bytes,
+                            .run = run,
+                            .explain = explain_costs,
+                            .expected_ns = expected_ns};
 
 }  // namespace tileon::sm90

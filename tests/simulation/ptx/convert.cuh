@@ -31,6 +31,11 @@ inline uint32_t prmt(uint32_t low, uint32_t high, uint32_t selector) {
   return word;
 }
 
+inline float exp2(float x) {
+  const float power = std::exp2(x);
+  return power < 0x1p-126f ? 0.0f : power;
+}
+
 inline float reciprocal(float x) {
   const auto flush = [](float y) { return std::fabs(y) < 0x1p-126f ? std::copysign(0.0f, y) : y; };
   return flush(1.0f / flush(x));

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
+#include <limits>
 
 #include "core/problem.h"
 #include "cuda/common/kernel_choice.h"
@@ -59,10 +59,11 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
 inline double waves_ns(const KernelConfig& config, Kind kind, int64_t tiles, int64_t k, const Gpu& gpu) {
   const float ns_per_k = config.ns_per_k[is_scaled(kind) ? static_cast<int>(kind) - static_cast<int>(Kind::kMxfp8) : 0];
   const int64_t slots = static_cast<int64_t>(gpu.sm_count) * config.tile.ctas_per_sm;
-  const double alone = static_cast<double>(ns_per_k) * static_cast<double>(k) + config.ns_fixed;
+  const double of_k = static_cast<double>(ns_per_k) * static_cast<double>(k);
   const auto together = [&](int64_t ctas) {
-    const double used = static_cast<double>(ctas) * config.share;
-    return ctas == 0 ? 0.0 : alone * (used > 1 ? used : 1);
+    const double count = static_cast<double>(ctas);
+    const double rest = config.ns_fixed * std::max(1.0, count * config.fixed_share);
+    return ctas == 0 ? 0.0 : of_k * std::max(1.0, count * config.share) + rest;
   };
   const int64_t left = tiles % slots;
   return static_cast<double>(tiles / slots) * together(config.tile.ctas_per_sm) +
@@ -107,6 +108,13 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
   return bit(kind) & kGathered ? ns * kNarrowMargin - kGatherLaunchNs : ns - kPortableLaunchNs;
 }
 
+// The same with a launch, as costs of other backends count it: of float32 and float64, whose configs' costs are known
+// well enough. Negative of others.
+inline double launched_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
+  if (kind != Kind::kFloat32 && kind != Kind::kFloat64) return -1;
+  return expected_ns(config, kind, problem, gpu) + kPortableLaunchNs;
+}
+
 // What a product of copied operands takes: `start` for the launches, the first and the last wave; a nanosecond for each
 // so many bytes that are copied, and for so many bytes of operands and output or so many multiplications, whichever
 // take longer; `ns_per_k` for each k, as far as CTAs share a long one.
@@ -140,11 +148,10 @@ constexpr double kFloat8CopyPaysFromNs = 16000.0;
 // Whether aligned copies, and a kernel that reads those, are faster than the kernels that read any operand.
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   const Kind kind = kind_of(problem);
-  const auto gathers = [&](const KernelConfig& config) {
-    return config.tile.family == Family::kMmaGather && (config.kinds & bit(kind)) != 0;
-  };
-  const KernelConfig& gather = *std::find_if(kDenseConfigs, std::end(kDenseConfigs), gathers);
-  const double gathered = expected_ns(gather, kind, problem, gpu);
+  double gathered = std::numeric_limits<double>::infinity();
+  for (const KernelConfig& config : kDenseConfigs)
+    if (gathers(config.tile.family) && (config.kinds & bit(kind)) != 0 && config.measured)
+      gathered = std::min(gathered, expected_ns(config, kind, problem, gpu));
   const double copied = copied_ns(problem, kind == Kind::kTf32 ? kCopiedTf32 : kCopied16Bits);
   const bool pays =
       is_float8(problem.a.dtype) ? gathered >= kFloat8CopyPaysFromNs : gathered + kGatherLaunchNs > copied;

@@ -11,6 +11,7 @@ namespace tileon::sm80 {
 enum class Family : int8_t {
   kMma,        // tensor cores (mma.sync) fed by 16-byte cp.async; of block-scaled products, by codes that are decoded
   kMmaGather,  // tensor cores, fed word by word or element by element: any alignment, any stride
+  kMmaDirect,  // tensor cores, fed element by element from global memory, for a few k: any alignment, any stride
   kSimt,       // FFMA: IEEE float32, any alignment, any stride
   kDmma,       // tensor cores in float64, any alignment, any stride
   kSkinny,     // FFMA for a few rows of a, at the rate of reading b: both operands along k, 16-byte loads
@@ -86,7 +87,10 @@ struct KernelConfig {
   // of its kinds, a block-scaled one has one for each pair of formats, in the order of Kind.
   float ns_per_k[kFormatPairs];
   float ns_fixed;
-  float share;           // of the SM that the CTA then uses: c CTAs together take max(1, c * share) times as long
+  // Of the SM that the CTA then uses: c CTAs together take max(1, c * share) times as long for their k, and
+  // max(1, c * fixed_share) times for the rest, most of which is waiting.
+  float share;
+  float fixed_share;
   bool measured = true;  // the config has run on hardware; one that has not is chosen where no other can run
 };
 
@@ -101,57 +105,60 @@ constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 
 // Fitted on an H200 to benchmarks/results/h200/sweep.csv.xz by benchmarks/fit/fit_portable.py, which also says what the
 // choice loses. The costs of the _fp8 configs are estimates: those of the 16-bit configs with their tiles, a fifth
-// slower, since an H200's mma.sync of fp8 is two of float16 and the conversions. Those of kMmaGather are an H100's, of
-// some hundred unaligned products of each dtype (choice.h). Those of kNarrow, fitted too, are of a step instead of a k:
-// common/narrow.h has the model, and more numbers.
+// slower, since an H200's mma.sync of fp8 is two of float16 and the conversions. An H100's are those of kMmaGather and
+// kMmaDirect, of some hundred unaligned products of each dtype (choice.h), and of kSimt and kDmma, of 200 random
+// products of float32 and 250 of float64. Those of kNarrow, fitted too, are of a step instead of a k: common/narrow.h
+// has the model, and more numbers.
 // clang-format off
 constexpr KernelConfig kDenseConfigs[] = {
-    // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share
-    {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1},   {16.90f}, 12200.0f, 1.00f},
-    {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2},   {15.90f}, 10100.0f, 0.56f},
-    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 2},    {8.64f},  5970.0f, 0.53f},
-    {"sm80_mma_64x64x64",          k16,         {Family::kMma,        64,  64, 64,  2, 2,  3, 8, 3},    {7.83f},  4410.0f, 0.35f},
-    {"sm80_mma_16x128x64",         k16,         {Family::kMma,        16, 128, 64,  1, 4,  4, 8, 3},    {5.73f},  3210.0f, 0.43f},
-    {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},   {48.70f}, 11900.0f, 1.00f},
-    {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},   {19.30f},  6070.0f, 0.80f},
-    {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},   {15.30f},  3770.0f, 0.61f},
-    {"sm80_mma_128x128x64_fp8",    k8,          {Family::kMma,       128, 128, 64,  4, 2,  4, 8, 1},   {10.70f}, 10100.0f, 1.00f},
-    {"sm80_mma_64x64x128_fp8",     k8,          {Family::kMma,        64,  64, 128, 2, 2,  3, 8, 2},    {9.40f},  4410.0f, 0.42f},
-    {"sm80_mma_gather_64x64x64",   k16,         {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},   {15.50f},  4490.0f, 0.60f},
-    {"sm80_mma_gather_64x64x64_fp8", k8,        {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},   {23.80f},  4640.0f, 0.54f},
-    {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},   {19.40f},  4180.0f, 0.72f},
-    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1},  {168.00f}, 12300.0f, 1.00f},
-    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2},  {107.00f}, 10800.0f, 0.83f},
-    {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},   {55.90f},  7140.0f, 0.76f},
-    {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},   {33.90f},  3930.0f, 0.77f},
-    {"sm80_few_rows_1x16x256",     k32,         {Family::kSkinny,      1,  16, 256, 2, 4,  1, 8, 2},     {1.17f}, 1109.0f, 0.30f},
-    {"sm80_few_rows_2x16x256",     k32,         {Family::kSkinny,      2,  16, 256, 2, 4,  1, 8, 2},     {1.39f}, 1927.0f, 0.30f},
-    {"sm80_few_rows_4x16x256",     k32,         {Family::kSkinny,      4,  16, 256, 2, 4,  1, 8, 1},     {0.97f}, 1317.0f, 1.00f},
-    {"sm80_few_rows_8x16x256",     k32,         {Family::kSkinny,      8,  16, 256, 2, 4,  1, 8, 1},     {1.84f}, 2738.0f, 1.00f},
-    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},   {80.50f},  8000.0f, 1.00f},
-    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},   {51.00f},  5000.0f, 0.81f},
-    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},   {29.40f},  3200.0f, 0.77f},
-    {"sm80_narrow_2x64x256",       kDense,      {Family::kNarrow,      2,  64, 256, 1, 8,  1, 8, 2},  {830.00f},   800.0f, 0.50f, kNarrowMeasured},
-    {"sm80_narrow_8x64x256",       kDense,      {Family::kNarrow,      8,  64, 256, 1, 8,  1, 8, 2},  {830.00f},   800.0f, 0.50f, kNarrowMeasured},
+    // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share, fixed_share
+    {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1},  {16.90f}, 12200.0f, 1.00f, 1.00f},
+    {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2},  {15.90f}, 10100.0f, 0.56f, 0.56f},
+    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 2},   {8.64f},  5970.0f, 0.53f, 0.53f},
+    {"sm80_mma_64x64x64",          k16,         {Family::kMma,        64,  64, 64,  2, 2,  3, 8, 3},   {7.83f},  4410.0f, 0.35f, 0.35f},
+    {"sm80_mma_16x128x64",         k16,         {Family::kMma,        16, 128, 64,  1, 4,  4, 8, 3},   {5.73f},  3210.0f, 0.43f, 0.43f},
+    {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},  {48.70f}, 11900.0f, 1.00f, 1.00f},
+    {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},  {19.30f},  6070.0f, 0.80f, 0.80f},
+    {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},  {15.30f},  3770.0f, 0.61f, 0.61f},
+    {"sm80_mma_128x128x64_fp8",    k8,          {Family::kMma,       128, 128, 64,  4, 2,  4, 8, 1},  {10.70f}, 10100.0f, 1.00f, 1.00f},
+    {"sm80_mma_64x64x128_fp8",     k8,          {Family::kMma,        64,  64, 128, 2, 2,  3, 8, 2},   {9.40f},  4410.0f, 0.42f, 0.42f},
+    {"sm80_mma_gather_64x64x64",   k16,         {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {15.50f},  4490.0f, 0.60f, 0.60f},
+    {"sm80_mma_gather_64x64x64_fp8", k8,        {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {23.80f},  4640.0f, 0.54f, 0.54f},
+    {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},  {19.40f},  4180.0f, 0.72f, 0.72f},
+    {"sm80_mma_direct_64x64x16",   k16,         {Family::kMmaDirect,  64,  64, 16,  2, 2,  1, 8, 4},  {47.90f},  4160.0f, 0.29f, 0.19f},
+    {"sm80_mma_direct_64x64x16_fp8", k8,        {Family::kMmaDirect,  64,  64, 16,  2, 2,  1, 8, 4},  {61.20f},  4500.0f, 0.33f, 0.23f},
+    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1}, {171.40f}, 10299.0f, 0.96f, 0.20f},
+    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2}, {122.50f},  7237.0f, 0.78f, 0.56f},
+    {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},  {60.60f},  5197.0f, 0.85f, 0.40f},
+    {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},  {34.10f},  3160.0f, 0.89f, 0.32f},
+    {"sm80_few_rows_1x16x256",     k32,         {Family::kSkinny,      1,  16, 256, 2, 4,  1, 8, 2},   {1.17f},  1109.0f, 0.30f, 0.30f},
+    {"sm80_few_rows_2x16x256",     k32,         {Family::kSkinny,      2,  16, 256, 2, 4,  1, 8, 2},   {1.39f},  1927.0f, 0.30f, 0.30f},
+    {"sm80_few_rows_4x16x256",     k32,         {Family::kSkinny,      4,  16, 256, 2, 4,  1, 8, 1},   {0.97f},  1317.0f, 1.00f, 1.00f},
+    {"sm80_few_rows_8x16x256",     k32,         {Family::kSkinny,      8,  16, 256, 2, 4,  1, 8, 1},   {1.84f},  2738.0f, 1.00f, 1.00f},
+    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},  {81.60f},  5966.0f, 1.00f, 0.21f},
+    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},  {50.60f},  4229.0f, 0.85f, 0.90f},
+    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},  {39.70f},  3030.0f, 0.76f, 0.62f},
+    {"sm80_narrow_2x64x256",       kDense,      {Family::kNarrow,      2,  64, 256, 1, 8,  1, 8, 2}, {830.00f},   800.0f, 0.50f, 0.50f, kNarrowMeasured},
+    {"sm80_narrow_8x64x256",       kDense,      {Family::kNarrow,      8,  64, 256, 1, 8,  1, 8, 2}, {830.00f},   800.0f, 0.50f, 0.50f, kNarrowMeasured},
 };
 
 // Every config takes every pair of formats. Where the operands' formats differ, the tile's long side is best where the
 // shorter elements are: a thread then has a whole block of e2m1 and half a block of e4m3 (ChunkOf). The costs are from
 // an H200's times of every config at eight sizes; those of e2m1 times e4m3 by symmetry.
 constexpr KernelConfig kBlockScaledConfigs[] = {
-    // name                             kinds    family         tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k: mxfp8, mxfp4, e4m3 e2m1, e2m1 e4m3, nvfp4   ns_fixed, share
-    {"sm80_block_scaled_256x128x32",    kScaled, {Family::kMma, 256, 128, 32,  4, 2,  3, 8, 1},   {29.1f, 24.7f, 28.2f, 24.9f, 32.3f}, 7200.0f, 1.00f},
-    {"sm80_block_scaled_128x256x32",    kScaled, {Family::kMma, 128, 256, 32,  2, 4,  3, 8, 1},   {27.9f, 25.0f, 24.9f, 28.2f, 32.6f}, 7000.0f, 1.00f},
-    {"sm80_block_scaled_64x128x32",     kScaled, {Family::kMma,  64, 128, 32,  2, 2,  3, 8, 2},   {20.7f, 16.0f, 16.3f, 20.7f, 21.1f}, 2100.0f, 0.60f},
-    {"sm80_block_scaled_16x128x32",     kScaled, {Family::kMma,  16, 128, 32,  1, 4,  3, 8, 2},   {17.9f, 17.0f, 14.8f, 17.9f, 17.5f}, 2000.0f, 0.60f},
+    // name                             kinds    family         tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k: mxfp8, mxfp4, e4m3 e2m1, e2m1 e4m3, nvfp4   ns_fixed, share, fixed_share
+    {"sm80_block_scaled_256x128x32",    kScaled, {Family::kMma, 256, 128, 32,  4, 2,  3, 8, 1},   {29.1f, 24.7f, 28.2f, 24.9f, 32.3f}, 7200.0f, 1.00f, 1.00f},
+    {"sm80_block_scaled_128x256x32",    kScaled, {Family::kMma, 128, 256, 32,  2, 4,  3, 8, 1},   {27.9f, 25.0f, 24.9f, 28.2f, 32.6f}, 7000.0f, 1.00f, 1.00f},
+    {"sm80_block_scaled_64x128x32",     kScaled, {Family::kMma,  64, 128, 32,  2, 2,  3, 8, 2},   {20.7f, 16.0f, 16.3f, 20.7f, 21.1f}, 2100.0f, 0.60f, 0.60f},
+    {"sm80_block_scaled_16x128x32",     kScaled, {Family::kMma,  16, 128, 32,  1, 4,  3, 8, 2},   {17.9f, 17.0f, 14.8f, 17.9f, 17.5f}, 2000.0f, 0.60f, 0.60f},
 };
 
 // Every config takes every product with scales. Their costs are not known: the first serves few rows of a, the second
 // all others.
 constexpr KernelConfig kDecodedConfigs[] = {
     // name                     kinds  family             tile m, n  k   warps  stages, group, ctas_per_sm
-    {"sm80_decoded_16x128x32",  0,     {Family::kDecoded,  16, 128, 32,  1, 4,  3, 8, 2},   {}, 0, 0, false},
-    {"sm80_decoded_64x64x32",   0,     {Family::kDecoded,  64,  64, 32,  2, 2,  3, 8, 2},   {}, 0, 0, false},
+    {"sm80_decoded_16x128x32",  0,     {Family::kDecoded,  16, 128, 32,  1, 4,  3, 8, 2},   {}, 0, 0, 0, false},
+    {"sm80_decoded_64x64x32",   0,     {Family::kDecoded,  64,  64, 32,  2, 2,  3, 8, 2},   {}, 0, 0, 0, false},
 };
 constexpr int kDecodedConfigCount = sizeof(kDecodedConfigs) / sizeof(kDecodedConfigs[0]);
 // clang-format on
@@ -183,9 +190,12 @@ constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
   return pipeline > slabs ? pipeline : slabs;
 }
 
-// Bytes of an element in shared memory. The gather kernels have no fp8 instructions, and make float16 of fp8.
+// Whether a family's kernels fetch elements one by one, with any strides; of fp8 they make float16.
+constexpr bool gathers(Family family) { return family == Family::kMmaGather || family == Family::kMmaDirect; }
+
+// Bytes of an element in shared memory.
 constexpr int tile_element_bytes(Family family, int operand_bytes) {
-  return family == Family::kMmaGather && operand_bytes == 1 ? 2 : operand_bytes;
+  return gathers(family) && operand_bytes == 1 ? 2 : operand_bytes;
 }
 
 constexpr int kDecodedBytes = 2;       // of an element with a block scale, as it is multiplied: bfloat16

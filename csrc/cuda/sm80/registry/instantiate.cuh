@@ -12,6 +12,7 @@
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm80/heuristics/choice.h"
 #include "cuda/sm80/kernels/block_scaled.cuh"
+#include "cuda/sm80/kernels/direct.cuh"
 #include "cuda/sm80/kernels/gather.cuh"
 #include "cuda/sm80/kernels/mma.cuh"
 #include "cuda/sm80/kernels/narrow.cuh"
@@ -74,14 +75,15 @@ void launch_mma(const Problem& problem, const KSlices& slices, cudaStream_t stre
   });
 }
 
-// One instance serves all pairs of fp8 dtypes.
+// An element in global memory: one instance serves all pairs of fp8 dtypes.
+template <Kind kKind>
+using StoredOf = std::conditional_t<is_float8(info(kKind).a), AnyFloat8, DeviceType<info(kKind).a>>;
+
 template <Kind kKind, TileConfig kTile>
 void launch_gather(const Problem& problem, const KSlices& slices, cudaStream_t stream) {
-  constexpr DType dtype = info(kKind).a;
-  using Stored = std::conditional_t<is_float8(dtype), AnyFloat8, DeviceType<dtype>>;
   visit<Major::kK, Major::kMn>(operand_access(problem.a, problem, problem.m).major, [&](auto a) {
     visit<Major::kK, Major::kMn>(operand_access(problem.b, problem, problem.n).major, [&](auto b) {
-      using Kernel = GatherKernel<kTile, Stored, a(), b()>;
+      using Kernel = GatherKernel<kTile, StoredOf<kKind>, a(), b()>;
       launch<&gemm_gather<Kernel>, Kernel>(problem, slices, stream);
     });
   });
@@ -138,6 +140,9 @@ void launch_kind(const Problem& problem, const KSlices& slices, cudaStream_t str
     launch_mma<kKind, kTile>(problem, slices, stream);
   } else if constexpr (kTile.family == Family::kMmaGather) {
     launch_gather<kKind, kTile>(problem, slices, stream);
+  } else if constexpr (kTile.family == Family::kMmaDirect) {
+    using Kernel = DirectKernel<kTile, StoredOf<kKind>>;
+    launch<&gemm_direct<Kernel>, Kernel>(problem, slices, stream);
   } else if constexpr (kTile.family == Family::kSkinny) {
     using Kernel = SkinnyKernel<kTile>;
     launch<&skinny<Kernel>, Kernel>(problem, slices, stream);

@@ -157,27 +157,6 @@ __device__ __forceinline__ void wait_for_tma_stores() {
   if (ptx::elect_one()) ptx::tma_wait_read<0>();
 }
 
-// The Store of a persistent kernel that has no other: by TMA where that can write the rows, else staged.
-template <typename Kernel>
-struct TmaStore {
-  // Stores a warp's part of a tile through `shared`, the warp's own. `bias`, in shared memory, is for the output's
-  // column that the part begins with.
-  template <typename Results>
-  static __device__ __forceinline__ void store(const KernelParams& params, unsigned char* shared,
-                                               const Results& results, const float* bias,
-                                               const FirstBias<Kernel>& first_bias, const StorePlace& place) {
-    if (params.store_by_tma && results.is_ordinary()) {
-      store_by_tma<Kernel>(params, shared, results, bias, first_bias, place);
-    } else {
-      if (!results.is_ordinary()) {  // the last tile's may have been, and TMA still read them
-        wait_for_tma_stores();
-        __syncwarp();
-      }
-      store_staged<Kernel>(params, shared, results.exactly(), place);
-    }
-  }
-};
-
 // ---- any activation. The chunks are the same, but a chunk's parts take turns in one piece of code: exp and erf once
 // for each sum and formula would be more code than a cache of instructions holds, and few registers are left beside the
 // sums ----
@@ -232,9 +211,12 @@ class ActivatedStore {
   static constexpr int chunks_per_row = store_chunks(Kernel::columns);
   static constexpr int chunks = Kernel::row_blocks * chunks_per_row;
   static constexpr int tail = store_tail(Kernel::columns);
-  // A part's columns: a thread has half as many sums of a part. More columns hide more of the formulas' latency.
-  static constexpr int sums = Kernel::row_blocks * Kernel::columns / 2;
-  static constexpr int part_columns = sums >= 120 ? 8 : sums > 96 || (tail > 0 && tail < 32) ? 16 : 32;
+  static constexpr int sums = sums_of_thread(Kernel::config);
+  // A part's columns: a thread has half as many sums of a part. More columns hide more of the formulas' latency, as far
+  // as there are registers for them beside all sums.
+  static constexpr int part_columns = is_crowded(Kernel::config, Kernel::is_unscaled) ? 8
+                                      : sums > 96 || (tail > 0 && tail < 32)          ? 16
+                                                                                      : 32;
   static constexpr int parts_per_row = (Kernel::columns + part_columns - 1) / part_columns;
   static_assert(kStoreColumns % part_columns == 0);
   using Values = float[part_columns / 2];
@@ -353,19 +335,25 @@ class ActivatedStore {
   uint32_t next_buffer_ = 0;
 };
 
-// The Store of dense products of 16 bits.
+// The Store of a persistent kernel that has no other: in chunks of 16 bits, else staged.
 template <typename Kernel>
-struct DenseStore {
-  // As TmaStore's.
+struct TmaStore {
+  // Stores a warp's part of a tile through `shared`, the warp's own. `bias`, in shared memory, is for the output's
+  // column that the part begins with.
   template <typename Results>
   static __device__ __forceinline__ void store(const KernelParams& params, unsigned char* shared,
                                                const Results& results, const float* bias,
                                                const FirstBias<Kernel>& first_bias, const StorePlace& place) {
-    if constexpr (has_activated_store(Kernel::config)) {
-      if (params.epilogue_op == EpilogueOp::kActivation)
+    if (!results.is_ordinary()) {
+      wait_for_tma_stores();  // the last tile's results may have been
+      __syncwarp();
+    } else if (params.epilogue_op == EpilogueOp::kActivation) {
+      if constexpr (Kernel::has_activated_store)
         return ActivatedStore<Kernel>(params, shared, bias, place).store(results);
+    } else if (params.store_by_tma) {
+      return store_by_tma<Kernel>(params, shared, results, bias, first_bias, place);
     }
-    TmaStore<Kernel>::store(params, shared, results, bias, first_bias, place);
+    store_staged<Kernel>(params, shared, results.exactly(), place);
   }
 };
 

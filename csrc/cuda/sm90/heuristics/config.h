@@ -140,19 +140,38 @@ constexpr int decoding_warps(const TileConfig& tile) { return tile.consumers * 4
 constexpr bool is_decoded_weight(Operands operands) {
   return operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight || operands == Operands::kWeightCodes;
 }
-// Whether TMA can write the output as kernels of these operands round it: to 16 bits, and where the operands have 16
-// bits themselves to their dtype.
-inline bool writes_by_tma(Operands operands, const Problem& problem) {
-  if (operands == Operands::kTf32 && problem.out_dtype != DType::kBFloat16) return false;
+// Whether the output's dtype is the one of 16 bits that kernels of these operands round to: of operands of 16 bits
+// their own.
+inline bool rounds_to_16_bits(Operands operands, const Problem& problem) {
+  if (operands == Operands::kTf32) return problem.out_dtype == DType::kBFloat16;
   const bool own_dtype = operands == Operands::k16Bits || operands == Operands::kBf16x3 || is_decoded_weight(operands);
-  const bool rounds_so = own_dtype ? problem.out_dtype == problem.a.dtype : info(problem.out_dtype).bytes == 2;
-  return rounds_so && tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
+  return own_dtype ? problem.out_dtype == problem.a.dtype : info(problem.out_dtype).bytes == 2;
 }
-// Whether a tile's kernels of dense products can apply any activation to 16-bit rows, and store them wherever they
-// begin (epilogue/tma_store.cuh): beside the sums of the largest tiles there are no registers for an activation,
-// unless the consumers take the producer's.
-constexpr bool has_activated_store(const TileConfig& tile) {
-  return persistent(tile) && (tile.takes_registers || tile.consumer_rows() / 64 * tile.mma_columns() / 2 < 120);
+// Whether TMA can write the output as kernels of these operands round it.
+inline bool writes_by_tma(Operands operands, const Problem& problem) {
+  return rounds_to_16_bits(operands, problem) &&
+         tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
+}
+// Whether the sums are the product: no AccumulatorScale.
+constexpr bool is_unscaled(Operands operands) {
+  return operands == Operands::k16Bits || operands == Operands::kFp8 || operands == Operands::kFp8Promoted;
+}
+// Sums of a thread, and how many leave no registers for any activation beside an AccumulatorScale.
+constexpr int sums_of_thread(const TileConfig& tile) { return tile.consumer_rows() / 64 * tile.mma_columns() / 2; }
+constexpr int kSumsAlone = 192;
+// Whether the kernel has ActivatedStore (epilogue/tma_store.cuh). Outputs of float32 operands are float32 mostly, and
+// are staged instead.
+constexpr bool has_activated_store(Operands operands, const TileConfig& tile) {
+  if (!persistent(tile) || operands == Operands::kBf16x3 || operands == Operands::kTf32) return false;
+  return is_unscaled(operands) || sums_of_thread(tile) < kSumsAlone;
+}
+// Whether it has registers for four sums at a time alone.
+constexpr bool is_crowded(const TileConfig& tile, bool unscaled) {
+  return sums_of_thread(tile) >= 120 && !(tile.takes_registers && unscaled);
+}
+// Whether the kernel can store the output by it, whatever the activation and wherever the rows begin.
+inline bool takes_activated_store(Operands operands, const TileConfig& tile, const Problem& problem) {
+  return has_activated_store(operands, tile) && rounds_to_16_bits(operands, problem) && problem.out.stride_n == 1;
 }
 constexpr int staging_begin(const TileConfig& tile) {
   return kBarrierBytes + (persistent(tile) ? tile.consumers * kBiasBytes * (tile.has_factors ? 2 : 1) : 0);

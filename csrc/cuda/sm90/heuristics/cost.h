@@ -182,10 +182,9 @@ struct Costs {
 
       // A tile.
       const Real stored = smaller(work.m, table.m.tile[i]) * smaller(work.n, table.n.tile[i]) * table.area_share[i];
-      const Real tile =
-          table.per_tile[i] + table.per_stored[i] * stored +
-          (table.unaligned_tile[i] + table.unaligned_stored[i] * stored) * either(table.staged[i], work.unaligned) +
-          per_k[i] * whole_k[i] * (alone + gpu.idle_sms * sms_used);
+      const Real tile = table.per_tile[i] + table.per_stored[i] * stored +
+                        table.unaligned_tile[i] * either(table.staged[i], work.unaligned) +
+                        per_k[i] * whole_k[i] * (alone + gpu.idle_sms * sms_used);
       const Real own_bytes = work.operand_bytes * tile_share * table.own_memory_ns[i];
       const Real loads = (of_m.sm[i] + of_n.sm[i]) * table.l2_ns_a_cta[i];
       const Real l2_tile = (of_m.l2[i] + of_n.l2[i]) * l2_ns + table.side_by_side[i] * hot_ns;
@@ -207,6 +206,30 @@ struct Costs {
     }
   }
 };
+
+// ---- any activation ----
+
+// Whether the sums are finished by one of the formulas that every kernel applies while it stores them
+// (epilogue/ops.cuh).
+inline bool is_cheap_epilogue(const Problem& problem) {
+  return problem.pre_activation == nullptr && is_cheap(problem.epilogue);
+}
+
+// Nanoseconds that a thread takes longer for each of its sums than with a cheap formula where ActivatedStore finishes
+// them (epilogue/tma_store.cuh), four at a time in a crowded kernel, and where a cluster's CTAs do. Of gelu, the
+// longest formula, on an H100: 24 to 36, 43 to 52 and 42 to 85 over five products and all configs.
+constexpr double kActivatedNs = 30.0, kActivatedCrowdedNs = 48.0, kActivatedSplitNs = 80.0;
+
+// What a config takes longer so, of whose tiles a CTA has `waves`: with `products_ns` for each, behind which a
+// ping-pong kernel finishes the tile before.
+inline double activated_store_ns(const KernelConfig& config, double waves, double products_ns) {
+  const TileConfig& tile = config.tile;
+  const double sums = sums_of_thread(tile);
+  if (!persistent(tile)) return waves * kActivatedSplitNs * sums / config.splits;
+  const double ns = sums * (is_crowded(tile, is_unscaled(config.operands)) ? kActivatedCrowdedNs : kActivatedNs);
+  if (tile.family != Family::kPingpong) return waves * ns;
+  return ns + std::max(waves - 1, 0.0) * std::max((ns - products_ns) / 2, 0.0);
+}
 
 // ---- fp8, int8 and float32 ----
 
@@ -265,23 +288,20 @@ inline double largest_bound_ns(const KernelConfig& config, const Problem& proble
   return config.cost.start + std::max({compute, memory, delivery});
 }
 
-// Whether the sums are finished by one of the formulas that every kernel applies while it stores them
-// (epilogue/ops.cuh).
-inline bool is_cheap_epilogue(const Problem& problem) {
-  return problem.pre_activation == nullptr && is_cheap(problem.epilogue);
-}
-
-// Nanoseconds that a consumer takes for an element of a tile of fp8 whose sums go through shared memory: for any
-// formula but the cheap ones, and where TMA cannot write the output. On an H200 a tile of 128 x 192, of two consumers,
-// took 12 to 17 us, one of 64 x 64 took 5, and the larger one took 5 of an output of one column. Tiles of three
-// consumers were not timed, and count as those of two.
+// Nanoseconds that a consumer takes for an element of a tile of fp8 that is staged: of outputs of other dtypes and
+// strides. On an H200 a tile of 128 x 192, of two consumers, took 12 to 17 us, one of 64 x 64 took 5, and the larger
+// one took 5 of an output of one column. Tiles of three consumers were not timed, and count as those of two.
 constexpr double kStagedNs = 1.25;
 
-inline double staged_store_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
+// What a config takes longer to store the output than where TMA writes what a cheap formula gives.
+inline double store_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   if (is_cheap_epilogue(problem) && writes_by_tma(config.operands, problem)) return 0;
   const TileConfig& tile = config.tile;
+  const double waves = waves_of(config, problem, sm_count);
+  if (takes_activated_store(config.operands, tile, problem))
+    return activated_store_ns(config, waves, config.cost.per_k * static_cast<double>(problem.k));
   const double columns = 0.4 * tile.tile_n + 0.6 * std::min<double>(tile.tile_n, static_cast<double>(problem.n));
-  return kStagedNs * waves_of(config, problem, sm_count) * tile.tile_m * columns / std::min(tile.consumers, 2);
+  return kStagedNs * waves * tile.tile_m * columns / std::min(tile.consumers, 2);
 }
 
 }  // namespace tileon::sm90

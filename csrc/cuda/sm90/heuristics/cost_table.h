@@ -65,7 +65,7 @@ struct CostTable {
   Numbers slots{}, slot_share{}, one_slot{};  // CTAs that an SM holds, 1 / slots, and 1
   Numbers start{};
   Numbers per_tile{}, per_stored{};  // per_tile, and what of it goes by the share of the tile that is stored
-  Numbers unaligned_tile{}, unaligned_stored{};         // likewise: all of a slab of float32, nothing of the others
+  Numbers unaligned_tile{};
   Numbers per_k[2][2]{};                                // by whether a and b are k-major: per_k or per_k_mn
   Numbers memory_ns{}, own_memory_ns{}, l2_ns_a_cta{};  // for a byte: of all, of a cluster's operands, of a CTA's
 
@@ -85,9 +85,7 @@ struct CostTable {
       start[i] = of.start * gpu.start;
       per_stored[i] = of.per_tile * gpu.tile * gpu.stored_share;
       per_tile[i] = of.per_tile * gpu.tile - per_stored[i];
-      const bool slab = persistent(tile) && !has_activated_store(tile);  // of what TMA cannot write
-      unaligned_stored[i] = slab ? of.unaligned_tile * gpu.tile : 0;
-      unaligned_tile[i] = of.unaligned_tile * gpu.tile - unaligned_stored[i];
+      unaligned_tile[i] = of.unaligned_tile * gpu.tile;
       for (const bool a_k_major : {false, true})
         for (const bool b_k_major : {false, true}) {
           const bool k_major = tile.family == Family::kSwapAb ? a_k_major : b_k_major;

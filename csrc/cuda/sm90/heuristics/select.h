@@ -172,9 +172,17 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
 
 // ---- the choice ----
 
-// Kernels that send the sums through shared memory for any formula but the cheap ones take up to twice as long then.
-inline bool may_choose(const KernelConfig& config, bool cheap) {
-  return cheap || has_activated_store(config.tile) || !persistent(config.tile);
+using DenseCosts = Costs<float, kDenseConfigCount>;
+
+// What every dense config takes, any activation counted.
+inline DenseCosts costs_with_activation(Operands operands, const Problem& problem, const Gpu& gpu) {
+  DenseCosts costs = dense_costs(operands, problem, gpu);
+  if (is_cheap_epilogue(problem)) return costs;
+  for (int i = 0; i < kDenseConfigCount; ++i) {
+    const double products_ns = kDenseConfigs[i].cost.per_k * static_cast<double>(problem.k);
+    costs.ns[i] += static_cast<float>(activated_store_ns(kDenseConfigs[i], costs.waves[i], products_ns));
+  }
+  return costs;
 }
 
 // A config that choose_dense weighs, and what it expects of it in nanoseconds: the parts of Costs.
@@ -187,33 +195,29 @@ struct Candidate {
 inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
   std::vector<Candidate> candidates;
   if (why_not_dense(problem, gpu) != nullptr) return candidates;
-  const auto costs = dense_costs(Operands::k16Bits, problem, gpu);
-  const bool cheap = is_cheap_epilogue(problem);
-  for (int i = 0; i < kDenseConfigCount; ++i) {
-    if (!may_choose(kDenseConfigs[i], cheap)) continue;
+  const DenseCosts costs = costs_with_activation(Operands::k16Bits, problem, gpu);
+  for (int i = 0; i < kDenseConfigCount; ++i)
     candidates.push_back({kDenseConfigs[i].name, costs.ns[i], costs.start[i], costs.compute[i], costs.memory[i],
                           costs.delivery[i], costs.l2[i], costs.waves[i]});
-  }
   return candidates;
 }
 
 constexpr bool kDenseMeasured = std::all_of(std::begin(kDenseConfigs), std::end(kDenseConfigs),
                                             [](const KernelConfig& config) { return config.measured; });
 
-// The cheapest of the dense configs that may be chosen, of which every one may with a cheap formula.
-inline int cheapest_dense(const Costs<float, kDenseConfigCount>& costs, bool cheap) {
-  if (cheap && kDenseMeasured) return place_of_least(costs.ns);
+inline int cheapest_dense(const DenseCosts& costs) {
+  if (kDenseMeasured) return place_of_least(costs.ns);
   return cheapest_config(
-      kDenseConfigs, [&](const KernelConfig& config) { return may_choose(config, cheap); },
+      kDenseConfigs, [](const KernelConfig&) { return true; },
       [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
 }
 
 // The config that is expected to be fastest, by number; -1 where none can run the problem, and where the portable
-// kernels for few rows or columns should be faster. The costs are those of cheap formulas.
+// kernels for few rows or columns should be faster.
 inline int choose_dense(const Problem& problem, const Gpu& gpu) {
   if (why_not_dense(problem, gpu) != nullptr) return -1;
-  const auto costs = dense_costs(Operands::k16Bits, problem, gpu);
-  const int best = cheapest_dense(costs, is_cheap_epilogue(problem));
+  const DenseCosts costs = costs_with_activation(Operands::k16Bits, problem, gpu);
+  const int best = cheapest_dense(costs);
   return narrow_pays(problem, gpu, costs.ns[best] / kNarrowMargin) ? -1 : best;
 }
 
@@ -223,23 +227,30 @@ inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
   const Work work(problem, 1);
   const Operands wanted = problem.fast_accum ? Operands::kFp8 : Operands::kFp8Promoted;
   const auto ns = [&](const KernelConfig& config) {
-    return largest_bound_ns(config, problem, work, gpu.sm_count) + staged_store_ns(config, problem, gpu.sm_count);
+    return largest_bound_ns(config, problem, work, gpu.sm_count) + store_ns(config, problem, gpu.sm_count);
   };
   const int best = cheapest_config(
       kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; }, ns);
   return narrow_pays(problem, gpu, ns(kFp8Configs[best]) / kNarrowMargin) ? -1 : best;
 }
 
-// As choose_dense; -1 too where other portable kernels, which take the operands as they are, should be as fast.
+// What a config takes with the kernels that split the operands. Negative where no portable kernel, which takes the
+// operands as they are, can take less.
+inline double bf16x6_ns(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
+  const Problem split = bf16x3_problem(problem, nullptr);
+  const double product = product_ns(config, split, Work(split, kElementBytes), gpu.sm_count);
+  const double ns = (product + split_ns(problem)) * (is_like_h100(gpu) ? kBf16x6OfH100 : 1);
+  return ns < problem.products() / kFfmaProductsPerNs ? -1 : ns;
+}
+
+// The config that is expected to be fastest, by number; -1 where none can run the problem.
 inline int choose_bf16x6(const Problem& problem, const Gpu& gpu) {
   if (why_not_bf16x6(problem, gpu) != nullptr) return -1;
   const Problem split = bf16x3_problem(problem, nullptr);
   const Work work(split, kElementBytes);
   const auto ns = [&](const KernelConfig& config) { return product_ns(config, split, work, gpu.sm_count); };
   const auto any = [](const KernelConfig&) { return true; };
-  const int config = cheapest_config(kBf16x6Configs, any, ns);
-  const double total = ns(kBf16x6Configs[config]) + split_ns(problem);
-  return total < portable_ns(problem) && !narrow_pays(problem, gpu, total) ? config : -1;
+  return cheapest_config(kBf16x6Configs, any, ns);
 }
 
 // As choose_dense; -1 too where the portable kernels should be as fast.

@@ -51,19 +51,19 @@ inline int choose_prepared(Operands operands, const Problem& problem, const Gpu&
   const Problem prepared = prepared_problem(problem, nullptr, nullptr);
   const auto is_wanted = [&](const KernelConfig& config) { return config.operands == operands; };
   if (!is_by_encoding(operands)) {
-    const auto costs = dense_costs(operands, prepared, gpu);
+    const DenseCosts costs = costs_with_activation(operands, prepared, gpu);
     return cheapest_config(kBlockScaledConfigs, is_wanted,
                            [&](const KernelConfig& config) { return costs.ns[config.like]; });
   }
   const Work work(prepared, 1);
   return cheapest_config(kBlockScaledConfigs, is_wanted, [&](const KernelConfig& config) {
-    return largest_bound_ns(config, prepared, work, gpu.sm_count);
+    return largest_bound_ns(config, prepared, work, gpu.sm_count) + store_ns(config, prepared, gpu.sm_count);
   });
 }
 
 // What a config of codes with float32 scales is expected to take.
 inline double scaled_codes_ns(const KernelConfig& config, const Problem& problem, const Work& work, const Gpu& gpu) {
-  return largest_bound_ns(config, problem, work, gpu.sm_count) + staged_store_ns(config, problem, gpu.sm_count);
+  return largest_bound_ns(config, problem, work, gpu.sm_count) + store_ns(config, problem, gpu.sm_count);
 }
 
 // The cheapest config for codes with these float32 scales.
@@ -127,7 +127,6 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
   const bool prepares = why_not_prepared(prepared, problem, gpu) == nullptr;
   const Problem inner = prepared_problem(problem, nullptr, nullptr);
   const Work work(inner, 1);
-  using DenseCosts = decltype(dense_costs(Operands::kBFloat16, inner, gpu));
   std::optional<DenseCosts> costs;  // of operands that TMA reads
   if (prepares && prepared == Operands::kBFloat16) costs.emplace(dense_costs(Operands::kBFloat16, inner, gpu));
   const double a_ns = prepare_a_ns(problem, gpu);

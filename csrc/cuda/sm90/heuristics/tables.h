@@ -21,8 +21,8 @@ constexpr TileConfig loaded_together(TileConfig tile, int m, int n) {
 // clang-format off
 constexpr KernelConfig kDenseConfigs[] = {
     // name                             operands           family                 tile m, n, k   consumers, stages, takes registers  splits, ctas_per_sm  start, per_tile, per_k, memory_bytes, per_k_mn, unaligned_tile, memory_bytes_a_cta, l2_bytes_a_tile
-    {"sm90_gemm_128x256x64",             Operands::k16Bits, {Family::kCooperative,   128, 256,  64,  2, 16},  1,  1, { 6070.0f,   896.9f,   9.423f,  4910.0f,    9.19f,   26730.0f,      515.9f, 281500.0f}},
-    {"sm90_gemm_128x240x64",             Operands::k16Bits, {Family::kCooperative,   128, 240,  64,  2, 16},  1,  1, { 5933.0f,   941.7f,   8.811f,  4567.0f,   8.198f,   16650.0f,     1058.0f, 124300.0f}},
+    {"sm90_gemm_128x256x64",             Operands::k16Bits, {Family::kCooperative,   128, 256,  64,  2, 16},  1,  1, { 6070.0f,   896.9f,   9.423f,  4910.0f,    9.19f,    7000.0f,      515.9f, 281500.0f}},
+    {"sm90_gemm_128x240x64",             Operands::k16Bits, {Family::kCooperative,   128, 240,  64,  2, 16},  1,  1, { 5933.0f,   941.7f,   8.811f,  4567.0f,   8.198f,    7000.0f,     1058.0f, 124300.0f}},
     {"sm90_gemm_128x224x64",             Operands::k16Bits, {Family::kCooperative,   128, 224,  64,  2, 16},  1,  1, { 5920.0f,   959.3f,   8.238f,  4613.0f,    7.76f,    5334.0f,      763.0f, 120800.0f}},
     {"sm90_gemm_128x208x64",             Operands::k16Bits, {Family::kCooperative,   128, 208,  64,  2, 16},  1,  1, { 5894.0f,   939.8f,   7.644f,  4520.0f,   7.357f,    4748.0f,      846.2f, 127200.0f}},
     {"sm90_gemm_128x176x64",             Operands::k16Bits, {Family::kCooperative,   128, 176,  64,  2, 16},  1,  1, { 5907.0f,   741.0f,    6.47f,  4589.0f,    5.98f,    3610.0f,      780.1f,  83970.0f}},
@@ -37,7 +37,7 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm90_gemm_64x96x128",              Operands::k16Bits, {Family::kCooperative,    64,  96, 128,  1, 16},  1,  1, { 5612.0f,   195.2f,   2.255f,  5668.0f,   2.821f,    2004.0f,      168.4f,  52810.0f}},
     {"sm90_gemm_64x64x128",              Operands::k16Bits, {Family::kCooperative,    64,  64, 128,  1, 16},  1,  1, { 5408.0f,   189.5f,   1.894f,  5889.0f,   1.902f,    1542.0f,      155.2f,  59980.0f}},
     {"sm90_gemm_64x32x128",              Operands::k16Bits, {Family::kCooperative,    64,  32, 128,  1, 16},  1,  1, { 5335.0f,   180.7f,   1.348f,  5048.0f,   1.874f,    1054.0f,      230.9f,  47150.0f}},
-    {"sm90_pingpong_128x128x64",         Operands::k16Bits, {Family::kPingpong,      128, 128,  64,  2, 16},  1,  1, { 6020.0f,   258.3f,   4.806f,  4758.0f,   4.697f,   14830.0f,      391.8f,  65940.0f}},
+    {"sm90_pingpong_128x128x64",         Operands::k16Bits, {Family::kPingpong,      128, 128,  64,  2, 16},  1,  1, { 6020.0f,   258.3f,   4.806f,  4758.0f,   4.697f,    4500.0f,      391.8f,  65940.0f}},
     {"sm90_pingpong_128x160x64",         Operands::k16Bits, {Family::kPingpong,      128, 160,  64,  2, 16, true},  1,  1, { 6197.0f,   400.6f,   5.731f,  4762.0f,   5.831f,    5379.0f,      384.3f,  74840.0f}},
     {"sm90_pingpong_128x176x64",         Operands::k16Bits, {Family::kPingpong,      128, 176,  64,  2, 16, true},  1,  1, { 6432.0f,   278.8f,   6.295f,  4566.0f,   6.163f,    6088.0f,      703.1f,  75990.0f}},
     {"sm90_pingpong_128x192x64",         Operands::k16Bits, {Family::kPingpong,      128, 192,  64,  2, 16, true},  1,  1, { 6379.0f,   491.1f,   7.012f,  4954.0f,   6.816f,    5928.0f,      295.7f, 179100.0f}},
@@ -48,9 +48,9 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm90_swapped_104x128x64",          Operands::k16Bits, {Family::kSwapAb,        104, 128,  64,  2, 16},  1,  1, { 5858.0f,   630.3f,   3.885f,  5060.0f,   3.944f,    1887.0f,      236.9f,  55760.0f}},
     {"sm90_swapped_96x128x64",           Operands::k16Bits, {Family::kSwapAb,         96, 128,  64,  2, 16},  1,  1, { 5858.0f,   552.8f,   3.583f,  5032.0f,   3.782f,    1668.0f,      278.2f,  54080.0f}},
     {"sm90_swapped_96x64x128",           Operands::k16Bits, {Family::kSwapAb,         96,  64, 128,  1, 16},  1,  1, { 5726.0f,   300.3f,   2.243f,  5585.0f,   2.698f,    1849.0f,      149.9f,  57620.0f}},
-    {"sm90_cluster2x1_128x256x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 256, 64, 2, 16}, 2, 1),  1,  1, { 6392.0f,   952.3f,   9.423f,  4910.0f,    9.19f,   26730.0f,      515.9f, 256300.0f}},
+    {"sm90_cluster2x1_128x256x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 256, 64, 2, 16}, 2, 1),  1,  1, { 6392.0f,   952.3f,   9.423f,  4910.0f,    9.19f,    7000.0f,      515.9f, 256300.0f}},
     {"sm90_cluster2x2_128x128x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 128, 64, 2, 16}, 2, 2),  1,  1, { 6501.0f,   640.2f,   4.786f,  5903.0f,   4.605f,    2337.0f,      160.5f, 137400.0f}},
-    {"sm90_cluster2x1_swapped_256x128x64", Operands::k16Bits, loaded_together({Family::kSwapAb,    256, 128, 64, 2, 16}, 2, 1),  1,  1, { 6070.0f,  2036.0f,   9.524f,  4910.0f,   9.289f,   26730.0f,      515.9f,  65820.0f}},
+    {"sm90_cluster2x1_swapped_256x128x64", Operands::k16Bits, loaded_together({Family::kSwapAb,    256, 128, 64, 2, 16}, 2, 1),  1,  1, { 6070.0f,  2036.0f,   9.524f,  4910.0f,   9.289f,    7000.0f,      515.9f,  65820.0f}},
     {"sm90_cluster2x2_128x160x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 160, 64, 2, 16}, 2, 2),  1,  1, { 6576.0f,   696.2f,   5.976f,  4770.0f,   5.839f,    3094.0f,      443.3f,  66260.0f}},
     {"sm90_cluster4x2_64x64x64",         Operands::k16Bits, loaded_together({Family::kCooperative,  64,  64, 64, 1, 16}, 4, 2),  1,  1, { 6243.0f,   213.0f,   2.214f,  5889.0f,   2.224f,    1542.0f,      155.2f, 174300.0f}},
     {"sm90_cluster2x4_64x128x64",        Operands::k16Bits, loaded_together({Family::kCooperative,  64, 128, 64, 1, 16}, 2, 4),  1,  1, { 6279.0f,   468.2f,   2.685f,  5563.0f,   2.681f,    2367.0f,      173.9f,  58920.0f}},
@@ -142,7 +142,7 @@ constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name
 constexpr KernelConfig decoded_weight(const char* name, Operands operands, int tile_m, int block_k,
                                       const CostNumbers& cost, bool measured = true) {
   TileConfig tile{Family::kSwapAb, tile_m, 128, block_k, 2, 16};
-  const int many = operands == Operands::kWeightCodes ? 240 : operands == Operands::kFp4Weight ? 208 : 192;
+  const int many = operands == Operands::kWeightCodes ? 240 : operands == Operands::kFp4Weight ? 208 : 128;
   tile.takes_registers = tile_m >= many;
   tile.code_bits = operands == Operands::kFp4Weight ? 4 : 8;
   return {name, operands, tile, 1, 1, cost, -1, measured};

@@ -129,13 +129,6 @@ EpilogueOp epilogue_op_of(const Problem& problem) {
   return problem.epilogue.activation == Activation::kRelu ? EpilogueOp::kBiasAndRelu : EpilogueOp::kBiasAndLeakyRelu;
 }
 
-// Whether the kernel can go by ActivatedStore (epilogue/tma_store.cuh), whatever the activation and wherever the rows
-// begin.
-bool takes_activated_store(Operands operands, const TileConfig& tile, const Problem& problem) {
-  return operands == Operands::k16Bits && has_activated_store(tile) && problem.out_dtype == problem.a.dtype &&
-         problem.out.stride_n == 1;
-}
-
 // Whether the kernel can finish the sums on their way to TMA, and TMA can write them.
 bool takes_tma_store(Operands operands, const TileConfig& tile, const Problem& problem) {
   const bool finishes =

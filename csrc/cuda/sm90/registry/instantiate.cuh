@@ -34,7 +34,7 @@ KernelFunction<KernelParams> kernel_function(DenseKernels<kDType, kMajorA, kMajo
   constexpr TileConfig tile = kDenseConfigs[kNumber].tile;
   using Element = DeviceType<kDType>;
   if constexpr (persistent(tile)) {
-    return &gemm<Kernel<tile, Element, kMajorA, kMajorB, GroupedTiles, PlainMainLoop, Unscaled<Element>, DenseStore>>;
+    return &gemm<Kernel<tile, Element, kMajorA, kMajorB, GroupedTiles, PlainMainLoop, Unscaled<Element>, TmaStore>>;
   } else {
     return &split_k<
         Kernel<tile, Element, kMajorA, kMajorB, GroupedTiles, PlainMainLoop, Unscaled<Element>, ClusterReduction>>;
