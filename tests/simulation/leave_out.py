@@ -92,6 +92,7 @@ DENSE = [
     (HOPPER, "sm90_gemm_128x96x64", TWO, HALF, [(200, 264, 136), (200, 129, 72)], {"pre_activation": True}),
     (HOPPER, "sm90_gemm_128x176x64", TWO, HALF, FEW, {}),
     (HOPPER, "sm90_gemm_128x176x64", TWO, HALF, [(300, 536, 136)], {"slope": 2.0}),
+    (HOPPER, "sm90_gemm_128x176x64", TWO, HALF, [(300, 536, 136)], {"pre_activation": True}),
     (HOPPER, "sm90_gemm_64x64x128", ONE, HALF, FEW, {}),
     (HOPPER, "sm90_pingpong_128x128x64", TWO, HALF, MANY, {}),
     (HOPPER, "sm90_swapped_96x128x64", TWO, HALF, FEW, {}),

@@ -55,7 +55,8 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
 }
 
 // Nanoseconds that the model expects of so many CTAs, `k` each, on an H200's SMs: full waves of ctas_per_sm CTAs, then
-// one of what is left, which takes as long as its fullest SM.
+// one of what is left, which takes as long as its fullest SM. Where an SM holds several CTAs, those of the next wave
+// begin while others of this one wait, so that of the full waves the first alone waits as long as a CTA does.
 inline double waves_ns(const KernelConfig& config, Kind kind, int64_t tiles, int64_t k, const Gpu& gpu) {
   const float ns_per_k = config.ns_per_k[is_scaled(kind) ? static_cast<int>(kind) - static_cast<int>(Kind::kMxfp8) : 0];
   const int64_t slots = static_cast<int64_t>(gpu.sm_count) * config.tile.ctas_per_sm;
@@ -65,8 +66,11 @@ inline double waves_ns(const KernelConfig& config, Kind kind, int64_t tiles, int
     const double rest = config.ns_fixed * std::max(1.0, count * config.fixed_share);
     return ctas == 0 ? 0.0 : of_k * std::max(1.0, count * config.share) + rest;
   };
-  const int64_t left = tiles % slots;
-  return static_cast<double>(tiles / slots) * together(config.tile.ctas_per_sm) +
+  const int64_t left = tiles % slots, full = tiles / slots;
+  const int at_once = config.tile.ctas_per_sm;
+  const double waiting = at_once == 1 ? 0.0 : std::max(0.0, 1.0 - at_once * static_cast<double>(config.fixed_share));
+  const double next_waves = static_cast<double>(std::max<int64_t>(full - 1, 0));
+  return static_cast<double>(full) * together(at_once) - next_waves * waiting * config.ns_fixed +
          together((left + gpu.sm_count - 1) / gpu.sm_count);
 }
 
@@ -130,6 +134,13 @@ constexpr double kCopiedMostK = 4000.0;
 constexpr CopiedCost kCopied16Bits{9100.0, 2600.0, 1350.0, 287e3, 0.54};
 constexpr CopiedCost kCopiedTf32{13300.0, 1650.0, 1670.0, 170e3, 1.16};
 
+// Of the output's bytes, so much more or less than of the others: rows that TMA writes, rows of which two columns are
+// stored at once, and other rows.
+inline double stored_factor(const Problem& problem) {
+  const int64_t row_bytes = problem.out.stride_m * info(problem.out_dtype).bytes;
+  return row_bytes % 16 == 0 ? 0.66 : row_bytes % 4 == 0 ? 1.0 : 1.3;
+}
+
 inline double copied_ns(const Problem& problem, const CopiedCost& cost) {
   const double batch = static_cast<double>(problem.batch), k = static_cast<double>(problem.k);
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
@@ -137,7 +148,7 @@ inline double copied_ns(const Problem& problem, const CopiedCost& cost) {
   double copied = 0;
   if (!reads_vectors(problem.a, problem, problem.m)) copied += m * k * element;
   if (!reads_vectors(problem.b, problem, problem.n)) copied += n * k * element;
-  const double moved = (m * k + n * k + m * n) * element / cost.bytes_per_ns;
+  const double moved = (m * k + n * k + m * n * stored_factor(problem)) * element / cost.bytes_per_ns;
   const double multiplied = std::max(batch * m * n * k / cost.products_per_ns, moved);
   return cost.start + copied / cost.copied_bytes_per_ns + multiplied + std::min(k, kCopiedMostK) * cost.ns_per_k;
 }

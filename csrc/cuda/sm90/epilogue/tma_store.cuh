@@ -235,55 +235,82 @@ class ActivatedStore {
 
   template <typename Results>
   __device__ __forceinline__ void store(const Results& results) {
-    const bool keeps_argument = params_.problem.pre_activation != nullptr;
-    bool is_argument = keeps_argument;  // which comes first
+    const bool keeps_argument = Kernel::keeps_pre_activation && params_.problem.pre_activation != nullptr;
+    Wanted wanted{keeps_argument, has_two_buffers || !keeps_argument};
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks;) {
-      store_chunk(results, chunk, is_argument);
-      if (!is_argument) ++chunk;
-      is_argument = keeps_argument && !is_argument;
+      store_chunk(results, chunk, wanted);
+      if (wanted.output) ++chunk;
+      if (!has_two_buffers && keeps_argument) wanted = {!wanted.argument, !wanted.output};
     }
   }
 
  private:
-  template <typename Results>
-  __device__ __forceinline__ void store_chunk(const Results& results, int chunk, bool is_argument) {
-    const int block = chunk / chunks_per_row, begin = chunk % chunks_per_row * kStoreColumns;
+  // What a chunk's turn writes: both, or where there is one buffer, the argument's turn comes first.
+  struct Wanted {
+    bool argument, output;
+  };
+  static constexpr bool has_two_buffers = buffers >= 2;
+
+  __device__ __forceinline__ uint32_t next_buffer() {
     const uint32_t buffer = shared_ + next_buffer_ * kStoreBufferBytes;
     next_buffer_ = next_buffer_ + 1 == buffers ? 0 : next_buffer_ + 1;
+    return buffer;
+  }
+
+  template <typename Results>
+  __device__ __forceinline__ void store_chunk(const Results& results, int chunk, const Wanted& wanted) {
+    const int block = chunk / chunks_per_row, begin = chunk % chunks_per_row * kStoreColumns;
     const bool is_tail = begin + kStoreColumns > Kernel::columns;
     const int columns = is_tail ? tail : kStoreColumns;
-    // The buffer's last chunk has left it, through TMA or by the lanes.
-    if (ptx::elect_one()) ptx::tma_wait_read<buffers - 1>();
+    const bool both = has_two_buffers && Kernel::keeps_pre_activation && wanted.argument && wanted.output;
+    const uint32_t argument_buffer = next_buffer();
+    const uint32_t buffer = both ? next_buffer() : argument_buffer;
+    // The buffers' last chunks have left them, through TMA, in the order of the buffers, or by the lanes.
+    if (ptx::elect_one()) {
+      if (both) {
+        ptx::tma_wait_read<std::max(buffers - 2, 0)>();
+      } else {
+        ptx::tma_wait_read<buffers - 1>();
+      }
+    }
     __syncwarp();
 #pragma unroll 1
     for (int column = 0; column < columns; column += part_columns) {
       Values values;
       with_constant<0, Kernel::row_blocks * parts_per_row>(block * parts_per_row + (begin + column) / part_columns,
                                                            [&](auto part) { read<part.value>(results, values); });
-      if (!is_argument) activate_all(values, params_.problem.epilogue);
-      uint32_t words[part_columns / 4];
-#pragma unroll
-      for (int i = 0; i < part_columns / 4; ++i)
-        words[i] = round_pair<typename Kernel::Out>(values[2 * i], values[2 * i + 1]);
-      if (tail > 0 && is_tail) {
-        write_part<tail>(words, buffer, column);
-      } else {
-        write_part<kStoreColumns>(words, buffer, column);
-      }
+      if (Kernel::keeps_pre_activation && wanted.argument) write_rounded(values, argument_buffer, column, is_tail);
+      if (!wanted.output) continue;
+      activate_all(values, params_.problem.epilogue);
+      write_rounded(values, buffer, column, is_tail);
     }
     const int down = Kernel::swapped ? begin : block * 64, along = Kernel::swapped ? block * 64 : begin;
     const StorePlace place{place_.row + down, place_.column + along, place_.batch};
-    if (params_.store_by_tma) {
-      ptx::fence_proxy_async();
-      __syncwarp();
-      const CUtensorMap& map = is_argument ? (is_tail ? params_.map_pre_activation_tail : params_.map_pre_activation)
-                                           : (is_tail ? params_.map_out_tail : params_.map_out);
-      ptx::tma_store_3d_by_warp(map, buffer, place.column, place.row, place.batch);
+    if (params_.store_by_tma) ptx::fence_proxy_async();
+    __syncwarp();
+    if (Kernel::keeps_pre_activation && wanted.argument) send(argument_buffer, is_tail, true, place);
+    if (wanted.output) send(buffer, is_tail, false, place);
+  }
+
+  __device__ __forceinline__ void write_rounded(const Values& values, uint32_t buffer, int column, bool is_tail) const {
+    uint32_t words[part_columns / 4];
+#pragma unroll
+    for (int i = 0; i < part_columns / 4; ++i)
+      words[i] = round_pair<typename Kernel::Out>(values[2 * i], values[2 * i + 1]);
+    if (tail > 0 && is_tail) {
+      write_part<tail>(words, buffer, column);
     } else {
-      __syncwarp();
-      copy(buffer, is_tail, is_argument, place);
+      write_part<kStoreColumns>(words, buffer, column);
     }
+  }
+
+  // A chunk on its way from its buffer.
+  __device__ __forceinline__ void send(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place) const {
+    if (!params_.store_by_tma) return copy(buffer, is_tail, is_argument, place);
+    const CUtensorMap& map = is_argument ? (is_tail ? params_.map_pre_activation_tail : params_.map_pre_activation)
+                                         : (is_tail ? params_.map_out_tail : params_.map_out);
+    ptx::tma_store_3d_by_warp(map, buffer, place.column, place.row, place.batch);
   }
 
   __device__ __forceinline__ void copy(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place) const {
