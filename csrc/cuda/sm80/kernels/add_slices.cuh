@@ -97,8 +97,9 @@ __global__ void __launch_bounds__(kAddWarps * 32) add_slices(const __grid_consta
 #pragma unroll
       for (float& sum : sums.values) sum *= scale;
     }
-    slabs[warp][lane] = sums;  // which this lane alone reads again
+    slabs[warp][lane] = sums;
   }
+  __syncwarp();  // a lane may store what others added up
   const WarpStore<Accumulator, kAddColumns, typename Params::Problem> warp_store(problem, params.vector_stores, batch,
                                                                                  column, lane);
   warp_store.template store<1, kAddColumns>(reinterpret_cast<const Accumulator*>(slabs[warp]), row, 1);

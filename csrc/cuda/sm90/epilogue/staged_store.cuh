@@ -106,7 +106,10 @@ class ClusterReduction {
     const int warps = config.consumers * 4;
     for (int group = rank + splits * (threadIdx.x / 32); group < config.tile_m / rows; group += splits * warps) {
       const int row = group * rows;
-      if (splits > 1) add_staged<rows>(staging, row, splits);
+      if (splits > 1) {
+        add_staged<rows>(staging, row, splits);
+        __syncwarp();  // a lane may store what others added up
+      }
       warp_store.template store<rows, pitch>(staging + row * pitch, position.m_begin + row, 1);
     }
   }

@@ -189,9 +189,10 @@ __device__ __forceinline__ void store_share(const SmallMParams& params, const Lo
     const float* global_scales = problem.global_scale;
     const float global_scale =
         global_scales == nullptr ? 1.0f : global_scales[(m_begin + row) * params.global_scale_stride];
-    float* sums = staging + row * kSmallMPitch;  // of which a lane stores the four that it writes here
+    float* sums = staging + row * kSmallMPitch;
     *reinterpret_cast<float4*>(sums + column) = {sum.x * global_scale, sum.y * global_scale, sum.z * global_scale,
                                                  sum.w * global_scale};
+    __syncwarp();  // a lane may store what others wrote
     warp_store.template store<1, kSmallMPitch>(sums, m_begin + row, 1);
   }
 }
