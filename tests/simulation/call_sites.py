@@ -42,7 +42,7 @@ KINDS = {
     "ptx::wgmma_fence": "wgmma.fence",
     "ptx::wgmma_wait": "wgmma.wait_group",
 }
-CALL = re.compile(r"(?<![\w:])((?:ptx::|__)\w+)(?:<[^;()]*>)?\(")
+CALL = re.compile(r"(?<![\w:])((?:ptx::|__)\w+)(?:<(?:[^;()]|\([^()]*\))*>)?\(")
 BOUNDS = re.compile(r"__launch_bounds__\((?:[^()]|\(\))*\)")
 FUNCTION = re.compile(r"__(?:device|global)__[^;{}=(]*?(\w+)\(")
 
