@@ -71,7 +71,7 @@ def family(name: str) -> str | None:
 
 def is_for(name: str, kind: str) -> bool:
     """Whether a tensor-core kernel multiplies operands of this kind: one dtype, or a's and b's with a * between."""
-    if kind.startswith("float8") and family(name) == GATHER:
+    if kind.startswith("float8") and family(name) in (GATHER, DIRECT):
         return "AnyFloat8" in name  # one kernel for all
     first, _, second = kind.partition("*")
     if first.startswith("float8"):
