@@ -56,6 +56,12 @@ TILEON_HOST_DEVICE T leaky_relu(T x, T slope) {
 constexpr double kGeluTanhScale = 0.79788456080286535588;  // sqrt(2 / pi)
 constexpr double kGeluTanhCube = 0.044715;
 
+// sigmoid(2 u)
+template <typename T>
+TILEON_HOST_DEVICE T gelu_tanh_sigmoid(T x) {
+  return sigmoid(T(2) * T(kGeluTanhScale) * (x + T(kGeluTanhCube) * x * x * x));
+}
+
 // `T` is the accumulator: float, or double for float64 operands. The formulas are torch's, so NaN stays NaN and
 // the limits at infinity are torch's too (gelu and silu of -inf are NaN there).
 template <typename T>
@@ -70,7 +76,7 @@ TILEON_HOST_DEVICE T activate(T x, Activation activation, T slope) {
     case Activation::kGelu:
       return x * normal_distribution(x);
     case Activation::kGeluTanh:  // Hendrycks and Gimpel, arXiv 1606.08415
-      return x * sigmoid(T(2) * T(kGeluTanhScale) * (x + T(kGeluTanhCube) * x * x * x));
+      return x * gelu_tanh_sigmoid(x);
     case Activation::kSilu:
       return x * sigmoid(x);
   }
@@ -123,7 +129,7 @@ TILEON_HOST_DEVICE T through_activation(T grad, T x, Activation activation, T sl
       return grad * (normal_distribution(x) + x * density);
     }
     case Activation::kGeluTanh: {  // s + x s', with s = sigmoid(2 u)
-      const T s = sigmoid(T(2) * T(kGeluTanhScale) * (x + T(kGeluTanhCube) * x * x * x));
+      const T s = gelu_tanh_sigmoid(x);
       const T u_derivative = T(kGeluTanhScale) * (T(1) + T(3) * T(kGeluTanhCube) * x * x);
       return grad * (s + x * T(2) * s * (T(1) - s) * u_derivative);
     }

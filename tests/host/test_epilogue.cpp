@@ -47,6 +47,9 @@ void check_leaky_relu() {
 }
 
 // What a GPU computes of float, by exact exp2 and division: the functions' own errors.
+float fast_sigmoid(float x) { return sigmoid<float, SpecialFunctionUnit<float>>(x); }
+float fast_normal_distribution(float x) { return normal_distribution<float, SpecialFunctionUnit<float>>(x); }
+
 void check_special_functions() {
   const float infinity = std::numeric_limits<float>::infinity();
   for (int i = -14000; i <= 14000; ++i) {
@@ -56,6 +59,8 @@ void check_special_functions() {
     if (x >= -8) expect(std::abs(found - exact) <= (x >= -5 ? 2e-6 : 2e-5) * exact, "and near to it left of 0");
     const double logistic = 1 / (1 + std::exp(-static_cast<double>(x)));
     expect(std::abs(fast_sigmoid(x) - logistic) <= 2e-6 * logistic, "the sigmoid");
+    expect(sigmoid(x) == 1.0f / (1.0f + std::exp(-x)) && sigmoid<double>(x) == logistic, "on the CPU by exp");
+    expect(std::abs(normal_distribution<double>(x) - exact) <= 1e-15, "and erf");
   }
   expect(fast_normal_distribution(infinity) == 1 && fast_normal_distribution(-infinity) == 0, "the limits");
   expect(fast_sigmoid(infinity) == 1 && fast_sigmoid(-infinity) == 0, "those of the sigmoid");
