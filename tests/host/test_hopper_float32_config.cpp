@@ -109,6 +109,19 @@ void check_choice() {
     expect(sm90::choose_bf16x6(problem_of(1, size, size, size), kH200) >= 0, "tensor cores for large products");
     expect(sm90::choose_bf16x6(problem_of(1, size, size, size), kAda) < 0, "on Hopper alone");
   }
+  for (const Problem& problem :
+       {problem_of(1, 64, 64, 64), problem_of(2, 300, 300, 300), problem_of(1, 333, 1001, 77)}) {
+    const sm90::KernelConfig& best = sm90::kBf16x6Configs[sm90::choose_bf16x6(problem, kH200)];
+    const double least = sm90::bf16x6_ns(best, problem, kH200);
+    expect(least > sm90::split_ns(problem), "the kernels that split take time, too");
+    for (const sm90::KernelConfig& config : sm90::kBf16x6Configs)
+      expect(least <= sm90::bf16x6_ns(config, problem, kH200), "the choice is the least of what is expected",
+             config.name);
+  }
+  const auto product_ns = [](int64_t k) {
+    return sm90::SplitProduct(problem_of(1, 300, 300, k)).ns(sm90::kBf16x6Configs[0], kH200.sm_count);
+  };
+  expect(product_ns(1) == product_ns(64) && product_ns(64) < product_ns(65), "panels of 64 k are multiplied whole");
   // As Backends::choose holds the two against each other.
   const auto pays = [](const Problem& problem) {
     const sm90::KernelConfig& config = sm90::kBf16x6Configs[sm90::choose_bf16x6(problem, kH200)];

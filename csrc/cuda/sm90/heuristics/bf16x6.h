@@ -54,11 +54,23 @@ inline double split_ns(const Problem& problem) {
   return (a + b) * (read + written) / kSplitBytesPerNs;
 }
 
-inline double product_ns(const KernelConfig& config, const Problem& split, const Work& work, int sm_count) {
-  KernelConfig as_stored = config;
-  if (persistent(config.tile) && !takes_vector_stores(split, 2))
-    as_stored.cost.per_tile *= static_cast<float>(kSingleStores);
-  return largest_bound_ns(as_stored, split, work, sm_count);
-}
+// The product of the split operands, worked out once for all configs.
+class SplitProduct {
+ public:
+  explicit SplitProduct(const Problem& problem)
+      : problem_(bf16x3_problem(problem, nullptr)), work_(problem_, kElementBytes) {}
+
+  // What a config takes of it, without the kernels that split.
+  double ns(const KernelConfig& config, int sm_count) const {
+    KernelConfig as_stored = config;
+    if (persistent(config.tile) && !takes_vector_stores(problem_, 2))
+      as_stored.cost.per_tile *= static_cast<float>(kSingleStores);
+    return largest_bound_ns(as_stored, problem_, work_, sm_count);
+  }
+
+ private:
+  Problem problem_;
+  Work work_;
+};
 
 }  // namespace tileon::sm90

@@ -237,8 +237,7 @@ inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
 // What a config takes with the kernels that split the operands. Negative where no portable kernel, which takes the
 // operands as they are, can take less.
 inline double bf16x6_ns(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
-  const Problem split = bf16x3_problem(problem, nullptr);
-  const double product = product_ns(config, split, Work(split, kElementBytes), gpu.sm_count);
+  const double product = SplitProduct(problem).ns(config, gpu.sm_count);
   const double ns = (product + split_ns(problem)) * (is_like_h100(gpu) ? kBf16x6OfH100 : 1);
   return ns < problem.products() / kFfmaProductsPerNs ? -1 : ns;
 }
@@ -246,9 +245,8 @@ inline double bf16x6_ns(const KernelConfig& config, const Problem& problem, cons
 // The config that is expected to be fastest, by number; -1 where none can run the problem.
 inline int choose_bf16x6(const Problem& problem, const Gpu& gpu) {
   if (why_not_bf16x6(problem, gpu) != nullptr) return -1;
-  const Problem split = bf16x3_problem(problem, nullptr);
-  const Work work(split, kElementBytes);
-  const auto ns = [&](const KernelConfig& config) { return product_ns(config, split, work, gpu.sm_count); };
+  const SplitProduct product(problem);
+  const auto ns = [&](const KernelConfig& config) { return product.ns(config, gpu.sm_count); };
   const auto any = [](const KernelConfig&) { return true; };
   return cheapest_config(kBf16x6Configs, any, ns);
 }
