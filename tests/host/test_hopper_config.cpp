@@ -139,6 +139,30 @@ void test_curved_activations_go_by_ping_pong() {
   }
 }
 
+void test_which_kernels_finish_any_activation() {
+  const auto has = [](const KernelConfig& config) {
+    return has_activated_store(stored_sums(config.operands), config.tile);
+  };
+  const auto crowded = [](const KernelConfig& config) { return is_crowded(stored_sums(config.operands), config.tile); };
+  const auto named = [](const auto& configs, const std::string& name) {
+    return *std::find_if(std::begin(configs), std::end(configs), [&](const auto& each) { return each.name == name; });
+  };
+  for (const KernelConfig& config : kDenseConfigs)
+    expect(has(config) == persistent(config.tile), "of 16 bits every persistent kernel", config.name);
+  for (const KernelConfig& config : kFp8Configs) expect(has(config), "of fp8 every kernel", config.name);
+  for (const KernelConfig& config : kBf16x6Configs) expect(!has(config), "of float32 none", config.name);
+  for (const KernelConfig& config : kTf32Configs) expect(!has(config), "nor of tf32", config.name);
+  for (const KernelConfig& config : kBlockScaledConfigs)
+    if (persistent(config.tile))
+      expect(has(config) == (sums_of_thread(config.tile) < 192), "scaled sums leave room for it", config.name);
+  expect(!has(named(kBlockScaledConfigs, "sm90_scaled_int8_pingpong_128x192x128")), "but not 192 of them");
+
+  expect(!crowded(named(kDenseConfigs, "sm90_gemm_128x224x64")), "112 sums leave registers");
+  expect(crowded(named(kDenseConfigs, "sm90_gemm_128x240x64")), "120 leave few");
+  expect(!crowded(named(kDenseConfigs, "sm90_pingpong_128x192x64")), "unless more registers are taken");
+  expect(crowded(named(kBlockScaledConfigs, "sm90_scaled_int8_pingpong_128x160x128")), "which scaled sums need");
+}
+
 void test_refusals() {
   Problem plain = problem(1, 64, 64, 64);
   expect(choose_dense(plain, {80, 108, 163 * 1024}) < 0 && choose_dense(plain, {100, 148, 227 * 1024}) < 0,
@@ -305,6 +329,7 @@ int main() {
   test_unmeasured_configs_are_chosen_last();
   test_place_of_least();
   test_curved_activations_go_by_ping_pong();
+  test_which_kernels_finish_any_activation();
   test_refusals();
   test_tma_access();
   test_outputs_that_tma_can_write();

@@ -214,8 +214,8 @@ class ActivatedStore {
   static constexpr int sums = sums_of_thread(Kernel::config);
   // A part's columns: a thread has half as many sums of a part. More columns hide more of the formulas' latency, as far
   // as there are registers for them beside all sums.
-  static constexpr int part_columns = is_crowded(Kernel::config, Kernel::is_unscaled) ? 8
-                                      : sums > 96 || (tail > 0 && tail < 32)          ? 16
+  static constexpr int part_columns = is_crowded(Kernel::stored_sums, Kernel::config) ? 8
+                                      : sums > kAmpleSums || (tail > 0 && tail < 32)  ? 16
                                                                                       : 32;
   static constexpr int parts_per_row = (Kernel::columns + part_columns - 1) / part_columns;
   static_assert(kStoreColumns % part_columns == 0);
@@ -375,7 +375,7 @@ struct TmaStore {
       wait_for_tma_stores();  // the last tile's results may have been
       __syncwarp();
     } else if (params.epilogue_op == EpilogueOp::kActivation) {
-      if constexpr (Kernel::has_activated_store)
+      if constexpr (has_activated_store(Kernel::stored_sums, Kernel::config))
         return ActivatedStore<Kernel>(params, shared, bias, place).store(results);
     } else if (params.store_by_tma) {
       return store_by_tma<Kernel>(params, shared, results, bias, first_bias, place);

@@ -152,26 +152,37 @@ inline bool writes_by_tma(Operands operands, const Problem& problem) {
   return rounds_to_16_bits(operands, problem) &&
          tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
 }
-// Whether the sums are the product: no AccumulatorScale.
-constexpr bool is_unscaled(Operands operands) {
-  return operands == Operands::k16Bits || operands == Operands::kFp8 || operands == Operands::kFp8Promoted;
+// What the rules of the stores look at, as a kernel's types say it too (mainloop/kernel.cuh).
+struct StoredSums {
+  bool of_float32;  // operands, whose outputs are float32 mostly
+  bool unscaled;    // the sums are the product: no AccumulatorScale
+};
+constexpr StoredSums stored_sums(Operands operands) {
+  const bool of_float32 = operands == Operands::kBf16x3 || operands == Operands::kTf32;
+  const bool of_fp8 = operands == Operands::kFp8 || operands == Operands::kFp8Promoted;
+  return {of_float32, of_float32 || of_fp8 || operands == Operands::k16Bits};
 }
-// Sums of a thread, and how many leave no registers for any activation beside an AccumulatorScale.
+
+// Sums of a thread, and what they leave for an activation: of two consumers' threads each has 168 registers, an even
+// share, or 232 where it takes the producer's (kernels/persistent.cuh).
 constexpr int sums_of_thread(const TileConfig& tile) { return tile.consumer_rows() / 64 * tile.mma_columns() / 2; }
-constexpr int kSumsAlone = 192;
-// Whether the kernel has ActivatedStore (epilogue/tma_store.cuh). Outputs of float32 operands are float32 mostly, and
-// are staged instead.
-constexpr bool has_activated_store(Operands operands, const TileConfig& tile) {
-  if (!persistent(tile) || operands == Operands::kBf16x3 || operands == Operands::kTf32) return false;
-  return is_unscaled(operands) || sums_of_thread(tile) < kSumsAlone;
+constexpr int kSumsAlone = 192;    // leave 40 of 232: beside an AccumulatorScale too few for any activation
+constexpr int kCrowdedSums = 120;  // leave 48 of 168: for four at a time; beside 128, eight spill (bfloat16, 128 x 256)
+constexpr int kAmpleSums = 96;     // leave 72 of 168: the most beside which sixteen are finished at a time, with their
+                                   // bias. Set by hand: beside 112, too, ptxas would spill nothing
+
+// Whether the kernel has ActivatedStore (epilogue/tma_store.cuh). Outputs of float32 are staged instead.
+constexpr bool has_activated_store(const StoredSums& sums, const TileConfig& tile) {
+  return persistent(tile) && !sums.of_float32 && (sums.unscaled || sums_of_thread(tile) < kSumsAlone);
 }
 // Whether it has registers for four sums at a time alone.
-constexpr bool is_crowded(const TileConfig& tile, bool unscaled) {
-  return sums_of_thread(tile) >= 120 && !(tile.takes_registers && unscaled);
+constexpr bool is_crowded(const StoredSums& sums, const TileConfig& tile) {
+  return sums_of_thread(tile) >= kCrowdedSums && !(tile.takes_registers && sums.unscaled);
 }
 // Whether the kernel can store the output by it, whatever the activation and wherever the rows begin.
 inline bool takes_activated_store(Operands operands, const TileConfig& tile, const Problem& problem) {
-  return has_activated_store(operands, tile) && rounds_to_16_bits(operands, problem) && problem.out.stride_n == 1;
+  return has_activated_store(stored_sums(operands), tile) && rounds_to_16_bits(operands, problem) &&
+         problem.out.stride_n == 1;
 }
 constexpr int staging_begin(const TileConfig& tile) {
   return kBarrierBytes + (persistent(tile) ? tile.consumers * kBiasBytes * (tile.has_factors ? 2 : 1) : 0);

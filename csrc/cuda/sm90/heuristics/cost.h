@@ -226,7 +226,7 @@ inline double activated_store_ns(const KernelConfig& config, double waves, doubl
   const TileConfig& tile = config.tile;
   const double sums = sums_of_thread(tile);
   if (!persistent(tile)) return waves * kActivatedSplitNs * sums / config.splits;
-  const double ns = sums * (is_crowded(tile, is_unscaled(config.operands)) ? kActivatedCrowdedNs : kActivatedNs);
+  const double ns = sums * (is_crowded(stored_sums(config.operands), tile) ? kActivatedCrowdedNs : kActivatedNs);
   if (tile.family != Family::kPingpong) return waves * ns;
   return ns + std::max(waves - 1, 0.0) * std::max((ns - products_ns) / 2, 0.0);
 }

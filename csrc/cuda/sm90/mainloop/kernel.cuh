@@ -156,13 +156,11 @@ struct Kernel {
   static constexpr bool reads_bias_early = !ping_pong && !AccumulatorScale::is_in_need_of_registers;
 
   static constexpr bool dense_16_bit = std::is_same_v<AccumulatorScale, Unscaled<Element>>;
+  static constexpr bool of_float32 = std::is_same_v<Element, Bf16x3> || std::is_same_v<Element, Tf32>;
   // Gradients flow through these operands, and need the activation's argument.
-  static constexpr bool keeps_pre_activation =
-      dense_16_bit || std::is_same_v<Element, Bf16x3> || std::is_same_v<Element, Tf32>;
-  // As has_activated_store in heuristics/config.h says it of the operands.
-  static constexpr bool is_unscaled = std::is_same_v<AccumulatorScale, Unscaled<Out>>;
-  static constexpr bool has_activated_store = !std::is_same_v<Element, Bf16x3> && !std::is_same_v<Element, Tf32> &&
-                                              (is_unscaled || sums_of_thread(kConfig) < kSumsAlone);
+  static constexpr bool keeps_pre_activation = dense_16_bit || of_float32;
+  // For the rules of heuristics/config.h.
+  static constexpr StoredSums stored_sums{of_float32, std::is_same_v<AccumulatorScale, Unscaled<Out>>};
   // Columns that a lane stores at once: two hide half of a curved activation's latency, where there are registers for
   // them beside the sums.
   static constexpr bool has_spare_registers = kConfig.takes_registers || row_blocks * columns / 2 < 128;
