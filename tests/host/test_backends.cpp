@@ -28,8 +28,8 @@ struct Fake {
     return problem.m > 100 * (config + 1) ? "it is too large" : nullptr;
   }
   static bool is_even(int, const Problem& problem) { return problem.m % 2 == 0; }
-  static int choose_config(const Problem& problem, const Gpu&) { return problem.m > 50 ? -1 : kCount - 1; }
-  static int choose_any(const Problem&, const Gpu&) { return 0; }
+  static Choice choose_config(const Problem& problem, const Gpu&) { return {problem.m > 50 ? -1 : kCount - 1}; }
+  static Choice choose_any(const Problem&, const Gpu&) { return {0}; }
   static WantedCopy wants_copy(Side, const Problem&) { return WantedCopy::kNone; }
   static int64_t scratch_bytes(int, const Problem& problem, const Gpu&) { return problem.m > 40 ? 0 : 8; }
   static DeviceFlag run(int, const Problem&, const Gpu&, void*, cudaStream_t) { return {}; }
@@ -60,17 +60,17 @@ const Backend kLast{80,
                     nullptr,
                     Last::run};
 // Backends whose configs take known times: of a problem of m, so many nanoseconds each.
-double takes_m(int, const Problem& problem, const Gpu&) { return static_cast<double>(problem.m); }
-double takes_20(int, const Problem&, const Gpu&) { return 20; }
+Choice takes_m(const Problem& problem, const Gpu&) { return {0, static_cast<double>(problem.m)}; }
+Choice takes_20(const Problem&, const Gpu&) { return {0, 20}; }
 const Backend kTimed = [] {
   Backend timed = kLast;
-  timed.expected_ns = takes_m;
+  timed.choose_config = takes_m;
   return timed;
 }();
 const Backend kTimedToo = [] {
   Backend timed = kLast;
   timed.config_name = First::config_name;
-  timed.expected_ns = takes_20;
+  timed.choose_config = takes_20;
   return timed;
 }();
 const Backend* const kTable[] = {&kFirst, &kLast};

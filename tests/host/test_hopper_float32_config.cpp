@@ -106,16 +106,16 @@ void check_configs() {
 
 void check_choice() {
   for (const int64_t size : {1024, 2048, 4096, 8192}) {
-    expect(sm90::choose_bf16x6(problem_of(1, size, size, size), kH200) >= 0, "tensor cores for large products");
-    expect(sm90::choose_bf16x6(problem_of(1, size, size, size), kAda) < 0, "on Hopper alone");
+    expect(sm90::choose_bf16x6(problem_of(1, size, size, size), kH200).config >= 0, "tensor cores for large products");
+    expect(sm90::choose_bf16x6(problem_of(1, size, size, size), kAda).config < 0, "on Hopper alone");
   }
   for (const Problem& problem :
        {problem_of(1, 64, 64, 64), problem_of(2, 300, 300, 300), problem_of(1, 333, 1001, 77)}) {
-    const sm90::KernelConfig& best = sm90::kBf16x6Configs[sm90::choose_bf16x6(problem, kH200)];
-    const double least = sm90::bf16x6_ns(best, problem, kH200);
+    const double least = sm90::choose_bf16x6(problem, kH200).expected_ns;
+    const sm90::SplitProduct product(problem);
     expect(least > sm90::split_ns(problem), "the kernels that split take time, too");
     for (const sm90::KernelConfig& config : sm90::kBf16x6Configs)
-      expect(least <= sm90::bf16x6_ns(config, problem, kH200), "the choice is the least of what is expected",
+      expect(least <= sm90::bf16x6_ns(config, problem, product, kH200), "the choice is the least of what is expected",
              config.name);
   }
   const auto product_ns = [](int64_t k) {
@@ -124,10 +124,7 @@ void check_choice() {
   expect(product_ns(1) == product_ns(64) && product_ns(64) < product_ns(65), "panels of 64 k are multiplied whole");
   // As Backends::choose holds the two against each other.
   const auto pays = [](const Problem& problem) {
-    const sm90::KernelConfig& config = sm90::kBf16x6Configs[sm90::choose_bf16x6(problem, kH200)];
-    const int other = sm80::choose(sm80::kDenseConfigs, problem, kH200);
-    return sm90::bf16x6_ns(config, problem, kH200) <
-           sm80::launched_ns(sm80::kDenseConfigs[other], sm80::Kind::kFloat32, problem, kH200);
+    return sm90::choose_bf16x6(problem, kH200).expected_ns < sm80::choose_dense(problem, kH200).expected_ns;
   };
   expect(!pays(problem_of(1, 64, 64, 64)), "decomposing a small product does not pay");
   expect(!pays(problem_of(1, 1, 8192, 64)), "nor does it for one row and a short k");
@@ -135,7 +132,7 @@ void check_choice() {
   expect(pays(problem_of(1, 512, 512, 512)) && pays(problem_of(1, 8192, 8192, 256)), "for others it does");
   Problem problem = problem_of(1, 4096, 4096, 4096);
   problem.allow_tf32 = true;
-  expect(sm90::choose_bf16x6(problem, kH200) < 0, "TF32 needs no three parts");
+  expect(sm90::choose_bf16x6(problem, kH200).config < 0, "TF32 needs no three parts");
   problem = problem_of(1, 4096, 4096, int64_t{1} << 30);
   expect(sm90::why_not_bf16x6(problem, kH200) != nullptr, "three times as long a k is beyond TMA's coordinates");
 }

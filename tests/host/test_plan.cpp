@@ -19,15 +19,15 @@ int one_config() { return 1; }
 bool lies_along_k(const Matrix& operand) { return operand.stride_k == 1; }
 
 // Takes operands along k alone, and of fp8 and float16.
-int choose_along_k(const Problem& problem, const Gpu&) {
-  return lies_along_k(problem.a) && lies_along_k(problem.b) ? 0 : -1;
+Choice choose_along_k(const Problem& problem, const Gpu&) {
+  return {lies_along_k(problem.a) && lies_along_k(problem.b) ? 0 : -1};
 }
 WantedCopy wants_operand_along_k(Side side, const Problem& problem) {
   const Operand& operand = side == Side::kA ? problem.a : problem.b;
   if (lies_along_k(operand)) return WantedCopy::kNone;
   return is_float8(operand.dtype) ? WantedCopy::kAlongK : WantedCopy::kAsItLies;
 }
-int choose_any(const Problem&, const Gpu&) { return 0; }
+Choice choose_any(const Problem&, const Gpu&) { return {0}; }
 WantedCopy wants_none(Side, const Problem&) { return WantedCopy::kNone; }
 
 const Backend kFirst{
@@ -81,7 +81,7 @@ void test_how_a_copy_is_made() {
 }
 
 // Another config for each number of rows, of which every other one takes no more than 1000 rows.
-int choose_by_rows(const Problem& problem, const Gpu&) { return static_cast<int>(problem.m % 100); }
+Choice choose_by_rows(const Problem& problem, const Gpu&) { return {static_cast<int>(problem.m % 100)}; }
 const char* why_not_many_rows(int number, const Problem& problem, const Gpu&) {
   return number % 2 == 0 && problem.m > 1000 ? "too many rows" : nullptr;
 }
@@ -97,7 +97,7 @@ void test_the_batch_invariant_choice_does_not_look_at_the_rows() {
   Backend any = kPortable;
   any.config_fields = plain_fields;
   any.why_not = why_not_many_rows;
-  any.choose_config = [](const Problem&, const Gpu&) { return 1; };
+  any.choose_config = [](const Problem&, const Gpu&) { return Choice{1}; };
   const Backend* const table[] = {&by_rows, &any};
   const auto chosen = [&](int64_t m, int64_t batch) {
     Problem problem = product(DType::kBFloat16, m, 300, 1001, true, true);

@@ -1,12 +1,14 @@
 // Choices that are remembered are those that would be made again.
 #include "cuda/sm90/heuristics/recent_choices.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <random>
 #include <utility>
 #include <vector>
 
+#include "cuda/sm80/heuristics/recent_choices.h"
 #include "expect.h"
 
 using namespace tileon;
@@ -27,6 +29,23 @@ Problem problem(int64_t m, int64_t n, int64_t k, bool b_transposed) {
   static_cast<Matrix&>(result.b) = b_transposed ? Matrix{data, k, 1, 0} : Matrix{data, 1, n, 0};
   result.out = {data, n, 1, 0};
   return result;
+}
+
+// Each differs from it in one thing that some choice looks at.
+std::vector<Gpu> other_gpus() {
+  std::vector<Gpu> gpus(6, kH200);
+  gpus[0].capability = 89;
+  gpus[1].sm_count = 114;
+  gpus[2].shared_bytes_per_block = 99 * 1024;
+  gpus[3].image = 80;
+  gpus[4].memory_gb_a_second = 1000;
+  gpus[5].memory_gb_a_second = 1024;
+  return gpus;
+}
+
+bool same(int choice, int other) { return choice == other; }
+bool same(const Choice& choice, const Choice& other) {
+  return choice.config == other.config && choice.expected_ns == other.expected_ns;
 }
 
 // Many more than are remembered, and the same again.
@@ -66,10 +85,42 @@ void test_all_that_counts_is_told_apart() {
   for (int i = 13; i < 15; ++i)
     expect(!(ChoiceKey(others[i], kH200) == ChoiceKey(others[i + 1], kH200)),
            "outputs are told apart by what fits them");
-  expect(!(ChoiceKey(plain, {90, 114, 227 * 1024}) == ChoiceKey(plain, kH200)), "another GPU too");
+  for (const Gpu& gpu : other_gpus()) expect(!(ChoiceKey(plain, gpu) == ChoiceKey(plain, kH200)), "another GPU too");
   Problem elsewhere = plain;
   elsewhere.a.data = reinterpret_cast<void*>(4096 + 1024);
   expect(ChoiceKey(elsewhere, kH200) == ChoiceKey(plain, kH200), "another tensor has not");
+}
+
+// The same of the portable choice, which does not look at the output.
+void test_all_that_counts_for_portable_kernels_is_told_apart() {
+  Problem plain = problem(64, 4096, 4096, true);
+  plain.a.dtype = plain.b.dtype = plain.out_dtype = DType::kFloat32;
+  std::vector<Problem> others(16, plain);
+  others[0].m = 128;
+  others[1].n = 128;
+  others[2].k = 128;
+  others[3].batch = 2;
+  others[4].a.stride_mn = 4104;
+  others[5].b.stride_mn = 4104;
+  others[6].a.stride_k = 2;
+  others[7].b.stride_k = 2;
+  others[8].a.stride_batch = 8;
+  others[9].b.stride_batch = 8;
+  others[10].a.data = reinterpret_cast<void*>(4096 + 4);
+  others[11].b.data = reinterpret_cast<void*>(4096 + 4);
+  others[12].a.dtype = DType::kFloat64;
+  others[13].allow_tf32 = true;
+  others[14].may_slice_k = false;
+  others[15].b.dtype = DType::kFloat64;
+  const auto is_plain = [&](const Problem& other, const Gpu& gpu) {
+    return sm80::ChoiceKey(other, gpu) == sm80::ChoiceKey(plain, kH200);
+  };
+  for (const Problem& other : others) expect(!is_plain(other, kH200), "another problem has another key");
+  for (const Gpu& gpu : other_gpus()) expect(!is_plain(plain, gpu), "another GPU too");
+  Problem elsewhere = plain;
+  elsewhere.a.data = reinterpret_cast<void*>(4096 + 16);
+  elsewhere.out.stride_m = 4097;
+  expect(is_plain(elsewhere, kH200), "another tensor has not, nor another output");
 }
 
 // ---- a walk from problem to problem, of which each differs from the one before in a single thing: what a key lacks
@@ -84,7 +135,7 @@ class Walk {
 
   void step() {
     Problem& p = problem;
-    switch (draw_() % (is_scaled_ ? 16 : 12)) {
+    switch (draw_() % (is_scaled_ ? 17 : 13)) {
       case 0:
         return p.m = any({1, 16, 64, 100, 200, 300, 4096}), matrices();
       case 1:
@@ -114,11 +165,14 @@ class Walk {
         p.allow_tf32 = !is_scaled_ && !p.allow_tf32;
         return;
       case 12:
-        return scales();
+        p.may_slice_k = !p.may_slice_k;
+        return;
       case 13:
+        return scales();
+      case 14:
         p.global_scale_stride = any({0, 1});
         return;
-      case 14:
+      case 15:
         p.prepared_b.data = p.is_block_scaled() ? at(any({0, 1}) * 256) : nullptr;
         return;
       default:
@@ -150,7 +204,8 @@ class Walk {
                                                 {DType::kFloat16, DType::kFloat16},
                                                 {kE4M3, kE4M3},
                                                 {kE4M3, DType::kFloat8E5M2},
-                                                {DType::kFloat32, DType::kFloat32}});
+                                                {DType::kFloat32, DType::kFloat32},
+                                                {DType::kFloat64, DType::kFloat64}});
     problem.a.dtype = a, problem.b.dtype = b;
     problem.prepared_b = {};
   }
@@ -196,25 +251,38 @@ class Walk {
   bool is_scaled_;
 };
 
+// What was chosen once for a problem, held against what is chosen anew: whether a config takes it.
+template <auto kOnce, auto kAnew>
+bool is_chosen(const Problem& problem, const Gpu& gpu) {
+  const auto anew = kAnew(problem, gpu);
+  expect(same(kOnce(problem, gpu), anew), "what is remembered of a walk is what is chosen");
+  return !same(anew, decltype(anew){-1});
+}
+
+bool is_chosen_of_dense(const Problem& problem, const Gpu& gpu) {
+  if (is_float8(problem.a.dtype)) return is_chosen<choose_fp8_once, choose_fp8>(problem, gpu);
+  if (problem.a.dtype != DType::kFloat32) return is_chosen<choose_dense_once, choose_dense>(problem, gpu);
+  return problem.allow_tf32 ? is_chosen<choose_tf32_once, choose_tf32>(problem, gpu)
+                            : is_chosen<choose_bf16x6_once, choose_bf16x6>(problem, gpu);
+}
+
 void test_walks() {
-  constexpr Gpu kGpus[] = {kH200, {90, 114, 227 * 1024}};
-  int chosen = 0;
+  std::vector<Gpu> gpus = other_gpus();
+  gpus.insert(gpus.begin(), 3, kH200);
+  int of_hopper = 0, portable = 0;
   for (const bool is_scaled : {false, true}) {
     Walk walk(is_scaled);
     for (int i = 0; i < 40000; ++i) {
       walk.step();
       const Problem& p = walk.problem;
-      const Gpu& gpu = kGpus[i / 100 % 2];
-      const bool is_float32 = p.a.dtype == DType::kFloat32, is_fp8 = is_float8(p.a.dtype);
-      const auto [once, anew] = is_scaled    ? std::pair(choose_block_scaled_once, &choose_block_scaled)
-                                : is_float32 ? std::pair(choose_bf16x6_once, &choose_bf16x6)
-                                : is_fp8     ? std::pair(choose_fp8_once, &choose_fp8)
-                                             : std::pair(choose_dense_once, &choose_dense);
-      expect(once(p, gpu) == anew(p, gpu), "what is remembered of a walk is what is chosen");
-      chosen += anew(p, gpu) >= 0;
+      const Gpu& gpu = gpus[i / 3 % gpus.size()];
+      of_hopper +=
+          is_scaled ? is_chosen<choose_block_scaled_once, choose_block_scaled>(p, gpu) : is_chosen_of_dense(p, gpu);
+      if (!is_scaled) portable += is_chosen<sm80::choose_dense_once, sm80::choose_dense>(p, gpu);
     }
   }
-  expect(chosen > 10000, "enough of the problems are Hopper's");
+  expect(of_hopper > 10000, "enough of the problems are Hopper's");
+  expect(portable == 40000, "and portable kernels take every one without scales");
 }
 
 }  // namespace
@@ -223,5 +291,6 @@ int main() {
   test_remembered_as_chosen();
   test_walks();
   test_all_that_counts_is_told_apart();
+  test_all_that_counts_for_portable_kernels_is_told_apart();
   return report("recent choices");
 }

@@ -182,7 +182,7 @@ void run_product(int table, int row, tileon::Problem problem, const Gpu& gpu) {
   const Backend& portable = problem.is_weight_only() ? sm80::kDecodedBackend
                             : problem.is_scaled()    ? sm80::kBlockScaledBackend
                                                      : sm80::kDenseBackend;
-  portable.run(portable.choose_config(problem, gpu), problem, gpu, nullptr, nullptr);
+  portable.run(portable.choose_config(problem, gpu).config, problem, gpu, nullptr, nullptr);
 }
 
 void run_elementwise(int row, const void* problem, const Gpu& gpu) {

@@ -106,6 +106,13 @@ inline bool wants_copy_of_codes(const Operand& operand, int64_t mn, const Proble
 
 // ---- the choice ----
 
+// What a backend chooses for a problem: a config by its number, negative where it has none, and what that is expected
+// to take, in nanoseconds and with its launches. Negative where costs of other backends cannot be held against it.
+struct Choice {
+  int config = -1;
+  double expected_ns = -1;
+};
+
 // The index of the config that is expected to be fastest; -1 where none may run. `ns(config)` is asked only of configs
 // for which `runs(config)` holds.
 template <typename Config, int kCount, typename Runs, typename Ns>
@@ -153,10 +160,37 @@ int cheapest_config(const Config (&configs)[kCount], const Runs& runs, const Ns&
 // ---- choices that were made lately: a product that comes again, as a model's layers do, is not chosen again. A choice
 // takes some tenths of a microsecond, with scales more, which every eager call would pay ----
 
+// Numbers below 1024, up to six of them.
+inline int64_t packed(std::initializer_list<int> numbers) {
+  uint64_t word = 0;
+  for (const int number : numbers) word = word << 10 | static_cast<uint64_t>(number);
+  return static_cast<int64_t>(word);
+}
+
+// Where data begin in a unit of so many bytes.
+inline int begin_in(int unit, const void* data) { return static_cast<int>(reinterpret_cast<uintptr_t>(data) % unit); }
+
+// What every key has: sizes, strides, and the GPU, of which shared memory counts in whole KB. No GPU has the capability
+// 0: a key is never all zeros.
+inline std::array<int64_t, 11> product_words(const Problem& problem, const Gpu& gpu) {
+  const Operand &a = problem.a, &b = problem.b;
+  const int rate = gpu.memory_gb_a_second;
+  const int64_t of_gpu =
+      packed({gpu.capability, gpu.image, gpu.sm_count, gpu.shared_bytes_per_block / 1024, rate / 1024, rate % 1024});
+  return {problem.m,      problem.n,   problem.k,  problem.batch,  a.stride_mn, a.stride_k,
+          a.stride_batch, b.stride_mn, b.stride_k, b.stride_batch, of_gpu};
+}
+
 // All that a choice looks at, in so many words; all of them 0 where there is none yet.
 template <size_t kCount>
 struct KeyWords {
   std::array<int64_t, kCount> words{};
+
+  // Those of another key, and more.
+  template <size_t kFirst>
+  void set(const std::array<int64_t, kFirst>& first, const std::array<int64_t, kCount - kFirst>& others) {
+    std::ranges::copy(others, std::ranges::copy(first, words.begin()).out);
+  }
 
   bool operator==(const KeyWords&) const = default;
 
@@ -165,13 +199,6 @@ struct KeyWords {
     uint64_t sum = 0;
     for (size_t i = 0; i < kCount; ++i) sum += static_cast<uint64_t>(words[i]) * kFactors[i];
     return sum >> (64 - bits);
-  }
-
-  // Numbers below 1024, up to six of them.
-  static int64_t packed(std::initializer_list<int> numbers) {
-    uint64_t word = 0;
-    for (const int number : numbers) word = word << 10 | static_cast<uint64_t>(number);
-    return static_cast<int64_t>(word);
   }
 
  private:
@@ -187,24 +214,24 @@ struct KeyWords {
 // What `kChoose` says. Each thread remembers its own choices: nothing is shared, nothing waits. Of problems with the
 // same hash the last four are remembered.
 template <typename Key, auto kChoose>
-int choose_once(const Problem& problem, const Gpu& gpu) {
-  struct Choice {
+auto choose_once(const Problem& problem, const Gpu& gpu) {
+  struct Remembered {
     Key key;
-    int config;
+    decltype(kChoose(problem, gpu)) choice;
   };
   struct Place {
-    std::array<Choice, 4> choices;
+    std::array<Remembered, 4> choices;
     unsigned count = 0;  // of all that were ever here
   };
   constexpr int kHashBits = 8;
   static thread_local std::vector<Place> recent(size_t{1} << kHashBits);
   const Key key(problem, gpu);
   Place& place = recent[key.hash(kHashBits)];
-  for (const Choice& choice : place.choices)
-    if (choice.key == key) return choice.config;
-  Choice& oldest = place.choices[place.count++ % place.choices.size()];
+  for (const Remembered& each : place.choices)
+    if (each.key == key) return each.choice;
+  Remembered& oldest = place.choices[place.count++ % place.choices.size()];
   oldest = {key, kChoose(problem, gpu)};
-  return oldest.config;
+  return oldest.choice;
 }
 
 // ---- from values to template arguments ----

@@ -41,20 +41,12 @@ inline bool depends_on_rows(const Backend& backend, int number) {
   return std::strcmp(backend.config_fields(number).family, "small_m") == 0;
 }
 
-// What the backend's config is expected to take, by the problem as the choice sees it; negative where that is not
-// known.
-inline double expected_ns(const Backend& backend, int number, const Problem& problem, const Gpu& gpu) {
-  if (backend.expected_ns == nullptr) return -1;
-  const bool invariant = is_batch_invariant.load(std::memory_order_relaxed);
-  return backend.expected_ns(number, invariant ? with_fixed_rows(problem) : problem, gpu);
-}
-
-// The backend's config for the problem, negative where it has none.
-inline int choice_of(const Backend& backend, const Problem& problem, const Gpu& gpu) {
+// The backend's choice for the problem, its config negative where it has none.
+inline Choice choice_of(const Backend& backend, const Problem& problem, const Gpu& gpu) {
   if (!is_batch_invariant.load(std::memory_order_relaxed)) return backend.choose_config(problem, gpu);
-  const int number = backend.choose_config(with_fixed_rows(problem), gpu);
-  const bool may_be = number >= 0 && !depends_on_rows(backend, number);
-  return may_be && backend.why_not(number, problem, gpu) == nullptr ? number : -1;
+  const Choice choice = backend.choose_config(with_fixed_rows(problem), gpu);
+  const bool may_be = choice.config >= 0 && !depends_on_rows(backend, choice.config);
+  return may_be && backend.why_not(choice.config, problem, gpu) == nullptr ? choice : Choice{};
 }
 
 // A config by its backend, and by its number there.
@@ -121,25 +113,26 @@ struct Backends {
   // scratch where there is none; no backend where none is for the GPU.
   BackendConfig choose(const Problem& problem, const Gpu& gpu, bool has_scratch = true) const {
     for (const Backend* backend : all) {
-      const BackendConfig config{backend, is_for(*backend, gpu) ? choice_of(*backend, problem, gpu) : -1};
+      const Choice choice = is_for(*backend, gpu) ? choice_of(*backend, problem, gpu) : Choice{};
+      const BackendConfig config{backend, choice.config};
       if (config.number >= 0 && (has_scratch || config.scratch_bytes(problem, gpu) == 0))
-        return or_faster(config, problem, gpu);
+        return or_faster(*backend, choice, problem, gpu);
     }
     return {};
   }
 
-  // The config, or what a backend behind its own chooses and expects to take less, of operands as they lie.
-  BackendConfig or_faster(const BackendConfig& config, const Problem& problem, const Gpu& gpu) const {
-    BackendConfig best = config;
-    double best_ns = expected_ns(*config.backend, config.number, problem, gpu);
+  // A backend's choice, or that of a backend behind it which expects to take less, of operands as they lie.
+  BackendConfig or_faster(const Backend& first, const Choice& choice, const Problem& problem, const Gpu& gpu) const {
+    BackendConfig best{&first, choice.config};
+    double best_ns = choice.expected_ns;
     bool is_behind = false;
     for (const Backend* backend : all) {
-      if (is_behind && best_ns >= 0 && backend->expected_ns != nullptr && is_for(*backend, gpu)) {
-        const BackendConfig other{backend, choice_of(*backend, problem, gpu)};
-        const double ns = other.number < 0 ? -1 : expected_ns(*backend, other.number, problem, gpu);
-        if (ns >= 0 && ns < best_ns) best = other, best_ns = ns;
+      if (is_behind && best_ns >= 0 && is_for(*backend, gpu)) {
+        const Choice other = choice_of(*backend, problem, gpu);
+        if (other.expected_ns >= 0 && other.expected_ns < best_ns)
+          best = {backend, other.config}, best_ns = other.expected_ns;
       }
-      is_behind = is_behind || backend == config.backend;
+      is_behind = is_behind || backend == &first;
     }
     return best;
   }
@@ -148,7 +141,7 @@ struct Backends {
   BackendConfig choose_portable(const Problem& problem, const Gpu& gpu) const {
     for (const Backend* backend : all) {
       if (!backend->heeds_device_flag) continue;
-      const BackendConfig config{backend, choice_of(*backend, problem, gpu)};
+      const BackendConfig config{backend, choice_of(*backend, problem, gpu).config};
       if (config.number >= 0) return config;
     }
     return {};

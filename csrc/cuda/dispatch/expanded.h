@@ -109,7 +109,7 @@ inline OperandFoldProblem fold(Operand& operand, int64_t rows, int64_t k, uint8_
 // there is none.
 inline BackendConfig row_scales_config(const Problem& problem, const Gpu& gpu) {
   const Backend& backend = sm90::kBlockScaledBackend;
-  return {&backend, is_for(backend, gpu) ? choice_of(backend, problem, gpu) : -1};
+  return {&backend, is_for(backend, gpu) ? choice_of(backend, problem, gpu).config : -1};
 }
 
 inline int64_t bytes_of(const std::optional<OperandFoldProblem>& made) {
@@ -245,10 +245,10 @@ struct Routes {
   static const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
     return expanded::why_not(kAll[config], problem, gpu);
   }
-  static int choose_config(const Problem& problem, const Gpu& gpu) {
+  static Choice choose_config(const Problem& problem, const Gpu& gpu) {
     for (int config = 0; config < config_count(); ++config)
-      if (pays(kAll[config], problem, gpu) && why_not(config, problem, gpu) == nullptr) return config;
-    return -1;
+      if (pays(kAll[config], problem, gpu) && why_not(config, problem, gpu) == nullptr) return {config};
+    return {};
   }
   static int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
     return steps_of(kAll[config], problem, gpu, nullptr).bytes;

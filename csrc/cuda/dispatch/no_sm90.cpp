@@ -13,7 +13,7 @@ constexpr Backend kNoKernels{90,
                              nullptr,
                              nullptr,
                              nullptr,
-                             [](const Problem&, const Gpu&) { return -1; },
+                             [](const Problem&, const Gpu&) { return Choice{}; },
                              [](Side, const Problem&) { return WantedCopy::kNone; },
                              nullptr,
                              nullptr};

@@ -149,9 +149,9 @@ inline void plan_dense(const Backends& backends, Way& way, const Gpu& gpu) {
       if (of_a != WantedCopy::kNone) plan_copy(way.a, problem.a, problem.m, problem, problem.a.dtype, of_a);
       if (of_b != WantedCopy::kNone) plan_copy(way.b, problem.b, problem.n, problem, problem.b.dtype, of_b);
     }
-    const BackendConfig config{backend, choice_of(*backend, problem, gpu)};
-    if (config.number < 0) continue;
-    way.config = backends.or_faster(config, problem, gpu);
+    const Choice choice = choice_of(*backend, problem, gpu);
+    if (choice.config < 0) continue;
+    way.config = backends.or_faster(*backend, choice, problem, gpu);
     return;
   }
   way.config = {};

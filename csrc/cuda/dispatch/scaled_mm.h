@@ -25,9 +25,9 @@ inline const char* why_not(int, const Problem& problem, const Gpu& gpu) {
   return scaled_mm_takes(problem) ? nullptr : "it takes mxfp8 alone, contiguous, in whole tiles, without an epilogue";
 }
 
-inline int choose_config(const Problem& problem, const Gpu& gpu) {
-  if (is_batch_invariant.load(std::memory_order_relaxed)) return -1;  // its sums' order is its own
-  return why_not(0, problem, gpu) == nullptr ? 0 : -1;
+inline Choice choose_config(const Problem& problem, const Gpu& gpu) {
+  if (is_batch_invariant.load(std::memory_order_relaxed)) return {};  // its sums' order is its own
+  return {why_not(0, problem, gpu) == nullptr ? 0 : -1};
 }
 
 // A contiguous matrix at `data`, on the current device.

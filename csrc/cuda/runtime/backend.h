@@ -35,7 +35,9 @@ struct Backend {
   ConfigFields (*config_fields)(int config);
   const char* (*why_not)(int config, const Problem&, const Gpu&);  // null where it can run the problem as it lies
   bool (*may_choose)(int config, const Problem&);                  // by its accuracy; null where every config may
-  int (*choose_config)(const Problem&, const Gpu&);                // negative where no config takes the problem
+  // Where the first backend's choice says what it is expected to take, and a later backend's takes less, that one is
+  // taken; else the first one stands.
+  Choice (*choose_config)(const Problem&, const Gpu&);
   // Null for products with scales, of which every backend wants the same copies (wants_copy_of_codes).
   WantedCopy (*wants_copy)(Side, const Problem&);
   int64_t (*scratch_bytes)(int config, const Problem&, const Gpu&);  // null where no config needs any
@@ -48,10 +50,6 @@ struct Backend {
   std::string (*explain)(const Problem&, const Gpu&) = nullptr;
   // Whether its kernels compute a product only where the problem's device flag holds. They need no scratch for that.
   bool heeds_device_flag = false;
-  // What a config is expected to take, in nanoseconds and with its launches: where a later backend's choice takes less,
-  // that one is taken. Negative, or the function null, where costs of other backends cannot be held against it: the
-  // first backend's choice stands.
-  double (*expected_ns)(int config, const Problem&, const Gpu&) = nullptr;
 };
 
 }  // namespace tileon

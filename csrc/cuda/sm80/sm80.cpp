@@ -8,6 +8,7 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm80/heuristics/choice.h"
 #include "cuda/sm80/heuristics/config.h"
+#include "cuda/sm80/heuristics/recent_choices.h"
 #include "cuda/sm80/registry/registry.h"
 
 namespace tileon::sm80 {
@@ -53,7 +54,7 @@ struct Table {
   static const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
     return sm80::why_not(kConfigs[config], kind_of(problem), problem, gpu);
   }
-  static int choose(const Problem& problem, const Gpu& gpu) { return sm80::choose(kConfigs, problem, gpu); }
+  static Choice choose(const Problem& problem, const Gpu& gpu) { return {sm80::choose(kConfigs, problem, gpu)}; }
 
   static int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
     return slices_bytes(problem, slices_of(kConfigs[config], problem, gpu));
@@ -97,8 +98,8 @@ struct DecodedTable : Table<kDecodedConfigs> {
                : nullptr;
   }
   static int64_t scratch_bytes(int, const Problem&, const Gpu&) { return 0; }
-  static int choose(const Problem& problem, const Gpu&) {
-    return problem.m <= 2 * kDecodedConfigs[0].tile.tile_m ? 0 : 1;
+  static Choice choose(const Problem& problem, const Gpu&) {
+    return {problem.m <= 2 * kDecodedConfigs[0].tile.tile_m ? 0 : 1};
   }
 
   static DeviceFlag run(int config, const Problem& problem, const Gpu&, void*, cudaStream_t stream) {
@@ -107,13 +108,13 @@ struct DecodedTable : Table<kDecodedConfigs> {
   }
 };
 
-double dense_ns(int config, const Problem& problem, const Gpu& gpu) {
-  return launched_ns(kDenseConfigs[config], kind_of(problem), problem, gpu);
-}
+// The functions over kDenseConfigs, whose choice is remembered.
+struct DenseTable : Table<kDenseConfigs> {
+  static Choice choose(const Problem& problem, const Gpu& gpu) { return choose_dense_once(problem, gpu); }
+};
 
 template <typename Table>
-constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy,
-                             decltype(Backend::expected_ns) expected_ns = nullptr) {
+constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy) {
   return {.min_capability = 80,
           .max_capability = 999,
           .config_count = Table::count,
@@ -125,13 +126,12 @@ constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy,
           .wants_copy = wants_copy,
           .scratch_bytes = Table::scratch_bytes,
           .run = Table::run,
-          .heeds_device_flag = true,
-          .expected_ns = expected_ns};
+          .heeds_device_flag = true};
 }
 
 }  // namespace
 
-const Backend kDenseBackend = backend_of<Table<kDenseConfigs>>(wants_copy, dense_ns);
+const Backend kDenseBackend = backend_of<DenseTable>(wants_copy);
 const Backend kBlockScaledBackend = backend_of<Table<kBlockScaledConfigs>>(nullptr);
 const Backend kDecodedBackend = backend_of<DecodedTable>(nullptr);
 

@@ -287,7 +287,7 @@ const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
 bool may_choose(int config, const Problem& problem) {
   return problem.k > 0 && (kBlockScaledConfigs[config].operands != Operands::kE5M2 || may_be_float8(problem));
 }
-int choose_config(const Problem& problem, const Gpu& gpu) { return choose_block_scaled_once(problem, gpu); }
+Choice choose_config(const Problem& problem, const Gpu& gpu) { return {choose_block_scaled_once(problem, gpu)}; }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   if (chosen.operands == Operands::kWeightCodes)

@@ -30,19 +30,16 @@ const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
 bool may_choose(int config, const Problem& problem) {
   return config_at(config).operands != Operands::kFp8 || problem.fast_accum;
 }
-int choose_config(const Problem& problem, const Gpu& gpu) {
-  const auto behind = [](int begin, int config) { return config < 0 ? config : begin + config; };
+Choice choose_config(const Problem& problem, const Gpu& gpu) {
+  const auto behind = [](int begin, Choice choice) {
+    if (choice.config >= 0) choice.config += begin;
+    return choice;
+  };
   if (problem.a.dtype == DType::kFloat32)
-    return problem.allow_tf32 ? behind(kTf32Begin, choose_tf32_once(problem, gpu))
+    return problem.allow_tf32 ? behind(kTf32Begin, {choose_tf32_once(problem, gpu)})
                               : behind(kBf16x6Begin, choose_bf16x6_once(problem, gpu));
-  if (is_float8(problem.a.dtype)) return behind(kFp8Begin, choose_fp8_once(problem, gpu));
-  return choose_dense_once(problem, gpu);
-}
-
-// Of float32, for which there are portable kernels that need no parts.
-double expected_ns(int config, const Problem& problem, const Gpu& gpu) {
-  const bool is_split = config >= kBf16x6Begin && config < kTf32Begin;
-  return is_split ? bf16x6_ns(config_at(config), problem, gpu) : -1;
+  if (is_float8(problem.a.dtype)) return behind(kFp8Begin, {choose_fp8_once(problem, gpu)});
+  return {choose_dense_once(problem, gpu)};
 }
 
 // Of fp8, wgmma reads rows along k alone; of tf32, one of two operands.
@@ -148,7 +145,6 @@ const Backend kDenseBackend{.min_capability = 90,
                             .wants_copy = wants_copy,
                             .scratch_bytes = scratch_bytes,
                             .run = run,
-                            .explain = explain_costs,
-                            .expected_ns = expected_ns};
+                            .explain = explain_costs};
 
 }  // namespace tileon::sm90

@@ -184,4 +184,11 @@ int choose(const KernelConfig (&configs)[kCount], const Problem& problem, const 
                          [&](const KernelConfig& config) { return expected_ns(config, kind, problem, gpu); });
 }
 
+// Of products without scales, with what the config takes where other backends' costs may be held against it.
+inline Choice choose_dense(const Problem& problem, const Gpu& gpu) {
+  const int config = choose(kDenseConfigs, problem, gpu);
+  if (config < 0) return {};
+  return {config, launched_ns(kDenseConfigs[config], kind_of(problem), problem, gpu)};
+}
+
 }  // namespace tileon::sm80

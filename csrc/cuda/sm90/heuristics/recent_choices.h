@@ -1,9 +1,7 @@
 // The choices of Hopper's kernels, each remembered for products that come again (choose_once).
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/select.h"
@@ -11,8 +9,8 @@
 
 namespace tileon::sm90 {
 
-// Of products without scales. No GPU has the capability 0: a key is never all zeros.
-struct ChoiceKey : KeyWords<12> {
+// Of products without scales.
+struct ChoiceKey : KeyWords<13> {
   ChoiceKey() = default;
   ChoiceKey(const Problem& problem, const Gpu& gpu) {
     const Operand &a = problem.a, &b = problem.b;
@@ -21,17 +19,15 @@ struct ChoiceKey : KeyWords<12> {
                                    takes_vector_stores(problem, 2), takes_vector_stores(problem, 4)});
     const int64_t kind =
         packed({static_cast<int>(a.dtype), static_cast<int>(b.dtype), static_cast<int>(problem.out_dtype),
-                problem.may_slice_k * 4 + problem.fast_accum * 2 + problem.allow_tf32,
-                gpu.capability * 2 + is_like_h100(gpu), gpu.sm_count});
-    words = {problem.m,      problem.n,   problem.k,  problem.batch,  a.stride_mn, a.stride_k,
-             a.stride_batch, b.stride_mn, b.stride_k, b.stride_batch, memory,      kind};
+                problem.may_slice_k * 4 + problem.fast_accum * 2 + problem.allow_tf32});
+    set(product_words(problem, gpu), {memory, kind});
   }
 
-  static int begin(const void* data) { return static_cast<int>(reinterpret_cast<uintptr_t>(data) % kLineBytes); }
+  static int begin(const void* data) { return begin_in(kLineBytes, data); }
 };
 
 // Of products with scales.
-struct ScaledChoiceKey : KeyWords<24> {
+struct ScaledChoiceKey : KeyWords<25> {
   ScaledChoiceKey() = default;
   ScaledChoiceKey(const Problem& problem, const Gpu& gpu) {
     const Scale &a = problem.a.scale, &b = problem.b.scale;
@@ -41,10 +37,8 @@ struct ScaledChoiceKey : KeyWords<24> {
                                    static_cast<int>(a.type), static_cast<int>(b.type)});
     const int64_t others =
         packed({weight.data != nullptr, static_cast<int>(weight.form), problem.global_scale_stride != 0});
-    const std::initializer_list<int64_t> scales = {of_a.row_block, of_a.col_block, of_a.row,       of_a.quarter,
-                                                   of_a.col,       memory,         of_b.row_block, of_b.col_block,
-                                                   of_b.row,       of_b.quarter,   of_b.col,       others};
-    std::ranges::copy(scales, std::ranges::copy(ChoiceKey(problem, gpu).words, words.begin()).out);
+    set(ChoiceKey(problem, gpu).words, {of_a.row_block, of_a.col_block, of_a.row, of_a.quarter, of_a.col, memory,
+                                        of_b.row_block, of_b.col_block, of_b.row, of_b.quarter, of_b.col, others});
   }
 };
 

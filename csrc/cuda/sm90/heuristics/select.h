@@ -236,19 +236,22 @@ inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
 
 // What a config takes with the kernels that split the operands. Negative where no portable kernel, which takes the
 // operands as they are, can take less.
-inline double bf16x6_ns(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
-  const double product = SplitProduct(problem).ns(config, gpu.sm_count);
-  const double ns = (product + split_ns(problem)) * (is_like_h100(gpu) ? kBf16x6OfH100 : 1);
+inline double bf16x6_ns(const KernelConfig& config, const Problem& problem, const SplitProduct& product,
+                        const Gpu& gpu) {
+  const double all = product.ns(config, gpu.sm_count) + split_ns(problem);
+  const double ns = all * (is_like_h100(gpu) ? kBf16x6OfH100 : 1);
   return ns < problem.products() / kFfmaProductsPerNs ? -1 : ns;
 }
 
-// The config that is expected to be fastest, by number; -1 where none can run the problem.
-inline int choose_bf16x6(const Problem& problem, const Gpu& gpu) {
-  if (why_not_bf16x6(problem, gpu) != nullptr) return -1;
+// The config that is expected to be fastest; none where none can run the problem. There are portable kernels of float32
+// that need no parts.
+inline Choice choose_bf16x6(const Problem& problem, const Gpu& gpu) {
+  if (why_not_bf16x6(problem, gpu) != nullptr) return {};
   const SplitProduct product(problem);
   const auto ns = [&](const KernelConfig& config) { return product.ns(config, gpu.sm_count); };
   const auto any = [](const KernelConfig&) { return true; };
-  return cheapest_config(kBf16x6Configs, any, ns);
+  const int config = cheapest_config(kBf16x6Configs, any, ns);
+  return {config, bf16x6_ns(kBf16x6Configs[config], problem, product, gpu)};
 }
 
 // As choose_dense; -1 too where the portable kernels should be as fast.

@@ -1,0 +1,27 @@
+// The choice of a portable kernel, remembered for products that come again (choose_once).
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/common/kernel_choice.h"
+#include "cuda/sm80/heuristics/choice.h"
+
+namespace tileon::sm80 {
+
+// Of products without scales, whatever their output is.
+struct ChoiceKey : KeyWords<12> {
+  static constexpr int kLoadBytes = 16;  // of the widest loads, which alone ask for an alignment
+
+  ChoiceKey() = default;
+  ChoiceKey(const Problem& problem, const Gpu& gpu) {
+    const Operand &a = problem.a, &b = problem.b;
+    const int64_t operands =
+        packed({begin_in(kLoadBytes, a.data), begin_in(kLoadBytes, b.data), static_cast<int>(a.dtype),
+                static_cast<int>(b.dtype), problem.may_slice_k * 2 + problem.allow_tf32});
+    set(product_words(problem, gpu), {operands});
+  }
+};
+
+inline constexpr auto choose_dense_once = &choose_once<ChoiceKey, choose_dense>;
+
+}  // namespace tileon::sm80
