@@ -40,7 +40,7 @@ def is_portable(kernel: str) -> bool:
     return (
         config is not None
         and config.backend == "sm80"
-        and config.family in ("mma", "mma_gather", "mma_direct", "narrow")
+        and config.family in ("mma", "mma_gather", "direct", "narrow")
     )
 
 
@@ -104,6 +104,16 @@ class TestOnHopper:
             kernel = torch.ops.tileon._last_kernel()
             assert is_portable(kernel), kernel
             assert_exact(actual, a.double() @ b.double(), dtype, kernel)
+
+    @pytest.mark.parametrize("dtype", [*DTYPES_16, torch.float8_e4m3fn, torch.float32, torch.float64], ids=str)
+    def test_small_products_stay_in_registers(self, dtype: torch.dtype) -> None:
+        """Without splitting k, and with: no multiple of 16 bytes, so that the others would have to gather."""
+        for m, n, k in ((523, 411, 5), (67, 45, 130)):
+            a, b = integers(m, k, dtype=dtype, device="cuda"), integers(k, n, dtype=dtype, device="cuda", seed=1)
+            actual = matmul(a, b, out_dtype=torch.float32 if dtype == torch.float8_e4m3fn else None)
+            kernel = torch.ops.tileon._last_kernel()
+            assert (last_config().family, was_copied(kernel)) == ("direct", False), f"{m}x{n}x{k}: {kernel}"
+            assert_exact(actual, a.double() @ b.double(), actual.dtype, f"{m}x{n}x{k}: {kernel}")
 
     @pytest.mark.parametrize("dtype", DTYPES_16, ids=str)
     def test_an_expanded_operand_is_not_read_by_tma(self, dtype: torch.dtype) -> None:

@@ -39,8 +39,14 @@ DENSE_ROWS = [
     (PORTABLE, "sm80_mma_64x64x64", (0, 0, 0)),
     (PORTABLE, "sm80_mma_16x128x64", (1, 1, 1)),
     (PORTABLE, "sm80_mma_gather_64x64x64", (0, 0, 0)),
-    (PORTABLE, "sm80_mma_direct_64x64x16", (0, 0, 0)),
-    (PORTABLE, "sm80_mma_direct_64x64x16_fp8", (4, 5, 1)),
+    (PORTABLE, "sm80_direct_16x64x64", (0, 0, 0)),
+    (PORTABLE, "sm80_direct_16x64x64_fp8", (4, 5, 1)),
+    (PORTABLE, "sm80_direct_16x64x32_float32", (2, 2, 2)),
+    (PORTABLE, "sm80_direct_16x64x32_float64", (3, 3, 3)),
+    (PORTABLE, "sm80_direct_split8_16x16x32", (1, 1, 1)),
+    (PORTABLE, "sm80_direct_split8_16x16x32_fp8", (5, 4, 0)),
+    (PORTABLE, "sm80_direct_split8_16x16x16_float32", (2, 2, 2)),
+    (PORTABLE, "sm80_direct_split8_16x16x16_float64", (3, 3, 3)),
     (PORTABLE, "sm80_simt_64x64x16", (2, 2, 2)),
     (PORTABLE, "sm80_few_rows_4x16x256", (2, 2, 2)),
     (PORTABLE, "sm80_narrow_8x64x256", (1, 1, 1)),
@@ -71,6 +77,8 @@ TF32_ROWS = [
     (HOPPER, "sm90_tf32_pingpong_128x128x32"),
     (HOPPER, "sm90_tf32_swapped_128x128x32"),
     (PORTABLE, "sm80_mma_64x64x32_tf32"),
+    (PORTABLE, "sm80_direct_16x64x64_tf32"),
+    (PORTABLE, "sm80_direct_split8_16x16x32_tf32"),
 ]
 
 

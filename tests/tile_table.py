@@ -111,7 +111,7 @@ class Row:
 
     @property
     def reads_any_strides(self) -> bool:
-        return self.is_decomposed or self.config.family in ("mma_gather", "mma_direct", "simt", "dmma", "narrow")
+        return self.is_decomposed or self.config.family in ("mma_gather", "direct", "simt", "dmma", "narrow")
 
     def run(self, a: Tensor, b: Tensor, bias: Tensor | None = None, **epilogue: object) -> Tensor:
         """This row's result; asserts that this row ran and nothing was copied."""

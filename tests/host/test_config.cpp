@@ -50,13 +50,18 @@ void test_table() {
       expect(tile.threads() == kNarrowThreads && tile.ctas_per_sm == kNarrowCtasPerSm, "and the threads");
       continue;
     }
-    if (tile.family == Family::kSkinny) {
+    if (tile.family == Family::kDirect) {
+      expect(tile.tile_m == 16 && tile.tile_n % (tile.warps_n * 16) == 0 && (tile.warps_m == 1 || tile.warps_n == 1),
+             "a warp has whole fragments of all rows, and shares k or columns");
+      expect(tile.warps_m == 1 || tile.tile_m * tile.tile_n <= tile.threads(),
+             "a thread stores a sum that warps share");
+    } else if (tile.family == Family::kSkinny) {
       expect(tile.block_k == tile.warps_m * 32 * 4 && tile.warp_n() == 4, "a lane loads 16 bytes of four columns");
     } else {
       expect(tile.tile_m % tile.warps_m == 0 && tile.tile_n % tile.warps_n == 0, "warps split the tile evenly");
       expect(tile.warp_m() % 16 == 0 && tile.warp_n() % 16 == 0, "a warp's tile is made of whole fragments");
     }
-    const bool has_pipeline = tile.family != Family::kSkinny && tile.family != Family::kMmaDirect;
+    const bool has_pipeline = tile.family != Family::kSkinny && tile.family != Family::kDirect;
     expect((tile.stages >= 2 || !has_pipeline) && tile.threads() <= 1024 && tile.ctas_per_sm >= 1 &&
                config.ns_per_k[0] > 0 && config.share > 0,
            "a config is sound");
@@ -155,8 +160,8 @@ void test_copies_pay_for_large_products_and_for_a_long_k() {
   const auto pays = [&](int64_t batch, int64_t m, int64_t n, int64_t k) {
     return copies_pay(problem(DType::kBFloat16, false, batch, m, n, k), hopper);
   };
-  expect(pays(1, 256, 256, 256) && pays(1, 8192, 8192, 16), "of large products");
-  expect(pays(1, 1, 1, 12647) && pays(1, 200, 300, 610), "a CTA walks a long k by itself");
+  expect(pays(1, 1024, 1024, 256) && pays(1, 8192, 8192, 16), "of large products");
+  expect(pays(1, 1, 1, 12647) && pays(1, 200, 300, 3000), "a CTA walks a long k by itself");
   expect(!pays(1, 24, 88, 100) && !pays(1, 200, 300, 110), "a short one costs less than a launch");
   expect(!pays(1, 36, 6162, 35) && !pays(1, 404, 1903, 11), "whatever the output's size");
 }

@@ -73,20 +73,18 @@ void check_choice() {
 
 }  // namespace
 
-// What sends the sums through shared memory costs a tile the more, the larger it is: a few tiles should be small.
+// What sends the sums through shared memory costs a consumer the more, the more sums it has.
 void check_staged_stores() {
-  const auto tile_of = [](int64_t m, int64_t n, int64_t k, Activation activation, int64_t pitch) {
+  const auto sums_of_consumer = [](int64_t m, int64_t n, int64_t k, int64_t pitch) {
     Problem problem = problem_of(m, n, k);
-    problem.epilogue.activation = activation;
     problem.out = {reinterpret_cast<void*>(4096), pitch, 1, 0};
     const sm90::TileConfig& tile = sm90::kFp8Configs[sm90::choose_fp8(problem, kH200)].tile;
-    return tile.tile_m * tile.tile_n;
+    return tile.tile_m * tile.tile_n / tile.consumers;
   };
-  const int small = 64 * 64, large = 128 * 128;
-  expect(tile_of(825, 408, 96, Activation::kNone, 408) >= large, "TMA writes what the formula allows");
-  expect(tile_of(825, 408, 96, Activation::kGelu, 408) == small, "gelu does not");
-  expect(tile_of(1216, 182, 144, Activation::kNone, 183) == small, "nor do rows that begin anywhere");
-  expect(tile_of(4328, 1000, 32, Activation::kGelu, 1000) >= large, "many tiles cost the same a row");
+  expect(sums_of_consumer(1000, 1000, 128, 1001) < sums_of_consumer(1000, 1000, 128, 1000),
+         "rows that begin anywhere, which TMA does not write");
+  expect(sums_of_consumer(1216, 182, 144, 183) == 64 * 64, "few tiles are small");
+  expect(sums_of_consumer(2048, 1024, 256, 1025) >= 64 * 128, "many cost the same a row");
 }
 
 int main() {

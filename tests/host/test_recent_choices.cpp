@@ -57,7 +57,8 @@ void test_remembered_as_chosen() {
   for (int round = 0; round < 2; ++round)
     for (const Problem& each : problems)
       for (int again = 0; again < 2; ++again)
-        expect(choose_dense_once(each, kH200) == choose_dense(each, kH200), "what is remembered is what is chosen");
+        expect(choose_dense_once(each, kH200).config == choose_dense(each, kH200),
+               "what is remembered is what is chosen");
 }
 
 // What differs in one thing that the choice looks at is another problem.
@@ -260,9 +261,9 @@ bool is_chosen(const Problem& problem, const Gpu& gpu) {
 }
 
 bool is_chosen_of_dense(const Problem& problem, const Gpu& gpu) {
-  if (is_float8(problem.a.dtype)) return is_chosen<choose_fp8_once, choose_fp8>(problem, gpu);
-  if (problem.a.dtype != DType::kFloat32) return is_chosen<choose_dense_once, choose_dense>(problem, gpu);
-  return problem.allow_tf32 ? is_chosen<choose_tf32_once, choose_tf32>(problem, gpu)
+  if (is_float8(problem.a.dtype)) return is_chosen<choose_fp8_once, weigh_fp8>(problem, gpu);
+  if (problem.a.dtype != DType::kFloat32) return is_chosen<choose_dense_once, weigh_dense>(problem, gpu);
+  return problem.allow_tf32 ? is_chosen<choose_tf32_once, weigh_tf32>(problem, gpu)
                             : is_chosen<choose_bf16x6_once, choose_bf16x6>(problem, gpu);
 }
 

@@ -36,10 +36,10 @@ Choice choose_config(const Problem& problem, const Gpu& gpu) {
     return choice;
   };
   if (problem.a.dtype == DType::kFloat32)
-    return problem.allow_tf32 ? behind(kTf32Begin, {choose_tf32_once(problem, gpu)})
+    return problem.allow_tf32 ? behind(kTf32Begin, choose_tf32_once(problem, gpu))
                               : behind(kBf16x6Begin, choose_bf16x6_once(problem, gpu));
-  if (is_float8(problem.a.dtype)) return behind(kFp8Begin, {choose_fp8_once(problem, gpu)});
-  return {choose_dense_once(problem, gpu)};
+  if (is_float8(problem.a.dtype)) return behind(kFp8Begin, choose_fp8_once(problem, gpu));
+  return choose_dense_once(problem, gpu);
 }
 
 // Of fp8, wgmma reads rows along k alone; of tf32, one of two operands.

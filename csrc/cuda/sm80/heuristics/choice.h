@@ -100,23 +100,24 @@ inline KSlices slices_of(const KernelConfig& config, const Problem& problem, con
   return expect_tiles(config, kind_of(problem), problem, gpu).slices;
 }
 
-// A launch of a gather kernel, which its costs leave out, as those of others leave out kPortableLaunchNs. Fitted with
-// them on an H100 to 300 unaligned products of 16 bits, and to 120 each of fp8 and TF32, of any sizes: nine of ten
-// times are within a quarter of what is expected.
-constexpr double kGatherLaunchNs = 2000.0;
+// What the costs of a config leave out. Those of kMmaGather were fitted on an H100 to 300 unaligned products of 16
+// bits, and to 120 each of fp8 and TF32, of any sizes: nine of ten times are within a quarter of what is expected.
+// Those of kDirect were fitted on an H100 to some 300 products of each dtype that are done in a few microseconds.
+constexpr double launch_ns(Family family) { return family == Family::kMmaGather ? 2000.0 : kPortableLaunchNs; }
 
+// With a launch.
 inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
-  if (config.tile.family != Family::kNarrow) return expect_tiles(config, kind, problem, gpu).ns;
-  const double ns = narrow_ns(problem, gpu, config.tile.tile_m);  // without a launch, as all others
-  // What the gather kernels take is known better, so these must be faster by the margin.
-  return bit(kind) & kGathered ? ns * kNarrowMargin - kGatherLaunchNs : ns - kPortableLaunchNs;
+  const Family family = config.tile.family;
+  if (family != Family::kNarrow) return expect_tiles(config, kind, problem, gpu).ns + launch_ns(family);
+  const double ns = narrow_ns(problem, gpu, config.tile.tile_m);
+  return bit(kind) & kGathered ? ns * kNarrowMargin : ns;  // what the others of these kinds take is known better
 }
 
-// The same with a launch, as costs of other backends count it: of float32 and float64, whose configs' costs are known
-// well enough. Negative of others.
-inline double launched_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
-  if (kind != Kind::kFloat32 && kind != Kind::kFloat64) return -1;
-  return expected_ns(config, kind, problem, gpu) + kPortableLaunchNs;
+// The same where costs of other backends may be held against it: of float32, TF32 and float64, and of kDirect. Negative
+// elsewhere: on Hopper, operands of 16 and of 8 bits that other portable kernels read are read by that backend's own.
+inline double comparable_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
+  const bool is_known = (bit(kind) & (k32 | kTf32 | k64)) != 0 || config.tile.family == Family::kDirect;
+  return is_known ? expected_ns(config, kind, problem, gpu) : -1;
 }
 
 // What a product of copied operands takes: `start` for the launches, the first and the last wave; a nanosecond for each
@@ -154,7 +155,7 @@ inline double copied_ns(const Problem& problem, const CopiedCost& cost) {
 }
 
 // Of fp8, whose copies are transposed mostly, a copy pays once gathering takes so long.
-constexpr double kFloat8CopyPaysFromNs = 16000.0;
+constexpr double kFloat8CopyPaysFromNs = 18000.0;
 
 // Whether aligned copies, and a kernel that reads those, are faster than the kernels that read any operand.
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
@@ -164,8 +165,7 @@ inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
     if (gathers(config.tile.family) && (config.kinds & bit(kind)) != 0 && config.measured)
       gathered = std::min(gathered, expected_ns(config, kind, problem, gpu));
   const double copied = copied_ns(problem, kind == Kind::kTf32 ? kCopiedTf32 : kCopied16Bits);
-  const bool pays =
-      is_float8(problem.a.dtype) ? gathered >= kFloat8CopyPaysFromNs : gathered + kGatherLaunchNs > copied;
+  const bool pays = is_float8(problem.a.dtype) ? gathered >= kFloat8CopyPaysFromNs : gathered > copied;
   return pays && !narrow_pays(problem, gpu, copied / kNarrowMargin);
 }
 
@@ -188,7 +188,7 @@ int choose(const KernelConfig (&configs)[kCount], const Problem& problem, const 
 inline Choice choose_dense(const Problem& problem, const Gpu& gpu) {
   const int config = choose(kDenseConfigs, problem, gpu);
   if (config < 0) return {};
-  return {config, launched_ns(kDenseConfigs[config], kind_of(problem), problem, gpu)};
+  return {config, comparable_ns(kDenseConfigs[config], kind_of(problem), problem, gpu)};
 }
 
 }  // namespace tileon::sm80

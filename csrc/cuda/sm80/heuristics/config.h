@@ -11,11 +11,11 @@ namespace tileon::sm80 {
 enum class Family : int8_t {
   kMma,        // tensor cores (mma.sync) fed by 16-byte cp.async; of block-scaled products, by codes that are decoded
   kMmaGather,  // tensor cores, fed word by word or element by element: any alignment, any stride
-  kMmaDirect,  // tensor cores, fed element by element from global memory, for a few k: any alignment, any stride
   kSimt,       // FFMA: IEEE float32, any alignment, any stride
   kDmma,       // tensor cores in float64, any alignment, any stride
   kSkinny,     // FFMA for a few rows of a, at the rate of reading b: both operands along k, 16-byte loads
   kDecoded,    // tensor cores in TF32, to which any operand of a product with scales is decoded
+  kDirect,     // small products of every dtype, from global memory to registers and back: any alignment, any stride
   kNarrow,     // FFMA for few rows of a, few columns of b or a small product, of every dtype: any alignment, any stride
 };
 
@@ -27,7 +27,8 @@ struct TileConfig {
   int tile_m;
   int tile_n;
   int block_k;  // elements of k in one stage
-  int warps_m;  // the tile is split evenly over warps_m x warps_n warps; of kSkinny, k is split over warps_m
+  int warps_m;  // the tile is split evenly over warps_m x warps_n warps; of kSkinny and kDirect, k is split over
+                // warps_m
   int warps_n;
   int stages;       // k-blocks in shared memory; stages - 1 are in flight
   int group_m;      // rows of tiles in a group (tile_order.h)
@@ -105,10 +106,10 @@ constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 
 // Fitted on an H200 to benchmarks/results/h200/sweep.csv.xz by benchmarks/fit/fit_portable.py, which also says what the
 // choice loses. The costs of the _fp8 configs are estimates: those of the 16-bit configs with their tiles, a fifth
-// slower, since an H200's mma.sync of fp8 is two of float16 and the conversions. An H100's are those of kMmaGather and
-// kMmaDirect, of some hundred unaligned products of each dtype (choice.h), and of kSimt and kDmma, of 200 random
-// products of float32 and 250 of float64. Those of kNarrow, fitted too, are of a step instead of a k: common/narrow.h
-// has the model, and more numbers.
+// slower, since an H200's mma.sync of fp8 is two of float16 and the conversions. An H100's are those of kMmaGather,
+// of some hundred unaligned products of each dtype, of kDirect, of 160 to 500 small products each (choice.h), and of
+// kSimt and kDmma, of 200 random products of float32 and 250 of float64. Those of kNarrow, fitted too, are of a step
+// instead of a k: common/narrow.h has the model, and more numbers.
 // clang-format off
 constexpr KernelConfig kDenseConfigs[] = {
     // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share, fixed_share
@@ -125,8 +126,19 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm80_mma_gather_64x64x64",   k16,         {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {15.50f},  4490.0f, 0.60f, 0.38f},
     {"sm80_mma_gather_64x64x64_fp8", k8,        {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {23.80f},  4640.0f, 0.54f, 0.41f},
     {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},  {19.40f},  4180.0f, 0.72f, 0.72f},
-    {"sm80_mma_direct_64x64x16",   k16,         {Family::kMmaDirect,  64,  64, 16,  2, 2,  1, 8, 4},  {47.90f},  4160.0f, 0.29f, 0.19f},
-    {"sm80_mma_direct_64x64x16_fp8", k8,        {Family::kMmaDirect,  64,  64, 16,  2, 2,  1, 8, 4},  {61.20f},  4500.0f, 0.33f, 0.18f},
+    {"sm80_direct_16x64x64",       k16,         {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {16.20f},  1620.0f, 0.36f, 0.44f},
+    {"sm80_direct_16x64x64_fp8",   k8,          {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {21.50f},  1890.0f, 0.58f, 0.32f},
+    {"sm80_direct_16x64x64_tf32",  kTf32,       {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {21.30f},  1960.0f, 0.68f, 0.29f},
+    {"sm80_direct_16x64x32_float32", k32,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {38.50f},  1820.0f, 0.67f, 0.42f},
+    {"sm80_direct_16x64x32_float64", k64,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {30.50f},  1750.0f, 0.61f, 0.42f},
+    {"sm80_direct_split8_16x16x32", k16,        {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {2.92f},  1830.0f, 0.30f, 0.59f},
+    {"sm80_direct_split8_16x16x32_fp8", k8,     {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.11f},  1960.0f, 0.30f, 0.60f},
+    {"sm80_direct_split8_16x16x32_tf32", kTf32, {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.52f},  1970.0f, 0.30f, 0.59f},
+    {"sm80_direct_split8_16x16x16_float32", k32, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {8.72f},  2070.0f, 0.30f, 0.50f},
+    {"sm80_direct_split8_16x16x16_float64", k64, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {5.96f},  2030.0f, 0.30f, 0.50f},
+    {"sm80_direct_split16_16x16x32_fp8", k8,    {Family::kDirect,     16,  16, 32, 16, 1,  2, 8, 1},   {2.59f},  2510.0f, 1.00f, 1.00f},
+    {"sm80_direct_split16_16x16x32_tf32", kTf32, {Family::kDirect,    16,  16, 32, 16, 1,  2, 8, 1},   {3.16f},  2290.0f, 1.00f, 1.00f},
+    {"sm80_direct_split16_16x16x16_float64", k64, {Family::kDirect,   16,  16, 16, 16, 1,  2, 8, 1},   {4.34f},  2120.0f, 1.00f, 1.00f},
     {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1}, {171.40f}, 10299.0f, 0.96f, 0.20f},
     {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2}, {122.50f},  7237.0f, 0.78f, 0.56f},
     {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},  {60.60f},  5197.0f, 0.85f, 0.40f},
@@ -135,9 +147,9 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm80_few_rows_2x16x256",     k32,         {Family::kSkinny,      2,  16, 256, 2, 4,  1, 8, 2},   {1.39f},  1927.0f, 0.30f, 0.50f},
     {"sm80_few_rows_4x16x256",     k32,         {Family::kSkinny,      4,  16, 256, 2, 4,  1, 8, 1},   {0.97f},  1317.0f, 1.00f, 1.00f},
     {"sm80_few_rows_8x16x256",     k32,         {Family::kSkinny,      8,  16, 256, 2, 4,  1, 8, 1},   {1.84f},  2738.0f, 1.00f, 1.00f},
-    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},  {81.60f},  5966.0f, 1.00f, 0.21f},
-    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},  {50.60f},  4229.0f, 0.85f, 0.90f},
-    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},  {39.70f},  3030.0f, 0.76f, 0.62f},
+    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},  {81.60f},  7235.0f, 1.00f, 0.21f},
+    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},  {50.60f},  5250.0f, 0.85f, 0.64f},
+    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},  {39.70f},  3089.0f, 0.76f, 0.58f},
     {"sm80_narrow_2x64x256",       kDense,      {Family::kNarrow,      2,  64, 256, 1, 8,  1, 8, 2}, {830.00f},   800.0f, 0.50f, 0.50f, kNarrowMeasured},
     {"sm80_narrow_8x64x256",       kDense,      {Family::kNarrow,      8,  64, 256, 1, 8,  1, 8, 2}, {830.00f},   800.0f, 0.50f, 0.50f, kNarrowMeasured},
 };
@@ -180,9 +192,15 @@ constexpr int panel_padding(Family family) { return family == Family::kSimt ? 16
 constexpr int slab_rows(Family family) { return family == Family::kSimt ? 8 : 16; }
 constexpr int slab_padding(Family family) { return family == Family::kSimt ? 16 : 8; }
 
-// Dynamic shared memory of a config's kernel: the pipeline of k-blocks, or the slabs where those need more.
+// Of kDirect: from row to row of a tile's sums in shared memory, in sums.
+constexpr int direct_pitch(const TileConfig& tile) { return tile.tile_n + 4; }
+
+// Dynamic shared memory of a config's kernel: the pipeline of k-blocks, or the slabs where those need more; of kDirect
+// the sums of the warps that share k.
 constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
   const int accumulator_bytes = element_bytes == 8 ? 8 : 4;
+  if (tile.family == Family::kDirect)
+    return tile.warps_m == 1 ? 0 : tile.warps_m * tile.tile_m * direct_pitch(tile) * accumulator_bytes;
   const int k_row = (tile.tile_m + tile.tile_n) * element_bytes + 2 * panel_padding(tile.family);
   const int pipeline = tile.stages * tile.block_k * k_row;
   const int slab = slab_rows(tile.family) * (tile.warp_n() + slab_padding(tile.family)) * accumulator_bytes;
@@ -191,7 +209,7 @@ constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
 }
 
 // Whether a family's kernels fetch elements one by one, with any strides; of fp8 they make float16.
-constexpr bool gathers(Family family) { return family == Family::kMmaGather || family == Family::kMmaDirect; }
+constexpr bool gathers(Family family) { return family == Family::kMmaGather || family == Family::kDirect; }
 
 // Bytes of an element in shared memory.
 constexpr int tile_element_bytes(Family family, int operand_bytes) {

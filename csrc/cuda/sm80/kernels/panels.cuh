@@ -159,6 +159,45 @@ __device__ __forceinline__ void multiply_fragments(typename Kernel::Pipeline& pi
   });
 }
 
+// Whether the sums go to the output straight from their registers: four lanes' pairs of neighbouring columns fill two
+// sectors, and no warp waits for its slab. On an H100 up to 1.3 times as fast where k is short; of float32, whose slabs
+// leave whole lines, slower. The formula stands in the code once a sum, so cheap ones alone.
+__device__ __forceinline__ bool stores_from_registers(const KernelParams& params) {
+  const Epilogue& epilogue = params.problem.epilogue;
+  return params.vector_stores && params.problem.pre_activation == nullptr &&
+         epilogue.activation <= Activation::kLeakyRelu;
+}
+
+// `row` and `column` are those of the lane's first sum.
+template <typename Kernel>
+__device__ __forceinline__ void store_from_registers(const KernelProblem& problem, int64_t out, int64_t row,
+                                                     int64_t column, const typename Kernel::Sums& sums) {
+  const Epilogue& epilogue = problem.epilogue;
+  const bool is_relu = epilogue.activation == Activation::kRelu;
+  const double slope = epilogue.activation == Activation::kNone ? 1.0 : epilogue.slope;
+  const auto finished = [&](double x) {
+    if (is_relu) return x < 0.0 ? 0.0 : x;  // this order keeps NaN
+    return leaky_relu(x, slope);
+  };
+  auto* data = static_cast<double*>(problem.out.data) + out * problem.out.stride_batch;
+#pragma unroll
+  for (int n = 0; n < Kernel::fragments_n; ++n) {
+    const int64_t columns = problem.n - column - n * 8;  // from the lane's first one on
+    double biases[2] = {0.0, 0.0};
+    if (epilogue.bias != nullptr && columns > 0) biases[0] = load_bias<double>(epilogue, column + n * 8);
+    if (epilogue.bias != nullptr && columns > 1) biases[1] = load_bias<double>(epilogue, column + n * 8 + 1);
+#pragma unroll
+    for (int eight = 0; eight < 2 * Kernel::fragments_m; ++eight) {
+      if (row + eight * 8 >= problem.m) break;
+      const double* pair = sums[eight / 2][n] + eight % 2 * 2;
+      const double2 finished_pair = {finished(pair[0] + biases[0]), finished(pair[1] + biases[1])};
+      double* to = data + (row + eight * 8) * problem.out.stride_m + (column + n * 8) * problem.out.stride_n;
+      if (columns > 1) *reinterpret_cast<double2*>(to) = finished_pair;
+      if (columns == 1) *to = finished_pair.x;
+    }
+  }
+}
+
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     gemm_panels(const __grid_constant__ KernelParams params) {
@@ -187,8 +226,11 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     multiply_fragments<Kernel>(pipeline, tile, sums);
     pipeline.drain();
     const CtaTile to = place();
-    store_fragments<typename Kernel::Slab>(params, to.out, to.m_begin + to.warp_m, to.n_begin + to.warp_n,
-                                           shared_memory, sums);
+    const int64_t row = to.m_begin + to.warp_m, column = to.n_begin + to.warp_n;
+    const int lane = threadIdx.x % 32;
+    if (stores_from_registers(params))
+      return store_from_registers<Kernel>(problem, to.out, row + lane / 4, column + lane % 4 * 2, sums);
+    store_fragments<typename Kernel::Slab>(params, to.out, row, column, shared_memory, sums);
   }
 }
 

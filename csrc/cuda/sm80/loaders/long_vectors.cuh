@@ -137,23 +137,10 @@ class LongReader {
 
 // Four codes of fp8 as float32.
 __device__ __forceinline__ void widen_codes(uint32_t codes, bool e4m3, float (&values)[4]) {
-  uint32_t low, high;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  if (e4m3) {
-    const __half2_raw first = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes), __NV_E4M3);
-    const __half2_raw second = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes >> 16), __NV_E4M3);
-    low = *reinterpret_cast<const uint32_t*>(&first);
-    high = *reinterpret_cast<const uint32_t*>(&second);
-  } else {
-    low = ptx::prmt(codes, 0, 0x1404);
-    high = ptx::prmt(codes, 0, 0x3424);
-  }
-#else
-  low = float16_of_codes(ptx::prmt(codes, 0, 0x1404), e4m3);
-  high = float16_of_codes(ptx::prmt(codes, 0, 0x3424), e4m3);
-#endif
-  const float2 first_two = widen(*reinterpret_cast<const __half2*>(&low));
-  const float2 last_two = widen(*reinterpret_cast<const __half2*>(&high));
+  uint32_t pairs[2];
+  float16_pairs(codes, e4m3, pairs);
+  const float2 first_two = widen(*reinterpret_cast<const __half2*>(&pairs[0]));
+  const float2 last_two = widen(*reinterpret_cast<const __half2*>(&pairs[1]));
   values[0] = first_two.x, values[1] = first_two.y, values[2] = last_two.x, values[3] = last_two.y;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -104,7 +105,17 @@ struct AnyFloat8 {
 template <typename Stored>
 using ElementInTile = std::conditional_t<std::is_same_v<Stored, AnyFloat8>, __half, Stored>;
 
-// Of two codes that are the high bytes of a word's halves, the float16 numbers. Exact; NaN stays NaN.
+// All of these are exact, and NaN stays NaN.
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+// Of two codes of e4m3 in a word's low half.
+__device__ __forceinline__ uint32_t float16_of_e4m3(uint32_t codes) {
+  const __half2_raw pair = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes), __NV_E4M3);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+#endif
+
+// Of two codes that are the high bytes of a word's halves.
 __device__ __forceinline__ uint32_t float16_of_codes(uint32_t codes, bool e4m3) {
   if (!e4m3) return codes;                                 // e5m2 is float16 without its low byte
   const uint32_t magnitudes = (codes & 0x7f007f00u) >> 1;  // exponent and fraction at float16's places
@@ -116,9 +127,28 @@ __device__ __forceinline__ uint32_t float16_of_codes(uint32_t codes, bool e4m3) 
   return *reinterpret_cast<const uint32_t*>(&values) | (codes & 0x80008000u);
 }
 
-// Two float16 numbers, the first in the low half.
+// Of two codes in words of their own, the first in the low half.
+__device__ __forceinline__ uint32_t float16_pair(uint32_t first, uint32_t second, bool e4m3) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  if (e4m3) return float16_of_e4m3(ptx::prmt(first, second, 0x1140));
+#endif
+  return float16_of_codes(ptx::prmt(first, second, 0x4101), e4m3);  // each the high byte of its half
+}
 __device__ __forceinline__ uint32_t float16_pair(AnyFloat8 first, AnyFloat8 second, bool e4m3) {
-  return float16_of_codes(ptx::prmt(first.code, second.code, 0x4101), e4m3);  // each the high byte of its half
+  return float16_pair(uint32_t{first.code}, uint32_t{second.code}, e4m3);
+}
+
+// Of the four codes of a word, in order.
+__device__ __forceinline__ void float16_pairs(uint32_t codes, bool e4m3, uint32_t (&pairs)[2]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  if (e4m3) {
+    pairs[0] = float16_of_e4m3(codes);
+    pairs[1] = float16_of_e4m3(codes >> 16);
+    return;
+  }
+#endif
+  pairs[0] = float16_of_codes(ptx::prmt(codes, 0, 0x1404), e4m3);
+  pairs[1] = float16_of_codes(ptx::prmt(codes, 0, 0x3424), e4m3);
 }
 
 }  // namespace tileon::sm80

@@ -89,6 +89,13 @@ void launch_gather(const Problem& problem, const KSlices& slices, cudaStream_t s
   });
 }
 
+template <Kind kKind>
+using ProductsOf =
+    std::conditional_t<kKind == Kind::kTf32, Tf32Products,
+                       std::conditional_t<kKind == Kind::kFloat32, FfmaProducts,
+                                          std::conditional_t<kKind == Kind::kFloat64, DmmaProducts,
+                                                             MmaProducts<StoredOf<kKind>>>>>;
+
 // One instance serves both operands as the long one, and all pairs of fp8 dtypes.
 template <DType kDType, TileConfig kTile>
 void launch_narrow(const Problem& problem, cudaStream_t stream) {
@@ -140,8 +147,8 @@ void launch_kind(const Problem& problem, const KSlices& slices, cudaStream_t str
     launch_mma<kKind, kTile>(problem, slices, stream);
   } else if constexpr (kTile.family == Family::kMmaGather) {
     launch_gather<kKind, kTile>(problem, slices, stream);
-  } else if constexpr (kTile.family == Family::kMmaDirect) {
-    using Kernel = DirectKernel<kTile, StoredOf<kKind>>;
+  } else if constexpr (kTile.family == Family::kDirect) {
+    using Kernel = DirectKernel<kTile, ProductsOf<kKind>>;
     launch<&gemm_direct<Kernel>, Kernel>(problem, slices, stream);
   } else if constexpr (kTile.family == Family::kSkinny) {
     using Kernel = SkinnyKernel<kTile>;

@@ -212,18 +212,25 @@ inline int cheapest_dense(const DenseCosts& costs) {
       [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
 }
 
-// The config that is expected to be fastest, by number; -1 where none can run the problem, and where the portable
-// kernels for few rows or columns should be faster.
-inline int choose_dense(const Problem& problem, const Gpu& gpu) {
-  if (why_not_dense(problem, gpu) != nullptr) return -1;
+// A choice whose expected time is held against the portable kernels' where it is so short that those for small products
+// can be faster.
+constexpr double kSmallProductNs = 14000.0;
+inline Choice small_or_certain(int config, double ns) { return {config, ns < kSmallProductNs ? ns : -1}; }
+
+// The config that is expected to be fastest; none where none can run the problem, and where the portable kernels for
+// few rows or columns should be faster.
+inline Choice weigh_dense(const Problem& problem, const Gpu& gpu) {
+  if (why_not_dense(problem, gpu) != nullptr) return {};
   const DenseCosts costs = costs_with_activation(Operands::k16Bits, problem, gpu);
   const int best = cheapest_dense(costs);
-  return narrow_pays(problem, gpu, costs.ns[best] / kNarrowMargin) ? -1 : best;
+  if (narrow_pays(problem, gpu, costs.ns[best] / kNarrowMargin)) return {};
+  return small_or_certain(best, costs.ns[best]);
 }
+inline int choose_dense(const Problem& problem, const Gpu& gpu) { return weigh_dense(problem, gpu).config; }
 
-// As choose_dense.
-inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
-  if (why_not_fp8(problem, gpu) != nullptr) return -1;
+// As weigh_dense.
+inline Choice weigh_fp8(const Problem& problem, const Gpu& gpu) {
+  if (why_not_fp8(problem, gpu) != nullptr) return {};
   const Work work(problem, 1);
   const Operands wanted = problem.fast_accum ? Operands::kFp8 : Operands::kFp8Promoted;
   const auto ns = [&](const KernelConfig& config) {
@@ -231,8 +238,10 @@ inline int choose_fp8(const Problem& problem, const Gpu& gpu) {
   };
   const int best = cheapest_config(
       kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; }, ns);
-  return narrow_pays(problem, gpu, ns(kFp8Configs[best]) / kNarrowMargin) ? -1 : best;
+  const double expected = ns(kFp8Configs[best]);
+  return narrow_pays(problem, gpu, expected / kNarrowMargin) ? Choice{} : small_or_certain(best, expected);
 }
+inline int choose_fp8(const Problem& problem, const Gpu& gpu) { return weigh_fp8(problem, gpu).config; }
 
 // What a config takes with the kernels that split the operands. Negative where no portable kernel, which takes the
 // operands as they are, can take less.
@@ -254,15 +263,16 @@ inline Choice choose_bf16x6(const Problem& problem, const Gpu& gpu) {
   return {config, bf16x6_ns(kBf16x6Configs[config], problem, product, gpu)};
 }
 
-// As choose_dense; -1 too where the portable kernels should be as fast.
-inline int choose_tf32(const Problem& problem, const Gpu& gpu) {
+// As weigh_dense; the portable kernels may be faster for any product.
+inline Choice weigh_tf32(const Problem& problem, const Gpu& gpu) {
   const Work work(problem, kTf32Bytes);
   const auto ns = [&](const KernelConfig& config) { return largest_bound_ns(config, problem, work, gpu.sm_count); };
   const int best = cheapest_config(
       kTf32Configs, [&](const KernelConfig& config) { return why_not_tf32(config.tile, problem, gpu) == nullptr; }, ns);
-  if (best < 0) return -1;
+  if (best < 0) return {};
   const double expected = ns(kTf32Configs[best]);
-  return expected < portable_tf32_ns(problem) && !narrow_pays(problem, gpu, expected) ? best : -1;
+  return narrow_pays(problem, gpu, expected) ? Choice{} : Choice{best, expected};
 }
+inline int choose_tf32(const Problem& problem, const Gpu& gpu) { return weigh_tf32(problem, gpu).config; }
 
 }  // namespace tileon::sm90

@@ -13,28 +13,28 @@ namespace tileon::sm90 {
 
 // TMA rounds both operands to tf32. wgmma reads its columns along k alone. Its rows may be mn-major where a consumer
 // has 64 of them (mainloop/mma_tf32.cuh): those of a in cooperative configs, those of b in swapped ones. The costs are
-// fitted to 39 products on an H100, launches among them.
+// fitted to 292 random products and 120 of a short k, which every config multiplied, on an H100, launches among them.
 // clang-format off
 constexpr KernelConfig kTf32Configs[] = {
     // name                              operands         family                tile m, n, k  consumers, stages, takes registers, element bytes  splits, ctas_per_sm   start, per_tile, per_k, memory_bytes
-    {"sm90_tf32_128x256x32",             Operands::kTf32, {Family::kCooperative, 128, 256, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6385.1f, 6100.3f, 19.12f, 2800.0f}},
-    {"sm90_tf32_128x224x32",             Operands::kTf32, {Family::kCooperative, 128, 224, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {8493.2f, 6934.4f, 14.71f, 2800.0f}},
-    {"sm90_tf32_128x192x32",             Operands::kTf32, {Family::kCooperative, 128, 192, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {8257.6f, 3166.3f, 15.09f, 2800.0f}},
-    {"sm90_tf32_128x160x32",             Operands::kTf32, {Family::kCooperative, 128, 160, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6526.0f, 7424.8f, 11.00f, 2800.0f}},
-    {"sm90_tf32_128x128x32",             Operands::kTf32, {Family::kCooperative, 128, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {4942.6f, 1727.3f, 12.09f, 2800.0f}},
-    {"sm90_tf32_64x128x32",              Operands::kTf32, {Family::kCooperative,  64, 128, 32, 1, 16, false, kTf32Bytes}, 1, 1, {5000.0f, 1393.3f, 8.04f, 2800.0f}},
-    {"sm90_tf32_64x64x32",               Operands::kTf32, {Family::kCooperative,  64,  64, 32, 1, 16, false, kTf32Bytes}, 1, 1, {5005.9f, 1058.7f, 5.71f, 2800.0f}},
-    {"sm90_tf32_pingpong_128x192x32",    Operands::kTf32, {Family::kPingpong,    128, 192, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6937.1f, 4846.8f, 16.48f, 2800.0f}},
-    {"sm90_tf32_pingpong_128x160x32",    Operands::kTf32, {Family::kPingpong,    128, 160, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6116.9f, 5378.1f, 11.60f, 2800.0f}},
-    {"sm90_tf32_pingpong_128x128x32",    Operands::kTf32, {Family::kPingpong,    128, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {4320.2f, 1401.3f, 12.68f, 2800.0f}},
-    {"sm90_tf32_swapped_256x128x32",     Operands::kTf32, {Family::kSwapAb,      256, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {7910.7f, 8799.5f, 18.81f, 2800.0f}},
-    {"sm90_tf32_swapped_224x128x32",     Operands::kTf32, {Family::kSwapAb,      224, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6956.1f, 6633.3f, 17.03f, 2800.0f}},
-    {"sm90_tf32_swapped_192x128x32",     Operands::kTf32, {Family::kSwapAb,      192, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6134.9f, 7806.7f, 13.86f, 2800.0f}},
-    {"sm90_tf32_swapped_160x128x32",     Operands::kTf32, {Family::kSwapAb,      160, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {6465.0f, 4466.3f, 12.27f, 2800.0f}},
-    {"sm90_tf32_swapped_128x128x32",     Operands::kTf32, {Family::kSwapAb,      128, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {5962.9f, 1042.4f, 13.24f, 2800.0f}},
-    {"sm90_tf32_swapped_64x128x32",      Operands::kTf32, {Family::kSwapAb,       64, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {5000.0f, 1442.3f, 7.83f, 2800.0f}},
-    {"sm90_tf32_swapped_128x64x32",      Operands::kTf32, {Family::kSwapAb,      128,  64, 32, 1, 16, false, kTf32Bytes}, 1, 1, {5204.5f, 256.1f, 9.69f, 2800.0f}},
-    {"sm90_tf32_swapped_64x64x32",       Operands::kTf32, {Family::kSwapAb,       64,  64, 32, 1, 16, false, kTf32Bytes}, 1, 1, {4993.2f, 644.5f, 6.95f, 2800.0f}},
+    {"sm90_tf32_128x256x32",             Operands::kTf32, {Family::kCooperative, 128, 256, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {3861.1f, 4254.2f, 21.77f, 1838.4f}},
+    {"sm90_tf32_128x224x32",             Operands::kTf32, {Family::kCooperative, 128, 224, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {4329.5f, 3275.0f, 19.12f, 1878.2f}},
+    {"sm90_tf32_128x192x32",             Operands::kTf32, {Family::kCooperative, 128, 192, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {4182.2f, 3163.9f, 16.99f, 1887.5f}},
+    {"sm90_tf32_128x160x32",             Operands::kTf32, {Family::kCooperative, 128, 160, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {3220.2f, 3995.3f, 14.08f, 2038.5f}},
+    {"sm90_tf32_128x128x32",             Operands::kTf32, {Family::kCooperative, 128, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {3602.5f, 3327.7f, 12.30f, 2217.2f}},
+    {"sm90_tf32_64x128x32",              Operands::kTf32, {Family::kCooperative,  64, 128, 32, 1, 16, false, kTf32Bytes}, 1, 1, {4897.5f, 1859.1f, 6.94f, 2185.9f}},
+    {"sm90_tf32_64x64x32",               Operands::kTf32, {Family::kCooperative,  64,  64, 32, 1, 16, false, kTf32Bytes}, 1, 1, {5375.3f, 1023.5f, 4.86f, 2241.2f}},
+    {"sm90_tf32_pingpong_128x192x32",    Operands::kTf32, {Family::kPingpong,    128, 192, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {8018.8f, 4025.1f, 15.77f, 1783.0f}},
+    {"sm90_tf32_pingpong_128x160x32",    Operands::kTf32, {Family::kPingpong,    128, 160, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {4163.6f, 3249.3f, 14.40f, 1865.4f}},
+    {"sm90_tf32_pingpong_128x128x32",    Operands::kTf32, {Family::kPingpong,    128, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {4143.1f, 3181.5f, 12.32f, 2288.0f}},
+    {"sm90_tf32_swapped_256x128x32",     Operands::kTf32, {Family::kSwapAb,      256, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {11179.5f, 6764.4f, 20.00f, 2310.7f}},
+    {"sm90_tf32_swapped_224x128x32",     Operands::kTf32, {Family::kSwapAb,      224, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {9347.0f, 5623.5f, 17.94f, 2329.3f}},
+    {"sm90_tf32_swapped_192x128x32",     Operands::kTf32, {Family::kSwapAb,      192, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {5231.8f, 4737.9f, 16.51f, 1973.1f}},
+    {"sm90_tf32_swapped_160x128x32",     Operands::kTf32, {Family::kSwapAb,      160, 128, 32, 2, 16, true,  kTf32Bytes}, 1, 1, {5538.5f, 3898.1f, 13.56f, 2368.5f}},
+    {"sm90_tf32_swapped_128x128x32",     Operands::kTf32, {Family::kSwapAb,      128, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {4888.3f, 2986.9f, 11.67f, 2433.7f}},
+    {"sm90_tf32_swapped_64x128x32",      Operands::kTf32, {Family::kSwapAb,       64, 128, 32, 2, 16, false, kTf32Bytes}, 1, 1, {5301.0f, 1552.0f, 7.04f, 2231.7f}},
+    {"sm90_tf32_swapped_128x64x32",      Operands::kTf32, {Family::kSwapAb,      128,  64, 32, 1, 16, false, kTf32Bytes}, 1, 1, {6872.0f, 539.7f, 7.68f, 1961.9f}},
+    {"sm90_tf32_swapped_64x64x32",       Operands::kTf32, {Family::kSwapAb,       64,  64, 32, 1, 16, false, kTf32Bytes}, 1, 1, {5518.4f, 1266.3f, 4.53f, 2177.9f}},
 };
 // clang-format on
 constexpr int kTf32ConfigCount = sizeof(kTf32Configs) / sizeof(kTf32Configs[0]);
@@ -47,25 +47,34 @@ constexpr bool takes_b(const TileConfig& tile, Major b) { return b == Major::kK 
 
 inline bool is_tf32(const Problem& problem) { return problem.a.dtype == DType::kFloat32 && problem.allow_tf32; }
 
-// What the portable kernels take, roughly: a tile's k, or as many products as all SMs get done. Where there are few
-// tiles they slice k, which takes a launch more.
+// What the portable kernels take, roughly: a tile's k, or as many products as all SMs get done, and the output. Where
+// there are few tiles they slice k, which takes a launch more.
 constexpr double kPortableTf32StartNs = 5800.0;
 constexpr double kPortableTf32NsPerK = 15.3;
 constexpr double kPortableTf32ProductsPerNs = 77000.0;
 constexpr double kPortableTf32SlicedNs = 14000.0;
+constexpr double kPortableTf32BytesPerNs = 1500.0;
+
+inline double output_bytes(const Problem& problem) {
+  return static_cast<double>(problem.batch * problem.m) * static_cast<double>(problem.n * kTf32Bytes);
+}
 
 inline double portable_tf32_ns(const Problem& problem) {
   const double tile = std::min(kPortableTf32NsPerK * static_cast<double>(problem.k), kPortableTf32SlicedNs);
-  return kPortableTf32StartNs + std::max(tile, problem.products() / kPortableTf32ProductsPerNs);
+  return kPortableTf32StartNs + std::max(tile, problem.products() / kPortableTf32ProductsPerNs) +
+         output_bytes(problem) / kPortableTf32BytesPerNs;
 }
 
 // And the kernels of this folder, as roughly: before the majors are known.
-constexpr double kTf32StartNs = 6500.0;
+constexpr double kTf32StartNs = 6000.0;
 constexpr double kTf32NsPerK = 6.7;
 constexpr double kTf32ProductsPerNs = 180000.0;
+constexpr double kTf32BytesPerNs = 2800.0;
 
 inline double rough_tf32_ns(const Problem& problem) {
-  return kTf32StartNs + std::max(kTf32NsPerK * static_cast<double>(problem.k), problem.products() / kTf32ProductsPerNs);
+  return kTf32StartNs +
+         std::max(kTf32NsPerK * static_cast<double>(problem.k), problem.products() / kTf32ProductsPerNs) +
+         output_bytes(problem) / kTf32BytesPerNs;
 }
 
 // ---- copies, which lie along k ----
