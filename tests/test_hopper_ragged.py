@@ -56,8 +56,8 @@ def test_nothing_around_the_output_is_written(n: int, begin: int, dtype: torch.d
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("batch", [(), (3,)], ids=str)
 def test_the_activations_argument_is_kept(batch: tuple[int, ...], activation: str) -> None:
-    a = normal(*batch, 200, 136, dtype=torch.bfloat16, device="cuda")
-    b = normal(*batch, 136, 523, dtype=torch.bfloat16, device="cuda", seed=1)
+    a = normal(*batch, 600, 264, dtype=torch.bfloat16, device="cuda")
+    b = normal(*batch, 264, 523, dtype=torch.bfloat16, device="cuda", seed=1)
     bias = normal(523, dtype=torch.bfloat16, device="cuda", seed=2)
     placed = in_aligned_layout(a, b, "NT")
     out, argument = torch.ops.tileon._matmul_with_preactivation(*placed, bias, activation=activation)

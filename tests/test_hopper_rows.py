@@ -215,7 +215,7 @@ def test_nothing_outside_of_out_is_written(out_dtype: torch.dtype | None, dtype:
                 what = f"{kind}, batch {batch} {m}x{n}x{k}"
                 matmul.out(a, b, bias, out_dtype=out_dtype, out=out.view)
                 if min(m, n, k) >= 64:
-                    assert last_config().backend == "sm90", what
+                    assert last_config().backend == "sm90" or last_config().family == "direct", what
                 assert_exact(out.view, expected, out_dtype or dtype, what)
                 assert out.margin_is_intact(), what
 

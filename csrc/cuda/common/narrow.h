@@ -249,12 +249,12 @@ constexpr double kNarrowStepNs = 830.0;        // of a CTA
 // More, for each of the first steps, which nothing hides, by the columns that a kernel has. From 949 products on an
 // H100 that take some 10 us, and judged on those of the H200.
 constexpr double kNarrowFirstSteps = 3.0, kNarrowFirstStepNs[] = {400.0, 1600.0};
-constexpr double kNarrowChunkNs = 2550.0;      // of the short operand, by every CTA
-constexpr double kNarrowStoredNs = 0.003;      // for an element of the output, one by one: of float32 on an H100
-constexpr double kNarrowBytesPerNs = 3300.0;   // of the long operand, from memory to all SMs
-constexpr double kNarrowShareOfMemory = 0.85;  // at most, of the rate of a Hopper GPU's memory; the costs of other
-                                               // GPUs' kernels are all an H200's
-constexpr double kNarrowSmBytesPerNs = 40.0;   // and to one of them
+constexpr double kNarrowChunkNs = 2550.0;        // of the short operand, by every CTA
+constexpr double kNarrowStoredNs = 0.003;        // for an element of the output, one by one: of float32 on an H100
+constexpr double kNarrowBytesPerNs = 3300.0;     // of the long operand, from memory to all SMs
+constexpr double kNarrowShareOfMemory = 0.85;    // at most, of the rate of a Hopper GPU's memory; the costs of other
+                                                 // GPUs' kernels are all an H200's
+constexpr double kNarrowSmBytesPerNs = 40.0;     // and to one of them
 constexpr double kNarrowSmProductsPerNs = 48.0;  // multiplications of an SM, beside the conversions and the loads
 
 inline double narrow_ns(const Problem& problem, const Gpu& gpu, int columns) {

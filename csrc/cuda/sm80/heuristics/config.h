@@ -27,10 +27,9 @@ struct TileConfig {
   int tile_m;
   int tile_n;
   int block_k;  // elements of k in one stage
-  int warps_m;  // the tile is split evenly over warps_m x warps_n warps; of kSkinny and kDirect, k is split over
-                // warps_m
+  int warps_m;  // the tile is split evenly over warps_m x warps_n warps; of kSkinny and kDirect k, over warps_m
   int warps_n;
-  int stages;       // k-blocks in shared memory; stages - 1 are in flight
+  int stages;       // k-blocks in shared memory, of kDirect in registers; stages - 1 are in flight
   int group_m;      // rows of tiles in a group (tile_order.h)
   int ctas_per_sm;  // CTAs that one SM shall hold: bounds the registers
 

@@ -1,8 +1,8 @@
 // GEMM of small products, of every dtype, alignment and strides. A product that is done in a few microseconds waits for
 // one thing after the other, so a warp does as little as it can: it loads its elements of a and b from global memory
 // straight into the registers that multiply them, all of a block of k at once and the bias with them, and stores its
-// sums from registers. No operand passes through shared memory, and a CTA is a warp. Where k is longer, several warps
-// share it, and their sums alone meet in shared memory.
+// sums from registers. No operand passes through shared memory, and the warps of a CTA wait for nothing. Where k is
+// longer, several warps share it: their sums meet in shared memory.
 //
 // An element is loaded once for each warp that needs it, so larger products belong to other kernels.
 #pragma once
@@ -166,8 +166,7 @@ struct DirectKernel {
   using Sums = Accumulator[eights_m / 2][eights_n][4];
   static constexpr int pitch = direct_pitch(kConfig);  // of the sums of a share of k in shared memory
   static constexpr int shared_bytes = sm80::shared_bytes(kConfig, sizeof(typename Products::Stored));
-  // Of the store.
-  static constexpr int groups = eights_n / 2;  // of 16 columns, of which a lane has four adjacent ones
+  static constexpr int groups = eights_n / 2;  // of 16 columns, of which a lane stores four adjacent ones
 };
 
 // Adds the products of a warp's share of k, and calls `meanwhile` while the first loads are on their way. Where the

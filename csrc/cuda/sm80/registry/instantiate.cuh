@@ -90,11 +90,10 @@ void launch_gather(const Problem& problem, const KSlices& slices, cudaStream_t s
 }
 
 template <Kind kKind>
-using ProductsOf =
-    std::conditional_t<kKind == Kind::kTf32, Tf32Products,
-                       std::conditional_t<kKind == Kind::kFloat32, FfmaProducts,
-                                          std::conditional_t<kKind == Kind::kFloat64, DmmaProducts,
-                                                             MmaProducts<StoredOf<kKind>>>>>;
+using ProductsOf = std::conditional_t<
+    kKind == Kind::kTf32, Tf32Products,
+    std::conditional_t<kKind == Kind::kFloat32, FfmaProducts,
+                       std::conditional_t<kKind == Kind::kFloat64, DmmaProducts, MmaProducts<StoredOf<kKind>>>>>;
 
 // One instance serves both operands as the long one, and all pairs of fp8 dtypes.
 template <DType kDType, TileConfig kTile>
