@@ -113,11 +113,15 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
   return bit(kind) & kGathered ? ns * kNarrowMargin : ns;  // what the others of these kinds take is known better
 }
 
+// The factor by which kDirect of 16 bits must be faster than Hopper's kernels, whose costs are better known.
+constexpr double kDirectMargin = 1.06;
+
 // The same where costs of other backends may be held against it: of float32, TF32 and float64, and of kDirect. Negative
 // elsewhere: on Hopper, operands of 16 and of 8 bits that other portable kernels read are read by that backend's own.
 inline double comparable_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
   const bool is_known = (bit(kind) & (k32 | kTf32 | k64)) != 0 || config.tile.family == Family::kDirect;
-  return is_known ? expected_ns(config, kind, problem, gpu) : -1;
+  const bool has_margin = (bit(kind) & k16) != 0;
+  return is_known ? expected_ns(config, kind, problem, gpu) * (has_margin ? kDirectMargin : 1) : -1;
 }
 
 // What a product of copied operands takes: `start` for the launches, the first and the last wave; a nanosecond for each
