@@ -38,9 +38,7 @@ def backend_of(kernel: str) -> tuple[str, bool]:
 def is_portable(kernel: str) -> bool:
     config = config_of(kernel)
     return (
-        config is not None
-        and config.backend == "sm80"
-        and config.family in ("mma", "mma_gather", "direct", "narrow")
+        config is not None and config.backend == "sm80" and config.family in ("mma", "mma_gather", "direct", "narrow")
     )
 
 

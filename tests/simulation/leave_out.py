@@ -117,6 +117,7 @@ DENSE = [
     (PORTABLE, "sm80_simt_64x64x16", [], WHOLE, [(65, 129, 100)], {"batch": 2}),
     (PORTABLE, "sm80_dmma_64x64x16", [], DOUBLE, [(65, 129, 100)], {}),
     (PORTABLE, "sm80_dmma_64x64x16", [], DOUBLE, [(9, 129, 2900)], {"sms": 132}),
+    (PORTABLE, "sm80_direct_split8_16x16x32", [], HALF, [(20, 24, 600)], {}),
     (PORTABLE, "sm80_few_rows_4x16x256", [], WHOLE, [(5, 40, 600)], {}),
     (PORTABLE, "sm80_narrow_8x64x256", [], HALF, [(5, 40, 2100), (3, 1, 4000)], {}),
     (PORTABLE, "sm80_narrow_8x64x256", [], HALF, [(40, 5, 2100)], {"a_k_major": False}),
