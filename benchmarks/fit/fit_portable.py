@@ -30,8 +30,8 @@ def expected_ns(table: Table, pairs: Pairs, sm_count: int, numbers: Array) -> Ar
         share = np.where(resident > 1, np.minimum(share, 1.0), 1.0)
         return whole * np.maximum(1.0, resident * share) + np.where(last > 0, np.maximum(1.0, last * share), 0.0)
 
-    waiting = np.where(resident > 1, np.maximum(0.0, 1 - resident * shares[1]), 0.0)  # in the first full wave alone
-    fixed = turns(shares[1]) - np.maximum(whole - 1, 0) * waiting
+    waiting = np.where(resident > 1, np.maximum(0.0, 1 - resident * shares[1]), 0.0)  # in the first wave alone
+    fixed = turns(shares[1]) - np.maximum(whole - (left == 0), 0) * waiting
     return turns(shares[0]) * ns_per_k * pairs.k + fixed * ns_fixed
 
 
