@@ -163,8 +163,8 @@ def test_float32_on_hopper_has_the_rates_of_squares_in_tf32() -> None:
 
 def test_training_says_which_passes_of_a_layer_are_faster() -> None:
     wanted = (
-        "the forward pass of a large layer takes less time than torch's, with leaky_relu and with gelu; forward and "
-        "backward together take less with leaky_relu, and as much with gelu"
+        "the forward pass of a large layer takes less time than torch's, with leaky_relu and with gelu, and so do "
+        "forward and backward together"
     )
     assert wanted in sentences("docs/training.md")
     lines = [line for line in (RESULTS / "layer.csv").read_text().splitlines() if not line.startswith("#")]
@@ -176,5 +176,4 @@ def test_training_says_which_passes_of_a_layer_are_faster() -> None:
         for activation in ("leaky_relu", "gelu")
         for which in ("forward", "forward_backward")
     }
-    assert ratio.pop(("gelu", "forward_backward")) == pytest.approx(1, abs=0.02)
     assert min(ratio.values()) > 1.02

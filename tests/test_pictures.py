@@ -72,13 +72,13 @@ class TestData:
             assert figures[2].split()[0] == f"{min(values):.2f}", what
 
     def test_no_row_of_the_overview_mixes_int8_with_what_is_slower_than_bfloat16(self) -> None:
-        """mxfp4 of normal data is up to twice as fast as cuBLAS on bfloat16; nothing else of many rows is faster."""
+        """mxfp4 of normal data is up to twice as fast as cuBLAS on bfloat16; of many rows nothing else by a tenth."""
         (panel,) = panels("overview")
         many = [row for row in panel.rows if row.peer == "torch_bf16" and " to 64 " not in row.label]
         assert len(many) == 8
         for row in many:
             is_int8 = row.label.startswith("mxfp4, normal data")
-            assert is_int8 or max(row.values) < 1.06, row.label
+            assert is_int8 or max(row.values) < 1.1, row.label
             rows = re.search(r"(\d+) to (\d+) rows", row.label)
             assert rows
             first, last = (int(number) for number in rows.groups())
