@@ -33,6 +33,7 @@ PAIRS = {
     "weight": [("bfloat16", "mxfp4"), ("bfloat16", "nvfp4")],
     "weight_mxfp8": [("bfloat16", "mxfp8")],
     "weight_codes": [(a, b) for a in ("bfloat16", "float16") for b in ("e4m3_row", "int8_row")],
+    "weight_blocks": [("bfloat16", "e4m3_128x128"), ("bfloat16", "e4m3_1x128"), ("float16", "e4m3_128x128")],
 }
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Problem = Callable[[], tuple[list[Tensor], list[Tensor]]]  # operands and results
@@ -99,6 +100,8 @@ def pairs_of(config: Config) -> list[tuple[str, str]]:
         return PAIRS["weight_mxfp8"]
     if config.name.startswith("sm90_weight_codes"):
         return PAIRS["weight_codes"]
+    if config.name.startswith("sm90_weight_blocks"):
+        return PAIRS["weight_blocks"]
     if config.route.startswith(("row_", "block_scales")):
         is_int8 = config.operands[0].startswith("int8")
         return PAIRS["int8" if is_int8 else "block_scales" if config.route == "block_scales" else "row_scales"]

@@ -1,6 +1,7 @@
 """The Hopper configs, by their numbers, for a weight of codes of 8 bits with float32 scales: the codes become what `a`
 is; scales of rows, or one, multiply the sums, and scales of blocks the sums of 128 k. Configs for few rows of a take
-all of them; those that convert the codes in the main loop, for more rows, scales of rows."""
+all of them; of those that convert the codes in the main loop, for more rows, some take scales of rows, and some those
+that change along k."""
 
 from __future__ import annotations
 
@@ -26,8 +27,12 @@ PAIRS = [
     *(("bfloat16", "e4m3_128x128"), ("float16", "e4m3_128x128"), ("bfloat16", "e4m3_1x128")),
 ]
 CODES = [config for config in configs.block_scaled() if config.name.startswith("sm90_weight_codes")]
-CONFIGS = [*FEW_ROWS, *CODES]
-CASES = [(config, *pair) for config in CONFIGS for pair in PAIRS if config in FEW_ROWS or pair[1].endswith("row")]
+BLOCKS = [config for config in configs.block_scaled() if config.name.startswith("sm90_weight_blocks")]
+CASES = [
+    *((config, *pair) for config in FEW_ROWS for pair in PAIRS),
+    *((config, *pair) for config in CODES for pair in PAIRS if pair[1].endswith("row")),
+    *((config, *pair) for config in BLOCKS for pair in PAIRS if not pair[1].endswith("row")),
+]
 # One block and a few, whole stages and short ones, and so many of them that the ring goes round.
 SIZES = [(1, 131, 16), (3, 200, 96), (8, 128, 256), (16, 130, 304), (33, 72, 1056), (65, 64, 800), (5, 5, 7904)]
 # And several tiles of a CTA, edges everywhere.
@@ -62,7 +67,7 @@ def powers(b: Scaled, least: int, count: int) -> Tensor:
 
 
 def sizes_of(config: Config) -> list[tuple[int, int, int]]:
-    return SIZES + MORE_ROWS if config in CODES else SIZES
+    return SIZES if config in FEW_ROWS else SIZES + MORE_ROWS
 
 
 @each_case
@@ -152,14 +157,14 @@ class TestProducts:
     def test_no_k(self, gpu: torch.device, config: Config, a_name: str, weight: str) -> None:
         a, b = make(a_name, 3, 0).to(gpu), make(weight, 5, 0).to(gpu)
         bias = torch.arange(5.0, device=gpu)
-        if config in CODES:
+        if config not in FEW_ROWS:
             with pytest.raises(RuntimeError, match="k is 0"):
                 run(config, a, b, bias, out_dtype=F32)
             return
         assert torch.equal(run(config, a, b, bias, out_dtype=F32), bias.expand(3, 5))
 
 
-SOME = [*FEW_ROWS, CODES[0], CODES[-1]] if CODES else FEW_ROWS  # compute-sanitizer's set is small
+SOME = [*FEW_ROWS, CODES[0], CODES[-1], BLOCKS[0], BLOCKS[-1]] if CODES else []  # compute-sanitizer's set is small
 
 
 @pytest.mark.sanitizer
@@ -168,7 +173,7 @@ def test_operands_end_within_tiles(gpu: torch.device, config: Config) -> None:
     """Allocations without room to spare, for compute-sanitizer."""
     m, n, k = config.tile[0] + 1, config.tile[1] + 3, 144
     for a_name, weight in (("bfloat16", "e4m3_row"), ("float16", "int8_row"), ("bfloat16", "e4m3_128x128")):
-        if config in CODES and not weight.endswith("row"):
+        if config in (BLOCKS if weight.endswith("row") else CODES):
             continue
         a, b = make(a_name, m, k, True).to(gpu), make(weight, n, k, True).to(gpu)
         actual = run(config, a, b, torch.ones(n, device=gpu), activation="leaky_relu", out_dtype=BF16)
@@ -181,16 +186,38 @@ def test_the_library_chooses_them(gpu: torch.device, a_name: str, weight: str) -
     for m in (1, 16, 32, 384, 1000):
         a, b = make(a_name, m, 256).to(gpu), make(weight, 272, 256).to(gpu)
         torch.ops.tileon.block_scaled_matmul(a.data, b.data, None, b.scale)
-        chosen = FEW_ROWS if m <= 32 or not weight.endswith("row") else CODES
+        chosen = FEW_ROWS if m <= 32 else CODES if weight.endswith("row") else BLOCKS
         assert tileon_ops.last_kernel() in {config.name for config in chosen}, f"m {m}"
 
 
-@pytest.mark.parametrize("config", CODES, ids=[config.name for config in CODES])
+@pytest.mark.parametrize("config", [*CODES, *BLOCKS], ids=[config.name for config in [*CODES, *BLOCKS]])
 def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
-    a, b = make("bfloat16", 200, 640).to(gpu), make("e4m3_row", 264, 640).to(gpu)
+    weight = "e4m3_row" if config in CODES else "e4m3_1x128"
+    a, b = make("bfloat16", 200, 640).to(gpu), make(weight, 264, 640).to(gpu)
     first = run(config, a, b, out_dtype=F32)
     for _ in range(3):
         assert torch.equal(first, run(config, a, b, out_dtype=F32))
+
+
+# Neighbours along k: far apart by the last binade that is near, by the first that is not, by all there is; of both
+# signs; nothing, and the least there is.
+JUMPS = [[1.0, 256.0, 0.5, 257.0], [1e-30, 1e30, 3.0, -2e30], [-2.0, 3.0, -700.0, 5.0], [0.0, 1.5, 0.0, 2.5], [1e-45, 1.0]]
+
+
+@pytest.mark.parametrize("config", BLOCKS, ids=[config.name for config in BLOCKS])
+@pytest.mark.parametrize("granularity", ["1x128", "128x128"])
+def test_scales_that_jump_along_k(gpu: torch.device, config: Config, granularity: str) -> None:
+    """Other rows' scales are near one another: a warp puts sums aside where one row of its sixteen asks for it."""
+    m, n, k = config.tile[0] + 9, 264, 1264
+    for a_name in ("bfloat16", "float16"):
+        a, b = make(a_name, m, k).to(gpu), make(f"e4m3_{granularity}", n, k).to(gpu)
+        for jumps in JUMPS:
+            assert b.scale is not None
+            scale = torch.linspace(0.5, 2.0, b.scale.numel()).view(b.scale.shape).to(gpu)
+            for row in range(0, scale.shape[0], 24):
+                scale[row] = torch.tensor(jumps * 10)[row // 24 % 2 :][: scale.shape[1]]
+            other = with_scale(b, scale)
+            assert_product(run(config, a, other, out_dtype=F32), expected(a, other, out_dtype=F32), f"{jumps}")
 
 
 def test_what_they_do_not_take(gpu: torch.device) -> None:
@@ -198,5 +225,7 @@ def test_what_they_do_not_take(gpu: torch.device) -> None:
     for config in (FEW_ROWS[0], CODES[0]):
         with pytest.raises(RuntimeError, match="of this dtype"):
             run(config, a, make("e5m2_row", 40, 256).to(gpu), out_dtype=F32)
+    with pytest.raises(RuntimeError, match="change along k"):
+        run(CODES[0], a, make("e4m3_1x128", 40, 256).to(gpu), out_dtype=F32)
     with pytest.raises(RuntimeError, match="do not change along k"):
         run(CODES[0], a, make("e4m3_128x128", 40, 256).to(gpu), out_dtype=F32)

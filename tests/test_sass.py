@@ -32,6 +32,7 @@ CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_enco
 SCALED, FLOAT8, FACTORS, WEIGHT = "11GlobalScale", "6Float8", "11FactorScale", "DecodedWeight"
 SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
 TF32, WEIGHT_CODES, WEIGHT_MXFP8 = "4Tf32", "WeightCodesMainLoop", "ScaledCodesMainLoop"
+WEIGHT_ROWS, WEIGHT_BLOCKS = "WeightRowScale", "WeightBlockScale"
 # Of the last one: the tile's rows, the elements of a and b (DType) and the scales (0: e8m0, 1: e4m3, 2: float32).
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
@@ -345,22 +346,25 @@ class TestHopperKernels:
             assert all(i.endswith("x8.F32.TF32") for i in instructions(body) if i.startswith("HGMMA")), name
 
     @pytest.mark.parametrize(
-        ("main_loop", "family", "each"),
+        ("part", "family", "each"),
         [
-            (WEIGHT, "sm90_weight_fp4", 2),
-            (WEIGHT_MXFP8, "sm90_weight_mxfp8", 1),
-            (WEIGHT_CODES, "sm90_weight_codes", 4),
+            (WEIGHT, "sm90_weight_fp4", 4),
+            (WEIGHT_MXFP8, "sm90_weight_mxfp8", 2),
+            (WEIGHT_ROWS, "sm90_weight_codes", 4),
+            (WEIGHT_BLOCKS, "sm90_weight_blocks", 2),
         ],
     )
-    def test_decoded_weights_are_multiplied_as_16_bits(self, main_loop: str, family: str, each: int) -> None:
-        """One kernel for each dtype of `a` and kind of code or scale; HGMMA without a dtype is of float16."""
-        found = {name: body for name, body in kernels(HOPPER).items() if main_loop in name}
+    def test_decoded_weights_are_multiplied_as_16_bits(self, part: str, family: str, each: int) -> None:
+        """One kernel for each dtype of `a`, or where that is bfloat16 of the output, and each kind of code and scale; HGMMA
+        without a dtype is of float16."""
+        found = {name: body for name, body in kernels(HOPPER).items() if part in name}
         assert len(found) == each * sum(row.name.startswith(family) for row in block_scaled())
         for name, body in found.items():
             wanted = {"HGMMA", "UTMALDG"} if "ClusterReduction" in name else {"HGMMA", "UTMALDG", "UTMASTG"}
             assert wanted <= opcodes(body), name
             assert not opcodes(body) & {"HMMA", "LDGSTS"}, name
-            dtype = "F32" if DTYPE_IN_NAME["float16"] in name else "BF16"
+            is_float16 = part in (WEIGHT_ROWS, WEIGHT_BLOCKS) and DTYPE_IN_NAME["float16"] in name
+            dtype = "F32" if is_float16 else "BF16"
             assert all(i.endswith(dtype) for i in instructions(body) if i.startswith("HGMMA")), name
 
     def test_operands_are_prepared_in_whole_vectors(self) -> None:

@@ -35,7 +35,7 @@ ROUTES = {
     ("e4m3_row", "e4m3_tensor", False): "sm90_scaled_fp8_",
     ("e4m3_1x128", "e4m3_128x128", False): "sm90_scaled_fp8_blocks_",
     ("e4m3_1x128", "e4m3_1x128", False): "expanded_float32",
-    ("bfloat16", "e4m3_128x128", False): "sm90_block_scaled_few_rows_",
+    ("bfloat16", "e4m3_128x128", False): "sm90_weight_blocks_",
     ("int8_row", "int8_tensor", False): "sm90_scaled_int8_",
     ("bfloat16", "nvfp4", True): "expanded_row_global",
     ("bfloat16", "nvfp4", False): "sm90_block_scaled_bfloat16",

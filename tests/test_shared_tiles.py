@@ -23,6 +23,7 @@ WEIGHTS = {
     "sm90_weight_fp4": ("mxfp4", "nvfp4"),
     "sm90_weight_mxfp8": ("mxfp8",),
     "sm90_weight_codes": ("e4m3_row", "int8_row"),
+    "sm90_weight_blocks": ("e4m3_1x128", "e4m3_128x128"),
 }
 CASES = [
     (config, weight)

@@ -123,6 +123,10 @@ void check_weight_only() {
   expect(operands_of(weight_only(DType::kBFloat16, e2m1, ScaleType::kE4M3)) == Operands::kBFloat16, "nvfp4");
   expect(operands_of(weight_only(DType::kBFloat16, e4m3, ScaleType::kFloat32)) == Operands::kWeightCodes,
          "float32 scales");
+  Problem blocks = weight_only(DType::kBFloat16, e4m3, ScaleType::kFloat32);
+  blocks.b.scale.strides = {32, kScaleBlockCols, 0, 0, 1};  // 128 x 128
+  expect(operands_of(blocks) == Operands::kWeightBlocks, "that change along k");
+  expect(sm90::why_not(Operands::kWeightCodes, blocks, kH200) != nullptr, "kernels of scales of rows do not take them");
   Problem across = weight_only(DType::kBFloat16, e2m1);
   across.a.stride_mn = 1;
   across.a.stride_k = 4097;

@@ -166,7 +166,8 @@ void check_weight_only() {
   expect(!runs(weight_only(kWeightOnlyFormats[1], 16, 200, 528)), "nvfp4's rows of an odd number of blocks");
 }
 
-// Where scales change along k, what takes the rows beyond these multiplies in float32: more rows are few then.
+// Where a global scale for each row comes with scales that change along k, what takes the rows beyond these multiplies
+// in float32: more rows are few then.
 void check_float32_scaled_weight() {
   for (const sm90::SmallMFormat& format : kFloat32ScaledFormats) {
     const auto rows_of = [&](int64_t m) {
@@ -188,7 +189,11 @@ void check_float32_scaled_weight() {
     };
     expect(is_chosen(with_global_rows(384)) && !is_chosen(with_global_rows(385)),
            "and a global scale for each row, which those kernels do not take");
-    expect(is_chosen(blocks_of(1)) && is_chosen(blocks_of(8192)), "scales of blocks have no other kernel");
+    expect(is_chosen(blocks_of(1)) && is_chosen(blocks_of(32)) && !is_chosen(blocks_of(257)),
+           "as scales of blocks are");
+    Problem blocks_and_rows = blocks_of(8192);
+    blocks_and_rows.global_scale_stride = 1;
+    expect(is_chosen(blocks_and_rows), "of which, with a global scale for each row, no other kernel takes any number");
     Problem one_a_row = rows_of(16), other_weight = rows_of(16), other_a = rows_of(16), moved = rows_of(16);
     one_a_row.global_scale_stride = 1;
     other_weight.b.dtype = DType::kFloat8E5M2;

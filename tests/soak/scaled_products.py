@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ from soak.values import E4M3, E5M2, Source
 from soak.wanted import Numbers, Wanted
 
 SUMS_BEFORE_SCALES = "float32: sums that scales multiply may overflow before"
+
+_UNITS = 2.0**16  # of a weight's sums on Hopper (csrc/cuda/sm90/mainloop/unit_of_sums.cuh), beside the first one
 
 INT8 = torch.int8
 _BLOCK = 128
@@ -42,6 +44,9 @@ class Rows:
 
     def values(self) -> Tensor:
         return self.elements * self.factors
+
+    def changes_along_k(self) -> bool:
+        return self.scale is not None and self.factors.dim() == 2 and self.factors.shape[1] > 1
 
     def aligned(self, least: float) -> Tensor:
         """Magnitudes as tensor cores align products by them: no element but 0 counts as less than `least`."""
@@ -169,13 +174,13 @@ def draw_scaled_product(draw: Draw, *, with_out: bool) -> Case:
     return Case(call, name, _Oracle(call, a, b, epilogue, global_scale).wanted)
 
 
-def _may_overflow(a: Tensor, b: Tensor) -> Tensor:
-    """Of each sum, whether partial sums of its elements without scales may leave float32.
+def _may_overflow(a: Tensor, b: Tensor, units: float) -> Tensor:
+    """Of each sum, whether partial sums of its elements without scales, or up to so many times them, may leave float32.
 
     Beside such sums an infinite element may meet infinity of the other sign.
     """
     finite_a, finite_b = (each.masked_fill(~each.isfinite(), 0.0).abs() for each in (a, b))
-    return (finite_a @ finite_b.t() >= INFINITE_FLOAT32 / 2) & ~(a @ b.t()).isnan()
+    return (finite_a @ finite_b.t() >= INFINITE_FLOAT32 / 2 / units) & ~(a @ b.t()).isnan()
 
 
 @dataclass(frozen=True)
@@ -192,7 +197,8 @@ class _Oracle:
         aligned = a.aligned(precision.least), b.aligned(precision.least).t()
         sums = self._in_float32(product(a.values(), b.values().t(), precision, aligned))
         if device.type != "cpu" and a.scale is None:
-            sums = sums.left_open(SUMS_BEFORE_SCALES, _may_overflow(a.elements, b.elements))
+            units = _UNITS if b.changes_along_k() else 1.0
+            sums = sums.left_open(SUMS_BEFORE_SCALES, _may_overflow(a.elements, b.elements, units))
         if self.global_scale is not None and self.global_scale.layout.shape == (a.elements.shape[0], 1):
             sums = scaled_by_row(sums, self.global_scale.view().double())
         elif (factor := global_factor(self.global_scale)) is not None:
@@ -203,8 +209,21 @@ class _Oracle:
     def _precision(self, device: torch.device) -> Precision:
         k, dtypes = self.a.elements.shape[1], (self.a.data.dtype, self.b.data.dtype)
         if self.a.scale is None:
-            return weight_only(k, device, dtypes[0])
+            precision = weight_only(k, device, dtypes[0])
+            return self._by_quotients(precision) if device.type != "cpu" and self.b.changes_along_k() else precision
         return with_float32_scales(k, dtypes, device, bool(self.call.options.get("fast_accum")))
+
+    def _by_quotients(self, precision: Precision) -> Precision:
+        """Of sums that are multiplied by quotients of scales: exact where these are powers of two."""
+        sizes = self.b.factors.abs()
+        largest = max(1.0, float(torch.where(sizes.isfinite(), sizes, 0.0).max()))
+        mantissas = torch.frexp(torch.where(sizes.isfinite(), sizes, 0.0)).mantissa
+        are_powers = bool(((mantissas == 0.5) | (mantissas == 0.0)).all())
+        return replace(
+            precision,
+            exact=precision.exact if are_powers else 0.0,
+            underflow=precision.underflow * largest * _UNITS,
+        )
 
     def _in_float32(self, sums: Interval) -> Interval:
         """A sum is rounded once more by each float32 scale."""

@@ -221,10 +221,17 @@ int launch_sharing(KernelHandle<Params>& kernel, const KernelConfig& config, con
   return plan.clusters;
 }
 
-KernelHandle<WeightParams>& block_weight_kernel(int config, const Operand& weight) {
-  if (weight.dtype == kE4M3) return kernel_of<WeightKernels<kE4M3, kE8M0>>(config);
-  return weight.scale.type == kE8M0 ? kernel_of<WeightKernels<kE2M1, kE8M0>>(config)
-                                    : kernel_of<WeightKernels<kE2M1, ScaleType::kE4M3>>(config);
+KernelHandle<WeightParams>& block_weight_kernel(int config, const Operand& weight, DType out) {
+  const auto of = [&](auto code, auto scale) -> KernelHandle<WeightParams>& {
+    return out == DType::kFloat16 ? kernel_of<WeightKernels<code.value, scale.value, kF16>>(config)
+                                  : kernel_of<WeightKernels<code.value, scale.value, kBF16>>(config);
+  };
+  const std::integral_constant<DType, kE4M3> e4m3;
+  const std::integral_constant<DType, kE2M1> e2m1;
+  const std::integral_constant<ScaleType, kE8M0> of_e8m0;
+  if (weight.dtype == kE4M3) return of(e4m3, of_e8m0);
+  if (weight.scale.type == kE8M0) return of(e2m1, of_e8m0);
+  return of(e2m1, std::integral_constant<ScaleType, ScaleType::kE4M3>());
 }
 
 DecodedScratch decoded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
@@ -247,16 +254,17 @@ DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, 
   const Scale& scale = problem.b.scale;
   const bool decodes_e4m3 = problem.b.dtype == kE4M3;
   uint32_t* lost = decodes_e4m3 ? words + place.prepare_words : nullptr;
-  const int ctas = launch_sharing(block_weight_kernel(config, problem.b), chosen, with_rows_of_a(problem, memory), gpu,
-                                  memory + place.sums, stream, [&](const KernelParams& params) {
-                                    return WeightParams{params,
-                                                        static_cast<const uint8_t*>(scale.data),
-                                                        scale.strides,
-                                                        static_cast<int>(problem.k / scale.vec),
-                                                        problem.global_scale,
-                                                        problem.global_scale_stride,
-                                                        lost};
-                                  });
+  const int ctas =
+      launch_sharing(block_weight_kernel(config, problem.b, problem.out_dtype), chosen, with_rows_of_a(problem, memory),
+                     gpu, memory + place.sums, stream, [&](const KernelParams& params) {
+                       return WeightParams{params,
+                                           static_cast<const uint8_t*>(scale.data),
+                                           scale.strides,
+                                           static_cast<int>(problem.k / scale.vec),
+                                           problem.global_scale,
+                                           problem.global_scale_stride,
+                                           lost};
+                     });
   if (!has_codes_of_e4m3(problem)) return {};
   return {words, place.prepare_words + (decodes_e4m3 ? ctas * decoding_warps(chosen.tile) : 0), true};
 }
@@ -276,6 +284,21 @@ void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, void* 
                  });
 }
 
+// Where scales change along k: sums that wait for the end of their tile, of each CTA, lie in front of those that CTAs
+// hand over.
+int64_t aside_bytes(const KernelConfig& config, const Gpu& gpu) { return gpu.sm_count * sums_bytes(config.tile); }
+
+void run_weight_blocks(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  auto& kernel = problem.a.dtype == kF16 ? kernel_of<WeightBlocksKernels<kF16>>(config)
+                                         : kernel_of<WeightBlocksKernels<kBF16>>(config);
+  launch_sharing(kernel, chosen, problem, gpu, memory + aside_bytes(chosen, gpu), stream,
+                 [&](const KernelParams& params) {
+                   return WeightBlocksParams{{{params, {}, factors_of(problem.b), problem.global_scale}},
+                                             reinterpret_cast<float4*>(memory)};
+                 });
+}
+
 // ---- the backend ----
 
 int config_count() { return kBlockScaledConfigCount; }
@@ -290,8 +313,10 @@ bool may_choose(int config, const Problem& problem) {
 Choice choose_config(const Problem& problem, const Gpu& gpu) { return {choose_block_scaled_once(problem, gpu)}; }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
-  if (chosen.operands == Operands::kWeightCodes)
-    return shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
+  if (chosen.operands == Operands::kWeightCodes || chosen.operands == Operands::kWeightBlocks) {
+    const int64_t aside = chosen.operands == Operands::kWeightBlocks ? aside_bytes(chosen, gpu) : 0;
+    return aside + shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
+  }
   if (is_decoded_weight(chosen.operands)) return decoded_scratch(chosen, problem, gpu).bytes;
   const bool needs_none = chosen.operands == Operands::kCodes || has_float32_scales(chosen.operands);
   return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;
@@ -312,6 +337,10 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
     return run_block_weight(config, problem, gpu, memory, stream);
   if (operands == Operands::kWeightCodes) {
     run_weight_codes(config, problem, gpu, scratch, stream);
+    return {};
+  }
+  if (operands == Operands::kWeightBlocks) {
+    run_weight_blocks(config, problem, gpu, memory, stream);
     return {};
   }
   const Scratch place = scratch_of(problem, operands);

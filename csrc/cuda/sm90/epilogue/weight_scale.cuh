@@ -1,7 +1,7 @@
 // The AccumulatorScales of a weight that the main loop decodes: of one with scales of blocks
 // (mainloop/mma_decoded_weight.cuh, mainloop/mma_scaled_codes.cuh), the scales of a thread's two rows, which it reads
-// where they lie, and the global scale; of one with a float32 scale for each row (mainloop/mma_weight_codes.cuh),
-// these.
+// where they lie, and the global scale; of one with float32 scales (mainloop/mma_weight_codes.cuh), those of rows,
+// which are applied here, and those of blocks, which the main loop applies.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "cuda/sm90/layout/moved_scale.cuh"
 #include "cuda/sm90/mainloop/kernel.cuh"
 #include "cuda/sm90/mainloop/scale_queue.cuh"
+#include "cuda/sm90/mainloop/unit_of_sums.cuh"
 
 namespace tileon::sm90 {
 
@@ -123,12 +124,14 @@ class WeightScale {
   uint32_t* lost_;
 };
 
-// `kCode` is what the weight's codes are.
+// Of a float32 scale a row. `kCode` is what the weight's codes are.
 template <DType kCode, typename Out_>
 class WeightRowScale {
  public:
   using Out = Out_;
   using Params = WeightCodesParams;
+  template <typename Kernel>
+  using Unit = OneUnit<Kernel>;
   static constexpr DType code = kCode;
   static constexpr bool is_in_need_of_registers = true;
 
@@ -156,6 +159,69 @@ class WeightRowScale {
 
  private:
   float rows_[2];
+};
+
+// Of e4m3 with a float32 scale for each 128 k of a row. The sums come scaled from the main loop, but for the global
+// scale.
+template <TileConfig kTile, typename Out_>
+class WeightBlockScale {
+ public:
+  using Out = Out_;
+  using Params = WeightBlocksParams;
+  template <typename Kernel>
+  using Unit = UnitOfSums<Kernel>;
+  static constexpr DType code = DType::kFloat8E4M3;
+  static constexpr bool is_in_need_of_registers = true;
+
+  static __device__ __forceinline__ void summarize(const Params&, int, int) {}
+
+  // `row` is the first of the warp's 16 rows of the weight, `first_block` the stage of k that is multiplied first. Rows
+  // behind the last one have its scales: their products are not stored.
+  __device__ __forceinline__ void read(const Params& params, int row, int first_block, int) {
+    const int last_row = static_cast<int>(params.problem.n) - 1;
+    first_block_ = first_block;
+    last_ = static_cast<int>((params.problem.k - 1) / kFloat32ScaleBlock);
+    step_ = params.b.step;
+    aside_ = params.aside;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) rows_[i] = params.b.of_row(min(row_of_thread(row, i), last_row));
+  }
+  template <typename Shared>
+  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
+
+  __device__ __forceinline__ int first_block() const { return first_block_; }
+
+  // The scale of this thread's row `i`, and of block `block` of k; of blocks behind the last one its scale.
+  __device__ __forceinline__ float of_row(int i, int block) const { return rows_[i][min(block, last_) * step_]; }
+
+  // A row's later scales come from memory, which takes several stages' time.
+  __device__ __forceinline__ void prefetch(int block) const {
+    if (block > last_) return;
+#pragma unroll
+    for (const float* row : rows_) ptx::prefetch_l2(row + block * step_);
+  }
+
+  // Where this thread's sums may wait, four and four, 128 places apart.
+  __device__ __forceinline__ float4* aside() const {
+    constexpr int kOfConsumer = kTile.tile_m / 8 * 128;
+    return aside_ +
+           (static_cast<int>(blockIdx.x) * kTile.consumers + static_cast<int>(threadIdx.x) / 128) * kOfConsumer +
+           threadIdx.x % 128;
+  }
+
+  template <typename Shared, int kCount>
+  __device__ __forceinline__ PlainResults<1, kCount> results(const Params& params, const Shared&, int,
+                                                             float (&sums)[1][kCount]) const {
+    multiply_all(sums, params.global_scale);
+    return {sums};
+  }
+
+ private:
+  int first_block_;  // of k
+  int last_;         // scale of a row
+  int64_t step_;     // from scale to scale
+  const float* rows_[2];
+  float4* aside_;
 };
 
 }  // namespace tileon::sm90

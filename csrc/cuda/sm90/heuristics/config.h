@@ -78,6 +78,7 @@ enum class Operands : int8_t {
   kTf32,             // float32 that TMA rounds to tf32: of matmul
   kWeightCodes,      // 16 bits, and e4m3 or int8 with a float32 scale a row, converted while the tensor core multiplies
   kMxfp8Weight,      // bfloat16, and e4m3 with scales of blocks, decoded so too
+  kWeightBlocks,     // as kWeightCodes: e4m3 with float32 scales of blocks of 128 k
 };
 
 // What the models of cost.h know of a config: nanoseconds, and bytes a nanosecond. Those of dense products of 16 bits
@@ -138,14 +139,23 @@ constexpr int decoding_warps(const TileConfig& tile) { return tile.consumers * 4
 
 // A weight that the consumers decode in the main loop.
 constexpr bool is_decoded_weight(Operands operands) {
-  return operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight || operands == Operands::kWeightCodes;
+  return operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight || operands == Operands::kWeightCodes ||
+         operands == Operands::kWeightBlocks;
 }
-// Whether the output's dtype is the one of 16 bits that kernels of these operands round to: of operands of 16 bits
-// their own.
+// Whether the output's dtype is one of 16 bits that kernels of these operands round to: of those whose operands are of
+// 16 bits as they come that dtype alone.
 inline bool rounds_to_16_bits(Operands operands, const Problem& problem) {
-  if (operands == Operands::kTf32) return problem.out_dtype == DType::kBFloat16;
-  const bool own_dtype = operands == Operands::k16Bits || operands == Operands::kBf16x3 || is_decoded_weight(operands);
-  return own_dtype ? problem.out_dtype == problem.a.dtype : info(problem.out_dtype).bytes == 2;
+  switch (operands) {
+    case Operands::kTf32:
+      return problem.out_dtype == DType::kBFloat16;
+    case Operands::k16Bits:
+    case Operands::kBf16x3:
+    case Operands::kWeightCodes:
+    case Operands::kWeightBlocks:
+      return problem.out_dtype == problem.a.dtype;
+    default:
+      return info(problem.out_dtype).bytes == 2;
+  }
 }
 // Whether TMA can write the output as kernels of these operands round it.
 inline bool writes_by_tma(Operands operands, const Problem& problem) {

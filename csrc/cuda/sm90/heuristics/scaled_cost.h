@@ -19,13 +19,16 @@ namespace tileon::sm90 {
 // ---- few rows ----
 
 // What their kernels take: to start, for a stage and for a row of the tile in it, and where CTAs share k. Fitted to
-// products of 64 to 256 rows on an H200; those of a weight of fp4 to 253 products of any number of rows.
+// products of 64 to 256 rows on an H200, of float32 scales that change along k by hand, to nine; those of a weight of
+// fp4 to 253 products of any number of rows.
 struct FewRowsNumbers {
   double start, stage, row, sharing;
 };
 inline FewRowsNumbers few_rows_numbers(const Problem& problem) {
   const bool is_a_e4m3 = problem.a.dtype == DType::kFloat8E4M3, is_b_e4m3 = problem.b.dtype == DType::kFloat8E4M3;
-  if (problem.b.scale.type == ScaleType::kFloat32) return {9630.0, 269.1, 6.41, 678.0};
+  if (problem.b.scale.type == ScaleType::kFloat32)
+    return is_constant_along_k(problem.b, problem.k) ? FewRowsNumbers{9630.0, 269.1, 6.41, 678.0}
+                                                     : FewRowsNumbers{9630.0, 620.0, 6.0, 678.0};
   if (problem.is_weight_only())
     return is_b_e4m3 ? FewRowsNumbers{8175.0, 460.5, 6.0, 1383.0} : FewRowsNumbers{6626.0, 604.9, 11.47, 2770.0};
   if (is_a_e4m3 && is_b_e4m3) return {8665.0, 459.1, 9.31, 760.0};
@@ -88,7 +91,7 @@ inline double decoded_weight_ns(const KernelConfig& config, const Problem& probl
   const double bytes = 2 * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
   const bool is_nvfp4 = problem.b.scale.type == ScaleType::kE4M3;
   const double compute = share_tiles(config, problem, sm_count).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
-  return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);
+  return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes) + store_ns(config, problem, sm_count);
 }
 
 // And what an `a` with scales takes to become bfloat16. Where an operand has codes of e4m3 other kernels follow, which

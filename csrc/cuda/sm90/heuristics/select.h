@@ -118,12 +118,14 @@ inline const char* why_not_block_weight(Operands operands, const Problem& proble
   return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
-// Of 16 bits and a weight of 8 bits with float32 scales that do not change along k.
-inline const char* why_not_weight_codes(const Problem& problem, const Gpu& gpu) {
+// Of 16 bits and a weight of 8 bits with float32 scales, which change along k or do not.
+inline const char* why_not_weight_codes(Operands operands, const Problem& problem, const Gpu& gpu) {
   if (!problem.is_weight_only() || problem.b.scale.type != ScaleType::kFloat32)
     return "it takes a weight alone with float32 scales";
   if (const char* reason = why_not_small_m_weight(problem); reason != nullptr) return reason;
-  if (!is_constant_along_k(problem.b, problem.k)) return "it takes float32 scales that do not change along k";
+  if (operands == Operands::kWeightCodes && !is_constant_along_k(problem.b, problem.k))
+    return "it takes float32 scales that do not change along k";
+  if (operands == Operands::kWeightBlocks && problem.b.dtype != DType::kFloat8E4M3) return "it takes codes of e4m3";
   if (const char* reason = why_not_global_scale(problem); reason != nullptr) return reason;
   if (problem.k == 0) return "k is 0";
   const TmaAccess a = tma_access(problem.a, 1, problem.m, problem.k, kElementBytes);
@@ -164,7 +166,8 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
     case Operands::kMxfp8Weight:
       return why_not_block_weight(operands, problem, gpu);
     case Operands::kWeightCodes:
-      return why_not_weight_codes(problem, gpu);
+    case Operands::kWeightBlocks:
+      return why_not_weight_codes(operands, problem, gpu);
     default:
       return why_not_prepared(operands, problem, gpu);
   }

@@ -81,18 +81,19 @@ inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
 // The kernels for few rows are asked up to so many.
 constexpr int64_t kMaxFewRowsOfWeight = 256;
 
-// And of a weight of 8 bits under float32 scales up to so many, or at any number of rows where scales change along k:
-// the other kernel of those multiplies in float32, which takes two to three times as long.
+// And of a weight of 8 bits under float32 scales that no other kernel of Hopper's reads up to so many, or at any number
+// of rows where scales change along k: the portable kernel of those multiplies in float32, which takes two to three
+// times as long.
 constexpr int64_t kMaxRowsOfCodes = 384;
 
 // Of those that the main loop can convert no kernel but that for few rows is asked up to so many.
 constexpr int64_t kFewRowsOfCodes = 32;
 
 // The cheaper of the kernels for few rows and of those that convert a weight's codes in the main loop.
-inline int choose_weight_codes(const Problem& problem, bool takes_few, const Gpu& gpu) {
+inline int choose_weight_codes(Operands operands, const Problem& problem, bool takes_few, const Gpu& gpu) {
   const auto ns = [&](const KernelConfig& config) { return decoded_weight_ns(config, problem, gpu.sm_count); };
   const int best = cheapest_config(
-      kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kWeightCodes; }, ns);
+      kBlockScaledConfigs, [&](const KernelConfig& config) { return config.operands == operands; }, ns);
   if (!takes_few || problem.m > kMaxFewRowsOfWeight) return best;
   const bool is_few =
       problem.m <= kFewRowsOfCodes || few_rows_ns(problem, kSmallMMaxTileM, gpu) < ns(kBlockScaledConfigs[best]);
@@ -101,9 +102,11 @@ inline int choose_weight_codes(const Problem& problem, bool takes_few, const Gpu
 
 inline int choose_float32_weight(const Problem& problem, const Gpu& gpu) {
   const bool takes_few = problem.k > 0 && why_not_small_m(problem, gpu) == nullptr;
-  if (why_not_weight_codes(problem, gpu) == nullptr) return choose_weight_codes(problem, takes_few, gpu);
-  const bool has_others = is_constant_along_k(problem.b, problem.k);
-  return takes_few && (problem.m <= kMaxRowsOfCodes || !has_others) ? choose_small_m(problem) : -1;
+  const bool is_constant = is_constant_along_k(problem.b, problem.k);
+  const Operands operands = is_constant ? Operands::kWeightCodes : Operands::kWeightBlocks;
+  if (why_not_weight_codes(operands, problem, gpu) == nullptr)
+    return choose_weight_codes(operands, problem, takes_few, gpu);
+  return takes_few && (problem.m <= kMaxRowsOfCodes || !is_constant) ? choose_small_m(problem) : -1;
 }
 
 // ---- a weight with scales of a byte a block, and bfloat16 or codes with such scales ----

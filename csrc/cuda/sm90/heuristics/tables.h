@@ -141,7 +141,7 @@ constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name
 constexpr KernelConfig decoded_weight(const char* name, Operands operands, int tile_m, int block_k,
                                       const CostNumbers& cost, bool measured = true) {
   TileConfig tile{Family::kSwapAb, tile_m, 128, block_k, 2, 16};
-  const int many = operands == Operands::kWeightCodes ? 240 : operands == Operands::kFp4Weight ? 208 : 128;
+  const int many = operands == Operands::kWeightCodes ? 240 : operands == Operands::kMxfp8Weight ? 128 : 208;
   tile.takes_registers = tile_m >= many;
   tile.code_bits = operands == Operands::kFp4Weight ? 4 : 8;
   return {name, operands, tile, 1, 1, cost, -1, measured};
@@ -214,6 +214,13 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     decoded_weight("sm90_weight_mxfp8_128x128x128", Operands::kMxfp8Weight, 128, 128, {7263.6f, 2638.7f, 9.143f, 1370.4f}),
     decoded_weight("sm90_weight_mxfp8_96x128x128", Operands::kMxfp8Weight, 96, 128, {3577.6f, 6384.9f, 8.504f, 1812.9f}),
     decoded_weight("sm90_weight_mxfp8_64x128x128", Operands::kMxfp8Weight, 64, 128, {10701.6f, 933.6f, 7.631f, 1609.1f}),
+    decoded_weight("sm90_weight_blocks_256x128x64", Operands::kWeightBlocks, 256, 64, {5843.1f, 3000.0f, 12.535f, 1812.9f}),
+    decoded_weight("sm90_weight_blocks_224x128x64", Operands::kWeightBlocks, 224, 64, {6217.0f, 2999.9f, 12.396f, 1812.9f}),
+    decoded_weight("sm90_weight_blocks_192x128x64", Operands::kWeightBlocks, 192, 64, {5424.6f, 3000.0f, 11.232f, 1812.9f}),
+    decoded_weight("sm90_weight_blocks_160x128x64", Operands::kWeightBlocks, 160, 64, {5785.4f, 2999.9f, 10.598f, 1812.9f}),
+    decoded_weight("sm90_weight_blocks_128x128x128", Operands::kWeightBlocks, 128, 128, {5714.1f, 2797.0f, 9.695f, 1812.9f}),
+    decoded_weight("sm90_weight_blocks_96x128x128", Operands::kWeightBlocks, 96, 128, {5949.9f, 2373.5f, 8.899f, 1812.9f}),
+    decoded_weight("sm90_weight_blocks_64x128x128", Operands::kWeightBlocks, 64, 128, {6735.2f, 1830.4f, 8.043f, 1812.9f}),
 };
 // clang-format on
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);

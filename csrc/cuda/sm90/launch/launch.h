@@ -153,13 +153,17 @@ struct BlockScaledKernels : KernelSet<ParamsOf<kOperands>, kBlockScaledConfigCou
 template <DType kA, DType kB, ScaleType kScale>
 struct SmallMKernels : KernelSet<SmallMParams, kBlockScaledConfigCount> {};
 
-// Of the configs that decode a weight of such codes and scales.
-template <DType kCode, ScaleType kScale>
+// Of the configs that decode a weight of such codes and scales. `kOut`: as Fp8Kernels'.
+template <DType kCode, ScaleType kScale, DType kOut>
 struct WeightKernels : KernelSet<WeightParams, kBlockScaledConfigCount> {};
 
 // Of the configs that convert a weight's codes for an `a` of kA.
 template <DType kA, DType kB>
 struct WeightCodesKernels : KernelSet<WeightCodesParams, kBlockScaledConfigCount> {};
+
+// The same, of codes of e4m3 whose scales change along k.
+template <DType kA>
+struct WeightBlocksKernels : KernelSet<WeightBlocksParams, kBlockScaledConfigCount> {};
 
 // The kernel of config `config` of the set's table; null where the set has none of it.
 template <typename Set>

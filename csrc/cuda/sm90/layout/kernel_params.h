@@ -90,6 +90,11 @@ struct WeightCodesParams : FactorParams {
   StreamKMemory stream_memory;
 };
 
+// The same, where the scales change along k.
+struct WeightBlocksParams : WeightCodesParams {
+  float4* aside;  // [cta][consumer][sums of a thread / 4][thread], for sums whose scales are far apart
+};
+
 // Of kernels that decode a weight, the problem's b.
 struct WeightParams : KernelParams {
   const uint8_t* scale;  // packed, with blocks of columns one behind the other

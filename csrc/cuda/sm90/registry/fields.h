@@ -16,6 +16,8 @@ inline ConfigFields fields_of(const KernelConfig& config) {
   constexpr const char* kFloat8 = "float8_e4m3fn,float8_e4m3fn*float8_e5m2,float8_e5m2*float8_e4m3fn,float8_e5m2";
   constexpr const char* kFormats = "mxfp8,mxfp4,mixed,nvfp4";
   constexpr const char* kE4M3Rows = "e4m3_row,e4m3_tensor";
+  constexpr const char* kWeightBlocks =
+      "bfloat16*e4m3_1x128,bfloat16*e4m3_128x128,float16*e4m3_1x128,float16*e4m3_128x128";
   // In the order of Operands, and of Family.
   constexpr Names kOperands[] = {{"float16,bfloat16", "plain"},
                                  {kFloat8, "fast"},
@@ -32,10 +34,11 @@ inline ConfigFields fields_of(const KernelConfig& config) {
                                  {"bfloat16*mxfp4,bfloat16*nvfp4,mxfp4,mxfp8*mxfp4,nvfp4", "decoded"},
                                  {"tf32", "plain"},
                                  {"bfloat16*e4m3_row,bfloat16*int8_row,float16*e4m3_row,float16*int8_row", "decoded"},
-                                 {"bfloat16*mxfp8,mxfp8,mxfp4*mxfp8", "decoded"}};
+                                 {"bfloat16*mxfp8,mxfp8,mxfp4*mxfp8", "decoded"},
+                                 {kWeightBlocks, "decoded"}};
   constexpr const char* kFamilies[] = {"cooperative",     "pingpong", "cluster_split_k",
                                        "swap_ab_split_k", "swap_ab",  "small_m"};
-  static_assert(std::size(kOperands) == static_cast<int>(Operands::kMxfp8Weight) + 1);
+  static_assert(std::size(kOperands) == static_cast<int>(Operands::kWeightBlocks) + 1);
   static_assert(std::size(kFamilies) == static_cast<int>(Family::kSmallM) + 1);
   const auto& [taken, route] = kOperands[static_cast<int>(config.operands)];
   const TileConfig& tile = config.tile;

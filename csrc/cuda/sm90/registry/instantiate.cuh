@@ -125,10 +125,10 @@ template <TileConfig kTile, typename Element, template <typename> class MainLoop
 using StreamedKernel =
     Kernel<kTile, Element, Major::kK, Major::kK, StreamedTiles, MainLoop, AccumulatorScale, TmaStore>;
 
-template <int kNumber, DType kCode, ScaleType kScale>
-KernelFunction<WeightParams> kernel_function(WeightKernels<kCode, kScale>) {
+template <int kNumber, DType kCode, ScaleType kScale, DType kOut>
+KernelFunction<WeightParams> kernel_function(WeightKernels<kCode, kScale, kOut>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
-  using Scale = WeightScale<kCode, kScale, config.tile, __nv_bfloat16>;
+  using Scale = WeightScale<kCode, kScale, config.tile, DeviceType<kOut>>;
   if constexpr (config.operands == Operands::kFp4Weight && kCode == kE2M1) {
     return &gemm<StreamedKernel<config.tile, __nv_bfloat16, DecodedWeightMainLoop, Scale>>;
   } else if constexpr (config.operands == Operands::kMxfp8Weight && kCode == kE4M3) {
@@ -144,6 +144,17 @@ KernelFunction<WeightCodesParams> kernel_function(WeightCodesKernels<kA, kB>) {
   if constexpr (config.operands == Operands::kWeightCodes) {
     using Element = DeviceType<kA>;
     return &gemm<StreamedKernel<config.tile, Element, WeightCodesMainLoop, WeightRowScale<kB, Element>>>;
+  } else {
+    return nullptr;
+  }
+}
+
+template <int kNumber, DType kA>
+KernelFunction<WeightBlocksParams> kernel_function(WeightBlocksKernels<kA>) {
+  constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
+  if constexpr (config.operands == Operands::kWeightBlocks) {
+    using Element = DeviceType<kA>;
+    return &gemm<StreamedKernel<config.tile, Element, WeightCodesMainLoop, WeightBlockScale<config.tile, Element>>>;
   } else {
     return nullptr;
   }
