@@ -5,8 +5,8 @@
 
 Every row of both tables that has run on hardware, on operands whose sums are rounded, products with other scales
 (recorded_scaled_bits.py), quantizers, preparing, packing and the folds of gradients. The operands come from numpy's
-generator of 2006, whose numbers numpy keeps for good. The bits of sm90_tf32 and sm90_weight_codes are those of the
-simulated GPU; no GPU has made them again yet.
+generator of 2006, whose numbers numpy keeps for good. Some bits were the simulated GPU's first; an H200 or an H100 has
+made every one again.
 """
 
 from __future__ import annotations

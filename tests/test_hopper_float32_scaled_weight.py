@@ -201,7 +201,13 @@ def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
 
 # Neighbours along k: far apart by the last binade that is near, by the first that is not, by all there is; of both
 # signs; nothing, and the least there is.
-JUMPS = [[1.0, 256.0, 0.5, 257.0], [1e-30, 1e30, 3.0, -2e30], [-2.0, 3.0, -700.0, 5.0], [0.0, 1.5, 0.0, 2.5], [1e-45, 1.0]]
+JUMPS = [
+    [1.0, 256.0, 0.5, 257.0],
+    [1e-30, 1e30, 3.0, -2e30],
+    [-2.0, 3.0, -700.0, 5.0],
+    [0.0, 1.5, 0.0, 2.5],
+    [1e-45, 1.0],
+]
 
 
 @pytest.mark.parametrize("config", BLOCKS, ids=[config.name for config in BLOCKS])

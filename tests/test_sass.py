@@ -355,8 +355,8 @@ class TestHopperKernels:
         ],
     )
     def test_decoded_weights_are_multiplied_as_16_bits(self, part: str, family: str, each: int) -> None:
-        """One kernel for each dtype of `a`, or where that is bfloat16 of the output, and each kind of code and scale; HGMMA
-        without a dtype is of float16."""
+        """One kernel for each dtype of `a`, or of the output where `a` is bfloat16, and each kind of code and scale;
+        HGMMA without a dtype is of float16."""
         found = {name: body for name, body in kernels(HOPPER).items() if part in name}
         assert len(found) == each * sum(row.name.startswith(family) for row in block_scaled())
         for name, body in found.items():

@@ -116,8 +116,8 @@ class UnitOfSums {
       float* sum = &sums[0][4 * i];
       float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
       if (has_aside_) four = aside[i * 128];
-      four.x += sum[0] * unit_[0], four.y += sum[1] * unit_[0];
-      four.z += sum[2] * unit_[1], four.w += sum[3] * unit_[1];
+      four.x = fmaf(sum[0], unit_[0], four.x), four.y = fmaf(sum[1], unit_[0], four.y);
+      four.z = fmaf(sum[2], unit_[1], four.z), four.w = fmaf(sum[3], unit_[1], four.w);
       aside[i * 128] = four;
       sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
     }
