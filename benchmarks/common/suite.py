@@ -90,8 +90,8 @@ def _find_sanitizer() -> str | None:
 # piece unseen: with it off each tensor is an allocation that memcheck knows the end of.
 _NO_CACHE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 _CLEAN = r"ERROR SUMMARY: 0 errors"
-# Only reads by kernels count: initcheck has thousands of reports of copies, by which tests read back storages that the
-# ops wrote in part; with backtraces it goes through half of its tests in 500 seconds, without in less than a minute.
+# Only reads by kernels count: initcheck has thousands of reports of a copy, by which a test reads back what a kernel
+# wrote through TMA; with backtraces it goes through half of its tests in 500 seconds, without in less than a minute.
 _NO_KERNEL_READS = r"(?s)\A(?!.*Uninitialized __\w+__ memory read).*ERROR SUMMARY"
 _EXIT = ["--error-exitcode", "99"]
 # Seconds, environment, what proves that it is clean, options of the tool and of pytest.
