@@ -225,8 +225,8 @@ IN_HOST_CODE = (
     Mutation(
         "rows-that-are-few-under-float32-scales",
         "csrc/cuda/sm90/heuristics/select_scaled.h",
-        "problem.m <= kMaxRowsOfCodes || !has_others",
-        "problem.m <= kMaxSmallM || !has_others",
+        "problem.m <= kMaxRowsOfCodes || !is_constant",
+        "problem.m <= kMaxSmallM || !is_constant",
         host("hopper_few_rows_config"),
     ),
     Mutation(

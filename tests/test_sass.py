@@ -31,8 +31,7 @@ DTYPE_IN_NAME = {
 CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_encoding"
 SCALED, FLOAT8, FACTORS, WEIGHT = "11GlobalScale", "6Float8", "11FactorScale", "DecodedWeight"
 SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
-TF32, WEIGHT_CODES, WEIGHT_MXFP8 = "4Tf32", "WeightCodesMainLoop", "ScaledCodesMainLoop"
-WEIGHT_ROWS, WEIGHT_BLOCKS = "WeightRowScale", "WeightBlockScale"
+TF32, WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8 = "4Tf32", "WeightRowScale", "WeightBlockScale", "ScaledCodesMainLoop"
 # Of the last one: the tile's rows, the elements of a and b (DType) and the scales (0: e8m0, 1: e4m3, 2: float32).
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
@@ -50,7 +49,7 @@ def kernels(image: str) -> dict[str, str]:
 def dense_kernels() -> dict[str, str]:
     """Hopper's kernels of 16-bit products."""
     others = (CLASSIFIES, PREPARES, BY_ENCODING, SCALED, SMALL_M, FLOAT8, SPLITS, BF16X3, FACTORS, WEIGHT, TF32)
-    others += (WEIGHT_CODES, WEIGHT_MXFP8)
+    others += (WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 

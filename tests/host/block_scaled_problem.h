@@ -15,6 +15,7 @@ inline tileon::Problem problem_of(int64_t m, int64_t n, int64_t k, tileon::DType
   problem.n = n;
   problem.k = k;
   problem.out_dtype = tileon::DType::kFloat16;
+  problem.out = {reinterpret_cast<void*>(uintptr_t{4096}), n, 1, 0};
   const auto operand = [&](tileon::DType dtype) -> tileon::Operand {
     return {{nullptr, k / tileon::elements_per_byte(dtype), 1, 0}, dtype, {nullptr, scale, vec_of(scale), {}}};
   };

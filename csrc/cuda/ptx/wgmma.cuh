@@ -15,6 +15,9 @@ namespace tileon::ptx {
 // instructions have touched them.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
+// Has the compiler work out a fragment here and not where it is used.
+__device__ __forceinline__ void pin(uint32_t& word) { asm volatile("" : "+r"(word)); }
+
 // Closes the group of products issued since the last commit.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 

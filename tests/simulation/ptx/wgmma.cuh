@@ -9,6 +9,7 @@ namespace tileon::ptx {
 
 using simulation::Site;
 
+inline void pin(uint32_t&) {}  // the fragments are worked out where they stand
 inline void wgmma_fence(Site where = Site::here()) { simulation::wgmma_fence(where); }
 inline void wgmma_commit(Site where = Site::here()) { simulation::wgmma_commit(where); }
 template <int kPending>

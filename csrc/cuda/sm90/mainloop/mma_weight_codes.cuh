@@ -95,7 +95,7 @@ class WeightCodesMainLoop {
 #pragma unroll
     for (auto& step : fragments)
 #pragma unroll
-      for (uint32_t& word : step) asm volatile("" : "+r"(word));
+      for (uint32_t& word : step) ptx::pin(word);
   }
 
   static __device__ __forceinline__ void issue(uint32_t stage, int first, const Fragments& fragments, int accumulate,
