@@ -19,8 +19,9 @@ from test_sass import (
     SMALL_M,
     SPLITS,
     WEIGHT,
-    WEIGHT_CODES,
+    WEIGHT_BLOCKS,
     WEIGHT_MXFP8,
+    WEIGHT_ROWS,
     kernels,
     needs_sass,
     of_row,
@@ -266,7 +267,8 @@ class TestKernels:
             assert any(instruction.opcode == "WARPGROUP.DEPBAR.LE" for instruction in code), name
             operands = [registers_of(instruction).operands for instruction in code if instruction.is_product]
             of_registers = any(
-                word in name for word in (SMALL_M, WEIGHT, WEIGHT_CODES, WEIGHT_MXFP8, "MnMajorRowsMainLoop")
+                word in name
+                for word in (SMALL_M, WEIGHT, WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8, "MnMajorRowsMainLoop")
             )
             assert any(operands) == of_registers, f"{name}: products of registers"
 

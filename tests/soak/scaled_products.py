@@ -215,9 +215,9 @@ class _Oracle:
 
     def _by_quotients(self, precision: Precision) -> Precision:
         """Of sums that are multiplied by quotients of scales: exact where these are powers of two."""
-        sizes = self.b.factors.abs()
-        largest = max([1.0, *torch.where(sizes.isfinite(), sizes, 0.0).flatten().tolist()])
-        mantissas = torch.frexp(torch.where(sizes.isfinite(), sizes, 0.0)).mantissa
+        sizes = self.b.factors.abs().nan_to_num(0.0, 0.0)
+        largest = max(1.0, float(sizes.max())) if sizes.numel() > 0 else 1.0
+        mantissas = torch.frexp(sizes).mantissa
         are_powers = bool(((mantissas == 0.5) | (mantissas == 0.0)).all())
         return replace(
             precision,

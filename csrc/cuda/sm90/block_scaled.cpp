@@ -284,9 +284,11 @@ void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, void* 
                  });
 }
 
-// Where scales change along k: sums that wait for the end of their tile, of each CTA, lie in front of those that CTAs
-// hand over.
-int64_t aside_bytes(const KernelConfig& config, const Gpu& gpu) { return gpu.sm_count * sums_bytes(config.tile); }
+// Where scales change along k: each CTA's sums that wait for the end of their tile. They lie in front of the sums that
+// CTAs hand over.
+int64_t aside_bytes(const KernelConfig& config, const Gpu& gpu) {
+  return config.operands == Operands::kWeightBlocks ? gpu.sm_count * sums_bytes(config.tile) : 0;
+}
 
 void run_weight_blocks(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
@@ -313,10 +315,8 @@ bool may_choose(int config, const Problem& problem) {
 Choice choose_config(const Problem& problem, const Gpu& gpu) { return {choose_block_scaled_once(problem, gpu)}; }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
-  if (chosen.operands == Operands::kWeightCodes || chosen.operands == Operands::kWeightBlocks) {
-    const int64_t aside = chosen.operands == Operands::kWeightBlocks ? aside_bytes(chosen, gpu) : 0;
-    return aside + shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
-  }
+  if (chosen.operands == Operands::kWeightCodes || chosen.operands == Operands::kWeightBlocks)
+    return aside_bytes(chosen, gpu) + shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
   if (is_decoded_weight(chosen.operands)) return decoded_scratch(chosen, problem, gpu).bytes;
   const bool needs_none = chosen.operands == Operands::kCodes || has_float32_scales(chosen.operands);
   return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;

@@ -142,8 +142,8 @@ constexpr bool is_decoded_weight(Operands operands) {
   return operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight || operands == Operands::kWeightCodes ||
          operands == Operands::kWeightBlocks;
 }
-// Whether the output's dtype is one of 16 bits that kernels of these operands round to: of those whose operands are of
-// 16 bits as they come that dtype alone.
+// Whether kernels of these operands round to the output's dtype, one of 16 bits. Kernels whose operands come as 16 bits
+// round to the dtype of `a` alone, those of TF32 to bfloat16, the others to both.
 inline bool rounds_to_16_bits(Operands operands, const Problem& problem) {
   switch (operands) {
     case Operands::kTf32:

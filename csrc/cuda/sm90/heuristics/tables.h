@@ -149,7 +149,8 @@ constexpr KernelConfig decoded_weight(const char* name, Operands operands, int t
 
 // Block-scaled products. int8's numbers were set after products on an H200, like those of kFp8Configs: no script fits
 // them. Those of e4m3 with float32 scales, and of decoded weights, were fitted to 41 and to some 110 products of
-// m from 16 to 8192 on an H200. What preparing takes is not in them, for it is the same for every config.
+// m from 16 to 8192 on an H200; those of weights in blocks to the 36 of weight_blocks.csv.xz, with whole tiles,
+// per_tile at most 3000. What preparing takes is not in them, for it is the same for every config.
 // clang-format off
 constexpr KernelConfig kBlockScaledConfigs[] = {
     // name                                          operands         family                 tile m, n, k   consumers, stages, takes registers, element bytes  splits, ctas_per_sm   start, per_tile, per_k, memory_bytes

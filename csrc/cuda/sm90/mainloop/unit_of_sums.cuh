@@ -21,9 +21,9 @@ struct OneUnit {
   __device__ __forceinline__ void finish(typename Kernel::Sums&) const {}
 };
 
-// That of a thread's two rows, each of which has scales of its own. A scale may be any number: where it is not within
-// 2^8 times, or 2^-8 times, what the row's was when its sums were last empty, the sums leave for memory, and begin
-// anew. So no sum is more than 2^16 times what it is in another unit of it, and nothing is divided by zero.
+// The unit of a thread's two rows, each of which has scales of its own. A scale may be any number: where it is not from
+// 2^-8 to 2^8 times what the row's was when its sums were last empty, the sums leave for memory, and begin anew. So two
+// units of a sum are at most a factor of 2^16 apart, and nothing is divided by zero.
 template <typename Kernel>
 class UnitOfSums {
   using Scale = typename Kernel::AccumulatorScale;
