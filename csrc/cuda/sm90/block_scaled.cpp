@@ -269,6 +269,45 @@ DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, 
   return {words, place.prepare_words + (decodes_e4m3 ? ctas * decoding_warps(chosen.tile) : 0), true};
 }
 
+KernelHandle<Float8WeightParams>& float8_weight_kernel(int config, const Problem& problem) {
+  const auto of = [&](auto a) -> KernelHandle<Float8WeightParams>& {
+    return problem.out_dtype == DType::kBFloat16 ? kernel_of<Float8WeightKernels<a.value, kBF16>>(config)
+                                                 : kernel_of<Float8WeightKernels<a.value, kF16>>(config);
+  };
+  if (problem.is_mxfp4()) return of(std::integral_constant<DType, kE5M2>());
+  return of(std::integral_constant<DType, kE4M3>());
+}
+
+// Returns the device flag that says where a narrow row does not hold its operand's.
+DeviceFlag run_float8_weight(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  const StreamK shared = share_tiles(chosen, problem, gpu.sm_count).stream;
+  const Float8WeightScratch place(problem, shared_bytes(chosen, shared));
+  uint8_t *exponents_a = memory + place.exponents_a, *exponents_b = memory + place.exponents_b;
+  auto* words = reinterpret_cast<uint32_t*>(memory + place.words);
+  auto* summary = reinterpret_cast<uint32_t*>(memory + place.summary);
+  Problem classified = problem;
+  if (!problem.is_mxfp4()) classified.m = 0;
+  run_classify_scales({scaled_kernel_problem(classified), exponents_a, exponents_b, words, nullptr, nullptr}, stream);
+  run_prepare_beside_weight({scaled_kernel_problem(problem),
+                             {memory, exponents_a},
+                             mxfp4_segments_of(problem, problem.m),
+                             words + place.classify_words},
+                            stream);
+  Problem beside = problem;
+  beside.a = {{memory, problem.k, 1, 0}, problem.is_mxfp4() ? kE5M2 : kE4M3, {}};
+  const Scale& scale = problem.b.scale;
+  launch_sharing(float8_weight_kernel(config, problem), chosen, beside, gpu, memory + place.sums, stream,
+                 [&](const KernelParams& params) {
+                   return Float8WeightParams{
+                       {params, problem.global_scale, summary, words, place.word_count, exponents_a, exponents_b},
+                       static_cast<const uint8_t*>(scale.data),
+                       scale.strides,
+                       static_cast<int>(problem.k / scale.vec)};
+                 });
+  return {summary, chosen.tile.consumers * 4, true};
+}
+
 KernelHandle<WeightCodesParams>& weight_codes_kernel(int config, DType a, DType b) {
   if (a == kF16)
     return b == kE4M3 ? kernel_of<WeightCodesKernels<kF16, kE4M3>>(config)
@@ -310,13 +349,17 @@ const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
   return why_not(kBlockScaledConfigs[config].operands, problem, gpu);
 }
 bool may_choose(int config, const Problem& problem) {
-  return problem.k > 0 && (kBlockScaledConfigs[config].operands != Operands::kE5M2 || may_be_float8(problem));
+  const Operands operands = kBlockScaledConfigs[config].operands;
+  const bool is_float8 = operands == Operands::kE5M2 || operands == Operands::kFloat8Weight;
+  return problem.k > 0 && (!is_float8 || may_be_float8(problem));
 }
 Choice choose_config(const Problem& problem, const Gpu& gpu) { return {choose_block_scaled_once(problem, gpu)}; }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   if (chosen.operands == Operands::kWeightCodes || chosen.operands == Operands::kWeightBlocks)
     return aside_bytes(chosen, gpu) + shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
+  if (chosen.operands == Operands::kFloat8Weight)
+    return Float8WeightScratch(problem, shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream)).bytes;
   if (is_decoded_weight(chosen.operands)) return decoded_scratch(chosen, problem, gpu).bytes;
   const bool needs_none = chosen.operands == Operands::kCodes || has_float32_scales(chosen.operands);
   return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;
@@ -335,6 +378,7 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
   }
   if (operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight)
     return run_block_weight(config, problem, gpu, memory, stream);
+  if (operands == Operands::kFloat8Weight) return run_float8_weight(config, problem, gpu, memory, stream);
   if (operands == Operands::kWeightCodes) {
     run_weight_codes(config, problem, gpu, scratch, stream);
     return {};

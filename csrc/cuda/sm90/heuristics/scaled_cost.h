@@ -84,11 +84,11 @@ inline double folded_ns(const Problem& problem, double product_ns, const Gpu& gp
 // nvfp4 has twice mxfp4's scales.
 constexpr double kMoreOfNvfp4 = 1.1;
 
-// The weight under an `a` of 16 bits.
+// The weight under an `a` of 16 bits, or of e5m2.
 inline double decoded_weight_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
   const double k = static_cast<double>(problem.k);
-  const double bytes = 2 * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
+  const double bytes = config.tile.element_bytes * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
   const bool is_nvfp4 = problem.b.scale.type == ScaleType::kE4M3;
   const double compute = share_tiles(config, problem, sm_count).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
   return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes) + store_ns(config, problem, sm_count);
@@ -102,6 +102,14 @@ inline double prepare_a_ns(const Problem& problem, const Gpu& gpu) {
   of_a.n = 0;
   const bool is_looked_at = problem.a.dtype == DType::kFloat8E4M3 && problem.b.dtype != DType::kFloat8E4M3;
   return 3500.0 + (is_looked_at ? 2000.0 : 0.0) + pass_ns(pass_bytes(of_a, 2), 3500, gpu);
+}
+
+// What it takes to look at both operands' scales and to make `a` e5m2 for a weight that becomes e5m2, and the kernel
+// behind the product, which mostly leaves at once.
+inline double prepare_float8_a_ns(const Problem& problem, const Gpu& gpu) {
+  Problem of_a = problem;
+  of_a.n = 0;
+  return 8000.0 + pass_ns(pass_bytes(of_a, 1), 3000, gpu);
 }
 
 }  // namespace tileon::sm90

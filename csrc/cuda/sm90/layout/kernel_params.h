@@ -107,6 +107,15 @@ struct WeightParams : KernelParams {
   StreamKMemory stream_memory;
 };
 
+// Of kernels that decode a weight to e5m2, beside rows of e5m2.
+struct Float8WeightParams : ScaledParams {
+  const uint8_t* scale;  // as WeightParams'
+  ScaleStrides strides;
+  int columns;
+  StreamK stream;
+  StreamKMemory stream_memory;
+};
+
 // Of kernels that look which encoding the data have decided for.
 struct EncodingParams {
   EncodingChoice choice;
