@@ -234,6 +234,17 @@ KernelHandle<WeightParams>& block_weight_kernel(int config, const Operand& weigh
   return of(e2m1, std::integral_constant<ScaleType, ScaleType::kE4M3>());
 }
 
+WeightParams weight_params(const KernelParams& params, const Problem& problem, uint32_t* lost) {
+  const Scale& scale = problem.b.scale;
+  return {params,
+          static_cast<const uint8_t*>(scale.data),
+          scale.strides,
+          static_cast<int>(problem.k / scale.vec),
+          problem.global_scale,
+          problem.global_scale_stride,
+          lost};
+}
+
 DecodedScratch decoded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
   const StreamK stream = share_tiles(config, problem, gpu.sm_count).stream;
   return DecodedScratch(problem, gpu.sm_count * decoding_warps(config.tile), shared_bytes(config, stream));
@@ -251,61 +262,37 @@ DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, 
     run_prepare_bfloat16({scaled_kernel_problem(rows_of_a), a, {}, segments_of_a(problem), words, nullptr, nullptr},
                          stream);
   }
-  const Scale& scale = problem.b.scale;
   const bool decodes_e4m3 = problem.b.dtype == kE4M3;
   uint32_t* lost = decodes_e4m3 ? words + place.prepare_words : nullptr;
-  const int ctas =
-      launch_sharing(block_weight_kernel(config, problem.b, problem.out_dtype), chosen, with_rows_of_a(problem, memory),
-                     gpu, memory + place.sums, stream, [&](const KernelParams& params) {
-                       return WeightParams{params,
-                                           static_cast<const uint8_t*>(scale.data),
-                                           scale.strides,
-                                           static_cast<int>(problem.k / scale.vec),
-                                           problem.global_scale,
-                                           problem.global_scale_stride,
-                                           lost};
-                     });
+  const int ctas = launch_sharing(block_weight_kernel(config, problem.b, problem.out_dtype), chosen,
+                                  with_rows_of_a(problem, memory), gpu, memory + place.sums, stream,
+                                  [&](const KernelParams& params) { return weight_params(params, problem, lost); });
   if (!has_codes_of_e4m3(problem)) return {};
   return {words, place.prepare_words + (decodes_e4m3 ? ctas * decoding_warps(chosen.tile) : 0), true};
 }
 
-KernelHandle<Float8WeightParams>& float8_weight_kernel(int config, const Problem& problem) {
-  const auto of = [&](auto a) -> KernelHandle<Float8WeightParams>& {
-    return problem.out_dtype == DType::kBFloat16 ? kernel_of<Float8WeightKernels<a.value, kBF16>>(config)
-                                                 : kernel_of<Float8WeightKernels<a.value, kF16>>(config);
-  };
-  if (problem.is_mxfp4()) return of(std::integral_constant<DType, kE5M2>());
-  return of(std::integral_constant<DType, kE4M3>());
+Float8WeightScratch float8_weight_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
+  const StreamK stream = share_tiles(config, problem, gpu.sm_count).stream;
+  return Float8WeightScratch(problem, gpu.sm_count * decoding_warps(config.tile), shared_bytes(config, stream));
 }
 
-// Returns the device flag that says where a narrow row does not hold its operand's.
+// Returns the device flag that says where a fold's power is extreme, or e5m2 does not hold the weight.
 DeviceFlag run_float8_weight(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
-  const StreamK shared = share_tiles(chosen, problem, gpu.sm_count).stream;
-  const Float8WeightScratch place(problem, shared_bytes(chosen, shared));
-  uint8_t *exponents_a = memory + place.exponents_a, *exponents_b = memory + place.exponents_b;
+  const Float8WeightScratch place = float8_weight_scratch(chosen, problem, gpu);
+  uint8_t* exponents = memory + place.exponents;
   auto* words = reinterpret_cast<uint32_t*>(memory + place.words);
-  auto* summary = reinterpret_cast<uint32_t*>(memory + place.summary);
-  Problem classified = problem;
-  if (!problem.is_mxfp4()) classified.m = 0;
-  run_classify_scales({scaled_kernel_problem(classified), exponents_a, exponents_b, words, nullptr, nullptr}, stream);
-  run_prepare_beside_weight({scaled_kernel_problem(problem),
-                             {memory, exponents_a},
-                             mxfp4_segments_of(problem, problem.m),
-                             words + place.classify_words},
-                            stream);
-  Problem beside = problem;
-  beside.a = {{memory, problem.k, 1, 0}, problem.is_mxfp4() ? kE5M2 : kE4M3, {}};
-  const Scale& scale = problem.b.scale;
-  launch_sharing(float8_weight_kernel(config, problem), chosen, beside, gpu, memory + place.sums, stream,
-                 [&](const KernelParams& params) {
-                   return Float8WeightParams{
-                       {params, problem.global_scale, summary, words, place.word_count, exponents_a, exponents_b},
-                       static_cast<const uint8_t*>(scale.data),
-                       scale.strides,
-                       static_cast<int>(problem.k / scale.vec)};
-                 });
-  return {summary, chosen.tile.consumers * 4, true};
+  uint32_t* lost = words + fold_ctas(problem.m);
+  run_fold_beside_weight({scaled_kernel_problem(problem), memory, exponents, words}, stream);
+  Problem folded = problem;
+  folded.a = {{memory, problem.k, 1, 0}, kE4M3, {}};
+  auto& kernel = problem.out_dtype == DType::kBFloat16 ? kernel_of<Float8WeightKernels<kBF16>>(config)
+                                                       : kernel_of<Float8WeightKernels<kF16>>(config);
+  const int ctas = launch_sharing(kernel, chosen, folded, gpu, memory + place.sums, stream,
+                                  [&](const KernelParams& params) -> Float8WeightParams {
+                                    return {weight_params(params, problem, lost), exponents};
+                                  });
+  return {words, static_cast<int>(fold_ctas(problem.m)) + ctas * decoding_warps(chosen.tile), true};
 }
 
 KernelHandle<WeightCodesParams>& weight_codes_kernel(int config, DType a, DType b) {
@@ -358,8 +345,7 @@ int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   if (chosen.operands == Operands::kWeightCodes || chosen.operands == Operands::kWeightBlocks)
     return aside_bytes(chosen, gpu) + shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
-  if (chosen.operands == Operands::kFloat8Weight)
-    return Float8WeightScratch(problem, shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream)).bytes;
+  if (chosen.operands == Operands::kFloat8Weight) return float8_weight_scratch(chosen, problem, gpu).bytes;
   if (is_decoded_weight(chosen.operands)) return decoded_scratch(chosen, problem, gpu).bytes;
   const bool needs_none = chosen.operands == Operands::kCodes || has_float32_scales(chosen.operands);
   return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;

@@ -21,23 +21,18 @@ __device__ __forceinline__ void multiply_all(float (&sums)[kBlocks][kCount], con
     for (float& sum : block) sum *= value;
 }
 
-// By the `warps` of the first CTA's consumers, while they wait for their first data: whether any of the preparation's
-// words has a bit of `bits`.
-__device__ __forceinline__ void leave_summary(const ScaledParams& params, uint32_t bits, int warp, int warps) {
-  if (params.summary == nullptr || blockIdx.x != 0) return;
-  uint32_t any = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < params.word_count; i += warps * 32) any |= params.words[i];
-  any = __any_sync(0xffffffffu, (any & bits) != 0);
-  if (threadIdx.x % 32 == 0) params.summary[warp] = any;
-}
-
 // bfloat16 operands hold their block scales: the sums lack the global scale alone.
 template <typename Out_>
 struct GlobalScale : Unscaled<Out_> {
   using Params = ScaledParams;
 
+  // By the consumers' `warps`, while they wait for their first data.
   static __device__ __forceinline__ void summarize(const Params& params, int warp, int warps) {
-    leave_summary(params, ~0u, warp, warps);
+    if (params.summary == nullptr || blockIdx.x != 0) return;
+    uint32_t any = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < params.word_count; i += warps * 32) any |= params.words[i];
+    any = __any_sync(0xffffffffu, any != 0);
+    if (threadIdx.x % 32 == 0) params.summary[warp] = any;
   }
 
   template <typename Shared, int kBlocks, int kCount>

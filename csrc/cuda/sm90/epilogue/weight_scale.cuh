@@ -140,32 +140,25 @@ class WeightScale : public PackedScalesOfRows<kScale, kTile.block_k> {
   uint32_t* lost_;
 };
 
-// Of e2m1 that becomes e5m2, beside rows of kA: both lack a power of two for each row. The columns' powers go through
-// shared memory.
-template <DType kA, TileConfig kTile, typename Out_>
+// Of e2m1 that becomes e5m2, whose scales the main loop applies, beside rows of e4m3 that lack a power of two each:
+// wgmma's columns. Their powers go through shared memory.
+template <TileConfig kTile, typename Out_>
 class Float8WeightScale : public PackedScalesOfRows<ScaleType::kE8M0, kTile.block_k> {
-  // A fold's power is all that its row lacks.
-  static constexpr int kLacked =
-      kA == DType::kFloat8E5M2 ? lacked_by_both(Encoding::kE5M2) : int{kFloat8LackedExponent};
-
  public:
   using Out = Out_;
   using Params = Float8WeightParams;
   static constexpr bool is_in_need_of_registers = true;
+  static constexpr int kWarps = decoding_warps(kTile);
 
-  // By the consumers' warps: whether e5m2 does not hold a row.
-  static __device__ __forceinline__ void summarize(const Params& params, int warp, int warps) {
-    leave_summary(params, kBeyondFloat8, warp, warps);
+  // By each of the consumers' warps: e5m2 has lost nothing yet.
+  static __device__ __forceinline__ void summarize(const Params& params, int warp, int) {
+    if (threadIdx.x % 32 == 0) params.lost[blockIdx.x * kWarps + warp] = 0;
   }
 
   // As WeightScale's.
   __device__ __forceinline__ void read(const Params& params, int row, int first_block, int m_begin) {
     this->find_rows(params, row, first_block);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int this_row = row_of_thread(row, i);
-      largest_[i] = this_row < params.problem.n ? params.exponents_b[this_row] : 0;
-    }
+    lost_ = params.lost;
 #pragma unroll
     for (int i = 0; i < kColumnsOfThread; ++i) {
       const int this_column = m_begin + static_cast<int>(threadIdx.x % 128) + 128 * i;
@@ -173,8 +166,10 @@ class Float8WeightScale : public PackedScalesOfRows<ScaleType::kE8M0, kTile.bloc
     }
   }
 
-  // The largest scale of this thread's row `i`.
-  __device__ __forceinline__ int largest(int i) const { return static_cast<int>(largest_[i]); }
+  // By a warp that has met numbers that e5m2 does not hold.
+  __device__ __forceinline__ void report_loss() const {
+    if (threadIdx.x % 32 == 0) lost_[blockIdx.x * kWarps + threadIdx.x / 32] = 1;
+  }
 
   // Collective for the warpgroup: returns when all columns' exponents lie in shared memory.
   template <typename Shared>
@@ -187,18 +182,19 @@ class Float8WeightScale : public PackedScalesOfRows<ScaleType::kE8M0, kTile.bloc
   }
 
   template <typename Shared, int kCount>
-  __device__ __forceinline__ NarrowResults<kLacked, float, 1, kCount> results(const Params& params,
-                                                                              const Shared& shared, int consumer,
-                                                                              const float (&sums)[1][kCount]) const {
-    return {sums, reinterpret_cast<const uint16_t*>(shared.column_exponents(consumer)) + threadIdx.x % 4,
-            largest_[0] | largest_[1] << 8, params.global_scale};
+  __device__ __forceinline__ NarrowResults<0, float, 1, kCount> results(const Params& params, const Shared& shared,
+                                                                        int consumer,
+                                                                        const float (&sums)[1][kCount]) const {
+    constexpr uint32_t kOnes = 127 | 127 << 8;
+    return {sums, reinterpret_cast<const uint16_t*>(shared.column_exponents(consumer)) + threadIdx.x % 4, kOnes,
+            params.global_scale};
   }
 
  private:
   static constexpr int kColumnsOfThread = (kTile.tile_m + 127) / 128;
 
-  uint32_t largest_[2];
   uint32_t columns_[kColumnsOfThread];
+  uint32_t* lost_;
 };
 
 // Of a float32 scale a row. `kCode` is what the weight's codes are.

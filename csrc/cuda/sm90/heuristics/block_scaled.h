@@ -157,23 +157,22 @@ struct DecodedScratch {
   }
 };
 
-// Where each part of the memory begins behind a's rows, of fp8, where the weight becomes e5m2: a byte for each row of
-// both operands, the words of the kernels that look at scales, their summary, and what CTAs hand over. And the words of
-// the kernel that classifies: of b's rows alone where `a` is folded, which leaves words of its own.
-struct Float8WeightScratch {
-  int64_t exponents_a, exponents_b, words, summary, sums, bytes;
-  int classify_words, word_count;
+// ---- a weight that becomes e5m2 in the main loop ----
 
-  Float8WeightScratch(const Problem& problem, int64_t sums_bytes) {
+// `a` is folded, a warp a row.
+constexpr int kFoldRowsPerCta = 4;
+constexpr int64_t fold_ctas(int64_t rows) { return (rows + kFoldRowsPerCta - 1) / kFoldRowsPerCta; }
+
+// Where each part of the memory begins behind a's rows, of e4m3: a byte for each row, the words of the fold and of each
+// warp that decodes, and what CTAs hand over.
+struct Float8WeightScratch {
+  int64_t exponents, words, sums, bytes;
+
+  Float8WeightScratch(const Problem& problem, int64_t warps, int64_t sums_bytes) {
     const auto aligned = [](int64_t size) { return (size + 255) / 256 * 256; };
-    const bool folds = !problem.is_mxfp4();
-    classify_words = static_cast<int>(folds ? scale_row_blocks(problem.n) : classify_ctas(problem));
-    word_count = classify_words + static_cast<int>(folds ? row_groups(problem.m) : 0);
-    exponents_a = aligned(problem.m * problem.k);
-    exponents_b = exponents_a + aligned(problem.m);
-    words = exponents_b + aligned(problem.n);
-    summary = words + aligned(int64_t{word_count} * 4);
-    sums = summary + aligned(kSummaryWords * 4);
+    exponents = aligned(problem.m * problem.k);
+    words = exponents + aligned(problem.m);
+    sums = words + aligned((fold_ctas(problem.m) + warps) * 4);
     bytes = sums + sums_bytes;
   }
 };

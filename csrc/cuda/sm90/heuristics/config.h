@@ -79,7 +79,7 @@ enum class Operands : int8_t {
   kWeightCodes,      // 16 bits, and e4m3 or int8 with a float32 scale a row, converted while the tensor core multiplies
   kMxfp8Weight,      // bfloat16, and e4m3 with scales of blocks, decoded so too
   kWeightBlocks,     // as kWeightCodes: e4m3 with float32 scales of blocks of 128 k
-  kFloat8Weight,     // rows of fp8, and e2m1 with scales of blocks, decoded to e5m2 so too
+  kFloat8Weight,     // rows of e4m3, and e2m1 with scales of blocks, decoded to e5m2 so too
 };
 
 // What the models of cost.h know of a config: nanoseconds, and bytes a nanosecond. Those of dense products of 16 bits

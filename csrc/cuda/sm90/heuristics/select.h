@@ -126,7 +126,7 @@ inline const char* why_not_float8_weight(const Problem& problem, const Gpu& gpu)
   if (!lie_in_blocks(problem.b.scale)) return "it takes packed scales";
   if (problem.k == 0 || problem.k % kFloat8WeightK != 0) return "k is no multiple of 128";
   if (problem.k > kPrepareMaxK) return "k is too long";
-  if (row_groups(problem.m) * segments_of(problem) >= int64_t{1} << 31) return "its operands are too large";
+  if (fold_ctas(problem.m) > 2 * kMaxPrepareWords) return "it has too many rows of `a`";
   const bool reads_b =
       wants_copy_of_codes(problem.b, problem.n, problem) || tma_reads_codes(problem.b, problem.n, problem.k);
   const char* reason = why_not_access(true, reads_b);

@@ -133,7 +133,7 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
   const Work work(inner, 1);
   std::optional<DenseCosts> costs;  // of operands that TMA reads
   if (prepares && prepared == Operands::kBFloat16) costs.emplace(dense_costs(Operands::kBFloat16, inner, gpu));
-  const double a_ns = prepare_a_ns(problem, gpu), float8_a_ns = prepare_float8_a_ns(problem, gpu);
+  const double a_ns = prepare_a_ns(problem, gpu), folded_a_ns = fold_a_ns(problem, gpu);
   const auto runs = [&](const KernelConfig& config) {
     if (config.operands == Operands::kCodes) return takes_few && config.tile.tile_m >= kLeastOfSeveral;
     return (config.operands == decoded && decodes) || (config.operands == prepared && prepares) ||
@@ -143,7 +143,7 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
     if (config.operands == Operands::kCodes) return few_rows_ns(problem, config.tile.tile_m, gpu);
     if (config.operands == decoded) return decoded_weight_ns(config, problem, gpu.sm_count) + a_ns;
     if (config.operands == Operands::kFloat8Weight)
-      return decoded_weight_ns(config, problem, gpu.sm_count) + float8_a_ns;
+      return decoded_weight_ns(config, problem, gpu.sm_count) + folded_a_ns;
     if (prepared == Operands::kBFloat16) return prepared_ns(problem, costs->ns[config.like], gpu);
     return narrow_ns(problem, prepared, largest_bound_ns(config, inner, work, gpu.sm_count), gpu);
   };

@@ -165,8 +165,8 @@ struct WeightCodesKernels : KernelSet<WeightCodesParams, kBlockScaledConfigCount
 template <DType kA>
 struct WeightBlocksKernels : KernelSet<WeightBlocksParams, kBlockScaledConfigCount> {};
 
-// Of the configs that decode a weight to e5m2, beside rows of kA. `kOut`: as Fp8Kernels'.
-template <DType kA, DType kOut>
+// Of the configs that decode a weight to e5m2. `kOut`: as Fp8Kernels'.
+template <DType kOut>
 struct Float8WeightKernels : KernelSet<Float8WeightParams, kBlockScaledConfigCount> {};
 
 // The kernel of config `config` of the set's table; null where the set has none of it.

@@ -1,23 +1,20 @@
 // The main loop of a weight of mxfp4 that becomes e5m2: the consumers decode it into registers, which are the rows of
-// wgmma's first operand; `a`, whose rows were prepared as e5m2 or e4m3 (operand_prep/prepare_beside_weight.cu), is the
-// second one. A row of the weight is e5m2 times the power of two of its largest scale (layout/encoding.h). The sums of
-// a stage, 128 k, leave the tensor core, and are added in float32 while it works for the other consumer, as those of
-// fp8 are (mainloop/mma.cuh).
+// wgmma's first operand; `a`, rows of e4m3 (operand_prep/fold_beside_weight.cu), is the second one. The sums of a
+// stage, 128 k, leave the tensor core, as those of fp8 do (mainloop/mma.cuh), and are multiplied by a power of two for
+// each row while they are added to the others: so a row of the weight only has to be e5m2 times a power within a stage,
+// and no kernel has to look at its scales before. A stage is decoded while the stage before is multiplied.
 #pragma once
 
-#include <cuda_fp8.h>
-
 #include <cstdint>
-#include <type_traits>
 
 #include "cuda/common/pipeline.cuh"
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/wgmma.cuh"
+#include "cuda/sm90/layout/float8_rows.cuh"
 #include "cuda/sm90/layout/narrow_codes.cuh"
 #include "cuda/sm90/layout/operand_tile.h"
 #include "cuda/sm90/mainloop/kernel.cuh"
-#include "cuda/sm90/mainloop/mma.cuh"
 #include "cuda/sm90/mainloop/scale_queue.cuh"
 
 namespace tileon::sm90 {
@@ -28,42 +25,55 @@ class Float8WeightMainLoop {
   using TileB = typename Kernel::TileB;
   using Scale = typename Kernel::AccumulatorScale;
   static constexpr int kSteps = TileA::steps;
-  static constexpr bool kIsE4M3 = std::is_same_v<typename Kernel::Element::A, __nv_fp8_e4m3>;
   static_assert(Kernel::swapped && Kernel::row_blocks == 1 && !Kernel::ping_pong);
-  static_assert(Kernel::config.block_k == kFloat8WeightK && kSteps == 4);
+  static_assert(Kernel::config.block_k == kFloat8WeightK && kSteps == 4 && Scale::kColumns == 4);
   static_assert(TileB::line_bytes == 4 * kChunkBytes, "a chunk is a block's codes of a row");
 
  public:
-  // As PlainMainLoop's. A stage's codes are read while the stage before is multiplied.
+  // As PlainMainLoop's.
   template <typename DuringLastProduct>
   static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
                                                   int first_row, const Scale& scale, typename Kernel::Sums& sums,
                                                   const DuringLastProduct& during_last_product) {
     const bool elected = threadIdx.x % 128 == 0;
     const uint32_t place = Kernel::rows_offset + place_of(first_row);
-    ScaleQueue<Scale> scales(scale, blocks);
+    const int last = scale.first_block() + blocks - 1;
+    int word = scale.first_block();  // of the scales: a stage's are one
+    bool lost = false;
 #pragma unroll
     for (float& sum : sums[0]) sum = 0.0f;
-    Codes codes;
-    pipeline.wait_until_full(at);
-    load(pipeline.data(at.stage), place, codes);
-#pragma unroll 1
-    for (int block = 0; block < blocks; ++block) {
-      Fragments fragments;
-      decode(codes, scales.current(), scale, fragments);
+    ScaleWords words = scale.words(word);
+    const auto decode_next = [&](Decoded& decoded) {
+      pipeline.wait_until_full(at);
+      Codes codes;
+      load(pipeline.data(at.stage), place, codes);
+      decode(codes, words, decoded, lost);
+      scale.prefetch(word + Scale::kWordsAhead);
+      word = min(word + 1, last);
+      words = scale.words(word);
+    };
+    // `next` is decoded while `decoded` is multiplied.
+    const auto multiply_one = [&](const Decoded& decoded, Decoded& next, bool has_next) {
       typename Kernel::Sums stage_sums;
-      issue(pipeline.data(at.stage), fragments, stage_sums);
       const int stage = at.stage;
+      issue(pipeline.data(stage), decoded, stage_sums);
       at.advance(pipeline.stages());
-      scales.advance();
-      if (block + 1 < blocks) {
-        pipeline.wait_until_full(at);
-        load(pipeline.data(at.stage), place, codes);
-      }
+      if (has_next) decode_next(next);
       ptx::wgmma_wait<0>();
       if (elected) pipeline.release(stage);
-      add<Kernel>(stage_sums, sums);
+#pragma unroll
+      for (int i = 0; i < Kernel::columns / 2; ++i)
+        sums[0][i] = fmaf(stage_sums[0][i], decoded.factors[i / 2 % 2], sums[0][i]);
+    };
+    Decoded even, odd;
+    decode_next(even);
+#pragma unroll 1
+    for (int block = 0; block < blocks; block += 2) {
+      multiply_one(even, odd, block + 1 < blocks);
+      if (block + 1 == blocks) break;
+      multiply_one(odd, even, block + 2 < blocks);
     }
+    if (__any_sync(0xffffffffu, lost)) scale.report_loss();
     during_last_product();
   }
 
@@ -71,10 +81,12 @@ class Float8WeightMainLoop {
   // A block's codes, 32, of each of this thread's rows: row lane / 4 of the warp's, and the eighth row behind it. The
   // four threads of a row have a block of the stage each, so that each needs one scale of the row.
   struct Codes {
-    uint32_t low[4], high[4];
+    uint32_t of_row[2][4];
   };
-  // Of each step the low row's even codes, the high row's, the low row's odd ones and the high row's.
-  using Fragments = uint32_t[kSteps][4];
+  struct Decoded {
+    uint32_t fragments[kSteps][4];  // of each step both rows' even codes, then both rows' odd ones
+    float factors[2];               // of the rows
+  };
 
   // Where this thread's codes of its first row lie in a stage, of which TMA exchanges the chunks of every other two
   // rows.
@@ -86,35 +98,34 @@ class Float8WeightMainLoop {
   }
 
   static __device__ __forceinline__ void load(uint32_t stage, uint32_t place, Codes& codes) {
-    ptx::load_shared_words(codes.low, stage + place);
-    ptx::load_shared_words(codes.high, stage + place + 8 * TileB::line_bytes);
+    ptx::load_shared_words(codes.of_row[0], stage + place);
+    ptx::load_shared_words(codes.of_row[1], stage + place + 8 * TileB::line_bytes);
   }
 
-  static __device__ __forceinline__ void decode(const Codes& codes, const ScaleWords& words, const Scale& scale,
-                                                Fragments& fragments) {
-    const auto block_of = [&](int row) {
-      return NarrowBlock<Encoding::kE5M2>(static_cast<int>(words.of_row[row] >> 8 * (threadIdx.x % 4) & 0xff),
-                                          scale.largest(row));
-    };
-    const auto low = block_of(0), high = block_of(1);
+  static __device__ __forceinline__ void decode(const Codes& codes, const ScaleWords& words, Decoded& decoded,
+                                                bool& lost) {
+    RowUnit units[2] = {RowUnit(words.of_row[0]), RowUnit(words.of_row[1])};
+    if (__any_sync(0xffffffffu, !(units[0].is_ordinary() && units[1].is_ordinary()))) {
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      const uint2 of_low = low.decode(codes.low[step]), of_high = high.decode(codes.high[step]);
-      fragments[step][0] = of_low.x;
-      fragments[step][1] = of_high.x;
-      fragments[step][2] = of_low.y;
-      fragments[step][3] = of_high.y;
+      for (int row = 0; row < 2; ++row) lost |= units[row].look_at(codes.of_row[row]);
+    }
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const Float8Table table(units[row].exponent);
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step)
+        table.decode(codes.of_row[row][step], decoded.fragments[step][row], decoded.fragments[step][2 + row]);
+      decoded.factors[row] = units[row].factor();
     }
   }
 
-  static __device__ __forceinline__ void issue(uint32_t stage, const Fragments& fragments,
-                                               typename Kernel::Sums& sums) {
+  static __device__ __forceinline__ void issue(uint32_t stage, const Decoded& decoded, typename Kernel::Sums& sums) {
     const uint64_t a = TileA::descriptor(stage + Kernel::columns_offset);
     ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      ptx::wgmma_m64k32_e5m2<kIsE4M3, Kernel::columns>(sums[0], fragments[step], a + TileA::offset(0, step) / 16,
-                                                       step > 0);
+      ptx::wgmma_m64k32_e5m2<true, Kernel::columns>(sums[0], decoded.fragments[step], a + TileA::offset(0, step) / 16,
+                                                    step > 0);
     ptx::wgmma_commit();
   }
 };

@@ -55,17 +55,15 @@ struct PrepareMxfp4Params {
 // Fills the rows with mxfp4 in the encoding that `choice` says.
 void run_prepare_mxfp4(const PrepareMxfp4Params& params, cudaStream_t stream);
 
-struct PrepareBesideWeightParams {
+struct FoldBesideWeightParams {
   ScaledKernelProblem problem;
-  PreparedOperand
-      a;            // of mxfp4 its exponents are there; of mxfp8 they are left: a row is its fold times 2^(byte - 127)
-  int segments;     // of mxfp4
-  uint32_t* words;  // of mxfp8: of each kRowsPerCta rows, kBeyondFloat8 where a power does not lie in the exponents
+  uint8_t* rows;       // [m][k] of e4m3, in the order of k of float8_place; k is a multiple of kFloat8WeightK
+  uint8_t* exponents;  // of each row: 2^(byte - 127) times its numbers
+  uint32_t* words;     // fold_ctas of them, not 0 where a power does not lie within [kMinExponent, kMaxExponent]
 };
 
-// Fills the rows of `a` with e5m2, of mxfp8 with e4m3, in the order of k of float8_place; k is a multiple of
-// kFloat8WeightK.
-void run_prepare_beside_weight(const PrepareBesideWeightParams& params, cudaStream_t stream);
+// Of `a`, mxfp4 or mxfp8.
+void run_fold_beside_weight(const FoldBesideWeightParams& params, cudaStream_t stream);
 
 // Fills `scratch`, as Bf16x3Scratch says, with both float32 operands of the problem in three parts, whatever their
 // strides. Returns the device flag that is set where a number is above 2^56, infinite, NaN, or not the sum of its

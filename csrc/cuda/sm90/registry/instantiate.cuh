@@ -161,12 +161,12 @@ KernelFunction<WeightBlocksParams> kernel_function(WeightBlocksKernels<kA>) {
   }
 }
 
-template <int kNumber, DType kA, DType kOut>
-KernelFunction<Float8WeightParams> kernel_function(Float8WeightKernels<kA, kOut>) {
+template <int kNumber, DType kOut>
+KernelFunction<Float8WeightParams> kernel_function(Float8WeightKernels<kOut>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
   if constexpr (config.operands == Operands::kFloat8Weight) {
-    using Element = Float8<DeviceType<kA>, __nv_fp8_e5m2>;
-    using Scale = Float8WeightScale<kA, config.tile, DeviceType<kOut>>;
+    using Element = Float8<__nv_fp8_e4m3, __nv_fp8_e5m2>;
+    using Scale = Float8WeightScale<config.tile, DeviceType<kOut>>;
     return &gemm<StreamedKernel<config.tile, Element, Float8WeightMainLoop, Scale>>;
   } else {
     return nullptr;
