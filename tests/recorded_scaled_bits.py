@@ -91,7 +91,7 @@ def operand(name: str, rows: int, k: int, data: str) -> Made:
 def pairs_of(config: Config) -> list[tuple[str, str]]:
     """What the config is recorded with; nothing where recorded_bits.py has it, or where no kernel of Hopper's runs."""
     if config.name == FOLD:
-        return [("mxfp8", "mxfp8"), ("mxfp8", "mxfp4"), ("mxfp4", "mxfp8")]
+        return [("mxfp8", "mxfp8"), ("mxfp8", "mxfp4"), ("mxfp4", "mxfp8"), ("mxfp4", "mxfp4")]
     if config.backend != "sm90":
         return []
     if config.name.startswith("sm90_weight_fp4"):

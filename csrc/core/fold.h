@@ -1,5 +1,5 @@
-// The fold of a row with e8m0 scales into e4m3 codes and one power of two: what `fast_accum` makes of an operand of
-// mxfp8 or mixed. One definition for the CPU and for kernels.
+// The fold of a row with e8m0 scales into e4m3 codes and one power of two: what `fast_accum` may make of an operand.
+// One definition for the CPU and for kernels.
 //
 //   code' = e4m3(code 2^(scale - power)),   sum' = 2^power sum
 //

@@ -83,8 +83,8 @@ struct Problem {
   DType out_dtype = DType::kFloat32;
   bool has_batch = false;   // the result has a dimension for it, whatever its size
   bool allow_tf32 = false;  // only read where the operands are float32
-  // Only read of fp8, whose sums may stay in the tensor core; of mxfp4, which may be multiplied as e5m2
-  // (docs/fp8_error.md); of mxfp8 and mixed, which may be folded (core/fold.h).
+  // Only read of fp8, whose sums may stay in the tensor core (docs/fp8_error.md); of operands with e8m0 scales, which
+  // may be folded (core/fold.h), and of mxfp4, which may be multiplied as e5m2.
   bool fast_accum = false;
   // Whether CTAs may share k through memory where there are few tiles (cuda/sm80/heuristics/k_slices.h). The order of
   // the sums then depends on the sizes, and the sums of the slices take scratch.
@@ -107,10 +107,8 @@ struct Problem {
     return a.dtype == DType::kFloat4E2M1 && b.dtype == DType::kFloat4E2M1 && b.scale.type == ScaleType::kE8M0;
   }
 
-  // Two operands with e8m0 scales, at least one of them fp8, of which fast_accum allows the fold.
-  bool may_be_folded() const {
-    return fast_accum && is_block_scaled() && b.scale.type == ScaleType::kE8M0 && !is_mxfp4();
-  }
+  // Two operands with e8m0 scales, of which fast_accum allows the fold.
+  bool may_be_folded() const { return fast_accum && is_block_scaled() && b.scale.type == ScaleType::kE8M0; }
 
   // Multiplications; a double, since they may be more than an integer holds.
   double products() const {

@@ -162,6 +162,10 @@ void check_decoded_weights() {
   expect(operands_of(packed(8192, e2m1, e2m1)) == Operands::kInt8, "large products pay for more");
   expect(sm90::fold_pays(with_fast_accum(packed(8192, e4m3, e2m1)), kH200) == 1, "a fold, too");
   expect(sm90::fold_pays(packed(8192, e4m3, e2m1), kH200) == 0, "which fast_accum alone allows");
+  expect(sm90::fold_pays(with_fast_accum(packed(8192, e2m1, e2m1)), kH200) == 0, "int8 is faster than mxfp4's");
+  Problem middle = with_fast_accum(packed(1024, e2m1, e2m1));
+  middle.n = middle.k = 2048;
+  expect(sm90::fold_pays(middle, kH200) == 1, "but not of middle sizes");
   expect(sm90::fold_pays(with_fast_accum(packed(64, e4m3, e2m1)), kH200) == 0, "few rows go without");
   Problem small = with_fast_accum(packed(100, e4m3, e2m1));
   small.n = 16, small.k = 32;

@@ -16,7 +16,7 @@ namespace tileon::expanded {
 enum class Route : int8_t {
   kCodes,      // float32 scales of rows or of the whole operand: the codes alone are multiplied
   kRowGlobal,  // a global scale for each row of a: the product without it
-  kFolded,     // mxfp8 and mixed with fast_accum: their folds, as fp8
+  kFolded,     // mxfp8, mxfp4 and mixed with fast_accum: their folds, as fp8
   kHalves,     // float16 x mxfp4 or nvfp4: `a` in two parts of bfloat16 that make all of it, one below the other
   kSplit,      // the same where no kernel decodes the weight: both parts side by side, the weight as bfloat16
   kFloat32,    // anything else: elements times scales, as float32
@@ -203,7 +203,7 @@ inline const char* why_not(Route route, const Problem& problem, const Gpu& gpu) 
   const bool is_constant = is_constant_along_k(problem.a, problem.k) && is_constant_along_k(problem.b, problem.k);
   if (problem.prepared_b.data != nullptr) return "it takes no prepared weight";
   if (route == Route::kCodes && !is_constant) return "it takes float32 scales that do not change along k";
-  if (route == Route::kFolded && !takes_fold(problem)) return "it takes mxfp8 and mixed";
+  if (route == Route::kFolded && !takes_fold(problem)) return "it takes e8m0 scales of both operands";
   if ((route == Route::kHalves || route == Route::kSplit) && !may_be_split(problem))
     return "it takes float16 with mxfp4 or nvfp4";
   if (route == Route::kRowGlobal && (is_constant || problem.global_scale_stride == 0))

@@ -140,22 +140,15 @@ __device__ __forceinline__ void wgmma_m64k16(float (&sums)[kColumns / 2], const 
 }
 #undef TILEON_PRODUCT
 
-#define TILEON_E5M2_OF_REGISTERS(n, i0, i1, i2, i3, i4, i5, types)                                              \
-  TILEON_WGMMA(n, i0, "k32.f32." types, TILEON_FLOAT_SUMS, "{%" #i0 ", %" #i1 ", %" #i2 ", %" #i3 "}", "%" #i4, \
-               "%" #i5, ", 1, 1", "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
-#define TILEON_PRODUCT(n, i0, i1, i2, i3, i4, i5)                       \
-  if constexpr (kColumns == n) {                                        \
-    if constexpr (kBIsE4M3)                                             \
-      TILEON_E5M2_OF_REGISTERS(n, i0, i1, i2, i3, i4, i5, "e5m2.e4m3"); \
-    else                                                                \
-      TILEON_E5M2_OF_REGISTERS(n, i0, i1, i2, i3, i4, i5, "e5m2.e5m2"); \
-  } else
+#define TILEON_PRODUCT(n, i0, i1, i2, i3, i4, i5)                                                                    \
+  if constexpr (kColumns == n)                                                                                       \
+    TILEON_WGMMA(n, i0, "k32.f32.e5m2.e5m2", TILEON_FLOAT_SUMS, "{%" #i0 ", %" #i1 ", %" #i2 ", %" #i3 "}", "%" #i4, \
+                 "0", ", 1, 1", "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                 \
+  else
 
-// One product of e5m2, by e4m3 or e5m2, with a's 64 rows in registers: a thread has four k of row lane / 4, four of the
-// eighth row behind it, and the same sixteen k further on.
-template <bool kBIsE4M3, int kColumns>
-__device__ __forceinline__ void wgmma_m64k32_e5m2(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b,
-                                                  int accumulate) {
+// One product of e5m2 with a's rows in registers; it overwrites the sums.
+template <int kColumns>
+__device__ __forceinline__ void wgmma_m64k32_e5m2(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b) {
   TILEON_FOR_WIDTHS(TILEON_PRODUCT)
   static_assert(kColumns == 0, "wgmma with as many columns is not listed here");
 }

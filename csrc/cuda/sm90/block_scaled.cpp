@@ -200,12 +200,18 @@ uint64_t next_launch() {
   return mixed == 0 ? 1 : mixed;
 }
 
+// Of kernels that decode a weight.
+int most_ctas(const KernelConfig& config, const Gpu& gpu) { return gpu.sm_count * ctas_at_once(config.tile); }
+StreamK stream_of(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
+  return share_tiles(config, problem, most_ctas(config, gpu)).stream;
+}
+
 // Launches a kernel that shares its last tiles where that pays. `complete` makes a kernel's parameters of those that
 // all kernels have. Returns the number of CTAs.
 template <typename Params, typename Complete>
 int launch_sharing(KernelHandle<Params>& kernel, const KernelConfig& config, const Problem& problem, const Gpu& gpu,
                    void* scratch, cudaStream_t stream, const Complete& complete) {
-  const StreamK shared = share_tiles(config, problem, gpu.sm_count).stream;
+  const StreamK shared = stream_of(config, problem, gpu);
   if (shared.ctas > 0) {
     const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu, shared.ctas);
     Params params = complete(plan.params);
@@ -234,20 +240,9 @@ KernelHandle<WeightParams>& block_weight_kernel(int config, const Operand& weigh
   return of(e2m1, std::integral_constant<ScaleType, ScaleType::kE4M3>());
 }
 
-WeightParams weight_params(const KernelParams& params, const Problem& problem, uint32_t* lost) {
-  const Scale& scale = problem.b.scale;
-  return {params,
-          static_cast<const uint8_t*>(scale.data),
-          scale.strides,
-          static_cast<int>(problem.k / scale.vec),
-          problem.global_scale,
-          problem.global_scale_stride,
-          lost};
-}
-
 DecodedScratch decoded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
-  const StreamK stream = share_tiles(config, problem, gpu.sm_count).stream;
-  return DecodedScratch(problem, gpu.sm_count * decoding_warps(config.tile), shared_bytes(config, stream));
+  return DecodedScratch(problem, most_ctas(config, gpu) * decoding_warps(config.tile),
+                        shared_bytes(config, stream_of(config, problem, gpu)));
 }
 
 // Returns the device flag that says where bfloat16 lost something of e4m3.
@@ -262,37 +257,22 @@ DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, 
     run_prepare_bfloat16({scaled_kernel_problem(rows_of_a), a, {}, segments_of_a(problem), words, nullptr, nullptr},
                          stream);
   }
+  const Scale& scale = problem.b.scale;
   const bool decodes_e4m3 = problem.b.dtype == kE4M3;
   uint32_t* lost = decodes_e4m3 ? words + place.prepare_words : nullptr;
-  const int ctas = launch_sharing(block_weight_kernel(config, problem.b, problem.out_dtype), chosen,
-                                  with_rows_of_a(problem, memory), gpu, memory + place.sums, stream,
-                                  [&](const KernelParams& params) { return weight_params(params, problem, lost); });
+  const int ctas =
+      launch_sharing(block_weight_kernel(config, problem.b, problem.out_dtype), chosen, with_rows_of_a(problem, memory),
+                     gpu, memory + place.sums, stream, [&](const KernelParams& params) {
+                       return WeightParams{params,
+                                           static_cast<const uint8_t*>(scale.data),
+                                           scale.strides,
+                                           static_cast<int>(problem.k / scale.vec),
+                                           problem.global_scale,
+                                           problem.global_scale_stride,
+                                           lost};
+                     });
   if (!has_codes_of_e4m3(problem)) return {};
   return {words, place.prepare_words + (decodes_e4m3 ? ctas * decoding_warps(chosen.tile) : 0), true};
-}
-
-Float8WeightScratch float8_weight_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
-  const StreamK stream = share_tiles(config, problem, gpu.sm_count).stream;
-  return Float8WeightScratch(problem, gpu.sm_count * decoding_warps(config.tile), shared_bytes(config, stream));
-}
-
-// Returns the device flag that says where a fold's power is extreme, or e5m2 does not hold the weight.
-DeviceFlag run_float8_weight(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
-  const KernelConfig& chosen = kBlockScaledConfigs[config];
-  const Float8WeightScratch place = float8_weight_scratch(chosen, problem, gpu);
-  uint8_t* exponents = memory + place.exponents;
-  auto* words = reinterpret_cast<uint32_t*>(memory + place.words);
-  uint32_t* lost = words + fold_ctas(problem.m);
-  run_fold_beside_weight({scaled_kernel_problem(problem), memory, exponents, words}, stream);
-  Problem folded = problem;
-  folded.a = {{memory, problem.k, 1, 0}, kE4M3, {}};
-  auto& kernel = problem.out_dtype == DType::kBFloat16 ? kernel_of<Float8WeightKernels<kBF16>>(config)
-                                                       : kernel_of<Float8WeightKernels<kF16>>(config);
-  const int ctas = launch_sharing(kernel, chosen, folded, gpu, memory + place.sums, stream,
-                                  [&](const KernelParams& params) -> Float8WeightParams {
-                                    return {weight_params(params, problem, lost), exponents};
-                                  });
-  return {words, static_cast<int>(fold_ctas(problem.m)) + ctas * decoding_warps(chosen.tile), true};
 }
 
 KernelHandle<WeightCodesParams>& weight_codes_kernel(int config, DType a, DType b) {
@@ -313,7 +293,7 @@ void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, void* 
 // Where scales change along k: each CTA's sums that wait for the end of their tile. They lie in front of the sums that
 // CTAs hand over.
 int64_t aside_bytes(const KernelConfig& config, const Gpu& gpu) {
-  return config.operands == Operands::kWeightBlocks ? gpu.sm_count * sums_bytes(config.tile) : 0;
+  return config.operands == Operands::kWeightBlocks ? most_ctas(config, gpu) * sums_bytes(config.tile) : 0;
 }
 
 void run_weight_blocks(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
@@ -336,16 +316,13 @@ const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
   return why_not(kBlockScaledConfigs[config].operands, problem, gpu);
 }
 bool may_choose(int config, const Problem& problem) {
-  const Operands operands = kBlockScaledConfigs[config].operands;
-  const bool is_float8 = operands == Operands::kE5M2 || operands == Operands::kFloat8Weight;
-  return problem.k > 0 && (!is_float8 || may_be_float8(problem));
+  return problem.k > 0 && (kBlockScaledConfigs[config].operands != Operands::kE5M2 || may_be_float8(problem));
 }
 Choice choose_config(const Problem& problem, const Gpu& gpu) { return {choose_block_scaled_once(problem, gpu)}; }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   if (chosen.operands == Operands::kWeightCodes || chosen.operands == Operands::kWeightBlocks)
-    return aside_bytes(chosen, gpu) + shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
-  if (chosen.operands == Operands::kFloat8Weight) return float8_weight_scratch(chosen, problem, gpu).bytes;
+    return aside_bytes(chosen, gpu) + shared_bytes(chosen, stream_of(chosen, problem, gpu));
   if (is_decoded_weight(chosen.operands)) return decoded_scratch(chosen, problem, gpu).bytes;
   const bool needs_none = chosen.operands == Operands::kCodes || has_float32_scales(chosen.operands);
   return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;
@@ -364,7 +341,6 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
   }
   if (operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight)
     return run_block_weight(config, problem, gpu, memory, stream);
-  if (operands == Operands::kFloat8Weight) return run_float8_weight(config, problem, gpu, memory, stream);
   if (operands == Operands::kWeightCodes) {
     run_weight_codes(config, problem, gpu, scratch, stream);
     return {};

@@ -51,13 +51,11 @@ inline void wgmma_m64k8(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uin
       reinterpret_cast<uint32_t*>(sums),
       {simulation::Type::kTf32, simulation::Type::kTf32, kColumns, false, false, accumulate != 0, 0, b, a}, where);
 }
-template <bool kBIsE4M3, int kColumns>
-inline void wgmma_m64k32_e5m2(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b, int accumulate,
+template <int kColumns>
+inline void wgmma_m64k32_e5m2(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b,
                               Site where = Site::here()) {
   simulation::wgmma(reinterpret_cast<uint32_t*>(sums),
-                    {simulation::Type::kE5M2, kBIsE4M3 ? simulation::Type::kE4M3 : simulation::Type::kE5M2, kColumns,
-                     false, false, accumulate != 0, 0, b, a},
-                    where);
+                    {simulation::Type::kE5M2, simulation::Type::kE5M2, kColumns, false, false, false, 0, b, a}, where);
 }
 template <int kColumns>
 inline void wgmma_m64k32(int32_t (&sums)[kColumns / 2], uint64_t a, uint64_t b, int accumulate,

@@ -53,15 +53,8 @@ struct ScaledColumns {
   __device__ __forceinline__ const float& operator[](int i) const { return values[i]; }
 };
 
-// The powers of two that the sums of two operands in an encoding lack.
-constexpr int lacked_by_both(Encoding encoding) {
-  return 2 * (encoding == Encoding::kInt8 ? kInt8LackedExponent : kFloat8LackedExponent);
-}
-static_assert(lacked_by_both(Encoding::kInt8) == -8 && lacked_by_both(Encoding::kE5M2) == -26);
-
-// Sums of narrow operands, each scaled when it is stored, while the sums before it are on their way to memory. They
-// lack 2^kLacked.
-template <int kLacked, typename Sum, int kBlocks, int kCount>
+// Sums of narrow operands, each scaled when it is stored, while the sums before it are on their way to memory.
+template <Encoding kEncoding, typename Sum, int kBlocks, int kCount>
 struct NarrowResults {
   const Sum (&sums)[kBlocks][kCount];
   const uint16_t*
@@ -78,7 +71,8 @@ struct NarrowResults {
   // An int32 may have more bits than float32, and is rounded here, once: the powers of two are exact.
   template <int kBlock, int kBegin, int kColumns>
   __device__ __forceinline__ Columns<kColumns> columns() const {
-    constexpr float lacked = 1.0f / (1 << -kLacked);
+    constexpr float lacked = kEncoding == Encoding::kInt8 ? 0x1p-8f : 0x1p-26f;  // by both operands
+    static_assert(kInt8LackedExponent == -4 && kFloat8LackedExponent == -13);
     const uint32_t both = row_exponents >> 16 * kBlock;
     const float rows[2] = {power(both & 0xff) * lacked, power(both >> 8 & 0xff) * lacked};
     Columns<kColumns> scaled;
@@ -147,7 +141,7 @@ class RowScale {
   }
 
   template <typename Shared, typename Sum, int kCount>
-  __device__ __forceinline__ NarrowResults<lacked_by_both(kEncoding), Sum, row_blocks, kCount> results(
+  __device__ __forceinline__ NarrowResults<kEncoding, Sum, row_blocks, kCount> results(
       const Params& params, const Shared& shared, int consumer, const Sum (&sums)[row_blocks][kCount]) const {
     return {sums, reinterpret_cast<const uint16_t*>(shared.column_exponents(consumer)) + threadIdx.x % 4, packed_rows_,
             params.global_scale};

@@ -1,8 +1,7 @@
 // The AccumulatorScales of a weight that the main loop decodes: of one with scales of blocks
-// (mainloop/mma_decoded_weight.cuh, mainloop/mma_scaled_codes.cuh, mainloop/mma_float8_weight.cuh), the scales of a
-// thread's two rows, which it reads where they lie, and the global scale; of one with float32 scales
-// (mainloop/mma_weight_codes.cuh), those of rows, which are applied here, and those of blocks, which the main loop
-// applies.
+// (mainloop/mma_decoded_weight.cuh, mainloop/mma_scaled_codes.cuh), the scales of a thread's two rows, which it reads
+// where they lie, and the global scale; of one with float32 scales (mainloop/mma_weight_codes.cuh), those of rows,
+// which are applied here, and those of blocks, which the main loop applies.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +17,46 @@
 
 namespace tileon::sm90 {
 
-// The packed scales of a thread's two rows of the weight, for the main loop, which reads them a word at a time.
-template <ScaleType kScale, int kBlockK_>
-class PackedScalesOfRows {
+// `kCode` is what the weight's codes are.
+template <DType kCode, ScaleType kScale, TileConfig kTile, typename Out_>
+class WeightScale {
  public:
+  using Out = Out_;
+  using Params = WeightParams;
+  static constexpr DType code = kCode;
   static constexpr ScaleType type = kScale;
-  static constexpr int kBlockK = kBlockK_;
+  static constexpr bool is_in_need_of_registers = true;
+  static constexpr int kBlockK = kTile.block_k;
   static constexpr int kColumns = kBlockK / vec_of(kScale);  // scales of a row in a stage
+  static constexpr int kWarps = decoding_warps(kTile);
   static_assert(kColumns == 2 || kColumns == 4, "packed scales lie in words of four columns");
   static constexpr int kWordsAhead = 256 / vec_of(kScale);  // are prefetched: those of 1024 k
 
+  // By each of the consumers' warps: bfloat16 has lost nothing yet.
+  static __device__ __forceinline__ void summarize(const Params& params, int warp, int) {
+    if constexpr (kMayLose)
+      if (threadIdx.x % 32 == 0) params.lost[blockIdx.x * kWarps + warp] = 0;
+  }
+
+  // `row` is the first of the warp's 16 rows of the weight, `first_block` the stage of k that is multiplied first,
+  // `m_begin` the tile's first row of a. Rows behind the last one are read as it is.
+  __device__ __forceinline__ void read(const Params& params, int row, int first_block, int m_begin) {
+    first_block_ = first_block;
+    m_begin_ = m_begin;
+    lost_ = params.lost;
+    columns_ = params.columns;
+    const int last = static_cast<int>(params.problem.n) - 1;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      rows_[i] = params.scale + params.strides.of_row(min(row + static_cast<int>(threadIdx.x % 32) / 4 + 8 * i, last));
+#pragma unroll
+    for (int word = 1; word < kWordsAhead; ++word) prefetch(first_block * kColumns / 4 + word);
+  }
+  template <typename Shared>
+  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
+
   __device__ __forceinline__ int first_block() const { return first_block_; }
+  __device__ __forceinline__ int last_word() const { return (columns_ - 1) / 4; }
 
   // Word `word` of both rows: the scales of four blocks of k.
   __device__ __forceinline__ ScaleWords words(int word) const {
@@ -51,52 +79,6 @@ class PackedScalesOfRows {
 #pragma unroll
     for (const uint8_t* row : rows_) ptx::prefetch_l2(row + int64_t{word} * kScaleBlockBytes);
   }
-
- protected:
-  // `row` is the first of the warp's 16 rows of the weight, `first_block` the stage of k that is multiplied first. Rows
-  // behind the last one are read as it is.
-  template <typename Params>
-  __device__ __forceinline__ void find_rows(const Params& params, int row, int first_block) {
-    first_block_ = first_block;
-    columns_ = params.columns;
-    const int last = static_cast<int>(params.problem.n) - 1;
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      rows_[i] = params.scale + params.strides.of_row(min(row + static_cast<int>(threadIdx.x % 32) / 4 + 8 * i, last));
-#pragma unroll
-    for (int word = 1; word < kWordsAhead; ++word) prefetch(first_block * kColumns / 4 + word);
-  }
-
- private:
-  int first_block_;  // of k
-  int columns_;      // scales of a row
-  const uint8_t* rows_[2];
-};
-
-// `kCode` is what the weight's codes are.
-template <DType kCode, ScaleType kScale, TileConfig kTile, typename Out_>
-class WeightScale : public PackedScalesOfRows<kScale, kTile.block_k> {
- public:
-  using Out = Out_;
-  using Params = WeightParams;
-  static constexpr DType code = kCode;
-  static constexpr bool is_in_need_of_registers = true;
-  static constexpr int kWarps = decoding_warps(kTile);
-
-  // By each of the consumers' warps: bfloat16 has lost nothing yet.
-  static __device__ __forceinline__ void summarize(const Params& params, int warp, int) {
-    if constexpr (kMayLose)
-      if (threadIdx.x % 32 == 0) params.lost[blockIdx.x * kWarps + warp] = 0;
-  }
-
-  // As find_rows; `m_begin` is the tile's first row of a.
-  __device__ __forceinline__ void read(const Params& params, int row, int first_block, int m_begin) {
-    m_begin_ = m_begin;
-    lost_ = params.lost;
-    this->find_rows(params, row, first_block);
-  }
-  template <typename Shared>
-  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
 
   // By a warp that has met elements of which bfloat16 lost something.
   __device__ __forceinline__ void report_loss() const {
@@ -136,64 +118,10 @@ class WeightScale : public PackedScalesOfRows<kScale, kTile.block_k> {
     }
   }
 
-  int m_begin_;  // of the tile
-  uint32_t* lost_;
-};
-
-// Of e2m1 that becomes e5m2, whose scales the main loop applies, beside rows of e4m3 that lack a power of two each:
-// wgmma's columns. Their powers go through shared memory.
-template <TileConfig kTile, typename Out_>
-class Float8WeightScale : public PackedScalesOfRows<ScaleType::kE8M0, kTile.block_k> {
- public:
-  using Out = Out_;
-  using Params = Float8WeightParams;
-  static constexpr bool is_in_need_of_registers = true;
-  static constexpr int kWarps = decoding_warps(kTile);
-
-  // By each of the consumers' warps: e5m2 has lost nothing yet.
-  static __device__ __forceinline__ void summarize(const Params& params, int warp, int) {
-    if (threadIdx.x % 32 == 0) params.lost[blockIdx.x * kWarps + warp] = 0;
-  }
-
-  // As WeightScale's.
-  __device__ __forceinline__ void read(const Params& params, int row, int first_block, int m_begin) {
-    this->find_rows(params, row, first_block);
-    lost_ = params.lost;
-#pragma unroll
-    for (int i = 0; i < kColumnsOfThread; ++i) {
-      const int this_column = m_begin + static_cast<int>(threadIdx.x % 128) + 128 * i;
-      columns_[i] = this_column < params.problem.m ? params.exponents_a[this_column] : 0;
-    }
-  }
-
-  // By a warp that has met numbers that e5m2 does not hold.
-  __device__ __forceinline__ void report_loss() const {
-    if (threadIdx.x % 32 == 0) lost_[blockIdx.x * kWarps + threadIdx.x / 32] = 1;
-  }
-
-  // Collective for the warpgroup: returns when all columns' exponents lie in shared memory.
-  template <typename Shared>
-  __device__ __forceinline__ void to_smem(const Shared& shared, int consumer) const {
-    uint8_t* columns = shared.column_exponents(consumer) + threadIdx.x % 128;
-    ptx::barrier_sync(consumer_barrier(consumer), 128);  // the last tile's exponents have been read
-#pragma unroll
-    for (int i = 0; i < kColumnsOfThread; ++i) columns[128 * i] = static_cast<uint8_t>(columns_[i]);
-    ptx::barrier_sync(consumer_barrier(consumer), 128);
-  }
-
-  template <typename Shared, int kCount>
-  __device__ __forceinline__ NarrowResults<0, float, 1, kCount> results(const Params& params, const Shared& shared,
-                                                                        int consumer,
-                                                                        const float (&sums)[1][kCount]) const {
-    constexpr uint32_t kOnes = 127 | 127 << 8;
-    return {sums, reinterpret_cast<const uint16_t*>(shared.column_exponents(consumer)) + threadIdx.x % 4, kOnes,
-            params.global_scale};
-  }
-
- private:
-  static constexpr int kColumnsOfThread = (kTile.tile_m + 127) / 128;
-
-  uint32_t columns_[kColumnsOfThread];
+  int first_block_;  // of k
+  int m_begin_;      // of the tile
+  int columns_;      // scales of a row
+  const uint8_t* rows_[2];
   uint32_t* lost_;
 };
 

@@ -157,24 +157,4 @@ struct DecodedScratch {
   }
 };
 
-// ---- a weight that becomes e5m2 in the main loop ----
-
-// `a` is folded, a warp a row.
-constexpr int kFoldRowsPerCta = 4;
-constexpr int64_t fold_ctas(int64_t rows) { return (rows + kFoldRowsPerCta - 1) / kFoldRowsPerCta; }
-
-// Where each part of the memory begins behind a's rows, of e4m3: a byte for each row, the words of the fold and of each
-// warp that decodes, and what CTAs hand over.
-struct Float8WeightScratch {
-  int64_t exponents, words, sums, bytes;
-
-  Float8WeightScratch(const Problem& problem, int64_t warps, int64_t sums_bytes) {
-    const auto aligned = [](int64_t size) { return (size + 255) / 256 * 256; };
-    exponents = aligned(problem.m * problem.k);
-    words = exponents + aligned(problem.m);
-    sums = words + aligned((fold_ctas(problem.m) + warps) * 4);
-    bytes = sums + sums_bytes;
-  }
-};
-
 }  // namespace tileon::sm90

@@ -79,7 +79,6 @@ enum class Operands : int8_t {
   kWeightCodes,      // 16 bits, and e4m3 or int8 with a float32 scale a row, converted while the tensor core multiplies
   kMxfp8Weight,      // bfloat16, and e4m3 with scales of blocks, decoded so too
   kWeightBlocks,     // as kWeightCodes: e4m3 with float32 scales of blocks of 128 k
-  kFloat8Weight,     // rows of e4m3, and e2m1 with scales of blocks, decoded to e5m2 so too
 };
 
 // What the models of cost.h know of a config: nanoseconds, and bytes a nanosecond. Those of dense products of 16 bits
@@ -135,13 +134,22 @@ constexpr int warp_store_bytes(const TileConfig& tile, int buffers) {
 constexpr bool persistent(const TileConfig& tile) {
   return tile.family == Family::kCooperative || tile.family == Family::kPingpong || tile.family == Family::kSwapAb;
 }
+// CTAs that an SM holds at a time, as kernels of the tile are compiled: of the smallest tiles beside a weight of four
+// bits that the consumers decode two, so that one decodes while the other waits.
+constexpr int ctas_at_once(const TileConfig& tile) { return tile.code_bits == 4 && tile.tile_m <= 64 ? 2 : 1; }
+constexpr int kCtaReserve = 1024;  // bytes of shared memory that CUDA takes for each CTA
+constexpr int smem_limit(const TileConfig& tile) {
+  const int ctas = ctas_at_once(tile);
+  return (kSmemLimit + kCtaReserve) / ctas - kCtaReserve;
+}
+
 // Warps of a CTA whose consumers decode a weight.
 constexpr int decoding_warps(const TileConfig& tile) { return tile.consumers * 4; }
 
 // A weight that the consumers decode in the main loop.
 constexpr bool is_decoded_weight(Operands operands) {
   return operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight || operands == Operands::kWeightCodes ||
-         operands == Operands::kWeightBlocks || operands == Operands::kFloat8Weight;
+         operands == Operands::kWeightBlocks;
 }
 // Whether kernels of these operands round to the output's dtype, one of 16 bits. Kernels whose operands come as 16 bits
 // round to the dtype of `a` alone, those of TF32 to bfloat16, the others to both.
@@ -215,7 +223,7 @@ constexpr int stage_bytes(const TileConfig& tile, Major major_a, Major major_b) 
 }
 
 constexpr int pipeline_stages(const TileConfig& tile, int store_buffers, Major major_a, Major major_b) {
-  const int fit = (kSmemLimit - pipeline_begin(tile, store_buffers)) / stage_bytes(tile, major_a, major_b);
+  const int fit = (smem_limit(tile) - pipeline_begin(tile, store_buffers)) / stage_bytes(tile, major_a, major_b);
   return fit < tile.max_stages ? fit : tile.max_stages;
 }
 

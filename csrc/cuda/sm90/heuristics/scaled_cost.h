@@ -74,7 +74,7 @@ inline double narrow_ns(const Problem& problem, Operands operands, double bound_
          pass_ns(pass_bytes(problem, 1), is_int8 ? 3020 : 2900, gpu);
 }
 
-// mxfp8 and mixed as rows of e4m3 with a power of two each (core/fold.h).
+// Operands with e8m0 scales as rows of e4m3 with a power of two each (core/fold.h).
 inline double folded_ns(const Problem& problem, double product_ns, const Gpu& gpu) {
   return 0.97 * product_ns + 2800.0 + pass_ns(pass_bytes(problem, 1), 2900, gpu);
 }
@@ -84,14 +84,15 @@ inline double folded_ns(const Problem& problem, double product_ns, const Gpu& gp
 // nvfp4 has twice mxfp4's scales.
 constexpr double kMoreOfNvfp4 = 1.1;
 
-// The weight under an `a` of 16 bits, or of e4m3.
+// The weight under an `a` of 16 bits.
 inline double decoded_weight_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
   const double k = static_cast<double>(problem.k);
-  const double bytes = config.tile.element_bytes * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
+  const double bytes = 2 * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
   const bool is_nvfp4 = problem.b.scale.type == ScaleType::kE4M3;
-  const double compute = share_tiles(config, problem, sm_count).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
-  return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes) + store_ns(config, problem, sm_count);
+  const int ctas = sm_count * ctas_at_once(config.tile);
+  const double compute = share_tiles(config, problem, ctas).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
+  return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes) + store_ns(config, problem, ctas);
 }
 
 // And what an `a` with scales takes to become bfloat16. Where an operand has codes of e4m3 other kernels follow, which
@@ -102,14 +103,6 @@ inline double prepare_a_ns(const Problem& problem, const Gpu& gpu) {
   of_a.n = 0;
   const bool is_looked_at = problem.a.dtype == DType::kFloat8E4M3 && problem.b.dtype != DType::kFloat8E4M3;
   return 3500.0 + (is_looked_at ? 2000.0 : 0.0) + pass_ns(pass_bytes(of_a, 2), 3500, gpu);
-}
-
-// What the fold of `a` takes for a weight that becomes e5m2, and the kernel behind the product, which mostly leaves at
-// once.
-inline double fold_a_ns(const Problem& problem, const Gpu& gpu) {
-  Problem of_a = problem;
-  of_a.n = 0;
-  return 5000.0 + pass_ns(pass_bytes(of_a, 1), 2900, gpu);
 }
 
 }  // namespace tileon::sm90

@@ -118,21 +118,6 @@ inline const char* why_not_block_weight(Operands operands, const Problem& proble
   return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
-// Of a weight of mxfp4 that becomes e5m2 in the main loop, and an `a` of mxfp4 or mxfp8.
-inline const char* why_not_float8_weight(const Problem& problem, const Gpu& gpu) {
-  if (const char* reason = why_not_block_scaled(problem); reason != nullptr) return reason;
-  if (problem.b.dtype != DType::kFloat4E2M1 || problem.b.scale.type != ScaleType::kE8M0)
-    return "it takes a weight of mxfp4";
-  if (!lie_in_blocks(problem.b.scale)) return "it takes packed scales";
-  if (problem.k == 0 || problem.k % kFloat8WeightK != 0) return "k is no multiple of 128";
-  if (problem.k > kPrepareMaxK) return "k is too long";
-  if (fold_ctas(problem.m) > 2 * kMaxPrepareWords) return "it has too many rows of `a`";
-  const bool reads_b =
-      wants_copy_of_codes(problem.b, problem.n, problem) || tma_reads_codes(problem.b, problem.n, problem.k);
-  const char* reason = why_not_access(true, reads_b);
-  return reason != nullptr ? reason : why_not_sizes(problem, gpu);
-}
-
 // Of 16 bits and a weight of 8 bits with float32 scales, which change along k or do not.
 inline const char* why_not_weight_codes(Operands operands, const Problem& problem, const Gpu& gpu) {
   if (!problem.is_weight_only() || problem.b.scale.type != ScaleType::kFloat32)
@@ -183,8 +168,6 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
     case Operands::kWeightCodes:
     case Operands::kWeightBlocks:
       return why_not_weight_codes(operands, problem, gpu);
-    case Operands::kFloat8Weight:
-      return why_not_float8_weight(problem, gpu);
     default:
       return why_not_prepared(operands, problem, gpu);
   }

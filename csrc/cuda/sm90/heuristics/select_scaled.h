@@ -121,29 +121,25 @@ struct Cheapest {
   double ns;
 };
 
-// The cheapest of the kernels for few rows, of those that decode the weight in the main loop, to 16 bits or to e5m2,
-// and of those that multiply prepared operands, which become `prepared` then.
+// The cheapest of the kernels for few rows, of those that decode the weight in the main loop, and of those that
+// multiply prepared operands, which become `prepared` then.
 inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, const Gpu& gpu) {
   const Operands decoded = problem.b.dtype == DType::kFloat4E2M1 ? Operands::kFp4Weight : Operands::kMxfp8Weight;
   const bool decodes = why_not_block_weight(decoded, problem, gpu) == nullptr;
-  const bool decodes_to_float8 = may_be_float8(problem) && why_not_float8_weight(problem, gpu) == nullptr;
   const bool takes_few = problem.m <= (decodes ? kMaxFewRows : kMaxSmallM) && why_not_small_m(problem, gpu) == nullptr;
   const bool prepares = why_not_prepared(prepared, problem, gpu) == nullptr;
   const Problem inner = prepared_problem(problem, nullptr, nullptr);
   const Work work(inner, 1);
   std::optional<DenseCosts> costs;  // of operands that TMA reads
   if (prepares && prepared == Operands::kBFloat16) costs.emplace(dense_costs(Operands::kBFloat16, inner, gpu));
-  const double a_ns = prepare_a_ns(problem, gpu), folded_a_ns = fold_a_ns(problem, gpu);
+  const double a_ns = prepare_a_ns(problem, gpu);
   const auto runs = [&](const KernelConfig& config) {
     if (config.operands == Operands::kCodes) return takes_few && config.tile.tile_m >= kLeastOfSeveral;
-    return (config.operands == decoded && decodes) || (config.operands == prepared && prepares) ||
-           (config.operands == Operands::kFloat8Weight && decodes_to_float8);
+    return (config.operands == decoded && decodes) || (config.operands == prepared && prepares);
   };
   const auto ns = [&](const KernelConfig& config) {
     if (config.operands == Operands::kCodes) return few_rows_ns(problem, config.tile.tile_m, gpu);
     if (config.operands == decoded) return decoded_weight_ns(config, problem, gpu.sm_count) + a_ns;
-    if (config.operands == Operands::kFloat8Weight)
-      return decoded_weight_ns(config, problem, gpu.sm_count) + folded_a_ns;
     if (prepared == Operands::kBFloat16) return prepared_ns(problem, costs->ns[config.like], gpu);
     return narrow_ns(problem, prepared, largest_bound_ns(config, inner, work, gpu.sm_count), gpu);
   };

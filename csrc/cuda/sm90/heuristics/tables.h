@@ -147,15 +147,6 @@ constexpr KernelConfig decoded_weight(const char* name, Operands operands, int t
   return {name, operands, tile, 1, 1, cost, -1, measured};
 }
 
-// Of rows of e4m3 and a weight of mxfp4 that becomes e5m2 in the main loop. A stage's sums are beside the others.
-constexpr KernelConfig float8_weight(const char* name, int tile_m, const CostNumbers& cost) {
-  TileConfig tile{Family::kSwapAb, tile_m, 128, 128, 2, 16};
-  tile.takes_registers = tile_m >= 128;
-  tile.element_bytes = 1;
-  tile.code_bits = 4;
-  return {name, Operands::kFloat8Weight, tile, 1, 1, cost, -1, false};
-}
-
 // Block-scaled products. int8's numbers were set after products on an H200, like those of kFp8Configs: no script fits
 // them. Those of e4m3 with float32 scales, and of decoded weights, were fitted to 41 and to some 110 products of
 // m from 16 to 8192 on an H200; those of weights in blocks to the 36 of weight_blocks.csv.xz, with whole tiles,
@@ -231,10 +222,6 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     decoded_weight("sm90_weight_blocks_128x128x128", Operands::kWeightBlocks, 128, 128, {5714.1f, 2797.0f, 9.695f, 1812.9f}),
     decoded_weight("sm90_weight_blocks_96x128x128", Operands::kWeightBlocks, 96, 128, {5949.9f, 2373.5f, 8.899f, 1812.9f}),
     decoded_weight("sm90_weight_blocks_64x128x128", Operands::kWeightBlocks, 64, 128, {6735.2f, 1830.4f, 8.043f, 1812.9f}),
-    float8_weight("sm90_weight_float8_160x128x128", 160, {4000.0f, 2300.0f, 4.0f, 1800.0f}),
-    float8_weight("sm90_weight_float8_128x128x128", 128, {4000.0f, 2000.0f, 3.4f, 1800.0f}),
-    float8_weight("sm90_weight_float8_96x128x128", 96, {4300.0f, 1600.0f, 3.0f, 1800.0f}),
-    float8_weight("sm90_weight_float8_64x128x128", 64, {4600.0f, 1200.0f, 2.6f, 1800.0f}),
 };
 // clang-format on
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);

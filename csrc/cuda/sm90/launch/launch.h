@@ -165,10 +165,6 @@ struct WeightCodesKernels : KernelSet<WeightCodesParams, kBlockScaledConfigCount
 template <DType kA>
 struct WeightBlocksKernels : KernelSet<WeightBlocksParams, kBlockScaledConfigCount> {};
 
-// Of the configs that decode a weight to e5m2. `kOut`: as Fp8Kernels'.
-template <DType kOut>
-struct Float8WeightKernels : KernelSet<Float8WeightParams, kBlockScaledConfigCount> {};
-
 // The kernel of config `config` of the set's table; null where the set has none of it.
 template <typename Set>
 KernelFunction<typename Set::Params> find_kernel(int config);

@@ -89,14 +89,6 @@ constexpr int kMinExponent = 67, kMaxExponent = 187;
 // What does not fit, as bits of the words that classify_scales leaves.
 constexpr uint32_t kBeyondInt8 = 1, kBeyondFloat8 = 2;
 
-// Rows of `a` beside a weight that the main loop decodes to e5m2 (mainloop/mma_float8_weight.cuh): four threads share a
-// row of the weight in wgmma's layout, and each decodes a block of every 128 k. So a step of wgmma has eight k of each
-// of the four blocks, and `a` has its 128 k in that order.
-constexpr int kFloat8WeightK = 128;
-
-// Where of the 128 element `k` lies: step, half of the step, block, and number in it.
-TILEON_HOST_DEVICE constexpr int float8_place(int k) { return k % 32 / 8 * 32 + k % 2 * 16 + k / 32 * 4 + k % 8 / 2; }
-
 struct EncodingChoice {
   const uint32_t* words;  // of classify_scales
   int count;

@@ -107,11 +107,6 @@ struct WeightParams : KernelParams {
   StreamKMemory stream_memory;
 };
 
-// Of kernels that decode a weight to e5m2, beside rows of e4m3; `lost` says where e5m2 does not hold it.
-struct Float8WeightParams : WeightParams {
-  const uint8_t* exponents_a;  // of each row of a: 2^(byte - 127) times e4m3
-};
-
 // Of kernels that look which encoding the data have decided for.
 struct EncodingParams {
   EncodingChoice choice;

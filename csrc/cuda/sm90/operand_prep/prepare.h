@@ -55,16 +55,6 @@ struct PrepareMxfp4Params {
 // Fills the rows with mxfp4 in the encoding that `choice` says.
 void run_prepare_mxfp4(const PrepareMxfp4Params& params, cudaStream_t stream);
 
-struct FoldBesideWeightParams {
-  ScaledKernelProblem problem;
-  uint8_t* rows;       // [m][k] of e4m3, in the order of k of float8_place; k is a multiple of kFloat8WeightK
-  uint8_t* exponents;  // of each row: 2^(byte - 127) times its numbers
-  uint32_t* words;     // fold_ctas of them, not 0 where a power does not lie within [kMinExponent, kMaxExponent]
-};
-
-// Of `a`, mxfp4 or mxfp8.
-void run_fold_beside_weight(const FoldBesideWeightParams& params, cudaStream_t stream);
-
 // Fills `scratch`, as Bf16x3Scratch says, with both float32 operands of the problem in three parts, whatever their
 // strides. Returns the device flag that is set where a number is above 2^56, infinite, NaN, or not the sum of its
 // parts: most numbers below 2^-110 are not, since bfloat16 does not hold their last part.

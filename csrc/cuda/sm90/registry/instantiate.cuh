@@ -20,7 +20,6 @@
 #include "cuda/sm90/mainloop/mma.cuh"
 #include "cuda/sm90/mainloop/mma_bf16x6.cuh"
 #include "cuda/sm90/mainloop/mma_decoded_weight.cuh"
-#include "cuda/sm90/mainloop/mma_float8_weight.cuh"
 #include "cuda/sm90/mainloop/mma_scaled_codes.cuh"
 #include "cuda/sm90/mainloop/mma_tf32.cuh"
 #include "cuda/sm90/mainloop/mma_weight_codes.cuh"
@@ -156,18 +155,6 @@ KernelFunction<WeightBlocksParams> kernel_function(WeightBlocksKernels<kA>) {
   if constexpr (config.operands == Operands::kWeightBlocks) {
     using Element = DeviceType<kA>;
     return &gemm<StreamedKernel<config.tile, Element, WeightCodesMainLoop, WeightBlockScale<config.tile, Element>>>;
-  } else {
-    return nullptr;
-  }
-}
-
-template <int kNumber, DType kOut>
-KernelFunction<Float8WeightParams> kernel_function(Float8WeightKernels<kOut>) {
-  constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
-  if constexpr (config.operands == Operands::kFloat8Weight) {
-    using Element = Float8<__nv_fp8_e4m3, __nv_fp8_e5m2>;
-    using Scale = Float8WeightScale<config.tile, DeviceType<kOut>>;
-    return &gemm<StreamedKernel<config.tile, Element, Float8WeightMainLoop, Scale>>;
   } else {
     return nullptr;
   }

@@ -20,7 +20,6 @@
 #include "cuda/sm90/layout/codes_of_8_bits.cuh"
 #include "cuda/sm90/layout/encoding.h"
 #include "cuda/sm90/layout/moved_scale.cuh"
-#include "cuda/sm90/layout/narrow_codes.cuh"
 
 namespace tileon::sm90 {
 
@@ -183,6 +182,27 @@ constexpr uint32_t kFloat8MiddleScale = kFloat8LeastScale + kFloat8Binades / 2; 
 // What sums lack: b's 2^14, and of a the middle scale.
 constexpr float kFloat8Factor = 0x1p14f * 0x1p-4f;
 static_assert(kFloat8MiddleScale == 127 - 4);
+
+// Codes as e5m2 times a power of two: their magnitudes, looked up. e5m2 holds 2^-13 to 2^13 times every code.
+class Float8Table {
+ public:
+  __device__ __forceinline__ explicit Float8Table(int exponent) {
+    const uint32_t added = static_cast<uint32_t>(exponent) * 4;  // modulo 2^32
+    low_ = 0x3e3c3800 + added * 0x010101 * 0x100;                // 0, 0.5, 1, 1.5
+    high_ = 0x46444240 + added * 0x01010101;                     // 2, 3, 4, 6
+  }
+
+  // The even codes of eight, and the odd ones.
+  __device__ __forceinline__ void decode(uint32_t codes, uint32_t& even, uint32_t& odd) const {
+    const uint32_t magnitudes = codes & 0x77777777;
+    const uint32_t first = ptx::prmt(low_, high_, magnitudes), second = ptx::prmt(low_, high_, magnitudes >> 16);
+    even = ptx::prmt(first, second, 0x6420) | (codes << 4 & 0x80808080);
+    odd = ptx::prmt(first, second, 0x7531) | (codes & 0x80808080);
+  }
+
+ private:
+  uint32_t low_, high_;
+};
 
 // The exponent of a scale's table (Float8Table); scales outside of e5m2's get the nearest one.
 __device__ __forceinline__ int float8_exponent(uint32_t scale) {

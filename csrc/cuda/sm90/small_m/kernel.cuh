@@ -82,7 +82,7 @@ class Float8Consumer {
       }
       if (block < kBlocks) {
         ptx::wgmma_fence();
-        ptx::wgmma_m64k32_e5m2<false, Kernel::tile_m>(products, fragments, a + TileA::offset(0, block) / 16, 0);
+        ptx::wgmma_m64k32_e5m2<Kernel::tile_m>(products, fragments, a + TileA::offset(0, block) / 16);
         ptx::wgmma_commit();
       }
     }
