@@ -41,7 +41,7 @@ FOLDED = (MXFP8, MIXED, MIXED_REVERSED)
 SCALES = [((120, 128), (124, 130)), ((100, 140), (110, 144)), ((0, 20), (230, 243)), ((230, 243), (0, 20))]
 each_scales = pytest.mark.parametrize(("scales", "others"), SCALES, ids=str)
 each_folded = pytest.mark.parametrize("fmt", FOLDED, ids=str)
-each_folded_on_a_gpu = pytest.mark.parametrize("fmt", (*FOLDED, MXFP4), ids=str)
+each_folded_on_a_gpu = pytest.mark.parametrize("fmt", [*FOLDED, MXFP4], ids=str)
 
 
 def folded(operand: Operand) -> Tensor:

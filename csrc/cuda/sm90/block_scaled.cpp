@@ -200,18 +200,12 @@ uint64_t next_launch() {
   return mixed == 0 ? 1 : mixed;
 }
 
-// Of kernels that decode a weight.
-int most_ctas(const KernelConfig& config, const Gpu& gpu) { return gpu.sm_count * ctas_at_once(config.tile); }
-StreamK stream_of(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
-  return share_tiles(config, problem, most_ctas(config, gpu)).stream;
-}
-
 // Launches a kernel that shares its last tiles where that pays. `complete` makes a kernel's parameters of those that
 // all kernels have. Returns the number of CTAs.
 template <typename Params, typename Complete>
 int launch_sharing(KernelHandle<Params>& kernel, const KernelConfig& config, const Problem& problem, const Gpu& gpu,
                    void* scratch, cudaStream_t stream, const Complete& complete) {
-  const StreamK shared = stream_of(config, problem, gpu);
+  const StreamK shared = share_tiles(config, problem, gpu.sm_count).stream;
   if (shared.ctas > 0) {
     const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu, shared.ctas);
     Params params = complete(plan.params);
@@ -241,8 +235,8 @@ KernelHandle<WeightParams>& block_weight_kernel(int config, const Operand& weigh
 }
 
 DecodedScratch decoded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
-  return DecodedScratch(problem, most_ctas(config, gpu) * decoding_warps(config.tile),
-                        shared_bytes(config, stream_of(config, problem, gpu)));
+  const StreamK stream = share_tiles(config, problem, gpu.sm_count).stream;
+  return DecodedScratch(problem, gpu.sm_count * decoding_warps(config.tile), shared_bytes(config, stream));
 }
 
 // Returns the device flag that says where bfloat16 lost something of e4m3.
@@ -293,7 +287,7 @@ void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, void* 
 // Where scales change along k: each CTA's sums that wait for the end of their tile. They lie in front of the sums that
 // CTAs hand over.
 int64_t aside_bytes(const KernelConfig& config, const Gpu& gpu) {
-  return config.operands == Operands::kWeightBlocks ? most_ctas(config, gpu) * sums_bytes(config.tile) : 0;
+  return config.operands == Operands::kWeightBlocks ? gpu.sm_count * sums_bytes(config.tile) : 0;
 }
 
 void run_weight_blocks(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
@@ -322,7 +316,7 @@ Choice choose_config(const Problem& problem, const Gpu& gpu) { return {choose_bl
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   if (chosen.operands == Operands::kWeightCodes || chosen.operands == Operands::kWeightBlocks)
-    return aside_bytes(chosen, gpu) + shared_bytes(chosen, stream_of(chosen, problem, gpu));
+    return aside_bytes(chosen, gpu) + shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
   if (is_decoded_weight(chosen.operands)) return decoded_scratch(chosen, problem, gpu).bytes;
   const bool needs_none = chosen.operands == Operands::kCodes || has_float32_scales(chosen.operands);
   return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;

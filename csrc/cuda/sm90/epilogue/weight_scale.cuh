@@ -56,7 +56,6 @@ class WeightScale {
   __device__ __forceinline__ void to_smem(const Shared&, int) const {}
 
   __device__ __forceinline__ int first_block() const { return first_block_; }
-  __device__ __forceinline__ int last_word() const { return (columns_ - 1) / 4; }
 
   // Word `word` of both rows: the scales of four blocks of k.
   __device__ __forceinline__ ScaleWords words(int word) const {

@@ -134,15 +134,6 @@ constexpr int warp_store_bytes(const TileConfig& tile, int buffers) {
 constexpr bool persistent(const TileConfig& tile) {
   return tile.family == Family::kCooperative || tile.family == Family::kPingpong || tile.family == Family::kSwapAb;
 }
-// CTAs that an SM holds at a time, as kernels of the tile are compiled: of the smallest tiles beside a weight of four
-// bits that the consumers decode two, so that one decodes while the other waits.
-constexpr int ctas_at_once(const TileConfig& tile) { return tile.code_bits == 4 && tile.tile_m <= 64 ? 2 : 1; }
-constexpr int kCtaReserve = 1024;  // bytes of shared memory that CUDA takes for each CTA
-constexpr int smem_limit(const TileConfig& tile) {
-  const int ctas = ctas_at_once(tile);
-  return (kSmemLimit + kCtaReserve) / ctas - kCtaReserve;
-}
-
 // Warps of a CTA whose consumers decode a weight.
 constexpr int decoding_warps(const TileConfig& tile) { return tile.consumers * 4; }
 
@@ -223,7 +214,7 @@ constexpr int stage_bytes(const TileConfig& tile, Major major_a, Major major_b) 
 }
 
 constexpr int pipeline_stages(const TileConfig& tile, int store_buffers, Major major_a, Major major_b) {
-  const int fit = (smem_limit(tile) - pipeline_begin(tile, store_buffers)) / stage_bytes(tile, major_a, major_b);
+  const int fit = (kSmemLimit - pipeline_begin(tile, store_buffers)) / stage_bytes(tile, major_a, major_b);
   return fit < tile.max_stages ? fit : tile.max_stages;
 }
 

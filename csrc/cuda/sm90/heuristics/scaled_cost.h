@@ -90,9 +90,8 @@ inline double decoded_weight_ns(const KernelConfig& config, const Problem& probl
   const double k = static_cast<double>(problem.k);
   const double bytes = 2 * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
   const bool is_nvfp4 = problem.b.scale.type == ScaleType::kE4M3;
-  const int ctas = sm_count * ctas_at_once(config.tile);
-  const double compute = share_tiles(config, problem, ctas).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
-  return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes) + store_ns(config, problem, ctas);
+  const double compute = share_tiles(config, problem, sm_count).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
+  return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes) + store_ns(config, problem, sm_count);
 }
 
 // And what an `a` with scales takes to become bfloat16. Where an operand has codes of e4m3 other kernels follow, which

@@ -154,7 +154,7 @@ __device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& pa
 }
 
 template <typename Kernel>
-__global__ void __launch_bounds__(Kernel::config.threads(), ctas_at_once(Kernel::config))
+__global__ void __launch_bounds__(Kernel::config.threads(), 1)
     gemm(const __grid_constant__ typename Kernel::Params params) {
   multiply_tiles<Kernel>(params);
 }

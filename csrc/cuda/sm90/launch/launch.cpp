@@ -230,9 +230,8 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   }
   params.vector_stores = takes_vector_stores(problem, params.store_directly ? 2 : 4);
 
-  const int at_once = clusters_at_once(tile.cluster_ctas(), gpu.sm_count) * ctas_at_once(tile);
   const int clusters = sharing_ctas > 0   ? sharing_ctas
-                       : persistent(tile) ? std::min(params.tiles, at_once)
+                       : persistent(tile) ? std::min(params.tiles, clusters_at_once(tile.cluster_ctas(), gpu.sm_count))
                                           : params.tiles;
   const int64_t tiles_per_cta = ceil_divide(params.tiles, clusters);
   // A deeper pipeline than the work of a CTA would only take time to set up.

@@ -43,7 +43,7 @@ class DecodedWeightMainLoop {
                                                   const DuringLastProduct& during_last_product) {
     const bool elected = threadIdx.x % 128 == 0;
     const uint32_t place = Kernel::rows_offset + place_of(first_row);
-    ScaleQueue<Scale> scales(scale);
+    ScaleQueue<Scale> scales(scale, blocks);
     Codes codes;
     pipeline.wait_until_full(at);
     load(pipeline.data(at.stage), place, 0, codes);

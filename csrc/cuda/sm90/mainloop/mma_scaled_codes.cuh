@@ -40,7 +40,7 @@ class ScaledCodesMainLoop {
     const uint32_t place = Kernel::rows_offset + OfStage::place_of(first_row);
     RowNaN nan[2];
     Codes codes;
-    ScaleQueue<Scale> scales(scale);
+    ScaleQueue<Scale> scales(scale, blocks);
     pipeline.wait_until_full(at);
     OfStage::load(pipeline.data(at.stage), place, 0, codes);
     int previous = -1;

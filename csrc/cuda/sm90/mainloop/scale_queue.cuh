@@ -19,8 +19,9 @@ class ScaleQueue {
   static_assert(kWords == 1 || kWords == 2);
 
  public:
-  // Of the stages from the one on that `scale` was read for.
-  __device__ __forceinline__ explicit ScaleQueue(const Scale& scale) : scale_(scale), block_(scale.first_block()) {
+  // Of `blocks` stages from the one on that `scale` was read for.
+  __device__ __forceinline__ ScaleQueue(const Scale& scale, int blocks)
+      : scale_(scale), block_(scale.first_block()), last_((block_ + blocks - 1) * Scale::kColumns / 4) {
     ask(block_ / 2);
     take(block_ / 2);
     if (block_ % 2 != 0) ask(block_ / 2 + 1);
@@ -50,7 +51,7 @@ class ScaleQueue {
   // Of a pair of stages.
   __device__ __forceinline__ void ask(int pair) {
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) next_[i] = scale_.words(min(pair * kWords + i, scale_.last_word()));
+    for (int i = 0; i < kWords; ++i) next_[i] = scale_.words(min(pair * kWords + i, last_));
   }
   __device__ __forceinline__ void take(int pair) {
 #pragma unroll
@@ -59,6 +60,7 @@ class ScaleQueue {
 
   const Scale& scale_;
   int block_;  // of k
+  int last_;   // word
   ScaleWords words_[kWords], next_[kWords];
 };
 
