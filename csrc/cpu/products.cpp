@@ -140,7 +140,7 @@ struct Cpu : CpuDevice {
       before = finished_sums(without_activation(problem.epilogue), bias, global_scale, *pre_activation);
     Problem folded = problem;
     std::unique_ptr<int16_t[]> of_a, of_b;
-    if (problem.may_be_folded() && !problem.is_mxfp4()) {  // whose rows are exact without, and no slower
+    if (problem.may_be_folded() && !problem.is_mxfp4()) {  // a fold of mxfp4 would be one more pass, and save none
       of_a = fold_powers(problem.a, problem.m, problem.k);
       of_b = fold_powers(problem.b, problem.n, problem.k);
       folded.a.scale.fold_powers = of_a.get();

@@ -367,7 +367,7 @@ const Backend kBlockScaledBackend{
 
 // Most calls allow no fold, and make no key of a remembered choice.
 bool is_fold_faster(const Problem& problem, const Gpu& gpu) {
-  return problem.may_be_folded() && fold_pays_once(problem, gpu) != 0;
+  return may_fold_pay(problem) && fold_pays_once(problem, gpu) != 0;
 }
 
 void prepare_weight(const Problem& problem, const PreparedWeight& weight, void* scratch, cudaStream_t stream) {

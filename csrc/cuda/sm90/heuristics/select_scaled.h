@@ -197,11 +197,15 @@ inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
 // is most of such a one's time.
 constexpr double kFoldPaysFrom = 4e7;
 
+// Whether a fold is weighed at all.
+inline bool may_fold_pay(const Problem& problem) {
+  return problem.may_be_folded() && problem.m > kAlwaysFewRows && problem.products() >= kFoldPaysFrom;
+}
+
 // 1 where two operands with e8m0 scales are expected to be multiplied sooner as rows of e4m3 than in any other way
 // here; else 0. Where fast_accum allows it, and Hopper's kernels multiply them then.
 inline int fold_pays(const Problem& problem, const Gpu& gpu) {
-  if (gpu.capability != 90 || !problem.may_be_folded() || problem.m <= kAlwaysFewRows) return 0;
-  if (problem.products() < kFoldPaysFrom) return 0;
+  if (gpu.capability != 90 || !may_fold_pay(problem)) return 0;
   const Cheapest other = cheapest_of_two(problem, gpu);
   if (other.config < 0) return problem.m > kMaxSmallM;  // few rows of b
   const Matrix rows{nullptr, problem.k, 1, 0};
