@@ -127,8 +127,10 @@ def portable_gencodes() -> list[str]:
 
 def spills_are_errors() -> bool:
     """Whether all targets are GPUs whose instructions the tests read: for others ptxas, which takes more registers in
-    some kernels there, only notes it, so that the library can be built."""
-    return {build_state.plain(target).removesuffix("+PTX") for target in TARGETS} <= {"8.0", "8.9", "9.0"}
+    some kernels there, only notes it, so that the library can be built. So it does for the watchdog, whose checks take
+    registers too."""
+    plain = {build_state.plain(target).removesuffix("+PTX") for target in TARGETS}
+    return not WATCHDOG and plain <= {"8.0", "8.9", "9.0"}
 
 
 def hopper_flags(flags: dict[str, list[str]]) -> dict[str, list[str]]:

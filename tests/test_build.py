@@ -220,9 +220,10 @@ class TestTinyBuild:
         result = build_in(tiny_tree, TORCH_CUDA_ARCH_LIST="8.0 8.9+PTX")
         assert result.returncode != 0, result.stdout
         assert "Local memory used" in result.stdout + result.stderr
-        result = build_in(tiny_tree, TORCH_CUDA_ARCH_LIST="8.0 8.6")
-        assert result.returncode == 0, result.stdout + result.stderr
-        assert "Local memory used" in result.stdout + result.stderr
+        for elsewhere in ({"TORCH_CUDA_ARCH_LIST": "8.0 8.6"}, {"TILEON_WATCHDOG": "1"}):
+            result = build_in(tiny_tree, **elsewhere)
+            assert result.returncode == 0, result.stdout + result.stderr
+            assert "Local memory used" in result.stdout + result.stderr
 
     def test_keeps_to_the_compiler_that_pytorch_nvcc_names(self, tiny_tree: pathlib.Path, nvcc: str) -> None:
         tool("ninja")  # torch reads the variable only there
