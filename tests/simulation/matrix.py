@@ -96,10 +96,9 @@ DIRECT_CASES: list[tuple[int, int, int, dict]] = [
     (520, 200, 288, {"wide": True, "sms": 2}),
 ]
 # Of a weight that is decoded in the main loop, whose last tiles CTAs share (layout/stream_k.h): less than a round of
-# tiles, by equal parts, two and five, and by parts that begin anywhere; the last two of several rounds.
+# tiles, by equal parts and by parts that begin anywhere; the last two of several rounds.
 SHARED_CASES: list[tuple[int, int, int, dict]] = [
     (40, 130, 4128, {"sms": 4}),
-    (72, 130, 4128, {"sms": 11, "wide": True}),
     (300, 136, 3104, {"sms": 5, "out_dtype": 0, "slope": 2.0}),
     (300, 264, 2592, {"sms": 4, "wide": True}),
     (600, 264, 2080, {"sms": 4, "activation": "none", "bias": False}),

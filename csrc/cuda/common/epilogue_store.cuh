@@ -288,10 +288,10 @@ __device__ __forceinline__ void store_columns(void* data, const KernelProblem& p
 // Stores kRows x kColumns sums from `slab` ([kRows][kPitch] in shared memory, written by this warp and synchronized) to
 // the output from (row, column) on: bias, activation, one rounding, any strides. kCount: columns of a lane. `vectors`:
 // neighbouring columns can be stored at once. kKeepsPreActivation: the argument of the activation too, where it is
-// wanted. Of the slab's rows the first `rows`.
+// wanted.
 template <int kRows, int kColumns, int kPitch, int kCount, bool kKeepsPreActivation>
 __device__ __forceinline__ void store_by_columns(const KernelProblem& problem, bool vectors, int64_t batch, int row,
-                                                 int column, const float* slab, int rows = kRows) {
+                                                 int column, const float* slab) {
   constexpr int lanes_per_row = kColumns / kCount;
   constexpr int rows_at_once = 32 / lanes_per_row;
   static_assert(32 % lanes_per_row == 0 && kRows % rows_at_once == 0);
@@ -308,7 +308,7 @@ __device__ __forceinline__ void store_by_columns(const KernelProblem& problem, b
   int64_t at =
       batch * problem.out.stride_batch + column * problem.out.stride_n + (row + lane_row) * problem.out.stride_m;
 #pragma unroll 1
-  for (int i = lane_row; i < min(rows, kRows) && row + i < problem.m; i += rows_at_once) {
+  for (int i = lane_row; i < kRows && row + i < problem.m; i += rows_at_once) {
     float values[kCount];
 #pragma unroll
     for (int j = 0; j < kCount; ++j) values[j] = slab[i * kPitch + lane_column + j] + bias[j];

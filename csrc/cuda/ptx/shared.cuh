@@ -285,9 +285,6 @@ __device__ __forceinline__ void barrier_arrive(int id, int threads) {
 // This thread's writes to shared memory, before what the async proxy (TMA, wgmma) does next.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// What this thread sees in global memory, before what the async proxy does next.
-__device__ __forceinline__ void fence_proxy_async_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
-
 // Programmatic dependent launch (sm_90): both functions do nothing on older GPUs, and in a kernel launched without this
 // attribute. Returns when every kernel that this one was launched behind is complete and its memory visible.
 __device__ __forceinline__ void grid_dependency_wait() {

@@ -137,7 +137,6 @@ inline void barrier_arrive(int id, int threads, Site where = Site::here()) {
 }
 
 inline void fence_proxy_async(Site where = Site::here()) { simulation::fence_proxy_async(where); }
-inline void fence_proxy_async_global() {}
 
 inline void grid_dependency_wait(Site where = Site::here()) { simulation::wait_for_grid(where); }
 inline void grid_dependency_launch(Site where = Site::here()) { simulation::launch_dependents(where); }

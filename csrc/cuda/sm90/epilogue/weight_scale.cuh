@@ -84,10 +84,9 @@ class WeightScale {
     if (threadIdx.x % 32 == 0) lost_[blockIdx.x * kWarps + threadIdx.x / 32] = 1;
   }
 
-  // Of sums that begin with the tile's column `column`, of wgmma's.
   template <typename Shared, int kCount>
   __device__ __forceinline__ PlainResults<1, kCount> results(const Params& params, const Shared&, int,
-                                                             float (&sums)[1][kCount], int column = 0) const {
+                                                             float (&sums)[1][kCount]) const {
     constexpr float lacked = kCode == DType::kFloat8E4M3 ? 1 : MovedScale<__nv_bfloat16, kScale>::kLackedFactor;
     if (lacked != 1.0f) {
 #pragma unroll
@@ -96,7 +95,7 @@ class WeightScale {
     if (params.global_scale_stride == 0) {
       multiply_all(sums, params.global_scale);
     } else {
-      multiply_by_rows_of_a(params, sums[0], column);
+      multiply_by_rows_of_a(params, sums[0]);
     }
     return {sums};
   }
@@ -106,8 +105,8 @@ class WeightScale {
 
   // Each row of a, wgmma's columns, has a global scale of its own.
   template <int kCount>
-  __device__ __forceinline__ void multiply_by_rows_of_a(const Params& params, float (&sums)[kCount], int column) const {
-    const int first = m_begin_ + column + static_cast<int>(threadIdx.x) % 4 * 2;
+  __device__ __forceinline__ void multiply_by_rows_of_a(const Params& params, float (&sums)[kCount]) const {
+    const int first = m_begin_ + static_cast<int>(threadIdx.x) % 4 * 2;
     const int last = static_cast<int>(params.problem.m) - 1;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -151,7 +150,7 @@ class WeightRowScale {
 
   template <typename Shared, int kCount>
   __device__ __forceinline__ PlainResults<1, kCount> results(const Params& params, const Shared&, int,
-                                                             float (&sums)[1][kCount], int = 0) const {
+                                                             float (&sums)[1][kCount]) const {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sums[0][i] *= rows_[i / 2 % 2];
     multiply_all(sums, params.global_scale);
@@ -212,7 +211,7 @@ class WeightBlockScale {
 
   template <typename Shared, int kCount>
   __device__ __forceinline__ PlainResults<1, kCount> results(const Params& params, const Shared&, int,
-                                                             float (&sums)[1][kCount], int = 0) const {
+                                                             float (&sums)[1][kCount]) const {
     multiply_all(sums, params.global_scale);
     return {sums};
   }

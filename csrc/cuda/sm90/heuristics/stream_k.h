@@ -11,17 +11,14 @@
 
 namespace tileon::sm90 {
 
-constexpr int kLeastRangeK = 512;  // elements of a CTA's range
+constexpr int kLeastSharedK = 256;  // elements of a tile's shortest part
+constexpr int kLeastRangeK = 512;   // and of a CTA's range
 
 // What it takes that a CTA hands its sums over and another adds them to its own, in nanoseconds. Fitted, as what
 // follows, to 447 products on an H100, each with shared tiles and without. The third of it that each further CTA of a
 // tile costs was set by hand: of such tiles there were few.
 constexpr double kHandOverNs = 1000.0;
 constexpr double kSharedBytesPerNs = 20.0;  // of a CTA
-
-// The same where the CTAs of a tile finish it together: each hands over all but its own columns, and reads as much.
-constexpr double kMeetNs = 1500.0;
-constexpr double kExchangedBytesPerNs = 20.0;
 
 // CTAs that share tiles are each at another k, and find in L2 what another has read only where L2 holds all of it. So
 // many bytes it does; what is beyond is read once more.
@@ -40,14 +37,8 @@ inline StreamK stream_of(const TileConfig& tile, int64_t tiles, int k_blocks, in
   const int64_t blocks = (tiles - first_tile) * k_blocks;
   const int least = (kLeastSharedK + tile.block_k - 1) / tile.block_k;
   if (ctas < 2 || k_blocks < 2 * least || blocks / ctas < kLeastRangeK / tile.block_k || blocks >= 1 << 30) return none;
-  const bool all_have_as_many = first_tile == 0 && ctas % tiles == 0 && ctas / tiles <= kMostParts;
-  return {static_cast<int>(first_tile),
-          static_cast<int>(ctas),
-          k_blocks,
-          static_cast<int>(blocks / ctas),
-          static_cast<int>(blocks % ctas),
-          least,
-          all_have_as_many ? static_cast<int>(ctas / tiles) : 0};
+  return {static_cast<int>(first_tile),    static_cast<int>(ctas),          k_blocks,
+          static_cast<int>(blocks / ctas), static_cast<int>(blocks % ctas), least};
 }
 
 // At most so many CTAs hand over sums of one tile.
@@ -70,17 +61,10 @@ inline double read_again_ns(const KernelConfig& config, const StreamK& stream, c
   return std::max(bytes - kL2Bytes, 0.0) / kReadAgainBytesPerNs;
 }
 
-// Nanoseconds from the end of a CTA's products until it has stored its columns, where CTAs finish a tile together.
-inline double exchange_ns(const TileConfig& tile, const StreamK& stream) {
-  const double others = static_cast<double>(stream.parts - 1) / stream.parts;
-  return kMeetNs + static_cast<double>(sums_bytes(tile)) * others / kExchangedBytesPerNs;
-}
-
 // Nanoseconds of the products of `tiles` tiles. Beside the shared ones each CTA has `whole` others.
 inline double shared_ns(const KernelConfig& config, const StreamK& stream, int64_t tiles, int64_t whole) {
   const CostNumbers& cost = config.cost;
   const double k = static_cast<double>(stream.blocks + (stream.rest > 0)) * config.tile.block_k;
-  if (stream.parts > 0) return cost.per_tile + cost.per_k * k + exchange_ns(config.tile, stream);
   const double of_whole = cost.per_tile + static_cast<double>(cost.per_k) * stream.k_blocks * config.tile.block_k;
   const double stored = stream.blocks >= stream.k_blocks ? 2 : 1;  // tiles, by a CTA
   const int others = others_of(stream, tiles - stream.first_tile);
@@ -90,7 +74,7 @@ inline double shared_ns(const KernelConfig& config, const StreamK& stream, int64
 }
 
 // Of less than a round of tiles each may have so many CTAs.
-constexpr int kCtasOfTile[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 16};
+constexpr int kCtasOfTile[] = {2, 3, 4, 6, 8, 12, 16};
 
 // The fastest way: no tile is shared, or those of the last two rounds are, where the last one is not full. Each SM has
 // a range then, or each tile the same number of CTAs.
@@ -119,8 +103,7 @@ inline int64_t shared_sums_bytes(const KernelConfig& config, const StreamK& stre
   return stream.ctas * sums_bytes(config.tile);
 }
 inline int64_t shared_bytes(const KernelConfig& config, const StreamK& stream) {
-  return shared_sums_bytes(config, stream) +
-         int64_t{stream.ctas} * config.tile.consumers * std::max(stream.parts, 1) * 8;
+  return shared_sums_bytes(config, stream) + int64_t{stream.ctas} * config.tile.consumers * 8;
 }
 
 }  // namespace tileon::sm90

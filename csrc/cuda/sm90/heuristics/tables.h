@@ -141,7 +141,7 @@ constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name
 constexpr KernelConfig decoded_weight(const char* name, Operands operands, int tile_m, int block_k,
                                       const CostNumbers& cost, bool measured = true) {
   TileConfig tile{Family::kSwapAb, tile_m, 128, block_k, 2, 16};
-  const int many = operands == Operands::kWeightCodes ? 240 : operands == Operands::kMxfp8Weight ? 96 : 208;
+  const int many = operands == Operands::kWeightCodes ? 240 : operands == Operands::kMxfp8Weight ? 128 : 208;
   tile.takes_registers = tile_m >= many;
   tile.code_bits = operands == Operands::kFp4Weight ? 4 : 8;
   return {name, operands, tile, 1, 1, cost, -1, measured};

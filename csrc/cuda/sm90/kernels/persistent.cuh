@@ -8,7 +8,6 @@
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"
 #include "cuda/sm90/epilogue/tma_store.cuh"
-#include "cuda/sm90/kernels/finish_together.cuh"
 #include "cuda/sm90/kernels/stream_k.cuh"
 #include "cuda/sm90/layout/encoding.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
@@ -95,13 +94,6 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params,
     if constexpr (Kernel::Scheduler::shares_tiles) blocks = tiles.blocks();
     Kernel::MainLoop::multiply(pipeline, at, blocks, first_row, scale, sums, during_last_product);
     if constexpr (Kernel::Scheduler::shares_tiles) {
-      if (params.stream.parts > 0) {
-        const FinishTogether<Kernel> finish(params.stream, params.stream_memory, shared);
-        finish.exchange(pipeline, sums);
-        finish.store(
-            params, [&](auto& some, int column) { scale.results(params, shared, consumer, some, column); }, position);
-        break;  // it has no other tile
-      }
       if (tiles.is_handed_over()) {
         tiles.hand_over(consumer, sums);
         continue;

@@ -68,8 +68,7 @@ class StreamedTiles {
         to[(block * kFours + i) * 128] = make_float4(four[0], four[1], four[2], four[3]);
       }
     ptx::barrier_sync(consumer_barrier(consumer), 128);
-    if (threadIdx.x % 128 == 0)
-      ptx::store_release(ready_of(ptx::opaque(blockIdx.x), consumer), params_.stream_memory.launch);
+    if (threadIdx.x % 128 == 0) ptx::store_release(ready_of(blockIdx.x, consumer), params_.stream_memory.launch);
   }
 
   // Those of the CTAs in front, the nearest first.
@@ -110,12 +109,10 @@ class StreamedTiles {
     return (tile_ - params_.stream.first_tile) * params_.k_blocks;
   }
 
-  // This thread's. Worked out when it is asked for: before the main loop, where the compiler would do it, there are no
-  // registers to keep it in.
   __device__ __forceinline__ float4* sums_of(int cta, int consumer) const {
     constexpr int kOfConsumer = Kernel::row_blocks * kFours * 128;
     return reinterpret_cast<float4*>(params_.stream_memory.sums) +
-           (int64_t{cta} * Kernel::config.consumers + consumer) * kOfConsumer + ptx::opaque(threadIdx.x) % 128;
+           (int64_t{cta} * Kernel::config.consumers + consumer) * kOfConsumer + threadIdx.x % 128;
   }
   __device__ __forceinline__ uint64_t* ready_of(int cta, int consumer) const {
     return params_.stream_memory.ready + cta * Kernel::config.consumers + consumer;

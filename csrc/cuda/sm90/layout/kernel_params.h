@@ -137,7 +137,6 @@ TILEON_HOST_DEVICE constexpr int consumer_barrier(int consumer) { return 2 + con
 TILEON_HOST_DEVICE constexpr int main_loop_barrier(int consumer) {
   return 5 + consumer;
 }  // whose turn it is in ping-pong
-constexpr int kConsumersBarrier = 7;  // all consumers
-constexpr int kDecoders = 2;          // of small_m/
+constexpr int kDecoders = 2;  // of small_m/
 
 }  // namespace tileon::sm90

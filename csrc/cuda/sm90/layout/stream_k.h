@@ -1,8 +1,8 @@
 // Stream-K (Osama et al., "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the
 // GPU", 2023): the last tiles of an output are one long row of k-blocks, tile behind tile, of which every CTA takes an
 // equal range, wherever in a tile that begins and ends. So no SM idles while others have one tile more. Of a tile that
-// several CTAs share, the CTA with its last blocks adds the sums of the others to its own and stores the tile; or,
-// where every tile has as many CTAs, all of them finish it together. Pure functions, for the host and for the kernels.
+// several CTAs share, the CTA with its last blocks adds the sums of the others to its own and stores the tile.
+// Pure functions, for the host and for the kernels.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,6 @@
 #include "core/host_device.h"
 
 namespace tileon::sm90 {
-
-constexpr int kLeastSharedK = 256;  // elements of a tile's shortest part
-constexpr int kMostParts = 12;      // CTAs that finish a tile together
 
 // How the tiles from `first_tile` on are shared. CTA c has the blocks from begin_of(c) up to begin_of(c + 1); block 0
 // is the first of tile first_tile.
@@ -23,7 +20,6 @@ struct StreamK {
   int blocks = 0;    // of a CTA, and one more of `rest` of them
   int rest = 0;
   int least = 1;  // blocks: a tile's shortest part, for one that is shorter costs more than it saves
-  int parts = 0;  // CTAs of each tile, which finish it together; 0: one of them does
 
   TILEON_HOST_DEVICE constexpr int begin_of(int cta) const {
     const int begin = cta * blocks + (rest > 0 ? cta * rest / ctas : 0);
@@ -33,11 +29,10 @@ struct StreamK {
 };
 
 // Of a tile that is shared: what a CTA hands over, in memory that nobody cleared. A word of `ready` is `launch` once
-// the sums are there, which no other launch has, and 0 when they have been read. Where CTAs finish tiles together, each
-// that reads the sums has its own word.
+// the sums are there, which no other launch has, and 0 when they have been read.
 struct StreamKMemory {
   float* sums = nullptr;      // [cta][consumer][sums of a thread / 4][thread][4]
-  uint64_t* ready = nullptr;  // [cta][consumer], or [cta][consumer][part that reads]
+  uint64_t* ready = nullptr;  // [cta][consumer]
   uint64_t launch = 0;
 };
 
