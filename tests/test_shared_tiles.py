@@ -70,6 +70,25 @@ def test_few_tiles_are_shared(gpu: torch.device, config: Config, weight: str) ->
 
 
 @each_case
+def test_every_tile_is_shared_by_as_many_ctas(gpu: torch.device, config: Config, weight: str) -> None:
+    """Two to twelve of them; columns of the tile, or rows of the weight, that nobody stores; every epilogue."""
+    tile_m = config.tile[0]
+    for m, n, k in ((tile_m - 3, 130, 1184), (tile_m, 139, 1760), (9, 1100, 2592), (tile_m // 2, 264, 6176)):
+        a, b = operands(weight, m, n, k, gpu, exact=True)
+        wanted = expected(a, b, out_dtype=F32, bound=0.0)
+        for _ in range(2):
+            assert_product(run(config, a, b, out_dtype=F32), wanted, f"{m}x{n}x{k}")
+        a, b = operands(weight, m, n, k, gpu)
+        bias, factor = torch.linspace(-3, 3, n, device=gpu), torch.full((), 0.75, device=gpu)
+        for out_dtype, activation in ((BF16, "gelu"), (F32, "leaky_relu"), (BF16, "none")):
+            options = {"activation": activation, "slope": 0.2, "out_dtype": out_dtype}
+            wanted = expected(a, b, bias, factor, **options)  # type: ignore[arg-type]
+            first = run(config, a, b, bias=bias, global_scale=factor, **options)
+            assert_product(first, wanted, f"{m}x{n}x{k} {activation}")
+            assert torch.equal(run(config, a, b, bias=bias, global_scale=factor, **options), first)
+
+
+@each_case
 def test_the_last_of_several_rounds_is_shared(gpu: torch.device, config: Config, weight: str) -> None:
     sms = torch.cuda.get_device_properties(gpu).multi_processor_count
     tile_m, tile_n, _ = config.tile

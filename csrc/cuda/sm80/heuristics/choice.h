@@ -100,10 +100,7 @@ inline KSlices slices_of(const KernelConfig& config, const Problem& problem, con
   return expect_tiles(config, kind_of(problem), problem, gpu).slices;
 }
 
-// What the costs of a config leave out. Those of kMmaGather were fitted on an H100 to 171 products of 16 bits
-// and 159 of fp8 of any sizes, and to 120 of TF32: nine of ten times of the former are within a tenth of what is
-// expected.
-// Those of kDirect were fitted on an H100 to some 300 products of each dtype that are done in a few microseconds.
+// What the costs of a config leave out.
 constexpr double launch_ns(Family family) { return family == Family::kMmaGather ? 2000.0 : kPortableLaunchNs; }
 
 // With a launch.
@@ -133,12 +130,18 @@ struct CopiedCost {
 };
 constexpr double kCopiedMostK = 4000.0;
 
-// Fitted on an H100 to unaligned products of any sizes for which copies were made, 141 of 16 bits and 25 of TF32. Where
-// the narrow kernels are weighed, the former stand for fp8 too, whose copies take a little longer. The host has one
-// more launch and an allocation, some 2 us, which an eager caller waits for where the GPU has nothing else to do
+// Fitted on an H100 to unaligned products of any sizes for which copies were made, 141 of 16 bits, 25 of TF32 and 829
+// of fp8, whose operands' bytes count once for all that is done with them. The host has one more launch and an
+// allocation, some 2 us, which an eager caller waits for where the GPU has nothing else to do
 // (benchmarks/results/h200/awkward.csv).
 constexpr CopiedCost kCopied16Bits{9100.0, 2600.0, 1350.0, 287e3, 0.54};
 constexpr CopiedCost kCopiedTf32{13300.0, 1650.0, 1670.0, 170e3, 1.16};
+constexpr CopiedCost kCopiedFp8{9650.0, std::numeric_limits<double>::infinity(), 787.0, 455e3, 1.39};
+
+inline const CopiedCost& copied_cost(const Problem& problem) {
+  if (is_float8(problem.a.dtype)) return kCopiedFp8;
+  return kind_of(problem) == Kind::kTf32 ? kCopiedTf32 : kCopied16Bits;
+}
 
 // Of the output's bytes, so much more or less than of the others: rows that TMA writes, rows of which two columns are
 // stored at once, and other rows.
@@ -159,9 +162,6 @@ inline double copied_ns(const Problem& problem, const CopiedCost& cost) {
   return cost.start + copied / cost.copied_bytes_per_ns + multiplied + std::min(k, kCopiedMostK) * cost.ns_per_k;
 }
 
-// Of fp8, whose copies are transposed mostly, a copy pays once gathering takes so long.
-constexpr double kFloat8CopyPaysFromNs = 18000.0;
-
 // Whether aligned copies, and a kernel that reads those, are faster than the kernels that read any operand.
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   const Kind kind = kind_of(problem);
@@ -169,9 +169,8 @@ inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   for (const KernelConfig& config : kDenseConfigs)
     if (gathers(config.tile.family) && (config.kinds & bit(kind)) != 0 && config.measured)
       gathered = std::min(gathered, expected_ns(config, kind, problem, gpu));
-  const double copied = copied_ns(problem, kind == Kind::kTf32 ? kCopiedTf32 : kCopied16Bits);
-  const bool pays = is_float8(problem.a.dtype) ? gathered >= kFloat8CopyPaysFromNs : gathered > copied;
-  return pays && !narrow_pays(problem, gpu, copied / kNarrowMargin);
+  const double copied = copied_ns(problem, copied_cost(problem));
+  return gathered > copied && !narrow_pays(problem, gpu, copied / kNarrowMargin);
 }
 
 inline bool may_choose(const KernelConfig& config, const Problem& problem) {

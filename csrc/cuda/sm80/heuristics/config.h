@@ -106,9 +106,9 @@ constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 // Fitted on an H200 to benchmarks/results/h200/sweep.csv.xz by benchmarks/fit/fit_portable.py, which also says what the
 // choice loses. The costs of the _fp8 configs are estimates: those of the 16-bit configs with their tiles, a fifth
 // slower, since an H200's mma.sync of fp8 is two of float16 and the conversions. An H100's are those of kMmaGather,
-// of some hundred unaligned products of each dtype, of kDirect, of 160 to 500 small products each (choice.h), and of
-// kSimt and kDmma, of 200 random products of float32 and 250 of float64. Those of kNarrow, fitted too, are of a step
-// instead of a k: common/narrow.h has the model, and more numbers.
+// kDirect, kSimt and kDmma: of 8,600 random products of 16 bits, float32, TF32 and float64 (h100/portable_random.csv.xz
+// has every tenth), and of fp8 of some hundred. Those of kNarrow, fitted too, are of a step instead of a k:
+// common/narrow.h has the model, and more numbers.
 // clang-format off
 constexpr KernelConfig kDenseConfigs[] = {
     // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share, fixed_share
@@ -122,33 +122,33 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},  {15.30f},  3770.0f, 0.61f, 0.61f},
     {"sm80_mma_128x128x64_fp8",    k8,          {Family::kMma,       128, 128, 64,  4, 2,  4, 8, 1},  {10.70f}, 10100.0f, 1.00f, 1.00f},
     {"sm80_mma_64x64x128_fp8",     k8,          {Family::kMma,        64,  64, 128, 2, 2,  3, 8, 2},   {9.40f},  4410.0f, 0.42f, 0.42f},
-    {"sm80_mma_gather_64x64x64",   k16,         {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {10.40f},  5030.0f, 1.00f, 0.26f},
+    {"sm80_mma_gather_64x64x64",   k16,         {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {11.31f},  4690.0f, 0.96f, 0.27f},
     {"sm80_mma_gather_64x64x64_fp8", k8,        {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {16.40f},  4800.0f, 0.94f, 0.33f},
-    {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},  {19.40f},  4180.0f, 0.72f, 0.72f},
-    {"sm80_direct_16x64x64",       k16,         {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {16.20f},  1620.0f, 0.36f, 0.44f},
+    {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},  {18.40f},  4550.0f, 1.00f, 0.26f},
+    {"sm80_direct_16x64x64",       k16,         {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {18.48f},  1390.0f, 0.34f, 0.37f},
     {"sm80_direct_16x64x64_fp8",   k8,          {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {21.50f},  1890.0f, 0.58f, 0.32f},
-    {"sm80_direct_16x64x64_tf32",  kTf32,       {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {21.30f},  1960.0f, 0.68f, 0.29f},
-    {"sm80_direct_16x64x32_float32", k32,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {38.50f},  1820.0f, 0.67f, 0.42f},
-    {"sm80_direct_16x64x32_float64", k64,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {30.50f},  1750.0f, 0.61f, 0.42f},
-    {"sm80_direct_split8_16x16x32", k16,        {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {2.89f},  1830.0f, 0.67f, 0.58f},
+    {"sm80_direct_16x64x64_tf32",  kTf32,       {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {21.39f},  2030.0f, 0.56f, 0.20f},
+    {"sm80_direct_16x64x32_float32", k32,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {45.20f},  1480.0f, 0.52f, 0.26f},
+    {"sm80_direct_16x64x32_float64", k64,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {42.21f},  1010.0f, 0.34f, 0.65f},
+    {"sm80_direct_split8_16x16x32", k16,        {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {2.96f},  1770.0f, 0.81f, 0.60f},
     {"sm80_direct_split8_16x16x32_fp8", k8,     {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.08f},  1970.0f, 0.64f, 0.58f},
-    {"sm80_direct_split8_16x16x32_tf32", kTf32, {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.32f},  2000.0f, 0.87f, 0.54f},
-    {"sm80_direct_split8_16x16x16_float32", k32, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {8.25f},  2060.0f, 0.85f, 0.50f},
-    {"sm80_direct_split8_16x16x16_float64", k64, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {5.62f},  1990.0f, 0.96f, 0.50f},
+    {"sm80_direct_split8_16x16x32_tf32", kTf32, {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.32f},  2050.0f, 0.82f, 0.56f},
+    {"sm80_direct_split8_16x16x16_float32", k32, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {8.75f},  1820.0f, 0.71f, 0.61f},
+    {"sm80_direct_split8_16x16x16_float64", k64, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {6.08f},  1690.0f, 0.90f, 0.58f},
     {"sm80_direct_split16_16x16x32_fp8", k8,    {Family::kDirect,     16,  16, 32, 16, 1,  2, 8, 1},   {2.59f},  2510.0f, 1.00f, 1.00f},
-    {"sm80_direct_split16_16x16x32_tf32", kTf32, {Family::kDirect,    16,  16, 32, 16, 1,  2, 8, 1},   {3.16f},  2290.0f, 1.00f, 1.00f},
-    {"sm80_direct_split16_16x16x16_float64", k64, {Family::kDirect,   16,  16, 16, 16, 1,  2, 8, 1},   {4.34f},  2120.0f, 1.00f, 1.00f},
-    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1}, {171.40f}, 10299.0f, 0.96f, 0.20f},
-    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2}, {122.50f},  7237.0f, 0.78f, 0.56f},
-    {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},  {60.60f},  5197.0f, 0.85f, 0.40f},
-    {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},  {34.10f},  3160.0f, 0.89f, 0.32f},
+    {"sm80_direct_split16_16x16x32_tf32", kTf32, {Family::kDirect,    16,  16, 32, 16, 1,  2, 8, 1},   {3.22f},  2460.0f, 1.00f, 1.00f},
+    {"sm80_direct_split16_16x16x16_float64", k64, {Family::kDirect,   16,  16, 16, 16, 1,  2, 8, 1},   {4.65f},  2140.0f, 1.00f, 1.00f},
+    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1}, {179.94f},  9840.0f, 0.96f, 0.20f},
+    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2}, {109.09f},  7800.0f, 0.88f, 0.50f},
+    {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},  {58.56f},  5510.0f, 0.83f, 0.40f},
+    {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},  {38.17f},  3510.0f, 0.78f, 0.29f},
     {"sm80_few_rows_1x16x256",     k32,         {Family::kSkinny,      1,  16, 256, 2, 4,  1, 8, 2},   {1.17f},  1109.0f, 0.30f, 0.50f},
     {"sm80_few_rows_2x16x256",     k32,         {Family::kSkinny,      2,  16, 256, 2, 4,  1, 8, 2},   {1.39f},  1927.0f, 0.30f, 0.50f},
     {"sm80_few_rows_4x16x256",     k32,         {Family::kSkinny,      4,  16, 256, 2, 4,  1, 8, 1},   {0.97f},  1317.0f, 1.00f, 1.00f},
     {"sm80_few_rows_8x16x256",     k32,         {Family::kSkinny,      8,  16, 256, 2, 4,  1, 8, 1},   {1.84f},  2738.0f, 1.00f, 1.00f},
-    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},  {81.60f},  7235.0f, 1.00f, 0.21f},
-    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},  {50.60f},  5250.0f, 0.85f, 0.64f},
-    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},  {39.70f},  3089.0f, 0.76f, 0.58f},
+    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},  {79.26f},  7060.0f, 1.00f, 0.21f},
+    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},  {61.04f},  3950.0f, 0.74f, 0.81f},
+    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},  {43.42f},  3190.0f, 0.65f, 0.61f},
     {"sm80_narrow_2x64x256",       kDense,      {Family::kNarrow,      2,  64, 256, 1, 8,  1, 8, 2}, {830.00f},   800.0f, 0.50f, 0.50f, kNarrowMeasured},
     {"sm80_narrow_8x64x256",       kDense,      {Family::kNarrow,      8,  64, 256, 1, 8,  1, 8, 2}, {830.00f},   800.0f, 0.50f, 0.50f, kNarrowMeasured},
 };

@@ -44,10 +44,10 @@ inline int64_t slices_bytes(const Problem& problem, const KSlices& slices) {
   return problem.batch * slices.count * problem.m * slices_pitch(problem) * accumulator_bytes(problem.a.dtype);
 }
 
-// Nanoseconds that the sums take: one more launch, and each sum written and read once. On an H100 products of which
-// next to nothing else was left took 14 to 18 us where unsliced ones took 6 to 7.
-constexpr double kAddSlicesNs = 6500.0;
-constexpr double kSliceBytesPerNs = 2500.0;
+// Nanoseconds that the sums take: one more launch, and each sum written and read once. Fitted beside the configs' costs
+// (config.h).
+constexpr double kAddSlicesNs = 3350.0;
+constexpr double kSliceBytesPerNs = 3770.0;
 
 inline double add_slices_ns(const Problem& problem, const KSlices& slices) {
   return kAddSlicesNs + 2.0 * static_cast<double>(slices_bytes(problem, slices)) / kSliceBytesPerNs;
