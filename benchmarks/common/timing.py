@@ -6,8 +6,8 @@ launches takes the host out altogether: back to back over a few operand sets tha
 so many that each has left it (`cold_graph_arm`).
 
 Arms take turns in a random order. A kernel that ran one or two launches before finds its instructions in the SMs'
-caches, which emptying L2 leaves alone: 0.1 to 0.6 us of a portable kernel's time on an H100. In a fixed order one of two
-arms with the same kernel, say the choice and the config that it chooses, would always be ahead.
+caches, which emptying L2 leaves alone: 0.1 to 0.6 us of a portable kernel's time on an H100. In a fixed order one of
+two arms with the same kernel, say the choice and the config that it chooses, would always be ahead.
 """
 
 # mypy: allow-untyped-calls

@@ -162,6 +162,10 @@ inline double copied_ns(const Problem& problem, const CopiedCost& cost) {
   return cost.start + copied / cost.copied_bytes_per_ns + multiplied + std::min(k, kCopiedMostK) * cost.ns_per_k;
 }
 
+// Of fp8, whose copies are transposed mostly, products for which copies were made took longer to gather than this; for
+// shorter ones the cost above expects too little.
+constexpr double kFloat8CopyPaysFromNs = 18000.0;
+
 // Whether aligned copies, and a kernel that reads those, are faster than the kernels that read any operand.
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   const Kind kind = kind_of(problem);
@@ -169,6 +173,7 @@ inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   for (const KernelConfig& config : kDenseConfigs)
     if (gathers(config.tile.family) && (config.kinds & bit(kind)) != 0 && config.measured)
       gathered = std::min(gathered, expected_ns(config, kind, problem, gpu));
+  if (is_float8(problem.a.dtype) && gathered < kFloat8CopyPaysFromNs) return false;
   const double copied = copied_ns(problem, copied_cost(problem));
   return gathered > copied && !narrow_pays(problem, gpu, copied / kNarrowMargin);
 }
