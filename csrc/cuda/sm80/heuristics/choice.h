@@ -162,8 +162,8 @@ inline double copied_ns(const Problem& problem, const CopiedCost& cost) {
   return cost.start + copied / cost.copied_bytes_per_ns + multiplied + std::min(k, kCopiedMostK) * cost.ns_per_k;
 }
 
-// Of fp8, whose copies are transposed mostly, products for which copies were made took longer to gather than this; for
-// shorter ones the cost above expects too little.
+// fp8 that gathering is expected to take less for is not copied: kCopiedFp8 was fitted to longer products, and expects
+// too little of shorter ones.
 constexpr double kFloat8CopyPaysFromNs = 18000.0;
 
 // Whether aligned copies, and a kernel that reads those, are faster than the kernels that read any operand.
