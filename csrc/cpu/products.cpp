@@ -13,6 +13,7 @@
 #include "cpu/sums.h"
 #include "cpu/tiles/block.h"
 #include "cpu/tiles/multiply.h"
+#include "cpu/tiles/versions.h"
 #include "entry/products.h"
 #include "tuning/batch_invariance.h"
 #include "tuning/kernel_log.h"
@@ -146,7 +147,8 @@ struct Cpu : CpuDevice {
       folded.a.scale.fold_powers = of_a.get();
       folded.b.scale.fold_powers = of_b.get();
     }
-    record_kernel(multiply_by_tiles(folded, finished, before ? &*before : nullptr));
+    record_kernel(multiply_by_tiles(folded, finished, before ? &*before : nullptr,
+                                    is_batch_invariant.load(std::memory_order_relaxed)));
   }
 
   static void run_bfloat16_by_aten(const ProductArguments& arguments, const Tensor& out) {

@@ -6,9 +6,11 @@
 #include <torch/headeronly/util/Half.h>
 
 #include <array>
+#include <type_traits>
 
 #include "checks/operands.h"
 #include "core/small_floats.h"
+#include "cpu/multiversion.h"
 
 namespace tileon {
 namespace {
@@ -54,17 +56,45 @@ void write_rows(const FinishedSums& finished, const SumsBlock<Accumulator>& bloc
   }
 }
 
+// With leaky_relu, which of slope 1 is no activation.
+template <typename Out, typename Accumulator>
+void write_leaky(const FinishedSums& finished, const SumsBlock<Accumulator>& block, Accumulator slope) {
+  write_rows<Out>(finished, block, [=](Accumulator x) { return leaky_relu(x, slope); });
+}
+
+// By the widest vectors of this processor, for the outputs that most products have.
+using torch::headeronly::BFloat16;
+using torch::headeronly::Half;
+
+TILEON_MULTIVERSION void write_leaky_bfloat16(const FinishedSums& finished, const SumsBlock<float>& block,
+                                              float slope) {
+  write_leaky<BFloat16>(finished, block, slope);
+}
+
+TILEON_MULTIVERSION void write_leaky_float16(const FinishedSums& finished, const SumsBlock<float>& block, float slope) {
+  write_leaky<Half>(finished, block, slope);
+}
+
+TILEON_MULTIVERSION void write_leaky_float32(const FinishedSums& finished, const SumsBlock<float>& block, float slope) {
+  write_leaky<float>(finished, block, slope);
+}
+
 // Every sum; the output may be the sums' own memory.
 template <typename Out, typename Accumulator>
 void write_all(const FinishedSums& finished, const SumsBlock<Accumulator>& block) {
   const auto slope = static_cast<Accumulator>(finished.slope);
   const Activation activation = finished.activation;
-  if (activation == Activation::kNone || activation == Activation::kLeakyRelu) {  // the cheap ones, without a branch
-    const Accumulator slope_or_1 = activation == Activation::kNone ? Accumulator(1) : slope;
-    write_rows<Out>(finished, block, [=](Accumulator x) { return leaky_relu(x, slope_or_1); });
-  } else {
-    write_rows<Out>(finished, block, [=](Accumulator x) { return activate(x, activation, slope); });
-  }
+  if (activation != Activation::kNone && activation != Activation::kLeakyRelu)
+    return write_rows<Out>(finished, block, [=](Accumulator x) { return activate(x, activation, slope); });
+  const Accumulator slope_or_1 = activation == Activation::kNone ? Accumulator(1) : slope;
+  if constexpr (std::is_same_v<Out, BFloat16>)
+    write_leaky_bfloat16(finished, block, slope_or_1);
+  else if constexpr (std::is_same_v<Out, Half>)
+    write_leaky_float16(finished, block, slope_or_1);
+  else if constexpr (std::is_same_v<Out, float>)
+    write_leaky_float32(finished, block, slope_or_1);
+  else
+    write_leaky<Out>(finished, block, slope_or_1);
 }
 
 void write_block(const FinishedSums& finished, const SumsBlock<double>& block) { write_all<double>(finished, block); }
@@ -72,9 +102,9 @@ void write_block(const FinishedSums& finished, const SumsBlock<double>& block) {
 void write_block(const FinishedSums& finished, const SumsBlock<float>& block) {
   switch (finished.out_dtype) {
     case DType::kFloat16:
-      return write_all<torch::headeronly::Half>(finished, block);
+      return write_all<Half>(finished, block);
     case DType::kBFloat16:
-      return write_all<torch::headeronly::BFloat16>(finished, block);
+      return write_all<BFloat16>(finished, block);
     case DType::kFloat8E4M3:
       return write_all<Float8E4M3>(finished, block);
     default:  // the ops' checks have refused the others

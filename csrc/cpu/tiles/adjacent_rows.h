@@ -119,6 +119,26 @@ AdjacentRows<Unit> adjacent_rows(const Operand& operand, const TilePart& part, P
   return rows;
 }
 
+// Some adjacent columns, whole lines of a cache. Tiles are filled from a copy: read from an operand whose columns are
+// adjacent itself, a line would come as often as it has tiles, and lines a power of two apart share few places in a
+// cache.
+constexpr int kPanelBytes = 128;
+
+struct PanelLines {
+  alignas(kTileAlignment) uint8_t of[kChunk][kPanelBytes];
+};
+
+// Of elements without scales; `part` has no more columns than a line. The copy's first element is element 0 of row 0.
+inline Operand copied_lines(const Operand& operand, const TilePart& part, PanelLines& lines) {
+  const int bytes = info(operand.dtype).bytes;
+  const auto* from = static_cast<const uint8_t*>(operand.data) + (part.row + part.k * operand.stride_k) * bytes;
+  for (int i = 0; i < part.count; ++i, from += operand.stride_k * bytes) memcpy(lines.of[i], from, part.rows * bytes);
+  Operand copy = operand;
+  copy.data = lines.of;
+  copy.stride_k = kPanelBytes / bytes;
+  return copy;
+}
+
 template <DType kElement>
 AdjacentRows<uint8_t> adjacent_codes(const Operand& operand, const TilePart& part, PartBuffer<uint8_t>& buffer) {
   return adjacent_rows<uint8_t, elements_per_byte(kElement)>(operand, part, buffer);

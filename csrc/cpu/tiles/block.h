@@ -1,7 +1,9 @@
 // A block of a product's output: what the threads of multiply.cpp hand to the vector code, which is compiled once for
-// each kind of processor (baseline.cpp, avx2.cpp, avx512.cpp, avx512_bf16.cpp).
+// each kind of processor (baseline.cpp, avx2.cpp, avx512.cpp, avx512_bf16.cpp), or to the tile registers of AMX
+// (amx.cpp).
 //
-// The order of a sum is part of the contract between these versions: they give the same bits. Of every 32 elements
+// The order of a sum is part of the contract between the versions of the vector code: they give the same bits. That of
+// the registers is another (amx_block.h). Of every 32 elements
 // along k, lane i of 16 takes two, each by one fused multiply-add: 2 i + 1 and then 2 i; of float32 and float16 pairs,
 // which nothing decodes, i and then i + 16. After kChunk elements the lanes are added as a tree, i with i + 8, + 4, +
 // 2, + 1, and then to the sum of the chunks before. float64 has 8 lanes, which take i, i + 8, i + 16 and i + 24. The
@@ -9,7 +11,8 @@
 //
 // The error of float32 sums, in units of sum |a||b|: an element goes through 2 kChunk / 32 + 4 + k / kChunk roundings
 // at most, each of 2^-24, and each operand's element through one more where its scale is float32. That is below (4 + 2
-// sqrt k) 2^-23 for k up to 2^21.
+// sqrt k) 2^-23 for k up to 2^21. In AMX's order it goes through min(k, 32) / 2 + 1 + min(k, kAmxRun) / 32 + k /
+// kAmxRun at most, which is below that bound too.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +28,44 @@ constexpr int kTileRows = 128;                 // rows of a in a block: 270 KB a
 constexpr int kMaxBlockCols = 32 * kTileCols;  // of a block
 constexpr int kTileAlignment = 64;             // bytes: a cache line, and the widest vector
 
+// Of blocks by AMX's registers, of which each has 16 rows of 64 bytes.
+constexpr int kAmxRows = 256;          // of a in a block
+constexpr int kAmxCols = 512;          // of a block
+constexpr int kAmxTileCols = 32;       // rows of b in a tile: 34 KB, in the L1 cache
+constexpr int kAmxRun = 4 * kChunk;    // elements along k that a register sums up
+constexpr int kPackedBytes = 1 << 20;  // of packed rows of a, in the L2 cache
+
+constexpr int64_t in_registers(int64_t rows) { return (rows + 15) / 16 * 16; }
+
+// Elements along k, in whole runs, for which packed rows have place.
+constexpr int64_t pass_length(int64_t rows, int element_bytes) {
+  return kPackedBytes / (in_registers(rows) * kAmxRun * element_bytes) * kAmxRun;
+}
+static_assert(pass_length(kAmxRows, 2) > 0);
+
+constexpr int64_t packed_bytes(int64_t rows, int64_t count, int element_bytes) {
+  return in_registers(rows) * ((count + kChunk - 1) / kChunk) * kChunk * element_bytes;
+}
+
 // Bytes from row to row of a tile: rows that are a power of two apart would share the lines of a cache.
 constexpr int tile_row_bytes(int element_bytes) { return kChunk * element_bytes + kTileAlignment; }
+
+// Which of a block's sums another way must compute: those of these rows and of these columns.
+struct UnusualSums {
+  uint8_t rows[kAmxRows];
+  uint8_t cols[kAmxCols + kAmxTileCols];
+};
 
 // Output rows [row, row + rows) x columns [col, col + cols) of one matrix of the batch.
 struct TileBlock {
   int64_t row, col;
-  int rows, cols;   // at most kTileRows rows
-  int sums_stride;  // from row to row of the sums: a multiple of kTileCols, not below cols
-  uint8_t* a_tile;  // kTileRows rows, of kTileAlignment: those of the block, of as many chunks as there is place for
-  uint8_t* b_tile;  // kTileCols rows, likewise
+  int rows, cols;   // no more than the shape has
+  int sums_stride;  // from row to row of the sums: a multiple of the shape's tile_cols, not below cols
+  uint8_t* a_tile;  // of kTileAlignment: the block's rows of a, of as many chunks as there is place for
+  uint8_t* b_tile;  // of kTileAlignment: a tile
+  // Of AMX's registers alone:
+  bool has_rows = false;           // a_tile has these rows already, of all k, and `unusual` theirs
+  UnusualSums* unusual = nullptr;  // what the registers cannot multiply is noted there
 };
 
 constexpr bool is_int8_product(const Problem& problem) {
@@ -44,6 +75,15 @@ constexpr bool is_int8_product(const Problem& problem) {
 // float32 scales that are one for all of k, which may be applied to the sums.
 constexpr bool is_constant_along_k(const Scale& scale) {
   return scale.vec != 0 && scale.type == ScaleType::kFloat32 && scale.strides.col == 0;
+}
+
+// float32 scales of blocks along k.
+constexpr bool changes_along_k(const Scale& scale) {
+  return scale.vec != 0 && scale.type == ScaleType::kFloat32 && scale.strides.col != 0;
+}
+
+constexpr bool scales_blocks(const Problem& problem) {
+  return changes_along_k(problem.a.scale) || changes_along_k(problem.b.scale);
 }
 
 // The magnitudes of some elements of at most 8 bits, as the bits of float32; zeros do not count.
@@ -65,6 +105,12 @@ constexpr bool are_products_normal(const Magnitudes& a, const Magnitudes& b) {
   const int most = static_cast<int>(a.most >> 23) + static_cast<int>(b.most >> 23) - 2 * kBias;
   return least - 14 >= -126 && most <= 120;
 }
+// Whether a row's or a column's elements, whatever the partner's are: products of usual ones are normal.
+constexpr bool are_usual(const Magnitudes& magnitudes) {
+  constexpr uint32_t kLeast = (127 - 56) << 23, kMost = (127 + 60) << 23;
+  return magnitudes.least >= kLeast && magnitudes.most <= kMost;
+}
+static_assert(are_products_normal({71u << 23, 187u << 23}, {71u << 23, 187u << 23}), "of usual elements");
 static_assert(are_products_normal({0x3f800000u, 0x3f800000u}, {}), "zeros alone");
 static_assert(!are_products_normal({1u << 16, 1u << 16}, {0x6f800000u, 0x6f800000u}), "a subnormal number");
 
@@ -74,6 +120,19 @@ constexpr bool waits_for_sums(const Scale& scale, uint32_t bits) {
   return scale.may_wait && (bits & 0x7fffffffu) >= kLeast && (bits & 0x7fffffffu) <= kMost;
 }
 
+// The largest blocks that a version takes. tile_cols: what their columns are a multiple of.
+struct BlockShape {
+  int rows, cols, tile_cols;
+};
+constexpr BlockShape kVectorBlocks{kTileRows, kMaxBlockCols, kTileCols};
+constexpr BlockShape kAmxBlocks{kAmxRows, kAmxCols, kAmxTileCols};
+
+// Whether elements have 8 bits at most, each under its scale but for those that wait.
+constexpr bool fits_bfloat16(const Operand& operand) {
+  if (operand.scale.vec != 0) return operand.scale.type != ScaleType::kFloat32 || operand.scale.may_wait;
+  return operand.dtype == DType::kBFloat16 || is_float8(operand.dtype);
+}
+
 // The functions of one version of the vector code. sums: [rows][sums_stride] of a block; they write all of it.
 struct TileKernels {
   const char* tiles_name;  // for the kernel log
@@ -81,9 +140,15 @@ struct TileKernels {
   void (*multiply)(const Problem& problem, const TileBlock& block, float* sums);
   void (*multiply_int8)(const Problem& problem, const TileBlock& block, int64_t* sums);  // of the codes
   void (*multiply_float64)(const Problem& problem, const TileBlock& block, double* sums);
+  BlockShape shape = kVectorBlocks;
 };
 
 extern const TileKernels kBaselineKernels, kAvx2Kernels, kAvx512Kernels, kAvx512Bfloat16Kernels;
+
+#if defined(__x86_64__) && defined(__linux__) && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
+#define TILEON_HAS_AMX
+extern const TileKernels kAmxKernels;  // of no float64
+#endif
 
 // Elements [begin, begin + count) of a row, each times its scale, in the order of a tile (tile_index): whatever the
 // codes and the scales are. The vector code does those that are numbers under scales of a usual size.

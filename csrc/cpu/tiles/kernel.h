@@ -185,27 +185,19 @@ inline int chunks_at_a_time(const TileBlock& block) { return kTileRows / block.r
 
 // ---- columns of a block ----
 
-constexpr int kPanelBytes = 128;  // of some adjacent columns: whole lines of a cache
-
-// As add_columns_of, of a `b` whose columns are adjacent and whose elements have no scales. Tiles are filled from a
-// copy of some columns' lines: read from `b` itself, a line would come as often as it has tiles, and lines a power of
-// two apart share few places in a cache.
+// As add_columns_of, of a `b` whose columns are adjacent and whose elements have no scales.
 template <typename Lanes>
 bool add_panels_of(const Problem& problem, const TileBlock& block, const TilePass& pass, const Magnitudes& of_a,
                    typename Lanes::Sum* sums) {
-  alignas(kTileAlignment) uint8_t lines[kChunk][kPanelBytes];
-  const int bytes = info(problem.b.dtype).bytes, width = kPanelBytes / bytes;
+  PanelLines lines;
+  const int width = kPanelBytes / info(problem.b.dtype).bytes;
   Problem panel = problem;
-  panel.b.data = lines;
-  panel.b.stride_k = width;
   for (int c = 0; c < block.cols; c += width) {
     const int cols = block.cols - c < width ? block.cols - c : width;
     TileBlock chunk = block;
     for (int64_t k = 0; k < pass.count; k += kChunk, chunk.a_tile += block.rows * kRowBytes<Lanes>) {
       const int count = pass.chunk(k);
-      const auto* from =
-          static_cast<const uint8_t*>(problem.b.data) + (block.col + c + (pass.k + k) * problem.b.stride_k) * bytes;
-      for (int i = 0; i < count; ++i, from += problem.b.stride_k * bytes) memcpy(lines[i], from, cols * bytes);
+      panel.b = copied_lines(problem.b, {block.col + c, cols, pass.k + k, count}, lines);
       for (int i = 0; i < cols; i += kTileCols) {
         const TilePart part{i, cols - i < kTileCols ? cols - i : kTileCols, 0, count};
         if (!add_tile<Lanes>(panel, chunk, part, of_a, sums + c + i)) return false;
@@ -270,14 +262,6 @@ bool multiply_block(const Problem& problem, const TileBlock& block, typename Lan
   }
   return true;
 }
-
-#ifdef TILEON_CPU_BFLOAT16
-// Whether elements have 8 bits at most, each under its scale.
-inline bool fits_bfloat16(const Operand& operand) {
-  if (operand.scale.vec != 0) return operand.scale.type != ScaleType::kFloat32 || operand.scale.may_wait;
-  return operand.dtype == DType::kBFloat16 || is_float8(operand.dtype);
-}
-#endif
 
 inline void multiply(const Problem& problem, const TileBlock& block, float* sums) {
 #ifdef TILEON_CPU_BFLOAT16

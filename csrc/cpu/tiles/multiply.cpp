@@ -1,69 +1,19 @@
-// Which block of the output each thread computes, by which version of the vector code, and what follows the sums.
+// Which block of the output each thread computes, and what follows the sums.
 #include "cpu/tiles/multiply.h"
 
 #include <torch/csrc/stable/ops.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <iterator>
 #include <memory>
 #include <new>
-#include <type_traits>
 
-#include "checks/operands.h"
-#include "core/small_floats.h"
 #include "cpu/tiles/block.h"
+#include "cpu/tiles/versions.h"
+#include "cpu/tiles/waiting_scales.h"
 
 namespace tileon {
 namespace {
-
-// ---- which version of the vector code ----
-
-constexpr const char* kVersions[] = {"baseline", "avx2", "avx512", "avx512_bf16"};
-
-// The widest version that this processor runs: a number of kVersions.
-int widest_version() {
-#ifdef __x86_64__
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) return 0;
-  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  return !has_avx512 ? 1 : __builtin_cpu_supports("avx512bf16") ? 3 : 2;
-#else
-  return 0;
-#endif
-}
-
-int wanted_version() {
-  const char* name = std::getenv("TILEON_CPU_VECTORS");
-  if (name == nullptr || *name == '\0') return std::size(kVersions) - 1;
-  for (int i = 0; i < static_cast<int>(std::size(kVersions)); ++i)
-    if (strcmp(name, kVersions[i]) == 0) return i;
-  fail("tileon: TILEON_CPU_VECTORS must be baseline, avx2, avx512 or avx512_bf16, got ", name);
-}
-
-const TileKernels& kernels_of(int version) {
-#ifdef __x86_64__
-  if (version == 3) return kAvx512Bfloat16Kernels;
-  if (version == 2) return kAvx512Kernels;
-  if (version == 1) return kAvx2Kernels;
-#endif
-  static_cast<void>(version);
-  return kBaselineKernels;
-}
-
-// Read once, at the first product.
-int version_in_use() {
-  static const int version = std::min(widest_version(), wanted_version());
-  return version;
-}
-
-const TileKernels& tile_kernels() {
-  static const TileKernels& kernels = kernels_of(version_in_use());
-  return kernels;
-}
 
 // ---- memory of a thread ----
 
@@ -85,20 +35,21 @@ struct Blocks {
   int64_t cols, per_row, per_matrix, count;
 };
 
-int64_t in_tiles(int64_t cols) { return (cols + kTileCols - 1) / kTileCols * kTileCols; }
+int64_t rounded_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
 
 // Columns in a block: some blocks for each thread; at least 40 us of work, which is more than waking a thread costs;
 // not so few that making the rows of `a` ready counts.
-Blocks blocks_of(const Problem& problem) {
-  constexpr double kNsPerProduct = 0.02, kNsPerDecode = 0.1, kNsPerBlock = 40'000;
-  constexpr int64_t kMinCols = 8 * kTileCols, kBlocksPerThread = 4;
-  const int64_t rows = std::min<int64_t>(problem.m, kTileRows), per_col = (problem.m + kTileRows - 1) / kTileRows;
+Blocks blocks_of(const Problem& problem, const BlockShape& shape) {
+  constexpr double kNsPerProduct = 0.02, kAmxNsPerProduct = 0.0006, kNsPerDecode = 0.1, kNsPerBlock = 40'000;
+  constexpr int64_t kMinCols = 64, kBlocksPerThread = 4;
+  const double ns_per_product = shape.tile_cols == kAmxTileCols ? kAmxNsPerProduct : kNsPerProduct;
+  const int64_t rows = std::min<int64_t>(problem.m, shape.rows), per_col = (problem.m + shape.rows - 1) / shape.rows;
   const double ns_per_col =
-      static_cast<double>(problem.k + 1) * (kNsPerDecode + static_cast<double>(rows) * kNsPerProduct);
+      static_cast<double>(problem.k + 1) * (kNsPerDecode + static_cast<double>(rows) * ns_per_product);
   const auto worth_a_thread = static_cast<int64_t>(std::min(kNsPerBlock / ns_per_col, 1e6));
   const int64_t shared = problem.batch * problem.n * per_col / (kBlocksPerThread * torch::stable::get_num_threads());
-  const int64_t least = std::clamp<int64_t>(worth_a_thread, kMinCols, kMaxBlockCols);
-  const int64_t cols = in_tiles(std::min(std::clamp<int64_t>(shared, least, kMaxBlockCols), problem.n));
+  const int64_t least = std::clamp<int64_t>(worth_a_thread, kMinCols, shape.cols);
+  const int64_t cols = rounded_up(std::min(std::clamp<int64_t>(shared, least, shape.cols), problem.n), shape.tile_cols);
   const int64_t per_row = (problem.n + cols - 1) / cols;
   return {cols, per_row, per_col * per_row, problem.batch * per_col * per_row};
 }
@@ -130,87 +81,68 @@ Problem matrix_of_batch(const Problem& problem, int64_t i) {
   return matrix;
 }
 
-// ---- factors of the sums ----
-
-// What the sums of a row are multiplied by: its scale where that waits for them, as those of int8 codes all do, or the
-// power of two of its fold.
-double factor_of_sums(const Operand& operand, int64_t row, bool are_of_codes) {
-  if (operand.scale.fold_powers != nullptr) return std::exp2(operand.scale.fold_powers[row]);
-  if (!operand.scale.may_wait) return 1;
-  const float scale = static_cast<const float*>(operand.scale.data)[operand.scale.strides.of_row(row)];
-  return are_of_codes || waits_for_sums(operand.scale, bits_of(scale)) ? scale : 1;
-}
-
-// Sums times the factors of both operands, rounded once: in double, which hardly errs.
-template <typename Sum>
-void scale_sums(const Problem& problem, const TileBlock& block, const Sum* sums, float* to) {
-  constexpr bool are_of_codes = std::is_integral_v<Sum>;
-  std::array<double, kMaxBlockCols> of_cols;
-  for (int c = 0; c < block.cols; ++c) of_cols[c] = factor_of_sums(problem.b, block.col + c, are_of_codes);
-  for (int r = 0; r < block.rows; ++r, sums += block.sums_stride, to += block.sums_stride) {
-    const double of_row = factor_of_sums(problem.a, block.row + r, are_of_codes);
-    for (int c = 0; c < block.cols; ++c) to[c] = static_cast<float>(static_cast<double>(sums[c]) * of_row * of_cols[c]);
-  }
-}
-
-bool has_factors(const Operand& operand) { return operand.scale.may_wait || operand.scale.fold_powers != nullptr; }
-
-// Whether each number of a row is of a usual size, or 0: scales of a weight may then wait for its sums.
-bool is_row_moderate(const Operand& a, int64_t row, int64_t k) {
-  constexpr uint32_t kLeast = (127 - 60) << 23, kMost = (127 + 60) << 23;
-  const auto* words = static_cast<const uint16_t*>(a.data) + row * a.stride_mn;
-  for (int64_t i = 0; i < k; ++i) {
-    const uint16_t word = words[i * a.stride_k];
-    const uint32_t magnitude =
-        bits_of(a.dtype == DType::kFloat16 ? float16_value(word) : float_of(uint32_t{word} << 16)) & 0x7fffffffu;
-    if (magnitude != 0 && (magnitude < kLeast || magnitude > kMost)) return false;
-  }
-  return true;
-}
-
 // ---- a thread ----
+
+// What a block takes besides its sums.
+struct BlockMemory {
+  Aligned<uint8_t> a_tile, b_tile;
+
+  BlockMemory(const BlockShape& shape, int64_t rows, int64_t k, int element_bytes) {
+    if (shape.tile_cols == kAmxTileCols) {
+      const int64_t count = std::min(k, pass_length(rows, element_bytes));
+      const int64_t scales = rounded_up(count, kFloat32ScaleBlock) / kFloat32ScaleBlock * in_registers(rows);
+      a_tile = aligned<uint8_t>(packed_bytes(rows, count, element_bytes) + scales * sizeof(float));
+    } else {
+      const int64_t chunks = std::clamp<int64_t>((k + kChunk - 1) / kChunk, 1, kTileRows / rows);
+      a_tile = aligned<uint8_t>(rows * chunks * tile_row_bytes(element_bytes));
+    }
+    b_tile = aligned<uint8_t>(shape.tile_cols * tile_row_bytes(element_bytes));
+  }
+};
 
 class BlockRunner {
  public:
-  BlockRunner(const Problem& problem, const FinishedSums& finished, const FinishedSums* before, const Blocks& blocks)
+  BlockRunner(const Problem& problem, const TileKernels& kernels, const FinishedSums& finished,
+              const FinishedSums* before, const Blocks& blocks)
       : problem_(problem),
+        kernels_(kernels),
         finished_(finished),
         before_(before),
         blocks_(blocks),
         is_int8_(is_int8_product(problem)),
-        is_float64_(problem.a.dtype == DType::kFloat64) {
-    const int64_t most_rows = std::min<int64_t>(problem.m, kTileRows), sums = most_rows * blocks.cols;
-    const int64_t chunks = std::clamp<int64_t>((problem.k + kChunk - 1) / kChunk, 1, kTileRows / most_rows);
-    const int64_t row_bytes = tile_row_bytes(is_float64_ ? sizeof(double) : sizeof(float));
-    a_tile_ = aligned<uint8_t>(most_rows * chunks * row_bytes);
-    b_tile_ = aligned<uint8_t>(kTileCols * row_bytes);
+        is_float64_(problem.a.dtype == DType::kFloat64),
+        keeps_rows_(is_amx() && problem.k <= pass_length(most_rows(), element_bytes())),
+        memory_(kernels.shape, most_rows(), problem.k, element_bytes()) {
+    const int64_t sums = most_rows() * blocks.cols;
     sums_ = aligned<float>(is_float64_ ? 0 : sums);
-    exact_sums_ = aligned<float>(problem.is_weight_only() && has_factors(problem.b) ? sums : 0);
     codes_ = aligned<int64_t>(is_int8_ ? sums : 0);
     wide_sums_ = aligned<double>(is_float64_ ? sums : 0);
   }
 
-  void run(int64_t number) const {
-    const TileKernels& kernels = tile_kernels();
+  void run(int64_t number) {
     const int64_t batch = number / blocks_.per_matrix, i = number % blocks_.per_matrix;
     const Problem problem = matrix_of_batch(problem_, batch);
-    const int64_t row = i / blocks_.per_row * kTileRows, col = i % blocks_.per_row * blocks_.cols;
+    const int64_t row = i / blocks_.per_row * kernels_.shape.rows, col = i % blocks_.per_row * blocks_.cols;
     const TileBlock block{row,
                           col,
-                          static_cast<int>(std::min<int64_t>(problem.m - row, kTileRows)),
+                          static_cast<int>(std::min<int64_t>(problem.m - row, kernels_.shape.rows)),
                           static_cast<int>(std::min(problem.n - col, blocks_.cols)),
                           static_cast<int>(blocks_.cols),
-                          a_tile_.get(),
-                          b_tile_.get()};
+                          memory_.a_tile.get(),
+                          memory_.b_tile.get(),
+                          keeps_rows_ && number / blocks_.per_row == rows_number_,
+                          &unusual_};
+    rows_number_ = number / blocks_.per_row;
     if (is_float64_) {
-      kernels.multiply_float64(problem, block, wide_sums_.get());
+      kernels_.multiply_float64(problem, block, wide_sums_.get());
       return write(block, batch, wide_sums_.get());
     }
     if (is_int8_) {
-      kernels.multiply_int8(problem, block, codes_.get());
+      kernels_.multiply_int8(problem, block, codes_.get());
       scale_sums(problem, block, codes_.get(), sums_.get());
     } else {
-      kernels.multiply(problem, block, sums_.get());
+      kernels_.multiply(problem, block, sums_.get());
+      if (is_amx()) take_unusual(problem, block);
       if (has_factors(problem.a) || has_factors(problem.b)) scale_sums(problem, block, sums_.get(), sums_.get());
       if (problem.is_weight_only() && has_factors(problem.b)) take_immoderate_rows(problem, block);
     }
@@ -218,6 +150,13 @@ class BlockRunner {
   }
 
  private:
+  bool is_amx() const { return kernels_.shape.tile_cols == kAmxTileCols; }
+  int64_t most_rows() const { return std::min<int64_t>(problem_.m, kernels_.shape.rows); }
+  int element_bytes() const {
+    if (is_float64_) return sizeof(double);
+    return !is_amx() ? sizeof(float) : is_int8_ ? sizeof(int8_t) : sizeof(uint16_t);
+  }
+
   template <typename Sum>
   void write(const TileBlock& block, int64_t batch, const Sum* sums) const {
     const int64_t row = batch * problem_.m + block.row;
@@ -225,47 +164,94 @@ class BlockRunner {
     write_block(finished_, sums, block.sums_stride, row, block.rows, block.col, block.cols);
   }
 
-  // Rows of `a` with numbers of unusual sizes: the scales go with the elements of `b`.
-  void take_immoderate_rows(const Problem& problem, const TileBlock& block) const {
-    bool is_multiplied = false;
-    for (int r = 0; r < block.rows; ++r) {
-      if (is_row_moderate(problem.a, block.row + r, problem.k)) continue;
-      if (!is_multiplied) {
-        Problem exact = problem;
-        exact.b.scale.may_wait = false;
-        tile_kernels().multiply(exact, block, exact_sums_.get());
-        is_multiplied = true;
+  // What AMX's registers cannot multiply.
+  void take_unusual(const Problem& problem, const TileBlock& block) {
+    for (int c = 0; c < block.cols; c += kMaxBlockCols) {
+      const int cols = std::min(block.cols - c, kMaxBlockCols);
+      const bool has_cols = std::count(unusual_.cols + c, unusual_.cols + c + cols, 1) != 0;
+      for (int r = 0; r < block.rows; r += kTileRows) {
+        const int rows = std::min(block.rows - r, kTileRows);
+        if (has_cols || std::count(unusual_.rows + r, unusual_.rows + r + rows, 1) != 0)
+          take_by_vectors(problem, block, r, rows, c, cols,
+                          [&](int row, int col) { return unusual_.rows[row] != 0 || unusual_.cols[col] != 0; });
       }
-      std::copy_n(exact_sums_.get() + r * block.sums_stride, block.cols, sums_.get() + r * block.sums_stride);
     }
   }
 
+  // Rows of `a` with numbers of unusual sizes: the scales go with the elements of `b`.
+  void take_immoderate_rows(const Problem& problem, const TileBlock& block) {
+    Problem exact = problem;
+    exact.b.scale.may_wait = false;
+    std::array<bool, kTileRows> is_immoderate;
+    for (int r = 0; r < block.rows; r += kTileRows) {
+      const int rows = std::min(block.rows - r, kTileRows);
+      for (int i = 0; i < rows; ++i) is_immoderate[i] = !is_row_moderate(problem.a, block.row + r + i, problem.k);
+      if (std::find(is_immoderate.begin(), is_immoderate.begin() + rows, true) == is_immoderate.begin() + rows)
+        continue;
+      for (int c = 0; c < block.cols; c += kMaxBlockCols)
+        take_by_vectors(exact, block, r, rows, c, std::min(block.cols - c, kMaxBlockCols),
+                        [&](int row, int) { return is_immoderate[row - r]; });
+    }
+  }
+
+  // Of `rows` x `cols` sums from [row, col] of a block on, those that is_taken(row, col) names, by the vector code.
+  template <typename IsTaken>
+  void take_by_vectors(const Problem& problem, const TileBlock& block, int row, int rows, int col, int cols,
+                       const IsTaken& is_taken) {
+    if (!exact_) exact_ = std::make_unique<ExactBlock>(std::min<int64_t>(problem.m, kTileRows), problem.k);
+    const TileBlock part{block.row + row,
+                         block.col + col,
+                         rows,
+                         cols,
+                         kMaxBlockCols,
+                         exact_->memory.a_tile.get(),
+                         exact_->memory.b_tile.get()};
+    vector_kernels().multiply(problem, part, exact_->sums.get());
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < cols; ++c)
+        if (is_taken(row + r, col + c))
+          sums_[(row + r) * block.sums_stride + col + c] = exact_->sums[r * kMaxBlockCols + c];
+  }
+
+  // Sums that few products need, by the vector code.
+  struct ExactBlock {
+    BlockMemory memory;
+    Aligned<float> sums;
+
+    ExactBlock(int64_t rows, int64_t k)
+        : memory(kVectorBlocks, rows, k, sizeof(float)), sums(aligned<float>(rows * kMaxBlockCols)) {}
+  };
+
   const Problem& problem_;
+  const TileKernels& kernels_;
   const FinishedSums& finished_;
   const FinishedSums* before_;
   const Blocks& blocks_;
-  const bool is_int8_, is_float64_;
-  Aligned<uint8_t> a_tile_, b_tile_;
-  Aligned<float> sums_, exact_sums_;
+  const bool is_int8_, is_float64_, keeps_rows_;
+  const BlockMemory memory_;
+  int64_t rows_number_ = -1;  // whose rows the a_tile has: the number of matrix and rows
+  UnusualSums unusual_;
+  Aligned<float> sums_;
+  std::unique_ptr<ExactBlock> exact_;
   Aligned<int64_t> codes_;
   Aligned<double> wide_sums_;
 };
 
 }  // namespace
 
-bool multiplies_pairs_of_bfloat16() { return version_in_use() == 3; }
-
-const char* multiply_by_tiles(const Problem& given, const FinishedSums& finished, const FinishedSums* before) {
+const char* multiply_by_tiles(const Problem& given, const FinishedSums& finished, const FinishedSums* before,
+                              bool is_batch_invariant) {
   Problem problem = with_shared_rows(given);
   problem.a.scale.may_wait = given.k > 0 && is_constant_along_k(given.a.scale);  // without k there may be no scale
   problem.b.scale.may_wait = given.k > 0 && is_constant_along_k(given.b.scale);
-  const Blocks blocks = blocks_of(problem);
+  const TileKernels& kernels = kernels_of(problem, is_batch_invariant);
+  const Blocks blocks = blocks_of(problem, kernels.shape);
   torch::stable::parallel_for(0, blocks.count, blocks_in_a_task(problem, blocks), [&](int64_t begin, int64_t end) {
-    const BlockRunner runner(problem, finished, before, blocks);
+    BlockRunner runner(problem, kernels, finished, before, blocks);
     for (int64_t i = begin; i < end; ++i) runner.run(i);
   });
   const bool is_row = problem.m == 1 && problem.a.dtype != DType::kFloat64 && !is_int8_product(problem);
-  return is_row ? tile_kernels().row_name : tile_kernels().tiles_name;
+  return is_row ? kernels.row_name : kernels.tiles_name;
 }
 
 }  // namespace tileon

@@ -1,5 +1,5 @@
-// Products on CPU tensors by tiles, which are filled in cache and multiplied: of any operands, in the same order
-// whatever the number of rows.
+// Products on CPU tensors by tiles, which are filled in cache and multiplied: of any operands, in an order
+// that the number of threads does not change.
 #pragma once
 
 #include "core/problem.h"
@@ -7,12 +7,11 @@
 
 namespace tileon {
 
-// `before` is null, or what becomes of the same sums besides: they are written there first. Memory: some 1 MB for each
-// thread. Returns the name of what ran. TILEON_CPU_VECTORS=baseline|avx2|avx512|avx512_bf16 asks for vector code that
-// is no wider.
-const char* multiply_by_tiles(const Problem& problem, const FinishedSums& finished, const FinishedSums* before);
-
-// Whether it takes the processor's instruction for pairs of bfloat16.
-bool multiplies_pairs_of_bfloat16();
+// `before` is null, or what becomes of the same sums besides: they are written there first. is_batch_invariant: the
+// order of a row's sums must not hang on the number of rows; a single row has another way else, where AMX multiplies.
+// Memory: some 2 MB for each thread. Returns the name of what ran.
+// TILEON_CPU_VECTORS=baseline|avx2|avx512|avx512_bf16|amx asks for vector code that is no wider.
+const char* multiply_by_tiles(const Problem& problem, const FinishedSums& finished, const FinishedSums* before,
+                              bool is_batch_invariant);
 
 }  // namespace tileon

@@ -1,0 +1,22 @@
+// Which version of the code for blocks this processor runs. TILEON_CPU_VECTORS=baseline|avx2|avx512|avx512_bf16|amx
+// asks for none that is wider.
+#pragma once
+
+#include "core/problem.h"
+#include "cpu/tiles/block.h"
+
+namespace tileon {
+
+// The vector code, which takes every product.
+const TileKernels& vector_kernels();
+
+// AMX's registers where they take the product, else the vector code.
+const TileKernels& kernels_of(const Problem& problem, bool is_batch_invariant);
+
+// Whether the vector code takes the processor's instruction for pairs of bfloat16.
+bool multiplies_pairs_of_bfloat16();
+
+// Whether AMX's registers are in use.
+bool has_tile_registers();
+
+}  // namespace tileon
