@@ -11,8 +11,9 @@
 
 #include "cpu/tiles/amx_registers.h"
 #include "cpu/tiles/fill.h"
+#include "cpu/tiles/square.h"
 #if TILEON_CPU_WIDTH == 16
-#include "cpu/tiles/amx_decode.h"
+#include "cpu/tiles/amx_fill.h"
 #endif
 
 namespace tileon {
@@ -60,15 +61,20 @@ int steps_of(int count) {
 
 // ---- rows of an operand ----
 
+#if TILEON_CPU_WIDTH == 16
+inline bool fill_by_tables(const Operand& operand, const TilePart& part, uint16_t* to) {
+  return with_codes(operand.dtype, [&](auto element) { return decode_by_tables<element()>(operand, part, to); });
+}
+#else
+inline bool fill_by_tables(const Operand&, const TilePart&, uint16_t*) { return false; }
+#endif
+
 // Elements of up to kTileCols rows, and zeros behind them up to a whole step. False where a row has something that is
 // no number of a usual size; what is there then is not to be used.
 inline bool fill_rows(const Operand& operand, const TilePart& part, uint16_t* to) {
-#if TILEON_CPU_WIDTH == 16
-  if (with_codes(operand.dtype, [&](auto element) { return decode_by_tables<element()>(operand, part, to); }))
-    return true;
-#endif
   Magnitudes magnitudes;
-  return fill_tile(operand, part, TileOrder::kPairs, to, &magnitudes) && are_usual(magnitudes);
+  return fill_by_tables(operand, part, to) ||
+         (fill_tile(operand, part, TileOrder::kPairs, to, &magnitudes) && are_usual(magnitudes));
 }
 
 inline bool fill_rows(const Operand& operand, const TilePart& part, int8_t* to) {
@@ -81,55 +87,31 @@ inline bool fill_rows(const Operand& operand, const TilePart& part, int8_t* to) 
   return true;
 }
 
-// The rows of a register, one by one where some of them are unusual: is_unusual[i] is set for each of these.
-template <typename Products>
-void fill_rows_of_register(const Operand& operand, const TilePart& part, typename Products::Element* to,
-                           uint8_t* is_unusual) {
-  constexpr int kRowElements = kTileRowBytes<Products> / static_cast<int>(sizeof(*to));
-  for (int r = 0; r < part.rows; r += kTileCols) {
-    const int rows = part.rows - r < kTileCols ? part.rows - r : kTileCols;
-    if (fill_rows(operand, {part.row + r, rows, part.k, part.count}, to + r * kRowElements)) continue;
-    for (int i = r; i < r + rows; ++i)
-      if (!fill_rows(operand, {part.row + i, 1, part.k, part.count}, to + i * kRowElements)) is_unusual[i] = 1;
-  }
-  for (int r = part.rows; r < kSide; ++r) memset(to + r * kRowElements, 0, steps_of<Products>(part.count) * kStepBytes);
+// kTileCols rows, one by one where some of them are unusual: is_unusual[i] is set for each of these.
+template <typename Element>
+void fill_some_rows(const Operand& operand, const TilePart& part, Element* to, uint8_t* is_unusual) {
+  constexpr int kRowElements = tile_row_bytes(sizeof(Element)) / static_cast<int>(sizeof(Element));
+  if (fill_rows(operand, part, to)) return;
+  for (int i = 0; i < part.rows; ++i)
+    if (!fill_rows(operand, {part.row + i, 1, part.k, part.count}, to + i * kRowElements)) is_unusual[i] = 1;
 }
 
-// ---- 16 x 16 numbers of four bytes, turned ----
-
-struct Square {
-  alignas(kTileAlignment) uint32_t of[kSide][kSide];
-
-  const uint8_t* bytes() const { return reinterpret_cast<const uint8_t*>(of); }
-  uint8_t* bytes() { return reinterpret_cast<uint8_t*>(of); }
-};
-
-// to[j][i] = from[i][j], rows of `from` `stride` bytes apart.
-inline void turn(const uint8_t* from, int64_t stride, Square& to) {
+// The rows of a register; `are_lines`: the operand is a copy of adjacent columns, 16 of which may be read.
+template <typename Products>
+void fill_rows_of_register(const Operand& operand, const TilePart& part, bool are_lines, typename Products::Element* to,
+                           uint8_t* is_unusual) {
+  constexpr int kRowElements = kTileRowBytes<Products> / static_cast<int>(sizeof(*to));
+  for (int r = part.rows; r < kSide; ++r) memset(to + r * kRowElements, 0, steps_of<Products>(part.count) * kStepBytes);
 #if TILEON_CPU_WIDTH == 16
-  BitsVec x[kSide], y[kSide];
-#pragma GCC unroll 16
-  for (int i = 0; i < kSide; ++i) x[i] = *reinterpret_cast<const BitsVec*>(from + i * stride);
-#pragma GCC unroll 4
-  for (int level = 0; level < 4; ++level) {
-#pragma GCC unroll 8
-    for (int i = 0; i < kSide / 2; ++i) {
-      const BitsVec &low = x[i], &high = x[i + kSide / 2];
-      y[2 * i] = __builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      y[2 * i + 1] = __builtin_shufflevector(low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kSide; ++i) x[i] = y[i];
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < kSide; ++i) *reinterpret_cast<BitsVec*>(to.of[i]) = x[i];
-#else
-  for (int i = 0; i < kSide; ++i) {
-    uint32_t row[kSide];
-    memcpy(row, from + i * stride, sizeof(row));
-    for (int j = 0; j < kSide; ++j) to.of[j][i] = row[j];
+  if constexpr (!Products::kIsExact) {
+    if (operand.dtype == DType::kBFloat16)
+      return are_lines ? turn_lines(operand, part, to, is_unusual) : copy_words(operand, part, to, is_unusual);
   }
 #endif
+  static_cast<void>(are_lines);
+  for (int r = 0; r < part.rows; r += kTileCols)
+    fill_some_rows(operand, {part.row + r, part.rows - r < kTileCols ? part.rows - r : kTileCols, part.k, part.count},
+                   to + r * kRowElements, is_unusual + r);
 }
 
 // ---- rows of `a`, packed ----
@@ -163,7 +145,7 @@ class PackedRows {
       for (int64_t k = 0; k < pass.count; k += kChunk) {
         const int count = block.rows - r < kSide ? block.rows - r : kSide;
         const TilePart part{block.row + r, count, pass.k + k, pass.chunk(k)};
-        fill_rows_of_register<Products>(problem.a, part, rows, block.unusual->rows + r);
+        fill_rows_of_register<Products>(problem.a, part, false, rows, block.unusual->rows + r);
         pack(reinterpret_cast<const uint8_t*>(rows), steps_of<Products>(part.count), chunk(r, k / kChunk));
       }
     if (!scales_blocks(problem)) return;
@@ -178,7 +160,8 @@ class PackedRows {
 
   static void pack(const uint8_t* rows, int steps, uint8_t* to) {
     auto* squares = reinterpret_cast<Square*>(to);
-    for (int step = 0; step < steps; ++step) turn(rows + step * kStepBytes, kTileRowBytes<Products>, squares[step]);
+    for (int step = 0; step < steps; ++step)
+      turn(rows + step * kStepBytes, kTileRowBytes<Products>, squares[step].bytes(), kStepBytes);
   }
 
   uint8_t* registers_;
@@ -229,7 +212,7 @@ void multiply_registers(TileRegisters& registers, const uint8_t* b, const uint8_
 // sums[r][c] += the register's [c][r], for the first `rows`. are_none: there are no sums yet, which is 0.
 inline void add_turned(const Square& square, bool are_none, int rows, float* sums, int stride) {
   Square turned;
-  turn(square.bytes(), kStepBytes, turned);
+  turn(square.bytes(), kStepBytes, turned.bytes(), kStepBytes);
   for (int r = 0; r < rows; ++r, sums += stride)
     for (int part = 0; part < kParts; ++part) {
       FloatVec& to = reinterpret_cast<FloatVec*>(sums)[part];
@@ -239,7 +222,7 @@ inline void add_turned(const Square& square, bool are_none, int rows, float* sum
 
 inline void add_turned(const Square& square, bool are_none, int rows, int64_t* sums, int stride) {
   Square turned;
-  turn(square.bytes(), kStepBytes, turned);
+  turn(square.bytes(), kStepBytes, turned.bytes(), kStepBytes);
   for (int r = 0; r < rows; ++r, sums += stride)
     for (int c = 0; c < kSide; ++c) sums[c] = (are_none ? 0 : sums[c]) + static_cast<int32_t>(turned.of[r][c]);
 }
@@ -276,54 +259,57 @@ class BlockByRegisters {
   }
 
  private:
+  static constexpr int kCopiedPanels = 2;  // of adjacent columns: a line of bytes, two lines of words
   static constexpr int kRowElements = kTileRowBytes<Products> / static_cast<int>(sizeof(typename Products::Element));
 
   void add_columns(const PackedRows<Products>& packed, const TilePass& pass) {
     const bool is_copied = problem_.b.scale.vec == 0 && has_adjacent_columns(problem_.b);
-    const int width = is_copied ? kPanelBytes / info(problem_.b.dtype).bytes : kAmxTileCols;
+    const int width = is_copied ? kCopiedPanels * kAmxTileCols : kAmxTileCols;
     for (int c = 0; c < block_.cols; c += width)
       for (int64_t k = 0; k < pass.count; k += kChunk) {
         const TilePart part{block_.col + c, block_.cols - c < width ? block_.cols - c : width, pass.k + k,
                             pass.chunk(k)};
         if (!is_copied) {
-          add_part(packed, problem_.b, part, pass, k, c);
+          add_part(packed, problem_.b, part, pass, k, c, 0);
           continue;
         }
         const Operand lines = copied_lines(problem_.b, part, lines_);
         for (int i = 0; i < part.rows; i += kAmxTileCols)
           add_part(packed, lines, {i, part.rows - i < kAmxTileCols ? part.rows - i : kAmxTileCols, 0, part.count}, pass,
-                   k, c + i);
+                   k, c + i, i / kAmxTileCols);
       }
   }
 
-  // Rows `part` of `b`, columns of the block from `col` on, k elements behind the begin of the pass.
+  // Rows `part` of `b`, columns of the block from `col` on, k elements behind the begin of the pass; `number` of the
+  // panels that are filled in turn.
   void add_part(const PackedRows<Products>& packed, const Operand& b, const TilePart& part, const TilePass& pass,
-                int64_t k, int col) {
+                int64_t k, int col, int number) {
     auto* panel = reinterpret_cast<typename Products::Element*>(block_.b_tile);
     for (int r = 0; r < kAmxTileCols; r += kSide) {
       const int rows = part.rows - r < kSide ? (part.rows < r ? 0 : part.rows - r) : kSide;
-      fill_rows_of_register<Products>(b, {part.row + r, rows, part.k, part.count}, panel + r * kRowElements,
-                                      block_.unusual->cols + col + r);
+      fill_rows_of_register<Products>(b, {part.row + r, rows, part.k, part.count}, b.data == lines_.of,
+                                      panel + r * kRowElements, block_.unusual->cols + col + r);
     }
     const bool is_first = k % kAmxRun == 0, is_last = k + kChunk >= pass.count || (k + kChunk) % kAmxRun == 0;
     const int steps = steps_of<Products>(part.count);
     if (scales_blocks(problem_))
       multiply_scaled(packed, b, part, k, is_first);
     else
-      multiply(packed, k, 0, steps, is_first);
-    if (is_last) turn_sums(scales_blocks(problem_) ? scaled_ : squares_, pass.k + k < kAmxRun, col);
+      multiply(packed, k, 0, steps, is_first, squares_[number]);
+    if (is_last) turn_sums(scales_blocks(problem_) ? scaled_ : squares_[number], pass.k + k < kAmxRun, col);
   }
 
-  // squares_ += all rows of the block times the panel, `steps` from `step` of the chunk at `k` on.
-  void multiply(const PackedRows<Products>& packed, int64_t k, int step, int steps, bool is_first) {
+  // squares += all rows of the block times the panel, `steps` from `step` of the chunk at `k` on.
+  void multiply(const PackedRows<Products>& packed, int64_t k, int step, int steps, bool is_first,
+                SquarePair* squares) {
     const uint8_t* panel = block_.b_tile + step * kStepBytes;
     const uint8_t* a = packed.chunk(0, k / kChunk) + step * kRegisterBytes;
     const int64_t stride = packed.chunk(kSide, 0) - packed.chunk(0, 0);
     int tile = 0;
     for (; (tile + 1) * kSide < block_.rows; tile += 2, a += 2 * stride)
-      multiply_registers<Products, 2>(registers_, panel, a, stride, steps, is_first, squares_ + tile);
+      multiply_registers<Products, 2>(registers_, panel, a, stride, steps, is_first, squares + tile);
     if (tile * kSide < block_.rows)
-      multiply_registers<Products, 1>(registers_, panel, a, stride, steps, is_first, squares_ + tile);
+      multiply_registers<Products, 1>(registers_, panel, a, stride, steps, is_first, squares + tile);
   }
 
   // scaled_ += the same, block by block of the scales.
@@ -336,10 +322,10 @@ class BlockByRegisters {
       for (int c = 0; c < part.rows; ++c)
         of_cols[c] = scale_of_block(b.scale, part.row + c, part.k + step * kStep<Products>);
       const float* of_rows = packed.scales(k + step * kStep<Products>);
-      multiply(packed, k, step, steps - step < kBlockSteps ? steps - step : kBlockSteps, true);
+      multiply(packed, k, step, steps - step < kBlockSteps ? steps - step : kBlockSteps, true, squares_[0]);
       for (int row = 0; row < block_.rows; row += kSide)
         for (int c = 0; c < kAmxTileCols; c += kSide)
-          add_scaled(squares_[row / kSide].of_cols[c / kSide], of_rows + row, of_cols + c, is_first && step == 0,
+          add_scaled(squares_[0][row / kSide].of_cols[c / kSide], of_rows + row, of_cols + c, is_first && step == 0,
                      scaled_[row / kSide].of_cols[c / kSide]);
     }
   }
@@ -357,7 +343,7 @@ class BlockByRegisters {
   const TileBlock& block_;
   typename Products::Sum* sums_;
   TileRegisters registers_;
-  SquarePair squares_[kAmxRows / kSide], scaled_[kAmxRows / kSide];
+  SquarePair squares_[kCopiedPanels][kAmxRows / kSide], scaled_[kAmxRows / kSide];
   PanelLines lines_;
 };
 

@@ -1,0 +1,387 @@
+// Rows of codes made into words of bfloat16 by tables that lie in registers: 64 codes of a byte, or 32 of half a byte,
+// at a time. A scale that is a power of two is added to the exponents; one that waits for the sums is left out.
+#pragma once
+
+#include "cpu/tiles/fill.h"
+#include "cpu/tiles/square.h"
+
+namespace tileon {
+namespace TILEON_CPU_VARIANT {
+
+// ---- tables ----
+
+// significand * 2^exponent; significand: up to 8 bits.
+constexpr uint16_t bfloat16_of(uint32_t significand, int exponent) {
+  if (significand == 0) return 0;
+  int top = 7;
+  while (significand >> top == 0) --top;
+  return static_cast<uint16_t>((127 + exponent + top) << 7 | (significand << (7 - top) & 0x7f));
+}
+
+// A code's magnitude is significand * 2^exponent.
+struct Significand {
+  uint32_t bits;
+  int exponent;
+};
+
+// Of a float of some bits of exponent and of mantissa.
+constexpr Significand significand_of_float(uint32_t magnitude, int mantissa_bits, int bias) {
+  const uint32_t exponent = magnitude >> mantissa_bits, mantissa = magnitude & ((1u << mantissa_bits) - 1);
+  return {exponent == 0 ? mantissa : mantissa | 1u << mantissa_bits,
+          static_cast<int>(exponent == 0 ? 1 : exponent) - bias - mantissa_bits};
+}
+
+template <DType kElement>
+constexpr Significand significand_of(uint32_t magnitude) {
+  if (kElement == DType::kFloat4E2M1) return significand_of_float(magnitude, 1, 1);
+  if (kElement == DType::kFloat8E4M3) return significand_of_float(magnitude, 3, 7);
+  if (kElement == DType::kFloat8E5M2) return significand_of_float(magnitude, 2, 15);
+  return {magnitude, 0};
+}
+
+constexpr bool is_finite(DType element, uint32_t magnitude) {
+  return element != DType::kFloat8E5M2 || magnitude < 0x7c;
+}
+
+constexpr uint16_t infinity_or_nan(uint32_t magnitude) { return static_cast<uint16_t>(0x7f80 | (magnitude & 3) << 5); }
+
+// A code without its sign as a number; of int8 below 0: that of -1 - code.
+template <DType kElement>
+constexpr uint16_t bfloat16_of_code(uint32_t magnitude, bool is_negative) {
+  if (kElement == DType::kInt8) return bfloat16_of(magnitude + (is_negative ? 1 : 0), 0) | (is_negative ? 0x8000 : 0);
+  if (!is_finite(kElement, magnitude)) return infinity_or_nan(magnitude);
+  const Significand number = significand_of<kElement>(magnitude);
+  return bfloat16_of(number.bits, number.exponent);
+}
+
+// The same times 2^binades, rounded to a multiple of e4m3's smallest step, as a fold has it (core/fold.h).
+template <DType kElement>
+constexpr uint16_t bfloat16_of_folded_code(uint32_t magnitude, int binades) {
+  if (!is_finite(kElement, magnitude)) return infinity_or_nan(magnitude);
+  constexpr int kStep = -9;
+  const Significand number = significand_of<kElement>(magnitude);
+  const int exponent = number.exponent + binades, below = kStep - exponent;
+  if (below <= 0) return bfloat16_of(number.bits, exponent);
+  if (below > 8) return 0;  // less than half a step
+  const uint32_t whole = number.bits >> below, twice_rest = (number.bits - (whole << below)) * 2, step = 1u << below;
+  const bool is_up = twice_rest > step || (twice_rest == step && whole % 2 == 1);
+  return bfloat16_of(whole + (is_up ? 1 : 0), kStep);
+}
+
+// The upper and the lower bytes of what 128 codes become.
+struct ByteTable {
+  alignas(kTileAlignment) uint8_t high[128], low[128];
+
+  constexpr void set(uint32_t code, uint16_t word) {
+    high[code] = static_cast<uint8_t>(word >> 8), low[code] = static_cast<uint8_t>(word);
+  }
+};
+
+template <DType kElement>
+constexpr ByteTable byte_table(bool is_negative) {
+  ByteTable table{};
+  for (uint32_t i = 0; i < 128; ++i) table.set(i, bfloat16_of_code<kElement>(i, is_negative));
+  return table;
+}
+
+template <DType kElement>
+constexpr ByteTable kByteTable = byte_table<kElement>(false);
+constexpr ByteTable kNegativeBytes = byte_table<DType::kInt8>(true);
+
+// e2m1 by its four bits, twice: a fifth bit of an index does not count.
+struct NibbleTable {
+  alignas(kTileAlignment) uint16_t words[32];
+
+  constexpr void set(uint32_t code, uint16_t word) {
+    words[code] = words[code | 16] = word;
+    words[code | 8] = words[code | 24] = word | 0x8000;
+  }
+};
+
+constexpr NibbleTable nibble_table() {
+  NibbleTable table{};
+  for (uint32_t i = 0; i < 8; ++i) table.set(i, bfloat16_of_code<DType::kFloat4E2M1>(i, false));
+  return table;
+}
+
+constexpr NibbleTable kNibbleTable = nibble_table();
+
+// For folds: of codes times 2^(kFoldAbove - i). Of the first one no code is rounded, of the last one every code is 0.
+constexpr int kFoldAbove = 7, kFoldTables = 34;
+
+template <typename Table>
+struct TablesByBinade {
+  Table of[kFoldTables];
+};
+
+template <DType kElement, typename Table, int kCodes>
+constexpr TablesByBinade<Table> fold_tables() {
+  TablesByBinade<Table> tables{};
+  for (int table = 0; table < kFoldTables; ++table)
+    for (uint32_t i = 0; i < kCodes; ++i)
+      tables.of[table].set(i, bfloat16_of_folded_code<kElement>(i, kFoldAbove - table));
+  return tables;
+}
+
+template <DType kElement>
+constexpr auto kFoldedBytes = fold_tables<kElement, ByteTable, 128>();
+constexpr auto kFoldedNibbles = fold_tables<DType::kFloat4E2M1, NibbleTable, 8>();
+static_assert(kFoldedBytes<DType::kFloat8E5M2>.of[kFoldTables - 1].high[0x7b] == 0 &&
+              kFoldedBytes<DType::kFloat8E5M2>.of[kFoldTables - 2].high[0x7b] != 0);
+
+// ---- codes to words ----
+
+inline __m512i loaded(const void* from) { return _mm512_load_si512(from); }
+
+// Words times a power of two: `binades`, in units of the exponent, are added to those that are not 0.
+inline __m512i moved(__m512i words, const int16_t* binades) {
+  const __mmask32 is_number = _mm512_test_epi16_mask(words, _mm512_set1_epi16(0x7fff));
+  return _mm512_mask_add_epi16(words, is_number, words, _mm512_set1_epi16(*binades));
+}
+
+// Bytes of a table, by the lower seven bits of each code.
+inline __m512i looked_up(const uint8_t (&table)[128], __m512i codes) {
+  return _mm512_permutex2var_epi8(loaded(table), codes, loaded(table + 64));
+}
+
+// 64 codes, the first 32 and the others.
+template <DType kElement>
+void decode_bytes(__m512i codes, const ByteTable& table, __m512i& first, __m512i& second) {
+  // the halves of each 16 bytes go to `first` and to `second`
+  codes = _mm512_maskz_permutexvar_epi64(0xff, _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), codes);
+  __m512i high = looked_up(table.high, codes), low = looked_up(table.low, codes);
+  if constexpr (kElement == DType::kInt8) {
+    const __mmask64 is_negative = _mm512_movepi8_mask(codes);
+    const __m512i others = _mm512_xor_si512(codes, _mm512_set1_epi8(-1));
+    high = _mm512_mask_mov_epi8(high, is_negative, looked_up(kNegativeBytes.high, others));
+    low = _mm512_mask_mov_epi8(low, is_negative, looked_up(kNegativeBytes.low, others));
+  } else {
+    high = _mm512_or_si512(high, _mm512_and_si512(codes, _mm512_set1_epi8(-128)));
+  }
+  first = _mm512_maskz_unpacklo_epi8(~__mmask64{}, low, high);
+  second = _mm512_maskz_unpackhi_epi8(~__mmask64{}, low, high);
+}
+
+template <DType kElement>
+__mmask64 nan_codes(__m512i codes) {
+  if (kElement != DType::kFloat8E4M3) return 0;
+  return _mm512_cmpeq_epi8_mask(_mm512_or_si512(codes, _mm512_set1_epi8(-128)), _mm512_set1_epi8(-1));
+}
+
+// Whether all codes were numbers. binades: null, or what the scale of each group adds to the exponents.
+template <DType kElement>
+bool decode_bytes(const uint8_t* codes, const int16_t* binades, int groups, uint16_t* to) {
+  __mmask64 is_nan = 0;
+  for (int g = 0; g < groups; g += 2, codes += 2 * kGroup, to += 2 * kGroup) {
+    const bool is_last = g + 1 == groups;
+    const __m512i bytes = _mm512_maskz_loadu_epi8(is_last ? ~__mmask64{} >> kGroup : ~__mmask64{}, codes);
+    is_nan |= nan_codes<kElement>(bytes);
+    __m512i first, second;
+    decode_bytes<kElement>(bytes, kByteTable<kElement>, first, second);
+    if (binades != nullptr) first = moved(first, binades + g), second = moved(second, binades + g + 1);
+    _mm512_store_si512(to, first);
+    if (!is_last) _mm512_store_si512(to + kGroup, second);
+  }
+  return is_nan == 0;
+}
+
+// The table that a group's codes are looked up in, and what is left to be added to the exponents.
+struct Fold {
+  int table;
+  int16_t binades;
+};
+
+inline Fold fold_of(int16_t scale) {
+  const int binades = scale >> 7, table = kFoldAbove - binades;
+  if (table < 0) return {0, static_cast<int16_t>(-table * 128)};
+  return {table < kFoldTables ? table : kFoldTables - 1, 0};
+}
+
+// As the one above, of a folded row.
+template <DType kElement>
+bool decode_folded_bytes(const uint8_t* codes, const int16_t* binades, int groups, uint16_t* to) {
+  __mmask64 is_nan = 0;
+  for (int g = 0; g < groups; ++g, codes += kGroup, to += kGroup) {
+    const __m512i bytes = _mm512_maskz_loadu_epi8(~__mmask64{} >> kGroup, codes);
+    is_nan |= nan_codes<kElement>(bytes);
+    const Fold fold = fold_of(binades[g]);
+    __m512i first, second;
+    decode_bytes<kElement>(bytes, kFoldedBytes<kElement>.of[fold.table], first, second);
+    _mm512_store_si512(to, moved(first, &fold.binades));
+  }
+  return is_nan == 0;
+}
+
+// Words of a table, by the lower five bits of each index.
+inline __m512i looked_up(__m512i index, __m512i table) {
+  return _mm512_maskz_permutexvar_epi16(~__mmask32{}, index, table);
+}
+
+// Bytes of two codes as words: the low half of a byte first, of which the upper bits are not to count.
+inline __m512i halves_of_bytes(const uint8_t* codes) {
+  const __m512i bytes = _mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
+  return _mm512_or_si512(bytes, (__m512i)((BitsVec)bytes << 12));
+}
+
+inline void decode_halves(const uint8_t* codes, const int16_t* binades, int groups, uint16_t* to) {
+  const __m512i table = loaded(kNibbleTable.words);
+  for (int g = 0; g < groups; ++g, codes += kGroup / 2, to += kGroup)
+    _mm512_store_si512(to, moved(looked_up(halves_of_bytes(codes), table), binades + g));
+}
+
+inline void decode_folded_halves(const uint8_t* codes, const int16_t* binades, int groups, uint16_t* to) {
+  for (int g = 0; g < groups; ++g, codes += kGroup / 2, to += kGroup) {
+    const Fold fold = fold_of(binades[g]);
+    const __m512i table = loaded(kFoldedNibbles.of[fold.table].words);
+    _mm512_store_si512(to, moved(looked_up(halves_of_bytes(codes), table), &fold.binades));
+  }
+}
+
+// e2m1 under a scale for each 16: a table of both scales' 16 products, the first's in its even words.
+inline void decode_halves(const uint8_t* codes, const float (*scales)[2], int groups, uint16_t* to) {
+  const __m256i words = _mm256_load_si256(reinterpret_cast<const __m256i*>(kNibbleTable.words));
+  const FloatVec values = (FloatVec)((BitsVec)_mm512_maskz_cvtepu16_epi32(0xffff, words) << 16);
+  const __m512i is_second = _mm512_maskz_set1_epi16(0xffff0000u, 1);
+  for (int g = 0; g < groups; ++g, codes += kGroup / 2, to += kGroup) {
+    const BitsVec of_first = (BitsVec)(values * scales[g][0]), of_second = (BitsVec)(values * scales[g][1]);
+    const __m512i table = (__m512i)(of_first >> 16 | (of_second & 0xffff0000u));
+    const __m512i halves = _mm512_and_si512(halves_of_bytes(codes), _mm512_set1_epi16(15));
+    const __m512i index = _mm512_or_si512(_mm512_add_epi16(halves, halves), is_second);
+    _mm512_store_si512(to, looked_up(index, table));
+  }
+}
+
+// ---- scales ----
+
+// What e8m0 scales of a row, or what a fold leaves of them, add to the exponents of their groups. False where one is
+// not of a usual size: codes, which lie between 2^-16 and 2^16, would not stay so (are_usual).
+inline bool fill_binades(const Scale& scale, const TilePart& part, int row, int16_t* binades) {
+  constexpr int kFar = 40;
+  const int power = scale.fold_powers == nullptr ? 0 : scale.fold_powers[part.row + row], base = 127 + power;
+  uint8_t bytes[kChunk / kGroup];
+  gather_scales(scale, part.row + row, part.k / kGroup, part.groups(), bytes);
+  bool are_far = false;
+  for (int g = 0; g < part.groups(); ++g) {
+    const int binade = bytes[g] - base;
+    are_far |= bytes[g] == kE8M0NaN || binade > kFar || (scale.fold_powers == nullptr && binade < -kFar);
+    binades[g] = static_cast<int16_t>((binade < -kFar ? -kFar : binade) * 128);
+  }
+  return !are_far;
+}
+
+// e4m3 scales as float32; false where one is NaN.
+inline bool fill_e4m3_scales(const Scale& scale, const TilePart& part, int row, float (*scales)[2]) {
+  alignas(16) uint8_t bytes[2 * kChunk / kGroup] = {};
+  gather_scales(scale, part.row + row, part.k / kGroup * 2, 2 * part.groups(), bytes);
+  Words largest{};
+  float* to = scales[0];
+  for (int i = 0; i < 2 * kChunk / kGroup; i += kLanes, to += kLanes) {
+    const Words words = load_bytes_as_words(bytes + i);
+    note_largest_bytes(words, largest);
+    Floats floats = Codes<DType::kFloat8E4M3>::even(words);
+    floats.part[0] *= Codes<DType::kFloat8E4M3>::kFactor;
+    store(floats, to);
+  }
+  return !has_byte(largest, kE4M3NaN);
+}
+
+inline bool all_wait(const Scale& scale, const TilePart& part, int row) {
+  const float* from = static_cast<const float*>(scale.data) + scale.strides.of_row(part.row + row);
+  for (int64_t k = part.k; k < part.k + part.count; k += kFloat32ScaleBlock)
+    if (!waits_for_sums(scale, bits_of(from[scale.strides.of_col(k / kFloat32ScaleBlock)]))) return false;
+  return true;
+}
+
+// ---- rows of codes ----
+
+// Asks for the bytes at the same place of the tile that comes next: decoding hides some of their way from memory.
+// Beyond the end of an operand this does nothing.
+inline void prefetch_next_tile(const Operand& operand, const uint8_t* row, int bytes) {
+  const uint8_t* next = row + kAmxTileCols * operand.stride_mn;
+  for (int i = 0; i < bytes; i += kTileAlignment) _mm_prefetch(next + i, _MM_HINT_T1);
+}
+
+// False where the tables do not serve: a code is NaN, or a scale of no usual size.
+template <DType kElement>
+bool decode_by_tables(const Operand& operand, const TilePart& part, uint16_t* to) {
+  const Scale& scale = operand.scale;
+  PartBuffer<uint8_t> buffer;
+  const AdjacentRows<uint8_t> codes = adjacent_codes<kElement>(operand, part, buffer);
+  const bool has_binades = scale.vec != 0 && scale.type == ScaleType::kE8M0, is_folded = scale.fold_powers != nullptr;
+  const int groups = part.groups();
+  for (int r = 0; r < part.rows; ++r, to += tile_row_bytes(sizeof(*to)) / sizeof(*to)) {
+    const uint8_t* row = codes.row[r];
+    prefetch_next_tile(operand, row, part.count / elements_per_byte(kElement));
+    int16_t binades[kChunk / kGroup + 1];
+    if (has_binades && !fill_binades(scale, part, r, binades)) return false;
+    if constexpr (kElement == DType::kFloat4E2M1) {
+      float scales[kChunk / kGroup][2];
+      if (is_folded)
+        decode_folded_halves(row, binades, groups, to);
+      else if (has_binades)
+        decode_halves(row, binades, groups, to);
+      else if (scale.type == ScaleType::kE4M3 && fill_e4m3_scales(scale, part, r, scales))
+        decode_halves(row, scales, groups, to);
+      else
+        return false;
+    } else {
+      if (scale.vec != 0 && !has_binades && !all_wait(scale, part, r)) return false;
+      const bool are_numbers = is_folded ? decode_folded_bytes<kElement>(row, binades, groups, to)
+                                         : decode_bytes<kElement>(row, has_binades ? binades : nullptr, groups, to);
+      if (!are_numbers) return false;
+    }
+  }
+  return true;
+}
+
+// ---- rows of words ----
+
+// Of which words is_usual(magnitude) does not hold: 0 is usual, and what are_usual says.
+inline __mmask32 unusual_words(__m512i words) {
+  constexpr int kLeast = (127 - 56) << 7, kMost = (127 + 60) << 7;
+  const __m512i magnitudes = _mm512_and_si512(words, _mm512_set1_epi16(0x7fff));
+  const __m512i above_least = _mm512_sub_epi16(magnitudes, _mm512_set1_epi16(kLeast));
+  const __mmask32 is_number = _mm512_test_epi16_mask(magnitudes, magnitudes);
+  return _mm512_mask_cmpgt_epu16_mask(is_number, above_least, _mm512_set1_epi16(kMost - kLeast));
+}
+
+// Notes which rows have unusual words.
+inline void copy_words(const Operand& operand, const TilePart& part, uint16_t* to, uint8_t* is_unusual) {
+  PartBuffer<uint16_t> buffer;
+  for (int r = 0; r < part.rows; ++r, to += tile_row_bytes(sizeof(*to)) / sizeof(*to)) {
+    const auto rows = adjacent_rows(operand, {part.row + r, 1, part.k, part.count}, buffer);
+    __mmask32 found = 0;
+    for (int i = 0; i < part.groups() * kGroup; i += kGroup) {
+      const __m512i words = _mm512_loadu_si512(rows.row[0] + i);
+      found |= unusual_words(words);
+      _mm512_store_si512(to + i, words);
+    }
+    is_unusual[r] |= found != 0 ? 1 : 0;
+  }
+}
+
+// 16 columns of lines as rows: of each two elements along k a number of four bytes is made, 16 x 16 of these are
+// turned.
+inline void turn_lines(const Operand& lines, const TilePart& part, uint16_t* to, uint8_t* is_unusual) {
+  constexpr int kRowBytes = tile_row_bytes(sizeof(*to));
+  const auto* from = static_cast<const uint16_t*>(lines.data) + part.row + part.k * lines.stride_k;
+  const auto pair_of = [&](int k) {
+    const auto widened = [&](int at) {
+      const auto* words = reinterpret_cast<const __m256i*>(from + at * lines.stride_k);
+      return at < part.count ? (BitsVec)_mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256(words)) : BitsVec{};
+    };
+    return widened(k) | widened(k + 1) << 16;
+  };
+  __mmask32 found[kSide] = {};
+  for (int k = 0; k < part.count; k += kGroup) {
+    Square pairs;
+    for (int i = 0; i < kSide; ++i) *reinterpret_cast<BitsVec*>(pairs.of[i]) = pair_of(k + 2 * i);
+    uint8_t* const rows = reinterpret_cast<uint8_t*>(to + k);
+    turn(pairs.bytes(), kStepBytes, rows, kRowBytes);
+    for (int r = 0; r < kSide; ++r) found[r] |= unusual_words(_mm512_load_si512(rows + r * kRowBytes));
+  }
+  for (int r = 0; r < part.rows; ++r) is_unusual[r] |= found[r] != 0 ? 1 : 0;
+}
+
+}  // namespace TILEON_CPU_VARIANT
+}  // namespace tileon

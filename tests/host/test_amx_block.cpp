@@ -1,0 +1,11 @@
+// Blocks by AMX's tile registers, emulated: on any processor, by its narrowest vectors.
+#include "cpu/tiles/decode_exactly.cpp"
+#include "cpu/tiles/variant.h"
+
+#define TILEON_CPU_VARIANT emulated
+#define TILEON_CPU_WIDTH 4
+#include "cpu/tiles/amx_block.h"
+
+#include "amx_block_checks.h"
+
+int main() { return check_blocks("amx_block"); }
