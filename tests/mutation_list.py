@@ -139,6 +139,27 @@ IN_PYTHON = (
 # Of what the GPU's kernels and their choice are made of: functions that any compiler takes.
 IN_HOST_CODE = (
     Mutation(
+        "registers-begun-anew-at-each-chunk",
+        "csrc/cpu/tiles/amx_block.h",
+        "const bool is_first = k % kAmxRun == 0,",
+        "const bool is_first = true,",
+        host("amx_block", "amx_block_by_tables"),
+    ),
+    Mutation(
+        "ties-of-a-fold-rounded-to-odd",
+        "csrc/cpu/tiles/amx_fill.h",
+        "twice_rest == step && whole % 2 == 1",
+        "twice_rest == step && whole % 2 == 0",
+        host("amx_block_by_tables"),
+    ),
+    Mutation(
+        "subnormal-words-called-usual",
+        "csrc/cpu/tiles/amx_fill.h",
+        "return _mm512_mask_cmpgt_epu16_mask(is_number, above_least, _mm512_set1_epi16(kMost - kLeast));",
+        "return is_number & 0;",
+        host("amx_block_by_tables"),
+    ),
+    Mutation(
         "lower-last-group-of-tiles",
         "csrc/cuda/common/tile_order.h",
         "last_rows_(order.tiles_m % order.group_m == 0 ? order.group_m : order.tiles_m % order.group_m) {}",

@@ -21,7 +21,7 @@ def kernel_of(m: int, n: int, k: int, dtype: torch.dtype, *, across: bool = Fals
     """What multiplies (m, k) by (k, n); `across`: whose rows are adjacent, as those of torch.matmul."""
     b = torch.ones(k, n) if across else torch.ones(n, k).t()
     matmul(torch.ones(m, k).to(dtype), b.to(dtype), out_dtype=torch.float32 if dtype.itemsize < 4 else dtype)
-    return re.sub("_(baseline|avx2|avx512|avx512_bf16|aten)$", "", str(torch.ops.tileon._last_kernel()))
+    return re.sub("_(baseline|avx2|avx512|avx512_bf16|amx|aten)$", "", str(torch.ops.tileon._last_kernel()))
 
 
 def test_large_float32_and_float64_products_are_atens_own() -> None:

@@ -154,8 +154,9 @@ def test_cuda_headers_stay_in_cuda() -> None:
 
 
 def test_instructions_stay_in_ptx() -> None:
+    """And those of AMX, for which compilers' intrinsics take literal numbers alone, in a header of theirs."""
     for path in SOURCES:
-        if folder(path) != "cuda/ptx":
+        if folder(path) != "cuda/ptx" and path.relative_to(CSRC).as_posix() != "cpu/tiles/amx_registers.h":
             assert not re.search(r"\basm\b", path.read_text()), f"{path.relative_to(ROOT)} has inline assembly"
 
 

@@ -237,7 +237,7 @@ def run_python(program: str, **environment: str) -> subprocess.CompletedProcess[
 
 def without_vectors(text: str) -> str:
     """The name of a kernel of tiles on the CPU without that of the vectors, which the processor decides."""
-    return re.sub(r"_(baseline|avx2|avx512|avx512_bf16)$", "", text)
+    return re.sub(r"_(baseline|avx2|avx512|avx512_bf16|amx)$", "", text)
 
 
 class TestLastKernel:

@@ -136,7 +136,7 @@ def test_unknown_vectors_are_refused() -> None:
     )
     environment = os.environ | {"TILEON_CPU_VECTORS": "avx", "PYTHONPATH": str(ROOT)}
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-    assert "TILEON_CPU_VECTORS must be baseline, avx2, avx512 or avx512_bf16, got avx" in result.stderr
+    assert "TILEON_CPU_VECTORS must be baseline, avx2, avx512, avx512_bf16 or amx, got avx" in result.stderr
 
 
 # ---- ends of the ranges ----

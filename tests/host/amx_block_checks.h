@@ -16,9 +16,11 @@ namespace {
 
 using namespace tileon;
 
-std::mt19937 random_numbers(7);
-
-uint32_t below(uint32_t count) { return random_numbers() % count; }
+// No code of the vectors may run before main() has asked for the processor.
+uint32_t below(uint32_t count) {
+  static std::mt19937 random_numbers(7);
+  return random_numbers() % count;
+}
 
 enum class Granularity { kNone, kBytes, kFold, kRow, kBlock };
 
@@ -262,7 +264,7 @@ void float32_scales_far_from_1_are_named() {
   for (int c = 0; c < 33; ++c) expect((blocks[0].unusual.cols[c] != 0) == (c == 5 || c == 32), "scales far from 1");
 }
 
-int check_blocks(const char* program) {
+bool are_blocks_right() {
   for (const Kind& of_a : kKinds)
     for (const Kind& of_b : kKinds) sums_are_right(of_a, of_b, 18, 70, 544);
   for (const auto& [m, n, k] : {std::array{1, 33, 32}, std::array{33, 32, 2592}, std::array{50, 5, 160}}) {
@@ -276,7 +278,7 @@ int check_blocks(const char* program) {
   layouts_give_the_same_bits();
   unusual_rows_and_columns_are_named();
   float32_scales_far_from_1_are_named();
-  return report(program);
+  return failures == 0;
 }
 
 }  // namespace

@@ -8,4 +8,7 @@
 
 #include "amx_block_checks.h"
 
-int main() { return check_blocks("amx_block"); }
+int main() {
+  expect(are_blocks_right(), "blocks");
+  return report("amx_block");
+}

@@ -24,17 +24,23 @@
 
 #include "amx_block_checks.h"
 
-int checked() { return check_blocks("amx_block_by_tables"); }
 #ifdef __clang__
 #pragma clang attribute pop
 #endif
 
-int main() {
-  if (__builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return checked();
-  std::printf("amx_block_by_tables: this processor has no AVX-512 with VBMI\n");
-  return 0;
+bool has_the_vectors() {
+  return __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
 }
 #else
-int main() { return 0; }
+#include "expect.h"
+
+bool has_the_vectors() { return false; }
+bool are_blocks_right() { return true; }
 #endif
+
+int main() {
+  if (!has_the_vectors()) std::printf("this processor has no AVX-512 with VBMI\n");
+  expect(!has_the_vectors() || are_blocks_right(), "blocks");
+  return report("amx_block_by_tables");
+}

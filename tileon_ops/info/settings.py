@@ -15,7 +15,7 @@ OWN = {
     "TILEON_LIBRARY": "the package's own library",
     "TILEON_HOPPER": "Hopper's own kernels are chosen; 0 leaves the portable ones",
     "TILEON_PDL": "programmatic dependent launch is on; 0 turns it off",
-    "TILEON_CPU_VECTORS": "the CPU's widest vectors; baseline, avx2, avx512 or avx512_bf16 takes none that are wider",
+    "TILEON_CPU_VECTORS": "the CPU's widest vectors: none wider than baseline, avx2, avx512, avx512_bf16 or amx",
     "TILEON_BATCH_INVARIANT": "a row's result may depend on how many others there are; 1 takes care that it does not",
     "TILEON_LOG": "no log; 1 prints the kernel of every call",
     "TILEON_TUNE": "what tuning found is used; 1 measures what it has not met, 0 leaves it alone",
@@ -40,7 +40,7 @@ OTHERS = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_LAUNCH_BLOCKING", "LD_LIBRA
 
 _SWITCHES = {
     **dict.fromkeys(("TILEON_HOPPER", "TILEON_PDL", "TILEON_LOG", "TILEON_TUNE", "TILEON_BATCH_INVARIANT"), ("0", "1")),
-    "TILEON_CPU_VECTORS": ("baseline", "avx2", "avx512", "avx512_bf16"),
+    "TILEON_CPU_VECTORS": ("baseline", "avx2", "avx512", "avx512_bf16", "amx"),
 }
 
 
