@@ -133,10 +133,23 @@ static_assert(kFoldedBytes<DType::kFloat8E5M2>.of[kFoldTables - 1].high[0x7b] ==
 
 inline __m512i loaded(const void* from) { return _mm512_load_si512(from); }
 
-// Words times a power of two: `binades`, in units of the exponent, are added to those that are not 0.
-inline __m512i moved(__m512i words, const int16_t* binades) {
-  const __mmask32 is_number = _mm512_test_epi16_mask(words, _mm512_set1_epi16(0x7fff));
-  return _mm512_mask_add_epi16(words, is_number, words, _mm512_set1_epi16(*binades));
+// What is added to a word's exponent, twice: numbers of four bytes are broadcast from memory at no other cost.
+struct Binades {
+  int32_t twice;
+
+  Binades() = default;
+  explicit Binades(int count) : twice(count * 128 * 65536 + (count * 128 & 0xffff)) {}
+
+  int count() const { return twice >> 23; }
+};
+
+// Words times a power of two, but for those that are 0.
+inline __m512i moved(__m512i words, __mmask32 is_number, const Binades& binades) {
+  return _mm512_mask_add_epi16(words, is_number, words, _mm512_set1_epi32(binades.twice));
+}
+
+inline __m512i moved(__m512i words, const Binades& binades) {
+  return moved(words, _mm512_test_epi16_mask(words, _mm512_set1_epi16(0x7fff)), binades);
 }
 
 // Bytes of a table, by the lower seven bits of each code.
@@ -170,7 +183,7 @@ __mmask64 nan_codes(__m512i codes) {
 
 // Whether all codes were numbers. binades: null, or what the scale of each group adds to the exponents.
 template <DType kElement>
-bool decode_bytes(const uint8_t* codes, const int16_t* binades, int groups, uint16_t* to) {
+bool decode_bytes(const uint8_t* codes, const Binades* binades, int groups, uint16_t* to) {
   __mmask64 is_nan = 0;
   for (int g = 0; g < groups; g += 2, codes += 2 * kGroup, to += 2 * kGroup) {
     const bool is_last = g + 1 == groups;
@@ -178,7 +191,7 @@ bool decode_bytes(const uint8_t* codes, const int16_t* binades, int groups, uint
     is_nan |= nan_codes<kElement>(bytes);
     __m512i first, second;
     decode_bytes<kElement>(bytes, kByteTable<kElement>, first, second);
-    if (binades != nullptr) first = moved(first, binades + g), second = moved(second, binades + g + 1);
+    if (binades != nullptr) first = moved(first, binades[g]), second = moved(second, binades[g + 1]);
     _mm512_store_si512(to, first);
     if (!is_last) _mm512_store_si512(to + kGroup, second);
   }
@@ -188,18 +201,18 @@ bool decode_bytes(const uint8_t* codes, const int16_t* binades, int groups, uint
 // The table that a group's codes are looked up in, and what is left to be added to the exponents.
 struct Fold {
   int table;
-  int16_t binades;
+  Binades binades;
 };
 
-inline Fold fold_of(int16_t scale) {
-  const int binades = scale >> 7, table = kFoldAbove - binades;
-  if (table < 0) return {0, static_cast<int16_t>(-table * 128)};
-  return {table < kFoldTables ? table : kFoldTables - 1, 0};
+inline Fold fold_of(const Binades& scale) {
+  const int table = kFoldAbove - scale.count();
+  if (table < 0) return {0, Binades(-table)};
+  return {table < kFoldTables ? table : kFoldTables - 1, Binades(0)};
 }
 
 // As the one above, of a folded row.
 template <DType kElement>
-bool decode_folded_bytes(const uint8_t* codes, const int16_t* binades, int groups, uint16_t* to) {
+bool decode_folded_bytes(const uint8_t* codes, const Binades* binades, int groups, uint16_t* to) {
   __mmask64 is_nan = 0;
   for (int g = 0; g < groups; ++g, codes += kGroup, to += kGroup) {
     const __m512i bytes = _mm512_maskz_loadu_epi8(~__mmask64{} >> kGroup, codes);
@@ -207,7 +220,7 @@ bool decode_folded_bytes(const uint8_t* codes, const int16_t* binades, int group
     const Fold fold = fold_of(binades[g]);
     __m512i first, second;
     decode_bytes<kElement>(bytes, kFoldedBytes<kElement>.of[fold.table], first, second);
-    _mm512_store_si512(to, moved(first, &fold.binades));
+    _mm512_store_si512(to, moved(first, fold.binades));
   }
   return is_nan == 0;
 }
@@ -223,17 +236,21 @@ inline __m512i halves_of_bytes(const uint8_t* codes) {
   return _mm512_or_si512(bytes, (__m512i)((BitsVec)bytes << 12));
 }
 
-inline void decode_halves(const uint8_t* codes, const int16_t* binades, int groups, uint16_t* to) {
-  const __m512i table = loaded(kNibbleTable.words);
-  for (int g = 0; g < groups; ++g, codes += kGroup / 2, to += kGroup)
-    _mm512_store_si512(to, moved(looked_up(halves_of_bytes(codes), table), binades + g));
+// The table itself is scaled: where it has 0 is known.
+inline void store_halves(const uint8_t* codes, const NibbleTable& table, const Binades& binades, uint16_t* to) {
+  constexpr __mmask32 kIsNumber = 0xfefefefeu;
+  _mm512_store_si512(to, looked_up(halves_of_bytes(codes), moved(loaded(table.words), kIsNumber, binades)));
 }
 
-inline void decode_folded_halves(const uint8_t* codes, const int16_t* binades, int groups, uint16_t* to) {
+inline void decode_halves(const uint8_t* codes, const Binades* binades, int groups, uint16_t* to) {
+  for (int g = 0; g < groups; ++g, codes += kGroup / 2, to += kGroup) store_halves(codes, kNibbleTable, binades[g], to);
+}
+
+inline void decode_folded_halves(const uint8_t* codes, const Binades* binades, int groups, uint16_t* to) {
   for (int g = 0; g < groups; ++g, codes += kGroup / 2, to += kGroup) {
     const Fold fold = fold_of(binades[g]);
-    const __m512i table = loaded(kFoldedNibbles.of[fold.table].words);
-    _mm512_store_si512(to, moved(looked_up(halves_of_bytes(codes), table), &fold.binades));
+    const NibbleTable& table = kFoldedNibbles.of[fold.table];
+    _mm512_store_si512(to, moved(looked_up(halves_of_bytes(codes), loaded(table.words)), fold.binades));
   }
 }
 
@@ -255,18 +272,21 @@ inline void decode_halves(const uint8_t* codes, const float (*scales)[2], int gr
 
 // What e8m0 scales of a row, or what a fold leaves of them, add to the exponents of their groups. False where one is
 // not of a usual size: codes, which lie between 2^-16 and 2^16, would not stay so (are_usual).
-inline bool fill_binades(const Scale& scale, const TilePart& part, int row, int16_t* binades) {
+inline bool fill_binades(const Scale& scale, const TilePart& part, int row, Binades* binades) {
   constexpr int kFar = 40;
-  const int power = scale.fold_powers == nullptr ? 0 : scale.fold_powers[part.row + row], base = 127 + power;
-  uint8_t bytes[kChunk / kGroup];
+  const bool is_folded = scale.fold_powers != nullptr;
+  alignas(16) uint8_t bytes[kChunk / kGroup] = {};
   gather_scales(scale, part.row + row, part.k / kGroup, part.groups(), bytes);
-  bool are_far = false;
-  for (int g = 0; g < part.groups(); ++g) {
-    const int binade = bytes[g] - base;
-    are_far |= bytes[g] == kE8M0NaN || binade > kFar || (scale.fold_powers == nullptr && binade < -kFar);
-    binades[g] = static_cast<int16_t>((binade < -kFar ? -kFar : binade) * 128);
-  }
-  return !are_far;
+  const __m512i scales = _mm512_maskz_cvtepu8_epi32(0xffff, *reinterpret_cast<const __m128i*>(bytes));
+  const IntVec counts = (IntVec)scales - (127 + (is_folded ? scale.fold_powers[part.row + row] : 0));
+  const IntVec bounded = counts > -kFar ? counts : IntVec{} - kFar;
+  const BitsVec words = (BitsVec)(bounded << 7);
+  *reinterpret_cast<BitsVec*>(binades) = words << 16 | (words & 0xffffu);
+  const __mmask16 are_there = static_cast<__mmask16>((1u << part.groups()) - 1);
+  const __mmask16 are_far = _mm512_cmpgt_epi32_mask((__m512i)counts, _mm512_set1_epi32(kFar)) |
+                            (is_folded ? 0 : _mm512_cmplt_epi32_mask((__m512i)counts, _mm512_set1_epi32(-kFar))) |
+                            _mm512_cmpeq_epi32_mask(scales, _mm512_set1_epi32(kE8M0NaN));
+  return (are_far & are_there) == 0;
 }
 
 // e4m3 scales as float32; false where one is NaN.
@@ -312,7 +332,7 @@ bool decode_by_tables(const Operand& operand, const TilePart& part, uint16_t* to
   for (int r = 0; r < part.rows; ++r, to += tile_row_bytes(sizeof(*to)) / sizeof(*to)) {
     const uint8_t* row = codes.row[r];
     prefetch_next_tile(operand, row, part.count / elements_per_byte(kElement));
-    int16_t binades[kChunk / kGroup + 1];
+    alignas(kTileAlignment) Binades binades[kChunk / kGroup + 1];
     if (has_binades && !fill_binades(scale, part, r, binades)) return false;
     if constexpr (kElement == DType::kFloat4E2M1) {
       float scales[kChunk / kGroup][2];
