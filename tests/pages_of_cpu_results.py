@@ -113,24 +113,41 @@ def architectures_part() -> str:
     return table(titles, lines, words=3)
 
 
-def _of_subject(subject: str) -> list[Row]:
-    return [row for row in rows("cpu.csv") if row["subject"] == subject]
+def _of_subject(subject: str, file: str = "cpu.csv") -> list[Row]:
+    return [row for row in rows(file) if row["subject"] == subject]
+
+
+def _by_rows(mine: Sequence[Row], cell_of: Callable[[Row], str]) -> str:
+    """A column for each number of rows."""
+    by = {(row["case"], row["dtype"], row["m"]): row for row in mine}
+    counts = list(dict.fromkeys(row["m"] for row in mine))
+    lines = []
+    for case, dtype in dict.fromkeys((row["case"], row["dtype"]) for row in mine):
+        cells = [by.get((case, dtype, m)) for m in counts]
+        lines.append([case, dtype, *(cell_of(cell) if cell else "" for cell in cells)])
+    return table(["", "dtype", *(f"{m} rows" if m != "1" else "1 row" for m in counts)], lines, words=2)
+
+
+def _is_large(row: Row) -> bool:
+    return int(row["m"]) > 1 or "64x64" not in row["case"]
 
 
 def by_rows_part(subject: str) -> Callable[[], str]:
     """Times of ours and of torch for each number of rows."""
+    return lambda: _by_rows([row for row in _of_subject(subject) if _is_large(row)], against)
 
-    def part() -> str:
-        mine = [row for row in _of_subject(subject) if int(row["m"]) > 1 or "64x64" not in row["case"]]
-        by = {(row["case"], row["dtype"], row["m"]): row for row in mine}
-        counts = list(dict.fromkeys(row["m"] for row in mine))
-        lines = []
-        for case, dtype in dict.fromkeys((row["case"], row["dtype"]) for row in mine):
-            cells = [by.get((case, dtype, m)) for m in counts]
-            lines.append([case, dtype, *(against(cell) if cell else "" for cell in cells)])
-        return table(["", "dtype", *(f"{m} rows" if m != "1" else "1 row" for m in counts)], lines, words=2)
 
-    return part
+def amx_part() -> str:
+    """By AMX and, behind a semicolon, torch's time over that of the vector code of the same processor."""
+    key = ("subject", "case", "dtype", "m")
+    by_vectors = {tuple(row[name] for name in key): row for row in rows("cpu_amx_by_vectors.csv")}
+
+    def cell(row: Row) -> str:
+        other = by_vectors[tuple(row[name] for name in key)]
+        return f"{against(row)[:-1]}; {float(other['speed']):.2f})"
+
+    mine = (row for subject in ("products", "layers") for row in _of_subject(subject, "cpu_amx.csv"))
+    return _by_rows([row for row in mine if _is_large(row) and row["dtype"] == "bfloat16"], cell)
 
 
 def against(row: Row) -> str:
@@ -160,6 +177,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/cpu.md": {
         "products": by_rows_part("products"),
         "layers": by_rows_part("layers"),
+        "amx": amx_part,
         "calls": calls_part,
         "models": models_part,
     },
