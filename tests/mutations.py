@@ -21,7 +21,8 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from mutation_list import IN_LIBRARY, MUTATIONS, Mutation
+from mutation import Mutation
+from mutation_list import IN_LIBRARY, MUTATIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_S = 900  # for a build or a run of tests

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from mutation_list import IN_HOST_CODE, IN_LIBRARY, IN_PYTHON, MUTATIONS, Mutation
+from mutation import Mutation
+from mutation_list import IN_LIBRARY, IN_PYTHON, MUTATIONS
 from mutations import ROOT, Tree, report
+from mutations_in_host_code import IN_HOST_CODE
 
 each_mutation = pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 
