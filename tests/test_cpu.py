@@ -131,6 +131,18 @@ def test_rows_of_a_batch_that_share_b_are_those_of_one_matrix() -> None:
             assert torch.equal(matmul(a, b), torch.stack([matmul(matrix, b) for matrix in a]))
 
 
+def test_a_bias_is_added_to_the_whole_sum_of_a_recorded_product_too() -> None:
+    """Of exact sums: one rounding is left, that of the sum with its bias."""
+    for dtype in (torch.float32, torch.float64):
+        for shape in ((1, 8), (5, 8), (2, 3, 8)):
+            a = integers(math.prod(shape[:-1]), 8, dtype=dtype, device="cpu").view(shape).requires_grad_()
+            b = integers(8, 211, dtype=dtype, device="cpu", seed=1)
+            bias = full_precision(211, 1, dtype=dtype, device="cpu", seed=2).view(211)
+            wanted = (a.detach().double() @ b.double()).to(dtype) + bias
+            for right in (b, place(b, pad=3).view):
+                assert torch.equal(matmul(a, right, bias).detach(), wanted)
+
+
 def test_16_bit_products_are_not_rounded_on_the_way() -> None:
     for dtype in (torch.float16, torch.bfloat16):
         a, b = (

@@ -24,7 +24,7 @@ GROUP, RUN = 32, 2048  # elements along k of one product of registers, and those
 
 @pytest.fixture(autouse=True)
 def _needs_the_registers() -> None:
-    matmul(torch.ones(2, 8).bfloat16(), torch.ones(8, 8).bfloat16())
+    matmul(torch.ones(8, 8).bfloat16(), torch.ones(8, 8).bfloat16())
     if tileon_ops.last_kernel() != "cpu_tiles_amx":
         pytest.skip("needs a processor with AMX")
 
@@ -53,7 +53,7 @@ def sums_in_order(a: Tensor, b: Tensor) -> Tensor:
     return total
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(2, 40, 32), (17, 33, 77), (5, 20, 544), (3, 9, 2 * RUN + 96)])
+@pytest.mark.parametrize(("m", "n", "k"), [(7, 40, 32), (17, 33, 77), (8, 20, 544), (7, 9, 2 * RUN + 96)])
 def test_the_order_of_the_sums(m: int, n: int, k: int) -> None:
     a, b = numbers(m, k), numbers(k, n, seed=1)
     for right in (b, b.t().contiguous().t()):
@@ -63,12 +63,13 @@ def test_the_order_of_the_sums(m: int, n: int, k: int) -> None:
 
 
 def test_what_takes_the_registers() -> None:
-    a, b = numbers(3, 64), numbers(64, 40, seed=1)
+    a, b = numbers(7, 64), numbers(64, 40, seed=1)
     other = {dtype: (a.to(dtype), b.to(dtype)) for dtype in (torch.float16, F32, torch.float64, torch.float8_e4m3fn)}
     for (left, right), kernel in (
         ((a, b), "cpu_tiles_amx"),
         (other[torch.float8_e4m3fn], "cpu_tiles_amx"),
         ((a[:1], b), "cpu_row_avx512"),
+        ((a[:6], b), "cpu_tiles_avx512"),
         (other[torch.float16], "cpu_tiles_avx512"),
         (other[F32], "cpu_tiles_avx512"),
         (other[torch.float64], "cpu_tiles_avx512"),
@@ -90,7 +91,7 @@ def test_what_takes_the_registers() -> None:
         assert tileon_ops.last_kernel() == "cpu_tiles_amx"
 
 
-@pytest.mark.parametrize("m", [2, 130, 300])
+@pytest.mark.parametrize("m", [7, 130, 300])
 def test_small_integers_are_exact(m: int) -> None:
     for n, k in ((40, 32), (1030, 700), (33, 2600)):
         a = integers(m, k, dtype=BFLOAT16, device="cpu")
@@ -110,7 +111,7 @@ UNUSUAL = {
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
-@pytest.mark.parametrize("m", [2, 300])
+@pytest.mark.parametrize("m", [7, 300])
 def test_a_number_of_an_unusual_size_keeps_its_row_and_its_column_right(name: str, m: int) -> None:
     """As float64 has them; and no bit of the others changes."""
     a, b = numbers(m, 96), numbers(96, 600, seed=1)

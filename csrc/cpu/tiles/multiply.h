@@ -8,9 +8,8 @@
 namespace tileon {
 
 // `before` is null, or what becomes of the same sums besides: they are written there first. is_batch_invariant: the
-// order of a row's sums must not hang on the number of rows; a single row has another way else, where AMX multiplies.
-// Memory: some 2 MB for each thread. Returns the name of what ran.
-// TILEON_CPU_VECTORS=baseline|avx2|avx512|avx512_bf16|amx asks for vector code that is no wider.
+// order of a row's sums must not hang on the number of rows, as with AMX it may. Memory: some 2 MB for each thread.
+// Returns the name of what ran.
 const char* multiply_by_tiles(const Problem& problem, const FinishedSums& finished, const FinishedSums* before,
                               bool is_batch_invariant);
 

@@ -16,7 +16,4 @@ const TileKernels& kernels_of(const Problem& problem, bool is_batch_invariant);
 // Whether the vector code takes the processor's instruction for pairs of bfloat16.
 bool multiplies_pairs_of_bfloat16();
 
-// Whether AMX's registers are in use.
-bool has_tile_registers();
-
 }  // namespace tileon

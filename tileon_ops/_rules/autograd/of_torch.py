@@ -69,12 +69,9 @@ def record(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -
     """The op's result with torch's nodes in the graph, or None where the op has to record it itself."""
     if not _takes(a, b, bias, options):
         return None
-    if a.dim() == 3:
-        result = _linear(a, b.t(), bias)
-    elif bias is None:
-        result = torch.mm(a, b)
-    else:
-        result = torch.addmm(bias, a, b)
+    result = torch.mm(a, b) if a.dim() == 2 else _linear(a, b.t())
+    if bias is not None:  # added once: torch.addmm may begin its sums with it, and round it k times
+        result.add_(bias)
     activation = options.get("activation", "none")
     if activation == "none":
         return result
