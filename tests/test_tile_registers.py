@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import pytest
 import torch
@@ -127,6 +128,17 @@ def test_a_number_of_an_unusual_size_keeps_its_row_and_its_column_right(name: st
     torch.testing.assert_close(result[:, 300], exact[:, 300], rtol=0, atol=0, equal_nan=True)
     columns = torch.arange(600) != 300
     assert torch.equal(result[: m - 1][:, columns], usual[: m - 1][:, columns])
+
+
+@pytest.mark.parametrize("rows", [range(0, 300, 37), range(5, 290), (299,), (0, 8, 20, 128)], ids=str)
+def test_unusual_rows_and_columns_anywhere(rows: Iterable[int]) -> None:
+    """In runs, apart, at the ends of blocks: the exact sums of small integers times powers of two."""
+    a = integers(300, 64, dtype=BFLOAT16, device="cpu")
+    b = integers(64, 1100, dtype=BFLOAT16, device="cpu", seed=1)
+    for i in rows:
+        a[i] *= 2.0**-90
+        b[:, 3 * i] *= 2.0**-70
+    assert torch.equal(matmul(a, b, out_dtype=F32), (a.double() @ b.double()).float())
 
 
 def test_a_row_of_numbers_hangs_on_no_other_in_batch_invariant_products() -> None:

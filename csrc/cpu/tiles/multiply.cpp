@@ -166,51 +166,65 @@ class BlockRunner {
 
   // What AMX's registers cannot multiply.
   void take_unusual(const Problem& problem, const TileBlock& block) {
-    for (int c = 0; c < block.cols; c += kMaxBlockCols) {
-      const int cols = std::min(block.cols - c, kMaxBlockCols);
-      const bool has_cols = std::count(unusual_.cols + c, unusual_.cols + c + cols, 1) != 0;
-      for (int r = 0; r < block.rows; r += kTileRows) {
-        const int rows = std::min(block.rows - r, kTileRows);
-        if (has_cols || std::count(unusual_.rows + r, unusual_.rows + r + rows, 1) != 0)
-          take_by_vectors(problem, block, r, rows, c, cols,
-                          [&](int row, int col) { return unusual_.rows[row] != 0 || unusual_.cols[col] != 0; });
-      }
-    }
+    const auto is_taken = [&](int row, int col) { return unusual_.rows[row] != 0 || unusual_.cols[col] != 0; };
+    for_each_run(unusual_.cols, block.cols, [&](int col, int cols) {
+      take_by_vectors(problem, block, {0, block.rows, col, cols}, is_taken);
+    });
+    for_each_run(unusual_.rows, block.rows, [&](int row, int rows) {
+      take_by_vectors(problem, block, {row, rows, 0, block.cols}, is_taken);
+    });
   }
 
   // Rows of `a` with numbers of unusual sizes: the scales go with the elements of `b`.
   void take_immoderate_rows(const Problem& problem, const TileBlock& block) {
     Problem exact = problem;
     exact.b.scale.may_wait = false;
-    std::array<bool, kTileRows> is_immoderate;
-    for (int r = 0; r < block.rows; r += kTileRows) {
-      const int rows = std::min(block.rows - r, kTileRows);
-      for (int i = 0; i < rows; ++i) is_immoderate[i] = !is_row_moderate(problem.a, block.row + r + i, problem.k);
-      if (std::find(is_immoderate.begin(), is_immoderate.begin() + rows, true) == is_immoderate.begin() + rows)
-        continue;
-      for (int c = 0; c < block.cols; c += kMaxBlockCols)
-        take_by_vectors(exact, block, r, rows, c, std::min(block.cols - c, kMaxBlockCols),
-                        [&](int row, int) { return is_immoderate[row - r]; });
+    std::array<uint8_t, std::max(kTileRows, kAmxRows)> is_immoderate;
+    for (int r = 0; r < block.rows; ++r)
+      is_immoderate[r] = is_row_moderate(problem.a, block.row + r, problem.k) ? 0 : 1;
+    for_each_run(is_immoderate.data(), block.rows, [&](int row, int rows) {
+      take_by_vectors(exact, block, {row, rows, 0, block.cols}, [&](int r, int) { return is_immoderate[r] != 0; });
+    });
+  }
+
+  // Calls use(begin, count) for the runs of set flags. Flags that are few apart share a run: some rows more are
+  // multiplied sooner than another run is begun.
+  template <typename Use>
+  static void for_each_run(const uint8_t* flags, int count, const Use& use) {
+    constexpr int kApart = 8;
+    for (int begin = 0; begin < count; ++begin) {
+      if (flags[begin] == 0) continue;
+      int end = begin + 1;
+      for (int i = end; i < count && i < end + kApart; ++i) end = flags[i] != 0 ? i + 1 : end;
+      use(begin, end - begin);
+      begin = end;
     }
   }
 
-  // Of `rows` x `cols` sums from [row, col] of a block on, those that is_taken(row, col) names, by the vector code.
+  // Of a block.
+  struct Area {
+    int row, rows, col, cols;
+  };
+
+  // Of the sums of an area, those that is_taken(row, col) names, by the vector code.
   template <typename IsTaken>
-  void take_by_vectors(const Problem& problem, const TileBlock& block, int row, int rows, int col, int cols,
-                       const IsTaken& is_taken) {
-    if (!exact_) exact_ = std::make_unique<ExactBlock>(std::min<int64_t>(problem.m, kTileRows), problem.k);
-    const TileBlock part{block.row + row,
-                         block.col + col,
-                         rows,
-                         cols,
-                         kMaxBlockCols,
-                         exact_->memory.a_tile.get(),
-                         exact_->memory.b_tile.get()};
-    vector_kernels().multiply(problem, part, exact_->sums.get());
-    for (int r = 0; r < rows; ++r)
-      for (int c = 0; c < cols; ++c)
-        if (is_taken(row + r, col + c))
-          sums_[(row + r) * block.sums_stride + col + c] = exact_->sums[r * kMaxBlockCols + c];
+  void take_by_vectors(const Problem& problem, const TileBlock& block, const Area& area, const IsTaken& is_taken) {
+    if (!exact_) exact_ = std::make_unique<ExactBlock>(problem.k);
+    for (int row = area.row; row < area.row + area.rows; row += kTileRows)
+      for (int col = area.col; col < area.col + area.cols; col += kMaxBlockCols) {
+        const TileBlock part{block.row + row,
+                             block.col + col,
+                             std::min(area.row + area.rows - row, kTileRows),
+                             std::min(area.col + area.cols - col, kMaxBlockCols),
+                             kMaxBlockCols,
+                             exact_->memory.a_tile.get(),
+                             exact_->memory.b_tile.get()};
+        vector_kernels().multiply(problem, part, exact_->sums.get());
+        for (int r = 0; r < part.rows; ++r)
+          for (int c = 0; c < part.cols; ++c)
+            if (is_taken(row + r, col + c))
+              sums_[(row + r) * block.sums_stride + col + c] = exact_->sums[r * kMaxBlockCols + c];
+      }
   }
 
   // Sums that few products need, by the vector code.
@@ -218,8 +232,8 @@ class BlockRunner {
     BlockMemory memory;
     Aligned<float> sums;
 
-    ExactBlock(int64_t rows, int64_t k)
-        : memory(kVectorBlocks, rows, k, sizeof(float)), sums(aligned<float>(rows * kMaxBlockCols)) {}
+    explicit ExactBlock(int64_t k)
+        : memory(kVectorBlocks, kTileRows, k, sizeof(float)), sums(aligned<float>(kTileRows * kMaxBlockCols)) {}
   };
 
   const Problem& problem_;
