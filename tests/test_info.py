@@ -179,6 +179,27 @@ class TestText:
         assert (result.stdout, result.stderr) == ("", "")
 
 
+class TestExplanation:
+    @staticmethod
+    def expected(n: int) -> tuple[str, dict[str, float]]:
+        """What is chosen for 448 x 6312 by 6312 x n in bfloat16, NT, and the nanoseconds expected of each candidate."""
+        a, b = torch.empty(448, 6312, dtype=torch.bfloat16), torch.empty(n, 6312, dtype=torch.bfloat16).t()
+        try:
+            chosen, *others = torch.ops.tileon._explain_matmul(a, b).splitlines()
+        except (NotImplementedError, RuntimeError):
+            pytest.skip("a library for the CPU alone explains nothing")
+        return chosen, {line.split()[0]: float(line.split()[1]) for line in others}
+
+    def test_the_chosen_candidate_is_the_cheapest(self) -> None:
+        chosen, expected = self.expected(416)
+        assert chosen == f"chosen {min(expected, key=lambda name: expected[name])}"
+
+    def test_is_of_an_output_without_gaps(self) -> None:
+        """Whose rows of 416 elements are stored by TMA, those of 415 one by one: more than a hundredth is between."""
+        aligned, odd = self.expected(416)[1], self.expected(415)[1]
+        assert all(odd[name] > 1.01 * aligned[name] for name in ("sm90_cluster4x2_64x96x64", "sm90_gemm_64x64x128"))
+
+
 class TestBroken:
     """Each breaks one thing; the rest is still said."""
 

@@ -81,10 +81,15 @@ inline OwnedTensor new_output(const Problem& problem, const ProductArguments& ar
   return allocate_owned(arguments.op, arguments.a, output_shape(problem), scalar_type(problem.out_dtype));
 }
 
-// Where the result goes that new_output has made: the strides are allocate's.
-inline Output output_of_new(const OwnedTensor& out, const Problem& problem) {
+// A result without gaps, as allocate makes it.
+inline Output packed_output(void* data, const Problem& problem) {
   const int64_t row = std::max<int64_t>(problem.n, 1);
-  return {writable_data(out.get()), row, 1, problem.has_batch ? row * std::max<int64_t>(problem.m, 1) : 0};
+  return {data, row, 1, problem.has_batch ? row * std::max<int64_t>(problem.m, 1) : 0};
+}
+
+// Where the result goes that new_output has made.
+inline Output output_of_new(const OwnedTensor& out, const Problem& problem) {
+  return packed_output(writable_data(out.get()), problem);
 }
 
 // ---- matmul ----

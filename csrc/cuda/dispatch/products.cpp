@@ -249,7 +249,8 @@ struct Cuda : CudaDevice {
 
 std::string explain(const Tensor& a, const Tensor& b, int64_t capability, int64_t sm_count) {
   const std::string none = "none";
-  const Problem problem = check_matmul(matmul_arguments(a, b, kNoTensor, none, 0, std::nullopt, false, false));
+  Problem problem = check_matmul(matmul_arguments(a, b, kNoTensor, none, 0, std::nullopt, false, false));
+  problem.out = packed_output(nullptr, problem);  // the choice asks how its rows are stored
   const Gpu gpu{static_cast<int>(capability), static_cast<int>(sm_count), shared_limit(static_cast<int>(capability)),
                 static_cast<int>(capability)};
   const Way way = plan(backends_of(problem), problem, gpu);
@@ -263,7 +264,9 @@ std::string explain(const Tensor& a, const Tensor& b, int64_t capability, int64_
 
 // ---- for the tuner: the configs that may be chosen for a call ----
 
-std::string candidates(const Problem& problem, const ProductArguments& arguments) {
+std::string candidates(const Problem& given, const ProductArguments& arguments) {
+  Problem problem = given;
+  problem.out = packed_output(nullptr, given);
   return backends_of(problem).candidates_text(problem, gpu_of(arguments.op, arguments.a.get_device_index()));
 }
 
