@@ -248,7 +248,7 @@ class TestNodesOfTorch:
     CPU = torch.device("cpu")
 
     @pytest.mark.parametrize("call", CALLS, ids=["wrapper", "op"])
-    @pytest.mark.parametrize(("activation", "node"), [("none", "Addmm"), ("relu", "Relu"), ("leaky_relu", "LeakyRelu")])
+    @pytest.mark.parametrize(("activation", "node"), [("none", "Add"), ("relu", "Relu"), ("leaky_relu", "LeakyRelu")])
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
     def test_are_in_the_graph_and_last_kernel_says_so(
         self, dtype: torch.dtype, activation: str, node: str, call: Callable[..., Tensor]

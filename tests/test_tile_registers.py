@@ -130,6 +130,13 @@ def test_a_number_of_an_unusual_size_keeps_its_row_and_its_column_right(name: st
     assert torch.equal(result[: m - 1][:, columns], usual[: m - 1][:, columns])
 
 
+def test_a_row_of_fp8_hangs_on_no_other() -> None:
+    a, b = (x.to(torch.float8_e4m3fn) for x in (numbers(30, 1120), numbers(1120, 70, seed=1)))
+    whole = matmul(a, b, out_dtype=F32)
+    for rows in (1, 2, 6, 7):
+        assert torch.equal(matmul(a[:rows], b, out_dtype=F32), whole[:rows])
+
+
 @pytest.mark.parametrize("rows", [range(0, 300, 37), range(5, 290), (299,), (0, 8, 20, 128)], ids=str)
 def test_unusual_rows_and_columns_anywhere(rows: Iterable[int]) -> None:
     """In runs, apart, at the ends of blocks: the exact sums of small integers times powers of two."""

@@ -6,7 +6,7 @@
 namespace tileon {
 namespace TILEON_CPU_VARIANT {
 
-// Elements [k, k + count) of rows [row, row + rows): at most kTileCols rows and a chunk.
+// Elements [k, k + count) of rows [row, row + rows): a chunk at most. Tiles take kTileCols rows, AMX's panels more.
 struct TilePart {
   int64_t row;
   int rows;

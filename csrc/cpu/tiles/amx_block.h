@@ -35,7 +35,7 @@ struct Bfloat16Products {
   }
 };
 
-// Codes of int8; sums in int32, which hold a chunk's.
+// Codes of int8; sums in int32, which hold a run's.
 struct Int8Products {
   using Element = int8_t;
   using Sum = int64_t;

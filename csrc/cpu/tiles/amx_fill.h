@@ -55,10 +55,12 @@ void decode_bytes(__m512i codes, const ByteTable& table, __m512i& first, __m512i
   second = _mm512_maskz_unpackhi_epi8(~__mmask64{}, low, high);
 }
 
+// Codes that no scale may be added to: NaN, and e5m2's infinity.
 template <DType kElement>
-__mmask64 nan_codes(__m512i codes) {
-  if (kElement != DType::kFloat8E4M3) return 0;
-  return _mm512_cmpeq_epi8_mask(_mm512_or_si512(codes, _mm512_set1_epi8(-128)), _mm512_set1_epi8(-1));
+__mmask64 special_codes(__m512i codes) {
+  if (kElement == DType::kInt8) return 0;
+  const __m512i least = _mm512_set1_epi8(static_cast<char>(kElement == DType::kFloat8E4M3 ? 0xff : 0xfc));
+  return _mm512_cmpge_epu8_mask(_mm512_or_si512(codes, _mm512_set1_epi8(-128)), least);
 }
 
 // Whether all codes were numbers. binades: null, or what the scale of each group adds to the exponents.
@@ -68,7 +70,7 @@ bool decode_bytes(const uint8_t* codes, const Binades* binades, int groups, uint
   for (int g = 0; g < groups; g += 2, codes += 2 * kGroup, to += 2 * kGroup) {
     const bool is_last = g + 1 == groups;
     const __m512i bytes = _mm512_maskz_loadu_epi8(is_last ? ~__mmask64{} >> kGroup : ~__mmask64{}, codes);
-    is_nan |= nan_codes<kElement>(bytes);
+    is_nan |= special_codes<kElement>(bytes);
     __m512i first, second;
     decode_bytes<kElement>(bytes, kByteTable<kElement>, first, second);
     if (binades != nullptr) first = moved(first, binades[g]), second = moved(second, binades[g + 1]);
@@ -96,7 +98,7 @@ bool decode_folded_bytes(const uint8_t* codes, const Binades* binades, int group
   __mmask64 is_nan = 0;
   for (int g = 0; g < groups; ++g, codes += kGroup, to += kGroup) {
     const __m512i bytes = _mm512_maskz_loadu_epi8(~__mmask64{} >> kGroup, codes);
-    is_nan |= nan_codes<kElement>(bytes);
+    is_nan |= special_codes<kElement>(bytes);
     const Fold fold = fold_of(binades[g]);
     __m512i first, second;
     decode_bytes<kElement>(bytes, kFoldedBytes<kElement>.of[fold.table], first, second);
@@ -215,7 +217,7 @@ bool decode_by_tables(const Operand& operand, const TilePart& part, uint16_t* to
     alignas(kTileAlignment) Binades binades[kChunk / kGroup + 1];
     if (has_binades && !fill_binades(scale, part, r, binades)) return false;
     if constexpr (kElement == DType::kFloat4E2M1) {
-      float scales[kChunk / kGroup][2];
+      alignas(kTileAlignment) float scales[kChunk / kGroup][2];
       if (is_folded)
         decode_folded_halves(row, binades, groups, to);
       else if (has_binades)

@@ -2,12 +2,12 @@
 // each kind of processor (baseline.cpp, avx2.cpp, avx512.cpp, avx512_bf16.cpp), or to the tile registers of AMX
 // (amx.cpp).
 //
-// The order of a sum is part of the contract between the versions of the vector code: they give the same bits. That of
-// the registers is another (amx_block.h). Of every 32 elements
-// along k, lane i of 16 takes two, each by one fused multiply-add: 2 i + 1 and then 2 i; of float32 and float16 pairs,
-// which nothing decodes, i and then i + 16. After kChunk elements the lanes are added as a tree, i with i + 8, + 4, +
-// 2, + 1, and then to the sum of the chunks before. float64 has 8 lanes, which take i, i + 8, i + 16 and i + 24. The
-// order depends neither on the block, nor on the number of rows, nor on that of threads.
+// The order of a sum is part of the contract between the versions of the vector code: they give the same bits. Of
+// every 32 elements along k, lane i of 16 takes two, each by one fused multiply-add: 2 i + 1 and then 2 i; of float32
+// and float16 pairs, which nothing decodes, i and then i + 16. After kChunk elements the lanes are added as a tree, i
+// with i + 8, + 4, + 2, + 1, and then to the sum of the chunks before. float64 has 8 lanes, which take i, i + 8, i + 16
+// and i + 24. The order depends neither on the block, nor on the number of rows, nor on that of threads. AMX's
+// registers have another one (amx_block.h).
 //
 // The error of float32 sums, in units of sum |a||b|: an element goes through 2 kChunk / 32 + 4 + k / kChunk roundings
 // at most, each of 2^-24, and each operand's element through one more where its scale is float32. That is below (4 + 2
@@ -133,7 +133,8 @@ constexpr bool fits_bfloat16(const Operand& operand) {
   return operand.dtype == DType::kBFloat16 || is_float8(operand.dtype);
 }
 
-// The functions of one version of the vector code. sums: [rows][sums_stride] of a block; they write all of it.
+// The functions of one version of the vector code, or those by AMX's registers. sums: [rows][sums_stride] of a block;
+// they write all of it.
 struct TileKernels {
   const char* tiles_name;  // for the kernel log
   const char* row_name;    // where `a` has a single row

@@ -90,13 +90,14 @@ const TileKernels& vector_kernels() {
   return kBaselineKernels;
 }
 
-// Few rows of numbers are multiplied sooner by the vector code, unless the order must not hang on m: 2 rows by 2048 x
-// 2048 of bfloat16 in 467 us for 601, 6 in 637 for 638, 8 in 751 for 644, on Sapphire Rapids.
+// Few rows of bfloat16 are multiplied sooner by the vector code, unless the order must not hang on m: 2 rows by 2048 x
+// 2048 in 467 us for 601, 6 in 637 for 638, 8 in 751 for 644, on Sapphire Rapids.
 const TileKernels& kernels_of(const Problem& problem, bool is_batch_invariant) {
 #ifdef TILEON_HAS_AMX
   const auto fits = [](const Operand& operand) { return fits_bfloat16(operand) || changes_along_k(operand.scale); };
   constexpr int64_t kFewRows = 6;
-  const bool are_few = problem.m <= kFewRows && !problem.is_scaled() && !is_batch_invariant;
+  const bool are_few =
+      problem.m <= kFewRows && problem.a.dtype == DType::kBFloat16 && !problem.is_scaled() && !is_batch_invariant;
   if (version_in_use() == kAmx && !are_few && (is_int8_product(problem) || (fits(problem.a) && fits(problem.b))))
     return kAmxKernels;
 #endif
