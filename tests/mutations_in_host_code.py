@@ -22,8 +22,8 @@ IN_HOST_CODE = (
     Mutation(
         "subnormal-words-called-usual",
         "csrc/cpu/tiles/amx_fill.h",
-        "return _mm512_mask_cmpgt_epu16_mask(is_number, above_least, _mm512_set1_epi16(kMost - kLeast));",
-        "return is_number & 0;",
+        "_mm512_mask_cmpgt_epu16_mask(is_number, above_least,",
+        "_mm512_mask_cmpgt_epu16_mask(is_number & 0, above_least,",
         host("amx_block_by_tables"),
     ),
     Mutation(

@@ -1,5 +1,6 @@
-// Rows of codes made into words of bfloat16 by tables that lie in registers: 64 codes of a byte, or 32 of half a byte,
-// at a time. A scale that is a power of two is added to the exponents; one that waits for the sums is left out.
+// Rows of an operand as words of bfloat16, by AVX-512. Codes are looked up in tables that lie in registers, 64 codes of
+// a byte or 32 of half a byte at a time; a scale that is a power of two is added to the exponents, one that waits for
+// the sums is left out. Words are copied, or turned where columns are adjacent, and looked at.
 #pragma once
 
 #include "cpu/tiles/amx_tables.h"
@@ -118,7 +119,7 @@ inline __m512i halves_of_bytes(const uint8_t* codes) {
   return _mm512_or_si512(bytes, (__m512i)((BitsVec)bytes << 12));
 }
 
-// The table itself is scaled: where it has 0 is known.
+// The table itself is scaled: no code but 0 is 0 in it, or nothing is added.
 inline void store_halves(const uint8_t* codes, const NibbleTable& table, const Binades& binades, uint16_t* to) {
   constexpr __mmask32 kIsNumber = 0xfefefefeu;
   _mm512_store_si512(to, looked_up(halves_of_bytes(codes), moved(loaded(table.words), kIsNumber, binades)));
@@ -131,8 +132,7 @@ inline void decode_halves(const uint8_t* codes, const Binades* binades, int grou
 inline void decode_folded_halves(const uint8_t* codes, const Binades* binades, int groups, uint16_t* to) {
   for (int g = 0; g < groups; ++g, codes += kGroup / 2, to += kGroup) {
     const Fold fold = fold_of(binades[g]);
-    const NibbleTable& table = kFoldedNibbles.of[fold.table];
-    _mm512_store_si512(to, moved(looked_up(halves_of_bytes(codes), loaded(table.words)), fold.binades));
+    store_halves(codes, kFoldedNibbles.of[fold.table], fold.binades, to);
   }
 }
 
@@ -238,13 +238,12 @@ bool decode_by_tables(const Operand& operand, const TilePart& part, uint16_t* to
 
 // ---- rows of words ----
 
-// Of which words is_usual(magnitude) does not hold: 0 is usual, and what are_usual says.
+// Which words are of no usual size (are_usual); 0 is.
 inline __mmask32 unusual_words(__m512i words) {
-  constexpr int kLeast = (127 - 56) << 7, kMost = (127 + 60) << 7;
   const __m512i magnitudes = _mm512_and_si512(words, _mm512_set1_epi16(0x7fff));
-  const __m512i above_least = _mm512_sub_epi16(magnitudes, _mm512_set1_epi16(kLeast));
+  const __m512i above_least = _mm512_sub_epi16(magnitudes, _mm512_set1_epi16(kLeastUsualWord));
   const __mmask32 is_number = _mm512_test_epi16_mask(magnitudes, magnitudes);
-  return _mm512_mask_cmpgt_epu16_mask(is_number, above_least, _mm512_set1_epi16(kMost - kLeast));
+  return _mm512_mask_cmpgt_epu16_mask(is_number, above_least, _mm512_set1_epi16(kMostUsualWord - kLeastUsualWord));
 }
 
 // Notes which rows have unusual words.

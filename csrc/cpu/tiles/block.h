@@ -105,14 +105,18 @@ constexpr bool are_products_normal(const Magnitudes& a, const Magnitudes& b) {
   const int most = static_cast<int>(a.most >> 23) + static_cast<int>(b.most >> 23) - 2 * kBias;
   return least - 14 >= -126 && most <= 120;
 }
-// Whether a row's or a column's elements, whatever the partner's are: products of usual ones are normal.
-constexpr bool are_usual(const Magnitudes& magnitudes) {
-  constexpr uint32_t kLeast = (127 - 56) << 23, kMost = (127 + 60) << 23;
-  return magnitudes.least >= kLeast && magnitudes.most <= kMost;
-}
-static_assert(are_products_normal({71u << 23, 187u << 23}, {71u << 23, 187u << 23}), "of usual elements");
 static_assert(are_products_normal({0x3f800000u, 0x3f800000u}, {}), "zeros alone");
 static_assert(!are_products_normal({1u << 16, 1u << 16}, {0x6f800000u, 0x6f800000u}), "a subnormal number");
+
+// Whether the elements of a row, or of a column, are of usual sizes: products of such are normal, whatever the partner
+// is. As words of bfloat16, which are the upper halves of float32.
+constexpr uint32_t kLeastUsualWord = (127 - 56) << 7, kMostUsualWord = (127 + 60) << 7;
+
+constexpr bool are_usual(const Magnitudes& magnitudes) {
+  return magnitudes.least >= kLeastUsualWord << 16 && magnitudes.most <= kMostUsualWord << 16;
+}
+static_assert(are_products_normal({kLeastUsualWord << 16, kMostUsualWord << 16},
+                                  {kLeastUsualWord << 16, kMostUsualWord << 16}));
 
 // Whether a scale that may wait does: one of a usual size. Others go with their elements.
 constexpr bool waits_for_sums(const Scale& scale, uint32_t bits) {
@@ -123,9 +127,10 @@ constexpr bool waits_for_sums(const Scale& scale, uint32_t bits) {
 // The largest blocks that a version takes. tile_cols: what their columns are a multiple of.
 struct BlockShape {
   int rows, cols, tile_cols;
+  bool is_of_registers = false;  // AMX's
 };
 constexpr BlockShape kVectorBlocks{kTileRows, kMaxBlockCols, kTileCols};
-constexpr BlockShape kAmxBlocks{kAmxRows, kAmxCols, kAmxTileCols};
+constexpr BlockShape kAmxBlocks{kAmxRows, kAmxCols, kAmxTileCols, true};
 
 // Whether elements have 8 bits at most, each under its scale but for those that wait.
 constexpr bool fits_bfloat16(const Operand& operand) {

@@ -42,7 +42,7 @@ int64_t rounded_up(int64_t count, int64_t unit) { return (count + unit - 1) / un
 Blocks blocks_of(const Problem& problem, const BlockShape& shape) {
   constexpr double kNsPerProduct = 0.02, kAmxNsPerProduct = 0.0006, kNsPerDecode = 0.1, kNsPerBlock = 40'000;
   constexpr int64_t kMinCols = 64, kBlocksPerThread = 4;
-  const double ns_per_product = shape.tile_cols == kAmxTileCols ? kAmxNsPerProduct : kNsPerProduct;
+  const double ns_per_product = shape.is_of_registers ? kAmxNsPerProduct : kNsPerProduct;
   const int64_t rows = std::min<int64_t>(problem.m, shape.rows), per_col = (problem.m + shape.rows - 1) / shape.rows;
   const double ns_per_col =
       static_cast<double>(problem.k + 1) * (kNsPerDecode + static_cast<double>(rows) * ns_per_product);
@@ -88,7 +88,7 @@ struct BlockMemory {
   Aligned<uint8_t> a_tile, b_tile;
 
   BlockMemory(const BlockShape& shape, int64_t rows, int64_t k, int element_bytes) {
-    if (shape.tile_cols == kAmxTileCols) {
+    if (shape.is_of_registers) {
       const int64_t count = std::min(k, pass_length(rows, element_bytes));
       const int64_t scales = rounded_up(count, kFloat32ScaleBlock) / kFloat32ScaleBlock * in_registers(rows);
       a_tile = aligned<uint8_t>(packed_bytes(rows, count, element_bytes) + scales * sizeof(float));
@@ -150,7 +150,7 @@ class BlockRunner {
   }
 
  private:
-  bool is_amx() const { return kernels_.shape.tile_cols == kAmxTileCols; }
+  bool is_amx() const { return kernels_.shape.is_of_registers; }
   int64_t most_rows() const { return std::min<int64_t>(problem_.m, kernels_.shape.rows); }
   int element_bytes() const {
     if (is_float64_) return sizeof(double);
@@ -180,8 +180,10 @@ class BlockRunner {
     Problem exact = problem;
     exact.b.scale.may_wait = false;
     std::array<uint8_t, std::max(kTileRows, kAmxRows)> is_immoderate;
-    for (int r = 0; r < block.rows; ++r)
-      is_immoderate[r] = is_row_moderate(problem.a, block.row + r, problem.k) ? 0 : 1;
+    for (int r = 0; r < block.rows; ++r) {
+      const bool is_usual = is_amx() && unusual_.rows[r] == 0;  // which is moderate
+      is_immoderate[r] = is_usual || is_row_moderate(problem.a, block.row + r, problem.k) ? 0 : 1;
+    }
     for_each_run(is_immoderate.data(), block.rows, [&](int row, int rows) {
       take_by_vectors(exact, block, {row, rows, 0, block.cols}, [&](int r, int) { return is_immoderate[r] != 0; });
     });

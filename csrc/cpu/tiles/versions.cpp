@@ -47,16 +47,17 @@ bool may_use_amx() {
 #endif
 }
 
-// The widest version that this processor runs.
-Version widest_version() {
+// The widest version that this processor runs, up to the wanted one: Linux is asked for nothing that is not wanted.
+Version widest_version(Version wanted) {
 #ifdef __x86_64__
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return kBaseline;
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (!has_avx512) return kAvx2;
   if (!__builtin_cpu_supports("avx512bf16")) return kAvx512;
-  return may_use_amx() ? kAmx : kAvx512Bfloat16;
+  return wanted == kAmx && may_use_amx() ? kAmx : kAvx512Bfloat16;
 #else
+  static_cast<void>(wanted);
   return kBaseline;
 #endif
 }
@@ -71,7 +72,10 @@ Version wanted_version() {
 
 // Read once, at the first product.
 Version version_in_use() {
-  static const Version version = std::min(widest_version(), wanted_version());
+  static const Version version = [] {
+    const Version wanted = wanted_version();
+    return std::min(widest_version(wanted), wanted);
+  }();
   return version;
 }
 
