@@ -11,9 +11,9 @@ from sass_images import ADA, HOPPER, PORTABLE, cuobjdump, images
 from tileon_ops._rules.configs import Config, block_scaled, dense
 
 # The family of a config, as its enumerator appears in a mangled name: heuristics/config.h of each architecture.
-MMA, GATHER, SIMT, DMMA, SKINNY, DECODED, DIRECT, NARROW = "0", "1", "2", "3", "4", "5", "6", "7"
+MMA, GATHER, WIDENED, SIMT, DMMA, SKINNY, DECODED, DIRECT, NARROW = map(str, range(9))
 COOPERATIVE, PING_PONG, SPLIT_K, SWAP_AB_SPLIT_K, SWAP_AB = "0", "1", "2", "3", "4"
-PORTABLE_FAMILIES = ("mma", "mma_gather", "simt", "dmma", "skinny", "decoded", "direct", "narrow")
+PORTABLE_FAMILIES = ("mma", "mma_gather", "mma_widened", "simt", "dmma", "skinny", "decoded", "direct", "narrow")
 HOPPER_FAMILIES = ("cooperative", "pingpong", "cluster_split_k", "swap_ab_split_k", "swap_ab")
 FAMILIES = {name: str(i) for names in (PORTABLE_FAMILIES, HOPPER_FAMILIES) for i, name in enumerate(names)}
 DTYPE_IN_NAME = {
@@ -71,6 +71,8 @@ def family(name: str) -> str | None:
 
 def is_for(name: str, kind: str) -> bool:
     """Whether a tensor-core kernel multiplies operands of this kind: one dtype, or a's and b's with a * between."""
+    if family(name) == WIDENED:
+        return True  # one kernel for all
     if kind.startswith("float8") and family(name) in (GATHER, DIRECT):
         return "AnyFloat8" in name  # one kernel for all
     first, _, second = kind.partition("*")
@@ -123,7 +125,7 @@ class TestEveryKernel:
         """A call means that something was not inlined. The slow path of a division is a relative call, and fine."""
         for image in (PORTABLE, HOPPER):
             for name, body in kernels(image).items():
-                if image == HOPPER or family(name) in (MMA, GATHER, DIRECT):
+                if image == HOPPER or family(name) in (MMA, GATHER, WIDENED, DIRECT):
                     assert not any(i.startswith("CALL.ABS") for i in instructions(body)), name
 
 
@@ -184,6 +186,14 @@ class TestPortableKernels:
             assert "HMMA" in opcodes(body), name
             assert ("LDGSTS" in opcodes(body)) == ("AnyFloat8" not in name), name
 
+    def test_widened_kernels_copy_codes_and_multiply_float16(self) -> None:
+        """cp.async of 8 bytes, whatever the majors, and no instruction of fp8."""
+        found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == WIDENED}
+        assert len(found) == 4
+        for name, body in found.items():
+            assert {"HMMA", "LDGSTS", "LDSM"} <= {*opcodes(body)}, name
+            assert "LDGSTS.E.64" in body, name
+
     def test_direct_kernels_share_no_k_block(self) -> None:
         """Elements come straight into registers; only sums that warps share pass through shared memory."""
         found = {name: body for name, body in kernels(PORTABLE).items() if family(name) == DIRECT}
@@ -193,7 +203,7 @@ class TestPortableKernels:
             wanted = next(instruction for unit, instruction in units.items() if unit in name)
             assert {wanted, "LDG"} <= opcodes(body), name
             assert not opcodes(body) & {"LDGSTS", "LDSM"}, name
-            shares_k = "6FamilyE6ELi16ELi16E" in name  # tiles of 16x16 alone
+            shares_k = f"6FamilyE{DIRECT}ELi16ELi16E" in name  # tiles of 16x16 alone
             assert bool(opcodes(body) & {"STS", "LDS"}) == shares_k, name
 
     def test_simt_kernels_are_ieee(self) -> None:

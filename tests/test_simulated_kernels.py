@@ -39,6 +39,7 @@ DENSE_ROWS = [
     (PORTABLE, "sm80_mma_64x64x64", (0, 0, 0)),
     (PORTABLE, "sm80_mma_16x128x64", (1, 1, 1)),
     (PORTABLE, "sm80_mma_gather_64x64x64", (0, 0, 0)),
+    (PORTABLE, "sm80_mma_widened_64x64x64_fp8", (4, 5, 1)),
     (PORTABLE, "sm80_direct_16x64x64", (0, 0, 0)),
     (PORTABLE, "sm80_direct_16x64x64_fp8", (4, 5, 1)),
     (PORTABLE, "sm80_direct_16x64x32_float32", (2, 2, 2)),

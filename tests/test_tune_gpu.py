@@ -106,6 +106,16 @@ class TestRows:
         assert_exact(matmul(a, b), a.double() @ b.double(), DTYPE, unable)
         assert tileon_ops.last_kernel() == chosen
 
+    @pytest.mark.parametrize("fast_accum", [False, True])
+    def test_a_fold_is_a_candidate_with_fast_accum_alone(self, fast_accum: bool) -> None:
+        """The tuner may take every candidate, and a fold rounds."""
+        m, n, k = SHAPE
+        a, scale_a = tileon_ops.quantize(torch.ones(m, k, device="cuda"), "mxfp8")[:2]
+        b, scale_b = tileon_ops.quantize(torch.ones(n, k, device="cuda"), "mxfp8")[:2]
+        ask = torch.ops.tileon._block_scaled_matmul_candidates
+        lines = ask(a, b, scale_a, scale_b, fast_accum=fast_accum).splitlines()
+        assert any(line.split()[1] == "expanded_folded" for line in lines) == fast_accum
+
     @pytest.mark.parametrize("kind", ["matmul", "block_scaled"])
     def test_what_tune_finds_is_what_runs(self, kind: str, cache: pathlib.Path) -> None:
         which = {"dtypes": "bfloat16", "layouts": "NN"} if kind == "matmul" else {"formats": "mxfp8"}

@@ -6,7 +6,8 @@ random: many more of them, so that the fit does not learn shapes by heart: linea
     seed, and layers of models (Hopper's rows; what the choice loses elsewhere is in tune_regret.csv, none of whose
     linear layers is among them).
 rectangles: as tune_regret.py draws them, of another seed; rectangles_2 of a third one, and products of 8 to 48 rows or
-    columns of which an operand is mn-major; rectangles_3 of a fourth one, linear layers, layers of models and squares.
+    columns of which an operand is mn-major; rectangles_3 of a fourth one, linear layers, layers of models and squares;
+    rectangles_4 of a sixth one.
 unseen_rectangles: of a fifth seed, which no fit reads.
 float32_rows: for the cost model of Hopper's float32 rows: random rectangles, small squares, and the layers of float32.
 """
@@ -156,12 +157,18 @@ def _rectangles_2() -> list[Case]:
     return list(dict.fromkeys(tune_regret.rectangles(1200, seed=12) + narrow_rectangles(250)))
 
 
+def _rectangles_4() -> list[Case]:
+    """Every config's times on an H200, clusters of all tiles among them."""
+    return tune_regret.rectangles(2000, seed=15)
+
+
 SETS = {
     "sweep": _sweep,
     "random": _random,
     "rectangles": _rectangles,
     "rectangles_2": _rectangles_2,
     "rectangles_3": _rectangles_3,
+    "rectangles_4": _rectangles_4,
     "unseen_rectangles": _unseen_rectangles,
     "float32_rows": _float32_rows,
 }

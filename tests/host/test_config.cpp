@@ -125,8 +125,8 @@ void test_float8_configs() {
         offset.a.data = reinterpret_cast<void*>(4097);
         for (const Problem& each : {mn_major, unaligned, offset}) {
           expect(with_tensor_cores(each, gpu) == 0, "fp8 MMA reads aligned rows along k");
-          expect(gathers(kDenseConfigs[choose(kDenseConfigs, each, gpu)].tile.family),
-                 "the gathering configs take what is left");
+          expect(reads_as_they_lie(kDenseConfigs[choose(kDenseConfigs, each, gpu)].tile.family),
+                 "configs that widen fp8 take what is left");
         }
       }
     }
@@ -164,6 +164,37 @@ void test_copies_pay_for_large_products_and_for_a_long_k() {
   expect(pays(1, 1, 1, 12647) && pays(1, 200, 300, 3000), "a CTA walks a long k by itself");
   expect(!pays(1, 24, 88, 100) && !pays(1, 200, 300, 110), "a short one costs less than a launch");
   expect(!pays(1, 36, 6162, 35) && !pays(1, 404, 1903, 11), "whatever the output's size");
+}
+
+void test_float8_is_widened_in_chunks_of_eight_codes() {
+  const auto runs = [](const Problem& each) {
+    return std::any_of(std::begin(kDenseConfigs), std::end(kDenseConfigs), [&](const KernelConfig& config) {
+      return config.tile.family == Family::kMmaWidened && supports(config, each, kGpus[0]);
+    });
+  };
+  const Problem along_k = float8_problem(DType::kFloat8E4M3, DType::kFloat8E5M2, 100, 200, 72);
+  expect(runs(along_k), "rows that begin at multiples of 8 bytes");
+  Problem changed = along_k;
+  static_cast<Matrix&>(changed.b) = {along_k.b.data, 1, 200, 0};
+  expect(runs(changed), "and columns");
+  changed.b.stride_k = 204;
+  expect(!runs(changed), "none at others");
+  changed = along_k;
+  changed.a.data = reinterpret_cast<void*>(4100);
+  expect(!runs(changed), "nor where the operand begins elsewhere");
+  expect(!runs(problem(DType::kFloat16, false, 1, 64, 64, 64)), "fp8 alone");
+}
+
+void test_elements_take_longer_than_vectors() {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    const Problem vectors = problem(dtype, false, 1, 512, 512, 4096);
+    Problem elements = vectors;
+    elements.a.stride_mn += 1;
+    for (const KernelConfig& config : kDenseConfigs)
+      if ((config.tile.family == Family::kSimt || config.tile.family == Family::kDmma) &&
+          supports(config, vectors, kGpus[0]))
+        expect(expected_ns(config, elements, kGpus[0]) > expected_ns(config, vectors, kGpus[0]), config.name);
+  }
 }
 
 void test_gathered_float8_takes_the_room_of_float16() {
@@ -236,6 +267,8 @@ int main() {
   test_float8_is_widened_where_it_cannot_be_read();
   test_unmeasured_configs_are_chosen_last();
   test_copies_pay_for_large_products_and_for_a_long_k();
+  test_float8_is_widened_in_chunks_of_eight_codes();
+  test_elements_take_longer_than_vectors();
   test_gathered_float8_takes_the_room_of_float16();
   test_more_work_never_costs_less();
   test_slices_of_k();

@@ -112,6 +112,7 @@ DENSE = [
     (PORTABLE, "sm80_mma_64x64x64", [], HALF, FEW, {}),
     (PORTABLE, "sm80_mma_64x64x64", [], HALF, [(129, 72, 520)], {"a_k_major": False, "b_k_major": False}),
     (PORTABLE, "sm80_mma_gather_64x64x64", [], HALF, [(65, 129, 200)], {"pitch": 1}),
+    (PORTABLE, "sm80_mma_widened_64x64x64_fp8", [], (4, 5, 1), [(72, 136, 528)], {"a_k_major": False}),
     (PORTABLE, "sm80_mma_64x64x32_tf32", [], WHOLE, [(65, 136, 264)], {"tf32": True}),
     (PORTABLE, "sm80_mma_64x64x128_fp8", [], (4, 5, 1), [(65, 136, 528)], {}),
     (PORTABLE, "sm80_simt_64x64x16", [], WHOLE, [(65, 129, 100)], {"batch": 2}),

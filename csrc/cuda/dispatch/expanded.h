@@ -264,8 +264,13 @@ struct Routes {
     return {};
   }
 
-  static constexpr Backend kBackend{
-      80, 999, config_count, config_name, config_fields, why_not, nullptr, choose_config, nullptr, scratch_bytes, run};
+  static bool may_choose(int config, const Problem& problem) {
+    return kAll[config] != Route::kFolded || problem.may_be_folded();
+  }
+
+  static constexpr Backend kBackend{80,      999,        config_count,  config_name, config_fields,
+                                    why_not, may_choose, choose_config, nullptr,     scratch_bytes,
+                                    run};
 };
 
 // A fold is asked for before the kernels that take its operands as they are.

@@ -14,8 +14,8 @@
 namespace tileon::sm80 {
 namespace {
 
-constexpr const char* kFamilyNames[] = {"mma",    "mma_gather", "simt",   "dmma",
-                                        "skinny", "decoded",    "direct", "narrow"};  // in the order of Family
+constexpr const char* kFamilyNames[] = {"mma",    "mma_gather", "mma_widened", "simt",  "dmma",
+                                        "skinny", "decoded",    "direct",      "narrow"};  // in the order of Family
 static_assert(std::size(kFamilyNames) == static_cast<int>(Family::kNarrow) + 1);
 
 // The problem whose output is the sums of the slices of k, which are finished later.

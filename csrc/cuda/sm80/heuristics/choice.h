@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -33,6 +34,9 @@ inline const char* why_not(const KernelConfig& config, Kind kind, const Problem&
   if (shared_bytes(tile, tile_element_bytes(tile.family, element_bytes)) > gpu.shared_bytes_per_block)
     return "this GPU has too little shared memory for it";
   if (is_scaled(kind)) return why_not_block_scaled(problem);  // other layouts of codes have been copied
+  if (tile.family == Family::kMmaWidened)
+    return why_not_access(reads_code_chunks(problem.a, problem, problem.m),
+                          reads_code_chunks(problem.b, problem, problem.n));
   if (tile.family != Family::kMma && tile.family != Family::kSkinny) return nullptr;  // the others read anything
   if (is_float8(problem.a.dtype) && gpu.image < kFloat8Capability)
     return "fp8 needs code for compute capability 8.9 or newer";
@@ -54,13 +58,22 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
           tile.group_m};
 }
 
+// How many times as long a config takes for a k: where no chunks of 16 bytes fit an operand, nor, of kDirect, words.
+inline double element_factor(const KernelConfig& config, const Problem& problem) {
+  if (config.by_elements == 1) return 1;
+  const int bytes = config.tile.family == Family::kDirect ? 4 : kVectorBytes;
+  const bool by_vectors = operand_access(problem.a, problem, problem.m, bytes).vectors &&
+                          operand_access(problem.b, problem, problem.n, bytes).vectors;
+  return by_vectors ? 1 : config.by_elements;
+}
+
 // Nanoseconds that the model expects of so many CTAs, `k` each, on an H200's SMs: full waves of ctas_per_sm CTAs, then
 // one of what is left, which takes as long as its fullest SM. Where an SM holds several CTAs, those of the next wave
 // begin while others of this one wait, so that the first wave alone waits as long as a CTA does.
-inline double waves_ns(const KernelConfig& config, Kind kind, int64_t tiles, int64_t k, const Gpu& gpu) {
+inline double waves_ns(const KernelConfig& config, Kind kind, int64_t tiles, double k, const Gpu& gpu) {
   const float ns_per_k = config.ns_per_k[is_scaled(kind) ? static_cast<int>(kind) - static_cast<int>(Kind::kMxfp8) : 0];
   const int64_t slots = static_cast<int64_t>(gpu.sm_count) * config.tile.ctas_per_sm;
-  const double of_k = static_cast<double>(ns_per_k) * static_cast<double>(k);
+  const double of_k = static_cast<double>(ns_per_k) * k;
   const auto together = [&](int64_t ctas) {
     const double count = static_cast<double>(ctas);
     const double rest = config.ns_fixed * std::max(1.0, count * config.fixed_share);
@@ -83,14 +96,16 @@ struct Expected {
 // The slices that are expected to be fastest: none, or as many as give each SM one CTA, or all that it can hold.
 inline Expected expect_tiles(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
   const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
-  Expected best{{}, waves_ns(config, kind, tiles, problem.k, gpu)};
+  const double factor = element_factor(config, problem);
+  Expected best{{}, waves_ns(config, kind, tiles, factor * static_cast<double>(problem.k), gpu)};
   if (!problem.may_slice_k || !takes_slices(config.tile.family) || problem.k < 2 * kMinSliceK) return best;
   for (const int ctas_per_sm : {1, config.tile.ctas_per_sm}) {
     const int64_t ctas = int64_t{gpu.sm_count} * ctas_per_sm;
     if (tiles > ctas / 2) continue;
     const KSlices slices = slices_of(problem.k, ctas / tiles, config.tile.block_k);
     if (slices.count == 1) continue;
-    const double ns = waves_ns(config, kind, tiles * slices.count, slices.k, gpu) + add_slices_ns(problem, slices);
+    const double walked = waves_ns(config, kind, tiles * slices.count, factor * static_cast<double>(slices.k), gpu);
+    const double ns = walked + add_slices_ns(problem, slices);
     if (ns < best.ns) best = {slices, ns};
   }
   return best;
@@ -130,16 +145,13 @@ struct CopiedCost {
 };
 constexpr double kCopiedMostK = 4000.0;
 
-// Fitted on an H100 to unaligned products of any sizes for which copies were made, 141 of 16 bits, 25 of TF32 and 829
-// of fp8, whose operands' bytes count once for all that is done with them. The host has one more launch and an
-// allocation, some 2 us, which an eager caller waits for where the GPU has nothing else to do
-// (benchmarks/results/h200/awkward.csv).
+// Fitted on an H100 to unaligned products of any sizes for which copies were made, 141 of 16 bits and 25 of TF32. The
+// host has one more launch and an allocation, some 2 us, which an eager caller waits for where the GPU has nothing else
+// to do (benchmarks/results/h200/awkward.csv).
 constexpr CopiedCost kCopied16Bits{9100.0, 2600.0, 1350.0, 287e3, 0.54};
 constexpr CopiedCost kCopiedTf32{13300.0, 1650.0, 1670.0, 170e3, 1.16};
-constexpr CopiedCost kCopiedFp8{9650.0, std::numeric_limits<double>::infinity(), 787.0, 455e3, 1.39};
 
 inline const CopiedCost& copied_cost(const Problem& problem) {
-  if (is_float8(problem.a.dtype)) return kCopiedFp8;
   return kind_of(problem) == Kind::kTf32 ? kCopiedTf32 : kCopied16Bits;
 }
 
@@ -162,19 +174,42 @@ inline double copied_ns(const Problem& problem, const CopiedCost& cost) {
   return cost.start + copied / cost.copied_bytes_per_ns + multiplied + std::min(k, kCopiedMostK) * cost.ns_per_k;
 }
 
-// fp8 that gathering is expected to take less for is not copied: kCopiedFp8 was fitted to longer products, and expects
-// too little of shorter ones.
-constexpr double kFloat8CopyPaysFromNs = 18000.0;
+// The same of fp8, fitted to 1,130 products of an H200: operands are transposed or shifted, tiles have whole rows and
+// columns of 64, and a long k costs more than its first part.
+inline double copied_fp8_ns(const Problem& problem) {
+  constexpr double kStart = 10370.0, kTransposedPerNs = 1729.0, kShiftedPerNs = 2453.0, kReadPerNs = 2684.0;
+  constexpr double kStoredPerNs = 697.0, kProductsPerNs = 663e3, kNsPerK = 0.79, kNsPerMoreK = 1.31;
+  const double batch = static_cast<double>(problem.batch), k = static_cast<double>(problem.k);
+  const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
+  double copied = 0;
+  const auto add = [&](const Operand& operand, int64_t mn) {
+    if (reads_vectors(operand, problem, mn)) return;
+    const bool along_k = operand_access(operand, problem, mn).major == Major::kK;
+    copied += static_cast<double>(mn) * k / (along_k ? kShiftedPerNs : kTransposedPerNs);
+  };
+  add(problem.a, problem.m);
+  add(problem.b, problem.n);
+  const double moved = (m + n) * k / kReadPerNs + m * n * stored_factor(problem) / kStoredPerNs;
+  const double multiplied = std::ceil(m / 64) * std::ceil(n / 64) * 64 * 64 * k / kProductsPerNs;
+  const double of_k = std::min(k, kCopiedMostK) * kNsPerK + std::max(0.0, k - kCopiedMostK) * kNsPerMoreK;
+  return kStart + batch * (copied + std::max(multiplied, moved)) + of_k;
+}
+
+// fp8 that gathering is expected to take less for is not copied: copies start with more than that. And others are
+// copied sooner than both prices say: what is lost to the wrong one is more where it gathers.
+constexpr double kFloat8CopyPaysFromNs = 13000.0;
+constexpr double kFloat8CopyFactor = 0.95;
 
 // Whether aligned copies, and a kernel that reads those, are faster than the kernels that read any operand.
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   const Kind kind = kind_of(problem);
   double gathered = std::numeric_limits<double>::infinity();
   for (const KernelConfig& config : kDenseConfigs)
-    if (gathers(config.tile.family) && (config.kinds & bit(kind)) != 0 && config.measured)
+    if (reads_as_they_lie(config.tile.family) && config.measured && why_not(config, kind, problem, gpu) == nullptr)
       gathered = std::min(gathered, expected_ns(config, kind, problem, gpu));
   if (is_float8(problem.a.dtype) && gathered < kFloat8CopyPaysFromNs) return false;
-  const double copied = copied_ns(problem, copied_cost(problem));
+  const double copied = is_float8(problem.a.dtype) ? kFloat8CopyFactor * copied_fp8_ns(problem)
+                                                   : copied_ns(problem, copied_cost(problem));
   return gathered > copied && !narrow_pays(problem, gpu, copied / kNarrowMargin);
 }
 

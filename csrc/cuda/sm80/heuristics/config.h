@@ -9,14 +9,15 @@
 namespace tileon::sm80 {
 
 enum class Family : int8_t {
-  kMma,        // tensor cores (mma.sync) fed by 16-byte cp.async; of block-scaled products, by codes that are decoded
-  kMmaGather,  // tensor cores, fed word by word or element by element: any alignment, any stride
-  kSimt,       // FFMA: IEEE float32, any alignment, any stride
-  kDmma,       // tensor cores in float64, any alignment, any stride
-  kSkinny,     // FFMA for a few rows of a, at the rate of reading b: both operands along k, 16-byte loads
-  kDecoded,    // tensor cores in TF32, to which any operand of a product with scales is decoded
-  kDirect,     // small products of every dtype, from global memory to registers and back: any alignment, any stride
-  kNarrow,     // FFMA for few rows of a, few columns of b or a small product, of every dtype: any alignment, any stride
+  kMma,         // tensor cores (mma.sync) fed by 16-byte cp.async; of block-scaled products, by codes that are decoded
+  kMmaGather,   // tensor cores, fed word by word or element by element: any alignment, any stride
+  kMmaWidened,  // tensor cores in float16, fed by 8-byte cp.async of fp8, which becomes float16 in shared memory
+  kSimt,        // FFMA: IEEE float32, any alignment, any stride
+  kDmma,        // tensor cores in float64, any alignment, any stride
+  kSkinny,      // FFMA for a few rows of a, at the rate of reading b: both operands along k, 16-byte loads
+  kDecoded,     // tensor cores in TF32, to which any operand of a product with scales is decoded
+  kDirect,      // small products of every dtype, from global memory to registers and back: any alignment, any stride
+  kNarrow,  // FFMA for few rows of a, few columns of b or a small product, of every dtype: any alignment, any stride
 };
 
 // Everything that shapes a kernel: a template argument of the kernel, as it stands in the table. Of kNarrow that is
@@ -29,7 +30,7 @@ struct TileConfig {
   int block_k;  // elements of k in one stage
   int warps_m;  // the tile is split evenly over warps_m x warps_n warps; of kSkinny and kDirect k, over warps_m
   int warps_n;
-  int stages;       // k-blocks in shared memory, of kDirect in registers; stages - 1 are in flight
+  int stages;       // k-blocks in shared memory, of kDirect in registers; stages - 1 are in flight, of kMmaWidened all
   int group_m;      // rows of tiles in a group (tile_order.h)
   int ctas_per_sm;  // CTAs that one SM shall hold: bounds the registers
 
@@ -91,7 +92,8 @@ struct KernelConfig {
   // max(1, c * fixed_share) times for the rest, most of which is waiting; c * fixed_share times where waves follow.
   float share;
   float fixed_share;
-  bool measured = true;  // the config has run on hardware; one that has not is chosen where no other can run
+  bool measured = true;   // the config has run on hardware; one that has not is chosen where no other can run
+  float by_elements = 1;  // ns_per_k is so many times that where an operand is read element by element
 };
 
 constexpr int k8 = bit(Kind::kE4M3) | bit(Kind::kE4M3E5M2) | bit(Kind::kE5M2E4M3) | bit(Kind::kE5M2);
@@ -105,10 +107,10 @@ constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 
 // Fitted on an H200 to benchmarks/results/h200/sweep.csv.xz by benchmarks/fit/fit_portable.py, which also says what the
 // choice loses. The costs of the _fp8 configs are estimates: those of the 16-bit configs with their tiles, a fifth
-// slower, since an H200's mma.sync of fp8 is two of float16 and the conversions. An H100's are those of kMmaGather,
-// kDirect, kSimt and kDmma: of 8,600 random products of 16 bits, float32, TF32 and float64 (h100/portable_random.csv.xz
-// has every tenth), and of fp8 of some hundred. Those of kNarrow, fitted too, are of a step instead of a k:
-// common/narrow.h has the model, and more numbers.
+// slower, since an H200's mma.sync of fp8 is two of float16 and the conversions. Those of kMmaGather and kDirect of 16
+// bits and TF32 are fitted to an H100's random products (h100/portable_random.csv.xz has every tenth); those of fp8,
+// but for kMma, and all of float32 and float64 to 11,000 of an H200 (h200/portable_random.csv.xz). Those of kNarrow,
+// fitted too, are of a step instead of a k: common/narrow.h has the model, and more numbers.
 // clang-format off
 constexpr KernelConfig kDenseConfigs[] = {
     // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share, fixed_share
@@ -123,32 +125,38 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm80_mma_128x128x64_fp8",    k8,          {Family::kMma,       128, 128, 64,  4, 2,  4, 8, 1},  {10.70f}, 10100.0f, 1.00f, 1.00f},
     {"sm80_mma_64x64x128_fp8",     k8,          {Family::kMma,        64,  64, 128, 2, 2,  3, 8, 2},   {9.40f},  4410.0f, 0.42f, 0.42f},
     {"sm80_mma_gather_64x64x64",   k16,         {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {11.31f},  4690.0f, 0.96f, 0.27f},
-    {"sm80_mma_gather_64x64x64_fp8", k8,        {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {16.40f},  4800.0f, 0.94f, 0.33f},
+    {"sm80_mma_gather_64x64x64_fp8", k8,        {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {18.21f}, 5186.4f, 0.82f, 0.30f},
+    {"sm80_mma_widened_64x64x64_fp8", k8,       {Family::kMmaWidened, 64,  64, 64,  4, 2,  4, 8, 3},   {7.53f}, 2793.8f, 1.00f, 0.34f},
     {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},  {18.40f},  4550.0f, 1.00f, 0.26f},
     {"sm80_direct_16x64x64",       k16,         {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {18.48f},  1390.0f, 0.34f, 0.37f},
-    {"sm80_direct_16x64x64_fp8",   k8,          {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {21.50f},  1890.0f, 0.58f, 0.32f},
+    {"sm80_direct_16x64x64_fp8",   k8,          {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {15.56f}, 2425.1f, 0.64f, 0.21f, true, 1.30f},
     {"sm80_direct_16x64x64_tf32",  kTf32,       {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {21.39f},  2030.0f, 0.56f, 0.20f},
-    {"sm80_direct_16x64x32_float32", k32,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {45.20f},  1480.0f, 0.52f, 0.26f},
-    {"sm80_direct_16x64x32_float64", k64,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {42.21f},  1010.0f, 0.34f, 0.65f},
+    {"sm80_direct_16x64x32_float32", k32,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {44.98f}, 1869.7f, 0.57f, 0.21f},
+    {"sm80_direct_16x64x32_float64", k64,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {42.65f}, 1390.4f, 0.25f, 0.59f},
     {"sm80_direct_split8_16x16x32", k16,        {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {2.96f},  1770.0f, 0.81f, 0.60f},
-    {"sm80_direct_split8_16x16x32_fp8", k8,     {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.08f},  1970.0f, 0.64f, 0.58f},
+    {"sm80_direct_split8_16x16x32_fp8", k8,     {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {3.41f}, 2406.3f, 0.59f, 0.61f, true, 1.23f},
     {"sm80_direct_split8_16x16x32_tf32", kTf32, {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.32f},  2050.0f, 0.82f, 0.56f},
-    {"sm80_direct_split8_16x16x16_float32", k32, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {8.75f},  1820.0f, 0.71f, 0.61f},
-    {"sm80_direct_split8_16x16x16_float64", k64, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {6.08f},  1690.0f, 0.90f, 0.58f},
-    {"sm80_direct_split16_16x16x32_fp8", k8,    {Family::kDirect,     16,  16, 32, 16, 1,  2, 8, 1},   {2.59f},  2510.0f, 1.00f, 1.00f},
+    {"sm80_direct_split8_16x16x16_float32", k32, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {9.12f}, 2290.6f, 0.71f, 0.57f},
+    {"sm80_direct_split8_16x16x16_float64", k64, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {6.30f}, 2001.9f, 0.81f, 0.62f},
+    {"sm80_direct_split16_16x16x32_fp8", k8,    {Family::kDirect,     16,  16, 32, 16, 1,  2, 8, 1},   {2.11f}, 2899.4f, 1.00f, 1.00f, true, 1.28f},
     {"sm80_direct_split16_16x16x32_tf32", kTf32, {Family::kDirect,    16,  16, 32, 16, 1,  2, 8, 1},   {3.22f},  2460.0f, 1.00f, 1.00f},
-    {"sm80_direct_split16_16x16x16_float64", k64, {Family::kDirect,   16,  16, 16, 16, 1,  2, 8, 1},   {4.65f},  2140.0f, 1.00f, 1.00f},
-    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1}, {179.94f},  9840.0f, 0.96f, 0.20f},
-    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2}, {109.09f},  7800.0f, 0.88f, 0.50f},
-    {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},  {58.56f},  5510.0f, 0.83f, 0.40f},
-    {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},  {38.17f},  3510.0f, 0.78f, 0.29f},
-    {"sm80_few_rows_1x16x256",     k32,         {Family::kSkinny,      1,  16, 256, 2, 4,  1, 8, 2},   {1.17f},  1109.0f, 0.30f, 0.50f},
-    {"sm80_few_rows_2x16x256",     k32,         {Family::kSkinny,      2,  16, 256, 2, 4,  1, 8, 2},   {1.39f},  1927.0f, 0.30f, 0.50f},
-    {"sm80_few_rows_4x16x256",     k32,         {Family::kSkinny,      4,  16, 256, 2, 4,  1, 8, 1},   {0.97f},  1317.0f, 1.00f, 1.00f},
-    {"sm80_few_rows_8x16x256",     k32,         {Family::kSkinny,      8,  16, 256, 2, 4,  1, 8, 1},   {1.84f},  2738.0f, 1.00f, 1.00f},
-    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},  {79.26f},  7060.0f, 1.00f, 0.21f},
-    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},  {61.04f},  3950.0f, 0.74f, 0.81f},
-    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},  {43.42f},  3190.0f, 0.65f, 0.61f},
+    {"sm80_direct_split16_16x16x16_float64", k64, {Family::kDirect,   16,  16, 16, 16, 1,  2, 8, 1},   {4.65f}, 2458.2f, 1.00f, 1.00f},
+    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1}, {178.98f}, 9431.2f, 0.96f, 0.20f, true, 1.09f},
+    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2}, {103.50f}, 8737.7f, 0.88f, 0.40f, true, 1.13f},
+    {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},  {52.82f}, 6598.0f, 0.90f, 0.28f, true, 1.10f},
+    {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},  {33.27f}, 4254.4f, 0.85f, 0.21f, true, 1.12f},
+    {"sm80_simt_128x32x16",        k32,         {Family::kSimt,      128,  32, 16,  4, 1,  3, 8, 4},  {35.62f}, 4294.9f, 0.85f, 0.22f, true, 1.16f},
+    {"sm80_simt_32x128x16",        k32,         {Family::kSimt,       32, 128, 16,  1, 4,  3, 8, 4},  {35.55f}, 4277.9f, 0.84f, 0.22f, true, 1.16f},
+    {"sm80_few_rows_1x16x256",     k32,         {Family::kSkinny,      1,  16, 256, 2, 4,  1, 8, 2},   {1.37f}, 1926.6f, 0.30f, 0.42f},
+    {"sm80_few_rows_2x16x256",     k32,         {Family::kSkinny,      2,  16, 256, 2, 4,  1, 8, 2},   {1.43f}, 2309.7f, 0.30f, 0.35f},
+    {"sm80_few_rows_4x16x256",     k32,         {Family::kSkinny,      4,  16, 256, 2, 4,  1, 8, 1},   {1.65f}, 2269.9f, 1.00f, 1.00f},
+    {"sm80_few_rows_8x16x256",     k32,         {Family::kSkinny,      8,  16, 256, 2, 4,  1, 8, 1},   {2.10f}, 2836.0f, 1.00f, 1.00f},
+    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},  {66.13f}, 6787.4f, 1.00f, 0.21f, true, 1.19f},
+    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},  {39.74f}, 4430.8f, 0.90f, 0.65f, true, 1.36f},
+    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},  {26.17f}, 3275.0f, 0.75f, 0.52f, true, 1.52f},
+    {"sm80_dmma_64x64x32",         k64,         {Family::kDmma,       64,  64, 32,  4, 2,  3, 8, 2},  {21.80f}, 3131.1f, 0.94f, 0.63f, true, 1.83f},
+    {"sm80_dmma_32x64x32",         k64,         {Family::kDmma,       32,  64, 32,  2, 2,  3, 8, 2},  {15.90f}, 2875.1f, 0.83f, 0.52f, true, 1.71f},
+    {"sm80_dmma_32x32x32",         k64,         {Family::kDmma,       32,  32, 32,  2, 2,  3, 8, 4},  {8.72f}, 2728.2f, 0.97f, 0.18f, true, 1.95f},
     {"sm80_narrow_2x64x256",       kDense,      {Family::kNarrow,      2,  64, 256, 1, 8,  1, 8, 2}, {830.00f},   800.0f, 0.50f, 0.50f, kNarrowMeasured},
     {"sm80_narrow_8x64x256",       kDense,      {Family::kNarrow,      8,  64, 256, 1, 8,  1, 8, 2}, {830.00f},   800.0f, 0.50f, 0.50f, kNarrowMeasured},
 };
@@ -183,7 +191,8 @@ template <Kind kKind>
 constexpr int kConfigCountOf = is_scaled(kKind) ? kBlockScaledConfigCount : kDenseConfigCount;
 
 // Bytes behind each row of a panel (operand_panel.cuh). SIMT: a row starts four banks after the one above, so that
-// element-wise writes, eight rows at a time, meet every bank once. DMMA: eight banks, for reads of four rows at a time.
+// element-wise writes, eight rows at a time, meet every bank once. DMMA: eight banks, for reads of four rows at a time,
+// along m or n or along k.
 constexpr int panel_padding(Family family) { return family == Family::kSimt ? 16 : family == Family::kDmma ? 32 : 0; }
 
 // The slabs through which a warp stores (epilogue_store.cuh): rows, and what pads them, so that an accumulator
@@ -194,25 +203,33 @@ constexpr int slab_padding(Family family) { return family == Family::kSimt ? 16 
 // Of kDirect: from row to row of a tile's sums in shared memory, in sums.
 constexpr int direct_pitch(const TileConfig& tile) { return tile.tile_n + 4; }
 
+constexpr int kWidenedTiles = 2;  // of float16, of kMmaWidened: one is filled while the other is multiplied
+
 // Dynamic shared memory of a config's kernel: the pipeline of k-blocks, or the slabs where those need more; of kDirect
-// the sums of the warps that share k.
+// the sums of the warps that share k; of kMmaWidened tiles, and codes in flight.
 constexpr int shared_bytes(const TileConfig& tile, int element_bytes) {
   const int accumulator_bytes = element_bytes == 8 ? 8 : 4;
   if (tile.family == Family::kDirect)
     return tile.warps_m == 1 ? 0 : tile.warps_m * tile.tile_m * direct_pitch(tile) * accumulator_bytes;
-  const int k_row = (tile.tile_m + tile.tile_n) * element_bytes + 2 * panel_padding(tile.family);
-  const int pipeline = tile.stages * tile.block_k * k_row;
+  if (tile.family == Family::kMmaWidened)
+    return (tile.tile_m + tile.tile_n) * tile.block_k * (kWidenedTiles * element_bytes + tile.stages);
+  const int elements = (tile.tile_m + tile.tile_n) * tile.block_k;                               // of a stage
+  const int rows = tile.family == Family::kDmma ? tile.tile_m + tile.tile_n : 2 * tile.block_k;  // at most, each padded
+  const int pipeline = tile.stages * (elements * element_bytes + rows * panel_padding(tile.family));
   const int slab = slab_rows(tile.family) * (tile.warp_n() + slab_padding(tile.family)) * accumulator_bytes;
   const int slabs = tile.warps_m * tile.warps_n * slab;
   return pipeline > slabs ? pipeline : slabs;
 }
 
-// Whether a family's kernels fetch elements one by one, with any strides; of fp8 they make float16.
+// Whether a family's kernels fetch elements one by one, with any strides.
 constexpr bool gathers(Family family) { return family == Family::kMmaGather || family == Family::kDirect; }
+
+// Whether they are for operands that others read from aligned copies alone. Of fp8 they make float16.
+constexpr bool reads_as_they_lie(Family family) { return gathers(family) || family == Family::kMmaWidened; }
 
 // Bytes of an element in shared memory.
 constexpr int tile_element_bytes(Family family, int operand_bytes) {
-  return gathers(family) && operand_bytes == 1 ? 2 : operand_bytes;
+  return reads_as_they_lie(family) && operand_bytes == 1 ? 2 : operand_bytes;
 }
 
 constexpr int kDecodedBytes = 2;       // of an element with a block scale, as it is multiplied: bfloat16

@@ -21,7 +21,8 @@ constexpr int64_t kMinSliceK = 128;  // a slice's first loads cost as much as th
 
 // Whether kernels of the family can multiply a slice.
 constexpr bool takes_slices(Family family) {
-  return family == Family::kMma || family == Family::kMmaGather || family == Family::kSimt || family == Family::kDmma;
+  return family == Family::kMma || family == Family::kMmaGather || family == Family::kMmaWidened ||
+         family == Family::kSimt || family == Family::kDmma;
 }
 
 // As near to `count` slices as whole k-blocks allow, none of them empty.

@@ -9,21 +9,24 @@
 namespace tileon::sm80 {
 
 struct OperandAccess {
-  bool vectors;  // 16-byte chunks along `major`, all of them aligned; else element by element through both strides
+  bool vectors;  // whole chunks along `major`, all of them aligned; else element by element through both strides
   Major major;   // where not `vectors`: the dimension of the smaller stride
 };
 
-constexpr bool aligned(int64_t bytes) { return bytes % 16 == 0; }
+constexpr int kVectorBytes = 16;    // of a chunk, of all families but
+constexpr int kCodeChunkBytes = 8;  // kMmaWidened
 
-// The access to an operand of a problem, of mn rows (a) or columns (b). The stride of a dimension of size 1 (or 0) is
-// never used, so it may be anything.
-inline OperandAccess operand_access(const Matrix& operand, const Problem& problem, int64_t mn) {
+// The access to an operand of a problem, of mn rows (a) or columns (b), by chunks of so many bytes. The stride of a
+// dimension of size 1 (or 0) is never used, so it may be anything.
+inline OperandAccess operand_access(const Matrix& operand, const Problem& problem, int64_t mn,
+                                    int chunk_bytes = kVectorBytes) {
   const int element_bytes = info(problem.a.dtype).bytes;
   const int64_t k = problem.k;
   if (problem.batch == 0 || mn == 0 || k == 0) return {true, Major::kK};  // nothing is read
   const int64_t stride_mn = mn > 1 ? operand.stride_mn : 0;
   const int64_t stride_k = k > 1 ? operand.stride_k : 0;
   const int64_t stride_batch = problem.batch > 1 ? operand.stride_batch : 0;
+  const auto aligned = [&](int64_t bytes) { return bytes % chunk_bytes == 0; };
   const bool base =
       aligned(static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data))) && aligned(stride_batch * element_bytes);
   if (base && (stride_k == 1 || k == 1) && aligned(stride_mn * element_bytes)) return {true, Major::kK};
@@ -36,6 +39,11 @@ inline OperandAccess operand_access(const Matrix& operand, const Problem& proble
 inline bool reads_vectors(const Operand& operand, const Problem& problem, int64_t mn, bool along_k = false) {
   const OperandAccess access = operand_access(operand, problem, mn);
   return access.vectors && (access.major == Major::kK || !(along_k || is_float8(problem.a.dtype)));
+}
+
+// Whether an operand of fp8 can be loaded in 8-byte chunks, along either dimension.
+inline bool reads_code_chunks(const Operand& operand, const Problem& problem, int64_t mn) {
+  return operand_access(operand, problem, mn, kCodeChunkBytes).vectors;
 }
 
 // How a panel of an operand is read (operand_panel.cuh).

@@ -1,4 +1,4 @@
-// GEMM on panels of the operands, [block_k][tile] in shared memory: IEEE float32 on the ordinary arithmetic units
+// GEMM on panels of the operands in shared memory: IEEE float32 on the ordinary arithmetic units
 // (SIMT), float64 on the tensor cores (DMMA).
 #pragma once
 
@@ -20,10 +20,12 @@ struct PanelKernel {
   using Element = Element_;
   static constexpr TileConfig config = kConfig;
   static constexpr int threads = kConfig.threads();
-  using PanelA = Panel<Element, kConfig.tile_m, kConfig.block_k, panel_padding(kConfig.family)>;
-  using PanelB = Panel<Element, kConfig.tile_n, kConfig.block_k, panel_padding(kConfig.family)>;
-  using ReaderA = PanelReader<PanelA, kAccessA, threads>;
-  using ReaderB = PanelReader<PanelB, kAccessB, threads>;
+  using OfA = PanelOf<kConfig.family, Element, kConfig.tile_m, kConfig.block_k, kAccessA, threads>;
+  using OfB = PanelOf<kConfig.family, Element, kConfig.tile_n, kConfig.block_k, kAccessB, threads>;
+  using PanelA = typename OfA::Shape;
+  using PanelB = typename OfB::Shape;
+  using ReaderA = typename OfA::Reader;
+  using ReaderB = typename OfB::Reader;
   static_assert(kConfig.stages >= 3, "a transposed block lands one fetch later");
   using Pipeline = sm80::Pipeline<kConfig.stages, kConfig.block_k, PanelA::bytes, PanelB::bytes, ReaderA, ReaderB>;
   // The store's slabs, one a warp, take the pipeline's place when the sums are done.
@@ -140,16 +142,18 @@ __device__ __forceinline__ void multiply_fragments(typename Kernel::Pipeline& pi
   double b[2][Kernel::fragments_n];
   const auto load = [&](int k_step, int buffer) {
     const int k = k_step * kKPerDmma + lane_k;
-    const uint32_t a_row = pipeline.a() + (k * Kernel::PanelA::pitch + tile.warp_m + lane_mn) * int(sizeof(double));
-    const uint32_t b_row = pipeline.b() + (k * Kernel::PanelB::pitch + tile.warp_n + lane_mn) * int(sizeof(double));
+    const auto of = [](uint32_t panel, int place) {
+      return ptx::load_shared_double(panel + place * int(sizeof(double)));
+    };
 #pragma unroll
     for (int m = 0; m < Kernel::fragments_m; ++m) {
-      a[buffer][m][0] = ptx::load_shared_double(a_row + m * 16 * int(sizeof(double)));
-      a[buffer][m][1] = ptx::load_shared_double(a_row + (m * 16 + 8) * int(sizeof(double)));
+      const int mn = tile.warp_m + lane_mn + m * 16;
+      a[buffer][m][0] = of(pipeline.a(), Kernel::PanelA::place(k, mn));
+      a[buffer][m][1] = of(pipeline.a(), Kernel::PanelA::place(k, mn + 8));
     }
 #pragma unroll
     for (int n = 0; n < Kernel::fragments_n; ++n)
-      b[buffer][n] = ptx::load_shared_double(b_row + n * 8 * int(sizeof(double)));
+      b[buffer][n] = of(pipeline.b(), Kernel::PanelB::place(k, tile.warp_n + lane_mn + n * 8));
   };
   multiply_blocks<Kernel::k_steps>(pipeline, tile.k_blocks, load, [&](int buffer) {
 #pragma unroll

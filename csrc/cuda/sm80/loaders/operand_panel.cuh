@@ -1,5 +1,5 @@
-// One operand's k-blocks on their way from global to shared memory, for the SIMT and float64 kernels: always
-// [block_k][tile_mn].
+// One operand's k-blocks on their way from global to shared memory, for the SIMT and float64 kernels:
+// [block_k][tile_mn], or [tile_mn][block_k] where the operand lies so and the kernel reads single elements.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
+#include "cuda/sm80/heuristics/config.h"
 #include "cuda/sm80/heuristics/operand_access.h"
 
 namespace tileon::sm80 {
@@ -21,6 +22,22 @@ struct Panel {
   static constexpr int vector = 16 / int(sizeof(Element));  // elements in 16 bytes
   static constexpr int pitch = kTileMn + kPaddingBytes / int(sizeof(Element));
   static constexpr int bytes = kBlockK * pitch * int(sizeof(Element));
+
+  // In elements from the panel's start.
+  static __device__ __forceinline__ int place(int k, int mn) { return k * pitch + mn; }
+};
+
+// The same, of rows of block_k elements.
+template <typename Element_, int kTileMn, int kBlockK, int kPaddingBytes>
+struct RowPanel {
+  using Element = Element_;
+  static constexpr int tile_mn = kTileMn;
+  static constexpr int block_k = kBlockK;
+  static constexpr int vector = 16 / int(sizeof(Element));
+  static constexpr int pitch = kBlockK + kPaddingBytes / int(sizeof(Element));
+  static constexpr int bytes = kTileMn * pitch * int(sizeof(Element));
+
+  static __device__ __forceinline__ int place(int k, int mn) { return mn * pitch + k; }
 };
 
 // Fetches k-blocks in order with cp.async. Everything outside the operand becomes zero.
@@ -175,8 +192,59 @@ class TransposingPanelReader {
   Element waiting_[kPassesMn][kPassesK][kVector];
 };
 
-template <typename Shape, PanelAccess kAccess, int kThreads>
-using PanelReader = std::conditional_t<kAccess == PanelAccess::kVectorsAlongK, TransposingPanelReader<Shape, kThreads>,
-                                       CopyingPanelReader<Shape, kAccess, kThreads>>;
+// Fetches k-blocks of a k-major operand into rows, with 16-byte cp.async.
+template <typename Shape, int kThreads>
+class RowPanelReader {
+  using Element = typename Shape::Element;
+  static constexpr int kVector = Shape::vector;
+  static constexpr int kThreadsAlongK = Shape::block_k / kVector;
+  static constexpr int kThreadsAlongMn = kThreads / kThreadsAlongK;
+  static constexpr int kPasses = Shape::tile_mn / kThreadsAlongMn;
+  static_assert(kThreads % kThreadsAlongK == 0 && Shape::tile_mn % kThreadsAlongMn == 0);
+
+ public:
+  __device__ RowPanelReader(const Matrix& operand, int64_t batch, int64_t k_begin, int64_t mn_begin, int64_t mn_size) {
+    k_ = threadIdx.x % kThreadsAlongK * kVector;
+    mn_ = threadIdx.x / kThreadsAlongK;
+    mn_count_ = static_cast<int>(mn_size - mn_begin < Shape::tile_mn ? mn_size - mn_begin : Shape::tile_mn);
+    source_ = static_cast<const Element*>(operand.data) + batch * operand.stride_batch +
+              (mn_begin + mn_) * operand.stride_mn + k_begin + k_;
+    pass_step_ = kThreadsAlongMn * operand.stride_mn;
+  }
+
+  __device__ __forceinline__ void fetch(uint32_t shared, int k_count) {
+    const int left = k_count - k_;
+    const int bytes = (left <= 0 ? 0 : left < kVector ? left : kVector) * int(sizeof(Element));
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i)
+      ptx::cp_async_16(shared + Shape::place(k_, mn_ + i * kThreadsAlongMn) * int(sizeof(Element)),
+                       source_ + i * pass_step_, mn_ + i * kThreadsAlongMn < mn_count_ ? bytes : 0);
+    source_ += Shape::block_k;
+  }
+
+  // The hardware puts the copies where they belong.
+  __device__ __forceinline__ void land() {}
+
+ private:
+  int k_;  // where this thread's first copy begins
+  int mn_;
+  int mn_count_;  // the tile's rows or columns inside the operand
+  const Element* source_;
+  int64_t pass_step_;
+};
+
+// By the kernel's family, the panel of an operand, and what fetches it.
+template <Family kFamily, typename Element, int kTileMn, int kBlockK, PanelAccess kAccess, int kThreads>
+struct PanelOf {
+  static constexpr int padding = panel_padding(kFamily);
+  using Shape = Panel<Element, kTileMn, kBlockK, padding>;
+  using Reader = std::conditional_t<kAccess == PanelAccess::kVectorsAlongK, TransposingPanelReader<Shape, kThreads>,
+                                    CopyingPanelReader<Shape, kAccess, kThreads>>;
+};
+template <typename Element, int kTileMn, int kBlockK, int kThreads>
+struct PanelOf<Family::kDmma, Element, kTileMn, kBlockK, PanelAccess::kVectorsAlongK, kThreads> {
+  using Shape = RowPanel<Element, kTileMn, kBlockK, panel_padding(Family::kDmma)>;
+  using Reader = RowPanelReader<Shape, kThreads>;
+};
 
 }  // namespace tileon::sm80

@@ -18,6 +18,7 @@
 #include "cuda/sm80/kernels/narrow.cuh"
 #include "cuda/sm80/kernels/panels.cuh"
 #include "cuda/sm80/kernels/skinny.cuh"
+#include "cuda/sm80/kernels/widened.cuh"
 #include "cuda/sm80/registry/registry.h"
 
 namespace tileon::sm80 {
@@ -89,6 +90,16 @@ void launch_gather(const Problem& problem, const KSlices& slices, cudaStream_t s
   });
 }
 
+template <TileConfig kTile>
+void launch_widened(const Problem& problem, const KSlices& slices, cudaStream_t stream) {
+  visit<Major::kK, Major::kMn>(operand_access(problem.a, problem, problem.m, kCodeChunkBytes).major, [&](auto a) {
+    visit<Major::kK, Major::kMn>(operand_access(problem.b, problem, problem.n, kCodeChunkBytes).major, [&](auto b) {
+      using Kernel = WidenedKernel<kTile, a(), b()>;
+      launch<&gemm_widened<Kernel>, Kernel>(problem, slices, stream);
+    });
+  });
+}
+
 template <Kind kKind>
 using ProductsOf = std::conditional_t<
     kKind == Kind::kTf32, Tf32Products,
@@ -146,6 +157,8 @@ void launch_kind(const Problem& problem, const KSlices& slices, cudaStream_t str
     launch_mma<kKind, kTile>(problem, slices, stream);
   } else if constexpr (kTile.family == Family::kMmaGather) {
     launch_gather<kKind, kTile>(problem, slices, stream);
+  } else if constexpr (kTile.family == Family::kMmaWidened) {
+    launch_widened<kTile>(problem, slices, stream);
   } else if constexpr (kTile.family == Family::kDirect) {
     using Kernel = DirectKernel<kTile, ProductsOf<kKind>>;
     launch<&gemm_direct<Kernel>, Kernel>(problem, slices, stream);
