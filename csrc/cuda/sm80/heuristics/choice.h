@@ -58,10 +58,11 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
           tile.group_m};
 }
 
-// How many times as long a config takes for a k: where no chunks of 16 bytes fit an operand, nor, of kDirect, words.
+// How many times as long a config takes for a k: where no chunks of 16 bytes fit an operand, nor, of kDirect and
+// kMmaGather, words.
 inline double element_factor(const KernelConfig& config, const Problem& problem) {
   if (config.by_elements == 1) return 1;
-  const int bytes = config.tile.family == Family::kDirect ? 4 : kVectorBytes;
+  const int bytes = gathers(config.tile.family) ? 4 : kVectorBytes;
   const bool by_vectors = operand_access(problem.a, problem, problem.m, bytes).vectors &&
                           operand_access(problem.b, problem, problem.n, bytes).vectors;
   return by_vectors ? 1 : config.by_elements;
@@ -126,15 +127,11 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
   return bit(kind) & kGathered ? ns * kNarrowMargin : ns;  // what the others of these kinds take is known better
 }
 
-// The factor by which kDirect of 16 bits must be faster than Hopper's kernels, whose costs are better known.
-constexpr double kDirectMargin = 1.06;
-
 // The same where costs of other backends may be held against it: of float32, TF32 and float64, and of kDirect. Negative
 // elsewhere: on Hopper, operands of 16 and of 8 bits that other portable kernels read are read by that backend's own.
 inline double comparable_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
   const bool is_known = (bit(kind) & (k32 | kTf32 | k64)) != 0 || config.tile.family == Family::kDirect;
-  const bool has_margin = (bit(kind) & k16) != 0;
-  return is_known ? expected_ns(config, kind, problem, gpu) * (has_margin ? kDirectMargin : 1) : -1;
+  return is_known ? expected_ns(config, kind, problem, gpu) : -1;
 }
 
 // What a product of copied operands takes: `start` for the launches, the first and the last wave; a nanosecond for each

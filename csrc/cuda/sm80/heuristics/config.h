@@ -105,41 +105,40 @@ constexpr int kGathered = k8 | k16 | kTf32;
 constexpr int kDense = kGathered | k32 | k64;
 constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 
-// Fitted on an H200 to benchmarks/results/h200/sweep.csv.xz by benchmarks/fit/fit_portable.py, which also says what the
-// choice loses. The costs of the _fp8 configs are estimates: those of the 16-bit configs with their tiles, a fifth
-// slower, since an H200's mma.sync of fp8 is two of float16 and the conversions. Those of kMmaGather and kDirect of 16
-// bits and TF32 are fitted to an H100's random products (h100/portable_random.csv.xz has every tenth); those of fp8,
-// but for kMma, and all of float32 and float64 to 11,000 of an H200 (h200/portable_random.csv.xz). Those of kNarrow,
-// fitted too, are of a step instead of a k: common/narrow.h has the model, and more numbers.
+// benchmarks/fit/fit_portable.py says what the choice loses. The costs of the _fp8 configs are estimates: those of the
+// 16-bit configs with their tiles, a fifth slower, since an H200's mma.sync of fp8 is two of float16 and the
+// conversions. All others but those of kNarrow are fitted to 17,500 random products of an H200
+// (h200/portable_random.csv.xz has every tenth). Those of kNarrow, fitted too, are of a step instead of a k:
+// common/narrow.h has the model, and more numbers.
 // clang-format off
 constexpr KernelConfig kDenseConfigs[] = {
     // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share, fixed_share
-    {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1},  {16.90f}, 12200.0f, 1.00f, 1.00f},
-    {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2},  {15.90f}, 10100.0f, 0.56f, 0.56f},
-    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 2},   {8.64f},  5970.0f, 0.53f, 0.53f},
-    {"sm80_mma_64x64x64",          k16,         {Family::kMma,        64,  64, 64,  2, 2,  3, 8, 3},   {7.83f},  4410.0f, 0.35f, 0.35f},
-    {"sm80_mma_16x128x64",         k16,         {Family::kMma,        16, 128, 64,  1, 4,  4, 8, 3},   {5.73f},  3210.0f, 0.43f, 0.43f},
-    {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},  {48.70f}, 11900.0f, 1.00f, 1.00f},
-    {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},  {19.30f},  6070.0f, 0.80f, 0.80f},
-    {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},  {15.30f},  3770.0f, 0.61f, 0.61f},
+    {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1},  {18.40f}, 7346.6f, 1.00f, 1.00f},
+    {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2},  {14.95f}, 6444.4f, 0.76f, 0.43f},
+    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 2},   {8.07f}, 4718.4f, 0.89f, 0.33f},
+    {"sm80_mma_64x64x64",          k16,         {Family::kMma,        64,  64, 64,  2, 2,  3, 8, 3},   {5.74f}, 3674.2f, 0.83f, 0.21f},
+    {"sm80_mma_16x128x64",         k16,         {Family::kMma,        16, 128, 64,  1, 4,  4, 8, 3},   {4.94f}, 2929.2f, 0.87f, 0.23f},
+    {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},  {50.43f}, 7104.9f, 1.00f, 1.00f},
+    {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},  {19.85f}, 5211.5f, 0.87f, 0.40f},
+    {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},  {14.15f}, 4074.6f, 0.78f, 0.23f},
     {"sm80_mma_128x128x64_fp8",    k8,          {Family::kMma,       128, 128, 64,  4, 2,  4, 8, 1},  {10.70f}, 10100.0f, 1.00f, 1.00f},
     {"sm80_mma_64x64x128_fp8",     k8,          {Family::kMma,        64,  64, 128, 2, 2,  3, 8, 2},   {9.40f},  4410.0f, 0.42f, 0.42f},
-    {"sm80_mma_gather_64x64x64",   k16,         {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {11.31f},  4690.0f, 0.96f, 0.27f},
+    {"sm80_mma_gather_64x64x64",   k16,         {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {10.66f}, 5305.2f, 0.88f, 0.26f, true, 1.38f},
     {"sm80_mma_gather_64x64x64_fp8", k8,        {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {18.21f}, 5186.4f, 0.82f, 0.30f},
     {"sm80_mma_widened_64x64x64_fp8", k8,       {Family::kMmaWidened, 64,  64, 64,  4, 2,  4, 8, 3},   {7.53f}, 2793.8f, 1.00f, 0.34f},
-    {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},  {18.40f},  4550.0f, 1.00f, 0.26f},
-    {"sm80_direct_16x64x64",       k16,         {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {18.48f},  1390.0f, 0.34f, 0.37f},
+    {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},  {19.26f}, 5134.2f, 0.93f, 0.23f},
+    {"sm80_direct_16x64x64",       k16,         {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {17.58f}, 2071.7f, 0.31f, 0.28f, true, 1.22f},
     {"sm80_direct_16x64x64_fp8",   k8,          {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {15.56f}, 2425.1f, 0.64f, 0.21f, true, 1.30f},
-    {"sm80_direct_16x64x64_tf32",  kTf32,       {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {21.39f},  2030.0f, 0.56f, 0.20f},
+    {"sm80_direct_16x64x64_tf32",  kTf32,       {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {20.03f}, 2566.1f, 0.64f, 0.17f},
     {"sm80_direct_16x64x32_float32", k32,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {44.98f}, 1869.7f, 0.57f, 0.21f},
     {"sm80_direct_16x64x32_float64", k64,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {42.65f}, 1390.4f, 0.25f, 0.59f},
-    {"sm80_direct_split8_16x16x32", k16,        {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {2.96f},  1770.0f, 0.81f, 0.60f},
+    {"sm80_direct_split8_16x16x32", k16,        {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {2.87f}, 2385.4f, 0.72f, 0.58f, true, 1.18f},
     {"sm80_direct_split8_16x16x32_fp8", k8,     {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {3.41f}, 2406.3f, 0.59f, 0.61f, true, 1.23f},
-    {"sm80_direct_split8_16x16x32_tf32", kTf32, {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.32f},  2050.0f, 0.82f, 0.56f},
+    {"sm80_direct_split8_16x16x32_tf32", kTf32, {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.39f}, 2539.9f, 0.73f, 0.58f},
     {"sm80_direct_split8_16x16x16_float32", k32, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {9.12f}, 2290.6f, 0.71f, 0.57f},
     {"sm80_direct_split8_16x16x16_float64", k64, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {6.30f}, 2001.9f, 0.81f, 0.62f},
     {"sm80_direct_split16_16x16x32_fp8", k8,    {Family::kDirect,     16,  16, 32, 16, 1,  2, 8, 1},   {2.11f}, 2899.4f, 1.00f, 1.00f, true, 1.28f},
-    {"sm80_direct_split16_16x16x32_tf32", kTf32, {Family::kDirect,    16,  16, 32, 16, 1,  2, 8, 1},   {3.22f},  2460.0f, 1.00f, 1.00f},
+    {"sm80_direct_split16_16x16x32_tf32", kTf32, {Family::kDirect,    16,  16, 32, 16, 1,  2, 8, 1},   {3.15f}, 2921.7f, 1.00f, 1.00f},
     {"sm80_direct_split16_16x16x16_float64", k64, {Family::kDirect,   16,  16, 16, 16, 1,  2, 8, 1},   {4.65f}, 2458.2f, 1.00f, 1.00f},
     {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1}, {178.98f}, 9431.2f, 0.96f, 0.20f, true, 1.09f},
     {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2}, {103.50f}, 8737.7f, 0.88f, 0.40f, true, 1.13f},

@@ -19,9 +19,15 @@ namespace tileon::sm90 {
 // Fewer rows of either operand are faster without being prepared.
 constexpr int64_t kPreparePaysFromRows = 65;
 
-// And of two operands a shorter k: to prepare them, and to look at what that lost, takes longer than the products. (On
-// an H200, mixed 372x3811x32 took 22.6 us where a portable kernel takes 11.0, mxfp8 7416x297x64 27 and 15.)
+// And of two operands a shorter k, where the output has fewer elements: to prepare them, and to look at what that lost,
+// takes longer than the products. (On an H200, mixed 372x3811x32 took 22.6 us where a portable kernel takes 11.0, mxfp8
+// 7416x297x64 27 and 15; but of mixed 10227x3024x96 the portable kernels take 76, cuBLAS after dequantizing 46.)
 constexpr int64_t kPreparePaysFromK = 160;
+constexpr int64_t kPreparePaysFromElements = 4'000'000;
+
+constexpr bool is_too_short_to_prepare(const Problem& problem) {
+  return problem.k == 0 || (problem.k < kPreparePaysFromK && problem.m * problem.n < kPreparePaysFromElements);
+}
 
 // So many rows of a are faster as few rows. Where b is prepared already they are fewer, unless that has four times the
 // codes' bytes, which then take longer to read.
@@ -172,7 +178,7 @@ inline Cheapest cheapest_of_two(const Problem& problem, const Gpu& gpu) {
     const int config = choose_small_m(problem);
     return {config, few_rows_ns(problem, kBlockScaledConfigs[config].tile.tile_m, gpu)};
   }
-  if (problem.k < kPreparePaysFromK || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows)
+  if (is_too_short_to_prepare(problem) || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows)
     return {-1, 0};
   return cheapest_of_blocks(problem, prepared_as(problem), gpu);
 }
