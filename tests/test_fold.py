@@ -184,6 +184,22 @@ def test_a_gpu_multiplies_the_same_folds(
 
 @pytest.mark.gpu
 @each_folded_on_a_gpu
+@pytest.mark.parametrize("k", [96, 4128, 8224, 16416, 33024])
+def test_a_gpu_folds_rows_of_any_length(gpu: torch.device, fmt: Format, k: int) -> None:
+    """By one, two, four and eight warps, which hold a row, and by eight of a row that they do not hold. Rows of `a` with
+    a one at one k alone bring elements of `b`'s fold out, bit by bit."""
+    source = torch.Generator().manual_seed(k)
+    picked = torch.cat([torch.tensor([0, 31, k - 1]), torch.randint(0, k, (37,), generator=source)])
+    a, b = random_codes(fmt, "a", len(picked), k), with_scales(random_codes(fmt, "b", 19, k), 112, 137)
+    a = with_scales(a, 127, 127)
+    a.codes.zero_()
+    a.codes[torch.arange(len(picked)), picked] = 0x38 if a.element == "e4m3" else 2
+    actual = by_route(a, b, gpu, out_dtype=F32)
+    assert torch.equal(actual.double(), folded(b)[:, picked].t())
+
+
+@pytest.mark.gpu
+@each_folded_on_a_gpu
 def test_a_gpu_finishes_the_sums_of_folds(gpu: torch.device, fmt: Format) -> None:
     """Exact sums of few large codes: bias, activation, global scale and every output dtype. A GPU may round a product
     with the global scale and the sum with the bias once, a CPU rounds twice."""
