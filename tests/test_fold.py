@@ -186,8 +186,9 @@ def test_a_gpu_multiplies_the_same_folds(
 @each_folded_on_a_gpu
 @pytest.mark.parametrize("k", [96, 4128, 8224, 16416, 33024])
 def test_a_gpu_folds_rows_of_any_length(gpu: torch.device, fmt: Format, k: int) -> None:
-    """By one, two, four and eight warps, which hold a row, and by eight of a row that they do not hold. Rows of `a` that
-    have a one at one k alone bring elements of `b`'s fold out, bit by bit.
+    """By one, two, four and eight warps, which hold a row, and by eight of a row that they do not hold.
+
+    Rows of `a` that have a one at one k alone bring elements of `b`'s fold out, bit by bit.
     """
     source = torch.Generator().manual_seed(k)
     picked = torch.cat([torch.tensor([0, 31, k - 1]), torch.randint(0, k, (37,), generator=source)])
