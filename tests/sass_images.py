@@ -20,6 +20,7 @@ LIBRARY = ROOT / "tileon_ops" / "_C.so"
 KEPT = ROOT / "build" / "sass"
 PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
 ADA = "sm_89"  # and of this one the fp8 kernels: it has the instructions that ptxas makes conversions of on sm_90
+OPCODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)", re.MULTILINE)
 
 Images = dict[str, dict[str, str]]  # of an architecture, by a kernel's mangled name: its instructions
 
@@ -88,3 +89,14 @@ def images() -> Images:
             partial.rename(kept)
         found: Images = json.loads(kept.read_text())
     return found
+
+
+@functools.cache
+def instructions(body: str) -> frozenset[str]:
+    """The opcodes of a kernel, with their modifiers: HMMA.16816.F32.BF16, LDGSTS.E.BYPASS.128, ..."""
+    return frozenset(OPCODE.findall(body))
+
+
+@functools.cache
+def opcodes(body: str) -> frozenset[str]:
+    return frozenset(instruction.split(".")[0] for instruction in instructions(body))

@@ -86,6 +86,8 @@ def test_run_all_writes_every_result_file_of_the_committed_folder(tmp_path: path
         "loaded_together.csv",
         "narrow.csv",
         "regret_random.csv",
+        "portable_random.csv",
+        "sweep_rectangles_4.csv",
         "sweep_rectangles_narrow.csv",
         "weight_blocks.csv",
     }  # docs/evidence.md says how

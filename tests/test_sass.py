@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import re
 
 import pytest
-from sass_images import ADA, HOPPER, PORTABLE, cuobjdump, images
+from sass_images import ADA, HOPPER, PORTABLE, cuobjdump, images, instructions, opcodes
 
 from tileon_ops._rules.configs import Config, block_scaled, dense
 
@@ -35,7 +34,6 @@ TF32, WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8 = "4Tf32", "WeightRowScale", "Wei
 # Of the last one: the tile's rows, the elements of a and b (DType) and the scales (0: e8m0, 1: e4m3, 2: float32).
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions
-OPCODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)", re.MULTILINE)
 
 ROWS = dense()
 PORTABLE_ROWS = [row for row in ROWS if row.backend == "sm80"]
@@ -51,17 +49,6 @@ def dense_kernels() -> dict[str, str]:
     others = (CLASSIFIES, PREPARES, BY_ENCODING, SCALED, SMALL_M, FLOAT8, SPLITS, BF16X3, FACTORS, WEIGHT, TF32)
     others += (WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
-
-
-@functools.cache
-def instructions(body: str) -> frozenset[str]:
-    """The opcodes of a kernel, with their modifiers: HMMA.16816.F32.BF16, LDGSTS.E.BYPASS.128, ..."""
-    return frozenset(OPCODE.findall(body))
-
-
-@functools.cache
-def opcodes(body: str) -> frozenset[str]:
-    return frozenset(instruction.split(".")[0] for instruction in instructions(body))
 
 
 def family(name: str) -> str | None:

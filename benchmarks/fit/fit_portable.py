@@ -13,15 +13,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.common.cases import Case
 from benchmarks.fit.header_table import CSRC, LAUNCH_NS, Array, Pairs, Table, command_line, least_squares, report
 
 HEADER = CSRC / "cuda" / "sm80" / "heuristics" / "config.h"
 _PULL = 1e-4  # towards the numbers of config.h, where the sweep does not tell them apart
 
 
+def is_read_by_elements(case: Case) -> bool:
+    """Whether some line of an operand is no multiple of 16 bytes."""
+    lines = (case.k if case.layout[0] == "N" else case.m, case.n if case.layout[1] == "N" else case.k)
+    return any(line * case.torch_dtypes[0].itemsize % 16 != 0 for line in lines)
+
+
 def expected_ns(table: Table, pairs: Pairs, sm_count: int, numbers: Array) -> Array:
     """Nanoseconds of every pair; `numbers`: ns_per_k, ns_fixed and the shares of an SM, [row][4]."""
     ns_per_k, ns_fixed, *shares = numbers[pairs.row].T
+    by_elements = np.array([is_read_by_elements(case) for case in pairs.keys], bool)
+    ns_per_k = ns_per_k * np.where(by_elements, table.last[pairs.row], 1.0)
     tile_m, tile_n, resident = table.tiles[pairs.row][:, (0, 1, 7)].T
     whole, left = np.divmod(np.ceil(pairs.m / tile_m) * np.ceil(pairs.n / tile_n), sm_count * resident)
     last = np.ceil(left / sm_count)

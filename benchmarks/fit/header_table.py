@@ -30,8 +30,8 @@ Model = Callable[[Array], Array]  # logarithms of the numbers -> nanoseconds of 
 
 
 class Table:
-    """The first table of a header: names, tiles (the numbers behind the family) and the numbers behind the tile,
-    [row][number]."""
+    """The first table of a header: names, tiles (the numbers behind the family), the numbers behind the tile that every
+    row has, [row][number], and one number more that a row may have, else 1."""
 
     def __init__(self, header: Path) -> None:
         first = header.read_text().partition("KernelConfig k")[2].partition("};")[0]
@@ -39,7 +39,10 @@ class Table:
         self.names = [row["name"] for row in rows]
         tiles = [[float(number) for number in re.findall(r"\b\d+\b", row["tile"])] for row in rows]
         self.tiles = np.array([tile + [0.0] * (_TILE_NUMBERS - len(tile)) for tile in tiles])
-        self.numbers = np.array([[float(number) for number in re.findall(r"[\d.]+", row["numbers"])] for row in rows])
+        numbers = [[float(number) for number in re.findall(r"[\d.]+", row["numbers"])] for row in rows]
+        count = min(map(len, numbers))
+        self.numbers = np.array([of_row[:count] for of_row in numbers])
+        self.last = np.array([of_row[-1] if len(of_row) > count else 1.0 for of_row in numbers])
 
 
 class Pairs:

@@ -197,6 +197,24 @@ void test_elements_take_longer_than_vectors() {
   }
 }
 
+// Where results are batch invariant, rows of an operand along m may begin anywhere.
+void test_without_slices_the_choice_knows_no_rows() {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat8E4M3})
+    for (const int64_t k : {64, 256, 512, 1024, 2048})
+      for (const int64_t n : {64, 256, 1024}) {
+        Problem whole = problem(dtype, false, 1, 256, n, k);
+        whole.may_slice_k = false;
+        static_cast<Matrix&>(whole.a) = {reinterpret_cast<void*>(4096), 1, 256, 0};
+        Problem others = whole;
+        others.a.data = reinterpret_cast<void*>(4096 + info(dtype).bytes);
+        others.a.stride_k = 257;
+        for (const Gpu& gpu : kGpus)
+          expect(choose(kDenseConfigs, whole, gpu) == choose(kDenseConfigs, others, gpu) &&
+                     (dtype != DType::kFloat8E4M3 || copies_pay(whole, gpu) == copies_pay(others, gpu)),
+                 "the same config, wherever the rows begin");
+      }
+}
+
 void test_gathered_float8_takes_the_room_of_float16() {
   expect(tile_element_bytes(Family::kMmaGather, 1) == 2, "gathered");
   expect(tile_element_bytes(Family::kMma, 1) == 1 && tile_element_bytes(Family::kMmaGather, 4) == 4, "as they are");
@@ -269,6 +287,7 @@ int main() {
   test_copies_pay_for_large_products_and_for_a_long_k();
   test_float8_is_widened_in_chunks_of_eight_codes();
   test_elements_take_longer_than_vectors();
+  test_without_slices_the_choice_knows_no_rows();
   test_gathered_float8_takes_the_room_of_float16();
   test_more_work_never_costs_less();
   test_slices_of_k();

@@ -170,6 +170,12 @@ void check_decoded_weights() {
   Problem small = with_fast_accum(packed(100, e4m3, e2m1));
   small.n = 16, small.k = 32;
   expect(sm90::fold_pays(small, kH200) == 0, "nothing small is folded");
+  Problem short_k = with_fast_accum(packed(7416, e4m3, e4m3));
+  short_k.n = 297, short_k.k = 64;
+  expect(sm90::choose_block_scaled(short_k, kH200) == -1, "a short k goes to the portable kernels");
+  expect(sm90::fold_pays(short_k, kH200) == 0, "which no fold is held against");
+  short_k.k = 1024;
+  expect(sm90::choose_block_scaled(short_k, kH200) >= 0, "a longer one does not");
 }
 
 Problem with_weight(Problem problem, PreparedForm form) {

@@ -84,7 +84,8 @@ struct Table {
 WantedCopy wants_copy(Side side, const Problem& problem) {
   const Kind kind = kind_of(problem);
   if (kind == Kind::kFloat32 || kind == Kind::kFloat64 || is_float8(problem.a.dtype))
-    return WantedCopy::kNone;  // the SIMT kernels read any stride at full rate; of fp8, wants_widening decides
+    return WantedCopy::kNone;  // these are read as they lie, which takes up to twice as long; of fp8 wants_widening
+                               // decides
   const bool reads =
       side == Side::kA ? reads_vectors(problem.a, problem, problem.m) : reads_vectors(problem.b, problem, problem.n);
   return reads ? WantedCopy::kNone : WantedCopy::kAsItLies;

@@ -13,7 +13,7 @@ extern const Backend kDenseBackend, kBlockScaledBackend, kDecodedBackend;
 // there were: the GPU's own or, where the driver compiled the image from PTX, an older one.
 extern void (*const kKernelOfImage)();
 
-// Whether the kernels that fetch every element by itself would take long enough for copies of the operands to pay.
+// Whether the kernels that read operands as they lie would take long enough for copies of the operands to pay.
 bool pays_for_copies(const Problem& problem, const Gpu& gpu);
 
 // Whether fp8 operands are multiplied faster as float16, which holds every fp8 number.

@@ -58,10 +58,11 @@ inline TileOrder tile_order(const TileConfig& tile, int64_t m, int64_t n) {
           tile.group_m};
 }
 
-// How many times as long a config takes for a k: where no chunks of 16 bytes fit an operand, nor, of kDirect and
-// kMmaGather, words.
+// The factor of ns_per_k: by_elements where an operand has no aligned chunks of 16 bytes (kDirect, kMmaGather: of 4).
+// Where k may not be sliced, 1: results may have to be batch invariant, and where rows of an operand along m begin,
+// says which rows they are.
 inline double element_factor(const KernelConfig& config, const Problem& problem) {
-  if (config.by_elements == 1) return 1;
+  if (config.by_elements == 1 || !problem.may_slice_k) return 1;
   const int bytes = gathers(config.tile.family) ? 4 : kVectorBytes;
   const bool by_vectors = operand_access(problem.a, problem, problem.m, bytes).vectors &&
                           operand_access(problem.b, problem, problem.n, bytes).vectors;
@@ -192,26 +193,30 @@ inline double copied_fp8_ns(const Problem& problem) {
   return kStart + batch * (copied + std::max(multiplied, moved)) + of_k;
 }
 
-// fp8 that gathering is expected to take less for is not copied: copies start with more than that. And others are
-// copied sooner than both prices say: what is lost to the wrong one is more where it gathers.
+// Below so many nanoseconds as it lies, fp8 is not copied: few of the fit's products were so short. Else the factor
+// prefers the copies, because a wrong choice of them costs less.
 constexpr double kFloat8CopyPaysFromNs = 13000.0;
 constexpr double kFloat8CopyFactor = 0.95;
+
+// Whether a config is weighed at all. Where k may not be sliced, and results may have to be batch invariant, none that
+// hangs on where the rows of an operand along m begin.
+inline bool may_choose(const KernelConfig& config, const Problem& problem) {
+  if (config.tile.family == Family::kMmaWidened) return problem.may_slice_k;
+  return config.tile.family != Family::kNarrow || may_be_narrow(problem);
+}
 
 // Whether aligned copies, and a kernel that reads those, are faster than the kernels that read any operand.
 inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
   const Kind kind = kind_of(problem);
   double gathered = std::numeric_limits<double>::infinity();
   for (const KernelConfig& config : kDenseConfigs)
-    if (reads_as_they_lie(config.tile.family) && config.measured && why_not(config, kind, problem, gpu) == nullptr)
+    if (reads_as_they_lie(config.tile.family) && config.measured && may_choose(config, problem) &&
+        why_not(config, kind, problem, gpu) == nullptr)
       gathered = std::min(gathered, expected_ns(config, kind, problem, gpu));
   if (is_float8(problem.a.dtype) && gathered < kFloat8CopyPaysFromNs) return false;
   const double copied = is_float8(problem.a.dtype) ? kFloat8CopyFactor * copied_fp8_ns(problem)
                                                    : copied_ns(problem, copied_cost(problem));
   return gathered > copied && !narrow_pays(problem, gpu, copied / kNarrowMargin);
-}
-
-inline bool may_choose(const KernelConfig& config, const Problem& problem) {
-  return config.tile.family != Family::kNarrow || may_be_narrow(problem);
 }
 
 // The config expected to be fastest; -1 where none supports the problem (one always does).

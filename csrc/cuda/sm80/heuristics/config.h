@@ -30,7 +30,7 @@ struct TileConfig {
   int block_k;  // elements of k in one stage
   int warps_m;  // the tile is split evenly over warps_m x warps_n warps; of kSkinny and kDirect k, over warps_m
   int warps_n;
-  int stages;       // k-blocks in shared memory, of kDirect in registers; stages - 1 are in flight, of kMmaWidened all
+  int stages;       // k-blocks in shared memory (kDirect: in registers); stages - 1 in flight, of kMmaWidened all
   int group_m;      // rows of tiles in a group (tile_order.h)
   int ctas_per_sm;  // CTAs that one SM shall hold: bounds the registers
 
@@ -93,7 +93,7 @@ struct KernelConfig {
   float share;
   float fixed_share;
   bool measured = true;   // the config has run on hardware; one that has not is chosen where no other can run
-  float by_elements = 1;  // ns_per_k is so many times that where an operand is read element by element
+  float by_elements = 1;  // factor of ns_per_k where an operand is read element by element
 };
 
 constexpr int k8 = bit(Kind::kE4M3) | bit(Kind::kE4M3E5M2) | bit(Kind::kE5M2E4M3) | bit(Kind::kE5M2);
@@ -105,19 +105,19 @@ constexpr int kGathered = k8 | k16 | kTf32;
 constexpr int kDense = kGathered | k32 | k64;
 constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 
-// benchmarks/fit/fit_portable.py says what the choice loses. The costs of the _fp8 configs are estimates: those of the
-// 16-bit configs with their tiles, a fifth slower, since an H200's mma.sync of fp8 is two of float16 and the
-// conversions. All others but those of kNarrow are fitted to 17,500 random products of an H200
-// (h200/portable_random.csv.xz has every tenth). Those of kNarrow, fitted too, are of a step instead of a k:
-// common/narrow.h has the model, and more numbers.
+// The costs of kMma of 16 bits are fitted to benchmarks/results/h200/sweep.csv.xz by benchmarks/fit/fit_portable.py,
+// which says what the choice loses there. Those of the two kMma configs of fp8 are estimates: those of the 16-bit
+// configs with their tiles, a fifth slower, since an H200's mma.sync of fp8 is two of float16 and the conversions.
+// Those of kNarrow are of a step instead of a k: common/narrow.h has the model, and more numbers. All others are fitted
+// to 18,101 random products of an H200 (h200/portable_random.csv.xz has every tenth).
 // clang-format off
 constexpr KernelConfig kDenseConfigs[] = {
     // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share, fixed_share
-    {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1},  {18.40f}, 7346.6f, 1.00f, 1.00f},
-    {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2},  {14.95f}, 6444.4f, 0.76f, 0.43f},
-    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 2},   {8.07f}, 4718.4f, 0.89f, 0.33f},
-    {"sm80_mma_64x64x64",          k16,         {Family::kMma,        64,  64, 64,  2, 2,  3, 8, 3},   {5.74f}, 3674.2f, 0.83f, 0.21f},
-    {"sm80_mma_16x128x64",         k16,         {Family::kMma,        16, 128, 64,  1, 4,  4, 8, 3},   {4.94f}, 2929.2f, 0.87f, 0.23f},
+    {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1},  {16.90f}, 12200.0f, 1.00f, 1.00f},
+    {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2},  {15.90f}, 10100.0f, 0.56f, 0.56f},
+    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 2},   {8.64f},  5970.0f, 0.53f, 0.53f},
+    {"sm80_mma_64x64x64",          k16,         {Family::kMma,        64,  64, 64,  2, 2,  3, 8, 3},   {7.83f},  4410.0f, 0.35f, 0.35f},
+    {"sm80_mma_16x128x64",         k16,         {Family::kMma,        16, 128, 64,  1, 4,  4, 8, 3},   {5.73f},  3210.0f, 0.43f, 0.43f},
     {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},  {50.43f}, 7104.9f, 1.00f, 1.00f},
     {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},  {19.85f}, 5211.5f, 0.87f, 0.40f},
     {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},  {14.15f}, 4074.6f, 0.78f, 0.23f},

@@ -13,8 +13,8 @@ struct OperandAccess {
   Major major;   // where not `vectors`: the dimension of the smaller stride
 };
 
-constexpr int kVectorBytes = 16;    // of a chunk, of all families but
-constexpr int kCodeChunkBytes = 8;  // kMmaWidened
+constexpr int kVectorBytes = 16;    // a chunk: one cp.async, or one load
+constexpr int kCodeChunkBytes = 8;  // a chunk of kMmaWidened: eight codes of fp8, 16 bytes as float16
 
 // The access to an operand of a problem, of mn rows (a) or columns (b), by chunks of so many bytes. The stride of a
 // dimension of size 1 (or 0) is never used, so it may be anything.

@@ -26,7 +26,8 @@ struct WidenedKernel : FragmentKernel<kConfig, __half, kMajorA, kMajorB> {
   static_assert(Base::shared_bytes >= ring_b + ReaderB::ring_bytes);
 };
 
-// Adds the products of the k-block at `tile`; the fragments of a step are read while those before are multiplied.
+// Adds the products of the k-block at `tile`; the fragments of a step are read while those before are multiplied, for
+// which this kernel has the registers: its codes wait in shared memory.
 template <typename Kernel>
 __device__ __forceinline__ void multiply_widened_block(uint32_t tile, const typename Kernel::LoaderA& loader_a,
                                                        const typename Kernel::LoaderB& loader_b,
@@ -69,12 +70,12 @@ __device__ __forceinline__ void multiply_widened(typename Kernel::ReaderA& reade
     const uint32_t widened = shared + block % kWidenedTiles * Kernel::tile_bytes;
     typename Kernel::ReaderA::Codes codes_a;
     typename Kernel::ReaderB::Codes codes_b;
-    ptx::cp_async_wait<Kernel::blocks - 1>();
+    ptx::cp_async_wait<Kernel::blocks - 1>();  // this thread's copies of the k-block have arrived
     reader_a.read(codes_a);
     reader_b.read(codes_b);
     reader_a.widen(codes_a, widened);
     reader_b.widen(codes_b, widened + Kernel::TileA::bytes);
-    fetch();
+    fetch();          // into the place in the ring that `read` has emptied
     __syncthreads();  // the tile is there for all threads, and all are done with the other one
     multiply_widened_block<Kernel>(widened, loader_a, loader_b, sums);
   }

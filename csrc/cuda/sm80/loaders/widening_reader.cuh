@@ -11,8 +11,8 @@
 namespace tileon::sm80 {
 
 // Fetches k-blocks in order, and widens them in the same order. Codes come by cp.async into a ring of `kBlocks`
-// k-blocks; the thread that copied a chunk reads it again, so that its own wait is all that lies between, and writes
-// its numbers to the tile. Everything outside the operand becomes zero.
+// k-blocks. A thread reads only chunks that it has copied itself, so its own wait for the copies suffices, and no
+// barrier is needed. Everything outside the operand becomes zero.
 template <typename Tile, int kTileMn, int kBlockK, int kThreads, int kBlocks>
 class WideningReader {
   static constexpr int kChunks = Tile::rows * Tile::chunks_per_row;

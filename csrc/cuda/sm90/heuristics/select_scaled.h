@@ -20,8 +20,7 @@ namespace tileon::sm90 {
 constexpr int64_t kPreparePaysFromRows = 65;
 
 // And of two operands a shorter k, where the output has fewer elements: to prepare them, and to look at what that lost,
-// takes longer than the products. (On an H200, mixed 372x3811x32 took 22.6 us where a portable kernel takes 11.0, mxfp8
-// 7416x297x64 27 and 15; but of mixed 10227x3024x96 the portable kernels take 76, cuBLAS after dequantizing 46.)
+// takes longer than the products. Few rows go to the portable kernels there, too: one rule for all.
 constexpr int64_t kPreparePaysFromK = 160;
 constexpr int64_t kPreparePaysFromElements = 4'000'000;
 
@@ -219,7 +218,7 @@ inline bool may_fold_pay(const Problem& problem) {
 inline int fold_pays(const Problem& problem, const Gpu& gpu) {
   if (gpu.capability != 90 || !may_fold_pay(problem)) return 0;
   const Cheapest other = cheapest_of_two(problem, gpu);
-  if (other.config < 0) return problem.m > kMaxSmallM;  // few rows of b
+  if (other.config < 0) return problem.m > kMaxSmallM && problem.n < kPreparePaysFromRows;
   const Matrix rows{nullptr, problem.k, 1, 0};
   Problem folded = prepared_problem(problem, nullptr, nullptr);
   folded.a = {rows, DType::kFloat8E4M3, {}};
