@@ -30,7 +30,7 @@ def expected_ns(table: Table, pairs: Pairs, sm_count: int, numbers: Array) -> Ar
     """Nanoseconds of every pair; `numbers`: ns_per_k, ns_fixed and the shares of an SM, [row][4]."""
     ns_per_k, ns_fixed, *shares = numbers[pairs.row].T
     by_elements = np.array([is_read_by_elements(case) for case in pairs.keys], bool)
-    ns_per_k = ns_per_k * np.where(by_elements, table.last[pairs.row], 1.0)
+    ns_per_k = ns_per_k * np.where(by_elements, table.extra[pairs.row], 1.0)
     tile_m, tile_n, resident = table.tiles[pairs.row][:, (0, 1, 7)].T
     whole, left = np.divmod(np.ceil(pairs.m / tile_m) * np.ceil(pairs.n / tile_n), sm_count * resident)
     last = np.ceil(left / sm_count)

@@ -31,7 +31,7 @@ Model = Callable[[Array], Array]  # logarithms of the numbers -> nanoseconds of 
 
 class Table:
     """The first table of a header: names, tiles (the numbers behind the family), the numbers behind the tile that every
-    row has, [row][number], and one number more that a row may have, else 1."""
+    row has, [row][number], and `extra`, one number more that a row may have, else 1."""
 
     def __init__(self, header: Path) -> None:
         first = header.read_text().partition("KernelConfig k")[2].partition("};")[0]
@@ -42,7 +42,7 @@ class Table:
         numbers = [[float(number) for number in re.findall(r"[\d.]+", row["numbers"])] for row in rows]
         count = min(map(len, numbers))
         self.numbers = np.array([of_row[:count] for of_row in numbers])
-        self.last = np.array([of_row[-1] if len(of_row) > count else 1.0 for of_row in numbers])
+        self.extra = np.array([of_row[-1] if len(of_row) > count else 1.0 for of_row in numbers])
 
 
 class Pairs:

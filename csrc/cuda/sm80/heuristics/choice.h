@@ -149,10 +149,6 @@ constexpr double kCopiedMostK = 4000.0;
 constexpr CopiedCost kCopied16Bits{9100.0, 2600.0, 1350.0, 287e3, 0.54};
 constexpr CopiedCost kCopiedTf32{13300.0, 1650.0, 1670.0, 170e3, 1.16};
 
-inline const CopiedCost& copied_cost(const Problem& problem) {
-  return kind_of(problem) == Kind::kTf32 ? kCopiedTf32 : kCopied16Bits;
-}
-
 // Of the output's bytes, so much more or less than of the others: rows that TMA writes, rows of which two columns are
 // stored at once, and other rows.
 inline double stored_factor(const Problem& problem) {
@@ -198,6 +194,12 @@ inline double copied_fp8_ns(const Problem& problem) {
 constexpr double kFloat8CopyPaysFromNs = 13000.0;
 constexpr double kFloat8CopyFactor = 0.95;
 
+// What a product of copied operands is weighed with.
+inline double weighed_copied_ns(const Problem& problem) {
+  if (is_float8(problem.a.dtype)) return kFloat8CopyFactor * copied_fp8_ns(problem);
+  return copied_ns(problem, kind_of(problem) == Kind::kTf32 ? kCopiedTf32 : kCopied16Bits);
+}
+
 // Whether a config is weighed at all. Where k may not be sliced, and results may have to be batch invariant, none that
 // hangs on where the rows of an operand along m begin.
 inline bool may_choose(const KernelConfig& config, const Problem& problem) {
@@ -214,8 +216,7 @@ inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
         why_not(config, kind, problem, gpu) == nullptr)
       gathered = std::min(gathered, expected_ns(config, kind, problem, gpu));
   if (is_float8(problem.a.dtype) && gathered < kFloat8CopyPaysFromNs) return false;
-  const double copied = is_float8(problem.a.dtype) ? kFloat8CopyFactor * copied_fp8_ns(problem)
-                                                   : copied_ns(problem, copied_cost(problem));
+  const double copied = weighed_copied_ns(problem);
   return gathered > copied && !narrow_pays(problem, gpu, copied / kNarrowMargin);
 }
 

@@ -1,5 +1,5 @@
-// GEMM on panels of the operands in shared memory: IEEE float32 on the ordinary arithmetic units
-// (SIMT), float64 on the tensor cores (DMMA).
+// GEMM on panels of the operands in shared memory: IEEE float32 on the ordinary arithmetic units (SIMT), float64 on the
+// tensor cores (DMMA).
 #pragma once
 
 #include <cstdint>
