@@ -206,13 +206,19 @@ def test_the_fit_leaves_out_shapes_that_the_choice_is_judged_by(tmp_path: pathli
     assert [case.size for case in sweep.cases] == ["72x88x104"]
 
 
-@pytest.mark.parametrize(("header", "rows", "numbers"), [(fit_portable.HEADER, 43, 4), (fit_float32.HEADER, 13, 6)])
-def test_a_table_in_a_header_is_read_whole(header: pathlib.Path, rows: int, numbers: int) -> None:
-    table = header_table.Table(header)
+@pytest.mark.parametrize(
+    ("header", "defaults", "rows", "numbers"),
+    [(fit_portable.HEADER, fit_portable.DEFAULTS, 43, 4), (fit_float32.HEADER, (), 13, 6)],
+)
+def test_a_table_in_a_header_is_read_whole(
+    header: pathlib.Path, defaults: tuple[float, ...], rows: int, numbers: int
+) -> None:
+    table = header_table.Table(header, defaults)
     first = header.read_text().partition("KernelConfig k")[2].partition("};")[0]
     fitted = first.count("{Family::") - first.count("{Family::kNarrow")  # whose numbers are those of common/narrow.h
     assert fitted == len(table.names) == rows
     assert table.numbers.shape == (rows, numbers)
+    assert table.extra.shape == (rows, len(defaults))
     tile_m, tile_n = table.tiles[:, :2].T
     assert all(f"_{m:.0f}x{n:.0f}x" in name for m, n, name in zip(tile_m, tile_n, table.names, strict=True))
 

@@ -29,11 +29,13 @@ from block_scaled_reference import (
     round_to_e4m3,
     signal_to_noise,
 )
+from block_scaled_table import HAS_HOPPER_GPU, NO_HOPPER_GPU
 from fold_loss import DATA
 from torch import Tensor
 
 import tileon_ops
 from tileon_ops._rules import configs
+from tileon_ops._rules.configs import Config
 
 F32 = torch.float32
 FOLDED = (MXFP8, MIXED, MIXED_REVERSED)
@@ -41,7 +43,6 @@ FOLDED = (MXFP8, MIXED, MIXED_REVERSED)
 SCALES = [((120, 128), (124, 130)), ((100, 140), (110, 144)), ((0, 20), (230, 243)), ((230, 243), (0, 20))]
 each_scales = pytest.mark.parametrize(("scales", "others"), SCALES, ids=str)
 each_folded = pytest.mark.parametrize("fmt", FOLDED, ids=str)
-each_folded_on_a_gpu = pytest.mark.parametrize("fmt", [*FOLDED, MXFP4], ids=str)
 
 
 def folded(operand: Operand) -> Tensor:
@@ -150,71 +151,119 @@ def test_a_fold_loses_less_than_70_db(fmt: Format, data: str) -> None:
     assert signal_to_noise(fast, exact.double()) >= 70
 
 
-# ---- the route of a GPU ----
+# ---- on a GPU: folds of both operands that other kernels multiply, and kernels that fold the weight themselves ----
 
-ROUTE = next((c for c in configs.block_scaled() if c.name == "expanded_folded"), None)
+FOLDING = [config for config in configs.block_scaled() if config.route == "folded"]
+CASES = [
+    (config, fmt)
+    for config in FOLDING
+    for fmt in (*FOLDED, MXFP4)
+    if config.backend != "sm90" or ("fp4" in config.name) == (fmt.b == "e2m1")
+]
+each_case = pytest.mark.parametrize(("config", "fmt"), CASES, ids=[f"{c.name}-{fmt}" for c, fmt in CASES])
+ROUTE = next((config for config in FOLDING if config.name == "expanded_folded"), None)
 
 
 def arguments(a: Operand, b: Operand) -> tuple[Tensor, ...]:
     return a.data(), b.data(), a.scale_tensor("packed"), b.scale_tensor("2d")
 
 
-def by_route(a: Operand, b: Operand, gpu: torch.device, *others: Tensor, **options: object) -> Tensor:
-    assert ROUTE is not None
+def by_config(config: Config, a: Operand, b: Operand, gpu: torch.device, *others: Tensor, **options: object) -> Tensor:
+    if config.backend == "sm90" and not HAS_HOPPER_GPU:
+        pytest.skip(NO_HOPPER_GPU)
     result: Tensor = torch.ops.tileon._block_scaled_matmul_with_config(
-        *arguments(a.to(gpu), b.to(gpu)), *others, config=ROUTE.index, **options
+        *arguments(a.to(gpu), b.to(gpu)), *others, config=config.index, **options
     )
+    assert tileon_ops.last_kernel().startswith(config.name)
     return result.cpu()
 
 
 @pytest.mark.gpu
-@each_folded_on_a_gpu
+@each_case
 @each_scales
 def test_a_gpu_multiplies_the_same_folds(
-    gpu: torch.device, fmt: Format, scales: tuple[int, int], others: tuple[int, int]
+    gpu: torch.device, config: Config, fmt: Format, scales: tuple[int, int], others: tuple[int, int]
 ) -> None:
     """fp8's sums err by 2^-12 of sum |a||b| where k is below 1024 (docs/fp8_error.md)."""
     for m, n, k in ((3, 33, 64), (70, 40, 544)):
         a = with_scales(random_codes(fmt, "a", m, k), *scales, nan_share=0.002)
-        b = with_scales(random_codes(fmt, "b", n, k), *others)
-        actual = by_route(a, b, gpu, out_dtype=F32)
+        b = with_scales(random_codes(fmt, "b", n, k), *others, nan_share=0.002)
+        actual = by_config(config, a, b, gpu, out_dtype=F32)
         assert_folded(actual, a, b, f"{scales} {m}x{n}x{k}", bound=2.0**-10)
-        assert tileon_ops.last_kernel().startswith("expanded_folded")
 
 
-@pytest.mark.gpu
-@each_folded_on_a_gpu
-@pytest.mark.parametrize("k", [96, 4128, 8224, 16416, 33024])
-def test_a_gpu_folds_rows_of_any_length(gpu: torch.device, fmt: Format, k: int) -> None:
-    """By one, two, four and eight warps, which hold a row, and by eight of a row that they do not hold.
-
-    Rows of `a` that have a one at one k alone bring elements of `b`'s fold out, bit by bit.
-    """
-    source = torch.Generator().manual_seed(k)
-    picked = torch.cat([torch.tensor([0, 31, k - 1]), torch.randint(0, k, (37,), generator=source)])
-    a, b = random_codes(fmt, "a", len(picked), k), with_scales(random_codes(fmt, "b", 19, k), 112, 137)
+def ones_at(a: Operand, picked: Tensor) -> Operand:
+    """Rows that have a one at one k alone, which bring elements of the other fold out, bit by bit."""
     a = with_scales(a, 127, 127)
     a.codes.zero_()
     a.codes[torch.arange(len(picked)), picked] = 0x38 if a.element == "e4m3" else 2
-    actual = by_route(a, b, gpu, out_dtype=F32)
-    assert torch.equal(actual.double(), folded(b)[:, picked].t())
+    return a
 
 
 @pytest.mark.gpu
-@each_folded_on_a_gpu
-def test_a_gpu_finishes_the_sums_of_folds(gpu: torch.device, fmt: Format) -> None:
+@each_case
+@pytest.mark.parametrize("k", [96, 4128, 8224, 16416, 33024])
+def test_a_gpu_folds_rows_of_any_length(gpu: torch.device, config: Config, fmt: Format, k: int) -> None:
+    """By one, two, four and eight warps, which hold a row, and by eight of a row that they do not hold."""
+    if config.backend == "sm90" and k > 8224 and config.tile[0] not in (64, 160):
+        return
+    source = torch.Generator().manual_seed(k)
+    picked = torch.cat([torch.tensor([0, 31, k - 1]), torch.randint(0, k, (37,), generator=source)])
+    ones, other = ones_at(random_codes(fmt, "a", len(picked), k), picked), random_codes(fmt, "b", 19, k)
+    for scales in ((112, 137), (125, 130)):
+        b = with_scales(other, *scales)
+        actual = by_config(config, ones, b, gpu, out_dtype=F32)
+        assert torch.equal(actual.double(), folded(b)[:, picked].t())
+    # The other way round: rows of `a` by a weight of ones.
+    a = with_scales(random_codes(fmt, "a", 70, k), 112, 137)
+    ones = ones_at(random_codes(fmt, "b", len(picked), k), picked)
+    actual = by_config(config, a, ones, gpu, out_dtype=F32)
+    assert torch.equal(actual.double(), folded(a)[:, picked])
+
+
+@pytest.mark.gpu
+@each_case
+def test_a_gpu_folds_under_any_factor(gpu: torch.device, config: Config, fmt: Format) -> None:
+    """Each distance from a block's scale to the row's largest one; blocks of zeros under larger scales; rows whose
+    codes are all small, all zero and all NaN."""
+    k, far = 64 * 32, torch.arange(64)
+    b = random_codes(fmt, "b", 9, k)
+    b = replace(b, scales=(127 - far).to(torch.uint8)[None].repeat(9, 1))
+    smallest = 0x07 if b.element == "e4m3" else 0x01
+    b.codes[1] &= smallest  # and, where the element has a sign, no sign
+    b.codes[2] &= 1
+    b.scales[3, 5] = 200
+    b.codes[3, 5 * 32 : 6 * 32] = 0
+    b.codes[4, : 20 * 32] = 0
+    b.codes[5] = 0
+    b.scales[6] = 255
+    b.scales[7] = torch.randint(100, 140, (64,), generator=torch.Generator().manual_seed(3)).to(torch.uint8)
+    b.codes[7, 7::32] &= smallest
+    picked = torch.arange(0, k, 29)
+    actual = by_config(config, ones_at(random_codes(fmt, "a", len(picked), k), picked), b, gpu, out_dtype=F32)
+    wanted = folded(b)[:, picked].t()
+    has_nan = folded(b).isnan().any(1)
+    assert torch.equal(actual.double()[:, ~has_nan], wanted[:, ~has_nan])
+    assert actual[:, has_nan].isnan().all()
+
+
+@pytest.mark.gpu
+@each_case
+def test_a_gpu_finishes_the_sums_of_folds(gpu: torch.device, config: Config, fmt: Format) -> None:
     """Exact sums of few large codes: bias, activation, global scale and every output dtype. A GPU may round a product
     with the global scale and the sum with the bias once, a CPU rounds twice."""
+    is_own = config.backend == "sm90"
     a, b = random_codes(fmt, "a", 20, 96), random_codes(fmt, "b", 24, 96)
     for operand in (a, b):
         few = torch.tensor([0x38, 0x40, 0xB8, 0x00] if operand.element == "e4m3" else [2, 4, 10, 0])
         operand.codes.copy_(few[operand.codes.long() % 4])
     a, b = with_scales(a, 126, 129), with_scales(b, 126, 129)
     bias = torch.linspace(-3, 3, 24)
-    for global_scale in (torch.full((), 0.5), torch.linspace(0.25, 2, 20)[:, None].contiguous()):
-        for out_dtype in (torch.float16, torch.bfloat16, F32, torch.float8_e4m3fn):
+    of_rows = () if is_own else (torch.linspace(0.25, 2, 20)[:, None].contiguous(),)
+    for global_scale in (torch.full((), 0.5), *of_rows):
+        for out_dtype in (torch.float16, torch.bfloat16, F32, *(() if is_own else (torch.float8_e4m3fn,))):
             options = {"activation": "leaky_relu", "slope": 0.25, "out_dtype": out_dtype}
-            actual = by_route(a, b, gpu, bias.to(gpu), global_scale.to(gpu), **options)
+            actual = by_config(config, a, b, gpu, bias.to(gpu), global_scale.to(gpu), **options)
             wanted = torch.ops.tileon.block_scaled_matmul(*arguments(a, b), bias, global_scale, **options)
             if global_scale.dim() == 0:  # a power of two: exact
                 assert torch.equal(actual.view(torch.uint8), wanted.view(torch.uint8)), out_dtype
@@ -223,7 +272,39 @@ def test_a_gpu_finishes_the_sums_of_folds(gpu: torch.device, fmt: Format) -> Non
 
 
 @pytest.mark.gpu
+@each_case
+def test_tiles_of_folds(gpu: torch.device, config: Config, fmt: Format) -> None:
+    """Edges everywhere, whole tiles, several tiles of a CTA, tiles that CTAs share: exact sums of whole numbers."""
+    if config.backend != "sm90":
+        return
+    tile_m = config.tile[0]
+    sizes = [(tile_m + 9, 264, 352), (tile_m, 128, 128), (1300, 1100, 96), (1, 40, 160), (tile_m - 3, 130, 6176)]
+    for m, n, k in sizes:
+        a, b = random_codes(fmt, "a", m, k), random_codes(fmt, "b", n, k)
+        for operand in (a, b):
+            few = torch.tensor([0x38, 0x40, 0xB8, 0x00] if operand.element == "e4m3" else [2, 4, 10, 0])
+            operand.codes.copy_(few[operand.codes.long() % 4])
+        a, b = with_scales(a, 127, 128), with_scales(b, 127, 128)
+        for out_dtype in (torch.bfloat16, F32):
+            for _ in range(2):
+                actual = by_config(config, a, b, gpu, out_dtype=out_dtype)
+                assert_folded(actual, a, b, f"{m}x{n}x{k}")
+
+
+@pytest.mark.gpu
+@each_case
+def test_whole_tiles_have_the_bits_of_the_two_pass_fold(gpu: torch.device, config: Config, fmt: Format) -> None:
+    """Products of 128 k in the tensor core, then added in float32, wherever the fold is made."""
+    assert ROUTE is not None
+    a, b = (quantized_normal(fmt, side, rows, 2080) for side, rows in (("a", 150), ("b", 200)))
+    with tileon_ops.batch_invariant():
+        one, other = (by_config(of, a, b, gpu, out_dtype=F32) for of in (config, ROUTE))
+    assert torch.equal(one, other)
+
+
+@pytest.mark.gpu
 def test_the_route_of_folds_takes_what_may_be_folded(gpu: torch.device) -> None:
     a, b = random_codes(NVFP4, "a", 20, 96), random_codes(NVFP4, "b", 24, 96)
-    with pytest.raises(RuntimeError, match="it takes e8m0 scales of both operands"):
-        by_route(a, b, gpu)
+    for config in FOLDING:
+        with pytest.raises(RuntimeError, match=r"it takes e8m0 scales of both operands|of compute capability 9\.0"):
+            by_config(config, a, b, gpu)

@@ -363,6 +363,17 @@ class TestHopperKernels:
             dtype = "F32" if is_float16 else "BF16"
             assert all(i.endswith(dtype) for i in instructions(body) if i.startswith("HGMMA")), name
 
+    def test_weights_that_are_folded_in_the_main_loop_are_multiplied_as_fp8(self) -> None:
+        """One kernel for each dtype of the output; codes by ldmatrix, and sums of four products of 32 k at a time."""
+        found = {name: body for name, body in kernels(HOPPER).items() if "FoldedWeightMainLoop" in name}
+        assert len(found) == 2 * sum(row.name.startswith("sm90_folded_") for row in block_scaled())
+        for name, body in found.items():
+            products = [i for i in instructions(body) if i.startswith("QGMMA")]
+            assert len(products) == 4, name
+            assert all(i.endswith("F32.E4M3.E4M3") for i in products), name
+            assert {"LDSM", "F2FP", "UTMALDG", "UTMASTG"} <= opcodes(body), name
+            assert not opcodes(body) & {"HGMMA", "HMMA", "LDGSTS"}, name
+
     def test_operands_are_prepared_in_whole_vectors(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if PREPARES in name}
         assert len(found) == 6

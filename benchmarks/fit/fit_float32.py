@@ -46,7 +46,7 @@ def expected_ns(table: Table, pairs: Pairs, sm_count: int, of_rows: Array, const
 
 
 def main() -> None:
-    arguments, table, portable = command_line(__doc__), Table(HEADER), Table(fit_portable.HEADER)
+    arguments, table, (portable, portable_numbers) = command_line(__doc__), Table(HEADER), fit_portable.read_table()
     pairs, others = Pairs(arguments.sweep, table.names), Pairs(arguments.sweep, portable.names)
     found = dict(re.findall(r"constexpr double (k\w+) = ([\d.]+);", HEADER.read_text()))
     constants, rows = np.array([float(found[name]) for name in CONSTANTS]), len(table.names)
@@ -65,8 +65,8 @@ def main() -> None:
         print(f"{name:34} {values[0]:7.1f}f, {values[1]:8.1f}f, {values[2]:8.4f}f")
     print("\n".join(f"{name} = {value:.2f}" for name, value in zip(CONSTANTS, constants, strict=True)))
 
-    portable_ns = fit_portable.expected_ns(portable, others, arguments.sm_count, portable.numbers) + PORTABLE_LAUNCH_NS
-    of_others = others.by_case(portable_ns)
+    others_ns = fit_portable.expected_ns(portable, others, arguments.sm_count, portable_numbers)
+    of_others = others.by_case(others_ns + PORTABLE_LAUNCH_NS)
     both = Times((case, by | others.times[case]) for case, by in pairs.times.items() if case in others.times)
     for title, logs in (("bf16x6.h", before), ("fitted", fitted)):
         ours = pairs.by_case(model(logs))

@@ -31,9 +31,9 @@ Model = Callable[[Array], Array]  # logarithms of the numbers -> nanoseconds of 
 
 class Table:
     """The first table of a header: names, tiles (the numbers behind the family), the numbers behind the tile that every
-    row has, [row][number], and `extra`, one number more that a row may have, else 1."""
+    row has, [row][number], and as `extra` as many behind them as there are `defaults`, for rows that leave them out."""
 
-    def __init__(self, header: Path) -> None:
+    def __init__(self, header: Path, defaults: tuple[float, ...] = ()) -> None:
         first = header.read_text().partition("KernelConfig k")[2].partition("};")[0]
         rows = list(_ROW.finditer(first))
         self.names = [row["name"] for row in rows]
@@ -42,7 +42,8 @@ class Table:
         numbers = [[float(number) for number in re.findall(r"[\d.]+", row["numbers"])] for row in rows]
         count = min(map(len, numbers))
         self.numbers = np.array([of_row[:count] for of_row in numbers])
-        self.extra = np.array([of_row[-1] if len(of_row) > count else 1.0 for of_row in numbers])
+        extra = [[*of_row[count:], *defaults[len(of_row) - count :]][: len(defaults)] for of_row in numbers]
+        self.extra = np.array(extra)
 
 
 class Pairs:

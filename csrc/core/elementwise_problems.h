@@ -120,6 +120,20 @@ struct OperandFoldProblem {
   uint8_t* codes = nullptr;
   int64_t pitch = 0;
   float* scales = nullptr;
+  // Whether of every 32 codes the words of four come in the order 0, 2, 4, 6, 1, 3, 5, 7: what wgmma reads beside codes
+  // of e2m1 in registers (cuda/sm90/mainloop/mma_folded_weight.cuh).
+  bool is_interleaved = false;
+};
+
+// What the fold of such an operand multiplies its codes by, without the codes: a byte for each block of 32
+// (core/fold.h), rows of `pitch` bytes, a multiple of 16, 0 behind k; and a float32 scale for each row.
+struct FoldFactorsProblem {
+  Operand operand;
+  int64_t rows = 0;
+  int64_t k = 0;
+  uint8_t* factors = nullptr;
+  int64_t pitch = 0;
+  float* scales = nullptr;
 };
 
 // What sums are multiplied by along a dimension: one number for all, or one for each row or column.

@@ -46,4 +46,53 @@ TILEON_HOST_DEVICE float fold_scale(int power) {
   return power < -126 ? float_of(1u << (power + 149)) : power_of_two(power);
 }
 
+// ---- a block's factor in a byte, for kernels that fold while they multiply ----
+//
+// Most bytes are quick: their kernel makes of them what it needs by an operation or two. A block with a factor beyond
+// what its codes can have, has none but zeros and NaN, for which any factor will do.
+
+// Of e4m3: the upper byte of the factor as float16, whose lower byte is 0. Rare are 2^-17, 2^-18, 2^16 and 2^17, whose
+// bytes end in two ones. From 2^-19 on every code becomes 0.
+constexpr uint32_t kNaNE4M3FoldByte = 0x7e;
+
+TILEON_HOST_DEVICE uint32_t e4m3_fold_byte(uint32_t scale, int power) {
+  if (scale == kE8M0NaN) return kNaNE4M3FoldByte;
+  const int exponent = static_cast<int>(scale) - 127 - power;
+  if (exponent < -18) return 0;
+  if (exponent < -16) return static_cast<uint32_t>(-17 - exponent) << 2 | 3;
+  if (exponent < -14) return 1u << (exponent + 16);  // subnormal in float16
+  if (exponent < 16) return static_cast<uint32_t>(exponent + 15) << 2;
+  return exponent < 18 ? static_cast<uint32_t>(exponent - 14) << 2 | 3 : 15u << 2;
+}
+
+TILEON_HOST_DEVICE bool has_rare_e4m3_fold_byte(uint32_t bytes) { return (bytes & bytes >> 1 & 0x01010101) != 0; }
+
+TILEON_HOST_DEVICE float e4m3_fold_factor(uint32_t byte) {
+  const int number = static_cast<int>(byte >> 2);
+  if (byte == kNaNE4M3FoldByte) return float_of(0x7fc00000u);
+  if ((byte & 3) == 3) return power_of_two(number < 2 ? -17 - number : 14 + number);
+  return number == 0 ? static_cast<float>(byte) * power_of_two(-16) : power_of_two(number - 15);
+}
+
+// Of e2m1: the factor's exponent above -5, times eight, up to 2^6. Added to the bits of a code in e4m3, which is a
+// normal number then, it multiplies it. Rare are the other factors from 2^-13, of which every code becomes 0, to 2^9:
+// 0x80 and the exponent above -13.
+constexpr uint32_t kRareE2M1FoldByte = 0x80, kNaNE2M1FoldByte = 0xff;
+
+TILEON_HOST_DEVICE uint32_t e2m1_fold_byte(uint32_t scale, int power) {
+  if (scale == kE8M0NaN) return kNaNE2M1FoldByte;
+  const int exponent = static_cast<int>(scale) - 127 - power;
+  if (exponent > 9) return 5u << 3;
+  if (exponent >= -5 && exponent <= 6) return static_cast<uint32_t>(exponent + 5) << 3;
+  return kRareE2M1FoldByte | static_cast<uint32_t>(exponent < -13 ? 0 : exponent + 13);
+}
+
+TILEON_HOST_DEVICE bool has_rare_e2m1_fold_byte(uint32_t bytes) { return (bytes & 0x80808080) != 0; }
+
+TILEON_HOST_DEVICE float e2m1_fold_factor(uint32_t byte) {
+  if (byte == kNaNE2M1FoldByte) return float_of(0x7fc00000u);
+  const bool is_rare = (byte & kRareE2M1FoldByte) != 0;
+  return power_of_two(is_rare ? static_cast<int>(byte & 0x7f) - 13 : static_cast<int>(byte >> 3) - 5);
+}
+
 }  // namespace tileon

@@ -100,8 +100,9 @@ void check_choice() {
   expect(sm90::why_not(Operands::kE5M2, problem_of(1, 1, 32, e4m3, e4m3), kH200) != nullptr, "and e5m2");
   for (const sm90::KernelConfig& config : sm90::kBlockScaledConfigs)
     expect((sm90::why_not(config.operands, problem_of(1, 1, 32), kH200) == nullptr) ==
-               (is_prepared(config.operands) || config.operands == Operands::kCodes),
-           "every config that prepares operands, or decodes both, takes mxfp4 of any size", config.name);
+               (is_prepared(config.operands) || config.operands == Operands::kCodes ||
+                config.operands == Operands::kFoldedE2M1),
+           "every config that prepares operands, decodes both or folds them, takes mxfp4 of any size", config.name);
 }
 
 // A 16-bit a without scales: b is prepared as bfloat16, a is multiplied where it lies.

@@ -24,7 +24,11 @@ void run_scale_pack(const ScalePackProblem& problem, cudaStream_t stream);
 void run_operand_copies(std::span<const OperandCopyProblem> problems, cudaStream_t stream);
 
 void run_operand_expansion(const OperandExpandProblem& problem, cudaStream_t stream);
+
+// Of both operands of a product, in one launch; or of one of them and the factors of the other one's fold.
 void run_operand_folds(const OperandFoldProblem& a, const OperandFoldProblem& b, cudaStream_t stream);
+void run_fold_with_factors(const OperandFoldProblem& a, const FoldFactorsProblem& b, cudaStream_t stream);
+
 void run_finish(const FinishProblem& problem, cudaStream_t stream);
 
 // Bytes of GPU memory that run_epilogue_backward needs besides: the sums of the rows' shares, none without grad_bias.

@@ -2,6 +2,9 @@
 // eight, as hold all of it in registers while its largest element is found; their lanes take blocks of 32 k in turn. Of
 // longer rows what does not fit is read again, from a cache. Bound by memory: a code read and a byte written
 // (sm90/heuristics/scaled_cost.h has the rate).
+//
+// Of an operand whose codes a kernel folds while it multiplies, the factors of blocks alone: a warp a row, which reads
+// the scales and, mostly, the codes of four blocks.
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
@@ -29,10 +32,23 @@ struct FoldOperand {
   int64_t rows, blocks, pitch;
   uint8_t* codes;
   float* scales;
+  bool is_interleaved;
 };
 
 struct FoldParams {
   FoldOperand a, b;
+};
+
+struct FoldedFactors {
+  ScaledKernelOperand operand;
+  int64_t rows, blocks, pitch;
+  uint8_t* factors;
+  float* scales;
+};
+
+struct FoldWithFactorsParams {
+  FoldOperand a;
+  FoldedFactors b;
 };
 
 // ---- the codes of a block ----
@@ -48,6 +64,7 @@ struct BlockCodes;
 template <>
 struct BlockCodes<8> {
   static constexpr int kVectors = 2;
+  static constexpr float kTopBinade = 256.0f;  // where the largest code's begins
   uint4 vectors[kVectors];
 
   // The largest magnitude that is a number: of two numbers __hmax2 takes the one that is not NaN.
@@ -66,24 +83,27 @@ struct BlockCodes<8> {
     return fmaxf(__low2float(most), __high2float(most));
   }
 
-  // In float16, which holds every code and what it becomes: a product that is rounded there is below half of e4m3's
-  // smallest number. A factor beyond its range is two, of which no product is above the row's largest.
+  // A factor beyond float16's range is two, of which no product is above the row's largest.
   __device__ __forceinline__ void folded(float factor, uint4 (&out)[2]) const {
     constexpr float kLargest = 32768.0f;
-    const bool is_large = factor > kLargest;
-    const __half2 first = __float2half2_rn(is_large ? kLargest : factor);
-    const __half2 second = __float2half2_rn(is_large ? factor / kLargest : 1.0f);
-    const auto pair_of = [&](uint32_t codes) -> uint32_t {
-      const __half2 product = __hmul2(__hmul2(numbers(codes), first), second);
-      return __nv_cvt_halfraw2_to_fp8x2(static_cast<__half2_raw>(product), __NV_SATFINITE, __NV_E4M3);
-    };
-    const auto word_of = [&](uint32_t codes) { return ptx::prmt(pair_of(codes), pair_of(codes >> 16), 0x5410); };
+    if (factor <= kLargest) {
+      const __half2 factors[] = {__float2half2_rn(factor)};
+      multiply_by(factors, out);
+    } else {
+      const __half2 factors[] = {__float2half2_rn(kLargest), __float2half2_rn(factor / kLargest)};
+      multiply_by(factors, out);
+    }
+  }
+
+ private:
+  template <int kFactors>
+  __device__ __forceinline__ void multiply_by(const __half2 (&factors)[kFactors], uint4 (&out)[2]) const {
+    const auto word_of = [&](uint32_t codes) { return ptx::multiply_e4m3(codes, factors); };
 #pragma unroll
     for (int i = 0; i < 2; ++i)
       out[i] = {word_of(vectors[i].x), word_of(vectors[i].y), word_of(vectors[i].z), word_of(vectors[i].w)};
   }
 
- private:
   // Of two codes in the word's low half.
   static __device__ __forceinline__ __half2 numbers(uint32_t codes) {
     return __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes), __NV_E4M3);
@@ -93,6 +113,7 @@ struct BlockCodes<8> {
 template <>
 struct BlockCodes<4> {
   static constexpr int kVectors = 1;
+  static constexpr float kTopBinade = 4.0f;
   uint4 vectors[kVectors];
 
   __device__ __forceinline__ float largest() const {
@@ -127,6 +148,28 @@ struct BlockCodes<4> {
   }
 };
 
+// ---- a block where it lies ----
+
+template <int kBits>
+__device__ __forceinline__ BlockCodes<kBits> load_codes(const ScaledKernelOperand& operand, int64_t row, int block) {
+  BlockCodes<kBits> codes;
+  const auto* bytes = static_cast<const uint8_t*>(operand.data) + row * operand.stride_row;
+  const auto* vectors = reinterpret_cast<const uint4*>(bytes) + block * BlockCodes<kBits>::kVectors;
+#pragma unroll
+  for (int i = 0; i < BlockCodes<kBits>::kVectors; ++i) codes.vectors[i] = vectors[i];
+  return codes;
+}
+
+__device__ __forceinline__ uint32_t load_scale(const ScaledKernelOperand& operand, int64_t row, int block) {
+  return static_cast<const uint8_t*>(operand.scale)[operand.scale_strides.offset(row, block)];
+}
+
+__device__ __forceinline__ int largest_of_warp(int value) {
+#pragma unroll
+  for (int lane = 16; lane > 0; lane /= 2) value = max(value, __shfl_xor_sync(0xffffffff, value, lane));
+  return value;
+}
+
 // ---- a row ----
 
 // A row of some warps, `part` of which this one is. Its lanes walk over blocks that are theirs.
@@ -151,9 +194,7 @@ class Row {
     for_each_other([&](int, const Codes& codes, uint32_t scale) {
       largest = max(largest, fold_magnitude(codes.largest(), scale));
     });
-#pragma unroll
-    for (int lane = 16; lane > 0; lane /= 2) largest = max(largest, __shfl_xor_sync(0xffffffff, largest, lane));
-    return largest;
+    return largest_of_warp(largest);
   }
 
   // With the largest of the whole row.
@@ -172,19 +213,17 @@ class Row {
   }
 
   __device__ __forceinline__ void load(int block, Codes& codes, uint32_t& scale) const {
-    const auto* bytes = static_cast<const uint8_t*>(of_.operand.data) + row_ * of_.operand.stride_row;
-    const auto* vectors = reinterpret_cast<const uint4*>(bytes) + block * Codes::kVectors;
-#pragma unroll
-    for (int i = 0; i < Codes::kVectors; ++i) codes.vectors[i] = vectors[i];
-    scale = static_cast<const uint8_t*>(of_.operand.scale)[of_.operand.scale_strides.offset(row_, block)];
+    codes = load_codes<kBits>(of_.operand, row_, block);
+    scale = load_scale(of_.operand, row_, block);
   }
 
   __device__ __forceinline__ void store(int block, const Codes& codes, float factor) const {
     uint4 out[2];
     codes.folded(factor, out);
     auto* to = reinterpret_cast<uint4*>(of_.codes + row_ * of_.pitch + int64_t{block} * kBlock);
-    to[0] = out[0];
-    to[1] = out[1];
+    const auto [first, second] = out;
+    to[0] = of_.is_interleaved ? uint4{first.x, first.z, second.x, second.z} : first;
+    to[1] = of_.is_interleaved ? uint4{first.y, first.w, second.y, second.w} : second;
   }
 
   // Calls use(block, codes, scale) for the lane's blocks that it does not hold.
@@ -235,14 +274,58 @@ __device__ __forceinline__ void fold_rows(const FoldOperand& of, int64_t first_r
   }
 }
 
-// A CTA folds as many rows as its warps make, those of a first.
+// ---- the factors of a row ----
+
+// By a warp. A row whose largest scale has a block with a code in the top binade has no larger element: four such
+// blocks are looked at, and where none of them has one, the whole row.
+template <int kBits>
+__device__ __forceinline__ int row_magnitude(const FoldedFactors& of, int64_t row) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  int largest = -1, first = 0;
+#pragma unroll 4
+  for (int block = lane; block < of.blocks; block += 32) {
+    const int scale = static_cast<int>(load_scale(of.operand, row, block));
+    const bool is_larger = scale != static_cast<int>(kE8M0NaN) && scale > largest;
+    largest = is_larger ? scale : largest;
+    first = is_larger ? block : first;
+  }
+  const int of_row = largest_of_warp(largest);
+  const bool is_largest = largest == of_row && of_row >= 0;
+  const uint32_t before = __ballot_sync(0xffffffffu, is_largest) & ((1u << lane) - 1);
+  const bool looks = is_largest && __popc(before) < 4;
+  const float code = looks ? load_codes<kBits>(of.operand, row, first).largest() : 0.0f;
+  int magnitude = fold_magnitude(code, static_cast<uint32_t>(largest));
+  if (!__any_sync(0xffffffffu, code >= BlockCodes<kBits>::kTopBinade)) {
+    for (int block = lane; block < of.blocks; block += 32)
+      magnitude = max(magnitude, fold_magnitude(load_codes<kBits>(of.operand, row, block).largest(),
+                                                load_scale(of.operand, row, block)));
+  }
+  return largest_of_warp(magnitude);
+}
+
+template <int kBits>
+__device__ __forceinline__ void store_factors(const FoldedFactors& of, int64_t row) {
+  if (row >= of.rows) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int power = fold_power(row_magnitude<kBits>(of, row));
+  if (lane == 0) of.scales[row] = fold_scale(power);
+  uint8_t* to = of.factors + row * of.pitch;
+  for (int block = lane; block < of.pitch; block += 32) {
+    uint32_t byte = 0;
+    if (block < of.blocks) {
+      const uint32_t scale = load_scale(of.operand, row, block);
+      byte = kBits == 8 ? e4m3_fold_byte(scale, power) : e2m1_fold_byte(scale, power);
+    }
+    to[block] = static_cast<uint8_t>(byte);
+  }
+}
+
+// ---- kernels ----
+
+// A CTA folds as many rows as its warps make.
 template <int kRowWarps>
-__global__ void __launch_bounds__(kThreads, kCtasPerSm) fold(const __grid_constant__ FoldParams params) {
-  constexpr int kRows = kWarps / kRowWarps;
-  const int64_t group = blockIdx.x, groups_of_a = (params.a.rows + kRows - 1) / kRows;
-  const bool is_a = group < groups_of_a;
-  const FoldOperand& of = is_a ? params.a : params.b;
-  const int64_t first_row = (is_a ? group : group - groups_of_a) * kRows;
+__device__ __forceinline__ void fold_group(const FoldOperand& of, int64_t group) {
+  const int64_t first_row = group * (kWarps / kRowWarps);
   if (of.operand.dtype == DType::kFloat4E2M1) {
     fold_rows<4, kRowWarps>(of, first_row);
   } else {
@@ -251,29 +334,76 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm) fold(const __grid_consta
 }
 
 template <int kRowWarps>
-void launch_folds(const FoldParams& params, cudaStream_t stream) {
-  constexpr int64_t kMaxCtas = 0x7fffffff, kRows = kWarps / kRowWarps;
-  const int64_t ctas = (params.a.rows + kRows - 1) / kRows + (params.b.rows + kRows - 1) / kRows;
+constexpr int64_t fold_groups(int64_t rows) {
+  return (rows * kRowWarps + kWarps - 1) / kWarps;
+}
+
+// The rows of a first.
+template <int kRowWarps>
+__global__ void __launch_bounds__(kThreads, kCtasPerSm) fold(const __grid_constant__ FoldParams params) {
+  const int64_t group = blockIdx.x, groups_of_a = fold_groups<kRowWarps>(params.a.rows);
+  const bool is_a = group < groups_of_a;
+  fold_group<kRowWarps>(is_a ? params.a : params.b, is_a ? group : group - groups_of_a);
+}
+
+template <int kRowWarps>
+__global__ void __launch_bounds__(kThreads, kCtasPerSm)
+    fold_with_factors(const __grid_constant__ FoldWithFactorsParams params) {
+  const int64_t group = blockIdx.x, groups_of_a = fold_groups<kRowWarps>(params.a.rows);
+  if (group < groups_of_a) return fold_group<kRowWarps>(params.a, group);
+  const int64_t row = (group - groups_of_a) * kWarps + threadIdx.x / 32;
+  if (params.b.operand.dtype == DType::kFloat4E2M1) {
+    store_factors<4>(params.b, row);
+  } else {
+    store_factors<8>(params.b, row);
+  }
+}
+
+template <typename Params>
+void launch_folds(void (*kernel)(Params), int64_t ctas, const Params& params, cudaStream_t stream) {
+  constexpr int64_t kMaxCtas = 0x7fffffff;
   if (ctas == 0) return;
   if (ctas > kMaxCtas) throw std::runtime_error("tileon: more than 2^31 groups of rows to fold");
   launch_kernel("launching a kernel that folds operands",
-                {.grid = dim3(static_cast<unsigned>(ctas)), .threads = kThreads, .stream = stream}, &fold<kRowWarps>,
-                params);
+                {.grid = dim3(static_cast<unsigned>(ctas)), .threads = kThreads, .stream = stream}, kernel, params);
+}
+
+template <int kRowWarps>
+void launch(const FoldParams& params, cudaStream_t stream) {
+  const int64_t ctas = fold_groups<kRowWarps>(params.a.rows) + fold_groups<kRowWarps>(params.b.rows);
+  launch_folds(&fold<kRowWarps>, ctas, params, stream);
+}
+template <int kRowWarps>
+void launch(const FoldWithFactorsParams& params, cudaStream_t stream) {
+  const int64_t ctas = fold_groups<kRowWarps>(params.a.rows) + fold_groups<1>(params.b.rows);
+  launch_folds(&fold_with_factors<kRowWarps>, ctas, params, stream);
+}
+
+// With as many warps a row as hold it.
+template <typename Params>
+void launch_for(int64_t blocks, const Params& params, cudaStream_t stream) {
+  const auto holds = [&](int warps) { return blocks <= int64_t{warps} * 32 * kHeld; };
+  if (holds(1)) return launch<1>(params, stream);
+  if (holds(2)) return launch<2>(params, stream);
+  if (holds(4)) return launch<4>(params, stream);
+  launch<8>(params, stream);
 }
 
 FoldOperand fold_operand(const OperandFoldProblem& of) {
-  return {scaled_kernel_operand(of.operand), of.rows, of.k / kBlock, of.pitch, of.codes, of.scales};
+  return {scaled_kernel_operand(of.operand), of.rows, of.k / kBlock, of.pitch, of.codes, of.scales, of.is_interleaved};
 }
 
 }  // namespace
 
 void run_operand_folds(const OperandFoldProblem& a, const OperandFoldProblem& b, cudaStream_t stream) {
   const FoldParams params{fold_operand(a), fold_operand(b)};
-  const auto holds = [&](int warps) { return params.a.blocks <= int64_t{warps} * 32 * kHeld; };
-  if (holds(1)) return launch_folds<1>(params, stream);
-  if (holds(2)) return launch_folds<2>(params, stream);
-  if (holds(4)) return launch_folds<4>(params, stream);
-  launch_folds<8>(params, stream);
+  launch_for(params.a.blocks, params, stream);
+}
+
+void run_fold_with_factors(const OperandFoldProblem& a, const FoldFactorsProblem& b, cudaStream_t stream) {
+  const FoldedFactors factors{scaled_kernel_operand(b.operand), b.rows, b.k / kBlock, b.pitch, b.factors, b.scales};
+  const FoldWithFactorsParams params{fold_operand(a), factors};
+  launch_for(params.a.blocks, params, stream);
 }
 
 }  // namespace tileon

@@ -154,6 +154,21 @@ __device__ __forceinline__ void wgmma_m64k32_e5m2(float (&sums)[kColumns / 2], c
 }
 #undef TILEON_PRODUCT
 
+#define TILEON_PRODUCT(n, i0, i1, i2, i3, i4, i5)                                                                    \
+  if constexpr (kColumns == n)                                                                                       \
+    TILEON_WGMMA(n, i0, "k32.f32.e4m3.e4m3", TILEON_FLOAT_SUMS, "{%" #i0 ", %" #i1 ", %" #i2 ", %" #i3 "}", "%" #i4, \
+                 "%" #i5, ", 1, 1", "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));            \
+  else
+
+// The same of e4m3, which adds to the sums or overwrites them.
+template <int kColumns>
+__device__ __forceinline__ void wgmma_m64k32_e4m3(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b,
+                                                  int accumulate) {
+  TILEON_FOR_WIDTHS(TILEON_PRODUCT)
+  static_assert(kColumns == 0, "wgmma with as many columns is not listed here");
+}
+#undef TILEON_PRODUCT
+
 #define TILEON_PRODUCT(n, i0, i1, i2, ...)                                                                          \
   if constexpr (kColumns == n)                                                                                      \
     TILEON_WGMMA(n, i0, "k8.f32.tf32.tf32", TILEON_FLOAT_SUMS, "%" #i0, "%" #i1, "%" #i2, ", 1, 1", "l"(a), "l"(b), \

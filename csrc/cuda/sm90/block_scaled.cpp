@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "cuda/common/kernel_choice.h"
+#include "cuda/elementwise/elementwise.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm90/heuristics/recent_choices.h"
 #include "cuda/sm90/launch/launch.h"
@@ -301,6 +302,39 @@ void run_weight_blocks(int config, const Problem& problem, const Gpu& gpu, uint8
                  });
 }
 
+// ---- folds, the weight's in the main loop ----
+
+KernelHandle<FoldedWeightParams>& folded_weight_kernel(int config, DType code, DType out) {
+  if (code == kE2M1)
+    return out == kF16 ? kernel_of<FoldedWeightKernels<kE2M1, kF16>>(config)
+                       : kernel_of<FoldedWeightKernels<kE2M1, kBF16>>(config);
+  return out == kF16 ? kernel_of<FoldedWeightKernels<kE4M3, kF16>>(config)
+                     : kernel_of<FoldedWeightKernels<kE4M3, kBF16>>(config);
+}
+
+FoldedScratch folded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
+  return {problem, shared_bytes(config, share_tiles(config, problem, gpu.sm_count).stream)};
+}
+
+void run_folded_weight(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  const FoldedScratch place = folded_scratch(chosen, problem, gpu);
+  auto* scales_a = reinterpret_cast<float*>(memory + place.scales_a);
+  auto* scales_b = reinterpret_cast<float*>(memory + place.scales_b);
+  uint8_t* factors = memory + place.factors;
+  const bool is_interleaved = problem.b.dtype == kE2M1;
+  run_fold_with_factors({problem.a, problem.m, problem.k, memory, place.pitch_a, scales_a, is_interleaved},
+                        {problem.b, problem.n, problem.k, factors, place.pitch_factors, scales_b}, stream);
+  Problem folded = problem;
+  folded.a = {{memory, place.pitch_a, 1, 0}, kE4M3, {}};
+  launch_sharing(
+      folded_weight_kernel(config, problem.b.dtype, problem.out_dtype), chosen, folded, gpu, memory + place.sums,
+      stream, [&](const KernelParams& params) {
+        const OperandFactors of_a{scales_a, 1, 0, 0}, of_b{scales_b, 1, 0, 0};
+        return FoldedWeightParams{{{params, of_a, of_b, problem.global_scale}}, factors, place.pitch_factors};
+      });
+}
+
 // ---- the backend ----
 
 int config_count() { return kBlockScaledConfigCount; }
@@ -310,13 +344,16 @@ const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
   return why_not(kBlockScaledConfigs[config].operands, problem, gpu);
 }
 bool may_choose(int config, const Problem& problem) {
-  return problem.k > 0 && (kBlockScaledConfigs[config].operands != Operands::kE5M2 || may_be_float8(problem));
+  const Operands operands = kBlockScaledConfigs[config].operands;
+  if (is_folded_weight(operands)) return problem.may_be_folded();
+  return problem.k > 0 && (operands != Operands::kE5M2 || may_be_float8(problem));
 }
 Choice choose_config(const Problem& problem, const Gpu& gpu) { return {choose_block_scaled_once(problem, gpu)}; }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   if (chosen.operands == Operands::kWeightCodes || chosen.operands == Operands::kWeightBlocks)
     return aside_bytes(chosen, gpu) + shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
+  if (is_folded_weight(chosen.operands)) return folded_scratch(chosen, problem, gpu).bytes;
   if (is_decoded_weight(chosen.operands)) return decoded_scratch(chosen, problem, gpu).bytes;
   const bool needs_none = chosen.operands == Operands::kCodes || has_float32_scales(chosen.operands);
   return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;
@@ -341,6 +378,10 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
   }
   if (operands == Operands::kWeightBlocks) {
     run_weight_blocks(config, problem, gpu, memory, stream);
+    return {};
+  }
+  if (is_folded_weight(operands)) {
+    run_folded_weight(config, problem, gpu, memory, stream);
     return {};
   }
   const Scratch place = scratch_of(problem, operands);

@@ -31,6 +31,16 @@ inline uint32_t prmt(uint32_t low, uint32_t high, uint32_t selector) {
   return word;
 }
 
+template <int kFactors>
+inline uint32_t multiply_e4m3(uint32_t codes, const __half2 (&factors)[kFactors]) {
+  const auto pair = [&](uint32_t two) -> uint32_t {
+    __half2 product = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(two), __NV_E4M3);
+    for (const __half2& factor : factors) product = __hmul2(product, factor);
+    return __nv_cvt_halfraw2_to_fp8x2(static_cast<__half2_raw>(product), __NV_SATFINITE, __NV_E4M3);
+  };
+  return pair(codes) | pair(codes >> 16) << 16;
+}
+
 inline float exp2(float x) {
   const float power = std::exp2(x);
   return power < 0x1p-126f ? 0.0f : power;

@@ -58,6 +58,13 @@ inline void wgmma_m64k32_e5m2(float (&sums)[kColumns / 2], const uint32_t (&a)[4
                     {simulation::Type::kE5M2, simulation::Type::kE5M2, kColumns, false, false, false, 0, b, a}, where);
 }
 template <int kColumns>
+inline void wgmma_m64k32_e4m3(float (&sums)[kColumns / 2], const uint32_t (&a)[4], uint64_t b, int accumulate,
+                              Site where = Site::here()) {
+  simulation::wgmma(
+      reinterpret_cast<uint32_t*>(sums),
+      {simulation::Type::kE4M3, simulation::Type::kE4M3, kColumns, false, false, accumulate != 0, 0, b, a}, where);
+}
+template <int kColumns>
 inline void wgmma_m64k32(int32_t (&sums)[kColumns / 2], uint64_t a, uint64_t b, int accumulate,
                          Site where = Site::here()) {
   simulation::wgmma(

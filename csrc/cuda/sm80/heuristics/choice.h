@@ -89,6 +89,13 @@ inline double waves_ns(const KernelConfig& config, Kind kind, int64_t tiles, dou
          together((left + gpu.sm_count - 1) / gpu.sm_count);
 }
 
+// Of an output that the CTAs finish themselves.
+inline double stored_ns(const KernelConfig& config, const Problem& problem) {
+  const double elements =
+      static_cast<double>(problem.batch) * static_cast<double>(problem.m) * static_cast<double>(problem.n);
+  return config.ns_per_element * std::min(elements, kMostStoredElements);
+}
+
 // How a config runs a problem: the slices of k, and the nanoseconds expected of that.
 struct Expected {
   KSlices slices;
@@ -99,7 +106,8 @@ struct Expected {
 inline Expected expect_tiles(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
   const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
   const double factor = element_factor(config, problem);
-  Expected best{{}, waves_ns(config, kind, tiles, factor * static_cast<double>(problem.k), gpu)};
+  Expected best{
+      {}, waves_ns(config, kind, tiles, factor * static_cast<double>(problem.k), gpu) + stored_ns(config, problem)};
   if (!problem.may_slice_k || !takes_slices(config.tile.family) || problem.k < 2 * kMinSliceK) return best;
   for (const int ctas_per_sm : {1, config.tile.ctas_per_sm}) {
     const int64_t ctas = int64_t{gpu.sm_count} * ctas_per_sm;

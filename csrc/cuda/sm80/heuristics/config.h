@@ -92,9 +92,13 @@ struct KernelConfig {
   // max(1, c * fixed_share) times for the rest, most of which is waiting; c * fixed_share times where waves follow.
   float share;
   float fixed_share;
-  bool measured = true;   // the config has run on hardware; one that has not is chosen where no other can run
-  float by_elements = 1;  // factor of ns_per_k where an operand is read element by element
+  bool measured = true;      // the config has run on hardware; one that has not is chosen where no other can run
+  float by_elements = 1;     // factor of ns_per_k where an operand is read element by element
+  float ns_per_element = 0;  // of the output, up to kMostStoredElements; where k is sliced, add_slices_ns has it
 };
+
+// What a larger output's stores take is hidden behind other CTAs' products: fitted with the costs.
+constexpr double kMostStoredElements = 360e3;
 
 constexpr int k8 = bit(Kind::kE4M3) | bit(Kind::kE4M3E5M2) | bit(Kind::kE5M2E4M3) | bit(Kind::kE5M2);
 constexpr int k16 = bit(Kind::kFloat16) | bit(Kind::kBFloat16);
@@ -105,57 +109,55 @@ constexpr int kGathered = k8 | k16 | kTf32;
 constexpr int kDense = kGathered | k32 | k64;
 constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 
-// The costs of kMma of 16 bits are fitted to benchmarks/results/h200/sweep.csv.xz by benchmarks/fit/fit_portable.py,
-// which says what the choice loses there. Those of the two kMma configs of fp8 are estimates: those of the 16-bit
-// configs with their tiles, a fifth slower, since an H200's mma.sync of fp8 is two of float16 and the conversions.
-// Those of kNarrow are of a step instead of a k: common/narrow.h has the model, and more numbers. All others are fitted
-// to 18,101 random products of an H200 (h200/portable_random.csv.xz has every tenth).
+// Fitted to 18,101 random products of an H200 (benchmarks/results/h200/portable_random.csv.xz has every tenth), kMma of
+// 16 bits to the squares and layers of h200/sweep.csv.xz too; benchmarks/fit/fit_portable.py says what the choice
+// loses. Those of kNarrow are of a step instead of a k: common/narrow.h has the model, and more numbers.
 // clang-format off
 constexpr KernelConfig kDenseConfigs[] = {
-    // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share, fixed_share
-    {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1},  {16.90f}, 12200.0f, 1.00f, 1.00f},
-    {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2},  {15.90f}, 10100.0f, 0.56f, 0.56f},
-    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 2},   {8.64f},  5970.0f, 0.53f, 0.53f},
-    {"sm80_mma_64x64x64",          k16,         {Family::kMma,        64,  64, 64,  2, 2,  3, 8, 3},   {7.83f},  4410.0f, 0.35f, 0.35f},
-    {"sm80_mma_16x128x64",         k16,         {Family::kMma,        16, 128, 64,  1, 4,  4, 8, 3},   {5.73f},  3210.0f, 0.43f, 0.43f},
-    {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},  {50.43f}, 7104.9f, 1.00f, 1.00f},
-    {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},  {19.85f}, 5211.5f, 0.87f, 0.40f},
-    {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},  {14.15f}, 4074.6f, 0.78f, 0.23f},
-    {"sm80_mma_128x128x64_fp8",    k8,          {Family::kMma,       128, 128, 64,  4, 2,  4, 8, 1},  {10.70f}, 10100.0f, 1.00f, 1.00f},
-    {"sm80_mma_64x64x128_fp8",     k8,          {Family::kMma,        64,  64, 128, 2, 2,  3, 8, 2},   {9.40f},  4410.0f, 0.42f, 0.42f},
-    {"sm80_mma_gather_64x64x64",   k16,         {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {10.66f}, 5305.2f, 0.88f, 0.26f, true, 1.38f},
-    {"sm80_mma_gather_64x64x64_fp8", k8,        {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {18.21f}, 5186.4f, 0.82f, 0.30f},
-    {"sm80_mma_widened_64x64x64_fp8", k8,       {Family::kMmaWidened, 64,  64, 64,  4, 2,  4, 8, 3},   {7.53f}, 2793.8f, 1.00f, 0.34f},
-    {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},  {19.26f}, 5134.2f, 0.93f, 0.23f},
-    {"sm80_direct_16x64x64",       k16,         {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {17.58f}, 2071.7f, 0.31f, 0.28f, true, 1.22f},
-    {"sm80_direct_16x64x64_fp8",   k8,          {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {15.56f}, 2425.1f, 0.64f, 0.21f, true, 1.30f},
-    {"sm80_direct_16x64x64_tf32",  kTf32,       {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {20.03f}, 2566.1f, 0.64f, 0.17f},
-    {"sm80_direct_16x64x32_float32", k32,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {44.98f}, 1869.7f, 0.57f, 0.21f},
-    {"sm80_direct_16x64x32_float64", k64,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {42.65f}, 1390.4f, 0.25f, 0.59f},
-    {"sm80_direct_split8_16x16x32", k16,        {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {2.87f}, 2385.4f, 0.72f, 0.58f, true, 1.18f},
-    {"sm80_direct_split8_16x16x32_fp8", k8,     {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {3.41f}, 2406.3f, 0.59f, 0.61f, true, 1.23f},
-    {"sm80_direct_split8_16x16x32_tf32", kTf32, {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.39f}, 2539.9f, 0.73f, 0.58f},
-    {"sm80_direct_split8_16x16x16_float32", k32, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {9.12f}, 2290.6f, 0.71f, 0.57f},
-    {"sm80_direct_split8_16x16x16_float64", k64, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {6.30f}, 2001.9f, 0.81f, 0.62f},
-    {"sm80_direct_split16_16x16x32_fp8", k8,    {Family::kDirect,     16,  16, 32, 16, 1,  2, 8, 1},   {2.11f}, 2899.4f, 1.00f, 1.00f, true, 1.28f},
-    {"sm80_direct_split16_16x16x32_tf32", kTf32, {Family::kDirect,    16,  16, 32, 16, 1,  2, 8, 1},   {3.15f}, 2921.7f, 1.00f, 1.00f},
-    {"sm80_direct_split16_16x16x16_float64", k64, {Family::kDirect,   16,  16, 16, 16, 1,  2, 8, 1},   {4.65f}, 2458.2f, 1.00f, 1.00f},
-    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1}, {178.98f}, 9431.2f, 0.96f, 0.20f, true, 1.09f},
-    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2}, {103.50f}, 8737.7f, 0.88f, 0.40f, true, 1.13f},
-    {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},  {52.82f}, 6598.0f, 0.90f, 0.28f, true, 1.10f},
-    {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},  {33.27f}, 4254.4f, 0.85f, 0.21f, true, 1.12f},
-    {"sm80_simt_128x32x16",        k32,         {Family::kSimt,      128,  32, 16,  4, 1,  3, 8, 4},  {35.62f}, 4294.9f, 0.85f, 0.22f, true, 1.16f},
-    {"sm80_simt_32x128x16",        k32,         {Family::kSimt,       32, 128, 16,  1, 4,  3, 8, 4},  {35.55f}, 4277.9f, 0.84f, 0.22f, true, 1.16f},
+    // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share, fixed_share, measured, by_elements, ns_per_element
+    {"sm80_mma_256x128x64",        k16,         {Family::kMma,       256, 128, 64,  4, 2,  3, 8, 1}, {18.45f},  6561.8f, 1.00f, 1.00f, true, 1.00f, 0.00413f},
+    {"sm80_mma_128x128x32",        k16,         {Family::kMma,       128, 128, 32,  2, 2,  3, 8, 2}, {15.85f},  5641.9f, 0.66f, 0.46f, true, 1.00f, 0.00431f},
+    {"sm80_mma_64x128x64",         k16,         {Family::kMma,        64, 128, 64,  2, 2,  3, 8, 2},  {7.10f},  4573.3f, 0.91f, 0.33f, true, 1.00f, 0.00243f},
+    {"sm80_mma_64x64x64",          k16,         {Family::kMma,        64,  64, 64,  2, 2,  3, 8, 3},  {7.35f},  3364.9f, 0.49f, 0.23f, true, 1.00f, 0.00261f},
+    {"sm80_mma_16x128x64",         k16,         {Family::kMma,        16, 128, 64,  1, 4,  4, 8, 3},  {4.79f},  2755.5f, 0.87f, 0.22f, true, 1.00f, 0.00258f},
+    {"sm80_mma_256x128x16_tf32",   kTf32,       {Family::kMma,       256, 128, 16,  4, 2,  4, 8, 1},  {50.79f}, 6482.0f, 1.00f, 1.00f, true, 1.00f, 0.00355f},
+    {"sm80_mma_64x128x32_tf32",    kTf32,       {Family::kMma,        64, 128, 32,  2, 2,  3, 8, 2},  {19.26f}, 4893.5f, 0.93f, 0.41f, true, 1.00f, 0.00226f},
+    {"sm80_mma_64x64x32_tf32",     kTf32,       {Family::kMma,        64,  64, 32,  2, 2,  3, 8, 3},  {14.47f}, 3739.0f, 0.76f, 0.24f, true, 1.00f, 0.00252f},
+    {"sm80_mma_128x128x64_fp8",    k8,          {Family::kMma,       128, 128, 64,  4, 2,  4, 8, 1},  {11.52f},  4054.1f, 1.00f, 1.00f, true, 1.00f, 0.00314f},
+    {"sm80_mma_64x64x128_fp8",     k8,          {Family::kMma,        64,  64, 128, 2, 2,  3, 8, 2},   {6.72f},  2781.5f, 0.42f, 0.41f, true, 1.00f, 0.00389f},
+    {"sm80_mma_gather_64x64x64",   k16,         {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {10.45f}, 5138.5f, 0.93f, 0.25f, true, 1.34f, 0.00183f},
+    {"sm80_mma_gather_64x64x64_fp8", k8,        {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {18.49f}, 5033.0f, 0.87f, 0.29f, true, 1.00f, 0.00192f},
+    {"sm80_mma_widened_64x64x64_fp8", k8,       {Family::kMmaWidened, 64,  64, 64,  4, 2,  4, 8, 3},   {8.33f}, 2533.5f, 0.88f, 0.36f, true, 1.00f, 0.00286f},
+    {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},  {19.09f}, 4927.9f, 0.95f, 0.22f, true, 1.00f, 0.00238f},
+    {"sm80_direct_16x64x64",       k16,         {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {16.69f}, 1904.7f, 0.27f, 0.20f, true, 1.34f, 0.00483f},
+    {"sm80_direct_16x64x64_fp8",   k8,          {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {19.36f}, 2141.6f, 0.25f, 0.22f, true, 1.40f, 0.00498f},
+    {"sm80_direct_16x64x64_tf32",  kTf32,       {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {24.61f}, 2286.1f, 0.38f, 0.16f, true, 1.00f, 0.00458f},
+    {"sm80_direct_16x64x32_float32", k32,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {52.82f}, 1593.8f, 0.33f, 0.23f, true, 1.00f, 0.00429f},
+    {"sm80_direct_16x64x32_float64", k64,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {40.87f}, 1368.8f, 0.25f, 0.37f, true, 1.00f, 0.00626f},
+    {"sm80_direct_split8_16x16x32", k16,        {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {2.88f}, 2368.6f, 0.72f, 0.55f, true, 1.18f, 0.00409f},
+    {"sm80_direct_split8_16x16x32_fp8", k8,     {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {3.35f}, 2376.8f, 0.59f, 0.56f, true, 1.26f, 0.00633f},
+    {"sm80_direct_split8_16x16x32_tf32", kTf32, {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.31f}, 2505.9f, 0.74f, 0.55f, true, 1.00f, 0.00508f},
+    {"sm80_direct_split8_16x16x16_float32", k32, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {8.79f}, 2297.3f, 0.72f, 0.57f, true, 1.00f, 0.00124f},
+    {"sm80_direct_split8_16x16x16_float64", k64, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {6.16f}, 1975.4f, 0.82f, 0.57f, true, 1.00f, 0.00522f},
+    {"sm80_direct_split16_16x16x32_fp8", k8,    {Family::kDirect,     16,  16, 32, 16, 1,  2, 8, 1},   {2.05f}, 2795.2f, 1.00f, 1.00f, true, 1.31f, 0.01686f},
+    {"sm80_direct_split16_16x16x32_tf32", kTf32, {Family::kDirect,    16,  16, 32, 16, 1,  2, 8, 1},   {3.05f}, 2787.6f, 1.00f, 1.00f, true, 1.00f, 0.01988f},
+    {"sm80_direct_split16_16x16x16_float64", k64, {Family::kDirect,   16,  16, 16, 16, 1,  2, 8, 1},   {4.56f}, 2336.6f, 1.00f, 1.00f, true, 1.00f, 0.01772f},
+    {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1}, {181.40f}, 7847.2f, 0.96f, 0.20f, true, 1.08f, 0.01036f},
+    {"sm80_simt_128x128x8",        k32,         {Family::kSimt,      128, 128,  8,  2, 2,  4, 8, 2}, {107.26f}, 7591.4f, 0.86f, 0.45f, true, 1.12f, 0.00333f},
+    {"sm80_simt_128x64x16",        k32,         {Family::kSimt,      128,  64, 16,  2, 2,  3, 8, 3},  {56.35f}, 5608.6f, 0.84f, 0.32f, true, 1.10f, 0.00357f},
+    {"sm80_simt_64x64x16",         k32,         {Family::kSimt,       64,  64, 16,  2, 2,  3, 8, 4},  {34.44f}, 3782.1f, 0.82f, 0.22f, true, 1.11f, 0.00282f},
+    {"sm80_simt_128x32x16",        k32,         {Family::kSimt,      128,  32, 16,  4, 1,  3, 8, 4},  {36.68f}, 3838.2f, 0.82f, 0.23f, true, 1.15f, 0.00264f},
+    {"sm80_simt_32x128x16",        k32,         {Family::kSimt,       32, 128, 16,  1, 4,  3, 8, 4},  {36.92f}, 3747.7f, 0.81f, 0.23f, true, 1.15f, 0.00310f},
     {"sm80_few_rows_1x16x256",     k32,         {Family::kSkinny,      1,  16, 256, 2, 4,  1, 8, 2},   {1.37f}, 1926.6f, 0.30f, 0.42f},
     {"sm80_few_rows_2x16x256",     k32,         {Family::kSkinny,      2,  16, 256, 2, 4,  1, 8, 2},   {1.43f}, 2309.7f, 0.30f, 0.35f},
     {"sm80_few_rows_4x16x256",     k32,         {Family::kSkinny,      4,  16, 256, 2, 4,  1, 8, 1},   {1.65f}, 2269.9f, 1.00f, 1.00f},
     {"sm80_few_rows_8x16x256",     k32,         {Family::kSkinny,      8,  16, 256, 2, 4,  1, 8, 1},   {2.10f}, 2836.0f, 1.00f, 1.00f},
-    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},  {66.13f}, 6787.4f, 1.00f, 0.21f, true, 1.19f},
-    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},  {39.74f}, 4430.8f, 0.90f, 0.65f, true, 1.36f},
-    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},  {26.17f}, 3275.0f, 0.75f, 0.52f, true, 1.52f},
-    {"sm80_dmma_64x64x32",         k64,         {Family::kDmma,       64,  64, 32,  4, 2,  3, 8, 2},  {21.80f}, 3131.1f, 0.94f, 0.63f, true, 1.83f},
-    {"sm80_dmma_32x64x32",         k64,         {Family::kDmma,       32,  64, 32,  2, 2,  3, 8, 2},  {15.90f}, 2875.1f, 0.83f, 0.52f, true, 1.71f},
-    {"sm80_dmma_32x32x32",         k64,         {Family::kDmma,       32,  32, 32,  2, 2,  3, 8, 4},  {8.72f}, 2728.2f, 0.97f, 0.18f, true, 1.95f},
+    {"sm80_dmma_128x128x16",       k64,         {Family::kDmma,      128, 128, 16,  2, 4,  3, 8, 1},  {66.54f}, 5809.3f, 1.00f, 0.21f, true, 1.19f, 0.00656f},
+    {"sm80_dmma_64x128x16",        k64,         {Family::kDmma,       64, 128, 16,  2, 2,  3, 8, 2},  {41.15f}, 3883.7f, 0.88f, 0.66f, true, 1.37f, 0.00342f},
+    {"sm80_dmma_64x64x16",         k64,         {Family::kDmma,       64,  64, 16,  2, 2,  3, 8, 3},  {25.66f}, 3078.3f, 0.77f, 0.43f, true, 1.53f, 0.00453f},
+    {"sm80_dmma_64x64x32",         k64,         {Family::kDmma,       64,  64, 32,  4, 2,  3, 8, 2},  {24.10f}, 2802.7f, 0.84f, 0.61f, true, 1.77f, 0.00323f},
+    {"sm80_dmma_32x64x32",         k64,         {Family::kDmma,       32,  64, 32,  2, 2,  3, 8, 2},  {16.28f}, 2793.6f, 0.82f, 0.36f, true, 1.71f, 0.00375f},
+    {"sm80_dmma_32x32x32",         k64,         {Family::kDmma,       32,  32, 32,  2, 2,  3, 8, 4}, {10.78f}, 2402.0f, 0.77f, 0.18f, true, 1.79f, 0.00393f},
     {"sm80_narrow_2x64x256",       kDense,      {Family::kNarrow,      2,  64, 256, 1, 8,  1, 8, 2}, {830.00f},   800.0f, 0.50f, 0.50f, kNarrowMeasured},
     {"sm80_narrow_8x64x256",       kDense,      {Family::kNarrow,      8,  64, 256, 1, 8,  1, 8, 2}, {830.00f},   800.0f, 0.50f, 0.50f, kNarrowMeasured},
 };

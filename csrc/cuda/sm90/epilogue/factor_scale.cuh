@@ -65,8 +65,8 @@ struct FactorResults {
   }
 };
 
-// A thread has two rows of each 64 and two of every eight columns. The columns' scales go through shared memory; all
-// scales are read from global memory before the main loop.
+// A thread has two rows of each 64 and two of every eight columns, wgmma's. The columns' scales go through shared
+// memory; all scales are read from global memory before the main loop.
 template <TileConfig kTile, typename Out_>
 class FactorScale {
  public:
@@ -79,15 +79,19 @@ class FactorScale {
 
   // `row` is the first of the warp's 16, `column` of the tile's.
   __device__ __forceinline__ void read(const Params& params, int row, int column) {
+    const KernelProblem& problem = params.problem;
+    const OperandFactors& of_rows = kTile.swapped() ? params.b : params.a;
+    const OperandFactors& of_columns = kTile.swapped() ? params.a : params.b;
+    const int64_t rows = kTile.swapped() ? problem.n : problem.m, columns = kTile.swapped() ? problem.m : problem.n;
 #pragma unroll
     for (int i = 0; i < 2 * row_blocks; ++i) {
       const int this_row = row_of_thread(row, i);
-      rows_[i] = this_row < params.problem.m ? *params.a.of_row(this_row) : 0.0f;
+      rows_[i] = this_row < rows ? *of_rows.of_row(this_row) : 0.0f;
     }
 #pragma unroll
     for (int i = 0; i < kColumnsOfThread; ++i) {
       const int this_column = column + static_cast<int>(threadIdx.x % 128) + 128 * i;
-      columns_[i] = this_column < params.problem.n ? *params.b.of_row(this_column) : 0.0f;
+      columns_[i] = this_column < columns ? *of_columns.of_row(this_column) : 0.0f;
     }
   }
 
@@ -109,14 +113,14 @@ class FactorScale {
 #pragma unroll
     for (const float row : rows_) are_ordinary &= is_ordinary_scale(row);
 #pragma unroll
-    for (int i = 0; i < (kTile.tile_n + 31) / 32; ++i)
+    for (int i = 0; i < (kTile.mma_columns() + 31) / 32; ++i)
       are_ordinary &= is_ordinary_scale(columns[threadIdx.x % 32 + 32 * i]);
     are_ordinary = !__any_sync(0xffffffffu, !are_ordinary);
     return {sums, columns + threadIdx.x % 4 * 2, rows_, params.global_scale, are_ordinary};
   }
 
  private:
-  static constexpr int kColumnsOfThread = (kTile.tile_n + 127) / 128;
+  static constexpr int kColumnsOfThread = (kTile.mma_columns() + 127) / 128;
   static_assert(kColumnsOfThread * 128 <= kMaxColumns);
 
   float rows_[2 * row_blocks];

@@ -1,4 +1,4 @@
-// The AccumulatorScales of a weight that the main loop decodes: of one with scales of blocks
+// The AccumulatorScales of a weight that the main loop decodes or folds: of one with scales of blocks
 // (mainloop/mma_decoded_weight.cuh, mainloop/mma_scaled_codes.cuh), the scales of a thread's two rows, which it reads
 // where they lie, and the global scale; of one with float32 scales (mainloop/mma_weight_codes.cuh), those of rows,
 // which are applied here, and those of blocks, which the main loop applies.
@@ -9,6 +9,7 @@
 
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/epilogue/accumulator_scale.cuh"
+#include "cuda/sm90/epilogue/factor_scale.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/layout/moved_scale.cuh"
 #include "cuda/sm90/mainloop/kernel.cuh"
@@ -222,6 +223,37 @@ class WeightBlockScale {
   int64_t step_;     // from scale to scale
   const float* rows_[2];
   float4* aside_;
+};
+
+// Of codes that the main loop folds (mainloop/mma_folded_weight.cuh), and a folded `a`: a float32 scale a row of both,
+// and the factors of the weight's blocks.
+template <DType kCode, TileConfig kTile, typename Out_>
+class FoldedWeightScale : public FactorScale<kTile, Out_> {
+ public:
+  using Params = FoldedWeightParams;
+  static constexpr DType code = kCode;
+  static_assert(kTile.block_k == 4 * vec_of(ScaleType::kE8M0), "a word of factors a stage");
+
+  // `row` is the first of the warp's 16 rows of the weight, `first_block` the stage of k that is multiplied first,
+  // `m_begin` the tile's first row of a. Rows behind the last one are read as it is.
+  __device__ __forceinline__ void read(const Params& params, int row, int first_block, int m_begin) {
+    FactorScale<kTile, Out_>::read(params, row, m_begin);
+    const int last = static_cast<int>(params.problem.n) - 1;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      factors_[i] = params.factors + min(row_of_thread(row, i), last) * params.pitch + first_block * 4;
+  }
+
+  // Of this thread's rows, in the stage so many behind the first one.
+  __device__ __forceinline__ ScaleWords factors(int stage) const {
+    ScaleWords words;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) words.of_row[i] = *reinterpret_cast<const uint32_t*>(factors_[i] + stage * 4);
+    return words;
+  }
+
+ private:
+  const uint8_t* factors_[2];
 };
 
 }  // namespace tileon::sm90

@@ -133,6 +133,8 @@ inline int segments_of_a(const Problem& problem) {
   return static_cast<int>(std::clamp<int64_t>(kMaxPrepareWords / row_groups(problem.m), 1, most));
 }
 
+constexpr int kFoldedBlockK = 128;  // of a stage of kernels that fold the weight
+
 // The product as its kernel reads it, where a's rows are prepared.
 inline Problem with_rows_of_a(const Problem& problem, const void* rows) {
   Problem read = problem;
@@ -153,6 +155,28 @@ struct DecodedScratch {
     words = prepares ? aligned(problem.m * problem.k * kElementBytes) : 0;
     const int64_t decode_words = problem.b.dtype == DType::kFloat8E4M3 ? warps : 0;
     sums = words + (has_words ? aligned((prepare_words + decode_words) * 4) : 0);
+    bytes = sums + sums_bytes;
+  }
+};
+
+// ---- folds, the weight's in the main loop ----
+
+// Where each part of the memory begins, behind a's codes: the float32 scales of the rows of both, the factors of the
+// weight's blocks, and what CTAs hand over.
+struct FoldedScratch {
+  int64_t pitch_a, pitch_factors;
+  int64_t scales_a, scales_b, factors, sums, bytes;
+
+  FoldedScratch(const Problem& problem, int64_t sums_bytes) {
+    const auto aligned = [](int64_t size) { return (size + 255) / 256 * 256; };
+    constexpr int kStageFactors = 4;
+    const int64_t blocks = (problem.k + kFoldedBlockK - 1) / kFoldedBlockK * kStageFactors;
+    pitch_a = (problem.k + 15) / 16 * 16;
+    pitch_factors = (blocks + 15) / 16 * 16;
+    scales_a = aligned(problem.m * pitch_a);
+    scales_b = scales_a + aligned(problem.m * 4);
+    factors = scales_b + aligned(problem.n * 4);
+    sums = factors + aligned(problem.n * pitch_factors);
     bytes = sums + sums_bytes;
   }
 };

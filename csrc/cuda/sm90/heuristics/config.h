@@ -79,6 +79,8 @@ enum class Operands : int8_t {
   kWeightCodes,      // 16 bits, and e4m3 or int8 with a float32 scale a row, converted while the tensor core multiplies
   kMxfp8Weight,      // bfloat16, and e4m3 with scales of blocks, decoded so too
   kWeightBlocks,     // as kWeightCodes: e4m3 with float32 scales of blocks of 128 k
+  kFoldedE4M3,       // the folds of both (core/fold.h): a's, and of e4m3, folded while the tensor core multiplies
+  kFoldedE2M1,       // and of e2m1
 };
 
 // What the models of cost.h know of a config: nanoseconds, and bytes a nanosecond. Those of dense products of 16 bits
@@ -141,6 +143,10 @@ constexpr int decoding_warps(const TileConfig& tile) { return tile.consumers * 4
 constexpr bool is_decoded_weight(Operands operands) {
   return operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight || operands == Operands::kWeightCodes ||
          operands == Operands::kWeightBlocks;
+}
+// Or fold.
+constexpr bool is_folded_weight(Operands operands) {
+  return operands == Operands::kFoldedE4M3 || operands == Operands::kFoldedE2M1;
 }
 // Whether kernels of these operands round to the output's dtype, one of 16 bits. Kernels whose operands come as 16 bits
 // round to the dtype of `a` alone, those of TF32 to bfloat16, the others to both.

@@ -81,6 +81,15 @@ inline double folded_ns(const Problem& problem, double product_ns, const Gpu& gp
   return 0.97 * product_ns + 2800.0 + pass_ns(pass_bytes(problem, 1), rate, gpu);
 }
 
+// What goes before a kernel that folds the weight in its main loop: the fold of `a`, and the factors of the weight's
+// blocks.
+inline double fold_with_factors_ns(const Problem& problem, const Gpu& gpu) {
+  Problem of_a = problem;
+  of_a.n = 0;
+  const double scales = static_cast<double>(problem.n) * static_cast<double>(problem.k) / 32;
+  return 3500.0 + pass_ns(pass_bytes(of_a, 1) + 3 * scales, 3000, gpu);
+}
+
 // ---- a weight that is decoded in the main loop ----
 
 // nvfp4 has twice mxfp4's scales.
@@ -90,7 +99,7 @@ constexpr double kMoreOfNvfp4 = 1.1;
 inline double decoded_weight_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
   const double k = static_cast<double>(problem.k);
-  const double bytes = 2 * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
+  const double bytes = config.tile.element_bytes * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
   const bool is_nvfp4 = problem.b.scale.type == ScaleType::kE4M3;
   const double compute = share_tiles(config, problem, sm_count).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
   return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes) + store_ns(config, problem, sm_count);

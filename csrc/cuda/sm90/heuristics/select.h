@@ -118,6 +118,22 @@ inline const char* why_not_block_weight(Operands operands, const Problem& proble
   return reason != nullptr ? reason : why_not_sizes(problem, gpu);
 }
 
+// Of two operands with e8m0 scales, whose folds are multiplied.
+inline const char* why_not_folded_weight(Operands operands, const Problem& problem, const Gpu& gpu) {
+  const bool is_fp4 = operands == Operands::kFoldedE2M1;
+  if (!problem.is_block_scaled() || problem.b.scale.type != ScaleType::kE8M0)
+    return "it takes e8m0 scales of both operands";
+  if (problem.b.dtype != (is_fp4 ? DType::kFloat4E2M1 : DType::kFloat8E4M3))
+    return is_fp4 ? "it takes a weight of mxfp4" : "it takes a weight of mxfp8";
+  if (problem.prepared_b.data != nullptr) return "it takes no prepared weight";
+  if (const char* reason = why_not_global_scale(problem); reason != nullptr) return reason;
+  if (problem.k == 0) return "k is 0";
+  if (is_float8(problem.out_dtype)) return "it does not round to fp8";
+  const bool copies_b = wants_copy_of_codes(problem.b, problem.n, problem);
+  const char* reason = why_not_access(true, copies_b || tma_reads_codes(problem.b, problem.n, problem.k));
+  return reason != nullptr ? reason : why_not_sizes(problem, gpu);
+}
+
 // Of 16 bits and a weight of 8 bits with float32 scales, which change along k or do not.
 inline const char* why_not_weight_codes(Operands operands, const Problem& problem, const Gpu& gpu) {
   if (!problem.is_weight_only() || problem.b.scale.type != ScaleType::kFloat32)
@@ -168,6 +184,9 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
     case Operands::kWeightCodes:
     case Operands::kWeightBlocks:
       return why_not_weight_codes(operands, problem, gpu);
+    case Operands::kFoldedE4M3:
+    case Operands::kFoldedE2M1:
+      return why_not_folded_weight(operands, problem, gpu);
     default:
       return why_not_prepared(operands, problem, gpu);
   }

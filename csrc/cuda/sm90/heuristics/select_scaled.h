@@ -125,15 +125,27 @@ constexpr int64_t kAlwaysFewRows = kSmallMMaxTileM;
 constexpr int64_t kMaxFewRows = 384;
 constexpr int kLeastOfSeveral = 32;  // rows of a tile, where there are several
 
+// Multiplications below which nothing is folded: the prices were fitted to larger products, and what two launches take
+// is most of such a one's time.
+constexpr double kFoldPaysFrom = 4e7;
+
+// Whether a fold is weighed at all.
+inline bool may_fold_pay(const Problem& problem) {
+  return problem.may_be_folded() && problem.m > kAlwaysFewRows && problem.products() >= kFoldPaysFrom;
+}
+
 struct Cheapest {
   int config;  // -1: none
   double ns;
 };
 
-// The cheapest of the kernels for few rows, of those that decode the weight in the main loop, and of those that
+// The cheapest of the kernels for few rows, of those that decode or fold the weight in the main loop, and of those that
 // multiply prepared operands, which become `prepared` then.
 inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, const Gpu& gpu) {
-  const Operands decoded = problem.b.dtype == DType::kFloat4E2M1 ? Operands::kFp4Weight : Operands::kMxfp8Weight;
+  const bool is_fp4 = problem.b.dtype == DType::kFloat4E2M1;
+  const Operands decoded = is_fp4 ? Operands::kFp4Weight : Operands::kMxfp8Weight;
+  const Operands folded = is_fp4 ? Operands::kFoldedE2M1 : Operands::kFoldedE4M3;
+  const bool folds = may_fold_pay(problem) && why_not_folded_weight(folded, problem, gpu) == nullptr;
   const bool decodes = why_not_block_weight(decoded, problem, gpu) == nullptr;
   const bool takes_few = problem.m <= (decodes ? kMaxFewRows : kMaxSmallM) && why_not_small_m(problem, gpu) == nullptr;
   const bool prepares = why_not_prepared(prepared, problem, gpu) == nullptr;
@@ -145,11 +157,14 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
   const double a_ns = prepare_a_ns(problem, gpu);
   const auto runs = [&](const KernelConfig& config) {
     if (config.operands == Operands::kCodes) return takes_few && config.tile.tile_m >= kLeastOfSeveral;
-    return (config.operands == decoded && decodes) || (config.operands == prepared && prepares);
+    return (config.operands == decoded && decodes) || (config.operands == folded && folds) ||
+           (config.operands == prepared && prepares);
   };
   const auto ns = [&](const KernelConfig& config) {
     if (config.operands == Operands::kCodes) return few_rows_ns(problem, config.tile.tile_m, gpu);
     if (config.operands == decoded) return decoded_weight_ns(config, problem, gpu.sm_count) + a_ns;
+    if (config.operands == folded)
+      return decoded_weight_ns(config, problem, gpu.sm_count) + fold_with_factors_ns(problem, gpu);
     if (prepared == Operands::kBFloat16) return prepared_ns(problem, costs->ns[config.like], gpu);
     return narrow_ns(problem, prepared, largest_bound_ns(config, inner, work, gpu.sm_count), gpu);
   };
@@ -203,15 +218,6 @@ inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
 }
 
 // ---- the fold ----
-
-// Multiplications below which nothing is folded: the prices were fitted to larger products, and what two launches take
-// is most of such a one's time.
-constexpr double kFoldPaysFrom = 4e7;
-
-// Whether a fold is weighed at all.
-inline bool may_fold_pay(const Problem& problem) {
-  return problem.may_be_folded() && problem.m > kAlwaysFewRows && problem.products() >= kFoldPaysFrom;
-}
 
 // 1 where two operands with e8m0 scales are expected to be multiplied sooner as rows of e4m3 than in any other way
 // here; else 0. Where fast_accum allows it, and Hopper's kernels multiply them then.

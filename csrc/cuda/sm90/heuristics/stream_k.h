@@ -57,7 +57,8 @@ inline double read_again_ns(const KernelConfig& config, const StreamK& stream, c
   const int tiles_n = std::min(order.tiles_n, ceil_divide(shared, tiles_m));
   const double m = static_cast<double>(std::min<int64_t>(int64_t{tiles_m} * config.tile.tile_m, problem.m));
   const double n = static_cast<double>(tiles_n) * config.tile.tile_n;
-  const double bytes = static_cast<double>(problem.k) * (2 * m + config.tile.code_bits / 8.0 * n);
+  const double bytes =
+      static_cast<double>(problem.k) * (config.tile.element_bytes * m + config.tile.code_bits / 8.0 * n);
   return std::max(bytes - kL2Bytes, 0.0) / kReadAgainBytesPerNs;
 }
 

@@ -165,6 +165,10 @@ struct WeightCodesKernels : KernelSet<WeightCodesParams, kBlockScaledConfigCount
 template <DType kA>
 struct WeightBlocksKernels : KernelSet<WeightBlocksParams, kBlockScaledConfigCount> {};
 
+// Of the configs that fold a weight of such codes. `kOut`: as Fp8Kernels'.
+template <DType kCode, DType kOut>
+struct FoldedWeightKernels : KernelSet<FoldedWeightParams, kBlockScaledConfigCount> {};
+
 // The kernel of config `config` of the set's table; null where the set has none of it.
 template <typename Set>
 KernelFunction<typename Set::Params> find_kernel(int config);

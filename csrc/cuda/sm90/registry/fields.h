@@ -35,10 +35,12 @@ inline ConfigFields fields_of(const KernelConfig& config) {
                                  {"tf32", "plain"},
                                  {"bfloat16*e4m3_row,bfloat16*int8_row,float16*e4m3_row,float16*int8_row", "decoded"},
                                  {"bfloat16*mxfp8,mxfp8,mxfp4*mxfp8", "decoded"},
-                                 {kWeightBlocks, "decoded"}};
+                                 {kWeightBlocks, "decoded"},
+                                 {"mxfp8,mxfp4*mxfp8", "folded"},
+                                 {"mxfp4,mxfp8*mxfp4", "folded"}};
   constexpr const char* kFamilies[] = {"cooperative",     "pingpong", "cluster_split_k",
                                        "swap_ab_split_k", "swap_ab",  "small_m"};
-  static_assert(std::size(kOperands) == static_cast<int>(Operands::kWeightBlocks) + 1);
+  static_assert(std::size(kOperands) == static_cast<int>(Operands::kFoldedE2M1) + 1);
   static_assert(std::size(kFamilies) == static_cast<int>(Family::kSmallM) + 1);
   const auto& [taken, route] = kOperands[static_cast<int>(config.operands)];
   const TileConfig& tile = config.tile;

@@ -20,6 +20,7 @@
 #include "cuda/sm90/mainloop/mma.cuh"
 #include "cuda/sm90/mainloop/mma_bf16x6.cuh"
 #include "cuda/sm90/mainloop/mma_decoded_weight.cuh"
+#include "cuda/sm90/mainloop/mma_folded_weight.cuh"
 #include "cuda/sm90/mainloop/mma_scaled_codes.cuh"
 #include "cuda/sm90/mainloop/mma_tf32.cuh"
 #include "cuda/sm90/mainloop/mma_weight_codes.cuh"
@@ -155,6 +156,18 @@ KernelFunction<WeightBlocksParams> kernel_function(WeightBlocksKernels<kA>) {
   if constexpr (config.operands == Operands::kWeightBlocks) {
     using Element = DeviceType<kA>;
     return &gemm<StreamedKernel<config.tile, Element, WeightCodesMainLoop, WeightBlockScale<config.tile, Element>>>;
+  } else {
+    return nullptr;
+  }
+}
+
+template <int kNumber, DType kCode, DType kOut>
+KernelFunction<FoldedWeightParams> kernel_function(FoldedWeightKernels<kCode, kOut>) {
+  constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
+  if constexpr (config.operands == (kCode == kE2M1 ? Operands::kFoldedE2M1 : Operands::kFoldedE4M3)) {
+    using Folds = Float8<__nv_fp8_e4m3, __nv_fp8_e4m3>;
+    using Scale = FoldedWeightScale<kCode, config.tile, DeviceType<kOut>>;
+    return &gemm<StreamedKernel<config.tile, Folds, FoldedWeightMainLoop, Scale>>;
   } else {
     return nullptr;
   }
