@@ -173,7 +173,7 @@ BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "weight_blocks_256x128x64", TWO, BFLOAT16_FP8_BLOCKS, (300, 264, 544), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_blocks_64x128x128", TWO, BFLOAT16_FP8_BLOCKS, (130, 264, 1056), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_fp4_256x128x64", TWO, BFLOAT16_MXFP4, (300, 264, 2592), (0, 0), {"sms": 4}),
-    (HOPPER_BLOCK_SCALED, "folded_mxfp8_176x128x128", TWO, MXFP8, (300, 264, 1088), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "folded_mxfp8_160x128x128", TWO, MXFP8, (300, 264, 1088), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "folded_mxfp8_64x128x128", TWO, MXFP8, (130, 264, 1088), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "folded_fp4_64x128x128", TWO, MXFP4, (40, 130, 4128), (0, 0), {"sms": 4}),
     (PORTABLE_BLOCK_SCALED, "64x128x32", [], MXFP8, (65, 136, 288), (0, 0), {}),

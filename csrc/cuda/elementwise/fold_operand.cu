@@ -41,7 +41,7 @@ struct FoldParams {
 
 struct FoldedFactors {
   ScaledKernelOperand operand;
-  int64_t rows, blocks, pitch;
+  int64_t rows, blocks;
   uint8_t* factors;
   float* scales;
 };
@@ -276,48 +276,81 @@ __device__ __forceinline__ void fold_rows(const FoldOperand& of, int64_t first_r
 
 // ---- the factors of a row ----
 
-// By a warp. A row whose largest scale has a block with a code in the top binade has no larger element: four such
-// blocks are looked at, and where none of them has one, the whole row.
+// A row of a warp, whose lanes have every 32nd block; their first scales they hold.
 template <int kBits>
-__device__ __forceinline__ int row_magnitude(const FoldedFactors& of, int64_t row) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  int largest = -1, first = 0;
-#pragma unroll 4
-  for (int block = lane; block < of.blocks; block += 32) {
-    const int scale = static_cast<int>(load_scale(of.operand, row, block));
-    const bool is_larger = scale != static_cast<int>(kE8M0NaN) && scale > largest;
-    largest = is_larger ? scale : largest;
-    first = is_larger ? block : first;
+class FactorsOfRow {
+  static constexpr int kHeldScales = 8;
+
+ public:
+  __device__ __forceinline__ FactorsOfRow(const FoldedFactors& of, int64_t row)
+      : of_(of), row_(row), blocks_(static_cast<int>(of.blocks)) {
+#pragma unroll
+    for (int i = 0; i < kHeldScales; ++i) scales_[i] = block(i) < blocks_ ? load_scale(of.operand, row, block(i)) : 0;
   }
-  const int of_row = largest_of_warp(largest);
-  const bool is_largest = largest == of_row && of_row >= 0;
-  const uint32_t before = __ballot_sync(0xffffffffu, is_largest) & ((1u << lane) - 1);
-  const bool looks = is_largest && __popc(before) < 4;
-  const float code = looks ? load_codes<kBits>(of.operand, row, first).largest() : 0.0f;
-  int magnitude = fold_magnitude(code, static_cast<uint32_t>(largest));
-  if (!__any_sync(0xffffffffu, code >= BlockCodes<kBits>::kTopBinade)) {
-    for (int block = lane; block < of.blocks; block += 32)
-      magnitude = max(magnitude, fold_magnitude(load_codes<kBits>(of.operand, row, block).largest(),
-                                                load_scale(of.operand, row, block)));
+
+  // The row's largest. Where its largest scale has a block with a code in the top binade no element is larger: four
+  // such blocks are looked at, and where none of them has such a code, the whole row.
+  __device__ __forceinline__ int magnitude() const {
+    int largest = -1, first = 0;
+    for_each_block([&](int block, uint32_t scale) {
+      const bool is_larger = scale != kE8M0NaN && static_cast<int>(scale) > largest;
+      largest = is_larger ? static_cast<int>(scale) : largest;
+      first = is_larger ? block : first;
+    });
+    const int of_row = largest_of_warp(largest);
+    const bool is_largest = largest == of_row && of_row >= 0;
+    const uint32_t before = __ballot_sync(0xffffffffu, is_largest) & ((1u << lane()) - 1);
+    const bool looks = is_largest && __popc(before) < 4;
+    const float code = looks ? largest_code(first) : 0.0f;
+    int magnitude = fold_magnitude(code, static_cast<uint32_t>(largest));
+    if (!__any_sync(0xffffffffu, code >= BlockCodes<kBits>::kTopBinade)) {
+      for_each_block(
+          [&](int block, uint32_t scale) { magnitude = max(magnitude, fold_magnitude(largest_code(block), scale)); });
+    }
+    return largest_of_warp(magnitude);
   }
-  return largest_of_warp(magnitude);
-}
+
+  __device__ __forceinline__ void store(int power) const {
+    if (lane() == 0) of_.scales[row_] = fold_scale(power);
+    for_each_block([&](int block, uint32_t scale) {
+      store_byte(block, kBits == 8 ? e4m3_fold_byte(scale, power) : e2m1_fold_byte(scale, power));
+    });
+    const int behind = blocks_ + lane();  // of the last word
+    if (behind < (blocks_ + 3) / 4 * 4) store_byte(behind, 0);
+  }
+
+ private:
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  static __device__ __forceinline__ int block(int i) { return lane() + 32 * i; }
+
+  __device__ __forceinline__ float largest_code(int block) const {
+    return load_codes<kBits>(of_.operand, row_, block).largest();
+  }
+  __device__ __forceinline__ void store_byte(int block, uint32_t byte) const {
+    of_.factors[(block / 4 * of_.rows + row_) * 4 + block % 4] = static_cast<uint8_t>(byte);
+  }
+
+  // Calls use(block, scale) for the lane's blocks.
+  template <typename Use>
+  __device__ __forceinline__ void for_each_block(const Use& use) const {
+#pragma unroll
+    for (int i = 0; i < kHeldScales; ++i)
+      if (block(i) < blocks_) use(block(i), scales_[i]);
+#pragma unroll 1
+    for (int at = block(kHeldScales); at < blocks_; at += 32) use(at, load_scale(of_.operand, row_, at));
+  }
+
+  const FoldedFactors& of_;
+  int64_t row_;
+  int blocks_;
+  uint32_t scales_[kHeldScales];
+};
 
 template <int kBits>
 __device__ __forceinline__ void store_factors(const FoldedFactors& of, int64_t row) {
   if (row >= of.rows) return;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int power = fold_power(row_magnitude<kBits>(of, row));
-  if (lane == 0) of.scales[row] = fold_scale(power);
-  uint8_t* to = of.factors + row * of.pitch;
-  for (int block = lane; block < of.pitch; block += 32) {
-    uint32_t byte = 0;
-    if (block < of.blocks) {
-      const uint32_t scale = load_scale(of.operand, row, block);
-      byte = kBits == 8 ? e4m3_fold_byte(scale, power) : e2m1_fold_byte(scale, power);
-    }
-    to[block] = static_cast<uint8_t>(byte);
-  }
+  const FactorsOfRow<kBits> factors(of, row);
+  factors.store(fold_power(factors.magnitude()));
 }
 
 // ---- kernels ----
@@ -401,7 +434,8 @@ void run_operand_folds(const OperandFoldProblem& a, const OperandFoldProblem& b,
 }
 
 void run_fold_with_factors(const OperandFoldProblem& a, const FoldFactorsProblem& b, cudaStream_t stream) {
-  const FoldedFactors factors{scaled_kernel_operand(b.operand), b.rows, b.k / kBlock, b.pitch, b.factors, b.scales};
+  const FoldedFactors factors{scaled_kernel_operand(b.operand), b.rows, b.k / kBlock,
+                              reinterpret_cast<uint8_t*>(b.factors), b.scales};
   const FoldWithFactorsParams params{fold_operand(a), factors};
   launch_for(params.a.blocks, params, stream);
 }

@@ -238,22 +238,20 @@ class FoldedWeightScale : public FactorScale<kTile, Out_> {
   // `m_begin` the tile's first row of a. Rows behind the last one are read as it is.
   __device__ __forceinline__ void read(const Params& params, int row, int first_block, int m_begin) {
     FactorScale<kTile, Out_>::read(params, row, m_begin);
-    const int last = static_cast<int>(params.problem.n) - 1;
+    n_ = static_cast<int>(params.problem.n);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-      factors_[i] = params.factors + min(row_of_thread(row, i), last) * params.pitch + first_block * 4;
+      factors_[i] = params.factors + static_cast<int64_t>(first_block) * n_ + min(row_of_thread(row, i), n_ - 1);
   }
 
   // Of this thread's rows, in the stage so many behind the first one.
   __device__ __forceinline__ ScaleWords factors(int stage) const {
-    ScaleWords words;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) words.of_row[i] = *reinterpret_cast<const uint32_t*>(factors_[i] + stage * 4);
-    return words;
+    return {factors_[0][static_cast<int64_t>(stage) * n_], factors_[1][static_cast<int64_t>(stage) * n_]};
   }
 
  private:
-  const uint8_t* factors_[2];
+  const uint32_t* factors_[2];
+  int n_;
 };
 
 }  // namespace tileon::sm90

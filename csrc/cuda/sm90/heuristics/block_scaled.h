@@ -164,19 +164,16 @@ struct DecodedScratch {
 // Where each part of the memory begins, behind a's codes: the float32 scales of the rows of both, the factors of the
 // weight's blocks, and what CTAs hand over.
 struct FoldedScratch {
-  int64_t pitch_a, pitch_factors;
-  int64_t scales_a, scales_b, factors, sums, bytes;
+  int64_t pitch_a, scales_a, scales_b, factors, sums, bytes;
 
   FoldedScratch(const Problem& problem, int64_t sums_bytes) {
     const auto aligned = [](int64_t size) { return (size + 255) / 256 * 256; };
-    constexpr int kStageFactors = 4;
-    const int64_t blocks = (problem.k + kFoldedBlockK - 1) / kFoldedBlockK * kStageFactors;
+    const int64_t words = (problem.k + kFoldedBlockK - 1) / kFoldedBlockK;  // of a row
     pitch_a = (problem.k + 15) / 16 * 16;
-    pitch_factors = (blocks + 15) / 16 * 16;
     scales_a = aligned(problem.m * pitch_a);
     scales_b = scales_a + aligned(problem.m * 4);
     factors = scales_b + aligned(problem.n * 4);
-    sums = factors + aligned(problem.n * pitch_factors);
+    sums = factors + aligned(problem.n * words * 4);
     bytes = sums + sums_bytes;
   }
 };

@@ -95,11 +95,10 @@ struct WeightBlocksParams : WeightCodesParams {
   float4* aside;  // [cta][consumer][sums of a thread / 4][thread], for sums whose scales are far apart
 };
 
-// Of kernels that fold a weight's codes: what a block's are multiplied by, a byte (core/fold.h), in rows of `pitch`
-// bytes. The float32 scales are those of both folds' rows.
+// Of kernels that fold a weight's codes: what a block's are multiplied by, a byte (core/fold.h), a word for each 128 k
+// of a row, [k / 128][n]. The float32 scales are those of both folds' rows.
 struct FoldedWeightParams : WeightCodesParams {
-  const uint8_t* factors;
-  int64_t pitch;
+  const uint32_t* factors;
 };
 
 // Of kernels that decode a weight, the problem's b.

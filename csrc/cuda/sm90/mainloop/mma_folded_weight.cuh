@@ -115,7 +115,7 @@ class FoldedWeightMainLoop {
   using TileA = typename Kernel::TileA;
   using Scale = typename Kernel::AccumulatorScale;
   using OfCodes = FoldedCodes<Scale::code>;
-  static constexpr int kSteps = TileA::steps;
+  static constexpr int kSteps = TileA::steps, kAhead = 3;
   using Fragments = FoldedFragments[kSteps];
   static_assert(Kernel::swapped && Kernel::row_blocks == 1 && !Kernel::ping_pong && kSteps == 4);
 
@@ -130,14 +130,18 @@ class FoldedWeightMainLoop {
 #pragma unroll
     for (float& sum : sums[0]) sum = 0.0f;
     Fragments fragments;
-    ScaleWords next = scale.factors(0);
-    const auto fold_next = [&](Fragments& folded, int behind) {
-      const ScaleWords factors = next;
-      next = scale.factors(behind);
+    ScaleWords ahead[kAhead];  // the factors of the next stages: from L2 they take longer than a stage
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) ahead[i] = scale.factors(min(i, blocks - 1));
+    const auto fold_stage = [&](int block, Fragments& folded) {
+      const ScaleWords factors = ahead[0];
+#pragma unroll
+      for (int i = 1; i < kAhead; ++i) ahead[i - 1] = ahead[i];
+      ahead[kAhead - 1] = scale.factors(min(block + kAhead, blocks - 1));
       pipeline.wait_until_full(at);
       fold(pipeline.data(at.stage) + place, factors, folded);
     };
-    fold_next(fragments, min(1, blocks - 1));
+    fold_stage(0, fragments);
 #pragma unroll 1
     for (int block = 0; block < blocks; ++block) {
       const int stage = at.stage;
@@ -145,14 +149,17 @@ class FoldedWeightMainLoop {
       typename Kernel::Sums stage_sums;
       issue(pipeline.data(stage), fragments, stage_sums);
       Fragments folded;
-      if (block + 1 < blocks) fold_next(folded, min(block + 2, blocks - 1));
+      if (block + 1 < blocks) fold_stage(block + 1, folded);
       ptx::wgmma_wait<0>();
       if (elected) pipeline.release(stage);
       add<Kernel>(stage_sums, sums);
 #pragma unroll
       for (int step = 0; step < kSteps; ++step)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) fragments[step][i] = folded[step][i];
+        for (int i = 0; i < 4; ++i) {
+          ptx::pin(fragments[step][i]);  // until here: ptxas would fold into them, behind a branch, what is multiplied
+          fragments[step][i] = folded[step][i];
+        }
     }
     during_last_product();
   }
