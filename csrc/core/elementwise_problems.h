@@ -126,12 +126,14 @@ struct OperandFoldProblem {
 };
 
 // What the fold of such an operand multiplies its codes by, without the codes: a byte for each block of 32
-// (core/fold.h), a word for each 128 k of a row, [k / 128][rows], 0 behind k; and a float32 scale for each row.
+// (core/fold.h), a word for each 128 k of a row, [k / 128][stride], 0 behind k and for rows behind the last one; and a
+// float32 scale for each row.
 struct FoldFactorsProblem {
   Operand operand;
   int64_t rows = 0;
   int64_t k = 0;
   uint32_t* factors = nullptr;
+  int64_t stride = 0;
   float* scales = nullptr;
 };
 

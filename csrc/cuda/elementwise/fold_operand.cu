@@ -41,7 +41,7 @@ struct FoldParams {
 
 struct FoldedFactors {
   ScaledKernelOperand operand;
-  int64_t rows, blocks;
+  int64_t rows, blocks, stride;
   uint8_t* factors;
   float* scales;
 };
@@ -276,16 +276,20 @@ __device__ __forceinline__ void fold_rows(const FoldOperand& of, int64_t first_r
 
 // ---- the factors of a row ----
 
-// A row of a warp, whose lanes have every 32nd block; their first scales they hold.
+// A row of a warp, whose lanes have every 32nd block; their first scales they hold. Of rows behind the last one the
+// factors are 0.
 template <int kBits>
 class FactorsOfRow {
   static constexpr int kHeldScales = 8;
 
  public:
   __device__ __forceinline__ FactorsOfRow(const FoldedFactors& of, int64_t row)
-      : of_(of), row_(row), blocks_(static_cast<int>(of.blocks)) {
+      : of_(of), row_(row), blocks_(static_cast<int>(row < of.rows ? of.blocks : 0)) {
+    const ScaleStrides& strides = of.operand.scale_strides;
+    scale_ = static_cast<const uint8_t*>(of.operand.scale) + strides.offset(row, lane());
+    step_ = strides.of_col(32);
 #pragma unroll
-    for (int i = 0; i < kHeldScales; ++i) scales_[i] = block(i) < blocks_ ? load_scale(of.operand, row, block(i)) : 0;
+    for (int i = 0; i < kHeldScales; ++i) scales_[i] = block(i) < blocks_ ? scale_[i * step_] : 0;
   }
 
   // The row's largest. Where its largest scale has a block with a code in the top binade no element is larger: four
@@ -311,12 +315,17 @@ class FactorsOfRow {
   }
 
   __device__ __forceinline__ void store(int power) const {
-    if (lane() == 0) of_.scales[row_] = fold_scale(power);
-    for_each_block([&](int block, uint32_t scale) {
-      store_byte(block, kBits == 8 ? e4m3_fold_byte(scale, power) : e2m1_fold_byte(scale, power));
-    });
-    const int behind = blocks_ + lane();  // of the last word
-    if (behind < (blocks_ + 3) / 4 * 4) store_byte(behind, 0);
+    if (lane() == 0 && row_ < of_.rows) of_.scales[row_] = fold_scale(power);
+    const int words = static_cast<int>((of_.blocks + 3) / 4);
+    uint8_t* to = of_.factors + (lane() / 4 * of_.stride + row_) * 4 + lane() % 4;
+    const auto store_byte = [&](int i, uint32_t scale) {
+      const uint32_t byte = kBits == 8 ? e4m3_fold_byte(scale, power) : e2m1_fold_byte(scale, power);
+      if (block(i) < 4 * words) to[i * 32 * of_.stride] = static_cast<uint8_t>(block(i) < blocks_ ? byte : 0);
+    };
+#pragma unroll
+    for (int i = 0; i < kHeldScales; ++i) store_byte(i, scales_[i]);
+#pragma unroll 1
+    for (int i = kHeldScales; block(i) < 4 * words; ++i) store_byte(i, block(i) < blocks_ ? scale_[i * step_] : 0);
   }
 
  private:
@@ -326,9 +335,6 @@ class FactorsOfRow {
   __device__ __forceinline__ float largest_code(int block) const {
     return load_codes<kBits>(of_.operand, row_, block).largest();
   }
-  __device__ __forceinline__ void store_byte(int block, uint32_t byte) const {
-    of_.factors[(block / 4 * of_.rows + row_) * 4 + block % 4] = static_cast<uint8_t>(byte);
-  }
 
   // Calls use(block, scale) for the lane's blocks.
   template <typename Use>
@@ -337,18 +343,20 @@ class FactorsOfRow {
     for (int i = 0; i < kHeldScales; ++i)
       if (block(i) < blocks_) use(block(i), scales_[i]);
 #pragma unroll 1
-    for (int at = block(kHeldScales); at < blocks_; at += 32) use(at, load_scale(of_.operand, row_, at));
+    for (int i = kHeldScales; block(i) < blocks_; ++i) use(block(i), scale_[i * step_]);
   }
 
   const FoldedFactors& of_;
   int64_t row_;
   int blocks_;
+  const uint8_t* scale_;  // of the lane's first block
+  int64_t step_;          // to its next one
   uint32_t scales_[kHeldScales];
 };
 
 template <int kBits>
 __device__ __forceinline__ void store_factors(const FoldedFactors& of, int64_t row) {
-  if (row >= of.rows) return;
+  if (row >= of.stride) return;
   const FactorsOfRow<kBits> factors(of, row);
   factors.store(fold_power(factors.magnitude()));
 }
@@ -408,7 +416,7 @@ void launch(const FoldParams& params, cudaStream_t stream) {
 }
 template <int kRowWarps>
 void launch(const FoldWithFactorsParams& params, cudaStream_t stream) {
-  const int64_t ctas = fold_groups<kRowWarps>(params.a.rows) + fold_groups<1>(params.b.rows);
+  const int64_t ctas = fold_groups<kRowWarps>(params.a.rows) + fold_groups<1>(params.b.stride);
   launch_folds(&fold_with_factors<kRowWarps>, ctas, params, stream);
 }
 
@@ -434,7 +442,7 @@ void run_operand_folds(const OperandFoldProblem& a, const OperandFoldProblem& b,
 }
 
 void run_fold_with_factors(const OperandFoldProblem& a, const FoldFactorsProblem& b, cudaStream_t stream) {
-  const FoldedFactors factors{scaled_kernel_operand(b.operand), b.rows, b.k / kBlock,
+  const FoldedFactors factors{scaled_kernel_operand(b.operand),      b.rows,  b.k / kBlock, b.stride,
                               reinterpret_cast<uint8_t*>(b.factors), b.scales};
   const FoldWithFactorsParams params{fold_operand(a), factors};
   launch_for(params.a.blocks, params, stream);

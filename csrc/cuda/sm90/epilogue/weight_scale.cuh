@@ -225,33 +225,17 @@ class WeightBlockScale {
   float4* aside_;
 };
 
-// Of codes that the main loop folds (mainloop/mma_folded_weight.cuh), and a folded `a`: a float32 scale a row of both,
-// and the factors of the weight's blocks.
+// Of codes that the main loop folds (mainloop/mma_folded_weight.cuh), and a folded `a`: a float32 scale a row of both.
 template <DType kCode, TileConfig kTile, typename Out_>
 class FoldedWeightScale : public FactorScale<kTile, Out_> {
  public:
   using Params = FoldedWeightParams;
   static constexpr DType code = kCode;
-  static_assert(kTile.block_k == 4 * vec_of(ScaleType::kE8M0), "a word of factors a stage");
 
-  // `row` is the first of the warp's 16 rows of the weight, `first_block` the stage of k that is multiplied first,
-  // `m_begin` the tile's first row of a. Rows behind the last one are read as it is.
-  __device__ __forceinline__ void read(const Params& params, int row, int first_block, int m_begin) {
+  // `row` is the first of the warp's 16 rows of the weight, `m_begin` the tile's first row of a.
+  __device__ __forceinline__ void read(const Params& params, int row, int, int m_begin) {
     FactorScale<kTile, Out_>::read(params, row, m_begin);
-    n_ = static_cast<int>(params.problem.n);
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      factors_[i] = params.factors + static_cast<int64_t>(first_block) * n_ + min(row_of_thread(row, i), n_ - 1);
   }
-
-  // Of this thread's rows, in the stage so many behind the first one.
-  __device__ __forceinline__ ScaleWords factors(int stage) const {
-    return {factors_[0][static_cast<int64_t>(stage) * n_], factors_[1][static_cast<int64_t>(stage) * n_]};
-  }
-
- private:
-  const uint32_t* factors_[2];
-  int n_;
 };
 
 }  // namespace tileon::sm90

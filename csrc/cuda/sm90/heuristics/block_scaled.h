@@ -133,7 +133,7 @@ inline int segments_of_a(const Problem& problem) {
   return static_cast<int>(std::clamp<int64_t>(kMaxPrepareWords / row_groups(problem.m), 1, most));
 }
 
-constexpr int kFoldedBlockK = 128;  // of a stage of kernels that fold the weight
+constexpr int kFoldedBlockK = 128, kFoldedTileN = 128;  // of kernels that fold the weight
 
 // The product as its kernel reads it, where a's rows are prepared.
 inline Problem with_rows_of_a(const Problem& problem, const void* rows) {
@@ -164,16 +164,18 @@ struct DecodedScratch {
 // Where each part of the memory begins, behind a's codes: the float32 scales of the rows of both, the factors of the
 // weight's blocks, and what CTAs hand over.
 struct FoldedScratch {
-  int64_t pitch_a, scales_a, scales_b, factors, sums, bytes;
+  int64_t pitch_a, factors_stride;
+  int64_t scales_a, scales_b, factors, sums, bytes;
 
   FoldedScratch(const Problem& problem, int64_t sums_bytes) {
     const auto aligned = [](int64_t size) { return (size + 255) / 256 * 256; };
     const int64_t words = (problem.k + kFoldedBlockK - 1) / kFoldedBlockK;  // of a row
     pitch_a = (problem.k + 15) / 16 * 16;
+    factors_stride = (problem.n + kFoldedTileN - 1) / kFoldedTileN * kFoldedTileN;
     scales_a = aligned(problem.m * pitch_a);
     scales_b = scales_a + aligned(problem.m * 4);
     factors = scales_b + aligned(problem.n * 4);
-    sums = factors + aligned(problem.n * words * 4);
+    sums = factors + aligned(factors_stride * words * 4);
     bytes = sums + sums_bytes;
   }
 };

@@ -212,11 +212,17 @@ constexpr int operand_bytes(int tile_mn, int block_k, Major major, int element_b
   return TilePanels(major, tile_mn, block_k, element_bytes).bytes();
 }
 
-// `major_a` and `major_b` are the operands' as the problem has them.
+// Of the factors of a weight's blocks, which come with the codes that the main loop folds.
+constexpr int fold_factor_bytes(const TileConfig& tile) {
+  return tile.code_bits > 0 && tile.has_factors ? tile.tile_n * 4 : 0;
+}
+
+// `major_a` and `major_b` are the operands' as the problem has them. Swizzled tiles begin at multiples of 1024.
 constexpr int stage_bytes(const TileConfig& tile, Major major_a, Major major_b) {
   const int bytes_of_b = tile.code_bits > 0 ? codes_bytes(tile.code_bits, tile.tile_n, tile.block_k)
                                             : operand_bytes(tile.tile_n, tile.block_k, major_b, tile.element_bytes);
-  return operand_bytes(tile.tile_m, tile.block_k, major_a, tile.element_bytes) + bytes_of_b;
+  const int bytes = operand_bytes(tile.tile_m, tile.block_k, major_a, tile.element_bytes) + bytes_of_b;
+  return fold_factor_bytes(tile) == 0 ? bytes : (bytes + fold_factor_bytes(tile) + 1023) / 1024 * 1024;
 }
 
 constexpr int pipeline_stages(const TileConfig& tile, int store_buffers, Major major_a, Major major_b) {

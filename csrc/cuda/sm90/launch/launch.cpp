@@ -206,8 +206,8 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
                          : line == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
                                       : CU_TENSOR_MAP_SWIZZLE_128B;
     map_codes(problem.b, problem.n, problem, line, tile.tile_n, swizzle, params.map_b);
-    params.loaded_bytes =
-        static_cast<uint16_t>(params.loaded_bytes + codes_bytes(tile.code_bits, tile.tile_n, tile.block_k));
+    params.loaded_bytes = static_cast<uint16_t>(
+        params.loaded_bytes + codes_bytes(tile.code_bits, tile.tile_n, tile.block_k) + fold_factor_bytes(tile));
   } else {
     map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, tile.cluster_m, params.b,
                 params.loaded_bytes, params.map_b);

@@ -96,9 +96,10 @@ struct WeightBlocksParams : WeightCodesParams {
 };
 
 // Of kernels that fold a weight's codes: what a block's are multiplied by, a byte (core/fold.h), a word for each 128 k
-// of a row, [k / 128][n]. The float32 scales are those of both folds' rows.
+// of a row, [k / 128][factors_stride]. The float32 scales are those of both folds' rows.
 struct FoldedWeightParams : WeightCodesParams {
   const uint32_t* factors;
+  int64_t factors_stride;
 };
 
 // Of kernels that decode a weight, the problem's b.

@@ -134,8 +134,9 @@ struct Kernel {
 
   using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA, kConfig.element_bytes>;
   using TileB = typename TileOfB<kConfig, kMajorB, kConfig.code_bits>::Type;
-  static constexpr int stage_bytes = TileA::bytes + TileB::bytes;
-  static_assert(stage_bytes == sm90::stage_bytes(kConfig, kMajorA, kMajorB) && stage_bytes <= 0xffff);
+  static constexpr int stage_bytes = sm90::stage_bytes(kConfig, kMajorA, kMajorB);
+  static constexpr int factors_offset = TileA::bytes + TileB::bytes;  // in a stage, of weights that are folded
+  static_assert(factors_offset + fold_factor_bytes(kConfig) <= stage_bytes && stage_bytes <= 0xffff);
   static constexpr bool shares_operand = kConfig.cluster_ctas() > 1;
   static_assert(!shares_operand || persistent(kConfig));
 
@@ -229,7 +230,8 @@ template <typename Kernel>
 class Producer {
  public:
   using StagePipeline = typename Kernel::StagePipeline;
-  __device__ __forceinline__ Producer(const KernelParams& params, const StagePipeline& pipeline)
+  using Params = typename Kernel::Params;
+  __device__ __forceinline__ Producer(const Params& params, const StagePipeline& pipeline)
       : params_(params), pipeline_(pipeline) {}
 
   // Loads the first block of the CTA's first tile. Nothing else has to be set up for it, unless the CTAs of a cluster
@@ -280,6 +282,11 @@ class Producer {
       } else {
         load_operand<typename Kernel::TileB>(params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier,
                                              position_.batch, position_.n_begin, k);
+      }
+      if constexpr (constexpr int bytes = fold_factor_bytes(Kernel::config); bytes > 0) {
+        const auto& params = static_cast<const Params&>(params_);
+        ptx::bulk_load(stage + Kernel::factors_offset,
+                       params.factors + block * params.factors_stride + position_.n_begin, barrier, bytes);
       }
     }
     at_.advance(pipeline_.stages());

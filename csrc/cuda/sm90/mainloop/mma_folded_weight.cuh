@@ -18,7 +18,6 @@
 #include "cuda/sm90/layout/operand_tile.h"
 #include "cuda/sm90/mainloop/kernel.cuh"
 #include "cuda/sm90/mainloop/mma.cuh"
-#include "cuda/sm90/mainloop/scale_queue.cuh"
 
 namespace tileon::sm90 {
 
@@ -115,7 +114,7 @@ class FoldedWeightMainLoop {
   using TileA = typename Kernel::TileA;
   using Scale = typename Kernel::AccumulatorScale;
   using OfCodes = FoldedCodes<Scale::code>;
-  static constexpr int kSteps = TileA::steps, kAhead = 3;
+  static constexpr int kSteps = TileA::steps;
   using Fragments = FoldedFragments[kSteps];
   static_assert(Kernel::swapped && Kernel::row_blocks == 1 && !Kernel::ping_pong && kSteps == 4);
 
@@ -126,22 +125,12 @@ class FoldedWeightMainLoop {
                                                   int first_row, const Scale& scale, typename Kernel::Sums& sums,
                                                   const DuringLastProduct& during_last_product) {
     const bool elected = threadIdx.x % 128 == 0;
-    const uint32_t place = Kernel::rows_offset + place_of(first_row);
+    const Places places(first_row);
 #pragma unroll
     for (float& sum : sums[0]) sum = 0.0f;
     Fragments fragments;
-    ScaleWords ahead[kAhead];  // the factors of the next stages: from L2 they take longer than a stage
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) ahead[i] = scale.factors(min(i, blocks - 1));
-    const auto fold_stage = [&](int block, Fragments& folded) {
-      const ScaleWords factors = ahead[0];
-#pragma unroll
-      for (int i = 1; i < kAhead; ++i) ahead[i - 1] = ahead[i];
-      ahead[kAhead - 1] = scale.factors(min(block + kAhead, blocks - 1));
-      pipeline.wait_until_full(at);
-      fold(pipeline.data(at.stage) + place, factors, folded);
-    };
-    fold_stage(0, fragments);
+    pipeline.wait_until_full(at);
+    fold(pipeline.data(at.stage), places, fragments);
 #pragma unroll 1
     for (int block = 0; block < blocks; ++block) {
       const int stage = at.stage;
@@ -149,7 +138,10 @@ class FoldedWeightMainLoop {
       typename Kernel::Sums stage_sums;
       issue(pipeline.data(stage), fragments, stage_sums);
       Fragments folded;
-      if (block + 1 < blocks) fold_stage(block + 1, folded);
+      if (block + 1 < blocks) {
+        pipeline.wait_until_full(at);
+        fold(pipeline.data(at.stage), places, folded);
+      }
       ptx::wgmma_wait<0>();
       if (elected) pipeline.release(stage);
       add<Kernel>(stage_sums, sums);
@@ -165,26 +157,35 @@ class FoldedWeightMainLoop {
   }
 
  private:
-  // Where ldmatrix reads this lane's row of its matrix, in the stage's codes.
-  static __device__ __forceinline__ uint32_t place_of(int first_row) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int row = first_row + static_cast<int>(threadIdx.x) % 128 / 32 * 16 + lane % 16;
-    return OfCodes::place_of(row, lane / 16);
-  }
+  // Where in a stage ldmatrix reads this lane's row of its matrix, and where the factors of this thread's first row
+  // lie.
+  struct Places {
+    uint32_t codes, factors;
 
-  static __device__ __forceinline__ void fold(uint32_t codes_begin, const ScaleWords& factors, Fragments& fragments) {
+    __device__ __forceinline__ explicit Places(int first_row) {
+      const int lane = static_cast<int>(threadIdx.x) % 32;
+      const int row = first_row + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
+      codes = Kernel::rows_offset + OfCodes::place_of(row + lane % 16, lane / 16);
+      factors = Kernel::factors_offset + (row + lane / 4) * 4;
+    }
+  };
+
+  static __device__ __forceinline__ void fold(uint32_t stage, const Places& places, Fragments& fragments) {
+    const uint32_t factors[2] = {ptx::load_shared_4(stage + places.factors),
+                                 ptx::load_shared_4(stage + places.factors + 8 * 4)};
+    const uint32_t codes_begin = stage + places.codes;
     uint32_t codes[kSteps / OfCodes::kStepsOfMatrices][4];
 #pragma unroll
     for (int i = 0; i < kSteps / OfCodes::kStepsOfMatrices; ++i)
       ptx::ldmatrix_x4(codes[i], codes_begin ^ OfCodes::exchanged(i * OfCodes::kStepsOfMatrices));
-    const bool are_quick = OfCodes::are_quick(factors.of_row[0]) && OfCodes::are_quick(factors.of_row[1]);
+    const bool are_quick = OfCodes::are_quick(factors[0]) && OfCodes::are_quick(factors[1]);
     if (__all_sync(0xffffffffu, are_quick)) {
       for_each_row([&](int step, int i) {
-        OfCodes::fold(codes[step / OfCodes::kStepsOfMatrices], factors.of_row[i], step, i, fragments[step]);
+        OfCodes::fold(codes[step / OfCodes::kStepsOfMatrices], factors[i], step, i, fragments[step]);
       });
     } else {
       for_each_row([&](int step, int i) {
-        OfCodes::fold_any(codes[step / OfCodes::kStepsOfMatrices], factors.of_row[i], step, i, fragments[step]);
+        OfCodes::fold_any(codes[step / OfCodes::kStepsOfMatrices], factors[i], step, i, fragments[step]);
       });
     }
   }
