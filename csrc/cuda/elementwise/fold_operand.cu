@@ -41,9 +41,10 @@ struct FoldParams {
 
 struct FoldedFactors {
   ScaledKernelOperand operand;
-  int64_t rows, blocks, stride;
-  uint8_t* factors;
+  int64_t rows, blocks, words, stride;
+  uint32_t* factors;
   float* scales;
+  bool reads_words;  // four scales at once
 };
 
 struct FoldWithFactorsParams {
@@ -274,26 +275,27 @@ __device__ __forceinline__ void fold_rows(const FoldOperand& of, int64_t first_r
   }
 }
 
-// ---- the factors of a row ----
+// ---- the factors of rows ----
 
-// A row of a warp, whose lanes have every 32nd block; their first scales they hold. Of rows behind the last one the
-// factors are 0.
+// A row of eight lanes, which have every eighth word, four blocks, and hold their first ones; the four rows of a warp
+// are neighbours in what it stores. Of rows behind the last one the factors are 0.
+constexpr int kRowLanes = 8, kRowsOfWarp = 32 / kRowLanes;
+
 template <int kBits>
 class FactorsOfRow {
-  static constexpr int kHeldScales = 8;
+  static constexpr int kHeldWords = 8;
 
  public:
   __device__ __forceinline__ FactorsOfRow(const FoldedFactors& of, int64_t row)
       : of_(of), row_(row), blocks_(static_cast<int>(row < of.rows ? of.blocks : 0)) {
     const ScaleStrides& strides = of.operand.scale_strides;
-    scale_ = static_cast<const uint8_t*>(of.operand.scale) + strides.offset(row, lane());
-    step_ = strides.of_col(32);
+    scale_ = static_cast<const uint8_t*>(of.operand.scale) + strides.of_row(row) + part() * strides.col_block;
 #pragma unroll
-    for (int i = 0; i < kHeldScales; ++i) scales_[i] = block(i) < blocks_ ? scale_[i * step_] : 0;
+    for (int i = 0; i < kHeldWords; ++i) words_[i] = load(i);
   }
 
-  // The row's largest. Where its largest scale has a block with a code in the top binade no element is larger: four
-  // such blocks are looked at, and where none of them has such a code, the whole row.
+  // The row's largest. Where its largest scale has a block with a code in the top binade no element is larger: each
+  // lane looks at such a block, and where none has such a code, at all of its blocks.
   __device__ __forceinline__ int magnitude() const {
     int largest = -1, first = 0;
     for_each_block([&](int block, uint32_t scale) {
@@ -301,36 +303,61 @@ class FactorsOfRow {
       largest = is_larger ? static_cast<int>(scale) : largest;
       first = is_larger ? block : first;
     });
-    const int of_row = largest_of_warp(largest);
+    const int of_row = largest_of_row(largest);
     const bool is_largest = largest == of_row && of_row >= 0;
-    const uint32_t before = __ballot_sync(0xffffffffu, is_largest) & ((1u << lane()) - 1);
-    const bool looks = is_largest && __popc(before) < 4;
-    const float code = looks ? largest_code(first) : 0.0f;
+    const float code = is_largest ? largest_code(first) : 0.0f;
     int magnitude = fold_magnitude(code, static_cast<uint32_t>(largest));
-    if (!__any_sync(0xffffffffu, code >= BlockCodes<kBits>::kTopBinade)) {
+    if (largest_of_row(code >= BlockCodes<kBits>::kTopBinade) == 0) {
       for_each_block(
           [&](int block, uint32_t scale) { magnitude = max(magnitude, fold_magnitude(largest_code(block), scale)); });
     }
-    return largest_of_warp(magnitude);
+    return largest_of_row(magnitude);
   }
 
   __device__ __forceinline__ void store(int power) const {
-    if (lane() == 0 && row_ < of_.rows) of_.scales[row_] = fold_scale(power);
-    const int words = static_cast<int>((of_.blocks + 3) / 4);
-    uint8_t* to = of_.factors + (lane() / 4 * of_.stride + row_) * 4 + lane() % 4;
-    const auto store_byte = [&](int i, uint32_t scale) {
-      const uint32_t byte = kBits == 8 ? e4m3_fold_byte(scale, power) : e2m1_fold_byte(scale, power);
-      if (block(i) < 4 * words) to[i * 32 * of_.stride] = static_cast<uint8_t>(block(i) < blocks_ ? byte : 0);
+    if (row_ >= of_.stride) return;
+    if (part() == 0 && row_ < of_.rows) of_.scales[row_] = fold_scale(power);
+    const auto store_word = [&](int i, uint32_t scales) {
+      if (word(i) >= of_.words) return;
+      uint32_t factors = 0;
+#pragma unroll
+      for (int at = 0; at < 4; ++at) {
+        const uint32_t scale = scales >> 8 * at & 0xff;
+        const uint32_t byte = kBits == 8 ? e4m3_fold_byte(scale, power) : e2m1_fold_byte(scale, power);
+        factors |= word(i) * 4 + at < blocks_ ? byte << 8 * at : 0;
+      }
+      of_.factors[word(i) * of_.stride + row_] = factors;
     };
 #pragma unroll
-    for (int i = 0; i < kHeldScales; ++i) store_byte(i, scales_[i]);
+    for (int i = 0; i < kHeldWords; ++i) store_word(i, words_[i]);
 #pragma unroll 1
-    for (int i = kHeldScales; block(i) < 4 * words; ++i) store_byte(i, block(i) < blocks_ ? scale_[i * step_] : 0);
+    for (int i = kHeldWords; word(i) < of_.words; ++i) store_word(i, load(i));
   }
 
  private:
-  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  static __device__ __forceinline__ int block(int i) { return lane() + 32 * i; }
+  static __device__ __forceinline__ int part() { return static_cast<int>(threadIdx.x) % 32 / kRowsOfWarp; }
+  static __device__ __forceinline__ int word(int i) { return part() + kRowLanes * i; }
+
+  // All lanes of the warp take part.
+  static __device__ __forceinline__ int largest_of_row(int value) {
+#pragma unroll
+    for (int lanes = 16; lanes >= kRowsOfWarp; lanes /= 2)
+      value = max(value, __shfl_xor_sync(0xffffffff, value, lanes));
+    return value;
+  }
+
+  // The scales of the lane's word `i`, 0 behind the row's last one.
+  __device__ __forceinline__ uint32_t load(int i) const {
+    const ScaleStrides& strides = of_.operand.scale_strides;
+    const uint8_t* scales = scale_ + i * (kRowLanes * strides.col_block);
+    const int inside = blocks_ - word(i) * 4;
+    if (of_.reads_words) return inside > 0 ? *reinterpret_cast<const uint32_t*>(scales) : 0;
+    uint32_t bytes = 0;
+#pragma unroll
+    for (int at = 0; at < 4; ++at)
+      if (at < inside) bytes |= static_cast<uint32_t>(scales[at * strides.col]) << 8 * at;
+    return bytes;
+  }
 
   __device__ __forceinline__ float largest_code(int block) const {
     return load_codes<kBits>(of_.operand, row_, block).largest();
@@ -339,24 +366,26 @@ class FactorsOfRow {
   // Calls use(block, scale) for the lane's blocks.
   template <typename Use>
   __device__ __forceinline__ void for_each_block(const Use& use) const {
+    const auto of_word = [&](int i, uint32_t scales) {
 #pragma unroll
-    for (int i = 0; i < kHeldScales; ++i)
-      if (block(i) < blocks_) use(block(i), scales_[i]);
+      for (int at = 0; at < 4; ++at)
+        if (word(i) * 4 + at < blocks_) use(word(i) * 4 + at, scales >> 8 * at & 0xff);
+    };
+#pragma unroll
+    for (int i = 0; i < kHeldWords; ++i) of_word(i, words_[i]);
 #pragma unroll 1
-    for (int i = kHeldScales; block(i) < blocks_; ++i) use(block(i), scale_[i * step_]);
+    for (int i = kHeldWords; word(i) * 4 < blocks_; ++i) of_word(i, load(i));
   }
 
   const FoldedFactors& of_;
   int64_t row_;
   int blocks_;
   const uint8_t* scale_;  // of the lane's first block
-  int64_t step_;          // to its next one
-  uint32_t scales_[kHeldScales];
+  uint32_t words_[kHeldWords];
 };
 
 template <int kBits>
 __device__ __forceinline__ void store_factors(const FoldedFactors& of, int64_t row) {
-  if (row >= of.stride) return;
   const FactorsOfRow<kBits> factors(of, row);
   factors.store(fold_power(factors.magnitude()));
 }
@@ -379,6 +408,11 @@ constexpr int64_t fold_groups(int64_t rows) {
   return (rows * kRowWarps + kWarps - 1) / kWarps;
 }
 
+constexpr int64_t factor_groups(int64_t rows) {
+  constexpr int kRows = kWarps * kRowsOfWarp;
+  return (rows + kRows - 1) / kRows;
+}
+
 // The rows of a first.
 template <int kRowWarps>
 __global__ void __launch_bounds__(kThreads, kCtasPerSm) fold(const __grid_constant__ FoldParams params) {
@@ -392,7 +426,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     fold_with_factors(const __grid_constant__ FoldWithFactorsParams params) {
   const int64_t group = blockIdx.x, groups_of_a = fold_groups<kRowWarps>(params.a.rows);
   if (group < groups_of_a) return fold_group<kRowWarps>(params.a, group);
-  const int64_t row = (group - groups_of_a) * kWarps + threadIdx.x / 32;
+  const int64_t warp = (group - groups_of_a) * kWarps + threadIdx.x / 32;
+  const int64_t row = warp * kRowsOfWarp + threadIdx.x % kRowsOfWarp;
   if (params.b.operand.dtype == DType::kFloat4E2M1) {
     store_factors<4>(params.b, row);
   } else {
@@ -416,7 +451,7 @@ void launch(const FoldParams& params, cudaStream_t stream) {
 }
 template <int kRowWarps>
 void launch(const FoldWithFactorsParams& params, cudaStream_t stream) {
-  const int64_t ctas = fold_groups<kRowWarps>(params.a.rows) + fold_groups<1>(params.b.stride);
+  const int64_t ctas = fold_groups<kRowWarps>(params.a.rows) + factor_groups(params.b.stride);
   launch_folds(&fold_with_factors<kRowWarps>, ctas, params, stream);
 }
 
@@ -434,6 +469,21 @@ FoldOperand fold_operand(const OperandFoldProblem& of) {
   return {scaled_kernel_operand(of.operand), of.rows, of.k / kBlock, of.pitch, of.codes, of.scales, of.is_interleaved};
 }
 
+// A packed tensor has all of its words' scales, whatever k is.
+bool reads_words(const Scale& scale, int64_t blocks) {
+  const ScaleStrides& strides = scale.strides;
+  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(scale.data));
+  const bool has_words = is_packed(strides) || blocks % 4 == 0;
+  return has_words && strides.col == 1 &&
+         (address | strides.row_block | strides.col_block | strides.row | strides.quarter) % 4 == 0;
+}
+
+FoldedFactors folded_factors(const FoldFactorsProblem& of) {
+  const int64_t blocks = of.k / kBlock;
+  return {scaled_kernel_operand(of.operand),    of.rows, blocks, (blocks + 3) / 4, of.stride, of.factors, of.scales,
+          reads_words(of.operand.scale, blocks)};
+}
+
 }  // namespace
 
 void run_operand_folds(const OperandFoldProblem& a, const OperandFoldProblem& b, cudaStream_t stream) {
@@ -442,8 +492,7 @@ void run_operand_folds(const OperandFoldProblem& a, const OperandFoldProblem& b,
 }
 
 void run_fold_with_factors(const OperandFoldProblem& a, const FoldFactorsProblem& b, cudaStream_t stream) {
-  const FoldedFactors factors{scaled_kernel_operand(b.operand),      b.rows,  b.k / kBlock, b.stride,
-                              reinterpret_cast<uint8_t*>(b.factors), b.scales};
+  const FoldedFactors factors = folded_factors(b);
   const FoldWithFactorsParams params{fold_operand(a), factors};
   launch_for(params.a.blocks, params, stream);
 }

@@ -133,7 +133,8 @@ inline int segments_of_a(const Problem& problem) {
   return static_cast<int>(std::clamp<int64_t>(kMaxPrepareWords / row_groups(problem.m), 1, most));
 }
 
-constexpr int kFoldedBlockK = 128, kFoldedTileN = 128;  // of kernels that fold the weight
+// Of kernels that fold the weight. Their tiles begin at multiples of 64 rows of it, and may reach past its end.
+constexpr int kFoldedBlockK = 128, kFoldedMaxTileN = 192;
 
 // The product as its kernel reads it, where a's rows are prepared.
 inline Problem with_rows_of_a(const Problem& problem, const void* rows) {
@@ -171,7 +172,7 @@ struct FoldedScratch {
     const auto aligned = [](int64_t size) { return (size + 255) / 256 * 256; };
     const int64_t words = (problem.k + kFoldedBlockK - 1) / kFoldedBlockK;  // of a row
     pitch_a = (problem.k + 15) / 16 * 16;
-    factors_stride = (problem.n + kFoldedTileN - 1) / kFoldedTileN * kFoldedTileN;
+    factors_stride = (problem.n + 63) / 64 * 64 + kFoldedMaxTileN - 64;
     scales_a = aligned(problem.m * pitch_a);
     scales_b = scales_a + aligned(problem.m * 4);
     factors = scales_b + aligned(problem.n * 4);

@@ -147,10 +147,11 @@ constexpr KernelConfig decoded_weight(const char* name, Operands operands, int t
   return {name, operands, tile, 1, 1, cost, -1, measured};
 }
 
-// Of folds, the weight's in the main loop. Sums and those of a stage are 160 registers of a thread, at most.
-constexpr KernelConfig folded_weight(const char* name, Operands operands, int tile_m, const CostNumbers& cost,
-                                     bool measured = true) {
-  TileConfig tile{Family::kSwapAb, tile_m, 128, 128, 2, 16, tile_m >= 128, 1, true};
+// Of folds, the weight's in the main loop. Sums and those of a stage are up to 160 registers of a thread. Each consumer
+// has 64 rows of the weight: three hide each other's latencies better, where their registers hold the sums.
+constexpr KernelConfig folded_weight(const char* name, Operands operands, int tile_m, int consumers,
+                                     const CostNumbers& cost, bool measured = true) {
+  TileConfig tile{Family::kSwapAb, tile_m, 64 * consumers, 128, consumers, 16, consumers == 2 && tile_m >= 128, 1, true};
   tile.code_bits = operands == Operands::kFoldedE2M1 ? 4 : 8;
   return {name, operands, tile, 1, 1, cost, -1, measured};
 }
@@ -230,14 +231,18 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     decoded_weight("sm90_weight_blocks_128x128x128", Operands::kWeightBlocks, 128, 128, {5714.1f, 2797.0f, 9.695f, 1812.9f}),
     decoded_weight("sm90_weight_blocks_96x128x128", Operands::kWeightBlocks, 96, 128, {5949.9f, 2373.5f, 8.899f, 1812.9f}),
     decoded_weight("sm90_weight_blocks_64x128x128", Operands::kWeightBlocks, 64, 128, {6735.2f, 1830.4f, 8.043f, 1812.9f}),
-    folded_weight("sm90_folded_mxfp8_160x128x128", Operands::kFoldedE4M3, 160, {4500.0f, 1500.0f, 4.5f, 2400.0f}, false),
-    folded_weight("sm90_folded_mxfp8_128x128x128", Operands::kFoldedE4M3, 128, {4500.0f, 1200.0f, 3.8f, 2400.0f}, false),
-    folded_weight("sm90_folded_mxfp8_96x128x128", Operands::kFoldedE4M3, 96, {4500.0f, 1000.0f, 3.2f, 2400.0f}, false),
-    folded_weight("sm90_folded_mxfp8_64x128x128", Operands::kFoldedE4M3, 64, {4500.0f, 800.0f, 2.7f, 2400.0f}, false),
-    folded_weight("sm90_folded_fp4_160x128x128", Operands::kFoldedE2M1, 160, {4500.0f, 1500.0f, 4.5f, 2400.0f}, false),
-    folded_weight("sm90_folded_fp4_128x128x128", Operands::kFoldedE2M1, 128, {4500.0f, 1200.0f, 3.8f, 2400.0f}, false),
-    folded_weight("sm90_folded_fp4_96x128x128", Operands::kFoldedE2M1, 96, {4500.0f, 1000.0f, 3.2f, 2400.0f}, false),
-    folded_weight("sm90_folded_fp4_64x128x128", Operands::kFoldedE2M1, 64, {4500.0f, 800.0f, 2.7f, 2400.0f}, false),
+    folded_weight("sm90_folded_mxfp8_160x128x128", Operands::kFoldedE4M3, 160, 2, {4500.0f, 1500.0f, 4.5f, 2400.0f}, false),
+    folded_weight("sm90_folded_mxfp8_128x128x128", Operands::kFoldedE4M3, 128, 2, {4500.0f, 1200.0f, 3.8f, 2400.0f}, false),
+    folded_weight("sm90_folded_mxfp8_96x128x128", Operands::kFoldedE4M3, 96, 2, {4500.0f, 1000.0f, 3.2f, 2400.0f}, false),
+    folded_weight("sm90_folded_mxfp8_96x192x128", Operands::kFoldedE4M3, 96, 3, {4500.0f, 1000.0f, 3.9f, 2400.0f}, false),
+    folded_weight("sm90_folded_mxfp8_64x192x128", Operands::kFoldedE4M3, 64, 3, {4500.0f, 800.0f, 3.3f, 2400.0f}, false),
+    folded_weight("sm90_folded_mxfp8_64x128x128", Operands::kFoldedE4M3, 64, 2, {4500.0f, 800.0f, 2.7f, 2400.0f}, false),
+    folded_weight("sm90_folded_fp4_160x128x128", Operands::kFoldedE2M1, 160, 2, {4500.0f, 1500.0f, 4.5f, 2400.0f}, false),
+    folded_weight("sm90_folded_fp4_128x128x128", Operands::kFoldedE2M1, 128, 2, {4500.0f, 1200.0f, 3.8f, 2400.0f}, false),
+    folded_weight("sm90_folded_fp4_96x128x128", Operands::kFoldedE2M1, 96, 2, {4500.0f, 1000.0f, 3.2f, 2400.0f}, false),
+    folded_weight("sm90_folded_fp4_96x192x128", Operands::kFoldedE2M1, 96, 3, {4500.0f, 1000.0f, 3.9f, 2400.0f}, false),
+    folded_weight("sm90_folded_fp4_64x192x128", Operands::kFoldedE2M1, 64, 3, {4500.0f, 800.0f, 3.3f, 2400.0f}, false),
+    folded_weight("sm90_folded_fp4_64x128x128", Operands::kFoldedE2M1, 64, 2, {4500.0f, 800.0f, 2.7f, 2400.0f}, false),
 };
 // clang-format on
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);
