@@ -281,6 +281,34 @@ __device__ __forceinline__ void fold_rows(const FoldOperand& of, int64_t first_r
 // are neighbours in what it stores. Of rows behind the last one the factors are 0.
 constexpr int kRowLanes = 8, kRowsOfWarp = 32 / kRowLanes;
 
+// Four bytes of core/fold.h at once, where scales lie within a row's usual ones: a byte is a scale's distance from some
+// scale below, shifted.
+template <int kBits>
+class QuickFactors {
+  static constexpr int kShift = kBits == 8 ? 2 : 3;
+  static constexpr int kZero = kBits == 8 ? 127 - 15 : 127 - 5;  // the scale whose byte is 0, beside a power of 0
+  static constexpr int kLeast = kBits == 8 ? 1 : 0, kMost = kBits == 8 ? 30 : 11;
+
+ public:
+  // `largest` is the row's largest scale, NaN where it has that.
+  __device__ __forceinline__ QuickFactors(int power, uint32_t largest) {
+    const int zero = kZero + power, least = zero + kLeast;
+    any_ = least >= 0 && least <= 128 && static_cast<int>(largest) <= zero + kMost;
+    zero_ = static_cast<uint32_t>(zero) * 0x01010101;
+    least_ = static_cast<uint32_t>(least) * 0x01010101;
+  }
+
+  // Whether all four scales are that large: a byte's top bit is left where it, or the rest less the least, has one.
+  __device__ __forceinline__ bool take(uint32_t scales) const {
+    return any_ && (((scales | 0x80808080) - least_ | scales) & 0x80808080) == 0x80808080;
+  }
+  __device__ __forceinline__ uint32_t of(uint32_t scales) const { return (scales - zero_) << kShift; }
+
+ private:
+  bool any_;
+  uint32_t zero_, least_;
+};
+
 template <int kBits>
 class FactorsOfRow {
   static constexpr int kHeldWords = 8;
@@ -294,37 +322,52 @@ class FactorsOfRow {
     for (int i = 0; i < kHeldWords; ++i) words_[i] = load(i);
   }
 
-  // The row's largest. Where its largest scale has a block with a code in the top binade no element is larger: each
-  // lane looks at such a block, and where none has such a code, at all of its blocks.
-  __device__ __forceinline__ int magnitude() const {
-    int largest = -1, first = 0;
+  // The row's power. Where its largest scale has a block with a code in the top binade no element is larger: two such
+  // blocks of each lane are looked at, then all. Where they have one in the binade below, those of smaller scales, at
+  // most 1.75 of it, change nothing. Else all codes are looked at.
+  __device__ __forceinline__ int power() {
+    int first = 0, last = 0;
     for_each_block([&](int block, uint32_t scale) {
-      const bool is_larger = scale != kE8M0NaN && static_cast<int>(scale) > largest;
-      largest = is_larger ? static_cast<int>(scale) : largest;
-      first = is_larger ? block : first;
+      has_nan_ |= scale == kE8M0NaN;
+      const int number = scale == kE8M0NaN ? -1 : static_cast<int>(scale);
+      first = number > largest_ ? block : first;
+      last = number >= largest_ ? block : last;
+      largest_ = max(largest_, number);
     });
-    const int of_row = largest_of_row(largest);
-    const bool is_largest = largest == of_row && of_row >= 0;
-    const float code = is_largest ? largest_code(first) : 0.0f;
-    int magnitude = fold_magnitude(code, static_cast<uint32_t>(largest));
-    if (largest_of_row(code >= BlockCodes<kBits>::kTopBinade) == 0) {
+    const int of_lane = largest_;
+    largest_ = largest_of_row(of_lane);
+    const bool looks = of_lane == largest_ && largest_ >= 0;
+    float code = looks ? fmaxf(largest_code(first), largest_code(last)) : 0.0f;
+    constexpr float kTopBinade = BlockCodes<kBits>::kTopBinade;
+    if (largest_of_row(code >= kTopBinade) == 0) {
+      for_each_block_again([&](int block, uint32_t scale) {
+        if (static_cast<int>(scale) == largest_) code = fmaxf(code, largest_code(block));
+      });
+    }
+    const bool is_known = largest_of_row(code >= kTopBinade / 2) != 0;
+    int magnitude = fold_magnitude(code, static_cast<uint32_t>(largest_));
+    if (!is_known) {
       for_each_block(
           [&](int block, uint32_t scale) { magnitude = max(magnitude, fold_magnitude(largest_code(block), scale)); });
     }
-    return largest_of_row(magnitude);
+    return fold_power(largest_of_row(magnitude));
   }
 
   __device__ __forceinline__ void store(int power) const {
     if (row_ >= of_.stride) return;
     if (part() == 0 && row_ < of_.rows) of_.scales[row_] = fold_scale(power);
+    const QuickFactors<kBits> quick(power, has_nan_ ? kE8M0NaN : static_cast<uint32_t>(max(largest_, 0)));
     const auto store_word = [&](int i, uint32_t scales) {
       if (word(i) >= of_.words) return;
-      uint32_t factors = 0;
+      uint32_t factors = quick.of(scales);
+      if (!quick.take(scales) || word(i) * 4 + 4 > blocks_) {
+        factors = 0;
 #pragma unroll
-      for (int at = 0; at < 4; ++at) {
-        const uint32_t scale = scales >> 8 * at & 0xff;
-        const uint32_t byte = kBits == 8 ? e4m3_fold_byte(scale, power) : e2m1_fold_byte(scale, power);
-        factors |= word(i) * 4 + at < blocks_ ? byte << 8 * at : 0;
+        for (int at = 0; at < 4; ++at) {
+          const uint32_t scale = scales >> 8 * at & 0xff;
+          const uint32_t byte = kBits == 8 ? e4m3_fold_byte(scale, power) : e2m1_fold_byte(scale, power);
+          factors |= word(i) * 4 + at < blocks_ ? byte << 8 * at : 0;
+        }
       }
       of_.factors[word(i) * of_.stride + row_] = factors;
     };
@@ -377,17 +420,31 @@ class FactorsOfRow {
     for (int i = kHeldWords; word(i) * 4 < blocks_; ++i) of_word(i, load(i));
   }
 
+  // The same where it is rare, and few instructions.
+  template <typename Use>
+  __device__ __forceinline__ void for_each_block_again(const Use& use) const {
+#pragma unroll 1
+    for (int i = 0; word(i) * 4 < blocks_; ++i) {
+      const uint32_t scales = load(i);
+#pragma unroll 1
+      for (int at = 0; at < 4; ++at)
+        if (word(i) * 4 + at < blocks_) use(word(i) * 4 + at, scales >> 8 * at & 0xff);
+    }
+  }
+
   const FoldedFactors& of_;
   int64_t row_;
   int blocks_;
   const uint8_t* scale_;  // of the lane's first block
   uint32_t words_[kHeldWords];
+  int largest_ = -1;  // scale of the row, once its power is known
+  bool has_nan_ = false;
 };
 
 template <int kBits>
 __device__ __forceinline__ void store_factors(const FoldedFactors& of, int64_t row) {
-  const FactorsOfRow<kBits> factors(of, row);
-  factors.store(fold_power(factors.magnitude()));
+  FactorsOfRow<kBits> factors(of, row);
+  factors.store(factors.power());
 }
 
 // ---- kernels ----
@@ -421,9 +478,11 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm) fold(const __grid_consta
   fold_group<kRowWarps>(is_a ? params.a : params.b, is_a ? group : group - groups_of_a);
 }
 
+// Hopper's kernels alone fold the other operand.
 template <int kRowWarps>
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     fold_with_factors(const __grid_constant__ FoldWithFactorsParams params) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   const int64_t group = blockIdx.x, groups_of_a = fold_groups<kRowWarps>(params.a.rows);
   if (group < groups_of_a) return fold_group<kRowWarps>(params.a, group);
   const int64_t warp = (group - groups_of_a) * kWarps + threadIdx.x / 32;
@@ -433,6 +492,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   } else {
     store_factors<8>(params.b, row);
   }
+#endif
 }
 
 template <typename Params>
