@@ -276,9 +276,10 @@ __device__ __forceinline__ void fold_rows(const FoldOperand& of, int64_t first_r
 }
 
 // ---- the factors of rows ----
+//
+// A row has eight lanes, which have every eighth word: the scales of four blocks. The four rows of a warp are
+// neighbours in what it stores. Loops stay loops: instructions come cold, and more of them take longer than the scales.
 
-// A row of eight lanes, which have every eighth word, four blocks, and hold their first ones; the four rows of a warp
-// are neighbours in what it stores. Of rows behind the last one the factors are 0.
 constexpr int kRowLanes = 8, kRowsOfWarp = 32 / kRowLanes;
 
 // Four bytes of core/fold.h at once, where scales lie within a row's usual ones: a byte is a scale's distance from some
@@ -291,9 +292,9 @@ class QuickFactors {
 
  public:
   // `largest` is the row's largest scale, NaN where it has that.
-  __device__ __forceinline__ QuickFactors(int power, uint32_t largest) {
+  __device__ __forceinline__ QuickFactors(int power, int largest) {
     const int zero = kZero + power, least = zero + kLeast;
-    any_ = least >= 0 && least <= 128 && static_cast<int>(largest) <= zero + kMost;
+    any_ = least >= 0 && least <= 128 && largest <= zero + kMost;
     zero_ = static_cast<uint32_t>(zero) * 0x01010101;
     least_ = static_cast<uint32_t>(least) * 0x01010101;
   }
@@ -311,15 +312,12 @@ class QuickFactors {
 
 template <int kBits>
 class FactorsOfRow {
-  static constexpr int kHeldWords = 8;
-
  public:
+  // Of rows behind the last one the factors are 0.
   __device__ __forceinline__ FactorsOfRow(const FoldedFactors& of, int64_t row)
       : of_(of), row_(row), blocks_(static_cast<int>(row < of.rows ? of.blocks : 0)) {
     const ScaleStrides& strides = of.operand.scale_strides;
     scale_ = static_cast<const uint8_t*>(of.operand.scale) + strides.of_row(row) + part() * strides.col_block;
-#pragma unroll
-    for (int i = 0; i < kHeldWords; ++i) words_[i] = load(i);
   }
 
   // The row's power. Where its largest scale has a block with a code in the top binade no element is larger: two such
@@ -327,20 +325,19 @@ class FactorsOfRow {
   // most 1.75 of it, change nothing. Else all codes are looked at.
   __device__ __forceinline__ int power() {
     int first = 0, last = 0;
-    for_each_block([&](int block, uint32_t scale) {
-      has_nan_ |= scale == kE8M0NaN;
-      const int number = scale == kE8M0NaN ? -1 : static_cast<int>(scale);
-      first = number > largest_ ? block : first;
-      last = number >= largest_ ? block : last;
-      largest_ = max(largest_, number);
+    for_each_word([&](int word, uint32_t scales) {
+      const int found = largest_of_word(word, scales);
+      first = found > largest_ ? word : first;
+      last = found >= largest_ ? word : last;
+      largest_ = max(largest_, found);
     });
     const int of_lane = largest_;
     largest_ = largest_of_row(of_lane);
-    const bool looks = of_lane == largest_ && largest_ >= 0;
-    float code = looks ? fmaxf(largest_code(first), largest_code(last)) : 0.0f;
     constexpr float kTopBinade = BlockCodes<kBits>::kTopBinade;
+    float code = 0;
+    if (of_lane == largest_ && largest_ >= 0) code = fmaxf(largest_code_of_word(first), largest_code_of_word(last));
     if (largest_of_row(code >= kTopBinade) == 0) {
-      for_each_block_again([&](int block, uint32_t scale) {
+      for_each_block([&](int block, uint32_t scale) {
         if (static_cast<int>(scale) == largest_) code = fmaxf(code, largest_code(block));
       });
     }
@@ -356,30 +353,17 @@ class FactorsOfRow {
   __device__ __forceinline__ void store(int power) const {
     if (row_ >= of_.stride) return;
     if (part() == 0 && row_ < of_.rows) of_.scales[row_] = fold_scale(power);
-    const QuickFactors<kBits> quick(power, has_nan_ ? kE8M0NaN : static_cast<uint32_t>(max(largest_, 0)));
-    const auto store_word = [&](int i, uint32_t scales) {
-      if (word(i) >= of_.words) return;
-      uint32_t factors = quick.of(scales);
-      if (!quick.take(scales) || word(i) * 4 + 4 > blocks_) {
-        factors = 0;
-#pragma unroll
-        for (int at = 0; at < 4; ++at) {
-          const uint32_t scale = scales >> 8 * at & 0xff;
-          const uint32_t byte = kBits == 8 ? e4m3_fold_byte(scale, power) : e2m1_fold_byte(scale, power);
-          factors |= word(i) * 4 + at < blocks_ ? byte << 8 * at : 0;
-        }
-      }
-      of_.factors[word(i) * of_.stride + row_] = factors;
-    };
-#pragma unroll
-    for (int i = 0; i < kHeldWords; ++i) store_word(i, words_[i]);
-#pragma unroll 1
-    for (int i = kHeldWords; word(i) < of_.words; ++i) store_word(i, load(i));
+    const QuickFactors<kBits> quick(power, has_nan_ ? static_cast<int>(kE8M0NaN) : largest_);
+#pragma unroll 4
+    for (int word = part(); word < of_.words; word += kRowLanes) {
+      const uint32_t scales = load(word);
+      const bool is_quick = quick.take(scales) && word * 4 + 4 <= blocks_;
+      of_.factors[word * of_.stride + row_] = is_quick ? quick.of(scales) : any_factors(word, scales, power);
+    }
   }
 
  private:
   static __device__ __forceinline__ int part() { return static_cast<int>(threadIdx.x) % 32 / kRowsOfWarp; }
-  static __device__ __forceinline__ int word(int i) { return part() + kRowLanes * i; }
 
   // All lanes of the warp take part.
   static __device__ __forceinline__ int largest_of_row(int value) {
@@ -389,55 +373,76 @@ class FactorsOfRow {
     return value;
   }
 
-  // The scales of the lane's word `i`, 0 behind the row's last one.
-  __device__ __forceinline__ uint32_t load(int i) const {
+  // The scales of a word of the lane's, 0 behind the row's last one.
+  __device__ __forceinline__ uint32_t load(int word) const {
     const ScaleStrides& strides = of_.operand.scale_strides;
-    const uint8_t* scales = scale_ + i * (kRowLanes * strides.col_block);
-    const int inside = blocks_ - word(i) * 4;
+    const uint8_t* scales = scale_ + (word - part()) * strides.col_block;
+    const int inside = blocks_ - word * 4;
     if (of_.reads_words) return inside > 0 ? *reinterpret_cast<const uint32_t*>(scales) : 0;
     uint32_t bytes = 0;
-#pragma unroll
-    for (int at = 0; at < 4; ++at)
-      if (at < inside) bytes |= static_cast<uint32_t>(scales[at * strides.col]) << 8 * at;
+#pragma unroll 1
+    for (int at = 0; at < min(inside, 4); ++at) bytes |= static_cast<uint32_t>(scales[at * strides.col]) << 8 * at;
     return bytes;
+  }
+
+  // Calls use(word, scales) for the lane's words; those of the last one may reach behind the row.
+  template <typename Use>
+  __device__ __forceinline__ void for_each_word(const Use& use) const {
+#pragma unroll 4
+    for (int word = part(); word * 4 < blocks_; word += kRowLanes) use(word, load(word));
+  }
+  template <typename Use>
+  __device__ __forceinline__ void for_each_block(const Use& use) const {
+#pragma unroll 1
+    for (int word = part(); word * 4 < blocks_; word += kRowLanes) {
+      const uint32_t scales = load(word);
+#pragma unroll 1
+      for (int at = 0; at < min(blocks_ - word * 4, 4); ++at) use(word * 4 + at, scales >> 8 * at & 0xff);
+    }
+  }
+
+  // Of a packed row's last word the scales behind the row may be anything.
+  __device__ __forceinline__ int largest_of_word(int word, uint32_t scales) {
+    int largest = -1;
+#pragma unroll
+    for (int at = 0; at < 4; ++at) {
+      const int scale = static_cast<int>(scales >> 8 * at & 0xff);
+      const bool is_inside = word * 4 + at < blocks_, is_nan = scale == static_cast<int>(kE8M0NaN);
+      has_nan_ |= is_inside && is_nan;
+      largest = is_inside && !is_nan ? max(largest, scale) : largest;
+    }
+    return largest;
   }
 
   __device__ __forceinline__ float largest_code(int block) const {
     return load_codes<kBits>(of_.operand, row_, block).largest();
   }
-
-  // Calls use(block, scale) for the lane's blocks.
-  template <typename Use>
-  __device__ __forceinline__ void for_each_block(const Use& use) const {
-    const auto of_word = [&](int i, uint32_t scales) {
+  // Of the word's first block with the row's largest scale.
+  __device__ __forceinline__ float largest_code_of_word(int word) const {
+    const uint32_t scales = load(word);
+    int at = 3;
 #pragma unroll
-      for (int at = 0; at < 4; ++at)
-        if (word(i) * 4 + at < blocks_) use(word(i) * 4 + at, scales >> 8 * at & 0xff);
-    };
-#pragma unroll
-    for (int i = 0; i < kHeldWords; ++i) of_word(i, words_[i]);
-#pragma unroll 1
-    for (int i = kHeldWords; word(i) * 4 < blocks_; ++i) of_word(i, load(i));
+    for (int i = 2; i >= 0; --i) at = static_cast<int>(scales >> 8 * i & 0xff) == largest_ ? i : at;
+    return largest_code(word * 4 + at);
   }
 
-  // The same where it is rare, and few instructions.
-  template <typename Use>
-  __device__ __forceinline__ void for_each_block_again(const Use& use) const {
+  // Any bytes, 0 behind the row.
+  __device__ __noinline__ uint32_t any_factors(int word, uint32_t scales, int power) const {
+    uint32_t factors = 0;
 #pragma unroll 1
-    for (int i = 0; word(i) * 4 < blocks_; ++i) {
-      const uint32_t scales = load(i);
-#pragma unroll 1
-      for (int at = 0; at < 4; ++at)
-        if (word(i) * 4 + at < blocks_) use(word(i) * 4 + at, scales >> 8 * at & 0xff);
+    for (int at = 0; at < min(blocks_ - word * 4, 4); ++at) {
+      const uint32_t scale = scales >> 8 * at & 0xff;
+      const uint32_t byte = kBits == 8 ? e4m3_fold_byte(scale, power) : e2m1_fold_byte(scale, power);
+      factors |= byte << 8 * at;
     }
+    return factors;
   }
 
   const FoldedFactors& of_;
   int64_t row_;
   int blocks_;
   const uint8_t* scale_;  // of the lane's first block
-  uint32_t words_[kHeldWords];
-  int largest_ = -1;  // scale of the row, once its power is known
+  int largest_ = -1;      // scale of the row, once its power is known
   bool has_nan_ = false;
 };
 
