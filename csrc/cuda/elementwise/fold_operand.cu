@@ -22,8 +22,9 @@ namespace tileon {
 namespace {
 
 constexpr int kWarps = 8, kThreads = kWarps * 32;
-constexpr int kBlock = 32;  // k with one scale
-constexpr int kHeld = 4;    // blocks of a lane in registers
+constexpr int kBlock = 32;   // k with one scale
+constexpr int kHeld = 4;     // blocks of a lane in registers
+constexpr int kFewHeld = 2;  // beside factors: of few rows, whose instructions come cold
 
 constexpr int kCtasPerSm = 3;  // which leave 80 registers a thread
 
@@ -174,7 +175,7 @@ __device__ __forceinline__ int largest_of_warp(int value) {
 // ---- a row ----
 
 // A row of some warps, `part` of which this one is. Its lanes walk over blocks that are theirs.
-template <int kBits, int kRowWarps>
+template <int kBits, int kRowWarps, int kHeld>
 class Row {
   using Codes = BlockCodes<kBits>;
 
@@ -253,17 +254,17 @@ struct Magnitudes {
 };
 
 // All warps of the CTA take part; those whose row is beyond the operand's read nothing.
-template <int kBits, int kRowWarps>
+template <int kBits, int kRowWarps, int kHeld>
 __device__ __forceinline__ void fold_rows(const FoldOperand& of, int64_t first_row) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int64_t row = first_row + warp / kRowWarps;
   if constexpr (kRowWarps == 1) {
     if (row >= of.rows) return;
-    const Row<kBits, 1> mine(of, row, 0);
+    const Row<kBits, 1, kHeld> mine(of, row, 0);
     mine.store_folded(mine.magnitude());
   } else {
     Magnitudes& magnitudes = ptx::static_shared<Magnitudes>();
-    const Row<kBits, kRowWarps> mine(of, row, warp % kRowWarps);
+    const Row<kBits, kRowWarps, kHeld> mine(of, row, warp % kRowWarps);
     const int of_part = mine.magnitude();
     if (threadIdx.x % 32 == 0) magnitudes.of_warp[warp] = of_part;
     __syncthreads();
@@ -455,13 +456,13 @@ __device__ __forceinline__ void store_factors(const FoldedFactors& of, int64_t r
 // ---- kernels ----
 
 // A CTA folds as many rows as its warps make.
-template <int kRowWarps>
+template <int kRowWarps, int kHeld>
 __device__ __forceinline__ void fold_group(const FoldOperand& of, int64_t group) {
   const int64_t first_row = group * (kWarps / kRowWarps);
   if (of.operand.dtype == DType::kFloat4E2M1) {
-    fold_rows<4, kRowWarps>(of, first_row);
+    fold_rows<4, kRowWarps, kHeld>(of, first_row);
   } else {
-    fold_rows<8, kRowWarps>(of, first_row);
+    fold_rows<8, kRowWarps, kHeld>(of, first_row);
   }
 }
 
@@ -480,17 +481,16 @@ template <int kRowWarps>
 __global__ void __launch_bounds__(kThreads, kCtasPerSm) fold(const __grid_constant__ FoldParams params) {
   const int64_t group = blockIdx.x, groups_of_a = fold_groups<kRowWarps>(params.a.rows);
   const bool is_a = group < groups_of_a;
-  fold_group<kRowWarps>(is_a ? params.a : params.b, is_a ? group : group - groups_of_a);
+  fold_group<kRowWarps, kHeld>(is_a ? params.a : params.b, is_a ? group : group - groups_of_a);
 }
 
-// Hopper's kernels alone fold the other operand.
-template <int kRowWarps>
+// A row of a has all of a CTA's warps. Hopper's kernels alone fold the other operand.
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     fold_with_factors(const __grid_constant__ FoldWithFactorsParams params) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  const int64_t group = blockIdx.x, groups_of_a = fold_groups<kRowWarps>(params.a.rows);
-  if (group < groups_of_a) return fold_group<kRowWarps>(params.a, group);
-  const int64_t warp = (group - groups_of_a) * kWarps + threadIdx.x / 32;
+  const int64_t group = blockIdx.x;
+  if (group < params.a.rows) return fold_group<kWarps, kFewHeld>(params.a, group);
+  const int64_t warp = (group - params.a.rows) * kWarps + threadIdx.x / 32;
   const int64_t row = warp * kRowsOfWarp + threadIdx.x % kRowsOfWarp;
   if (params.b.operand.dtype == DType::kFloat4E2M1) {
     store_factors<4>(params.b, row);
@@ -513,21 +513,6 @@ template <int kRowWarps>
 void launch(const FoldParams& params, cudaStream_t stream) {
   const int64_t ctas = fold_groups<kRowWarps>(params.a.rows) + fold_groups<kRowWarps>(params.b.rows);
   launch_folds(&fold<kRowWarps>, ctas, params, stream);
-}
-template <int kRowWarps>
-void launch(const FoldWithFactorsParams& params, cudaStream_t stream) {
-  const int64_t ctas = fold_groups<kRowWarps>(params.a.rows) + factor_groups(params.b.stride);
-  launch_folds(&fold_with_factors<kRowWarps>, ctas, params, stream);
-}
-
-// With as many warps a row as hold it.
-template <typename Params>
-void launch_for(int64_t blocks, const Params& params, cudaStream_t stream) {
-  const auto holds = [&](int warps) { return blocks <= int64_t{warps} * 32 * kHeld; };
-  if (holds(1)) return launch<1>(params, stream);
-  if (holds(2)) return launch<2>(params, stream);
-  if (holds(4)) return launch<4>(params, stream);
-  launch<8>(params, stream);
 }
 
 FoldOperand fold_operand(const OperandFoldProblem& of) {
@@ -553,13 +538,16 @@ FoldedFactors folded_factors(const FoldFactorsProblem& of) {
 
 void run_operand_folds(const OperandFoldProblem& a, const OperandFoldProblem& b, cudaStream_t stream) {
   const FoldParams params{fold_operand(a), fold_operand(b)};
-  launch_for(params.a.blocks, params, stream);
+  const auto holds = [&](int warps) { return params.a.blocks <= int64_t{warps} * 32 * kHeld; };
+  if (holds(1)) return launch<1>(params, stream);
+  if (holds(2)) return launch<2>(params, stream);
+  if (holds(4)) return launch<4>(params, stream);
+  launch<8>(params, stream);
 }
 
 void run_fold_with_factors(const OperandFoldProblem& a, const FoldFactorsProblem& b, cudaStream_t stream) {
-  const FoldedFactors factors = folded_factors(b);
-  const FoldWithFactorsParams params{fold_operand(a), factors};
-  launch_for(params.a.blocks, params, stream);
+  const FoldWithFactorsParams params{fold_operand(a), folded_factors(b)};
+  launch_folds(&fold_with_factors, params.a.rows + factor_groups(params.b.stride), params, stream);
 }
 
 }  // namespace tileon
