@@ -90,8 +90,15 @@ void check_choice() {
   expect(operands_of(with_fast_accum(problem_of(1024, 1024, 1024))) == Operands::kBFloat16, "where that pays, too");
   expect(operands_of(with_fast_accum(problem_of(4096, 4096, 992))) == Operands::kInt8,
          "in short sums few products make up for another's loss");
-  expect(operands_of(with_fast_accum(problem_of(4096, 4096, 4096, e4m3, e4m3))) == Operands::kBFloat16,
-         "of mxfp4 alone");
+  expect(operands_of(with_fast_accum(problem_of(4096, 4096, 4096, e4m3, e4m3))) == Operands::kFoldedE4M3,
+         "e5m2 is for mxfp4 alone");
+  for (const DType a : {e4m3, e2m1}) {
+    expect(operands_of(with_fast_accum(problem_of(128, 8192, 8192, a, e4m3))) == Operands::kFoldedE4M3,
+           "mxfp8, folded");
+    expect(operands_of(with_fast_accum(problem_of(128, 8192, 8192, a, e2m1))) == Operands::kFoldedE2M1, "fp4, folded");
+    for (const DType b : {e4m3, e2m1})
+      expect(!sm90::is_folded_weight(operands_of(problem_of(128, 8192, 8192, a, b))), "a fold rounds");
+  }
   expect(operands_of(problem_of(64, 8192, 8192)) == Operands::kCodes, "few rows of a are not prepared");
   expect(sm90::choose_block_scaled(problem_of(8192, 64, 8192), kH200) < 0, "nor few of b");
   expect(sm90::choose_block_scaled(problem_of(4096, 4096, 0), kH200) < 0, "nor is nothing");

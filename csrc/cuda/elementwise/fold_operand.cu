@@ -175,7 +175,7 @@ __device__ __forceinline__ int largest_of_warp(int value) {
 // ---- a row ----
 
 // A row of some warps, `part` of which this one is. Its lanes walk over blocks that are theirs.
-template <int kBits, int kRowWarps, int kHeld>
+template <int kBits, int kRowWarps, int kHeldBlocks>
 class Row {
   using Codes = BlockCodes<kBits>;
 
@@ -183,7 +183,7 @@ class Row {
   __device__ __forceinline__ Row(const FoldOperand& of, int64_t row, int part)
       : of_(of), row_(row), blocks_(row < of.rows ? static_cast<int>(of.blocks) : 0), part_(part) {
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i)
+    for (int i = 0; i < kHeldBlocks; ++i)
       if (block(i) < blocks_) load(block(i), held_[i], scales_[i]);
   }
 
@@ -191,7 +191,7 @@ class Row {
   __device__ __forceinline__ int magnitude() const {
     int largest = kNoMagnitude;
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i)
+    for (int i = 0; i < kHeldBlocks; ++i)
       if (block(i) < blocks_) largest = max(largest, fold_magnitude(held_[i].largest(), scales_[i]));
     for_each_other([&](int, const Codes& codes, uint32_t scale) {
       largest = max(largest, fold_magnitude(codes.largest(), scale));
@@ -204,7 +204,7 @@ class Row {
     const int power = fold_power(magnitude);
     if (part_ == 0 && threadIdx.x % 32 == 0) of_.scales[row_] = fold_scale(power);
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i)
+    for (int i = 0; i < kHeldBlocks; ++i)
       if (block(i) < blocks_) store(block(i), held_[i], fold_factor(scales_[i], power));
     for_each_other([&](int at, const Codes& codes, uint32_t scale) { store(at, codes, fold_factor(scale, power)); });
   }
@@ -232,7 +232,7 @@ class Row {
   template <typename Use>
   __device__ __forceinline__ void for_each_other(const Use& use) const {
 #pragma unroll 1
-    for (int at = block(kHeld); at < blocks_; at += 32 * kRowWarps) {
+    for (int at = block(kHeldBlocks); at < blocks_; at += 32 * kRowWarps) {
       Codes codes;
       uint32_t scale = 0;
       load(at, codes, scale);
@@ -244,8 +244,8 @@ class Row {
   int64_t row_;
   int blocks_;  // of k
   int part_;
-  Codes held_[kHeld];
-  uint32_t scales_[kHeld];
+  Codes held_[kHeldBlocks];
+  uint32_t scales_[kHeldBlocks];
 };
 
 // The largest magnitude of each warp's part of a row.
@@ -254,17 +254,17 @@ struct Magnitudes {
 };
 
 // All warps of the CTA take part; those whose row is beyond the operand's read nothing.
-template <int kBits, int kRowWarps, int kHeld>
+template <int kBits, int kRowWarps, int kHeldBlocks>
 __device__ __forceinline__ void fold_rows(const FoldOperand& of, int64_t first_row) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int64_t row = first_row + warp / kRowWarps;
   if constexpr (kRowWarps == 1) {
     if (row >= of.rows) return;
-    const Row<kBits, 1, kHeld> mine(of, row, 0);
+    const Row<kBits, 1, kHeldBlocks> mine(of, row, 0);
     mine.store_folded(mine.magnitude());
   } else {
     Magnitudes& magnitudes = ptx::static_shared<Magnitudes>();
-    const Row<kBits, kRowWarps, kHeld> mine(of, row, warp % kRowWarps);
+    const Row<kBits, kRowWarps, kHeldBlocks> mine(of, row, warp % kRowWarps);
     const int of_part = mine.magnitude();
     if (threadIdx.x % 32 == 0) magnitudes.of_warp[warp] = of_part;
     __syncthreads();
@@ -456,13 +456,13 @@ __device__ __forceinline__ void store_factors(const FoldedFactors& of, int64_t r
 // ---- kernels ----
 
 // A CTA folds as many rows as its warps make.
-template <int kRowWarps, int kHeld>
+template <int kRowWarps, int kHeldBlocks>
 __device__ __forceinline__ void fold_group(const FoldOperand& of, int64_t group) {
   const int64_t first_row = group * (kWarps / kRowWarps);
   if (of.operand.dtype == DType::kFloat4E2M1) {
-    fold_rows<4, kRowWarps, kHeld>(of, first_row);
+    fold_rows<4, kRowWarps, kHeldBlocks>(of, first_row);
   } else {
-    fold_rows<8, kRowWarps, kHeld>(of, first_row);
+    fold_rows<8, kRowWarps, kHeldBlocks>(of, first_row);
   }
 }
 

@@ -150,16 +150,18 @@ constexpr KernelConfig decoded_weight(const char* name, Operands operands, int t
 // Of folds, the weight's in the main loop. Sums and those of a stage are up to 160 registers of a thread. Each consumer
 // has 64 rows of the weight: three hide each other's latencies better, where their registers hold the sums.
 constexpr KernelConfig folded_weight(const char* name, Operands operands, int tile_m, int consumers,
-                                     const CostNumbers& cost, bool measured = true) {
-  TileConfig tile{Family::kSwapAb, tile_m, 64 * consumers, 128, consumers, 16, consumers == 2 && tile_m >= 128, 1, true};
+                                     const CostNumbers& cost) {
+  TileConfig tile{
+      Family::kSwapAb, tile_m, 64 * consumers, 128, consumers, 16, consumers == 2 && tile_m >= 128, 1, true};
   tile.code_bits = operands == Operands::kFoldedE2M1 ? 4 : 8;
-  return {name, operands, tile, 1, 1, cost, -1, measured};
+  return {name, operands, tile, 1, 1, cost};
 }
 
 // Block-scaled products. int8's numbers were set after products on an H200, like those of kFp8Configs: no script fits
 // them. Those of e4m3 with float32 scales, and of decoded weights, were fitted to 41 and to some 110 products of
 // m from 16 to 8192 on an H200; those of weights in blocks to the 36 of weight_blocks.csv.xz, with whole tiles,
-// per_tile at most 3000. What preparing takes is not in them, for it is the same for every config.
+// per_tile at most 3000; those of folded weights to 280 products of 64 to 1536 rows on an H100. What preparing takes is
+// not in them, for it is the same for every config.
 // clang-format off
 constexpr KernelConfig kBlockScaledConfigs[] = {
     // name                                          operands         family                 tile m, n, k   consumers, stages, takes registers, element bytes  splits, ctas_per_sm   start, per_tile, per_k, memory_bytes
@@ -231,18 +233,18 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     decoded_weight("sm90_weight_blocks_128x128x128", Operands::kWeightBlocks, 128, 128, {5714.1f, 2797.0f, 9.695f, 1812.9f}),
     decoded_weight("sm90_weight_blocks_96x128x128", Operands::kWeightBlocks, 96, 128, {5949.9f, 2373.5f, 8.899f, 1812.9f}),
     decoded_weight("sm90_weight_blocks_64x128x128", Operands::kWeightBlocks, 64, 128, {6735.2f, 1830.4f, 8.043f, 1812.9f}),
-    folded_weight("sm90_folded_mxfp8_160x128x128", Operands::kFoldedE4M3, 160, 2, {4500.0f, 1500.0f, 4.5f, 2400.0f}, false),
-    folded_weight("sm90_folded_mxfp8_128x128x128", Operands::kFoldedE4M3, 128, 2, {4500.0f, 1200.0f, 3.8f, 2400.0f}, false),
-    folded_weight("sm90_folded_mxfp8_96x128x128", Operands::kFoldedE4M3, 96, 2, {4500.0f, 1000.0f, 3.2f, 2400.0f}, false),
-    folded_weight("sm90_folded_mxfp8_96x192x128", Operands::kFoldedE4M3, 96, 3, {4500.0f, 1000.0f, 3.9f, 2400.0f}, false),
-    folded_weight("sm90_folded_mxfp8_64x192x128", Operands::kFoldedE4M3, 64, 3, {4500.0f, 800.0f, 3.3f, 2400.0f}, false),
-    folded_weight("sm90_folded_mxfp8_64x128x128", Operands::kFoldedE4M3, 64, 2, {4500.0f, 800.0f, 2.7f, 2400.0f}, false),
-    folded_weight("sm90_folded_fp4_160x128x128", Operands::kFoldedE2M1, 160, 2, {4500.0f, 1500.0f, 4.5f, 2400.0f}, false),
-    folded_weight("sm90_folded_fp4_128x128x128", Operands::kFoldedE2M1, 128, 2, {4500.0f, 1200.0f, 3.8f, 2400.0f}, false),
-    folded_weight("sm90_folded_fp4_96x128x128", Operands::kFoldedE2M1, 96, 2, {4500.0f, 1000.0f, 3.2f, 2400.0f}, false),
-    folded_weight("sm90_folded_fp4_96x192x128", Operands::kFoldedE2M1, 96, 3, {4500.0f, 1000.0f, 3.9f, 2400.0f}, false),
-    folded_weight("sm90_folded_fp4_64x192x128", Operands::kFoldedE2M1, 64, 3, {4500.0f, 800.0f, 3.3f, 2400.0f}, false),
-    folded_weight("sm90_folded_fp4_64x128x128", Operands::kFoldedE2M1, 64, 2, {4500.0f, 800.0f, 2.7f, 2400.0f}, false),
+    folded_weight("sm90_folded_mxfp8_160x128x128", Operands::kFoldedE4M3, 160, 2, {4700.6f, 2197.2f, 5.192f, 2160.5f}),
+    folded_weight("sm90_folded_mxfp8_128x128x128", Operands::kFoldedE4M3, 128, 2, {5079.1f, 2228.8f, 4.481f, 1907.1f}),
+    folded_weight("sm90_folded_mxfp8_96x128x128", Operands::kFoldedE4M3, 96, 2, {6126.1f, 1232.9f, 4.173f, 1972.0f}),
+    folded_weight("sm90_folded_mxfp8_96x192x128", Operands::kFoldedE4M3, 96, 3, {5115.4f, 1312.1f, 5.348f, 1800.5f}),
+    folded_weight("sm90_folded_mxfp8_64x192x128", Operands::kFoldedE4M3, 64, 3, {6373.8f, 617.1f, 4.836f, 1909.5f}),
+    folded_weight("sm90_folded_mxfp8_64x128x128", Operands::kFoldedE4M3, 64, 2, {7153.8f, 744.2f, 3.620f, 2142.7f}),
+    folded_weight("sm90_folded_fp4_160x128x128", Operands::kFoldedE2M1, 160, 2, {3828.8f, 2294.1f, 4.790f, 2026.0f}),
+    folded_weight("sm90_folded_fp4_128x128x128", Operands::kFoldedE2M1, 128, 2, {3997.3f, 1908.5f, 4.471f, 1965.7f}),
+    folded_weight("sm90_folded_fp4_96x128x128", Operands::kFoldedE2M1, 96, 2, {4787.0f, 1709.2f, 3.692f, 2400.0f}),
+    folded_weight("sm90_folded_fp4_96x192x128", Operands::kFoldedE2M1, 96, 3, {4203.3f, 599.9f, 5.597f, 2400.0f}),
+    folded_weight("sm90_folded_fp4_64x192x128", Operands::kFoldedE2M1, 64, 3, {5024.6f, 1220.7f, 4.402f, 1686.9f}),
+    folded_weight("sm90_folded_fp4_64x128x128", Operands::kFoldedE2M1, 64, 2, {5372.4f, 1313.4f, 3.381f, 2400.0f}),
 };
 // clang-format on
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);
