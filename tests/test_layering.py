@@ -37,8 +37,8 @@ FOLDERS = {
 }
 SHARED = ("core", "cuda/ptx", "cuda/common", "cuda/runtime")  # what an architecture may include
 
-# An architecture's folders: each may include those before it. What lies beside them may include them all; of that,
-# dispatch knows the header with the architecture's name.
+# An architecture's folders: each may include those before it. What lies beside them may include them all, and
+# elementwise; of that, dispatch knows the header with the architecture's name.
 LAYERS = {
     "cuda/sm80": (*("heuristics", "loaders", "tile", "kernels", "registry", "instances"),),
     "cuda/sm90": (
@@ -81,7 +81,8 @@ def complaint(path: pathlib.Path, target: pathlib.Path) -> str | None:
     if here in LAYERS:
         if there == here:
             return f"{what}: a higher layer" if layer(target) > layer(path) else None
-        return None if there in SHARED else f"{what}: {here} may include {SHARED}"
+        beside = there == "cuda/elementwise" and layer(path) == len(LAYERS[here])
+        return None if there in SHARED or beside else f"{what}: {here} may include {SHARED}"
     if here == there:
         return None
     if there in LAYERS:

@@ -1,15 +1,13 @@
 // block_scaled_matmul's backend, and weights that are prepared beforehand.
 #include <algorithm>
-#include <atomic>
-#include <random>
 #include <type_traits>
 
 #include "cuda/common/kernel_choice.h"
-#include "cuda/elementwise/elementwise.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm90/heuristics/recent_choices.h"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/main_loop_weight.h"
 #include "cuda/sm90/operand_prep/prepare.h"
 #include "cuda/sm90/registry/fields.h"
 #include "cuda/sm90/sm90.h"
@@ -154,14 +152,6 @@ void run_small_m(int config, const Problem& problem, const Gpu& gpu, cudaStream_
 
 // ---- codes with float32 scales, which are multiplied as they are ----
 
-OperandFactors factors_of(const Operand& operand) {
-  const ScaleStrides& strides = operand.scale.strides;
-  const bool has_row_blocks = strides.row == 0;
-  return {static_cast<const float*>(operand.scale.data), has_row_blocks ? strides.row_block : strides.row, strides.col,
-          has_row_blocks ? 7 : 0};
-}
-static_assert(kScaleBlockRows == 1 << 7);
-
 KernelHandle<FactorParams>& scaled_codes_kernel(int config, DType out) {
   const auto of = [&](auto operands) -> KernelHandle<FactorParams>& {
     return out == DType::kBFloat16 ? kernel_of<BlockScaledKernels<operands.value, DType::kBFloat16>>(config)
@@ -187,154 +177,6 @@ void run_scaled_codes(int config, const Problem& problem, const Gpu& gpu, cudaSt
          params, stream);
 }
 
-// ---- a weight that is decoded in the main loop ----
-
-// A number that no other launch has, and that memory holds by chance once in 2^64. A captured launch keeps its number,
-// but leaves no word that holds it.
-uint64_t next_launch() {
-  static const uint64_t seed = std::random_device()() * 0x9e3779b97f4a7c15;
-  static std::atomic<uint64_t> count = 0;
-  uint64_t mixed = seed + (count.fetch_add(1, std::memory_order_relaxed) + 1) * 0x9e3779b97f4a7c15;
-  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;  // splitmix64, a permutation
-  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
-  mixed ^= mixed >> 31;
-  return mixed == 0 ? 1 : mixed;
-}
-
-// Launches a kernel that shares its last tiles where that pays. `complete` makes a kernel's parameters of those that
-// all kernels have. Returns the number of CTAs.
-template <typename Params, typename Complete>
-int launch_sharing(KernelHandle<Params>& kernel, const KernelConfig& config, const Problem& problem, const Gpu& gpu,
-                   void* scratch, cudaStream_t stream, const Complete& complete) {
-  const StreamK shared = share_tiles(config, problem, gpu.sm_count).stream;
-  if (shared.ctas > 0) {
-    const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu, shared.ctas);
-    Params params = complete(plan.params);
-    params.stream = shared;
-    auto* ready = static_cast<uint8_t*>(scratch) + shared_sums_bytes(config, shared);
-    params.stream_memory = {static_cast<float*>(scratch), reinterpret_cast<uint64_t*>(ready), next_launch()};
-    if (launch_together(kernel, gpu, plan, config.tile.threads(), params, stream)) return plan.clusters;
-  }
-  const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu);
-  Params params = complete(plan.params);
-  params.stream = {plan.params.tiles, 0, plan.params.k_blocks};
-  launch(kernel, gpu, plan.grid(), config.tile.threads(), plan.shared_bytes, params, stream);
-  return plan.clusters;
-}
-
-KernelHandle<WeightParams>& block_weight_kernel(int config, const Operand& weight, DType out) {
-  const auto of = [&](auto code, auto scale) -> KernelHandle<WeightParams>& {
-    return out == DType::kFloat16 ? kernel_of<WeightKernels<code.value, scale.value, kF16>>(config)
-                                  : kernel_of<WeightKernels<code.value, scale.value, kBF16>>(config);
-  };
-  const std::integral_constant<DType, kE4M3> e4m3;
-  const std::integral_constant<DType, kE2M1> e2m1;
-  const std::integral_constant<ScaleType, kE8M0> of_e8m0;
-  if (weight.dtype == kE4M3) return of(e4m3, of_e8m0);
-  if (weight.scale.type == kE8M0) return of(e2m1, of_e8m0);
-  return of(e2m1, std::integral_constant<ScaleType, ScaleType::kE4M3>());
-}
-
-DecodedScratch decoded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
-  const StreamK stream = share_tiles(config, problem, gpu.sm_count).stream;
-  return DecodedScratch(problem, gpu.sm_count * decoding_warps(config.tile), shared_bytes(config, stream));
-}
-
-// Returns the device flag that says where bfloat16 lost something of e4m3.
-DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
-  const KernelConfig& chosen = kBlockScaledConfigs[config];
-  const DecodedScratch place = decoded_scratch(chosen, problem, gpu);
-  auto* words = reinterpret_cast<uint32_t*>(memory + place.words);
-  if (problem.is_block_scaled()) {
-    Problem rows_of_a = problem;
-    rows_of_a.n = 0;
-    const PreparedOperand a{memory, nullptr};
-    run_prepare_bfloat16({scaled_kernel_problem(rows_of_a), a, {}, segments_of_a(problem), words, nullptr, nullptr},
-                         stream);
-  }
-  const Scale& scale = problem.b.scale;
-  const bool decodes_e4m3 = problem.b.dtype == kE4M3;
-  uint32_t* lost = decodes_e4m3 ? words + place.prepare_words : nullptr;
-  const int ctas =
-      launch_sharing(block_weight_kernel(config, problem.b, problem.out_dtype), chosen, with_rows_of_a(problem, memory),
-                     gpu, memory + place.sums, stream, [&](const KernelParams& params) {
-                       return WeightParams{params,
-                                           static_cast<const uint8_t*>(scale.data),
-                                           scale.strides,
-                                           static_cast<int>(problem.k / scale.vec),
-                                           problem.global_scale,
-                                           problem.global_scale_stride,
-                                           lost};
-                     });
-  if (!has_codes_of_e4m3(problem)) return {};
-  return {words, place.prepare_words + (decodes_e4m3 ? ctas * decoding_warps(chosen.tile) : 0), true};
-}
-
-KernelHandle<WeightCodesParams>& weight_codes_kernel(int config, DType a, DType b) {
-  if (a == kF16)
-    return b == kE4M3 ? kernel_of<WeightCodesKernels<kF16, kE4M3>>(config)
-                      : kernel_of<WeightCodesKernels<kF16, DType::kInt8>>(config);
-  return b == kE4M3 ? kernel_of<WeightCodesKernels<kBF16, kE4M3>>(config)
-                    : kernel_of<WeightCodesKernels<kBF16, DType::kInt8>>(config);
-}
-
-void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
-  launch_sharing(weight_codes_kernel(config, problem.a.dtype, problem.b.dtype), kBlockScaledConfigs[config], problem,
-                 gpu, scratch, stream, [&](const KernelParams& params) {
-                   return WeightCodesParams{{params, {}, factors_of(problem.b), problem.global_scale}};
-                 });
-}
-
-// Where scales change along k: each CTA's sums that wait for the end of their tile. They lie in front of the sums that
-// CTAs hand over.
-int64_t aside_bytes(const KernelConfig& config, const Gpu& gpu) {
-  return config.operands == Operands::kWeightBlocks ? gpu.sm_count * sums_bytes(config.tile) : 0;
-}
-
-void run_weight_blocks(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
-  const KernelConfig& chosen = kBlockScaledConfigs[config];
-  auto& kernel = problem.a.dtype == kF16 ? kernel_of<WeightBlocksKernels<kF16>>(config)
-                                         : kernel_of<WeightBlocksKernels<kBF16>>(config);
-  launch_sharing(kernel, chosen, problem, gpu, memory + aside_bytes(chosen, gpu), stream,
-                 [&](const KernelParams& params) {
-                   return WeightBlocksParams{{{params, {}, factors_of(problem.b), problem.global_scale}},
-                                             reinterpret_cast<float4*>(memory)};
-                 });
-}
-
-// ---- folds, the weight's in the main loop ----
-
-KernelHandle<FoldedWeightParams>& folded_weight_kernel(int config, DType code, DType out) {
-  if (code == kE2M1)
-    return out == kF16 ? kernel_of<FoldedWeightKernels<kE2M1, kF16>>(config)
-                       : kernel_of<FoldedWeightKernels<kE2M1, kBF16>>(config);
-  return out == kF16 ? kernel_of<FoldedWeightKernels<kE4M3, kF16>>(config)
-                     : kernel_of<FoldedWeightKernels<kE4M3, kBF16>>(config);
-}
-
-FoldedScratch folded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
-  return {problem, shared_bytes(config, share_tiles(config, problem, gpu.sm_count).stream)};
-}
-
-void run_folded_weight(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
-  const KernelConfig& chosen = kBlockScaledConfigs[config];
-  const FoldedScratch place = folded_scratch(chosen, problem, gpu);
-  auto* scales_a = reinterpret_cast<float*>(memory + place.scales_a);
-  auto* scales_b = reinterpret_cast<float*>(memory + place.scales_b);
-  auto* factors = reinterpret_cast<uint32_t*>(memory + place.factors);
-  const bool is_interleaved = problem.b.dtype == kE2M1;
-  run_fold_with_factors({problem.a, problem.m, problem.k, memory, place.pitch_a, scales_a, is_interleaved},
-                        {problem.b, problem.n, problem.k, factors, place.factors_stride, scales_b}, stream);
-  Problem folded = problem;
-  folded.a = {{memory, place.pitch_a, 1, 0}, kE4M3, {}};
-  launch_sharing(
-      folded_weight_kernel(config, problem.b.dtype, problem.out_dtype), chosen, folded, gpu, memory + place.sums,
-      stream, [&](const KernelParams& params) {
-        const OperandFactors of_a{scales_a, 1, 0, 0}, of_b{scales_b, 1, 0, 0};
-        return FoldedWeightParams{{{params, of_a, of_b, problem.global_scale}}, factors, place.factors_stride};
-      });
-}
-
 // ---- the backend ----
 
 int config_count() { return kBlockScaledConfigCount; }
@@ -351,10 +193,7 @@ bool may_choose(int config, const Problem& problem) {
 Choice choose_config(const Problem& problem, const Gpu& gpu) { return {choose_block_scaled_once(problem, gpu)}; }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
-  if (chosen.operands == Operands::kWeightCodes || chosen.operands == Operands::kWeightBlocks)
-    return aside_bytes(chosen, gpu) + shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
-  if (is_folded_weight(chosen.operands)) return folded_scratch(chosen, problem, gpu).bytes;
-  if (is_decoded_weight(chosen.operands)) return decoded_scratch(chosen, problem, gpu).bytes;
+  if (reads_weight_in_main_loop(chosen.operands)) return main_loop_weight_scratch_bytes(config, problem, gpu);
   const bool needs_none = chosen.operands == Operands::kCodes || has_float32_scales(chosen.operands);
   return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;
 }
@@ -370,20 +209,7 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
     run_scaled_codes(config, problem, gpu, stream);
     return {};
   }
-  if (operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight)
-    return run_block_weight(config, problem, gpu, memory, stream);
-  if (operands == Operands::kWeightCodes) {
-    run_weight_codes(config, problem, gpu, scratch, stream);
-    return {};
-  }
-  if (operands == Operands::kWeightBlocks) {
-    run_weight_blocks(config, problem, gpu, memory, stream);
-    return {};
-  }
-  if (is_folded_weight(operands)) {
-    run_folded_weight(config, problem, gpu, memory, stream);
-    return {};
-  }
+  if (reads_weight_in_main_loop(operands)) return run_main_loop_weight(config, problem, gpu, scratch, stream);
   const Scratch place = scratch_of(problem, operands);
   uint8_t* exponents_b = memory + place.exponents_b;
   const PreparedWeight& weight = problem.prepared_b;

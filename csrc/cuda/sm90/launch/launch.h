@@ -43,6 +43,15 @@ void map_codes(const Operand& operand, int64_t rows, const Problem& problem, int
 
 // ---- a kernel's parameters ----
 
+// The float32 scales of an operand.
+inline OperandFactors factors_of(const Operand& operand) {
+  const ScaleStrides& strides = operand.scale.strides;
+  const bool has_row_blocks = strides.row == 0;
+  return {static_cast<const float*>(operand.scale.data), has_row_blocks ? strides.row_block : strides.row, strides.col,
+          has_row_blocks ? 7 : 0};
+}
+static_assert(kScaleBlockRows == 1 << 7);
+
 struct LaunchPlan {
   KernelParams params;
   Major major_a;

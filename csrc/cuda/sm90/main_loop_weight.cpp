@@ -1,0 +1,188 @@
+#include "cuda/sm90/main_loop_weight.h"
+
+#include <atomic>
+#include <random>
+#include <type_traits>
+
+#include "cuda/elementwise/elementwise.h"
+#include "cuda/sm90/heuristics/stream_k.h"
+#include "cuda/sm90/launch/launch.h"
+#include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/operand_prep/prepare.h"
+
+namespace tileon::sm90 {
+namespace {
+
+// A number that no other launch has, and that memory holds by chance once in 2^64. A captured launch keeps its number,
+// but leaves no word that holds it.
+uint64_t next_launch() {
+  static const uint64_t seed = std::random_device()() * 0x9e3779b97f4a7c15;
+  static std::atomic<uint64_t> count = 0;
+  uint64_t mixed = seed + (count.fetch_add(1, std::memory_order_relaxed) + 1) * 0x9e3779b97f4a7c15;
+  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;  // splitmix64, a permutation
+  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
+  mixed ^= mixed >> 31;
+  return mixed == 0 ? 1 : mixed;
+}
+
+// Launches a kernel that shares its last tiles where that pays. `complete` makes a kernel's parameters of those that
+// all kernels have. Returns the number of CTAs.
+template <typename Params, typename Complete>
+int launch_sharing(KernelHandle<Params>& kernel, const KernelConfig& config, const Problem& problem, const Gpu& gpu,
+                   void* scratch, cudaStream_t stream, const Complete& complete) {
+  const StreamK shared = share_tiles(config, problem, gpu.sm_count).stream;
+  if (shared.ctas > 0) {
+    const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu, shared.ctas);
+    Params params = complete(plan.params);
+    params.stream = shared;
+    auto* ready = static_cast<uint8_t*>(scratch) + shared_sums_bytes(config, shared);
+    params.stream_memory = {static_cast<float*>(scratch), reinterpret_cast<uint64_t*>(ready), next_launch()};
+    if (launch_together(kernel, gpu, plan, config.tile.threads(), params, stream)) return plan.clusters;
+  }
+  const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu);
+  Params params = complete(plan.params);
+  params.stream = {plan.params.tiles, 0, plan.params.k_blocks};
+  launch(kernel, gpu, plan.grid(), config.tile.threads(), plan.shared_bytes, params, stream);
+  return plan.clusters;
+}
+
+KernelHandle<WeightParams>& block_weight_kernel(int config, const Operand& weight, DType out) {
+  const auto of = [&](auto code, auto scale) -> KernelHandle<WeightParams>& {
+    return out == DType::kFloat16 ? kernel_of<WeightKernels<code.value, scale.value, kF16>>(config)
+                                  : kernel_of<WeightKernels<code.value, scale.value, kBF16>>(config);
+  };
+  const std::integral_constant<DType, kE4M3> e4m3;
+  const std::integral_constant<DType, kE2M1> e2m1;
+  const std::integral_constant<ScaleType, kE8M0> of_e8m0;
+  if (weight.dtype == kE4M3) return of(e4m3, of_e8m0);
+  if (weight.scale.type == kE8M0) return of(e2m1, of_e8m0);
+  return of(e2m1, std::integral_constant<ScaleType, ScaleType::kE4M3>());
+}
+
+DecodedScratch decoded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
+  const StreamK stream = share_tiles(config, problem, gpu.sm_count).stream;
+  return DecodedScratch(problem, gpu.sm_count * decoding_warps(config.tile), shared_bytes(config, stream));
+}
+
+// Returns the device flag that says where bfloat16 lost something of e4m3.
+DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  const DecodedScratch place = decoded_scratch(chosen, problem, gpu);
+  auto* words = reinterpret_cast<uint32_t*>(memory + place.words);
+  if (problem.is_block_scaled()) {
+    Problem rows_of_a = problem;
+    rows_of_a.n = 0;
+    const PreparedOperand a{memory, nullptr};
+    run_prepare_bfloat16({scaled_kernel_problem(rows_of_a), a, {}, segments_of_a(problem), words, nullptr, nullptr},
+                         stream);
+  }
+  const Scale& scale = problem.b.scale;
+  const bool decodes_e4m3 = problem.b.dtype == kE4M3;
+  uint32_t* lost = decodes_e4m3 ? words + place.prepare_words : nullptr;
+  const int ctas =
+      launch_sharing(block_weight_kernel(config, problem.b, problem.out_dtype), chosen, with_rows_of_a(problem, memory),
+                     gpu, memory + place.sums, stream, [&](const KernelParams& params) {
+                       return WeightParams{params,
+                                           static_cast<const uint8_t*>(scale.data),
+                                           scale.strides,
+                                           static_cast<int>(problem.k / scale.vec),
+                                           problem.global_scale,
+                                           problem.global_scale_stride,
+                                           lost};
+                     });
+  if (!has_codes_of_e4m3(problem)) return {};
+  return {words, place.prepare_words + (decodes_e4m3 ? ctas * decoding_warps(chosen.tile) : 0), true};
+}
+
+KernelHandle<WeightCodesParams>& weight_codes_kernel(int config, DType a, DType b) {
+  if (a == kF16)
+    return b == kE4M3 ? kernel_of<WeightCodesKernels<kF16, kE4M3>>(config)
+                      : kernel_of<WeightCodesKernels<kF16, DType::kInt8>>(config);
+  return b == kE4M3 ? kernel_of<WeightCodesKernels<kBF16, kE4M3>>(config)
+                    : kernel_of<WeightCodesKernels<kBF16, DType::kInt8>>(config);
+}
+
+void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+  launch_sharing(weight_codes_kernel(config, problem.a.dtype, problem.b.dtype), kBlockScaledConfigs[config], problem,
+                 gpu, scratch, stream, [&](const KernelParams& params) {
+                   return WeightCodesParams{{params, {}, factors_of(problem.b), problem.global_scale}};
+                 });
+}
+
+// Where scales change along k: each CTA's sums that wait for the end of their tile. They lie in front of the sums that
+// CTAs hand over.
+int64_t aside_bytes(const KernelConfig& config, const Gpu& gpu) {
+  return config.operands == Operands::kWeightBlocks ? gpu.sm_count * sums_bytes(config.tile) : 0;
+}
+
+void run_weight_blocks(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  auto& kernel = problem.a.dtype == kF16 ? kernel_of<WeightBlocksKernels<kF16>>(config)
+                                         : kernel_of<WeightBlocksKernels<kBF16>>(config);
+  launch_sharing(kernel, chosen, problem, gpu, memory + aside_bytes(chosen, gpu), stream,
+                 [&](const KernelParams& params) {
+                   return WeightBlocksParams{{{params, {}, factors_of(problem.b), problem.global_scale}},
+                                             reinterpret_cast<float4*>(memory)};
+                 });
+}
+
+// ---- folds, the weight's in the main loop ----
+
+KernelHandle<FoldedWeightParams>& folded_weight_kernel(int config, DType code, DType out) {
+  if (code == kE2M1)
+    return out == kF16 ? kernel_of<FoldedWeightKernels<kE2M1, kF16>>(config)
+                       : kernel_of<FoldedWeightKernels<kE2M1, kBF16>>(config);
+  return out == kF16 ? kernel_of<FoldedWeightKernels<kE4M3, kF16>>(config)
+                     : kernel_of<FoldedWeightKernels<kE4M3, kBF16>>(config);
+}
+
+FoldedScratch folded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
+  return {problem, shared_bytes(config, share_tiles(config, problem, gpu.sm_count).stream)};
+}
+
+void run_folded_weight(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  const FoldedScratch place = folded_scratch(chosen, problem, gpu);
+  auto* scales_a = reinterpret_cast<float*>(memory + place.scales_a);
+  auto* scales_b = reinterpret_cast<float*>(memory + place.scales_b);
+  auto* factors = reinterpret_cast<uint32_t*>(memory + place.factors);
+  const bool is_interleaved = problem.b.dtype == kE2M1;
+  run_fold_with_factors({problem.a, problem.m, problem.k, memory, place.pitch_a, scales_a, is_interleaved},
+                        {problem.b, problem.n, problem.k, factors, place.factors_stride, scales_b}, stream);
+  Problem folded = problem;
+  folded.a = {{memory, place.pitch_a, 1, 0}, kE4M3, {}};
+  launch_sharing(
+      folded_weight_kernel(config, problem.b.dtype, problem.out_dtype), chosen, folded, gpu, memory + place.sums,
+      stream, [&](const KernelParams& params) {
+        const OperandFactors of_a{scales_a, 1, 0, 0}, of_b{scales_b, 1, 0, 0};
+        return FoldedWeightParams{{{params, of_a, of_b, problem.global_scale}}, factors, place.factors_stride};
+      });
+}
+
+}  // namespace
+
+int64_t main_loop_weight_scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  if (chosen.operands == Operands::kWeightCodes || chosen.operands == Operands::kWeightBlocks)
+    return aside_bytes(chosen, gpu) + shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
+  if (is_folded_weight(chosen.operands)) return folded_scratch(chosen, problem, gpu).bytes;
+  return decoded_scratch(chosen, problem, gpu).bytes;
+}
+
+DeviceFlag run_main_loop_weight(int config, const Problem& problem, const Gpu& gpu, void* scratch,
+                                cudaStream_t stream) {
+  auto* memory = static_cast<uint8_t*>(scratch);
+  const Operands operands = kBlockScaledConfigs[config].operands;
+  if (operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight)
+    return run_block_weight(config, problem, gpu, memory, stream);
+  if (operands == Operands::kWeightCodes) {
+    run_weight_codes(config, problem, gpu, scratch, stream);
+  } else if (operands == Operands::kWeightBlocks) {
+    run_weight_blocks(config, problem, gpu, memory, stream);
+  } else {
+    run_folded_weight(config, problem, gpu, memory, stream);
+  }
+  return {};
+}
+
+}  // namespace tileon::sm90
