@@ -78,28 +78,6 @@ def of_row(image: str, row: Config) -> list[str]:
     return [name for name in kernels(image) if f"6FamilyE{FAMILIES[row.family]}E{sizes}" in name]
 
 
-def written_in_flight(body: str) -> list[str] | None:
-    """Instructions, in the order in which they stand, that write registers which a product under way reads; None of a
-    kernel without such products."""
-    found: list[str] | None = None
-    groups: list[set[int]] = []  # committed, and the one that is open
-    issued: set[int] = set()
-    for instruction in re.findall(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([^;]*);", body):
-        if product := re.match(r"[HQI]GMMA\S*\s+R\d+, R(\d+)", instruction):
-            found = found or []
-            issued |= set(range(int(product[1]), int(product[1]) + 4))
-        if "gsb0" in instruction and "GMMA" in instruction:
-            groups, issued = [*groups, issued], set()
-        elif wait := re.match(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", instruction):
-            groups = groups[-int(wait[1]) :] if int(wait[1]) else []
-        elif (written := re.match(r"(?!ST|RED|SYNCS|UTMA)(\S+)\s+R(\d+)\b", instruction)) and "GMMA" not in instruction:
-            wide = 4 if re.search(r"\.128|\.M88\.4", written[1]) else 2 if re.search(r"\.64|WIDE", written[1]) else 1
-            registers = set(range(int(written[2]), int(written[2]) + wide))
-            if found is not None and any(registers & group for group in (*groups, issued)):
-                found.append(instruction)
-    return found
-
-
 needs_sass = pytest.mark.skipif(
     not ROWS or cuobjdump() is None,
     reason="CPU-only build or no cuobjdump: no SASS to read",
@@ -386,27 +364,6 @@ class TestHopperKernels:
             is_float16 = part in (WEIGHT_ROWS, WEIGHT_BLOCKS) and DTYPE_IN_NAME["float16"] in name
             dtype = "F32" if is_float16 else "BF16"
             assert all(i.endswith(dtype) for i in instructions(body) if i.startswith("HGMMA")), name
-
-    def test_no_fragment_is_written_while_it_is_multiplied(self) -> None:
-        """wgmma's first operand may be registers, which belong to the tensor core until a wait for the product: ptxas
-        has reused them behind a branch."""
-        found = 0
-        for name, body in kernels(HOPPER).items():
-            written = written_in_flight(body)
-            found += written is not None
-            assert not written, f"{name}: {written}"
-        assert found >= sum(row.name.startswith(("sm90_weight_", "sm90_folded_")) for row in block_scaled())
-
-    def test_weights_that_are_folded_in_the_main_loop_are_multiplied_as_fp8(self) -> None:
-        """One kernel for each dtype of the output; codes by ldmatrix, and sums of four products of 32 k at a time."""
-        found = {name: body for name, body in kernels(HOPPER).items() if FOLDED in name}
-        assert len(found) == 2 * sum(row.name.startswith("sm90_folded_") for row in block_scaled())
-        for name, body in found.items():
-            products = re.findall(r"QGMMA\S*", body)
-            assert len(products) == 4, name
-            assert all(i.endswith("F32.E4M3.E4M3") for i in products), name
-            assert {"LDSM", "F2FP", "UTMALDG", "UTMASTG"} <= opcodes(body), name
-            assert not opcodes(body) & {"HGMMA", "HMMA", "LDGSTS"}, name
 
     def test_operands_are_prepared_in_whole_vectors(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if PREPARES in name}

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 from test_sass import (
     CLASSIFIES,
+    FOLDED,
     HOPPER,
     HOPPER_ROWS,
     PREPARES,
@@ -268,7 +269,7 @@ class TestKernels:
             operands = [registers_of(instruction).operands for instruction in code if instruction.is_product]
             of_registers = any(
                 word in name
-                for word in (SMALL_M, WEIGHT, WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8, "MnMajorRowsMainLoop")
+                for word in (SMALL_M, WEIGHT, WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8, FOLDED, "MnMajorRowsMainLoop")
             )
             assert any(operands) == of_registers, f"{name}: products of registers"
 
