@@ -291,6 +291,17 @@ def test_tiles_of_folds(gpu: torch.device, config: Config, fmt: Format) -> None:
                 assert_folded(actual, a, b, f"{m}x{n}x{k}")
 
 
+SMALLEST = [(config, fmt) for config, fmt in CASES if config.tile == (64, 128, 128) and fmt in (MXFP8, MIXED)]
+
+
+@pytest.mark.gpu
+@pytest.mark.sanitizer
+@pytest.mark.parametrize(("config", "fmt"), SMALLEST, ids=[f"{c.name}-{fmt}" for c, fmt in SMALLEST])
+def test_operands_end_within_tiles_and_words(gpu: torch.device, config: Config, fmt: Format) -> None:
+    a, b = quantized_normal(fmt, "a", 70, 416), quantized_normal(fmt, "b", 200, 416)
+    assert_folded(by_config(config, a, b, gpu, out_dtype=F32), a, b, "70x200x416", bound=2.0**-10)
+
+
 @pytest.mark.gpu
 @each_case
 def test_whole_tiles_have_the_bits_of_the_two_pass_fold(gpu: torch.device, config: Config, fmt: Format) -> None:
