@@ -27,7 +27,8 @@ void run_operand_expansion(const OperandExpandProblem& problem, cudaStream_t str
 
 // Of both operands of a product, in one launch; or of one of them and the factors of the other one's fold.
 void run_operand_folds(const OperandFoldProblem& a, const OperandFoldProblem& b, cudaStream_t stream);
-void run_fold_with_factors(const OperandFoldProblem& a, const FoldFactorsProblem& b, cudaStream_t stream);
+void run_fold_with_factors(const OperandFoldProblem& a, const FoldFactorsProblem& b, bool may_overlap,
+                           cudaStream_t stream);  // on Hopper; may_overlap: LaunchConfig's
 
 void run_finish(const FinishProblem& problem, cudaStream_t stream);
 

@@ -8,6 +8,7 @@
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/elementwise/fold_factors.cuh"
 #include "cuda/elementwise/fold_row.cuh"
+#include "cuda/ptx/shared.cuh"
 #include "cuda/runtime/runtime.h"
 
 namespace tileon {
@@ -60,6 +61,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm) fold(const __grid_consta
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     fold_with_factors(const __grid_constant__ FoldWithFactorsParams params) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  ptx::grid_dependency_wait();
+  ptx::grid_dependency_launch();
   const int64_t group = blockIdx.x;
   if (group < params.a.rows) return fold_group<kFoldWarps, kFewHeld>(params.a, group);
   const int64_t warp = (group - params.a.rows) * kFoldWarps + threadIdx.x / 32;
@@ -73,18 +76,20 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
 }
 
 template <typename Params>
-void launch_folds(void (*kernel)(Params), int64_t ctas, const Params& params, cudaStream_t stream) {
+void launch_folds(void (*kernel)(Params), int64_t ctas, const Params& params, bool may_overlap, cudaStream_t stream) {
   constexpr int64_t kMaxCtas = 0x7fffffff;
   if (ctas == 0) return;
   if (ctas > kMaxCtas) throw std::runtime_error("tileon: more than 2^31 groups of rows to fold");
-  launch_kernel("launching a kernel that folds operands",
-                {.grid = dim3(static_cast<unsigned>(ctas)), .threads = kThreads, .stream = stream}, kernel, params);
+  launch_kernel(
+      "launching a kernel that folds operands",
+      {.grid = dim3(static_cast<unsigned>(ctas)), .threads = kThreads, .stream = stream, .may_overlap = may_overlap},
+      kernel, params);
 }
 
 template <int kRowWarps>
 void launch(const FoldParams& params, cudaStream_t stream) {
   const int64_t ctas = fold_groups<kRowWarps>(params.a.rows) + fold_groups<kRowWarps>(params.b.rows);
-  launch_folds(&fold<kRowWarps>, ctas, params, stream);
+  launch_folds(&fold<kRowWarps>, ctas, params, false, stream);
 }
 
 FoldOperand fold_operand(const OperandFoldProblem& of) {
@@ -118,9 +123,10 @@ void run_operand_folds(const OperandFoldProblem& a, const OperandFoldProblem& b,
   launch<8>(params, stream);
 }
 
-void run_fold_with_factors(const OperandFoldProblem& a, const FoldFactorsProblem& b, cudaStream_t stream) {
+void run_fold_with_factors(const OperandFoldProblem& a, const FoldFactorsProblem& b, bool may_overlap,
+                           cudaStream_t stream) {
   const FoldWithFactorsParams params{fold_operand(a), folded_factors(b)};
-  launch_folds(&fold_with_factors, params.a.rows + factor_groups(params.b.stride), params, stream);
+  launch_folds(&fold_with_factors, params.a.rows + factor_groups(params.b.stride), params, may_overlap, stream);
 }
 
 }  // namespace tileon

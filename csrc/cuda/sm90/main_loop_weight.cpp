@@ -148,7 +148,8 @@ void run_folded_weight(int config, const Problem& problem, const Gpu& gpu, uint8
   auto* factors = reinterpret_cast<uint32_t*>(memory + place.factors);
   const bool is_interleaved = problem.b.dtype == kE2M1;
   run_fold_with_factors({problem.a, problem.m, problem.k, memory, place.pitch_a, scales_a, is_interleaved},
-                        {problem.b, problem.n, problem.k, factors, place.factors_stride, scales_b}, stream);
+                        {problem.b, problem.n, problem.k, factors, place.factors_stride, scales_b},
+                        use_dependent_launch(), stream);
   Problem folded = problem;
   folded.a = {{memory, place.pitch_a, 1, 0}, kE4M3, {}};
   launch_sharing(
