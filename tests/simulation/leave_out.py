@@ -208,7 +208,7 @@ def dense_cases(simulation: Simulation) -> Iterator[Case]:
 def block_scaled_cases(simulation: Simulation) -> Iterator[Case]:
     for table, short, roles, (elements, scale), (m, n, k), smaller, options in BLOCK_SCALED:
         more = dict(options)
-        kind = "" if short.startswith(("scaled_", "weight_")) else "block_scaled_"
+        kind = "" if short.startswith(("scaled_", "weight_", "folded_")) else "block_scaled_"
         name = f"sm{90 if table == HOPPER_BLOCK_SCALED else 80}_{kind}{short}"
         if any(smaller):
             more = {"bias": False, "out_dtype": 2, **more}

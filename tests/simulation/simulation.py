@@ -138,6 +138,8 @@ class Problem:
     def why_not(self, table: int, row: int) -> str | None:
         if self.only_row not in (None, row):
             return "the problem is another kernel's"
+        if "wide scales" in self.text and self.simulation.rows(table)[row].startswith("sm90_folded_"):
+            return "a fold rounds numbers of many binades"
         reason = self.simulation.lib.simulation_why_not(table, row, ctypes.byref(self.struct), self.sms)
         return None if reason is None else reason.decode()
 
