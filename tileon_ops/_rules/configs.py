@@ -18,8 +18,8 @@ class Config:
         backend: sm90, Hopper's own kernels; sm80, the portable ones; torch.
         family: of kernels: a Family of the backend's heuristics/config.h.
         route: plain; of fp8 fast, whose sums stay in the tensor core, or promoted; bf16x6, of float32 as three
-            bfloat16; of block-scaled products what codes become beforehand (bfloat16, int8, float8), or decoded, where
-            the kernel reads codes.
+            bfloat16; of block-scaled products what codes become beforehand (bfloat16, int8, float8), or decoded or
+            folded, where the kernel reads codes.
         tile: m and n of an output tile, and the k of a stage; zeros of torch's kernels.
         splits: how many CTAs share a tile's k.
         measured: whether the config has run on hardware.

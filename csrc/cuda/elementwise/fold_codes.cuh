@@ -1,4 +1,4 @@
-// A block of codes with an e8m0 scale, as the kernels that fold (fold_operand.cu) hold it: its largest code, and what a
+// A block of codes with an e8m0 scale, as the kernels of fold_operand.cu hold it: its largest code, and what a
 // factor makes of it.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/fold.h"
+#include "cuda/common/fold.cuh"
 #include "cuda/common/kernel_choice.h"
 #include "cuda/ptx/convert.cuh"
 
@@ -15,11 +16,6 @@ namespace tileon {
 
 constexpr int kFoldBlock = 32;  // k with one scale
 constexpr int kFoldWarps = 8;   // of a CTA
-
-// Two codes times the factor, as e4m3: the first in the low byte.
-__device__ __forceinline__ uint32_t to_e4m3(float first, float second) {
-  return __nv_cvt_float2_to_fp8x2({first, second}, __NV_SATFINITE, __NV_E4M3);
-}
 
 template <int kBits>
 struct BlockCodes;
@@ -46,14 +42,12 @@ struct BlockCodes<8> {
     return fmaxf(__low2float(most), __high2float(most));
   }
 
-  // A factor beyond float16's range is two, of which no product is above the row's largest.
   __device__ __forceinline__ void folded(float factor, uint4 (&out)[2]) const {
-    constexpr float kLargest = 32768.0f;
-    if (factor <= kLargest) {
+    if (factor <= kLargestHalfFactor) {
       const __half2 factors[] = {__float2half2_rn(factor)};
       multiply_by(factors, out);
     } else {
-      const __half2 factors[] = {__float2half2_rn(kLargest), __float2half2_rn(factor / kLargest)};
+      const __half2 factors[] = {__float2half2_rn(kLargestHalfFactor), __float2half2_rn(factor / kLargestHalfFactor)};
       multiply_by(factors, out);
     }
   }
@@ -96,14 +90,12 @@ struct BlockCodes<4> {
     return e2m1_value(most);
   }
 
-  // The eight magnitudes times the factor are a table, a byte each.
   __device__ __forceinline__ void folded(float factor, uint4 (&out)[2]) const {
-    const uint32_t low = to_e4m3(0.0f * factor, 0.5f * factor) | to_e4m3(factor, 1.5f * factor) << 16;
-    const uint32_t high = to_e4m3(2.0f * factor, 3.0f * factor) | to_e4m3(4.0f * factor, 6.0f * factor) << 16;
+    const FoldedMagnitudes table(factor);
     const auto four = [&](uint32_t codes) {  // the lower 16 bits
       const uint32_t bytes = (codes & 0xff) | (codes & 0xff00) << 8;
       const uint32_t signs = ((bytes << 4 & 0x00800080) | (bytes << 8 & 0x80008000));
-      return ptx::prmt(low, high, codes & 0x7777) | signs;
+      return ptx::prmt(table.low, table.high, codes & 0x7777) | signs;
     };
     const uint4& codes = vectors[0];
     out[0] = {four(codes.x), four(codes.x >> 16), four(codes.y), four(codes.y >> 16)};
@@ -121,16 +113,6 @@ __device__ __forceinline__ BlockCodes<kBits> load_codes(const ScaledKernelOperan
 #pragma unroll
   for (int i = 0; i < BlockCodes<kBits>::kVectors; ++i) codes.vectors[i] = vectors[i];
   return codes;
-}
-
-__device__ __forceinline__ uint32_t load_scale(const ScaledKernelOperand& operand, int64_t row, int block) {
-  return static_cast<const uint8_t*>(operand.scale)[operand.scale_strides.offset(row, block)];
-}
-
-__device__ __forceinline__ int largest_of_warp(int value) {
-#pragma unroll
-  for (int lane = 16; lane > 0; lane /= 2) value = max(value, __shfl_xor_sync(0xffffffff, value, lane));
-  return value;
 }
 
 }  // namespace tileon

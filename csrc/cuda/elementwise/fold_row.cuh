@@ -17,13 +17,23 @@ struct FoldOperand {
   bool is_interleaved;
 };
 
+__device__ __forceinline__ uint32_t load_scale(const ScaledKernelOperand& operand, int64_t row, int block) {
+  return static_cast<const uint8_t*>(operand.scale)[operand.scale_strides.offset(row, block)];
+}
+
+__device__ __forceinline__ int largest_of_warp(int value) {
+#pragma unroll
+  for (int lane = 16; lane > 0; lane /= 2) value = max(value, __shfl_xor_sync(0xffffffff, value, lane));
+  return value;
+}
+
 // A row of some warps, `part` of which this one is. Its lanes walk over blocks that are theirs.
 template <int kBits, int kRowWarps, int kHeldBlocks>
-class Row {
+class FoldedRow {
   using Codes = BlockCodes<kBits>;
 
  public:
-  __device__ __forceinline__ Row(const FoldOperand& of, int64_t row, int part)
+  __device__ __forceinline__ FoldedRow(const FoldOperand& of, int64_t row, int part)
       : of_(of), row_(row), blocks_(row < of.rows ? static_cast<int>(of.blocks) : 0), part_(part) {
 #pragma unroll
     for (int i = 0; i < kHeldBlocks; ++i)
@@ -103,11 +113,11 @@ __device__ __forceinline__ void fold_rows(const FoldOperand& of, int64_t first_r
   const int64_t row = first_row + warp / kRowWarps;
   if constexpr (kRowWarps == 1) {
     if (row >= of.rows) return;
-    const Row<kBits, 1, kHeldBlocks> mine(of, row, 0);
+    const FoldedRow<kBits, 1, kHeldBlocks> mine(of, row, 0);
     mine.store_folded(mine.magnitude());
   } else {
     Magnitudes& magnitudes = ptx::static_shared<Magnitudes>();
-    const Row<kBits, kRowWarps, kHeldBlocks> mine(of, row, warp % kRowWarps);
+    const FoldedRow<kBits, kRowWarps, kHeldBlocks> mine(of, row, warp % kRowWarps);
     const int of_part = mine.magnitude();
     if (threadIdx.x % 32 == 0) magnitudes.of_warp[warp] = of_part;
     __syncthreads();

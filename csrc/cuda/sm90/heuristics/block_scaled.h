@@ -133,9 +133,6 @@ inline int segments_of_a(const Problem& problem) {
   return static_cast<int>(std::clamp<int64_t>(kMaxPrepareWords / row_groups(problem.m), 1, most));
 }
 
-// Of kernels that fold the weight. Their tiles begin at multiples of 64 rows of it, and may reach past its end.
-constexpr int kFoldedBlockK = 128, kFoldedMaxTileN = 192;
-
 // The product as its kernel reads it, where a's rows are prepared.
 inline Problem with_rows_of_a(const Problem& problem, const void* rows) {
   Problem read = problem;
@@ -161,6 +158,9 @@ struct DecodedScratch {
 };
 
 // ---- folds, the weight's in the main loop ----
+
+// Tiles begin at multiples of 64 rows of it, and may reach past its end.
+constexpr int kFoldedBlockK = 128, kFoldedMaxTileN = 192;
 
 // Where each part of the memory begins, behind a's codes: the float32 scales of the rows of both, the factors of the
 // weight's blocks, and what CTAs hand over.

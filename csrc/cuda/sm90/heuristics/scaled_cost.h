@@ -95,7 +95,7 @@ inline double fold_with_factors_ns(const Problem& problem) {
 // nvfp4 has twice mxfp4's scales.
 constexpr double kMoreOfNvfp4 = 1.1;
 
-// The weight under an `a` of 16 bits.
+// A weight whose codes the main loop decodes or folds, under an `a` prepared before: of 16 bits, or of a fold's 8.
 inline double decoded_weight_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
   const double k = static_cast<double>(problem.k);

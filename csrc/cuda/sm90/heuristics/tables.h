@@ -148,7 +148,7 @@ constexpr KernelConfig decoded_weight(const char* name, Operands operands, int t
 }
 
 // Of folds, the weight's in the main loop. Sums and those of a stage are up to 160 registers of a thread. Each consumer
-// has 64 rows of the weight: three hide each other's latencies better, where their registers hold the sums.
+// has 64 rows of the weight: three share a stage of `a` where their registers hold the sums.
 constexpr KernelConfig folded_weight(const char* name, Operands operands, int tile_m, int consumers,
                                      const CostNumbers& cost) {
   TileConfig tile{

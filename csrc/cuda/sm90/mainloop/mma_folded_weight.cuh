@@ -5,11 +5,11 @@
 #pragma once
 
 #include <cuda_fp16.h>
-#include <cuda_fp8.h>
 
 #include <cstdint>
 
 #include "core/fold.h"
+#include "cuda/common/fold.cuh"
 #include "cuda/common/pipeline.cuh"
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/convert.cuh"
@@ -51,11 +51,10 @@ struct FoldedCodes<DType::kFloat8E4M3> {
   }
   static __device__ __forceinline__ void fold_any(const uint32_t (&codes)[4], uint32_t factors, int step, int i,
                                                   FoldedFragments& fragments) {
-    constexpr float kLargest = 32768.0f;  // of float16, two of which make a larger factor
     const float factor = e4m3_fold_factor(factors >> 8 * step & 0xff);
-    const bool is_large = factor > kLargest;
-    const __half2 both[] = {__float2half2_rn(is_large ? kLargest : factor),
-                            __float2half2_rn(is_large ? factor / kLargest : 1.0f)};
+    const bool is_large = factor > kLargestHalfFactor;
+    const __half2 both[] = {__float2half2_rn(is_large ? kLargestHalfFactor : factor),
+                            __float2half2_rn(is_large ? factor / kLargestHalfFactor : 1.0f)};
     multiply(codes, both, i, fragments);
   }
 
@@ -89,13 +88,8 @@ struct FoldedCodes<DType::kFloat4E2M1> {
   }
   static __device__ __forceinline__ void fold_any(const uint32_t (&codes)[4], uint32_t factors, int step, int i,
                                                   FoldedFragments& fragments) {
-    const float factor = e2m1_fold_factor(factors >> 8 * step & 0xff);
-    const auto two = [](float first, float second) -> uint32_t {
-      return __nv_cvt_float2_to_fp8x2({first, second}, __NV_SATFINITE, __NV_E4M3);
-    };
-    const uint32_t low = two(0.0f * factor, 0.5f * factor) | two(factor, 1.5f * factor) << 16;
-    const uint32_t high = two(2.0f * factor, 3.0f * factor) | two(4.0f * factor, 6.0f * factor) << 16;
-    look_up(codes[2 * (step % 2) + i], low, high, i, fragments);
+    const FoldedMagnitudes table(e2m1_fold_factor(factors >> 8 * step & 0xff));
+    look_up(codes[2 * (step % 2) + i], table.low, table.high, i, fragments);
   }
 
  private:
