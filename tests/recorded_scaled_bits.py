@@ -32,6 +32,10 @@ PAIRS = {
     ],
     "weight": [("bfloat16", "mxfp4"), ("bfloat16", "nvfp4")],
     "weight_mxfp8": [("bfloat16", "mxfp8")],
+    "weight_direct": [
+        *(("bfloat16", "mxfp4"), ("bfloat16", "nvfp4"), ("float16", "nvfp4"), ("bfloat16", "mxfp8")),
+        *((a, b) for a in ("bfloat16", "float16") for b in ("e4m3_row", "int8_row")),
+    ],
     "weight_codes": [(a, b) for a in ("bfloat16", "float16") for b in ("e4m3_row", "int8_row")],
     "weight_blocks": [("bfloat16", "e4m3_128x128"), ("bfloat16", "e4m3_1x128"), ("float16", "e4m3_128x128")],
 }
@@ -94,6 +98,8 @@ def pairs_of(config: Config) -> list[tuple[str, str]]:
         return [("mxfp8", "mxfp8"), ("mxfp8", "mxfp4"), ("mxfp4", "mxfp8"), ("mxfp4", "mxfp4")]
     if config.backend != "sm90":
         return []
+    if config.family == "direct_weight":  # tiles of 32 rows have no room for codes of 8 bits
+        return [pair for pair in PAIRS["weight_direct"] if config.tile[1] == 16 or pair[1].endswith("fp4")]
     if config.name.startswith("sm90_weight_fp4"):
         return PAIRS["weight"]
     if config.name.startswith("sm90_weight_mxfp8"):

@@ -1,7 +1,7 @@
 """The Hopper configs, by their numbers, for a weight of codes of 8 bits with float32 scales: the codes become what `a`
 is; scales of rows, or one, multiply the sums, and scales of blocks the sums of 128 k. Configs for few rows of a take
-all of them; of those that convert the codes in the main loop, for more rows, some take scales of rows, and some those
-that change along k."""
+all of them, those that read codes straight into registers scales of rows; of those that convert the codes in the main
+loop, for more rows, some take scales of rows, and some those that change along k."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 FEW_ROWS = [config for config in configs.block_scaled() if config.family == "small_m"]
+DIRECT = [config for config in configs.block_scaled() if config.family == "direct_weight" and config.tile[1] == 16]
 PAIRS = [
     *((a, weight) for a in ("bfloat16", "float16") for weight in ("e4m3_row", "int8_row")),
     *(("bfloat16", "e4m3_128x128"), ("float16", "e4m3_128x128"), ("bfloat16", "e4m3_1x128")),
@@ -30,7 +31,7 @@ CODES = [config for config in configs.block_scaled() if config.name.startswith("
 BLOCKS = [config for config in configs.block_scaled() if config.name.startswith("sm90_weight_blocks")]
 CASES = [
     *((config, *pair) for config in FEW_ROWS for pair in PAIRS),
-    *((config, *pair) for config in CODES for pair in PAIRS if pair[1].endswith("row")),
+    *((config, *pair) for config in (*CODES, *DIRECT) for pair in PAIRS if pair[1].endswith("row")),
     *((config, *pair) for config in BLOCKS for pair in PAIRS if not pair[1].endswith("row")),
 ]
 # One block and a few, whole stages and short ones, and so many of them that the ring goes round.
@@ -114,6 +115,10 @@ class TestProducts:
     ) -> None:
         """Rows a multiple of 16 bytes apart, and NaN between their ends and the next."""
         m, n, k = 5, 20, 301
+        if config in DIRECT:
+            with pytest.raises(RuntimeError, match="rows of whole sixteen bytes of codes"):
+                run(config, make(a_name, m, k).to(gpu), make(weight, n, k).to(gpu))
+            return
         a, b = make(a_name, m, k, True).to(gpu), make(weight, n, k, True).to(gpu)
         wide_a = torch.full((m, 320), float("nan"), dtype=a.data.dtype, device=gpu)
         wide_b = torch.full((n, 304), 0x7F, dtype=torch.uint8, device=gpu).view(b.data.dtype)
@@ -164,7 +169,8 @@ class TestProducts:
         assert torch.equal(run(config, a, b, bias, out_dtype=F32), bias.expand(3, 5))
 
 
-SOME = [*FEW_ROWS, CODES[0], CODES[-1], BLOCKS[0], BLOCKS[-1]] if CODES else []  # compute-sanitizer's set is small
+# compute-sanitizer's set is small
+SOME = [*FEW_ROWS, *DIRECT, CODES[0], CODES[-1], BLOCKS[0], BLOCKS[-1]] if CODES else []
 
 
 @pytest.mark.sanitizer
@@ -173,7 +179,7 @@ def test_operands_end_within_tiles(gpu: torch.device, config: Config) -> None:
     """Allocations without room to spare, for compute-sanitizer."""
     m, n, k = config.tile[0] + 1, config.tile[1] + 3, 144
     for a_name, weight in (("bfloat16", "e4m3_row"), ("float16", "int8_row"), ("bfloat16", "e4m3_128x128")):
-        if config in (BLOCKS if weight.endswith("row") else CODES):
+        if config in (BLOCKS if weight.endswith("row") else (*CODES, *DIRECT)):
             continue
         a, b = make(a_name, m, k, True).to(gpu), make(weight, n, k, True).to(gpu)
         actual = run(config, a, b, torch.ones(n, device=gpu), activation="leaky_relu", out_dtype=BF16)
@@ -186,13 +192,14 @@ def test_the_library_chooses_them(gpu: torch.device, a_name: str, weight: str) -
     for m in (1, 16, 32, 384, 1000):
         a, b = make(a_name, m, 256).to(gpu), make(weight, 272, 256).to(gpu)
         torch.ops.tileon.block_scaled_matmul(a.data, b.data, None, b.scale)
-        chosen = FEW_ROWS if m <= 32 else CODES if weight.endswith("row") else BLOCKS
+        of_many, of_few = (CODES, DIRECT) if weight.endswith("row") else (BLOCKS, FEW_ROWS)
+        chosen = of_few if m <= 16 else FEW_ROWS if m <= 32 else of_many
         assert tileon_ops.last_kernel() in {config.name for config in chosen}, f"m {m}"
 
 
-@pytest.mark.parametrize("config", [*CODES, *BLOCKS], ids=[config.name for config in [*CODES, *BLOCKS]])
+@pytest.mark.parametrize("config", [*CODES, *DIRECT, *BLOCKS], ids=lambda config: config.name)
 def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
-    weight = "e4m3_row" if config in CODES else "e4m3_1x128"
+    weight = "e4m3_1x128" if config in BLOCKS else "e4m3_row"
     a, b = make("bfloat16", 200, 640).to(gpu), make(weight, 264, 640).to(gpu)
     first = run(config, a, b, out_dtype=F32)
     for _ in range(3):
@@ -228,10 +235,10 @@ def test_scales_that_jump_along_k(gpu: torch.device, config: Config, granularity
 
 def test_what_they_do_not_take(gpu: torch.device) -> None:
     a = make("bfloat16", 4, 256).to(gpu)
-    for config in (FEW_ROWS[0], CODES[0]):
+    for config in (FEW_ROWS[0], CODES[0], DIRECT[0]):
         with pytest.raises(RuntimeError, match="of this dtype"):
             run(config, a, make("e5m2_row", 40, 256).to(gpu), out_dtype=F32)
-    with pytest.raises(RuntimeError, match="change along k"):
-        run(CODES[0], a, make("e4m3_1x128", 40, 256).to(gpu), out_dtype=F32)
-    with pytest.raises(RuntimeError, match="do not change along k"):
-        run(CODES[0], a, make("e4m3_128x128", 40, 256).to(gpu), out_dtype=F32)
+    for config in (CODES[0], DIRECT[0]):
+        for weight in ("e4m3_1x128", "e4m3_128x128"):
+            with pytest.raises(RuntimeError, match="do not change along k"):
+                run(config, a, make(weight, 40, 256).to(gpu), out_dtype=F32)

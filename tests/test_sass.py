@@ -29,7 +29,7 @@ DTYPE_IN_NAME = {
 # that multiply. Of float32: those that split it, and those that multiply its parts.
 CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_encoding"
 SCALED, FLOAT8, FACTORS, WEIGHT = "11GlobalScale", "6Float8", "11FactorScale", "DecodedWeight"
-FOLDED = "FoldedWeightMainLoop"
+FOLDED, DIRECT_WEIGHT = "FoldedWeightMainLoop", "DirectWeightTypes"
 SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
 TF32, WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8 = "4Tf32", "WeightRowScale", "WeightBlockScale", "ScaledCodesMainLoop"
 # Of the last one: the tile's rows, the elements of a and b (DType) and the scales (0: e8m0, 1: e4m3, 2: float32).
@@ -48,7 +48,7 @@ def kernels(image: str) -> dict[str, str]:
 def dense_kernels() -> dict[str, str]:
     """Hopper's kernels of 16-bit products."""
     others = (CLASSIFIES, PREPARES, BY_ENCODING, SCALED, SMALL_M, FLOAT8, SPLITS, BF16X3, FACTORS, WEIGHT, TF32)
-    others += (WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8)
+    others += (WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8, DIRECT_WEIGHT)
     return {name: body for name, body in kernels(HOPPER).items() if not any(word in name for word in others)}
 
 
@@ -301,6 +301,17 @@ class TestHopperKernels:
             dtype = "" if pair[2] != "0" and pair[0] != bf16 else ".BF16"
             for product in re.findall(r"\bHGMMA\.[^;]*", body):
                 assert re.match(rf"HGMMA\.64x{tile}x16\.F32{dtype} R\d+, R\d+, gdesc\[", product), f"{name}: {product}"
+
+    def test_few_rows_of_a_weight_alone_scaled_go_straight_into_registers(self) -> None:
+        """No copies to shared memory, which has the sums alone; one kernel for each pair of formats."""
+        found = {name: body for name, body in kernels(HOPPER).items() if DIRECT_WEIGHT in name}
+        tiles = [row.tile[1] for row in block_scaled() if row.family == "direct_weight"]
+        assert len(found) == 8 * tiles.count(16) + 3 * tiles.count(32), "fp4 alone has tiles of 32 rows"
+        for name, body in found.items():
+            there = opcodes(body)
+            assert {"HMMA", "LDG", "STS"} <= there, name
+            assert not there & {"HGMMA", "UTMALDG", "UBLKCP", "LDGSTS", "LDSM"}, name
+            assert any(re.match(r"LDG\.E\.128\.CONSTANT", i) or "LTC256B" in i for i in instructions(body)), name
 
     def test_fp8_kernels_use_wgmma_of_fp8(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name}

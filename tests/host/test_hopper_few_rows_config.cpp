@@ -138,9 +138,12 @@ Problem weight_only(const sm90::SmallMFormat& format, int64_t m, int64_t n, int6
 
 bool may_run(const Problem& problem) { return sm90::why_not_small_m(problem, kH200) == nullptr; }
 
+// By these kernels or by those that read the weight straight into registers (test_hopper_direct_weight_config.cpp).
 bool is_chosen(const Problem& problem) {
   const int config = sm90::choose_block_scaled(problem, kH200);
-  return config >= 0 && sm90::kBlockScaledConfigs[config].operands == sm90::Operands::kCodes;
+  if (config < 0) return false;
+  const sm90::Operands operands = sm90::kBlockScaledConfigs[config].operands;
+  return operands == sm90::Operands::kCodes || operands == sm90::Operands::kDirectWeight;
 }
 
 void check_weight_only() {

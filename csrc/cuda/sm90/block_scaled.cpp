@@ -150,6 +150,34 @@ void run_small_m(int config, const Problem& problem, const Gpu& gpu, cudaStream_
          small_m_threads(tile_m), small_m_shared_bytes(format, tile_m, params.stages), params, stream);
 }
 
+// ---- few rows of a, whose kernels read a weight straight into registers ----
+
+template <ScaleType kScale, DType kB>
+KernelHandle<DirectWeightParams>& direct_weight_kernel(int config, DType a) {
+  return a == kF16 ? kernel_of<DirectWeightKernels<kF16, kB, kScale>>(config)
+                   : kernel_of<DirectWeightKernels<kBF16, kB, kScale>>(config);
+}
+
+KernelHandle<DirectWeightParams>& direct_weight_kernel(int config, const SmallMFormat& format) {
+  if (format.scale == kE8M0)
+    return format.b == kE4M3 ? kernel_of<DirectWeightKernels<kBF16, kE4M3, kE8M0>>(config)
+                             : kernel_of<DirectWeightKernels<kBF16, kE2M1, kE8M0>>(config);
+  if (format.scale == ScaleType::kE4M3) return direct_weight_kernel<ScaleType::kE4M3, kE2M1>(config, format.a);
+  return format.b == kE4M3 ? direct_weight_kernel<ScaleType::kFloat32, kE4M3>(config, format.a)
+                           : direct_weight_kernel<ScaleType::kFloat32, DType::kInt8>(config, format.a);
+}
+
+void run_direct_weight(int config, const Problem& problem, const Gpu& gpu, cudaStream_t stream) {
+  const TileConfig& tile = kBlockScaledConfigs[config].tile;
+  const int tiles_n = direct_tiles_n(problem.n, tile.tile_n);
+  const int warps = direct_warps(tile, problem, gpu);
+  const DirectWeightParams params{scaled_kernel_problem(problem), problem.global_scale_stride, tiles_n,
+                                  ceil_divide(problem.k, kDirectChunkK)};
+  const auto tiles = static_cast<unsigned>(ceil_divide(problem.m, tile.tile_m) * tiles_n);
+  launch(direct_weight_kernel(config, format_of(problem)), gpu, dim3(tiles, 1), warps * 32,
+         direct_shared_bytes(tile.tile_m, tile.tile_n, warps), params, stream);
+}
+
 // ---- codes with float32 scales, which are multiplied as they are ----
 
 KernelHandle<FactorParams>& scaled_codes_kernel(int config, DType out) {
@@ -183,7 +211,10 @@ int config_count() { return kBlockScaledConfigCount; }
 const char* config_name(int config) { return kBlockScaledConfigs[config].name; }
 ConfigFields config_fields(int config) { return fields_of(kBlockScaledConfigs[config]); }
 const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
-  return why_not(kBlockScaledConfigs[config].operands, problem, gpu);
+  const KernelConfig& chosen = kBlockScaledConfigs[config];
+  const char* reason = why_not(chosen.operands, problem, gpu);
+  const bool has_more = reason == nullptr && chosen.operands == Operands::kDirectWeight;
+  return has_more ? why_not_direct_tile(chosen.tile, problem) : reason;
 }
 bool may_choose(int config, const Problem& problem) {
   const Operands operands = kBlockScaledConfigs[config].operands;
@@ -194,7 +225,8 @@ Choice choose_config(const Problem& problem, const Gpu& gpu) { return {choose_bl
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   if (reads_weight_in_main_loop(chosen.operands)) return main_loop_weight_scratch_bytes(config, problem, gpu);
-  const bool needs_none = chosen.operands == Operands::kCodes || has_float32_scales(chosen.operands);
+  const bool needs_none = chosen.operands == Operands::kCodes || chosen.operands == Operands::kDirectWeight ||
+                          has_float32_scales(chosen.operands);
   return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;
 }
 
@@ -203,6 +235,10 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
   const Operands operands = kBlockScaledConfigs[config].operands;
   if (operands == Operands::kCodes) {
     run_small_m(config, problem, gpu, stream);
+    return {};
+  }
+  if (operands == Operands::kDirectWeight) {
+    run_direct_weight(config, problem, gpu, stream);
     return {};
   }
   if (has_float32_scales(operands)) {

@@ -84,6 +84,10 @@ inline void stmatrix_x2(uint32_t shared, uint32_t m0, uint32_t m1, Site where = 
   simulation::store_matrices(shared, words, 2, false, where);
 }
 
+// ---- global memory that is read once ----
+
+inline uint4 load_once_16(const void* global) { return *static_cast<const uint4*>(global); }
+
 // ---- copies, and barriers in shared memory ----
 
 inline void mbarrier_init(uint32_t barrier, uint32_t arrivals, Site where = Site::here()) {

@@ -18,6 +18,7 @@ enum class Family : int8_t {
   kSwapAbSplitK,   // the same, swapped, so that a few rows of a waste nothing
   kSwapAb,         // as kCooperative, swapped: an mn-major b is then read in whole panels whatever the tile's height
   kSmallM,         // small_m/: of block-scaled products, decoded in the kernel; small_m.h has its sizes
+  kDirectWeight,   // small_m/direct.cuh: warps that share k, each for itself; direct_weight.h has its sizes
 };
 
 // Everything that shapes a kernel, which has it as a template argument.
@@ -81,6 +82,7 @@ enum class Operands : int8_t {
   kWeightBlocks,     // as kWeightCodes: e4m3 with float32 scales of blocks of 128 k
   kFoldedE4M3,       // the folds of both (core/fold.h): a's, and of e4m3, folded while the tensor core multiplies
   kFoldedE2M1,       // and of e2m1
+  kDirectWeight,     // 16 bits, and a weight's codes of 4 or 8 bits, read straight into registers and decoded there
 };
 
 // What the models of cost.h know of a config: nanoseconds, and bytes a nanosecond. Those of dense products of 16 bits

@@ -13,6 +13,7 @@
 #include "cuda/sm90/heuristics/bf16x6.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
+#include "cuda/sm90/heuristics/direct_weight.h"
 #include "cuda/sm90/heuristics/small_m.h"
 #include "cuda/sm90/heuristics/tf32.h"
 #include "cuda/sm90/layout/encoding.h"
@@ -187,6 +188,8 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
     case Operands::kFoldedE4M3:
     case Operands::kFoldedE2M1:
       return why_not_folded_weight(operands, problem, gpu);
+    case Operands::kDirectWeight:
+      return why_not_direct_weight(problem, gpu);
     default:
       return why_not_prepared(operands, problem, gpu);
   }

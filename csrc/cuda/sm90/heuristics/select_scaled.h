@@ -10,6 +10,7 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
+#include "cuda/sm90/heuristics/direct_weight.h"
 #include "cuda/sm90/heuristics/scaled_cost.h"
 #include "cuda/sm90/heuristics/select.h"
 #include "cuda/sm90/heuristics/small_m.h"
@@ -83,6 +84,18 @@ inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
   return cheapest_config(
       kBlockScaledConfigs, [&](const KernelConfig& config) { return config.operands == operands; },
       [&](const KernelConfig& config) { return scaled_codes_ns(config, problem, work, gpu); });
+}
+
+// ---- few rows by a weight that alone has scales ----
+
+// -1 where the kernels that read it straight into registers cannot take it, or others are faster.
+inline int choose_direct_weight(const Problem& problem, const Gpu& gpu) {
+  if (!is_direct_faster(problem, gpu) || why_not_direct_weight(problem, gpu) != nullptr) return -1;
+  const DirectTile tile(problem, gpu);
+  const auto is_wanted = [&](const KernelConfig& config) {
+    return config.operands == Operands::kDirectWeight && config.tile.tile_m == tile.m && config.tile.tile_n == tile.n;
+  };
+  return cheapest_config(kBlockScaledConfigs, is_wanted, [](const KernelConfig&) { return 0.0; });
 }
 
 // ---- a weight with float32 scales alone ----
@@ -213,8 +226,11 @@ inline int choose_prepared_weight(const Problem& problem, const Gpu& gpu) {
 // As choose_dense; -1 too where the portable kernels are faster.
 inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
   const bool has_float32_scales = problem.b.scale.type == ScaleType::kFloat32;
-  if (problem.is_weight_only())
+  if (problem.is_weight_only()) {
+    const int direct = choose_direct_weight(problem, gpu);
+    if (direct >= 0) return direct;
     return has_float32_scales ? choose_float32_weight(problem, gpu) : choose_block_weight(problem, gpu);
+  }
   if (has_float32_scales || !problem.is_block_scaled()) return choose_scaled_codes(problem, gpu);
   if (problem.prepared_b.data != nullptr) return choose_prepared_weight(problem, gpu);
   return cheapest_of_two(problem, gpu).config;

@@ -245,6 +245,9 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     folded_weight("sm90_folded_fp4_96x192x128", Operands::kFoldedE2M1, 96, 3, {4203.3f, 599.9f, 5.597f, 2400.0f}),
     folded_weight("sm90_folded_fp4_64x192x128", Operands::kFoldedE2M1, 64, 3, {5024.6f, 1220.7f, 4.402f, 1686.9f}),
     folded_weight("sm90_folded_fp4_64x128x128", Operands::kFoldedE2M1, 64, 2, {5372.4f, 1313.4f, 3.381f, 2400.0f}),
+    {"sm90_weight_direct_8x16x128",  Operands::kDirectWeight, {Family::kDirectWeight,  8, 16, 128, 1, 2}},
+    {"sm90_weight_direct_8x32x128",  Operands::kDirectWeight, {Family::kDirectWeight,  8, 32, 128, 1, 2}},
+    {"sm90_weight_direct_16x16x128", Operands::kDirectWeight, {Family::kDirectWeight, 16, 16, 128, 1, 2}},
 };
 // clang-format on
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);

@@ -162,6 +162,10 @@ struct BlockScaledKernels : KernelSet<ParamsOf<kOperands>, kBlockScaledConfigCou
 template <DType kA, DType kB, ScaleType kScale>
 struct SmallMKernels : KernelSet<SmallMParams, kBlockScaledConfigCount> {};
 
+// Of the configs that read such a weight straight into registers.
+template <DType kA, DType kB, ScaleType kScale>
+struct DirectWeightKernels : KernelSet<DirectWeightParams, kBlockScaledConfigCount> {};
+
 // Of the configs that decode a weight of such codes and scales. `kOut`: as Fp8Kernels'.
 template <DType kCode, ScaleType kScale, DType kOut>
 struct WeightKernels : KernelSet<WeightParams, kBlockScaledConfigCount> {};

@@ -138,6 +138,14 @@ struct SmallMParams {
   int64_t global_scale_stride;  // from row to row of a; 0: one element for all
 };
 
+// And of those that read a weight straight into registers (small_m/direct.cuh).
+struct DirectWeightParams {
+  ScaledKernelProblem problem;
+  int64_t global_scale_stride;  // from row to row of a; 0: one element for all
+  int tiles_n;
+  int chunks;  // of k
+};
+
 // Who uses which of a CTA's numbered barriers; 0 is __syncthreads.
 constexpr int kAllConsumers = 1;                                                          // of cluster split-k
 TILEON_HOST_DEVICE constexpr int consumer_barrier(int consumer) { return 2 + consumer; }  // a consumer's four warps

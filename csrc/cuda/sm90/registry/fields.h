@@ -18,6 +18,9 @@ inline ConfigFields fields_of(const KernelConfig& config) {
   constexpr const char* kE4M3Rows = "e4m3_row,e4m3_tensor";
   constexpr const char* kWeightBlocks =
       "bfloat16*e4m3_1x128,bfloat16*e4m3_128x128,float16*e4m3_1x128,float16*e4m3_128x128";
+  constexpr const char* kDirectWeights =
+      "bfloat16*mxfp4,bfloat16*nvfp4,float16*nvfp4,bfloat16*mxfp8,"
+      "bfloat16*e4m3_row,bfloat16*int8_row,float16*e4m3_row,float16*int8_row";
   // In the order of Operands, and of Family.
   constexpr Names kOperands[] = {{"float16,bfloat16", "plain"},
                                  {kFloat8, "fast"},
@@ -37,11 +40,12 @@ inline ConfigFields fields_of(const KernelConfig& config) {
                                  {"bfloat16*mxfp8,mxfp8,mxfp4*mxfp8", "decoded"},
                                  {kWeightBlocks, "decoded"},
                                  {"mxfp8,mxfp4*mxfp8", "folded"},
-                                 {"mxfp4,mxfp8*mxfp4", "folded"}};
-  constexpr const char* kFamilies[] = {"cooperative",     "pingpong", "cluster_split_k",
-                                       "swap_ab_split_k", "swap_ab",  "small_m"};
-  static_assert(std::size(kOperands) == static_cast<int>(Operands::kFoldedE2M1) + 1);
-  static_assert(std::size(kFamilies) == static_cast<int>(Family::kSmallM) + 1);
+                                 {"mxfp4,mxfp8*mxfp4", "folded"},
+                                 {kDirectWeights, "direct"}};
+  constexpr const char* kFamilies[] = {"cooperative", "pingpong", "cluster_split_k", "swap_ab_split_k",
+                                       "swap_ab",     "small_m",  "direct_weight"};
+  static_assert(std::size(kOperands) == static_cast<int>(Operands::kDirectWeight) + 1);
+  static_assert(std::size(kFamilies) == static_cast<int>(Family::kDirectWeight) + 1);
   const auto& [taken, route] = kOperands[static_cast<int>(config.operands)];
   const TileConfig& tile = config.tile;
   return {taken,        "sm90",        kFamilies[static_cast<int>(tile.family)],

@@ -24,6 +24,7 @@
 #include "cuda/sm90/mainloop/mma_scaled_codes.cuh"
 #include "cuda/sm90/mainloop/mma_tf32.cuh"
 #include "cuda/sm90/mainloop/mma_weight_codes.cuh"
+#include "cuda/sm90/small_m/direct.cuh"
 #include "cuda/sm90/small_m/kernel.cuh"
 
 namespace tileon::sm90 {
@@ -178,6 +179,17 @@ KernelFunction<SmallMParams> kernel_function(SmallMKernels<kA, kB, kScale>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
   if constexpr (config.operands == Operands::kCodes) {
     return &block_scaled_small_m<SmallMTypes<config.tile.tile_m, kA, kB, kScale>>;
+  } else {
+    return nullptr;
+  }
+}
+
+template <int kNumber, DType kA, DType kB, ScaleType kScale>
+KernelFunction<DirectWeightParams> kernel_function(DirectWeightKernels<kA, kB, kScale>) {
+  constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
+  constexpr bool has_room = config.tile.tile_n == kPanelRowsOfB || kB == kE2M1;
+  if constexpr (config.operands == Operands::kDirectWeight && has_room) {
+    return &weight_direct<DirectWeightTypes<config.tile.tile_m, config.tile.tile_n, kA, kB, kScale>>;
   } else {
     return nullptr;
   }

@@ -30,12 +30,13 @@ using ElementOf = std::conditional_t<kScale != ScaleType::kE8M0 && kA != DType::
 
 // ---- e2m1: sign, exponent and mantissa moved to where the element has its own, subnormals included ----
 
-// Eight codes times 2^-126, those of a pair four apart.
+// Eight codes times 2^-126, those of a pair four apart. A factor copies a code to where its sign goes and to where the
+// rest goes.
 __device__ __forceinline__ uint4 move_e2m1_to_bfloat16(uint32_t codes) {
-  const auto at = [](uint32_t signs, uint32_t magnitudes) { return (signs & 0x80008000) | (magnitudes & 0x01c001c0); };
-  const uint32_t upper = codes >> 8;
-  return {at(codes * 0x1000, codes * 0x40), at(codes * 0x100, codes * 4), at(codes * 0x10, upper * 0x40),
-          at(codes, upper * 4)};
+  constexpr uint32_t kToSign = 0x1000, kToMagnitude = 0x40;  // from a half's lowest four bits
+  const auto lowest = [](uint32_t pair) { return (pair & 0x000f000f) * (kToSign + kToMagnitude) & 0x81c081c0; };
+  const auto second = [](uint32_t pair) { return (pair & 0x00f000f0) * ((kToSign + kToMagnitude) / 16) & 0x81c081c0; };
+  return {lowest(codes), second(codes), lowest(codes >> 8), second(codes >> 8)};
 }
 
 // Eight codes times 2^-14, those of a pair two apart: the even ones, then the odd ones, as float16 without its low

@@ -1,0 +1,174 @@
+// What a lane of the kernels of direct.cuh reads: codes and scales of its rows of the weight, elements of its rows of
+// `a`.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/common/swizzle.h"
+#include "cuda/ptx/convert.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/sm90/heuristics/direct_weight.h"
+#include "cuda/sm90/layout/codes_of_8_bits.cuh"
+#include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/small_m/elements.cuh"
+
+namespace tileon::sm90 {
+
+// The types and sizes of one kernel. A panel is what mma.sync takes at once: 16 rows of the weight, 8 of `a`.
+template <int kTileM, int kTileN, DType kA, DType kB, ScaleType kScale>
+struct DirectWeightTypes {
+  static constexpr SmallMFormat format{kA, kB, kScale};
+  static_assert(format.is_weight_only() && kTileM % kPanelRowsOfA == 0 && kTileN % kPanelRowsOfB == 0);
+  static constexpr DType b = kB;
+  static constexpr ScaleType scale = kScale;
+  static constexpr int tile_m = kTileM, tile_n = kTileN;
+  static constexpr int panels_m = kTileM / kPanelRowsOfA, panels_n = kTileN / kPanelRowsOfB;
+  using Element = ElementOf<kA, kB, kScale>;            // as multiplied
+  static constexpr int pieces = direct_pieces(format);  // of a lane, in a chunk of k: sixteen bytes of a row each
+  static constexpr int piece_k = format.chunk();        // of a piece; that of the next lane follows
+  static constexpr int eights = piece_k / 8;
+  static constexpr bool is_e2m1 = kB == DType::kFloat4E2M1;
+  static constexpr bool has_block_scales = !format.has_float32_scales();
+  static constexpr bool is_mxfp8 = has_block_scales && !is_e2m1;
+  // NaN of e4m3 becomes a number of bfloat16: rows that had one are NaN in the end.
+  static constexpr bool loses_nan = kB == DType::kFloat8E4M3 && std::is_same_v<Element, __nv_bfloat16>;
+  // Of a row's scales in a chunk: columns, and of a lane's word of them the byte that is for these eight codes.
+  static constexpr int chunk_scales = has_block_scales ? kDirectChunkK / format.vec() : 0;
+  static constexpr int scale_byte(int piece, int eight) {
+    return is_mxfp8 ? 2 * piece : eight * (chunk_scales / 4) / eights;
+  }
+  // Bytes of two rows' words that are a lane's own (prmt).
+  static constexpr uint32_t own_scales = is_mxfp8 ? 0x6420 : chunk_scales == 8 ? 0x5410 : 0x4040;
+  // Whether two multiplications by a scale may be needed.
+  static constexpr bool has_large_scales = has_block_scales && std::is_same_v<Element, __nv_bfloat16>;
+  using Scale = std::conditional_t<is_mxfp8, MovedE4M3Scale, MovedScale<Element, kScale>>;
+
+  static constexpr float lacked_factor() {
+    if constexpr (is_e2m1) return Scale::kLackedFactor;
+    return 1.0f;
+  }
+  using Sums = float[panels_n][panels_m][4];
+};
+
+// A lane's part of a chunk: of each panel the row lane / 4, and the eighth row behind it. Of a row's
+// scales a word of four, then the lane's own in the lowest bytes.
+template <typename Kernel>
+struct DirectCodes {
+  uint4 of_row[Kernel::panels_n][2][Kernel::pieces];
+  uint32_t scales[Kernel::panels_n][2];
+};
+
+// Where the rows of a lane's panels begin. Rows of a tile beyond the last one repeat its codes, under scales of the
+// padding; their sums are not stored.
+template <typename Kernel>
+class DirectRows {
+ public:
+  __device__ __forceinline__ DirectRows(const ScaledKernelProblem& problem, int first_row, int lane)
+      : k_(static_cast<int>(problem.k)), lane_begin_(lane % 4 * Kernel::piece_k) {
+    const ScaledKernelOperand& b = problem.b;
+    const int column = lane_begin_ / Kernel::format.vec();  // of the chunk's scales, the lane's first
+    scales_begin_ = column / kScaleBlockCols * kScaleBlockBytes;
+    shift_ = column % kScaleBlockCols * 8;
+#pragma unroll
+    for (int panel = 0; panel < Kernel::panels_n; ++panel)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int64_t row = min(int64_t{first_row} + panel * kPanelRowsApart + half * 8 + lane / 4, problem.n - 1);
+        codes_[panel][half] = static_cast<const uint8_t*>(b.data) + row * b.stride_row;
+      }
+    if constexpr (Kernel::has_block_scales) {
+      static_assert(kPanelRowsApart == kScaleRowsApart);
+      scales_ = static_cast<const uint8_t*>(b.scale) + b.scale_strides.of_row(first_row + lane / 4);
+    }
+  }
+
+  // Beyond the end of k a lane loads what its rows begin with, for `a` is 0 there: no load is in a branch, and what is
+  // not finite makes its row so in any case.
+  __device__ __forceinline__ void load(int chunk, DirectCodes<Kernel>& codes) const {
+    uint32_t begins[Kernel::pieces];
+#pragma unroll
+    for (int piece = 0; piece < Kernel::pieces; ++piece) {
+      const int k = k_of(chunk, piece);
+      begins[piece] = k < k_ ? static_cast<uint32_t>(k) / Kernel::format.chunk() * kChunkBytes : 0;
+    }
+    constexpr int kChunkBlocks = Kernel::chunk_scales / kScaleBlockCols;
+    const int64_t scales = k_of(chunk, 0) < k_ ? int64_t{chunk} * (kChunkBlocks * kScaleBlockBytes) + scales_begin_ : 0;
+#pragma unroll
+    for (int panel = 0; panel < Kernel::panels_n; ++panel)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int piece = 0; piece < Kernel::pieces; ++piece)
+          codes.of_row[panel][half][piece] = ptx::load_once_16(codes_[panel][half] + begins[piece]);
+        if constexpr (Kernel::has_block_scales)
+          codes.scales[panel][half] =
+              __ldg(reinterpret_cast<const uint32_t*>(scales_ + scales) + kEightRows * half + panel);
+      }
+  }
+
+  // What `load` has brought of scales, the lane's own first. Not on their way here, where the lane would wait for them.
+  __device__ __forceinline__ void move_scales(int chunk, DirectCodes<Kernel>& codes) const {
+    if constexpr (Kernel::has_block_scales) {
+      const int shift = k_of(chunk, 0) < k_ ? shift_ : 0;
+      const bool is_last = k_of(chunk, Kernel::pieces - 1) >= k_;  // the last piece has no scale
+#pragma unroll
+      for (int panel = 0; panel < Kernel::panels_n; ++panel)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          uint32_t& word = codes.scales[panel][half];
+          word >>= shift;
+          if (Kernel::pieces > 1 && is_last) word = ptx::prmt(word, 0, 0x1010);
+        }
+    }
+  }
+
+ private:
+  static constexpr int kEightRows = static_cast<int>(packed_scales(0).of_row(8)) / 4;  // words
+
+  __device__ __forceinline__ int k_of(int chunk, int piece) const {
+    return chunk * kDirectChunkK + piece * 4 * Kernel::piece_k + lane_begin_;
+  }
+
+  const uint8_t* codes_[Kernel::panels_n][2];
+  const uint8_t* scales_;  // of the first panel's low row; in packed blocks the other panels' words follow it
+  int k_, lane_begin_, scales_begin_, shift_;
+};
+
+// A lane's rows of `a`: of each panel the row lane / 4.
+template <typename Kernel>
+class DirectColumns {
+ public:
+  __device__ __forceinline__ DirectColumns(const ScaledKernelProblem& problem, int m_begin, int lane)
+      : k_(static_cast<int>(problem.k)), lane_begin_(lane % 4 * Kernel::piece_k) {
+#pragma unroll
+    for (int panel = 0; panel < Kernel::panels_m; ++panel) {
+      const int64_t row = int64_t{m_begin} + panel * kPanelRowsOfA + lane / 4;
+      exists_[panel] = row < problem.m;
+      elements_[panel] =
+          static_cast<const uint16_t*>(problem.a.data) + (exists_[panel] ? row : 0) * problem.a.stride_row;
+    }
+  }
+
+  // Of the k of a lane's piece, eight elements of each row, from the 8 `eight`-th on, in the order that decoded codes
+  // have; 0 for rows that are not there.
+  __device__ __forceinline__ void load(int chunk, int piece, int eight, uint4 (&pairs)[Kernel::panels_m]) const {
+    const int k = chunk * kDirectChunkK + piece * (4 * Kernel::piece_k) + lane_begin_ + eight * 8;
+#pragma unroll
+    for (int panel = 0; panel < Kernel::panels_m; ++panel) {
+      uint4 held{};
+      if (exists_[panel] && k < k_) held = __ldg(reinterpret_cast<const uint4*>(elements_[panel] + k));
+      const uint32_t words[4] = {held.x, held.y, held.z, held.w};
+      pairs[panel] = in_pairs<typename Kernel::Element, Kernel::is_e2m1>(words);
+    }
+  }
+
+ private:
+  const uint16_t* elements_[Kernel::panels_m];
+  bool exists_[Kernel::panels_m];
+  int k_, lane_begin_;
+};
+
+}  // namespace tileon::sm90

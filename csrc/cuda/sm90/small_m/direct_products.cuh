@@ -1,0 +1,203 @@
+// What a warp of the kernels of direct.cuh does with the codes of a chunk of k: decodes them in registers, under the
+// scales of their blocks, and multiplies them by `a`.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/ptx/convert.cuh"
+#include "cuda/ptx/mma.cuh"
+#include "cuda/sm90/layout/codes_of_8_bits.cuh"
+#include "cuda/sm90/small_m/direct_loads.cuh"
+#include "cuda/sm90/small_m/elements.cuh"
+
+namespace tileon::sm90 {
+
+__device__ __forceinline__ uint32_t word_of(const uint4& words, int i) {
+  return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
+}
+
+// Eight codes of sixteen bytes, times their scale where a block has one. `kOrdinary`: MovedScale says what that is.
+template <typename Kernel, bool kOrdinary>
+__device__ __forceinline__ uint4 decode_eight(const uint4& codes, uint32_t scale_byte, int eight) {
+  using Element = typename Kernel::Element;
+  if constexpr (!Kernel::has_block_scales) {
+    return converted_codes<Element, Kernel::b>(word_of(codes, 2 * eight), word_of(codes, 2 * eight + 1));
+  } else {
+    using Scale = typename Kernel::Scale;
+    uint4 moved;
+    if constexpr (Kernel::is_e2m1) {
+      moved = move_e2m1<Element>(word_of(codes, eight));
+    } else {
+      move_e4m3(word_of(codes, 2 * eight), moved.x, moved.y);
+      move_e4m3(word_of(codes, 2 * eight + 1), moved.z, moved.w);
+    }
+    if constexpr (!Kernel::has_large_scales) {
+      return multiply(Scale(scale_byte), moved);
+    } else if constexpr (kOrdinary) {
+      const uint32_t factor = Scale::ordinary(scale_byte);
+      return {multiply_pair(moved.x, factor), multiply_pair(moved.y, factor), multiply_pair(moved.z, factor),
+              multiply_pair(moved.w, factor)};
+    } else {
+      const Scale scale(scale_byte);
+      return multiply_rest(scale, multiply(scale, moved));
+    }
+  }
+}
+
+// Whether a multiplication in one step holds all block scales of the warp.
+template <typename Kernel>
+__device__ __forceinline__ bool are_ordinary(const uint32_t (&scales)[Kernel::panels_n][2]) {
+  if constexpr (!Kernel::has_large_scales) {
+    return true;
+  } else {
+    bool all = true;
+#pragma unroll
+    for (int panel = 0; panel < Kernel::panels_n; ++panel) {
+      const uint32_t own = ptx::prmt(scales[panel][0], scales[panel][1], Kernel::own_scales);
+      if constexpr (Kernel::is_mxfp8) {
+        all &= Kernel::Scale::are_ordinary(own, 0xffffffffu);
+      } else {
+        all &= Kernel::Scale::are_ordinary(own);
+      }
+    }
+    return __all_sync(0xffffffffu, all) != 0;
+  }
+}
+
+// Of the lane's rows, two bits a panel, those whose codes have a NaN that is lost.
+template <typename Kernel>
+__device__ __forceinline__ uint32_t lost_rows(const DirectCodes<Kernel>& codes) {
+  uint32_t lost = 0;
+  if constexpr (Kernel::loses_nan) {
+#pragma unroll
+    for (int panel = 0; panel < Kernel::panels_n; ++panel)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        uint32_t words[Kernel::pieces * 4];
+#pragma unroll
+        for (int i = 0; i < Kernel::pieces * 4; ++i) words[i] = word_of(codes.of_row[panel][half][i / 4], i % 4);
+        lost |= (is_beyond_bfloat16(words, kE8M0One) ? 1u : 0u) << (2 * panel + half);
+      }
+  }
+  return lost;
+}
+
+// Eight k of each lane, of a panel's low rows and of its high ones.
+template <typename Kernel>
+__device__ __forceinline__ void multiply_eight(const uint4& low, const uint4& high, const uint4 (&a)[Kernel::panels_m],
+                                               float (&sums)[Kernel::panels_m][4]) {
+  const uint32_t first[4] = {low.x, high.x, low.y, high.y}, second[4] = {low.z, high.z, low.w, high.w};
+#pragma unroll
+  for (int column = 0; column < Kernel::panels_m; ++column) {
+    ptx::mma_m16n8<typename Kernel::Element>(sums[column], first, a[column].x, a[column].y);
+    ptx::mma_m16n8<typename Kernel::Element>(sums[column], second, a[column].z, a[column].w);
+  }
+}
+
+// A pair of bfloat16 without what is not finite.
+__device__ __forceinline__ uint32_t finite_of(uint32_t pair) {
+  const auto finite = [](uint32_t half, uint32_t infinity) { return (half & infinity) == infinity ? 0u : half; };
+  return finite(pair & 0xffff, 0x7f80) | finite(pair & 0xffff0000, 0x7f800000);
+}
+
+// Eight k under scales of e8m0 of which some are so small that bfloat16 does not hold every code of e4m3: those are
+// taken 2^24 times, and their sums by themselves. Elements under other scales are 0 there, as small ones are among the
+// others; so of `a` what is not finite is left out of both, and multiplied by codes without their scales.
+template <typename Kernel>
+__device__ __forceinline__ void multiply_small(const uint4 (&codes)[2], const uint32_t (&bytes)[2], int eight,
+                                               const uint4 (&a)[Kernel::panels_m], float (&sums)[Kernel::panels_m][4]) {
+  constexpr uint32_t kRaised = 24;
+  uint4 finite[Kernel::panels_m], rest[Kernel::panels_m];
+#pragma unroll
+  for (int column = 0; column < Kernel::panels_m; ++column) {
+    const uint4& all = a[column];
+    finite[column] = {finite_of(all.x), finite_of(all.y), finite_of(all.z), finite_of(all.w)};
+    rest[column] = {all.x ^ finite[column].x, all.y ^ finite[column].y, all.z ^ finite[column].z,
+                    all.w ^ finite[column].w};
+  }
+  const auto decoded = [&](int half, bool is_wanted, uint32_t byte) {
+    const uint4 elements = decode_eight<Kernel, false>(codes[half], byte, eight);
+    return is_wanted ? elements : uint4{};
+  };
+  const bool is_small[2] = {bytes[0] < kFirstBFloat16Scale, bytes[1] < kFirstBFloat16Scale};
+  multiply_eight<Kernel>(decoded(0, !is_small[0], bytes[0]), decoded(1, !is_small[1], bytes[1]), finite, sums);
+  float small[Kernel::panels_m][4] = {};
+  multiply_eight<Kernel>(decoded(0, is_small[0], bytes[0] + kRaised), decoded(1, is_small[1], bytes[1] + kRaised),
+                         finite, small);
+#pragma unroll
+  for (int column = 0; column < Kernel::panels_m; ++column)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[column][i] += small[column][i] * 0x1p-24f;
+  static_assert(kRaised == 24);
+  const auto unscaled = [](uint32_t byte) { return byte == kE8M0NaN ? byte : uint32_t{kE8M0One}; };
+  multiply_eight<Kernel>(decoded(0, true, unscaled(bytes[0])), decoded(1, true, unscaled(bytes[1])), rest, sums);
+}
+
+// Eight k of each lane, of a panel, under any scales.
+template <typename Kernel>
+__device__ __forceinline__ void multiply_any(const DirectCodes<Kernel>& codes, int panel, int piece, int eight,
+                                             const uint4 (&a)[Kernel::panels_m], float (&sums)[Kernel::panels_m][4]) {
+  const auto byte = [&](int half) { return codes.scales[panel][half] >> 8 * Kernel::scale_byte(piece, eight) & 0xff; };
+  const uint4 words[2] = {codes.of_row[panel][0][piece], codes.of_row[panel][1][piece]};
+  const uint32_t bytes[2] = {byte(0), byte(1)};
+  if constexpr (Kernel::is_mxfp8) {
+    if (__any_sync(0xffffffffu, min(bytes[0], bytes[1]) < kFirstBFloat16Scale))
+      return multiply_small<Kernel>(words, bytes, eight, a, sums);
+  }
+  multiply_eight<Kernel>(decode_eight<Kernel, false>(words[0], bytes[0], eight),
+                         decode_eight<Kernel, false>(words[1], bytes[1], eight), a, sums);
+}
+
+template <typename Kernel>
+__device__ __forceinline__ void multiply_chunk(const DirectCodes<Kernel>& codes, const DirectColumns<Kernel>& columns,
+                                               int chunk, typename Kernel::Sums& sums) {
+  uint4 a[Kernel::panels_m];
+  if (!are_ordinary<Kernel>(codes.scales)) {
+#pragma unroll
+    for (int piece = 0; piece < Kernel::pieces; ++piece)
+#pragma unroll 1
+      for (int eight = 0; eight < Kernel::eights; ++eight) {
+        columns.load(chunk, piece, eight, a);
+#pragma unroll
+        for (int panel = 0; panel < Kernel::panels_n; ++panel)
+          multiply_any<Kernel>(codes, panel, piece, eight, a, sums[panel]);
+      }
+    return;
+  }
+#pragma unroll
+  for (int piece = 0; piece < Kernel::pieces; ++piece)
+#pragma unroll
+    for (int eight = 0; eight < Kernel::eights; ++eight) {
+      columns.load(chunk, piece, eight, a);
+#pragma unroll
+      for (int panel = 0; panel < Kernel::panels_n; ++panel) {
+        const auto decoded = [&](int half) {
+          const uint32_t byte = codes.scales[panel][half] >> 8 * Kernel::scale_byte(piece, eight) & 0xff;
+          return decode_eight<Kernel, true>(codes.of_row[panel][half][piece], byte, eight);
+        };
+        multiply_eight<Kernel>(decoded(0), decoded(1), a, sums[panel]);
+      }
+    }
+}
+
+// A warp's sums over its chunks of k: from `first` on every `step`-th. The next one's codes are under way meanwhile.
+// Returns lost_rows of all.
+template <typename Kernel>
+__device__ __forceinline__ uint32_t multiply_chunks(const DirectRows<Kernel>& rows,
+                                                    const DirectColumns<Kernel>& columns, int first, int step,
+                                                    int chunks, typename Kernel::Sums& sums) {
+  uint32_t lost = 0;
+  DirectCodes<Kernel> codes, next;
+  if (first < chunks) rows.load(first, codes);
+#pragma unroll 2
+  for (int chunk = first; chunk < chunks; chunk += step) {
+    if (chunk + step < chunks) rows.load(chunk + step, next);
+    rows.move_scales(chunk, codes);
+    lost |= lost_rows<Kernel>(codes);
+    multiply_chunk<Kernel>(codes, columns, chunk, sums);
+    codes = next;
+  }
+  return lost;
+}
+
+}  // namespace tileon::sm90
