@@ -302,17 +302,6 @@ class TestHopperKernels:
             for product in re.findall(r"\bHGMMA\.[^;]*", body):
                 assert re.match(rf"HGMMA\.64x{tile}x16\.F32{dtype} R\d+, R\d+, gdesc\[", product), f"{name}: {product}"
 
-    def test_few_rows_of_a_weight_alone_scaled_go_straight_into_registers(self) -> None:
-        """No copies to shared memory, which has the sums alone; one kernel for each pair of formats."""
-        found = {name: body for name, body in kernels(HOPPER).items() if DIRECT_WEIGHT in name}
-        tiles = [row.tile[1] for row in block_scaled() if row.family == "direct_weight"]
-        assert len(found) == 8 * tiles.count(16) + 3 * tiles.count(32), "fp4 alone has tiles of 32 rows"
-        for name, body in found.items():
-            there = opcodes(body)
-            assert {"HMMA", "LDG", "STS"} <= there, name
-            assert not there & {"HGMMA", "UTMALDG", "UBLKCP", "LDGSTS", "LDSM"}, name
-            assert any(re.match(r"LDG\.E\.128\.CONSTANT", i) or "LTC256B" in i for i in instructions(body)), name
-
     def test_fp8_kernels_use_wgmma_of_fp8(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if FLOAT8 in name}
         found = {name: body for name, body in found.items() if BY_ENCODING not in name and FOLDED not in name}

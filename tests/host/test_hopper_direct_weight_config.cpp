@@ -136,8 +136,10 @@ void check_choice() {
     expect(name(1, 4096, 4096) == "sm90_weight_direct_8x16x128", "16 rows of a weight of few");
     const bool is_fp4 = format.b == e2m1;
     if (is_fp4) expect(name(8, 8192, 8192) == "sm90_weight_direct_8x32x128", "32 of one of many");
-    expect(name(9, 4096, 4096) == "sm90_weight_direct_16x16x128", "16 rows of `a`");
-    expect(is_direct(chosen(16, 4096, 4096)) && !is_direct(chosen(9, 4096, 4128)) && !is_direct(chosen(17, 512, 512)),
+    const int64_t most = is_fp4 ? 2560 : 4096;
+    expect(name(9, most, most) == "sm90_weight_direct_16x16x128", "16 rows of `a`");
+    expect(is_direct(chosen(16, most, most)) && !is_direct(chosen(9, most, most + 32)) &&
+               !is_direct(chosen(17, 512, 512)),
            "up to 16 rows of small weights");
     expect(is_direct(chosen(1, 28672, 8192)) == is_fp4, "of 8 bits narrow ones alone");
     for (const sm90::KernelConfig& config : sm90::kBlockScaledConfigs)

@@ -86,7 +86,9 @@ inline void stmatrix_x2(uint32_t shared, uint32_t m0, uint32_t m1, Site where = 
 
 // ---- global memory that is read once ----
 
-inline uint4 load_once_16(const void* global) { return *static_cast<const uint4*>(global); }
+inline uint4 load_once_16(const void* global, bool is_wanted) {
+  return is_wanted ? *static_cast<const uint4*>(global) : uint4{~0u, ~0u, ~0u, ~0u};
+}
 
 // ---- copies, and barriers in shared memory ----
 

@@ -65,7 +65,7 @@ inline const char* why_not_direct_weight(const Problem& problem, const Gpu& gpu)
                         tma_reads_codes(problem.b, problem.n, problem.k));
 }
 
-// ---- the choice: by the times of nine weights under 1, 8 and 16 rows on an H100 ----
+// ---- the choice: by the times of nine weights under 1, 8 and 16 rows on an H100 and an H200 ----
 
 // Warps of a CTA: as many as an SM's registers hold (`warps_of_sm`, by the kernels of the tile) beside those of the
 // other tiles that fall to it, but no more than it takes for as few chunks a warp. They do not hang on the number of
@@ -97,10 +97,12 @@ inline const char* why_not_direct_tile(const TileConfig& tile, const Problem& pr
 // Up to so many rows these kernels are the fastest: of any weight of fp4, of one of 8 bits that is narrow; up to more,
 // of one with so few elements.
 constexpr int64_t kDirectRows = kPanelRowsOfA, kMaxDirectRows = 2 * kPanelRowsOfA;
-constexpr int64_t kDirectElements = 4096 * 4096;
+constexpr int64_t kDirectElements = 4096 * 4096, kDirectElementsOfE2M1 = 2560 * 2560;
 inline bool is_direct_faster(const Problem& problem, const Gpu& gpu) {
-  if (problem.m > kDirectRows) return problem.m <= kMaxDirectRows && problem.n * problem.k <= kDirectElements;
-  return problem.b.dtype == DType::kFloat4E2M1 || is_direct_narrow(problem, gpu);
+  const bool is_e2m1 = problem.b.dtype == DType::kFloat4E2M1;
+  if (problem.m <= kDirectRows) return is_e2m1 || is_direct_narrow(problem, gpu);
+  const int64_t most = is_e2m1 ? kDirectElementsOfE2M1 : kDirectElements;
+  return problem.m <= kMaxDirectRows && problem.n * problem.k <= most;
 }
 
 struct DirectTile {

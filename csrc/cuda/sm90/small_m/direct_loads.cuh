@@ -62,47 +62,48 @@ struct DirectCodes {
 };
 
 // Where the rows of a lane's panels begin. Rows of a tile beyond the last one repeat its codes, under scales of the
-// padding; their sums are not stored.
+// padding; their sums are not stored. Beyond the end of k a lane repeats codes and scales of its own, for `a` is 0 there:
+// no load is in a branch, and what is not finite makes its row so in any case.
 template <typename Kernel>
 class DirectRows {
  public:
   __device__ __forceinline__ DirectRows(const ScaledKernelProblem& problem, int first_row, int lane)
       : k_(static_cast<int>(problem.k)), lane_begin_(lane % 4 * Kernel::piece_k) {
+    if (lane_begin_ >= k_) lane_begin_ = 0;
+    last_chunk_ = (k_ - 1 - lane_begin_) / kDirectChunkK;
     const ScaledKernelOperand& b = problem.b;
-    const int column = lane_begin_ / Kernel::format.vec();  // of the chunk's scales, the lane's first
-    scales_begin_ = column / kScaleBlockCols * kScaleBlockBytes;
-    shift_ = column % kScaleBlockCols * 8;
 #pragma unroll
     for (int panel = 0; panel < Kernel::panels_n; ++panel)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int64_t row = min(int64_t{first_row} + panel * kPanelRowsApart + half * 8 + lane / 4, problem.n - 1);
-        codes_[panel][half] = static_cast<const uint8_t*>(b.data) + row * b.stride_row;
+        codes_[panel][half] = static_cast<const uint8_t*>(b.data) + row * b.stride_row + bytes_of(lane_begin_);
+        asm("" : "+l"(codes_[panel][half]));  // or each load would find its row anew
       }
     if constexpr (Kernel::has_block_scales) {
       static_assert(kPanelRowsApart == kScaleRowsApart);
-      scales_ = static_cast<const uint8_t*>(b.scale) + b.scale_strides.of_row(first_row + lane / 4);
+      const int column = lane_begin_ / Kernel::format.vec();  // of the chunk's scales, the lane's first
+      scales_ = static_cast<const uint8_t*>(b.scale) + b.scale_strides.of_row(first_row + lane / 4) +
+                column / kScaleBlockCols * kScaleBlockBytes;
+      shift_ = column % kScaleBlockCols * 8;
     }
   }
 
-  // Beyond the end of k a lane loads what its rows begin with, for `a` is 0 there: no load is in a branch, and what is
-  // not finite makes its row so in any case.
-  __device__ __forceinline__ void load(int chunk, DirectCodes<Kernel>& codes) const {
-    uint32_t begins[Kernel::pieces];
-#pragma unroll
-    for (int piece = 0; piece < Kernel::pieces; ++piece) {
-      const int k = k_of(chunk, piece);
-      begins[piece] = k < k_ ? static_cast<uint32_t>(k) / Kernel::format.chunk() * kChunkBytes : 0;
-    }
-    constexpr int kChunkBlocks = Kernel::chunk_scales / kScaleBlockCols;
-    const int64_t scales = k_of(chunk, 0) < k_ ? int64_t{chunk} * (kChunkBlocks * kScaleBlockBytes) + scales_begin_ : 0;
+  // No codes where the chunk `is_wanted` by nobody: loads in a branch would wait for what is used behind it.
+  __device__ __forceinline__ void load(int chunk, bool is_wanted, DirectCodes<Kernel>& codes) const {
+    const int held = min(chunk, last_chunk_);
+    const uint32_t begin = static_cast<uint32_t>(held) * bytes_of(kDirectChunkK);
+    constexpr uint32_t kChunkScales = Kernel::chunk_scales / kScaleBlockCols * kScaleBlockBytes;
+    const uint64_t scales = uint64_t{static_cast<uint32_t>(held)} * kChunkScales;
 #pragma unroll
     for (int panel = 0; panel < Kernel::panels_n; ++panel)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
 #pragma unroll
-        for (int piece = 0; piece < Kernel::pieces; ++piece)
-          codes.of_row[panel][half][piece] = ptx::load_once_16(codes_[panel][half] + begins[piece]);
+        for (int piece = 0; piece < Kernel::pieces; ++piece) {
+          const uint32_t of_piece = is_held(held, piece) ? piece * bytes_of(4 * Kernel::piece_k) : 0;
+          codes.of_row[panel][half][piece] = ptx::load_once_16(codes_[panel][half] + begin + of_piece, is_wanted);
+        }
         if constexpr (Kernel::has_block_scales)
           codes.scales[panel][half] =
               __ldg(reinterpret_cast<const uint32_t*>(scales_ + scales) + kEightRows * half + panel);
@@ -112,29 +113,31 @@ class DirectRows {
   // What `load` has brought of scales, the lane's own first. Not on their way here, where the lane would wait for them.
   __device__ __forceinline__ void move_scales(int chunk, DirectCodes<Kernel>& codes) const {
     if constexpr (Kernel::has_block_scales) {
-      const int shift = k_of(chunk, 0) < k_ ? shift_ : 0;
-      const bool is_last = k_of(chunk, Kernel::pieces - 1) >= k_;  // the last piece has no scale
+      constexpr int kLast = Kernel::pieces - 1;
+      const bool repeats_first = !is_held(min(chunk, last_chunk_), kLast);
 #pragma unroll
       for (int panel = 0; panel < Kernel::panels_n; ++panel)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           uint32_t& word = codes.scales[panel][half];
-          word >>= shift;
-          if (Kernel::pieces > 1 && is_last) word = ptx::prmt(word, 0, 0x1010);
+          word >>= shift_;
+          if (kLast > 0 && repeats_first) word = ptx::prmt(word, 0, 0x1010);
         }
     }
   }
 
  private:
   static constexpr int kEightRows = static_cast<int>(packed_scales(0).of_row(8)) / 4;  // words
+  static constexpr uint32_t bytes_of(int k) { return static_cast<uint32_t>(k) / Kernel::format.chunk() * kChunkBytes; }
 
-  __device__ __forceinline__ int k_of(int chunk, int piece) const {
-    return chunk * kDirectChunkK + piece * 4 * Kernel::piece_k + lane_begin_;
+  // Whether the piece is not beyond the end of k; the first one of a chunk never is.
+  __device__ __forceinline__ bool is_held(int held, int piece) const {
+    return piece == 0 || held * kDirectChunkK + piece * 4 * Kernel::piece_k + lane_begin_ < k_;
   }
 
   const uint8_t* codes_[Kernel::panels_n][2];
   const uint8_t* scales_;  // of the first panel's low row; in packed blocks the other panels' words follow it
-  int k_, lane_begin_, scales_begin_, shift_;
+  int k_, lane_begin_, last_chunk_, shift_;
 };
 
 // A lane's rows of `a`: of each panel the row lane / 4.
@@ -149,6 +152,7 @@ class DirectColumns {
       exists_[panel] = row < problem.m;
       elements_[panel] =
           static_cast<const uint16_t*>(problem.a.data) + (exists_[panel] ? row : 0) * problem.a.stride_row;
+      asm("" : "+l"(elements_[panel]));
     }
   }
 

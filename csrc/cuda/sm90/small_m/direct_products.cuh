@@ -188,10 +188,10 @@ __device__ __forceinline__ uint32_t multiply_chunks(const DirectRows<Kernel>& ro
                                                     int chunks, typename Kernel::Sums& sums) {
   uint32_t lost = 0;
   DirectCodes<Kernel> codes, next;
-  if (first < chunks) rows.load(first, codes);
+  rows.load(first, first < chunks, codes);
 #pragma unroll 2
   for (int chunk = first; chunk < chunks; chunk += step) {
-    if (chunk + step < chunks) rows.load(chunk + step, next);
+    rows.load(chunk + step, chunk + step < chunks, next);
     rows.move_scales(chunk, codes);
     lost |= lost_rows<Kernel>(codes);
     multiply_chunk<Kernel>(codes, columns, chunk, sums);
