@@ -62,8 +62,8 @@ struct DirectCodes {
 };
 
 // Where the rows of a lane's panels begin. Rows of a tile beyond the last one repeat its codes, under scales of the
-// padding; their sums are not stored. Beyond the end of k a lane repeats codes and scales of its own, for `a` is 0 there:
-// no load is in a branch, and what is not finite makes its row so in any case.
+// padding; their sums are not stored. Beyond the end of k a lane repeats codes and scales of its own, for `a` is 0
+// there: no load is in a branch, and what is not finite makes its row so in any case.
 template <typename Kernel>
 class DirectRows {
  public:
