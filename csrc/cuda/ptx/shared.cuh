@@ -304,23 +304,6 @@ __device__ __forceinline__ void grid_dependency_launch() {
 // the warps' roles registers of their own.
 __device__ __forceinline__ void fault() { asm volatile("st.global.u32 [%0], %1;" ::"l"(0ull), "r"(0) : "memory"); }
 
-// ---- global memory that is read once ----
-
-// Sixteen bytes, which L1 does not keep for another load. L2 brings the 256 bytes around them. Where it is not wanted,
-// nothing is loaded and the words hold anything.
-__device__ __forceinline__ uint4 load_once_16(const void* global, bool is_wanted) {
-  uint4 words;
-  asm volatile(
-      "{\n"
-      ".reg .pred wanted;\n"
-      "setp.ne.b32 wanted, %5, 0;\n"
-      "@wanted ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];\n"
-      "}"
-      : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-      : "l"(global), "r"(static_cast<int>(is_wanted)));
-  return words;
-}
-
 // ---- global memory that CTAs of one grid hand to each other ----
 
 // Stores `value` at `word`. A thread of the grid that then loads it by load_acquire sees what this thread did before,

@@ -84,12 +84,6 @@ inline void stmatrix_x2(uint32_t shared, uint32_t m0, uint32_t m1, Site where = 
   simulation::store_matrices(shared, words, 2, false, where);
 }
 
-// ---- global memory that is read once ----
-
-inline uint4 load_once_16(const void* global, bool is_wanted) {
-  return is_wanted ? *static_cast<const uint4*>(global) : uint4{~0u, ~0u, ~0u, ~0u};
-}
-
 // ---- copies, and barriers in shared memory ----
 
 inline void mbarrier_init(uint32_t barrier, uint32_t arrivals, Site where = Site::here()) {

@@ -9,7 +9,7 @@
 
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/convert.cuh"
-#include "cuda/ptx/shared.cuh"
+#include "cuda/ptx/load_once.cuh"
 #include "cuda/sm90/heuristics/direct_weight.h"
 #include "cuda/sm90/layout/codes_of_8_bits.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
@@ -78,7 +78,7 @@ class DirectRows {
       for (int half = 0; half < 2; ++half) {
         const int64_t row = min(int64_t{first_row} + panel * kPanelRowsApart + half * 8 + lane / 4, problem.n - 1);
         codes_[panel][half] = static_cast<const uint8_t*>(b.data) + row * b.stride_row + bytes_of(lane_begin_);
-        asm("" : "+l"(codes_[panel][half]));  // or each load would find its row anew
+        ptx::pin(codes_[panel][half]);
       }
     if constexpr (Kernel::has_block_scales) {
       static_assert(kPanelRowsApart == kScaleRowsApart);
@@ -152,7 +152,7 @@ class DirectColumns {
       exists_[panel] = row < problem.m;
       elements_[panel] =
           static_cast<const uint16_t*>(problem.a.data) + (exists_[panel] ? row : 0) * problem.a.stride_row;
-      asm("" : "+l"(elements_[panel]));
+      ptx::pin(elements_[panel]);
     }
   }
 
