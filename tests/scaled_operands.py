@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
+from block_scaled_operands import pack_scales
 from block_scaled_reference import decode, documented_bound
 from reference import SMALLEST_FLOAT32, Expected, activate, activation_gain
 from torch import Tensor
@@ -111,6 +112,26 @@ def make(name: str, rows: int, k: int, exact: bool = False) -> Scaled:
         numbers if name in NUMBERS else of_byte_scales if name in BYTE_SCALES else of_float32_scales
     )
     return of(name, rows, k, exact)
+
+
+def pair(
+    a_name: str, weight: str, m: int, n: int, k: int, gpu: torch.device, exact: bool = True
+) -> tuple[Scaled, Scaled]:
+    return make(a_name, m, k, exact).to(gpu), make(weight, n, k, exact).to(gpu)
+
+
+def packed(b: Scaled) -> Scaled:
+    """The same scales in blocks, NaN in the padding."""
+    assert b.scale is not None
+    return replace(b, scale=pack_scales(b.scale.view(torch.uint8).cpu()).to(b.data.device).view(b.scale.dtype))
+
+
+def of_bytes(b: Scaled, weight: str, scales: Tensor) -> Scaled:
+    """The weight under other scales, which count as float32 holds them times an element."""
+    assert b.scale is not None
+    kind, vec = BYTE_SCALES[weight][1:]
+    old, new = (decode(bytes_, kind).repeat_interleave(vec, 1) for bytes_ in (b.scale.view(torch.uint8), scales))
+    return replace(b, scale=scales.view(b.scale.dtype), elements=(b.elements / old * new).float().double())
 
 
 def multiply(a: Scaled, b: Scaled, *others: Tensor | None, **options: object) -> Tensor:

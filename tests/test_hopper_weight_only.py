@@ -7,10 +7,20 @@ from dataclasses import replace
 
 import pytest
 import torch
-from block_scaled_operands import pack_scales
 from block_scaled_reference import assert_product, decode
 from block_scaled_table import HAS_HOPPER_GPU, NO_HOPPER_GPU
-from scaled_operands import BYTE_SCALES, NUMBERS, Scaled, assert_stays_in_its_row, expected, make, source_of
+from scaled_operands import (
+    BYTE_SCALES,
+    NUMBERS,
+    Scaled,
+    assert_stays_in_its_row,
+    expected,
+    make,
+    of_bytes,
+    packed,
+    pair,
+    source_of,
+)
 from torch import Tensor
 
 from tileon_ops._rules import configs
@@ -31,30 +41,10 @@ each_config = pytest.mark.parametrize("config", FEW_ROWS, ids=[config.name for c
 each_pair = pytest.mark.parametrize(("a_name", "weight"), PAIRS, ids=map("*".join, PAIRS))
 
 
-def packed(b: Scaled) -> Scaled:
-    """The same scales in blocks, NaN in the padding."""
-    assert b.scale is not None
-    return replace(b, scale=pack_scales(b.scale.view(torch.uint8).cpu()).to(b.data.device).view(b.scale.dtype))
-
-
 def run(config: Config, a: Scaled, b: Scaled, *tail: Tensor | None, **options: object) -> Tensor:
     op = torch.ops.tileon._block_scaled_matmul_with_config
     result: Tensor = op(a.data, b.data, None, b.scale, *tail, config=config.index, **options)
     return result
-
-
-def pair(
-    a_name: str, weight: str, m: int, n: int, k: int, gpu: torch.device, exact: bool = True
-) -> tuple[Scaled, Scaled]:
-    return make(a_name, m, k, exact).to(gpu), make(weight, n, k, exact).to(gpu)
-
-
-def of_bytes(b: Scaled, weight: str, scales: Tensor) -> Scaled:
-    """The weight under other scales, which count as float32 holds them times an element."""
-    assert b.scale is not None
-    kind, vec = BYTE_SCALES[weight][1:]
-    old, new = (decode(bytes_, kind).repeat_interleave(vec, 1) for bytes_ in (b.scale.view(torch.uint8), scales))
-    return replace(b, scale=scales.view(b.scale.dtype), elements=(b.elements / old * new).float().double())
 
 
 @each_config

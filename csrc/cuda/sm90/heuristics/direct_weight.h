@@ -65,7 +65,15 @@ inline const char* why_not_direct_weight(const Problem& problem, const Gpu& gpu)
                         tma_reads_codes(problem.b, problem.n, problem.k));
 }
 
-// ---- the choice: by the times of nine weights under 1, 8 and 16 rows on an H100 and an H200 ----
+// Codes of 8 bits have no room in registers for more than one panel.
+constexpr bool has_direct_room(const TileConfig& tile, DType b) {
+  return tile.tile_n == kPanelRowsOfB || b == DType::kFloat4E2M1;
+}
+inline const char* why_not_direct_tile(const TileConfig& tile, const Problem& problem) {
+  return has_direct_room(tile, problem.b.dtype) ? nullptr : "it takes a weight of fp4";
+}
+
+// ---- the choice: by the times of nine weights on an H100 and an H200; above 8 rows of eight more, of 12 rows ----
 
 // Warps of a CTA: as many as an SM's registers hold (`warps_of_sm`, by the kernels of the tile) beside those of the
 // other tiles that fall to it, but no more than it takes for as few chunks a warp. They do not hang on the number of
@@ -83,15 +91,10 @@ inline int direct_warps(const TileConfig& tile, const Problem& problem, const Gp
   return ceil_divide(chunks, ceil_divide(chunks, most));
 }
 
-// Rows of the weight in a tile: more of them read `a` less often, where there are tiles enough. Codes of 8 bits have no
-// room in registers for more than one panel.
+// Rows of the weight in a tile: more of them read `a` less often, where there are tiles enough.
 constexpr int kDirectTilesOfSm = 3;
 inline bool is_direct_narrow(const Problem& problem, const Gpu& gpu) {
   return direct_tiles_n(problem.n, kPanelRowsOfB) <= kDirectTilesOfSm * gpu.sm_count;
-}
-inline const char* why_not_direct_tile(const TileConfig& tile, const Problem& problem) {
-  const bool has_room = tile.tile_n == kPanelRowsOfB || problem.b.dtype == DType::kFloat4E2M1;
-  return has_room ? nullptr : "it takes a weight of fp4";
 }
 
 // Up to so many rows these kernels are the fastest: of any weight of fp4, of one of 8 bits that is narrow; up to more,

@@ -187,8 +187,7 @@ KernelFunction<SmallMParams> kernel_function(SmallMKernels<kA, kB, kScale>) {
 template <int kNumber, DType kA, DType kB, ScaleType kScale>
 KernelFunction<DirectWeightParams> kernel_function(DirectWeightKernels<kA, kB, kScale>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
-  constexpr bool has_room = config.tile.tile_n == kPanelRowsOfB || kB == kE2M1;
-  if constexpr (config.operands == Operands::kDirectWeight && has_room) {
+  if constexpr (config.operands == Operands::kDirectWeight && has_direct_room(config.tile, kB)) {
     return &weight_direct<DirectWeightTypes<config.tile.tile_m, config.tile.tile_n, kA, kB, kScale>>;
   } else {
     return nullptr;

@@ -23,7 +23,6 @@ struct DirectWeightTypes {
   static constexpr SmallMFormat format{kA, kB, kScale};
   static_assert(format.is_weight_only() && kTileM % kPanelRowsOfA == 0 && kTileN % kPanelRowsOfB == 0);
   static constexpr DType b = kB;
-  static constexpr ScaleType scale = kScale;
   static constexpr int tile_m = kTileM, tile_n = kTileN;
   static constexpr int panels_m = kTileM / kPanelRowsOfA, panels_n = kTileN / kPanelRowsOfB;
   using Element = ElementOf<kA, kB, kScale>;            // as multiplied
@@ -53,8 +52,8 @@ struct DirectWeightTypes {
   using Sums = float[panels_n][panels_m][4];
 };
 
-// A lane's part of a chunk: of each panel the row lane / 4, and the eighth row behind it. Of a row's
-// scales a word of four, then the lane's own in the lowest bytes.
+// A lane's part of a chunk: of each panel the row lane / 4, and the eighth row behind it. Of a row's scales a word of
+// four, then the lane's own in the lowest bytes.
 template <typename Kernel>
 struct DirectCodes {
   uint4 of_row[Kernel::panels_n][2][Kernel::pieces];
@@ -89,7 +88,8 @@ class DirectRows {
     }
   }
 
-  // No codes where the chunk `is_wanted` by nobody: loads in a branch would wait for what is used behind it.
+  // No codes where the chunk is not wanted. Not a branch: ptxas would let what follows, which waits for the scales of
+  // the chunk before, go ahead of the loads.
   __device__ __forceinline__ void load(int chunk, bool is_wanted, DirectCodes<Kernel>& codes) const {
     const int held = min(chunk, last_chunk_);
     const uint32_t begin = static_cast<uint32_t>(held) * bytes_of(kDirectChunkK);
