@@ -5,7 +5,7 @@
 Provider `gather` reads them element by element (the table's gather row, a portable kernel), `copied` copies what needs
 it by torch, then takes the op, `tileon` is what the op does by itself, `torch` torch.matmul. Mode `graph` is the GPU's
 time alone, by CUDA-graph replay; mode `eager` the time from call to call, host included, with the launch queue kept
-full. `copies_pay` (csrc/cuda/sm80/heuristics/choice.h) rests on these figures. Needs a GPU.
+full. csrc/cuda/dispatch/plan.h weighs the two. Needs a GPU.
 
 Cases: `odd`, rows of size + 1 elements, of which the first size are used, in both operands; `odd_b`, in b alone;
 `step_a`, every other column of a; `odd_size`, contiguous, m = n = k odd; `k588`, a linear layer of 588 features (NT),

@@ -60,8 +60,10 @@ const Backend kLast{80,
                     nullptr,
                     Last::run};
 // Backends whose configs take known times: of a problem of m, so many nanoseconds each.
-Choice takes_m(const Problem& problem, const Gpu&) { return {0, static_cast<double>(problem.m)}; }
-Choice takes_20(const Problem&, const Gpu&) { return {0, 20}; }
+Choice takes_m(const Problem& problem, const Gpu&) {
+  return {0, static_cast<double>(problem.m), static_cast<double>(problem.m)};
+}
+Choice takes_20(const Problem&, const Gpu&) { return {0, 20, 20}; }
 const Backend kTimed = [] {
   Backend timed = kLast;
   timed.choose_config = takes_m;

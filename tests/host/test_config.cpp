@@ -155,17 +155,6 @@ void test_unmeasured_configs_are_chosen_last() {
   expect(choose(configs, each, kGpus[0]) == best, "no measured one does");
 }
 
-void test_copies_pay_for_large_products_and_for_a_long_k() {
-  const Gpu& hopper = kGpus[0];
-  const auto pays = [&](int64_t batch, int64_t m, int64_t n, int64_t k) {
-    return copies_pay(problem(DType::kBFloat16, false, batch, m, n, k), hopper);
-  };
-  expect(pays(1, 1024, 1024, 256) && pays(1, 8192, 8192, 16), "of large products");
-  expect(pays(1, 1, 1, 12647) && pays(1, 200, 300, 3000), "a CTA walks a long k by itself");
-  expect(!pays(1, 24, 88, 100) && !pays(1, 200, 300, 110), "a short one costs less than a launch");
-  expect(!pays(1, 36, 6162, 35) && !pays(1, 404, 1903, 11), "whatever the output's size");
-}
-
 void test_float8_is_widened_in_chunks_of_eight_codes() {
   const auto runs = [](const Problem& each) {
     return std::any_of(std::begin(kDenseConfigs), std::end(kDenseConfigs), [&](const KernelConfig& config) {
@@ -210,8 +199,8 @@ void test_without_slices_the_choice_knows_no_rows() {
         others.a.stride_k = 257;
         for (const Gpu& gpu : kGpus)
           expect(choose(kDenseConfigs, whole, gpu) == choose(kDenseConfigs, others, gpu) &&
-                     (dtype != DType::kFloat8E4M3 || copies_pay(whole, gpu) == copies_pay(others, gpu)),
-                 "the same config, wherever the rows begin");
+                     choose_dense(whole, gpu).expected_ns == choose_dense(others, gpu).expected_ns,
+                 "the same config, and the same price, wherever the rows begin");
       }
 }
 
@@ -284,7 +273,6 @@ int main() {
   test_float8_configs();
   test_float8_is_widened_where_it_cannot_be_read();
   test_unmeasured_configs_are_chosen_last();
-  test_copies_pay_for_large_products_and_for_a_long_k();
   test_float8_is_widened_in_chunks_of_eight_codes();
   test_elements_take_longer_than_vectors();
   test_without_slices_the_choice_knows_no_rows();

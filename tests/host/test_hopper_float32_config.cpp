@@ -111,7 +111,7 @@ void check_choice() {
   }
   for (const Problem& problem :
        {problem_of(1, 64, 64, 64), problem_of(2, 300, 300, 300), problem_of(1, 333, 1001, 77)}) {
-    const double least = sm90::choose_bf16x6(problem, kH200).expected_ns;
+    const double least = sm90::choose_bf16x6(problem, kH200).compared_ns;
     const sm90::SplitProduct product(problem);
     expect(least > sm90::split_ns(problem), "the kernels that split take time, too");
     for (const sm90::KernelConfig& config : sm90::kBf16x6Configs)
@@ -124,7 +124,7 @@ void check_choice() {
   expect(product_ns(1) == product_ns(64) && product_ns(64) < product_ns(65), "panels of 64 k are multiplied whole");
   // As Backends::choose holds the two against each other.
   const auto pays = [](const Problem& problem) {
-    return sm90::choose_bf16x6(problem, kH200).expected_ns < sm80::choose_dense(problem, kH200).expected_ns;
+    return sm90::choose_bf16x6(problem, kH200).compared_ns < sm80::choose_dense(problem, kH200).compared_ns;
   };
   expect(!pays(problem_of(1, 64, 64, 64)), "decomposing a small product does not pay");
   expect(!pays(problem_of(1, 1, 8192, 64)), "nor does it for one row and a short k");

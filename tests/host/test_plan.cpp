@@ -1,12 +1,15 @@
 // What is copied before a product runs (plan.h), with backends that only say what they take.
 #include "cuda/dispatch/plan.h"
 
+#include <cmath>
+
+#include "cuda/sm80/heuristics/choice.h"
+#include "cuda/sm90/heuristics/select.h"
 #include "expect.h"
 
 namespace tileon {
 
 namespace sm80 {
-bool pays_for_copies(const Problem& problem, const Gpu&) { return problem.k >= 1000; }
 bool wants_widening(const Problem& problem, const Gpu&) { return is_float8(problem.a.dtype); }
 }  // namespace sm80
 
@@ -18,16 +21,23 @@ char memory[64];
 int one_config() { return 1; }
 bool lies_along_k(const Matrix& operand) { return operand.stride_k == 1; }
 
-// Takes operands along k alone, and of fp8 and float16.
+// Takes operands of fp8 along k alone, others that are aligned too, in a tenth of the time that the portable backend
+// takes for any.
+double any_ns(const Problem& problem) {
+  return 10.0 * static_cast<double>(problem.k) / (problem.a.dtype == DType::kFloat16 ? 20 : 1);
+}
 Choice choose_along_k(const Problem& problem, const Gpu&) {
-  return {lies_along_k(problem.a) && lies_along_k(problem.b) ? 0 : -1};
+  const auto takes = [](const Operand& operand) {
+    return lies_along_k(operand) || (!is_float8(operand.dtype) && operand.stride_k % 32 == 0);
+  };
+  return {takes(problem.a) && takes(problem.b) ? 0 : -1, any_ns(problem) / 10};
 }
 WantedCopy wants_operand_along_k(Side side, const Problem& problem) {
   const Operand& operand = side == Side::kA ? problem.a : problem.b;
   if (lies_along_k(operand)) return WantedCopy::kNone;
   return is_float8(operand.dtype) ? WantedCopy::kAlongK : WantedCopy::kAsItLies;
 }
-Choice choose_any(const Problem&, const Gpu&) { return {0}; }
+Choice choose_any(const Problem& problem, const Gpu&) { return {0, any_ns(problem)}; }
 WantedCopy wants_none(Side, const Problem&) { return WantedCopy::kNone; }
 
 const Backend kFirst{
@@ -62,13 +72,13 @@ void test_operands_of_fp8_are_widened_where_no_other_backend_takes_them() {
 }
 
 void test_how_a_copy_is_made() {
-  const Problem problem = product(DType::kFloat8E4M3, 8, 30000, 1001, true, false);
+  const Problem problem = product(DType::kFloat8E4M3, 8, 3000, 1001, true, false);
   const Way way = plan({kTable}, problem, kHopper);
-  expect(!way.a && way.b && way.problem.b.dtype == DType::kFloat8E4M3, "an operand across k, however large, as fp8");
+  expect(!way.a && way.b && way.problem.b.dtype == DType::kFloat8E4M3, "an operand across k as fp8");
   const OperandCopyProblem across = way.b->of(problem.b, memory);
-  expect(across.rows == 30000 && across.columns == 1001 && across.from_row == 1 && across.from_column == 30000,
+  expect(across.rows == 3000 && across.columns == 1001 && across.from_row == 1 && across.from_column == 3000,
          "whose columns become rows");
-  expect(across.to_row == 1024 && across.to_batch == 30000 * 1024, "that begin at multiples of 128 bytes");
+  expect(across.to_row == 1024 && across.to_batch == 3000 * 1024, "that begin at multiples of 128 bytes");
 
   Problem wide = product(DType::kBFloat16, 9, 300, 1001, true, false);
   wide.batch = 3;
@@ -118,10 +128,67 @@ void test_small_products_copy_nothing() {
   expect(!way.a && !way.b && way.config.backend == &kPortable, "where copies do not pay the portable kernels read all");
 }
 
+void test_the_price_of_copies() {
+  const Problem problem = product(DType::kBFloat16, 1000, 2000, 3000, true, false);
+  const auto ns_of = [&](const Operand& operand, int64_t mn, DType dtype, bool along_k, const Gpu& gpu) {
+    const AlignedCopy copy(operand, 1, mn, problem.k, dtype, along_k);
+    return copy_ns(operand, copy, mn * problem.k, gpu);
+  };
+  Gpu fast = kHopper;
+  fast.memory_gb_a_second = 4000;
+  const double lines = ns_of(problem.a, 1000, DType::kBFloat16, false, fast);
+  expect(std::abs(lines - 2 * 2 * 3e6 / (0.9 * 4000)) < 1, "bytes are read and written");
+  expect(ns_of(problem.b, 2000, DType::kBFloat16, false, fast) == 2 * lines, "columns that stay columns are lines");
+  expect(ns_of(problem.b, 2000, DType::kBFloat16, true, fast) > 2.2 * lines, "columns that become lines take longer");
+  expect(ns_of(problem.a, 1000, DType::kFloat32, false, fast) > 1.5 * lines + 2000, "and other elements");
+  expect(ns_of(problem.a, 1000, DType::kBFloat16, false, kHopper) == 2 * lines, "memory of which nothing is known");
+}
+
+void test_what_is_read_as_it_lies_may_still_be_copied() {
+  Backend reads_all = kFirst;
+  reads_all.choose_config = [](const Problem& problem, const Gpu&) { return Choice{0, any_ns(problem) / 20}; };
+  const Backend* const table[] = {&reads_all, &kPortable};
+  const Problem problem = product(DType::kBFloat16, 9, 300, 1001, true, false);
+  expect(!plan({table}, problem, kHopper).b, "not where it takes less as it lies");
+  reads_all.choose_config = [](const Problem& problem, const Gpu&) {
+    return Choice{0, any_ns(problem) / (problem.b.stride_k == 300 ? 1 : 20)};
+  };
+  expect(plan({table}, problem, kHopper).b.has_value(), "where the copy saves more than it takes");
+}
+
 void test_sixteen_bits_keep_their_layout() {
   const Way way = plan({kTable}, product(DType::kBFloat16, 9, 300, 1001, true, false), kHopper);
   expect(!way.a && way.b && !way.b->k_is_adjacent && way.b->pitch == 320, "columns stay columns");
-  expect(way.config.backend == &kPortable, "which the first backend here does not read");
+  expect(way.config.backend == &kFirst, "which the first backend reads");
+}
+
+// By the choices that the library has, of 16 bits.
+void test_copies_pay_for_large_products_and_for_a_long_k() {
+  const auto wants_aligned = [](Side side, const Problem& problem) {
+    const bool is_a = side == Side::kA;
+    const bool reads = sm80::reads_vectors(is_a ? problem.a : problem.b, problem, is_a ? problem.m : problem.n);
+    return reads ? WantedCopy::kNone : WantedCopy::kAsItLies;
+  };
+  Backend hopper = kFirst, portable = kPortable;
+  hopper.choose_config = sm90::weigh_dense, hopper.wants_copy = wants_aligned;
+  portable.choose_config = sm80::choose_dense, portable.wants_copy = wants_aligned;
+  const Backend* const table[] = {&hopper, &portable};
+  const auto pays = [&](int64_t m, int64_t n, int64_t k, const Gpu& gpu) {
+    Problem problem = product(DType::kBFloat16, m, n, k, true, true);
+    problem.a.stride_mn = problem.b.stride_mn = k + 1 - k % 2;  // no row is aligned
+    problem.out = {memory, n, 1, 0};
+    const Way way = plan({table}, problem, gpu);
+    expect((way.config.backend == &hopper) == (way.a && gpu.capability == 90), "Hopper's kernels read the copies");
+    return way.a.has_value();
+  };
+  const Gpu h200{90, 132, 227 * 1024, 90, -1, 4800}, h100{90, 132, 227 * 1024, 90, -1, 3350};
+  const Gpu a100{80, 108, 163 * 1024, 80, -1, 2039};
+  for (const Gpu& gpu : {h200, h100, a100}) {
+    expect(pays(1024, 1024, 256, gpu) && pays(4096, 4096, 1000, gpu), "of large products");
+    expect(pays(200, 300, 8000, gpu), "a CTA walks a long k by itself");
+    expect(!pays(24, 88, 100, gpu) && !pays(200, 300, 110, gpu), "a short one costs less than a launch");
+    expect(!pays(36, 6162, 35, gpu) && !pays(404, 1903, 11, gpu), "whatever the output's size");
+  }
 }
 
 }  // namespace
@@ -134,5 +201,8 @@ int main() {
   tileon::test_the_batch_invariant_choice_does_not_look_at_the_rows();
   tileon::test_small_products_copy_nothing();
   tileon::test_sixteen_bits_keep_their_layout();
+  tileon::test_the_price_of_copies();
+  tileon::test_copies_pay_for_large_products_and_for_a_long_k();
+  tileon::test_what_is_read_as_it_lies_may_still_be_copied();
   return report("plan");
 }

@@ -26,6 +26,13 @@ struct Gpu {
   int memory_gb_a_second = 0;  // by its memory's clock and width; 0: not known
 };
 
+// Of Hopper's GPUs. An H200's memory has 4.8 TB/s, an H100's up to 3.9; where nothing is known of it the GPU is taken
+// for an H200.
+constexpr int kH100MemoryAtMost = 4200;
+constexpr bool is_like_h100(const Gpu& gpu) {
+  return gpu.capability == 90 && gpu.memory_gb_a_second > 0 && gpu.memory_gb_a_second <= kH100MemoryAtMost;
+}
+
 // The most shared memory that one CTA may have on a GPU of this capability. Kernels that need more are left empty in
 // its image; 8.7 has 163 KB, but runs the image of 8.6.
 constexpr int shared_limit(int capability) {
@@ -107,10 +114,12 @@ inline bool wants_copy_of_codes(const Operand& operand, int64_t mn, const Proble
 // ---- the choice ----
 
 // What a backend chooses for a problem: a config by its number, negative where it has none, and what that is expected
-// to take, in nanoseconds and with its launches. Negative where costs of other backends cannot be held against it.
+// to take, in nanoseconds and with its launches, negative where that is not known. `compared_ns` is what it is held
+// against another backend's with, of operands as they lie: negative where it cannot be, or need not.
 struct Choice {
   int config = -1;
   double expected_ns = -1;
+  double compared_ns = -1;
 };
 
 // The index of the config that is expected to be fastest; -1 where none may run. `ns(config)` is asked only of configs

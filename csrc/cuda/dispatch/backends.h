@@ -68,6 +68,13 @@ struct BackendConfig {
   }
 };
 
+// A config that was chosen, without a backend where there is none, and what it is expected to take in nanoseconds:
+// negative where that is not known.
+struct Weighed {
+  BackendConfig config;
+  double expected_ns = -1;
+};
+
 struct Backends {
   std::span<const Backend* const> all;
 
@@ -116,21 +123,37 @@ struct Backends {
       const Choice choice = is_for(*backend, gpu) ? choice_of(*backend, problem, gpu) : Choice{};
       const BackendConfig config{backend, choice.config};
       if (config.number >= 0 && (has_scratch || config.scratch_bytes(problem, gpu) == 0))
-        return or_faster(*backend, choice, problem, gpu);
+        return or_faster(*backend, choice, problem, gpu).config;
     }
     return {};
   }
 
+  // What the first willing backend chooses, or a later one that is expected to take less.
+  Weighed weigh(const Problem& problem, const Gpu& gpu) const {
+    for (const Backend* backend : all)
+      if (is_for(*backend, gpu))
+        if (const Weighed found = weigh_from(*backend, problem, gpu); found.config.backend != nullptr) return found;
+    return {};
+  }
+
+  // The same of this backend and those behind it; none where this one is not willing.
+  Weighed weigh_from(const Backend& backend, const Problem& problem, const Gpu& gpu) const {
+    const Choice choice = choice_of(backend, problem, gpu);
+    return choice.config < 0 ? Weighed{} : or_faster(backend, choice, problem, gpu);
+  }
+
   // A backend's choice, or that of a backend behind it which expects to take less, of operands as they lie.
-  BackendConfig or_faster(const Backend& first, const Choice& choice, const Problem& problem, const Gpu& gpu) const {
-    BackendConfig best{&first, choice.config};
-    double best_ns = choice.expected_ns;
+  Weighed or_faster(const Backend& first, const Choice& choice, const Problem& problem, const Gpu& gpu) const {
+    Weighed best{{&first, choice.config}, choice.expected_ns};
+    double best_ns = choice.compared_ns;
     bool is_behind = false;
     for (const Backend* backend : all) {
       if (is_behind && best_ns >= 0 && is_for(*backend, gpu)) {
         const Choice other = choice_of(*backend, problem, gpu);
-        if (other.expected_ns >= 0 && other.expected_ns < best_ns)
-          best = {backend, other.config}, best_ns = other.expected_ns;
+        if (other.compared_ns >= 0 && other.compared_ns < best_ns) {
+          best = {{backend, other.config}, other.expected_ns};
+          best_ns = other.compared_ns;
+        }
       }
       is_behind = is_behind || backend == &first;
     }

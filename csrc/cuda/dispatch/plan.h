@@ -4,81 +4,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/elementwise_problems.h"
 #include "cuda/dispatch/backends.h"
+#include "cuda/dispatch/copies.h"
 #include "cuda/sm80/sm80.h"
 
 namespace tileon {
-
-// ---- copies ----
-
-// What a copy's lines begin at multiples of, in bytes: L2's sectors, and L2's lines where lines are long, for which TMA
-// takes up to a third less time (csrc/cuda/sm90/mainloop/shared_loads.cuh).
-constexpr int64_t kCopySectorBytes = 32, kCopyLineBytes = 128, kLongLineBytes = 512;
-
-// The copy of an operand that kernels read well: aligned rows or, unless it must lie along k, columns where those are
-// adjacent in the operand.
-struct AlignedCopy {
-  DType dtype;    // of its elements
-  int64_t batch;  // 1, where one matrix serves the whole batch
-  int64_t mn, k;
-  bool k_is_adjacent;
-  int64_t pitch;  // elements from row to row
-
-  AlignedCopy(const Matrix& operand, int64_t batch_of_problem, int64_t mn_, int64_t k_, DType dtype_,
-              bool along_k = false)
-      : dtype(dtype_),
-        batch(operand.stride_batch == 0 ? 1 : batch_of_problem),
-        mn(mn_),
-        k(k_),
-        k_is_adjacent(along_k || operand.stride_k <= operand.stride_mn) {
-    const int64_t bytes = inner() * info(dtype).bytes;
-    const int64_t unit = (bytes < kLongLineBytes ? kCopySectorBytes : kCopyLineBytes) / info(dtype).bytes;
-    pitch = (inner() + unit - 1) / unit * unit;
-  }
-
-  int64_t inner() const { return k_is_adjacent ? k : mn; }
-  int64_t outer() const { return k_is_adjacent ? mn : k; }
-  int64_t bytes() const { return batch * outer() * pitch * info(dtype).bytes; }
-
-  // How it is made of an operand that has its dtype.
-  OperandCopyProblem of(const Matrix& operand, void* data) const {
-    const int element = info(dtype).bytes;
-    const int64_t row = k_is_adjacent ? operand.stride_mn : operand.stride_k;
-    const int64_t column = k_is_adjacent ? operand.stride_k : operand.stride_mn;
-    return {.batch = batch,
-            .rows = outer(),
-            .columns = inner(),
-            .element_bytes = element,
-            .from = static_cast<const uint8_t*>(operand.data),
-            .from_batch = operand.stride_batch * element,
-            .from_row = row * element,
-            .from_column = column * element,
-            .to = static_cast<uint8_t*>(data),
-            .to_batch = outer() * pitch * element,
-            .to_row = pitch * element};
-  }
-
-  // The operand that it becomes, at `data`: a multiple of 16, or null while there is no memory yet.
-  Matrix at(void* data) const {
-    const int64_t matrix = batch == 1 ? 0 : outer() * pitch;
-    return k_is_adjacent ? Matrix{data, pitch, 1, matrix} : Matrix{data, 1, pitch, matrix};
-  }
-};
-
-constexpr void* kNoMemoryYet = nullptr;  // aligned to everything, so that the choice sees what it will see
-
-// Of a block-scaled operand's codes: rows of bytes, contiguous whatever the operand's strides.
-inline AlignedCopy copy_of_codes(const Operand& operand, int64_t rows, int64_t k) {
-  const int64_t row_bytes = k / elements_per_byte(operand.dtype);
-  return {Matrix{operand.data, row_bytes, 1, 0}, 1, rows, row_bytes, operand.dtype};
-}
-
-// The copy that every backend wants of an operand's codes, if any.
-inline std::optional<AlignedCopy> plan_copy_of_codes(const Operand& operand, int64_t rows, const Problem& problem) {
-  if (!wants_copy_of_codes(operand, rows, problem)) return std::nullopt;
-  return copy_of_codes(operand, rows, problem.k);
-}
 
 // ---- the plan ----
 
@@ -121,46 +51,63 @@ inline Way plan_without_memory(const Backends& backends, Problem problem, const 
   return plan_of(backends.choose(problem, gpu, false), problem);
 }
 
-inline void plan_copy(std::optional<AlignedCopy>& copy, Operand& operand, int64_t mn, const Problem& problem,
-                      DType dtype, WantedCopy wanted) {
-  copy.emplace(operand, problem.batch, mn, problem.k, dtype, wanted == WantedCopy::kAlongK);
-  operand = {copy->at(kNoMemoryYet), dtype, {}};
-}
+// A way of a product without scales that begins with copies, and what these take. `asked` is the problem or, where
+// results are batch invariant, one of other rows: no price hangs on the rows then.
+struct CopiedWay {
+  Way way;
+  double copies_ns = kCopyStartNs;
 
-// The way of a product without scales, where it has neither config nor copies yet: what the first willing backend
-// chooses, after copies where they pay. Copied is an operand as it is, where the kernels cannot read it well; and both
-// fp8 operands as float16, where the portable kernels, the last backend, cannot read one of them well.
-inline void plan_dense(const Backends& backends, Way& way, const Gpu& gpu) {
-  Problem& problem = way.problem;
-  std::optional<Problem> fixed;  // where results are batch invariant, the copies do not hang on the rows either
+  explicit CopiedWay(const Problem& problem) : way({}, problem) {}
+
+  void copy(Side side, DType dtype, WantedCopy wanted, const Problem& asked, const Gpu& gpu) {
+    if (wanted == WantedCopy::kNone) return;
+    const bool is_a = side == Side::kA;
+    Problem& problem = way.problem;
+    Operand& operand = is_a ? problem.a : problem.b;
+    AlignedCopy& made = (is_a ? way.a : way.b)
+                            .emplace(operand, problem.batch, is_a ? problem.m : problem.n, problem.k, dtype,
+                                     wanted == WantedCopy::kAlongK);
+    const int64_t matrices = made.batch == 1 ? 1 : asked.batch;
+    copies_ns += copy_ns(operand, made, matrices * (is_a ? asked.m : asked.n) * problem.k, gpu);
+    operand = {made.at(kNoMemoryYet), dtype, {}};
+  }
+};
+
+// The way of a product without scales: of operands as they lie or, where that is expected to take less, of copies of
+// what a backend's kernels cannot read well; or of both fp8 operands as float16, where the portable kernels, the last
+// backend, cannot read one of them well.
+inline Way plan_of_dense(const Backends& backends, const Problem& problem, const Gpu& gpu) {
+  std::optional<Problem> fixed;
   if (is_batch_invariant.load(std::memory_order_relaxed)) fixed = with_fixed_rows(problem);
   const Problem& asked = fixed ? *fixed : problem;
-  const auto copies_pay = [&] { return sm80::pays_for_copies(asked, gpu); };  // asked where a copy is wanted alone
+  const Weighed as_they_lie = backends.weigh(problem, gpu);
+  Way best(as_they_lie.config, problem);
+  double best_ns = as_they_lie.expected_ns;
+  const auto consider = [&](const CopiedWay& copied, const Weighed& chosen) {
+    const double ns = copied.copies_ns + chosen.expected_ns;
+    if (chosen.config.backend == nullptr || ns >= best_ns) return;
+    best = copied.way;
+    best.config = chosen.config;
+    best_ns = ns;
+  };
   for (const Backend* backend : backends.all) {
     if (!is_for(*backend, gpu)) continue;
-    if (backend == backends.all.back() && sm80::wants_widening(problem, gpu) && copies_pay()) {
-      plan_copy(way.a, problem.a, problem.m, problem, DType::kFloat16, WantedCopy::kAsItLies);
-      plan_copy(way.b, problem.b, problem.n, problem, DType::kFloat16, WantedCopy::kAsItLies);
-      return plan_dense(backends, way, gpu);  // from the first backend on: they may take float16
-    }
-    const WantedCopy of_a = way.a ? WantedCopy::kNone : backend->wants_copy(Side::kA, asked);
-    const WantedCopy of_b = way.b ? WantedCopy::kNone : backend->wants_copy(Side::kB, asked);
-    if ((of_a != WantedCopy::kNone || of_b != WantedCopy::kNone) && copies_pay()) {
-      if (of_a != WantedCopy::kNone) plan_copy(way.a, problem.a, problem.m, problem, problem.a.dtype, of_a);
-      if (of_b != WantedCopy::kNone) plan_copy(way.b, problem.b, problem.n, problem, problem.b.dtype, of_b);
-    }
-    const Choice choice = choice_of(*backend, problem, gpu);
-    if (choice.config < 0) continue;
-    way.config = backends.or_faster(*backend, choice, problem, gpu);
-    return;
+    const WantedCopy of_a = backend->wants_copy(Side::kA, asked), of_b = backend->wants_copy(Side::kB, asked);
+    if (of_a == WantedCopy::kNone && of_b == WantedCopy::kNone) continue;
+    CopiedWay copied(problem);
+    copied.copy(Side::kA, problem.a.dtype, of_a, asked, gpu);
+    copied.copy(Side::kB, problem.b.dtype, of_b, asked, gpu);
+    const Weighed chosen = backends.weigh_from(*backend, copied.way.problem, gpu);
+    consider(copied, chosen);
+    if (chosen.config.backend != nullptr) break;  // a later backend's kernels are slower where copies pay
   }
-  way.config = {};
-}
-
-inline Way plan_of_dense(const Backends& backends, const Problem& problem, const Gpu& gpu) {
-  Way way({}, problem);
-  plan_dense(backends, way, gpu);
-  return way;
+  if (sm80::wants_widening(problem, gpu)) {
+    CopiedWay copied(problem);
+    copied.copy(Side::kA, DType::kFloat16, WantedCopy::kAsItLies, asked, gpu);
+    copied.copy(Side::kB, DType::kFloat16, WantedCopy::kAsItLies, asked, gpu);
+    consider(copied, backends.weigh(copied.way.problem, gpu));
+  }
+  return best;
 }
 
 // The way that is expected to be fastest.

@@ -135,7 +135,6 @@ const Backend kDenseBackend = backend_of<DenseTable>(wants_copy);
 const Backend kBlockScaledBackend = backend_of<Table<kBlockScaledConfigs>>(nullptr);
 const Backend kDecodedBackend = backend_of<DecodedTable>(nullptr);
 
-bool pays_for_copies(const Problem& problem, const Gpu& gpu) { return copies_pay(problem, gpu); }
 bool wants_widening(const Problem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }
 
 }  // namespace tileon::sm80

@@ -13,10 +13,7 @@ extern const Backend kDenseBackend, kBlockScaledBackend, kDecodedBackend;
 // there were: the GPU's own or, where the driver compiled the image from PTX, an older one.
 extern void (*const kKernelOfImage)();
 
-// Whether the kernels that read operands as they lie would take long enough for copies of the operands to pay.
-bool pays_for_copies(const Problem& problem, const Gpu& gpu);
-
-// Whether fp8 operands are multiplied faster as float16, which holds every fp8 number.
+// Whether fp8 operands may be multiplied faster as float16, which holds every fp8 number.
 bool wants_widening(const Problem& problem, const Gpu& gpu);
 
 }  // namespace tileon::sm80

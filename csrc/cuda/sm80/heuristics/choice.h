@@ -89,6 +89,13 @@ inline double waves_ns(const KernelConfig& config, Kind kind, int64_t tiles, dou
          together((left + gpu.sm_count - 1) / gpu.sm_count);
 }
 
+// What it takes at least to read the operands, each once.
+inline double read_ns(const KernelConfig& config, const Problem& problem) {
+  if (config.bytes_per_ns == 0) return 0;
+  const double lines = static_cast<double>(problem.batch * (problem.m + problem.n));
+  return lines * static_cast<double>(problem.k) * info(problem.a.dtype).bytes / config.bytes_per_ns;
+}
+
 // Of an output that the CTAs finish themselves.
 inline double stored_ns(const KernelConfig& config, const Problem& problem) {
   const double elements =
@@ -106,16 +113,17 @@ struct Expected {
 inline Expected expect_tiles(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
   const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
   const double factor = element_factor(config, problem);
-  Expected best{
-      {}, waves_ns(config, kind, tiles, factor * static_cast<double>(problem.k), gpu) + stored_ns(config, problem)};
+  const double least = read_ns(config, problem);
+  const double walked = waves_ns(config, kind, tiles, factor * static_cast<double>(problem.k), gpu);
+  Expected best{{}, std::max(least, walked) + stored_ns(config, problem)};
   if (!problem.may_slice_k || !takes_slices(config.tile.family) || problem.k < 2 * kMinSliceK) return best;
   for (const int ctas_per_sm : {1, config.tile.ctas_per_sm}) {
     const int64_t ctas = int64_t{gpu.sm_count} * ctas_per_sm;
     if (tiles > ctas / 2) continue;
     const KSlices slices = slices_of(problem.k, ctas / tiles, config.tile.block_k);
     if (slices.count == 1) continue;
-    const double walked = waves_ns(config, kind, tiles * slices.count, factor * static_cast<double>(slices.k), gpu);
-    const double ns = walked + add_slices_ns(problem, slices);
+    const double of_slices = waves_ns(config, kind, tiles * slices.count, factor * static_cast<double>(slices.k), gpu);
+    const double ns = std::max(least, of_slices) + add_slices_ns(problem, slices);
     if (ns < best.ns) best = {slices, ns};
   }
   return best;
@@ -125,87 +133,33 @@ inline KSlices slices_of(const KernelConfig& config, const Problem& problem, con
   return expect_tiles(config, kind_of(problem), problem, gpu).slices;
 }
 
-// What the costs of a config leave out.
-constexpr double launch_ns(Family family) { return family == Family::kMmaGather ? 2000.0 : kPortableLaunchNs; }
+// What the costs of a config leave out. Kernels that fetch elements one by one begin sooner on an H100 than on an H200,
+// which the costs are of: of 16 bits by 0.5 to 0.9 us over 4,700 products, of fp8 by 0.3 to 0.5 over 480.
+constexpr double kH100StartsSoonerNs = 500.0;
+inline double launch_ns(Family family, Kind kind, const Gpu& gpu) {
+  const double ns = family == Family::kMmaGather ? 2000.0 : kPortableLaunchNs;
+  const bool starts_sooner = gathers(family) && (bit(kind) & (k16 | k8)) != 0 && is_like_h100(gpu);
+  return starts_sooner ? ns - kH100StartsSoonerNs : ns;
+}
 
 // With a launch.
 inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
   const Family family = config.tile.family;
-  if (family != Family::kNarrow) return expect_tiles(config, kind, problem, gpu).ns + launch_ns(family);
+  if (family != Family::kNarrow) return expect_tiles(config, kind, problem, gpu).ns + launch_ns(family, kind, gpu);
   const double ns = narrow_ns(problem, gpu, config.tile.tile_m);
   return bit(kind) & kGathered ? ns * kNarrowMargin : ns;  // what the others of these kinds take is known better
 }
 
-// The same where costs of other backends may be held against it: of float32, TF32 and float64, and of kDirect. Negative
-// elsewhere: on Hopper, operands of 16 and of 8 bits that other portable kernels read are read by that backend's own.
-inline double comparable_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu) {
-  const bool is_known = (bit(kind) & (k32 | kTf32 | k64)) != 0 || config.tile.family == Family::kDirect;
-  return is_known ? expected_ns(config, kind, problem, gpu) : -1;
-}
-
-// What a product of copied operands takes: `start` for the launches, the first and the last wave; a nanosecond for each
-// so many bytes that are copied, and for so many bytes of operands and output or so many multiplications, whichever
-// take longer; `ns_per_k` for each k, as far as CTAs share a long one.
-struct CopiedCost {
-  double start, copied_bytes_per_ns, bytes_per_ns, products_per_ns, ns_per_k;
-};
-constexpr double kCopiedMostK = 4000.0;
-
-// Fitted on an H100 to unaligned products of any sizes for which copies were made, 141 of 16 bits and 25 of TF32. The
-// host has one more launch and an allocation, some 2 us, which an eager caller waits for where the GPU has nothing else
-// to do (benchmarks/results/h200/awkward.csv).
-constexpr CopiedCost kCopied16Bits{9100.0, 2600.0, 1350.0, 287e3, 0.54};
-constexpr CopiedCost kCopiedTf32{13300.0, 1650.0, 1670.0, 170e3, 1.16};
-
-// Of the output's bytes, so much more or less than of the others: rows that TMA writes, rows of which two columns are
-// stored at once, and other rows.
-inline double stored_factor(const Problem& problem) {
-  const int64_t row_bytes = problem.out.stride_m * info(problem.out_dtype).bytes;
-  return row_bytes % 16 == 0 ? 0.66 : row_bytes % 4 == 0 ? 1.0 : 1.3;
-}
-
-inline double copied_ns(const Problem& problem, const CopiedCost& cost) {
-  const double batch = static_cast<double>(problem.batch), k = static_cast<double>(problem.k);
-  const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
-  const double element = batch * info(problem.a.dtype).bytes;
-  double copied = 0;
-  if (!reads_vectors(problem.a, problem, problem.m)) copied += m * k * element;
-  if (!reads_vectors(problem.b, problem, problem.n)) copied += n * k * element;
-  const double moved = (m * k + n * k + m * n * stored_factor(problem)) * element / cost.bytes_per_ns;
-  const double multiplied = std::max(batch * m * n * k / cost.products_per_ns, moved);
-  return cost.start + copied / cost.copied_bytes_per_ns + multiplied + std::min(k, kCopiedMostK) * cost.ns_per_k;
-}
-
-// The same of fp8, fitted to 1,130 products of an H200: operands are transposed or shifted, tiles have whole rows and
-// columns of 64, and a long k costs more than its first part.
-inline double copied_fp8_ns(const Problem& problem) {
-  constexpr double kStart = 10370.0, kTransposedPerNs = 1729.0, kShiftedPerNs = 2453.0, kReadPerNs = 2684.0;
-  constexpr double kStoredPerNs = 697.0, kProductsPerNs = 663e3, kNsPerK = 0.79, kNsPerMoreK = 1.31;
-  const double batch = static_cast<double>(problem.batch), k = static_cast<double>(problem.k);
-  const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
-  double copied = 0;
-  const auto add = [&](const Operand& operand, int64_t mn) {
-    if (reads_vectors(operand, problem, mn)) return;
-    const bool along_k = operand_access(operand, problem, mn).major == Major::kK;
-    copied += static_cast<double>(mn) * k / (along_k ? kShiftedPerNs : kTransposedPerNs);
-  };
-  add(problem.a, problem.m);
-  add(problem.b, problem.n);
-  const double moved = (m + n) * k / kReadPerNs + m * n * stored_factor(problem) / kStoredPerNs;
-  const double multiplied = std::ceil(m / 64) * std::ceil(n / 64) * 64 * 64 * k / kProductsPerNs;
-  const double of_k = std::min(k, kCopiedMostK) * kNsPerK + std::max(0.0, k - kCopiedMostK) * kNsPerMoreK;
-  return kStart + batch * (copied + std::max(multiplied, moved)) + of_k;
-}
-
-// Below so many nanoseconds as it lies, fp8 is not copied: few of the fit's products were so short. Else the factor
-// prefers the copies, because a wrong choice of them costs less.
-constexpr double kFloat8CopyPaysFromNs = 13000.0;
-constexpr double kFloat8CopyFactor = 0.95;
-
-// What a product of copied operands is weighed with.
-inline double weighed_copied_ns(const Problem& problem) {
-  if (is_float8(problem.a.dtype)) return kFloat8CopyFactor * copied_fp8_ns(problem);
-  return copied_ns(problem, kind_of(problem) == Kind::kTf32 ? kCopiedTf32 : kCopied16Bits);
+// What another backend's expected time is held against. Of 16 bits with a margin, since Hopper's costs are known
+// better, and where k may not be sliced not at all: there results may have to be batch invariant, and which of these
+// kernels can run hangs on where the rows of `a` begin. Of fp8 the direct kernels' alone: costs of the others, and of
+// Hopper's, have not been compared.
+constexpr double kMarginOf16Bits = 1.06;
+inline double compared_ns(const KernelConfig& config, Kind kind, const Problem& problem, double expected) {
+  if (bit(kind) & (k32 | kTf32 | k64)) return expected;
+  const bool is_direct = config.tile.family == Family::kDirect;
+  if (bit(kind) & k16) return is_direct || problem.may_slice_k ? expected * kMarginOf16Bits : -1;
+  return is_direct ? expected : -1;
 }
 
 // Whether a config is weighed at all. Where k may not be sliced, and results may have to be batch invariant, none that
@@ -213,19 +167,6 @@ inline double weighed_copied_ns(const Problem& problem) {
 inline bool may_choose(const KernelConfig& config, const Problem& problem) {
   if (config.tile.family == Family::kMmaWidened) return problem.may_slice_k;
   return config.tile.family != Family::kNarrow || may_be_narrow(problem);
-}
-
-// Whether aligned copies, and a kernel that reads those, are faster than the kernels that read any operand.
-inline bool copies_pay(const Problem& problem, const Gpu& gpu) {
-  const Kind kind = kind_of(problem);
-  double gathered = std::numeric_limits<double>::infinity();
-  for (const KernelConfig& config : kDenseConfigs)
-    if (reads_as_they_lie(config.tile.family) && config.measured && may_choose(config, problem) &&
-        why_not(config, kind, problem, gpu) == nullptr)
-      gathered = std::min(gathered, expected_ns(config, kind, problem, gpu));
-  if (is_float8(problem.a.dtype) && gathered < kFloat8CopyPaysFromNs) return false;
-  const double copied = weighed_copied_ns(problem);
-  return gathered > copied && !narrow_pays(problem, gpu, copied / kNarrowMargin);
 }
 
 // The config expected to be fastest; -1 where none supports the problem (one always does).
@@ -239,11 +180,13 @@ int choose(const KernelConfig (&configs)[kCount], const Problem& problem, const 
                          [&](const KernelConfig& config) { return expected_ns(config, kind, problem, gpu); });
 }
 
-// Of products without scales, with what the config takes where other backends' costs may be held against it.
+// Of products without scales.
 inline Choice choose_dense(const Problem& problem, const Gpu& gpu) {
   const int config = choose(kDenseConfigs, problem, gpu);
   if (config < 0) return {};
-  return {config, comparable_ns(kDenseConfigs[config], kind_of(problem), problem, gpu)};
+  const Kind kind = kind_of(problem);
+  const double expected = expected_ns(kDenseConfigs[config], kind, problem, gpu);
+  return {config, expected, compared_ns(kDenseConfigs[config], kind, problem, expected)};
 }
 
 }  // namespace tileon::sm80

@@ -220,15 +220,33 @@ inline bool is_cheap_epilogue(const Problem& problem) {
 // longest formula, on an H100: 24 to 36, 43 to 52 and 42 to 85 over five products and all configs.
 constexpr double kActivatedNs = 30.0, kActivatedCrowdedNs = 48.0, kActivatedSplitNs = 80.0;
 
-// What a config takes longer so, of whose tiles a CTA has `waves`: with `products_ns` for each, behind which a
-// ping-pong kernel finishes the tile before.
-inline double activated_store_ns(const KernelConfig& config, double waves, double products_ns) {
+// What a config takes longer so for these operands, of whose tiles a CTA has `waves`. A ping-pong kernel finishes a
+// tile behind the products of the next one.
+inline double activated_store_ns(const KernelConfig& config, Operands operands, const Problem& problem, double waves) {
   const TileConfig& tile = config.tile;
   const double sums = sums_of_thread(tile);
   if (!persistent(tile)) return waves * kActivatedSplitNs * sums / config.splits;
-  const double ns = sums * (is_crowded(stored_sums(config.operands), tile) ? kActivatedCrowdedNs : kActivatedNs);
+  const double ns = sums * (is_crowded(stored_sums(operands), tile) ? kActivatedCrowdedNs : kActivatedNs);
   if (tile.family != Family::kPingpong) return waves * ns;
+  const double products_ns = config.cost.per_k * static_cast<double>(problem.k);
   return ns + std::max(waves - 1, 0.0) * std::max((ns - products_ns) / 2, 0.0);
+}
+
+// Nanoseconds that a consumer takes for an element of a tile of fp8 that is staged: of outputs of other dtypes and
+// strides. On an H200 a tile of 128 x 192, of two consumers, took 12 to 17 us, one of 64 x 64 took 5, and the larger
+// one took 5 of an output of one column. Tiles of three consumers were not timed, and count as those of two.
+constexpr double kStagedNs = 1.25;
+
+inline double staged_store_ns(const KernelConfig& config, const Problem& problem, double waves) {
+  const TileConfig& tile = config.tile;
+  const double columns = 0.4 * tile.tile_n + 0.6 * std::min<double>(tile.tile_n, static_cast<double>(problem.n));
+  return kStagedNs * waves * tile.tile_m * columns / std::min(tile.consumers, 2);
+}
+
+// The same where the kernel may have no registers for the formula beside its sums, and stages them then.
+inline double any_activation_ns(const KernelConfig& config, Operands operands, const Problem& problem, double waves) {
+  const bool is_staged = persistent(config.tile) && !takes_activated_store(operands, config.tile, problem);
+  return is_staged ? staged_store_ns(config, problem, waves) : activated_store_ns(config, operands, problem, waves);
 }
 
 // ---- fp8, int8 and float32 ----
@@ -288,20 +306,13 @@ inline double largest_bound_ns(const KernelConfig& config, const Problem& proble
   return config.cost.start + std::max({compute, memory, delivery});
 }
 
-// Nanoseconds that a consumer takes for an element of a tile of fp8 that is staged: of outputs of other dtypes and
-// strides. On an H200 a tile of 128 x 192, of two consumers, took 12 to 17 us, one of 64 x 64 took 5, and the larger
-// one took 5 of an output of one column. Tiles of three consumers were not timed, and count as those of two.
-constexpr double kStagedNs = 1.25;
-
 // What a config takes longer to store the output than where TMA writes what a cheap formula gives.
 inline double store_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   if (is_cheap_epilogue(problem) && writes_by_tma(config.operands, problem)) return 0;
-  const TileConfig& tile = config.tile;
   const double waves = waves_of(config, problem, sm_count);
-  if (takes_activated_store(config.operands, tile, problem))
-    return activated_store_ns(config, waves, config.cost.per_k * static_cast<double>(problem.k));
-  const double columns = 0.4 * tile.tile_n + 0.6 * std::min<double>(tile.tile_n, static_cast<double>(problem.n));
-  return kStagedNs * waves * tile.tile_m * columns / std::min(tile.consumers, 2);
+  if (takes_activated_store(config.operands, config.tile, problem))
+    return activated_store_ns(config, config.operands, problem, waves);
+  return staged_store_ns(config, problem, waves);
 }
 
 }  // namespace tileon::sm90

@@ -75,12 +75,6 @@ constexpr GpuNumbers kH100Numbers = {
 constexpr CostTable<float, kDenseConfigCount> kH200Costs(kDenseConfigs, kH200Numbers);
 constexpr CostTable<float, kDenseConfigCount> kH100Costs(kDenseConfigs, kH100Numbers);
 
-// An H200's memory has 4.8 TB/s, an H100's up to 3.9; where nothing is known of it the GPU is taken for an H200.
-constexpr int kH100MemoryAtMost = 4200;
-constexpr bool is_like_h100(const Gpu& gpu) {
-  return gpu.memory_gb_a_second > 0 && gpu.memory_gb_a_second <= kH100MemoryAtMost;
-}
-
 // What every dense config takes for the problem, by the numbers of the GPU that this one is most like.
 inline Costs<float, kDenseConfigCount> dense_costs(Operands operands, const Problem& problem, const Gpu& gpu) {
   const bool like_h100 = is_like_h100(gpu);

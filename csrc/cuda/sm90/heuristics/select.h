@@ -203,10 +203,8 @@ using DenseCosts = Costs<float, kDenseConfigCount>;
 inline DenseCosts costs_with_activation(Operands operands, const Problem& problem, const Gpu& gpu) {
   DenseCosts costs = dense_costs(operands, problem, gpu);
   if (is_cheap_epilogue(problem)) return costs;
-  for (int i = 0; i < kDenseConfigCount; ++i) {
-    const double products_ns = kDenseConfigs[i].cost.per_k * static_cast<double>(problem.k);
-    costs.ns[i] += static_cast<float>(activated_store_ns(kDenseConfigs[i], costs.waves[i], products_ns));
-  }
+  for (int i = 0; i < kDenseConfigCount; ++i)
+    costs.ns[i] += static_cast<float>(any_activation_ns(kDenseConfigs[i], operands, problem, costs.waves[i]));
   return costs;
 }
 
@@ -237,10 +235,9 @@ inline int cheapest_dense(const DenseCosts& costs) {
       [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
 }
 
-// A choice whose expected time is held against the portable kernels' where it is so short that those for small products
-// can be faster.
+// A choice whose expected time is held against the portable kernels' where it is so short that those can be faster.
 constexpr double kSmallProductNs = 14000.0;
-inline Choice small_or_certain(int config, double ns) { return {config, ns < kSmallProductNs ? ns : -1}; }
+inline Choice small_or_certain(int config, double ns) { return {config, ns, ns < kSmallProductNs ? ns : -1}; }
 
 // The config that is expected to be fastest; none where none can run the problem, and where the portable kernels for
 // few rows or columns should be faster.
@@ -268,13 +265,11 @@ inline Choice weigh_fp8(const Problem& problem, const Gpu& gpu) {
 }
 inline int choose_fp8(const Problem& problem, const Gpu& gpu) { return weigh_fp8(problem, gpu).config; }
 
-// What a config takes with the kernels that split the operands. Negative where no portable kernel, which takes the
-// operands as they are, can take less.
+// What a config takes with the kernels that split the operands.
 inline double bf16x6_ns(const KernelConfig& config, const Problem& problem, const SplitProduct& product,
                         const Gpu& gpu) {
   const double all = product.ns(config, gpu.sm_count) + split_ns(problem);
-  const double ns = all * (is_like_h100(gpu) ? kBf16x6OfH100 : 1);
-  return ns < problem.products() / kFfmaProductsPerNs ? -1 : ns;
+  return all * (is_like_h100(gpu) ? kBf16x6OfH100 : 1);
 }
 
 // The config that is expected to be fastest; none where none can run the problem. There are portable kernels of float32
@@ -285,7 +280,10 @@ inline Choice choose_bf16x6(const Problem& problem, const Gpu& gpu) {
   const auto ns = [&](const KernelConfig& config) { return product.ns(config, gpu.sm_count); };
   const auto any = [](const KernelConfig&) { return true; };
   const int config = cheapest_config(kBf16x6Configs, any, ns);
-  return {config, bf16x6_ns(kBf16x6Configs[config], problem, product, gpu)};
+  const double expected = bf16x6_ns(kBf16x6Configs[config], problem, product, gpu);
+  // A portable kernel, which takes the operands as they are, multiplies no faster.
+  const bool is_certain = expected < problem.products() / kFfmaProductsPerNs;
+  return {config, expected, is_certain ? -1 : expected};
 }
 
 // As weigh_dense; the portable kernels may be faster for any product.
@@ -296,7 +294,7 @@ inline Choice weigh_tf32(const Problem& problem, const Gpu& gpu) {
       kTf32Configs, [&](const KernelConfig& config) { return why_not_tf32(config.tile, problem, gpu) == nullptr; }, ns);
   if (best < 0) return {};
   const double expected = ns(kTf32Configs[best]);
-  return narrow_pays(problem, gpu, expected) ? Choice{} : Choice{best, expected};
+  return narrow_pays(problem, gpu, expected) ? Choice{} : Choice{best, expected, expected};
 }
 inline int choose_tf32(const Problem& problem, const Gpu& gpu) { return weigh_tf32(problem, gpu).config; }
 

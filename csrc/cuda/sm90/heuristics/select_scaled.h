@@ -182,7 +182,8 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
     if (config.operands == folded)
       return kFoldedWeightFactor * (decoded_weight_ns(config, problem, gpu.sm_count) + fold_with_factors_ns(problem));
     if (prepared == Operands::kBFloat16) return prepared_ns(problem, costs->ns[config.like], gpu);
-    return narrow_ns(problem, prepared, largest_bound_ns(config, inner, work, gpu.sm_count), gpu);
+    return narrow_ns(problem, prepared, largest_bound_ns(config, inner, work, gpu.sm_count), gpu) +
+           store_ns(config, inner, gpu.sm_count);
   };
   const int best = cheapest_config(kBlockScaledConfigs, runs, ns);
   return {best, best < 0 ? 0 : ns(kBlockScaledConfigs[best])};

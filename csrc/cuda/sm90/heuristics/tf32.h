@@ -47,62 +47,18 @@ constexpr bool takes_b(const TileConfig& tile, Major b) { return b == Major::kK 
 
 inline bool is_tf32(const Problem& problem) { return problem.a.dtype == DType::kFloat32 && problem.allow_tf32; }
 
-// What the portable kernels take, roughly: a tile's k, or as many products as all SMs get done, and the output. Where
-// there are few tiles they slice k, which takes a launch more.
-constexpr double kPortableTf32StartNs = 5800.0;
-constexpr double kPortableTf32NsPerK = 15.3;
-constexpr double kPortableTf32ProductsPerNs = 77000.0;
-constexpr double kPortableTf32SlicedNs = 14000.0;
-constexpr double kPortableTf32BytesPerNs = 1500.0;
-
-inline double output_bytes(const Problem& problem) {
-  return static_cast<double>(problem.batch * problem.m) * static_cast<double>(problem.n * kTf32Bytes);
-}
-
-inline double portable_tf32_ns(const Problem& problem) {
-  const double tile = std::min(kPortableTf32NsPerK * static_cast<double>(problem.k), kPortableTf32SlicedNs);
-  return kPortableTf32StartNs + std::max(tile, problem.products() / kPortableTf32ProductsPerNs) +
-         output_bytes(problem) / kPortableTf32BytesPerNs;
-}
-
-// And the kernels of this folder, as roughly: before the majors are known.
-constexpr double kTf32StartNs = 6000.0;
-constexpr double kTf32NsPerK = 6.7;
-constexpr double kTf32ProductsPerNs = 180000.0;
-constexpr double kTf32BytesPerNs = 2800.0;
-
-inline double rough_tf32_ns(const Problem& problem) {
-  return kTf32StartNs +
-         std::max(kTf32NsPerK * static_cast<double>(problem.k), problem.products() / kTf32ProductsPerNs) +
-         output_bytes(problem) / kTf32BytesPerNs;
-}
-
-// ---- copies, which lie along k ----
-
-// Nanoseconds of a copy: every byte read and written once.
-constexpr double kTf32CopyStartNs = 2500.0;
-constexpr double kTf32CopyBytesPerNs = 2500.0;
-
-inline double tf32_copy_ns(const Problem& problem, int64_t mn) {
-  const double numbers = static_cast<double>(problem.batch * mn) * static_cast<double>(problem.k);
-  return kTf32CopyStartNs + 2.0 * kTf32Bytes * numbers / kTf32CopyBytesPerNs;
-}
-
 struct Tf32Copies {
   bool a = false, b = false;
 };
 
-// What has to be copied before these kernels read it: what TMA cannot read and, of two mn-major operands, the one with
-// fewer numbers; nothing where that takes longer than it saves.
+// What has to be copied along k before these kernels read it: what TMA cannot read and, of two mn-major operands, the
+// one with fewer numbers.
 inline Tf32Copies tf32_copies(const Problem& problem) {
   const TmaAccesses access(problem, kTf32Bytes);
   Tf32Copies copies{!access.a.readable, !access.b.readable};
   const auto is_mn_major = [](const TmaAccess& of) { return of.readable && of.major == Major::kMn; };
   if (is_mn_major(access.a) && is_mn_major(access.b)) (problem.m < problem.n ? copies.a : copies.b) = true;
-  if (!copies.a && !copies.b) return copies;
-  const double of_a = copies.a ? tf32_copy_ns(problem, problem.m) : 0,
-               of_b = copies.b ? tf32_copy_ns(problem, problem.n) : 0;
-  return of_a + of_b + rough_tf32_ns(problem) < portable_tf32_ns(problem) ? copies : Tf32Copies{};
+  return copies;
 }
 
 }  // namespace tileon::sm90
