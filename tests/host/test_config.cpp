@@ -265,9 +265,73 @@ void test_operand_access() {
   expect(access(4096, 1, 77, 0, 1, 64, 1, 4).vectors, "one k has no k stride");
 }
 
+// ---- what is held against other backends' expectations ----
+
+void test_what_is_compared() {
+  const Gpu& hopper = kGpus[0];
+  const auto chosen = [&](DType dtype, bool may_slice_k, int64_t m, int64_t n, int64_t k) {
+    Problem each = problem(dtype, false, 1, m, n, k);
+    each.may_slice_k = may_slice_k;
+    return choose_dense(each, hopper);
+  };
+  const auto is_direct = [](const Choice& choice) {
+    return kDenseConfigs[choice.config].tile.family == Family::kDirect;
+  };
+  const Choice of_16_bits = chosen(DType::kBFloat16, true, 512, 512, 512);
+  expect(!is_direct(of_16_bits) && of_16_bits.compared_ns > 1.05 * of_16_bits.expected_ns, "16 bits with a margin");
+  expect(chosen(DType::kBFloat16, false, 512, 512, 512).compared_ns < 0, "not where results may be batch invariant");
+  const Choice small = chosen(DType::kBFloat16, false, 16, 64, 64);
+  expect(is_direct(small) && small.compared_ns > 0, "but direct kernels, which read anything");
+  const Choice of_fp8 = chosen(DType::kFloat8E4M3, true, 512, 512, 512);
+  expect(of_fp8.expected_ns > 0 && (is_direct(of_fp8) || of_fp8.compared_ns < 0), "of fp8 direct kernels alone");
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    const Choice others = chosen(dtype, false, 512, 512, 512);
+    expect(others.compared_ns == others.expected_ns, "of others every config, as it is");
+  }
+}
+
+void test_what_an_activation_adds() {
+  Problem each = problem(DType::kBFloat16, false, 1, 2048, 8192, 5);
+  const Choice plain = choose_dense(each, kGpus[0]);
+  each.epilogue.activation = Activation::kLeakyRelu;
+  expect(choose_dense(each, kGpus[0]).expected_ns == plain.expected_ns, "a cheap formula nothing");
+  each.epilogue.activation = Activation::kGelu;
+  const Choice curved = choose_dense(each, kGpus[0]);
+  expect(curved.config == plain.config && curved.expected_ns > 1.2 * plain.expected_ns, "gelu a time of its own");
+}
+
+// Few rows by a weight whose rows lie along k: the direct kernels ask for its sectors again and again.
+void test_the_least_time_to_read() {
+  const KernelConfig& direct = *std::find_if(std::begin(kDenseConfigs), std::end(kDenseConfigs), [](const auto& each) {
+    return each.tile.family == Family::kDirect && each.bytes_per_ns > 0;
+  });
+  Problem along_k = problem(DType::kBFloat16, false, 23, 17, 1968, 3625);
+  static_cast<Matrix&>(along_k.b) = {reinterpret_cast<void*>(4096), 3625, 1, 1968 * 3625};
+  const double bytes = 23.0 * (17 + 1968) * 3625 * 2;
+  expect(read_ns(direct, along_k) == bytes / direct.bytes_per_ns, "each byte once");
+  expect(expected_ns(direct, along_k, kGpus[0]) > read_ns(direct, along_k), "no product takes less");
+  static_cast<Matrix&>(along_k.b) = {reinterpret_cast<void*>(4096), 1, 1968, 1968 * 3625};
+  expect(read_ns(direct, along_k) < 0.02 * bytes / direct.bytes_per_ns, "of a weight across k nothing");
+}
+
+void test_gathering_starts_sooner_on_an_h100() {
+  Gpu h100 = kGpus[0], h200 = kGpus[0];
+  h100.memory_gb_a_second = 3350, h200.memory_gb_a_second = 4800;
+  for (const KernelConfig& config : kDenseConfigs) {
+    const Problem each = problem(DType::kBFloat16, false, 1, 64, 512, 64);
+    if (!supports(config, each, h100) || config.tile.family == Family::kNarrow) continue;
+    const double sooner = expected_ns(config, each, h200) - expected_ns(config, each, h100);
+    expect(sooner == (gathers(config.tile.family) ? kH100StartsSoonerNs : 0), config.name);
+  }
+}
+
 }  // namespace
 
 int main() {
+  test_what_is_compared();
+  test_what_an_activation_adds();
+  test_the_least_time_to_read();
+  test_gathering_starts_sooner_on_an_h100();
   test_table();
   test_every_problem_has_a_config();
   test_float8_configs();

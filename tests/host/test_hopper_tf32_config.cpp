@@ -71,6 +71,17 @@ void test_copies() {
   expect(copies(product(4096, 4096, 4095, true, true)) == "ab", "rows that TMA cannot read");
 }
 
+void test_stores() {
+  Problem problem = product(512, 512, 512, true, true);
+  problem.out_dtype = DType::kFloat32;
+  const auto ns = [&](int64_t stride_m) {
+    problem.out = {reinterpret_cast<void*>(uintptr_t{4096}), stride_m, 1, 0};
+    return tf32_store_ns(kTf32Configs[0], problem, kH200.sm_count);
+  };
+  expect(ns(512) == 0 && ns(516) == 0, "rows of whole 16 bytes are in the bound");
+  expect(ns(513) > 2 * ns(514) && ns(514) > 0, "others take longer, the less is stored at once");
+}
+
 void test_choice() {
   const auto chosen = [](int64_t m, int64_t n, int64_t k) { return choose_tf32(product(m, n, k, true, true), kH200); };
   expect(chosen(4096, 4096, 4096) >= 0, "large products go by wgmma");
@@ -93,6 +104,7 @@ int main() {
   test_table();
   test_majors();
   test_copies();
+  test_stores();
   test_choice();
   return report("hopper tf32 config");
 }

@@ -45,7 +45,8 @@ std::vector<Gpu> other_gpus() {
 
 bool same(int choice, int other) { return choice == other; }
 bool same(const Choice& choice, const Choice& other) {
-  return choice.config == other.config && choice.expected_ns == other.expected_ns;
+  return choice.config == other.config && choice.expected_ns == other.expected_ns &&
+         choice.compared_ns == other.compared_ns;
 }
 
 // Many more than are remembered, and the same again.
@@ -92,11 +93,11 @@ void test_all_that_counts_is_told_apart() {
   expect(ChoiceKey(elsewhere, kH200) == ChoiceKey(plain, kH200), "another tensor has not");
 }
 
-// The same of the portable choice, which does not look at the output.
+// The same of the portable choice, which does not look at where the output lies.
 void test_all_that_counts_for_portable_kernels_is_told_apart() {
   Problem plain = problem(64, 4096, 4096, true);
   plain.a.dtype = plain.b.dtype = plain.out_dtype = DType::kFloat32;
-  std::vector<Problem> others(16, plain);
+  std::vector<Problem> others(17, plain);
   others[0].m = 128;
   others[1].n = 128;
   others[2].k = 128;
@@ -113,6 +114,7 @@ void test_all_that_counts_for_portable_kernels_is_told_apart() {
   others[13].allow_tf32 = true;
   others[14].may_slice_k = false;
   others[15].b.dtype = DType::kFloat64;
+  others[16].epilogue.activation = Activation::kGelu;
   const auto is_plain = [&](const Problem& other, const Gpu& gpu) {
     return sm80::ChoiceKey(other, gpu) == sm80::ChoiceKey(plain, kH200);
   };

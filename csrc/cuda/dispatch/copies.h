@@ -6,7 +6,7 @@
 
 #include "core/elementwise_problems.h"
 #include "core/problem.h"
-#include "cuda/common/kernel_choice.h"
+#include "cuda/runtime/backend.h"
 
 namespace tileon {
 
@@ -89,6 +89,9 @@ constexpr double kCopyStartNs = 2000.0;
 constexpr double kCopyShareOfMemory = 0.9, kTransposeShareOfMemory = 0.72;
 constexpr double kUnknownBytesPerNs = 2000.0;
 
+// And what a transpose of single bytes begins with: few CTAs, each of which waits for many loads, of words or of bytes.
+constexpr double kTransposeWordsNs = 1500.0, kTransposeBytesNs = 5000.0;
+
 // Where elements become those of another dtype, torch copies them, an operand in a launch.
 constexpr double kConversionNs = 3000.0;
 
@@ -97,8 +100,11 @@ inline double copy_ns(const Operand& operand, const AlignedCopy& copy, int64_t e
   const bool is_transposed = copy.k_is_adjacent && operand.stride_k > operand.stride_mn;
   const bool is_converted = copy.dtype != operand.dtype;
   const double rate = gpu.memory_gb_a_second > 0 ? gpu.memory_gb_a_second : kUnknownBytesPerNs;
+  const int64_t words = operand.stride_k | static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data));
+  const bool has_bytes = is_transposed && info(operand.dtype).bytes == 1;
+  const double waiting = !has_bytes ? 0 : words % 4 == 0 ? kTransposeWordsNs : kTransposeBytesNs;
   const double moved = static_cast<double>(elements) * (info(operand.dtype).bytes + info(copy.dtype).bytes);
-  return (is_converted ? kConversionNs : 0.0) +
+  return (is_converted ? kConversionNs : waiting) +
          moved / (rate * (is_transposed ? kTransposeShareOfMemory : kCopyShareOfMemory));
 }
 

@@ -89,11 +89,12 @@ inline double waves_ns(const KernelConfig& config, Kind kind, int64_t tiles, dou
          together((left + gpu.sm_count - 1) / gpu.sm_count);
 }
 
-// What it takes at least to read the operands, each once.
+// What it takes at least to read the operands that lie along k, each once.
 inline double read_ns(const KernelConfig& config, const Problem& problem) {
   if (config.bytes_per_ns == 0) return 0;
-  const double lines = static_cast<double>(problem.batch * (problem.m + problem.n));
-  return lines * static_cast<double>(problem.k) * info(problem.a.dtype).bytes / config.bytes_per_ns;
+  const auto lines = [](const Operand& operand, int64_t mn) { return operand.stride_k <= operand.stride_mn ? mn : 0; };
+  const int64_t numbers = problem.batch * (lines(problem.a, problem.m) + lines(problem.b, problem.n)) * problem.k;
+  return static_cast<double>(numbers) * info(problem.a.dtype).bytes / config.bytes_per_ns;
 }
 
 // Of an output that the CTAs finish themselves.
@@ -180,12 +181,20 @@ int choose(const KernelConfig (&configs)[kCount], const Problem& problem, const 
                          [&](const KernelConfig& config) { return expected_ns(config, kind, problem, gpu); });
 }
 
+// What every config takes longer for an element of the output whose activation is not cheap (gelu, 2181 x 8313).
+constexpr double kActivatedNsPerElement = 0.0023;
+inline double activated_ns(const Problem& problem) {
+  if (is_cheap(problem.epilogue)) return 0;
+  const double rows = static_cast<double>(problem.batch * problem.m);
+  return kActivatedNsPerElement * rows * static_cast<double>(problem.n);
+}
+
 // Of products without scales.
 inline Choice choose_dense(const Problem& problem, const Gpu& gpu) {
   const int config = choose(kDenseConfigs, problem, gpu);
   if (config < 0) return {};
   const Kind kind = kind_of(problem);
-  const double expected = expected_ns(kDenseConfigs[config], kind, problem, gpu);
+  const double expected = expected_ns(kDenseConfigs[config], kind, problem, gpu) + activated_ns(problem);
   return {config, expected, compared_ns(kDenseConfigs[config], kind, problem, expected)};
 }
 

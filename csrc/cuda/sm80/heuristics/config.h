@@ -95,7 +95,7 @@ struct KernelConfig {
   bool measured = true;      // the config has run on hardware; one that has not is chosen where no other can run
   float by_elements = 1;     // factor of ns_per_k where an operand is read element by element
   float ns_per_element = 0;  // of the output, up to kMostStoredElements; where k is sliced, add_slices_ns has it
-  float bytes_per_ns = 0;    // of the operands, by all CTAs together at most; 0: not known, and seldom the bound
+  float bytes_per_ns = 0;    // of operands along k, by all CTAs together; 0: not known, and seldom the bound
 };
 
 // What a larger output's stores take is hidden behind other CTAs' products: fitted with the costs.
@@ -112,7 +112,8 @@ constexpr int kScaled = bit(Kind::kNvfp4) * 2 - bit(Kind::kMxfp8);
 
 // Fitted to 18,101 random products of an H200 (benchmarks/results/h200/portable_random.csv.xz has every tenth), kMma of
 // 16 bits to the squares and layers of h200/sweep.csv.xz too; benchmarks/fit/fit_portable.py says what the choice
-// loses. bytes_per_ns is what the largest of 10,000 products of an H100 that no TMA reads came to. Those of kNarrow are of a step instead of a k: common/narrow.h has the model, and more numbers.
+// loses. bytes_per_ns is what the largest of 10,000 products of an H100 that no TMA reads came to, and of fp8 and TF32
+// of some hundred. Those of kNarrow are of a step instead of a k: common/narrow.h has the model, and more numbers.
 // clang-format off
 constexpr KernelConfig kDenseConfigs[] = {
     // name                        kinds        family               tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k, ns_fixed, share, fixed_share, measured, by_elements, ns_per_element, bytes_per_ns
@@ -127,20 +128,20 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm80_mma_128x128x64_fp8",    k8,          {Family::kMma,       128, 128, 64,  4, 2,  4, 8, 1},  {11.52f},  4054.1f, 1.00f, 1.00f, true, 1.00f, 0.00314f},
     {"sm80_mma_64x64x128_fp8",     k8,          {Family::kMma,        64,  64, 128, 2, 2,  3, 8, 2},   {6.72f},  2781.5f, 0.42f, 0.41f, true, 1.00f, 0.00389f},
     {"sm80_mma_gather_64x64x64",   k16,         {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {10.45f}, 5138.5f, 0.93f, 0.25f, true, 1.34f, 0.00183f, 1200.0f},
-    {"sm80_mma_gather_64x64x64_fp8", k8,        {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {18.49f}, 5033.0f, 0.87f, 0.29f, true, 1.00f, 0.00192f},
-    {"sm80_mma_widened_64x64x64_fp8", k8,       {Family::kMmaWidened, 64,  64, 64,  4, 2,  4, 8, 3},   {8.33f}, 2533.5f, 0.88f, 0.36f, true, 1.00f, 0.00286f},
-    {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},  {19.09f}, 4927.9f, 0.95f, 0.22f, true, 1.00f, 0.00238f},
+    {"sm80_mma_gather_64x64x64_fp8", k8,        {Family::kMmaGather,  64,  64, 64,  4, 2,  3, 8, 2},  {18.49f}, 5033.0f, 0.87f, 0.29f, true, 1.00f, 0.00192f, 420.0f},
+    {"sm80_mma_widened_64x64x64_fp8", k8,       {Family::kMmaWidened, 64,  64, 64,  4, 2,  4, 8, 3},   {8.33f}, 2533.5f, 0.88f, 0.36f, true, 1.00f, 0.00286f, 820.0f},
+    {"sm80_mma_gather_64x64x32_tf32", kTf32,    {Family::kMmaGather,  64,  64, 32,  4, 2,  3, 8, 2},  {19.09f}, 4927.9f, 0.95f, 0.22f, true, 1.00f, 0.00238f, 1550.0f},
     {"sm80_direct_16x64x64",       k16,         {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {16.69f}, 1904.7f, 0.27f, 0.20f, true, 1.34f, 0.00483f, 780.0f},
-    {"sm80_direct_16x64x64_fp8",   k8,          {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {19.36f}, 2141.6f, 0.25f, 0.22f, true, 1.40f, 0.00498f},
-    {"sm80_direct_16x64x64_tf32",  kTf32,       {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {24.61f}, 2286.1f, 0.38f, 0.16f, true, 1.00f, 0.00458f},
+    {"sm80_direct_16x64x64_fp8",   k8,          {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {19.36f}, 2141.6f, 0.25f, 0.22f, true, 1.40f, 0.00498f, 450.0f},
+    {"sm80_direct_16x64x64_tf32",  kTf32,       {Family::kDirect,     16,  64, 64,  1, 4,  1, 8, 4},  {24.61f}, 2286.1f, 0.38f, 0.16f, true, 1.00f, 0.00458f, 800.0f},
     {"sm80_direct_16x64x32_float32", k32,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {52.82f}, 1593.8f, 0.33f, 0.23f, true, 1.00f, 0.00429f},
     {"sm80_direct_16x64x32_float64", k64,       {Family::kDirect,     16,  64, 32,  1, 4,  1, 8, 4},  {40.87f}, 1368.8f, 0.25f, 0.37f, true, 1.00f, 0.00626f},
     {"sm80_direct_split8_16x16x32", k16,        {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {2.88f}, 2368.6f, 0.72f, 0.55f, true, 1.18f, 0.00409f, 1150.0f},
-    {"sm80_direct_split8_16x16x32_fp8", k8,     {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {3.35f}, 2376.8f, 0.59f, 0.56f, true, 1.26f, 0.00633f},
+    {"sm80_direct_split8_16x16x32_fp8", k8,     {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {3.35f}, 2376.8f, 0.59f, 0.56f, true, 1.26f, 0.00633f, 850.0f},
     {"sm80_direct_split8_16x16x32_tf32", kTf32, {Family::kDirect,     16,  16, 32,  8, 1,  2, 8, 2},   {4.31f}, 2505.9f, 0.74f, 0.55f, true, 1.00f, 0.00508f},
     {"sm80_direct_split8_16x16x16_float32", k32, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {8.79f}, 2297.3f, 0.72f, 0.57f, true, 1.00f, 0.00124f},
     {"sm80_direct_split8_16x16x16_float64", k64, {Family::kDirect,    16,  16, 16,  8, 1,  2, 8, 2},   {6.16f}, 1975.4f, 0.82f, 0.57f, true, 1.00f, 0.00522f},
-    {"sm80_direct_split16_16x16x32_fp8", k8,    {Family::kDirect,     16,  16, 32, 16, 1,  2, 8, 1},   {2.05f}, 2795.2f, 1.00f, 1.00f, true, 1.31f, 0.01686f},
+    {"sm80_direct_split16_16x16x32_fp8", k8,    {Family::kDirect,     16,  16, 32, 16, 1,  2, 8, 1},   {2.05f}, 2795.2f, 1.00f, 1.00f, true, 1.31f, 0.01686f, 850.0f},
     {"sm80_direct_split16_16x16x32_tf32", kTf32, {Family::kDirect,    16,  16, 32, 16, 1,  2, 8, 1},   {3.05f}, 2787.6f, 1.00f, 1.00f, true, 1.00f, 0.01988f},
     {"sm80_direct_split16_16x16x16_float64", k64, {Family::kDirect,   16,  16, 16, 16, 1,  2, 8, 1},   {4.56f}, 2336.6f, 1.00f, 1.00f, true, 1.00f, 0.01772f},
     {"sm80_simt_128x256x16",       k32,         {Family::kSimt,      128, 256, 16,  2, 4,  3, 8, 1}, {181.40f}, 7847.2f, 0.96f, 0.20f, true, 1.08f, 0.01036f},

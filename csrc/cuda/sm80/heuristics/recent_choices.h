@@ -8,16 +8,16 @@
 
 namespace tileon::sm80 {
 
-// Of products without scales, whatever their output is.
+// Of products without scales, wherever their output is.
 struct ChoiceKey : KeyWords<12> {
   static constexpr int kLoadBytes = 16;  // of the widest loads, which alone ask for an alignment
 
   ChoiceKey() = default;
   ChoiceKey(const Problem& problem, const Gpu& gpu) {
     const Operand &a = problem.a, &b = problem.b;
-    const int64_t operands =
-        packed({begin_in(kLoadBytes, a.data), begin_in(kLoadBytes, b.data), static_cast<int>(a.dtype),
-                static_cast<int>(b.dtype), problem.may_slice_k * 2 + problem.allow_tf32});
+    const int64_t operands = packed({begin_in(kLoadBytes, a.data), begin_in(kLoadBytes, b.data),
+                                     static_cast<int>(a.dtype), static_cast<int>(b.dtype),
+                                     problem.may_slice_k * 4 + problem.allow_tf32 * 2 + is_cheap(problem.epilogue)});
     set(product_words(problem, gpu), {operands});
   }
 };

@@ -289,7 +289,9 @@ inline Choice choose_bf16x6(const Problem& problem, const Gpu& gpu) {
 // As weigh_dense; the portable kernels may be faster for any product.
 inline Choice weigh_tf32(const Problem& problem, const Gpu& gpu) {
   const Work work(problem, kTf32Bytes);
-  const auto ns = [&](const KernelConfig& config) { return largest_bound_ns(config, problem, work, gpu.sm_count); };
+  const auto ns = [&](const KernelConfig& config) {
+    return largest_bound_ns(config, problem, work, gpu.sm_count) + tf32_store_ns(config, problem, gpu.sm_count);
+  };
   const int best = cheapest_config(
       kTf32Configs, [&](const KernelConfig& config) { return why_not_tf32(config.tile, problem, gpu) == nullptr; }, ns);
   if (best < 0) return {};
