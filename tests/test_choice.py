@@ -139,11 +139,11 @@ class TestOnHopper:
     ) -> None:
         for m, n, k in ((512, 768, 1024), (520, 1028, 772), (259, 515, 2001)):  # lines of 16, 4 and 1 bytes
             a, b = integers(m, k, dtype=dtype, device="cuda"), integers(k, n, dtype=dtype, device="cuda", seed=1)
-            actual = matmul(*in_layout(a, b, layout), out_dtype=torch.float32)
+            actual = matmul(*in_layout(a, b, layout), out_dtype=torch.bfloat16)
             kernel, config = torch.ops.tileon._last_kernel(), last_config()
             is_read = layout == "NT" and k % 16 == 0
             assert (config.backend, config.route, was_copied(kernel)) == ("sm90", "promoted", not is_read), kernel
-            assert_exact(actual, a.double() @ b.double(), torch.float32, f"{m}x{n}x{k}: {kernel}")
+            assert_exact(actual, a.double() @ b.double(), torch.bfloat16, f"{m}x{n}x{k}: {kernel}")
 
     def test_float64_stays_with_the_portable_kernels(self) -> None:
         a = torch.ones(1024, 1024, dtype=torch.float64, device="cuda")

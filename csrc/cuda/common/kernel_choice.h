@@ -71,6 +71,12 @@ inline bool takes_vector_stores(const Problem& problem, int columns = 4) {
   return (out.stride_n == 1 || problem.n <= 1) && (places & (columns * element - 1)) == 0;  // a power of two, less one
 }
 
+// Whether the sums are finished by one of the formulas that every kernel applies while it stores them, and nothing else
+// is stored.
+inline bool is_cheap_epilogue(const Problem& problem) {
+  return problem.pre_activation == nullptr && is_cheap(problem.epilogue);
+}
+
 // Why kernels cannot run a problem of whose operands they can read these; null where that is both.
 inline const char* why_not_access(bool reads_a, bool reads_b) {
   if (!reads_a) return "it cannot read the strides or the alignment of `a`";

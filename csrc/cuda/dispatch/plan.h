@@ -99,7 +99,7 @@ inline Way plan_of_dense(const Backends& backends, const Problem& problem, const
     copied.copy(Side::kB, problem.b.dtype, of_b, asked, gpu);
     const Weighed chosen = backends.weigh_from(*backend, copied.way.problem, gpu);
     consider(copied, chosen);
-    if (chosen.config.backend != nullptr) break;  // a later backend's kernels are slower where copies pay
+    if (chosen.config.backend != nullptr) return best;  // a later backend's kernels are slower where copies pay
   }
   if (sm80::wants_widening(problem, gpu)) {
     CopiedWay copied(problem);

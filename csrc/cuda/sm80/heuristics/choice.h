@@ -181,10 +181,11 @@ int choose(const KernelConfig (&configs)[kCount], const Problem& problem, const 
                          [&](const KernelConfig& config) { return expected_ns(config, kind, problem, gpu); });
 }
 
-// What every config takes longer for an element of the output whose activation is not cheap (gelu, 2181 x 8313).
+// What every config takes longer for an element of the output whose epilogue is not cheap (gelu, 2181 x 8313), of the
+// dtypes of which Hopper's costs know it.
 constexpr double kActivatedNsPerElement = 0.0023;
-inline double activated_ns(const Problem& problem) {
-  if (is_cheap(problem.epilogue)) return 0;
+inline double activated_ns(Kind kind, const Problem& problem) {
+  if (is_cheap_epilogue(problem) || !(bit(kind) & (k8 | k16))) return 0;
   const double rows = static_cast<double>(problem.batch * problem.m);
   return kActivatedNsPerElement * rows * static_cast<double>(problem.n);
 }
@@ -194,7 +195,7 @@ inline Choice choose_dense(const Problem& problem, const Gpu& gpu) {
   const int config = choose(kDenseConfigs, problem, gpu);
   if (config < 0) return {};
   const Kind kind = kind_of(problem);
-  const double expected = expected_ns(kDenseConfigs[config], kind, problem, gpu) + activated_ns(problem);
+  const double expected = expected_ns(kDenseConfigs[config], kind, problem, gpu) + activated_ns(kind, problem);
   return {config, expected, compared_ns(kDenseConfigs[config], kind, problem, expected)};
 }
 

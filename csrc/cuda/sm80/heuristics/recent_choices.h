@@ -17,7 +17,7 @@ struct ChoiceKey : KeyWords<12> {
     const Operand &a = problem.a, &b = problem.b;
     const int64_t operands = packed({begin_in(kLoadBytes, a.data), begin_in(kLoadBytes, b.data),
                                      static_cast<int>(a.dtype), static_cast<int>(b.dtype),
-                                     problem.may_slice_k * 4 + problem.allow_tf32 * 2 + is_cheap(problem.epilogue)});
+                                     problem.may_slice_k * 4 + problem.allow_tf32 * 2 + is_cheap_epilogue(problem)});
     set(product_words(problem, gpu), {operands});
   }
 };

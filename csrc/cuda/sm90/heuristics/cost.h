@@ -209,12 +209,6 @@ struct Costs {
 
 // ---- any activation ----
 
-// Whether the sums are finished by one of the formulas that every kernel applies while it stores them
-// (epilogue/ops.cuh).
-inline bool is_cheap_epilogue(const Problem& problem) {
-  return problem.pre_activation == nullptr && is_cheap(problem.epilogue);
-}
-
 // Nanoseconds that a thread takes longer for each of its sums than with a cheap formula where ActivatedStore finishes
 // them (epilogue/tma_store.cuh), four at a time in a crowded kernel, and where a cluster's CTAs do. Of gelu, the
 // longest formula, on an H100: 24 to 36, 43 to 52 and 42 to 85 over five products and all configs.

@@ -62,16 +62,19 @@ inline Tf32Copies tf32_copies(const Problem& problem) {
 }
 
 // Nanoseconds that a consumer takes longer for an element of a tile of float32 where two columns of a row are stored at
-// once, and where each is stored alone: outputs of 282 and of 13913 columns.
-constexpr double kTwoColumnsNs = 0.3, kSingleColumnsNs = 0.7;
+// once, and where each is stored alone; and the share of that in swapped kernels. From outputs of 282, 299, 3559 and
+// 13913 columns.
+constexpr double kTwoColumnsNs = 0.4, kSingleColumnsNs = 0.9;
+constexpr double kSwappedStoreShare = 0.7;
 
 // Beside its bound, which is of rows that are stored four columns at once.
 inline double tf32_store_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   if (takes_vector_stores(problem, 4)) return 0;
-  const double tiles = waves_of(config, problem, sm_count);
-  const double elements = config.tile.tile_m * std::min<double>(config.tile.tile_n, static_cast<double>(problem.n));
-  return tiles * elements / config.tile.consumers *
-         (takes_vector_stores(problem, 2) ? kTwoColumnsNs : kSingleColumnsNs);
+  const TileConfig& tile = config.tile;
+  const double columns = std::min<double>(tile.tile_n, static_cast<double>(problem.n));
+  const double elements = waves_of(config, problem, sm_count) * tile.tile_m * columns / tile.consumers;
+  return elements * (takes_vector_stores(problem, 2) ? kTwoColumnsNs : kSingleColumnsNs) *
+         (tile.swapped() ? kSwappedStoreShare : 1.0);
 }
 
 }  // namespace tileon::sm90
