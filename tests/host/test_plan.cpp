@@ -132,7 +132,7 @@ void test_the_price_of_copies() {
   const Problem problem = product(DType::kBFloat16, 1000, 2000, 3000, true, false);
   const auto ns_of = [&](const Operand& operand, int64_t mn, DType dtype, bool along_k, const Gpu& gpu) {
     const AlignedCopy copy(operand, 1, mn, problem.k, dtype, along_k);
-    return copy_ns(operand, copy, mn * problem.k, gpu);
+    return copy_ns(operand, copy, mn * problem.k, true, gpu);
   };
   Gpu fast = kHopper;
   fast.memory_gb_a_second = 4000;
@@ -141,6 +141,14 @@ void test_the_price_of_copies() {
   expect(ns_of(problem.b, 2000, DType::kBFloat16, false, fast) == 2 * lines, "columns that stay columns are lines");
   expect(ns_of(problem.b, 2000, DType::kBFloat16, true, fast) > 2.2 * lines, "columns that become lines take longer");
   expect(ns_of(problem.a, 1000, DType::kFloat32, false, fast) > 1.5 * lines + 2000, "and other elements");
+  Problem codes = product(DType::kFloat8E4M3, 1000, 2000, 3000, true, false);
+  const auto transposed = [&](bool knows_begin) {
+    return copy_ns(codes.b, AlignedCopy(codes.b, 1, 2000, 3000, codes.b.dtype, true), 6'000'000, knows_begin, fast);
+  };
+  const double words = transposed(true), bytes = transposed(false);
+  expect(bytes > words + 1000, "where nobody may know where lines begin, of bytes");
+  codes.b.stride_k = 2001;
+  expect(transposed(true) == bytes, "as where they begin anywhere");
   expect(ns_of(problem.a, 1000, DType::kBFloat16, false, kHopper) == 2 * lines, "memory of which nothing is known");
 }
 

@@ -95,14 +95,16 @@ constexpr double kTransposeWordsNs = 1500.0, kTransposeBytesNs = 5000.0;
 // Where elements become those of another dtype, torch copies them, an operand in a launch.
 constexpr double kConversionNs = 3000.0;
 
-// One operand's, of `elements` elements, without the start.
-inline double copy_ns(const Operand& operand, const AlignedCopy& copy, int64_t elements, const Gpu& gpu) {
+// One operand's, of `elements` elements, without the start. Where its lines begin counts only if the price may hang on
+// that: results that are batch invariant may not.
+inline double copy_ns(const Operand& operand, const AlignedCopy& copy, int64_t elements, bool knows_begin,
+                      const Gpu& gpu) {
   const bool is_transposed = copy.k_is_adjacent && operand.stride_k > operand.stride_mn;
   const bool is_converted = copy.dtype != operand.dtype;
   const double rate = gpu.memory_gb_a_second > 0 ? gpu.memory_gb_a_second : kUnknownBytesPerNs;
   const int64_t words = operand.stride_k | static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data));
   const bool has_bytes = is_transposed && info(operand.dtype).bytes == 1;
-  const double waiting = !has_bytes ? 0 : words % 4 == 0 ? kTransposeWordsNs : kTransposeBytesNs;
+  const double waiting = !has_bytes ? 0 : knows_begin && words % 4 == 0 ? kTransposeWordsNs : kTransposeBytesNs;
   const double moved = static_cast<double>(elements) * (info(operand.dtype).bytes + info(copy.dtype).bytes);
   return (is_converted ? kConversionNs : waiting) +
          moved / (rate * (is_transposed ? kTransposeShareOfMemory : kCopyShareOfMemory));

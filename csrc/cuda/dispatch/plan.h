@@ -68,7 +68,8 @@ struct CopiedWay {
                             .emplace(operand, problem.batch, is_a ? problem.m : problem.n, problem.k, dtype,
                                      wanted == WantedCopy::kAlongK);
     const int64_t matrices = made.batch == 1 ? 1 : asked.batch;
-    copies_ns += copy_ns(operand, made, matrices * (is_a ? asked.m : asked.n) * problem.k, gpu);
+    const int64_t elements = matrices * (is_a ? asked.m : asked.n) * problem.k;
+    copies_ns += copy_ns(operand, made, elements, asked.may_slice_k, gpu);
     operand = {made.at(kNoMemoryYet), dtype, {}};
   }
 };
