@@ -83,7 +83,7 @@ inline Way plan_of_dense(const Backends& backends, const Problem& problem, const
   const Problem& asked = fixed ? *fixed : problem;
   const Weighed as_they_lie = backends.weigh(problem, gpu);
   Way best(as_they_lie.config, problem);
-  double best_ns = as_they_lie.expected_ns;
+  double best_ns = as_they_lie.expected_ns * most_of_others(problem.a.dtype);
   const auto consider = [&](const CopiedWay& copied, const Weighed& chosen) {
     const double ns = copied.copies_ns + chosen.expected_ns;
     if (chosen.config.backend == nullptr || ns >= best_ns) return;
