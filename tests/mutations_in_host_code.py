@@ -84,10 +84,10 @@ IN_HOST_CODE = (
     ),
     Mutation(
         "where-a-copy-pays",
-        "csrc/cuda/sm80/heuristics/choice.h",
-        "gathered > copied",
-        "gathered < copied",
-        host("config"),
+        "csrc/cuda/dispatch/plan.h",
+        "ns >= best_ns",
+        "ns < best_ns",
+        host("plan"),
     ),
     Mutation(
         "stride-of-a-single-row",

@@ -312,6 +312,8 @@ void test_the_least_time_to_read() {
   expect(expected_ns(direct, along_k, kGpus[0]) > read_ns(direct, along_k), "no product takes less");
   static_cast<Matrix&>(along_k.b) = {reinterpret_cast<void*>(4096), 1, 1968, 1968 * 3625};
   expect(read_ns(direct, along_k) < 0.02 * bytes / direct.bytes_per_ns, "of a weight across k nothing");
+  static_cast<Matrix&>(along_k.b) = {reinterpret_cast<void*>(4096), 3625, 1, 0};
+  expect(read_ns(direct, along_k) < 0.06 * bytes / direct.bytes_per_ns, "a weight that the batch shares once");
 }
 
 void test_gathering_starts_sooner_on_an_h100() {

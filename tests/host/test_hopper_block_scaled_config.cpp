@@ -253,8 +253,6 @@ void check_scratch() {
   expect(sm90::classify_ctas(problem_of(129, 128, 32)) == 3, "a CTA for each block of 128 rows of scales");
 }
 
-}  // namespace
-
 // Kernels with 192 sums a thread have no registers for gelu beside them, and stage the sums, which takes twice as long.
 void check_activations() {
   const auto stages = [](const sm90::KernelConfig& config, const Problem& problem) {
@@ -275,6 +273,8 @@ void check_activations() {
         }
   expect(others > 0, "the plain product may go by others");
 }
+
+}  // namespace
 
 int main() {
   check_table();

@@ -87,6 +87,9 @@ void test_all_that_counts_is_told_apart() {
   for (int i = 13; i < 15; ++i)
     expect(!(ChoiceKey(others[i], kH200) == ChoiceKey(others[i + 1], kH200)),
            "outputs are told apart by what fits them");
+  Problem across = others[13];
+  across.out = {others[13].out.data, 1, 4097, 0};
+  expect(!(ChoiceKey(across, kH200) == ChoiceKey(others[13], kH200)), "and by whether columns are adjacent");
   for (const Gpu& gpu : other_gpus()) expect(!(ChoiceKey(plain, gpu) == ChoiceKey(plain, kH200)), "another GPU too");
   Problem elsewhere = plain;
   elsewhere.a.data = reinterpret_cast<void*>(4096 + 1024);

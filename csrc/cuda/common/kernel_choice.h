@@ -120,8 +120,8 @@ inline bool wants_copy_of_codes(const Operand& operand, int64_t mn, const Proble
 // ---- the choice ----
 
 // What a backend chooses for a problem: a config by its number, negative where it has none, and what that is expected
-// to take, in nanoseconds and with its launches, negative where that is not known. `compared_ns` is what it is held
-// against another backend's with, of operands as they lie: negative where it cannot be, or need not.
+// to take, in nanoseconds and with its launches, negative where that is not known. `compared_ns` is held against another
+// backend's: negative where it cannot be, or need not.
 struct Choice {
   int config = -1;
   double expected_ns = -1;

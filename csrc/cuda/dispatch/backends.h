@@ -142,7 +142,7 @@ struct Backends {
     return choice.config < 0 ? Weighed{} : or_faster(backend, choice, problem, gpu);
   }
 
-  // A backend's choice, or that of a backend behind it which expects to take less, of operands as they lie.
+  // A backend's choice, or that of a backend behind it whose compared time is less.
   Weighed or_faster(const Backend& first, const Choice& choice, const Problem& problem, const Gpu& gpu) const {
     Weighed best{{&first, choice.config}, choice.expected_ns};
     double best_ns = choice.compared_ns;

@@ -17,7 +17,7 @@ namespace tileon {
 constexpr int64_t kCopySectorBytes = 32, kCopyLineBytes = 128, kLongLineBytes = 512;
 
 // The copy of an operand that kernels read well: aligned rows or, unless it must lie along k, columns where those are
-// adjacent in the operand.
+// adjacent in the operand. With `whole_lines` all lines begin where L2's do, however short they are.
 struct AlignedCopy {
   DType dtype;    // of its elements
   int64_t batch;  // 1, where one matrix serves the whole batch
@@ -26,14 +26,15 @@ struct AlignedCopy {
   int64_t pitch;  // elements from row to row
 
   AlignedCopy(const Matrix& operand, int64_t batch_of_problem, int64_t mn_, int64_t k_, DType dtype_,
-              bool along_k = false)
+              bool along_k = false, bool whole_lines = false)
       : dtype(dtype_),
         batch(operand.stride_batch == 0 ? 1 : batch_of_problem),
         mn(mn_),
         k(k_),
         k_is_adjacent(along_k || operand.stride_k <= operand.stride_mn) {
     const int64_t bytes = inner() * info(dtype).bytes;
-    const int64_t unit = (bytes < kLongLineBytes ? kCopySectorBytes : kCopyLineBytes) / info(dtype).bytes;
+    const bool has_sectors = bytes < kLongLineBytes && !whole_lines;
+    const int64_t unit = (has_sectors ? kCopySectorBytes : kCopyLineBytes) / info(dtype).bytes;
     pitch = (inner() + unit - 1) / unit * unit;
   }
 
@@ -82,23 +83,24 @@ inline std::optional<AlignedCopy> plan_copy_of_codes(const Operand& operand, int
 
 // ---- what they take ----
 
-// Nanoseconds that the copies of a product begin with, in one launch, and the share of the memory's rate at which bytes
-// are read and written: of lines that stay lines, fitted to 1,880 products of 16 bits on an H100, and of lines that
-// become columns, to copies of fp8 on an H200.
+// Nanoseconds that the copies of a product begin with, and the share of the memory's rate at which bytes are read and
+// written: of lines that stay lines, fitted to 1,880 products of 16 bits on an H100, and of lines that become columns,
+// to copies of fp8 on an H200.
 constexpr double kCopyStartNs = 2000.0;
 constexpr double kCopyShareOfMemory = 0.9, kTransposeShareOfMemory = 0.72;
-constexpr double kUnknownBytesPerNs = 2000.0;
+constexpr double kH200BytesPerNs = 4800.0;  // where nothing is known, and on other GPUs than Hopper's, whose kernels'
+                                            // costs are all an H200's
 
 // And what a transpose of single bytes begins with: few CTAs, each of which waits for many loads, of words or of bytes.
 constexpr double kTransposeWordsNs = 1500.0, kTransposeBytesNs = 5000.0;
 
-// Where elements become those of another dtype, torch copies them, an operand in a launch.
+// More, where elements become those of another dtype: torch copies them, an operand in a launch.
 constexpr double kConversionNs = 3000.0;
 
-// The share of what needs no copies that a way with copies must be expected to take at most. Of float32 less than all:
-// TF32 kernels take longer than their costs say, most of all with an activation that is not cheap. Over 46 products of
-// an H100 the choice between the two loses 10 % with 1, 1.2 % with 0.85; over 27 of 16 bits 2.5 % with 1, 2.2 % with
-// 0.95, over 54 of fp8 5 % with any.
+// A way with copies must be expected to take less than this share of what needs none. Of float32 a smaller one:
+// Hopper's TF32 kernels take longer than their costs say, most of all with an activation that is not cheap. Over 46
+// products of an H100 the choice between the two loses 10 % with 1, 1.2 % with 0.85; over 27 of 16 bits (2.5 %) and 54
+// of fp8 (5 %) smaller shares make no difference that counts.
 constexpr double most_of_others(DType dtype) { return dtype == DType::kFloat32 ? 0.85 : 1.0; }
 
 // One operand's, of `elements` elements, without the start. Where its lines begin counts only if the price may hang on
@@ -107,7 +109,8 @@ inline double copy_ns(const Operand& operand, const AlignedCopy& copy, int64_t e
                       const Gpu& gpu) {
   const bool is_transposed = copy.k_is_adjacent && operand.stride_k > operand.stride_mn;
   const bool is_converted = copy.dtype != operand.dtype;
-  const double rate = gpu.memory_gb_a_second > 0 ? gpu.memory_gb_a_second : kUnknownBytesPerNs;
+  const bool knows_rate = gpu.capability == 90 && gpu.memory_gb_a_second > 0;
+  const double rate = knows_rate ? gpu.memory_gb_a_second : kH200BytesPerNs;
   const int64_t words = operand.stride_k | static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data));
   const bool has_bytes = is_transposed && info(operand.dtype).bytes == 1;
   const double waiting = !has_bytes ? 0 : knows_begin && words % 4 == 0 ? kTransposeWordsNs : kTransposeBytesNs;

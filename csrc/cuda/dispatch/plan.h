@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "cuda/dispatch/backends.h"
@@ -52,7 +53,8 @@ inline Way plan_without_memory(const Backends& backends, Problem problem, const 
 }
 
 // A way of a product without scales that begins with copies, and what these take. `asked` is the problem or, where
-// results are batch invariant, one of other rows: no price hangs on the rows then.
+// results are batch invariant, one of other rows: nothing that is weighed hangs on the rows then, nor do the copies'
+// pitches.
 struct CopiedWay {
   Way way;
   double copies_ns = kCopyStartNs;
@@ -66,7 +68,7 @@ struct CopiedWay {
     Operand& operand = is_a ? problem.a : problem.b;
     AlignedCopy& made = (is_a ? way.a : way.b)
                             .emplace(operand, problem.batch, is_a ? problem.m : problem.n, problem.k, dtype,
-                                     wanted == WantedCopy::kAlongK);
+                                     wanted == WantedCopy::kAlongK, !asked.may_slice_k);
     const int64_t matrices = made.batch == 1 ? 1 : asked.batch;
     const int64_t elements = matrices * (is_a ? asked.m : asked.n) * problem.k;
     copies_ns += copy_ns(operand, made, elements, asked.may_slice_k, gpu);
@@ -75,18 +77,20 @@ struct CopiedWay {
 };
 
 // The way of a product without scales: of operands as they lie or, where that is expected to take less, of copies of
-// what a backend's kernels cannot read well; or of both fp8 operands as float16, where the portable kernels, the last
-// backend, cannot read one of them well.
+// what a backend's kernels cannot read well, the first one's that takes them; where none does, of both fp8 operands as
+// float16, if the portable kernels cannot read one of them well.
 inline Way plan_of_dense(const Backends& backends, const Problem& problem, const Gpu& gpu) {
   std::optional<Problem> fixed;
   if (is_batch_invariant.load(std::memory_order_relaxed)) fixed = with_fixed_rows(problem);
   const Problem& asked = fixed ? *fixed : problem;
   const Weighed as_they_lie = backends.weigh(problem, gpu);
   Way best(as_they_lie.config, problem);
-  double best_ns = as_they_lie.expected_ns * most_of_others(problem.a.dtype);
+  double best_ns = as_they_lie.config.backend == nullptr ? std::numeric_limits<double>::infinity()
+                                                         : as_they_lie.expected_ns * most_of_others(problem.a.dtype);
   const auto consider = [&](const CopiedWay& copied, const Weighed& chosen) {
+    if (chosen.config.backend == nullptr || chosen.expected_ns < 0) return;
     const double ns = copied.copies_ns + chosen.expected_ns;
-    if (chosen.config.backend == nullptr || ns >= best_ns) return;
+    if (ns >= best_ns) return;
     best = copied.way;
     best.config = chosen.config;
     best_ns = ns;
@@ -102,7 +106,7 @@ inline Way plan_of_dense(const Backends& backends, const Problem& problem, const
     consider(copied, chosen);
     if (chosen.config.backend != nullptr) return best;  // a later backend's kernels are slower where copies pay
   }
-  if (sm80::wants_widening(problem, gpu)) {
+  if (sm80::wants_widening(asked, gpu)) {
     CopiedWay copied(problem);
     copied.copy(Side::kA, DType::kFloat16, WantedCopy::kAsItLies, asked, gpu);
     copied.copy(Side::kB, DType::kFloat16, WantedCopy::kAsItLies, asked, gpu);

@@ -35,8 +35,8 @@ struct Backend {
   ConfigFields (*config_fields)(int config);
   const char* (*why_not)(int config, const Problem&, const Gpu&);  // null where it can run the problem as it lies
   bool (*may_choose)(int config, const Problem&);                  // by its accuracy; null where every config may
-  // Where the first backend's choice says what it is expected to take, and a later backend's takes less, that one is
-  // taken; else the first one stands.
+  // Where the first backend's choice has a time to be compared, and a later backend's is less, that one is taken; else
+  // the first one stands.
   Choice (*choose_config)(const Problem&, const Gpu&);
   // Null for products with scales, of which every backend wants the same copies (wants_copy_of_codes).
   WantedCopy (*wants_copy)(Side, const Problem&);

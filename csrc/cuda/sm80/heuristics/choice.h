@@ -2,9 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include "core/problem.h"
 #include "cuda/common/kernel_choice.h"
@@ -92,8 +90,11 @@ inline double waves_ns(const KernelConfig& config, Kind kind, int64_t tiles, dou
 // What it takes at least to read the operands that lie along k, each once.
 inline double read_ns(const KernelConfig& config, const Problem& problem) {
   if (config.bytes_per_ns == 0) return 0;
-  const auto lines = [](const Operand& operand, int64_t mn) { return operand.stride_k <= operand.stride_mn ? mn : 0; };
-  const int64_t numbers = problem.batch * (lines(problem.a, problem.m) + lines(problem.b, problem.n)) * problem.k;
+  const auto lines = [&](const Operand& operand, int64_t mn) {
+    if (operand.stride_k > operand.stride_mn) return int64_t{0};
+    return operand.stride_batch == 0 ? mn : problem.batch * mn;
+  };
+  const int64_t numbers = (lines(problem.a, problem.m) + lines(problem.b, problem.n)) * problem.k;
   return static_cast<double>(numbers) * info(problem.a.dtype).bytes / config.bytes_per_ns;
 }
 
@@ -152,9 +153,9 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
 }
 
 // What another backend's expected time is held against. Of 16 bits with a margin, since Hopper's costs are known
-// better, and where k may not be sliced not at all: there results may have to be batch invariant, and which of these
-// kernels can run hangs on where the rows of `a` begin. Of fp8 the direct kernels' alone: costs of the others, and of
-// Hopper's, have not been compared.
+// better, and where k may not be sliced the direct kernels' alone: there results may have to be batch invariant, and
+// which of the others can run hangs on where the rows of `a` begin. Of fp8 the direct kernels' alone, too: costs of the
+// others, and of Hopper's, have not been compared.
 constexpr double kMarginOf16Bits = 1.06;
 inline double compared_ns(const KernelConfig& config, Kind kind, const Problem& problem, double expected) {
   if (bit(kind) & (k32 | kTf32 | k64)) return expected;

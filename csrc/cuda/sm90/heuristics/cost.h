@@ -226,9 +226,10 @@ inline double activated_store_ns(const KernelConfig& config, Operands operands, 
   return ns + std::max(waves - 1, 0.0) * std::max((ns - products_ns) / 2, 0.0);
 }
 
-// Nanoseconds that a consumer takes for an element of a tile of fp8 that is staged: of outputs of other dtypes and
-// strides. On an H200 a tile of 128 x 192, of two consumers, took 12 to 17 us, one of 64 x 64 took 5, and the larger
-// one took 5 of an output of one column. Tiles of three consumers were not timed, and count as those of two.
+// Nanoseconds that a consumer takes for an element of a tile that is staged: of outputs of other dtypes and strides,
+// and of formulas for which there are no registers. Of fp8, on an H200 a tile of 128 x 192, of two consumers, took 12
+// to 17 us, one of 64 x 64 took 5, and the larger one took 5 of an output of one column. Tiles of three consumers were
+// not timed, and count as those of two.
 constexpr double kStagedNs = 1.25;
 
 inline double staged_store_ns(const KernelConfig& config, const Problem& problem, double waves) {
@@ -237,9 +238,10 @@ inline double staged_store_ns(const KernelConfig& config, const Problem& problem
   return kStagedNs * waves * tile.tile_m * columns / std::min(tile.consumers, 2);
 }
 
-// The same where the kernel may have no registers for the formula beside its sums, and stages them then.
+// What an activation that is not cheap takes. A kernel that has no registers for the formula beside its sums stages
+// them.
 inline double any_activation_ns(const KernelConfig& config, Operands operands, const Problem& problem, double waves) {
-  const bool is_staged = persistent(config.tile) && !takes_activated_store(operands, config.tile, problem);
+  const bool is_staged = persistent(config.tile) && !has_activated_store(stored_sums(operands), config.tile);
   return is_staged ? staged_store_ns(config, problem, waves) : activated_store_ns(config, operands, problem, waves);
 }
 

@@ -17,9 +17,9 @@ struct ChoiceKey : KeyWords<13> {
     const bool by_tma = tma_can_write(problem.out, problem.batch, problem.m, problem.n, kElementBytes);
     const int64_t memory = packed({begin(a.data), begin(b.data), is_cheap_epilogue(problem), by_tma,
                                    takes_vector_stores(problem, 2), takes_vector_stores(problem, 4)});
-    const int64_t kind =
-        packed({static_cast<int>(a.dtype), static_cast<int>(b.dtype), static_cast<int>(problem.out_dtype),
-                problem.may_slice_k * 4 + problem.fast_accum * 2 + problem.allow_tf32});
+    const int64_t kind = packed(
+        {static_cast<int>(a.dtype), static_cast<int>(b.dtype), static_cast<int>(problem.out_dtype),
+         (problem.out.stride_n == 1) * 8 + problem.may_slice_k * 4 + problem.fast_accum * 2 + problem.allow_tf32});
     set(product_words(problem, gpu), {memory, kind});
   }
 
