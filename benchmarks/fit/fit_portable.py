@@ -17,7 +17,7 @@ from benchmarks.common.cases import Case
 from benchmarks.fit.header_table import CSRC, LAUNCH_NS, Array, Pairs, Table, command_line, least_squares, report
 
 HEADER = CSRC / "cuda" / "sm80" / "heuristics" / "config.h"
-DEFAULTS = (1.0, 0.0)  # of by_elements and ns_per_element
+DEFAULTS = (1.0, 0.0, 0.0)  # of by_elements, ns_per_element and bytes_per_ns, which is not fitted
 _MOST_STORED = 360e3  # config.h's kMostStoredElements
 _PULL = 1e-4  # towards the numbers of config.h, where the sweep does not tell them apart
 
@@ -65,6 +65,7 @@ def main() -> None:
     for row, (ns_per_k, ns_fixed, *shares, stored) in enumerate(np.exp(fitted).reshape(shape)):
         both = ", ".join(f"{min(share, 1.0):.2f}f" for share in shares)
         others = f"true, {table.extra[row, 0]:.2f}f, {stored:.5f}f"
+        others += f", {table.extra[row, 2]:.1f}f" if table.extra[row, 2] else ""
         print(f"{table.names[row]:28} {{{ns_per_k:.2f}f}}, {ns_fixed:7.1f}f, {both}, {others}")
     for title, numbers in (("config.h", logs), ("fitted", fitted)):
         report(title, pairs.times.lost(pairs.by_case(model(numbers))).items())

@@ -118,25 +118,20 @@ struct Backends {
 
   // What the first willing backend chooses, or a later one that is expected to take less; of configs that need no
   // scratch where there is none; no backend where none is for the GPU.
-  BackendConfig choose(const Problem& problem, const Gpu& gpu, bool has_scratch = true) const {
+  Weighed weigh(const Problem& problem, const Gpu& gpu, bool has_scratch = true) const {
     for (const Backend* backend : all) {
       const Choice choice = is_for(*backend, gpu) ? choice_of(*backend, problem, gpu) : Choice{};
       const BackendConfig config{backend, choice.config};
       if (config.number >= 0 && (has_scratch || config.scratch_bytes(problem, gpu) == 0))
-        return or_faster(*backend, choice, problem, gpu).config;
+        return or_faster(*backend, choice, problem, gpu);
     }
     return {};
   }
-
-  // What the first willing backend chooses, or a later one that is expected to take less.
-  Weighed weigh(const Problem& problem, const Gpu& gpu) const {
-    for (const Backend* backend : all)
-      if (is_for(*backend, gpu))
-        if (const Weighed found = weigh_from(*backend, problem, gpu); found.config.backend != nullptr) return found;
-    return {};
+  BackendConfig choose(const Problem& problem, const Gpu& gpu, bool has_scratch = true) const {
+    return weigh(problem, gpu, has_scratch).config;
   }
 
-  // The same of this backend and those behind it; none where this one is not willing.
+  // What this backend chooses, or one behind it; none where this one is not willing.
   Weighed weigh_from(const Backend& backend, const Problem& problem, const Gpu& gpu) const {
     const Choice choice = choice_of(backend, problem, gpu);
     return choice.config < 0 ? Weighed{} : or_faster(backend, choice, problem, gpu);
