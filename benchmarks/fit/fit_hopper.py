@@ -8,6 +8,9 @@ the cases, says what the choice loses in the other, and the other way round. Sha
 choice by are left out. A fit takes some minutes on one core, and needs a C++ compiler: the model is
 csrc/cuda/sm90/heuristics/cost.h itself (cost_model.py).
 
+`--unaligned` fits but what a tile takes longer where TMA cannot write the output, unaligned_tile and odd_columns, by
+the times alone, to sweeps of such outputs.
+
 The fit first goes by least squares of the times, then by gradients of the regret too, that of a softened choice. The
 derivatives are finite differences, of all configs at once. What several configs have in common, by their family, tile
 and splits, costs nothing; what a config's numbers are beyond that has a small price. The fewer cases a GPU has, the
@@ -18,7 +21,7 @@ itself (`polish`), and keeps clusters from where they save nothing (`hold_cluste
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +49,8 @@ _POLISH_STEPS = {0: (60.0, -60.0, 150.0, -150.0), 1: (50.0, -50.0, 120.0, -120.0
 _POLISH_GAIN, _POLISH_BEYOND = 2e-4, ((0.05, 2.0), (0.12, 20.0))
 _START, _PER_TILE, _PER_K, _PER_K_MN = 0, 1, 2, 4  # places of a config's numbers
 _OF_TILE = [3, 5, 6]  # and of memory_bytes, unaligned_tile, memory_bytes_a_cta
+_UNALIGNED_TILE, _ODD_COLUMNS = 5, 5  # of a config's numbers, and of a GPU's
+_UNALIGNED_STEPS = (1.5, 1.2, 1.07, 1.02)
 _NOT_LESS = [_START, _PER_TILE, _PER_K]  # of a cluster than of its tile: it waits for others besides
 _ALIGNED_SQUARES = range(1024, 8193, 256)
 _RAISE, _RAISES = 1.002, 100  # of a cluster's numbers at a time, and how often at most
@@ -281,6 +286,36 @@ def polish(sweep: Sweep, of_configs: Array, of_gpus: Array) -> Array:
     return of_configs
 
 
+def fit_unaligned(sweep: Sweep, of_configs: Array, of_gpus: Array) -> None:
+    """Takes steps of unaligned_tile, by config, and of odd_columns, by GPU, as long as the expected times come nearer
+    to the measured ones."""
+    near = _is_near(sweep)
+    weight = np.where(near, np.exp(-(sweep.times / sweep.best - 1) / _NEAREST), 0)
+    measured = np.log(sweep.times)
+
+    def errors() -> Array:  # by config and case
+        expected = sweep.expected(of_configs, of_gpus)
+        return np.asarray(weight * np.where(near, np.log(expected) - measured, 0) ** 2)
+
+    def step_along(numbers: Array, place: tuple[int, int], of_error: Callable[[Array], float], factor: float) -> None:
+        least = of_error(errors())
+        for direction in (factor, 1 / factor):
+            while numbers[place] < 1e5:
+                numbers[place] *= direction
+                if (found := of_error(errors())) >= least:
+                    numbers[place] /= direction
+                    break
+                least = found
+
+    for factor in _UNALIGNED_STEPS:
+        for config in range(len(of_configs)):
+            step_along(of_configs, (config, _UNALIGNED_TILE), lambda error, of=config: float(error[of].sum()), factor)
+        for gpu in set(sweep.as_array["gpu"].tolist()):
+            step_along(of_gpus, (gpu, _ODD_COLUMNS), lambda error: float(error.sum()), factor)
+    for cluster, plain in _plain_tiles().items():
+        of_configs[cluster, _UNALIGNED_TILE] = of_configs[plain, _UNALIGNED_TILE]
+
+
 def read_without_judged(paths: Sequence[Path]) -> Sweep:
     """The sweeps' cases without those that tune_regret.py judges the choice by."""
     judged = {(case.layout, *case.shape) for case in linear_cases() + rectangles()}
@@ -301,6 +336,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300, help="of the fit's second part (default 300)")
     parser.add_argument("--halves", action="store_true", help="fit to half of the cases, judge by the other, and swap")
     parser.add_argument("--write", action="store_true", help="fit, and write tables.h and cost_numbers.h")
+    parser.add_argument("--unaligned", action="store_true", help="the same, of outputs that TMA cannot write alone")
     arguments = parser.parse_args()
     sweep = read_without_judged(arguments.sweeps)
     report("as it is", sweep.lost(sweep.chosen()))
@@ -310,6 +346,11 @@ def main() -> None:
             numbers = Fit(mine).run(arguments.steps)
             for words, half in ((f"fitted to the {title} half, there", mine), ("in the other one", other)):
                 report(words, half.lost(half.expected(*numbers).argmin(axis=0)))
+    if arguments.unaligned:
+        numbers = model().numbers()
+        fit_unaligned(sweep, *numbers)
+        write_numbers(*numbers)
+        report("fitted", sweep.lost(sweep.expected(*numbers).argmin(axis=0)))
     if arguments.write:
         of_configs, of_gpus = Fit(sweep).run(arguments.steps)
         logs = np.log(polish(sweep, of_configs, of_gpus))

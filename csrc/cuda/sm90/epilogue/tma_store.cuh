@@ -13,73 +13,15 @@
 #include <utility>
 
 #include "cuda/common/epilogue_store.cuh"
+#include "cuda/ptx/convert.cuh"
 #include "cuda/ptx/shared.cuh"
+#include "cuda/sm90/epilogue/chunk_copy.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"
 #include "cuda/sm90/epilogue/staged_store.cuh"
 #include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/kernel_params.h"
 
 namespace tileon::sm90 {
-
-// How a chunk of kColumns lies in its buffer, as TMA expects it: where a lane's row of stmatrix goes.
-template <int kColumns>
-class ChunkRows {
-  // Bits 4 to 6 of an address with the bits three places above; for rows of 64 bytes bits 4 and 5. The upper bits lie
-  // in the row's part of the place, which the column does not reach. Chunks of other widths are not swizzled: rows of
-  // an odd multiple of 16 bytes meet different banks by themselves, and those of an even one at most twice.
-  static constexpr uint32_t kSwizzle = kColumns == 64 ? 0x70 : kColumns == 32 ? 0x30 : 0;
-
- public:
-  __device__ __forceinline__ ChunkRows(uint32_t buffer, uint32_t lane) : buffer_(buffer) {
-    place_ = lane % 16 * (kColumns * kElementBytes) + lane / 16 * 16;
-    swizzled_ = place_ >> 3 & kSwizzle;
-  }
-
-  // Sixteen columns from `column` on, and eight.
-  __device__ __forceinline__ void write_16(int column, const uint32_t* words) const {
-    ptx::stmatrix_x4(buffer_ + ((place_ + column * kElementBytes) ^ swizzled_), words[0], words[1], words[2], words[3]);
-  }
-  __device__ __forceinline__ void write_8(int column, const uint32_t* words) const {
-    ptx::stmatrix_x2(buffer_ + ((place_ + column * kElementBytes) ^ swizzled_), words[0], words[1]);
-  }
-
-  // Where a column of a row lies, in bytes from the buffer's begin.
-  static __device__ __forceinline__ uint32_t place_of(uint32_t row, uint32_t column) {
-    const uint32_t place = (row * kColumns + column) * kElementBytes;
-    return place ^ (place >> 3 & kSwizzle);
-  }
-
- private:
-  uint32_t buffer_, place_, swizzled_;
-};
-
-// ChunkRows for swapped operands: wgmma's columns are rows of the output, 16 columns wide.
-class TransposedChunkRows {
-  static constexpr int kRowBytes = kStoreRows * kElementBytes;
-
- public:
-  __device__ __forceinline__ TransposedChunkRows(uint32_t buffer, uint32_t lane) : buffer_(buffer) {
-    place_ = (lane / 16 * 8 + lane % 8) * kRowBytes + lane / 8 % 2 * 16;
-    last_ = lane % 8 * kRowBytes + lane / 8 % 2 * 16;
-  }
-
-  __device__ __forceinline__ void write_16(int column, const uint32_t* words) const {
-    ptx::stmatrix_x4_transposed(buffer_ + place_ + column * kRowBytes, words[0], words[1], words[2], words[3]);
-  }
-  __device__ __forceinline__ void write_8(int column, const uint32_t* words) const {
-    ptx::stmatrix_x2_transposed(buffer_ + last_ + column * kRowBytes, words[0], words[1]);
-  }
-
-  static __device__ __forceinline__ uint32_t place_of(uint32_t row, uint32_t column) {
-    return row * kRowBytes + column * kElementBytes;
-  }
-
- private:
-  uint32_t buffer_, place_, last_;
-};
-
-template <typename Kernel, int kColumns>
-using RowsInBuffer = std::conditional_t<Kernel::swapped, TransposedChunkRows, ChunkRows<kColumns>>;
 
 template <typename Kernel, int kColumns>
 __device__ __forceinline__ void write_chunk(const uint32_t (&words)[kColumns / 4], uint32_t buffer) {
@@ -160,50 +102,6 @@ __device__ __forceinline__ void wait_for_tma_stores() {
 // ---- any activation. The chunks are the same, but a chunk's parts take turns in one piece of code: exp and erf once
 // for each sum and formula would be more code than a cache of instructions holds, and few registers are left beside the
 // sums ----
-
-// ---- from a chunk in a warp's buffer to rows that TMA cannot write, because they do not begin at multiples of 16
-// bytes: an output of 50257 columns has such rows ----
-
-// Two neighbouring values; at once, where both are there and lie at a multiple of four bytes.
-__device__ __forceinline__ void store_two(uint16_t* at, uint32_t two, bool both) {
-  if (both && reinterpret_cast<uintptr_t>(at) % 4 == 0) {
-    *reinterpret_cast<uint32_t*>(at) = two;
-  } else {
-    at[0] = static_cast<uint16_t>(two);
-    if (both) at[1] = static_cast<uint16_t>(two >> 16);
-  }
-}
-
-// The chunk goes to (place.row, place.column) of `data`, which is laid out as the output. A lane takes two columns of a
-// row; what lies beyond the output's end is left out.
-template <typename Kernel, int kColumns>
-__device__ __forceinline__ void copy_chunk(const Output& out, void* data, int64_t m, int64_t n, uint32_t buffer,
-                                           const StorePlace& place) {
-  constexpr int rows = Kernel::swapped ? kColumns : kStoreRows;
-  constexpr int words_of_row = (Kernel::swapped ? kStoreRows : kColumns) / 2;
-  constexpr int rounds = rows * words_of_row / 32;
-  constexpr int at_once = rounds % 4 == 0 ? 4 : rounds % 2 == 0 ? 2 : 1;  // loads, before their stores
-  static_assert(rows * words_of_row % 32 == 0);
-  const int lane = threadIdx.x % 32;
-  auto* first = static_cast<uint16_t*>(data) + place.batch * out.stride_batch + place.column;
-#pragma unroll 1
-  for (int round = 0; round < rounds; round += at_once) {
-    uint32_t words[at_once];
-#pragma unroll
-    for (int i = 0; i < at_once; ++i) {
-      const int word = lane + 32 * (round + i);
-      words[i] = ptx::load_shared_4(
-          buffer + RowsInBuffer<Kernel, kColumns>::place_of(word / words_of_row, word % words_of_row * 2));
-    }
-#pragma unroll
-    for (int i = 0; i < at_once; ++i) {
-      const int word = lane + 32 * (round + i);
-      const int row = place.row + word / words_of_row, column = word % words_of_row * 2;
-      if (row < m && place.column + column < n)
-        store_two(first + row * out.stride_m + column, words[i], place.column + column + 1 < n);
-    }
-  }
-}
 
 // A warp's part of a tile on its way through the warp's buffers.
 template <typename Kernel>
@@ -289,8 +187,9 @@ class ActivatedStore {
     const StorePlace place{place_.row + down, place_.column + along, place_.batch};
     if (params_.store_by_tma) ptx::fence_proxy_async();
     __syncwarp();
-    if (Kernel::keeps_pre_activation && wanted.argument) send(argument_buffer, is_tail, true, place);
-    if (wanted.output) send(buffer, is_tail, false, place);
+    const ChunkPlace of_row{begin == 0, begin + columns == Kernel::columns};
+    if (Kernel::keeps_pre_activation && wanted.argument) send(argument_buffer, is_tail, true, place, of_row);
+    if (wanted.output) send(buffer, is_tail, false, place, of_row);
   }
 
   __device__ __forceinline__ void write_rounded(const Values& values, uint32_t buffer, int column, bool is_tail) const {
@@ -306,20 +205,37 @@ class ActivatedStore {
   }
 
   // A chunk on its way from its buffer.
-  __device__ __forceinline__ void send(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place) const {
-    if (!params_.store_by_tma) return copy(buffer, is_tail, is_argument, place);
+  __device__ __forceinline__ void send(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place,
+                                       const ChunkPlace& of_row) {
+    if (!params_.store_by_tma) return copy(buffer, is_tail, is_argument, place, of_row);
     const CUtensorMap& map = is_argument ? (is_tail ? params_.map_pre_activation_tail : params_.map_pre_activation)
                                          : (is_tail ? params_.map_out_tail : params_.map_out);
     ptx::tma_store_3d_by_warp(map, buffer, place.column, place.row, place.batch);
   }
 
-  __device__ __forceinline__ void copy(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place) const {
-    const KernelProblem& problem = params_.problem;
-    void* data = is_argument ? problem.pre_activation : problem.out.data;
+  __device__ __forceinline__ void copy(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place,
+                                       const ChunkPlace& of_row) {
+    void* data = is_argument ? params_.problem.pre_activation : params_.problem.out.data;
     if constexpr (Kernel::columns >= kStoreColumns)
-      if (!is_tail) copy_chunk<Kernel, kStoreColumns>(problem.out, data, problem.m, problem.n, buffer, place);
+      if (!is_tail) copy_columns<kStoreColumns>(data, buffer, is_argument, place, of_row);
     if constexpr (tail > 0)
-      if (is_tail) copy_chunk<Kernel, tail>(problem.out, data, problem.m, problem.n, buffer, place);
+      if (is_tail) copy_columns<tail>(data, buffer, is_argument, place, of_row);
+  }
+
+  template <int kColumns>
+  __device__ __forceinline__ void copy_columns(void* data, uint32_t buffer, bool is_argument, const StorePlace& place,
+                                               const ChunkPlace& of_row) {
+    const KernelProblem& problem = params_.problem;
+    if constexpr (Kernel::swapped) {
+      copy_swapped_chunk<Kernel, kColumns>(problem.out, data, problem.m, problem.n, buffer, place);
+    } else if constexpr (is_crowded(Kernel::stored_sums, Kernel::config)) {  // no register for what waits
+      uint32_t none = 0;
+      copy_chunk<Kernel, kColumns>(problem.out, data, problem.m, problem.n, buffer, place, {true, true}, none);
+    } else {  // the output's waiting column is the lower half
+      uint32_t waiting = is_argument ? waiting_ >> 16 : waiting_ & 0xffff;
+      copy_chunk<Kernel, kColumns>(problem.out, data, problem.m, problem.n, buffer, place, of_row, waiting);
+      waiting_ = is_argument ? ptx::prmt(waiting_, waiting, 0x5410) : ptx::prmt(waiting_, waiting, 0x3254);
+    }
   }
 
   // The part's sums and their bias; what is no column of the tile is 0.
@@ -360,6 +276,7 @@ class ActivatedStore {
   const float* bias_;
   StorePlace place_;
   uint32_t next_buffer_ = 0;
+  uint32_t waiting_ = 0;  // of rows at odd elements, two columns of 16 bits: copy_chunk
 };
 
 // The Store of a persistent kernel that has no other: in chunks of 16 bits, else staged.

@@ -136,11 +136,12 @@ bool takes_tma_store(Operands operands, const TileConfig& tile, const Problem& p
   return persistent(tile) && finishes && writes_by_tma(operands, problem);
 }
 
-// Whether the kernel stores the sums from the registers (epilogue/direct_store.cuh).
+// Whether the kernel stores the sums from the registers (epilogue/direct_store.cuh): two columns at once. One by one,
+// each of L2's sectors would be written twice.
 bool takes_direct_store(Operands operands, const TileConfig& tile, const Problem& problem) {
   const bool stores_float32 = operands == Operands::kBf16x3 || operands == Operands::kTf32;
   return stores_float32 && persistent(tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
-         problem.out_dtype == DType::kFloat32 && problem.out.stride_n == 1;
+         problem.out_dtype == DType::kFloat32 && takes_vector_stores(problem, 2);
 }
 
 // The output, or the activation's argument, in boxes of `columns` of wgmma's columns.
