@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "cuda/common/epilogue_store.cuh"
-#include "cuda/ptx/convert.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/epilogue/chunk_copy.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"
@@ -97,6 +96,63 @@ __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigne
 // Shared memory must outlive the stores that read it.
 __device__ __forceinline__ void wait_for_tma_stores() {
   if (ptx::elect_one()) ptx::tma_wait_read<0>();
+}
+
+// ---- where TMA cannot write the rows: the chunks are the same, each copied by the warp's lanes before the next ----
+
+// Columns of a chunk that are finished at a time.
+constexpr int kCopiedPart = 32;
+
+// Finishes and rounds part `kPart` of a warp's sums, to its columns of the chunk in `buffer`.
+template <typename Kernel, int kPart, typename Results>
+__device__ __forceinline__ void fill_part(const KernelParams& params, uint32_t buffer, const Results& results,
+                                          const float* bias) {
+  constexpr int parts_per_row = (Kernel::columns + kCopiedPart - 1) / kCopiedPart;
+  constexpr int block = kPart / parts_per_row, begin = kPart % parts_per_row * kCopiedPart;
+  constexpr int columns = std::min(kCopiedPart, Kernel::columns - begin);
+  constexpr int chunk_begin = begin / kStoreColumns * kStoreColumns;
+  constexpr int chunk_columns = std::min(kStoreColumns, Kernel::columns - chunk_begin);
+  uint32_t words[columns / 4];
+  with_formula(params, [&](const auto& formula) {
+    ChunkBias<Kernel, columns> part_bias;
+    if constexpr (std::remove_cvref_t<decltype(formula)>::biased)
+      part_bias.read(bias + (Kernel::swapped ? block * 64 : begin));
+    const auto fragments = results.template columns<block, begin, columns>();
+    round_chunk<Kernel, columns>(&fragments[0], part_bias, formula, words);
+  });
+  const RowsInBuffer<Kernel, chunk_columns> rows(buffer, ptx::opaque(threadIdx.x % 32));
+#pragma unroll
+  for (int column = 0; column + 16 <= columns; column += 16)
+    rows.write_16(begin - chunk_begin + column, &words[column / 4]);
+  if constexpr (columns % 16 == 8) rows.write_8(begin - chunk_begin + columns - 8, &words[(columns - 8) / 4]);
+}
+
+// Finishes and stores a warp's part of a tile. The copying code stands once: with a copy of it for each chunk and
+// formula there would be more code than a cache of instructions holds.
+template <typename Kernel, typename Results>
+__device__ __forceinline__ void store_by_copies(const KernelParams& params, unsigned char* buffers,
+                                                const Results& results, const float* bias, const StorePlace& place) {
+  constexpr int parts_per_row = (Kernel::columns + kCopiedPart - 1) / kCopiedPart;
+  constexpr int parts = Kernel::row_blocks * parts_per_row, tail = store_tail(Kernel::columns);
+  const KernelProblem& problem = params.problem;
+  const auto buffer = static_cast<uint32_t>(__cvta_generic_to_shared(buffers));
+#pragma unroll 1
+  for (int part = 0; part < parts; ++part) {
+    with_constant<0, parts>(
+        part, [&](auto constant) { fill_part<Kernel, constant.value>(params, buffer, results, bias); });
+    const int of_row = part % parts_per_row;
+    if (of_row % (kStoreColumns / kCopiedPart) == 0 && of_row + 1 < parts_per_row) continue;  // half a chunk
+    __syncwarp();
+    const int begin = of_row * kCopiedPart / kStoreColumns * kStoreColumns, block_begin = part / parts_per_row * 64;
+    const int down = Kernel::swapped ? begin : block_begin, along = Kernel::swapped ? block_begin : begin;
+    const StorePlace to{place.row + down, place.column + along, place.batch};
+    const bool is_tail = begin + kStoreColumns > Kernel::columns;
+    if constexpr (Kernel::columns >= kStoreColumns)
+      if (!is_tail) copy_chunk<Kernel, kStoreColumns>(problem.out, problem.out.data, problem.m, problem.n, buffer, to);
+    if constexpr (tail > 0)
+      if (is_tail) copy_chunk<Kernel, tail>(problem.out, problem.out.data, problem.m, problem.n, buffer, to);
+    __syncwarp();
+  }
 }
 
 // ---- any activation. The chunks are the same, but a chunk's parts take turns in one piece of code: exp and erf once
@@ -187,9 +243,8 @@ class ActivatedStore {
     const StorePlace place{place_.row + down, place_.column + along, place_.batch};
     if (params_.store_by_tma) ptx::fence_proxy_async();
     __syncwarp();
-    const ChunkPlace of_row{begin == 0, begin + columns == Kernel::columns};
-    if (Kernel::keeps_pre_activation && wanted.argument) send(argument_buffer, is_tail, true, place, of_row);
-    if (wanted.output) send(buffer, is_tail, false, place, of_row);
+    if (Kernel::keeps_pre_activation && wanted.argument) send(argument_buffer, is_tail, true, place);
+    if (wanted.output) send(buffer, is_tail, false, place);
   }
 
   __device__ __forceinline__ void write_rounded(const Values& values, uint32_t buffer, int column, bool is_tail) const {
@@ -205,37 +260,20 @@ class ActivatedStore {
   }
 
   // A chunk on its way from its buffer.
-  __device__ __forceinline__ void send(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place,
-                                       const ChunkPlace& of_row) {
-    if (!params_.store_by_tma) return copy(buffer, is_tail, is_argument, place, of_row);
+  __device__ __forceinline__ void send(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place) const {
+    if (!params_.store_by_tma) return copy(buffer, is_tail, is_argument, place);
     const CUtensorMap& map = is_argument ? (is_tail ? params_.map_pre_activation_tail : params_.map_pre_activation)
                                          : (is_tail ? params_.map_out_tail : params_.map_out);
     ptx::tma_store_3d_by_warp(map, buffer, place.column, place.row, place.batch);
   }
 
-  __device__ __forceinline__ void copy(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place,
-                                       const ChunkPlace& of_row) {
-    void* data = is_argument ? params_.problem.pre_activation : params_.problem.out.data;
-    if constexpr (Kernel::columns >= kStoreColumns)
-      if (!is_tail) copy_columns<kStoreColumns>(data, buffer, is_argument, place, of_row);
-    if constexpr (tail > 0)
-      if (is_tail) copy_columns<tail>(data, buffer, is_argument, place, of_row);
-  }
-
-  template <int kColumns>
-  __device__ __forceinline__ void copy_columns(void* data, uint32_t buffer, bool is_argument, const StorePlace& place,
-                                               const ChunkPlace& of_row) {
+  __device__ __forceinline__ void copy(uint32_t buffer, bool is_tail, bool is_argument, const StorePlace& place) const {
     const KernelProblem& problem = params_.problem;
-    if constexpr (Kernel::swapped) {
-      copy_swapped_chunk<Kernel, kColumns>(problem.out, data, problem.m, problem.n, buffer, place);
-    } else if constexpr (is_crowded(Kernel::stored_sums, Kernel::config)) {  // no register for what waits
-      uint32_t none = 0;
-      copy_chunk<Kernel, kColumns>(problem.out, data, problem.m, problem.n, buffer, place, {true, true}, none);
-    } else {  // the output's waiting column is the lower half
-      uint32_t waiting = is_argument ? waiting_ >> 16 : waiting_ & 0xffff;
-      copy_chunk<Kernel, kColumns>(problem.out, data, problem.m, problem.n, buffer, place, of_row, waiting);
-      waiting_ = is_argument ? ptx::prmt(waiting_, waiting, 0x5410) : ptx::prmt(waiting_, waiting, 0x3254);
-    }
+    void* data = is_argument ? problem.pre_activation : problem.out.data;
+    if constexpr (Kernel::columns >= kStoreColumns)
+      if (!is_tail) copy_chunk<Kernel, kStoreColumns>(problem.out, data, problem.m, problem.n, buffer, place);
+    if constexpr (tail > 0)
+      if (is_tail) copy_chunk<Kernel, tail>(problem.out, data, problem.m, problem.n, buffer, place);
   }
 
   // The part's sums and their bias; what is no column of the tile is 0.
@@ -276,7 +314,6 @@ class ActivatedStore {
   const float* bias_;
   StorePlace place_;
   uint32_t next_buffer_ = 0;
-  uint32_t waiting_ = 0;  // of rows at odd elements, two columns of 16 bits: copy_chunk
 };
 
 // The Store of a persistent kernel that has no other: in chunks of 16 bits, else staged.
@@ -296,6 +333,9 @@ struct TmaStore {
         return ActivatedStore<Kernel>(params, shared, bias, place).store(results);
     } else if (params.store_by_tma) {
       return store_by_tma<Kernel>(params, shared, results, bias, first_bias, place);
+    } else if (params.store_by_copies) {
+      if constexpr (has_copied_store(Kernel::stored_sums, Kernel::config))
+        return store_by_copies<Kernel>(params, shared, results, bias, place);
     }
     store_staged<Kernel>(params, shared, results.exactly(), place);
   }

@@ -197,7 +197,11 @@ constexpr bool has_activated_store(const StoredSums& sums, const TileConfig& til
 constexpr bool is_crowded(const StoredSums& sums, const TileConfig& tile) {
   return sums_of_thread(tile) >= kCrowdedSums && !(tile.takes_registers && sums.unscaled);
 }
-// Whether the kernel can store the output by it, whatever the activation and wherever the rows begin.
+// Whether it has copies of chunks of cheap formulas (store_by_copies there). ActivatedStore knows those, too.
+constexpr bool has_copied_store(const StoredSums& sums, const TileConfig& tile) {
+  return persistent(tile) && !sums.of_float32 && sums.unscaled && !is_crowded(sums, tile);
+}
+// Whether the kernel can store the output by ActivatedStore, whatever the activation and wherever the rows begin.
 inline bool takes_activated_store(Operands operands, const TileConfig& tile, const Problem& problem) {
   return has_activated_store(stored_sums(operands), tile) && rounds_to_16_bits(operands, problem) &&
          problem.out.stride_n == 1;

@@ -235,9 +235,12 @@ inline int cheapest_dense(const DenseCosts& costs) {
       [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
 }
 
-// A choice whose expected time is held against the portable kernels' where it is so short that those can be faster.
+// A choice whose expected time is held against the portable kernels' where it is so short that those can be faster, or
+// where they may be for another reason.
 constexpr double kSmallProductNs = 14000.0;
-inline Choice small_or_certain(int config, double ns) { return {config, ns, ns < kSmallProductNs ? ns : -1}; }
+inline Choice small_or_certain(int config, double ns, bool is_certain = true) {
+  return {config, ns, ns < kSmallProductNs || !is_certain ? ns : -1};
+}
 
 // The config that is expected to be fastest; none where none can run the problem, and where the portable kernels for
 // few rows or columns should be faster.
@@ -246,7 +249,8 @@ inline Choice weigh_dense(const Problem& problem, const Gpu& gpu) {
   const DenseCosts costs = costs_with_activation(Operands::k16Bits, problem, gpu);
   const int best = cheapest_dense(costs);
   if (narrow_pays(problem, gpu, costs.ns[best] / kNarrowMargin)) return {};
-  return small_or_certain(best, costs.ns[best]);
+  // Rows that TMA cannot write take long in all kernels, and the products of a short k hide little of it.
+  return small_or_certain(best, costs.ns[best], writes_by_tma(Operands::k16Bits, problem));
 }
 inline int choose_dense(const Problem& problem, const Gpu& gpu) { return weigh_dense(problem, gpu).config; }
 

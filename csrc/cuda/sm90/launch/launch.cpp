@@ -136,12 +136,17 @@ bool takes_tma_store(Operands operands, const TileConfig& tile, const Problem& p
   return persistent(tile) && finishes && writes_by_tma(operands, problem);
 }
 
-// Whether the kernel stores the sums from the registers (epilogue/direct_store.cuh): two columns at once. One by one,
-// each of L2's sectors would be written twice.
+// And where TMA cannot, but the warps' lanes copy them.
+bool takes_copied_store(Operands operands, const TileConfig& tile, const Problem& problem) {
+  return has_copied_store(stored_sums(operands), tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
+         rounds_to_16_bits(operands, problem) && problem.out.stride_n == 1 && !writes_by_tma(operands, problem);
+}
+
+// Whether the kernel stores the sums from the registers (epilogue/direct_store.cuh).
 bool takes_direct_store(Operands operands, const TileConfig& tile, const Problem& problem) {
   const bool stores_float32 = operands == Operands::kBf16x3 || operands == Operands::kTf32;
   return stores_float32 && persistent(tile) && epilogue_op_of(problem) != EpilogueOp::kActivation &&
-         problem.out_dtype == DType::kFloat32 && takes_vector_stores(problem, 2);
+         problem.out_dtype == DType::kFloat32 && problem.out.stride_n == 1;
 }
 
 // The output, or the activation's argument, in boxes of `columns` of wgmma's columns.
@@ -219,8 +224,10 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   params.last_n_begin = last_begin(problem.n, tile.tile_n * tile.cluster_n, order.tiles_n, k_bytes, b.major,
                                    operands == Operands::kFp8Blocks ? kFloat32ScaleBlock : 16);
   params.store_by_tma = takes_tma_store(operands, tile, problem);
+  params.store_by_copies = takes_copied_store(operands, tile, problem);
   params.store_directly = takes_direct_store(operands, tile, problem);
-  params.epilogue_op = params.store_by_tma || params.store_directly     ? epilogue_op_of(problem)
+  const bool finishes_cheaply = params.store_by_tma || params.store_by_copies || params.store_directly;
+  params.epilogue_op = finishes_cheaply                                 ? epilogue_op_of(problem)
                        : takes_activated_store(operands, tile, problem) ? EpilogueOp::kActivation
                                                                         : EpilogueOp::kNothing;
   params.slope = problem.epilogue.activation == Activation::kNone ? 1.0f : static_cast<float>(problem.epilogue.slope);

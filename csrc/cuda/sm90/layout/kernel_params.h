@@ -48,6 +48,7 @@ struct KernelParams {
   int stages;              // of the pipeline: no more than a CTA fills
   int splits;              // CTAs of a cluster
   bool store_by_tma;       // 16-bit rows that TMA can write
+  bool store_by_copies;    // and those that it cannot
   bool store_directly;     // float32 rows, from the registers (epilogue/direct_store.cuh)
   EpilogueOp epilogue_op;  // kNothing where the sums are staged (epilogue/staged_store.cuh)
   float slope;             // of kBiasAndLeakyRelu; 1 where the bias is all there is
