@@ -163,6 +163,31 @@ def test_a_fit_follows_times_that_differ_from_the_model() -> None:
     assert after < before / 3
 
 
+def test_a_fit_of_unaligned_outputs_alone_changes_what_they_cost_and_nothing_else() -> None:
+    """Where the persistent kernels of one family store such outputs twice as fast as the model says."""
+    of_configs, of_gpus = cost_model.model().numbers()
+    faster = of_configs.copy()
+    is_ping_pong = np.array(["pingpong" in config for config in cost_model.model().configs])
+    for cluster, plain in fit_hopper._plain_tiles().items():
+        is_ping_pong[cluster] = is_ping_pong[plain]
+    faster[is_ping_pong, 5] /= 2
+    cases = [case for case in random_cases(1200) if case.n % 8]
+    configs = cost_model.model().configs
+    times = Sweep({case: dict.fromkeys(configs, 1.0) for case in cases}, configs).expected(faster, of_gpus) / 1e3
+    by_case = zip(cases, times.T, strict=True)
+    sweep = Sweep({case: dict(zip(configs, column, strict=True)) for case, column in by_case}, configs)
+    fitted, of_the_gpus = of_configs.copy(), of_gpus.copy()
+    fit_hopper.fit_unaligned(sweep, fitted, of_the_gpus)
+    before, after = (
+        np.log(sweep.regrets(sweep.expected(*numbers).argmin(axis=0))).mean()
+        for numbers in ((of_configs, of_gpus), (fitted, of_the_gpus))
+    )
+    assert after < before / 3
+    assert (fitted[is_ping_pong, 5] < 0.7 * of_configs[is_ping_pong, 5]).all()
+    np.testing.assert_array_equal(np.delete(fitted, 5, axis=1), np.delete(of_configs, 5, axis=1))
+    np.testing.assert_array_equal(np.delete(of_the_gpus, 5, axis=1), np.delete(of_gpus, 5, axis=1))
+
+
 def test_clusters_have_most_numbers_of_their_tiles() -> None:
     logs = np.log(cost_model.model().numbers()[0])
     tied = logs.copy()

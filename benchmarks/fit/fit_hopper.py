@@ -21,7 +21,7 @@ itself (`polish`), and keeps clusters from where they save nothing (`hold_cluste
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +51,7 @@ _START, _PER_TILE, _PER_K, _PER_K_MN = 0, 1, 2, 4  # places of a config's number
 _OF_TILE = [3, 5, 6]  # and of memory_bytes, unaligned_tile, memory_bytes_a_cta
 _UNALIGNED_TILE, _ODD_COLUMNS = 5, 5  # of a config's numbers, and of a GPU's
 _UNALIGNED_STEPS = (1.5, 1.2, 1.07, 1.02)
+_UNALIGNED_TIMES = 1.0  # what a squared error of the times counts, beside a regret
 _NOT_LESS = [_START, _PER_TILE, _PER_K]  # of a cluster than of its tile: it waits for others besides
 _ALIGNED_SQUARES = range(1024, 8193, 256)
 _RAISE, _RAISES = 1.002, 100  # of a cluster's numbers at a time, and how often at most
@@ -287,33 +288,48 @@ def polish(sweep: Sweep, of_configs: Array, of_gpus: Array) -> Array:
 
 
 def fit_unaligned(sweep: Sweep, of_configs: Array, of_gpus: Array) -> None:
-    """Takes steps of unaligned_tile, by config, and of odd_columns, by GPU, as long as the expected times come nearer
-    to the measured ones."""
-    near = _is_near(sweep)
-    weight = np.where(near, np.exp(-(sweep.times / sweep.best - 1) / _NEAREST), 0)
-    measured = np.log(sweep.times)
+    """Takes steps of unaligned_tile, by config, and of odd_columns, by GPU, as long as the choice loses less, and the
+    expected times come nearer to the measured ones, less a part of what all configs of a case have in common. A
+    cluster has its tile's."""
+    cases = np.arange(len(sweep.cases), dtype=np.int32)
+    pairs = _Pairs(sweep, _is_near(sweep))
+    expected = sweep.expected(of_configs, of_gpus)
 
-    def errors() -> Array:  # by config and case
-        expected = sweep.expected(of_configs, of_gpus)
-        return np.asarray(weight * np.where(near, np.log(expected) - measured, 0) ** 2)
+    def loss() -> float:
+        lost = sweep.regrets(expected.argmin(axis=0)) - 1
+        price = lost + sum(times * np.maximum(0, lost - bound) for bound, times in _POLISH_BEYOND)
+        errors = pairs.errors(np.log(expected[pairs.config, pairs.case]))
+        return float(price.mean() + _UNALIGNED_TIMES * np.average(errors**2, weights=pairs.weight))
 
-    def step_along(numbers: Array, place: tuple[int, int], of_error: Callable[[Array], float], factor: float) -> None:
-        least = of_error(errors())
+    def step_along(numbers: Array, rows: Sequence[int], number: int, configs: Sequence[int], factor: float) -> None:
+        nonlocal expected
+        least = loss()
         for direction in (factor, 1 / factor):
-            while numbers[place] < 1e5:
-                numbers[place] *= direction
-                if (found := of_error(errors())) >= least:
-                    numbers[place] /= direction
+            while True:
+                before = expected.copy()
+                numbers[rows, number] *= direction
+                for config in configs:
+                    of = np.full_like(cases, config)
+                    found = model().expected_ns(of, cases, sweep.as_array, of_configs, of_gpus)
+                    expected[config] = np.where(sweep.is_known[config], found, np.inf)
+                if (now := loss()) >= least - _POLISH_GAIN / 10:
+                    numbers[rows, number] /= direction
+                    expected = before
                     break
-                least = found
+                least = now
 
+    known = [config for config in range(len(of_configs)) if sweep.is_known[config].any()]
+    clusters = _plain_tiles()
+    alike = {
+        config: [config, *(cluster for cluster in clusters if clusters[cluster] == config)]
+        for config in known
+        if config not in clusters
+    }
     for factor in _UNALIGNED_STEPS:
-        for config in range(len(of_configs)):
-            step_along(of_configs, (config, _UNALIGNED_TILE), lambda error, of=config: float(error[of].sum()), factor)
+        for configs in alike.values():
+            step_along(of_configs, configs, _UNALIGNED_TILE, configs, factor)
         for gpu in set(sweep.as_array["gpu"].tolist()):
-            step_along(of_gpus, (gpu, _ODD_COLUMNS), lambda error: float(error.sum()), factor)
-    for cluster, plain in _plain_tiles().items():
-        of_configs[cluster, _UNALIGNED_TILE] = of_configs[plain, _UNALIGNED_TILE]
+            step_along(of_gpus, [gpu], _ODD_COLUMNS, known, factor)
 
 
 def read_without_judged(paths: Sequence[Path]) -> Sweep:

@@ -8,7 +8,6 @@ random: many more of them, so that the fit does not learn shapes by heart: linea
 rectangles: as tune_regret.py draws them, of another seed; rectangles_2 of a third one, and products of 8 to 48 rows or
     columns of which an operand is mn-major; rectangles_3 of a fourth one, linear layers, layers of models and squares;
     rectangles_4 of a sixth one.
-ragged: rectangles of outputs that TMA cannot write.
 unseen_rectangles: of a fifth seed, which no fit reads.
 float32_rows: for the cost model of Hopper's float32 rows: random rectangles, small squares, and the layers of float32.
 """
@@ -163,10 +162,6 @@ def _rectangles_4() -> list[Case]:
     return tune_regret.rectangles(2000, seed=15)
 
 
-def _ragged() -> list[Case]:
-    return ragged_rectangles(500, seed=1)
-
-
 SETS = {
     "sweep": _sweep,
     "random": _random,
@@ -174,7 +169,6 @@ SETS = {
     "rectangles_2": _rectangles_2,
     "rectangles_3": _rectangles_3,
     "rectangles_4": _rectangles_4,
-    "ragged": _ragged,
     "unseen_rectangles": _unseen_rectangles,
     "float32_rows": _float32_rows,
 }

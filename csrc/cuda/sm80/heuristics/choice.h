@@ -186,7 +186,7 @@ int choose(const KernelConfig (&configs)[kCount], const Problem& problem, const 
 // dtypes of which Hopper's costs know it.
 constexpr double kActivatedNsPerElement = 0.0023;
 inline double activated_ns(Kind kind, const Problem& problem) {
-  if (is_cheap_epilogue(problem) || !(bit(kind) & (k8 | k16))) return 0;
+  if (is_cheap_epilogue(problem) || !(bit(kind) & (k8 | k16 | kTf32))) return 0;
   const double rows = static_cast<double>(problem.batch * problem.m);
   return kActivatedNsPerElement * rows * static_cast<double>(problem.n);
 }

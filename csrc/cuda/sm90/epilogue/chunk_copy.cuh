@@ -1,11 +1,12 @@
-// A chunk of 16-bit results in a warp's buffer: how it lies there, and its way to rows that TMA cannot write, because they
-// do not begin at multiples of 16 bytes: an output of 50257 columns has such rows.
+// A chunk of 16-bit results in a warp's buffer: how it lies there, and its way to rows that TMA cannot write, because
+// they do not begin at multiples of 16 bytes: an output of 50257 columns has such rows.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "cuda/common/kernel_choice.h"
+#include "cuda/ptx/convert.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"
 #include "cuda/sm90/heuristics/config.h"
@@ -72,9 +73,11 @@ class TransposedChunkRows {
 template <typename Kernel, int kColumns>
 using RowsInBuffer = std::conditional_t<Kernel::swapped, TransposedChunkRows, ChunkRows<kColumns>>;
 
+__device__ __forceinline__ bool is_odd(const uint16_t* at) { return reinterpret_cast<uintptr_t>(at) % 4 != 0; }
+
 // Two neighbouring values; at once, where both are there and lie at a multiple of four bytes.
 __device__ __forceinline__ void store_two(uint16_t* at, uint32_t two, bool both) {
-  if (both && reinterpret_cast<uintptr_t>(at) % 4 == 0) {
+  if (both && !is_odd(at)) {
     *reinterpret_cast<uint32_t*>(at) = two;
   } else {
     at[0] = static_cast<uint16_t>(two);
@@ -110,6 +113,62 @@ __device__ __forceinline__ void copy_chunk(const Output& out, void* data, int64_
       if (row < m && place.column + column < n)
         store_two(first + row * out.stride_m + column, words[i], place.column + column + 1 < n);
     }
+  }
+}
+
+// ---- a whole chunk, all of it inside the output: a warp that works alone waits for each instruction of an address and
+// of a branch, so there are few of them ----
+
+// As copy_chunk. kOdd: rows may begin at odd elements. There a word of memory has the last column of one pair and the
+// first of the next, and the row's two ends are stored by themselves: as halves of pairs, each of L2's sectors would be
+// written twice.
+template <typename Kernel, int kColumns, bool kOdd>
+__device__ __forceinline__ void copy_rows(const Output& out, uint16_t* first, uint32_t buffer) {
+  using Rows = RowsInBuffer<Kernel, kColumns>;
+  constexpr int rows = Kernel::swapped ? kColumns : kStoreRows;
+  constexpr int words_of_row = (Kernel::swapped ? kStoreRows : kColumns) / 2;
+  constexpr int rows_at_once = 32 / words_of_row, rounds = rows / rows_at_once;
+  constexpr int unrolled = rounds % 4 == 0 && sums_of_thread(Kernel::config) < kSumsAlone ? 4 : 2;  // loads at once
+  static_assert(rows % rows_at_once == 0 && rounds % unrolled == 0);
+  const int lane = ptx::opaque(threadIdx.x % 32), lane_row = lane / words_of_row, word = lane % words_of_row;
+  const bool is_used = lane_row < rows_at_once;
+  const bool is_first = word == 0, is_end = is_used && (is_first || word == words_of_row - 1);
+  const int64_t step = rows_at_once * out.stride_m;
+  uint16_t* row = first + (is_used ? lane_row : 0) * out.stride_m;
+#pragma unroll 1
+  for (int round = 0; round < rounds; round += unrolled) {
+    uint32_t words[unrolled];
+#pragma unroll
+    for (int i = 0; i < unrolled; ++i)
+      words[i] =
+          ptx::load_shared_4(buffer + Rows::place_of((round + i) * rows_at_once + (is_used ? lane_row : 0), word * 2));
+#pragma unroll
+    for (int i = 0; i < unrolled; ++i, row += step) {
+      if constexpr (kOdd) {
+        const bool odd = is_odd(row);
+        const uint32_t shifted = ptx::prmt(__shfl_up_sync(~0u, words[i], 1), words[i], 0x5432);
+        if (is_used && !(odd && is_first))
+          *reinterpret_cast<uint32_t*>(row + word * 2 - odd) = odd ? shifted : words[i];
+        if (is_end && odd) row[is_first ? 0 : words_of_row * 2 - 1] = is_first ? words[i] : words[i] >> 16;
+      } else {
+        if (is_used) *reinterpret_cast<uint32_t*>(row + word * 2) = words[i];
+      }
+    }
+  }
+}
+
+// As copy_chunk, which copies the chunks at the output's end.
+template <typename Kernel, int kColumns>
+__device__ __forceinline__ void copy_most_chunks(const Output& out, void* data, int64_t m, int64_t n, uint32_t buffer,
+                                                 const StorePlace& place) {
+  constexpr int rows = Kernel::swapped ? kColumns : kStoreRows, columns = Kernel::swapped ? kStoreRows : kColumns;
+  if (place.row + rows > m || place.column + columns > n)
+    return copy_chunk<Kernel, kColumns>(out, data, m, n, buffer, place);
+  auto* first = static_cast<uint16_t*>(data) + place.batch * out.stride_batch + place.row * out.stride_m + place.column;
+  if (is_odd(first) || out.stride_m % 2 != 0) {
+    copy_rows<Kernel, kColumns, true>(out, first, buffer);
+  } else {
+    copy_rows<Kernel, kColumns, false>(out, first, buffer);
   }
 }
 

@@ -88,8 +88,7 @@ __device__ __forceinline__ void store_by_tma(const KernelParams& params, unsigne
   with_formula(params, [&](const auto& formula) {
     [&]<int... kChunk>(std::integer_sequence<int, kChunk...>) {
       (store_chunk<Kernel, kChunk>(params, shared, results, bias, first_bias, formula, place), ...);
-    }
-    (std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)>());
+    }(std::make_integer_sequence<int, Kernel::row_blocks * store_chunks(Kernel::columns)>());
   });
 }
 
@@ -138,8 +137,8 @@ __device__ __forceinline__ void store_by_copies(const KernelParams& params, unsi
   const auto buffer = static_cast<uint32_t>(__cvta_generic_to_shared(buffers));
 #pragma unroll 1
   for (int part = 0; part < parts; ++part) {
-    with_constant<0, parts>(
-        part, [&](auto constant) { fill_part<Kernel, constant.value>(params, buffer, results, bias); });
+    with_constant<0, parts>(part,
+                            [&](auto constant) { fill_part<Kernel, constant.value>(params, buffer, results, bias); });
     const int of_row = part % parts_per_row;
     if (of_row % (kStoreColumns / kCopiedPart) == 0 && of_row + 1 < parts_per_row) continue;  // half a chunk
     __syncwarp();
@@ -148,9 +147,10 @@ __device__ __forceinline__ void store_by_copies(const KernelParams& params, unsi
     const StorePlace to{place.row + down, place.column + along, place.batch};
     const bool is_tail = begin + kStoreColumns > Kernel::columns;
     if constexpr (Kernel::columns >= kStoreColumns)
-      if (!is_tail) copy_chunk<Kernel, kStoreColumns>(problem.out, problem.out.data, problem.m, problem.n, buffer, to);
+      if (!is_tail)
+        copy_most_chunks<Kernel, kStoreColumns>(problem.out, problem.out.data, problem.m, problem.n, buffer, to);
     if constexpr (tail > 0)
-      if (is_tail) copy_chunk<Kernel, tail>(problem.out, problem.out.data, problem.m, problem.n, buffer, to);
+      if (is_tail) copy_most_chunks<Kernel, tail>(problem.out, problem.out.data, problem.m, problem.n, buffer, to);
     __syncwarp();
   }
 }
