@@ -84,6 +84,12 @@ inline T __shfl_xor_sync(uint32_t mask, T value, int with,
   return tileon::simulation::shuffle_any(mask, value, tileon::simulation::lane_of_thread() ^ with, where);
 }
 template <typename T>
+inline T __shfl_up_sync(uint32_t mask, T value, int by,
+                        tileon::simulation::Site where = tileon::simulation::Site::here()) {
+  const int lane = tileon::simulation::lane_of_thread();
+  return tileon::simulation::shuffle_any(mask, value, lane < by ? lane : lane - by, where);
+}
+template <typename T>
 inline T __shfl_down_sync(uint32_t mask, T value, int by,
                           tileon::simulation::Site where = tileon::simulation::Site::here()) {
   const int lane = tileon::simulation::lane_of_thread();
