@@ -16,7 +16,7 @@ bool wants_widening(const Problem& problem, const Gpu&) { return is_float8(probl
 namespace {
 
 const Gpu kHopper{90, 132, 0}, kOlder{80, 108, 0};
-char memory[64];
+alignas(16) char memory[64];  // TMA can write an output there
 
 int one_config() { return 1; }
 bool lies_along_k(const Matrix& operand) { return operand.stride_k == 1; }
