@@ -228,7 +228,7 @@ void test_copies_pay_for_large_products_and_for_a_long_k() {
   const auto pays = [&](int64_t m, int64_t n, int64_t k, const Gpu& gpu) {
     Problem problem = product(DType::kBFloat16, m, n, k, true, true);
     problem.a.stride_mn = problem.b.stride_mn = k + 1 - k % 2;  // no row is aligned
-    problem.out = {memory, n, 1, 0};
+    problem.out = {memory, n, 1, 0}, problem.out_dtype = DType::kBFloat16;
     const Way way = plan({table}, problem, gpu);
     expect((way.config.backend == &hopper) == (way.a && gpu.capability == 90), "Hopper's kernels read the copies");
     return way.a.has_value();
