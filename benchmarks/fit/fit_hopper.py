@@ -8,8 +8,8 @@ the cases, says what the choice loses in the other, and the other way round. Sha
 choice by are left out. A fit takes some minutes on one core, and needs a C++ compiler: the model is
 csrc/cuda/sm90/heuristics/cost.h itself (cost_model.py).
 
-`--unaligned` fits but what a tile takes longer where TMA cannot write the output, unaligned_tile and odd_columns, by
-the times alone, to sweeps of such outputs.
+`--unaligned` fits but what a tile takes longer where TMA cannot write the output, unaligned_tile and odd_columns, to
+sweeps of such outputs: by steps from the numbers in the tree, of the regret and of the times.
 
 The fit first goes by least squares of the times, then by gradients of the regret too, that of a softened choice. The
 derivatives are finite differences, of all configs at once. What several configs have in common, by their family, tile
