@@ -188,9 +188,10 @@ def test_what_does_not_fit_e5m2_is_bfloat16(row: BlockScaledRow, change: str) ->
 @pytest.mark.parametrize("fmt", [MXFP8, MIXED], ids=str)
 def test_e4m3_beyond_bfloat16_is_computed_anew(fmt: Format) -> None:
     """Under scales of 2^-127 to 2^-125 bfloat16 loses bits of e4m3; the other operand's scales bring them back."""
-    a, b = random_codes(fmt, "a", 150, 256), random_codes(fmt, "b", 160, 256)
-    a = with_scales(a, torch.arange(8).expand(150, 8) % 4)
-    b = with_scales(b, torch.full((160, 8), 230))
+    k = 224  # too short to be sliced: the kernels that stand behind never slice
+    a, b = random_codes(fmt, "a", 150, k), random_codes(fmt, "b", 160, k)
+    a = with_scales(a, torch.arange(7).expand(150, 7) % 4)
+    b = with_scales(b, torch.full((160, 7), 230))
     row = next(row for row in TABLE if row.config.route == "bfloat16" and row.fmt == fmt)
     a, b = a.to("cuda"), b.to("cuda")
     assert torch.equal(row.run(a, b, out_dtype=F32), portable_row(row).run(a, b, out_dtype=F32))
@@ -218,11 +219,10 @@ def test_a_graph_decides_by_the_data_of_each_replay() -> None:
 
 
 def test_the_route_is_named() -> None:
-    """By the format and the size; few rows have a route of their own, few rows of b alone have none."""
+    """By the format and the size."""
     for fmt, size, route, fast in (
         (MXFP4, 256, "bfloat16", "bfloat16"),
         (MXFP4, 1536, "int8", "folded"),
-        (MXFP8, 256, "bfloat16", "bfloat16"),
         (MXFP8, 1536, "bfloat16", "folded"),
     ):
         a, b = (quantized_normal(fmt, side, size, 1536).to("cuda") for side in "ab")
@@ -230,7 +230,7 @@ def test_the_route_is_named() -> None:
         assert last_config().route == route
         multiply(a, b, fast_accum=True)
         assert last_config().route == fast
-        multiply(a.first(16), b)
-        assert (last_config().family, last_config().tile) == ("small_m", (16, 128, 256))
-        multiply(a, b.first(16))
-        assert last_config().backend == "sm80"
+    for few_of_b in (False, True):
+        a, b = (quantized_normal(MXFP8, side, 1536, 1536).to("cuda") for side in "ab")
+        multiply(*((a, b.first(16)) if few_of_b else (a.first(16), b)), forms=("packed", "packed"))
+        assert last_config().family == "small_m", "codes are decoded where either operand has few rows"

@@ -170,6 +170,9 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "block_scaled_portable": Stage(
         _files(("block_scaled_portable", f"block_scaled_{_PORTABLE}", 240), TILEON_HOPPER="0")
     ),
+    "block_scaled_random": Stage(
+        _files(("block_scaled_random", "measure.block_scaled_random --seed 7", 110)), by_default=False
+    ),
     "block_scaled_accuracy": Stage(_files(("block_scaled_accuracy", "measure.block_scaled_accuracy", 40))),
     "rare_numbers": Stage(_files(("rare_numbers", "measure.rare_numbers", 60))),
     "scaled_operands": Stage(_files(("scaled_operands", "measure.scaled_operands", 240))),

@@ -3,7 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/sm90/heuristics/select.h"
+#include "cuda/sm80/heuristics/choice.h"
+#include "cuda/sm90/heuristics/select_scaled.h"
 
 using namespace tileon;
 using namespace tileon::sm90;
@@ -76,5 +77,33 @@ void expected_ns(int count, const int32_t* config, const int32_t* case_of, int c
 void choose_all(int count, const Case* cases, int sm_count, int32_t* chosen) {
   for (int i = 0; i < count; ++i)
     chosen[i] = choose_dense(problem_of(cases[i]), {90, sm_count, 227 * 1024, 90, -1, kMemory[cases[i].gpu]});
+}
+
+// ---- two operands with block scales, packed, on an H200 ----
+
+static Operand scaled_operand(DType dtype, ScaleType type, int64_t k) {
+  void* data = reinterpret_cast<void*>(4096);
+  const ScaleStrides strides = packed_scales(k / vec_of(type));
+  return {{data, k / elements_per_byte(dtype), 1, 0}, dtype, {data, type, vec_of(type), strides}};
+}
+
+// The name of the config that the library chooses: Hopper's, or a portable one that is expected to take less.
+const char* choose_block_scaled(int64_t m, int64_t n, int64_t k, int32_t a_is_e4m3, int32_t b_is_e4m3,
+                                int32_t is_nvfp4) {
+  const ScaleType type = is_nvfp4 ? ScaleType::kE4M3 : ScaleType::kE8M0;
+  Problem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.a = scaled_operand(a_is_e4m3 ? DType::kFloat8E4M3 : DType::kFloat4E2M1, type, k);
+  problem.b = scaled_operand(b_is_e4m3 ? DType::kFloat8E4M3 : DType::kFloat4E2M1, type, k);
+  problem.out_dtype = DType::kBFloat16;
+  problem.out = {reinterpret_cast<void*>(4096), n, 1, 0};
+  const Gpu gpu{90, 132, 227 * 1024, 90, -1, kMemory[0]};
+  const Choice choice = weigh_block_scaled(problem, gpu);
+  const int portable = sm80::choose(sm80::kBlockScaledConfigs, problem, gpu);
+  const sm80::KernelConfig& other = sm80::kBlockScaledConfigs[portable];
+  const double other_ns = sm80::expected_ns(other, sm80::kind_of(problem), problem, gpu);
+  return choice.config >= 0 && choice.compared_ns <= other_ns ? kBlockScaledConfigs[choice.config].name : other.name;
 }
 }

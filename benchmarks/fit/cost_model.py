@@ -48,7 +48,7 @@ class Model:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        library.config_name.restype = ctypes.c_char_p
+        library.config_name.restype = library.choose_block_scaled.restype = ctypes.c_char_p
         self.configs: list[str] = [library.config_name(config).decode() for config in range(library.config_count())]
 
     def tiles(self) -> Array:
@@ -80,6 +80,14 @@ class Model:
         found = np.zeros(len(cases), np.int32)
         self._library.choose_all(len(cases), _pointer(cases), sm_count, _pointer(found))
         return found
+
+
+    def chosen_block_scaled(self, format: str, m: int, n: int, k: int) -> str:
+        """The config that the library chooses on an H200 for two operands of the format, with packed scales."""
+        sizes = (ctypes.c_int64(size) for size in (m, n, k))
+        a_is_e4m3, b_is_e4m3 = format in ("mxfp8", "mixed"), format == "mxfp8"
+        name: bytes = self._library.choose_block_scaled(*sizes, a_is_e4m3, b_is_e4m3, format == "nvfp4")
+        return name.decode()
 
 
 def as_array(cases: Sequence[Case], gpu: int = 0) -> Array:

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "block_scaled_problem.h"
+#include "cuda/sm80/heuristics/choice.h"
 #include "cuda/sm90/heuristics/select_scaled.h"
 #include "expect.h"
 
@@ -90,8 +91,8 @@ Problem nvfp4_of(int64_t m, int64_t n, int64_t k) { return problem_of(m, n, k, e
 bool runs(const Problem& problem, const Gpu& gpu = kH200) {
   const bool may = sm90::why_not_small_m(problem, gpu) == nullptr;
   const int config = sm90::choose_block_scaled(problem, gpu);
-  expect((config >= 0 && sm90::kBlockScaledConfigs[config].operands == sm90::Operands::kCodes) == may,
-         "few rows are chosen where they can run, and only there");
+  expect(may || config < 0 || sm90::kBlockScaledConfigs[config].operands != sm90::Operands::kCodes,
+         "few rows are chosen only where they can run");
   return may;
 }
 
@@ -226,27 +227,63 @@ void check_table() {
 }
 
 void check_choice() {
+  const auto chosen = [](const Problem& problem) {
+    return sm90::kBlockScaledConfigs[sm90::choose_block_scaled(problem, kH200)];
+  };
   for (const int tile : {0, 1, 2, 3}) {
     const int most = kTiles[tile], least = tile == 0 ? 1 : kTiles[tile - 1] + 1;
-    char name[64];
-    std::snprintf(name, sizeof(name), "sm90_block_scaled_few_rows_%dx%dx%d", most, sm90::kSmallMTileN,
-                  kSmallMFormats[3].stage_k());
     for (const int m : {least, most})
-      for (const sm90::SmallMFormat& format : kSmallMFormats) {
-        const int config = sm90::choose_block_scaled(problem_of(m, 200, 544, format.a, format.b, format.scale), kH200);
-        expect(config >= 0 && sm90::kBlockScaledConfigs[config].tile.tile_m == most &&
-                   std::string_view(sm90::kBlockScaledConfigs[config].name) == name,
-               "the least tile that holds the rows is taken:", name);
+      for (const sm90::SmallMFormat& format : kWeightOnlyFormats) {
+        const int config = sm90::choose_small_m(weight_only(format, m, 200, 544), kH200);
+        expect(sm90::kBlockScaledConfigs[config].tile.tile_m == most,
+               "of a weight alone scaled the least tile that holds the rows is taken");
       }
+    for (const sm90::SmallMFormat& format : kSmallMFormats) {
+      const Problem problem = problem_of(kTiles[tile], 8192, 8192, format.a, format.b, format.scale);
+      const sm90::KernelConfig config = chosen(problem);
+      expect(config.operands == sm90::Operands::kCodes && config.tile.tile_m == kTiles[tile],
+             "so it is of two operands, where the weight is large");
+    }
   }
-  const auto chosen = [](int64_t m, int64_t n, int64_t k) {
-    return sm90::kBlockScaledConfigs[sm90::choose_block_scaled(problem_of(m, n, k), kH200)];
-  };
+  const sm90::KernelConfig small = chosen(problem_of(64, 200, 544, e4m3, e4m3));
+  expect(small.operands == sm90::Operands::kCodes && small.tile.tile_m < 64,
+         "where the weight is small more CTAs decode fewer rows of a");
   for (const int m : {65, 128, 129}) {
-    const sm90::KernelConfig config = chosen(m, 8192, 8192);
+    const sm90::KernelConfig config = chosen(problem_of(m, 8192, 8192));
     expect((config.operands == sm90::Operands::kCodes) == (m < 129) && (m == 129 || config.tile.tile_m == 64),
            "up to 128 rows of a large weight are few, in two tiles");
   }
+}
+
+// Of few rows of `b`, and of a short k, every way is weighed, the portable kernels too (weigh_block_scaled).
+void check_small_products() {
+  const auto packed = [](int64_t m, int64_t n, int64_t k, DType a, DType b) {
+    Problem problem = problem_of(m, n, k, a, b);
+    for (Operand* operand : {&problem.a, &problem.b}) {
+      operand->scale.data = reinterpret_cast<const void*>(uintptr_t{4096});
+      operand->scale.strides = packed_scales(k / operand->scale.vec);
+    }
+    return problem;
+  };
+  const auto is_few = [](const Problem& problem) {
+    const int config = sm90::choose_block_scaled(problem, kH200);
+    return sm90::kBlockScaledConfigs[config].operands == sm90::Operands::kCodes;
+  };
+  Problem few_of_b = packed(1088, 25, 8352, e4m3, e4m3);
+  expect(is_few(few_of_b), "few rows of b are decoded beside any number of a's");
+  few_of_b.may_slice_k = false;
+  expect(!is_few(few_of_b), "but not where results may have to be batch invariant");
+  expect(!is_few(packed(4096, 4096, 4096, e4m3, e4m3)), "many rows of both are not");
+  const Problem short_k = packed(349, 16, 32, e2m1, e2m1);
+  const Choice of_hopper = sm90::weigh_block_scaled(short_k, kH200);
+  const int config = sm80::choose(sm80::kBlockScaledConfigs, short_k, kH200);
+  const double portable = sm80::expected_ns(sm80::kBlockScaledConfigs[config], sm80::kind_of(short_k), short_k, kH200);
+  expect(of_hopper.compared_ns > portable, "the portable kernels are expected to be faster with a short k");
+  Problem long_k = packed(613, 8, 864, e2m1, e2m1);
+  expect(sm90::weigh_block_scaled(long_k, kH200).compared_ns > 0, "and are held against the time");
+  long_k.a.scale = {};
+  long_k.a.dtype = DType::kBFloat16;
+  expect(sm90::weigh_block_scaled(long_k, kH200).compared_ns < 0, "of a weight alone they are not");
 }
 
 int splits(const Problem& problem, int tile_m) { return sm90::small_m_splits(problem, tile_m, kH200); }
@@ -314,6 +351,7 @@ int main() {
   check_float32_scaled_weight();
   check_table();
   check_choice();
+  check_small_products();
   check_splits();
   check_shapes_of_the_gpu_tests();
   check_scales();

@@ -43,7 +43,6 @@ std::vector<Gpu> other_gpus() {
   return gpus;
 }
 
-bool same(int choice, int other) { return choice == other; }
 bool same(const Choice& choice, const Choice& other) {
   return choice.config == other.config && choice.expected_ns == other.expected_ns &&
          choice.compared_ns == other.compared_ns;
@@ -262,7 +261,7 @@ template <auto kOnce, auto kAnew>
 bool is_chosen(const Problem& problem, const Gpu& gpu) {
   const auto anew = kAnew(problem, gpu);
   expect(same(kOnce(problem, gpu), anew), "what is remembered of a walk is what is chosen");
-  return !same(anew, decltype(anew){-1});
+  return anew.config >= 0;
 }
 
 bool is_chosen_of_dense(const Problem& problem, const Gpu& gpu) {
@@ -283,7 +282,7 @@ void test_walks() {
       const Problem& p = walk.problem;
       const Gpu& gpu = gpus[i / 3 % gpus.size()];
       of_hopper +=
-          is_scaled ? is_chosen<choose_block_scaled_once, choose_block_scaled>(p, gpu) : is_chosen_of_dense(p, gpu);
+          is_scaled ? is_chosen<choose_block_scaled_once, weigh_block_scaled>(p, gpu) : is_chosen_of_dense(p, gpu);
       if (!is_scaled) portable += is_chosen<sm80::choose_dense_once, sm80::choose_dense>(p, gpu);
     }
   }

@@ -54,7 +54,12 @@ struct Table {
   static const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
     return sm80::why_not(kConfigs[config], kind_of(problem), problem, gpu);
   }
-  static Choice choose(const Problem& problem, const Gpu& gpu) { return {sm80::choose(kConfigs, problem, gpu)}; }
+  static Choice choose(const Problem& problem, const Gpu& gpu) {
+    const int config = sm80::choose(kConfigs, problem, gpu);
+    if (config < 0) return {};
+    const double ns = expected_ns(kConfigs[config], kind_of(problem), problem, gpu);
+    return {config, ns, ns};
+  }
 
   static int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
     return slices_bytes(problem, slices_of(kConfigs[config], problem, gpu));

@@ -221,7 +221,7 @@ bool may_choose(int config, const Problem& problem) {
   if (is_folded_weight(operands)) return problem.may_be_folded();
   return problem.k > 0 && (operands != Operands::kE5M2 || may_be_float8(problem));
 }
-Choice choose_config(const Problem& problem, const Gpu& gpu) { return {choose_block_scaled_once(problem, gpu)}; }
+Choice choose_config(const Problem& problem, const Gpu& gpu) { return choose_block_scaled_once(problem, gpu); }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   if (reads_weight_in_main_loop(chosen.operands)) return main_loop_weight_scratch_bytes(config, problem, gpu);

@@ -138,8 +138,14 @@ inline KSlices slices_of(const KernelConfig& config, const Problem& problem, con
 // What the costs of a config leave out. Kernels that fetch elements one by one begin sooner on an H100 than on an H200,
 // which the costs are of: of 16 bits by 0.5 to 0.9 us over 4,700 products, of fp8 by 0.3 to 0.5 over 480.
 constexpr double kH100StartsSoonerNs = 500.0;
+// What a kernel's start takes longer with codes of these formats than the costs say, or less: seen in products of a k
+// up to 128.
+inline double scales_start_ns(Kind kind) {
+  if (!is_scaled(kind)) return 0;
+  return kind == Kind::kMxfp4 ? -900.0 : kind == Kind::kNvfp4 ? 400.0 : 900.0;
+}
 inline double launch_ns(Family family, Kind kind, const Gpu& gpu) {
-  const double ns = family == Family::kMmaGather ? 2000.0 : kPortableLaunchNs;
+  const double ns = family == Family::kMmaGather ? 2000.0 : kPortableLaunchNs + scales_start_ns(kind);
   const bool starts_sooner = gathers(family) && (bit(kind) & (k16 | k8)) != 0 && is_like_h100(gpu);
   return starts_sooner ? ns - kH100StartsSoonerNs : ns;
 }

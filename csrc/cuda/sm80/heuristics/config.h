@@ -165,14 +165,15 @@ constexpr KernelConfig kDenseConfigs[] = {
 };
 
 // Every config takes every pair of formats. Where the operands' formats differ, the tile's long side is best where the
-// shorter elements are: a thread then has a whole block of e2m1 and half a block of e4m3 (ChunkOf). The costs are from
-// an H200's times of every config at eight sizes; those of e2m1 times e4m3 by symmetry.
+// shorter elements are: a thread then has a whole block of e2m1 and half a block of e4m3 (ChunkOf). The costs were
+// fitted to 4,477 random products of an H200 (benchmarks/results/h200/block_scaled_random.csv.xz); those of e2m1 times
+// e4m3 are by symmetry.
 constexpr KernelConfig kBlockScaledConfigs[] = {
-    // name                             kinds    family         tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k: mxfp8, mxfp4, e4m3 e2m1, e2m1 e4m3, nvfp4   ns_fixed, share, fixed_share
-    {"sm80_block_scaled_256x128x32",    kScaled, {Family::kMma, 256, 128, 32,  4, 2,  3, 8, 1},   {29.1f, 24.7f, 28.2f, 24.9f, 32.3f}, 7200.0f, 1.00f, 1.00f},
-    {"sm80_block_scaled_128x256x32",    kScaled, {Family::kMma, 128, 256, 32,  2, 4,  3, 8, 1},   {27.9f, 25.0f, 24.9f, 28.2f, 32.6f}, 7000.0f, 1.00f, 1.00f},
-    {"sm80_block_scaled_64x128x32",     kScaled, {Family::kMma,  64, 128, 32,  2, 2,  3, 8, 2},   {20.7f, 16.0f, 16.3f, 20.7f, 21.1f}, 2100.0f, 0.60f, 0.60f},
-    {"sm80_block_scaled_16x128x32",     kScaled, {Family::kMma,  16, 128, 32,  1, 4,  3, 8, 2},   {17.9f, 17.0f, 14.8f, 17.9f, 17.5f}, 2000.0f, 0.60f, 0.60f},
+    // name                             kinds    family         tile m, n  k   warps  stages, group, ctas_per_sm   ns_per_k: mxfp8, mxfp4, e4m3 e2m1, e2m1 e4m3, nvfp4   ns_fixed, share, fixed_share, measured, by_elements, ns_per_element
+    {"sm80_block_scaled_256x128x32",    kScaled, {Family::kMma, 256, 128, 32,  4, 2,  3, 8, 1},   {33.2f, 19.1f, 31.2f, 26.0f, 33.2f}, 7240.0f, 1.00f, 1.00f, true, 1.00f, 0.003f},
+    {"sm80_block_scaled_128x256x32",    kScaled, {Family::kMma, 128, 256, 32,  2, 4,  3, 8, 1},   {29.8f, 18.4f, 26.0f, 31.2f, 31.4f}, 7350.0f, 1.00f, 1.00f, true, 1.00f, 0.004f},
+    {"sm80_block_scaled_64x128x32",     kScaled, {Family::kMma,  64, 128, 32,  2, 2,  3, 8, 2},   {21.3f,  9.9f, 15.3f, 21.3f, 19.5f}, 4810.0f, 0.70f, 0.55f, true, 1.00f, 0.001f},
+    {"sm80_block_scaled_16x128x32",     kScaled, {Family::kMma,  16, 128, 32,  1, 4,  3, 8, 2},   {20.7f, 11.6f, 17.4f, 20.7f, 18.0f}, 3220.0f, 0.57f, 0.50f},
 };
 
 // Every config takes every product with scales. Their costs are not known: the first serves few rows of a, the second

@@ -45,17 +45,12 @@ inline int64_t slices_bytes(const Problem& problem, const KSlices& slices) {
   return problem.batch * slices.count * problem.m * slices_pitch(problem) * accumulator_bytes(problem.a.dtype);
 }
 
-// Nanoseconds that the sums take: one more launch, and each sum written and read once. Those of dense products were
-// fitted beside their configs' costs (config.h). Products with scales keep what was set by hand for all, after small
-// dense ones: their slices have not been timed.
-struct SlicesCost {
-  double start, bytes_per_ns;
-};
-constexpr SlicesCost kSlicesOfDense{3350.0, 3770.0}, kSlicesOfScaled{6500.0, 2500.0};
+// Nanoseconds that the sums take: one more launch, and each sum written and read once. Fitted beside the costs of the
+// dense configs (config.h); those of configs with scales are on top of it.
+constexpr double kAddSlicesNs = 3350.0, kAddedBytesPerNs = 3770.0;
 
 inline double add_slices_ns(const Problem& problem, const KSlices& slices) {
-  const SlicesCost& cost = problem.is_scaled() ? kSlicesOfScaled : kSlicesOfDense;
-  return cost.start + 2.0 * static_cast<double>(slices_bytes(problem, slices)) / cost.bytes_per_ns;
+  return kAddSlicesNs + 2.0 * static_cast<double>(slices_bytes(problem, slices)) / kAddedBytesPerNs;
 }
 
 }  // namespace tileon::sm80

@@ -46,7 +46,7 @@ inline constexpr auto choose_dense_once = &choose_once<ChoiceKey, weigh_dense>;
 inline constexpr auto choose_fp8_once = &choose_once<ChoiceKey, weigh_fp8>;
 inline constexpr auto choose_bf16x6_once = &choose_once<ChoiceKey, choose_bf16x6>;
 inline constexpr auto choose_tf32_once = &choose_once<ChoiceKey, weigh_tf32>;
-inline constexpr auto choose_block_scaled_once = &choose_once<ScaledChoiceKey, choose_block_scaled>;
+inline constexpr auto choose_block_scaled_once = &choose_once<ScaledChoiceKey, weigh_block_scaled>;
 inline constexpr auto fold_pays_once = &choose_once<ScaledChoiceKey, fold_pays>;
 
 }  // namespace tileon::sm90

@@ -18,31 +18,42 @@ namespace tileon::sm90 {
 
 // ---- few rows ----
 
-// What their kernels take: to start, for a stage and for a row of the tile in it, and where CTAs share k. Fitted to
-// products of 64 to 256 rows on an H200, of float32 scales that change along k by hand, to nine; those of a weight of
-// fp4 to 253 products of any number of rows.
+// What their kernels take: to start, once and in each round of tiles; for a row of the output that a CTA stores; for a
+// stage, for a row of the tile in it, and for a stage of the tile of 64 rows, which has half as many consumers; and
+// where CTAs share k, once and for each of them. Those of two operands with scales were fitted to 4,477 random products
+// of an H200 (benchmarks/results/h200/block_scaled_random.csv.xz), every second of which the fit did not see: 5 to 7 %
+// of the time. The others to products of 64 to 256 rows on an H200, of float32 scales that change along k by hand, to
+// nine; those of a weight of fp4 to 253 products of any number of rows.
 struct FewRowsNumbers {
-  double start, stage, row, sharing;
+  double start, round, stored_row, stage, row, stage_of_64, sharing, share;
 };
+constexpr FewRowsNumbers by_rounds(double round, double stage, double row, double sharing) {
+  return {0, round, 0, stage, row, stage + row * kSmallMMaxTileM, sharing, 0};
+}
+constexpr FewRowsNumbers of_two(double start, double stage, double row, double stage_of_64) {
+  return {start, 2670, 28.7, stage, row, stage_of_64, 606, 130.4};
+}
 inline FewRowsNumbers few_rows_numbers(const Problem& problem) {
   const bool is_a_e4m3 = problem.a.dtype == DType::kFloat8E4M3, is_b_e4m3 = problem.b.dtype == DType::kFloat8E4M3;
   if (problem.b.scale.type == ScaleType::kFloat32)
-    return is_constant_along_k(problem.b, problem.k) ? FewRowsNumbers{9630.0, 269.1, 6.41, 678.0}
-                                                     : FewRowsNumbers{9630.0, 620.0, 6.0, 678.0};
+    return is_constant_along_k(problem.b, problem.k) ? by_rounds(9630, 269.1, 6.41, 678)
+                                                     : by_rounds(9630, 620, 6, 678);
   if (problem.is_weight_only())
-    return is_b_e4m3 ? FewRowsNumbers{8175.0, 460.5, 6.0, 1383.0} : FewRowsNumbers{6626.0, 604.9, 11.47, 2770.0};
-  if (is_a_e4m3 && is_b_e4m3) return {8665.0, 459.1, 9.31, 760.0};
-  if (is_a_e4m3 || is_b_e4m3) return {8584.0, 463.5, 17.84, 1270.0};
-  if (problem.b.scale.type == ScaleType::kE8M0) return {7458.0, 240.0, 16.5, 2665.0};
-  return {8172.0, 442.0, 14.44, 964.0};
+    return is_b_e4m3 ? by_rounds(8175, 460.5, 6, 1383) : by_rounds(6626, 604.9, 11.47, 2770);
+  if (is_a_e4m3 && is_b_e4m3) return of_two(4295, 684, 1.5, 954);
+  if (is_a_e4m3 || is_b_e4m3) return of_two(4637, 547, 18.1, 1461);
+  if (problem.b.scale.type == ScaleType::kE8M0) return of_two(5700, 430, 10.8, 1330);
+  return of_two(3601, 662, 6.1, 1393);
 }
 
 inline double few_rows_ns(const Problem& problem, int tile_m, const Gpu& gpu) {
   const FewRowsNumbers numbers = few_rows_numbers(problem);
   const SmallMWork work(problem, tile_m);
   const int splits = small_m_splits(work, tile_m, gpu);
-  return small_m_ns(work, splits, gpu, numbers.start, numbers.stage + numbers.row * tile_m) +
-         (splits > 1 ? numbers.sharing : 0.0);
+  const double stored = numbers.stored_row * static_cast<double>(std::min<int64_t>(problem.m, tile_m));
+  const double stage = tile_m == kSmallMMaxTileM ? numbers.stage_of_64 : numbers.stage + numbers.row * tile_m;
+  return numbers.start + small_m_ns(work, splits, gpu, numbers.round + stored, stage) +
+         (splits > 1 ? numbers.sharing + numbers.share * splits : 0.0);
 }
 
 // ---- passes ----
@@ -62,9 +73,11 @@ inline double pass_ns(double bytes, double h200_bytes_per_ns, const Gpu& gpu) {
   return bytes / (h200_bytes_per_ns * (is_like_h100(gpu) ? 0.78 : 1.0));
 }
 
-// All that has scales as bfloat16, and the product of that; `dense_ns` is what a dense product takes.
+// All that has scales as bfloat16, and the product of that; `dense_ns` is what a dense product takes. Where an operand
+// has codes of e4m3 the portable kernels follow, which mostly leave at once.
 inline double prepared_ns(const Problem& problem, double dense_ns, const Gpu& gpu) {
-  return 0.97 * dense_ns + (problem.is_weight_only() ? 500.0 : 1500.0) + pass_ns(pass_bytes(problem, 2), 4800, gpu);
+  const double launches = problem.is_weight_only() ? 500.0 : has_codes_of_e4m3(problem) ? 3400.0 : 1550.0;
+  return 0.97 * dense_ns + launches + pass_ns(pass_bytes(problem, 2), 4800, gpu);
 }
 
 // mxfp4 as int8 or, where it does not fit that, as e5m2.
@@ -95,6 +108,9 @@ inline double fold_with_factors_ns(const Problem& problem) {
 // nvfp4 has twice mxfp4's scales.
 constexpr double kMoreOfNvfp4 = 1.1;
 
+// The numbers of its configs were fitted to products of at least some 30 us. Of the smallest one a tile takes so long.
+constexpr double kLeastDecodedNs = 8000.0;
+
 // A weight whose codes the main loop decodes or folds, under an `a` prepared before: of 16 bits, or of a fold's 8.
 inline double decoded_weight_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
@@ -102,7 +118,8 @@ inline double decoded_weight_ns(const KernelConfig& config, const Problem& probl
   const double bytes = config.tile.element_bytes * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
   const bool is_nvfp4 = problem.b.scale.type == ScaleType::kE4M3;
   const double compute = share_tiles(config, problem, sm_count).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
-  return config.cost.start + std::max(compute, bytes / config.cost.memory_bytes) + store_ns(config, problem, sm_count);
+  const double ns = config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);
+  return std::max(ns, kLeastDecodedNs) + store_ns(config, problem, sm_count);
 }
 
 // And what an `a` with scales takes to become bfloat16. Where an operand has codes of e4m3 other kernels follow, which

@@ -199,12 +199,15 @@ inline const char* why_not(Operands operands, const Problem& problem, const Gpu&
 
 using DenseCosts = Costs<float, kDenseConfigCount>;
 
-// What every dense config takes, any activation counted.
+// What every dense config takes, any activation counted; and rows that TMA cannot write of kernels that are crowded by
+// an AccumulatorScale, which have no copies of chunks and finish few sums at a time, or stage them.
 inline DenseCosts costs_with_activation(Operands operands, const Problem& problem, const Gpu& gpu) {
   DenseCosts costs = dense_costs(operands, problem, gpu);
-  if (is_cheap_epilogue(problem)) return costs;
+  const bool is_cheap = is_cheap_epilogue(problem);
+  if (is_cheap && (stored_sums(operands).unscaled || writes_by_tma(operands, problem))) return costs;
   for (int i = 0; i < kDenseConfigCount; ++i)
-    costs.ns[i] += static_cast<float>(any_activation_ns(kDenseConfigs[i], operands, problem, costs.waves[i]));
+    if (!is_cheap || sums_of_thread(kDenseConfigs[i].tile) >= kCrowdedSums)
+      costs.ns[i] += static_cast<float>(any_activation_ns(kDenseConfigs[i], operands, problem, costs.waves[i]));
   return costs;
 }
 

@@ -17,17 +17,8 @@
 
 namespace tileon::sm90 {
 
-// Fewer rows of either operand are faster without being prepared.
+// Fewer rows of either operand are faster where the weight was prepared before.
 constexpr int64_t kPreparePaysFromRows = 65;
-
-// And of two operands a shorter k, where the output has fewer elements: to prepare them, and to look at what that lost,
-// takes longer than the products. Few rows go to the portable kernels there, too: one rule for all.
-constexpr int64_t kPreparePaysFromK = 160;
-constexpr int64_t kPreparePaysFromElements = 4'000'000;
-
-constexpr bool is_too_short_to_prepare(const Problem& problem) {
-  return problem.k == 0 || (problem.k < kPreparePaysFromK && problem.m * problem.n < kPreparePaysFromElements);
-}
 
 // So many rows of a are faster as few rows. Where b is prepared already they are fewer, unless that has four times the
 // codes' bytes, which then take longer to read.
@@ -42,10 +33,15 @@ inline bool is_small_m(const Problem& problem, const Gpu& gpu) {
   return problem.k > 0 && problem.m <= max_small_m(problem) && why_not_small_m(problem, gpu) == nullptr;
 }
 
-inline int choose_small_m(const Problem& problem) {
+// Of a weight alone scaled the tile that all rows fit. Of two operands, each CTA of which decodes its rows of `a`,
+// smaller tiles can be faster.
+inline int choose_small_m(const Problem& problem, const Gpu& gpu) {
   return cheapest_config(
       kBlockScaledConfigs, [](const KernelConfig& config) { return config.operands == Operands::kCodes; },
-      [&](const KernelConfig& config) { return small_m_cost(problem.m, config.tile.tile_m); });
+      [&](const KernelConfig& config) {
+        const int tile_m = config.tile.tile_m;
+        return problem.is_weight_only() ? small_m_cost(problem.m, tile_m) : few_rows_ns(problem, tile_m, gpu);
+      });
 }
 
 // In shorter sums few products make up for what another loses (docs/block_scaled_on_hopper.md).
@@ -119,7 +115,7 @@ inline int choose_weight_codes(Operands operands, const Problem& problem, bool t
   if (!takes_few || problem.m > kMaxFewRowsOfWeight) return best;
   const bool is_few =
       problem.m <= kFewRowsOfCodes || few_rows_ns(problem, kSmallMMaxTileM, gpu) < ns(kBlockScaledConfigs[best]);
-  return is_few ? choose_small_m(problem) : best;
+  return is_few ? choose_small_m(problem, gpu) : best;
 }
 
 inline int choose_float32_weight(const Problem& problem, const Gpu& gpu) {
@@ -128,7 +124,7 @@ inline int choose_float32_weight(const Problem& problem, const Gpu& gpu) {
   const Operands operands = is_constant ? Operands::kWeightCodes : Operands::kWeightBlocks;
   if (why_not_weight_codes(operands, problem, gpu) == nullptr)
     return choose_weight_codes(operands, problem, takes_few, gpu);
-  return takes_few && (problem.m <= kMaxRowsOfCodes || !is_constant) ? choose_small_m(problem) : -1;
+  return takes_few && (problem.m <= kMaxRowsOfCodes || !is_constant) ? choose_small_m(problem, gpu) : -1;
 }
 
 // ---- a weight with scales of a byte a block, and bfloat16 or codes with such scales ----
@@ -136,15 +132,27 @@ inline int choose_float32_weight(const Problem& problem, const Gpu& gpu) {
 // Up to so many rows, one tile, the kernels for few rows are fastest. They are asked up to more, of small weights.
 constexpr int64_t kAlwaysFewRows = kSmallMMaxTileM;
 constexpr int64_t kMaxFewRows = 384;
-constexpr int kLeastOfSeveral = 32;  // rows of a tile, where there are several
+constexpr int kLeastOfSeveral = 32;  // rows of a tile of a weight alone scaled, where there are several
+
+// Up to how many rows the kernels for few rows are weighed. Of two operands, whose packed scales they read as they lie,
+// they can be fastest for any number, beside few rows of `b`; but not where results may have to be batch invariant: for
+// these kernels that is never so.
+inline int64_t max_few_rows(const Problem& problem, bool decodes) {
+  const bool any = problem.is_block_scaled() && problem.may_slice_k && lie_in_blocks(problem.a.scale) &&
+                   lie_in_blocks(problem.b.scale);
+  if (any) return std::numeric_limits<int64_t>::max();
+  return decodes ? kMaxFewRows : kMaxSmallM;
+}
 
 // Multiplications below which nothing is folded: the prices were fitted to larger products, and what two launches take
-// is most of such a one's time.
+// is most of such a one's time. Nor with a shorter k, where the fold's passes take longer than the products.
 constexpr double kFoldPaysFrom = 4e7;
+constexpr int64_t kFoldPaysFromK = 160;
 
 // Whether a fold is weighed at all.
 inline bool may_fold_pay(const Problem& problem) {
-  return problem.may_be_folded() && problem.m > kAlwaysFewRows && problem.products() >= kFoldPaysFrom;
+  return problem.may_be_folded() && problem.m > kAlwaysFewRows && problem.k >= kFoldPaysFromK &&
+         problem.products() >= kFoldPaysFrom;
 }
 
 // A fold rounds: a kernel that folds the weight must be expected to take so much less.
@@ -163,7 +171,8 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
   const Operands folded = is_fp4 ? Operands::kFoldedE2M1 : Operands::kFoldedE4M3;
   const bool folds = may_fold_pay(problem) && why_not_folded_weight(folded, problem, gpu) == nullptr;
   const bool decodes = why_not_block_weight(decoded, problem, gpu) == nullptr;
-  const bool takes_few = problem.m <= (decodes ? kMaxFewRows : kMaxSmallM) && why_not_small_m(problem, gpu) == nullptr;
+  const bool takes_few = problem.m <= max_few_rows(problem, decodes) && why_not_small_m(problem, gpu) == nullptr;
+  const int least_tile = problem.is_weight_only() ? kLeastOfSeveral : 0;
   const bool prepares = why_not_prepared(prepared, problem, gpu) == nullptr;
   const Problem inner = prepared_problem(problem, nullptr, nullptr);
   const Work work(inner, 1);
@@ -172,7 +181,7 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
     costs.emplace(costs_with_activation(Operands::kBFloat16, inner, gpu));
   const double a_ns = prepare_a_ns(problem, gpu);
   const auto runs = [&](const KernelConfig& config) {
-    if (config.operands == Operands::kCodes) return takes_few && config.tile.tile_m >= kLeastOfSeveral;
+    if (config.operands == Operands::kCodes) return takes_few && config.tile.tile_m >= least_tile;
     return (config.operands == decoded && decodes) || (config.operands == folded && folds) ||
            (config.operands == prepared && prepares);
   };
@@ -199,24 +208,18 @@ inline Operands prepared_as(const Problem& problem) {
 inline int choose_block_weight(const Problem& problem, const Gpu& gpu) {
   if (problem.k == 0) return -1;
   const bool takes_few = why_not_small_m(problem, gpu) == nullptr;
-  if (takes_few && problem.m <= kAlwaysFewRows) return choose_small_m(problem);
+  if (takes_few && problem.m <= kAlwaysFewRows) return choose_small_m(problem, gpu);
   return cheapest_of_blocks(problem, Operands::kBFloat16, gpu).config;
 }
 
 // Of two operands with scales, the second of which is not prepared yet.
 inline Cheapest cheapest_of_two(const Problem& problem, const Gpu& gpu) {
-  if (is_small_m(problem, gpu) && (problem.m <= kAlwaysFewRows || problem.n < kPreparePaysFromRows)) {
-    const int config = choose_small_m(problem);
-    return {config, few_rows_ns(problem, kBlockScaledConfigs[config].tile.tile_m, gpu)};
-  }
-  if (is_too_short_to_prepare(problem) || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows)
-    return {-1, 0};
-  return cheapest_of_blocks(problem, prepared_as(problem), gpu);
+  return problem.k == 0 ? Cheapest{-1, 0} : cheapest_of_blocks(problem, prepared_as(problem), gpu);
 }
 
 // And of two of which it is.
 inline int choose_prepared_weight(const Problem& problem, const Gpu& gpu) {
-  if (is_small_m(problem, gpu)) return choose_small_m(problem);
+  if (is_small_m(problem, gpu)) return choose_small_m(problem, gpu);
   if (problem.k == 0 || problem.m < kPreparePaysFromRows || problem.n < kPreparePaysFromRows) return -1;
   const bool by_encoding = problem.prepared_b.form == PreparedForm::kInt8 && problem.k <= kInt8MaxK;
   const Operands narrow = may_be_float8(problem) ? Operands::kE5M2 : Operands::kInt8;
@@ -224,17 +227,21 @@ inline int choose_prepared_weight(const Problem& problem, const Gpu& gpu) {
   return why_not_prepared(operands, problem, gpu) == nullptr ? choose_prepared(operands, problem, gpu) : -1;
 }
 
-// As choose_dense; -1 too where the portable kernels are faster.
-inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
+// As weigh_dense. Of two operands with block scales the time is known, and held against the portable kernels'.
+inline Choice weigh_block_scaled(const Problem& problem, const Gpu& gpu) {
   const bool has_float32_scales = problem.b.scale.type == ScaleType::kFloat32;
   if (problem.is_weight_only()) {
     const int direct = choose_direct_weight(problem, gpu);
-    if (direct >= 0) return direct;
-    return has_float32_scales ? choose_float32_weight(problem, gpu) : choose_block_weight(problem, gpu);
+    if (direct >= 0) return {direct};
+    return {has_float32_scales ? choose_float32_weight(problem, gpu) : choose_block_weight(problem, gpu)};
   }
-  if (has_float32_scales || !problem.is_block_scaled()) return choose_scaled_codes(problem, gpu);
-  if (problem.prepared_b.data != nullptr) return choose_prepared_weight(problem, gpu);
-  return cheapest_of_two(problem, gpu).config;
+  if (has_float32_scales || !problem.is_block_scaled()) return {choose_scaled_codes(problem, gpu)};
+  if (problem.prepared_b.data != nullptr) return {choose_prepared_weight(problem, gpu)};
+  const Cheapest best = cheapest_of_two(problem, gpu);
+  return best.config < 0 ? Choice{} : Choice{best.config, best.ns, best.ns};
+}
+inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
+  return weigh_block_scaled(problem, gpu).config;
 }
 
 // ---- the fold ----
@@ -244,7 +251,7 @@ inline int choose_block_scaled(const Problem& problem, const Gpu& gpu) {
 inline int fold_pays(const Problem& problem, const Gpu& gpu) {
   if (gpu.capability != 90 || !may_fold_pay(problem)) return 0;
   const Cheapest other = cheapest_of_two(problem, gpu);
-  if (other.config < 0) return problem.m > kMaxSmallM && problem.n < kPreparePaysFromRows;
+  if (other.config < 0) return 1;
   const Matrix rows{nullptr, problem.k, 1, 0};
   Problem folded = prepared_problem(problem, nullptr, nullptr);
   folded.a = {rows, DType::kFloat8E4M3, {}};
