@@ -18,7 +18,6 @@ from block_scaled_operands import (
     Operand,
     elements_of,
     in_poison,
-    multiply,
     quantized_normal,
     random_codes,
     small_integers,

@@ -81,7 +81,6 @@ class Model:
         self._library.choose_all(len(cases), _pointer(cases), sm_count, _pointer(found))
         return found
 
-
     def chosen_block_scaled(self, format: str, m: int, n: int, k: int) -> str:
         """The config that the library chooses on an H200 for two operands of the format, with packed scales."""
         sizes = (ctypes.c_int64(size) for size in (m, n, k))

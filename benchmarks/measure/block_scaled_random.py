@@ -2,9 +2,9 @@
 
     python -m benchmarks.measure.block_scaled_random --seconds 95 --seed 7 --csv block_scaled_random.csv
 
-The formats come in turn; m and n are spread evenly on a logarithmic scale, from 1 to 1024 in seven of ten products, else
-to 8192, and multiples of 8 in every other; k is a multiple of the format's block from 16 or 32 to 16384. Scales are
-packed, the output is bfloat16, nothing is rounded more than the format asks for (no fast_accum).
+The formats come in turn; m and n are spread evenly on a logarithmic scale, from 1 to 1024 in seven of ten products,
+else to 8192, and multiples of 8 in every other; k is a multiple of the format's block from 16 or 32 to 16384. Scales
+are packed, the output is bfloat16, nothing is rounded more than the format asks for (no fast_accum).
 
 Each config runs three times. Those within 1.7 times of the fastest are in the file, and the one that the library chose,
 with the median of nine more runs. `chosen` marks it. What the choice loses: tests/test_block_scaled_choice.py.

@@ -330,7 +330,7 @@ void check_scales() {
   expect(!in_blocks(4096, flat_scales(17, 1)) && !in_blocks(4096, flat_scales(16, 1)) &&
              !in_blocks(4096, flat_scales(1, 128)),
          "2-D scales are not");
-  const auto with = [&](int64_t ScaleStrides::*stride, int64_t value) {
+  const auto with = [&](int64_t ScaleStrides::* stride, int64_t value) {
     ScaleStrides changed = packed;
     changed.*stride = value;
     return in_blocks(4096, changed);

@@ -265,8 +265,8 @@ inline Choice weigh_fp8(const Problem& problem, const Gpu& gpu) {
   const auto ns = [&](const KernelConfig& config) {
     return largest_bound_ns(config, problem, work, gpu.sm_count) + store_ns(config, problem, gpu.sm_count);
   };
-  const int best = cheapest_config(
-      kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; }, ns);
+  const int best =
+      cheapest_config(kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; }, ns);
   const double expected = ns(kFp8Configs[best]);
   return narrow_pays(problem, gpu, expected / kNarrowMargin) ? Choice{} : small_or_certain(best, expected);
 }
@@ -275,7 +275,8 @@ inline int choose_fp8(const Problem& problem, const Gpu& gpu) { return weigh_fp8
 // What a config takes with the kernels that split the operands.
 inline double bf16x6_ns(const KernelConfig& config, const Problem& problem, const SplitProduct& product,
                         const Gpu& gpu) {
-  const double all = product.ns(config, gpu.sm_count) + split_ns(problem);
+  const double fitted = product.ns(config, gpu.sm_count) + split_ns(problem);
+  const double all = std::max(fitted, std::min(fitted, kSmallBf16x6Ns) + kMoreOfSmallBf16x6Ns);
   return all * (is_like_h100(gpu) ? kBf16x6OfH100 : 1);
 }
 

@@ -110,8 +110,8 @@ constexpr int64_t kFewRowsOfCodes = 32;
 // The cheaper of the kernels for few rows and of those that convert a weight's codes in the main loop.
 inline int choose_weight_codes(Operands operands, const Problem& problem, bool takes_few, const Gpu& gpu) {
   const auto ns = [&](const KernelConfig& config) { return decoded_weight_ns(config, problem, gpu.sm_count); };
-  const int best = cheapest_config(
-      kBlockScaledConfigs, [&](const KernelConfig& config) { return config.operands == operands; }, ns);
+  const int best =
+      cheapest_config(kBlockScaledConfigs, [&](const KernelConfig& config) { return config.operands == operands; }, ns);
   if (!takes_few || problem.m > kMaxFewRowsOfWeight) return best;
   const bool is_few =
       problem.m <= kFewRowsOfCodes || few_rows_ns(problem, kSmallMMaxTileM, gpu) < ns(kBlockScaledConfigs[best]);
