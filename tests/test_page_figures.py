@@ -6,9 +6,12 @@ from __future__ import annotations
 import csv
 import pathlib
 import re
+from statistics import geometric_mean
 
 import pytest
 from benchmark_files import ROOT
+
+from benchmarks.subjects.random_shapes import LEVEL, other_comparisons
 
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
 
@@ -58,6 +61,18 @@ def test_float32_on_hopper_has_the_rates_of_its_squares() -> None:
     assert wanted in sentences("docs/float32_on_hopper.md")
     assert "at more than twice cuBLAS's rate" in sentences("README.md")
     assert min(ratio for size, ratios in found.items() if size >= 1024 for ratio in ratios) > 2
+
+
+def test_float32_on_hopper_has_the_figures_of_random_products_with_tf32() -> None:
+    found = {one.words: one for one in other_comparisons(RESULTS)}["random products, float32, TF32 allowed"]
+    case, worst = min(found.ratios, key=lambda item: item[1])
+    below = sum(ratio < LEVEL for ratio in found.values)
+    wanted = (
+        f"over {len(found.values)} random products of TF32, torch's time over ours is "
+        f"{geometric_mean(found.values):.2f} in geometric mean, below {LEVEL} in {below} of them and {worst:.2f} "
+        f"at worst ({case.layout}, {' x '.join(map(str, case.shape))};"
+    )
+    assert wanted in sentences("docs/float32_on_hopper.md")
 
 
 def test_float32_on_hopper_errs_less_than_cublas_as_it_says() -> None:

@@ -55,7 +55,7 @@ class TestData:
             assert sorted(rows[f"host time of {function}"]) == host
         tf32 = {(row["m"], row["provider"]): float(row["median_us"]) for row in rows_of("portable.csv")
                 if (row["dtype"], row["layout"], row["epilogue"]) == ("tf32", "NN", "none")}  # fmt: skip
-        found = sorted(rows["float32 squares, NN, TF32 allowed"])
+        found = sorted(rows["float32 squares, NN, TF32, portable kernels"])
         assert found == sorted(us / tf32[m, "tileon"] for (m, who), us in tf32.items() if who == "torch")
 
     def test_the_overview_has_the_cases_of_readmes_table_in_the_rows_of_those_names(self) -> None:
@@ -63,8 +63,8 @@ class TestData:
         rows = {row.label: row.values for row in panel.rows}
         part = (ROOT / "README.md").read_text().split("<!-- begin: headline -->")[1].split("<!-- end: headline -->")[0]
         lines = [[cell.strip() for cell in line[1:-1].split("|")] for line in part.splitlines() if line.startswith("|")]
-        of_shapes = [line for line in lines if ", N" in line[0] or ", T" in line[0]]  # those that name a layout
-        assert len(of_shapes) == 17, "all but layers, whose passes the picture has together, and the host's times"
+        of_shapes = [line for line in lines if re.search(", [NT]|^random", line[0])]  # that name a layout, or draw it
+        assert len(of_shapes) == 17 + 7, "all but layers, whose passes the picture has together, and the host's times"
         for what, peer, *figures in of_shapes:
             values = rows[what.replace("`", "") + (", against Triton" if peer == "Triton" else "")]
             mean = math.exp(sum(math.log(value) for value in values) / len(values))
@@ -96,7 +96,7 @@ def test_the_page_of_the_pictures_names_the_files_of_each() -> None:
     text = (ROOT / "docs" / "pictures.md").read_text()
     for name, (sources, _) in MAKERS.items():
         (line,) = re.findall(rf"^\| `{name}\.png` \|.*$", text, re.MULTILINE)
-        assert re.findall(r"`(\w+\.csv)`", line) == list(sources)
+        assert re.findall(r"`(\w+\.csv(?:\.xz)?)`", line) == list(sources)
 
 
 class TestFolders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import pathlib
 import re
 import sys
@@ -10,14 +11,15 @@ from typing import Any
 
 import pytest
 import torch
-from benchmark_files import BENCHMARKS, COLUMNS, HEAD_KEYS, ROOT, read
+from benchmark_files import BENCHMARKS, COLUMNS, HEAD, HEAD_KEYS, ROOT, read
 
 from benchmarks.common.cases import Case, Operands, make_operands
 from benchmarks.common.times import times_of
 from benchmarks.common.timing import Arm, Timing
 from benchmarks.measure import products, random_shapes
 from benchmarks.measure.peers.providers import NotOffered
-from benchmarks.measure.random_shapes import PROVIDERS, summary, summary_text
+from benchmarks.measure.random_shapes import PROVIDERS, summary_text
+from benchmarks.subjects.random_shapes import OTHER, SOURCE, comparisons, other_comparisons, part, summary
 
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
 DTYPES = ("float16", "bfloat16", "float32", "tf32", "float64", "e4m3", "e5m2", "e4m3xe5m2", "e5m2xe4m3")
@@ -121,6 +123,12 @@ def line(what: tuple[str, str, int, int, int], ours: float, theirs: float, batch
     ]
 
 
+def text_of(rows: list[dict[str, str]], seed: int) -> str:
+    """A file of these rows."""
+    lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+    return f"{HEAD}# seed: {seed}\n" + "\n".join(lines) + "\n"
+
+
 def summed(*products: list[dict[str, str]]) -> list[list[str]]:
     """The summary without its head."""
     return summary(times_of(row for rows in products for row in rows))[1:]
@@ -151,6 +159,24 @@ class TestSummary:
             ["all", "aligned", "3", "0.990", "33 %", *worst],
             ["all", "unaligned", "1", "0.800", "100 %", *odd],
         ]
+
+    def test_the_page_has_a_table_for_each_file_and_the_overview_a_row_for_each_group(
+        self, tmp_path: pathlib.Path
+    ) -> None:
+        """Of the example's 16 bits in one file, of another group in the other."""
+        assert not any(make(tmp_path) for make in (part, comparisons, other_comparisons))
+        sixteen = line(("float16", "NN", 64, 64, 64), 10, 5) + line(("float16", "NN", 64, 64, 65), 10, 8)
+        (tmp_path / SOURCE).write_text(text_of(sixteen, seed=7))
+        other = line(("tf32", "NT", 1, 16, 24), 10, 7)
+        (tmp_path / OTHER).write_bytes(lzma.compress(text_of(other, seed=8).encode()))
+        lines = part(tmp_path)
+        assert [words for words in lines if words.startswith("Seed")] == ["Seed 7:", "Seed 8:"]
+        assert "| 16-bit | all | 2 | 0.632 | 100 % | 0.50 | float16 NN 64x64x64 none |" in lines
+        assert "| tf32 | all | 1 | 0.700 | 100 % | 0.70 | tf32 NT 1x16x24 none |" in lines
+        assert not any(words.startswith("| all ") for words in lines), "no line sums up what the files draw unevenly"
+        (of_sixteen,), (of_other,) = comparisons(tmp_path), other_comparisons(tmp_path)
+        assert (of_sixteen.words, of_sixteen.values) == ("random products, 16 bits", (0.5, 0.8))
+        assert (of_other.words, of_other.values) == ("random products, float32, TF32 allowed", (0.7,))
 
     def test_the_layout_decides_which_sizes_make_a_product_aligned(self) -> None:
         for layout, aligned in (("NN", False), ("NT", False), ("TN", True), ("TT", False)):

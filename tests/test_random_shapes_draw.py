@@ -8,7 +8,8 @@ import math
 import pytest
 
 from benchmarks.common.cases import Case
-from benchmarks.measure.random_shapes_draw import Bounds, chosen_groups, draw, group_of, is_aligned
+from benchmarks.measure.random_shapes_draw import Bounds, chosen_groups, draw
+from benchmarks.subjects.random_shapes import group_of, is_aligned
 
 EVERYWHERE = 2**62  # bytes and operations that no product has
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")

@@ -164,7 +164,7 @@ _FEWEST_TICKS = 4
 _SHORT = 17  # letters of a label: three columns of them are as wide as half of the picture
 _MANY_SIZES = 8  # beyond, only powers of two have ticks
 
-_COLUMNS = {"mean": 1.015, "range": 1.09, "cases": 1.235}  # beside the rows, as fractions of the axes' width
+_COLUMNS = {"mean": 1.015, "range": 1.09, "cases": 1.245}  # beside the rows, as fractions of the axes' width
 _BESIDE: dict[str, Any] = {
     "xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8.5, "annotation_clip": False,
 }  # fmt: skip

@@ -14,22 +14,21 @@ over ours by group and alignment, is made of these rows alone.
 from __future__ import annotations
 
 import argparse
-import itertools
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from statistics import geometric_mean
 
 import torch
 
 from benchmarks.common.cases import Case, Operands, Work
 from benchmarks.common.command import command_line, some_of
 from benchmarks.common.result_file import aligned
-from benchmarks.common.times import Times, quotients, times_of
+from benchmarks.common.times import times_of
 from benchmarks.common.timing import Arm
 from benchmarks.measure.peers.providers import Call, tileon_call, user_call
 from benchmarks.measure.products import list_work, measure
-from benchmarks.measure.random_shapes_draw import ALL_DTYPES, GROUPS, Bounds, chosen_groups, draw, group_of, is_aligned
+from benchmarks.measure.random_shapes_draw import ALL_DTYPES, Bounds, chosen_groups, draw
+from benchmarks.subjects.random_shapes import GROUPS, LEVEL, summary
 
 PROVIDERS: dict[str, Callable[[Case, Operands], Call]] = {"tileon": tileon_call, "torch": user_call}
 
@@ -69,29 +68,6 @@ def _groups(arguments: argparse.Namespace) -> dict[str, tuple[str, ...]]:
     if not chosen:
         raise ValueError(f"nothing is of groups {','.join(arguments.groups)} and of dtypes {','.join(dtypes)}")
     return chosen
-
-
-LEVEL = 0.97  # cases are counted in which torch's time over ours is below it
-HEAD = ("group", "alignment", "cases", "mean", f"below {LEVEL}", "worst", "at")
-
-
-def summary(times: Times) -> list[list[str]]:
-    """The table of torch's time over ours, its head first: each group that occurs, as a whole and by whether operands
-    and result are aligned (random_shapes_draw.py); then all groups together in the same way."""
-    lines: dict[tuple[str, str], list[tuple[Case, float]]] = {}
-    for case, ratio in quotients(times).items():
-        alignment = "aligned" if is_aligned(case) else "unaligned"
-        for line in itertools.product((group_of(case), "all"), (alignment, "all")):
-            lines.setdefault(line, []).append((case, ratio))
-    table = [[*HEAD]]
-    for line in itertools.product((*GROUPS, "all"), ("all", "aligned", "unaligned")):
-        if line in lines:
-            ratios = [ratio for _, ratio in lines[line]]
-            below = sum(ratio < LEVEL for ratio in ratios) / len(ratios)
-            case, worst = min(lines[line], key=lambda item: item[1])
-            figures = [str(len(ratios)), f"{geometric_mean(ratios):.3f}", f"{100 * below:.0f} %", f"{worst:.2f}"]
-            table.append([*line, *figures, str(case)])
-    return table
 
 
 def summary_text(rows: Iterable[Mapping[str, str]]) -> str:

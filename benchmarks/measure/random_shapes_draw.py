@@ -14,40 +14,13 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.common.cases import ACTIVATIONS, DTYPE_NAMES, FORMATS, FP8_PAIRINGS, LAYOUTS, Case
+from benchmarks.common.cases import ACTIVATIONS, DTYPE_NAMES, FORMATS, LAYOUTS, Case
+from benchmarks.subjects.random_shapes import ALIGNMENT, GROUPS, line_sizes
 
-ALIGNMENT = 8  # elements: 16 bytes, one vector load, of the 16-bit dtypes
 LEAST_LARGEST = 32  # the longest block: no k of mxfp8 is shorter
 LARGEST_BATCH = 64
 _TRIES = 1000  # shapes for one product, before the bounds are held to admit none
-
-# What is drawn equally often, and summed up together. A batch is of any dtype that needs no scales.
-GROUPS: dict[str, tuple[str, ...]] = {
-    "16-bit": ("float16", "bfloat16"),
-    "float32": ("float32",),
-    "tf32": ("tf32",),
-    "float64": ("float64",),
-    "fp8": tuple(FP8_PAIRINGS),
-    "batch": DTYPE_NAMES,
-    "block-scaled": tuple(FORMATS),
-}
 ALL_DTYPES = (*DTYPE_NAMES, *FORMATS)
-
-
-def group_of(case: Case) -> str:
-    if case.batch > 1:
-        return "batch"
-    return next(group for group, dtypes in GROUPS.items() if case.dtype in dtypes)
-
-
-def line_sizes(layout: str) -> set[str]:
-    """Which of m, n and k are lengths of lines in memory: of a, of b and of the row-major result."""
-    return {"k" if layout[0] == "N" else "m", "n" if layout[1] == "N" else "k", "n"}
-
-
-def is_aligned(case: Case) -> bool:
-    """Whether every line of a, b and the result is a multiple of 8 elements long."""
-    return all(getattr(case, name) % ALIGNMENT == 0 for name in line_sizes(case.layout))
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,12 @@ from benchmarks.common.markdown import table
 from benchmarks.common.picture import DotPanel, DotRow, Picture, caption_of, machines
 from benchmarks.common.result_file import OfFile, read_csv
 from benchmarks.common.times import Comparison
-from benchmarks.subjects import block_scaled, float32, fp8, portable, squares16, training, unaligned
+from benchmarks.subjects import block_scaled, float32, fp8, portable, random_shapes, squares16, training, unaligned
 
-_IN_README = (squares16, fp8, float32, portable, unaligned)
+_IN_README: tuple[OfFile[Comparison], ...] = (
+    *(squares16.comparisons, fp8.comparisons, float32.comparisons, portable.comparisons, unaligned.comparisons),
+    *(random_shapes.comparisons, random_shapes.other_comparisons),
+)
 _GROUPS: dict[str, tuple[OfFile[Comparison], ...]] = {
     "matmul": (
         *(squares16.comparisons, unaligned.operand_comparisons, unaligned.comparisons),
@@ -22,6 +25,7 @@ _GROUPS: dict[str, tuple[OfFile[Comparison], ...]] = {
     "block-scaled, against dequantize, cuBLAS": (block_scaled.over_dequantize,),
     "block-scaled, against cuBLAS on bfloat16": (block_scaled.over_bfloat16,),
     "block-scaled, against Triton's dot_scaled": (block_scaled.over_triton,),
+    "products that nobody chose": (random_shapes.comparisons, random_shapes.other_comparisons),
     "training and calls": (training.layer_comparisons, training.parallel_comparisons, training.host_comparisons),
 }
 SOURCES = tuple(dict.fromkeys(make.name for makers in _GROUPS.values() for make in makers))  # of the overview
@@ -30,7 +34,8 @@ _PEER_WORDS = {"torch": "torch", "triton": "Triton"}
 _README_WORDS = (
     "The peer's time over ours, in geometric mean over the cases: above 1 ours is faster, below 1 the peer. 16-bit is "
     "float16 and bfloat16. NN, NT, TN, TT are the layouts of the operands: N is row-major, T transposed, so that NN is "
-    "`a @ b` and NT `x @ weight.t()`, a linear layer. The picture above has the same cases in its rows of the same "
+    "`a @ b` and NT `x @ weight.t()`, a linear layer. Random products are those that [nobody "
+    "chose](docs/measured.md#products-that-nobody-chose). The picture above has the same cases in its rows of the same "
     "names, and more rows."
 )
 _OVERVIEW_WORDS = (
@@ -43,12 +48,12 @@ _OVERVIEW_WORDS = (
 def headline_part(results: Path) -> list[str]:
     """README's: a line for each kind of product; nothing while nothing was measured."""
     rows = []
-    for subject in _IN_README:
-        for one in subject.comparisons(results):
-            peer = "`torch._scaled_mm`" if subject is fp8 else _PEER_WORDS[one.peer]
+    for make in _IN_README:
+        for one in make(results):
+            peer = "`torch._scaled_mm`" if make is fp8.comparisons else _PEER_WORDS[one.peer]
             rows += [] if one.alone else [[one.words, peer, *one.cells]]
     rows += training.layer_headline(results) + training.host_headline(results)
-    names = (*(subject.comparisons.name for subject in _IN_README), training.LAYER, training.HOST)
+    names = (*(make.name for make in _IN_README), training.LAYER, training.HOST)
     sources = [results / name for name in names]
     heads = [read_csv(source)[0] for source in sources if source.exists()]
     machine = " and ".join(dict.fromkeys(f"{head['gpu']}, torch {head['torch']}" for head in heads))

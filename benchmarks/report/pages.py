@@ -25,6 +25,7 @@ from benchmarks.subjects import (
     models,
     portable,
     quantize,
+    random_shapes,
     scaled_operands,
     squares16,
     training,
@@ -78,6 +79,7 @@ PAGES: dict[str, dict[str, Part]] = {
     "docs/measured.md": {
         "matmul": squares16.part,
         "awkward_outputs": unaligned.part,
+        "random_shapes": random_shapes.part,
         "fp8": fp8.part,
         "float32": float32.part,
         "portable": portable.part,

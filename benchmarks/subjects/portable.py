@@ -26,8 +26,8 @@ def work() -> list[Work]:
 
 @of_file(SOURCE)
 def comparisons(source: Path) -> list[Comparison]:
-    """The dtypes without kernels of Hopper's own, and float32 where no float32.csv says more of it."""
-    words = {"float32": "float32 squares, NN, portable kernels", "tf32": "float32 squares, NN, TF32 allowed"}
+    """The dtypes that no other file has, and float32 where no float32.csv says more of it."""
+    words = {"float32": "float32 squares, NN, portable kernels", "tf32": "float32 squares, NN, TF32, portable kernels"}
     words["float64"] = "float64 squares, NN"
     if source.with_name("float32.csv").exists():
         del words["float32"]
