@@ -19,7 +19,17 @@ from benchmarks.common.timing import Arm, Timing
 from benchmarks.measure import products, random_shapes
 from benchmarks.measure.peers.providers import NotOffered
 from benchmarks.measure.random_shapes import PROVIDERS, summary_text
-from benchmarks.subjects.random_shapes import OTHER, SOURCE, comparisons, other_comparisons, part, summary
+from benchmarks.report.targets import all_targets
+from benchmarks.subjects.random_shapes import (
+    OTHER,
+    SOURCE,
+    comparisons,
+    other_comparisons,
+    other_targets,
+    part,
+    summary,
+    targets,
+)
 
 FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mixed")
 DTYPES = ("float16", "bfloat16", "float32", "tf32", "float64", "e4m3", "e5m2", "e4m3xe5m2", "e5m2xe4m3")
@@ -177,6 +187,12 @@ class TestSummary:
         (of_sixteen,), (of_other,) = comparisons(tmp_path), other_comparisons(tmp_path)
         assert (of_sixteen.words, of_sixteen.values) == ("random products, 16 bits", (0.5, 0.8))
         assert (of_other.words, of_other.values) == ("random products, float32, TF32 allowed", (0.7,))
+        mean, each = targets(tmp_path)
+        assert (mean.asked, mean.holds) == ("mean >= 1.08", False)
+        assert (each.asked, each.holds) == ("each >= 0.85", False)
+        assert each.figure == "2 below, worst 0.500 at float16 NN 64x64x64 none"
+        assert f"- {each.what}, {each.asked}: {each.figure}" in lines, "what falls short is on the page"
+        assert {one.what for one in other_targets(tmp_path)} <= {one.what for one in all_targets(tmp_path)}
 
     def test_the_layout_decides_which_sizes_make_a_product_aligned(self) -> None:
         for layout, aligned in (("NN", False), ("NT", False), ("TN", True), ("TT", False)):

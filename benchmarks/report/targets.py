@@ -10,11 +10,22 @@ from pathlib import Path
 
 from benchmarks.common.result_file import RESULTS, aligned, portable_path
 from benchmarks.common.target import Target
-from benchmarks.subjects import block_scaled, block_scaled_accuracy, float32, fp8, quantize, squares16, training, tuning
+from benchmarks.subjects import (
+    block_scaled,
+    block_scaled_accuracy,
+    float32,
+    fp8,
+    quantize,
+    random_shapes,
+    squares16,
+    training,
+    tuning,
+)
 
 _MAKERS = (
     *(squares16.targets, float32.targets, fp8.targets, block_scaled.targets, block_scaled.portable_targets),
     *(block_scaled_accuracy.targets, quantize.targets, training.targets, tuning.targets),
+    *(random_shapes.targets, random_shapes.other_targets),
 )
 
 

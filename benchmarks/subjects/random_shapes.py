@@ -1,4 +1,4 @@
-"""Products that nobody chose against torch: groups, summary, and the table of random_shapes.csv and
+"""Products that nobody chose against torch: groups, summary, targets, and the tables of random_shapes.csv and
 random_shapes_other.csv.xz."""
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from statistics import geometric_mean
 from benchmarks.common.cases import DTYPE_NAMES, FORMATS, FP8_PAIRINGS, Case
 from benchmarks.common.markdown import page_part, table
 from benchmarks.common.result_file import of_file
-from benchmarks.common.times import Comparison, Times, quotients, read_times
+from benchmarks.common.target import Target, mean_target
+from benchmarks.common.times import Comparison, Ratios, Times, quotients, read_times
 
 SOURCE, OTHER = "random_shapes.csv", "random_shapes_other.csv.xz"  # of 16 bits, and of the others
 
@@ -28,6 +29,15 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "fp8": tuple(FP8_PAIRINGS),
     "batch": DTYPE_NAMES,
     "block-scaled": tuple(FORMATS),
+}
+_LEAST = {  # torch's time over ours: the mean, and each
+    "16-bit": (1.08, 0.85),
+    "float32": (1.3, 0.8),
+    "tf32": (1.0, 0.8),
+    "float64": (1.0, 0.8),
+    "fp8": (1.1, 0.8),
+    "batch": (1.05, 0.85),
+    "block-scaled": (1.3, 0.9),
 }
 _WORDS = {"16-bit": "16 bits", "tf32": "float32, TF32 allowed", "batch": "batches of any dtype"}  # else its name
 
@@ -70,18 +80,34 @@ def _figures(cases: Sequence[tuple[Case, float]]) -> list[str]:
     return [str(len(ratios)), f"{geometric_mean(ratios):.3f}", f"{100 * below:.0f} %", f"{worst:.2f}", str(case)]
 
 
-def _comparisons(source: Path) -> list[Comparison]:
-    """torch's time over ours, of each group."""
+def _by_group(source: Path) -> dict[str, dict[Case, float]]:
+    """torch's time over ours, of each group that occurs."""
     ratios = quotients(read_times(source)[1]).items()
-    by_group = {name: [(case, ratio) for case, ratio in ratios if group_of(case) == name] for name in GROUPS}
-    return [
-        one
-        for name, found in by_group.items()
-        for one in Comparison.of(f"random products, {_WORDS.get(name, name)}", found)
-    ]
+    groups = {name: {case: ratio for case, ratio in ratios if group_of(case) == name} for name in GROUPS}
+    return {name: found for name, found in groups.items() if found}
+
+
+def _name(group: str) -> str:
+    return f"random products, {_WORDS.get(group, group)}"
+
+
+def _comparisons(source: Path) -> list[Comparison]:
+    return [one for group, found in _by_group(source).items() for one in Comparison.of(_name(group), found.items())]
+
+
+def _targets(source: Path) -> list[Target]:
+    targets = []
+    for group, found in _by_group(source).items():
+        what, (mean, each) = f"{_name(group)}, torch / ours", _LEAST[group]
+        below = sum(ratio < each for ratio in found.values())
+        case, worst = min(found.items(), key=lambda item: item[1])
+        targets.append(mean_target(what, Ratios(found), mean))
+        targets.append(Target(what, f"each >= {each:.2f}", f"{below} below, worst {worst:.3f} at {case}", not below))
+    return targets
 
 
 comparisons, other_comparisons = of_file(SOURCE)(_comparisons), of_file(OTHER)(_comparisons)
+targets, other_targets = of_file(SOURCE)(_targets), of_file(OTHER)(_targets)
 
 
 def part(results: Path) -> list[str]:
@@ -91,5 +117,5 @@ def part(results: Path) -> list[str]:
         if source.exists():
             head, times = read_times(source)
             rows = [row for row in summary(times)[1:] if row[0] != "all"]
-            lines += ["", *page_part(source, table(f"Seed {head['seed']}:", HEAD, rows, 2))]
+            lines += ["", *page_part(source, table(f"Seed {head['seed']}:", HEAD, rows, 2), _targets(source))]
     return lines[1:]
