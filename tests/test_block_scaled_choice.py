@@ -8,11 +8,12 @@ from itertools import islice
 
 import pytest
 
+from benchmarks.common.cases import FORMATS
 from benchmarks.common.result_file import read_csv
 
 np = pytest.importorskip("numpy")
 from benchmarks.fit.cost_model import model  # noqa: E402
-from benchmarks.measure.block_scaled_random import FORMATS, shapes  # noqa: E402
+from benchmarks.measure.block_scaled_random import shapes  # noqa: E402
 
 RESULTS = pathlib.Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 RANDOM = RESULTS / "h200" / "block_scaled_random.csv.xz"

@@ -100,10 +100,8 @@ const char* choose_block_scaled(int64_t m, int64_t n, int64_t k, int32_t a_is_e4
   problem.out_dtype = DType::kBFloat16;
   problem.out = {reinterpret_cast<void*>(4096), n, 1, 0};
   const Gpu gpu{90, 132, 227 * 1024, 90, -1, kMemory[0]};
-  const Choice choice = weigh_block_scaled(problem, gpu);
-  const int portable = sm80::choose(sm80::kBlockScaledConfigs, problem, gpu);
-  const sm80::KernelConfig& other = sm80::kBlockScaledConfigs[portable];
-  const double other_ns = sm80::expected_ns(other, sm80::kind_of(problem), problem, gpu);
-  return choice.config >= 0 && choice.compared_ns <= other_ns ? kBlockScaledConfigs[choice.config].name : other.name;
+  const Choice hopper = weigh_block_scaled(problem, gpu), portable = sm80::choose_block_scaled(problem, gpu);
+  const bool is_hopper = hopper.config >= 0 && hopper.compared_ns <= portable.compared_ns;
+  return is_hopper ? kBlockScaledConfigs[hopper.config].name : sm80::kBlockScaledConfigs[portable.config].name;
 }
 }

@@ -19,13 +19,14 @@ from collections.abc import Iterator
 
 import torch
 
+from benchmarks.common.cases import FORMATS
 from benchmarks.common.command import command_line, gpu_arguments, tabulate
 from benchmarks.common.timing import clock_words
 from tileon_ops.tune.measurement import Call
 from tileon_ops.tune.timing import Arm, Clock, clock_of
 
 COLUMNS = ("format", "m", "n", "k", "config", "us", "chosen")
-FORMATS = {  # of a and of b
+QUANTIZED = {  # a and b as what, of each format in turn
     "mxfp8": ("mxfp8", "mxfp8"),
     "mxfp4": ("mxfp4", "mxfp4"),
     "mixed": ("mxfp8", "mxfp4"),
@@ -38,7 +39,7 @@ _LOOKS, _RUNS = 2, 9
 
 def shapes(seed: int) -> Iterator[tuple[str, int, int, int]]:
     """Format, m, n and k, without an end."""
-    draw, formats = random.Random(seed), list(FORMATS)
+    draw, formats = random.Random(seed), list(QUANTIZED)
     count = 0
     while True:
         format = formats[count % len(formats)]
@@ -46,7 +47,7 @@ def shapes(seed: int) -> Iterator[tuple[str, int, int, int]]:
         m, n = (round(2 ** draw.uniform(0, 10 if small else 13)) for _ in range(2))
         if draw.random() < 0.5:
             m, n = (-(-size // 8) * 8 for size in (m, n))
-        block = 16 if format == "nvfp4" else 32
+        block = FORMATS[format].vec
         k = block * max(1, round(2 ** draw.uniform(4, 14) / block))
         if m * n * k <= _MOST_PRODUCTS:
             count += 1
@@ -58,7 +59,7 @@ def measure(format: str, m: int, n: int, k: int, clock: Clock) -> Iterator[list[
     shuffle = random.Random(1)
     (a, scale_a), (b, scale_b) = (
         torch.ops.tileon.quantize(torch.randn(rows, k, device="cuda"), of)
-        for rows, of in zip((m, n), FORMATS[format], strict=True)
+        for rows, of in zip((m, n), QUANTIZED[format], strict=True)
     )
     options = {"out_dtype": torch.bfloat16, "fast_accum": False}
     call = Call("block_scaled_matmul", (a, b, scale_a, scale_b, None, None), options)

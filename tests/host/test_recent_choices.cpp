@@ -274,7 +274,7 @@ bool is_chosen_of_dense(const Problem& problem, const Gpu& gpu) {
 void test_walks() {
   std::vector<Gpu> gpus = other_gpus();
   gpus.insert(gpus.begin(), 3, kH200);
-  int of_hopper = 0, portable = 0;
+  int of_hopper = 0, portable[2] = {0, 0};  // without and with scales
   for (const bool is_scaled : {false, true}) {
     Walk walk(is_scaled);
     for (int i = 0; i < 40000; ++i) {
@@ -283,11 +283,13 @@ void test_walks() {
       const Gpu& gpu = gpus[i / 3 % gpus.size()];
       of_hopper +=
           is_scaled ? is_chosen<choose_block_scaled_once, weigh_block_scaled>(p, gpu) : is_chosen_of_dense(p, gpu);
-      if (!is_scaled) portable += is_chosen<sm80::choose_dense_once, sm80::choose_dense>(p, gpu);
+      portable[is_scaled] += is_scaled ? is_chosen<sm80::choose_block_scaled_once, sm80::choose_block_scaled>(p, gpu)
+                                       : is_chosen<sm80::choose_dense_once, sm80::choose_dense>(p, gpu);
     }
   }
   expect(of_hopper > 10000, "enough of the problems are Hopper's");
-  expect(portable == 40000, "and portable kernels take every one without scales");
+  expect(portable[false] == 40000, "and portable kernels take every one without scales");
+  expect(portable[true] > 5000, "and many with them");
 }
 
 }  // namespace

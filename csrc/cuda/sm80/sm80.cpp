@@ -54,12 +54,6 @@ struct Table {
   static const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
     return sm80::why_not(kConfigs[config], kind_of(problem), problem, gpu);
   }
-  static Choice choose(const Problem& problem, const Gpu& gpu) {
-    const int config = sm80::choose(kConfigs, problem, gpu);
-    if (config < 0) return {};
-    const double ns = expected_ns(kConfigs[config], kind_of(problem), problem, gpu);
-    return {config, ns, ns};
-  }
 
   static int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
     return slices_bytes(problem, slices_of(kConfigs[config], problem, gpu));
@@ -113,9 +107,12 @@ struct DecodedTable : Table<kDecodedConfigs> {
   }
 };
 
-// The functions over kDenseConfigs, whose choice is remembered.
+// The functions over kDenseConfigs and over kBlockScaledConfigs, whose choices are remembered.
 struct DenseTable : Table<kDenseConfigs> {
   static Choice choose(const Problem& problem, const Gpu& gpu) { return choose_dense_once(problem, gpu); }
+};
+struct BlockScaledTable : Table<kBlockScaledConfigs> {
+  static Choice choose(const Problem& problem, const Gpu& gpu) { return choose_block_scaled_once(problem, gpu); }
 };
 
 template <typename Table>
@@ -137,7 +134,7 @@ constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy) {
 }  // namespace
 
 const Backend kDenseBackend = backend_of<DenseTable>(wants_copy);
-const Backend kBlockScaledBackend = backend_of<Table<kBlockScaledConfigs>>(nullptr);
+const Backend kBlockScaledBackend = backend_of<BlockScaledTable>(nullptr);
 const Backend kDecodedBackend = backend_of<DecodedTable>(nullptr);
 
 bool wants_widening(const Problem& problem, const Gpu& gpu) { return widens_float8(problem, gpu); }

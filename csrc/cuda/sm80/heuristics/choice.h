@@ -214,4 +214,12 @@ inline Choice choose_dense(const Problem& problem, const Gpu& gpu) {
   return {config, expected, compared_ns(kDenseConfigs[config], kind, problem, expected)};
 }
 
+// Of two operands with block scales, whose time is held against that of Hopper's kernels as it is.
+inline Choice choose_block_scaled(const Problem& problem, const Gpu& gpu) {
+  const int config = choose(kBlockScaledConfigs, problem, gpu);
+  if (config < 0) return {};
+  const double expected = expected_ns(kBlockScaledConfigs[config], kind_of(problem), problem, gpu);
+  return {config, expected, expected};
+}
+
 }  // namespace tileon::sm80

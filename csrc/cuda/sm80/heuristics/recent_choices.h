@@ -22,6 +22,17 @@ struct ChoiceKey : KeyWords<12> {
   }
 };
 
+// Of products with block scales, however these lie.
+struct ScaledChoiceKey : KeyWords<13> {
+  ScaledChoiceKey() = default;
+  ScaledChoiceKey(const Problem& problem, const Gpu& gpu) {
+    const Scale &a = problem.a.scale, &b = problem.b.scale;
+    set(ChoiceKey(problem, gpu).words,
+        {packed({a.vec, b.vec, static_cast<int>(a.type), static_cast<int>(b.type), problem.global_scale_stride != 0})});
+  }
+};
+
 inline constexpr auto choose_dense_once = &choose_once<ChoiceKey, choose_dense>;
+inline constexpr auto choose_block_scaled_once = &choose_once<ScaledChoiceKey, choose_block_scaled>;
 
 }  // namespace tileon::sm80
