@@ -28,10 +28,10 @@ DTYPE_IN_NAME = {
 # that multiply prepared ones (in the encoding that the data decide; as bfloat16), those for a small m. Of fp8: those
 # that multiply. Of float32: those that split it, and those that multiply its parts.
 CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_encoding"
-SCALED, FLOAT8, FACTORS, WEIGHT = "11GlobalScale", "6Float8", "11FactorScale", "DecodedWeight"
+SCALED, FLOAT8, FACTORS, WEIGHT = "11GlobalScale", "6Float8", "11FactorScale", "Fp4WeightMainLoop"
 FOLDED, DIRECT_WEIGHT = "FoldedWeightMainLoop", "DirectWeightTypes"
 SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
-TF32, WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8 = "4Tf32", "WeightRowScale", "WeightBlockScale", "ScaledCodesMainLoop"
+TF32, WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8 = "4Tf32", "WeightRowScale", "WeightBlockScale", "Mxfp8WeightMainLoop"
 # Of the last one: the tile's rows, the elements of a and b (DType) and the scales (0: e8m0, 1: e4m3, 2: float32).
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
 FP8_FORMATS = {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}  # in instructions

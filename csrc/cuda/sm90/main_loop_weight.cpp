@@ -77,6 +77,7 @@ DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, 
                          stream);
   }
   const Scale& scale = problem.b.scale;
+  const int columns_of_stage = chosen.tile.block_k / static_cast<int>(scale.vec);
   const bool decodes_e4m3 = problem.b.dtype == kE4M3;
   uint32_t* lost = decodes_e4m3 ? words + place.prepare_words : nullptr;
   const int ctas =
@@ -84,7 +85,8 @@ DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, 
                      gpu, memory + place.sums, stream, [&](const KernelParams& params) {
                        return WeightParams{params,
                                            static_cast<const uint8_t*>(scale.data),
-                                           scale.strides,
+                                           scale.strides.row_block,
+                                           columns_of_stage < kScaleBlockCols ? 1 : 0,
                                            static_cast<int>(problem.k / scale.vec),
                                            problem.global_scale,
                                            problem.global_scale_stride,
@@ -152,12 +154,12 @@ void run_folded_weight(int config, const Problem& problem, const Gpu& gpu, uint8
                         use_dependent_launch(), stream);
   Problem folded = problem;
   folded.a = {{memory, place.pitch_a, 1, 0}, kE4M3, {}};
-  launch_sharing(
-      folded_weight_kernel(config, problem.b.dtype, problem.out_dtype), chosen, folded, gpu, memory + place.sums,
-      stream, [&](const KernelParams& params) {
-        const OperandFactors of_a{scales_a, 1, 0, 0}, of_b{scales_b, 1, 0, 0};
-        return FoldedWeightParams{{{params, of_a, of_b, problem.global_scale}}, factors, place.factors_stride};
-      });
+  launch_sharing(folded_weight_kernel(config, problem.b.dtype, problem.out_dtype), chosen, folded, gpu,
+                 memory + place.sums, stream, [&](const KernelParams& params) {
+                   const OperandFactors of_a{scales_a, 1, 0, 0}, of_b{scales_b, 1, 0, 0};
+                   return FoldedWeightParams{
+                       {{params, of_a, of_b, problem.global_scale}}, factors, place.factors_stride};
+                 });
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The AccumulatorScales of a weight that the main loop decodes or folds: of one with scales of blocks
-// (mainloop/mma_decoded_weight.cuh, mainloop/mma_scaled_codes.cuh), the scales of a thread's two rows, which it reads
-// where they lie, and the global scale; of one with float32 scales (mainloop/mma_weight_codes.cuh), those of rows,
-// which are applied here, and those of blocks, which the main loop applies.
+// (mainloop/mma_decoded_weight.cuh, mainloop/mma_scaled_codes.cuh), where a stage has the scales of a thread's two
+// rows, and the global scale; of one with float32 scales (mainloop/mma_weight_codes.cuh), those of rows, which are
+// applied here, and those of blocks, which the main loop applies.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,6 @@
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/layout/moved_scale.cuh"
 #include "cuda/sm90/mainloop/kernel.cuh"
-#include "cuda/sm90/mainloop/scale_queue.cuh"
 #include "cuda/sm90/mainloop/unit_of_sums.cuh"
 
 namespace tileon::sm90 {
@@ -30,8 +29,6 @@ class WeightScale {
   static constexpr int kBlockK = kTile.block_k;
   static constexpr int kColumns = kBlockK / vec_of(kScale);  // scales of a row in a stage
   static constexpr int kWarps = decoding_warps(kTile);
-  static_assert(kColumns == 2 || kColumns == 4, "packed scales lie in words of four columns");
-  static constexpr int kWordsAhead = 256 / vec_of(kScale);  // are prefetched: those of 1024 k
 
   // By each of the consumers' warps: bfloat16 has lost nothing yet.
   static __device__ __forceinline__ void summarize(const Params& params, int warp, int) {
@@ -40,45 +37,25 @@ class WeightScale {
   }
 
   // `row` is the first of the warp's 16 rows of the weight, `first_block` the stage of k that is multiplied first,
-  // `m_begin` the tile's first row of a. Rows behind the last one are read as it is.
+  // `m_begin` the tile's first row of a. Rows behind the last one have its scales.
   __device__ __forceinline__ void read(const Params& params, int row, int first_block, int m_begin) {
     first_block_ = first_block;
     m_begin_ = m_begin;
     lost_ = params.lost;
     columns_ = params.columns;
     const int last = static_cast<int>(params.problem.n) - 1;
+    constexpr ScaleStrides packed = packed_scales(kScaleBlockCols);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-      rows_[i] = params.scale + params.strides.of_row(min(row + static_cast<int>(threadIdx.x % 32) / 4 + 8 * i, last));
-#pragma unroll
-    for (int word = 1; word < kWordsAhead; ++word) prefetch(first_block * kColumns / 4 + word);
+      places_[i] = static_cast<uint32_t>(packed.of_row(min(row_of_thread(row, i), last) % kScaleBlockRows));
   }
   template <typename Shared>
   __device__ __forceinline__ void to_smem(const Shared&, int) const {}
 
   __device__ __forceinline__ int first_block() const { return first_block_; }
-
-  // Word `word` of both rows: the scales of four blocks of k.
-  __device__ __forceinline__ ScaleWords words(int word) const {
-    ScaleWords words;
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      words.of_row[i] = *reinterpret_cast<const uint32_t*>(rows_[i] + int64_t{word} * kScaleBlockBytes);
-    return words;
-  }
-  // The same, 0 for scales behind k.
-  __device__ __forceinline__ ScaleWords within_k(ScaleWords words, int word) const {
-    const int inside = columns_ - word * 4;
-    if (inside < 4)
-      for (uint32_t& of_row : words.of_row) of_row &= (1u << 8 * max(inside, 0)) - 1;
-    return words;
-  }
-  // Later words come from memory, which takes several stages' time.
-  __device__ __forceinline__ void prefetch(int word) const {
-    if (word * 4 >= columns_) return;
-#pragma unroll
-    for (const uint8_t* row : rows_) ptx::prefetch_l2(row + int64_t{word} * kScaleBlockBytes);
-  }
+  __device__ __forceinline__ int columns_from_first_block() const { return columns_ - first_block_ * kColumns; }
+  // Where a packed block has the scales of this thread's row `i`.
+  __device__ __forceinline__ uint32_t place_of_row(int i) const { return places_[i]; }
 
   // By a warp that has met elements of which bfloat16 lost something.
   __device__ __forceinline__ void report_loss() const {
@@ -121,7 +98,7 @@ class WeightScale {
   int first_block_;  // of k
   int m_begin_;      // of the tile
   int columns_;      // scales of a row
-  const uint8_t* rows_[2];
+  uint32_t places_[2];
   uint32_t* lost_;
 };
 

@@ -37,7 +37,8 @@ struct TileConfig {
   int element_bytes = kElementBytes;  // of the operands, as multiplied
   bool has_factors = false;           // a float32 for each column, which each consumer keeps beside its bias
 
-  int code_bits = 0;  // of b's codes, which the consumers decode; 0: b comes as it is multiplied
+  int code_bits = 0;             // of b's codes, which the consumers decode; 0: b comes as it is multiplied
+  bool has_scale_words = false;  // a word for each row of b's codes, which comes with them: scales, or a fold's factors
 
   // Of a persistent kernel: the tiles of a cluster's CTAs, side by side. Those of a row share a's tile and those of a
   // column b's, of which each CTA loads a part for all of them (mainloop/shared_loads.cuh).
@@ -218,17 +219,15 @@ constexpr int operand_bytes(int tile_mn, int block_k, Major major, int element_b
   return TilePanels(major, tile_mn, block_k, element_bytes).bytes();
 }
 
-// Of the factors of a weight's blocks, which come with the codes that the main loop folds.
-constexpr int fold_factor_bytes(const TileConfig& tile) {
-  return tile.code_bits > 0 && tile.has_factors ? tile.tile_n * 4 : 0;
-}
+// In a stage.
+constexpr int scale_words_bytes(const TileConfig& tile) { return tile.has_scale_words ? tile.tile_n * 4 : 0; }
 
 // `major_a` and `major_b` are the operands' as the problem has them. Swizzled tiles begin at multiples of 1024.
 constexpr int stage_bytes(const TileConfig& tile, Major major_a, Major major_b) {
   const int bytes_of_b = tile.code_bits > 0 ? codes_bytes(tile.code_bits, tile.tile_n, tile.block_k)
                                             : operand_bytes(tile.tile_n, tile.block_k, major_b, tile.element_bytes);
   const int bytes = operand_bytes(tile.tile_m, tile.block_k, major_a, tile.element_bytes) + bytes_of_b;
-  return fold_factor_bytes(tile) == 0 ? bytes : (bytes + fold_factor_bytes(tile) + 1023) / 1024 * 1024;
+  return tile.has_scale_words ? (bytes + scale_words_bytes(tile) + 1023) / 1024 * 1024 : bytes;
 }
 
 constexpr int pipeline_stages(const TileConfig& tile, int store_buffers, Major major_a, Major major_b) {

@@ -105,7 +105,7 @@ inline double fold_with_factors_ns(const Problem& problem) {
 // ---- a weight that is decoded in the main loop ----
 
 // nvfp4 has twice mxfp4's scales.
-constexpr double kMoreOfNvfp4 = 1.1;
+constexpr double kMoreOfNvfp4 = 1.04;
 
 // The numbers of its configs were fitted to products of at least some 30 us. Of the smallest one a tile takes so long.
 constexpr double kLeastDecodedNs = 8000.0;

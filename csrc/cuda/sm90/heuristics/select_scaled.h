@@ -131,6 +131,7 @@ inline int choose_float32_weight(const Problem& problem, const Gpu& gpu) {
 
 // Up to so many rows, one tile, the kernels for few rows are fastest. They are asked up to more, of small weights.
 constexpr int64_t kAlwaysFewRows = kSmallMMaxTileM;
+constexpr int64_t kAlwaysFewRowsOfWeight = 32;  // of a weight alone scaled
 constexpr int64_t kMaxFewRows = 384;
 constexpr int kLeastOfSeveral = 32;  // rows of a tile of a weight alone scaled, where there are several
 
@@ -208,7 +209,7 @@ inline Operands prepared_as(const Problem& problem) {
 inline int choose_block_weight(const Problem& problem, const Gpu& gpu) {
   if (problem.k == 0) return -1;
   const bool takes_few = why_not_small_m(problem, gpu) == nullptr;
-  if (takes_few && problem.m <= kAlwaysFewRows) return choose_small_m(problem, gpu);
+  if (takes_few && problem.m <= kAlwaysFewRowsOfWeight) return choose_small_m(problem, gpu);
   return cheapest_of_blocks(problem, Operands::kBFloat16, gpu).config;
 }
 

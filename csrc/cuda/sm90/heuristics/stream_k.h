@@ -21,7 +21,8 @@ constexpr double kHandOverNs = 1000.0;
 constexpr double kSharedBytesPerNs = 20.0;  // of a CTA
 
 // CTAs that share tiles are each at another k, and find in L2 what another has read only where L2 holds all of it. So
-// many bytes it does; what is beyond is read once more.
+// many bytes it does; what is beyond is read once more. An operand of one tile along m or n is not: each CTA has a part
+// of the other one to itself.
 constexpr double kL2Bytes = 50e6;
 constexpr double kReadAgainBytesPerNs = 2000.0;
 
@@ -55,8 +56,9 @@ inline double read_again_ns(const KernelConfig& config, const StreamK& stream, c
   const int shared = static_cast<int>(int64_t{order.tiles_m} * order.tiles_n * problem.batch) - stream.first_tile;
   const int tiles_m = std::max(std::min(order.tiles_m, order.group_m), ceil_divide(shared, order.tiles_n));
   const int tiles_n = std::min(order.tiles_n, ceil_divide(shared, tiles_m));
-  const double m = static_cast<double>(std::min<int64_t>(int64_t{tiles_m} * config.tile.tile_m, problem.m));
-  const double n = static_cast<double>(tiles_n) * config.tile.tile_n;
+  const bool reads_a_again = order.tiles_n > 1, reads_b_again = order.tiles_m > 1;
+  const double rows = static_cast<double>(std::min<int64_t>(int64_t{tiles_m} * config.tile.tile_m, problem.m));
+  const double m = reads_a_again ? rows : 0, n = reads_b_again ? static_cast<double>(tiles_n) * config.tile.tile_n : 0;
   const double bytes =
       static_cast<double>(problem.k) * (config.tile.element_bytes * m + config.tile.code_bits / 8.0 * n);
   return std::max(bytes - kL2Bytes, 0.0) / kReadAgainBytesPerNs;

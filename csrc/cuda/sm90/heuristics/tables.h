@@ -141,9 +141,10 @@ constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name
 constexpr KernelConfig decoded_weight(const char* name, Operands operands, int tile_m, int block_k,
                                       const CostNumbers& cost, bool measured = true) {
   TileConfig tile{Family::kSwapAb, tile_m, 128, block_k, 2, 16};
-  const int many = operands == Operands::kWeightCodes ? 240 : operands == Operands::kMxfp8Weight ? 128 : 208;
+  const int many = operands == Operands::kMxfp8Weight ? 128 : 160;
   tile.takes_registers = tile_m >= many;
   tile.code_bits = operands == Operands::kFp4Weight ? 4 : 8;
+  tile.has_scale_words = operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight;
   return {name, operands, tile, 1, 1, cost, -1, measured};
 }
 
@@ -154,6 +155,7 @@ constexpr KernelConfig folded_weight(const char* name, Operands operands, int ti
   TileConfig tile{
       Family::kSwapAb, tile_m, 64 * consumers, 128, consumers, 16, consumers == 2 && tile_m >= 128, 1, true};
   tile.code_bits = operands == Operands::kFoldedE2M1 ? 4 : 8;
+  tile.has_scale_words = true;
   return {name, operands, tile, 1, 1, cost};
 }
 
@@ -203,29 +205,29 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     with_block_factors("sm90_scaled_fp8_blocks_192x128x128", "sm90_fp8_192x128x128", {3599.9f, 1554.0f, 5.098f, 1943.7f}),
     with_block_factors("sm90_scaled_fp8_blocks_128x128x128", "sm90_fp8_128x128x128", {4669.8f, 964.3f, 3.796f, 2359.6f}),
     with_block_factors("sm90_scaled_fp8_blocks_64x128x128", "sm90_fp8_64x128x128", {4985.5f, 648.3f, 2.875f, 2517.6f}),
-    decoded_weight("sm90_weight_fp4_256x128x64", Operands::kFp4Weight, 256, 64, {568.7f, 1919.0f, 10.969f, 800.7f}),
-    decoded_weight("sm90_weight_fp4_224x128x64", Operands::kFp4Weight, 224, 64, {1084.8f, 2963.1f, 10.191f, 900.0f}),
-    decoded_weight("sm90_weight_fp4_192x128x64", Operands::kFp4Weight, 192, 64, {2637.4f, 2021.5f, 9.111f, 880.4f}),
-    decoded_weight("sm90_weight_fp4_160x128x64", Operands::kFp4Weight, 160, 64, {4220.9f, 1244.2f, 8.799f, 895.3f}),
-    decoded_weight("sm90_weight_fp4_128x128x64", Operands::kFp4Weight, 128, 64, {5053.0f, 862.6f, 8.166f, 970.4f}),
-    decoded_weight("sm90_weight_fp4_64x128x64", Operands::kFp4Weight, 64, 64, {7326.7f, 722.6f, 6.641f, 1080.0f}),
-    decoded_weight("sm90_weight_codes_256x128x64", Operands::kWeightCodes, 256, 64, {153.9f, 1516.1f, 10.986f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_240x128x64", Operands::kWeightCodes, 240, 64, {92.9f, 1812.8f, 10.660f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_224x128x64", Operands::kWeightCodes, 224, 64, {175.4f, 2470.2f, 10.147f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_208x128x64", Operands::kWeightCodes, 208, 64, {1430.4f, 1515.8f, 10.152f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_192x128x64", Operands::kWeightCodes, 192, 64, {2722.1f, 583.1f, 9.444f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_176x128x64", Operands::kWeightCodes, 176, 64, {2580.9f, 1222.9f, 8.785f, 1812.9f}),
-    decoded_weight("sm90_weight_codes_160x128x64", Operands::kWeightCodes, 160, 64, {3211.7f, 827.3f, 8.669f, 1618.9f}),
-    decoded_weight("sm90_weight_codes_128x128x128", Operands::kWeightCodes, 128, 128, {3901.3f, 1130.3f, 6.895f, 1885.4f}),
-    decoded_weight("sm90_weight_codes_96x128x128", Operands::kWeightCodes, 96, 128, {4340.9f, 1501.9f, 6.081f, 2038.5f}),
-    decoded_weight("sm90_weight_codes_64x128x128", Operands::kWeightCodes, 64, 128, {7022.9f, 637.4f, 4.819f, 2385.5f}),
-    decoded_weight("sm90_weight_mxfp8_256x128x64", Operands::kMxfp8Weight, 256, 64, {831.1f, 4454.9f, 12.345f, 1812.9f}),
-    decoded_weight("sm90_weight_mxfp8_224x128x64", Operands::kMxfp8Weight, 224, 64, {928.2f, 5350.7f, 11.813f, 1812.9f}),
-    decoded_weight("sm90_weight_mxfp8_192x128x64", Operands::kMxfp8Weight, 192, 64, {3194.9f, 4074.3f, 10.944f, 1812.9f}),
-    decoded_weight("sm90_weight_mxfp8_160x128x64", Operands::kMxfp8Weight, 160, 64, {4252.8f, 3858.4f, 10.417f, 1812.9f}),
-    decoded_weight("sm90_weight_mxfp8_128x128x128", Operands::kMxfp8Weight, 128, 128, {7263.6f, 2638.7f, 9.143f, 1370.4f}),
-    decoded_weight("sm90_weight_mxfp8_96x128x128", Operands::kMxfp8Weight, 96, 128, {3577.6f, 6384.9f, 8.504f, 1812.9f}),
-    decoded_weight("sm90_weight_mxfp8_64x128x128", Operands::kMxfp8Weight, 64, 128, {10701.6f, 933.6f, 7.631f, 1609.1f}),
+    decoded_weight("sm90_weight_fp4_256x128x64", Operands::kFp4Weight, 256, 64, {0.0f, 1982.0f, 10.367f, 886.6f}),
+    decoded_weight("sm90_weight_fp4_224x128x64", Operands::kFp4Weight, 224, 64, {1534.9f, 1608.0f, 9.477f, 1301.7f}),
+    decoded_weight("sm90_weight_fp4_192x128x64", Operands::kFp4Weight, 192, 64, {2131.1f, 1412.7f, 8.531f, 991.5f}),
+    decoded_weight("sm90_weight_fp4_160x128x64", Operands::kFp4Weight, 160, 64, {3446.9f, 1401.2f, 7.584f, 1069.2f}),
+    decoded_weight("sm90_weight_fp4_128x128x64", Operands::kFp4Weight, 128, 64, {4370.7f, 990.1f, 6.998f, 1378.6f}),
+    decoded_weight("sm90_weight_fp4_64x128x64", Operands::kFp4Weight, 64, 64, {6239.5f, 766.4f, 5.547f, 2243.0f}),
+    decoded_weight("sm90_weight_codes_256x128x64", Operands::kWeightCodes, 256, 64, {467.7f, 2573.7f, 10.476f, 2404.2f}),
+    decoded_weight("sm90_weight_codes_240x128x64", Operands::kWeightCodes, 240, 64, {1190.0f, 1781.1f, 10.158f, 2279.1f}),
+    decoded_weight("sm90_weight_codes_224x128x64", Operands::kWeightCodes, 224, 64, {1672.9f, 2027.3f, 9.521f, 2476.0f}),
+    decoded_weight("sm90_weight_codes_208x128x64", Operands::kWeightCodes, 208, 64, {2084.0f, 1868.9f, 9.032f, 2079.1f}),
+    decoded_weight("sm90_weight_codes_192x128x64", Operands::kWeightCodes, 192, 64, {3147.9f, 1168.7f, 8.487f, 4792.4f}),
+    decoded_weight("sm90_weight_codes_176x128x64", Operands::kWeightCodes, 176, 64, {3637.8f, 1403.0f, 8.291f, 2818.2f}),
+    decoded_weight("sm90_weight_codes_160x128x64", Operands::kWeightCodes, 160, 64, {4254.5f, 1278.1f, 7.745f, 1733.5f}),
+    decoded_weight("sm90_weight_codes_128x128x128", Operands::kWeightCodes, 128, 128, {4732.1f, 797.7f, 6.565f, 1923.1f}),
+    decoded_weight("sm90_weight_codes_96x128x128", Operands::kWeightCodes, 96, 128, {5543.7f, 1027.2f, 5.530f, 2260.2f}),
+    decoded_weight("sm90_weight_codes_64x128x128", Operands::kWeightCodes, 64, 128, {6397.2f, 686.2f, 4.891f, 2575.5f}),
+    decoded_weight("sm90_weight_mxfp8_256x128x64", Operands::kMxfp8Weight, 256, 64, {600.0f, 4043.2f, 11.324f, 1285.5f}),
+    decoded_weight("sm90_weight_mxfp8_224x128x64", Operands::kMxfp8Weight, 224, 64, {3096.4f, 2752.8f, 10.490f, 2983.8f}),
+    decoded_weight("sm90_weight_mxfp8_192x128x64", Operands::kMxfp8Weight, 192, 64, {3747.2f, 2940.7f, 9.418f, 2797.3f}),
+    decoded_weight("sm90_weight_mxfp8_160x128x64", Operands::kMxfp8Weight, 160, 64, {5859.0f, 2265.3f, 8.699f, 2628.5f}),
+    decoded_weight("sm90_weight_mxfp8_128x128x128", Operands::kMxfp8Weight, 128, 128, {6302.8f, 2065.1f, 7.381f, 1583.1f}),
+    decoded_weight("sm90_weight_mxfp8_96x128x128", Operands::kMxfp8Weight, 96, 128, {7107.5f, 2091.5f, 6.702f, 3490.4f}),
+    decoded_weight("sm90_weight_mxfp8_64x128x128", Operands::kMxfp8Weight, 64, 128, {8755.3f, 1474.7f, 5.248f, 2496.9f}),
     decoded_weight("sm90_weight_blocks_256x128x64", Operands::kWeightBlocks, 256, 64, {5843.1f, 3000.0f, 12.535f, 1812.9f}),
     decoded_weight("sm90_weight_blocks_224x128x64", Operands::kWeightBlocks, 224, 64, {6217.0f, 2999.9f, 12.396f, 1812.9f}),
     decoded_weight("sm90_weight_blocks_192x128x64", Operands::kWeightBlocks, 192, 64, {5424.6f, 3000.0f, 11.232f, 1812.9f}),

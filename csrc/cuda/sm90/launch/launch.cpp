@@ -86,6 +86,12 @@ namespace {
 
 // ---- a kernel's parameters ----
 
+// Whether a tile begins where 128 columns of the output share a scale, or a packed block of scales.
+bool has_scales_of_128_columns(Operands operands) {
+  static_assert(kFloat32ScaleBlock == kScaleBlockRows);
+  return operands == Operands::kFp8Blocks || operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight;
+}
+
 // TMA rounds float32 to tf32 on its way to shared memory.
 CUtensorMapDataType type_of(DType dtype) {
   if (dtype == DType::kFloat32) return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
@@ -213,7 +219,7 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
                                       : CU_TENSOR_MAP_SWIZZLE_128B;
     map_codes(problem.b, problem.n, problem, line, tile.tile_n, swizzle, params.map_b);
     params.loaded_bytes = static_cast<uint16_t>(
-        params.loaded_bytes + codes_bytes(tile.code_bits, tile.tile_n, tile.block_k) + fold_factor_bytes(tile));
+        params.loaded_bytes + codes_bytes(tile.code_bits, tile.tile_n, tile.block_k) + scale_words_bytes(tile));
   } else {
     map_operand(problem.b, valid, problem, element_bytes, problem.n, b, tile_b, tile.cluster_m, params.b,
                 params.loaded_bytes, params.map_b);
@@ -222,7 +228,7 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   const int64_t k_bytes = sharing_ctas > 0 ? 0 : problem.k * element_bytes;
   params.last_m_begin = last_begin(problem.m, tile.tile_m * tile.cluster_m, order.tiles_m, k_bytes, a.major, 8);
   params.last_n_begin = last_begin(problem.n, tile.tile_n * tile.cluster_n, order.tiles_n, k_bytes, b.major,
-                                   operands == Operands::kFp8Blocks ? kFloat32ScaleBlock : 16);
+                                   has_scales_of_128_columns(operands) ? kFloat32ScaleBlock : 16);
   params.store_by_tma = takes_tma_store(operands, tile, problem);
   params.store_by_copies = takes_copied_store(operands, tile, problem);
   params.store_directly = takes_direct_store(operands, tile, problem);

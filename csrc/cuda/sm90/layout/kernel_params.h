@@ -101,18 +101,27 @@ struct WeightBlocksParams : WeightCodesParams {
 struct FoldedWeightParams : WeightCodesParams {
   const uint32_t* factors;
   int64_t factors_stride;
+
+  // Of the rows from `n` on, for stage `stage` of k.
+  TILEON_HOST_DEVICE const void* scale_words(int stage, int n) const { return factors + stage * factors_stride + n; }
 };
 
 // Of kernels that decode a weight, the problem's b.
 struct WeightParams : KernelParams {
-  const uint8_t* scale;  // packed, with blocks of columns one behind the other
-  ScaleStrides strides;
+  const uint8_t* scale;         // packed, with blocks of columns one behind the other
+  int64_t scale_row_block;      // from 128 rows to the next
+  int log2_stages_of_block;     // of k, which share a block of columns
   int columns;                  // scales of a row
   const float* global_scale;    // null: 1
   int64_t global_scale_stride;  // from row to row of a; 0: one element for all
   uint32_t* lost;               // of e4m3: a word for each consuming warp, not 0 where bfloat16 lost something
   StreamK stream;
   StreamKMemory stream_memory;
+
+  // Of the 128 rows from `n` on, for stage `stage` of k, and what else is in their packed block.
+  TILEON_HOST_DEVICE const void* scale_words(int stage, int n) const {
+    return scale + n / kScaleBlockRows * scale_row_block + int64_t{stage >> log2_stages_of_block} * kScaleBlockBytes;
+  }
 };
 
 // Of kernels that look which encoding the data have decided for.

@@ -28,9 +28,10 @@ class MovedScale<__nv_bfloat16, ScaleType::kE8M0> {
  public:
   static constexpr float kLackedFactor = 1.0f;
 
-  // Whether all scales of a word are ordinary: below 2. One multiplication by `ordinary` is all then.
+  // Whether all scales of a word are ordinary: below 2. One multiplication by `ordinary`, of a scale in both halves, is
+  // all then.
   static __device__ __forceinline__ bool are_ordinary(uint32_t bytes) { return (bytes & 0x80808080) == 0; }
-  static __device__ __forceinline__ uint32_t ordinary(uint32_t byte) { return byte * 0x00800080 + 126 * 0x00800080; }
+  static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) { return pair * 0x80 + 126 * 0x00800080; }
 
   __device__ __forceinline__ explicit MovedScale(uint32_t byte)
       : first_(min(byte, kMaxAtOnce) * 0x00800080 + 126 * 0x00800080), byte_(byte) {}
@@ -84,9 +85,9 @@ class MovedScale<__nv_bfloat16, ScaleType::kE4M3> {
     const uint32_t normal = (bytes & 0x78787878) + 0x78787878, other = bytes | ((bytes & 0x7f7f7f7f) + 0x01010101);
     return (normal & ~other & 0x80808080) == 0x80808080;
   }
-  static __device__ __forceinline__ uint32_t ordinary(uint32_t byte) {
+  static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) {
     constexpr uint32_t exponent = 119 + 127 - 7;
-    return byte * 0x00100010 + exponent * 0x00800080;
+    return pair * 0x10 + exponent * 0x00800080;
   }
   static_assert(kE4M3Max <= 0x1.fep127f / kFactor && 0.5f * kE4M3MinNormal / 8 / kLackedFactor >= 0x1p-126f);
 
@@ -116,10 +117,10 @@ class MovedE4M3Scale {
   static __device__ __forceinline__ bool are_ordinary(uint32_t bytes, uint32_t mask) {
     return ((bytes ^ 0x40404040) & 0xc0c0c0c0 & mask) == 0;
   }
-  static __device__ __forceinline__ uint32_t ordinary(uint32_t byte) { return byte * 0x00800080 + 120 * 0x00800080; }
+  static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) { return pair * 0x80 + 120 * 0x00800080; }
 
   __device__ __forceinline__ explicit MovedE4M3Scale(uint32_t byte)
-      : first_(ordinary(min(byte, kMaxAtOnce))), byte_(byte) {}
+      : first_(ordinary(min(byte, kMaxAtOnce) * 0x00010001)), byte_(byte) {}
 
   __device__ __forceinline__ uint32_t multiply(uint32_t pair) const { return multiply_pair(pair, first_); }
   // What is left where a scale is large, or NaN.

@@ -135,8 +135,8 @@ struct Kernel {
   using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA, kConfig.element_bytes>;
   using TileB = typename TileOfB<kConfig, kMajorB, kConfig.code_bits>::Type;
   static constexpr int stage_bytes = sm90::stage_bytes(kConfig, kMajorA, kMajorB);
-  static constexpr int factors_offset = TileA::bytes + TileB::bytes;  // in a stage, of weights that are folded
-  static_assert(factors_offset + fold_factor_bytes(kConfig) <= stage_bytes && stage_bytes <= 0xffff);
+  static constexpr int scale_words_offset = TileA::bytes + TileB::bytes;  // in a stage
+  static_assert(scale_words_offset + scale_words_bytes(kConfig) <= stage_bytes && stage_bytes <= 0xffff);
   static constexpr bool shares_operand = kConfig.cluster_ctas() > 1;
   static_assert(!shares_operand || persistent(kConfig));
 
@@ -283,10 +283,10 @@ class Producer {
         load_operand<typename Kernel::TileB>(params_.map_b, params_.b, stage + Kernel::TileA::bytes, barrier,
                                              position_.batch, position_.n_begin, k);
       }
-      if constexpr (constexpr int bytes = fold_factor_bytes(Kernel::config); bytes > 0) {
+      if constexpr (constexpr int bytes = scale_words_bytes(Kernel::config); bytes > 0) {
         const auto& params = static_cast<const Params&>(params_);
-        ptx::bulk_load(stage + Kernel::factors_offset,
-                       params.factors + block * params.factors_stride + position_.n_begin, barrier, bytes);
+        ptx::bulk_load(stage + Kernel::scale_words_offset, params.scale_words(block, position_.n_begin), barrier,
+                       bytes);
       }
     }
     at_.advance(pipeline_.stages());

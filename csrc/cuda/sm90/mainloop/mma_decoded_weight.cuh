@@ -1,135 +1,131 @@
-// The main loop of products whose weight has codes of e2m1 with a scale a block: the consumers decode the weight into
-// registers, which are the rows of wgmma's first operand, while the tensor core multiplies what they decoded before;
-// `a`, in bfloat16, is the second operand. Every decoded number is exact in bfloat16, whatever its scale.
+// The main loop of products whose weight has codes: the consumers decode the weight into registers, which are the rows
+// of wgmma's first operand, while the tensor core multiplies what they decoded before; `a`, of 16 bits, is the second
+// operand. What the codes are, and how they are scaled, is a decoder's affair (fp4_decoder.cuh, mxfp8_decoder.cuh,
+// codes_decoder.cuh).
 #pragma once
 
-#include <cuda_bf16.h>
-
 #include <cstdint>
-#include <type_traits>
 
 #include "cuda/common/pipeline.cuh"
-#include "cuda/common/swizzle.h"
-#include "cuda/ptx/convert.cuh"
-#include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/wgmma.cuh"
-#include "cuda/sm90/layout/moved_scale.cuh"
 #include "cuda/sm90/layout/operand_tile.h"
 #include "cuda/sm90/mainloop/kernel.cuh"
-#include "cuda/sm90/mainloop/scale_queue.cuh"
 
 namespace tileon::sm90 {
 
-// A pair of codes, the first in the lower half of the byte, as bfloat16 times 2^-126.
-__device__ __forceinline__ uint32_t move_pair(uint32_t byte) {
-  return (byte * 0x00040040 & 0x01c001c0) | (byte * 0x01001000 & 0x80008000);
-}
-
+// The part of a stage that is decoded and multiplied at once: of codes of 8 bits four steps of wgmma, or two where the
+// sums leave no registers for more. Of a step the thread's low row's first pair, its high row's, and both rows' second
+// pairs; the low row is row lane / 4 of the warp's, the high one the eighth behind it.
 template <typename Kernel>
+struct DecodedPart {
+  static constexpr int steps = Kernel::config.code_bits == 4 || Kernel::columns >= 192 ? 2 : 4;
+  using Fragments = uint32_t[steps][4];
+};
+
+// A decoder holds a part's codes:
+// load(stage, part)         of a stage; with the first part what the whole stage has, too
+// decode(part, fragments)   those that were loaded last
+// before_products(block, part, fragments, sums)   sums that have a unit move on; `block` is counted from 0
+// finish(sums)              after the last product
+// loads_behind_products     whether a part is loaded when the products of the one in front are issued, not before:
+//                           that was faster where few loads bring it
+template <typename Kernel, typename Decoder>
 class DecodedWeightMainLoop {
   using TileA = typename Kernel::TileA;
-  using Scale = typename Kernel::AccumulatorScale;
-  using RowScale = MovedScale<__nv_bfloat16, Scale::type>;
-  static constexpr int kChunkK = 32;  // of sixteen bytes of codes: two steps of wgmma
-  static constexpr int kChunks = Scale::kBlockK / kChunkK;
+  using Fragments = typename DecodedPart<Kernel>::Fragments;
+  static constexpr int kSteps = DecodedPart<Kernel>::steps, kParts = TileA::steps / kSteps;
   static_assert(Kernel::swapped && Kernel::row_blocks == 1 && !Kernel::ping_pong);
-  static_assert(Kernel::config.block_k == Scale::kBlockK && Kernel::TileB::line_bytes == 2 * kChunkBytes);
+  static_assert(kParts * kSteps == TileA::steps && (kParts == 1 || kParts == 2));
 
  public:
-  // As PlainMainLoop's. The codes of a chunk are read while the chunk before is multiplied.
-  template <typename DuringLastProduct>
+  // As PlainMainLoop's.
+  template <typename Scale, typename DuringLastProduct>
   static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
                                                   int first_row, const Scale& scale, typename Kernel::Sums& sums,
                                                   const DuringLastProduct& during_last_product) {
-    const bool elected = threadIdx.x % 128 == 0;
-    const uint32_t place = Kernel::rows_offset + place_of(first_row);
-    ScaleQueue<Scale> scales(scale, blocks);
-    Codes codes;
-    pipeline.wait_until_full(at);
-    load(pipeline.data(at.stage), place, 0, codes);
-    int previous = -1;
+    DecodedWeightMainLoop loop(pipeline, at, blocks, Decoder(scale, first_row));
 #pragma unroll 1
-    for (int block = 0; block < blocks; ++block) {
-      const int stage = at.stage;
-      at.advance(pipeline.stages());
-      const ScaleWords words = scales.current();
-      const bool are_ordinary = RowScale::are_ordinary(words.of_row[0]) && RowScale::are_ordinary(words.of_row[1]);
-      const bool is_quick = __all_sync(0xffffffffu, are_ordinary);
-#pragma unroll
-      for (int chunk = 0; chunk < kChunks; ++chunk) {
-        Fragments fragments;
-        decode<true>(codes, words, chunk, fragments);
-        if (!is_quick) decode<false>(codes, words, chunk, fragments);
-        issue(pipeline.data(stage), chunk, fragments, chunk > 0 || block > 0, sums);
-        if (chunk + 1 < kChunks) {
-          load(pipeline.data(stage), place, chunk + 1, codes);
-        } else if (block + 1 < blocks) {
-          pipeline.wait_until_full(at);
-          load(pipeline.data(at.stage), place, 0, codes);
-        }
-        ptx::wgmma_wait<1>();  // the chunk before this one is done: its fragments are free, and so is a stage before
-        if (chunk == 0 && elected && previous >= 0) pipeline.release(previous);
-      }
-      scales.advance();
-      previous = stage;
+    while (loop.template multiply_part<0>(sums) && loop.template multiply_part<1>(sums)) {
     }
     during_last_product();
     ptx::wgmma_wait<0>();
-    if (elected) pipeline.release(previous);
+    loop.release_last();
+    loop.decoder_.finish(sums);
   }
 
  private:
-  // The codes of a chunk, 32 of each of this thread's rows: row lane / 4 of the warp's, and the eighth row behind it.
-  struct Codes {
-    uint32_t low[4], high[4];
-  };
-
-  // Where this thread's first row lies among the codes of a stage, of which TMA exchanges the chunks of every other
-  // four rows.
-  static __device__ __forceinline__ uint32_t place_of(int first_row) {
-    const int row = first_row + static_cast<int>(threadIdx.x) % 128 / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
-    return row * Kernel::TileB::line_bytes + (row / 4 % 2) * kChunkBytes;
+  __device__ __forceinline__ DecodedWeightMainLoop(const Pipeline& pipeline, PipelineState& at, int blocks,
+                                                   const Decoder& decoder)
+      : pipeline_(pipeline), at_(at), blocks_(blocks), decoder_(decoder) {
+    pipeline_.wait_until_full(at_);
+    decoder_.load(pipeline_.data(at_.stage), 0);
   }
 
-  static __device__ __forceinline__ void load(uint32_t stage, uint32_t place, int chunk, Codes& codes) {
-    const uint32_t from = stage + (place ^ chunk * kChunkBytes);
-    ptx::load_shared_words(codes.low, from);
-    ptx::load_shared_words(codes.high, from + 8 * Kernel::TileB::line_bytes);
+  // Multiplies the part that was loaded, and loads the next one; false if there is none. Parts take turns in two sets
+  // of registers.
+  template <int kTurn>
+  __device__ __forceinline__ bool multiply_part(typename Kernel::Sums& sums) {
+    constexpr int part = kTurn % kParts;
+    if (part == 0) begin_stage();
+    Fragments& fragments = fragments_[kTurn];
+    decoder_.decode(part, fragments);
+    if (!Decoder::loads_behind_products) load_next(part);
+    decoder_.before_products(block_, part, fragments, sums);
+    issue(pipeline_.data(stage_), part, fragments, part > 0 || block_ > 0, sums);
+    if (Decoder::loads_behind_products) load_next(part);
+    ptx::wgmma_wait<1>();
+    release_part_before(part, fragments_[1 - kTurn]);
+    if (part + 1 < kParts) return true;
+    ++block_;
+    return has_more_;
   }
 
-  // Of the two steps of a chunk: of a step the low row's first pair, the high row's, and both rows' second pairs.
-  using Fragments = uint32_t[2][4];
+  __device__ __forceinline__ void begin_stage() {
+    previous_ = stage_;
+    stage_ = at_.stage;
+    at_.advance(pipeline_.stages());
+    has_more_ = block_ + 1 < blocks_;
+    is_next_full_ = has_more_ && pipeline_.is_full(at_);  // asked long before it has to be known
+  }
 
-  // `kOrdinary`: whether all scales of the warp are ordinary.
-  template <bool kOrdinary>
-  static __device__ __forceinline__ void decode(const Codes& codes, const ScaleWords& words, int chunk,
-                                                Fragments& fragments) {
+  __device__ __forceinline__ void load_next(int part) {
+    if (part + 1 < kParts) return decoder_.load(pipeline_.data(stage_), part + 1);
+    if (!has_more_) return;
+    if (!is_next_full_) pipeline_.wait_until_full(at_);
+    decoder_.load(pipeline_.data(at_.stage), 0);
+  }
+
+  // The products of the part before are done: its registers are free, and so is the stage before.
+  __device__ __forceinline__ void release_part_before(int part, Fragments& fragments) const {
 #pragma unroll
-    for (int step = 0; step < 2; ++step)
+    for (auto& step : fragments)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const uint32_t word = (i % 2 == 0 ? codes.low : codes.high)[2 * step + i / 2];
-        const uint32_t pair = move_pair(ptx::prmt(word, 0, 0x4440 | threadIdx.x % 4));
-        const uint32_t byte = words.of_row[i % 2] >> 8 * ((2 * chunk + step) * kMmaK / vec_of(Scale::type)) & 0xff;
-        if constexpr (kOrdinary) {
-          fragments[step][i] = multiply_pair(pair, RowScale::ordinary(byte));
-        } else {
-          const RowScale scale(byte);
-          fragments[step][i] = scale.multiply_rest(scale.multiply(pair));
-        }
-      }
+      for (uint32_t& word : step) ptx::pin(word);  // ptxas would else decode into them what comes behind a branch
+    if (part == 0 && previous_ >= 0 && threadIdx.x % 128 == 0) pipeline_.release(previous_);
   }
 
-  static __device__ __forceinline__ void issue(uint32_t stage, int chunk, const Fragments& fragments, int accumulate,
+  __device__ __forceinline__ void release_last() const {
+    if (threadIdx.x % 128 == 0) pipeline_.release(stage_);
+  }
+
+  static __device__ __forceinline__ void issue(uint32_t stage, int part, const Fragments& fragments, int accumulate,
                                                typename Kernel::Sums& sums) {
     const uint64_t a = TileA::descriptor(stage + Kernel::columns_offset);
     ptx::wgmma_fence();
 #pragma unroll
-    for (int step = 0; step < 2; ++step)
-      ptx::wgmma_m64k16<__nv_bfloat16, Kernel::columns>(
-          sums[0], fragments[step], a + TileA::offset(0, 2 * chunk + step) / 16, step > 0 ? 1 : accumulate);
+    for (int step = 0; step < kSteps; ++step)
+      ptx::wgmma_m64k16<typename Kernel::Element, Kernel::columns>(
+          sums[0], fragments[step], a + TileA::offset(0, part * kSteps + step) / 16, step > 0 ? 1 : accumulate);
     ptx::wgmma_commit();
   }
+
+  const Pipeline& pipeline_;
+  PipelineState& at_;  // behind stage_
+  int blocks_, block_ = 0;
+  int stage_ = -1, previous_ = -1;
+  bool has_more_ = false, is_next_full_ = false;  // stages
+  Decoder decoder_;
+  Fragments fragments_[2] = {};
 };
 
 }  // namespace tileon::sm90

@@ -160,7 +160,7 @@ class FoldedWeightMainLoop {
       const int lane = static_cast<int>(threadIdx.x) % 32;
       const int row = first_row + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
       codes = Kernel::rows_offset + OfCodes::place_of(row + lane % 16, lane / 16);
-      factors = Kernel::factors_offset + (row + lane / 4) * 4;
+      factors = Kernel::scale_words_offset + (row + lane / 4) * 4;
     }
   };
 

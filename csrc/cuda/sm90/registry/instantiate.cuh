@@ -17,13 +17,13 @@
 #include "cuda/sm90/kernels/cluster_split_k.cuh"
 #include "cuda/sm90/kernels/persistent.cuh"
 #include "cuda/sm90/launch/launch.h"
+#include "cuda/sm90/mainloop/codes_decoder.cuh"
+#include "cuda/sm90/mainloop/fp4_decoder.cuh"
 #include "cuda/sm90/mainloop/mma.cuh"
 #include "cuda/sm90/mainloop/mma_bf16x6.cuh"
-#include "cuda/sm90/mainloop/mma_decoded_weight.cuh"
 #include "cuda/sm90/mainloop/mma_folded_weight.cuh"
-#include "cuda/sm90/mainloop/mma_scaled_codes.cuh"
 #include "cuda/sm90/mainloop/mma_tf32.cuh"
-#include "cuda/sm90/mainloop/mma_weight_codes.cuh"
+#include "cuda/sm90/mainloop/mxfp8_decoder.cuh"
 #include "cuda/sm90/small_m/direct.cuh"
 #include "cuda/sm90/small_m/kernel.cuh"
 
@@ -132,9 +132,9 @@ KernelFunction<WeightParams> kernel_function(WeightKernels<kCode, kScale, kOut>)
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
   using Scale = WeightScale<kCode, kScale, config.tile, DeviceType<kOut>>;
   if constexpr (config.operands == Operands::kFp4Weight && kCode == kE2M1) {
-    return &gemm<StreamedKernel<config.tile, __nv_bfloat16, DecodedWeightMainLoop, Scale>>;
+    return &gemm<StreamedKernel<config.tile, __nv_bfloat16, Fp4WeightMainLoop, Scale>>;
   } else if constexpr (config.operands == Operands::kMxfp8Weight && kCode == kE4M3) {
-    return &gemm<StreamedKernel<config.tile, __nv_bfloat16, ScaledCodesMainLoop, Scale>>;
+    return &gemm<StreamedKernel<config.tile, __nv_bfloat16, Mxfp8WeightMainLoop, Scale>>;
   } else {
     return nullptr;
   }

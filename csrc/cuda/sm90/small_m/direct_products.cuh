@@ -34,7 +34,7 @@ __device__ __forceinline__ uint4 decode_eight(const uint4& codes, uint32_t scale
     if constexpr (!Kernel::has_large_scales) {
       return multiply(Scale(scale_byte), moved);
     } else if constexpr (kOrdinary) {
-      const uint32_t factor = Scale::ordinary(scale_byte);
+      const uint32_t factor = Scale::ordinary(scale_byte * 0x00010001);
       return {multiply_pair(moved.x, factor), multiply_pair(moved.y, factor), multiply_pair(moved.z, factor),
               multiply_pair(moved.w, factor)};
     } else {
