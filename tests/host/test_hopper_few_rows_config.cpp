@@ -150,9 +150,9 @@ bool is_chosen(const Problem& problem) {
 void check_weight_only() {
   const auto runs = may_run;
   for (const sm90::SmallMFormat& format : kWeightOnlyFormats) {
-    for (const int m : {1, 64, 128}) {
+    for (const int m : {1, 32, 128}) {
       const Problem problem = weight_only(format, m, 200, 544);
-      expect(runs(problem) && (m > 64 || is_chosen(problem)), "a weight alone may be few rows'");
+      expect(runs(problem) && (m > 32 || is_chosen(problem)), "a weight alone may be few rows'");
     }
     expect(!is_chosen(weight_only(format, 257, 200, 544)), "of few rows alone");
     Problem moved = weight_only(format, 16, 200, 544), padded = moved, rows = moved, other = moved;
