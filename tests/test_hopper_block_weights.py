@@ -218,7 +218,10 @@ def test_some_hundred_rows_take_them(gpu: torch.device, of_a: str, name: str, ha
     assert actual.shape == (m, n)
     if scale_a is None or has_factors:
         return
-    few, scale_few = tileon_ops.quantize(x[:128], of_a)[:2]
-    folded = torch.ops.tileon.block_scaled_matmul(few, b, scale_few, scale_b, fast_accum=True)
+    m, n, k = (256, 8192, 8192) if name == "mxfp8" else (96, 14336, 4096)
+    (a, scale_a), (b, scale_b) = (
+        tileon_ops.quantize(torch.randn(rows, k, device=gpu, dtype=BF16), of)[:2] for rows, of in ((m, of_a), (n, name))
+    )
+    folded = torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b, fast_accum=True)
     assert tileon_ops.last_kernel().startswith("sm90_folded"), tileon_ops.last_kernel()
-    assert folded.shape == (128, n)
+    assert folded.shape == (m, n)

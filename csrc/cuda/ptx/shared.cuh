@@ -176,11 +176,9 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
 __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t parity) {
   uint32_t complete;
   asm volatile(
-      "{\n"
-      ".reg .pred complete;\n"
+      "{\n.reg .pred complete;\n"
       "mbarrier.try_wait.parity.shared::cta.b64 complete, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, complete;\n"
-      "}"
+      "selp.u32 %0, 1, 0, complete;\n}"
       : "=r"(complete)
       : "r"(barrier), "r"(parity)
       : "memory");
@@ -191,11 +189,9 @@ __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t par
 __device__ __forceinline__ bool mbarrier_test_wait(uint32_t barrier, uint32_t parity) {
   uint32_t complete;
   asm volatile(
-      "{\n"
-      ".reg .pred complete;\n"
+      "{\n.reg .pred complete;\n"
       "mbarrier.test_wait.parity.shared::cta.b64 complete, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, complete;\n"
-      "}"
+      "selp.u32 %0, 1, 0, complete;\n}"
       : "=r"(complete)
       : "r"(barrier), "r"(parity)
       : "memory");
