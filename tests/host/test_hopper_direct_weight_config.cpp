@@ -138,9 +138,12 @@ void check_choice() {
     if (is_fp4) expect(name(8, 8192, 8192) == "sm90_weight_direct_8x32x128", "32 of one of many");
     const int64_t most = is_fp4 ? 2560 : 4096;
     expect(name(9, most, most) == "sm90_weight_direct_16x16x128", "16 rows of `a`");
-    expect(
-        is_direct(chosen(16, most, most)) && !is_direct(chosen(9, most, most + 32)) && !is_direct(chosen(17, 512, 512)),
-        "up to 16 rows of small weights");
+    expect(is_direct(chosen(16, most, most)) && !is_direct(chosen(9, most, most + 32)),
+           "up to 16 rows of small weights");
+    expect(is_direct(chosen(17, 512, 512)) == !is_fp4 && is_direct(chosen(32, 1024, 4096)) == !is_fp4,
+           "up to 32 of 8 bits, in one round of tiles");
+    expect(!is_direct(chosen(33, 512, 512)) && !is_direct(chosen(17, 1088, 512)) && !is_direct(chosen(17, 512, 4128)),
+           "and no more than that");
     expect(is_direct(chosen(1, 28672, 8192)) == is_fp4, "of 8 bits narrow ones alone");
     for (const sm90::KernelConfig& config : sm90::kBlockScaledConfigs)
       if (config.operands == sm90::Operands::kDirectWeight)

@@ -1,11 +1,9 @@
-// The AccumulatorScales of a weight that the main loop decodes or folds: of one with scales of blocks
-// (mainloop/mma_decoded_weight.cuh, mainloop/mma_scaled_codes.cuh), where a stage has the scales of a thread's two
-// rows, and the global scale; of one with float32 scales (mainloop/mma_weight_codes.cuh), those of rows, which are
-// applied here, and those of blocks, which the main loop applies.
+// The AccumulatorScales of a weight that the main loop decodes or folds: of one with scales of blocks, where a stage has
+// the scales of a thread's two rows (mainloop/stage_scales.cuh), and the global scale; of one with float32 scales
+// (mainloop/codes_decoder.cuh), those of rows, which are applied here, and those of blocks, which the main loop applies.
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/epilogue/accumulator_scale.cuh"
@@ -28,6 +26,7 @@ class WeightScale {
   static constexpr bool is_in_need_of_registers = true;
   static constexpr int kBlockK = kTile.block_k;
   static constexpr int kColumns = kBlockK / vec_of(kScale);  // scales of a row in a stage
+  static_assert(kTile.tile_n == kScaleBlockRows, "a packed block has the scales of a tile's rows");
   static constexpr int kWarps = decoding_warps(kTile);
 
   // By each of the consumers' warps: bfloat16 has lost nothing yet.

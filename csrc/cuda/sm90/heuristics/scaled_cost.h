@@ -108,7 +108,7 @@ inline double fold_with_factors_ns(const Problem& problem) {
 // nvfp4 has twice mxfp4's scales.
 constexpr double kMoreOfNvfp4 = 1.04;
 
-// The numbers of its configs were fitted to products of at least some 30 us. Of the smallest one a tile takes so long.
+// The numbers of its configs were fitted to few products below 10 us. Of the smallest one a tile takes so long.
 constexpr double kLeastDecodedNs = 8000.0;
 
 // A weight whose codes the main loop decodes or folds, under an `a` prepared before: of 16 bits, or of a fold's 8.

@@ -129,9 +129,10 @@ inline int choose_float32_weight(const Problem& problem, const Gpu& gpu) {
 
 // ---- a weight with scales of a byte a block, and bfloat16 or codes with such scales ----
 
-// Up to so many rows, one tile, the kernels for few rows are fastest; of a weight alone scaled those that decode it in
-// the main loop can be, from fewer rows on. They are asked up to more, of small weights.
-constexpr int64_t kAlwaysFewRows = kSmallMMaxTileM;
+// Up to so many rows the kernels for few rows have one tile, and are fastest. Of a weight alone scaled they are only up
+// to 32; above that the kernels that decode in the main loop are weighed, too. Few rows are weighed up to more, of
+// small weights.
+constexpr int64_t kFewRowsOfOneTile = kSmallMMaxTileM;
 constexpr int64_t kAlwaysFewRowsOfWeight = 32;
 constexpr int64_t kMaxFewRows = 384;
 constexpr int kLeastOfSeveral = 32;  // rows of a tile of a weight alone scaled, where there are several
@@ -153,7 +154,7 @@ constexpr int64_t kFoldPaysFromK = 160;
 
 // Whether a fold is weighed at all.
 inline bool may_fold_pay(const Problem& problem) {
-  return problem.may_be_folded() && problem.m > kAlwaysFewRows && problem.k >= kFoldPaysFromK &&
+  return problem.may_be_folded() && problem.m > kFewRowsOfOneTile && problem.k >= kFoldPaysFromK &&
          problem.products() >= kFoldPaysFrom;
 }
 
@@ -175,7 +176,8 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
   const bool decodes = why_not_block_weight(decoded, problem, gpu) == nullptr;
   const bool takes_few = problem.m <= max_few_rows(problem, decodes) && why_not_small_m(problem, gpu) == nullptr;
   const int least_tile = problem.is_weight_only() ? kLeastOfSeveral : 0;
-  const bool is_one_tile = problem.is_weight_only() && takes_few && problem.m <= kAlwaysFewRows;
+  // Preparing a whole weight for one tile of rows takes longer than its products.
+  const bool is_one_tile = problem.is_weight_only() && takes_few && problem.m <= kFewRowsOfOneTile;
   const bool prepares = !is_one_tile && why_not_prepared(prepared, problem, gpu) == nullptr;
   const Problem inner = prepared_problem(problem, nullptr, nullptr);
   const Work work(inner, 1);

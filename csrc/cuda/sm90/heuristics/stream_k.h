@@ -21,8 +21,8 @@ constexpr double kHandOverNs = 1000.0;
 constexpr double kSharedBytesPerNs = 20.0;  // of a CTA
 
 // CTAs that share tiles are each at another k, and find in L2 what another has read only where L2 holds all of it. So
-// many bytes it does; what is beyond is read once more. An operand of one tile along m or n is not: each CTA has a part
-// of the other one to itself.
+// many bytes it does; what is beyond is read once more. Where there is one tile along n no two CTAs read the same part
+// of `a`, so it is not read again; nor is `b` where there is one tile along m.
 constexpr double kL2Bytes = 50e6;
 constexpr double kReadAgainBytesPerNs = 2000.0;
 

@@ -86,9 +86,8 @@ namespace {
 
 // ---- a kernel's parameters ----
 
-// Whether a tile begins where 128 columns of the output share a scale, or a packed block of scales.
-bool has_scales_of_128_columns(Operands operands) {
-  static_assert(kFloat32ScaleBlock == kScaleBlockRows);
+// Whether tiles along n begin at multiples of 128, where a float32 scale or a packed block of scales begins.
+bool tiles_begin_at_scale_blocks(Operands operands) {
   return operands == Operands::kFp8Blocks || operands == Operands::kFp4Weight || operands == Operands::kMxfp8Weight;
 }
 
@@ -228,7 +227,7 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   const int64_t k_bytes = sharing_ctas > 0 ? 0 : problem.k * element_bytes;
   params.last_m_begin = last_begin(problem.m, tile.tile_m * tile.cluster_m, order.tiles_m, k_bytes, a.major, 8);
   params.last_n_begin = last_begin(problem.n, tile.tile_n * tile.cluster_n, order.tiles_n, k_bytes, b.major,
-                                   has_scales_of_128_columns(operands) ? kFloat32ScaleBlock : 16);
+                                   tiles_begin_at_scale_blocks(operands) ? kFloat32ScaleBlock : 16);
   params.store_by_tma = takes_tma_store(operands, tile, problem);
   params.store_by_copies = takes_copied_store(operands, tile, problem);
   params.store_directly = takes_direct_store(operands, tile, problem);

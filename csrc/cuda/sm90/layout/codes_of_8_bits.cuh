@@ -14,6 +14,9 @@
 
 namespace tileon::sm90 {
 
+// By which two moved codes become what they are.
+constexpr uint32_t k2To120 = 0x7b807b80;
+
 // Two codes of e4m3, in the lower bytes, times 2^-120 as move_e4m3 makes them. Two of the operations are
 // multiplications, which do not wait for the pipe of shifts and masks.
 __device__ __forceinline__ uint32_t move_pair_e4m3(uint32_t codes) {
@@ -21,7 +24,7 @@ __device__ __forceinline__ uint32_t move_pair_e4m3(uint32_t codes) {
   return (pair & 0x00800080) * 0xf0 + pair * 0x10;
 }
 
-// Codes `first` and `first` + 1 of a word, e4m3 for float16 or int8. NaN of e4m3 becomes NaN.
+// Two neighbouring codes of a word, from `first` on: e4m3 as float16, or int8 as float16 or bfloat16. NaN stays NaN.
 template <typename Element, DType kCode>
 __device__ __forceinline__ uint32_t convert_pair(uint32_t codes, int first = 0) {
   constexpr bool is_half = std::is_same_v<Element, __half>;
@@ -49,7 +52,6 @@ __device__ __forceinline__ uint32_t convert_pair(uint32_t codes, int first = 0) 
 template <typename Element, DType kCode>
 __device__ __forceinline__ void convert_codes(uint32_t codes, uint32_t& first, uint32_t& second) {
   if constexpr (kCode == DType::kFloat8E4M3 && !std::is_same_v<Element, __half>) {
-    constexpr uint32_t k2To120 = 0x7b807b80;
     move_e4m3(codes, first, second);
     first = multiply_pair(first, k2To120);
     second = multiply_pair(second, k2To120);

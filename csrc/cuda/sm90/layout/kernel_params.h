@@ -110,7 +110,7 @@ struct FoldedWeightParams : WeightCodesParams {
 struct WeightParams : KernelParams {
   const uint8_t* scale;         // packed, with blocks of columns one behind the other
   int64_t scale_row_block;      // from 128 rows to the next
-  int log2_stages_of_block;     // of k, which share a block of columns
+  int log2_stages_of_block;     // stages of k that share a packed block, as a power of two: 0 or 1
   int columns;                  // scales of a row
   const float* global_scale;    // null: 1
   int64_t global_scale_stride;  // from row to row of a; 0: one element for all
@@ -118,7 +118,7 @@ struct WeightParams : KernelParams {
   StreamK stream;
   StreamKMemory stream_memory;
 
-  // Of the 128 rows from `n` on, for stage `stage` of k, and what else is in their packed block.
+  // The packed block with the scales of the 128 rows from `n` on, for stage `stage` of k. `n` is a multiple of 128.
   TILEON_HOST_DEVICE const void* scale_words(int stage, int n) const {
     return scale + n / kScaleBlockRows * scale_row_block + int64_t{stage >> log2_stages_of_block} * kScaleBlockBytes;
   }

@@ -128,7 +128,7 @@ class MovedE4M3Scale {
     const uint32_t rest = byte_ == kE8M0NaN ? 0x7fc0 : (max(byte_, kMaxAtOnce) - kMaxAtOnce + 127) << 7;
     return multiply_pair(pair, ptx::prmt(rest, 0, 0x1010));
   }
-  // Whether bfloat16 may lose something of four codes.
+  // Whether bfloat16 may lose something of codes.
   __device__ __forceinline__ bool may_lose(uint32_t codes) const {
     return byte_ < kFirstBFloat16Scale && (codes & 0x7f7f7f7f) != 0;
   }

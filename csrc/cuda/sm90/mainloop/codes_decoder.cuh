@@ -35,7 +35,6 @@ class CodesDecoder {
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       if constexpr (kMayMeetNaN) {
-        constexpr uint32_t k2To120 = 0x7b807b80;
 #pragma unroll
         for (int i = 0; i < 4; ++i) fragments[step][i] = move_pair_e4m3(codes_.pair(step, i));
 #pragma unroll

@@ -5,11 +5,13 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/convert.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/layout/moved_scale.cuh"
+#include "cuda/sm90/layout/operand_tile.h"
 #include "cuda/sm90/mainloop/mma_decoded_weight.cuh"
 #include "cuda/sm90/mainloop/stage_scales.cuh"
 
@@ -27,6 +29,7 @@ class Fp4Decoder {
   using Fragments = typename DecodedPart<Kernel>::Fragments;
   static constexpr int kSteps = DecodedPart<Kernel>::steps;
   static constexpr int kChunks = kSteps / 2;  // of sixteen bytes of codes
+  static_assert(std::is_same_v<typename Kernel::Element, __nv_bfloat16>);
   static_assert(Kernel::config.block_k == Scale::kBlockK && Kernel::TileB::line_bytes == 2 * kChunkBytes);
 
  public:

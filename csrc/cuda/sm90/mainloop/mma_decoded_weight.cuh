@@ -13,22 +13,24 @@
 
 namespace tileon::sm90 {
 
-// The part of a stage that is decoded and multiplied at once: of codes of 8 bits four steps of wgmma, or two where the
-// sums leave no registers for more. Of a step the thread's low row's first pair, its high row's, and both rows' second
-// pairs; the low row is row lane / 4 of the warp's, the high one the eighth behind it.
+// Steps of wgmma that are decoded and multiplied at once: four; two of e2m1, and where the sums leave no registers for
+// four.
 template <typename Kernel>
 struct DecodedPart {
   static constexpr int steps = Kernel::config.code_bits == 4 || Kernel::columns >= 192 ? 2 : 4;
+
+  // Of a step the thread's low row's first pair, its high row's, and both rows' second pairs; the low row is row
+  // lane / 4 of the warp's, the high one the eighth behind it.
   using Fragments = uint32_t[steps][4];
 };
 
-// A decoder holds a part's codes:
-// load(stage, part)         of a stage; with the first part what the whole stage has, too
-// decode(part, fragments)   those that were loaded last
+// A decoder:
+// load(stage, part)         reads a part's codes; with the first part the stage's scales, too
+// decode(part, fragments)   what was read last
 // before_products(block, part, fragments, sums)   sums that have a unit move on; `block` is counted from 0
 // finish(sums)              after the last product
-// loads_behind_products     whether a part is loaded when the products of the one in front are issued, not before:
-//                           that was faster where few loads bring it
+// loads_behind_products     true: the next part is loaded after this part's products are issued; false: before them.
+//                           After is faster where a part takes few loads.
 template <typename Kernel, typename Decoder>
 class DecodedWeightMainLoop {
   using TileA = typename Kernel::TileA;
@@ -36,6 +38,8 @@ class DecodedWeightMainLoop {
   static constexpr int kSteps = DecodedPart<Kernel>::steps, kParts = TileA::steps / kSteps;
   static_assert(Kernel::swapped && Kernel::row_blocks == 1 && !Kernel::ping_pong);
   static_assert(kParts * kSteps == TileA::steps && (kParts == 1 || kParts == 2));
+  static_assert(kParts > 1 || pipeline_stages(Kernel::config, Major::kK, Major::kK) >= 3,
+                "the next stage is waited for before the one before is released");
 
  public:
   // As PlainMainLoop's.
@@ -100,7 +104,7 @@ class DecodedWeightMainLoop {
 #pragma unroll
     for (auto& step : fragments)
 #pragma unroll
-      for (uint32_t& word : step) ptx::pin(word);  // ptxas would else decode into them what comes behind a branch
+      for (uint32_t& word : step) ptx::pin(word);  // kept until here: ptxas would decode into them behind a branch
     if (part == 0 && previous_ >= 0 && threadIdx.x % 128 == 0) pipeline_.release(previous_);
   }
 

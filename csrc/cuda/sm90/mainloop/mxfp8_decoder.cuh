@@ -5,9 +5,11 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/sm90/layout/codes_of_8_bits.cuh"
 #include "cuda/sm90/layout/moved_scale.cuh"
+#include "cuda/sm90/layout/operand_tile.h"
 #include "cuda/sm90/mainloop/mma_decoded_weight.cuh"
 #include "cuda/sm90/mainloop/stage_codes.cuh"
 #include "cuda/sm90/mainloop/stage_scales.cuh"
@@ -21,6 +23,7 @@ class Mxfp8Decoder {
   static constexpr int kSteps = DecodedPart<Kernel>::steps;
   static constexpr int kStepsOfScale = vec_of(Scale::type) / kMmaK;
   static constexpr uint32_t kScaleBytes = Scale::kColumns == 4 ? 0xffffffff : 0xffff;  // of a word
+  static_assert(std::is_same_v<typename Kernel::Element, __nv_bfloat16>);
   static_assert(Scale::code == DType::kFloat8E4M3 && Scale::type == ScaleType::kE8M0);
   static_assert(Kernel::config.block_k == Scale::kBlockK);
 

@@ -18,8 +18,8 @@ struct ScaleWords {
   }
 };
 
-// Of the stages that a thread multiplies, one behind the other. A stage has the scales of 128 rows as they are packed,
-// four of a row in a word: its own, or those of two stages.
+// Reads the scales of a thread's stages in turn. A stage has a packed block: the scales of 128 rows, a word of four a row,
+// for this stage, or for it and a neighbour.
 template <typename Kernel>
 class StageScales {
   static constexpr int kColumns = Kernel::AccumulatorScale::kColumns;
@@ -52,7 +52,7 @@ class StageScales {
 
  private:
   uint32_t places_[2];  // in a stage, of the rows' words
-  int left_;            // scales of a row behind the stages that were read; -1: one column of the last one has none
+  int left_;            // scales of a row after the stages read so far; negative: columns of the last one behind k
   uint32_t second_;     // 2 where a stage has the second half of its words
 };
 
