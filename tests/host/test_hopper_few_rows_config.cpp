@@ -276,7 +276,8 @@ void check_small_products() {
   expect(!is_few(packed(4096, 4096, 4096, e4m3, e4m3)), "many rows of both are not");
   const Problem short_k = packed(349, 16, 32, e2m1, e2m1);
   const Choice of_hopper = sm90::weigh_block_scaled(short_k, kH200);
-  expect(of_hopper.compared_ns > sm80::choose_block_scaled(short_k, kH200).compared_ns, "the portable kernels are expected to be faster with a short k");
+  expect(of_hopper.compared_ns > sm80::choose_block_scaled(short_k, kH200).compared_ns,
+         "the portable kernels are expected to be faster with a short k");
   Problem long_k = packed(613, 8, 864, e2m1, e2m1);
   expect(sm90::weigh_block_scaled(long_k, kH200).compared_ns > 0, "and are held against the time");
   long_k.a.scale = {};

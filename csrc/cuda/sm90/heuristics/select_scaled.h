@@ -176,7 +176,7 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
   const bool decodes = why_not_block_weight(decoded, problem, gpu) == nullptr;
   const bool takes_few = problem.m <= max_few_rows(problem, decodes) && why_not_small_m(problem, gpu) == nullptr;
   const int least_tile = problem.is_weight_only() ? kLeastOfSeveral : 0;
-  // Preparing a whole weight for one tile of rows takes longer than its products.
+  // Beside a weight alone preparing was measured for more rows than one tile's alone.
   const bool is_one_tile = problem.is_weight_only() && takes_few && problem.m <= kFewRowsOfOneTile;
   const bool prepares = !is_one_tile && why_not_prepared(prepared, problem, gpu) == nullptr;
   const Problem inner = prepared_problem(problem, nullptr, nullptr);

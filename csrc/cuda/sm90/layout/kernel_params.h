@@ -32,7 +32,7 @@ struct KernelParams {
   CUtensorMap map_pre_activation_tail;
 
   // What the first load depends on, in one line of the constant cache: a launch finds it cold, and each line that has
-  // to be fetched after another delays the load.
+  // to be fetched after another delays the load. Where a weight's scales lie (WeightParams) is not in it.
   alignas(64) FastTileOrder order;
   FastDivisor tiles_per_batch;
   uint16_t k_begin;

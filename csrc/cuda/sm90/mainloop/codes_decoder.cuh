@@ -51,7 +51,7 @@ class CodesDecoder {
   __device__ __forceinline__ void before_products(int block, int part, Fragments& fragments,
                                                   typename Kernel::Sums& sums) {
     if (!Unit::changes || part > 0) return;
-    pin(fragments);
+    pin_part(fragments);  // the compiler may convert behind the branch, between the products, where ptxas adds fences
     if (unit_.changes_at(block)) {
       ptx::wgmma_wait<0>();
       unit_.move_on(sums);
@@ -64,14 +64,6 @@ class CodesDecoder {
   }
 
  private:
-  // Before a branch: the compiler may convert behind it, between the products, where ptxas adds fences.
-  static __device__ __forceinline__ void pin(Fragments& fragments) {
-#pragma unroll
-    for (auto& step : fragments)
-#pragma unroll
-      for (uint32_t& word : step) ptx::pin(word);
-  }
-
   StageCodes<Kernel> codes_;
   Unit unit_;
   MetNaN<kMayMeetNaN> nan_[2];

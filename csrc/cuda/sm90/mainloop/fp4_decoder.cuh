@@ -18,7 +18,7 @@
 namespace tileon::sm90 {
 
 // A pair of codes, the first in the lower half of the byte, as bfloat16 times 2^-126.
-__device__ __forceinline__ uint32_t move_pair(uint32_t byte) {
+__device__ __forceinline__ uint32_t move_pair_e2m1(uint32_t byte) {
   return (byte * 0x00040040 & 0x01c001c0) | (byte * 0x01001000 & 0x80008000);
 }
 
@@ -77,7 +77,7 @@ class Fp4Decoder {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const uint32_t word = codes_[step / 2][i % 2][step % 2 * 2 + i / 2];
-        const uint32_t pair = move_pair(ptx::prmt(word, 0, 0x4440 | threadIdx.x % 4));
+        const uint32_t pair = move_pair_e2m1(ptx::prmt(word, 0, 0x4440 | threadIdx.x % 4));
         const int column = (part * kSteps + step) * kMmaK / vec_of(Scale::type);
         if constexpr (kOrdinary) {
           fragments[step][i] = multiply_pair(pair, RowScale::ordinary(words.pair(i % 2, column)));

@@ -24,6 +24,15 @@ struct DecodedPart {
   using Fragments = uint32_t[steps][4];
 };
 
+// Has the compiler keep a part's fragments until here, and have them worked out.
+template <int kSteps>
+__device__ __forceinline__ void pin_part(uint32_t (&fragments)[kSteps][4]) {
+#pragma unroll
+  for (auto& step : fragments)
+#pragma unroll
+    for (uint32_t& word : step) ptx::pin(word);
+}
+
 // A decoder:
 // load(stage, part)         reads a part's codes; with the first part the stage's scales, too
 // decode(part, fragments)   what was read last
@@ -101,10 +110,7 @@ class DecodedWeightMainLoop {
 
   // The products of the part before are done: its registers are free, and so is the stage before.
   __device__ __forceinline__ void release_part_before(int part, Fragments& fragments) const {
-#pragma unroll
-    for (auto& step : fragments)
-#pragma unroll
-      for (uint32_t& word : step) ptx::pin(word);  // kept until here: ptxas would decode into them behind a branch
+    pin_part(fragments);  // ptxas would decode into them behind a branch
     if (part == 0 && previous_ >= 0 && threadIdx.x % 128 == 0) pipeline_.release(previous_);
   }
 

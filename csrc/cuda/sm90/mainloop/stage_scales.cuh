@@ -1,4 +1,4 @@
-// A weight's scales as the main loops that decode it read them: from a stage, where they lie beside the codes.
+// A weight's scales as its decoders read them: from a stage, where they lie beside the codes.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct ScaleWords {
   }
 };
 
-// Reads the scales of a thread's stages in turn. A stage has a packed block: the scales of 128 rows, a word of four a row,
-// for this stage, or for it and a neighbour.
+// Reads the scales of a thread's stages in turn. A stage has a packed block: the scales of 128 rows, a word of four a
+// row, for this stage, or for it and a neighbour.
 template <typename Kernel>
 class StageScales {
   static constexpr int kColumns = Kernel::AccumulatorScale::kColumns;
