@@ -121,7 +121,7 @@ struct OperandFoldProblem {
   int64_t pitch = 0;
   float* scales = nullptr;
   // Whether of every 32 codes the words of four come in the order 0, 2, 4, 6, 1, 3, 5, 7: what wgmma reads beside codes
-  // of e2m1 in registers (cuda/sm90/mainloop/mma_folded_weight.cuh).
+  // of e2m1 in registers (cuda/sm90/mainloop/fold_decoder.cuh).
   bool is_interleaved = false;
 };
 

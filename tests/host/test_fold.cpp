@@ -43,7 +43,7 @@ void check(const Kind& kind) {
   expect(rare > 0, "some bytes are rare:", kind.name);
 }
 
-// The quick bytes as kernels use them (cuda/sm90/mainloop/mma_folded_weight.cuh).
+// The quick bytes as kernels use them (cuda/sm90/mainloop/fold_decoder.cuh).
 void check_quick_bytes() {
   for (uint32_t byte = 0; byte < 256; ++byte) {
     if (!has_rare_e4m3_fold_byte(byte) && byte < 0x7c) {

@@ -1,5 +1,5 @@
 // What a factor of a fold (core/fold.h) makes of codes: shared by the kernels that fold ahead of a product
-// (elementwise/fold_codes.cuh) and the main loop that folds within it (sm90/mainloop/mma_folded_weight.cuh).
+// (elementwise/fold_codes.cuh) and the main loop that folds within it (sm90/mainloop/fold_decoder.cuh).
 #pragma once
 
 #include <cuda_fp8.h>

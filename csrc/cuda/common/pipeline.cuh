@@ -89,11 +89,6 @@ class Pipeline {
     wait_for_phase(full(at.stage), at.phase);
   }
 
-  // Whether the stage's bytes have come. Does not wait.
-  __device__ __forceinline__ bool is_full(const PipelineState& at) const {
-    return ptx::mbarrier_test_wait(full(at.stage), at.phase);
-  }
-
   // A consumer, by one thread: it has read the stage.
   __device__ __forceinline__ void release(int stage) const { ptx::mbarrier_arrive(empty(stage)); }
 

@@ -74,7 +74,10 @@ class FactorsOfRow {
     largest_ = largest_of_row(of_lane);
     constexpr float kTopBinade = BlockCodes<kBits>::kTopBinade;
     float code = 0;
-    if (of_lane == largest_ && largest_ >= 0) code = fmaxf(largest_code_of_word(first), largest_code_of_word(last));
+    if (of_lane == largest_ && largest_ >= 0) {
+      const auto codes = codes_of_word(first), others = codes_of_word(last);  // both are read before one is looked at
+      code = fmaxf(codes.largest(), others.largest());
+    }
     if (largest_of_row(code >= kTopBinade) == 0) {
       for_each_block([&](int block, uint32_t scale) {
         if (static_cast<int>(scale) == largest_) code = fmaxf(code, largest_code(block));
@@ -93,12 +96,10 @@ class FactorsOfRow {
     if (row_ >= of_.stride) return;
     if (part() == 0 && row_ < of_.rows) of_.scales[row_] = fold_scale(power);
     const QuickFactors<kBits> quick(power, has_nan_ ? static_cast<int>(kE8M0NaN) : largest_);
-#pragma unroll 4
-    for (int word = part(); word < of_.words; word += kRowLanes) {
-      const uint32_t scales = load(word);
+    for_each_word([&](int word, uint32_t scales) {
       const bool is_quick = quick.take(scales) && word * 4 + 4 <= blocks_;
       of_.factors[word * of_.stride + row_] = is_quick ? quick.of(scales) : any_factors(word, scales, power);
-    }
+    });
   }
 
  private:
@@ -114,21 +115,43 @@ class FactorsOfRow {
 
   // The scales of a word of the lane's, 0 behind the row's last one.
   __device__ __forceinline__ uint32_t load(int word) const {
-    const ScaleStrides& strides = of_.operand.scale_strides;
-    const uint8_t* scales = scale_ + (word - part()) * strides.col_block;
-    const int inside = blocks_ - word * 4;
-    if (of_.reads_words) return inside > 0 ? *reinterpret_cast<const uint32_t*>(scales) : 0;
+    return of_.reads_words ? load_whole(word) : load_bytes(word);
+  }
+  __device__ __forceinline__ uint32_t load_whole(int word) const {
+    return word * 4 < blocks_ ? *reinterpret_cast<const uint32_t*>(scales_of(word)) : 0;
+  }
+  __device__ __forceinline__ uint32_t load_bytes(int word) const {
+    const int64_t step = of_.operand.scale_strides.col;
+    const uint8_t* scales = scales_of(word);
     uint32_t bytes = 0;
 #pragma unroll 1
-    for (int at = 0; at < min(inside, 4); ++at) bytes |= static_cast<uint32_t>(scales[at * strides.col]) << 8 * at;
+    for (int at = 0; at < min(blocks_ - word * 4, 4); ++at)
+      bytes |= static_cast<uint32_t>(scales[at * step]) << 8 * at;
     return bytes;
   }
+  __device__ __forceinline__ const uint8_t* scales_of(int word) const {
+    return scale_ + (word - part()) * of_.operand.scale_strides.col_block;
+  }
 
-  // Calls use(word, scales) for the lane's words; those of the last one may reach behind the row.
+  // Calls use(word, scales) for the lane's words; those of the last one may reach behind the row. Some words are read at
+  // once: one after the other each would wait for memory.
   template <typename Use>
   __device__ __forceinline__ void for_each_word(const Use& use) const {
-#pragma unroll 4
-    for (int word = part(); word * 4 < blocks_; word += kRowLanes) use(word, load(word));
+    constexpr int kAtOnce = 8;
+#pragma unroll 1
+    for (int first = part(); first < of_.words; first += kAtOnce * kRowLanes) {
+      uint32_t scales[kAtOnce];
+      if (of_.reads_words) {
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) scales[i] = load_whole(first + i * kRowLanes);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) scales[i] = load_bytes(first + i * kRowLanes);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+        if (const int word = first + i * kRowLanes; word < of_.words) use(word, scales[i]);
+    }
   }
   template <typename Use>
   __device__ __forceinline__ void for_each_block(const Use& use) const {
@@ -157,12 +180,12 @@ class FactorsOfRow {
     return load_codes<kBits>(of_.operand, row_, block).largest();
   }
   // Of the word's first block with the row's largest scale.
-  __device__ __forceinline__ float largest_code_of_word(int word) const {
+  __device__ __forceinline__ BlockCodes<kBits> codes_of_word(int word) const {
     const uint32_t scales = load(word);
     int at = 3;
 #pragma unroll
     for (int i = 2; i >= 0; --i) at = static_cast<int>(scales >> 8 * i & 0xff) == largest_ ? i : at;
-    return largest_code(word * 4 + at);
+    return load_codes<kBits>(of_.operand, row_, word * 4 + at);
   }
 
   // Any bytes, 0 behind the row.

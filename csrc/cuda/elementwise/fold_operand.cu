@@ -57,15 +57,16 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm) fold(const __grid_consta
   fold_group<kRowWarps, kHeld>(is_a ? params.a : params.b, is_a ? group : group - groups_of_a);
 }
 
-// A row of a has all of a CTA's warps. Hopper's kernels alone fold the other operand.
+// The factors first: they take longer. A row of a has all of a CTA's warps. Hopper's kernels alone fold the other
+// operand.
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     fold_with_factors(const __grid_constant__ FoldWithFactorsParams params) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   ptx::grid_dependency_wait();
   ptx::grid_dependency_launch();
-  const int64_t group = blockIdx.x;
-  if (group < params.a.rows) return fold_group<kFoldWarps, kFewHeld>(params.a, group);
-  const int64_t warp = (group - params.a.rows) * kFoldWarps + threadIdx.x / 32;
+  const int64_t group = blockIdx.x, groups_of_b = factor_groups(params.b.stride);
+  if (group >= groups_of_b) return fold_group<kFoldWarps, kFewHeld>(params.a, group - groups_of_b);
+  const int64_t warp = group * kFoldWarps + threadIdx.x / 32;
   const int64_t row = warp * kRowsOfWarp + threadIdx.x % kRowsOfWarp;
   if (params.b.operand.dtype == DType::kFloat4E2M1) {
     store_factors<4>(params.b, row);

@@ -46,7 +46,7 @@ class FoldedRow {
 #pragma unroll
     for (int i = 0; i < kHeldBlocks; ++i)
       if (block(i) < blocks_) largest = max(largest, fold_magnitude(held_[i].largest(), scales_[i]));
-    for_each_other([&](int, const Codes& codes, uint32_t scale) {
+    for_each_other([&](int, const Codes& codes, uint32_t scale) {  // of zeros there is none
       largest = max(largest, fold_magnitude(codes.largest(), scale));
     });
     return largest_of_warp(largest);
@@ -58,38 +58,49 @@ class FoldedRow {
     if (part_ == 0 && threadIdx.x % 32 == 0) of_.scales[row_] = fold_scale(power);
 #pragma unroll
     for (int i = 0; i < kHeldBlocks; ++i)
-      if (block(i) < blocks_) store(block(i), held_[i], fold_factor(scales_[i], power));
+      if (first_block(i) < blocks_) store(block(i), held_[i], fold_factor(scales_[i], power));
     for_each_other([&](int at, const Codes& codes, uint32_t scale) { store(at, codes, fold_factor(scale, power)); });
   }
 
  private:
-  __device__ __forceinline__ int block(int i) const {
-    return static_cast<int>(threadIdx.x) % 32 + 32 * (part_ + kRowWarps * i);
-  }
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ __forceinline__ int first_block(int i) const { return 32 * (part_ + kRowWarps * i); }  // of the warp
+  __device__ __forceinline__ int block(int i) const { return first_block(i) + lane(); }
 
   __device__ __forceinline__ void load(int block, Codes& codes, uint32_t& scale) const {
     codes = load_codes<kBits>(of_.operand, row_, block);
     scale = load_scale(of_.operand, row_, block);
   }
 
+  // By all of a warp's lanes. Two neighbours store the block of the first one, then that of the second: halves of a
+  // sector of memory that come one after the other take twice as long.
   __device__ __forceinline__ void store(int block, const Codes& codes, float factor) const {
     uint4 out[2];
     codes.folded(factor, out);
-    auto* to = reinterpret_cast<uint4*>(of_.codes + row_ * of_.pitch + int64_t{block} * kFoldBlock);
     const auto [first, second] = out;
-    to[0] = of_.is_interleaved ? uint4{first.x, first.z, second.x, second.z} : first;
-    to[1] = of_.is_interleaved ? uint4{first.y, first.w, second.y, second.w} : second;
+    const uint4 low = of_.is_interleaved ? uint4{first.x, first.z, second.x, second.z} : first;
+    const uint4 high = of_.is_interleaved ? uint4{first.y, first.w, second.y, second.w} : second;
+    const bool is_second = block % 2 != 0;
+    const uint4 of_neighbour = exchanged(is_second ? low : high);
+    auto* to = reinterpret_cast<uint4*>(of_.codes + row_ * of_.pitch + int64_t{block - is_second} * kFoldBlock);
+    if (block - is_second < blocks_) to[is_second] = is_second ? of_neighbour : low;
+    if (block - is_second + 1 < blocks_) to[2 + is_second] = is_second ? high : of_neighbour;
   }
 
-  // Calls use(block, codes, scale) for the lane's blocks that it does not hold.
+  static __device__ __forceinline__ uint4 exchanged(const uint4& of_lane) {
+    const auto of_neighbour = [](uint32_t word) { return __shfl_xor_sync(0xffffffff, word, 1); };
+    return {of_neighbour(of_lane.x), of_neighbour(of_lane.y), of_neighbour(of_lane.z), of_neighbour(of_lane.w)};
+  }
+
+  // Calls use(block, codes, scale) for the lane's blocks that it does not hold, and those behind the row beside them.
   template <typename Use>
   __device__ __forceinline__ void for_each_other(const Use& use) const {
 #pragma unroll 1
-    for (int at = block(kHeldBlocks); at < blocks_; at += 32 * kRowWarps) {
-      Codes codes;
+    for (int i = kHeldBlocks; first_block(i) < blocks_; ++i) {
+      Codes codes{};
       uint32_t scale = 0;
-      load(at, codes, scale);
-      use(at, codes, scale);
+      if (block(i) < blocks_) load(block(i), codes, scale);
+      use(block(i), codes, scale);
     }
   }
 
@@ -97,8 +108,8 @@ class FoldedRow {
   int64_t row_;
   int blocks_;  // of k
   int part_;
-  Codes held_[kHeldBlocks];
-  uint32_t scales_[kHeldBlocks];
+  Codes held_[kHeldBlocks] = {};
+  uint32_t scales_[kHeldBlocks] = {};
 };
 
 // The largest magnitude of each warp's part of a row.

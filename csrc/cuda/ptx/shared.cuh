@@ -185,19 +185,6 @@ __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t par
   return complete != 0;
 }
 
-// Whether the phase of this parity is complete.
-__device__ __forceinline__ bool mbarrier_test_wait(uint32_t barrier, uint32_t parity) {
-  uint32_t complete;
-  asm volatile(
-      "{\n.reg .pred complete;\n"
-      "mbarrier.test_wait.parity.shared::cta.b64 complete, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, complete;\n}"
-      : "=r"(complete)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return complete != 0;
-}
-
 // ---- the tensor memory accelerator (sm_90), whose copies complete on mbarriers ----
 //
 // TMA moves boxes of a tensor between global and shared memory. Coordinates run innermost first. What lies outside the

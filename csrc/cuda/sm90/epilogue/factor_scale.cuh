@@ -51,7 +51,8 @@ struct FactorResults {
       const float2 pair = *reinterpret_cast<const float2*>(column_factors + kBegin + j * 8);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const auto sum = static_cast<float>(sums[kBlock][kBegin / 2 + j * 4 + i]);
+        auto sum = static_cast<float>(sums[kBlock][kBegin / 2 + j * 4 + i]);
+        if (kExactly) ptx::pin(sum);  // in a loop, from which the conversions of all sums to double would be moved
         const float row = rows[2 * kBlock + i / 2], column = i % 2 == 0 ? pair.x : pair.y;
         scaled.values[j * 4 + i] = kExactly ? times_exactly(sum, row, column) : sum * (row * column);
       }

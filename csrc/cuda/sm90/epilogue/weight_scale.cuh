@@ -201,7 +201,7 @@ class WeightBlockScale {
   float4* aside_;
 };
 
-// Of codes that the main loop folds (mainloop/mma_folded_weight.cuh), and a folded `a`: a float32 scale a row of both.
+// Of codes that the main loop folds (mainloop/fold_decoder.cuh), and a folded `a`: a float32 scale a row of both.
 template <DType kCode, TileConfig kTile, typename Out_>
 class FoldedWeightScale : public FactorScale<kTile, Out_> {
  public:
@@ -211,7 +211,14 @@ class FoldedWeightScale : public FactorScale<kTile, Out_> {
   // `row` is the first of the warp's 16 rows of the weight, `m_begin` the tile's first row of a.
   __device__ __forceinline__ void read(const Params& params, int row, int, int m_begin) {
     FactorScale<kTile, Out_>::read(params, row, m_begin);
+    stages_of_sums_ = params.stages_of_sums;
   }
+
+  // After so many stages sums leave the tensor core.
+  __device__ __forceinline__ int stages_of_sums() const { return stages_of_sums_; }
+
+ private:
+  int stages_of_sums_;
 };
 
 }  // namespace tileon::sm90

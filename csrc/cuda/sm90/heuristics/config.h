@@ -151,6 +151,8 @@ constexpr bool is_decoded_weight(Operands operands) {
 constexpr bool is_folded_weight(Operands operands) {
   return operands == Operands::kFoldedE4M3 || operands == Operands::kFoldedE2M1;
 }
+// By the tile alone: codes beside elements of 8 bits.
+constexpr bool is_fold(const TileConfig& tile) { return tile.code_bits > 0 && tile.element_bytes == 1; }
 // Whether kernels of these operands round to the output's dtype, one of 16 bits. Kernels whose operands come as 16 bits
 // round to the dtype of `a` alone, those of TF32 to bfloat16, the others to both.
 inline bool rounds_to_16_bits(Operands operands, const Problem& problem) {

@@ -116,10 +116,13 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params,
 // Registers of each thread of three or two consumers, and of the producer's warpgroup, in units of 8. Each warpgroup
 // has one warp in each quarter of an SM; a quarter has 512 registers a lane, of which the kernel starts with an even
 // share for each warpgroup, and the counts add up to those shares.
-constexpr int consumer_registers(int consumers) { return consumers == 3 ? 160 : 232; }
-constexpr int producer_registers(int consumers) { return consumers == 3 ? 32 : 40; }
-static_assert(3 * consumer_registers(3) + producer_registers(3) == 4 * 128);
-static_assert(2 * consumer_registers(2) + producer_registers(2) == 3 * 168);
+constexpr int consumer_registers(const TileConfig& tile) {
+  return tile.consumers == 3 ? 160 : is_fold(tile) && tile.mma_columns() > 160 ? 240 : 232;
+}
+constexpr int producer_registers(const TileConfig& tile) {
+  const int even_share = tile.consumers == 3 ? 128 : 168;
+  return (tile.consumers + 1) * even_share - tile.consumers * consumer_registers(tile);
+}
 
 // All of a kernel. `params` is a kernel's parameter, or lies in one: TMA reads its maps from there.
 template <typename Kernel>
@@ -140,10 +143,10 @@ __device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& pa
 
   constexpr int consumers = Kernel::config.consumers;
   if (warp < Kernel::producer_warp) {
-    if constexpr (Kernel::config.reallocates_registers()) ptx::acquire_registers<consumer_registers(consumers)>();
+    if constexpr (Kernel::config.reallocates_registers()) ptx::acquire_registers<consumer_registers(Kernel::config)>();
     consume<Kernel>(params, pipeline, shared, warp);
   } else {
-    if constexpr (Kernel::config.reallocates_registers()) ptx::release_registers<producer_registers(consumers)>();
+    if constexpr (Kernel::config.reallocates_registers()) ptx::release_registers<producer_registers(Kernel::config)>();
     if (Kernel::config.reallocates_registers() && warp != Kernel::producer_warp) return;
     if constexpr (shares_tiles) {
       produce_parts<Kernel>(params, producer);

@@ -101,6 +101,7 @@ struct WeightBlocksParams : WeightCodesParams {
 struct FoldedWeightParams : WeightCodesParams {
   const uint32_t* factors;
   int64_t factors_stride;
+  int stages_of_sums;  // after so many stages sums leave the tensor core
 
   // Of the rows from `n` on, for stage `stage` of k.
   TILEON_HOST_DEVICE const void* scale_words(int stage, int n) const { return factors + stage * factors_stride + n; }

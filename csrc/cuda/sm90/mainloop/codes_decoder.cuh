@@ -26,6 +26,7 @@ class CodesDecoder {
 
  public:
   static constexpr bool loads_behind_products = false;
+  static constexpr bool has_other_sums = false;
 
   __device__ __forceinline__ CodesDecoder(const Scale& scale, int first_row) : codes_(first_row), unit_(scale) {}
 
@@ -48,14 +49,15 @@ class CodesDecoder {
     }
   }
 
-  __device__ __forceinline__ void before_products(int block, int part, Fragments& fragments,
+  __device__ __forceinline__ bool before_products(int block, int part, Fragments& fragments,
                                                   typename Kernel::Sums& sums) {
-    if (!Unit::changes || part > 0) return;
+    if (!Unit::changes || part > 0) return true;
     pin_part(fragments);  // the compiler may convert behind the branch, between the products, where ptxas adds fences
     if (unit_.changes_at(block)) {
       ptx::wgmma_wait<0>();
       unit_.move_on(sums);
     }
+    return true;
   }
 
   __device__ __forceinline__ void finish(typename Kernel::Sums& sums) const {

@@ -34,6 +34,7 @@ class Fp4Decoder {
 
  public:
   static constexpr bool loads_behind_products = true;
+  static constexpr bool has_other_sums = false;
 
   __device__ __forceinline__ Fp4Decoder(const Scale& scale, int first_row)
       : place_(Kernel::rows_offset + place_of(first_row)), scales_(scale) {}
@@ -57,7 +58,7 @@ class Fp4Decoder {
     if (!is_quick_) decode_by<false>(part, fragments);
   }
 
-  __device__ __forceinline__ void before_products(int, int, Fragments&, typename Kernel::Sums&) {}
+  __device__ __forceinline__ bool before_products(int, int, Fragments&, typename Kernel::Sums&) { return true; }
   __device__ __forceinline__ void finish(typename Kernel::Sums&) const {}
 
  private:

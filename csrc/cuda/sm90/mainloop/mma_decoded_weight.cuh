@@ -1,7 +1,7 @@
 // The main loop of products whose weight has codes: the consumers decode the weight into registers, which are the rows
-// of wgmma's first operand, while the tensor core multiplies what they decoded before; `a`, of 16 bits, is the second
-// operand. What the codes are, and how they are scaled, is a decoder's affair (fp4_decoder.cuh, mxfp8_decoder.cuh,
-// codes_decoder.cuh).
+// of wgmma's first operand, while the tensor core multiplies what they decoded before; `a`, of 16 bits or folded to
+// e4m3, is the second operand. What the codes are, and how they are scaled, is a decoder's affair (fp4_decoder.cuh,
+// mxfp8_decoder.cuh, codes_decoder.cuh, fold_decoder.cuh).
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,12 @@
 
 namespace tileon::sm90 {
 
-// Steps of wgmma that are decoded and multiplied at once: four; two of e2m1, and where the sums leave no registers for
-// four.
+// Steps of wgmma that are decoded and multiplied at once: four; two of e2m1 and of folds, and where the sums leave no
+// registers for four.
 template <typename Kernel>
 struct DecodedPart {
-  static constexpr int steps = Kernel::config.code_bits == 4 || Kernel::columns >= 192 ? 2 : 4;
+  static constexpr bool has_two = Kernel::config.code_bits == 4 || is_fold(Kernel::config) || Kernel::columns >= 192;
+  static constexpr int steps = has_two ? 2 : 4;
 
   // Of a step the thread's low row's first pair, its high row's, and both rows' second pairs; the low row is row
   // lane / 4 of the warp's, the high one the eighth behind it.
@@ -36,8 +37,10 @@ __device__ __forceinline__ void pin_part(uint32_t (&fragments)[kSteps][4]) {
 // A decoder:
 // load(stage, part)         reads a part's codes; with the first part the stage's scales, too
 // decode(part, fragments)   what was read last
-// before_products(block, part, fragments, sums)   sums that have a unit move on; `block` is counted from 0
+// before_products(block, part, fragments, sums)   sums that have a unit move on; `block` is counted from 0. Returns
+//                           whether this part's products are added to the sums: false where they begin anew.
 // finish(sums)              after the last product
+// has_other_sums            true: beside the tensor core's; they leave no registers for what else is done meanwhile
 // loads_behind_products     true: the next part is loaded after this part's products are issued; false: before them.
 //                           After is faster where a part takes few loads.
 template <typename Kernel, typename Decoder>
@@ -60,10 +63,11 @@ class DecodedWeightMainLoop {
 #pragma unroll 1
     while (loop.template multiply_part<0>(sums) && loop.template multiply_part<1>(sums)) {
     }
-    during_last_product();
+    if (!Decoder::has_other_sums) during_last_product();
     ptx::wgmma_wait<0>();
     loop.release_last();
     loop.decoder_.finish(sums);
+    if (Decoder::has_other_sums) during_last_product();
   }
 
  private:
@@ -83,8 +87,8 @@ class DecodedWeightMainLoop {
     Fragments& fragments = fragments_[kTurn];
     decoder_.decode(part, fragments);
     if (!Decoder::loads_behind_products) load_next(part);
-    decoder_.before_products(block_, part, fragments, sums);
-    issue(pipeline_.data(stage_), part, fragments, part > 0 || block_ > 0, sums);
+    const bool goes_on = decoder_.before_products(block_, part, fragments, sums);
+    issue(pipeline_.data(stage_), part, fragments, goes_on && (part > 0 || block_ > 0), sums);
     if (Decoder::loads_behind_products) load_next(part);
     ptx::wgmma_wait<1>();
     release_part_before(part, fragments_[1 - kTurn]);
@@ -98,13 +102,12 @@ class DecodedWeightMainLoop {
     stage_ = at_.stage;
     at_.advance(pipeline_.stages());
     has_more_ = block_ + 1 < blocks_;
-    is_next_full_ = has_more_ && pipeline_.is_full(at_);  // asked long before it has to be known
   }
 
   __device__ __forceinline__ void load_next(int part) {
     if (part + 1 < kParts) return decoder_.load(pipeline_.data(stage_), part + 1);
     if (!has_more_) return;
-    if (!is_next_full_) pipeline_.wait_until_full(at_);
+    pipeline_.wait_until_full(at_);
     decoder_.load(pipeline_.data(at_.stage), 0);
   }
 
@@ -124,16 +127,24 @@ class DecodedWeightMainLoop {
     ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      ptx::wgmma_m64k16<typename Kernel::Element, Kernel::columns>(
-          sums[0], fragments[step], a + TileA::offset(0, part * kSteps + step) / 16, step > 0 ? 1 : accumulate);
+      issue_step(fragments[step], a + TileA::offset(0, part * kSteps + step) / 16, step > 0 ? 1 : accumulate, sums[0]);
     ptx::wgmma_commit();
+  }
+
+  static __device__ __forceinline__ void issue_step(const uint32_t (&rows)[4], uint64_t columns, int accumulate,
+                                                    float (&sums)[Kernel::columns / 2]) {
+    if constexpr (is_fold(Kernel::config)) {
+      ptx::wgmma_m64k32_e4m3<Kernel::columns>(sums, rows, columns, accumulate);
+    } else {
+      ptx::wgmma_m64k16<typename Kernel::Element, Kernel::columns>(sums, rows, columns, accumulate);
+    }
   }
 
   const Pipeline& pipeline_;
   PipelineState& at_;  // behind stage_
   int blocks_, block_ = 0;
   int stage_ = -1, previous_ = -1;
-  bool has_more_ = false, is_next_full_ = false;  // stages
+  bool has_more_ = false;  // stages
   Decoder decoder_;
   Fragments fragments_[2] = {};
 };

@@ -29,6 +29,7 @@ class Mxfp8Decoder {
 
  public:
   static constexpr bool loads_behind_products = false;
+  static constexpr bool has_other_sums = false;
 
   __device__ __forceinline__ Mxfp8Decoder(const Scale& scale, int first_row)
       : scale_(scale), codes_(first_row), scales_(scale) {}
@@ -48,7 +49,7 @@ class Mxfp8Decoder {
     if (!is_quick_) decode_any(part, fragments);
   }
 
-  __device__ __forceinline__ void before_products(int, int, Fragments&, typename Kernel::Sums&) {}
+  __device__ __forceinline__ bool before_products(int, int, Fragments&, typename Kernel::Sums&) { return true; }
   __device__ __forceinline__ void finish(typename Kernel::Sums& sums) const { StageCodes<Kernel>::put_nan(nan_, sums); }
 
  private:

@@ -21,7 +21,7 @@
 #include "cuda/sm90/mainloop/fp4_decoder.cuh"
 #include "cuda/sm90/mainloop/mma.cuh"
 #include "cuda/sm90/mainloop/mma_bf16x6.cuh"
-#include "cuda/sm90/mainloop/mma_folded_weight.cuh"
+#include "cuda/sm90/mainloop/fold_decoder.cuh"
 #include "cuda/sm90/mainloop/mma_tf32.cuh"
 #include "cuda/sm90/mainloop/mxfp8_decoder.cuh"
 #include "cuda/sm90/small_m/direct.cuh"

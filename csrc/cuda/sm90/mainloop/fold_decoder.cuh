@@ -1,7 +1,6 @@
-// The main loop of products of folds (core/fold.h) whose weight is not folded before: the consumers fold its codes,
-// e4m3 or e2m1, on their way to wgmma's first operand, which are registers, while the tensor core multiplies the stage
-// before; `a`, folded, is the second operand. The tensor core cuts sums of fp8, so those of each stage leave it and are
-// added in float32 (docs/fp8_error.md).
+// The decoder of a weight that is not folded before (core/fold.h): its codes, e4m3 or e2m1, are folded on their way to
+// wgmma's first operand (mma_decoded_weight.cuh); `a`, folded, is the second one. The tensor core cuts sums of fp8: after
+// some stages they leave it and are added in float32 (docs/fp8_error.md).
 #pragma once
 
 #include <cuda_fp16.h>
@@ -10,14 +9,13 @@
 
 #include "core/fold.h"
 #include "cuda/common/fold.cuh"
-#include "cuda/common/pipeline.cuh"
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/convert.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/wgmma.cuh"
 #include "cuda/sm90/layout/operand_tile.h"
-#include "cuda/sm90/mainloop/kernel.cuh"
 #include "cuda/sm90/mainloop/mma.cuh"
+#include "cuda/sm90/mainloop/mma_decoded_weight.cuh"
 
 namespace tileon::sm90 {
 
@@ -83,7 +81,7 @@ struct FoldedCodes<DType::kFloat4E2M1> {
   // The eight magnitudes times the factor are a table, a byte each; at 2^-5 that of 0.5 is the smallest normal number.
   static __device__ __forceinline__ void fold(const uint32_t (&codes)[4], uint32_t factors, int step, int i,
                                               FoldedFragments& fragments) {
-    const uint32_t byte = factors >> 8 * step & 0xff;
+    const uint32_t byte = ptx::prmt(factors, 0, 0x4440 | step);
     look_up(codes[2 * (step % 2) + i], byte * 0x01010100 + 0x14100800, byte * 0x01010101 + 0x24201c18, i, fragments);
   }
   static __device__ __forceinline__ void fold_any(const uint32_t (&codes)[4], uint32_t factors, int step, int i,
@@ -104,86 +102,64 @@ struct FoldedCodes<DType::kFloat4E2M1> {
 };
 
 template <typename Kernel>
-class FoldedWeightMainLoop {
-  using TileA = typename Kernel::TileA;
+class FoldDecoder {
   using Scale = typename Kernel::AccumulatorScale;
   using OfCodes = FoldedCodes<Scale::code>;
-  static constexpr int kSteps = TileA::steps;
-  using Fragments = FoldedFragments[kSteps];
-  static_assert(Kernel::swapped && Kernel::row_blocks == 1 && !Kernel::ping_pong && kSteps == 4);
+  using Fragments = typename DecodedPart<Kernel>::Fragments;
+  static constexpr int kSteps = DecodedPart<Kernel>::steps;
+  static constexpr int kMatrices = kSteps / OfCodes::kStepsOfMatrices;
+  static_assert(Kernel::TileA::steps == 4 && kMatrices * OfCodes::kStepsOfMatrices == kSteps);
 
  public:
-  // As PlainMainLoop's.
-  template <typename DuringLastProduct>
-  static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
-                                                  int first_row, const Scale& scale, typename Kernel::Sums& sums,
-                                                  const DuringLastProduct& during_last_product) {
-    const bool elected = threadIdx.x % 128 == 0;
-    const Places places(first_row);
-#pragma unroll
-    for (float& sum : sums[0]) sum = 0.0f;
-    Fragments fragments;
-    pipeline.wait_until_full(at);
-    fold(pipeline.data(at.stage), places, fragments);
-#pragma unroll 1
-    for (int block = 0; block < blocks; ++block) {
-      const int stage = at.stage;
-      at.advance(pipeline.stages());
-      typename Kernel::Sums stage_sums;
-      issue(pipeline.data(stage), fragments, stage_sums);
-      Fragments folded;
-      if (block + 1 < blocks) {
-        pipeline.wait_until_full(at);
-        fold(pipeline.data(at.stage), places, folded);
-      }
-      ptx::wgmma_wait<0>();
-      if (elected) pipeline.release(stage);
-      add<Kernel>(stage_sums, sums);
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          ptx::pin(fragments[step][i]);  // until here: ptxas would fold into them, behind a branch, what is multiplied
-          fragments[step][i] = folded[step][i];
-        }
-    }
-    during_last_product();
+  static constexpr bool loads_behind_products = true;
+  static constexpr bool has_other_sums = true;
+
+  __device__ __forceinline__ FoldDecoder(const Scale& scale, int first_row)
+      : last_of_sums_(scale.stages_of_sums() - 1) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int row = first_row + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
+    codes_place_ = Kernel::rows_offset + OfCodes::place_of(row + lane % 16, lane / 16);
+    factors_place_ = Kernel::scale_words_offset + (row + lane / 4) * 4;
   }
 
- private:
-  // Where in a stage ldmatrix reads this lane's row of its matrix, and where the factors of this thread's first row
-  // lie.
-  struct Places {
-    uint32_t codes, factors;
-
-    __device__ __forceinline__ explicit Places(int first_row) {
-      const int lane = static_cast<int>(threadIdx.x) % 32;
-      const int row = first_row + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
-      codes = Kernel::rows_offset + OfCodes::place_of(row + lane % 16, lane / 16);
-      factors = Kernel::scale_words_offset + (row + lane / 4) * 4;
-    }
-  };
-
-  static __device__ __forceinline__ void fold(uint32_t stage, const Places& places, Fragments& fragments) {
-    const uint32_t factors[2] = {ptx::load_shared_4(stage + places.factors),
-                                 ptx::load_shared_4(stage + places.factors + 8 * 4)};
-    const uint32_t codes_begin = stage + places.codes;
-    uint32_t codes[kSteps / OfCodes::kStepsOfMatrices][4];
+  __device__ __forceinline__ void load(uint32_t stage, int part) {
+    const uint32_t codes = stage + (codes_place_ ^ OfCodes::exchanged(part * kSteps));
 #pragma unroll
-    for (int i = 0; i < kSteps / OfCodes::kStepsOfMatrices; ++i)
-      ptx::ldmatrix_x4(codes[i], codes_begin ^ OfCodes::exchanged(i * OfCodes::kStepsOfMatrices));
-    const bool are_quick = OfCodes::are_quick(factors[0]) && OfCodes::are_quick(factors[1]);
-    if (__all_sync(0xffffffffu, are_quick)) {
+    for (int i = 0; i < kMatrices; ++i)
+      ptx::ldmatrix_x4(codes_[i], codes ^ OfCodes::exchanged(i * OfCodes::kStepsOfMatrices));
+    if (part > 0) return;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) factors_[i] = ptx::load_shared_4(stage + factors_place_ + i * 8 * 4);
+  }
+
+  __device__ __forceinline__ void decode(int part, Fragments& fragments) {
+    if (part == 0) {
+      const bool are_quick = OfCodes::are_quick(factors_[0]) && OfCodes::are_quick(factors_[1]);
+      is_quick_ = __all_sync(0xffffffffu, are_quick);
+    }
+    if (is_quick_) {
       for_each_row([&](int step, int i) {
-        OfCodes::fold(codes[step / OfCodes::kStepsOfMatrices], factors[i], step, i, fragments[step]);
+        OfCodes::fold(codes_[step / OfCodes::kStepsOfMatrices], factors_[i], part * kSteps + step, i, fragments[step]);
       });
     } else {
       for_each_row([&](int step, int i) {
-        OfCodes::fold_any(codes[step / OfCodes::kStepsOfMatrices], factors[i], step, i, fragments[step]);
+        OfCodes::fold_any(codes_[step / OfCodes::kStepsOfMatrices], factors_[i], part * kSteps + step, i,
+                          fragments[step]);
       });
     }
   }
 
+  // Sums leave the tensor core.
+  __device__ __forceinline__ bool before_products(int block, int part, Fragments&,
+                                                  typename Kernel::Sums& sums) {
+    if (part > 0 || block == 0 || (block & last_of_sums_) != 0) return true;
+    ptx::wgmma_wait<0>();
+    add<Kernel>(sums, promoted_);
+    return false;
+  }
+  __device__ __forceinline__ void finish(typename Kernel::Sums& sums) const { add<Kernel>(promoted_, sums); }
+
+ private:
   // Calls use(step, i) for both rows in every step.
   template <typename Use>
   static __device__ __forceinline__ void for_each_row(const Use& use) {
@@ -193,15 +169,16 @@ class FoldedWeightMainLoop {
       for (int i = 0; i < 2; ++i) use(step, i);
   }
 
-  static __device__ __forceinline__ void issue(uint32_t stage, const Fragments& fragments,
-                                               typename Kernel::Sums& sums) {
-    const uint64_t a = TileA::descriptor(stage + Kernel::columns_offset);
-    ptx::wgmma_fence();
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step)
-      ptx::wgmma_m64k32_e4m3<Kernel::columns>(sums[0], fragments[step], a + TileA::offset(0, step) / 16, step > 0);
-    ptx::wgmma_commit();
-  }
+  // In a stage: where ldmatrix reads this lane's row of its matrix, and the factors of this thread's first row.
+  uint32_t codes_place_, factors_place_;
+  uint32_t codes_[kMatrices][4];
+  uint32_t factors_[2];
+  bool is_quick_;  // the stage
+  int last_of_sums_;  // of stages, a power of two, whose sums stay in the tensor core
+  typename Kernel::Sums promoted_ = {};
 };
+
+template <typename Kernel>
+class FoldedWeightMainLoop : public DecodedWeightMainLoop<Kernel, FoldDecoder<Kernel>> {};
 
 }  // namespace tileon::sm90
