@@ -35,7 +35,6 @@ KINDS = {
     "ptx::mbarrier_arrive_cluster": "mbarrier.arrive.shared::cluster",
     "ptx::mbarrier_arrive_expect_tx": "mbarrier.arrive.expect_tx",
     "ptx::mbarrier_init": "mbarrier.init",
-    "ptx::mbarrier_test_wait": "mbarrier.test_wait",
     "ptx::mbarrier_try_wait": "mbarrier.try_wait",
     "ptx::store_release": "st.release",
     "ptx::tma_wait_read": "cp.async.bulk.wait_group.read",

@@ -250,14 +250,6 @@ bool mbarrier_try_wait(uint32_t barrier, uint32_t parity, Site where) {
   return true;
 }
 
-// As mbarrier_try_wait, without waiting.
-bool mbarrier_test_wait(uint32_t barrier, uint32_t parity, Site where) {
-  if (!enter("mbarrier.test_wait", where)) return true;
-  if (read(*current->cta, barrier).parity == parity) return false;
-  acquire_phase(barrier);
-  return true;
-}
-
 void expect_no_bytes(Cta& cta) {
   for (const uint32_t barrier : cta.mbarriers) {
     const uint64_t word = word_at(cta, barrier);

@@ -101,7 +101,6 @@ void mbarrier_arrive(uint32_t barrier, Site where);
 void mbarrier_arrive_cluster(uint32_t address, Site where);
 void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes, Site where);
 bool mbarrier_try_wait(uint32_t barrier, uint32_t parity, Site where);
-bool mbarrier_test_wait(uint32_t barrier, uint32_t parity, Site where);
 
 // What a warp does together.
 void sync_warp(uint32_t mask, Site where);

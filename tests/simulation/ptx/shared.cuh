@@ -99,9 +99,6 @@ inline void mbarrier_arrive(uint32_t barrier, Site where = Site::here()) {
 inline bool mbarrier_try_wait(uint32_t barrier, uint32_t parity, Site where = Site::here()) {
   return simulation::mbarrier_try_wait(barrier, parity, where);
 }
-inline bool mbarrier_test_wait(uint32_t barrier, uint32_t parity, Site where = Site::here()) {
-  return simulation::mbarrier_test_wait(barrier, parity, where);
-}
 
 inline void tma_load_4d(uint32_t shared, const CUtensorMap& map, uint32_t barrier, int x, int y, int z, int w,
                         Site where = Site::here()) {
