@@ -94,8 +94,7 @@ inline double folded_ns(const Problem& problem, double product_ns, const Gpu& gp
 }
 
 // What goes before a kernel that folds the weight in its main loop: the fold of `a`, and the factors of the weight's
-// blocks. Fitted to 280 products of 64 to 1536 rows on an H100; the rate of blocks of e4m3 by layers of 128 and 192
-// rows on an H200.
+// blocks. Fitted with the costs of these kernels.
 inline double fold_with_factors_ns(const Problem& problem) {
   Problem of_a = problem;
   of_a.n = 0;

@@ -163,8 +163,8 @@ constexpr KernelConfig folded_weight(const char* name, Operands operands, int ti
 // them. Those of e4m3 with float32 scales were fitted to 41 products of m from 16 to 8192 on an H200; those of decoded
 // weights to half of the times of 1,205 weights alone scaled (decoded_weights.csv.xz) and of 1,837 products of two
 // operands (block_scaled_unseen.csv.xz); those of weights in blocks to the 36 of weight_blocks.csv.xz, with whole
-// tiles, per_tile at most 3000, before their main loop was what it is; those of folded weights to 280 products of 64 to
-// 1536 rows on an H100. What preparing takes is not in them, for it is the same for every config.
+// tiles, per_tile at most 3000, before their main loop was what it is; those of folded weights to half of the times of
+// 2,090 products (folded_weights.csv.xz). What preparing takes is not in them, for it is the same for every config.
 // clang-format off
 constexpr KernelConfig kBlockScaledConfigs[] = {
     // name                                          operands         family                 tile m, n, k   consumers, stages, takes registers, element bytes  splits, ctas_per_sm   start, per_tile, per_k, memory_bytes
