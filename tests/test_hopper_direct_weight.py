@@ -230,13 +230,15 @@ def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
 
 @each_pair
 def test_the_library_chooses_them(gpu: torch.device, a_name: str, weight: str) -> None:
-    """Up to 8 rows, and up to 16 of small weights; of scales that are not packed the kernels with a pipeline."""
+    """Up to 8 rows, up to 16 of small weights, up to 32 of small ones of 8 bits; of scales that are not packed the kernels
+    with a pipeline."""
     chosen = {config.name for config in DIRECT}
     for m, n, k, is_direct in (
         (1, 8400, 64, weight != "mxfp8"),
         (8, 272, 256, True),
         (16, 272, 256, True),
-        (17, 272, 256, False),
+        (17, 272, 256, weight == "mxfp8"),
+        (33, 272, 256, False),
     ):
         a, b = pair(a_name, weight, m, n, k, gpu)
         for each in (packed(b), b):

@@ -193,7 +193,7 @@ def test_the_library_chooses_them(gpu: torch.device, a_name: str, weight: str) -
         a, b = make(a_name, m, 256).to(gpu), make(weight, 272, 256).to(gpu)
         torch.ops.tileon.block_scaled_matmul(a.data, b.data, None, b.scale)
         of_many, of_few = (CODES, DIRECT) if weight.endswith("row") else (BLOCKS, FEW_ROWS)
-        chosen = of_few if m <= 16 else FEW_ROWS if m <= 32 else of_many
+        chosen = of_few if m <= 32 else of_many
         assert tileon_ops.last_kernel() in {config.name for config in chosen}, f"m {m}"
 
 
