@@ -230,8 +230,8 @@ def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
 
 @each_pair
 def test_the_library_chooses_them(gpu: torch.device, a_name: str, weight: str) -> None:
-    """Up to 8 rows, up to 16 of small weights, up to 32 of small ones of 8 bits; of scales that are not packed the kernels
-    with a pipeline."""
+    """Up to 8 rows, up to 16 of small weights, up to 32 of small ones of 8 bits; of scales that are not packed the
+    kernels with a pipeline."""
     chosen = {config.name for config in DIRECT}
     for m, n, k, is_direct in (
         (1, 8400, 64, weight != "mxfp8"),

@@ -125,16 +125,15 @@ class FactorsOfRow {
     const uint8_t* scales = scales_of(word);
     uint32_t bytes = 0;
 #pragma unroll 1
-    for (int at = 0; at < min(blocks_ - word * 4, 4); ++at)
-      bytes |= static_cast<uint32_t>(scales[at * step]) << 8 * at;
+    for (int at = 0; at < min(blocks_ - word * 4, 4); ++at) bytes |= static_cast<uint32_t>(scales[at * step]) << 8 * at;
     return bytes;
   }
   __device__ __forceinline__ const uint8_t* scales_of(int word) const {
     return scale_ + (word - part()) * of_.operand.scale_strides.col_block;
   }
 
-  // Calls use(word, scales) for the lane's words; those of the last one may reach behind the row. Some words are read at
-  // once: one after the other each would wait for memory.
+  // Calls use(word, scales) for the lane's words; those of the last one may reach behind the row. Some words are read
+  // at once: one after the other each would wait for memory.
   template <typename Use>
   __device__ __forceinline__ void for_each_word(const Use& use) const {
     constexpr int kAtOnce = 8;

@@ -72,8 +72,8 @@ class FoldedRow {
     scale = load_scale(of_.operand, row_, block);
   }
 
-  // By all of a warp's lanes. Two neighbours store the block of the first one, then that of the second: halves of a
-  // sector of memory that come one after the other take twice as long.
+  // By all of a warp's lanes. Two neighbours store the block of the first one, then that of the second: whole sectors
+  // of memory at a time.
   __device__ __forceinline__ void store(int block, const Codes& codes, float factor) const {
     uint4 out[2];
     codes.folded(factor, out);

@@ -1,6 +1,7 @@
-// The AccumulatorScales of a weight that the main loop decodes or folds: of one with scales of blocks, where a stage has
-// the scales of a thread's two rows (mainloop/stage_scales.cuh), and the global scale; of one with float32 scales
-// (mainloop/codes_decoder.cuh), those of rows, which are applied here, and those of blocks, which the main loop applies.
+// The AccumulatorScales of a weight that the main loop decodes or folds: of one with scales of blocks, where a stage
+// has the scales of a thread's two rows (mainloop/stage_scales.cuh), and the global scale; of one with float32 scales
+// (mainloop/codes_decoder.cuh), those of rows, which are applied here, and those of blocks, which the main loop
+// applies.
 #pragma once
 
 #include <cstdint>

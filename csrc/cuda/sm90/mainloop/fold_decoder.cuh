@@ -1,6 +1,6 @@
 // The decoder of a weight that is not folded before (core/fold.h): its codes, e4m3 or e2m1, are folded on their way to
-// wgmma's first operand (mma_decoded_weight.cuh); `a`, folded, is the second one. The tensor core cuts sums of fp8: after
-// some stages they leave it and are added in float32 (docs/fp8_error.md).
+// wgmma's first operand (mma_decoded_weight.cuh); `a`, folded, is the second one. The tensor core cuts sums of fp8:
+// after some stages they leave it and are added in float32 (docs/fp8_error.md).
 #pragma once
 
 #include <cuda_fp16.h>
@@ -150,8 +150,7 @@ class FoldDecoder {
   }
 
   // Sums leave the tensor core.
-  __device__ __forceinline__ bool before_products(int block, int part, Fragments&,
-                                                  typename Kernel::Sums& sums) {
+  __device__ __forceinline__ bool before_products(int block, int part, Fragments&, typename Kernel::Sums& sums) {
     if (part > 0 || block == 0 || (block & last_of_sums_) != 0) return true;
     ptx::wgmma_wait<0>();
     add<Kernel>(sums, promoted_);
@@ -173,7 +172,7 @@ class FoldDecoder {
   uint32_t codes_place_, factors_place_;
   uint32_t codes_[kMatrices][4];
   uint32_t factors_[2];
-  bool is_quick_;  // the stage
+  bool is_quick_;     // the stage
   int last_of_sums_;  // of stages, a power of two, whose sums stay in the tensor core
   typename Kernel::Sums promoted_ = {};
 };
