@@ -123,4 +123,4 @@ class _Oracle:
     def _was_folded() -> bool:
         """Where fast_accum allows it, the choice may fold: by what each way is expected to take (csrc/cuda/sm90/
         heuristics/select_scaled.h). `wanted` is asked for by the thread that made the call, right after it."""
-        return str(torch.ops.tileon._last_kernel()).startswith("expanded_folded")
+        return str(torch.ops.tileon._last_kernel()).startswith(("expanded_folded", "sm90_folded"))

@@ -2,7 +2,8 @@
 // read, and mostly codes of sixteen blocks, which decide the row's power. Bound by latencies, not by bytes.
 //
 // A row has eight lanes, which have every eighth word: the scales of four blocks. The four rows of a warp are
-// neighbours in what it stores. Loops stay loops: instructions come cold, and more of them take longer than the scales.
+// neighbours in what it stores. Other loops stay loops: instructions come cold, and more of them take longer than the
+// scales.
 #pragma once
 
 #include <cstdint>

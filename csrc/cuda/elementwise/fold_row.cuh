@@ -46,7 +46,7 @@ class FoldedRow {
 #pragma unroll
     for (int i = 0; i < kHeldBlocks; ++i)
       if (block(i) < blocks_) largest = max(largest, fold_magnitude(held_[i].largest(), scales_[i]));
-    for_each_other([&](int, const Codes& codes, uint32_t scale) {  // of zeros there is none
+    for_each_other([&](int, const Codes& codes, uint32_t scale) {  // blocks behind the row are zeros
       largest = max(largest, fold_magnitude(codes.largest(), scale));
     });
     return largest_of_warp(largest);

@@ -154,14 +154,13 @@ void run_folded_weight(int config, const Problem& problem, const Gpu& gpu, uint8
                         use_dependent_launch(), stream);
   Problem folded = problem;
   folded.a = {{memory, place.pitch_a, 1, 0}, kE4M3, {}};
-  launch_sharing(folded_weight_kernel(config, problem.b.dtype, problem.out_dtype), chosen, folded, gpu,
-                 memory + place.sums, stream, [&](const KernelParams& params) {
-                   const OperandFactors of_a{scales_a, 1, 0, 0}, of_b{scales_b, 1, 0, 0};
-                   return FoldedWeightParams{{{params, of_a, of_b, problem.global_scale}},
-                                             factors,
-                                             place.factors_stride,
-                                             stages_of_folded_sums(problem)};
-                 });
+  launch_sharing(
+      folded_weight_kernel(config, problem.b.dtype, problem.out_dtype), chosen, folded, gpu, memory + place.sums,
+      stream, [&](const KernelParams& params) {
+        const OperandFactors of_a{scales_a, 1, 0, 0}, of_b{scales_b, 1, 0, 0};
+        return FoldedWeightParams{
+            {{params, of_a, of_b, problem.global_scale}}, factors, place.factors_stride, kStagesOfFoldedSums};
+      });
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ struct FactorResults {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         auto sum = static_cast<float>(sums[kBlock][kBegin / 2 + j * 4 + i]);
-        if (kExactly) ptx::pin(sum);  // in a loop, from which the conversions of all sums to double would be moved
+        if (kExactly) ptx::pin(sum);  // else all sums become doubles ahead of the loop that stores them
         const float row = rows[2 * kBlock + i / 2], column = i % 2 == 0 ? pair.x : pair.y;
         scaled.values[j * 4 + i] = kExactly ? times_exactly(sum, row, column) : sum * (row * column);
       }

@@ -185,7 +185,7 @@ constexpr StoredSums stored_sums(Operands operands) {
 }
 
 // Sums of a thread, and what they leave for an activation: of two consumers' threads each has 168 registers, an even
-// share, or 232 where it takes the producer's (kernels/persistent.cuh).
+// share, or 232 and more where it takes the producer's (kernels/persistent.cuh).
 constexpr int sums_of_thread(const TileConfig& tile) { return tile.consumer_rows() / 64 * tile.mma_columns() / 2; }
 constexpr int kSumsAlone = 192;    // leave 40 of 232: beside an AccumulatorScale too few for any activation
 constexpr int kCrowdedSums = 120;  // leave 48 of 168: for four at a time; beside 128, eight spill (bfloat16, 128 x 256)

@@ -94,23 +94,18 @@ inline double folded_ns(const Problem& problem, double product_ns, const Gpu& gp
 }
 
 // What goes before a kernel that folds the weight in its main loop: the fold of `a`, and the factors of the weight's
-// blocks. Fitted with the costs of these kernels.
+// blocks. Fitted together with the costs of those kernels (tables.h).
 inline double fold_with_factors_ns(const Problem& problem) {
   Problem of_a = problem;
   of_a.n = 0;
   const double blocks = static_cast<double>(problem.n) * static_cast<double>(problem.k) / 32;
-  return 7884.0 + pass_bytes(of_a, 1) / 4678 + blocks / (problem.b.dtype == DType::kFloat8E4M3 ? 372 : 563);
+  return 7621.0 + pass_bytes(of_a, 1) / 4839 + blocks / (problem.b.dtype == DType::kFloat8E4M3 ? 366 : 591);
 }
 
 // ---- a weight that is decoded in the main loop ----
 
-// nvfp4 has twice mxfp4's scales, and sums of mixed leave the tensor core four times as often as mxfp4's.
-constexpr double kMoreOfNvfp4 = 1.04, kMoreOfMixed = 1.08;
-
-inline double more_than_mxfp4(const KernelConfig& config, const Problem& problem) {
-  if (problem.b.scale.type == ScaleType::kE4M3) return kMoreOfNvfp4;
-  return config.operands == Operands::kFoldedE2M1 && problem.a.dtype == DType::kFloat8E4M3 ? kMoreOfMixed : 1.0;
-}
+// nvfp4 has twice mxfp4's scales.
+constexpr double kMoreOfNvfp4 = 1.04;
 
 // The numbers of its configs were fitted to few products below 10 us. Of the smallest one a tile takes so long.
 constexpr double kLeastDecodedNs = 8000.0;
@@ -120,7 +115,8 @@ inline double decoded_weight_ns(const KernelConfig& config, const Problem& probl
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
   const double k = static_cast<double>(problem.k);
   const double bytes = config.tile.element_bytes * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
-  const double compute = share_tiles(config, problem, sm_count).ns * more_than_mxfp4(config, problem);
+  const bool is_nvfp4 = problem.b.scale.type == ScaleType::kE4M3;
+  const double compute = share_tiles(config, problem, sm_count).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
   const double ns = config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);
   return std::max(ns, kLeastDecodedNs) + store_ns(config, problem, sm_count);
 }

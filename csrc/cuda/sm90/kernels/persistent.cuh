@@ -116,6 +116,7 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params,
 // Registers of each thread of three or two consumers, and of the producer's warpgroup, in units of 8. Each warpgroup
 // has one warp in each quarter of an SM; a quarter has 512 registers a lane, of which the kernel starts with an even
 // share for each warpgroup, and the counts add up to those shares.
+// A fold of 192 columns has two sums of each, 192 registers: beside them 232 are not enough.
 constexpr int consumer_registers(const TileConfig& tile) {
   return tile.consumers == 3 ? 160 : is_fold(tile) && tile.mma_columns() > 160 ? 240 : 232;
 }
@@ -141,7 +142,6 @@ __device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& pa
     }
   });
 
-  constexpr int consumers = Kernel::config.consumers;
   if (warp < Kernel::producer_warp) {
     if constexpr (Kernel::config.reallocates_registers()) ptx::acquire_registers<consumer_registers(Kernel::config)>();
     consume<Kernel>(params, pipeline, shared, warp);

@@ -172,8 +172,8 @@ class FoldDecoder {
   uint32_t codes_place_, factors_place_;
   uint32_t codes_[kMatrices][4];
   uint32_t factors_[2];
-  bool is_quick_;     // the stage
-  int last_of_sums_;  // of stages, a power of two, whose sums stay in the tensor core
+  bool is_quick_;     // whether all factors of the warp in this stage are
+  int last_of_sums_;  // stages whose sums stay in the tensor core, a power of two, less one
   typename Kernel::Sums promoted_ = {};
 };
 

@@ -20,8 +20,8 @@ struct DecodedPart {
   static constexpr bool has_two = Kernel::config.code_bits == 4 || is_fold(Kernel::config) || Kernel::columns >= 192;
   static constexpr int steps = has_two ? 2 : 4;
 
-  // Of a step the thread's low row's first pair, its high row's, and both rows' second pairs; the low row is row
-  // lane / 4 of the warp's, the high one the eighth behind it.
+  // Of a step the thread's low row's first pair, its high row's, and both rows' second pairs, of folds four codes each;
+  // the low row is row lane / 4 of the warp's, the high one the eighth behind it.
   using Fragments = uint32_t[steps][4];
 };
 
@@ -40,7 +40,7 @@ __device__ __forceinline__ void pin_part(uint32_t (&fragments)[kSteps][4]) {
 // before_products(block, part, fragments, sums)   sums that have a unit move on; `block` is counted from 0. Returns
 //                           whether this part's products are added to the sums: false where they begin anew.
 // finish(sums)              after the last product
-// has_other_sums            true: beside the tensor core's; they leave no registers for what else is done meanwhile
+// has_other_sums            true: it keeps sums of its own, beside which `during_last_product` has no registers
 // loads_behind_products     true: the next part is loaded after this part's products are issued; false: before them.
 //                           After is faster where a part takes few loads.
 template <typename Kernel, typename Decoder>
