@@ -212,7 +212,12 @@ LONG_WITH_CUT_SUMS = (
     "test_no_less_accurate_than_one_multiply_add_after_another",
     "test_e5m2_loses_no_more_than_its_bound_where_one_block_dominates",
 )
-WITH_CUT_SUMS = ("test_recorded_bits.py", "test_fp8_sums.py", *LONG_WITH_CUT_SUMS)
+WITH_CUT_SUMS = (
+    "test_recorded_bits.py",
+    "test_fp8_sums.py",
+    "test_sums_leave_the_tensor_core_every_128_k",
+    *LONG_WITH_CUT_SUMS,
+)
 # Of a test with more cases than MANY the selection runs half, with more than TOO_MANY a quarter; of these all, so that
 # every row of a table runs, but half of those of float16, whose kernels are bfloat16's.
 WHOLE = ("test_every_size_class_exactly", "sanitizer.py", "test_choice.py")
