@@ -2,8 +2,8 @@
 // read, and mostly codes of sixteen blocks, which decide the row's power. Bound by latencies, not by bytes.
 //
 // A row has eight lanes, which have every eighth word: the scales of four blocks. The four rows of a warp are
-// neighbours in what it stores. Other loops stay loops: instructions come cold, and more of them take longer than the
-// scales.
+// neighbours in what it stores. Words are read eight at a time; all other loops stay loops: instructions come cold, and
+// more of them take longer than the scales.
 #pragma once
 
 #include <cstdint>
@@ -133,8 +133,8 @@ class FactorsOfRow {
     return scale_ + (word - part()) * of_.operand.scale_strides.col_block;
   }
 
-  // Calls use(word, scales) for the lane's words; those of the last one may reach behind the row. Some words are read
-  // at once: one after the other each would wait for memory.
+  // Calls use(word, scales) for the lane's words; those of the last one may reach behind the row. Eight are on
+  // their way at once: one after the other each would wait for memory.
   template <typename Use>
   __device__ __forceinline__ void for_each_word(const Use& use) const {
     constexpr int kAtOnce = 8;

@@ -55,7 +55,7 @@ class FoldedRow {
   // With the largest of the whole row.
   __device__ __forceinline__ void store_folded(int magnitude) const {
     const int power = fold_power(magnitude);
-    if (part_ == 0 && threadIdx.x % 32 == 0) of_.scales[row_] = fold_scale(power);
+    if (part_ == 0 && lane() == 0) of_.scales[row_] = fold_scale(power);
 #pragma unroll
     for (int i = 0; i < kHeldBlocks; ++i)
       if (first_block(i) < blocks_) store(block(i), held_[i], fold_factor(scales_[i], power));

@@ -124,6 +124,9 @@ constexpr int producer_registers(const TileConfig& tile) {
   const int even_share = tile.consumers == 3 ? 128 : 168;
   return (tile.consumers + 1) * even_share - tile.consumers * consumer_registers(tile);
 }
+constexpr bool are_shares_of_registers(const TileConfig& tile) {
+  return !tile.reallocates_registers() || (producer_registers(tile) >= 24 && producer_registers(tile) % 8 == 0);
+}
 
 // All of a kernel. `params` is a kernel's parameter, or lies in one: TMA reads its maps from there.
 template <typename Kernel>
@@ -134,6 +137,7 @@ __device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& pa
   const int warp = warp_index();
   Producer<Kernel> producer(params, pipeline);
   constexpr bool shares_tiles = Kernel::Scheduler::shares_tiles;
+  static_assert(are_shares_of_registers(Kernel::config), "setmaxnreg takes multiples of 8 from 24 on");
   start<Kernel>(params, pipeline, warp, [&] {
     if constexpr (shares_tiles) {
       start_parts<Kernel>(params, producer);
